@@ -1,0 +1,1 @@
+//! bpf(2) by raw system calls: assembler, maps, programs, links.

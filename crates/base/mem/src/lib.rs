@@ -1,0 +1,1 @@
+//! Regions, frames, pools, batches.

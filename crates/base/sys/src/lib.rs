@@ -1,0 +1,1 @@
+//! Descriptors, namespaces, affinity, clock, signals.

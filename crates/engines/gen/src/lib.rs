@@ -1,0 +1,1 @@
+//! Streams, pacing, sender, receiver: packet generation without sockets or clocks.

@@ -1,0 +1,1 @@
+//! Topologies, DUTs, trials, ledger, environment record.

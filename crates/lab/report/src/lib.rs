@@ -1,0 +1,1 @@
+//! Results: the versioned document, terminal tables, storage.

@@ -1,0 +1,1 @@
+//! Port, caps, port specs, statistics.

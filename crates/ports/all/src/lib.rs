@@ -1,0 +1,1 @@
+//! Port spec text to open port: the only crate that names backends.

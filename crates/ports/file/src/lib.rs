@@ -1,0 +1,1 @@
+//! pcap and pcapng files as ports.

@@ -1,0 +1,1 @@
+//! Port that discards and never receives.

@@ -1,0 +1,1 @@
+//! libpcap, loaded at run time, as ports.

@@ -1,0 +1,1 @@
+//! In-process link between threads, zero-copy.

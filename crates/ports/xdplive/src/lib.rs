@@ -1,0 +1,1 @@
+//! Transmit by BPF_PROG_RUN with live XDP frames.
