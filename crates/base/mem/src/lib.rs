@@ -1,1 +1,39 @@
-//! Regions, frames, pools, batches.
+//! Memory of the packet path: regions cut into frames, pools of free frames, batches of owned slots.
+//!
+//! ```text
+//! region   | frame 0 | frame 1 | frame 2 | ...      one mapping; frames of a power of two bytes (2,048 unless asked)
+//! frame    | headroom | colour | packet ........ |  the packet starts at `offset`; colour = 0..7 cache lines by frame number
+//! slot     { flags:8 frame:24 offset:16 len:16 }    64 bits, names a packet (or a part of one) and OWNS its frame
+//! batch    [ slot slot slot ... ]                   what one port call moves; gives its frames back when dropped
+//! pool     handle (two magazines) <-> depot         a thread takes and returns frames without locks, the depot's lock
+//!                                                   is taken once for each magazine of 64 frames
+//! ```
+//!
+//! A frame has exactly one owner: the pool, a slot in a batch, a slot in a ring, or a backend that handed it to a kernel.
+//! Slots cannot be copied; that is what makes handing out `&mut [u8]` sound. Colours keep the first lines of the frames out
+//! of the same few cache sets, which a power-of-two stride would otherwise fill.
+//!
+//! ```
+//! use linerate_mem::{Batch, Pool};
+//! let mut pool = Pool::new(Default::default()).unwrap();
+//! let mut batch = Batch::new(&pool, 32);
+//! assert_eq!(pool.take(&mut batch, 4, 60), 4);
+//! batch.packet_mut(0)[0] = 0x45;
+//! assert_eq!(batch.packet(0).len(), 60);
+//! pool.put(&mut batch);
+//! drop(batch);
+//! assert!(pool.is_whole());
+//! ```
+
+mod batch;
+mod depot;
+mod pool;
+mod region;
+mod slot;
+mod slot_ring;
+
+pub use batch::{Batch, Totals};
+pub use pool::{Pool, PoolConfig};
+pub use region::{MapError, Region};
+pub use slot::Slot;
+pub use slot_ring::{SlotReceiver, SlotSender, slot_ring};

@@ -1,1 +1,19 @@
-//! Port, caps, port specs, statistics.
+//! The waist of the hourglass: what every port is, whatever is behind it.
+//!
+//! A [`Port`] is one queue pair to somewhere. Engines see only this crate; backends implement it; `linerate-ports` turns a
+//! [`PortSpec`] text into one. Read [`Port`] first, then [`Caps`] and [`Stats`].
+#![forbid(unsafe_code)]
+
+mod caps;
+mod error;
+mod offload;
+mod port;
+mod spec;
+mod stats;
+
+pub use caps::Caps;
+pub use error::{OpenError, PortError};
+pub use offload::{ChecksumFix, FieldRule, FieldRuleKind, OffloadRun, OffloadStream, TransmitOffload};
+pub use port::{Interest, Port, Readiness};
+pub use spec::{PortSpec, SpecError};
+pub use stats::{Drops, Stats};

@@ -1,1 +1,181 @@
-//! In-process link between threads, zero-copy.
+//! `pipe:NAME` - an in-process link between two threads. Slots change hands; nothing is copied and nothing is read.
+//!
+//! ```text
+//!   side A   --- ring of slots --->   side B        each side: one sender, one receiver
+//!            <-- ring of slots ----                 frees go to the shared pool, by the magazine
+//! ```
+//! The first to open a name in a process gets side A, the second side B; a third is refused. Both must use one pool.
+//! When a side is dropped, the other still receives what was sent, then [`Readiness::Ended`]; what it sends from then on is
+//! lost, and is counted as such.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use linerate_mem::{Batch, Pool, SlotReceiver, SlotSender, slot_ring};
+use linerate_port::{Caps, Drops, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
+
+/// Slots of a ring unless `ring=` says otherwise. Small enough to stay in a cache with its frames' first lines.
+const RING_DEFAULT: usize = 1024;
+
+/// One side of a pipe.
+pub struct PipePort {
+    pool: Pool,
+    sender: SlotSender,
+    receiver: SlotReceiver,
+    caps: Caps,
+    stats: Stats,
+    lost_to_dead_peer: u64,
+}
+
+/// Sides B that wait for their opener, by name.
+static WAITING: LazyLock<Mutex<HashMap<String, PipePort>>> = LazyLock::new(Mutex::default);
+
+/// Opens one side of pipe `spec.target`. Options: `ring=N` slots of each direction (the first opener's counts).
+pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<PipePort, OpenError> {
+    let refuse = |spec: &PortSpec, cause: String, hint: &str| OpenError::new(spec, cause, hint);
+    let ring = spec.take_number("ring", 2, 1 << 20).map_err(|error| refuse(&spec, error.problem, ""))?;
+    spec.finish(&["ring"]).map_err(|error| refuse(&spec, error.problem, ""))?;
+    if spec.target.is_empty() {
+        return Err(refuse(&spec, "a pipe needs a name".into(), "try pipe:a"));
+    }
+    let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+    match waiting.remove(&spec.target) {
+        // A side B whose A is gone was never opened: the name is free again.
+        Some(side) if side.receiver.peer_alive() => {
+            if !std::sync::Arc::ptr_eq(side.pool.region(), pool.region()) {
+                waiting.insert(spec.target.clone(), side);
+                return Err(refuse(&spec, "the other side uses another pool".into(), "open both sides on one pool"));
+            }
+            Ok(side)
+        }
+        _ => {
+            let (first, second) = pair(&spec.target, pool, ring.map_or(RING_DEFAULT, |ring| ring as usize));
+            waiting.insert(spec.target, second);
+            Ok(first)
+        }
+    }
+}
+
+/// Both sides of a new pipe with `ring` slots in each direction, without a place in the list of names.
+pub fn pair(name: &str, pool: &Pool, ring: usize) -> (PipePort, PipePort) {
+    pair_from(name, pool, ring, 0)
+}
+
+/// As [`pair`], with ring indices that start at `start` (tests put the wrap there).
+pub fn pair_from(name: &str, pool: &Pool, ring: usize, start: u32) -> (PipePort, PipePort) {
+    let (a_sender, b_receiver) = slot_ring(pool, ring, start);
+    let (b_sender, a_receiver) = slot_ring(pool, ring, start);
+    (PipePort::new(name, pool, a_sender, a_receiver), PipePort::new(name, pool, b_sender, b_receiver))
+}
+
+impl PipePort {
+    fn new(name: &str, pool: &Pool, sender: SlotSender, receiver: SlotReceiver) -> PipePort {
+        let caps = Caps {
+            name: format!("pipe:{name}"),
+            backend: "pipe",
+            receives: true,
+            transmits: true,
+            frame_len_max: usize::from(u16::MAX),
+            segments_max: usize::MAX,
+            zero_copy: true,
+            copies: "nothing is copied",
+            detail: "in-process link between threads".into(),
+            queues: 1,
+            ..Caps::default()
+        };
+        PipePort { pool: pool.clone(), sender, receiver, caps, stats: Stats::default(), lost_to_dead_peer: 0 }
+    }
+
+    fn check_pool(&self, batch: &Batch) -> Result<(), PortError> {
+        if batch.is_of(self.pool.region()) {
+            return Ok(());
+        }
+        Err(PortError::ForeignPool { port: self.caps.name.clone() })
+    }
+}
+
+impl Port for PipePort {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    #[inline]
+    fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        self.check_pool(batch)?;
+        let held = batch.len();
+        if self.receiver.receive(batch) == 0 {
+            return Ok(0);
+        }
+        let (all, before) = (batch.totals(), batch.totals_of(held));
+        let packets = all.packets - before.packets;
+        self.stats.rx_packets += packets;
+        self.stats.rx_bytes += all.bytes - before.bytes;
+        Ok(packets as usize)
+    }
+
+    #[inline]
+    fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        self.check_pool(batch)?;
+        if !self.sender.peer_alive() {
+            return Ok(self.lose(batch));
+        }
+        let before = batch.totals();
+        if self.sender.send(batch) == 0 {
+            return Ok(0);
+        }
+        let after = batch.totals();
+        let packets = before.packets - after.packets;
+        self.stats.tx_packets += packets;
+        self.stats.tx_bytes += before.bytes - after.bytes;
+        Ok(packets as usize)
+    }
+
+    fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError> {
+        let mut left_ns = timeout_ns;
+        loop {
+            let (ready, alive) = match interest {
+                Interest::Receive => {
+                    let alive = self.receiver.peer_alive();
+                    (self.receiver.available() > 0, alive)
+                }
+                Interest::Transmit => (self.sender.room() > 0 || !self.sender.peer_alive(), true),
+            };
+            match (ready, alive) {
+                (true, _) => return Ok(Readiness::Ready),
+                (false, false) => return Ok(Readiness::Ended),
+                (false, true) if left_ns == 0 => return Ok(Readiness::TimedOut),
+                (false, true) => {}
+            }
+            let nap_ns = left_ns.min(NAP_NS);
+            std::thread::sleep(Duration::from_nanos(nap_ns));
+            left_ns -= nap_ns;
+        }
+    }
+
+    fn stats(&mut self) -> Result<Stats, PortError> {
+        let mut stats = self.stats.clone();
+        if self.lost_to_dead_peer > 0 {
+            stats.tx_drops.push(Drops {
+                place: self.caps.name.clone(),
+                cause: "the other side is gone".into(),
+                packets: self.lost_to_dead_peer,
+            });
+        }
+        Ok(stats)
+    }
+}
+
+/// A sleeping side looks again this often; there is no descriptor to sleep on, and waking one would cost each sender a check.
+const NAP_NS: u64 = 50_000;
+
+impl PipePort {
+    #[cold]
+    fn lose(&mut self, batch: &mut Batch) -> usize {
+        let packets = batch.totals().packets;
+        self.pool.put(batch);
+        self.lost_to_dead_peer += packets;
+        packets as usize
+    }
+}

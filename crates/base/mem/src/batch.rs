@@ -1,0 +1,278 @@
+//! A batch: the packets that one port call moves.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use crate::depot::Depot;
+use crate::{Pool, Region, Slot};
+
+/// A bounded queue of owned slots of one region, with optional time stamps.
+///
+/// Ports append to it and take from its front; what a port could not take stays. Dropping a batch returns its frames.
+pub struct Batch {
+    region: Arc<Region>,
+    depot: Arc<Depot>,
+    words: Box<[u64]>,
+    head: usize,
+    tail: usize,
+    times_ns: Box<[u64]>,
+}
+
+impl Batch {
+    /// A batch with room for `capacity` packets of `pool`'s region.
+    pub fn new(pool: &Pool, capacity: usize) -> Batch {
+        Batch::build(pool, capacity, 0)
+    }
+
+    /// As [`Batch::new`], with a time stamp beside each packet, for ports that have one to give or to keep.
+    pub fn with_times(pool: &Pool, capacity: usize) -> Batch {
+        Batch::build(pool, capacity, capacity)
+    }
+
+    fn build(pool: &Pool, capacity: usize, stamps: usize) -> Batch {
+        Batch {
+            region: Arc::clone(pool.region()),
+            depot: Arc::clone(pool.depot()),
+            words: vec![0; capacity].into(),
+            head: 0,
+            tail: 0,
+            times_ns: vec![0; stamps].into(),
+        }
+    }
+
+    /// Packets (slots) in the batch.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.tail - self.head
+    }
+
+    /// True when there is no packet in it.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.tail == self.head
+    }
+
+    /// Packets that an empty batch has room for.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Packets that can be appended.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.words.len() - self.len()
+    }
+
+    /// The region that its slots are of.
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    /// True when the packets of this batch and the frames of `pool` are of one region.
+    #[inline]
+    pub fn is_of(&self, region: &Arc<Region>) -> bool {
+        Arc::ptr_eq(&self.region, region)
+    }
+
+    #[inline]
+    pub(crate) fn check_region(&self, region: &Arc<Region>) {
+        assert!(self.is_of(region), "a batch of one region was given to a pool or ring of another");
+    }
+
+    #[inline]
+    fn word(&self, index: usize) -> u64 {
+        self.words[self.head..self.tail][index]
+    }
+
+    /// Bytes of packet `index` (of its part in that slot). Panics when `index >= len()`.
+    #[inline]
+    pub fn packet(&self, index: usize) -> &[u8] {
+        let word = self.word(index);
+        // SAFETY: the batch owns the slot, `&self` keeps writers out.
+        unsafe { self.region.packet(word) }
+    }
+
+    /// As [`Batch::packet`], to write.
+    #[inline]
+    pub fn packet_mut(&mut self, index: usize) -> &mut [u8] {
+        let word = self.word(index);
+        // SAFETY: the batch owns the slot, `&mut self` keeps everybody else out.
+        unsafe { self.region.packet_mut(word) }
+    }
+
+    /// True when packet `index` goes on in slot `index + 1`.
+    #[inline]
+    pub fn more(&self, index: usize) -> bool {
+        crate::slot::more_of(self.word(index))
+    }
+
+    /// The packets' bytes, first to last.
+    #[inline]
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        // SAFETY: as in `packet`.
+        self.words[self.head..self.tail].iter().map(|word| unsafe { self.region.packet(*word) })
+    }
+
+    /// The packets' bytes, first to last, to write.
+    #[inline]
+    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut [u8]> {
+        // SAFETY: each slot names another frame, so the slices do not overlap, and `&mut self` keeps everybody else out.
+        self.words[self.head..self.tail].iter().map(|word| unsafe { self.region.packet_mut(*word) })
+    }
+
+    /// Sets the length of packet `index`, cut to what its frame holds after its offset. Panics when `index >= len()`.
+    #[inline]
+    pub fn set_len(&mut self, index: usize, len: usize) {
+        let word = self.word(index);
+        let room = self.region.frame_size() - (word >> 16) as u16 as usize;
+        self.words[self.head + index] = word & !0xffff | len.min(room) as u64;
+    }
+
+    /// Marks that packet `index` goes on in the next slot, or that it does not.
+    #[inline]
+    pub fn set_more(&mut self, index: usize, more: bool) {
+        let word = self.word(index);
+        // SAFETY: the word is taken apart and put back as one slot.
+        self.words[self.head + index] = unsafe { Slot::from_word(word) }.with_more(more).into_word();
+    }
+
+    /// Time of packet `index` in nanoseconds of the port's clock (0 if it gave none); `None` in a batch without times.
+    #[inline]
+    pub fn time_ns(&self, index: usize) -> Option<u64> {
+        self.times_ns.get(self.head + index).copied()
+    }
+
+    /// Notes the time of packet `index`; without effect in a batch without times.
+    #[inline]
+    pub fn set_time_ns(&mut self, index: usize, time_ns: u64) {
+        if let Some(stamp) = self.times_ns.get_mut(self.head + index) {
+            *stamp = time_ns;
+        }
+    }
+
+    /// Packets and bytes in the batch. A packet counts where its last slot is.
+    #[inline]
+    pub fn totals(&self) -> Totals {
+        self.totals_of(self.len())
+    }
+
+    /// As [`Batch::totals`], for the first `count` slots.
+    #[inline]
+    pub fn totals_of(&self, count: usize) -> Totals {
+        let mut totals = Totals::default();
+        for word in &self.words()[..count] {
+            totals.packets += u64::from(!crate::slot::more_of(*word));
+            totals.bytes += u64::from(*word as u16);
+        }
+        totals
+    }
+
+    /// Takes the first slot out.
+    #[inline]
+    pub fn pop_front(&mut self) -> Option<Slot> {
+        let word = *self.words[self.head..self.tail].first()?;
+        self.head += 1;
+        // SAFETY: the word leaves the batch here, so it becomes a slot once.
+        Some(unsafe { Slot::from_word(word) })
+    }
+
+    /// Appends a slot. Panics when there is no room.
+    ///
+    /// # Safety
+    /// The slot is of this batch's region.
+    #[inline]
+    pub unsafe fn push(&mut self, slot: Slot) {
+        if self.tail == self.words.len() {
+            self.compact();
+        }
+        self.words[self.tail] = slot.into_word();
+        if let Some(stamp) = self.times_ns.get_mut(self.tail) {
+            *stamp = 0;
+        }
+        self.tail += 1;
+    }
+
+    /// Moves the first `count` packets to the end of `other`, as far as it has room, and returns how many.
+    pub fn move_to(&mut self, other: &mut Batch, count: usize) -> usize {
+        other.check_region(&self.region);
+        let count = count.min(self.len()).min(other.room());
+        for _ in 0..count {
+            let time_ns = self.time_ns(0);
+            let Some(slot) = self.pop_front() else { break };
+            // SAFETY: the regions are the same.
+            unsafe { other.push(slot) };
+            other.set_time_ns(other.len() - 1, time_ns.unwrap_or(0));
+        }
+        count
+    }
+
+    /// The words of the first slots, without taking them out.
+    #[inline]
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.words[self.head..self.tail]
+    }
+
+    /// Takes the first `count` slots out, as words; the caller owns their frames.
+    #[inline]
+    pub(crate) fn drain_words(&mut self, count: usize) -> impl Iterator<Item = u64> {
+        let start = self.head;
+        self.head += count.min(self.len());
+        let end = self.head;
+        if self.head == self.tail {
+            (self.head, self.tail) = (0, 0);
+        }
+        self.words[start..end].iter().copied()
+    }
+
+    /// Room behind the last slot, as words, for a ring to fill: `filled` of them become slots by [`Batch::grow`].
+    #[inline]
+    pub(crate) fn spare_words(&mut self) -> &mut [u64] {
+        if self.is_empty() {
+            (self.head, self.tail) = (0, 0);
+        } else if self.tail == self.words.len() {
+            self.compact();
+        }
+        &mut self.words[self.tail..]
+    }
+
+    /// Makes slots of the first `count` spare words.
+    ///
+    /// # Safety
+    /// They were written since `spare_words`, each is an owned slot of this region.
+    #[inline]
+    pub(crate) unsafe fn grow(&mut self, count: usize) {
+        if !self.times_ns.is_empty() {
+            self.times_ns[self.tail..self.tail + count].fill(0);
+        }
+        self.tail += count;
+    }
+
+    #[cold]
+    fn compact(&mut self) {
+        self.words.copy_within(self.head..self.tail, 0);
+        if !self.times_ns.is_empty() {
+            self.times_ns.copy_within(self.head..self.tail, 0);
+        }
+        self.tail -= self.head;
+        self.head = 0;
+    }
+}
+
+/// Packets, and their bytes without FCS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Number of packets.
+    pub packets: u64,
+    /// Sum of their lengths.
+    pub bytes: u64,
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        if !self.is_empty() {
+            let words = &self.words[self.head..self.tail];
+            self.depot.put_loose(words.iter().map(|word| crate::slot::frame_of(*word)));
+        }
+    }
+}

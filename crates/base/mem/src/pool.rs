@@ -1,0 +1,182 @@
+//! A pool: the free frames of one region, taken and returned by the batch.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use crate::depot::{Depot, MAGAZINE, Magazine};
+use crate::{Batch, MapError, Region, Slot};
+
+/// Shape of a pool's region.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolConfig {
+    /// Number of frames.
+    pub frames: usize,
+    /// Bytes of a frame, a power of two.
+    pub frame_size: usize,
+    /// Bytes kept free before the packet (headers that a tunnel or a kernel puts in front).
+    pub headroom: usize,
+}
+
+impl Default for PoolConfig {
+    /// 8,192 frames of 2,048 bytes: 16 MiB, packets of up to 1,600 bytes in one frame.
+    fn default() -> PoolConfig {
+        PoolConfig { frames: 8192, frame_size: 2048, headroom: 0 }
+    }
+}
+
+/// One thread's handle on a pool. `clone` makes a handle for another thread (or port) on the same frames.
+pub struct Pool {
+    region: Arc<Region>,
+    depot: Arc<Depot>,
+    headroom: usize,
+    loaded: Magazine,
+    previous: Magazine,
+}
+
+impl Pool {
+    /// Maps a region and puts all of its frames into a new pool.
+    pub fn new(config: PoolConfig) -> Result<Pool, MapError> {
+        let region = Region::map(config.frames, config.frame_size)?;
+        let depot = Arc::new(Depot::new(region.frames()));
+        Ok(Pool::handle(Arc::new(region), depot, config.headroom))
+    }
+
+    fn handle(region: Arc<Region>, depot: Arc<Depot>, headroom: usize) -> Pool {
+        let magazine = || Vec::with_capacity(MAGAZINE);
+        Pool { region, depot, headroom, loaded: magazine(), previous: magazine() }
+    }
+
+    /// The memory that the pool's frames lie in.
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    pub(crate) fn depot(&self) -> &Arc<Depot> {
+        &self.depot
+    }
+
+    /// Longest packet that fits into one frame of this pool, in bytes.
+    pub fn packet_len_max(&self) -> usize {
+        (self.region.frame_size() - self.headroom).saturating_sub(COLOUR_BYTES_MAX)
+    }
+
+    /// Appends up to `count` packets of `len` bytes (contents as the last owner left them) and returns how many there were
+    /// frames and room for. `len` is cut to [`Pool::packet_len_max`].
+    #[inline]
+    pub fn take(&mut self, batch: &mut Batch, count: usize, len: usize) -> usize {
+        batch.check_region(&self.region);
+        let len = len.min(self.packet_len_max()) as u16;
+        let wanted = count.min(batch.room());
+        let mut taken = 0;
+        while taken < wanted {
+            if self.loaded.is_empty() && !self.reload() {
+                break;
+            }
+            let step = self.loaded.len().min(wanted - taken);
+            let keep = self.loaded.len() - step;
+            for frame in self.loaded.drain(keep..).rev() {
+                // SAFETY: the frame was free, so the new slot is its only owner; `packet_len_max` keeps offset + len inside
+                // the frame; frame numbers come from the depot of this very region.
+                unsafe { batch.push(Slot::new(frame, self.headroom as u16 + colour(frame), len)) };
+            }
+            taken += step;
+        }
+        taken
+    }
+
+    /// Takes one free frame, as a slot that spans `len` bytes after the headroom.
+    #[inline]
+    pub fn take_slot(&mut self, len: usize) -> Option<Slot> {
+        if self.loaded.is_empty() && !self.reload() {
+            return None;
+        }
+        let len = len.min(self.packet_len_max()) as u16;
+        // SAFETY: as in `take`.
+        self.loaded.pop().map(|frame| unsafe { Slot::new(frame, self.headroom as u16 + colour(frame), len) })
+    }
+
+    /// Returns every frame of the batch, which is empty afterwards.
+    #[inline]
+    pub fn put(&mut self, batch: &mut Batch) {
+        let count = batch.len();
+        self.put_front(batch, count);
+    }
+
+    /// Returns the frames of the first `count` slots of the batch.
+    #[inline]
+    pub fn put_front(&mut self, batch: &mut Batch, count: usize) {
+        batch.check_region(&self.region);
+        for word in batch.drain_words(count) {
+            if self.loaded.len() == MAGAZINE {
+                Self::unload(&self.depot, &mut self.loaded, &mut self.previous);
+            }
+            self.loaded.push(crate::slot::frame_of(word));
+        }
+    }
+
+    /// Returns one frame.
+    ///
+    /// # Safety
+    /// The slot is of this pool's region.
+    #[inline]
+    pub unsafe fn put_slot(&mut self, slot: Slot) {
+        if self.loaded.len() == MAGAZINE {
+            Self::unload(&self.depot, &mut self.loaded, &mut self.previous);
+        }
+        self.loaded.push(slot.frame());
+    }
+
+    /// Frames that are free and can be had by this handle: its own and the depot's.
+    pub fn free(&self) -> usize {
+        self.loaded.len() + self.previous.len() + self.depot.len()
+    }
+
+    /// True when every frame of the pool is free. Other handles must have been dropped, or have flushed.
+    pub fn is_whole(&self) -> bool {
+        self.free() == self.depot.frames()
+    }
+
+    /// Gives the frames that this handle keeps in hand back to the depot, for others to take.
+    pub fn flush(&mut self) {
+        self.depot.put_loose(self.loaded.drain(..).chain(self.previous.drain(..)));
+    }
+
+    #[cold]
+    fn reload(&mut self) -> bool {
+        if !self.previous.is_empty() {
+            std::mem::swap(&mut self.loaded, &mut self.previous);
+            return true;
+        }
+        self.depot.exchange_for_full(&mut self.loaded)
+    }
+
+    #[cold]
+    fn unload(depot: &Depot, loaded: &mut Magazine, previous: &mut Magazine) {
+        if previous.is_empty() {
+            std::mem::swap(loaded, previous);
+        } else {
+            depot.exchange_for_empty(previous);
+            std::mem::swap(loaded, previous);
+        }
+    }
+}
+
+impl Clone for Pool {
+    fn clone(&self) -> Pool {
+        Pool::handle(Arc::clone(&self.region), Arc::clone(&self.depot), self.headroom)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+const COLOUR_BYTES_MAX: usize = 7 * 64;
+
+/// Start of the packet after the headroom: 0 to 7 cache lines, by frame number.
+#[inline]
+fn colour(frame: u32) -> u16 {
+    (frame as u16 & 7) * 64
+}

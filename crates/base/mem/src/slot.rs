@@ -1,0 +1,92 @@
+//! A slot: 64 bits that name a packet inside a region and own its frame.
+
+/// Owner of one frame, and the place of a packet (or of a part of one) in it.
+///
+/// ```text
+///  63      56 55            32 31            16 15             0
+/// |  flags   |   frame number |     offset     |      length    |
+/// ```
+/// Not `Clone`: two slots for one frame would be two `&mut` to one packet. Dropping a slot leaks its frame, which is safe
+/// and is what the "pool is whole" checks of the tests find.
+#[derive(Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Slot(u64);
+
+const MORE: u64 = 1 << 56;
+
+impl Slot {
+    /// Highest number of frames that a region can have.
+    pub const FRAMES_MAX: usize = 1 << 24;
+
+    /// Claims a frame.
+    ///
+    /// # Safety
+    /// Nothing else owns the frame, it is inside its region, and `offset + len` is at most the region's frame size.
+    #[allow(unsafe_code)]
+    #[inline]
+    pub unsafe fn new(frame: u32, offset: u16, len: u16) -> Slot {
+        Slot(u64::from(frame) << 32 | u64::from(offset) << 16 | u64::from(len))
+    }
+
+    /// The slot as a word for a ring. The frame's owner is now the word.
+    #[inline]
+    pub fn into_word(self) -> u64 {
+        self.0
+    }
+
+    /// The slot that [`Slot::into_word`] took apart.
+    ///
+    /// # Safety
+    /// `word` came from `into_word` and becomes a slot once only.
+    #[allow(unsafe_code)]
+    #[inline]
+    pub unsafe fn from_word(word: u64) -> Slot {
+        Slot(word)
+    }
+
+    /// Number of the frame in its region.
+    #[inline]
+    pub fn frame(&self) -> u32 {
+        frame_of(self.0)
+    }
+
+    /// First byte of the packet, counted from the start of the frame.
+    #[inline]
+    pub fn offset(&self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+
+    /// Bytes of the packet in this frame, without FCS.
+    #[inline]
+    pub fn len(&self) -> u16 {
+        self.0 as u16
+    }
+
+    /// True for a slot of no bytes.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// True when the packet goes on in the next slot.
+    #[inline]
+    pub fn more(&self) -> bool {
+        more_of(self.0)
+    }
+
+    /// The same slot with the mark "the packet goes on in the next slot" set or cleared.
+    #[inline]
+    pub fn with_more(self, more: bool) -> Slot {
+        Slot(if more { self.0 | MORE } else { self.0 & !MORE })
+    }
+}
+
+#[inline]
+pub(crate) fn frame_of(word: u64) -> u32 {
+    (word >> 32) as u32 & 0x00ff_ffff
+}
+
+#[inline]
+pub(crate) fn more_of(word: u64) -> bool {
+    word & MORE != 0
+}

@@ -1,0 +1,143 @@
+//! Whatever happens to slots - taken, sent, received, dropped half-way - every frame has one owner and comes back.
+
+use linerate_mem::{Batch, Pool, PoolConfig, slot_ring};
+use proptest::prelude::*;
+
+fn pool(frames: usize) -> Pool {
+    Pool::new(PoolConfig { frames, ..PoolConfig::default() }).unwrap()
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Take(usize),
+    Put(usize),
+    Send,
+    Receive,
+    ReturnReceived,
+    Move(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0usize..90).prop_map(Step::Take),
+        (0usize..40).prop_map(Step::Put),
+        Just(Step::Send),
+        Just(Step::Receive),
+        Just(Step::ReturnReceived),
+        (0usize..40).prop_map(Step::Move),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, ..ProptestConfig::default() })]
+    #[test]
+    fn every_frame_has_one_owner(start in any::<u32>(), steps in proptest::collection::vec(step(), 0..120)) {
+        let mut pool = pool(300);
+        let mut other = pool.clone();
+        let (mut sender, mut receiver) = slot_ring(&pool, 32, start);
+        let mut out = Batch::new(&pool, 64);
+        let mut back = Batch::with_times(&pool, 48);
+        let mut in_ring = 0;
+        let mut next = 0u32;
+        for step in steps {
+            match step {
+                Step::Take(count) => {
+                    let held = out.len();
+                    let taken = pool.take(&mut out, count, 60);
+                    for index in held..held + taken {
+                        next += 1;
+                        out.packet_mut(index)[..4].copy_from_slice(&next.to_be_bytes());
+                    }
+                }
+                Step::Put(count) => pool.put_front(&mut out, count),
+                Step::Send => in_ring += sender.send(&mut out),
+                Step::Receive => in_ring -= receiver.receive(&mut back),
+                Step::ReturnReceived => other.put(&mut back),
+                Step::Move(count) => { out.move_to(&mut back, count); }
+            }
+            // No two live packets share bytes: all marks differ.
+            let mut marks: Vec<&[u8]> = out.iter().chain(back.iter()).map(|packet| &packet[..4]).collect();
+            let held = marks.len();
+            marks.sort();
+            marks.dedup();
+            prop_assert_eq!(marks.len(), held);
+            other.flush();
+            prop_assert_eq!(pool.free() + held + in_ring, 300);
+        }
+        drop((sender, receiver, out, back, other));
+        prop_assert!(pool.is_whole());
+    }
+}
+
+#[test]
+fn an_empty_pool_gives_what_it_has() {
+    let mut pool = pool(100);
+    let mut batch = Batch::new(&pool, 128);
+    assert_eq!(pool.take(&mut batch, 128, 9000), 100);
+    assert_eq!(batch.packet(0).len(), pool.packet_len_max());
+    assert_eq!(pool.take(&mut batch, 1, 60), 0);
+    assert!(pool.take_slot(60).is_none());
+    drop(batch);
+    assert!(pool.is_whole());
+}
+
+#[test]
+fn a_packet_stays_inside_its_frame() {
+    let mut pool = pool(16);
+    let mut batch = Batch::new(&pool, 16);
+    pool.take(&mut batch, 16, 60);
+    for index in 0..16 {
+        batch.set_len(index, 60_000);
+        assert!(batch.packet(index).len() <= pool.region().frame_size());
+        batch.packet_mut(index).fill(index as u8);
+    }
+    assert!((0..16).all(|index| batch.packet(index).iter().all(|byte| *byte == index as u8)));
+}
+
+#[test]
+fn order_and_times_survive_compaction() {
+    let mut pool = pool(64);
+    let mut batch = Batch::with_times(&pool, 8);
+    let mut oldest = 0u64;
+    let mut newest = 0u64;
+    for _ in 0..50 {
+        let held = batch.len();
+        let taken = pool.take(&mut batch, 3, 60);
+        for index in held..held + taken {
+            batch.set_time_ns(index, newest);
+            newest += 1;
+        }
+        for _ in 0..2 {
+            assert_eq!(batch.time_ns(0), Some(oldest));
+            pool.put_front(&mut batch, 1);
+            oldest += 1;
+        }
+    }
+}
+
+#[test]
+fn slots_cross_threads_while_ends_come_and_go() {
+    let rounds = if cfg!(miri) { 3 } else { 200 };
+    let mut pool = pool(512);
+    for round in 0..rounds {
+        let (mut sender, mut receiver) = slot_ring(&pool, 16, round);
+        let mut sending = pool.clone();
+        let mut receiving = pool.clone();
+        let thread = std::thread::spawn(move || {
+            let mut batch = Batch::new(&sending, 8);
+            for _ in 0..20 {
+                sending.take(&mut batch, 8, 60);
+                sender.send(&mut batch);
+            }
+        });
+        let mut batch = Batch::new(&receiving, 8);
+        for _ in 0..round % 20 {
+            receiver.receive(&mut batch);
+            receiving.put(&mut batch);
+        }
+        drop((receiver, batch, receiving));
+        thread.join().unwrap();
+        pool.flush();
+        assert!(pool.is_whole(), "round {round}");
+    }
+}

@@ -1,0 +1,230 @@
+//! The grammar of port names. This file is the one place that documents it.
+//!
+//! ```text
+//! spec     = [ backend ":" ] target [ "@" queue ] { "," option }
+//! backend  = letter { letter | digit }              pipe null file packet xdp xdplive pcap tap ...
+//! target   = { any character but "," and "@" }      an interface, a path, a name; may be empty (null:)
+//! queue    = decimal number
+//! option   = key [ "=" value ]                      a key alone means key=yes
+//! ```
+//! A backslash before `,`, `@`, `:` or `\` takes the meaning from it (file names). Without a backend the spec is an interface
+//! and the fastest backend that works on it is chosen. Which options there are is each backend's matter; one that it does not
+//! know is an error that lists those it does.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Most characters of a spec.
+const SPEC_LEN_MAX: usize = 4096;
+
+/// A port name, taken apart.
+///
+/// ```
+/// use linerate_port::PortSpec;
+/// let mut spec: PortSpec = "xdp:eth1@3,ring=8192,native".parse().unwrap();
+/// assert_eq!((spec.backend.as_deref(), spec.target.as_str(), spec.queue), (Some("xdp"), "eth1", Some(3)));
+/// assert_eq!(spec.take("ring"), Some("8192".to_string()));
+/// assert_eq!(spec.take_flag("native").unwrap(), true);
+/// spec.finish(&["ring", "native"]).unwrap();
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortSpec {
+    /// Text before the first colon; `None` for a bare interface name.
+    pub backend: Option<String>,
+    /// What the backend is to open.
+    pub target: String,
+    /// Queue number after `@`.
+    pub queue: Option<u32>,
+    /// Options that nobody took yet, in the order written.
+    pub options: Vec<(String, String)>,
+    text: String,
+}
+
+/// What is wrong with a spec.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("bad port name {text:?}: {problem}")]
+pub struct SpecError {
+    /// The spec as given.
+    pub text: String,
+    /// What is wrong with it, and what would be right.
+    pub problem: String,
+}
+
+impl PortSpec {
+    /// Takes option `key` out and returns its value.
+    pub fn take(&mut self, key: &str) -> Option<String> {
+        let at = self.options.iter().position(|(name, _)| name == key)?;
+        Some(self.options.remove(at).1)
+    }
+
+    /// Takes option `key` out as a number, in decimal; `Ok(None)` when it was not given.
+    pub fn take_number(&mut self, key: &str, least: u64, most: u64) -> Result<Option<u64>, SpecError> {
+        let Some(value) = self.take(key) else { return Ok(None) };
+        match value.parse::<u64>() {
+            Ok(number) if (least..=most).contains(&number) => Ok(Some(number)),
+            _ => Err(self.error(format!("{key}={value}: {key} takes a number from {least} to {most}"))),
+        }
+    }
+
+    /// Takes option `key` out as a switch: absent or `no` is false, alone or `yes` is true.
+    pub fn take_flag(&mut self, key: &str) -> Result<bool, SpecError> {
+        match self.take(key).as_deref() {
+            None | Some("no") => Ok(false),
+            Some("yes") => Ok(true),
+            Some(other) => Err(self.error(format!("{key}={other}: {key} takes yes or no"))),
+        }
+    }
+
+    /// Complains about an option that nobody took; `known` lists those that the backend has.
+    pub fn finish(&self, known: &[&str]) -> Result<(), SpecError> {
+        let Some((key, _)) = self.options.first() else { return Ok(()) };
+        let what = if known.is_empty() { "has no options".into() } else { format!("knows {}", known.join(", ")) };
+        let backend = self.backend.as_deref().unwrap_or("this port");
+        Err(self.error(format!("unknown option {key}; {backend} {what}")))
+    }
+
+    /// An error about this spec.
+    pub fn error(&self, problem: impl Into<String>) -> SpecError {
+        SpecError { text: self.text.clone(), problem: problem.into() }
+    }
+}
+
+impl fmt::Display for PortSpec {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.text)
+    }
+}
+
+impl FromStr for PortSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<PortSpec, SpecError> {
+        let error = |problem: &str| SpecError { text: text.chars().take(80).collect(), problem: problem.into() };
+        if text.len() > SPEC_LEN_MAX {
+            return Err(error("longer than 4096 characters"));
+        }
+        if text.chars().any(char::is_control) {
+            return Err(error("contains control characters"));
+        }
+        let parts = split_unescaped(text, ',').ok_or_else(|| error("ends in a backslash"))?;
+        let (name, options) = parts.split_first().ok_or_else(|| error("is empty"))?;
+        let (backend, rest) = split_backend(name);
+        let mut fields = split_unescaped(rest, '@').ok_or_else(|| error("ends in a backslash"))?.into_iter();
+        let target = unescape(fields.next().unwrap_or_default());
+        let queue =
+            fields.next().map(str::parse::<u32>).transpose().map_err(|_| error("what follows @ is no queue number"))?;
+        if fields.next().is_some() {
+            return Err(error("has two @; write \\@ for one that belongs to a name"));
+        }
+        if backend.is_none() && target.is_empty() {
+            return Err(error("is empty; a port is backend:target, or an interface"));
+        }
+        let mut spec =
+            PortSpec { backend: backend.map(str::to_string), target, queue, options: Vec::new(), text: text.into() };
+        for option in options {
+            let (key, value) = option.split_once('=').unwrap_or((option, "yes"));
+            if key.is_empty() {
+                return Err(error("has an option without a name"));
+            }
+            if spec.options.iter().any(|(name, _)| name == key) {
+                return Err(error(&format!("names option {key} twice")));
+            }
+            spec.options.push((key.into(), unescape(value)));
+        }
+        Ok(spec)
+    }
+}
+
+/// Splits off `backend:`; a name that is no plain word before the colon is part of the target.
+fn split_backend(name: &str) -> (Option<&str>, &str) {
+    match name.split_once(':') {
+        Some((word, rest)) if is_backend_word(word) => (Some(word), rest),
+        _ => (None, name),
+    }
+}
+
+fn is_backend_word(word: &str) -> bool {
+    word.starts_with(|first: char| first.is_ascii_lowercase())
+        && word.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit())
+}
+
+/// Splits at `separator` where no backslash stands before it; `None` when the text ends in a lone backslash.
+fn split_unescaped(text: &str, separator: char) -> Option<Vec<&str>> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    let mut escaped = false;
+    for (at, letter) in text.char_indices() {
+        match letter {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            _ if letter == separator => {
+                parts.push(&text[start..at]);
+                start = at + letter.len_utf8();
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    (!escaped).then_some(parts)
+}
+
+fn unescape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        out.extend(if letter == '\\' { letters.next() } else { Some(letter) });
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Result<PortSpec, SpecError> {
+        text.parse()
+    }
+
+    #[test]
+    fn takes_names_apart() {
+        let spec = parse("file:/tmp/a\\,b.pcap,write,speed=2").unwrap();
+        assert_eq!((spec.backend.as_deref(), spec.target.as_str()), (Some("file"), "/tmp/a,b.pcap"));
+        assert_eq!(spec.options, [("write".into(), "yes".into()), ("speed".into(), "2".into())]);
+        assert_eq!(parse("eth0").unwrap().backend, None);
+        assert_eq!(parse("null:").unwrap().target, "");
+        assert_eq!(parse("eth0@2").unwrap().queue, Some(2));
+        // A colon after what is no backend word belongs to the name (an alias interface).
+        assert_eq!(parse("ETH0:1").unwrap().target, "ETH0:1");
+    }
+
+    #[test]
+    fn refuses_what_means_nothing() {
+        for bad in [
+            "",
+            ",a",
+            "pipe:a,=1",
+            "pipe:a,x=1,x=2",
+            "xdp:e@",
+            "xdp:e@x",
+            "xdp:e@1@2",
+            "a\\",
+            "a\nb",
+            "xdp:e@4294967296",
+        ] {
+            assert!(parse(bad).is_err(), "{bad:?}");
+        }
+        let spec = parse("pipe:a,fast").unwrap();
+        assert!(spec.finish(&["ring"]).unwrap_err().to_string().contains("knows ring"));
+        assert!(parse("pipe:a,ring=x").unwrap().take_number("ring", 1, 9).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics_and_any_name_can_be_written(text in ".{0,60}", name in "[a-z,@:\\\\]{1,20}") {
+            let _ = parse(&text);
+            let escaped: String = name.chars().flat_map(|letter| ['\\', letter]).collect();
+            prop_assert_eq!(parse(&format!("file:{escaped}")).unwrap().target, name);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The totals of a port, in the words of the ledger.
+
+/// Packets lost at a place for a cause. Both are short texts for people that also serve as keys, in lower case:
+/// place "AF_PACKET ring of r0", cause "ring full".
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Drops {
+    /// Where on the path.
+    pub place: String,
+    /// Why.
+    pub cause: String,
+    /// How many packets.
+    pub packets: u64,
+}
+
+/// Totals since the port was opened. Bytes are of packets without FCS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Packets that `receive` returned.
+    pub rx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Packets whose sending is complete: the far side has them.
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Packets that reached this port and were not returned by `receive`.
+    pub rx_drops: Vec<Drops>,
+    /// Packets that `transmit` took and that were not sent.
+    pub tx_drops: Vec<Drops>,
+}
+
+impl Stats {
+    /// Sum of [`Stats::rx_drops`].
+    pub fn rx_dropped(&self) -> u64 {
+        self.rx_drops.iter().map(|drops| drops.packets).sum()
+    }
+
+    /// Sum of [`Stats::tx_drops`].
+    pub fn tx_dropped(&self) -> u64 {
+        self.tx_drops.iter().map(|drops| drops.packets).sum()
+    }
+}
