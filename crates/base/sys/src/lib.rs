@@ -1,6 +1,11 @@
-//! What the packet path needs of the operating system: the clock, cores, signals (and, beside them, descriptors, network
-//! namespaces and devices).
+//! What the packet path needs of the operating system: the clock, cores, signals, network namespaces
+//! and devices, and what this process is allowed to do.
 
 pub mod affinity;
+pub mod capability;
 pub mod clock;
+pub mod ethtool;
+pub mod netdev;
+pub mod netns;
 pub mod signal;
+pub mod userns;

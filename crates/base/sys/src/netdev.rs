@@ -1,0 +1,254 @@
+//! A network interface by name: index, flags, MTU, hardware address (netdevice(7)).
+//!
+//! [`Netdev`] owns a socket of the namespace in which it was opened and keeps speaking about that
+//! namespace from any thread. Driver statistics, offloads and rings are in [`crate::ethtool`].
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// Longest interface name, without the terminator (`IFNAMSIZ - 1`, linux/if.h).
+pub const NAME_LEN_MAX: usize = libc::IFNAMSIZ - 1;
+
+/// An interface of one network namespace.
+#[derive(Debug)]
+pub struct Netdev {
+    socket: OwnedFd,
+    name: String,
+}
+
+impl Netdev {
+    /// The interface `name` in the calling thread's namespace.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such interface, `InvalidInput` when it cannot be a name.
+    pub fn open(name: &str) -> io::Result<Self> {
+        check_name(name)?;
+        // SAFETY: socket takes constants only.
+        let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let device = Self {
+            // SAFETY: `fd` was just made and belongs to nobody else.
+            socket: unsafe { OwnedFd::from_raw_fd(fd) },
+            name: name.to_owned(),
+        };
+        device.index().map_err(|error| no_such_device(name, error))?;
+        Ok(device)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its index in its namespace.
+    ///
+    /// # Errors
+    /// `ENODEV` when the interface is gone.
+    pub fn index(&self) -> io::Result<u32> {
+        let mut request = self.request();
+        self.ioctl(libc::SIOCGIFINDEX, &mut request)?;
+        // SAFETY: SIOCGIFINDEX filled this member of the union.
+        Ok(unsafe { request.ifr_ifru.ifru_ifindex } as u32)
+    }
+
+    /// Its `IFF_*` flags, the sixteen that this interface of the kernel knows.
+    ///
+    /// # Errors
+    /// `ENODEV` when the interface is gone.
+    pub fn flags(&self) -> io::Result<u16> {
+        let mut request = self.request();
+        self.ioctl(libc::SIOCGIFFLAGS, &mut request)?;
+        // SAFETY: SIOCGIFFLAGS filled this member of the union.
+        Ok(unsafe { request.ifr_ifru.ifru_flags } as u16)
+    }
+
+    /// Whether it is administratively up.
+    ///
+    /// # Errors
+    /// `ENODEV` when the interface is gone.
+    pub fn is_up(&self) -> io::Result<bool> {
+        Ok(self.flags()? & libc::IFF_UP as u16 != 0)
+    }
+
+    /// Whether it is up and has a carrier.
+    ///
+    /// # Errors
+    /// `ENODEV` when the interface is gone.
+    pub fn is_running(&self) -> io::Result<bool> {
+        Ok(self.flags()? & libc::IFF_RUNNING as u16 != 0)
+    }
+
+    /// Sets it administratively up or down.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_NET_ADMIN; whatever its driver answers.
+    pub fn set_up(&self, up: bool) -> io::Result<()> {
+        let flags = self.flags()?;
+        let bit = libc::IFF_UP as u16;
+        self.set_flags(if up { flags | bit } else { flags & !bit })
+    }
+
+    /// Sets its promiscuous flag.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_NET_ADMIN.
+    pub fn set_promiscuous(&self, promiscuous: bool) -> io::Result<()> {
+        let flags = self.flags()?;
+        let bit = libc::IFF_PROMISC as u16;
+        self.set_flags(if promiscuous { flags | bit } else { flags & !bit })
+    }
+
+    /// Its MTU: bytes of layer 3 in one frame.
+    ///
+    /// # Errors
+    /// `ENODEV` when the interface is gone.
+    pub fn mtu(&self) -> io::Result<u32> {
+        let mut request = self.request();
+        self.ioctl(libc::SIOCGIFMTU, &mut request)?;
+        // SAFETY: SIOCGIFMTU filled this member of the union.
+        Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
+    }
+
+    /// Sets its MTU.
+    ///
+    /// # Errors
+    /// `EINVAL` when the driver does not take that size (an attached XDP program limits it too),
+    /// `EPERM` without CAP_NET_ADMIN.
+    pub fn set_mtu(&self, mtu: u32) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_mtu = i32::try_from(mtu).map_err(io::Error::other)?;
+        self.ioctl(libc::SIOCSIFMTU, &mut request)
+    }
+
+    /// Its Ethernet address.
+    ///
+    /// # Errors
+    /// `ENODEV` when the interface is gone.
+    pub fn mac(&self) -> io::Result<[u8; 6]> {
+        let mut request = self.request();
+        self.ioctl(libc::SIOCGIFHWADDR, &mut request)?;
+        // SAFETY: SIOCGIFHWADDR filled this member of the union.
+        let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+        let mut mac = [0; 6];
+        for (to, from) in mac.iter_mut().zip(address.sa_data) {
+            *to = from as u8;
+        }
+        Ok(mac)
+    }
+
+    /// Sets its Ethernet address.
+    ///
+    /// # Errors
+    /// `EADDRNOTAVAIL` for a multicast address, `EPERM` without CAP_NET_ADMIN.
+    pub fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
+        let mut request = self.request();
+        let mut address = libc::sockaddr { sa_family: libc::ARPHRD_ETHER, sa_data: [0; 14] };
+        for (to, from) in address.sa_data.iter_mut().zip(mac) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_hwaddr = address;
+        self.ioctl(libc::SIOCSIFHWADDR, &mut request)
+    }
+
+    /// One SIOCETHTOOL call: `data` starts with the command word and is as long as the command's
+    /// answer can be.
+    ///
+    /// # Safety
+    /// `data` must be valid for reads and writes of everything that the command in its first word
+    /// reads and writes.
+    pub(crate) unsafe fn ethtool(&self, data: *mut libc::c_void) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_data = data.cast();
+        self.ioctl(SIOCETHTOOL, &mut request)
+    }
+
+    fn set_flags(&self, flags: u16) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_flags = flags as i16;
+        self.ioctl(libc::SIOCSIFFLAGS, &mut request)
+    }
+
+    fn request(&self) -> libc::ifreq {
+        // SAFETY: ifreq is a plain C structure of integers and pointers; all zeros is a value of it.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(self.name.bytes()) {
+            *to = from as libc::c_char;
+        }
+        request
+    }
+
+    fn ioctl(&self, command: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
+        // SAFETY: the commands used in this file read and write one ifreq, and SIOCETHTOOL also the
+        // memory behind its pointer, for which the caller of `ethtool` vouches.
+        match unsafe { libc::ioctl(self.socket.as_raw_fd(), command as _, request) } {
+            0.. => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// linux/sockios.h; not in libc for every target.
+const SIOCETHTOOL: libc::c_ulong = 0x8946;
+
+/// The index of interface `name` in the calling thread's namespace.
+///
+/// # Errors
+/// As [`Netdev::open`].
+pub fn index_of(name: &str) -> io::Result<u32> {
+    Netdev::open(name)?.index()
+}
+
+fn check_name(name: &str) -> io::Result<()> {
+    let forbidden = |c: char| c == '/' || c == ':' || c == '\0' || c.is_whitespace();
+    if name.is_empty() || name.len() > NAME_LEN_MAX || name.contains(forbidden) {
+        let text = format!("`{name}` is not an interface name (1 to {NAME_LEN_MAX} bytes)");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    Ok(())
+}
+
+fn no_such_device(name: &str, error: io::Error) -> io::Error {
+    if error.raw_os_error() == Some(libc::ENODEV) {
+        let text = format!("there is no interface `{name}` in this network namespace");
+        return io::Error::new(io::ErrorKind::NotFound, text);
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netns::NetNs;
+
+    #[test]
+    fn names_that_cannot_be_are_refused() {
+        for name in ["", "sixteen-bytes-xx", "a/b", "a b", "a\0b"] {
+            let error = Netdev::open(name).expect_err("not a name");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{name:?}");
+        }
+        let error = Netdev::open("no-such-dev").expect_err("not there");
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn the_loopback_of_a_new_namespace_can_be_read_and_changed() {
+        let namespace = match NetNs::anonymous() {
+            Ok(namespace) => namespace,
+            Err(error) => return eprintln!("skipped: no network namespace: {error}"),
+        };
+        // Opened inside, used outside: the socket remembers.
+        let lo = namespace.run(|| Netdev::open("lo")).expect("enter").expect("lo");
+        assert_eq!(lo.index().expect("index"), 1);
+        assert!(!lo.is_up().expect("flags"));
+        lo.set_up(true).expect("up");
+        assert!(lo.is_up().expect("flags") && lo.is_running().expect("flags"));
+        lo.set_mtu(1400).expect("set mtu");
+        assert_eq!(lo.mtu().expect("mtu"), 1400);
+        assert_eq!(lo.mac().expect("mac"), [0; 6]);
+        lo.set_up(false).expect("down");
+        assert!(!lo.is_up().expect("flags"));
+    }
+}
