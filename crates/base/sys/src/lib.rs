@@ -7,5 +7,7 @@ pub mod clock;
 pub mod ethtool;
 pub mod netdev;
 pub mod netns;
+pub mod poll;
 pub mod signal;
 pub mod userns;
+pub mod veth;

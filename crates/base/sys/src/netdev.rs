@@ -139,6 +139,17 @@ impl Netdev {
         Ok(mac)
     }
 
+    /// What kind of link it is: an `ARPHRD_*` number (linux/if_arp.h), 1 for Ethernet, 772 for loopback.
+    ///
+    /// # Errors
+    /// `ENODEV` when the interface is gone.
+    pub fn hardware_type(&self) -> io::Result<u16> {
+        let mut request = self.request();
+        self.ioctl(libc::SIOCGIFHWADDR, &mut request)?;
+        // SAFETY: SIOCGIFHWADDR filled this member of the union.
+        Ok(unsafe { request.ifr_ifru.ifru_hwaddr }.sa_family)
+    }
+
     /// Sets its Ethernet address.
     ///
     /// # Errors
@@ -201,6 +212,31 @@ pub fn index_of(name: &str) -> io::Result<u32> {
     Netdev::open(name)?.index()
 }
 
+/// The names of all interfaces in the calling thread's namespace, in the order of their indices.
+///
+/// # Errors
+/// When the kernel cannot be asked (no memory, no descriptors).
+pub fn names() -> io::Result<Vec<String>> {
+    // SAFETY: no arguments; the result is null or an array that ends in an entry with index 0.
+    let list = unsafe { libc::if_nameindex() };
+    if list.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    let mut names = Vec::new();
+    let mut entry = list;
+    // SAFETY: `entry` stays inside the array, whose last entry ends the loop.
+    while unsafe { (*entry).if_index } != 0 {
+        // SAFETY: the name of an entry before the last is a terminated string that lives as long as the array.
+        let name = unsafe { std::ffi::CStr::from_ptr((*entry).if_name) };
+        names.push(name.to_string_lossy().into_owned());
+        // SAFETY: this entry is not the last one.
+        entry = unsafe { entry.add(1) };
+    }
+    // SAFETY: `list` came from if_nameindex and is not used any more.
+    unsafe { libc::if_freenameindex(list) };
+    Ok(names)
+}
+
 fn check_name(name: &str) -> io::Result<()> {
     let forbidden = |c: char| c == '/' || c == ':' || c == '\0' || c.is_whitespace();
     if name.is_empty() || name.len() > NAME_LEN_MAX || name.contains(forbidden) {
@@ -248,6 +284,8 @@ mod tests {
         lo.set_mtu(1400).expect("set mtu");
         assert_eq!(lo.mtu().expect("mtu"), 1400);
         assert_eq!(lo.mac().expect("mac"), [0; 6]);
+        assert_eq!(lo.hardware_type().expect("type"), libc::ARPHRD_LOOPBACK);
+        assert!(namespace.run(names).expect("enter").expect("names").contains(&"lo".to_owned()));
         lo.set_up(false).expect("down");
         assert!(!lo.is_up().expect("flags"));
     }
