@@ -8,6 +8,7 @@ pub mod ethtool;
 pub mod netdev;
 pub mod netns;
 pub mod poll;
+pub mod raw;
 pub mod signal;
 pub mod userns;
 pub mod veth;

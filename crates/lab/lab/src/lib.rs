@@ -1,1 +1,9 @@
 //! Topologies, DUTs, trials, ledger, environment record.
+
+pub mod cleanup;
+pub mod napi;
+pub mod netlink;
+pub mod placement;
+pub mod prefixes;
+pub mod sysctl;
+pub mod topology;
