@@ -1,0 +1,219 @@
+//! ARP for IPv4 over Ethernet (RFC 826).
+
+use crate::bytes::{array, be16, put16};
+use crate::{EtherType, LayerKind, MacAddress, ParseError};
+use std::net::Ipv4Addr;
+
+/// Length in bytes; ARP has no payload.
+pub const HEADER_LEN: usize = 28;
+/// Operation: who has the target address?
+pub const REQUEST: u16 = 1;
+/// Operation: the sender has it.
+pub const REPLY: u16 = 2;
+
+const HARDWARE_ETHERNET: u16 = 1;
+const ADDRESS_LENGTHS: u16 = 0x0604;
+
+/// Where the fields lie in the packet.
+pub mod field {
+    use std::ops::Range;
+    /// Hardware type, 1.
+    pub const HARDWARE_TYPE: Range<usize> = 0..2;
+    /// Protocol type, 0x0800.
+    pub const PROTOCOL_TYPE: Range<usize> = 2..4;
+    /// Lengths of a hardware (6) and a protocol address (4), one byte each.
+    pub const ADDRESS_LENGTHS: Range<usize> = 4..6;
+    /// Operation.
+    pub const OPERATION: Range<usize> = 6..8;
+    /// Sender's MAC address.
+    pub const SENDER_MAC: Range<usize> = 8..14;
+    /// Sender's IPv4 address.
+    pub const SENDER_IP: Range<usize> = 14..18;
+    /// Target's MAC address.
+    pub const TARGET_MAC: Range<usize> = 18..24;
+    /// Target's IPv4 address.
+    pub const TARGET_IP: Range<usize> = 24..28;
+}
+
+/// A view of an ARP packet.
+///
+/// ```
+/// use linerate_wire::arp;
+/// let request = arp::Header { operation: arp::REQUEST, target_ip: [192, 0, 2, 1].into(), ..Default::default() };
+/// let mut bytes = [0; arp::HEADER_LEN];
+/// request.emit(&mut bytes);
+/// assert_eq!(arp::Packet::new_checked(bytes).unwrap().target_ip(), request.target_ip);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<T> {
+    buffer: T,
+}
+
+impl<T: AsRef<[u8]>> Packet<T> {
+    /// A view without checks: accessors panic if the buffer is shorter than [`HEADER_LEN`].
+    #[inline]
+    pub const fn new_unchecked(buffer: T) -> Self {
+        Packet { buffer }
+    }
+
+    /// A view whose accessors never panic.
+    ///
+    /// # Errors
+    /// `Truncated` if the packet does not fit, `Malformed` if it is not about IPv4 over Ethernet.
+    pub fn new_checked(buffer: T) -> Result<Self, ParseError> {
+        let bytes = buffer.as_ref();
+        ParseError::check_len(LayerKind::Arp, HEADER_LEN, bytes.len())?;
+        let expect = |field, name, expected| {
+            let value = be16(bytes, field);
+            ParseError::check_field(value == expected, LayerKind::Arp, name, value)
+        };
+        expect(field::HARDWARE_TYPE, "hardware type", HARDWARE_ETHERNET)?;
+        expect(field::PROTOCOL_TYPE, "protocol type", EtherType::IPV4.0)?;
+        expect(field::ADDRESS_LENGTHS, "address lengths", ADDRESS_LENGTHS)?;
+        Ok(Packet { buffer })
+    }
+
+    /// The buffer back.
+    #[inline]
+    pub fn into_inner(self) -> T {
+        self.buffer
+    }
+
+    /// Operation: [`REQUEST`], [`REPLY`] or another number.
+    #[inline]
+    pub fn operation(&self) -> u16 {
+        be16(self.buffer.as_ref(), field::OPERATION)
+    }
+
+    /// Sender's MAC address.
+    #[inline]
+    pub fn sender_mac(&self) -> MacAddress {
+        MacAddress(array(self.buffer.as_ref(), field::SENDER_MAC))
+    }
+
+    /// Sender's IPv4 address.
+    #[inline]
+    pub fn sender_ip(&self) -> Ipv4Addr {
+        array(self.buffer.as_ref(), field::SENDER_IP).into()
+    }
+
+    /// Target's MAC address.
+    #[inline]
+    pub fn target_mac(&self) -> MacAddress {
+        MacAddress(array(self.buffer.as_ref(), field::TARGET_MAC))
+    }
+
+    /// Target's IPv4 address.
+    #[inline]
+    pub fn target_ip(&self) -> Ipv4Addr {
+        array(self.buffer.as_ref(), field::TARGET_IP).into()
+    }
+
+    /// What follows: padding of the frame.
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        &self.buffer.as_ref()[HEADER_LEN..]
+    }
+
+    /// The fields as values.
+    pub fn header(&self) -> Header {
+        Header {
+            operation: self.operation(),
+            sender_mac: self.sender_mac(),
+            sender_ip: self.sender_ip(),
+            target_mac: self.target_mac(),
+            target_ip: self.target_ip(),
+        }
+    }
+}
+
+impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
+    /// Sets the operation.
+    #[inline]
+    pub fn set_operation(&mut self, operation: u16) {
+        put16(self.buffer.as_mut(), field::OPERATION, operation);
+    }
+
+    /// Sets the sender's MAC address.
+    #[inline]
+    pub fn set_sender_mac(&mut self, mac: MacAddress) {
+        self.buffer.as_mut()[field::SENDER_MAC].copy_from_slice(&mac.0);
+    }
+
+    /// Sets the sender's IPv4 address.
+    #[inline]
+    pub fn set_sender_ip(&mut self, ip: Ipv4Addr) {
+        self.buffer.as_mut()[field::SENDER_IP].copy_from_slice(&ip.octets());
+    }
+
+    /// Sets the target's MAC address.
+    #[inline]
+    pub fn set_target_mac(&mut self, mac: MacAddress) {
+        self.buffer.as_mut()[field::TARGET_MAC].copy_from_slice(&mac.0);
+    }
+
+    /// Sets the target's IPv4 address.
+    #[inline]
+    pub fn set_target_ip(&mut self, ip: Ipv4Addr) {
+        self.buffer.as_mut()[field::TARGET_IP].copy_from_slice(&ip.octets());
+    }
+}
+
+/// The fields of an ARP packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Operation: [`REQUEST`], [`REPLY`] or another number.
+    pub operation: u16,
+    /// Sender's MAC address.
+    pub sender_mac: MacAddress,
+    /// Sender's IPv4 address.
+    pub sender_ip: Ipv4Addr,
+    /// Target's MAC address, zero in a request.
+    pub target_mac: MacAddress,
+    /// Target's IPv4 address.
+    pub target_ip: Ipv4Addr,
+}
+
+impl Default for Header {
+    /// A request with unset addresses.
+    fn default() -> Self {
+        Header {
+            operation: REQUEST,
+            sender_mac: MacAddress::ZERO,
+            sender_ip: Ipv4Addr::UNSPECIFIED,
+            target_mac: MacAddress::ZERO,
+            target_ip: Ipv4Addr::UNSPECIFIED,
+        }
+    }
+}
+
+impl Header {
+    /// Reads the packet at the start of `bytes`.
+    ///
+    /// # Errors
+    /// As [`Packet::new_checked`].
+    pub fn parse(bytes: &[u8]) -> Result<Header, ParseError> {
+        Packet::new_checked(bytes).map(|packet| packet.header())
+    }
+
+    /// Length in bytes of what `emit` writes.
+    pub const fn header_len(&self) -> usize {
+        HEADER_LEN
+    }
+
+    /// Writes the packet to the start of `bytes`.
+    ///
+    /// # Panics
+    /// If `bytes` is shorter than [`Header::header_len`].
+    pub fn emit(&self, bytes: &mut [u8]) {
+        put16(bytes, field::HARDWARE_TYPE, HARDWARE_ETHERNET);
+        put16(bytes, field::PROTOCOL_TYPE, EtherType::IPV4.0);
+        put16(bytes, field::ADDRESS_LENGTHS, ADDRESS_LENGTHS);
+        let mut packet = Packet::new_unchecked(bytes);
+        packet.set_operation(self.operation);
+        packet.set_sender_mac(self.sender_mac);
+        packet.set_sender_ip(self.sender_ip);
+        packet.set_target_mac(self.target_mac);
+        packet.set_target_ip(self.target_ip);
+    }
+}

@@ -1,0 +1,384 @@
+//! IPv4 (RFC 791 section 3.1; traffic class byte as of RFC 2474 and RFC 3168).
+
+use crate::bytes::{array, be16, cut, cut_mut, put16};
+use crate::{LayerKind, Options, ParseError, Protocol, Sum};
+use std::net::Ipv4Addr;
+
+/// Header length without options, in bytes.
+pub const HEADER_LEN: usize = 20;
+/// Largest fragment offset, in units of 8 bytes.
+pub const MAX_FRAGMENT_OFFSET: u16 = 0x1fff;
+
+const DONT_FRAGMENT: u16 = 0x4000;
+const MORE_FRAGMENTS: u16 = 0x2000;
+
+/// Where the fields lie in the header.
+pub mod field {
+    use std::ops::Range;
+    /// Version and header length, four bits each.
+    pub const VERSION_IHL: Range<usize> = 0..1;
+    /// DSCP (6 bits) and ECN (2).
+    pub const TOS: Range<usize> = 1..2;
+    /// Length of header and data in bytes.
+    pub const TOTAL_LEN: Range<usize> = 2..4;
+    /// Identification.
+    pub const IDENTIFICATION: Range<usize> = 4..6;
+    /// Flags (3 bits) and fragment offset (13).
+    pub const FRAGMENT: Range<usize> = 6..8;
+    /// Time to live.
+    pub const TTL: Range<usize> = 8..9;
+    /// Protocol of the data.
+    pub const PROTOCOL: Range<usize> = 9..10;
+    /// Header checksum.
+    pub const CHECKSUM: Range<usize> = 10..12;
+    /// Source address.
+    pub const SRC: Range<usize> = 12..16;
+    /// Destination address.
+    pub const DST: Range<usize> = 16..20;
+}
+
+/// A view of an IPv4 packet.
+///
+/// ```
+/// use linerate_wire::{Protocol, ipv4};
+/// let header = ipv4::Header { protocol: Protocol::UDP, total_len: 28, ..Default::default() };
+/// let mut bytes = [0; 28];
+/// header.emit(&mut bytes);
+/// let packet = ipv4::Packet::new_checked(&bytes).unwrap();
+/// assert!(packet.verify_checksum());
+/// assert_eq!(packet.payload().len(), 8);
+/// assert_eq!(ipv4::Header::parse(&bytes), Ok(header));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<T> {
+    buffer: T,
+}
+
+impl<T: AsRef<[u8]>> Packet<T> {
+    /// A view without checks: accessors panic if the buffer is shorter than [`HEADER_LEN`].
+    #[inline]
+    pub const fn new_unchecked(buffer: T) -> Self {
+        Packet { buffer }
+    }
+
+    /// A view whose accessors never panic.
+    ///
+    /// # Errors
+    /// `Truncated` if the header or the total length does not fit, `Malformed` if the version is
+    /// not 4, the header length below 20 or the total length below the header length.
+    #[inline]
+    pub fn new_checked(buffer: T) -> Result<Self, ParseError> {
+        let packet = Packet::new_truncated(buffer)?;
+        let (need, have) = (usize::from(packet.total_len()), packet.buffer.as_ref().len());
+        ParseError::check_len(LayerKind::Ipv4, need, have)?;
+        Ok(packet)
+    }
+
+    /// As [`Packet::new_checked`], but the data may be cut short, as in a capture; `payload` is
+    /// what is there.
+    ///
+    /// # Errors
+    /// As [`Packet::new_checked`], but for the total length's fit.
+    #[inline]
+    pub fn new_truncated(buffer: T) -> Result<Self, ParseError> {
+        let have = buffer.as_ref().len();
+        ParseError::check_len(LayerKind::Ipv4, HEADER_LEN, have)?;
+        let packet = Packet { buffer };
+        let (version, header_len, total_len) = (packet.version(), packet.header_len(), packet.total_len());
+        ParseError::check_field(version == 4, LayerKind::Ipv4, "version", version)?;
+        ParseError::check_field(header_len >= HEADER_LEN, LayerKind::Ipv4, "header length", header_len as u32)?;
+        ParseError::check_len(LayerKind::Ipv4, header_len, have)?;
+        ParseError::check_field(usize::from(total_len) >= header_len, LayerKind::Ipv4, "total length", total_len)?;
+        Ok(packet)
+    }
+
+    /// The buffer back.
+    #[inline]
+    pub fn into_inner(self) -> T {
+        self.buffer
+    }
+
+    /// Version.
+    #[inline]
+    pub fn version(&self) -> u8 {
+        self.buffer.as_ref()[0] >> 4
+    }
+
+    /// Header length with options, in bytes.
+    #[inline]
+    pub fn header_len(&self) -> usize {
+        usize::from(self.buffer.as_ref()[0] & 0xf) * 4
+    }
+
+    /// DSCP and ECN.
+    #[inline]
+    pub fn tos(&self) -> u8 {
+        self.buffer.as_ref()[field::TOS.start]
+    }
+
+    /// Length of header and data in bytes, as the header gives it.
+    #[inline]
+    pub fn total_len(&self) -> u16 {
+        be16(self.buffer.as_ref(), field::TOTAL_LEN)
+    }
+
+    /// Identification.
+    #[inline]
+    pub fn identification(&self) -> u16 {
+        be16(self.buffer.as_ref(), field::IDENTIFICATION)
+    }
+
+    /// Don't-fragment flag.
+    #[inline]
+    pub fn dont_fragment(&self) -> bool {
+        be16(self.buffer.as_ref(), field::FRAGMENT) & DONT_FRAGMENT != 0
+    }
+
+    /// More-fragments flag.
+    #[inline]
+    pub fn more_fragments(&self) -> bool {
+        be16(self.buffer.as_ref(), field::FRAGMENT) & MORE_FRAGMENTS != 0
+    }
+
+    /// Fragment offset in units of 8 bytes.
+    #[inline]
+    pub fn fragment_offset(&self) -> u16 {
+        be16(self.buffer.as_ref(), field::FRAGMENT) & MAX_FRAGMENT_OFFSET
+    }
+
+    /// Whether this is a fragment, the first included.
+    #[inline]
+    pub fn is_fragment(&self) -> bool {
+        be16(self.buffer.as_ref(), field::FRAGMENT) & (MORE_FRAGMENTS | MAX_FRAGMENT_OFFSET) != 0
+    }
+
+    /// Time to live.
+    #[inline]
+    pub fn ttl(&self) -> u8 {
+        self.buffer.as_ref()[field::TTL.start]
+    }
+
+    /// Protocol of the data.
+    #[inline]
+    pub fn protocol(&self) -> Protocol {
+        Protocol(self.buffer.as_ref()[field::PROTOCOL.start])
+    }
+
+    /// Header checksum.
+    #[inline]
+    pub fn checksum(&self) -> u16 {
+        be16(self.buffer.as_ref(), field::CHECKSUM)
+    }
+
+    /// Source address.
+    #[inline]
+    pub fn src(&self) -> Ipv4Addr {
+        array(self.buffer.as_ref(), field::SRC).into()
+    }
+
+    /// Destination address.
+    #[inline]
+    pub fn dst(&self) -> Ipv4Addr {
+        array(self.buffer.as_ref(), field::DST).into()
+    }
+
+    /// Option bytes.
+    #[inline]
+    pub fn options(&self) -> &[u8] {
+        cut(self.buffer.as_ref(), HEADER_LEN, self.header_len())
+    }
+
+    /// The data, as far as the total length and the buffer reach.
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        cut(self.buffer.as_ref(), self.header_len(), usize::from(self.total_len()))
+    }
+
+    /// The sum of the header, checksum field included.
+    #[inline]
+    pub fn sum(&self) -> Sum {
+        Sum::new().add_slice(cut(self.buffer.as_ref(), 0, self.header_len()))
+    }
+
+    /// Whether the header checksum is right.
+    #[inline]
+    pub fn verify_checksum(&self) -> bool {
+        self.sum().is_valid()
+    }
+
+    /// The pseudo-header for an upper-layer packet of `len` bytes.
+    #[inline]
+    pub fn pseudo_sum(&self, len: u16) -> Sum {
+        Sum::pseudo_ipv4(self.src(), self.dst(), self.protocol().0, len)
+    }
+
+    /// The fields as values.
+    pub fn header(&self) -> Header {
+        Header {
+            tos: self.tos(),
+            total_len: self.total_len(),
+            identification: self.identification(),
+            dont_fragment: self.dont_fragment(),
+            more_fragments: self.more_fragments(),
+            fragment_offset: self.fragment_offset(),
+            ttl: self.ttl(),
+            protocol: self.protocol(),
+            src: self.src(),
+            dst: self.dst(),
+            options: Options::from_header(self.options()),
+        }
+    }
+}
+
+impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
+    /// Sets DSCP and ECN.
+    #[inline]
+    pub fn set_tos(&mut self, tos: u8) {
+        self.buffer.as_mut()[field::TOS.start] = tos;
+    }
+
+    /// Sets the length of header and data in bytes.
+    #[inline]
+    pub fn set_total_len(&mut self, total_len: u16) {
+        put16(self.buffer.as_mut(), field::TOTAL_LEN, total_len);
+    }
+
+    /// Sets the identification.
+    #[inline]
+    pub fn set_identification(&mut self, identification: u16) {
+        put16(self.buffer.as_mut(), field::IDENTIFICATION, identification);
+    }
+
+    /// Sets flags and fragment offset (units of 8 bytes); bits of the offset above the low 13 are
+    /// dropped.
+    #[inline]
+    pub fn set_fragment(&mut self, dont_fragment: bool, more_fragments: bool, offset: u16) {
+        let flags = u16::from(dont_fragment) << 14 | u16::from(more_fragments) << 13;
+        put16(self.buffer.as_mut(), field::FRAGMENT, flags | offset & MAX_FRAGMENT_OFFSET);
+    }
+
+    /// Sets the time to live.
+    #[inline]
+    pub fn set_ttl(&mut self, ttl: u8) {
+        self.buffer.as_mut()[field::TTL.start] = ttl;
+    }
+
+    /// Sets the protocol of the data.
+    #[inline]
+    pub fn set_protocol(&mut self, protocol: Protocol) {
+        self.buffer.as_mut()[field::PROTOCOL.start] = protocol.0;
+    }
+
+    /// Sets the checksum field.
+    #[inline]
+    pub fn set_checksum(&mut self, checksum: u16) {
+        put16(self.buffer.as_mut(), field::CHECKSUM, checksum);
+    }
+
+    /// Sets the source address.
+    #[inline]
+    pub fn set_src(&mut self, src: Ipv4Addr) {
+        self.buffer.as_mut()[field::SRC].copy_from_slice(&src.octets());
+    }
+
+    /// Sets the destination address.
+    #[inline]
+    pub fn set_dst(&mut self, dst: Ipv4Addr) {
+        self.buffer.as_mut()[field::DST].copy_from_slice(&dst.octets());
+    }
+
+    /// Computes and sets the header checksum.
+    pub fn fill_checksum(&mut self) {
+        self.set_checksum(0);
+        self.set_checksum(self.sum().finish());
+    }
+
+    /// The data, for writing.
+    #[inline]
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        let (start, end) = (self.header_len(), usize::from(self.total_len()));
+        cut_mut(self.buffer.as_mut(), start, end)
+    }
+}
+
+/// The fields of an IPv4 header; `emit` computes the checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// DSCP and ECN.
+    pub tos: u8,
+    /// Length of header and data in bytes; [`Stack`](crate::Stack) derives it.
+    pub total_len: u16,
+    /// Identification.
+    pub identification: u16,
+    /// Don't-fragment flag.
+    pub dont_fragment: bool,
+    /// More-fragments flag.
+    pub more_fragments: bool,
+    /// Fragment offset in units of 8 bytes, 13 bits.
+    pub fragment_offset: u16,
+    /// Time to live.
+    pub ttl: u8,
+    /// Protocol of the data; [`Stack`](crate::Stack) derives it where a layer follows.
+    pub protocol: Protocol,
+    /// Source address.
+    pub src: Ipv4Addr,
+    /// Destination address.
+    pub dst: Ipv4Addr,
+    /// Options.
+    pub options: Options,
+}
+
+impl Default for Header {
+    /// TTL 64, everything else zero.
+    fn default() -> Self {
+        Header {
+            tos: 0,
+            total_len: HEADER_LEN as u16,
+            identification: 0,
+            dont_fragment: false,
+            more_fragments: false,
+            fragment_offset: 0,
+            ttl: 64,
+            protocol: Protocol(0),
+            src: Ipv4Addr::UNSPECIFIED,
+            dst: Ipv4Addr::UNSPECIFIED,
+            options: Options::NONE,
+        }
+    }
+}
+
+impl Header {
+    /// Reads the header at the start of `bytes`; the checksum is not verified.
+    ///
+    /// # Errors
+    /// As [`Packet::new_checked`].
+    pub fn parse(bytes: &[u8]) -> Result<Header, ParseError> {
+        Packet::new_checked(bytes).map(|packet| packet.header())
+    }
+
+    /// Length in bytes of what `emit` writes.
+    pub const fn header_len(&self) -> usize {
+        HEADER_LEN + self.options.len()
+    }
+
+    /// Writes the header to the start of `bytes`, with its checksum; bits that do not fit a field
+    /// are dropped.
+    ///
+    /// # Panics
+    /// If `bytes` is shorter than [`Header::header_len`].
+    pub fn emit(&self, bytes: &mut [u8]) {
+        let header_len = self.header_len();
+        bytes[0] = 0x40 | (header_len / 4) as u8;
+        bytes[HEADER_LEN..header_len].copy_from_slice(self.options.as_slice());
+        let mut packet = Packet::new_unchecked(bytes);
+        packet.set_tos(self.tos);
+        packet.set_total_len(self.total_len);
+        packet.set_identification(self.identification);
+        packet.set_fragment(self.dont_fragment, self.more_fragments, self.fragment_offset);
+        packet.set_ttl(self.ttl);
+        packet.set_protocol(self.protocol);
+        packet.set_src(self.src);
+        packet.set_dst(self.dst);
+        packet.fill_checksum();
+    }
+}

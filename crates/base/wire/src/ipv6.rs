@@ -1,0 +1,357 @@
+//! IPv6 (RFC 8200): the fixed header, and a walk over extension headers.
+
+use crate::bytes::{array, be16, be32, cut, cut_mut, put16, put32};
+use crate::{LayerKind, ParseError, Protocol, Sum};
+use std::net::Ipv6Addr;
+
+/// Length of the fixed header in bytes.
+pub const HEADER_LEN: usize = 40;
+/// Largest flow label.
+pub const MAX_FLOW_LABEL: u32 = 0xf_ffff;
+
+/// Where the fields lie in the fixed header.
+pub mod field {
+    use std::ops::Range;
+    /// Version (4 bits), traffic class (8), flow label (20).
+    pub const VERSION_CLASS_FLOW: Range<usize> = 0..4;
+    /// Length of what follows the fixed header, in bytes.
+    pub const PAYLOAD_LEN: Range<usize> = 4..6;
+    /// Kind of what follows the fixed header.
+    pub const NEXT_HEADER: Range<usize> = 6..7;
+    /// Hop limit.
+    pub const HOP_LIMIT: Range<usize> = 7..8;
+    /// Source address.
+    pub const SRC: Range<usize> = 8..24;
+    /// Destination address.
+    pub const DST: Range<usize> = 24..40;
+}
+
+/// A view of an IPv6 packet. A payload length of 0 means none: jumbograms (RFC 2675) are not
+/// supported.
+///
+/// ```
+/// use linerate_wire::{Protocol, ipv6};
+/// let header = ipv6::Header { next_header: Protocol::UDP, payload_len: 8, ..Default::default() };
+/// let mut bytes = [0; 48];
+/// header.emit(&mut bytes);
+/// assert_eq!(ipv6::Header::parse(&bytes), Ok(header));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<T> {
+    buffer: T,
+}
+
+impl<T: AsRef<[u8]>> Packet<T> {
+    /// A view without checks: accessors panic if the buffer is shorter than [`HEADER_LEN`].
+    #[inline]
+    pub const fn new_unchecked(buffer: T) -> Self {
+        Packet { buffer }
+    }
+
+    /// A view whose accessors never panic.
+    ///
+    /// # Errors
+    /// `Truncated` if the header or the payload length does not fit, `Malformed` if the version is
+    /// not 6.
+    #[inline]
+    pub fn new_checked(buffer: T) -> Result<Self, ParseError> {
+        let packet = Packet::new_truncated(buffer)?;
+        let (need, have) = (packet.total_len(), packet.buffer.as_ref().len());
+        ParseError::check_len(LayerKind::Ipv6, need, have)?;
+        Ok(packet)
+    }
+
+    /// As [`Packet::new_checked`], but the data may be cut short, as in a capture; `payload` is
+    /// what is there.
+    ///
+    /// # Errors
+    /// As [`Packet::new_checked`], but for the payload length's fit.
+    #[inline]
+    pub fn new_truncated(buffer: T) -> Result<Self, ParseError> {
+        ParseError::check_len(LayerKind::Ipv6, HEADER_LEN, buffer.as_ref().len())?;
+        let packet = Packet { buffer };
+        let version = packet.version();
+        ParseError::check_field(version == 6, LayerKind::Ipv6, "version", version)?;
+        Ok(packet)
+    }
+
+    /// The buffer back.
+    #[inline]
+    pub fn into_inner(self) -> T {
+        self.buffer
+    }
+
+    /// Version.
+    #[inline]
+    pub fn version(&self) -> u8 {
+        self.buffer.as_ref()[0] >> 4
+    }
+
+    /// Traffic class: DSCP and ECN.
+    #[inline]
+    pub fn traffic_class(&self) -> u8 {
+        (be32(self.buffer.as_ref(), field::VERSION_CLASS_FLOW) >> 20) as u8
+    }
+
+    /// Flow label, 20 bits.
+    #[inline]
+    pub fn flow_label(&self) -> u32 {
+        be32(self.buffer.as_ref(), field::VERSION_CLASS_FLOW) & MAX_FLOW_LABEL
+    }
+
+    /// Length of what follows the fixed header in bytes, as the header gives it.
+    #[inline]
+    pub fn payload_len(&self) -> u16 {
+        be16(self.buffer.as_ref(), field::PAYLOAD_LEN)
+    }
+
+    /// Length of the fixed header and what follows, in bytes.
+    #[inline]
+    pub fn total_len(&self) -> usize {
+        HEADER_LEN + usize::from(self.payload_len())
+    }
+
+    /// Kind of what follows the fixed header.
+    #[inline]
+    pub fn next_header(&self) -> Protocol {
+        Protocol(self.buffer.as_ref()[field::NEXT_HEADER.start])
+    }
+
+    /// Hop limit.
+    #[inline]
+    pub fn hop_limit(&self) -> u8 {
+        self.buffer.as_ref()[field::HOP_LIMIT.start]
+    }
+
+    /// Source address.
+    #[inline]
+    pub fn src(&self) -> Ipv6Addr {
+        array::<16>(self.buffer.as_ref(), field::SRC).into()
+    }
+
+    /// Destination address.
+    #[inline]
+    pub fn dst(&self) -> Ipv6Addr {
+        array::<16>(self.buffer.as_ref(), field::DST).into()
+    }
+
+    /// What follows the fixed header, as far as the payload length and the buffer reach.
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        cut(self.buffer.as_ref(), HEADER_LEN, self.total_len())
+    }
+
+    /// The pseudo-header for an upper-layer packet of `len` bytes.
+    #[inline]
+    pub fn pseudo_sum(&self, protocol: Protocol, len: u32) -> Sum {
+        Sum::pseudo_ipv6(self.src(), self.dst(), protocol.0, len)
+    }
+
+    /// Skips the extension headers.
+    ///
+    /// # Errors
+    /// `Truncated` if one does not fit.
+    #[inline]
+    pub fn upper_layer(&self) -> Result<UpperLayer, ParseError> {
+        UpperLayer::find(self.next_header(), self.payload())
+    }
+
+    /// The fields as values.
+    pub fn header(&self) -> Header {
+        Header {
+            traffic_class: self.traffic_class(),
+            flow_label: self.flow_label(),
+            payload_len: self.payload_len(),
+            next_header: self.next_header(),
+            hop_limit: self.hop_limit(),
+            src: self.src(),
+            dst: self.dst(),
+        }
+    }
+}
+
+impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
+    /// Sets the traffic class.
+    #[inline]
+    pub fn set_traffic_class(&mut self, traffic_class: u8) {
+        let word = be32(self.buffer.as_ref(), field::VERSION_CLASS_FLOW) & 0xf00f_ffff;
+        put32(self.buffer.as_mut(), field::VERSION_CLASS_FLOW, word | u32::from(traffic_class) << 20);
+    }
+
+    /// Sets the flow label; bits above the low 20 are dropped.
+    #[inline]
+    pub fn set_flow_label(&mut self, flow_label: u32) {
+        let word = be32(self.buffer.as_ref(), field::VERSION_CLASS_FLOW) & !MAX_FLOW_LABEL;
+        put32(self.buffer.as_mut(), field::VERSION_CLASS_FLOW, word | flow_label & MAX_FLOW_LABEL);
+    }
+
+    /// Sets the length of what follows the fixed header, in bytes.
+    #[inline]
+    pub fn set_payload_len(&mut self, payload_len: u16) {
+        put16(self.buffer.as_mut(), field::PAYLOAD_LEN, payload_len);
+    }
+
+    /// Sets the kind of what follows the fixed header.
+    #[inline]
+    pub fn set_next_header(&mut self, next_header: Protocol) {
+        self.buffer.as_mut()[field::NEXT_HEADER.start] = next_header.0;
+    }
+
+    /// Sets the hop limit.
+    #[inline]
+    pub fn set_hop_limit(&mut self, hop_limit: u8) {
+        self.buffer.as_mut()[field::HOP_LIMIT.start] = hop_limit;
+    }
+
+    /// Sets the source address.
+    #[inline]
+    pub fn set_src(&mut self, src: Ipv6Addr) {
+        self.buffer.as_mut()[field::SRC].copy_from_slice(&src.octets());
+    }
+
+    /// Sets the destination address.
+    #[inline]
+    pub fn set_dst(&mut self, dst: Ipv6Addr) {
+        self.buffer.as_mut()[field::DST].copy_from_slice(&dst.octets());
+    }
+
+    /// What follows the fixed header, for writing.
+    #[inline]
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        let end = self.total_len();
+        cut_mut(self.buffer.as_mut(), HEADER_LEN, end)
+    }
+}
+
+/// What lies behind the extension headers of an IPv6 packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpperLayer {
+    /// Its protocol; also a header that the walk does not know or cannot pass (ESP).
+    pub protocol: Protocol,
+    /// Where it starts, in bytes from the end of the fixed header.
+    pub offset: usize,
+    /// Whether there is a fragment header that says this is a part (RFC 6946's atomic fragments are
+    /// whole).
+    pub is_fragment: bool,
+    /// Whether the packet is in a fragment that does not start with the upper-layer header.
+    pub is_later_fragment: bool,
+    /// Whether a routing header has segments left, so that the destination is not the one of the
+    /// pseudo-header.
+    pub is_routed: bool,
+}
+
+impl UpperLayer {
+    /// Walks from `next_header` over `payload`, which starts behind the fixed header (RFC 8200
+    /// section 4).
+    fn find(next_header: Protocol, payload: &[u8]) -> Result<UpperLayer, ParseError> {
+        let mut upper = UpperLayer {
+            protocol: next_header,
+            offset: 0,
+            is_fragment: false,
+            is_later_fragment: false,
+            is_routed: false,
+        };
+        // Every step moves the offset on by at least 8 bytes, so the walk ends.
+        while !upper.is_later_fragment {
+            let rest = cut(payload, upper.offset, payload.len());
+            let known = matches!(
+                upper.protocol,
+                Protocol::HOP_BY_HOP
+                    | Protocol::DESTINATION_OPTIONS
+                    | Protocol::ROUTING
+                    | Protocol::FRAGMENT
+                    | Protocol::AUTHENTICATION
+            );
+            if !known {
+                break;
+            }
+            let check = |len: usize| {
+                ParseError::check_len(LayerKind::Ipv6, HEADER_LEN + upper.offset + len, HEADER_LEN + payload.len())
+            };
+            check(8)?;
+            let len_field = usize::from(rest[1]);
+            let len = match upper.protocol {
+                Protocol::FRAGMENT => 8,
+                Protocol::AUTHENTICATION => (len_field + 2) * 4,
+                _ => (len_field + 1) * 8,
+            };
+            check(len)?;
+            match upper.protocol {
+                Protocol::FRAGMENT => {
+                    let fragment = be16(rest, 2..4);
+                    upper.is_fragment |= fragment & !6 != 0;
+                    upper.is_later_fragment = fragment >> 3 != 0;
+                }
+                Protocol::ROUTING => upper.is_routed |= rest[3] != 0,
+                _ => {}
+            }
+            upper.protocol = Protocol(rest[0]);
+            upper.offset += len;
+        }
+        Ok(upper)
+    }
+}
+
+/// The fields of the fixed IPv6 header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Traffic class: DSCP and ECN.
+    pub traffic_class: u8,
+    /// Flow label, 20 bits.
+    pub flow_label: u32,
+    /// Length of what follows in bytes; [`Stack`](crate::Stack) derives it.
+    pub payload_len: u16,
+    /// Kind of what follows; [`Stack`](crate::Stack) derives it where a layer follows.
+    pub next_header: Protocol,
+    /// Hop limit.
+    pub hop_limit: u8,
+    /// Source address.
+    pub src: Ipv6Addr,
+    /// Destination address.
+    pub dst: Ipv6Addr,
+}
+
+impl Default for Header {
+    /// No next header, hop limit 64, everything else zero.
+    fn default() -> Self {
+        Header {
+            traffic_class: 0,
+            flow_label: 0,
+            payload_len: 0,
+            next_header: Protocol::NO_NEXT_HEADER,
+            hop_limit: 64,
+            src: Ipv6Addr::UNSPECIFIED,
+            dst: Ipv6Addr::UNSPECIFIED,
+        }
+    }
+}
+
+impl Header {
+    /// Reads the fixed header at the start of `bytes`.
+    ///
+    /// # Errors
+    /// As [`Packet::new_checked`].
+    pub fn parse(bytes: &[u8]) -> Result<Header, ParseError> {
+        Packet::new_checked(bytes).map(|packet| packet.header())
+    }
+
+    /// Length in bytes of what `emit` writes.
+    pub const fn header_len(&self) -> usize {
+        HEADER_LEN
+    }
+
+    /// Writes the header to the start of `bytes`; bits that do not fit a field are dropped.
+    ///
+    /// # Panics
+    /// If `bytes` is shorter than [`Header::header_len`].
+    pub fn emit(&self, bytes: &mut [u8]) {
+        let class = u32::from(self.traffic_class) << 20;
+        put32(bytes, field::VERSION_CLASS_FLOW, 6 << 28 | class | self.flow_label & MAX_FLOW_LABEL);
+        let mut packet = Packet::new_unchecked(bytes);
+        packet.set_payload_len(self.payload_len);
+        packet.set_next_header(self.next_header);
+        packet.set_hop_limit(self.hop_limit);
+        packet.set_src(self.src);
+        packet.set_dst(self.dst);
+    }
+}

@@ -1,0 +1,342 @@
+//! TCP (RFC 9293 section 3.1).
+
+use crate::bytes::{be16, be32, cut, cut_mut, put16, put32};
+use crate::{LayerKind, Options, ParseError, Sum};
+use std::fmt;
+use std::ops::BitOr;
+
+/// Header length without options, in bytes.
+pub const HEADER_LEN: usize = 20;
+
+/// Where the fields lie in the header.
+pub mod field {
+    use std::ops::Range;
+    /// Source port.
+    pub const SRC_PORT: Range<usize> = 0..2;
+    /// Destination port.
+    pub const DST_PORT: Range<usize> = 2..4;
+    /// Sequence number.
+    pub const SEQUENCE: Range<usize> = 4..8;
+    /// Acknowledgment number.
+    pub const ACKNOWLEDGMENT: Range<usize> = 8..12;
+    /// Header length (4 bits) and reserved bits.
+    pub const DATA_OFFSET: Range<usize> = 12..13;
+    /// Flags.
+    pub const FLAGS: Range<usize> = 13..14;
+    /// Window.
+    pub const WINDOW: Range<usize> = 14..16;
+    /// Checksum over pseudo-header, header and data.
+    pub const CHECKSUM: Range<usize> = 16..18;
+    /// Urgent pointer.
+    pub const URGENT: Range<usize> = 18..20;
+}
+
+/// TCP flags, a set of bits.
+///
+/// ```
+/// use linerate_wire::tcp::Flags;
+/// let flags = Flags::SYN | Flags::ACK;
+/// assert!(flags.contains(Flags::SYN) && !flags.contains(Flags::FIN));
+/// assert_eq!(flags.to_string(), "SYN,ACK");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// No more data from the sender.
+    pub const FIN: Flags = Flags(0x01);
+    /// Synchronize sequence numbers.
+    pub const SYN: Flags = Flags(0x02);
+    /// Reset the connection.
+    pub const RST: Flags = Flags(0x04);
+    /// Push.
+    pub const PSH: Flags = Flags(0x08);
+    /// The acknowledgment number is valid.
+    pub const ACK: Flags = Flags(0x10);
+    /// The urgent pointer is valid.
+    pub const URG: Flags = Flags(0x20);
+    /// ECN echo (RFC 3168).
+    pub const ECE: Flags = Flags(0x40);
+    /// Congestion window reduced (RFC 3168).
+    pub const CWR: Flags = Flags(0x80);
+
+    const NAMES: [&'static str; 8] = ["FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR"];
+
+    /// Whether all flags of `other` are set.
+    #[inline]
+    pub const fn contains(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl BitOr for Flags {
+    type Output = Flags;
+
+    fn bitor(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
+
+impl fmt::Display for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let set = (0..8).filter(|bit| self.0 >> bit & 1 != 0).map(|bit| Flags::NAMES[bit]);
+        f.write_str(&set.collect::<Vec<_>>().join(","))
+    }
+}
+
+/// A view of a TCP segment.
+///
+/// ```
+/// use linerate_wire::tcp;
+/// let header = tcp::Header { src_port: 1024, dst_port: 80, flags: tcp::Flags::SYN, ..Default::default() };
+/// let mut bytes = [0; 20];
+/// header.emit(&mut bytes);
+/// assert_eq!(tcp::Header::parse(&bytes), Ok(header));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<T> {
+    buffer: T,
+}
+
+impl<T: AsRef<[u8]>> Packet<T> {
+    /// A view without checks: accessors panic if the buffer is shorter than [`HEADER_LEN`].
+    #[inline]
+    pub const fn new_unchecked(buffer: T) -> Self {
+        Packet { buffer }
+    }
+
+    /// A view whose accessors never panic.
+    ///
+    /// # Errors
+    /// `Truncated` if the header with its options does not fit, `Malformed` if its length field is
+    /// below 20.
+    #[inline]
+    pub fn new_checked(buffer: T) -> Result<Self, ParseError> {
+        let have = buffer.as_ref().len();
+        ParseError::check_len(LayerKind::Tcp, HEADER_LEN, have)?;
+        let packet = Packet { buffer };
+        let header_len = packet.header_len();
+        ParseError::check_field(header_len >= HEADER_LEN, LayerKind::Tcp, "header length", header_len as u32)?;
+        ParseError::check_len(LayerKind::Tcp, header_len, have)?;
+        Ok(packet)
+    }
+
+    /// The buffer back.
+    #[inline]
+    pub fn into_inner(self) -> T {
+        self.buffer
+    }
+
+    /// Source port.
+    #[inline]
+    pub fn src_port(&self) -> u16 {
+        be16(self.buffer.as_ref(), field::SRC_PORT)
+    }
+
+    /// Destination port.
+    #[inline]
+    pub fn dst_port(&self) -> u16 {
+        be16(self.buffer.as_ref(), field::DST_PORT)
+    }
+
+    /// Sequence number.
+    #[inline]
+    pub fn sequence(&self) -> u32 {
+        be32(self.buffer.as_ref(), field::SEQUENCE)
+    }
+
+    /// Acknowledgment number.
+    #[inline]
+    pub fn acknowledgment(&self) -> u32 {
+        be32(self.buffer.as_ref(), field::ACKNOWLEDGMENT)
+    }
+
+    /// Header length with options, in bytes.
+    #[inline]
+    pub fn header_len(&self) -> usize {
+        usize::from(self.buffer.as_ref()[field::DATA_OFFSET.start] >> 4) * 4
+    }
+
+    /// Flags.
+    #[inline]
+    pub fn flags(&self) -> Flags {
+        Flags(self.buffer.as_ref()[field::FLAGS.start])
+    }
+
+    /// Window, unscaled.
+    #[inline]
+    pub fn window(&self) -> u16 {
+        be16(self.buffer.as_ref(), field::WINDOW)
+    }
+
+    /// Checksum.
+    #[inline]
+    pub fn checksum(&self) -> u16 {
+        be16(self.buffer.as_ref(), field::CHECKSUM)
+    }
+
+    /// Urgent pointer.
+    #[inline]
+    pub fn urgent(&self) -> u16 {
+        be16(self.buffer.as_ref(), field::URGENT)
+    }
+
+    /// Option bytes.
+    #[inline]
+    pub fn options(&self) -> &[u8] {
+        cut(self.buffer.as_ref(), HEADER_LEN, self.header_len())
+    }
+
+    /// The data: the rest of the buffer.
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        cut(self.buffer.as_ref(), self.header_len(), usize::MAX)
+    }
+
+    /// The sum of header and data, checksum field included.
+    #[inline]
+    pub fn sum(&self) -> Sum {
+        Sum::new().add_slice(self.buffer.as_ref())
+    }
+
+    /// Whether the checksum is right for this pseudo-header.
+    #[inline]
+    pub fn verify_checksum(&self, pseudo: Sum) -> bool {
+        pseudo.add_sum(self.sum()).is_valid()
+    }
+
+    /// The fields as values.
+    pub fn header(&self) -> Header {
+        Header {
+            src_port: self.src_port(),
+            dst_port: self.dst_port(),
+            sequence: self.sequence(),
+            acknowledgment: self.acknowledgment(),
+            flags: self.flags(),
+            window: self.window(),
+            checksum: self.checksum(),
+            urgent: self.urgent(),
+            options: Options::from_header(self.options()),
+        }
+    }
+}
+
+impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
+    /// Sets the source port.
+    #[inline]
+    pub fn set_src_port(&mut self, port: u16) {
+        put16(self.buffer.as_mut(), field::SRC_PORT, port);
+    }
+
+    /// Sets the destination port.
+    #[inline]
+    pub fn set_dst_port(&mut self, port: u16) {
+        put16(self.buffer.as_mut(), field::DST_PORT, port);
+    }
+
+    /// Sets the sequence number.
+    #[inline]
+    pub fn set_sequence(&mut self, sequence: u32) {
+        put32(self.buffer.as_mut(), field::SEQUENCE, sequence);
+    }
+
+    /// Sets the acknowledgment number.
+    #[inline]
+    pub fn set_acknowledgment(&mut self, acknowledgment: u32) {
+        put32(self.buffer.as_mut(), field::ACKNOWLEDGMENT, acknowledgment);
+    }
+
+    /// Sets the flags.
+    #[inline]
+    pub fn set_flags(&mut self, flags: Flags) {
+        self.buffer.as_mut()[field::FLAGS.start] = flags.0;
+    }
+
+    /// Sets the window.
+    #[inline]
+    pub fn set_window(&mut self, window: u16) {
+        put16(self.buffer.as_mut(), field::WINDOW, window);
+    }
+
+    /// Sets the checksum field.
+    #[inline]
+    pub fn set_checksum(&mut self, checksum: u16) {
+        put16(self.buffer.as_mut(), field::CHECKSUM, checksum);
+    }
+
+    /// Sets the urgent pointer.
+    #[inline]
+    pub fn set_urgent(&mut self, urgent: u16) {
+        put16(self.buffer.as_mut(), field::URGENT, urgent);
+    }
+
+    /// Computes and sets the checksum for this pseudo-header.
+    pub fn fill_checksum(&mut self, pseudo: Sum) {
+        self.set_checksum(0);
+        self.set_checksum(pseudo.add_sum(self.sum()).finish());
+    }
+
+    /// The data, for writing.
+    #[inline]
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        let start = self.header_len();
+        cut_mut(self.buffer.as_mut(), start, usize::MAX)
+    }
+}
+
+/// The fields of a TCP header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// Source port.
+    pub src_port: u16,
+    /// Destination port.
+    pub dst_port: u16,
+    /// Sequence number.
+    pub sequence: u32,
+    /// Acknowledgment number.
+    pub acknowledgment: u32,
+    /// Flags.
+    pub flags: Flags,
+    /// Window, unscaled.
+    pub window: u16,
+    /// Checksum, written as it is; [`Stack`](crate::Stack) derives it.
+    pub checksum: u16,
+    /// Urgent pointer.
+    pub urgent: u16,
+    /// Options.
+    pub options: Options,
+}
+
+impl Header {
+    /// Reads the header at the start of `bytes`.
+    ///
+    /// # Errors
+    /// As [`Packet::new_checked`].
+    pub fn parse(bytes: &[u8]) -> Result<Header, ParseError> {
+        Packet::new_checked(bytes).map(|packet| packet.header())
+    }
+
+    /// Length in bytes of what `emit` writes.
+    pub const fn header_len(&self) -> usize {
+        HEADER_LEN + self.options.len()
+    }
+
+    /// Writes the header to the start of `bytes`.
+    ///
+    /// # Panics
+    /// If `bytes` is shorter than [`Header::header_len`].
+    pub fn emit(&self, bytes: &mut [u8]) {
+        let header_len = self.header_len();
+        bytes[field::DATA_OFFSET.start] = (header_len << 2) as u8;
+        bytes[HEADER_LEN..header_len].copy_from_slice(self.options.as_slice());
+        let mut packet = Packet::new_unchecked(bytes);
+        packet.set_src_port(self.src_port);
+        packet.set_dst_port(self.dst_port);
+        packet.set_sequence(self.sequence);
+        packet.set_acknowledgment(self.acknowledgment);
+        packet.set_flags(self.flags);
+        packet.set_window(self.window);
+        packet.set_checksum(self.checksum);
+        packet.set_urgent(self.urgent);
+    }
+}
