@@ -1,7 +1,8 @@
 //! What can go wrong with bpf(2), told with what to do about it.
 
-use std::fs;
 use std::io;
+
+use linerate_sys::capability::{Capabilities, Capability};
 
 use crate::asm::AssembleError;
 
@@ -74,12 +75,17 @@ pub enum BpfError {
 }
 
 impl BpfError {
-    /// Wraps a system error, explaining `EPERM` and `EACCES` with what the process lacks.
+    /// Wraps a system error, explaining `EPERM` with what the process lacks.
     pub(crate) fn system(action: &'static str, source: io::Error) -> BpfError {
         match source.raw_os_error() {
-            Some(libc::EPERM) => BpfError::Permission { action, missing: missing_capability() },
+            Some(libc::EPERM) => BpfError::permission(action),
             _ => BpfError::System { action, source },
         }
+    }
+
+    /// The error of an action that needs more capabilities.
+    pub(crate) fn permission(action: &'static str) -> BpfError {
+        BpfError::Permission { action, missing: missing_capability() }
     }
 
     /// The error number of the system call behind this error, if there is one.
@@ -96,44 +102,24 @@ impl BpfError {
     }
 }
 
-/// Says which capability this thread lacks for bpf(2) (capabilities(7)).
+/// What this thread lacks for bpf(2). Loading an XDP program takes CAP_BPF and CAP_NET_ADMIN; those here also compute
+/// with packet pointers, which takes CAP_PERFMON (capabilities(7)). CAP_SYS_ADMIN stands for all.
 fn missing_capability() -> String {
-    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-    let users = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    describe_missing(&status, &users)
-}
-
-/// The text for `status` (as /proc/PID/status) and `users` (as /proc/PID/uid_map).
-fn describe_missing(status: &str, users: &str) -> String {
-    const CAPABILITIES: [(u32, &str); 2] = [(39, "CAP_BPF"), (12, "CAP_NET_ADMIN")];
-    const CAP_SYS_ADMIN: u64 = 1 << 21;
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let held = line.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0);
-    let lacks = |bit: &u32| held & (1 << bit) == 0 && held & CAP_SYS_ADMIN == 0;
-    let missing: Vec<&str> = CAPABILITIES.iter().filter(|(bit, _)| lacks(bit)).map(|(_, name)| *name).collect();
-    let whole_range = users.split_whitespace().eq(["0", "0", "4294967295"]);
+    let missing = missing_capabilities();
+    let initial = Capabilities::read().is_ok_and(|held| held.in_initial_user_namespace());
     if !missing.is_empty() {
         format!("{} missing; run as root or grant it with setcap", missing.join(" and "))
-    } else if !users.is_empty() && !whole_range {
+    } else if !initial {
         "capabilities inside a user namespace do not count for bpf(2); run as root outside it".into()
     } else {
         "a security module or a seccomp filter forbids it, or the memlock limit is too low".into()
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_the_missing_capability() {
-        let none = describe_missing("Name:\tx\nCapEff:\t0000000000000000\n", "0 0 4294967295");
-        assert!(none.starts_with("CAP_BPF and CAP_NET_ADMIN missing"), "{none}");
-        let net = describe_missing("CapEff:\t0000000000001000\n", "0 0 4294967295");
-        assert!(net.starts_with("CAP_BPF missing"), "{net}");
-        let user = describe_missing("CapEff:\t000001ffffffffff\n", "0 1000 1\n");
-        assert!(user.contains("user namespace"), "{user}");
-        let other = describe_missing("CapEff:\t000001ffffffffff\n", "0 0 4294967295\n");
-        assert!(other.contains("security module"), "{other}");
-    }
+/// The names of the capabilities that bpf(2) needs and this thread has not.
+pub(crate) fn missing_capabilities() -> Vec<&'static str> {
+    const NEEDED: [Capability; 3] = [Capability::Bpf, Capability::NetAdmin, Capability::Perfmon];
+    let Ok(held) = Capabilities::read() else { return Vec::new() };
+    let lacks = |capability: &Capability| !held.has(*capability) && !held.has(Capability::SysAdmin);
+    NEEDED.into_iter().filter(lacks).map(Capability::name).collect()
 }

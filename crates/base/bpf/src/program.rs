@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::error::BpfError;
+use crate::error::{BpfError, missing_capabilities};
 use crate::insn::Insn;
 use crate::map::object_name;
 use crate::sys;
@@ -43,6 +43,8 @@ impl Program {
             Err(source) => {
                 let log = failure_log(insns, flags, field);
                 Err(match log {
+                    // Without CAP_PERFMON the verifier refuses what it lets root do.
+                    Some(_) if !missing_capabilities().is_empty() => BpfError::permission("load an XDP program"),
                     Some(log) => BpfError::Verifier { name: name.to_owned(), source, log },
                     None => BpfError::system("load an XDP program", source),
                 })

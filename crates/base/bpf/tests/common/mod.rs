@@ -1,12 +1,15 @@
-//! What the tests share: a private network namespace with a veth pair in it.
+//! What the tests share: a private network namespace with a veth pair in it. Each test binary uses a part.
+#![allow(dead_code)]
 
-mod sys;
+pub mod frames;
+pub mod sys;
 
 use std::fs;
 use std::process::Command;
 use std::thread;
+use std::time::Duration;
 
-pub use sys::drop_capabilities;
+use linerate_sys::netns::NetNs;
 
 /// Interface index of the sending end of the pair.
 pub const NEAR: u32 = 10;
@@ -18,7 +21,7 @@ pub const FAR: u32 = 11;
 pub fn in_namespace(test: impl FnOnce() + Send + 'static) {
     let name = thread::current().name().unwrap_or("test").to_owned();
     let body = move || {
-        if let Err(error) = sys::unshare_network() {
+        if let Err(error) = NetNs::anonymous().and_then(|namespace| namespace.enter()) {
             eprintln!("skipped: no network namespace: {error}");
             return;
         }
@@ -75,4 +78,14 @@ pub fn ip(arguments: &[&str]) -> bool {
 pub fn ip_text(arguments: &[&str]) -> String {
     let output = Command::new("ip").args(arguments).output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Waits for softirqs on other CPUs; ends after a generous while, and the assertion after it tells.
+pub fn wait_until(condition: impl Fn() -> bool) {
+    for _ in 0..500 {
+        if condition() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
 }

@@ -1,19 +1,13 @@
-//! System calls that the tests need: unshare(2), capset(2).
+//! A system call that the tests need: capset(2).
 #![allow(unsafe_code)]
 
 use std::io;
 
-/// Moves this thread into a new network namespace.
-pub fn unshare_network() -> io::Result<()> {
-    // SAFETY: unshare takes flags only.
-    let result = unsafe { libc::unshare(libc::CLONE_NEWNET) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Gives up all capabilities of this thread (capset(2), version 3).
-pub fn drop_capabilities() -> io::Result<()> {
+/// Keeps only the capabilities of this thread whose bits are in `kept` (capset(2), version 3).
+pub fn keep_capabilities(kept: u64) -> io::Result<()> {
     let header: [u32; 2] = [0x2008_0522, 0];
-    let data = [0u32; 6];
+    let (low, high) = (kept as u32, (kept >> 32) as u32);
+    let data = [low, low, 0, high, high, 0];
     // SAFETY: the header and the data have the layouts and lengths of version 3.
     let result = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), data.as_ptr()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

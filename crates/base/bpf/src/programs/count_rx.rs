@@ -1,0 +1,375 @@
+//! The receiver sink: checks the signature at each frame's end, counts by stream, and drops.
+//!
+//! Signed frames of a known stream end here (`XDP_DROP`); all others are counted and go to the network
+//! stack (`XDP_PASS`). Everything is counted in memory that this process reads without system calls:
+//!
+//! ```text
+//! counters: [ global 64 B ][ stream 0: 8 words + histogram ][ stream 1 ] ...
+//! seen:     [ stream 0: one bit for each sequence number   ][ stream 1 ] ...
+//! ```
+//! A sequence number seen before is a duplicate. A first arrival below the highest seen so far is
+//! reordered: RFC 4737 section 3.3, `s < NextExp`. Latency is this kernel's CLOCK_MONOTONIC less the
+//! signature's scheduled time, of first arrivals.
+
+use crate::asm::{Assembler, Label};
+use crate::error::BpfError;
+use crate::insn::{Alu, Atomic, Cond, Insn, Reg, Reg::*, Width, action, helper, xdp_md};
+use crate::map::{Map, MapView};
+use crate::program::{Program, ProgramOptions};
+use crate::programs::histogram::{self, BUCKETS, Histogram};
+use crate::programs::signature::{MAGIC, SEQUENCE_BITS, SIGNATURE_BYTES, TIME_BITS};
+use std::sync::atomic::Ordering;
+
+/// The most streams that one program counts.
+pub const STREAMS_MAX: u16 = 64;
+
+/// The most bits that all streams together may take (verifier: offsets below 2^29).
+pub const SEQUENCES_MAX: u64 = 1 << 31;
+
+/// The longest frame without `frags`.
+const LINEAR_BYTES_MAX: i32 = 0x3fff;
+
+const UNSIGNED_PACKETS: i16 = 0;
+const UNSIGNED_BYTES: i16 = 8;
+const FOREIGN_PACKETS: i16 = 16;
+const GLOBAL_BYTES: usize = 64;
+
+const PACKETS: i16 = 0;
+const BYTES: i16 = 8;
+const DISTINCT: i16 = 16;
+const DUPLICATES: i16 = 24;
+const REORDERED: i16 = 32;
+const NEXT_EXPECTED: i16 = 40;
+const BEYOND: i16 = 48;
+const HISTOGRAM: i16 = 64;
+const STREAM_BYTES: usize = HISTOGRAM as usize + 8 * BUCKETS;
+
+/// What sink to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountRxSpec {
+    /// Streams 0 to this less 1 are counted; 1 to [`STREAMS_MAX`].
+    pub streams: u16,
+    /// Sequence numbers of each stream below this are told apart; a power of two, at least 64. Together with the
+    /// number of streams (rounded up to a power of two) at most [`SEQUENCES_MAX`].
+    pub sequences: u64,
+    /// Several receive queues run the program at the same time, so counting must be atomic. (Then two
+    /// packets of one stream in two queues at once may be judged reordered either way.)
+    pub several_queues: bool,
+    /// Keep latency histograms, which costs a clock reading for each packet.
+    pub latency: bool,
+    /// Take frames in several buffers.
+    pub frags: bool,
+}
+
+/// A loaded sink.
+#[derive(Debug)]
+pub struct CountRx {
+    program: Program,
+    spec: CountRxSpec,
+    counters: MapView,
+    seen: MapView,
+    _maps: [Map; 2],
+}
+
+/// What was received of one stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamCounts {
+    /// All packets.
+    pub packets: u64,
+    /// Their bytes without FCS.
+    pub bytes: u64,
+    /// Packets whose sequence number had not been seen.
+    pub distinct: u64,
+    /// Packets whose sequence number had been seen.
+    pub duplicates: u64,
+    /// Distinct packets that came after one with a higher sequence number.
+    pub reordered: u64,
+    /// One more than the highest sequence number seen.
+    pub next_expected: u64,
+    /// Packets with sequence numbers too high to be told apart; in no other count but the first two.
+    pub beyond: u64,
+}
+
+/// What was received beside the streams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OtherCounts {
+    /// Frames without a signature.
+    pub unsigned_packets: u64,
+    /// Their bytes without FCS.
+    pub unsigned_bytes: u64,
+    /// Signed frames of streams that are not counted.
+    pub foreign_packets: u64,
+}
+
+impl CountRx {
+    /// Makes and loads the sink.
+    ///
+    /// # Errors
+    /// [`BpfError::Argument`] for sizes that cannot be; else as [`Map::shared`] and
+    /// [`Program::load_xdp`].
+    pub fn load(spec: CountRxSpec) -> Result<CountRx, BpfError> {
+        spec.check().map_err(BpfError::Argument)?;
+        let counters = Map::shared("count_rx", (GLOBAL_BYTES + STREAM_BYTES * usize::from(spec.streams)) as u32)?;
+        let seen = Map::shared("count_rx_seen", (u64::from(spec.streams) * spec.sequences / 8) as u32)?;
+        let insns = Emitter { asm: Assembler::new(), spec, counters: &counters, seen: &seen }.program()?;
+        let program = Program::load_xdp("linerate_rx", &insns, ProgramOptions { frags: spec.frags })?;
+        let (counters_view, seen_view) = (counters.view()?, seen.view()?);
+        Ok(CountRx { program, spec, counters: counters_view, seen: seen_view, _maps: [counters, seen] })
+    }
+
+    /// The program, to attach to the receiving interface.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// The counts of `stream`; all zero if it is not counted.
+    pub fn stream(&self, stream: u16) -> StreamCounts {
+        let Some(base) = self.base(stream) else { return StreamCounts::default() };
+        let word = |offset: i16| self.counters.load(base + offset as usize);
+        StreamCounts {
+            packets: word(PACKETS),
+            bytes: word(BYTES),
+            distinct: word(DISTINCT),
+            duplicates: word(DUPLICATES),
+            reordered: word(REORDERED),
+            next_expected: word(NEXT_EXPECTED),
+            beyond: word(BEYOND),
+        }
+    }
+
+    /// The latencies of `stream` in ns; empty if it is not counted or latency is not kept.
+    pub fn latency(&self, stream: u16) -> Histogram {
+        let first = self.base(stream).map(|base| (base + HISTOGRAM as usize) / 8);
+        let words = first.and_then(|first| self.counters.words().get(first..first + BUCKETS));
+        Histogram::read(words.unwrap_or(&[]))
+    }
+
+    /// What did not belong to a counted stream.
+    pub fn others(&self) -> OtherCounts {
+        let word = |offset: i16| self.counters.load(offset as usize);
+        OtherCounts {
+            unsigned_packets: word(UNSIGNED_PACKETS),
+            unsigned_bytes: word(UNSIGNED_BYTES),
+            foreign_packets: word(FOREIGN_PACKETS),
+        }
+    }
+
+    /// Whether `sequence` of `stream` has arrived; none if it is not told apart.
+    pub fn seen(&self, stream: u16, sequence: u64) -> Option<bool> {
+        if stream >= self.spec.streams || sequence >= self.spec.sequences {
+            return None;
+        }
+        let bit = u64::from(stream) * self.spec.sequences + sequence;
+        let word = self.seen.words().get((bit / 64) as usize)?.load(Ordering::Relaxed);
+        Some(word >> (bit % 64) & 1 == 1)
+    }
+
+    /// Sets all counts to zero. Packets that arrive meanwhile may be counted in part.
+    pub fn clear(&self) {
+        self.counters.clear();
+        self.seen.clear();
+    }
+
+    fn base(&self, stream: u16) -> Option<usize> {
+        (stream < self.spec.streams).then_some(GLOBAL_BYTES + STREAM_BYTES * usize::from(stream))
+    }
+}
+
+impl CountRxSpec {
+    fn check(&self) -> Result<(), String> {
+        if self.streams == 0 || self.streams > STREAMS_MAX {
+            return Err(format!("{} streams; 1 to {STREAMS_MAX} are possible", self.streams));
+        }
+        let bits = u64::from(self.streams.next_power_of_two()).checked_mul(self.sequences);
+        if !self.sequences.is_power_of_two() || self.sequences < 64 || bits.is_none_or(|bits| bits > SEQUENCES_MAX) {
+            let (sequences, streams) = (self.sequences, self.streams);
+            return Err(format!(
+                "{sequences} sequence numbers in {streams} streams; a power of two from 64 on, {SEQUENCES_MAX} in all"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Generates the program.
+///
+/// ```text
+/// R6 frame, then scheduled time   R7 length   R8 sequence   R9 the stream's counters
+/// ```
+struct Emitter<'a> {
+    asm: Assembler,
+    spec: CountRxSpec,
+    counters: &'a Map,
+    seen: &'a Map,
+}
+
+impl Emitter<'_> {
+    fn program(mut self) -> Result<Vec<Insn>, BpfError> {
+        let unsigned = self.asm.label();
+        let foreign = self.asm.label();
+        self.load_signature(unsigned);
+        self.identify(unsigned, foreign);
+        self.count_arrival();
+        self.asm.mov64(R0, action::DROP);
+        self.asm.exit();
+
+        self.asm.bind(unsigned);
+        self.asm.load_map_value(R9, self.counters, 0);
+        self.increment(R1, UNSIGNED_PACKETS);
+        self.add(UNSIGNED_BYTES, R7);
+        self.asm.mov64(R0, action::PASS);
+        self.asm.exit();
+
+        self.asm.bind(foreign);
+        self.asm.load_map_value(R9, self.counters, 0);
+        self.increment(R1, FOREIGN_PACKETS);
+        self.asm.mov64(R0, action::PASS);
+        self.asm.exit();
+        Ok(self.asm.assemble()?)
+    }
+
+    /// `R1, R2 = the two words at the frame's end` in this machine's byte order, `R7 = length`.
+    fn load_signature(&mut self, unsigned: Label) {
+        let asm = &mut self.asm;
+        if self.spec.frags {
+            asm.mov64(R6, R1);
+            asm.call(helper::XDP_GET_BUFF_LEN);
+            asm.mov64(R7, R0);
+            asm.jump_if(Cond::Lt, R7, SIGNATURE_BYTES as i32, unsigned);
+            asm.mov64(R1, R6);
+            asm.mov64(R2, R7);
+            asm.alu64(Alu::Sub, R2, SIGNATURE_BYTES as i32);
+            asm.mov64(R3, R10);
+            asm.alu64(Alu::Add, R3, -(SIGNATURE_BYTES as i32));
+            asm.mov64(R4, SIGNATURE_BYTES as i32);
+            asm.call(helper::XDP_LOAD_BYTES);
+            asm.jump_if(Cond::Ne, R0, 0, unsigned);
+            asm.load(Width::Dw, R1, R10, -16);
+            asm.load(Width::Dw, R2, R10, -8);
+        } else {
+            asm.load(Width::W, R6, R1, xdp_md::DATA);
+            asm.load(Width::W, R2, R1, xdp_md::DATA_END);
+            asm.mov64(R7, R2);
+            asm.alu64(Alu::Sub, R7, R6);
+            asm.mov64(R3, R7);
+            asm.alu64(Alu::Sub, R3, SIGNATURE_BYTES as i32);
+            // A shorter frame has become a huge number.
+            asm.jump_if(Cond::Gt, R3, LINEAR_BYTES_MAX, unsigned);
+            asm.alu64(Alu::Add, R6, R3);
+            asm.mov64(R4, R6);
+            asm.alu64(Alu::Add, R4, SIGNATURE_BYTES as i32);
+            asm.jump_if(Cond::Gt, R4, R2, unsigned);
+            asm.load(Width::Dw, R1, R6, 0);
+            asm.load(Width::Dw, R2, R6, 8);
+        }
+        asm.to_big_endian(R1, 64);
+        asm.to_big_endian(R2, 64);
+    }
+
+    /// `R8 = sequence, R9 = the stream's counters, R3 = stream, R6 = time`.
+    fn identify(&mut self, unsigned: Label, foreign: Label) {
+        let asm = &mut self.asm;
+        asm.mov64(R3, R1);
+        asm.alu64(Alu::Rsh, R3, SEQUENCE_BITS as i32);
+        asm.jump_if(Cond::Ne, R3, MAGIC as i32, unsigned);
+        asm.load_imm64(R8, (1 << SEQUENCE_BITS) - 1);
+        asm.alu64(Alu::And, R8, R1);
+        asm.mov64(R3, R2);
+        asm.alu64(Alu::Rsh, R3, TIME_BITS as i32);
+        asm.jump_if(Cond::Ge, R3, i32::from(self.spec.streams), foreign);
+        asm.mov64(R6, R2);
+        asm.load_map_value(R9, self.counters, GLOBAL_BYTES as u32);
+        asm.mov64(R1, R3);
+        asm.alu64(Alu::Mul, R1, STREAM_BYTES as i32);
+        asm.alu64(Alu::Add, R9, R1);
+    }
+
+    fn count_arrival(&mut self) {
+        let (beyond, duplicate, done) = (self.asm.label(), self.asm.label(), self.asm.label());
+        self.increment(R1, PACKETS);
+        self.add(BYTES, R7);
+        self.asm.load_imm64(R1, self.spec.sequences);
+        self.asm.jump_if(Cond::Ge, R8, R1, beyond);
+        self.mark_seen(duplicate);
+        self.increment(R1, DISTINCT);
+        self.judge_order();
+        if self.spec.latency {
+            self.count_latency();
+        }
+        self.asm.jump(done);
+        self.asm.bind(beyond);
+        self.increment(R1, BEYOND);
+        self.asm.jump(done);
+        self.asm.bind(duplicate);
+        self.increment(R1, DUPLICATES);
+        self.asm.bind(done);
+    }
+
+    /// Sets the bit of sequence `R8` of stream `R3`; goes to `duplicate` if it was set.
+    fn mark_seen(&mut self, duplicate: Label) {
+        let stream_bytes_log2 = self.spec.sequences.trailing_zeros() as i32 - 3;
+        let asm = &mut self.asm;
+        asm.load_map_value(R4, self.seen, 0);
+        asm.alu64(Alu::Lsh, R3, stream_bytes_log2);
+        asm.alu64(Alu::Add, R4, R3);
+        asm.mov64(R2, R8);
+        asm.alu64(Alu::Rsh, R2, 6);
+        asm.alu64(Alu::Lsh, R2, 3);
+        asm.alu64(Alu::Add, R4, R2);
+        asm.mov64(R2, R8);
+        asm.alu64(Alu::And, R2, 63);
+        asm.mov64(R1, 1);
+        asm.alu64(Alu::Lsh, R1, R2);
+        asm.mov64(R5, R1);
+        if self.spec.several_queues {
+            asm.atomic(Atomic::FetchOr, Width::Dw, R4, 0, R1);
+            asm.jump_if(Cond::Set, R1, R5, duplicate);
+        } else {
+            asm.load(Width::Dw, R2, R4, 0);
+            asm.jump_if(Cond::Set, R2, R5, duplicate);
+            asm.alu64(Alu::Or, R2, R5);
+            asm.store(Width::Dw, R4, 0, R2);
+        }
+    }
+
+    /// Reordered if below the next expected one, which else becomes the one after this.
+    fn judge_order(&mut self) {
+        let (late, judged) = (self.asm.label(), self.asm.label());
+        self.asm.load(Width::Dw, R1, R9, NEXT_EXPECTED);
+        self.asm.jump_if(Cond::Lt, R8, R1, late);
+        self.asm.alu64(Alu::Add, R8, 1);
+        self.asm.store(Width::Dw, R9, NEXT_EXPECTED, R8);
+        self.asm.jump(judged);
+        self.asm.bind(late);
+        self.increment(R1, REORDERED);
+        self.asm.bind(judged);
+    }
+
+    /// `now - time` modulo 2^48; a time that lies ahead, by rounding, counts as 0.
+    fn count_latency(&mut self) {
+        let past = self.asm.label();
+        self.asm.ktime();
+        self.asm.alu64(Alu::Sub, R0, R6);
+        self.asm.alu64(Alu::Lsh, R0, 64 - TIME_BITS as i32);
+        self.asm.jump_if(Cond::Sge, R0, 0, past);
+        self.asm.mov64(R0, 0);
+        self.asm.bind(past);
+        self.asm.alu64(Alu::Rsh, R0, 64 - TIME_BITS as i32);
+        histogram::emit_count(&mut self.asm, R0, R1, R9, HISTOGRAM, self.spec.several_queues);
+    }
+
+    fn increment(&mut self, scratch: Reg, offset: i16) {
+        histogram::emit_increment(&mut self.asm, scratch, R9, offset, self.spec.several_queues);
+    }
+
+    /// Adds `amount` to a counter; `R1` is lost.
+    fn add(&mut self, offset: i16, amount: Reg) {
+        if self.spec.several_queues {
+            self.asm.atomic(Atomic::Add, Width::Dw, R9, offset, amount);
+        } else {
+            self.asm.load(Width::Dw, R1, R9, offset);
+            self.asm.alu64(Alu::Add, R1, amount);
+            self.asm.store(Width::Dw, R9, offset, R1);
+        }
+    }
+}

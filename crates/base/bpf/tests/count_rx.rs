@@ -1,0 +1,102 @@
+//! The receiver sink, given frames one by one.
+
+mod common;
+
+use common::frames::udp4;
+use common::in_namespace;
+use linerate_bpf::BpfError;
+use linerate_bpf::insn::action;
+use linerate_bpf::programs::count_rx::{CountRx, CountRxSpec, OtherCounts, StreamCounts};
+use linerate_bpf::programs::signature::Signature;
+use linerate_bpf::run::run_once;
+use linerate_sys::clock::now_ns;
+
+const SPEC: CountRxSpec =
+    CountRxSpec { streams: 3, sequences: 128, several_queues: false, latency: true, frags: false };
+
+/// All ways to make the same sink.
+fn variants() -> Vec<CountRx> {
+    let mut made = Vec::new();
+    for (several_queues, frags) in [(false, false), (true, false), (false, true), (true, true)] {
+        made.push(CountRx::load(CountRxSpec { several_queues, frags, ..SPEC }).unwrap());
+    }
+    made
+}
+
+fn give(sink: &CountRx, stream: u16, sequence: u64, time_ns: u64, bytes: usize) -> i32 {
+    let mut frame = udp4(bytes);
+    frame[bytes - 16..].copy_from_slice(&Signature { stream, sequence, time_ns }.encode());
+    run_once(sink.program(), &frame).unwrap().action as i32
+}
+
+#[test]
+fn arrivals_are_judged_by_their_sequence() {
+    in_namespace(|| {
+        for sink in variants() {
+            for sequence in [0, 1, 4, 2, 4, 3, 2, 5, 127, 128, 1 << 39] {
+                assert_eq!(give(&sink, 2, sequence, now_ns(), 70), action::DROP);
+            }
+            let expected = StreamCounts {
+                packets: 11,
+                bytes: 770,
+                distinct: 7,
+                duplicates: 2,
+                reordered: 2,
+                next_expected: 128,
+                beyond: 2,
+            };
+            assert_eq!(sink.stream(2), expected);
+            assert_eq!(sink.latency(2).count(), 7);
+            let seen: Vec<u64> = (0..128).filter(|n| sink.seen(2, *n) == Some(true)).collect();
+            assert_eq!(seen, [0, 1, 2, 3, 4, 5, 127]);
+            assert_eq!((sink.seen(2, 128), sink.seen(3, 0)), (None, None));
+            assert_eq!(sink.stream(1), StreamCounts::default());
+            assert_eq!(give(&sink, 1, 0, 0, 60), action::DROP);
+            assert_eq!((sink.stream(1).distinct, sink.seen(0, 0)), (1, Some(false)));
+            sink.clear();
+            assert_eq!((sink.stream(2), sink.seen(2, 0)), (StreamCounts::default(), Some(false)));
+        }
+    });
+}
+
+#[test]
+fn latencies_land_in_their_buckets() {
+    in_namespace(|| {
+        for sink in variants() {
+            let before = now_ns();
+            give(&sink, 0, 0, before - 5_000_000, 60);
+            let after = now_ns();
+            let measured = sink.latency(0).quantile(1.0).unwrap();
+            assert!(measured >= 5_000_000 && measured <= (5_000_000 + after - before) * 65 / 64 + 1, "{measured}");
+            // A time ahead of the clock, and one that wraps at 2^48.
+            give(&sink, 0, 1, now_ns() + 1_000_000_000, 60);
+            assert_eq!(sink.latency(0).counts()[0], 1);
+            give(&sink, 0, 2, now_ns().wrapping_sub(1 << 47), 60);
+            assert_eq!(sink.latency(0).count(), 3);
+        }
+    });
+}
+
+#[test]
+fn other_frames_pass() {
+    in_namespace(|| {
+        for sink in variants() {
+            assert_eq!(run_once(sink.program(), &udp4(60)).unwrap().action as i32, action::PASS);
+            assert_eq!(run_once(sink.program(), &[0; 14]).unwrap().action as i32, action::PASS);
+            assert_eq!(give(&sink, 3, 0, 0, 60), action::PASS);
+            assert_eq!(give(&sink, 0xffff, 0, 0, 60), action::PASS);
+            let expected = OtherCounts { unsigned_packets: 2, unsigned_bytes: 74, foreign_packets: 2 };
+            assert_eq!(sink.others(), expected);
+        }
+    });
+}
+
+#[test]
+fn sizes_that_cannot_be_are_refused() {
+    let refuse = |spec: CountRxSpec| assert!(matches!(CountRx::load(spec), Err(BpfError::Argument(_))), "{spec:?}");
+    refuse(CountRxSpec { streams: 0, ..SPEC });
+    refuse(CountRxSpec { streams: 65, ..SPEC });
+    refuse(CountRxSpec { sequences: 32, ..SPEC });
+    refuse(CountRxSpec { sequences: 100, ..SPEC });
+    refuse(CountRxSpec { sequences: 1 << 31, ..SPEC });
+}
