@@ -1,1 +1,42 @@
 //! Results: the versioned document, terminal tables, storage.
+//!
+//! A run of the lab ends in one [`Document`]. Its core is the [`Account`] of each trial: every packet that the trial meant to
+//! send is delivered, or lost at a place because of a cause, or counted as unexplained. An account cannot be built, loaded
+//! or printed unbalanced. [`terminal`] shows a document to people, [`json`] and [`store`] keep it for programs; the fields are
+//! described in `docs/results.md` and `docs/schema/bench-1.json`.
+//!
+//! The crate knows no ports and measures nothing. [`units`] and [`Rate`] are the one place where rates, times and counts are
+//! written and read, for every command.
+//!
+//! ```
+//! use linerate_report::{Account, Counted, Loss};
+//!
+//! let counted = Counted { intended: 1_000, sent: 990, delivered: 900, ..Counted::default() };
+//! let account = Account::new(counted, vec![Loss::new("dut0", "receive queue full", 85)])?;
+//! assert_eq!((account.unsent(), account.lost_total(), account.unexplained()), (10, 85, 5));
+//! # Ok::<(), linerate_report::AccountError>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod account;
+mod document;
+mod environment;
+mod number;
+mod rate;
+mod storage;
+mod terminal;
+mod throughput;
+mod timestamp;
+mod trial;
+pub mod units;
+
+pub use account::{Account, AccountError, Counted, Loss};
+pub use document::{Document, Dut, Goal, SCHEMA, Tool, json};
+pub use environment::{CacheLine, Environment};
+pub use rate::{Rate, RateError};
+pub use storage::{LoadError, load, store};
+pub use terminal::{ledger, terminal};
+pub use throughput::{Baseline, Bounds, LimitedBy, Throughput};
+pub use timestamp::Timestamp;
+pub use trial::{CoreUse, Latency, Purpose, Rates, Trial};

@@ -1,0 +1,263 @@
+//! Rates as users give them: `1.5Mpps`, `10Gbit/s`, `l2:1Gbit/s`, `50%`.
+//!
+//! ```text
+//! rate    = [ "l1:" | "l2:" ] number [ " " ] unit
+//! number  = digits [ "." digits ]
+//! unit    = [ "k" | "M" | "G" ] "pps"  |  [ "k" | "M" | "G" | "T" ] ( "bit/s" | "bps" )  |  "%"
+//! ```
+//! Bits per second count everything on the link (L1: preamble and gap included) unless `l2:` is given, because that is what the
+//! nominal rate of a link counts: `10Gbit/s` fills a 10 Gbit/s link.
+
+use crate::units::{l1_bps, l2_bps};
+use std::fmt;
+use std::str::FromStr;
+
+const ACCEPTED: &str = "a rate is a number with a unit: 1.5Mpps, 10Gbit/s (everything on the link), l2:1Gbit/s (frames only) or \
+                        50% (of the link); prefixes are k, M, G, and T for bits";
+
+/// An intended rate, above 0.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rate {
+    /// Packets per second.
+    PacketsPerSecond(f64),
+    /// Bits per second on the link, preamble and gap included.
+    L1BitsPerSecond(f64),
+    /// Bits per second in frames, frame check sequence included.
+    L2BitsPerSecond(f64),
+    /// Percent of the link's rate, at most 100.
+    PercentOfLink(f64),
+}
+
+impl Rate {
+    /// Packets per second for frames of `size_wire` bytes on a link of `link_bps` bits per second.
+    ///
+    /// # Errors
+    /// A percentage of a link whose rate is not known.
+    pub fn to_pps(self, size_wire: u32, link_bps: Option<f64>) -> Result<f64, RateError> {
+        match self {
+            Self::PacketsPerSecond(rate_pps) => Ok(rate_pps),
+            Self::L1BitsPerSecond(rate_bps) => Ok(rate_bps / l1_bps(1.0, size_wire)),
+            Self::L2BitsPerSecond(rate_bps) => Ok(rate_bps / l2_bps(1.0, size_wire.max(1))),
+            Self::PercentOfLink(percent) => match link_bps {
+                Some(link_bps) if link_bps > 0.0 => Ok(percent / 100.0 * link_bps / l1_bps(1.0, size_wire)),
+                _ => Err(RateError::LinkUnknown { percent }),
+            },
+        }
+    }
+}
+
+impl FromStr for Rate {
+    type Err = RateError;
+
+    fn from_str(text: &str) -> Result<Self, RateError> {
+        let refuse = |why| RateError::Syntax { text: text.to_owned(), why };
+        let (layer, rest) = match text.split_once(':') {
+            Some((layer @ ("l1" | "l2"), rest)) => (Some(layer), rest),
+            Some(_) => return Err(refuse("the part before the colon is neither l1 nor l2")),
+            None => (None, text),
+        };
+        let (number, unit) =
+            rest.split_at(rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len()));
+        let value = number_of(number).ok_or_else(|| refuse("it does not begin with a number"))?;
+        let unit = unit.strip_prefix(' ').unwrap_or(unit);
+        let rate = with_unit(value, unit, layer).map_err(refuse)?;
+        let (Self::PacketsPerSecond(value)
+        | Self::L1BitsPerSecond(value)
+        | Self::L2BitsPerSecond(value)
+        | Self::PercentOfLink(value)) = rate;
+        if value > 0.0 && value.is_finite() { Ok(rate) } else { Err(refuse("it must be above 0 and finite")) }
+    }
+}
+
+fn number_of(text: &str) -> Option<f64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    (is_digits(whole) && is_digits(fraction)).then(|| text.parse().ok())?
+}
+
+fn with_unit(value: f64, unit: &str, layer: Option<&str>) -> Result<Rate, &'static str> {
+    if unit.is_empty() {
+        return Err("its unit is missing");
+    }
+    if unit == "%" {
+        return match layer {
+            Some(_) => Err("a percentage is of the link, so l1 and l2 do not apply"),
+            None if value > 100.0 => Err("it is more than the link"),
+            None => Ok(Rate::PercentOfLink(value)),
+        };
+    }
+    if let Some(prefix) = unit.strip_suffix("pps") {
+        let factor = factor_of(prefix).filter(|_| prefix != "T").ok_or("its unit is not known")?;
+        return match layer {
+            Some(_) => Err("packets have no layer: l1 and l2 apply to bits"),
+            None => Ok(Rate::PacketsPerSecond(value * factor)),
+        };
+    }
+    let prefix = unit.strip_suffix("bit/s").or_else(|| unit.strip_suffix("bps")).ok_or("its unit is not known")?;
+    let rate_bps = value * factor_of(prefix).ok_or("its unit is not known")?;
+    Ok(if layer == Some("l2") { Rate::L2BitsPerSecond(rate_bps) } else { Rate::L1BitsPerSecond(rate_bps) })
+}
+
+fn factor_of(prefix: &str) -> Option<f64> {
+    match prefix {
+        "" => Some(1.0),
+        "k" => Some(1e3),
+        "M" => Some(1e6),
+        "G" => Some(1e9),
+        "T" => Some(1e12),
+        _ => None,
+    }
+}
+
+impl fmt::Display for Rate {
+    /// Writes what [`FromStr`] reads back to the same rate.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (layer, value, unit) = match self {
+            Self::PacketsPerSecond(value) => ("", value, "pps"),
+            Self::L1BitsPerSecond(value) => ("", value, "bit/s"),
+            Self::L2BitsPerSecond(value) => ("l2:", value, "bit/s"),
+            Self::PercentOfLink(value) => return write!(formatter, "{value}%"),
+        };
+        for (prefix, factor) in [("G", 1e9), ("M", 1e6), ("k", 1e3)] {
+            let scaled = value / factor;
+            if scaled >= 1.0 && scaled * factor == *value && scaled.to_string().len() <= 12 {
+                return write!(formatter, "{layer}{scaled}{prefix}{unit}");
+            }
+        }
+        write!(formatter, "{layer}{value}{unit}")
+    }
+}
+
+/// Why a text is not a rate, or a rate cannot be had.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RateError {
+    /// The text is not a rate.
+    Syntax {
+        /// The text as given.
+        text: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The rate of the link is not known.
+    LinkUnknown {
+        /// The percentage asked for.
+        percent: f64,
+    },
+}
+
+impl fmt::Display for RateError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax { text, why } => write!(formatter, "`{text}` is not a rate: {why}; {ACCEPTED}"),
+            Self::LinkUnknown { percent } => {
+                write!(
+                    formatter,
+                    "{percent}% of the link: the rate of this link is not known; give pps or bit/s instead"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for RateError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn accepted() {
+        for (text, rate) in [
+            ("1.5Mpps", Rate::PacketsPerSecond(1.5e6)),
+            ("100pps", Rate::PacketsPerSecond(100.0)),
+            ("1.488 Mpps", Rate::PacketsPerSecond(1.488e6)),
+            ("10Gbit/s", Rate::L1BitsPerSecond(1e10)),
+            ("10Gbps", Rate::L1BitsPerSecond(1e10)),
+            ("l1:1Tbit/s", Rate::L1BitsPerSecond(1e12)),
+            ("l2:1Gbit/s", Rate::L2BitsPerSecond(1e9)),
+            ("50%", Rate::PercentOfLink(50.0)),
+            ("0.5 %", Rate::PercentOfLink(0.5)),
+        ] {
+            assert_eq!(text.parse(), Ok(rate), "{text}");
+        }
+    }
+
+    #[test]
+    fn refused_and_told_what_is_accepted() {
+        for text in [
+            "",
+            "1",
+            "1000000",
+            "pps",
+            "Mpps",
+            ".5Mpps",
+            "5.Mpps",
+            "1.2.3pps",
+            "-1pps",
+            "+1pps",
+            "1e6pps",
+            "1,000pps",
+            "0pps",
+            "0%",
+            "101%",
+            "1mpps",
+            "1Kpps",
+            "1Tpps",
+            "1MPPS",
+            "1Mpp",
+            "1Mppss",
+            "1  Mpps",
+            " 1Mpps",
+            "1Mpps ",
+            "l3:1bit/s",
+            "l2:1Mpps",
+            "l1:50%",
+            "L2:1Gbit/s",
+            "1MB/s",
+            "infpps",
+            "NaNpps",
+            "1Gbit",
+            "٣pps",
+        ] {
+            let error = text.parse::<Rate>().unwrap_err().to_string();
+            assert!(
+                error.contains("1.5Mpps") && error.contains("l2:1Gbit/s") && error.contains("50%"),
+                "{text}: {error}"
+            );
+        }
+        assert!(format!("{}pps", "9".repeat(400)).parse::<Rate>().is_err());
+    }
+
+    #[test]
+    fn conversion_to_packets() {
+        let at_10g = |rate: &str| rate.parse::<Rate>().unwrap().to_pps(64, Some(1e10)).unwrap();
+        assert_eq!(at_10g("10Gbit/s").round(), 14_880_952.0);
+        assert_eq!(at_10g("100%").round(), 14_880_952.0);
+        assert_eq!(at_10g("l2:512Mbit/s"), 1_000_000.0);
+        assert_eq!(at_10g("7pps"), 7.0);
+        assert!(matches!(Rate::PercentOfLink(50.0).to_pps(64, None), Err(RateError::LinkUnknown { .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn written_and_read_back(value in 1e-6f64..1e15, kind in 0..4) {
+            let rate = match kind {
+                0 => Rate::PacketsPerSecond(value),
+                1 => Rate::L1BitsPerSecond(value.round().max(1.0)),
+                2 => Rate::L2BitsPerSecond(value),
+                _ => Rate::PercentOfLink(value % 100.0 + f64::MIN_POSITIVE),
+            };
+            prop_assert_eq!(rate.to_string().parse(), Ok(rate));
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in "\\PC*", near in "(l[12]:)?[0-9.]{0,5} ?[kMGT]?(pps|bit/s|bps|%)?") {
+            let _ = text.parse::<Rate>();
+            if let Ok(rate) = near.parse::<Rate>() {
+                let pps = rate.to_pps(0, Some(1e9)).unwrap();
+                prop_assert!(pps > 0.0 && pps.is_finite());
+            }
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! One trial: a load for a duration, and what came of it.
+
+use crate::units::{l1_bps, l2_bps};
+use crate::{Account, number};
+use serde::{Deserialize, Serialize};
+
+/// Bytes of the frame check sequence, which the size on the wire counts and the size in memory does not.
+pub(crate) const FCS_BYTES: u32 = 4;
+
+/// A figure this close to the baseline is the tester's own limit.
+const TESTER_LIMIT_SHARE: f64 = 0.95;
+
+/// What a trial was made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Purpose {
+    /// The same path without the DUT: what the tester itself can do.
+    Baseline,
+    /// A step of a search.
+    Search,
+    /// A trial at the rate that a search found.
+    Throughput,
+    /// The full rate that the tester can offer.
+    Overload,
+}
+
+/// One trial. What follows from other fields (sizes, rates, the tester's limit) is computed, never stored from outside.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Fields", into = "Fields")]
+pub struct Trial {
+    /// Unique in its document.
+    pub name: String,
+    /// What it was made for.
+    pub purpose: Purpose,
+    /// The places that packets pass, in order.
+    pub path: Vec<String>,
+    /// Bytes of a frame on the wire, frame check sequence included.
+    pub size_wire: u32,
+    /// Number of flows.
+    pub flows: u64,
+    /// The intended rate in packets per second.
+    pub load_pps: f64,
+    /// How long packets were sent, in nanoseconds.
+    pub duration_ns: u64,
+    /// Where every packet went.
+    pub account: Account,
+    /// One-way latency, where it was measured.
+    pub latency: Option<Latency>,
+    /// What the cores did during the trial.
+    pub cpu: Vec<CoreUse>,
+    /// The rate of the same path without the DUT, in packets per second.
+    pub baseline_pps: Option<f64>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+impl Trial {
+    /// Bytes of a frame without its frame check sequence.
+    pub fn size(&self) -> u32 {
+        self.size_wire.saturating_sub(FCS_BYTES)
+    }
+
+    /// The rates reached, or `None` when nothing was sent for any time.
+    pub fn rates(&self) -> Option<Rates> {
+        if self.duration_ns == 0 {
+            return None;
+        }
+        let seconds = self.duration_ns as f64 / 1e9;
+        let delivered_pps = self.account.delivered() as f64 / seconds;
+        Some(Rates {
+            sent_pps: self.account.sent() as f64 / seconds,
+            delivered_pps,
+            l1_bps: l1_bps(delivered_pps, self.size_wire),
+            l2_bps: l2_bps(delivered_pps, self.size_wire),
+        })
+    }
+
+    /// Whether the delivered rate is within 5 % of the baseline, so that the figure is the tester's own limit.
+    pub fn is_tester_limited(&self) -> bool {
+        let delivered_pps = self.rates().map(|rates| rates.delivered_pps);
+        self.purpose != Purpose::Baseline && is_tester_limited(delivered_pps, self.baseline_pps)
+    }
+}
+
+/// Whether a figure is within 5 % of the baseline, or above it.
+pub(crate) fn is_tester_limited(figure_pps: Option<f64>, baseline_pps: Option<f64>) -> bool {
+    matches!((figure_pps, baseline_pps), (Some(figure), Some(baseline)) if baseline > 0.0 && figure >= TESTER_LIMIT_SHARE * baseline)
+}
+
+/// The rates that a trial reached, over the time in which it sent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// Packets sent per second.
+    pub sent_pps: f64,
+    /// Packets delivered per second.
+    pub delivered_pps: f64,
+    /// Bits delivered per second on the link: frames with preamble, start delimiter and gap, 20 bytes more each.
+    pub l1_bps: f64,
+    /// Bits delivered per second in frames, frame check sequence included.
+    pub l2_bps: f64,
+}
+
+/// Latency from the scheduled departure to the arrival, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Packets measured.
+    pub samples: u64,
+    /// The least.
+    pub min_ns: u64,
+    /// The mean.
+    #[serde(deserialize_with = "number::or_null")]
+    pub mean_ns: f64,
+    /// The median.
+    pub p50_ns: u64,
+    /// 90 % are at most this.
+    pub p90_ns: u64,
+    /// 99 % are at most this.
+    pub p99_ns: u64,
+    /// 99.9 % are at most this.
+    pub p999_ns: u64,
+    /// 99.99 % are at most this.
+    pub p9999_ns: u64,
+    /// The greatest.
+    pub max_ns: u64,
+}
+
+/// What one core did, as shares of the trial's time (0 to 1). NaN where it could not be read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CoreUse {
+    /// Number of the core.
+    pub core: u32,
+    /// What runs there, for instance `generator` or `DUT`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// User code.
+    #[serde(deserialize_with = "number::or_null")]
+    pub user: f64,
+    /// Kernel code on behalf of a thread.
+    #[serde(deserialize_with = "number::or_null")]
+    pub system: f64,
+    /// Soft interrupts: most of the network stack's receive side.
+    #[serde(deserialize_with = "number::or_null")]
+    pub softirq: f64,
+    /// Hard interrupts.
+    #[serde(deserialize_with = "number::or_null")]
+    pub irq: f64,
+    /// Time that the hypervisor gave to somebody else.
+    #[serde(deserialize_with = "number::or_null")]
+    pub steal: f64,
+    /// Nothing to do.
+    #[serde(deserialize_with = "number::or_null")]
+    pub idle: f64,
+}
+
+/// The trial as it is written. `size`, `rates` and `tester_limited` are for readers of the document; they are not read back.
+#[derive(Serialize, Deserialize)]
+struct Fields {
+    name: String,
+    purpose: Purpose,
+    path: Vec<String>,
+    size_wire: u32,
+    #[serde(skip_deserializing)]
+    size: u32,
+    flows: u64,
+    #[serde(deserialize_with = "number::or_null")]
+    load_pps: f64,
+    duration_ns: u64,
+    #[serde(flatten)]
+    account: Account,
+    #[serde(skip_deserializing)]
+    rates: Option<Rates>,
+    #[serde(default)]
+    latency: Option<Latency>,
+    #[serde(default)]
+    cpu: Vec<CoreUse>,
+    #[serde(default)]
+    baseline_pps: Option<f64>,
+    #[serde(skip_deserializing)]
+    tester_limited: bool,
+    #[serde(default)]
+    notes: Vec<String>,
+}
+
+impl From<Trial> for Fields {
+    fn from(trial: Trial) -> Self {
+        let (size, rates, tester_limited) = (trial.size(), trial.rates(), trial.is_tester_limited());
+        let Trial { name, purpose, path, size_wire, flows, load_pps, duration_ns, .. } = trial;
+        let Trial { account, latency, cpu, baseline_pps, notes, .. } = trial;
+        Self {
+            name,
+            purpose,
+            path,
+            size_wire,
+            size,
+            flows,
+            load_pps,
+            duration_ns,
+            account,
+            rates,
+            latency,
+            cpu,
+            baseline_pps,
+            tester_limited,
+            notes,
+        }
+    }
+}
+
+impl From<Fields> for Trial {
+    fn from(fields: Fields) -> Self {
+        let Fields { name, purpose, path, size_wire, flows, load_pps, duration_ns, .. } = fields;
+        let Fields { account, latency, cpu, baseline_pps, notes, .. } = fields;
+        Self {
+            name,
+            purpose,
+            path,
+            size_wire,
+            flows,
+            load_pps,
+            duration_ns,
+            account,
+            latency,
+            cpu,
+            baseline_pps,
+            notes,
+        }
+    }
+}
