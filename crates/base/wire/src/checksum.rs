@@ -264,27 +264,26 @@ pub fn update_slice_udp(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
 #[inline]
 fn native_sum(bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<32>();
-    let mut sum = 0u64;
-    for block in blocks {
-        let (words, _) = block.as_chunks::<8>();
-        let mut carry = false;
-        for word in words {
-            (sum, carry) = sum.carrying_add(u64::from_ne_bytes(*word), carry);
-        }
-        // The first addition has no carry in, so an addition that carries out leaves less than
-        // u64::MAX: no overflow here.
-        sum = sum.wrapping_add(carry as u64);
-    }
+    let mut sum = blocks.iter().fold(0, add_words);
+    let (halves, rest) = rest.as_chunks::<16>();
+    sum = halves.first().map_or(sum, |half| add_words(sum, half));
     let (words, rest) = rest.as_chunks::<8>();
-    let mut sum = Sum(sum);
-    for word in words {
-        sum = sum.add_u64(u64::from_ne_bytes(*word));
-    }
-    sum.add_u64(native_tail(rest)).0
+    sum = words.first().map_or(sum, |word| add_words(sum, word));
+    add_words(sum, &native_tail(rest).to_ne_bytes())
 }
 
-/// Fewer than 8 bytes as one 64-bit word whose ones'-complement value is their sum in native byte
-/// order.
+/// `sum` and whole 64-bit words, added in one chain of carries.
+#[inline]
+fn add_words<const LEN: usize>(mut sum: u64, bytes: &[u8; LEN]) -> u64 {
+    let mut carry = false;
+    for word in bytes.as_chunks::<8>().0 {
+        (sum, carry) = sum.carrying_add(u64::from_ne_bytes(*word), carry);
+    }
+    // The first addition has no carry in, so one that carries out leaves less than u64::MAX: no overflow here.
+    sum.wrapping_add(carry as u64)
+}
+
+/// Fewer than 8 bytes as one 64-bit word whose ones'-complement value is their sum in native byte order.
 #[inline]
 fn native_tail(bytes: &[u8]) -> u64 {
     let (fours, rest) = bytes.as_chunks::<4>();

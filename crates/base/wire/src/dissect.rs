@@ -111,72 +111,73 @@ impl Ip {
     #[inline]
     fn parse_v4(frame: &[u8], offset: usize) -> Result<Ip, ParseError> {
         let packet = ipv4::Packet::new_truncated(rest(frame, offset))?;
-        let end = offset + usize::from(packet.total_len());
-        let ip = Ip {
-            kind: LayerKind::Ipv4,
-            offset,
-            payload_offset: offset + packet.header_len(),
-            end: end.min(frame.len()),
-            protocol: packet.protocol(),
-            is_truncated: end > frame.len(),
-            is_fragment: packet.is_fragment(),
-            is_routed: false,
-            transport: None,
+        let (payload_offset, protocol) = (offset + packet.header_len(), packet.protocol());
+        let whole_end = offset + usize::from(packet.total_len());
+        let (end, is_truncated, is_fragment) =
+            (whole_end.min(frame.len()), whole_end > frame.len(), packet.is_fragment());
+        let data = cut(frame, payload_offset, end);
+        let transport = match protocol {
+            _ if is_fragment => None,
+            Protocol::UDP => Some(Transport::udp(data, payload_offset, is_truncated)?),
+            Protocol::TCP => Some(Transport::tcp(data, payload_offset)?),
+            Protocol::ICMPV4 => Some(Transport::icmpv4(data, payload_offset)?),
+            _ => None,
         };
-        ip.with_transport(frame)
+        let (kind, is_routed) = (LayerKind::Ipv4, false);
+        Ok(Ip { kind, offset, payload_offset, end, protocol, is_truncated, is_fragment, is_routed, transport })
     }
 
     #[inline]
     fn parse_v6(frame: &[u8], offset: usize) -> Result<Ip, ParseError> {
         let packet = ipv6::Packet::new_truncated(rest(frame, offset))?;
-        let upper = packet.upper_layer()?;
-        let end = offset + packet.total_len();
-        let ip = Ip {
-            kind: LayerKind::Ipv6,
-            offset,
-            payload_offset: offset + ipv6::HEADER_LEN + upper.offset,
-            end: end.min(frame.len()),
-            protocol: upper.protocol,
-            is_truncated: end > frame.len(),
-            is_fragment: upper.is_fragment,
-            is_routed: upper.is_routed,
-            transport: None,
+        let ipv6::UpperLayer { protocol, offset: upper_offset, is_fragment, is_routed, .. } = packet.upper_layer()?;
+        let payload_offset = offset + ipv6::HEADER_LEN + upper_offset;
+        let whole_end = offset + packet.total_len();
+        let (end, is_truncated) = (whole_end.min(frame.len()), whole_end > frame.len());
+        let data = cut(frame, payload_offset, end);
+        let transport = match protocol {
+            _ if is_fragment => None,
+            Protocol::UDP => Some(Transport::udp(data, payload_offset, is_truncated)?),
+            Protocol::TCP => Some(Transport::tcp(data, payload_offset)?),
+            Protocol::ICMPV6 => Some(Transport::icmpv6(data, payload_offset)?),
+            _ => None,
         };
-        ip.with_transport(frame)
+        let kind = LayerKind::Ipv6;
+        Ok(Ip { kind, offset, payload_offset, end, protocol, is_truncated, is_fragment, is_routed, transport })
     }
+}
 
+/// Each takes the data of IP, which starts at `offset` of the frame.
+impl Transport {
     #[inline]
-    fn with_transport(mut self, frame: &[u8]) -> Result<Ip, ParseError> {
-        let data = cut(frame, self.payload_offset, self.end);
-        if self.is_fragment {
-            return Ok(self);
+    fn udp(data: &[u8], offset: usize, is_truncated: bool) -> Result<Transport, ParseError> {
+        let datagram = udp::Packet::new_truncated(data)?;
+        let length = usize::from(datagram.length());
+        if !is_truncated {
+            ParseError::check_len(LayerKind::Udp, length, data.len())?;
         }
-        let (kind, header_len, len) = match (self.protocol, self.kind) {
-            (Protocol::UDP, _) => (LayerKind::Udp, udp::HEADER_LEN, self.udp_len(data)?),
-            (Protocol::TCP, _) => (LayerKind::Tcp, tcp::Packet::new_checked(data)?.header_len(), data.len()),
-            (Protocol::ICMPV4, LayerKind::Ipv4) => {
-                icmpv4::Packet::new_checked(data)?;
-                (LayerKind::Icmpv4, icmpv4::HEADER_LEN, data.len())
-            }
-            (Protocol::ICMPV6, LayerKind::Ipv6) => {
-                icmpv6::Packet::new_checked(data)?;
-                (LayerKind::Icmpv6, icmpv6::HEADER_LEN, data.len())
-            }
-            _ => return Ok(self),
-        };
-        let offset = self.payload_offset;
-        self.transport = Some(Transport { kind, offset, payload_offset: offset + header_len, end: offset + len });
-        Ok(self)
+        let (payload_offset, end) = (offset + udp::HEADER_LEN, offset + length.min(data.len()));
+        Ok(Transport { kind: LayerKind::Udp, offset, payload_offset, end })
     }
 
-    /// The length of the datagram at the start of `data`, as far as it is there.
     #[inline]
-    fn udp_len(&self, data: &[u8]) -> Result<usize, ParseError> {
-        let datagram = match self.is_truncated {
-            true => udp::Packet::new_truncated(data)?,
-            false => udp::Packet::new_checked(data)?,
-        };
-        Ok(usize::from(datagram.length()).min(data.len()))
+    fn tcp(data: &[u8], offset: usize) -> Result<Transport, ParseError> {
+        let header_len = tcp::Packet::new_checked(data)?.header_len();
+        Ok(Transport { kind: LayerKind::Tcp, offset, payload_offset: offset + header_len, end: offset + data.len() })
+    }
+
+    #[inline]
+    fn icmpv4(data: &[u8], offset: usize) -> Result<Transport, ParseError> {
+        icmpv4::Packet::new_checked(data)?;
+        let (payload_offset, end) = (offset + icmpv4::HEADER_LEN, offset + data.len());
+        Ok(Transport { kind: LayerKind::Icmpv4, offset, payload_offset, end })
+    }
+
+    #[inline]
+    fn icmpv6(data: &[u8], offset: usize) -> Result<Transport, ParseError> {
+        icmpv6::Packet::new_checked(data)?;
+        let (payload_offset, end) = (offset + icmpv6::HEADER_LEN, offset + data.len());
+        Ok(Transport { kind: LayerKind::Icmpv6, offset, payload_offset, end })
     }
 }
 

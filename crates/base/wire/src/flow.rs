@@ -89,18 +89,21 @@ impl FlowKey {
     /// chooses the packets can choose collisions: it does not defend a table against an attacker.
     #[inline]
     pub fn hash_asymmetric(&self) -> u64 {
-        let src = endpoint(self.src, self.src_port);
-        let dst = endpoint(self.dst, self.dst_port);
-        let family = u64::from(self.src.is_ipv6()) << 8;
-        let both = mix(src ^ KEYS[0], dst ^ KEYS[1]);
-        mix(both ^ KEYS[2], KEYS[3] ^ family ^ u64::from(self.protocol.0))
+        self.hash_endpoints(endpoint(self.src, self.src_port), endpoint(self.dst, self.dst_port))
     }
 
     /// A hash that is the same in both directions; else as [`FlowKey::hash_asymmetric`].
     #[inline]
     pub fn hash_symmetric(&self) -> u64 {
-        let in_order = (self.src, self.src_port) <= (self.dst, self.dst_port);
-        if in_order { self.hash_asymmetric() } else { self.reversed().hash_asymmetric() }
+        let (src, dst) = (endpoint(self.src, self.src_port), endpoint(self.dst, self.dst_port));
+        self.hash_endpoints(src.min(dst), src.max(dst))
+    }
+
+    #[inline]
+    fn hash_endpoints(&self, first: u64, second: u64) -> u64 {
+        let family = u64::from(self.src.is_ipv6()) << 8;
+        let both = mix(first ^ KEYS[0], second ^ KEYS[1]);
+        mix(both ^ KEYS[2], KEYS[3] ^ family ^ u64::from(self.protocol.0))
     }
 }
 

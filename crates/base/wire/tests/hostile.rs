@@ -343,7 +343,7 @@ fn extension_headers_are_passed() {
     let stack = Stack::new().with(ethernet::Header::default()).with(header);
     let mut frame = stack.build(54 + 8 + 8 + 12).unwrap().bytes;
     frame[54] = 44;
-    frame[62] = 17;
+    (frame[62], frame[65]) = (17, 0x06); // with reserved bits set
     let pseudo = Sum::pseudo_ipv6(header.src, header.dst, 17, 12);
     udp::Header { src_port: 1, dst_port: 2, length: 12, checksum: 0 }.emit(&mut frame[70..]);
     udp::Packet::new_unchecked(&mut frame[70..]).fill_checksum(pseudo);
@@ -356,4 +356,18 @@ fn extension_headers_are_passed() {
     frame[65] = 1;
     let ip = Parsed::parse(&frame).unwrap().ip.unwrap();
     assert!(ip.is_fragment && ip.transport.is_none());
+}
+
+#[test]
+fn a_checksum_behind_an_open_source_route_is_not_judged() {
+    // A routing header with a segment left: the pseudo-header has another destination.
+    let header = ipv6::Header { next_header: Protocol::ROUTING, ..Default::default() };
+    let stack = Stack::new().with(ethernet::Header::default()).with(header);
+    let mut frame = stack.build(54 + 8 + 8).unwrap().bytes;
+    frame[54] = 17;
+    udp::Header { src_port: 1, dst_port: 2, length: 8, checksum: 0x1234 }.emit(&mut frame[62..]);
+    assert!(verify_checksums(&frame).is_err());
+    frame[57] = 1;
+    assert!(Parsed::parse(&frame).unwrap().ip.unwrap().is_routed);
+    assert_eq!(verify_checksums(&frame), Ok(()));
 }

@@ -80,8 +80,12 @@ fn vxlan_over_ipv6_counts_inner_checksums_as_data() {
     let inner = layout.find_innermost(LayerKind::Ipv4).unwrap().field(ipv4::field::SRC);
     let expected = [(LayerKind::Udp, -1), (LayerKind::Ipv4, 1), (LayerKind::Udp, 1)];
     assert_eq!(updates(&layout, inner), expected);
-    // The payload counts once, the inner UDP checksum takes it out: nothing is left.
+    // The payload counts once, the inner UDP checksum takes it out: only that one is left.
     assert_eq!(updates(&layout, layout.payload.clone()), [(LayerKind::Udp, 1)]);
+    // A checksum set by hand is data of the outer one only.
+    let checksum = layout.find_innermost(LayerKind::Udp).unwrap().field(udp::field::CHECKSUM);
+    let updates = layout.checksums_covering(checksum.start, 2);
+    assert_eq!(updates.iter().map(|update| update.offset).collect::<Vec<_>>(), [60]);
 }
 
 #[test]
