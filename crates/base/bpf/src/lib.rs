@@ -5,7 +5,7 @@
 //!
 //! The order in which to read: [`insn`] (one instruction), [`asm`] (a list of them with labels),
 //! [`map`] (memory shared with a program), [`program`] (load), [`link`] (attach), [`run`] (run
-//! without a device, or with live frames into one), [`programs`] (what Linerate uses).
+//! without a device, or with live frames into one), [`resident`] (and at once), [`programs`] (what Linerate uses).
 //!
 //! Everything unsafe is in `sys.rs`.
 
@@ -16,6 +16,7 @@ pub mod link;
 pub mod map;
 pub mod program;
 pub mod programs;
+pub mod resident;
 pub mod run;
 mod sys;
 
@@ -24,3 +25,4 @@ pub use error::BpfError;
 pub use link::{AttachMode, XdpLink};
 pub use map::{Map, MapView};
 pub use program::{Program, ProgramOptions};
+pub use resident::Resident;

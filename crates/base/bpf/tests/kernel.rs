@@ -2,13 +2,15 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 
 use common::{FAR, NEAR, in_namespace, ip, ip_text, make_pair, wait_until};
 use linerate_bpf::insn::{Alu, Atomic, Cond, Reg::*, Width, action, xdp_md};
 use linerate_bpf::programs::{drop_count::DropCount, redirect_xsk};
 use linerate_bpf::run::{LiveRun, run_once, run_repeated};
-use linerate_bpf::{Assembler, AttachMode, BpfError, Map, Program, ProgramOptions, XdpLink};
+use linerate_bpf::{Assembler, AttachMode, BpfError, Map, Program, ProgramOptions, Resident, XdpLink};
 
 const FRAME: [u8; 60] = [0x5a; 60];
 
@@ -129,6 +131,53 @@ fn links_hold_the_interface_until_they_are_dropped() {
         assert!(matches!(missing, BpfError::NoInterface { .. }), "{missing}");
         let unsupported = XdpLink::attach(&program, 1, AttachMode::Native).unwrap_err();
         assert!(matches!(unsupported, BpfError::Unsupported { ifindex: 1 }), "{unsupported}");
+    });
+}
+
+/// Set in the process that [`a_killed_process_leaves_nothing_attached`] kills.
+const HOLDER: &str = "LINERATE_BPF_TEST_HOLDS_A_LINK";
+
+#[test]
+fn a_killed_process_leaves_nothing_attached() {
+    if std::env::var_os(HOLDER).is_some() {
+        let program = returning(action::PASS);
+        let _link = XdpLink::attach(&program, FAR, AttachMode::Native).unwrap();
+        println!("attached");
+        std::thread::sleep(std::time::Duration::from_secs(60));
+        return;
+    }
+    in_namespace(|| {
+        if !make_pair() {
+            return;
+        }
+        let mut holder = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_killed_process_leaves_nothing_attached", "--nocapture"])
+            .env(HOLDER, "1")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(holder.stdout.take().unwrap()).lines();
+        assert!(lines.map_while(Result::ok).any(|line| line.ends_with("attached")));
+        assert!(ip_text(&["link", "show", "far"]).contains("xdp"));
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        wait_until(|| !ip_text(&["link", "show", "far"]).contains("xdp"));
+        assert!(!ip_text(&["link", "show", "far"]).contains("xdp"));
+    });
+}
+
+#[test]
+fn a_resident_program_runs_and_leaves() {
+    in_namespace(|| {
+        let program = returning(action::DROP);
+        let resident = match Resident::new(&program) {
+            Ok(resident) => resident,
+            Err(error) => return eprintln!("skipped: {error}"),
+        };
+        let run = LiveRun { template: &FRAME, ingress_ifindex: 0, repeat: 100, batch_frames: 64 };
+        run.run(&program).unwrap();
+        drop(resident);
+        run.run(&program).unwrap();
     });
 }
 

@@ -292,3 +292,31 @@ fn live_frames_are_accounted_for_to_the_packet() {
         assert_eq!(sink.others(), Default::default());
     });
 }
+
+/// What /proc/PID/net/dev counts as received packets.
+fn received(interface: &str) -> u64 {
+    common::device_count(interface, 1)
+}
+
+#[test]
+fn a_peer_without_xdp_takes_frames_if_it_has_gro() {
+    in_namespace(|| {
+        if !make_pair() {
+            return;
+        }
+        let template = udp4(60);
+        let sender = LiveTx::load(&spec(&template)).unwrap();
+        sender.run(NEAR, 1000, 64).unwrap();
+        // Without NAPI the peer takes nothing, and no counter of the device tells.
+        assert_eq!((sender.sequence(), received("far"), transmit_drops("near")), (1000, 0, 0));
+        let far = linerate_sys::netdev::Netdev::open("far").unwrap();
+        if let Err(error) = far.set_features(&[("rx-gro", true)]) {
+            eprintln!("skipped: GRO cannot be switched on: {error}");
+            return;
+        }
+        sender.run(NEAR, 1000, 64).unwrap();
+        wait_until(|| received("far") + transmit_drops("near") >= 1000);
+        assert_eq!(received("far") + transmit_drops("near"), 1000);
+        assert!(received("far") > 500);
+    });
+}

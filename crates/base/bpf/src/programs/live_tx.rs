@@ -18,6 +18,7 @@ use crate::map::{Map, MapView};
 use crate::program::{Program, ProgramOptions};
 use crate::programs::histogram::{BUCKETS, Histogram};
 use crate::programs::signature::SIGNATURE_BYTES;
+use crate::resident::Resident;
 use crate::run::LiveRun;
 
 pub mod checksum;
@@ -68,7 +69,8 @@ pub struct SignatureSpec {
 pub enum Pacing {
     /// As fast as they can.
     None,
-    /// On schedule; the program waits for up to [`WAIT_MAX_NS`], then sends nothing in this run.
+    /// On schedule; the program waits for up to [`WAIT_MAX_NS`], then sends nothing in this run. So `n` packets take
+    /// `n` runs and one more for each [`WAIT_MAX_NS`] of their time.
     Wait,
     /// On schedule; a run in which no packet is due sends nothing.
     Skip,
@@ -89,6 +91,7 @@ pub struct LiveTx {
     program: Program,
     template: Vec<u8>,
     view: MapView,
+    resident: Option<Resident>,
     /// The program keeps its own references; these keep the descriptors' lifetime plain.
     _maps: (Map, Option<Map>),
 }
@@ -116,12 +119,18 @@ impl LiveTx {
         view.store(state::RANDOM, if spec.seed == 0 { 0x9e37_79b9_7f4a_7c15 } else { spec.seed });
         let insns = emit::program(spec, &shared, device.as_ref())?;
         let program = Program::load_xdp("linerate_tx", &insns, ProgramOptions::default())?;
-        Ok(LiveTx { program, template: spec.template.to_vec(), view, _maps: (shared, device) })
+        let resident = Resident::new(&program).ok();
+        Ok(LiveTx { program, template: spec.template.to_vec(), view, resident, _maps: (shared, device) })
     }
 
     /// The program.
     pub fn program(&self) -> &Program {
         &self.program
+    }
+
+    /// Whether runs start at once; else each takes some 20 ms more ([`crate::resident`]), and `repeat` should be large.
+    pub fn starts_at_once(&self) -> bool {
+        self.resident.is_some()
     }
 
     /// Runs the program `repeat` times in this thread, `batch_frames` between flushes.
@@ -149,6 +158,14 @@ impl LiveTx {
         self.view.store(state::DUE_FRACTION, 0);
         self.view.store(state::GAP, gap_ns_fixed >> 32);
         self.view.store(state::GAP_FRACTION, gap_ns_fixed & 0xffff_ffff);
+    }
+
+    /// When packet number `sequence` is due, at or after the next one: CLOCK_MONOTONIC, whole ns.
+    pub fn due_ns(&self, sequence: u64) -> u64 {
+        let gap = u128::from(self.view.load(state::GAP)) << 32 | u128::from(self.view.load(state::GAP_FRACTION));
+        let next = u128::from(self.view.load(state::DUE)) << 32 | u128::from(self.view.load(state::DUE_FRACTION));
+        let ahead = u128::from(sequence.saturating_sub(self.sequence()));
+        ((next + ahead * gap) >> 32) as u64
     }
 
     /// How many runs sent nothing, because of the limit or because no packet was due.

@@ -51,11 +51,16 @@ pub fn make_pair() -> bool {
         && ip(&["link", "set", "far", "up"])
 }
 
-/// The interface's count of frames dropped on transmit (proc_pid_net(5), /proc/PID/net/dev).
+/// The interface's count of frames dropped on transmit.
 pub fn transmit_drops(interface: &str) -> u64 {
+    device_count(interface, 11)
+}
+
+/// A column of the interface's line in /proc/PID/net/dev (proc_pid_net(5)): 1 packets received, 11 dropped on transmit.
+pub fn device_count(interface: &str, column: usize) -> u64 {
     let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
     let line = text.lines().find_map(|line| line.trim().strip_prefix(&format!("{interface}:")));
-    line.unwrap().split_whitespace().nth(11).unwrap().parse().unwrap()
+    line.unwrap().split_whitespace().nth(column).unwrap().parse().unwrap()
 }
 
 /// Runs ip(8) in this thread's namespace.

@@ -29,8 +29,8 @@ pub(super) fn program(spec: &LiveTxSpec<'_>, shared: &Map, device: Option<&Map>)
     asm.jump_if(Cond::Ge, R8, R1, hold);
     match spec.pacing {
         Pacing::None => read_clock_sometimes(&mut asm, spec),
-        Pacing::Wait => pace(&mut asm, true, hold),
-        Pacing::Skip => pace(&mut asm, false, hold),
+        Pacing::Wait => pace(&mut asm, shared, true, hold),
+        Pacing::Skip => pace(&mut asm, shared, false, hold),
     }
     write_template(&mut asm, spec);
     write_rules(&mut asm, spec.rules);
@@ -77,23 +77,15 @@ fn read_clock_sometimes(asm: &mut Assembler, spec: &LiveTxSpec<'_>) {
     }
 }
 
-/// `R6 = when this packet was due`; goes on when it is, counts how late that is, and sets the next time.
-/// With `wait` it waits for up to [`super::WAIT_MAX_NS`]; else, or when it is longer, goes to `hold`.
-fn pace(asm: &mut Assembler, wait: bool, hold: Label) {
+/// `R6 = when this packet was due`; goes on when it is, counts how late that is, and sets the next time. Before
+/// that it goes to `hold`: at once, or with `wait` when [`super::WAIT_MAX_NS`] have passed.
+fn pace(asm: &mut Assembler, shared: &Map, wait: bool, hold: Label) {
     let due = asm.label();
     asm.load(Width::Dw, R6, R9, state::DUE as i16);
     asm.ktime();
     asm.jump_if(Cond::Ge, R0, R6, due);
     if wait {
-        asm.alu64(Alu::Add, R0, super::WAIT_MAX_NS as i32);
-        asm.jump_if(Cond::Lt, R0, R6, hold);
-        asm.mov64(R8, CLOCK_READS_MAX);
-        let again = asm.label();
-        asm.bind(again);
-        asm.ktime();
-        asm.jump_if(Cond::Ge, R0, R6, due);
-        asm.alu64(Alu::Sub, R8, 1);
-        asm.jump_if(Cond::Ne, R8, 0, again);
+        wait_until_due(asm, shared, due);
     }
     asm.jump(hold);
     asm.bind(due);
@@ -112,6 +104,25 @@ fn pace(asm: &mut Assembler, wait: bool, hold: Label) {
     asm.mov32(R1, R1);
     asm.store(Width::Dw, R9, state::DUE_FRACTION as i16, R1);
     asm.store(Width::Dw, R9, state::DUE as i16, R3);
+}
+
+/// Goes to `due` when the clock reaches `R6`, and on when [`super::WAIT_MAX_NS`] have passed since `R0`. `R8` is lost.
+fn wait_until_due(asm: &mut Assembler, shared: &Map, due: Label) {
+    let (again, near, enough) = (asm.label(), asm.label(), asm.label());
+    asm.mov64(R9, R0);
+    asm.alu64(Alu::Add, R9, super::WAIT_MAX_NS as i32);
+    asm.jump_if(Cond::Lt, R9, R6, near);
+    asm.mov64(R9, R6);
+    asm.bind(near);
+    asm.mov64(R8, CLOCK_READS_MAX);
+    asm.bind(again);
+    asm.ktime();
+    asm.jump_if(Cond::Ge, R0, R9, enough);
+    asm.alu64(Alu::Sub, R8, 1);
+    asm.jump_if(Cond::Ne, R8, 0, again);
+    asm.bind(enough);
+    asm.load_map_value(R9, shared, 0);
+    asm.jump_if(Cond::Ge, R0, R6, due);
 }
 
 fn write_template(asm: &mut Assembler, spec: &LiveTxSpec<'_>) {
