@@ -1,1 +1,27 @@
-//! Streams, pacing, sender, receiver: packet generation without sockets or clocks.
+//! Packet generation and its counterpart, without sockets, threads or clocks.
+#![forbid(unsafe_code)]
+
+mod field;
+mod histogram;
+mod pace;
+mod place;
+mod plan;
+mod random;
+mod receiver;
+mod sender;
+mod sequence;
+mod signature;
+mod size;
+mod stream;
+
+pub use field::{Advance, FieldPlan, SumTerm, Values};
+pub use histogram::Histogram;
+pub use pace::{Arrival, Pacer, Schedule};
+pub use place::{FieldPlace, place};
+pub use plan::{PlanError, Rule, StreamSpec};
+pub use receiver::{Receiver, ReceiverConfig, STREAMS_MAX, StreamReport};
+pub use sender::{BATCH_DEFAULT, Next, Sender, SenderPlan, SenderReport};
+pub use sequence::{SequenceCounts, SequenceTracker, Start, WINDOW_DEFAULT};
+pub use signature::{SIGNATURE_LEN, Signature};
+pub use size::{Sizes, mean_len};
+pub use stream::{ImagePlan, Stream, StreamPlan, SumPlan};

@@ -5,5 +5,6 @@ pub mod napi;
 pub mod netlink;
 pub mod placement;
 pub mod prefixes;
+pub mod run;
 pub mod sysctl;
 pub mod topology;

@@ -1,0 +1,257 @@
+//! When packets are due: the schedule of a stream port, as arithmetic on an injected time.
+//!
+//! The schedule never slips: packet `k` of a constant rate is due at `start + k * gap` whatever happened before, so the sent
+//! rate is the intended one over any stretch that the generator keeps up with, a late packet carries its scheduled time, and
+//! what could not be sent by the end shows as unsent.
+
+use std::collections::VecDeque;
+
+/// How packets follow each other at a given mean rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Arrival {
+    /// The same gap between all packets.
+    Constant,
+    /// Exponential gaps from a seed (a Poisson process).
+    Poisson {
+        /// Start of the pseudo-random sequence.
+        seed: u64,
+    },
+    /// This many packets back to back, then a gap that keeps the mean rate.
+    Burst {
+        /// Packets of a burst, at least 1.
+        packets: u32,
+    },
+}
+
+/// Rate, arrival and end of a schedule.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Schedule {
+    /// Mean rate in packets per second; `None` = as fast as the port takes them.
+    pub rate_pps: Option<f64>,
+    /// How packets follow each other.
+    pub arrival: Arrival,
+    /// Number of packets after which it ends; `None` = no such end.
+    pub packets: Option<u64>,
+    /// Time from the start after which nothing more is due; `None` = no such end.
+    pub duration_ns: Option<u64>,
+}
+
+/// Nanoseconds as fixed point with 32 bits of fraction: exact to 1 packet in 2^32 at any rate.
+type Fixed = u128;
+const ONE: f64 = 4_294_967_296.0;
+
+/// Hands out the scheduled times, in order.
+pub struct Pacer {
+    schedule: Schedule,
+    start_ns: u64,
+    end_ns: u64,
+    gap: Fixed,
+    /// Scheduled time of the next packet.
+    next: Fixed,
+    /// Packets handed out.
+    taken: u64,
+    left_in_burst: u32,
+    random: u64,
+    /// Times that were handed out and came back; handed out again first.
+    returned: VecDeque<u64>,
+}
+
+impl Pacer {
+    /// A schedule whose first packet is due at `start_ns`.
+    pub fn new(schedule: Schedule, start_ns: u64) -> Pacer {
+        // Rounded up, so that a second at 3 packets a second holds 3 packets and not a fourth just before its end.
+        let gap = schedule.rate_pps.map_or(0.0, |rate| (1e9 / rate.max(1e-9) * ONE * (1.0 + f64::EPSILON)).ceil());
+        let burst = match schedule.arrival {
+            Arrival::Burst { packets } => packets.max(1),
+            _ => 1,
+        };
+        let seed = match schedule.arrival {
+            Arrival::Poisson { seed } => seed,
+            _ => 0,
+        };
+        Pacer {
+            schedule,
+            start_ns,
+            end_ns: schedule.duration_ns.map_or(u64::MAX, |duration| start_ns.saturating_add(duration)),
+            gap: gap as Fixed,
+            next: Fixed::from(start_ns) << 32,
+            taken: 0,
+            left_in_burst: burst,
+            random: seed ^ 0x9e37_79b9_7f4a_7c15,
+            returned: VecDeque::new(),
+        }
+    }
+
+    /// Appends the scheduled times of packets that are due at `now_ns`, at most `count`, and returns how many. Unpaced, every
+    /// packet is due at once, with `now_ns` as its time.
+    #[inline]
+    pub fn take(&mut self, now_ns: u64, count: usize, times_ns: &mut Vec<u64>) -> usize {
+        let limit = self.schedule.packets.map_or(u64::MAX, |packets| packets - self.taken.min(packets));
+        let count = (count as u64).min(limit) as usize;
+        let mut taken = 0;
+        if self.schedule.rate_pps.is_none() {
+            if now_ns < self.end_ns && now_ns >= self.start_ns {
+                times_ns.resize(times_ns.len() + count, now_ns);
+                taken = count;
+            }
+        } else {
+            while taken < count
+                && let Some(due_ns) = self.returned.pop_front()
+            {
+                times_ns.push(due_ns);
+                taken += 1;
+            }
+            while taken < count {
+                let due_ns = (self.next >> 32) as u64;
+                if due_ns > now_ns || due_ns >= self.end_ns {
+                    break;
+                }
+                times_ns.push(due_ns);
+                taken += 1;
+                self.step();
+            }
+        }
+        self.taken += taken as u64;
+        taken
+    }
+
+    /// When the next packet is due; `None` when the schedule is at its end by `now_ns`.
+    #[inline]
+    pub fn next_due_ns(&self, now_ns: u64) -> Option<u64> {
+        if self.schedule.packets.is_some_and(|packets| self.taken >= packets) {
+            return None;
+        }
+        if self.schedule.rate_pps.is_none() {
+            return (now_ns < self.end_ns).then_some(now_ns.max(self.start_ns));
+        }
+        let due_ns = self.returned.front().copied().unwrap_or((self.next >> 32) as u64);
+        (due_ns < self.end_ns).then_some(due_ns)
+    }
+
+    /// Takes back the last packets handed out, whose times these were: they are due again.
+    #[cold]
+    pub fn give_back(&mut self, times_ns: &[u64]) {
+        self.taken -= (times_ns.len() as u64).min(self.taken);
+        if self.schedule.rate_pps.is_some() {
+            times_ns.iter().rev().for_each(|time_ns| self.returned.push_front(*time_ns));
+        }
+    }
+
+    /// True when there is a rate; false when packets go as fast as the port takes them.
+    #[inline]
+    pub fn is_paced(&self) -> bool {
+        self.schedule.rate_pps.is_some()
+    }
+
+    /// Packets that the schedule asked for by `now_ns` (or by its end), whether they were taken or not. Moves the schedule
+    /// there: nothing is due any more. Unpaced, what was taken is what was asked for.
+    pub fn close(&mut self, now_ns: u64) -> u64 {
+        if self.schedule.rate_pps.is_some() {
+            let mut sink = Vec::new();
+            while self.take(now_ns, 4096, &mut sink) > 0 {
+                sink.clear();
+            }
+        }
+        self.end_ns = self.end_ns.min(now_ns);
+        self.taken
+    }
+
+    #[inline]
+    fn step(&mut self) {
+        match self.schedule.arrival {
+            Arrival::Constant => self.next += self.gap,
+            Arrival::Poisson { .. } => {
+                let gap = -self.uniform().ln() * self.gap as f64;
+                self.next += gap as Fixed;
+            }
+            Arrival::Burst { packets } => {
+                self.left_in_burst -= 1;
+                if self.left_in_burst == 0 {
+                    self.left_in_burst = packets.max(1);
+                    self.next += self.gap * Fixed::from(packets.max(1));
+                }
+            }
+        }
+    }
+
+    /// A number in (0, 1].
+    fn uniform(&mut self) -> f64 {
+        let bits = crate::random::next(&mut self.random) >> 11;
+        (bits + 1) as f64 / (1u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn schedule(rate_pps: f64, arrival: Arrival) -> Schedule {
+        Schedule { rate_pps: Some(rate_pps), arrival, packets: None, duration_ns: Some(1_000_000_000) }
+    }
+
+    fn all_times(schedule: Schedule) -> Vec<u64> {
+        let mut pacer = Pacer::new(schedule, 5_000);
+        let mut times = Vec::new();
+        while pacer.take(u64::MAX / 2, 1000, &mut times) > 0 {}
+        times
+    }
+
+    #[test]
+    fn a_second_at_a_rate_is_that_many_packets() {
+        for rate in [1.0, 3.0, 10_000.0, 999_999.0, 14_880_952.0] {
+            assert_eq!(all_times(schedule(rate, Arrival::Constant)).len(), rate as usize);
+        }
+    }
+
+    #[test]
+    fn gaps_are_what_the_arrival_says() {
+        let times = all_times(schedule(1_000_000.0, Arrival::Burst { packets: 4 }));
+        assert_eq!(times[..9], [5_000, 5_000, 5_000, 5_000, 9_000, 9_000, 9_000, 9_000, 13_000]);
+        let times = all_times(schedule(100_000.0, Arrival::Poisson { seed: 1 }));
+        assert!((99_000..101_000).contains(&times.len()), "{}", times.len());
+        // Exponential: a share of e^-1 of the gaps is longer than the mean.
+        let long = times.windows(2).filter(|pair| pair[1] - pair[0] > 10_000).count() as f64 / times.len() as f64;
+        assert!((long - (-1.0f64).exp()).abs() < 0.01, "{long}");
+        assert_ne!(times, all_times(schedule(100_000.0, Arrival::Poisson { seed: 2 })));
+    }
+
+    #[test]
+    fn what_was_not_taken_is_asked_for_all_the_same() {
+        let mut pacer = Pacer::new(schedule(1_000.0, Arrival::Constant), 0);
+        let mut times = Vec::new();
+        assert_eq!(pacer.take(500_000_000, 100, &mut times), 100);
+        assert_eq!(pacer.next_due_ns(500_000_000), Some(100_000_000));
+        assert_eq!(pacer.close(2_000_000_000), 1_000);
+        assert_eq!(pacer.next_due_ns(3_000_000_000), None);
+    }
+
+    #[test]
+    fn unpaced_everything_is_due_until_the_end() {
+        let mut pacer = Pacer::new(
+            Schedule { rate_pps: None, arrival: Arrival::Constant, packets: Some(70), duration_ns: Some(100) },
+            1_000,
+        );
+        let mut times = Vec::new();
+        assert_eq!(pacer.take(999, 64, &mut times), 0);
+        assert_eq!(pacer.take(1_000, 64, &mut times), 64);
+        assert_eq!(pacer.take(1_050, 64, &mut times), 6);
+        assert_eq!(pacer.next_due_ns(1_050), None);
+    }
+
+    proptest! {
+        #[test]
+        fn times_do_not_depend_on_how_often_one_asks(rate in 1.0f64..1e7, steps in proptest::collection::vec((1u64..100_000, 1usize..70), 1..50)) {
+            let mut asked = Pacer::new(schedule(rate, Arrival::Constant), 0);
+            let (mut now, mut times) = (0, Vec::new());
+            for (step, count) in steps {
+                now += step;
+                asked.take(now, count, &mut times);
+            }
+            let mut whole = Pacer::new(schedule(rate, Arrival::Constant), 0);
+            let mut expected = Vec::new();
+            whole.take(now, times.len(), &mut expected);
+            prop_assert_eq!(times, expected);
+        }
+    }
+}

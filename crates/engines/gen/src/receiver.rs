@@ -1,0 +1,252 @@
+//! The receiving side: what arrived, by stream. Bytes in, counts out; time is an argument.
+
+use linerate_mem::Batch;
+
+use crate::histogram::Histogram;
+use crate::sequence::{SequenceCounts, SequenceTracker, Start, WINDOW_DEFAULT};
+use crate::signature::{SEQUENCE_MASK, Signature, TIME_MASK};
+
+/// Most streams that are told apart. Packets of further ones are counted as foreign, so memory stays bounded.
+pub const STREAMS_MAX: usize = 1024;
+
+/// A signature's time may lie this far behind the present, and [`FUTURE_MAX_NS`] before it; else it is taken for chance.
+const AGE_MAX_NS: i64 = 3_600_000_000_000;
+const FUTURE_MAX_NS: i64 = 1_000_000_000;
+
+/// How to count.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceiverConfig {
+    /// Where the numbers of a stream start.
+    pub start: Start,
+    /// Numbers back for which duplicates are told from late packets.
+    pub window: u64,
+    /// Streams to count: `None` = all, `Some((first, count))` = these ids, others are foreign.
+    pub streams: Option<(u16, u16)>,
+}
+
+impl Default for ReceiverConfig {
+    fn default() -> ReceiverConfig {
+        ReceiverConfig { start: Start::FirstSeen, window: WINDOW_DEFAULT, streams: None }
+    }
+}
+
+/// What arrived of one stream.
+pub struct StreamReport {
+    /// The stream's id.
+    pub id: u16,
+    /// All arrivals, duplicates among them.
+    pub packets: u64,
+    /// Their bytes, without FCS.
+    pub bytes: u64,
+    /// Scheduled time of sending to arrival, of first arrivals.
+    pub latency: Histogram,
+    /// Time of the first and of the last arrival, on the receiver's clock.
+    pub first_ns: u64,
+    /// See `first_ns`.
+    pub last_ns: u64,
+    tracker: SequenceTracker,
+}
+
+impl StreamReport {
+    /// Loss, duplication and reordering so far.
+    pub fn counts(&self) -> SequenceCounts {
+        self.tracker.counts()
+    }
+
+    /// The same when the sender is known to have sent the numbers below `end`.
+    pub fn counts_until(&self, end: u64) -> SequenceCounts {
+        self.tracker.counts_until(end)
+    }
+}
+
+/// Counts the packets of one or more ports.
+pub struct Receiver {
+    config: ReceiverConfig,
+    streams: Vec<StreamReport>,
+    /// Index into `streams` of each id, or [`NONE`].
+    index: Box<[u16]>,
+    foreign_packets: u64,
+    foreign_bytes: u64,
+}
+
+const NONE: u16 = u16::MAX;
+
+impl Receiver {
+    /// A receiver that has seen nothing.
+    pub fn new(config: ReceiverConfig) -> Receiver {
+        let index = vec![NONE; 1 << 16].into();
+        Receiver { config, streams: Vec::new(), index, foreign_packets: 0, foreign_bytes: 0 }
+    }
+
+    /// Counts all packets of a batch that arrived by `now_ns`; the batch keeps them. Packets over several slots count by their
+    /// last slot, where the signature is (a signature that two slots share is not found).
+    ///
+    /// Where the batch has time stamps, those are the times of arrival, after `stamp_ahead_ns` (how far the clock of the stamps
+    /// is ahead of the one of `now_ns`) is taken off.
+    #[inline]
+    pub fn record(&mut self, batch: &Batch, now_ns: u64, stamp_ahead_ns: u64) {
+        let mut bytes_before = 0;
+        for (position, part) in batch.iter().enumerate() {
+            if batch.more(position) {
+                bytes_before += part.len();
+                continue;
+            }
+            let arrival_ns = match batch.time_ns(position) {
+                None | Some(0) => now_ns,
+                Some(stamp_ns) => stamp_ns.wrapping_sub(stamp_ahead_ns),
+            };
+            self.record_packet(part, bytes_before + part.len(), arrival_ns);
+            bytes_before = 0;
+        }
+    }
+
+    /// Counts one packet of `len` bytes that ends in `tail`.
+    #[inline]
+    pub fn record_packet(&mut self, tail: &[u8], len: usize, now_ns: u64) {
+        let Some(signature) = Signature::read(tail) else { return self.record_foreign(len) };
+        let mut at = self.index[usize::from(signature.stream)];
+        if at == NONE {
+            at = self.open_stream(&signature, now_ns);
+        }
+        let Some(stream) = self.streams.get_mut(usize::from(at)) else { return self.record_foreign(len) };
+        let age_ns = age_ns(now_ns, signature.time_ns);
+        if stream.packets == 0 {
+            stream.first_ns = now_ns;
+        }
+        stream.packets += 1;
+        stream.bytes += len as u64;
+        stream.last_ns = now_ns;
+        let sequence = unwrap_sequence(signature.sequence, stream.tracker.next_expected());
+        if stream.tracker.record(sequence, now_ns.wrapping_add_signed(-age_ns)) {
+            stream.latency.record(age_ns.max(0) as u64);
+        }
+    }
+
+    /// The streams, in the order of their first packets.
+    pub fn streams(&self) -> &[StreamReport] {
+        &self.streams
+    }
+
+    /// Packets without a signature, or of streams that are not counted, and their bytes.
+    pub fn foreign(&self) -> (u64, u64) {
+        (self.foreign_packets, self.foreign_bytes)
+    }
+
+    /// All packets, signed or not, and their bytes.
+    pub fn totals(&self) -> (u64, u64) {
+        self.streams
+            .iter()
+            .fold(self.foreign(), |(packets, bytes), stream| (packets + stream.packets, bytes + stream.bytes))
+    }
+
+    #[inline]
+    fn record_foreign(&mut self, len: usize) {
+        self.foreign_packets += 1;
+        self.foreign_bytes += len as u64;
+    }
+
+    #[cold]
+    fn open_stream(&mut self, signature: &Signature, now_ns: u64) -> u16 {
+        let wanted = match self.config.streams {
+            None => true,
+            Some((first, count)) => signature.stream.wrapping_sub(first) < count,
+        };
+        let plausible = (-FUTURE_MAX_NS..AGE_MAX_NS).contains(&age_ns(now_ns, signature.time_ns));
+        if !wanted || !plausible || self.streams.len() == STREAMS_MAX {
+            return NONE;
+        }
+        let at = self.streams.len() as u16;
+        self.index[usize::from(signature.stream)] = at;
+        self.streams.push(StreamReport {
+            id: signature.stream,
+            packets: 0,
+            bytes: 0,
+            latency: Histogram::default(),
+            first_ns: 0,
+            last_ns: 0,
+            tracker: SequenceTracker::new(self.config.start, self.config.window),
+        });
+        at
+    }
+}
+
+/// Time since the scheduled one, from its low 48 bits; negative when that lies ahead of `now_ns`.
+#[inline]
+fn age_ns(now_ns: u64, time_ns: u64) -> i64 {
+    const UNUSED_BITS: u32 = TIME_MASK.leading_zeros();
+    ((now_ns.wrapping_sub(time_ns) << UNUSED_BITS) as i64) >> UNUSED_BITS
+}
+
+/// The full number whose low 40 bits were sent: the one nearest to what is expected.
+#[inline]
+fn unwrap_sequence(low: u64, expected: u64) -> u64 {
+    const HALF: u64 = 1 << 39;
+    let ahead = low.wrapping_sub(expected) & SEQUENCE_MASK;
+    if ahead < HALF || expected < SEQUENCE_MASK + 1 - ahead {
+        expected.wrapping_add(ahead)
+    } else {
+        expected.wrapping_sub(SEQUENCE_MASK + 1 - ahead)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(stream: u16, sequence: u64, time_ns: u64) -> [u8; 60] {
+        let mut packet = [0; 60];
+        Signature { stream, sequence, time_ns }.write(&mut packet);
+        packet
+    }
+
+    #[test]
+    fn numbers_that_wrap_go_on() {
+        for expected in [0, 5, SEQUENCE_MASK, SEQUENCE_MASK + 1, 3 << 40, (3 << 40) + 7] {
+            for distance in [-5i64, -1, 0, 1, 1000] {
+                let Some(full) = expected.checked_add_signed(distance) else { continue };
+                assert_eq!(unwrap_sequence(full & SEQUENCE_MASK, expected), full, "{expected} {distance}");
+            }
+        }
+    }
+
+    #[test]
+    fn counts_by_stream_and_keeps_foreign_packets_apart() {
+        let mut receiver = Receiver::new(ReceiverConfig::default());
+        for (number, arrival) in [(0, 1_000), (1, 1_500), (1, 1_600), (4, 3_000)] {
+            receiver.record_packet(&packet(7, number, 900 + number), 60, arrival);
+        }
+        receiver.record_packet(&[0; 100], 100, 4_000);
+        let stream = &receiver.streams()[0];
+        assert_eq!((stream.id, stream.packets, stream.bytes), (7, 4, 240));
+        assert_eq!((stream.first_ns, stream.last_ns), (1_000, 3_000));
+        let counts = stream.counts();
+        assert_eq!((counts.delivered, counts.lost, counts.duplicated), (3, 2, 1));
+        assert_eq!((stream.latency.count(), stream.latency.max_ns()), (3, Some(2_096)));
+        assert_eq!((receiver.foreign(), receiver.totals()), ((1, 100), (5, 340)));
+    }
+
+    #[test]
+    fn a_flood_of_streams_stays_bounded() {
+        let mut receiver = Receiver::new(ReceiverConfig::default());
+        (0..=u16::MAX).for_each(|stream| receiver.record_packet(&packet(stream, 0, 10), 60, 20));
+        assert_eq!(receiver.streams().len(), STREAMS_MAX);
+        assert_eq!(receiver.foreign().0, 65_536 - STREAMS_MAX as u64);
+    }
+
+    #[test]
+    fn an_implausible_time_is_chance_not_a_stream() {
+        let mut receiver = Receiver::new(ReceiverConfig::default());
+        receiver.record_packet(&packet(1, 0, 1 << 47), 60, 1_000);
+        assert_eq!((receiver.streams().len(), receiver.foreign().0), (0, 1));
+    }
+
+    #[test]
+    fn only_the_streams_asked_for_are_counted() {
+        let config = ReceiverConfig { streams: Some((65_535, 2)), ..ReceiverConfig::default() };
+        let mut receiver = Receiver::new(config);
+        for stream in [65_534, 65_535, 0, 1] {
+            receiver.record_packet(&packet(stream, 0, 10), 60, 20);
+        }
+        assert_eq!((receiver.streams().len(), receiver.foreign().0), (2, 2));
+    }
+}

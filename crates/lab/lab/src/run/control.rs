@@ -1,0 +1,65 @@
+//! What a running loop and its owner share: the request to stop, and live counts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use linerate_sys::signal::stop_requested;
+
+/// Stops a loop from another thread, and reads its counts while it runs.
+#[derive(Clone, Default)]
+pub struct Control {
+    stop: Arc<AtomicBool>,
+    /// The loop's live counts.
+    pub meter: Arc<Meter>,
+}
+
+impl Control {
+    /// Asks the loop to end after its current batch.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+    }
+
+    /// True once [`Control::stop`] was called, or the process was asked to stop by a signal.
+    #[inline]
+    pub fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Acquire) || stop_requested()
+    }
+}
+
+/// Live counts of one loop; written by it alone, once a batch.
+#[derive(Default)]
+#[repr(align(128))]
+pub struct Meter {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+    batches: AtomicU64,
+}
+
+/// Counts at one moment (each of them is exact; they may be one batch apart).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MeterReading {
+    /// Packets so far.
+    pub packets: u64,
+    /// Their bytes, without FCS.
+    pub bytes: u64,
+    /// Calls of the port that moved something.
+    pub batches: u64,
+}
+
+impl Meter {
+    /// The counts now.
+    pub fn read(&self) -> MeterReading {
+        MeterReading {
+            packets: self.packets.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            batches: self.batches.load(Ordering::Relaxed),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn set(&self, packets: u64, bytes: u64, batches: u64) {
+        self.packets.store(packets, Ordering::Relaxed);
+        self.bytes.store(bytes, Ordering::Relaxed);
+        self.batches.store(batches, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,115 @@
+//! The receiving loop: a [`Receiver`] on one or more ports, by the clock.
+
+use linerate_gen::Receiver;
+use linerate_mem::{Batch, Pool};
+use linerate_port::{Interest, Port, PortError, Readiness, Stats};
+use linerate_sys::clock;
+
+use super::Control;
+
+/// Packets of a batch.
+const BATCH: usize = 256;
+/// Longest sleep on the only port, so that a request to stop is seen.
+const NAP_NS: u64 = 20_000_000;
+/// Sleep when several ports are served in turn.
+const TURN_NS: u64 = 200_000;
+
+/// How a receiving loop ended.
+pub struct ReceiveEnd {
+    /// Totals of each port at the end.
+    pub stats: Vec<Stats>,
+    /// What broke a port, if something did; counts and totals are right all the same.
+    pub error: Option<PortError>,
+    /// Calls that returned packets.
+    pub batches: u64,
+}
+
+/// Counts what arrives on the ports into `receiver` until a stop is asked for, every port has ended, or one breaks.
+///
+/// After the request to stop, what waits in the ports is taken in; nothing that arrived before it is missed.
+pub fn receive(
+    ports: &mut [Box<dyn Port>],
+    receiver: &mut Receiver,
+    pool: &Pool,
+    control: &Control,
+    on_batch: &mut dyn FnMut(&Batch),
+) -> ReceiveEnd {
+    let mut pool = pool.clone();
+    let mut state = Loop { batch: Batch::with_times(&pool, BATCH), batches: 0, packets: 0, bytes: 0 };
+    let mut error = None;
+    loop {
+        // Asked before the ports are emptied: a packet that came before the request is then still taken in.
+        let stopping = control.stopping();
+        match state.sweep(ports, receiver, &mut pool, control, on_batch) {
+            Ok(0) if stopping => break,
+            Ok(0) => match wait_for_packets(ports) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(failure) => {
+                    error = Some(failure);
+                    break;
+                }
+            },
+            Ok(_) => {}
+            Err(failure) => {
+                error = Some(failure);
+                break;
+            }
+        }
+    }
+    let stats = ports.iter_mut().map(|port| port.stats().unwrap_or_default()).collect();
+    ReceiveEnd { stats, error, batches: state.batches }
+}
+
+struct Loop {
+    batch: Batch,
+    batches: u64,
+    packets: u64,
+    bytes: u64,
+}
+
+impl Loop {
+    /// One turn over all ports; returns the packets taken.
+    fn sweep(
+        &mut self,
+        ports: &mut [Box<dyn Port>],
+        receiver: &mut Receiver,
+        pool: &mut Pool,
+        control: &Control,
+        on_batch: &mut dyn FnMut(&Batch),
+    ) -> Result<usize, PortError> {
+        let mut taken = 0;
+        for port in ports {
+            let count = port.receive(&mut self.batch)?;
+            if count == 0 {
+                continue;
+            }
+            let now_ns = clock::now_ns();
+            let stamp_ahead_ns = if port.caps().timestamps { clock::realtime_ns().wrapping_sub(now_ns) } else { 0 };
+            receiver.record(&self.batch, now_ns, stamp_ahead_ns);
+            on_batch(&self.batch);
+            self.bytes += self.batch.totals().bytes;
+            self.packets += count as u64;
+            self.batches += 1;
+            control.meter.set(self.packets, self.bytes, self.batches);
+            pool.put(&mut self.batch);
+            taken += count;
+        }
+        Ok(taken)
+    }
+}
+
+/// Sleeps until a port may have something; false when none will ever have.
+fn wait_for_packets(ports: &mut [Box<dyn Port>]) -> Result<bool, PortError> {
+    let timeout_ns = if ports.len() == 1 { NAP_NS } else { TURN_NS };
+    let mut ended = 0;
+    let count = ports.len();
+    for port in ports {
+        match port.wait(Interest::Receive, timeout_ns)? {
+            Readiness::Ready => return Ok(true),
+            Readiness::TimedOut => {}
+            Readiness::Ended => ended += 1,
+        }
+    }
+    Ok(ended < count)
+}

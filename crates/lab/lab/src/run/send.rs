@@ -1,0 +1,113 @@
+//! The sending loop: a [`Sender`] on a port, by the clock.
+
+use linerate_gen::{Next, Sender, SenderPlan, SenderReport};
+use linerate_mem::Pool;
+use linerate_port::{Interest, Port, PortError, Stats};
+use linerate_sys::clock;
+
+use super::Control;
+
+/// A pause longer than this is slept through up to [`SPIN_NS`] before its end; a shorter one is spun through.
+const SLEEP_MIN_NS: u64 = 120_000;
+/// Time that is spun before a packet is due: longer than a wake-up takes.
+const SPIN_NS: u64 = 70_000;
+/// Longest sleep, so that a request to stop is seen.
+const NAP_MAX_NS: u64 = 50_000_000;
+/// How long the port may take to complete what it accepted.
+const FLUSH_NS: u64 = 1_000_000_000;
+/// How long after the end of the schedule packets may still be sent that were due before it.
+const GRACE_NS: u64 = 2_000_000;
+
+/// How a sending loop ended.
+pub struct SendEnd {
+    /// The account.
+    pub report: SenderReport,
+    /// The port's totals at the end.
+    pub stats: Stats,
+    /// Packets that the port took and that were not complete a second after the last one.
+    pub incomplete: u64,
+    /// What broke the port, if something did; the account and the totals are right all the same.
+    pub error: Option<PortError>,
+}
+
+/// Sends by `plan` into `port` from `start_ns` on, until the schedule ends, the port breaks, or a stop is asked for.
+///
+/// With a `duration_ns` in the schedule, packets that were due before its end and that the port did not take within
+/// 2 ms after it are unsent.
+pub fn send(port: &mut dyn Port, plan: &SenderPlan, pool: &Pool, start_ns: u64, control: &Control) -> SendEnd {
+    let mut sender = Sender::new(plan, pool, start_ns);
+    let end_ns = plan.schedule.duration_ns.map_or(u64::MAX, |duration| start_ns.saturating_add(duration));
+    let mut error = run(&mut sender, port, end_ns.saturating_add(GRACE_NS), control).err();
+    let report = sender.finish(clock::now_ns().max(start_ns));
+    let incomplete = complete(port).unwrap_or_else(|failure| {
+        error.get_or_insert(failure);
+        0
+    });
+    let stats = port.stats().unwrap_or_else(|failure| {
+        error.get_or_insert(failure);
+        Stats::default()
+    });
+    SendEnd { report, stats, incomplete, error }
+}
+
+fn run(sender: &mut Sender, port: &mut dyn Port, give_up_ns: u64, control: &Control) -> Result<(), PortError> {
+    while !control.stopping() {
+        let now_ns = clock::now_ns();
+        if now_ns >= give_up_ns {
+            break;
+        }
+        let next = sender.poll(now_ns, port)?;
+        let report = sender.report();
+        control.meter.set(report.sent, report.bytes, report.batches);
+        match next {
+            Next::At(due_ns) => pause(due_ns, now_ns, port)?,
+            Next::PortFull => wait_for_room(port)?,
+            Next::NoFrames => wait_for_frames(port)?,
+            Next::Done => break,
+        }
+    }
+    Ok(())
+}
+
+/// Waits until a packet is due; meanwhile the port may push on what it holds.
+#[inline]
+fn pause(due_ns: u64, now_ns: u64, port: &mut dyn Port) -> Result<(), PortError> {
+    if due_ns <= now_ns {
+        return Ok(());
+    }
+    if due_ns - now_ns > SLEEP_MIN_NS {
+        port.flush()?;
+        clock::sleep_until_ns((due_ns - SPIN_NS).min(now_ns + NAP_MAX_NS));
+    } else {
+        std::hint::spin_loop();
+    }
+    Ok(())
+}
+
+#[cold]
+fn wait_for_room(port: &mut dyn Port) -> Result<(), PortError> {
+    if port.flush()? > 0 || !port.caps().drains_itself {
+        // The far side must get its turn, on this core if need be.
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+#[cold]
+fn wait_for_frames(port: &mut dyn Port) -> Result<(), PortError> {
+    port.flush()?;
+    std::thread::yield_now();
+    Ok(())
+}
+
+/// Waits until what the port took is complete; returns how many packets are not.
+fn complete(port: &mut dyn Port) -> Result<u64, PortError> {
+    let give_up_ns = clock::now_ns() + FLUSH_NS;
+    loop {
+        let incomplete = port.flush()?;
+        if incomplete == 0 || clock::now_ns() > give_up_ns {
+            return Ok(incomplete as u64);
+        }
+        port.wait(Interest::Transmit, 1_000_000)?;
+    }
+}
