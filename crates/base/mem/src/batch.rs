@@ -107,6 +107,14 @@ impl Batch {
         crate::slot::more_of(self.word(index))
     }
 
+    /// Extent of the packet that begins in slot `index`; `None` when its last slot is not in the batch.
+    pub fn span(&self, index: usize) -> Option<Span> {
+        let words = self.words().get(index..)?;
+        let last = words.iter().position(|word| !crate::slot::more_of(*word))?;
+        let len = words[..=last].iter().map(|word| usize::from(*word as u16)).sum();
+        Some(Span { slots: last + 1, len })
+    }
+
     /// The packets' bytes, first to last.
     #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
@@ -257,6 +265,15 @@ impl Batch {
         self.tail -= self.head;
         self.head = 0;
     }
+}
+
+/// Extent of one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Slots that it occupies.
+    pub slots: usize,
+    /// Its bytes in all of them.
+    pub len: usize,
 }
 
 /// Packets, and their bytes without FCS.

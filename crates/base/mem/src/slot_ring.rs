@@ -33,10 +33,23 @@ impl SlotSender {
     /// Moves slots from the front of the batch into the ring, as many as fit, and returns how many.
     #[inline]
     pub fn send(&mut self, batch: &mut Batch) -> usize {
+        let count = batch.len();
+        self.send_front(batch, count)
+    }
+
+    /// As [`SlotSender::send`], for at most the first `count` slots.
+    #[inline]
+    pub fn send_front(&mut self, batch: &mut Batch, count: usize) -> usize {
         batch.check_region(&self.region);
-        let count = self.producer.push(batch.words());
+        let words = batch.words();
+        let count = self.producer.push(&words[..count.min(words.len())]);
         let _ = batch.drain_words(count);
         count
+    }
+
+    /// Slots that the ring can hold.
+    pub fn capacity(&self) -> usize {
+        self.producer.capacity()
     }
 
     /// Slots that fit now.
@@ -67,11 +80,13 @@ pub struct SlotReceiver {
 }
 
 impl SlotReceiver {
-    /// Moves slots from the ring to the end of the batch, as many as it has room for, and returns how many.
+    /// Moves slots from the ring to the end of the batch, as many as it has room for, and returns how many. Only whole
+    /// packets move: one of several slots stays in the ring until the batch has room for all of them.
     #[inline]
     pub fn receive(&mut self, batch: &mut Batch) -> usize {
         batch.check_region(&self.region);
-        let count = self.consumer.as_mut().map_or(0, |consumer| consumer.pop(batch.spare_words()));
+        let count =
+            self.consumer.as_mut().map_or(0, |consumer| consumer.pop_runs(batch.spare_words(), crate::slot::more_of));
         // SAFETY: the words were put in by a `SlotSender` of the same region, which gave up its slots.
         unsafe { batch.grow(count) };
         count

@@ -1,6 +1,6 @@
 //! Whatever happens to slots - taken, sent, received, dropped half-way - every frame has one owner and comes back.
 
-use linerate_mem::{Batch, Pool, PoolConfig, slot_ring};
+use linerate_mem::{Batch, Pool, PoolConfig, Span, slot_ring};
 use proptest::prelude::*;
 
 fn pool(frames: usize) -> Pool {
@@ -140,4 +140,34 @@ fn slots_cross_threads_while_ends_come_and_go() {
         pool.flush();
         assert!(pool.is_whole(), "round {round}");
     }
+}
+
+#[test]
+fn only_whole_packets_come_out_of_a_ring() {
+    let mut pool = pool(64);
+    let (mut sender, mut receiver) = slot_ring(&pool, 8, u32::MAX - 2);
+    let mut out = Batch::new(&pool, 8);
+    pool.take(&mut out, 5, 100);
+    for index in [0, 2, 3] {
+        out.set_more(index, true);
+    }
+    assert_eq!(out.span(0), Some(Span { slots: 2, len: 200 }));
+    assert_eq!(out.span(1), Some(Span { slots: 1, len: 100 }));
+    assert_eq!(out.span(2), Some(Span { slots: 3, len: 300 }));
+    assert_eq!(out.span(5), None);
+    // The second packet is sent in two halves; its first half alone does not come out.
+    assert_eq!(sender.send_front(&mut out, 4), 4);
+    let mut small = Batch::new(&pool, 1);
+    let mut back = Batch::new(&pool, 4);
+    assert_eq!(receiver.receive(&mut small), 0);
+    assert_eq!(receiver.receive(&mut back), 2);
+    assert_eq!(receiver.receive(&mut back), 0);
+    assert_eq!(out.span(0).map(|span| span.slots), Some(1));
+    assert_eq!(sender.send(&mut out), 1);
+    // Two of four slots are taken: three do not fit.
+    assert_eq!(receiver.receive(&mut back), 0);
+    pool.put(&mut back);
+    assert_eq!(receiver.receive(&mut back), 3);
+    drop((sender, receiver, out, back, small));
+    assert!(pool.is_whole());
 }

@@ -149,17 +149,34 @@ impl Consumer {
     /// Takes out up to `out.len()` words, oldest first, and returns how many.
     #[inline]
     pub fn pop(&mut self, out: &mut [u64]) -> usize {
-        let mut available = self.tail_seen.wrapping_sub(self.head) as usize;
-        if available == 0 {
-            available = self.available();
+        self.pop_runs(out, |_| false)
+    }
+
+    /// As [`Consumer::pop`], without cutting a run of words: `goes_on` says of a word that the next one belongs to it. A run
+    /// for which `out` has no room, or that is not complete in the ring, stays there.
+    #[inline]
+    pub fn pop_runs(&mut self, out: &mut [u64], goes_on: impl Fn(u64) -> bool) -> usize {
+        let mut count = self.whole_runs(out.len(), &goes_on);
+        if count == 0 {
+            self.available();
+            count = self.whole_runs(out.len(), &goes_on);
         }
-        let count = available.min(out.len());
         for (offset, word) in out[..count].iter_mut().enumerate() {
             *word = self.shared.cell(self.head.wrapping_add(offset as u32)).load(Ordering::Relaxed);
         }
         if count > 0 {
             self.head = self.head.wrapping_add(count as u32);
             self.shared.head.0.store(self.head, Ordering::Release);
+        }
+        count
+    }
+
+    /// Words, at most `most`, that are known to be in the ring and that end where a run ends.
+    #[inline]
+    fn whole_runs(&self, most: usize, goes_on: &impl Fn(u64) -> bool) -> usize {
+        let mut count = (self.tail_seen.wrapping_sub(self.head) as usize).min(most);
+        while count > 0 && goes_on(self.shared.cell(self.head.wrapping_add(count as u32 - 1)).load(Ordering::Relaxed)) {
+            count -= 1;
         }
         count
     }

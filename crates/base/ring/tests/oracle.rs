@@ -10,10 +10,20 @@ use proptest::prelude::*;
 enum Step {
     Push(usize),
     Pop(usize),
+    PopRuns(usize),
+}
+
+/// Words come in runs of 1, 2, 3 and 4 words, over and over; these end one.
+fn goes_on(word: u64) -> bool {
+    !matches!(word % 10, 0 | 2 | 5 | 9)
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![(0usize..20).prop_map(Step::Push), (0usize..20).prop_map(Step::Pop)]
+    prop_oneof![
+        (0usize..20).prop_map(Step::Push),
+        (0usize..20).prop_map(Step::Pop),
+        (0usize..20).prop_map(Step::PopRuns),
+    ]
 }
 
 fn start_index() -> impl Strategy<Value = u32> {
@@ -46,6 +56,17 @@ proptest! {
                     prop_assert_eq!(&out[..popped], &expected[..]);
                     // A pop may stop at the cached index; a second look must show the rest.
                     prop_assert_eq!(consumer.available(), oracle.len());
+                }
+                Step::PopRuns(count) => {
+                    let mut out = vec![0; count];
+                    let popped = consumer.pop_runs(&mut out, goes_on);
+                    let whole = |words: usize| (0..=words).rev().find(|n| *n == 0 || !goes_on(oracle[n - 1]));
+                    // At most what fits in whole runs, and something if anything is whole.
+                    let most = whole(count.min(oracle.len())).unwrap_or(0);
+                    prop_assert!(popped <= most && (popped > 0 || most == 0), "{popped} of {most}");
+                    prop_assert_eq!(whole(popped), Some(popped));
+                    let expected: Vec<u64> = oracle.drain(..popped).collect();
+                    prop_assert_eq!(&out[..popped], &expected[..]);
                 }
             }
         }

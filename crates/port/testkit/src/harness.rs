@@ -74,7 +74,7 @@ pub struct Facts {
     pub wrap_packets: usize,
     /// Shortest packet in bytes that the path carries unchanged.
     pub len_min: usize,
-    /// Packets that may be under way at once without loss.
+    /// Packets (and slots) that may be under way at once without loss, and fit into the sender's ring.
     pub window: usize,
     /// True when the path never loses a packet that was taken.
     pub lossless: bool,

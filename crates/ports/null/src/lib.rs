@@ -1,8 +1,11 @@
 //! `null:` - takes every packet and keeps none: what a generator reaches when nothing holds it back.
 #![forbid(unsafe_code)]
 
-use linerate_mem::{Batch, Pool};
+use linerate_mem::{Batch, Pool, Span};
 use linerate_port::{Caps, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
+
+/// Longest packet in bytes: what a slot's length field can say.
+const FRAME_LEN_MAX: usize = u16::MAX as usize;
 
 /// The port that discards. It never reads the packets.
 pub struct NullPort {
@@ -18,7 +21,7 @@ pub fn open(spec: PortSpec, pool: &Pool) -> Result<NullPort, OpenError> {
         name: spec.to_string(),
         backend: "null",
         transmits: true,
-        frame_len_max: usize::from(u16::MAX),
+        frame_len_max: FRAME_LEN_MAX,
         segments_max: usize::MAX,
         zero_copy: true,
         copies: "nothing is copied",
@@ -35,16 +38,18 @@ impl Port for NullPort {
         &self.caps
     }
 
-    fn receive(&mut self, _batch: &mut Batch) -> Result<usize, PortError> {
+    fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        self.check_pool(batch)?;
         Ok(0)
     }
 
     #[inline]
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        if !batch.is_of(self.pool.region()) {
-            return Err(PortError::ForeignPool { port: self.caps.name.clone() });
-        }
+        self.check_pool(batch)?;
         let totals = batch.totals();
+        if totals.packets != batch.len() as u64 {
+            return self.transmit_long(batch);
+        }
         self.pool.put(batch);
         self.stats.tx_packets += totals.packets;
         self.stats.tx_bytes += totals.bytes;
@@ -60,5 +65,31 @@ impl Port for NullPort {
 
     fn stats(&mut self) -> Result<Stats, PortError> {
         Ok(self.stats.clone())
+    }
+}
+
+impl NullPort {
+    #[inline]
+    fn check_pool(&self, batch: &Batch) -> Result<(), PortError> {
+        if batch.is_of(self.pool.region()) {
+            return Ok(());
+        }
+        Err(PortError::ForeignPool { port: self.caps.name.clone() })
+    }
+
+    /// The batch holds packets of several slots, any of which may be too long.
+    #[cold]
+    fn transmit_long(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        let mut packets = 0;
+        while let Some(Span { slots, len }) = batch.span(0) {
+            if len > FRAME_LEN_MAX {
+                return Err(PortError::FrameTooLong { port: self.caps.name.clone(), len, max: FRAME_LEN_MAX });
+            }
+            self.pool.put_front(batch, slots);
+            self.stats.tx_packets += 1;
+            self.stats.tx_bytes += len as u64;
+            packets += 1;
+        }
+        Ok(packets)
     }
 }

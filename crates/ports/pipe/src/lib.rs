@@ -5,6 +5,7 @@
 //!            <-- ring of slots ----                 frees go to the shared pool, by the magazine
 //! ```
 //! The first to open a name in a process gets side A, the second side B; a third is refused. Both must use one pool.
+//! A packet of several slots is sent and received as a whole; it has to fit into the ring.
 //! When a side is dropped, the other still receives what was sent, then [`Readiness::Ended`]; what it sends from then on is
 //! lost, and is counted as such.
 #![forbid(unsafe_code)]
@@ -13,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use linerate_mem::{Batch, Pool, SlotReceiver, SlotSender, slot_ring};
+use linerate_mem::{Batch, Pool, SlotReceiver, SlotSender, Totals, slot_ring};
 use linerate_port::{Caps, Drops, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
 
 /// Slots of a ring unless `ring=` says otherwise. Small enough to stay in a cache with its frames' first lines.
@@ -27,7 +28,12 @@ pub struct PipePort {
     caps: Caps,
     stats: Stats,
     lost_to_dead_peer: u64,
+    /// Slots of the packet that did not fit; waiting for less room than that would be in vain.
+    room_wanted: usize,
 }
+
+/// Longest packet in bytes: what a slot's length field can say.
+const FRAME_LEN_MAX: usize = u16::MAX as usize;
 
 /// Sides B that wait for their opener, by name.
 static WAITING: LazyLock<Mutex<HashMap<String, PipePort>>> = LazyLock::new(Mutex::default);
@@ -77,15 +83,16 @@ impl PipePort {
             backend: "pipe",
             receives: true,
             transmits: true,
-            frame_len_max: usize::from(u16::MAX),
-            segments_max: usize::MAX,
+            frame_len_max: FRAME_LEN_MAX,
+            segments_max: sender.capacity(),
             zero_copy: true,
             copies: "nothing is copied",
             detail: "in-process link between threads".into(),
             queues: 1,
             ..Caps::default()
         };
-        PipePort { pool: pool.clone(), sender, receiver, caps, stats: Stats::default(), lost_to_dead_peer: 0 }
+        let pool = pool.clone();
+        PipePort { pool, sender, receiver, caps, stats: Stats::default(), lost_to_dead_peer: 0, room_wanted: 1 }
     }
 
     fn check_pool(&self, batch: &Batch) -> Result<(), PortError> {
@@ -118,18 +125,18 @@ impl Port for PipePort {
     #[inline]
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.check_pool(batch)?;
-        if !self.sender.peer_alive() {
-            return Ok(self.lose(batch));
-        }
         let before = batch.totals();
+        if before.packets != batch.len() as u64 {
+            return self.transmit_long(batch);
+        }
+        if !self.sender.peer_alive() {
+            return Ok(self.lose(batch, before));
+        }
         if self.sender.send(batch) == 0 {
+            self.room_wanted = 1;
             return Ok(0);
         }
-        let after = batch.totals();
-        let packets = before.packets - after.packets;
-        self.stats.tx_packets += packets;
-        self.stats.tx_bytes += before.bytes - after.bytes;
-        Ok(packets as usize)
+        Ok(self.count_sent(before, batch.totals()))
     }
 
     fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError> {
@@ -140,7 +147,7 @@ impl Port for PipePort {
                     let alive = self.receiver.peer_alive();
                     (self.receiver.available() > 0, alive)
                 }
-                Interest::Transmit => (self.sender.room() > 0 || !self.sender.peer_alive(), true),
+                Interest::Transmit => (self.sender.room() >= self.room_wanted || !self.sender.peer_alive(), true),
             };
             match (ready, alive) {
                 (true, _) => return Ok(Readiness::Ready),
@@ -171,11 +178,67 @@ impl Port for PipePort {
 const NAP_NS: u64 = 50_000;
 
 impl PipePort {
-    #[cold]
-    fn lose(&mut self, batch: &mut Batch) -> usize {
-        let packets = batch.totals().packets;
-        self.pool.put(batch);
-        self.lost_to_dead_peer += packets;
+    #[inline]
+    fn count_sent(&mut self, before: Totals, after: Totals) -> usize {
+        let packets = before.packets - after.packets;
+        self.stats.tx_packets += packets;
+        self.stats.tx_bytes += before.bytes - after.bytes;
         packets as usize
     }
+
+    #[cold]
+    fn lose(&mut self, batch: &mut Batch, totals: Totals) -> usize {
+        self.pool.put(batch);
+        self.lost_to_dead_peer += totals.packets;
+        totals.packets as usize
+    }
+
+    /// The batch holds packets of several slots: sends those that fit as a whole, up to one that is too long.
+    #[cold]
+    fn transmit_long(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        let alive = self.sender.peer_alive();
+        let room = if alive { self.sender.room() } else { usize::MAX };
+        let fitting = self.fitting(batch, room);
+        let before = batch.totals();
+        if fitting.slots > 0 && alive {
+            self.sender.send_front(batch, fitting.slots);
+            self.count_sent(before, batch.totals());
+        } else if fitting.slots > 0 {
+            self.pool.put_front(batch, fitting.slots);
+            self.lost_to_dead_peer += fitting.packets as u64;
+        }
+        match fitting.too_long {
+            Some(len) => Err(PortError::FrameTooLong { port: self.caps.name.clone(), len, max: FRAME_LEN_MAX }),
+            None => Ok(fitting.packets),
+        }
+    }
+
+    /// Looks at the packets from the front: how many fit into `room` slots, and whether one that is too long follows them. A
+    /// packet whose last slot is not in the batch is none yet.
+    fn fitting(&mut self, batch: &Batch, room: usize) -> Fitting {
+        let mut found = Fitting::default();
+        self.room_wanted = 1;
+        while let Some(span) = batch.span(found.slots) {
+            if span.len > FRAME_LEN_MAX || span.slots > self.caps.segments_max {
+                found.too_long = Some(span.len);
+                break;
+            }
+            if found.slots + span.slots > room {
+                self.room_wanted = span.slots;
+                break;
+            }
+            found.slots += span.slots;
+            found.packets += 1;
+        }
+        found
+    }
+}
+
+/// What of a batch can be sent now.
+#[derive(Default)]
+struct Fitting {
+    packets: usize,
+    slots: usize,
+    /// Bytes of the packet behind them, when it is too long.
+    too_long: Option<usize>,
 }

@@ -14,9 +14,12 @@ pub(super) fn whole_packets(harness: &mut dyn Harness) -> Result<Outcome, String
         return not_applicable("caps().segments_max is 1");
     }
     let longest = session.len_max();
-    let mixed: Vec<Entry> = (0..600usize)
-        .map(|n| Entry { len: (200 + n * 37 % 1000).min(longest), slots: 1 + n % most.min(7), tags: 0 })
-        .collect();
+    let room = session.pool.packet_len_max();
+    let mixed = (0..600usize).map(|n| {
+        let slots = 1 + n % most.min(7);
+        Entry { len: (200 + n * 37 % 1000).min(longest).min(slots * room), slots, tags: 0 }
+    });
+    let mixed: Vec<Entry> = mixed.collect();
     // 11 packets of up to 7 slots: batches end anywhere in a ring; `offer` and `collect` see to it that no packet is split.
     session.send_all(&mixed, 11)?;
     if session.receiver.is_none() {
@@ -36,7 +39,14 @@ pub(super) fn whole_packets(harness: &mut dyn Harness) -> Result<Outcome, String
 
 /// Packets of up to 4 slots into a batch of 4: one that does not fit waits for the next call.
 fn small_room(session: &mut Session, most: usize) -> Result<usize, String> {
-    let entries: Vec<Entry> = (0..12usize).map(|n| Entry { len: 400, slots: 1 + n % most.min(4), tags: 0 }).collect();
+    let mut entries: Vec<Entry> =
+        (0..12usize).map(|n| Entry { len: 400, slots: 1 + n % most.min(4), tags: 0 }).collect();
+    let mut left = session.facts.window;
+    entries.retain(|entry| {
+        let fits = entry.slots <= left;
+        left -= if fits { entry.slots } else { 0 };
+        fits
+    });
     session.push(&entries)?;
     let mut batch = Batch::new(&session.pool, 4);
     let deadline = std::time::Instant::now() + session.facts.patience;

@@ -110,19 +110,20 @@ pub(super) fn end(harness: &mut dyn Harness) -> Result<Outcome, String> {
     if !session.facts.ends && !session.is_store() {
         return not_applicable("the receiver cannot know that nothing more will come");
     }
-    session.push(&[Entry::plain(60); 20])?;
+    let count = 20.min(session.facts.window);
+    session.push(&vec![Entry::plain(60); count])?;
     session.finish_sending()?;
     session.sender = None;
     let deadline = Instant::now() + session.facts.patience;
-    while session.account.arrived < 20 {
+    while session.account.arrived < count as u64 {
         match session.receiver()?.wait(Interest::Receive, SHORT_NS) {
-            Ok(Readiness::Ended) => return Err(format!("Ended after {} of 20 packets", session.account.arrived)),
+            Ok(Readiness::Ended) => return Err(format!("Ended after {} of {count} packets", session.account.arrived)),
             Ok(_) => {}
             Err(error) => return Err(format!("wait failed: {error}")),
         }
         session.collect()?;
         if Instant::now() > deadline {
-            return Err(format!("{} of 20 packets came", session.account.arrived));
+            return Err(format!("{} of {count} packets came", session.account.arrived));
         }
     }
     let patience_ns = session.facts.patience.as_nanos() as u64;
@@ -133,7 +134,7 @@ pub(super) fn end(harness: &mut dyn Harness) -> Result<Outcome, String> {
         }
     }
     session.close()?;
-    passed("Ended once the last of 20 packets was received, and from then on")
+    passed(format!("Ended once the last of {count} packets was received, and from then on"))
 }
 
 /// A port that never receives says so.
