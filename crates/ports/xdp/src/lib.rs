@@ -1,1 +1,37 @@
-//! AF_XDP sockets as ports.
+//! `xdp:IF[@queue]` - AF_XDP sockets as ports, by raw system calls: no C library, no compiler at run time.
+//!
+//! The pool's region is the UMEM, so frames pass between this port and others by handing over slots. A small program
+//! (`linerate_bpf::programs::redirect_xsk`) sends what arrives on the interface's queues to the sockets; it is attached
+//! through a bpf_link and so is gone when the process is, however it ends.
+//!
+//! ```text
+//!   open.rs      spec text -> port: options, errors that say what to do
+//!   attach.rs    the program on an interface, shared by the ports of this process
+//!   port.rs      the port: queues polled in turn, totals, the interface's state
+//!   queue.rs     one socket: receive.rs and transmit.rs
+//!   rings.rs     the ends of the four rings, with checked indices
+//!   umem.rs      the region as UMEM, shares of its frames
+//!   sys.rs       system calls, shared memory, custody of frames: all that is unsafe
+//!   abi.rs       the kernel's constants
+//! ```
+//!
+//! Options: `native` or `generic` (where the program runs; native first unless said), `zerocopy` or `copy` (zero-copy where
+//! the driver has it unless said), `frags` (packets over several frames, up to 9,000 bytes), `ring=N` (entries of the fill and
+//! receive ring, 8,192; the transmit ring has at most 2,048), `budget=N` (packets that one system call may send), `queues=N`
+//! (N queues from `@queue` on; sending uses the first), `tx` (only send: no program is attached, CAP_NET_RAW is enough).
+
+mod abi;
+mod attach;
+#[cfg(test)]
+mod custody_tests;
+mod open;
+mod port;
+mod queue;
+mod receive;
+mod rings;
+mod sys;
+mod transmit;
+mod umem;
+
+pub use open::open;
+pub use port::XdpPort;

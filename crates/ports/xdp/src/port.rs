@@ -1,0 +1,270 @@
+//! The port: its queues polled in turn, its totals, and what it says when the interface is gone.
+
+use std::sync::Arc;
+
+use linerate_mem::Batch;
+use linerate_port::{Caps, Interest, Port, PortError, Readiness, Stats};
+
+use crate::attach::Attachment;
+use crate::queue::{Fault, Queue};
+use crate::sys::{self, XdpSocket};
+use crate::transmit::Refusal;
+use linerate_sys::clock;
+
+/// AF_XDP sockets on one or more queues of an interface.
+pub struct XdpPort {
+    /// Only held. Dropped first: nothing is redirected any more when the sockets close.
+    pub(crate) _attachment: Option<Arc<Attachment>>,
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) caps: Caps,
+    pub(crate) interface: String,
+    pub(crate) frags: bool,
+    /// The queue to receive from next.
+    pub(crate) turn: usize,
+    /// Calls of `receive` in a row that found nothing.
+    pub(crate) idle_calls: u32,
+    pub(crate) state: State,
+}
+
+/// What the kernel last said about the port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Sound,
+    /// The interface is down; it may come up again.
+    Down,
+    Gone,
+    /// The kernel (or whoever writes to the rings) wrote what cannot be. Nothing is read from the rings any more.
+    Corrupt(String),
+}
+
+/// A spinning receiver asks after the interface once in this many fruitless calls: some hundred times a second.
+const IDLE_CALLS_PER_CHECK: u32 = 1 << 16;
+
+/// A sleeper asks after the interface this often.
+const CHECK_NS: u64 = 50_000_000;
+
+/// While the kernel cannot take what is in the transmit ring, it is asked again this often.
+const NAP_NS: u64 = 50_000;
+
+impl Port for XdpPort {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    #[inline]
+    fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        self.check_batch(batch)?;
+        let mut packets = 0;
+        for _ in 0..self.queues.len() {
+            let turn = self.turn;
+            self.turn = if turn + 1 < self.queues.len() { turn + 1 } else { 0 };
+            match self.queues[turn].receive(batch) {
+                Ok(count) => packets += count,
+                Err(fault) => return Err(self.broken(fault)),
+            }
+            if batch.room() == 0 {
+                break;
+            }
+        }
+        if packets > 0 {
+            self.idle_calls = 0;
+        } else {
+            self.idle_calls += 1;
+            if self.idle_calls >= IDLE_CALLS_PER_CHECK {
+                self.check_interface()?;
+            }
+        }
+        Ok(packets)
+    }
+
+    #[inline]
+    fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        self.check_batch(batch)?;
+        let outcome = self.queues[0].transmit(batch);
+        match outcome {
+            Ok((packets, None)) => {
+                self.recovered();
+                Ok(packets)
+            }
+            Ok((_, Some(refusal))) => Err(self.refused(refusal)),
+            Err(fault) => Err(self.broken(fault)),
+        }
+    }
+
+    fn flush(&mut self) -> Result<usize, PortError> {
+        self.check_sound()?;
+        match self.queues[0].flush() {
+            Ok(packets) => {
+                self.recovered();
+                Ok(packets as usize)
+            }
+            Err(fault) => Err(self.broken(fault)),
+        }
+    }
+
+    fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError> {
+        self.check_sound()?;
+        let deadline_ns = clock::now_ns().saturating_add(timeout_ns);
+        loop {
+            if self.make_ready(interest).map_err(|fault| self.broken(fault))? {
+                return Ok(Readiness::Ready);
+            }
+            self.check_interface()?;
+            let left_ns = deadline_ns.saturating_sub(clock::now_ns());
+            if left_ns == 0 {
+                return Ok(Readiness::TimedOut);
+            }
+            if !self.sleep(interest, left_ns).map_err(|fault| self.broken(fault))? {
+                return Ok(Readiness::TimedOut);
+            }
+        }
+    }
+
+    fn stats(&mut self) -> Result<Stats, PortError> {
+        let mut stats = Stats::default();
+        let lost = match self.state {
+            State::Sound => None,
+            State::Down => Some("interface down"),
+            State::Gone => Some("interface gone"),
+            State::Corrupt(_) => Some("port closed"),
+        };
+        for queue in &mut self.queues {
+            queue.read_counters();
+            let place = format!("AF_XDP socket of {}@{}", self.interface, queue.number);
+            if let Some(side) = &queue.receive {
+                stats.rx_packets += side.totals.packets;
+                stats.rx_bytes += side.totals.bytes;
+                stats.rx_drops.extend(queue.receive_drops(&place, self.frags));
+            }
+            if let Some(side) = &queue.transmit {
+                let totals = side.totals;
+                stats.tx_packets += totals.completed.saturating_sub(totals.refused);
+                stats.tx_bytes += totals.completed_bytes.saturating_sub(totals.refused_bytes);
+                stats.tx_drops.extend(queue.transmit_drops(&place, lost.map(|cause| (cause, queue.pending()))));
+            }
+        }
+        Ok(stats)
+    }
+}
+
+impl XdpPort {
+    #[inline]
+    fn check_batch(&self, batch: &Batch) -> Result<(), PortError> {
+        if !self.queues[0].custody.is_of(batch) {
+            return Err(PortError::ForeignPool { port: self.caps.name.clone() });
+        }
+        if self.state != State::Sound { self.check_sound() } else { Ok(()) }
+    }
+
+    /// A port whose memory was written to wrongly, or whose interface is gone, stays broken; the others may have recovered.
+    #[cold]
+    fn check_sound(&self) -> Result<(), PortError> {
+        match &self.state {
+            State::Corrupt(what) => Err(self.error(Fault::Corrupt(what.clone()))),
+            State::Gone => Err(self.error(Fault::Gone)),
+            State::Sound | State::Down => Ok(()),
+        }
+    }
+
+    /// Asks the kernel after the interface.
+    fn check_interface(&mut self) -> Result<(), PortError> {
+        self.idle_calls = 0;
+        match self.queues[0].check_interface() {
+            Ok(()) => {
+                self.recovered();
+                Ok(())
+            }
+            Err(fault) => Err(self.broken(fault)),
+        }
+    }
+
+    /// Notes that the kernel works with the interface again.
+    #[inline]
+    fn recovered(&mut self) {
+        if self.state == State::Down {
+            self.state = State::Sound;
+        }
+    }
+
+    /// Does what is needed before a sleep, and says whether none is.
+    fn make_ready(&mut self, interest: Interest) -> Result<bool, Fault> {
+        self.queues[0].flush()?;
+        if interest == Interest::Transmit {
+            return match &mut self.queues[0].transmit {
+                Some(side) => Ok(side.has_room()?),
+                None => Ok(false),
+            };
+        }
+        for queue in &mut self.queues {
+            if let Some(side) = &mut queue.receive {
+                side.refill(&mut queue.custody, &queue.socket)?;
+                if side.is_ready()? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Sleeps a while; false when a signal ended it.
+    ///
+    /// `poll` on a socket in copy mode also sends, without a word about packets that the driver refuses. So it is only
+    /// called when there is nothing to send; until then the sleep is a short one.
+    fn sleep(&mut self, interest: Interest, left_ns: u64) -> Result<bool, Fault> {
+        let sending = self.queues[0].transmit.as_ref().is_some_and(|side| side.has_unsent());
+        let (writing, zero_copy) = (interest == Interest::Transmit, self.queues[0].zero_copy);
+        if (sending || writing) && !zero_copy {
+            clock::sleep_until_ns(clock::now_ns() + NAP_NS.min(left_ns));
+            return Ok(true);
+        }
+        let before_ns = clock::now_ns();
+        let nap_ns = left_ns.min(CHECK_NS);
+        let awake = sys::poll(self.sockets(), writing, nap_ns)
+            .map_err(|source| Fault::Io { operation: "wait for packets", source })?;
+        Ok(awake || clock::now_ns().saturating_sub(before_ns) >= nap_ns)
+    }
+
+    fn sockets(&self) -> impl Iterator<Item = &XdpSocket> {
+        self.queues.iter().map(|queue| &queue.socket)
+    }
+
+    #[cold]
+    fn broken(&mut self, fault: Fault) -> PortError {
+        match &fault {
+            Fault::Corrupt(what) => self.state = State::Corrupt(what.clone()),
+            Fault::Down => self.state = State::Down,
+            Fault::Gone => self.state = State::Gone,
+            Fault::Io { .. } => {}
+        }
+        self.error(fault)
+    }
+
+    fn error(&self, fault: Fault) -> PortError {
+        let port = self.caps.name.clone();
+        match fault {
+            Fault::Corrupt(what) => PortError::PeerCorrupt { port, what },
+            Fault::Down => PortError::Down { port, interface: self.interface.clone() },
+            Fault::Gone => PortError::Gone { port, what: format!("interface {} was deleted", self.interface) },
+            Fault::Io { operation, source } => PortError::Io { port, operation, source },
+        }
+    }
+
+    #[cold]
+    fn refused(&self, refusal: Refusal) -> PortError {
+        let port = self.caps.name.clone();
+        match refusal {
+            Refusal::Long { len } => PortError::FrameTooLong { port, len, max: self.caps.frame_len_max },
+            Refusal::Segments { segments: _, len } if self.caps.segments_max == 1 => {
+                PortError::FrameTooLong { port, len, max: self.caps.frame_len_max }
+            }
+            Refusal::Segments { segments, len: _ } => {
+                let max = self.caps.segments_max;
+                PortError::Unsupported { port, what: format!("a packet over {segments} frames; {max} are possible") }
+            }
+            Refusal::Short { len } => {
+                let what = format!("a packet of {len} bytes, or a part without bytes, is no Ethernet frame");
+                PortError::Unsupported { port, what }
+            }
+        }
+    }
+}
