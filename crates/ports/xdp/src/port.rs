@@ -104,6 +104,9 @@ impl Port for XdpPort {
 
     fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError> {
         self.check_sound()?;
+        if interest == Interest::Receive && !self.caps.receives {
+            return Ok(Readiness::Ended);
+        }
         let deadline_ns = clock::now_ns().saturating_add(timeout_ns);
         loop {
             if self.make_ready(interest).map_err(|fault| self.broken(fault))? {

@@ -13,31 +13,32 @@ use linerate_sys::veth::{self, VethEnd};
 #[allow(unused_imports)]
 pub use sys::drop_capabilities;
 
-/// Runs `test` on a thread in a namespace of its own that has a veth pair `near` - `far`, both up, with `queues` queues each.
-/// The namespace dies with its last user. Prints why the test is skipped where the machine does not allow it.
-pub fn on_a_pair(queues: u32, test: impl FnOnce(&NetNs) + Send) {
-    let namespace = match NetNs::anonymous() {
-        Ok(namespace) => namespace,
-        Err(error) => return eprintln!("skipped: no network namespace: {error}"),
-    };
+/// A namespace that has a veth pair `near` - `far`, both up and silent, with `queues` queues each. It dies with its last user.
+/// `None`, having said why, where the machine does not allow it.
+pub fn pair(queues: u32) -> Option<NetNs> {
+    let skip = |what: &str, error: &dyn std::fmt::Display| eprintln!("skipped: {what}: {error}");
+    let namespace = NetNs::anonymous().inspect_err(|error| skip("no network namespace", error)).ok()?;
     let end = |name| VethEnd { name, namespace: &namespace };
-    if let Err(error) = veth::create(end("near"), end("far"), queues) {
-        return eprintln!("skipped: no veth pair: {error}");
-    }
-    let body = || {
+    veth::create(end("near"), end("far"), queues).inspect_err(|error| skip("no veth pair", error)).ok()?;
+    let prepare = || {
         // Without IPv6 the pair is silent. Where there is none, there is nothing to switch off.
         for scope in ["all", "default", "near", "far"] {
             let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1");
         }
         set_up("near", true);
         set_up("far", true);
-        let pool = small_pool();
-        if let Err(error) = open("xdp:near", &pool) {
-            return eprintln!("skipped: {error}");
-        }
-        test(&namespace);
+        open("xdp:near", &small_pool()).map(drop)
     };
-    namespace.run(body).expect("enter a namespace that was just made");
+    let opened = namespace.run(prepare).expect("enter a namespace that was just made");
+    opened.inspect_err(|error| skip("no AF_XDP", error)).ok()?;
+    Some(namespace)
+}
+
+/// Runs `test` on a thread in the namespace of a [`pair`].
+pub fn on_a_pair(queues: u32, test: impl FnOnce(&NetNs) + Send) {
+    if let Some(namespace) = pair(queues) {
+        namespace.run(|| test(&namespace)).expect("enter a namespace that was just made");
+    }
 }
 
 pub fn device(name: &str) -> Netdev {
