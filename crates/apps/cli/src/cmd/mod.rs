@@ -1,0 +1,3 @@
+//! One file for each subcommand: its arguments, and the call that does the work.
+
+pub mod doctor;

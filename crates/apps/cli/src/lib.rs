@@ -1,0 +1,8 @@
+//! The `linerate` command, as a library: what its subcommands do, so that tests and fuzz targets reach the pure parts.
+//!
+//! Thin glue over the crates below it. `main.rs` picks the subcommand, `cmd/NAME.rs` reads its arguments.
+#![forbid(unsafe_code)]
+
+pub mod cmd;
+pub mod doctor;
+pub mod pktgen;

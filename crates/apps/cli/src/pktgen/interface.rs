@@ -1,0 +1,162 @@
+//! Interface names of `-i`: those of the original, mapped to Linerate's port names; and every port name of Linerate as it is.
+//!
+//! | `-i` | port |
+//! |---|---|
+//! | `ix0`, `netmap:ix0` | the interface, by the fastest backend that works there |
+//! | `netmap:ix0-3` | its queue 3: `ix0@3` |
+//! | `null` | `null:` |
+//! | `tap:X`, `tap0` | `tap:X`, `tap:tap0` |
+//! | `pcap:X`, `file:F`, `xdp:X`, ... | as they are |
+//!
+//! What only netmap's kernel module has (host rings, pipes, monitors, VALE) is refused, with what to use instead.
+
+use linerate_port::PortSpec;
+
+/// Where packets go or come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// As the user wrote it.
+    pub text: String,
+    /// The port that it means.
+    pub spec: PortSpec,
+}
+
+/// What is wrong with a name, and what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterfaceError {
+    /// What is wrong.
+    pub problem: String,
+    /// What to do.
+    pub cure: String,
+}
+
+impl Interface {
+    /// Finds the port that a name means. Whether it exists shows when it is opened.
+    pub fn parse(text: &str) -> Result<Interface, InterfaceError> {
+        let spec = port_name(text)?;
+        let spec: PortSpec = spec.parse().map_err(|error: linerate_port::SpecError| InterfaceError {
+            problem: error.to_string(),
+            cure: "name an interface or a port, as eth1, packet:eth1 or null:".into(),
+        })?;
+        Ok(Interface { text: text.into(), spec })
+    }
+
+    /// The backend, where the name says one.
+    pub fn backend(&self) -> Option<&str> {
+        self.spec.backend.as_deref()
+    }
+
+    /// False for ports that are ready at once, so that waiting for a link (`-w`) is of no use unless asked for.
+    pub fn has_link(&self) -> bool {
+        !matches!(self.backend(), Some("null" | "pipe" | "file"))
+    }
+}
+
+fn port_name(text: &str) -> Result<String, InterfaceError> {
+    if text.is_empty() {
+        return Err(error("the name is empty".into(), "name an interface, as -i eth1"));
+    }
+    if let Some(name) = text.strip_prefix("netmap:") {
+        return netmap_name(name);
+    }
+    if text.starts_with("vale") && text.contains(':') {
+        return Err(error(
+            format!("{text}: a VALE port needs a memory switch, and this version has none"),
+            "use a veth pair between two processes, or -i pipe:a for both ends in this one",
+        ));
+    }
+    Ok(match text {
+        "null" => "null:".into(),
+        _ if is_tap(text) => format!("tap:{text}"),
+        _ => text.into(),
+    })
+}
+
+/// `tap`, `tap0`, `tap17`: the names that the original opens as TAP devices.
+fn is_tap(text: &str) -> bool {
+    text.strip_prefix("tap").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// A netmap port name: an interface, then possibly `-N` for one ring, or marks for what only netmap has.
+fn netmap_name(name: &str) -> Result<String, InterfaceError> {
+    let end = name.find(['-', '*', '^', '{', '}', '/', '@']).unwrap_or(name.len());
+    let (interface, rest) = name.split_at(end);
+    if interface.is_empty() {
+        return Err(error("netmap: names no interface".into(), "name one, as -i netmap:eth1"));
+    }
+    match rest.strip_prefix('-').map(str::parse::<u32>) {
+        Some(Ok(queue)) => return Ok(format!("{interface}@{queue}")),
+        None if rest.is_empty() => return Ok(interface.into()),
+        _ => {}
+    }
+    let what = match rest.chars().next() {
+        Some('-') => "a ring is a number",
+        Some('*' | '^') => "host rings exist only in netmap's kernel module",
+        Some('{' | '}') => "pipes of netmap exist only in its kernel module",
+        Some('@') => "memory allocators exist only in netmap's kernel module",
+        _ => "flags behind / exist only in netmap's kernel module",
+    };
+    let cure = format!("write netmap:{interface}, or netmap:{interface}-0 for one queue");
+    Err(error(format!("netmap:{name}: {what}"), &cure))
+}
+
+fn error(problem: String, cure: &str) -> InterfaceError {
+    InterfaceError { problem, cure: cure.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_of_the_original_become_ports() {
+        for (text, backend, target, queue) in [
+            ("ix1", None, "ix1", None),
+            ("netmap:ix1", None, "ix1", None),
+            ("netmap:ix1-3", None, "ix1", Some(3)),
+            ("ix1@3", None, "ix1", Some(3)),
+            ("veth-a", None, "veth-a", None),
+            ("valentine", None, "valentine", None),
+            ("null", Some("null"), "", None),
+            ("null:", Some("null"), "", None),
+            ("tap:x", Some("tap"), "x", None),
+            ("tap0", Some("tap"), "tap0", None),
+            ("tapestry", None, "tapestry", None),
+            ("pcap:eth1", Some("pcap"), "eth1", None),
+            ("file:a.pcap", Some("file"), "a.pcap", None),
+            ("xdplive:eth1", Some("xdplive"), "eth1", None),
+            ("pipe:a", Some("pipe"), "a", None),
+        ] {
+            let interface = Interface::parse(text).expect(text);
+            assert_eq!(
+                (interface.backend(), interface.spec.target.as_str(), interface.spec.queue),
+                (backend, target, queue)
+            );
+            assert_eq!(interface.text, text);
+        }
+    }
+
+    #[test]
+    fn what_only_netmap_has_is_refused() {
+        for text in ["", "vale0:1", "valeS:P{1", "netmap:", "netmap:-1", "netmap:ix0^", "netmap:ix0*", "netmap:ix0-x"] {
+            assert!(!Interface::parse(text).expect_err(text).cure.is_empty());
+        }
+        for text in ["netmap:ix0{3", "netmap:ix0/T", "netmap:ix0@2", "xdp:ix0@a", "eth0,,"] {
+            assert!(!Interface::parse(text).expect_err(text).cure.is_empty());
+        }
+    }
+
+    #[test]
+    fn only_what_has_a_link_waits_for_one() {
+        assert!(Interface::parse("ix0").expect("ix0").has_link());
+        assert!(!Interface::parse("null").expect("null").has_link());
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in ".{0,40}") {
+            let _ = Interface::parse(&text);
+        }
+    }
+}
