@@ -54,6 +54,22 @@ impl Netdev {
         Ok(unsafe { request.ifr_ifru.ifru_ifindex } as u32)
     }
 
+    /// Whether the interface that had `index` when it was opened is still there under its name, and up.
+    ///
+    /// An interface that is being deleted is set down first; this waits for the end of that and says `Gone`.
+    pub fn presence(&self, index: u32) -> Presence {
+        let same = || self.index().is_ok_and(|now| now == index);
+        if !same() {
+            return Presence::Gone;
+        }
+        if self.is_up().unwrap_or(false) {
+            return Presence::Up;
+        }
+        // SIOCETHTOOL takes the lock that a deletion holds; reading flags does not.
+        let _ = self.link();
+        if same() { Presence::Down } else { Presence::Gone }
+    }
+
     /// Its `IFF_*` flags, the sixteen that this interface of the kernel knows.
     ///
     /// # Errors
@@ -199,6 +215,17 @@ impl Netdev {
             _ => Err(io::Error::last_os_error()),
         }
     }
+}
+
+/// What became of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// There, and administratively up.
+    Up,
+    /// There, and set down.
+    Down,
+    /// Deleted, renamed or moved to another namespace.
+    Gone,
 }
 
 /// linux/sockios.h; not in libc for every target.

@@ -133,7 +133,7 @@ fn terminated(name: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netdev::Netdev;
+    use crate::netdev::{Netdev, Presence};
 
     #[test]
     fn a_pair_spans_two_namespaces_and_goes_as_one() {
@@ -151,7 +151,13 @@ mod tests {
         one.set_up(true).unwrap();
         other.set_up(true).unwrap();
         assert_eq!(one.link().unwrap(), Some(true));
+        let index = one.index().unwrap();
+        assert_eq!(one.presence(index), Presence::Up);
+        assert_eq!(one.presence(index + 1), Presence::Gone);
+        one.set_up(false).unwrap();
+        assert_eq!(one.presence(index), Presence::Down);
         delete(&right, "right0").unwrap();
+        assert_eq!(one.presence(index), Presence::Gone);
         assert!(one.index().is_err() && other.index().is_err());
         assert_eq!(delete(&right, "right0").unwrap_err().raw_os_error(), Some(libc::ENODEV));
     }

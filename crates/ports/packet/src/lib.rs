@@ -1,1 +1,33 @@
-//! AF_PACKET rings as ports.
+//! `packet:IF` - an AF_PACKET socket as a port: works on every Ethernet interface, with one copy each way.
+//!
+//! ```text
+//! receive   interface -> kernel copies into TPACKET_V3 blocks -> this port copies into the pool's frames -> batch
+//! transmit  batch -> sendmmsg(2), up to 64 packets a call -> kernel copies into skbs -> driver (qdisc bypassed)
+//! ```
+//! While there are filled blocks, `receive` makes no system call; `wait` sleeps until the kernel hands over a block, which it
+//! does when the block is full or `retire` milliseconds old. VLAN tags that the kernel or the NIC took out are put back.
+//! Stamps are those of the kernel's receive path, turned into the clock of `linerate_sys::clock`.
+//!
+//! Packets that arrive before the first `receive` wait in the ring: the port listens from `open` on, unless `tx_only` says
+//! that it need not. Frames up to the interface's MTU + 14 bytes can be sent, 4 more when they carry an 802.1Q tag.
+//!
+//! # Options
+//! - `@N` receive only what came in on receive queue N, where the driver notes that (a plain veth notes nothing useful);
+//!   packets without a note are of queue 0. The kernel chooses the transmit queue by itself.
+//! - `ring=BYTES` receive ring, 65536 to 1073741824, default 16777216; `retire=MS` see above, 1 to 1000, default 4.
+//! - `promisc=no` do not take packets for other hardware addresses. The mode ends with the socket, whatever ends the process.
+//! - `fanout=GROUP[:hash|lb|cpu|qm]` share the interface's packets with the other ports of GROUP, by flow (`hash`, default), in
+//!   turn (`lb`), by the receiving CPU, or by receive queue. Each port is one reader; see packet(7), PACKET_FANOUT.
+//! - `qdisc` send through the interface's queueing discipline (and past `tcpdump` on this side) instead of around it.
+//! - `tx_only` no ring, no listening: costs nothing for what arrives. `rx_only` no sending.
+
+mod device;
+mod open;
+mod options;
+mod port;
+mod ring;
+mod sys;
+mod transmit;
+
+pub use open::open;
+pub use port::PacketPort;

@@ -1,0 +1,168 @@
+//! From a spec to a port: socket, ring, membership, in the order that loses and doubles no packet.
+
+use std::io;
+
+use linerate_mem::Pool;
+use linerate_port::{Caps, OpenError, PortSpec};
+
+use crate::device::Device;
+use crate::options::{Fanout, Options};
+use crate::port::PacketPort;
+use crate::ring::BlockRing;
+use crate::sys::{SLOTS_MAX, Socket};
+
+/// Bytes of frames that may be on their way through a driver.
+const SEND_BUFFER_BYTES: i32 = 4 << 20;
+
+/// Opens interface `spec.target` of the calling thread's network namespace; options as in the crate's documentation.
+///
+/// # Errors
+/// No such interface, interface down, no CAP_NET_RAW, an option that is unknown or does not fit; each with what to do.
+pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<PacketPort, OpenError> {
+    let options = Options::take(&mut spec).map_err(|error| OpenError::new(&spec, error.problem, ""))?;
+    let device = Device::open(&spec)?;
+    check_queue(&spec, &device)?;
+    let socket = Socket::new().map_err(|error| no_socket(&spec, error))?;
+    if options.transmits {
+        set_up_sending(&socket, &options).map_err(|error| failed(&spec, "setting up the sending side", error))?;
+    }
+    let ring = if options.receives { Some(set_up_receiving(&spec, &options, &device, &socket)?) } else { None };
+    if !options.receives {
+        socket.bind(device.index, false).map_err(|error| failed(&spec, "binding to the interface", error))?;
+    }
+    let caps = caps(&spec, &options, &device, ring.as_ref().map(|(_, detail)| detail.as_str()));
+    Ok(PacketPort::new(caps, pool, device, socket, ring.map(|(ring, _)| ring)))
+}
+
+fn set_up_sending(socket: &Socket, options: &Options) -> io::Result<()> {
+    socket.set_send_buffer(SEND_BUFFER_BYTES)?;
+    if !options.qdisc {
+        socket.set(libc::PACKET_QDISC_BYPASS, 1)?;
+    }
+    Ok(())
+}
+
+/// Makes the ring before the first packet can come. Between binding and joining a fanout group the socket would receive what
+/// belongs to the group's other members, so a filter that takes nothing is in place meanwhile.
+fn set_up_receiving(
+    spec: &PortSpec,
+    options: &Options,
+    device: &Device,
+    socket: &Socket,
+) -> Result<(BlockRing, String), OpenError> {
+    const NOTHING: [libc::sock_filter; 1] = [libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: 0 }];
+    let shape = options.ring_shape(device.frame_len_max + 8);
+    let bytes = shape.block_bytes * shape.blocks;
+    let mapping = socket.map_ring(shape).map_err(|error| {
+        let cause = format!("cannot make a receive ring of {bytes} bytes: {error}");
+        OpenError::new(spec, cause, "give a smaller one with ring=BYTES, or tx_only if nothing is to be received")
+    })?;
+    // A wish: kernels before 4.20 also show what this machine sends.
+    let _ = socket.set(libc::PACKET_IGNORE_OUTGOING, 1);
+    let error = |what: &'static str| move |error| failed(spec, what, error);
+    socket.set_filter(&NOTHING).map_err(error("setting a socket filter"))?;
+    socket.bind(device.index, true).map_err(error("binding to the interface"))?;
+    if options.promiscuous {
+        socket.join_promiscuous(device.index).map_err(error("turning promiscuous mode on"))?;
+    }
+    if let Some(fanout) = options.fanout {
+        join(spec, socket, fanout)?;
+    }
+    match spec.queue {
+        Some(queue) => socket.set_filter(&only_queue(queue)).map_err(error("setting a socket filter"))?,
+        None => socket.remove_filter().map_err(error("removing the socket filter"))?,
+    }
+    let detail =
+        format!("{} blocks of {} KiB, retired after {} ms", shape.blocks, shape.block_bytes >> 10, shape.retire_ms);
+    Ok((BlockRing::new(mapping, shape), detail))
+}
+
+fn join(spec: &PortSpec, socket: &Socket, fanout: Fanout) -> Result<(), OpenError> {
+    socket.join_fanout(fanout.group, fanout.mode).map_err(|error| {
+        let hint = match error.raw_os_error() {
+            Some(libc::EINVAL | libc::EALREADY) => {
+                "the group exists with another mode or interface; take another number"
+            }
+            Some(libc::ENOSPC) => "the group is full; take another number",
+            _ => "",
+        };
+        OpenError::new(spec, format!("joining fanout group {}: {error}", fanout.group), hint)
+    })
+}
+
+/// BPF_RET | BPF_K (linux/bpf_common.h): return the constant.
+const RETURN: u16 = 0x06;
+/// BPF_LD | BPF_W | BPF_ABS: load; from SKF_AD_OFF on, facts about the packet.
+const LOAD: u16 = 0x20;
+/// BPF_JMP | BPF_JEQ | BPF_K: skip `jt` instructions if equal, else `jf`.
+const JUMP_EQUAL: u16 = 0x15;
+
+/// Takes packets of one receive queue. The kernel notes queue N as N + 1 (skb_record_rx_queue); 0 means that the driver did
+/// not tell, and counts as queue 0 here, so that each packet is of exactly one queue.
+fn only_queue(queue: u32) -> [libc::sock_filter; 5] {
+    let queue_mapping = (libc::SKF_AD_OFF + libc::SKF_AD_QUEUE) as u32;
+    let instruction = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    [
+        instruction(LOAD, 0, 0, queue_mapping),
+        instruction(JUMP_EQUAL, 1, 0, queue + 1),
+        instruction(JUMP_EQUAL, 0, 1, if queue == 0 { 0 } else { queue + 1 }),
+        instruction(RETURN, 0, 0, u32::MAX),
+        instruction(RETURN, 0, 0, 0),
+    ]
+}
+
+/// Most queues that the kernel can note in a packet (16 bits, 0 meaning none).
+const QUEUES_MAX: u32 = 65_535;
+
+fn check_queue(spec: &PortSpec, device: &Device) -> Result<(), OpenError> {
+    let queues = device.receive_queues().unwrap_or(QUEUES_MAX);
+    if spec.queue.is_none_or(|queue| queue < queues) {
+        return Ok(());
+    }
+    let cause = format!("{} has {queues} receive queues, counted from 0", device.name());
+    Err(OpenError::new(spec, cause, "leave out @queue to receive from all of them"))
+}
+
+fn caps(spec: &PortSpec, options: &Options, device: &Device, ring: Option<&str>) -> Caps {
+    let receiving = ring.map(|ring| {
+        let promiscuous = if options.promiscuous { "promiscuous" } else { "not promiscuous" };
+        let fanout = options.fanout.map(|fanout| format!(", fanout group {} by {}", fanout.group, fanout.mode_name));
+        format!("receives by TPACKET_V3, {ring}, {promiscuous}{}", fanout.unwrap_or_default())
+    });
+    let path = if options.qdisc { "through the qdisc" } else { "past the qdisc" };
+    let sending = options.transmits.then(|| format!("sends by sendmmsg {path}"));
+    Caps {
+        name: spec.to_string(),
+        backend: "packet",
+        receives: options.receives,
+        transmits: options.transmits,
+        frame_len_max: device.frame_len_max,
+        segments_max: SLOTS_MAX,
+        zero_copy: false,
+        copies: "the kernel copies each packet into an skb or a ring block, this port copies from the block into the pool",
+        detail: receiving.into_iter().chain(sending).collect::<Vec<_>>().join("; "),
+        link_bps: device.link_bps(),
+        mac: device.mac(),
+        queues: 1,
+        timestamps: options.receives,
+        drains_itself: true,
+    }
+}
+
+fn no_socket(spec: &PortSpec, error: io::Error) -> OpenError {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => OpenError::new(
+            spec,
+            "opening an AF_PACKET socket needs CAP_NET_RAW",
+            "run with sudo, or `sudo setcap cap_net_raw+ep` the program; pipe:a and file: need no rights",
+        ),
+        Some(libc::EAFNOSUPPORT) => {
+            OpenError::new(spec, "this kernel was built without AF_PACKET (CONFIG_PACKET)", "take another backend")
+        }
+        _ => failed(spec, "opening an AF_PACKET socket", error),
+    }
+}
+
+fn failed(spec: &PortSpec, what: &str, error: io::Error) -> OpenError {
+    OpenError::new(spec, format!("{what}: {error}"), "")
+}

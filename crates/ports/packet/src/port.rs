@@ -1,0 +1,354 @@
+//! The port: batches in and out of the socket.
+
+use std::os::fd::AsFd;
+
+use linerate_mem::{Batch, Pool};
+use linerate_port::{Caps, Drops, Interest, Port, PortError, Readiness, Stats};
+use linerate_sys::clock;
+use linerate_sys::poll::{PollFor, poll};
+
+use crate::device::Device;
+use crate::ring::{BlockRing, Found, RingLosses, corrupt};
+use crate::sys::{Messages, Socket};
+use crate::transmit::{Refusal, Run, Stop, next_run, refusal, slots_of};
+
+/// Packets looked at in the ring at once.
+const FOUND_MAX: usize = 64;
+/// So many empty `receive` calls pass between two looks at the interface, for callers that spin and never `wait`.
+const EMPTY_CALLS_MAX: u32 = 4096;
+/// Sleep after the driver refused a packet: nothing tells when its ring has room, and it drains within tens of microseconds.
+const DRIVER_NAP_NS: u64 = 20_000;
+/// Answers that turned out to be out of date (the interface was down, the MTU another) that one `transmit` puts up with.
+const TRIES_MAX: u32 = 4;
+
+/// An AF_PACKET socket.
+pub struct PacketPort {
+    caps: Caps,
+    pool: Pool,
+    device: Device,
+    /// Dropped before the socket is closed; each keeps what it needs alive by itself.
+    ring: Option<BlockRing>,
+    socket: Socket,
+    messages: Messages,
+    found: Box<[Found; FOUND_MAX]>,
+    stats: Stats,
+    losses: RingLosses,
+    too_short: u64,
+    empty_calls: u32,
+    /// The interface was down when last looked at.
+    down: bool,
+    /// The driver refused the last packet.
+    driver_full: bool,
+}
+
+impl PacketPort {
+    pub(crate) fn new(caps: Caps, pool: &Pool, device: Device, socket: Socket, ring: Option<BlockRing>) -> PacketPort {
+        PacketPort {
+            caps,
+            pool: pool.clone(),
+            device,
+            ring,
+            socket,
+            messages: Messages::new(),
+            found: Box::new([Found::default(); FOUND_MAX]),
+            stats: Stats::default(),
+            losses: RingLosses::default(),
+            too_short: 0,
+            empty_calls: 0,
+            down: false,
+            driver_full: false,
+        }
+    }
+
+    /// Times that the receive ring was full, since the port was opened; each may have cost many packets.
+    pub fn freezes(&mut self) -> u64 {
+        self.collect_losses();
+        self.losses.freezes
+    }
+
+    fn check_pool(&self, batch: &Batch) -> Result<(), PortError> {
+        if batch.is_of(self.pool.region()) {
+            return Ok(());
+        }
+        Err(PortError::ForeignPool { port: self.caps.name.clone() })
+    }
+
+    fn io_error(&self, operation: &'static str, source: std::io::Error) -> PortError {
+        PortError::Io { port: self.caps.name.clone(), operation, source }
+    }
+
+    /// An error if the interface is down or gone, or if the socket has a pending one that is about something else.
+    #[cold]
+    fn check_device(&mut self) -> Result<(), PortError> {
+        let pending = self.socket.take_error().map_err(|error| self.io_error("reading the socket's error", error))?;
+        let trouble = self.device.trouble(&self.caps.name);
+        self.down = trouble.is_some();
+        match (trouble, pending) {
+            (Some(trouble), _) => Err(trouble),
+            (None, Some(error)) if refusal(&error) == Refusal::Other => Err(self.io_error("AF_PACKET socket", error)),
+            (None, _) => Ok(()),
+        }
+    }
+
+    fn collect_losses(&mut self) {
+        if self.ring.is_none() {
+            return;
+        }
+        if let Ok(counts) = self.socket.take_counts() {
+            self.losses.ring_full += counts.drops;
+            self.losses.freezes += counts.freezes;
+        }
+    }
+}
+
+/// Receiving.
+impl PacketPort {
+    /// Moves the next packets of one block into the batch. Returns false when there is nothing more to do.
+    #[inline]
+    fn receive_run(&mut self, batch: &mut Batch, clock_offset_ns: u64) -> Result<bool, PortError> {
+        let Some(ring) = &mut self.ring else { return Ok(false) };
+        let wanted = batch.room().min(FOUND_MAX);
+        let count = ring.peek(&mut self.found[..wanted]).map_err(|what| corrupt(&self.caps.name, what))?;
+        let frame_len = self.pool.packet_len_max();
+        let fits = |packet: &Found| packet.len() <= frame_len && !packet.truncated;
+        let simple = self.found[..count].iter().position(|packet| !fits(packet)).unwrap_or(count);
+        if simple == 0 {
+            return if count == 0 { Ok(false) } else { Ok(self.receive_long(batch, clock_offset_ns)) };
+        }
+        let held = batch.len();
+        let taken = self.pool.take(batch, simple, frame_len);
+        let found = &self.found[..taken];
+        for (index, packet) in found.iter().enumerate() {
+            batch.set_len(held + index, packet.len());
+            ring.copy(packet, 0, batch.packet_mut(held + index));
+            batch.set_time_ns(held + index, packet.time_ns.wrapping_sub(clock_offset_ns));
+            self.stats.rx_bytes += packet.len() as u64;
+        }
+        ring.advance(found);
+        self.stats.rx_packets += taken as u64;
+        Ok(taken == simple)
+    }
+
+    /// The packet at the front does not fit into one frame, or the ring has only its beginning. Returns false when it has to
+    /// wait for room or frames.
+    #[cold]
+    fn receive_long(&mut self, batch: &mut Batch, clock_offset_ns: u64) -> bool {
+        let (Some(ring), packet) = (&mut self.ring, self.found[0]) else { return false };
+        let frame_len = self.pool.packet_len_max();
+        let slots = packet.len().div_ceil(frame_len);
+        if packet.truncated {
+            self.losses.truncated += 1;
+        } else if slots > batch.capacity() || slots > self.pool.region().frames() as usize {
+            self.losses.too_long += 1;
+        } else {
+            if slots > batch.room() {
+                return false;
+            }
+            let mut parts = Batch::with_times(&self.pool, slots);
+            if self.pool.take(&mut parts, slots, frame_len) < slots {
+                self.pool.put(&mut parts);
+                return false;
+            }
+            for index in 0..slots {
+                let start = index * frame_len;
+                parts.set_len(index, (packet.len() - start).min(frame_len));
+                parts.set_more(index, index + 1 < slots);
+                ring.copy(&packet, start, parts.packet_mut(index));
+                parts.set_time_ns(index, packet.time_ns.wrapping_sub(clock_offset_ns));
+            }
+            parts.move_to(batch, slots);
+            self.stats.rx_packets += 1;
+            self.stats.rx_bytes += packet.len() as u64;
+        }
+        ring.advance(&self.found[..1]);
+        true
+    }
+
+    /// Nothing was received. Now and then, and while the interface is known to be down, that is looked into.
+    #[inline]
+    fn nothing_received(&mut self) -> Result<(), PortError> {
+        self.empty_calls += 1;
+        if self.down || self.empty_calls >= EMPTY_CALLS_MAX {
+            self.empty_calls = 0;
+            self.check_device()?;
+        }
+        Ok(())
+    }
+}
+
+/// What one step of a `transmit` did.
+enum Step {
+    /// So many packets left the batch.
+    Took(usize),
+    /// Nothing, but the next try may.
+    Again,
+    /// Nothing goes now.
+    Full,
+}
+
+/// Transmitting.
+impl PacketPort {
+    /// Sends what goes into one call.
+    #[inline]
+    fn send_run(&mut self, batch: &mut Batch, run: Run) -> Result<Step, PortError> {
+        let error = match self.messages.send(&self.socket, batch, run.slots) {
+            Ok(sent) => return Ok(self.sent(batch, run, sent)),
+            Err(error) => error,
+        };
+        match refusal(&error) {
+            Refusal::BufferFull => Ok(Step::Full),
+            Refusal::DriverFull => {
+                self.driver_full = true;
+                Ok(Step::Full)
+            }
+            Refusal::Device => self.check_device().map(|()| Step::Again),
+            Refusal::TooLong => match self.device.reread_mtu() {
+                Ok(true) => Ok(Step::Again),
+                _ => Err(self.io_error("sendmmsg", error)),
+            },
+            Refusal::Other => Err(self.io_error("sendmmsg", error)),
+        }
+    }
+
+    #[inline]
+    fn sent(&mut self, batch: &mut Batch, run: Run, sent: usize) -> Step {
+        let (slots, totals) = if sent as u64 == run.totals.packets {
+            (run.slots, run.totals)
+        } else {
+            let slots = slots_of(batch, sent);
+            (slots, batch.totals_of(slots))
+        };
+        self.pool.put_front(batch, slots);
+        self.stats.tx_packets += totals.packets;
+        self.stats.tx_bytes += totals.bytes;
+        Step::Took(sent)
+    }
+
+    /// The packet at the front cannot go as it is.
+    #[cold]
+    fn clear_front(&mut self, batch: &mut Batch, stop: Stop) -> Result<Step, PortError> {
+        match stop {
+            Stop::Incomplete => Ok(Step::Full),
+            Stop::TooShort { slots } => {
+                self.pool.put_front(batch, slots);
+                self.too_short += 1;
+                Ok(Step::Took(1))
+            }
+            Stop::TooLong { len, max } => match self.device.reread_mtu() {
+                Ok(true) => Ok(Step::Again),
+                Ok(false) => Err(PortError::FrameTooLong { port: self.caps.name.clone(), len, max }),
+                Err(error) => {
+                    self.check_device()?;
+                    Err(self.io_error("reading the MTU", error))
+                }
+            },
+        }
+    }
+
+    fn wait_to_receive(&mut self, timeout_ns: u64) -> Result<Readiness, PortError> {
+        let ready = |ring: &Option<BlockRing>| ring.as_ref().is_some_and(BlockRing::ready);
+        if self.ring.is_none() {
+            return Ok(Readiness::Ended);
+        }
+        if ready(&self.ring) {
+            return Ok(Readiness::Ready);
+        }
+        if self.down {
+            self.check_device()?;
+        }
+        let polled = poll(self.socket.as_fd(), PollFor::Reading, timeout_ns);
+        let polled = polled.map_err(|error| self.io_error("poll", error))?;
+        if ready(&self.ring) {
+            return Ok(Readiness::Ready);
+        }
+        if polled.failed {
+            self.check_device()?;
+        }
+        Ok(if polled.ready { Readiness::Ready } else { Readiness::TimedOut })
+    }
+
+    fn wait_to_transmit(&mut self, timeout_ns: u64) -> Result<Readiness, PortError> {
+        if std::mem::take(&mut self.driver_full) {
+            clock::sleep_until_ns(clock::now_ns() + DRIVER_NAP_NS.min(timeout_ns));
+            return Ok(Readiness::Ready);
+        }
+        let polled = poll(self.socket.as_fd(), PollFor::Writing, timeout_ns);
+        let polled = polled.map_err(|error| self.io_error("poll", error))?;
+        if polled.failed {
+            self.check_device()?;
+        }
+        Ok(if polled.ready { Readiness::Ready } else { Readiness::TimedOut })
+    }
+}
+
+impl Port for PacketPort {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        self.check_pool(batch)?;
+        if !self.ring.as_ref().is_some_and(BlockRing::ready) {
+            return self.nothing_received().map(|()| 0);
+        }
+        let clock_offset_ns = clock::realtime_ns().wrapping_sub(clock::now_ns());
+        let before = self.stats.rx_packets;
+        loop {
+            let more = match self.receive_run(batch, clock_offset_ns) {
+                // What was received before the error is handed over first; the error comes again.
+                Err(error) if self.stats.rx_packets == before => return Err(error),
+                outcome => outcome.unwrap_or(false),
+            };
+            if !more || batch.room() == 0 {
+                return Ok((self.stats.rx_packets - before) as usize);
+            }
+        }
+    }
+
+    fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        self.check_pool(batch)?;
+        if !self.caps.transmits {
+            let what = "opened with rx_only, so it does not send".into();
+            return Err(PortError::Unsupported { port: self.caps.name.clone(), what });
+        }
+        self.driver_full = false;
+        let (mut taken, mut tries) = (0, 0);
+        while !batch.is_empty() {
+            let run = next_run(batch, self.device.frame_len_max);
+            let step = match run.stop {
+                Some(stop) if run.slots == 0 => self.clear_front(batch, stop),
+                _ => self.send_run(batch, run),
+            };
+            match step {
+                Ok(Step::Took(packets)) => taken += packets,
+                Ok(Step::Again) if tries < TRIES_MAX => tries += 1,
+                Ok(Step::Again | Step::Full) => break,
+                // What was sent before the error is reported first; the error comes again.
+                Err(_) if taken > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(taken)
+    }
+
+    fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError> {
+        match interest {
+            Interest::Receive => self.wait_to_receive(timeout_ns),
+            Interest::Transmit => self.wait_to_transmit(timeout_ns),
+        }
+    }
+
+    fn stats(&mut self) -> Result<Stats, PortError> {
+        self.collect_losses();
+        let mut stats = self.stats.clone();
+        stats.rx_drops = self.losses.rows(self.device.name());
+        if self.too_short > 0 {
+            stats.tx_drops.push(Drops {
+                place: format!("AF_PACKET socket on {}", self.device.name()),
+                cause: "shorter than an Ethernet header".into(),
+                packets: self.too_short,
+            });
+        }
+        Ok(stats)
+    }
+}

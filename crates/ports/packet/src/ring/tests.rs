@@ -1,0 +1,194 @@
+//! The walker against rings written by hand: what a kernel writes, and what no kernel would.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const SHAPE: RingShape = RingShape { block_bytes: 4096, blocks: 2, retire_ms: 1 };
+/// Where the frame starts after its packet header, as in a real ring: header, sockaddr_ll, padding.
+const MAC_AT: usize = 82;
+const FIRST: usize = BLOCK_HEADER_BYTES;
+
+/// A packet for the ring; `tag` as the kernel would have taken it out.
+struct Frame<'a> {
+    bytes: &'a [u8],
+    tag: Option<[u8; 4]>,
+    /// Bytes of the packet before it was cut to fit.
+    whole_len: usize,
+}
+
+fn frame(bytes: &[u8]) -> Frame<'_> {
+    Frame { bytes, tag: None, whole_len: bytes.len() }
+}
+
+fn put(mapping: &mut Mapping, at: usize, words: &[u32]) {
+    for (index, word) in words.iter().enumerate() {
+        mapping.write(at + 4 * index, &word.to_ne_bytes());
+    }
+}
+
+/// Writes frames into block `block` and hands it over.
+fn fill(mapping: &mut Mapping, block: usize, frames: &[Frame<'_>]) {
+    let start = block * SHAPE.block_bytes;
+    let mut offset = FIRST;
+    for (index, frame) in frames.iter().enumerate() {
+        let next = (MAC_AT + frame.bytes.len()).next_multiple_of(8);
+        let last = index + 1 == frames.len();
+        let (status, tci, tpid) = match frame.tag {
+            Some([a, b, c, d]) => (
+                libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID,
+                u32::from(u16::from_be_bytes([c, d])),
+                u32::from(u16::from_be_bytes([a, b])),
+            ),
+            None => (0, 0, 0),
+        };
+        let (stored, whole) = (frame.bytes.len() as u32, frame.whole_len as u32);
+        let header = [if last { 0 } else { next as u32 }, 1, index as u32, stored, whole, status, MAC_AT as u32];
+        put(mapping, start + offset, &header);
+        put(mapping, start + offset + 32, &[tci, tpid]);
+        mapping.write(start + offset + MAC_AT, frame.bytes);
+        offset += next;
+    }
+    put(mapping, start + STATUS_AT, &[libc::TP_STATUS_USER, frames.len() as u32, FIRST as u32]);
+}
+
+fn ring() -> (Mapping, BlockRing) {
+    // Both see the same bytes, as a kernel and its reader do.
+    let (writing, reading) = Mapping::pair(SHAPE.block_bytes * SHAPE.blocks);
+    (writing, BlockRing::new(reading, SHAPE))
+}
+
+fn read(ring: &mut BlockRing, count: usize) -> Vec<Vec<u8>> {
+    let mut found = vec![Found::default(); count];
+    let count = ring.peek(&mut found).unwrap();
+    let copy = |packet: &Found| {
+        let mut bytes = vec![0; packet.len()];
+        ring.copy(packet, 0, &mut bytes);
+        bytes
+    };
+    let packets = found[..count].iter().map(copy).collect();
+    ring.advance(&found[..count]);
+    packets
+}
+
+#[test]
+fn packets_come_in_order_and_blocks_go_back_when_read() {
+    let (mut mapping, mut ring) = ring();
+    assert!(!ring.ready());
+    for round in 0..5u8 {
+        let block = usize::from(round) % 2;
+        fill(&mut mapping, block, &[frame(&[round; 60]), frame(&[round + 100; 61]), frame(&[round + 200; 14])]);
+        assert!(ring.ready());
+        assert_eq!(read(&mut ring, 2), [vec![round; 60], vec![round + 100; 61]]);
+        let status_at = block * SHAPE.block_bytes + STATUS_AT;
+        assert_eq!(mapping.load_acquire(status_at), Some(libc::TP_STATUS_USER));
+        assert_eq!(read(&mut ring, 2), [vec![round + 200; 14]]);
+        assert_eq!(mapping.load_acquire(status_at), Some(libc::TP_STATUS_KERNEL));
+        assert!(!ring.ready());
+    }
+}
+
+#[test]
+fn an_empty_block_is_passed_over() {
+    let (mut mapping, mut ring) = ring();
+    fill(&mut mapping, 0, &[]);
+    fill(&mut mapping, 1, &[frame(&[7; 60])]);
+    assert_eq!(read(&mut ring, 8), [vec![7; 60]]);
+    fill(&mut mapping, 0, &[]);
+    fill(&mut mapping, 1, &[]);
+    assert_eq!(read(&mut ring, 8), [[0; 0]; 0]);
+    assert!(!ring.ready());
+}
+
+#[test]
+fn a_tag_is_put_back_wherever_the_copy_is_cut() {
+    let (mut mapping, mut ring) = ring();
+    let tag = [0x88, 0xa8, 0xe0, 0x05];
+    let bytes: Vec<u8> = (0..60).collect();
+    let wire = [&bytes[..12], &tag, &bytes[12..]].concat();
+    fill(&mut mapping, 0, &[Frame { tag: Some(tag), ..frame(&bytes) }]);
+    let mut found = [Found::default()];
+    ring.peek(&mut found).unwrap();
+    assert_eq!(found[0].len(), 64);
+    assert_eq!(found[0].time_ns, 1_000_000_000);
+    for cut in 0..=64 {
+        let mut copy = vec![0xee; 64];
+        let (first, second) = copy.split_at_mut(cut);
+        ring.copy(&found[0], 0, first);
+        ring.copy(&found[0], cut, second);
+        assert_eq!(copy, wire, "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_cut_packet_is_known() {
+    let (mut mapping, mut ring) = ring();
+    fill(&mut mapping, 0, &[Frame { whole_len: 9000, ..frame(&[1; 60]) }, frame(&[2; 60])]);
+    let mut found = [Found::default(); 2];
+    assert_eq!(ring.peek(&mut found), Ok(2));
+    assert!(found[0].truncated && !found[1].truncated);
+}
+
+#[test]
+fn what_cannot_be_is_refused_for_good() {
+    let first_packet = FIRST;
+    let second_packet = FIRST + (MAC_AT + 60).next_multiple_of(8);
+    // Place of a number, and the value that it cannot have.
+    let lies = [
+        (PACKETS_AT, 4096),
+        (PACKETS_AT, u32::MAX),
+        (PACKETS_AT, 3),
+        (FIRST_AT, 0),
+        (FIRST_AT, 47),
+        (FIRST_AT, 49),
+        (FIRST_AT, 4090),
+        (FIRST_AT, u32::MAX),
+        (first_packet, 4096),
+        (first_packet, u32::MAX),
+        (first_packet, 145),
+        (first_packet + 12, 4096),
+        (first_packet + 12, u32::MAX),
+        (second_packet + 12, 4000),
+        (second_packet + 24, 0xffff),
+    ];
+    for (place, lie) in lies {
+        let (mut mapping, mut ring) = ring();
+        fill(&mut mapping, 0, &[frame(&[1; 60]), frame(&[2; 60])]);
+        // What lies behind the packets is no header either.
+        mapping.write(second_packet + 144, &[0xff; 64]);
+        put(&mut mapping, place, &[lie]);
+        let mut found = [Found::default(); 8];
+        assert!(ring.peek(&mut found).is_err(), "{lie} at {place}");
+        fill(&mut mapping, 0, &[frame(&[1; 60])]);
+        assert!(ring.peek(&mut found).is_err(), "{lie} at {place} is forgotten");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_contents_lead_outside(
+        noise in proptest::collection::vec((0usize..8192 - 8, any::<[u8; 4]>()), 0..200),
+        frames in 0usize..20,
+    ) {
+        let (mut mapping, mut ring) = ring();
+        for block in 0..2 {
+            let frames: Vec<Frame<'_>> = (0..frames).map(|_| frame(&[3; 60])).collect();
+            fill(&mut mapping, block, &frames);
+        }
+        for (at, bytes) in noise {
+            mapping.write(at, &bytes);
+        }
+        let mut found = [Found::default(); 16];
+        let mut read = 0;
+        while let Ok(count @ 1..) = ring.peek(&mut found) {
+            for packet in &found[..count] {
+                prop_assert!(packet.len() <= SHAPE.block_bytes + TAG_BYTES);
+                let mut bytes = vec![0; packet.len()];
+                ring.copy(packet, 0, &mut bytes);
+            }
+            ring.advance(&found[..count]);
+            read += count;
+            prop_assert!(read <= 2 * SHAPE.block_bytes / PACKET_HEADER_BYTES);
+        }
+    }
+}

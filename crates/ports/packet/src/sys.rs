@@ -1,0 +1,324 @@
+//! AF_PACKET by system calls (packet(7), linux/if_packet.h): the socket, the mapped receive ring, batched sending.
+//!
+//! Everything offered here is safe to call with any argument: offsets into the ring are checked, and what is read from it is
+//! copied out first.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libc::{c_int, c_void};
+use linerate_mem::Batch;
+
+/// An AF_PACKET socket for whole frames (`SOCK_RAW`). It receives nothing before [`Socket::bind`].
+pub(crate) struct Socket {
+    fd: OwnedFd,
+}
+
+/// How the ring is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RingShape {
+    /// Bytes of a block, a power of two and a multiple of the page size.
+    pub block_bytes: usize,
+    /// Number of blocks.
+    pub blocks: usize,
+    /// The kernel hands over a block that is not full after this many milliseconds.
+    pub retire_ms: u32,
+}
+
+/// What PACKET_STATISTICS tells since the last call.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RingCounts {
+    /// Packets that found no room in the ring.
+    pub drops: u64,
+    /// Times that the ring was full and the kernel stopped filling it.
+    pub freezes: u64,
+}
+
+impl Socket {
+    pub(crate) fn new() -> io::Result<Socket> {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: socket takes constants only. Protocol 0: no packet before bind.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: `fd` was just made and belongs to nobody else.
+        Ok(Socket { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// Sets an option of level SOL_PACKET that is a number.
+    pub(crate) fn set(&self, option: c_int, value: c_int) -> io::Result<()> {
+        self.set_option(libc::SOL_PACKET, option, &value)
+    }
+
+    /// Room for frames on their way out; past the system's limit where this process may.
+    pub(crate) fn set_send_buffer(&self, bytes: c_int) -> io::Result<()> {
+        self.set_option(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes)
+            .or_else(|_| self.set_option(libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes))
+    }
+
+    /// Ties the socket to one interface. With `receive`, all of its packets go to the socket from here on.
+    pub(crate) fn bind(&self, interface: u32, receive: bool) -> io::Result<()> {
+        // SAFETY: sockaddr_ll is a plain C structure of integers; all zeros is a value of it.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = if receive { (libc::ETH_P_ALL as u16).to_be() } else { 0 };
+        address.sll_ifindex = interface as c_int;
+        let len = size_of_val(&address) as libc::socklen_t;
+        // SAFETY: the address is valid for reading its length.
+        check(unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), len) })
+    }
+
+    /// Makes the interface take packets for other addresses as long as this socket lives.
+    pub(crate) fn join_promiscuous(&self, interface: u32) -> io::Result<()> {
+        let request = libc::packet_mreq {
+            mr_ifindex: interface as c_int,
+            mr_type: libc::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        self.set_option(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
+    }
+
+    /// Shares the interface's packets with the other sockets of `group` (a fanout mode of linux/if_packet.h).
+    pub(crate) fn join_fanout(&self, group: u16, mode: u32) -> io::Result<()> {
+        self.set(libc::PACKET_FANOUT, (u32::from(group) | mode << 16) as c_int)
+    }
+
+    /// Takes only packets that `program` (classic BPF) returns other than 0 for; replaces an earlier one.
+    pub(crate) fn set_filter(&self, program: &[libc::sock_filter]) -> io::Result<()> {
+        let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+        self.set_option(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+    }
+
+    /// Takes every packet again.
+    pub(crate) fn remove_filter(&self) -> io::Result<()> {
+        self.set_option(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0_i32)
+    }
+
+    /// Makes and maps the receive ring.
+    pub(crate) fn map_ring(&self, shape: RingShape) -> io::Result<Mapping> {
+        self.set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V3 as c_int)?;
+        // Frames have no fixed size in version 3; the kernel only wants the product to be right.
+        const FRAME_BYTES: usize = 2048;
+        let request = libc::tpacket_req3 {
+            tp_block_size: shape.block_bytes as u32,
+            tp_block_nr: shape.blocks as u32,
+            tp_frame_size: FRAME_BYTES as u32,
+            tp_frame_nr: (shape.block_bytes / FRAME_BYTES * shape.blocks) as u32,
+            tp_retire_blk_tov: shape.retire_ms,
+            tp_sizeof_priv: 0,
+            tp_feature_req_word: 0,
+        };
+        self.set_option(libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+        Mapping::new(self.fd.as_fd(), shape.block_bytes * shape.blocks)
+    }
+
+    /// Reads and clears the ring's counters.
+    pub(crate) fn take_counts(&self) -> io::Result<RingCounts> {
+        // SAFETY: three integers; all zeros is a value.
+        let mut counts: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };
+        let mut len = size_of_val(&counts) as libc::socklen_t;
+        let to = (&raw mut counts).cast();
+        // SAFETY: the structure is valid for writing `len` bytes.
+        check(unsafe {
+            libc::getsockopt(self.fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, to, &mut len)
+        })?;
+        Ok(RingCounts { drops: counts.tp_drops.into(), freezes: counts.tp_freeze_q_cnt.into() })
+    }
+
+    /// Reads and clears the socket's pending error.
+    pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {
+        let mut errno: c_int = 0;
+        let mut len = size_of::<c_int>() as libc::socklen_t;
+        let to = (&raw mut errno).cast();
+        // SAFETY: the integer is valid for writing `len` bytes.
+        check(unsafe { libc::getsockopt(self.fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ERROR, to, &mut len) })?;
+        Ok((errno != 0).then(|| io::Error::from_raw_os_error(errno)))
+    }
+
+    fn set_option<T>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
+        let len = size_of::<T>() as libc::socklen_t;
+        let from: *const c_void = (value as *const T).cast();
+        // SAFETY: the value is valid for reading its own size; pointers inside it (a filter's) are valid for this call.
+        check(unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, option, from, len) })
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn check(result: c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The receive ring in memory that the kernel shares.
+///
+/// ```text
+/// block    | version, offset to private area | status  packets  first  ... | packet | packet | ...
+/// packet   | struct tpacket3_hdr (48) | sockaddr_ll | pad | frame from its Ethernet header on (at tp_mac) |
+/// status   KERNEL (0): the kernel writes the block; USER: this process reads it, then stores KERNEL
+/// ```
+pub(crate) struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone; the kernel's side is the same from every thread.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    fn new(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<Mapping> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice; touches no existing memory.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned address 0"))?;
+        Ok(Mapping { base, bytes })
+    }
+
+    /// Loads the word at `offset` so that what was written before it can be read after; `None` outside the mapping.
+    #[inline]
+    pub(crate) fn load_acquire(&self, offset: usize) -> Option<u32> {
+        Some(self.word(offset)?.load(Ordering::Acquire))
+    }
+
+    /// Stores the word at `offset` after all that was read before; nothing happens outside the mapping.
+    #[inline]
+    pub(crate) fn store_release(&self, offset: usize, value: u32) {
+        if let Some(word) = self.word(offset) {
+            word.store(value, Ordering::Release);
+        }
+    }
+
+    #[inline]
+    fn word(&self, offset: usize) -> Option<&AtomicU32> {
+        let at = self.place(offset, size_of::<u32>())?;
+        // SAFETY: inside the mapping, aligned (checked by `place`), and shared with the kernel as an atomic word only.
+        Some(unsafe { AtomicU32::from_ptr(at.cast()) })
+    }
+
+    /// Copies out the packet header at `offset`; `None` when it is not wholly inside the mapping, or not aligned.
+    #[inline]
+    pub(crate) fn packet_header(&self, offset: usize) -> Option<libc::tpacket3_hdr> {
+        let at = self.place(offset, size_of::<libc::tpacket3_hdr>())?;
+        // SAFETY: inside the mapping and aligned; any bytes are a value of this structure of integers; the volatile read
+        // makes one copy, and only the copy is looked at.
+        Some(unsafe { at.cast::<libc::tpacket3_hdr>().read_volatile() })
+    }
+
+    /// Copies the bytes at `offset` into `to`; false when they are not wholly inside the mapping.
+    #[inline]
+    pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> bool {
+        if !self.inside(offset, to.len()) {
+            return false;
+        }
+        // SAFETY: the source is inside the mapping, the target is a live slice, and they cannot overlap, since nobody else
+        // hands out slices of the mapping.
+        unsafe { std::ptr::copy_nonoverlapping(self.base.as_ptr().add(offset), to.as_mut_ptr(), to.len()) };
+        true
+    }
+
+    #[inline]
+    fn place(&self, offset: usize, len: usize) -> Option<*mut u8> {
+        if !self.inside(offset, len) || !offset.is_multiple_of(align_of::<libc::tpacket3_hdr>()) {
+            return None;
+        }
+        // SAFETY: inside the mapping.
+        Some(unsafe { self.base.as_ptr().add(offset) })
+    }
+
+    #[inline]
+    fn inside(&self, offset: usize, len: usize) -> bool {
+        offset.checked_add(len).is_some_and(|end| end <= self.bytes)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `new` with this size and nothing refers to it any more.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// Most packets of one sendmmsg(2) call.
+pub(crate) const MESSAGES_MAX: usize = 64;
+/// Most slots of one call, and so of one packet.
+pub(crate) const SLOTS_MAX: usize = 128;
+
+/// The arrays that sendmmsg(2) reads, filled anew for each call.
+pub(crate) struct Messages {
+    headers: Box<[libc::mmsghdr]>,
+    parts: Box<[libc::iovec]>,
+}
+
+// SAFETY: the pointers inside are written and used within one call of `send` only.
+unsafe impl Send for Messages {}
+
+impl Messages {
+    pub(crate) fn new() -> Messages {
+        // SAFETY: plain C structures of integers and pointers; all zeros is a value of each.
+        let (header, part): (libc::mmsghdr, libc::iovec) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        Messages { headers: vec![header; MESSAGES_MAX].into(), parts: vec![part; SLOTS_MAX].into() }
+    }
+
+    /// Sends the packets in the first `slots` slots of the batch, at most what one call takes, and returns how many packets
+    /// the kernel took. The last of the slots ends a packet.
+    ///
+    /// # Errors
+    /// When it took none: the errno of the first.
+    pub(crate) fn send(&mut self, socket: &Socket, batch: &Batch, slots: usize) -> io::Result<usize> {
+        let slots = slots.min(SLOTS_MAX).min(batch.len());
+        let (mut messages, mut parts) = (0, 0);
+        for (index, packet) in batch.iter().take(slots).enumerate() {
+            self.parts[index] = libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
+            parts += 1;
+            if batch.more(index) {
+                continue;
+            }
+            let Some(header) = self.headers.get_mut(messages) else { break };
+            header.msg_hdr.msg_iovlen = parts;
+            messages += 1;
+            parts = 0;
+        }
+        let mut part = self.parts.as_mut_ptr();
+        for header in &mut self.headers[..messages] {
+            header.msg_hdr.msg_iov = part;
+            // SAFETY: the messages' parts follow each other, and all of them are inside the array.
+            part = unsafe { part.add(header.msg_hdr.msg_iovlen) };
+        }
+        let (fd, first) = (socket.fd.as_raw_fd(), self.headers.as_mut_ptr());
+        // SAFETY: the first `messages` headers name parts set above, which name bytes that the borrowed batch keeps.
+        let sent = unsafe { libc::sendmmsg(fd, first, messages as u32, libc::MSG_DONTWAIT) };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+}
+
+#[cfg(test)]
+impl Mapping {
+    /// The same ordinary memory mapped twice, for tests that write rings by themselves.
+    pub(crate) fn pair(bytes: usize) -> (Mapping, Mapping) {
+        // SAFETY: the name is a terminated string.
+        let fd = unsafe { libc::memfd_create(c"ring".as_ptr(), libc::MFD_CLOEXEC) };
+        assert!(fd >= 0);
+        // SAFETY: `fd` was just made and belongs to nobody else.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: takes a descriptor and a number.
+        assert_eq!(unsafe { libc::ftruncate(fd.as_raw_fd(), bytes as i64) }, 0);
+        (Mapping::new(fd.as_fd(), bytes).unwrap(), Mapping::new(fd.as_fd(), bytes).unwrap())
+    }
+
+    pub(crate) fn write(&mut self, offset: usize, from: &[u8]) {
+        assert!(self.inside(offset, from.len()));
+        // SAFETY: inside the mapping; the other mapping of these bytes is used by the same thread.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.base.as_ptr().add(offset), from.len()) };
+    }
+}
