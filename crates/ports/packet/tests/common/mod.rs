@@ -144,3 +144,11 @@ fn receive_by(port: &mut dyn Port, pool: &mut Pool, count: usize, room: fn(usize
     }
     packets
 }
+
+/// `IFF_PROMISC` as sysfs shows it (the ioctl hides what sockets asked for); `None` where there is no sysfs to look into.
+pub fn promiscuous(end: &End) -> Option<bool> {
+    let path = format!("/sys/class/net/{}/flags", INTERFACE);
+    let text = end.namespace.run_with_sysfs(|| std::fs::read_to_string(path)).ok()?.ok()?;
+    let flags = u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()?;
+    Some(flags & libc::IFF_PROMISC as u32 != 0)
+}
