@@ -1,6 +1,7 @@
 //! Topologies, DUTs, trials, ledger, environment record.
 
 pub mod cleanup;
+pub mod cpu;
 pub mod napi;
 pub mod netlink;
 pub mod placement;
