@@ -1,11 +1,17 @@
 //! Topologies, DUTs, trials, ledger, environment record.
 
 pub mod cleanup;
+pub mod counters;
 pub mod cpu;
+pub mod hooks;
+pub mod ledger;
 pub mod napi;
 pub mod netlink;
 pub mod placement;
+pub mod places;
 pub mod prefixes;
+pub mod proc_net;
+mod raw_netlink;
 pub mod run;
 pub mod sysctl;
 pub mod topology;

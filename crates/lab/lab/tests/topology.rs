@@ -28,7 +28,7 @@ fn a_frame_of_each_corner_flow_crosses_the_router_and_the_receivers_stack_drops_
         assert_ne!(frame[0..6], topology.receiver.interface.mac, "no stack may take it");
     }
     let mut netlink = Netlink::open_in(&topology.receiver.namespace).expect("netlink");
-    let statistics = netlink.link_statistics(topology.receiver.interface.index).expect("statistics");
+    let statistics = netlink.link_statistics(topology.receiver.interface.index).expect("statistics").counters;
     assert_eq!(statistics.rx_packets, corners.len() as u64);
     assert_eq!(statistics.rx_otherhost_dropped, corners.len() as u64);
 }
@@ -39,7 +39,7 @@ fn nothing_moves_on_a_topology_that_is_left_alone() {
     std::thread::sleep(std::time::Duration::from_millis(1500));
     for side in [&topology.generator, &topology.receiver] {
         let mut netlink = Netlink::open_in(&side.namespace).expect("netlink");
-        let statistics = netlink.link_statistics(side.interface.index).expect("statistics");
+        let statistics = netlink.link_statistics(side.interface.index).expect("statistics").counters;
         assert_eq!((statistics.rx_packets, statistics.tx_packets), (0, 0), "{}", side.interface.name);
     }
 }
@@ -54,7 +54,7 @@ fn the_direct_path_carries_frames_too() {
     generator.send(&datagram.frame(&topology)).expect("send");
     assert_eq!(receiver.receive_ipv4().expect("arrives"), datagram.frame(&topology));
     let mut netlink = Netlink::open_in(&topology.receiver.namespace).expect("netlink");
-    let statistics = netlink.link_statistics(topology.receiver.interface.index).expect("statistics");
+    let statistics = netlink.link_statistics(topology.receiver.interface.index).expect("statistics").counters;
     assert_eq!(statistics.rx_otherhost_dropped, 1);
 }
 
@@ -92,7 +92,7 @@ fn segments_of_one_tcp_stream_are_not_merged() {
     generator.send_many(&frames).expect("send");
     let mut netlink = Netlink::open_in(&topology.receiver.namespace).expect("netlink");
     let index = topology.receiver.interface.index;
-    let mut arrived = || netlink.link_statistics(index).expect("statistics").rx_packets;
+    let mut arrived = || netlink.link_statistics(index).expect("statistics").counters.rx_packets;
     wait_until(|| arrived() >= u64::from(segments));
     assert_eq!(arrived(), u64::from(segments));
     let in_receives = topology.dut.as_ref().expect("router").namespace.run(|| {

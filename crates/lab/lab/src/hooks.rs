@@ -1,0 +1,139 @@
+//! Which netfilter hooks of a namespace have nftables chains (linux/netfilter/nf_tables.h).
+//!
+//! A rule without a `counter` leaves no number when it drops a packet, and no MIB counter moves. Knowing which hooks are in
+//! use is what lets the ledger name netfilter for packets that vanished between two points of the stack.
+
+use std::io;
+
+use linerate_sys::netns::NetNs;
+use netlink_sys::protocols::NETLINK_NETFILTER;
+
+use crate::raw_netlink::{Attributes, DUMP, RawNetlink};
+
+const NFNL_SUBSYS_NFTABLES: u16 = 10;
+const NFT_MSG_GETCHAIN: u16 = 4;
+/// struct nfgenmsg: family, version, resource.
+const NFGENMSG_LEN: usize = 4;
+const NFTA_CHAIN_TABLE: u16 = 1;
+const NFTA_CHAIN_NAME: u16 = 3;
+const NFTA_CHAIN_HOOK: u16 = 4;
+const NFTA_HOOK_HOOKNUM: u16 = 1;
+const NFPROTO_INET: u8 = 1;
+const NFPROTO_IPV4: u8 = 2;
+const NFPROTO_NETDEV: u8 = 5;
+/// NF_INET_INGRESS, which the inet family has beside the five of IPv4.
+const INET_INGRESS: u32 = 5;
+
+/// A point of the path at which chains are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hook {
+    /// On an interface, before IP.
+    Ingress,
+    /// Before routing.
+    Prerouting,
+    /// For packets to the host itself.
+    Input,
+    /// For packets that are forwarded.
+    Forward,
+    /// For packets of the host itself.
+    Output,
+    /// After routing.
+    Postrouting,
+    /// On an interface, after IP.
+    Egress,
+}
+
+/// A base chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chain {
+    /// Where it is called.
+    pub hook: Hook,
+    /// Its table and name: `filter forward`.
+    pub name: String,
+}
+
+/// The base chains that IPv4 packets can meet.
+#[derive(Debug)]
+pub struct HookReader {
+    netlink: RawNetlink,
+}
+
+impl HookReader {
+    /// A reader for `namespace`.
+    ///
+    /// # Errors
+    /// When the kernel has no nfnetlink.
+    pub fn open(namespace: &NetNs) -> io::Result<Self> {
+        Ok(Self { netlink: RawNetlink::open_in(namespace, NETLINK_NETFILTER)? })
+    }
+
+    /// The chains there are now; none on a kernel without nftables.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_NET_ADMIN over the namespace.
+    pub fn chains(&mut self) -> io::Result<Vec<Chain>> {
+        let kind = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETCHAIN;
+        match self.netlink.exchange(kind, DUMP, &[0; NFGENMSG_LEN]) {
+            Ok(answers) => Ok(answers.iter().filter_map(|answer| chain_of(answer)).collect()),
+            // EINVAL, EOPNOTSUPP: nfnetlink without nftables.
+            Err(error) if [Some(libc::EINVAL), Some(libc::EOPNOTSUPP)].contains(&error.raw_os_error()) => {
+                Ok(Vec::new())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn chain_of(answer: &[u8]) -> Option<Chain> {
+    let family = *answer.first()?;
+    let attributes = Attributes(answer.get(NFGENMSG_LEN..)?);
+    let number = Attributes(attributes.find(NFTA_CHAIN_HOOK)?).u32_be(NFTA_HOOK_HOOKNUM)?;
+    let hook = match (family, number) {
+        (NFPROTO_NETDEV, 0) | (NFPROTO_INET, INET_INGRESS) => Hook::Ingress,
+        (NFPROTO_NETDEV, 1) => Hook::Egress,
+        (NFPROTO_IPV4 | NFPROTO_INET, 0) => Hook::Prerouting,
+        (NFPROTO_IPV4 | NFPROTO_INET, 1) => Hook::Input,
+        (NFPROTO_IPV4 | NFPROTO_INET, 2) => Hook::Forward,
+        (NFPROTO_IPV4 | NFPROTO_INET, 3) => Hook::Output,
+        (NFPROTO_IPV4 | NFPROTO_INET, 4) => Hook::Postrouting,
+        _ => return None,
+    };
+    let name = format!("{} {}", attributes.text(NFTA_CHAIN_TABLE)?, attributes.text(NFTA_CHAIN_NAME)?);
+    Some(Chain { hook, name })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raw_netlink::attribute;
+
+    fn answer(family: u8, hook: u32) -> Vec<u8> {
+        let mut bytes = vec![family, 0, 0, 0];
+        bytes.extend(attribute(NFTA_CHAIN_TABLE, b"filter\0"));
+        bytes.extend(attribute(NFTA_CHAIN_NAME, b"f\0"));
+        bytes.extend(attribute(NFTA_CHAIN_HOOK, &attribute(NFTA_HOOK_HOOKNUM, &hook.to_be_bytes())));
+        bytes
+    }
+
+    #[test]
+    fn a_hook_number_means_what_its_family_says() {
+        let chain = chain_of(&answer(NFPROTO_IPV4, 2)).expect("a base chain");
+        assert_eq!(chain, Chain { hook: Hook::Forward, name: "filter f".to_owned() });
+        assert_eq!(chain_of(&answer(NFPROTO_NETDEV, 0)).map(|chain| chain.hook), Some(Hook::Ingress));
+        assert_eq!(chain_of(&answer(NFPROTO_INET, 5)).map(|chain| chain.hook), Some(Hook::Ingress));
+        assert_eq!(chain_of(&answer(10, 2)), None, "IPv6 is not on the path");
+        assert_eq!(chain_of(&answer(NFPROTO_IPV4, 2)[..12]), None, "a chain without a hook is no base chain");
+    }
+
+    #[test]
+    fn a_new_namespace_has_no_chains() {
+        let namespace = match NetNs::anonymous() {
+            Ok(namespace) => namespace,
+            Err(error) => return eprintln!("skipped: no network namespace: {error}"),
+        };
+        match HookReader::open(&namespace).and_then(|mut reader| reader.chains()) {
+            Ok(chains) => assert_eq!(chains, []),
+            Err(error) => eprintln!("skipped: no nfnetlink: {error}"),
+        }
+    }
+}

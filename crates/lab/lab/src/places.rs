@@ -1,0 +1,322 @@
+//! Where on the path packets were lost, and why: a [`Difference`] of counters turned into rows, each lost packet in one row.
+//!
+//! The path is cut where the kernel counts all packets that pass: the interfaces' packet counters, IPv4's `InReceives`,
+//! `ForwDatagrams` and `OutTransmits`. What one such total has more than the next was lost in between, and the counters of
+//! causes only divide that number. So no packet is counted twice, although on a veth one drop moves up to four counters, and
+//! a loss that no counter names (a netfilter rule without `counter`, a blackhole route) still has its place.
+//! docs/ledger.md has the experiments behind each rule.
+
+use serde::Serialize;
+
+use crate::counters::{Difference, DutCounters, HostCounters, InterfaceCounters, SideCounters};
+use crate::hooks::Hook;
+use crate::proc_net::Counters;
+
+/// Packets lost at a place for a cause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// Where on the path.
+    pub place: String,
+    /// Why.
+    pub cause: String,
+    /// How many packets.
+    pub packets: u64,
+}
+
+impl Row {
+    /// A row.
+    pub fn new(place: impl Into<String>, cause: impl Into<String>, packets: u64) -> Self {
+        Self { place: place.into(), cause: cause.into(), packets }
+    }
+}
+
+/// Rows that the ports know themselves: what their own rings and sockets dropped.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PortRows {
+    /// Of the sending port. What its interface counts as well is counted there.
+    pub generator: Vec<Row>,
+    /// Of the receiving port.
+    pub receiver: Vec<Row>,
+}
+
+/// The losses of a path.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Losses {
+    /// Losses with a cause, in path order.
+    pub rows: Vec<Row>,
+    /// Losses whose place is known and whose cause is not.
+    pub unnamed: Vec<Row>,
+}
+
+/// The losses between a port that handed `sent` packets to its interface and one that took `received` from its own, the
+/// latter counting everything that came, duplicates and strangers too.
+pub fn losses(difference: &Difference, sent: u64, received: u64, ports: &PortRows) -> Losses {
+    let mut path = Path { losses: Losses::default(), backlog: difference.host.backlog_drops() };
+    let generator = &difference.generator.interface;
+    let receiver = &difference.receiver.interface;
+    let resent = path.sending(generator, sent, &ports.generator);
+    let on_link = generator.tx_dropped.saturating_sub(resent);
+    match &difference.dut {
+        Some(dut) => {
+            let late = dropped_after_reception(dut, generator);
+            path.link(generator, &dut.ingress, on_link, late);
+            path.ingress(dut, late);
+            path.routing(dut);
+            path.forwarding(dut);
+            path.output(dut, difference);
+            path.link(&dut.egress, receiver, dut.egress.tx_dropped, receiver.driver_sum("rx", "drops"));
+        }
+        None => path.link(generator, receiver, on_link, receiver.driver_sum("rx", "drops")),
+    }
+    path.reception(receiver, received, &ports.receiver);
+    path.losses
+}
+
+/// The rows so far, and the machine's backlog drops that have no row yet.
+struct Path {
+    losses: Losses,
+    backlog: u64,
+}
+
+impl Path {
+    /// From the port to its interface. Returns how many packets the interface saw more often than the port counts them:
+    /// those that it refused and the port then sent again.
+    fn sending(&mut self, generator: &InterfaceCounters, sent: u64, port: &[Row]) -> u64 {
+        let handed = generator.tx_packets + generator.tx_dropped;
+        let mut segment = Segment::new(sent.saturating_sub(handed));
+        segment.take(&generator.name, "queueing discipline full", generator.queue_drops);
+        for row in port {
+            segment.take(&row.place, &row.cause, row.packets);
+        }
+        self.close(segment, &format!("between the sending port and {}", generator.name));
+        handed.saturating_sub(sent)
+    }
+
+    /// Over a veth: `lost` packets that `from` counts as dropped, divided by what `to` counts. Of `to`'s drops, `late` ones
+    /// came after it had counted the packet as received.
+    fn link(&mut self, from: &InterfaceCounters, to: &InterfaceCounters, lost: u64, late: u64) {
+        let mut segment = Segment::new(lost);
+        let in_both = to.rx_dropped.saturating_sub(late);
+        let too_long = format!("frame longer than the MTU of {}", to.name);
+        if to.napi {
+            // A full ring is counted by the sender alone, or by both for XDP frames.
+            segment.take(&to.name, &too_long, in_both.saturating_sub(from.driver_sum("tx", "xdp_xmit_errors")));
+            let ring = format!("receive ring of {}", to.name);
+            let cause = match to.running && to.carrier_losses == 0 {
+                true => "ring full: its core did not keep up",
+                false => "ring full, or the interface was down for a time",
+            };
+            segment.take_rest(&ring, cause);
+        } else {
+            self.backlog -= segment.take(BACKLOG_PLACE, BACKLOG_CAUSE, in_both.min(self.backlog));
+            segment.take(&to.name, &too_long, in_both.saturating_sub(segment.taken));
+            segment.take_rest(&from.name, &format!("no carrier: {} is down", to.name));
+        }
+        self.close(segment, "");
+    }
+
+    /// From the DUT's ingress to its IPv4 input.
+    fn ingress(&mut self, dut: &DutCounters, late: u64) {
+        let ingress = &dut.ingress;
+        let mut segment = Segment::new(before_ip(dut) + ingress.rx_otherhost_dropped);
+        segment.take(&ingress.name, "dropped by the XDP program", ingress.driver_sum("rx", "xdp_drops"));
+        self.backlog -= segment.take(BACKLOG_PLACE, BACKLOG_CAUSE, late.min(self.backlog));
+        segment.take(
+            &ingress.name,
+            "no protocol handler for this EtherType",
+            late.saturating_sub(segment.backlog_taken()),
+        );
+        let stranger = "destination MAC address (or VLAN) is not the DUT's";
+        segment.take(&ingress.name, stranger, ingress.rx_otherhost_dropped);
+        segment.take_rest_if(chain_at(dut, &[Hook::Ingress]), &ingress.name);
+        self.close(segment, &format!("between {} and IPv4 input of the DUT", ingress.name));
+        let ipv6 = count(&dut.protocols, "Ip6InDiscards");
+        self.losses.push("DUT, IPv6 input", "IPv6 is off", ipv6);
+    }
+
+    /// From IPv4 input to the decision to forward.
+    fn routing(&mut self, dut: &DutCounters) {
+        let counter = |name| count(&dut.protocols, name);
+        let place = "DUT, IPv4 input";
+        let mut segment = Segment::new(counter("Ip.InReceives").saturating_sub(counter("Ip.ForwDatagrams")));
+        let checksum = counter("IpExt.InCsumErrors");
+        segment.take(place, "wrong IP header checksum", checksum);
+        let header = match counter("Icmp.OutTimeExcds") {
+            0 => "malformed IP header",
+            _ => "TTL expired",
+        };
+        segment.take(place, header, counter("Ip.InHdrErrors").saturating_sub(checksum));
+        for (name, cause) in INPUT_CAUSES {
+            segment.take(place, cause, counter(name));
+        }
+        let table_full = counter("conntrack.drop").saturating_sub(counter("conntrack.insert_failed"));
+        segment.take(place, "connection tracking dropped it (table full)", table_full);
+        let chain = chain_at(dut, &[Hook::Prerouting, Hook::Input]);
+        let by_elimination = match (chain, dut.refusing_route) {
+            (Some(chain), true) => Some(format!("{chain}, or a blackhole, unreachable or prohibit route")),
+            (None, true) => Some("blackhole, unreachable or prohibit route (by elimination)".to_owned()),
+            (chain, false) => chain,
+        };
+        segment.take_rest_if(by_elimination, place);
+        self.close(segment, "between IPv4 input and forwarding of the DUT");
+    }
+
+    /// From the decision to forward to IPv4 output. Packets of the DUT's own (its ICMP errors) join here.
+    fn forwarding(&mut self, dut: &DutCounters) {
+        let counter = |name| count(&dut.protocols, name);
+        let place = "DUT, forwarding";
+        let arrived = counter("Ip.ForwDatagrams") + counter("Ip.OutRequests") + counter("Ip.FragCreates");
+        let left = counter("Ip.OutTransmits") + counter("Ip.FragOKs");
+        let mut segment = Segment::new(arrived.saturating_sub(left));
+        let too_long = format!("packet longer than the MTU of {}, and may not be fragmented", dut.egress.name);
+        segment.take(place, &too_long, counter("Ip.FragFails"));
+        segment.take(place, "connection tracking could not insert it", counter("conntrack.insert_failed"));
+        segment.take_rest_if(chain_at(dut, &[Hook::Forward, Hook::Postrouting, Hook::Output]), place);
+        self.close(segment, "between forwarding and IPv4 output of the DUT");
+    }
+
+    /// From IPv4 output to the DUT's interfaces: queueing and neighbours.
+    fn output(&mut self, dut: &DutCounters, difference: &Difference) {
+        let (ingress, egress) = (&dut.ingress, &dut.egress);
+        let handed: u64 = [ingress, egress].iter().map(|i| i.tx_packets + i.tx_dropped).sum();
+        // The interfaces also count ARP requests and what XDP sent; IPv4 does not.
+        let arp = not_ip(&difference.generator) + not_ip(&difference.receiver);
+        let xdp: u64 = [ingress, egress].iter().map(|i| i.driver_sum("tx", "xdp_xmit")).sum();
+        let mut segment = Segment::new((count(&dut.protocols, "Ip.OutTransmits") + arp + xdp).saturating_sub(handed));
+        segment.take(&egress.name, "queueing discipline full", egress.queue_drops);
+        segment.take_rest_if(neighbour_cause(dut, &difference.host), "DUT, neighbour table");
+        segment.take_rest_if(chain_at(dut, &[Hook::Egress]), &egress.name);
+        self.close(segment, &format!("between IPv4 output of the DUT and {}", egress.name));
+    }
+
+    /// From the receiver's interface to the receiving port.
+    fn reception(&mut self, receiver: &InterfaceCounters, received: u64, port: &[Row]) {
+        let mut segment = Segment::new(receiver.rx_packets.saturating_sub(received));
+        for row in port {
+            // As the port says, even beyond what is missing: an over-explained ledger must show.
+            self.losses.push(&row.place, &row.cause, row.packets);
+            segment.left = segment.left.saturating_sub(row.packets);
+        }
+        segment.take(&receiver.name, "dropped by the XDP program", receiver.driver_sum("rx", "xdp_drops"));
+        segment.take(&receiver.name, "dropped by the driver", receiver.driver_sum("rx", "drops"));
+        self.close(segment, &format!("between {} and the receiving port", receiver.name));
+    }
+
+    fn close(&mut self, segment: Segment, between: &str) {
+        self.losses.rows.extend(segment.rows);
+        if segment.left > 0 {
+            self.losses.unnamed.push(Row::new(between, "no counter names the cause", segment.left));
+        }
+    }
+}
+
+impl Losses {
+    fn push(&mut self, place: &str, cause: &str, packets: u64) {
+        if packets > 0 {
+            self.rows.push(Row::new(place, cause, packets));
+        }
+    }
+}
+
+const BACKLOG_PLACE: &str = "receive backlog of a core";
+const BACKLOG_CAUSE: &str = "backlog full (net.core.netdev_max_backlog)";
+
+/// Counters of IPv4 input that stand for one dropped (or kept) packet each.
+const INPUT_CAUSES: [(&str, &str); 7] = [
+    ("IpExt.InTruncatedPkts", "shorter than its IP header says"),
+    ("Ip.InDiscards", "out of memory"),
+    ("TcpExt.IPReversePathFilter", "reverse path filter"),
+    ("IpExt.InNoRoutes", "no route"),
+    ("Ip.InAddrErrors", "not for the DUT, and forwarding is off"),
+    ("Ip.InUnknownProtos", "for the DUT itself, protocol unknown"),
+    ("Ip.InDelivers", "taken by the DUT's own stack"),
+];
+
+/// A number of packets that is divided among causes until nothing is left.
+struct Segment {
+    left: u64,
+    taken: u64,
+    rows: Vec<Row>,
+}
+
+impl Segment {
+    fn new(lost: u64) -> Self {
+        Self { left: lost, taken: 0, rows: Vec::new() }
+    }
+
+    /// Gives at most `packets` of what is left to one cause; how many it got.
+    fn take(&mut self, place: &str, cause: &str, packets: u64) -> u64 {
+        let packets = packets.min(self.left);
+        if packets > 0 {
+            self.rows.push(Row::new(place, cause, packets));
+        }
+        self.left -= packets;
+        self.taken += packets;
+        packets
+    }
+
+    fn take_rest(&mut self, place: &str, cause: &str) {
+        self.take(place, cause, self.left);
+    }
+
+    fn take_rest_if(&mut self, cause: Option<String>, place: &str) {
+        if let Some(cause) = cause {
+            self.take_rest(place, &cause);
+        }
+    }
+
+    fn backlog_taken(&self) -> u64 {
+        self.rows.iter().filter(|row| row.place == BACKLOG_PLACE).map(|row| row.packets).sum()
+    }
+}
+
+/// Packets that the ingress counted as received and that did not reach IPv4 input or its "other host" drop.
+fn before_ip(dut: &DutCounters) -> u64 {
+    let interfaces = [&dut.ingress, &dut.egress];
+    let sum = |of: fn(&InterfaceCounters) -> u64| interfaces.iter().map(|interface| of(interface)).sum::<u64>();
+    let elsewhere = sum(|i| i.driver_sum("rx", "xdp_redirect") + i.driver_sum("rx", "xdp_tx"));
+    let in_ip = count(&dut.protocols, "Ip.InReceives") + count(&dut.protocols, "Ip6InReceives");
+    sum(|i| i.rx_packets).saturating_sub(sum(|i| i.rx_otherhost_dropped) + elsewhere + in_ip)
+}
+
+/// The ingress's drops that its peer does not count too. Drops on the veth come before the packet is counted as received,
+/// these after it, so they can be no more than what is missing at IPv4 input.
+fn dropped_after_reception(dut: &DutCounters, generator: &InterfaceCounters) -> u64 {
+    let on_link = generator.driver_sum("tx", "xdp_xmit_errors");
+    let missing = before_ip(dut).saturating_sub(dut.ingress.driver_sum("rx", "xdp_drops"));
+    dut.ingress.rx_dropped.saturating_sub(on_link).min(missing)
+}
+
+/// Packets that reached a tester's side and are not IP: the DUT's ARP. Where an XDP program takes packets this cannot be
+/// told, and static neighbours leave none.
+fn not_ip(side: &SideCounters) -> u64 {
+    let interface = &side.interface;
+    let in_ip = count(&side.protocols, "Ip.InReceives") + count(&side.protocols, "Ip6InReceives");
+    match interface.driver_sum("rx", "xdp_packets") {
+        0 => interface.rx_packets.saturating_sub(interface.rx_otherhost_dropped + in_ip),
+        _ => 0,
+    }
+}
+
+fn neighbour_cause(dut: &DutCounters, host: &HostCounters) -> Option<String> {
+    match (dut.unresolved_neighbours.as_slice(), host.neighbour_discards) {
+        ([address, ..], _) => Some(format!("next hop {address} does not answer")),
+        ([], Some(1..)) => Some("a next hop does not answer".to_owned()),
+        _ => None,
+    }
+}
+
+/// The chain that must have dropped what is missing at one of these hooks, in words.
+fn chain_at(dut: &DutCounters, hooks: &[Hook]) -> Option<String> {
+    let names: Vec<&str> =
+        dut.chains.iter().filter(|chain| hooks.contains(&chain.hook)).map(|chain| chain.name.as_str()).collect();
+    match names.as_slice() {
+        [] => None,
+        [name] => Some(format!("nftables chain {name} (by elimination)")),
+        names => Some(format!("nftables chains {} (by elimination)", names.join(", "))),
+    }
+}
+
+fn count(counters: &Counters, name: &str) -> u64 {
+    counters.get(name).copied().unwrap_or_default()
+}
