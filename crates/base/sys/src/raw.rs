@@ -61,6 +61,24 @@ impl RawSocket {
         usize::try_from(len).map_err(|_| io::Error::last_os_error())
     }
 
+    /// Frames that found this socket's receive buffer full since the last call (PACKET_STATISTICS).
+    ///
+    /// # Errors
+    /// None that a valid socket gives.
+    pub fn take_drops(&self) -> io::Result<u64> {
+        let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut len = size_of_val(&statistics) as libc::socklen_t;
+        let value = (&raw mut statistics).cast();
+        // SAFETY: the value is valid for writing `len` bytes, and `len` for reading and writing.
+        let result = unsafe {
+            libc::getsockopt(self.fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, value, &raw mut len)
+        };
+        match result {
+            0 => Ok(statistics.tp_drops.into()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
     fn open(interface: u32, protocol: u16) -> io::Result<Self> {
         // Protocol 0 until it is bound: nothing of other interfaces gets in.
         // SAFETY: socket takes constants only.

@@ -51,6 +51,8 @@ pub struct InterfaceCounters {
     pub running: bool,
     /// Whether it receives by NAPI, through a ring of its own.
     pub napi: bool,
+    /// Whether an XDP program is attached.
+    pub xdp: bool,
     /// The driver's own counters.
     pub driver: Counters,
 }
@@ -79,6 +81,7 @@ impl InterfaceCounters {
             carrier_losses: self.carrier_losses.saturating_sub(earlier.carrier_losses),
             running: self.running,
             napi: self.napi || earlier.napi,
+            xdp: self.xdp || earlier.xdp,
             driver: added(&self.driver, &earlier.driver),
         }
     }
@@ -346,6 +349,7 @@ impl InterfaceSource {
             carrier_losses: link.carrier_losses.into(),
             running: link.running,
             napi: self.has_napi()?,
+            xdp: link.xdp,
             driver: self.driver_names.iter().cloned().zip(values).collect(),
         })
     }

@@ -1,94 +1,53 @@
 //! The account of a trial: `intended = unsent + sent`, and `sent = delivered + lost at places + unexplained`.
+//!
+//! The arithmetic is [`linerate_report::Account`]'s; here the losses come together: those that counters of the path show
+//! ([`crate::places`]) and those that the ports know themselves.
 
-use serde::Serialize;
+use linerate_report::{Account, AccountError, Counted, Loss};
 
 use crate::counters::Difference;
-use crate::places::{self, Losses, PortRows, Row};
+use crate::places::{self, Losses, PortRows};
 
-/// What the sender and the receiver of a trial counted.
+/// What the ends of a trial counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Packets that the schedule asked for.
-    pub intended: u64,
-    /// Packets that the port took over for good: every packet that it gave up and every packet that the interface
-    /// refused and that was not sent again belongs to these.
-    pub sent: u64,
-    /// Packets that the receiving port gave out, whatever they were.
+pub struct Ends {
+    /// Packets by the sender's and the receiver's own count. `sent` is what the port took over for good: packets that it gave
+    /// up later, and packets that the interface refused and that were not sent again, belong to it.
+    pub counted: Counted,
+    /// Frames that the receiving port gave out, whatever they were: delivered ones, duplicates and strangers.
     pub received: u64,
-    /// Distinct packets of this trial among them.
-    pub delivered: u64,
-    /// Further copies of those.
-    pub duplicated: u64,
-    /// Packets that came after a later one.
-    pub reordered: u64,
 }
 
-/// The account. Fields in the order and with the names of the JSON report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// A closed account.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ledger {
-    /// Packets that the schedule asked for.
-    pub intended: u64,
-    /// Packets that the generator did not get to send.
-    pub unsent: u64,
-    /// Packets sent.
-    pub sent: u64,
-    /// Distinct packets that arrived.
-    pub delivered: u64,
-    /// Further copies of those.
-    pub duplicated: u64,
-    /// Packets that came after a later one.
-    pub reordered: u64,
-    /// Packets lost, by place and cause, in path order.
-    pub lost: Vec<Row>,
-    /// What is left of `sent`. Negative when more losses were counted than packets are missing: then a counter includes
-    /// something that was not sent in this trial.
-    pub unexplained: i64,
-    /// Of the unexplained ones, those whose place is known.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub unexplained_places: Vec<Row>,
-}
-
-impl Ledger {
-    /// Packets in all rows of `lost`.
-    pub fn lost_packets(&self) -> u64 {
-        self.lost.iter().map(|row| row.packets).sum()
-    }
+    /// Where every packet went.
+    pub account: Account,
+    /// Of the unexplained packets, those whose place is known and whose cause is not.
+    pub unnamed: Vec<Loss>,
 }
 
 /// Closes the account of a trial. `difference` is what the counters of the path added; none on a path without any (an
 /// in-process link).
 ///
 /// ```
-/// use linerate_lab::ledger::{Counts, account};
-/// use linerate_lab::places::{PortRows, Row};
+/// use linerate_lab::ledger::{Ends, close};
+/// use linerate_lab::places::PortRows;
+/// use linerate_report::{Counted, Loss};
 ///
-/// let counts = Counts { intended: 100, sent: 90, received: 85, delivered: 85, ..Counts::default() };
-/// let ports = PortRows { receiver: vec![Row::new("ring", "ring full", 5)], ..PortRows::default() };
-/// let ledger = account(&counts, None, &ports);
-/// assert_eq!((ledger.unsent, ledger.lost_packets(), ledger.unexplained), (10, 5, 0));
+/// let counted = Counted { intended: 100, sent: 90, delivered: 85, ..Counted::default() };
+/// let ports = PortRows { receiver: vec![Loss::new("ring", "ring full", 5)], ..PortRows::default() };
+/// let account = close(&Ends { counted, received: 85 }, None, &ports)?.account;
+/// assert_eq!((account.unsent(), account.lost_total(), account.unexplained()), (10, 5, 0));
+/// # Ok::<(), linerate_report::AccountError>(())
 /// ```
-pub fn account(counts: &Counts, difference: Option<&Difference>, ports: &PortRows) -> Ledger {
+///
+/// # Errors
+/// As [`Account::new`]: more sent than intended.
+pub fn close(ends: &Ends, difference: Option<&Difference>, ports: &PortRows) -> Result<Ledger, AccountError> {
     let losses = match difference {
-        Some(difference) => places::losses(difference, counts.sent, counts.received, ports),
-        None => {
-            let rows = ports.generator.iter().chain(&ports.receiver).filter(|row| row.packets > 0);
-            Losses { rows: rows.cloned().collect(), unnamed: Vec::new() }
-        }
+        Some(difference) => places::losses(difference, ends.counted.sent, ends.received, ports),
+        None => Losses { rows: [ports.generator.as_slice(), &ports.receiver].concat(), unnamed: Vec::new() },
     };
-    let lost: u64 = losses.rows.iter().map(|row| row.packets).sum();
-    Ledger {
-        intended: counts.intended,
-        unsent: counts.intended.saturating_sub(counts.sent),
-        sent: counts.sent,
-        delivered: counts.delivered,
-        duplicated: counts.duplicated,
-        reordered: counts.reordered,
-        lost: losses.rows,
-        unexplained: signed(counts.sent) - signed(counts.delivered) - signed(lost),
-        unexplained_places: losses.unnamed,
-    }
-}
-
-fn signed(packets: u64) -> i64 {
-    i64::try_from(packets).unwrap_or(i64::MAX)
+    Ok(Ledger { account: Account::new(ends.counted, losses.rows)?, unnamed: losses.unnamed })
 }

@@ -6,46 +6,28 @@
 //! a loss that no counter names (a netfilter rule without `counter`, a blackhole route) still has its place.
 //! docs/ledger.md has the experiments behind each rule.
 
-use serde::Serialize;
+use linerate_report::Loss;
 
 use crate::counters::{Difference, DutCounters, HostCounters, InterfaceCounters, SideCounters};
 use crate::hooks::Hook;
 use crate::proc_net::Counters;
 
-/// Packets lost at a place for a cause.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Row {
-    /// Where on the path.
-    pub place: String,
-    /// Why.
-    pub cause: String,
-    /// How many packets.
-    pub packets: u64,
-}
-
-impl Row {
-    /// A row.
-    pub fn new(place: impl Into<String>, cause: impl Into<String>, packets: u64) -> Self {
-        Self { place: place.into(), cause: cause.into(), packets }
-    }
-}
-
 /// Rows that the ports know themselves: what their own rings and sockets dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PortRows {
     /// Of the sending port. What its interface counts as well is counted there.
-    pub generator: Vec<Row>,
+    pub generator: Vec<Loss>,
     /// Of the receiving port.
-    pub receiver: Vec<Row>,
+    pub receiver: Vec<Loss>,
 }
 
 /// The losses of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Losses {
     /// Losses with a cause, in path order.
-    pub rows: Vec<Row>,
+    pub rows: Vec<Loss>,
     /// Losses whose place is known and whose cause is not.
-    pub unnamed: Vec<Row>,
+    pub unnamed: Vec<Loss>,
 }
 
 /// The losses between a port that handed `sent` packets to its interface and one that took `received` from its own, the
@@ -72,7 +54,7 @@ pub fn losses(difference: &Difference, sent: u64, received: u64, ports: &PortRow
     path.losses
 }
 
-/// The rows so far, and the machine's backlog drops that have no row yet.
+/// The losses so far, and the machine's backlog drops that have no row yet.
 struct Path {
     losses: Losses,
     backlog: u64,
@@ -81,12 +63,12 @@ struct Path {
 impl Path {
     /// From the port to its interface. Returns how many packets the interface saw more often than the port counts them:
     /// those that it refused and the port then sent again.
-    fn sending(&mut self, generator: &InterfaceCounters, sent: u64, port: &[Row]) -> u64 {
+    fn sending(&mut self, generator: &InterfaceCounters, sent: u64, port: &[Loss]) -> u64 {
         let handed = generator.tx_packets + generator.tx_dropped;
         let mut segment = Segment::new(sent.saturating_sub(handed));
-        segment.take(&generator.name, "queueing discipline full", generator.queue_drops);
-        for row in port {
-            segment.take(&row.place, &row.cause, row.packets);
+        segment.take_queue_drops(generator);
+        for loss in port {
+            segment.take(loss.clone());
         }
         self.close(segment, &format!("between the sending port and {}", generator.name));
         handed.saturating_sub(sent)
@@ -97,41 +79,47 @@ impl Path {
     fn link(&mut self, from: &InterfaceCounters, to: &InterfaceCounters, lost: u64, late: u64) {
         let mut segment = Segment::new(lost);
         let in_both = to.rx_dropped.saturating_sub(late);
-        let too_long = format!("frame longer than the MTU of {}", to.name);
+        let too_long = |packets| {
+            let cause = format!("frame longer than the MTU of {}", to.name);
+            Loss::new(&to.name, cause, packets).counted_by(format!("{} rx_dropped", to.name))
+        };
+        let tx_dropped = format!("{} tx_dropped", from.name);
         if to.napi {
             // A full ring is counted by the sender alone, or by both for XDP frames.
-            segment.take(&to.name, &too_long, in_both.saturating_sub(from.driver_sum("tx", "xdp_xmit_errors")));
-            let ring = format!("receive ring of {}", to.name);
+            segment.take(too_long(in_both.saturating_sub(from.driver_sum("tx", "xdp_xmit_errors"))));
             let cause = match to.running && to.carrier_losses == 0 {
                 true => "ring full: its core did not keep up",
                 false => "ring full, or the interface was down for a time",
             };
-            segment.take_rest(&ring, cause);
+            let ring = format!("receive ring of {}", to.name);
+            segment.take(Loss::new(ring, cause, ALL).counted_by(tx_dropped));
         } else {
-            self.backlog -= segment.take(BACKLOG_PLACE, BACKLOG_CAUSE, in_both.min(self.backlog));
-            segment.take(&to.name, &too_long, in_both.saturating_sub(segment.taken));
-            segment.take_rest(&from.name, &format!("no carrier: {} is down", to.name));
+            let in_backlog = segment.take(backlog_full(in_both.min(self.backlog)));
+            self.backlog -= in_backlog;
+            segment.take(too_long(in_both - in_backlog));
+            let cause = format!("no carrier: {} is down", to.name);
+            segment.take(Loss::new(&from.name, cause, ALL).counted_by(tx_dropped));
         }
         self.close(segment, "");
     }
 
-    /// From the DUT's ingress to its IPv4 input.
+    /// From the DUT's ingress to its IPv4 input; `late` of the ingress's drops came here.
     fn ingress(&mut self, dut: &DutCounters, late: u64) {
         let ingress = &dut.ingress;
+        let name = &ingress.name;
         let mut segment = Segment::new(before_ip(dut) + ingress.rx_otherhost_dropped);
-        segment.take(&ingress.name, "dropped by the XDP program", ingress.driver_sum("rx", "xdp_drops"));
-        self.backlog -= segment.take(BACKLOG_PLACE, BACKLOG_CAUSE, late.min(self.backlog));
-        segment.take(
-            &ingress.name,
-            "no protocol handler for this EtherType",
-            late.saturating_sub(segment.backlog_taken()),
-        );
-        let stranger = "destination MAC address (or VLAN) is not the DUT's";
-        segment.take(&ingress.name, stranger, ingress.rx_otherhost_dropped);
-        segment.take_rest_if(chain_at(dut, &[Hook::Ingress]), &ingress.name);
-        self.close(segment, &format!("between {} and IPv4 input of the DUT", ingress.name));
-        let ipv6 = count(&dut.protocols, "Ip6InDiscards");
-        self.losses.push("DUT, IPv6 input", "IPv6 is off", ipv6);
+        segment.take_xdp_drops(ingress);
+        let in_backlog = segment.take(backlog_full(late.min(self.backlog)));
+        self.backlog -= in_backlog;
+        let cause = "no protocol handler for this EtherType";
+        segment.take(Loss::new(name, cause, late - in_backlog).counted_by(format!("{name} rx_dropped")));
+        let cause = "destination MAC address (or VLAN) is not the DUT's";
+        let stranger = Loss::new(name, cause, ingress.rx_otherhost_dropped);
+        segment.take(stranger.counted_by(format!("{name} rx_otherhost_dropped")));
+        segment.take_rest_if(chain_at(dut, &[Hook::Ingress]), name);
+        self.close(segment, &format!("between {name} and IPv4 input of the DUT"));
+        let ipv6 = counted("DUT, IPv6 input", "IPv6 is off", "Ip6InDiscards", count(&dut.protocols, "Ip6InDiscards"));
+        self.push(ipv6);
     }
 
     /// From IPv4 input to the decision to forward.
@@ -140,17 +128,17 @@ impl Path {
         let place = "DUT, IPv4 input";
         let mut segment = Segment::new(counter("Ip.InReceives").saturating_sub(counter("Ip.ForwDatagrams")));
         let checksum = counter("IpExt.InCsumErrors");
-        segment.take(place, "wrong IP header checksum", checksum);
+        segment.take(counted(place, "wrong IP header checksum", "IpExt.InCsumErrors", checksum));
         let header = match counter("Icmp.OutTimeExcds") {
             0 => "malformed IP header",
             _ => "TTL expired",
         };
-        segment.take(place, header, counter("Ip.InHdrErrors").saturating_sub(checksum));
+        segment.take(counted(place, header, "Ip.InHdrErrors", counter("Ip.InHdrErrors").saturating_sub(checksum)));
         for (name, cause) in INPUT_CAUSES {
-            segment.take(place, cause, counter(name));
+            segment.take(counted(place, cause, name, counter(name)));
         }
         let table_full = counter("conntrack.drop").saturating_sub(counter("conntrack.insert_failed"));
-        segment.take(place, "connection tracking dropped it (table full)", table_full);
+        segment.take(counted(place, "connection tracking table full", "nf_conntrack drop", table_full));
         let chain = chain_at(dut, &[Hook::Prerouting, Hook::Input]);
         let by_elimination = match (chain, dut.refusing_route) {
             (Some(chain), true) => Some(format!("{chain}, or a blackhole, unreachable or prohibit route")),
@@ -168,9 +156,10 @@ impl Path {
         let arrived = counter("Ip.ForwDatagrams") + counter("Ip.OutRequests") + counter("Ip.FragCreates");
         let left = counter("Ip.OutTransmits") + counter("Ip.FragOKs");
         let mut segment = Segment::new(arrived.saturating_sub(left));
-        let too_long = format!("packet longer than the MTU of {}, and may not be fragmented", dut.egress.name);
-        segment.take(place, &too_long, counter("Ip.FragFails"));
-        segment.take(place, "connection tracking could not insert it", counter("conntrack.insert_failed"));
+        let cause = format!("packet longer than the MTU of {}, and may not be fragmented", dut.egress.name);
+        segment.take(counted(place, &cause, "Ip.FragFails", counter("Ip.FragFails")));
+        let cause = "connection tracking could not insert it";
+        segment.take(counted(place, cause, "nf_conntrack insert_failed", counter("conntrack.insert_failed")));
         segment.take_rest_if(chain_at(dut, &[Hook::Forward, Hook::Postrouting, Hook::Output]), place);
         self.close(segment, "between forwarding and IPv4 output of the DUT");
     }
@@ -179,48 +168,60 @@ impl Path {
     fn output(&mut self, dut: &DutCounters, difference: &Difference) {
         let (ingress, egress) = (&dut.ingress, &dut.egress);
         let handed: u64 = [ingress, egress].iter().map(|i| i.tx_packets + i.tx_dropped).sum();
+        let neighbour = neighbour_cause(dut, &difference.host);
         // The interfaces also count ARP requests and what XDP sent; IPv4 does not.
-        let arp = not_ip(&difference.generator) + not_ip(&difference.receiver);
+        let arp = match neighbour {
+            Some(_) => not_ip(&difference.generator) + not_ip(&difference.receiver),
+            None => 0,
+        };
         let xdp: u64 = [ingress, egress].iter().map(|i| i.driver_sum("tx", "xdp_xmit")).sum();
         let mut segment = Segment::new((count(&dut.protocols, "Ip.OutTransmits") + arp + xdp).saturating_sub(handed));
-        segment.take(&egress.name, "queueing discipline full", egress.queue_drops);
-        segment.take_rest_if(neighbour_cause(dut, &difference.host), "DUT, neighbour table");
+        segment.take_queue_drops(egress);
+        segment.take_rest_if(neighbour, "DUT, neighbour table");
         segment.take_rest_if(chain_at(dut, &[Hook::Egress]), &egress.name);
         self.close(segment, &format!("between IPv4 output of the DUT and {}", egress.name));
     }
 
     /// From the receiver's interface to the receiving port.
-    fn reception(&mut self, receiver: &InterfaceCounters, received: u64, port: &[Row]) {
+    fn reception(&mut self, receiver: &InterfaceCounters, received: u64, port: &[Loss]) {
         let mut segment = Segment::new(receiver.rx_packets.saturating_sub(received));
-        for row in port {
+        for loss in port {
             // As the port says, even beyond what is missing: an over-explained ledger must show.
-            self.losses.push(&row.place, &row.cause, row.packets);
-            segment.left = segment.left.saturating_sub(row.packets);
+            self.push(loss.clone());
+            segment.left = segment.left.saturating_sub(loss.packets);
         }
-        segment.take(&receiver.name, "dropped by the XDP program", receiver.driver_sum("rx", "xdp_drops"));
-        segment.take(&receiver.name, "dropped by the driver", receiver.driver_sum("rx", "drops"));
-        self.close(segment, &format!("between {} and the receiving port", receiver.name));
+        segment.take_xdp_drops(receiver);
+        let name = &receiver.name;
+        let drops = Loss::new(name, "dropped by the driver", receiver.driver_sum("rx", "drops"));
+        segment.take(drops.counted_by(format!("{name} rx_queue_*_drops")));
+        self.close(segment, &format!("between {name} and the receiving port"));
+    }
+
+    fn push(&mut self, loss: Loss) {
+        if loss.packets > 0 {
+            self.losses.rows.push(loss);
+        }
     }
 
     fn close(&mut self, segment: Segment, between: &str) {
         self.losses.rows.extend(segment.rows);
         if segment.left > 0 {
-            self.losses.unnamed.push(Row::new(between, "no counter names the cause", segment.left));
+            self.losses.unnamed.push(Loss::new(between, "no counter names the cause", segment.left));
         }
     }
 }
 
-impl Losses {
-    fn push(&mut self, place: &str, cause: &str, packets: u64) {
-        if packets > 0 {
-            self.rows.push(Row::new(place, cause, packets));
-        }
-    }
+/// Whatever is left of a segment.
+const ALL: u64 = u64::MAX;
+
+fn backlog_full(packets: u64) -> Loss {
+    let loss = Loss::new("receive backlog of a core", "backlog full (net.core.netdev_max_backlog)", packets);
+    loss.counted_by("/proc/net/softnet_stat dropped")
 }
 
-const BACKLOG_PLACE: &str = "receive backlog of a core";
-const BACKLOG_CAUSE: &str = "backlog full (net.core.netdev_max_backlog)";
-
+fn counted(place: &str, cause: &str, counter: &str, packets: u64) -> Loss {
+    Loss::new(place, cause, packets).counted_by(counter)
+}
 /// Counters of IPv4 input that stand for one dropped (or kept) packet each.
 const INPUT_CAUSES: [(&str, &str); 7] = [
     ("IpExt.InTruncatedPkts", "shorter than its IP header says"),
@@ -235,38 +236,40 @@ const INPUT_CAUSES: [(&str, &str); 7] = [
 /// A number of packets that is divided among causes until nothing is left.
 struct Segment {
     left: u64,
-    taken: u64,
-    rows: Vec<Row>,
+    rows: Vec<Loss>,
 }
 
 impl Segment {
     fn new(lost: u64) -> Self {
-        Self { left: lost, taken: 0, rows: Vec::new() }
+        Self { left: lost, rows: Vec::new() }
     }
 
-    /// Gives at most `packets` of what is left to one cause; how many it got.
-    fn take(&mut self, place: &str, cause: &str, packets: u64) -> u64 {
-        let packets = packets.min(self.left);
-        if packets > 0 {
-            self.rows.push(Row::new(place, cause, packets));
-        }
+    /// Gives at most `loss.packets` of what is left to one cause; how many it got.
+    fn take(&mut self, loss: Loss) -> u64 {
+        let packets = loss.packets.min(self.left);
         self.left -= packets;
-        self.taken += packets;
+        if packets > 0 {
+            self.rows.push(Loss { packets, ..loss });
+        }
         packets
-    }
-
-    fn take_rest(&mut self, place: &str, cause: &str) {
-        self.take(place, cause, self.left);
     }
 
     fn take_rest_if(&mut self, cause: Option<String>, place: &str) {
         if let Some(cause) = cause {
-            self.take_rest(place, &cause);
+            self.take(Loss::new(place, cause, ALL));
         }
     }
 
-    fn backlog_taken(&self) -> u64 {
-        self.rows.iter().filter(|row| row.place == BACKLOG_PLACE).map(|row| row.packets).sum()
+    fn take_queue_drops(&mut self, interface: &InterfaceCounters) {
+        let name = &interface.name;
+        let drops = Loss::new(name, "queueing discipline full", interface.queue_drops);
+        self.take(drops.counted_by(format!("qdisc of {name} dropped")));
+    }
+
+    fn take_xdp_drops(&mut self, interface: &InterfaceCounters) {
+        let name = &interface.name;
+        let drops = Loss::new(name, "dropped by the XDP program", interface.driver_sum("rx", "xdp_drops"));
+        self.take(drops.counted_by(format!("{name} rx_queue_*_xdp_drops")));
     }
 }
 
@@ -287,15 +290,15 @@ fn dropped_after_reception(dut: &DutCounters, generator: &InterfaceCounters) -> 
     dut.ingress.rx_dropped.saturating_sub(on_link).min(missing)
 }
 
-/// Packets that reached a tester's side and are not IP: the DUT's ARP. Where an XDP program takes packets this cannot be
-/// told, and static neighbours leave none.
+/// Packets that reached a tester's side and are not IP: the DUT's ARP. Where an XDP program takes packets first this cannot
+/// be told.
 fn not_ip(side: &SideCounters) -> u64 {
     let interface = &side.interface;
-    let in_ip = count(&side.protocols, "Ip.InReceives") + count(&side.protocols, "Ip6InReceives");
-    match interface.driver_sum("rx", "xdp_packets") {
-        0 => interface.rx_packets.saturating_sub(interface.rx_otherhost_dropped + in_ip),
-        _ => 0,
+    if interface.xdp {
+        return 0;
     }
+    let in_ip = count(&side.protocols, "Ip.InReceives") + count(&side.protocols, "Ip6InReceives");
+    interface.rx_packets.saturating_sub(interface.rx_otherhost_dropped + in_ip)
 }
 
 fn neighbour_cause(dut: &DutCounters, host: &HostCounters) -> Option<String> {

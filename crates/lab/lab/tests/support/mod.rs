@@ -26,7 +26,10 @@ pub struct RawSocket(raw::RawSocket);
 
 impl RawSocket {
     pub fn open(side: &Side) -> Self {
-        let timeout = Duration::from_secs(5);
+        Self::open_with(side, Duration::from_secs(5))
+    }
+
+    pub fn open_with(side: &Side, timeout: Duration) -> Self {
         let socket = side.namespace.run(|| raw::RawSocket::receiver(side.interface.index, timeout));
         Self(socket.expect("enter").expect("raw socket"))
     }
@@ -42,6 +45,16 @@ impl RawSocket {
 
     pub fn send_many(&self, frames: &[Vec<u8>]) -> io::Result<()> {
         frames.iter().try_for_each(|frame| self.send(frame))
+    }
+
+    /// Every frame that is there or comes before the socket's timeout ends.
+    pub fn drain(&self) -> Vec<Vec<u8>> {
+        let mut buffer = [0; 2048];
+        std::iter::from_fn(|| self.0.receive(&mut buffer).ok().map(|len| buffer[..len].to_vec())).collect()
+    }
+
+    pub fn drops(&self) -> u64 {
+        self.0.take_drops().expect("socket statistics")
     }
 
     /// The next IPv4 frame.

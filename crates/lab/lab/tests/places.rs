@@ -1,0 +1,212 @@
+//! The arithmetic of losses on counters as they were seen to move (docs/ledger.md has the experiments).
+
+use std::collections::BTreeMap;
+
+use linerate_lab::counters::{Difference, DutCounters, InterfaceCounters};
+use linerate_lab::hooks::{Chain, Hook};
+use linerate_lab::ledger::{Ends, Ledger, close};
+use linerate_lab::places::{Losses, PortRows, losses};
+use linerate_lab::proc_net::{Counters, Softnet};
+use linerate_report::{Counted, Loss};
+
+/// Counters of a router through which `packets` went without loss.
+fn router(packets: u64) -> Difference {
+    let interface = |name: &str, rx_packets, tx_packets| InterfaceCounters {
+        name: name.to_owned(),
+        rx_packets,
+        tx_packets,
+        running: true,
+        ..InterfaceCounters::default()
+    };
+    let mut difference = Difference::default();
+    difference.generator.interface = interface("lr-gen", 0, packets);
+    difference.receiver.interface = interface("lr-recv", packets, 0);
+    difference.receiver.interface.rx_otherhost_dropped = packets;
+    difference.dut = Some(DutCounters {
+        ingress: interface("lr-in", packets, 0),
+        egress: interface("lr-out", 0, packets),
+        protocols: named([("Ip.InReceives", packets), ("Ip.ForwDatagrams", packets), ("Ip.OutTransmits", packets)]),
+        ..DutCounters::default()
+    });
+    difference
+}
+
+fn named<const N: usize>(counters: [(&str, u64); N]) -> Counters {
+    counters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn dut(difference: &mut Difference) -> &mut DutCounters {
+    difference.dut.as_mut().expect("a router")
+}
+
+fn with_backlog_drops(difference: &mut Difference, dropped: u64) {
+    difference.host.softnet = BTreeMap::from([(1, Softnet { dropped, time_squeeze: 0 })]);
+}
+
+fn rows(losses: &Losses) -> Vec<(&str, &str, u64)> {
+    losses.rows.iter().map(|row| (row.place.as_str(), row.cause.as_str(), row.packets)).collect()
+}
+
+#[test]
+fn no_loss_no_row() {
+    let losses = losses(&router(1000), 1000, 1000, &PortRows::default());
+    assert_eq!(losses, Losses::default());
+}
+
+/// XDP live frames into a threaded NAPI, 20,000 sent: one drop moves the sender's `tx_dropped` and `xdp_xmit_errors` and the
+/// receiver's `rx_dropped`.
+#[test]
+fn an_xdp_frame_that_finds_the_ring_full_is_one_loss() {
+    let mut difference = router(2912);
+    difference.generator.interface.tx_dropped = 17088;
+    difference.generator.interface.driver =
+        named([("tx_queue_0_xdp_xmit_errors", 17088), ("tx_queue_0_xdp_xmit", 2912)]);
+    dut(&mut difference).ingress.rx_dropped = 17088;
+    dut(&mut difference).ingress.napi = true;
+    let found = losses(&difference, 20000, 2912, &PortRows::default());
+    assert_eq!(rows(&found), [("receive ring of lr-in", "ring full: its core did not keep up", 17088)]);
+    // With the interface down for a part of the time, the cause cannot be told.
+    dut(&mut difference).ingress.carrier_losses = 1;
+    let found = losses(&difference, 20000, 2912, &PortRows::default());
+    assert_eq!(rows(&found), [("receive ring of lr-in", "ring full, or the interface was down for a time", 17088)]);
+}
+
+/// Receive packet steering to a core that is full, NAPI on the ingress and none on the receiver: 200,000 sent, of which
+/// 112,105 carried another MAC address. Drops at the ingress come after `rx_packets`, drops at the receiver before.
+#[test]
+fn backlog_drops_are_divided_between_the_two_interfaces() {
+    let mut difference = router(0);
+    difference.generator.interface.tx_packets = 200_000;
+    with_backlog_drops(&mut difference, 45_128);
+    difference.receiver.interface.rx_packets = 42_767;
+    difference.receiver.interface.rx_otherhost_dropped = 42_767;
+    difference.receiver.interface.rx_dropped = 10_379;
+    let router = dut(&mut difference);
+    router.ingress.rx_packets = 200_000;
+    router.ingress.rx_otherhost_dropped = 112_105;
+    router.ingress.rx_dropped = 34_749;
+    router.ingress.napi = true;
+    router.egress.tx_packets = 42_767;
+    router.egress.tx_dropped = 10_379;
+    router.protocols = named([("Ip.InReceives", 53_146), ("Ip.ForwDatagrams", 53_146), ("Ip.OutTransmits", 53_146)]);
+    let found = losses(&difference, 200_000, 42_767, &PortRows::default());
+    let backlog = ("receive backlog of a core", "backlog full (net.core.netdev_max_backlog)");
+    let stranger = ("lr-in", "destination MAC address (or VLAN) is not the DUT's", 112_105);
+    assert_eq!(rows(&found), [(backlog.0, backlog.1, 34_749), stranger, (backlog.0, backlog.1, 10_379)]);
+    assert_eq!(found.unnamed, []);
+}
+
+/// A token bucket on the egress: only the queueing discipline counts.
+#[test]
+fn a_queueing_discipline_drops_what_no_interface_counts() {
+    let mut difference = router(1000);
+    dut(&mut difference).egress.tx_packets = 93;
+    dut(&mut difference).egress.queue_drops = 907;
+    difference.receiver.interface.rx_packets = 93;
+    difference.receiver.interface.rx_otherhost_dropped = 93;
+    let found = losses(&difference, 1000, 93, &PortRows::default());
+    assert_eq!(rows(&found), [("lr-out", "queueing discipline full", 907)]);
+}
+
+/// A next hop that never answers: 1000 forwarded, three ARP requests and six ICMP errors sent meanwhile.
+#[test]
+fn arp_and_icmp_of_the_dut_do_not_hide_a_waiting_packet() {
+    let mut difference = router(1000);
+    difference.generator.interface.rx_packets = 6;
+    difference.generator.interface.rx_otherhost_dropped = 6;
+    difference.receiver.interface.rx_packets = 3;
+    difference.receiver.interface.rx_otherhost_dropped = 0;
+    difference.host.neighbour_discards = Some(744);
+    let router = dut(&mut difference);
+    router.ingress.tx_packets = 6;
+    router.egress.tx_packets = 3;
+    router.protocols.extend(named([("Ip.OutRequests", 6), ("Ip.OutTransmits", 1006)]));
+    let found = losses(&difference, 1000, 3, &PortRows::default());
+    assert_eq!(rows(&found), [("DUT, neighbour table", "a next hop does not answer", 1000)]);
+}
+
+/// A receiver whose XDP program takes the frames before IPv4 sees them: they are not taken for ARP.
+#[test]
+fn frames_that_xdp_took_are_not_taken_for_arp() {
+    let mut difference = router(1000);
+    difference.receiver.interface.rx_otherhost_dropped = 0;
+    difference.receiver.interface.xdp = true;
+    difference.host.neighbour_discards = Some(3);
+    assert_eq!(losses(&difference, 1000, 1000, &PortRows::default()), Losses::default());
+}
+
+#[test]
+fn fragments_are_neither_lost_nor_gained() {
+    let mut difference = router(1000);
+    dut(&mut difference).protocols.extend(named([
+        ("Ip.FragOKs", 1000),
+        ("Ip.FragCreates", 2000),
+        ("Ip.OutTransmits", 2000),
+    ]));
+    dut(&mut difference).egress.tx_packets = 2000;
+    difference.receiver.interface.rx_packets = 2000;
+    difference.receiver.interface.rx_otherhost_dropped = 2000;
+    assert_eq!(losses(&difference, 1000, 2000, &PortRows::default()), Losses::default());
+}
+
+#[test]
+fn a_chain_is_named_only_where_something_is_missing() {
+    let mut difference = router(1000);
+    dut(&mut difference).chains = vec![
+        Chain { hook: Hook::Forward, name: "filter forward".to_owned() },
+        Chain { hook: Hook::Postrouting, name: "nat post".to_owned() },
+    ];
+    assert_eq!(losses(&difference, 1000, 1000, &PortRows::default()), Losses::default());
+    dut(&mut difference).protocols.insert("Ip.OutTransmits".to_owned(), 990);
+    dut(&mut difference).egress.tx_packets = 990;
+    difference.receiver.interface.rx_packets = 990;
+    let found = losses(&difference, 1000, 990, &PortRows::default());
+    let cause = "nftables chains filter forward, nat post (by elimination)";
+    assert_eq!(rows(&found), [("DUT, forwarding", cause, 10)]);
+}
+
+#[test]
+fn what_the_port_and_its_interface_both_count_is_counted_at_the_interface() {
+    let mut difference = router(640);
+    difference.generator.interface.tx_dropped = 360;
+    dut(&mut difference).ingress.napi = true;
+    let refused = Loss::new("packet socket", "interface refused it", 360);
+    let ports = PortRows { generator: vec![refused], receiver: Vec::new() };
+    let found = losses(&difference, 1000, 640, &ports);
+    assert_eq!(rows(&found), [("receive ring of lr-in", "ring full: its core did not keep up", 360)]);
+    // A port that sent the refused ones again until they were taken has lost none.
+    assert_eq!(losses(&difference, 640, 640, &PortRows::default()), Losses::default());
+    // What never reached the interface is the port's own.
+    let ports = PortRows { generator: vec![Loss::new("transmit ring", "given up", 50)], receiver: Vec::new() };
+    let found = losses(&router(950), 1000, 950, &ports);
+    assert_eq!(rows(&found), [("transmit ring", "given up", 50)]);
+}
+
+#[test]
+fn the_receiving_ports_rows_come_first_and_over_explaining_shows() {
+    let mut difference = router(1000);
+    difference.receiver.interface.driver = named([("rx_queue_0_drops", 30), ("rx_queue_0_xdp_packets", 1000)]);
+    let ring =
+        |packets| PortRows { receiver: vec![Loss::new("AF_XDP ring", "ring full", packets)], ..Default::default() };
+    let ledger = |ports: &PortRows| -> Ledger {
+        let counted = Counted { intended: 1000, sent: 1000, delivered: 970, ..Counted::default() };
+        close(&Ends { counted, received: 970 }, Some(&difference), ports).expect("balances")
+    };
+    // The driver counts the same 30: one row.
+    let exact = ledger(&ring(30));
+    assert_eq!((exact.account.lost().len(), exact.account.unexplained()), (1, 0));
+    // The port knows only 10 of them.
+    let partly = ledger(&ring(10));
+    let packets: Vec<u64> = partly.account.lost().iter().map(|row| row.packets).collect();
+    assert_eq!((packets, partly.account.unexplained()), (vec![10, 20], 0));
+    // A port that claims more than is missing.
+    assert_eq!(ledger(&ring(35)).account.unexplained(), -5);
+    // Nobody knows: the place is told, the cause is not.
+    difference.receiver.interface.driver.clear();
+    let nobody = {
+        let counted = Counted { intended: 1000, sent: 1000, delivered: 970, ..Counted::default() };
+        close(&Ends { counted, received: 970 }, Some(&difference), &PortRows::default()).expect("balances")
+    };
+    assert_eq!(nobody.account.unexplained(), 30);
+    assert_eq!(nobody.unnamed[0].place, "between lr-recv and the receiving port");
+}
