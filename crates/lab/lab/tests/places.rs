@@ -149,6 +149,22 @@ fn fragments_are_neither_lost_nor_gained() {
     assert_eq!(losses(&difference, 1000, 2000, &PortRows::default()), Losses::default());
 }
 
+/// An older kernel: what is lost behind the decision to forward is lost at the output.
+#[test]
+fn a_kernel_that_does_not_count_ipv4_output_still_balances() {
+    let mut difference = router(1000);
+    dut(&mut difference).protocols.remove("Ip.OutTransmits");
+    assert_eq!(losses(&difference, 1000, 1000, &PortRows::default()), Losses::default());
+    dut(&mut difference).egress.tx_packets = 900;
+    dut(&mut difference).protocols.insert("Ip.FragFails".to_owned(), 60);
+    dut(&mut difference).unresolved_neighbours = vec![std::net::Ipv4Addr::new(198, 18, 1, 77)];
+    difference.receiver.interface.rx_packets = 900;
+    difference.receiver.interface.rx_otherhost_dropped = 900;
+    let found = losses(&difference, 1000, 900, &PortRows::default());
+    let packets: Vec<_> = found.rows.iter().map(|row| (row.place.as_str(), row.packets)).collect();
+    assert_eq!(packets, [("DUT, forwarding", 60), ("DUT, neighbour table", 40)]);
+}
+
 #[test]
 fn a_chain_is_named_only_where_something_is_missing() {
     let mut difference = router(1000);
