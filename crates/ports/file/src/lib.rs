@@ -1,1 +1,129 @@
-//! pcap and pcapng files as ports.
+//! `file:PATH` receives the packets of a capture file; `file:PATH,write` writes what is transmitted into one.
+//!
+//! ```text
+//! file:in.pcapng                 pcapng, or pcap with µs or ns in either byte order; found out by looking
+//! file:in.pcap,loop=10           ten times over; loop alone = for ever
+//! file:in.pcap,pad               packets that the capture cut short get their length back, with zero bytes
+//! file:out.pcapng,write          pcapng, nanoseconds; an existing file is replaced
+//! file:out.pcap,write            pcap with nanoseconds when the name ends in .pcap
+//! file:out.pcapng,write,snaplen=96    keeps the first 96 bytes of each packet, and notes its true length
+//! ```
+//! The file is streamed through one buffer of [`source::BUFFER`] bytes, whatever its size and whatever it claims about the
+//! sizes in it (a named pipe can be read, too; `receive` then waits for its writer). Packets longer than a frame become packets of several slots. A packet is written with the time that its batch
+//! gives (nanoseconds since 1970), else with the time of the call.
+//!
+//! ```text
+//! source.rs    a window on the file               reader.rs    any of the formats, packet by packet
+//! classic.rs   pcap                               receive.rs   the port that reads
+//! pcapng.rs    pcapng                             encode.rs    headers and records to write
+//! scale.rs     time stamps to nanoseconds         transmit.rs  the port that writes
+//! ```
+#![forbid(unsafe_code)]
+
+mod classic;
+mod encode;
+mod error;
+mod pcapng;
+mod reader;
+mod receive;
+mod scale;
+mod source;
+mod transmit;
+
+use linerate_mem::{Batch, Pool};
+use linerate_port::{Caps, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
+
+pub use error::CaptureError;
+pub use reader::{CaptureReader, Head};
+pub use receive::{FileReceiver, ReceiveOptions};
+pub use transmit::{FileFormat, FileSender};
+
+/// Longest packet, in bytes, that these formats may hold for Ethernet: `MAXIMUM_SNAPLEN` of libpcap.
+pub const PACKET_LEN_MAX: usize = 262_144;
+
+/// Link type of Ethernet in both formats (`LINKTYPE_ETHERNET`).
+pub const ETHERNET: u16 = 1;
+
+const READ_OPTIONS: &[&str] = &["loop", "pad", "write"];
+const WRITE_OPTIONS: &[&str] = &["snaplen", "write"];
+
+/// A capture file as a port, in one of its two directions.
+pub enum FilePort {
+    /// Open for reading.
+    Receiver(FileReceiver),
+    /// Open for writing.
+    Sender(FileSender),
+}
+
+/// Opens capture file `spec.target`; see the head of this crate for the options.
+pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<FilePort, OpenError> {
+    let named = spec.clone();
+    let refuse = |problem: String| OpenError::new(&named, problem, "");
+    if spec.target.is_empty() {
+        return Err(OpenError::new(&spec, "a file port needs a path", "try file:in.pcap, or file:out.pcapng,write"));
+    }
+    if spec.queue.is_some() {
+        return Err(OpenError::new(&spec, "a file has no queues", "write \\@ for an @ that belongs to the path"));
+    }
+    if spec.take_flag("write").map_err(|error| refuse(error.problem))? {
+        let snaplen = spec.take_number("snaplen", 1, PACKET_LEN_MAX as u64).map_err(|error| refuse(error.problem))?;
+        spec.finish(WRITE_OPTIONS).map_err(|error| refuse(error.problem))?;
+        let snaplen = snaplen.map_or(PACKET_LEN_MAX, |len| len as usize);
+        return FileSender::create(&spec, pool, snaplen).map(FilePort::Sender);
+    }
+    let passes = match spec.take("loop").as_deref() {
+        None | Some("no") => Some(1),
+        Some("yes") => None,
+        Some(number) => match number.parse::<u64>() {
+            Ok(count) if count > 0 => Some(count),
+            _ => return Err(refuse(format!("loop={number}: loop takes a number of times from 1, or nothing"))),
+        },
+    };
+    let pad = spec.take_flag("pad").map_err(|error| refuse(error.problem))?;
+    spec.finish(READ_OPTIONS).map_err(|error| refuse(error.problem))?;
+    FileReceiver::open(&spec, pool, ReceiveOptions { passes, pad }).map(FilePort::Receiver)
+}
+
+impl Port for FilePort {
+    fn caps(&self) -> &Caps {
+        match self {
+            FilePort::Receiver(port) => port.caps(),
+            FilePort::Sender(port) => port.caps(),
+        }
+    }
+
+    fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        match self {
+            FilePort::Receiver(port) => port.receive(batch),
+            FilePort::Sender(port) => port.receive(batch),
+        }
+    }
+
+    fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        match self {
+            FilePort::Receiver(port) => port.transmit(batch),
+            FilePort::Sender(port) => port.transmit(batch),
+        }
+    }
+
+    fn flush(&mut self) -> Result<usize, PortError> {
+        match self {
+            FilePort::Receiver(port) => port.flush(),
+            FilePort::Sender(port) => port.flush(),
+        }
+    }
+
+    fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError> {
+        match self {
+            FilePort::Receiver(port) => port.wait(interest, timeout_ns),
+            FilePort::Sender(port) => port.wait(interest, timeout_ns),
+        }
+    }
+
+    fn stats(&mut self) -> Result<Stats, PortError> {
+        match self {
+            FilePort::Receiver(port) => port.stats(),
+            FilePort::Sender(port) => port.stats(),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The port that writes: what is transmitted becomes a capture file.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+
+use linerate_mem::{Batch, Pool, Span};
+use linerate_port::{Caps, Drops, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
+use linerate_sys::clock;
+
+use crate::{PACKET_LEN_MAX, encode};
+
+/// Bytes that are gathered before they are written.
+const BUFFER: usize = 256 << 10;
+
+/// Format of a file that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileFormat {
+    /// pcap with nanoseconds.
+    Pcap,
+    /// pcapng with nanoseconds.
+    Pcapng,
+}
+
+impl FileFormat {
+    /// pcap for names that end in `.pcap`, else pcapng.
+    pub fn of(path: &str) -> FileFormat {
+        if path.ends_with(".pcap") { FileFormat::Pcap } else { FileFormat::Pcapng }
+    }
+}
+
+/// A capture file that is written.
+pub struct FileSender {
+    pool: Pool,
+    caps: Caps,
+    file: File,
+    format: FileFormat,
+    snaplen: usize,
+    buffer: Vec<u8>,
+    /// The packets in the buffer.
+    pending: VecDeque<Pending>,
+    stats: Stats,
+    lost: u64,
+    /// Why writing failed, said again at each call.
+    failure: Option<(ErrorKind, String)>,
+}
+
+struct Pending {
+    /// End of its record in the buffer.
+    end: usize,
+    /// Its bytes as transmitted.
+    len: u64,
+}
+
+impl FileSender {
+    /// Creates the file of `spec`, or empties it, and writes its header. Of each packet `snaplen` bytes are kept.
+    pub fn create(spec: &PortSpec, pool: &Pool, snaplen: usize) -> Result<FileSender, OpenError> {
+        let refuse =
+            |error: io::Error| OpenError::new(spec, error.to_string(), "is the directory there, and writable?");
+        let format = FileFormat::of(&spec.target);
+        let mut file = File::create(&spec.target).map_err(refuse)?;
+        let mut buffer = Vec::with_capacity(BUFFER + 2 * PACKET_LEN_MAX);
+        encode::file_header(&mut buffer, format, snaplen);
+        file.write_all(&buffer).map_err(refuse)?;
+        buffer.clear();
+        let caps = Caps {
+            name: spec.to_string(),
+            backend: "file",
+            transmits: true,
+            frame_len_max: PACKET_LEN_MAX,
+            segments_max: PACKET_LEN_MAX,
+            copies: "each packet is copied into the write buffer",
+            detail: format!("{format:?} file, written, {snaplen} bytes of each packet").to_lowercase(),
+            queues: 1,
+            drains_itself: true,
+            ..Caps::default()
+        };
+        Ok(FileSender {
+            pool: pool.clone(),
+            caps,
+            file,
+            format,
+            snaplen,
+            buffer,
+            pending: VecDeque::new(),
+            stats: Stats::default(),
+            lost: 0,
+            failure: None,
+        })
+    }
+
+    fn check_pool(&self, batch: &Batch) -> Result<(), PortError> {
+        if batch.is_of(self.pool.region()) {
+            return Ok(());
+        }
+        Err(PortError::ForeignPool { port: self.caps.name.clone() })
+    }
+
+    fn check_failure(&self) -> Result<(), PortError> {
+        match &self.failure {
+            None => Ok(()),
+            Some((kind, text)) => {
+                let (port, source) = (self.caps.name.clone(), io::Error::new(*kind, text.clone()));
+                Err(PortError::Io { port, operation: "cannot write on", source })
+            }
+        }
+    }
+
+    /// Encodes the first packet of the batch, which `span` describes, and returns its frames.
+    fn take(&mut self, batch: &mut Batch, span: Span, now_ns: &mut Option<u64>) {
+        let time_ns = match batch.time_ns(0) {
+            Some(time_ns) if time_ns > 0 => time_ns,
+            // One look at the clock serves the whole batch.
+            _ => *now_ns.get_or_insert_with(clock::realtime_ns),
+        };
+        let kept = span.len.min(self.snaplen);
+        let parts = (0..span.slots).map(|index| batch.packet(index));
+        encode::record(&mut self.buffer, self.format, time_ns, parts, kept, span.len);
+        self.pending.push_back(Pending { end: self.buffer.len(), len: span.len as u64 });
+        self.pool.put_front(batch, span.slots);
+    }
+
+    /// Writes the buffer. What a failure keeps from the file is counted as lost, and a half-written record is cut off.
+    fn write_out(&mut self) -> Result<(), PortError> {
+        self.check_failure()?;
+        let mut written = 0;
+        while written < self.buffer.len() && self.failure.is_none() {
+            match self.file.write(&self.buffer[written..]) {
+                Ok(0) => self.failure = Some((ErrorKind::WriteZero, "nothing more can be written".into())),
+                Ok(count) => written += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => self.failure = Some((error.kind(), error.to_string())),
+            }
+        }
+        let mut whole = 0;
+        while let Some(record) = self.pending.pop_front_if(|record| record.end <= written) {
+            whole = record.end;
+            self.stats.tx_packets += 1;
+            self.stats.tx_bytes += record.len;
+        }
+        self.lost += self.pending.len() as u64;
+        self.pending.clear();
+        self.buffer.clear();
+        if written > whole {
+            self.cut_off(written - whole);
+        }
+        self.check_failure()
+    }
+
+    /// Takes the last `bytes` off the file, where that is possible (not on a pipe), so that it ends in a whole record.
+    fn cut_off(&mut self, bytes: usize) {
+        if let Ok(metadata) = self.file.metadata()
+            && metadata.is_file()
+        {
+            // If it fails the file has a torn last record, which readers report.
+            let _ = self.file.set_len(metadata.len().saturating_sub(bytes as u64));
+        }
+    }
+}
+
+impl Port for FileSender {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        self.check_pool(batch)?;
+        Ok(0)
+    }
+
+    fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        self.check_pool(batch)?;
+        self.check_failure()?;
+        let mut now_ns = None;
+        let mut count = 0;
+        while let Some(span) = batch.span(0) {
+            if span.len > PACKET_LEN_MAX {
+                let (port, max) = (self.caps.name.clone(), PACKET_LEN_MAX);
+                return Err(PortError::FrameTooLong { port, len: span.len, max });
+            }
+            self.take(batch, span, &mut now_ns);
+            count += 1;
+            if self.buffer.len() >= BUFFER {
+                self.write_out()?;
+            }
+        }
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> Result<usize, PortError> {
+        self.write_out().map(|()| 0)
+    }
+
+    fn wait(&mut self, interest: Interest, _timeout_ns: u64) -> Result<Readiness, PortError> {
+        Ok(match interest {
+            Interest::Transmit => Readiness::Ready,
+            Interest::Receive => Readiness::Ended,
+        })
+    }
+
+    fn stats(&mut self) -> Result<Stats, PortError> {
+        let mut stats = self.stats.clone();
+        if self.lost > 0 {
+            let cause = self.failure.as_ref().map_or("not written", |(_, text)| text.as_str()).to_string();
+            stats.tx_drops.push(Drops { place: self.caps.name.clone(), cause, packets: self.lost });
+        }
+        Ok(stats)
+    }
+}
+
+impl Drop for FileSender {
+    fn drop(&mut self) {
+        // Who wants to know calls `flush`.
+        let _ = self.write_out();
+    }
+}
