@@ -145,7 +145,8 @@ impl Batch {
         self.words[self.head + index] = unsafe { Slot::from_word(word) }.with_more(more).into_word();
     }
 
-    /// Time of packet `index` in nanoseconds of the port's clock (0 if it gave none); `None` in a batch without times.
+    /// Time of packet `index` in nanoseconds (0 if its port gave none); `None` in a batch without times. Live ports stamp with
+    /// `CLOCK_MONOTONIC`, capture files with the time since 1970 that they hold.
     #[inline]
     pub fn time_ns(&self, index: usize) -> Option<u64> {
         self.times_ns.get(self.head + index).copied()

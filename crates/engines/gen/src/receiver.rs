@@ -81,10 +81,9 @@ impl Receiver {
     /// Counts all packets of a batch that arrived by `now_ns`; the batch keeps them. Packets over several slots count by their
     /// last slot, where the signature is (a signature that two slots share is not found).
     ///
-    /// Where the batch has time stamps, those are the times of arrival, after `stamp_ahead_ns` (how far the clock of the stamps
-    /// is ahead of the one of `now_ns`) is taken off.
+    /// Where the batch has time stamps, those are the times of arrival, on the same clock as `now_ns`.
     #[inline]
-    pub fn record(&mut self, batch: &Batch, now_ns: u64, stamp_ahead_ns: u64) {
+    pub fn record(&mut self, batch: &Batch, now_ns: u64) {
         let mut bytes_before = 0;
         for (position, part) in batch.iter().enumerate() {
             if batch.more(position) {
@@ -93,7 +92,7 @@ impl Receiver {
             }
             let arrival_ns = match batch.time_ns(position) {
                 None | Some(0) => now_ns,
-                Some(stamp_ns) => stamp_ns.wrapping_sub(stamp_ahead_ns),
+                Some(stamp_ns) => stamp_ns,
             };
             self.record_packet(part, bytes_before + part.len(), arrival_ns);
             bytes_before = 0;

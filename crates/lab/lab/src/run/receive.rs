@@ -85,8 +85,7 @@ impl Loop {
                 continue;
             }
             let now_ns = clock::now_ns();
-            let stamp_ahead_ns = if port.caps().timestamps { clock::realtime_ns().wrapping_sub(now_ns) } else { 0 };
-            receiver.record(&self.batch, now_ns, stamp_ahead_ns);
+            receiver.record(&self.batch, now_ns);
             on_batch(&self.batch);
             self.bytes += self.batch.totals().bytes;
             self.packets += count as u64;
