@@ -92,8 +92,6 @@ pub struct LiveTx {
     template: Vec<u8>,
     view: MapView,
     resident: Option<Resident>,
-    /// The program keeps its own references; these keep the descriptors' lifetime plain.
-    _maps: (Map, Option<Map>),
 }
 
 impl LiveTx {
@@ -103,8 +101,6 @@ impl LiveTx {
     /// [`BpfError::Argument`] that says which rule, checksum or length cannot be; else as
     /// [`Map::shared`] and [`Program::load_xdp`].
     pub fn load(spec: &LiveTxSpec<'_>) -> Result<LiveTx, BpfError> {
-        spec.check().map_err(BpfError::Argument)?;
-        let shared = Map::shared("live_tx", state::BYTES as u32)?;
         let device = match spec.exit {
             Exit::Tx => None,
             Exit::Redirect(ifindex) => {
@@ -113,14 +109,30 @@ impl LiveTx {
                 Some(device)
             }
         };
+        LiveTx::load_with(spec, device.as_ref())
+    }
+
+    /// As [`LiveTx::load`] with [`Exit::Redirect`], to the interface at place 0 of `device`, a map made by
+    /// [`Map::device`]: for a thread that may be in another namespace than the interface.
+    ///
+    /// # Errors
+    /// As [`LiveTx::load`].
+    pub fn load_to(spec: &LiveTxSpec<'_>, device: &Map) -> Result<LiveTx, BpfError> {
+        LiveTx::load_with(&LiveTxSpec { exit: Exit::Redirect(0), ..spec.clone() }, Some(device))
+    }
+
+    /// The program keeps its own references to the maps.
+    fn load_with(spec: &LiveTxSpec<'_>, device: Option<&Map>) -> Result<LiveTx, BpfError> {
+        spec.check().map_err(BpfError::Argument)?;
+        let shared = Map::shared("live_tx", state::BYTES as u32)?;
         let view = shared.view()?;
         view.store(state::LIMIT, u64::MAX);
         // Zero is the one state that xorshift never leaves.
         view.store(state::RANDOM, if spec.seed == 0 { 0x9e37_79b9_7f4a_7c15 } else { spec.seed });
-        let insns = emit::program(spec, &shared, device.as_ref())?;
+        let insns = emit::program(spec, &shared, device)?;
         let program = Program::load_xdp("linerate_tx", &insns, ProgramOptions::default())?;
         let resident = Resident::new(&program).ok();
-        Ok(LiveTx { program, template: spec.template.to_vec(), view, resident, _maps: (shared, device) })
+        Ok(LiveTx { program, template: spec.template.to_vec(), view, resident })
     }
 
     /// The program.
