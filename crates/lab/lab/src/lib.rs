@@ -1,8 +1,10 @@
 //! Topologies, DUTs, trials, ledger, environment record.
 
+pub mod cache_line;
 pub mod cleanup;
 pub mod counters;
 pub mod cpu;
+pub mod environment;
 pub mod hooks;
 pub mod ledger;
 pub mod napi;

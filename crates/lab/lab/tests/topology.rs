@@ -116,6 +116,22 @@ fn named_namespaces_can_be_opened_by_name_and_go_with_the_topology() {
 }
 
 #[test]
+fn named_namespaces_of_a_process_that_is_gone_are_found_and_removed() {
+    let mut gone = std::process::Command::new("true").spawn().expect("a process");
+    gone.wait().expect("it ends");
+    let name = format!("linerate-{}-dut", gone.id());
+    match linerate_sys::netns::NetNs::create_named(&name) {
+        // What a killed process cannot do.
+        Ok(namespace) => std::mem::forget(namespace),
+        Err(error) => return eprintln!("skipped: no named network namespace: {error}"),
+    }
+    assert!(linerate_lab::cleanup::left_behind().contains(&name));
+    let removed = linerate_lab::cleanup::remove_left_behind();
+    assert!(removed.iter().any(|(removed, error)| *removed == name && error.is_none()), "{removed:?}");
+    assert!(!linerate_sys::netns::named().contains(&name));
+}
+
+#[test]
 fn an_anonymous_namespace_is_gone_with_its_topology() {
     let Some(topology) = built(Topology::router(&TopologySpec::default())) else { return };
     // A descriptor is all that holds it: /run/netns has nothing of ours.
