@@ -1,6 +1,7 @@
 //! Packet generation and its counterpart, without sockets, threads or clocks.
 #![forbid(unsafe_code)]
 
+pub mod config;
 mod field;
 mod histogram;
 mod pace;

@@ -21,12 +21,20 @@ pub enum Sizes {
         /// Start of the pseudo-random sequence.
         seed: u64,
     },
+    /// Uniform among the entries of this order (an image that occurs twice is taken twice as often), from a seed.
+    RandomOf {
+        /// The entries.
+        order: Vec<usize>,
+        /// Start of the pseudo-random sequence.
+        seed: u64,
+    },
 }
 
 pub(crate) enum SizePicker {
     One,
     Pattern { order: Vec<usize>, at: usize },
     Random { count: u64, state: u64 },
+    RandomOf { order: Vec<usize>, state: u64 },
 }
 
 impl SizePicker {
@@ -36,6 +44,7 @@ impl SizePicker {
             Sizes::InTurn { count } => SizePicker::Pattern { order: (0..*count).collect(), at: 0 },
             Sizes::Pattern(order) => SizePicker::Pattern { order: order.clone(), at: 0 },
             Sizes::Random { count, seed } => SizePicker::Random { count: *count as u64, state: *seed },
+            Sizes::RandomOf { order, seed } => SizePicker::RandomOf { order: order.clone(), state: *seed },
         }
     }
 
@@ -49,6 +58,9 @@ impl SizePicker {
                 image
             }
             SizePicker::Random { count, state } => random::below(state, *count) as usize,
+            SizePicker::RandomOf { order, state } => {
+                order.get(random::below(state, order.len() as u64) as usize).copied().unwrap_or(0)
+            }
         }
     }
 }
@@ -59,6 +71,8 @@ pub fn mean_len(lens: &[usize], sizes: &Sizes) -> f64 {
     match sizes {
         Sizes::One => lens.first().copied().unwrap_or(0) as f64,
         Sizes::InTurn { .. } | Sizes::Random { .. } => mean(&mut lens.iter().copied(), lens.len()),
-        Sizes::Pattern(order) => mean(&mut order.iter().filter_map(|image| lens.get(*image).copied()), order.len()),
+        Sizes::Pattern(order) | Sizes::RandomOf { order, .. } => {
+            mean(&mut order.iter().filter_map(|image| lens.get(*image).copied()), order.len())
+        }
     }
 }
