@@ -121,6 +121,8 @@ pub struct HostCounters {
     /// Packets dropped because too many waited for one neighbour; `None` where it cannot be read (only the first network
     /// namespace shows it).
     pub neighbour_discards: Option<u64>,
+    /// Packets dropped because the neighbour table had no room for their next hop; read as `neighbour_discards` is.
+    pub neighbour_table_fulls: Option<u64>,
 }
 
 /// One reading: totals since the interfaces were made.
@@ -178,10 +180,13 @@ impl HostCounters {
             let dropped = later.dropped.saturating_sub(earlier.dropped);
             (*core, Softnet { dropped, time_squeeze: later.time_squeeze.saturating_sub(earlier.time_squeeze) })
         };
-        let discards = self.neighbour_discards.zip(earlier.neighbour_discards);
+        let added = |later: Option<u64>, earlier: Option<u64>| {
+            later.zip(earlier).map(|(later, earlier)| later.saturating_sub(earlier))
+        };
         Self {
             softnet: self.softnet.iter().map(core).collect(),
-            neighbour_discards: discards.map(|(later, earlier)| later.saturating_sub(earlier)),
+            neighbour_discards: added(self.neighbour_discards, earlier.neighbour_discards),
+            neighbour_table_fulls: added(self.neighbour_table_fulls, earlier.neighbour_table_fulls),
         }
     }
 
@@ -241,8 +246,12 @@ impl CounterSources {
         let dut = self.dut.as_mut().map(DutSource::read).transpose()?;
         let receiver = self.receiver.read()?;
         let neighbours = self.neighbours.as_mut().and_then(|file| file.read().ok());
-        let discards = neighbours.and_then(|text| sum_columns(&text).get("unresolved_discards").copied());
-        let host = HostCounters { softnet: parse_softnet(&self.softnet.read()?), neighbour_discards: discards };
+        let neighbours = neighbours.map(|text| sum_columns(&text)).unwrap_or_default();
+        let host = HostCounters {
+            softnet: parse_softnet(&self.softnet.read()?),
+            neighbour_discards: neighbours.get("unresolved_discards").copied(),
+            neighbour_table_fulls: neighbours.get("table_fulls").copied(),
+        };
         Ok(Snapshot { generator, dut, receiver, host })
     }
 
@@ -391,6 +400,7 @@ mod tests {
             host: HostCounters {
                 softnet: BTreeMap::from([(1, Softnet { dropped: 2, time_squeeze: 0 })]),
                 neighbour_discards: Some(5),
+                neighbour_table_fulls: None,
             },
             ..Snapshot::default()
         };

@@ -30,7 +30,8 @@ pub struct Napi {
 pub fn set_threaded(namespace: &NetNs, interface: &str, threaded: bool) -> io::Result<()> {
     let path = format!("/sys/class/net/{interface}/threaded");
     let value = if threaded { "1" } else { "0" };
-    namespace.run_with_sysfs(|| fs::write(path, value))?
+    let written = namespace.run_with_sysfs(|| fs::write(path, value));
+    written.map_err(|error| io::Error::new(error.kind(), format!("no sysfs of the namespace: {error}")))?
 }
 
 /// The NAPI instances of an interface, by its index; empty while it is down or has none.

@@ -302,9 +302,10 @@ fn not_ip(side: &SideCounters) -> u64 {
 }
 
 fn neighbour_cause(dut: &DutCounters, host: &HostCounters) -> Option<String> {
-    match (dut.unresolved_neighbours.as_slice(), host.neighbour_discards) {
-        ([address, ..], _) => Some(format!("next hop {address} does not answer")),
-        ([], Some(1..)) => Some("a next hop does not answer".to_owned()),
+    match (dut.unresolved_neighbours.as_slice(), host.neighbour_discards, host.neighbour_table_fulls) {
+        ([address, ..], _, _) => Some(format!("next hop {address} does not answer")),
+        ([], Some(1..), _) => Some("a next hop does not answer".to_owned()),
+        ([], _, Some(1..)) => Some("table full (net.ipv4.neigh.default.gc_thresh3)".to_owned()),
         _ => None,
     }
 }

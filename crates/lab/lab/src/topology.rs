@@ -238,6 +238,16 @@ impl Topology {
         &self.mode
     }
 
+    /// Where the work runs, in one sentence for people.
+    pub fn mode_text(&self) -> String {
+        let worker = if self.dut.is_some() { "the DUT" } else { "the receiver's interface" };
+        match (&self.dut, &self.mode) {
+            (Some(_), Mode::SenderContext { .. }) | (None, _) => format!("{worker} works {}", self.mode),
+            // Its frames are received by the receiver's kernel side in the same context (see crate::placement).
+            (Some(_), _) => format!("{worker} and the receiver's kernel side work {}", self.mode),
+        }
+    }
+
     /// The Ethernet address that the generator's frames have to be sent to.
     pub fn next_hop_mac(&self) -> [u8; 6] {
         self.next_hop_mac

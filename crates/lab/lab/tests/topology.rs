@@ -65,6 +65,7 @@ fn napi_of_the_first_hop_runs_in_a_pinned_thread_or_says_why_not() {
     for build in [Topology::router, Topology::direct] {
         let Some(topology) = built(build(&spec)) else { return };
         let (namespace, interface) = topology.first_hop();
+        assert!(topology.mode_text().contains(&topology.mode().to_string()), "{}", topology.mode_text());
         match topology.mode() {
             Mode::Pinned { core: on, threads } => {
                 assert_eq!((*on, threads.len()), (core, 1));
