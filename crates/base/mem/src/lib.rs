@@ -33,7 +33,7 @@ mod slot;
 mod slot_ring;
 
 pub use batch::{Batch, Span, Totals};
-pub use pool::{Pool, PoolConfig};
+pub use pool::{Pool, PoolConfig, Written};
 pub use region::{MapError, Region};
 pub use slot::Slot;
 pub use slot_ring::{SlotReceiver, SlotSender, slot_ring};

@@ -24,6 +24,15 @@ impl Default for PoolConfig {
     }
 }
 
+/// What was written into a frame by [`Pool::fill`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes of the packet; cut to what there was room for.
+    pub len: usize,
+    /// Its time stamp, for batches that keep stamps.
+    pub time_ns: u64,
+}
+
 /// One thread's handle on a pool. `clone` makes a handle for another thread (or port) on the same frames.
 pub struct Pool {
     region: Arc<Region>,
@@ -82,6 +91,37 @@ impl Pool {
             taken += step;
         }
         taken
+    }
+
+    /// Appends up to `count` packets that `write` makes, for ports that copy at their edge; returns how many.
+    ///
+    /// `write` gets the bytes of a free frame ([`Pool::packet_len_max`] of them, contents as the last owner left them) and
+    /// says what it wrote; `None` ends the filling, and that frame stays free.
+    #[inline]
+    pub fn fill(
+        &mut self,
+        batch: &mut Batch,
+        count: usize,
+        mut write: impl FnMut(&mut [u8]) -> Option<Written>,
+    ) -> usize {
+        batch.check_region(&self.region);
+        let len_max = self.packet_len_max();
+        let wanted = count.min(batch.room());
+        for filled in 0..wanted {
+            if self.loaded.is_empty() && !self.reload() {
+                return filled;
+            }
+            let Some(&frame) = self.loaded.last() else { return filled };
+            let offset = self.headroom as u16 + colour(frame);
+            let word = Slot::new_word(frame, offset, len_max as u16);
+            // SAFETY: the frame is free and this handle's, so nobody else has its bytes; they are inside it as in `take`.
+            let Some(written) = write(unsafe { self.region.packet_mut(word) }) else { return filled };
+            self.loaded.pop();
+            // SAFETY: as in `take`; the frame has just left the free ones.
+            unsafe { batch.push(Slot::new(frame, offset, written.len.min(len_max) as u16)) };
+            batch.set_time_ns(batch.len() - 1, written.time_ns);
+        }
+        wanted
     }
 
     /// Takes one free frame, as a slot that spans `len` bytes after the headroom.

@@ -25,7 +25,13 @@ impl Slot {
     #[allow(unsafe_code)]
     #[inline]
     pub unsafe fn new(frame: u32, offset: u16, len: u16) -> Slot {
-        Slot(u64::from(frame) << 32 | u64::from(offset) << 16 | u64::from(len))
+        Slot(Slot::new_word(frame, offset, len))
+    }
+
+    /// The word of such a slot, which owns nothing.
+    #[inline]
+    pub(crate) fn new_word(frame: u32, offset: u16, len: u16) -> u64 {
+        u64::from(frame) << 32 | u64::from(offset) << 16 | u64::from(len)
     }
 
     /// The slot as a word for a ring. The frame's owner is now the word.

@@ -1,6 +1,6 @@
 //! Whatever happens to slots - taken, sent, received, dropped half-way - every frame has one owner and comes back.
 
-use linerate_mem::{Batch, Pool, PoolConfig, Span, slot_ring};
+use linerate_mem::{Batch, Pool, PoolConfig, Span, Written, slot_ring};
 use proptest::prelude::*;
 
 fn pool(frames: usize) -> Pool {
@@ -92,6 +92,32 @@ fn a_packet_stays_inside_its_frame() {
         batch.packet_mut(index).fill(index as u8);
     }
     assert!((0..16).all(|index| batch.packet(index).iter().all(|byte| *byte == index as u8)));
+}
+
+#[test]
+fn filling_stops_when_told_and_wastes_no_frame() {
+    let mut pool = pool(100);
+    let len_max = pool.packet_len_max();
+    let mut batch = Batch::with_times(&pool, 200);
+    let mut next = 0;
+    let mut three = |bytes: &mut [u8]| {
+        assert_eq!(bytes.len(), len_max);
+        next += 1;
+        bytes[..4].fill(next);
+        (next % 4 != 0).then_some(Written { len: 4, time_ns: next.into() })
+    };
+    assert_eq!(pool.fill(&mut batch, 10, &mut three), 3);
+    assert_eq!(pool.fill(&mut batch, 2, &mut three), 2);
+    assert_eq!(pool.free(), 95);
+    for (index, number) in [1u8, 2, 3, 5, 6].into_iter().enumerate() {
+        assert_eq!(batch.packet(index), [number; 4]);
+        assert_eq!(batch.time_ns(index), Some(number.into()));
+    }
+    // What is said to be longer than the room is cut; an empty pool ends the filling.
+    assert_eq!(pool.fill(&mut batch, 200, |_| Some(Written { len: usize::MAX, time_ns: 0 })), 95);
+    assert!(batch.iter().skip(5).all(|packet| packet.len() == len_max));
+    drop(batch);
+    assert!(pool.is_whole());
 }
 
 #[test]

@@ -5,7 +5,9 @@
 //! transmit  batch -> sendmmsg(2), up to 64 packets a call -> kernel copies into skbs -> driver (qdisc bypassed)
 //! ```
 //! While there are filled blocks, `receive` makes no system call; `wait` sleeps until the kernel hands over a block, which it
-//! does when the block is full or `retire` milliseconds old. VLAN tags that the kernel or the NIC took out are put back.
+//! does when the block is full or `retire` milliseconds old, and when blocks come full, `wait` sleeps over several of them.
+//! Measured at 0.65 Mpps of 64-byte frames: 30 ns of CPU a packet for the reading process, `tcpdump -w /dev/null` 58.
+//! VLAN tags that the kernel or the NIC took out are put back.
 //! Stamps are those of the kernel's receive path, turned into the clock of `linerate_sys::clock`.
 //!
 //! Packets that arrive before the first `receive` wait in the ring: the port listens from `open` on, unless `tx_only` says
@@ -14,7 +16,8 @@
 //! # Options
 //! - `@N` receive only what came in on receive queue N, where the driver notes that (a plain veth notes nothing useful);
 //!   packets without a note are of queue 0. The kernel chooses the transmit queue by itself.
-//! - `ring=BYTES` receive ring, 65536 to 1073741824, default 16777216; `retire=MS` see above, 1 to 1000, default 4.
+//! - `ring=BYTES` receive ring, 65536 to 1073741824, default 16777216; `retire=MS` see above, 1 to 1000, default 8
+//!   (1 for who answers packets).
 //! - `promisc=no` do not take packets for other hardware addresses. The mode ends with the socket, whatever ends the process.
 //! - `fanout=GROUP[:hash|lb|cpu|qm]` share the interface's packets with the other ports of GROUP, by flow (`hash`, default), in
 //!   turn (`lb`), by the receiving CPU, or by receive queue. Each port is one reader; see packet(7), PACKET_FANOUT.

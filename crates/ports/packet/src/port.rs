@@ -2,18 +2,16 @@
 
 use std::os::fd::AsFd;
 
-use linerate_mem::{Batch, Pool};
+use linerate_mem::{Batch, Pool, Written};
 use linerate_port::{Caps, Drops, Interest, Port, PortError, Readiness, Stats};
 use linerate_sys::clock;
 use linerate_sys::poll::{PollFor, poll};
 
 use crate::device::Device;
-use crate::ring::{BlockRing, Found, RingLosses, corrupt};
+use crate::ring::{BlockRing, RingLosses, corrupt};
 use crate::sys::{Messages, Socket};
-use crate::transmit::{Refusal, Run, Stop, next_run, refusal, slots_of};
+use crate::transmit::{self, Refusal, Stop, next_run, refusal, slots_of};
 
-/// Packets looked at in the ring at once.
-const FOUND_MAX: usize = 64;
 /// So many empty `receive` calls pass between two looks at the interface, for callers that spin and never `wait`.
 const EMPTY_CALLS_MAX: u32 = 4096;
 /// Sleep after the driver refused a packet: nothing tells when its ring has room, and it drains within tens of microseconds.
@@ -30,7 +28,6 @@ pub struct PacketPort {
     ring: Option<BlockRing>,
     socket: Socket,
     messages: Messages,
-    found: Box<[Found; FOUND_MAX]>,
     stats: Stats,
     losses: RingLosses,
     too_short: u64,
@@ -50,7 +47,6 @@ impl PacketPort {
             ring,
             socket,
             messages: Messages::new(),
-            found: Box::new([Found::default(); FOUND_MAX]),
             stats: Stats::default(),
             losses: RingLosses::default(),
             too_short: 0,
@@ -101,39 +97,51 @@ impl PacketPort {
     }
 }
 
+/// What ended a run of packets.
+enum Run {
+    /// There is no packet, no room, or no frame.
+    Done,
+    /// A packet that does not fit into one frame.
+    Long,
+}
+
 /// Receiving.
 impl PacketPort {
-    /// Moves the next packets of one block into the batch. Returns false when there is nothing more to do.
+    /// Copies packets into the batch while there are any that fit into one frame.
     #[inline]
-    fn receive_run(&mut self, batch: &mut Batch, clock_offset_ns: u64) -> Result<bool, PortError> {
-        let Some(ring) = &mut self.ring else { return Ok(false) };
-        let wanted = batch.room().min(FOUND_MAX);
-        let count = ring.peek(&mut self.found[..wanted]).map_err(|what| corrupt(&self.caps.name, what))?;
-        let frame_len = self.pool.packet_len_max();
-        let fits = |packet: &Found| packet.len() <= frame_len && !packet.truncated;
-        let simple = self.found[..count].iter().position(|packet| !fits(packet)).unwrap_or(count);
-        if simple == 0 {
-            return if count == 0 { Ok(false) } else { Ok(self.receive_long(batch, clock_offset_ns)) };
-        }
-        let held = batch.len();
-        let taken = self.pool.take(batch, simple, frame_len);
-        let found = &self.found[..taken];
-        for (index, packet) in found.iter().enumerate() {
-            batch.set_len(held + index, packet.len());
-            ring.copy(packet, 0, batch.packet_mut(held + index));
-            batch.set_time_ns(held + index, packet.time_ns.wrapping_sub(clock_offset_ns));
-            self.stats.rx_bytes += packet.len() as u64;
-        }
-        ring.advance(found);
+    fn receive_run(&mut self, batch: &mut Batch, clock_offset_ns: u64) -> Result<Run, PortError> {
+        let Some(ring) = &mut self.ring else { return Ok(Run::Done) };
+        let mut end = Ok(Run::Done);
+        let mut bytes = 0;
+        let taken = self.pool.fill(batch, usize::MAX, |frame| {
+            let packet = match ring.front() {
+                Ok(packet) => packet?,
+                Err(what) => {
+                    end = Err(corrupt(&self.caps.name, what));
+                    return None;
+                }
+            };
+            let len = packet.len();
+            if len > frame.len() || packet.truncated {
+                end = Ok(Run::Long);
+                return None;
+            }
+            ring.copy(&packet, 0, &mut frame[..len]);
+            ring.advance(&packet);
+            bytes += len as u64;
+            Some(Written { len, time_ns: packet.time_ns.wrapping_sub(clock_offset_ns) })
+        });
         self.stats.rx_packets += taken as u64;
-        Ok(taken == simple)
+        self.stats.rx_bytes += bytes;
+        end
     }
 
     /// The packet at the front does not fit into one frame, or the ring has only its beginning. Returns false when it has to
     /// wait for room or frames.
     #[cold]
     fn receive_long(&mut self, batch: &mut Batch, clock_offset_ns: u64) -> bool {
-        let (Some(ring), packet) = (&mut self.ring, self.found[0]) else { return false };
+        let Some(ring) = &mut self.ring else { return false };
+        let Ok(Some(packet)) = ring.front() else { return false };
         let frame_len = self.pool.packet_len_max();
         let slots = packet.len().div_ceil(frame_len);
         if packet.truncated {
@@ -160,7 +168,7 @@ impl PacketPort {
             self.stats.rx_packets += 1;
             self.stats.rx_bytes += packet.len() as u64;
         }
-        ring.advance(&self.found[..1]);
+        ring.advance(&packet);
         true
     }
 
@@ -190,7 +198,7 @@ enum Step {
 impl PacketPort {
     /// Sends what goes into one call.
     #[inline]
-    fn send_run(&mut self, batch: &mut Batch, run: Run) -> Result<Step, PortError> {
+    fn send_run(&mut self, batch: &mut Batch, run: transmit::Run) -> Result<Step, PortError> {
         let error = match self.messages.send(&self.socket, batch, run.slots) {
             Ok(sent) => return Ok(self.sent(batch, run, sent)),
             Err(error) => error,
@@ -211,7 +219,7 @@ impl PacketPort {
     }
 
     #[inline]
-    fn sent(&mut self, batch: &mut Batch, run: Run, sent: usize) -> Step {
+    fn sent(&mut self, batch: &mut Batch, run: transmit::Run, sent: usize) -> Step {
         let (slots, totals) = if sent as u64 == run.totals.packets {
             (run.slots, run.totals)
         } else {
@@ -256,7 +264,14 @@ impl PacketPort {
         if self.down {
             self.check_device()?;
         }
-        let polled = poll(self.socket.as_fd(), PollFor::Reading, timeout_ns);
+        let pause_ns = self.ring.as_mut().map_or(0, BlockRing::take_pause_ns).min(timeout_ns);
+        if pause_ns > 0 {
+            clock::sleep_until_ns(clock::now_ns() + pause_ns);
+            if ready(&self.ring) {
+                return Ok(Readiness::Ready);
+            }
+        }
+        let polled = poll(self.socket.as_fd(), PollFor::Reading, timeout_ns - pause_ns);
         let polled = polled.map_err(|error| self.io_error("poll", error))?;
         if ready(&self.ring) {
             return Ok(Readiness::Ready);
@@ -294,13 +309,11 @@ impl Port for PacketPort {
         let clock_offset_ns = clock::realtime_ns().wrapping_sub(clock::now_ns());
         let before = self.stats.rx_packets;
         loop {
-            let more = match self.receive_run(batch, clock_offset_ns) {
+            match self.receive_run(batch, clock_offset_ns) {
                 // What was received before the error is handed over first; the error comes again.
                 Err(error) if self.stats.rx_packets == before => return Err(error),
-                outcome => outcome.unwrap_or(false),
-            };
-            if !more || batch.room() == 0 {
-                return Ok((self.stats.rx_packets - before) as usize);
+                Ok(Run::Long) if self.receive_long(batch, clock_offset_ns) => {}
+                _ => return Ok((self.stats.rx_packets - before) as usize),
             }
         }
     }

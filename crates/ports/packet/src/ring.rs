@@ -5,12 +5,14 @@
 
 use linerate_port::{Drops, PortError};
 
-use crate::sys::{Mapping, RingShape};
+use crate::sys::{Mapping, PacketHeader, RingShape};
 
-/// Offsets in `struct tpacket_block_desc` of block_status, num_pkts, offset_to_first_pkt.
+/// Offsets in `struct tpacket_block_desc` of block_status, num_pkts, offset_to_first_pkt, ts_first_pkt, ts_last_pkt.
 const STATUS_AT: usize = 8;
 const PACKETS_AT: usize = 12;
 const FIRST_AT: usize = 16;
+const FIRST_TIME_AT: usize = 32;
+const LAST_TIME_AT: usize = 40;
 /// Bytes of `struct tpacket_block_desc`; no packet starts earlier.
 const BLOCK_HEADER_BYTES: usize = 48;
 const PACKET_HEADER_BYTES: usize = size_of::<libc::tpacket3_hdr>();
@@ -56,48 +58,64 @@ pub(crate) struct BlockRing {
     left: usize,
     /// Place in the block of the next packet.
     offset: usize,
+    /// See [`BlockRing::take_pause_ns`].
+    pause_ns: u64,
+    pause_ns_max: u64,
     corrupt: Option<&'static str>,
 }
 
 impl BlockRing {
     pub(crate) fn new(mapping: Mapping, shape: RingShape) -> BlockRing {
         let (block_bytes, blocks) = (shape.block_bytes, shape.blocks);
-        BlockRing { mapping, block_bytes, blocks, block: 0, left: 0, offset: 0, corrupt: None }
+        let pause_ns_max = u64::from(shape.retire_ms) * 1_000_000;
+        BlockRing {
+            mapping,
+            block_bytes,
+            blocks,
+            block: 0,
+            left: 0,
+            offset: 0,
+            pause_ns: 0,
+            pause_ns_max,
+            corrupt: None,
+        }
     }
 
-    /// True when [`BlockRing::peek`] would find something.
+    /// True when there is a packet, or an empty block to pass over.
     #[inline]
     pub(crate) fn ready(&self) -> bool {
         self.left > 0 || self.status() & libc::TP_STATUS_USER != 0
     }
 
-    /// Fills `found` with the next packets of one block, oldest first, and returns how many; they stay in the ring.
+    /// How long a reader that has read everything may sleep without a look at the ring, in nanoseconds.
+    ///
+    /// 0 unless the last block came because it was full. Then as long as an eighth of the ring takes to fill at that
+    /// block's rate, at most the time after which a block that is not full is handed over: waking once for several blocks
+    /// instead of once for each saves most of what a busy reader costs.
+    pub(crate) fn take_pause_ns(&mut self) -> u64 {
+        std::mem::take(&mut self.pause_ns)
+    }
+
+    /// The oldest packet that was not taken out yet; it stays in the ring.
     #[inline]
-    pub(crate) fn peek(&mut self, found: &mut [Found]) -> Result<usize, &'static str> {
+    pub(crate) fn front(&mut self) -> Result<Option<Found>, &'static str> {
         if let Some(what) = self.corrupt {
             return Err(what);
         }
         if self.left == 0 && !self.open_block()? {
-            return Ok(0);
+            return Ok(None);
         }
-        let count = found.len().min(self.left);
-        let mut offset = self.offset;
-        for (index, entry) in found[..count].iter_mut().enumerate() {
-            match self.packet_at(offset, index + 1 == self.left) {
-                Ok(packet) => *entry = packet,
-                Err(what) => return Err(self.refuse(what)),
-            }
-            offset = entry.next;
+        match self.packet_at(self.offset) {
+            Ok(packet) => Ok(Some(packet)),
+            Err(what) => Err(self.refuse(what)),
         }
-        Ok(count)
     }
 
-    /// Takes the first packets that [`BlockRing::peek`] found out of the ring; after the last one the block is the kernel's.
+    /// Takes out the packet that [`BlockRing::front`] gave; with the last of a block the block becomes the kernel's.
     #[inline]
-    pub(crate) fn advance(&mut self, taken: &[Found]) {
-        let Some(last) = taken.last() else { return };
-        self.offset = last.next;
-        self.left = self.left.saturating_sub(taken.len());
+    pub(crate) fn advance(&mut self, front: &Found) {
+        self.offset = front.next;
+        self.left = self.left.saturating_sub(1);
         if self.left == 0 {
             self.give_back_block();
         }
@@ -174,34 +192,44 @@ impl BlockRing {
                 return Err(self.refuse("a block whose first packet lies in its header"));
             }
             (self.left, self.offset) = (packets, first);
+            self.pause_ns = self.pause_after_block();
             return Ok(true);
         }
         Ok(false)
     }
 
+    fn pause_after_block(&self) -> u64 {
+        if self.status() & libc::TP_STATUS_BLK_TMO != 0 {
+            return 0;
+        }
+        let word = |at| u64::from(self.mapping.load_acquire(self.block_start() + at).unwrap_or(0));
+        let time_ns = |at| word(at) * 1_000_000_000 + word(at + 4);
+        let fill_ns = time_ns(LAST_TIME_AT).saturating_sub(time_ns(FIRST_TIME_AT));
+        fill_ns.saturating_mul(self.blocks as u64 / 8).min(self.pause_ns_max)
+    }
+
     #[inline]
-    fn packet_at(&self, offset: usize, last_of_block: bool) -> Result<Found, &'static str> {
+    fn packet_at(&self, offset: usize) -> Result<Found, &'static str> {
         if offset > self.block_bytes - PACKET_HEADER_BYTES {
             return Err("a packet that starts outside its block");
         }
-        let place = self.block_start() + offset;
-        let Some(header) = self.mapping.packet_header(place) else {
+        let Some(header) = self.mapping.packet_header(self.block_start() + offset) else {
             return Err("a packet at an odd place");
         };
-        let (data, stored) = (offset + header.tp_mac as usize, header.tp_snaplen as usize);
+        let (data, stored) = (offset + header.mac_at as usize, header.stored as usize);
         if data + stored > self.block_bytes {
             return Err("a packet that goes on past its block");
         }
-        if !last_of_block && (header.tp_next_offset as usize) < PACKET_HEADER_BYTES {
+        if self.left > 1 && (header.next as usize) < PACKET_HEADER_BYTES {
             return Err("a packet that does not lead to the next one");
         }
         Ok(Found {
             start: self.block_start() + data,
             stored,
-            tag: tag_of(&header, stored),
-            time_ns: u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec),
-            truncated: header.tp_len as usize > stored,
-            next: offset + header.tp_next_offset as usize,
+            tag: if header.status & libc::TP_STATUS_VLAN_VALID == 0 { None } else { tag_of(&header) },
+            time_ns: u64::from(header.seconds) * 1_000_000_000 + u64::from(header.nanoseconds),
+            truncated: header.whole > header.stored,
+            next: offset + header.next as usize,
         })
     }
 
@@ -213,15 +241,13 @@ impl BlockRing {
 }
 
 /// The tag that the kernel (or the NIC) took out of the packet; kernels before 3.14 do not tell the TPID.
-#[inline]
-fn tag_of(header: &libc::tpacket3_hdr, stored: usize) -> Option<[u8; TAG_BYTES]> {
-    if header.tp_status & libc::TP_STATUS_VLAN_VALID == 0 || stored < TAG_AT {
+fn tag_of(header: &PacketHeader) -> Option<[u8; TAG_BYTES]> {
+    if (header.stored as usize) < TAG_AT {
         return None;
     }
-    let known = header.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
-    let tpid = if known { header.hv1.tp_vlan_tpid } else { libc::ETH_P_8021Q as u16 };
-    let [a, b] = tpid.to_be_bytes();
-    let [c, d] = (header.hv1.tp_vlan_tci as u16).to_be_bytes();
+    let known = header.status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+    let [a, b] = if known { header.vlan_tpid } else { libc::ETH_P_8021Q as u16 }.to_be_bytes();
+    let [c, d] = (header.vlan_tci as u16).to_be_bytes();
     Some([a, b, c, d])
 }
 

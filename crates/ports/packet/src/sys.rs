@@ -158,6 +158,25 @@ fn check(result: c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// What matters of `struct tpacket3_hdr`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PacketHeader {
+    /// Distance of the next packet's header.
+    pub next: u32,
+    /// Time stamp since 1970.
+    pub seconds: u32,
+    pub nanoseconds: u32,
+    /// Bytes in the ring, and of the whole packet.
+    pub stored: u32,
+    pub whole: u32,
+    /// `TP_STATUS_*`.
+    pub status: u32,
+    /// Distance of the frame.
+    pub mac_at: u16,
+    pub vlan_tci: u32,
+    pub vlan_tpid: u16,
+}
+
 /// The receive ring in memory that the kernel shares.
 ///
 /// ```text
@@ -208,11 +227,23 @@ impl Mapping {
 
     /// Copies out the packet header at `offset`; `None` when it is not wholly inside the mapping, or not aligned.
     #[inline]
-    pub(crate) fn packet_header(&self, offset: usize) -> Option<libc::tpacket3_hdr> {
-        let at = self.place(offset, size_of::<libc::tpacket3_hdr>())?;
-        // SAFETY: inside the mapping and aligned; any bytes are a value of this structure of integers; the volatile read
-        // makes one copy, and only the copy is looked at.
-        Some(unsafe { at.cast::<libc::tpacket3_hdr>().read_volatile() })
+    pub(crate) fn packet_header(&self, offset: usize) -> Option<PacketHeader> {
+        let at = self.place(offset, size_of::<libc::tpacket3_hdr>())?.cast::<libc::tpacket3_hdr>();
+        // SAFETY: inside the mapping and aligned; any bytes are a value of these integers. Volatile: each is read once, and
+        // only what was read is looked at.
+        unsafe {
+            Some(PacketHeader {
+                next: (&raw const (*at).tp_next_offset).read_volatile(),
+                seconds: (&raw const (*at).tp_sec).read_volatile(),
+                nanoseconds: (&raw const (*at).tp_nsec).read_volatile(),
+                stored: (&raw const (*at).tp_snaplen).read_volatile(),
+                whole: (&raw const (*at).tp_len).read_volatile(),
+                status: (&raw const (*at).tp_status).read_volatile(),
+                mac_at: (&raw const (*at).tp_mac).read_volatile(),
+                vlan_tci: (&raw const (*at).hv1.tp_vlan_tci).read_volatile(),
+                vlan_tpid: (&raw const (*at).hv1.tp_vlan_tpid).read_volatile(),
+            })
+        }
     }
 
     /// Copies the bytes at `offset` into `to`; false when they are not wholly inside the mapping.

@@ -1,4 +1,9 @@
 //! Which packets of a batch go into the next system call, and what the kernel's answer means.
+//!
+//! Why sendmmsg and no TPACKET transmit ring: measured on one core into a veth pair, 60-byte frames, Linux 6.18, alternating
+//! runs, million packets per second of CPU time: sendmmsg of 64 packets 0.85 past the qdisc and 0.87 through it (a veth has
+//! none); a ring of version 2 0.78 with a kick every 64 packets, 0.74 every 256, version 3 0.78; trafgen, which uses a ring,
+//! 0.76. The ring saves the copying of 60 bytes and pays with page references and a destructor for each packet.
 
 use std::io;
 

@@ -58,16 +58,17 @@ fn ring() -> (Mapping, BlockRing) {
     (writing, BlockRing::new(reading, SHAPE))
 }
 
+/// Takes out up to `count` packets.
 fn read(ring: &mut BlockRing, count: usize) -> Vec<Vec<u8>> {
-    let mut found = vec![Found::default(); count];
-    let count = ring.peek(&mut found).unwrap();
-    let copy = |packet: &Found| {
+    let mut packets = vec![];
+    while packets.len() < count
+        && let Some(packet) = ring.front().unwrap()
+    {
         let mut bytes = vec![0; packet.len()];
-        ring.copy(packet, 0, &mut bytes);
-        bytes
-    };
-    let packets = found[..count].iter().map(copy).collect();
-    ring.advance(&found[..count]);
+        ring.copy(&packet, 0, &mut bytes);
+        packets.push(bytes);
+        ring.advance(&packet);
+    }
     packets
 }
 
@@ -107,15 +108,13 @@ fn a_tag_is_put_back_wherever_the_copy_is_cut() {
     let bytes: Vec<u8> = (0..60).collect();
     let wire = [&bytes[..12], &tag, &bytes[12..]].concat();
     fill(&mut mapping, 0, &[Frame { tag: Some(tag), ..frame(&bytes) }]);
-    let mut found = [Found::default()];
-    ring.peek(&mut found).unwrap();
-    assert_eq!(found[0].len(), 64);
-    assert_eq!(found[0].time_ns, 1_000_000_000);
+    let found = ring.front().unwrap().unwrap();
+    assert_eq!((found.len(), found.time_ns), (64, 1_000_000_000));
     for cut in 0..=64 {
         let mut copy = vec![0xee; 64];
         let (first, second) = copy.split_at_mut(cut);
-        ring.copy(&found[0], 0, first);
-        ring.copy(&found[0], cut, second);
+        ring.copy(&found, 0, first);
+        ring.copy(&found, cut, second);
         assert_eq!(copy, wire, "cut at {cut}");
     }
 }
@@ -124,9 +123,9 @@ fn a_tag_is_put_back_wherever_the_copy_is_cut() {
 fn a_cut_packet_is_known() {
     let (mut mapping, mut ring) = ring();
     fill(&mut mapping, 0, &[Frame { whole_len: 9000, ..frame(&[1; 60]) }, frame(&[2; 60])]);
-    let mut found = [Found::default(); 2];
-    assert_eq!(ring.peek(&mut found), Ok(2));
-    assert!(found[0].truncated && !found[1].truncated);
+    let first = ring.front().unwrap().unwrap();
+    ring.advance(&first);
+    assert!(first.truncated && !ring.front().unwrap().unwrap().truncated);
 }
 
 #[test]
@@ -157,10 +156,14 @@ fn what_cannot_be_is_refused_for_good() {
         // What lies behind the packets is no header either.
         mapping.write(second_packet + 144, &[0xff; 64]);
         put(&mut mapping, place, &[lie]);
-        let mut found = [Found::default(); 8];
-        assert!(ring.peek(&mut found).is_err(), "{lie} at {place}");
+        let mut read = 0;
+        while let Ok(Some(packet)) = ring.front() {
+            ring.advance(&packet);
+            read += 1;
+        }
+        assert!(read < 3 && ring.front().is_err(), "{lie} at {place}");
         fill(&mut mapping, 0, &[frame(&[1; 60])]);
-        assert!(ring.peek(&mut found).is_err(), "{lie} at {place} is forgotten");
+        assert!(ring.front().is_err(), "{lie} at {place} is forgotten");
     }
 }
 
@@ -178,16 +181,13 @@ proptest! {
         for (at, bytes) in noise {
             mapping.write(at, &bytes);
         }
-        let mut found = [Found::default(); 16];
         let mut read = 0;
-        while let Ok(count @ 1..) = ring.peek(&mut found) {
-            for packet in &found[..count] {
-                prop_assert!(packet.len() <= SHAPE.block_bytes + TAG_BYTES);
-                let mut bytes = vec![0; packet.len()];
-                ring.copy(packet, 0, &mut bytes);
-            }
-            ring.advance(&found[..count]);
-            read += count;
+        while let Ok(Some(packet)) = ring.front() {
+            prop_assert!(packet.len() <= SHAPE.block_bytes + TAG_BYTES);
+            let mut bytes = vec![0; packet.len()];
+            ring.copy(&packet, 0, &mut bytes);
+            ring.advance(&packet);
+            read += 1;
             prop_assert!(read <= 2 * SHAPE.block_bytes / PACKET_HEADER_BYTES);
         }
     }
