@@ -1,0 +1,160 @@
+//! The output of `cargo test -- --show-output`: what failed is shown, what passed is counted, and tests that could not run on
+//! this machine - they say `skipped: WHY` and pass - are listed.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result};
+
+use super::Outcome;
+
+/// What came of the tests.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct TestRun {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+    /// Tests that could not run here, with their reasons.
+    pub skipped: Vec<String>,
+    succeeded: bool,
+    /// Inside the output of tests that passed.
+    in_successes: bool,
+    current: String,
+}
+
+impl TestRun {
+    /// Runs `cargo test`, shows what is of interest as it comes, and keeps the counts.
+    pub fn watch(command: &mut Command) -> Result<TestRun> {
+        let mut child = command.stdout(Stdio::piped()).spawn().context("running cargo test")?;
+        let output = child.stdout.take().context("cargo test has no output")?;
+        let mut run = TestRun::default();
+        for line in BufReader::new(output).split(b'\n') {
+            let line = line.context("reading the output of cargo test")?;
+            let line = String::from_utf8_lossy(&line);
+            if run.take(&line) {
+                println!("{line}");
+            }
+        }
+        run.succeeded = child.wait().context("waiting for cargo test")?.success();
+        Ok(run)
+    }
+
+    /// Takes note of a line; true when it is to be shown.
+    fn take(&mut self, line: &str) -> bool {
+        if let Some(counts) = line.strip_prefix("test result: ") {
+            self.in_successes = false;
+            self.count(counts);
+            return !counts.contains(" 0 passed; 0 failed; 0 ignored");
+        }
+        match line {
+            "successes:" => self.in_successes = true,
+            "failures:" => self.in_successes = false,
+            _ => {}
+        }
+        if self.in_successes {
+            if let Some(name) = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----")) {
+                self.current = name.into();
+            }
+            if let Some(why) = line.trim_start().strip_prefix("skipped: ") {
+                self.skipped.push(format!("{}: {why}", self.current));
+            }
+            return false;
+        }
+        let is_noise = line.is_empty() || line.starts_with("running ") || line.ends_with(" ... ok");
+        !is_noise
+    }
+
+    /// Adds "ok. 3 passed; 0 failed; 1 ignored; ...".
+    fn count(&mut self, counts: &str) {
+        for part in counts.split([';', '.']) {
+            let mut words = part.split_whitespace();
+            let (Some(Ok(number)), Some(word)) = (words.next().map(str::parse::<u64>), words.next()) else { continue };
+            match word {
+                "passed" => self.passed += number,
+                "failed" => self.failed += number,
+                "ignored" => self.ignored += number,
+                _ => {}
+            }
+        }
+    }
+
+    /// The step's outcome.
+    pub fn outcome(&self) -> Outcome {
+        let TestRun { passed, failed, ignored, skipped, .. } = self;
+        if !self.succeeded || *failed > 0 {
+            return Outcome::Failed(format!("{failed} tests failed, {passed} passed (or something did not compile)"));
+        }
+        // A test that says twice that it skips something is one test.
+        let mut names: Vec<&str> = skipped.iter().filter_map(|line| line.split(": ").next()).collect();
+        names.dedup();
+        let skipped = names.len() as u64;
+        Outcome::Passed(format!(
+            "{} tests passed, {skipped} could not run here, {ignored} ignored",
+            passed - skipped.min(*passed)
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "running 3 tests
+test a ... ok
+test b ... ok
+test c ... FAILED
+
+successes:
+
+---- a stdout ----
+skipped: no network namespaces here: Operation not permitted
+chatter
+
+---- b stdout ----
+more chatter
+
+successes:
+    a
+    b
+
+failures:
+
+---- c stdout ----
+thread 'c' panicked at src/lib.rs:1:1:
+skipped: not a skip but a failure's words
+
+failures:
+    c
+
+test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 7 filtered out; finished in 0.00s
+
+running 0 tests
+
+test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+";
+
+    fn read(output: &str) -> (TestRun, Vec<&str>) {
+        let mut run = TestRun { succeeded: true, ..TestRun::default() };
+        let shown = output.lines().filter(|line| run.take(line)).collect();
+        (run, shown)
+    }
+
+    #[test]
+    fn skips_are_collected_and_failures_shown() {
+        let (run, shown) = read(OUTPUT);
+        assert_eq!((run.passed, run.failed, run.ignored), (2, 1, 0));
+        assert_eq!(run.skipped, ["a: no network namespaces here: Operation not permitted"]);
+        assert!(shown.contains(&"test c ... FAILED") && shown.contains(&"thread 'c' panicked at src/lib.rs:1:1:"));
+        assert!(!shown.iter().any(|line| line.contains("chatter") || line.contains("0 passed")), "{shown:?}");
+    }
+
+    #[test]
+    fn a_failed_test_or_command_fails_the_step() {
+        let (mut run, _) = read(OUTPUT);
+        assert!(matches!(run.outcome(), Outcome::Failed(_)));
+        run.failed = 0;
+        assert_eq!(run.outcome(), Outcome::Passed("1 tests passed, 1 could not run here, 0 ignored".into()));
+        run.succeeded = false;
+        assert!(matches!(run.outcome(), Outcome::Failed(_)));
+    }
+}

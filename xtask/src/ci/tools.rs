@@ -1,0 +1,74 @@
+//! What a step needs and a machine may lack: components of the toolchain, a nightly, programs. What rustup can add is added.
+
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result};
+
+use super::{Context, Outcome};
+
+impl Context {
+    /// Cargo, in the workspace.
+    pub fn cargo<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Command {
+        let mut command = Command::new("cargo");
+        command.args(arguments).current_dir(&self.root);
+        command
+    }
+
+    /// Cargo of the nightly toolchain, in the workspace.
+    pub fn nightly_cargo<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Command {
+        let mut command = Command::new("rustup");
+        command.args(["run", "nightly", "cargo"]).args(arguments).current_dir(&self.root);
+        command
+    }
+}
+
+/// Runs the command with its output on the terminal.
+pub fn outcome_of(command: &mut Command) -> Result<Outcome> {
+    let line = line_of(command);
+    println!("$ {line}");
+    let status = command.status().with_context(|| format!("running {line}"))?;
+    Ok(if status.success() { Outcome::Passed(String::new()) } else { Outcome::Failed(format!("{line}: {status}")) })
+}
+
+/// The command as one would type it.
+pub fn line_of(command: &Command) -> String {
+    let set = command.get_envs().filter_map(|(name, value)| value.map(|value| format!("{}={value:?}", name.display())));
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    set.chain(words.map(|word| word.to_string_lossy().into_owned())).collect::<Vec<_>>().join(" ")
+}
+
+/// True when the command runs and succeeds; its output is not shown.
+pub fn works(command: &mut Command) -> bool {
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.status().is_ok_and(|status| status.success())
+}
+
+/// True when a program of this name answers.
+pub fn is_installed(program: impl AsRef<OsStr>) -> bool {
+    works(Command::new(program).arg("--version"))
+}
+
+/// Sees to it that `probe` works, by adding components of a toolchain with rustup where it does not; else says why not.
+pub fn component(mut probe: Command, components: &[&str], toolchain: Option<&str>) -> Result<(), String> {
+    if works(&mut probe) {
+        return Ok(());
+    }
+    let mut add = Command::new("rustup");
+    add.args(["component", "add"]).args(components);
+    if let Some(toolchain) = toolchain {
+        add.args(["--toolchain", toolchain]);
+    }
+    let line = line_of(&add);
+    println!("{} is missing; trying: {line}", components[0]);
+    let added = add.status().is_ok_and(|status| status.success());
+    if added && works(&mut probe) { Ok(()) } else { Err(format!("{} is missing, and `{line}` failed", components[0])) }
+}
+
+/// Sees to it that there is a nightly toolchain.
+pub fn nightly() -> Result<(), String> {
+    if works(Command::new("rustup").args(["run", "nightly", "rustc", "--version"])) {
+        return Ok(());
+    }
+    Err("no nightly toolchain; `rustup toolchain install nightly` adds it".into())
+}

@@ -1,0 +1,64 @@
+//! `cargo xtask tidy`: the invariants of ARCHITECTURE.md, held against what is there.
+//!
+//! ```text
+//! layers.rs    who may depend on whom          (cargo metadata)
+//! sources.rs   what a source file may say      (clocks, sockets, unsafe, length, a head)
+//! tree.rs      what any file may say           (paths of a machine, notes to oneself)
+//! lexer.rs     code without comments, literals and tests
+//! ```
+//! The rules are functions of names and texts, so that their tests can show each of them failing.
+
+mod layers;
+mod lexer;
+mod sources;
+mod tree;
+
+use std::fmt;
+use std::path::Path;
+
+use anyhow::Result;
+
+/// One breach of a rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Complaint {
+    /// File or crate.
+    pub place: String,
+    /// Line, from 1; 0 when it is about the whole.
+    pub line: usize,
+    /// The rule, and what to do.
+    pub text: String,
+}
+
+impl Complaint {
+    fn new(place: impl Into<String>, line: usize, text: impl Into<String>) -> Complaint {
+        Complaint { place: place.into(), line, text: text.into() }
+    }
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(out, "{}: {}", self.place, self.text),
+            line => write!(out, "{}:{line}: {}", self.place, self.text),
+        }
+    }
+}
+
+/// Checks the workspace at `root` and prints what is wrong; true when nothing is.
+pub fn run(root: &Path) -> Result<bool> {
+    let crates = layers::read(root)?;
+    let files = tree::read(root)?;
+    let mut complaints = layers::check(&crates);
+    for file in &files {
+        complaints.extend(tree::check(file));
+        if file.path.ends_with(".rs") {
+            complaints.extend(sources::check(&file.path, &file.text));
+        }
+    }
+    complaints.sort();
+    for complaint in &complaints {
+        println!("{complaint}");
+    }
+    println!("tidy: {} crates, {} files, {} complaints", crates.len(), files.len(), complaints.len());
+    Ok(complaints.is_empty())
+}
