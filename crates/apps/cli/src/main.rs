@@ -15,12 +15,15 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Measures the Linux kernel as a router, and accounts for every packet
+    Bench(cmd::bench::Args),
     /// Checks this host for what costs packets
     Doctor(cmd::doctor::Args),
 }
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
+        Command::Bench(args) => cmd::bench::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
     }
 }

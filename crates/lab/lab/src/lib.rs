@@ -1,5 +1,6 @@
 //! Topologies, DUTs, trials, ledger, environment record.
 
+pub mod bench;
 pub mod cache_line;
 pub mod cleanup;
 pub mod counters;
@@ -16,4 +17,5 @@ pub mod proc_net;
 mod raw_netlink;
 pub mod run;
 pub mod sysctl;
+pub mod tester;
 pub mod topology;

@@ -1,3 +1,4 @@
 //! One file for each subcommand: its arguments, and the call that does the work.
 
+pub mod bench;
 pub mod doctor;

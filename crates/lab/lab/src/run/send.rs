@@ -15,8 +15,9 @@ const SPIN_NS: u64 = 70_000;
 const NAP_MAX_NS: u64 = 50_000_000;
 /// How long the port may take to complete what it accepted.
 const FLUSH_NS: u64 = 1_000_000_000;
-/// How long after the end of the schedule packets may still be sent that were due before it.
-const GRACE_NS: u64 = 2_000_000;
+/// How long after the end of the schedule packets may still be sent that were due before it: a twentieth of its duration,
+/// within these limits.
+const GRACE_NS: std::ops::RangeInclusive<u64> = 2_000_000..=200_000_000;
 
 /// How a sending loop ended.
 pub struct SendEnd {
@@ -32,12 +33,15 @@ pub struct SendEnd {
 
 /// Sends by `plan` into `port` from `start_ns` on, until the schedule ends, the port breaks, or a stop is asked for.
 ///
-/// With a `duration_ns` in the schedule, packets that were due before its end and that the port did not take within
-/// 2 ms after it are unsent.
+/// With a `duration_ns` in the schedule, packets that were due before its end and that the port did not take soon after it
+/// (a twentieth of the duration) are unsent.
 pub fn send(port: &mut dyn Port, plan: &SenderPlan, pool: &Pool, start_ns: u64, control: &Control) -> SendEnd {
     let mut sender = Sender::new(plan, pool, start_ns);
-    let end_ns = plan.schedule.duration_ns.map_or(u64::MAX, |duration| start_ns.saturating_add(duration));
-    let mut error = run(&mut sender, port, end_ns.saturating_add(GRACE_NS), control).err();
+    let give_up_ns = plan.schedule.duration_ns.map_or(u64::MAX, |duration| {
+        let grace_ns = (duration / 20).clamp(*GRACE_NS.start(), *GRACE_NS.end());
+        start_ns.saturating_add(duration).saturating_add(grace_ns)
+    });
+    let mut error = run(&mut sender, port, give_up_ns, control).err();
     let report = sender.finish(clock::now_ns().max(start_ns));
     let incomplete = complete(port).unwrap_or_else(|failure| {
         error.get_or_insert(failure);
