@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Longest interface name, without the terminator (`IFNAMSIZ - 1`, linux/if.h).
@@ -264,6 +265,60 @@ pub fn names() -> io::Result<Vec<String>> {
     Ok(names)
 }
 
+/// The IP addresses of interface `name` in the calling thread's namespace; those of link scope, which the kernel gives to
+/// every interface, are left out.
+///
+/// # Errors
+/// When the kernel cannot be asked.
+pub fn addresses(name: &str) -> io::Result<Vec<IpAddr>> {
+    let mut list = std::ptr::null_mut();
+    // SAFETY: `list` is a valid place for the result.
+    if unsafe { libc::getifaddrs(&mut list) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut addresses = Vec::new();
+    let mut entry = list;
+    // SAFETY: `entry` is null or an entry of the list, which lives until freeifaddrs.
+    while let Some(found) = unsafe { entry.as_ref() } {
+        // SAFETY: the name is a terminated string that lives as long as the list.
+        let of_interface = unsafe { std::ffi::CStr::from_ptr(found.ifa_name) }.to_bytes() == name.as_bytes();
+        // SAFETY: the address is null or as the list's maker filled it.
+        let address = unsafe { ip_address(found.ifa_addr) };
+        addresses.extend(address.filter(|address| of_interface && !is_link_local(address)));
+        entry = found.ifa_next;
+    }
+    // SAFETY: `list` came from getifaddrs and is not used any more.
+    unsafe { libc::freeifaddrs(list) };
+    Ok(addresses)
+}
+
+/// # Safety
+/// `address` is null or points to a socket address that is as long as its family demands.
+unsafe fn ip_address(address: *const libc::sockaddr) -> Option<IpAddr> {
+    // SAFETY: null or valid by the caller's word.
+    let family = i32::from(unsafe { address.as_ref() }?.sa_family);
+    match family {
+        libc::AF_INET => {
+            // SAFETY: the family says what the structure is.
+            let address = unsafe { &*address.cast::<libc::sockaddr_in>() };
+            Some(IpAddr::from(u32::from_be(address.sin_addr.s_addr).to_be_bytes()))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above.
+            let address = unsafe { &*address.cast::<libc::sockaddr_in6>() };
+            Some(IpAddr::from(address.sin6_addr.s6_addr))
+        }
+        _ => None,
+    }
+}
+
+fn is_link_local(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    }
+}
+
 fn check_name(name: &str) -> io::Result<()> {
     let forbidden = |c: char| c == '/' || c == ':' || c == '\0' || c.is_whitespace();
     if name.is_empty() || name.len() > NAME_LEN_MAX || name.contains(forbidden) {
@@ -308,6 +363,10 @@ mod tests {
         assert!(!lo.is_up().expect("flags"));
         lo.set_up(true).expect("up");
         assert!(lo.is_up().expect("flags") && lo.is_running().expect("flags"));
+        let addresses = namespace.run(|| addresses("lo")).expect("enter").expect("addresses");
+        assert!(addresses.contains(&IpAddr::from([127, 0, 0, 1])), "{addresses:?}");
+        let none = namespace.run(|| super::addresses("other")).expect("enter").expect("addresses");
+        assert!(none.is_empty());
         lo.set_mtu(1400).expect("set mtu");
         assert_eq!(lo.mtu().expect("mtu"), 1400);
         assert_eq!(lo.mac().expect("mac"), [0; 6]);

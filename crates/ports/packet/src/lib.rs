@@ -32,5 +32,5 @@ mod ring;
 mod sys;
 mod transmit;
 
-pub use open::open;
+pub use open::{open, probe};
 pub use port::PacketPort;

@@ -1,5 +1,6 @@
 //! From a spec to a port: socket, ring, membership, in the order that loses and doubles no packet.
 
+use std::fmt::Display;
 use std::io;
 
 use linerate_mem::Pool;
@@ -32,6 +33,14 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<PacketPort, OpenError> {
     }
     let caps = caps(&spec, &options, &device, ring.as_ref().map(|(_, detail)| detail.as_str()));
     Ok(PacketPort::new(caps, pool, device, socket, ring.map(|(ring, _)| ring)))
+}
+
+/// Whether this process can have AF_PACKET sockets at all; touches no interface.
+///
+/// # Errors
+/// What is missing, and what to do.
+pub fn probe() -> Result<(), OpenError> {
+    Socket::new().map(drop).map_err(|error| no_socket("packet:", error))
 }
 
 fn set_up_sending(socket: &Socket, options: &Options) -> io::Result<()> {
@@ -149,7 +158,7 @@ fn caps(spec: &PortSpec, options: &Options, device: &Device, ring: Option<&str>)
     }
 }
 
-fn no_socket(spec: &PortSpec, error: io::Error) -> OpenError {
+fn no_socket(spec: impl Display, error: io::Error) -> OpenError {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => OpenError::new(
             spec,
@@ -163,6 +172,6 @@ fn no_socket(spec: &PortSpec, error: io::Error) -> OpenError {
     }
 }
 
-fn failed(spec: &PortSpec, what: &str, error: io::Error) -> OpenError {
+fn failed(spec: impl Display, what: &str, error: io::Error) -> OpenError {
     OpenError::new(spec, format!("{what}: {error}"), "")
 }

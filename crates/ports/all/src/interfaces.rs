@@ -1,0 +1,87 @@
+//! The interfaces of this namespace, and what each can be opened with.
+
+use linerate_mem::{Pool, PoolConfig};
+use linerate_port::PortSpec;
+use linerate_sys::netdev::{self, Netdev};
+
+use crate::backend::{ENTRIES, Entry, Unusable};
+use crate::choose::{Facts, candidates};
+use crate::open::{Usage, open_with};
+
+/// A network interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its driver, where it has one.
+    pub driver: Option<String>,
+    /// Its MTU in bytes.
+    pub mtu: u32,
+    /// Administratively up.
+    pub up: bool,
+    /// Has a link; `None` when the driver does not tell.
+    pub link: Option<bool>,
+    /// Rate of the link in Mbit/s; `None` when the driver does not tell.
+    pub speed_mbps: Option<u32>,
+    /// Hardware address.
+    pub mac: Option<[u8; 6]>,
+    /// Receive queues.
+    pub queues: u32,
+    /// Why the host itself needs its packets: "eth0 has address 192.0.2.1".
+    pub host_use: Option<String>,
+    /// For each backend that stands on interfaces: its name, and whether it works here. What only receiving would show (an
+    /// XDP program that is attached already) is not tried.
+    pub backends: Vec<(&'static str, Result<(), Unusable>)>,
+    /// What the bare name stands for: the first way that works, to send and receive; `None` when none does.
+    pub bare: Option<String>,
+}
+
+/// The interfaces of the calling thread's network namespace, in the order of their indices. Opens sockets on them for a
+/// moment; sends nothing, and does not touch the flow of their packets.
+///
+/// # Errors
+/// When the kernel cannot be asked for names.
+pub fn interfaces() -> std::io::Result<Vec<Interface>> {
+    let pool = Pool::new(PoolConfig { frames: 64, ..PoolConfig::default() }).map_err(std::io::Error::other)?;
+    // One that goes away meanwhile is none.
+    Ok(netdev::names()?.iter().filter_map(|name| Netdev::open(name).ok()).map(|device| look(&device, &pool)).collect())
+}
+
+fn look(device: &Netdev, pool: &Pool) -> Interface {
+    let facts = Facts::of(device);
+    let on_interfaces = ENTRIES.iter().filter(|entry| entry.on_interfaces && entry.open.is_some());
+    let backends: Vec<_> = on_interfaces.map(|entry| (entry.name, attempt(entry, device.name(), pool))).collect();
+    let bare = bare_name(device.name()).and_then(|spec| {
+        let works = |backend| backends.iter().any(|(name, usable)| *name == backend && usable.is_ok());
+        let mut candidates = candidates(&spec, &facts, Usage::Both, pool.packet_len_max()).into_iter();
+        candidates.find(|candidate| works(candidate.backend)).map(|candidate| candidate.spec)
+    });
+    Interface {
+        name: device.name().into(),
+        driver: device.driver_info().ok().flatten().map(|info| info.driver),
+        mtu: facts.mtu,
+        up: device.is_up().unwrap_or(false),
+        link: device.link().ok().flatten(),
+        speed_mbps: device.speed_mbps().ok().flatten(),
+        mac: device.mac().ok(),
+        queues: facts.queues,
+        host_use: facts.host_use,
+        backends,
+        bare,
+    }
+}
+
+/// Opens it for sending, which has no side effects, after asking for the rights that receiving would need.
+fn attempt(entry: &Entry, interface: &str, pool: &Pool) -> Result<(), Unusable> {
+    (entry.probe)()?;
+    let spec = bare_name(interface).and_then(|name| format!("{}:{name}", entry.name).parse().ok());
+    let Some(spec) = spec else {
+        let what_to_do = "rename the interface".into();
+        return Err(Unusable { why: "its name cannot be written in a port's name".into(), what_to_do });
+    };
+    open_with(entry, spec, Usage::Sending, pool).map(drop).map_err(Unusable::from)
+}
+
+fn bare_name(interface: &str) -> Option<PortSpec> {
+    interface.parse().ok()
+}

@@ -1,0 +1,103 @@
+//! Spec text to port.
+
+use linerate_mem::Pool;
+use linerate_port::{OpenError, Port, PortSpec};
+
+use crate::backend::{Entry, NOT_BUILT, find, lines};
+use crate::choose;
+
+/// What a port is opened for. A backend that can leave out the other direction's memory and side effects does so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Usage {
+    /// To send and to receive.
+    Both,
+    /// To send only.
+    Sending,
+    /// To receive only.
+    Receiving,
+}
+
+/// An open port.
+pub struct Opened {
+    /// The port.
+    pub port: Box<dyn Port>,
+    /// For a bare interface name: which backend was chosen, and why, in one line.
+    pub choice: Option<String>,
+}
+
+/// Opens the port that `spec_text` names, for both directions, with the frames of `pool`, in the calling thread's network
+/// namespace.
+///
+/// # Errors
+/// The name means nothing, or what it means cannot be had here: with what is missing and what to do.
+pub fn open(spec_text: &str, pool: &Pool) -> Result<Box<dyn Port>, OpenError> {
+    open_for(spec_text, pool, Usage::Both).map(|opened| opened.port)
+}
+
+/// As [`open`], for a known purpose.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_for(spec_text: &str, pool: &Pool, usage: Usage) -> Result<Opened, OpenError> {
+    let spec = parse(spec_text)?;
+    let Some(name) = spec.backend.as_deref() else { return choose::open_bare(&spec, pool, usage) };
+    let Some(entry) = find(name) else {
+        let hint = format!("a port is one of{}\n  {:20} the fastest of these that works on IF", lines(), "IF");
+        return Err(OpenError::new(spec_text, format!("there is no backend {name}"), hint));
+    };
+    let port = open_with(entry, spec, usage, pool)?;
+    Ok(Opened { port, choice: None })
+}
+
+/// Opens a spec of a known backend.
+pub(crate) fn open_with(entry: &Entry, spec: PortSpec, usage: Usage, pool: &Pool) -> Result<Box<dyn Port>, OpenError> {
+    let Some(open) = entry.open else {
+        return Err(OpenError::new(&spec, NOT_BUILT, format!("there are{}", lines())));
+    };
+    open(narrowed(entry, spec, usage), pool)
+}
+
+/// Adds the option that leaves out the unused direction, where the backend has one and nothing that the user wrote is about
+/// that direction.
+fn narrowed(entry: &Entry, spec: PortSpec, usage: Usage) -> PortSpec {
+    let narrowing = match usage {
+        Usage::Both => None,
+        Usage::Sending => entry.only_sends,
+        Usage::Receiving => entry.only_receives,
+    };
+    let Some((option, clashes)) = narrowing else { return spec };
+    let written = |key: &str| spec.options.iter().any(|(name, _)| name == key) || key == "@" && spec.queue.is_some();
+    if written(option) || clashes.iter().any(|clash| written(clash)) {
+        return spec;
+    }
+    format!("{spec},{option}").parse().unwrap_or(spec)
+}
+
+pub(crate) fn parse(spec_text: &str) -> Result<PortSpec, OpenError> {
+    spec_text.parse().map_err(|error: linerate_port::SpecError| OpenError::new(&error.text, error.problem, ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn narrow(text: &str, usage: Usage) -> String {
+        let spec: PortSpec = text.parse().unwrap();
+        let entry = find(spec.backend.as_deref().unwrap()).unwrap();
+        narrowed(entry, spec, usage).to_string()
+    }
+
+    #[test]
+    fn an_unused_direction_is_left_out_unless_the_user_wrote_about_it() {
+        assert_eq!(narrow("packet:a", Usage::Sending), "packet:a,tx_only");
+        assert_eq!(narrow("packet:a,qdisc", Usage::Sending), "packet:a,qdisc,tx_only");
+        assert_eq!(narrow("packet:a", Usage::Receiving), "packet:a,rx_only");
+        for kept in ["packet:a@1", "packet:a,ring=99999", "packet:a,tx_only", "packet:a,rx_only", "null:", "pipe:a"] {
+            assert_eq!(narrow(kept, Usage::Sending), kept);
+        }
+        assert_eq!(narrow("packet:a,qdisc", Usage::Receiving), "packet:a,qdisc");
+        assert_eq!(narrow("xdp:a,ring=64", Usage::Sending), "xdp:a,ring=64,tx");
+        assert_eq!(narrow("xdp:a", Usage::Receiving), "xdp:a");
+        assert_eq!(narrow("packet:a", Usage::Both), "packet:a");
+    }
+}
