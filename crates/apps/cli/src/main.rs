@@ -1,5 +1,6 @@
 //! The `linerate` command: which subcommand is asked for. Exit status: 0 done, 1 done but not as wished, 2 not started.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -7,7 +8,7 @@ use linerate::cmd;
 
 /// How many packets per second a path carries, where the others go, and what a packet costs
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(name = "linerate", version, arg_required_else_help = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -17,13 +18,21 @@ struct Arguments {
 enum Command {
     /// Measures the Linux kernel as a router, and accounts for every packet
     Bench(cmd::bench::Args),
+    /// netmap's pkt-gen, for every kind of port
+    #[command(disable_help_flag = true)]
+    PktGen(cmd::pkt_gen::Args),
     /// Checks this host for what costs packets
     Doctor(cmd::doctor::Args),
 }
 
 fn main() -> ExitCode {
-    match Arguments::parse().command {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    if let Some(words) = cmd::pkt_gen::wanted(&arguments) {
+        return cmd::pkt_gen::run_words(words);
+    }
+    match Arguments::parse_from(arguments).command {
         Command::Bench(args) => cmd::bench::run(&args),
+        Command::PktGen(args) => cmd::pkt_gen::run_args(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
     }
 }

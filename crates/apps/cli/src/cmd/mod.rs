@@ -2,3 +2,4 @@
 
 pub mod bench;
 pub mod doctor;
+pub mod pkt_gen;

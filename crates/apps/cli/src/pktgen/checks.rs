@@ -1,5 +1,7 @@
 //! What the options must be to each other. Each check is one error that says what to write instead.
 
+use linerate_gen::SIGNATURE_LEN;
+
 use super::options::{Function, Options, UsageError};
 use super::ranges::Family;
 
@@ -11,8 +13,6 @@ const HEADERS_V6: usize = 14 + 40 + 8;
 pub const PING_LEN: usize = 12;
 /// What `txseq` writes behind the headers.
 pub const SEQUENCE_LEN: usize = 4;
-
-const SIGNATURE_LEN: usize = 16;
 
 /// Place of the UDP payload in a packet of ours.
 pub fn payload_offset(family: Family) -> usize {
@@ -109,7 +109,7 @@ fn check_contents(options: &Options, len_given: bool) -> Result<(), UsageError> 
     if options.time_stamp && room < SIGNATURE_LEN {
         let least = payload_offset(options.family) + SIGNATURE_LEN;
         return Err(UsageError::new(
-            format!("-o 16 needs {} bytes of payload", SIGNATURE_LEN),
+            format!("-o 16 needs {SIGNATURE_LEN} bytes of payload"),
             format!("use -l {least} or more"),
         ));
     }

@@ -24,3 +24,10 @@ fn write_line(target: &mut dyn Write, text: &str) {
         signal::request_stop();
     }
 }
+/// `diag!("main_thread", "Wait {} secs", 2)`: a diagnostic with the line number of its place.
+macro_rules! diag {
+    ($function:expr, $($text:tt)+) => {
+        $crate::pktgen::log::diagnose($function, line!(), &format!($($text)+))
+    };
+}
+pub(crate) use diag;

@@ -1,7 +1,12 @@
 //! `linerate pkt-gen`: netmap's pkt-gen for every kind of port.
 //!
-//! [`options`] turns words into a checked run, [`format`] makes the lines that scripts parse, [`usage`] lists what differs from
-//! the original. Those are pure; the rest of the folder moves packets.
+//! ```text
+//!   words -> getopt.rs -> options.rs (ranges.rs interface.rs, checks.rs) -> a checked run, or one error with its cure
+//!   run.rs      ports.rs opens one port a thread, cpus.rs places the threads, report.rs prints while they work
+//!   threads     transmit.rs (packet.rs) | replay.rs | receive.rs (quota.rs, sequence.rs) | ping.rs (round_trip.rs) | pong.rs
+//!   format.rs   the lines that scripts parse; log.rs writes them
+//! ```
+//! [`usage`] lists what differs from the original.
 
 pub mod format;
 pub mod getopt;
@@ -9,6 +14,23 @@ pub mod interface;
 pub mod log;
 pub mod options;
 pub mod ranges;
+pub mod run;
 pub mod usage;
 
 mod checks;
+mod cpus;
+mod dump;
+mod fragment;
+mod pace;
+mod packet;
+mod ping;
+mod pong;
+mod ports;
+mod quota;
+mod receive;
+mod replay;
+mod report;
+mod round_trip;
+mod sequence;
+mod transmit;
+mod worker;

@@ -56,8 +56,9 @@ impl Meter {
         }
     }
 
+    /// Publishes the counts of a loop.
     #[inline]
-    pub(crate) fn set(&self, packets: u64, bytes: u64, batches: u64) {
+    pub fn set(&self, packets: u64, bytes: u64, batches: u64) {
         self.packets.store(packets, Ordering::Relaxed);
         self.bytes.store(bytes, Ordering::Relaxed);
         self.batches.store(batches, Ordering::Relaxed);

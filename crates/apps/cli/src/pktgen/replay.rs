@@ -1,0 +1,181 @@
+//! `-P FILE` and `-r`: sends packets that are not made here: those of a capture file, over and over, or whatever the buffers
+//! contain.
+
+use linerate_gen::{Arrival, Pacer, Schedule};
+use linerate_mem::{Batch, Pool};
+use linerate_port::{Interest, Port, PortError, Readiness};
+use linerate_sys::clock;
+
+use super::format::Counts;
+use super::worker::{Outcome, Task};
+
+/// A pause longer than this is slept through up to [`SPIN_NS`] before its end.
+const SLEEP_MIN_NS: u64 = 120_000;
+const SPIN_NS: u64 = 70_000;
+/// Longest sleep, so that a stop is seen.
+const NAP_NS: u64 = 20_000_000;
+/// How long the port may take to complete what it accepted.
+const FLUSH_NS: u64 = 1_000_000_000;
+
+/// Where the packets come from.
+pub enum Source {
+    /// A port that returns the packets of a file.
+    File(Box<dyn Port>),
+    /// Frames as the last owner left them, of this length.
+    Rubbish(usize),
+}
+
+/// Sends until enough packets were sent, the source is at its end, or a stop is asked for.
+pub fn replay(mut task: Task, source: Source, rate_pps: f64) -> Outcome {
+    let start_ns = clock::now_ns();
+    let burst = super::pace::burst(task.options.burst, rate_pps);
+    let schedule = Schedule {
+        rate_pps: (rate_pps > 0.0).then_some(rate_pps),
+        arrival: Arrival::Burst { packets: burst as u32 },
+        packets: (task.count > 0).then_some(task.count),
+        duration_ns: None,
+    };
+    let mut replaying = Replaying {
+        source,
+        stock: Batch::new(&task.pool, burst.max(SLOTS_OF_ONE_MAX)),
+        outgoing: Batch::new(&task.pool, burst * 2 + SLOTS_OF_ONE_MAX),
+        pacer: Pacer::new(schedule, start_ns),
+        times_ns: Vec::with_capacity(burst),
+        burst,
+        events: 0,
+        counts: Counts::default(),
+    };
+    let error = replaying.run(&mut task).err().map(|error| error.to_string());
+    let mut outcome = Outcome { start_ns, error, ..Outcome::default() };
+    settle(&mut task, &mut outcome);
+    outcome.counts.events = replaying.events;
+    outcome
+}
+
+/// Slots that the longest packet of a capture file takes in frames of 2,048 bytes (262,144 bytes).
+const SLOTS_OF_ONE_MAX: usize = 192;
+
+/// Waits until the port has sent what it took, and reads what became of it.
+fn settle(task: &mut Task, outcome: &mut Outcome) {
+    let give_up_ns = clock::now_ns() + FLUSH_NS;
+    outcome.incomplete = loop {
+        match task.port.flush() {
+            Ok(0) => break 0,
+            Ok(left) if clock::now_ns() > give_up_ns => break left as u64,
+            Ok(_) => {}
+            Err(error) => {
+                outcome.error.get_or_insert_with(|| error.to_string());
+                break 0;
+            }
+        }
+        if task.port.wait(Interest::Transmit, 1_000_000).is_err() {
+            break 0;
+        }
+    };
+    outcome.end_ns = clock::now_ns();
+    match task.port.stats() {
+        Ok(stats) => {
+            outcome.counts.packets = stats.tx_packets;
+            outcome.counts.bytes = stats.tx_bytes;
+            outcome.drops = stats.tx_drops;
+        }
+        Err(error) => {
+            outcome.error.get_or_insert_with(|| error.to_string());
+        }
+    }
+}
+
+struct Replaying {
+    source: Source,
+    /// Packets of the source that are not due yet.
+    stock: Batch,
+    outgoing: Batch,
+    pacer: Pacer,
+    times_ns: Vec<u64>,
+    burst: usize,
+    events: u64,
+    counts: Counts,
+}
+
+impl Replaying {
+    fn run(&mut self, task: &mut Task) -> Result<(), PortError> {
+        while !task.control.stopping() {
+            let now_ns = clock::now_ns();
+            if self.outgoing.is_empty() && !self.fill(&mut task.pool, now_ns)? {
+                match self.pacer.next_due_ns(now_ns) {
+                    None => break,
+                    Some(due_ns) if due_ns > now_ns => pause(task, due_ns, now_ns)?,
+                    // Due, but the source has nothing: it is at its end, or frames must come back first.
+                    Some(_) if self.source_ended()? => break,
+                    Some(_) => give_way(task)?,
+                }
+                continue;
+            }
+            let bytes_before = self.outgoing.totals().bytes;
+            let taken = task.port.transmit(&mut self.outgoing)?;
+            if taken == 0 {
+                give_way(task)?;
+                continue;
+            }
+            self.events += 1;
+            let bytes = bytes_before - self.outgoing.totals().bytes;
+            self.counts = self.counts.plus(&Counts { packets: taken as u64, bytes, events: 1 });
+            task.publish(&self.counts);
+        }
+        Ok(())
+    }
+
+    /// Moves what is due into the outgoing batch; false when that is nothing.
+    fn fill(&mut self, pool: &mut Pool, now_ns: u64) -> Result<bool, PortError> {
+        self.times_ns.clear();
+        let due = self.pacer.take(now_ns, self.burst, &mut self.times_ns);
+        let made = match &mut self.source {
+            Source::Rubbish(len) => pool.take(&mut self.outgoing, due, *len),
+            Source::File(port) => fill_from(&mut **port, &mut self.stock, &mut self.outgoing, due)?,
+        };
+        self.pacer.give_back(&self.times_ns[made..]);
+        Ok(made > 0)
+    }
+
+    fn source_ended(&mut self) -> Result<bool, PortError> {
+        match &mut self.source {
+            Source::Rubbish(_) => Ok(false),
+            Source::File(port) => Ok(port.wait(Interest::Receive, 0)? == Readiness::Ended),
+        }
+    }
+}
+
+/// Moves `due` packets from the file into the outgoing batch, fewer at its end; returns how many.
+fn fill_from(port: &mut dyn Port, stock: &mut Batch, outgoing: &mut Batch, due: usize) -> Result<usize, PortError> {
+    let mut made = 0;
+    while made < due {
+        if stock.is_empty() && port.receive(stock)? == 0 {
+            break;
+        }
+        let Some(end) = (0..stock.len()).find(|slot| !stock.more(*slot)) else { break };
+        if outgoing.room() <= end {
+            break;
+        }
+        stock.move_to(outgoing, end + 1);
+        made += 1;
+    }
+    Ok(made)
+}
+
+fn pause(task: &mut Task, due_ns: u64, now_ns: u64) -> Result<(), PortError> {
+    if due_ns - now_ns > SLEEP_MIN_NS {
+        task.port.flush()?;
+        clock::sleep_until_ns((due_ns - SPIN_NS).min(now_ns + NAP_NS));
+    } else {
+        std::hint::spin_loop();
+    }
+    Ok(())
+}
+
+/// The port is full: what it holds goes out, and the far side gets its turn.
+fn give_way(task: &mut Task) -> Result<(), PortError> {
+    if task.port.flush()? > 0 || !task.port.caps().drains_itself {
+        std::thread::yield_now();
+    }
+    Ok(())
+}
