@@ -118,8 +118,14 @@ pub enum BenchError {
 /// # Errors
 /// When something could not be measured.
 pub fn run(spec: &BenchSpec, document: &mut Document, watch: &mut dyn FnMut(Event<'_>)) -> Result<(), BenchError> {
-    let mut bench =
-        Bench { spec, document, watch, cores: cores(), path: TopologySpec::default(), baselines: Vec::new() };
+    let mut bench = Bench {
+        spec,
+        document,
+        watch,
+        cores: cores(&spec.place),
+        path: TopologySpec::default(),
+        baselines: Vec::new(),
+    };
     bench.path.placement = match bench.cores.dut {
         Some(core) if bench.cores.generator != Some(core) => Placement::Thread { core: Some(core) },
         _ => Placement::SenderContext,
@@ -140,12 +146,13 @@ pub fn document(version: &str, started: Timestamp) -> Document {
 
 /// Generator and DUT on cores of their own where there are two; the receiving thread on a third one, else beside the
 /// generator: it sleeps most of the time.
-fn cores() -> Cores {
+fn cores(place: &Place) -> Cores {
     let allowed = affinity::allowed_cores();
+    let first_free = if matches!(place, Place::InProcess { .. }) { 1 } else { 2 };
     Cores {
         generator: allowed.first().copied(),
         dut: allowed.get(1).or(allowed.first()).copied(),
-        receiver: allowed.get(2).or(allowed.first()).copied(),
+        receiver: allowed.get(first_free).or(allowed.first()).copied(),
     }
 }
 

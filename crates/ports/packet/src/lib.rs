@@ -21,6 +21,8 @@
 //! - `promisc=no` do not take packets for other hardware addresses. The mode ends with the socket, whatever ends the process.
 //! - `fanout=GROUP[:hash|lb|cpu|qm]` share the interface's packets with the other ports of GROUP, by flow (`hash`, default), in
 //!   turn (`lb`), by the receiving CPU, or by receive queue. Each port is one reader; see packet(7), PACKET_FANOUT.
+//! - `refused=drop` a packet that the driver refuses (a full ring) is lost, and counted as such, as a NIC's would be;
+//!   `refused=retry` (the default) sends it again, so that a slow far side holds the sender back.
 //! - `qdisc` send through the interface's queueing discipline (and past `tcpdump` on this side) instead of around it.
 //! - `tx_only` no ring, no listening: costs nothing for what arrives. `rx_only` no sending.
 

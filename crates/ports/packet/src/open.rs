@@ -32,7 +32,11 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<PacketPort, OpenError> {
         socket.bind(device.index, false).map_err(|error| failed(&spec, "binding to the interface", error))?;
     }
     let caps = caps(&spec, &options, &device, ring.as_ref().map(|(_, detail)| detail.as_str()));
-    Ok(PacketPort::new(caps, pool, device, socket, ring.map(|(ring, _)| ring)))
+    let mut port = PacketPort::new(caps, pool, device, socket, ring.map(|(ring, _)| ring));
+    if options.drop_refused {
+        port.drop_refused();
+    }
+    Ok(port)
 }
 
 /// Whether this process can have AF_PACKET sockets at all; touches no interface.

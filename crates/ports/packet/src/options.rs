@@ -5,7 +5,7 @@ use linerate_port::{PortSpec, SpecError};
 use crate::sys::RingShape;
 
 /// The names of all options, for error messages.
-pub(crate) const NAMES: &[&str] = &["ring", "retire", "promisc", "fanout", "qdisc", "tx_only", "rx_only"];
+pub(crate) const NAMES: &[&str] = &["ring", "retire", "promisc", "fanout", "qdisc", "refused", "tx_only", "rx_only"];
 
 /// Bytes of the receive ring unless `ring=` says otherwise: at 1 Mpps of 64-byte frames 110 ms of them, and four such
 /// ports and a pool stay under 100 MB.
@@ -34,6 +34,8 @@ pub(crate) struct Options {
     pub fanout: Option<Fanout>,
     /// Send through the queueing discipline.
     pub qdisc: bool,
+    /// A packet that the driver refuses is lost, and counted so, instead of being sent again.
+    pub drop_refused: bool,
 }
 
 /// A group of sockets that share an interface's packets.
@@ -53,6 +55,11 @@ impl Options {
         let promiscuous = take_switch(spec, "promisc", true)?;
         let fanout = spec.take("fanout").map(|value| fanout(spec, &value)).transpose()?;
         let qdisc = spec.take_flag("qdisc")?;
+        let drop_refused = match spec.take("refused").as_deref() {
+            None | Some("retry") => false,
+            Some("drop") => true,
+            Some(other) => return Err(spec.error(format!("refused={other}: refused takes retry or drop"))),
+        };
         let (tx_only, rx_only) = (spec.take_flag("tx_only")?, spec.take_flag("rx_only")?);
         spec.finish(NAMES)?;
         if tx_only && rx_only {
@@ -62,8 +69,8 @@ impl Options {
         if tx_only && receive_option {
             return Err(spec.error("@queue, ring, retire and fanout are about receiving; leave out tx_only, or them"));
         }
-        if rx_only && qdisc {
-            return Err(spec.error("qdisc is about sending; leave out rx_only, or qdisc"));
+        if rx_only && (qdisc || drop_refused) {
+            return Err(spec.error("qdisc and refused are about sending; leave out rx_only, or them"));
         }
         Ok(Options {
             receives: !tx_only,
@@ -73,6 +80,7 @@ impl Options {
             promiscuous,
             fanout,
             qdisc,
+            drop_refused,
         })
     }
 
@@ -154,6 +162,8 @@ mod tests {
             "packet:a@0,tx_only",
             "packet:a,fanout=1,tx_only",
             "packet:a,qdisc,rx_only",
+            "packet:a,refused=maybe",
+            "packet:a,refused=drop,rx_only",
             "packet:a,rings=5",
         ] {
             assert!(take(bad).is_err(), "{bad}");

@@ -31,6 +31,8 @@ pub struct PacketPort {
     stats: Stats,
     losses: RingLosses,
     too_short: u64,
+    /// Packets that the driver refused; `None` when they are to be sent again.
+    refused: Option<u64>,
     empty_calls: u32,
     /// The interface was down when last looked at.
     down: bool,
@@ -39,6 +41,11 @@ pub struct PacketPort {
 }
 
 impl PacketPort {
+    /// From now on a packet that the driver refuses is lost instead of being sent again.
+    pub(crate) fn drop_refused(&mut self) {
+        self.refused = Some(0);
+    }
+
     pub(crate) fn new(caps: Caps, pool: &Pool, device: Device, socket: Socket, ring: Option<BlockRing>) -> PacketPort {
         PacketPort {
             caps,
@@ -50,6 +57,7 @@ impl PacketPort {
             stats: Stats::default(),
             losses: RingLosses::default(),
             too_short: 0,
+            refused: None,
             empty_calls: 0,
             down: false,
             driver_full: false,
@@ -205,6 +213,11 @@ impl PacketPort {
         };
         match refusal(&error) {
             Refusal::BufferFull => Ok(Step::Full),
+            Refusal::DriverFull if self.refused.is_some() && error.raw_os_error() == Some(libc::ENOBUFS) => {
+                self.pool.put_front(batch, slots_of(batch, 1));
+                self.refused = self.refused.map(|packets| packets + 1);
+                Ok(Step::Took(1))
+            }
             Refusal::DriverFull => {
                 self.driver_full = true;
                 Ok(Step::Full)
@@ -361,6 +374,10 @@ impl Port for PacketPort {
                 cause: "shorter than an Ethernet header".into(),
                 packets: self.too_short,
             });
+        }
+        if let Some(packets) = self.refused.filter(|packets| *packets > 0) {
+            let place = self.device.name().to_owned();
+            stats.tx_drops.push(Drops { place, cause: "refused by the driver: ring full".into(), packets });
         }
         Ok(stats)
     }

@@ -113,8 +113,13 @@ impl Tester {
 
 fn open_sender(topology: &Topology, kind: &str, pool: &Pool) -> Result<Box<dyn Port>, TesterError> {
     let side = &topology.generator;
-    let only_sends = if kind == "xdp" { ",tx" } else { "" };
-    let spec = format!("{kind}:{}{only_sends}", side.interface.name);
+    // Only sending costs less; and a refused packet is lost, or a slow device would hold the load back.
+    let options = match kind {
+        "xdp" => ",tx",
+        "packet" => ",tx_only,refused=drop",
+        _ => "",
+    };
+    let spec = format!("{kind}:{}{options}", side.interface.name);
     Ok(side.namespace.run(|| linerate_ports::open(&spec, pool))??)
 }
 
