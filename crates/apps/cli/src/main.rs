@@ -21,6 +21,8 @@ enum Command {
     /// netmap's pkt-gen, for every kind of port
     #[command(disable_help_flag = true)]
     PktGen(cmd::pkt_gen::Args),
+    /// Lists the ports that can be opened here, and what the others need
+    Ports(cmd::ports::Args),
     /// Checks this host for what costs packets
     Doctor(cmd::doctor::Args),
 }
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
     match Arguments::parse_from(arguments).command {
         Command::Bench(args) => cmd::bench::run(&args),
         Command::PktGen(args) => cmd::pkt_gen::run_args(&args),
+        Command::Ports(args) => cmd::ports::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
     }
 }

@@ -3,3 +3,4 @@
 pub mod bench;
 pub mod doctor;
 pub mod pkt_gen;
+pub mod ports;

@@ -1,20 +1,19 @@
 //! Which ports a run opens: one for each thread, by the function and the interface.
 //!
-//! | `-i` | sends (`tx`, `txseq`) | receives (`rx`, `rxseq`) | both (`ping`, `pong`) |
-//! |---|---|---|---|
-//! | `eth1` | AF_XDP queue of each thread, without a program; else AF_PACKET | AF_XDP on all queues, shared out over the threads; else AF_PACKET | AF_XDP on all queues; else AF_PACKET |
-//! | `packet:eth1` | a socket for each thread | a socket for each thread, which share the flows (fanout) | one socket |
-//! | `file:F` | writes | reads | - |
-//! | others | as named, once for each thread | | |
-//!
-//! AF_XDP takes packets away from the host. So a bare name is received on by AF_PACKET if the host has routes through the
-//! interface, or if there are more threads than queues.
+//! | `-i` | one thread | more threads |
+//! |---|---|---|
+//! | `eth1` | what `linerate_ports` finds best for the function | senders: AF_XDP queue I for thread I; receivers: all queues shared out over the threads; as `packet:eth1` if there are fewer queues than threads, or if the host needs the packets |
+//! | `xdp:eth1` | all queues to receive, the first one to send | as above |
+//! | `packet:eth1` | one socket | a socket each; those of receivers share the flows (fanout) |
+//! | `file:F` | written by senders, read by receivers | refused |
+//! | others | as named | as named, once for each thread |
 
-use linerate_mem::{Pool, PoolConfig};
+use linerate_mem::{MapError, Pool, PoolConfig};
 use linerate_port::{OpenError, Port, PortSpec};
-use linerate_sys::netdev::Netdev;
+use linerate_ports::{Usage, open_for};
+use linerate_sys::netdev::{self, Netdev};
 
-use super::options::{Function, Options};
+use super::options::Options;
 
 /// What is known about the interface before it is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +22,7 @@ pub struct Device {
     pub queues: usize,
     /// MTU in bytes.
     pub mtu: usize,
-    /// The host has routes through it.
+    /// The host has an address there.
     pub in_use: bool,
 }
 
@@ -44,7 +43,7 @@ pub struct Opened {
     pub pool: Pool,
     /// Queues behind the interface.
     pub queues: usize,
-    /// Why a faster way was not taken, if one was tried.
+    /// Which way was chosen and why, where there was a choice.
     pub notes: Vec<String>,
 }
 
@@ -52,7 +51,7 @@ pub struct Opened {
 const FRAMES_BASE: usize = 8192;
 const FRAMES_OF_THREAD: usize = 8192;
 const FRAMES_MAX: usize = 1 << 18;
-/// Bytes of all frames that larger frames may take.
+/// Bytes of all frames together where they are larger than usual.
 const POOL_BYTES: usize = 64 << 20;
 
 /// Opens the ports that the options ask for, the fastest way that works.
@@ -61,40 +60,51 @@ const POOL_BYTES: usize = 64 << 20;
 /// The error of the last way; those before it are in its text.
 pub fn open(options: &Options) -> Result<Opened, OpenError> {
     let device = device(&options.interface.spec.target);
-    let mut notes: Vec<String> = Vec::new();
-    let candidates = candidates(options, &device.unwrap_or_default());
-    let last = candidates.len() - 1;
-    for (number, candidate) in candidates.iter().enumerate() {
-        match open_all(candidate, options) {
-            Ok((ports, pool)) => {
-                let queues = device.map_or(1, |device| device.queues).max(1);
-                return Ok(Opened { ports, pool, queues, notes });
+    let queues = device.map_or(1, |device| device.queues);
+    let mut refused: Vec<String> = Vec::new();
+    let mut last = None;
+    for candidate in candidates(options, &device.unwrap_or_default()) {
+        match open_all(&candidate, options) {
+            Ok((ports, pool, choices)) => {
+                return Ok(Opened { ports, pool, queues, notes: [refused, choices].concat() });
             }
-            Err(mut error) if number == last => {
-                if !notes.is_empty() {
-                    error.cause = format!("{} ({})", error.cause, notes.join("; "));
-                }
-                return Err(error);
+            Err(error) => {
+                refused.push(error.to_string());
+                last = Some(error);
             }
-            Err(error) => notes.push(error.to_string()),
         }
     }
-    // There is always a candidate.
-    Err(OpenError::new(&options.interface.spec, "there is no way to open it", ""))
+    refused.pop();
+    let mut error = last.unwrap_or_else(|| OpenError::new(&options.interface.text, "there is no way to open it", ""));
+    if !refused.is_empty() {
+        error.cause = format!("{} ({})", error.cause, refused.join("; "));
+    }
+    Err(error)
 }
 
-fn open_all(candidate: &Candidate, options: &Options) -> Result<(Vec<Box<dyn Port>>, Pool), OpenError> {
+type OpenedAll = (Vec<Box<dyn Port>>, Pool, Vec<String>);
+
+fn open_all(candidate: &Candidate, options: &Options) -> Result<OpenedAll, OpenError> {
     let pool =
         pool(candidate, options).map_err(|error| OpenError::new(&options.interface.text, error.to_string(), ""))?;
+    let usage = match options.function {
+        function if function.sends() => Usage::Sending,
+        function if function.receives() => Usage::Receiving,
+        _ => Usage::Both,
+    };
+    let (mut ports, mut choices) = (Vec::new(), Vec::new());
     // The last one first: an AF_XDP program has room for the queues that the first opener names.
-    let open = |spec: &String| linerate_ports::open(spec, &pool);
-    let mut ports = candidate.specs.iter().rev().map(open).collect::<Result<Vec<_>, _>>()?;
+    for spec in candidate.specs.iter().rev() {
+        let opened = open_for(spec, &pool, usage)?;
+        ports.push(opened.port);
+        choices.extend(opened.choice);
+    }
     ports.reverse();
-    Ok((ports, pool))
+    Ok((ports, pool, choices))
 }
 
-fn pool(candidate: &Candidate, options: &Options) -> Result<Pool, linerate_mem::MapError> {
-    let wanted = FRAMES_BASE + FRAMES_OF_THREAD * options.threads + 4 * options.burst * options.threads;
+fn pool(candidate: &Candidate, options: &Options) -> Result<Pool, MapError> {
+    let wanted = FRAMES_BASE + (FRAMES_OF_THREAD + 4 * options.burst) * options.threads;
     let frame_size = candidate.frame_size;
     let most = if frame_size > 2048 { POOL_BYTES / frame_size } else { FRAMES_MAX };
     Pool::new(PoolConfig { frames: wanted.min(most), frame_size, headroom: 0 })
@@ -106,26 +116,21 @@ fn device(name: &str) -> Option<Device> {
     let channels = device.channels().ok()?;
     let queues = channels.map_or(1, |channels| channels.combined.0 + channels.rx.0.max(channels.tx.0));
     let mtu = device.mtu().ok()? as usize;
-    Some(Device { queues: queues.max(1) as usize, mtu, in_use: has_routes(name) })
-}
-
-/// True when the host routes IPv4 packets through the interface.
-fn has_routes(name: &str) -> bool {
-    let routes = std::fs::read_to_string("/proc/thread-self/net/route").unwrap_or_default();
-    routes.lines().skip(1).any(|line| line.split_whitespace().next() == Some(name))
+    let in_use = netdev::addresses(name).is_ok_and(|addresses| !addresses.is_empty());
+    Some(Device { queues: queues.max(1) as usize, mtu, in_use })
 }
 
 /// The ways to open the ports, the best first.
 pub fn candidates(options: &Options, device: &Device) -> Vec<Candidate> {
     let spec = &options.interface.spec;
     let specs = match spec.backend.as_deref() {
-        None => bare(options, device),
-        Some("xdp") => vec![xdp(options, device)],
+        None if options.threads > 1 => several(options, device),
+        Some("xdp") => vec![xdp(options, device, "")],
         Some("packet") => vec![packet(options)],
         Some("file") if options.function.sends() && !has_option(spec, "write") => vec![vec![format!("{spec},write")]],
-        Some(_) => vec![vec![spec.to_string(); options.threads]],
+        _ => vec![vec![spec.to_string(); options.threads]],
     };
-    let candidate = |specs: Vec<String>| Candidate { frame_size: frame_size(&specs, options, device), specs };
+    let candidate = |specs: Vec<String>| Candidate { frame_size: frame_size(options, device), specs };
     specs.into_iter().map(candidate).collect()
 }
 
@@ -133,36 +138,33 @@ fn has_option(spec: &PortSpec, name: &str) -> bool {
     spec.options.iter().any(|(key, _)| key == name)
 }
 
-fn bare(options: &Options, device: &Device) -> Vec<Vec<String>> {
-    let too_few_queues = options.threads > device.queues.max(1);
-    let packet_only = too_few_queues || device.in_use && !options.function.sends();
-    if packet_only { vec![packet(options)] } else { vec![xdp(options, device), packet(options)] }
+/// A bare name for several threads. AF_XDP takes packets away from the host, and only a driver's own is worth that.
+fn several(options: &Options, device: &Device) -> Vec<Vec<String>> {
+    let too_few_queues = options.threads > device.queues;
+    let receives = !options.function.sends();
+    if too_few_queues || device.in_use && receives {
+        return vec![packet(options)];
+    }
+    vec![xdp(options, device, if receives { ",native" } else { "" }), packet(options)]
 }
 
-/// Longest packet that AF_XDP moves in one frame of 4,096 bytes: 256 are the kernel's, 448 the pool's.
-const XDP_ONE_FRAME: usize = 4096 - 256 - 448;
-
 /// AF_XDP: a queue for each sender; all queues shared out over the receivers.
-fn xdp(options: &Options, device: &Device) -> Vec<String> {
+fn xdp(options: &Options, device: &Device, mode: &str) -> Vec<String> {
     let spec = &options.interface.spec;
     let name = base(spec, "xdp");
-    let mut given = given_options(spec);
+    let mut given = format!("{mode}{}", given_options(spec));
     if options.len.max(device.mtu + 18) > XDP_ONE_FRAME && !has_option(spec, "frags") {
-        given = format!(",frags{given}");
-    }
-    let one_queue = |thread: usize| match spec.queue {
-        Some(queue) => queue as usize,
-        None => thread,
-    };
-    if options.function.sends() {
-        let tx = if has_option(spec, "tx") { "" } else { ",tx" };
-        return (0..options.threads).map(|thread| format!("{name}@{}{tx}{given}", one_queue(thread))).collect();
+        given += ",frags";
     }
     if spec.queue.is_some() || has_option(spec, "queues") {
-        return vec![format!("{name}@{}{given}", one_queue(0)); options.threads];
+        let queue = spec.queue.unwrap_or(0);
+        return vec![format!("{name}@{queue}{given}"); options.threads];
     }
-    let queues = device.queues.max(1);
+    if options.function.sends() {
+        return (0..options.threads).map(|thread| format!("{name}@{thread}{given}")).collect();
+    }
     let share = |thread: usize| {
+        let queues = device.queues.max(1);
         let first = thread * queues / options.threads;
         let count = (thread + 1) * queues / options.threads - first;
         match count {
@@ -173,26 +175,18 @@ fn xdp(options: &Options, device: &Device) -> Vec<String> {
     (0..options.threads).map(share).collect()
 }
 
+/// Longest packet that AF_XDP moves in one frame of 4,096 bytes: 256 are the kernel's, 448 the pool's.
+const XDP_ONE_FRAME: usize = 4096 - 256 - 448;
+
 /// AF_PACKET: a socket for each thread; receivers share the flows.
 fn packet(options: &Options) -> Vec<String> {
     let spec = &options.interface.spec;
     let name = base(spec, "packet");
     let mut given = given_options(spec);
-    let direction = match options.function {
-        Function::Tx | Function::TxSeq => "tx_only",
-        Function::Rx | Function::RxSeq => "rx_only",
-        Function::Ping | Function::Pong => "",
-    };
-    if !direction.is_empty() && !has_option(spec, "tx_only") && !has_option(spec, "rx_only") {
-        given = format!(",{direction}{given}");
-    }
     if options.function.receives() && options.threads > 1 && !has_option(spec, "fanout") {
         given += &format!(",fanout={}:hash", std::process::id() as u16);
     }
-    let queue = match spec.queue {
-        Some(queue) if !options.function.sends() => format!("@{queue}"),
-        _ => String::new(),
-    };
+    let queue = spec.queue.map_or(String::new(), |queue| format!("@{queue}"));
     vec![format!("{name}{queue}{given}"); options.threads]
 }
 
@@ -212,13 +206,14 @@ fn given_options(spec: &PortSpec) -> String {
     spec.options.iter().map(|(key, value)| format!(",{key}={value}")).collect()
 }
 
-/// Frames large enough for the longest packet in one, where the backend takes such frames.
-fn frame_size(specs: &[String], options: &Options, device: &Device) -> usize {
-    // The pool spreads packets over seven cache lines (448 bytes); a tag may come on top of MTU and header.
-    let longest = options.len.max(device.mtu + 18);
+/// Frames large enough for the longest packet in one; on interfaces at most what AF_XDP takes, longer packets then take
+/// several.
+fn frame_size(options: &Options, device: &Device) -> usize {
+    // The pool spreads packets over seven cache lines (448 bytes); two tags may come on top of MTU and header.
+    let longest = options.len.max(device.mtu + 22);
     let wanted = (longest + 448).next_power_of_two().clamp(2048, 32_768);
-    let is_xdp = specs.iter().any(|spec| spec.starts_with("xdp"));
-    if is_xdp { wanted.min(4096) } else { wanted }
+    let may_be_xdp = matches!(options.interface.backend(), None | Some("xdp" | "xdplive"));
+    if may_be_xdp { wanted.min(4096) } else { wanted }
 }
 
 #[cfg(test)]

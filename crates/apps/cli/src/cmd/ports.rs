@@ -1,0 +1,221 @@
+//! `linerate ports`: every port that can be opened here, and for each backend that cannot be used why, and what to do.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use linerate_ports::{Backend, Interface, Unusable};
+use linerate_wire::MacAddress;
+use serde::Serialize;
+
+use crate::pktgen::log;
+
+/// Arguments of `linerate ports`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Version of the JSON document; rises when a reader must change.
+const SCHEMA: u32 = 1;
+
+/// Lists backends and interfaces. Status 2 when the kernel does not tell them.
+pub fn run(args: &Args) -> ExitCode {
+    let interfaces = match linerate_ports::interfaces() {
+        Ok(interfaces) => interfaces,
+        Err(error) => {
+            eprintln!("linerate ports: the interfaces cannot be listed: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let backends = linerate_ports::list();
+    if !args.json {
+        log::out(text(&backends, &interfaces).trim_end());
+        return ExitCode::SUCCESS;
+    }
+    match json(&backends, &interfaces) {
+        Ok(text) => {
+            log::out(&text);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("linerate ports: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn text(backends: &[Backend], interfaces: &[Interface]) -> String {
+    let mut out = String::from("interfaces of this network namespace\n");
+    interfaces.iter().for_each(|interface| interface_text(interface, &mut out));
+    let (usable, unusable): (Vec<&Backend>, Vec<&Backend>) = backends.iter().partition(|one| one.usable.is_ok());
+    out += "\nbackends\n";
+    for Backend { syntax, summary, .. } in usable {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "  {syntax:<20} {summary}");
+    }
+    if !unusable.is_empty() {
+        out += "\nbackends that cannot be used\n";
+    }
+    for Backend { syntax, usable, .. } in unusable {
+        if let Err(reason) = usable {
+            let _ = writeln!(out, "  {syntax:<20} {}", reason_text(reason));
+        }
+    }
+    out
+}
+
+fn interface_text(interface: &Interface, out: &mut String) {
+    let Interface { name, mtu, queues, .. } = interface;
+    let driver = interface.driver.as_deref().unwrap_or("no driver");
+    let speed = interface.speed_mbps.map_or(String::new(), |speed| format!(", {speed} Mbit/s"));
+    let plural = if *queues == 1 { "queue" } else { "queues" };
+    let _ = writeln!(out, "  {name:<20} {driver}, {}, {queues} {plural}, MTU {mtu}{speed}", state(interface));
+    if let Some(host_use) = &interface.host_use {
+        let _ = writeln!(out, "  {:<20} used by the host: {host_use}", "");
+    }
+    match &interface.bare {
+        Some(spec) => *out += &format!("  {:<20} {name} stands for {spec}\n", ""),
+        None => *out += &format!("  {:<20} {name} by itself cannot be opened\n", ""),
+    }
+    for (backend, usable) in &interface.backends {
+        let usable = match usable {
+            Ok(()) => "usable".to_string(),
+            Err(reason) => reason_text(reason),
+        };
+        let _ = writeln!(out, "  {:<20} {:<24} {usable}", "", format!("{backend}:{name}"));
+    }
+}
+
+fn state(interface: &Interface) -> &'static str {
+    match (interface.up, interface.link) {
+        (false, _) => "down",
+        (true, Some(false)) => "up without a link",
+        (true, _) => "up",
+    }
+}
+
+fn reason_text(reason: &Unusable) -> String {
+    match reason.what_to_do.as_str() {
+        "" => reason.why.clone(),
+        what_to_do => format!("{}: {what_to_do}", reason.why),
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: u32,
+    interfaces: Vec<InterfaceRow<'a>>,
+    backends: Vec<BackendRow<'a>>,
+}
+
+#[derive(Serialize)]
+struct InterfaceRow<'a> {
+    name: &'a str,
+    driver: Option<&'a str>,
+    mtu: u32,
+    up: bool,
+    link: Option<bool>,
+    speed_mbps: Option<u32>,
+    mac: Option<String>,
+    queues: u32,
+    host_use: Option<&'a str>,
+    stands_for: Option<&'a str>,
+    backends: Vec<UsableRow<'a>>,
+}
+
+#[derive(Serialize)]
+struct BackendRow<'a> {
+    syntax: &'a str,
+    summary: &'a str,
+    #[serde(flatten)]
+    usable: UsableRow<'a>,
+}
+
+#[derive(Serialize)]
+struct UsableRow<'a> {
+    name: &'a str,
+    usable: bool,
+    why_not: Option<&'a str>,
+    what_to_do: Option<&'a str>,
+}
+
+fn usable_row<'a>(name: &'a str, usable: &'a Result<(), Unusable>) -> UsableRow<'a> {
+    let reason = usable.as_ref().err();
+    let what_to_do = reason.map(|reason| reason.what_to_do.as_str()).filter(|text| !text.is_empty());
+    UsableRow { name, usable: reason.is_none(), why_not: reason.map(|reason| reason.why.as_str()), what_to_do }
+}
+
+fn json(backends: &[Backend], interfaces: &[Interface]) -> serde_json::Result<String> {
+    let rows = interfaces.iter().map(|one| InterfaceRow {
+        name: &one.name,
+        driver: one.driver.as_deref(),
+        mtu: one.mtu,
+        up: one.up,
+        link: one.link,
+        speed_mbps: one.speed_mbps,
+        mac: one.mac.map(|mac| MacAddress(mac).to_string()),
+        queues: one.queues,
+        host_use: one.host_use.as_deref(),
+        stands_for: one.bare.as_deref(),
+        backends: one.backends.iter().map(|(name, usable)| usable_row(name, usable)).collect(),
+    });
+    let backends = backends.iter().map(|one| BackendRow {
+        syntax: one.syntax,
+        summary: one.summary,
+        usable: usable_row(one.name, &one.usable),
+    });
+    serde_json::to_string_pretty(&Document { schema: SCHEMA, interfaces: rows.collect(), backends: backends.collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unusable(what_to_do: &str) -> Result<(), Unusable> {
+        Err(Unusable { why: "needs CAP_NET_RAW".into(), what_to_do: what_to_do.into() })
+    }
+
+    fn example() -> (Vec<Backend>, Vec<Interface>) {
+        let backend = |name, usable| Backend { name, syntax: "x:IF", summary: "what it is", usable };
+        let interface = Interface {
+            name: "eth1".into(),
+            driver: Some("ixgbe".into()),
+            mtu: 1500,
+            up: true,
+            link: Some(true),
+            speed_mbps: Some(10_000),
+            mac: Some([2, 0, 0, 0, 0, 1]),
+            queues: 8,
+            host_use: Some("eth1 has address 192.0.2.1".into()),
+            backends: vec![("xdp", unusable("run with sudo")), ("packet", Ok(()))],
+            bare: Some("packet:eth1".into()),
+        };
+        (vec![backend("null", Ok(())), backend("tap", unusable(""))], vec![interface])
+    }
+
+    #[test]
+    fn text_says_what_is_usable_and_why_the_rest_is_not() {
+        let (backends, interfaces) = example();
+        let text = text(&backends, &interfaces);
+        assert!(text.contains("  eth1                 ixgbe, up, 8 queues, MTU 1500, 10000 Mbit/s\n"), "{text}");
+        assert!(text.contains("eth1 stands for packet:eth1\n") && text.contains("used by the host: eth1 has address"));
+        assert!(text.contains("xdp:eth1                 needs CAP_NET_RAW: run with sudo\n"), "{text}");
+        assert!(text.contains("packet:eth1              usable\n"));
+        let (usable, cannot) = text.split_once("backends that cannot be used").expect("both parts");
+        assert!(usable.contains("what it is") && cannot.contains("needs CAP_NET_RAW\n"), "{text}");
+    }
+
+    #[test]
+    fn json_has_the_same() {
+        let (backends, interfaces) = example();
+        let value: serde_json::Value =
+            serde_json::from_str(&json(&backends, &interfaces).expect("JSON")).expect("JSON");
+        assert_eq!((&value["schema"], &value["interfaces"][0]["mac"]), (&1.into(), &"02:00:00:00:00:01".into()));
+        assert_eq!(value["interfaces"][0]["backends"][0]["what_to_do"], "run with sudo");
+        assert_eq!(value["backends"][0]["usable"], true);
+        assert_eq!(value["backends"][1]["why_not"], "needs CAP_NET_RAW");
+        assert!(value["backends"][1]["what_to_do"].is_null());
+    }
+}
