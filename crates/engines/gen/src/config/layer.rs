@@ -4,7 +4,7 @@
 //! section 8), UDP from port 49184 to port 7 (RFC 2544, appendix C.2.6.4), TTL 64.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 use linerate_wire::{
     EtherType, Layer, MacAddress, Protocol, ethernet, icmpv4, icmpv6, ipv4, ipv6, mpls, tcp, udp, vlan, vxlan,

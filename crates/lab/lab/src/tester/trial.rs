@@ -141,7 +141,10 @@ impl Tester {
             reordered: arrivals.reordered,
         };
         let difference = after.zip(before).map(|(after, before)| after.since(&before));
-        let ledger = ledger::close(&Ends { counted, received: arrivals.received }, difference.as_ref(), &ports)?;
+        let mut ledger = ledger::close(&Ends { counted, received: arrivals.received }, difference.as_ref(), &ports)?;
+        let behind =
+            Loss::new("pacer", "due, but the sending thread or its port did not keep up", ledger.account.unsent());
+        ledger.account = ledger.account.with_unsent_by(vec![behind])?;
         let notes = notes(was_quiet, is_quiet, &send_end, &ledger);
         let duration_ns = duration_ns(&send_end.report, spec);
         Ok(Outcome { ledger, sending: send_end.report, arrivals, cpu, duration_ns, notes })
