@@ -124,6 +124,31 @@ impl Pool {
         wanted
     }
 
+    /// Appends a copy of a packet, over as many frames as it needs. False, and nothing has happened, when there is not the
+    /// room or not the frames.
+    pub fn append(&mut self, batch: &mut Batch, bytes: &[u8], time_ns: u64) -> bool {
+        let len_max = self.packet_len_max();
+        let slots = bytes.len().div_ceil(len_max.max(1)).max(1);
+        if len_max == 0 || slots > batch.room() {
+            return false;
+        }
+        let mut parts = Batch::with_times(self, slots);
+        if self.take(&mut parts, slots, len_max) < slots {
+            self.put(&mut parts);
+            return false;
+        }
+        for (index, part) in bytes.chunks(len_max).enumerate() {
+            parts.packet_mut(index)[..part.len()].copy_from_slice(part);
+            parts.set_len(index, part.len());
+            parts.set_more(index, index + 1 < slots);
+            parts.set_time_ns(index, time_ns);
+        }
+        if bytes.is_empty() {
+            parts.set_len(0, 0);
+        }
+        parts.move_to(batch, slots) == slots
+    }
+
     /// Takes one free frame, as a slot that spans `len` bytes after the headroom.
     #[inline]
     pub fn take_slot(&mut self, len: usize) -> Option<Slot> {

@@ -121,6 +121,28 @@ fn filling_stops_when_told_and_wastes_no_frame() {
 }
 
 #[test]
+fn a_copied_packet_is_whole_or_not_there() {
+    let mut pool = pool(10);
+    let len_max = pool.packet_len_max();
+    let long: Vec<u8> = (0..len_max * 3 + 5).map(|at| at as u8).collect();
+    let mut batch = Batch::with_times(&pool, 6);
+    assert!(pool.append(&mut batch, &long, 7));
+    assert!(!pool.append(&mut batch, &long, 8), "there is no room for four more");
+    assert!(pool.append(&mut batch, &[], 9) && pool.append(&mut batch, &[1; 60], 10));
+    let lens: Vec<usize> = batch.iter().map(<[u8]>::len).collect();
+    assert_eq!(lens, [len_max, len_max, len_max, 5, 0, 60]);
+    let more: Vec<bool> = (0..6).map(|index| batch.more(index)).collect();
+    assert_eq!(more, [true, true, true, false, false, false]);
+    assert_eq!(batch.iter().take(4).flatten().copied().collect::<Vec<u8>>(), long);
+    assert_eq!((batch.time_ns(0), batch.time_ns(5)), (Some(7), Some(10)));
+    let mut other = Batch::new(&pool, 6);
+    assert!(pool.append(&mut other, &long, 0));
+    assert!(!pool.append(&mut other, &[1; 60], 0), "there is no frame left");
+    drop((batch, other));
+    assert!(pool.is_whole());
+}
+
+#[test]
 fn order_and_times_survive_compaction() {
     let mut pool = pool(64);
     let mut batch = Batch::with_times(&pool, 8);

@@ -14,6 +14,8 @@ use crate::transmit::{self, Refusal, Stop, next_run, refusal, slots_of};
 
 /// So many empty `receive` calls pass between two looks at the interface, for callers that spin and never `wait`.
 const EMPTY_CALLS_MAX: u32 = 4096;
+/// Kernels before 6.18 hand blocks over at ticks of their timer, up to 10 ms apart.
+const TIMER_TICK_NS: u64 = 10_000_000;
 /// Sleep after the driver refused a packet: nothing tells when its ring has room, and it drains within tens of microseconds.
 const DRIVER_NAP_NS: u64 = 20_000;
 /// Answers that turned out to be out of date (the interface was down, the MTU another) that one `transmit` puts up with.
@@ -34,8 +36,10 @@ pub struct PacketPort {
     /// Packets that the driver refused; `None` when they are to be sent again.
     refused: Option<u64>,
     empty_calls: u32,
-    /// The interface was down when last looked at.
+    /// The interface was down or gone when last looked at.
     down: bool,
+    /// It was so long enough for the kernel to have handed over all that came before.
+    drained: bool,
     /// The driver refused the last packet.
     driver_full: bool,
 }
@@ -60,6 +64,7 @@ impl PacketPort {
             refused: None,
             empty_calls: 0,
             down: false,
+            drained: false,
             driver_full: false,
         }
     }
@@ -150,7 +155,7 @@ impl PacketPort {
     fn receive_long(&mut self, batch: &mut Batch, clock_offset_ns: u64) -> bool {
         let Some(ring) = &mut self.ring else { return false };
         let Ok(Some(packet)) = ring.front() else { return false };
-        let frame_len = self.pool.packet_len_max();
+        let frame_len = self.pool.packet_len_max().max(1);
         let slots = packet.len().div_ceil(frame_len);
         if packet.truncated {
             self.losses.truncated += 1;
@@ -186,9 +191,27 @@ impl PacketPort {
         self.empty_calls += 1;
         if self.down || self.empty_calls >= EMPTY_CALLS_MAX {
             self.empty_calls = 0;
-            self.check_device()?;
+            self.check_receiving()?;
         }
         Ok(())
+    }
+
+    /// As [`PacketPort::check_device`], but no error before the kernel had the time to hand over the block that it was
+    /// filling: what came before the interface went is still received.
+    #[cold]
+    fn check_receiving(&mut self) -> Result<(), PortError> {
+        let Err(error) = self.check_device() else {
+            self.drained = false;
+            return Ok(());
+        };
+        if let Some(ring) = self.ring.as_ref().filter(|_| !self.drained) {
+            clock::sleep_until_ns(clock::now_ns() + 2 * ring.retire_ns + TIMER_TICK_NS);
+            self.drained = true;
+            if ring.ready() {
+                return Ok(());
+            }
+        }
+        Err(error)
     }
 }
 
@@ -275,24 +298,21 @@ impl PacketPort {
             return Ok(Readiness::Ready);
         }
         if self.down {
-            self.check_device()?;
+            self.check_receiving()?;
         }
         let pause_ns = self.ring.as_mut().map_or(0, BlockRing::take_pause_ns).min(timeout_ns);
         if pause_ns > 0 {
             clock::sleep_until_ns(clock::now_ns() + pause_ns);
-            if ready(&self.ring) {
-                return Ok(Readiness::Ready);
-            }
         }
-        let polled = poll(self.socket.as_fd(), PollFor::Reading, timeout_ns - pause_ns);
-        let polled = polled.map_err(|error| self.io_error("poll", error))?;
         if ready(&self.ring) {
             return Ok(Readiness::Ready);
         }
-        if polled.failed {
-            self.check_device()?;
+        let polled = poll(self.socket.as_fd(), PollFor::Reading, timeout_ns - pause_ns);
+        let polled = polled.map_err(|error| self.io_error("poll", error))?;
+        if polled.failed && !ready(&self.ring) {
+            self.check_receiving()?;
         }
-        Ok(if polled.ready { Readiness::Ready } else { Readiness::TimedOut })
+        Ok(if polled.ready || ready(&self.ring) { Readiness::Ready } else { Readiness::TimedOut })
     }
 
     fn wait_to_transmit(&mut self, timeout_ns: u64) -> Result<Readiness, PortError> {

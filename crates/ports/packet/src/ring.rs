@@ -60,25 +60,16 @@ pub(crate) struct BlockRing {
     offset: usize,
     /// See [`BlockRing::take_pause_ns`].
     pause_ns: u64,
-    pause_ns_max: u64,
+    /// How long the kernel keeps a block that is not full.
+    pub retire_ns: u64,
     corrupt: Option<&'static str>,
 }
 
 impl BlockRing {
     pub(crate) fn new(mapping: Mapping, shape: RingShape) -> BlockRing {
         let (block_bytes, blocks) = (shape.block_bytes, shape.blocks);
-        let pause_ns_max = u64::from(shape.retire_ms) * 1_000_000;
-        BlockRing {
-            mapping,
-            block_bytes,
-            blocks,
-            block: 0,
-            left: 0,
-            offset: 0,
-            pause_ns: 0,
-            pause_ns_max,
-            corrupt: None,
-        }
+        let retire_ns = u64::from(shape.retire_ms) * 1_000_000;
+        BlockRing { mapping, block_bytes, blocks, block: 0, left: 0, offset: 0, pause_ns: 0, retire_ns, corrupt: None }
     }
 
     /// True when there is a packet, or an empty block to pass over.
@@ -205,7 +196,7 @@ impl BlockRing {
         let word = |at| u64::from(self.mapping.load_acquire(self.block_start() + at).unwrap_or(0));
         let time_ns = |at| word(at) * 1_000_000_000 + word(at + 4);
         let fill_ns = time_ns(LAST_TIME_AT).saturating_sub(time_ns(FIRST_TIME_AT));
-        fill_ns.saturating_mul(self.blocks as u64 / 8).min(self.pause_ns_max)
+        fill_ns.saturating_mul(self.blocks as u64 / 8).min(self.retire_ns)
     }
 
     #[inline]

@@ -197,6 +197,20 @@ fn an_interface_that_is_down_or_gone_is_named_and_totals_stay() {
 }
 
 #[test]
+fn what_came_before_the_interface_went_is_still_received() {
+    let Some(wire) = Wire::new(1) else { return };
+    let mut pool = pool(512);
+    let (mut out, mut back) = (wire.left.open("", &pool), wire.right.open(",retire=100", &pool));
+    for number in 0..5 {
+        assert!(send(&mut out, &mut pool, &packet(number, 60)).unwrap());
+    }
+    linerate_sys::veth::delete(&wire.left.namespace, common::INTERFACE).unwrap();
+    assert_eq!(receive(&mut back, &mut pool, 5).len(), 5);
+    let error = back.wait(Interest::Receive, 1_000_000_000).unwrap_err();
+    assert!(matches!(error, PortError::Gone { .. }), "{error}");
+}
+
+#[test]
 fn one_direction_only() {
     let Some(wire) = Wire::new(1) else { return };
     let mut pool = pool(512);

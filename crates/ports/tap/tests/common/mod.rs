@@ -1,0 +1,50 @@
+//! A namespace of its own for each test, and the two ends of a TAP device in it.
+#![allow(dead_code)]
+
+use linerate_mem::{Pool, PoolConfig};
+use linerate_port::OpenError;
+use linerate_port_packet::PacketPort;
+use linerate_port_tap::TapPort;
+use linerate_sys::netns::NetNs;
+
+pub const DEVICE: &str = "tap0";
+
+/// A namespace in which new interfaces send nothing by themselves; `None`, and a line that says why, where there is none.
+pub fn namespace() -> Option<NetNs> {
+    match NetNs::anonymous() {
+        Ok(namespace) => {
+            let quiet = || std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
+            let _ = namespace.run(quiet);
+            Some(namespace)
+        }
+        Err(error) => {
+            eprintln!("skipped: no network namespace: {error}");
+            None
+        }
+    }
+}
+
+/// Whether TAP devices can be made in namespaces here; says why if not.
+pub fn allowed() -> bool {
+    if let Err(error) = linerate_port_tap::probe() {
+        eprintln!("skipped: {error}");
+        return false;
+    }
+    namespace().is_some()
+}
+
+pub fn open_tap(namespace: &NetNs, options: &str, pool: &Pool) -> Result<TapPort, OpenError> {
+    let spec = format!("tap:{DEVICE}{options}").parse().unwrap();
+    namespace.run(|| linerate_port_tap::open(spec, pool)).unwrap()
+}
+
+/// The kernel's side. With a queueing discipline between, what does not fit into the device's queue is lost there; without
+/// one the sender is told as well, and would send it again.
+pub fn open_packet(namespace: &NetNs, pool: &Pool) -> Result<PacketPort, OpenError> {
+    let spec = format!("packet:{DEVICE},qdisc").parse().unwrap();
+    namespace.run(|| linerate_port_packet::open(spec, pool)).unwrap()
+}
+
+pub fn pool() -> Pool {
+    Pool::new(PoolConfig { frames: 4096, ..PoolConfig::default() }).unwrap()
+}
