@@ -117,8 +117,10 @@ pub(crate) const ENTRIES: &[Entry] = &[
     Entry {
         name: "tap",
         syntax: "tap:NAME",
-        summary: "a TAP device: the kernel's own stack is the far side",
-        ..UNBUILT
+        summary: "a TAP device made for this port: the kernel's own stack is the far side; needs CAP_NET_ADMIN",
+        probe: || Ok(linerate_port_tap::probe()?),
+        open: Some(|spec, pool| boxed(linerate_port_tap::open(spec, pool))),
+        ..PLAIN
     },
     Entry { name: "pcap", syntax: "pcap:IF", summary: "libpcap, as tcpdump uses it", ..UNBUILT },
     Entry {

@@ -74,6 +74,17 @@ fn every_backend_of_the_design_is_listed() {
     assert!(list.iter().find(|backend| backend.name == "pipe").unwrap().usable.is_ok());
 }
 
+#[test]
+fn a_tap_device_is_a_port() {
+    let Some(namespace) = pair(1) else { return };
+    if let Some(Err(unusable)) = list().into_iter().find(|backend| backend.name == "tap").map(|backend| backend.usable)
+    {
+        return eprintln!("skipped: tap: {}", unusable.why);
+    }
+    let opened = namespace.run(|| open("tap:tap7", &pool())).unwrap().unwrap();
+    assert_eq!((opened.caps().backend, opened.caps().frame_len_max), ("tap", 1514));
+}
+
 /// One packet from `near` to `far`, both opened by these names.
 fn carries(namespace: &NetNs, near: &str, far: &str) -> (Opened, Opened) {
     let mut pool = pool();
