@@ -122,6 +122,18 @@ impl Batch {
         self.words[self.head..self.tail].iter().map(|word| unsafe { self.region.packet(*word) })
     }
 
+    /// The slots' contents, first to last, for a reader that wants all about them in one pass.
+    #[inline]
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = Part<'_>> {
+        let times_ns = self.times_ns.get(self.head..).unwrap_or(&[]);
+        self.words().iter().enumerate().map(move |(index, word)| Part {
+            // SAFETY: as in `packet`.
+            bytes: unsafe { self.region.packet(*word) },
+            more: crate::slot::more_of(*word),
+            time_ns: times_ns.get(index).copied().unwrap_or(0),
+        })
+    }
+
     /// The packets' bytes, first to last, to write.
     #[inline]
     pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut [u8]> {
@@ -169,12 +181,13 @@ impl Batch {
     /// As [`Batch::totals`], for the first `count` slots.
     #[inline]
     pub fn totals_of(&self, count: usize) -> Totals {
-        let mut totals = Totals::default();
-        for word in &self.words()[..count] {
-            totals.packets += u64::from(!crate::slot::more_of(*word));
-            totals.bytes += u64::from(*word as u16);
-        }
-        totals
+        totals(&self.words()[..count])
+    }
+
+    /// As [`Batch::totals`], without the first `count` slots.
+    #[inline]
+    pub fn totals_after(&self, count: usize) -> Totals {
+        totals(&self.words()[count..])
     }
 
     /// Takes the first slot out.
@@ -224,14 +237,14 @@ impl Batch {
 
     /// Takes the first `count` slots out, as words; the caller owns their frames.
     #[inline]
-    pub(crate) fn drain_words(&mut self, count: usize) -> impl Iterator<Item = u64> {
+    pub(crate) fn drain_words(&mut self, count: usize) -> &[u64] {
         let start = self.head;
         self.head += count.min(self.len());
         let end = self.head;
         if self.head == self.tail {
             (self.head, self.tail) = (0, 0);
         }
-        self.words[start..end].iter().copied()
+        &self.words[start..end]
     }
 
     /// Room behind the last slot, as words, for a ring to fill: `filled` of them become slots by [`Batch::grow`].
@@ -266,6 +279,32 @@ impl Batch {
         self.tail -= self.head;
         self.head = 0;
     }
+}
+
+/// Counts packets and bytes; packets of one slot, the rule, only by looking that there is no other.
+#[inline]
+fn totals(words: &[u64]) -> Totals {
+    let (mut bytes, mut marks) = (0, 0);
+    for word in words {
+        bytes += word & 0xffff;
+        marks |= word;
+    }
+    let mut packets = words.len();
+    if crate::slot::more_of(marks) {
+        packets -= words.iter().filter(|word| crate::slot::more_of(**word)).count();
+    }
+    Totals { packets: packets as u64, bytes }
+}
+
+/// What one slot of a batch holds: a packet, or a part of one.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// True when the packet goes on in the next slot.
+    pub more: bool,
+    /// Its time stamp; 0 where the port gave none, or the batch keeps none.
+    pub time_ns: u64,
 }
 
 /// Extent of one packet.

@@ -32,7 +32,7 @@ mod region;
 mod slot;
 mod slot_ring;
 
-pub use batch::{Batch, Span, Totals};
+pub use batch::{Batch, Part, Span, Totals};
 pub use pool::{Pool, PoolConfig, Written};
 pub use region::{MapError, Region};
 pub use slot::Slot;

@@ -81,13 +81,17 @@ impl Pool {
             if self.loaded.is_empty() && !self.reload() {
                 break;
             }
-            let step = self.loaded.len().min(wanted - taken);
+            let spare = batch.spare_words();
+            let step = self.loaded.len().min(wanted - taken).min(spare.len());
             let keep = self.loaded.len() - step;
-            for frame in self.loaded.drain(keep..).rev() {
+            for (word, frame) in spare.iter_mut().zip(&self.loaded[keep..]) {
                 // SAFETY: the frame was free, so the new slot is its only owner; `packet_len_max` keeps offset + len inside
                 // the frame; frame numbers come from the depot of this very region.
-                unsafe { batch.push(Slot::new(frame, self.headroom as u16 + colour(frame), len)) };
+                *word = unsafe { Slot::new(*frame, self.headroom as u16 + colour(*frame), len) }.into_word();
             }
+            self.loaded.truncate(keep);
+            // SAFETY: the loop wrote `step` slots of this region.
+            unsafe { batch.grow(step) };
             taken += step;
         }
         taken
@@ -171,11 +175,14 @@ impl Pool {
     #[inline]
     pub fn put_front(&mut self, batch: &mut Batch, count: usize) {
         batch.check_region(&self.region);
-        for word in batch.drain_words(count) {
+        let mut words = batch.drain_words(count);
+        while !words.is_empty() {
             if self.loaded.len() == MAGAZINE {
                 Self::unload(&self.depot, &mut self.loaded, &mut self.previous);
             }
-            self.loaded.push(crate::slot::frame_of(word));
+            let (fitting, rest) = words.split_at(words.len().min(MAGAZINE - self.loaded.len()));
+            self.loaded.extend(fitting.iter().map(|word| crate::slot::frame_of(*word)));
+            words = rest;
         }
     }
 

@@ -67,54 +67,84 @@ pub struct FieldPlan {
 pub struct SumTerm {
     /// Index of the checksum in [`crate::ImagePlan::sums`].
     pub sum: usize,
-    /// The last of the bytes is the high half of a 16-bit word.
-    pub high_half: bool,
     /// They count negatively: bytes inside VXLAN, for a checksum outside, because the inner checksum changes as well.
     pub negative: bool,
 }
 
-/// A multiple of 2^16 - 1, that is 0 in a checksum, larger than any term.
-const ZERO: u64 = 0xffff << 44;
+/// How some bytes enter one checksum, or that they do not, without a branch.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Weight {
+    keep: u64,
+    flip: u64,
+}
 
-impl SumTerm {
-    /// What a value of at most 64 bits adds to the sum.
-    #[inline]
-    pub(crate) fn of(&self, value: u64) -> u64 {
-        // 2^16 = 1 modulo 2^16 - 1, so halves of a wide value add up to the sum of its words.
-        let folded = (value >> 32) + (value & 0xffff_ffff);
-        let folded = folded << (u32::from(self.high_half) * 8);
-        if self.negative { ZERO - folded } else { folded }
+/// 48 bits: a multiple of 2^16 - 1, that is 0 in a checksum; no term is larger.
+const ZERO: u64 = (1 << 48) - 1;
+
+impl Weight {
+    /// The weights of some bytes in all checksums of a packet.
+    pub(crate) fn of_all<'a>(terms: impl IntoIterator<Item = &'a SumTerm>) -> [Weight; SUMS_MAX] {
+        let mut weights = [Weight::default(); SUMS_MAX];
+        for term in terms {
+            if let Some(weight) = weights.get_mut(term.sum) {
+                // `ZERO - term` is `term ^ ZERO`.
+                *weight = Weight { keep: ZERO, flip: if term.negative { ZERO } else { 0 } };
+            }
+        }
+        weights
     }
+
+    /// What a term of less than 48 bits adds to the checksum.
+    #[inline]
+    pub(crate) fn of(self, term: u64) -> u64 {
+        (term ^ self.flip) & self.keep
+    }
+}
+
+/// The sum of a value's 16-bit words, in at most 33 bits: 2^16 = 1 modulo 2^16 - 1, so halves may simply be added.
+#[inline]
+pub(crate) fn halves(value: u64) -> u64 {
+    (value >> 32) + (value & 0xffff_ffff)
+}
+
+/// Left shift for bytes that end at `end`: after an odd number of bytes, the last one is the high half of its word.
+pub(crate) fn parity_shift(end: usize) -> u32 {
+    (end % 2) as u32 * 8
 }
 
 /// A field at work.
 pub(crate) struct Field {
-    offset: usize,
-    width: usize,
+    offset: u16,
+    width: u16,
     shift: u32,
     constant: u64,
     mask: u64,
     values: Values,
-    sums: Vec<SumTerm>,
+    weights: [Weight; SUMS_MAX],
+    parity_shift: u32,
     index: u64,
     value: u64,
     random: u64,
+    /// The slow field to step when this one has been through its values.
+    pub(crate) carries_into: Option<usize>,
 }
 
 impl Field {
-    pub(crate) fn new(plan: &FieldPlan) -> Field {
+    pub(crate) fn new(plan: &FieldPlan, carries_into: Option<usize>) -> Field {
         let mask = if plan.value_bits >= 64 { u64::MAX } else { (1 << plan.value_bits) - 1 };
         let mut field = Field {
-            offset: plan.offset,
-            width: plan.width,
+            offset: plan.offset as u16,
+            width: plan.width as u16,
             shift: plan.shift,
             constant: plan.constant,
             mask,
             values: plan.values.clone(),
-            sums: plan.sums.clone(),
+            weights: Weight::of_all(&plan.sums),
+            parity_shift: parity_shift(plan.offset + plan.width),
             index: 0,
             value: 0,
             random: 0,
+            carries_into,
         };
         field.rewind();
         field
@@ -161,26 +191,14 @@ impl Field {
         }
     }
 
-    /// The field's bytes as a number.
-    #[inline]
-    pub(crate) fn bytes_value(&self) -> u64 {
-        (self.value & self.mask) << self.shift | self.constant
-    }
-
     /// Writes the current value into the packet and adds it to the checksums that cover it.
     #[inline]
-    pub(crate) fn apply(&self, packet: &mut [u8], sums: &mut [u64; SUMS_MAX]) {
-        let value = self.bytes_value();
+    pub(crate) fn apply<const SUMS: usize>(&self, packet: &mut [u8], sums: &mut [u64; SUMS]) {
+        let value = (self.value & self.mask) << self.shift | self.constant;
         store(packet, self.offset, self.width, value);
-        self.add_to(sums, value);
-    }
-
-    #[inline]
-    pub(crate) fn add_to(&self, sums: &mut [u64; SUMS_MAX], value: u64) {
-        for term in &self.sums {
-            if let Some(sum) = sums.get_mut(term.sum) {
-                *sum += term.of(value);
-            }
+        let term = halves(value) << self.parity_shift;
+        for (sum, weight) in sums.iter_mut().zip(self.weights) {
+            *sum += weight.of(term);
         }
     }
 }
@@ -192,23 +210,26 @@ fn random_value(state: &mut u64, first: u64, step: i64, count: u64) -> u64 {
 
 /// Writes the low `width` bytes of a value, big-endian. Out of the packet, nothing is written.
 #[inline]
-fn store(packet: &mut [u8], offset: usize, width: usize, value: u64) {
+fn store(packet: &mut [u8], offset: u16, width: u16, value: u64) {
     match width {
         2 => store_array(packet, offset, (value as u16).to_be_bytes()),
         4 => store_array(packet, offset, (value as u32).to_be_bytes()),
+        8 => store_array(packet, offset, value.to_be_bytes()),
         _ => {
             let bytes = value.to_be_bytes();
-            let width = width.min(8);
-            if let Some(place) = packet.get_mut(offset..offset + width) {
+            let (start, width) = (usize::from(offset), usize::from(width.min(8)));
+            if let Some(place) = packet.get_mut(start..start + width) {
                 place.copy_from_slice(&bytes[8 - width..]);
             }
         }
     }
 }
 
+/// As [`store`]. Offsets of 16 bits (frames are shorter) cannot overflow, which saves a check.
 #[inline]
-pub(crate) fn store_array<const N: usize>(packet: &mut [u8], offset: usize, bytes: [u8; N]) {
-    if let Some(place) = packet.get_mut(offset..offset + N) {
+pub(crate) fn store_array<const N: usize>(packet: &mut [u8], offset: u16, bytes: [u8; N]) {
+    let start = usize::from(offset);
+    if let Some(place) = packet.get_mut(start..start + N) {
         place.copy_from_slice(&bytes);
     }
 }

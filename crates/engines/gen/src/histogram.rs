@@ -34,7 +34,11 @@ impl Histogram {
     /// Counts one value.
     #[inline]
     pub fn record(&mut self, value_ns: u64) {
-        self.record_many(value_ns, 1);
+        self.counts[bucket(value_ns)] += 1;
+        self.total += 1;
+        self.sum_ns += u128::from(value_ns);
+        self.min_ns = self.min_ns.min(value_ns);
+        self.max_ns = self.max_ns.max(value_ns);
     }
 
     /// Counts `times` equal values.

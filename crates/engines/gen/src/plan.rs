@@ -138,11 +138,7 @@ fn field_plan(rule: &Rule, place: FieldPlace, bytes: &[u8], layout: &Layout) -> 
             return Err(wrong("a checksum covers a part of it only".into()));
         }
         let sum = present_index(layout, update.checksum);
-        sums.push(SumTerm {
-            sum,
-            high_half: !range.end.is_multiple_of(2),
-            negative: weight_sign(update.weight, &rule.field)?,
-        });
+        sums.push(SumTerm { sum, negative: weight_sign(update.weight, &rule.field)? });
     }
     Ok(FieldPlan {
         offset: place.offset,
@@ -189,7 +185,7 @@ fn sums_of(layout: &Layout, bytes: &[u8], signed: bool) -> Result<Vec<SumPlan>, 
         let signature = covering.iter().find(|update| update.checksum == index);
         let signature = signature.map(|update| {
             let negative = weight_sign(update.weight, "signature")?;
-            Ok::<_, PlanError>(SumTerm { sum: sums.len(), high_half: !layout.frame_len.is_multiple_of(2), negative })
+            Ok::<_, PlanError>(SumTerm { sum: sums.len(), negative })
         });
         sums.push(SumPlan {
             offset: field.offset,

@@ -4,7 +4,7 @@ use linerate_mem::Batch;
 
 use crate::histogram::Histogram;
 use crate::sequence::{SequenceCounts, SequenceTracker, Start, WINDOW_DEFAULT};
-use crate::signature::{SEQUENCE_MASK, Signature, TIME_MASK};
+use crate::signature::{SEQUENCE_MASK, Signature, TIME_MASK, read_words};
 
 /// Most streams that are told apart. Packets of further ones are counted as foreign, so memory stays bounded.
 pub const STREAMS_MAX: usize = 1024;
@@ -84,25 +84,38 @@ impl Receiver {
     /// Where the batch has time stamps, those are the times of arrival, on the same clock as `now_ns`.
     #[inline]
     pub fn record(&mut self, batch: &Batch, now_ns: u64) {
+        let mut run = Run::default();
         let mut bytes_before = 0;
-        for (position, part) in batch.iter().enumerate() {
-            if batch.more(position) {
-                bytes_before += part.len();
+        for part in batch.parts() {
+            let len = bytes_before + part.bytes.len();
+            if part.more {
+                bytes_before = len;
                 continue;
             }
-            let arrival_ns = match batch.time_ns(position) {
-                None | Some(0) => now_ns,
-                Some(stamp_ns) => stamp_ns,
-            };
-            self.record_packet(part, bytes_before + part.len(), arrival_ns);
             bytes_before = 0;
+            let arrival_ns = if part.time_ns == 0 { now_ns } else { part.time_ns };
+            let words = read_words(part.bytes).unwrap_or_default();
+            if run.goes_on(words, arrival_ns) {
+                run.packets += 1;
+                run.bytes += len as u64;
+            } else {
+                self.settle(&run);
+                run = self.begin_run(words, len, arrival_ns);
+            }
         }
+        self.settle(&run);
     }
 
     /// Counts one packet of `len` bytes that ends in `tail`.
     #[inline]
     pub fn record_packet(&mut self, tail: &[u8], len: usize, now_ns: u64) {
-        let Some(signature) = Signature::read(tail) else { return self.record_foreign(len) };
+        self.begin_run(read_words(tail).unwrap_or_default(), len, now_ns);
+    }
+
+    /// Counts a packet and says what the next one is like, if it follows this one in every respect.
+    #[inline]
+    fn begin_run(&mut self, words: (u64, u64), len: usize, now_ns: u64) -> Run {
+        let Some(signature) = Signature::from_words(words) else { return self.record_foreign(len) };
         let mut at = self.index[usize::from(signature.stream)];
         if at == NONE {
             at = self.open_stream(&signature, now_ns);
@@ -116,8 +129,27 @@ impl Receiver {
         stream.bytes += len as u64;
         stream.last_ns = now_ns;
         let sequence = unwrap_sequence(signature.sequence, stream.tracker.next_expected());
-        if stream.tracker.record(sequence, now_ns.wrapping_add_signed(-age_ns)) {
-            stream.latency.record(age_ns.max(0) as u64);
+        if !stream.tracker.record(sequence, now_ns.wrapping_add_signed(-age_ns)) {
+            return Run::default();
+        }
+        let age_ns = age_ns.max(0) as u64;
+        stream.latency.record(age_ns);
+        if stream.tracker.next_expected() != sequence + 1 {
+            return Run::default();
+        }
+        Run { words, stream: at, arrival_ns: now_ns, age_ns, packets: 0, bytes: 0 }
+    }
+
+    /// Counts the packets of a run after its first one.
+    #[inline]
+    fn settle(&mut self, run: &Run) {
+        if run.packets > 0
+            && let Some(stream) = self.streams.get_mut(usize::from(run.stream))
+        {
+            stream.packets += run.packets;
+            stream.bytes += run.bytes;
+            stream.tracker.record_next(run.packets);
+            stream.latency.record_many(run.age_ns, run.packets);
         }
     }
 
@@ -139,9 +171,10 @@ impl Receiver {
     }
 
     #[inline]
-    fn record_foreign(&mut self, len: usize) {
+    fn record_foreign(&mut self, len: usize) -> Run {
         self.foreign_packets += 1;
         self.foreign_bytes += len as u64;
+        Run::default()
     }
 
     #[cold]
@@ -169,6 +202,31 @@ impl Receiver {
     }
 }
 
+/// Packets of one stream that arrived together, in order and scheduled for one time: all but the first are counted at once.
+#[derive(Default)]
+struct Run {
+    /// The first packet's signature, which is not one (0) when nothing may follow.
+    words: (u64, u64),
+    /// Index of the stream.
+    stream: u16,
+    arrival_ns: u64,
+    age_ns: u64,
+    /// Packets after the first, and their bytes.
+    packets: u64,
+    bytes: u64,
+}
+
+impl Run {
+    /// Is this the next packet? Numbers that wrap end a run, because the sum then reaches the magic number.
+    #[inline]
+    fn goes_on(&self, words: (u64, u64), arrival_ns: u64) -> bool {
+        words.1 == self.words.1
+            && words.0 == self.words.0 + self.packets + 1
+            && arrival_ns == self.arrival_ns
+            && self.words.0 != 0
+    }
+}
+
 /// Time since the scheduled one, from its low 48 bits; negative when that lies ahead of `now_ns`.
 #[inline]
 fn age_ns(now_ns: u64, time_ns: u64) -> i64 {
@@ -190,6 +248,9 @@ fn unwrap_sequence(low: u64, expected: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use linerate_mem::{Pool, PoolConfig};
+    use proptest::prelude::*;
+
     use super::*;
 
     fn packet(stream: u16, sequence: u64, time_ns: u64) -> [u8; 60] {
@@ -222,6 +283,39 @@ mod tests {
         assert_eq!((counts.delivered, counts.lost, counts.duplicated), (3, 2, 1));
         assert_eq!((stream.latency.count(), stream.latency.max_ns()), (3, Some(2_096)));
         assert_eq!((receiver.foreign(), receiver.totals()), ((1, 100), (5, 340)));
+    }
+
+    proptest! {
+        /// Runs of packets that are counted at once come out as if each had been counted by itself.
+        #[test]
+        fn a_batch_counts_as_its_packets_do(
+            arrivals in proptest::collection::vec((0u16..3, 0u64..6, 0u64..3, 0u64..2), 1..200),
+            stamped in any::<bool>(),
+        ) {
+            let mut pool = Pool::new(PoolConfig { frames: 256, ..PoolConfig::default() }).unwrap();
+            let mut batch = if stamped { Batch::with_times(&pool, 256) } else { Batch::new(&pool, 256) };
+            let (mut whole, mut single) = (Receiver::new(ReceiverConfig::default()), Receiver::new(ReceiverConfig::default()));
+            let mut next = [0u64; 3];
+            for (position, (stream, step, time, late)) in arrivals.into_iter().enumerate() {
+                // Mostly the next number, at times a gap, one again, or one from before; stream 2 is no stream.
+                let number = &mut next[usize::from(stream)];
+                let sequence = if step == 5 { number.saturating_sub(3) } else { *number + step / 4 };
+                *number = (*number).max(sequence + 1);
+                let bytes = if stream == 2 { [7; 60] } else { packet(stream, sequence, 1_000 + time / 2) };
+                pool.take(&mut batch, 1, bytes.len());
+                batch.packet_mut(position).copy_from_slice(&bytes);
+                batch.set_time_ns(position, 4_000 * late);
+                single.record_packet(&bytes, 60, if stamped && late > 0 { 4_000 } else { 5_000 });
+            }
+            whole.record(&batch, 5_000);
+            prop_assert_eq!((whole.totals(), whole.foreign()), (single.totals(), single.foreign()));
+            for (one, other) in whole.streams().iter().zip(single.streams()) {
+                prop_assert_eq!((one.id, one.packets, one.counts()), (other.id, other.packets, other.counts()));
+                prop_assert!(one.latency.buckets().eq(other.latency.buckets()));
+                prop_assert_eq!((one.first_ns, one.last_ns), (other.first_ns, other.last_ns));
+            }
+            prop_assert_eq!(whole.streams().len(), single.streams().len());
+        }
     }
 
     #[test]

@@ -87,6 +87,8 @@ pub struct Sender {
     owners: Vec<u16>,
     sent_from_batch: usize,
     scratch: Vec<u8>,
+    /// One stream, one length, one frame for each packet.
+    uniform: bool,
     last_departure: Option<(u64, u64)>,
     report: SenderReport,
 }
@@ -101,6 +103,7 @@ impl Sender {
         let segments = len_max.div_ceil(pool.packet_len_max().max(1)).max(1);
         let batch_max = plan.batch.clamp(1, 4096);
         Sender {
+            uniform: streams.len() == 1 && streams[0].is_one_size() && segments == 1,
             report: SenderReport { sent_by_stream: vec![0; streams.len()], ..SenderReport::default() },
             streams,
             mixer: Mixer::new(weights),
@@ -133,12 +136,13 @@ impl Sender {
                 return Ok(next);
             }
         }
-        let bytes_before = self.batch.totals().bytes;
+        let bytes_before = if self.uniform { 0 } else { self.batch.totals().bytes };
         let taken = port.transmit(&mut self.batch)?;
         if taken == 0 {
             return Ok(Next::PortFull);
         }
-        self.report.bytes += bytes_before - self.batch.totals().bytes;
+        self.report.bytes +=
+            if self.uniform { (taken * self.len_max) as u64 } else { bytes_before - self.batch.totals().bytes };
         self.note_sent(taken, now_ns);
         if !self.batch.is_empty() {
             return Ok(Next::PortFull);
@@ -165,11 +169,7 @@ impl Sender {
         if due == 0 {
             return Some(self.pacer.next_due_ns(now_ns).map_or(Next::Done, Next::At));
         }
-        if self.streams.len() == 1 && self.streams[0].is_one_size() && self.scratch.is_empty() {
-            self.fill_uniform(due)
-        } else {
-            self.fill_mixed(due)
-        }
+        if self.uniform { self.fill_uniform(due) } else { self.fill_mixed(due) }
     }
 
     /// One stream, one length: the hot loop.
@@ -177,9 +177,7 @@ impl Sender {
     fn fill_uniform(&mut self, due: usize) -> Option<Next> {
         let stream = &mut self.streams[0];
         let had = self.pool.take(&mut self.batch, due, self.len_max);
-        for (packet, time_ns) in self.batch.iter_mut().zip(&self.times_ns) {
-            stream.write(0, packet, *time_ns);
-        }
+        stream.write_all(0, self.batch.iter_mut().zip(self.times_ns.iter().copied()));
         self.owners.resize(had, 0);
         self.give_back_unmade(due, had)
     }

@@ -41,15 +41,15 @@ impl Signature {
     /// The signature at the end of a packet, if there is one.
     #[inline]
     pub fn read(packet: &[u8]) -> Option<Signature> {
-        let (_, tail) = packet.split_last_chunk::<SIGNATURE_LEN>()?;
-        let (first, second) = tail.split_at(8);
-        let first = u64::from_be_bytes(first.try_into().ok()?);
-        if first >> 40 != MAGIC {
-            return None;
-        }
-        let second = u64::from_be_bytes(second.try_into().ok()?);
+        Signature::from_words(read_words(packet)?)
+    }
+
+    /// The signature that two words are, if they are one.
+    #[inline]
+    pub(crate) fn from_words((first, second): (u64, u64)) -> Option<Signature> {
+        let sequence = first & SEQUENCE_MASK;
         let stream = (second >> 48) as u16;
-        Some(Signature { stream, sequence: first & SEQUENCE_MASK, time_ns: second & TIME_MASK })
+        (first >> 40 == MAGIC).then_some(Signature { stream, sequence, time_ns: second & TIME_MASK })
     }
 
     /// Writes the signature into the end of a packet; a packet shorter than it stays as it is.
@@ -61,6 +61,13 @@ impl Signature {
             tail[8..].copy_from_slice(&second.to_be_bytes());
         }
     }
+}
+
+/// The two words at the end of a packet, where a signature would be; `None` of a packet shorter than that.
+#[inline]
+pub(crate) fn read_words(packet: &[u8]) -> Option<(u64, u64)> {
+    let tail = u128::from_be_bytes(*packet.last_chunk::<SIGNATURE_LEN>()?);
+    Some(((tail >> 64) as u64, tail as u64))
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@
 //! ```
 //! Fields that change with every packet go straight into the packet; fields that change when another one wraps go into the
 //! image, once. Checksums are never computed over the packet: each varying word is added to the prepared sum (RFC 1071,
-//! section 2: the order of the words does not matter).
+//! section 2: the order of the words does not matter). Where nothing varies, the image is the packet.
 
-use crate::field::{Advance, Field, FieldPlan, SUMS_MAX, SumTerm, store_array};
+use crate::field::{Advance, Field, FieldPlan, SUMS_MAX, SumTerm, Weight, halves, parity_shift, store_array};
 use crate::signature::{SIGNATURE_LEN, Signature};
 use crate::size::{SizePicker, Sizes};
 
@@ -53,21 +53,10 @@ pub struct Stream {
     sequence: u64,
     fast: Vec<Field>,
     slow: Vec<Field>,
-    /// For each fast field, then each slow one: the slow field to step when it wraps.
-    fast_carry: Vec<Option<usize>>,
-    slow_carry: Vec<Option<usize>>,
     /// Rises whenever a slow field changes.
     epoch: u64,
     images: Vec<Image>,
     sizes: SizePicker,
-}
-
-struct Image {
-    bytes: Vec<u8>,
-    plan_sums: [u64; SUMS_MAX],
-    sums: [u64; SUMS_MAX],
-    fixes: Vec<SumPlan>,
-    epoch: u64,
 }
 
 impl Stream {
@@ -78,8 +67,6 @@ impl Stream {
             sequence: 0,
             fast: Vec::new(),
             slow: Vec::new(),
-            fast_carry: Vec::new(),
-            slow_carry: Vec::new(),
             epoch: 0,
             images: plan.images.iter().map(Image::new).collect(),
             sizes: SizePicker::new(&plan.sizes),
@@ -99,11 +86,9 @@ impl Stream {
             let next_slow = self.slow.len();
             // The first rule has nothing before it that could wrap.
             if plan.advance == Advance::EachPacket || position == 0 {
-                self.fast_carry.push(carries.then_some(next_slow));
-                self.fast.push(Field::new(plan));
+                self.fast.push(Field::new(plan, carries.then_some(next_slow)));
             } else {
-                self.slow_carry.push(carries.then_some(next_slow + 1));
-                self.slow.push(Field::new(plan));
+                self.slow.push(Field::new(plan, carries.then_some(next_slow + 1)));
             }
         }
     }
@@ -138,90 +123,150 @@ impl Stream {
     /// Writes the next packet. `packet` has the image's length.
     #[inline]
     pub fn write(&mut self, image: usize, packet: &mut [u8], time_ns: u64) {
-        let image = &mut self.images[image];
+        self.write_all(image, std::iter::once((packet, time_ns)));
+    }
+
+    /// Writes the next packets, all from one image, each with its scheduled time.
+    #[inline]
+    pub fn write_all<'a>(&mut self, number: usize, packets: impl Iterator<Item = (&'a mut [u8], u64)>) {
+        let image = &mut self.images[number];
         if image.epoch != self.epoch {
             image.refresh(&self.slow, self.epoch);
         }
-        copy_image(packet, &image.bytes);
-        let mut sums = image.sums;
-        for (position, field) in self.fast.iter_mut().enumerate() {
-            field.apply(packet, &mut sums);
-            if field.next()
-                && let Some(slow) = self.fast_carry[position]
-            {
+        if self.fast.is_empty() && self.signature.is_none() {
+            for (packet, _) in packets {
+                copy_image(packet, &image.bytes);
+                self.sequence += 1;
+            }
+            return;
+        }
+        match image.count {
+            0 => self.write_varying::<0>(number, packets),
+            1 => self.write_varying::<1>(number, packets),
+            2 => self.write_varying::<2>(number, packets),
+            3 => self.write_varying::<3>(number, packets),
+            _ => self.write_varying::<SUMS_MAX>(number, packets),
+        }
+    }
+
+    /// The hot loop, for images with `SUMS` checksums.
+    #[inline(never)]
+    fn write_varying<'a, const SUMS: usize>(
+        &mut self,
+        number: usize,
+        packets: impl Iterator<Item = (&'a mut [u8], u64)>,
+    ) {
+        let image = &mut self.images[number];
+        let mut sequence = self.sequence;
+        for (packet, time_ns) in packets {
+            copy_image(packet, &image.bytes);
+            let mut sums: [u64; SUMS] = std::array::from_fn(|at| image.sums[at].sum);
+            let mut wrapped = false;
+            for field in &mut self.fast {
+                field.apply(packet, &mut sums);
+                if field.next()
+                    && let Some(slow) = field.carries_into
+                {
+                    carry(&mut self.slow, slow);
+                    wrapped = true;
+                }
+            }
+            let mut signed = 0;
+            if let Some(stream) = self.signature {
+                let words = Signature { stream, sequence, time_ns }.words();
+                write_signature(packet, words);
+                signed = (halves(words.0) + halves(words.1)) << image.signature_shift;
+            }
+            for (sum, total) in image.sums.iter().zip(sums) {
+                sum.write(packet, total + sum.signature.of(signed));
+            }
+            sequence += 1;
+            if wrapped {
                 self.epoch += 1;
-                carry(&mut self.slow, &self.slow_carry, slow);
+                image.refresh(&self.slow, self.epoch);
             }
         }
-        if let Some(stream) = self.signature {
-            let words = Signature { stream, sequence: self.sequence, time_ns }.words();
-            write_signature(packet, words);
-            image.finish_signed(packet, sums, words);
-        } else {
-            image.finish(packet, sums);
-        }
-        self.sequence += 1;
+        self.sequence = sequence;
     }
 }
 
 /// Steps slow field `at`, and those that it carries into.
 #[cold]
-fn carry(slow: &mut [Field], slow_carry: &[Option<usize>], mut at: usize) {
+fn carry(slow: &mut [Field], mut at: usize) {
     while let Some(field) = slow.get_mut(at) {
-        match (field.next(), slow_carry.get(at).copied().flatten()) {
+        match (field.next(), field.carries_into) {
             (true, Some(next)) => at = next,
             _ => break,
         }
     }
 }
 
+struct Image {
+    /// The packet; its checksums are right for what it holds.
+    bytes: Vec<u8>,
+    /// Its checksums, of which the first `count` are there.
+    sums: [Sum; SUMS_MAX],
+    count: usize,
+    signature_shift: u32,
+    epoch: u64,
+}
+
+/// A checksum of an image.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    /// Sum of what never varies.
+    base: u64,
+    /// Sum of what does not vary at present.
+    sum: u64,
+    /// How the signature enters it.
+    signature: Weight,
+    offset: u16,
+    /// Folded sums from here on are taken for 0: 0xffff where the checksum 0 is sent as 0xffff, else none.
+    zero_at: u32,
+}
+
 impl Image {
     fn new(plan: &ImagePlan) -> Image {
-        let mut plan_sums = [0; SUMS_MAX];
-        for (sum, place) in plan.sums.iter().zip(&mut plan_sums) {
-            *place = sum.base;
+        let signature = Weight::of_all(plan.sums.iter().filter_map(|sum| sum.signature.as_ref()));
+        let mut sums = [Sum::default(); SUMS_MAX];
+        for ((sum, plan), signature) in sums.iter_mut().zip(&plan.sums).zip(signature) {
+            let zero_at = if plan.zero_as_ones { 0xffff } else { 0x1_0000 };
+            *sum = Sum { base: plan.base, sum: plan.base, signature, offset: plan.offset as u16, zero_at };
         }
-        Image { bytes: plan.bytes.clone(), plan_sums, sums: plan_sums, fixes: plan.sums.clone(), epoch: 0 }
+        Image {
+            bytes: plan.bytes.clone(),
+            sums,
+            count: plan.sums.len().min(SUMS_MAX),
+            signature_shift: parity_shift(plan.bytes.len()),
+            epoch: 0,
+        }
     }
 
     /// Brings the slow fields up to date.
     #[cold]
     fn refresh(&mut self, slow: &[Field], epoch: u64) {
-        self.sums = self.plan_sums;
+        let mut totals = self.sums.map(|sum| sum.base);
         for field in slow {
-            field.apply(&mut self.bytes, &mut self.sums);
+            field.apply(&mut self.bytes, &mut totals);
+        }
+        for (sum, total) in self.sums[..self.count].iter_mut().zip(totals) {
+            sum.sum = total;
+            sum.write(&mut self.bytes, total);
         }
         self.epoch = epoch;
     }
-
-    #[inline]
-    fn finish(&self, packet: &mut [u8], sums: [u64; SUMS_MAX]) {
-        for (fix, sum) in self.fixes.iter().zip(sums) {
-            store_array(packet, fix.offset, fold(sum, fix.zero_as_ones).to_be_bytes());
-        }
-    }
-
-    #[inline]
-    fn finish_signed(&self, packet: &mut [u8], sums: [u64; SUMS_MAX], words: (u64, u64)) {
-        for (fix, sum) in self.fixes.iter().zip(sums) {
-            let sum = match fix.signature {
-                None => sum,
-                Some(term) => sum + term.of(words.0) + term.of(words.1),
-            };
-            store_array(packet, fix.offset, fold(sum, fix.zero_as_ones).to_be_bytes());
-        }
-    }
 }
 
-/// The checksum of a sum of words.
-#[inline]
-fn fold(sum: u64, zero_as_ones: bool) -> u16 {
-    let sum = (sum >> 32) + (sum & 0xffff_ffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    let checksum = !(sum as u16);
-    if zero_as_ones && checksum == 0 { 0xffff } else { checksum }
+impl Sum {
+    /// Writes the checksum of a sum of words. Each step of the folding adds the two halves of the sum, with the carry that
+    /// comes out of the top.
+    #[inline]
+    fn write(&self, packet: &mut [u8], sum: u64) {
+        let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
+        let sum = sum.wrapping_add(sum.rotate_left(16)) >> 16;
+        let checksum = !(sum + u32::from(sum >= self.zero_at)) as u16;
+        store_array(packet, self.offset, checksum.to_be_bytes());
+    }
 }
 
 #[inline]

@@ -115,11 +115,10 @@ impl Port for PipePort {
         if self.receiver.receive(batch) == 0 {
             return Ok(0);
         }
-        let (all, before) = (batch.totals(), batch.totals_of(held));
-        let packets = all.packets - before.packets;
-        self.stats.rx_packets += packets;
-        self.stats.rx_bytes += all.bytes - before.bytes;
-        Ok(packets as usize)
+        let received = batch.totals_after(held);
+        self.stats.rx_packets += received.packets;
+        self.stats.rx_bytes += received.bytes;
+        Ok(received.packets as usize)
     }
 
     #[inline]
