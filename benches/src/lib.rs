@@ -1,0 +1,8 @@
+//! What the benches share: traffic, measured loops, the core's clock in cycles, and the form of a result.
+//!
+//! Read [`loops`] first: each function there is one hot path of the product, driven the way the product drives it.
+
+pub mod line;
+pub mod loops;
+pub mod measure;
+pub mod traffic;

@@ -1,0 +1,238 @@
+//! The hot paths, each as one function that moves a number of packets and says what that took.
+
+use linerate_gen::{Receiver, ReceiverConfig, Sender, Start, Stream};
+use linerate_lab::run::{self, Control};
+use linerate_mem::{Batch, Pool, PoolConfig};
+use linerate_port::Port;
+use linerate_sys::{affinity, clock};
+
+use crate::line;
+use crate::measure::{Run, Stopwatch};
+use crate::traffic::{PACKET_LEN, Traffic};
+
+/// Packets of a sender's batch.
+const BATCH: usize = 64;
+/// Slots of a pipe.
+const RING: usize = 1024;
+
+/// What the receiving side does with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// Nothing: its frame goes back unread.
+    Unread,
+    /// Its signature is read and checked; loss, order and latency are kept.
+    Checked,
+}
+
+fn pool() -> Pool {
+    Pool::new(PoolConfig::default()).expect("16 MiB of packet memory")
+}
+
+fn receiver() -> Receiver {
+    Receiver::new(ReceiverConfig { start: Start::At(0), ..ReceiverConfig::default() })
+}
+
+fn assert_all_delivered(receiver: &Receiver, packets: u64) {
+    let counts = receiver.streams()[0].counts_until(packets);
+    assert_eq!((counts.delivered, counts.lost, counts.reordered), (packets, 0, 0));
+}
+
+/// Generator into `null:`, by the product's sending loop.
+pub fn gen_null(core: usize, traffic: Traffic, packets: u64) -> Run {
+    let _ = affinity::pin_to_core(core);
+    let pool = pool();
+    let spec = "null:".parse().expect("a spec");
+    let mut port = linerate_port_null::open(spec, &pool).expect("null: opens everywhere");
+    let watch = Stopwatch::start();
+    let end = run::send(&mut port, &traffic.send(packets, BATCH), &pool, clock::now_ns(), &Control::default());
+    let run = watch.stop(packets);
+    assert_eq!(end.report.sent, packets);
+    run
+}
+
+/// A pipe with both ends on one core: a batch is sent, received, and its frames given back, in turn.
+pub fn pipe_one_core(core: usize, reading: Reading, packets: u64) -> Run {
+    let _ = affinity::pin_to_core(core);
+    let mut pool = pool();
+    let (mut near, mut far) = linerate_port_pipe::pair("bench", &pool, RING);
+    let mut sender = Sender::new(&Traffic::SignedFlows.send(packets, BATCH), &pool, 0);
+    let mut receiver = receiver();
+    let mut batch = Batch::new(&pool, BATCH);
+    let mut received = 0;
+    let watch = Stopwatch::start();
+    while received < packets {
+        let now_ns = clock::now_ns();
+        sender.poll(now_ns, &mut near).expect("a pipe does not break");
+        received += far.receive(&mut batch).expect("a pipe does not break") as u64;
+        if reading == Reading::Checked {
+            receiver.record(&batch, now_ns);
+        }
+        pool.put(&mut batch);
+    }
+    let run = watch.stop(packets);
+    if reading == Reading::Checked {
+        assert_all_delivered(&receiver, packets);
+    }
+    run
+}
+
+/// A pipe from one thread to another, by the product's sending loop; checked, also by its receiving loop.
+pub fn pipe_two_cores(cores: [usize; 2], traffic: Traffic, reading: Reading, packets: u64) -> Run {
+    let pool = pool();
+    let (mut near, far) = linerate_port_pipe::pair("bench", &pool, RING);
+    let far_pool = pool.clone();
+    let reader = std::thread::spawn(move || {
+        let _ = affinity::pin_to_core(cores[1]);
+        let watch = Stopwatch::start();
+        match reading {
+            Reading::Unread => discard(far, far_pool, packets),
+            Reading::Checked => check(far, far_pool, packets),
+        }
+        watch.stop(packets)
+    });
+    let _ = affinity::pin_to_core(cores[0]);
+    let watch = Stopwatch::start();
+    let end = run::send(&mut near, &traffic.send(packets, BATCH), &pool, clock::now_ns(), &Control::default());
+    let sent = watch.stop(packets);
+    drop(near);
+    let read = reader.join().expect("the reader ends when the sender is gone");
+    assert_eq!(end.report.sent, packets);
+    Run { packets, wall_ns: watch.stop(packets).wall_ns, core_ns: sent.core_ns.max(read.core_ns) }
+}
+
+fn discard(mut far: linerate_port_pipe::PipePort, mut pool: Pool, packets: u64) {
+    let mut batch = Batch::new(&pool, 4 * BATCH);
+    let mut received = 0;
+    while received < packets {
+        match far.receive(&mut batch).expect("a pipe does not break") {
+            0 => std::hint::spin_loop(),
+            count => received += count as u64,
+        }
+        pool.put(&mut batch);
+    }
+}
+
+fn check(far: linerate_port_pipe::PipePort, pool: Pool, packets: u64) {
+    let mut receiver = receiver();
+    let mut ports: Vec<Box<dyn Port>> = vec![Box::new(far)];
+    let end = run::receive(&mut ports, &mut receiver, &pool, &Control::default(), &mut |_| {});
+    assert!(end.error.is_none());
+    assert_all_delivered(&receiver, packets);
+}
+
+/// The receiver alone: batches of signed packets that lie in the first-level cache. Only [`record_batch`] is timed.
+pub fn receive_check(core: usize, packets: u64) -> Run {
+    let _ = affinity::pin_to_core(core);
+    let mut pool = pool();
+    let mut receiver = receiver();
+    let mut stream = Stream::new(&Traffic::SignedFlows.plan());
+    let mut batch = Batch::new(&pool, 4 * BATCH);
+    let mut run = Run::default();
+    while run.packets < packets {
+        let now_ns = clock::now_ns();
+        pool.take(&mut batch, 4 * BATCH, PACKET_LEN);
+        batch.iter_mut().for_each(|packet| stream.write(0, packet, now_ns));
+        let start_ns = clock::now_ns();
+        record_batch(&mut receiver, &batch, now_ns);
+        run.wall_ns += clock::now_ns() - start_ns;
+        run.packets += batch.len() as u64;
+        pool.put(&mut batch);
+    }
+    assert_all_delivered(&receiver, run.packets);
+    run.core_ns = run.wall_ns;
+    run
+}
+
+/// What is counted of [`receive_check`]; a function of its own, so that a profiler can tell it apart.
+#[inline(never)]
+pub fn record_batch(receiver: &mut Receiver, batch: &Batch, now_ns: u64) {
+    receiver.record(batch, now_ns);
+}
+
+/// A loop by its name.
+pub struct Loop {
+    /// What results call it.
+    pub name: &'static str,
+    /// What it does.
+    pub what: &'static str,
+    /// Threads that it runs.
+    pub threads: usize,
+    /// Runs it on these cores (the first only, if it has one thread) with this many packets.
+    pub run: fn([usize; 2], u64) -> Run,
+}
+
+/// All of them.
+pub const LOOPS: [Loop; 12] = [
+    Loop {
+        name: "gen_null_fixed",
+        what: "generator into null:, one packet over and over",
+        threads: 1,
+        run: |cores, packets| gen_null(cores[0], Traffic::Fixed, packets),
+    },
+    Loop {
+        name: "gen_null_flows",
+        what: "generator into null:, 10,000 flows, IPv4 and UDP checksums",
+        threads: 1,
+        run: |cores, packets| gen_null(cores[0], Traffic::Flows, packets),
+    },
+    Loop {
+        name: "gen_null_signed",
+        what: "generator into null:, 10,000 flows, IPv4 and UDP checksums, signature",
+        threads: 1,
+        run: |cores, packets| gen_null(cores[0], Traffic::SignedFlows, packets),
+    },
+    Loop {
+        name: "pipe_one_core_unread",
+        what: "generator, pipe and receiver on one core, 10,000 signed flows, packets not read",
+        threads: 1,
+        run: |cores, packets| pipe_one_core(cores[0], Reading::Unread, packets),
+    },
+    Loop {
+        name: "pipe_one_core_checked",
+        what: "the same, every signature checked",
+        threads: 1,
+        run: |cores, packets| pipe_one_core(cores[0], Reading::Checked, packets),
+    },
+    Loop {
+        name: "receive_check",
+        what: "the receiver alone, every signature checked",
+        threads: 1,
+        run: |cores, packets| receive_check(cores[0], packets),
+    },
+    Loop {
+        name: "pipe_two_cores_fixed",
+        what: "generator on one core, pipe, receiver on another, one packet over and over, not read",
+        threads: 2,
+        run: |cores, packets| pipe_two_cores(cores, Traffic::Fixed, Reading::Unread, packets),
+    },
+    Loop {
+        name: "pipe_two_cores_unread",
+        what: "the same, 10,000 signed flows, not read",
+        threads: 2,
+        run: |cores, packets| pipe_two_cores(cores, Traffic::SignedFlows, Reading::Unread, packets),
+    },
+    Loop {
+        name: "pipe_two_cores_checked",
+        what: "the same, every signature checked",
+        threads: 2,
+        run: |cores, packets| pipe_two_cores(cores, Traffic::SignedFlows, Reading::Checked, packets),
+    },
+    Loop {
+        name: "line_contiguous",
+        what: "yardstick: one cache line per packet from core to core, lines side by side",
+        threads: 2,
+        run: |cores, packets| line::stream(cores, line::Place::Contiguous, packets),
+    },
+    Loop {
+        name: "line_frames",
+        what: "yardstick: the same, lines placed as packets in frames",
+        threads: 2,
+        run: |cores, packets| line::stream(cores, line::Place::Frames, packets),
+    },
+    Loop {
+        name: "line_round_trip",
+        what: "yardstick: one line to the other core and back (a packet is a trip)",
+        threads: 2,
+        run: |cores, _| Run { packets: 1, wall_ns: line::round_trip_ns(cores) as u64, core_ns: 0 },
+    },
+];

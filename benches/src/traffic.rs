@@ -1,0 +1,68 @@
+//! The packets of the benches: 60 bytes without FCS, UDP over IPv4, both checksums right.
+
+use std::net::Ipv4Addr;
+
+use linerate_gen::{Advance, Arrival, Rule, Schedule, SenderPlan, Stream, StreamPlan, StreamSpec, Values};
+use linerate_wire::{Stack, ethernet, ipv4, udp, verify_checksums};
+
+/// Bytes of a packet, without FCS.
+pub const PACKET_LEN: usize = 60;
+
+/// What varies from packet to packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traffic {
+    /// Nothing: one packet, over and over.
+    Fixed,
+    /// 100 source by 100 destination addresses, the sources first.
+    Flows,
+    /// The same, and a signature with number and time in the last 16 bytes.
+    SignedFlows,
+}
+
+impl Traffic {
+    /// The stream, as the product plans it.
+    pub fn plan(self) -> StreamPlan {
+        let addresses = ipv4::Header {
+            src: Ipv4Addr::new(198, 18, 0, 1),
+            dst: Ipv4Addr::new(198, 19, 0, 1),
+            ttl: 64,
+            ..ipv4::Header::default()
+        };
+        let stack = Stack::new().with(ethernet::Header::default()).with(addresses).with(udp::Header::default());
+        let mut spec = StreamSpec::fixed(stack, PACKET_LEN, (self == Traffic::SignedFlows).then_some(1));
+        if self != Traffic::Fixed {
+            spec.rules = vec![
+                hundred("ipv4.source", addresses.src, Advance::EachPacket),
+                hundred("ipv4.destination", addresses.dst, Advance::WhenPreviousWraps),
+            ];
+        }
+        spec.plan().expect("the layers make a packet of this length")
+    }
+
+    /// `packets` of them, as fast as the port takes them, in batches of `batch`.
+    pub fn send(self, packets: u64, batch: usize) -> SenderPlan {
+        let schedule =
+            Schedule { rate_pps: None, arrival: Arrival::Constant, packets: Some(packets), duration_ns: None };
+        SenderPlan { streams: vec![(self.plan(), 1)], schedule, batch, first_sequence: 0 }
+    }
+
+    /// Panics unless the packets are what the benches say they are: a bench of wrong packets would be worth nothing.
+    pub fn check(self) {
+        let mut stream = Stream::new(&self.plan());
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..10_000 {
+            let mut packet = [0; PACKET_LEN];
+            stream.write(0, &mut packet, 7);
+            verify_checksums(&packet).expect("right checksums");
+            assert_ne!(packet[40..42], [0, 0], "a UDP checksum is there");
+            seen.insert(packet[26..34].to_vec());
+        }
+        let flows = if self == Traffic::Fixed { 1 } else { 10_000 };
+        assert_eq!(seen.len(), flows);
+    }
+}
+
+fn hundred(field: &str, first: Ipv4Addr, advance: Advance) -> Rule {
+    let values = Values::Range { first: u64::from(first.to_bits()), step: 1, count: 100 };
+    Rule { field: field.into(), values, advance }
+}
