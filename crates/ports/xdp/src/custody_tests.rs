@@ -4,6 +4,7 @@ use linerate_mem::{Batch, Pool, PoolConfig};
 
 use crate::abi::{Descriptor, PACKET_CONTINUES};
 use crate::sys::{Completed, Custody};
+use crate::umem::Placement;
 
 fn pool() -> Pool {
     Pool::new(PoolConfig { frames: 64, ..PoolConfig::default() }).unwrap()
@@ -16,7 +17,7 @@ fn packet(address: u64, len: u32) -> Descriptor {
 #[test]
 fn only_frames_that_were_lent_come_back_and_only_once() {
     let mut pool = pool();
-    let mut custody = Custody::new(&pool);
+    let mut custody = Custody::new(&pool, Placement::Aligned);
     let mut batch = Batch::new(&pool, 8);
     let address = custody.lend_to_receive().unwrap();
     let other = custody.lend_to_receive().unwrap();
@@ -51,7 +52,7 @@ fn only_frames_that_were_lent_come_back_and_only_once() {
 #[test]
 fn completions_are_of_frames_being_sent() {
     let mut pool = pool();
-    let mut custody = Custody::new(&pool);
+    let mut custody = Custody::new(&pool, Placement::Aligned);
     let mut batch = Batch::new(&pool, 8);
     pool.take(&mut batch, 2, 100);
     batch.set_more(0, true);
@@ -68,6 +69,29 @@ fn completions_are_of_frames_being_sent() {
     // The first one is still out; it comes back with the custody.
     let mut foreign = Batch::new(&self::pool(), 1);
     assert!(custody.lend_to_send(&mut foreign).is_none());
+    drop((custody, batch));
+    pool.flush();
+    assert!(pool.is_whole());
+}
+
+#[test]
+fn coloured_addresses_are_checked_as_well() {
+    let mut pool = pool();
+    let placement = Placement::coloured(&pool);
+    let mut custody = Custody::new(&pool, placement);
+    let mut batch = Batch::new(&pool, 64);
+    let before_packet = u64::from(placement.headroom()) + 256;
+    for number in 0..64 {
+        let chunk = custody.lend_to_receive().unwrap();
+        let address = chunk | before_packet << 48;
+        let most = placement.receive_len_max(&pool) as u32;
+        for wrong in [packet(chunk | 0xffff << 48, 60), packet(address, 4096), packet(u64::MAX, 60)] {
+            assert!(custody.receive_into(&mut batch, wrong).is_err(), "{wrong:?} of {number}");
+        }
+        custody.receive_into(&mut batch, packet(address, most)).unwrap();
+        assert!(custody.receive_into(&mut batch, packet(address, 60)).is_err(), "a second owner");
+    }
+    assert_eq!(batch.len(), 64);
     drop((custody, batch));
     pool.flush();
     assert!(pool.is_whole());

@@ -14,7 +14,7 @@ use crate::attach::{AttachError, Attachment, ModeWanted};
 use crate::port::{State, XdpPort};
 use crate::queue::{Queue, QueueError, QueueShape, Step};
 use crate::transmit::Limits;
-use crate::umem;
+use crate::umem::{self, Placement};
 
 /// Entries of the fill and receive ring unless `ring=` says otherwise: enough to ride out a pause of a few milliseconds at a
 /// million packets a second. Rings of 2,048 were seen to lose packets at a fifth of that.
@@ -126,7 +126,15 @@ impl Opener<'_> {
         let read = |error: io::Error| self.error(error.to_string(), "");
         let (ifindex, mtu) = (device.index().map_err(read)?, device.mtu().map_err(read)? as usize);
         let limits = self.limits(mtu)?;
-        let mut queues = self.queues(device, ifindex, limits, self.wishes.copy_flag)?;
+        let mut queues = match self.wishes.copy_flag {
+            // Zero-copy if the driver can; what stands in the way of both is told by the second attempt.
+            0 => self.queues(device, ifindex, limits, libc::XDP_ZEROCOPY),
+            flag => self.queues(device, ifindex, limits, flag),
+        }
+        .or_else(|error| match self.wishes.copy_flag {
+            0 => self.queues(device, ifindex, limits, libc::XDP_COPY),
+            _ => Err(error),
+        })?;
         let attachment = match self.wishes.receives {
             true => Some(self.attach(ifindex)?),
             false => None,
@@ -156,9 +164,8 @@ impl Opener<'_> {
     }
 
     fn limits(&self, mtu: usize) -> Result<Limits, OpenError> {
-        // An Ethernet header, and a VLAN tag that the kernel lets pass on top of the MTU.
-        let longest = mtu + 14 + 4;
-        let room = umem::receive_len_max(self.pool.region());
+        let longest = longest(mtu);
+        let room = Placement::Aligned.receive_len_max(self.pool);
         if self.wishes.receives && !self.wishes.frags && longest > room {
             let cause = format!("an MTU of {mtu} makes packets that one frame cannot take: {room} bytes");
             return Err(
@@ -170,6 +177,13 @@ impl Opener<'_> {
             true => Limits { frame_len_max: mtu + 14, segments_max: abi::SEGMENTS_MAX },
             false => Limits { frame_len_max: (mtu + 14).min(one_frame), segments_max: 1 },
         })
+    }
+
+    /// Coloured where the kernel copies and packets are short enough for it.
+    fn placement(&self, limits: Limits, copy_flag: u16) -> Placement {
+        let coloured = Placement::coloured(self.pool);
+        let fits = self.wishes.frags || longest(limits.frame_len_max - 14) <= coloured.receive_len_max(self.pool);
+        if copy_flag == libc::XDP_COPY && fits { coloured } else { Placement::Aligned }
     }
 
     fn queues(&self, device: &Netdev, ifindex: u32, limits: Limits, copy_flag: u16) -> Result<Vec<Queue>, OpenError> {
@@ -189,6 +203,7 @@ impl Opener<'_> {
                 receive_share: share,
                 transmit_entries: if sends { wishes.transmit_entries() } else { 0 },
                 budget: wishes.budget,
+                placement: self.placement(limits, copy_flag),
                 flags: copy_flag | frags_flag | libc::XDP_USE_NEED_WAKEUP,
                 limits,
             };
@@ -276,9 +291,9 @@ impl Opener<'_> {
         };
         let speed_mbps = device.speed_mbps().ok().flatten();
         Caps {
-            name: match wishes.queues {
-                1 => format!("xdp:{}@{}", self.spec.target, wishes.first_queue),
-                count => format!("xdp:{}@{},queues={count}", self.spec.target, wishes.first_queue),
+            name: match self.spec.to_string() {
+                plain if plain == format!("xdp:{}", self.spec.target) => format!("{plain}@{}", wishes.first_queue),
+                full => full,
             },
             backend: "xdp",
             receives: wishes.receives,
@@ -298,6 +313,11 @@ impl Opener<'_> {
             drains_itself: true,
         }
     }
+}
+
+/// The longest packet that arrives: an Ethernet header, and a VLAN tag that the kernel lets pass on top of the MTU.
+fn longest(mtu: usize) -> usize {
+    mtu + 14 + 4
 }
 
 /// What this process may do, for a hint.

@@ -10,7 +10,7 @@ use crate::receive::ReceiveSide;
 use crate::rings::{ConsumerEnd, ProducerEnd};
 use crate::sys::{Corrupt, Custody, XdpSocket};
 use crate::transmit::{Limits, Refusal, TransmitSide};
-use crate::umem::{self, ReleaseProbe};
+use crate::umem::{self, Placement, ReleaseProbe};
 
 /// What a queue is to be.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,7 @@ pub(crate) struct QueueShape {
     pub(crate) transmit_entries: u32,
     /// Packets that one kick may send; the user's wish or else as many as the ring has.
     pub(crate) budget: Option<u32>,
+    pub(crate) placement: Placement,
     /// `XDP_*` flags of bind(2).
     pub(crate) flags: u16,
     pub(crate) limits: Limits,
@@ -103,7 +104,7 @@ impl Queue {
     /// Makes the socket, its rings, and binds it. Frames to receive into are lent already.
     pub(crate) fn open(pool: &Pool, shape: QueueShape) -> Result<Queue, QueueError> {
         let socket = XdpSocket::new().map_err(Step::Socket.failed())?;
-        socket.register(pool.region()).map_err(Step::Register.failed())?;
+        socket.register(pool.region(), shape.placement).map_err(Step::Register.failed())?;
         // The kernel wants fill and completion ring even where one of them stays empty.
         let rings = Step::Rings.failed();
         socket.create_ring(RingKind::Fill, shape.receive_entries.max(1)).map_err(&rings)?;
@@ -121,7 +122,7 @@ impl Queue {
 
     fn take_rings(pool: &Pool, socket: XdpSocket, shape: QueueShape) -> io::Result<Queue> {
         let zero_copy = socket.is_zero_copy()?;
-        let mut custody = Custody::new(pool);
+        let mut custody = Custody::new(pool, shape.placement);
         if zero_copy {
             custody.release = Some(ReleaseProbe::new(shape.ifindex, shape.queue)?);
         }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use linerate_mem::{Batch, Pool, Region, Slot};
 
 use crate::abi::{self, Descriptor, RingKind};
-use crate::umem::ReleaseProbe;
+use crate::umem::{Placement, ReleaseProbe};
 
 /// An AF_XDP socket.
 #[derive(Debug)]
@@ -32,13 +32,13 @@ impl XdpSocket {
 
     /// Makes `region` the socket's UMEM, one chunk a frame. The kernel pins the pages, and uses of them only the frames that
     /// [`Custody`] lends to it through the rings.
-    pub(crate) fn register(&self, region: &Region) -> io::Result<()> {
+    pub(crate) fn register(&self, region: &Region, placement: Placement) -> io::Result<()> {
         let registration = libc::xdp_umem_reg {
             addr: region.base() as u64,
             len: region.bytes() as u64,
             chunk_size: region.frame_size() as u32,
-            headroom: 0,
-            flags: 0,
+            headroom: placement.headroom(),
+            flags: placement.flags(),
             tx_metadata_len: 0,
         };
         self.set_option(abi::SOL_XDP, libc::XDP_UMEM_REG, &registration)
@@ -345,6 +345,7 @@ pub(crate) struct Custody {
     pool: Pool,
     /// A mark for each frame: 0, or [`LENT_TO_RECEIVE`], or [`LENT_TO_SEND`] with the length.
     marks: Box<[u16]>,
+    placement: Placement,
     /// Set when the device itself reads and writes frames, which it may do for a while after the socket is closed.
     pub(crate) release: Option<ReleaseProbe>,
 }
@@ -356,9 +357,9 @@ const ENDS_PACKET: u16 = 1 << 15;
 const _: () = assert!(abi::CHUNK_BYTES_MAX <= LENGTH as usize);
 
 impl Custody {
-    pub(crate) fn new(pool: &Pool) -> Custody {
+    pub(crate) fn new(pool: &Pool, placement: Placement) -> Custody {
         let frames = pool.region().frames() as usize;
-        Custody { pool: pool.clone(), marks: vec![0; frames].into(), release: None }
+        Custody { pool: pool.clone(), marks: vec![0; frames].into(), placement, release: None }
     }
 
     /// True when the batch's packets are in the frames of this pool.
@@ -371,10 +372,10 @@ impl Custody {
     #[inline]
     pub(crate) fn lend_to_receive(&mut self) -> Option<u64> {
         let slot = self.pool.take_slot(0)?;
-        let frame = slot.frame();
+        let (frame, offset) = (slot.frame(), slot.offset());
         self.marks[frame as usize] = LENT_TO_RECEIVE;
         slot.into_word();
-        Some(self.pool.region().frame_start(frame) as u64)
+        Some(self.placement.chunk_address(self.pool.region().frame_start(frame) as u64, offset))
     }
 
     /// Lends the first slot of the batch to be sent. `None` for an empty batch or one of another region.
@@ -413,7 +414,8 @@ impl Custody {
     #[inline]
     fn take_received(&mut self, from: Descriptor) -> Result<Slot, Corrupt> {
         let size = self.pool.region().frame_size() as u64;
-        let (frame, offset) = (from.address / size, from.address % size);
+        let address = self.placement.packet_address(from.address);
+        let (frame, offset) = (address / size, address % size);
         let mark = usize::try_from(frame).ok().and_then(|frame| self.marks.get_mut(frame));
         match mark {
             Some(mark) if *mark == LENT_TO_RECEIVE && offset + u64::from(from.len) <= size => {

@@ -53,7 +53,7 @@ fn bpf_hint(problem: &BpfError) -> &'static str {
 fn caps(spec: &PortSpec, device: &Netdev, mtu: usize) -> Caps {
     let speed_mbps = device.speed_mbps().ok().flatten();
     Caps {
-        name: format!("xdplive:{}", spec.target),
+        name: spec.to_string(),
         backend: "xdplive",
         transmits: true,
         frame_len_max: (mtu + 14).min(LEN_MAX),
