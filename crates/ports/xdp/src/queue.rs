@@ -211,6 +211,9 @@ impl Queue {
     /// `rx_dropped` and `rx_ring_full` exclude each other and count packets. `rx_fill_ring_empty_descs` counts attempts to
     /// take a frame: in copy mode each of those that fails is also one of `rx_dropped`, in zero-copy mode a driver that tries
     /// again counts again, so it only serves to tell the causes of `rx_dropped` apart.
+    ///
+    /// The same packets may stand in the interface's counters as well: on veth in native mode each is also one of
+    /// `rx_queue_N_drops` and of the interface's `rx_dropped`, in generic mode in neither.
     pub(crate) fn receive_drops(&self, place: &str, frags: bool) -> Vec<Drops> {
         let counters = self.counters;
         let no_frame = if frags { u64::MAX } else { counters.rx_fill_ring_empty_descs }.min(counters.rx_dropped);
@@ -228,6 +231,7 @@ impl Queue {
     }
 
     /// The losses on the way out, by cause; `lost` are packets that can never be sent any more.
+    /// What the driver refused also stands in the interface's `tx_dropped`.
     pub(crate) fn transmit_drops(&self, place: &str, lost: Option<(&str, u64)>) -> Vec<Drops> {
         let refused = self.transmit.as_ref().map_or(0, |side| side.totals.refused);
         let rows = [("refused by the driver", refused), ("invalid descriptor", self.counters.tx_invalid_descs)];
