@@ -122,7 +122,16 @@ pub(crate) const ENTRIES: &[Entry] = &[
         open: Some(|spec, pool| boxed(linerate_port_tap::open(spec, pool))),
         ..PLAIN
     },
-    Entry { name: "pcap", syntax: "pcap:IF", summary: "libpcap, as tcpdump uses it", ..UNBUILT },
+    Entry {
+        name: "pcap",
+        syntax: "pcap:IF",
+        summary: "libpcap, as tcpdump uses it; needs the library and CAP_NET_RAW",
+        probe: probe_pcap,
+        open: Some(|spec, pool| boxed(linerate_port_pcap::open(spec, pool))),
+        only_sends: Some(("promisc=no", &["promisc"])),
+        on_interfaces: true,
+        ..PLAIN
+    },
     Entry {
         name: "pipe",
         syntax: "pipe:NAME",
@@ -178,16 +187,23 @@ fn probe_xdp() -> Result<(), Unusable> {
     )
 }
 
-fn probe_xdplive() -> Result<(), Unusable> {
-    needs(&[Capability::NetAdmin, Capability::Bpf], "packet:IF does with CAP_NET_RAW")
+/// libpcap stands on AF_PACKET.
+fn probe_pcap() -> Result<(), Unusable> {
+    linerate_port_pcap::probe()?;
+    Ok(linerate_port_packet::probe()?)
 }
 
-/// Rights that count for the machine: programs are loaded for it, not for a namespace. CAP_SYS_ADMIN includes CAP_BPF.
+fn probe_xdplive() -> Result<(), Unusable> {
+    needs(&[Capability::NetAdmin, Capability::Bpf, Capability::Perfmon], "packet:IF does with CAP_NET_RAW")
+}
+
+/// Rights that count for the machine: programs are loaded for it, not for a namespace. CAP_SYS_ADMIN includes
+/// CAP_BPF and CAP_PERFMON.
 fn needs(capabilities: &[Capability], otherwise: &str) -> Result<(), Unusable> {
     let unreadable = |error: std::io::Error| Unusable { why: error.to_string(), what_to_do: String::new() };
     let held = Capabilities::read().map_err(unreadable)?;
     let has = |wanted: Capability| match wanted {
-        Capability::Bpf => held.has_for_host(Capability::Bpf) || held.has_for_host(Capability::SysAdmin),
+        Capability::Bpf | Capability::Perfmon => held.has_for_host(wanted) || held.has_for_host(Capability::SysAdmin),
         other => held.has(other),
     };
     let missing: Vec<&str> = capabilities.iter().filter(|wanted| !has(**wanted)).map(|wanted| wanted.name()).collect();
@@ -197,7 +213,7 @@ fn needs(capabilities: &[Capability], otherwise: &str) -> Result<(), Unusable> {
     Err(Unusable {
         why: format!("needs {}", missing.join(" and ")),
         what_to_do: format!(
-            "run with sudo, or `sudo setcap cap_net_raw,cap_net_admin,cap_bpf+ep` the program; {otherwise}"
+            "run with sudo, or `sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon+ep` the program; {otherwise}"
         ),
     })
 }

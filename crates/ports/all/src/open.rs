@@ -99,5 +99,7 @@ mod tests {
         assert_eq!(narrow("xdp:a,ring=64", Usage::Sending), "xdp:a,ring=64,tx");
         assert_eq!(narrow("xdp:a", Usage::Receiving), "xdp:a");
         assert_eq!(narrow("packet:a", Usage::Both), "packet:a");
+        assert_eq!(narrow("pcap:a", Usage::Sending), "pcap:a,promisc=no");
+        assert_eq!(narrow("pcap:a,promisc", Usage::Sending), "pcap:a,promisc");
     }
 }

@@ -141,6 +141,10 @@ fn explicit_backends_carry_packets() {
     let Some(namespace) = pair(1) else { return };
     carries(&namespace, "packet:near", "packet:far");
     let list = list();
+    if list.iter().any(|backend| backend.name == "pcap" && backend.usable.is_ok()) {
+        carries(&namespace, "pcap:near", "packet:far");
+        carries(&namespace, "packet:near", "pcap:far");
+    }
     if list.iter().any(|backend| backend.name == "xdp" && backend.usable.is_ok()) {
         carries(&namespace, "xdp:near", "packet:far");
         carries(&namespace, "packet:near", "xdp:far");

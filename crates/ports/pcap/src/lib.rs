@@ -1,1 +1,22 @@
-//! libpcap, loaded at run time, as ports.
+//! `pcap:IF` - libpcap as a port: what `tcpdump` and scripts for it see, by the same library, which is loaded when the first
+//! such port is opened and need not be there otherwise.
+//!
+//! ```text
+//! receive    interface -> libpcap's ring (TPACKET_V3 on Linux) -> copied into the pool's frames -> batch
+//! transmit   batch -> pcap_inject, one call a packet -> qdisc -> driver
+//! ```
+//! `packet:IF` does the same with less copying and in larger batches; this port is for comparison, and for what only a
+//! libpcap brings along. Only what arrives is received, not what this machine sends. Stamps are libpcap's, in nanoseconds,
+//! turned into the clock of `linerate_sys::clock`.
+//!
+//! Options: `buffer=BYTES` (65536 to 1073741824, default 16777216), `timeout=MS` (how long libpcap may gather packets before
+//! it hands them over, 1 to 1000, default 8), `promisc=no` (do not take packets for other hardware addresses).
+
+mod device;
+mod open;
+mod port;
+mod receive;
+mod sys;
+
+pub use open::{open, probe};
+pub use port::PcapPort;
