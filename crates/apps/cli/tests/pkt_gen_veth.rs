@@ -127,6 +127,24 @@ fn sequences_and_round_trips_cross_the_wire() {
 }
 
 #[test]
+fn live_frames_reach_a_veth_whose_far_end_runs_napi() {
+    let Some(wire) = Wire::new(1) else { return };
+    // An AF_XDP receiver has a program attached, which switches NAPI on.
+    for options in ["-l 60 -s 192.0.2.1-192.0.2.100", "-l 100 -l 60", "-R 20000"] {
+        let rx = format!("xdp:{INTERFACE},native -f rx -w 0 -n 3000");
+        let receiver = Run::start_in(&wire.right, &format!("pkt-gen -i {rx}"));
+        receiver.wait_until_ready();
+        let tx = format!("pkt-gen -i xdplive:{INTERFACE} -f tx -w 0 -n 3000 {options}");
+        let sent = Run::start_in(&wire.left, &tx).end();
+        if sent.stderr.contains("cannot open") {
+            return eprintln!("skipped: {}", sent.stderr.lines().last().unwrap_or_default());
+        }
+        sent.expect_code(0);
+        assert_eq!(sent.totals("Sent"), receiver.end().totals("Received"), "{options}");
+    }
+}
+
+#[test]
 fn what_does_not_fit_is_refused_with_the_numbers() {
     let Some(wire) = Wire::new(1) else { return };
     let refused = Run::start_in(&wire.left, &format!("pkt-gen -i {INTERFACE} -f tx -l 1515 -w 0")).end();

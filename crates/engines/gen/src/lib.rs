@@ -4,6 +4,7 @@
 pub mod config;
 mod field;
 mod histogram;
+mod offload;
 mod pace;
 mod place;
 mod plan;
@@ -17,6 +18,7 @@ mod stream;
 
 pub use field::{Advance, FieldPlan, SumTerm, Values};
 pub use histogram::Histogram;
+pub use offload::{OffloadError, offload};
 pub use pace::{Arrival, Pacer, Schedule};
 pub use place::{FieldPlace, place};
 pub use plan::{PlanError, Rule, StreamSpec};

@@ -56,7 +56,7 @@ pub fn replay(mut task: Task, source: Source, rate_pps: f64) -> Outcome {
 const SLOTS_OF_ONE_MAX: usize = 192;
 
 /// Waits until the port has sent what it took, and reads what became of it.
-fn settle(task: &mut Task, outcome: &mut Outcome) {
+pub fn settle(task: &mut Task, outcome: &mut Outcome) {
     let give_up_ns = clock::now_ns() + FLUSH_NS;
     outcome.incomplete = loop {
         match task.port.flush() {

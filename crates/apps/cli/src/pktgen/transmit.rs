@@ -1,12 +1,18 @@
 //! `-f tx` and `-f txseq`: one thread's share of the packets, paced, into its port.
 
-use linerate_gen::{Arrival, PlanError, Schedule, SenderPlan};
+use linerate_gen::{Arrival, PlanError, Schedule, SenderPlan, offload};
 use linerate_lab::run;
+use linerate_port::{PortError, TransmitOffload};
 use linerate_sys::clock;
 
 use super::format::Counts;
+use super::log::diag;
 use super::packet;
+use super::replay::settle;
 use super::worker::{Outcome, Task};
+
+/// Most packets of one run of a backend that makes packets itself, so that reports and a stop come through.
+const PACKETS_PER_RUN_MAX: u64 = 1 << 23;
 
 /// Sends until the thread's packets are sent, or a stop is asked for.
 ///
@@ -26,6 +32,9 @@ pub fn transmit(mut task: Task, rate_pps: f64) -> Result<Outcome, PlanError> {
         batch: burst,
         first_sequence: 0,
     };
+    if let Some(outcome) = offloaded(&mut task, &plan) {
+        return Ok(outcome);
+    }
     let start_ns = clock::now_ns();
     let end = run::send(&mut *task.port, &plan, &task.pool, start_ns, &task.control);
     let counts = Counts { packets: end.stats.tx_packets, bytes: end.stats.tx_bytes, events: end.report.batches };
@@ -38,4 +47,42 @@ pub fn transmit(mut task: Task, rate_pps: f64) -> Result<Outcome, PlanError> {
         error: end.error.map(|error| error.to_string()),
         ..Outcome::default()
     })
+}
+
+/// Has the backend make the packets, where it can make these; `None` where they must be made here.
+fn offloaded(task: &mut Task, plan: &SenderPlan) -> Option<Outcome> {
+    let (stream, _) = plan.streams.first()?;
+    let backend = task.port.transmit_offload()?;
+    let loaded = match offload(stream, plan.first_sequence, plan.schedule.rate_pps) {
+        Ok(stream) => backend.load(&stream).map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    if let Err(why) = loaded {
+        diag!("sender_body", "packets are made here and copied to the port: {why}");
+        return None;
+    }
+    let mut outcome = Outcome { start_ns: clock::now_ns(), ..Outcome::default() };
+    outcome.error = run_offload(task, &mut outcome.counts).err().map(|error| error.to_string());
+    let events = outcome.counts.events;
+    settle(task, &mut outcome);
+    outcome.counts.events = events;
+    Some(outcome)
+}
+
+fn run_offload(task: &mut Task, counts: &mut Counts) -> Result<(), PortError> {
+    let mut made = 0;
+    while !task.control.stopping() && (task.count == 0 || made < task.count) {
+        let len = task.options.len as u64;
+        let Some(backend) = task.port.transmit_offload() else { break };
+        let left = if task.count == 0 { u64::MAX } else { task.count - made };
+        let run = backend.run(left.min(packets_per_run(backend)))?;
+        made += run.made;
+        *counts = counts.plus(&Counts { packets: run.sent, bytes: run.sent * len, events: 1 });
+        task.publish(counts);
+    }
+    Ok(())
+}
+
+fn packets_per_run(backend: &dyn TransmitOffload) -> u64 {
+    backend.packets_per_run().min(PACKETS_PER_RUN_MAX)
 }

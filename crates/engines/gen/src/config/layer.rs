@@ -3,8 +3,8 @@
 //! Defaults are those of a test frame: addresses of 198.18.0.0/15 (RFC 2544, appendix C.2.2) and 2001:2::/48 (RFC 5180,
 //! section 8), UDP from port 49184 to port 7 (RFC 2544, appendix C.2.6.4), TTL 64.
 
-use std::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
+use std::fmt;
 
 use linerate_wire::{
     EtherType, Layer, MacAddress, Protocol, ethernet, icmpv4, icmpv6, ipv4, ipv6, mpls, tcp, udp, vlan, vxlan,

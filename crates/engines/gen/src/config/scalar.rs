@@ -1,8 +1,8 @@
 //! Values of fields as users write them: numbers, and addresses as text.
 
+use core::net::{Ipv4Addr, Ipv6Addr};
 use std::fmt;
 use std::marker::PhantomData;
-use core::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use linerate_wire::{MacAddress, tcp};
