@@ -12,6 +12,9 @@ use super::ranges::{EndpointRange, Family};
 /// The getopt string of the original, unchanged.
 pub const GRAMMAR: &str = "46a:f:F:Nn:i:Il:d:s:D:S:b:c:o:p:T:w:WvR:XC:H:rP:zZAhBM:";
 
+/// Packets of one port call. The original's 512 packets and their templates do not fit into a first-level cache together: into
+/// `null` they go at two thirds of the rate of 128.
+const BURST_DEFAULT: usize = 128;
 /// Most packets of one port call.
 pub const BURST_MAX: usize = 4096;
 /// Longest frame, without FCS.
@@ -313,7 +316,7 @@ impl Letters {
             len_min: self.len_min,
             burst: match (self.burst, self.function) {
                 (0, Function::Ping | Function::Pong) => 1,
-                (0, _) => 512,
+                (0, _) => BURST_DEFAULT,
                 (burst, _) => burst,
             },
             family,

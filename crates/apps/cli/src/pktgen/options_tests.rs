@@ -20,9 +20,9 @@ fn refused(line: &str) -> UsageError {
 }
 
 #[test]
-fn defaults_are_the_originals() {
+fn defaults_are_the_originals_but_for_the_burst() {
     let run = options("-i eth1");
-    assert_eq!((run.function, run.len, run.burst, run.threads, run.report_ms), (Function::Rx, 60, 512, 1, 1000));
+    assert_eq!((run.function, run.len, run.burst, run.threads, run.report_ms), (Function::Rx, 60, 128, 1, 1000));
     assert_eq!((run.count, run.wait_s, run.rate_pps, run.fragments), (0, 2, 0, 1));
     assert_eq!(run.source.to_string(), "10.0.0.1:1234 to 10.0.0.1:1234");
     assert_eq!(run.destination.to_string(), "10.1.0.1:1234 to 10.1.0.1:1234");
