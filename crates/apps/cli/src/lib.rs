@@ -6,3 +6,4 @@
 pub mod cmd;
 pub mod doctor;
 pub mod pktgen;
+pub mod traffic;

@@ -18,6 +18,10 @@ struct Arguments {
 enum Command {
     /// Measures the Linux kernel as a router, and accounts for every packet
     Bench(cmd::bench::Args),
+    /// Sends streams, paced and accounted for
+    Send(Box<cmd::send::Args>),
+    /// Counts what arrives, by stream: loss, duplicates, order, latency
+    Receive(cmd::receive::Args),
     /// netmap's pkt-gen, for every kind of port
     #[command(disable_help_flag = true)]
     PktGen(cmd::pkt_gen::Args),
@@ -36,6 +40,8 @@ fn main() -> ExitCode {
         Command::Bench(args) => cmd::bench::run(&args),
         Command::PktGen(args) => cmd::pkt_gen::run_args(&args),
         Command::Ports(args) => cmd::ports::run(&args),
+        Command::Send(args) => cmd::send::run(&args),
+        Command::Receive(args) => cmd::receive::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
     }
 }

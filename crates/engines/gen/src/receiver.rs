@@ -22,11 +22,14 @@ pub struct ReceiverConfig {
     pub window: u64,
     /// Streams to count: `None` = all, `Some((first, count))` = these ids, others are foreign.
     pub streams: Option<(u16, u16)>,
+    /// Arrival times are of the clock that the senders stamp with. If not (a capture is read), there are no latencies, and a
+    /// signature is believed without a look at its time.
+    pub same_clock: bool,
 }
 
 impl Default for ReceiverConfig {
     fn default() -> ReceiverConfig {
-        ReceiverConfig { start: Start::FirstSeen, window: WINDOW_DEFAULT, streams: None }
+        ReceiverConfig { start: Start::FirstSeen, window: WINDOW_DEFAULT, streams: None, same_clock: true }
     }
 }
 
@@ -122,6 +125,7 @@ impl Receiver {
         }
         let Some(stream) = self.streams.get_mut(usize::from(at)) else { return self.record_foreign(len) };
         let age_ns = age_ns(now_ns, signature.time_ns);
+        let scheduled_ns = if self.config.same_clock { now_ns.wrapping_add_signed(-age_ns) } else { signature.time_ns };
         if stream.packets == 0 {
             stream.first_ns = now_ns;
         }
@@ -129,7 +133,7 @@ impl Receiver {
         stream.bytes += len as u64;
         stream.last_ns = now_ns;
         let sequence = unwrap_sequence(signature.sequence, stream.tracker.next_expected());
-        if !stream.tracker.record(sequence, now_ns.wrapping_add_signed(-age_ns)) {
+        if !stream.tracker.record(sequence, scheduled_ns) || !self.config.same_clock {
             return Run::default();
         }
         let age_ns = age_ns.max(0) as u64;
@@ -183,7 +187,8 @@ impl Receiver {
             None => true,
             Some((first, count)) => signature.stream.wrapping_sub(first) < count,
         };
-        let plausible = (-FUTURE_MAX_NS..AGE_MAX_NS).contains(&age_ns(now_ns, signature.time_ns));
+        let plausible =
+            !self.config.same_clock || (-FUTURE_MAX_NS..AGE_MAX_NS).contains(&age_ns(now_ns, signature.time_ns));
         if !wanted || !plausible || self.streams.len() == STREAMS_MAX {
             return NONE;
         }
@@ -331,6 +336,18 @@ mod tests {
         let mut receiver = Receiver::new(ReceiverConfig::default());
         receiver.record_packet(&packet(1, 0, 1 << 47), 60, 1_000);
         assert_eq!((receiver.streams().len(), receiver.foreign().0), (0, 1));
+    }
+
+    #[test]
+    fn a_capture_has_no_latencies_but_all_counts() {
+        let mut receiver = Receiver::new(ReceiverConfig { same_clock: false, ..ReceiverConfig::default() });
+        for number in [0, 1, 3, 3] {
+            receiver.record_packet(&packet(1, number, (1 << 47) + number), 60, 1_000);
+        }
+        let stream = &receiver.streams()[0];
+        let counts = stream.counts();
+        assert_eq!((counts.delivered, counts.lost, counts.duplicated), (3, 1, 1));
+        assert_eq!(stream.latency.count(), 0);
     }
 
     #[test]

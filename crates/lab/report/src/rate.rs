@@ -8,7 +8,7 @@
 //! Bits per second count everything on the link (L1: preamble and gap included) unless `l2:` is given, because that is what the
 //! nominal rate of a link counts: `10Gbit/s` fills a 10 Gbit/s link.
 
-use crate::units::{l1_bps, l2_bps};
+use crate::units::L1_OVERHEAD_BYTES;
 use std::fmt;
 use std::str::FromStr;
 
@@ -34,12 +34,21 @@ impl Rate {
     /// # Errors
     /// A percentage of a link whose rate is not known.
     pub fn to_pps(self, size_wire: u32, link_bps: Option<f64>) -> Result<f64, RateError> {
+        self.to_pps_mixed(size_wire.max(1).into(), link_bps)
+    }
+
+    /// The same for frames of several sizes, of which `mean_size_wire` is the mean.
+    ///
+    /// # Errors
+    /// A percentage of a link whose rate is not known.
+    pub fn to_pps_mixed(self, mean_size_wire: f64, link_bps: Option<f64>) -> Result<f64, RateError> {
+        let l1_bits = (mean_size_wire + f64::from(L1_OVERHEAD_BYTES)) * 8.0;
         match self {
             Self::PacketsPerSecond(rate_pps) => Ok(rate_pps),
-            Self::L1BitsPerSecond(rate_bps) => Ok(rate_bps / l1_bps(1.0, size_wire)),
-            Self::L2BitsPerSecond(rate_bps) => Ok(rate_bps / l2_bps(1.0, size_wire.max(1))),
+            Self::L1BitsPerSecond(rate_bps) => Ok(rate_bps / l1_bits),
+            Self::L2BitsPerSecond(rate_bps) => Ok(rate_bps / (mean_size_wire * 8.0)),
             Self::PercentOfLink(percent) => match link_bps {
-                Some(link_bps) if link_bps > 0.0 => Ok(percent / 100.0 * link_bps / l1_bps(1.0, size_wire)),
+                Some(link_bps) if link_bps > 0.0 => Ok(percent / 100.0 * link_bps / l1_bits),
                 _ => Err(RateError::LinkUnknown { percent }),
             },
         }
@@ -236,6 +245,10 @@ mod tests {
         assert_eq!(at_10g("100%").round(), 14_880_952.0);
         assert_eq!(at_10g("l2:512Mbit/s"), 1_000_000.0);
         assert_eq!(at_10g("7pps"), 7.0);
+        let csit = (28.0 * 64.0 + 16.0 * 570.0 + 4.0 * 1518.0) / 48.0;
+        assert!(
+            (Rate::L1BitsPerSecond(1e10).to_pps_mixed(csit, None).unwrap() - 1e10 / 8.0 / (csit + 20.0)).abs() < 1e-6
+        );
         assert!(matches!(Rate::PercentOfLink(50.0).to_pps(64, None), Err(RateError::LinkUnknown { .. })));
     }
 

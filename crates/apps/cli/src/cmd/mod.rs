@@ -4,3 +4,5 @@ pub mod bench;
 pub mod doctor;
 pub mod pkt_gen;
 pub mod ports;
+pub mod receive;
+pub mod send;

@@ -9,20 +9,28 @@ use linerate_sys::signal::stop_requested;
 #[derive(Clone, Default)]
 pub struct Control {
     stop: Arc<AtomicBool>,
+    /// Signals to the process are for somebody else.
+    sheltered: bool,
     /// The loop's live counts.
     pub meter: Arc<Meter>,
 }
 
 impl Control {
+    /// A control that signals to the process do not stop: whoever made it will, when it is time (a receiver ends after the
+    /// senders of its process).
+    pub fn sheltered() -> Control {
+        Control { sheltered: true, ..Control::default() }
+    }
+
     /// Asks the loop to end after its current batch.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
     }
 
-    /// True once [`Control::stop`] was called, or the process was asked to stop by a signal.
+    /// True once [`Control::stop`] was called, or the process was asked to stop by a signal (unless sheltered from that).
     #[inline]
     pub fn stopping(&self) -> bool {
-        self.stop.load(Ordering::Acquire) || stop_requested()
+        self.stop.load(Ordering::Acquire) || !self.sheltered && stop_requested()
     }
 }
 
@@ -33,6 +41,7 @@ pub struct Meter {
     packets: AtomicU64,
     bytes: AtomicU64,
     batches: AtomicU64,
+    lost: AtomicU64,
 }
 
 /// Counts at one moment (each of them is exact; they may be one batch apart).
@@ -44,6 +53,8 @@ pub struct MeterReading {
     pub bytes: u64,
     /// Calls of the port that moved something.
     pub batches: u64,
+    /// Of a receiver: packets that had not arrived when it last counted them, a few times a second.
+    pub lost: u64,
 }
 
 impl Meter {
@@ -53,6 +64,7 @@ impl Meter {
             packets: self.packets.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             batches: self.batches.load(Ordering::Relaxed),
+            lost: self.lost.load(Ordering::Relaxed),
         }
     }
 
@@ -62,5 +74,9 @@ impl Meter {
         self.packets.store(packets, Ordering::Relaxed);
         self.bytes.store(bytes, Ordering::Relaxed);
         self.batches.store(batches, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_lost(&self, lost: u64) {
+        self.lost.store(lost, Ordering::Relaxed);
     }
 }

@@ -11,6 +11,10 @@ use super::Control;
 const BATCH: usize = 256;
 /// Longest sleep on the only port, so that a request to stop is seen.
 const NAP_NS: u64 = 20_000_000;
+/// How long packets are taken in after the request to stop.
+const DRAIN_NS: u64 = 500_000_000;
+/// Time between two sums of what is missing, for live counts.
+const SUM_EVERY_NS: u64 = 100_000_000;
 /// Sleep when several ports are served in turn.
 const TURN_NS: u64 = 200_000;
 
@@ -26,7 +30,8 @@ pub struct ReceiveEnd {
 
 /// Counts what arrives on the ports into `receiver` until a stop is asked for, every port has ended, or one breaks.
 ///
-/// After the request to stop, what waits in the ports is taken in; nothing that arrived before it is missed.
+/// After the request to stop, what waits in the ports is taken in; nothing that arrived before it is missed, unless more
+/// goes on arriving than can be taken in: half a second later it ends in any case.
 pub fn receive(
     ports: &mut [Box<dyn Port>],
     receiver: &mut Receiver,
@@ -35,11 +40,15 @@ pub fn receive(
     on_batch: &mut dyn FnMut(&Batch),
 ) -> ReceiveEnd {
     let mut pool = pool.clone();
-    let mut state = Loop { batch: Batch::with_times(&pool, BATCH), batches: 0, packets: 0, bytes: 0 };
+    let mut state = Loop { batch: Batch::with_times(&pool, BATCH), batches: 0, packets: 0, bytes: 0, summed_ns: 0 };
     let mut error = None;
+    let mut give_up_ns = u64::MAX;
     loop {
         // Asked before the ports are emptied: a packet that came before the request is then still taken in.
         let stopping = control.stopping();
+        if stopping && give_up_ns == u64::MAX {
+            give_up_ns = clock::now_ns() + DRAIN_NS;
+        }
         match state.sweep(ports, receiver, &mut pool, control, on_batch) {
             Ok(0) if stopping => break,
             Ok(0) => match wait_for_packets(ports) {
@@ -50,6 +59,7 @@ pub fn receive(
                     break;
                 }
             },
+            Ok(_) if stopping && clock::now_ns() > give_up_ns => break,
             Ok(_) => {}
             Err(failure) => {
                 error = Some(failure);
@@ -66,9 +76,20 @@ struct Loop {
     batches: u64,
     packets: u64,
     bytes: u64,
+    /// When the live count of lost packets was last brought up to date.
+    summed_ns: u64,
 }
 
 impl Loop {
+    /// Brings the live count of lost packets up to date, if that is due.
+    #[inline]
+    fn sum_lost(&mut self, receiver: &Receiver, now_ns: u64, control: &Control) {
+        if now_ns.wrapping_sub(self.summed_ns) >= SUM_EVERY_NS {
+            self.summed_ns = now_ns;
+            control.meter.set_lost(receiver.streams().iter().map(|stream| stream.counts().lost).sum());
+        }
+    }
+
     /// One turn over all ports; returns the packets taken.
     fn sweep(
         &mut self,
@@ -91,6 +112,7 @@ impl Loop {
             self.packets += count as u64;
             self.batches += 1;
             control.meter.set(self.packets, self.bytes, self.batches);
+            self.sum_lost(receiver, now_ns, control);
             pool.put(&mut self.batch);
             taken += count;
         }

@@ -34,8 +34,9 @@ pub struct SendEnd {
 /// Sends by `plan` into `port` from `start_ns` on, until the schedule ends, the port breaks, or a stop is asked for.
 ///
 /// With a `duration_ns` in the schedule, packets that were due before its end and that the port did not take soon after it
-/// (a twentieth of the duration) are unsent.
+/// (a twentieth of the duration) are unsent. The calling thread's timer slack is 1 ns afterwards.
 pub fn send(port: &mut dyn Port, plan: &SenderPlan, pool: &Pool, start_ns: u64, control: &Control) -> SendEnd {
+    clock::sleep_exactly();
     let mut sender = Sender::new(plan, pool, start_ns);
     let give_up_ns = plan.schedule.duration_ns.map_or(u64::MAX, |duration| {
         let grace_ns = (duration / 20).clamp(*GRACE_NS.start(), *GRACE_NS.end());

@@ -116,7 +116,12 @@ fn count_on_port(
     stream: u16,
     control: &Control,
 ) -> Result<Arrivals, PortError> {
-    let config = ReceiverConfig { start: Start::At(0), window: 1 << 22, streams: Some((stream, 1)) };
+    let config = ReceiverConfig {
+        start: Start::At(0),
+        window: 1 << 22,
+        streams: Some((stream, 1)),
+        ..ReceiverConfig::default()
+    };
     let mut receiver = Receiver::new(config);
     let mut end = run::receive(port, &mut receiver, pool, control, &mut |_| {});
     if let Some(error) = end.error {

@@ -1,0 +1,130 @@
+//! `linerate receive`: what arrives on ports, counted by stream.
+
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use linerate_gen::config::duration_ns;
+use linerate_gen::{Receiver, ReceiverConfig, Start, WINDOW_DEFAULT};
+use linerate_port::PortSpec;
+use linerate_ports::Usage;
+use linerate_report::Timestamp;
+use linerate_sys::signal;
+
+use crate::pktgen::log;
+use crate::traffic::cores::Cores;
+use crate::traffic::document::{RECEIVE_SCHEMA, ReceiveDocument, ReceivedAll, tool};
+use crate::traffic::open::{self, open_noted};
+use crate::traffic::receiving::{self, EndedBy, Ends};
+use crate::traffic::{note, text};
+
+const EXAMPLES: &str = "\
+Examples:
+  linerate receive veth1
+      counts until Ctrl-C; `linerate send veth0` on the other side makes the packets
+  linerate receive eth2 --expect 1000000 --for 20s --json
+      ends at a million packets, or after 20 s with status 1
+  linerate receive eth2 --idle-exit 1s
+      ends a second after the last packet
+  linerate receive file:capture.pcapng
+      what a capture of signed packets says about loss and order (any user)
+
+Delivered are distinct packets, lost those whose numbers are missing, reordered (RFC 4737) those that came after a higher
+number. Latency is from the scheduled departure, so a sender that falls behind does not hide it; sender and receiver must
+share a clock, that is, run on one host. A pipe: lies inside one process: `linerate send pipe:a` sends and receives.
+Exit status: 0 done; 1 fewer packets than expected, or a port broke; 2 could not start.";
+
+/// Arguments of `linerate receive`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Ports to receive on; streams may be spread over them
+    #[arg(value_name = "PORT", required = true)]
+    ports: Vec<String>,
+    /// Ends when so many packets have arrived, of any kind
+    #[arg(short = 'n', long, value_name = "N")]
+    expect: Option<u64>,
+    /// Ends after this time: 10s, 500ms, 2m [default: at Ctrl-C]
+    #[arg(short, long = "for", value_name = "TIME")]
+    duration: Option<String>,
+    /// Ends when packets have arrived and then none for this long
+    #[arg(short = 'W', long, value_name = "TIME")]
+    idle_exit: Option<String>,
+    /// Packets missing before the first one seen of a stream are lost, too: the sender starts after this receiver
+    #[arg(long)]
+    from_start: bool,
+    /// Numbers back for which late packets are told from duplicates
+    #[arg(long, value_name = "N", default_value_t = WINDOW_DEFAULT, value_parser = clap::value_parser!(u64).range(64..=1 << 28))]
+    window: u64,
+    /// Core of the receiving thread, or none [default: the last one]
+    #[arg(long, value_name = "LIST")]
+    cores: Option<String>,
+    /// Print one JSON document (linerate.receive/1) on stdout
+    #[arg(long)]
+    json: bool,
+    /// No progress and no notes on stderr
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Receives. Status 1 when fewer packets arrived than expected or a port broke, 2 when it could not start.
+pub fn run(args: &Args) -> ExitCode {
+    match try_run(args) {
+        Ok(fine) => ExitCode::from(u8::from(!fine)),
+        Err(error) => {
+            note(&format!("linerate receive: {error}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn try_run(args: &Args) -> Result<bool, String> {
+    let span = |flag: &str, text: &Option<String>| {
+        text.as_ref().map(|text| duration_ns(text)).transpose().map_err(|error| format!("--{flag}: {error}"))
+    };
+    let ends = Ends {
+        expected: args.expect,
+        duration_ns: span("for", &args.duration)?,
+        idle_ns: span("idle-exit", &args.idle_exit)?,
+    };
+    let specs = open::specs(&args.ports)?;
+    if let Some(pipe) = specs.iter().find(|spec| spec.backend.as_deref() == Some("pipe")) {
+        return Err(format!(
+            "{pipe} lies inside one process, so nothing can arrive here; `linerate send {pipe}` sends and receives"
+        ));
+    }
+    let cores = Cores::choose(args.cores.as_deref(), 1)?;
+    let pool = open::pool(&[], &specs, 0)?;
+    let open = |spec: &PortSpec| open_noted(spec, Usage::Receiving, &pool, args.quiet);
+    let mut ports = specs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    signal::catch_stop_signals().map_err(|error| format!("cannot catch signals: {error}"))?;
+    let mut receiver = Receiver::new(config(args, &specs));
+    let started = Timestamp::from_system(SystemTime::now());
+    if !args.quiet {
+        ports.iter().for_each(|port| note(&format!("receiving on {} ({})", port.caps().name, port.caps().detail)));
+    }
+    let (end, ended_by, took_ns) = receiving::run(&mut ports, &mut receiver, &pool, cores.of(0), ends, args.quiet)?;
+    let caps: Vec<_> = ports.iter().map(|port| port.caps().clone()).collect();
+    let document = ReceiveDocument {
+        schema: RECEIVE_SCHEMA,
+        tool: tool(),
+        started,
+        seconds: took_ns as f64 / 1e9,
+        ended_by,
+        expected: args.expect,
+        received: ReceivedAll::new(&receiver, &caps, &end, None),
+    };
+    if args.json {
+        log::out(&serde_json::to_string_pretty(&document).map_err(|error| error.to_string())?);
+    } else {
+        log::out(&text::counted(&document));
+    }
+    let enough = args.expect.is_none_or(|expected| document.received.packets >= expected);
+    Ok(enough && document.ended_by != EndedBy::Error)
+}
+
+/// A capture's times are not those of this host's clock.
+fn config(args: &Args, specs: &[PortSpec]) -> ReceiverConfig {
+    let captured = specs.iter().any(|spec| spec.backend.as_deref() == Some("file"));
+    let start = if args.from_start { Start::At(0) } else { Start::FirstSeen };
+    ReceiverConfig { start, window: args.window, streams: None, same_clock: !captured }
+}

@@ -1,0 +1,28 @@
+//! What `linerate send` and `linerate receive` share: flags for streams, opening ports, threads, live counts, documents.
+//!
+//! ```text
+//! streams.rs    flags -> stream file -> streams         rules.rs      --vary and --set in words of a stream file
+//! open.rs       specs -> ports on one pool              cores.rs      which thread runs where
+//! prepare.rs    streams x port -> plan, with checks      sending.rs    threads that send (and receive beside it)
+//! receiving.rs  threads that receive, and their end     progress.rs   a line a second
+//! document.rs   the JSON documents                      text.rs       the same for people
+//! ```
+
+pub mod cores;
+pub mod document;
+pub mod open;
+pub mod prepare;
+pub mod progress;
+pub mod receiving;
+pub mod rules;
+pub mod sending;
+pub mod streams;
+pub mod text;
+
+use std::io::Write;
+
+/// Writes a line for people to stderr; that nobody reads it is no reason to stop.
+pub fn note(line: &str) {
+    // Nothing can be done about a closed stderr, and what matters goes to stdout.
+    let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+}

@@ -1,0 +1,100 @@
+//! From port names to open ports on one pool.
+
+use linerate_mem::{Pool, PoolConfig};
+use linerate_port::{OpenError, Port, PortSpec};
+use linerate_ports::{Opened, Usage};
+use linerate_sys::netdev::Netdev;
+
+/// Frames for a sender's rings and batches, and for a receiver's (an AF_XDP fill ring holds 8,192).
+const FRAMES_SENDER: usize = 4096;
+const FRAMES_RECEIVER: usize = 12_288;
+/// Memory of the pool, so that the process stays under 100 MB; larger frames are fewer.
+const POOL_BYTES_MAX: usize = 64 << 20;
+/// Bytes that a pool keeps in front of packets, at most, to spread them over cache lines.
+const SPREAD: usize = 448;
+/// Header and two VLAN tags on top of an MTU.
+const HEADERS: usize = 22;
+
+/// Takes port names apart.
+///
+/// # Errors
+/// The first name that is none.
+pub fn specs(names: &[String]) -> Result<Vec<PortSpec>, String> {
+    names.iter().map(|name| name.parse::<PortSpec>().map_err(|error| error.to_string())).collect()
+}
+
+/// A pool for these ports, with frames that hold packets of `len_max` bytes (without FCS) where that is possible.
+///
+/// # Errors
+/// The memory cannot be had.
+pub fn pool(senders: &[PortSpec], receivers: &[PortSpec], len_max: usize) -> Result<Pool, String> {
+    let mtus = receivers.iter().filter_map(|spec| Netdev::open(&spec.target).and_then(|device| device.mtu()).ok());
+    let longest = mtus.map(|mtu| mtu as usize + HEADERS).fold(len_max, usize::max);
+    // AF_XDP takes frames of a page at most; longer packets go over several.
+    let is_xdp = |spec: &PortSpec| matches!(spec.backend.as_deref(), None | Some("xdp"));
+    let most = if senders.iter().chain(receivers).any(is_xdp) { 4096 } else { 32_768 };
+    let frame_size = (longest + SPREAD).next_power_of_two().clamp(2048, most);
+    let wanted = FRAMES_SENDER * senders.len() + FRAMES_RECEIVER * receivers.len();
+    let frames = wanted.clamp(1024, (POOL_BYTES_MAX / frame_size).max(1024));
+    Pool::new(PoolConfig { frames, frame_size, headroom: 0 }).map_err(|error| error.to_string())
+}
+
+/// Opens a port for one direction; what the other one would need is not set up.
+///
+/// # Errors
+/// As the backend; also when the port does not go in that direction.
+pub fn open(spec: &PortSpec, usage: Usage, pool: &Pool) -> Result<Opened, OpenError> {
+    let text = spec.to_string();
+    // Whoever sends to a file writes it.
+    let writes = spec.backend.as_deref() == Some("file") && !spec.options.iter().any(|(key, _)| key == "write");
+    let text = if writes && usage == Usage::Sending { format!("{text},write") } else { text };
+    let opened = linerate_ports::open_for(&text, pool, usage)?;
+    let caps = opened.port.caps();
+    let (able, verb) = if usage == Usage::Sending { (caps.transmits, "send") } else { (caps.receives, "receive") };
+    if able { Ok(opened) } else { Err(OpenError::new(spec, format!("this kind of port cannot {verb}"), "")) }
+}
+
+/// As [`open`], and says on stderr which backend a bare interface got.
+///
+/// # Errors
+/// As [`open`], in words.
+pub fn open_noted(spec: &PortSpec, usage: Usage, pool: &Pool, quiet: bool) -> Result<Box<dyn Port>, String> {
+    let opened = open(spec, usage, pool).map_err(|error| error.to_string())?;
+    if let Some(choice) = opened.choice.filter(|_| !quiet) {
+        super::note(&choice);
+    }
+    Ok(opened.port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_sent_to_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.pcap");
+        let spec: PortSpec = format!("file:{}", path.display()).parse().unwrap();
+        let pool = pool(std::slice::from_ref(&spec), &[], 60).unwrap();
+        assert!(open(&spec, Usage::Receiving, &pool).is_err(), "there is none yet");
+        assert!(open(&spec, Usage::Sending, &pool).unwrap().port.caps().transmits);
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn pools_stay_small() {
+        let ports = |count: usize| vec!["null:".parse::<PortSpec>().unwrap(); count];
+        for (senders, receivers, len_max) in [(1, 0, 60), (1, 1, 60), (8, 8, 60), (1, 1, 9014), (2, 0, 65_000)] {
+            let pool = pool(&ports(senders), &ports(receivers), len_max).unwrap();
+            let bytes = pool.region().frames() as usize * pool.region().frame_size();
+            assert!(bytes <= POOL_BYTES_MAX, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_port_that_cannot_is_refused_in_words() {
+        let pool = pool(&["null:".parse().unwrap()], &[], 60).unwrap();
+        let error = open(&"null:".parse().unwrap(), Usage::Receiving, &pool).map(|_| ()).unwrap_err();
+        assert_eq!(error.to_string(), "cannot open null:: this kind of port cannot receive");
+    }
+}

@@ -1,0 +1,161 @@
+//! A stream file and an open port -> what one thread is to do. Everything that can be known to fail is refused here, with
+//! the numbers.
+
+use linerate_gen::config::{FCS_BYTES, StreamFile};
+use linerate_gen::{BATCH_DEFAULT, SenderPlan};
+use linerate_port::Caps;
+use linerate_report::Rate;
+use linerate_wire::{Layer, MacAddress};
+
+/// Shortest Ethernet frame on the wire, FCS included.
+const SIZE_WIRE_MIN: u32 = 64;
+
+/// What one port is to send.
+pub struct Prepared {
+    /// The plan.
+    pub plan: SenderPlan,
+    /// Stream ids of its signatures, `None` for streams without, in the order of the plan's streams.
+    pub ids: Vec<Option<u16>>,
+    /// The rate in packets per second; `None` = as fast as the port takes packets.
+    pub rate_pps: Option<f64>,
+    /// What a user should know.
+    pub notes: Vec<String>,
+}
+
+/// Plans what the port with these `caps`, the one at `position` among all ports, sends of `file`.
+///
+/// # Errors
+/// Packets that the port cannot take, a rate that cannot be worked out, or too many signature ids.
+pub fn prepare(
+    file: &StreamFile,
+    rate: Option<Rate>,
+    caps: &Caps,
+    position: usize,
+    batch: Option<usize>,
+) -> Result<Prepared, String> {
+    check_len(file, caps)?;
+    let rate_pps =
+        rate.map(|rate| rate.to_pps_mixed(file.mean_size_wire(), caps.link_bps.map(|bps| bps as f64))).transpose();
+    let rate_pps = rate_pps.map_err(|error| format!("{}: {error}", caps.name))?;
+    let mut streams = Vec::new();
+    let mut ids = Vec::new();
+    for entry in &file.streams {
+        let mut spec = entry.spec.clone();
+        if let (false, Some(mac), Some(Layer::Ethernet(header))) =
+            (entry.source_mac_given, caps.mac, spec.stack.layers.first_mut())
+        {
+            header.src = MacAddress(mac);
+        }
+        if let Some(id) = &mut spec.signature {
+            let raised = usize::from(*id) + position * file.streams.len();
+            *id = u16::try_from(raised).map_err(|_| {
+                format!("{}: stream id {raised} does not fit 16 bits; begin with lower ones", caps.name)
+            })?;
+        }
+        ids.push(spec.signature);
+        streams.push((spec.plan().map_err(|error| error.to_string())?, entry.weight));
+    }
+    let plan = SenderPlan {
+        streams,
+        schedule: file.schedule(rate_pps),
+        batch: batch.unwrap_or(BATCH_DEFAULT),
+        first_sequence: 0,
+    };
+    Ok(Prepared { plan, ids, rate_pps, notes: notes(file, rate_pps, caps) })
+}
+
+fn check_len(file: &StreamFile, caps: &Caps) -> Result<(), String> {
+    let len_max = file.len_max();
+    if len_max <= caps.frame_len_max {
+        return Ok(());
+    }
+    Err(format!(
+        "{}: packets of {} bytes on the wire ({len_max} without FCS) are longer than the {} ({} without FCS) that it takes; \
+         a larger MTU (`ip link set DEV mtu {}`) or a smaller size helps",
+        caps.name,
+        len_max + FCS_BYTES,
+        caps.frame_len_max + FCS_BYTES,
+        caps.frame_len_max,
+        len_max.saturating_sub(14)
+    ))
+}
+
+fn notes(file: &StreamFile, rate_pps: Option<f64>, caps: &Caps) -> Vec<String> {
+    let mut notes = Vec::new();
+    let shortest =
+        file.streams.iter().flat_map(|entry| &entry.sizes_wire).map(|(size, _)| *size).min().unwrap_or(SIZE_WIRE_MIN);
+    let is_ethernet = !matches!(caps.backend, "null" | "pipe" | "file");
+    if shortest < SIZE_WIRE_MIN && is_ethernet {
+        notes.push(format!(
+            "{}: packets of {shortest} bytes are shorter than the 64 of Ethernet; NICs pad them",
+            caps.name
+        ));
+    }
+    if let (Some(rate_pps), Some(link_bps)) = (rate_pps, caps.link_bps) {
+        let line_pps = link_bps as f64 / 8.0 / (file.mean_size_wire() + 20.0);
+        if rate_pps > line_pps * 1.000_001 {
+            notes.push(format!(
+                "{}: {} is more than its link carries ({})",
+                caps.name,
+                linerate_report::units::pps(rate_pps),
+                linerate_report::units::pps(line_pps)
+            ));
+        }
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_gen::config::parse;
+
+    fn caps(frame_len_max: usize, link_bps: Option<u64>) -> Caps {
+        Caps {
+            name: "packet:r0".into(),
+            backend: "packet",
+            frame_len_max,
+            link_bps,
+            mac: Some([2, 0, 0, 0, 0, 9]),
+            ..Caps::default()
+        }
+    }
+
+    #[test]
+    fn lengths_are_compared_with_the_port() {
+        let file = parse("[[stream]]\nsize = 9018").unwrap();
+        let error = prepare(&file, None, &caps(1514, None), 0, None).map(|_| ()).unwrap_err();
+        assert!(
+            error.contains("9018 bytes on the wire (9014 without FCS)")
+                && error.contains("1518 (1514 without FCS)")
+                && error.contains("mtu 9000"),
+            "{error}"
+        );
+        assert!(prepare(&file, None, &caps(9014, None), 0, None).is_ok());
+    }
+
+    #[test]
+    fn ports_have_ids_and_addresses_of_their_own() {
+        let file = parse(
+            "[[stream]]\nid = 10\n[[stream]]\nlayers = [{ ethernet = { source = '02:00:00:00:00:55' } }, 'ipv4']",
+        )
+        .unwrap();
+        let prepared = prepare(&file, None, &caps(1514, None), 2, Some(8)).unwrap();
+        assert_eq!((prepared.ids, prepared.plan.batch), (vec![Some(14), Some(5)], 8));
+        let source = |stream: usize| prepared.plan.streams[stream].0.images[0].bytes[11];
+        assert_eq!((source(0), source(1)), (9, 0x55));
+        let file = parse("[[stream]]\nid = 65535").unwrap();
+        assert!(prepare(&file, None, &caps(1514, None), 1, None).is_err());
+    }
+
+    #[test]
+    fn rates_follow_from_sizes_and_link() {
+        let file = parse("[[stream]]\nsize = 'imix'").unwrap();
+        let rate = |text: &str, link| prepare(&file, Some(text.parse().unwrap()), &caps(1514, link), 0, None);
+        let mean = (7.0 * 64.0 + 4.0 * 594.0 + 1518.0) / 12.0;
+        let pps = rate("50%", Some(10_000_000_000)).unwrap().rate_pps.unwrap();
+        assert!((pps - 5e9 / 8.0 / (mean + 20.0)).abs() < 1e-6, "{pps}");
+        assert!(rate("50%", None).is_err());
+        assert_eq!(rate("20Gbit/s", Some(10_000_000_000)).unwrap().notes.len(), 1);
+    }
+}

@@ -1,0 +1,225 @@
+//! `linerate send` and `linerate receive` from the outside, over ports that need no rights.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{Ended, Run};
+use serde_json::Value;
+
+fn json(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{}\n{}", ended.stdout, ended.stderr))
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+/// `intended = unsent + sent`, and everything sent of each stream is delivered or lost.
+fn check_account(document: &Value) {
+    for port in document["ports"].as_array().unwrap() {
+        assert_eq!(number(&port["intended"]), number(&port["unsent"]) + number(&port["sent"]), "{port}");
+        let by_stream: u64 = port["streams"].as_array().unwrap().iter().map(|stream| number(&stream["sent"])).sum();
+        assert_eq!(by_stream, number(&port["sent"]), "{port}");
+    }
+    for stream in document["received"]["streams"].as_array().into_iter().flatten() {
+        assert_eq!(number(&stream["sent"]), number(&stream["delivered"]) + number(&stream["lost"]), "{stream}");
+    }
+}
+
+fn examples() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/streams");
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == "toml")).collect()
+}
+
+#[test]
+fn a_pipe_needs_one_command_and_accounts_for_every_packet() {
+    let ended = Run::start("send pipe:t --count 50000 --rate 200kpps --flows 100 --json --quiet").end();
+    ended.expect_code(0);
+    let document = json(&ended);
+    assert_eq!(document["schema"], "linerate.send/1");
+    check_account(&document);
+    let stream = &document["received"]["streams"][0];
+    assert_eq!((number(&stream["sent"]), number(&stream["delivered"])), (50_000, 50_000));
+    for nothing in ["lost", "duplicated", "reordered"] {
+        assert_eq!(number(&stream[nothing]), 0, "{nothing}");
+    }
+    assert_eq!(number(&document["received"]["foreign"]["packets"]), 0);
+    assert_eq!(number(&stream["latency"]["samples"]), 50_000);
+    assert!(ended.stderr.is_empty(), "{}", ended.stderr);
+}
+
+#[test]
+fn several_ports_and_streams_are_told_apart() {
+    let file = examples().into_iter().find(|path| path.ends_with("mixed.toml")).unwrap();
+    let ended =
+        Run::start(&format!("send pipe:a pipe:b --file {} --rate 100kpps --count 10000 --json", file.display())).end();
+    ended.expect_code(0);
+    let document = json(&ended);
+    check_account(&document);
+    let rows = |field: &str| -> Vec<u64> {
+        document["received"]["streams"].as_array().unwrap().iter().map(|stream| number(&stream[field])).collect()
+    };
+    assert_eq!(rows("id"), [100, 101, 102, 103, 104, 105]);
+    assert_eq!(rows("delivered"), [6000, 3000, 1000, 6000, 3000, 1000]);
+    assert!(ended.stderr.contains("\"web\"") && ended.stderr.contains("varies tcp.sequence"), "{}", ended.stderr);
+}
+
+#[test]
+fn text_says_the_same_numbers() {
+    let ended = Run::start("send pipe:t null: --count 1234 --rate 100kpps").end();
+    ended.expect_code(0);
+    let sent =
+        ended.stdout.lines().filter(|line| line.trim_start().starts_with("sent ") && line.contains("1,234")).count();
+    assert_eq!(sent, 3, "two ports, and the stream that can arrive:\n{}", ended.stdout);
+    for word in
+        ["intended", "unsent", "rate error", "lateness", "gap error", "delivered", "reordered", "latency", "p99.99"]
+    {
+        assert!(ended.stdout.contains(word), "{word}\n{}", ended.stdout);
+    }
+}
+
+/// Capture files hold what the examples say; Linerate reads them back, and so does tshark.
+#[test]
+fn every_example_is_captured_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    for path in examples() {
+        let capture = folder.path().join("capture.pcapng");
+        let sent = Run::start(&format!(
+            "send file:{} --file {} --rate 1Mpps --count 600 --json -q",
+            capture.display(),
+            path.display()
+        ))
+        .end();
+        sent.expect_code(0);
+        let sent = json(&sent);
+        check_account(&sent);
+        let counted = Run::start(&format!("receive file:{} --expect 600 --json -q", capture.display())).end();
+        counted.expect_code(0);
+        let counted = json(&counted);
+        assert_eq!(
+            (counted["schema"].as_str(), number(&counted["received"]["packets"])),
+            (Some("linerate.receive/1"), 600)
+        );
+        let pairs = |list: &Value, field: &str| -> Vec<(u64, u64)> {
+            let mut pairs: Vec<(u64, u64)> =
+                list.as_array().unwrap().iter().map(|stream| (number(&stream["id"]), number(&stream[field]))).collect();
+            pairs.sort_unstable();
+            pairs
+        };
+        assert_eq!(pairs(&counted["received"]["streams"], "delivered"), pairs(&sent["ports"][0]["streams"], "sent"));
+        assert!(counted["received"]["streams"][0]["latency"].is_null(), "a capture has another clock");
+        judge_with_tshark(&capture, &path);
+    }
+}
+
+/// tshark finds no malformed packet and no wrong checksum.
+fn judge_with_tshark(capture: &Path, example: &Path) {
+    let filter = "_ws.malformed || ip.checksum.status == 0 || udp.checksum.status == 0 || tcp.checksum.status == 0 || \
+                  icmp.checksum.status == 0 || icmpv6.checksum.status == 0";
+    let checks = ["ip", "udp", "tcp"].map(|protocol| format!("{protocol}.check_checksum:TRUE"));
+    let mut command = Command::new("tshark");
+    command.arg("-r").arg(capture);
+    checks.iter().for_each(|check| {
+        command.args(["-o", check]);
+    });
+    match command.args(["-Y", filter]).output() {
+        Ok(output) if output.status.success() => {
+            let verdict = String::from_utf8_lossy(&output.stdout);
+            assert!(verdict.trim().is_empty(), "{}: {verdict}", example.display());
+        }
+        Ok(output) => eprintln!("skipped: tshark: {}", String::from_utf8_lossy(&output.stderr)),
+        Err(error) => eprintln!("skipped: no tshark: {error}"),
+    }
+}
+
+#[test]
+fn an_interrupted_run_keeps_its_totals() {
+    let run = Run::start("send pipe:t --rate 10kpps --json");
+    run.wait_for("progress", |text| text.contains(" s  sent ") && text.contains("received"));
+    run.signal("INT");
+    let ended = run.end();
+    ended.expect_code(0);
+    let document = json(&ended);
+    assert_eq!(document["interrupted"], true);
+    check_account(&document);
+    let stream = &document["received"]["streams"][0];
+    assert!(number(&stream["delivered"]) > 0);
+    assert_eq!(number(&stream["lost"]), 0, "the receiver ends after the sender");
+}
+
+#[test]
+fn what_flags_say_is_a_stream_file() {
+    let flags = "--size imix --layers ethernet/vlan/ipv4/udp --vary vlan.id=1..4094,cycle --rate 10kpps";
+    let wrong = Run::start(&format!("send --show {flags}")).end();
+    wrong.expect_code(2);
+    assert!(
+        wrong.stderr.contains("no rule before it") && wrong.stderr.contains("each = \"cycle\""),
+        "{}",
+        wrong.stderr
+    );
+    let shown = Run::start(
+        "send --show --size 82:7,594:4 --layers ethernet/vlan/ipv4/udp --vary vlan.id=1..4094 --rate 10kpps",
+    )
+    .end();
+    shown.expect_code(0);
+    assert!(shown.stdout.contains("# stream 0: 7 x 82, 4 x 594 B on the wire, mean 268.2"), "{}", shown.stdout);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("streams.toml");
+    std::fs::write(&path, &shown.stdout).unwrap();
+    let sent = Run::start(&format!("send null: --file {} --count 220 --json -q", path.display())).end();
+    sent.expect_code(0);
+    let port = &json(&sent)["ports"][0];
+    assert_eq!((number(&port["sent"]), number(&port["bytes"])), (220, 20 * (7 * 78 + 4 * 590)));
+    assert_eq!(port["intended_pps"].as_f64(), Some(10_000.0));
+}
+
+#[test]
+fn what_cannot_be_is_said_before_anything_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bad.toml");
+    std::fs::write(&path, "[[stream]]\nsize = 64\nlayers = ['ethernet', 'ipv6', 'udp']\n").unwrap();
+    let bad = path.display();
+    for (line, words) in [
+        (format!("send null: --file {bad}"), "line 2, column 8: a packet of 64 bytes on the wire has"),
+        ("send null: --rate 50%".into(), "the rate of this link is not known"),
+        ("send nil:".into(), "there is no backend nil"),
+        ("send null: --duration 5".into(), "its unit is missing"),
+        ("send null: --size 64 --set ipv4.ttl=300".into(), "300"),
+        ("send null: --cores 4000".into(), "core 4000 is not among those"),
+        ("send null: --receive null:".into(), "cannot receive"),
+        ("send".into(), "PORT"),
+        ("receive pipe:a".into(), "linerate send pipe:a"),
+        ("receive null:".into(), "cannot receive"),
+        ("receive file:/nonexistent".into(), "/nonexistent"),
+        ("receive null: --for 5".into(), "--for"),
+    ] {
+        let ended = Run::start(&line).end();
+        ended.expect_code(2);
+        assert!(ended.stderr.contains(words) && ended.stdout.is_empty(), "{line}\n{}", ended.stderr);
+    }
+}
+
+#[test]
+fn fewer_packets_than_expected_are_a_missed_goal() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = folder.path().join("capture.pcap");
+    Run::start(&format!("send file:{} --count 10 -q", capture.display())).end().expect_code(0);
+    let ended = Run::start(&format!("receive file:{} --expect 11 --json -q", capture.display())).end();
+    ended.expect_code(1);
+    let document = json(&ended);
+    assert_eq!((number(&document["expected"]), number(&document["received"]["packets"])), (11, 10));
+    assert_eq!(document["ended_by"], "ports");
+}
+
+#[test]
+fn help_teaches() {
+    for command in ["send", "receive"] {
+        let ended = Run::start(&format!("{command} --help")).end();
+        ended.expect_code(0);
+        assert!(ended.stdout.contains("Examples") && ended.stdout.contains("Exit status"), "{}", ended.stdout);
+        assert!(ended.stdout.trim_end().ends_with('.'), "examples and exit status are at the end");
+    }
+}

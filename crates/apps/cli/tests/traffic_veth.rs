@@ -1,0 +1,107 @@
+//! `linerate send` and `linerate receive` over a veth pair: sent == received, to the packet.
+
+mod common;
+
+use common::{Ended, INTERFACE, Run, Wire};
+use linerate_sys::netdev::Netdev;
+use linerate_sys::netns::NetNs;
+use linerate_sys::veth::{self, VethEnd};
+use serde_json::Value;
+
+fn json(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{}\n{}", ended.stdout, ended.stderr))
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+fn dropped(list: &Value) -> u64 {
+    list.as_array().unwrap().iter().map(|drop| number(&drop["packets"])).sum()
+}
+
+/// Two processes; the receiver knows nothing of the sender but its packets.
+fn exchange(receiver: &str, sender: &str, more: &str) {
+    let Some(wire) = Wire::new(1) else { return };
+    let count = 20_000;
+    let listening =
+        Run::start_in(&wire.right, &format!("receive {receiver} --expect {count} --for 30s --from-start --json"));
+    listening.wait_for("ready", |text| text.contains("receiving on"));
+    let sent =
+        Run::start_in(&wire.left, &format!("send {sender} --count {count} --rate 50kpps --json -q {more}")).end();
+    sent.expect_code(0);
+    let received = listening.end();
+    let (sent, received) = (json(&sent), json(&received));
+    let port = &sent["ports"][0];
+    assert_eq!((number(&port["sent"]), number(&port["unsent"])), (count, 0), "{port}");
+    let stream = &received["received"]["streams"][0];
+    let lost = dropped(&received["received"]["ports"][0]["drops"]);
+    assert_eq!(number(&stream["delivered"]) + lost, count, "{received}");
+    assert_eq!(number(&stream["duplicated"]) + number(&stream["reordered"]), 0, "{received}");
+    assert!(number(&stream["latency"]["min_ns"]) > 0);
+}
+
+#[test]
+fn af_packet_to_af_packet() {
+    exchange(&format!("packet:{INTERFACE}"), &format!("packet:{INTERFACE}"), "--flows 100");
+}
+
+#[test]
+fn a_bare_interface_to_af_packet() {
+    exchange(&format!("packet:{INTERFACE}"), INTERFACE, "--size 64:7,594:4,1518:1");
+}
+
+#[test]
+fn tagged_packets_arrive_with_their_tags() {
+    exchange(
+        &format!("packet:{INTERFACE}"),
+        &format!("packet:{INTERFACE}"),
+        "--layers ethernet/vlan/ipv6/tcp --set vlan.id=7",
+    );
+}
+
+#[test]
+fn both_ends_in_one_process() {
+    let Ok(namespace) = NetNs::anonymous() else {
+        eprintln!("skipped: no network namespaces");
+        return;
+    };
+    let end = |name| VethEnd { name, namespace: &namespace };
+    if let Err(error) = veth::create(end("a"), end("b"), 1) {
+        eprintln!("skipped: no veth pair: {error}");
+        return;
+    }
+    namespace
+        .run(|| {
+            for name in ["a", "b"] {
+                let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+                Netdev::open(name).and_then(|device| device.set_up(true)).unwrap();
+            }
+        })
+        .unwrap();
+    let ended =
+        Run::start_in(&namespace, "send packet:a --receive packet:b --rate 20kpps --count 10000 --json -q").end();
+    ended.expect_code(0);
+    let document = json(&ended);
+    let stream = &document["received"]["streams"][0];
+    assert_eq!((number(&stream["sent"]), number(&stream["delivered"]), number(&stream["lost"])), (10_000, 10_000, 0));
+    // Packets that the interface cannot take are refused with the numbers, before anything is sent.
+    let ended = Run::start_in(&namespace, "send packet:a --size 9018").end();
+    ended.expect_code(2);
+    assert!(ended.stderr.contains("9014 without FCS") && ended.stderr.contains("mtu 9000"), "{}", ended.stderr);
+}
+
+#[test]
+fn an_interface_that_goes_away_ends_the_run_with_its_totals() {
+    let Some(wire) = Wire::new(1) else { return };
+    let run = Run::start_in(&wire.left, &format!("send packet:{INTERFACE} --rate 10kpps --json"));
+    run.wait_for("progress", |text| text.contains(" s  sent "));
+    let device = wire.left.run(|| Netdev::open(INTERFACE).unwrap()).unwrap();
+    device.set_up(false).unwrap();
+    let ended = run.end();
+    ended.expect_code(1);
+    let port = &json(&ended)["ports"][0];
+    assert!(port["error"].as_str().unwrap().contains("down"), "{port}");
+    assert_eq!(number(&port["intended"]), number(&port["sent"]) + number(&port["unsent"]));
+    assert!(number(&port["sent"]) > 0);
+}
