@@ -6,7 +6,7 @@
 //! or both         AF_XDP takes packets away from the host: on the way in to this machine that cuts its user off;
 //!               else xdp in the driver, on all queues; else packet
 //! ```
-//! Why in this order: into a veth pair, AF_XDP sends about 1.7 times as many packets a second as AF_PACKET, and receives 5
+//! Why in this order: into a veth pair, AF_XDP sends about 1.5 times as many packets a second as AF_PACKET, and receives 5
 //! times as many when it runs in the driver. In the stack (`xdp:IF,generic`) it saves little, and takes the packets away all
 //! the same, so it is not chosen by itself. `xdplive` needs a far side that takes XDP frames and packets that a small program
 //! can make, and libpcap stands on AF_PACKET: neither is chosen by itself.
