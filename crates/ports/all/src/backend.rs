@@ -111,7 +111,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         probe: || Ok(linerate_port_packet::probe()?),
         open: Some(|spec, pool| boxed(linerate_port_packet::open(spec, pool))),
         only_sends: Some(("tx_only", &["@", "ring", "retire", "fanout", "rx_only"])),
-        only_receives: Some(("rx_only", &["qdisc", "tx_only"])),
+        only_receives: Some(("rx_only", &["qdisc", "refused", "tx_only"])),
         on_interfaces: true,
     },
     Entry {

@@ -13,7 +13,7 @@
 //! Packets that arrive before the first `receive` wait in the ring: the port listens from `open` on, unless `tx_only` says
 //! that it need not. Frames up to the interface's MTU + 14 bytes can be sent, 4 more when they carry an 802.1Q tag.
 //!
-//! A packet that the driver refuses (a full ring, ENOBUFS) stays in the batch, to be sent later. The driver counts the attempt
+//! A packet that the driver refuses (a full ring, ENOBUFS) stays in the batch unless told otherwise. The driver counts the attempt
 //! among the interface's transmit drops all the same, so that counter is not a count of lost packets.
 //!
 //! # Options
