@@ -1,8 +1,8 @@
 //! `linerate pkt-gen`: netmap's pkt-gen for every kind of port.
 //!
 //! ```text
-//!   words -> getopt.rs -> options.rs (ranges.rs interface.rs, checks.rs) -> a checked run, or one error with its cure
-//!   run.rs      ports.rs opens one port a thread, cpus.rs places the threads, report.rs prints while they work
+//!   words -> getopt.rs -> letters.rs (ranges.rs interface.rs) -> checks.rs -> options.rs: a checked run, or one error
+//!   run.rs      ports.rs opens one port a thread, crew.rs starts the threads (cpus.rs), report.rs prints while they work
 //!   threads     transmit.rs (packet.rs) | replay.rs | receive.rs (quota.rs, sequence.rs) | ping.rs (round_trip.rs) | pong.rs
 //!   format.rs   the lines that scripts parse; log.rs writes them
 //! ```
@@ -19,8 +19,10 @@ pub mod usage;
 
 mod checks;
 mod cpus;
+mod crew;
 mod dump;
 mod fragment;
+mod letters;
 mod pace;
 mod packet;
 mod ping;
