@@ -163,6 +163,14 @@ pub struct Wire {
     pub right: NetNs,
 }
 
+/// Packets that the interface of a namespace dropped instead of sending, by the kernel's count.
+pub fn dropped_sending(namespace: &NetNs) -> u64 {
+    let text = namespace.run(|| std::fs::read_to_string("/proc/thread-self/net/dev")).expect("enter").expect("/proc");
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(INTERFACE)?.strip_prefix(':')).expect("interface");
+    // Eight columns of receiving, then bytes, packets, errors and drops of sending.
+    line.split_whitespace().nth(11).and_then(|number| number.parse().ok()).expect("number")
+}
+
 /// Name of both ends.
 pub const INTERFACE: &str = "veth0";
 
