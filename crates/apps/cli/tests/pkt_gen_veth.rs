@@ -93,6 +93,19 @@ fn every_kind_of_socket_port_carries_the_same_packets() {
 }
 
 #[test]
+fn the_libpcap_path_receives_what_is_sent() {
+    let Some(wire) = Wire::new(1) else { return };
+    let receiver = Run::start_in(&wire.right, &format!("pkt-gen -i pcap:{INTERFACE} -f rx -w 0 -n 1500"));
+    receiver.wait_for("start", |text| text.contains("Ready...") || text.contains("pkt-gen: "));
+    if receiver.stderr().contains("pkt-gen: ") {
+        return eprintln!("skipped: {}", receiver.stderr().lines().last().unwrap_or_default());
+    }
+    let sent =
+        Run::start_in(&wire.left, &format!("pkt-gen -i pcap:{INTERFACE} -f tx -w 0 -n 1500 -l 1000 -l 60")).end();
+    assert_eq!(sent.totals("Sent"), receiver.end().totals("Received"));
+}
+
+#[test]
 fn two_threads_on_one_queue_share_the_flows() {
     let Some(wire) = Wire::new(1) else { return };
     let rx = format!("{INTERFACE} -f rx -p 2 -w 0 -n 3001");

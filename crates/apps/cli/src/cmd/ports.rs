@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> ExitCode {
 
 fn text(backends: &[Backend], interfaces: &[Interface]) -> String {
     let mut out = String::from("interfaces of this network namespace\n");
-    interfaces.iter().for_each(|interface| interface_text(interface, &mut out));
+    interfaces.iter().for_each(|interface| interface_text(interface, backends, &mut out));
     let (usable, unusable): (Vec<&Backend>, Vec<&Backend>) = backends.iter().partition(|one| one.usable.is_ok());
     out += "\nbackends\n";
     for Backend { syntax, summary, .. } in usable {
@@ -66,7 +66,7 @@ fn text(backends: &[Backend], interfaces: &[Interface]) -> String {
     out
 }
 
-fn interface_text(interface: &Interface, out: &mut String) {
+fn interface_text(interface: &Interface, all: &[Backend], out: &mut String) {
     let Interface { name, mtu, queues, .. } = interface;
     let driver = interface.driver.as_deref().unwrap_or("no driver");
     let speed = interface.speed_mbps.map_or(String::new(), |speed| format!(", {speed} Mbit/s"));
@@ -80,8 +80,11 @@ fn interface_text(interface: &Interface, out: &mut String) {
         None => *out += &format!("  {:<20} {name} by itself cannot be opened\n", ""),
     }
     for (backend, usable) in &interface.backends {
+        let everywhere = all.iter().find(|one| one.name == *backend).map(|one| &one.usable);
         let usable = match usable {
             Ok(()) => "usable".to_string(),
+            // A reason that holds for every interface is told once.
+            Err(_) if everywhere == Some(usable) => "not usable, see below".to_string(),
             Err(reason) => reason_text(reason),
         };
         let _ = writeln!(out, "  {:<20} {:<24} {usable}", "", format!("{backend}:{name}"));
@@ -189,7 +192,7 @@ mod tests {
             mac: Some([2, 0, 0, 0, 0, 1]),
             queues: 8,
             host_use: Some("eth1 has address 192.0.2.1".into()),
-            backends: vec![("xdp", unusable("run with sudo")), ("packet", Ok(()))],
+            backends: vec![("xdp", unusable("run with sudo")), ("packet", Ok(())), ("tap", unusable(""))],
             bare: Some("packet:eth1".into()),
         };
         (vec![backend("null", Ok(())), backend("tap", unusable(""))], vec![interface])
@@ -203,6 +206,7 @@ mod tests {
         assert!(text.contains("eth1 stands for packet:eth1\n") && text.contains("used by the host: eth1 has address"));
         assert!(text.contains("xdp:eth1                 needs CAP_NET_RAW: run with sudo\n"), "{text}");
         assert!(text.contains("packet:eth1              usable\n"));
+        assert!(text.contains("tap:eth1                 not usable, see below\n"), "{text}");
         let (usable, cannot) = text.split_once("backends that cannot be used").expect("both parts");
         assert!(usable.contains("what it is") && cannot.contains("needs CAP_NET_RAW\n"), "{text}");
     }

@@ -142,6 +142,10 @@ fn check_interface(options: &Options) -> Result<(), UsageError> {
         Some(backend @ ("pipe" | "file" | "tap")) if *threads > 1 => {
             Err(UsageError::new(format!("-p {threads}: a {backend}: port has one queue"), "leave -p away"))
         }
+        Some("pcap") if *threads > 1 && function.receives() => Err(UsageError::new(
+            format!("-p {threads}: every thread would receive all packets through libpcap"),
+            "leave -p away, or share the packets out with packet:IF",
+        )),
         Some("null") if !function.sends() => {
             Err(UsageError::new(format!("-f {function}: nothing ever comes out of null"), "use -f tx"))
         }
