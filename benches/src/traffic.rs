@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_gen::{Advance, Arrival, Rule, Schedule, SenderPlan, Stream, StreamPlan, StreamSpec, Values};
+use linerate_gen::{Advance, Arrival, Late, Rule, Schedule, SenderPlan, Stream, StreamPlan, StreamSpec, Values};
 use linerate_wire::{Stack, ethernet, ipv4, udp, verify_checksums};
 
 /// Bytes of a packet, without FCS.
@@ -41,8 +41,13 @@ impl Traffic {
 
     /// `packets` of them, as fast as the port takes them, in batches of `batch`.
     pub fn send(self, packets: u64, batch: usize) -> SenderPlan {
-        let schedule =
-            Schedule { rate_pps: None, arrival: Arrival::Constant, packets: Some(packets), duration_ns: None };
+        let schedule = Schedule {
+            rate_pps: None,
+            arrival: Arrival::Constant,
+            packets: Some(packets),
+            duration_ns: None,
+            late: Late::AtOnce,
+        };
         SenderPlan { streams: vec![(self.plan(), 1)], schedule, batch, first_sequence: 0 }
     }
 

@@ -19,7 +19,7 @@ mod stream;
 pub use field::{Advance, FieldPlan, SumTerm, Values};
 pub use histogram::Histogram;
 pub use offload::{OffloadError, offload};
-pub use pace::{Arrival, Pacer, Schedule};
+pub use pace::{Arrival, Late, Pacer, Schedule};
 pub use place::{FieldPlace, place};
 pub use plan::{PlanError, Rule, StreamSpec};
 pub use receiver::{Receiver, ReceiverConfig, STREAMS_MAX, StreamReport};

@@ -4,9 +4,10 @@
 //! rate is the intended one over any stretch that the generator keeps up with, a late packet carries its scheduled time, and
 //! what could not be sent by the end shows as unsent.
 //!
-//! Being late does not excuse a flood: a generator whose core was taken away for some milliseconds would else send what it
-//! missed at once, and the loss would be booked on the device. Late packets follow each other [`CATCH_UP`] times as fast as
-//! the schedule, after at most one burst of [`BURST_MAX`] (a generic cell rate algorithm, ITU-T I.371, on the departures).
+//! A generator whose core was taken away for some milliseconds has packets to send that are late. [`Late::AtOnce`] sends them as
+//! fast as the port takes them: the mean rate holds. [`Late::Spread`] does not let lateness excuse a flood, whose loss would be
+//! booked on the device: late packets follow each other [`CATCH_UP`] times as fast as the schedule, after at most one burst of
+//! [`BURST_MAX`] (a generic cell rate algorithm, ITU-T I.371, on the departures).
 
 use std::collections::VecDeque;
 
@@ -27,6 +28,16 @@ pub enum Arrival {
     },
 }
 
+/// How late packets are made up for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Late {
+    /// At once: the mean rate holds as long as the port can take it.
+    #[default]
+    AtOnce,
+    /// Little by little: the device never sees much more than the rate; a generator that is late too often leaves packets unsent.
+    Spread,
+}
+
 /// How much faster than the schedule late packets may go out.
 pub const CATCH_UP: f64 = 1.1;
 
@@ -44,6 +55,8 @@ pub struct Schedule {
     pub packets: Option<u64>,
     /// Time from the start after which nothing more is due; `None` = no such end.
     pub duration_ns: Option<u64>,
+    /// How late packets are made up for.
+    pub late: Late,
 }
 
 /// Nanoseconds as fixed point with 32 bits of fraction: exact to 1 packet in 2^32 at any rate.
@@ -92,9 +105,18 @@ impl Pacer {
             Arrival::Burst { .. } => burst.max(BURST_MAX).saturating_mul(2),
         };
         Pacer {
-            release: Fixed::from(start_ns) << 32,
-            release_gap: release_gap as Fixed,
-            credit: release_gap as Fixed * Fixed::from(together),
+            release: match schedule.late {
+                Late::AtOnce => 0,
+                Late::Spread => Fixed::from(start_ns) << 32,
+            },
+            release_gap: match schedule.late {
+                Late::AtOnce => 0,
+                Late::Spread => release_gap as Fixed,
+            },
+            credit: match schedule.late {
+                Late::AtOnce => Fixed::MAX,
+                Late::Spread => release_gap as Fixed * Fixed::from(together),
+            },
             schedule,
             start_ns,
             end_ns: schedule.duration_ns.map_or(u64::MAX, |duration| start_ns.saturating_add(duration)),
@@ -218,7 +240,13 @@ mod tests {
     use proptest::prelude::*;
 
     fn schedule(rate_pps: f64, arrival: Arrival) -> Schedule {
-        Schedule { rate_pps: Some(rate_pps), arrival, packets: None, duration_ns: Some(1_000_000_000) }
+        Schedule {
+            rate_pps: Some(rate_pps),
+            arrival,
+            packets: None,
+            duration_ns: Some(1_000_000_000),
+            late: Late::Spread,
+        }
     }
 
     fn all_times(schedule: Schedule) -> Vec<u64> {
@@ -278,9 +306,24 @@ mod tests {
     }
 
     #[test]
+    fn at_once_the_mean_rate_holds_whatever_happens() {
+        let at_once = Schedule { late: Late::AtOnce, ..schedule(100_000.0, Arrival::Constant) };
+        let mut pacer = Pacer::new(at_once, 0);
+        let mut times = Vec::new();
+        assert_eq!(pacer.take(50_000_000, 10_000, &mut times), 5_001);
+        assert_eq!(pacer.next_due_ns(50_000_000), Some(50_010_000));
+    }
+
+    #[test]
     fn unpaced_everything_is_due_until_the_end() {
         let mut pacer = Pacer::new(
-            Schedule { rate_pps: None, arrival: Arrival::Constant, packets: Some(70), duration_ns: Some(100) },
+            Schedule {
+                rate_pps: None,
+                arrival: Arrival::Constant,
+                packets: Some(70),
+                duration_ns: Some(100),
+                late: Late::AtOnce,
+            },
             1_000,
         );
         let mut times = Vec::new();

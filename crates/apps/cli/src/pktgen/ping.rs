@@ -6,7 +6,7 @@
 //! The time in the packet is the scheduled one. Without `-R` the next burst is due when all replies of the last have come, or
 //! a second after it; with `-R` bursts are due by the clock, whatever comes back.
 
-use linerate_gen::{Arrival, Pacer, Schedule};
+use linerate_gen::{Arrival, Late, Pacer, Schedule};
 use linerate_mem::Batch;
 use linerate_port::{Interest, PortError};
 use linerate_sys::clock;
@@ -72,6 +72,7 @@ impl Pinging {
             arrival: Arrival::Burst { packets: burst as u32 },
             packets: (task.count > 0).then_some(task.count),
             duration_ns: None,
+            late: Late::AtOnce,
         };
         Pinging {
             template,

@@ -1,7 +1,7 @@
 //! `-P FILE` and `-r`: sends packets that are not made here: those of a capture file, over and over, or whatever the buffers
 //! contain.
 
-use linerate_gen::{Arrival, Pacer, Schedule};
+use linerate_gen::{Arrival, Late, Pacer, Schedule};
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Interest, Port, PortError, Readiness};
 use linerate_sys::clock;
@@ -34,6 +34,7 @@ pub fn replay(mut task: Task, source: Source, rate_pps: f64) -> Outcome {
         arrival: Arrival::Burst { packets: burst as u32 },
         packets: (task.count > 0).then_some(task.count),
         duration_ns: None,
+        late: Late::AtOnce,
     };
     let mut replaying = Replaying {
         source,

@@ -1,6 +1,6 @@
 //! `-f tx` and `-f txseq`: one thread's share of the packets, paced, into its port.
 
-use linerate_gen::{Arrival, PlanError, Schedule, SenderPlan, offload};
+use linerate_gen::{Arrival, Late, PlanError, Schedule, SenderPlan, offload};
 use linerate_lab::run;
 use linerate_port::{PortError, TransmitOffload};
 use linerate_sys::clock;
@@ -28,6 +28,7 @@ pub fn transmit(mut task: Task, rate_pps: f64) -> Result<Outcome, PlanError> {
             arrival: Arrival::Burst { packets: burst as u32 },
             packets: (task.count > 0).then_some(task.count),
             duration_ns: None,
+            late: Late::AtOnce,
         },
         batch: burst,
         first_sequence: 0,

@@ -32,7 +32,7 @@ pub use error::ConfigError;
 pub use size::FCS_BYTES;
 pub use time::{TimeError, duration_ns};
 
-use crate::pace::{Arrival, Schedule};
+use crate::pace::{Arrival, Late, Schedule};
 use crate::plan::StreamSpec;
 use crate::size::mean_len;
 
@@ -115,7 +115,13 @@ impl StreamFile {
 
     /// The schedule at a rate in packets per second; `None` = as fast as the port takes them.
     pub fn schedule(&self, rate_pps: Option<f64>) -> Schedule {
-        Schedule { rate_pps, arrival: self.arrival, packets: self.packets, duration_ns: self.duration_ns }
+        Schedule {
+            rate_pps,
+            arrival: self.arrival,
+            packets: self.packets,
+            duration_ns: self.duration_ns,
+            late: Late::AtOnce,
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use linerate_gen::{Arrival, BATCH_DEFAULT, Schedule, SenderPlan, SenderReport, StreamPlan};
+use linerate_gen::{Arrival, BATCH_DEFAULT, Late, Schedule, SenderPlan, SenderReport, StreamPlan};
 use linerate_port::PortError;
 use linerate_report::{Counted, Loss};
 use linerate_sys::{affinity, clock};
@@ -169,6 +169,7 @@ fn send(port: &mut dyn linerate_port::Port, spec: &TrialSpec<'_>, pool: &linerat
         arrival: Arrival::Constant,
         packets: None,
         duration_ns: Some(spec.duration_ns),
+        late: Late::Spread,
     };
     let plan =
         SenderPlan { streams: vec![(spec.stream.clone(), 1)], schedule, batch: BATCH_DEFAULT, first_sequence: 0 };
