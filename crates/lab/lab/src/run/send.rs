@@ -37,6 +37,7 @@ pub struct SendEnd {
 /// (a twentieth of the duration) are unsent. The calling thread's timer slack is 1 ns afterwards.
 pub fn send(port: &mut dyn Port, plan: &SenderPlan, pool: &Pool, start_ns: u64, control: &Control) -> SendEnd {
     clock::sleep_exactly();
+    let start_ns = if plan.schedule.rate_pps.is_none() { after_waiting_for(start_ns) } else { start_ns };
     let mut sender = Sender::new(plan, pool, start_ns);
     let give_up_ns = plan.schedule.duration_ns.map_or(u64::MAX, |duration| {
         let grace_ns = (duration / 20).clamp(*GRACE_NS.start(), *GRACE_NS.end());
@@ -53,6 +54,13 @@ pub fn send(port: &mut dyn Port, plan: &SenderPlan, pool: &Pool, start_ns: u64, 
         Stats::default()
     });
     SendEnd { report, stats, incomplete, error }
+}
+
+/// The time once `start_ns` has come. A load without a schedule begins when its thread does: on a busy machine it would else
+/// lose the beginning of its duration, or all of it, before it has its core.
+fn after_waiting_for(start_ns: u64) -> u64 {
+    clock::sleep_until_ns(start_ns);
+    clock::now_ns().max(start_ns)
 }
 
 fn run(sender: &mut Sender, port: &mut dyn Port, give_up_ns: u64, control: &Control) -> Result<(), PortError> {
