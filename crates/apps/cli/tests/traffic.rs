@@ -136,6 +136,69 @@ fn judge_with_tshark(capture: &Path, example: &Path) {
 }
 
 #[test]
+fn a_capture_is_replayed_to_the_packet() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = folder.path().join("a,b.pcapng");
+    let written = capture.display().to_string().replace(',', "\\,");
+    Run::start(&format!("send file:{written} --size 64:7,594:4,1518:1 --count 500 --rate 100kpps -q"))
+        .end()
+        .expect_code(0);
+    for how in [
+        "--speed full",
+        "--speed 0.5x",
+        "--rate 50kpps",
+        "",
+        "--loops 3",
+        "--count 100",
+        "--speed full --loops 0 --count 1700",
+    ] {
+        let line = format!("send pipe:r --replay {} {how} --json -q", capture.display());
+        let ended = Run::start(&line).end();
+        let document = json(&ended);
+        let expected = match how {
+            "--loops 3" => 1500,
+            "--count 100" => 100,
+            _ if how.contains("1700") => 1700,
+            _ => 500,
+        };
+        let port = &document["ports"][0];
+        assert_eq!(
+            (number(&port["sent"]), number(&port["intended"]), number(&port["unsent"])),
+            (expected, expected, 0),
+            "{how}"
+        );
+        assert_eq!(number(&document["received"]["packets"]), expected, "{how}");
+        assert!(document["replay"].as_str().unwrap().contains("a\\,b.pcapng"), "{document}");
+        let stream = &document["received"]["streams"][0];
+        assert_eq!(number(&stream["delivered"]) + number(&stream["duplicated"]), expected, "{how} {stream}");
+        assert_eq!(port["lateness"].is_null(), how.contains("full"), "{how}");
+    }
+    // File to file at full speed is a copy, times included.
+    let copy = folder.path().join("copy.pcapng");
+    Run::start(&format!("send file:{} --replay {} --speed full -q", copy.display(), capture.display()))
+        .end()
+        .expect_code(0);
+    let bytes = |path: &Path| std::fs::read(path).unwrap();
+    assert_eq!(bytes(&copy), bytes(&capture));
+}
+
+#[test]
+fn replays_that_cannot_be_are_refused() {
+    for (flags, words) in [
+        ("--replay /nonexistent.pcap", "/nonexistent.pcap"),
+        ("--replay x.pcap --speed 2", "a factor as 2x"),
+        ("--replay x.pcap --rate 1Gbit/s", "its rate is in packets"),
+        ("--replay packet:x --loops 2", "is no file"),
+        ("--replay x.pcap --size 64", "cannot be used with"),
+        ("--speed 2x", "--replay"),
+    ] {
+        let ended = Run::start(&format!("send null: {flags}")).end();
+        ended.expect_code(2);
+        assert!(ended.stderr.contains(words), "{flags}\n{}", ended.stderr);
+    }
+}
+
+#[test]
 fn an_interrupted_run_keeps_its_totals() {
     let run = Run::start("send pipe:t --rate 10kpps --json");
     run.wait_for("progress", |text| text.contains(" s  sent ") && text.contains("received"));

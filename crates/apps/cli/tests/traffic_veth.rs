@@ -60,6 +60,40 @@ fn tagged_packets_arrive_with_their_tags() {
     );
 }
 
+/// Packets that the kernel makes itself: paced and not, signed, with rules, counted by a receiver that knows nothing of it.
+#[test]
+fn live_frames_are_accounted_for() {
+    let Some(wire) = Wire::new(1) else { return };
+    let listening =
+        Run::start_in(&wire.right, &format!("receive xdp:{INTERFACE} --expect 30000 --for 30s --from-start --json"));
+    listening.wait_for("ready or refusal", |text| text.contains("receiving on") || text.contains("linerate receive:"));
+    let flags = "--rate 50kpps --count 10000 --json --vary ipv4.source=198.18.1.1..198.18.1.50 \
+                 --vary ethernet.source=02:00:00:00:01:00..02:00:00:00:01:10,cycle";
+    let paced = Run::start_in(&wire.left, &format!("send xdplive:{INTERFACE} {flags}")).end();
+    if paced.status.code() == Some(2) || listening.stderr().contains("linerate receive:") {
+        eprintln!("skipped: {}{}", paced.stderr, listening.stderr());
+        return;
+    }
+    let full = Run::start_in(&wire.left, &format!("send xdplive:{INTERFACE} --id 1 --count 10000 --json")).end();
+    let made_here = "--id 2 --count 10000 --rate 20kpps --no-offload --json";
+    let made_here = Run::start_in(&wire.left, &format!("send xdplive:{INTERFACE} {made_here}")).end();
+    listening.signal("INT");
+    let received = json(&listening.end());
+    let arrived = |id: u64| -> u64 {
+        let streams = received["received"]["streams"].as_array().unwrap();
+        streams.iter().find(|stream| number(&stream["id"]) == id).map_or(0, |stream| number(&stream["delivered"]))
+    };
+    for (id, ended, offloaded) in [(0, &paced, true), (1, &full, true), (2, &made_here, false)] {
+        let port = &json(ended)["ports"][0];
+        assert_eq!(port["offloaded"], offloaded, "{}", ended.stderr);
+        assert_eq!((number(&port["intended"]), number(&port["sent"])), (10_000, 10_000), "{port}");
+        let left = 10_000 - dropped(&port["drops"]);
+        let lost = dropped(&received["received"]["ports"][0]["drops"]);
+        assert!(arrived(id) <= left && arrived(id) + lost >= left, "stream {id}: {port}\n{received}");
+    }
+    assert!(arrived(0) > 0, "{received}");
+}
+
 #[test]
 fn both_ends_in_one_process() {
     let Ok(namespace) = NetNs::anonymous() else {

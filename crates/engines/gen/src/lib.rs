@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+mod departure;
 mod field;
 mod histogram;
 mod offload;
@@ -10,6 +11,7 @@ mod place;
 mod plan;
 mod random;
 mod receiver;
+mod replay;
 mod sender;
 mod sequence;
 mod signature;
@@ -23,6 +25,7 @@ pub use pace::{Arrival, Late, Pacer, Schedule};
 pub use place::{FieldPlace, place};
 pub use plan::{PlanError, Rule, StreamSpec};
 pub use receiver::{Receiver, ReceiverConfig, STREAMS_MAX, StreamReport};
+pub use replay::{Replay, ReplayNext, ReplayPlan, ReplayReport, Speed};
 pub use sender::{BATCH_DEFAULT, Next, Sender, SenderPlan, SenderReport};
 pub use sequence::{SequenceCounts, SequenceTracker, Start, WINDOW_DEFAULT};
 pub use signature::{SIGNATURE_LEN, Signature};

@@ -50,30 +50,74 @@ fn first_packet(plan: &StreamPlan, len: usize) -> Vec<u8> {
 }
 
 fn rule(field: &FieldPlan) -> Result<FieldRule, OffloadError> {
-    let at = field.offset;
-    let refuse = |what: &str| OffloadError(format!("the field at byte {at} {what}"));
-    if !matches!(field.width, 1 | 2 | 4) || field.shift != 0 || field.value_bits as usize != field.width * 8 {
-        return Err(refuse("is no whole number of 1, 2 or 4 bytes"));
-    }
-    let (first, step, count, random) = match &field.values {
-        Values::Range { first, step, count } => (*first, *step, *count, None),
-        Values::Random { first, step, count, seed } => (*first, *step, *count, Some(*seed)),
-        Values::List(_) => return Err(refuse("takes its values from a list")),
+    let refuse = |what: &str| OffloadError(format!("the field at byte {} {what}", field.offset));
+    let (steps, seed) = match &field.values {
+        Values::Range { first, step, count } => (Steps { first: *first, step: *step, count: *count }, None),
+        Values::Random { first, step, count, seed } => {
+            (Steps { first: *first, step: *step, count: *count }, Some(*seed))
+        }
+        Values::List(list) => {
+            (Steps::of(list).ok_or_else(|| refuse("takes its values from a list without a rule"))?, None)
+        }
     };
-    let kind = match (random, field.advance) {
+    let kind = match (seed, field.advance) {
         (Some(seed), _) => FieldRuleKind::Random { seed: (seed ^ (seed >> 32)) as u32 },
         (None, Advance::EachPacket) => FieldRuleKind::Each,
         (None, Advance::WhenPreviousWraps) => FieldRuleKind::Carry,
     };
+    let count = u32::try_from(steps.count).map_err(|_| refuse(&format!("has {} values", steps.count)))?;
+    let (offset, width) =
+        varying_bytes(field, &steps).ok_or_else(|| refuse("varies in more than 4 bytes, or beyond its bits"))?;
     Ok(FieldRule {
-        offset: narrow(at)?,
-        width: field.width as u8,
+        offset: narrow(offset)?,
+        width,
         kind,
-        first: u32::try_from(first).map_err(|_| refuse("has values of more than 32 bits"))?,
-        count: u32::try_from(count).map_err(|_| refuse(&format!("has {count} values")))?,
+        first: (steps.first << field.shift | field.constant) as u32 & u32::MAX >> (32 - 8 * u32::from(width)),
+        count,
         // Values are cut to the field's width, so a step back is a step modulo 2^32.
-        step: step as u32,
+        step: (steps.step << field.shift) as u32,
     })
+}
+
+/// Values at equal distances.
+struct Steps {
+    first: u64,
+    step: i64,
+    count: u64,
+}
+
+impl Steps {
+    /// The rule behind a list, if it has one.
+    fn of(list: &[u64]) -> Option<Steps> {
+        let first = *list.first()?;
+        let step = list.get(1).map_or(0, |second| second.wrapping_sub(first) as i64);
+        let is_even = list.windows(2).all(|pair| pair[0].checked_add_signed(step) == Some(pair[1]));
+        is_even.then_some(Steps { first, step, count: list.len() as u64 })
+    }
+
+    /// Lowest and highest value; `None` when values wrap.
+    fn range(&self, bits: u32) -> Option<(u64, u64)> {
+        let last = i128::from(self.first) + i128::from(self.step) * i128::from(self.count.saturating_sub(1));
+        let last = u64::try_from(last).ok().filter(|last| bits >= 64 || last >> bits == 0)?;
+        Some((self.first.min(last), self.first.max(last)))
+    }
+}
+
+/// The 1, 2 or 4 bytes of the field that hold all that varies: the place of the first one, and how many.
+///
+/// Bits beside the value (a priority beside a VLAN id) and the upper bytes of a long field (a MAC address) stay as they are
+/// as long as no value reaches into them.
+fn varying_bytes(field: &FieldPlan, steps: &Steps) -> Option<(usize, u8)> {
+    let whole = field.shift == 0 && field.value_bits as usize == field.width * 8 && matches!(field.width, 1 | 2 | 4);
+    if whole {
+        return Some((field.offset, field.width as u8));
+    }
+    let (low, high) = steps.range(field.value_bits)?;
+    let varying = (low << field.shift) ^ (high << field.shift);
+    let width = [1, 2, 4].into_iter().find(|width| *width <= field.width && varying >> (8 * width) == 0)?;
+    // The bits beside the value are written, too, so the bytes taken must hold all of those that share a byte with it.
+    let width = if matches!(field.width, 1 | 2 | 4) { field.width } else { width };
+    Some((field.offset + field.width - width, width as u8))
 }
 
 fn narrow(offset: usize) -> Result<u16, OffloadError> {
@@ -137,11 +181,56 @@ mod tests {
         let mut sized = spec(Vec::new(), None);
         (sized.lens, sized.sizes) = (vec![60, 61], Sizes::InTurn { count: 2 });
         assert!(refused(&sized).contains("2 lengths"));
-        let list = rule("ipv4.ttl", Values::List(vec![1, 2]), Advance::EachPacket);
+        let list = rule("ipv4.ttl", Values::List(vec![1, 2, 4]), Advance::EachPacket);
         assert!(refused(&spec(vec![list], None)).contains("byte 22 takes its values from a list"));
         let all = rule("42+4", Values::Range { first: 0, step: 1, count: 1 << 32 }, Advance::EachPacket);
         assert!(refused(&spec(vec![all], None)).contains("has 4294967296 values"));
-        let bits = rule("ipv4.dscp", Values::Range { first: 0, step: 1, count: 4 }, Advance::EachPacket);
-        assert!(refused(&spec(vec![bits], None)).contains("byte 15 is no whole number"));
+        let wide =
+            rule("ethernet.source", Values::Range { first: 0xffff_ffff, step: 1, count: 2 }, Advance::EachPacket);
+        assert!(refused(&spec(vec![wide], None)).contains("byte 6 varies in more than 4 bytes"));
+    }
+
+    #[test]
+    fn parts_of_bytes_and_long_fields_are_reduced_to_what_varies() {
+        let reduced = |field: &str, values: Values| {
+            let plan = spec(vec![rule(field, values, Advance::EachPacket)], None).plan().expect("plan");
+            let stream = offload(&plan, 0, None).expect("simple");
+            let FieldRule { offset, width, first, count, step, .. } = stream.rules[0];
+            (offset, width, first, count, step)
+        };
+        // DSCP 10, 12, 14 above two bits of ECN.
+        assert_eq!(reduced("ipv4.dscp", Values::List(vec![10, 12, 14])), (15, 1, 40, 3, 8));
+        let range = Values::Range { first: 0x0200_0001_00fe, step: 1, count: 4 };
+        assert_eq!(reduced("ethernet.source", range), (10, 2, 0xfe, 4, 1));
+        let range = Values::Range { first: 0x0200_1234_5678, step: -0x1_0000, count: 0x1000 };
+        assert_eq!(reduced("ethernet.source", range), (8, 4, 0x1234_5678, 0x1000, 0xffff_0000));
+        assert_eq!(reduced("udp.source", Values::List(vec![7])), (34, 2, 7, 1, 0));
+    }
+
+    /// What a program would make by the rules is what the generator makes.
+    #[test]
+    fn rules_mean_what_the_generator_does() {
+        let rules = vec![
+            rule(
+                "ethernet.destination",
+                Values::Range { first: 0x0200_0000_00fe, step: 1, count: 5 },
+                Advance::EachPacket,
+            ),
+            rule("ipv4.dscp", Values::List(vec![1, 3, 5]), Advance::EachPacket),
+            rule("udp.source", Values::Range { first: 9, step: -4, count: 3 }, Advance::EachPacket),
+        ];
+        let plan = spec(rules, None).plan().expect("plan");
+        let stream = offload(&plan, 0, None).expect("simple");
+        let mut generator = Stream::new(&plan);
+        for number in 0..40u32 {
+            let mut packet = vec![0; 60];
+            generator.write(0, &mut packet, 0);
+            for rule in &stream.rules {
+                let value = rule.first.wrapping_add(rule.step.wrapping_mul(number % rule.count)).to_be_bytes();
+                let (at, width) = (usize::from(rule.offset), usize::from(rule.width));
+                assert_eq!(packet[at..at + width], value[4 - width..], "packet {number}, byte {at}");
+            }
+            assert_eq!(packet[..4], stream.template[..4]);
+        }
     }
 }

@@ -59,6 +59,23 @@ pub struct Schedule {
     pub late: Late,
 }
 
+impl Schedule {
+    /// Packets of a constant rate that are due within `elapsed_ns` of the start, the first one and the schedule's ends
+    /// included. `None` without a rate.
+    pub fn due_within(&self, elapsed_ns: u64) -> Option<u64> {
+        self.rate_pps?;
+        let last_ns = self.duration_ns.map_or(elapsed_ns, |duration| elapsed_ns.min(duration.saturating_sub(1)));
+        let due = ((Fixed::from(last_ns) + 1) << 32).div_ceil((self.gap() as Fixed).max(1));
+        Some(u64::try_from(due).unwrap_or(u64::MAX).min(self.packets.unwrap_or(u64::MAX)))
+    }
+
+    /// Time between packets in units of 2^-32 ns; 0 without a rate.
+    fn gap(&self) -> f64 {
+        // Rounded up, so that a second at 3 packets a second holds 3 packets and not a fourth just before its end.
+        self.rate_pps.map_or(0.0, |rate| (1e9 / rate.max(1e-9) * ONE * (1.0 + f64::EPSILON)).ceil())
+    }
+}
+
 /// Nanoseconds as fixed point with 32 bits of fraction: exact to 1 packet in 2^32 at any rate.
 type Fixed = u128;
 const ONE: f64 = 4_294_967_296.0;
@@ -87,8 +104,7 @@ pub struct Pacer {
 impl Pacer {
     /// A schedule whose first packet is due at `start_ns`.
     pub fn new(schedule: Schedule, start_ns: u64) -> Pacer {
-        // Rounded up, so that a second at 3 packets a second holds 3 packets and not a fourth just before its end.
-        let gap = schedule.rate_pps.map_or(0.0, |rate| (1e9 / rate.max(1e-9) * ONE * (1.0 + f64::EPSILON)).ceil());
+        let gap = schedule.gap();
         let burst = match schedule.arrival {
             Arrival::Burst { packets } => packets.max(1),
             _ => 1,
@@ -263,6 +279,22 @@ mod tests {
         for rate in [1.0, 3.0, 10_000.0, 999_999.0, 14_880_952.0] {
             assert_eq!(all_times(schedule(rate, Arrival::Constant)).len(), rate as usize);
         }
+    }
+
+    #[test]
+    fn what_is_due_is_known_without_counting() {
+        for rate in [1.0, 3.0, 7.7, 9_999.0, 100_000.0, 14_880_952.0] {
+            let schedule = schedule(rate, Arrival::Constant);
+            let mut pacer = Pacer::new(schedule, 5_000);
+            for elapsed_ns in [0, 1, 99_999, 100_000, 333_333_333, 999_999_999, 5_000_000_000] {
+                let due = schedule.due_within(elapsed_ns).unwrap();
+                pacer.close(5_000 + elapsed_ns);
+                assert_eq!(due, pacer.taken, "{rate} {elapsed_ns}");
+                pacer.end_ns = 1_000_005_000;
+            }
+        }
+        let unpaced = Schedule { rate_pps: None, ..schedule(1.0, Arrival::Constant) };
+        assert_eq!(unpaced.due_within(1), None);
     }
 
     #[test]

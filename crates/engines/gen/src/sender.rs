@@ -11,6 +11,7 @@
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Port, PortError};
 
+use crate::departure::Departures;
 use crate::histogram::Histogram;
 use crate::pace::{Pacer, Schedule};
 use crate::stream::{Stream, StreamPlan};
@@ -89,7 +90,7 @@ pub struct Sender {
     scratch: Vec<u8>,
     /// One stream, one length, one frame for each packet.
     uniform: bool,
-    last_departure: Option<(u64, u64)>,
+    departures: Departures,
     report: SenderReport,
 }
 
@@ -116,7 +117,7 @@ impl Sender {
             owners: Vec::with_capacity(batch_max),
             sent_from_batch: 0,
             scratch: vec![0; if segments > 1 { len_max } else { 0 }],
-            last_departure: None,
+            departures: Departures::default(),
         }
     }
 
@@ -154,10 +155,12 @@ impl Sender {
     pub fn finish(mut self, now_ns: u64) -> SenderReport {
         // Packets in the batch were taken from the schedule, so they are among those it asked for.
         self.report.intended = self.pacer.close(now_ns);
+        self.report.lateness = self.departures.lateness;
+        self.report.gap_error = self.departures.gap_error;
         self.report
     }
 
-    /// The account so far; `intended` is known at the end only.
+    /// The account so far; `intended` and the times are known at the end only.
     pub fn report(&self) -> &SenderReport {
         &self.report
     }
@@ -235,19 +238,7 @@ impl Sender {
             }
         }
         if self.pacer.is_paced() {
-            self.note_times(from, taken, now_ns);
-        }
-    }
-
-    /// Lateness and gap errors of packets that left together at `now_ns`.
-    fn note_times(&mut self, from: usize, taken: usize, now_ns: u64) {
-        for time_ns in &self.times_ns[from..from + taken] {
-            self.report.lateness.record(now_ns.saturating_sub(*time_ns));
-            if let Some((departed_ns, scheduled_ns)) = self.last_departure {
-                let (real, wanted) = (now_ns - departed_ns, time_ns - scheduled_ns);
-                self.report.gap_error.record(real.abs_diff(wanted));
-            }
-            self.last_departure = Some((now_ns, *time_ns));
+            self.departures.note(self.times_ns[from..from + taken].iter().copied(), now_ns);
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use linerate_gen::{Receiver, ReceiverConfig, Start};
+use linerate_gen::config::StreamFile;
+use linerate_gen::{Late, Receiver, ReceiverConfig, Speed, Start};
 use linerate_mem::Pool;
 use linerate_port::PortSpec;
 use linerate_ports::Usage;
@@ -14,8 +15,9 @@ use crate::pktgen::log;
 use crate::traffic::cores::Cores;
 use crate::traffic::document::SendDocument;
 use crate::traffic::open::{self, open_noted};
-use crate::traffic::prepare::prepare;
-use crate::traffic::sending::{self, Beside, Job};
+use crate::traffic::prepare::{Prepared, offload_to, prepare};
+use crate::traffic::replay::{ReplayFlags, Wish};
+use crate::traffic::sending::{self, Beside, Job, Work};
 use crate::traffic::streams::{StreamFlags, Wanted, describe};
 use crate::traffic::{note, text};
 
@@ -33,6 +35,8 @@ Examples, the first three for any user:
       to a router, until Ctrl-C
   linerate send eth1 eth2 --file examples/streams/mixed.toml --json
       a stream file on two ports, the result as JSON
+  linerate send eth1 --replay trace.pcap --speed 2x --loops 10
+      a capture, twice as fast as it was recorded, ten times
   linerate send --show --size imix --vary vlan.id=1..4094 --layers ethernet/vlan/ipv4/udp
       the stream file that flags stand for, its first packet; nothing is sent
 
@@ -51,9 +55,18 @@ pub struct Args {
     receive: Vec<String>,
     #[command(flatten)]
     streams: StreamFlags,
+    #[command(flatten)]
+    replay: ReplayFlags,
     /// Most packets made and handed to a port at once [default: 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Running")]
     batch: Option<u16>,
+    /// Late packets follow each other at 1.1 times the rate, so that a pause of this machine is no burst for the path; by
+    /// default they go at once, and the mean rate holds
+    #[arg(long, help_heading = "Running")]
+    spread_late: bool,
+    /// Makes packets here even where the port could make them itself (xdplive:)
+    #[arg(long, help_heading = "Running")]
+    no_offload: bool,
     /// Cores of the threads, senders first: 2,3 or 2-5, or none [default: one each if there are enough]
     #[arg(long, value_name = "LIST", help_heading = "Running")]
     cores: Option<String>,
@@ -68,6 +81,12 @@ pub struct Args {
     quiet: bool,
 }
 
+impl Args {
+    fn late(&self) -> Late {
+        if self.spread_late { Late::Spread } else { Late::AtOnce }
+    }
+}
+
 /// Sends. Status 1 when something that was asked for was not sent or did not arrive, 2 when it could not start.
 pub fn run(args: &Args) -> ExitCode {
     match try_run(args) {
@@ -80,31 +99,137 @@ pub fn run(args: &Args) -> ExitCode {
 }
 
 fn try_run(args: &Args) -> Result<bool, String> {
-    let wanted = args.streams.read()?;
+    let what = What::read(args)?;
     if args.show {
-        show(&wanted);
+        what.show()?;
         return Ok(true);
     }
     let specs = open::specs(&args.ports)?;
     let receive_specs = receive_specs(args, &specs)?;
     let threads = specs.len() + usize::from(!receive_specs.is_empty());
     let cores = Cores::choose(args.cores.as_deref(), threads)?;
-    let pool = open::pool(&specs, &receive_specs, wanted.file.len_max())?;
+    let pool = what.pool(&specs, &receive_specs)?;
     let beside = beside(&receive_specs, &pool, cores.of(specs.len()), args.quiet)?;
-    let jobs = jobs(args, &specs, &wanted, &pool, &cores)?;
-    if !args.quiet {
-        introduce(&wanted, &jobs, cores.note.as_deref());
+    let tell = |line: &str| {
+        if !args.quiet {
+            note(line)
+        }
+    };
+    what.introduce().iter().chain(&cores.note).for_each(|line| tell(line));
+    let mut jobs = Vec::with_capacity(specs.len());
+    for (position, spec) in specs.iter().enumerate() {
+        let (job, notes) = what.job(args, spec, position, &pool, cores.of(position))?;
+        notes.iter().for_each(|line| tell(line));
+        jobs.push(job);
     }
     signal::catch_stop_signals().map_err(|error| format!("cannot catch signals: {error}"))?;
     let started = Timestamp::from_system(SystemTime::now());
     let (sent, received) = sending::run(jobs, beside, &pool, args.quiet)?;
-    let document = SendDocument::new(&wanted.file, &sent, received.as_ref(), started, signal::stop_requested());
+    let interrupted = signal::stop_requested();
+    let document = SendDocument::new(what.streams(), what.replay(), &sent, received.as_ref(), started, interrupted);
     if args.json {
         log::out(&serde_json::to_string_pretty(&document).map_err(|error| error.to_string())?);
     } else {
         log::out(&text::sent(&document));
     }
     Ok(document.is_complete())
+}
+
+/// What is sent.
+enum What {
+    Streams(Box<Wanted>),
+    Replay(Box<Wish>),
+}
+
+impl What {
+    fn read(args: &Args) -> Result<What, String> {
+        let (load, rate) = args.streams.load_alone()?;
+        match args.replay.wish(&load, rate, args.batch.map(usize::from), args.late())? {
+            Some(wish) => Ok(What::Replay(Box::new(wish))),
+            None => Ok(What::Streams(Box::new(args.streams.read()?))),
+        }
+    }
+
+    fn streams(&self) -> Option<&StreamFile> {
+        match self {
+            What::Streams(wanted) => Some(&wanted.file),
+            What::Replay(_) => None,
+        }
+    }
+
+    fn replay(&self) -> Option<String> {
+        match self {
+            What::Streams(_) => None,
+            What::Replay(wish) => Some(wish.words.clone()),
+        }
+    }
+
+    /// Says what is about to be sent.
+    fn introduce(&self) -> Vec<String> {
+        match self {
+            What::Streams(wanted) => {
+                wanted.file.streams.iter().enumerate().flat_map(|(at, entry)| describe(at, entry)).collect()
+            }
+            What::Replay(wish) => vec![wish.words.clone()],
+        }
+    }
+
+    fn show(&self) -> Result<(), String> {
+        let What::Streams(wanted) = self else { return Err("--show is about streams, and a replay has none".into()) };
+        let comments: String = self.introduce().iter().map(|line| format!("\n# {line}")).collect();
+        log::out(&format!("{}\n{comments}", wanted.text.trim_end()));
+        Ok(())
+    }
+
+    fn pool(&self, senders: &[PortSpec], receivers: &[PortSpec]) -> Result<Pool, String> {
+        match self {
+            What::Streams(wanted) => open::pool(senders, receivers, wanted.file.len_max()),
+            // Packets are as long as the ports allow; the source needs frames as a receiver does.
+            What::Replay(wish) => {
+                let receivers: Vec<PortSpec> = receivers.iter().chain([&wish.source]).cloned().collect();
+                open::pool(senders, &receivers, open::len_max(senders))
+            }
+        }
+    }
+
+    /// The job of one port, and what a user should know about it.
+    fn job(
+        &self,
+        args: &Args,
+        spec: &PortSpec,
+        position: usize,
+        pool: &Pool,
+        core: Option<usize>,
+    ) -> Result<(Job, Vec<String>), String> {
+        let mut port = open_noted(spec, Usage::Sending, pool, args.quiet)?;
+        match self {
+            What::Replay(wish) => {
+                let work = Work::Replay { plan: wish.plan, source: wish.open_source(pool)? };
+                let rate_pps = match wish.plan.speed {
+                    Speed::Rate { rate_pps, .. } => Some(rate_pps),
+                    _ => None,
+                };
+                Ok((Job { port, work, rate_pps, ids: vec![None], core }, Vec::new()))
+            }
+            What::Streams(wanted) => {
+                let batch = args.batch.map(usize::from);
+                let mut prepared = prepare(&wanted.file, wanted.rate, port.caps(), position, batch)?;
+                prepared.plan.schedule.late = args.late();
+                let Prepared { plan, ids, rate_pps, mut notes } = prepared;
+                let offloaded = if args.no_offload { Ok(false) } else { offload_to(&mut *port, &plan) };
+                let offloaded = offloaded.unwrap_or_else(|why| {
+                    notes.push(why);
+                    false
+                });
+                let work = if offloaded {
+                    Work::Offloaded { schedule: plan.schedule, packet_len: wanted.file.len_max() }
+                } else {
+                    Work::Streams(plan)
+                };
+                Ok((Job { port, work, rate_pps, ids, core }, notes))
+            }
+        }
+    }
 }
 
 /// The ports to receive on: those asked for, and the other ends of pipes, which nobody else can open.
@@ -127,32 +252,4 @@ fn beside(specs: &[PortSpec], pool: &Pool, core: Option<usize>, quiet: bool) -> 
     let ports = specs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let receiver = Receiver::new(ReceiverConfig { start: Start::At(0), ..ReceiverConfig::default() });
     Ok(Some(Beside { ports, receiver, core }))
-}
-
-fn jobs(args: &Args, specs: &[PortSpec], wanted: &Wanted, pool: &Pool, cores: &Cores) -> Result<Vec<Job>, String> {
-    let mut jobs = Vec::with_capacity(specs.len());
-    for (position, spec) in specs.iter().enumerate() {
-        let port = open_noted(spec, Usage::Sending, pool, args.quiet)?;
-        let prepared = prepare(&wanted.file, wanted.rate, port.caps(), position, args.batch.map(usize::from))?;
-        jobs.push(Job { port, prepared, core: cores.of(position) });
-    }
-    Ok(jobs)
-}
-
-/// Says what is about to be sent.
-fn introduce(wanted: &Wanted, jobs: &[Job], cores_note: Option<&str>) {
-    for (position, entry) in wanted.file.streams.iter().enumerate() {
-        describe(position, entry).iter().for_each(|line| note(line));
-    }
-    jobs.iter().flat_map(|job| &job.prepared.notes).for_each(|line| note(line));
-    cores_note.into_iter().for_each(note);
-}
-
-fn show(wanted: &Wanted) {
-    let mut text = wanted.text.trim_end().to_string();
-    text.push('\n');
-    for (position, entry) in wanted.file.streams.iter().enumerate() {
-        describe(position, entry).iter().for_each(|line| text += &format!("\n# {line}"));
-    }
-    log::out(&text);
 }

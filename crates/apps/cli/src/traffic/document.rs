@@ -33,8 +33,10 @@ pub struct SendDocument {
     pub started: Timestamp,
     /// A signal ended it early.
     pub interrupted: bool,
-    /// The streams as asked for.
+    /// The streams as asked for; none for a replay.
     pub streams: Vec<StreamEntry>,
+    /// What is replayed instead, and how.
+    pub replay: Option<String>,
     /// The ports, in the order given.
     pub ports: Vec<PortSent>,
     /// What was received in the same process, if anything was.
@@ -72,12 +74,16 @@ pub struct PortSent {
     pub detail: String,
     /// Core of its thread.
     pub core: Option<usize>,
+    /// The port made the packets by itself, from the stream.
+    pub offloaded: bool,
     /// Packets that the schedule asked for: `intended = unsent + sent`.
     pub intended: u64,
     /// Packets that the port took.
     pub sent: u64,
     /// Packets that it did not.
     pub unsent: u64,
+    /// Of these, packets of a replay that were longer than the port takes.
+    pub too_long: u64,
     /// Bytes of the packets sent, without FCS.
     pub bytes: u64,
     /// Seconds from the start of the schedule to its end, or to the last packet if that is later.
@@ -229,7 +235,8 @@ pub fn tool() -> Tool {
 impl SendDocument {
     /// Puts together what was asked for, sent and received.
     pub fn new(
-        file: &StreamFile,
+        streams: Option<&StreamFile>,
+        replay: Option<String>,
         sent: &[Sent],
         received: Option<&Received>,
         started: Timestamp,
@@ -241,7 +248,8 @@ impl SendDocument {
             tool: tool(),
             started,
             interrupted,
-            streams: file.streams.iter().map(stream_entry).collect(),
+            streams: streams.map_or(Vec::new(), |file| file.streams.iter().map(stream_entry).collect()),
+            replay,
             ports: sent.iter().map(PortSent::new).collect(),
             received: received
                 .map(|received| ReceivedAll::new(&received.receiver, &received.caps, &received.end, Some(&sent_by_id))),
@@ -301,9 +309,11 @@ impl PortSent {
             port: sent.caps.name.clone(),
             detail: sent.caps.detail.clone(),
             core: sent.core,
+            offloaded: sent.offloaded,
             intended: report.intended,
             sent: report.sent,
             unsent: report.unsent(),
+            too_long: sent.too_long,
             bytes: report.bytes,
             seconds,
             intended_pps: sent.rate_pps,

@@ -5,6 +5,7 @@
 //! open.rs       specs -> ports on one pool              cores.rs      which thread runs where
 //! prepare.rs    streams x port -> plan, with checks      sending.rs    threads that send (and receive beside it)
 //! receiving.rs  threads that receive, and their end     progress.rs   a line a second
+//! replay.rs     --replay: captures instead of streams
 //! document.rs   the JSON documents                      text.rs       the same for people
 //! ```
 
@@ -14,6 +15,7 @@ pub mod open;
 pub mod prepare;
 pub mod progress;
 pub mod receiving;
+pub mod replay;
 pub mod rules;
 pub mod sending;
 pub mod streams;

@@ -23,13 +23,18 @@ pub fn specs(names: &[String]) -> Result<Vec<PortSpec>, String> {
     names.iter().map(|name| name.parse::<PortSpec>().map_err(|error| error.to_string())).collect()
 }
 
+/// Longest packet in bytes (without FCS) that the interfaces among these ports carry; that of Ethernet where there is none.
+pub fn len_max(specs: &[PortSpec]) -> usize {
+    let mtus = specs.iter().filter_map(|spec| Netdev::open(&spec.target).and_then(|device| device.mtu()).ok());
+    mtus.map(|mtu| mtu as usize + HEADERS).fold(1500 + HEADERS, usize::max)
+}
+
 /// A pool for these ports, with frames that hold packets of `len_max` bytes (without FCS) where that is possible.
 ///
 /// # Errors
 /// The memory cannot be had.
 pub fn pool(senders: &[PortSpec], receivers: &[PortSpec], len_max: usize) -> Result<Pool, String> {
-    let mtus = receivers.iter().filter_map(|spec| Netdev::open(&spec.target).and_then(|device| device.mtu()).ok());
-    let longest = mtus.map(|mtu| mtu as usize + HEADERS).fold(len_max, usize::max);
+    let longest = len_max.max(if receivers.is_empty() { 0 } else { self::len_max(receivers) });
     // AF_XDP takes frames of a page at most; longer packets go over several.
     let is_xdp = |spec: &PortSpec| matches!(spec.backend.as_deref(), None | Some("xdp"));
     let most = if senders.iter().chain(receivers).any(is_xdp) { 4096 } else { 32_768 };

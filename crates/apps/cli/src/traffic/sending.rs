@@ -4,14 +4,13 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
 
-use linerate_gen::{Receiver, SenderReport};
+use linerate_gen::{Arrival, Receiver, ReplayPlan, Schedule, SenderPlan, SenderReport};
 use linerate_lab::run::{self, Control, ReceiveEnd, SendEnd};
 use linerate_mem::Pool;
 use linerate_port::{Caps, Port, Stats};
 use linerate_sys::clock;
 
 use super::cores;
-use super::prepare::Prepared;
 use super::progress::{Progress, Snapshot};
 
 /// One port and what it sends.
@@ -19,9 +18,50 @@ pub struct Job {
     /// The port.
     pub port: Box<dyn Port>,
     /// What it sends.
-    pub prepared: Prepared,
+    pub work: Work,
+    /// The intended rate; `None` = none, or that of a capture.
+    pub rate_pps: Option<f64>,
+    /// Signature ids of its streams.
+    pub ids: Vec<Option<u16>>,
     /// Where its thread runs.
     pub core: Option<usize>,
+}
+
+/// What a port sends, and who makes it.
+pub enum Work {
+    /// Streams that are made here.
+    Streams(SenderPlan),
+    /// A stream that the port makes; it has been loaded.
+    Offloaded {
+        /// When its packets go.
+        schedule: Schedule,
+        /// Their length in bytes, without FCS.
+        packet_len: usize,
+    },
+    /// Packets of another port.
+    Replay {
+        /// When they go.
+        plan: ReplayPlan,
+        /// Where they come from.
+        source: Box<dyn Port>,
+    },
+}
+
+impl Work {
+    /// When packets go, and when it ends.
+    fn schedule(&self) -> Schedule {
+        match self {
+            Work::Streams(plan) => plan.schedule,
+            Work::Offloaded { schedule, .. } => *schedule,
+            Work::Replay { plan, .. } => Schedule {
+                rate_pps: None,
+                arrival: Arrival::Constant,
+                packets: plan.packets,
+                duration_ns: plan.duration_ns,
+                late: plan.late,
+            },
+        }
+    }
 }
 
 /// What became of a job.
@@ -46,6 +86,10 @@ pub struct Sent {
     pub start_ns: u64,
     /// How long the schedule was, as far as it went.
     pub scheduled_ns: u64,
+    /// Packets of a replay that were longer than the port takes; they are unsent.
+    pub too_long: u64,
+    /// The port made the packets itself.
+    pub offloaded: bool,
 }
 
 /// Ports that receive beside the senders.
@@ -149,12 +193,21 @@ fn send(mut job: Job, pool: &Pool, control: &Control, ready: &Barrier, start: &A
     ready.wait();
     ready.wait();
     let start_ns = start.load(Ordering::Acquire);
-    let Prepared { plan, ids, rate_pps, .. } = &job.prepared;
-    let SendEnd { report, stats, incomplete, error } = run::send(&mut *job.port, plan, pool, start_ns, control);
+    let port = &mut *job.port;
+    let (schedule, mut too_long) = (job.work.schedule(), 0);
+    let SendEnd { report, stats, incomplete, error } = match &mut job.work {
+        Work::Streams(plan) => run::send(port, plan, pool, start_ns, control),
+        Work::Offloaded { schedule, packet_len } => run::send_offload(port, schedule, *packet_len, start_ns, control),
+        Work::Replay { plan, source } => {
+            let end = run::replay(&mut **source, port, *plan, pool, start_ns, control);
+            too_long = end.too_long;
+            end.sent
+        }
+    };
     let busy_ns = report.last_ns.map_or(0, |last_ns| last_ns.saturating_sub(start_ns));
     let stopped = control.stopping() || error.is_some();
-    let schedule = &plan.schedule;
-    let by_count = schedule.packets.zip(*rate_pps).map(|(packets, rate_pps)| (packets as f64 / rate_pps * 1e9) as u64);
+    let by_count =
+        schedule.packets.zip(job.rate_pps).map(|(packets, rate_pps)| (packets as f64 / rate_pps * 1e9) as u64);
     let scheduled_ns = match [schedule.duration_ns, by_count].into_iter().flatten().min() {
         Some(whole_ns) if !stopped => whole_ns,
         _ => busy_ns,
@@ -162,14 +215,16 @@ fn send(mut job: Job, pool: &Pool, control: &Control, ready: &Barrier, start: &A
     Sent {
         caps: job.port.caps().clone(),
         core: job.core,
-        rate_pps: *rate_pps,
-        ids: ids.clone(),
+        rate_pps: job.rate_pps,
+        offloaded: matches!(job.work, Work::Offloaded { .. }),
+        ids: job.ids,
         report,
         stats,
         incomplete,
         error: error.map(|error| error.to_string()),
         start_ns,
         scheduled_ns,
+        too_long,
     }
 }
 

@@ -88,18 +88,26 @@ impl StreamFlags {
         }
         let text = std::fs::read_to_string(path).map_err(|error| format!("{shown}: {error}"))?;
         let mut wanted = wanted(text, &shown.to_string())?;
-        let load =
-            parse(&format!("{}[[stream]]\n", self.load(true)?)).map_err(|error| format!("in the flags: {error}"))?;
+        let (load, rate) = self.load_alone()?;
+        wanted.rate = rate.or(wanted.rate);
         let file = &mut wanted.file;
-        if let Some(rate) = &self.rate {
-            wanted.rate = Some(rate.parse().map_err(|error| format!("--rate: {error}"))?);
-        }
         file.packets = load.packets.or(file.packets);
         file.duration_ns = load.duration_ns.or(file.duration_ns);
         if self.arrival.is_some() {
             file.arrival = load.arrival;
         }
         Ok(wanted)
+    }
+
+    /// The flags about the load without those about packets: ends, arrival and rate.
+    ///
+    /// # Errors
+    /// As [`StreamFlags::read`].
+    pub fn load_alone(&self) -> Result<(StreamFile, Option<Rate>), String> {
+        let load = parse(&format!("{}[[stream]]\n", self.load(true)?));
+        let load = load.map_err(|error| format!("in the flags: {error}"))?;
+        let rate = self.rate.as_ref().map(|rate| rate.parse::<Rate>()).transpose();
+        Ok((load, rate.map_err(|error| format!("--rate: {error}"))?))
     }
 
     /// The stream file that the flags stand for.

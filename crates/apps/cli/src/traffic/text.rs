@@ -33,12 +33,16 @@ pub fn counted(document: &ReceiveDocument) -> String {
 
 fn port_sent(lines: &mut Vec<String>, port: &PortSent) {
     let core = port.core.map_or(String::new(), |core| format!(", core {core}"));
-    lines.push(format!("{} ({}{core}): {:.2} s", port.port, port.detail, port.seconds));
+    let maker = if port.offloaded { ", packets made by the port" } else { "" };
+    lines.push(format!("{} ({}{maker}{core}): {:.2} s", port.port, port.detail, port.seconds));
     let intended = port.intended_pps.map_or("as fast as it goes".into(), |rate| format!("at {}", pps(rate)));
     lines.push(format!("  intended   {}  {intended}", right(port.intended)));
     let rates = format!("{}, L1 {}, L2 {}", pps(port.sent_pps), bps(port.l1_bps), bps(port.l2_bps));
     lines.push(format!("  sent       {}  {rates}", right(port.sent)));
     lines.push(format!("  unsent     {}", right(port.unsent)));
+    if port.too_long > 0 {
+        lines.push(format!("  too long   {}  of these, for this port", right(port.too_long)));
+    }
     drops(lines, "dropped", &port.drops);
     if port.incomplete > 0 {
         lines.push(format!(

@@ -2,9 +2,14 @@
 //! is in `linerate-gen`; what is here reads the clock once a batch, and waits.
 
 mod control;
+mod offload;
 mod receive;
+mod replay;
 mod send;
+mod wait;
 
 pub use control::{Control, Meter, MeterReading};
+pub use offload::send_offload;
 pub use receive::{ReceiveEnd, receive};
+pub use replay::{ReplayEnd, replay};
 pub use send::{SendEnd, send};

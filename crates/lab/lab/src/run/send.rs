@@ -2,19 +2,12 @@
 
 use linerate_gen::{Next, Sender, SenderPlan, SenderReport};
 use linerate_mem::Pool;
-use linerate_port::{Interest, Port, PortError, Stats};
+use linerate_port::{Port, PortError, Stats};
 use linerate_sys::clock;
 
 use super::Control;
+use super::wait::{complete, pause, wait_for_frames, wait_for_room};
 
-/// A pause longer than this is slept through up to [`SPIN_NS`] before its end; a shorter one is spun through.
-const SLEEP_MIN_NS: u64 = 120_000;
-/// Time that is spun before a packet is due: longer than a wake-up takes.
-const SPIN_NS: u64 = 70_000;
-/// Longest sleep, so that a request to stop is seen.
-const NAP_MAX_NS: u64 = 50_000_000;
-/// How long the port may take to complete what it accepted.
-const FLUSH_NS: u64 = 1_000_000_000;
 /// How long after the end of the schedule packets may still be sent that were due before it: a twentieth of its duration,
 /// within these limits.
 const GRACE_NS: std::ops::RangeInclusive<u64> = 2_000_000..=200_000_000;
@@ -31,6 +24,29 @@ pub struct SendEnd {
     pub error: Option<PortError>,
 }
 
+impl SendEnd {
+    /// Lets the port complete what it took, and reads its totals.
+    pub(super) fn new(report: SenderReport, port: &mut dyn Port, mut error: Option<PortError>) -> SendEnd {
+        let incomplete = complete(port).unwrap_or_else(|failure| {
+            error.get_or_insert(failure);
+            0
+        });
+        let stats = port.stats().unwrap_or_else(|failure| {
+            error.get_or_insert(failure);
+            Stats::default()
+        });
+        SendEnd { report, stats, incomplete, error }
+    }
+}
+
+/// When a sender whose schedule has this duration stops trying.
+pub(super) fn give_up_ns(duration_ns: Option<u64>, start_ns: u64) -> u64 {
+    duration_ns.map_or(u64::MAX, |duration| {
+        let grace_ns = (duration / 20).clamp(*GRACE_NS.start(), *GRACE_NS.end());
+        start_ns.saturating_add(duration).saturating_add(grace_ns)
+    })
+}
+
 /// Sends by `plan` into `port` from `start_ns` on, until the schedule ends, the port breaks, or a stop is asked for.
 ///
 /// With a `duration_ns` in the schedule, packets that were due before its end and that the port did not take soon after it
@@ -39,21 +55,8 @@ pub fn send(port: &mut dyn Port, plan: &SenderPlan, pool: &Pool, start_ns: u64, 
     clock::sleep_exactly();
     let start_ns = if plan.schedule.rate_pps.is_none() { after_waiting_for(start_ns) } else { start_ns };
     let mut sender = Sender::new(plan, pool, start_ns);
-    let give_up_ns = plan.schedule.duration_ns.map_or(u64::MAX, |duration| {
-        let grace_ns = (duration / 20).clamp(*GRACE_NS.start(), *GRACE_NS.end());
-        start_ns.saturating_add(duration).saturating_add(grace_ns)
-    });
-    let mut error = run(&mut sender, port, give_up_ns, control).err();
-    let report = sender.finish(clock::now_ns().max(start_ns));
-    let incomplete = complete(port).unwrap_or_else(|failure| {
-        error.get_or_insert(failure);
-        0
-    });
-    let stats = port.stats().unwrap_or_else(|failure| {
-        error.get_or_insert(failure);
-        Stats::default()
-    });
-    SendEnd { report, stats, incomplete, error }
+    let error = run(&mut sender, port, give_up_ns(plan.schedule.duration_ns, start_ns), control).err();
+    SendEnd::new(sender.finish(clock::now_ns().max(start_ns)), port, error)
 }
 
 /// The time once `start_ns` has come. A load without a schedule begins when its thread does: on a busy machine it would else
@@ -80,47 +83,4 @@ fn run(sender: &mut Sender, port: &mut dyn Port, give_up_ns: u64, control: &Cont
         }
     }
     Ok(())
-}
-
-/// Waits until a packet is due; meanwhile the port may push on what it holds.
-#[inline]
-fn pause(due_ns: u64, now_ns: u64, port: &mut dyn Port) -> Result<(), PortError> {
-    if due_ns <= now_ns {
-        return Ok(());
-    }
-    if due_ns - now_ns > SLEEP_MIN_NS {
-        port.flush()?;
-        clock::sleep_until_ns((due_ns - SPIN_NS).min(now_ns + NAP_MAX_NS));
-    } else {
-        std::hint::spin_loop();
-    }
-    Ok(())
-}
-
-#[cold]
-fn wait_for_room(port: &mut dyn Port) -> Result<(), PortError> {
-    if port.flush()? > 0 || !port.caps().drains_itself {
-        // The far side must get its turn, on this core if need be.
-        std::thread::yield_now();
-    }
-    Ok(())
-}
-
-#[cold]
-fn wait_for_frames(port: &mut dyn Port) -> Result<(), PortError> {
-    port.flush()?;
-    std::thread::yield_now();
-    Ok(())
-}
-
-/// Waits until what the port took is complete; returns how many packets are not.
-fn complete(port: &mut dyn Port) -> Result<u64, PortError> {
-    let give_up_ns = clock::now_ns() + FLUSH_NS;
-    loop {
-        let incomplete = port.flush()?;
-        if incomplete == 0 || clock::now_ns() > give_up_ns {
-            return Ok(incomplete as u64);
-        }
-        port.wait(Interest::Transmit, 1_000_000)?;
-    }
 }

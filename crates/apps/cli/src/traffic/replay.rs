@@ -1,0 +1,145 @@
+//! `--replay`: packets of a capture, or of any receiving port, instead of streams.
+
+use linerate_gen::config::StreamFile;
+use linerate_gen::{BATCH_DEFAULT, Late, ReplayPlan, Speed};
+use linerate_mem::Pool;
+use linerate_port::{Port, PortSpec};
+use linerate_ports::Usage;
+use linerate_report::Rate;
+
+use super::open;
+
+/// Flags for a replay.
+#[derive(clap::Args, Default)]
+pub struct ReplayFlags {
+    /// Sends the packets of a capture file (pcap, pcapng), or of a port, instead of streams
+    #[arg(long, value_name = "FILE", help_heading = "Replay",
+        conflicts_with_all = ["file", "size", "layers", "set", "vary", "flows", "id", "no_signature", "fill", "no_udp_checksum"])]
+    pub replay: Option<String>,
+    /// When: recorded (default), a factor as 2x or 0.5x, or full; --rate with packets per second sends at that rate
+    #[arg(long, value_name = "SPEED", requires = "replay", conflicts_with = "rate", help_heading = "Replay")]
+    speed: Option<String>,
+    /// How often the file is sent; 0 = over and over [default: once]
+    #[arg(long, value_name = "N", requires = "replay", help_heading = "Replay")]
+    loops: Option<u64>,
+}
+
+/// A replay, checked.
+pub struct Wish {
+    /// Where the packets come from.
+    pub source: PortSpec,
+    /// When they go.
+    pub plan: ReplayPlan,
+    /// The same in words.
+    pub words: String,
+}
+
+impl ReplayFlags {
+    /// What is to be replayed, if anything is; `load` has the ends and the arrival.
+    ///
+    /// # Errors
+    /// What is wrong with the flags.
+    pub fn wish(
+        &self,
+        load: &StreamFile,
+        rate: Option<Rate>,
+        batch: Option<usize>,
+        late: Late,
+    ) -> Result<Option<Wish>, String> {
+        let Some(text) = &self.replay else { return Ok(None) };
+        let speed = match rate {
+            Some(Rate::PacketsPerSecond(rate_pps)) => Speed::Rate { rate_pps, arrival: load.arrival },
+            Some(rate) => {
+                return Err(format!("--rate {rate}: a replay knows no mean size, so its rate is in packets: 10kpps"));
+            }
+            None => self.speed()?,
+        };
+        let words = match speed {
+            Speed::Full => "as fast as it goes".into(),
+            Speed::Recorded(1.0) => "at its recorded times".into(),
+            Speed::Recorded(factor) => format!("at its recorded times, {factor} times as fast"),
+            Speed::Rate { rate_pps, .. } => format!("at {}", linerate_report::units::pps(rate_pps)),
+        };
+        let plan = ReplayPlan {
+            speed,
+            packets: load.packets,
+            duration_ns: load.duration_ns,
+            late,
+            batch: batch.unwrap_or(BATCH_DEFAULT),
+        };
+        let source = source(text, self.loops)?;
+        let words = format!("replays {source} {words}");
+        Ok(Some(Wish { source, plan, words }))
+    }
+
+    fn speed(&self) -> Result<Speed, String> {
+        let text = self.speed.as_deref().unwrap_or("recorded");
+        let factor = text.strip_suffix('x').and_then(|factor| factor.parse::<f64>().ok());
+        match (text, factor) {
+            ("recorded", _) => Ok(Speed::Recorded(1.0)),
+            ("full", _) => Ok(Speed::Full),
+            (_, Some(factor)) if factor > 0.0 && factor.is_finite() => Ok(Speed::Recorded(factor)),
+            _ => Err(format!("--speed {text}: a speed is recorded, full, or a factor as 2x or 0.5x")),
+        }
+    }
+}
+
+impl Wish {
+    /// Opens the source.
+    ///
+    /// # Errors
+    /// As its backend.
+    pub fn open_source(&self, pool: &Pool) -> Result<Box<dyn Port>, String> {
+        open::open(&self.source, Usage::Receiving, pool).map(|opened| opened.port).map_err(|error| error.to_string())
+    }
+}
+
+/// A port name, or a path.
+fn source(text: &str, loops: Option<u64>) -> Result<PortSpec, String> {
+    let is_backend = |spec: &PortSpec| {
+        spec.backend.as_ref().is_some_and(|name| linerate_ports::list().iter().any(|backend| backend.name == name))
+    };
+    let spec = match text.parse::<PortSpec>() {
+        Ok(spec) if is_backend(&spec) => spec,
+        _ => {
+            let escape =
+                |letter: char| if matches!(letter, ',' | '@' | '\\') { vec!['\\', letter] } else { vec![letter] };
+            let path: String = text.chars().flat_map(escape).collect();
+            format!("file:{path}").parse::<PortSpec>().map_err(|error| error.to_string())?
+        }
+    };
+    match loops {
+        None => Ok(spec),
+        Some(_) if spec.backend.as_deref() != Some("file") => Err(format!("--loops: {spec} is no file")),
+        Some(0) => format!("{spec},loop").parse().map_err(|error| format!("{error}")),
+        Some(loops) => format!("{spec},loop={loops}").parse().map_err(|error| format!("{error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_ports() {
+        let text = |text: &str, loops| source(text, loops).map(|spec| spec.to_string());
+        assert_eq!(text("/tmp/a.pcap", None).as_deref(), Ok("file:/tmp/a.pcap"));
+        assert_eq!(text("a,b@c.pcap", Some(3)).as_deref(), Ok("file:a\\,b\\@c.pcap,loop=3"));
+        assert_eq!(source("a,b@c.pcap", None).unwrap().target, "a,b@c.pcap");
+        assert_eq!(text("file:x.pcap,pad", Some(0)).as_deref(), Ok("file:x.pcap,pad,loop"));
+        assert_eq!(text("packet:r0", None).as_deref(), Ok("packet:r0"));
+        assert!(text("packet:r0", Some(2)).is_err());
+        // A colon in a path is no backend.
+        assert_eq!(source("2026:trace.pcap", None).unwrap().target, "2026:trace.pcap");
+    }
+
+    #[test]
+    fn speeds() {
+        let speed = |text: &str| ReplayFlags { speed: Some(text.into()), ..ReplayFlags::default() }.speed();
+        assert_eq!((speed("recorded"), speed("full")), (Ok(Speed::Recorded(1.0)), Ok(Speed::Full)));
+        assert_eq!(speed("0.5x"), Ok(Speed::Recorded(0.5)));
+        for bad in ["", "x", "0x", "-1x", "infx", "2", "fast"] {
+            assert!(speed(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! How a loop that sends waits: for the time of a packet, for room, for frames, for completion.
+
+use linerate_port::{Interest, Port, PortError};
+use linerate_sys::clock;
+
+/// A pause longer than this is slept through up to [`SPIN_NS`] before its end; a shorter one is spun through.
+const SLEEP_MIN_NS: u64 = 120_000;
+/// Time that is spun before a packet is due: longer than a wake-up takes.
+const SPIN_NS: u64 = 70_000;
+/// Longest sleep, so that a request to stop is seen.
+const NAP_MAX_NS: u64 = 50_000_000;
+/// How long the port may take to complete what it accepted.
+const FLUSH_NS: u64 = 1_000_000_000;
+
+/// Waits until a packet is due; meanwhile the port may push on what it holds.
+#[inline]
+pub(super) fn pause(due_ns: u64, now_ns: u64, port: &mut dyn Port) -> Result<(), PortError> {
+    if due_ns <= now_ns {
+        return Ok(());
+    }
+    if due_ns - now_ns > SLEEP_MIN_NS {
+        port.flush()?;
+        clock::sleep_until_ns((due_ns - SPIN_NS).min(now_ns + NAP_MAX_NS));
+    } else {
+        std::hint::spin_loop();
+    }
+    Ok(())
+}
+
+#[cold]
+pub(super) fn wait_for_room(port: &mut dyn Port) -> Result<(), PortError> {
+    if port.flush()? > 0 || !port.caps().drains_itself {
+        // The far side must get its turn, on this core if need be.
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+#[cold]
+pub(super) fn wait_for_frames(port: &mut dyn Port) -> Result<(), PortError> {
+    port.flush()?;
+    std::thread::yield_now();
+    Ok(())
+}
+
+/// Waits until what the port took is complete; returns how many packets are not.
+pub(super) fn complete(port: &mut dyn Port) -> Result<u64, PortError> {
+    let give_up_ns = clock::now_ns() + FLUSH_NS;
+    loop {
+        let incomplete = port.flush()?;
+        if incomplete == 0 || clock::now_ns() > give_up_ns {
+            return Ok(incomplete as u64);
+        }
+        port.wait(Interest::Transmit, 1_000_000)?;
+    }
+}
