@@ -277,6 +277,23 @@ fn fewer_packets_than_expected_are_a_missed_goal() {
     assert_eq!(document["ended_by"], "ports");
 }
 
+/// Under 100 MB at default settings, and no more after more packets.
+#[test]
+fn memory_is_bounded_and_flat() {
+    let run = Run::start("send pipe:t --size imix --flows 10000 --rate 50kpps");
+    let lines = |text: &str| text.lines().filter(|line| line.contains(" s  sent ")).count();
+    run.wait_for("progress", |text| lines(text) >= 1);
+    // The kernel does not count huge pages as resident.
+    let resident = |run: &Run| run.status_kb("VmHWM") + run.status_kb("HugetlbPages");
+    let before = resident(&run);
+    run.wait_for("more progress", |text| lines(text) >= 3);
+    let after = resident(&run);
+    run.signal("INT");
+    run.end().expect_code(0);
+    assert!(after < 100_000, "{after} kB");
+    assert!(after <= before + 512, "from {before} to {after} kB");
+}
+
 #[test]
 fn help_teaches() {
     for command in ["send", "receive"] {

@@ -41,6 +41,18 @@ fn every_example_makes_right_packets() {
     assert!(seen >= 6, "{seen} examples");
 }
 
+/// What the manual shows is right.
+#[test]
+fn the_manual_shows_files_that_parse() {
+    let manual = include_str!("../../../../docs/streams.md");
+    let blocks: Vec<&str> = manual.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(blocks.len() >= 2);
+    for block in blocks {
+        let text = if block.contains("[[stream]]") { block.to_string() } else { format!("[[stream]]\n{block}") };
+        parse(&text).unwrap_or_else(|error| panic!("{error}\n{block}"));
+    }
+}
+
 #[test]
 fn the_example_of_10000_flows_has_them() {
     let file = parse(include_str!("../../../../examples/streams/10000-flows.toml")).unwrap();
