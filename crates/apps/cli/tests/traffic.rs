@@ -277,6 +277,27 @@ fn fewer_packets_than_expected_are_a_missed_goal() {
     assert_eq!(document["ended_by"], "ports");
 }
 
+#[test]
+fn a_rate_that_cannot_be_shows_as_unsent() {
+    let ended = Run::start("send null: --rate 900Gpps --duration 50ms --json -q").end();
+    ended.expect_code(1);
+    let document = json(&ended);
+    check_account(&document);
+    let port = &document["ports"][0];
+    assert!((number(&port["intended"]) as f64 / 45e9 - 1.0).abs() < 1e-6, "{port}");
+    assert!(number(&port["unsent"]) > 0 && port["rate_error"].as_f64().unwrap() < -0.9, "{port}");
+}
+
+#[test]
+fn jumbo_frames_go_over_a_pipe() {
+    let ended = Run::start("send pipe:j --size 64:1,9018:1,65000:1 --count 300 --rate 20kpps --json -q").end();
+    ended.expect_code(0);
+    let document = json(&ended);
+    check_account(&document);
+    assert_eq!(number(&document["received"]["streams"][0]["delivered"]), 300);
+    assert_eq!(number(&document["received"]["bytes"]), 100 * (60 + 9014 + 64_996));
+}
+
 /// Under 100 MB at default settings, and no more after more packets.
 #[test]
 fn memory_is_bounded_and_flat() {
@@ -301,5 +322,22 @@ fn help_teaches() {
         ended.expect_code(0);
         assert!(ended.stdout.contains("Examples") && ended.stdout.contains("Exit status"), "{}", ended.stdout);
         assert!(ended.stdout.trim_end().ends_with('.'), "examples and exit status are at the end");
+    }
+}
+
+/// Every example of `send` but for the one that replays says something that can be sent.
+#[test]
+fn the_examples_of_the_help_are_right() {
+    let help = Run::start("send --help").end();
+    let lines = help.stdout.lines().filter_map(|line| line.trim().strip_prefix("linerate "));
+    let examples: Vec<&str> = lines.filter(|line| !line.contains("--replay")).collect();
+    assert!(examples.len() >= 7, "{examples:?}");
+    for line in examples {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.."));
+        let ended =
+            Run::from(command.args(line.split_whitespace().filter(|word| *word != "--show")).arg("--show")).end();
+        ended.expect_code(0);
+        assert!(ended.stdout.contains("# stream 0"), "{line}\n{}", ended.stdout);
     }
 }

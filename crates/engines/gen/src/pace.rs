@@ -60,12 +60,18 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Packets of a constant rate that are due within `elapsed_ns` of the start, the first one and the schedule's ends
-    /// included. `None` without a rate.
+    /// Packets that are due within `elapsed_ns` of the start, the first one and the schedule's ends included. `None` without a
+    /// rate, and for random arrivals, where one would have to count.
     pub fn due_within(&self, elapsed_ns: u64) -> Option<u64> {
         self.rate_pps?;
+        let together = match self.arrival {
+            Arrival::Constant => 1,
+            Arrival::Burst { packets } => Fixed::from(packets.max(1)),
+            Arrival::Poisson { .. } => return None,
+        };
         let last_ns = self.duration_ns.map_or(elapsed_ns, |duration| elapsed_ns.min(duration.saturating_sub(1)));
-        let due = ((Fixed::from(last_ns) + 1) << 32).div_ceil((self.gap() as Fixed).max(1));
+        let pause = (self.gap() as Fixed).max(1).saturating_mul(together);
+        let due = ((Fixed::from(last_ns) + 1) << 32).div_ceil(pause).saturating_mul(together);
         Some(u64::try_from(due).unwrap_or(u64::MAX).min(self.packets.unwrap_or(u64::MAX)))
     }
 
@@ -213,7 +219,13 @@ impl Pacer {
     /// Packets that the schedule asked for by `now_ns` (or by its end), whether they were taken or not. Moves the schedule
     /// there: nothing is due any more. Unpaced, what was taken is what was asked for.
     pub fn close(&mut self, now_ns: u64) -> u64 {
-        if self.schedule.rate_pps.is_some() {
+        let last_ns = now_ns.min(self.end_ns.saturating_sub(1));
+        let due = last_ns.checked_sub(self.start_ns).and_then(|elapsed_ns| self.schedule.due_within(elapsed_ns));
+        if let Some(due) = due {
+            self.taken = self.taken.max(due);
+            self.returned.clear();
+            self.next = self.next.max((Fixed::from(last_ns) + 1) << 32);
+        } else if self.schedule.rate_pps.is_some() {
             self.credit = Fixed::MAX;
             self.release = 0;
             let mut sink = Vec::new();
@@ -283,18 +295,25 @@ mod tests {
 
     #[test]
     fn what_is_due_is_known_without_counting() {
-        for rate in [1.0, 3.0, 7.7, 9_999.0, 100_000.0, 14_880_952.0] {
-            let schedule = schedule(rate, Arrival::Constant);
-            let mut pacer = Pacer::new(schedule, 5_000);
-            for elapsed_ns in [0, 1, 99_999, 100_000, 333_333_333, 999_999_999, 5_000_000_000] {
-                let due = schedule.due_within(elapsed_ns).unwrap();
-                pacer.close(5_000 + elapsed_ns);
-                assert_eq!(due, pacer.taken, "{rate} {elapsed_ns}");
-                pacer.end_ns = 1_000_005_000;
+        for arrival in [Arrival::Constant, Arrival::Burst { packets: 7 }] {
+            for rate in [1.0, 3.0, 7.7, 9_999.0, 100_000.0, 3_000_001.0] {
+                let schedule = Schedule { late: Late::AtOnce, ..schedule(rate, arrival) };
+                for elapsed_ns in [0, 1, 99_999, 100_000, 333_333_333, 999_999_999, 5_000_000_000] {
+                    let (mut counting, mut times) = (Pacer::new(schedule, 5_000), Vec::new());
+                    while counting.take(5_000 + elapsed_ns, 1000, &mut times) > 0 {}
+                    let due = schedule.due_within(elapsed_ns).unwrap();
+                    assert_eq!(due, times.len() as u64, "{rate} {elapsed_ns}");
+                    let mut pacer = Pacer::new(schedule, 5_000);
+                    assert_eq!(pacer.close(5_000 + elapsed_ns), due, "{rate} {elapsed_ns}");
+                    assert_eq!(pacer.close(10_000_000_000), due, "closed is closed");
+                }
             }
         }
         let unpaced = Schedule { rate_pps: None, ..schedule(1.0, Arrival::Constant) };
         assert_eq!(unpaced.due_within(1), None);
+        let hopeless = Schedule { duration_ns: None, ..schedule(1e12, Arrival::Constant) };
+        let asked = Pacer::new(hopeless, 0).close(3_600_000_000_000) as f64;
+        assert!((asked / 3.6e15 - 1.0).abs() < 1e-6, "{asked}");
     }
 
     #[test]

@@ -31,13 +31,13 @@ Examples, the first three for any user:
       packets into a capture file, to look at
   linerate send veth0 --receive veth1 --rate 500kpps --duration 10s
       through a path whose both ends are here, with the account of every packet
-  linerate send eth1 --set ethernet.destination=02:00:00:00:00:07 --set ipv4.destination=192.0.2.1 --rate 50%
+  linerate send eth1 --set ethernet.destination=02:00:00:00:00:07 --set ipv4.destination=192.0.2.1
       to a router, until Ctrl-C
   linerate send eth1 eth2 --file examples/streams/mixed.toml --json
       a stream file on two ports, the result as JSON
   linerate send eth1 --replay trace.pcap --speed 2x --loops 10
       a capture, twice as fast as it was recorded, ten times
-  linerate send --show --size imix --vary vlan.id=1..4094 --layers ethernet/vlan/ipv4/udp
+  linerate send --show --size 128 --vary vlan.id=1..4094 --layers ethernet/vlan/ipv4/udp
       the stream file that flags stand for, its first packet; nothing is sent
 
 Sizes are bytes on the wire, FCS included: 64 is the shortest frame. Ports: `linerate ports` lists them.

@@ -79,7 +79,7 @@ impl StreamFlags {
     pub fn read(&self) -> Result<Wanted, String> {
         let Some(path) = &self.file else {
             let text = self.text()?;
-            return wanted(text, "in the stream file that these flags make (--show prints it)");
+            return wanted(text, "in the stream file that these flags make");
         };
         let shown = path.display();
         let length = std::fs::metadata(path).map(|metadata| metadata.len()).unwrap_or(0);
