@@ -68,11 +68,7 @@ fn miri(context: &Context) -> Result<Outcome> {
     if let Err(why) = nightly().and_then(|()| component(probe, &["miri", "rust-src"], Some("nightly"))) {
         return Ok(Outcome::Skipped(why));
     }
-    let mut command =
-        context.nightly_cargo(["miri", "test", "--package", "linerate-ring", "--package", "linerate-mem"]);
-    // Property tests look at the clock and for files of regressions.
-    command.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("PROPTEST_CASES", "8");
-    outcome_of(&mut command)
+    outcome_of(&mut context.nightly_cargo(["miri", "test", "--package", "linerate-ring", "--package", "linerate-mem"]))
 }
 
 fn fuzz(context: &Context) -> Result<Outcome> {
