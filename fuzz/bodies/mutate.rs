@@ -1,5 +1,37 @@
 //! Mutations of seed inputs, for the tests that stand in for the fuzzer: always the same ones, in a second or two.
 
+use std::path::PathBuf;
+
+/// The seeds of a fuzz target: the files in `fuzz/seeds/TARGET`.
+#[allow(dead_code, reason = "some tests have seeds of their own")]
+pub fn seeds(target: &str) -> Vec<Vec<u8>> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder(target))
+        .expect("the folder of seeds")
+        .map(|entry| entry.expect("its entries").path())
+        .collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "no seeds for {target}");
+    paths.iter().map(|path| std::fs::read(path).expect("a seed")).collect()
+}
+
+/// Seeds that a test makes: the files must be the same. With `LINERATE_BLESS` in the environment they are written.
+#[allow(dead_code, reason = "some tests have seeds that people wrote")]
+pub fn check_seeds(target: &str, made: &[Vec<u8>]) {
+    if std::env::var_os("LINERATE_BLESS").is_some() {
+        std::fs::create_dir_all(folder(target)).expect("making the folder of seeds");
+        for (number, seed) in made.iter().enumerate() {
+            std::fs::write(folder(target).join(format!("{number:02}")), seed).expect("writing a seed");
+        }
+    }
+    assert!(seeds(target) == made, "fuzz/seeds/{target} is not what this test makes; LINERATE_BLESS=1 writes it anew");
+}
+
+/// All crates that use this are three folders deep.
+#[allow(dead_code, reason = "as above")]
+fn folder(target: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "..", "..", "..", "fuzz", "seeds", target].iter().collect()
+}
+
 /// A small pseudo-random generator (xorshift64*, Vigna 2016); the same numbers on every run.
 pub struct Numbers(u64);
 

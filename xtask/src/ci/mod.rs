@@ -135,5 +135,10 @@ mod tests {
                 .is_ok_and(|outcome| matches!(outcome, Outcome::Failed(_)))
         );
         assert!(matches!(tools::outcome_of(&mut context.cargo(["--version"])), Ok(Outcome::Passed(_))));
+        let log = std::env::temp_dir().join(format!("xtask-{}.log", std::process::id()));
+        let failed = tools::outcome_logged(&mut context.cargo(["no-such-command"]), &log);
+        let said = std::fs::read_to_string(&log).unwrap();
+        std::fs::remove_file(&log).unwrap();
+        assert!(failed.is_ok_and(|outcome| matches!(outcome, Outcome::Failed(_))) && said.contains("no-such-command"));
     }
 }

@@ -1,6 +1,8 @@
 //! What a step needs and a machine may lack: components of the toolchain, a nightly, programs. What rustup can add is added.
 
 use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
@@ -29,6 +31,20 @@ pub fn outcome_of(command: &mut Command) -> Result<Outcome> {
     println!("$ {line}");
     let status = command.status().with_context(|| format!("running {line}"))?;
     Ok(if status.success() { Outcome::Passed(String::new()) } else { Outcome::Failed(format!("{line}: {status}")) })
+}
+
+/// Runs a talkative command with its output in a file, which is shown when the command fails.
+pub fn outcome_logged(command: &mut Command, log: &Path) -> Result<Outcome> {
+    let line = line_of(command);
+    println!("$ {line}");
+    let output = File::create(log).with_context(|| format!("creating {}", log.display()))?;
+    let status =
+        command.stdout(output.try_clone()?).stderr(output).status().with_context(|| format!("running {line}"))?;
+    if status.success() {
+        return Ok(Outcome::Passed(String::new()));
+    }
+    println!("{}", String::from_utf8_lossy(&fs::read(log)?));
+    Ok(Outcome::Failed(format!("{line}: {status}")))
 }
 
 /// The command as one would type it.
