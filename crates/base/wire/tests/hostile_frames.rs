@@ -20,17 +20,17 @@ fn frames() -> Vec<Vec<u8>> {
         target_mac: [0; 6].into(),
         target_ip: [192, 0, 2, 2].into(),
     };
-    let tunnel = || link().with(v4.clone()).with(udp.clone()).with(vxlan::Header { vni: 7 });
+    let tunnel = || link().with(v4).with(udp).with(vxlan::Header { vni: 7 });
     let stacks = [
-        link().with(v4.clone()).with(udp.clone()),
-        link().with(v6.clone()).with(udp.clone()),
-        link().with(tag(5)).with(v4.clone()).with(tcp::Header::default()),
-        link().with(Layer::qinq(tag(6))).with(tag(7)).with(v6.clone()).with(tcp::Header::default()),
-        link().with(label.clone()).with(label).with(v4.clone()).with(udp.clone()),
-        link().with(v4.clone()).with(icmpv4::Header::default()),
-        link().with(v6.clone()).with(icmpv6::Header::default()),
+        link().with(v4).with(udp),
+        link().with(v6).with(udp),
+        link().with(tag(5)).with(v4).with(tcp::Header::default()),
+        link().with(Layer::qinq(tag(6))).with(tag(7)).with(v6).with(tcp::Header::default()),
+        link().with(label).with(label).with(v4).with(udp),
+        link().with(v4).with(icmpv4::Header::default()),
+        link().with(v6).with(icmpv6::Header::default()),
         link().with(arp),
-        tunnel().with(ethernet::Header::default()).with(v6).with(udp.clone()),
+        tunnel().with(ethernet::Header::default()).with(v6).with(udp),
     ];
     stacks.into_iter().map(|stack| stack.build(stack.headers_len() + 16).expect("a stack that builds").bytes).collect()
 }

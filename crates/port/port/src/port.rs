@@ -10,7 +10,7 @@ use crate::{Caps, PortError, Stats, TransmitOffload};
 /// - `receive` appends to the batch, at most [`Batch::room`] slots, oldest first; 0 means "nothing yet", not an error.
 /// - `transmit` takes from the front of the batch; what did not fit stays, in order. A full ring is a return value.
 /// - What `transmit` took is either sent (it shows in [`Stats::tx_packets`], at the latest after [`Port::flush`]) or lost with a
-///   place and a cause in [`Stats::drops`]: taken = sent + dropped, to the packet.
+///   place and a cause in [`Stats::tx_drops`]: taken = sent + dropped, to the packet.
 /// - A packet longer than [`Caps::frame_len_max`] is refused as [`PortError::FrameTooLong`] before anything of it is sent; the
 ///   packets before it are sent, it stays at the front of the batch.
 /// - An error means that the port is broken (see [`PortError`]); its totals can still be read.

@@ -8,9 +8,10 @@
 //! file:out.pcap,write            pcap with nanoseconds when the name ends in .pcap
 //! file:out.pcapng,write,snaplen=96    keeps the first 96 bytes of each packet, and notes its true length
 //! ```
-//! The file is streamed through one buffer of [`source::BUFFER`] bytes, whatever its size and whatever it claims about the
-//! sizes in it (a named pipe can be read, too; `receive` then waits for its writer). Packets longer than a frame become packets of several slots. A packet is written with the time that its batch
-//! gives (nanoseconds since 1970), else with the time of the call.
+//! The file is streamed through one buffer of half a megabyte, whatever its size and whatever it claims about the sizes in
+//! it. (A named pipe can be read, too; `receive` then waits for its writer.) Packets longer than a frame become packets of
+//! several slots. A packet is written with the time that its batch gives (nanoseconds since 1970), else with the time of the
+//! call.
 //!
 //! ```text
 //! source.rs    a window on the file               reader.rs    any of the formats, packet by packet
