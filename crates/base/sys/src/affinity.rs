@@ -48,19 +48,6 @@ pub fn set_nice(thread_id: i32, nice: i32) -> io::Result<()> {
     }
 }
 
-/// Puts the thread `thread_id` (0 = the calling one) into the real-time class SCHED_FIFO at `priority`, 1 to 99
-/// (sched_setscheduler(2)). Needs CAP_SYS_NICE.
-pub fn set_fifo(thread_id: i32, priority: i32) -> io::Result<()> {
-    // SAFETY: all fields of a sched_param are plain numbers.
-    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
-    parameters.sched_priority = priority;
-    // SAFETY: the parameters are valid for reading.
-    match unsafe { libc::sched_setscheduler(thread_id, libc::SCHED_FIFO, &parameters) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 /// The kernel's number of the calling thread.
 pub fn thread_id() -> i32 {
     // SAFETY: no arguments, no failure.

@@ -142,6 +142,17 @@ pub struct Snapshot {
 pub type Difference = Snapshot;
 
 impl Snapshot {
+    /// Of a difference that began at rest: packets that one end of a link has sent and the other has not received, so they
+    /// are in its ring. A path whose NAPI thread waits for its core looks still while there are some.
+    pub fn in_flight(&self) -> u64 {
+        let between = |from: &InterfaceCounters, to: &InterfaceCounters| from.tx_packets.saturating_sub(to.rx_packets);
+        let (generator, receiver) = (&self.generator.interface, &self.receiver.interface);
+        match &self.dut {
+            Some(dut) => between(generator, &dut.ingress) + between(&dut.egress, receiver),
+            None => between(generator, receiver),
+        }
+    }
+
     /// What was added since `earlier`.
     pub fn since(&self, earlier: &Self) -> Difference {
         let side = |later: &SideCounters, earlier: &SideCounters| SideCounters {

@@ -7,7 +7,6 @@ use linerate_mem::Pool;
 use linerate_port::{Drops, Port, PortError, Stats};
 
 use super::TesterError;
-use super::priority::Level;
 use super::sink::Sink;
 use super::trial::settle_on;
 use crate::run::{self, Control};
@@ -83,7 +82,7 @@ impl Endpoint {
                 Counting::Sink(sink)
             }
             Endpoint::Port { port, before, pool } => Counting::Thread(scope.spawn(move || {
-                settle_on(core, Level::Receiving);
+                settle_on(core);
                 count_on_port(port, before, pool, stream, control)
             })),
         }

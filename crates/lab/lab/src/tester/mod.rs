@@ -18,7 +18,7 @@ use crate::counters::{CounterSources, CountersError};
 use crate::placement::{Mode, Placement};
 use crate::topology::{Topology, TopologyError, TopologySpec};
 
-use priority::{Level, go_ahead};
+use priority::go_ahead;
 
 pub use endpoint::{Arrivals, Endpoint};
 pub use trial::{Cores, Outcome, TrialError, TrialSpec};
@@ -98,7 +98,7 @@ impl Tester {
         let Some(topology) = &mut self.topology else { return Ok(()) };
         if let Mode::Pinned { threads, .. } | Mode::Floating { threads, .. } = topology.place_again(placement)? {
             for thread in threads {
-                go_ahead(*thread, Level::Working);
+                go_ahead(*thread);
             }
         }
         Ok(())

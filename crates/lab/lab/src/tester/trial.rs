@@ -12,7 +12,7 @@ use linerate_sys::{affinity, clock};
 
 use super::Tester;
 use super::endpoint::{Arrivals, drops_since};
-use super::priority::{Level, go_ahead};
+use super::priority::go_ahead;
 use crate::counters::{CounterSources, CountersError, Snapshot};
 use crate::cpu::CpuTimes;
 use crate::ledger::{self, Ends, Ledger};
@@ -116,7 +116,7 @@ impl Tester {
                 Ok(end) => end,
                 Err(panic) => std::panic::resume_unwind(panic),
             };
-            let counters = at_rest(sources.as_mut());
+            let counters = at_rest_since(sources.as_mut(), before.as_ref());
             control.stop();
             let arrivals = counting.finish()?;
             Ok((send_end, counters?, arrivals))
@@ -162,8 +162,24 @@ fn at_rest(sources: Option<&mut CounterSources>) -> Result<(Option<Snapshot>, bo
     }
 }
 
+/// As [`at_rest`], after a load that began at `before`: packets in a ring whose reader waits for its core are waited for too.
+fn at_rest_since(
+    sources: Option<&mut CounterSources>,
+    before: Option<&Snapshot>,
+) -> Result<(Option<Snapshot>, bool), CountersError> {
+    let (Some(sources), Some(before)) = (sources, before) else { return Ok((None, true)) };
+    let give_up_ns = clock::now_ns() + REST_MAX.as_nanos() as u64;
+    loop {
+        let (after, quiet) = sources.snapshot_at_rest(QUIET, REST_MAX)?;
+        let empty = after.since(before).in_flight() == 0;
+        if empty || clock::now_ns() > give_up_ns {
+            return Ok((Some(after), quiet && empty));
+        }
+    }
+}
+
 fn send(port: &mut dyn linerate_port::Port, spec: &TrialSpec<'_>, pool: &linerate_mem::Pool) -> SendEnd {
-    settle_on(spec.cores.generator, Level::Working);
+    settle_on(spec.cores.generator);
     let schedule = Schedule {
         rate_pps: spec.rate_pps,
         arrival: Arrival::Constant,
@@ -177,11 +193,11 @@ fn send(port: &mut dyn linerate_port::Port, spec: &TrialSpec<'_>, pool: &linerat
 }
 
 /// Puts the calling thread on its core, ahead of what else runs there. A wish, as [`go_ahead`] is.
-pub(super) fn settle_on(core: Option<usize>, level: Level) {
+pub(super) fn settle_on(core: Option<usize>) {
     if let Some(core) = core {
         let _ = affinity::pin_to_core(core);
     }
-    go_ahead(0, level);
+    go_ahead(0);
 }
 
 fn losses(drops: Vec<linerate_port::Drops>) -> Vec<Loss> {
@@ -200,7 +216,7 @@ fn duration_ns(report: &SenderReport, spec: &TrialSpec<'_>) -> u64 {
 fn notes(was_quiet: bool, is_quiet: bool, end: &SendEnd, ledger: &Ledger) -> Vec<String> {
     let mut notes = Vec::new();
     if !was_quiet || !is_quiet {
-        notes.push("the path did not come to rest: other packets than the trial's moved its counters".into());
+        notes.push("the path did not come to rest: packets were still under way, or others than the trial's moved its counters".into());
     }
     if end.incomplete > 0 {
         notes.push(format!("{} packets were still in the sending port a second after the last one", end.incomplete));
