@@ -5,4 +5,5 @@
 pub mod line;
 pub mod loops;
 pub mod measure;
+pub mod peers;
 pub mod traffic;

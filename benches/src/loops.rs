@@ -162,7 +162,7 @@ pub struct Loop {
 }
 
 /// All of them.
-pub const LOOPS: [Loop; 12] = [
+pub const LOOPS: [Loop; 14] = [
     Loop {
         name: "gen_null_fixed",
         what: "generator into null:, one packet over and over",
@@ -212,8 +212,20 @@ pub const LOOPS: [Loop; 12] = [
         run: |cores, packets| pipe_two_cores(cores, Traffic::SignedFlows, Reading::Unread, packets),
     },
     Loop {
+        name: "pipe_two_cores_checked_one_flow",
+        what: "one signed flow, every signature checked",
+        threads: 2,
+        run: |cores, packets| pipe_two_cores(cores, Traffic::Signed, Reading::Checked, packets),
+    },
+    Loop {
+        name: "gen_null_signed_one_flow",
+        what: "generator into null:, one flow, signature",
+        threads: 1,
+        run: |cores, packets| gen_null(cores[0], Traffic::Signed, packets),
+    },
+    Loop {
         name: "pipe_two_cores_checked",
-        what: "the same, every signature checked",
+        what: "10,000 signed flows, every signature checked",
         threads: 2,
         run: |cores, packets| pipe_two_cores(cores, Traffic::SignedFlows, Reading::Checked, packets),
     },

@@ -15,11 +15,23 @@ pub enum Traffic {
     Fixed,
     /// 100 source by 100 destination addresses, the sources first.
     Flows,
-    /// The same, and a signature with number and time in the last 16 bytes.
+    /// One flow, with a signature: number and time in the last 16 bytes.
+    Signed,
+    /// 10,000 flows with signatures.
     SignedFlows,
 }
 
 impl Traffic {
+    /// With a signature in each packet?
+    pub fn is_signed(self) -> bool {
+        matches!(self, Traffic::Signed | Traffic::SignedFlows)
+    }
+
+    /// With 10,000 flows?
+    pub fn has_flows(self) -> bool {
+        matches!(self, Traffic::Flows | Traffic::SignedFlows)
+    }
+
     /// The stream, as the product plans it.
     pub fn plan(self) -> StreamPlan {
         let addresses = ipv4::Header {
@@ -29,8 +41,8 @@ impl Traffic {
             ..ipv4::Header::default()
         };
         let stack = Stack::new().with(ethernet::Header::default()).with(addresses).with(udp::Header::default());
-        let mut spec = StreamSpec::fixed(stack, PACKET_LEN, (self == Traffic::SignedFlows).then_some(1));
-        if self != Traffic::Fixed {
+        let mut spec = StreamSpec::fixed(stack, PACKET_LEN, self.is_signed().then_some(1));
+        if self.has_flows() {
             spec.rules = vec![
                 hundred("ipv4.source", addresses.src, Advance::EachPacket),
                 hundred("ipv4.destination", addresses.dst, Advance::WhenPreviousWraps),
@@ -62,7 +74,7 @@ impl Traffic {
             assert_ne!(packet[40..42], [0, 0], "a UDP checksum is there");
             seen.insert(packet[26..34].to_vec());
         }
-        let flows = if self == Traffic::Fixed { 1 } else { 10_000 };
+        let flows = if self.has_flows() { 10_000 } else { 1 };
         assert_eq!(seen.len(), flows);
     }
 }

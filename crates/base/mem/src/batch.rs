@@ -134,6 +134,23 @@ impl Batch {
         })
     }
 
+    /// Asks for the line that each packet ends in, before they are read one after the other: lines that another core wrote
+    /// then come at the same time instead of one by one.
+    #[inline]
+    pub fn prefetch_tails(&self) {
+        for word in self.words() {
+            crate::prefetch::to_read(self.region.last_byte(*word));
+        }
+    }
+
+    /// Asks for the line that each packet begins in, before they are written one after the other.
+    #[inline]
+    pub fn prefetch_to_write(&self) {
+        for word in self.words() {
+            crate::prefetch::to_write(self.region.first_byte(*word));
+        }
+    }
+
     /// The packets' bytes, first to last, to write.
     #[inline]
     pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut [u8]> {

@@ -5,11 +5,35 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Frame numbers in a magazine: what one visit to the depot moves.
 pub(crate) const MAGAZINE: usize = 64;
 
+/// Magazines that a handle has beside those in use, where another thread visits the depot, too: each visit then waits for
+/// several cache lines from that thread's core, so fewer visits move more. A thread that is alone with the depot keeps few
+/// frames in turn instead, those which are in its nearest cache.
+const SPARES: usize = 3;
+
+/// Full magazines that must be in the depot for handles to have spare ones.
+const RESERVE: usize = 16;
+
 /// A stack of at most [`MAGAZINE`] free frame numbers.
 pub(crate) type Magazine = Vec<u32>;
 
+/// An empty magazine.
+pub(crate) fn new_magazine() -> Magazine {
+    Vec::with_capacity(MAGAZINE)
+}
+
+/// Magazines that a handle has beside those in use.
+#[derive(Default)]
+pub(crate) struct Spares {
+    pub(crate) full: Vec<Magazine>,
+    pub(crate) empty: Vec<Magazine>,
+    /// Another thread has been at the depot between this handle's last two visits.
+    pub(crate) shared: bool,
+}
+
 #[derive(Default)]
 struct Stock {
+    /// Which thread was here last.
+    visitor: usize,
     full: Vec<Magazine>,
     empty: Vec<Magazine>,
     /// Frames that came one by one, from handles and batches that were dropped.
@@ -22,6 +46,15 @@ pub(crate) struct Depot {
     frames: usize,
 }
 
+impl Stock {
+    /// Notes the calling thread's visit; true when another thread has been here since its last one.
+    fn visit(&mut self) -> bool {
+        thread_local!(static MARK: u8 = const { 0 });
+        let visitor = MARK.with(|mark| std::ptr::from_ref(mark) as usize);
+        std::mem::replace(&mut self.visitor, visitor) != visitor
+    }
+}
+
 impl Depot {
     pub(crate) fn new(frames: u32) -> Depot {
         let numbers: Vec<u32> = (0..frames).rev().collect();
@@ -30,7 +63,7 @@ impl Depot {
         stock.full.reserve(magazines);
         stock.empty.reserve(magazines * 2);
         for chunk in numbers.chunks(MAGAZINE) {
-            let mut magazine = Vec::with_capacity(MAGAZINE);
+            let mut magazine = new_magazine();
             magazine.extend_from_slice(chunk);
             stock.full.push(magazine);
         }
@@ -43,12 +76,19 @@ impl Depot {
         self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a magazine with frames for an empty one; false when there is none.
-    pub(crate) fn exchange_for_full(&self, magazine: &mut Magazine) -> bool {
+    /// Fills `magazine`, which is empty; false when there is no frame. The handle's empty magazines come back, and where
+    /// visits are dear, more full ones go out with it.
+    pub(crate) fn take(&self, magazine: &mut Magazine, spares: &mut Spares) -> bool {
         let mut stock = self.lock();
+        spares.shared = stock.visit() && stock.full.len() > RESERVE;
+        stock.empty.append(&mut spares.empty);
         if let Some(full) = stock.full.pop() {
             let empty = std::mem::replace(magazine, full);
             stock.empty.push(empty);
+            if spares.shared {
+                let keep = stock.full.len() - SPARES;
+                spares.full.extend(stock.full.drain(keep..));
+            }
             return true;
         }
         let keep = stock.loose.len().saturating_sub(MAGAZINE);
@@ -56,12 +96,20 @@ impl Depot {
         !magazine.is_empty()
     }
 
-    /// Gives an empty magazine for a full one.
-    pub(crate) fn exchange_for_empty(&self, magazine: &mut Magazine) {
+    /// Empties `magazine`, which is full. The handle's full magazines come back, and where visits are dear, more empty ones go
+    /// out with it.
+    pub(crate) fn give(&self, magazine: &mut Magazine, spares: &mut Spares) {
         let mut stock = self.lock();
-        let empty = stock.empty.pop().unwrap_or_else(|| Vec::with_capacity(MAGAZINE));
+        spares.shared = stock.visit() && stock.full.len() > RESERVE;
+        stock.full.append(&mut spares.full);
+        let empty = stock.empty.pop().unwrap_or_else(new_magazine);
         let full = std::mem::replace(magazine, empty);
         stock.full.push(full);
+        if spares.shared {
+            let keep = stock.empty.len().saturating_sub(SPARES);
+            spares.empty.extend(stock.empty.drain(keep..));
+            spares.empty.resize_with(SPARES, new_magazine);
+        }
     }
 
     /// Takes back frames one by one (the slow way, for what is dropped).

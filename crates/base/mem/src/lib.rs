@@ -28,6 +28,7 @@
 mod batch;
 mod depot;
 mod pool;
+mod prefetch;
 mod region;
 mod slot;
 mod slot_ring;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::depot::{Depot, MAGAZINE, Magazine};
+use crate::depot::{Depot, MAGAZINE, Magazine, Spares, new_magazine};
 use crate::{Batch, MapError, Region, Slot};
 
 /// Shape of a pool's region.
@@ -40,6 +40,7 @@ pub struct Pool {
     headroom: usize,
     loaded: Magazine,
     previous: Magazine,
+    spares: Spares,
 }
 
 impl Pool {
@@ -51,8 +52,8 @@ impl Pool {
     }
 
     fn handle(region: Arc<Region>, depot: Arc<Depot>, headroom: usize) -> Pool {
-        let magazine = || Vec::with_capacity(MAGAZINE);
-        Pool { region, depot, headroom, loaded: magazine(), previous: magazine() }
+        let (loaded, previous) = (new_magazine(), new_magazine());
+        Pool { region, depot, headroom, loaded, previous, spares: Spares::default() }
     }
 
     /// The memory that the pool's frames lie in.
@@ -178,7 +179,7 @@ impl Pool {
         let mut words = batch.drain_words(count);
         while !words.is_empty() {
             if self.loaded.len() == MAGAZINE {
-                Self::unload(&self.depot, &mut self.loaded, &mut self.previous);
+                self.unload();
             }
             let (fitting, rest) = words.split_at(words.len().min(MAGAZINE - self.loaded.len()));
             self.loaded.extend(fitting.iter().map(|word| crate::slot::frame_of(*word)));
@@ -193,14 +194,15 @@ impl Pool {
     #[inline]
     pub unsafe fn put_slot(&mut self, slot: Slot) {
         if self.loaded.len() == MAGAZINE {
-            Self::unload(&self.depot, &mut self.loaded, &mut self.previous);
+            self.unload();
         }
         self.loaded.push(slot.frame());
     }
 
     /// Frames that are free and can be had by this handle: its own and the depot's.
     pub fn free(&self) -> usize {
-        self.loaded.len() + self.previous.len() + self.depot.len()
+        let spare: usize = self.spares.full.iter().map(Vec::len).sum();
+        self.loaded.len() + self.previous.len() + spare + self.depot.len()
     }
 
     /// True when every frame of the pool is free. Other handles must have been dropped, or have flushed.
@@ -210,26 +212,46 @@ impl Pool {
 
     /// Gives the frames that this handle keeps in hand back to the depot, for others to take.
     pub fn flush(&mut self) {
-        self.depot.put_loose(self.loaded.drain(..).chain(self.previous.drain(..)));
+        let spare = self.spares.full.drain(..).flatten();
+        self.depot.put_loose(self.loaded.drain(..).chain(self.previous.drain(..)).chain(spare));
     }
 
+    /// Loads a magazine. Of spare ones, the next is made ready, too: frames that another core gave back last come out of its
+    /// cache while the packets before them are written.
     #[cold]
     fn reload(&mut self) -> bool {
-        if !self.previous.is_empty() {
-            std::mem::swap(&mut self.loaded, &mut self.previous);
-            return true;
+        std::mem::swap(&mut self.loaded, &mut self.previous);
+        if self.loaded.is_empty() && !self.load_spare() && !self.depot.take(&mut self.loaded, &mut self.spares) {
+            return false;
         }
-        self.depot.exchange_for_full(&mut self.loaded)
+        if self.previous.is_empty() && self.spares.shared {
+            std::mem::swap(&mut self.loaded, &mut self.previous);
+            let _ = self.load_spare() || self.depot.take(&mut self.loaded, &mut self.spares);
+            std::mem::swap(&mut self.loaded, &mut self.previous);
+            for frame in &self.previous {
+                let word = Slot::new_word(*frame, self.headroom as u16 + colour(*frame), 0);
+                crate::prefetch::to_write(self.region.first_byte(word));
+            }
+        }
+        true
+    }
+
+    fn load_spare(&mut self) -> bool {
+        let Some(full) = self.spares.full.pop() else { return false };
+        self.spares.empty.push(std::mem::replace(&mut self.loaded, full));
+        true
     }
 
     #[cold]
-    fn unload(depot: &Depot, loaded: &mut Magazine, previous: &mut Magazine) {
-        if previous.is_empty() {
-            std::mem::swap(loaded, previous);
-        } else {
-            depot.exchange_for_empty(previous);
-            std::mem::swap(loaded, previous);
+    fn unload(&mut self) {
+        if !self.previous.is_empty() {
+            if let Some(empty) = self.spares.empty.pop() {
+                self.spares.full.push(std::mem::replace(&mut self.previous, empty));
+            } else {
+                self.depot.give(&mut self.previous, &mut self.spares);
+            }
         }
+        std::mem::swap(&mut self.loaded, &mut self.previous);
     }
 }
 

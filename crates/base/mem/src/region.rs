@@ -114,6 +114,18 @@ impl Region {
         unsafe { std::slice::from_raw_parts_mut(self.packet_start(word), word as u16 as usize) }
     }
 
+    /// Address of the first byte of a slot's packet, not to be read through.
+    #[inline]
+    pub(crate) fn first_byte(&self, word: u64) -> *const u8 {
+        self.packet_start(word)
+    }
+
+    /// Address of its last byte (of the one before it, if it has none), not to be read through.
+    #[inline]
+    pub(crate) fn last_byte(&self, word: u64) -> *const u8 {
+        self.packet_start(word).wrapping_add(word as u16 as usize).wrapping_sub(1)
+    }
+
     #[inline]
     fn packet_start(&self, word: u64) -> *mut u8 {
         let start = self.frame_start(crate::slot::frame_of(word)) + (word >> 16) as u16 as usize;

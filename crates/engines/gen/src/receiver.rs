@@ -87,6 +87,7 @@ impl Receiver {
     /// Where the batch has time stamps, those are the times of arrival, on the same clock as `now_ns`.
     #[inline]
     pub fn record(&mut self, batch: &Batch, now_ns: u64) {
+        batch.prefetch_tails();
         let mut run = Run::default();
         let mut bytes_before = 0;
         for part in batch.parts() {

@@ -7,7 +7,7 @@ use linerate_sys::clock;
 
 use super::Control;
 use super::send::{SendEnd, give_up_ns};
-use super::wait::{pause, wait_for_frames, wait_for_room};
+use super::wait::{Patience, pause, wait_for_frames, wait_for_room};
 
 /// Longest wait for a source, so that a request to stop is seen.
 const NAP_NS: u64 = 20_000_000;
@@ -50,6 +50,7 @@ fn run(
     give_up_ns: u64,
     control: &Control,
 ) -> Result<(), PortError> {
+    let mut patience = Patience::default();
     while !control.stopping() {
         let now_ns = clock::now_ns();
         if now_ns >= give_up_ns {
@@ -59,15 +60,18 @@ fn run(
         let report = engine.report();
         control.meter.set(report.sent, report.bytes, report.batches);
         match next {
-            ReplayNext::At(due_ns) => pause(due_ns, now_ns, port)?,
+            ReplayNext::At(due_ns) => {
+                patience = Patience::default();
+                pause(due_ns, now_ns, port)?;
+            }
             ReplayNext::SourceEmpty => {
                 port.flush()?;
                 if source.wait(Interest::Receive, NAP_NS)? == Readiness::Ended {
                     engine.source_ended();
                 }
             }
-            ReplayNext::PortFull => wait_for_room(port)?,
-            ReplayNext::NoFrames => wait_for_frames(port)?,
+            ReplayNext::PortFull => wait_for_room(port, &mut patience)?,
+            ReplayNext::NoFrames => wait_for_frames(port, &mut patience)?,
             ReplayNext::Done => break,
         }
     }

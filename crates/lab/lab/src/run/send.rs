@@ -6,7 +6,7 @@ use linerate_port::{Port, PortError, Stats};
 use linerate_sys::clock;
 
 use super::Control;
-use super::wait::{complete, pause, wait_for_frames, wait_for_room};
+use super::wait::{Patience, complete, pause, wait_for_frames, wait_for_room};
 
 /// How long after the end of the schedule packets may still be sent that were due before it: a twentieth of its duration,
 /// within these limits.
@@ -67,6 +67,7 @@ fn after_waiting_for(start_ns: u64) -> u64 {
 }
 
 fn run(sender: &mut Sender, port: &mut dyn Port, give_up_ns: u64, control: &Control) -> Result<(), PortError> {
+    let mut patience = Patience::default();
     while !control.stopping() {
         let now_ns = clock::now_ns();
         if now_ns >= give_up_ns {
@@ -76,9 +77,12 @@ fn run(sender: &mut Sender, port: &mut dyn Port, give_up_ns: u64, control: &Cont
         let report = sender.report();
         control.meter.set(report.sent, report.bytes, report.batches);
         match next {
-            Next::At(due_ns) => pause(due_ns, now_ns, port)?,
-            Next::PortFull => wait_for_room(port)?,
-            Next::NoFrames => wait_for_frames(port)?,
+            Next::At(due_ns) => {
+                patience = Patience::default();
+                pause(due_ns, now_ns, port)?;
+            }
+            Next::PortFull => wait_for_room(port, &mut patience)?,
+            Next::NoFrames => wait_for_frames(port, &mut patience)?,
             Next::Done => break,
         }
     }

@@ -28,19 +28,38 @@ pub(super) fn pause(due_ns: u64, now_ns: u64, port: &mut dyn Port) -> Result<(),
 }
 
 #[cold]
-pub(super) fn wait_for_room(port: &mut dyn Port) -> Result<(), PortError> {
+pub(super) fn wait_for_room(port: &mut dyn Port, patience: &mut Patience) -> Result<(), PortError> {
     if port.flush()? > 0 || !port.caps().drains_itself {
-        // The far side must get its turn, on this core if need be.
-        std::thread::yield_now();
+        patience.wait();
     }
     Ok(())
 }
 
 #[cold]
-pub(super) fn wait_for_frames(port: &mut dyn Port) -> Result<(), PortError> {
+pub(super) fn wait_for_frames(port: &mut dyn Port, patience: &mut Patience) -> Result<(), PortError> {
     port.flush()?;
-    std::thread::yield_now();
+    patience.wait();
     Ok(())
+}
+
+/// Waiting for a far side that is usually quick: spins, longer each time, and only then gives the core away - the far side
+/// must get its turn, on this core if need be.
+#[derive(Default)]
+pub(super) struct Patience {
+    turns: u32,
+}
+
+impl Patience {
+    /// Turns of spinning: 2, 4, 8, 16, 32 and 64 pauses, some microseconds in all.
+    const TURNS: u32 = 6;
+
+    fn wait(&mut self) {
+        if self.turns == Self::TURNS {
+            return std::thread::yield_now();
+        }
+        self.turns += 1;
+        (0..1 << self.turns).for_each(|_| std::hint::spin_loop());
+    }
 }
 
 /// Waits until what the port took is complete; returns how many packets are not.

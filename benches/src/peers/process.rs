@@ -1,0 +1,160 @@
+//! Child processes: started, asked, timed by the kernel's account of their threads, and ended by their own handle.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use super::Unable;
+
+/// True when `program` is on the path.
+pub fn installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<_> = std::env::split_paths(&path).collect();
+    folders.extend(["/usr/sbin".into(), "/sbin".into()]);
+    folders.iter().any(|folder| folder.join(program).is_file())
+}
+
+/// A command that others on the machine do not interrupt, where that is allowed: at real-time priority, by chrt(1). Loops on two
+/// cores that wait for each other else measure the scheduler.
+pub fn undisturbed(program: &str) -> Command {
+    let allowed = || Command::new("chrt").args(["-f", "1", "true"]).stderr(Stdio::null()).status();
+    if installed("chrt") && allowed().is_ok_and(|status| status.success()) {
+        let mut command = Command::new("chrt");
+        command.args(["-f", "1", program]);
+        return command;
+    }
+    Command::new(program)
+}
+
+/// This thread, and what it starts, comes before [`undisturbed`] commands until the last such value is gone.
+pub struct Precedence;
+
+static HOLDERS: AtomicUsize = AtomicUsize::new(0);
+
+impl Precedence {
+    /// Takes it, where that is allowed.
+    pub fn take() -> Precedence {
+        if HOLDERS.fetch_add(1, Ordering::Relaxed) == 0 {
+            set_priority(["-f", "2"], linerate_sys::affinity::thread_id() as u32);
+        }
+        Precedence
+    }
+}
+
+impl Drop for Precedence {
+    fn drop(&mut self) {
+        if HOLDERS.fetch_sub(1, Ordering::Relaxed) == 1 {
+            set_priority(["-o", "0"], linerate_sys::affinity::thread_id() as u32);
+        }
+    }
+}
+
+/// Gives the threads of process `pid` whose names pass the priority of [`undisturbed`] commands.
+pub fn set_priority_of(pid: u32, passes: impl Fn(&str) -> bool) {
+    threads(pid, passes).into_iter().for_each(|thread| set_priority(["-f", "1"], thread));
+}
+
+fn set_priority([class, priority]: [&str; 2], thread: u32) {
+    let thread = thread.to_string();
+    let _ = Command::new("chrt").args([class, "-p", priority, &thread]).stderr(Stdio::null()).status();
+}
+
+/// Numbers of the threads of a process whose names pass.
+fn threads(pid: u32, passes: impl Fn(&str) -> bool) -> Vec<u32> {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let name = |task: &std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+    let passing = tasks.flatten().filter(|task| passes(name(task).trim()));
+    passing.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// A running child that is killed when dropped.
+pub struct Running {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+}
+
+impl Running {
+    /// Starts it, with its input and output in hand.
+    pub fn start(command: &mut Command) -> Result<Running, Unable> {
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().map_err(|error| format!("cannot start {command:?}: {error}"))?;
+        let (sender, lines) = channel();
+        if let Some(output) = child.stdout.take() {
+            std::thread::spawn(move || {
+                for line in BufReader::new(output).lines().map_while(Result::ok) {
+                    if sender.send(line).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        let input = child.stdin.take();
+        Ok(Running { child, input, lines })
+    }
+
+    /// The process's number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Writes a line to it.
+    pub fn tell(&mut self, line: &str) {
+        if let Some(input) = &mut self.input {
+            let _ = writeln!(input, "{line}").and_then(|()| input.flush());
+        }
+    }
+
+    /// Reads its lines until `found` makes something of one, for at most ten seconds.
+    pub fn read_until<T>(&mut self, mut found: impl FnMut(&str) -> Option<T>) -> Result<T, Unable> {
+        let give_up = Instant::now() + Duration::from_secs(10);
+        let mut last = String::new();
+        loop {
+            match self.lines.recv_timeout(give_up.saturating_duration_since(Instant::now())) {
+                Ok(line) => match found(&line) {
+                    Some(value) => return Ok(value),
+                    None => last = line,
+                },
+                Err(RecvTimeoutError::Timeout) => return Err(format!("no answer in 10 s; its last line: {last}")),
+                Err(RecvTimeoutError::Disconnected) => return Err(format!("it ended; its last line: {last}")),
+            }
+        }
+    }
+
+    /// Waits until it has ended by itself, for at most `patience`.
+    pub fn wait(&mut self, patience: Duration) -> Result<(), Unable> {
+        let give_up = Instant::now() + patience;
+        while Instant::now() < give_up {
+            match self.child.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => return Err(format!("it ended with {status}")),
+                Ok(None) => std::thread::sleep(Duration::from_millis(20)),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Err("it did not end".into())
+    }
+
+    /// Asks it to end as Ctrl-C would.
+    pub fn interrupt(&self) {
+        let _ = Command::new("kill").args(["-INT", &self.id().to_string()]).status();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.input = None;
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Nanoseconds on a core of the threads of process `pid` whose name passes, from /proc/PID/task/TID/schedstat. What the kernel
+/// does for others in the context of these threads (softirqs) is in it.
+pub fn core_ns(pid: u32, passes: impl Fn(&str) -> bool) -> u64 {
+    let account = |thread| std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).ok();
+    let on_core = |text: String| text.split(' ').next()?.parse::<u64>().ok();
+    threads(pid, passes).into_iter().filter_map(account).filter_map(on_core).sum()
+}

@@ -1,0 +1,145 @@
+//! DPDK's testpmd: one forwarding core, interactive, its own port counters.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::process::{self, Running, core_ns};
+use super::{Reached, Unable};
+
+/// A testpmd and what it forwards.
+pub struct Testpmd {
+    running: Running,
+    precedence: Option<process::Precedence>,
+}
+
+/// How to start one.
+pub struct Setup<'a> {
+    /// Core of its forwarding thread.
+    pub worker_core: usize,
+    /// Core of its idle main thread.
+    pub main_core: usize,
+    /// `--vdev` arguments.
+    pub vdev: &'a str,
+    /// `txonly`, `rxonly`, `flowgen`.
+    pub mode: &'a str,
+    /// More arguments for DPDK itself.
+    pub eal: &'a [&'a str],
+    /// More arguments for testpmd.
+    pub more: &'a [&'a str],
+    /// Run inside this network namespace. Without one, its forwarding thread has real-time priority where that is allowed.
+    pub namespace: Option<&'a str>,
+}
+
+const PROMPTLY: Duration = Duration::from_millis(300);
+
+impl Testpmd {
+    /// Starts one and its forwarding.
+    pub fn start(setup: &Setup) -> Result<Testpmd, Unable> {
+        let mut command = match setup.namespace {
+            Some(name) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", name, "stdbuf"]);
+                command
+            }
+            None => Command::new("stdbuf"),
+        };
+        command.args(["-oL", "dpdk-testpmd"]);
+        // Its main thread and who measures come before the forwarding thread, which never sleeps.
+        let first = setup.namespace.is_none().then(process::Precedence::take);
+        let prefix = format!("linerate{}-{}", std::process::id(), setup.mode);
+        let cores = format!("{},{}", setup.main_core, setup.worker_core);
+        let main = format!("--main-lcore={}", setup.main_core);
+        command.args(["-l", &cores, &main, "--no-pci", "--no-telemetry", "-n", "1", "--file-prefix", &prefix]);
+        command.args(["--vdev", setup.vdev]).args(setup.eal);
+        command.args(["--", "-i", "--total-num-mbufs=16384"]).arg(format!("--forward-mode={}", setup.mode));
+        command.args(setup.more);
+        let mut testpmd = Testpmd { running: Running::start(&mut command)?, precedence: first };
+        testpmd.running.tell("show port info 0");
+        testpmd.running.read_until(|line| line.contains("MAC address:").then_some(()))?;
+        if testpmd.precedence.is_some() {
+            process::set_priority_of(testpmd.id(), |thread| thread.contains("worker"));
+        }
+        testpmd.running.tell("start");
+        std::thread::sleep(PROMPTLY);
+        Ok(testpmd)
+    }
+
+    /// Packets that port 0 has received and sent.
+    pub fn counters(&mut self) -> Result<(u64, u64), Unable> {
+        self.running.tell("show port stats 0");
+        let number = |line: &str, key: &str| {
+            let (_, rest) = line.split_once(key)?;
+            rest.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        let received = self.running.read_until(|line| number(line, "RX-packets:"))?;
+        let sent = self.running.read_until(|line| number(line, "TX-packets:"))?;
+        Ok((received, sent))
+    }
+
+    /// Counts what port 0 sends (or receives) for a while.
+    pub fn measure(&mut self, sends: bool, duration: Duration) -> Result<Reached, Unable> {
+        let first = self.reading(sends)?;
+        std::thread::sleep(duration);
+        let last = self.reading(sends)?;
+        let packets = (last.0 - first.0) as f64;
+        if packets == 0.0 {
+            return Err("testpmd moved no packet".into());
+        }
+        Ok(Reached {
+            wall_mpps: packets / (last.2 - first.2).as_secs_f64() / 1e6,
+            core_ns: (last.1 - first.1) as f64 / packets,
+        })
+    }
+
+    fn reading(&mut self, sends: bool) -> Result<(u64, u64, Instant), Unable> {
+        let (received, sent) = self.counters()?;
+        let core_ns = core_ns(self.id(), |thread| thread.contains("worker"));
+        Ok((if sends { sent } else { received }, core_ns, Instant::now()))
+    }
+
+    /// The process's number.
+    pub fn id(&self) -> u32 {
+        self.running.id()
+    }
+}
+
+impl Drop for Testpmd {
+    fn drop(&mut self) {
+        self.running.tell("quit");
+        let _ = self.running.wait(Duration::from_secs(3));
+    }
+}
+
+/// One core into net_null.
+pub fn into_null(mode: &str, more: &[&str], duration: Duration) -> Result<Reached, Unable> {
+    let setup =
+        Setup { worker_core: 1, main_core: 0, vdev: "net_null0", mode, eal: &["--in-memory"], more, namespace: None };
+    Testpmd::start(&setup)?.measure(true, duration)
+}
+
+/// txonly -> net_memif -> rxonly, two processes on two cores; what the second receives. The receiver owns the memory (zero
+/// copy), with bursts of 64 and larger caches: of the settings tried, the fastest.
+pub fn over_memif(duration: Duration) -> Result<Reached, Unable> {
+    let socket = format!("{}/linerate-memif-{}.sock", std::env::temp_dir().display(), std::process::id());
+    let _ = std::fs::remove_file(&socket);
+    let _first = process::Precedence::take();
+    let start = |role: &str, mode, main_core, worker_core| {
+        Testpmd::start(&Setup {
+            worker_core,
+            main_core,
+            vdev: &format!("net_memif0,role={role},socket={socket},socket-abstract=no"),
+            mode,
+            eal: &["--in-memory", "--single-file-segments"],
+            more: &["--burst=64", "--mbcache=512"],
+            namespace: None,
+        })
+    };
+    let sender = start("server", "txonly", 1, 0)?;
+    let mut receiver = start("client,zero-copy=yes", "rxonly", 0, 1)?;
+    std::thread::sleep(Duration::from_millis(700));
+    let reached = receiver.measure(false, duration);
+    drop(sender);
+    drop(receiver);
+    let _ = std::fs::remove_file(&socket);
+    reached
+}

@@ -1,0 +1,26 @@
+//! Hints to the core that a cache line will be used. They have no effect but on time, at whatever address.
+#![allow(unsafe_code)]
+
+/// The line at `address` will be read.
+#[inline]
+pub(crate) fn to_read(address: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch reads nothing that the program sees and does not fault, whatever the address.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}
+
+/// The line at `address` will be written: it is to leave the caches of other cores.
+#[inline]
+pub(crate) fn to_write(address: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: PREFETCHW changes no memory and no flags and does not fault; x86-64 cores without it take it for a NOP.
+    unsafe {
+        core::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}
