@@ -41,6 +41,8 @@ pub struct Pool {
     loaded: Magazine,
     previous: Magazine,
     spares: Spares,
+    /// Colours of the packets taken last.
+    colours: u16,
 }
 
 impl Pool {
@@ -53,7 +55,7 @@ impl Pool {
 
     fn handle(region: Arc<Region>, depot: Arc<Depot>, headroom: usize) -> Pool {
         let (loaded, previous) = (new_magazine(), new_magazine());
-        Pool { region, depot, headroom, loaded, previous, spares: Spares::default() }
+        Pool { region, depot, headroom, loaded, previous, spares: Spares::default(), colours: COLOURS }
     }
 
     /// The memory that the pool's frames lie in.
@@ -71,11 +73,13 @@ impl Pool {
     }
 
     /// Appends up to `count` packets of `len` bytes (contents as the last owner left them) and returns how many there were
-    /// frames and room for. `len` is cut to [`Pool::packet_len_max`].
+    /// frames and room for. `len` is cut to [`Pool::packet_len_max`]; what is taken for `len` bytes may not hold more.
     #[inline]
     pub fn take(&mut self, batch: &mut Batch, count: usize, len: usize) -> usize {
         batch.check_region(&self.region);
         let len = len.min(self.packet_len_max()) as u16;
+        self.colours = colours(self.region.frame_size() - self.headroom - usize::from(len));
+        let (headroom, colours) = (self.headroom as u16, self.colours);
         let wanted = count.min(batch.room());
         let mut taken = 0;
         while taken < wanted {
@@ -86,9 +90,9 @@ impl Pool {
             let step = self.loaded.len().min(wanted - taken).min(spare.len());
             let keep = self.loaded.len() - step;
             for (word, frame) in spare.iter_mut().zip(&self.loaded[keep..]) {
-                // SAFETY: the frame was free, so the new slot is its only owner; `packet_len_max` keeps offset + len inside
-                // the frame; frame numbers come from the depot of this very region.
-                *word = unsafe { Slot::new(*frame, self.headroom as u16 + colour(*frame), len) }.into_word();
+                // SAFETY: the frame was free, so the new slot is its only owner; `colours` keeps offset + len inside the
+                // frame; frame numbers come from the depot of this very region.
+                *word = unsafe { Slot::new(*frame, headroom + colour(*frame, colours), len) }.into_word();
             }
             self.loaded.truncate(keep);
             // SAFETY: the loop wrote `step` slots of this region.
@@ -117,9 +121,9 @@ impl Pool {
                 return filled;
             }
             let Some(&frame) = self.loaded.last() else { return filled };
-            let offset = self.headroom as u16 + colour(frame);
+            let offset = self.headroom as u16 + colour(frame, COLOURS);
             let word = Slot::new_word(frame, offset, len_max as u16);
-            // SAFETY: the frame is free and this handle's, so nobody else has its bytes; they are inside it as in `take`.
+            // SAFETY: the frame is free and this handle's, so nobody else has its bytes; `packet_len_max` keeps them inside it.
             let Some(written) = write(unsafe { self.region.packet_mut(word) }) else { return filled };
             self.loaded.pop();
             // SAFETY: as in `take`; the frame has just left the free ones.
@@ -161,8 +165,8 @@ impl Pool {
             return None;
         }
         let len = len.min(self.packet_len_max()) as u16;
-        // SAFETY: as in `take`.
-        self.loaded.pop().map(|frame| unsafe { Slot::new(frame, self.headroom as u16 + colour(frame), len) })
+        // SAFETY: as in `take`, with `packet_len_max` for the length.
+        self.loaded.pop().map(|frame| unsafe { Slot::new(frame, self.headroom as u16 + colour(frame, COLOURS), len) })
     }
 
     /// Returns every frame of the batch, which is empty afterwards.
@@ -229,7 +233,7 @@ impl Pool {
             let _ = self.load_spare() || self.depot.take(&mut self.loaded, &mut self.spares);
             std::mem::swap(&mut self.loaded, &mut self.previous);
             for frame in &self.previous {
-                let word = Slot::new_word(*frame, self.headroom as u16 + colour(*frame), 0);
+                let word = Slot::new_word(*frame, self.headroom as u16 + colour(*frame, self.colours), 0);
                 crate::prefetch::to_write(self.region.first_byte(word));
             }
         }
@@ -267,10 +271,24 @@ impl Drop for Pool {
     }
 }
 
-const COLOUR_BYTES_MAX: usize = 7 * 64;
+/// Colours that every frame has room for: its packets begin in so many different cache lines.
+const COLOURS: u16 = 8;
+const COLOUR_BYTES_MAX: usize = (COLOURS as usize - 1) * LINE;
+/// Colours of packets that leave more room. With frames of 2 KiB, half of them a line apart from the other half modulo the
+/// size of a cache way (4 KiB), these fill all sets of a first-level cache.
+const COLOURS_MAX: u16 = 32;
+const LINE: usize = 64;
 
-/// Start of the packet after the headroom: 0 to 7 cache lines, by frame number.
+/// Colours, a power of two, for packets behind which `room` bytes are left.
 #[inline]
-fn colour(frame: u32) -> u16 {
-    (frame as u16 & 7) * 64
+fn colours(room: usize) -> u16 {
+    let lines = (room / LINE + 1).min(usize::from(COLOURS_MAX));
+    1 << lines.ilog2()
+}
+
+/// Start of the packet after the headroom, in bytes, by frame number. Frames come in pairs because the lowest bit is in the
+/// address already.
+#[inline]
+fn colour(frame: u32, colours: u16) -> u16 {
+    ((frame >> 1) as u16 & (colours - 1)) * LINE as u16
 }

@@ -62,6 +62,14 @@ impl Shared {
         // The mask keeps the index inside the slice, which the compiler sees: no panic path.
         &self.cells[index as usize & (self.cells.len() - 1)]
     }
+
+    /// `count` cells from `index` on: those up to the end of the array, then those from its start.
+    #[inline]
+    fn cells(&self, index: u32, count: usize) -> (&[AtomicU64], &[AtomicU64]) {
+        let (before, behind) = self.cells.split_at(index as usize & (self.cells.len() - 1));
+        let first = count.min(behind.len());
+        (&behind[..first], &before[..(count - first).min(before.len())])
+    }
 }
 
 /// The end that puts words in.
@@ -91,9 +99,10 @@ impl Producer {
             room = self.room();
         }
         let count = room.min(words.len());
-        for (offset, word) in words[..count].iter().enumerate() {
-            self.shared.cell(self.tail.wrapping_add(offset as u32)).store(*word, Ordering::Relaxed);
-        }
+        let (behind, before) = self.shared.cells(self.tail, count);
+        let (first, second) = words[..count].split_at(behind.len());
+        behind.iter().zip(first).for_each(|(cell, word)| cell.store(*word, Ordering::Relaxed));
+        before.iter().zip(second).for_each(|(cell, word)| cell.store(*word, Ordering::Relaxed));
         if count > 0 {
             self.tail = self.tail.wrapping_add(count as u32);
             self.shared.tail.0.store(self.tail, Ordering::Release);
@@ -161,9 +170,10 @@ impl Consumer {
             self.available();
             count = self.whole_runs(out.len(), &goes_on);
         }
-        for (offset, word) in out[..count].iter_mut().enumerate() {
-            *word = self.shared.cell(self.head.wrapping_add(offset as u32)).load(Ordering::Relaxed);
-        }
+        let (behind, before) = self.shared.cells(self.head, count);
+        let (first, second) = out[..count].split_at_mut(behind.len());
+        behind.iter().zip(first).for_each(|(cell, word)| *word = cell.load(Ordering::Relaxed));
+        before.iter().zip(second).for_each(|(cell, word)| *word = cell.load(Ordering::Relaxed));
         if count > 0 {
             self.head = self.head.wrapping_add(count as u32);
             self.shared.head.0.store(self.head, Ordering::Release);

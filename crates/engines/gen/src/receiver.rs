@@ -88,7 +88,7 @@ impl Receiver {
     #[inline]
     pub fn record(&mut self, batch: &Batch, now_ns: u64) {
         batch.prefetch_tails();
-        let mut run = Run::default();
+        let mut run = Run::NONE;
         let mut bytes_before = 0;
         for part in batch.parts() {
             let len = bytes_before + part.bytes.len();
@@ -100,14 +100,14 @@ impl Receiver {
             let arrival_ns = if part.time_ns == 0 { now_ns } else { part.time_ns };
             let words = read_words(part.bytes).unwrap_or_default();
             if run.goes_on(words, arrival_ns) {
-                run.packets += 1;
+                run.next += 1;
                 run.bytes += len as u64;
             } else {
-                self.settle(&run);
+                self.settle(run);
                 run = self.begin_run(words, len, arrival_ns);
             }
         }
-        self.settle(&run);
+        self.settle(run);
     }
 
     /// Counts one packet of `len` bytes that ends in `tail`.
@@ -135,26 +135,28 @@ impl Receiver {
         stream.last_ns = now_ns;
         let sequence = unwrap_sequence(signature.sequence, stream.tracker.next_expected());
         if !stream.tracker.record(sequence, scheduled_ns) || !self.config.same_clock {
-            return Run::default();
+            return Run::NONE;
         }
         let age_ns = age_ns.max(0) as u64;
         stream.latency.record(age_ns);
         if stream.tracker.next_expected() != sequence + 1 {
-            return Run::default();
+            return Run::NONE;
         }
-        Run { words, stream: at, arrival_ns: now_ns, age_ns, packets: 0, bytes: 0 }
+        let next = words.0 + 1;
+        Run { start: next, next, second: words.1, arrival_ns: now_ns, stream: at, age_ns, bytes: 0 }
     }
 
     /// Counts the packets of a run after its first one.
     #[inline]
-    fn settle(&mut self, run: &Run) {
-        if run.packets > 0
+    fn settle(&mut self, run: Run) {
+        let packets = run.next - run.start;
+        if packets > 0
             && let Some(stream) = self.streams.get_mut(usize::from(run.stream))
         {
-            stream.packets += run.packets;
+            stream.packets += packets;
             stream.bytes += run.bytes;
-            stream.tracker.record_next(run.packets);
-            stream.latency.record_many(run.age_ns, run.packets);
+            stream.tracker.record_next(packets);
+            stream.latency.record_many(run.age_ns, packets);
         }
     }
 
@@ -179,7 +181,7 @@ impl Receiver {
     fn record_foreign(&mut self, len: usize) -> Run {
         self.foreign_packets += 1;
         self.foreign_bytes += len as u64;
-        Run::default()
+        Run::NONE
     }
 
     #[cold]
@@ -209,27 +211,30 @@ impl Receiver {
 }
 
 /// Packets of one stream that arrived together, in order and scheduled for one time: all but the first are counted at once.
-#[derive(Default)]
+#[derive(Clone, Copy)]
 struct Run {
-    /// The first packet's signature, which is not one (0) when nothing may follow.
-    words: (u64, u64),
+    /// First word of the signature of the packet after the first.
+    start: u64,
+    /// First word of the next packet's signature. (After the highest number it is no signature: numbers that wrap end a run.)
+    next: u64,
+    /// Second word of all of them.
+    second: u64,
+    arrival_ns: u64,
     /// Index of the stream.
     stream: u16,
-    arrival_ns: u64,
     age_ns: u64,
-    /// Packets after the first, and their bytes.
-    packets: u64,
+    /// Bytes of the packets after the first.
     bytes: u64,
 }
 
 impl Run {
-    /// Is this the next packet? Numbers that wrap end a run, because the sum then reaches the magic number.
+    /// A run that no packet continues: none arrives at the end of time.
+    const NONE: Run = Run { start: 0, next: 0, second: 0, arrival_ns: u64::MAX, stream: 0, age_ns: 0, bytes: 0 };
+
+    /// Is this the next packet?
     #[inline]
     fn goes_on(&self, words: (u64, u64), arrival_ns: u64) -> bool {
-        words.1 == self.words.1
-            && words.0 == self.words.0 + self.packets + 1
-            && arrival_ns == self.arrival_ns
-            && self.words.0 != 0
+        words == (self.next, self.second) && arrival_ns == self.arrival_ns
     }
 }
 

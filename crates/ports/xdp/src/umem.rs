@@ -199,7 +199,8 @@ mod tests {
             let before_packet = u64::from(placement.headroom()) + abi::RECEIVE_HEADROOM as u64;
             assert!(most <= pool.packet_len_max() && most + 64 > pool.packet_len_max().min(frame_size - 256));
             let mut batch = linerate_mem::Batch::new(&pool, 64);
-            pool.take(&mut batch, 64, 60);
+            let len_max = pool.packet_len_max();
+            pool.take(&mut batch, 64, len_max);
             while let Some(slot) = batch.pop_front() {
                 let start = pool.region().frame_start(slot.frame()) as u64;
                 let chunk = placement.chunk_address(start, slot.offset());
