@@ -81,8 +81,13 @@ impl TestRun {
     /// The step's outcome.
     pub fn outcome(&self) -> Outcome {
         let TestRun { passed, failed, ignored, skipped, .. } = self;
-        if !self.succeeded || *failed > 0 {
-            return Outcome::Failed(format!("{failed} tests failed, {passed} passed (or something did not compile)"));
+        if *failed > 0 {
+            return Outcome::Failed(format!("{failed} tests failed, {passed} passed"));
+        }
+        if !self.succeeded {
+            return Outcome::Failed(format!(
+                "cargo test failed beside its tests: did everything build? {passed} passed"
+            ));
         }
         // A test that says twice that it skips something is one test.
         let mut names: Vec<&str> = skipped.iter().filter_map(|line| line.split(": ").next()).collect();

@@ -22,6 +22,7 @@
 mod account;
 mod document;
 mod environment;
+mod experiment;
 mod number;
 mod rate;
 mod storage;
@@ -34,6 +35,10 @@ pub mod units;
 pub use account::{Account, AccountError, Counted, Loss};
 pub use document::{Document, Dut, Goal, SCHEMA, Tool, json};
 pub use environment::{CacheLine, Environment};
+pub use experiment::{
+    Cell, EXPERIMENT_SCHEMA, ExperimentTrial, Finding, Found, GoalFound, LatencyPoint, LossPoint, Noise, PublishedRow,
+    Results, Work,
+};
 pub use rate::{Rate, RateError};
 pub use storage::{LoadError, load, store};
 pub use terminal::{ledger, terminal};

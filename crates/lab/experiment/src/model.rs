@@ -1,0 +1,323 @@
+//! What an experiment is. All frame sizes count the frame check sequence ("on the wire"); all times are in nanoseconds.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+/// A plan: every DUT x size x flow pattern x direction x placement is a cell, and in each cell every test runs so many times.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Experiment {
+    /// Short and stable: letters, digits and dashes. Results carry it.
+    pub name: String,
+    /// For people.
+    pub title: String,
+    /// What it is about, and where it comes from. May be empty.
+    pub about: String,
+    /// Between which ends packets go.
+    pub topology: TopologyKind,
+    /// Bytes of layer 3 in one frame, on every link that the lab makes.
+    pub mtu: u32,
+    /// Which ports the tester uses; `None` = the best that work.
+    pub tester: Option<TesterPorts>,
+    /// Where threads run; each `None` = the lab chooses.
+    pub cores: Cores,
+    /// The devices, by name, in order. At least one.
+    pub duts: Vec<DutSpec>,
+    /// Frame sizes. At least one.
+    pub sizes: Vec<SizeSpec>,
+    /// Flow patterns. At least one.
+    pub flows: Vec<FlowSpec>,
+    /// Directions. At least one.
+    pub directions: Vec<Direction>,
+    /// Tests of each cell, in order. At least one.
+    pub tests: Vec<TestSpec>,
+    /// How often each test is repeated in each cell. At least 1.
+    pub repetitions: u32,
+    /// A trial during which the hypervisor took more than this share of time, or a tester's thread was kept from its core for
+    /// longer than `gap_max_ns`, is disturbed: it is repeated up to `disturbed_retries` times, then marked.
+    pub steal_max: f64,
+    /// See `steal_max`.
+    pub gap_max_ns: u64,
+    /// See `steal_max`.
+    pub disturbed_retries: u32,
+    /// What others published for the same experiment.
+    pub published: Vec<Published>,
+}
+
+/// Between which ends packets go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TopologyKind {
+    /// Network namespaces of the lab's own making, joined by veth pairs.
+    Namespaces,
+    /// Two ports of this host, by their specs. The DUT between them is external or a command.
+    Ports {
+        /// Sends, or both ways.
+        a: String,
+        /// Receives, or both ways.
+        b: String,
+    },
+    /// Two ends of a link inside this process; the DUT is Linerate's own.
+    InProcess,
+}
+
+/// Kinds of port of the tester: port kinds such as `xdp` and `packet`; `sink` counts by an XDP program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TesterPorts {
+    /// Sends.
+    pub sender: String,
+    /// Counts.
+    pub receiver: String,
+}
+
+/// Cores by number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cores {
+    /// The sending thread.
+    pub generator: Option<usize>,
+    /// The DUT's first hop.
+    pub dut: Option<usize>,
+    /// The receiving thread.
+    pub receiver: Option<usize>,
+    /// Whether the DUT works in the sender's context, which holds the sender back instead of losing packets.
+    pub shared: bool,
+}
+
+/// A device under test.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DutSpec {
+    /// Unique in the experiment.
+    pub name: String,
+    /// What it is.
+    pub kind: DutKind,
+}
+
+/// What a device is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum DutKind {
+    /// The Linux kernel, routing between the two links.
+    Router(Firewall),
+    /// The Linux kernel's bridge.
+    Bridge,
+    /// An XDP program that redirects what arrives on one link to the other.
+    XdpForwarder,
+    /// Open vSwitch with its userspace datapath, started privately.
+    OpenVswitch,
+    /// Linerate's own in-process link.
+    Pipe,
+    /// Any program that takes the two interfaces.
+    Command(Command),
+    /// A box cabled to the two ports. Commands read its counters.
+    External {
+        /// What it is, for the report.
+        description: String,
+        /// Prints `name value` lines; run before and after each trial. Empty: none.
+        counters: Vec<String>,
+    },
+    /// No device: the two ends are joined directly. What a baseline measures.
+    None,
+}
+
+/// Rules of a router.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Firewall {
+    /// Which tool makes them; needed when anything below is set.
+    pub tool: Option<FirewallTool>,
+    /// So many rules that no packet of the test matches, before all others.
+    pub rules: u32,
+    /// The two rules of the 2019 experiment: accept RELATED and ESTABLISHED towards each side.
+    pub conntrack: bool,
+    /// Source addresses are translated, one rule for each direction.
+    pub snat: bool,
+    /// Settings of the DUT's namespace, by path under /proc/sys: `net/netfilter/nf_conntrack_max` and the like.
+    pub sysctls: BTreeMap<String, String>,
+}
+
+/// What installs rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FirewallTool {
+    /// `iptables`.
+    Iptables,
+    /// `nft`.
+    Nft,
+}
+
+/// A program as a device. In every word `{in}` and `{out}` stand for the names of the two interfaces. It is started in the DUT's
+/// namespace without a shell.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Command {
+    /// Starts it; ends when the device is stopped.
+    pub start: Vec<String>,
+    /// Ends with status 0 once it is ready; tried until `ready_ns` is over. Empty: ready at once.
+    pub ready: Vec<String>,
+    /// Longest wait for that.
+    pub ready_ns: u64,
+    /// Prints `name value` lines; run before and after each trial. Empty: none.
+    pub counters: Vec<String>,
+    /// Stops it; empty: SIGTERM, then SIGKILL.
+    pub stop: Vec<String>,
+    /// Prints its version in the first line. Empty: none.
+    pub version: Vec<String>,
+}
+
+/// Frame sizes on the wire with their weights. One entry is a fixed size.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SizeSpec {
+    /// `64`, `IMIX (64 x 28, 570 x 16, 1518 x 4)`.
+    pub label: String,
+    /// Bytes on the wire and weight.
+    pub parts: Vec<(u32, u32)>,
+}
+
+/// Which flows a load is made of: sources x destinations x source ports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowSpec {
+    /// First source address; the others follow.
+    pub source: Ipv4Addr,
+    /// How many sources, at least 1.
+    pub sources: u64,
+    /// First destination address; the others follow.
+    pub destination: Ipv4Addr,
+    /// How many destinations, at least 1.
+    pub destinations: u64,
+    /// How many UDP source ports, at least 1.
+    pub ports: u64,
+    /// In which order.
+    pub order: FlowOrder,
+}
+
+impl FlowSpec {
+    /// Number of flows.
+    pub fn count(&self) -> u64 {
+        self.sources.saturating_mul(self.destinations).saturating_mul(self.ports)
+    }
+}
+
+/// The order of a pattern's flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowOrder {
+    /// Ports fastest, then sources, then destinations; each flow once a round.
+    Odometer,
+    /// Each packet's flow at random, from this seed.
+    Random(u64),
+}
+
+/// One way, or both at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the first end to the second.
+    OneWay,
+    /// Both ways at once, each with the stated load.
+    BothWays,
+}
+
+/// A test and its settings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TestSpec {
+    /// What to find.
+    pub kind: TestKind,
+    /// How long one trial sends.
+    pub trial_ns: u64,
+}
+
+/// What a test finds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TestKind {
+    /// RFC 2544 section 26.1, or several goals at once after RFC 9971.
+    Throughput {
+        /// How loads are chosen.
+        search: Search,
+    },
+    /// One-way latency at shares of the throughput found before in the same cell (RFC 2544 section 26.2, RFC 8219 sections 7.2, 7.3).
+    Latency {
+        /// Shares of the throughput in (0, 1); 0 stands for `idle_pps`.
+        shares: Vec<f64>,
+        /// The rate that share 0 means.
+        idle_pps: f64,
+    },
+    /// Loss against offered load, from the highest downwards until two loads in a row lose nothing (RFC 2544 section 26.3).
+    FrameLoss {
+        /// Loads in packets per second; empty: the tester's full rate in steps of a tenth.
+        loads_pps: Vec<f64>,
+    },
+    /// Longest burst at full rate without loss (RFC 2544 section 26.4 with RFC 9004).
+    BackToBack {
+        /// Longest burst tried.
+        burst_max_ns: u64,
+        /// How often it is measured.
+        bursts: u32,
+    },
+    /// Time until loss stops after an overload of 110 % is halved (RFC 2544 section 26.5).
+    SystemRecovery,
+    /// Time without packets across a reset of the device (RFC 2544 section 26.6, RFC 6201).
+    Reset,
+    /// One long trial at a share of the throughput found before in the same cell.
+    Soak {
+        /// Share of the throughput.
+        share: f64,
+    },
+    /// Highest rate delivered at any offered load (RFC 2889 section 5.2's maximum forwarding rate).
+    MaxForwardingRate,
+    /// One trial at a given load; `None`: as fast as the tester can.
+    Load {
+        /// Packets per second.
+        pps: Option<f64>,
+    },
+}
+
+/// How the loads of a throughput test are chosen.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Search {
+    /// Halving between a passing and a failing load, after RFC 2544.
+    Bisection {
+        /// Relative width of the bounds at which it ends.
+        resolution: f64,
+        /// Largest share of lost packets that passes.
+        loss_ratio: f64,
+        /// How often a failing trial is repeated before it counts; 0 is strict.
+        confirmations: u32,
+    },
+    /// RFC 9971.
+    Mlr {
+        /// What is looked for, the strictest first.
+        goals: Vec<LossGoal>,
+    },
+}
+
+/// One search goal of RFC 9971 section 4.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LossGoal {
+    /// `NDR`, `PDR` or the user's own.
+    pub name: String,
+    /// Goal loss ratio.
+    pub loss_ratio: f64,
+    /// Goal exceed ratio.
+    pub exceed_ratio: f64,
+    /// Goal final trial duration.
+    pub final_trial_ns: u64,
+    /// Goal duration sum.
+    pub duration_sum_ns: u64,
+    /// Goal initial trial duration.
+    pub initial_trial_ns: u64,
+    /// Goal width, relative.
+    pub width: f64,
+}
+
+/// A published figure, shown beside the measured one of the cell that it matches. A field that is `None` matches all cells.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Published {
+    /// Where: name and year.
+    pub source: String,
+    /// Name of the DUT in this experiment.
+    pub dut: Option<String>,
+    /// Label of the size.
+    pub size: Option<String>,
+    /// Number of flows.
+    pub flows: Option<u64>,
+    /// Direction.
+    pub direction: Option<Direction>,
+    /// Which figure: `throughput`, `rate`, `cores`.
+    pub what: String,
+    /// Its value; in packets per second for rates.
+    pub value: Option<f64>,
+    /// As it was printed, with its unit.
+    pub text: String,
+}

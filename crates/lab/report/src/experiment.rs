@@ -1,0 +1,271 @@
+//! The document of an experiment: every cell of its matrix, what each test found there, and the trials behind it.
+
+use crate::{CoreUse, Dut, Environment, Latency, Timestamp, Tool, Trial};
+use serde::{Deserialize, Serialize};
+
+/// Name and version of the format. Fields may be added within a version; none is removed or changes its meaning.
+pub const EXPERIMENT_SCHEMA: &str = "linerate.experiment-result/1";
+
+/// What an experiment found. Written anew after every trial, so it may be incomplete.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`EXPERIMENT_SCHEMA`].
+    pub schema: String,
+    /// The experiment's name.
+    pub name: String,
+    /// The experiment's title.
+    pub title: String,
+    /// What it is about.
+    #[serde(default)]
+    pub about: String,
+    /// The experiment file, whole: a run is resumed only with the same one.
+    pub file: String,
+    /// What measured.
+    pub tool: Tool,
+    /// When the run began.
+    pub started: Timestamp,
+    /// When the last trial ended.
+    pub ended: Timestamp,
+    /// Whether every test of every cell was made.
+    pub complete: bool,
+    /// In the order of the matrix.
+    pub cells: Vec<Cell>,
+    /// Where it was measured.
+    pub environment: Environment,
+    /// What makes the result doubtful.
+    pub warnings: Vec<String>,
+}
+
+/// One combination of the matrix.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Unique and stable: `snat/64/10000/both-ways`.
+    pub id: String,
+    /// Name of the DUT in the experiment.
+    pub dut_name: String,
+    /// What the DUT was.
+    pub dut: Dut,
+    /// Label of the frame size on the wire.
+    pub size: String,
+    /// Mean bytes of a frame on the wire.
+    pub size_wire: f64,
+    /// Number of flows in each direction.
+    pub flows: u64,
+    /// In words: `100 sources x 100 destinations, odometer`.
+    pub flow_pattern: String,
+    /// `one way` or `both ways`.
+    pub direction: String,
+    /// Where the DUT worked, in words, and which threads share a core.
+    pub mode: String,
+    /// Rate of the same path without the DUT, in packets per second, both directions together.
+    pub baseline_pps: Option<f64>,
+    /// One for each test and repetition.
+    pub findings: Vec<Finding>,
+    /// Published figures for this cell.
+    #[serde(default)]
+    pub published: Vec<PublishedRow>,
+}
+
+/// What one test found in one repetition.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// From 1.
+    pub repetition: u32,
+    /// What was found; `None`: it could not be measured, and `why_not` says why.
+    pub found: Option<Found>,
+    /// Why nothing could be measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why_not: Option<String>,
+    /// The trials behind it, in order.
+    pub trials: Vec<ExperimentTrial>,
+}
+
+/// A trial with what surrounds it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExperimentTrial {
+    /// Load, account, latency and cores. With both ways, the sum of the two directions.
+    pub trial: Trial,
+    /// How undisturbed it was.
+    pub noise: Noise,
+    /// Counters of the DUT's own that moved, by name.
+    #[serde(default)]
+    pub dut_counters: std::collections::BTreeMap<String, u64>,
+    /// Cycles and instructions of the tester's sending thread and of the DUT, where the machine counts them.
+    #[serde(default)]
+    pub work: Vec<Work>,
+}
+
+/// What a part of the path cost.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Work {
+    /// `generator`, `DUT`, `core 1`.
+    pub of: String,
+    /// Cycles for each packet delivered.
+    pub cycles_per_packet: Option<f64>,
+    /// Instructions for each packet delivered.
+    pub instructions_per_packet: Option<f64>,
+}
+
+/// What disturbed a trial.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Noise {
+    /// Share of the cores' time that the hypervisor took, 0 to 1.
+    pub steal_share: f64,
+    /// Longest time for which the sending thread was kept from its schedule, in nanoseconds.
+    pub gap_max_ns: u64,
+    /// Whether a limit of the experiment was exceeded, in this trial and in its repetitions.
+    pub disturbed: bool,
+    /// How many disturbed trials at this load were thrown away before this one.
+    pub repeated: u32,
+}
+
+/// What a test found. Rates are packets per second of both directions together; ratios are 0 to 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "test", rename_all = "kebab-case")]
+pub enum Found {
+    /// One for each goal.
+    Throughput {
+        /// In the order of the goals.
+        goals: Vec<GoalFound>,
+    },
+    /// Latency at several loads.
+    Latency {
+        /// In the order of the loads.
+        points: Vec<LatencyPoint>,
+    },
+    /// Loss at several loads.
+    FrameLoss {
+        /// In the order of measuring.
+        points: Vec<LossPoint>,
+    },
+    /// Longest bursts without loss.
+    BackToBack {
+        /// Packets of each repetition's burst.
+        bursts: Vec<u64>,
+        /// Rate of sending, in packets per second.
+        sent_pps: f64,
+        /// Rate at which the DUT empties its buffer: its throughput, where it was found before.
+        throughput_pps: Option<f64>,
+        /// Buffer, as time at full rate, by RFC 9004's correction; needs the throughput.
+        buffer_seconds: Option<f64>,
+        /// Whether the longest burst tried passed.
+        at_maximum: bool,
+    },
+    /// Time from the drop of the load until nothing more was lost.
+    SystemRecovery {
+        /// Nanoseconds; `None`: it did not recover while watched.
+        recovery_ns: Option<u64>,
+        /// The overload, in packets per second.
+        overload_pps: f64,
+        /// The load after it.
+        after_pps: f64,
+    },
+    /// Time without packets across a reset.
+    Reset {
+        /// What was done to the device.
+        how: String,
+        /// Nanoseconds between the last packet before and the first after; `None`: it did not come back.
+        outage_ns: Option<u64>,
+        /// Nanoseconds by RFC 6201's count: lost packets over their rate.
+        outage_by_loss_ns: u64,
+    },
+    /// One long trial.
+    Soak {
+        /// Load in packets per second.
+        load_pps: f64,
+        /// Share of packets lost.
+        loss_ratio: f64,
+    },
+    /// Highest rate delivered.
+    MaxForwardingRate {
+        /// Packets per second delivered.
+        pps: f64,
+        /// The load under which it was delivered.
+        load_pps: f64,
+    },
+    /// One trial at a given load.
+    Load {
+        /// Packets per second sent.
+        sent_pps: f64,
+        /// Packets per second delivered.
+        delivered_pps: f64,
+    },
+}
+
+/// What a search found for one goal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GoalFound {
+    /// `NDR`, `PDR`.
+    pub name: String,
+    /// Largest share of lost packets that passes.
+    pub loss_ratio: f64,
+    /// Exceed ratio of RFC 9971; 0 for a strict search.
+    pub exceed_ratio: f64,
+    /// Relevant lower bound in packets per second: the figure to report.
+    pub lower_pps: Option<f64>,
+    /// Relevant upper bound.
+    pub upper_pps: Option<f64>,
+    /// Conditional throughput of RFC 9971 at the lower bound.
+    pub conditional_pps: Option<f64>,
+    /// Relative width that was asked for.
+    pub width: f64,
+    /// Whether a higher load passed above a failing one.
+    pub irregular: bool,
+    /// `loss`, `tester`, `maximum`, `unknown`.
+    pub limited_by: crate::LimitedBy,
+    /// Within 5 % of the baseline, so the tester's own limit.
+    pub tester_limited: bool,
+}
+
+/// Latency at one load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LatencyPoint {
+    /// Share of the throughput.
+    pub share: f64,
+    /// Load in packets per second.
+    pub load_pps: f64,
+    /// Percentiles, from the scheduled time of sending.
+    pub latency: Option<Latency>,
+    /// Upper edges of the histogram's buckets in nanoseconds, with packets: for the curve.
+    #[serde(default)]
+    pub histogram: Vec<(u64, u64)>,
+    /// Packet delay variation of RFC 8219 section 7.3: the 99.9th percentile less the least delay, in nanoseconds.
+    pub pdv_ns: Option<u64>,
+}
+
+/// Loss at one load.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LossPoint {
+    /// Load in packets per second.
+    pub load_pps: f64,
+    /// Sent, in packets per second.
+    pub sent_pps: f64,
+    /// Delivered, in packets per second.
+    pub delivered_pps: f64,
+    /// Share of sent packets lost.
+    pub loss_ratio: f64,
+}
+
+/// A published figure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PublishedRow {
+    /// Where: name and year.
+    pub source: String,
+    /// Which figure: `throughput`, `rate`, `cores`.
+    pub what: String,
+    /// Its value; packets per second for rates.
+    pub value: Option<f64>,
+    /// As it was printed.
+    pub text: String,
+}
+
+impl ExperimentTrial {
+    /// Cores that were busy for 95 % of the time or more, as reports of routers count them.
+    pub fn cores_full(&self) -> usize {
+        self.trial.cpu.iter().filter(|core| is_full(core)).count()
+    }
+}
+
+fn is_full(core: &CoreUse) -> bool {
+    core.idle <= 0.05
+}
