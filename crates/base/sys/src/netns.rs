@@ -93,6 +93,14 @@ impl NetNs {
         Ok(Self { fd: File::open(named_path(name)?)?.into(), name: Some(name.to_owned()), remove_on_drop: false })
     }
 
+    /// Another handle of the same namespace. Dropping it removes no name.
+    ///
+    /// # Errors
+    /// `EMFILE` when this process has no descriptors left.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { fd: self.fd.try_clone()?, name: self.name.clone(), remove_on_drop: false })
+    }
+
     /// The name under `/run/netns`, or `None` for an anonymous namespace.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()

@@ -137,7 +137,7 @@ pub fn test_stream(
 ) -> Result<StreamPlan, PlanError> {
     let network = ipv4::Header { src: path.sources.0, dst: path.destinations.0, ttl: 64, ..ipv4::Header::default() };
     let link = ethernet::Header {
-        src: MacAddress::from(topology.map_or(NOBODY, |topology| topology.generator.interface.mac)),
+        src: MacAddress::from(topology.map_or(NOBODY, |topology| topology.forward().source)),
         dst: MacAddress::from(topology.map_or(NOBODY, Topology::next_hop_mac)),
         ..ethernet::Header::default()
     };

@@ -1,11 +1,13 @@
 //! What the namespace tests share: raw sockets on a side, frames, waiting.
 #![allow(dead_code)] // Each test binary uses its own part.
 
+pub mod carry;
+
 use std::io;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use linerate_lab::topology::{Side, Topology, TopologyError};
+use linerate_lab::topology::{FrameAddresses, Side, Topology, TopologyError};
 use linerate_sys::raw;
 
 /// The topology, or `None` after saying why the test is skipped.
@@ -96,18 +98,28 @@ impl Default for Datagram {
 impl Datagram {
     /// The frame as the generator of `topology` has to send it.
     pub fn frame(&self, topology: &Topology) -> Vec<u8> {
+        self.frame_to(topology.forward())
+    }
+
+    /// The frame between these Ethernet addresses.
+    pub fn frame_to(&self, addresses: FrameAddresses) -> Vec<u8> {
         let mut udp = Vec::new();
         udp.extend(1234_u16.to_be_bytes());
         udp.extend(1234_u16.to_be_bytes());
         udp.extend((8 + self.payload_len as u16).to_be_bytes());
         udp.extend([0, 0]);
         udp.resize(8 + self.payload_len, 0x5a);
-        let mut frame = ipv4_frame(topology, self, 17, &udp);
+        let mut frame = ipv4_frame(addresses, self, 17, &udp);
         if self.broken_checksum {
             frame[24] ^= 0xff;
         }
         frame
     }
+}
+
+/// The same datagram on its way back.
+pub fn swap(datagram: Datagram) -> Datagram {
+    Datagram { source: datagram.destination, destination: datagram.source, ..datagram }
 }
 
 /// A TCP segment of `len` bytes, the `number`th of one stream.
@@ -128,10 +140,10 @@ pub fn tcp_segment(topology: &Topology, number: u32, len: usize) -> Vec<u8> {
     pseudo.extend(&tcp);
     let sum = checksum(&pseudo).to_be_bytes();
     tcp[16..18].copy_from_slice(&sum);
-    ipv4_frame(topology, &datagram, 6, &tcp)
+    ipv4_frame(topology.forward(), &datagram, 6, &tcp)
 }
 
-fn ipv4_frame(topology: &Topology, datagram: &Datagram, protocol: u8, payload: &[u8]) -> Vec<u8> {
+fn ipv4_frame(addresses: FrameAddresses, datagram: &Datagram, protocol: u8, payload: &[u8]) -> Vec<u8> {
     let mut header = vec![0x45, 0];
     header.extend((20 + payload.len() as u16).to_be_bytes());
     header.extend([0, 0, if datagram.dont_fragment { 0x40 } else { 0 }, 0, datagram.ttl, protocol, 0, 0]);
@@ -140,8 +152,8 @@ fn ipv4_frame(topology: &Topology, datagram: &Datagram, protocol: u8, payload: &
     let sum = checksum(&header).to_be_bytes();
     header[10..12].copy_from_slice(&sum);
     let mut frame = Vec::new();
-    frame.extend(topology.next_hop_mac());
-    frame.extend(topology.generator.interface.mac);
+    frame.extend(addresses.destination);
+    frame.extend(addresses.source);
     frame.extend([0x08, 0x00]);
     frame.extend(header);
     frame.extend(payload);

@@ -4,6 +4,7 @@
 //!  router:   generator               DUT                         receiver
 //!           [lr-gen   198.18.0.2]--[lr-in 198.18.0.1
 //!                                   lr-out 198.18.1.1]--[lr-recv 198.18.1.2]
+//!  switched: the same without addresses in the DUT, which carries frames as they are
 //!  direct:   generator                                           receiver
 //!           [lr-gen   198.18.0.2]-----------------------[lr-recv 198.18.0.1]
 //! ```
@@ -23,72 +24,30 @@
 //!
 //! Namespaces are anonymous unless names are asked for: a killed run leaves nothing.
 
+mod addresses;
+mod links;
+
 use std::io;
 use std::net::Ipv4Addr;
 
-use linerate_sys::netdev::Netdev;
+use linerate_experiment::TopologyKind;
 use linerate_sys::netns::NetNs;
 
-use crate::netlink::{Neighbour, Netlink, NetlinkError, Route, VethEnd, VethShape};
+use crate::netlink::{NetlinkError, VethEnd};
 use crate::placement::{self, Mode, Placement};
-use crate::prefixes;
 use crate::sysctl;
 
-/// The generator's interface.
-pub const GENERATOR_INTERFACE: &str = "lr-gen";
-/// The DUT's interface towards the generator.
-pub const INGRESS_INTERFACE: &str = "lr-in";
-/// The DUT's interface towards the receiver.
-pub const EGRESS_INTERFACE: &str = "lr-out";
-/// The receiver's interface.
-pub const RECEIVER_INTERFACE: &str = "lr-recv";
+use addresses::{address_dut, address_outer};
+use links::join;
 
-/// GRO gives up merging a packet that would grow beyond this, so it never merges. NAPI on a veth needs GRO on.
-pub const GRO_SIZE_MAX: u32 = 1;
-
-const GENERATOR_LINK: LinkAddresses = LinkAddresses {
-    outer: Ipv4Addr::new(198, 18, 0, 2),
-    dut: Ipv4Addr::new(198, 18, 0, 1),
-    outer_mac: [0x02, 0x4c, 0x52, 0, 0, 0x02],
-    dut_mac: [0x02, 0x4c, 0x52, 0, 0, 0x01],
-    nobody_mac: [0x02, 0x4c, 0x52, 0, 0, 0xf2],
-};
-const RECEIVER_LINK: LinkAddresses = LinkAddresses {
-    outer: Ipv4Addr::new(198, 18, 1, 2),
-    dut: Ipv4Addr::new(198, 18, 1, 1),
-    outer_mac: [0x02, 0x4c, 0x52, 0, 1, 0x02],
-    dut_mac: [0x02, 0x4c, 0x52, 0, 1, 0x01],
-    nobody_mac: [0x02, 0x4c, 0x52, 0, 1, 0xf2],
-};
-const LINK_PREFIX_LEN: u8 = 24;
-
-/// Offloads that are off on every interface; those a kernel does not know are passed over.
-const OFFLOADS_OFF: [&str; 9] = [
-    "tx-tcp-segmentation",
-    "tx-tcp-ecn-segmentation",
-    "tx-tcp-mangleid-segmentation",
-    "tx-tcp6-segmentation",
-    "tx-udp-segmentation",
-    "tx-generic-segmentation",
-    "rx-gro-list",
-    "rx-udp-gro-forwarding",
-    "rx-gro",
-];
-
-/// The two ends of one link, seen from the tester ("outer") and the DUT.
-#[derive(Debug, Clone, Copy)]
-struct LinkAddresses {
-    outer: Ipv4Addr,
-    dut: Ipv4Addr,
-    outer_mac: [u8; 6],
-    dut_mac: [u8; 6],
-    /// The Ethernet address under which the DUT reaches `outer`: nobody's.
-    nobody_mac: [u8; 6],
-}
+pub use links::{EGRESS_INTERFACE, GENERATOR_INTERFACE, GRO_SIZE_MAX, INGRESS_INTERFACE, RECEIVER_INTERFACE};
+pub(crate) use links::{GENERATOR_LINK, RECEIVER_LINK};
 
 /// What to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopologySpec {
+    /// Between which ends packets go. What is said below is of namespaces only.
+    pub ends: TopologyKind,
     /// Bytes of layer 3 in one frame, on every link.
     pub mtu: u32,
     /// Queues of every interface.
@@ -107,6 +66,7 @@ pub struct TopologySpec {
 impl Default for TopologySpec {
     fn default() -> Self {
         Self {
+            ends: TopologyKind::Namespaces,
             mtu: 1500,
             queues: 1,
             placement: Placement::SenderContext,
@@ -157,7 +117,21 @@ pub struct Side {
     pub interface: Interface,
 }
 
-/// The Linux router in the middle.
+/// How a DUT carries packets from one interface to the other. It decides where the ledger can cut the path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Carrier {
+    /// The kernel's IPv4 forwarding.
+    #[default]
+    Routing,
+    /// The kernel's bridge.
+    Bridge,
+    /// An XDP program on both interfaces.
+    Xdp,
+    /// A process that takes and sends frames; its name.
+    Process(String),
+}
+
+/// The device in the middle.
 #[derive(Debug)]
 pub struct Dut {
     /// Its namespace.
@@ -166,6 +140,40 @@ pub struct Dut {
     pub ingress: Interface,
     /// Its interface towards the receiver.
     pub egress: Interface,
+    /// What carries packets between them.
+    pub carrier: Carrier,
+}
+
+impl Dut {
+    /// Another handle of the same device.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn try_clone(&self) -> io::Result<Dut> {
+        Ok(Self {
+            namespace: self.namespace.try_clone()?,
+            ingress: self.ingress.clone(),
+            egress: self.egress.clone(),
+            carrier: self.carrier.clone(),
+        })
+    }
+
+    /// Sets a router's neighbours and routes anew: an interface that went down lost them.
+    ///
+    /// # Errors
+    /// What the kernel refused; `EEXIST` when they are there.
+    pub fn direct_flows(&self, spec: &TopologySpec) -> Result<(), TopologyError> {
+        addresses::direct_flows(self, spec)
+    }
+}
+
+/// The Ethernet addresses of test frames that go one way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameAddresses {
+    /// From.
+    pub source: [u8; 6],
+    /// To.
+    pub destination: [u8; 6],
 }
 
 /// A path from a generator to a receiver. Dropping it removes everything.
@@ -178,41 +186,44 @@ pub struct Topology {
     /// Where frames are received.
     pub receiver: Side,
     mode: Mode,
-    next_hop_mac: [u8; 6],
+    forward: FrameAddresses,
+    backward: FrameAddresses,
 }
 
 impl Topology {
-    /// Generator, DUT, receiver.
+    /// Generator, router, receiver.
     ///
     /// # Errors
     /// The first step that the kernel refused. Nothing stays behind.
     pub fn router(spec: &TopologySpec) -> Result<Self, TopologyError> {
-        let generator_namespace = quiet_namespace(spec, "generator")?;
-        let dut_namespace = quiet_namespace(spec, "dut")?;
-        let receiver_namespace = quiet_namespace(spec, "receiver")?;
-        enable_forwarding(&dut_namespace)?;
-
-        let outer =
-            VethEnd { namespace: &generator_namespace, name: GENERATOR_INTERFACE, mac: GENERATOR_LINK.outer_mac };
-        let inner = VethEnd { namespace: &dut_namespace, name: INGRESS_INTERFACE, mac: GENERATOR_LINK.dut_mac };
-        let (generator_interface, ingress) = join(outer, inner, spec)?;
-        let outer = VethEnd { namespace: &receiver_namespace, name: RECEIVER_INTERFACE, mac: RECEIVER_LINK.outer_mac };
-        let inner = VethEnd { namespace: &dut_namespace, name: EGRESS_INTERFACE, mac: RECEIVER_LINK.dut_mac };
-        let (receiver_interface, egress) = join(outer, inner, spec)?;
-
-        let generator = Side { namespace: generator_namespace, interface: generator_interface };
-        let receiver = Side { namespace: receiver_namespace, interface: receiver_interface };
-        let dut = Dut { namespace: dut_namespace, ingress, egress };
+        let (generator, dut, receiver) = three(spec, Carrier::Routing)?;
         address_outer(&generator, GENERATOR_LINK, GENERATOR_LINK.dut_mac, spec.destinations)?;
         address_outer(&receiver, RECEIVER_LINK, RECEIVER_LINK.dut_mac, spec.sources)?;
         address_dut(&dut, spec)?;
-        let mode = placement::place(&dut.namespace, dut.ingress.name, dut.ingress.index, spec.placement);
-        let mode = mode.map_err(step("turn on NAPI of the DUT's ingress"))?;
-        Ok(Self { generator, dut: Some(dut), receiver, mode, next_hop_mac: GENERATOR_LINK.dut_mac })
+        let to = |side: &Side, destination| FrameAddresses { source: side.interface.mac, destination };
+        let forward = to(&generator, GENERATOR_LINK.dut_mac);
+        let backward = to(&receiver, RECEIVER_LINK.dut_mac);
+        let mode = place_dut(&dut, spec)?;
+        Ok(Self { generator, dut: Some(dut), receiver, mode, forward, backward })
+    }
+
+    /// Generator, a device that carries frames as they are, receiver. The device itself is not made here.
+    ///
+    /// # Errors
+    /// The first step that the kernel refused. Nothing stays behind.
+    pub fn switched(spec: &TopologySpec, carrier: Carrier) -> Result<Self, TopologyError> {
+        let (generator, dut, receiver) = three(spec, carrier)?;
+        let (here, there) = (GENERATOR_LINK.nobody_mac, RECEIVER_LINK.nobody_mac);
+        address_outer(&generator, GENERATOR_LINK, there, spec.destinations)?;
+        address_outer(&receiver, RECEIVER_LINK, here, spec.sources)?;
+        let forward = FrameAddresses { source: here, destination: there };
+        let backward = FrameAddresses { source: there, destination: here };
+        let mode = place_dut(&dut, spec)?;
+        Ok(Self { generator, dut: Some(dut), receiver, mode, forward, backward })
     }
 
     /// Generator and receiver on one veth pair, with the receiver's interface placed as the DUT's ingress would be:
-    /// the baseline of [`Topology::router`].
+    /// the baseline of [`Topology::router`] and [`Topology::switched`].
     ///
     /// # Errors
     /// The first step that the kernel refused. Nothing stays behind.
@@ -225,12 +236,14 @@ impl Topology {
         let (generator_interface, receiver_interface) = join(outer, inner, spec)?;
         let generator = Side { namespace: generator_namespace, interface: generator_interface };
         let receiver = Side { namespace: receiver_namespace, interface: receiver_interface };
-        let next_hop_mac = GENERATOR_LINK.nobody_mac;
-        address_outer(&generator, GENERATOR_LINK, next_hop_mac, spec.destinations)?;
+        let to_nobody = |side: &Side, destination| FrameAddresses { source: side.interface.mac, destination };
+        let forward = to_nobody(&generator, GENERATOR_LINK.nobody_mac);
+        let backward = to_nobody(&receiver, RECEIVER_LINK.nobody_mac);
+        address_outer(&generator, GENERATOR_LINK, forward.destination, spec.destinations)?;
         let placed =
             placement::place(&receiver.namespace, receiver.interface.name, receiver.interface.index, spec.placement);
         let mode = placed.map_err(step("turn on NAPI of the receiver's interface"))?;
-        Ok(Self { generator, dut: None, receiver, mode, next_hop_mac })
+        Ok(Self { generator, dut: None, receiver, mode, forward, backward })
     }
 
     /// Where the receive work of the path's first hop runs.
@@ -250,7 +263,17 @@ impl Topology {
 
     /// The Ethernet address that the generator's frames have to be sent to.
     pub fn next_hop_mac(&self) -> [u8; 6] {
-        self.next_hop_mac
+        self.forward.destination
+    }
+
+    /// Addresses of test frames from the generator to the receiver.
+    pub fn forward(&self) -> FrameAddresses {
+        self.forward
+    }
+
+    /// Addresses of test frames from the receiver to the generator.
+    pub fn backward(&self) -> FrameAddresses {
+        self.backward
     }
 
     /// The interface that takes the generator's frames, and its namespace: the DUT's ingress, or the receiver's
@@ -273,6 +296,30 @@ impl Topology {
         self.mode = placed.map_err(step("turn on NAPI again"))?;
         Ok(&self.mode)
     }
+}
+
+/// Generator, DUT and receiver, joined by two veth pairs.
+fn three(spec: &TopologySpec, carrier: Carrier) -> Result<(Side, Dut, Side), TopologyError> {
+    let generator_namespace = quiet_namespace(spec, "generator")?;
+    let dut_namespace = quiet_namespace(spec, "dut")?;
+    let receiver_namespace = quiet_namespace(spec, "receiver")?;
+    if carrier == Carrier::Routing {
+        enable_forwarding(&dut_namespace)?;
+    }
+    let outer = VethEnd { namespace: &generator_namespace, name: GENERATOR_INTERFACE, mac: GENERATOR_LINK.outer_mac };
+    let inner = VethEnd { namespace: &dut_namespace, name: INGRESS_INTERFACE, mac: GENERATOR_LINK.dut_mac };
+    let (generator_interface, ingress) = join(outer, inner, spec)?;
+    let outer = VethEnd { namespace: &receiver_namespace, name: RECEIVER_INTERFACE, mac: RECEIVER_LINK.outer_mac };
+    let inner = VethEnd { namespace: &dut_namespace, name: EGRESS_INTERFACE, mac: RECEIVER_LINK.dut_mac };
+    let (receiver_interface, egress) = join(outer, inner, spec)?;
+    let generator = Side { namespace: generator_namespace, interface: generator_interface };
+    let receiver = Side { namespace: receiver_namespace, interface: receiver_interface };
+    Ok((generator, Dut { namespace: dut_namespace, ingress, egress, carrier }, receiver))
+}
+
+fn place_dut(dut: &Dut, spec: &TopologySpec) -> Result<Mode, TopologyError> {
+    let placed = placement::place(&dut.namespace, dut.ingress.name, dut.ingress.index, spec.placement);
+    placed.map_err(step("turn on NAPI of the DUT's ingress"))
 }
 
 /// A namespace in which nothing speaks unasked.
@@ -304,73 +351,4 @@ fn enable_forwarding(namespace: &NetNs) -> Result<(), TopologyError> {
         Ok(())
     });
     enabled.and_then(|result| result).map_err(step("turn on IPv4 forwarding in the DUT"))
-}
-
-/// Makes a veth pair, sets its offloads and both ends up.
-fn join(a: VethEnd<'_>, b: VethEnd<'_>, spec: &TopologySpec) -> Result<(Interface, Interface), TopologyError> {
-    let shape = VethShape { mtu: spec.mtu, queues: spec.queues };
-    Netlink::open_in(a.namespace)?.create_veth(a, b, shape)?;
-    Ok((prepare(a)?, prepare(b)?))
-}
-
-fn prepare(end: VethEnd<'_>) -> Result<Interface, TopologyError> {
-    let (name, mac): (&'static str, _) = (static_name(end.name), end.mac);
-    let failed = |what: &str| step(format!("{what} of {name}"));
-    let opened = end.namespace.run(|| Netdev::open(name)).and_then(|result| result);
-    let device = opened.map_err(failed("read the index"))?;
-    let known = device.features().map_err(failed("read the offloads"))?;
-    let wanted: Vec<(&str, bool)> = OFFLOADS_OFF
-        .into_iter()
-        .filter(|name| known.iter().any(|feature| feature.name == *name && feature.active))
-        .map(|name| (name, false))
-        .collect();
-    device.set_features(&wanted).map_err(failed("turn off the offloads"))?;
-    let index = device.index().map_err(failed("read the index"))?;
-    let mut netlink = Netlink::open_in(end.namespace)?;
-    netlink.set_gro_size_max(index, GRO_SIZE_MAX)?;
-    netlink.set_up(index, true)?;
-    Ok(Interface { name, index, mac })
-}
-
-fn static_name(name: &str) -> &'static str {
-    let names = [GENERATOR_INTERFACE, INGRESS_INTERFACE, EGRESS_INTERFACE, RECEIVER_INTERFACE];
-    names.into_iter().find(|known| *known == name).unwrap_or(GENERATOR_INTERFACE)
-}
-
-/// Address, next hop and routes of a tester's side, for what its own stack sends.
-fn address_outer(
-    side: &Side,
-    link: LinkAddresses,
-    next_hop_mac: [u8; 6],
-    reached: (Ipv4Addr, Ipv4Addr),
-) -> Result<(), TopologyError> {
-    let interface = side.interface.index;
-    let mut netlink = Netlink::open_in(&side.namespace)?;
-    netlink.add_address(interface, link.outer, LINK_PREFIX_LEN)?;
-    netlink.set_neighbour(Neighbour { interface, address: link.dut, mac: next_hop_mac })?;
-    add_routes(&mut netlink, reached, link.dut, interface)
-}
-
-fn address_dut(dut: &Dut, spec: &TopologySpec) -> Result<(), TopologyError> {
-    let mut netlink = Netlink::open_in(&dut.namespace)?;
-    let links = [(&dut.ingress, GENERATOR_LINK, spec.sources), (&dut.egress, RECEIVER_LINK, spec.destinations)];
-    for (interface, link, reached) in links {
-        let index = interface.index;
-        netlink.add_address(index, link.dut, LINK_PREFIX_LEN)?;
-        netlink.set_neighbour(Neighbour { interface: index, address: link.outer, mac: link.nobody_mac })?;
-        add_routes(&mut netlink, reached, link.outer, index)?;
-    }
-    Ok(())
-}
-
-fn add_routes(
-    netlink: &mut Netlink,
-    (first, last): (Ipv4Addr, Ipv4Addr),
-    gateway: Ipv4Addr,
-    interface: u32,
-) -> Result<(), TopologyError> {
-    for (network, prefix_len) in prefixes::cover(first, last) {
-        netlink.add_route(Route { network, prefix_len, gateway, interface })?;
-    }
-    Ok(())
 }

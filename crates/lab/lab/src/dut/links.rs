@@ -1,0 +1,84 @@
+//! The two interfaces of a device in a namespace: looked at, taken down and up again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use linerate_sys::netdev::Netdev;
+
+use super::DutError;
+use crate::netlink::Netlink;
+use crate::placement;
+use crate::topology::{Dut, Interface, Topology, TopologySpec};
+
+/// How long the links stay down in a reset.
+const DOWN: Duration = Duration::from_millis(100);
+
+/// A device's interfaces, with what they were made of.
+pub(super) struct Links {
+    dut: Dut,
+    spec: TopologySpec,
+}
+
+impl Links {
+    pub(super) fn of(topology: &Topology, spec: &TopologySpec) -> Result<Self, DutError> {
+        let dut = topology.dut.as_ref().map(Dut::try_clone).transpose();
+        let dut = dut.map_err(DutError::system("hold the device's namespace"))?;
+        let dut = dut.ok_or_else(|| DutError::Unsupported("this path has no device".into()))?;
+        Ok(Self { dut, spec: spec.clone() })
+    }
+
+    pub(super) fn dut(&self) -> &Dut {
+        &self.dut
+    }
+
+    /// Both interfaces are there and up.
+    pub(super) fn check(&self, name: &str) -> Result<(), DutError> {
+        for interface in self.interfaces() {
+            let state = self.dut.namespace.run(|| Netdev::open(interface.name)?.is_up()).and_then(|state| state);
+            let how = match state {
+                Ok(true) => continue,
+                Ok(false) => format!("its interface {} is down", interface.name),
+                Err(error) => format!("its interface {} is gone: {error}", interface.name),
+            };
+            return Err(DutError::Died { name: name.into(), how, output: String::new() });
+        }
+        Ok(())
+    }
+
+    /// Takes both interfaces down and, a moment later, up again, with NAPI where it was.
+    pub(super) fn down_and_up(&mut self) -> Result<String, DutError> {
+        let mut netlink = Netlink::open_in(&self.dut.namespace)?;
+        for interface in self.interfaces() {
+            netlink.set_up(interface.index, false)?;
+        }
+        std::thread::sleep(DOWN);
+        for interface in self.interfaces() {
+            netlink.set_up(interface.index, true)?;
+        }
+        let Dut { namespace, ingress, .. } = &self.dut;
+        let placed = placement::place(namespace, ingress.name, ingress.index, self.spec.placement);
+        placed.map_err(DutError::system("turn on NAPI again"))?;
+        let names: Vec<&str> = self.interfaces().map(|interface| interface.name).into();
+        Ok(format!("{} down, {} ms later up", names.join(" and "), DOWN.as_millis()))
+    }
+
+    /// Sets a router's neighbours and routes anew.
+    pub(super) fn direct_flows(&self) -> Result<(), DutError> {
+        Ok(self.dut.direct_flows(&self.spec)?)
+    }
+
+    fn interfaces(&self) -> [&Interface; 2] {
+        [&self.dut.ingress, &self.dut.egress]
+    }
+}
+
+/// What the lab sets on the interfaces of every device in a namespace.
+pub(super) fn configuration(spec: &TopologySpec) -> BTreeMap<String, String> {
+    let interfaces = format!(
+        "two veth pairs, MTU {}, {} queue{} each, segmentation offloads and merging by GRO off",
+        spec.mtu,
+        spec.queues,
+        if spec.queues == 1 { "" } else { "s" }
+    );
+    BTreeMap::from([("interfaces".to_owned(), interfaces)])
+}

@@ -1,0 +1,111 @@
+//! Devices under test: each is built between two ends, says what it is, counts, can be looked after and reset.
+//!
+//! ```text
+//!   build(spec, path) -> Path:   the ends between which a tester sends and counts
+//!                        Device: what stands between them; it lives as long as the value
+//! ```
+//!
+//! What each kind is, needs and sets is in docs/duts.md.
+
+mod error;
+mod links;
+mod none;
+mod pipe;
+mod router;
+
+use std::collections::BTreeMap;
+
+use linerate_experiment::{DutKind, DutSpec};
+use linerate_report::Dut;
+
+use crate::topology::{Topology, TopologySpec};
+
+pub use error::DutError;
+
+/// What stands between the two ends of a path. Dropping it stops it and leaves nothing behind.
+pub trait Device: Send {
+    /// Name, version and all that was really set.
+    fn describe(&self) -> Dut;
+
+    /// Its own counters by name: totals since it was started.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    fn counters(&mut self) -> Result<BTreeMap<String, u64>, DutError>;
+
+    /// Whether it still works.
+    ///
+    /// # Errors
+    /// What died, with its last lines of output.
+    fn check(&mut self) -> Result<(), DutError>;
+
+    /// Resets it as RFC 2544 section 26.6 asks (its interfaces down and up, or its process anew) and says what was done. May be
+    /// called under load, from another thread than the one that built it.
+    ///
+    /// # Errors
+    /// [`DutError::NoReset`] for a device that cannot be reset from here; else what failed.
+    fn reset(&mut self) -> Result<String, DutError>;
+
+    /// Whether its first packets cost more than later ones (connection tracking, a learning bridge, a flow cache), so that a
+    /// trial is sent and thrown away before it is measured.
+    fn needs_warm_up(&self) -> bool;
+
+    /// The learning phase of RFC 2544 section 23: tells the device which station is behind which interface. Call it before
+    /// each trial, at rest.
+    ///
+    /// # Errors
+    /// When nothing can be sent to it.
+    fn learn(&mut self) -> Result<(), DutError> {
+        Ok(())
+    }
+}
+
+/// The ends of a path.
+#[derive(Debug)]
+pub enum Path {
+    /// Interfaces in namespaces of the lab's own making.
+    Namespaces(Box<Topology>),
+    /// Two ports, by their specs: of this host, or the ends of a link inside this process.
+    Ports {
+        /// Sends, or both ways.
+        a: String,
+        /// Receives, or both ways.
+        b: String,
+    },
+}
+
+impl Path {
+    /// The namespaces, where there are any.
+    pub fn topology(&self) -> Option<&Topology> {
+        match self {
+            Self::Namespaces(topology) => Some(topology),
+            Self::Ports { .. } => None,
+        }
+    }
+}
+
+/// A path with its device.
+pub struct Built {
+    /// For the tester. It and the device may be dropped in any order.
+    pub path: Path,
+    /// What is between the ends.
+    pub device: Box<dyn Device>,
+}
+
+/// Builds the path that `path` describes, with the device of `spec` in its middle, ready to carry packets both ways.
+///
+/// # Errors
+/// What is missing and what to do about it; what could not be set. Nothing stays behind.
+pub fn build(spec: &DutSpec, path: &TopologySpec) -> Result<Built, DutError> {
+    match &spec.kind {
+        DutKind::Router(firewall) => router::build(firewall, path),
+        DutKind::Pipe => pipe::build(path),
+        DutKind::None => none::build(path),
+        kind => Err(DutError::Unsupported(format!("devices of this kind cannot be built yet: {kind:?}"))),
+    }
+}
+
+/// The release of the running kernel.
+fn kernel_release() -> Option<String> {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned())
+}

@@ -1,0 +1,49 @@
+//! No device: the two ends joined directly, which is what a baseline measures.
+
+use std::collections::BTreeMap;
+
+use linerate_experiment::TopologyKind;
+use linerate_report::Dut;
+
+use super::{Built, Device, DutError, Path, pipe};
+use crate::topology::{Topology, TopologySpec};
+
+pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
+    let path = match &spec.ends {
+        TopologyKind::Namespaces => Path::Namespaces(Box::new(Topology::direct(spec)?)),
+        TopologyKind::Ports { a, b } => Path::Ports { a: a.clone(), b: b.clone() },
+        TopologyKind::InProcess => pipe::ends(),
+    };
+    let joined = match &path {
+        Path::Namespaces(_) => "one veth pair".to_owned(),
+        Path::Ports { a, b } => format!("{a} - {b}, as they are joined"),
+    };
+    Ok(Built { path, device: Box::new(Direct { joined }) })
+}
+
+struct Direct {
+    joined: String,
+}
+
+impl Device for Direct {
+    fn describe(&self) -> Dut {
+        let configuration = BTreeMap::from([("link".to_owned(), self.joined.clone())]);
+        Dut { name: "none: the ends joined directly".into(), version: None, configuration }
+    }
+
+    fn counters(&mut self) -> Result<BTreeMap<String, u64>, DutError> {
+        Ok(BTreeMap::new())
+    }
+
+    fn check(&mut self) -> Result<(), DutError> {
+        Ok(())
+    }
+
+    fn reset(&mut self) -> Result<String, DutError> {
+        Err(DutError::NoReset("a direct path".into()))
+    }
+
+    fn needs_warm_up(&self) -> bool {
+        false
+    }
+}

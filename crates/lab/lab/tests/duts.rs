@@ -1,0 +1,60 @@
+//! Devices under test in real namespaces: each carries packets both ways, its ledger balances, and nothing stays behind.
+
+mod support;
+
+use linerate_experiment::{DutKind, Firewall, TopologyKind};
+use linerate_lab::dut::{DutError, Path};
+use linerate_lab::netlink::Netlink;
+use linerate_lab::topology::TopologySpec;
+use support::carry::{Way, carry, device};
+
+#[test]
+fn a_plain_router_carries_packets_both_ways_and_after_a_reset() {
+    let Some(mut built) = device(DutKind::Router(Firewall::default())) else { return };
+    let before = built.device.counters().expect("counters");
+    carry(&mut built, Way::Forward).all_delivered();
+    carry(&mut built, Way::Backward).all_delivered();
+    let after = built.device.counters().expect("counters");
+    assert_eq!(after["Ip.ForwDatagrams"] - before["Ip.ForwDatagrams"], 2 * support::carry::PACKETS);
+    let done = built.device.reset().expect("reset");
+    assert!(done.contains("lr-in and lr-out down"), "{done}");
+    built.device.check().expect("it is up again");
+    carry(&mut built, Way::Forward).all_delivered();
+    carry(&mut built, Way::Backward).all_delivered();
+    let description = built.device.describe();
+    assert_eq!(description.configuration["rules"], "none");
+    assert!(description.version.is_some());
+}
+
+#[test]
+fn a_router_whose_interface_went_down_says_so() {
+    let Some(mut built) = device(DutKind::Router(Firewall::default())) else { return };
+    built.device.check().expect("it works");
+    let dut = built.path.topology().and_then(|topology| topology.dut.as_ref()).expect("a router");
+    Netlink::open_in(&dut.namespace).and_then(|mut link| link.set_up(dut.egress.index, false)).expect("down");
+    let error = built.device.check().expect_err("it does not work").to_string();
+    assert!(error.contains("lr-out is down"), "{error}");
+}
+
+#[test]
+fn no_device_is_the_direct_path() {
+    let Some(mut built) = device(DutKind::None) else { return };
+    carry(&mut built, Way::Forward).all_delivered();
+    carry(&mut built, Way::Backward).all_delivered();
+    assert!(matches!(built.device.reset(), Err(DutError::NoReset(_))));
+}
+
+#[test]
+fn a_pipe_is_a_link_of_its_own_and_needs_the_topology_in_process() {
+    let in_process = TopologySpec { ends: TopologyKind::InProcess, ..TopologySpec::default() };
+    let spec = support::carry::named(DutKind::Pipe);
+    let [first, second] = [(); 2].map(|()| linerate_lab::dut::build(&spec, &in_process).expect("a pipe").path);
+    let (Path::Ports { a, b }, Path::Ports { a: other, .. }) = (first, second) else { panic!("ports") };
+    assert_eq!(a, b);
+    assert_ne!(a, other);
+    let pool = linerate_mem::Pool::new(linerate_mem::PoolConfig::default()).expect("memory");
+    let ends = [&a, &b].map(|spec| linerate_ports::open(spec, &pool));
+    assert!(ends.iter().all(|end| end.is_ok()));
+    let error = linerate_lab::dut::build(&spec, &TopologySpec::default()).err().expect("not in namespaces").to_string();
+    assert!(error.contains("in-process"), "{error}");
+}

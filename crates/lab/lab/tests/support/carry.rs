@@ -1,0 +1,115 @@
+//! Packets through a device, one way, with the ledger of it.
+
+use std::time::Duration;
+
+use linerate_experiment::{DutKind, DutSpec};
+use linerate_lab::counters::{CounterSources, Difference};
+use linerate_lab::dut::{self, Built, DutError};
+use linerate_lab::ledger::{Ends, Ledger, close};
+use linerate_lab::places::PortRows;
+use linerate_lab::topology::{FrameAddresses, Side, Topology, TopologySpec};
+use linerate_report::{Counted, Loss};
+
+use super::{Datagram, RawSocket, swap};
+
+pub const PACKETS: u64 = 60;
+
+/// Which way packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Forward,
+    Backward,
+}
+
+pub fn named(kind: DutKind) -> DutSpec {
+    DutSpec { name: "dut".into(), kind }
+}
+
+/// A device in namespaces, or `None` after saying why the test is skipped: no namespace, or a tool that is not installed.
+pub fn device(kind: DutKind) -> Option<Built> {
+    match dut::build(&named(kind), &TopologySpec::default()) {
+        Ok(built) => Some(built),
+        Err(error @ (DutError::Topology(_) | DutError::Missing { .. })) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// What came of [`carry`].
+#[derive(Debug)]
+pub struct Carried {
+    pub ledger: Ledger,
+    /// The test frames that arrived.
+    pub frames: Vec<Vec<u8>>,
+}
+
+impl Carried {
+    pub fn all_delivered(&self) {
+        let account = &self.ledger.account;
+        assert_eq!((account.delivered(), account.unexplained()), (PACKETS, 0), "{:?}", self.ledger);
+        assert_eq!((account.lost().len(), self.ledger.unnamed.len()), (0, 0), "{:?}", self.ledger);
+    }
+}
+
+/// Sends [`PACKETS`] datagrams of one flow through the device.
+pub fn carry(built: &mut Built, way: Way) -> Carried {
+    built.device.learn().expect("learning");
+    let topology = built.path.topology().expect("namespaces");
+    let datagram = match way {
+        Way::Forward => Datagram::default(),
+        Way::Backward => swap(Datagram::default()),
+    };
+    let (from, to, addresses) = match way {
+        Way::Forward => (&topology.generator, &topology.receiver, topology.forward()),
+        Way::Backward => (&topology.receiver, &topology.generator, topology.backward()),
+    };
+    carry_datagrams(topology, from, to, &datagram.frame_to(addresses), way)
+}
+
+fn carry_datagrams(topology: &Topology, from: &Side, to: &Side, frame: &[u8], way: Way) -> Carried {
+    let sender = RawSocket::sender(from);
+    let receiver = RawSocket::open_with(to, Duration::from_millis(200));
+    let mut sources = CounterSources::open(topology).expect("counters");
+    let before = sources.snapshot().expect("snapshot");
+    for _ in 0..PACKETS {
+        let _ = sender.send(frame);
+    }
+    let rest = sources.snapshot_at_rest(Duration::from_millis(50), Duration::from_secs(5));
+    let (after, at_rest) = rest.expect("snapshot");
+    assert!(at_rest, "the path came to rest");
+    let received = receiver.drain();
+    let total = received.len() as u64;
+    let frames: Vec<Vec<u8>> = received.into_iter().filter(|frame| is_test_frame(frame)).collect();
+    let delivered = frames.len() as u64;
+    let counted = Counted { intended: PACKETS, sent: PACKETS, delivered, ..Counted::default() };
+    let difference = match way {
+        Way::Forward => after.since(&before),
+        Way::Backward => mirrored(after.since(&before)),
+    };
+    let receiver = vec![Loss::new("receiving socket", "buffer full", receiver.drops())];
+    let ports = PortRows { generator: Vec::new(), receiver };
+    let ends = Ends { counted, received: total };
+    Carried { ledger: close(&ends, Some(&difference), &ports).expect("balances"), frames }
+}
+
+/// The same path seen from its other end.
+fn mirrored(difference: Difference) -> Difference {
+    let dut = difference.dut.map(|mut dut| {
+        std::mem::swap(&mut dut.ingress, &mut dut.egress);
+        dut
+    });
+    Difference { generator: difference.receiver, receiver: difference.generator, dut, ..difference }
+}
+
+/// A UDP datagram with the payload of [`Datagram`], whatever became of its addresses and ports.
+fn is_test_frame(frame: &[u8]) -> bool {
+    frame.len() >= 60 && frame[12..14] == [0x08, 0x00] && frame[23] == 17 && frame[42..60] == [0x5a; 18]
+}
+
+/// The addresses of a frame.
+pub fn addresses(frame: &[u8]) -> FrameAddresses {
+    let mac = |at: usize| std::array::from_fn(|byte| frame[at + byte]);
+    FrameAddresses { source: mac(6), destination: mac(0) }
+}
