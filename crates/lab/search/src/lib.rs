@@ -31,6 +31,7 @@
 mod goal;
 mod load;
 mod measurer;
+pub mod mlr;
 mod outcome;
 mod search;
 mod tally;
