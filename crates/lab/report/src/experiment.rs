@@ -69,9 +69,12 @@ pub struct Cell {
 /// What one test found in one repetition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
+    /// Which test of the experiment: `throughput`, `latency`, as [`Found`] names them.
+    #[serde(default)]
+    pub test: String,
     /// From 1.
     pub repetition: u32,
-    /// What was found; `None`: it could not be measured, and `why_not` says why.
+    /// What was found; `None`: it could not be measured, and `why_not` says why; with neither the run was stopped within it.
     pub found: Option<Found>,
     /// Why nothing could be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
