@@ -1,6 +1,6 @@
 //! The document of an experiment: every cell of its matrix, what each test found there, and the trials behind it.
 
-use crate::{CoreUse, Dut, Environment, Latency, Timestamp, Tool, Trial};
+use crate::{CoreUse, Dut, Environment, Latency, Timestamp, Tool, Trial, number};
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the format. Fields may be added within a version; none is removed or changes its meaning.
@@ -48,6 +48,7 @@ pub struct Cell {
     /// Label of the frame size on the wire.
     pub size: String,
     /// Mean bytes of a frame on the wire.
+    #[serde(deserialize_with = "number::or_null")]
     pub size_wire: f64,
     /// Number of flows in each direction.
     pub flows: u64,
@@ -113,6 +114,7 @@ pub struct Work {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
     /// Share of the cores' time that the hypervisor took, 0 to 1.
+    #[serde(deserialize_with = "number::or_null")]
     pub steal_share: f64,
     /// Longest time for which the sending thread was kept from its schedule, in nanoseconds.
     pub gap_max_ns: u64,
@@ -146,6 +148,7 @@ pub enum Found {
         /// Packets of each repetition's burst.
         bursts: Vec<u64>,
         /// Rate of sending, in packets per second.
+        #[serde(deserialize_with = "number::or_null")]
         sent_pps: f64,
         /// Rate at which the DUT empties its buffer: its throughput, where it was found before.
         throughput_pps: Option<f64>,
@@ -159,8 +162,10 @@ pub enum Found {
         /// Nanoseconds; `None`: it did not recover while watched.
         recovery_ns: Option<u64>,
         /// The overload, in packets per second.
+        #[serde(deserialize_with = "number::or_null")]
         overload_pps: f64,
         /// The load after it.
+        #[serde(deserialize_with = "number::or_null")]
         after_pps: f64,
     },
     /// Time without packets across a reset.
@@ -175,22 +180,28 @@ pub enum Found {
     /// One long trial.
     Soak {
         /// Load in packets per second.
+        #[serde(deserialize_with = "number::or_null")]
         load_pps: f64,
         /// Share of packets lost.
+        #[serde(deserialize_with = "number::or_null")]
         loss_ratio: f64,
     },
     /// Highest rate delivered.
     MaxForwardingRate {
         /// Packets per second delivered.
+        #[serde(deserialize_with = "number::or_null")]
         pps: f64,
         /// The load under which it was delivered.
+        #[serde(deserialize_with = "number::or_null")]
         load_pps: f64,
     },
     /// One trial at a given load.
     Load {
         /// Packets per second sent.
+        #[serde(deserialize_with = "number::or_null")]
         sent_pps: f64,
         /// Packets per second delivered.
+        #[serde(deserialize_with = "number::or_null")]
         delivered_pps: f64,
     },
 }
@@ -201,8 +212,10 @@ pub struct GoalFound {
     /// `NDR`, `PDR`.
     pub name: String,
     /// Largest share of lost packets that passes.
+    #[serde(deserialize_with = "number::or_null")]
     pub loss_ratio: f64,
     /// Exceed ratio of RFC 9971; 0 for a strict search.
+    #[serde(deserialize_with = "number::or_null")]
     pub exceed_ratio: f64,
     /// Relevant lower bound in packets per second: the figure to report.
     pub lower_pps: Option<f64>,
@@ -211,6 +224,7 @@ pub struct GoalFound {
     /// Conditional throughput of RFC 9971 at the lower bound.
     pub conditional_pps: Option<f64>,
     /// Relative width that was asked for.
+    #[serde(deserialize_with = "number::or_null")]
     pub width: f64,
     /// Whether a higher load passed above a failing one.
     pub irregular: bool,
@@ -224,8 +238,10 @@ pub struct GoalFound {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LatencyPoint {
     /// Share of the throughput.
+    #[serde(deserialize_with = "number::or_null")]
     pub share: f64,
     /// Load in packets per second.
+    #[serde(deserialize_with = "number::or_null")]
     pub load_pps: f64,
     /// Percentiles, from the scheduled time of sending.
     pub latency: Option<Latency>,
@@ -240,12 +256,16 @@ pub struct LatencyPoint {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LossPoint {
     /// Load in packets per second.
+    #[serde(deserialize_with = "number::or_null")]
     pub load_pps: f64,
     /// Sent, in packets per second.
+    #[serde(deserialize_with = "number::or_null")]
     pub sent_pps: f64,
     /// Delivered, in packets per second.
+    #[serde(deserialize_with = "number::or_null")]
     pub delivered_pps: f64,
     /// Share of sent packets lost.
+    #[serde(deserialize_with = "number::or_null")]
     pub loss_ratio: f64,
 }
 

@@ -25,6 +25,7 @@ mod environment;
 mod experiment;
 mod number;
 mod rate;
+mod reports;
 mod storage;
 mod terminal;
 mod throughput;
@@ -40,7 +41,8 @@ pub use experiment::{
     Results, Work,
 };
 pub use rate::{Rate, RateError};
-pub use storage::{LoadError, load, store};
+pub(crate) use reports::reports;
+pub use storage::{LoadError, ResultsFolder, load, load_results, results_json, store};
 pub use terminal::{ledger, terminal};
 pub use throughput::{Baseline, Bounds, LimitedBy, Throughput};
 pub use timestamp::Timestamp;

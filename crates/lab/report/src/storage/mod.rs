@@ -1,0 +1,9 @@
+//! Results on disk: a folder a run. Nothing in it is ever half a file.
+
+mod document;
+mod files;
+mod folder;
+mod journal;
+
+pub use document::{LoadError, load, store};
+pub use folder::{ResultsFolder, load_results, results_json};

@@ -1,0 +1,319 @@
+//! Experiments for the tests: the twelve cells of the 2019 router experiment as a simulated device would give them, and a small one.
+
+use linerate_report::*;
+use std::collections::BTreeMap;
+
+/// A repeatable source of noise.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// About normal, with a standard deviation of 1.
+    pub fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
+    }
+}
+
+/// What the simulated device can do.
+#[derive(Clone, Copy)]
+pub struct Device {
+    pub capacity_pps: f64,
+    /// Standard deviation between repetitions, relative.
+    pub noise: f64,
+    pub baseline_pps: f64,
+}
+
+const PATH: [&str; 8] = ["pacer", "lr-gen", "lr-in", "IPv4 in", "forward", "IPv4 out", "lr-out", "lr-recv"];
+
+/// A trial of `load_pps` for one second on a device that carries `carries_pps` now.
+pub fn trial(
+    name: &str,
+    size_wire: u32,
+    flows: u64,
+    load_pps: f64,
+    carries_pps: f64,
+    device: &Device,
+) -> ExperimentTrial {
+    let sendable = device.baseline_pps * 1.02;
+    let intended = load_pps as u64;
+    let sent = load_pps.min(sendable) as u64;
+    let delivered = (sent as f64).min(carries_pps) as u64;
+    let lost = sent - delivered;
+    let (ring, backlog, table) = (lost * 8 / 10, lost / 10, lost - lost * 8 / 10 - lost / 10);
+    let rest = table.min(2);
+    let losses = vec![
+        Loss::new("forward", "connection table full", table - rest).counted_by("nf_conntrack drop"),
+        Loss::new("lr-in", "receive ring full", ring).counted_by("lr-gen tx_dropped"),
+        Loss::new("IPv4 in", "no route to the destination", 0).counted_by("IpExt InNoRoutes"),
+        Loss::new("IPv4 in", "backlog of core 1 full", backlog).counted_by("softnet_stat dropped, core 1"),
+    ];
+    let counted = Counted { intended, sent, delivered, duplicated: 0, reordered: if flows > 1 { 3 } else { 0 } };
+    let unsent = intended - sent;
+    let account = Account::new(counted, losses).unwrap();
+    let account = account.with_unsent_by(vec![Loss::new("pacer", "behind schedule", unsent)]).unwrap();
+    let busy = (delivered as f64 / device.capacity_pps).min(0.99);
+    let core = |core, role: &str, user: f64, system: f64, softirq: f64| CoreUse {
+        core,
+        role: Some(role.to_owned()),
+        user,
+        system,
+        softirq,
+        irq: 0.001,
+        steal: 0.004,
+        idle: (0.995 - user - system - softirq).max(0.0),
+    };
+    let trial = Trial {
+        name: name.to_owned(),
+        purpose: Purpose::Search,
+        path: PATH.map(str::to_owned).into(),
+        size_wire,
+        flows,
+        load_pps,
+        duration_ns: 1_000_000_000,
+        account,
+        latency: None,
+        cpu: vec![core(0, "generator", 0.41, 0.33, 0.2), core(1, "DUT", 0.0, 0.004, busy * 0.98)],
+        baseline_pps: Some(device.baseline_pps),
+        notes: Vec::new(),
+    };
+    let work = |of: &str, cycles| Work {
+        of: of.to_owned(),
+        cycles_per_packet: Some(cycles),
+        instructions_per_packet: Some(cycles * 1.7),
+    };
+    ExperimentTrial {
+        trial,
+        noise: Noise { steal_share: 0.004, gap_max_ns: 41_000, disturbed: false, repeated: 0 },
+        dut_counters: BTreeMap::from([("nf_conntrack_count".to_owned(), flows)]),
+        work: vec![work("generator", 420.0), work("DUT", 3.1e9 / device.capacity_pps)],
+    }
+}
+
+fn carried(device: &Device, random: &mut Random) -> f64 {
+    device.capacity_pps * (1.0 + device.noise * random.normal())
+}
+
+/// A throughput search with two goals; the width of its bounds is 0.5 %.
+pub fn throughput(repetition: u32, size_wire: u32, flows: u64, device: &Device, random: &mut Random) -> Finding {
+    let carries = carried(device, random).min(device.baseline_pps);
+    let loads = [device.baseline_pps, carries * 1.3, carries * 0.9, carries * 1.002, carries * 0.997];
+    let names = (1u32..).map(|number| format!("throughput-{repetition}-{number}"));
+    let trials: Vec<_> =
+        names.zip(loads).map(|(name, load)| trial(&name, size_wire, flows, load, carries, device)).collect();
+    let tester_limited = carries * 0.997 >= 0.95 * device.baseline_pps;
+    let goal = |name: &str, loss_ratio, exceed_ratio, factor: f64| GoalFound {
+        name: name.to_owned(),
+        loss_ratio,
+        exceed_ratio,
+        lower_pps: Some(carries * 0.997 * factor),
+        upper_pps: (!tester_limited).then_some(carries * 1.002 * factor),
+        conditional_pps: Some(carries * 0.9969 * factor),
+        width: 0.005,
+        irregular: false,
+        limited_by: if tester_limited { LimitedBy::Tester } else { LimitedBy::Loss },
+        tester_limited,
+    };
+    let goals = vec![goal("NDR", 0.0, 0.0, 1.0), goal("PDR", 0.005, 0.5, if tester_limited { 1.0 } else { 1.012 })];
+    finding(repetition, Found::Throughput { goals }, trials)
+}
+
+pub fn finding(repetition: u32, found: Found, trials: Vec<ExperimentTrial>) -> Finding {
+    Finding { repetition, found: Some(found), why_not: None, trials }
+}
+
+fn latency_point(share: f64, load_pps: f64, random: &mut Random) -> LatencyPoint {
+    let base = 9_000.0 * (1.0 + share * 3.0) * (1.0 + 0.03 * random.normal());
+    let tail = |factor: f64| (base * factor) as u64;
+    let latency = Latency {
+        samples: 1_000_000,
+        min_ns: tail(0.6),
+        mean_ns: base * 1.08,
+        p50_ns: tail(1.0),
+        p90_ns: tail(1.5),
+        p99_ns: tail(3.2),
+        p999_ns: tail(11.0),
+        p9999_ns: tail(60.0),
+        max_ns: tail(180.0),
+    };
+    let edges = [(0.7, 100_000), (1.0, 400_000), (1.2, 250_000), (1.5, 150_000), (2.0, 70_000), (3.2, 20_000)];
+    let tails = [(5.0, 7_000), (8.0, 1_900), (11.0, 1_000), (30.0, 80), (60.0, 11), (180.0, 9)];
+    let histogram = edges.iter().chain(&tails).map(|(factor, packets)| (tail(*factor), *packets)).collect();
+    let pdv_ns = Some(latency.p999_ns - latency.min_ns);
+    LatencyPoint { share, load_pps, latency: Some(latency), histogram, pdv_ns }
+}
+
+fn latency(repetition: u32, size_wire: u32, device: &Device, random: &mut Random) -> Finding {
+    let shares = [0.0, 0.1, 0.5, 0.9];
+    let load = |share: f64| if share == 0.0 { 1_000.0 } else { share * device.capacity_pps.min(device.baseline_pps) };
+    let points = shares.iter().map(|share| latency_point(*share, load(*share), random)).collect();
+    let name = format!("latency-{repetition}");
+    let trials = vec![trial(&name, size_wire, 1, load(0.5), device.capacity_pps, device)];
+    finding(repetition, Found::Latency { points }, trials)
+}
+
+fn frame_loss(repetition: u32, size_wire: u32, device: &Device, random: &mut Random) -> Finding {
+    let carries = carried(device, random);
+    let mut trials = Vec::new();
+    let mut points = Vec::new();
+    for step in (1..=10).rev() {
+        let load_pps = device.baseline_pps * f64::from(step) / 10.0;
+        let delivered_pps = load_pps.min(carries);
+        let loss_ratio = 1.0 - delivered_pps / load_pps;
+        points.push(LossPoint { load_pps, sent_pps: load_pps, delivered_pps, loss_ratio });
+        let name = format!("frame-loss-{repetition}-{}", 11 - step);
+        trials.push(trial(&name, size_wire, 1, load_pps, carries, device));
+    }
+    finding(repetition, Found::FrameLoss { points }, trials)
+}
+
+/// One of each other kind, those with something missing too.
+fn others(device: &Device) -> Vec<Finding> {
+    let one = |name: &str| vec![trial(name, 64, 1, device.capacity_pps * 0.9, device.capacity_pps, device)];
+    let capacity = device.capacity_pps;
+    let bursts = vec![812, 820, 799, 805];
+    let back_to_back = Found::BackToBack {
+        bursts,
+        sent_pps: device.baseline_pps,
+        throughput_pps: Some(capacity),
+        buffer_seconds: Some(0.000_31),
+        at_maximum: false,
+    };
+    let recovery =
+        |recovery_ns| Found::SystemRecovery { recovery_ns, overload_pps: capacity * 1.1, after_pps: capacity * 0.5 };
+    let reset = Found::Reset {
+        how: "interface down and up".to_owned(),
+        outage_ns: Some(212_000_000),
+        outage_by_loss_ns: 212_400_000,
+    };
+    let mut disturbed = one("load-1");
+    disturbed[0].noise = Noise { steal_share: 0.06, gap_max_ns: 12_400_000, disturbed: true, repeated: 3 };
+    let why_not = "the DUT stopped: exit status 1".to_owned();
+    vec![
+        finding(1, back_to_back, one("back-to-back-1")),
+        finding(1, recovery(Some(1_700_000)), one("recovery-1")),
+        finding(2, recovery(None), one("recovery-2")),
+        finding(1, reset, one("reset-1")),
+        finding(1, Found::Soak { load_pps: capacity * 0.9, loss_ratio: 0.000_000_2 }, one("soak-1")),
+        finding(1, Found::MaxForwardingRate { pps: capacity * 1.01, load_pps: capacity * 1.4 }, one("mfr-1")),
+        finding(1, Found::Load { sent_pps: capacity * 0.9, delivered_pps: capacity * 0.9 }, disturbed),
+        Finding { repetition: 2, found: None, why_not: Some(why_not), trials: Vec::new() },
+    ]
+}
+
+fn published(dut: &str, flows: u64, direction: &str) -> Vec<PublishedRow> {
+    let row = |what: &str, value: f64, text: &str| PublishedRow {
+        source: "toonk.io 2019".to_owned(),
+        what: what.to_owned(),
+        value: Some(value),
+        text: text.to_owned(),
+    };
+    match (dut, flows, direction) {
+        ("snat", 10_000, "one way") => vec![row("throughput", 3.2e6, "3.2 Mpps"), row("cores", 13.0, "13")],
+        ("snat", 10_000, _) => vec![row("throughput", 5.9e6, "5.9 Mpps in all")],
+        ("snat", ..) => Vec::new(),
+        (_, 1, "one way") => vec![row("throughput", 1.4e6, "1.4 Mpps (one core full)"), row("cores", 1.0, "1")],
+        (_, 1, _) => Vec::new(),
+        (_, _, "one way") => vec![row("throughput", 14e6, "14 Mpps (line rate)"), row("cores", 16.0, "16")],
+        _ => vec![row("throughput", 24e6, "24 Mpps in all"), row("cores", 26.0, "26")],
+    }
+}
+
+pub fn cell(dut: &str, size_wire: u32, flows: u64, direction: &str, baseline_pps: f64, findings: Vec<Finding>) -> Cell {
+    let configuration = BTreeMap::from([("net.ipv4.ip_forward".to_owned(), "1".to_owned())]);
+    Cell {
+        id: format!("{dut}/{size_wire}/{flows}/{}", direction.replace(' ', "-")),
+        dut_name: dut.to_owned(),
+        dut: Dut { name: format!("Linux kernel router, {dut}"), version: Some("6.18.44".to_owned()), configuration },
+        size: size_wire.to_string(),
+        size_wire: f64::from(size_wire),
+        flows,
+        flow_pattern: if flows == 1 { "1 source x 1 destination" } else { "100 sources x 100 destinations, odometer" }
+            .to_owned(),
+        direction: direction.to_owned(),
+        mode: "DUT on core 1; generator and receiver on core 0".to_owned(),
+        baseline_pps: Some(baseline_pps),
+        findings,
+        published: published(dut, flows, direction),
+    }
+}
+
+fn document(name: &str, title: &str, cells: Vec<Cell>) -> Results {
+    let started = Timestamp::from_unix_ms(1_795_258_743_125);
+    Results {
+        schema: EXPERIMENT_SCHEMA.to_owned(),
+        name: name.to_owned(),
+        title: title.to_owned(),
+        about: "The Linux kernel as a router: plain, with two conntrack rules, and with source NAT.".to_owned(),
+        file: format!("name = \"{name}\"\n"),
+        tool: Tool::new("linerate lab", "0.1.0"),
+        started,
+        ended: Timestamp::from_unix_ms(started.unix_ms() + 640_000),
+        complete: true,
+        cells,
+        environment: Environment {
+            kernel: Some("Linux 6.18.44".to_owned()),
+            cpu_model: Some("AMD EPYC 9R45".to_owned()),
+            cores_online: Some(2),
+            governor: None,
+            hypervisor: Some("KVM".to_owned()),
+            mitigations: BTreeMap::from([("spectre_v2".to_owned(), "Enhanced / Automatic IBRS".to_owned())]),
+            sysctls: BTreeMap::from([("net.core.netdev_max_backlog".to_owned(), "1000".to_owned())]),
+            cache_line: Some(CacheLine { cores: [0, 1], before_ns: Some(96.5), after_ns: Some(104.0) }),
+            ..Environment::default()
+        },
+        warnings: Vec::new(),
+    }
+}
+
+/// The twelve cells, three repetitions, and one of every other test in the first cell.
+pub fn rich(seed: u64) -> Results {
+    let mut random = Random(seed);
+    let mut cells = Vec::new();
+    for (dut, single, many) in [("plain", 1.42e6, 1.31e6), ("conntrack", 1.08e6, 0.97e6), ("snat", 0.91e6, 0.62e6)] {
+        for flows in [1, 10_000] {
+            for direction in ["one way", "both ways"] {
+                let capacity_pps = if flows == 1 { single } else { many };
+                // The plain router with one flow one way is faster than what the tester can send.
+                let limited = dut == "plain" && flows == 1 && direction == "one way";
+                let baseline_pps = if limited { 1.40e6 } else { 2.1e6 };
+                let device = Device { capacity_pps, noise: 0.008, baseline_pps };
+                let mut findings: Vec<_> =
+                    (1..=3).map(|repetition| throughput(repetition, 64, flows, &device, &mut random)).collect();
+                findings.extend((1..=3).map(|repetition| latency(repetition, 64, &device, &mut random)));
+                findings.push(frame_loss(1, 64, &device, &mut random));
+                if cells.is_empty() {
+                    findings.extend(others(&device));
+                }
+                cells.push(cell(dut, 64, flows, direction, baseline_pps, findings));
+            }
+        }
+    }
+    let mut results = document("linux-router-2019", "Linux as a router, 2019", cells);
+    results.warnings = vec!["core 1 lost 2.4 % of its time to the hypervisor".to_owned()];
+    results
+}
+
+/// One device, several sizes, `repetitions` throughput searches each.
+pub fn sizes(seed: u64, repetitions: u32, capacity_pps: f64, noise: f64) -> Results {
+    let mut random = Random(seed);
+    let make = |size_wire: u32| {
+        let device = Device { capacity_pps, noise, baseline_pps: 2.4e6 };
+        let device = Device { capacity_pps: device.capacity_pps / (1.0 + f64::from(size_wire) / 9_000.0), ..device };
+        let mut find = |repetition| throughput(repetition, size_wire, 1, &device, &mut random);
+        let findings = (1..=repetitions).map(&mut find).collect();
+        Cell { published: Vec::new(), ..cell("bridge", size_wire, 1, "one way", device.baseline_pps, findings) }
+    };
+    let cells = [64, 128, 256, 512, 1024, 1280, 1518].map(make).into();
+    document("bridge-sizes", "Kernel bridge by frame size", cells)
+}
+
+/// One cell, one search.
+pub fn small() -> Results {
+    let mut results = sizes(7, 1, 1.2e6, 0.01);
+    results.cells.truncate(1);
+    results
+}
