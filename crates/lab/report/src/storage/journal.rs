@@ -175,8 +175,9 @@ fn cell_head(cell: &Cell) -> Cell {
 }
 
 fn finding_head(finding: &Finding) -> Finding {
-    let Finding { repetition, found, why_not, .. } = finding;
-    Finding { repetition: *repetition, found: found.clone(), why_not: why_not.clone(), trials: Vec::new() }
+    let Finding { test, repetition, found, why_not, trials: _ } = finding;
+    let (found, why_not) = (found.clone(), why_not.clone());
+    Finding { test: test.clone(), repetition: *repetition, found, why_not, trials: Vec::new() }
 }
 
 fn hash(value: &impl Serialize) -> u64 {

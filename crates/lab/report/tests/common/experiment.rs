@@ -122,7 +122,8 @@ pub fn throughput(repetition: u32, size_wire: u32, flows: u64, device: &Device, 
 }
 
 pub fn finding(repetition: u32, found: Found, trials: Vec<ExperimentTrial>) -> Finding {
-    Finding { repetition, found: Some(found), why_not: None, trials }
+    let test = serde_json::to_value(&found).unwrap()["test"].as_str().unwrap().to_owned();
+    Finding { test, repetition, found: Some(found), why_not: None, trials }
 }
 
 fn latency_point(share: f64, load_pps: f64, random: &mut Random) -> LatencyPoint {
@@ -200,7 +201,7 @@ fn others(device: &Device) -> Vec<Finding> {
         finding(1, Found::Soak { load_pps: capacity * 0.9, loss_ratio: 0.000_000_2 }, one("soak-1")),
         finding(1, Found::MaxForwardingRate { pps: capacity * 1.01, load_pps: capacity * 1.4 }, one("mfr-1")),
         finding(1, Found::Load { sent_pps: capacity * 0.9, delivered_pps: capacity * 0.9 }, disturbed),
-        Finding { repetition: 2, found: None, why_not: Some(why_not), trials: Vec::new() },
+        Finding { test: "load".to_owned(), repetition: 2, found: None, why_not: Some(why_not), trials: Vec::new() },
     ]
 }
 
