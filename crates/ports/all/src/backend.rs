@@ -91,7 +91,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         summary: "AF_XDP: takes the interface's packets away from the kernel; needs CAP_NET_RAW, to receive CAP_BPF too",
         probe: probe_xdp,
         open: Some(|spec, pool| boxed(linerate_port_xdp::open(spec, pool))),
-        only_sends: Some(("tx", &[])),
+        only_sends: Some(("tx_only", &[])),
         on_interfaces: true,
         ..PLAIN
     },
@@ -183,7 +183,7 @@ fn not_built() -> Result<(), Unusable> {
 fn probe_xdp() -> Result<(), Unusable> {
     needs(
         &[Capability::NetRaw, Capability::NetAdmin, Capability::Bpf],
-        "xdp:IF,tx, which only sends, needs CAP_NET_RAW alone",
+        "xdp:IF,tx_only, which only sends, needs CAP_NET_RAW alone",
     )
 }
 

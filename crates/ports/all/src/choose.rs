@@ -94,7 +94,7 @@ pub(crate) fn candidates(spec: &PortSpec, facts: &Facts, usage: Usage, frame_len
     if usage == Usage::Sending {
         // Sending does not depend on the receive queue, and AF_PACKET cannot choose one.
         let packet = Candidate { spec: format!("packet:{interface}"), ..packet("works everywhere".into()) };
-        return vec![xdp(",tx".into(), "AF_XDP is the fastest sender for packets of any contents"), packet];
+        return vec![xdp(",tx_only".into(), "AF_XDP is the fastest sender for packets of any contents"), packet];
     }
     if let Some(host_use) = &facts.host_use {
         let why = format!("{host_use}, and AF_XDP would take its packets away from the host; xdp:{interface} does so");
@@ -147,12 +147,12 @@ mod tests {
         let free = Facts { queues: 4, mtu: 1500, host_use: None };
         assert_eq!(specs("eth1", &free, Usage::Both), ["xdp:eth1,native,queues=4", "packet:eth1"]);
         assert_eq!(specs("eth1@2", &free, Usage::Receiving), ["xdp:eth1@2,native", "packet:eth1@2"]);
-        assert_eq!(specs("eth1", &free, Usage::Sending), ["xdp:eth1,tx", "packet:eth1"]);
+        assert_eq!(specs("eth1", &free, Usage::Sending), ["xdp:eth1,tx_only", "packet:eth1"]);
         let jumbo = Facts { mtu: 9000, queues: 1, host_use: None };
         assert_eq!(specs("eth1", &jumbo, Usage::Both), ["xdp:eth1,native,frags", "packet:eth1"]);
         let used = Facts { host_use: Some("eth1 has address 192.0.2.1".into()), ..free };
         assert_eq!(specs("eth1", &used, Usage::Both), ["packet:eth1"]);
-        assert_eq!(specs("eth1", &used, Usage::Sending), ["xdp:eth1,tx", "packet:eth1"]);
+        assert_eq!(specs("eth1", &used, Usage::Sending), ["xdp:eth1,tx_only", "packet:eth1"]);
         assert_eq!(specs("ETH:1", &used, Usage::Both), ["packet:ETH\\:1"]);
     }
 }

@@ -96,7 +96,7 @@ mod tests {
             assert_eq!(narrow(kept, Usage::Sending), kept);
         }
         assert_eq!(narrow("packet:a,qdisc", Usage::Receiving), "packet:a,qdisc");
-        assert_eq!(narrow("xdp:a,ring=64", Usage::Sending), "xdp:a,ring=64,tx");
+        assert_eq!(narrow("xdp:a,ring=64", Usage::Sending), "xdp:a,ring=64,tx_only");
         assert_eq!(narrow("xdp:a", Usage::Receiving), "xdp:a");
         assert_eq!(narrow("packet:a", Usage::Both), "packet:a");
         assert_eq!(narrow("pcap:a", Usage::Sending), "pcap:a,promisc=no");

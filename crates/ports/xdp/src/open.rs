@@ -26,7 +26,8 @@ const TRANSMIT_RING_MAX: u32 = 2048;
 /// Packets that the kernel sends in one call unless it is told otherwise, and the least that it can be told.
 const BUDGET_MIN: u64 = 32;
 
-const OPTIONS: [&str; 9] = ["native", "generic", "zerocopy", "copy", "frags", "ring=N", "budget=N", "queues=N", "tx"];
+const OPTIONS: [&str; 9] =
+    ["native", "generic", "zerocopy", "copy", "frags", "ring=N", "budget=N", "queues=N", "tx_only"];
 
 /// What the spec asks for.
 struct Wishes {
@@ -82,7 +83,7 @@ impl Wishes {
             budget: spec.take_number("budget", BUDGET_MIN, transmit.into())?.map(|packets| packets as u32),
             first_queue: spec.queue.unwrap_or(0),
             queues: spec.take_number("queues", 1, 1024)?.unwrap_or(1) as u32,
-            receives: !spec.take_flag("tx")?,
+            receives: !spec.take_flag("tx_only")?,
         };
         spec.finish(&OPTIONS)?;
         Ok(wishes)
@@ -191,7 +192,7 @@ impl Opener<'_> {
         let frags_flag = if wishes.frags { libc::XDP_USE_SG } else { 0 };
         let share = match wishes.receives {
             true => umem::receive_share(self.pool, wishes.ring, wishes.queues as usize)
-                .map_err(|cause| self.error(cause, "open it on a larger pool, or add ,tx to only send"))?,
+                .map_err(|cause| self.error(cause, "open it on a larger pool, or add ,tx_only to only send"))?,
             false => 0,
         };
         let open = |number: u32| {
@@ -233,7 +234,7 @@ impl Opener<'_> {
     fn bpf_error(&self, error: BpfError) -> OpenError {
         let name = &self.spec.target;
         let hint = match &error {
-            BpfError::Permission { .. } => format!("xdp:{name},tx only sends and needs CAP_NET_RAW alone"),
+            BpfError::Permission { .. } => format!("xdp:{name},tx_only only sends and needs CAP_NET_RAW alone"),
             BpfError::MtuTooLarge { .. } => "add ,frags, or ,generic, or lower the MTU".into(),
             BpfError::Unsupported { .. } => "leave out ,native".into(),
             BpfError::Busy { .. } => format!("`ip link show {name}` names the program"),

@@ -35,7 +35,7 @@ fn errors_say_what_is_wrong_and_what_to_do() {
         assert!(refusal("xdp:far", &odd).contains("2048 or 4096"));
         let tiny = Pool::new(PoolConfig { frames: 16, ..PoolConfig::default() }).unwrap();
         assert!(refusal("xdp:far", &tiny).contains("larger pool"));
-        open("xdp:far,tx", &tiny).unwrap();
+        open("xdp:far,tx_only", &tiny).unwrap();
 
         let first = open("xdp:far", &pool).unwrap();
         assert!(refusal("xdp:far", &pool).contains("AF_XDP socket already"));

@@ -55,7 +55,7 @@ fn packets_arrive_whole_and_in_order() {
 fn a_sender_alone_attaches_nothing() {
     on_a_pair(1, |_| {
         let mut pool = small_pool();
-        let mut near = open("xdp:near,tx", &pool).unwrap();
+        let mut near = open("xdp:near,tx_only", &pool).unwrap();
         assert!(!near.caps().receives);
         // Were there a program on it, this would be refused.
         let program = linerate_bpf::programs::drop_count::DropCount::load(false).unwrap();
@@ -84,7 +84,7 @@ fn what_a_full_receiver_loses_is_counted_to_the_packet() {
         on_a_pair(1, |_| {
             let mut pool = small_pool();
             let mut far = open(&format!("xdp:far{options}"), &pool).unwrap();
-            let mut near = open("xdp:near,tx", &pool).unwrap();
+            let mut near = open("xdp:near,tx_only", &pool).unwrap();
             let mut sending = Batch::new(&pool, 64);
             for round in 0..100 {
                 add_packets(&mut pool, &mut sending, round * 64, 64, |_| 200);
@@ -120,7 +120,7 @@ fn what_a_full_receiver_loses_is_counted_to_the_packet() {
 fn packets_that_the_driver_refuses_are_counted() {
     on_a_pair(1, |_| {
         let mut pool = small_pool();
-        let mut near = open("xdp:near,tx", &pool).unwrap();
+        let mut near = open("xdp:near,tx_only", &pool).unwrap();
         let mut batch = Batch::new(&pool, 50);
         // A veth whose other end is down has no carrier; the kernel then takes packets and drops them.
         set_up("far", false);
@@ -154,7 +154,7 @@ fn packets_over_several_frames() {
             let error = open("xdp:far", &pool).map(|_| ()).unwrap_err();
             assert!(error.to_string().contains("frags"), "{error}");
             let mut far = open(&format!("xdp:far,frags{options}"), &pool).unwrap();
-            let mut near = open("xdp:near,frags,tx", &pool).unwrap();
+            let mut near = open("xdp:near,frags,tx_only", &pool).unwrap();
             assert_eq!(near.caps().frame_len_max, 9014);
             let mut batch = Batch::new(&pool, 64);
             let mut received = Batch::new(&pool, 64);
@@ -204,7 +204,7 @@ fn packets_over_several_frames() {
 fn as_many_slots_as_the_port_says_make_a_packet() {
     on_a_pair(1, |_| {
         let mut pool = small_pool();
-        let mut near = open("xdp:near,frags,tx", &pool).unwrap();
+        let mut near = open("xdp:near,frags,tx_only", &pool).unwrap();
         let mut far = open("xdp:far,frags", &pool).unwrap();
         let most = near.caps().segments_max;
         let (mut batch, mut received) = (Batch::new(&pool, 64), Batch::new(&pool, 8));
@@ -247,7 +247,8 @@ fn one_port_serves_several_queues() {
         let mut pool = small_pool();
         let mut far = open("xdp:far,queues=3,ring=512", &pool).unwrap();
         assert_eq!(far.caps().queues, 3);
-        let mut senders: Vec<_> = (0..3).map(|queue| open(&format!("xdp:near@{queue},tx"), &pool).unwrap()).collect();
+        let mut senders: Vec<_> =
+            (0..3).map(|queue| open(&format!("xdp:near@{queue},tx_only"), &pool).unwrap()).collect();
         let mut batch = Batch::new(&pool, 64);
         for (queue, near) in senders.iter_mut().enumerate() {
             add_packets(&mut pool, &mut batch, queue as u32 * 1000, 64, |_| 100);
@@ -272,7 +273,7 @@ fn ports_of_one_process_share_the_program() {
         let mut second = open("xdp:far@1", &pool).unwrap();
         let error = open("xdp:far@1,generic", &pool).map(|_| ()).unwrap_err();
         assert!(error.to_string().contains("another"), "{error}");
-        let mut near = open("xdp:near@1,tx", &pool).unwrap();
+        let mut near = open("xdp:near@1,tx_only", &pool).unwrap();
         let mut batch = Batch::new(&pool, 8);
         let mut received = Batch::new(&pool, 8);
         for number in 0..2 {
@@ -333,7 +334,7 @@ fn a_pool_without_frames_loses_packets_and_recovers() {
     on_a_pair(1, |_| {
         let mut pool = Pool::new(PoolConfig { frames: 512, ..PoolConfig::default() }).unwrap();
         let mut far = open("xdp:far", &pool).unwrap();
-        let mut near = open("xdp:near,tx", &pool).unwrap();
+        let mut near = open("xdp:near,tx_only", &pool).unwrap();
         let (mut batch, mut hoard) = (Batch::new(&pool, 64), Batch::new(&pool, 512));
         let mut sent = 0;
         for round in 0..20 {

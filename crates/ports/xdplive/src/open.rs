@@ -43,7 +43,7 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<XdpLivePort, OpenError> {
 fn bpf_hint(problem: &BpfError) -> &'static str {
     match problem {
         BpfError::Permission { .. } => {
-            "live frames need CAP_BPF and CAP_NET_ADMIN; packet:IF and xdp:IF,tx do with less"
+            "live frames need CAP_BPF and CAP_NET_ADMIN; packet:IF and xdp:IF,tx_only do with less"
         }
         BpfError::Verifier { .. } => "live frames need Linux 5.18 or later; try xdp:IF",
         _ => "try xdp:IF or packet:IF",

@@ -115,7 +115,7 @@ fn open_sender(topology: &Topology, kind: &str, pool: &Pool) -> Result<Box<dyn P
     let side = &topology.generator;
     // Only sending costs less; and a refused packet is lost, or a slow device would hold the load back.
     let options = match kind {
-        "xdp" => ",tx",
+        "xdp" => ",tx_only",
         "packet" => ",tx_only,refused=drop",
         _ => "",
     };
