@@ -14,7 +14,7 @@ pub struct Goal {
     pub duration_ns: u64,
     /// Largest share of the intended packets that may be missing in a passing trial. 0 is the throughput of RFC 2544.
     pub loss_ratio: f64,
-    /// The search ends when `upper - lower <= resolution * upper` (or when they are 1 pps apart).
+    /// The search ends when `upper - lower <= resolution * upper`, to less than 1 pps.
     pub resolution: f64,
     /// How often a failing trial is repeated before it counts; one passing repetition overturns it. 0 is strict RFC 2544: every
     /// failing trial counts. With 1 or more the final upper bound is also tried again at the end, if its failure is not
@@ -55,10 +55,11 @@ impl Goal {
         trial.loss_ratio() <= self.loss_ratio
     }
 
-    /// Whether bounds are as close as asked for.
+    /// Whether bounds are as close as asked for. Loads are whole packets per second, so a width that rounding made longer by less
+    /// than 1 pps is.
     pub(crate) fn is_resolved(&self, lower: Load, upper: Load) -> bool {
         let width_pps = upper.pps().saturating_sub(lower.pps());
-        width_pps <= 1 || width_pps as f64 <= self.resolution * upper.pps() as f64
+        width_pps <= 1 || (width_pps as f64) < self.resolution * upper.pps() as f64 + 1.0
     }
 
     /// The resolution as a step in the natural logarithm of the load.
@@ -154,3 +155,18 @@ impl fmt::Display for GoalError {
 }
 
 impl std::error::Error for GoalError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_width_that_rounding_made_longer_is_resolved() {
+        let goal = Goal::new(Load::from_pps(1), Load::from_pps(1_000_000));
+        let is_resolved = |lower, upper| goal.is_resolved(Load::from_pps(lower), Load::from_pps(upper));
+        // 1 % of 687,668 is 6,876.68: 6,877 differs from it by rounding, 6,878 does not.
+        assert!(is_resolved(680_791, 687_668));
+        assert!(!is_resolved(680_790, 687_668));
+        assert!(is_resolved(5, 6) && !is_resolved(5, 7));
+    }
+}

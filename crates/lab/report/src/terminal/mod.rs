@@ -144,8 +144,10 @@ fn remarks(throughput: &Throughput) -> Vec<String> {
         LimitedBy::Loss => {}
     }
     if let (Some(lower), Some(upper)) = (throughput.bounds.lower_pps, throughput.bounds.upper_pps) {
-        let width = upper.saturating_sub(lower) as f64 / upper as f64;
-        if upper > lower.saturating_add(1) && width > throughput.resolution {
+        let width_pps = upper.saturating_sub(lower);
+        let width = width_pps as f64 / upper as f64;
+        // Rates are whole packets per second: rounding may have made the width longer by less than 1.
+        if width_pps > 1 && width_pps as f64 >= throughput.resolution * upper as f64 + 1.0 {
             let asked = percent(throughput.resolution);
             remarks.push(format!("the bounds are {} apart, wider than the {asked} asked for", percent(width)));
         }

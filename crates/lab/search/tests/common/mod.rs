@@ -1,5 +1,8 @@
 //! Devices made up for the search, with known loss curves.
 
+// Each test file uses some of them.
+#![allow(dead_code)]
+
 use linerate_search::{Load, Trial};
 use std::convert::Infallible;
 
