@@ -35,7 +35,7 @@ impl AttachMode {
 /// A program attached to an interface; detached on drop.
 #[derive(Debug)]
 pub struct XdpLink {
-    _fd: OwnedFd,
+    fd: OwnedFd,
     ifindex: u32,
 }
 
@@ -55,7 +55,17 @@ impl XdpLink {
             Some(libc::ENODEV | libc::EINVAL) if !sys::interface_exists(ifindex) => BpfError::NoInterface { ifindex },
             _ => BpfError::system("attach an XDP program", source),
         })?;
-        Ok(XdpLink { _fd: fd, ifindex })
+        Ok(XdpLink { fd, ifindex })
+    }
+
+    /// Puts `program` in the place of the attached one, without a moment without any: the interface's receive rings and NAPI
+    /// threads stay as they are.
+    ///
+    /// # Errors
+    /// [`BpfError::System`], for instance when the interface is gone.
+    pub fn replace(&self, program: &Program) -> Result<(), BpfError> {
+        let result = sys::link_update(&self.fd, program.as_fd());
+        result.map_err(|source| BpfError::system("replace an XDP program", source))
     }
 
     /// The interface's index at the time of attachment.

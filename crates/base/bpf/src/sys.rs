@@ -19,6 +19,7 @@ const BPF_MAP_DELETE_ELEM: i32 = 3;
 const BPF_PROG_LOAD: i32 = 5;
 const BPF_PROG_TEST_RUN: i32 = 10;
 const BPF_LINK_CREATE: i32 = 28;
+const BPF_LINK_UPDATE: i32 = 29;
 
 /// `BPF_XDP` of `enum bpf_attach_type`.
 const ATTACH_XDP: u32 = 37;
@@ -85,6 +86,15 @@ struct LinkCreateAttr {
     target_ifindex: u32,
     attach_type: u32,
     flags: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct LinkUpdateAttr {
+    link_fd: u32,
+    new_prog_fd: u32,
+    flags: u32,
+    old_prog_fd: u32,
 }
 
 #[repr(C)]
@@ -284,6 +294,13 @@ pub(crate) fn link_create(program: BorrowedFd<'_>, ifindex: u32, flags: u32) -> 
     // SAFETY: BPF_LINK_CREATE reads the structure and follows no pointer for XDP.
     let fd = unsafe { bpf(BPF_LINK_CREATE, &mut attr) }?;
     Ok(owned(fd))
+}
+
+/// Gives a link another program.
+pub(crate) fn link_update(link: &OwnedFd, program: BorrowedFd<'_>) -> io::Result<()> {
+    let mut attr = LinkUpdateAttr { link_fd: number(link), new_prog_fd: number(&program), flags: 0, old_prog_fd: 0 };
+    // SAFETY: BPF_LINK_UPDATE reads the structure and follows no pointer.
+    unsafe { bpf(BPF_LINK_UPDATE, &mut attr) }.map(|_| ())
 }
 
 /// Runs a program on a frame given.

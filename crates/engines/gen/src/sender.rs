@@ -91,6 +91,8 @@ pub struct Sender {
     /// One stream, one length, one frame for each packet.
     uniform: bool,
     departures: Departures,
+    /// What earlier schedules asked for.
+    intended_before: u64,
     report: SenderReport,
 }
 
@@ -118,7 +120,15 @@ impl Sender {
             sent_from_batch: 0,
             scratch: vec![0; if segments > 1 { len_max } else { 0 }],
             departures: Departures::default(),
+            intended_before: 0,
         }
+    }
+
+    /// Ends the schedule at `now_ns` and goes on by another one that starts at `start_ns`. Streams and their numbers go on as if
+    /// nothing had happened; what was due and not made by then is unsent.
+    pub fn change_schedule(&mut self, schedule: Schedule, now_ns: u64, start_ns: u64) {
+        self.intended_before += self.pacer.close(now_ns);
+        self.pacer = Pacer::new(schedule, start_ns);
     }
 
     /// Length of the longest packet, in bytes without FCS: what the port must take.
@@ -154,7 +164,7 @@ impl Sender {
     /// Ends the schedule at `now_ns` and returns the account. What was made and not taken is unsent.
     pub fn finish(mut self, now_ns: u64) -> SenderReport {
         // Packets in the batch were taken from the schedule, so they are among those it asked for.
-        self.report.intended = self.pacer.close(now_ns);
+        self.report.intended = self.intended_before + self.pacer.close(now_ns);
         self.report.lateness = self.departures.lateness;
         self.report.gap_error = self.departures.gap_error;
         self.report

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use linerate_experiment::{FlowOrder, FlowSpec};
 use linerate_report::{
     Baseline, Bounds, CacheLine, CoreUse, Document, Dut, Goal, LimitedBy, Purpose, Throughput, Timestamp, Tool, Trial,
 };
@@ -14,7 +15,10 @@ use linerate_sys::affinity;
 use crate::cache_line;
 use crate::environment;
 use crate::placement::Placement;
-use crate::tester::{Cores, Outcome, Tester, TesterError, TesterSpec, TrialError, TrialSpec, test_stream};
+use crate::tester::{
+    Cores, Delays, Interruption, Load as Offered, Outcome, Tester, TesterError, TesterSpec, TrialError, TrialSpec,
+    fixed_size,
+};
 use crate::topology::{Topology, TopologyError, TopologySpec};
 
 /// What to measure.
@@ -151,6 +155,7 @@ fn cores(place: &Place) -> Cores {
     let first_free = if matches!(place, Place::InProcess { .. }) { 1 } else { 2 };
     Cores {
         generator: allowed.first().copied(),
+        generator_back: None,
         dut: allowed.get(1).or(allowed.first()).copied(),
         receiver: allowed.get(first_free).or(allowed.first()).copied(),
     }
@@ -307,11 +312,26 @@ impl Bench<'_> {
         flows: (u64, u64),
         rate_pps: Option<f64>,
     ) -> Result<Trial, BenchError> {
-        let id = tester.next_stream();
-        let len = self.spec.size_wire.saturating_sub(FCS_LEN) as usize;
-        let stream = test_stream(tester.topology.as_ref(), &self.path, len, flows, id)?;
-        let spec = TrialSpec { stream: &stream, rate_pps, duration_ns: self.spec.trial_ns, cores: self.cores };
-        let outcome = tester.trial(&spec).map_err(|source| BenchError::Trial { name: name.clone(), source })?;
+        let size = fixed_size(self.spec.size_wire);
+        let pattern = FlowSpec {
+            source: self.path.sources.0,
+            sources: flows.0,
+            destination: self.path.destinations.0,
+            destinations: flows.1,
+            ports: 1,
+            order: FlowOrder::Odometer,
+        };
+        let load = Offered::new(rate_pps, self.spec.trial_ns);
+        let spec = TrialSpec { cores: self.cores, ..TrialSpec::new(&size, &pattern, load) };
+        let failed = |source| BenchError::Trial { name: name.clone(), source };
+        let outcome = tester.trial(&spec).map_err(failed)?;
+        match outcome.interrupted {
+            None => {}
+            Some(Interruption::Signal) => return Err(failed(TrialError::Stopped)),
+            Some(Interruption::Sender(error) | Interruption::Receiver(error) | Interruption::Device(error)) => {
+                return Err(failed(error.into()));
+            }
+        }
         Ok(self.report(name, purpose, flows, rate_pps, outcome))
     }
 
@@ -341,7 +361,7 @@ impl Bench<'_> {
             load_pps: rate_pps.unwrap_or(account.intended() as f64 * 1e9 / duration_ns.max(1) as f64),
             duration_ns,
             account,
-            latency: outcome.arrivals.latency.as_ref().and_then(latency),
+            latency: outcome.delays.as_ref().and_then(Delays::latency),
             cpu: self.core_use(&outcome.cpu),
             baseline_pps: self.baseline(flows),
             notes,
@@ -349,7 +369,7 @@ impl Bench<'_> {
     }
 
     fn core_use(&self, cpu: &crate::cpu::CpuTimes) -> Vec<CoreUse> {
-        let Cores { generator, dut, receiver } = self.cores;
+        let Cores { generator, dut, receiver, .. } = self.cores;
         let in_process = matches!(self.spec.place, Place::InProcess { .. });
         let roles = [(generator, "generator"), (dut.filter(|_| !in_process), "DUT"), (receiver, "receiver")];
         cpu.shares(|core| {
@@ -425,7 +445,6 @@ impl Bench<'_> {
 
 /// Lowest load of a search.
 const LOAD_MIN_PPS: u64 = 1_000;
-const FCS_LEN: u32 = 4;
 /// How often a trial at full load is repeated whose sending thread had no core.
 const STARVED_RETRIES: u32 = 3;
 /// Stolen time from which on a trial carries a note.
@@ -435,7 +454,7 @@ const STEAL_NOTED: f64 = 0.02;
 /// AF_PACKET, which any namespace of one's own allows.
 fn best_ports(as_root: bool) -> TesterSpec {
     let (sender, receiver) = if as_root { ("xdp", "sink") } else { ("packet", "packet") };
-    TesterSpec { sender: sender.into(), receiver: receiver.into() }
+    TesterSpec::new(sender, receiver)
 }
 
 fn linux_router() -> Dut {
@@ -475,19 +494,4 @@ fn search_trial(trial: &Trial, load: Load) -> linerate_search::Trial {
         unsent: account.unsent(),
         lost: account.sent().saturating_sub(account.delivered()),
     }
-}
-
-fn latency(histogram: &linerate_gen::Histogram) -> Option<linerate_report::Latency> {
-    let at = |percent| histogram.percentile_ns(percent);
-    Some(linerate_report::Latency {
-        samples: histogram.count(),
-        min_ns: histogram.min_ns()?,
-        mean_ns: histogram.mean_ns()?,
-        p50_ns: at(50.0)?,
-        p90_ns: at(90.0)?,
-        p99_ns: at(99.0)?,
-        p999_ns: at(99.9)?,
-        p9999_ns: at(99.99)?,
-        max_ns: histogram.max_ns()?,
-    })
 }

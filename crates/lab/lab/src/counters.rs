@@ -147,10 +147,11 @@ impl Snapshot {
     pub fn in_flight(&self) -> u64 {
         let between = |from: &InterfaceCounters, to: &InterfaceCounters| from.tx_packets.saturating_sub(to.rx_packets);
         let (generator, receiver) = (&self.generator.interface, &self.receiver.interface);
-        match &self.dut {
-            Some(dut) => between(generator, &dut.ingress) + between(&dut.egress, receiver),
-            None => between(generator, receiver),
-        }
+        let joined = match &self.dut {
+            Some(dut) => vec![(generator, &dut.ingress), (&dut.egress, receiver)],
+            None => vec![(generator, receiver)],
+        };
+        joined.into_iter().map(|(one, other)| between(one, other) + between(other, one)).sum()
     }
 
     /// What was added since `earlier`.

@@ -6,7 +6,7 @@
 use linerate_report::{Account, AccountError, Counted, Loss};
 
 use crate::counters::Difference;
-use crate::places::{self, Losses, PortRows};
+use crate::places::{self, Losses, PortRows, Way};
 
 /// What the ends of a trial counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,9 +45,45 @@ pub struct Ledger {
 /// # Errors
 /// As [`Account::new`]: more sent than intended.
 pub fn close(ends: &Ends, difference: Option<&Difference>, ports: &PortRows) -> Result<Ledger, AccountError> {
+    close_ways((ends, ports), None, difference)
+}
+
+/// As [`close`] for load in one direction or both at once: the sums of the two. The kernel's totals inside a DUT do not tell
+/// directions apart, so its losses cannot be kept by direction; what the ends counted can.
+///
+/// # Errors
+/// As [`close`].
+pub fn close_ways(
+    forward: (&Ends, &PortRows),
+    backward: Option<(&Ends, &PortRows)>,
+    difference: Option<&Difference>,
+) -> Result<Ledger, AccountError> {
+    let way = |(ends, ports): (&Ends, _)| of_way(ends, ports);
     let losses = match difference {
-        Some(difference) => places::losses(difference, ends.counted.sent, ends.received, ports),
-        None => Losses { rows: [ports.generator.as_slice(), &ports.receiver].concat(), unnamed: Vec::new() },
+        Some(difference) => places::losses_of_ways(difference, way(forward), backward.map(way)),
+        None => {
+            let ports = [Some(forward), backward].into_iter().flatten().map(|(_, ports)| ports);
+            let rows = ports.flat_map(|ports| [ports.generator.as_slice(), &ports.receiver].concat()).collect();
+            Losses { rows, unnamed: Vec::new() }
+        }
     };
-    Ok(Ledger { account: Account::new(ends.counted, losses.rows)?, unnamed: losses.unnamed })
+    let counted = match backward {
+        Some((backward, _)) => sum(forward.0.counted, backward.counted),
+        None => forward.0.counted,
+    };
+    Ok(Ledger { account: Account::new(counted, losses.rows)?, unnamed: losses.unnamed })
+}
+
+fn of_way<'a>(ends: &Ends, ports: &'a PortRows) -> Way<'a> {
+    Way { sent: ends.counted.sent, received: ends.received, ports }
+}
+
+fn sum(one: Counted, other: Counted) -> Counted {
+    Counted {
+        intended: one.intended + other.intended,
+        sent: one.sent + other.sent,
+        delivered: one.delivered + other.delivered,
+        duplicated: one.duplicated + other.duplicated,
+        reordered: one.reordered + other.reordered,
+    }
 }

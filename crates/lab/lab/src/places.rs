@@ -30,27 +30,65 @@ pub struct Losses {
     pub unnamed: Vec<Loss>,
 }
 
-/// The losses between a port that handed `sent` packets to its interface and one that took `received` from its own, the
+/// Packets of one direction: from a port that handed `sent` packets to its interface to one that took `received` from its own, the
 /// latter counting everything that came, duplicates and strangers too.
+#[derive(Debug, Clone, Copy)]
+pub struct Way<'a> {
+    /// By the sending port's count.
+    pub sent: u64,
+    /// By the receiving port's count.
+    pub received: u64,
+    /// What the two ports know themselves.
+    pub ports: &'a PortRows,
+}
+
+/// The losses between a port that handed `sent` packets to its interface and one that took `received` from its own, one way.
 pub fn losses(difference: &Difference, sent: u64, received: u64, ports: &PortRows) -> Losses {
+    losses_of_ways(difference, Way { sent, received, ports }, None)
+}
+
+/// The losses from the generator's port to the receiver's and, where there is load that way too, from there `backward`. The
+/// kernel's totals of the DUT do not tell directions apart, so a piece of the path inside it is summed over both.
+pub fn losses_of_ways(difference: &Difference, forward: Way<'_>, backward: Option<Way<'_>>) -> Losses {
     let mut path = Path { losses: Losses::default(), backlog: difference.host.backlog_drops() };
     let generator = &difference.generator.interface;
     let receiver = &difference.receiver.interface;
-    let resent = path.sending(generator, sent, &ports.generator);
-    let on_link = generator.tx_dropped.saturating_sub(resent);
+    let mut senders = vec![(generator, forward)];
+    senders.extend(backward.map(|way| (receiver, way)));
+    let on_link: Vec<u64> = senders.iter().map(|(interface, way)| path.sending(interface, *way)).collect();
     match &difference.dut {
         Some(dut) => {
-            let late = dropped_after_reception(dut, generator);
-            path.link(generator, &dut.ingress, on_link, late);
-            path.ingress(dut, late);
+            let mut missing = before_ip(dut).saturating_sub(xdp_drops(&dut.ingress));
+            let late = dropped_after_reception(&dut.ingress, generator, missing);
+            missing -= late;
+            path.link(generator, &dut.ingress, on_link[0], late);
+            let mut late_of = vec![(&dut.ingress, late)];
+            if let Some(lost) = on_link.get(1) {
+                let late =
+                    dropped_after_reception(&dut.egress, receiver, missing.saturating_sub(xdp_drops(&dut.egress)));
+                path.link(receiver, &dut.egress, *lost, late);
+                late_of.push((&dut.egress, late));
+            }
+            path.ingress(dut, &late_of);
             path.routing(dut);
             path.forwarding(dut);
-            path.output(dut, difference);
+            path.output(dut, difference, backward.is_some());
             path.link(&dut.egress, receiver, dut.egress.tx_dropped, receiver.driver_sum("rx", "drops"));
+            if backward.is_some() {
+                path.link(&dut.ingress, generator, dut.ingress.tx_dropped, generator.driver_sum("rx", "drops"));
+            }
         }
-        None => path.link(generator, receiver, on_link, receiver.driver_sum("rx", "drops")),
+        None => {
+            path.link(generator, receiver, on_link[0], receiver.driver_sum("rx", "drops"));
+            if let Some(lost) = on_link.get(1) {
+                path.link(receiver, generator, *lost, generator.driver_sum("rx", "drops"));
+            }
+        }
     }
-    path.reception(receiver, received, &ports.receiver);
+    path.reception(receiver, forward);
+    if let Some(way) = backward {
+        path.reception(generator, way);
+    }
     path.losses
 }
 
@@ -61,17 +99,17 @@ struct Path {
 }
 
 impl Path {
-    /// From the port to its interface. Returns how many packets the interface saw more often than the port counts them:
-    /// those that it refused and the port then sent again.
-    fn sending(&mut self, generator: &InterfaceCounters, sent: u64, port: &[Loss]) -> u64 {
-        let handed = generator.tx_packets + generator.tx_dropped;
-        let mut segment = Segment::new(sent.saturating_sub(handed));
-        segment.take_queue_drops(generator);
-        for loss in port {
+    /// From the port to its interface. Returns how many packets the interface lost then: not those that it saw more often than the
+    /// port counts them, which it refused and the port sent again.
+    fn sending(&mut self, interface: &InterfaceCounters, way: Way<'_>) -> u64 {
+        let handed = interface.tx_packets + interface.tx_dropped;
+        let mut segment = Segment::new(way.sent.saturating_sub(handed));
+        segment.take_queue_drops(interface);
+        for loss in &way.ports.generator {
             segment.take(loss.clone());
         }
-        self.close(segment, &format!("between the sending port and {}", generator.name));
-        handed.saturating_sub(sent)
+        self.close(segment, &format!("between the sending port and {}", interface.name));
+        interface.tx_dropped.saturating_sub(handed.saturating_sub(way.sent))
     }
 
     /// Over a veth: `lost` packets that `from` counts as dropped, divided by what `to` counts. Of `to`'s drops, `late` ones
@@ -103,21 +141,25 @@ impl Path {
         self.close(segment, "");
     }
 
-    /// From the DUT's ingress to its IPv4 input; `late` of the ingress's drops came here.
-    fn ingress(&mut self, dut: &DutCounters, late: u64) {
-        let ingress = &dut.ingress;
-        let name = &ingress.name;
-        let mut segment = Segment::new(before_ip(dut) + ingress.rx_otherhost_dropped);
-        segment.take_xdp_drops(ingress);
-        let in_backlog = segment.take(backlog_full(late.min(self.backlog)));
-        self.backlog -= in_backlog;
-        let cause = "no protocol handler for this EtherType";
-        segment.take(Loss::new(name, cause, late - in_backlog).counted_by(format!("{name} rx_dropped")));
-        let cause = "destination MAC address (or VLAN) is not the DUT's";
-        let stranger = Loss::new(name, cause, ingress.rx_otherhost_dropped);
-        segment.take(stranger.counted_by(format!("{name} rx_otherhost_dropped")));
-        segment.take_rest_if(chain_at(dut, &[Hook::Ingress]), name);
-        self.close(segment, &format!("between {name} and IPv4 input of the DUT"));
+    /// From the DUT's interfaces that take load to its IPv4 input; so many of each one's drops came here.
+    fn ingress(&mut self, dut: &DutCounters, late_of: &[(&InterfaceCounters, u64)]) {
+        let strangers: u64 = late_of.iter().map(|(interface, _)| interface.rx_otherhost_dropped).sum();
+        let mut segment = Segment::new(before_ip(dut) + strangers);
+        for (interface, late) in late_of {
+            let name = &interface.name;
+            segment.take_xdp_drops(interface);
+            let in_backlog = segment.take(backlog_full((*late).min(self.backlog)));
+            self.backlog -= in_backlog;
+            let cause = "no protocol handler for this EtherType";
+            segment.take(Loss::new(name, cause, late - in_backlog).counted_by(format!("{name} rx_dropped")));
+            let cause = "destination MAC address (or VLAN) is not the DUT's";
+            let stranger = Loss::new(name, cause, interface.rx_otherhost_dropped);
+            segment.take(stranger.counted_by(format!("{name} rx_otherhost_dropped")));
+        }
+        let names: Vec<&str> = late_of.iter().map(|(interface, _)| interface.name.as_str()).collect();
+        let names = names.join(" or ");
+        segment.take_rest_if(chain_at(dut, &[Hook::Ingress]), &names);
+        self.close(segment, &format!("between {names} and IPv4 input of the DUT"));
         let ipv6 = counted("DUT, IPv6 input", "IPv6 is off", "Ip6InDiscards", count(&dut.protocols, "Ip6InDiscards"));
         self.push(ipv6);
     }
@@ -165,7 +207,7 @@ impl Path {
     }
 
     /// From IPv4 output to the DUT's interfaces: queueing and neighbours.
-    fn output(&mut self, dut: &DutCounters, difference: &Difference) {
+    fn output(&mut self, dut: &DutCounters, difference: &Difference, both_ways: bool) {
         let (ingress, egress) = (&dut.ingress, &dut.egress);
         let handed: u64 = [ingress, egress].iter().map(|i| i.tx_packets + i.tx_dropped).sum();
         let neighbour = neighbour_cause(dut, &difference.host);
@@ -177,15 +219,18 @@ impl Path {
         let xdp: u64 = [ingress, egress].iter().map(|i| i.driver_sum("tx", "xdp_xmit")).sum();
         let mut segment = Segment::new((out_transmits(&dut.protocols) + arp + xdp).saturating_sub(handed));
         segment.take_queue_drops(egress);
+        if both_ways {
+            segment.take_queue_drops(ingress);
+        }
         segment.take_rest_if(neighbour, "DUT, neighbour table");
         segment.take_rest_if(chain_at(dut, &[Hook::Egress]), &egress.name);
         self.close(segment, &format!("between IPv4 output of the DUT and {}", egress.name));
     }
 
     /// From the receiver's interface to the receiving port.
-    fn reception(&mut self, receiver: &InterfaceCounters, received: u64, port: &[Loss]) {
-        let mut segment = Segment::new(receiver.rx_packets.saturating_sub(received));
-        for loss in port {
+    fn reception(&mut self, receiver: &InterfaceCounters, way: Way<'_>) {
+        let mut segment = Segment::new(receiver.rx_packets.saturating_sub(way.received));
+        for loss in &way.ports.receiver {
             // As the port says, even beyond what is missing: an over-explained ledger must show.
             self.push(loss.clone());
             segment.left = segment.left.saturating_sub(loss.packets);
@@ -282,12 +327,15 @@ fn before_ip(dut: &DutCounters) -> u64 {
     sum(|i| i.rx_packets).saturating_sub(sum(|i| i.rx_otherhost_dropped) + elsewhere + in_ip)
 }
 
-/// The ingress's drops that its peer does not count too. Drops on the veth come before the packet is counted as received,
-/// these after it, so they can be no more than what is missing at IPv4 input.
-fn dropped_after_reception(dut: &DutCounters, generator: &InterfaceCounters) -> u64 {
-    let on_link = generator.driver_sum("tx", "xdp_xmit_errors");
-    let missing = before_ip(dut).saturating_sub(dut.ingress.driver_sum("rx", "xdp_drops"));
-    dut.ingress.rx_dropped.saturating_sub(on_link).min(missing)
+/// Drops of one of the DUT's interfaces that its peer does not count too. Drops on the veth come before the packet is counted as
+/// received, these after it, so they can be no more than what is `missing` at IPv4 input.
+fn dropped_after_reception(interface: &InterfaceCounters, peer: &InterfaceCounters, missing: u64) -> u64 {
+    let on_link = peer.driver_sum("tx", "xdp_xmit_errors");
+    interface.rx_dropped.saturating_sub(on_link).min(missing)
+}
+
+fn xdp_drops(interface: &InterfaceCounters) -> u64 {
+    interface.driver_sum("rx", "xdp_drops")
 }
 
 /// Packets that reached a tester's side and are not IP: the DUT's ARP. Where an XDP program takes packets first this cannot

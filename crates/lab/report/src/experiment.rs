@@ -118,6 +118,15 @@ pub struct Noise {
     pub steal_share: f64,
     /// Longest time for which the sending thread was kept from its schedule, in nanoseconds.
     pub gap_max_ns: u64,
+    /// How often the sending thread lost its core to another thread.
+    #[serde(default)]
+    pub preempted: u64,
+    /// How long the sending thread was ready and had no core, in nanoseconds; `None` where the kernel does not say.
+    #[serde(default)]
+    pub waited_ns: Option<u64>,
+    /// Round trip of a cache line between the cores of generator and DUT just before the trial, in nanoseconds.
+    #[serde(default)]
+    pub cache_line_ns: Option<f64>,
     /// Whether a limit of the experiment was exceeded, in this trial and in its repetitions.
     pub disturbed: bool,
     /// How many disturbed trials at this load were thrown away before this one.

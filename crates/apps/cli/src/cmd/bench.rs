@@ -143,7 +143,7 @@ fn spec(args: &Args, place: Place) -> Result<BenchSpec, String> {
         confirmations: args.confirmations,
         trials_max: args.trials_max,
         goal_pps,
-        ports: ports.map(|(sender, receiver)| TesterSpec { sender, receiver }),
+        ports: ports.map(|(sender, receiver)| TesterSpec::new(sender, receiver)),
         ..BenchSpec::new(place)
     })
 }

@@ -41,7 +41,19 @@ const DUPLICATES: i16 = 24;
 const REORDERED: i16 = 32;
 const NEXT_EXPECTED: i16 = 40;
 const BEYOND: i16 = 48;
-const HISTOGRAM: i16 = 64;
+const FIRST_NS: i16 = 64;
+const LAST_NS: i16 = 72;
+const SILENCE_NS: i16 = 80;
+const SILENCE_END_NS: i16 = 88;
+const LOSS_ARRIVED_NS: i16 = 96;
+const LOSS_SCHEDULED_NS: i16 = 104;
+const LATENCY_SUM: i16 = 112;
+const LATENCY_MAX: i16 = 120;
+/// The least latency, all bits inverted, so that a word of zeroes is "none yet".
+const LATENCY_MIN_INVERTED: i16 = 128;
+const HISTOGRAM: i16 = 192;
+/// Where the program keeps the time of arrival on its stack.
+const NOW: i16 = -24;
 const STREAM_BYTES: usize = HISTOGRAM as usize + 8 * BUCKETS;
 
 /// What sink to make.
@@ -55,7 +67,8 @@ pub struct CountRxSpec {
     /// Several receive queues run the program at the same time, so counting must be atomic. (Then two
     /// packets of one stream in two queues at once may be judged reordered either way.)
     pub several_queues: bool,
-    /// Keep latency histograms, which costs a clock reading for each packet.
+    /// Keep latency histograms and a timeline, which costs a clock reading for each packet. (With several queues, the sums, the
+    /// extremes and the timeline can miss packets that were counted at the same moment.)
     pub latency: bool,
     /// Take frames in several buffers.
     pub frags: bool,
@@ -88,6 +101,29 @@ pub struct StreamCounts {
     pub next_expected: u64,
     /// Packets with sequence numbers too high to be told apart; in no other count but the first two.
     pub beyond: u64,
+}
+
+/// When packets of a stream arrived, in ns of CLOCK_MONOTONIC; 0 = never. Of first arrivals only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timeline {
+    /// The first packet.
+    pub first_ns: u64,
+    /// The last packet.
+    pub last_ns: u64,
+    /// Longest time between two packets.
+    pub silence_ns: u64,
+    /// When that ended.
+    pub silence_end_ns: u64,
+    /// Arrival of the last packet that skipped a sequence number.
+    pub loss_arrived_ns: u64,
+    /// Scheduled time of that packet, modulo 2^48.
+    pub loss_scheduled_ns: u64,
+    /// Sum of all latencies.
+    pub latency_sum_ns: u64,
+    /// Least latency.
+    pub latency_min_ns: u64,
+    /// Greatest latency.
+    pub latency_max_ns: u64,
 }
 
 /// What was received beside the streams.
@@ -142,6 +178,24 @@ impl CountRx {
         let first = self.base(stream).map(|base| (base + HISTOGRAM as usize) / 8);
         let words = first.and_then(|first| self.counters.words().get(first..first + BUCKETS));
         Histogram::read(words.unwrap_or(&[]))
+    }
+
+    /// When packets of `stream` arrived; all zero if it is not counted or latency is not kept.
+    pub fn timeline(&self, stream: u16) -> Timeline {
+        let Some(base) = self.base(stream) else { return Timeline::default() };
+        let word = |offset: i16| self.counters.load(base + offset as usize);
+        let least = word(LATENCY_MIN_INVERTED);
+        Timeline {
+            first_ns: word(FIRST_NS),
+            last_ns: word(LAST_NS),
+            silence_ns: word(SILENCE_NS),
+            silence_end_ns: word(SILENCE_END_NS),
+            loss_arrived_ns: word(LOSS_ARRIVED_NS),
+            loss_scheduled_ns: word(LOSS_SCHEDULED_NS) & ((1 << TIME_BITS) - 1),
+            latency_sum_ns: word(LATENCY_SUM),
+            latency_min_ns: if least == 0 { 0 } else { !least },
+            latency_max_ns: word(LATENCY_MAX),
+        }
     }
 
     /// What did not belong to a counted stream.
@@ -292,6 +346,9 @@ impl Emitter<'_> {
         self.asm.jump_if(Cond::Ge, R8, R1, beyond);
         self.mark_seen(duplicate);
         self.increment(R1, DISTINCT);
+        if self.spec.latency {
+            self.note_time();
+        }
         self.judge_order();
         if self.spec.latency {
             self.count_latency();
@@ -337,6 +394,14 @@ impl Emitter<'_> {
         let (late, judged) = (self.asm.label(), self.asm.label());
         self.asm.load(Width::Dw, R1, R9, NEXT_EXPECTED);
         self.asm.jump_if(Cond::Lt, R8, R1, late);
+        if self.spec.latency {
+            let in_turn = self.asm.label();
+            self.asm.jump_if(Cond::Eq, R8, R1, in_turn);
+            self.asm.load(Width::Dw, R2, R10, NOW);
+            self.asm.store(Width::Dw, R9, LOSS_ARRIVED_NS, R2);
+            self.asm.store(Width::Dw, R9, LOSS_SCHEDULED_NS, R6);
+            self.asm.bind(in_turn);
+        }
         self.asm.alu64(Alu::Add, R8, 1);
         self.asm.store(Width::Dw, R9, NEXT_EXPECTED, R8);
         self.asm.jump(judged);
@@ -348,14 +413,51 @@ impl Emitter<'_> {
     /// `now - time` modulo 2^48; a time that lies ahead, by rounding, counts as 0.
     fn count_latency(&mut self) {
         let past = self.asm.label();
-        self.asm.ktime();
+        self.asm.load(Width::Dw, R0, R10, NOW);
         self.asm.alu64(Alu::Sub, R0, R6);
         self.asm.alu64(Alu::Lsh, R0, 64 - TIME_BITS as i32);
         self.asm.jump_if(Cond::Sge, R0, 0, past);
         self.asm.mov64(R0, 0);
         self.asm.bind(past);
         self.asm.alu64(Alu::Rsh, R0, 64 - TIME_BITS as i32);
+        self.asm.load(Width::Dw, R1, R9, LATENCY_SUM);
+        self.asm.alu64(Alu::Add, R1, R0);
+        self.asm.store(Width::Dw, R9, LATENCY_SUM, R1);
+        self.raise(LATENCY_MAX, R0);
+        self.asm.mov64(R2, -1);
+        self.asm.alu64(Alu::Sub, R2, R0);
+        self.raise(LATENCY_MIN_INVERTED, R2);
         histogram::emit_count(&mut self.asm, R0, R1, R9, HISTOGRAM, self.spec.several_queues);
+    }
+
+    /// Reads the clock, keeps it on the stack, and notes when the stream was last heard of.
+    fn note_time(&mut self) {
+        let (first, noted) = (self.asm.label(), self.asm.label());
+        let asm = &mut self.asm;
+        asm.ktime();
+        asm.store(Width::Dw, R10, NOW, R0);
+        asm.load(Width::Dw, R1, R9, LAST_NS);
+        asm.store(Width::Dw, R9, LAST_NS, R0);
+        asm.jump_if(Cond::Eq, R1, 0, first);
+        asm.mov64(R2, R0);
+        asm.alu64(Alu::Sub, R2, R1);
+        asm.load(Width::Dw, R3, R9, SILENCE_NS);
+        asm.jump_if(Cond::Le, R2, R3, noted);
+        asm.store(Width::Dw, R9, SILENCE_NS, R2);
+        asm.store(Width::Dw, R9, SILENCE_END_NS, R0);
+        asm.jump(noted);
+        asm.bind(first);
+        asm.store(Width::Dw, R9, FIRST_NS, R0);
+        asm.bind(noted);
+    }
+
+    /// Makes a word at least `value`; `R1` is lost.
+    fn raise(&mut self, offset: i16, value: Reg) {
+        let enough = self.asm.label();
+        self.asm.load(Width::Dw, R1, R9, offset);
+        self.asm.jump_if(Cond::Le, value, R1, enough);
+        self.asm.store(Width::Dw, R9, offset, value);
+        self.asm.bind(enough);
     }
 
     fn increment(&mut self, scratch: Reg, offset: i16) {

@@ -76,6 +76,18 @@ impl Meter {
         self.batches.store(batches, Ordering::Relaxed);
     }
 
+    /// Publishes the sums of several loops' counts.
+    #[inline]
+    pub(super) fn store(&self, readings: impl Iterator<Item = MeterReading>) {
+        let (mut packets, mut bytes, mut batches) = (0, 0, 0);
+        for reading in readings {
+            packets += reading.packets;
+            bytes += reading.bytes;
+            batches += reading.batches;
+        }
+        self.set(packets, bytes, batches);
+    }
+
     pub(crate) fn set_lost(&self, lost: u64) {
         self.lost.store(lost, Ordering::Relaxed);
     }

@@ -1,7 +1,8 @@
-//! The loops that join engines, ports and the clock: one thread sends, one receives. Everything that paces, counts or parses
+//! The loops that join engines, ports and the clock: one thread sends (into one port, or several in turn), one receives. Everything that paces, counts or parses
 //! is in `linerate-gen`; what is here reads the clock once a batch, and waits.
 
 mod control;
+mod lanes;
 mod offload;
 mod receive;
 mod replay;
@@ -9,6 +10,7 @@ mod send;
 mod wait;
 
 pub use control::{Control, Meter, MeterReading};
+pub use lanes::{Kept, Lane, send_lanes};
 pub use offload::send_offload;
 pub use receive::{ReceiveEnd, receive};
 pub use replay::{ReplayEnd, replay};

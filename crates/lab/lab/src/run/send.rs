@@ -61,7 +61,7 @@ pub fn send(port: &mut dyn Port, plan: &SenderPlan, pool: &Pool, start_ns: u64, 
 
 /// The time once `start_ns` has come. A load without a schedule begins when its thread does: on a busy machine it would else
 /// lose the beginning of its duration, or all of it, before it has its core.
-fn after_waiting_for(start_ns: u64) -> u64 {
+pub(super) fn after_waiting_for(start_ns: u64) -> u64 {
     clock::sleep_until_ns(start_ns);
     clock::now_ns().max(start_ns)
 }

@@ -12,19 +12,20 @@ const NAP_MAX_NS: u64 = 50_000_000;
 /// How long the port may take to complete what it accepted.
 const FLUSH_NS: u64 = 1_000_000_000;
 
-/// Waits until a packet is due; meanwhile the port may push on what it holds.
+/// Waits until a packet is due; meanwhile the port may push on what it holds. Returns until when it meant to wait.
 #[inline]
-pub(super) fn pause(due_ns: u64, now_ns: u64, port: &mut dyn Port) -> Result<(), PortError> {
+pub(super) fn pause(due_ns: u64, now_ns: u64, port: &mut dyn Port) -> Result<u64, PortError> {
     if due_ns <= now_ns {
-        return Ok(());
+        return Ok(now_ns);
     }
-    if due_ns - now_ns > SLEEP_MIN_NS {
-        port.flush()?;
-        clock::sleep_until_ns((due_ns - SPIN_NS).min(now_ns + NAP_MAX_NS));
-    } else {
+    if due_ns - now_ns <= SLEEP_MIN_NS {
         std::hint::spin_loop();
+        return Ok(now_ns);
     }
-    Ok(())
+    port.flush()?;
+    let until_ns = (due_ns - SPIN_NS).min(now_ns + NAP_MAX_NS);
+    clock::sleep_until_ns(until_ns);
+    Ok(until_ns)
 }
 
 #[cold]

@@ -2,21 +2,25 @@
 
 use std::thread::{Scope, ScopedJoinHandle};
 
-use linerate_gen::{Histogram, Receiver, ReceiverConfig, Start};
-use linerate_mem::Pool;
+use linerate_gen::{Receiver, ReceiverConfig, Start};
+use linerate_mem::{Batch, Pool};
 use linerate_port::{Drops, Port, PortError, Stats};
 
 use super::TesterError;
+use super::delays::Delays;
+use super::ends::Attachment;
 use super::sink::Sink;
-use super::trial::settle_on;
+use super::threads::settle_on;
+use super::timeline::{Recorder, Timeline};
 use crate::run::{self, Control};
-use crate::topology::Topology;
 
-/// What arrived in one trial.
-#[derive(Clone, Debug, Default)]
+/// What arrived in one trial, in one direction.
+#[derive(Debug, Default)]
 pub struct Arrivals {
     /// Distinct packets of the trial.
     pub delivered: u64,
+    /// Those of the delivered whose number was too high to be told apart: duplicates among them are not known.
+    pub beyond: u64,
     /// Further copies of them.
     pub duplicated: u64,
     /// Those of the delivered that came after one with a higher number.
@@ -24,9 +28,13 @@ pub struct Arrivals {
     /// All packets, strangers among them.
     pub received: u64,
     /// From the scheduled time of sending; none where it is not measured.
-    pub latency: Option<Histogram>,
+    pub delays: Option<Delays>,
+    /// When packets arrived; none where it was not asked for.
+    pub timeline: Option<Timeline>,
     /// What the receiving port dropped.
     pub drops: Vec<Drops>,
+    /// What broke the receiving port, if something did; the counts are right up to then.
+    pub error: Option<PortError>,
 }
 
 /// The receiving end.
@@ -45,21 +53,22 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    pub(crate) fn open(topology: &Topology, kind: &str, pool: &Pool) -> Result<Endpoint, TesterError> {
-        let side = &topology.receiver;
+    /// Opens it on an interface: `sink`, or a kind of port.
+    pub(super) fn open(at: &Attachment<'_>, kind: &str, sequences: u64, pool: &Pool) -> Result<Endpoint, TesterError> {
         if kind == "sink" {
-            return Ok(Endpoint::Sink(Sink::attach(side)??));
+            let attach = || Sink::attach(at.interface, at.index, sequences);
+            return Ok(Endpoint::Sink(at.namespace.run(attach)??));
         }
-        let spec = format!("{kind}:{}", side.interface.name);
-        let port = side.namespace.run(|| linerate_ports::open(&spec, pool))??;
+        let spec = format!("{kind}:{}", at.interface);
+        let port = at.namespace.run(|| linerate_ports::open(&spec, pool))??;
         Ok(Endpoint::on_port(port, pool))
     }
 
-    pub(crate) fn on_port(port: Box<dyn Port>, pool: &Pool) -> Endpoint {
+    pub(super) fn on_port(port: Box<dyn Port>, pool: &Pool) -> Endpoint {
         Endpoint::Port { port: vec![port], before: Stats::default(), pool: pool.clone() }
     }
 
-    pub(crate) fn describe(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         match self {
             Endpoint::Port { port, .. } => {
                 port.iter().map(|port| format!("{} ({})", port.caps().name, port.caps().detail)).collect()
@@ -68,42 +77,39 @@ impl Endpoint {
         }
     }
 
-    /// Starts counting the packets of `stream`, numbers from 0 on.
-    pub(crate) fn start<'scope, 'env>(
+    /// Starts counting the packets of `stream`, numbers from 0 on; with a timeline if `timed`.
+    pub(super) fn start<'scope, 'env>(
         &'env mut self,
         scope: &'scope Scope<'scope, 'env>,
-        stream: u16,
+        (stream, timed): (u16, bool),
         core: Option<usize>,
         control: &'env Control,
-    ) -> Counting<'scope> {
+    ) -> Result<Counting<'scope>, linerate_bpf::BpfError> {
         match self {
             Endpoint::Sink(sink) => {
-                sink.clear();
-                Counting::Sink(sink)
+                sink.start(timed)?;
+                Ok(Counting::Sink(sink))
             }
-            Endpoint::Port { port, before, pool } => Counting::Thread(scope.spawn(move || {
+            Endpoint::Port { port, before, pool } => Ok(Counting::Thread(scope.spawn(move || {
                 settle_on(core);
-                count_on_port(port, before, pool, stream, control)
-            })),
+                count_on_port(port, before, pool, (stream, timed), control)
+            }))),
         }
     }
 }
 
 /// Counting under way.
-pub(crate) enum Counting<'scope> {
+pub(super) enum Counting<'scope> {
     Sink(&'scope Sink),
-    Thread(ScopedJoinHandle<'scope, Result<Arrivals, PortError>>),
+    Thread(ScopedJoinHandle<'scope, Arrivals>),
 }
 
 impl Counting<'_> {
-    /// Ends it. The path is at rest by now; `control` has been stopped. `sent` numbers are known to have gone out.
-    pub(crate) fn finish(self) -> Result<Arrivals, PortError> {
+    /// Ends it. The path is at rest by now; `control` has been stopped.
+    pub(super) fn finish(self) -> Arrivals {
         match self {
-            Counting::Sink(sink) => Ok(sink.arrivals()),
-            Counting::Thread(thread) => match thread.join() {
-                Ok(arrivals) => arrivals,
-                Err(panic) => std::panic::resume_unwind(panic),
-            },
+            Counting::Sink(sink) => sink.arrivals(),
+            Counting::Thread(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
         }
     }
 }
@@ -112,9 +118,9 @@ fn count_on_port(
     port: &mut [Box<dyn Port>],
     before: &mut Stats,
     pool: &Pool,
-    stream: u16,
+    (stream, timed): (u16, bool),
     control: &Control,
-) -> Result<Arrivals, PortError> {
+) -> Arrivals {
     let config = ReceiverConfig {
         start: Start::At(0),
         window: 1 << 22,
@@ -122,14 +128,15 @@ fn count_on_port(
         ..ReceiverConfig::default()
     };
     let mut receiver = Receiver::new(config);
-    let mut end = run::receive(port, &mut receiver, pool, control, &mut |_| {});
-    if let Some(error) = end.error {
-        return Err(error);
-    }
+    let mut recorder = timed.then(|| Recorder::new(stream));
+    let mut note = |batch: &Batch| recorder.iter_mut().for_each(|recorder| recorder.record(batch));
+    let mut end = run::receive(port, &mut receiver, pool, control, &mut note);
     let after = end.stats.pop().unwrap_or_default();
     let mut arrivals = Arrivals {
-        received: after.rx_packets - before.rx_packets,
+        received: after.rx_packets.saturating_sub(before.rx_packets),
         drops: drops_since(&after.rx_drops, &before.rx_drops),
+        timeline: recorder.map(Recorder::finish),
+        error: end.error,
         ..Arrivals::default()
     };
     if let [only] = receiver.streams() {
@@ -137,17 +144,17 @@ fn count_on_port(
         arrivals.delivered = counts.delivered;
         arrivals.duplicated = counts.duplicated;
         arrivals.reordered = counts.reordered;
-        arrivals.latency = Some(only.latency.clone());
+        arrivals.delays = Some(Delays::of_thread(&only.latency));
     }
     *before = after;
-    Ok(arrivals)
+    arrivals
 }
 
 /// What a port's totals of drops grew by.
-pub(crate) fn drops_since(after: &[Drops], before: &[Drops]) -> Vec<Drops> {
+pub(super) fn drops_since(after: &[Drops], before: &[Drops]) -> Vec<Drops> {
     let earlier = |drops: &Drops| {
         let same = before.iter().find(|earlier| earlier.place == drops.place && earlier.cause == drops.cause);
         same.map_or(0, |earlier| earlier.packets)
     };
-    after.iter().map(|drops| Drops { packets: drops.packets - earlier(drops), ..drops.clone() }).collect()
+    after.iter().map(|drops| Drops { packets: drops.packets.saturating_sub(earlier(drops)), ..drops.clone() }).collect()
 }

@@ -1,35 +1,71 @@
-//! The tester around a path: a sending port, something that counts what arrives, and one trial after another between them.
+//! The tester around a path: ports that send, what counts what arrives, and one trial after another between them.
 //!
 //! ```text
-//!   sending port --> path (counters.rs reads it) --> Endpoint: a receiving port, or a counting XDP program (sink.rs)
+//!   first end: sending port --> path (counters.rs reads it) --> second end: a receiving port, or a counting XDP program (sink.rs)
+//!   with both ways, the same from the second end to the first
 //! ```
+//! [`Tester::trial`] takes a [`TrialSpec`]: sizes, flows, a [`Load`] for each direction, cores, [`Phases`]. It gives an [`Outcome`].
 
+mod delays;
+mod device;
 mod endpoint;
-mod priority;
+mod ends;
+mod flight;
+mod load;
+mod noise;
+mod outcome;
+mod phases;
 mod sink;
+mod threads;
+pub mod timeline;
+mod traffic;
 mod trial;
+mod work;
 
-use linerate_gen::{Advance, PlanError, Rule, StreamPlan, StreamSpec, Values};
 use linerate_mem::{Pool, PoolConfig};
 use linerate_port::{OpenError, Port};
-use linerate_wire::{MacAddress, Stack, ethernet, ipv4, udp};
 
 use crate::counters::{CounterSources, CountersError};
-use crate::placement::{Mode, Placement};
-use crate::topology::{Topology, TopologyError, TopologySpec};
+use crate::placement::{self, Mode, Placement};
+use crate::topology::{FrameAddresses, Topology, TopologyError};
 
-use priority::go_ahead;
+use device::{Installed, Joined};
+use ends::{Attachment, End};
+use threads::go_ahead;
 
+pub use delays::Delays;
+pub use device::{Device, Wire};
 pub use endpoint::{Arrivals, Endpoint};
-pub use trial::{Cores, Outcome, TrialError, TrialSpec};
+pub use load::Load;
+pub use noise::Noise;
+pub use outcome::{Interruption, Outcome, Recovery, TrialError, WayOutcome};
+pub use phases::{Learning, Phases};
+pub use traffic::{FCS_LEN, Way, fixed_size, mean_size, plan};
+pub use trial::{Cores, TrialSpec};
 
-/// Which ports the tester uses. On a path of the tester's own making both are opened inside its namespaces.
+/// Which ports the tester uses. On a path of the tester's own making all are opened inside its namespaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TesterSpec {
     /// Port kind that sends: `xdp`, `packet`.
     pub sender: String,
     /// What counts: a port kind, or `sink` for the counting XDP program.
     pub receiver: String,
+    /// Whether trials may have load both ways at once; each end then sends and counts.
+    pub both_ways: bool,
+    /// Packets of one direction of a trial that a `sink` tells apart (duplicates, reordering): one bit each, up to 2^30.
+    pub sequences: u64,
+}
+
+impl TesterSpec {
+    /// One way, 33 million packets in a trial (a bitmap of 4 MiB).
+    pub fn new(sender: impl Into<String>, receiver: impl Into<String>) -> TesterSpec {
+        TesterSpec { sender: sender.into(), receiver: receiver.into(), both_ways: false, sequences: 1 << 25 }
+    }
+
+    /// With load both ways at once.
+    pub fn both_ways(self) -> TesterSpec {
+        TesterSpec { both_ways: true, ..self }
+    }
 }
 
 /// Why a tester could not be set up.
@@ -54,14 +90,22 @@ pub enum TesterError {
 
 /// A tester on a path.
 pub struct Tester {
-    /// The path; none for a link inside this process.
+    /// The path; none for a link inside this process and for two ports of this host.
     pub topology: Option<Topology>,
-    pub(crate) sources: Option<CounterSources>,
-    pub(crate) sender: Box<dyn Port>,
-    pub(crate) endpoint: Endpoint,
-    pub(crate) pool: Pool,
-    pub(crate) trials: u16,
+    sources: Option<CounterSources>,
+    ends: [End; 2],
+    device: Option<Installed>,
+    pool: Pool,
+    both_ways: bool,
+    /// Stream ids used so far.
+    streams: u16,
 }
+
+/// Both sides of a pipe.
+type Pair = (Box<dyn Port>, Box<dyn Port>);
+
+/// Frames of a tester's pool.
+const FRAMES: usize = 16_384;
 
 impl Tester {
     /// Opens the ports on a path.
@@ -69,95 +113,105 @@ impl Tester {
     /// # Errors
     /// What could not be opened, and what to do.
     pub fn open(topology: Topology, spec: &TesterSpec) -> Result<Tester, TesterError> {
-        let pool = Pool::new(PoolConfig { frames: 16_384, ..PoolConfig::default() })?;
-        let sender = open_sender(&topology, &spec.sender, &pool)?;
-        let endpoint = Endpoint::open(&topology, &spec.receiver, &pool)?;
+        let pool = Pool::new(PoolConfig { frames: FRAMES, ..PoolConfig::default() })?;
+        let both = spec.both_ways;
+        let (near, far) = (Attachment::of(&topology.generator), Attachment::of(&topology.receiver));
+        let first = End::open(&near, (true, both), spec, traffic::addresses(&topology, Way::Forward), &pool)?;
+        let second = End::open(&far, (both, true), spec, traffic::addresses(&topology, Way::Backward), &pool)?;
         let sources = Some(CounterSources::open(&topology)?);
-        Ok(Tester { topology: Some(topology), sources, sender, endpoint, pool, trials: 0 })
+        let ends = [first, second];
+        Ok(Tester { topology: Some(topology), sources, ends, device: None, pool, both_ways: both, streams: 0 })
     }
 
-    /// Joins a sender and a receiver by an in-process link: what remains to be measured where no namespace can be made.
+    /// Joins two ends by in-process links, one for each direction: what remains to be measured where no namespace can be made, and
+    /// what Linerate's own devices are measured on.
     ///
     /// # Errors
     /// When there is no packet memory.
     pub fn in_process() -> Result<Tester, TesterError> {
+        Self::inside(|_| None)
+    }
+
+    /// As [`Tester::in_process`], with a device between the ends, made for the pool that all ports use. A thread on the DUT's core
+    /// serves it during trials.
+    ///
+    /// # Errors
+    /// As [`Tester::in_process`].
+    pub fn with_device(make: impl FnOnce(&Pool) -> Box<dyn Device>) -> Result<Tester, TesterError> {
+        Self::inside(|pool| Some(make(pool)))
+    }
+
+    fn inside(make: impl FnOnce(&Pool) -> Option<Box<dyn Device>>) -> Result<Tester, TesterError> {
         let pool = Pool::new(PoolConfig::default())?;
-        let name = format!("bench-{}", std::process::id());
-        let sender = linerate_ports::open(&format!("pipe:{name}"), &pool)?;
-        let receiver = linerate_ports::open(&format!("pipe:{name}"), &pool)?;
-        let endpoint = Endpoint::on_port(receiver, &pool);
-        Ok(Tester { topology: None, sources: None, sender, endpoint, pool, trials: 0 })
+        let pipe = |name: &str| -> Result<Pair, OpenError> {
+            // The names are free again as soon as both sides are open.
+            let spec = format!("pipe:tester-{}-{:?}-{name}", std::process::id(), std::thread::current().id());
+            Ok((linerate_ports::open(&spec, &pool)?, linerate_ports::open(&spec, &pool)?))
+        };
+        let (forth, forth_end) = pipe("forth")?;
+        let (back, back_end) = pipe("back")?;
+        let end = |sender, endpoint| End {
+            sender: Some(sender),
+            endpoint: Some(Endpoint::on_port(endpoint, &pool)),
+            link: traffic::nobody(),
+        };
+        let (ends, device) = match make(&pool) {
+            None => ([end(forth, back_end), end(back, forth_end)], None),
+            Some(device) => {
+                let (out_forth, out_forth_end) = pipe("out-forth")?;
+                let (out_back, out_back_end) = pipe("out-back")?;
+                let near: Box<dyn Port> = Box::new(Joined { receives: forth_end, transmits: out_back });
+                let far: Box<dyn Port> = Box::new(Joined { receives: back_end, transmits: out_forth });
+                let ends = [end(forth, out_back_end), end(back, out_forth_end)];
+                (ends, Some(Installed { device, ports: [near, far] }))
+            }
+        };
+        Ok(Tester { topology: None, sources: None, ends, device, pool, both_ways: true, streams: 0 })
     }
 
     /// Puts the work of the path's first hop where it shall run (opening ports can have replaced its NAPI threads), ahead of
-    /// what else runs there.
+    /// what else runs there; with both ways, that of the first hop of the way back too.
     ///
     /// # Errors
     /// When the interface has no NAPI any more though it should.
     pub fn place(&mut self, placement: Placement) -> Result<(), TopologyError> {
         let Some(topology) = &mut self.topology else { return Ok(()) };
-        if let Mode::Pinned { threads, .. } | Mode::Floating { threads, .. } = topology.place_again(placement)? {
-            for thread in threads {
-                go_ahead(*thread);
-            }
+        go_ahead_all(topology.place_again(placement)?);
+        if self.both_ways {
+            let (namespace, interface) = match &topology.dut {
+                Some(dut) => (&dut.namespace, &dut.egress),
+                None => (&topology.generator.namespace, &topology.generator.interface),
+            };
+            let placed = placement::place(namespace, interface.name, interface.index, placement);
+            let step = format!("turn on NAPI of {}", interface.name);
+            go_ahead_all(&placed.map_err(|source| TopologyError { step, source })?);
         }
         Ok(())
     }
 
     /// How sending and counting are done, in words.
     pub fn describe(&self) -> (String, String) {
-        let caps = self.sender.caps();
-        (format!("{} ({})", caps.name, caps.detail), self.endpoint.describe())
+        let of_port = |port: &dyn Port| format!("{} ({})", port.caps().name, port.caps().detail);
+        let sends = self.ends[0].sender.as_deref().map(of_port).unwrap_or_default();
+        let counts = self.ends[1].endpoint.as_ref().map(Endpoint::describe).unwrap_or_default();
+        (sends, counts)
+    }
+
+    /// What stands between the ends inside this process, in words.
+    pub fn device(&self) -> Option<String> {
+        self.device.as_ref().map(|installed| installed.device.describe())
+    }
+
+    fn link(&self, way: Way) -> FrameAddresses {
+        match way {
+            Way::Forward => self.ends[0].link,
+            Way::Backward => self.ends[1].link,
+        }
     }
 }
 
-fn open_sender(topology: &Topology, kind: &str, pool: &Pool) -> Result<Box<dyn Port>, TesterError> {
-    let side = &topology.generator;
-    // Only sending costs less; and a refused packet is lost, or a slow device would hold the load back.
-    let options = match kind {
-        "xdp" => ",tx_only",
-        "packet" => ",tx_only,refused=drop",
-        _ => "",
-    };
-    let spec = format!("{kind}:{}{options}", side.interface.name);
-    Ok(side.namespace.run(|| linerate_ports::open(&spec, pool))??)
-}
-
-/// UDP over IPv4, `len` bytes without FCS, from the addresses of `path` to the first hop of `topology` (to nobody's address on
-/// an in-process link). `flows` = sources x destinations, the sources changing fastest: 1 x 1 to 100 x 100.
-///
-/// # Errors
-/// A length too short for headers and signature.
-pub fn test_stream(
-    topology: Option<&Topology>,
-    path: &TopologySpec,
-    len: usize,
-    flows: (u64, u64),
-    stream: u16,
-) -> Result<StreamPlan, PlanError> {
-    let network = ipv4::Header { src: path.sources.0, dst: path.destinations.0, ttl: 64, ..ipv4::Header::default() };
-    let link = ethernet::Header {
-        src: MacAddress::from(topology.map_or(NOBODY, |topology| topology.forward().source)),
-        dst: MacAddress::from(topology.map_or(NOBODY, Topology::next_hop_mac)),
-        ..ethernet::Header::default()
-    };
-    let ports = udp::Header { src_port: 1234, dst_port: 1234, ..udp::Header::default() };
-    let stack = Stack::new().with(link).with(network).with(ports);
-    let mut spec = StreamSpec::fixed(stack, len, Some(stream));
-    let wheel = |field: &str, first: u32, count: u64, advance| Rule {
-        field: field.into(),
-        values: Values::Range { first: first.into(), step: 1, count },
-        advance,
-    };
-    if flows.0 > 1 {
-        spec.rules.push(wheel("ipv4.source", path.sources.0.into(), flows.0, Advance::EachPacket));
+fn go_ahead_all(mode: &Mode) {
+    if let Mode::Pinned { threads, .. } | Mode::Floating { threads, .. } = mode {
+        threads.iter().for_each(|thread| go_ahead(*thread));
     }
-    if flows.1 > 1 {
-        let advance = if flows.0 > 1 { Advance::WhenPreviousWraps } else { Advance::EachPacket };
-        spec.rules.push(wheel("ipv4.destination", path.destinations.0.into(), flows.1, advance));
-    }
-    spec.plan()
 }
-
-/// A locally administered address that no interface of the lab has.
-const NOBODY: [u8; 6] = [0x02, 0x4c, 0x52, 0xff, 0xff, 0xff];

@@ -1,55 +1,80 @@
 //! The counting XDP program on the receiver's interface: it checks each frame's signature, marks its number in a bitmap and
 //! drops the frame, in the soft interrupt that brought it. No receiving thread takes part, so none can be late.
-
-use std::io;
+//!
+//! There are two of it: one only counts, the other also reads the clock for each packet (latency, timeline), which costs some tens
+//! of nanoseconds. A trial puts the one that it needs in the other's place; the interface keeps its rings and threads.
 
 use linerate_bpf::programs::count_rx::{CountRx, CountRxSpec};
 use linerate_bpf::{AttachMode, BpfError, XdpLink};
 
+use super::delays::Delays;
 use super::endpoint::Arrivals;
-use crate::topology::Side;
+use super::timeline::{LossSeen, Timeline};
 
-/// Numbers of a trial that are told apart: 33 million packets, a bitmap of 4 MiB.
-pub(crate) const SEQUENCES: u64 = 1 << 25;
-
-/// The program, and its hold on the interface: gone when dropped, or with the process.
+/// The programs, and their hold on the interface: gone when dropped, or with the process.
 pub struct Sink {
-    program: CountRx,
-    _link: XdpLink,
-    interface: &'static str,
+    counting: CountRx,
+    timing: CountRx,
+    link: XdpLink,
+    interface: String,
+    timed: bool,
 }
 
 impl Sink {
-    pub(crate) fn attach(side: &Side) -> io::Result<Result<Sink, BpfError>> {
-        let spec =
-            CountRxSpec { streams: 1, sequences: SEQUENCES, several_queues: false, latency: false, frags: false };
-        side.namespace.run(|| {
-            let program = CountRx::load(spec)?;
-            let link = XdpLink::attach(program.program(), side.interface.index, AttachMode::Any)?;
-            Ok(Sink { program, _link: link, interface: side.interface.name })
-        })
+    /// Attaches it to an interface of this thread's network namespace. `sequences` numbers of a trial are told apart.
+    pub(super) fn attach(interface: &str, index: u32, sequences: u64) -> Result<Sink, BpfError> {
+        let sequences = sequences.clamp(64, 1 << 30).next_power_of_two();
+        let spec = CountRxSpec { streams: 1, sequences, several_queues: false, latency: false, frags: false };
+        let counting = CountRx::load(spec)?;
+        let timing = CountRx::load(CountRxSpec { latency: true, ..spec })?;
+        let link = XdpLink::attach(counting.program(), index, AttachMode::Any)?;
+        Ok(Sink { counting, timing, link, interface: interface.to_owned(), timed: false })
     }
 
-    pub(crate) fn describe(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         format!("XDP program on {} that checks, counts and drops", self.interface)
     }
 
-    /// Forgets what was counted.
-    pub(crate) fn clear(&self) {
-        self.program.clear();
+    /// Forgets what was counted, and counts by the program that is needed from now on.
+    pub(super) fn start(&mut self, timed: bool) -> Result<(), BpfError> {
+        if timed != self.timed {
+            self.link.replace(if timed { self.timing.program() } else { self.counting.program() })?;
+            self.timed = timed;
+        }
+        self.program().clear();
+        Ok(())
     }
 
-    /// What was counted since the last `clear`.
-    pub(crate) fn arrivals(&self) -> Arrivals {
-        let stream = self.program.stream(0);
-        let others = self.program.others();
+    /// What was counted since the last start.
+    pub(super) fn arrivals(&self) -> Arrivals {
+        let program = self.program();
+        let stream = program.stream(0);
+        let others = program.others();
+        let times = program.timeline(0);
+        let timeline = || Timeline {
+            first_ns: times.first_ns,
+            last_ns: times.last_ns,
+            silence_ns: times.silence_ns,
+            silence_end_ns: times.silence_end_ns,
+            last_loss: (times.loss_arrived_ns > 0)
+                .then(|| LossSeen::new(times.loss_arrived_ns, times.loss_scheduled_ns)),
+            numbers_end: stream.next_expected,
+        };
         Arrivals {
-            delivered: stream.distinct,
+            // Duplicates among the packets beyond cannot be told.
+            delivered: stream.distinct + stream.beyond,
+            beyond: stream.beyond,
             duplicated: stream.duplicates,
             reordered: stream.reordered,
             received: stream.packets + others.unsigned_packets + others.foreign_packets,
-            latency: None,
+            delays: self.timed.then(|| Delays::of_program(&program.latency(0), &times)),
+            timeline: self.timed.then(timeline),
             drops: Vec::new(),
+            error: None,
         }
+    }
+
+    fn program(&self) -> &CountRx {
+        if self.timed { &self.timing } else { &self.counting }
     }
 }

@@ -1,225 +1,252 @@
-//! One trial: one load for one duration, and the account of it.
+//! One trial: a load in one direction or both for some time, and the account of it.
 //!
-//! Phases after RFC 2544 section 23: the counters are read at rest, counting begins, the load runs, the path comes to rest
-//! again (a packet in a ring is in no counter), counting ends, the counters are read again.
+//! Phases after RFC 2544 section 23: the device learns, the counters are read at rest, counting begins, the load runs, the path comes
+//! to rest again (a packet in a ring is in no counter), counting ends, the counters are read again, the device rests.
 
-use std::time::Duration;
-
-use linerate_gen::{Arrival, BATCH_DEFAULT, Late, Schedule, SenderPlan, SenderReport, StreamPlan};
-use linerate_port::PortError;
+use linerate_experiment::{FlowOrder, FlowSpec, SizeSpec};
+use linerate_gen::StreamPlan;
+use linerate_port::{PortError, Stats};
 use linerate_report::{Counted, Loss};
-use linerate_sys::{affinity, clock};
+use linerate_sys::signal;
 
-use super::Tester;
-use super::endpoint::{Arrivals, drops_since};
-use super::priority::go_ahead;
-use crate::counters::{CounterSources, CountersError, Snapshot};
-use crate::cpu::CpuTimes;
+use super::endpoint::{Arrivals, Endpoint, drops_since};
+use super::flight::Flown;
+use super::load::Load;
+use super::noise;
+use super::outcome::{Interruption, Outcome, TrialError, WayOutcome};
+use super::phases::{Learning, Phases, pause_ns};
+use super::traffic::{self, Way};
+use super::{Tester, work};
 use crate::ledger::{self, Ends, Ledger};
 use crate::places::PortRows;
-use crate::run::{self, Control, SendEnd};
-
-/// A path is at rest when no counter has moved for this long.
-const QUIET: Duration = Duration::from_millis(30);
-/// Longest wait for that.
-const REST_MAX: Duration = Duration::from_millis(2_000);
-/// From the start of the threads to the first packet.
-const LEAD_NS: u64 = 5_000_000;
+use crate::run::SendEnd;
 
 /// Which core does what; `None` leaves it to the scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cores {
     /// The sending thread.
     pub generator: Option<usize>,
-    /// The DUT's first hop (pinned when the topology was built).
+    /// The sending thread of the way back, where that shall be one of its own: with `None`, or the generator's core, one thread
+    /// serves both directions in turn.
+    pub generator_back: Option<usize>,
+    /// The DUT's first hop (pinned by [`Tester::place`]).
     pub dut: Option<usize>,
-    /// The receiving thread, where there is one.
+    /// The receiving threads, where there are some.
     pub receiver: Option<usize>,
 }
 
-/// A load and its duration.
+/// A trial to be made.
+#[derive(Debug, Clone, Copy)]
 pub struct TrialSpec<'a> {
-    /// The packets.
-    pub stream: &'a StreamPlan,
-    /// Packets per second; `None` = as fast as the port takes them.
-    pub rate_pps: Option<f64>,
-    /// How long the load runs.
-    pub duration_ns: u64,
+    /// Frame sizes, on the wire.
+    pub size: &'a SizeSpec,
+    /// Flows of the way forward; those of the way back are their mirror.
+    pub flows: &'a FlowSpec,
+    /// Load from the first end to the second.
+    pub forward: Load,
+    /// Load from the second end to the first, at the same time.
+    pub backward: Option<Load>,
+    /// Whether delays and a timeline are wanted. A counting program then reads the clock for each packet, which costs the core that
+    /// it runs on some tens of nanoseconds. (A receiving port measures delays in any case.)
+    pub timed: bool,
     /// Where the threads run.
     pub cores: Cores,
+    /// What surrounds the load.
+    pub phases: Phases,
 }
 
-/// What a trial found.
-#[derive(Debug)]
-pub struct Outcome {
-    /// Where every packet went.
-    pub ledger: Ledger,
-    /// The sender's own account, with its pacing.
-    pub sending: SenderReport,
-    /// What arrived.
-    pub arrivals: Arrivals,
-    /// What each core did, from the first packet until the path was at rest.
-    pub cpu: CpuTimes,
-    /// From the first packet handed over to the last one, but at least the intended duration of a paced load.
-    pub duration_ns: u64,
-    /// What makes it doubtful.
-    pub notes: Vec<String>,
+impl<'a> TrialSpec<'a> {
+    /// One way, not timed, threads where the scheduler puts them, the shortest phases.
+    pub fn new(size: &'a SizeSpec, flows: &'a FlowSpec, forward: Load) -> TrialSpec<'a> {
+        let (cores, phases) = (Cores::default(), Phases::default());
+        TrialSpec { size, flows, forward, backward: None, timed: false, cores, phases }
+    }
 }
 
-/// Why a trial gave no result.
-#[derive(Debug, thiserror::Error)]
-pub enum TrialError {
-    /// A port broke.
-    #[error("{0}")]
-    Port(#[from] PortError),
-    /// The path's counters could not be read.
-    #[error("the path's counters: {0}")]
-    Counters(#[from] CountersError),
-    /// The processors' times could not be read.
-    #[error("the processors' times: {0}")]
-    Cpu(#[from] std::io::Error),
-    /// The counts contradict each other.
-    #[error("the account cannot be closed: {0}")]
-    Account(#[from] linerate_report::AccountError),
-    /// A signal asked the program to stop.
-    #[error("stopped by a signal")]
-    Stopped,
+/// The packets of one direction and when they go.
+pub(super) struct WayLoad {
+    pub(super) way: Way,
+    pub(super) load: Load,
+    pub(super) stream: StreamPlan,
+    /// Their stream's id.
+    pub(super) id: u16,
 }
 
 impl Tester {
-    /// Stream id to plan the next trial's packets with. Each trial has its own where the endpoint can tell them apart.
-    pub fn next_stream(&mut self) -> u16 {
-        match self.endpoint {
-            super::Endpoint::Sink(_) => 0,
-            super::Endpoint::Port { .. } => {
-                self.trials = self.trials.wrapping_add(1);
-                self.trials
-            }
-        }
-    }
-
-    /// Runs one trial.
+    /// Runs one trial. A trial that was interrupted has its account too, right up to then, and says so.
     ///
     /// # Errors
     /// When no honest account can be given.
     pub fn trial(&mut self, spec: &TrialSpec<'_>) -> Result<Outcome, TrialError> {
-        let Tester { topology: _, sources, sender, endpoint, pool, .. } = self;
-        let stream = spec.stream.signature.unwrap_or(0);
-        let port_before = sender.stats()?;
-        let (before, was_quiet) = at_rest(sources.as_mut())?;
-        let cpu_before = CpuTimes::read()?;
-        let control = Control::default();
-        let (send_end, counters, arrivals) = std::thread::scope(|scope| -> Result<_, TrialError> {
-            let counting = endpoint.start(scope, stream, spec.cores.receiver, &control);
-            let sending = scope.spawn(|| send(sender.as_mut(), spec, pool));
-            let send_end = match sending.join() {
-                Ok(end) => end,
-                Err(panic) => std::panic::resume_unwind(panic),
-            };
-            let counters = at_rest_since(sources.as_mut(), before.as_ref());
-            control.stop();
-            let arrivals = counting.finish()?;
-            Ok((send_end, counters?, arrivals))
-        })?;
-        if linerate_sys::signal::stop_requested() {
+        self.learn(spec)?;
+        pause_ns(spec.phases.wait_ns);
+        let cache_line_ns = noise::cache_line_ns(spec.cores.generator, spec.cores.dut);
+        if signal::stop_requested() {
             return Err(TrialError::Stopped);
         }
-        let (after, is_quiet) = counters;
-        let cpu = CpuTimes::read()?.since(&cpu_before);
-        if let Some(error) = send_end.error {
-            return Err(error.into());
-        }
-        let ports = PortRows {
-            generator: losses(drops_since(&send_end.stats.tx_drops, &port_before.tx_drops)),
-            receiver: losses(arrivals.drops.clone()),
+        let loads = self.loads(spec)?;
+        let mut flown = self.fly(&loads, spec)?;
+        flown.noise.cache_line_ns = cache_line_ns;
+        let outcome = outcome(flown, loads)?;
+        pause_ns(spec.phases.rest_ns);
+        Ok(outcome)
+    }
+
+    /// Lets the device see each flow before it is measured.
+    fn learn(&mut self, spec: &TrialSpec<'_>) -> Result<(), TrialError> {
+        let Learning::EachFlow { packets, pps } = spec.phases.learning else { return Ok(()) };
+        let flows = FlowSpec { order: FlowOrder::Odometer, ..spec.flows.clone() };
+        let packets = flows.count().saturating_mul(packets);
+        let load = Load::Rate { pps, duration_ns: (packets as f64 / pps * 1e9) as u64 };
+        let backward = spec.backward.map(|_| load);
+        let spec = TrialSpec { flows: &flows, forward: load, backward, timed: false, ..*spec };
+        let loads = self.loads(&spec)?;
+        self.fly(&loads, &spec).map(|_| ())
+    }
+
+    fn loads(&mut self, spec: &TrialSpec<'_>) -> Result<Vec<WayLoad>, TrialError> {
+        let wanted = [Some((Way::Forward, spec.forward)), spec.backward.map(|load| (Way::Backward, load))];
+        let load = |(way, load): (Way, Load)| {
+            let id = self.next_stream(way);
+            let link = self.link(way);
+            let stream = traffic::plan(spec.size, spec.flows, way, link, id)?;
+            Ok(WayLoad { way, load, stream, id })
         };
-        let counted = Counted {
-            intended: send_end.report.intended,
-            sent: send_end.report.sent,
-            delivered: arrivals.delivered,
-            duplicated: arrivals.duplicated,
-            reordered: arrivals.reordered,
+        wanted.into_iter().flatten().map(load).collect()
+    }
+
+    /// Stream id of the next trial's packets. Each trial has its own where the endpoint can tell them apart.
+    fn next_stream(&mut self, way: Way) -> u16 {
+        let counts_at = match way {
+            Way::Forward => &self.ends[1],
+            Way::Backward => &self.ends[0],
         };
-        let difference = after.zip(before).map(|(after, before)| after.since(&before));
-        let mut ledger = ledger::close(&Ends { counted, received: arrivals.received }, difference.as_ref(), &ports)?;
-        let behind =
-            Loss::new("pacer", "due, but the sending thread or its port did not keep up", ledger.account.unsent());
-        ledger.account = ledger.account.with_unsent_by(vec![behind])?;
-        let notes = notes(was_quiet, is_quiet, &send_end, &ledger);
-        let duration_ns = duration_ns(&send_end.report, spec);
-        Ok(Outcome { ledger, sending: send_end.report, arrivals, cpu, duration_ns, notes })
-    }
-}
-
-/// The counters of the path once it is at rest; none on a link inside this process, whose ports count all there is.
-fn at_rest(sources: Option<&mut CounterSources>) -> Result<(Option<Snapshot>, bool), CountersError> {
-    match sources {
-        None => Ok((None, true)),
-        Some(sources) => {
-            let (snapshot, quiet) = sources.snapshot_at_rest(QUIET, REST_MAX)?;
-            Ok((Some(snapshot), quiet))
+        match counts_at.endpoint {
+            Some(Endpoint::Port { .. }) => {
+                self.streams = self.streams.wrapping_add(1);
+                self.streams
+            }
+            _ => 0,
         }
     }
 }
 
-/// As [`at_rest`], after a load that began at `before`: packets in a ring whose reader waits for its core are waited for too.
-fn at_rest_since(
-    sources: Option<&mut CounterSources>,
-    before: Option<&Snapshot>,
-) -> Result<(Option<Snapshot>, bool), CountersError> {
-    let (Some(sources), Some(before)) = (sources, before) else { return Ok((None, true)) };
-    let give_up_ns = clock::now_ns() + REST_MAX.as_nanos() as u64;
-    loop {
-        let (after, quiet) = sources.snapshot_at_rest(QUIET, REST_MAX)?;
-        let empty = after.since(before).in_flight() == 0;
-        if empty || clock::now_ns() > give_up_ns {
-            return Ok((Some(after), quiet && empty));
-        }
+fn outcome(flown: Flown, loads: Vec<WayLoad>) -> Result<Outcome, TrialError> {
+    let Flown {
+        sends,
+        arrivals,
+        stats_before,
+        difference,
+        quiet,
+        start_ns,
+        cpu,
+        mut noise,
+        parts,
+        work_missing,
+        device,
+    } = flown;
+    let mut interrupted = device.map(Interruption::Device);
+    let mut ways = Vec::new();
+    let mut rows = Vec::new();
+    let mut incomplete = 0;
+    for (((load, mut end), mut arrivals), before) in loads.into_iter().zip(sends).zip(arrivals).zip(stats_before) {
+        interrupted = interruption(end.error.take(), arrivals.error.take()).or(interrupted);
+        incomplete += end.incomplete;
+        rows.push(port_rows(&end, &arrivals, &before));
+        ways.push(way_outcome(load, end, arrivals, start_ns));
     }
+    if signal::stop_requested() {
+        interrupted = Some(Interruption::Signal);
+    }
+    let ledger = close(&ways, &rows, difference.as_ref())?;
+    let mut notes = notes(&ledger, &ways, quiet, incomplete);
+    notes.extend(interrupted.as_ref().map(|why| format!("ended early: {why}")));
+    noise.steal_share = Some(cpu.steal_share()).filter(|share| share.is_finite()).unwrap_or(0.0);
+    let work = parts.iter().map(|(of, counts)| counts.per_packet(of, ledger.account.delivered())).collect();
+    Ok(Outcome {
+        duration_ns: ways.iter().map(|way| way.duration_ns).max().unwrap_or(0),
+        delays: merged_delays(&ways),
+        ledger,
+        ways,
+        difference,
+        cpu,
+        noise,
+        work,
+        work_missing: work_missing.map(|error| work::why_not(&error)),
+        interrupted,
+        notes,
+    })
 }
 
-fn send(port: &mut dyn linerate_port::Port, spec: &TrialSpec<'_>, pool: &linerate_mem::Pool) -> SendEnd {
-    settle_on(spec.cores.generator);
-    let schedule = Schedule {
-        rate_pps: spec.rate_pps,
-        arrival: Arrival::Constant,
-        packets: None,
-        duration_ns: Some(spec.duration_ns),
-        late: Late::Spread,
+fn interruption(sending: Option<PortError>, receiving: Option<PortError>) -> Option<Interruption> {
+    sending.map(Interruption::Sender).or(receiving.map(Interruption::Receiver))
+}
+
+fn port_rows(end: &SendEnd, arrivals: &Arrivals, before: &Stats) -> PortRows {
+    let losses = |drops: &[linerate_port::Drops]| {
+        drops.iter().map(|drops| Loss::new(drops.place.clone(), drops.cause.clone(), drops.packets)).collect()
     };
-    let plan =
-        SenderPlan { streams: vec![(spec.stream.clone(), 1)], schedule, batch: BATCH_DEFAULT, first_sequence: 0 };
-    run::send(port, &plan, pool, clock::now_ns() + LEAD_NS, &Control::default())
-}
-
-/// Puts the calling thread on its core, ahead of what else runs there. A wish, as [`go_ahead`] is.
-pub(super) fn settle_on(core: Option<usize>) {
-    if let Some(core) = core {
-        let _ = affinity::pin_to_core(core);
-    }
-    go_ahead(0);
-}
-
-fn losses(drops: Vec<linerate_port::Drops>) -> Vec<Loss> {
-    drops.into_iter().map(|drops| Loss::new(drops.place, drops.cause, drops.packets)).collect()
-}
-
-/// A paced load lasts as long as its schedule, even if its last packet is due before the end.
-fn duration_ns(report: &SenderReport, spec: &TrialSpec<'_>) -> u64 {
-    let sent_ns = report.last_ns.zip(report.first_ns).map_or(0, |(last, first)| last - first);
-    match spec.rate_pps {
-        Some(_) => sent_ns.max(spec.duration_ns),
-        None => sent_ns,
+    PortRows {
+        generator: losses(&drops_since(&end.stats.tx_drops, &before.tx_drops)),
+        receiver: losses(&arrivals.drops),
     }
 }
 
-fn notes(was_quiet: bool, is_quiet: bool, end: &SendEnd, ledger: &Ledger) -> Vec<String> {
+fn way_outcome(load: WayLoad, end: SendEnd, arrivals: Arrivals, start_ns: u64) -> WayOutcome {
+    let mut sending = end.report;
+    if let Load::Burst { packets } = load.load {
+        // A burst that the port did not take in time was asked for all the same.
+        sending.intended = sending.intended.max(packets);
+    }
+    let counted = Counted {
+        intended: sending.intended,
+        sent: sending.sent,
+        delivered: arrivals.delivered,
+        duplicated: arrivals.duplicated,
+        reordered: arrivals.reordered,
+    };
+    let sent_ns = sending.last_ns.zip(sending.first_ns).map_or(0, |(last, first)| last - first);
+    // A paced load lasts as long as its schedule, even if its last packet is due before the end.
+    let duration_ns = if load.load.is_paced() { sent_ns.max(load.load.duration_ns()) } else { sent_ns };
+    let step_ns = load.load.step_ns().map(|step_ns| start_ns + step_ns);
+    WayOutcome { way: load.way, counted, sending, arrivals, duration_ns, step_ns }
+}
+
+fn close(
+    ways: &[WayOutcome],
+    rows: &[PortRows],
+    difference: Option<&crate::counters::Difference>,
+) -> Result<Ledger, TrialError> {
+    let ends: Vec<Ends> =
+        ways.iter().map(|way| Ends { counted: way.counted, received: way.arrivals.received }).collect();
+    let mut both = ends.iter().zip(rows);
+    let forward = both.next().ok_or(TrialError::OneWayOnly)?;
+    let mut ledger = ledger::close_ways(forward, both.next(), difference)?;
+    let behind = Loss::new("pacer", "due, but the sending thread or its port did not keep up", ledger.account.unsent());
+    ledger.account = ledger.account.with_unsent_by(vec![behind])?;
+    Ok(ledger)
+}
+
+fn merged_delays(ways: &[WayOutcome]) -> Option<super::Delays> {
+    let mut all = ways.iter().filter_map(|way| way.arrivals.delays.as_ref());
+    let mut merged = all.next()?.clone();
+    all.for_each(|delays| merged.merge(delays));
+    Some(merged)
+}
+
+fn notes(ledger: &Ledger, ways: &[WayOutcome], quiet: bool, incomplete: u64) -> Vec<String> {
     let mut notes = Vec::new();
-    if !was_quiet || !is_quiet {
+    if !quiet {
         notes.push("the path did not come to rest: packets were still under way, or others than the trial's moved its counters".into());
     }
-    if end.incomplete > 0 {
-        notes.push(format!("{} packets were still in the sending port a second after the last one", end.incomplete));
+    if incomplete > 0 {
+        notes.push(format!("{incomplete} packets were still in the sending port a second after the last one"));
+    }
+    let beyond: u64 = ways.iter().map(|way| way.arrivals.beyond).sum();
+    if beyond > 0 {
+        notes.push(format!(
+            "duplicates are not known among the last {beyond} packets: more than the tester was opened for"
+        ));
     }
     for loss in ledger.unnamed.iter().filter(|loss| loss.packets > 0) {
         notes.push(format!("{} packets lost {}: no counter names the cause", loss.packets, loss.place));

@@ -87,7 +87,7 @@ pub fn trial(
     };
     ExperimentTrial {
         trial,
-        noise: Noise { steal_share: 0.004, gap_max_ns: 41_000, disturbed: false, repeated: 0 },
+        noise: Noise { steal_share: 0.004, gap_max_ns: 41_000, ..Noise::default() },
         dut_counters: BTreeMap::from([("nf_conntrack_count".to_owned(), flows)]),
         work: vec![work("generator", 420.0), work("DUT", 3.1e9 / device.capacity_pps)],
     }
@@ -191,7 +191,8 @@ fn others(device: &Device) -> Vec<Finding> {
         outage_by_loss_ns: 212_400_000,
     };
     let mut disturbed = one("load-1");
-    disturbed[0].noise = Noise { steal_share: 0.06, gap_max_ns: 12_400_000, disturbed: true, repeated: 3 };
+    disturbed[0].noise =
+        Noise { steal_share: 0.06, gap_max_ns: 12_400_000, disturbed: true, repeated: 3, ..Noise::default() };
     let why_not = "the DUT stopped: exit status 1".to_owned();
     vec![
         finding(1, back_to_back, one("back-to-back-1")),

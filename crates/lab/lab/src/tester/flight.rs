@@ -1,0 +1,220 @@
+//! A load on its way: the threads of a trial, and what they bring home.
+
+use std::io;
+use std::thread::{Scope, ScopedJoinHandle};
+
+use linerate_gen::{BATCH_DEFAULT, SenderPlan};
+use linerate_mem::Pool;
+use linerate_port::{Port, PortError, Stats};
+use linerate_sys::clock;
+use linerate_sys::perf::Scope as Counted;
+use linerate_sys::usage::ThreadUsage;
+
+use super::endpoint::{Arrivals, Endpoint};
+use super::noise::Noise;
+use super::outcome::TrialError;
+use super::phases::Phases;
+use super::threads::settle_on;
+use super::trial::{Cores, TrialSpec, WayLoad};
+use super::work::{self, Counts};
+use super::{Tester, ends::End};
+use crate::counters::{CounterSources, CountersError, Difference, Snapshot};
+use crate::cpu::CpuTimes;
+use crate::run::{self, Control, Lane, SendEnd};
+
+/// From the start of the threads to the first packet.
+const LEAD_NS: u64 = 5_000_000;
+/// How long before the first packet the processors' times are read.
+const READ_NS: u64 = 500_000;
+
+/// What came of a load.
+pub(super) struct Flown {
+    /// By direction.
+    pub(super) sends: Vec<SendEnd>,
+    /// By direction.
+    pub(super) arrivals: Vec<Arrivals>,
+    /// Of the sending ports, before the load.
+    pub(super) stats_before: Vec<Stats>,
+    pub(super) difference: Option<Difference>,
+    /// Whether the path was at rest before and after.
+    pub(super) quiet: bool,
+    pub(super) start_ns: u64,
+    pub(super) cpu: CpuTimes,
+    pub(super) noise: Noise,
+    /// Work by part of the path.
+    pub(super) parts: Vec<(String, Counts)>,
+    pub(super) work_missing: Option<io::Error>,
+    /// What broke the device inside this process.
+    pub(super) device: Option<PortError>,
+}
+
+/// What a sending thread brings home.
+struct Sent {
+    ends: Vec<SendEnd>,
+    start_ns: u64,
+    cpu: io::Result<CpuTimes>,
+    noise: Noise,
+    work: io::Result<Counts>,
+}
+
+impl Tester {
+    /// Sends the loads, forward first, and counts what arrives.
+    pub(super) fn fly(&mut self, loads: &[WayLoad], spec: &TrialSpec<'_>) -> Result<Flown, TrialError> {
+        let Tester { sources, ends: [first, second], device, pool, .. } = self;
+        let (End { sender: forth, endpoint: back_end, .. }, End { sender: back, endpoint: forth_end, .. }) =
+            (first, second);
+        let pool: &Pool = pool;
+        let mut ports = Vec::new();
+        let mut endpoints = Vec::new();
+        let ways = [(forth.as_mut(), forth_end.as_mut()), (back.as_mut(), back_end.as_mut())];
+        for (_, (port, endpoint)) in loads.iter().zip(ways) {
+            ports.push(port.ok_or(TrialError::OneWayOnly)?);
+            endpoints.push(endpoint.ok_or(TrialError::OneWayOnly)?);
+        }
+        let stats_before = ports.iter_mut().map(|port| port.stats()).collect::<Result<Vec<_>, _>>()?;
+        let (before, was_quiet) = at_rest(sources.as_mut(), &spec.phases)?;
+        let dut_core = spec.cores.dut.filter(|core| Some(*core) != spec.cores.generator);
+        let dut_work = dut_core.map(|core| work::Counting::start(Counted::Core(core)));
+        let (control, device_control) = (Control::sheltered(), Control::sheltered());
+        let (sent, counters, arrivals, broken) = std::thread::scope(|scope| -> Result<_, TrialError> {
+            let serving = device.as_mut().map(|device| scope.spawn(|| device.serve(spec.cores.dut, &device_control)));
+            let counting = start_counting(scope, endpoints, (loads, spec), &control).inspect_err(|_| {
+                control.stop();
+                device_control.stop();
+            })?;
+            let start_ns = clock::now_ns() + LEAD_NS;
+            let groups = grouped(lanes(ports, loads), &spec.cores);
+            let sending: Vec<_> = groups
+                .into_iter()
+                .map(|(core, lanes)| scope.spawn(move || send_on(core, lanes, pool, start_ns)))
+                .collect();
+            let sent: Vec<Sent> = sending.into_iter().map(join).collect();
+            let counters = at_rest_since(sources.as_mut(), before.as_ref(), &spec.phases);
+            device_control.stop();
+            let broken = serving.and_then(|thread| join(thread).err());
+            control.stop();
+            let arrivals: Vec<Arrivals> = counting.into_iter().map(|counting| counting.finish()).collect();
+            Ok((sent, counters?, arrivals, broken))
+        })?;
+        let (after, is_quiet) = counters;
+        let mut flown = Flown {
+            sends: Vec::new(),
+            arrivals,
+            stats_before,
+            difference: after.zip(before).map(|(after, before)| after.since(&before)),
+            quiet: was_quiet && is_quiet,
+            start_ns: sent.iter().map(|sent| sent.start_ns).min().unwrap_or(0),
+            cpu: CpuTimes::default(),
+            noise: Noise::default(),
+            parts: Vec::new(),
+            work_missing: None,
+            device: broken,
+        };
+        flown.collect(sent)?;
+        if let (Some(core), Some(counting)) = (dut_core, dut_work) {
+            flown.note_work(&format!("DUT (all of core {core})"), counting.and_then(work::Counting::finish));
+        }
+        Ok(flown)
+    }
+}
+
+impl Flown {
+    fn collect(&mut self, sent: Vec<Sent>) -> Result<(), TrialError> {
+        let several = sent.len() > 1;
+        for (number, thread) in sent.into_iter().enumerate() {
+            self.sends.extend(thread.ends);
+            self.noise = self.noise.worse(thread.noise);
+            let of = if several { format!("generator {}", number + 1) } else { "generator".to_owned() };
+            self.note_work(&of, thread.work);
+            if number == 0 {
+                self.cpu = thread.cpu?;
+            }
+        }
+        Ok(())
+    }
+
+    fn note_work(&mut self, of: &str, counts: io::Result<Counts>) {
+        match counts {
+            Ok(counts) => self.parts.push((of.to_owned(), counts)),
+            Err(error) => self.work_missing = Some(error),
+        }
+    }
+}
+
+fn start_counting<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    endpoints: Vec<&'env mut Endpoint>,
+    (loads, spec): (&[WayLoad], &TrialSpec<'_>),
+    control: &'env Control,
+) -> Result<Vec<super::endpoint::Counting<'scope>>, TrialError> {
+    let start = |(endpoint, load): (&'env mut Endpoint, &WayLoad)| {
+        Ok(endpoint.start(scope, (load.id, spec.timed), spec.cores.receiver, control)?)
+    };
+    endpoints.into_iter().zip(loads).map(start).collect()
+}
+
+fn lanes<'a>(ports: Vec<&'a mut Box<dyn Port>>, loads: &[WayLoad]) -> Vec<Lane<'a>> {
+    let lane = |(port, load): (&'a mut Box<dyn Port>, &WayLoad)| {
+        let (schedule, then) = load.load.schedules();
+        let streams = vec![(load.stream.clone(), 1)];
+        Lane {
+            port: port.as_mut(),
+            plan: SenderPlan { streams, schedule, batch: BATCH_DEFAULT, first_sequence: 0 },
+            then,
+        }
+    };
+    ports.into_iter().zip(loads).map(lane).collect()
+}
+
+/// Which thread serves which lanes: one for all, unless the way back has a core of its own.
+fn grouped<'a>(mut lanes: Vec<Lane<'a>>, cores: &Cores) -> Vec<(Option<usize>, Vec<Lane<'a>>)> {
+    let own = cores.generator_back.filter(|core| Some(*core) != cores.generator && lanes.len() > 1);
+    let back = own.map(|core| (Some(core), lanes.split_off(1)));
+    [Some((cores.generator, lanes)), back].into_iter().flatten().collect()
+}
+
+/// A sending thread. It reads the processors' times itself: nobody else is sure to have a core at that moment.
+fn send_on(core: Option<usize>, lanes: Vec<Lane<'_>>, pool: &Pool, start_ns: u64) -> Sent {
+    settle_on(core);
+    clock::sleep_exactly();
+    clock::sleep_until_ns(start_ns - READ_NS);
+    let work = work::Counting::start(Counted::ThisThread);
+    let usage_before = ThreadUsage::read();
+    let cpu_before = CpuTimes::read();
+    let (ends, kept) = run::send_lanes(lanes, pool, start_ns, &Control::default());
+    let cpu = CpuTimes::read().and_then(|after| Ok(after.since(&cpu_before?)));
+    let noise = Noise::of_thread(kept, usage_before, ThreadUsage::read());
+    Sent { ends, start_ns: kept.start_ns, cpu, noise, work: work.and_then(work::Counting::finish) }
+}
+
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// The counters of the path once it is at rest; none on a link inside this process, whose ports count all there is.
+fn at_rest(sources: Option<&mut CounterSources>, phases: &Phases) -> Result<(Option<Snapshot>, bool), CountersError> {
+    match sources {
+        None => Ok((None, true)),
+        Some(sources) => {
+            let (snapshot, quiet) = sources.snapshot_at_rest(phases.quiet(), phases.quiet_max())?;
+            Ok((Some(snapshot), quiet))
+        }
+    }
+}
+
+/// As [`at_rest`], after a load that began at `before`: packets in a ring whose reader waits for its core are waited for too.
+fn at_rest_since(
+    sources: Option<&mut CounterSources>,
+    before: Option<&Snapshot>,
+    phases: &Phases,
+) -> Result<(Option<Snapshot>, bool), CountersError> {
+    let (Some(sources), Some(before)) = (sources, before) else { return Ok((None, true)) };
+    let give_up_ns = clock::now_ns() + phases.drain_max_ns;
+    loop {
+        let (after, quiet) = sources.snapshot_at_rest(phases.quiet(), phases.quiet_max())?;
+        let empty = after.since(before).in_flight() == 0;
+        if empty || clock::now_ns() > give_up_ns {
+            return Ok((Some(after), quiet && empty));
+        }
+    }
+}
