@@ -210,8 +210,8 @@ fn any_goal() -> impl Strategy<Value = Goal> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever the goals and however senseless the device: orders stay within the limits, asking twice gives the same answer, the
-    /// search ends, and what it calls bounds are loads that were tried.
+    /// Whatever the goals and however senseless the device: orders stay within the limits, asking twice gives the same answer,
+    /// the search ends, and what it calls bounds are loads that were tried.
     #[test]
     fn any_search_ends_within_its_limits(
         goals in prop::collection::vec(any_goal(), 1..4),

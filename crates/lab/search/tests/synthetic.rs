@@ -1,9 +1,10 @@
-//! MLRsearch against thousands of random devices with known answers: right bounds, in half the trial time of plain bisection or less.
+//! MLRsearch against thousands of random devices with known answers: right bounds, in half the trial time of plain bisection or
+//! less.
 //!
-//! The comparison is with RFC 2544 bisection done for the goals one after the other: the same minimum, maximum and width, and each
-//! load tried for the goal's duration sum ([`made_up::bisection_times`]). It is helped twice: it halves geometrically (arithmetic
-//! halving needs more trials below a tenth of the maximum), and disturbances never mislead it. The last column compares with a
-//! bisection that leaves a load as soon as RFC 9971 lets it.
+//! The comparison is with RFC 2544 bisection done for the goals one after the other: the same minimum, maximum and width, and
+//! each load tried for the goal's duration sum ([`made_up::bisection_times`]). It is helped twice: it halves geometrically
+//! (arithmetic halving needs more trials below a tenth of the maximum), and disturbances never mislead it. The last column
+//! compares with a bisection that leaves a load as soon as RFC 9971 lets it.
 //!
 //! `cargo test -p linerate-search --test synthetic -- --nocapture` prints the figures.
 

@@ -199,8 +199,8 @@ impl std::ops::AddAssign for BisectionTimes {
     }
 }
 
-/// Bisection for one goal: the maximum first, then the geometric middle of what is left between the minimum (which is tried only if
-/// the search ends there) and the maximum. Disturbances never mislead it.
+/// Bisection for one goal: the maximum first, then the geometric middle of what is left between the minimum (which is tried
+/// only if the search ends there) and the maximum. Disturbances never mislead it.
 pub fn bisection_times(device: &Device, goal: &Goal) -> BisectionTimes {
     let Limits { minimum, maximum, .. } = device.limits;
     let mut trials = 1;
