@@ -9,6 +9,7 @@ pub mod netdev;
 pub mod netns;
 pub mod perf;
 pub mod poll;
+pub mod process;
 pub mod raw;
 pub mod signal;
 pub mod usage;

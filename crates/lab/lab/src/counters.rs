@@ -15,7 +15,7 @@ use crate::hooks::{Chain, HookReader};
 use crate::napi::NetdevFamily;
 use crate::netlink::{Netlink, NetlinkError};
 use crate::proc_net::{Counters, ProcFile, ProcNet, Softnet, parse_softnet, sum_columns};
-use crate::topology::{Interface, Topology};
+use crate::topology::{Carrier, Interface, Topology};
 
 /// Why the counters could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -99,6 +99,8 @@ pub struct SideCounters {
 /// The DUT's interfaces and its namespace's protocol counters.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DutCounters {
+    /// What carries packets between its interfaces.
+    pub carrier: Carrier,
     /// Towards the generator.
     pub ingress: InterfaceCounters,
     /// Towards the receiver.
@@ -234,6 +236,7 @@ impl CounterSources {
         let side = |namespace, interface| SideSource::open(namespace, interface);
         let dut = topology.dut.as_ref().map(|dut| -> Result<DutSource, CountersError> {
             Ok(DutSource {
+                carrier: dut.carrier.clone(),
                 ingress: InterfaceSource::open(&dut.namespace, &dut.ingress)?,
                 egress: InterfaceSource::open(&dut.namespace, &dut.egress)?,
                 protocols: dut.namespace.run(ProcNet::of_this_thread)??,
@@ -313,6 +316,7 @@ impl SideSource {
 
 #[derive(Debug)]
 struct DutSource {
+    carrier: Carrier,
     ingress: InterfaceSource,
     egress: InterfaceSource,
     protocols: ProcNet,
@@ -325,6 +329,7 @@ impl DutSource {
         let unresolved_neighbours = netlink.unresolved_neighbours(self.egress.index)?;
         let refusing_route = netlink.has_refusing_route()?;
         Ok(DutCounters {
+            carrier: self.carrier.clone(),
             ingress: self.ingress.read()?,
             egress: self.egress.read()?,
             protocols: self.protocols.read()?,

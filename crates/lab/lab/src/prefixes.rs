@@ -27,6 +27,24 @@ pub fn cover(first: Ipv4Addr, last: Ipv4Addr) -> Vec<Network> {
     networks
 }
 
+/// The smallest network that holds `first` and `last`.
+///
+/// ```
+/// use std::net::Ipv4Addr;
+/// let range = (Ipv4Addr::new(192, 0, 2, 101), Ipv4Addr::new(192, 0, 2, 200));
+/// assert_eq!(linerate_lab::prefixes::common(range), (Ipv4Addr::new(192, 0, 2, 0), 24));
+/// ```
+pub fn common((first, last): (Ipv4Addr, Ipv4Addr)) -> Network {
+    let prefix_len = (u32::from(first) ^ u32::from(last)).leading_zeros();
+    let mask = u32::MAX.checked_shl(32 - prefix_len).unwrap_or(0);
+    (Ipv4Addr::from(u32::from(first) & mask), prefix_len as u8)
+}
+
+/// How many addresses a range has.
+pub fn count((first, last): (Ipv4Addr, Ipv4Addr)) -> u64 {
+    (u64::from(u32::from(last)) + 1).saturating_sub(u32::from(first).into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,6 +73,16 @@ mod tests {
         assert_eq!(all, [(Ipv4Addr::UNSPECIFIED, 0)]);
         assert_eq!(cover(Ipv4Addr::BROADCAST, Ipv4Addr::BROADCAST), [(Ipv4Addr::BROADCAST, 32)]);
         assert_eq!(cover(Ipv4Addr::BROADCAST, Ipv4Addr::UNSPECIFIED), []);
+    }
+
+    #[test]
+    fn the_common_network_of_a_range_reaches_from_one_address_to_all() {
+        let at = |host: u8| Ipv4Addr::new(192, 0, 2, host);
+        assert_eq!(common((at(7), at(7))), (at(7), 32));
+        assert_eq!(common((at(1), at(100))), (at(0), 25));
+        assert_eq!(common((Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST)), (Ipv4Addr::UNSPECIFIED, 0));
+        assert_eq!((count((at(1), at(100))), count((at(2), at(1)))), (100, 0));
+        assert_eq!(count((Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST)), 1 << 32);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod support;
 
-use linerate_experiment::{DutKind, Firewall, TopologyKind};
+use linerate_experiment::{DutKind, Firewall, FirewallTool, TopologyKind};
 use linerate_lab::dut::{DutError, Path};
 use linerate_lab::netlink::Netlink;
 use linerate_lab::topology::TopologySpec;
@@ -24,6 +24,56 @@ fn a_plain_router_carries_packets_both_ways_and_after_a_reset() {
     let description = built.device.describe();
     assert_eq!(description.configuration["rules"], "none");
     assert!(description.version.is_some());
+}
+
+#[test]
+fn rules_of_either_tool_carry_packets_and_the_ledger_closes() {
+    for tool in [FirewallTool::Iptables, FirewallTool::Nft] {
+        let rules = Firewall { tool: Some(tool), rules: 200, conntrack: true, ..Firewall::default() };
+        let Some(mut built) = device(DutKind::Router(rules)) else { continue };
+        assert!(built.device.needs_warm_up());
+        carry(&mut built, Way::Forward).all_delivered();
+        carry(&mut built, Way::Backward).all_delivered();
+        let description = built.device.describe();
+        assert!(description.configuration["rules"].starts_with("200 in FORWARD"), "{description:?}");
+        assert!(description.configuration["rules set by"].to_lowercase().contains('v'), "{description:?}");
+        if tool == FirewallTool::Iptables {
+            let counters = built.device.counters().expect("counters");
+            let established: u64 = counters.iter().filter(|(name, _)| name.contains("--ctstate")).map(|(_, n)| n).sum();
+            assert_eq!(established, support::carry::PACKETS, "the way back was established: {counters:?}");
+        }
+    }
+}
+
+#[test]
+fn translated_packets_are_delivered_under_the_routers_address() {
+    for tool in [FirewallTool::Iptables, FirewallTool::Nft] {
+        let rules = Firewall { tool: Some(tool), snat: true, ..Firewall::default() };
+        let Some(mut built) = device(DutKind::Router(rules)) else { continue };
+        for (way, router) in [(Way::Forward, [198, 18, 1, 1]), (Way::Backward, [198, 18, 0, 1])] {
+            let carried = carry(&mut built, way);
+            carried.all_delivered();
+            assert!(carried.frames.iter().all(|frame| frame[26..30] == router), "{tool:?} {way:?}");
+        }
+    }
+}
+
+#[test]
+fn settings_hold_in_the_routers_namespace_and_nowhere_else() {
+    let name = "net/netfilter/nf_conntrack_udp_timeout";
+    let mut rules = Firewall { tool: Some(FirewallTool::Nft), conntrack: true, ..Firewall::default() };
+    rules.sysctls.insert(name.into(), "77".into());
+    let before = linerate_lab::sysctl::read(name);
+    let Some(built) = device(DutKind::Router(rules.clone())) else { return };
+    let dut = built.path.topology().and_then(|topology| topology.dut.as_ref()).expect("a router");
+    assert_eq!(dut.namespace.run(|| linerate_lab::sysctl::read(name)).expect("enter").as_deref(), Some("77"));
+    assert_eq!(linerate_lab::sysctl::read(name), before);
+    rules.sysctls.insert("net/netfilter/nf_conntrack_max".into(), "1000".into());
+    let spec = support::carry::named(DutKind::Router(rules));
+    match linerate_lab::dut::build(&spec, &TopologySpec::default()) {
+        Err(error) => assert!(error.to_string().contains("first network namespace"), "{error}"),
+        Ok(_) => eprintln!("skipped in part: this kernel has a limit for each namespace"),
+    }
 }
 
 #[test]

@@ -15,12 +15,12 @@ pub enum DutError {
     #[error("cannot {0}")]
     Netlink(#[from] NetlinkError),
     /// A program that it needs is not installed.
-    #[error("the device needs `{program}`, which is not installed: install the package {package}")]
+    #[error("the device needs `{program}`, which is not installed{}", package.map_or(String::new(), |package| format!(": install the package {package}")))]
     Missing {
         /// The program.
         program: String,
         /// The package of Debian and its kin that has it.
-        package: &'static str,
+        package: Option<&'static str>,
     },
     /// It does not fit this path or this machine.
     #[error("{0}")]

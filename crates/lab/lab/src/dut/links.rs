@@ -31,6 +31,10 @@ impl Links {
         &self.dut
     }
 
+    pub(super) fn spec(&self) -> &TopologySpec {
+        &self.spec
+    }
+
     /// Both interfaces are there and up.
     pub(super) fn check(&self, name: &str) -> Result<(), DutError> {
         for interface in self.interfaces() {

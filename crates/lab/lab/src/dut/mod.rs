@@ -7,11 +7,16 @@
 //!
 //! What each kind is, needs and sets is in docs/duts.md.
 
+mod command;
 mod error;
+mod external;
+mod firewall;
 mod links;
 mod none;
 mod pipe;
+mod readings;
 mod router;
+mod tools;
 
 use std::collections::BTreeMap;
 
@@ -100,6 +105,8 @@ pub fn build(spec: &DutSpec, path: &TopologySpec) -> Result<Built, DutError> {
     match &spec.kind {
         DutKind::Router(firewall) => router::build(firewall, path),
         DutKind::Pipe => pipe::build(path),
+        DutKind::Command(command) => command::build(command, path),
+        DutKind::External { description, counters } => external::build(description, counters, path),
         DutKind::None => none::build(path),
         kind => Err(DutError::Unsupported(format!("devices of this kind cannot be built yet: {kind:?}"))),
     }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use linerate_experiment::{Firewall, TopologyKind};
+use linerate_experiment::{Firewall, FirewallTool, TopologyKind};
 use linerate_report::Dut;
 
-use super::{Built, Device, DutError, Path, kernel_release};
-use crate::dut::links::{self, Links};
+use super::links::{self, Links};
+use super::tools::{Place, words};
+use super::{Built, Device, DutError, Path, firewall, kernel_release};
 use crate::proc_net::ProcNet;
 use crate::topology::{Topology, TopologySpec};
 
@@ -20,19 +21,24 @@ pub(super) fn build(firewall: &Firewall, spec: &TopologySpec) -> Result<Built, D
     let counters = opened.map_err(DutError::system("open /proc/net of the router"))?;
     let mut configuration = links::configuration(spec);
     configuration.insert("forwarding".into(), "net.ipv4.ip_forward=1, rp_filter off, static neighbours".into());
-    if *firewall != Firewall::default() {
-        return Err(DutError::Unsupported("a router with rules cannot be built yet".into()));
-    }
-    configuration.insert("rules".into(), "none".into());
-    Ok(Built {
-        path: Path::Namespaces(Box::new(topology)),
-        device: Box::new(Router { links, counters, configuration }),
-    })
+    configuration.extend(firewall::apply(firewall, spec, &links.dut().namespace)?);
+    let stateful = firewall.conntrack || firewall.snat;
+    let router = Router {
+        links,
+        counters,
+        stateful,
+        counts_rules: firewall.tool == Some(FirewallTool::Iptables),
+        configuration,
+    };
+    Ok(Built { path: Path::Namespaces(Box::new(topology)), device: Box::new(router) })
 }
 
 struct Router {
     links: Links,
     counters: ProcNet,
+    stateful: bool,
+    /// Whether its rules have counters of their own: those of iptables do.
+    counts_rules: bool,
     configuration: BTreeMap<String, String>,
 }
 
@@ -44,6 +50,10 @@ impl Device for Router {
     fn counters(&mut self) -> Result<BTreeMap<String, u64>, DutError> {
         let mut counters = self.counters.read().map_err(DutError::system("read /proc/net of the router"))?;
         counters.retain(|name, _| OWN.iter().any(|prefix| name.starts_with(prefix)));
+        if self.counts_rules {
+            let listed = Place::inside(&self.links.dut().namespace).run(&words("iptables-save -c"), None)?;
+            counters.extend(rule_counters(&listed));
+        }
         Ok(counters)
     }
 
@@ -59,9 +69,34 @@ impl Device for Router {
     }
 
     fn needs_warm_up(&self) -> bool {
-        false
+        self.stateful
     }
 }
 
 /// What of `/proc/net` speaks of forwarded packets.
 const OWN: [&str; 4] = ["Ip.", "IpExt.", "Icmp.Out", "conntrack."];
+
+/// Packets of the rules that test packets can match, from lines such as `[12:720] -A FORWARD -d 192.0.2.0/24 ...`.
+fn rule_counters(listed: &str) -> BTreeMap<String, u64> {
+    let of_line = |line: &str| {
+        let (counts, rule) = line.strip_prefix('[')?.split_once("] -A ")?;
+        let packets = counts.split(':').next()?.parse().ok()?;
+        let matched = rule.contains("--ctstate") || rule.contains("-j SNAT");
+        matched.then(|| (format!("rule {rule}"), packets))
+    };
+    listed.lines().filter_map(of_line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_that_packets_can_match_are_counted_by_their_text() {
+        let listed = "# comment\n:FORWARD ACCEPT [7:420]\n[3:180] -A FORWARD -s 203.0.113.0/32 -j DROP\n\
+                      [12:720] -A POSTROUTING -o lr-out -j SNAT --to-source 198.18.1.1\n[x:1] -A FORWARD --ctstate\n[";
+        let found = rule_counters(listed);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found["rule POSTROUTING -o lr-out -j SNAT --to-source 198.18.1.1"], 12);
+    }
+}

@@ -6,11 +6,14 @@
 //! a loss that no counter names (a netfilter rule without `counter`, a blackhole route) still has its place.
 //! docs/ledger.md has the experiments behind each rule.
 
+mod switched;
+
 use linerate_report::Loss;
 
 use crate::counters::{Difference, DutCounters, HostCounters, InterfaceCounters, SideCounters};
 use crate::hooks::Hook;
 use crate::proc_net::Counters;
+use crate::topology::Carrier;
 
 /// Rows that the ports know themselves: what their own rings and sockets dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -57,6 +60,12 @@ pub fn losses_of_ways(difference: &Difference, forward: Way<'_>, backward: Optio
     senders.extend(backward.map(|way| (receiver, way)));
     let on_link: Vec<u64> = senders.iter().map(|(interface, way)| path.sending(interface, *way)).collect();
     match &difference.dut {
+        Some(dut) if dut.carrier != Carrier::Routing => {
+            let late = switched::dropped_after_reception(dut, generator);
+            path.link(generator, &dut.ingress, on_link, late);
+            path.switching(dut, late);
+            path.link(&dut.egress, receiver, dut.egress.tx_dropped, receiver.driver_sum("rx", "drops"));
+        }
         Some(dut) => {
             let mut missing = before_ip(dut).saturating_sub(xdp_drops(&dut.ingress));
             let late = dropped_after_reception(&dut.ingress, generator, missing);

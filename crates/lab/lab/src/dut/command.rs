@@ -1,0 +1,177 @@
+//! Any program that takes two interfaces as a device: started, watched, asked for its counters, stopped.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use linerate_experiment::{Command, TopologyKind};
+use linerate_report::Dut;
+use linerate_sys::netns::NetNs;
+use linerate_sys::process::Process;
+
+use super::links::{self, Links};
+use super::tools::{Place, died};
+use super::{Built, Device, DutError, Path, readings};
+use crate::topology::{Carrier, EGRESS_INTERFACE, INGRESS_INTERFACE, Topology, TopologySpec};
+
+/// Between two tries of the ready probe.
+const PROBE_GAP: Duration = Duration::from_millis(20);
+/// How long a device may take to stop when it was asked to.
+const STOP_MAX: Duration = Duration::from_secs(5);
+/// Longest run of the counters command: it is run around every trial.
+const COUNTERS_MAX: Duration = Duration::from_secs(10);
+
+pub(super) fn build(command: &Command, spec: &TopologySpec) -> Result<Built, DutError> {
+    let name = name_of(command)?;
+    let (path, links, command) = match &spec.ends {
+        TopologyKind::Namespaces => {
+            let topology = Topology::switched(spec, Carrier::Process(name.clone()))?;
+            let links = Links::of(&topology, spec)?;
+            let path = Path::Namespaces(Box::new(topology));
+            (path, Some(links), filled_in(command, INGRESS_INTERFACE, EGRESS_INTERFACE))
+        }
+        TopologyKind::Ports { a, b } => (Path::Ports { a: a.clone(), b: b.clone() }, None, filled_in(command, a, b)),
+        TopologyKind::InProcess => {
+            return Err(DutError::Unsupported("a command cannot take the ends of a link inside this process".into()));
+        }
+    };
+    let place = place_of(&links);
+    let version = match command.version.as_slice() {
+        [] => None,
+        version => place.run(version, None)?.lines().next().map(|line| line.trim().to_owned()),
+    };
+    let process = start(&command, &name, &place)?;
+    let mut configuration = links.as_ref().map(|links| links::configuration(links.spec())).unwrap_or_default();
+    configuration.insert("command".into(), command.start.join(" "));
+    Ok(Built { path, device: Box::new(Program { name, version, command, process, links, configuration }) })
+}
+
+struct Program {
+    name: String,
+    version: Option<String>,
+    command: Command,
+    process: Process,
+    /// None between ports of this host.
+    links: Option<Links>,
+    configuration: BTreeMap<String, String>,
+}
+
+impl Program {
+    fn stop(&self) {
+        if !self.command.stop.is_empty() {
+            // What it answers does not matter: it is killed if it still runs.
+            let _ = place_of(&self.links).run_for(&self.command.stop, None, STOP_MAX);
+            self.process.wait(STOP_MAX);
+        }
+        self.process.stop(STOP_MAX);
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Device for Program {
+    fn describe(&self) -> Dut {
+        Dut { name: self.name.clone(), version: self.version.clone(), configuration: self.configuration.clone() }
+    }
+
+    fn counters(&mut self) -> Result<BTreeMap<String, u64>, DutError> {
+        if self.command.counters.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        self.check()?;
+        readings::read(&place_of(&self.links), &self.command.counters, COUNTERS_MAX)
+    }
+
+    fn check(&mut self) -> Result<(), DutError> {
+        match self.process.ended() {
+            Some(status) => Err(died(&self.name, status, &self.process)),
+            None => self.links.as_ref().map_or(Ok(()), |links| links.check(&self.name)),
+        }
+    }
+
+    fn reset(&mut self) -> Result<String, DutError> {
+        self.stop();
+        self.process = start(&self.command, &self.name, &place_of(&self.links))?;
+        Ok(format!("{} stopped and started anew", self.name))
+    }
+
+    /// What it keeps of flows is not known from here.
+    fn needs_warm_up(&self) -> bool {
+        true
+    }
+}
+
+fn place_of(links: &Option<Links>) -> Place<'_> {
+    let namespace: Option<&NetNs> = links.as_ref().map(|links| &links.dut().namespace);
+    Place { namespace, ..Place::default() }
+}
+
+/// Starts it and waits until it is ready.
+fn start(command: &Command, name: &str, place: &Place<'_>) -> Result<Process, DutError> {
+    let process = place.start(&command.start)?;
+    let deadline = Instant::now() + Duration::from_nanos(command.ready_ns);
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now()).max(PROBE_GAP);
+        let probed = match command.ready.as_slice() {
+            [] => Ok(String::new()),
+            ready => place.run_for(ready, None, left),
+        };
+        if let Some(status) = process.ended() {
+            return Err(died(name, status, &process));
+        }
+        match probed {
+            Ok(_) => return Ok(process),
+            Err(error @ DutError::Missing { .. }) => return Err(error),
+            Err(error) if Instant::now() >= deadline => {
+                let how = format!("was not ready in {} ms ({error})", command.ready_ns / 1_000_000);
+                return Err(DutError::Command { command: command.start.join(" "), how, output: process.output() });
+            }
+            Err(_) => std::thread::sleep(PROBE_GAP),
+        }
+    }
+}
+
+/// The file name of the program.
+fn name_of(command: &Command) -> Result<String, DutError> {
+    let program = command.start.first().and_then(|program| program.rsplit('/').next()).unwrap_or_default();
+    match program {
+        "" => Err(DutError::Unsupported("a command has to be given that starts the device".into())),
+        name => Ok(name.to_owned()),
+    }
+}
+
+fn filled_in(command: &Command, ingress: &str, egress: &str) -> Command {
+    let fill = |words: &Vec<String>| {
+        words.iter().map(|word| word.replace("{in}", ingress).replace("{out}", egress)).collect::<Vec<String>>()
+    };
+    Command {
+        start: fill(&command.start),
+        ready: fill(&command.ready),
+        ready_ns: command.ready_ns,
+        counters: fill(&command.counters),
+        stop: fill(&command.stop),
+        version: fill(&command.version),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_interfaces_are_filled_into_every_word() {
+        let command = Command {
+            start: vec!["x".into(), "--vdev=a,iface={in}".into(), "{in}-{out}".into()],
+            stop: vec!["{out}".into()],
+            ..Command::default()
+        };
+        let filled = filled_in(&command, "lr-in", "lr-out");
+        assert_eq!(filled.start, ["x", "--vdev=a,iface=lr-in", "lr-in-lr-out"]);
+        assert_eq!(filled.stop, ["lr-out"]);
+        assert_eq!(name_of(&Command { start: vec!["/a/b/c".into()], ..Command::default() }).expect("a name"), "c");
+        assert!(name_of(&Command::default()).is_err());
+    }
+}

@@ -1,0 +1,148 @@
+//! Running the programs that set devices up, in a device's namespace.
+
+use std::io;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use linerate_sys::netns::NetNs;
+use linerate_sys::process::{OUTPUT_BYTES_MAX, Process, Spec};
+
+use super::DutError;
+
+/// Longest run of a tool. Loading 65,536 rules takes seconds.
+const TOOL_MAX: Duration = Duration::from_secs(60);
+
+/// The most that is read of a tool: the list of 65,536 rules is a tenth of it.
+const TOOL_OUTPUT_BYTES_MAX: usize = 64 << 20;
+
+/// Programs and the packages of Debian and its kin that have them.
+const PACKAGES: [(&str, &str); 9] = [
+    ("iptables-restore", "iptables"),
+    ("iptables-save", "iptables"),
+    ("iptables", "iptables"),
+    ("nft", "nftables"),
+    ("ovsdb-tool", "openvswitch-common, openvswitch-switch"),
+    ("ovsdb-server", "openvswitch-switch"),
+    ("ovs-vswitchd", "openvswitch-switch"),
+    ("ovs-vsctl", "openvswitch-switch"),
+    ("ovs-ofctl", "openvswitch-common, openvswitch-switch"),
+];
+
+/// Where tools of an administrator are, which an ordinary user's PATH leaves out.
+const DIRECTORIES: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin"];
+
+/// Where tools run.
+#[derive(Debug, Default)]
+pub(super) struct Place<'a> {
+    /// In this namespace; `None` = this process's.
+    pub(super) namespace: Option<&'a NetNs>,
+    /// Added to the environment.
+    pub(super) environment: Vec<(String, String)>,
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn inside(namespace: &'a NetNs) -> Self {
+        Self { namespace: Some(namespace), environment: Vec::new() }
+    }
+
+    /// Starts a program that stays.
+    pub(super) fn start(&self, command: &[String]) -> Result<Process, DutError> {
+        self.spawn(command, None, OUTPUT_BYTES_MAX)
+    }
+
+    fn spawn(&self, command: &[String], input: Option<&str>, output_bytes_max: usize) -> Result<Process, DutError> {
+        let mut command = command.to_vec();
+        let name = command.first().cloned().unwrap_or_default();
+        if let Some(program) = command.first_mut() {
+            *program = found(program);
+        }
+        let namespace = self.namespace.map(NetNs::try_clone).transpose();
+        let namespace = namespace.map_err(DutError::system("hold the device's namespace"))?;
+        let (environment, input) = (self.environment.clone(), input.map(str::to_owned));
+        match Process::start(Spec { command, environment, namespace, input, output_bytes_max }) {
+            Ok(process) => Ok(process),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(missing(&name)),
+            Err(error) => Err(DutError::System { action: format!("start `{name}`"), source: error }),
+        }
+    }
+
+    /// Runs a program to its end and returns what it printed.
+    pub(super) fn run(&self, command: &[String], input: Option<&str>) -> Result<String, DutError> {
+        self.run_for(command, input, TOOL_MAX)
+    }
+
+    /// As [`Place::run`], for a given time at most.
+    pub(super) fn run_for(
+        &self,
+        command: &[String],
+        input: Option<&str>,
+        at_most: Duration,
+    ) -> Result<String, DutError> {
+        let process = self.spawn(command, input, TOOL_OUTPUT_BYTES_MAX)?;
+        let ended = process.wait(at_most);
+        match ended {
+            Some(status) if status.success() => Ok(process.printed()),
+            _ => {
+                process.kill();
+                let how = ended.map_or_else(|| format!("did not end in {} ms", at_most.as_millis()), ended_with);
+                Err(DutError::Command { command: command.join(" "), how, output: process.output() })
+            }
+        }
+    }
+}
+
+/// The words of a command line without spaces inside its words.
+pub(super) fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+/// What there is to say of a device whose process has ended.
+pub(super) fn died(name: &str, status: ExitStatus, process: &Process) -> DutError {
+    DutError::Died { name: name.to_owned(), how: ended_with(status), output: process.output() }
+}
+
+/// How a process ended, in words.
+fn ended_with(status: ExitStatus) -> String {
+    format!("ended with {status}")
+}
+
+/// Where a program is, by its name: in PATH, or where administrators' tools are.
+fn found(program: &str) -> String {
+    let in_path = |path: &str| std::env::split_paths(path).any(|directory| directory.join(program).is_file());
+    if program.contains('/') || std::env::var("PATH").is_ok_and(|path| in_path(&path)) {
+        return program.to_owned();
+    }
+    let paths = DIRECTORIES.iter().map(|directory| format!("{directory}/{program}"));
+    paths.into_iter().find(|path| Path::new(path).is_file()).unwrap_or_else(|| program.to_owned())
+}
+
+fn missing(program: &str) -> DutError {
+    let package = PACKAGES.iter().find(|(name, _)| *name == program).map(|(_, package)| *package);
+    DutError::Missing { program: program.to_owned(), package }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_that_is_not_installed_is_told_with_its_package() {
+        let error = missing("nft").to_string();
+        assert!(error.ends_with("install the package nftables"), "{error}");
+        let error = Place::default().run(&words("linerate-no-such-tool --version"), None).expect_err("not there");
+        assert!(matches!(error, DutError::Missing { package: None, .. }), "{error}");
+        assert!(error.to_string().contains("`linerate-no-such-tool`"), "{error}");
+    }
+
+    #[test]
+    fn a_tool_that_fails_is_told_with_what_it_printed_and_one_that_hangs_is_killed() {
+        let script = |text: &str| vec!["sh".to_owned(), "-c".to_owned(), text.to_owned()];
+        let error = Place::default().run(&script("echo because >&2; exit 2"), None).expect_err("fails").to_string();
+        assert!(error.contains("exit status: 2") && error.ends_with("printed last: because"), "{error}");
+        let hangs = script("sleep 600");
+        let error = Place::default().run_for(&hangs, None, Duration::from_millis(50)).expect_err("hangs").to_string();
+        assert!(error.contains("did not end in 50 ms"), "{error}");
+        assert_eq!(Place::default().run(&script("cat"), Some("given")).expect("cat"), "given");
+    }
+}

@@ -1,0 +1,49 @@
+//! Losses inside a device that carries frames as they are: between what its interfaces received and what they sent.
+
+use linerate_report::Loss;
+
+use super::{ALL, Path, Segment, backlog_full};
+use crate::counters::{DutCounters, InterfaceCounters};
+use crate::topology::Carrier;
+
+impl Path {
+    /// From the DUT's ingress to its egress; `late` of the ingress's drops came here.
+    pub(super) fn switching(&mut self, dut: &DutCounters, late: u64) {
+        let (ingress, egress) = (&dut.ingress, &dut.egress);
+        let mut segment = Segment::new(missing(dut));
+        segment.take_xdp_drops(ingress);
+        let in_backlog = segment.take(backlog_full(late.min(self.backlog)));
+        self.backlog -= in_backlog;
+        segment.take_queue_drops(egress);
+        let stranger =
+            Loss::new(&ingress.name, "left to the kernel's stack, which drops it", ingress.rx_otherhost_dropped);
+        let stranger = stranger.counted_by(format!("{} rx_otherhost_dropped", ingress.name));
+        match &dut.carrier {
+            Carrier::Process(name) => {
+                let cause =
+                    "the device took it in and did not send it on (by elimination; its own counters may say why)";
+                segment.take(Loss::new(name, cause, ALL));
+            }
+            Carrier::Xdp => drop(segment.take(stranger)),
+            Carrier::Bridge | Carrier::Routing => {}
+        }
+        if !egress.running || egress.carrier_losses > 0 {
+            segment.take(Loss::new(&egress.name, format!("{} was down: there was no way out", egress.name), ALL));
+        }
+        self.close(segment, &format!("between {} and {} of the DUT", ingress.name, egress.name));
+    }
+}
+
+/// What the interfaces received and did not hand on. (A device that sends packets of its own hides as many.)
+fn missing(dut: &DutCounters) -> u64 {
+    let interfaces = [&dut.ingress, &dut.egress];
+    let sum = |of: fn(&InterfaceCounters) -> u64| interfaces.iter().map(|interface| of(interface)).sum::<u64>();
+    sum(|interface| interface.rx_packets).saturating_sub(sum(|interface| interface.tx_packets + interface.tx_dropped))
+}
+
+/// The ingress's drops that its peer does not count too: they came after the packet was counted as received, so they are no
+/// more than what is missing inside.
+pub(super) fn dropped_after_reception(dut: &DutCounters, generator: &InterfaceCounters) -> u64 {
+    let on_link = generator.driver_sum("tx", "xdp_xmit_errors");
+    dut.ingress.rx_dropped.saturating_sub(on_link).min(missing(dut))
+}
