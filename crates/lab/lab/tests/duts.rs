@@ -95,16 +95,13 @@ fn no_device_is_the_direct_path() {
 }
 
 #[test]
-fn a_pipe_is_a_link_of_its_own_and_needs_the_topology_in_process() {
+fn a_pipe_is_a_link_inside_this_process_and_needs_that_topology() {
     let in_process = TopologySpec { ends: TopologyKind::InProcess, ..TopologySpec::default() };
     let spec = support::carry::named(DutKind::Pipe);
-    let [first, second] = [(); 2].map(|()| linerate_lab::dut::build(&spec, &in_process).expect("a pipe").path);
-    let (Path::Ports { a, b }, Path::Ports { a: other, .. }) = (first, second) else { panic!("ports") };
-    assert_eq!(a, b);
-    assert_ne!(a, other);
-    let pool = linerate_mem::Pool::new(linerate_mem::PoolConfig::default()).expect("memory");
-    let ends = [&a, &b].map(|spec| linerate_ports::open(spec, &pool));
-    assert!(ends.iter().all(|end| end.is_ok()));
+    let mut built = linerate_lab::dut::build(&spec, &in_process).expect("a pipe");
+    assert!(matches!(built.path, Path::InProcess));
+    built.device.check().expect("it works");
+    assert_eq!(built.device.describe().name, "Linerate pipe");
     let error = linerate_lab::dut::build(&spec, &TopologySpec::default()).err().expect("not in namespaces").to_string();
     assert!(error.contains("in-process"), "{error}");
 }

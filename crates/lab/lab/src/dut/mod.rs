@@ -70,13 +70,15 @@ pub trait Device: Send {
 pub enum Path {
     /// Interfaces in namespaces of the lab's own making.
     Namespaces(Box<Topology>),
-    /// Two ports, by their specs: of this host, or the ends of a link inside this process.
+    /// Two ports of this host, by their specs.
     Ports {
         /// Sends, or both ways.
         a: String,
         /// Receives, or both ways.
         b: String,
     },
+    /// The ends of a link inside this process, which the tester makes ([`crate::tester::Tester::in_process`]).
+    InProcess,
 }
 
 impl Path {
@@ -84,7 +86,7 @@ impl Path {
     pub fn topology(&self) -> Option<&Topology> {
         match self {
             Self::Namespaces(topology) => Some(topology),
-            Self::Ports { .. } => None,
+            Self::Ports { .. } | Self::InProcess => None,
         }
     }
 }

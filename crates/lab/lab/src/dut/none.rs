@@ -5,18 +5,19 @@ use std::collections::BTreeMap;
 use linerate_experiment::TopologyKind;
 use linerate_report::Dut;
 
-use super::{Built, Device, DutError, Path, pipe};
+use super::{Built, Device, DutError, Path};
 use crate::topology::{Topology, TopologySpec};
 
 pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
     let path = match &spec.ends {
         TopologyKind::Namespaces => Path::Namespaces(Box::new(Topology::direct(spec)?)),
         TopologyKind::Ports { a, b } => Path::Ports { a: a.clone(), b: b.clone() },
-        TopologyKind::InProcess => pipe::ends(),
+        TopologyKind::InProcess => Path::InProcess,
     };
     let joined = match &path {
         Path::Namespaces(_) => "one veth pair".to_owned(),
         Path::Ports { a, b } => format!("{a} - {b}, as they are joined"),
+        Path::InProcess => "one in-process link each way".to_owned(),
     };
     Ok(Built { path, device: Box::new(Direct { joined }) })
 }

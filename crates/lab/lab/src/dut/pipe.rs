@@ -1,7 +1,6 @@
 //! Linerate's own in-process link.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use linerate_experiment::TopologyKind;
 use linerate_report::Dut;
@@ -11,18 +10,11 @@ use crate::topology::TopologySpec;
 
 pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
     match spec.ends {
-        TopologyKind::InProcess => Ok(Built { path: ends(), device: Box::new(Pipe) }),
+        TopologyKind::InProcess => Ok(Built { path: Path::InProcess, device: Box::new(Pipe) }),
         _ => Err(DutError::Unsupported(
             "a pipe is a link inside this process: it needs the topology `in-process`".into(),
         )),
     }
-}
-
-/// The two ends of a link that nothing else in this process uses.
-pub(super) fn ends() -> Path {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let spec = format!("pipe:dut-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    Path::Ports { a: spec.clone(), b: spec }
 }
 
 struct Pipe;

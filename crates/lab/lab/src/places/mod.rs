@@ -61,10 +61,16 @@ pub fn losses_of_ways(difference: &Difference, forward: Way<'_>, backward: Optio
     let on_link: Vec<u64> = senders.iter().map(|(interface, way)| path.sending(interface, *way)).collect();
     match &difference.dut {
         Some(dut) if dut.carrier != Carrier::Routing => {
-            let late = switched::dropped_after_reception(dut, generator);
-            path.link(generator, &dut.ingress, on_link, late);
-            path.switching(dut, late);
+            let entered = [(generator, &dut.ingress), (receiver, &dut.egress)];
+            let late = switched::dropped_after_reception(dut, &entered);
+            for (((from, to), lost), late) in entered.into_iter().zip(&on_link).zip(late) {
+                path.link(from, to, *lost, late);
+            }
+            path.switching(dut, late.iter().sum());
             path.link(&dut.egress, receiver, dut.egress.tx_dropped, receiver.driver_sum("rx", "drops"));
+            if backward.is_some() {
+                path.link(&dut.ingress, generator, dut.ingress.tx_dropped, generator.driver_sum("rx", "drops"));
+            }
         }
         Some(dut) => {
             let mut missing = before_ip(dut).saturating_sub(xdp_drops(&dut.ingress));

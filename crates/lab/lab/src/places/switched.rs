@@ -7,11 +7,13 @@ use crate::counters::{DutCounters, InterfaceCounters};
 use crate::topology::Carrier;
 
 impl Path {
-    /// From the DUT's ingress to its egress; `late` of the ingress's drops came here.
+    /// From the DUT's interfaces in to its interfaces out; `late` of their drops on reception came here.
     pub(super) fn switching(&mut self, dut: &DutCounters, late: u64) {
         let (ingress, egress) = (&dut.ingress, &dut.egress);
         let mut segment = Segment::new(missing(dut));
-        segment.take_xdp_drops(ingress);
+        for interface in [ingress, egress] {
+            segment.take_xdp_drops(interface);
+        }
         let in_backlog = segment.take(backlog_full(late.min(self.backlog)));
         self.backlog -= in_backlog;
         segment.take_queue_drops(egress);
@@ -41,9 +43,16 @@ fn missing(dut: &DutCounters) -> u64 {
     sum(|interface| interface.rx_packets).saturating_sub(sum(|interface| interface.tx_packets + interface.tx_dropped))
 }
 
-/// The ingress's drops that its peer does not count too: they came after the packet was counted as received, so they are no
-/// more than what is missing inside.
-pub(super) fn dropped_after_reception(dut: &DutCounters, generator: &InterfaceCounters) -> u64 {
-    let on_link = generator.driver_sum("tx", "xdp_xmit_errors");
-    dut.ingress.rx_dropped.saturating_sub(on_link).min(missing(dut))
+/// Of the drops of the DUT's interfaces (each with its peer), those that the peer does not count too: they came after the packet
+/// was counted as received, so they are no more than what is missing inside.
+pub(super) fn dropped_after_reception(
+    dut: &DutCounters,
+    entered: &[(&InterfaceCounters, &InterfaceCounters); 2],
+) -> [u64; 2] {
+    let mut left = missing(dut);
+    entered.map(|(from, to)| {
+        let late = to.rx_dropped.saturating_sub(from.driver_sum("tx", "xdp_xmit_errors")).min(left);
+        left -= late;
+        late
+    })
 }
