@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-/// A plan: every DUT x size x flow pattern x direction x placement is a cell, and in each cell every test runs so many times.
+/// A plan: every DUT x size x flow pattern x direction x kind of tester port is a cell, less those in `skip`; in each cell every
+/// test runs so many times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Experiment {
     /// Short and stable: letters, digits and dashes. Results carry it.
@@ -16,8 +17,8 @@ pub struct Experiment {
     pub topology: TopologyKind,
     /// Bytes of layer 3 in one frame, on every link that the lab makes.
     pub mtu: u32,
-    /// Which ports the tester uses; `None` = the best that work.
-    pub tester: Option<TesterPorts>,
+    /// Which ports the tester uses: a dimension of the matrix. Empty = the best that work.
+    pub testers: Vec<TesterPorts>,
     /// Where threads run; each `None` = the lab chooses.
     pub cores: Cores,
     /// The devices, by name, in order. At least one.
@@ -28,6 +29,10 @@ pub struct Experiment {
     pub flows: Vec<FlowSpec>,
     /// Directions. At least one.
     pub directions: Vec<Direction>,
+    /// Combinations that are left out.
+    pub skip: Vec<CellMatch>,
+    /// What surrounds each trial.
+    pub phases: Phases,
     /// Tests of each cell, in order. At least one.
     pub tests: Vec<TestSpec>,
     /// How often each test is repeated in each cell. At least 1.
@@ -62,6 +67,8 @@ pub enum TopologyKind {
 /// Kinds of port of the tester: port kinds such as `xdp` and `packet`; `sink` counts by an XDP program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TesterPorts {
+    /// Unique in the experiment; the kind itself when both are the same.
+    pub name: String,
     /// Sends.
     pub sender: String,
     /// Counts.
@@ -161,15 +168,19 @@ pub struct Command {
 /// Frame sizes on the wire with their weights. One entry is a fixed size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeSpec {
+    /// Unique in the experiment, a part of cell ids: `64`, `imix`.
+    pub name: String,
     /// `64`, `IMIX (64 x 28, 570 x 16, 1518 x 4)`.
     pub label: String,
     /// Bytes on the wire and weight.
     pub parts: Vec<(u32, u32)>,
 }
 
-/// Which flows a load is made of: sources x destinations x source ports.
+/// Which flows a load is made of: sources x destinations x source ports. The ranges of sources and destinations do not overlap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowSpec {
+    /// Unique in the experiment, a part of cell ids: `10000`, `1x49`.
+    pub name: String,
     /// First source address; the others follow.
     pub source: Ipv4Addr,
     /// How many sources, at least 1.
@@ -189,6 +200,34 @@ impl FlowSpec {
     pub fn count(&self) -> u64 {
         self.sources.saturating_mul(self.destinations).saturating_mul(self.ports)
     }
+}
+
+/// What the lab does around each trial (RFC 2544 section 23), besides resolving addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Phases {
+    /// Packets at a low rate before each cell's first trial, so that a stateful device knows the flows.
+    pub warm_up_ns: u64,
+    /// From the end of learning to the first packet.
+    pub wait_ns: u64,
+    /// From the last packet until the counters are read: late packets still count.
+    pub drain_ns: u64,
+    /// Before the next trial.
+    pub rest_ns: u64,
+}
+
+/// Selects cells. A field that is `None` matches all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CellMatch {
+    /// Name of the DUT.
+    pub dut: Option<String>,
+    /// Name of the size.
+    pub size: Option<String>,
+    /// Number of flows.
+    pub flows: Option<u64>,
+    /// Direction.
+    pub direction: Option<Direction>,
+    /// Name of the tester's ports.
+    pub tester: Option<String>,
 }
 
 /// The order of a pattern's flows.
@@ -214,7 +253,7 @@ pub enum Direction {
 pub struct TestSpec {
     /// What to find.
     pub kind: TestKind,
-    /// How long one trial sends.
+    /// How long one trial sends. For back-to-back tests the longest burst.
     pub trial_ns: u64,
 }
 
@@ -301,19 +340,13 @@ pub struct LossGoal {
     pub width: f64,
 }
 
-/// A published figure, shown beside the measured one of the cell that it matches. A field that is `None` matches all cells.
+/// A published figure, shown beside the measured one of each cell that it matches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Published {
     /// Where: name and year.
     pub source: String,
-    /// Name of the DUT in this experiment.
-    pub dut: Option<String>,
-    /// Label of the size.
-    pub size: Option<String>,
-    /// Number of flows.
-    pub flows: Option<u64>,
-    /// Direction.
-    pub direction: Option<Direction>,
+    /// For which cells.
+    pub cells: CellMatch,
     /// Which figure: `throughput`, `rate`, `cores`.
     pub what: String,
     /// Its value; in packets per second for rates.

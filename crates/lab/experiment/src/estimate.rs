@@ -1,0 +1,116 @@
+//! How long an experiment will take, for people: what the trials add up to if searches go as they usually do.
+
+use crate::{Experiment, LossGoal, Phases, Search, TestKind, TestSpec};
+
+/// Making and removing a topology with its device, and resolving addresses.
+const SETUP_NS: u64 = 1_500_000_000;
+/// The trial without the DUT that precedes the first cell of each size, flow pattern, direction and kind of port.
+const BASELINE_NS: u64 = 1_000_000_000;
+/// Loads of a bisection that starts from a guess: the maximum, two around the guess, and halvings.
+const BISECTION_LOADS: u64 = 5;
+
+/// What an experiment comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Estimate {
+    /// Cells of the matrix.
+    pub cells: usize,
+    /// Trials in all of them.
+    pub trials: u64,
+    /// Time of the trials with all that surrounds them, in nanoseconds.
+    pub duration_ns: u64,
+}
+
+impl Experiment {
+    /// The expected number of trials and their time. Searches end sooner or later than that by a third.
+    pub fn estimate(&self) -> Estimate {
+        let cells = self.cells();
+        let mut known_paths = Vec::new();
+        let mut total = Work::default();
+        for cell in &cells {
+            let path = (&cell.size.name, &cell.flows.name, cell.direction, cell.tester.map(|tester| &tester.name));
+            if !known_paths.contains(&path) {
+                known_paths.push(path);
+                total.add(1, BASELINE_NS);
+            }
+            for test in &self.tests {
+                total.add_times(&work(test), u64::from(self.repetitions));
+            }
+        }
+        let setups = (cells.len() as u64).saturating_mul(SETUP_NS.saturating_add(self.phases.warm_up_ns));
+        let around = around_ns(&self.phases).saturating_mul(total.trials);
+        let duration_ns = total.sending_ns.saturating_add(around).saturating_add(setups);
+        Estimate { cells: cells.len(), trials: total.trials, duration_ns }
+    }
+}
+
+fn around_ns(phases: &Phases) -> u64 {
+    phases.wait_ns.saturating_add(phases.drain_ns).saturating_add(phases.rest_ns)
+}
+
+/// Trials, and how long they send.
+#[derive(Default)]
+struct Work {
+    trials: u64,
+    sending_ns: u64,
+}
+
+impl Work {
+    fn add(&mut self, trials: u64, trial_ns: u64) {
+        self.add_times(&Work { trials, sending_ns: trials.saturating_mul(trial_ns) }, 1);
+    }
+
+    fn add_times(&mut self, other: &Work, times: u64) {
+        self.trials = self.trials.saturating_add(other.trials.saturating_mul(times));
+        self.sending_ns = self.sending_ns.saturating_add(other.sending_ns.saturating_mul(times));
+    }
+}
+
+fn work(test: &TestSpec) -> Work {
+    let mut work = Work::default();
+    match &test.kind {
+        TestKind::Throughput { search: Search::Bisection { resolution, confirmations, .. } } => {
+            let halvings = halvings(*resolution);
+            work.add(
+                BISECTION_LOADS.saturating_add(halvings / 2).saturating_add(u64::from(*confirmations)),
+                test.trial_ns,
+            );
+        }
+        TestKind::Throughput { search: Search::Mlr { goals } } => add_goals(&mut work, goals),
+        TestKind::Latency { shares, .. } => work.add(shares.len() as u64, test.trial_ns),
+        // Half of the steps of a tenth until two in a row lose nothing.
+        TestKind::FrameLoss { loads_pps } if loads_pps.is_empty() => work.add(6, test.trial_ns),
+        TestKind::FrameLoss { loads_pps } => work.add(loads_pps.len() as u64, test.trial_ns),
+        // The search for the length sends bursts of half the longest, on average.
+        TestKind::BackToBack { burst_max_ns, bursts } => {
+            work.add(u64::from(*bursts).saturating_mul(8), burst_max_ns / 8);
+        }
+        // The overload, then the watch.
+        TestKind::SystemRecovery => work.add(2, test.trial_ns),
+        TestKind::MaxForwardingRate => work.add(6, test.trial_ns),
+        TestKind::Reset | TestKind::Soak { .. } | TestKind::Load { .. } => work.add(1, test.trial_ns),
+    }
+    work
+}
+
+/// RFC 9971: a warm-up at the highest load and initial trials towards the bounds, then each goal's two bounds. A lower bound is
+/// decided by `1 - exceed` of its duration sum without loss, an upper one by `exceed` of it with loss.
+fn add_goals(work: &mut Work, goals: &[LossGoal]) {
+    for (number, goal) in goals.iter().enumerate() {
+        if number == 0 {
+            work.add(1, goal.final_trial_ns);
+            work.add(halvings(goal.width), goal.initial_trial_ns);
+        } else {
+            work.add(2, goal.initial_trial_ns);
+        }
+        let trials =
+            |share: f64| (share * goal.duration_sum_ns as f64 / goal.final_trial_ns.max(1) as f64).ceil() as u64;
+        let bounds = trials(1.0 - goal.exceed_ratio).max(1).saturating_add(trials(goal.exceed_ratio).max(1));
+        // Now and then a bound moves once more.
+        work.add(bounds.saturating_add(bounds / 2), goal.final_trial_ns);
+    }
+}
+
+/// Halvings of a range of a fifth, in which a first guess lies.
+fn halvings(width: f64) -> u64 {
+    (0.2 / width.max(1e-9)).log2().ceil().clamp(1.0, 40.0) as u64
+}

@@ -1,0 +1,71 @@
+//! Which cells a row of `skip` or `[[published]]` is about.
+
+use crate::read::section::Section;
+use crate::{CellMatch, Direction, Experiment, words};
+
+/// The names that a row can use.
+pub(crate) struct Known {
+    duts: Vec<String>,
+    sizes: Vec<String>,
+    testers: Vec<String>,
+    /// Numbers of flows.
+    flows: Vec<u64>,
+}
+
+impl Known {
+    pub(crate) fn of(experiment: &Experiment) -> Self {
+        Self {
+            duts: experiment.duts.iter().map(|dut| dut.name.clone()).collect(),
+            sizes: experiment.sizes.iter().map(|size| size.name.clone()).collect(),
+            testers: experiment.testers.iter().map(|tester| tester.name.clone()).collect(),
+            flows: experiment.flows.iter().map(|flows| flows.count()).collect(),
+        }
+    }
+}
+
+/// The words of directions, as in cell ids.
+pub(crate) const DIRECTIONS: [(&str, Direction); 2] =
+    [("one-way", Direction::OneWay), ("both-ways", Direction::BothWays)];
+
+/// Reads the keys that select cells.
+pub(crate) fn read(row: &Section<'_>, known: &Known) -> CellMatch {
+    CellMatch {
+        dut: one_of(row, "dut", "DUT", &known.duts),
+        size: size(row, known),
+        flows: flows(row, known),
+        direction: row.word("direction", "direction", &DIRECTIONS),
+        tester: one_of(row, "ports", "kind of ports", &known.testers),
+    }
+}
+
+fn one_of(row: &Section<'_>, key: &'static str, what: &str, known: &[String]) -> Option<String> {
+    if known.is_empty() && key != "ports" {
+        // What is missing was told; whether this is right cannot be said.
+        return row.text(key);
+    }
+    let names: Vec<(&str, String)> = known.iter().map(|name| (name.as_str(), name.clone())).collect();
+    row.word(key, what, &names)
+}
+
+/// A size by its name; a fixed size may be written as a number.
+fn size(row: &Section<'_>, known: &Known) -> Option<String> {
+    let value = row.value("size")?;
+    if !value.get_ref().is_integer() {
+        return one_of(row, "size", "size", &known.sizes);
+    }
+    let number = row.integer("size", 0..=u64::from(u32::MAX))?.to_string();
+    if !known.sizes.is_empty() && !known.sizes.contains(&number) {
+        let names: Vec<&str> = known.sizes.iter().map(String::as_str).collect();
+        row.error("size", words::unknown("size", &number, &names));
+    }
+    Some(number)
+}
+
+fn flows(row: &Section<'_>, known: &Known) -> Option<u64> {
+    let number = row.integer("flows", 1..=u64::MAX)?;
+    if !known.flows.is_empty() && !known.flows.contains(&number) {
+        let counts: Vec<String> = known.flows.iter().map(u64::to_string).collect();
+        row.error("flows", format!("no flow pattern has {number} flows; expected one of {}", counts.join(", ")));
+    }
+    Some(number)
+}

@@ -1,0 +1,225 @@
+//! `[[dut]]`: the devices under test.
+
+use std::collections::BTreeMap;
+
+use crate::read::section::{self, Section};
+use crate::read::surroundings::Place;
+use crate::{Command, DutKind, DutSpec, Firewall, FirewallTool, TopologyKind};
+
+/// Most devices of an experiment.
+const DUTS_MAX: usize = 100;
+/// Most firewall rules of a device.
+const RULES_MAX: u64 = 100_000;
+const READY_NS_MAX: u64 = 600_000_000_000;
+const READY_NS: u64 = 10_000_000_000;
+
+/// Reads all of them; no two have one name.
+pub(crate) fn all(file: &Section<'_>, place: &Place) -> Vec<DutSpec> {
+    if file.needs_table("dut", "at least one [[dut]] with name and kind") {
+        file.value("dut");
+        return Vec::new();
+    }
+    let mut duts: Vec<DutSpec> = Vec::new();
+    for table in file.sections("dut", DUTS_MAX) {
+        let name = table.needed("name", "\"plain\"").and_then(|value| section::name(value, "name", table.log));
+        let name = name.unwrap_or_default();
+        if !name.is_empty() && duts.iter().any(|dut| dut.name.eq_ignore_ascii_case(&name)) {
+            table.error("name", format!("two DUTs are called {name:?}; each needs its own name"));
+        }
+        let kind = kind(&table, place).unwrap_or(DutKind::None);
+        table.finish();
+        duts.push(DutSpec { name, kind });
+    }
+    duts
+}
+
+#[derive(Clone, Copy)]
+enum Word {
+    Router,
+    Bridge,
+    Xdp,
+    OpenVswitch,
+    Pipe,
+    Command,
+    External,
+    None,
+}
+
+const KINDS: [(&str, Word); 8] = [
+    ("router", Word::Router),
+    ("bridge", Word::Bridge),
+    ("xdp-forwarder", Word::Xdp),
+    ("openvswitch", Word::OpenVswitch),
+    ("pipe", Word::Pipe),
+    ("command", Word::Command),
+    ("external", Word::External),
+    ("none", Word::None),
+];
+
+fn kind(table: &Section<'_>, place: &Place) -> Option<DutKind> {
+    table.needed("kind", "\"router\"")?;
+    let word = table.word("kind", "kind of DUT", &KINDS);
+    // The keys of all kinds are known where the kind is not, so that one mistake is told once.
+    let Some(word) = word else {
+        let _ = (firewall(table), command(table, false), external(table));
+        return None;
+    };
+    check_place(table, word, place);
+    Some(match word {
+        Word::Router => DutKind::Router(firewall(table)),
+        Word::Bridge => DutKind::Bridge,
+        Word::Xdp => DutKind::XdpForwarder,
+        Word::OpenVswitch => DutKind::OpenVswitch,
+        Word::Pipe => DutKind::Pipe,
+        Word::Command => DutKind::Command(command(table, true)),
+        Word::External => external(table),
+        Word::None => DutKind::None,
+    })
+}
+
+/// A device has to fit between the ends of the topology.
+fn check_place(table: &Section<'_>, word: Word, place: &Place) {
+    let fits = match place.kind {
+        TopologyKind::Namespaces => !matches!(word, Word::Pipe | Word::External),
+        TopologyKind::Ports { .. } => matches!(word, Word::Command | Word::External | Word::None),
+        TopologyKind::InProcess => matches!(word, Word::Pipe | Word::None),
+    };
+    if fits {
+        return;
+    }
+    let (topology, expected) = match place.kind {
+        TopologyKind::Namespaces => (
+            "namespaces",
+            "router, bridge, xdp-forwarder, openvswitch, command or none (pipe needs in-process, external needs ports)",
+        ),
+        TopologyKind::Ports { .. } => ("ports", "external, command or none (the others are made in namespaces)"),
+        TopologyKind::InProcess => ("in-process", "pipe or none"),
+    };
+    let name = KINDS.iter().find(|(_, known)| *known as usize == word as usize).map_or("", |(name, _)| name);
+    table.error("kind", format!("the DUT {name} contradicts the topology {topology}, which takes {expected}"));
+}
+
+fn firewall(table: &Section<'_>) -> Firewall {
+    let tool = table.word(
+        "firewall",
+        "firewall",
+        &[("iptables", FirewallTool::Iptables), ("nftables", FirewallTool::Nft), ("nft", FirewallTool::Nft)],
+    );
+    let rules = table.integer("rules", 0..=RULES_MAX).unwrap_or(0) as u32;
+    let conntrack = table.boolean("conntrack").unwrap_or(false);
+    let snat = table.boolean("snat").unwrap_or(false);
+    let key = [("rules", rules > 0), ("conntrack", conntrack), ("snat", snat)].into_iter().find(|(_, set)| *set);
+    match key {
+        Some((key, _)) if !table.has("firewall") => {
+            table.error(key, format!("`{key}` needs firewall = \"iptables\" or \"nft\", which installs the rules"));
+        }
+        None if tool.is_some() && !["rules", "conntrack", "snat"].iter().any(|key| table.has(key)) => {
+            table.error(
+                "firewall",
+                "a firewall without rules does nothing; expected rules, conntrack or snat beside it",
+            );
+        }
+        _ => {}
+    }
+    Firewall { tool, rules, conntrack, snat, sysctls: sysctls(table) }
+}
+
+/// Settings under /proc/sys/net, by path.
+fn sysctls(table: &Section<'_>) -> BTreeMap<String, String> {
+    let mut settings = BTreeMap::new();
+    let Some(value) = table.value("sysctls") else { return settings };
+    let log = table.log;
+    let Some(entries) = value.get_ref().as_table() else {
+        log.error(value.span(), "`sysctls` is no table; expected { \"net/netfilter/nf_conntrack_max\" = 1000 }");
+        return settings;
+    };
+    for (key, value) in entries {
+        let Some(path) = sysctl_path(key.get_ref()) else {
+            let shown: String = key.get_ref().chars().take(80).collect();
+            let message = format!("sysctl {shown:?} is not under net/; expected a path as net/ipv4/ip_default_ttl");
+            log.error(key.span(), message);
+            continue;
+        };
+        let setting = match value.get_ref() {
+            toml::de::DeValue::Integer(_) => {
+                section::integer(value, &path, 0..=i64::MAX as u64, log).map(|n| n.to_string())
+            }
+            _ => section::text(value, &path, log),
+        };
+        let Some(setting) = setting else { continue };
+        if setting.is_empty() || setting.len() > 256 || setting.chars().any(char::is_control) {
+            log.error(value.span(), format!("{path}: expected a value of 1 to 256 characters on one line"));
+            continue;
+        }
+        if settings.insert(path.clone(), setting).is_some() {
+            log.error(key.span(), format!("{path} is set twice"));
+        }
+    }
+    settings
+}
+
+/// `net.ipv4.ip_forward` and `net/ipv4/ip_forward` as a path below /proc/sys; `None` for what leads elsewhere.
+fn sysctl_path(key: &str) -> Option<String> {
+    let path = if key.contains('/') { key.to_string() } else { key.replace('.', "/") };
+    let is_part = |part: &str| {
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
+        !part.is_empty() && part != "." && part != ".." && part.chars().all(is_plain)
+    };
+    let parts: Vec<&str> = path.split('/').collect();
+    let fits = parts.len() >= 3 && path.len() <= 200 && parts.first() == Some(&"net");
+    (fits && parts.iter().all(|part| is_part(part))).then_some(path)
+}
+
+fn command(table: &Section<'_>, needed: bool) -> Command {
+    let words = |key| {
+        let words = table.texts(key).unwrap_or_default();
+        if words.first().is_some_and(String::is_empty) {
+            table.error(key, format!("`{key}` begins with an empty word; expected the program's name"));
+        }
+        words
+    };
+    if needed {
+        table.needed("start", "[\"forwarder\", \"{in}\", \"{out}\"]");
+    }
+    let start = words("start");
+    if needed && start.is_empty() && table.has("start") {
+        table.error(
+            "start",
+            "`start` is empty; expected a program and its arguments, as [\"forwarder\", \"{in}\", \"{out}\"]",
+        );
+    }
+    for key in ["start", "ready", "counters", "stop", "version"] {
+        check_placeholders(table, key);
+    }
+    Command {
+        start,
+        ready: words("ready"),
+        ready_ns: table.span_ns("ready_within", 1_000_000..=READY_NS_MAX).unwrap_or(READY_NS),
+        counters: words("counters"),
+        stop: words("stop"),
+        version: words("version"),
+    }
+}
+
+/// `{in}` and `{out}` are all that is put into words.
+fn check_placeholders(table: &Section<'_>, key: &'static str) {
+    let Some(words) = table.value(key).and_then(|value| value.get_ref().as_array()) else { return };
+    for value in words.iter() {
+        let Some(word) = value.get_ref().as_str() else { continue };
+        for part in word.split('{').skip(1) {
+            let Some((name, _)) = part.split_once('}') else { continue };
+            let is_word = !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphabetic());
+            if is_word && !["in", "out"].contains(&name) {
+                let message = crate::words::unknown("placeholder", &format!("{{{name}}}"), &["{in}", "{out}"]);
+                table.log.error(value.span(), message);
+            }
+        }
+    }
+}
+
+fn external(table: &Section<'_>) -> DutKind {
+    DutKind::External {
+        description: table.text("description").unwrap_or_default(),
+        counters: table.texts("counters").unwrap_or_default(),
+    }
+}

@@ -1,0 +1,164 @@
+//! `[matrix]`: what is combined with what.
+
+use std::ops::Range;
+
+use toml::de::DeValue;
+
+use crate::error::Log;
+use crate::read::cell_match::{self, DIRECTIONS, Known};
+use crate::read::section::{self, Section, Value};
+use crate::read::surroundings::Place;
+use crate::read::{flows, sizes};
+use crate::{CellMatch, Direction, Experiment, FlowSpec, SizeSpec, TesterPorts, TopologyKind};
+
+/// Most entries of one dimension.
+const ENTRIES_MAX: usize = 100;
+/// Most cells before `skip`.
+const CELLS_MAX: usize = 10_000;
+/// Most tests in all cells and repetitions.
+const TESTS_MAX: usize = 100_000;
+const SENDERS: [(&str, &str); 3] = [("xdp", "xdp"), ("packet", "packet"), ("pcap", "pcap")];
+const RECEIVERS: [(&str, &str); 4] = [("sink", "sink"), ("xdp", "xdp"), ("packet", "packet"), ("pcap", "pcap")];
+
+/// The dimensions.
+pub(crate) struct Matrix {
+    pub(crate) sizes: Vec<SizeSpec>,
+    pub(crate) flows: Vec<FlowSpec>,
+    pub(crate) directions: Vec<Direction>,
+    pub(crate) testers: Vec<TesterPorts>,
+    pub(crate) repetitions: u32,
+}
+
+/// Reads all of `[matrix]` but `skip`, which is for [`skip`].
+pub(crate) fn read(file: &Section<'_>, place: &Place) -> Matrix {
+    let log = file.log;
+    let empty = Matrix { sizes: vec![], flows: vec![], directions: vec![], testers: vec![], repetitions: 1 };
+    file.needs_table("matrix", "a table [matrix] with sizes and flows");
+    let Some(table) = file.section("matrix", "[matrix]") else { return empty };
+    let counting = sizes::Counting { fcs: table.boolean("fcs").unwrap_or(true), mtu: place.mtu };
+    table.needed("sizes", "[64, 1518, \"imix\"]");
+    let sizes = each(&table, "sizes", |value| sizes::read(value, counting, log), |size| &size.name);
+    table.needed("flows", "[1, 10000]");
+    let flows = each(&table, "flows", |value| flows::read(value, &place.kind, log), |flows| &flows.name);
+    let mut directions: Vec<Direction> = Vec::new();
+    for value in table.list("directions", 1..=2).unwrap_or_default() {
+        let Some(direction) = section::word(value, "direction", &DIRECTIONS, log) else { continue };
+        if directions.contains(&direction) {
+            log.error(value.span(), "this direction is there twice");
+        }
+        directions.push(direction);
+    }
+    if !table.has("directions") {
+        directions.push(Direction::OneWay);
+    }
+    if table.has("ports") && place.kind != TopologyKind::Namespaces {
+        table.error("ports", "`ports` is for namespaces; with this topology the ports' names say their kinds");
+    }
+    let testers = each(&table, "ports", |value| tester(value, log), |tester| &tester.name);
+    let repetitions = table.integer("repetitions", 1..=1_000).unwrap_or(1) as u32;
+    table.value("skip");
+    table.finish();
+    Matrix { sizes, flows, directions, testers, repetitions }
+}
+
+/// The entries of one dimension; no two have one name.
+fn each<T>(
+    table: &Section<'_>,
+    key: &'static str,
+    read: impl Fn(&Value<'_>) -> Option<T>,
+    name: impl Fn(&T) -> &String,
+) -> Vec<T> {
+    let mut entries: Vec<T> = Vec::new();
+    for value in table.list(key, 1..=ENTRIES_MAX).unwrap_or_default() {
+        let Some(entry) = read(value) else { continue };
+        if entries.iter().any(|other| name(other).eq_ignore_ascii_case(name(&entry))) {
+            table.log.error(
+                value.span(),
+                format!("{} is in `{key}` twice; expected each once, or another name", name(&entry)),
+            );
+        }
+        entries.push(entry);
+    }
+    entries
+}
+
+/// `"xdp"`, or `{ name = "mixed", sender = "xdp", receiver = "sink" }`.
+fn tester(value: &Value<'_>, log: &Log) -> Option<TesterPorts> {
+    if let DeValue::String(_) = value.get_ref() {
+        let kind = section::word(value, "kind of ports", &SENDERS, log)?.to_string();
+        return Some(TesterPorts { name: kind.clone(), sender: kind.clone(), receiver: kind });
+    }
+    let table = Section::of(value, "the pair of ports", log)?;
+    table.needed("sender", "\"xdp\"");
+    table.needed("receiver", "\"sink\"");
+    let sender = table.word("sender", "kind of sending port", &SENDERS);
+    let receiver = table.word("receiver", "kind of receiving port", &RECEIVERS);
+    let name = table.value("name").map(|value| section::name(value, "name", log));
+    table.finish();
+    let (sender, receiver) = (sender?, receiver?);
+    let name = name.unwrap_or_else(|| Some(format!("{sender}-{receiver}")))?;
+    Some(TesterPorts { name, sender: sender.to_string(), receiver: receiver.to_string() })
+}
+
+/// The rows of `skip`, with their places.
+pub(crate) fn skip(file: &Section<'_>, known: &Known) -> Vec<(CellMatch, Range<usize>)> {
+    let Some(table) = file.value("matrix").and_then(|value| value.get_ref().as_table()) else { return Vec::new() };
+    let Some(value) = table.get("skip") else { return Vec::new() };
+    let mut rows = Vec::new();
+    for value in section::list(value, "skip", 0..=ENTRIES_MAX, file.log).unwrap_or_default() {
+        let Some(row) = Section::of(value, "an entry of `skip`", file.log) else { continue };
+        rows.push((cell_match::read(&row, known), value.span()));
+        row.finish();
+    }
+    rows
+}
+
+/// Whether the matrix is of a size that can be gone through.
+pub(crate) fn check_extent(file: &Section<'_>, experiment: &Experiment) -> bool {
+    let dimensions = [
+        experiment.duts.len(),
+        experiment.sizes.len(),
+        experiment.flows.len(),
+        experiment.directions.len(),
+        experiment.testers.len().max(1),
+    ];
+    let cells = dimensions.iter().fold(1usize, |product, len| product.saturating_mul(*len));
+    let [duts, sizes, flows, directions, ports] = dimensions;
+    if cells > CELLS_MAX {
+        let message = format!(
+            "the matrix has {cells} cells ({duts} DUTs x {sizes} sizes x {flows} flow patterns x {directions} directions \
+             x {ports} ports); expected at most {CELLS_MAX}"
+        );
+        file.error("matrix", message);
+        return false;
+    }
+    let tests = cells.saturating_mul(experiment.tests.len()).saturating_mul(experiment.repetitions as usize);
+    if tests > TESTS_MAX {
+        let message = format!(
+            "{cells} cells x {} tests x {} repetitions are {tests} tests; expected at most {TESTS_MAX}",
+            experiment.tests.len(),
+            experiment.repetitions
+        );
+        file.error("matrix", message);
+        return false;
+    }
+    true
+}
+
+/// Every row leaves out a cell, and some cells are left.
+pub(crate) fn check_skip(file: &Section<'_>, experiment: &mut Experiment, rows: Vec<(CellMatch, Range<usize>)>) {
+    let has_all = !experiment.duts.is_empty() && !experiment.sizes.is_empty() && !experiment.flows.is_empty();
+    let errors_before = file.log.count();
+    if has_all && errors_before == 0 {
+        let cells = experiment.cells();
+        for (row, span) in &rows {
+            if !cells.iter().any(|cell| cell.is_matched_by(row)) {
+                file.log.error(span.clone(), "this matches no cell of the matrix");
+            }
+        }
+    }
+    experiment.skip = rows.into_iter().map(|(row, _)| row).collect();
+    if has_all && errors_before == 0 && experiment.cells().is_empty() {
+        file.error("matrix", "`skip` leaves out every cell; expected one to be left");
+    }
+}

@@ -1,0 +1,125 @@
+//! From the text of a file to an [`Experiment`]: every error is noted, and reading goes on.
+
+mod cell_match;
+mod dut;
+mod flows;
+mod goals;
+mod matrix;
+mod section;
+mod sizes;
+mod surroundings;
+mod test;
+
+use toml::de::DeTable;
+
+use crate::error::{Errors, Log};
+use crate::{Experiment, Published};
+use cell_match::Known;
+use section::Section;
+
+/// Most bytes of an experiment file.
+pub const TEXT_LEN_MAX: usize = 256 << 10;
+/// Most published rows.
+const PUBLISHED_MAX: usize = 500;
+/// How many errors of the TOML grammar are told: one often leads to others.
+const GRAMMAR_ERRORS_MAX: usize = 5;
+
+/// Reads an experiment file and checks it: what comes back can be run, as far as that does not depend on the machine.
+/// `file_name` is only for messages.
+///
+/// # Errors
+/// Everything that is wrong, each with its line and column.
+pub fn parse(text: &str, file_name: &str) -> Result<Experiment, Errors> {
+    let log = Log::default();
+    let experiment = read(text, &log);
+    match (log.into_errors(text, file_name), experiment) {
+        (None, Some(experiment)) => Ok(experiment),
+        (Some(errors), _) => Err(errors),
+        (None, None) => Err(Errors::whole(file_name, "the file cannot be read as an experiment")),
+    }
+}
+
+fn read(text: &str, log: &Log) -> Option<Experiment> {
+    if text.len() > TEXT_LEN_MAX {
+        log.error(0..0, format!("the file has {} bytes; at most {TEXT_LEN_MAX} are read", text.len()));
+        return None;
+    }
+    let (table, errors) = DeTable::parse_recoverable(text);
+    if !errors.is_empty() {
+        for error in errors.iter().take(GRAMMAR_ERRORS_MAX) {
+            log.error(error.span().unwrap_or(0..0), format!("this is not TOML: {}", error.message()));
+        }
+        return None;
+    }
+    let file = Section::new(table.get_ref(), 0..0, "the file", log);
+    let experiment = build(&file);
+    file.finish();
+    experiment
+}
+
+/// The experiment. Where something is wrong and was noted, a stand-in is put, so that the rest can be checked.
+fn build(file: &Section<'_>) -> Option<Experiment> {
+    let log = file.log;
+    let name = file.needed("name", "\"linux-router\"").and_then(|value| section::name(value, "name", log));
+    let title = file.needed("title", "\"Linux as a router\"").and_then(|value| section::text(value, "title", log));
+    let about = file.text("about").unwrap_or_default();
+
+    let place = surroundings::topology(file);
+    let cores = surroundings::cores(file);
+    let noise = surroundings::noise(file);
+    let phases = surroundings::phases(file);
+    let duts = dut::all(file, &place);
+    let matrix = matrix::read(file, &place);
+    let tests = test::all(file);
+
+    let mut experiment = Experiment {
+        name: name.unwrap_or_default(),
+        title: title.unwrap_or_default(),
+        about,
+        topology: place.kind,
+        mtu: place.mtu,
+        testers: matrix.testers,
+        cores,
+        duts,
+        sizes: matrix.sizes,
+        flows: matrix.flows,
+        directions: matrix.directions,
+        skip: Vec::new(),
+        phases,
+        tests,
+        repetitions: matrix.repetitions,
+        steal_max: noise.steal_max,
+        gap_max_ns: noise.gap_max_ns,
+        disturbed_retries: noise.retries,
+        published: Vec::new(),
+    };
+    let known = Known::of(&experiment);
+    let skip = matrix::skip(file, &known);
+    let published = published(file, &known);
+    if !matrix::check_extent(file, &experiment) {
+        return None;
+    }
+    matrix::check_skip(file, &mut experiment, skip);
+    experiment.published = published.into_iter().map(|(row, _)| row).collect();
+    Some(experiment)
+}
+
+/// The rows of `[[published]]`, with their places.
+fn published(file: &Section<'_>, known: &Known) -> Vec<(Published, std::ops::Range<usize>)> {
+    let log = file.log;
+    let read = |row: Section<'_>| {
+        let source = row.needed("source", "\"A. Toonk, 2019\"").and_then(|value| section::text(value, "source", log));
+        let what = row.needed("what", "\"throughput\"").and_then(|_| {
+            row.word("what", "figure", &[("throughput", "throughput"), ("rate", "rate"), ("cores", "cores")])
+        });
+        let text = row.needed("text", "\"1.4 Mpps\"").and_then(|value| section::text(value, "text", log));
+        let value = row.number("value", |value| (0.0..=1e15).contains(&value), "a number that is not negative");
+        let cells = cell_match::read(&row, known);
+        let span = row.span.clone();
+        row.finish();
+        let what = what.unwrap_or_default().to_string();
+        let row = Published { source: source.unwrap_or_default(), cells, what, value, text: text.unwrap_or_default() };
+        (row, span)
+    };
+    file.sections("published", PUBLISHED_MAX).into_iter().map(read).collect()
+}

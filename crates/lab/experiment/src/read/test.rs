@@ -1,0 +1,129 @@
+//! `[[test]]`: what is found out in each cell.
+
+use crate::read::goals;
+use crate::read::section::{self, SHARE_BELOW_1, Section, is_share_below_1};
+use crate::{TestKind, TestSpec};
+
+const TESTS_MAX: usize = 32;
+const SECOND_NS: u64 = 1_000_000_000;
+/// Shortest trial: below, the tester's own start is most of it.
+const TRIAL_NS_MIN: u64 = 1_000_000;
+/// Longest trial, a soak of a day.
+const TRIAL_NS_MAX: u64 = 86_400 * SECOND_NS;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Word {
+    Throughput,
+    Latency,
+    FrameLoss,
+    BackToBack,
+    Recovery,
+    Reset,
+    Soak,
+    MaxForwardingRate,
+    Load,
+}
+
+const KINDS: [(&str, Word); 9] = [
+    ("throughput", Word::Throughput),
+    ("latency", Word::Latency),
+    ("frame-loss", Word::FrameLoss),
+    ("back-to-back", Word::BackToBack),
+    ("recovery", Word::Recovery),
+    ("reset", Word::Reset),
+    ("soak", Word::Soak),
+    ("max-forwarding-rate", Word::MaxForwardingRate),
+    ("load", Word::Load),
+];
+
+pub(crate) fn all(file: &Section<'_>) -> Vec<TestSpec> {
+    if file.needs_table("test", "at least one [[test]], as kind = \"throughput\"") {
+        file.value("test");
+        return Vec::new();
+    }
+    let (mut tests, mut has_throughput) = (Vec::new(), false);
+    for table in file.sections("test", TESTS_MAX) {
+        table.needed("kind", "\"throughput\"");
+        let Some(word) = table.word("kind", "kind of test", &KINDS) else {
+            // It may have been meant to be the throughput.
+            has_throughput = true;
+            continue;
+        };
+        let needs_throughput =
+            matches!(word, Word::Latency | Word::BackToBack | Word::Recovery | Word::Reset | Word::Soak);
+        if needs_throughput && !has_throughput {
+            let name = KINDS.iter().find(|(_, known)| *known == word).map_or("", |(name, _)| name);
+            let message = format!("a {name} test starts from the throughput; expected a throughput test before it");
+            table.error("kind", message);
+        }
+        if word == Word::Throughput && tests.iter().any(is_throughput) {
+            table.error("kind", "this is the second throughput test; expected one, with several goals");
+        }
+        has_throughput |= word == Word::Throughput;
+        tests.push(test(&table, word));
+        table.finish();
+    }
+    tests
+}
+
+fn is_throughput(test: &TestSpec) -> bool {
+    matches!(test.kind, TestKind::Throughput { .. })
+}
+
+fn test(table: &Section<'_>, word: Word) -> TestSpec {
+    let trial = |default_ns| table.span_ns("trial", TRIAL_NS_MIN..=TRIAL_NS_MAX).unwrap_or(default_ns);
+    let spec = |trial_ns, kind| TestSpec { kind, trial_ns };
+    match word {
+        Word::Throughput => {
+            let trial_ns = trial(SECOND_NS);
+            spec(trial_ns, TestKind::Throughput { search: goals::search(table, trial_ns) })
+        }
+        Word::Latency => spec(trial(SECOND_NS), latency(table)),
+        Word::FrameLoss => spec(trial(SECOND_NS), frame_loss(table)),
+        Word::BackToBack => {
+            let burst_max_ns = table.span_ns("burst_max", 1_000..=3_600 * SECOND_NS).unwrap_or(2 * SECOND_NS);
+            let bursts = table.integer("bursts", 1..=1_000).unwrap_or(50) as u32;
+            spec(burst_max_ns, TestKind::BackToBack { burst_max_ns, bursts })
+        }
+        Word::Recovery => spec(trial(SECOND_NS), TestKind::SystemRecovery),
+        Word::Reset => spec(trial(10 * SECOND_NS), TestKind::Reset),
+        Word::Soak => {
+            let is_load = |share: f64| share > 0.0 && share <= 1.0;
+            let share = table.number("share", is_load, "a share above 0 up to 1").unwrap_or(0.9);
+            spec(trial(60 * SECOND_NS), TestKind::Soak { share })
+        }
+        Word::MaxForwardingRate => spec(trial(SECOND_NS), TestKind::MaxForwardingRate),
+        Word::Load => spec(trial(SECOND_NS), TestKind::Load { pps: table.rate_pps("rate") }),
+    }
+}
+
+fn latency(table: &Section<'_>) -> TestKind {
+    let idle_pps = table.rate_pps("idle").unwrap_or(1_000.0);
+    let mut shares: Vec<f64> = Vec::new();
+    if !table.has("shares") {
+        table.value("shares");
+        return TestKind::Latency { shares: vec![0.0, 0.1, 0.5, 0.9], idle_pps };
+    }
+    for value in table.list("shares", 1..=32).unwrap_or_default() {
+        let Some(share) = section::number(value, "shares", is_share_below_1, SHARE_BELOW_1, table.log) else {
+            continue;
+        };
+        if shares.contains(&share) {
+            table.log.error(value.span(), format!("the share {share} is there twice"));
+        }
+        shares.push(share);
+    }
+    TestKind::Latency { shares, idle_pps }
+}
+
+fn frame_loss(table: &Section<'_>) -> TestKind {
+    let mut loads_pps: Vec<f64> = Vec::new();
+    for value in table.list("loads", 1..=100).unwrap_or_default() {
+        let Some(pps) = section::rate_pps(value, "loads", table.log) else { continue };
+        if loads_pps.last().is_some_and(|last| pps >= *last) {
+            table.log.error(value.span(), "this load is not below the one before; expected the highest first");
+        }
+        loads_pps.push(pps);
+    }
+    TestKind::FrameLoss { loads_pps }
+}

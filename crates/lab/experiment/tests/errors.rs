@@ -1,0 +1,250 @@
+//! Bad experiment files: each mistake is told at its place, with what was expected.
+
+use linerate_experiment::parse;
+
+const GOOD: &str = r#"name = "x"
+title = "X"
+
+[topology]
+kind = "namespaces"
+mtu = 1500
+
+[[dut]]
+name = "plain"
+kind = "router"
+
+[[dut]]
+name = "snat"
+kind = "router"
+firewall = "iptables"
+snat = true
+
+[matrix]
+sizes = [64, 1518]
+flows = [1, 10000]
+directions = ["one-way", "both-ways"]
+
+[[test]]
+kind = "throughput"
+goals = ["NDR", "PDR"]
+
+[[test]]
+kind = "latency"
+
+[[published]]
+source = "A. Body, 2020"
+dut = "plain"
+flows = 1
+what = "throughput"
+value = 1.4e6
+text = "1.4 Mpps"
+"#;
+
+/// The errors, without the lines that show the place.
+fn errors(text: &str) -> Vec<String> {
+    let Err(errors) = parse(text, "x.toml") else { return Vec::new() };
+    assert_eq!(errors.to_string().lines().count(), 3 * errors.problems.len());
+    let at =
+        |problem: &linerate_experiment::Problem| format!("{}:{} {}", problem.line, problem.column, problem.message);
+    errors.problems.iter().map(at).collect()
+}
+
+#[test]
+fn the_good_file_is_good() {
+    assert_eq!(errors(GOOD), Vec::<String>::new());
+}
+
+/// What was changed, to what, where the error is, and how it begins or what is in it.
+const MISTAKES: &[(&str, &str, &str, &[&str])] = &[
+    (
+        "dut = \"plain\"",
+        "dut = \"plein\"",
+        "32:7",
+        &["unknown DUT \"plein\"; expected one of plain, snat; did you mean \"plain\"?"],
+    ),
+    (
+        "kind = \"router\"",
+        "kind = \"rooter\"",
+        "10:8",
+        &["unknown kind of DUT \"rooter\"", "external, none; did you mean \"router\"?"],
+    ),
+    ("mtu = 1500", "mut = 1500", "6:1", &["unknown key in [topology] \"mut\"", "did you mean \"mtu\"?"]),
+    ("mtu = 1500", "mtu = 9001", "6:7", &["`mtu` is 9001; expected a whole number from 46 to 9000"]),
+    ("mtu = 1500", "mtu = 1499", "19:14", &["a frame of 1518 B on the wire carries 1500 B", "expected mtu = 1500"]),
+    ("name = \"x\"\n", "", "1:1", &["the file needs `name`"]),
+    ("name = \"x\"", "name = \"../x\"", "1:8", &["letters, digits, dots and dashes"]),
+    ("name = \"snat\"", "name = \"Plain\"", "13:8", &["two DUTs are called"]),
+    ("firewall = \"iptables\"\n", "", "15:8", &["`snat` needs firewall"]),
+    ("snat = true", "snat = 1", "16:8", &["`snat` is a whole number; expected true or false"]),
+    ("snat = true", "", "15:12", &["a firewall without rules does nothing"]),
+    (
+        "snat = true",
+        "snat = true\nsysctls = { \"kernel.panic\" = 1 }",
+        "17:13",
+        &["\"kernel.panic\" is not under net/"],
+    ),
+    ("snat = true", "snat = true\nsysctls = { \"net/../kernel/panic\" = 1 }", "17:13", &["is not under net/"]),
+    (
+        "snat = true",
+        "snat = true\nsysctls = { \"net.ipv4.x\" = 1, \"net/ipv4/x\" = 2 }",
+        "17:",
+        &["net/ipv4/x is set twice"],
+    ),
+    (
+        "kind = \"router\"",
+        "kind = \"pipe\"",
+        "10:8",
+        &["the DUT pipe contradicts the topology namespaces", "pipe needs in-process"],
+    ),
+    ("kind = \"router\"", "kind = \"external\"", "10:8", &["the DUT external contradicts"]),
+    ("kind = \"router\"", "kind = \"command\"", "8:1", &["[[dut]] needs `start`"]),
+    (
+        "kind = \"router\"",
+        "kind = \"command\"\nstart = [\"f\", \"{inn}\"]",
+        "11:15",
+        &["unknown placeholder \"{inn}\""],
+    ),
+    ("sizes = [64, 1518]", "sizes = [63]", "19:10", &["`sizes` is 63; expected a whole number from 64 to 9018"]),
+    ("sizes = [64, 1518]", "fcs = false\nsizes = [59]", "20:10", &["from 60 to 9014"]),
+    ("sizes = [64, 1518]", "sizes = [9018]", "19:10", &["more than the mtu of 1500"]),
+    ("sizes = [64, 1518]", "sizes = [64, 64]", "19:14", &["64 is in `sizes` twice"]),
+    ("sizes = [64, 1518]", "sizes = [\"imx\"]", "19:10", &["unknown size \"imx\"", "did you mean \"imix\"?"]),
+    ("sizes = [64, 1518]", "sizes = [{ name = \"m\", mix = [[64, 0]] }]", "19:36", &["`weight` is 0"]),
+    ("sizes = [64, 1518]", "sizes = []", "19:9", &["`sizes` has 0 entries; expected 1 to 100"]),
+    ("sizes = [64, 1518]", "sizes = [99999999999999999999999999]", "19:10", &["`sizes` is 99999999999999999999999999"]),
+    ("[1, 10000]", "[1, 0]", "20:13", &["`flows` is 0"]),
+    ("[1, 10000]", "[1, 16777217]", "20:13", &["from 1 to 16777216"]),
+    ("[1, 10000]", "[1, 1000003]", "20:13", &["1000003 flows cannot be divided"]),
+    ("[1, 10000]", "[1, { sources = 101 }]", "20:", &["overlap the sources 192.0.2.1-192.0.2.101"]),
+    ("[1, 10000]", "[1, { sources = 256 }]", "20:", &["in no test block; expected one of 192.0.2.0/24"]),
+    ("[1, 10000]", "[1, { source = \"8.8.8.8\" }]", "20:24", &["the sources 8.8.8.8 are in no test block"]),
+    ("[1, 10000]", "[1, { source = \"198.18.1.1\" }]", "20:24", &["on the lab's own links"]),
+    ("[1, 10000]", "[1, { source = \"192.0.2\" }]", "20:24", &["expected an IPv4 address"]),
+    (
+        "[1, 10000]",
+        "[1, { source = \"10.0.0.1\", sources = 5000, destinations = 5000, destination = \"10.1.0.1\" }]",
+        "20:",
+        &["has 25000000 flows"],
+    ),
+    ("[1, 10000]", "[1, { seed = 1 }]", "20:22", &["`seed` needs order"]),
+    ("\"both-ways\"]", "\"both\"]", "21:26", &["unknown direction \"both\"; expected one of one-way, both-ways"]),
+    ("\"both-ways\"]", "\"one-way\"]", "21:26", &["this direction is there twice"]),
+    (
+        "\"both-ways\"]",
+        "\"both-ways\"]\nports = [\"dpkd\"]",
+        "22:10",
+        &["unknown kind of ports \"dpkd\"; expected one of xdp, packet, pcap"],
+    ),
+    ("\"both-ways\"]", "\"both-ways\"]\nrepetitions = 1001", "22:15", &["from 1 to 1000"]),
+    (
+        "\"both-ways\"]",
+        "\"both-ways\"]\nskip = [{ flows = 2 }]",
+        "22:19",
+        &["no flow pattern has 2 flows; expected one of 1, 10000"],
+    ),
+    ("\"both-ways\"]", "\"both-ways\"]\nskip = [{ flows = 1 }, { flows = 10000 }]", "18:1", &["leaves out every cell"]),
+    ("kind = \"throughput\"", "kind = \"troughput\"", "24:8", &["unknown kind of test \"troughput\""]),
+    (
+        "kind = \"throughput\"\ngoals = [\"NDR\", \"PDR\"]",
+        "kind = \"max-forwarding-rate\"",
+        "27:8",
+        &["a latency test starts from the throughput"],
+    ),
+    ("kind = \"latency\"", "kind = \"throughput\"", "28:8", &["the second throughput test"]),
+    (
+        "kind = \"latency\"",
+        "kind = \"latency\"\nshares = [0.5, 1.0]",
+        "29:16",
+        &["`shares` is 1.0; expected a share from 0 to below 1"],
+    ),
+    ("kind = \"latency\"", "kind = \"latency\"\nshares = [nan]", "29:11", &["`shares` is nan"]),
+    ("kind = \"latency\"", "kind = \"latency\"\nidle = \"0pps\"", "29:8", &["below 1pps"]),
+    (
+        "kind = \"latency\"",
+        "kind = \"latency\"\nidle = 1000",
+        "29:8",
+        &["`idle` is a whole number; expected a text in quotes"],
+    ),
+    ("kind = \"latency\"", "kind = \"latency\"\ntrial = \"1\"", "29:9", &["its unit is missing"]),
+    ("kind = \"latency\"", "kind = \"latency\"\ntrial = \"0s\"", "29:9", &["`trial` is \"0s\"; expected 1ms to 24h"]),
+    (
+        "kind = \"latency\"",
+        "kind = \"frame-loss\"\nloads = [\"1kpps\", \"2kpps\"]",
+        "29:19",
+        &["expected the highest first"],
+    ),
+    ("kind = \"latency\"", "kind = \"soak\"\nshare = 0", "29:9", &["a share above 0 up to 1"]),
+    ("kind = \"latency\"", "kind = \"load\"\nrate = \"1e9pps\"", "29:8", &["its unit is not known"]),
+    (
+        "[\"NDR\", \"PDR\"]",
+        "[\"PDR\", \"NDR\"]",
+        "25:17",
+        &["the goal NDR (loss ratio 0) is stricter than PDR before it"],
+    ),
+    ("[\"NDR\", \"PDR\"]", "[\"NDR\", \"NDR\"]", "25:17", &["two goals are called \"NDR\""]),
+    (
+        "[\"NDR\", \"PDR\"]",
+        "[\"NDR\", { name = \"zero\", loss_ratio = 0 }]",
+        "25:17",
+        &["the goals NDR and zero look for the same"],
+    ),
+    ("[\"NDR\", \"PDR\"]", "[{ name = \"own\", loss_ratio = 1.0 }]", "25:39", &["`loss_ratio` is 1.0"]),
+    (
+        "[\"NDR\", \"PDR\"]",
+        "[\"NDR\"]\nexceed_ratio = 1",
+        "26:16",
+        &["`exceed_ratio` is 1; expected a share from 0 to below 1"],
+    ),
+    ("[\"NDR\", \"PDR\"]", "[\"NDR\"]\nwidth = inf", "26:9", &["`width` is inf"]),
+    (
+        "[\"NDR\", \"PDR\"]",
+        "[\"NDR\"]\nduration_sum = \"500ms\"",
+        "26:16",
+        &["the duration sum 500ms is shorter than one trial of 1s"],
+    ),
+    (
+        "[\"NDR\", \"PDR\"]",
+        "[\"NDR\"]\ninitial_trial = \"2s\"",
+        "26:17",
+        &["the initial trial of 2s is longer than the final one of 1s"],
+    ),
+    ("[\"NDR\", \"PDR\"]", "[\"NDR\"]\nsearch = \"bisection\"", "25:1", &["unknown key in [[test]] \"goals\""]),
+    ("value = 1.4e6", "value = -1", "35:9", &["`value` is -1"]),
+    (
+        "what = \"throughput\"",
+        "what = \"speed\"",
+        "34:8",
+        &["unknown figure \"speed\"; expected one of throughput, rate, cores"],
+    ),
+    ("[[published]]", "[published]", "30:1", &["expected [[published]], with two brackets"]),
+    ("flows = 1\n", "flows = 1\nflows = 1\n", "34:1", &["this is not TOML: duplicate key"]),
+];
+
+#[test]
+fn one_mistake_is_one_error_at_its_place() {
+    let mut wrong = Vec::new();
+    for (from, to, place, expected) in MISTAKES {
+        assert!(GOOD.contains(from), "{from}");
+        let found = errors(&GOOD.replacen(from, to, 1));
+        let fits = |error: &String| error.starts_with(place) && expected.iter().all(|words| error.contains(words));
+        if !(found.len() == 1 && found.iter().all(fits)) {
+            wrong.push(format!("{to:?}: expected {place} {expected:?}, found {found:#?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    let text =
+        GOOD.replace("[matrix]", "[matrx]").replace("\"latency\"", "\"latncy\"").replace("snat = true", "snat = 1");
+    let found = errors(&text);
+    let expected = [
+        "1:1 the file needs a table [matrix] with sizes and flows",
+        "16:8 `snat` is a whole number; expected true or false",
+        "18:2 unknown key in the file \"matrx\"",
+        "28:8 unknown kind of test \"latncy\"",
+    ];
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+    assert!(found.iter().zip(expected).all(|(found, expected)| found.starts_with(expected)), "{found:#?}");
+}
