@@ -23,10 +23,10 @@ impl CellSpec<'_> {
     /// Whether a row is about this cell.
     pub fn is_matched_by(&self, row: &CellMatch) -> bool {
         row.dut.as_ref().is_none_or(|dut| *dut == self.dut.name)
-            && row.size.as_ref().is_none_or(|size| *size == self.size.name)
+            && row.size.as_ref().is_none_or(|size| *size == self.size.name())
             && row.flows.is_none_or(|flows| flows == self.flows.count())
             && row.direction.is_none_or(|direction| direction == self.direction)
-            && row.tester.as_ref().is_none_or(|name| self.tester.is_some_and(|tester| tester.name == *name))
+            && row.tester.as_ref().is_none_or(|name| self.tester.is_some_and(|tester| tester.name() == *name))
     }
 }
 
@@ -57,16 +57,6 @@ impl Experiment {
 }
 
 fn id(dut: &DutSpec, size: &SizeSpec, flows: &FlowSpec, direction: Direction, tester: Option<&TesterPorts>) -> String {
-    let tester = tester.map_or(String::new(), |tester| format!("/{}", tester.name));
-    format!("{}/{}/{}/{}{tester}", dut.name, size.name, flows.name, direction.word())
-}
-
-impl Direction {
-    /// `one-way`, `both-ways`: as in files and ids.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::OneWay => "one-way",
-            Self::BothWays => "both-ways",
-        }
-    }
+    let tester = tester.map_or(String::new(), |tester| format!("/{}", tester.name()));
+    format!("{}/{}/{}/{}{tester}", dut.name, size.name(), flows.name(), direction.word())
 }

@@ -27,7 +27,7 @@ impl Experiment {
         let mut known_paths = Vec::new();
         let mut total = Work::default();
         for cell in &cells {
-            let path = (&cell.size.name, &cell.flows.name, cell.direction, cell.tester.map(|tester| &tester.name));
+            let path = (&cell.size.label, cell.flows, cell.direction, cell.tester);
             if !known_paths.contains(&path) {
                 known_paths.push(path);
                 total.add(1, BASELINE_NS);

@@ -34,6 +34,7 @@ mod cells;
 mod error;
 mod estimate;
 mod model;
+mod names;
 mod read;
 mod scalar;
 mod words;

@@ -67,8 +67,6 @@ pub enum TopologyKind {
 /// Kinds of port of the tester: port kinds such as `xdp` and `packet`; `sink` counts by an XDP program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TesterPorts {
-    /// Unique in the experiment; the kind itself when both are the same.
-    pub name: String,
     /// Sends.
     pub sender: String,
     /// Counts.
@@ -168,9 +166,7 @@ pub struct Command {
 /// Frame sizes on the wire with their weights. One entry is a fixed size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeSpec {
-    /// Unique in the experiment, a part of cell ids: `64`, `imix`.
-    pub name: String,
-    /// `64`, `IMIX (64 x 28, 570 x 16, 1518 x 4)`.
+    /// `64`, `60 + FCS`, `IMIX (64 x 28, 570 x 16, 1518 x 4)`: its first word is unique in the experiment.
     pub label: String,
     /// Bytes on the wire and weight.
     pub parts: Vec<(u32, u32)>,
@@ -179,8 +175,6 @@ pub struct SizeSpec {
 /// Which flows a load is made of: sources x destinations x source ports. The ranges of sources and destinations do not overlap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowSpec {
-    /// Unique in the experiment, a part of cell ids: `10000`, `1x49`.
-    pub name: String,
     /// First source address; the others follow.
     pub source: Ipv4Addr,
     /// How many sources, at least 1.
@@ -193,13 +187,6 @@ pub struct FlowSpec {
     pub ports: u64,
     /// In which order.
     pub order: FlowOrder,
-}
-
-impl FlowSpec {
-    /// Number of flows.
-    pub fn count(&self) -> u64 {
-        self.sources.saturating_mul(self.destinations).saturating_mul(self.ports)
-    }
 }
 
 /// What the lab does around each trial (RFC 2544 section 23), besides resolving addresses.

@@ -16,8 +16,8 @@ impl Known {
     pub(crate) fn of(experiment: &Experiment) -> Self {
         Self {
             duts: experiment.duts.iter().map(|dut| dut.name.clone()).collect(),
-            sizes: experiment.sizes.iter().map(|size| size.name.clone()).collect(),
-            testers: experiment.testers.iter().map(|tester| tester.name.clone()).collect(),
+            sizes: experiment.sizes.iter().map(|size| size.name()).collect(),
+            testers: experiment.testers.iter().map(|tester| tester.name()).collect(),
             flows: experiment.flows.iter().map(|flows| flows.count()).collect(),
         }
     }

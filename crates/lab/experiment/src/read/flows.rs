@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use toml::de::DeValue;
 
 use crate::error::Log;
+use crate::names::divided;
 use crate::read::section::{self, Section, Value};
 use crate::{FlowOrder, FlowSpec, TopologyKind};
 
@@ -12,8 +13,6 @@ use crate::{FlowOrder, FlowSpec, TopologyKind};
 const FLOWS_MAX: u64 = 16 << 20;
 /// UDP source ports 1024 to 65535.
 const PORTS_MAX: u64 = 64_512;
-/// Addresses of one side when a pattern is only a number.
-const ADDRESSES_DEFAULT_MAX: u64 = 100;
 /// The flows of the published experiments with OpenFlow switches: 192.0.2.1-100 to 192.0.2.101-200.
 const SOURCE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const DESTINATION: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 101);
@@ -44,41 +43,28 @@ pub(crate) fn read(value: &Value<'_>, topology: &TopologyKind, log: &Log) -> Opt
     }
 }
 
-/// So many flows, of up to 100 sources and 100 destinations; what is left are ports.
 fn number(value: &Value<'_>, log: &Log) -> Option<FlowSpec> {
     let count = section::integer(value, "flows", 1..=FLOWS_MAX, log)?;
-    let sources = largest_divisor(count);
-    let destinations = largest_divisor(count / sources);
-    let ports = count / sources / destinations;
+    let (sources, destinations, ports) = divided(count);
     if ports > PORTS_MAX {
-        let message =
-            format!("{count} flows cannot be divided; expected {{ sources = ..., destinations = ..., ports = ... }}");
-        log.error(value.span(), message);
+        let expected = "expected { sources = ..., destinations = ..., ports = ... }";
+        log.error(value.span(), format!("{count} flows cannot be divided; {expected}"));
         return None;
     }
     let (source, destination, order) = (SOURCE, DESTINATION, FlowOrder::Odometer);
-    Some(FlowSpec { name: count.to_string(), source, sources, destination, destinations, ports, order })
-}
-
-fn largest_divisor(count: u64) -> u64 {
-    (1..=ADDRESSES_DEFAULT_MAX).rev().find(|part| count.is_multiple_of(*part)).unwrap_or(1)
+    Some(FlowSpec { source, sources, destination, destinations, ports, order })
 }
 
 fn pattern(table: &Section<'_>, topology: &TopologyKind) -> Option<FlowSpec> {
     let log = table.log;
     let count = |key, most| table.integer(key, 1..=most).unwrap_or(1);
     let flows = FlowSpec {
-        name: String::new(),
         source: address(table, "source").unwrap_or(SOURCE),
         sources: count("sources", FLOWS_MAX),
         destination: address(table, "destination").unwrap_or(DESTINATION),
         destinations: count("destinations", FLOWS_MAX),
         ports: count("ports", PORTS_MAX),
         order: order(table),
-    };
-    let name = match table.value("name") {
-        Some(value) => section::name(value, "name", log)?,
-        None => own_name(&flows),
     };
     table.finish();
     if flows.count() > FLOWS_MAX {
@@ -87,19 +73,7 @@ fn pattern(table: &Section<'_>, topology: &TopologyKind) -> Option<FlowSpec> {
         return None;
     }
     check_addresses(table, &flows, topology);
-    Some(FlowSpec { name, ..flows })
-}
-
-/// `100x100`, `1x49x8`, `100x100-random`.
-fn own_name(flows: &FlowSpec) -> String {
-    let mut name = format!("{}x{}", flows.sources, flows.destinations);
-    if flows.ports > 1 {
-        name += &format!("x{}", flows.ports);
-    }
-    if matches!(flows.order, FlowOrder::Random(_)) {
-        name += "-random";
-    }
-    name
+    Some(flows)
 }
 
 fn order(table: &Section<'_>) -> FlowOrder {

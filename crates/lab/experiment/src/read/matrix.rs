@@ -37,9 +37,9 @@ pub(crate) fn read(file: &Section<'_>, place: &Place) -> Matrix {
     let Some(table) = file.section("matrix", "[matrix]") else { return empty };
     let counting = sizes::Counting { fcs: table.boolean("fcs").unwrap_or(true), mtu: place.mtu };
     table.needed("sizes", "[64, 1518, \"imix\"]");
-    let sizes = each(&table, "sizes", |value| sizes::read(value, counting, log), |size| &size.name);
+    let sizes = each(&table, "sizes", |value| sizes::read(value, counting, log), SizeSpec::name);
     table.needed("flows", "[1, 10000]");
-    let flows = each(&table, "flows", |value| flows::read(value, &place.kind, log), |flows| &flows.name);
+    let flows = each(&table, "flows", |value| flows::read(value, &place.kind, log), FlowSpec::name);
     let mut directions: Vec<Direction> = Vec::new();
     for value in table.list("directions", 1..=2).unwrap_or_default() {
         let Some(direction) = section::word(value, "direction", &DIRECTIONS, log) else { continue };
@@ -54,7 +54,7 @@ pub(crate) fn read(file: &Section<'_>, place: &Place) -> Matrix {
     if table.has("ports") && place.kind != TopologyKind::Namespaces {
         table.error("ports", "`ports` is for namespaces; with this topology the ports' names say their kinds");
     }
-    let testers = each(&table, "ports", |value| tester(value, log), |tester| &tester.name);
+    let testers = each(&table, "ports", |value| tester(value, log), TesterPorts::name);
     let repetitions = table.integer("repetitions", 1..=1_000).unwrap_or(1) as u32;
     table.value("skip");
     table.finish();
@@ -66,38 +66,32 @@ fn each<T>(
     table: &Section<'_>,
     key: &'static str,
     read: impl Fn(&Value<'_>) -> Option<T>,
-    name: impl Fn(&T) -> &String,
+    name: impl Fn(&T) -> String,
 ) -> Vec<T> {
     let mut entries: Vec<T> = Vec::new();
     for value in table.list(key, 1..=ENTRIES_MAX).unwrap_or_default() {
         let Some(entry) = read(value) else { continue };
-        if entries.iter().any(|other| name(other).eq_ignore_ascii_case(name(&entry))) {
-            table.log.error(
-                value.span(),
-                format!("{} is in `{key}` twice; expected each once, or another name", name(&entry)),
-            );
+        if entries.iter().any(|other| name(other) == name(&entry)) {
+            table.log.error(value.span(), format!("{} is in `{key}` twice; expected each once", name(&entry)));
         }
         entries.push(entry);
     }
     entries
 }
 
-/// `"xdp"`, or `{ name = "mixed", sender = "xdp", receiver = "sink" }`.
+/// `"xdp"`, or `{ sender = "xdp", receiver = "sink" }`.
 fn tester(value: &Value<'_>, log: &Log) -> Option<TesterPorts> {
     if let DeValue::String(_) = value.get_ref() {
         let kind = section::word(value, "kind of ports", &SENDERS, log)?.to_string();
-        return Some(TesterPorts { name: kind.clone(), sender: kind.clone(), receiver: kind });
+        return Some(TesterPorts { sender: kind.clone(), receiver: kind });
     }
     let table = Section::of(value, "the pair of ports", log)?;
     table.needed("sender", "\"xdp\"");
     table.needed("receiver", "\"sink\"");
     let sender = table.word("sender", "kind of sending port", &SENDERS);
     let receiver = table.word("receiver", "kind of receiving port", &RECEIVERS);
-    let name = table.value("name").map(|value| section::name(value, "name", log));
     table.finish();
-    let (sender, receiver) = (sender?, receiver?);
-    let name = name.unwrap_or_else(|| Some(format!("{sender}-{receiver}")))?;
-    Some(TesterPorts { name, sender: sender.to_string(), receiver: receiver.to_string() })
+    Some(TesterPorts { sender: sender?.to_string(), receiver: receiver?.to_string() })
 }
 
 /// The rows of `skip`, with their places.

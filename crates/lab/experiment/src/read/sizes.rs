@@ -58,12 +58,12 @@ pub(crate) fn read(value: &Value<'_>, counting: Counting, log: &Log) -> Option<S
         DeValue::Integer(_) => {
             let wire = counting.size(value, "sizes", log)?;
             let name = (u64::from(wire) - counting.added()).to_string();
-            let label = if counting.fcs { name.clone() } else { format!("{name} + FCS") };
-            Some(SizeSpec { name, label, parts: vec![(wire, 1)] })
+            let label = if counting.fcs { name } else { format!("{name} + FCS") };
+            Some(SizeSpec { label, parts: vec![(wire, 1)] })
         }
         DeValue::String(word) if word == "imix" => {
             IMIX.iter().for_each(|(wire, _)| counting.check_mtu(u64::from(*wire), value, log));
-            Some(SizeSpec { name: "imix".to_string(), label: label("IMIX", &IMIX), parts: IMIX.to_vec() })
+            Some(SizeSpec { label: label("IMIX", &IMIX), parts: IMIX.to_vec() })
         }
         DeValue::String(word) => {
             log.error(value.span(), words::unknown("size", word, &["imix"]) + "; or a number, or { name, mix }");
@@ -98,7 +98,7 @@ fn mix(table: &Section<'_>, counting: Counting) -> Option<SizeSpec> {
     }
     table.finish();
     let name = name?;
-    (!parts.is_empty()).then(|| SizeSpec { label: label(&name, &parts), name, parts })
+    (!parts.is_empty()).then(|| SizeSpec { label: label(&name, &parts), parts })
 }
 
 /// `IMIX (64 x 28, 570 x 16, 1518 x 4)`, on the wire.
