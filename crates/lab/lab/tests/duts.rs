@@ -5,6 +5,7 @@ mod support;
 use linerate_experiment::{DutKind, Firewall, FirewallTool, TopologyKind};
 use linerate_lab::dut::{DutError, Path};
 use linerate_lab::netlink::Netlink;
+use linerate_lab::placement::Placement;
 use linerate_lab::topology::TopologySpec;
 use support::carry::{Way, carry, device};
 
@@ -84,6 +85,66 @@ fn a_router_whose_interface_went_down_says_so() {
     Netlink::open_in(&dut.namespace).and_then(|mut link| link.set_up(dut.egress.index, false)).expect("down");
     let error = built.device.check().expect_err("it does not work").to_string();
     assert!(error.contains("lr-out is down"), "{error}");
+}
+
+#[test]
+fn a_bridge_learns_both_stations_and_carries_packets_both_ways_and_after_a_reset() {
+    let Some(mut built) = device(DutKind::Bridge) else { return };
+    assert!(built.device.needs_warm_up());
+    let topology = built.path.topology().expect("namespaces");
+    let receiver = support::RawSocket::open_with(&topology.receiver, std::time::Duration::from_millis(100));
+    built.device.learn().expect("learning");
+    assert_eq!(receiver.drain().len(), 0, "learning frames do not leave the bridge");
+    let dut = topology.dut.as_ref().expect("a bridge");
+    let stations = || dut.namespace.run(|| learned_on(dut.ingress.name)).expect("enter");
+    match stations() {
+        None => eprintln!("skipped in part: there is no bridge tool to look with"),
+        Some(text) => assert!(text.contains("02:4c:52:00:00:f2"), "{text}"),
+    }
+    drop(receiver);
+    carry(&mut built, Way::Forward).all_delivered();
+    carry(&mut built, Way::Backward).all_delivered();
+    let done = built.device.reset().expect("reset");
+    assert!(done.contains("down"), "{done}");
+    carry(&mut built, Way::Forward).all_delivered();
+    carry(&mut built, Way::Backward).all_delivered();
+    assert_eq!(built.device.describe().name, "Linux kernel bridge");
+}
+
+/// What the bridge has learned behind one port, as `bridge fdb` lists it.
+fn learned_on(port: &str) -> Option<String> {
+    let output = std::process::Command::new("bridge").args(["fdb", "show", "dev", port]).output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn an_xdp_program_carries_packets_both_ways_counts_them_and_works_after_a_reset() {
+    for placement in [Placement::SenderContext, Placement::Thread { core: None }] {
+        let path = TopologySpec { placement, ..TopologySpec::default() };
+        let Some(mut built) = support::carry::device_on(DutKind::XdpForwarder, &path) else { return };
+        carry(&mut built, Way::Forward).all_delivered();
+        carry(&mut built, Way::Backward).all_delivered();
+        let counters = built.device.counters().expect("counters");
+        let packets = support::carry::PACKETS;
+        assert_eq!((counters["lr-in redirected"], counters["lr-in refused"]), (packets, 0));
+        assert_eq!((counters["lr-out redirected"], counters["lr-out refused"]), (packets, 0));
+        built.device.reset().expect("reset");
+        carry(&mut built, Way::Forward).all_delivered();
+        carry(&mut built, Way::Backward).all_delivered();
+    }
+}
+
+#[test]
+fn frames_that_a_switching_device_cannot_send_on_are_lost_at_its_way_out() {
+    for kind in [DutKind::Bridge, DutKind::XdpForwarder] {
+        let Some(mut built) = device(kind.clone()) else { continue };
+        let side = &built.path.topology().expect("namespaces").receiver;
+        Netlink::open_in(&side.namespace).and_then(|mut link| link.set_up(side.interface.index, false)).expect("down");
+        let ledger = carry(&mut built, Way::Forward).ledger;
+        let account = &ledger.account;
+        assert_eq!((account.delivered(), account.unexplained()), (0, 0), "{kind:?} {ledger:?}");
+        assert!(account.lost().iter().all(|row| row.place.contains("lr-out")), "{kind:?} {ledger:?}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The two interfaces of a device in a namespace: looked at, taken down and up again.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linerate_sys::netdev::Netdev;
 
@@ -12,6 +12,8 @@ use crate::topology::{Dut, Interface, Topology, TopologySpec};
 
 /// How long the links stay down in a reset.
 const DOWN: Duration = Duration::from_millis(100);
+/// Longest wait for a carrier.
+const CARRIER_MAX: Duration = Duration::from_secs(5);
 
 /// A device's interfaces, with what they were made of.
 pub(super) struct Links {
@@ -66,12 +68,47 @@ impl Links {
         Ok(format!("{} down, {} ms later up", names.join(" and "), DOWN.as_millis()))
     }
 
+    /// Waits until the kernel has taken notice of both carriers, which it does up to a second after an interface came up: a port
+    /// of a bridge carries nothing before.
+    pub(super) fn wait_running(&self) -> Result<(), DutError> {
+        let deadline = Instant::now() + CARRIER_MAX;
+        for Interface { name, index, .. } in self.interfaces() {
+            loop {
+                let running = self.dut.namespace.run(|| Netdev::open(name)?.is_running()).and_then(|running| running);
+                match running.map_err(DutError::system(format!("read the state of {name}")))? {
+                    true => break,
+                    false if Instant::now() >= deadline => {
+                        return Err(DutError::Unsupported(format!("{name} has no carrier: its other end is down")));
+                    }
+                    false => std::thread::sleep(Duration::from_millis(5)),
+                }
+            }
+            // Under the lock under which the bridge is told of the carrier.
+            Netlink::open_in(&self.dut.namespace)?.link_statistics(*index)?;
+        }
+        Ok(())
+    }
+
+    /// What both interfaces counted: `lr-in rx_packets` and so on.
+    pub(super) fn counters(&self) -> Result<BTreeMap<String, u64>, DutError> {
+        let mut netlink = Netlink::open_in(&self.dut.namespace)?;
+        let mut counters = BTreeMap::new();
+        for Interface { name, index, .. } in self.interfaces() {
+            let found = netlink.link_statistics(*index)?.counters;
+            counters.insert(format!("{name} rx_packets"), found.rx_packets);
+            counters.insert(format!("{name} rx_dropped"), found.rx_dropped);
+            counters.insert(format!("{name} tx_packets"), found.tx_packets);
+            counters.insert(format!("{name} tx_dropped"), found.tx_dropped);
+        }
+        Ok(counters)
+    }
+
     /// Sets a router's neighbours and routes anew.
     pub(super) fn direct_flows(&self) -> Result<(), DutError> {
         Ok(self.dut.direct_flows(&self.spec)?)
     }
 
-    fn interfaces(&self) -> [&Interface; 2] {
+    pub(super) fn interfaces(&self) -> [&Interface; 2] {
         [&self.dut.ingress, &self.dut.egress]
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! What each kind is, needs and sets is in docs/duts.md.
 
+mod bridge;
 mod command;
 mod error;
 mod external;
@@ -17,6 +18,7 @@ mod pipe;
 mod readings;
 mod router;
 mod tools;
+mod xdp;
 
 use std::collections::BTreeMap;
 
@@ -106,6 +108,8 @@ pub struct Built {
 pub fn build(spec: &DutSpec, path: &TopologySpec) -> Result<Built, DutError> {
     match &spec.kind {
         DutKind::Router(firewall) => router::build(firewall, path),
+        DutKind::Bridge => bridge::build(path),
+        DutKind::XdpForwarder => xdp::build(path),
         DutKind::Pipe => pipe::build(path),
         DutKind::Command(command) => command::build(command, path),
         DutKind::External { description, counters } => external::build(description, counters, path),

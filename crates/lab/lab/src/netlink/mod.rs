@@ -20,6 +20,7 @@ use netlink_packet_route::route::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
+mod bridge;
 mod observe;
 
 pub use observe::LinkStatistics;

@@ -1,0 +1,117 @@
+//! The kernel's bridge, with two ports.
+
+use std::collections::BTreeMap;
+
+use linerate_experiment::TopologyKind;
+use linerate_report::Dut;
+use linerate_sys::netdev::Netdev;
+use linerate_sys::raw::RawSocket;
+
+use super::links::{self, Links};
+use super::{Built, Device, DutError, Path, kernel_release};
+use crate::netlink::Netlink;
+use crate::sysctl;
+use crate::topology::{Carrier, FrameAddresses, Side, Topology, TopologySpec};
+
+/// The bridge's own interface.
+const BRIDGE_INTERFACE: &str = "lr-br";
+/// Loopback of the configuration testing protocol, which RFC 2544 appendix C uses for learning frames.
+const LEARNING_ETHERTYPE: [u8; 2] = [0x90, 0x00];
+const FRAME_LEN_MIN: usize = 60;
+
+pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
+    if spec.ends != TopologyKind::Namespaces {
+        return Err(DutError::Unsupported("the kernel bridge needs the topology `namespaces`".into()));
+    }
+    let topology = Topology::switched(spec, Carrier::Bridge)?;
+    let links = Links::of(&topology, spec)?;
+    join(&links)?;
+    links.wait_running()?;
+    let stations = [
+        Station::behind(&topology.generator, topology.forward())?,
+        Station::behind(&topology.receiver, topology.backward())?,
+    ];
+    let mut configuration = links::configuration(spec);
+    configuration.insert(
+        "bridge".into(),
+        "two ports, no spanning tree, no VLANs, no multicast snooping, addresses learned".into(),
+    );
+    let filtering = links.dut().namespace.run(|| sysctl::read("net/bridge/bridge-nf-call-iptables"));
+    let filtering = filtering
+        .ok()
+        .flatten()
+        .map_or("not in this kernel".to_owned(), |value| format!("{value} (the kernel's default)"));
+    configuration.insert("bridge-nf-call-iptables".into(), filtering);
+    let mut device = Bridge { links, stations, configuration };
+    device.learn()?;
+    Ok(Built { path: Path::Namespaces(Box::new(topology)), device: Box::new(device) })
+}
+
+fn join(links: &Links) -> Result<(), DutError> {
+    let namespace = &links.dut().namespace;
+    let mut netlink = Netlink::open_in(namespace)?;
+    netlink.create_bridge(BRIDGE_INTERFACE)?;
+    let index = namespace.run(|| Netdev::open(BRIDGE_INTERFACE)?.index()).and_then(|index| index);
+    let bridge = index.map_err(DutError::system("find the bridge"))?;
+    for port in links.interfaces() {
+        netlink.add_to_bridge(port.index, bridge)?;
+    }
+    netlink.set_up(bridge, true)?;
+    Ok(())
+}
+
+/// What sends from one end, so that the bridge learns where it is.
+struct Station {
+    socket: RawSocket,
+    address: [u8; 6],
+}
+
+impl Station {
+    fn behind(side: &Side, addresses: FrameAddresses) -> Result<Self, DutError> {
+        let opened = side.namespace.run(|| RawSocket::sender(side.interface.index)).and_then(|opened| opened);
+        let socket = opened.map_err(DutError::system("open a socket for learning frames"))?;
+        Ok(Self { socket, address: addresses.source })
+    }
+
+    /// One frame from the station to itself: the bridge learns from it and sends it nowhere.
+    fn announce(&self) -> Result<(), DutError> {
+        let mut frame = [self.address.as_slice(), &self.address, &LEARNING_ETHERTYPE].concat();
+        frame.resize(FRAME_LEN_MIN, 0);
+        self.socket.send(&frame).map_err(DutError::system("send a learning frame"))
+    }
+}
+
+struct Bridge {
+    links: Links,
+    stations: [Station; 2],
+    configuration: BTreeMap<String, String>,
+}
+
+impl Device for Bridge {
+    fn describe(&self) -> Dut {
+        Dut { name: "Linux kernel bridge".into(), version: kernel_release(), configuration: self.configuration.clone() }
+    }
+
+    fn counters(&mut self) -> Result<BTreeMap<String, u64>, DutError> {
+        self.links.counters()
+    }
+
+    fn check(&mut self) -> Result<(), DutError> {
+        self.links.check("the kernel bridge")
+    }
+
+    /// A port that goes down forgets its stations.
+    fn reset(&mut self) -> Result<String, DutError> {
+        let done = self.links.down_and_up()?;
+        self.links.wait_running()?;
+        Ok(done)
+    }
+
+    fn needs_warm_up(&self) -> bool {
+        true
+    }
+
+    fn learn(&mut self) -> Result<(), DutError> {
+        self.stations.iter().try_for_each(Station::announce)
+    }
+}

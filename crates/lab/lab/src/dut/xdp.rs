@@ -1,0 +1,110 @@
+//! An XDP program on each of two interfaces that redirects what arrives there to the other one.
+//!
+//! A veth takes redirected frames only if its other end has NAPI (GRO on, or an XDP program of its own), else they are gone
+//! without a counter. So GRO is on at the tester's interfaces, where it may merge nothing.
+
+use std::collections::BTreeMap;
+
+use linerate_bpf::programs::forward::Forward;
+use linerate_bpf::{AttachMode, BpfError, XdpLink};
+use linerate_experiment::TopologyKind;
+use linerate_report::Dut;
+use linerate_sys::netdev::Netdev;
+
+use super::links::{self, Links};
+use super::{Built, Device, DutError, Path, kernel_release};
+use crate::topology::{Carrier, Interface, Side, Topology, TopologySpec};
+
+/// From this MTU on frames can be in several buffers.
+const MTU_ONE_BUFFER: u32 = 3_000;
+
+pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
+    if spec.ends != TopologyKind::Namespaces {
+        return Err(DutError::Unsupported("the XDP forwarder needs the topology `namespaces`".into()));
+    }
+    let mut topology = Topology::switched(spec, Carrier::Xdp)?;
+    take_redirected_frames(&topology.generator)?;
+    take_redirected_frames(&topology.receiver)?;
+    let links = Links::of(&topology, spec)?;
+    let [ingress, egress] = links.interfaces();
+    let programs = [Way::attach(&links, ingress, egress, spec)?, Way::attach(&links, egress, ingress, spec)?];
+    // The program brought NAPI of its own.
+    topology.place_again(spec.placement)?;
+    let mut configuration = links::configuration(spec);
+    configuration
+        .insert("program".into(), "bpf_redirect_map over a device map, native mode, one for each direction".into());
+    configuration.insert("tester's interfaces".into(), "GRO on, so that they take redirected frames".into());
+    let device = Forwarder { links, programs, configuration };
+    Ok(Built { path: Path::Namespaces(Box::new(topology)), device: Box::new(device) })
+}
+
+fn take_redirected_frames(side: &Side) -> Result<(), DutError> {
+    let name = side.interface.name;
+    let opened = side.namespace.run(|| Netdev::open(name)).and_then(|opened| opened);
+    let set = opened.and_then(|device| device.set_features(&[("rx-gro", true)]));
+    set.map_err(DutError::system(format!("turn on GRO of {name}")))
+}
+
+/// The program that takes frames on one interface.
+struct Way {
+    program: Forward,
+    _link: XdpLink,
+    name: &'static str,
+}
+
+impl Way {
+    fn attach(links: &Links, from: &Interface, to: &Interface, spec: &TopologySpec) -> Result<Self, DutError> {
+        let attached = links.dut().namespace.run(|| -> Result<_, BpfError> {
+            let program = Forward::load(to.index, spec.mtu > MTU_ONE_BUFFER)?;
+            let link = XdpLink::attach(program.program(), from.index, AttachMode::Native)?;
+            Ok((program, link))
+        });
+        let attached = attached.map_err(DutError::system("enter the forwarder's namespace"))?;
+        let (program, link) = attached.map_err(refused)?;
+        Ok(Self { program, _link: link, name: from.name })
+    }
+}
+
+fn refused(error: BpfError) -> DutError {
+    DutError::Unsupported(format!("the XDP forwarder: {error}"))
+}
+
+struct Forwarder {
+    links: Links,
+    programs: [Way; 2],
+    configuration: BTreeMap<String, String>,
+}
+
+impl Device for Forwarder {
+    fn describe(&self) -> Dut {
+        Dut {
+            name: "XDP redirect forwarder".into(),
+            version: kernel_release(),
+            configuration: self.configuration.clone(),
+        }
+    }
+
+    fn counters(&mut self) -> Result<BTreeMap<String, u64>, DutError> {
+        let mut counters = self.links.counters()?;
+        for Way { program, name, .. } in &self.programs {
+            let forwarded = program.forwarded().map_err(refused)?;
+            counters.insert(format!("{name} redirected"), forwarded.redirected);
+            counters.insert(format!("{name} refused"), forwarded.refused);
+        }
+        Ok(counters)
+    }
+
+    fn check(&mut self) -> Result<(), DutError> {
+        self.links.check("the XDP forwarder")
+    }
+
+    /// The programs stay on their interfaces.
+    fn reset(&mut self) -> Result<String, DutError> {
+        let done = self.links.down_and_up()?;
+        Ok(format!("{done}, their XDP programs attached"))
+    }
+
+    fn needs_warm_up(&self) -> bool {
+        false
+    }
+}
