@@ -113,21 +113,21 @@ fn steady() -> Vec<Kind> {
 }
 
 #[test]
-fn ndr_and_pdr_of_ten_thousand_devices_in_half_the_time() {
+fn ndr_and_pdr_of_ten_thousand_devices_in_a_fifth_of_the_time() {
     let times = check_many(10_000, &KINDS, &[Goal::ndr(), Goal::pdr()]);
-    assert!(times.ratio() <= 0.5, "{}", times.ratio());
+    assert!(times.ratio() <= 0.2, "{}", times.ratio());
 }
 
 /// Strict goals take every disturbance for the device's own, so only steady devices have an answer.
 #[test]
-fn strict_goals_of_a_thousand_steady_devices_in_half_the_time() {
+fn strict_goals_of_a_thousand_steady_devices_in_a_fifth_of_the_time() {
     let partial = Goal { name: "PDR".to_owned(), loss_ratio: 0.005, ..Goal::rfc2544() };
     let times = check_many(1_000, &steady(), &[Goal::rfc2544(), partial]);
-    assert!(times.ratio() <= 0.5, "{}", times.ratio());
+    assert!(times.ratio() <= 0.2, "{}", times.ratio());
 }
 
 #[test]
-fn loss_verification_of_a_thousand_steady_devices_in_half_the_time() {
+fn loss_verification_of_a_thousand_steady_devices_in_a_fifth_of_the_time() {
     let times = check_many(1_000, &steady(), &[Goal::tst009(), Goal::rfc2544()]);
-    assert!(times.ratio() <= 0.5, "{}", times.ratio());
+    assert!(times.ratio() <= 0.2, "{}", times.ratio());
 }

@@ -1,12 +1,12 @@
 //! Which load to try next, and for which target.
 //!
-//! The first target that is not reached names it. A trial that makes an earlier target unreached again (a load that a short
-//! trial condemned passes a long one) sends the search back to that target, where moving on is cheap.
+//! The first target that is not reached names it. A trial for one goal that makes a target of another unreached again sends the
+//! search back to that, where moving on is cheap; but a target that refuted a bound of the one before it goes on alone.
 
 use super::book::Book;
 use super::goal::Limits;
 use super::strategy;
-use super::tally::LoadClass;
+use super::tally::{LoadClass, conditional_throughput_pps};
 use super::target::Target;
 use crate::{Bounds, Load};
 
@@ -33,6 +33,8 @@ pub(super) struct Choice {
     pub(super) target: usize,
     pub(super) load: Load,
     pub(super) reason: Reason,
+    /// What the target before this one takes it for.
+    pub(super) promised: LoadClass,
 }
 
 /// How the search for one target went lately: strides in one direction grow.
@@ -44,17 +46,22 @@ pub(super) struct Pursuit {
     down: u32,
     /// Whether the rate received was tried.
     pub(super) received: bool,
+    /// Whether a bound of the target before this one turned out to be the opposite. From then on a target goes on alone: the
+    /// shorter trials of those before it do not tell what its own do.
+    is_alone: bool,
 }
 
 impl Pursuit {
-    /// Notes what a load that was tried for a reason turned out to be.
-    pub(super) fn note(&mut self, reason: Reason, class: LoadClass) {
-        let (up, down) = match (reason, class) {
+    /// Notes what a load that was tried turned out to be.
+    pub(super) fn note(&mut self, choice: &Choice, class: LoadClass) {
+        let (up, down) = match (choice.reason, class) {
             (Reason::Middle | Reason::Maximum, _) | (_, LoadClass::Undecided) => (0, 0),
             (_, LoadClass::Lower) => (self.up.saturating_add(1), 0),
             (_, LoadClass::Upper) => (0, self.down.saturating_add(1)),
         };
-        *self = Self { up, down, received: self.received || reason == Reason::Received };
+        (self.up, self.down) = (up, down);
+        self.received |= choice.reason == Reason::Received;
+        self.is_alone |= choice.reason == Reason::Refine && class != choice.promised;
     }
 }
 
@@ -84,6 +91,16 @@ impl View<'_> {
         self.pursuit.up > 0
     }
 
+    /// Whether loads fail that shorter trials passed.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.is_falling() && self.pursuit.is_alone
+    }
+
+    /// Whether the bounds of the target before this one are to be trusted.
+    pub(super) fn trusts_preceding(&self) -> bool {
+        !self.pursuit.is_alone
+    }
+
     /// Whether loads failed in a row lately.
     pub(super) fn is_falling(&self) -> bool {
         self.pursuit.down > 0
@@ -101,6 +118,32 @@ impl View<'_> {
         self.within(next.min(Load::from_pps(load.pps().saturating_sub(1))))
     }
 
+    /// Half a width below the load that the rate received at a failing load promises: the conditional throughput there, or the
+    /// rate of all trials where none is of full length; more by what the goal allows to be lost.
+    pub(super) fn promised_below(&self, upper: Load) -> Option<Load> {
+        let entry = self.book.entry(upper)?;
+        let Target { exceed_ratio, trial_ns, loss_ratio, .. } = *self.target;
+        let received_pps = conditional_throughput_pps(&entry.trials, exceed_ratio, trial_ns)
+            .unwrap_or_else(|| entry.forwarding_rate_pps());
+        let promised_pps = received_pps / (1.0 - loss_ratio) * (-self.target.step_log() / 2.0).exp();
+        Some(self.within(Load::from_pps(promised_pps as u64)))
+    }
+
+    /// A load nearby that was tried already, where that serves as well: its trials count, and often another goal needs it, too.
+    /// Strides only become shorter by it, so that bounds a stride apart stay a width apart.
+    fn near_tried(&self, load: Load, reason: Reason) -> Load {
+        let near = |log: f64| Load::from_pps((load.pps() as f64 * log.exp()) as u64);
+        let reach_log = self.target.step_log() / 4.0;
+        let (low, high) = match reason {
+            Reason::Received => (near(-reach_log), near(reach_log)),
+            Reason::Up => (near(-reach_log), load),
+            Reason::Down => (load, near(reach_log)),
+            Reason::Maximum | Reason::Refine | Reason::Middle => return load,
+        };
+        let tried = self.book.tried_between(low, high).filter(|tried| self.is_useful(*tried));
+        tried.min_by_key(|tried| tried.pps().abs_diff(load.pps())).unwrap_or(load)
+    }
+
     /// The load inside the limits.
     pub(super) fn within(&self, load: Load) -> Load {
         load.clamp(self.limits.minimum, self.limits.maximum)
@@ -114,13 +157,22 @@ impl View<'_> {
 /// The next load, or `None` once all targets are reached.
 pub(super) fn choose(book: &Book, limits: &Limits, pursuits: &[Pursuit]) -> Option<Choice> {
     for (index, (target, pursuit)) in book.targets().iter().zip(pursuits).enumerate() {
-        if book.is_reached(index, limits.minimum, limits.maximum) {
+        if book.is_reached(index, limits.minimum, limits.maximum) || is_left_behind(book, index, pursuits) {
             continue;
         }
         let view = View { book, limits, target, index, bounds: book.bounds(index), pursuit: *pursuit };
         if let Some((load, reason)) = strategy::STRATEGIES.iter().find_map(|strategy| strategy(&view)) {
-            return Some(Choice { target: index, load, reason });
+            let load = view.near_tried(load, reason);
+            let promised = target.preceding.map_or(LoadClass::Undecided, |preceding| book.class(preceding, load));
+            return Some(Choice { target: index, load, reason, promised });
         }
     }
     None
+}
+
+/// Whether a later target of the same goal goes on alone.
+fn is_left_behind(book: &Book, index: usize, pursuits: &[Pursuit]) -> bool {
+    let goal = book.targets().get(index).map(|target| target.goal);
+    let later = book.targets().iter().zip(pursuits).skip(index + 1);
+    later.into_iter().any(|(target, pursuit)| Some(target.goal) == goal && pursuit.is_alone)
 }

@@ -27,6 +27,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! `docs/search.md` tells the order of loads and what it saves; `tests/synthetic.rs` measures it.
+//!
 //! # Where this differs from the RFC, or chooses
 //! - The Trial Effective Duration is the trial's duration: what surrounds a trial is not counted.
 //! - Conditional throughput takes the quantile over the sum of the full-length trials, as the RFC's text does. The code of its

@@ -98,7 +98,7 @@ impl Search {
         if self.is_used_up() {
             return None;
         }
-        let Choice { target: index, load, reason } = self.choice?;
+        let Choice { target: index, load, reason, .. } = self.choice?;
         let target = self.book.targets().get(index)?;
         let order = Order { load, duration_ns: target.trial_ns };
         Some(Step { order, goal: target.goal, is_final: self.finals.get(target.goal) == Some(&index), reason })
@@ -161,7 +161,7 @@ impl Search {
                 return self.choice;
             }
             if let Some(pursuit) = self.pursuits.get_mut(choice.target) {
-                pursuit.note(choice.reason, class);
+                pursuit.note(&choice, class);
             }
         }
         choose(&self.book, &self.limits, &self.pursuits)

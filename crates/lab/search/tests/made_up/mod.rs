@@ -46,6 +46,8 @@ pub enum Kind {
     Livelock,
     /// Carries nothing above its capacity.
     Cliff,
+    /// A step behind a buffer, which hides an excess as long as it lasts.
+    Buffer,
     /// A step; and some trials lose a few packets for no reason.
     Noisy,
     /// A step; and some trials lose up to a twentieth for no reason.
@@ -60,11 +62,12 @@ pub enum Kind {
     Always,
 }
 
-pub const KINDS: [Kind; 10] = [
+pub const KINDS: [Kind; 11] = [
     Kind::Step,
     Kind::Onset,
     Kind::Livelock,
     Kind::Cliff,
+    Kind::Buffer,
     Kind::Noisy,
     Kind::Bursty,
     Kind::Soft,
@@ -86,7 +89,8 @@ pub struct Device {
     pub kind: Kind,
     pub limits: Limits,
     capacity_pps: f64,
-    /// Meaning by kind: the share that is lost, the share of disturbed trials, the width of the soft range.
+    /// Meaning by kind: the share that is lost, the share of disturbed trials, the width of the soft range,
+    /// the buffer in seconds at the capacity.
     share: f64,
     random: Random,
 }
@@ -100,7 +104,7 @@ impl Device {
         let minimum = random.log_between(1e3, 2e4);
         let maximum = minimum * random.log_between(10.0, 1e4);
         let share = match kind {
-            Kind::Onset => random.log_between(0.001, 1.0),
+            Kind::Onset | Kind::Buffer => random.log_between(0.001, 1.0),
             Kind::Noisy | Kind::Bursty => random.between(0.005, DISTURBED_MAX),
             Kind::Soft => random.between(0.001, 0.2),
             Kind::Always => random.log_between(1e-6, 1.0),
@@ -120,7 +124,7 @@ impl Device {
     fn lost_pps(&self, load_pps: f64) -> f64 {
         let over_pps = (load_pps - self.capacity_pps).max(0.0);
         match self.kind {
-            Kind::Step | Kind::Noisy | Kind::Bursty | Kind::Soft | Kind::Tester => over_pps,
+            Kind::Step | Kind::Buffer | Kind::Noisy | Kind::Bursty | Kind::Soft | Kind::Tester => over_pps,
             Kind::Onset => over_pps * self.share,
             Kind::Livelock if over_pps > 0.0 => load_pps - self.capacity_pps * (self.capacity_pps / load_pps).powi(2),
             Kind::Cliff if over_pps > 0.0 => load_pps,
@@ -133,7 +137,8 @@ impl Device {
     fn undisturbed(&self, load: Load, duration_ns: u64) -> Trial {
         let seconds = duration_ns as f64 / 1e9;
         let intended = ((load.pps() as f64 * seconds) as u64).max(1);
-        let missing = ((self.lost_pps(load.pps() as f64) * seconds).ceil() as u64).min(intended);
+        let buffer = if self.kind == Kind::Buffer { self.share * self.capacity_pps } else { 0.0 };
+        let missing = ((self.lost_pps(load.pps() as f64) * seconds - buffer).max(0.0).ceil() as u64).min(intended);
         let (unsent, lost) = if self.kind == Kind::Tester { (missing, 0) } else { (0, missing) };
         Trial { load, duration_ns, intended, unsent, lost }
     }
@@ -171,8 +176,8 @@ impl Device {
         let least = if goal.loss_ratio == 0.0 { disturbance } else { 0.0 };
         match (is_over, is_at_edge) {
             (true, _) => (1.0, 1.0),
-            (false, true) => (least, 1.0),
-            (false, false) => (least, disturbance),
+            (false, true) if self.kind != Kind::Buffer => (least, 1.0),
+            _ => (least, disturbance),
         }
     }
 
