@@ -20,10 +20,16 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod csv;
 mod document;
 mod environment;
 mod experiment;
+mod figure;
+mod html;
+mod markdown;
 mod number;
+mod openmetrics;
+mod overview;
 mod rate;
 mod reports;
 mod storage;
@@ -34,16 +40,20 @@ mod trial;
 pub mod units;
 
 pub use account::{Account, AccountError, Counted, Loss};
+pub use csv::{figures_csv, ledger_csv, trials_csv};
 pub use document::{Document, Dut, Goal, SCHEMA, Tool, json};
 pub use environment::{CacheLine, Environment};
 pub use experiment::{
     Cell, EXPERIMENT_SCHEMA, ExperimentTrial, Finding, Found, GoalFound, LatencyPoint, LossPoint, Noise, PublishedRow,
     Results, Work,
 };
+pub use html::html;
+pub use markdown::results_markdown;
+pub use openmetrics::openmetrics;
 pub use rate::{Rate, RateError};
 pub(crate) use reports::reports;
 pub use storage::{LoadError, ResultsFolder, load, load_results, results_json, store};
-pub use terminal::{ledger, terminal};
+pub use terminal::{ledger, results_terminal, terminal};
 pub use throughput::{Baseline, Bounds, LimitedBy, Throughput};
 pub use timestamp::Timestamp;
 pub use trial::{CoreUse, Latency, Purpose, Rates, Trial};

@@ -1,11 +1,14 @@
 //! The document as text for a terminal: what was found, then the numbers, then where every packet went.
 
+mod experiment;
 mod ledger;
 mod page;
 mod table;
 
 use crate::units::{bps, count, frame_bytes, l1_bps, l2_bps, nanoseconds, percent, pps, signed_count};
 use crate::{Document, Environment, LimitedBy, Purpose, Throughput, Trial};
+pub use experiment::results_terminal;
+pub(crate) use page::clean;
 use page::{Page, Style};
 use std::collections::BTreeMap;
 use table::{Cell, Set, Table};

@@ -90,7 +90,7 @@ pub(super) fn characters(text: &str) -> usize {
 }
 
 /// Replaces control characters, which could move the cursor or hide text, and the ones that reverse the direction of text.
-pub(super) fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     let is_harmful = |letter: char| {
         letter.is_control()
             || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')

@@ -1,0 +1,116 @@
+//! From what a test found to figures.
+
+use super::{Better, Mark, Unit};
+use crate::units::{percent, pps};
+use crate::{Found, GoalFound, LatencyPoint, LimitedBy};
+
+/// A figure without where it belongs.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) name: String,
+    pub(super) unit: Unit,
+    pub(super) better: Better,
+    pub(super) value: Result<f64, String>,
+    pub(super) upper: Option<f64>,
+    pub(super) width: Option<f64>,
+    pub(super) marks: Vec<Mark>,
+}
+
+impl Part {
+    pub(super) fn new(name: impl Into<String>, unit: Unit, better: Better, value: f64) -> Self {
+        let value = if value.is_finite() { Ok(value) } else { Err("it could not be measured".to_owned()) };
+        Self { name: name.into(), unit, better, value, upper: None, width: None, marks: Vec::new() }
+    }
+
+    fn or(name: impl Into<String>, unit: Unit, better: Better, value: Option<f64>, why_not: &str) -> Self {
+        let value = value.filter(|value| value.is_finite());
+        Self { value: value.ok_or_else(|| why_not.to_owned()), ..Self::new(name, unit, better, f64::NAN) }
+    }
+}
+
+pub(super) fn of_found(found: &Found) -> Vec<Part> {
+    use Unit::{Nanoseconds, Packets, PacketsPerSecond, Share};
+    let time = |span_ns: u64| span_ns as f64;
+    match found {
+        Found::Throughput { goals } => goals.iter().flat_map(of_goal).collect(),
+        Found::Latency { points } => points.iter().flat_map(of_point).collect(),
+        Found::FrameLoss { points } => {
+            let name = |load_pps: f64| format!("loss at {}", pps(load_pps));
+            points.iter().map(|p| Part::new(name(p.load_pps), Share, Better::Lower, p.loss_ratio)).collect()
+        }
+        Found::BackToBack { bursts, buffer_seconds, at_maximum, .. } => {
+            let mean = bursts.iter().map(|burst| *burst as f64).sum::<f64>() / bursts.len() as f64;
+            let mut parts = vec![Part::new("mean burst", Packets, Better::Higher, mean)];
+            let buffer = buffer_seconds.map(|seconds| Part::new("buffer", Nanoseconds, Better::Neither, seconds * 1e9));
+            parts.extend(buffer);
+            for part in &mut parts {
+                part.marks.extend(at_maximum.then_some(Mark::AtMaximum));
+            }
+            parts
+        }
+        Found::SystemRecovery { recovery_ns, .. } => {
+            let why = "it did not recover while it was watched";
+            vec![Part::or("recovery", Nanoseconds, Better::Lower, recovery_ns.map(time), why)]
+        }
+        Found::Reset { outage_ns, outage_by_loss_ns, .. } => {
+            let why = "it did not come back while it was watched";
+            let by_loss = Part::new("outage by lost packets", Nanoseconds, Better::Lower, time(*outage_by_loss_ns));
+            vec![Part::or("outage", Nanoseconds, Better::Lower, outage_ns.map(time), why), by_loss]
+        }
+        Found::Soak { load_pps, loss_ratio } => {
+            vec![Part::new(format!("loss at {}", pps(*load_pps)), Share, Better::Lower, *loss_ratio)]
+        }
+        Found::MaxForwardingRate { pps, .. } => {
+            vec![Part::new("rate", PacketsPerSecond, Better::Higher, *pps)]
+        }
+        Found::Load { sent_pps, delivered_pps } => {
+            let sent = Part::new("sent", PacketsPerSecond, Better::Neither, *sent_pps);
+            vec![Part::new("delivered", PacketsPerSecond, Better::Higher, *delivered_pps), sent]
+        }
+    }
+}
+
+fn of_goal(goal: &GoalFound) -> Vec<Part> {
+    let unit = Unit::PacketsPerSecond;
+    let mut part = Part::or(&goal.name, unit, Better::Higher, goal.lower_pps, "no load passed");
+    part.upper = goal.upper_pps;
+    part.width = Some(goal.width);
+    let by_tester = goal.tester_limited || goal.limited_by == LimitedBy::Tester;
+    part.marks.extend(by_tester.then_some(Mark::TesterLimited));
+    part.marks.extend((goal.limited_by == LimitedBy::Maximum).then_some(Mark::AtMaximum));
+    part.marks.extend((goal.limited_by == LimitedBy::Unknown).then_some(Mark::LimitUnknown));
+    part.marks.extend(goal.irregular.then_some(Mark::Irregular));
+    let marks = part.marks.clone();
+    // Says nothing of its own where no loss is allowed.
+    let conditional = goal.conditional_pps.filter(|_| goal.exceed_ratio > 0.0).map(|value| {
+        let name = format!("{}, conditional", goal.name);
+        Part { marks, width: Some(goal.width), ..Part::new(name, unit, Better::Higher, value) }
+    });
+    std::iter::once(part).chain(conditional).collect()
+}
+
+fn of_point(point: &LatencyPoint) -> Vec<Part> {
+    let at = load_words(point);
+    let Some(latency) = &point.latency else {
+        let why = "no packet with a time stamp arrived";
+        return vec![Part::or(format!("latency at {at}"), Unit::Nanoseconds, Better::Lower, None, why)];
+    };
+    let percentiles = [
+        ("p50", Some(latency.p50_ns)),
+        ("p90", Some(latency.p90_ns)),
+        ("p99", Some(latency.p99_ns)),
+        ("p99.9", Some(latency.p999_ns)),
+        ("p99.99", Some(latency.p9999_ns)),
+        ("max", Some(latency.max_ns)),
+        ("PDV", point.pdv_ns),
+    ];
+    let part = |(name, value): (&str, Option<u64>)| {
+        Some(Part::new(format!("{name} at {at}"), Unit::Nanoseconds, Better::Lower, value? as f64))
+    };
+    percentiles.into_iter().filter_map(part).collect()
+}
+
+/// `50 %`, or `idle`.
+pub(crate) fn load_words(point: &LatencyPoint) -> String {
+    if point.share == 0.0 { "idle".to_owned() } else { percent(point.share).replace(".0 %", " %") }
+}

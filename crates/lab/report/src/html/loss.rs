@@ -1,0 +1,57 @@
+//! Loss against offered load: a picture for each size, flows and direction, a line for each device.
+
+use super::CHARTS_MAX;
+use super::chart::{KINDS, Line, Plot, Scale};
+use super::page::Page;
+use super::sizes::short_pps;
+use crate::overview::labels::{flows_words, size_words};
+use crate::overview::loss_points;
+use crate::units::{percent, pps};
+use crate::{Cell, Results};
+
+pub(super) fn charts(page: &mut Page, results: &Results) {
+    let group = |cell: &Cell| format!("{}, {}, {}", size_words(cell), flows_words(cell.flows), cell.direction);
+    let mut groups: Vec<(String, Vec<Line>)> = Vec::new();
+    for (index, cell) in results.cells.iter().enumerate() {
+        let mut points: Vec<(f64, f64, String)> = loss_points(results, index)
+            .iter()
+            .map(|p| (p.load_pps, p.loss_ratio, format!("{} lost at {}", percent(p.loss_ratio), pps(p.load_pps))))
+            .collect();
+        points.sort_by(|one, other| one.0.total_cmp(&other.0));
+        if points.is_empty() {
+            continue;
+        }
+        let line = Line { name: cell.dut_name.clone(), points };
+        let name = group(cell);
+        match groups.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, lines)) if lines.len() < KINDS => lines.push(line),
+            Some(_) => {}
+            None => groups.push((name, vec![line])),
+        }
+    }
+    page.raw("<div class=\"charts\">");
+    for (name, lines) in groups.into_iter().take(CHARTS_MAX) {
+        if !page.is_full() {
+            chart(page, name, lines);
+        }
+    }
+    page.raw("</div>");
+}
+
+fn chart(page: &mut Page, caption: String, lines: Vec<Line>) {
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let ((x_from, x_to), (y_from, y_to)) = (Plot::x_range(), Plot::y_range());
+    let x = Scale::linear(points().map(|(x, ..)| *x).fold(0.0, f64::max), x_from, x_to);
+    let y = Scale::linear(points().map(|(_, y, _)| *y).fold(0.001, f64::max).min(1.0), y_from, y_to);
+    let x_ticks = x.ticks().into_iter().map(|tick| (tick, short_pps(tick))).collect();
+    let y_ticks = y.ticks().into_iter().map(|tick| (tick, tick_percent(tick))).collect();
+    let description =
+        format!("Share of packets lost at rising load, {} line(s); the values are in the table.", lines.len());
+    let (x_title, y_title, references) = ("offered load, pps", "lost", Vec::new());
+    Plot { caption, description, x, y, x_ticks, y_ticks, x_title, y_title, lines, references }.put(page);
+}
+
+fn tick_percent(share: f64) -> String {
+    let words = percent(share);
+    words.replace(".0 %", " %").replace(".00 %", " %")
+}

@@ -1,0 +1,73 @@
+//! The ledger of a trial as rows in path order, each with its cause and what to change.
+
+use super::LedgerTrial;
+use crate::{Loss, Results, Trial};
+
+/// What a row of an account is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RowKind {
+    Intended,
+    Unsent,
+    Sent,
+    Lost,
+    Delivered,
+    Unexplained,
+}
+
+/// A row of an account.
+#[derive(Debug, Clone)]
+pub(crate) struct Row<'a> {
+    pub(crate) kind: RowKind,
+    pub(crate) place: &'a str,
+    pub(crate) cause: &'a str,
+    pub(crate) hint: &'a str,
+    pub(crate) counter: &'a str,
+    /// Negative only where counters claim more than is missing.
+    pub(crate) packets: i128,
+}
+
+/// All rows of a trial's account; losses only where packets were lost.
+pub(crate) fn account_rows(trial: &Trial) -> Vec<Row<'_>> {
+    let account = &trial.account;
+    let plain = |kind, packets: i128| Row { kind, place: "", cause: "", hint: "", counter: "", packets };
+    let unsent_known: u64 = account.unsent_by().iter().map(|loss| loss.packets).sum();
+    let mut rows = vec![plain(RowKind::Intended, account.intended().into())];
+    rows.extend(moved(account.unsent_by()).into_iter().map(|loss| of_loss(RowKind::Unsent, loss)));
+    if account.unsent() > unsent_known {
+        rows.push(plain(RowKind::Unsent, i128::from(account.unsent() - unsent_known)));
+    }
+    rows.push(plain(RowKind::Sent, account.sent().into()));
+    let mut lost = moved(account.lost());
+    lost.sort_by_key(|loss| trial.path.iter().position(|place| *place == loss.place).unwrap_or(usize::MAX));
+    rows.extend(lost.into_iter().map(|loss| of_loss(RowKind::Lost, loss)));
+    rows.push(plain(RowKind::Delivered, account.delivered().into()));
+    rows.push(plain(RowKind::Unexplained, account.unexplained().into()));
+    rows
+}
+
+fn moved(losses: &[Loss]) -> Vec<&Loss> {
+    losses.iter().filter(|loss| loss.packets > 0).collect()
+}
+
+fn of_loss(kind: RowKind, loss: &Loss) -> Row<'_> {
+    let counter = loss.counter.as_deref().unwrap_or("");
+    Row { kind, place: &loss.place, cause: &loss.cause, hint: "", counter, packets: loss.packets.into() }
+}
+
+/// The trial of each cell whose account tells most: the one that lost or left unsent the greatest share.
+pub(crate) fn ledger_trials(results: &Results) -> Vec<LedgerTrial<'_>> {
+    let share = |trial: &Trial| {
+        let missing = trial.account.intended().saturating_sub(trial.account.delivered());
+        missing as f64 / trial.account.intended().max(1) as f64
+    };
+    results
+        .cells
+        .iter()
+        .enumerate()
+        .filter_map(|(index, cell)| {
+            let trials = cell.findings.iter().flat_map(|finding| &finding.trials);
+            let worst = trials.max_by(|one, other| share(&one.trial).total_cmp(&share(&other.trial)))?;
+            Some((index, worst))
+        })
+        .collect()
+}

@@ -1,0 +1,56 @@
+//! Short names of cells: only what differs between them is said each time, the rest once.
+
+use crate::units::count;
+use crate::{Cell, Results};
+
+pub(crate) struct Labels {
+    /// One for each cell.
+    labels: Vec<String>,
+    /// What all cells have in common.
+    pub(crate) common: String,
+}
+
+impl Labels {
+    pub(crate) fn new(results: &Results) -> Self {
+        let parts: Vec<[String; 4]> = results.cells.iter().map(parts).collect();
+        let varies = |index: usize| {
+            let mut values = parts.iter().filter_map(|parts| parts.get(index));
+            let first = values.next();
+            values.any(|value| Some(value) != first)
+        };
+        let varying: Vec<usize> = (0..4).filter(|index| varies(*index)).collect();
+        let join = |parts: &[String; 4], keep: &dyn Fn(usize) -> bool| {
+            let kept = parts.iter().enumerate().filter(|(index, part)| keep(*index) && !part.is_empty());
+            kept.map(|(_, part)| part.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        let mut labels: Vec<String> = match varying.is_empty() {
+            true => parts.iter().map(|parts| join(parts, &|index| index == 0)).collect(),
+            false => parts.iter().map(|parts| join(parts, &|index| varying.contains(&index))).collect(),
+        };
+        let mut sorted = labels.clone();
+        sorted.sort_unstable();
+        if sorted.windows(2).any(|pair| matches!(pair, [one, other] if one == other)) {
+            labels = results.cells.iter().map(|cell| cell.id.clone()).collect();
+        }
+        let is_common = |index: usize| !(varying.contains(&index) || varying.is_empty() && index == 0);
+        let common = parts.first().map(|parts| join(parts, &is_common)).unwrap_or_default();
+        Self { labels, common }
+    }
+
+    pub(crate) fn of(&self, cell: usize) -> &str {
+        self.labels.get(cell).map_or("", String::as_str)
+    }
+}
+
+fn parts(cell: &Cell) -> [String; 4] {
+    [cell.dut_name.clone(), size_words(cell), flows_words(cell.flows), cell.direction.clone()]
+}
+
+/// `64 B`, or the label of a mix.
+pub(crate) fn size_words(cell: &Cell) -> String {
+    if cell.size.bytes().all(|byte| byte.is_ascii_digit()) { format!("{} B", cell.size) } else { cell.size.clone() }
+}
+
+pub(crate) fn flows_words(flows: u64) -> String {
+    if flows == 1 { "1 flow".to_owned() } else { format!("{} flows", count(flows)) }
+}

@@ -1,0 +1,76 @@
+//! An experiment's results as text for a terminal.
+
+use super::ledger;
+use super::page::{Page, Style};
+use super::table::{Cell, Set, Table};
+use crate::Results;
+use crate::overview::{Grid, Tone, Topic, ledger_trials, overview};
+
+/// Writes what an experiment found for a terminal of `columns` columns, with or without colours.
+///
+/// No line is longer than the terminal (40 columns at least), and no number is cut. Control characters are replaced.
+pub fn results_terminal(results: &Results, columns: usize, colour: bool) -> String {
+    let overview = overview(results);
+    let mut page = Page::new(columns, colour);
+    page.paragraph("", 0, Style::Heading, &overview.title);
+    page.paragraph("", 2, Style::Faint, &overview.subtitle);
+    if !overview.about.is_empty() {
+        page.paragraph("", 2, Style::Plain, &overview.about);
+    }
+    for warning in &overview.warnings {
+        page.paragraph("warning", 9, Style::Doubtful, warning);
+    }
+    page.gap();
+    for sentence in &overview.sentences {
+        page.paragraph("", 2, Style::Plain, sentence);
+    }
+    for grid in &overview.grids {
+        print_grid(&mut page, grid);
+        if grid.topic == Topic::Cores {
+            print_ledgers(&mut page, results);
+        }
+    }
+    page.finish()
+}
+
+pub(super) fn print_grid(page: &mut Page, grid: &Grid) {
+    page.gap();
+    page.paragraph("", 0, Style::Heading, &grid.title);
+    let set = |is_number: bool| if is_number { Set::Number } else { Set::Text };
+    let mut table = Table::new(grid.columns.iter().map(|(name, is_number)| (*name, set(*is_number))).collect());
+    let mut label = "";
+    for row in &grid.rows {
+        let cells = row.iter().enumerate().map(|(column, entry)| {
+            // What is the same as above is said once.
+            let repeated = column == 0 && entry.text == label && grid.topic != Topic::Environment;
+            Cell::styled(if repeated { "" } else { &entry.text }, style(entry.tone))
+        });
+        table.row(cells.collect());
+        label = row.first().map_or("", |entry| &entry.text);
+    }
+    table.print(page);
+    for note in &grid.notes {
+        page.paragraph("  note", 8, Style::Faint, note);
+    }
+}
+
+fn style(tone: Tone) -> Style {
+    match tone {
+        Tone::Plain => Style::Plain,
+        Tone::Strong => Style::Heading,
+        Tone::Good => Style::Good,
+        Tone::Bad => Style::Bad,
+        Tone::Doubtful => Style::Doubtful,
+    }
+}
+
+/// The trial of each cell that lost most.
+fn print_ledgers(page: &mut Page, results: &Results) {
+    for (cell, made) in ledger_trials(results).into_iter().take(crate::overview::LEDGERS_MAX) {
+        page.gap();
+        if let Some(cell) = results.cells.get(cell) {
+            page.paragraph("", 0, Style::Faint, &cell.id);
+        }
+        ledger::print(page, &made.trial);
+    }
+}
