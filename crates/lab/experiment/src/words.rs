@@ -12,9 +12,12 @@ pub(crate) fn unknown(what: &str, word: &str, known: &[&str]) -> String {
     format!("unknown {what} {shown:?}{expected}{meant}")
 }
 
-/// The known word that a misspelt one is close to.
+/// The known word that a misspelt one is close to; a number is not misspelt.
 pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let normal = |text: &str| -> Vec<char> { text.to_lowercase().replace(['_', ' '], "-").chars().take(40).collect() };
+    if word.chars().all(|letter| letter.is_ascii_digit()) {
+        return None;
+    }
     let word = normal(word);
     let distance = |known: &&str| edits(&word, &normal(known));
     let near = known.iter().copied().min_by_key(distance)?;

@@ -102,7 +102,7 @@ const MISTAKES: &[(&str, &str, &str, &[&str])] = &[
         "kind = \"router\"",
         "kind = \"command\"\nstart = [\"f\", \"{inn}\"]",
         "11:15",
-        &["unknown placeholder \"{inn}\""],
+        &["`{inn}` is put nowhere; did you mean \"{in}\"?"],
     ),
     ("sizes = [64, 1518]", "sizes = [63]", "19:10", &["`sizes` is 63; expected a whole number from 64 to 9018"]),
     ("sizes = [64, 1518]", "fcs = false\nsizes = [59]", "20:10", &["from 60 to 9014"]),
@@ -218,6 +218,18 @@ const MISTAKES: &[(&str, &str, &str, &[&str])] = &[
     ),
     ("[[published]]", "[published]", "30:1", &["expected [[published]], with two brackets"]),
     ("flows = 1\n", "flows = 1\nflows = 1\n", "34:1", &["this is not TOML: duplicate key"]),
+    (
+        "\"both-ways\"]",
+        "\"both-ways\"]\nskip = [{ dut = \"plain\", flows = 1 }]",
+        "31:1",
+        &["this published row matches no cell"],
+    ),
+    (
+        "\"both-ways\"]",
+        "\"both-ways\"]\nskip = [{ flows = 1 }, { dut = \"snat\", flows = 1, size = 65 }]",
+        "22:58",
+        &["unknown size \"65\"; expected one of 64, 1518"],
+    ),
 ];
 
 #[test]
@@ -247,4 +259,74 @@ fn all_mistakes_are_told_at_once() {
     ];
     assert_eq!(found.len(), expected.len(), "{found:#?}");
     assert!(found.iter().zip(expected).all(|(found, expected)| found.starts_with(expected)), "{found:#?}");
+}
+
+/// The good file with other lines for its matrix.
+fn with_matrix(lines: &str) -> String {
+    let (before, rest) = GOOD.split_once("sizes =").unwrap();
+    let (_, after) = rest.split_once("\n\n[[test]]").unwrap();
+    let (tests, _) = after.split_once("[[published]]").unwrap();
+    format!("{before}{lines}\n\n[[test]]{tests}")
+}
+
+#[test]
+fn a_matrix_too_large_is_told_with_its_size() {
+    let sizes: Vec<String> = (64..164).map(|size| size.to_string()).collect();
+    let flows: Vec<String> = (1..=100).map(|count| count.to_string()).collect();
+    let lines = format!("sizes = [{}]\nflows = [{}]", sizes.join(", "), flows.join(", "));
+    let found = errors(&with_matrix(&lines));
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].contains("20000 cells (2 DUTs x 100 sizes x 100 flow patterns x 1 directions"), "{found:#?}");
+    let (sizes, flows) = (sizes[..40].join(", "), flows[..40].join(", "));
+    let found = errors(&with_matrix(&format!("sizes = [{sizes}]\nflows = [{flows}]\nrepetitions = 1000")));
+    assert!(found[0].contains("3200 cells x 2 tests x 1000 repetitions are 6400000 tests"), "{found:#?}");
+}
+
+#[test]
+fn dut_and_topology_have_to_fit() {
+    let file = |topology: &str, kind: &str, matrix: &str| {
+        let head = GOOD.split_once("[topology]").unwrap().0;
+        format!(
+            "{head}[topology]\n{topology}\n[[dut]]\nname = \"d\"\nkind = {kind:?}\n\
+             [matrix]\nsizes = [64]\nflows = [1]\n{matrix}\n[[test]]\nkind = \"throughput\"\n"
+        )
+    };
+    let (ports, inside) = ("kind = \"ports\"\na = \"xdp:eth1\"\nb = \"xdp:eth2\"", "kind = \"in-process\"");
+    for (topology, kinds) in [
+        ("", &["router", "bridge", "xdp-forwarder", "openvswitch", "none"][..]),
+        (ports, &["external", "none"][..]),
+        (inside, &["pipe", "none"][..]),
+    ] {
+        for kind in ["router", "bridge", "xdp-forwarder", "openvswitch", "none", "external", "pipe"] {
+            let found = errors(&file(topology, kind, ""));
+            assert_eq!(found.is_empty(), kinds.contains(&kind), "{topology} {kind}: {found:#?}");
+            assert!(found.is_empty() || found[0].contains("contradicts the topology"), "{found:#?}");
+        }
+    }
+    let found = errors(&file(inside, "pipe", "ports = [\"xdp\"]"));
+    assert!(found.len() == 1 && found[0].contains("`ports` is for namespaces"), "{found:#?}");
+    let found = errors(&file(&ports.replace("eth2", "eth1"), "none", ""));
+    assert!(found.len() == 1 && found[0].contains("both ends are \"xdp:eth1\""), "{found:#?}");
+    let found = errors(&file("kind = \"ports\"\na = \"xdp:eth1\"", "none", ""));
+    assert!(found.len() == 1 && found[0].contains("[topology] needs `b`"), "{found:#?}");
+    let found = errors(&file("[cores]\nshared = true\ndut = 1", "none", ""));
+    assert!(found.len() == 1 && found[0].contains("works in the sender's context"), "{found:#?}");
+}
+
+#[test]
+fn hostile_texts_are_refused() {
+    let deep = format!("{GOOD}\n[cores]\ngenerator = {}", "[".repeat(100_000));
+    let long = format!("{GOOD}# {}", "x".repeat(1 << 20));
+    let many: String = (0..2_000).map(|number| format!("[[dut]]\nname{number} = 1\n")).collect();
+    for (text, expected) in [
+        (deep.as_str(), "this is not TOML"),
+        (long.as_str(), "at most 262144 are read"),
+        (many.as_str(), "`dut` has 2000 entries"),
+        ("", "the file needs `name`"),
+        ("\0", "this is not TOML"),
+        ("name = 1979-05-27T07:32:00Z", "`name` is a date"),
+    ] {
+        let message = parse(text, "x.toml").expect_err("refused").to_string();
+        assert!(message.contains(expected), "{message}");
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::read::section::{self, Section};
 use crate::read::surroundings::Place;
-use crate::{Command, DutKind, DutSpec, Firewall, FirewallTool, TopologyKind};
+use crate::{Command, DutKind, DutSpec, Firewall, FirewallTool, TopologyKind, words};
 
 /// Most devices of an experiment.
 const DUTS_MAX: usize = 100;
@@ -201,16 +201,16 @@ fn command(table: &Section<'_>, needed: bool) -> Command {
     }
 }
 
-/// `{in}` and `{out}` are all that is put into words.
+/// `{in}` and `{out}` are all that is put into words; other braces are the program's own (`awk "{print}"`).
 fn check_placeholders(table: &Section<'_>, key: &'static str) {
     let Some(words) = table.value(key).and_then(|value| value.get_ref().as_array()) else { return };
     for value in words.iter() {
         let Some(word) = value.get_ref().as_str() else { continue };
         for part in word.split('{').skip(1) {
             let Some((name, _)) = part.split_once('}') else { continue };
-            let is_word = !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphabetic());
-            if is_word && !["in", "out"].contains(&name) {
-                let message = crate::words::unknown("placeholder", &format!("{{{name}}}"), &["{in}", "{out}"]);
+            let meant = words::nearest(name, &["in", "out"]).filter(|meant| *meant != name);
+            if let Some(meant) = meant {
+                let message = format!("`{{{name}}}` is put nowhere; did you mean \"{{{meant}}}\"?");
                 table.log.error(value.span(), message);
             }
         }

@@ -10,6 +10,8 @@ mod sizes;
 mod surroundings;
 mod test;
 
+use std::ops::Range;
+
 use toml::de::DeTable;
 
 use crate::error::{Errors, Log};
@@ -100,12 +102,26 @@ fn build(file: &Section<'_>) -> Option<Experiment> {
         return None;
     }
     matrix::check_skip(file, &mut experiment, skip);
+    check_published(file, &experiment, &published);
     experiment.published = published.into_iter().map(|(row, _)| row).collect();
     Some(experiment)
 }
 
+/// Every published row has a cell to stand beside.
+fn check_published(file: &Section<'_>, experiment: &Experiment, rows: &[(Published, Range<usize>)]) {
+    if file.log.count() > 0 {
+        return;
+    }
+    let cells = experiment.cells();
+    for (row, span) in rows {
+        if !cells.iter().any(|cell| cell.is_matched_by(&row.cells)) {
+            file.log.error(span.clone(), "this published row matches no cell of the matrix");
+        }
+    }
+}
+
 /// The rows of `[[published]]`, with their places.
-fn published(file: &Section<'_>, known: &Known) -> Vec<(Published, std::ops::Range<usize>)> {
+fn published(file: &Section<'_>, known: &Known) -> Vec<(Published, Range<usize>)> {
     let log = file.log;
     let read = |row: Section<'_>| {
         let source = row.needed("source", "\"A. Toonk, 2019\"").and_then(|value| section::text(value, "source", log));

@@ -1,0 +1,196 @@
+//! Writes an experiment as a file, with every key.
+
+use std::fmt::Write;
+
+use linerate_experiment::{
+    CellMatch, Direction, DutKind, Experiment, FirewallTool, FlowOrder, FlowSpec, LossGoal, Search, SizeSpec, TestKind,
+    TestSpec, TopologyKind,
+};
+
+pub fn experiment(it: &Experiment) -> String {
+    let mut out = format!("name = {}\ntitle = {}\nabout = {}\n", text(&it.name), text(&it.title), text(&it.about));
+    out += &topology(it);
+    let core = |key: &str, core: Option<usize>| core.map_or(String::new(), |core| format!("{key} = {core}\n"));
+    out += &format!("[cores]\nshared = {}\n", it.cores.shared);
+    out += &(core("generator", it.cores.generator) + &core("dut", it.cores.dut) + &core("receiver", it.cores.receiver));
+    let (gap, retries) = (span(it.gap_max_ns), it.disturbed_retries);
+    out += &format!("[noise]\nsteal_max = {}\ngap_max = {gap}\nretries = {retries}\n", it.steal_max);
+    let (warm_up, wait) = (span(it.phases.warm_up_ns), span(it.phases.wait_ns));
+    let (drain, rest) = (span(it.phases.drain_ns), span(it.phases.rest_ns));
+    out += &format!("[phases]\nwarm_up = {warm_up}\nwait = {wait}\ndrain = {drain}\nrest = {rest}\n");
+    for dut in &it.duts {
+        out += &format!("[[dut]]\nname = {}\n{}", text(&dut.name), kind(&dut.kind));
+    }
+    out += &matrix(it);
+    it.tests.iter().for_each(|spec| out += &test(spec));
+    for row in &it.published {
+        let (source, what, printed) = (text(&row.source), text(&row.what), text(&row.text));
+        out += &format!("[[published]]\nsource = {source}\nwhat = {what}\ntext = {printed}\n");
+        out += &cells(&row.cells, "\n");
+        row.value.iter().for_each(|value| out += &format!("value = {value}\n"));
+    }
+    out
+}
+
+fn topology(it: &Experiment) -> String {
+    let kind = match &it.topology {
+        TopologyKind::Namespaces => "kind = 'namespaces'".to_string(),
+        TopologyKind::InProcess => "kind = 'in-process'".to_string(),
+        TopologyKind::Ports { a, b } => format!("kind = 'ports'\na = {}\nb = {}", text(a), text(b)),
+    };
+    format!("[topology]\nmtu = {}\n{kind}\n", it.mtu)
+}
+
+fn kind(kind: &DutKind) -> String {
+    match kind {
+        DutKind::Router(firewall) => {
+            let mut out = "kind = 'router'\n".to_string();
+            if let Some(tool) = firewall.tool {
+                let tool = if tool == FirewallTool::Iptables { "iptables" } else { "nft" };
+                let (rules, conntrack, snat) = (firewall.rules, firewall.conntrack, firewall.snat);
+                out += &format!("firewall = '{tool}'\nrules = {rules}\nconntrack = {conntrack}\nsnat = {snat}\n");
+            }
+            let settings: Vec<String> =
+                firewall.sysctls.iter().map(|(path, value)| format!("{} = {}", text(path), text(value))).collect();
+            out + &format!("sysctls = {{ {} }}\n", settings.join(", "))
+        }
+        DutKind::Bridge => "kind = 'bridge'\n".into(),
+        DutKind::XdpForwarder => "kind = 'xdp-forwarder'\n".into(),
+        DutKind::OpenVswitch => "kind = 'openvswitch'\n".into(),
+        DutKind::Pipe => "kind = 'pipe'\n".into(),
+        DutKind::None => "kind = 'none'\n".into(),
+        DutKind::External { description, counters } => {
+            format!("kind = 'external'\ndescription = {}\ncounters = {}\n", text(description), texts(counters))
+        }
+        DutKind::Command(command) => format!(
+            "kind = 'command'\nstart = {}\nready = {}\nready_within = {}\ncounters = {}\nstop = {}\nversion = {}\n",
+            texts(&command.start),
+            texts(&command.ready),
+            span(command.ready_ns),
+            texts(&command.counters),
+            texts(&command.stop),
+            texts(&command.version)
+        ),
+    }
+}
+
+fn matrix(it: &Experiment) -> String {
+    let directions: Vec<String> = it.directions.iter().map(|direction| text(direction.word())).collect();
+    let mut out = format!(
+        "[matrix]\nsizes = {}\nflows = {}\ndirections = [{}]\nrepetitions = {}\n",
+        list(&it.sizes, size),
+        list(&it.flows, flows),
+        directions.join(", "),
+        it.repetitions
+    );
+    if !it.testers.is_empty() {
+        let pair = |ports: &linerate_experiment::TesterPorts| {
+            format!("{{ sender = {}, receiver = {} }}", text(&ports.sender), text(&ports.receiver))
+        };
+        out += &format!("ports = {}\n", list(&it.testers, pair));
+    }
+    out + &format!("skip = {}\n", list(&it.skip, |row| format!("{{ {} }}", cells(row, ", ").trim_end_matches(", "))))
+}
+
+fn size(size: &SizeSpec) -> String {
+    match size.parts.as_slice() {
+        [(wire, 1)] if size.label == wire.to_string() => wire.to_string(),
+        parts => {
+            let parts = list(parts, |(wire, weight)| format!("[{wire}, {weight}]"));
+            format!("{{ name = {}, mix = {parts} }}", text(&size.name()))
+        }
+    }
+}
+
+fn flows(flows: &FlowSpec) -> String {
+    let order = match flows.order {
+        FlowOrder::Odometer => "order = 'odometer'".to_string(),
+        FlowOrder::Random(seed) => format!("order = 'random', seed = {seed}"),
+    };
+    let (sources, destinations, ports) = (flows.sources, flows.destinations, flows.ports);
+    format!(
+        "{{ source = '{}', sources = {sources}, destination = '{}', destinations = {destinations}, ports = {ports}, {order} }}",
+        flows.source, flows.destination
+    )
+}
+
+fn cells(row: &CellMatch, separator: &str) -> String {
+    let mut out = String::new();
+    let named = [("dut", &row.dut), ("size", &row.size), ("ports", &row.tester)];
+    for (key, name) in named {
+        name.iter().for_each(|name| out += &format!("{key} = {}{separator}", text(name)));
+    }
+    row.flows.iter().for_each(|flows| out += &format!("flows = {flows}{separator}"));
+    let word = |direction: &Direction| format!("direction = '{}'{separator}", direction.word());
+    row.direction.iter().for_each(|direction| out += &word(direction));
+    out
+}
+
+fn test(spec: &TestSpec) -> String {
+    let trial = format!("trial = {}\n", span(spec.trial_ns));
+    let body = match &spec.kind {
+        TestKind::Throughput { search: Search::Bisection { resolution, loss_ratio, confirmations } } => format!(
+            "kind = 'throughput'\n{trial}search = 'bisection'\nresolution = {resolution}\nloss_ratio = {loss_ratio}\nconfirmations = {confirmations}\n"
+        ),
+        TestKind::Throughput { search: Search::Mlr { goals } } => {
+            format!("kind = 'throughput'\n{trial}search = 'mlr'\ngoals = {}\n", list(goals, goal))
+        }
+        TestKind::Latency { shares, idle_pps } => {
+            format!("kind = 'latency'\n{trial}shares = {}\nidle = '{idle_pps}pps'\n", list(shares, f64::to_string))
+        }
+        TestKind::FrameLoss { loads_pps } if loads_pps.is_empty() => format!("kind = 'frame-loss'\n{trial}"),
+        TestKind::FrameLoss { loads_pps } => {
+            format!("kind = 'frame-loss'\n{trial}loads = {}\n", list(loads_pps, |pps| format!("'{pps}pps'")))
+        }
+        TestKind::BackToBack { burst_max_ns, bursts } => {
+            format!("kind = 'back-to-back'\nburst_max = {}\nbursts = {bursts}\n", span(*burst_max_ns))
+        }
+        TestKind::SystemRecovery => format!("kind = 'recovery'\n{trial}"),
+        TestKind::Reset => format!("kind = 'reset'\n{trial}"),
+        TestKind::Soak { share } => format!("kind = 'soak'\n{trial}share = {share}\n"),
+        TestKind::MaxForwardingRate => format!("kind = 'max-forwarding-rate'\n{trial}"),
+        TestKind::Load { pps } => {
+            let rate = pps.map_or(String::new(), |pps| format!("rate = '{pps}pps'\n"));
+            format!("kind = 'load'\n{trial}{rate}")
+        }
+    };
+    format!("[[test]]\n{body}")
+}
+
+fn goal(goal: &LossGoal) -> String {
+    format!(
+        "{{ name = {}, loss_ratio = {}, exceed_ratio = {}, trial = {}, duration_sum = {}, initial_trial = {}, width = {} }}",
+        text(&goal.name),
+        goal.loss_ratio,
+        goal.exceed_ratio,
+        span(goal.final_trial_ns),
+        span(goal.duration_sum_ns),
+        span(goal.initial_trial_ns),
+        goal.width
+    )
+}
+
+fn list<T>(items: &[T], item: impl Fn(&T) -> String) -> String {
+    format!("[{}]", items.iter().map(item).collect::<Vec<_>>().join(", "))
+}
+
+fn texts(items: &[String]) -> String {
+    list(items, |item| text(item))
+}
+
+fn span(ns: u64) -> String {
+    format!("\"{ns}ns\"")
+}
+
+/// A basic string of TOML.
+fn text(text: &str) -> String {
+    let mut out = "\"".to_string();
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => out.extend(['\\', letter]),
+            letter if letter.is_control() => _ = write!(out, "\\u{:04X}", u32::from(letter)),
+            letter => out.push(letter),
+        }
+    }
+    out + "\""
+}

@@ -1,0 +1,264 @@
+//! Any valid experiment, written as TOML, is read back as it was.
+
+mod render;
+
+use std::net::Ipv4Addr;
+
+use linerate_experiment::{
+    CellMatch, Command, Cores, Direction, DutKind, DutSpec, Experiment, Firewall, FirewallTool, FlowOrder, FlowSpec,
+    LossGoal, Phases, Published, Search, SizeSpec, TestKind, TestSpec, TesterPorts, TopologyKind, parse,
+};
+use proptest::prelude::*;
+
+fn name() -> impl Strategy<Value = String> {
+    "[a-z0-9][a-zA-Z0-9-]{0,12}"
+}
+
+/// Any text, also with quotes and line ends.
+fn text() -> impl Strategy<Value = String> {
+    "(\\PC|\n|\"|\\\\){0,30}"
+}
+
+/// Milliseconds as nanoseconds.
+fn span(least: u64, most: u64) -> impl Strategy<Value = u64> {
+    (least..=most).prop_map(|ms| ms * 1_000_000)
+}
+
+fn share() -> impl Strategy<Value = f64> {
+    (0u32..1_000).prop_map(|thousandths| f64::from(thousandths) / 1_000.0)
+}
+
+/// Rates of whole packets: what is written is what is read.
+fn pps() -> impl Strategy<Value = f64> {
+    (1u64..10_000_000_000).prop_map(|pps| pps as f64)
+}
+
+fn words() -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec("[a-z}\" -]{1,8}", 0..3)
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    (words(), words(), span(1, 600_000), words()).prop_map(|(ready, counters, ready_ns, version)| Command {
+        start: ["forward", "{in}", "{out}"].map(String::from).to_vec(),
+        ready,
+        ready_ns,
+        counters,
+        stop: Vec::new(),
+        version,
+    })
+}
+
+fn firewall() -> impl Strategy<Value = Firewall> {
+    let tool = prop::sample::select(vec![FirewallTool::Iptables, FirewallTool::Nft]);
+    let sysctls = prop::collection::btree_map("net/[a-z]{1,6}/[a-z._-]{1,6}[a-z]", "[a-z0-9 ]{1,10}", 0..3);
+    (prop::option::of(tool), 1..1_000u32, any::<bool>(), any::<bool>(), sysctls).prop_map(
+        |(tool, rules, conntrack, snat, sysctls)| match tool {
+            Some(_) => Firewall { tool, rules, conntrack, snat, sysctls },
+            None => Firewall { sysctls, ..Firewall::default() },
+        },
+    )
+}
+
+fn kind(topology: &TopologyKind) -> BoxedStrategy<DutKind> {
+    match topology {
+        TopologyKind::Namespaces => prop_oneof![
+            firewall().prop_map(DutKind::Router),
+            Just(DutKind::Bridge),
+            Just(DutKind::XdpForwarder),
+            Just(DutKind::OpenVswitch),
+            command().prop_map(DutKind::Command),
+            Just(DutKind::None),
+        ]
+        .boxed(),
+        TopologyKind::Ports { .. } => prop_oneof![
+            (text(), words()).prop_map(|(description, counters)| DutKind::External { description, counters }),
+            command().prop_map(DutKind::Command),
+            Just(DutKind::None),
+        ]
+        .boxed(),
+        TopologyKind::InProcess => prop_oneof![Just(DutKind::Pipe), Just(DutKind::None)].boxed(),
+    }
+}
+
+/// Fixed sizes and mixes. In the order of their sizes, so that none is there twice.
+fn sizes(mtu: u32) -> impl Strategy<Value = Vec<SizeSpec>> {
+    let fixed = prop::collection::btree_set(64..=mtu + 18, 1..4);
+    let mixes = prop::collection::btree_map(64..=mtu + 18, 1..10_000u32, 0..4);
+    (fixed, mixes).prop_map(|(fixed, mix)| {
+        let fixed = fixed.into_iter().map(|wire| SizeSpec { label: wire.to_string(), parts: vec![(wire, 1)] });
+        let parts: Vec<(u32, u32)> = mix.into_iter().collect();
+        let words: Vec<String> = parts.iter().map(|(wire, weight)| format!("{wire} x {weight}")).collect();
+        let mix = (!parts.is_empty()).then(|| SizeSpec { label: format!("mine ({})", words.join(", ")), parts });
+        fixed.chain(mix).collect()
+    })
+}
+
+fn flows() -> impl Strategy<Value = Vec<FlowSpec>> {
+    let order = prop_oneof![Just(FlowOrder::Odometer), (0..i64::MAX as u64).prop_map(FlowOrder::Random)];
+    let one = (1..400u64, 1..400u64, 1..100u64, order).prop_map(|(sources, destinations, ports, order)| FlowSpec {
+        source: Ipv4Addr::new(10, 0, 0, 1),
+        sources,
+        destination: Ipv4Addr::new(198, 19, 0, 1),
+        destinations,
+        ports,
+        order,
+    });
+    prop::collection::vec(one, 1..4).prop_map(|mut flows| {
+        flows.sort_by_key(FlowSpec::name);
+        flows.dedup_by_key(|flows| flows.name());
+        flows
+    })
+}
+
+fn goals() -> impl Strategy<Value = Vec<LossGoal>> {
+    let goal = (share(), share(), span(10, 5_000), 0..5_000u64, 0..1_000u64, 1..500u32);
+    let goal = goal.prop_map(|(loss_ratio, exceed_ratio, final_trial_ns, more_ms, divisor, width)| LossGoal {
+        name: String::new(),
+        loss_ratio,
+        exceed_ratio,
+        final_trial_ns,
+        duration_sum_ns: final_trial_ns + more_ms * 1_000_000,
+        initial_trial_ns: (final_trial_ns / (1 + divisor)).max(1_000_000),
+        width: f64::from(width) / 1_000.0,
+    });
+    prop::collection::vec(goal, 1..5).prop_map(|mut goals| {
+        goals.sort_by(|a, b| a.loss_ratio.total_cmp(&b.loss_ratio));
+        goals.dedup_by(|a, b| a.loss_ratio == b.loss_ratio);
+        goals.iter_mut().enumerate().for_each(|(number, goal)| goal.name = format!("goal-{number}"));
+        goals
+    })
+}
+
+fn search() -> impl Strategy<Value = Search> {
+    prop_oneof![
+        goals().prop_map(|goals| Search::Mlr { goals }),
+        (1..500u32, share(), 0..=10u32).prop_map(|(resolution, loss_ratio, confirmations)| Search::Bisection {
+            resolution: f64::from(resolution) / 1_000.0,
+            loss_ratio,
+            confirmations,
+        }),
+    ]
+}
+
+fn later_test() -> impl Strategy<Value = TestSpec> {
+    let kind = prop_oneof![
+        (prop::collection::btree_set(0..1_000u32, 1..5), pps()).prop_map(|(shares, idle_pps)| TestKind::Latency {
+            shares: shares.into_iter().map(|share| f64::from(share) / 1_000.0).collect(),
+            idle_pps
+        }),
+        prop::collection::btree_set(1..10_000_000u64, 0..5).prop_map(|loads| TestKind::FrameLoss {
+            loads_pps: loads.into_iter().rev().map(|pps| pps as f64).collect()
+        }),
+        (span(1, 5_000), 1..1_000u32).prop_map(|(burst_max_ns, bursts)| TestKind::BackToBack { burst_max_ns, bursts }),
+        Just(TestKind::SystemRecovery),
+        Just(TestKind::Reset),
+        (1..=1_000u32).prop_map(|share| TestKind::Soak { share: f64::from(share) / 1_000.0 }),
+        Just(TestKind::MaxForwardingRate),
+        prop::option::of(pps()).prop_map(|pps| TestKind::Load { pps }),
+    ];
+    (kind, span(1, 60_000)).prop_map(|(kind, trial_ns)| match kind {
+        TestKind::BackToBack { burst_max_ns, .. } => TestSpec { kind, trial_ns: burst_max_ns },
+        kind => TestSpec { kind, trial_ns },
+    })
+}
+
+fn tests() -> impl Strategy<Value = Vec<TestSpec>> {
+    let throughput = (search(), span(1, 5_000))
+        .prop_map(|(search, trial_ns)| TestSpec { kind: TestKind::Throughput { search }, trial_ns });
+    (throughput, prop::collection::vec(later_test(), 0..5))
+        .prop_map(|(first, rest)| std::iter::once(first).chain(rest).collect())
+}
+
+fn topology() -> impl Strategy<Value = TopologyKind> {
+    prop_oneof![
+        2 => Just(TopologyKind::Namespaces),
+        1 => "[a-z]{1,5}".prop_map(|name| TopologyKind::Ports { a: format!("xdp:{name}0"), b: format!("xdp:{name}1") }),
+        1 => Just(TopologyKind::InProcess),
+    ]
+}
+
+fn cores() -> impl Strategy<Value = Cores> {
+    let core = || prop::option::of(0..64usize);
+    (core(), core(), core(), any::<bool>()).prop_map(|(generator, dut, receiver, shared)| Cores {
+        generator,
+        dut: dut.filter(|_| !shared),
+        receiver,
+        shared,
+    })
+}
+
+fn testers(topology: &TopologyKind) -> impl Strategy<Value = Vec<TesterPorts>> + use<> {
+    let most = if *topology == TopologyKind::Namespaces { 4 } else { 1 };
+    let kinds = prop::sample::subsequence(vec![("xdp", "xdp"), ("pcap", "pcap"), ("xdp", "sink")], 0..most);
+    kinds.prop_map(|pairs| {
+        let ports = |(sender, receiver): (&str, &str)| TesterPorts { sender: sender.into(), receiver: receiver.into() };
+        pairs.into_iter().map(ports).collect()
+    })
+}
+
+fn experiment() -> impl Strategy<Value = Experiment> {
+    (topology(), 46..=9_000u32)
+        .prop_flat_map(|(topology, mtu)| {
+            let duts = prop::collection::vec(kind(&topology), 1..4).prop_map(|kinds| {
+                let dut = |(number, kind)| DutSpec { name: format!("dut-{number}"), kind };
+                kinds.into_iter().enumerate().map(dut).collect::<Vec<_>>()
+            });
+            let head = (name(), text(), text(), cores(), testers(&topology), Just(topology));
+            let matrix = (duts, sizes(mtu), flows(), 1..3usize, 1..=20u32);
+            let noise = (share(), span(1, 60_000), 0..=20u32);
+            let phases = (span(0, 5_000), span(0, 5_000), span(1, 5_000), span(0, 5_000));
+            (head, matrix, tests(), noise, phases, text(), prop::option::of(0..1_000_000u32), Just(mtu))
+        })
+        .prop_map(|(head, matrix, tests, noise, phases, printed, value, mtu)| {
+            let (name, title, about, cores, testers, topology) = head;
+            let (duts, sizes, flows, directions, repetitions) = matrix;
+            let (steal_max, gap_max_ns, disturbed_retries) = noise;
+            let (warm_up_ns, wait_ns, drain_ns, rest_ns) = phases;
+            let cells = CellMatch {
+                dut: Some(duts[0].name.clone()),
+                size: sizes.last().map(SizeSpec::name),
+                flows: value.map(|_| flows[0].count()),
+                direction: Some(Direction::OneWay),
+                tester: testers.first().map(TesterPorts::name),
+            };
+            let skip = match duts.len() > 1 {
+                true => vec![CellMatch { dut: Some(duts[1].name.clone()), ..CellMatch::default() }],
+                false => Vec::new(),
+            };
+            let (source, what) = (printed.clone(), "throughput".to_string());
+            let published = vec![Published { source, cells, what, value: value.map(f64::from), text: printed }];
+            let directions = [Direction::OneWay, Direction::BothWays][..directions].to_vec();
+            let phases = Phases { warm_up_ns, wait_ns, drain_ns, rest_ns };
+            Experiment {
+                name,
+                title,
+                about,
+                topology,
+                mtu,
+                testers,
+                cores,
+                duts,
+                sizes,
+                flows,
+                directions,
+                skip,
+                phases,
+                tests,
+                repetitions,
+                steal_max,
+                gap_max_ns,
+                disturbed_retries,
+                published,
+            }
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn what_is_written_is_read(experiment in experiment()) {
+        let written = render::experiment(&experiment);
+        let read = parse(&written, "x.toml").map_err(|errors| TestCaseError::fail(format!("{errors}\n{written}")))?;
+        prop_assert_eq!(read, experiment, "{}", written);
+    }
+}

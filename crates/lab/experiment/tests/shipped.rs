@@ -1,0 +1,97 @@
+//! The experiments that come with Linerate: all can be read, and take as long as their heads say.
+
+use std::path::PathBuf;
+
+use linerate_experiment::{Experiment, TestKind, parse};
+
+fn folder() -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "..", "..", "..", "experiments"].iter().collect()
+}
+
+fn read(name: &str) -> Experiment {
+    let text = std::fs::read_to_string(folder().join(name)).expect("the file");
+    parse(&text, &format!("experiments/{name}")).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+fn ids(experiment: &Experiment) -> Vec<String> {
+    experiment.cells().into_iter().map(|cell| cell.id).collect()
+}
+
+fn minutes(experiment: &Experiment) -> f64 {
+    experiment.estimate().duration_ns as f64 / 60e9
+}
+
+#[test]
+fn every_file_can_be_read_and_is_named_as_its_experiment() {
+    let mut names: Vec<String> = std::fs::read_dir(folder())
+        .expect("the folder")
+        .map(|entry| entry.expect("its entries").file_name().to_string_lossy().into_owned())
+        .filter(|name| name.ends_with(".toml"))
+        .collect();
+    names.sort();
+    assert!(names.len() >= 4, "{names:?}");
+    for name in names {
+        let experiment = read(&name);
+        assert_eq!(format!("{}.toml", experiment.name), name);
+        let estimate = experiment.estimate();
+        println!("{name}: {} cells, {} trials, {:.1} min", estimate.cells, estimate.trials, minutes(&experiment));
+        assert!(estimate.duration_ns > 0 && minutes(&experiment) < 40.0);
+        let cells = experiment.cells();
+        for row in &experiment.published {
+            assert!(cells.iter().any(|cell| cell.is_matched_by(&row.cells)), "{name}: {row:?}");
+        }
+    }
+}
+
+#[test]
+fn the_quick_one_is_quick() {
+    let experiment = read("quick.toml");
+    assert_eq!(ids(&experiment), ["plain/64/1/one-way", "plain/64/10000/one-way"]);
+    assert!(minutes(&experiment) < 1.0);
+}
+
+#[test]
+fn the_router_of_2019_has_all_its_cells_within_15_minutes() {
+    let experiment = read("linux-router-2019.toml");
+    let expected: Vec<String> = ["plain", "conntrack", "snat", "conntrack-nft", "snat-nft"]
+        .iter()
+        .flat_map(|dut| ["1/one-way", "10000/one-way", "10000/both-ways"].map(|rest| format!("{dut}/64/{rest}")))
+        .filter(|id| !(id.starts_with("snat") && id.contains("/1/")))
+        .collect();
+    assert_eq!(ids(&experiment), expected);
+    assert!((4.0..14.0).contains(&minutes(&experiment)), "{}", minutes(&experiment));
+    // Rates and cores of the published table: 3 + 3, 3 + 1, 2 + 1, and what it says of nft.
+    assert_eq!(experiment.published.len(), 14);
+    let cells = experiment.cells();
+    for cell in cells.iter().filter(|cell| !cell.dut.name.starts_with("conntrack-nft")) {
+        let rows = experiment.published.iter().filter(|row| cell.is_matched_by(&row.cells));
+        assert_eq!(rows.filter(|row| row.what == "throughput").count(), 1, "{}", cell.id);
+    }
+}
+
+#[test]
+fn netmap_and_bpf_differ_in_their_ports_only() {
+    let experiment = read("netmap-bpf-2013.toml");
+    let expected: Vec<String> = ["xdp", "packet", "pcap"]
+        .iter()
+        .flat_map(|ports| ["64", "1450"].map(|size| format!("path/{size}/1x49/one-way/{ports}")))
+        .collect();
+    assert_eq!(ids(&experiment), expected);
+    let wire: Vec<_> = experiment.sizes.iter().map(|size| size.parts.clone()).collect();
+    assert_eq!(wire, [[(68, 1)], [(1454, 1)]]);
+}
+
+#[test]
+fn the_full_one_has_every_test_of_the_rfc() {
+    let experiment = read("full-rfc2544.toml");
+    assert_eq!(experiment.sizes.len(), 8);
+    assert_eq!(experiment.cells().len(), 16);
+    let has = |is: fn(&TestKind) -> bool| experiment.tests.iter().any(|test| is(&test.kind));
+    assert!(has(|kind| matches!(kind, TestKind::Throughput { .. })));
+    assert!(has(|kind| matches!(kind, TestKind::Latency { .. })));
+    assert!(has(|kind| matches!(kind, TestKind::FrameLoss { .. })));
+    assert!(has(|kind| matches!(kind, TestKind::BackToBack { .. })));
+    assert!(has(|kind| matches!(kind, TestKind::SystemRecovery)));
+    assert!(has(|kind| matches!(kind, TestKind::Reset)));
+    assert!(has(|kind| matches!(kind, TestKind::Soak { .. })));
+}
