@@ -5,5 +5,6 @@
 
 pub mod cmd;
 pub mod doctor;
+pub mod lab;
 pub mod pktgen;
 pub mod traffic;

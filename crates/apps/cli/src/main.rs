@@ -18,6 +18,10 @@ struct Arguments {
 enum Command {
     /// Measures the Linux kernel as a router, and accounts for every packet
     Bench(cmd::bench::Args),
+    /// Runs experiments from files: devices, sizes, flows and tests; reports
+    Lab(Box<cmd::lab::Args>),
+    /// Renders the results of an experiment again: HTML, Markdown, CSV, OpenMetrics, JSON, text
+    Report(cmd::report::Args),
     /// Sends streams, paced and accounted for
     Send(Box<cmd::send::Args>),
     /// Counts what arrives, by stream: loss, duplicates, order, latency
@@ -38,6 +42,8 @@ fn main() -> ExitCode {
     }
     match Arguments::parse_from(arguments).command {
         Command::Bench(args) => cmd::bench::run(&args),
+        Command::Lab(args) => cmd::lab::run(&args),
+        Command::Report(args) => cmd::report::run(&args),
         Command::PktGen(args) => cmd::pkt_gen::run_args(&args),
         Command::Ports(args) => cmd::ports::run(&args),
         Command::Send(args) => cmd::send::run(&args),

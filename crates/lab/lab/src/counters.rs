@@ -225,8 +225,6 @@ pub struct CounterSources {
     receiver: SideSource,
     softnet: ProcFile,
     neighbours: Option<ProcFile>,
-    /// Every interface's other end is among these.
-    joined: bool,
 }
 
 impl CounterSources {
@@ -235,12 +233,12 @@ impl CounterSources {
     /// # Errors
     /// When a namespace cannot be entered or `/proc` is not there.
     pub fn open(topology: &Topology) -> Result<Self, CountersError> {
-        let side = |namespace, interface: &Interface| SideSource::open(namespace, interface.name, interface.index);
+        let side = |namespace, interface| SideSource::open(namespace, interface);
         let dut = topology.dut.as_ref().map(|dut| -> Result<DutSource, CountersError> {
             Ok(DutSource {
                 carrier: dut.carrier.clone(),
-                ingress: InterfaceSource::open(&dut.namespace, dut.ingress.name, dut.ingress.index)?,
-                egress: InterfaceSource::open(&dut.namespace, dut.egress.name, dut.egress.index)?,
+                ingress: InterfaceSource::open(&dut.namespace, &dut.ingress)?,
+                egress: InterfaceSource::open(&dut.namespace, &dut.egress)?,
                 protocols: dut.namespace.run(ProcNet::of_this_thread)??,
                 hooks: HookReader::open(&dut.namespace).ok(),
             })
@@ -251,28 +249,7 @@ impl CounterSources {
             receiver: side(&topology.receiver.namespace, &topology.receiver.interface)?,
             softnet: ProcFile::of_this_thread("softnet_stat")?,
             neighbours: ProcFile::of_this_thread("stat/arp_cache").ok(),
-            joined: true,
         })
-    }
-
-    /// Opens those of two interfaces of one namespace, each by name and index, with something outside the lab between them.
-    ///
-    /// # Errors
-    /// As [`CounterSources::open`].
-    pub fn of_ports(namespace: &NetNs, a: (&str, u32), b: (&str, u32)) -> Result<Self, CountersError> {
-        Ok(Self {
-            generator: SideSource::open(namespace, a.0, a.1)?,
-            dut: None,
-            receiver: SideSource::open(namespace, b.0, b.1)?,
-            softnet: ProcFile::of_this_thread("softnet_stat")?,
-            neighbours: None,
-            joined: false,
-        })
-    }
-
-    /// Whether what one interface sends is received by another one of them, so that [`Snapshot::in_flight`] means something.
-    pub fn is_joined(&self) -> bool {
-        self.joined
     }
 
     /// Reads all of them, in path order.
@@ -325,9 +302,9 @@ struct SideSource {
 }
 
 impl SideSource {
-    fn open(namespace: &NetNs, interface: &str, index: u32) -> Result<Self, CountersError> {
+    fn open(namespace: &NetNs, interface: &Interface) -> Result<Self, CountersError> {
         Ok(Self {
-            interface: InterfaceSource::open(namespace, interface, index)?,
+            interface: InterfaceSource::open(namespace, interface)?,
             protocols: namespace.run(ProcNet::of_this_thread)??,
         })
     }
@@ -373,10 +350,10 @@ struct InterfaceSource {
 }
 
 impl InterfaceSource {
-    fn open(namespace: &NetNs, interface: &str, index: u32) -> Result<Self, CountersError> {
-        let device = namespace.run(|| Netdev::open(interface))??;
+    fn open(namespace: &NetNs, interface: &Interface) -> Result<Self, CountersError> {
+        let device = namespace.run(|| Netdev::open(interface.name))??;
         Ok(Self {
-            index,
+            index: interface.index,
             netlink: Netlink::open_in(namespace)?,
             driver_names: device.statistic_names()?,
             device,

@@ -17,6 +17,7 @@ pub mod prefixes;
 pub mod proc_net;
 mod raw_netlink;
 pub mod run;
+pub mod runner;
 pub mod sysctl;
 pub mod tester;
 pub mod topology;

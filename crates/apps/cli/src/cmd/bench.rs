@@ -108,7 +108,7 @@ fn refuse(problem: &str) -> ExitCode {
 }
 
 /// Where this process can measure.
-fn place(in_process: bool) -> Place {
+pub(super) fn place(in_process: bool) -> Place {
     if in_process {
         return Place::InProcess { why: "asked for by --in-process".into() };
     }

@@ -2,7 +2,9 @@
 
 pub mod bench;
 pub mod doctor;
+pub mod lab;
 pub mod pkt_gen;
 pub mod ports;
 pub mod receive;
+pub mod report;
 pub mod send;

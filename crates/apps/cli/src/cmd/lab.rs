@@ -1,0 +1,249 @@
+//! `linerate lab`: experiments from files. Runs them, lists them, checks them, cleans up after killed runs.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use linerate_lab::bench::Place;
+use linerate_lab::cleanup;
+use linerate_lab::runner::{End, reached};
+use linerate_report::results_json;
+use linerate_sys::signal;
+
+use crate::lab::file::{self, Changes};
+use crate::lab::run::{self, Ended, Options};
+use crate::lab::{clean, runs, shipped};
+use crate::pktgen::log;
+
+/// Arguments of `linerate lab`.
+#[derive(clap::Args)]
+#[command(after_help = HELP_END)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const HELP_END: &str = "\
+An experiment file names a topology, devices, a matrix of sizes, flows and directions, and tests; docs/experiments.md describes it,
+docs/lab.md how to run it and read its report.
+
+  linerate lab run quick                a shipped experiment of under a minute
+  linerate lab run my.toml --only 'snat/*' --json > result.json
+  linerate lab list                     shipped experiments, and the runs in ./results
+  linerate compare results/A results/B  which differences are larger than the noise";
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Carries an experiment out, or goes on with a stopped run of it
+    Run(RunArgs),
+    /// Lists the shipped experiments, and the runs in the results folder
+    List(ResultsArgs),
+    /// Checks experiment files; errors name file, line and what was expected
+    Check(CheckArgs),
+    /// Removes what killed runs left behind
+    Clean(ResultsArgs),
+}
+
+#[derive(clap::Args)]
+#[command(after_help = RUN_HELP_END)]
+struct RunArgs {
+    /// Experiment file, or the name of a shipped experiment (`linerate lab list`)
+    #[arg(value_name = "FILE|NAME")]
+    experiment: String,
+    /// Folder for the results, one folder in it for each run
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    results: PathBuf,
+    /// Print the result document (schema linerate.experiment-result/1) on stdout instead of the tables
+    #[arg(long)]
+    json: bool,
+    /// Start anew, even if a run of this experiment was stopped
+    #[arg(long)]
+    fresh: bool,
+    /// Only the cells whose id matches; * stands for any text: 'snat/*', '*/both-ways'
+    #[arg(long, value_name = "CELL-PATTERN")]
+    only: Option<String>,
+    /// How often each test is repeated, instead of what the file says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repetitions: Option<u32>,
+    /// Length of every trial in seconds, instead of what the file says
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    trial: Option<u64>,
+    /// Plain lines instead of the live view
+    #[arg(long)]
+    plain: bool,
+}
+
+const RUN_HELP_END: &str = "\
+Results are written after every trial. Ctrl-C stops within a second or two and takes everything down; the same command goes on
+after the last finished finding.
+
+Exit status: 0 measured; 1 measured, but a cell could not be measured or a goal was not reached; 2 could not measure, or stopped";
+
+#[derive(clap::Args)]
+struct ResultsArgs {
+    /// Folder of the results
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    results: PathBuf,
+}
+
+#[derive(clap::Args)]
+struct CheckArgs {
+    /// Experiment files, or names of shipped experiments
+    #[arg(value_name = "FILE|NAME", required = true)]
+    experiments: Vec<String>,
+}
+
+/// Runs the subcommand.
+pub fn run(args: &Args) -> ExitCode {
+    match &args.command {
+        Command::Run(args) => carry_out(args),
+        Command::List(args) => list(args),
+        Command::Check(args) => check(args),
+        Command::Clean(args) => clean_up(args),
+    }
+}
+
+fn carry_out(args: &RunArgs) -> ExitCode {
+    let changes = Changes { repetitions: args.repetitions, trial_ns: args.trial, only: args.only.clone() };
+    let plan = match file::plan(&args.experiment, &changes) {
+        Ok(plan) => plan,
+        Err(problem) => return refuse_as_is(&problem),
+    };
+    // Before any thread: a user namespace is entered by a process of one thread.
+    let (as_root, no_namespaces) = match super::bench::place(false) {
+        Place::Namespaces { as_root } => (as_root, None),
+        Place::InProcess { why } => (false, Some(why)),
+    };
+    if let Err(error) = signal::catch_stop_signals() {
+        return refuse(&format!("signals cannot be caught: {error}"));
+    }
+    tell_removed(cleanup::remove_left_behind());
+    let options = Options {
+        results: args.results.clone(),
+        only: args.only.clone(),
+        fresh: args.fresh,
+        plain: args.plain,
+        as_root,
+        no_namespaces,
+    };
+    match run::run(&plan, &options) {
+        Ok(ended) => conclude(args, &ended),
+        Err(problem) => refuse(&problem),
+    }
+}
+
+fn conclude(args: &RunArgs, ended: &Ended) -> ExitCode {
+    let Ended { results, folder, end } = ended;
+    if args.json {
+        log::out(&results_json(results));
+    } else {
+        let columns = terminal_size::terminal_size().map_or(110, |(width, _)| usize::from(width.0));
+        log::out(&linerate_report::results_terminal(results, columns, std::io::stdout().is_terminal()));
+    }
+    eprintln!("kept in {}", folder.display());
+    let findings = || results.cells.iter().flat_map(|cell| &cell.findings);
+    match end {
+        Err(error) => refuse(&error.to_string()),
+        Ok(End::Stopped) => refuse("stopped; the same command goes on from here"),
+        Ok(End::Complete) if findings().all(|finding| finding.found.is_none()) => {
+            let why = findings().find_map(|finding| finding.why_not.clone()).unwrap_or_default();
+            refuse(&format!("nothing could be measured: {why}"))
+        }
+        Ok(End::Complete) if reached(results) => ExitCode::SUCCESS,
+        Ok(End::Complete) => ExitCode::from(1),
+    }
+}
+
+fn list(args: &ResultsArgs) -> ExitCode {
+    let mut text = String::from("shipped experiments (linerate lab run NAME):\n");
+    for (name, _) in shipped::SHIPPED {
+        let words = match file::plan(name, &Changes::default()) {
+            Ok(plan) => {
+                let estimate = plan.experiment.estimate();
+                let time = linerate_report::units::nanoseconds(estimate.duration_ns as f64);
+                format!("{} ({} cells, about {time})", plan.experiment.title, estimate.cells)
+            }
+            Err(error) => error,
+        };
+        text += &format!("  {name:20} {words}\n");
+    }
+    let all = match runs::all(&args.results) {
+        Ok(all) => all,
+        Err(error) => return refuse(&format!("{}: {error}", args.results.display())),
+    };
+    text += &format!("runs in {}:\n", args.results.display());
+    for run in &all {
+        let folder = run.folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        text += &format!("  {folder:40} {}\n", run.state());
+    }
+    if all.is_empty() {
+        text += "  none\n";
+    }
+    log::out(&text);
+    ExitCode::SUCCESS
+}
+
+fn check(args: &CheckArgs) -> ExitCode {
+    let mut status = 0;
+    for word in &args.experiments {
+        match file::read(word).map(|(text, name)| linerate_experiment::parse(&text, &name)) {
+            Ok(Ok(experiment)) => {
+                let estimate = experiment.estimate();
+                let time = linerate_report::units::nanoseconds(estimate.duration_ns as f64);
+                log::out(&format!(
+                    "{word}: good: {} cells, {} trials, about {time}\n",
+                    estimate.cells, estimate.trials
+                ));
+            }
+            Ok(Err(errors)) => {
+                eprintln!("{errors}");
+                status = status.max(1);
+            }
+            Err(problem) => {
+                eprintln!("linerate lab: {problem}");
+                status = 2;
+            }
+        }
+    }
+    ExitCode::from(status)
+}
+
+fn clean_up(args: &ResultsArgs) -> ExitCode {
+    let removed = clean::all(&args.results);
+    if removed.is_empty() {
+        log::out("nothing was left behind\n");
+    }
+    let failed = removed.iter().any(|(_, error)| error.is_some());
+    tell_removed(removed);
+    ExitCode::from(if failed { 2 } else { 0 })
+}
+
+fn tell_removed(removed: clean::Removed) {
+    for (what, error) in removed {
+        match error {
+            None => eprintln!("removed {what}, which a killed run had left"),
+            Some(error) => eprintln!("{what}, which a killed run had left, cannot be removed: {error}"),
+        }
+    }
+}
+
+/// `0.2` to nanoseconds; 1 ms to a day.
+fn parse_seconds(text: &str) -> Result<u64, String> {
+    let seconds = text.trim_end_matches(" s").trim_end_matches('s').parse::<f64>().ok();
+    let seconds = seconds.filter(|seconds| (0.001..=86_400.0).contains(seconds));
+    seconds.map(|seconds| (seconds * 1e9) as u64).ok_or_else(|| "takes seconds, 0.001 to 86400".into())
+}
+
+fn refuse(problem: &str) -> ExitCode {
+    eprintln!("linerate lab: {problem}");
+    ExitCode::from(2)
+}
+
+/// Errors of a file begin with `error: FILE:LINE`.
+fn refuse_as_is(problem: &str) -> ExitCode {
+    if problem.starts_with("error: ") {
+        eprintln!("{problem}");
+        return ExitCode::from(2);
+    }
+    refuse(problem)
+}

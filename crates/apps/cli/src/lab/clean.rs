@@ -1,0 +1,59 @@
+//! Takes away what killed runs left: named namespaces, folders that were never finished, temporary folders of devices.
+
+use std::path::{Path, PathBuf};
+
+use linerate_lab::cleanup;
+
+/// What was found: each thing, with the error that kept it if one did.
+pub type Removed = Vec<(String, Option<std::io::Error>)>;
+
+/// Removes everything whose process is gone.
+pub fn all(results: &Path) -> Removed {
+    let mut removed: Removed = cleanup::remove_left_behind()
+        .into_iter()
+        .map(|(name, error)| (format!("network namespace {name}"), error))
+        .collect();
+    for (folder, prefix) in [(results.to_owned(), ".unfinished-"), (std::env::temp_dir(), "linerate-")] {
+        for path in abandoned(&folder, prefix) {
+            let error = std::fs::remove_dir_all(&path).err();
+            removed.push((format!("folder {}", path.display()), error));
+        }
+    }
+    removed
+}
+
+/// Folders in `dir` named `PREFIX PID - ...` whose process is gone.
+fn abandoned(dir: &Path, prefix: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let is_abandoned = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+        let owner = name.strip_prefix(prefix).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        let is_dead = |pid: u32| !Path::new("/proc").join(pid.to_string()).exists();
+        // symlink_metadata: a link is not followed.
+        owner.is_some_and(is_dead) && path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir())
+    };
+    entries.map(|entry| entry.path()).filter(is_abandoned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_folders_of_dead_processes_go() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let here = std::process::id();
+        // No system has so many processes.
+        for name in [
+            ".unfinished-4194999-0".to_owned(),
+            format!(".unfinished-{here}-0"),
+            ".unfinished-x".into(),
+            "other".into(),
+        ] {
+            std::fs::create_dir(dir.path().join(name)).expect("a folder");
+        }
+        std::fs::write(dir.path().join(".unfinished-4194998-0"), "a file").expect("a file");
+        assert_eq!(abandoned(dir.path(), ".unfinished-"), [dir.path().join(".unfinished-4194999-0")]);
+        assert!(abandoned(&dir.path().join("nowhere"), "").is_empty());
+    }
+}

@@ -1,0 +1,14 @@
+//! Experiments on the command line: which file is meant, where its results go, what is shown while it runs.
+//!
+//! `file.rs` (a path or a shipped name to a plan), `run.rs` (begin or resume, measure, end), `live.rs` and `plain.rs` (the two views,
+//! with the words of `words.rs`), `runs.rs` (what is in a results folder), `clean.rs` (what killed runs left).
+
+pub mod clean;
+pub mod file;
+mod live;
+mod plain;
+pub mod run;
+pub mod runs;
+pub mod shipped;
+mod view;
+mod words;

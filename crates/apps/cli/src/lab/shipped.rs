@@ -1,0 +1,14 @@
+//! The experiments that come with the program.
+
+/// Name and text of each, the quickest first.
+pub const SHIPPED: [(&str, &str); 4] = [
+    ("quick", include_str!("../../../../../experiments/quick.toml")),
+    ("linux-router-2019", include_str!("../../../../../experiments/linux-router-2019.toml")),
+    ("netmap-bpf-2013", include_str!("../../../../../experiments/netmap-bpf-2013.toml")),
+    ("full-rfc2544", include_str!("../../../../../experiments/full-rfc2544.toml")),
+];
+
+/// The text of a shipped experiment.
+pub fn text(name: &str) -> Option<&'static str> {
+    SHIPPED.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}

@@ -1,0 +1,124 @@
+//! What happened, in a line of text each.
+
+use linerate_report::{ExperimentTrial, Finding, Found, units};
+
+/// `505.2 kpps delivered of 512.0 kpps sent, 1.3 % lost, 0 unsent`.
+pub fn trial(trial: &ExperimentTrial) -> String {
+    let account = &trial.trial.account;
+    let Some(rates) = trial.trial.rates() else { return "nothing was sent".into() };
+    let lost = account.sent().saturating_sub(account.delivered());
+    let mut words = format!("{} delivered of {} sent", units::pps(rates.delivered_pps), units::pps(rates.sent_pps));
+    if lost > 0 {
+        let share = lost as f64 / account.sent().max(1) as f64;
+        words += &format!(", {} lost ({})", units::count(lost), units::percent(share));
+    }
+    if account.unsent() > 0 {
+        words += &format!(", {} unsent", units::count(account.unsent()));
+    }
+    if account.unexplained() != 0 {
+        words += &format!(", {} unexplained", units::signed_count(account.unexplained()));
+    }
+    if let Some(latency) = &trial.trial.latency {
+        let time = |span_ns: u64| units::nanoseconds(span_ns as f64);
+        words += &format!(", latency p50 {} p99 {}", time(latency.p50_ns), time(latency.p99_ns));
+    }
+    words
+}
+
+/// The places where most packets of a trial were lost, in a line each: `6,800  receive ring of lr-in: ring full`.
+pub fn losses(trial: &ExperimentTrial, lines: usize) -> Vec<String> {
+    let mut rows: Vec<_> = trial.trial.account.lost().iter().filter(|loss| loss.packets > 0).collect();
+    rows.sort_by_key(|loss| std::cmp::Reverse(loss.packets));
+    let line = |loss: &&linerate_report::Loss| {
+        format!("{:>12}  {}: {}", units::count(loss.packets), printable(&loss.place), printable(&loss.cause))
+    };
+    rows.iter().take(lines).map(line).collect()
+}
+
+/// What a test found.
+pub fn finding(finding: &Finding) -> String {
+    let test = &finding.test;
+    match (&finding.found, &finding.why_not) {
+        (Some(found), _) => format!("{test}: {}", figure(found)),
+        (None, Some(why)) => format!("{test}: not measured: {}", printable(why)),
+        (None, None) => format!("{test}: stopped"),
+    }
+}
+
+fn figure(found: &Found) -> String {
+    let time = |span_ns: Option<u64>, none: &str| span_ns.map_or(none.into(), |ns| units::nanoseconds(ns as f64));
+    match found {
+        Found::Throughput { goals } => {
+            let goal = |goal: &linerate_report::GoalFound| {
+                let lower = goal.lower_pps.map_or("no load passed".into(), units::pps);
+                let upper = goal.upper_pps.map_or(String::new(), |pps| format!(" (fails at {})", units::pps(pps)));
+                let tester = if goal.tester_limited { ", the tester's limit" } else { "" };
+                format!("{} {lower}{upper}{tester}", goal.name)
+            };
+            goals.iter().map(goal).collect::<Vec<_>>().join("; ")
+        }
+        Found::Latency { points } => {
+            let point = |point: &linerate_report::LatencyPoint| {
+                let latency = point.latency.map(|latency| (latency.p50_ns, latency.p99_ns));
+                let words = latency.map_or("-".into(), |(p50, p99)| {
+                    format!("p50 {} p99 {}", time(Some(p50), "-"), time(Some(p99), "-"))
+                });
+                format!("{} load {words}", units::percent(point.share))
+            };
+            points.iter().map(point).collect::<Vec<_>>().join("; ")
+        }
+        Found::FrameLoss { points } => {
+            let most = points.iter().map(|point| point.loss_ratio).fold(0.0, f64::max);
+            format!("{} loads, up to {} lost", points.len(), units::percent(most))
+        }
+        Found::BackToBack { bursts, at_maximum, .. } => {
+            let mean = bursts.iter().sum::<u64>() / bursts.len().max(1) as u64;
+            let more = if *at_maximum { " (the longest tried)" } else { "" };
+            format!("bursts of {} packets{more}", units::count(mean))
+        }
+        Found::SystemRecovery { recovery_ns, .. } => time(*recovery_ns, "did not recover"),
+        Found::Reset { outage_ns, how, .. } => {
+            format!("{} ({})", time(*outage_ns, "did not come back"), printable(how))
+        }
+        Found::Soak { load_pps, loss_ratio } => {
+            format!("{} lost at {}", units::percent(*loss_ratio), units::pps(*load_pps))
+        }
+        Found::MaxForwardingRate { pps, load_pps } => {
+            format!("{} at {} offered", units::pps(*pps), units::pps(*load_pps))
+        }
+        Found::Load { sent_pps, delivered_pps } => {
+            format!("{} delivered of {} sent", units::pps(*delivered_pps), units::pps(*sent_pps))
+        }
+    }
+}
+
+/// `9 min`, `1 h 20 min`, `45 s`.
+pub fn span(span_ns: u64) -> String {
+    let seconds = span_ns.div_ceil(1_000_000_000);
+    match seconds {
+        0..=90 => format!("{seconds} s"),
+        91..=5_400 => format!("{} min", seconds.div_ceil(60)),
+        _ => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+    }
+}
+
+/// Without control characters: what a device or a file says cannot write to the terminal anything but text.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_short() {
+        let second = 1_000_000_000;
+        for (seconds, words) in
+            [(0, "0 s"), (1, "1 s"), (90, "90 s"), (91, "2 min"), (3_600, "60 min"), (5_401, "1 h 30 min")]
+        {
+            assert_eq!(span(seconds * second), words);
+        }
+        assert_eq!(printable("a\x1b[2Jb\n"), "a [2Jb ");
+    }
+}

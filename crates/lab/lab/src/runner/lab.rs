@@ -1,0 +1,351 @@
+//! The lab's own rigs: devices of [`crate::dut`] on paths of [`crate::topology`], measured by a [`Tester`].
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use linerate_experiment::{Cores as WantedCores, Direction, DutKind, DutSpec, Experiment, TesterPorts, TopologyKind};
+use linerate_report::{CacheLine, CoreUse, Dut, Environment, ExperimentTrial, Results, Trial};
+use linerate_sys::{affinity, signal};
+
+use super::plan::CellPlan;
+use super::rig::{Gone, Measured, Order, Reset, Rig, Rigs, rate_pps};
+use crate::dut::{self, Device, Path};
+use crate::environment;
+use crate::placement::Placement;
+use crate::tester::{
+    Cores, Delays, Interruption, Load, Outcome, Phases, Recovery, Tester, TesterSpec, TrialError, TrialSpec, mean_size,
+};
+use crate::topology::TopologySpec;
+
+/// Makes rigs for the cells of an experiment.
+pub struct Lab<'a> {
+    experiment: &'a Experiment,
+    /// Whether programs may be loaded into the kernel.
+    as_root: bool,
+    /// Why no namespaces can be made, if so.
+    no_namespaces: Option<String>,
+    cores: Cores,
+    placement: Placement,
+    cache_line_before_ns: Option<f64>,
+}
+
+impl<'a> Lab<'a> {
+    /// For an experiment. `as_root`: whether this process may do what needs capabilities of the host; `no_namespaces`: why it cannot
+    /// make network namespaces, if so.
+    pub fn new(experiment: &'a Experiment, as_root: bool, no_namespaces: Option<String>) -> Self {
+        let cores = cores(experiment.cores, &experiment.topology);
+        let apart = cores.dut.filter(|core| !experiment.cores.shared && cores.generator != Some(*core));
+        let placement = match apart {
+            Some(core) => Placement::Thread { core: Some(core) },
+            None => Placement::SenderContext,
+        };
+        Self { experiment, as_root, no_namespaces, cores, placement, cache_line_before_ns: None }
+    }
+
+    fn open_with(&self, cell: &CellPlan<'_>, dut: &DutSpec) -> Result<LabRig<'a>, Gone> {
+        if let (TopologyKind::Namespaces, Some(why)) = (&self.experiment.topology, &self.no_namespaces) {
+            return Err(Gone::Cannot(format!("no network namespace can be made: {why}")));
+        }
+        let path = self.path(cell);
+        let built = dut::build(dut, &path).map_err(|error| Gone::Cannot(error.to_string()))?;
+        let mut tester = match built.path {
+            Path::Namespaces(topology) => Tester::open(*topology, &self.ports(cell)),
+            Path::InProcess => Tester::in_process(),
+            Path::Ports { a, b } => {
+                return Err(Gone::Cannot(format!(
+                    "the tester cannot measure between two ports of this host yet ({a}, {b})"
+                )));
+            }
+        }
+        .map_err(|error| Gone::Cannot(error.to_string()))?;
+        tester.place(self.placement).map_err(|error| Gone::Cannot(error.to_string()))?;
+        Ok(LabRig {
+            device: built.device,
+            tester,
+            size: cell.size.clone(),
+            flows: cell.flows.clone(),
+            both_ways: cell.direction == Direction::BothWays,
+            cores: self.cores,
+            experiment: self.experiment,
+        })
+    }
+
+    fn path(&self, cell: &CellPlan<'_>) -> TopologySpec {
+        let last = |first: std::net::Ipv4Addr, count: u64| {
+            let more = u32::try_from(count.saturating_sub(1)).unwrap_or(u32::MAX);
+            std::net::Ipv4Addr::from(u32::from(first).saturating_add(more))
+        };
+        let flows = cell.flows;
+        TopologySpec {
+            ends: self.experiment.topology.clone(),
+            mtu: self.experiment.mtu,
+            placement: self.placement,
+            sources: (flows.source, last(flows.source, flows.sources)),
+            destinations: (flows.destination, last(flows.destination, flows.destinations)),
+            ..TopologySpec::default()
+        }
+    }
+
+    /// With the host's capabilities: AF_XDP sends more than a router carries, and a counting program needs no thread. Without:
+    /// AF_PACKET, which any namespace of one's own allows.
+    fn ports(&self, cell: &CellPlan<'_>) -> TesterSpec {
+        let best = if self.as_root { ("xdp", "sink") } else { ("packet", "packet") };
+        let spec = match cell.tester {
+            Some(TesterPorts { sender, receiver, .. }) => TesterSpec::new(sender, receiver),
+            None => TesterSpec::new(best.0, best.1),
+        };
+        let trial_ns = self.experiment.tests.iter().map(|test| test.trial_ns).max().unwrap_or(0);
+        let packets = (trial_ns as f64 / 1e9 * RATE_MAX_PPS) as u64;
+        let sequences = packets.next_power_of_two().clamp(1 << 25, 1 << 28);
+        let spec = TesterSpec { sequences, ..spec };
+        if cell.direction == Direction::BothWays { spec.both_ways() } else { spec }
+    }
+}
+
+/// What a tester on virtual links sends at most, to size what tells its packets apart.
+const RATE_MAX_PPS: f64 = 3e6;
+
+/// The cores asked for; else generator and DUT on cores of their own where there are two, and the receiving thread on a third one or
+/// beside the generator: it sleeps most of the time.
+fn cores(wanted: WantedCores, topology: &TopologyKind) -> Cores {
+    let allowed = affinity::allowed_cores();
+    let first_free = if *topology == TopologyKind::InProcess { 1 } else { 2 };
+    let generator = wanted.generator.or(allowed.first().copied());
+    let second = allowed.iter().copied().find(|core| Some(*core) != generator);
+    let dut = wanted.dut.or(if wanted.shared { generator } else { second.or(generator) });
+    let receiver = wanted.receiver.or(allowed.get(first_free).copied()).or(generator);
+    Cores { generator, generator_back: None, dut, receiver }
+}
+
+impl Rigs for Lab<'_> {
+    fn open<'b>(&'b mut self, cell: &CellPlan<'_>) -> Result<Box<dyn Rig + 'b>, Gone> {
+        Ok(Box::new(self.open_with(cell, cell.dut)?))
+    }
+
+    fn open_baseline<'b>(&'b mut self, cell: &CellPlan<'_>) -> Option<Result<Box<dyn Rig + 'b>, Gone>> {
+        if self.experiment.topology != TopologyKind::Namespaces || cell.dut.kind == DutKind::None {
+            return None;
+        }
+        let none = DutSpec { name: "baseline".into(), kind: DutKind::None };
+        Some(self.open_with(cell, &none).map(|rig| Box::new(rig) as Box<dyn Rig + 'b>))
+    }
+
+    fn environment(&self) -> Environment {
+        environment::read(None)
+    }
+
+    fn before(&mut self, _results: &mut Results) {
+        self.cache_line_before_ns = cache_line_ns(self.cores);
+    }
+
+    fn after(&mut self, results: &mut Results) {
+        let pair = self.cores.generator.zip(self.cores.dut).filter(|(here, there)| here != there);
+        results.environment.cache_line = pair.map(|(here, there)| CacheLine {
+            cores: [here as u32, there as u32],
+            before_ns: self.cache_line_before_ns,
+            after_ns: cache_line_ns(self.cores),
+        });
+    }
+
+    fn stop_requested(&self) -> bool {
+        signal::stop_requested()
+    }
+}
+
+fn cache_line_ns(cores: Cores) -> Option<f64> {
+    let (here, there) = cores.generator.zip(cores.dut).filter(|(here, there)| here != there)?;
+    crate::cache_line::round_trip(here, there).ok().map(|trip| trip.median_ns)
+}
+
+/// A device on its path, with the tester around it.
+struct LabRig<'a> {
+    device: Box<dyn Device>,
+    tester: Tester,
+    size: linerate_experiment::SizeSpec,
+    flows: linerate_experiment::FlowSpec,
+    both_ways: bool,
+    cores: Cores,
+    experiment: &'a Experiment,
+}
+
+impl Rig for LabRig<'_> {
+    fn describe(&self) -> Dut {
+        self.device.describe()
+    }
+
+    fn mode(&self) -> String {
+        let Cores { generator, dut, receiver, .. } = self.cores;
+        let work = self.tester.topology.as_ref().map(|topology| topology.mode_text());
+        let core = |core: Option<usize>| core.map_or("any core".into(), |core| format!("core {core}"));
+        let mut words = work.map_or(String::new(), |work| format!("{work}; "));
+        words += &format!("generator on {}, receiver on {}", core(generator), core(receiver));
+        if generator.is_some() && generator == dut && self.tester.topology.is_some() {
+            words += "; generator and DUT share a core";
+        }
+        words
+    }
+
+    fn environment(&self) -> Option<Environment> {
+        let mut environment = environment::read(self.tester.topology.as_ref());
+        let (sends, counts) = self.tester.describe();
+        environment.other.insert("tester sends by".into(), sends);
+        environment.other.insert("tester counts by".into(), counts);
+        Some(environment)
+    }
+
+    fn warm_up(&mut self) -> Result<(), Gone> {
+        let warm_up_ns = match self.experiment.phases.warm_up_ns {
+            0 if self.device.needs_warm_up() => WARM_UP_NS,
+            other => other,
+        };
+        if warm_up_ns == 0 {
+            return Ok(());
+        }
+        let pps = WARM_UP_PPS.max(self.flows.count() as f64 * 2e9 / warm_up_ns as f64).min(WARM_UP_MAX_PPS);
+        let load = Load::Rate { pps, duration_ns: warm_up_ns };
+        self.fly(load, false, None).map(|_| ())
+    }
+
+    fn trial(&mut self, order: &Order) -> Result<Measured, Gone> {
+        let cannot = |error: dut::DutError| Gone::Device(error.to_string());
+        self.device.learn().map_err(cannot)?;
+        let before = self.device.counters().map_err(cannot)?;
+        let timed = order.latency || order.timeline;
+        let (outcome, reset) = self.fly(order.load, timed, order.reset_after_ns)?;
+        let after = self.device.counters().map_err(cannot)?;
+        Ok(self.measured(order, outcome, moved(&before, &after), reset))
+    }
+}
+
+/// Without a duration of the experiment's own.
+const WARM_UP_NS: u64 = 500_000_000;
+/// Slow enough that nothing is lost on any machine; each flow is to be seen twice, though.
+const WARM_UP_PPS: f64 = 10_000.0;
+const WARM_UP_MAX_PPS: f64 = 200_000.0;
+
+impl LabRig<'_> {
+    /// One load, with the device reset meanwhile where that is asked for.
+    fn fly(&mut self, load: Load, timed: bool, reset_after_ns: Option<u64>) -> Result<(Outcome, Option<String>), Gone> {
+        let phases = self.experiment.phases;
+        let spec = TrialSpec {
+            backward: self.both_ways.then_some(load),
+            timed,
+            cores: self.cores,
+            phases: Phases {
+                wait_ns: phases.wait_ns,
+                drain_ns: phases.drain_ns.max(Phases::default().drain_ns),
+                rest_ns: phases.rest_ns,
+                ..Phases::default()
+            },
+            ..TrialSpec::new(&self.size, &self.flows, load)
+        };
+        let (tester, device) = (&mut self.tester, &mut self.device);
+        let wait_ns = phases.wait_ns;
+        let (outcome, reset) = std::thread::scope(|scope| {
+            let resetting = reset_after_ns.map(|after_ns| {
+                scope.spawn(move || {
+                    std::thread::sleep(Duration::from_nanos(wait_ns + after_ns));
+                    device.reset()
+                })
+            });
+            let outcome = tester.trial(&spec);
+            let reset = resetting.map(|thread| match thread.join() {
+                Ok(reset) => reset,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            (outcome, reset)
+        });
+        self.device.check().map_err(|error| Gone::Device(error.to_string()))?;
+        let reset = reset.transpose().map_err(|error| Gone::Cannot(error.to_string()))?;
+        let outcome = outcome.map_err(|error| match error {
+            TrialError::Stopped => Gone::Stopped,
+            error => Gone::Cannot(error.to_string()),
+        })?;
+        match &outcome.interrupted {
+            None => Ok((outcome, reset)),
+            Some(Interruption::Signal) => Err(Gone::Stopped),
+            Some(Interruption::Device(error)) => Err(Gone::Device(error.to_string())),
+            Some(other) => Err(Gone::Device(other.to_string())),
+        }
+    }
+
+    fn measured(
+        &self,
+        order: &Order,
+        outcome: Outcome,
+        dut_counters: BTreeMap<String, u64>,
+        reset: Option<String>,
+    ) -> Measured {
+        let recovery = outcome.ways.iter().filter_map(|way| way.recovery()).max_by_key(recovery_ns);
+        let has_timeline = outcome.ways.iter().all(|way| way.arrivals.timeline.is_some());
+        // Of both directions the longer; none if one did not come back.
+        let outages: Option<Vec<u64>> = outcome.ways.iter().map(|way| way.outage_ns()).collect();
+        let outage_ns = outages.and_then(|all| all.into_iter().max());
+        Measured {
+            histogram: outcome.delays.as_ref().filter(|_| order.latency).map(Delays::curve).unwrap_or_default(),
+            pdv_ns: outcome.delays.as_ref().filter(|_| order.latency).and_then(Delays::variation_ns),
+            recovery,
+            reset: reset.filter(|_| has_timeline).map(|how| Reset { how, outage_ns }),
+            trial: ExperimentTrial {
+                noise: outcome.noise.report(),
+                dut_counters,
+                work: outcome.work.clone(),
+                trial: self.trial_report(order, outcome),
+            },
+        }
+    }
+
+    fn trial_report(&self, order: &Order, outcome: Outcome) -> Trial {
+        let account = outcome.ledger.account;
+        let ways = if self.both_ways { 2.0 } else { 1.0 };
+        let duration_ns = outcome.duration_ns;
+        let mut path: Vec<String> = Vec::new();
+        for loss in account.lost() {
+            if !path.contains(&loss.place) {
+                path.push(loss.place.clone());
+            }
+        }
+        let as_sent_pps = account.intended() as f64 * 1e9 / duration_ns.max(1) as f64;
+        Trial {
+            name: order.name.clone(),
+            purpose: order.purpose,
+            path,
+            size_wire: mean_size(&self.size).round() as u32,
+            flows: self.flows.count(),
+            load_pps: rate_pps(&order.load).map_or(as_sent_pps, |pps| pps * ways),
+            duration_ns,
+            account,
+            latency: outcome.delays.as_ref().filter(|_| order.latency).and_then(Delays::latency),
+            cpu: core_use(&outcome.cpu, self.cores, self.tester.topology.is_some()),
+            baseline_pps: None,
+            notes: outcome.notes,
+        }
+    }
+}
+
+fn recovery_ns(recovery: &Recovery) -> u64 {
+    match recovery {
+        Recovery::AtOnce => 0,
+        Recovery::After { recovery_ns } => *recovery_ns,
+        Recovery::NotYet => u64::MAX,
+    }
+}
+
+fn core_use(cpu: &crate::cpu::CpuTimes, cores: Cores, has_dut: bool) -> Vec<CoreUse> {
+    let Cores { generator, dut, receiver, .. } = cores;
+    let roles = [(generator, "generator"), (dut.filter(|_| has_dut), "DUT"), (receiver, "receiver")];
+    cpu.shares(|core| {
+        let here = roles.iter().filter(|(at, _)| *at == Some(core as usize)).map(|(_, role)| *role);
+        let words: Vec<&str> = here.collect();
+        (!words.is_empty()).then(|| words.join(" + "))
+    })
+}
+
+/// Counters that grew, by how much.
+fn moved(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let grown = |(name, value): (&String, &u64)| {
+        let by = value.saturating_sub(before.get(name).copied().unwrap_or(0));
+        (by > 0).then(|| (name.clone(), by))
+    };
+    after.iter().filter_map(grown).collect()
+}

@@ -1,0 +1,160 @@
+//! What is to be measured: the cells of the matrix, and in each the findings to make, in order.
+
+use linerate_experiment::{CellSpec, Direction, Experiment, FlowOrder, FlowSpec, TestKind, TestSpec};
+use linerate_report::{Cell, Dut, Finding, PublishedRow, Results};
+
+use super::RunError;
+use crate::tester::mean_size;
+
+/// A cell of the matrix.
+pub type CellPlan<'a> = CellSpec<'a>;
+
+/// A test of a cell, in one repetition.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Slot<'a> {
+    /// What to find.
+    pub test: &'a TestSpec,
+    /// From 1.
+    pub repetition: u32,
+}
+
+/// The whole work.
+pub(super) struct Plan<'a> {
+    pub(super) experiment: &'a Experiment,
+    pub(super) cells: Vec<CellPlan<'a>>,
+    /// In each cell. Repetitions are the outer loop: a disturbance of some seconds spoils one of them, not all.
+    pub(super) slots: Vec<Slot<'a>>,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(experiment: &'a Experiment, only: Option<&str>) -> Result<Self, RunError> {
+        let all = experiment.cells();
+        let ids: Vec<String> = all.iter().map(|cell| cell.id.clone()).collect();
+        let cells: Vec<CellPlan<'a>> =
+            all.into_iter().filter(|cell| only.is_none_or(|pattern| matches_pattern(&cell.id, pattern))).collect();
+        if cells.is_empty() {
+            return Err(RunError::NoCell { pattern: only.unwrap_or("*").to_owned(), cells: ids.join(", ") });
+        }
+        Ok(Self { experiment, cells, slots: slots(experiment) })
+    }
+
+    /// The cells that the results name.
+    pub(super) fn resume(experiment: &'a Experiment, results: &Results) -> Self {
+        let mut cells = experiment.cells();
+        cells.retain(|cell| results.cells.iter().any(|there| there.id == cell.id));
+        Self { experiment, cells, slots: slots(experiment) }
+    }
+
+    /// Forgets findings that a stopped run had begun: their trials are made again.
+    pub(super) fn drop_unfinished(&self, results: &mut Results) {
+        for cell in &mut results.cells {
+            cell.findings.retain(|finding| finding.found.is_some() || finding.why_not.is_some());
+        }
+    }
+
+    pub(super) fn findings(&self) -> usize {
+        self.cells.len() * self.slots.len()
+    }
+
+    pub(super) fn is_complete(&self, results: &Results) -> bool {
+        let done = |finding: &&Finding| finding.found.is_some() || finding.why_not.is_some();
+        let all = |cell: &CellPlan<'_>| {
+            let there = results.cells.iter().find(|there| there.id == cell.id);
+            there.is_some_and(|there| there.findings.iter().filter(done).count() >= self.slots.len())
+        };
+        self.cells.iter().all(all)
+    }
+}
+
+fn slots(experiment: &Experiment) -> Vec<Slot<'_>> {
+    let repetition = |repetition| experiment.tests.iter().map(move |test| Slot { test, repetition });
+    (1..=experiment.repetitions.max(1)).flat_map(repetition).collect()
+}
+
+/// Results of a cell before anything was measured.
+pub(super) fn empty_cell(cell: &CellPlan<'_>, experiment: &Experiment) -> Cell {
+    let published = experiment.published.iter().filter(|row| cell.is_matched_by(&row.cells));
+    Cell {
+        id: cell.id.clone(),
+        dut_name: cell.dut.name.clone(),
+        dut: Dut { name: cell.dut.name.clone(), ..Dut::default() },
+        size: cell.size.label.clone(),
+        size_wire: mean_size(cell.size),
+        flows: cell.flows.count(),
+        flow_pattern: pattern_words(cell.flows),
+        direction: direction_words(cell.direction).to_owned(),
+        mode: String::new(),
+        baseline_pps: None,
+        findings: Vec::new(),
+        published: published
+            .map(|row| PublishedRow {
+                source: row.source.clone(),
+                what: row.what.clone(),
+                value: row.value,
+                text: row.text.clone(),
+            })
+            .collect(),
+    }
+}
+
+fn direction_words(direction: Direction) -> &'static str {
+    match direction {
+        Direction::OneWay => "one way",
+        Direction::BothWays => "both ways",
+    }
+}
+
+/// `100 sources x 100 destinations, odometer`.
+fn pattern_words(flows: &FlowSpec) -> String {
+    let counted = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let mut words = format!("{} x {}", counted(flows.sources, "source"), counted(flows.destinations, "destination"));
+    if flows.ports > 1 {
+        words += &format!(" x {}", counted(flows.ports, "port"));
+    }
+    match flows.order {
+        FlowOrder::Odometer => words + ", odometer",
+        FlowOrder::Random(seed) => words + &format!(", random order (seed {seed})"),
+    }
+}
+
+/// Directions under load.
+pub(super) fn ways(direction: Direction) -> f64 {
+    match direction {
+        Direction::OneWay => 1.0,
+        Direction::BothWays => 2.0,
+    }
+}
+
+/// What findings call a test: the tag of [`linerate_report::Found`].
+pub fn test_name(kind: &TestKind) -> &'static str {
+    match kind {
+        TestKind::Throughput { .. } => "throughput",
+        TestKind::Latency { .. } => "latency",
+        TestKind::FrameLoss { .. } => "frame-loss",
+        TestKind::BackToBack { .. } => "back-to-back",
+        TestKind::SystemRecovery => "system-recovery",
+        TestKind::Reset => "reset",
+        TestKind::Soak { .. } => "soak",
+        TestKind::MaxForwardingRate => "max-forwarding-rate",
+        TestKind::Load { .. } => "load",
+    }
+}
+
+/// Whether a cell's id matches: `*` stands for any text; a pattern without one matches whatever contains it.
+pub fn matches_pattern(id: &str, pattern: &str) -> bool {
+    if !pattern.contains('*') {
+        return id.contains(pattern);
+    }
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or("");
+    let Some(mut rest) = id.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = parts.collect();
+    let last = parts.pop().unwrap_or("");
+    for part in parts {
+        match rest.find(part).and_then(|at| rest.get(at + part.len()..)) {
+            Some(after) => rest = after,
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}

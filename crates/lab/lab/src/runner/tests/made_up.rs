@@ -1,0 +1,179 @@
+//! A device that carries so many packets per second and direction, behind a ring of 256, and a tester that sends so many.
+
+use std::collections::BTreeMap;
+
+use linerate_experiment::Direction;
+use linerate_report::{Account, Counted, Dut, Environment, ExperimentTrial, Latency, Loss, Noise, Purpose, Trial};
+
+use crate::runner::plan::{CellPlan, ways};
+use crate::runner::rig::{Gone, Measured, Order, Reset, Rig, Rigs};
+use crate::tester::{Load, Recovery};
+
+const RING: f64 = 256.0;
+
+/// What goes wrong with a device.
+pub(super) enum Trouble {
+    /// It cannot be built.
+    Missing,
+    /// It dies in the trials with these numbers, counted over all its lives.
+    DiesAt(Vec<usize>),
+}
+
+pub(super) struct MadeUp {
+    pub(super) carries_pps: f64,
+    pub(super) sends_pps: f64,
+    /// Of which device.
+    pub(super) trouble: Option<(&'static str, Trouble)>,
+    /// A signal comes in the trial after so many.
+    pub(super) stop_after: Option<usize>,
+    /// The first trials are disturbed.
+    pub(super) disturbed: usize,
+    /// Made so far, baselines apart.
+    pub(super) trials: usize,
+    pub(super) baselines: usize,
+}
+
+impl MadeUp {
+    pub(super) fn new(carries_pps: f64, sends_pps: f64) -> Self {
+        Self { carries_pps, sends_pps, trouble: None, stop_after: None, disturbed: 0, trials: 0, baselines: 0 }
+    }
+}
+
+impl Rigs for MadeUp {
+    fn open<'a>(&'a mut self, cell: &CellPlan<'_>) -> Result<Box<dyn Rig + 'a>, Gone> {
+        let troubled = self.trouble.as_ref().is_some_and(|(name, _)| *name == cell.dut.name);
+        if troubled && matches!(self.trouble, Some((_, Trouble::Missing))) {
+            return Err(Gone::Cannot("`made-up` is not installed".into()));
+        }
+        Ok(Box::new(MadeUpRig { direction: cell.direction, baseline: false, troubled, maker: self }))
+    }
+
+    fn open_baseline<'a>(&'a mut self, cell: &CellPlan<'_>) -> Option<Result<Box<dyn Rig + 'a>, Gone>> {
+        self.baselines += 1;
+        Some(Ok(Box::new(MadeUpRig { direction: cell.direction, baseline: true, troubled: false, maker: self })))
+    }
+
+    fn environment(&self) -> Environment {
+        Environment::default()
+    }
+
+    fn stop_requested(&self) -> bool {
+        self.stop_after.is_some_and(|after| self.trials >= after)
+    }
+}
+
+struct MadeUpRig<'a> {
+    direction: Direction,
+    baseline: bool,
+    troubled: bool,
+    maker: &'a mut MadeUp,
+}
+
+impl Rig for MadeUpRig<'_> {
+    fn describe(&self) -> Dut {
+        Dut { name: "made up".into(), ..Dut::default() }
+    }
+
+    fn mode(&self) -> String {
+        "nowhere".into()
+    }
+
+    fn warm_up(&mut self) -> Result<(), Gone> {
+        Ok(())
+    }
+
+    fn trial(&mut self, order: &Order) -> Result<Measured, Gone> {
+        if !self.baseline {
+            let number = self.maker.trials;
+            if self.maker.stop_requested() {
+                return Err(Gone::Stopped);
+            }
+            self.maker.trials += 1;
+            if let (true, Some((_, Trouble::DiesAt(when)))) = (self.troubled, &self.maker.trouble)
+                && when.contains(&number)
+            {
+                return Err(Gone::Device("made up died: signal 9".into()));
+            }
+        }
+        Ok(self.measure(order))
+    }
+}
+
+impl MadeUpRig<'_> {
+    fn measure(&mut self, order: &Order) -> Measured {
+        let carries_pps = if self.baseline { f64::INFINITY } else { self.maker.carries_pps };
+        let sends_pps = self.maker.sends_pps;
+        let (asked, pps, seconds) = match order.load {
+            Load::Rate { pps, duration_ns } => (pps, pps.min(sends_pps), duration_ns as f64 / 1e9),
+            Load::Full { duration_ns } => (sends_pps, sends_pps, duration_ns as f64 / 1e9),
+            Load::Burst { packets } => (sends_pps, sends_pps, packets as f64 / sends_pps),
+            Load::Step { before_pps, before_ns, .. } => {
+                let pps = before_pps.unwrap_or(sends_pps);
+                (pps, pps.min(sends_pps), before_ns as f64 / 1e9)
+            }
+        };
+        let ways = ways(self.direction);
+        let all = |count: f64| ((count + 1e-6) * ways) as u64;
+        let sent = pps * seconds;
+        let delivered = if matches!(order.load, Load::Burst { .. }) {
+            sent.min(RING + carries_pps * seconds)
+        } else {
+            sent.min(carries_pps * seconds)
+        };
+        let counted = Counted {
+            intended: all(asked * seconds).max(1),
+            sent: all(sent).max(1),
+            delivered: all(delivered).max(1),
+            ..Counted::default()
+        };
+        let account = Account::new(counted, vec![Loss::new("ring", "full", counted.sent - counted.delivered)]);
+        let disturbed = self.maker.disturbed > 0;
+        self.maker.disturbed -= usize::from(disturbed);
+        let latency = Latency {
+            samples: counted.delivered,
+            min_ns: 1,
+            mean_ns: 2.0,
+            p50_ns: 2,
+            p90_ns: 3,
+            p99_ns: 4,
+            p999_ns: 5,
+            p9999_ns: 6,
+            max_ns: 7,
+        };
+        Measured {
+            trial: ExperimentTrial {
+                trial: Trial {
+                    name: order.name.clone(),
+                    purpose: order.purpose,
+                    path: Vec::new(),
+                    size_wire: 64,
+                    flows: 1,
+                    load_pps: asked * ways,
+                    duration_ns: (seconds * 1e9) as u64,
+                    account: account.expect("balanced"),
+                    latency: order.latency.then_some(latency),
+                    cpu: Vec::new(),
+                    baseline_pps: None,
+                    notes: Vec::new(),
+                },
+                noise: Noise { gap_max_ns: if disturbed { 1_000_000_000 } else { 0 }, ..Noise::default() },
+                dut_counters: BTreeMap::new(),
+                work: Vec::new(),
+            },
+            histogram: Vec::new(),
+            pdv_ns: order.latency.then_some(4),
+            recovery: matches!(order.load, Load::Step { .. }).then_some(Recovery::After { recovery_ns: 7_000_000 }),
+            reset: order.reset_after_ns.map(|_| Reset { how: "made up".into(), outage_ns: Some(1) }),
+        }
+    }
+}
+
+#[test]
+fn a_baseline_purpose_is_not_a_trial_of_the_device() {
+    let mut maker = MadeUp::new(1.0, 2.0);
+    let rig = MadeUpRig { direction: Direction::OneWay, baseline: true, troubled: false, maker: &mut maker };
+    let mut rig = rig;
+    let order = Order::new("baseline", Purpose::Baseline, Load::Full { duration_ns: 1_000_000_000 });
+    assert!(rig.trial(&order).is_ok());
+    assert_eq!(maker.trials, 0);
+}

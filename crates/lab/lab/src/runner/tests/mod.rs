@@ -1,0 +1,253 @@
+//! The flow of a run, on devices made up of numbers.
+
+mod made_up;
+
+use std::io;
+
+use linerate_experiment::{Experiment, parse};
+use linerate_report::{Found, Results};
+
+use super::{End, Event, RunError, Store, begin, matches_pattern, reached, run};
+use made_up::{MadeUp, Trouble};
+
+fn experiment(matrix: &str, tests: &str) -> (Experiment, String) {
+    let file = format!(
+        "name = \"made-up\"\ntitle = \"Made up\"\n[[dut]]\nname = \"one\"\nkind = \"router\"\n[[dut]]\nname = \"two\"\n\
+         kind = \"bridge\"\n[matrix]\nsizes = [64]\nflows = [1]\n{matrix}\n{tests}\n"
+    );
+    let experiment = parse(&file, "made-up.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    (experiment, file)
+}
+
+const THROUGHPUT: &str = "[[test]]\nkind = \"throughput\"";
+
+/// Counts what is kept, and fails when told to.
+#[derive(Default)]
+struct Kept {
+    saves: usize,
+    trials: usize,
+    full_after: Option<usize>,
+}
+
+impl Store for Kept {
+    fn save(&mut self, results: &Results) -> io::Result<()> {
+        if self.full_after.is_some_and(|saves| self.saves >= saves) {
+            return Err(io::Error::from(io::ErrorKind::StorageFull));
+        }
+        self.saves += 1;
+        self.trials = trials(results);
+        Ok(())
+    }
+}
+
+fn trials(results: &Results) -> usize {
+    results.cells.iter().flat_map(|cell| &cell.findings).map(|finding| finding.trials.len()).sum()
+}
+
+fn all(experiment: &Experiment, file: &str, rigs: &mut MadeUp) -> (Results, Result<End, RunError>, Kept) {
+    let mut results = begin(experiment, file, None, "0").expect("cells");
+    let mut kept = Kept::default();
+    let end = run(experiment, &mut results, rigs, &mut kept, &mut |_| {});
+    (results, end, kept)
+}
+
+fn throughput(results: &Results, cell: usize) -> f64 {
+    match &results.cells[cell].findings[0].found {
+        Some(Found::Throughput { goals }) => goals[0].lower_pps.expect("a lower bound"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_cell_gets_its_throughput_and_every_trial_is_kept_at_once() {
+    let (experiment, file) = experiment("", THROUGHPUT);
+    let mut rigs = MadeUp::new(500_000.0, 2_000_000.0);
+    let (results, end, kept) = all(&experiment, &file, &mut rigs);
+    assert!(matches!(end, Ok(End::Complete)), "{end:?}");
+    assert!(results.complete && reached(&results));
+    for cell in 0..2 {
+        let pps = throughput(&results, cell);
+        assert!((485_000.0..=500_000.0).contains(&pps), "{pps}");
+        assert_eq!(results.cells[cell].baseline_pps, Some(2_000_000.0));
+        assert_eq!(results.cells[cell].findings[0].test, "throughput");
+    }
+    assert_eq!(kept.trials, trials(&results));
+    assert!(kept.saves > kept.trials, "after each trial, and after each finding");
+    assert_eq!(rigs.baselines, 1, "cells of one path share their baseline");
+}
+
+#[test]
+fn rates_of_both_ways_are_sums() {
+    let (experiment, file) = experiment("directions = [\"both-ways\"]", THROUGHPUT);
+    let (results, _, _) = all(&experiment, &file, &mut MadeUp::new(500_000.0, 2_000_000.0));
+    let pps = throughput(&results, 0);
+    assert!((970_000.0..=1_000_000.0).contains(&pps), "each way carries 500,000: {pps}");
+    assert_eq!(results.cells[0].direction, "both ways");
+}
+
+#[test]
+fn a_figure_near_the_baseline_is_the_testers() {
+    let (experiment, file) = experiment("", THROUGHPUT);
+    let (results, _, _) = all(&experiment, &file, &mut MadeUp::new(3_000_000.0, 2_000_000.0));
+    let Some(Found::Throughput { goals }) = &results.cells[0].findings[0].found else { panic!("no throughput") };
+    assert!(goals[0].tester_limited);
+    assert_eq!(goals[0].limited_by, linerate_report::LimitedBy::Tester);
+    let (results, _, _) = all(&experiment, &file, &mut MadeUp::new(1_000_000.0, 2_000_000.0));
+    let Some(Found::Throughput { goals }) = &results.cells[0].findings[0].found else { panic!("no throughput") };
+    assert!(!goals[0].tester_limited);
+}
+
+#[test]
+fn every_test_finds_something() {
+    let tests = "[[test]]\nkind = \"throughput\"\nsearch = \"bisection\"\n[[test]]\nkind = \"latency\"\n[[test]]\n\
+                 kind = \"frame-loss\"\n[[test]]\nkind = \"back-to-back\"\nbursts = 2\n[[test]]\nkind = \"recovery\"\n\
+                 [[test]]\nkind = \"reset\"\n[[test]]\nkind = \"soak\"\n[[test]]\nkind = \"max-forwarding-rate\"\n\
+                 [[test]]\nkind = \"load\"\nrate = \"1000pps\"\n";
+    let (experiment, file) = experiment("repetitions = 2", tests);
+    let (results, end, _) = all(&experiment, &file, &mut MadeUp::new(500_000.0, 2_000_000.0));
+    assert!(matches!(end, Ok(End::Complete)));
+    assert_eq!(results.cells[0].findings.len(), 18);
+    for finding in results.cells.iter().flat_map(|cell| &cell.findings) {
+        assert!(finding.why_not.is_none(), "{}: {:?}", finding.test, finding.why_not);
+        assert!(!finding.trials.is_empty(), "{}", finding.test);
+    }
+    let found = |test: &str| {
+        let finding = results.cells[0].findings.iter().find(|finding| finding.test == test);
+        finding.and_then(|finding| finding.found.clone()).unwrap_or_else(|| panic!("{test}"))
+    };
+    let Found::Latency { points } = found("latency") else { panic!() };
+    assert!(points.iter().all(|point| point.latency.is_some()));
+    let Found::FrameLoss { points } = found("frame-loss") else { panic!() };
+    assert!(
+        points[0].loss_ratio > 0.7 && points.iter().rev().take(2).all(|point| point.loss_ratio == 0.0),
+        "{points:?}"
+    );
+    let Found::BackToBack { bursts, at_maximum, buffer_seconds, .. } = found("back-to-back") else { panic!() };
+    // 256 slots, of which the device empties a quarter while they fill.
+    assert!(bursts.len() == 2 && bursts.iter().all(|packets| (330..=342).contains(packets)), "{bursts:?}");
+    assert!(!at_maximum);
+    let slots = buffer_seconds.expect("corrected") * 2e6;
+    assert!((245.0..=260.0).contains(&slots), "{slots}");
+    let Found::MaxForwardingRate { pps, .. } = found("max-forwarding-rate") else { panic!() };
+    assert!((499_000.0..=501_000.0).contains(&pps), "{pps}");
+    assert_eq!(
+        found("system-recovery"),
+        Found::SystemRecovery {
+            recovery_ns: Some(7_000_000),
+            overload_pps: match found("system-recovery") {
+                Found::SystemRecovery { overload_pps, .. } => overload_pps,
+                _ => 0.0,
+            },
+            after_pps: match found("system-recovery") {
+                Found::SystemRecovery { overload_pps, .. } => overload_pps / 2.0,
+                _ => 0.0,
+            },
+        }
+    );
+}
+
+#[test]
+fn a_stopped_run_keeps_what_it_has_and_goes_on_where_it_stopped() {
+    let tests = "[[test]]\nkind = \"load\"\nrate = \"1000pps\"\n[[test]]\nkind = \"load\"\nrate = \"2000pps\"\n";
+    let (experiment, file) = experiment("repetitions = 2", tests);
+    for stop_after in 0..10 {
+        let mut rigs = MadeUp { stop_after: Some(stop_after), ..MadeUp::new(500_000.0, 2_000_000.0) };
+        let (mut results, end, kept) = all(&experiment, &file, &mut rigs);
+        let whole = matches!(end, Ok(End::Complete));
+        assert_eq!(results.complete, whole, "{stop_after}");
+        assert_eq!(kept.trials, trials(&results));
+        let before = results.clone();
+        let mut rigs = MadeUp::new(500_000.0, 2_000_000.0);
+        let end = run(&experiment, &mut results, &mut rigs, &mut Kept::default(), &mut |_| {});
+        assert!(matches!(end, Ok(End::Complete)) && results.complete, "{stop_after}");
+        assert_eq!(rigs.trials + trials(&before), 8, "no finished trial is made again, none is left out: {stop_after}");
+        for (cell, earlier) in results.cells.iter().zip(&before.cells) {
+            assert_eq!(cell.findings.len(), 4);
+            let finished: Vec<_> = earlier.findings.iter().filter(|finding| finding.found.is_some()).cloned().collect();
+            assert!(cell.findings.starts_with(&finished), "{stop_after}");
+        }
+    }
+}
+
+#[test]
+fn a_device_that_dies_is_built_again_once_and_the_next_cell_is_measured() {
+    let tests = "[[test]]\nkind = \"load\"\nrate = \"1000pps\"\n[[test]]\nkind = \"load\"\nrate = \"2000pps\"\n[[test]]\nkind = \"load\"\nrate = \"3000pps\"\n";
+    let (experiment, file) = experiment("", tests);
+    let why = |results: &Results, cell: usize| -> Vec<bool> {
+        results.cells[cell].findings.iter().map(|finding| finding.why_not.is_some()).collect()
+    };
+    let mut rigs = MadeUp { trouble: Some(("one", Trouble::DiesAt(vec![1]))), ..MadeUp::new(5e5, 2e6) };
+    let (results, end, _) = all(&experiment, &file, &mut rigs);
+    assert!(matches!(end, Ok(End::Complete)) && results.complete && !reached(&results));
+    assert_eq!(why(&results, 0), [false, true, false], "the test under which it died, and no other");
+    assert_eq!(why(&results, 1), [false; 3]);
+    let mut rigs = MadeUp { trouble: Some(("one", Trouble::DiesAt(vec![0, 1]))), ..MadeUp::new(5e5, 2e6) };
+    let (results, _, _) = all(&experiment, &file, &mut rigs);
+    assert_eq!((why(&results, 0), why(&results, 1)), (vec![true; 3], vec![false; 3]), "twice, and it is left alone");
+    let words = results.cells[0].findings[0].why_not.as_deref().unwrap_or("");
+    assert!(words.contains("died"), "{words}");
+}
+
+#[test]
+fn what_cannot_be_built_says_why_and_the_rest_goes_on() {
+    let (experiment, file) = experiment("", THROUGHPUT);
+    let mut rigs = MadeUp { trouble: Some(("one", Trouble::Missing)), ..MadeUp::new(5e5, 2e6) };
+    let (results, end, _) = all(&experiment, &file, &mut rigs);
+    assert!(matches!(end, Ok(End::Complete)) && results.complete && !reached(&results));
+    assert_eq!(results.cells[0].findings[0].why_not.as_deref(), Some("`made-up` is not installed"));
+    assert!(throughput(&results, 1) > 4e5);
+}
+
+#[test]
+fn latency_without_a_throughput_says_so() {
+    let (experiment, file) = experiment("", "[[test]]\nkind = \"load\"\nrate = \"1000pps\"\n");
+    let mut experiment = experiment;
+    experiment.tests[0].kind = linerate_experiment::TestKind::Soak { share: 0.5 };
+    let (results, _, _) = all(&experiment, &file, &mut MadeUp::new(5e5, 2e6));
+    let why = results.cells[0].findings[0].why_not.clone().unwrap_or_default();
+    assert!(why.contains("throughput"), "{why}");
+}
+
+#[test]
+fn disturbed_trials_are_made_again_then_marked() {
+    let (mut experiment, file) = experiment("", "[[test]]\nkind = \"load\"\nrate = \"1000pps\"\n");
+    (experiment.gap_max_ns, experiment.disturbed_retries) = (1_000_000, 2);
+    let mut rigs = MadeUp { disturbed: 1, ..MadeUp::new(5e5, 2e6) };
+    let mut again = 0;
+    let mut results = begin(&experiment, &file, Some("one"), "0").expect("cells");
+    let watch = &mut |event: Event<'_>| again += usize::from(matches!(event, Event::Disturbed(_)));
+    run(&experiment, &mut results, &mut rigs, &mut Kept::default(), watch).expect("kept");
+    let noise = results.cells[0].findings[0].trials[0].noise;
+    assert_eq!((noise.disturbed, noise.repeated, again), (false, 0, 1), "the baseline's trial was the disturbed one");
+    let mut rigs = MadeUp { disturbed: 1_000, ..MadeUp::new(5e5, 2e6) };
+    let (results, _, _) = all(&experiment, &file, &mut rigs);
+    let noise = results.cells[0].findings[0].trials[0].noise;
+    assert_eq!((noise.disturbed, noise.repeated), (true, 2));
+}
+
+#[test]
+fn a_full_disk_ends_the_run_and_says_so() {
+    let (experiment, file) = experiment("", THROUGHPUT);
+    for full_after in 0..6 {
+        let mut results = begin(&experiment, &file, None, "0").expect("cells");
+        let mut kept = Kept { full_after: Some(full_after), ..Kept::default() };
+        let mut rigs = MadeUp::new(5e5, 2e6);
+        let end = run(&experiment, &mut results, &mut rigs, &mut kept, &mut |_| {});
+        assert!(matches!(end, Err(RunError::Store(_))), "{end:?}");
+        assert!(rigs.trials <= full_after + 1, "nothing is measured that cannot be kept");
+    }
+}
+
+#[test]
+fn cells_are_chosen_by_pattern() {
+    let id = "snat/64/10000/both-ways";
+    for pattern in ["snat", "snat/*", "*/64/*", "*both-ways", "*", "snat*64*ways", "10000"] {
+        assert!(matches_pattern(id, pattern), "{pattern}");
+    }
+    for pattern in ["plain", "64/*", "*/one-way", "snat*ways*64*", "snat/*/one*"] {
+        assert!(!matches_pattern(id, pattern), "{pattern}");
+    }
+    let (experiment, file) = experiment("", THROUGHPUT);
+    let error = begin(&experiment, &file, Some("three"), "0").expect_err("no such cell");
+    assert!(error.to_string().contains("one/64/1/one-way"), "{error}");
+}
