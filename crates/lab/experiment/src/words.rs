@@ -2,14 +2,19 @@
 
 /// `unknown DUT "rooter"; expected one of plain, snat` and, if one is near, `; did you mean "plain"?`.
 pub(crate) fn unknown(what: &str, word: &str, known: &[&str]) -> String {
-    let shown: String = word.chars().take(60).collect();
     let expected = match known {
-        [] => "; there is none".to_string(),
-        [only] => format!("; expected {only}"),
-        _ => format!("; expected one of {}", known.join(", ")),
+        [] => "there is none".to_string(),
+        [only] => format!("expected {only}"),
+        _ => format!("expected one of {}", known.join(", ")),
     };
+    unknown_but(what, word, &expected, known)
+}
+
+/// The same where more than words is expected.
+pub(crate) fn unknown_but(what: &str, word: &str, expected: &str, known: &[&str]) -> String {
+    let shown: String = word.chars().take(60).collect();
     let meant = nearest(word, known).map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
-    format!("unknown {what} {shown:?}{expected}{meant}")
+    format!("unknown {what} {shown:?}; {expected}{meant}")
 }
 
 /// The known word that a misspelt one is close to; a number is not misspelt.

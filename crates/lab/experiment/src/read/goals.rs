@@ -6,6 +6,7 @@ use crate::read::section::{self, SHARE_BELOW_1, Section, Value, is_share_below_1
 use crate::{LossGoal, Search, words};
 
 const GOALS_MAX: usize = 16;
+const EXPECTED: &str = "expected \"NDR\", \"PDR\" or { name = \"own\", loss_ratio = 0.001 }";
 const WIDTH: &str = "a width above 0 up to 0.5";
 /// Longest duration sum: a day.
 const SUM_NS_MAX: u64 = 86_400_000_000_000;
@@ -92,8 +93,7 @@ fn goal(test: &Section<'_>, value: &Value<'_>, defaults: &Defaults) -> Option<Lo
                 "NDR" => 0.0,
                 "PDR" => 0.005,
                 other => {
-                    let message = words::unknown("goal", other, &["NDR", "PDR"]);
-                    log.error(value.span(), message + "; or { name = \"own\", loss_ratio = 0.001 }");
+                    log.error(value.span(), words::unknown_but("goal", other, EXPECTED, &["NDR", "PDR"]));
                     return None;
                 }
             };
@@ -103,8 +103,7 @@ fn goal(test: &Section<'_>, value: &Value<'_>, defaults: &Defaults) -> Option<Lo
         }
         DeValue::Table(_) => own_goal(&Section::of(value, "the goal", log)?, defaults),
         _ => {
-            let expected = "expected \"NDR\", \"PDR\" or { name = \"own\", loss_ratio = 0.001 }";
-            log.error(value.span(), format!("a goal is {}; {expected}", section::kind(value)));
+            log.error(value.span(), format!("a goal is {}; {EXPECTED}", section::kind(value)));
             None
         }
     }

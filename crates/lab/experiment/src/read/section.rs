@@ -118,7 +118,7 @@ impl<'a> Section<'a> {
     /// Nanoseconds within a range.
     pub(crate) fn span_ns(&self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
         let value = self.value(key)?;
-        let text = text(value, key, self.log)?;
+        let text = quoted(value, key, "a time in quotes, as \"1s\"", self.log)?;
         match scalar::span_ns(&text) {
             Ok(ns) if range.contains(&ns) => Some(ns),
             Ok(_) => {
@@ -176,13 +176,17 @@ impl<'a> Section<'a> {
 }
 
 pub(crate) fn text(value: &Value<'_>, key: &str, log: &Log) -> Option<String> {
+    quoted(value, key, "a text in quotes", log)
+}
+
+fn quoted(value: &Value<'_>, key: &str, expected: &str, log: &Log) -> Option<String> {
     let problem = match value.get_ref() {
         DeValue::String(text) if text.contains('\0') => format!("`{key}` has a NUL character in it"),
         DeValue::String(text) if text.len() > TEXT_LEN_MAX => {
             format!("`{key}` has {} bytes; at most {TEXT_LEN_MAX} are read", text.len())
         }
         DeValue::String(text) => return Some(text.to_string()),
-        _ => format!("`{key}` is {}; expected a text in quotes", kind(value)),
+        _ => format!("`{key}` is {}; expected {expected}", kind(value)),
     };
     log.error(value.span(), problem);
     None
@@ -226,7 +230,7 @@ pub(crate) fn number(value: &Value<'_>, key: &str, check: fn(f64) -> bool, expec
 }
 
 pub(crate) fn rate_pps(value: &Value<'_>, key: &str, log: &Log) -> Option<f64> {
-    let text = text(value, key, log)?;
+    let text = quoted(value, key, "a rate in quotes, as \"1.5Mpps\"", log)?;
     match scalar::rate_pps(&text) {
         Ok(pps) => Some(pps),
         Err(message) => {

@@ -17,6 +17,7 @@ const BEYOND_MTU: u64 = 18;
 /// The mix of FD.io CSIT: mean 353.8 bytes.
 const IMIX: [(u32, u32); 3] = [(64, 28), (570, 16), (1518, 4)];
 const WEIGHT_MAX: u64 = 10_000;
+const EXPECTED: &str = "expected a number of bytes, \"imix\" or { name = \"mine\", mix = [[64, 7], [1518, 1]] }";
 
 /// How sizes of the file are to be read.
 #[derive(Clone, Copy)]
@@ -66,13 +67,12 @@ pub(crate) fn read(value: &Value<'_>, counting: Counting, log: &Log) -> Option<S
             Some(SizeSpec { label: label("IMIX", &IMIX), parts: IMIX.to_vec() })
         }
         DeValue::String(word) => {
-            log.error(value.span(), words::unknown("size", word, &["imix"]) + "; or a number, or { name, mix }");
+            log.error(value.span(), words::unknown_but("size", word, EXPECTED, &["imix"]));
             None
         }
         DeValue::Table(_) => mix(&Section::of(value, "the size", log)?, counting),
         _ => {
-            let expected = "expected a number of bytes, \"imix\" or { name = \"mine\", mix = [[64, 7], [1518, 1]] }";
-            log.error(value.span(), format!("a size is {}; {expected}", section::kind(value)));
+            log.error(value.span(), format!("a size is {}; {EXPECTED}", section::kind(value)));
             None
         }
     }
