@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use linerate_benches::measure::{Spread, cycles_per_ns};
 use linerate_benches::peers::compare::{By, COMPARISONS, Comparison, Tools};
+use linerate_benches::peers::{Reached, Unable};
 use linerate_lab::cache_line;
 
 fn main() -> ExitCode {
@@ -77,6 +78,9 @@ impl Drop for HugePages {
     }
 }
 
+/// Cores of one cache: a line goes there and back in less than this, in nanoseconds; else it takes 380 to 500.
+const NEAR_NS: f64 = 200.0;
+
 /// What has been measured so far.
 struct Record {
     rows: String,
@@ -103,12 +107,22 @@ impl Record {
         let _ = writeln!(self.notes, "- {text}");
     }
 
+    /// Runs one side; once more where it could not be measured, which is noted.
+    fn reach(&mut self, one: &Comparison, run: usize, which: &str, tools: &Tools) -> Result<Reached, Unable> {
+        let side = if which == "ours" { one.ours } else { one.theirs };
+        side(tools).or_else(|why| {
+            self.note(&format!("{}, run {run}, {which}, first try: {why}", one.name));
+            side(tools)
+        })
+    }
+
     /// Runs a comparison, and adds its rows and its line of the summary.
     fn add(&mut self, one: &Comparison, tools: &Tools, runs: usize) {
         let (mut ours, mut theirs, mut ratios, mut trips) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut near = Vec::new();
         for run in 0..runs {
             let before = round_trip(one);
-            let sides = [(one.ours)(tools), (one.theirs)(tools)];
+            let sides = [self.reach(one, run, "ours", tools), self.reach(one, run, "theirs", tools)];
             let after = round_trip(one);
             let [mine, other] = match sides {
                 [Ok(mine), Ok(other)] => [mine, other],
@@ -126,7 +140,7 @@ impl Record {
                     one.name, reached.wall_mpps, reached.core_ns
                 );
             }
-            let value = |reached: &linerate_benches::peers::Reached| match one.by {
+            let value = |reached: &Reached| match one.by {
                 By::Core => 1e3 / reached.core_ns,
                 By::Wall => reached.wall_mpps,
                 By::Cost => reached.core_ns,
@@ -140,12 +154,24 @@ impl Record {
             ours.push(value(&mine));
             theirs.push(value(&other));
             ratios.push(ratio);
+            if before.max(after) < NEAR_NS {
+                near.push(ratio);
+            }
             trips.extend([before, after].into_iter().filter(|trip| trip.is_finite()));
         }
         if ratios.is_empty() {
             return;
         }
         let show = |spread: Spread| format!("{:.2} / {:.2} / {:.2}", spread.min, spread.median, spread.max);
+        if one.two_cores && !near.is_empty() && near.len() < ratios.len() {
+            let (count, all) = (near.len(), ratios.len());
+            let ratio = show(Spread::of(near));
+            self.note(&format!(
+                "{}: {count} of {all} runs with the cores near each other before and after (line round trip below {NEAR_NS} \
+                 ns): ratio {ratio}",
+                one.name
+            ));
+        }
         let unit = if one.by == By::Cost { "ns of a core" } else { "Mpps" };
         let bar = if one.by == By::Cost { format!("<= {}", one.bar) } else { format!(">= {}", one.bar) };
         let trips = if trips.is_empty() { "-".into() } else { show(Spread::of(trips)) };

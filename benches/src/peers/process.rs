@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Unable;
@@ -74,12 +75,14 @@ pub struct Running {
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
+    /// The last line that it complained with.
+    complaint: Arc<Mutex<String>>,
 }
 
 impl Running {
     /// Starts it, with its input and output in hand.
     pub fn start(command: &mut Command) -> Result<Running, Unable> {
-        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("cannot start {command:?}: {error}"))?;
         let (sender, lines) = channel();
         if let Some(output) = child.stdout.take() {
@@ -91,8 +94,25 @@ impl Running {
                 }
             });
         }
+        let complaint: Arc<Mutex<String>> = Arc::default();
+        if let Some(errors) = child.stderr.take() {
+            let last = Arc::clone(&complaint);
+            std::thread::spawn(move || {
+                let lines = BufReader::new(errors).lines().map_while(Result::ok);
+                for line in lines.filter(|line| !line.trim().is_empty()) {
+                    *last.lock().unwrap_or_else(PoisonError::into_inner) = line;
+                }
+            });
+        }
         let input = child.stdin.take();
-        Ok(Running { child, input, lines })
+        Ok(Running { child, input, lines, complaint })
+    }
+
+    /// The last it said on its output (`line`) and beside it, for people.
+    fn last_words(&self, line: &str) -> String {
+        let complaint = self.complaint.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = if line.is_empty() { "it said nothing".into() } else { format!("its last line: {line}") };
+        if complaint.is_empty() { said } else { format!("{said}; on stderr: {complaint}") }
     }
 
     /// The process's number.
@@ -115,10 +135,11 @@ impl Running {
             match self.lines.recv_timeout(give_up.saturating_duration_since(Instant::now())) {
                 Ok(line) => match found(&line) {
                     Some(value) => return Ok(value),
+                    None if line.trim().is_empty() => {}
                     None => last = line,
                 },
-                Err(RecvTimeoutError::Timeout) => return Err(format!("no answer in 10 s; its last line: {last}")),
-                Err(RecvTimeoutError::Disconnected) => return Err(format!("it ended; its last line: {last}")),
+                Err(RecvTimeoutError::Timeout) => return Err(format!("no answer in 10 s; {}", self.last_words(&last))),
+                Err(RecvTimeoutError::Disconnected) => return Err(format!("it ended; {}", self.last_words(&last))),
             }
         }
     }

@@ -31,10 +31,21 @@ pub struct Setup<'a> {
 }
 
 const PROMPTLY: Duration = Duration::from_millis(300);
+/// Pause before another try: an earlier one's huge pages and sockets are given back meanwhile.
+const RECOVERY: Duration = Duration::from_secs(1);
 
 impl Testpmd {
-    /// Starts one and its forwarding.
+    /// Starts one and its forwarding; once again where it does not come up.
     pub fn start(setup: &Setup) -> Result<Testpmd, Unable> {
+        Testpmd::start_once(setup).or_else(|first| {
+            std::thread::sleep(RECOVERY);
+            Testpmd::start_once(setup).map_err(|again| {
+                format!("testpmd {} on {} did not start: {first}; and again: {again}", setup.mode, setup.vdev)
+            })
+        })
+    }
+
+    fn start_once(setup: &Setup) -> Result<Testpmd, Unable> {
         let mut command = match setup.namespace {
             Some(name) => {
                 let mut command = Command::new("ip");
@@ -71,8 +82,9 @@ impl Testpmd {
             let (_, rest) = line.split_once(key)?;
             rest.split_whitespace().next()?.parse::<u64>().ok()
         };
-        let received = self.running.read_until(|line| number(line, "RX-packets:"))?;
-        let sent = self.running.read_until(|line| number(line, "TX-packets:"))?;
+        let said = |why| format!("testpmd, asked for its counters: {why}");
+        let received = self.running.read_until(|line| number(line, "RX-packets:")).map_err(said)?;
+        let sent = self.running.read_until(|line| number(line, "TX-packets:")).map_err(said)?;
         Ok((received, sent))
     }
 

@@ -38,6 +38,16 @@ impl Veth {
         Ok(veth)
     }
 
+    /// Makes the far interface take live XDP frames: with GRO it runs NAPI.
+    pub fn take_live_frames(&self) -> Result<(), Unable> {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.far, "ethtool", "-K", "rx0", "gro", "on"]);
+        match command.status() {
+            Ok(status) if status.success() => Ok(()),
+            _ => Err("ethtool cannot turn GRO on at rx0".into()),
+        }
+    }
+
     /// Packets that the far interface has received.
     pub fn received(&self) -> Result<u64, Unable> {
         let output = Command::new("ip").args(["netns", "exec", &self.far, "cat", "/proc/net/dev"]).output();

@@ -58,6 +58,8 @@ pub(crate) struct Entry {
     pub only_sends: Option<(&'static str, &'static [&'static str])>,
     /// The same for a port that only receives.
     pub only_receives: Option<(&'static str, &'static [&'static str])>,
+    /// The same for a port on which each packet waits for the one before.
+    pub answers: Option<(&'static str, &'static [&'static str])>,
     /// Stands on a network interface.
     pub on_interfaces: bool,
 }
@@ -81,6 +83,7 @@ const PLAIN: Entry = Entry {
     open: None,
     only_sends: None,
     only_receives: None,
+    answers: None,
     on_interfaces: false,
 };
 
@@ -110,8 +113,9 @@ pub(crate) const ENTRIES: &[Entry] = &[
         summary: "AF_PACKET rings: a copy of what the kernel sees, on every Ethernet interface; needs CAP_NET_RAW",
         probe: || Ok(linerate_port_packet::probe()?),
         open: Some(|spec, pool| boxed(linerate_port_packet::open(spec, pool))),
-        only_sends: Some(("tx_only", &["@", "ring", "retire", "fanout", "rx_only"])),
+        only_sends: Some(("tx_only", &["@", "ring", "retire", "prompt", "fanout", "rx_only"])),
         only_receives: Some(("rx_only", &["qdisc", "refused", "tx_only"])),
+        answers: Some(("prompt", &["retire", "tx_only"])),
         on_interfaces: true,
     },
     Entry {

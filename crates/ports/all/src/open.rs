@@ -15,6 +15,8 @@ pub enum Usage {
     Sending,
     /// To receive only.
     Receiving,
+    /// To send and to receive, where each packet waits for the one before: what counts is how soon it is seen.
+    Answering,
 }
 
 /// An open port.
@@ -57,13 +59,14 @@ pub(crate) fn open_with(entry: &Entry, spec: PortSpec, usage: Usage, pool: &Pool
     open(narrowed(entry, spec, usage), pool)
 }
 
-/// Adds the option that leaves out the unused direction, where the backend has one and nothing that the user wrote is about
-/// that direction.
+/// Adds the option that leaves out the unused direction (or the waiting for more packets), where the backend has one and
+/// nothing that the user wrote is about that.
 fn narrowed(entry: &Entry, spec: PortSpec, usage: Usage) -> PortSpec {
     let narrowing = match usage {
         Usage::Both => None,
         Usage::Sending => entry.only_sends,
         Usage::Receiving => entry.only_receives,
+        Usage::Answering => entry.answers,
     };
     let Some((option, clashes)) = narrowing else { return spec };
     let written = |key: &str| spec.options.iter().any(|(name, _)| name == key) || key == "@" && spec.queue.is_some();
@@ -99,6 +102,10 @@ mod tests {
         assert_eq!(narrow("xdp:a,ring=64", Usage::Sending), "xdp:a,ring=64,tx_only");
         assert_eq!(narrow("xdp:a", Usage::Receiving), "xdp:a");
         assert_eq!(narrow("packet:a", Usage::Both), "packet:a");
+        assert_eq!(narrow("packet:a", Usage::Answering), "packet:a,prompt");
+        for kept in ["packet:a,retire=4", "packet:a,prompt", "xdp:a", "tap:a"] {
+            assert_eq!(narrow(kept, Usage::Answering).replace("=yes", ""), kept);
+        }
         assert_eq!(narrow("pcap:a", Usage::Sending), "pcap:a,promisc=no");
         assert_eq!(narrow("pcap:a,promisc", Usage::Sending), "pcap:a,promisc");
     }

@@ -1,7 +1,7 @@
 //! `packet:IF` - an AF_PACKET socket as a port: works on every Ethernet interface, with one copy each way.
 //!
 //! ```text
-//! receive   interface -> kernel copies into TPACKET_V3 blocks -> this port copies into the pool's frames -> batch
+//! receive   interface -> kernel copies into ring blocks (TPACKET_V3) -> this port copies into the pool's frames -> batch
 //! transmit  batch -> sendmmsg(2), up to 64 packets a call -> kernel copies into skbs -> driver (qdisc bypassed)
 //! ```
 //! While there are filled blocks, `receive` makes no system call; `wait` sleeps until the kernel hands over a block, which it
@@ -20,7 +20,9 @@
 //! - `@N` receive only what came in on receive queue N, where the driver notes that (a plain veth notes nothing useful);
 //!   packets without a note are of queue 0. The kernel chooses the transmit queue by itself.
 //! - `ring=BYTES` receive ring, 65536 to 1073741824, default 16777216; `retire=MS` see above, 1 to 1000, default 8
-//!   (1 for who answers packets).
+//!   milliseconds.
+//! - `prompt` hand over each packet as soon as it is there (TPACKET_V2), for who answers packets or times them by the clock:
+//!   costs a wake-up for each that comes alone. The packets of a ring are then as many as its bytes hold of the longest.
 //! - `promisc=no` do not take packets for other hardware addresses. The mode ends with the socket, whatever ends the process.
 //! - `fanout=GROUP[:hash|lb|cpu|qm]` share the interface's packets with the other ports of GROUP, by flow (`hash`, default), in
 //!   turn (`lb`), by the receiving CPU, or by receive queue. Each port is one reader; see packet(7), PACKET_FANOUT.

@@ -85,8 +85,11 @@ fn set_up_receiving(
         Some(queue) => socket.set_filter(&only_queue(queue)).map_err(error("setting a socket filter"))?,
         None => socket.remove_filter().map_err(error("removing the socket filter"))?,
     }
-    let detail =
-        format!("{} blocks of {} KiB, retired after {} ms", shape.blocks, shape.block_bytes >> 10, shape.retire_ms);
+    let blocks = format!("{} blocks of {} KiB", shape.blocks, shape.block_bytes >> 10);
+    let detail = match shape.prompt {
+        true => format!("TPACKET_V2, {blocks}, each packet at once"),
+        false => format!("TPACKET_V3, {blocks}, retired after {} ms", shape.retire_ms),
+    };
     Ok((BlockRing::new(mapping, shape), detail))
 }
 
@@ -140,7 +143,7 @@ fn caps(spec: &PortSpec, options: &Options, device: &Device, ring: Option<&str>)
     let receiving = ring.map(|ring| {
         let promiscuous = if options.promiscuous { "promiscuous" } else { "not promiscuous" };
         let fanout = options.fanout.map(|fanout| format!(", fanout group {} by {}", fanout.group, fanout.mode_name));
-        format!("receives by TPACKET_V3, {ring}, {promiscuous}{}", fanout.unwrap_or_default())
+        format!("receives by {ring}, {promiscuous}{}", fanout.unwrap_or_default())
     });
     let path = if options.qdisc { "through the qdisc" } else { "past the qdisc" };
     let sending = options.transmits.then(|| format!("sends by sendmmsg {path}"));

@@ -2,10 +2,11 @@
 
 use linerate_port::{PortSpec, SpecError};
 
-use crate::sys::RingShape;
+use crate::sys::{PAGE_BYTES, RingShape};
 
 /// The names of all options, for error messages.
-pub(crate) const NAMES: &[&str] = &["ring", "retire", "promisc", "fanout", "qdisc", "refused", "tx_only", "rx_only"];
+pub(crate) const NAMES: &[&str] =
+    &["ring", "retire", "prompt", "promisc", "fanout", "qdisc", "refused", "tx_only", "rx_only"];
 
 /// Bytes of the receive ring unless `ring=` says otherwise: at 1 Mpps of 64-byte frames 110 ms of them, and four such
 /// ports and a pool stay under 100 MB.
@@ -19,10 +20,8 @@ const BLOCKS: u64 = 128;
 
 /// Milliseconds after which a block is handed over half full: how long a packet may wait for its reader. Waking up is what a
 /// reader of less than a million packets a second mostly pays for (about 20 us each time on a virtual machine), so this
-/// is long; who answers packets wants 1.
+/// is long; who answers packets wants none (`prompt`).
 const RETIRE_MS_DEFAULT: u64 = 8;
-
-const PAGE_BYTES: u64 = 4096;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -30,6 +29,8 @@ pub(crate) struct Options {
     pub transmits: bool,
     pub ring_bytes: u64,
     pub retire_ms: u32,
+    /// Packets are handed over one by one, at once.
+    pub prompt: bool,
     pub promiscuous: bool,
     pub fanout: Option<Fanout>,
     /// Send through the queueing discipline.
@@ -52,6 +53,7 @@ impl Options {
     pub(crate) fn take(spec: &mut PortSpec) -> Result<Options, SpecError> {
         let ring_bytes = spec.take_number("ring", RING_BYTES_MIN, RING_BYTES_MAX)?;
         let retire_ms = spec.take_number("retire", 1, 1000)?;
+        let prompt = spec.take_flag("prompt")?;
         let promiscuous = take_switch(spec, "promisc", true)?;
         let fanout = spec.take("fanout").map(|value| fanout(spec, &value)).transpose()?;
         let qdisc = spec.take_flag("qdisc")?;
@@ -65,9 +67,17 @@ impl Options {
         if tx_only && rx_only {
             return Err(spec.error("tx_only and rx_only exclude each other; leave both out to do both"));
         }
-        let receive_option = ring_bytes.is_some() || retire_ms.is_some() || fanout.is_some() || spec.queue.is_some();
+        if prompt && retire_ms.is_some() {
+            return Err(
+                spec.error("prompt hands over each packet at once, so there is nothing to retire; leave one out")
+            );
+        }
+        let receive_option =
+            prompt || ring_bytes.is_some() || retire_ms.is_some() || fanout.is_some() || spec.queue.is_some();
         if tx_only && receive_option {
-            return Err(spec.error("@queue, ring, retire and fanout are about receiving; leave out tx_only, or them"));
+            return Err(
+                spec.error("@queue, ring, retire, prompt and fanout are about receiving; leave out tx_only, or them")
+            );
         }
         if rx_only && (qdisc || drop_refused) {
             return Err(spec.error("qdisc and refused are about sending; leave out rx_only, or them"));
@@ -77,6 +87,7 @@ impl Options {
             transmits: !rx_only,
             ring_bytes: ring_bytes.unwrap_or(RING_BYTES_DEFAULT),
             retire_ms: retire_ms.unwrap_or(RETIRE_MS_DEFAULT) as u32,
+            prompt,
             promiscuous,
             fanout,
             qdisc,
@@ -88,10 +99,22 @@ impl Options {
     pub(crate) fn ring_shape(&self, frame_len_max: usize) -> RingShape {
         // Block header, packet header and padding, tags.
         const OVERHEAD: u64 = 512;
-        let least = (frame_len_max as u64 + OVERHEAD).next_power_of_two().max(PAGE_BYTES);
+        const PAGE: u64 = PAGE_BYTES as u64;
+        let longest = (frame_len_max as u64 + OVERHEAD).next_power_of_two();
+        if self.prompt {
+            let pages = (self.ring_bytes / longest.max(PAGE)).max(2);
+            let blocks = pages * longest.max(PAGE) / longest;
+            return RingShape { block_bytes: longest as usize, blocks: blocks as usize, retire_ms: 0, prompt: true };
+        }
+        let least = longest.max(PAGE);
         let block_bytes = previous_power_of_two(self.ring_bytes / BLOCKS).max(least);
         let blocks = (self.ring_bytes / block_bytes).max(2);
-        RingShape { block_bytes: block_bytes as usize, blocks: blocks as usize, retire_ms: self.retire_ms }
+        RingShape {
+            block_bytes: block_bytes as usize,
+            blocks: blocks as usize,
+            retire_ms: self.retire_ms,
+            prompt: false,
+        }
     }
 }
 
@@ -136,17 +159,26 @@ mod tests {
         Options::take(&mut text.parse().unwrap())
     }
 
+    fn blocks(block_bytes: usize, blocks: usize, retire_ms: u32) -> RingShape {
+        RingShape { block_bytes, blocks, retire_ms, prompt: false }
+    }
+
     #[test]
     fn defaults_and_every_option() {
         let options = take("packet:a").unwrap();
         assert!(options.receives && options.transmits && options.promiscuous && !options.qdisc);
-        assert_eq!(options.ring_shape(1518), RingShape { block_bytes: 128 << 10, blocks: 128, retire_ms: 8 });
+        assert_eq!(options.ring_shape(1518), blocks(128 << 10, 128, 8));
         let options = take("packet:a@1,ring=65536,retire=1,promisc=no,fanout=7:lb,rx_only").unwrap();
         assert!(!options.transmits && !options.promiscuous);
         assert_eq!(options.fanout, Some(Fanout { group: 7, mode: 1, mode_name: "lb" }));
-        assert_eq!(options.ring_shape(1518), RingShape { block_bytes: 4096, blocks: 16, retire_ms: 1 });
+        assert_eq!(options.ring_shape(1518), blocks(4096, 16, 1));
         // A block always has room for the longest packet, even if the ring grows for that.
-        assert_eq!(options.ring_shape(65_549), RingShape { block_bytes: 128 << 10, blocks: 2, retire_ms: 1 });
+        assert_eq!(options.ring_shape(65_549), blocks(128 << 10, 2, 1));
+        // One packet a block: its size is that of the longest packet, whole pages of them.
+        let single = |block_bytes, blocks| RingShape { block_bytes, blocks, retire_ms: 0, prompt: true };
+        let options = take("packet:a,prompt").unwrap();
+        assert_eq!((options.ring_shape(1518), options.ring_shape(9018)), (single(2048, 8192), single(16_384, 1024)));
+        assert_eq!(take("packet:a,prompt,ring=70000").unwrap().ring_shape(1518), single(2048, 34));
         assert!(take("packet:a,qdisc,tx_only").unwrap().qdisc);
     }
 
@@ -162,6 +194,8 @@ mod tests {
             "packet:a@0,tx_only",
             "packet:a,fanout=1,tx_only",
             "packet:a,qdisc,rx_only",
+            "packet:a,prompt,retire=1",
+            "packet:a,prompt,tx_only",
             "packet:a,refused=maybe",
             "packet:a,refused=drop,rx_only",
             "packet:a,rings=5",

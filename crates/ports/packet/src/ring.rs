@@ -1,4 +1,5 @@
-//! Walking the blocks of a TPACKET_V3 receive ring (Documentation/networking/packet_mmap.rst).
+//! Walking the blocks of a TPACKET_V3 receive ring (Documentation/networking/packet_mmap.rst), or of a TPACKET_V2 one, each
+//! frame of which is taken for a block of one packet.
 //!
 //! The kernel hands over a block at a time, so looking for packets is one load from memory and no system call. Each number
 //! in a block is read once and checked against the block before it is used: **what cannot be is reported, not followed.**
@@ -9,6 +10,8 @@ use crate::sys::{Mapping, PacketHeader, RingShape};
 
 /// Offsets in `struct tpacket_block_desc` of block_status, num_pkts, offset_to_first_pkt, ts_first_pkt, ts_last_pkt.
 const STATUS_AT: usize = 8;
+/// Offset in `struct tpacket2_hdr` of tp_status.
+const SINGLE_STATUS_AT: usize = 0;
 const PACKETS_AT: usize = 12;
 const FIRST_AT: usize = 16;
 const FIRST_TIME_AT: usize = 32;
@@ -21,6 +24,12 @@ const PACKET_HEADER_BYTES: usize = size_of::<libc::tpacket3_hdr>();
 const TAG_AT: usize = 12;
 /// Bytes of a VLAN tag.
 const TAG_BYTES: usize = 4;
+
+/// Packets ahead of the one being read whose first lines are called for. The core that wrote them still has them, and only
+/// some lines at a time are on their way by themselves.
+const PACKETS_AHEAD: usize = 8;
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
 
 /// A packet found in the ring.
 #[derive(Clone, Copy, Default)]
@@ -52,6 +61,10 @@ pub(crate) struct BlockRing {
     mapping: Mapping,
     block_bytes: usize,
     blocks: usize,
+    /// Each block is of one packet, and begins with its header.
+    single: bool,
+    /// Offset of a block's status.
+    status_at: usize,
     /// Number of the block being read, or to be read next.
     block: usize,
     /// Packets of that block not read yet; 0 = the block is the kernel's.
@@ -68,8 +81,21 @@ pub(crate) struct BlockRing {
 impl BlockRing {
     pub(crate) fn new(mapping: Mapping, shape: RingShape) -> BlockRing {
         let (block_bytes, blocks) = (shape.block_bytes, shape.blocks);
-        let retire_ns = u64::from(shape.retire_ms) * 1_000_000;
-        BlockRing { mapping, block_bytes, blocks, block: 0, left: 0, offset: 0, pause_ns: 0, retire_ns, corrupt: None }
+        let (single, status_at) = (shape.prompt, if shape.prompt { SINGLE_STATUS_AT } else { STATUS_AT });
+        let retire_ns = if single { 0 } else { u64::from(shape.retire_ms) * 1_000_000 };
+        BlockRing {
+            mapping,
+            block_bytes,
+            blocks,
+            single,
+            status_at,
+            block: 0,
+            left: 0,
+            offset: 0,
+            pause_ns: 0,
+            retire_ns,
+            corrupt: None,
+        }
     }
 
     /// True when there is a packet, or an empty block to pass over.
@@ -81,14 +107,14 @@ impl BlockRing {
     /// How long a reader that has read everything may sleep without a look at the ring, in nanoseconds.
     ///
     /// 0 unless the last block came because it was full. Then as long as an eighth of the ring takes to fill at that
-    /// block's rate, at most the time after which a block that is not full is handed over: waking once for several blocks
-    /// instead of once for each saves most of what a busy reader costs.
+    /// block's rate, at most twice the time after which a block that is not full is handed over: waking once for several
+    /// blocks instead of once for each saves most of what a busy reader costs.
     pub(crate) fn take_pause_ns(&mut self) -> u64 {
         std::mem::take(&mut self.pause_ns)
     }
 
     /// The oldest packet that was not taken out yet; it stays in the ring.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn front(&mut self) -> Result<Option<Found>, &'static str> {
         if let Some(what) = self.corrupt {
             return Err(what);
@@ -103,7 +129,7 @@ impl BlockRing {
     }
 
     /// Takes out the packet that [`BlockRing::front`] gave; with the last of a block the block becomes the kernel's.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn advance(&mut self, front: &Found) {
         self.offset = front.next;
         self.left = self.left.saturating_sub(1);
@@ -149,7 +175,7 @@ impl BlockRing {
 
     #[inline]
     fn status(&self) -> u32 {
-        self.mapping.load_acquire(self.block_start() + STATUS_AT).unwrap_or(0)
+        self.mapping.load_acquire(self.block_start() + self.status_at).unwrap_or(0)
     }
 
     #[inline]
@@ -159,7 +185,7 @@ impl BlockRing {
 
     fn give_back_block(&mut self) {
         self.left = 0;
-        self.mapping.store_release(self.block_start() + STATUS_AT, libc::TP_STATUS_KERNEL);
+        self.mapping.store_release(self.block_start() + self.status_at, libc::TP_STATUS_KERNEL);
         self.block = (self.block + 1) % self.blocks;
     }
 
@@ -168,6 +194,10 @@ impl BlockRing {
         for _ in 0..self.blocks {
             if self.status() & libc::TP_STATUS_USER == 0 {
                 return Ok(false);
+            }
+            if self.single {
+                (self.left, self.offset) = (1, 0);
+                return Ok(true);
             }
             let start = self.block_start();
             let packets = self.mapping.load_acquire(start + PACKETS_AT).unwrap_or(u32::MAX) as usize;
@@ -196,15 +226,17 @@ impl BlockRing {
         let word = |at| u64::from(self.mapping.load_acquire(self.block_start() + at).unwrap_or(0));
         let time_ns = |at| word(at) * 1_000_000_000 + word(at + 4);
         let fill_ns = time_ns(LAST_TIME_AT).saturating_sub(time_ns(FIRST_TIME_AT));
-        fill_ns.saturating_mul(self.blocks as u64 / 8).min(self.retire_ns)
+        fill_ns.saturating_mul(self.blocks as u64 / 8).min(2 * self.retire_ns)
     }
 
-    #[inline]
+    #[inline(always)]
     fn packet_at(&self, offset: usize) -> Result<Found, &'static str> {
         if offset > self.block_bytes - PACKET_HEADER_BYTES {
             return Err("a packet that starts outside its block");
         }
-        let Some(header) = self.mapping.packet_header(self.block_start() + offset) else {
+        let start = self.block_start() + offset;
+        let header = if self.single { self.mapping.single_header(start) } else { self.mapping.packet_header(start) };
+        let Some(header) = header else {
             return Err("a packet at an odd place");
         };
         let (data, stored) = (offset + header.mac_at as usize, header.stored as usize);
@@ -214,6 +246,7 @@ impl BlockRing {
         if self.left > 1 && (header.next as usize) < PACKET_HEADER_BYTES {
             return Err("a packet that does not lead to the next one");
         }
+        self.call_ahead(offset, header.next as usize);
         Ok(Found {
             start: self.block_start() + data,
             stored,
@@ -222,6 +255,15 @@ impl BlockRing {
             truncated: header.whole > header.stored,
             next: offset + header.next as usize,
         })
+    }
+
+    /// Calls for the header and the first bytes of a packet further on, as if all were as long as the one at `offset`.
+    #[inline]
+    fn call_ahead(&self, offset: usize, step: usize) {
+        let ahead = self.block_start() + offset + PACKETS_AHEAD * step;
+        for line in 0..3 {
+            self.mapping.prefetch(ahead + line * LINE_BYTES);
+        }
     }
 
     #[cold]

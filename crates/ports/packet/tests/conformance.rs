@@ -92,6 +92,11 @@ fn with_a_ring_that_turns_over() {
 }
 
 #[test]
+fn with_each_packet_at_once() {
+    check(",ring=1048576,prompt", 1500);
+}
+
+#[test]
 fn through_the_qdisc() {
     check(",ring=1048576,qdisc", 1500);
 }

@@ -9,9 +9,13 @@ use linerate_sys::clock;
 
 #[test]
 fn tags_of_both_kinds_arrive_where_they_were() {
+    ["", ",prompt"].into_iter().for_each(tags_arrive_where_they_were);
+}
+
+fn tags_arrive_where_they_were(receiving: &str) {
     let Some(wire) = Wire::new(1) else { return };
     let mut pool = pool(512);
-    let (mut out, mut back) = (wire.left.open(",tx_only", &pool), wire.right.open("", &pool));
+    let (mut out, mut back) = (wire.left.open(",tx_only", &pool), wire.right.open(receiving, &pool));
     let packets = [
         packet(0, 60),
         tagged(1, 64, [0x81, 0x00, 0xe0, 0x07]),

@@ -87,11 +87,7 @@ type OpenedAll = (Vec<Box<dyn Port>>, Pool, Vec<String>);
 fn open_all(candidate: &Candidate, options: &Options) -> Result<OpenedAll, OpenError> {
     let pool =
         pool(candidate, options).map_err(|error| OpenError::new(&options.interface.text, error.to_string(), ""))?;
-    let usage = match options.function {
-        function if function.sends() => Usage::Sending,
-        function if function.receives() => Usage::Receiving,
-        _ => Usage::Both,
-    };
+    let usage = usage(options);
     let (mut ports, mut choices) = (Vec::new(), Vec::new());
     // The last one first: an AF_XDP program has room for the queues that the first opener names.
     for spec in candidate.specs.iter().rev() {
@@ -101,6 +97,15 @@ fn open_all(candidate: &Candidate, options: &Options) -> Result<OpenedAll, OpenE
     }
     ports.reverse();
     Ok((ports, pool, choices))
+}
+
+/// What the ports are for. Round trips are true only where a packet is seen when it comes.
+fn usage(options: &Options) -> Usage {
+    match options.function {
+        function if function.sends() => Usage::Sending,
+        function if function.receives() => Usage::Receiving,
+        _ => Usage::Answering,
+    }
 }
 
 fn pool(candidate: &Candidate, options: &Options) -> Result<Pool, MapError> {

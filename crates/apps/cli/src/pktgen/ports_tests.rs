@@ -54,6 +54,20 @@ fn threads_have_queues_or_share_flows() {
 }
 
 #[test]
+fn who_times_or_answers_packets_sees_them_at_once() {
+    for (function, wanted) in [
+        ("ping", Usage::Answering),
+        ("pong", Usage::Answering),
+        ("tx", Usage::Sending),
+        ("txseq", Usage::Sending),
+        ("rx", Usage::Receiving),
+        ("rxseq", Usage::Receiving),
+    ] {
+        assert_eq!(usage(&options(&format!("-i packet:e -f {function}"))), wanted, "{function}");
+    }
+}
+
+#[test]
 fn a_host_keeps_the_packets_of_its_addresses() {
     let device = Device { queues: 2, mtu: 1500, in_use: true };
     let chosen = |line: &str| candidates(&options(line), &device).swap_remove(0).specs;

@@ -1,5 +1,9 @@
 //! The threads of `linerate receive`: one that counts, and the main one that knows when it is over.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Thread;
+use std::time::Duration;
+
 use linerate_gen::Receiver;
 use linerate_lab::run::{self, Control, ReceiveEnd};
 use linerate_mem::Pool;
@@ -38,8 +42,11 @@ pub enum EndedBy {
     Error,
 }
 
-/// How often the main thread looks.
-const LOOK_NS: u64 = 5_000_000;
+/// How often the main thread looks. Each look costs some 20 us of a core, as much as a thousand packets; a signal ends the
+/// counting thread, and that wakes this one.
+const LOOK_NS: u64 = 200_000_000;
+/// The same where the number of packets, or a pause in them, ends it.
+const LOOK_CLOSELY_NS: u64 = 5_000_000;
 
 /// Counts what arrives on the ports until it is over; returns the time that it took.
 ///
@@ -55,19 +62,26 @@ pub fn run(
 ) -> Result<(ReceiveEnd, EndedBy, u64), String> {
     let control = Control::default();
     let start_ns = clock::now_ns();
+    let (watcher, done) = (std::thread::current(), AtomicBool::new(false));
     let (end, ended_by) = std::thread::scope(|scope| {
         let counting = scope.spawn(|| {
             cores::pin(core);
+            let _telling = Telling { watcher: &watcher, done: &done };
             run::receive(ports, receiver, pool, &control, &mut |_| {})
         });
         let mut progress = Progress::new(quiet, start_ns);
         let mut watch = Watch { ends, start_ns, seen: 0, since_ns: start_ns };
-        let mut ended_by = None;
-        while ended_by.is_none() && !counting.is_finished() {
+        let mut ended_by;
+        loop {
+            // Asked first: what ended the counting is then seen by the look.
+            let counted = done.load(Ordering::Acquire);
             let now_ns = clock::now_ns();
             progress.tick(now_ns, || Snapshot { sent: None, received: Some(control.meter.read()) });
             ended_by = watch.look(now_ns, control.meter.read().packets);
-            clock::sleep_until_ns(now_ns + LOOK_NS);
+            if counted || ended_by.is_some() {
+                break;
+            }
+            std::thread::park_timeout(Duration::from_nanos(watch.until_next_look_ns(now_ns)));
         }
         control.stop();
         let end = counting.join().map_err(|_| "the receiving thread failed".to_string())?;
@@ -76,6 +90,19 @@ pub fn run(
         Ok::<_, String>((end, ended_by))
     })?;
     Ok((end, ended_by, clock::now_ns() - start_ns))
+}
+
+/// Wakes the main thread when the counting thread is through, however that ends.
+struct Telling<'a> {
+    watcher: &'a Thread,
+    done: &'a AtomicBool,
+}
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Release);
+        self.watcher.unpark();
+    }
 }
 
 struct Watch {
@@ -104,6 +131,14 @@ impl Watch {
         let idle = idle_ns.is_some_and(|idle_ns| packets > 0 && now_ns - self.since_ns >= idle_ns);
         idle.then_some(EndedBy::Idle)
     }
+
+    /// Time to sleep before the next look.
+    fn until_next_look_ns(&self, now_ns: u64) -> u64 {
+        let closely = self.ends.expected.is_some() || self.ends.idle_ns.is_some();
+        let left_ns =
+            self.ends.duration_ns.map_or(u64::MAX, |duration_ns| (self.start_ns + duration_ns).saturating_sub(now_ns));
+        left_ns.min(if closely { LOOK_CLOSELY_NS } else { LOOK_NS })
+    }
 }
 
 #[cfg(test)]
@@ -120,5 +155,14 @@ mod tests {
         assert_eq!(watch.look(610, 3), Some(EndedBy::Idle));
         assert_eq!(watch.look(620, 10), Some(EndedBy::Count));
         assert_eq!(watch.look(1_000, 9), Some(EndedBy::Time));
+    }
+
+    #[test]
+    fn it_looks_as_often_as_its_end_needs() {
+        let sleep = |ends, now_ns| Watch { ends, start_ns: 100, seen: 0, since_ns: 100 }.until_next_look_ns(now_ns);
+        assert_eq!(sleep(Ends::default(), 7), LOOK_NS);
+        assert_eq!(sleep(Ends { expected: Some(1), ..Ends::default() }, 7), LOOK_CLOSELY_NS);
+        let timed = Ends { duration_ns: Some(1_000_000), ..Ends::default() };
+        assert_eq!((sleep(timed, 600_100), sleep(timed, 2_000_000)), (400_000, 0));
     }
 }

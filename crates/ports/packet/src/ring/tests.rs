@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const SHAPE: RingShape = RingShape { block_bytes: 4096, blocks: 2, retire_ms: 1 };
+const SHAPE: RingShape = RingShape { block_bytes: 4096, blocks: 2, retire_ms: 1, prompt: false };
 /// Where the frame starts after its packet header, as in a real ring: header, sockaddr_ll, padding.
 const MAC_AT: usize = 82;
 const FIRST: usize = BLOCK_HEADER_BYTES;
@@ -87,6 +87,40 @@ fn packets_come_in_order_and_blocks_go_back_when_read() {
         assert_eq!(mapping.load_acquire(status_at), Some(libc::TP_STATUS_KERNEL));
         assert!(!ring.ready());
     }
+}
+
+#[test]
+fn blocks_of_one_packet_are_read_one_by_one() {
+    let shape = RingShape { block_bytes: 2048, blocks: 4, retire_ms: 0, prompt: true };
+    let (mut mapping, reading) = Mapping::pair(shape.block_bytes * shape.blocks);
+    let mut ring = BlockRing::new(reading, shape);
+    for number in 0..10u8 {
+        assert!(!ring.ready());
+        let start = usize::from(number) % 4 * shape.block_bytes;
+        // struct tpacket2_hdr: status, len, snaplen, mac and net, seconds, nanoseconds, tci and tpid.
+        let status = libc::TP_STATUS_USER | libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID;
+        let [low, high] = 0x8100_u16.to_ne_bytes();
+        let words = [60 + u32::from(number % 2), 60, MAC_AT as u32, 1, u32::from(number)];
+        put(&mut mapping, start + 4, &words);
+        mapping.write(start + 24, &[5, 0, low, high]);
+        mapping.write(start + MAC_AT, &[number; 60]);
+        put(&mut mapping, start, &[status]);
+        assert!(ring.ready());
+        let found = ring.front().unwrap().unwrap();
+        assert_eq!((found.len(), found.time_ns), (64, 1_000_000_000 + u64::from(number)));
+        assert_eq!(found.truncated, number % 2 == 1);
+        let mut bytes = [0; 64];
+        ring.copy(&found, 0, &mut bytes);
+        assert_eq!(
+            (&bytes[..12], &bytes[12..16], &bytes[16..]),
+            (&[number; 12][..], &[0x81, 0, 0, 5][..], &[number; 48][..])
+        );
+        ring.advance(&found);
+        assert_eq!(mapping.load_acquire(start), Some(libc::TP_STATUS_KERNEL));
+    }
+    // A length that leads out of the block.
+    put(&mut mapping, 2 * 2048, &[libc::TP_STATUS_USER, 60, 2048, MAC_AT as u32]);
+    assert!(ring.front().is_err());
 }
 
 #[test]
