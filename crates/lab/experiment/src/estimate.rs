@@ -16,12 +16,14 @@ pub struct Estimate {
     pub cells: usize,
     /// Trials in all of them.
     pub trials: u64,
+    /// Time for which the trials send, in nanoseconds.
+    pub sending_ns: u64,
     /// Time of the trials with all that surrounds them, in nanoseconds.
     pub duration_ns: u64,
 }
 
 impl Experiment {
-    /// The expected number of trials and their time. Searches end sooner or later than that by a third.
+    /// The expected number of trials and their time. Searches on a quiet device end sooner, on a noisy one later.
     pub fn estimate(&self) -> Estimate {
         let cells = self.cells();
         let mut known_paths = Vec::new();
@@ -39,7 +41,7 @@ impl Experiment {
         let setups = (cells.len() as u64).saturating_mul(SETUP_NS.saturating_add(self.phases.warm_up_ns));
         let around = around_ns(&self.phases).saturating_mul(total.trials);
         let duration_ns = total.sending_ns.saturating_add(around).saturating_add(setups);
-        Estimate { cells: cells.len(), trials: total.trials, duration_ns }
+        Estimate { cells: cells.len(), trials: total.trials, sending_ns: total.sending_ns, duration_ns }
     }
 }
 
@@ -92,21 +94,16 @@ fn work(test: &TestSpec) -> Work {
     work
 }
 
-/// RFC 9971: a warm-up at the highest load and initial trials towards the bounds, then each goal's two bounds. A lower bound is
-/// decided by `1 - exceed` of its duration sum without loss, an upper one by `exceed` of it with loss.
+/// RFC 9971: initial trials towards the bounds, then each goal's two bounds. A lower bound is decided by `1 - exceed` of its
+/// duration sum without loss, an upper one by `exceed` of it with loss. Devices without noise take two thirds of this.
 fn add_goals(work: &mut Work, goals: &[LossGoal]) {
     for (number, goal) in goals.iter().enumerate() {
-        if number == 0 {
-            work.add(1, goal.final_trial_ns);
-            work.add(halvings(goal.width), goal.initial_trial_ns);
-        } else {
-            work.add(2, goal.initial_trial_ns);
-        }
-        let trials =
-            |share: f64| (share * goal.duration_sum_ns as f64 / goal.final_trial_ns.max(1) as f64).ceil() as u64;
-        let bounds = trials(1.0 - goal.exceed_ratio).max(1).saturating_add(trials(goal.exceed_ratio).max(1));
-        // Now and then a bound moves once more.
-        work.add(bounds.saturating_add(bounds / 2), goal.final_trial_ns);
+        let initial_trials = if number == 0 { 2 + halvings(goal.width) } else { 2 };
+        work.add(initial_trials, goal.initial_trial_ns);
+        let sum_trials = goal.duration_sum_ns as f64 / goal.final_trial_ns.max(1) as f64;
+        let trials = |share: f64| (share * sum_trials).ceil().max(1.0) as u64;
+        let bounds = trials(1.0 - goal.exceed_ratio).saturating_add(trials(goal.exceed_ratio));
+        work.add(bounds, goal.final_trial_ns);
     }
 }
 

@@ -95,3 +95,42 @@ fn the_full_one_has_every_test_of_the_rfc() {
     assert!(has(|kind| matches!(kind, TestKind::Reset)));
     assert!(has(|kind| matches!(kind, TestKind::Soak { .. })));
 }
+
+#[test]
+fn the_example_of_the_documentation_can_be_read() {
+    let documentation = include_str!("../../../../docs/experiments.md");
+    let (_, rest) = documentation.split_once("```toml\n").expect("an example");
+    let (example, _) = rest.split_once("```").expect("its end");
+    let experiment = parse(example, "docs").unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(experiment.cells().len(), 18);
+}
+
+/// Every key that a message can offer is described.
+#[test]
+fn the_documentation_names_every_key() {
+    let documentation = include_str!("../../../../docs/experiments.md");
+    for (text, title) in [
+        ("x = 1", "the file"),
+        ("topology.x = 1\n", "[topology]"),
+        ("cores.x = 1\n", "[cores]"),
+        ("phases.x = 1\n", "[phases]"),
+        ("noise.x = 1\n", "[noise]"),
+        ("matrix.x = 1\n", "[matrix]"),
+        ("dut = [{ kind = 'x', x = 1 }]", "[[dut]]"),
+        ("test = [{ kind = 'throughput', search = 'x', x = 1 }]", "[[test]]"),
+        ("test = [{ kind = 'latency', x = 1 }]", "[[test]]"),
+        ("test = [{ kind = 'back-to-back', x = 1 }]", "[[test]]"),
+        ("published = [{ x = 1 }]", "[[published]]"),
+    ] {
+        let errors = parse(text, "x").expect_err("an unknown key");
+        let start = format!("unknown key in {title} \"x\"; expected one of ");
+        let told = errors.problems.iter().find_map(|problem| problem.message.strip_prefix(start.as_str()));
+        let keys = told.unwrap_or_else(|| panic!("{errors}")).split("; ").next().unwrap_or_default();
+        for key in keys.split(", ") {
+            let named = ["`", ".", "[", "[["]
+                .iter()
+                .any(|before| ["`", "]"].iter().any(|after| documentation.contains(&format!("{before}{key}{after}"))));
+            assert!(named, "{title}: {key}");
+        }
+    }
+}

@@ -1,4 +1,5 @@
-//! Named namespaces that a killed run left behind. (Anonymous ones go with their process.)
+//! Named namespaces and temporary folders that a killed run left behind. (Anonymous namespaces and devices' processes go with
+//! their process.)
 
 use std::path::Path;
 
@@ -17,13 +18,14 @@ pub fn left_behind() -> Vec<String> {
     netns::named().into_iter().filter(dead).collect()
 }
 
-/// Removes what [`left_behind`] finds; returns each name with the error that kept it, if one did.
+/// Removes what [`left_behind`] finds, and temporary folders of killed runs; returns each name with the error that kept it, if
+/// one did.
 pub fn remove_left_behind() -> Vec<(String, Option<std::io::Error>)> {
     let remove = |name: String| {
         let error = netns::remove_named(&name).err();
         (name, error)
     };
-    left_behind().into_iter().map(remove).collect()
+    left_behind().into_iter().map(remove).chain(crate::dut::remove_left_behind()).collect()
 }
 
 /// The process that made a namespace of this name; `None` when the name is not one of ours.

@@ -225,6 +225,8 @@ pub struct CounterSources {
     receiver: SideSource,
     softnet: ProcFile,
     neighbours: Option<ProcFile>,
+    /// Every interface's other end is among these.
+    joined: bool,
 }
 
 impl CounterSources {
@@ -233,12 +235,12 @@ impl CounterSources {
     /// # Errors
     /// When a namespace cannot be entered or `/proc` is not there.
     pub fn open(topology: &Topology) -> Result<Self, CountersError> {
-        let side = |namespace, interface| SideSource::open(namespace, interface);
+        let side = |namespace, interface: &Interface| SideSource::open(namespace, interface.name, interface.index);
         let dut = topology.dut.as_ref().map(|dut| -> Result<DutSource, CountersError> {
             Ok(DutSource {
                 carrier: dut.carrier.clone(),
-                ingress: InterfaceSource::open(&dut.namespace, &dut.ingress)?,
-                egress: InterfaceSource::open(&dut.namespace, &dut.egress)?,
+                ingress: InterfaceSource::open(&dut.namespace, dut.ingress.name, dut.ingress.index)?,
+                egress: InterfaceSource::open(&dut.namespace, dut.egress.name, dut.egress.index)?,
                 protocols: dut.namespace.run(ProcNet::of_this_thread)??,
                 hooks: HookReader::open(&dut.namespace).ok(),
             })
@@ -249,7 +251,28 @@ impl CounterSources {
             receiver: side(&topology.receiver.namespace, &topology.receiver.interface)?,
             softnet: ProcFile::of_this_thread("softnet_stat")?,
             neighbours: ProcFile::of_this_thread("stat/arp_cache").ok(),
+            joined: true,
         })
+    }
+
+    /// Opens those of two interfaces of one namespace, each by name and index, with something outside the lab between them.
+    ///
+    /// # Errors
+    /// As [`CounterSources::open`].
+    pub fn of_ports(namespace: &NetNs, a: (&str, u32), b: (&str, u32)) -> Result<Self, CountersError> {
+        Ok(Self {
+            generator: SideSource::open(namespace, a.0, a.1)?,
+            dut: None,
+            receiver: SideSource::open(namespace, b.0, b.1)?,
+            softnet: ProcFile::of_this_thread("softnet_stat")?,
+            neighbours: None,
+            joined: false,
+        })
+    }
+
+    /// Whether what one interface sends is received by another one of them, so that [`Snapshot::in_flight`] means something.
+    pub fn is_joined(&self) -> bool {
+        self.joined
     }
 
     /// Reads all of them, in path order.
@@ -302,9 +325,9 @@ struct SideSource {
 }
 
 impl SideSource {
-    fn open(namespace: &NetNs, interface: &Interface) -> Result<Self, CountersError> {
+    fn open(namespace: &NetNs, interface: &str, index: u32) -> Result<Self, CountersError> {
         Ok(Self {
-            interface: InterfaceSource::open(namespace, interface)?,
+            interface: InterfaceSource::open(namespace, interface, index)?,
             protocols: namespace.run(ProcNet::of_this_thread)??,
         })
     }
@@ -350,10 +373,10 @@ struct InterfaceSource {
 }
 
 impl InterfaceSource {
-    fn open(namespace: &NetNs, interface: &Interface) -> Result<Self, CountersError> {
-        let device = namespace.run(|| Netdev::open(interface.name))??;
+    fn open(namespace: &NetNs, interface: &str, index: u32) -> Result<Self, CountersError> {
+        let device = namespace.run(|| Netdev::open(interface))??;
         Ok(Self {
-            index: interface.index,
+            index,
             netlink: Netlink::open_in(namespace)?,
             driver_names: device.statistic_names()?,
             device,

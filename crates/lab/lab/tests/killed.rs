@@ -1,4 +1,5 @@
-//! A run that is killed leaves nothing: its namespaces go with it, and the NAPI thread of the DUT's ingress with them.
+//! A run that is killed leaves nothing: its namespaces go with it, the NAPI thread of the DUT's ingress with them, and the
+//! processes of its device; what files those had are found and removed.
 //!
 //! Without the test harness, because it starts itself again and kills that.
 
@@ -7,6 +8,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use linerate_experiment::{DutKind, DutSpec};
+use linerate_lab::dut;
 use linerate_lab::placement::{Mode, Placement};
 use linerate_lab::topology::{Topology, TopologySpec};
 
@@ -16,9 +19,13 @@ fn main() -> ExitCode {
     if std::env::args().any(|argument| argument == "--list") {
         return ExitCode::SUCCESS;
     }
-    match std::env::var_os(CHILD) {
-        Some(_) => build_and_wait(),
-        None => kill_and_look(),
+    match std::env::var(CHILD).as_deref() {
+        Ok("router") => build_and_wait(),
+        Ok(_) => start_and_wait(),
+        Err(_) => {
+            kill_and_look();
+            kill_with_device_and_look();
+        }
     }
     ExitCode::SUCCESS
 }
@@ -39,7 +46,7 @@ fn build_and_wait() {
 }
 
 fn kill_and_look() {
-    let child = Command::new("/proc/self/exe").env(CHILD, "1").stdout(Stdio::piped()).spawn();
+    let child = Command::new("/proc/self/exe").env(CHILD, "router").stdout(Stdio::piped()).spawn();
     let mut child = child.expect("start again");
     let mut line = String::new();
     let output = child.stdout.take().expect("piped");
@@ -59,4 +66,59 @@ fn kill_and_look() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(linerate_lab::cleanup::left_behind().iter().all(|name| !name.contains(&child.id().to_string())));
+}
+
+/// Starts an Open vSwitch, or a program that starts another one where there is none, and waits to be killed.
+fn start_and_wait() {
+    let mark = mark(std::process::id());
+    let script = format!("sh -c 'while :; do sleep 0.1; done' {mark} & while :; do sleep 0.1; done");
+    let start = ["sh", "-c", &script].map(str::to_owned).into();
+    let program = DutKind::Command(linerate_experiment::Command { start, ..Default::default() });
+    let devices: Vec<_> = [DutKind::OpenVswitch, program]
+        .into_iter()
+        .map(|kind| dut::build(&DutSpec { name: "dut".into(), kind }, &TopologySpec::default()))
+        .collect();
+    match devices.as_slice() {
+        [_, Err(error)] => return println!("skipped: {error}"),
+        [Err(error), _] => println!("skipped in part: {error}"),
+        _ => println!("started"),
+    }
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+fn kill_with_device_and_look() {
+    let child = Command::new("/proc/self/exe").env(CHILD, "device").stdout(Stdio::piped()).spawn();
+    let mut child = child.expect("start again");
+    let mut line = String::new();
+    let output = child.stdout.take().expect("piped");
+    BufReader::new(output).read_line(&mut line).expect("a line");
+    eprintln!("{}", line.trim());
+    if line.starts_with("skipped:") {
+        child.wait().expect("it is gone");
+        return;
+    }
+    let mark = mark(child.id());
+    assert!(processes_with(&mark) >= 2, "the program and its child run");
+    child.kill().expect("kill");
+    child.wait().expect("it is gone");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while processes_with(&mark) > 0 {
+        assert!(Instant::now() < deadline, "{} processes outlive it", processes_with(&mark));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let removed = linerate_lab::cleanup::remove_left_behind();
+    assert!(removed.iter().all(|(name, error)| !name.contains(&mark) || error.is_none()), "{removed:?}");
+    let left = std::fs::read_dir(std::env::temp_dir()).expect("a folder").flatten();
+    assert!(left.filter(|entry| entry.file_name().to_string_lossy().contains(&mark)).count() == 0);
+}
+
+/// What the command lines and files of that process's devices have in common.
+fn mark(process: u32) -> String {
+    format!("linerate-{process}-ovs-")
+}
+
+fn processes_with(mark: &str) -> usize {
+    let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let command = |entry: std::fs::DirEntry| std::fs::read_to_string(entry.path().join("cmdline")).ok();
+    entries.filter_map(command).filter(|command| command.contains(mark)).count()
 }

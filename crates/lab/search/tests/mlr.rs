@@ -225,6 +225,9 @@ proptest! {
         let limits = Limits { trials_max: 400, ..Limits::new(Load::from_pps(minimum), Load::from_pps(maximum)) };
         let mut search = Search::new(limits, goals).unwrap();
         let mut losses = losses.into_iter().cycle();
+        let unasked_pps = (maximum as f64 * 1.001) as u64 + 1;
+        let unasked = Trial { load: Load::from_pps(unasked_pps), duration_ns: SECOND_NS, intended: 2, unsent: 0, lost: 1 };
+        search.record(unasked).unwrap();
         while let Some(order) = search.next() {
             prop_assert_eq!(search.next(), Some(order));
             prop_assert!((limits.minimum..=limits.maximum).contains(&order.load));

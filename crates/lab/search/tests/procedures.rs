@@ -36,6 +36,16 @@ fn loss_curve_of_a_device_that_always_loses_goes_to_the_lowest_load() {
 }
 
 #[test]
+fn one_trial_without_loss_does_not_end_a_curve() {
+    let mut lost = [1, 0, 1, 0, 0, 7].into_iter();
+    let mut device = |load: Load, duration_ns| -> Result<Trial, Infallible> {
+        Ok(Trial { load, duration_ns, intended: load.pps(), unsent: 0, lost: lost.next().unwrap() })
+    };
+    let found = FrameLoss::downwards(MAXIMUM, 0.1, SECOND_NS).unwrap().run(&mut device, |_| ()).unwrap();
+    assert_eq!((found.trials.len(), found.is_complete), (5, true));
+}
+
+#[test]
 fn unsent_packets_are_not_a_trial_without_loss() {
     let mut device = |load: Load, duration_ns| -> Result<Trial, Infallible> {
         Ok(Trial { load, duration_ns, intended: load.pps(), unsent: 1, lost: 0 })

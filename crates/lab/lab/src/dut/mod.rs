@@ -14,6 +14,7 @@ mod external;
 mod firewall;
 mod links;
 mod none;
+mod ovs;
 mod pipe;
 mod readings;
 mod router;
@@ -114,8 +115,13 @@ pub fn build(spec: &DutSpec, path: &TopologySpec) -> Result<Built, DutError> {
         DutKind::Command(command) => command::build(command, path),
         DutKind::External { description, counters } => external::build(description, counters, path),
         DutKind::None => none::build(path),
-        kind => Err(DutError::Unsupported(format!("devices of this kind cannot be built yet: {kind:?}"))),
+        DutKind::OpenVswitch => ovs::build(path),
     }
+}
+
+/// Removes the files of devices whose process was killed; each name with the error that kept it, if one did.
+pub(crate) fn remove_left_behind() -> Vec<(String, Option<std::io::Error>)> {
+    ovs::remove_folders_left_behind()
 }
 
 /// The release of the running kernel.

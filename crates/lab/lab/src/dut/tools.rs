@@ -17,16 +17,17 @@ const TOOL_MAX: Duration = Duration::from_secs(60);
 const TOOL_OUTPUT_BYTES_MAX: usize = 64 << 20;
 
 /// Programs and the packages of Debian and its kin that have them.
-const PACKAGES: [(&str, &str); 9] = [
+const PACKAGES: [(&str, &str); 10] = [
     ("iptables-restore", "iptables"),
     ("iptables-save", "iptables"),
     ("iptables", "iptables"),
     ("nft", "nftables"),
-    ("ovsdb-tool", "openvswitch-common, openvswitch-switch"),
+    ("ovsdb-tool", "openvswitch-switch"),
     ("ovsdb-server", "openvswitch-switch"),
     ("ovs-vswitchd", "openvswitch-switch"),
     ("ovs-vsctl", "openvswitch-switch"),
-    ("ovs-ofctl", "openvswitch-common, openvswitch-switch"),
+    ("ovs-ofctl", "openvswitch-switch"),
+    ("ovs-appctl", "openvswitch-switch"),
 ];
 
 /// Where tools of an administrator are, which an ordinary user's PATH leaves out.

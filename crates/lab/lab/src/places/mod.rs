@@ -95,8 +95,10 @@ pub fn losses_of_ways(difference: &Difference, forward: Way<'_>, backward: Optio
         }
         None => {
             path.link(generator, receiver, on_link[0], receiver.driver_sum("rx", "drops"));
+            path.between(generator, receiver);
             if let Some(lost) = on_link.get(1) {
                 path.link(receiver, generator, *lost, generator.driver_sum("rx", "drops"));
+                path.between(receiver, generator);
             }
         }
     }
@@ -154,6 +156,12 @@ impl Path {
             segment.take(Loss::new(&from.name, cause, ALL).counted_by(tx_dropped));
         }
         self.close(segment, "");
+    }
+
+    /// Between two interfaces that are not two ends of one link: a device outside the lab.
+    fn between(&mut self, from: &InterfaceCounters, to: &InterfaceCounters) {
+        let segment = Segment::new(from.tx_packets.saturating_sub(to.rx_packets));
+        self.close(segment, &format!("between {} and {}", from.name, to.name));
     }
 
     /// From the DUT's interfaces that take load to its IPv4 input; so many of each one's drops came here.

@@ -10,6 +10,7 @@ use linerate_sys::clock;
 use linerate_sys::perf::Scope as Counted;
 use linerate_sys::usage::ThreadUsage;
 
+use super::arp;
 use super::endpoint::{Arrivals, Endpoint};
 use super::noise::Noise;
 use super::outcome::TrialError;
@@ -60,7 +61,7 @@ struct Sent {
 impl Tester {
     /// Sends the loads, forward first, and counts what arrives.
     pub(super) fn fly(&mut self, loads: &[WayLoad], spec: &TrialSpec<'_>) -> Result<Flown, TrialError> {
-        let Tester { sources, ends: [first, second], device, pool, .. } = self;
+        let Tester { sources, ends: [first, second], device, gateways, pool, .. } = self;
         let (End { sender: forth, endpoint: back_end, .. }, End { sender: back, endpoint: forth_end, .. }) =
             (first, second);
         let pool: &Pool = pool;
@@ -75,13 +76,17 @@ impl Tester {
         let (before, was_quiet) = at_rest(sources.as_mut(), &spec.phases)?;
         let dut_core = spec.cores.dut.filter(|core| Some(*core) != spec.cores.generator);
         let dut_work = dut_core.map(|core| work::Counting::start(Counted::Core(core)));
-        let (control, device_control) = (Control::sheltered(), Control::sheltered());
+        let [control, device_control, quiet_control] = std::array::from_fn(|_| Control::sheltered());
+        let gateways: &[_] = gateways;
         let (sent, counters, arrivals, broken) = std::thread::scope(|scope| -> Result<_, TrialError> {
             let serving = device.as_mut().map(|device| scope.spawn(|| device.serve(spec.cores.dut, &device_control)));
             let counting = start_counting(scope, endpoints, (loads, spec), &control).inspect_err(|_| {
                 control.stop();
                 device_control.stop();
             })?;
+            if !gateways.is_empty() {
+                scope.spawn(|| arp::keep_fresh(gateways, &quiet_control));
+            }
             let start_ns = clock::now_ns() + LEAD_NS;
             let groups = grouped(lanes(ports, loads), &spec.cores);
             let sending: Vec<_> = groups
@@ -89,6 +94,8 @@ impl Tester {
                 .map(|(core, lanes)| scope.spawn(move || send_on(core, lanes, pool, start_ns)))
                 .collect();
             let sent: Vec<Sent> = sending.into_iter().map(join).collect();
+            // Questions of ours are movement too.
+            quiet_control.stop();
             let counters = at_rest_since(sources.as_mut(), before.as_ref(), &spec.phases);
             device_control.stop();
             let broken = serving.and_then(|thread| join(thread).err());
@@ -212,7 +219,7 @@ fn at_rest_since(
     let give_up_ns = clock::now_ns() + phases.drain_max_ns;
     loop {
         let (after, quiet) = sources.snapshot_at_rest(phases.quiet(), phases.quiet_max())?;
-        let empty = after.since(before).in_flight() == 0;
+        let empty = !sources.is_joined() || after.since(before).in_flight() == 0;
         if empty || clock::now_ns() > give_up_ns {
             return Ok((Some(after), quiet && empty));
         }

@@ -6,6 +6,7 @@
 //! ```
 //! [`Tester::trial`] takes a [`TrialSpec`]: sizes, flows, a [`Load`] for each direction, cores, [`Phases`]. It gives an [`Outcome`].
 
+mod arp;
 mod delays;
 mod device;
 mod endpoint;
@@ -15,6 +16,7 @@ mod load;
 mod noise;
 mod outcome;
 mod phases;
+mod ports;
 mod sink;
 mod threads;
 pub mod timeline;
@@ -29,6 +31,7 @@ use crate::counters::{CounterSources, CountersError};
 use crate::placement::{self, Mode, Placement};
 use crate::topology::{FrameAddresses, Topology, TopologyError};
 
+use arp::Gateway;
 use device::{Installed, Joined};
 use ends::{Attachment, End};
 use threads::go_ahead;
@@ -40,6 +43,7 @@ pub use load::Load;
 pub use noise::Noise;
 pub use outcome::{Interruption, Outcome, Recovery, TrialError, WayOutcome};
 pub use phases::{Learning, Phases};
+pub use ports::{NextHop, PortEnd, PortsSpec};
 pub use traffic::{FCS_LEN, Way, fixed_size, mean_size, plan};
 pub use trial::{Cores, TrialSpec};
 
@@ -95,6 +99,8 @@ pub struct Tester {
     sources: Option<CounterSources>,
     ends: [End; 2],
     device: Option<Installed>,
+    /// Of which end, and how to ask for its address.
+    gateways: Vec<Gateway>,
     pool: Pool,
     both_ways: bool,
     /// Stream ids used so far.
@@ -120,7 +126,16 @@ impl Tester {
         let second = End::open(&far, (both, true), spec, traffic::addresses(&topology, Way::Backward), &pool)?;
         let sources = Some(CounterSources::open(&topology)?);
         let ends = [first, second];
-        Ok(Tester { topology: Some(topology), sources, ends, device: None, pool, both_ways: both, streams: 0 })
+        Ok(Tester {
+            topology: Some(topology),
+            sources,
+            ends,
+            device: None,
+            gateways: Vec::new(),
+            pool,
+            both_ways: both,
+            streams: 0,
+        })
     }
 
     /// Joins two ends by in-process links, one for each direction: what remains to be measured where no namespace can be made, and
@@ -166,7 +181,16 @@ impl Tester {
                 (ends, Some(Installed { device, ports: [near, far] }))
             }
         };
-        Ok(Tester { topology: None, sources: None, ends, device, pool, both_ways: true, streams: 0 })
+        Ok(Tester {
+            topology: None,
+            sources: None,
+            ends,
+            device,
+            gateways: Vec::new(),
+            pool,
+            both_ways: true,
+            streams: 0,
+        })
     }
 
     /// Puts the work of the path's first hop where it shall run (opening ports can have replaced its NAPI threads), ahead of

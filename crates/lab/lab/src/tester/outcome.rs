@@ -127,6 +127,9 @@ pub enum TrialError {
     /// The packets cannot be made.
     #[error("{0}")]
     Plan(#[from] linerate_gen::PlanError),
+    /// A gateway's address could not be had.
+    #[error("the next hop: {0}")]
+    NextHop(std::io::Error),
     /// This tester has no ports for load in that direction.
     #[error("the tester was opened for one direction only")]
     OneWayOnly,

@@ -78,6 +78,7 @@ impl Tester {
     /// # Errors
     /// When no honest account can be given.
     pub fn trial(&mut self, spec: &TrialSpec<'_>) -> Result<Outcome, TrialError> {
+        self.resolve().map_err(TrialError::NextHop)?;
         self.learn(spec)?;
         pause_ns(spec.phases.wait_ns);
         let cache_line_ns = noise::cache_line_ns(spec.cores.generator, spec.cores.dut);
@@ -150,10 +151,11 @@ fn outcome(flown: Flown, loads: Vec<WayLoad>) -> Result<Outcome, TrialError> {
     let mut rows = Vec::new();
     let mut incomplete = 0;
     for (((load, mut end), mut arrivals), before) in loads.into_iter().zip(sends).zip(arrivals).zip(stats_before) {
+        let whole = end.error.is_none() && !signal::stop_requested();
         interrupted = interruption(end.error.take(), arrivals.error.take()).or(interrupted);
         incomplete += end.incomplete;
         rows.push(port_rows(&end, &arrivals, &before));
-        ways.push(way_outcome(load, end, arrivals, start_ns));
+        ways.push(way_outcome(load, end, arrivals, (start_ns, whole)));
     }
     if signal::stop_requested() {
         interrupted = Some(Interruption::Signal);
@@ -192,7 +194,7 @@ fn port_rows(end: &SendEnd, arrivals: &Arrivals, before: &Stats) -> PortRows {
     }
 }
 
-fn way_outcome(load: WayLoad, end: SendEnd, arrivals: Arrivals, start_ns: u64) -> WayOutcome {
+fn way_outcome(load: WayLoad, end: SendEnd, arrivals: Arrivals, (start_ns, whole): (u64, bool)) -> WayOutcome {
     let mut sending = end.report;
     if let Load::Burst { packets } = load.load {
         // A burst that the port did not take in time was asked for all the same.
@@ -206,8 +208,8 @@ fn way_outcome(load: WayLoad, end: SendEnd, arrivals: Arrivals, start_ns: u64) -
         reordered: arrivals.reordered,
     };
     let sent_ns = sending.last_ns.zip(sending.first_ns).map_or(0, |(last, first)| last - first);
-    // A paced load lasts as long as its schedule, even if its last packet is due before the end.
-    let duration_ns = if load.load.is_paced() { sent_ns.max(load.load.duration_ns()) } else { sent_ns };
+    // A paced load that ran to its end lasts as long as its schedule, even if its last packet is due before.
+    let duration_ns = if whole && load.load.is_paced() { sent_ns.max(load.load.duration_ns()) } else { sent_ns };
     let step_ns = load.load.step_ns().map(|step_ns| start_ns + step_ns);
     WayOutcome { way: load.way, counted, sending, arrivals, duration_ns, step_ns }
 }

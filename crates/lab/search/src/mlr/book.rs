@@ -52,11 +52,6 @@ impl Book {
         self.entries.get(&load)
     }
 
-    /// The loads from `low` to `high` that were tried.
-    pub(super) fn tried_between(&self, low: Load, high: Load) -> impl Iterator<Item = Load> + '_ {
-        self.entries.range(low.min(high)..=high).map(|(load, _)| *load)
-    }
-
     /// Adds a trial: it counts for every target.
     pub(super) fn add(&mut self, trial: Trial) {
         let entry = self.entries.entry(trial.load).or_default();

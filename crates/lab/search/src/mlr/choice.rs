@@ -61,7 +61,8 @@ impl Pursuit {
         };
         (self.up, self.down) = (up, down);
         self.received |= choice.reason == Reason::Received;
-        self.is_alone |= choice.reason == Reason::Refine && class != choice.promised;
+        let is_refuted = choice.promised != LoadClass::Undecided && class != choice.promised;
+        self.is_alone |= choice.reason == Reason::Refine && is_refuted;
     }
 }
 
@@ -129,21 +130,6 @@ impl View<'_> {
         Some(self.within(Load::from_pps(promised_pps as u64)))
     }
 
-    /// A load nearby that was tried already, where that serves as well: its trials count, and often another goal needs it, too.
-    /// Strides only become shorter by it, so that bounds a stride apart stay a width apart.
-    fn near_tried(&self, load: Load, reason: Reason) -> Load {
-        let near = |log: f64| Load::from_pps((load.pps() as f64 * log.exp()) as u64);
-        let reach_log = self.target.step_log() / 4.0;
-        let (low, high) = match reason {
-            Reason::Received => (near(-reach_log), near(reach_log)),
-            Reason::Up => (near(-reach_log), load),
-            Reason::Down => (load, near(reach_log)),
-            Reason::Maximum | Reason::Refine | Reason::Middle => return load,
-        };
-        let tried = self.book.tried_between(low, high).filter(|tried| self.is_useful(*tried));
-        tried.min_by_key(|tried| tried.pps().abs_diff(load.pps())).unwrap_or(load)
-    }
-
     /// The load inside the limits.
     pub(super) fn within(&self, load: Load) -> Load {
         load.clamp(self.limits.minimum, self.limits.maximum)
@@ -162,7 +148,6 @@ pub(super) fn choose(book: &Book, limits: &Limits, pursuits: &[Pursuit]) -> Opti
         }
         let view = View { book, limits, target, index, bounds: book.bounds(index), pursuit: *pursuit };
         if let Some((load, reason)) = strategy::STRATEGIES.iter().find_map(|strategy| strategy(&view)) {
-            let load = view.near_tried(load, reason);
             let promised = target.preceding.map_or(LoadClass::Undecided, |preceding| book.class(preceding, load));
             return Some(Choice { target: index, load, reason, promised });
         }

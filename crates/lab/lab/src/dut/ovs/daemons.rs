@@ -1,0 +1,148 @@
+//! The two processes of a private Open vSwitch, and how to talk to them.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use linerate_sys::process::Process;
+
+use super::folder::Folder;
+use crate::dut::DutError;
+use crate::dut::links::Links;
+use crate::dut::tools::{Place, died};
+
+/// Longest wait until a process answers.
+const READY_MAX: Duration = Duration::from_secs(20);
+const PROBE_GAP: Duration = Duration::from_millis(20);
+/// How long a process may take to end by itself.
+const STOP_MAX: Duration = Duration::from_secs(5);
+/// Where packages and a build from source have the schema of the database.
+const DATA_DIRECTORIES: [&str; 2] = ["/usr/share/openvswitch", "/usr/local/share/openvswitch"];
+/// Warnings to the standard error, which is kept; nothing to files or to syslog.
+const LOGGING: [&str; 3] = ["-vconsole:warn", "-vfile:off", "-vsyslog:off"];
+
+/// Dropped in this order: the switch, its database, their folder.
+pub(super) struct Daemons {
+    switch: Process,
+    database: Process,
+    folder: Folder,
+}
+
+impl Daemons {
+    /// Starts both with an empty database and waits until they answer.
+    pub(super) fn start(links: &Links) -> Result<Self, DutError> {
+        let folder = Folder::make()?;
+        let place = place(links, folder.path());
+        let (schema, file) = (schema()?, folder.text("conf.db"));
+        place.run(&line(&["ovsdb-tool", "create", &file, &schema]), None)?;
+        let (socket, control) = (format!("--remote=punix:{}", folder.text("db.sock")), folder.text("db.ctl"));
+        let control = format!("--unixctl={control}");
+        let command = [&["ovsdb-server", &file, &socket, &control, "--no-chdir"], LOGGING.as_slice()].concat();
+        let database = place.start(&line(&command))?;
+        let client = folder.text("db.sock");
+        let init = line(&["ovs-vsctl", &format!("--db=unix:{client}"), "--no-wait", "init"]);
+        answers(&place, &database, "ovsdb-server", &init)?;
+        let switch = start_switch(&place, &folder)?;
+        drop(place);
+        Ok(Self { switch, database, folder })
+    }
+
+    pub(super) fn restart_switch(&mut self, links: &Links) -> Result<(), DutError> {
+        self.switch.stop(STOP_MAX);
+        self.switch = start_switch(&place(links, self.folder.path()), &self.folder)?;
+        // Answers once the switch has taken over what the database says.
+        let show = self.openflow_command(&["dump-flows"], &[]);
+        answers(&place(links, self.folder.path()), &self.switch, "ovs-vswitchd", &show)
+    }
+
+    /// Whether both are alive.
+    pub(super) fn check(&self) -> Result<(), DutError> {
+        for (name, process) in [("ovs-vswitchd", &self.switch), ("ovsdb-server", &self.database)] {
+            if let Some(status) = process.ended() {
+                return Err(died(name, status, process));
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs `ovs-vsctl`, which waits until the switch has done what it says.
+    pub(super) fn configure(&self, links: &Links, arguments: &str) -> Result<String, DutError> {
+        let mut command = line(&["ovs-vsctl", &format!("--db=unix:{}", self.folder.text("db.sock")), "--timeout=20"]);
+        command.extend(arguments.split_whitespace().map(str::to_owned));
+        self.run(links, &command)
+    }
+
+    /// Runs `ovs-ofctl BEFORE... SOCKET AFTER...`.
+    pub(super) fn openflow(&self, links: &Links, before: &[&str], after: &[&str]) -> Result<String, DutError> {
+        self.run(links, &self.openflow_command(before, after))
+    }
+
+    fn openflow_command(&self, before: &[&str], after: &[&str]) -> Vec<String> {
+        let socket = format!("unix:{}", self.folder.text("br0.mgmt"));
+        line(&[&["ovs-ofctl"], before, &[socket.as_str()], after].concat())
+    }
+
+    /// Runs a command of the switch itself.
+    pub(super) fn control(&self, links: &Links, command: &str) -> Result<String, DutError> {
+        self.run(links, &line(&["ovs-appctl", "-t", &self.folder.text("switch.ctl"), command]))
+    }
+
+    fn run(&self, links: &Links, command: &[String]) -> Result<String, DutError> {
+        place(links, self.folder.path()).run(command, None).map_err(|error| match self.check() {
+            Err(death) => death,
+            Ok(()) => error,
+        })
+    }
+}
+
+impl Drop for Daemons {
+    fn drop(&mut self) {
+        self.switch.stop(STOP_MAX);
+        self.database.stop(STOP_MAX);
+    }
+}
+
+fn place<'a>(links: &'a Links, folder: &Path) -> Place<'a> {
+    let folder = folder.to_string_lossy().into_owned();
+    let environment = ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"];
+    let environment = environment.map(|name| (name.to_owned(), folder.clone())).into();
+    Place { namespace: Some(&links.dut().namespace), environment }
+}
+
+fn start_switch(place: &Place<'_>, folder: &Folder) -> Result<Process, DutError> {
+    let (database, control) = (format!("unix:{}", folder.text("db.sock")), folder.text("switch.ctl"));
+    let unixctl = format!("--unixctl={control}");
+    let command = [&["ovs-vswitchd", &database, &unixctl, "--no-chdir"], LOGGING.as_slice()].concat();
+    let switch = place.start(&line(&command))?;
+    answers(place, &switch, "ovs-vswitchd", &line(&["ovs-appctl", "-t", &control, "version"]))?;
+    Ok(switch)
+}
+
+/// Waits until `probe` succeeds.
+fn answers(place: &Place<'_>, process: &Process, name: &str, probe: &[String]) -> Result<(), DutError> {
+    let deadline = Instant::now() + READY_MAX;
+    loop {
+        let probed = place.run_for(probe, None, READY_MAX);
+        if let Some(status) = process.ended() {
+            return Err(died(name, status, process));
+        }
+        match probed {
+            Ok(_) => return Ok(()),
+            Err(error) if Instant::now() >= deadline || matches!(error, DutError::Missing { .. }) => return Err(error),
+            Err(_) => std::thread::sleep(PROBE_GAP),
+        }
+    }
+}
+
+fn schema() -> Result<String, DutError> {
+    let named = std::env::var_os("OVS_PKGDATADIR").map(PathBuf::from);
+    let directories = named.into_iter().chain(DATA_DIRECTORIES.map(PathBuf::from));
+    let found = directories.map(|directory| directory.join("vswitch.ovsschema")).find(|path| path.is_file());
+    match found {
+        Some(path) => Ok(path.to_string_lossy().into_owned()),
+        None => Err(DutError::Missing { program: "vswitch.ovsschema".into(), package: Some("openvswitch-switch") }),
+    }
+}
+
+fn line(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}

@@ -1,0 +1,87 @@
+//! A folder for the sockets of a device's processes. It goes with the device; one of a killed run is found by its name.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::dut::DutError;
+
+const PREFIX: &str = "linerate-";
+const ROLE: &str = "-ovs-";
+
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    /// `linerate-PID-ovs-N` where temporary files go, for its owner only.
+    pub(super) fn make() -> Result<Self, DutError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("{PREFIX}{}{ROLE}{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        // A socket's name has at most 107 bytes (unix(7)).
+        let made = fs::DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(DutError::system(format!("make the folder {}", path.display())))?;
+        Ok(Self(path))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The path of a file in it.
+    pub(super) fn text(&self, file: &str) -> String {
+        self.0.join(file).to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Removes the folders whose process is gone; each name with the error that kept it, if one did.
+pub(in crate::dut) fn remove_folders_left_behind() -> Vec<(String, Option<std::io::Error>)> {
+    let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+    let removed = |entry: fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let gone = !Path::new("/proc").join(owner(&name)?.to_string()).exists();
+        gone.then(|| (name, fs::remove_dir_all(entry.path()).err()))
+    };
+    entries.filter_map(removed).collect()
+}
+
+fn owner(name: &str) -> Option<u32> {
+    let (process, number) = name.strip_prefix(PREFIX)?.split_once(ROLE)?;
+    number.parse::<u64>().ok()?;
+    process.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_goes_with_its_value_and_names_tell_their_process() {
+        let folder = Folder::make().expect("a folder");
+        let path = folder.path().to_owned();
+        let name = path.file_name().and_then(|name| name.to_str()).expect("text").to_owned();
+        assert_eq!(owner(&name), Some(std::process::id()));
+        fs::write(folder.text("file"), "x").expect("it can be written to");
+        assert!(remove_folders_left_behind().iter().all(|(removed, _)| *removed != name), "its process lives");
+        drop(folder);
+        assert!(!path.exists());
+        assert_eq!([owner("linerate-1-ovs-x"), owner("linerate-x-ovs-1"), owner("other-1-ovs-1")], [None; 3]);
+    }
+
+    #[test]
+    fn a_folder_of_a_process_that_is_gone_is_removed() {
+        let mut gone = std::process::Command::new("true").spawn().expect("a process");
+        gone.wait().expect("it ends");
+        let name = format!("{PREFIX}{}{ROLE}0", gone.id());
+        let path = std::env::temp_dir().join(&name);
+        fs::create_dir(&path).expect("a folder");
+        remove_folders_left_behind();
+        assert!(!path.exists());
+    }
+}

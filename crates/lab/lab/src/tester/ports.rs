@@ -1,0 +1,178 @@
+//! A tester on two ports of this host, with a device outside the lab between them: a box with two cables, a program, a cable.
+
+use std::net::Ipv4Addr;
+
+use linerate_mem::{Pool, PoolConfig};
+use linerate_port::{OpenError, PortSpec};
+use linerate_ports::Usage;
+use linerate_sys::netdev::Netdev;
+use linerate_sys::netns::NetNs;
+use linerate_sys::raw::RawSocket;
+
+use super::arp::{Gateway, Question};
+use super::endpoint::Endpoint;
+use super::ends::{Attachment, End};
+use super::traffic;
+use super::{FRAMES, Tester, TesterError};
+use crate::counters::CounterSources;
+use crate::topology::FrameAddresses;
+
+/// Two ports, and how they are used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortsSpec {
+    /// The first end: sends, or both ways.
+    pub a: PortEnd,
+    /// The second end: receives, or both ways.
+    pub b: PortEnd,
+    /// Whether the counting XDP program counts, instead of a receiving thread.
+    pub sink: bool,
+    /// As [`super::TesterSpec::both_ways`]; needs ports on interfaces (`xdp:IF` with `sink`, or `packet:IF`).
+    pub both_ways: bool,
+    /// As [`super::TesterSpec::sequences`].
+    pub sequences: u64,
+}
+
+/// One port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortEnd {
+    /// Its spec: `xdp:eth1`, `packet:eth1`, any that `linerate ports` lists.
+    pub port: String,
+    /// To whom frames that are sent here are addressed.
+    pub next_hop: NextHop,
+}
+
+/// To whom frames are addressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextHop {
+    /// To the other end: behind a cable, a switch, a program that passes frames on.
+    OtherEnd,
+    /// To this Ethernet address.
+    Mac([u8; 6]),
+    /// To a router's address, which is asked for by ARP before each trial. The asking also tells the router ours, and goes on every
+    /// half second while the load runs.
+    Gateway {
+        /// Our own address on this link. It need not be the interface's.
+        own: Ipv4Addr,
+        /// The router's.
+        gateway: Ipv4Addr,
+    },
+}
+
+impl PortsSpec {
+    /// One way from one port to the other, a receiving thread counts.
+    pub fn new(a: impl Into<String>, b: impl Into<String>) -> PortsSpec {
+        let end = |port| PortEnd { port, next_hop: NextHop::OtherEnd };
+        PortsSpec { a: end(a.into()), b: end(b.into()), sink: false, both_ways: false, sequences: 1 << 25 }
+    }
+}
+
+/// An interface by name, with what is needed of it.
+struct Card {
+    name: String,
+    index: u32,
+    mac: [u8; 6],
+}
+
+impl Tester {
+    /// Opens two ports in this thread's network namespace. Where both are on interfaces, the interfaces' counters cut the path:
+    /// what the one sent and the other did not receive was lost in the device between them.
+    ///
+    /// # Errors
+    /// What could not be opened, and what to do.
+    pub fn on_ports(spec: &PortsSpec) -> Result<Tester, TesterError> {
+        let pool = Pool::new(PoolConfig { frames: FRAMES, ..PoolConfig::default() })?;
+        let here = NetNs::current()?;
+        let cards = [card(&spec.a.port)?, card(&spec.b.port)?];
+        let both = spec.both_ways;
+        let first = open(&spec.a, (true, both), spec, (&here, cards[0].as_ref(), cards[1].as_ref()), &pool)?;
+        let second = open(&spec.b, (both, true), spec, (&here, cards[1].as_ref(), cards[0].as_ref()), &pool)?;
+        let sources = match &cards {
+            [Some(a), Some(b)] => Some(CounterSources::of_ports(&here, (&a.name, a.index), (&b.name, b.index))?),
+            _ => None,
+        };
+        let mut tester = Tester {
+            topology: None,
+            sources,
+            ends: [first, second],
+            device: None,
+            gateways: Vec::new(),
+            pool,
+            both_ways: both,
+            streams: 0,
+        };
+        for (number, (end, card)) in [&spec.a, &spec.b].into_iter().zip(&cards).enumerate() {
+            if let (NextHop::Gateway { own, gateway }, Some(card)) = (end.next_hop, card) {
+                let question = Question { interface: card.index, own_mac: card.mac, own, gateway };
+                let (namespace, socket) = (NetNs::current()?, RawSocket::sender(card.index)?);
+                tester.gateways.push(Gateway { end: number, question, namespace, socket });
+            }
+        }
+        tester.resolve()?;
+        Ok(tester)
+    }
+
+    /// Asks the gateways for their addresses.
+    pub(super) fn resolve(&mut self) -> std::io::Result<()> {
+        for gateway in &self.gateways {
+            self.ends[gateway.end].link.destination = gateway.ask()?;
+        }
+        Ok(())
+    }
+}
+
+/// The interface that a port is on; none for ports that are elsewhere (files, pipes).
+fn card(port: &str) -> Result<Option<Card>, TesterError> {
+    let spec: PortSpec = port.parse().map_err(|error: linerate_port::SpecError| {
+        OpenError::new(&error.text, error.problem, "a port name is KIND:INTERFACE")
+    })?;
+    let Ok(device) = Netdev::open(&spec.target) else { return Ok(None) };
+    let (Ok(index), Ok(mac)) = (device.index(), device.mac()) else { return Ok(None) };
+    Ok(Some(Card { name: spec.target, index, mac }))
+}
+
+fn open(
+    end: &PortEnd,
+    (sends, counts): (bool, bool),
+    spec: &PortsSpec,
+    (namespace, card, other): (&NetNs, Option<&Card>, Option<&Card>),
+    pool: &Pool,
+) -> Result<End, TesterError> {
+    let needs_interface = |what: &str| {
+        let hint = "name a port on an interface, such as xdp:eth1 or packet:eth1";
+        TesterError::from(OpenError::new(&end.port, format!("{what} needs an interface"), hint))
+    };
+    if spec.both_ways && card.is_none() {
+        return Err(needs_interface("load both ways"));
+    }
+    if spec.both_ways && !spec.sink && !end.port.starts_with("packet:") {
+        let problem = "a port that sends cannot be emptied by another thread".to_owned();
+        return Err(OpenError::new(&end.port, problem, "use packet: ports, or let the sink count").into());
+    }
+    let source = card.map_or(traffic::nobody().source, |card| card.mac);
+    let destination = match end.next_hop {
+        NextHop::Mac(mac) => mac,
+        // A gateway's is asked for once the ports are open.
+        NextHop::OtherEnd | NextHop::Gateway { .. } => other.map_or(traffic::nobody().destination, |other| other.mac),
+    };
+    if matches!(end.next_hop, NextHop::Gateway { .. }) && card.is_none() {
+        return Err(needs_interface("asking for a gateway's address"));
+    }
+    let sender = if sends {
+        // A refused packet is lost, or a slow device would hold the load back.
+        let dropping =
+            if end.port.starts_with("packet:") && !end.port.contains("refused=") { ",refused=drop" } else { "" };
+        Some(linerate_ports::open_for(&format!("{}{dropping}", end.port), pool, Usage::Sending)?.port)
+    } else {
+        None
+    };
+    let endpoint = match (counts, card) {
+        (false, _) => None,
+        (true, Some(card)) if spec.sink => {
+            let at = Attachment { namespace, interface: &card.name, index: card.index };
+            Some(Endpoint::open(&at, "sink", spec.sequences, pool)?)
+        }
+        (true, None) if spec.sink => return Err(needs_interface("the counting XDP program")),
+        (true, _) => Some(Endpoint::on_port(linerate_ports::open_for(&end.port, pool, Usage::Receiving)?.port, pool)),
+    };
+    Ok(End { sender, endpoint, link: FrameAddresses { source, destination } })
+}

@@ -1,0 +1,142 @@
+//! A tester on two ports of a host: a cable between them, and a router that is asked for its address. The host is a namespace.
+
+use std::net::Ipv4Addr;
+
+use linerate_experiment::{FlowOrder, FlowSpec};
+use linerate_lab::netlink::{Netlink, Route, VethEnd, VethShape};
+use linerate_lab::sysctl;
+use linerate_lab::tester::{Load, NextHop, Outcome, PortEnd, PortsSpec, Tester, TrialSpec, fixed_size};
+use linerate_sys::netdev::Netdev;
+use linerate_sys::netns::NetNs;
+
+const SHAPE: VethShape = VethShape { mtu: 1500, queues: 1 };
+const MS: u64 = 1_000_000;
+
+fn namespace() -> Option<NetNs> {
+    NetNs::anonymous().inspect_err(|error| eprintln!("skipped: no network namespace: {error}")).ok()
+}
+
+/// A veth pair, both ends up; their indices.
+fn pair(a: (&NetNs, &str), b: (&NetNs, &str), number: u8) -> [u32; 2] {
+    let end = |(namespace, name), side| VethEnd { namespace, name, mac: [2, 0x4c, 0x52, 7, number, side] };
+    let mut netlink = Netlink::open_in(a.0).expect("netlink");
+    netlink.create_veth(end(a, 1), end(b, 2), SHAPE).expect("a veth pair");
+    [a, b].map(|(namespace, name)| {
+        let quiet = || sysctl::set_if_present(&format!("net/ipv6/conf/{name}/disable_ipv6"), "1");
+        namespace.run(quiet).expect("enter").expect("IPv6 off");
+        let index = namespace.run(|| Netdev::open(name)?.index()).expect("enter").expect("an index");
+        Netlink::open_in(namespace).expect("netlink").set_up(index, true).expect("up");
+        index
+    })
+}
+
+fn flows() -> FlowSpec {
+    FlowSpec {
+        source: Ipv4Addr::new(192, 0, 2, 1),
+        sources: 10,
+        destination: Ipv4Addr::new(192, 0, 2, 129),
+        destinations: 10,
+        ports: 1,
+        order: FlowOrder::Odometer,
+    }
+}
+
+/// One trial in the host's namespace; none when the ports cannot be had.
+fn trial(host: &NetNs, spec: &PortsSpec, pps: f64) -> Option<Outcome> {
+    let load = Load::Rate { pps, duration_ns: 100 * MS };
+    let measure = || {
+        let mut tester = Tester::on_ports(spec).map_err(|error| error.to_string())?;
+        let (size, flows) = (fixed_size(128), flows());
+        let backward = spec.both_ways.then_some(load);
+        Ok(tester.trial(&TrialSpec { backward, ..TrialSpec::new(&size, &flows, load) }).expect("a trial"))
+    };
+    let outcome: Result<Outcome, String> = host.run(measure).expect("enter");
+    outcome.inspect_err(|error| eprintln!("skipped: {error}")).ok()
+}
+
+#[test]
+fn a_cable_between_two_ports() {
+    let Some(host) = namespace() else { return };
+    pair((&host, "port-a"), (&host, "port-b"), 1);
+    for (kind, sink) in [("packet", false), ("xdp", true), ("packet", true)] {
+        for both_ways in [false, true] {
+            let ports = PortsSpec::new(format!("{kind}:port-a"), format!("{kind}:port-b"));
+            let Some(outcome) = trial(&host, &PortsSpec { sink, both_ways, ..ports }, 5_000.0) else { continue };
+            let account = &outcome.ledger.account;
+            assert_eq!(outcome.ways.len(), 1 + usize::from(both_ways));
+            assert_eq!(account.intended(), 500 * outcome.ways.len() as u64);
+            assert!(account.delivered() > 0, "{:?}", outcome.ledger);
+            assert_eq!(account.unexplained(), 0, "{kind} {sink} {both_ways}: {:?}", outcome.ledger);
+        }
+    }
+}
+
+#[test]
+fn what_a_port_cannot_do_is_refused_with_what_to_do() {
+    let Some(host) = namespace() else { return };
+    pair((&host, "port-a"), (&host, "port-b"), 2);
+    let open = |spec: PortsSpec| match host.run(|| Tester::on_ports(&spec).map(|_| ())).expect("enter") {
+        Ok(()) => panic!("{spec:?} was opened"),
+        Err(error) => error.to_string(),
+    };
+    let both = PortsSpec { both_ways: true, ..PortsSpec::new("pipe:x", "pipe:x") };
+    assert!(open(both).contains("needs an interface"));
+    let one_socket = PortsSpec { both_ways: true, ..PortsSpec::new("xdp:port-a", "xdp:port-b") };
+    assert!(open(one_socket).contains("let the sink count"));
+    assert!(open(PortsSpec::new("packet:no-such", "packet:port-b")).contains("no-such"));
+}
+
+/// host: port-a 198.18.0.2, port-b 198.18.1.2 (known to the tester only); box: a router that has never heard of them.
+fn router() -> Option<(NetNs, NetNs)> {
+    let (host, router) = (namespace()?, namespace()?);
+    let [_, near] = pair((&host, "port-a"), (&router, "near"), 3);
+    let [_, far] = pair((&host, "port-b"), (&router, "far"), 4);
+    let mut netlink = Netlink::open_in(&router).expect("netlink");
+    netlink.add_address(near, Ipv4Addr::new(198, 18, 0, 1), 24).expect("an address");
+    netlink.add_address(far, Ipv4Addr::new(198, 18, 1, 1), 24).expect("an address");
+    let gateway = Ipv4Addr::new(198, 18, 1, 2);
+    let route = Route { network: Ipv4Addr::new(192, 0, 2, 128), prefix_len: 25, gateway, interface: far };
+    netlink.add_route(route).expect("a route");
+    let forward = || {
+        sysctl::set("net/ipv4/ip_forward", "1")?;
+        ["all", "near", "far"].iter().try_for_each(|name| sysctl::set(&format!("net/ipv4/conf/{name}/rp_filter"), "0"))
+    };
+    router.run(forward).expect("enter").expect("forwarding");
+    Some((host, router))
+}
+
+#[test]
+fn a_router_is_asked_for_its_address_and_told_ours() {
+    let Some((host, _router)) = router() else { return };
+    let end = |port: &str, network| PortEnd {
+        port: port.into(),
+        next_hop: NextHop::Gateway {
+            own: Ipv4Addr::new(198, 18, network, 2),
+            gateway: Ipv4Addr::new(198, 18, network, 1),
+        },
+    };
+    let spec = PortsSpec { a: end("packet:port-a", 0), b: end("packet:port-b", 1), ..PortsSpec::new("", "") };
+    let Some(outcome) = trial(&host, &spec, 2_000.0) else { return };
+    let account = &outcome.ledger.account;
+    assert_eq!((account.intended(), account.delivered()), (200, account.sent()), "{:?}", outcome.ledger);
+    assert!(account.delivered() > 0);
+    // Without telling the router who we are on the far side, it cannot deliver: the device is where packets are lost.
+    let silent = PortsSpec { b: PortEnd { next_hop: NextHop::OtherEnd, ..end("packet:port-b", 1) }, ..spec };
+    let Some((host, _router)) = self::router() else { return };
+    let Some(outcome) = trial(&host, &silent, 2_000.0) else { return };
+    assert_eq!(outcome.ledger.account.delivered(), 0, "{:?}", outcome.ledger);
+    let [lost] = outcome.ledger.unnamed.as_slice() else { panic!("one place: {:?}", outcome.ledger) };
+    assert!(lost.place.contains("between port-a and port-b"), "{lost:?}");
+}
+
+#[test]
+fn a_gateway_that_does_not_answer_is_an_error_that_names_it() {
+    let Some((host, _router)) = router() else { return };
+    let gateway = Ipv4Addr::new(198, 18, 0, 99);
+    let next_hop = NextHop::Gateway { own: Ipv4Addr::new(198, 18, 0, 2), gateway };
+    let a = PortEnd { port: "packet:port-a".into(), next_hop };
+    let spec = PortsSpec { a, ..PortsSpec::new("", "packet:port-b") };
+    let error = host.run(|| Tester::on_ports(&spec).map(|_| ()).map_err(|error| error.to_string())).expect("enter");
+    let Err(problem) = error else { panic!("nobody is there") };
+    assert!(problem.contains("198.18.0.99 does not answer"), "{problem}");
+}
