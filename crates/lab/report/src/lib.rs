@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod compare;
 mod csv;
 mod document;
 mod environment;
@@ -40,6 +41,10 @@ mod trial;
 pub mod units;
 
 pub use account::{Account, AccountError, Counted, Loss};
+pub use compare::{
+    COMPARISON_SCHEMA, Compared, Comparison, Method, Pair, Setting, Thresholds, Verdict, compare, compare_with,
+    comparison_html, comparison_json, comparison_markdown, comparison_terminal,
+};
 pub use csv::{figures_csv, ledger_csv, trials_csv};
 pub use document::{Document, Dut, Goal, SCHEMA, Tool, json};
 pub use environment::{CacheLine, Environment};

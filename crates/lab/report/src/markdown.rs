@@ -77,7 +77,7 @@ impl RowKind {
 }
 
 /// Text in which nothing is markup: ASCII punctuation that could be gets a backslash (CommonMark section 2.4), controls a space.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in crate::terminal::clean(text).chars() {
         match letter {

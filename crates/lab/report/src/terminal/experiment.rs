@@ -33,7 +33,20 @@ pub fn results_terminal(results: &Results, columns: usize, colour: bool) -> Stri
     page.finish()
 }
 
-pub(super) fn print_grid(page: &mut Page, grid: &Grid) {
+/// A heading, sentences and grids.
+pub(crate) fn grids(heading: &str, sentences: &[String], grids: &[Grid], columns: usize, colour: bool) -> String {
+    let mut page = Page::new(columns, colour);
+    page.paragraph("", 0, Style::Heading, heading);
+    for sentence in sentences {
+        page.paragraph("", 2, Style::Plain, sentence);
+    }
+    for grid in grids {
+        print_grid(&mut page, grid);
+    }
+    page.finish()
+}
+
+fn print_grid(page: &mut Page, grid: &Grid) {
     page.gap();
     page.paragraph("", 0, Style::Heading, &grid.title);
     let set = |is_number: bool| if is_number { Set::Number } else { Set::Text };

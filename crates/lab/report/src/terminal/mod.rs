@@ -7,6 +7,7 @@ mod table;
 
 use crate::units::{bps, count, frame_bytes, l1_bps, l2_bps, nanoseconds, percent, pps, signed_count};
 use crate::{Document, Environment, LimitedBy, Purpose, Throughput, Trial};
+pub(crate) use experiment::grids;
 pub use experiment::results_terminal;
 pub(crate) use page::clean;
 use page::{Page, Style};
