@@ -10,6 +10,7 @@ pub mod netns;
 pub mod perf;
 pub mod poll;
 pub mod process;
+pub mod promiscuous;
 pub mod raw;
 pub mod signal;
 pub mod usage;

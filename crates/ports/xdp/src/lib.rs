@@ -18,7 +18,10 @@
 //! Options: `native` or `generic` (where the program runs; native first unless said), `zerocopy` or `copy` (zero-copy where
 //! the driver has it unless said), `frags` (packets over several frames, up to 9,000 bytes), `ring=N` (entries of the fill and
 //! receive ring, 8,192; the transmit ring has at most 2,048), `budget=N` (packets that one system call may send), `queues=N`
-//! (N queues from `@queue` on; sending uses the first), `tx_only` (no program is attached, CAP_NET_RAW is enough).
+//! (N queues from `@queue` on; sending uses the first), `tx_only` (no program is attached, CAP_NET_RAW is enough), `promisc=no`
+//! (do not take packets for other hardware addresses; the mode ends with the port, whatever ends the process).
+//!
+//! Another MTU is noticed while the port is open: at once when it made room, else within some hundred calls.
 
 mod abi;
 mod attach;

@@ -8,6 +8,7 @@ use linerate_mem::Pool;
 use linerate_port::{Caps, OpenError, PortSpec, SpecError};
 use linerate_sys::capability::{Capabilities, Capability};
 use linerate_sys::netdev::Netdev;
+use linerate_sys::promiscuous::Promiscuous;
 
 use crate::abi;
 use crate::attach::{AttachError, Attachment, ModeWanted};
@@ -26,8 +27,8 @@ const TRANSMIT_RING_MAX: u32 = 2048;
 /// Packets that the kernel sends in one call unless it is told otherwise, and the least that it can be told.
 const BUDGET_MIN: u64 = 32;
 
-const OPTIONS: [&str; 9] =
-    ["native", "generic", "zerocopy", "copy", "frags", "ring=N", "budget=N", "queues=N", "tx_only"];
+const OPTIONS: [&str; 10] =
+    ["native", "generic", "zerocopy", "copy", "frags", "ring=N", "budget=N", "queues=N", "tx_only", "promisc=yes|no"];
 
 /// What the spec asks for.
 struct Wishes {
@@ -40,6 +41,7 @@ struct Wishes {
     first_queue: u32,
     queues: u32,
     receives: bool,
+    promiscuous: bool,
 }
 
 /// Opens `xdp:IF[@queue]` with the frames of `pool`, in the calling thread's network namespace.
@@ -50,7 +52,7 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<XdpPort, OpenError> {
     let wishes = Wishes::read(&mut spec).map_err(|error| OpenError::new(&spec, error.problem, ""))?;
     let opener = Opener { spec: &spec, pool, wishes };
     let device = opener.device()?;
-    opener.open(&device)
+    opener.open(device)
 }
 
 impl Wishes {
@@ -84,6 +86,11 @@ impl Wishes {
             first_queue: spec.queue.unwrap_or(0),
             queues: spec.take_number("queues", 1, 1024)?.unwrap_or(1) as u32,
             receives: !spec.take_flag("tx_only")?,
+            promiscuous: match spec.take("promisc").as_deref() {
+                None | Some("yes") => true,
+                Some("no") => false,
+                Some(other) => return Err(spec.error(format!("promisc={other}: promisc takes yes or no"))),
+            },
         };
         spec.finish(&OPTIONS)?;
         Ok(wishes)
@@ -123,7 +130,8 @@ impl Opener<'_> {
         Ok(device)
     }
 
-    fn open(&self, device: &Netdev) -> Result<XdpPort, OpenError> {
+    fn open(&self, owned: Netdev) -> Result<XdpPort, OpenError> {
+        let device = &owned;
         let read = |error: io::Error| self.error(error.to_string(), "");
         let (ifindex, mtu) = (device.index().map_err(read)?, device.mtu().map_err(read)? as usize);
         let limits = self.limits(mtu)?;
@@ -154,14 +162,25 @@ impl Opener<'_> {
         let caps = self.caps(device, limits, &queues, attachment.as_deref());
         Ok(XdpPort {
             _attachment: attachment,
+            _promiscuous: self.promiscuous(ifindex)?,
             queues,
             caps,
-            interface: self.spec.target.clone(),
+            device: owned,
+            mtu_calls: 0,
             frags: self.wishes.frags,
             turn: 0,
             idle_calls: 0,
             state: State::Sound,
         })
+    }
+
+    fn promiscuous(&self, ifindex: u32) -> Result<Option<Promiscuous>, OpenError> {
+        if !self.wishes.receives || !self.wishes.promiscuous {
+            return Ok(None);
+        }
+        let hold = Promiscuous::hold(ifindex);
+        hold.map(Some)
+            .map_err(|error| self.error(format!("promiscuous mode: {error}"), "add promisc=no to do without it"))
     }
 
     fn limits(&self, mtu: usize) -> Result<Limits, OpenError> {
@@ -173,11 +192,8 @@ impl Opener<'_> {
                 self.error(cause, format!("add ,frags or `ip link set {} mtu {}`", self.spec.target, room - 18))
             );
         }
-        let one_frame = self.pool.region().frame_size();
-        Ok(match self.wishes.frags {
-            true => Limits { frame_len_max: mtu + 14, segments_max: abi::SEGMENTS_MAX },
-            false => Limits { frame_len_max: (mtu + 14).min(one_frame), segments_max: 1 },
-        })
+        let segments_max = if self.wishes.frags { abi::SEGMENTS_MAX } else { 1 };
+        Ok(Limits { frame_len_max: Limits::frame_len_max(mtu, segments_max, self.pool.region()), segments_max })
     }
 
     /// Coloured where the kernel copies and packets are short enough for it.

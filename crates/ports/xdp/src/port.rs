@@ -8,16 +8,22 @@ use linerate_port::{Caps, Interest, Port, PortError, Readiness, Stats};
 use crate::attach::Attachment;
 use crate::queue::{Fault, Queue};
 use crate::sys::{self, XdpSocket};
-use crate::transmit::Refusal;
+use crate::transmit::{Limits, Refusal};
 use linerate_sys::clock;
+use linerate_sys::netdev::Netdev;
+use linerate_sys::promiscuous::Promiscuous;
 
 /// AF_XDP sockets on one or more queues of an interface.
 pub struct XdpPort {
     /// Only held. Dropped first: nothing is redirected any more when the sockets close.
     pub(crate) _attachment: Option<Arc<Attachment>>,
+    /// Only held.
+    pub(crate) _promiscuous: Option<Promiscuous>,
     pub(crate) queues: Vec<Queue>,
     pub(crate) caps: Caps,
-    pub(crate) interface: String,
+    pub(crate) device: Netdev,
+    /// Calls of `transmit` since the last look at the MTU.
+    pub(crate) mtu_calls: u32,
     pub(crate) frags: bool,
     /// The queue to receive from next.
     pub(crate) turn: usize,
@@ -39,6 +45,10 @@ pub(crate) enum State {
 
 /// A spinning receiver asks after the interface once in this many fruitless calls: some hundred times a second.
 const IDLE_CALLS_PER_CHECK: u32 = 1 << 16;
+
+/// A sender looks at the MTU once in this many calls: one that became smaller tells nobody, and on a veth the kernel then
+/// drops what is longer.
+const CALLS_PER_MTU: u32 = 256;
 
 /// A sleeper asks after the interface this often.
 const CHECK_NS: u64 = 50_000_000;
@@ -80,14 +90,21 @@ impl Port for XdpPort {
     #[inline]
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.check_batch(batch)?;
-        let outcome = self.queues[0].transmit(batch);
-        match outcome {
-            Ok((packets, None)) => {
-                self.recovered();
-                Ok(packets)
+        self.mtu_calls += 1;
+        if self.mtu_calls >= CALLS_PER_MTU {
+            self.reread_mtu(batch);
+        }
+        let mut packets = 0;
+        loop {
+            match self.queues[0].transmit(batch) {
+                Ok((count, None)) => {
+                    self.recovered();
+                    return Ok(packets + count);
+                }
+                Ok((count, Some(Refusal::Long { .. }))) if self.reread_mtu(batch) => packets += count,
+                Ok((_, Some(refusal))) => return Err(self.refused(refusal)),
+                Err(fault) => return Err(self.broken(fault)),
             }
-            Ok((_, Some(refusal))) => Err(self.refused(refusal)),
-            Err(fault) => Err(self.broken(fault)),
         }
     }
 
@@ -133,7 +150,7 @@ impl Port for XdpPort {
         };
         for queue in &mut self.queues {
             queue.read_counters();
-            let place = format!("AF_XDP socket of {}@{}", self.interface, queue.number);
+            let place = format!("AF_XDP socket of {}@{}", self.device.name(), queue.number);
             if let Some(side) = &queue.receive {
                 stats.rx_packets += side.totals.packets;
                 stats.rx_bytes += side.totals.bytes;
@@ -157,6 +174,16 @@ impl XdpPort {
             return Err(PortError::ForeignPool { port: self.caps.name.clone() });
         }
         if self.state != State::Sound { self.check_sound() } else { Ok(()) }
+    }
+
+    /// Looks whether the MTU has changed, and returns true if so.
+    #[cold]
+    fn reread_mtu(&mut self, batch: &Batch) -> bool {
+        self.mtu_calls = 0;
+        let (Ok(mtu), Some(side)) = (self.device.mtu(), &mut self.queues[0].transmit) else { return false };
+        let frame_len_max = Limits::frame_len_max(mtu as usize, side.limits.segments_max, batch.region());
+        side.limits.frame_len_max = frame_len_max;
+        std::mem::replace(&mut self.caps.frame_len_max, frame_len_max) != frame_len_max
     }
 
     /// A port whose memory was written to wrongly, or whose interface is gone, stays broken; the others may have recovered.
@@ -246,8 +273,8 @@ impl XdpPort {
         let port = self.caps.name.clone();
         match fault {
             Fault::Corrupt(what) => PortError::PeerCorrupt { port, what },
-            Fault::Down => PortError::Down { port, interface: self.interface.clone() },
-            Fault::Gone => PortError::Gone { port, what: format!("interface {} was deleted", self.interface) },
+            Fault::Down => PortError::Down { port, interface: self.device.name().into() },
+            Fault::Gone => PortError::Gone { port, what: format!("interface {} was deleted", self.device.name()) },
             Fault::Io { operation, source } => PortError::Io { port, operation, source },
         }
     }

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use linerate_mem::Batch;
+use linerate_mem::{Batch, Region};
 
 use crate::abi::PACKET_CONTINUES;
 use crate::queue::Fault;
@@ -22,7 +22,7 @@ pub(crate) struct TransmitSide {
     /// First place of the ring that the kernel has not taken, as far as its answers tell.
     head: u32,
     zero_copy: bool,
-    limits: Limits,
+    pub(crate) limits: Limits,
     pub(crate) totals: Transmitted,
 }
 
@@ -200,6 +200,12 @@ impl TransmitSide {
 }
 
 impl Limits {
+    /// What an interface with this MTU takes from frames of `region`.
+    pub(crate) fn frame_len_max(mtu: usize, segments_max: usize, region: &Region) -> usize {
+        let len = mtu + PACKET_LEN_MIN;
+        if segments_max == 1 { len.min(region.frame_size()) } else { len }
+    }
+
     /// Slots of the first packet of the batch, if it may be sent; `Err(None)` when it is not complete yet.
     #[inline]
     fn check_first(&self, batch: &Batch) -> Result<u32, Option<Refusal>> {

@@ -83,7 +83,14 @@ impl Veth {
         if !self.inside(|_| has_program("far", Duration::ZERO))? {
             return Err("the child holds its port, but there is no program on the interface".into());
         }
+        let namespace = self.namespace.as_ref().ok_or("no pair")?;
+        if common::promiscuous(namespace, "far") == Some(false) {
+            return Err("the child's port is not promiscuous".into());
+        }
         child.end(Signal::Kill).map_err(|error| error.to_string())?;
+        if common::promiscuous(namespace, "far") == Some(true) {
+            return Ok(vec!["promiscuous mode".into()]);
+        }
         let left = self.inside(|_| has_program("far", Duration::from_secs(5)))?;
         Ok(if left { vec!["a program on the interface".into()] } else { Vec::new() })
     }

@@ -330,6 +330,42 @@ fn packets_that_cannot_be_sent_are_refused_in_their_turn() {
 }
 
 #[test]
+fn another_mtu_is_noticed() {
+    on_a_pair(1, |_| {
+        let mut pool = small_pool();
+        let mut near = open("xdp:near,tx_only", &pool).unwrap();
+        let mut batch = Batch::new(&pool, 1);
+        let mut send = |near: &mut dyn Port, number| {
+            add_packets(&mut pool, &mut batch, number, 1, |_| 1514);
+            let result = near.transmit(&mut batch);
+            pool.put(&mut batch);
+            flush(near);
+            result
+        };
+        assert_eq!(send(&mut near, 0).unwrap(), 1);
+        set_mtu(1000);
+        let refused = (1..1000).find_map(|number| send(&mut near, number).err()).expect("still sends what is too long");
+        assert!(matches!(refused, PortError::FrameTooLong { len: 1514, max: 1014, .. }), "{refused}");
+        assert_eq!(near.caps().frame_len_max, 1014);
+        set_mtu(1500);
+        assert_eq!(send(&mut near, 1000).unwrap(), 1, "there is room again");
+    });
+}
+
+#[test]
+fn promiscuous_while_it_receives_unless_told_not_to() {
+    let Some(namespace) = pair(1) else { return };
+    for (spec, wanted) in [("xdp:far", true), ("xdp:far,promisc=no", false), ("xdp:far,tx_only", false)] {
+        let port = namespace.run(|| open(spec, &small_pool()).unwrap()).unwrap();
+        let Some(during) = promiscuous(&namespace, "far") else { return eprintln!("skipped: no sysfs to look into") };
+        assert_eq!(during, wanted, "{spec}");
+        drop(port);
+        assert_eq!(promiscuous(&namespace, "far"), Some(false), "{spec}");
+    }
+    assert!(namespace.run(|| open("xdp:far,promisc=maybe", &small_pool()).is_err()).unwrap());
+}
+
+#[test]
 fn a_pool_without_frames_loses_packets_and_recovers() {
     on_a_pair(1, |_| {
         let mut pool = Pool::new(PoolConfig { frames: 512, ..PoolConfig::default() }).unwrap();

@@ -55,6 +55,16 @@ pub fn set_mtu(mtu: u32) {
     }
 }
 
+/// Whether the interface is promiscuous, as sysfs shows it (the ioctl hides what sockets asked for); `None` where there is no
+/// sysfs to look into.
+pub fn promiscuous(namespace: &NetNs, name: &str) -> Option<bool> {
+    let path = format!("/sys/class/net/{name}/flags");
+    let text = namespace.run_with_sysfs(|| std::fs::read_to_string(path)).ok()?.ok()?;
+    let flags = u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()?;
+    const IFF_PROMISC: u32 = 0x100;
+    Some(flags & IFF_PROMISC != 0)
+}
+
 /// 4,096 frames of 2,048 bytes.
 pub fn small_pool() -> Pool {
     Pool::new(PoolConfig { frames: 4096, ..PoolConfig::default() }).unwrap()
