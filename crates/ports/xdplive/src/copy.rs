@@ -105,6 +105,11 @@ fn store(words: &[AtomicU64], mut at: usize, mut bytes: &[u8]) {
     }
 }
 
+/// Bytes of the longest frame, without FCS, for an interface with this MTU.
+pub(crate) fn frame_len_max(mtu: usize) -> usize {
+    (mtu + 14).min(LEN_MAX)
+}
+
 /// `R6` context, `R7` slot, `R8` number then length, `R9` shared memory.
 fn assemble(shared: &Map, device: &Map) -> Result<Assembler, BpfError> {
     let mut asm = Assembler::new();

@@ -15,6 +15,8 @@
 //! it reached the interface. These counters belong to the interface: with two senders of live frames on one interface at the
 //! same time, refusals are told to both. See `account.rs`.
 //!
+//! The MTU is read again before each call's packets: what has become too long for it is an error, not a lost packet.
+//!
 //! Option: `batch=N` (frames between flushes, 1 to 256; 64).
 #![forbid(unsafe_code)]
 

@@ -6,7 +6,7 @@ use linerate_port::{Caps, OpenError, PortSpec};
 use linerate_sys::netdev::Netdev;
 
 use crate::account::DeviceCounters;
-use crate::copy::{Copier, LEN_MAX};
+use crate::copy::{Copier, frame_len_max};
 use crate::port::XdpLivePort;
 
 /// Frames between flushes unless `batch=` says otherwise: the kernel's own default. The ring of a veth holds 256, and its
@@ -56,7 +56,7 @@ fn caps(spec: &PortSpec, device: &Netdev, mtu: usize) -> Caps {
         name: spec.to_string(),
         backend: "xdplive",
         transmits: true,
-        frame_len_max: (mtu + 14).min(LEN_MAX),
+        frame_len_max: frame_len_max(mtu),
         // Parts are put together while they are copied.
         segments_max: usize::MAX,
         copies: "packets are copied into a map, and by a program into the kernel's frames; streams are made in place",

@@ -31,6 +31,7 @@ pub struct XdpLivePort {
 struct LoadedStream {
     program: LiveTx,
     packet_len: u64,
+    tagged: bool,
     gap_ns_fixed: u64,
     started: bool,
 }
@@ -90,13 +91,17 @@ impl XdpLivePort {
         PortError::Unsupported { port: self.caps.name.clone(), what: what.into() }
     }
 
-    /// Nothing is made for an interface that cannot take it.
-    fn check_link(&self) -> Result<(), PortError> {
+    /// Nothing is made for an interface that cannot take it. Its MTU may be another than the last time.
+    fn check_link(&mut self) -> Result<(), PortError> {
         match self.counters.link_state() {
-            LinkState::Down => Err(self.down()),
-            LinkState::Gone => Err(self.gone()),
-            LinkState::Running | LinkState::NoCarrier => Ok(()),
+            LinkState::Down => return Err(self.down()),
+            LinkState::Gone => return Err(self.gone()),
+            LinkState::Running | LinkState::NoCarrier => {}
         }
+        if let Ok(mtu) = self.counters.device().mtu() {
+            self.caps.frame_len_max = crate::copy::frame_len_max(mtu as usize);
+        }
+        Ok(())
     }
 
     fn bpf_error(&self, operation: &'static str, error: BpfError) -> PortError {
@@ -154,6 +159,10 @@ impl XdpLivePort {
 /// `bytes` of `made` packets, as far as they fall to `sent` of them. Exact when all or none were sent, or all are as long.
 fn share(bytes: u64, sent: u64, made: u64) -> u64 {
     if made == 0 { 0 } else { (u128::from(bytes) * u128::from(sent) / u128::from(made)) as u64 }
+}
+
+fn is_tagged(start: &[u8]) -> bool {
+    matches!(start.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]))
 }
 
 impl Port for XdpLivePort {
@@ -236,14 +245,18 @@ impl XdpLivePort {
     }
 
     fn check_packet(&self, start: &[u8], len: usize) -> Result<(), PortError> {
-        let tagged = matches!(start.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]));
+        self.check_len(is_tagged(start), len)?;
+        if len < LEN_MIN {
+            return Err(self.unsupported(format!("a packet of {len} bytes is no Ethernet frame")));
+        }
+        Ok(())
+    }
+
+    fn check_len(&self, tagged: bool, len: usize) -> Result<(), PortError> {
         let max = self.caps.frame_len_max;
         // A tag comes on top of the MTU, but not on top of what a page holds.
         if len > max && !(tagged && len <= (max + 4).min(crate::copy::LEN_MAX)) {
             return Err(PortError::FrameTooLong { port: self.caps.name.clone(), len, max });
-        }
-        if len < LEN_MIN {
-            return Err(self.unsupported(format!("a packet of {len} bytes is no Ethernet frame")));
         }
         Ok(())
     }
@@ -277,13 +290,15 @@ impl TransmitOffload for XdpLivePort {
             .map_err(|error| self.bpf_error("load the stream's program", error))?;
         program.state().store(state::SEQUENCE, stream.first_sequence);
         let packet_len = stream.template.len() as u64;
-        let gap_ns_fixed = stream.gap_ns_fixed;
-        self.stream = Some(LoadedStream { program, packet_len, gap_ns_fixed, started: false });
+        let (tagged, gap_ns_fixed) = (is_tagged(&stream.template), stream.gap_ns_fixed);
+        self.stream = Some(LoadedStream { program, packet_len, tagged, gap_ns_fixed, started: false });
         Ok(())
     }
 
     fn run(&mut self, packets: u64) -> Result<OffloadRun, PortError> {
         self.check_link()?;
+        let Some(stream) = &self.stream else { return Err(self.unsupported("no stream was loaded")) };
+        self.check_len(stream.tagged, stream.packet_len as usize)?;
         let Some(stream) = &mut self.stream else { return Err(self.unsupported("no stream was loaded")) };
         let before = stream.program.sequence();
         let result = match stream.gap_ns_fixed {

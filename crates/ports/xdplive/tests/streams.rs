@@ -283,3 +283,26 @@ fn errors_say_what_is_wrong_and_what_to_do() {
         assert!(refusal("xdplive:near").contains("CAP_BPF"));
     });
 }
+
+#[test]
+fn another_mtu_is_noticed() {
+    on_a_pair(|_| {
+        let set_mtu = |mtu| ["near", "far"].iter().for_each(|name| device(name).set_mtu(mtu).unwrap());
+        let _far = sink();
+        let mut pool = small_pool();
+        let mut port = open("xdplive:near", &pool).unwrap();
+        port.transmit_offload().unwrap().load(&stream(1514)).unwrap();
+        assert_eq!(port.transmit_offload().unwrap().run(10).unwrap(), OffloadRun { made: 10, sent: 10 });
+        set_mtu(1000);
+        let error = port.transmit_offload().unwrap().run(10).unwrap_err();
+        assert!(matches!(error, PortError::FrameTooLong { len: 1514, max: 1014, .. }), "{error}");
+        let mut batch = Batch::new(&pool, 1);
+        pool.take(&mut batch, 1, 1514);
+        batch.packet_mut(0).copy_from_slice(&udp4(1514));
+        assert!(matches!(port.transmit(&mut batch), Err(PortError::FrameTooLong { max: 1014, .. })));
+        set_mtu(1500);
+        assert_eq!(port.transmit_offload().unwrap().run(10).unwrap(), OffloadRun { made: 10, sent: 10 });
+        assert_eq!(port.transmit(&mut batch).unwrap(), 1);
+        assert_eq!(port.stats().unwrap().tx_packets, 21);
+    });
+}
