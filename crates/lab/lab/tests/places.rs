@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use linerate_lab::counters::{Difference, DutCounters, InterfaceCounters};
 use linerate_lab::hooks::{Chain, Hook};
 use linerate_lab::ledger::{Ends, Ledger, close};
-use linerate_lab::places::{Losses, PortRows, losses};
+use linerate_lab::places::{Losses, PortRows, Way, losses, losses_of_ways};
 use linerate_lab::proc_net::{Counters, Softnet};
 use linerate_report::{Counted, Loss};
 
@@ -225,4 +225,72 @@ fn the_receiving_ports_rows_come_first_and_over_explaining_shows() {
     };
     assert_eq!(nobody.account.unexplained(), 30);
     assert_eq!(nobody.unnamed[0].place, "between lr-recv and the receiving port");
+}
+
+/// Both ways at once, 1000 packets one way and 400 the other: the DUT's totals are sums, the links and the ends are by direction.
+fn router_both_ways() -> Difference {
+    let mut difference = router(1400);
+    let interface = &mut difference.generator.interface;
+    (interface.tx_packets, interface.rx_packets) = (1000, 400);
+    let interface = &mut difference.receiver.interface;
+    (interface.tx_packets, interface.rx_packets, interface.rx_otherhost_dropped) = (400, 1000, 1000);
+    let router = dut(&mut difference);
+    (router.ingress.rx_packets, router.ingress.tx_packets) = (1000, 400);
+    (router.egress.rx_packets, router.egress.tx_packets) = (400, 1000);
+    difference
+}
+
+fn both(difference: &Difference, forward: (u64, u64), backward: (u64, u64)) -> Losses {
+    let ports = PortRows::default();
+    let way = |(sent, received)| Way { sent, received, ports: &ports };
+    losses_of_ways(difference, way(forward), Some(way(backward)))
+}
+
+#[test]
+fn both_ways_without_loss_have_no_row() {
+    assert_eq!(both(&router_both_ways(), (1000, 1000), (400, 400)), Losses::default());
+}
+
+#[test]
+fn each_direction_has_its_own_rings() {
+    let mut difference = router_both_ways();
+    // Each of the four rings is full for some packets.
+    difference.generator.interface.tx_dropped = 1;
+    difference.receiver.interface.tx_dropped = 20;
+    dut(&mut difference).ingress.tx_dropped = 300;
+    dut(&mut difference).egress.tx_dropped = 4000;
+    difference.generator.interface.napi = true;
+    difference.receiver.interface.napi = true;
+    dut(&mut difference).ingress.napi = true;
+    dut(&mut difference).egress.napi = true;
+    let router = dut(&mut difference);
+    router.protocols = named([("Ip.InReceives", 5700), ("Ip.ForwDatagrams", 5700), ("Ip.OutTransmits", 5700)]);
+    (router.ingress.rx_packets, router.egress.rx_packets) = (5000, 700);
+    difference.generator.interface.tx_packets = 5000;
+    difference.receiver.interface.tx_packets = 700;
+    let found = both(&difference, (5001, 1000), (720, 400));
+    let cause = "ring full: its core did not keep up";
+    let expected = [
+        ("receive ring of lr-in", cause, 1),
+        ("receive ring of lr-out", cause, 20),
+        ("receive ring of lr-recv", cause, 4000),
+        ("receive ring of lr-gen", cause, 300),
+    ];
+    assert_eq!((rows(&found), found.unnamed.as_slice()), (expected.to_vec(), [].as_slice()));
+}
+
+#[test]
+fn what_one_direction_has_too_much_does_not_hide_a_loss_of_the_other() {
+    let mut difference = router_both_ways();
+    // 5 packets of the way forward did not reach the port; 5 strangers reached the port of the way back.
+    let found = both(&difference, (1000, 995), (400, 405));
+    let [lost] = found.unnamed.as_slice() else { panic!("one place: {found:?}") };
+    assert_eq!((lost.place.as_str(), lost.packets), ("between lr-recv and the receiving port", 5));
+    // A wrong Ethernet address on the way back is found at its own interface.
+    difference.receiver.interface.tx_packets += 7;
+    let router = dut(&mut difference);
+    router.egress.rx_packets += 7;
+    router.egress.rx_otherhost_dropped = 7;
+    let found = both(&difference, (1000, 1000), (407, 400));
+    assert_eq!(rows(&found), [("lr-out", "destination MAC address (or VLAN) is not the DUT's", 7)]);
 }

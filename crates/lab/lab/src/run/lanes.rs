@@ -50,7 +50,7 @@ pub fn send_lanes(lanes: Vec<Lane<'_>>, pool: &Pool, start_ns: u64, control: &Co
 
 fn run(lanes: &mut [Running<'_>], kept: &mut Kept, control: &Control) {
     // Until when the loop meant to be away.
-    let mut away_ns = u64::MAX;
+    let mut away_ns = kept.start_ns;
     while !control.stopping() {
         let now_ns = clock::now_ns();
         kept.gap_max_ns = kept.gap_max_ns.max(now_ns.saturating_sub(away_ns));
