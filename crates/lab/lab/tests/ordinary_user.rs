@@ -10,7 +10,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use linerate_experiment::{DutKind, Firewall, FirewallTool};
 use linerate_lab::counters::CounterSources;
+use linerate_lab::dut;
 use linerate_lab::ledger::{Ends, Ledger, close};
 use linerate_lab::placement::{Mode, Placement};
 use linerate_lab::places::PortRows;
@@ -18,6 +20,7 @@ use linerate_lab::topology::{Topology, TopologySpec};
 use linerate_report::Counted;
 use linerate_sys::capability::{Capabilities, Capability};
 use linerate_sys::{netns, userns};
+use support::carry::{Way, carry, named};
 use support::{Datagram, RawSocket};
 
 const CHILD: &str = "LINERATE_TEST_ORDINARY_USER";
@@ -87,7 +90,28 @@ fn in_user_namespace(entered: &userns::UserNs) -> ExitCode {
         assert_eq!((lost.account.lost_total(), lost.account.unexplained()), (PACKETS, 0), "{lost:?}");
         assert_eq!(lost.account.lost()[0].cause, "no route");
     }
+    devices();
     ExitCode::SUCCESS
+}
+
+/// Devices that need nothing of the host work here too; one that does says what it lacks.
+fn devices() {
+    let rules = |tool| {
+        DutKind::Router(Firewall { tool: Some(tool), rules: 10, conntrack: true, snat: true, ..Firewall::default() })
+    };
+    for kind in [rules(FirewallTool::Nft), rules(FirewallTool::Iptables), DutKind::Bridge, DutKind::OpenVswitch] {
+        match dut::build(&named(kind.clone()), &TopologySpec::default()) {
+            Err(error) => eprintln!("skipped in part: {kind:?}: {error}"),
+            Ok(mut built) => {
+                carry(&mut built, Way::Forward).all_delivered();
+                carry(&mut built, Way::Backward).all_delivered();
+                eprintln!("as an ordinary user: {}", built.device.describe().name);
+            }
+        }
+    }
+    let refused = dut::build(&named(DutKind::XdpForwarder), &TopologySpec::default());
+    let error = refused.err().expect("programs need rights on the host").to_string();
+    assert!(error.contains("XDP forwarder") && error.contains("run as root"), "{error}");
 }
 
 fn trial(topology: &Topology, datagram: Datagram) -> Ledger {

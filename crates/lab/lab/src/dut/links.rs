@@ -53,7 +53,11 @@ impl Links {
 
     /// Takes both interfaces down and, a moment later, up again, with NAPI where it was.
     pub(super) fn down_and_up(&mut self) -> Result<String, DutError> {
-        let mut netlink = Netlink::open_in(&self.dut.namespace)?;
+        let Dut { namespace, ingress, egress, .. } = &self.dut;
+        let mut netlink = Netlink::open_in(namespace)?;
+        // With load both ways the tester has given the egress NAPI too.
+        let both = namespace.run(|| Netdev::open(egress.name)?.feature("rx-gro")).and_then(|feature| feature);
+        let both = both.map_err(DutError::system(format!("read the offloads of {}", egress.name)))? == Some(true);
         for interface in self.interfaces() {
             netlink.set_up(interface.index, false)?;
         }
@@ -61,9 +65,10 @@ impl Links {
         for interface in self.interfaces() {
             netlink.set_up(interface.index, true)?;
         }
-        let Dut { namespace, ingress, .. } = &self.dut;
-        let placed = placement::place(namespace, ingress.name, ingress.index, self.spec.placement);
-        placed.map_err(DutError::system("turn on NAPI again"))?;
+        for interface in [Some(ingress), both.then_some(egress)].into_iter().flatten() {
+            let placed = placement::place(namespace, interface.name, interface.index, self.spec.placement);
+            placed.map_err(DutError::system("turn on NAPI again"))?;
+        }
         let names: Vec<&str> = self.interfaces().map(|interface| interface.name).into();
         Ok(format!("{} down, {} ms later up", names.join(" and "), DOWN.as_millis()))
     }

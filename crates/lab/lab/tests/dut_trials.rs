@@ -1,0 +1,132 @@
+//! Every device under the tester's load, both ways at once: the ledger closes, and what is lost has its place.
+
+mod support;
+
+use std::net::Ipv4Addr;
+
+use linerate_experiment::{DutKind, Firewall, FirewallTool, FlowOrder, FlowSpec};
+use linerate_lab::dut::{Built, Device, Path};
+use linerate_lab::placement::Placement;
+use linerate_lab::tester::{Cores, Load, Outcome, Tester, TesterSpec, TrialSpec, fixed_size};
+use linerate_lab::topology::TopologySpec;
+use linerate_sys::affinity::allowed_cores;
+
+const MS: u64 = 1_000_000;
+
+fn hundred_flows() -> FlowSpec {
+    let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 101));
+    FlowSpec { source, sources: 10, destination, destinations: 10, ports: 1, order: FlowOrder::Odometer }
+}
+
+fn rules(tool: FirewallTool) -> [DutKind; 2] {
+    let with = |rules, conntrack, snat| {
+        DutKind::Router(Firewall { tool: Some(tool), rules, conntrack, snat, ..Firewall::default() })
+    };
+    [with(100, true, false), with(0, false, true)]
+}
+
+/// A tester with a device between its ends.
+fn tester(kind: DutKind, ports: &TesterSpec) -> Option<(Tester, Box<dyn Device>, Cores)> {
+    let cores = allowed_cores();
+    let (generator, dut) = (cores.first().copied(), cores.last().copied());
+    let placement = Placement::Thread { core: dut };
+    let path = TopologySpec { placement, ..TopologySpec::default() };
+    let Built { path, device } = support::carry::device_on(kind, &path)?;
+    let Path::Namespaces(topology) = path else { panic!("namespaces") };
+    let mut tester = match Tester::open(*topology, ports) {
+        Ok(tester) => tester,
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            return None;
+        }
+    };
+    tester.place(placement).expect("placed");
+    Some((tester, device, Cores { generator, generator_back: None, dut, receiver: generator }))
+}
+
+fn run(kind: &DutKind, ports: &TesterSpec, load: Load) -> Option<Outcome> {
+    let (mut tester, mut device, cores) = tester(kind.clone(), ports)?;
+    device.learn().expect("learning");
+    let (size, flows) = (fixed_size(64), hundred_flows());
+    let spec = TrialSpec { backward: Some(load), cores, ..TrialSpec::new(&size, &flows, load) };
+    let outcome = tester.trial(&spec).expect("a trial");
+    device.check().expect("it still works");
+    Some(outcome)
+}
+
+fn closes(kind: DutKind) {
+    for ports in [TesterSpec::new("xdp", "sink"), TesterSpec::new("packet", "packet")] {
+        for load in [Load::Rate { pps: 5_000.0, duration_ns: 100 * MS }, Load::Full { duration_ns: 100 * MS }] {
+            let Some(outcome) = run(&kind, &ports.clone().both_ways(), load) else { return };
+            let account = &outcome.ledger.account;
+            assert!(account.delivered() > 0, "{kind:?} {:?}", outcome.ledger);
+            assert_eq!(account.unexplained(), 0, "{kind:?} {:?}\n{:?}", outcome.ledger, outcome.difference);
+        }
+    }
+}
+
+/// A reset in the middle of a trial: packets stop for a time, come again, and the next trial is as if nothing had been.
+fn comes_back(kind: DutKind) {
+    let ports = TesterSpec::new("packet", "packet").both_ways();
+    let Some((mut tester, mut device, cores)) = tester(kind.clone(), &ports) else { return };
+    device.learn().expect("learning");
+    let (size, flows) = (fixed_size(64), hundred_flows());
+    let load = Load::Rate { pps: 2_000.0, duration_ns: 2_500 * MS };
+    let spec = TrialSpec { backward: Some(load), cores, ..TrialSpec::new(&size, &flows, load) };
+    let reset = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let done = device.reset();
+        (device, done)
+    });
+    let outcome = tester.trial(&spec).expect("a trial");
+    let (mut device, done) = reset.join().expect("no panic");
+    let done = done.expect("reset");
+    let account = &outcome.ledger.account;
+    assert!(account.delivered() > 0 && account.delivered() < account.sent(), "{kind:?} {done}: {account:?}");
+    device.check().expect("it works again");
+    let load = Load::Rate { pps: 2_000.0, duration_ns: 100 * MS };
+    let outcome = tester.trial(&TrialSpec { forward: load, backward: Some(load), ..spec }).expect("a trial");
+    let account = &outcome.ledger.account;
+    assert_eq!((account.delivered(), account.unexplained()), (account.sent(), 0), "{kind:?} {:?}", outcome.ledger);
+}
+
+#[test]
+fn kernel_devices_come_back_after_a_reset_under_load() {
+    [DutKind::Router(Firewall::default()), DutKind::Bridge, DutKind::XdpForwarder].into_iter().for_each(comes_back);
+}
+
+#[test]
+fn open_vswitch_comes_back_after_a_reset_under_load() {
+    comes_back(DutKind::OpenVswitch);
+}
+
+#[test]
+fn the_plain_router_and_the_direct_path() {
+    closes(DutKind::Router(Firewall::default()));
+    closes(DutKind::None);
+}
+
+#[test]
+fn rules_of_iptables() {
+    rules(FirewallTool::Iptables).into_iter().for_each(closes);
+}
+
+#[test]
+fn rules_of_nft() {
+    rules(FirewallTool::Nft).into_iter().for_each(closes);
+}
+
+#[test]
+fn the_bridge() {
+    closes(DutKind::Bridge);
+}
+
+#[test]
+fn the_xdp_forwarder() {
+    closes(DutKind::XdpForwarder);
+}
+
+#[test]
+fn open_vswitch() {
+    closes(DutKind::OpenVswitch);
+}
