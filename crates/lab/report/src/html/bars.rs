@@ -43,7 +43,8 @@ pub(super) fn throughput(page: &mut Page, results: &Results, labels: &Labels, fi
                 svg.rect("hollow", (0.5, y + 13.5), (scale.place(value), 5.0), &title);
             } else if value.is_finite() {
                 let (end, middle) = (WIDTH - 5.0, y + 16.0);
-                svg.path("r", &format!("M0 {middle:.1}H{end:.1}m-5 -3l5 3l-5 3"), &title);
+                svg.path("r", &format!("M0 {middle:.1}H{end:.1}"), &title);
+                svg.path("a", &format!("M{:.1} {:.1}l5 3l-5 3", end - 5.0, middle - 3.0), &title);
             }
             y += PUBLISHED_ROW;
         }

@@ -58,8 +58,9 @@ impl Plot {
         for reference in &self.references {
             let places: Vec<_> = reference.points.iter().map(|(x, y)| (self.x.place(*x), self.y.place(*y))).collect();
             svg.path(reference.class, &data(&places), &format!("{} {}", reference.name, reference.label));
-            if let Some((x, y)) = places.get(places.len() / 6) {
-                svg.text("t", (x + 4.0, y - 3.0), "start", &reference.label);
+            // Curves fall to the right, so there is room below and to the left of them.
+            if let Some((x, y)) = places.get(places.len() / 2) {
+                svg.text("t", (x - 3.0, y + 11.0), "end", &reference.label);
             }
         }
         let mut legend: Vec<(String, String)> = Vec::new();
