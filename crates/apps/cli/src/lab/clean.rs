@@ -1,4 +1,4 @@
-//! Takes away what killed runs left: named namespaces, folders that were never finished, temporary folders of devices.
+//! Takes away what killed runs left: named namespaces, temporary folders of devices, results folders that were never finished.
 
 use std::path::{Path, PathBuf};
 
@@ -9,15 +9,10 @@ pub type Removed = Vec<(String, Option<std::io::Error>)>;
 
 /// Removes everything whose process is gone.
 pub fn all(results: &Path) -> Removed {
-    let mut removed: Removed = cleanup::remove_left_behind()
-        .into_iter()
-        .map(|(name, error)| (format!("network namespace {name}"), error))
-        .collect();
-    for (folder, prefix) in [(results.to_owned(), ".unfinished-"), (std::env::temp_dir(), "linerate-")] {
-        for path in abandoned(&folder, prefix) {
-            let error = std::fs::remove_dir_all(&path).err();
-            removed.push((format!("folder {}", path.display()), error));
-        }
+    let mut removed = cleanup::remove_left_behind();
+    for path in abandoned(results, ".unfinished-") {
+        let error = std::fs::remove_dir_all(&path).err();
+        removed.push((path.display().to_string(), error));
     }
     removed
 }

@@ -13,7 +13,8 @@ use crate::dut::{self, Device, Path};
 use crate::environment;
 use crate::placement::Placement;
 use crate::tester::{
-    Cores, Delays, Interruption, Load, Outcome, Phases, Recovery, Tester, TesterSpec, TrialError, TrialSpec, mean_size,
+    Cores, Delays, Interruption, Load, Outcome, Phases, PortsSpec, Recovery, Tester, TesterSpec, TrialError, TrialSpec,
+    mean_size,
 };
 use crate::topology::TopologySpec;
 
@@ -51,11 +52,10 @@ impl<'a> Lab<'a> {
         let mut tester = match built.path {
             Path::Namespaces(topology) => Tester::open(*topology, &self.ports(cell)),
             Path::InProcess => Tester::in_process(),
-            Path::Ports { a, b } => {
-                return Err(Gone::Cannot(format!(
-                    "the tester cannot measure between two ports of this host yet ({a}, {b})"
-                )));
-            }
+            Path::Ports { a, b } => Tester::on_ports(&PortsSpec {
+                both_ways: cell.direction == Direction::BothWays,
+                ..PortsSpec::new(a, b)
+            }),
         }
         .map_err(|error| Gone::Cannot(error.to_string()))?;
         tester.place(self.placement).map_err(|error| Gone::Cannot(error.to_string()))?;
