@@ -20,6 +20,8 @@ enum Command {
     Bench(cmd::bench::Args),
     /// Runs experiments from files: devices, sizes, flows and tests; reports
     Lab(Box<cmd::lab::Args>),
+    /// Says which differences between runs of an experiment are larger than the noise
+    Compare(cmd::compare::Args),
     /// Renders the results of an experiment again: HTML, Markdown, CSV, OpenMetrics, JSON, text
     Report(cmd::report::Args),
     /// Sends streams, paced and accounted for
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
     match Arguments::parse_from(arguments).command {
         Command::Bench(args) => cmd::bench::run(&args),
         Command::Lab(args) => cmd::lab::run(&args),
+        Command::Compare(args) => cmd::compare::run(&args),
         Command::Report(args) => cmd::report::run(&args),
         Command::PktGen(args) => cmd::pkt_gen::run_args(&args),
         Command::Ports(args) => cmd::ports::run(&args),
