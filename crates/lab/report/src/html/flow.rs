@@ -4,13 +4,16 @@ use super::chart::{Svg, WIDTH};
 use super::page::{Page, shortened};
 use crate::Trial;
 use crate::overview::{RowKind, account_rows};
+use crate::terminal::wrap;
 use crate::units::{count, percent};
 
 /// Width of the band of all packets intended.
 const BAND: f64 = 112.0;
 /// Where a branch ends and its words begin.
 const WORDS: f64 = 152.0;
-const LEAVE: f64 = 46.0;
+const LEAVE: f64 = 54.0;
+/// Characters of a line beside the band.
+const LINE_CHARACTERS: usize = 29;
 const STAY: f64 = 26.0;
 /// Rows of one picture; the least ones are left to the table.
 const BRANCHES_MAX: usize = 16;
@@ -50,7 +53,7 @@ pub(super) fn picture(page: &mut Page, trial: &Trial) {
             y += LEAVE;
         } else {
             svg.rect("flow", (0.0, y), (before, STAY), &step.place);
-            svg.text("t", (WORDS, y + 16.0), "start", &shortened(&step.place, 34));
+            svg.text("t", (WORDS, y + 16.0), "start", &shortened(&step.place, LINE_CHARACTERS));
             y += STAY;
         }
         left = (left - step.packets).max(0.0);
@@ -80,8 +83,11 @@ fn branch(svg: &mut Svg, y: f64, before: f64, after: f64, step: &Step) {
         (to + 4.0).min(WORDS - 10.0),
     );
     svg.path(step.class, &data, &title);
-    svg.text("b", (WORDS, turn - 3.0), "start", &shortened(&step.place, 32));
-    svg.text("", (WORDS, turn + 10.0), "start", &shortened(&step.words, 34));
+    svg.text("b", (WORDS, turn - 8.0), "start", &shortened(&step.place, LINE_CHARACTERS - 2));
+    let lines = wrap(&step.words, LINE_CHARACTERS);
+    let second = lines.get(1..).map(|rest| rest.join(" ")).unwrap_or_default();
+    svg.text("", (WORDS, turn + 5.0), "start", lines.first().map_or("", String::as_str));
+    svg.text("", (WORDS, turn + 18.0), "start", &shortened(&second, LINE_CHARACTERS));
 }
 
 /// The path with what left at each place; places where nothing left stay, so that the path can be read.

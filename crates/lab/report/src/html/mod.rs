@@ -45,7 +45,7 @@ pub fn html(results: &Results) -> String {
     for grid in &overview.grids {
         let title = &grid.title;
         let collapsed = matches!(grid.topic, Topic::Environment);
-        page.raw(if collapsed { "<section><details><summary>" } else { "<section>" });
+        page.raw(if collapsed { "<section><details class=\"print\"><summary>" } else { "<section>" });
         page.element("h2", "", title);
         page.raw(if collapsed { "</summary>" } else { "" });
         match grid.topic {

@@ -66,6 +66,7 @@ details{margin:.5rem 0}summary{cursor:pointer}summary h2{display:inline}
 --doubt-paper:#fff;--c1:#0072b2;--c2:#d55e00;--c3:#009e73;--c4:#aa4499;--c5:#7a5200;--c6:#56b4e9;--lost:#d55e00;--flow:#9cc3dd;--idle:#e4e7ea}
 body{max-width:none;font-size:10pt;padding:0;print-color-adjust:exact;-webkit-print-color-adjust:exact}
 .scroll{overflow:visible}table{font-size:7.5pt}th,td{padding:.15rem .35rem}thead th,.n{white-space:normal}.w{min-width:0}
-details::details-content{content-visibility:visible;display:block;height:auto}summary{list-style:none}
+details:not([open]):not(.print){display:none}.print::details-content{content-visibility:visible;display:block;height:auto}
+summary{list-style:none}.wide svg{max-width:25rem}section{margin-top:1.5rem}section+section{padding-top:1rem}
 .charts{grid-template-columns:1fr 1fr}.charts.wide{grid-template-columns:1fr}tr,figure{break-inside:avoid}h2{break-after:avoid}}
 ";

@@ -9,8 +9,8 @@ use crate::units::{bps, count, frame_bytes, l1_bps, l2_bps, nanoseconds, percent
 use crate::{Document, Environment, LimitedBy, Purpose, Throughput, Trial};
 pub(crate) use experiment::grids;
 pub use experiment::results_terminal;
-pub(crate) use page::clean;
 use page::{Page, Style};
+pub(crate) use page::{clean, wrap};
 use std::collections::BTreeMap;
 use table::{Cell, Set, Table};
 

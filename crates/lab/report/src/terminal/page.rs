@@ -99,7 +99,7 @@ pub(crate) fn clean(text: &str) -> String {
 }
 
 /// Breaks a text at spaces, and words that are too long anywhere. At least one line.
-pub(super) fn wrap(text: &str, columns: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(1);
     let mut lines = Vec::new();
     let mut line = String::new();
