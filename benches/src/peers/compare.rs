@@ -365,7 +365,7 @@ fn overload(tools: &Tools, veth: &Veth) -> Result<Running, Unable> {
 fn count_overload(tools: &Tools) -> Result<Reached, Unable> {
     let veth = Veth::new()?;
     let mut command = veth.inside(&veth.far, 1, &tools.linerate);
-    command.args(["pkt-gen", "-i", "xdp:rx0", "-f", "rx"]);
+    command.args(["pkt-gen", "-i", "xdp:rx0", "-f", "rx", "-w", "0"]);
     let mut receiver = Running::start(&mut command)?;
     std::thread::sleep(WARM_UP);
     let sender = overload(tools, &veth)?;

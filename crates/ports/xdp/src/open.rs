@@ -167,6 +167,7 @@ impl Opener<'_> {
             caps,
             device: owned,
             mtu_calls: 0,
+            since_wait: 0,
             frags: self.wishes.frags,
             turn: 0,
             idle_calls: 0,

@@ -415,7 +415,8 @@ impl Custody {
     fn take_received(&mut self, from: Descriptor) -> Result<Slot, Corrupt> {
         let size = self.pool.region().frame_size() as u64;
         let address = self.placement.packet_address(from.address);
-        let (frame, offset) = (address / size, address % size);
+        // A frame's size is a power of two.
+        let (frame, offset) = (address >> size.trailing_zeros(), address & (size - 1));
         let mark = usize::try_from(frame).ok().and_then(|frame| self.marks.get_mut(frame));
         match mark {
             Some(mark) if *mark == LENT_TO_RECEIVE && offset + u64::from(from.len) <= size => {
