@@ -5,6 +5,7 @@ use std::io;
 use linerate_sys::capability::{Capabilities, Capability};
 
 use crate::asm::AssembleError;
+use crate::btf::BtfError;
 
 /// Why a map, program, link or run failed.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +59,9 @@ pub enum BpfError {
         /// The end of the verifier's log, at most [`crate::program::LOG_BYTES_MAX`] bytes.
         log: String,
     },
+    /// The kernel's types are not what a program needs to know of them.
+    #[error(transparent)]
+    Types(#[from] BtfError),
     /// The program could not be assembled.
     #[error(transparent)]
     Assemble(#[from] AssembleError),
@@ -97,7 +101,7 @@ impl BpfError {
             BpfError::Unsupported { .. } => Some(libc::EOPNOTSUPP),
             BpfError::NoInterface { .. } => Some(libc::ENODEV),
             BpfError::Verifier { source, .. } | BpfError::System { source, .. } => source.raw_os_error(),
-            BpfError::Assemble(_) | BpfError::Argument(_) => None,
+            BpfError::Types(_) | BpfError::Assemble(_) | BpfError::Argument(_) => None,
         }
     }
 }

@@ -159,6 +159,8 @@ impl From<i32> for Operand {
 pub mod helper {
     /// `void *bpf_map_lookup_elem(map, key)`.
     pub const MAP_LOOKUP_ELEM: i32 = 1;
+    /// `long bpf_map_update_elem(map, key, value, flags)`.
+    pub const MAP_UPDATE_ELEM: i32 = 2;
     /// `u64 bpf_ktime_get_ns()`: CLOCK_MONOTONIC.
     pub const KTIME_GET_NS: i32 = 5;
     /// `u32 bpf_get_smp_processor_id()`.
@@ -167,6 +169,8 @@ pub mod helper {
     pub const REDIRECT: i32 = 23;
     /// `long bpf_redirect_map(map, key, flags)`.
     pub const REDIRECT_MAP: i32 = 51;
+    /// `long bpf_probe_read_kernel(to, bytes, from)`.
+    pub const PROBE_READ_KERNEL: i32 = 113;
     /// `u64 bpf_xdp_get_buff_len(ctx)`.
     pub const XDP_GET_BUFF_LEN: i32 = 188;
     /// `long bpf_xdp_load_bytes(ctx, offset, buf, len)`.

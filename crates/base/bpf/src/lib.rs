@@ -5,11 +5,13 @@
 //!
 //! The order in which to read: [`insn`] (one instruction), [`asm`] (a list of them with labels),
 //! [`map`] (memory shared with a program), [`program`] (load), [`link`] (attach), [`run`] (run
-//! without a device, or with live frames into one), [`resident`] (and at once), [`programs`] (what Linerate uses).
+//! without a device, or with live frames into one), [`resident`] (and at once), [`tracepoint`] and [`tally`] (watching the
+//! kernel, with the offsets of [`btf`]), [`programs`] (what Linerate uses).
 //!
 //! Everything unsafe is in `sys.rs`.
 
 pub mod asm;
+pub mod btf;
 pub mod error;
 pub mod insn;
 pub mod link;
@@ -19,10 +21,15 @@ pub mod programs;
 pub mod resident;
 pub mod run;
 mod sys;
+pub mod tally;
+pub mod tracepoint;
 
 pub use asm::{AssembleError, Assembler, Label};
+pub use btf::{Btf, BtfError};
 pub use error::BpfError;
 pub use link::{AttachMode, XdpLink};
 pub use map::{Map, MapView};
 pub use program::{Program, ProgramOptions};
 pub use resident::Resident;
+pub use tally::Tally;
+pub use tracepoint::Tracepoint;

@@ -12,6 +12,7 @@ use crate::error::BpfError;
 use crate::sys::{self, MapShape, Mapping, RawMap};
 
 const BPF_MAP_TYPE_ARRAY: u32 = 2;
+const BPF_MAP_TYPE_PERCPU_HASH: u32 = 5;
 const BPF_MAP_TYPE_PERCPU_ARRAY: u32 = 6;
 const BPF_MAP_TYPE_DEVMAP: u32 = 14;
 const BPF_MAP_TYPE_XSKMAP: u32 = 17;
@@ -70,13 +71,31 @@ impl Map {
         Map::create(BPF_MAP_TYPE_DEVMAP, name, 4, entries, 0)
     }
 
+    /// A hash table with one copy of each value for each possible CPU. Its keys are not numbers: see [`crate::tally`].
+    pub(crate) fn per_cpu_hash(name: &str, key_bytes: u32, value_bytes: u32, entries: u32) -> Result<Map, BpfError> {
+        Map::create_keyed(BPF_MAP_TYPE_PERCPU_HASH, name, key_bytes, value_bytes, entries, 0)
+    }
+
     fn create(kind: u32, name: &str, value_bytes: u32, entries: u32, flags: u32) -> Result<Map, BpfError> {
+        Map::create_keyed(kind, name, 4, value_bytes, entries, flags)
+    }
+
+    fn create_keyed(
+        kind: u32,
+        name: &str,
+        key_bytes: u32,
+        value_bytes: u32,
+        entries: u32,
+        flags: u32,
+    ) -> Result<Map, BpfError> {
         let moved_bytes = match kind {
-            BPF_MAP_TYPE_PERCPU_ARRAY => (value_bytes as usize).next_multiple_of(8) * possible_cpus()?,
+            BPF_MAP_TYPE_PERCPU_HASH | BPF_MAP_TYPE_PERCPU_ARRAY => {
+                (value_bytes as usize).next_multiple_of(8) * possible_cpus()?
+            }
             _ => value_bytes as usize,
         };
         let name = object_name(name);
-        let shape = MapShape { kind, key_bytes: 4, value_bytes, entries, flags, name, moved_bytes };
+        let shape = MapShape { kind, key_bytes, value_bytes, entries, flags, name, moved_bytes };
         let raw = sys::map_create(shape).map_err(|e| BpfError::system("create a BPF map", e))?;
         Ok(Map { raw })
     }
@@ -155,6 +174,10 @@ impl Map {
     pub fn view(&self) -> Result<MapView, BpfError> {
         let mapping = self.raw.map_memory().map_err(|e| BpfError::system("mmap a BPF map", e))?;
         Ok(MapView { mapping })
+    }
+
+    pub(crate) fn raw(&self) -> &RawMap {
+        &self.raw
     }
 
     pub(crate) fn raw_fd(&self) -> RawFd {

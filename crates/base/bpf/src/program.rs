@@ -1,11 +1,11 @@
-//! Loading XDP programs.
+//! Loading programs.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::error::{BpfError, missing_capabilities};
 use crate::insn::Insn;
 use crate::map::object_name;
-use crate::sys;
+use crate::sys::{self, ProgramKind};
 
 /// The most of the verifier's log that an error carries: its end, where the reason stands.
 pub const LOG_BYTES_MAX: usize = 4096;
@@ -37,20 +37,27 @@ impl Program {
     /// of the verifier's log if it has something to say; else [`BpfError::System`].
     pub fn load_xdp(name: &str, insns: &[Insn], options: ProgramOptions) -> Result<Program, BpfError> {
         let flags = if options.frags { BPF_F_XDP_HAS_FRAGS } else { 0 };
-        let field = object_name(name);
-        match sys::program_load(insns, flags, field, &mut []) {
-            Ok(fd) => Ok(Program { fd }),
-            Err(source) => {
-                let log = failure_log(insns, flags, field);
-                Err(match log {
-                    // Without CAP_PERFMON the verifier refuses what it lets root do.
-                    Some(_) if !missing_capabilities().is_empty() => BpfError::permission("load an XDP program"),
-                    Some(log) => BpfError::Verifier { name: name.to_owned(), source, log },
-                    None => BpfError::system("load an XDP program", source),
-                })
-            }
-        }
+        Ok(Program { fd: load(ProgramKind::Xdp, name, insns, flags, "load an XDP program")? })
     }
+}
+
+/// Loads a program of any kind.
+pub(crate) fn load(
+    kind: ProgramKind,
+    name: &str,
+    insns: &[Insn],
+    flags: u32,
+    action: &'static str,
+) -> Result<OwnedFd, BpfError> {
+    let field = object_name(name);
+    sys::program_load(kind, insns, flags, field, &mut []).map_err(|source| {
+        match failure_log(kind, insns, flags, field) {
+            // Without CAP_PERFMON the verifier refuses what it lets root do.
+            Some(_) if !missing_capabilities().is_empty() => BpfError::permission(action),
+            Some(log) => BpfError::Verifier { name: name.to_owned(), source, log },
+            None => BpfError::system(action, source),
+        }
+    })
 }
 
 impl AsFd for Program {
@@ -60,9 +67,9 @@ impl AsFd for Program {
 }
 
 /// Loads once more for the verifier's log alone; none if it never got to the verifier.
-fn failure_log(insns: &[Insn], flags: u32, name: [u8; 16]) -> Option<String> {
+fn failure_log(kind: ProgramKind, insns: &[Insn], flags: u32, name: [u8; 16]) -> Option<String> {
     let mut log = vec![0; LOG_BUFFER_BYTES];
-    drop(sys::program_load(insns, flags, name, &mut log));
+    drop(sys::program_load(kind, insns, flags, name, &mut log));
     let written = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
     let text = log[..written].trim_ascii();
     if text.is_empty() { None } else { Some(last_bytes(text)) }

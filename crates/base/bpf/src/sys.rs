@@ -4,7 +4,7 @@
 //! from the start of the union and wants the rest zero, so each has its own structure here.
 #![allow(unsafe_code)]
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
@@ -16,15 +16,24 @@ const BPF_MAP_CREATE: i32 = 0;
 const BPF_MAP_LOOKUP_ELEM: i32 = 1;
 const BPF_MAP_UPDATE_ELEM: i32 = 2;
 const BPF_MAP_DELETE_ELEM: i32 = 3;
+const BPF_MAP_GET_NEXT_KEY: i32 = 4;
 const BPF_PROG_LOAD: i32 = 5;
 const BPF_PROG_TEST_RUN: i32 = 10;
+const BPF_OBJ_GET_INFO_BY_FD: i32 = 15;
+const BPF_RAW_TRACEPOINT_OPEN: i32 = 17;
 const BPF_LINK_CREATE: i32 = 28;
 const BPF_LINK_UPDATE: i32 = 29;
 
 /// `BPF_XDP` of `enum bpf_attach_type`.
 const ATTACH_XDP: u32 = 37;
-/// `BPF_PROG_TYPE_XDP` of `enum bpf_prog_type`.
-const PROGRAM_XDP: u32 = 6;
+/// What kind of program to load: `enum bpf_prog_type` and `enum bpf_attach_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProgramKind {
+    /// On an interface's frames.
+    Xdp,
+    /// At a tracepoint, with its arguments as they are.
+    RawTracepoint,
+}
 
 /// What a map is made of, as the kernel wants it.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +104,29 @@ struct LinkUpdateAttr {
     new_prog_fd: u32,
     flags: u32,
     old_prog_fd: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct RawTracepointAttr {
+    name: u64,
+    prog_fd: u32,
+    padding: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct InfoAttr {
+    bpf_fd: u32,
+    info_len: u32,
+    info: u64,
+}
+
+/// `struct bpf_prog_info` up to the last field that is read here.
+#[repr(C)]
+struct ProgramInfo {
+    before: [u64; 26],
+    recursion_misses: u64,
 }
 
 #[repr(C)]
@@ -204,6 +236,27 @@ impl RawMap {
         unsafe { self.element(BPF_MAP_DELETE_ELEM, key, 0, 0) }
     }
 
+    /// The key after `key` in the kernel's order, or the first one; `None` after the last.
+    pub(crate) fn next_key(&self, key: Option<&[u8]>) -> io::Result<Option<Vec<u8>>> {
+        if let Some(key) = key {
+            self.check(key, None)?;
+        }
+        let mut next = vec![0; self.shape.key_bytes as usize];
+        let mut attr = MapElementAttr {
+            map_fd: number(&self.fd),
+            key: key.map_or(0, |key| key.as_ptr() as u64),
+            value: next.as_mut_ptr() as u64,
+            ..MapElementAttr::default()
+        };
+        // SAFETY: both buffers live until the call returns and are as long as the map's keys; without a key the
+        // kernel takes the null pointer for the start.
+        match unsafe { bpf(BPF_MAP_GET_NEXT_KEY, &mut attr) } {
+            Ok(_) => Ok(Some(next)),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     fn check(&self, key: &[u8], value_bytes: Option<usize>) -> io::Result<()> {
         let value_fits = value_bytes.is_none_or(|bytes| bytes == self.shape.moved_bytes);
         if key.len() == self.shape.key_bytes as usize && value_fits {
@@ -263,18 +316,28 @@ impl Drop for Mapping {
     }
 }
 
-/// Loads an XDP program under the GPL, which the helpers for time and redirect ask for.
+/// Loads a program under the GPL, which the helpers for time, redirect and kernel memory ask for.
 /// `log` receives the verifier's words if it is not empty.
-pub(crate) fn program_load(insns: &[Insn], flags: u32, name: [u8; 16], log: &mut [u8]) -> io::Result<OwnedFd> {
+pub(crate) fn program_load(
+    kind: ProgramKind,
+    insns: &[Insn],
+    flags: u32,
+    name: [u8; 16],
+    log: &mut [u8],
+) -> io::Result<OwnedFd> {
     let bytes: Vec<[u8; 8]> = insns.iter().map(|insn| insn.encode()).collect();
+    let (prog_type, expected_attach_type) = match kind {
+        ProgramKind::Xdp => (6, ATTACH_XDP),
+        ProgramKind::RawTracepoint => (17, 0),
+    };
     let mut attr = ProgramLoadAttr {
-        prog_type: PROGRAM_XDP,
+        prog_type,
         insn_cnt: length(bytes.len())?,
         insns: bytes.as_ptr() as u64,
         license: c"GPL".as_ptr() as u64,
         prog_flags: flags,
         prog_name: name,
-        expected_attach_type: ATTACH_XDP,
+        expected_attach_type,
         ..ProgramLoadAttr::default()
     };
     if !log.is_empty() {
@@ -301,6 +364,29 @@ pub(crate) fn link_update(link: &OwnedFd, program: BorrowedFd<'_>) -> io::Result
     let mut attr = LinkUpdateAttr { link_fd: number(link), new_prog_fd: number(&program), flags: 0, old_prog_fd: 0 };
     // SAFETY: BPF_LINK_UPDATE reads the structure and follows no pointer.
     unsafe { bpf(BPF_LINK_UPDATE, &mut attr) }.map(|_| ())
+}
+
+/// Attaches a program to the tracepoint `name` through a new link.
+pub(crate) fn raw_tracepoint_open(program: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    let mut attr =
+        RawTracepointAttr { name: name.as_ptr() as u64, prog_fd: number(&program), ..RawTracepointAttr::default() };
+    // SAFETY: the name is a C string that lives until the call returns; it is only read.
+    let fd = unsafe { bpf(BPF_RAW_TRACEPOINT_OPEN, &mut attr) }?;
+    Ok(owned(fd))
+}
+
+/// How often a program was not run because it was already running on that CPU.
+pub(crate) fn program_misses(program: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut info = ProgramInfo { before: [0; 26], recursion_misses: 0 };
+    let mut attr = InfoAttr {
+        bpf_fd: number(&program),
+        info_len: size_of::<ProgramInfo>() as u32,
+        info: std::ptr::from_mut(&mut info) as u64,
+    };
+    // SAFETY: the kernel writes at most `info_len` bytes to the structure. Of the fields in it that are pointers or
+    // lengths of further arrays, all are zero, so it writes nowhere else.
+    unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attr) }?;
+    Ok(info.recursion_misses)
 }
 
 /// Runs a program on a frame given.
@@ -373,6 +459,7 @@ mod tests {
         assert_eq!(std::mem::offset_of!(ProgramLoadAttr, log_buf), 32);
         assert_eq!(std::mem::offset_of!(ProgramLoadAttr, prog_name), 48);
         assert_eq!(std::mem::offset_of!(ProgramLoadAttr, expected_attach_type), 68);
+        assert_eq!(std::mem::offset_of!(ProgramInfo, recursion_misses), 208);
         assert_eq!(std::mem::offset_of!(TestRunAttr, ctx_in), 48);
         assert_eq!(std::mem::offset_of!(TestRunAttr, batch_size), 72);
     }

@@ -13,6 +13,7 @@ use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -104,6 +105,14 @@ impl NetNs {
     /// The name under `/run/netns`, or `None` for an anonymous namespace.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// The number by which the kernel tells namespaces apart (`/proc/PID/ns/net`, lsns(8)).
+    ///
+    /// # Errors
+    /// None that a valid descriptor gives.
+    pub fn inode(&self) -> io::Result<u64> {
+        Ok(File::from(self.fd.try_clone()?).metadata()?.ino())
     }
 
     /// Moves the calling thread into this namespace for the rest of its life.
@@ -249,9 +258,7 @@ mod tests {
     use super::*;
 
     fn inode(namespace: &NetNs) -> u64 {
-        use std::os::unix::fs::MetadataExt;
-        let path = format!("/proc/self/fd/{}", namespace.as_fd().as_raw_fd());
-        fs::metadata(path).expect("own descriptor").ino()
+        namespace.inode().expect("own descriptor")
     }
 
     #[test]

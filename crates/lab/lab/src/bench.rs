@@ -440,6 +440,10 @@ impl Bench<'_> {
         let (sends, counts) = tester.describe();
         self.document.environment.other.insert("tester sends by".into(), sends);
         self.document.environment.other.insert("tester counts by".into(), counts);
+        if tester.topology.is_some() {
+            let reasons = tester.blind_spot().map_or("read".into(), |why| format!("not read: {why}"));
+            self.document.environment.other.insert("kernel drop reasons".into(), reasons);
+        }
     }
 }
 

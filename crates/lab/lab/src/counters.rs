@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 
+use crate::drops::{DropCounts, DropSource};
 use crate::hooks::{Chain, HookReader};
 use crate::napi::NetdevFamily;
 use crate::netlink::{Netlink, NetlinkError};
@@ -138,6 +139,10 @@ pub struct Snapshot {
     pub receiver: SideCounters,
     /// The machine.
     pub host: HostCounters,
+    /// What the kernel says about its drops; none where it may not be asked.
+    pub drops: Option<DropCounts>,
+    /// Why it may not be asked.
+    pub blind_spot: Option<String>,
 }
 
 /// What was added between two readings. The lists (chains, neighbours, routes) are those of the later one.
@@ -176,6 +181,8 @@ impl Snapshot {
             dut,
             receiver: side(&self.receiver, &earlier.receiver),
             host: self.host.since(&earlier.host),
+            drops: self.drops.as_ref().zip(earlier.drops.as_ref()).map(|(later, earlier)| later.since(earlier)),
+            blind_spot: self.blind_spot.clone(),
         }
     }
 
@@ -227,6 +234,7 @@ pub struct CounterSources {
     neighbours: Option<ProcFile>,
     /// Every interface's other end is among these.
     joined: bool,
+    drops: Result<DropSource, String>,
 }
 
 impl CounterSources {
@@ -252,6 +260,7 @@ impl CounterSources {
             softnet: ProcFile::of_this_thread("softnet_stat")?,
             neighbours: ProcFile::of_this_thread("stat/arp_cache").ok(),
             joined: true,
+            drops: DropSource::open(topology),
         })
     }
 
@@ -267,12 +276,24 @@ impl CounterSources {
             softnet: ProcFile::of_this_thread("softnet_stat")?,
             neighbours: None,
             joined: false,
+            drops: Err("the path is not inside this machine".to_owned()),
         })
     }
 
     /// Whether what one interface sends is received by another one of them, so that [`Snapshot::in_flight`] means something.
     pub fn is_joined(&self) -> bool {
         self.joined
+    }
+
+    /// Leaves the kernel's drop reasons out, as where they may not be read: to compare, and to measure what they cost.
+    pub fn without_drop_reasons(mut self) -> Self {
+        self.drops = Err("left out".to_owned());
+        self
+    }
+
+    /// Why the kernel's drop reasons are not read, if so.
+    pub fn blind_spot(&self) -> Option<&str> {
+        self.drops.as_ref().err().map(String::as_str)
     }
 
     /// Reads all of them, in path order.
@@ -290,7 +311,8 @@ impl CounterSources {
             neighbour_discards: neighbours.get("unresolved_discards").copied(),
             neighbour_table_fulls: neighbours.get("table_fulls").copied(),
         };
-        Ok(Snapshot { generator, dut, receiver, host })
+        let drops = self.drops.as_mut().ok().and_then(|drops| drops.read().ok());
+        Ok(Snapshot { generator, dut, receiver, host, drops, blind_spot: self.blind_spot().map(str::to_owned) })
     }
 
     /// Reads until no packet has moved for `quiet`, for `at_most` in all: a packet in a ring is in no counter. The last

@@ -6,6 +6,7 @@
 use linerate_report::{Account, AccountError, Counted, Loss};
 
 use crate::counters::Difference;
+use crate::drops::hints;
 use crate::places::{self, Losses, PortRows, Way};
 
 /// What the ends of a trial counted.
@@ -25,6 +26,8 @@ pub struct Ledger {
     pub account: Account,
     /// Of the unexplained packets, those whose place is known and whose cause is not.
     pub unnamed: Vec<Loss>,
+    /// Drops that the kernel tells of and that the path's totals do not miss, in words.
+    pub contradictions: Vec<String>,
 }
 
 /// Closes the account of a trial. `difference` is what the counters of the path added; none on a path without any (an
@@ -63,15 +66,18 @@ pub fn close_ways(
         Some(difference) => places::losses_of_ways(difference, way(forward), backward.map(way)),
         None => {
             let ports = [Some(forward), backward].into_iter().flatten().map(|(_, ports)| ports);
-            let rows = ports.flat_map(|ports| [ports.generator.as_slice(), &ports.receiver].concat()).collect();
-            Losses { rows, unnamed: Vec::new() }
+            let mut rows: Vec<Loss> =
+                ports.flat_map(|ports| [ports.generator.as_slice(), &ports.receiver].concat()).collect();
+            hints::add(&mut rows);
+            Losses { rows, ..Losses::default() }
         }
     };
     let counted = match backward {
         Some((backward, _)) => sum(forward.0.counted, backward.counted),
         None => forward.0.counted,
     };
-    Ok(Ledger { account: Account::new(counted, losses.rows)?, unnamed: losses.unnamed })
+    let Losses { rows, unnamed, contradictions } = losses;
+    Ok(Ledger { account: Account::new(counted, rows)?, unnamed, contradictions })
 }
 
 fn of_way<'a>(ends: &Ends, ports: &'a PortRows) -> Way<'a> {

@@ -5,6 +5,7 @@ pub mod cache_line;
 pub mod cleanup;
 pub mod counters;
 pub mod cpu;
+pub mod drops;
 pub mod dut;
 pub mod environment;
 pub mod hooks;

@@ -15,17 +15,26 @@ pub struct Loss {
     /// The counter that says so, for instance `/proc/net/softnet_stat dropped, core 1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counter: Option<String>,
+    /// What to change, where something can be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 impl Loss {
     /// `packets` lost at `place` because of `cause`.
     pub fn new(place: impl Into<String>, cause: impl Into<String>, packets: u64) -> Self {
-        Self { place: place.into(), cause: cause.into(), packets, counter: None }
+        Self { place: place.into(), cause: cause.into(), packets, counter: None, hint: None }
     }
 
     /// Names the counter that was read.
     pub fn counted_by(mut self, counter: impl Into<String>) -> Self {
         self.counter = Some(counter.into());
+        self
+    }
+
+    /// Says what to change.
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
         self
     }
 }

@@ -1,11 +1,12 @@
 //! The programs that Linerate runs, one file each.
 //!
 //! [`live_tx`] transmits and [`count_rx`] receives without a packet ever leaving the kernel; they meet in the
-//! [`signature`]. [`redirect_xsk`] serves AF_XDP sockets [`drop_count`] is the cheapest sink and [`forward`] the
-//! cheapest forwarder.
+//! [`signature`]. [`redirect_xsk`] serves AF_XDP sockets, [`drop_count`] is the cheapest sink and [`forward`] the
+//! cheapest forwarder. [`drop_reasons`] sees the packets that the kernel drops, and why.
 
 pub mod count_rx;
 pub mod drop_count;
+pub mod drop_reasons;
 pub mod forward;
 pub mod histogram;
 pub mod live_tx;

@@ -6,14 +6,18 @@
 //! a loss that no counter names (a netfilter rule without `counter`, a blackhole route) still has its place.
 //! docs/ledger.md has the experiments behind each rule.
 
+mod segment;
 mod switched;
 
 use linerate_report::Loss;
 
 use crate::counters::{Difference, DutCounters, HostCounters, InterfaceCounters, SideCounters};
+use crate::drops::causes::{At, Piece, Reasons, Sureness};
+use crate::drops::hints;
 use crate::hooks::Hook;
 use crate::proc_net::Counters;
 use crate::topology::Carrier;
+use segment::{ALL, RING_FULL, Segment};
 
 /// Rows that the ports know themselves: what their own rings and sockets dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,6 +35,8 @@ pub struct Losses {
     pub rows: Vec<Loss>,
     /// Losses whose place is known and whose cause is not.
     pub unnamed: Vec<Loss>,
+    /// Drops that the kernel tells of and that the path's totals do not miss, in words.
+    pub contradictions: Vec<String>,
 }
 
 /// Packets of one direction: from a port that handed `sent` packets to its interface to one that took `received` from its own, the
@@ -53,12 +59,17 @@ pub fn losses(difference: &Difference, sent: u64, received: u64, ports: &PortRow
 /// The losses from the generator's port to the receiver's and, where there is load that way too, from there `backward`. The
 /// kernel's totals of the DUT do not tell directions apart, so a piece of the path inside it is summed over both.
 pub fn losses_of_ways(difference: &Difference, forward: Way<'_>, backward: Option<Way<'_>>) -> Losses {
-    let mut path = Path { losses: Losses::default(), backlog: difference.host.backlog_drops() };
+    let mut path = Path {
+        losses: Losses::default(),
+        backlog: difference.host.backlog_drops(),
+        reasons: Reasons::new(difference.drops.as_ref()),
+    };
     let generator = &difference.generator.interface;
     let receiver = &difference.receiver.interface;
-    let mut senders = vec![(generator, forward)];
-    senders.extend(backward.map(|way| (receiver, way)));
-    let on_link: Vec<u64> = senders.iter().map(|(interface, way)| path.sending(interface, *way)).collect();
+    let (first, last) = difference.dut.as_ref().map_or((receiver, generator), |dut| (&dut.ingress, &dut.egress));
+    let mut senders = vec![(generator, first, forward)];
+    senders.extend(backward.map(|way| (receiver, last, way)));
+    let on_link: Vec<u64> = senders.iter().map(|(from, to, way)| path.sending(from, to, *way)).collect();
     match &difference.dut {
         Some(dut) if dut.carrier != Carrier::Routing => {
             let entered = [(generator, &dut.ingress), (receiver, &dut.egress)];
@@ -106,33 +117,44 @@ pub fn losses_of_ways(difference: &Difference, forward: Way<'_>, backward: Optio
     if let Some(way) = backward {
         path.reception(generator, way);
     }
-    path.losses
+    let sent = forward.sent + backward.map_or(0, |way| way.sent);
+    path.finish(difference, sent)
 }
 
 /// The losses so far, and the machine's backlog drops that have no row yet.
 struct Path {
     losses: Losses,
     backlog: u64,
+    reasons: Reasons,
 }
 
 impl Path {
     /// From the port to its interface. Returns how many packets the interface lost then: not those that it saw more often than the
     /// port counts them, which it refused and the port sent again.
-    fn sending(&mut self, interface: &InterfaceCounters, way: Way<'_>) -> u64 {
+    fn sending(&mut self, interface: &InterfaceCounters, next: &InterfaceCounters, way: Way<'_>) -> u64 {
         let handed = interface.tx_packets + interface.tx_dropped;
-        let mut segment = Segment::new(way.sent.saturating_sub(handed));
+        let mut segment = Segment::new(way.sent.saturating_sub(handed), Piece::Sending, interface, next, None);
+        self.divide(&mut segment, Sureness::OnlyHere);
         segment.take_queue_drops(interface);
         for loss in &way.ports.generator {
             segment.take(loss.clone());
         }
+        self.divide(&mut segment, Sureness::Any);
+        segment.take_ring_of(next);
         self.close(segment, &format!("between the sending port and {}", interface.name));
-        interface.tx_dropped.saturating_sub(handed.saturating_sub(way.sent))
+        let resent = handed.saturating_sub(way.sent);
+        let at = At { piece: Piece::Link, from: &interface.name, to: &next.name, known: None };
+        self.reasons.settle(at, &format!("receive ring of {}", next.name), RING_FULL, resent);
+        interface.tx_dropped.saturating_sub(resent)
     }
 
     /// Over a veth: `lost` packets that `from` counts as dropped, divided by what `to` counts. Of `to`'s drops, `late` ones
     /// came after it had counted the packet as received.
     fn link(&mut self, from: &InterfaceCounters, to: &InterfaceCounters, lost: u64, late: u64) {
-        let mut segment = Segment::new(lost);
+        let mut segment = Segment::new(lost, Piece::Link, from, to, None);
+        // Those on their way when an interface went down: both ends count them.
+        let late = late + self.reasons.packets(segment.at, "DEV_READY");
+        self.divide(&mut segment, Sureness::OnlyHere);
         let in_both = to.rx_dropped.saturating_sub(late);
         let too_long = |packets| {
             let cause = format!("frame longer than the MTU of {}", to.name);
@@ -142,8 +164,9 @@ impl Path {
         if to.napi {
             // A full ring is counted by the sender alone, or by both for XDP frames.
             segment.take(too_long(in_both.saturating_sub(from.driver_sum("tx", "xdp_xmit_errors"))));
+            self.divide(&mut segment, Sureness::Any);
             let cause = match to.running && to.carrier_losses == 0 {
-                true => "ring full: its core did not keep up",
+                true => RING_FULL,
                 false => "ring full, or the interface was down for a time",
             };
             let ring = format!("receive ring of {}", to.name);
@@ -167,7 +190,9 @@ impl Path {
     /// From the DUT's interfaces that take load to its IPv4 input; so many of each one's drops came here.
     fn ingress(&mut self, dut: &DutCounters, late_of: &[(&InterfaceCounters, u64)]) {
         let strangers: u64 = late_of.iter().map(|(interface, _)| interface.rx_otherhost_dropped).sum();
-        let mut segment = Segment::new(before_ip(dut) + strangers);
+        let chain = chain_at(dut, &[Hook::Ingress]);
+        let (first, last) = (&dut.ingress, &dut.egress);
+        let mut segment = Segment::new(before_ip(dut) + strangers, Piece::Ingress, first, last, chain.as_deref());
         for (interface, late) in late_of {
             let name = &interface.name;
             segment.take_xdp_drops(interface);
@@ -181,7 +206,11 @@ impl Path {
         }
         let names: Vec<&str> = late_of.iter().map(|(interface, _)| interface.name.as_str()).collect();
         let names = names.join(" or ");
-        segment.take_rest_if(chain_at(dut, &[Hook::Ingress]), &names);
+        for (interface, _) in late_of {
+            segment.at = At { from: &interface.name, to: &interface.name, ..segment.at };
+            self.divide(&mut segment, Sureness::Any);
+        }
+        segment.take_rest_if(eliminated(chain.as_deref()), &names);
         self.close(segment, &format!("between {names} and IPv4 input of the DUT"));
         let ipv6 = counted("DUT, IPv6 input", "IPv6 is off", "Ip6InDiscards", count(&dut.protocols, "Ip6InDiscards"));
         self.push(ipv6);
@@ -191,7 +220,10 @@ impl Path {
     fn routing(&mut self, dut: &DutCounters) {
         let counter = |name| count(&dut.protocols, name);
         let place = "DUT, IPv4 input";
-        let mut segment = Segment::new(counter("Ip.InReceives").saturating_sub(counter("Ip.ForwDatagrams")));
+        let lost = counter("Ip.InReceives").saturating_sub(counter("Ip.ForwDatagrams"));
+        let chain = chain_at(dut, &[Hook::Prerouting, Hook::Input]);
+        let mut segment = Segment::new(lost, Piece::Routing, &dut.ingress, &dut.egress, chain.as_deref());
+        self.divide(&mut segment, Sureness::OnlyHere);
         let checksum = counter("IpExt.InCsumErrors");
         segment.take(counted(place, "wrong IP header checksum", "IpExt.InCsumErrors", checksum));
         let header = match counter("Icmp.OutTimeExcds") {
@@ -204,8 +236,8 @@ impl Path {
         }
         let table_full = counter("conntrack.drop").saturating_sub(counter("conntrack.insert_failed"));
         segment.take(counted(place, "connection tracking table full", "nf_conntrack drop", table_full));
-        let chain = chain_at(dut, &[Hook::Prerouting, Hook::Input]);
-        let by_elimination = match (chain, dut.refusing_route) {
+        self.divide(&mut segment, Sureness::Any);
+        let by_elimination = match (eliminated(chain.as_deref()), dut.refusing_route) {
             (Some(chain), true) => Some(format!("{chain}, or a blackhole, unreachable or prohibit route")),
             (None, true) => Some("blackhole, unreachable or prohibit route (by elimination)".to_owned()),
             (chain, false) => chain,
@@ -220,12 +252,16 @@ impl Path {
         let place = "DUT, forwarding";
         let arrived = counter("Ip.ForwDatagrams") + counter("Ip.OutRequests") + counter("Ip.FragCreates");
         let left = out_transmits(&dut.protocols) + counter("Ip.FragOKs");
-        let mut segment = Segment::new(arrived.saturating_sub(left));
+        let lost = arrived.saturating_sub(left);
+        let chain = chain_at(dut, &[Hook::Forward, Hook::Postrouting, Hook::Output]);
+        let mut segment = Segment::new(lost, Piece::Forwarding, &dut.ingress, &dut.egress, chain.as_deref());
+        self.divide(&mut segment, Sureness::OnlyHere);
         let cause = format!("packet longer than the MTU of {}, and may not be fragmented", dut.egress.name);
         segment.take(counted(place, &cause, "Ip.FragFails", counter("Ip.FragFails")));
         let cause = "connection tracking could not insert it";
         segment.take(counted(place, cause, "nf_conntrack insert_failed", counter("conntrack.insert_failed")));
-        segment.take_rest_if(chain_at(dut, &[Hook::Forward, Hook::Postrouting, Hook::Output]), place);
+        self.divide(&mut segment, Sureness::Any);
+        segment.take_rest_if(eliminated(chain.as_deref()), place);
         self.close(segment, "between forwarding and IPv4 output of the DUT");
     }
 
@@ -240,19 +276,28 @@ impl Path {
             None => 0,
         };
         let xdp: u64 = [ingress, egress].iter().map(|i| i.driver_sum("tx", "xdp_xmit")).sum();
-        let mut segment = Segment::new((out_transmits(&dut.protocols) + arp + xdp).saturating_sub(handed));
+        let lost = (out_transmits(&dut.protocols) + arp + xdp).saturating_sub(handed);
+        let chain = chain_at(dut, &[Hook::Egress]);
+        let known = neighbour.clone().or(chain.clone());
+        let receiver = &difference.receiver.interface;
+        let mut segment = Segment::new(lost, Piece::Output, egress, receiver, known.as_deref());
+        self.divide(&mut segment, Sureness::OnlyHere);
+        segment.at = At { from: &ingress.name, to: &egress.name, ..segment.at };
         segment.take_queue_drops(egress);
         if both_ways {
             segment.take_queue_drops(ingress);
         }
+        self.divide(&mut segment, Sureness::Any);
         segment.take_rest_if(neighbour, "DUT, neighbour table");
-        segment.take_rest_if(chain_at(dut, &[Hook::Egress]), &egress.name);
+        segment.take_ring_of(receiver);
+        segment.take_rest_if(eliminated(chain.as_deref()), &egress.name);
         self.close(segment, &format!("between IPv4 output of the DUT and {}", egress.name));
     }
 
     /// From the receiver's interface to the receiving port.
     fn reception(&mut self, receiver: &InterfaceCounters, way: Way<'_>) {
-        let mut segment = Segment::new(receiver.rx_packets.saturating_sub(way.received));
+        let lost = receiver.rx_packets.saturating_sub(way.received);
+        let mut segment = Segment::new(lost, Piece::Reception, receiver, receiver, None);
         for loss in &way.ports.receiver {
             // As the port says, even beyond what is missing: an over-explained ledger must show.
             self.push(loss.clone());
@@ -262,6 +307,7 @@ impl Path {
         let name = &receiver.name;
         let drops = Loss::new(name, "dropped by the driver", receiver.driver_sum("rx", "drops"));
         segment.take(drops.counted_by(format!("{name} rx_queue_*_drops")));
+        self.divide(&mut segment, Sureness::Any);
         self.close(segment, &format!("between {name} and the receiving port"));
     }
 
@@ -271,16 +317,41 @@ impl Path {
         }
     }
 
-    fn close(&mut self, segment: Segment, between: &str) {
+    /// Names a part of what is left by the kernel's reasons.
+    fn divide(&mut self, segment: &mut Segment<'_>, sureness: Sureness) {
+        self.settle(segment);
+        for share in self.reasons.divide(segment.at, segment.left, sureness) {
+            segment.take_share(share);
+        }
+    }
+
+    /// Takes what counters have named off the reasons that say the same.
+    fn settle(&mut self, segment: &mut Segment<'_>) {
+        for (place, cause, packets) in segment.by_counters.drain(..) {
+            self.reasons.settle(segment.at, &place, &cause, packets);
+        }
+    }
+
+    /// The losses with their hints, and where the kernel's reasons contradict the totals.
+    fn finish(mut self, difference: &Difference, sent: u64) -> Losses {
+        let interfaces: Vec<&str> = match &difference.dut {
+            Some(dut) => vec![&dut.ingress.name, &dut.egress.name],
+            None => Vec::new(),
+        };
+        self.losses.contradictions = self.reasons.contradictions(&interfaces, (sent / 1000).max(10));
+        hints::add(&mut self.losses.rows);
+        hints::add(&mut self.losses.unnamed);
+        self.losses
+    }
+
+    fn close(&mut self, mut segment: Segment<'_>, between: &str) {
+        self.settle(&mut segment);
         self.losses.rows.extend(segment.rows);
         if segment.left > 0 {
             self.losses.unnamed.push(Loss::new(between, "no counter names the cause", segment.left));
         }
     }
 }
-
-/// Whatever is left of a segment.
-const ALL: u64 = u64::MAX;
 
 fn backlog_full(packets: u64) -> Loss {
     let loss = Loss::new("receive backlog of a core", "backlog full (net.core.netdev_max_backlog)", packets);
@@ -300,46 +371,6 @@ const INPUT_CAUSES: [(&str, &str); 7] = [
     ("Ip.InUnknownProtos", "for the DUT itself, protocol unknown"),
     ("Ip.InDelivers", "taken by the DUT's own stack"),
 ];
-
-/// A number of packets that is divided among causes until nothing is left.
-struct Segment {
-    left: u64,
-    rows: Vec<Loss>,
-}
-
-impl Segment {
-    fn new(lost: u64) -> Self {
-        Self { left: lost, rows: Vec::new() }
-    }
-
-    /// Gives at most `loss.packets` of what is left to one cause; how many it got.
-    fn take(&mut self, loss: Loss) -> u64 {
-        let packets = loss.packets.min(self.left);
-        self.left -= packets;
-        if packets > 0 {
-            self.rows.push(Loss { packets, ..loss });
-        }
-        packets
-    }
-
-    fn take_rest_if(&mut self, cause: Option<String>, place: &str) {
-        if let Some(cause) = cause {
-            self.take(Loss::new(place, cause, ALL));
-        }
-    }
-
-    fn take_queue_drops(&mut self, interface: &InterfaceCounters) {
-        let name = &interface.name;
-        let drops = Loss::new(name, "queueing discipline full", interface.queue_drops);
-        self.take(drops.counted_by(format!("qdisc of {name} dropped")));
-    }
-
-    fn take_xdp_drops(&mut self, interface: &InterfaceCounters) {
-        let name = &interface.name;
-        let drops = Loss::new(name, "dropped by the XDP program", interface.driver_sum("rx", "xdp_drops"));
-        self.take(drops.counted_by(format!("{name} rx_queue_*_xdp_drops")));
-    }
-}
 
 /// Packets that the ingress counted as received and that did not reach IPv4 input or its "other host" drop.
 fn before_ip(dut: &DutCounters) -> u64 {
@@ -387,9 +418,14 @@ fn chain_at(dut: &DutCounters, hooks: &[Hook]) -> Option<String> {
         dut.chains.iter().filter(|chain| hooks.contains(&chain.hook)).map(|chain| chain.name.as_str()).collect();
     match names.as_slice() {
         [] => None,
-        [name] => Some(format!("nftables chain {name} (by elimination)")),
-        names => Some(format!("nftables chains {} (by elimination)", names.join(", "))),
+        [name] => Some(format!("nftables chain {name}")),
+        names => Some(format!("nftables chains {}", names.join(", "))),
     }
+}
+
+/// A cause that no counter and no reason shows.
+fn eliminated(cause: Option<&str>) -> Option<String> {
+    cause.map(|cause| format!("{cause} (by elimination)"))
 }
 
 /// Packets that IPv4 gave to the neighbour layer. Kernels that do not count them show no loss in forwarding but what has a

@@ -2,15 +2,18 @@
 
 use linerate_report::Loss;
 
-use super::{ALL, Path, Segment, backlog_full};
+use super::segment::{ALL, Segment};
+use super::{Path, backlog_full};
 use crate::counters::{DutCounters, InterfaceCounters};
+use crate::drops::causes::{Piece, Sureness};
 use crate::topology::Carrier;
 
 impl Path {
     /// From the DUT's interfaces in to its interfaces out; `late` of their drops on reception came here.
     pub(super) fn switching(&mut self, dut: &DutCounters, late: u64) {
         let (ingress, egress) = (&dut.ingress, &dut.egress);
-        let mut segment = Segment::new(missing(dut));
+        let mut segment = Segment::new(missing(dut), Piece::Inside, ingress, egress, None);
+        self.divide(&mut segment, Sureness::OnlyHere);
         for interface in [ingress, egress] {
             segment.take_xdp_drops(interface);
         }
@@ -20,6 +23,7 @@ impl Path {
         let stranger =
             Loss::new(&ingress.name, "left to the kernel's stack, which drops it", ingress.rx_otherhost_dropped);
         let stranger = stranger.counted_by(format!("{} rx_otherhost_dropped", ingress.name));
+        self.divide(&mut segment, Sureness::Any);
         match &dut.carrier {
             Carrier::Process(name) => {
                 let cause =

@@ -226,6 +226,11 @@ impl Tester {
         self.device.as_ref().map(|installed| installed.device.describe())
     }
 
+    /// Why the kernel's drop reasons are not read, if so.
+    pub fn blind_spot(&self) -> Option<&str> {
+        self.sources.as_ref().and_then(CounterSources::blind_spot)
+    }
+
     fn link(&self, way: Way) -> FrameAddresses {
         match way {
             Way::Forward => self.ends[0].link,

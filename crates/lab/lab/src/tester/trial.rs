@@ -17,6 +17,8 @@ use super::outcome::{Interruption, Outcome, TrialError, WayOutcome};
 use super::phases::{Learning, Phases, pause_ns};
 use super::traffic::{self, Way};
 use super::{Tester, work};
+use crate::drops::hints;
+use crate::drops::remarks::remarks;
 use crate::ledger::{self, Ends, Ledger};
 use crate::places::PortRows;
 use crate::run::SendEnd;
@@ -162,6 +164,7 @@ fn outcome(flown: Flown, loads: Vec<WayLoad>) -> Result<Outcome, TrialError> {
     }
     let ledger = close(&ways, &rows, difference.as_ref())?;
     let mut notes = notes(&ledger, &ways, quiet, incomplete);
+    notes.extend(difference.iter().flat_map(|difference| remarks(difference, &ledger)));
     notes.extend(interrupted.as_ref().map(|why| format!("ended early: {why}")));
     noise.steal_share = Some(cpu.steal_share()).filter(|share| share.is_finite()).unwrap_or(0.0);
     let work = parts.iter().map(|(of, counts)| counts.per_packet(of, ledger.account.delivered())).collect();
@@ -225,7 +228,9 @@ fn close(
     let forward = both.next().ok_or(TrialError::OneWayOnly)?;
     let mut ledger = ledger::close_ways(forward, both.next(), difference)?;
     let behind = Loss::new("pacer", "due, but the sending thread or its port did not keep up", ledger.account.unsent());
-    ledger.account = ledger.account.with_unsent_by(vec![behind])?;
+    let mut behind = vec![behind];
+    hints::add(&mut behind);
+    ledger.account = ledger.account.with_unsent_by(behind)?;
     Ok(ledger)
 }
 

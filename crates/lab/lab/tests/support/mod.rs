@@ -3,6 +3,8 @@
 
 pub mod carry;
 
+pub mod scenario;
+
 use std::io;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};

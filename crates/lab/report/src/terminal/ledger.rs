@@ -14,6 +14,9 @@ pub(super) fn print(page: &mut Page, trial: &Trial) {
         page.paragraph("  path", 8, Style::Plain, &trial.path.join(" > "));
     }
     accounts(trial).print(page);
+    for hint in hints(trial) {
+        page.paragraph("  hint", 8, Style::Plain, &hint);
+    }
     page.paragraph("", 2, Style::Faint, &footnote(trial));
     if let Some(latency) = &trial.latency {
         page.paragraph("  latency", 11, Style::Plain, &latency_words(latency));
@@ -21,6 +24,18 @@ pub(super) fn print(page: &mut Page, trial: &Trial) {
     for note in &trial.notes {
         page.paragraph("  note", 8, Style::Plain, note);
     }
+}
+
+/// What to change, each once, in path order.
+fn hints(trial: &Trial) -> Vec<String> {
+    let losses = moved(trial.account.unsent_by()).chain(in_path_order(trial));
+    let mut hints: Vec<String> = Vec::new();
+    for hint in losses.filter_map(|loss| Some(format!("{}: {}", loss.place, loss.hint.as_ref()?))) {
+        if !hints.contains(&hint) {
+            hints.push(hint);
+        }
+    }
+    hints
 }
 
 /// The whole account in a few words, for a trial that has only a line.

@@ -140,8 +140,13 @@ fn any_count() -> impl Strategy<Value = u64> {
 }
 
 fn any_losses() -> impl Strategy<Value = Vec<Loss>> {
-    let loss = (prop_oneof!["[a-c]", any_text()], any_text(), any_count(), option::of(any_text()));
-    vec(loss.prop_map(|(place, cause, packets, counter)| Loss { place, cause, packets: packets / 8, counter }), 0..5)
+    let words = (option::of(any_text()), option::of(any_text()));
+    let loss = (prop_oneof!["[a-c]", any_text()], any_text(), any_count(), words);
+    let loss = loss.prop_map(|(place, cause, packets, (counter, hint))| {
+        let packets = packets / 8;
+        Loss { place, cause, packets, counter, hint }
+    });
+    vec(loss, 0..5)
 }
 
 /// Any account that real counters could give.

@@ -1,0 +1,120 @@
+//! What to change about a loss, by its cause in words.
+
+use linerate_report::Loss;
+
+/// The beginning of a cause, and the advice. The first that fits is taken.
+const HINTS: &[(&str, &str)] = &[
+    (
+        "due, but the sending thread",
+        "the load is more than this tester sends: use a faster port, a core of its own, or a lower load",
+    ),
+    ("queueing discipline full", "the DUT shapes or polices here: raise its rate, burst or limit (tc -s qdisc show)"),
+    ("dropped by active queue management", "raise the target or limit of the queueing discipline (tc -s qdisc show)"),
+    ("dropped by a tc filter", "change the filter or the policer's rate and burst (tc -s filter show)"),
+    ("frame longer than the MTU", "raise the MTU of that interface, or send shorter frames"),
+    (
+        "packet longer than the MTU",
+        "raise the MTU of that interface, send shorter packets, or allow fragments (no DF bit)",
+    ),
+    (
+        "ring full: its core",
+        "its core is the limit at this load: give it a core of its own, or more queues on more cores",
+    ),
+    (
+        "ring full, or the interface was down",
+        "find out what takes the interface down; else its core is the limit at this load",
+    ),
+    ("in the ring of", "find out what takes the interface down"),
+    ("no carrier", "set the interface up and find out what takes it down"),
+    ("backlog full", "raise net.core.netdev_max_backlog, spread the load over more cores (RPS), or turn on NAPI (GRO)"),
+    ("the bridge's port does not forward", "wait until the port forwards, or turn off STP (bridge link show)"),
+    ("no protocol handler", "send IPv4 or ARP, or load what handles this EtherType"),
+    (
+        "destination MAC address",
+        "send to the MAC address of the DUT's interface, without a VLAN tag that it does not have",
+    ),
+    ("IPv6 is off", "turn on IPv6 (net.ipv6.conf.all.disable_ipv6=0), or send IPv4"),
+    (
+        "wrong IP header checksum",
+        "something between the sender and here changed the header: check offloads of checksums",
+    ),
+    ("malformed IP header", "send a valid IP header: version 4, a length that fits, a TTL above 1"),
+    ("TTL expired", "send with a higher TTL; look for a routing loop"),
+    ("shorter than its IP header says", "send whole packets: frame length and IP length disagree"),
+    ("out of memory", "the kernel had no memory for packets: more memory, shorter queues"),
+    ("reverse path filter", "add a route back to the sources, or turn the filter off (net.ipv4.conf.*.rp_filter=0)"),
+    ("no route", "add a route for these destinations (ip route get ADDRESS in the DUT)"),
+    ("not for the DUT, and forwarding is off", "turn on forwarding (net.ipv4.ip_forward=1)"),
+    ("for the DUT itself, protocol unknown", "send to addresses behind the DUT, not to its own"),
+    ("taken by the DUT's own stack", "send to addresses behind the DUT, not to its own"),
+    ("source address is the DUT's own", "send from addresses that are not the DUT's"),
+    ("source address that no host", "send from a unicast address"),
+    ("source or destination is a loopback", "send between addresses outside 127.0.0.0/8"),
+    ("destination address that no host", "send to a unicast address"),
+    ("IP unicast in an Ethernet multicast", "send to the MAC address of the DUT's interface"),
+    (
+        "connection tracking table full",
+        "raise net.netfilter.nf_conntrack_max, shorten its timeouts, or exempt the flows (notrack)",
+    ),
+    (
+        "connection tracking could not insert",
+        "two packets of one new flow met, or NAT found no free port: widen the port range, or more addresses",
+    ),
+    ("blackhole, unreachable or prohibit", "remove that route from the DUT (ip route show)"),
+    ("nftables chain", "a rule or the policy of that chain drops them (nft list ruleset; nft monitor trace)"),
+    ("netfilter verdict", "a hook outside nftables drops them: iptables-legacy rules, connection tracking, a module"),
+    ("next hop", "make the next hop answer ARP: is it up, and is its address right? (ip neigh show)"),
+    ("a next hop does not answer", "make the next hop answer ARP: is it up, and is its address right? (ip neigh show)"),
+    ("table full (net.ipv4.neigh", "raise net.ipv4.neigh.default.gc_thresh3, or use fewer next hops"),
+    ("dropped by the XDP program", "look at the XDP program on that interface (ip link show)"),
+    ("dropped by the driver", "the receiving port did not take frames in time: a larger ring, a core of its own"),
+    ("receive ring full", "the receiver did not keep up: a larger ring, a core of its own, or `sink`"),
+    (
+        "receive ring of the packet socket full",
+        "the receiver did not keep up: a larger ring, a core of its own, or `sink`",
+    ),
+    ("receive buffer of the socket full", "the receiver did not keep up: a larger buffer, a core of its own"),
+    ("buffer full", "the receiver did not keep up: a larger buffer, a core of its own"),
+    ("ring full", "the receiver did not keep up: a larger ring, a core of its own, or `sink`"),
+    (
+        "no free frame in the fill ring",
+        "the receiver did not keep up: a larger ring (ring=N), a core of its own, or `sink`",
+    ),
+    ("longer than a frame", "the frames of the port's memory are too short for this MTU: a lower MTU, or `frags`"),
+    ("longer than the batch", "send shorter frames, or a lower MTU"),
+    ("queue full", "the reader of that device did not keep up: a core of its own, or a longer queue (txqueuelen)"),
+    ("refused by the driver", "the next hop's ring is full: its core is the limit at this load"),
+];
+
+/// Adds the advice to each row that has none.
+pub(crate) fn add(losses: &mut [Loss]) {
+    for loss in losses.iter_mut().filter(|loss| loss.hint.is_none()) {
+        loss.hint = of(&loss.cause).map(str::to_owned);
+    }
+}
+
+fn of(cause: &str) -> Option<&'static str> {
+    HINTS.iter().find(|(beginning, _)| cause.starts_with(beginning)).map(|(_, hint)| *hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drops::causes;
+
+    #[test]
+    fn every_cause_that_a_reason_has_says_what_to_change() {
+        for cause in causes::all_words() {
+            assert!(of(&cause).is_some(), "no hint for {cause:?}");
+        }
+        assert_eq!(of("something new"), None);
+    }
+
+    #[test]
+    fn a_hint_that_is_there_stays() {
+        let mut rows = vec![Loss::new("a", "no route", 1).with_hint("mine"), Loss::new("a", "no route", 1)];
+        add(&mut rows);
+        assert_eq!(rows[0].hint.as_deref(), Some("mine"));
+        assert!(rows[1].hint.as_deref().is_some_and(|hint| hint.contains("ip route")));
+    }
+}

@@ -1,0 +1,93 @@
+//! What a trial's account should be read with: what was not seen, and what moved beside the losses.
+
+use crate::counters::{Difference, InterfaceCounters};
+use crate::ledger::Ledger;
+use crate::proc_net::Counters;
+
+/// What the counters and reasons of a trial say beyond its account, in sentences.
+pub(crate) fn remarks(difference: &Difference, ledger: &Ledger) -> Vec<String> {
+    let mut remarks = ledger.contradictions.clone();
+    remarks.extend(difference.blind_spot.as_ref().filter(|_| is_guessed(ledger)).map(|why| {
+        format!("the kernel's drop reasons were not read ({why}): causes without a counter are named by elimination or not at all")
+    }));
+    if let Some(drops) = difference.drops.as_ref().filter(|drops| drops.uncounted > 0) {
+        remarks.push(format!("{} drops found no room in the table of drop reasons", drops.uncounted));
+    }
+    let squeezed: u64 = difference.host.softnet.values().map(|core| core.time_squeeze).sum();
+    if squeezed > 0 && ledger.account.lost_total() > 0 {
+        remarks.push(format!(
+            "the receive softirq ran out of its budget {squeezed} times, on the whole machine (net.core.netdev_budget)"
+        ));
+    }
+    if let Some(dut) = &difference.dut {
+        let clashes = count(&dut.protocols, "conntrack.clash_resolve");
+        if clashes > 0 {
+            remarks
+                .push(format!("connection tracking resolved {clashes} clashes of packets of one new flow (not lost)"));
+        }
+        remarks.extend([&dut.ingress, &dut.egress].into_iter().filter_map(paused));
+    }
+    remarks.extend([&difference.generator.interface, &difference.receiver.interface].into_iter().filter_map(paused));
+    remarks
+}
+
+/// Whether losses are named without a counter that says so.
+fn is_guessed(ledger: &Ledger) -> bool {
+    let by_elimination = |cause: &str| cause.contains("(by elimination)");
+    !ledger.unnamed.is_empty()
+        || ledger.account.lost().iter().any(|loss| loss.counter.is_none() && by_elimination(&loss.cause))
+}
+
+/// Pause frames that an interface received, by whatever name its driver counts them (IEEE 802.3 annex 31B).
+fn paused(interface: &InterfaceCounters) -> Option<String> {
+    let is_pause = |name: &str| name.contains("pause") && name.contains("rx") && !name.contains("duration");
+    let frames: u64 = interface.driver.iter().filter(|(name, _)| is_pause(name)).map(|(_, frames)| frames).sum();
+    (frames > 0).then(|| {
+        format!(
+            "{} received {frames} pause frames: its link partner held it back (ethtool -A turns them off)",
+            interface.name
+        )
+    })
+}
+
+fn count(counters: &Counters, name: &str) -> u64 {
+    counters.get(name).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::DutCounters;
+    use crate::drops::DropCounts;
+    use linerate_report::{Account, Counted, Loss};
+
+    fn ledger(lost: Vec<Loss>) -> Ledger {
+        let account = Account::new(Counted { intended: 10, sent: 10, ..Counted::default() }, lost).expect("balances");
+        Ledger { account, unnamed: Vec::new(), contradictions: vec!["odd".into()] }
+    }
+
+    #[test]
+    fn a_guess_says_what_was_not_seen_and_a_counter_does_not() {
+        let guess = ledger(vec![Loss::new("a", "nftables chain c (by elimination)", 10)]);
+        let blind = Difference { blind_spot: Some("no rights".into()), ..Difference::default() };
+        let said = remarks(&blind, &guess);
+        assert!(said.len() == 2 && said[0] == "odd" && said[1].contains("no rights"), "{said:?}");
+        let counted = ledger(vec![Loss::new("a", "no route", 10).counted_by("InNoRoutes")]);
+        assert_eq!(remarks(&blind, &counted).len(), 1);
+        assert_eq!(remarks(&Difference::default(), &guess).len(), 1);
+    }
+
+    #[test]
+    fn what_moved_beside_the_losses_is_said() {
+        let mut dut = DutCounters::default();
+        dut.ingress.name = "eth7".into();
+        dut.ingress.driver.insert("rx_pause_frames".into(), 3);
+        dut.protocols.insert("conntrack.clash_resolve".into(), 4);
+        let drops = Some(DropCounts { uncounted: 5, ..DropCounts::default() });
+        let difference = Difference { dut: Some(dut), drops, ..Difference::default() };
+        let said = remarks(&difference, &ledger(Vec::new())).join("; ");
+        for words in ["5 drops", "4 clashes", "eth7 received 3 pause frames"] {
+            assert!(said.contains(words), "{words}: {said}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! A number of lost packets that is divided among causes until nothing is left.
+
+use linerate_report::Loss;
+
+use crate::counters::InterfaceCounters;
+use crate::drops::causes::{At, Piece, Share};
+
+/// Whatever is left of a segment.
+pub(super) const ALL: u64 = u64::MAX;
+
+/// The cause of a loss in a veth's ring.
+pub(super) const RING_FULL: &str = "ring full: its core did not keep up";
+
+/// VETH_RING_SIZE of drivers/net/veth.c.
+const VETH_RING_SLOTS: u64 = 256;
+
+/// What was lost between two totals.
+pub(super) struct Segment<'a> {
+    /// Packets without a cause.
+    pub(super) left: u64,
+    /// Causes with their packets.
+    pub(super) rows: Vec<Loss>,
+    /// Where it is, for the kernel's reasons.
+    pub(super) at: At<'a>,
+    /// Place, cause and packets of shares that reasons have named, less what counters said too.
+    by_reasons: Vec<(String, String, u64)>,
+    /// The same of what only counters have named, until the reasons are told.
+    pub(super) by_counters: Vec<(String, String, u64)>,
+}
+
+impl<'a> Segment<'a> {
+    /// A piece of the path on which `lost` packets were lost, on their way from one interface to another.
+    pub(super) fn new(
+        lost: u64,
+        piece: Piece,
+        from: &'a InterfaceCounters,
+        to: &'a InterfaceCounters,
+        known: Option<&'a str>,
+    ) -> Self {
+        let at = At { piece, from: &from.name, to: &to.name, known };
+        Self { left: lost, rows: Vec::new(), at, by_reasons: Vec::new(), by_counters: Vec::new() }
+    }
+
+    /// Gives at most `loss.packets` of what is left to one cause, less what reasons have given it; how many it got.
+    pub(super) fn take(&mut self, loss: Loss) -> u64 {
+        let mut wanted = loss.packets;
+        let same = |share: &&mut (String, String, u64)| share.0 == loss.place && share.1 == loss.cause;
+        for (.., packets) in self.by_reasons.iter_mut().filter_map(|share| same(&share).then_some(share)) {
+            let known = wanted.min(*packets);
+            *packets -= known;
+            wanted -= known;
+        }
+        let packets = wanted.min(self.left);
+        self.left -= packets;
+        if packets > 0 {
+            self.by_counters.push((loss.place.clone(), loss.cause.clone(), packets));
+            self.push(Loss { packets, ..loss });
+        }
+        packets
+    }
+
+    /// Adds what a reason of the kernel has named.
+    pub(super) fn take_share(&mut self, share: Share) {
+        let Share { cause, packets, says } = share;
+        self.left = self.left.saturating_sub(packets);
+        self.by_reasons.push((cause.place.clone(), cause.cause.clone(), packets));
+        self.push(Loss::new(cause.place, cause.cause, packets).counted_by(format!("skb:kfree_skb {says}")));
+    }
+
+    /// Gives all that is left to a cause, if there is one.
+    pub(super) fn take_rest_if(&mut self, cause: Option<String>, place: &str) {
+        if let Some(cause) = cause {
+            self.take(Loss::new(place, cause, ALL));
+        }
+    }
+
+    pub(super) fn take_queue_drops(&mut self, interface: &InterfaceCounters) {
+        let name = &interface.name;
+        let drops = Loss::new(name, "queueing discipline full", interface.queue_drops);
+        self.take(drops.counted_by(format!("qdisc of {name} dropped")));
+    }
+
+    pub(super) fn take_xdp_drops(&mut self, interface: &InterfaceCounters) {
+        let name = &interface.name;
+        let drops = Loss::new(name, "dropped by the XDP program", interface.driver_sum("rx", "xdp_drops"));
+        self.take(drops.counted_by(format!("{name} rx_queue_*_xdp_drops")));
+    }
+
+    /// What waits in the ring of an interface that goes down is freed uncounted: at most the rings full, each time.
+    pub(super) fn take_ring_of(&mut self, to: &InterfaceCounters) {
+        if to.napi && (!to.running || to.carrier_losses > 0) {
+            let queues =
+                to.driver.keys().filter(|name| name.starts_with("rx_queue_") && name.ends_with("_xdp_packets"));
+            let most = VETH_RING_SLOTS * queues.count().max(1) as u64 * to.carrier_losses.max(1);
+            let cause = format!("in the ring of {} when it went down", to.name);
+            self.take(Loss::new(format!("receive ring of {}", to.name), cause, most));
+        }
+    }
+
+    fn push(&mut self, loss: Loss) {
+        match self.rows.iter_mut().find(|row| row.place == loss.place && row.cause == loss.cause) {
+            Some(row) => row.packets = row.packets.saturating_add(loss.packets),
+            None => self.rows.push(loss),
+        }
+    }
+}
