@@ -18,7 +18,7 @@ const MEMBER_BYTES: usize = 12;
 /// Longest chain of typedefs and qualifiers, and deepest nesting of members without a name, that are followed.
 const DEPTH_MAX: u32 = 32;
 /// Most members that one search looks at: the kernel's largest structures have some hundreds.
-const MEMBERS_MAX: u32 = 100_000;
+const MEMBERS_MAX: u32 = 10_000;
 
 /// Why types could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -147,7 +147,7 @@ impl Btf {
             bits = bits.checked_add(offset_bits).ok_or_else(missing)?;
             inside = self.resolved(member).unwrap_or(inside);
         }
-        if bits % 8 == 0 { Ok(bits / 8) } else { Err(missing()) }
+        if bits.is_multiple_of(8) { Ok(bits / 8) } else { Err(missing()) }
     }
 
     /// Names and values of an enumeration, in its order.

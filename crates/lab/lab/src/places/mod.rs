@@ -183,7 +183,7 @@ impl Path {
 
     /// Between two interfaces that are not two ends of one link: a device outside the lab.
     fn between(&mut self, from: &InterfaceCounters, to: &InterfaceCounters) {
-        let segment = Segment::new(from.tx_packets.saturating_sub(to.rx_packets));
+        let segment = Segment::new(from.tx_packets.saturating_sub(to.rx_packets), Piece::Link, from, to, None);
         self.close(segment, &format!("between {} and {}", from.name, to.name));
     }
 
