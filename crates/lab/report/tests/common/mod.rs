@@ -74,7 +74,9 @@ fn overload() -> Trial {
     let counted = Counted { intended: 9_000_000, sent: 8_512_345, delivered: 2_730_001, duplicated: 0, reordered: 12 };
     let losses = vec![
         Loss::new("receiver", "socket buffer full", 0),
-        Loss::new("ip", "no route to the destination", 41).counted_by("/proc/net/snmp Ip OutNoRoutes"),
+        Loss::new("ip", "no route to the destination", 41)
+            .counted_by("/proc/net/snmp Ip OutNoRoutes")
+            .with_hint("add a route"),
         Loss::new("dut0", "receive queue full (rx_dropped of the veth)", 5_782_300),
     ];
     let account = Account::new(counted, losses).unwrap();
