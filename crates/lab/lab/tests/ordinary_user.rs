@@ -118,6 +118,8 @@ fn trial(topology: &Topology, datagram: Datagram) -> Ledger {
     let generator = RawSocket::sender(&topology.generator);
     let receiver = RawSocket::open_with(&topology.receiver, Duration::from_millis(100));
     let mut sources = CounterSources::open(topology).expect("counters");
+    let blind_spot = sources.blind_spot().expect("drop reasons are root's");
+    assert!(blind_spot.contains("user namespace") && blind_spot.contains("root"), "{blind_spot}");
     let before = sources.snapshot().expect("snapshot");
     let frame = datagram.frame(topology);
     for _ in 0..PACKETS {
