@@ -29,7 +29,7 @@ pub struct Args {
 }
 
 const HELP_END: &str = "\
-A difference counts when it is larger than what the runs vary by themselves; docs/lab.md says how that is judged. More repetitions
+A difference counts when it is larger than what the runs vary by themselves; docs/results.md says how. More repetitions
 (lab run --repetitions 5) find smaller differences.
 
 Examples:

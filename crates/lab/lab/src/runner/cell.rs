@@ -1,5 +1,7 @@
 //! A cell from its baseline to its last finding; and all cells one after another.
 
+use std::time::Instant;
+
 use linerate_experiment::TestKind;
 use linerate_report::{Cell, Environment, Finding, Found, Purpose, Results};
 
@@ -22,7 +24,8 @@ pub(super) fn all(
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<End, RunError> {
     let found = results.cells.iter().map(|cell| cell.findings.len()).sum();
-    let left_ns = left_ns(plan, found);
+    let pace = Pace { start: Instant::now(), found };
+    let left_ns = pace.left_ns(plan, found);
     watch(Event::Begin { findings: plan.findings(), found, left_ns });
     for (number, cell) in plan.cells.iter().enumerate() {
         let Some(index) = results.cells.iter().position(|there| there.id == cell.id) else { continue };
@@ -32,7 +35,7 @@ pub(super) fn all(
         }
         watch(Event::Cell { number: number + 1, cells: plan.cells.len(), id: &cell.id });
         let ways = ways(cell.direction);
-        let mut bench = Bench { plan, results, store, watch, cell: index, ways, ceiling: None };
+        let mut bench = Bench { plan, results, store, watch, cell: index, ways, pace, ceiling: None };
         match bench.measure(cell, rigs) {
             Ok(()) => {}
             Err(Halt::Stopped) => return Ok(End::Stopped),
@@ -44,11 +47,27 @@ pub(super) fn all(
     Ok(End::Complete)
 }
 
-/// Trial time to come, from the experiment's own estimate.
-fn left_ns(plan: &Plan<'_>, found: usize) -> u64 {
-    let all = plan.experiment.cells().len() * plan.slots.len();
-    let left = plan.findings().saturating_sub(found);
-    (plan.experiment.estimate().duration_ns as f64 * left as f64 / all.max(1) as f64) as u64
+/// How fast findings come.
+#[derive(Clone, Copy)]
+struct Pace {
+    start: Instant,
+    /// Findings there at the start.
+    found: usize,
+}
+
+impl Pace {
+    /// Time to come: as the findings of this run took, on the mean; before the first one, by the experiment's own estimate.
+    fn left_ns(&self, plan: &Plan<'_>, found: usize) -> u64 {
+        let left = plan.findings().saturating_sub(found) as f64;
+        let each_ns = match found.saturating_sub(self.found) {
+            0 => {
+                let all = plan.experiment.cells().len() * plan.slots.len();
+                plan.experiment.estimate().duration_ns as f64 / all.max(1) as f64
+            }
+            made => self.start.elapsed().as_nanos() as f64 / made as f64,
+        };
+        (each_ns * left) as u64
+    }
 }
 
 /// A figure this close to the baseline is the tester's own limit.
@@ -97,6 +116,7 @@ pub(super) struct Bench<'a> {
     cell: usize,
     /// Directions under load.
     pub(super) ways: f64,
+    pace: Pace,
     /// What came of a trial at the tester's full rate, once it was made.
     ceiling: Option<Ceiling>,
 }
@@ -210,7 +230,7 @@ impl Bench<'_> {
         }
         self.save()?;
         let number = self.results.cells.iter().map(|cell| cell.findings.len()).sum();
-        let left_ns = left_ns(self.plan, number);
+        let left_ns = self.pace.left_ns(self.plan, number);
         if let Some(cell) = self.results.cells.get(self.cell)
             && let Some(finding) = cell.findings.last()
         {
