@@ -30,7 +30,7 @@ pub fn trials_csv(results: &Results) -> String {
     let mut text = String::from(
         "cell,dut,size,size_wire,flows,direction,baseline_pps,test,repetition,trial,load_pps,duration_ns,intended,unsent,sent,\
          delivered,duplicated,reordered,lost,unexplained,delivered_pps,p50_ns,p99_ns,p999_ns,max_ns,cores_full,steal_share,\
-         gap_max_ns,disturbed,repeated,tester_limited\r\n",
+         gap_max_ns,preempted,waited_ns,cache_line_ns,disturbed,repeated,tester_limited\r\n",
     );
     for (cell, finding, made) in trials(results) {
         let (trial, noise) = (&made.trial, &made.noise);
@@ -46,6 +46,9 @@ pub fn trials_csv(results: &Results) -> String {
         let latency = trial.latency.map(|latency| [latency.p50_ns, latency.p99_ns, latency.p999_ns, latency.max_ns]);
         fields.extend(latency.map_or([const { String::new() }; 4], |latency| latency.map(|time| time.to_string())));
         fields.extend([made.cores_full().to_string(), number(noise.steal_share), noise.gap_max_ns.to_string()]);
+        fields.push(noise.preempted.to_string());
+        fields.push(noise.waited_ns.map(|time| time.to_string()).unwrap_or_default());
+        fields.push(noise.cache_line_ns.map(number).unwrap_or_default());
         fields.extend([noise.disturbed.to_string(), noise.repeated.to_string(), trial.is_tester_limited().to_string()]);
         line(&mut text, &fields);
     }

@@ -5,6 +5,10 @@
 //! or printed unbalanced. [`terminal`] shows a document to people, [`json`] and [`store`] keep it for programs; the fields are
 //! described in `docs/results.md` and `docs/schema/bench-1.json`.
 //!
+//! An experiment ends in [`Results`], kept by a [`ResultsFolder`] from its first trial on and shown by [`html`], [`results_markdown`],
+//! [`results_terminal`], [`figures_csv`] and [`openmetrics`], which all take their figures and marks from one place (`figure`, `overview`).
+//! [`compare`] says which differences between results are larger than the noise.
+//!
 //! The crate knows no ports and measures nothing. [`units`] and [`Rate`] are the one place where rates, times and counts are
 //! written and read, for every command.
 //!

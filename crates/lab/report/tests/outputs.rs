@@ -59,6 +59,9 @@ fn marks_and_missing_figures_are_in_every_output() {
         assert!(text.contains("the DUT stopped: exit status 1"), "{name} does not say why a test failed");
         assert!(text.contains("did not recover"), "{name} does not say that it did not recover");
     }
+    for text in [results_markdown(&results), html(&results), ledger_csv(&results)] {
+        assert!(text.contains("raise the ring: rx=4096"));
+    }
     let incomplete = Results { complete: false, ..small() };
     for text in [results_terminal(&incomplete, 80, false), results_markdown(&incomplete), html(&incomplete)] {
         assert!(text.contains("not complete"));

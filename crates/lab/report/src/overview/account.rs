@@ -51,7 +51,8 @@ fn moved(losses: &[Loss]) -> Vec<&Loss> {
 
 fn of_loss(kind: RowKind, loss: &Loss) -> Row<'_> {
     let counter = loss.counter.as_deref().unwrap_or("");
-    Row { kind, place: &loss.place, cause: &loss.cause, hint: "", counter, packets: loss.packets.into() }
+    let hint = loss.hint.as_deref().unwrap_or("");
+    Row { kind, place: &loss.place, cause: &loss.cause, hint, counter, packets: loss.packets.into() }
 }
 
 /// The trial of each cell whose account tells most: the one that lost or left unsent the greatest share.

@@ -67,6 +67,17 @@ fn core_row(label: &str, core: &CoreUse) -> Vec<Entry> {
     row
 }
 
+/// The range of round trips of a cache line between generator and DUT before the trials: virtual cores move within a run, too.
+fn cache_line_words(round_trips_ns: impl Iterator<Item = f64> + Clone) -> String {
+    let least = round_trips_ns.clone().fold(f64::INFINITY, f64::min);
+    let most = round_trips_ns.fold(f64::NEG_INFINITY, f64::max);
+    match (least.is_finite(), most > least * 1.05) {
+        (false, _) => "-".to_owned(),
+        (true, false) => nanoseconds(most),
+        (true, true) => format!("{} to {}", nanoseconds(least), nanoseconds(most)),
+    }
+}
+
 /// How much repetitions differ, and what disturbed them.
 pub(super) fn noise(results: &Results, labels: &Labels, figures: &[Summary]) -> Grid {
     let columns = [
@@ -76,6 +87,7 @@ pub(super) fn noise(results: &Results, labels: &Labels, figures: &[Summary]) -> 
         ("repeated", true),
         ("worst steal", true),
         ("longest gap", true),
+        ("cache line", true),
         ("rate: min", true),
         ("median", true),
         ("max", true),
@@ -99,6 +111,7 @@ pub(super) fn noise(results: &Results, labels: &Labels, figures: &[Summary]) -> 
             Entry::toned(count(repeated), doubtful(repeated > 0)),
             Entry::toned(percent(steal), doubtful(steal >= STEAL_DOUBTFUL)),
             Entry::new(nanoseconds(gap_ns as f64)),
+            Entry::new(cache_line_words(trials().filter_map(|made| made.noise.cache_line_ns))),
         ];
         let rate = figures.iter().find(|summary| summary.cell == index && summary.test == "throughput");
         match rate {

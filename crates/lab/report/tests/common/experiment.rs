@@ -47,7 +47,9 @@ pub fn trial(
     let rest = table.min(2);
     let losses = vec![
         Loss::new("forward", "connection table full", table - rest).counted_by("nf_conntrack drop"),
-        Loss::new("lr-in", "receive ring full", ring).counted_by("lr-gen tx_dropped"),
+        Loss::new("lr-in", "receive ring full", ring)
+            .counted_by("lr-gen tx_dropped")
+            .with_hint("raise the ring: rx=4096"),
         Loss::new("IPv4 in", "no route to the destination", 0).counted_by("IpExt InNoRoutes"),
         Loss::new("IPv4 in", "backlog of core 1 full", backlog).counted_by("softnet_stat dropped, core 1"),
     ];
@@ -87,7 +89,7 @@ pub fn trial(
     };
     ExperimentTrial {
         trial,
-        noise: Noise { steal_share: 0.004, gap_max_ns: 41_000, ..Noise::default() },
+        noise: Noise { steal_share: 0.004, gap_max_ns: 41_000, cache_line_ns: Some(97.0), ..Noise::default() },
         dut_counters: BTreeMap::from([("nf_conntrack_count".to_owned(), flows)]),
         work: vec![work("generator", 420.0), work("DUT", 3.1e9 / device.capacity_pps)],
     }
