@@ -280,7 +280,7 @@ pub enum TestKind {
         /// Share of the throughput.
         share: f64,
     },
-    /// Highest rate delivered at any offered load (RFC 2889 section 5.2's maximum forwarding rate).
+    /// Highest rate delivered at any offered load (maximum forwarding rate, RFC 2285 section 3.6.3, measured as in RFC 2889).
     MaxForwardingRate,
     /// One trial at a given load; `None`: as fast as the tester can.
     Load {
