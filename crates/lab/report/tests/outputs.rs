@@ -69,6 +69,13 @@ fn marks_and_missing_figures_are_in_every_output() {
 }
 
 #[test]
+fn a_rate_near_the_baseline_is_marked_whatever_the_test() {
+    let rows = parse_csv(&figures_csv(&rich(1)));
+    let most = rows.iter().find(|row| row[7] == "max-forwarding-rate").unwrap();
+    assert_eq!(most[13], "tester's limit");
+}
+
+#[test]
 fn terminal_lines_fit_and_colours_change_nothing_else() {
     for results in [rich(1), small(), hostile()] {
         for columns in [40, 80, 120] {

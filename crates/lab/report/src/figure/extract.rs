@@ -2,6 +2,7 @@
 
 use super::of_found::{Part, of_found};
 use super::{Better, Figure, Mark, Unit};
+use crate::trial::is_tester_limited;
 use crate::{CoreUse, ExperimentTrial, Finding, Found, Results, Trial};
 
 /// Every figure of every repetition, in the order of the document.
@@ -10,11 +11,11 @@ pub(crate) fn figures(results: &Results) -> Vec<Figure> {
         .cells
         .iter()
         .enumerate()
-        .flat_map(|(index, cell)| cell.findings.iter().map(move |finding| (index, finding)));
-    findings.flat_map(|(cell, finding)| of_finding(cell, finding)).collect()
+        .flat_map(|(index, cell)| cell.findings.iter().map(move |finding| (index, cell.baseline_pps, finding)));
+    findings.flat_map(|(cell, baseline_pps, finding)| of_finding(cell, baseline_pps, finding)).collect()
 }
 
-fn of_finding(cell: usize, finding: &Finding) -> Vec<Figure> {
+fn of_finding(cell: usize, baseline_pps: Option<f64>, finding: &Finding) -> Vec<Figure> {
     let disturbed = finding.trials.iter().any(|trial| trial.noise.disturbed);
     let Some(found) = &finding.found else {
         let why = finding.why_not.clone().unwrap_or_else(|| "the run was stopped within it".to_owned());
@@ -36,6 +37,9 @@ fn of_finding(cell: usize, finding: &Finding) -> Vec<Figure> {
         .chain(costs)
         .map(|(test, mut part)| {
             part.marks.extend(disturbed.then_some(Mark::Disturbed));
+            let is_rate = part.unit == Unit::PacketsPerSecond && part.better == Better::Higher;
+            let by_tester = is_rate && is_tester_limited(part.value.clone().ok(), baseline_pps);
+            part.marks.extend(by_tester.then_some(Mark::TesterLimited));
             figure(cell, test, finding.repetition, part)
         })
         .collect()
