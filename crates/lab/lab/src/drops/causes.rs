@@ -192,6 +192,7 @@ impl Reasons {
                 Some(rule) => rule.cause(at),
                 // It belongs to another piece, whose turn comes.
                 None if RULES.iter().any(|rule| rule.fits(kind)) => continue,
+                None if kind.function.is_none() => continue,
                 None => at.in_the_kernels_words(kind),
             };
             let packets = (*left).min(rest);
@@ -253,8 +254,13 @@ impl At<'_> {
 
 impl Rule {
     fn fits(&self, kind: &DropKind) -> bool {
-        let function = kind.function.as_deref().unwrap_or_default();
-        self.reason == kind.reason && (self.function.is_empty() || self.function == function)
+        let of_reason = |rule: &&Rule| rule.reason == kind.reason;
+        of_reason(&self)
+            && match &kind.function {
+                Some(function) => self.function.is_empty() || self.function == function,
+                // Where the kernel hides names, only a reason that means the same in every function means anything.
+                None => RULES.iter().filter(of_reason).all(|rule| rule.function.is_empty()),
+            }
     }
 
     /// Whether no other piece can be meant: no rule says so, or the ring that it was lost in is this piece's.
@@ -303,4 +309,68 @@ fn says(kind: &DropKind) -> String {
 pub(crate) fn all_words() -> Vec<String> {
     let at = |rule: &Rule| At { piece: rule.piece, from: "a", to: "b", known: None };
     RULES.iter().map(|rule| rule.cause(at(rule)).cause).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reasons(drops: &[(&'static str, &str, Option<&str>, u64)]) -> Reasons {
+        let kind = |interface, reason: &str, function: Option<&str>| DropKind {
+            interface: Some(interface),
+            reason: reason.to_owned(),
+            function: function.map(str::to_owned),
+        };
+        let packets =
+            drops.iter().map(|(on, reason, function, count)| (kind(*on, reason, *function), *count)).collect();
+        Reasons::new(Some(&DropCounts { packets, uncounted: 0 }))
+    }
+
+    fn at(piece: Piece) -> At<'static> {
+        At { piece, from: "lr-in", to: "lr-out", known: Some("nftables chain lab c") }
+    }
+
+    fn causes(shares: &[Share]) -> Vec<(&str, u64)> {
+        shares.iter().map(|share| (share.cause.cause.as_str(), share.packets)).collect()
+    }
+
+    #[test]
+    fn a_reason_names_no_more_than_is_lost_and_than_it_has() {
+        let mut reasons =
+            reasons(&[("lr-in", "IP_INHDR", Some("ip_forward"), 10), ("lr-in", "NETFILTER_DROP", Some("f"), 5)]);
+        assert_eq!(causes(&reasons.divide(at(Routing), 4, Sureness::OnlyHere)), [("TTL expired", 4)]);
+        let rest = reasons.divide(at(Routing), 8, Sureness::Any);
+        assert_eq!(causes(&rest), [("TTL expired", 6), ("nftables chain lab c", 2)]);
+        assert_eq!(causes(&reasons.divide(at(Forwarding), 9, Sureness::OnlyHere)), []);
+        assert_eq!(causes(&reasons.divide(at(Forwarding), 9, Sureness::Any)), [("nftables chain lab c", 3)]);
+        assert_eq!(causes(&reasons.divide(at(Output), 9, Sureness::Any)), []);
+    }
+
+    #[test]
+    fn what_a_counter_named_is_not_named_again_and_what_is_left_contradicts() {
+        let mut reasons =
+            reasons(&[("lr-in", "NETFILTER_DROP", Some("nf_hook_slow"), 100), ("lr-gen", "X", None, 100)]);
+        reasons.settle(at(Routing), "DUT, IPv4 input", "connection tracking table full", 70);
+        assert_eq!(reasons.contradictions(&["lr-in", "lr-out"], 30), [] as [String; 0]);
+        let [said] = &reasons.contradictions(&["lr-in", "lr-out"], 29)[..] else { panic!("one kind") };
+        assert!(said.contains("30 packets on lr-in") && said.contains("nf_hook_slow"), "{said}");
+    }
+
+    #[test]
+    fn an_unknown_reason_is_told_in_the_kernels_words_and_a_hidden_function_says_nothing() {
+        let mut unknown = reasons(&[("lr-out", "BRAND_NEW", Some("somewhere"), 3)]);
+        let told = unknown.divide(at(Forwarding), 9, Sureness::Any);
+        assert_eq!(causes(&told), [("dropped by the kernel: BRAND_NEW in somewhere", 3)]);
+        let mut hidden = reasons(&[("lr-in", "IP_INHDR", None, 3), ("lr-in", "IP_CSUM", None, 2)]);
+        assert_eq!(causes(&hidden.divide(at(Routing), 9, Sureness::Any)), [("wrong IP header checksum", 2)]);
+    }
+
+    #[test]
+    fn a_ring_of_the_next_interface_is_sure_although_two_pieces_have_one() {
+        let mut reasons = reasons(&[("lr-out", "NOT_SPECIFIED", Some("veth_napi_del_range"), 7)]);
+        let other = At { from: "lr-out", to: "lr-recv", ..at(Output) };
+        assert_eq!(causes(&reasons.divide(other, 9, Sureness::OnlyHere)), []);
+        let named = reasons.divide(at(Sending), 9, Sureness::OnlyHere);
+        assert_eq!(causes(&named), [("in the ring of lr-out when it went down", 7)]);
+    }
 }
