@@ -37,8 +37,14 @@ fn end_at(place: &Experiment, name: &str, moment_ms: u64) -> Ended {
     ended
 }
 
+/// A program as the first device, so that there is a process to leave behind; it forwards nothing.
+fn with_program() -> String {
+    let program = "[[dut]]\nname = \"program\"\nkind = \"command\"\nstart = [\"sleep\", \"1000\"]\n[[dut]]";
+    TINY.replacen("[[dut]]", program, 1)
+}
+
 fn at_random_moments(name: &str, is_expected: impl Fn(&Ended) -> bool) {
-    let place = Experiment::new(TINY);
+    let place = Experiment::new(&with_program());
     for moment_ms in moments() {
         eprintln!("{name} after {moment_ms} ms");
         let ended = end_at(&place, name, moment_ms);

@@ -12,7 +12,7 @@ use linerate_sys::signal;
 
 use crate::lab::file::{self, Changes};
 use crate::lab::run::{self, Ended, Options};
-use crate::lab::{clean, runs, shipped};
+use crate::lab::{clean, runs, shipped, words};
 use crate::pktgen::log;
 
 /// Arguments of `linerate lab`.
@@ -157,15 +157,15 @@ fn conclude(args: &RunArgs, ended: &Ended) -> ExitCode {
 fn list(args: &ResultsArgs) -> ExitCode {
     let mut text = String::from("shipped experiments (linerate lab run NAME):\n");
     for (name, _) in shipped::SHIPPED {
-        let words = match file::plan(name, &Changes::default()) {
+        let about = match file::plan(name, &Changes::default()) {
             Ok(plan) => {
                 let estimate = plan.experiment.estimate();
-                let time = linerate_report::units::nanoseconds(estimate.duration_ns as f64);
+                let time = words::span(estimate.duration_ns);
                 format!("{} ({} cells, about {time})", plan.experiment.title, estimate.cells)
             }
             Err(error) => error,
         };
-        text += &format!("  {name:20} {words}\n");
+        text += &format!("  {name:20} {about}\n");
     }
     let all = match runs::all(&args.results) {
         Ok(all) => all,
@@ -189,7 +189,7 @@ fn check(args: &CheckArgs) -> ExitCode {
         match file::read(word).map(|(text, name)| linerate_experiment::parse(&text, &name)) {
             Ok(Ok(experiment)) => {
                 let estimate = experiment.estimate();
-                let time = linerate_report::units::nanoseconds(estimate.duration_ns as f64);
+                let time = words::span(estimate.duration_ns);
                 log::out(&format!(
                     "{word}: good: {} cells, {} trials, about {time}\n",
                     estimate.cells, estimate.trials

@@ -19,6 +19,9 @@ const LOSS_LINES: usize = 3;
 /// The lines are written anew this often, besides whenever something happens: for the time left. Rarely, since the machine measures.
 const TICK: Duration = Duration::from_secs(1);
 
+/// Trials of this length show how far they are.
+const LONG_NS: u64 = 5_000_000_000;
+
 /// The view. Dropping it takes the updating lines away.
 pub struct Live {
     state: Arc<Mutex<State>>,
@@ -128,9 +131,9 @@ impl State {
             }
             Event::Trial { name, load_pps, duration_ns, bounds } => {
                 let name = name.strip_prefix(&format!("{}: ", self.cell)).unwrap_or(name);
-                let load = load_pps.map_or("full rate".into(), units::pps);
+                let load = load_pps.map_or(String::new(), |pps| format!(": {}", units::pps(pps)));
                 let bounds = bounds.map_or(String::new(), |bounds| format!("   bounds {bounds}"));
-                self.doing = format!("{name}: {load}{bounds}");
+                self.doing = format!("{name}{load}{bounds}");
                 self.trial_since = Some((Instant::now(), *duration_ns));
             }
             Event::Trialled(trial) => {
@@ -162,7 +165,8 @@ impl State {
         let left = words::span(self.left_ns.saturating_sub(passed_ns));
         let head =
             format!("{}  {}   {} of {} findings, about {left} left", self.cells, self.cell, self.found, self.findings);
-        let running = self.trial_since.map_or(String::new(), |(start, duration_ns)| {
+        let long = self.trial_since.filter(|(_, duration_ns)| *duration_ns >= LONG_NS);
+        let running = long.map_or(String::new(), |(start, duration_ns)| {
             format!("   {} of {}", words::span(since(start).min(duration_ns)), words::span(duration_ns))
         });
         let mut lines = vec![head, format!("  now   {}{running}", self.doing)];

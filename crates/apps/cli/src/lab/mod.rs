@@ -11,4 +11,4 @@ pub mod run;
 pub mod runs;
 pub mod shipped;
 mod view;
-mod words;
+pub mod words;
