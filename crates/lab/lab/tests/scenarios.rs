@@ -128,7 +128,12 @@ fn backlog_of_100() {
         let dut = topology.dut.as_ref().ok_or("no router")?;
         let mask = format!("{:x}", 1_u32 << there);
         let to_core = || std::fs::write("/sys/class/net/lr-in/queues/rx-0/rps_cpus", mask);
-        dut.namespace.run_with_sysfs(to_core).and_then(|result| result).map_err(|error| format!("no RPS: {error}"))
+        let steered = dut.namespace.run_with_sysfs(to_core).and_then(|result| result);
+        steered.map_err(|error| format!("no RPS: {error}"))?;
+        // So many rules that the core cannot keep up with the sender.
+        let rules = "meta mark 1 drop; ".repeat(2_000);
+        let chain = format!("table ip lab {{ chain c {{ type filter hook prerouting priority 0; {rules} }}; }}");
+        in_dut(topology, "nft", &[&chain])
     };
     let cores = Cores { generator: Some(here), ..Cores::default() };
     let scenario = Scenario { rate_pps: None, cores, receiver: "sink", ..Scenario::default() };
