@@ -131,7 +131,7 @@ pub(crate) fn overview(results: &Results) -> Overview {
     Overview {
         title: if results.title.is_empty() { results.name.clone() } else { results.title.clone() },
         subtitle: head::subtitle(results),
-        about: results.about.clone(),
+        about: results.about.split_whitespace().collect::<Vec<_>>().join(" "),
         sentences: sentences(results, &labels, &figures, &missing),
         grids: grids.into_iter().filter(|grid| !grid.rows.is_empty()).map(Grid::bounded).collect(),
         warnings,
