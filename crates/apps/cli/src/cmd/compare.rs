@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> ExitCode {
             comparison_terminal(&comparison, columns, std::io::stdout().is_terminal())
         }
     };
-    log::out(&text);
+    log::out(text.trim_end());
     ExitCode::from(u8::from(comparison.differs()))
 }
 

@@ -135,10 +135,11 @@ fn carry_out(args: &RunArgs) -> ExitCode {
 fn conclude(args: &RunArgs, ended: &Ended) -> ExitCode {
     let Ended { results, folder, end } = ended;
     if args.json {
-        log::out(&results_json(results));
+        log::out(results_json(results).trim_end());
     } else {
         let columns = terminal_size::terminal_size().map_or(110, |(width, _)| usize::from(width.0));
-        log::out(&linerate_report::results_terminal(results, columns, std::io::stdout().is_terminal()));
+        let text = linerate_report::results_terminal(results, columns, std::io::stdout().is_terminal());
+        log::out(text.trim_end());
     }
     eprintln!("kept in {}", folder.display());
     let findings = || results.cells.iter().flat_map(|cell| &cell.findings);
@@ -179,7 +180,7 @@ fn list(args: &ResultsArgs) -> ExitCode {
     if all.is_empty() {
         text += "  none\n";
     }
-    log::out(&text);
+    log::out(text.trim_end());
     ExitCode::SUCCESS
 }
 
@@ -211,7 +212,7 @@ fn check(args: &CheckArgs) -> ExitCode {
 fn clean_up(args: &ResultsArgs) -> ExitCode {
     let removed = clean::all(&args.results);
     if removed.is_empty() {
-        log::out("nothing was left behind\n");
+        log::out("nothing was left behind");
     }
     let failed = removed.iter().any(|(_, error)| error.is_some());
     tell_removed(removed);

@@ -54,7 +54,7 @@ pub fn run(args: &Args) -> ExitCode {
     };
     let text = render(&results, args);
     match &args.output {
-        None => log::out(&text),
+        None => log::out(text.trim_end()),
         Some(path) => {
             if let Err(error) = std::fs::write(path, text) {
                 return refuse(&format!("{}: {error}", path.display()));

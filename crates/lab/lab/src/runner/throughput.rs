@@ -13,7 +13,7 @@ const LOAD_MIN_PPS: u64 = 1_000;
 /// A bisection that does not converge ends after so many trials.
 const BISECTION_TRIALS_MAX: u32 = 60;
 /// An MLRsearch that does not converge ends after so many times the duration sum of its goals.
-const MLR_SUMS_MAX: u64 = 10;
+const MLR_SUMS_MAX: u64 = 6;
 
 pub(super) fn find(bench: &mut Bench<'_>, rig: &mut dyn Rig, search: &Kind, trial_ns: u64) -> Result<Found, Halt> {
     let ceiling = bench.ceiling(rig, trial_ns)?;

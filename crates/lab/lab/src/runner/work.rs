@@ -17,7 +17,7 @@ pub(super) fn undisturbed(
     let mut repeated = 0;
     loop {
         let mut measured = rig.trial(order)?;
-        let disturbed = is_disturbed(&measured.trial.noise, experiment);
+        let disturbed = is_disturbed(&measured.trial.noise, measured.trial.trial.duration_ns, experiment);
         measured.trial.noise = Noise { disturbed, repeated, ..measured.trial.noise };
         if !disturbed || repeated >= experiment.disturbed_retries {
             return Ok((measured, repeated));
@@ -27,6 +27,10 @@ pub(super) fn undisturbed(
     }
 }
 
-fn is_disturbed(noise: &Noise, experiment: &Experiment) -> bool {
-    noise.steal_share > experiment.steal_max || noise.gap_max_ns > experiment.gap_max_ns
+/// The hypervisor, or other programs that wanted the sending thread's core, took more than the allowed share; or one gap was too long.
+fn is_disturbed(noise: &Noise, duration_ns: u64, experiment: &Experiment) -> bool {
+    let waited = noise.waited_ns.unwrap_or(0) as f64 / duration_ns.max(1) as f64;
+    noise.steal_share > experiment.steal_max
+        || waited > experiment.steal_max
+        || noise.gap_max_ns > experiment.gap_max_ns
 }
