@@ -239,6 +239,7 @@ impl Bench<'_> {
         let ports = self.spec.ports.clone().unwrap_or_else(|| best_ports(as_root));
         let mut tester = Tester::open(topology, &ports)?;
         tester.place(self.path.placement)?;
+        tester.read_drop_reasons_when_needed();
         Ok(tester)
     }
 

@@ -224,6 +224,9 @@ fn added(later: &Counters, earlier: &Counters) -> Counters {
     later.iter().map(value).collect()
 }
 
+/// Why drop reasons are not read when nothing hinders it.
+const LEFT_OUT: &str = "left out, for what they cost";
+
 /// The open files and sockets from which snapshots of one topology are read, from any thread.
 #[derive(Debug)]
 pub struct CounterSources {
@@ -287,8 +290,15 @@ impl CounterSources {
 
     /// Leaves the kernel's drop reasons out, as where they may not be read: to compare, and to measure what they cost.
     pub fn without_drop_reasons(mut self) -> Self {
-        self.drops = Err("left out".to_owned());
+        self.drops = Err(LEFT_OUT.to_owned());
         self
+    }
+
+    /// Reads them again from now on, where they had been left out.
+    pub(crate) fn read_drop_reasons(&mut self, topology: &Topology) {
+        if self.blind_spot() == Some(LEFT_OUT) {
+            self.drops = DropSource::open(topology);
+        }
     }
 
     /// Why the kernel's drop reasons are not read, if so.

@@ -94,6 +94,26 @@ fn source_address_of_the_dut() {
 }
 
 #[test]
+fn reasons_that_were_left_out_are_read_once_a_loss_needs_them() {
+    let scenario = Scenario { source: Ipv4Addr::new(198, 18, 1, 1), ..Scenario::default() };
+    let Some(mut tester) = scenario.tester() else { return };
+    if !has_reasons() {
+        return eprintln!("skipped: the kernel's drop reasons cannot be read");
+    }
+    tester.read_drop_reasons_when_needed();
+    let first = scenario.trial(&mut tester);
+    assert!(first.unnamed.iter().any(|loss| loss.packets > 0), "no counter names it: {first:#?}");
+    assert_eq!(tester.blind_spot(), None);
+    assert_named(&scenario.trial(&mut tester), &[(INPUT, "source address is the DUT's own")]);
+    // A loss that counters name needs none.
+    let scenario = Scenario { destination: Ipv4Addr::new(203, 0, 113, 9), ..Scenario::default() };
+    let Some(mut tester) = scenario.tester() else { return };
+    tester.read_drop_reasons_when_needed();
+    assert_named(&scenario.trial(&mut tester), &[(INPUT, "no route")]);
+    assert!(tester.blind_spot().is_some());
+}
+
+#[test]
 fn next_hop_that_does_not_answer() {
     let add = |topology: &Topology| in_dut(topology, "ip", &["route", "add", "203.0.113.0/24", "via", "198.18.1.77"]);
     let scenario = Scenario { destination: Ipv4Addr::new(203, 0, 113, 9), ..Scenario::default() };

@@ -31,6 +31,11 @@ pub(crate) fn remarks(difference: &Difference, ledger: &Ledger) -> Vec<String> {
     remarks
 }
 
+/// Whether the kernel's drop reasons could say more of a trial's losses than its counters did.
+pub(crate) fn is_unsure(ledger: &Ledger) -> bool {
+    ledger.account.unexplained() != 0 || is_guessed(ledger)
+}
+
 /// Whether losses are named without a counter that says so.
 fn is_guessed(ledger: &Ledger) -> bool {
     let by_elimination = |cause: &str| cause.contains("(by elimination)");

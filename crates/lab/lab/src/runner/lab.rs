@@ -59,6 +59,7 @@ impl<'a> Lab<'a> {
         }
         .map_err(|error| Gone::Cannot(error.to_string()))?;
         tester.place(self.placement).map_err(|error| Gone::Cannot(error.to_string()))?;
+        tester.read_drop_reasons_when_needed();
         Ok(LabRig {
             device: built.device,
             tester,

@@ -105,6 +105,8 @@ pub struct Tester {
     both_ways: bool,
     /// Stream ids used so far.
     streams: u16,
+    /// Drop reasons that were left out are read after a trial whose losses need them.
+    reasons_when_needed: bool,
 }
 
 /// Both sides of a pipe.
@@ -135,6 +137,7 @@ impl Tester {
             pool,
             both_ways: both,
             streams: 0,
+            reasons_when_needed: false,
         })
     }
 
@@ -190,6 +193,7 @@ impl Tester {
             pool,
             both_ways: true,
             streams: 0,
+            reasons_when_needed: false,
         })
     }
 
@@ -230,6 +234,13 @@ impl Tester {
     /// shows (docs/ledger.md).
     pub fn leave_out_drop_reasons(&mut self) {
         self.sources = self.sources.take().map(CounterSources::without_drop_reasons);
+    }
+
+    /// As [`Tester::leave_out_drop_reasons`], but only until a trial loses packets whose cause no counter names; its successors
+    /// then have the kernel's word for it.
+    pub fn read_drop_reasons_when_needed(&mut self) {
+        self.leave_out_drop_reasons();
+        self.reasons_when_needed = true;
     }
 
     /// Why the kernel's drop reasons are not read, if so.

@@ -99,6 +99,7 @@ impl Tester {
             pool,
             both_ways: both,
             streams: 0,
+            reasons_when_needed: false,
         };
         for (number, (end, card)) in [&spec.a, &spec.b].into_iter().zip(&cards).enumerate() {
             if let (NextHop::Gateway { own, gateway }, Some(card)) = (end.next_hop, card) {

@@ -18,7 +18,7 @@ use super::phases::{Learning, Phases, pause_ns};
 use super::traffic::{self, Way};
 use super::{Tester, work};
 use crate::drops::hints;
-use crate::drops::remarks::remarks;
+use crate::drops::remarks::{is_unsure, remarks};
 use crate::ledger::{self, Ends, Ledger};
 use crate::places::PortRows;
 use crate::run::SendEnd;
@@ -91,6 +91,11 @@ impl Tester {
         let mut flown = self.fly(&loads, spec)?;
         flown.noise.cache_line_ns = cache_line_ns;
         let outcome = outcome(flown, loads)?;
+        if let (true, Some(sources), Some(topology)) = (self.reasons_when_needed, &mut self.sources, &self.topology)
+            && is_unsure(&outcome.ledger)
+        {
+            sources.read_drop_reasons(topology);
+        }
         pause_ns(spec.phases.rest_ns);
         Ok(outcome)
     }

@@ -81,6 +81,26 @@ impl Scenario {
         Some(outcome.expect("a trial").ledger)
     }
 
+    /// A tester on a fresh router.
+    pub fn tester(&self) -> Option<Tester> {
+        let topology = built(Topology::router(&self.path))?;
+        match Tester::open(topology, &TesterSpec::new(self.sender, self.receiver)) {
+            Ok(tester) => Some(tester),
+            Err(why) => {
+                eprintln!("skipped: {why}");
+                None
+            }
+        }
+    }
+
+    /// Runs one trial on a tester of this scenario.
+    pub fn trial(&self, tester: &mut Tester) -> Ledger {
+        let (size, flows) = (fixed_size(self.size_wire), self.flows());
+        let load = Load::new(self.rate_pps, self.duration_ms * 1_000_000);
+        let spec = TrialSpec { cores: self.cores, ..TrialSpec::new(&size, &flows, load) };
+        tester.trial(&spec).expect("a trial").ledger
+    }
+
     fn flows(&self) -> FlowSpec {
         let (source, destination) = (self.source, self.destination);
         FlowSpec { source, sources: 1, destination, destinations: 1, ports: self.flows, order: FlowOrder::Odometer }
