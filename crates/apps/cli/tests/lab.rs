@@ -17,7 +17,7 @@ fn a_tiny_experiment_runs_to_its_reports() {
     assert_eq!(results["complete"], true);
     assert_eq!(results["cells"].as_array().map(Vec::len), Some(2));
     assert!(results["environment"]["kernel"].is_string());
-    assert!(assert_accounts(&results) >= 8);
+    assert!(assert_accounts(&results) >= 4, "at least one trial behind each finding");
     let folder = place.only_run();
     assert_eq!(load(&folder), results, "what is kept is what is printed");
     for report in ["report.html", "report.md", "report.txt", "results.csv", "metrics.txt", "experiment.toml"] {
