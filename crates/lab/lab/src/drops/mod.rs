@@ -1,7 +1,7 @@
 //! What the kernel itself says about the packets that it drops on a path: its reason, and the function that dropped them.
 //!
 //! A program at the tracepoint `skb:kfree_skb` counts them in the kernel ([`linerate_bpf::programs::drop_reasons`]), those of
-//! the path's namespaces only. How they divide the losses that the counters' totals show is in [`causes`].
+//! the path's namespaces only. How they divide the losses that the counters' totals show is in `causes`.
 
 pub(crate) mod causes;
 pub(crate) mod hints;
