@@ -1,4 +1,4 @@
-//! Sleeping on one descriptor (ppoll(2)), with the timeout in nanoseconds.
+//! Sleeping on one descriptor, or on several (ppoll(2)), with the timeout in nanoseconds.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -32,10 +32,7 @@ pub fn poll(fd: BorrowedFd<'_>, wanted: PollFor, timeout_ns: u64) -> io::Result<
         PollFor::Writing => libc::POLLOUT,
     };
     let mut entry = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
-    let timeout = libc::timespec {
-        tv_sec: i64::try_from(timeout_ns / 1_000_000_000).unwrap_or(i64::MAX) as libc::time_t,
-        tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
-    };
+    let timeout = timespec(timeout_ns);
     // SAFETY: one valid pollfd, a valid timespec, no signal mask.
     match unsafe { libc::ppoll(&mut entry, 1, &timeout, std::ptr::null()) } {
         0.. => {
@@ -46,6 +43,83 @@ pub fn poll(fd: BorrowedFd<'_>, wanted: PollFor, timeout_ns: u64) -> io::Result<
             error if error.kind() == io::ErrorKind::Interrupted => Ok(Polled { ready: false, failed: false }),
             error => Err(error),
         },
+    }
+}
+
+/// Descriptors to sleep on together. Its memory is kept from one sleep to the next.
+#[derive(Debug, Default)]
+pub struct PollSet {
+    entries: Vec<libc::pollfd>,
+}
+
+impl PollSet {
+    /// Forgets all descriptors.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// Adds a descriptor; returns its place, for [`PollSet::result`]. One that is closed before the sleep counts as failed
+    /// (`POLLNVAL`), or as whatever has its number then.
+    pub fn add(&mut self, fd: BorrowedFd<'_>, reading: bool, writing: bool) -> usize {
+        let events = if reading { libc::POLLIN } else { 0 } | if writing { libc::POLLOUT } else { 0 };
+        self.entries.push(libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 });
+        self.entries.len() - 1
+    }
+
+    /// Number of descriptors.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// True without descriptors.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Sleeps until one of them is ready or has an error, `timeout_ns` is over, or a signal arrived; returns how many are.
+    ///
+    /// # Errors
+    /// As ppoll(2); never `EINTR`.
+    pub fn wait(&mut self, timeout_ns: u64) -> io::Result<usize> {
+        let timeout = timespec(timeout_ns);
+        let count = self.entries.len() as libc::nfds_t;
+        self.entries.iter_mut().for_each(|entry| entry.revents = 0);
+        // SAFETY: the entries and the time are valid for the call; there is no signal mask.
+        match unsafe { libc::ppoll(self.entries.as_mut_ptr(), count, &timeout, std::ptr::null()) } {
+            ready @ 0.. => Ok(ready as usize),
+            _ => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+                error => Err(error),
+            },
+        }
+    }
+
+    /// What the last sleep found at the descriptor in place `index`: to read, to write, or failed.
+    pub fn result(&self, index: usize) -> SetPolled {
+        let revents = self.entries.get(index).map_or(0, |entry| entry.revents);
+        SetPolled {
+            readable: revents & libc::POLLIN != 0,
+            writable: revents & libc::POLLOUT != 0,
+            failed: revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0,
+        }
+    }
+}
+
+/// What a sleep on several descriptors found at one of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetPolled {
+    /// There is something to read.
+    pub readable: bool,
+    /// There is room to write.
+    pub writable: bool,
+    /// It has an error or hung up: the next call on it tells which.
+    pub failed: bool,
+}
+
+fn timespec(timeout_ns: u64) -> libc::timespec {
+    libc::timespec {
+        tv_sec: i64::try_from(timeout_ns / 1_000_000_000).unwrap_or(i64::MAX) as libc::time_t,
+        tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
     }
 }
 
@@ -66,5 +140,22 @@ mod tests {
         assert_eq!(poll(reader.as_fd(), PollFor::Reading, u64::MAX).unwrap(), Polled { ready: true, failed: false });
         drop(reader);
         assert!(poll(writer.as_fd(), PollFor::Writing, u64::MAX).unwrap().failed);
+    }
+
+    #[test]
+    fn several_are_slept_on_together() {
+        let (first, mut first_end) = io::pipe().unwrap();
+        let (second, second_end) = io::pipe().unwrap();
+        let mut set = PollSet::default();
+        assert_eq!((set.add(first.as_fd(), true, false), set.add(second.as_fd(), true, false)), (0, 1));
+        assert_eq!(set.wait(0).unwrap(), 0);
+        first_end.write_all(b"x").unwrap();
+        drop(second_end);
+        assert_eq!(set.wait(u64::MAX).unwrap(), 2);
+        assert!(set.result(0).readable && !set.result(0).failed && set.result(1).failed);
+        assert_eq!(set.result(2), SetPolled::default());
+        set.clear();
+        set.add(first_end.as_fd(), false, true);
+        assert!(set.wait(u64::MAX).unwrap() == 1 && set.result(0).writable && set.len() == 1);
     }
 }

@@ -1,5 +1,7 @@
 //! The trait that every backend implements.
 
+use std::os::fd::BorrowedFd;
+
 use linerate_mem::Batch;
 
 use crate::{Caps, PortError, Stats, TransmitOffload};
@@ -36,6 +38,15 @@ pub trait Port: Send {
     /// Sleeps until the port may be ready for `interest`, or `timeout_ns` is over, or a signal arrived. A port that cannot
     /// sleep returns at once. Never spins.
     fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError>;
+
+    /// For a caller that sleeps on several ports at once: hands `add` each descriptor that becomes readable when something
+    /// arrives or the port breaks, makes the peer ring if it has to, and returns true. Then `receive` once more - what came
+    /// before this call need not show - and, if it returned 0, sleep (ppoll(2)). A `receive` that returns 0 leaves the bell on.
+    /// False: this port has no descriptor now, and wants to be looked at again after a nap.
+    fn sleep_on(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
+        let _ = add;
+        false
+    }
 
     /// The totals since the port was opened. Reads the kernel's counters where there are some, so not for every batch.
     fn stats(&mut self) -> Result<Stats, PortError>;

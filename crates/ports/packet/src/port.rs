@@ -1,6 +1,6 @@
 //! The port: batches in and out of the socket.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use linerate_mem::{Batch, Pool, Written};
 use linerate_port::{Caps, Drops, Interest, Port, PortError, Readiness, Stats};
@@ -382,6 +382,15 @@ impl Port for PacketPort {
             Interest::Receive => self.wait_to_receive(timeout_ns),
             Interest::Transmit => self.wait_to_transmit(timeout_ns),
         }
+    }
+
+    fn sleep_on(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
+        // An interface that is down is looked at again by `receive`; its socket would show an error all the time.
+        let sleeps = self.ring.is_some() && !self.down;
+        if sleeps {
+            add(self.socket.as_fd());
+        }
+        sleeps
     }
 
     fn stats(&mut self) -> Result<Stats, PortError> {

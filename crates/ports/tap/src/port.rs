@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use linerate_mem::{Batch, Pool, Written};
 use linerate_port::{Caps, Drops, Interest, Port, PortError, Readiness, Stats};
@@ -253,6 +253,13 @@ impl Port for TapPort {
                 return Ok(Readiness::TimedOut);
             }
         }
+    }
+
+    fn sleep_on(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
+        if self.long.is_empty() {
+            add(self.file.as_fd());
+        }
+        self.long.is_empty()
     }
 
     fn stats(&mut self) -> Result<Stats, PortError> {

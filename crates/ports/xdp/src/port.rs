@@ -1,5 +1,6 @@
 //! The port: its queues polled in turn, its totals, and what it says when the interface is gone.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use linerate_mem::Batch;
@@ -151,6 +152,16 @@ impl Port for XdpPort {
                 return Ok(Readiness::TimedOut);
             }
         }
+    }
+
+    /// As `wait`: nothing is slept on while there is something to send, because `poll` would send it unaccounted for.
+    fn sleep_on(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
+        let sending = self.queues[0].transmit.as_ref().is_some_and(|side| side.has_unsent());
+        let ready = self.state != State::Sound || sending || self.make_ready(Interest::Receive).unwrap_or(true);
+        if !ready {
+            self.sockets().for_each(|socket| add(socket.as_fd()));
+        }
+        !ready
     }
 
     fn stats(&mut self) -> Result<Stats, PortError> {
