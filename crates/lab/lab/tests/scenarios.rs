@@ -7,9 +7,8 @@ use std::net::Ipv4Addr;
 use linerate_lab::ledger::Ledger;
 use linerate_lab::netlink::Netlink;
 use linerate_lab::placement::Placement;
-use linerate_lab::tester::Cores;
 use linerate_lab::topology::{Topology, TopologySpec};
-use support::scenario::{MachineSetting, Scenario, assert_named, in_dut};
+use support::scenario::{Scenario, assert_named, in_dut};
 use support::wait_until;
 
 const INPUT: &str = "DUT, IPv4 input";
@@ -119,49 +118,6 @@ fn next_hop_that_does_not_answer() {
     let scenario = Scenario { destination: Ipv4Addr::new(203, 0, 113, 9), ..Scenario::default() };
     let Some(ledger) = scenario.run(add) else { return };
     assert_named(&ledger, &[("DUT, neighbour table", "198.18.1.77 does not answer")]);
-}
-
-#[test]
-fn connection_tracking_table_of_1000() {
-    let setting = MachineSetting::change("/proc/sys/net/netfilter/nf_conntrack_max", "1000");
-    let _setting = match setting {
-        Ok(setting) => setting,
-        Err(why) => return eprintln!("skipped: {why}"),
-    };
-    let rules = "table ip lab { chain c { type filter hook forward priority 0; ct state new accept; }; }";
-    let scenario = Scenario { flows: 20_000, ..Scenario::default() };
-    let Some(ledger) = scenario.run(|topology| in_dut(topology, "nft", &[rules])) else { return };
-    assert_named(&ledger, &[(INPUT, "connection tracking table full")]);
-}
-
-#[test]
-fn backlog_of_100() {
-    let _setting = match MachineSetting::change("/proc/sys/net/core/netdev_max_backlog", "100") {
-        Ok(setting) => setting,
-        Err(why) => return eprintln!("skipped: {why}"),
-    };
-    let cores = linerate_sys::affinity::allowed_cores();
-    let (Some(here), Some(there)) = (cores.first().copied(), cores.last().copied().filter(|core| *core < 32)) else {
-        return eprintln!("skipped: no cores to steer packets to");
-    };
-    let steer = |topology: &Topology| {
-        let dut = topology.dut.as_ref().ok_or("no router")?;
-        let mask = format!("{:x}", 1_u32 << there);
-        let to_core = || std::fs::write("/sys/class/net/lr-in/queues/rx-0/rps_cpus", mask);
-        let steered = dut.namespace.run_with_sysfs(to_core).and_then(|result| result);
-        steered.map_err(|error| format!("no RPS: {error}"))?;
-        // So many rules that the core cannot keep up with the sender.
-        let rules = "meta mark 1 drop; ".repeat(2_000);
-        let chain = format!("table ip lab {{ chain c {{ type filter hook prerouting priority 0; {rules} }}; }}");
-        in_dut(topology, "nft", &[&chain])
-    };
-    let cores = Cores { generator: Some(here), ..Cores::default() };
-    let scenario = Scenario { rate_pps: None, cores, receiver: "sink", ..Scenario::default() };
-    let Some(ledger) = scenario.run(steer) else { return };
-    if ledger.account.lost_total() == 0 {
-        return eprintln!("skipped: the cores emptied their backlogs in time");
-    }
-    assert_named(&ledger, &[("receive backlog of a core", "backlog full")]);
 }
 
 #[test]
