@@ -37,8 +37,8 @@ fn measure(topology: &Topology, what: &str, source: Ipv4Addr, destination: Ipv4A
     let mut times_ns = [Vec::new(), Vec::new()];
     for _ in 0..TURNS {
         for (times_ns, counts) in times_ns.iter_mut().zip([false, true]) {
-            let sources = CounterSources::open(topology)?;
-            let _sources = if counts { sources } else { sources.without_drop_reasons() };
+            let open = if counts { CounterSources::open } else { CounterSources::without_drop_reasons };
+            let _sources = open(topology)?;
             let before_ns = on_core_ns()?;
             for _ in 0..FRAMES {
                 socket.send(&frame)?;

@@ -16,8 +16,8 @@ use crate::cache_line;
 use crate::environment;
 use crate::placement::Placement;
 use crate::tester::{
-    Cores, Delays, Interruption, Load as Offered, Outcome, Tester, TesterError, TesterSpec, TrialError, TrialSpec,
-    fixed_size,
+    AskReasons, Cores, Delays, Interruption, Load as Offered, Outcome, Tester, TesterError, TesterSpec, TrialError,
+    TrialSpec, fixed_size,
 };
 use crate::topology::{Topology, TopologyError, TopologySpec};
 
@@ -237,9 +237,9 @@ impl Bench<'_> {
     /// Ports on a path; the NAPI threads are placed anew, because opening ports can replace them.
     fn tester(&self, topology: Topology, as_root: bool) -> Result<Tester, BenchError> {
         let ports = self.spec.ports.clone().unwrap_or_else(|| best_ports(as_root));
+        let ports = TesterSpec { drop_reasons: AskReasons::WhenNeeded, ..ports };
         let mut tester = Tester::open(topology, &ports)?;
         tester.place(self.path.placement)?;
-        tester.read_drop_reasons_when_needed();
         Ok(tester)
     }
 
@@ -325,7 +325,11 @@ impl Bench<'_> {
         let load = Offered::new(rate_pps, self.spec.trial_ns);
         let spec = TrialSpec { cores: self.cores, ..TrialSpec::new(&size, &pattern, load) };
         let failed = |source| BenchError::Trial { name: name.clone(), source };
-        let outcome = tester.trial(&spec).map_err(failed)?;
+        let mut outcome = tester.trial(&spec).map_err(failed)?;
+        if let Some(why) = outcome.again.take() {
+            outcome = tester.trial(&spec).map_err(failed)?;
+            outcome.notes.push(why);
+        }
         match outcome.interrupted {
             None => {}
             Some(Interruption::Signal) => return Err(failed(TrialError::Stopped)),

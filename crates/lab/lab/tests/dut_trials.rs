@@ -74,7 +74,9 @@ fn comes_back(kind: DutKind) {
     let load = Load::Rate { pps: 2_000.0, duration_ns: 2_500 * MS };
     let spec = TrialSpec { backward: Some(load), cores, ..TrialSpec::new(&size, &flows, load) };
     let reset = std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        let mut carried = || device.counters().expect("counters").values().sum::<u64>();
+        let before = carried();
+        support::wait_until(|| carried() > before + 500);
         let done = device.reset();
         (device, done)
     });

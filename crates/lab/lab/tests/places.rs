@@ -177,7 +177,8 @@ fn a_chain_is_named_only_where_something_is_missing() {
     dut(&mut difference).egress.tx_packets = 990;
     difference.receiver.interface.rx_packets = 990;
     let found = losses(&difference, 1000, 990, &PortRows::default());
-    let cause = "nftables chains filter forward, nat post (by elimination)";
+    let cause = "nftables chains filter forward, nat post";
+    assert!(found.rows.iter().all(|row| row.by_elimination), "{found:?}");
     assert_eq!(rows(&found), [("DUT, forwarding", cause, 10)]);
 }
 

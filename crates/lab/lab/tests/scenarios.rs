@@ -7,6 +7,7 @@ use std::net::Ipv4Addr;
 use linerate_lab::ledger::Ledger;
 use linerate_lab::netlink::Netlink;
 use linerate_lab::placement::Placement;
+use linerate_lab::tester::AskReasons;
 use linerate_lab::topology::{Topology, TopologySpec};
 use support::scenario::{Scenario, assert_named, in_dut};
 use support::wait_until;
@@ -53,7 +54,7 @@ fn nftables_rule() {
             format!("table {family} lab {{ chain c {{ type filter hook {hook} priority 0; ip ttl > 0 drop; }}; }}");
         let Some(ledger) = Scenario::default().run(|topology| in_dut(topology, "nft", &[&rules])) else { return };
         assert_named(&ledger, &[(place, "nftables chain lab c")]);
-        let guessed = ledger.account.lost().iter().any(|loss| loss.cause.contains("elimination"));
+        let guessed = ledger.account.lost().iter().any(|loss| loss.by_elimination);
         assert_eq!(guessed, !has_reasons(), "{ledger:?}");
     }
 }
@@ -93,22 +94,26 @@ fn source_address_of_the_dut() {
 }
 
 #[test]
-fn reasons_that_were_left_out_are_read_once_a_loss_needs_them() {
+fn a_loss_without_a_cause_asks_for_the_kernels_reasons_and_for_another_trial() {
     let scenario = Scenario { source: Ipv4Addr::new(198, 18, 1, 1), ..Scenario::default() };
-    let Some(mut tester) = scenario.tester() else { return };
+    let Some(mut tester) = scenario.tester_that_asks(AskReasons::WhenNeeded) else { return };
     if !has_reasons() {
         return eprintln!("skipped: the kernel's drop reasons cannot be read");
     }
-    tester.read_drop_reasons_when_needed();
-    let first = scenario.trial(&mut tester);
-    assert!(first.unnamed.iter().any(|loss| loss.packets > 0), "no counter names it: {first:#?}");
+    let first = scenario.outcome(&mut tester);
+    assert!(first.ledger.unnamed.iter().any(|loss| loss.packets > 0), "no counter names it: {first:#?}");
+    let why = first.again.expect("it is to be made again");
+    assert!(why.contains("drop reasons") && why.contains("sent packets"), "{why}");
     assert_eq!(tester.blind_spot(), None);
-    assert_named(&scenario.trial(&mut tester), &[(INPUT, "source address is the DUT's own")]);
+    let second = scenario.outcome(&mut tester);
+    assert_eq!(second.again, None);
+    assert_named(&second.ledger, &[(INPUT, "source address is the DUT's own")]);
     // A loss that counters name needs none.
     let scenario = Scenario { destination: Ipv4Addr::new(203, 0, 113, 9), ..Scenario::default() };
-    let Some(mut tester) = scenario.tester() else { return };
-    tester.read_drop_reasons_when_needed();
-    assert_named(&scenario.trial(&mut tester), &[(INPUT, "no route")]);
+    let Some(mut tester) = scenario.tester_that_asks(AskReasons::WhenNeeded) else { return };
+    let named = scenario.outcome(&mut tester);
+    assert_eq!(named.again, None);
+    assert_named(&named.ledger, &[(INPUT, "no route")]);
     assert!(tester.blind_spot().is_some());
 }
 

@@ -1,7 +1,9 @@
 //! The account of a trial: where every packet went. Its numbers always balance.
 
-use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 /// Packets that went missing at one place for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +17,9 @@ pub struct Loss {
     /// The counter that says so, for instance `/proc/net/softnet_stat dropped, core 1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counter: Option<String>,
+    /// Whether no counter and no reason of the kernel names the cause: nothing else stands where the packets are missing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_elimination: bool,
     /// What to change, where something can be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -23,7 +28,7 @@ pub struct Loss {
 impl Loss {
     /// `packets` lost at `place` because of `cause`.
     pub fn new(place: impl Into<String>, cause: impl Into<String>, packets: u64) -> Self {
-        Self { place: place.into(), cause: cause.into(), packets, counter: None, hint: None }
+        Self { place: place.into(), cause: cause.into(), packets, counter: None, by_elimination: false, hint: None }
     }
 
     /// Names the counter that was read.
@@ -32,10 +37,32 @@ impl Loss {
         self
     }
 
+    /// Says that the cause was found by elimination.
+    pub fn by_elimination(mut self) -> Self {
+        self.by_elimination = true;
+        self
+    }
+
+    /// The cause, and how it was found where no counter says so.
+    pub fn cause_words(&self) -> Cow<'_, str> {
+        match self.by_elimination {
+            true => Cow::Owned(format!("{} (by elimination)", self.cause)),
+            false => Cow::Borrowed(&self.cause),
+        }
+    }
+
     /// Says what to change.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// Whether it tells of the same as another.
+    fn is_same(&self, other: &Loss) -> bool {
+        self.place == other.place
+            && self.cause == other.cause
+            && self.counter == other.counter
+            && self.by_elimination == other.by_elimination
     }
 }
 
@@ -154,9 +181,7 @@ fn total(losses: &[Loss]) -> i128 {
 fn merged(losses: Vec<Loss>) -> Result<Vec<Loss>, AccountError> {
     let mut merged: Vec<Loss> = Vec::with_capacity(losses.len());
     for loss in losses {
-        let same =
-            |other: &&mut Loss| other.place == loss.place && other.cause == loss.cause && other.counter == loss.counter;
-        match merged.iter_mut().find(same) {
+        match merged.iter_mut().find(|other| other.is_same(&loss)) {
             Some(other) => other.packets = other.packets.checked_add(loss.packets).ok_or(AccountError::OutOfRange)?,
             None => merged.push(loss),
         }

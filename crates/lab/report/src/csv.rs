@@ -67,7 +67,7 @@ pub fn ledger_csv(results: &Results) -> String {
                 made.trial.name.clone(),
                 row.kind.word().to_owned(),
                 row.place.to_owned(),
-                row.cause.to_owned(),
+                row.cause.into_owned(),
                 row.packets.to_string(),
                 row.counter.to_owned(),
                 row.hint.to_owned(),

@@ -55,7 +55,7 @@ fn ledgers(results: &Results) -> String {
         let intended = made.trial.account.intended().max(1) as f64;
         for row in account_rows(&made.trial) {
             let share = percent(row.packets as f64 / intended);
-            let words = [escaped(row.place), escaped(row.cause), row.packets.to_string(), share, escaped(row.hint)];
+            let words = [escaped(row.place), escaped(&row.cause), row.packets.to_string(), share, escaped(row.hint)];
             text.push_str(&format!("| {} | {} |\n", row.kind.word(), words.join(" | ")));
         }
     }

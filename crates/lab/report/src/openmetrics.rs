@@ -1,5 +1,7 @@
 //! An experiment's results as OpenMetrics 1.0 text: the median of each figure, its bounds, and the ledgers.
 
+use std::borrow::Cow;
+
 use crate::figure::{Summary, Unit, summaries};
 use crate::overview::account_rows;
 use crate::overview::{RowKind, ledger_trials};
@@ -104,11 +106,10 @@ fn add_ledgers(family: &mut Family, results: &Results) {
     for (cell, made) in ledger_trials(results) {
         let Some(cell) = results.cells.get(cell) else { continue };
         // Rows of the same place and cause that two counters tell apart are one sample.
-        let mut sums: Vec<(RowKind, &str, &str, i128)> = Vec::new();
+        let mut sums: Vec<(RowKind, &str, Cow<'_, str>, i128)> = Vec::new();
         for row in account_rows(&made.trial) {
-            let is_same =
-                |sum: &&mut (RowKind, &str, &str, i128)| (sum.0, sum.1, sum.2) == (row.kind, row.place, row.cause);
-            match sums.iter_mut().find(is_same) {
+            let same = sums.iter_mut().find(|sum| (sum.0, sum.1, &sum.2) == (row.kind, row.place, &row.cause));
+            match same {
                 Some(sum) => sum.3 += row.packets,
                 None => sums.push((row.kind, row.place, row.cause, row.packets)),
             }
@@ -119,7 +120,7 @@ fn add_ledgers(family: &mut Family, results: &Results) {
                 ("cell", &cell.id),
                 ("row", kind.word()),
                 ("place", place),
-                ("cause", cause),
+                ("cause", &*cause),
             ];
             family.add(&labels, packets as f64);
         }

@@ -140,6 +140,7 @@ impl State {
                 self.last = vec![words::trial(trial)];
                 self.last.extend(words::losses(trial, LOSS_LINES));
             }
+            Event::Again { why, .. } => self.last = vec![words::printable(why)],
             Event::Disturbed(trial) => {
                 let gap = units::nanoseconds(trial.noise.gap_max_ns as f64);
                 let steal = units::percent(trial.noise.steal_share);

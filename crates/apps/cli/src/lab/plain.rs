@@ -42,6 +42,7 @@ impl Plain {
                 let load = units::pps(trial.trial.load_pps);
                 Some(format!("  {name}, {load}: {}", words::trial(trial)))
             }
+            Event::Again { why, .. } => Some(format!("  {}", words::printable(why))),
             Event::Disturbed(trial) => Some(format!(
                 "  disturbed ({} of the time stolen, sender away for {}): again",
                 units::percent(trial.noise.steal_share),

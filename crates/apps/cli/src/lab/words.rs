@@ -30,7 +30,7 @@ pub fn losses(trial: &ExperimentTrial, lines: usize) -> Vec<String> {
     let mut rows: Vec<_> = trial.trial.account.lost().iter().filter(|loss| loss.packets > 0).collect();
     rows.sort_by_key(|loss| std::cmp::Reverse(loss.packets));
     let line = |loss: &&linerate_report::Loss| {
-        format!("{:>12}  {}: {}", units::count(loss.packets), printable(&loss.place), printable(&loss.cause))
+        format!("{:>12}  {}: {}", units::count(loss.packets), printable(&loss.place), printable(&loss.cause_words()))
     };
     rows.iter().take(lines).map(line).collect()
 }

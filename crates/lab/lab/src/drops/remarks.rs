@@ -38,9 +38,7 @@ pub(crate) fn is_unsure(ledger: &Ledger) -> bool {
 
 /// Whether losses are named without a counter that says so.
 fn is_guessed(ledger: &Ledger) -> bool {
-    let by_elimination = |cause: &str| cause.contains("(by elimination)");
-    !ledger.unnamed.is_empty()
-        || ledger.account.lost().iter().any(|loss| loss.counter.is_none() && by_elimination(&loss.cause))
+    !ledger.unnamed.is_empty() || ledger.account.lost().iter().any(|loss| loss.by_elimination && loss.packets > 0)
 }
 
 /// Pause frames that an interface received, by whatever name its driver counts them (IEEE 802.3 annex 31B).
@@ -73,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_guess_says_what_was_not_seen_and_a_counter_does_not() {
-        let guess = ledger(vec![Loss::new("a", "nftables chain c (by elimination)", 10)]);
+        let guess = ledger(vec![Loss::new("a", "nftables chain c", 10).by_elimination()]);
         let blind = Difference { blind_spot: Some("no rights".into()), ..Difference::default() };
         let said = remarks(&blind, &guess);
         assert!(said.len() == 2 && said[0] == "odd" && said[1].contains("no rights"), "{said:?}");

@@ -210,7 +210,7 @@ impl Path {
             segment.at = At { from: &interface.name, to: &interface.name, ..segment.at };
             self.divide(&mut segment, Sureness::Any);
         }
-        segment.take_rest_if(eliminated(chain.as_deref()), &names);
+        segment.take_rest_by_elimination(chain.clone(), &names);
         self.close(segment, &format!("between {names} and IPv4 input of the DUT"));
         let ipv6 = counted("DUT, IPv6 input", "IPv6 is off", "Ip6InDiscards", count(&dut.protocols, "Ip6InDiscards"));
         self.push(ipv6);
@@ -237,12 +237,13 @@ impl Path {
         let table_full = counter("conntrack.drop").saturating_sub(counter("conntrack.insert_failed"));
         segment.take(counted(place, "connection tracking table full", "nf_conntrack drop", table_full));
         self.divide(&mut segment, Sureness::Any);
-        let by_elimination = match (eliminated(chain.as_deref()), dut.refusing_route) {
-            (Some(chain), true) => Some(format!("{chain}, or a blackhole, unreachable or prohibit route")),
-            (None, true) => Some("blackhole, unreachable or prohibit route (by elimination)".to_owned()),
+        let refusing = "blackhole, unreachable or prohibit route";
+        let only = match (chain.clone(), dut.refusing_route) {
+            (Some(chain), true) => Some(format!("{chain}, or a {refusing}")),
+            (None, true) => Some(refusing.to_owned()),
             (chain, false) => chain,
         };
-        segment.take_rest_if(by_elimination, place);
+        segment.take_rest_by_elimination(only, place);
         self.close(segment, "between IPv4 input and forwarding of the DUT");
     }
 
@@ -261,7 +262,7 @@ impl Path {
         let cause = "connection tracking could not insert it";
         segment.take(counted(place, cause, "nf_conntrack insert_failed", counter("conntrack.insert_failed")));
         self.divide(&mut segment, Sureness::Any);
-        segment.take_rest_if(eliminated(chain.as_deref()), place);
+        segment.take_rest_by_elimination(chain.clone(), place);
         self.close(segment, "between forwarding and IPv4 output of the DUT");
     }
 
@@ -290,7 +291,7 @@ impl Path {
         self.divide(&mut segment, Sureness::Any);
         segment.take_rest_if(neighbour, "DUT, neighbour table");
         segment.take_ring_of(receiver);
-        segment.take_rest_if(eliminated(chain.as_deref()), &egress.name);
+        segment.take_rest_by_elimination(chain.clone(), &egress.name);
         self.close(segment, &format!("between IPv4 output of the DUT and {}", egress.name));
     }
 
@@ -421,11 +422,6 @@ fn chain_at(dut: &DutCounters, hooks: &[Hook]) -> Option<String> {
         [name] => Some(format!("nftables chain {name}")),
         names => Some(format!("nftables chains {}", names.join(", "))),
     }
-}
-
-/// A cause that no counter and no reason shows.
-fn eliminated(cause: Option<&str>) -> Option<String> {
-    cause.map(|cause| format!("{cause} (by elimination)"))
 }
 
 /// Packets that IPv4 gave to the neighbour layer. Kernels that do not count them show no loss in forwarding but what has a

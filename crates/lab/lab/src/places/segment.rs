@@ -74,6 +74,13 @@ impl<'a> Segment<'a> {
         }
     }
 
+    /// As [`Segment::take_rest_if`], where nothing says so but that nothing else stands there.
+    pub(super) fn take_rest_by_elimination(&mut self, cause: Option<String>, place: &str) {
+        if let Some(cause) = cause {
+            self.take(Loss::new(place, cause, ALL).by_elimination());
+        }
+    }
+
     pub(super) fn take_queue_drops(&mut self, interface: &InterfaceCounters) {
         let name = &interface.name;
         let drops = Loss::new(name, "queueing discipline full", interface.queue_drops);
@@ -93,12 +100,15 @@ impl<'a> Segment<'a> {
                 to.driver.keys().filter(|name| name.starts_with("rx_queue_") && name.ends_with("_xdp_packets"));
             let most = VETH_RING_SLOTS * queues.count().max(1) as u64 * to.carrier_losses.max(1);
             let cause = format!("in the ring of {} when it went down", to.name);
-            self.take(Loss::new(format!("receive ring of {}", to.name), cause, most));
+            self.take(Loss::new(format!("receive ring of {}", to.name), cause, most).by_elimination());
         }
     }
 
     fn push(&mut self, loss: Loss) {
-        match self.rows.iter_mut().find(|row| row.place == loss.place && row.cause == loss.cause) {
+        let same = |row: &&mut Loss| {
+            (&row.place, &row.cause, row.by_elimination) == (&loss.place, &loss.cause, loss.by_elimination)
+        };
+        match self.rows.iter_mut().find(same) {
             Some(row) => row.packets = row.packets.saturating_add(loss.packets),
             None => self.rows.push(loss),
         }

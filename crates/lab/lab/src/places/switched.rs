@@ -26,9 +26,8 @@ impl Path {
         self.divide(&mut segment, Sureness::Any);
         match &dut.carrier {
             Carrier::Process(name) => {
-                let cause =
-                    "the device took it in and did not send it on (by elimination; its own counters may say why)";
-                segment.take(Loss::new(name, cause, ALL));
+                let cause = "the device took it in and did not send it on";
+                segment.take(Loss::new(name, cause, ALL).by_elimination());
             }
             Carrier::Xdp => drop(segment.take(stranger)),
             Carrier::Bridge | Carrier::Routing => {}

@@ -13,8 +13,8 @@ use crate::dut::{self, Device, Path};
 use crate::environment;
 use crate::placement::Placement;
 use crate::tester::{
-    Cores, Delays, Interruption, Load, Outcome, Phases, PortsSpec, Recovery, Tester, TesterSpec, TrialError, TrialSpec,
-    mean_size,
+    AskReasons, Cores, Delays, Interruption, Load, Outcome, Phases, PortsSpec, Recovery, Tester, TesterSpec,
+    TrialError, TrialSpec, mean_size,
 };
 use crate::topology::TopologySpec;
 
@@ -59,7 +59,6 @@ impl<'a> Lab<'a> {
         }
         .map_err(|error| Gone::Cannot(error.to_string()))?;
         tester.place(self.placement).map_err(|error| Gone::Cannot(error.to_string()))?;
-        tester.read_drop_reasons_when_needed();
         Ok(LabRig {
             device: built.device,
             tester,
@@ -98,7 +97,7 @@ impl<'a> Lab<'a> {
         let trial_ns = self.experiment.tests.iter().map(|test| test.trial_ns).max().unwrap_or(0);
         let packets = (trial_ns as f64 / 1e9 * RATE_MAX_PPS) as u64;
         let sequences = packets.next_power_of_two().clamp(1 << 25, 1 << 28);
-        let spec = TesterSpec { sequences, ..spec };
+        let spec = TesterSpec { sequences, drop_reasons: AskReasons::WhenNeeded, ..spec };
         if cell.direction == Direction::BothWays { spec.both_ways() } else { spec }
     }
 }
@@ -286,6 +285,7 @@ impl LabRig<'_> {
             histogram: outcome.delays.as_ref().filter(|_| order.latency).map(Delays::curve).unwrap_or_default(),
             pdv_ns: outcome.delays.as_ref().filter(|_| order.latency).and_then(Delays::variation_ns),
             recovery,
+            again: outcome.again.clone(),
             reset: reset.filter(|_| has_timeline).map(|how| Reset { how, outage_ns }),
             trial: ExperimentTrial {
                 noise: outcome.noise.report(),

@@ -95,6 +95,8 @@ pub struct Measured {
     pub recovery: Option<Recovery>,
     /// Of a trial with a reset.
     pub reset: Option<Reset>,
+    /// As [`crate::tester::Outcome::again`].
+    pub again: Option<String>,
 }
 
 /// A reset and what followed.

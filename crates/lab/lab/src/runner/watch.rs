@@ -38,6 +38,13 @@ pub enum Event<'a> {
     },
     /// A trial ended and is kept.
     Trialled(&'a ExperimentTrial),
+    /// A trial is made again because its losses have no cause, and from now on the kernel's drop reasons are read.
+    Again {
+        /// The one that is not kept.
+        trial: &'a ExperimentTrial,
+        /// Why, in words.
+        why: &'a str,
+    },
     /// A trial was disturbed and is made again.
     Disturbed(&'a ExperimentTrial),
     /// A test ended.

@@ -1,4 +1,4 @@
-//! One trial, until it was undisturbed or has been repeated often enough.
+//! One trial, until its losses could be asked for and it was undisturbed, or has been repeated often enough.
 
 use linerate_experiment::Experiment;
 use linerate_report::Noise;
@@ -6,8 +6,8 @@ use linerate_report::Noise;
 use super::rig::{Gone, Measured, Order, Rig};
 use super::watch::Event;
 
-/// Makes a trial, again while it is disturbed and retries are left. The noise of what comes back says so. Also: how many there
-/// were.
+/// Makes a trial, again where the kernel's drop reasons came too late for it, and while it is disturbed and retries are left. The
+/// notes and the noise of what comes back say so. Also: how many were disturbed.
 pub(super) fn undisturbed(
     rig: &mut dyn Rig,
     order: &Order,
@@ -15,11 +15,18 @@ pub(super) fn undisturbed(
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<(Measured, u32), Gone> {
     let mut repeated = 0;
+    let mut made_again = None;
     loop {
         let mut measured = rig.trial(order)?;
+        if let (Some(why), None) = (&measured.again, &made_again) {
+            watch(Event::Again { trial: &measured.trial, why });
+            made_again = measured.again;
+            continue;
+        }
         let disturbed = is_disturbed(&measured.trial.noise, measured.trial.trial.duration_ns, experiment);
         measured.trial.noise = Noise { disturbed, repeated, ..measured.trial.noise };
         if !disturbed || repeated >= experiment.disturbed_retries {
+            measured.trial.trial.notes.extend(made_again);
             return Ok((measured, repeated));
         }
         watch(Event::Disturbed(&measured.trial));

@@ -58,12 +58,30 @@ pub struct TesterSpec {
     pub both_ways: bool,
     /// Packets of one direction of a trial that a `sink` tells apart (duplicates, reordering): one bit each, up to 2^30.
     pub sequences: u64,
+    /// When the kernel is asked for the reasons of its drops, on a path of the tester's own making.
+    pub drop_reasons: AskReasons,
+}
+
+/// When the kernel is asked for the reasons of its drops. Asking costs the receiver some tens of nanoseconds for each packet, which
+/// shows in figures at the limit of a path (docs/ledger.md).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AskReasons {
+    /// In every trial.
+    Always,
+    /// Once a trial lost packets whose cause no counter names, from the next trial on. [`Outcome::again`] then asks for that one.
+    WhenNeeded,
 }
 
 impl TesterSpec {
-    /// One way, 33 million packets in a trial (a bitmap of 4 MiB).
+    /// One way, 33 million packets in a trial (a bitmap of 4 MiB), the kernel's drop reasons in every trial.
     pub fn new(sender: impl Into<String>, receiver: impl Into<String>) -> TesterSpec {
-        TesterSpec { sender: sender.into(), receiver: receiver.into(), both_ways: false, sequences: 1 << 25 }
+        TesterSpec {
+            sender: sender.into(),
+            receiver: receiver.into(),
+            both_ways: false,
+            sequences: 1 << 25,
+            drop_reasons: AskReasons::Always,
+        }
     }
 
     /// With load both ways at once.
@@ -105,8 +123,6 @@ pub struct Tester {
     both_ways: bool,
     /// Stream ids used so far.
     streams: u16,
-    /// Drop reasons that were left out are read after a trial whose losses need them.
-    reasons_when_needed: bool,
 }
 
 /// Both sides of a pipe.
@@ -126,19 +142,26 @@ impl Tester {
         let (near, far) = (Attachment::of(&topology.generator), Attachment::of(&topology.receiver));
         let first = End::open(&near, (true, both), spec, traffic::addresses(&topology, Way::Forward), &pool)?;
         let second = End::open(&far, (both, true), spec, traffic::addresses(&topology, Way::Backward), &pool)?;
-        let sources = Some(CounterSources::open(&topology)?);
-        let ends = [first, second];
-        Ok(Tester {
-            topology: Some(topology),
-            sources,
+        let sources = match spec.drop_reasons {
+            AskReasons::Always => CounterSources::open(&topology)?,
+            AskReasons::WhenNeeded => CounterSources::without_drop_reasons(&topology)?,
+        };
+        let tester = Tester::between([first, second], pool);
+        Ok(Tester { topology: Some(topology), sources: Some(sources), both_ways: both, ..tester })
+    }
+
+    /// With nothing but its two ends, for both ways.
+    fn between(ends: [End; 2], pool: Pool) -> Tester {
+        Tester {
+            topology: None,
+            sources: None,
             ends,
             device: None,
             gateways: Vec::new(),
             pool,
-            both_ways: both,
+            both_ways: true,
             streams: 0,
-            reasons_when_needed: false,
-        })
+        }
     }
 
     /// Joins two ends by in-process links, one for each direction: what remains to be measured where no namespace can be made, and
@@ -184,17 +207,7 @@ impl Tester {
                 (ends, Some(Installed { device, ports: [near, far] }))
             }
         };
-        Ok(Tester {
-            topology: None,
-            sources: None,
-            ends,
-            device,
-            gateways: Vec::new(),
-            pool,
-            both_ways: true,
-            streams: 0,
-            reasons_when_needed: false,
-        })
+        Ok(Tester { device, ..Tester::between(ends, pool) })
     }
 
     /// Puts the work of the path's first hop where it shall run (opening ports can have replaced its NAPI threads), ahead of
@@ -228,19 +241,6 @@ impl Tester {
     /// What stands between the ends inside this process, in words.
     pub fn device(&self) -> Option<String> {
         self.device.as_ref().map(|installed| installed.device.describe())
-    }
-
-    /// Reads no drop reasons of the kernel from now on: for figures at the limit of a path, where the receiver's part of their cost
-    /// shows (docs/ledger.md).
-    pub fn leave_out_drop_reasons(&mut self) {
-        self.sources = self.sources.take().map(CounterSources::without_drop_reasons);
-    }
-
-    /// As [`Tester::leave_out_drop_reasons`], but only until a trial loses packets whose cause no counter names; its successors
-    /// then have the kernel's word for it.
-    pub fn read_drop_reasons_when_needed(&mut self) {
-        self.leave_out_drop_reasons();
-        self.reasons_when_needed = true;
     }
 
     /// Why the kernel's drop reasons are not read, if so.

@@ -36,6 +36,9 @@ pub struct Outcome {
     pub work_missing: Option<String>,
     /// What ended it early. The account is right up to then.
     pub interrupted: Option<Interruption>,
+    /// Why it should be made again, for the notes of the one that is made: a thousandth of its packets or more were lost without a
+    /// cause, and the kernel is asked for its drop reasons only from now on.
+    pub again: Option<String>,
     /// What makes it doubtful.
     pub notes: Vec<String>,
 }

@@ -90,17 +90,7 @@ impl Tester {
             [Some(a), Some(b)] => Some(CounterSources::of_ports(&here, (&a.name, a.index), (&b.name, b.index))?),
             _ => None,
         };
-        let mut tester = Tester {
-            topology: None,
-            sources,
-            ends: [first, second],
-            device: None,
-            gateways: Vec::new(),
-            pool,
-            both_ways: both,
-            streams: 0,
-            reasons_when_needed: false,
-        };
+        let mut tester = Tester { sources, both_ways: both, ..Tester::between([first, second], pool) };
         for (number, (end, card)) in [&spec.a, &spec.b].into_iter().zip(&cards).enumerate() {
             if let (NextHop::Gateway { own, gateway }, Some(card)) = (end.next_hop, card) {
                 let question = Question { interface: card.index, own_mac: card.mac, own, gateway };

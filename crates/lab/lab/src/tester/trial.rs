@@ -6,7 +6,7 @@
 use linerate_experiment::{FlowOrder, FlowSpec, SizeSpec};
 use linerate_gen::StreamPlan;
 use linerate_port::{PortError, Stats};
-use linerate_report::{Counted, Loss};
+use linerate_report::{Counted, Loss, units};
 use linerate_sys::signal;
 
 use super::endpoint::{Arrivals, Endpoint, drops_since};
@@ -65,6 +65,9 @@ impl<'a> TrialSpec<'a> {
     }
 }
 
+/// A trial whose unexplained packets are this share of the sent ones does not say where its packets went.
+const UNEXPLAINED_MAX_SHARE: f64 = 0.001;
+
 /// The packets of one direction and when they go.
 pub(super) struct WayLoad {
     pub(super) way: Way,
@@ -90,11 +93,12 @@ impl Tester {
         let loads = self.loads(spec)?;
         let mut flown = self.fly(&loads, spec)?;
         flown.noise.cache_line_ns = cache_line_ns;
-        let outcome = outcome(flown, loads)?;
-        if let (true, Some(sources), Some(topology)) = (self.reasons_when_needed, &mut self.sources, &self.topology)
+        let mut outcome = outcome(flown, loads)?;
+        if let (Some(sources), Some(topology)) = (&mut self.sources, &self.topology)
             && is_unsure(&outcome.ledger)
+            && sources.read_drop_reasons(topology)
         {
-            sources.read_drop_reasons(topology);
+            outcome.again = again(&outcome.ledger);
         }
         pause_ns(spec.phases.rest_ns);
         Ok(outcome)
@@ -184,7 +188,22 @@ fn outcome(flown: Flown, loads: Vec<WayLoad>) -> Result<Outcome, TrialError> {
         work,
         work_missing: work_missing.map(|error| work::why_not(&error)),
         interrupted,
+        again: None,
         notes,
+    })
+}
+
+/// Why a trial whose losses had no drop reasons to go by should be made again with them, if so.
+fn again(ledger: &Ledger) -> Option<String> {
+    let unnamed: u64 = ledger.unnamed.iter().map(|loss| loss.packets).sum();
+    let packets = ledger.account.unexplained().unsigned_abs().max(unnamed);
+    let sent = ledger.account.sent();
+    (packets > 0 && packets as f64 >= UNEXPLAINED_MAX_SHARE * sent as f64).then(|| {
+        format!(
+            "made again with the kernel's drop reasons: before, no counter named the cause of {} of {} sent packets",
+            units::count(packets),
+            units::count(sent)
+        )
     })
 }
 

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use linerate_experiment::{FlowOrder, FlowSpec};
 use linerate_lab::ledger::Ledger;
-use linerate_lab::tester::{Cores, Load, Tester, TesterSpec, TrialSpec, fixed_size};
+use linerate_lab::tester::{AskReasons, Cores, Load, Outcome, Tester, TesterSpec, TrialSpec, fixed_size};
 use linerate_lab::topology::{Topology, TopologySpec};
 
 use super::built;
@@ -102,8 +102,13 @@ impl Scenario {
 
     /// A tester on a fresh router.
     pub fn tester(&self) -> Option<Tester> {
+        self.tester_that_asks(AskReasons::Always)
+    }
+
+    /// The same, asking for the kernel's drop reasons at the times stated.
+    pub fn tester_that_asks(&self, drop_reasons: AskReasons) -> Option<Tester> {
         let topology = built(Topology::router(&self.path))?;
-        match Tester::open(topology, &TesterSpec::new(self.sender, self.receiver)) {
+        match Tester::open(topology, &TesterSpec { drop_reasons, ..TesterSpec::new(self.sender, self.receiver) }) {
             Ok(tester) => Some(tester),
             Err(why) => {
                 eprintln!("skipped: {why}");
@@ -114,10 +119,15 @@ impl Scenario {
 
     /// Runs one trial on a tester of this scenario.
     pub fn trial(&self, tester: &mut Tester) -> Ledger {
+        self.outcome(tester).ledger
+    }
+
+    /// As [`Scenario::trial`], with everything that was found.
+    pub fn outcome(&self, tester: &mut Tester) -> Outcome {
         let (size, flows) = (fixed_size(self.size_wire), self.flows());
         let load = Load::new(self.rate_pps, self.duration_ms * 1_000_000);
         let spec = TrialSpec { cores: self.cores, ..TrialSpec::new(&size, &flows, load) };
-        tester.trial(&spec).expect("a trial").ledger
+        tester.trial(&spec).expect("a trial")
     }
 
     fn flows(&self) -> FlowSpec {

@@ -104,7 +104,7 @@ fn steps(trial: &Trial) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for row in leaving(RowKind::Unsent) {
         let place = if row.place.is_empty() { "not sent" } else { row.place };
-        let cause = if row.cause.is_empty() { "cause unknown" } else { row.cause };
+        let cause = if row.cause.is_empty() { "cause unknown" } else { &*row.cause };
         steps.push(step("unsent", place, &format!("unsent: {cause}"), row.packets));
     }
     let mut lost: Vec<_> = leaving(RowKind::Lost).collect();
@@ -122,10 +122,10 @@ fn steps(trial: &Trial) -> Vec<Step> {
         if here.is_empty() && !unsent_at(place) {
             along.push(pass(place));
         }
-        along.extend(here.iter().map(|row| step("lost", row.place, row.cause, row.packets)));
+        along.extend(here.iter().map(|row| step("lost", row.place, &row.cause, row.packets)));
     }
     let elsewhere = lost.iter().filter(|row| !trial.path.iter().take(40).any(|place| place == row.place));
-    along.extend(elsewhere.map(|row| step("lost", row.place, row.cause, row.packets)));
+    along.extend(elsewhere.map(|row| step("lost", row.place, &row.cause, row.packets)));
     let unexplained = leaving(RowKind::Unexplained);
     along.extend(unexplained.map(|row| step("lost", "unexplained", "in no counter", row.packets)));
     steps.extend(along);

@@ -70,7 +70,7 @@ pub(super) fn ledger(page: &mut Page, trial: &Trial) {
         page.raw("</td><td class=\"w\">");
         page.text(row.place);
         page.raw("</td><td class=\"w\">");
-        page.text(row.cause);
+        page.text(&row.cause);
         page.raw("</td><td class=\"w\">");
         page.text(row.hint);
         page.raw("</td><td class=\"w\">");

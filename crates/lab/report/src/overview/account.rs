@@ -1,5 +1,7 @@
 //! The ledger of a trial as rows in path order, each with its cause and what to change.
 
+use std::borrow::Cow;
+
 use super::LedgerTrial;
 use crate::{Loss, Results, Trial};
 
@@ -19,7 +21,7 @@ pub(crate) enum RowKind {
 pub(crate) struct Row<'a> {
     pub(crate) kind: RowKind,
     pub(crate) place: &'a str,
-    pub(crate) cause: &'a str,
+    pub(crate) cause: Cow<'a, str>,
     pub(crate) hint: &'a str,
     pub(crate) counter: &'a str,
     /// Negative only where counters claim more than is missing.
@@ -29,7 +31,7 @@ pub(crate) struct Row<'a> {
 /// All rows of a trial's account; losses only where packets were lost.
 pub(crate) fn account_rows(trial: &Trial) -> Vec<Row<'_>> {
     let account = &trial.account;
-    let plain = |kind, packets: i128| Row { kind, place: "", cause: "", hint: "", counter: "", packets };
+    let plain = |kind, packets: i128| Row { kind, place: "", cause: Cow::Borrowed(""), hint: "", counter: "", packets };
     let unsent_known: u64 = account.unsent_by().iter().map(|loss| loss.packets).sum();
     let mut rows = vec![plain(RowKind::Intended, account.intended().into())];
     rows.extend(moved(account.unsent_by()).into_iter().map(|loss| of_loss(RowKind::Unsent, loss)));
@@ -52,7 +54,7 @@ fn moved(losses: &[Loss]) -> Vec<&Loss> {
 fn of_loss(kind: RowKind, loss: &Loss) -> Row<'_> {
     let counter = loss.counter.as_deref().unwrap_or("");
     let hint = loss.hint.as_deref().unwrap_or("");
-    Row { kind, place: &loss.place, cause: &loss.cause, hint, counter, packets: loss.packets.into() }
+    Row { kind, place: &loss.place, cause: loss.cause_words(), hint, counter, packets: loss.packets.into() }
 }
 
 /// The trial of each cell whose account tells most: the one that lost or left unsent the greatest share.

@@ -43,8 +43,8 @@ pub(super) fn words(trial: &Trial) -> (Style, String) {
     let account = &trial.account;
     let mut words = Vec::new();
     if account.unsent() > 0 {
-        let by =
-            moved(account.unsent_by()).map(|loss| format!("{} {}: {}", loss.place, loss.cause, count(loss.packets)));
+        let by = moved(account.unsent_by())
+            .map(|loss| format!("{} {}: {}", loss.place, loss.cause_words(), count(loss.packets)));
         let by = by.collect::<Vec<_>>().join(", ");
         words.push(if by.is_empty() {
             format!("unsent {}", count(account.unsent()))
@@ -53,7 +53,7 @@ pub(super) fn words(trial: &Trial) -> (Style, String) {
         });
     }
     for loss in in_path_order(trial) {
-        words.push(format!("{} {}: {}", loss.place, loss.cause, count(loss.packets)));
+        words.push(format!("{} {}: {}", loss.place, loss.cause_words(), count(loss.packets)));
     }
     if account.unexplained() != 0 {
         words.push(format!("unexplained {}", signed_count(account.unexplained())));
@@ -83,11 +83,11 @@ fn accounts(trial: &Trial) -> Table {
     row("intended", "", account.intended(), Style::Plain);
     row("unsent", "", account.unsent(), if account.unsent() == 0 { Style::Plain } else { Style::Doubtful });
     for loss in moved(account.unsent_by()) {
-        row(&format!("  {}", loss.place), &loss.cause, loss.packets, Style::Doubtful);
+        row(&format!("  {}", loss.place), &loss.cause_words(), loss.packets, Style::Doubtful);
     }
     row("sent", "", account.sent(), Style::Plain);
     for loss in in_path_order(trial) {
-        row(&format!("  {}", loss.place), &loss.cause, loss.packets, Style::Bad);
+        row(&format!("  {}", loss.place), &loss.cause_words(), loss.packets, Style::Bad);
     }
     row("delivered", "", account.delivered(), Style::Plain);
     let rest = account.unexplained();

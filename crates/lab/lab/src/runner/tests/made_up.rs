@@ -28,6 +28,8 @@ pub(super) struct MadeUp {
     pub(super) stop_after: Option<usize>,
     /// The first trials are disturbed.
     pub(super) disturbed: usize,
+    /// The first trials lose packets whose cause the kernel would have told.
+    pub(super) unasked: usize,
     /// Made so far, baselines apart.
     pub(super) trials: usize,
     pub(super) baselines: usize,
@@ -35,7 +37,16 @@ pub(super) struct MadeUp {
 
 impl MadeUp {
     pub(super) fn new(carries_pps: f64, sends_pps: f64) -> Self {
-        Self { carries_pps, sends_pps, trouble: None, stop_after: None, disturbed: 0, trials: 0, baselines: 0 }
+        Self {
+            carries_pps,
+            sends_pps,
+            trouble: None,
+            stop_after: None,
+            disturbed: 0,
+            unasked: 0,
+            trials: 0,
+            baselines: 0,
+        }
     }
 }
 
@@ -129,6 +140,8 @@ impl MadeUpRig<'_> {
         let account = Account::new(counted, vec![Loss::new("ring", "full", counted.sent - counted.delivered)]);
         let disturbed = self.maker.disturbed > 0;
         self.maker.disturbed -= usize::from(disturbed);
+        let unasked = self.maker.unasked > 0;
+        self.maker.unasked -= usize::from(unasked);
         let latency = Latency {
             samples: counted.delivered,
             min_ns: 1,
@@ -160,6 +173,7 @@ impl MadeUpRig<'_> {
                 dut_counters: BTreeMap::new(),
                 work: Vec::new(),
             },
+            again: unasked.then(|| "made again: nobody was asked".to_owned()),
             histogram: Vec::new(),
             pdv_ns: order.latency.then_some(4),
             recovery: matches!(order.load, Load::Step { .. }).then_some(Recovery::After { recovery_ns: 7_000_000 }),

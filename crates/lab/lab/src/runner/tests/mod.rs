@@ -226,6 +226,27 @@ fn disturbed_trials_are_made_again_then_marked() {
 }
 
 #[test]
+fn a_trial_whose_losses_have_no_cause_yet_is_made_again_and_says_so() {
+    let (mut experiment, file) = experiment("", "[[test]]\nkind = \"load\"\nrate = \"1000pps\"\n");
+    experiment.disturbed_retries = 0;
+    // Of the baseline, of the first device, and the second time in a row, which cannot be.
+    let mut rigs = MadeUp { unasked: 4, ..MadeUp::new(5e5, 2e6) };
+    let mut again = Vec::new();
+    let mut results = begin(&experiment, &file, None, "0").expect("cells");
+    let watch = &mut |event: Event<'_>| {
+        if let Event::Again { trial, .. } = event {
+            again.push(trial.trial.name.clone());
+        }
+    };
+    run(&experiment, &mut results, &mut rigs, &mut Kept::default(), watch).expect("kept");
+    assert_eq!(again.len(), 2, "{again:?}");
+    let notes: Vec<_> = results.cells.iter().map(|cell| cell.findings[0].trials[0].trial.notes.clone()).collect();
+    assert_eq!(notes, [vec!["made again: nobody was asked".to_owned()], vec![]]);
+    assert_eq!(trials(&results), 2, "the one before is not kept");
+    assert_eq!(results.cells[0].findings[0].trials[0].noise.repeated, 0, "it was not disturbed");
+}
+
+#[test]
 fn a_full_disk_ends_the_run_and_says_so() {
     let (experiment, file) = experiment("", THROUGHPUT);
     for full_after in 0..6 {

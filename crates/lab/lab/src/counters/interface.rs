@@ -1,0 +1,84 @@
+//! The counters of one interface.
+
+use super::added;
+use crate::proc_net::Counters;
+
+/// The counters of one interface. In a [`super::Snapshot`] they are totals, in a [`super::Difference`] what was added.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct InterfaceCounters {
+    /// Its name.
+    pub name: String,
+    /// Packets received; on a veth exactly those that its peer counts as transmitted.
+    pub rx_packets: u64,
+    /// Packets transmitted.
+    pub tx_packets: u64,
+    /// Packets dropped on reception; on a veth partly the same that its peer counts as `tx_dropped`.
+    pub rx_dropped: u64,
+    /// Packets dropped on transmission.
+    pub tx_dropped: u64,
+    /// Packets that IPv4 dropped because their destination MAC address is another's.
+    pub rx_otherhost_dropped: u64,
+    /// Packets that its queueing discipline dropped; in no other counter.
+    pub queue_drops: u64,
+    /// Times that its carrier went away.
+    pub carrier_losses: u64,
+    /// Whether it is up and has a carrier now.
+    pub running: bool,
+    /// Whether it receives by NAPI, through a ring of its own.
+    pub napi: bool,
+    /// Whether an XDP program is attached.
+    pub xdp: bool,
+    /// The driver's own counters.
+    pub driver: Counters,
+}
+
+impl InterfaceCounters {
+    /// The sum of the driver's counters of one kind over all queues: `rx`, `xdp_drops` is `rx_queue_0_xdp_drops` and so on.
+    pub fn driver_sum(&self, direction: &str, counter: &str) -> u64 {
+        let prefix = format!("{direction}_queue_");
+        let of_kind = |name: &str| {
+            let rest = name.strip_prefix(&prefix)?;
+            let (queue, kind) = rest.split_once('_')?;
+            Some(kind == counter && queue.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        self.driver.iter().filter(|(name, _)| of_kind(name) == Some(true)).map(|(_, value)| value).sum()
+    }
+
+    pub(super) fn since(&self, earlier: &Self) -> Self {
+        Self {
+            name: self.name.clone(),
+            rx_packets: self.rx_packets.saturating_sub(earlier.rx_packets),
+            tx_packets: self.tx_packets.saturating_sub(earlier.tx_packets),
+            rx_dropped: self.rx_dropped.saturating_sub(earlier.rx_dropped),
+            tx_dropped: self.tx_dropped.saturating_sub(earlier.tx_dropped),
+            rx_otherhost_dropped: self.rx_otherhost_dropped.saturating_sub(earlier.rx_otherhost_dropped),
+            queue_drops: self.queue_drops.saturating_sub(earlier.queue_drops),
+            carrier_losses: self.carrier_losses.saturating_sub(earlier.carrier_losses),
+            running: self.running,
+            napi: self.napi || earlier.napi,
+            xdp: self.xdp || earlier.xdp,
+            driver: added(&self.driver, &earlier.driver),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn driver_counters_are_summed_over_the_queues_of_one_direction() {
+        let driver = [
+            ("rx_queue_0_xdp_drops", 3),
+            ("rx_queue_1_xdp_drops", 4),
+            ("rx_queue_0_drops", 100),
+            ("tx_queue_0_xdp_drops", 1000),
+            ("peer_ifindex", 7),
+        ];
+        let driver = driver.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let interface = InterfaceCounters { driver, ..InterfaceCounters::default() };
+        assert_eq!(interface.driver_sum("rx", "xdp_drops"), 7);
+        assert_eq!(interface.driver_sum("rx", "drops"), 100);
+        assert_eq!(interface.driver_sum("rx", "nothing"), 0);
+    }
+}

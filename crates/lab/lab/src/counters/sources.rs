@@ -1,0 +1,259 @@
+//! Where the counters are read: the open files, sockets and programs of one path.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use linerate_sys::netdev::Netdev;
+use linerate_sys::netns::NetNs;
+
+use super::{CountersError, DutCounters, HostCounters, InterfaceCounters, SideCounters, Snapshot};
+use crate::drops::DropSource;
+use crate::hooks::HookReader;
+use crate::napi::NetdevFamily;
+use crate::netlink::Netlink;
+use crate::proc_net::{ProcFile, ProcNet, parse_softnet, sum_columns};
+use crate::topology::{Carrier, Interface, Topology};
+
+/// The open files and sockets from which snapshots of one topology are read, from any thread.
+#[derive(Debug)]
+pub struct CounterSources {
+    generator: SideSource,
+    dut: Option<DutSource>,
+    receiver: SideSource,
+    softnet: ProcFile,
+    neighbours: Option<ProcFile>,
+    /// Every interface's other end is among these.
+    joined: bool,
+    reasons: Reasons,
+}
+
+impl CounterSources {
+    /// Opens them, the kernel's drop reasons among them where they may be read.
+    ///
+    /// # Errors
+    /// When a namespace cannot be entered or `/proc` is not there.
+    pub fn open(topology: &Topology) -> Result<Self, CountersError> {
+        Ok(Self { reasons: Reasons::of(topology), ..Self::without_drop_reasons(topology)? })
+    }
+
+    /// As [`CounterSources::open`] without the kernel's drop reasons, which cost time for each packet (docs/ledger.md).
+    ///
+    /// # Errors
+    /// As [`CounterSources::open`].
+    pub fn without_drop_reasons(topology: &Topology) -> Result<Self, CountersError> {
+        let side = |namespace, interface: &Interface| SideSource::open(namespace, interface.name, interface.index);
+        let dut = topology.dut.as_ref().map(|dut| -> Result<DutSource, CountersError> {
+            Ok(DutSource {
+                carrier: dut.carrier.clone(),
+                ingress: InterfaceSource::open(&dut.namespace, dut.ingress.name, dut.ingress.index)?,
+                egress: InterfaceSource::open(&dut.namespace, dut.egress.name, dut.egress.index)?,
+                protocols: dut.namespace.run(ProcNet::of_this_thread)??,
+                hooks: HookReader::open(&dut.namespace).ok(),
+            })
+        });
+        Ok(Self {
+            generator: side(&topology.generator.namespace, &topology.generator.interface)?,
+            dut: dut.transpose()?,
+            receiver: side(&topology.receiver.namespace, &topology.receiver.interface)?,
+            softnet: ProcFile::of_this_thread("softnet_stat")?,
+            neighbours: ProcFile::of_this_thread("stat/arp_cache").ok(),
+            joined: true,
+            reasons: Reasons::LeftOut,
+        })
+    }
+
+    /// Opens those of two interfaces of one namespace, each by name and index, with something outside the lab between them.
+    ///
+    /// # Errors
+    /// As [`CounterSources::open`].
+    pub fn of_ports(namespace: &NetNs, a: (&str, u32), b: (&str, u32)) -> Result<Self, CountersError> {
+        Ok(Self {
+            generator: SideSource::open(namespace, a.0, a.1)?,
+            dut: None,
+            receiver: SideSource::open(namespace, b.0, b.1)?,
+            softnet: ProcFile::of_this_thread("softnet_stat")?,
+            neighbours: None,
+            joined: false,
+            reasons: Reasons::Refused("the path is not inside this machine".to_owned()),
+        })
+    }
+
+    /// Whether what one interface sends is received by another one of them, so that [`Snapshot::in_flight`] means something.
+    pub fn is_joined(&self) -> bool {
+        self.joined
+    }
+
+    /// Reads the kernel's drop reasons from now on, where they had been left out. Whether it does.
+    pub(crate) fn read_drop_reasons(&mut self, topology: &Topology) -> bool {
+        if matches!(self.reasons, Reasons::LeftOut) {
+            self.reasons = Reasons::of(topology);
+            return matches!(self.reasons, Reasons::Read(_));
+        }
+        false
+    }
+
+    /// Why the kernel's drop reasons are not read, if so.
+    pub fn blind_spot(&self) -> Option<&str> {
+        match &self.reasons {
+            Reasons::Read(_) => None,
+            Reasons::LeftOut => Some("left out, for what they cost"),
+            Reasons::Refused(why) => Some(why),
+        }
+    }
+
+    /// Reads all of them, in path order.
+    ///
+    /// # Errors
+    /// When an interface is gone.
+    pub fn snapshot(&mut self) -> Result<Snapshot, CountersError> {
+        let generator = self.generator.read()?;
+        let dut = self.dut.as_mut().map(DutSource::read).transpose()?;
+        let receiver = self.receiver.read()?;
+        let neighbours = self.neighbours.as_mut().and_then(|file| file.read().ok());
+        let neighbours = neighbours.map(|text| sum_columns(&text)).unwrap_or_default();
+        let host = HostCounters {
+            softnet: parse_softnet(&self.softnet.read()?),
+            neighbour_discards: neighbours.get("unresolved_discards").copied(),
+            neighbour_table_fulls: neighbours.get("table_fulls").copied(),
+        };
+        let drops = match &mut self.reasons {
+            Reasons::Read(source) => source.read().ok(),
+            Reasons::LeftOut | Reasons::Refused(_) => None,
+        };
+        Ok(Snapshot { generator, dut, receiver, host, drops, blind_spot: self.blind_spot().map(str::to_owned) })
+    }
+
+    /// Reads until no packet has moved for `quiet`, for `at_most` in all: a packet in a ring is in no counter. The last
+    /// reading, and whether the path had come to rest.
+    ///
+    /// # Errors
+    /// As [`CounterSources::snapshot`].
+    pub fn snapshot_at_rest(&mut self, quiet: Duration, at_most: Duration) -> Result<(Snapshot, bool), CountersError> {
+        let start = Instant::now();
+        let mut last = self.snapshot()?;
+        let mut since = Instant::now();
+        loop {
+            std::thread::sleep((quiet / 4).max(Duration::from_millis(1)));
+            let next = self.snapshot()?;
+            if next.movement() != last.movement() {
+                since = Instant::now();
+            } else if since.elapsed() >= quiet {
+                return Ok((next, true));
+            }
+            if start.elapsed() >= at_most {
+                return Ok((next, false));
+            }
+            last = next;
+        }
+    }
+}
+
+/// Whether the kernel's drop reasons are read.
+#[derive(Debug)]
+enum Reasons {
+    Read(Box<DropSource>),
+    /// Though nothing is known to hinder it.
+    LeftOut,
+    /// What hinders it, in words.
+    Refused(String),
+}
+
+impl Reasons {
+    fn of(topology: &Topology) -> Self {
+        DropSource::open(topology).map_or_else(Self::Refused, |source| Self::Read(Box::new(source)))
+    }
+}
+
+#[derive(Debug)]
+struct SideSource {
+    interface: InterfaceSource,
+    protocols: ProcNet,
+}
+
+impl SideSource {
+    fn open(namespace: &NetNs, interface: &str, index: u32) -> Result<Self, CountersError> {
+        Ok(Self {
+            interface: InterfaceSource::open(namespace, interface, index)?,
+            protocols: namespace.run(ProcNet::of_this_thread)??,
+        })
+    }
+
+    fn read(&mut self) -> Result<SideCounters, CountersError> {
+        Ok(SideCounters { interface: self.interface.read()?, protocols: self.protocols.read()? })
+    }
+}
+
+#[derive(Debug)]
+struct DutSource {
+    carrier: Carrier,
+    ingress: InterfaceSource,
+    egress: InterfaceSource,
+    protocols: ProcNet,
+    hooks: Option<HookReader>,
+}
+
+impl DutSource {
+    fn read(&mut self) -> Result<DutCounters, CountersError> {
+        let netlink = &mut self.egress.netlink;
+        let unresolved_neighbours = netlink.unresolved_neighbours(self.egress.index)?;
+        let refusing_route = netlink.has_refusing_route()?;
+        Ok(DutCounters {
+            carrier: self.carrier.clone(),
+            ingress: self.ingress.read()?,
+            egress: self.egress.read()?,
+            protocols: self.protocols.read()?,
+            chains: self.hooks.as_mut().and_then(|hooks| hooks.chains().ok()).unwrap_or_default(),
+            unresolved_neighbours,
+            refusing_route,
+        })
+    }
+}
+
+#[derive(Debug)]
+struct InterfaceSource {
+    index: u32,
+    netlink: Netlink,
+    device: Netdev,
+    driver_names: Vec<String>,
+    netdev_family: Option<NetdevFamily>,
+}
+
+impl InterfaceSource {
+    fn open(namespace: &NetNs, interface: &str, index: u32) -> Result<Self, CountersError> {
+        let device = namespace.run(|| Netdev::open(interface))??;
+        Ok(Self {
+            index,
+            netlink: Netlink::open_in(namespace)?,
+            driver_names: device.statistic_names()?,
+            device,
+            netdev_family: NetdevFamily::open(namespace).ok(),
+        })
+    }
+
+    fn read(&mut self) -> Result<InterfaceCounters, CountersError> {
+        let link = self.netlink.link_statistics(self.index)?;
+        let values = self.device.statistic_values(self.driver_names.len())?;
+        Ok(InterfaceCounters {
+            name: self.device.name().to_owned(),
+            rx_packets: link.counters.rx_packets,
+            tx_packets: link.counters.tx_packets,
+            rx_dropped: link.counters.rx_dropped,
+            tx_dropped: link.counters.tx_dropped,
+            rx_otherhost_dropped: link.counters.rx_otherhost_dropped,
+            queue_drops: self.netlink.queue_drops(self.index)?,
+            carrier_losses: link.carrier_losses.into(),
+            running: link.running,
+            napi: self.has_napi()?,
+            xdp: link.xdp,
+            driver: self.driver_names.iter().cloned().zip(values).collect(),
+        })
+    }
+
+    fn has_napi(&mut self) -> io::Result<bool> {
+        match &mut self.netdev_family {
+            Some(family) => Ok(!family.napi_of(self.index)?.is_empty()),
+            // Kernels before 6.8: a veth has NAPI when GRO is on (or an XDP program is attached, which is not seen here).
+            None => Ok(self.device.feature("rx-gro")? == Some(true)),
+        }
+    }
+}
