@@ -3,6 +3,7 @@
 //! Thin glue over the crates below it. `main.rs` picks the subcommand, `cmd/NAME.rs` reads its arguments.
 #![forbid(unsafe_code)]
 
+pub mod bridge;
 pub mod cmd;
 pub mod doctor;
 pub mod lab;

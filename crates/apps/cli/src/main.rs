@@ -31,6 +31,8 @@ enum Command {
     /// netmap's pkt-gen, for every kind of port
     #[command(disable_help_flag = true)]
     PktGen(cmd::pkt_gen::Args),
+    /// Joins two ports: what arrives on either leaves by the other
+    Bridge(cmd::bridge::Args),
     /// Lists the ports that can be opened here, and what the others need
     Ports(cmd::ports::Args),
     /// Checks this host for what costs packets
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Command::Ports(args) => cmd::ports::run(&args),
         Command::Send(args) => cmd::send::run(&args),
         Command::Receive(args) => cmd::receive::run(&args),
+        Command::Bridge(args) => cmd::bridge::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
     }
 }

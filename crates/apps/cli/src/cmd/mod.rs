@@ -1,6 +1,7 @@
 //! One file for each subcommand: its arguments, and the call that does the work.
 
 pub mod bench;
+pub mod bridge;
 pub mod compare;
 pub mod doctor;
 pub mod lab;

@@ -4,13 +4,14 @@
 //! streams.rs    flags -> stream file -> streams         rules.rs      --vary and --set in words of a stream file
 //! open.rs       specs -> ports on one pool              cores.rs      which thread runs where
 //! prepare.rs    streams x port -> plan, with checks      sending.rs    threads that send (and receive beside it)
-//! receiving.rs  threads that receive, and their end     progress.rs   a line a second
+//! receiving.rs  threads that receive, and their end     progress.rs   what live.rs shows a second
 //! replay.rs     --replay: captures instead of streams
 //! document.rs   the JSON documents                      text.rs       the same for people
 //! ```
 
 pub mod cores;
 pub mod document;
+pub mod live;
 pub mod open;
 pub mod prepare;
 pub mod progress;

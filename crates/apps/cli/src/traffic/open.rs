@@ -44,10 +44,10 @@ pub fn pool(senders: &[PortSpec], receivers: &[PortSpec], len_max: usize) -> Res
     Pool::new(PoolConfig { frames, frame_size, headroom: 0 }).map_err(|error| error.to_string())
 }
 
-/// Opens a port for one direction; what the other one would need is not set up.
+/// Opens a port for one direction; what the other one would need is not set up. For both, it may turn out to go one way only.
 ///
 /// # Errors
-/// As the backend; also when the port does not go in that direction.
+/// As the backend; also when the port does not go in the one direction.
 pub fn open(spec: &PortSpec, usage: Usage, pool: &Pool) -> Result<Opened, OpenError> {
     let text = spec.to_string();
     // Whoever sends to a file writes it.
@@ -55,7 +55,11 @@ pub fn open(spec: &PortSpec, usage: Usage, pool: &Pool) -> Result<Opened, OpenEr
     let text = if writes && usage == Usage::Sending { format!("{text},write") } else { text };
     let opened = linerate_ports::open_for(&text, pool, usage)?;
     let caps = opened.port.caps();
-    let (able, verb) = if usage == Usage::Sending { (caps.transmits, "send") } else { (caps.receives, "receive") };
+    let (able, verb) = match usage {
+        Usage::Sending => (caps.transmits, "send"),
+        Usage::Receiving | Usage::Answering => (caps.receives, "receive"),
+        Usage::Both => (true, ""),
+    };
     if able { Ok(opened) } else { Err(OpenError::new(spec, format!("this kind of port cannot {verb}"), "")) }
 }
 

@@ -190,14 +190,53 @@ impl Wire {
             return skip(format!("no veth pair: {error}"));
         }
         let wire = Wire { left, right };
-        for namespace in [&wire.left, &wire.right] {
-            let up = namespace.run(|| {
-                // Without IPv6 the kernel sends nothing by itself here.
-                let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{INTERFACE}/disable_ipv6"), "1");
-                Netdev::open(INTERFACE).and_then(|device| device.set_up(true))
-            });
-            up.expect("enter").expect("up");
-        }
+        [&wire.left, &wire.right].iter().for_each(|namespace| bring_up(namespace, INTERFACE));
         Some(wire)
     }
+}
+
+/// Two veth pairs in a row: `left` has veth0, whose far end is `near` in `middle`, which also has `far`, whose far end is veth0
+/// in `right`.
+pub struct Chain {
+    pub left: NetNs,
+    pub middle: NetNs,
+    pub right: NetNs,
+}
+
+impl Chain {
+    /// `None`, and a line that says why, where this machine does not allow it.
+    pub fn new() -> Option<Chain> {
+        let skip = |why: String| {
+            eprintln!("skipped: {why}");
+            None
+        };
+        let (left, middle, right) = match (NetNs::anonymous(), NetNs::anonymous(), NetNs::anonymous()) {
+            (Ok(left), Ok(middle), Ok(right)) => (left, middle, right),
+            _ => return skip("no network namespaces".into()),
+        };
+        for (outer, inner) in [(&left, "near"), (&right, "far")] {
+            let inside = VethEnd { name: inner, namespace: &middle };
+            if let Err(error) = veth::create(VethEnd { name: INTERFACE, namespace: outer }, inside, 1) {
+                return skip(format!("no veth pair: {error}"));
+            }
+            bring_up(outer, INTERFACE);
+            bring_up(&middle, inner);
+        }
+        Some(Chain { left, middle, right })
+    }
+
+    /// Takes the second pair away.
+    pub fn delete_far(&self) {
+        let deleted = self.middle.run(|| Command::new("ip").args(["link", "delete", "far"]).status());
+        assert!(deleted.expect("enter").expect("ip").success());
+    }
+}
+
+fn bring_up(namespace: &NetNs, interface: &str) {
+    let up = namespace.run(|| {
+        // Without IPv6 the kernel sends nothing by itself here.
+        let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6"), "1");
+        Netdev::open(interface).and_then(|device| device.set_up(true))
+    });
+    up.expect("enter").expect("up");
 }

@@ -1,0 +1,132 @@
+//! Packets copied into frames of another pool.
+
+use linerate_mem::{Batch, Pool, Written};
+
+/// A batch of one pool, filled from batches of another (or of the same one, where a copy is wished for).
+pub struct Copier {
+    pool: Pool,
+    /// What has been copied and waits to be sent.
+    pub copies: Batch,
+    /// A packet of several slots, put together.
+    whole: Vec<u8>,
+}
+
+/// Longest packet, in bytes, that a capture file may hold.
+const WHOLE: usize = 262_144;
+
+impl Copier {
+    /// Copies into frames of `pool`, at most `capacity` slots at a time.
+    pub fn new(pool: &Pool, capacity: usize) -> Copier {
+        let (copies, whole) = (Batch::with_times(pool, capacity), Vec::with_capacity(WHOLE));
+        Copier { pool: pool.clone(), copies, whole }
+    }
+
+    /// Copies packets from the front of `batch`, as many as there are room and frames for, gives their frames back to `home`,
+    /// and returns how many packets that were.
+    pub fn copy(&mut self, batch: &mut Batch, home: &mut Pool) -> usize {
+        let mut packets = 0;
+        while !batch.is_empty() {
+            let copied = self.copy_short(batch);
+            home.put_front(batch, copied);
+            packets += copied;
+            if batch.is_empty() || !self.copy_long(batch, home) {
+                break;
+            }
+            packets += 1;
+        }
+        packets
+    }
+
+    /// Packets of one slot that fit into one frame, up to the first other one.
+    fn copy_short(&mut self, batch: &Batch) -> usize {
+        let len_max = self.pool.packet_len_max();
+        let mut parts = batch.parts().take_while(|part| !part.more && part.bytes.len() <= len_max);
+        self.pool.fill(&mut self.copies, batch.len(), |frame| {
+            let part = parts.next()?;
+            frame[..part.bytes.len()].copy_from_slice(part.bytes);
+            Some(Written { len: part.bytes.len(), time_ns: part.time_ns })
+        })
+    }
+
+    /// The packet in front, if it is one of several slots or goes into several; false when it has to wait.
+    #[cold]
+    fn copy_long(&mut self, batch: &mut Batch, home: &mut Pool) -> bool {
+        let Some(span) = batch.span(0) else { return false };
+        if span.slots == 1 && span.len <= self.pool.packet_len_max() {
+            return false;
+        }
+        self.whole.clear();
+        let time_ns = batch.time_ns(0).unwrap_or(0);
+        batch.parts().take(span.slots).for_each(|part| self.whole.extend_from_slice(part.bytes));
+        let copied = self.pool.append(&mut self.copies, &self.whole, time_ns);
+        if copied {
+            home.put_front(batch, span.slots);
+        }
+        copied
+    }
+
+    /// Gives back the first `slots` of what was not sent.
+    pub fn drop_front(&mut self, slots: usize) {
+        self.pool.put_front(&mut self.copies, slots);
+    }
+
+    /// Gives back what was not sent.
+    pub fn clear(&mut self) {
+        self.pool.put(&mut self.copies);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_mem::PoolConfig;
+
+    fn pool(frames: usize, frame_size: usize) -> Pool {
+        Pool::new(PoolConfig { frames, frame_size, headroom: 0 }).unwrap()
+    }
+
+    fn whole(batch: &Batch) -> Vec<Vec<u8>> {
+        let mut packets = vec![Vec::new()];
+        for part in batch.parts() {
+            packets.last_mut().unwrap().extend_from_slice(part.bytes);
+            if !part.more {
+                packets.push(Vec::new());
+            }
+        }
+        packets.pop();
+        packets
+    }
+
+    #[test]
+    fn packets_arrive_unchanged_in_frames_of_any_size() {
+        for (from_size, to_size) in [(2048, 2048), (512, 2048), (2048, 512), (512, 512)] {
+            let (mut near, far) = (pool(256, from_size), pool(256, to_size));
+            let mut batch = Batch::with_times(&near, 128);
+            let lens = [60, 1400, 0, 63, 9, 3000, 60, 64];
+            let sent: Vec<Vec<u8>> = lens.iter().enumerate().map(|(n, len)| vec![n as u8; *len]).collect();
+            for (index, packet) in sent.iter().enumerate() {
+                assert!(near.append(&mut batch, packet, index as u64 + 1));
+            }
+            let mut copier = Copier::new(&far, 128);
+            assert_eq!(copier.copy(&mut batch, &mut near), lens.len(), "{from_size} to {to_size}");
+            assert_eq!(whole(&copier.copies), sent);
+            assert_eq!(copier.copies.time_ns(0), Some(1));
+            assert!(batch.is_empty() && near.is_whole());
+            copier.clear();
+            drop(copier);
+            assert!(far.is_whole());
+        }
+    }
+
+    #[test]
+    fn what_has_no_room_or_no_frame_waits() {
+        let (mut near, far) = (pool(64, 512), pool(8, 512));
+        let mut batch = Batch::new(&near, 64);
+        near.take(&mut batch, 20, 60);
+        let mut copier = Copier::new(&far, 16);
+        assert_eq!(copier.copy(&mut batch, &mut near), 8, "so many frames there are");
+        assert_eq!((batch.len(), copier.copy(&mut batch, &mut near)), (12, 0));
+        copier.clear();
+        assert_eq!((copier.copy(&mut batch, &mut near), batch.len()), (8, 4));
+    }
+}

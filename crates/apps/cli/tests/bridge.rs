@@ -1,0 +1,175 @@
+//! `linerate bridge` from the outside: captures, which need no rights, and a chain of two veth pairs.
+
+mod common;
+
+use common::{Chain, Ended, Run};
+use serde_json::Value;
+
+fn json(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{}\n{}", ended.stdout, ended.stderr))
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+fn sum(drops: &Value) -> u64 {
+    drops.as_array().unwrap().iter().map(|drop| number(&drop["packets"])).sum()
+}
+
+/// Every packet that came is forwarded, dropped with a cause, or said to be under way.
+fn check_account(document: &Value) {
+    assert_eq!(document["schema"], "linerate.bridge/1");
+    for lane in document["lanes"].as_array().unwrap() {
+        let gone = number(&lane["forwarded"]) + sum(&lane["drops"]) + number(&lane["incomplete"]);
+        assert_eq!((number(&lane["received"]), lane["unexplained"].as_i64()), (gone, Some(0)), "{lane}");
+    }
+}
+
+/// A capture of `packets` packets of 60 to 1,514 bytes.
+fn capture(path: &str, packets: u32) {
+    Run::start(&format!("send file:{path} --count {packets} --size 64:7,594:4,1518:1 --rate 1Mpps -q"))
+        .end()
+        .expect_code(0);
+}
+
+#[test]
+fn a_capture_is_carried_over_unchanged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    capture(&path("in.pcapng"), 5000);
+    for (flags, zero_copy) in [("", true), ("--copy", false), ("-c -b 16", false), ("--one-way -b 4096 --core 0", true)]
+    {
+        let line = format!("bridge file:{} file:{} {flags} --json", path("in.pcapng"), path("out.pcapng"));
+        let ended = Run::start(&line).end();
+        ended.expect_code(0);
+        let document = json(&ended);
+        check_account(&document);
+        assert_eq!((&document["ended_by"], document["lanes"].as_array().unwrap().len()), (&"ports".into(), 1));
+        let lane = &document["lanes"][0];
+        assert_eq!((number(&lane["received"]), number(&lane["forwarded"])), (5000, 5000), "{flags}");
+        assert_eq!(lane["zero_copy"], zero_copy, "{flags}");
+        let bytes = |name: &str| std::fs::read(path(name)).unwrap();
+        assert!(bytes("in.pcapng") == bytes("out.pcapng"), "{flags}: times and bytes are kept");
+    }
+}
+
+#[test]
+fn the_words_of_netmaps_bridge_do_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("in.pcap").display().to_string();
+    capture(&path, 300);
+    let ended = Run::start(&format!("bridge -i file:{path} -i null: -b 64 -c -w 0 -v")).end();
+    ended.expect_code(0);
+    for words in ["bridged for", "(copied)", "received", "300", "packets a batch"] {
+        assert!(ended.stdout.contains(words), "{words}\n{}", ended.stdout);
+    }
+    assert!(ended.stderr.contains("discards everything"), "{}", ended.stderr);
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_words() {
+    for (line, words) in [
+        ("bridge null:", "two ports"),
+        ("bridge -i eth9", "tap:NAME"),
+        ("bridge null: null: -i null:", "two ports"),
+        ("bridge null: null:", "nothing can go"),
+        ("bridge file:/nonexistent.pcap null:", "/nonexistent.pcap"),
+        ("bridge null: piep:a", "no backend piep"),
+        ("bridge null: null: -b 0", "0"),
+        ("bridge null: null: --core 4000", "core 4000"),
+        ("bridge null: null: --duration soon", "--duration"),
+    ] {
+        let ended = Run::start(line).end();
+        ended.expect_code(2);
+        assert!(ended.stderr.contains(words), "{line}\n{}", ended.stderr);
+    }
+}
+
+/// left -- [near  bridge  far] -- right, both ways, and the counts of all four agree.
+fn both_ways(ports: [&str; 2], flags: &str) {
+    let Some(chain) = Chain::new() else { return };
+    let count = 5_000;
+    let bridge = Run::start_in(&chain.middle, &format!("bridge {} {} --json {flags}", ports[0], ports[1]));
+    bridge.wait_for("both ports or a refusal", |text| {
+        text.lines().filter(|line| line.contains(';')).count() >= 2 || text.contains("linerate bridge:")
+    });
+    if bridge.stderr().contains("linerate bridge:") {
+        eprintln!("skipped: {}", bridge.stderr());
+        return;
+    }
+    let mut delivered = Vec::new();
+    for (from, to, id) in [(&chain.left, &chain.right, 1), (&chain.right, &chain.left, 2)] {
+        let listening =
+            Run::start_in(to, &format!("receive packet:veth0 --expect {count} --for 30s --from-start --json"));
+        listening.wait_for("ready", |text| text.contains("receiving on"));
+        let line =
+            format!("send packet:veth0 --count {count} --rate 20kpps --id {id} --size 64:7,594:4,1518:1 -q --json");
+        Run::start_in(from, &line).end().expect_code(0);
+        let received = json(&listening.end());
+        let stream = &received["received"]["streams"][0];
+        assert_eq!(number(&stream["duplicated"]) + number(&stream["reordered"]), 0, "{received}");
+        let missed = sum(&received["received"]["ports"][0]["drops"]);
+        delivered.push((number(&stream["delivered"]), missed));
+    }
+    bridge.signal("INT");
+    let ended = bridge.end();
+    ended.expect_code(0);
+    let document = json(&ended);
+    check_account(&document);
+    assert_eq!(document["ended_by"], "signal");
+    for (lane, (delivered, missed)) in document["lanes"].as_array().unwrap().iter().zip(delivered) {
+        let lost = sum(&lane["drops"]) + number(&lane["incomplete"]) + sum(&lane["missed"]) + missed;
+        assert_eq!(delivered + lost, count, "{lane}");
+    }
+}
+
+#[test]
+fn af_packet_both_ways() {
+    both_ways(["packet:near", "packet:far"], "");
+}
+
+#[test]
+fn af_packet_both_ways_by_copying() {
+    both_ways(["packet:near", "packet:far"], "--copy -b 32");
+}
+
+#[test]
+fn bare_interfaces_both_ways() {
+    both_ways(["near", "far"], "");
+}
+
+#[test]
+fn af_xdp_to_af_packet() {
+    both_ways(["xdp:near", "packet:far"], "--core 0");
+}
+
+#[test]
+fn what_the_far_port_cannot_take_is_counted() {
+    let Some(chain) = Chain::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("long.pcapng").display().to_string();
+    Run::start(&format!("send file:{path} --count 100 --size 64:1,3000:1 --rate 1Mpps -q")).end().expect_code(0);
+    let ended = Run::start_in(&chain.middle, &format!("bridge file:{path} packet:far --json -q")).end();
+    ended.expect_code(0);
+    let document = json(&ended);
+    check_account(&document);
+    let lane = &document["lanes"][0];
+    assert_eq!((number(&lane["received"]), number(&lane["forwarded"])), (100, 50), "{lane}");
+    assert!(lane["drops"][0]["cause"].as_str().unwrap().starts_with("longer than the"), "{lane}");
+}
+
+#[test]
+fn an_interface_that_goes_away_ends_it_with_the_account() {
+    let Some(chain) = Chain::new() else { return };
+    let bridge = Run::start_in(&chain.middle, "bridge packet:near packet:far --json");
+    bridge.wait_for("both ports", |text| text.lines().filter(|line| line.contains(';')).count() >= 2);
+    Run::start_in(&chain.left, "send packet:veth0 --count 1000 --rate 20kpps -q").end().expect_code(0);
+    chain.delete_far();
+    let ended = bridge.end();
+    ended.expect_code(1);
+    let document = json(&ended);
+    check_account(&document);
+    assert_eq!(document["ended_by"], "error");
+    assert!(document["error"].as_str().unwrap().contains("packet:far"), "{document}");
+}
