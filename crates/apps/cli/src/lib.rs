@@ -7,5 +7,6 @@ pub mod bridge;
 pub mod cmd;
 pub mod doctor;
 pub mod lab;
+pub mod lb;
 pub mod pktgen;
 pub mod traffic;

@@ -33,6 +33,8 @@ enum Command {
     PktGen(cmd::pkt_gen::Args),
     /// Joins two ports: what arrives on either leaves by the other
     Bridge(cmd::bridge::Args),
+    /// Spreads one port over several by flow, both directions of a flow together
+    Lb(cmd::lb::Args),
     /// Lists the ports that can be opened here, and what the others need
     Ports(cmd::ports::Args),
     /// Checks this host for what costs packets
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Command::Send(args) => cmd::send::run(&args),
         Command::Receive(args) => cmd::receive::run(&args),
         Command::Bridge(args) => cmd::bridge::run(&args),
+        Command::Lb(args) => cmd::lb::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
     }
 }

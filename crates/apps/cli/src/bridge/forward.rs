@@ -235,7 +235,7 @@ fn drain(ports: &mut [Box<dyn Port>], lanes: &mut [Lane]) -> Result<(), PortErro
 }
 
 /// Waits until what the port took is complete; returns how many packets are not.
-fn complete(port: &mut dyn Port) -> u64 {
+pub fn complete(port: &mut dyn Port) -> u64 {
     let give_up_ns = clock::now_ns() + DRAIN_NS;
     loop {
         match port.flush() {

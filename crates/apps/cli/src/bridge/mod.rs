@@ -2,8 +2,7 @@
 //!
 //! ```text
 //! lane.rs      one direction: what came, what went, what is held     copy.rs     into frames of the other port's pool
-//! forward.rs   the loop over both: moves, spins, sleeps, ends         run.rs      its thread, and the one that watches
-//! document.rs  the account, as JSON and for people
+//! forward.rs   the loop over both: moves, spins, sleeps, ends         document.rs the account, as JSON and for people
 //! ```
 //! What the far port does not take stays here, and nothing more is received in that direction until it has gone: the near
 //! port's own ring is the queue, and what it loses then is in its counters. So nothing is lost without a place.
@@ -12,4 +11,3 @@ pub mod copy;
 pub mod document;
 pub mod forward;
 pub mod lane;
-pub mod run;

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use linerate_gen::config::duration_ns;
+use linerate_lab::run::Control;
 use linerate_mem::Pool;
 use linerate_port::{Caps, Port, PortSpec};
 use linerate_ports::Usage;
@@ -11,12 +12,13 @@ use linerate_report::Timestamp;
 use linerate_sys::{clock, signal};
 
 use crate::bridge::document::{BRIDGE_SCHEMA, BridgeDocument, LaneRow, PortRow};
+use crate::bridge::forward::forward;
 use crate::bridge::lane::Lane;
-use crate::bridge::run::{self, Manner};
 use crate::pktgen::log;
 use crate::traffic::cores::Cores;
 use crate::traffic::document::tool;
 use crate::traffic::receiving::EndedBy;
+use crate::traffic::watch::{self, Manner};
 use crate::traffic::{note, open};
 
 const EXAMPLES: &str = "\
@@ -114,7 +116,10 @@ fn try_run(args: &Args) -> Result<bool, String> {
     let arrow = |lane: &Lane| format!("{} -> {}", caps[lane.from].name, caps[lane.to].name);
     let arrows: Vec<String> = joined.lanes.iter().map(arrow).collect();
     let manner = Manner { core: core.and_then(|core| core.of(0)), duration_ns, quiet: args.quiet };
-    let (end, ended_by, took_ns) = run::run(&mut joined.ports, &mut joined.lanes, &arrows, manner)?;
+    let controls: Vec<Control> = joined.lanes.iter().map(|_| Control::default()).collect();
+    let (ports, lanes) = (&mut joined.ports, &mut joined.lanes);
+    let (end, ended_by, took_ns) = watch::watch(manner, &arrows, &controls, || forward(ports, lanes, &controls))?;
+    let ended_by = if end.error.is_some() { EndedBy::Error } else { ended_by };
     let seconds = took_ns as f64 / 1e9;
     let document = BridgeDocument {
         schema: BRIDGE_SCHEMA,
@@ -136,7 +141,7 @@ fn try_run(args: &Args) -> Result<bool, String> {
 }
 
 /// A time with its unit, or a number of seconds, as netmap's tools take it.
-fn span_ns(text: &str) -> Result<u64, String> {
+pub(super) fn span_ns(text: &str) -> Result<u64, String> {
     let seconds = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty();
     if text == "0" {
         return Ok(0);

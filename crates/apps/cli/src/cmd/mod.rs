@@ -5,6 +5,7 @@ pub mod bridge;
 pub mod compare;
 pub mod doctor;
 pub mod lab;
+pub mod lb;
 pub mod pkt_gen;
 pub mod ports;
 pub mod receive;

@@ -34,13 +34,21 @@ pub fn len_max(specs: &[PortSpec]) -> usize {
 /// # Errors
 /// The memory cannot be had.
 pub fn pool(senders: &[PortSpec], receivers: &[PortSpec], len_max: usize) -> Result<Pool, String> {
+    pool_with(senders, receivers, len_max, 0)
+}
+
+/// As [`pool`], with `extra` frames more, for packets that wait in the program.
+///
+/// # Errors
+/// The memory cannot be had.
+pub fn pool_with(senders: &[PortSpec], receivers: &[PortSpec], len_max: usize, extra: usize) -> Result<Pool, String> {
     let longest = len_max.max(if receivers.is_empty() { 0 } else { self::len_max(receivers) });
     // AF_XDP takes frames of a page at most; longer packets go over several.
     let is_xdp = |spec: &PortSpec| matches!(spec.backend.as_deref(), None | Some("xdp"));
     let most = if senders.iter().chain(receivers).any(is_xdp) { 4096 } else { 32_768 };
     let frame_size = (longest + SPREAD).next_power_of_two().clamp(2048, most);
     let wanted = FRAMES_SENDER * senders.len() + FRAMES_RECEIVER * receivers.len();
-    let frames = wanted.clamp(1024, (POOL_BYTES_MAX / frame_size).max(1024));
+    let frames = wanted.clamp(1024, (POOL_BYTES_MAX / frame_size).max(1024)) + extra;
     Pool::new(PoolConfig { frames, frame_size, headroom: 0 }).map_err(|error| error.to_string())
 }
 

@@ -1,24 +1,21 @@
-//! The threads of a bridge: one moves packets, the main one shows progress and knows when it is over.
+//! Threads of a tool that runs until it is stopped: one moves packets, the main one shows progress and knows when it is over.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 use std::time::Duration;
 
 use linerate_lab::run::{Control, MeterReading};
-use linerate_port::Port;
 use linerate_report::units::{count, pps};
 use linerate_sys::{clock, signal};
 
-use super::forward::{ForwardEnd, forward};
-use super::lane::Lane;
-use crate::traffic::cores;
-use crate::traffic::live::Live;
-use crate::traffic::receiving::EndedBy;
+use super::cores;
+use super::live::Live;
+use super::receiving::EndedBy;
 
 /// How often the main thread looks; a signal ends the other thread, and that wakes this one.
 const LOOK_NS: u64 = 200_000_000;
 
-/// How a bridge is run.
+/// How it is run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Manner {
     /// Core of the thread that moves packets.
@@ -29,17 +26,18 @@ pub struct Manner {
     pub quiet: bool,
 }
 
-/// Bridges until it is over; returns how it ended, why, and how long it took.
+/// Does `work` on a thread of its own until it returns; asks it to stop, by its controls, at a signal and when the time is over.
+/// Progress shows the packets of each control beside its name. Returns what `work` does, why it ended (`Ports` where neither
+/// signal nor time did it), and how long it took in nanoseconds.
 ///
 /// # Errors
 /// The thread did not come to its end.
-pub fn run(
-    ports: &mut [Box<dyn Port>],
-    lanes: &mut [Lane],
-    names: &[String],
+pub fn watch<T: Send>(
     manner: Manner,
-) -> Result<(ForwardEnd, EndedBy, u64), String> {
-    let controls: Vec<Control> = lanes.iter().map(|_| Control::default()).collect();
+    names: &[String],
+    controls: &[Control],
+    work: impl FnOnce() -> T + Send,
+) -> Result<(T, EndedBy, u64), String> {
     let start_ns = clock::now_ns();
     let (watcher, done) = (std::thread::current(), AtomicBool::new(false));
     let mut ended_by = None;
@@ -47,13 +45,13 @@ pub fn run(
         let moving = scope.spawn(|| {
             cores::pin(manner.core);
             let _telling = Telling { watcher: &watcher, done: &done };
-            forward(ports, lanes, &controls)
+            work()
         });
         let mut live = Live::new(manner.quiet, start_ns);
         let mut before: Vec<MeterReading> = vec![MeterReading::default(); controls.len()];
         while !done.load(Ordering::Acquire) {
             let now_ns = clock::now_ns();
-            live.tick(now_ns, |seconds| line(names, &controls, &mut before, seconds));
+            live.tick(now_ns, |seconds| line(names, controls, &mut before, seconds));
             let left_ns = manner.duration_ns.map_or(u64::MAX, |whole_ns| (start_ns + whole_ns).saturating_sub(now_ns));
             if signal::stop_requested() {
                 ended_by = Some(EndedBy::Signal);
@@ -68,13 +66,8 @@ pub fn run(
         controls.iter().for_each(Control::stop);
         moving.join().map_err(|_| "the thread that moves packets failed".to_string())
     })?;
-    let ended_by = match (&end.error, ended_by) {
-        (Some(_), _) => EndedBy::Error,
-        (None, Some(why)) => why,
-        (None, None) if signal::stop_requested() => EndedBy::Signal,
-        (None, None) => EndedBy::Ports,
-    };
-    Ok((end, ended_by, clock::now_ns() - start_ns))
+    let otherwise = if signal::stop_requested() { EndedBy::Signal } else { EndedBy::Ports };
+    Ok((end, ended_by.unwrap_or(otherwise), clock::now_ns() - start_ns))
 }
 
 fn line(names: &[String], controls: &[Control], before: &mut [MeterReading], seconds: f64) -> String {
