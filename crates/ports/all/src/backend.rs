@@ -144,6 +144,13 @@ pub(crate) const ENTRIES: &[Entry] = &[
         ..PLAIN
     },
     Entry {
+        name: "vhost",
+        syntax: "vhost:SOCKET",
+        summary: "the network card of a virtual machine (vhost-user), or of a DPDK program; needs no rights",
+        open: Some(|spec, pool| boxed(linerate_port_vhost::open(spec, pool))),
+        ..PLAIN
+    },
+    Entry {
         name: "file",
         syntax: "file:PATH",
         summary: "pcap and pcapng files, read or (,write) written",
@@ -163,7 +170,6 @@ pub(crate) const ENTRIES: &[Entry] = &[
         summary: "shared memory with VPP, DPDK and others",
         ..UNBUILT
     },
-    Entry { name: "vhost", syntax: "vhost:SOCKET", summary: "the network card of a virtual machine", ..UNBUILT },
     Entry { name: "netmap", syntax: "netmap:IF, valeS:P", summary: "netmap, on kernels that have it", ..UNBUILT },
     Entry { name: "dpdk", syntax: "dpdk:DEVARGS", summary: "DPDK's poll mode drivers", ..UNBUILT },
 ];

@@ -48,7 +48,7 @@ fn what_cannot_be_opened_says_what_can() {
         assert!(error.hint.contains(line), "{error}");
     }
     assert!(!error.hint.contains("memif"), "{error}");
-    for spec in ["memif:/run/x.sock", "vhost:/run/x.sock", "netmap:eth0", "dpdk:net_null0"] {
+    for spec in ["memif:/run/x.sock", "netmap:eth0", "dpdk:net_null0"] {
         assert_eq!(refusal(spec).cause, "this backend is not built yet");
     }
     assert!(refusal("no-such-if").hint.contains("there are lo"), "{}", refusal("no-such-if"));

@@ -1,0 +1,654 @@
+//! Memory of a guest, its rings, and the system calls around them (mmap(2), sigaction(2), epoll(7), unix(7)).
+//!
+//! Everything offered here is safe to call with any argument and whatever the guest does meanwhile: places are checked against
+//! the mapping, each value is read once, and a page that the guest takes away (SIGBUS) is replaced, see [`guard`].
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::marker::PhantomData;
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering, fence};
+
+use libc::{c_int, c_void};
+
+/// Part of a guest's memory, mapped into this process.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+    /// Entry of the table of guarded mappings.
+    entry: &'static guard::Entry,
+}
+
+// SAFETY: the mapping belongs to this value as long as it lives; what is in it is only touched through copies of bytes and
+// volatile or atomic accesses, because the guest writes to it at any time anyway.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `bytes` of `file` from `offset` on; both are multiples of the file's page size.
+    pub(crate) fn new(file: &File, offset: u64, bytes: usize) -> io::Result<Mapping> {
+        let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
+        let fd = file.as_raw_fd();
+        // SAFETY: a new mapping at an address of the kernel's choice; touches no existing memory.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, fd, offset) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let entry = guard::install().and_then(|()| guard::enter(base as usize, bytes));
+        match (entry, NonNull::new(base.cast())) {
+            (Ok(entry), Some(base)) => Ok(Mapping { base, bytes, entry }),
+            (entry, _) => {
+                // SAFETY: the mapping made above, which nothing refers to.
+                unsafe { libc::munmap(base, bytes) };
+                Err(entry.err().unwrap_or_else(|| io::Error::other("mmap returned address 0")))
+            }
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// True once the guest took pages of it away. What is read from then on are zeros, and the guest sees no write.
+    #[inline]
+    pub(crate) fn is_broken(&self) -> bool {
+        self.entry.broken.load(Ordering::Relaxed)
+    }
+
+    /// `len` bytes from `offset` on; `None` when they do not lie in the mapping.
+    #[inline]
+    pub(crate) fn span(&self, offset: usize, len: usize) -> Option<Span<'_>> {
+        if offset > self.bytes || len > self.bytes - offset {
+            return None;
+        }
+        // SAFETY: `offset` is at most the mapping's size.
+        Some(Span { start: unsafe { self.base.add(offset) }, len, mapping: PhantomData })
+    }
+
+    /// Address of `offset`, which is checked to have `len` bytes behind it and to be a multiple of `align` (mappings begin at
+    /// a page).
+    fn place(&self, offset: usize, len: usize, align: usize) -> Option<NonNull<u8>> {
+        self.span(offset, len).map(|span| span.start).filter(|start| (start.as_ptr() as usize).is_multiple_of(align))
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        self.entry.leave();
+        // SAFETY: the mapping was made by `new` with this size, and spans and rings, which refer to it, keep it alive.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// Bytes of a guest. They may change at any time; they are only copied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span<'m> {
+    start: NonNull<u8>,
+    len: usize,
+    mapping: PhantomData<&'m Mapping>,
+}
+
+#[repr(C, packed)]
+struct Unaligned<T: Copy>(T);
+
+impl<'m> Span<'m> {
+    /// A span of nothing.
+    pub(crate) const EMPTY: Span<'static> = Span { start: NonNull::dangling(), len: 0, mapping: PhantomData };
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The first `count` bytes (or all, if they are fewer), and the rest.
+    #[inline]
+    pub(crate) fn split(self, count: usize) -> (Span<'m>, Span<'m>) {
+        let count = count.min(self.len);
+        // SAFETY: `count` is at most the span's length.
+        let rest = unsafe { self.start.add(count) };
+        (Span { len: count, ..self }, Span { start: rest, len: self.len - count, ..self })
+    }
+
+    /// Copies as many bytes as both have, and returns how many.
+    #[inline]
+    pub(crate) fn read(self, into: &mut [u8]) -> usize {
+        let len = self.len.min(into.len());
+        // SAFETY: both have `len` bytes; a slice of ours and a guest's mapping do not overlap.
+        unsafe { copy(self.start.as_ptr(), into.as_mut_ptr(), len) };
+        len
+    }
+
+    /// Copies as many bytes as both have, and returns how many.
+    #[inline]
+    pub(crate) fn write(self, from: &[u8]) -> usize {
+        let len = self.len.min(from.len());
+        // SAFETY: as in `read`.
+        unsafe { copy(from.as_ptr(), self.start.as_ptr(), len) };
+        len
+    }
+
+    /// The first two bytes as one value, read once; `None` when there are fewer.
+    #[inline]
+    pub(crate) fn read_u16(self) -> Option<u16> {
+        // SAFETY: the span has two bytes; a packed structure needs no alignment.
+        (self.len >= 2).then(|| unsafe { self.start.cast::<Unaligned<u16>>().as_ptr().read_volatile().0 })
+    }
+
+    /// The first 16 bytes as two values, each read once; `None` when there are fewer.
+    #[inline]
+    pub(crate) fn read_u64_pair(self) -> Option<(u64, u64)> {
+        let words = self.start.cast::<Unaligned<u64>>().as_ptr();
+        // SAFETY: the span has 16 bytes; a packed structure needs no alignment.
+        (self.len >= 16).then(|| unsafe { (words.read_volatile().0, words.add(1).read_volatile().0) })
+    }
+
+    /// Writes the first 12 bytes, when there are so many.
+    #[inline]
+    pub(crate) fn write_12(self, first: u64, rest: u32) {
+        if self.len >= 12 {
+            // SAFETY: the span has 12 bytes; a packed structure needs no alignment.
+            unsafe {
+                self.start.cast::<Unaligned<u64>>().as_ptr().write_volatile(Unaligned(first));
+                self.start.add(8).cast::<Unaligned<u32>>().as_ptr().write_volatile(Unaligned(rest));
+            }
+        }
+    }
+
+    /// Asks for the first line, to be read.
+    #[inline]
+    pub(crate) fn prefetch(self) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch reads nothing that the program sees and does not fault.
+        unsafe {
+            core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(self.start.as_ptr().cast());
+        }
+    }
+
+    /// Asks for the first line, to be written.
+    #[inline]
+    pub(crate) fn prefetch_to_write(self) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: PREFETCHW changes no memory and no flags and does not fault; x86-64 cores without it take it for a NOP.
+        unsafe {
+            core::arch::asm!("prefetchw [{}]", in(reg) self.start.as_ptr(), options(nostack, preserves_flags, readonly));
+        }
+    }
+}
+
+/// As `copy_nonoverlapping`, without a call for the lengths of small packets: their two ends are moved as whole blocks, which
+/// overlap in the middle.
+///
+/// # Safety
+/// As for `copy_nonoverlapping`.
+#[inline]
+unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    type Block = Unaligned<[u64; 4]>;
+    const BLOCK: usize = size_of::<Block>();
+    // SAFETY: the caller's promise; every block lies inside the `len` bytes, which are at least one block, or two.
+    unsafe {
+        if (BLOCK..=2 * BLOCK).contains(&len) {
+            let (first, last) = (from.cast::<Block>().read(), from.add(len - BLOCK).cast::<Block>().read());
+            to.cast::<Block>().write(first);
+            to.add(len - BLOCK).cast::<Block>().write(last);
+        } else {
+            std::ptr::copy_nonoverlapping(from, to, len);
+        }
+    }
+}
+
+/// Where a part of a ring lies.
+pub(crate) type Place = (Arc<Mapping>, usize);
+
+/// The three parts of a split virtqueue (virtio 1.2, 2.7), in a guest's memory.
+#[derive(Debug)]
+pub(crate) struct SplitRing {
+    descriptors: NonNull<u8>,
+    available: NonNull<u8>,
+    used: NonNull<u8>,
+    size: u16,
+    _mappings: [Arc<Mapping>; 3],
+}
+
+// SAFETY: the places lie in mappings that this value keeps alive; see `Mapping`.
+unsafe impl Send for SplitRing {}
+
+/// A descriptor, as the guest wrote it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Descriptor {
+    pub address: u64,
+    pub len: u32,
+    pub flags: u16,
+    pub next: u16,
+}
+
+impl Descriptor {
+    /// From the two halves of its 16 bytes, which are little-endian.
+    #[inline]
+    pub(crate) fn from_halves((first, second): (u64, u64)) -> Descriptor {
+        let (first, second) = (u64::from_le(first), u64::from_le(second));
+        Descriptor { address: first, len: second as u32, flags: (second >> 32) as u16, next: (second >> 48) as u16 }
+    }
+}
+
+/// Bytes of a descriptor.
+pub(crate) const DESCRIPTOR_BYTES: usize = 16;
+
+impl SplitRing {
+    /// Bytes of the descriptor table, of the available ring and of the used ring, the event fields included.
+    pub(crate) fn part_bytes(size: u16) -> [usize; 3] {
+        let size = usize::from(size);
+        [DESCRIPTOR_BYTES * size, 6 + 2 * size, 6 + 8 * size]
+    }
+
+    /// A ring of `size` entries, a power of two; `None` when a part does not lie in its mapping or is not aligned.
+    pub(crate) fn new(size: u16, parts: [Place; 3]) -> Option<SplitRing> {
+        if !size.is_power_of_two() {
+            return None;
+        }
+        let [table_bytes, available_bytes, used_bytes] = SplitRing::part_bytes(size);
+        Some(SplitRing {
+            descriptors: parts[0].0.place(parts[0].1, table_bytes, 16)?,
+            available: parts[1].0.place(parts[1].1, available_bytes, 2)?,
+            used: parts[2].0.place(parts[2].1, used_bytes, 4)?,
+            size,
+            _mappings: parts.map(|(mapping, _)| mapping),
+        })
+    }
+
+    #[inline]
+    pub(crate) fn size(&self) -> u16 {
+        self.size
+    }
+
+    #[inline]
+    fn masked(&self, index: u16) -> usize {
+        usize::from(index & (self.size - 1))
+    }
+
+    /// Number `field` of the 16-bit fields of the available ring: flags, index, entries, event.
+    #[inline]
+    fn available(&self, field: usize) -> &AtomicU16 {
+        // SAFETY: callers stay within the 3 + size fields that `new` checked; the place is aligned.
+        unsafe { AtomicU16::from_ptr(self.available.cast::<u16>().add(field).as_ptr()) }
+    }
+
+    /// The 16-bit field of the used ring at `offset`.
+    #[inline]
+    fn used(&self, offset: usize) -> &AtomicU16 {
+        // SAFETY: callers stay within the bytes that `new` checked, at even offsets; the place is aligned.
+        unsafe { AtomicU16::from_ptr(self.used.add(offset).cast::<u16>().as_ptr()) }
+    }
+
+    /// What the driver says about notifications.
+    #[inline]
+    pub(crate) fn available_flags(&self) -> u16 {
+        u16::from_le(self.available(0).load(Ordering::Relaxed))
+    }
+
+    /// How far the driver got; what lies before is written.
+    #[inline]
+    pub(crate) fn available_index(&self) -> u16 {
+        u16::from_le(self.available(1).load(Ordering::Acquire))
+    }
+
+    /// Which descriptor the driver made available at `index`; may be any number.
+    #[inline]
+    pub(crate) fn available_entry(&self, index: u16) -> u16 {
+        u16::from_le(self.available(2 + self.masked(index)).load(Ordering::Relaxed))
+    }
+
+    /// The used index at which the driver wants to be told.
+    #[inline]
+    pub(crate) fn used_event(&self) -> u16 {
+        u16::from_le(self.available(2 + usize::from(self.size)).load(Ordering::Relaxed))
+    }
+
+    /// Descriptor `number`; `None` when the table has no such.
+    #[inline]
+    pub(crate) fn descriptor(&self, number: u16) -> Option<Descriptor> {
+        if number >= self.size {
+            return None;
+        }
+        // SAFETY: the table has `size` descriptors of two words each, aligned.
+        let words = unsafe { self.descriptors.cast::<u64>().add(2 * usize::from(number)) }.as_ptr();
+        // SAFETY: as above.
+        let halves = unsafe { (words.read_volatile(), words.add(1).read_volatile()) };
+        Some(Descriptor::from_halves(halves))
+    }
+
+    /// Writes the used entry at `index`.
+    #[inline]
+    pub(crate) fn write_used(&self, index: u16, number: u16, bytes: u32) {
+        let word = (u64::from(number) | u64::from(bytes) << 32).to_le();
+        // SAFETY: entry `masked(index)` of 8 bytes lies within what `new` checked; a packed structure needs no alignment.
+        unsafe {
+            let entry = self.used.add(4 + 8 * self.masked(index)).cast::<Unaligned<u64>>();
+            entry.as_ptr().write_volatile(Unaligned(word));
+        }
+    }
+
+    /// The used index, as the guest's memory has it.
+    pub(crate) fn used_index(&self) -> u16 {
+        u16::from_le(self.used(2).load(Ordering::Relaxed))
+    }
+
+    /// Tells the driver that all entries before `index` are used.
+    #[inline]
+    pub(crate) fn publish(&self, index: u16) {
+        self.used(2).store(index.to_le(), Ordering::Release);
+    }
+
+    /// Tells the driver whether it may leave out notifications (without event indices).
+    #[inline]
+    pub(crate) fn set_used_flags(&self, flags: u16) {
+        self.used(0).store(flags.to_le(), Ordering::Relaxed);
+    }
+
+    /// Tells the driver at which available index to notify.
+    #[inline]
+    pub(crate) fn set_available_event(&self, index: u16) {
+        self.used(4 + 8 * usize::from(self.size)).store(index.to_le(), Ordering::Relaxed);
+    }
+
+    /// What was written before this is seen before what is read after it.
+    #[inline]
+    pub(crate) fn fence() {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// Keeps this process alive when a guest takes memory away that is mapped here.
+///
+/// A file that was mapped can be cut short, or its huge pages can run out; touching such a page raises SIGBUS. A file that is
+/// sealed against shrinking cannot be cut, but DPDK's and many others' are not sealed, so they cannot be refused. The handler
+/// puts zeros in the place of the whole mapping and marks it; the port sees the mark after its batch and gives up the
+/// connection. A SIGBUS anywhere else goes to the handler that was there before.
+mod guard {
+    use super::*;
+    use std::sync::OnceLock;
+
+    /// Mappings that a process can have: 64 ports with 8 regions each, and room for those that are being replaced.
+    const ENTRIES: usize = 1024;
+
+    #[derive(Debug)]
+    pub(crate) struct Entry {
+        /// 0: free. 1: taken, without an address.
+        start: AtomicUsize,
+        bytes: AtomicUsize,
+        pub(crate) broken: AtomicBool,
+    }
+
+    static TABLE: [Entry; ENTRIES] =
+        [const { Entry { start: AtomicUsize::new(0), bytes: AtomicUsize::new(0), broken: AtomicBool::new(false) } };
+            ENTRIES];
+
+    struct Before(libc::sigaction);
+
+    // SAFETY: the structure is only read after it was written; it holds numbers and addresses of functions.
+    unsafe impl Send for Before {}
+    // SAFETY: as above.
+    unsafe impl Sync for Before {}
+
+    static BEFORE: OnceLock<Before> = OnceLock::new();
+
+    /// Puts the handler in, once in a process.
+    pub(crate) fn install() -> io::Result<()> {
+        let mut failure = None;
+        BEFORE.get_or_init(|| {
+            // SAFETY: a zeroed sigaction is a value of it.
+            let (mut action, mut before): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
+            action.sa_sigaction = on_sigbus as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+            // SAFETY: both structures are valid; the handler calls nothing but mmap and touches nothing but atomics.
+            if unsafe { libc::sigaction(libc::SIGBUS, &action, &mut before) } != 0 {
+                failure = Some(io::Error::last_os_error());
+            }
+            Before(before)
+        });
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Takes an entry for a mapping.
+    pub(crate) fn enter(start: usize, bytes: usize) -> io::Result<&'static Entry> {
+        let taken = |entry: &&Entry| entry.start.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        let entry = TABLE.iter().find(taken).ok_or_else(|| io::Error::other("too many mapped regions"))?;
+        entry.broken.store(false, Ordering::Relaxed);
+        entry.bytes.store(bytes, Ordering::Relaxed);
+        entry.start.store(start, Ordering::Release);
+        Ok(entry)
+    }
+
+    impl Entry {
+        /// Gives the entry back.
+        pub(crate) fn leave(&self) {
+            self.start.store(1, Ordering::Relaxed);
+            self.bytes.store(0, Ordering::Relaxed);
+            self.start.store(0, Ordering::Release);
+        }
+
+        fn holds(&self, address: usize) -> Option<(usize, usize)> {
+            let start = self.start.load(Ordering::Acquire);
+            let bytes = self.bytes.load(Ordering::Acquire);
+            // The thread that faulted uses its mapping, so that entry does not change meanwhile; another one may.
+            let steady = self.start.load(Ordering::Acquire) == start;
+            (steady && start > 1 && address.wrapping_sub(start) < bytes).then_some((start, bytes))
+        }
+    }
+
+    extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+        // SAFETY: the kernel gives a valid structure, and for SIGBUS it has an address.
+        let address = unsafe { (*info).si_addr() } as usize;
+        for entry in &TABLE {
+            let Some((start, bytes)) = entry.holds(address) else { continue };
+            let (access, flags) = (
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE,
+            );
+            // SAFETY: errno's place is this thread's; the code that was interrupted gets its value back.
+            let errno = unsafe { *libc::__errno_location() };
+            // SAFETY: replaces exactly the mapping of the entry, which holds nothing but bytes of a guest.
+            let put = unsafe { libc::mmap(start as *mut c_void, bytes, access, flags, -1, 0) };
+            // SAFETY: as above.
+            unsafe { *libc::__errno_location() = errno };
+            if put != libc::MAP_FAILED {
+                entry.broken.store(true, Ordering::Relaxed);
+                return;
+            }
+        }
+        pass_on(signal, info, context);
+    }
+
+    /// Not ours: what was there before gets it; the default is that the process ends, when the access is tried again.
+    fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+        let before = BEFORE.get().map(|before| before.0);
+        let handler = before.map_or(libc::SIG_DFL, |before| before.sa_sigaction);
+        match before {
+            Some(before) if handler != libc::SIG_DFL && handler != libc::SIG_IGN => {
+                if before.sa_flags & libc::SA_SIGINFO != 0 {
+                    // SAFETY: the address was given to sigaction as a handler of this kind.
+                    let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+                        unsafe { std::mem::transmute(handler) };
+                    handler(signal, info, context);
+                } else {
+                    // SAFETY: as above.
+                    let handler: extern "C" fn(c_int) = unsafe { std::mem::transmute(handler) };
+                    handler(signal);
+                }
+            }
+            _ => {
+                // SAFETY: a zeroed sigaction asks for the default.
+                let default: libc::sigaction = unsafe { std::mem::zeroed() };
+                // SAFETY: the structure is valid.
+                unsafe { libc::sigaction(signal, &default, std::ptr::null_mut()) };
+            }
+        }
+    }
+}
+
+/// A file's kind of file system (statfs(2)), as far as a guest's memory may come from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileSystem {
+    /// memfd_create(2), /dev/shm.
+    Memory,
+    /// Huge pages of so many bytes.
+    HugePages(u64),
+    /// Another one, in which a page may take for ever to come (a file server's, for instance).
+    Other,
+}
+
+/// Which kind of file system `file` is on.
+pub(crate) fn file_system(file: &File) -> io::Result<FileSystem> {
+    // SAFETY: numbers; all zeros is a value.
+    let mut status: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure is valid for writing.
+    check(unsafe { libc::fstatfs(file.as_raw_fd(), &mut status) })?;
+    Ok(match status.f_type {
+        libc::TMPFS_MAGIC => FileSystem::Memory,
+        libc::HUGETLBFS_MAGIC => FileSystem::HugePages(status.f_bsize as u64),
+        _ => FileSystem::Other,
+    })
+}
+
+/// Makes calls on the descriptor return instead of waiting.
+fn set_nonblocking(fd: &impl AsFd) -> io::Result<()> {
+    let fd = fd.as_fd().as_raw_fd();
+    // SAFETY: takes and gives numbers.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    check(flags)?;
+    // SAFETY: as above.
+    check(unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) })
+}
+
+/// A descriptor of our own for the eventfd behind `file`, on which writing never waits.
+///
+/// # Errors
+/// It is no eventfd: others could make the caller wait.
+pub(crate) fn own_eventfd(file: &File) -> io::Result<File> {
+    let own = file.try_clone()?;
+    let kind = std::fs::read_link(format!("/proc/self/fd/{}", own.as_raw_fd()))?;
+    if kind.as_os_str() != "anon_inode:[eventfd]" {
+        return Err(io::Error::other(kind.display().to_string()));
+    }
+    set_nonblocking(&own)?;
+    Ok(own)
+}
+
+/// Which of the descriptors have something to read, or ended; waits for one of them, for `timeout_ms` at most (-1: for ever).
+pub(crate) fn readable<const N: usize>(fds: [BorrowedFd<'_>; N], timeout_ms: c_int) -> io::Result<[bool; N]> {
+    let mut entries = fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+    // SAFETY: the entries are valid for reading and writing `N` of them.
+    match check(unsafe { libc::poll(entries.as_mut_ptr(), N as libc::nfds_t, timeout_ms) }) {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+        Err(_) => Ok([false; N]),
+        Ok(()) => Ok(entries.map(|entry| entry.revents != 0)),
+    }
+}
+
+/// The user that this process acts as.
+pub(crate) fn user() -> u32 {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// A socket at `path` that nobody but `mode` says may ever connect to: its rights are there before it is.
+pub(crate) fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
+    // SAFETY: numbers; all zeros is a value.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as u16;
+    let name = path.as_os_str().as_bytes();
+    if name.is_empty() || name.len() >= address.sun_path.len() || name.contains(&0) {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    for (to, from) in address.sun_path.iter_mut().zip(name) {
+        *to = *from as libc::c_char;
+    }
+    // SAFETY: takes numbers.
+    let fd = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+    check(fd)?;
+    // SAFETY: just made, and nobody else's.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: takes numbers. The file that bind makes has the socket's mode, less what the umask takes away.
+    check(unsafe { libc::fchmod(fd, mode) })?;
+    // SAFETY: the address is valid for its whole length.
+    check(unsafe { libc::bind(fd, (&raw const address).cast(), size_of::<libc::sockaddr_un>() as u32) })?;
+    // SAFETY: takes numbers.
+    check(unsafe { libc::listen(fd, 4) })?;
+    Ok(UnixListener::from(socket))
+}
+
+/// Waits for eventfds, each of which wakes once for each time that it is written to. They are never read, so that a peer
+/// cannot make this process wait for one.
+#[derive(Debug)]
+pub(crate) struct Doorbells {
+    epoll: OwnedFd,
+}
+
+impl Doorbells {
+    pub(crate) fn new() -> io::Result<Doorbells> {
+        // SAFETY: takes numbers.
+        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        check(fd)?;
+        // SAFETY: just made, and nobody else's.
+        Ok(Doorbells { epoll: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    pub(crate) fn add(&self, fd: &impl AsFd) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: 0 };
+        let (epoll, fd) = (self.epoll.as_raw_fd(), fd.as_fd().as_raw_fd());
+        // SAFETY: the event is valid for reading.
+        check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &mut event) })
+    }
+
+    pub(crate) fn remove(&self, fd: &impl AsFd) {
+        let (epoll, fd) = (self.epoll.as_raw_fd(), fd.as_fd().as_raw_fd());
+        // SAFETY: deleting needs no event.
+        unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut()) };
+    }
+
+    /// Sleeps until one rings, the time is over or a signal arrives.
+    pub(crate) fn wait(&self, timeout_ns: u64) -> io::Result<()> {
+        const EVENTS: usize = 16;
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
+        let timeout = libc::timespec {
+            tv_sec: i64::try_from(timeout_ns / 1_000_000_000).unwrap_or(i64::MAX) as libc::time_t,
+            tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
+        };
+        let (fd, room) = (self.epoll.as_raw_fd(), EVENTS as c_int);
+        // SAFETY: the events are valid for writing `room` of them, the timeout for reading; no signal mask.
+        let found = unsafe { libc::epoll_pwait2(fd, events.as_mut_ptr(), room, &timeout, std::ptr::null()) };
+        match check(found) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+                // Kernels before 5.11 know milliseconds only.
+                let timeout_ms = c_int::try_from(timeout_ns.div_ceil(1_000_000)).unwrap_or(c_int::MAX);
+                // SAFETY: as above.
+                check(unsafe { libc::epoll_wait(fd, events.as_mut_ptr(), room, timeout_ms) })
+            }
+            result => result,
+        }
+        .or_else(|error| if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) })
+    }
+}
+
+/// An eventfd of our own.
+pub(crate) fn eventfd() -> io::Result<File> {
+    // SAFETY: takes numbers.
+    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+    check(fd)?;
+    // SAFETY: just made, and nobody else's.
+    Ok(unsafe { File::from_raw_fd(fd) })
+}
+
+/// What a system call answered.
+fn check(result: c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

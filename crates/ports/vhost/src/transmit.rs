@@ -1,0 +1,214 @@
+//! To the guest: packets copied once from frames of the pool into the buffers that the guest's driver made available.
+
+use linerate_mem::Batch;
+
+use crate::memory::GuestMemory;
+use crate::ring::{Corrupt, Pieces, Ring};
+use crate::sys::Span;
+use crate::virtio::{self, descriptor, feature};
+
+/// Entries that are looked at before the first of them is written, so that their lines come at the same time.
+const CHUNK: usize = 32;
+/// Bytes of an Ethernet header.
+pub(crate) const ETHERNET_BYTES: usize = 14;
+
+/// How packets are laid out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    header_bytes: usize,
+    mergeable: bool,
+    frame_len_max: usize,
+}
+
+impl Layout {
+    pub(crate) fn new(features: u64, frame_len_max: usize) -> Layout {
+        let mergeable = features & feature::MERGEABLE_BUFFERS != 0;
+        Layout { header_bytes: virtio::header_bytes(features), mergeable, frame_len_max }
+    }
+}
+
+/// What a run of packets came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// Slots at the front of the run whose packets are done with.
+    pub slots: usize,
+    /// Packets that the guest has.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Packets that no buffer of the guest is long enough for.
+    pub unfitting: u64,
+    /// Packets shorter than an Ethernet header.
+    pub too_short: u64,
+    /// The next packet is longer than the port takes: its bytes.
+    pub too_long: Option<usize>,
+}
+
+/// What became of one packet.
+enum Step {
+    Sent,
+    /// It is no Ethernet packet.
+    TooShort,
+    /// The guest's buffers will never hold it.
+    Unfitting,
+    /// There are too few of them now.
+    Full,
+}
+
+/// Sends packets from slots `from` to `until` of the batch, as far as the ring has buffers. The batch keeps them.
+#[inline]
+pub(crate) fn send(
+    ring: &mut Ring,
+    memory: &GuestMemory,
+    layout: Layout,
+    batch: &Batch,
+    run: std::ops::Range<usize>,
+) -> Result<Sent, Corrupt> {
+    let mut sent = Sent::default();
+    let mut room = usize::from(ring.waiting()?);
+    while sent.slots < run.len() && room > 0 {
+        let at = run.start + sent.slots;
+        let wanted = room.min(CHUNK).min(run.end - at);
+        let mut plain = [(Span::EMPTY, 0); CHUNK];
+        let mut count = 0;
+        while count < wanted {
+            let head = ring.head(count as u16);
+            let found = ring.descriptor(head)?;
+            let Some(span) = memory.find(found.address, found.len as usize) else { break };
+            if found.flags != descriptor::WRITE {
+                break;
+            }
+            span.prefetch_to_write();
+            plain[count] = (span, head);
+            count += 1;
+        }
+        let taken = copy(ring, layout, batch, at, &plain[..count], &mut sent);
+        room -= taken;
+        if taken < wanted {
+            let at = at + taken;
+            let Some((slots, len)) = packet_at(batch, at, run.end) else { break };
+            if len > layout.frame_len_max {
+                sent.too_long = Some(len);
+                break;
+            }
+            let step = if len < ETHERNET_BYTES {
+                Step::TooShort
+            } else {
+                send_odd(ring, memory, layout, batch, at..at + slots)?
+            };
+            match step {
+                Step::Full => break,
+                Step::Unfitting => sent.unfitting += 1,
+                Step::TooShort => sent.too_short += 1,
+                Step::Sent => {
+                    sent.packets += 1;
+                    sent.bytes += len as u64;
+                }
+            }
+            sent.slots += slots;
+            room = usize::from(ring.waiting()?);
+        }
+    }
+    Ok(sent)
+}
+
+/// Slots and bytes of the packet at slot `at`; `None` when it is not whole.
+fn packet_at(batch: &Batch, at: usize, end: usize) -> Option<(usize, usize)> {
+    let span = batch.span(at)?;
+    (at + span.slots <= end).then_some((span.slots, span.len))
+}
+
+/// Copies packets of one slot into one buffer each; stops at a packet or a buffer for which that does not do.
+#[inline]
+fn copy(
+    ring: &mut Ring,
+    layout: Layout,
+    batch: &Batch,
+    at: usize,
+    plain: &[(Span<'_>, u16)],
+    sent: &mut Sent,
+) -> usize {
+    let (mut taken, mut bytes) = (0, 0);
+    for (index, (span, head)) in (at..).zip(plain) {
+        let packet = batch.packet(index);
+        let len = packet.len();
+        let fits = (ETHERNET_BYTES..=layout.frame_len_max).contains(&len) && span.len() >= len + layout.header_bytes;
+        if !fits || batch.more(index) {
+            break;
+        }
+        let (header, payload) = span.split(layout.header_bytes);
+        write_header(header, 1);
+        payload.write(packet);
+        ring.use_next(*head, (len + layout.header_bytes) as u32);
+        bytes += len;
+        taken += 1;
+    }
+    sent.slots += taken;
+    sent.packets += taken as u64;
+    sent.bytes += bytes as u64;
+    taken
+}
+
+/// The header of a packet that is complete, in `buffers` buffers: all zeros but their number (5.1.6.4).
+#[inline]
+fn write_header(header: Span<'_>, buffers: u16) {
+    if header.len() == virtio::HEADER_BYTES {
+        header.write_12(0, (u32::from(buffers) << 16).to_le());
+    } else {
+        header.write(&[0; virtio::LEGACY_HEADER_BYTES]);
+    }
+}
+
+/// Sends the one packet in slots `run`, over several buffers if need be.
+#[cold]
+fn send_odd(
+    ring: &mut Ring,
+    memory: &GuestMemory,
+    layout: Layout,
+    batch: &Batch,
+    run: std::ops::Range<usize>,
+) -> Result<Step, Corrupt> {
+    let room = ring.waiting()?;
+    let (mut first, mut other) = (Pieces::new(), Pieces::new());
+    let mut slots = run;
+    let mut rest: &[u8] = &[];
+    let mut used = 0;
+    while !rest.is_empty() || !slots.is_empty() {
+        if used == room {
+            return Ok(if room == ring.size() { Step::Unfitting } else { Step::Full });
+        }
+        if used == 1 && !layout.mergeable {
+            return Ok(Step::Unfitting);
+        }
+        let head = ring.head(used);
+        let pieces = if used == 0 { &mut first } else { &mut other };
+        ring.gather(memory, head, true, pieces)?;
+        let mut cursor = pieces.cursor();
+        let mut written = 0;
+        if used == 0 {
+            written = cursor.skip(layout.header_bytes);
+            if written < layout.header_bytes {
+                return Ok(Step::Unfitting);
+            }
+        }
+        loop {
+            if rest.is_empty() {
+                let Some(index) = slots.next() else { break };
+                rest = batch.packet(index);
+            }
+            let count = cursor.write(rest);
+            written += count;
+            rest = &rest[count..];
+            if !rest.is_empty() {
+                break;
+            }
+        }
+        ring.write_used(used, head, written as u32);
+        used += 1;
+    }
+    let mut header = [0; virtio::HEADER_BYTES];
+    header[10..].copy_from_slice(&used.to_le_bytes());
+    first.cursor().write(&header[..layout.header_bytes]);
+    ring.use_written(used);
+    Ok(Step::Sent)
+}
