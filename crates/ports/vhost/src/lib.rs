@@ -29,6 +29,8 @@
 
 mod control;
 mod device;
+#[path = "guard/sys.rs"]
+mod guard;
 mod memory;
 mod open;
 mod options;

@@ -1,6 +1,7 @@
 //! The port: batches in and out of the guest's rings.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use linerate_mem::{Batch, Pool};
@@ -209,7 +210,7 @@ fn same_queue(batch: &Batch, start: usize, queues: usize) -> (usize, usize) {
 
 /// Waiting.
 impl VhostPort {
-    /// True when trying is worth it. With `ask`, drivers are asked to notify; without, they are told that they need not.
+    /// True when trying is worth it. With `ask`, drivers are asked to notify when that changes.
     fn look(&self, device: &mut Device, interest: Interest, ask: bool) -> bool {
         let first = if interest == Interest::Receive { 1 } else { 0 };
         let mut running = 0;
@@ -218,9 +219,7 @@ impl VhostPort {
             let Some(ring) = queue.running() else { continue };
             running += 1;
             if ask {
-                ring.ask_for_notification(0);
-            } else {
-                ring.refuse_notifications();
+                ring.ask_for_notification();
             }
             // What cannot be is found by the next batch.
             ready |= ring.waiting() != Ok(0);
@@ -247,7 +246,6 @@ impl VhostPort {
             drop(device);
             let left_ns = deadline_ns.saturating_sub(clock::now_ns());
             if ready || left_ns == 0 {
-                self.look(&mut self.shared.device(), interest, false);
                 return Ok(if ready { Readiness::Ready } else { Readiness::TimedOut });
             }
             self.shared.bells.wait(if polled { left_ns.min(NAP_NS) } else { left_ns })?;
@@ -288,6 +286,16 @@ impl Port for VhostPort {
         let waited = self.wait_until(interest, timeout_ns);
         let port = self.caps.name.as_str();
         waited.map_err(|source| PortError::Io { port: port.into(), operation: "epoll_pwait2", source })
+    }
+
+    fn sleep_on(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
+        let mut device = self.shared.device();
+        if self.polled(&device) || self.shared.bells.hush().is_err() {
+            return false;
+        }
+        self.look(&mut device, Interest::Receive, true);
+        add(self.shared.bells.as_fd());
+        true
     }
 
     fn stats(&mut self) -> Result<Stats, PortError> {

@@ -30,12 +30,14 @@ pub(crate) struct Ring {
     published: u16,
     indirect: bool,
     event_index: bool,
+    /// The driver was asked to notify.
+    asked: bool,
 }
 
 impl Ring {
     /// A ring whose entries before `next` are used. The driver is told that it need not notify.
     pub(crate) fn new(split: SplitRing, next: u16, features: u64) -> Ring {
-        let mut ring = Ring { split, next, published: next, indirect: false, event_index: false };
+        let mut ring = Ring { split, next, published: next, indirect: false, event_index: false, asked: false };
         ring.set_features(features);
         ring
     }
@@ -95,11 +97,15 @@ impl Ring {
         self.next = self.next.wrapping_add(count);
     }
 
-    /// Tells the driver what was used since the last call, and interrupts it if it asked for that.
+    /// Tells the driver what was used since the last call, and interrupts it if it asked for that. A driver that was asked to
+    /// notify need not from then on.
     #[inline]
     pub(crate) fn finish(&mut self, call: Option<&File>) {
         if self.next == self.published {
             return;
+        }
+        if self.asked {
+            self.refuse_notifications();
         }
         let before = std::mem::replace(&mut self.published, self.next);
         self.split.publish(self.next);
@@ -115,11 +121,11 @@ impl Ring {
         }
     }
 
-    /// Asks the driver to notify of the entry after `held` more. What it made available before it saw this has to be looked
-    /// for afterwards.
-    pub(crate) fn ask_for_notification(&mut self, held: u16) {
+    /// Asks the driver to notify of the next entry. What it made available before it saw this has to be looked for afterwards.
+    pub(crate) fn ask_for_notification(&mut self) {
+        self.asked = true;
         if self.event_index {
-            self.split.set_available_event(self.next.wrapping_add(held));
+            self.split.set_available_event(self.next);
         } else {
             self.split.set_used_flags(0);
         }
@@ -127,7 +133,8 @@ impl Ring {
     }
 
     /// Tells the driver that this side looks by itself.
-    pub(crate) fn refuse_notifications(&mut self) {
+    fn refuse_notifications(&mut self) {
+        self.asked = false;
         // With event indices the driver notifies at one index only, which lies behind.
         self.split.set_used_flags(if self.event_index { 0 } else { virtio::NO_NOTIFY });
     }
