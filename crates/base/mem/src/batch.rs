@@ -143,6 +143,15 @@ impl Batch {
         }
     }
 
+    /// Asks for the line that each of the packets in `count` slots from `from` on begins in, before they are read one after
+    /// the other.
+    #[inline]
+    pub fn prefetch_heads(&self, from: usize, count: usize) {
+        for word in self.words().iter().skip(from).take(count) {
+            crate::prefetch::to_read(self.region.first_byte(*word));
+        }
+    }
+
     /// Asks for the line that each packet begins in, before they are written one after the other.
     #[inline]
     pub fn prefetch_to_write(&self) {
@@ -232,18 +241,56 @@ impl Batch {
         self.tail += 1;
     }
 
-    /// Moves the first `count` packets to the end of `other`, as far as it has room, and returns how many.
+    /// Moves the first `count` slots to the end of `other`, as far as it has room, and returns how many.
+    #[inline]
     pub fn move_to(&mut self, other: &mut Batch, count: usize) -> usize {
         other.check_region(&self.region);
         let count = count.min(self.len()).min(other.room());
-        for _ in 0..count {
-            let time_ns = self.time_ns(0);
-            let Some(slot) = self.pop_front() else { break };
-            // SAFETY: the regions are the same.
-            unsafe { other.push(slot) };
-            other.set_time_ns(other.len() - 1, time_ns.unwrap_or(0));
+        let at = other.make_room(count);
+        let from = self.head..self.head + count;
+        other.words[at..at + count].copy_from_slice(&self.words[from.clone()]);
+        if let Some(stamps) = other.times_ns.get_mut(at..at + count) {
+            match self.times_ns.get(from) {
+                Some(times_ns) => stamps.copy_from_slice(times_ns),
+                None => stamps.fill(0),
+            }
+        }
+        other.tail += count;
+        self.head += count;
+        if self.is_empty() {
+            (self.head, self.tail) = (0, 0);
         }
         count
+    }
+
+    /// Cuts `bytes` bytes (all of them, if there are fewer) off the front of slot `index`.
+    #[inline]
+    pub fn trim_front(&mut self, index: usize, bytes: usize) {
+        let word = self.word(index);
+        let cut = bytes.min(word as u16 as usize) as u64;
+        // The offset grows by what the length loses, so neither field overflows into its neighbour.
+        self.words[self.head + index] = word + (cut << 16) - cut;
+    }
+
+    /// Puts `bytes` bytes, of whatever contents, in front of slot `index`; false, and nothing has happened, when its frame
+    /// has not the room there.
+    #[inline]
+    pub fn extend_front(&mut self, index: usize, bytes: usize) -> bool {
+        let word = self.word(index);
+        if bytes > (word >> 16) as u16 as usize {
+            return false;
+        }
+        let grown = bytes as u64;
+        // The packet stays inside the frame, whose size a length can say.
+        self.words[self.head + index] = word - (grown << 16) + grown;
+        true
+    }
+
+    /// Bytes that slot `index` can grow by at its end.
+    #[inline]
+    pub fn tail_room(&self, index: usize) -> usize {
+        let word = self.word(index);
+        self.region.frame_size() - (word >> 16) as u16 as usize - word as u16 as usize
     }
 
     /// The words of the first slots, without taking them out.
@@ -285,6 +332,26 @@ impl Batch {
             self.times_ns[self.tail..self.tail + count].fill(0);
         }
         self.tail += count;
+    }
+
+    /// Index in `words` from which on `count` words are free, which the batch has room for.
+    #[inline]
+    fn make_room(&mut self, count: usize) -> usize {
+        if self.is_empty() {
+            (self.head, self.tail) = (0, 0);
+        } else if self.tail + count > self.words.len() {
+            self.compact();
+        }
+        self.tail
+    }
+
+    /// Takes the last slot out.
+    #[inline]
+    pub(crate) fn pop_back(&mut self) -> Option<Slot> {
+        let word = *self.words().last()?;
+        self.tail -= 1;
+        // SAFETY: the word leaves the batch here, so it becomes a slot once.
+        Some(unsafe { Slot::from_word(word) })
     }
 
     #[cold]

@@ -158,6 +158,63 @@ impl Pool {
         parts.move_to(batch, slots) == slots
     }
 
+    /// Appends a copy of the packet that begins in slot `index` of `source`, which may be of another region, over as many
+    /// frames as it needs. False, and nothing has happened, when there is not the room or not the frames, or when the
+    /// packet's last slot is not in `source`.
+    #[inline]
+    pub fn copy(&mut self, source: &Batch, index: usize, into: &mut Batch) -> bool {
+        into.check_region(&self.region);
+        if index >= source.len() || source.more(index) || source.packet(index).len() > self.packet_len_max() {
+            return self.copy_long(source, index, into);
+        }
+        let bytes = source.packet(index);
+        if into.room() == 0 {
+            return false;
+        }
+        let Some(slot) = self.take_slot(bytes.len()) else { return false };
+        let at = into.len();
+        // SAFETY: the slot was just taken from this pool, whose region is the batch's.
+        unsafe { into.push(slot) };
+        into.packet_mut(at).copy_from_slice(bytes);
+        into.set_time_ns(at, source.time_ns(index).unwrap_or(0));
+        true
+    }
+
+    #[cold]
+    fn copy_long(&mut self, source: &Batch, index: usize, into: &mut Batch) -> bool {
+        let Some(span) = source.span(index) else { return false };
+        let len_max = self.packet_len_max();
+        let slots = span.len.div_ceil(len_max.max(1)).max(1);
+        if len_max == 0 || slots > into.room() {
+            return false;
+        }
+        let start = into.len();
+        if self.take(into, slots, len_max) < slots {
+            self.put_back(into, into.len() - start);
+            return false;
+        }
+        let (mut at, mut filled) = (start, 0);
+        for part in index..index + span.slots {
+            let mut bytes = source.packet(part);
+            while !bytes.is_empty() {
+                if filled == len_max {
+                    (at, filled) = (at + 1, 0);
+                }
+                let step = bytes.len().min(len_max - filled);
+                into.packet_mut(at)[filled..filled + step].copy_from_slice(&bytes[..step]);
+                filled += step;
+                bytes = &bytes[step..];
+            }
+        }
+        into.set_len(at, filled);
+        let time_ns = source.time_ns(index).unwrap_or(0);
+        for slot in start..start + slots {
+            into.set_more(slot, slot + 1 < start + slots);
+            into.set_time_ns(slot, time_ns);
+        }
+        true
+    }
+
     /// Takes one free frame, as a slot that spans `len` bytes after the headroom.
     #[inline]
     pub fn take_slot(&mut self, len: usize) -> Option<Slot> {
@@ -188,6 +245,16 @@ impl Pool {
             let (fitting, rest) = words.split_at(words.len().min(MAGAZINE - self.loaded.len()));
             self.loaded.extend(fitting.iter().map(|word| crate::slot::frame_of(*word)));
             words = rest;
+        }
+    }
+
+    /// Returns the frames of the last `count` slots of the batch.
+    pub fn put_back(&mut self, batch: &mut Batch, count: usize) {
+        batch.check_region(&self.region);
+        for _ in 0..count {
+            let Some(slot) = batch.pop_back() else { return };
+            // SAFETY: a slot of the batch, whose region is this pool's.
+            unsafe { self.put_slot(slot) };
         }
     }
 

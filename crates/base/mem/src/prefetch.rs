@@ -1,6 +1,12 @@
 //! Hints to the core that a cache line will be used. They have no effect but on time, at whatever address.
 #![allow(unsafe_code)]
 
+/// The line in which `value` begins will be read.
+#[inline]
+pub fn prefetch<T>(value: &T) {
+    to_read(std::ptr::from_ref(value).cast());
+}
+
 /// The line at `address` will be read.
 #[inline]
 pub(crate) fn to_read(address: *const u8) {

@@ -244,3 +244,83 @@ fn only_whole_packets_come_out_of_a_ring() {
     drop((sender, receiver, out, back, small));
     assert!(pool.is_whole());
 }
+
+#[test]
+fn copies_go_from_any_region_into_as_few_frames_as_they_need() {
+    let mut source_pool = Pool::new(PoolConfig { frames: 64, frame_size: 1024, headroom: 0 }).unwrap();
+    let mut pool = pool(8);
+    let mut source = Batch::with_times(&source_pool, 64);
+    let mut into = Batch::with_times(&pool, 6);
+    let packet: Vec<u8> = (0..5000usize).map(|n| (n * 31 % 251) as u8).collect();
+    for len in [0, 1, 60, 576, 577, 1600, 1601, 3200, 5000] {
+        assert!(source_pool.append(&mut source, &packet[..len], 77));
+        assert!(pool.copy(&source, 0, &mut into));
+        let bytes: Vec<u8> = into.iter().flatten().copied().collect();
+        assert_eq!(bytes, packet[..len]);
+        assert_eq!(into.span(0), Some(Span { slots: len.div_ceil(pool.packet_len_max()).max(1), len }));
+        assert_eq!(into.time_ns(into.len() - 1), source.time_ns(0));
+        pool.put(&mut into);
+        source_pool.put(&mut source);
+    }
+    // Neither the frames, nor the room, nor the end of the packet: nothing happens.
+    assert!(source_pool.append(&mut source, &packet[..5000], 0));
+    assert!(pool.copy(&source, 0, &mut into));
+    let mut hoard = Batch::new(&pool, 8);
+    pool.take(&mut hoard, 2, 60);
+    pool.flush();
+    let free = pool.free();
+    assert!(!pool.copy(&source, 0, &mut into));
+    pool.put(&mut hoard);
+    assert_eq!((into.len(), pool.free()), (4, free + 2));
+    assert!(!pool.copy(&source, 0, &mut into), "no room");
+    source.set_more(source.len() - 1, true);
+    let mut empty = Batch::new(&pool, 8);
+    assert!(!pool.copy(&source, 0, &mut empty) && !pool.copy(&source, 99, &mut empty));
+    pool.put_back(&mut into, 3);
+    assert_eq!((into.len(), into.packet(0)), (1, &packet[..1600]));
+    drop((into, empty, hoard));
+    assert!(pool.is_whole());
+}
+
+#[test]
+fn the_front_of_a_packet_moves_inside_its_frame() {
+    let mut pool = Pool::new(PoolConfig { frames: 4, frame_size: 2048, headroom: 16 }).unwrap();
+    let mut batch = Batch::new(&pool, 4);
+    pool.take(&mut batch, 4, 60);
+    for index in 0..4 {
+        batch.packet_mut(index).iter_mut().zip(0..).for_each(|(byte, value)| *byte = value);
+        batch.trim_front(index, 20);
+        assert_eq!((batch.packet(index).len(), batch.packet(index)[0]), (40, 20));
+        assert!(batch.extend_front(index, 36));
+        assert_eq!((batch.packet(index).len(), batch.packet(index)[17], batch.packet(index)[75]), (76, 1, 59));
+        assert!(!batch.extend_front(index, 2048));
+        let room = batch.tail_room(index);
+        batch.set_len(index, usize::MAX);
+        assert_eq!((batch.packet(index).len(), batch.tail_room(index)), (76 + room, 0));
+        while batch.extend_front(index, 1) {}
+        assert_eq!(batch.packet(index).len(), 2048);
+        batch.trim_front(index, usize::MAX);
+        assert_eq!(batch.packet(index).len(), 0);
+    }
+    pool.put(&mut batch);
+    assert!(pool.is_whole());
+}
+
+#[test]
+fn moving_keeps_order_and_times() {
+    let mut pool = pool(16);
+    let (mut plain, mut timed) = (Batch::new(&pool, 8), Batch::with_times(&pool, 4));
+    pool.take(&mut plain, 8, 60);
+    (0..8).for_each(|index| plain.packet_mut(index)[0] = index as u8);
+    assert_eq!(plain.move_to(&mut timed, 3), 3);
+    (0..3).for_each(|index| timed.set_time_ns(index, 100 + index as u64));
+    assert_eq!(timed.move_to(&mut plain, 2), 2);
+    // Behind what was there, though the words had to move to the front for it.
+    assert_eq!(plain.iter().map(|packet| packet[0]).collect::<Vec<_>>(), [3, 4, 5, 6, 7, 0, 1]);
+    assert_eq!(plain.move_to(&mut timed, 99), 3);
+    assert_eq!(timed.iter().map(|packet| packet[0]).collect::<Vec<_>>(), [2, 3, 4, 5]);
+    assert_eq!((timed.time_ns(0), timed.time_ns(1)), (Some(102), Some(0)));
+    let mut other = Batch::with_times(&pool, 4);
+    timed.move_to(&mut other, 1);
+    assert_eq!(other.time_ns(0), Some(102));
+}

@@ -1,6 +1,6 @@
 //! How well departures keep to their schedule, packet by packet.
 
-use crate::histogram::Histogram;
+use linerate_port::Histogram;
 
 /// Lateness and gap errors of the packets of one port, in the order of their departure.
 #[derive(Default)]

@@ -4,7 +4,6 @@
 pub mod config;
 mod departure;
 mod field;
-mod histogram;
 mod offload;
 mod pace;
 mod place;
@@ -19,7 +18,7 @@ mod size;
 mod stream;
 
 pub use field::{Advance, FieldPlan, SumTerm, Values};
-pub use histogram::Histogram;
+pub use linerate_port::Histogram;
 pub use offload::{OffloadError, offload};
 pub use pace::{Arrival, Late, Pacer, Schedule};
 pub use place::{FieldPlace, place};

@@ -1,8 +1,8 @@
 //! The receiving side: what arrived, by stream. Bytes in, counts out; time is an argument.
 
 use linerate_mem::Batch;
+use linerate_port::Histogram;
 
-use crate::histogram::Histogram;
 use crate::sequence::{SequenceCounts, SequenceTracker, Start, WINDOW_DEFAULT};
 use crate::signature::{SEQUENCE_MASK, Signature, TIME_MASK, read_words};
 

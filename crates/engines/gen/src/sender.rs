@@ -9,10 +9,9 @@
 //! left over, so at most one batch is ever made and not sent.
 
 use linerate_mem::{Batch, Pool};
-use linerate_port::{Port, PortError};
+use linerate_port::{Histogram, Port, PortError};
 
 use crate::departure::Departures;
-use crate::histogram::Histogram;
 use crate::pace::{Pacer, Schedule};
 use crate::stream::{Stream, StreamPlan};
 

@@ -6,6 +6,7 @@
 
 mod caps;
 mod error;
+mod histogram;
 mod offload;
 mod port;
 mod spec;
@@ -13,6 +14,7 @@ mod stats;
 
 pub use caps::Caps;
 pub use error::{OpenError, PortError};
+pub use histogram::{CoarseHistogram, Histogram, LogLinear};
 pub use offload::{ChecksumFix, FieldRule, FieldRuleKind, OffloadRun, OffloadStream, TransmitOffload};
 pub use port::{Interest, Port, Readiness};
 pub use spec::{PortSpec, SpecError};

@@ -1,19 +1,27 @@
-//! A log-linear histogram of nanoseconds: the HDR layout with 128 buckets for each power of two.
+//! A log-linear histogram of nanoseconds: the HDR layout, with as many buckets for each power of two as its type says.
 //!
-//! A value is off by at most 1/128 of itself (0.8 %). Below 256 ns each nanosecond has its own bucket. Values from 2^36 ns
-//! (69 s) on are counted in the last bucket. `record` is a shift, an add and one memory increment, which is what lets the
-//! receiver keep it for each packet.
+//! [`Histogram`] has 128 for each power of two: a value is off by at most 1/128 of itself (0.8 %), and below 256 ns each
+//! nanosecond has its own bucket. [`CoarseHistogram`] has 32 (3 %), in 8 KiB, for where there are many histograms. Values from
+//! 2^36 ns (69 s) on are counted in the last bucket. `record` is a shift, an add and one memory increment, which is what lets
+//! the receiver keep it for each packet.
 
-/// Buckets for each power of two, as a power of two.
-const SUB_BITS: u32 = 7;
-const SUB: usize = 1 << SUB_BITS;
 /// Values have at most this many bits; larger ones are counted as the largest.
 const VALUE_BITS: u32 = 36;
-const BUCKETS: usize = (VALUE_BITS - SUB_BITS + 1) as usize * SUB;
 
-/// Counts of values in nanoseconds.
+/// A histogram that is off by at most 0.8 %, in 30 KiB.
+pub type Histogram = LogLinear<{ buckets(7) }>;
+
+/// A histogram that is off by at most 3 %, in 8 KiB.
+pub type CoarseHistogram = LogLinear<{ buckets(5) }>;
+
+/// Buckets of a histogram with `1 << sub_bits` of them for each power of two.
+const fn buckets(sub_bits: u32) -> usize {
+    ((VALUE_BITS - sub_bits + 1) as usize) << sub_bits
+}
+
+/// Counts of values in nanoseconds; see [`Histogram`] and [`CoarseHistogram`].
 #[derive(Clone, Debug)]
-pub struct Histogram {
+pub struct LogLinear<const BUCKETS: usize> {
     counts: Box<[u64; BUCKETS]>,
     total: u64,
     sum_ns: u128,
@@ -21,20 +29,29 @@ pub struct Histogram {
     max_ns: u64,
 }
 
-impl Default for Histogram {
-    fn default() -> Histogram {
+impl<const BUCKETS: usize> Default for LogLinear<BUCKETS> {
+    fn default() -> Self {
         // A zeroed boxed array without a pass over the stack; the length is right by construction.
         let counts: Box<[u64]> = vec![0; BUCKETS].into();
         let counts = counts.try_into().unwrap_or_else(|_| Box::new([0; BUCKETS]));
-        Histogram { counts, total: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
+        LogLinear { counts, total: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
     }
 }
 
-impl Histogram {
+impl<const BUCKETS: usize> LogLinear<BUCKETS> {
+    /// Buckets for each power of two, as a power of two.
+    const SUB_BITS: u32 = {
+        let mut bits = 0;
+        while buckets(bits) != BUCKETS {
+            bits += 1;
+        }
+        bits
+    };
+
     /// Counts one value.
     #[inline]
     pub fn record(&mut self, value_ns: u64) {
-        self.counts[bucket(value_ns)] += 1;
+        self.counts[Self::bucket(value_ns)] += 1;
         self.total += 1;
         self.sum_ns += u128::from(value_ns);
         self.min_ns = self.min_ns.min(value_ns);
@@ -44,7 +61,7 @@ impl Histogram {
     /// Counts `times` equal values.
     #[inline]
     pub fn record_many(&mut self, value_ns: u64, times: u64) {
-        self.counts[bucket(value_ns)] += times;
+        self.counts[Self::bucket(value_ns)] += times;
         self.total += times;
         self.sum_ns += u128::from(value_ns) * u128::from(times);
         self.min_ns = self.min_ns.min(value_ns);
@@ -78,14 +95,14 @@ impl Histogram {
         for (index, count) in self.counts.iter().enumerate() {
             seen += count;
             if *count > 0 && seen >= wanted {
-                return Some(bucket_end_ns(index).min(self.max_ns));
+                return Some(Self::bucket_end_ns(index).min(self.max_ns));
             }
         }
         None
     }
 
     /// Adds the counts of another histogram.
-    pub fn merge(&mut self, other: &Histogram) {
+    pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.counts.iter_mut().zip(other.counts.iter()) {
             *mine += theirs;
         }
@@ -98,30 +115,30 @@ impl Histogram {
     /// The buckets that hold something: (lowest value, highest value, count).
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
         let held = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        held.map(|(index, count)| (bucket_start_ns(index), bucket_end_ns(index), *count))
+        held.map(|(index, count)| (Self::bucket_start_ns(index), Self::bucket_end_ns(index), *count))
     }
 
     /// Forgets all values.
     pub fn clear(&mut self) {
-        *self = Histogram::default();
+        *self = Self::default();
     }
-}
 
-#[inline]
-fn bucket(value_ns: u64) -> usize {
-    let value = value_ns.min((1 << VALUE_BITS) - 1);
-    // Position of the highest bit above the sub-bucket bits: 0 for values below 2 * SUB.
-    let shift = (63 - (value | (SUB as u64)).leading_zeros()) - SUB_BITS;
-    ((shift as usize) << SUB_BITS) + (value >> shift) as usize
-}
+    #[inline]
+    fn bucket(value_ns: u64) -> usize {
+        let value = value_ns.min((1 << VALUE_BITS) - 1);
+        // Position of the highest bit above the sub-bucket bits: 0 for values below two times the buckets of a power of two.
+        let shift = (63 - (value | (1 << Self::SUB_BITS)).leading_zeros()) - Self::SUB_BITS;
+        ((shift as usize) << Self::SUB_BITS) + (value >> shift) as usize
+    }
 
-fn bucket_start_ns(index: usize) -> u64 {
-    let shift = (index >> SUB_BITS).saturating_sub(1);
-    ((index - (shift << SUB_BITS)) as u64) << shift
-}
+    fn bucket_start_ns(index: usize) -> u64 {
+        let shift = (index >> Self::SUB_BITS).saturating_sub(1);
+        ((index - (shift << Self::SUB_BITS)) as u64) << shift
+    }
 
-fn bucket_end_ns(index: usize) -> u64 {
-    bucket_start_ns(index + 1) - 1
+    fn bucket_end_ns(index: usize) -> u64 {
+        Self::bucket_start_ns(index + 1) - 1
+    }
 }
 
 #[cfg(test)]
@@ -132,10 +149,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_value_lies_in_its_bucket(value in 0u64..1 << VALUE_BITS) {
-            let index = bucket(value);
-            prop_assert!(index < BUCKETS);
-            prop_assert!((bucket_start_ns(index)..=bucket_end_ns(index)).contains(&value));
-            prop_assert!(bucket_end_ns(index) - bucket_start_ns(index) <= value / SUB as u64);
+            lies_in_its_bucket::<{ buckets(7) }>(value, 128);
+            lies_in_its_bucket::<{ buckets(5) }>(value, 32);
         }
 
         #[test]
@@ -147,11 +162,17 @@ mod tests {
             let exact = values[rank - 1];
             let found = histogram.percentile_ns(percent).unwrap();
             if exact < 1 << VALUE_BITS {
-                prop_assert!(found >= exact && found - exact <= exact / SUB as u64, "{found} for {exact}");
+                prop_assert!(found >= exact && found - exact <= exact / 128, "{found} for {exact}");
             }
             prop_assert_eq!(histogram.max_ns(), values.last().copied());
             prop_assert_eq!(histogram.buckets().map(|(_, _, count)| count).sum::<u64>(), values.len() as u64);
         }
+    }
+
+    fn lies_in_its_bucket<const BUCKETS: usize>(value: u64, of_a_power: u64) {
+        let index = LogLinear::<BUCKETS>::bucket(value);
+        let (start, end) = (LogLinear::<BUCKETS>::bucket_start_ns(index), LogLinear::<BUCKETS>::bucket_end_ns(index));
+        assert!(index < BUCKETS && (start..=end).contains(&value) && end - start <= value / of_a_power, "{value}");
     }
 
     #[test]
