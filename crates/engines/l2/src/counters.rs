@@ -1,0 +1,267 @@
+//! The account: every packet that came in went somewhere or was dropped for a reason, and the sums say so.
+//!
+//! ```text
+//! at the port where it came in:   received = unicast + flooded + dropped (by reason)
+//! at the ports where it goes out: queued   = sent + waiting + discarded (by reason)
+//! of the whole switch:            queued   = unicast + flood copies + mirror copies
+//! ```
+//! A flooded packet counts once where it came in and once for each port that got a copy; a copy that a port did not get is
+//! counted there as refused, with the reason.
+
+use std::fmt;
+
+/// Why a packet, or a copy of it, went no further. The names are those that users see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum DropReason {
+    /// Shorter than an Ethernet header, or its header is not in its first slot, or its last slot is missing.
+    Runt,
+    /// The source address is a multicast address.
+    SourceIsGroup,
+    /// The port does not have the packet's VLAN, or takes no tagged packets.
+    VlanNotAllowed,
+    /// The port takes tagged packets only.
+    NoVlan,
+    /// The destination is where the packet came from.
+    SamePort,
+    /// Both ports are isolated.
+    Isolated,
+    /// More floods than the port's storm limit allows.
+    StormLimit,
+    /// More than the port's rate limit allows.
+    RateLimit,
+    /// The egress queue, or the ring behind it, is full.
+    EgressFull,
+    /// No free frame for a copy.
+    NoFrame,
+    /// Longer than the egress port takes, or its frame has no room for a tag.
+    TooLong,
+    /// There is no other port that the packet could go to.
+    NoDestination,
+    /// To an address that bridges do not forward: 01-80-C2-00-00-00 to -0F (IEEE 802.1Q table 8-1).
+    Reserved,
+    /// The port was removed.
+    PortRemoved,
+}
+
+impl DropReason {
+    /// How many there are.
+    pub const COUNT: usize = DropReason::ALL.len();
+
+    /// All of them.
+    pub const ALL: [DropReason; 14] = [
+        DropReason::Runt,
+        DropReason::SourceIsGroup,
+        DropReason::VlanNotAllowed,
+        DropReason::NoVlan,
+        DropReason::SamePort,
+        DropReason::Isolated,
+        DropReason::StormLimit,
+        DropReason::RateLimit,
+        DropReason::EgressFull,
+        DropReason::NoFrame,
+        DropReason::TooLong,
+        DropReason::NoDestination,
+        DropReason::Reserved,
+        DropReason::PortRemoved,
+    ];
+
+    /// The name that users see, e.g. `egress-full`.
+    pub fn name(self) -> &'static str {
+        match self {
+            DropReason::Runt => "runt",
+            DropReason::SourceIsGroup => "source-is-group",
+            DropReason::VlanNotAllowed => "vlan-not-allowed",
+            DropReason::NoVlan => "no-vlan",
+            DropReason::SamePort => "same-port",
+            DropReason::Isolated => "isolated",
+            DropReason::StormLimit => "storm-limit",
+            DropReason::RateLimit => "rate-limit",
+            DropReason::EgressFull => "egress-full",
+            DropReason::NoFrame => "no-frame",
+            DropReason::TooLong => "too-long",
+            DropReason::NoDestination => "no-destination",
+            DropReason::Reserved => "reserved",
+            DropReason::PortRemoved => "port-removed",
+        }
+    }
+}
+
+impl fmt::Display for DropReason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+/// Packets by the reason for which they were lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DropCounts([u64; DropReason::COUNT]);
+
+impl DropCounts {
+    /// Packets lost for one reason.
+    pub fn of(&self, reason: DropReason) -> u64 {
+        self.0[reason as usize]
+    }
+
+    /// Packets lost.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The reasons for which something was lost.
+    pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        DropReason::ALL.into_iter().map(|reason| (reason, self.of(reason))).filter(|(_, packets)| *packets > 0)
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, reason: DropReason, packets: u64) {
+        self.0[reason as usize] += packets;
+    }
+
+    pub(crate) fn merge(&mut self, other: &DropCounts) {
+        self.0.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine += theirs);
+    }
+}
+
+/// Totals of one port since it was added. Bytes are without FCS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Packets that came in here.
+    pub received_packets: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Of these, packets that were queued at the one port where their destination is.
+    pub unicast: u64,
+    /// Of these, packets for every other port of their VLAN.
+    pub flooded: u64,
+    /// Of these, packets that went nowhere.
+    pub dropped: DropCounts,
+    /// Packets queued at other ports because of the flooded ones.
+    pub flood_copies: u64,
+    /// Packets queued at other ports because of a mirror, for packets that came in here.
+    pub mirror_copies: u64,
+    /// Packets that were queued to go out here.
+    pub queued_packets: u64,
+    /// Their bytes.
+    pub queued_bytes: u64,
+    /// Of these, packets that the port took.
+    pub sent_packets: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Of these, packets that were thrown away before the port took them.
+    pub discarded: DropCounts,
+    /// Their bytes.
+    pub discarded_bytes: u64,
+    /// Copies for this port that were not made, or not queued.
+    pub refused: DropCounts,
+}
+
+impl PortCounters {
+    /// Adds the totals of another port.
+    pub fn merge(&mut self, other: &PortCounters) {
+        self.received_packets += other.received_packets;
+        self.received_bytes += other.received_bytes;
+        self.unicast += other.unicast;
+        self.flooded += other.flooded;
+        self.dropped.merge(&other.dropped);
+        self.flood_copies += other.flood_copies;
+        self.mirror_copies += other.mirror_copies;
+        self.queued_packets += other.queued_packets;
+        self.queued_bytes += other.queued_bytes;
+        self.sent_packets += other.sent_packets;
+        self.sent_bytes += other.sent_bytes;
+        self.discarded.merge(&other.discarded);
+        self.discarded_bytes += other.discarded_bytes;
+        self.refused.merge(&other.refused);
+    }
+
+    /// Packets that wait in the egress queue.
+    pub fn waiting(&self) -> u64 {
+        self.queued_packets.wrapping_sub(self.sent_packets).wrapping_sub(self.discarded.total())
+    }
+}
+
+/// Totals of the packets of one VLAN, at the ports where they came in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VlanCounters {
+    /// Packets that came in.
+    pub received_packets: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Of these, packets that were queued at the one port where their destination is.
+    pub unicast: u64,
+    /// Of these, packets for every other port of the VLAN.
+    pub flooded: u64,
+    /// Of these, packets that went nowhere.
+    pub dropped: DropCounts,
+}
+
+/// Totals of a switch, with the ports that are gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// The sums over all ports.
+    pub ports: PortCounters,
+    /// The sums over all VLANs, and over the packets that were not put into one.
+    pub vlans: VlanCounters,
+    /// Packets that are in the egress queues, counted there.
+    pub waiting: u64,
+}
+
+impl Totals {
+    /// Checks every equation of this account; the error says which one does not hold.
+    pub fn balances(&self) -> Result<(), String> {
+        let (ports, vlans) = (&self.ports, &self.vlans);
+        let copies = ports.flood_copies + ports.mirror_copies;
+        let equations = [
+            ("received", ports.received_packets, ports.unicast + ports.flooded + ports.dropped.total()),
+            ("queued", ports.queued_packets, ports.unicast + copies),
+            ("queued", ports.queued_packets, ports.sent_packets + self.waiting + ports.discarded.total()),
+            ("received by VLAN", vlans.received_packets, ports.received_packets),
+            ("bytes received by VLAN", vlans.received_bytes, ports.received_bytes),
+            ("unicast by VLAN", vlans.unicast, ports.unicast),
+            ("flooded by VLAN", vlans.flooded, ports.flooded),
+            ("dropped by VLAN", vlans.dropped.total(), ports.dropped.total()),
+        ];
+        for (what, left, right) in equations {
+            if left != right {
+                return Err(format!("{what}: {left}, but the parts are {right}: {self:?}"));
+            }
+        }
+        if vlans.dropped != ports.dropped {
+            return Err(format!("dropped by reason, by VLAN {:?} and by port {:?}", vlans.dropped, ports.dropped));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_have_their_places_and_names_of_their_own() {
+        for (place, reason) in DropReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, place);
+        }
+        let mut names: Vec<&str> = DropReason::ALL.map(DropReason::name).to_vec();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), DropReason::COUNT);
+    }
+
+    #[test]
+    fn an_account_that_does_not_add_up_is_found() {
+        let mut totals = Totals::default();
+        assert_eq!(totals.balances(), Ok(()));
+        totals.ports.received_packets = 1;
+        assert!(totals.balances().unwrap_err().starts_with("received"));
+        totals.ports.unicast = 1;
+        assert!(totals.balances().unwrap_err().starts_with("queued"));
+        totals.ports.queued_packets = 1;
+        totals.waiting = 1;
+        assert!(totals.balances().unwrap_err().starts_with("received by VLAN"));
+        totals.vlans.received_packets = 1;
+        totals.vlans.unicast = 1;
+        assert_eq!(totals.balances(), Ok(()));
+    }
+}

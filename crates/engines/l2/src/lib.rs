@@ -1,0 +1,49 @@
+//! The learning switch (IEEE 802.1D/Q bridging, without spanning tree): MAC and VLAN tables, floods, limits, mirrors, and an
+//! account of every packet. No sockets, no threads, no clock: the program hands batches in and takes batches out.
+//!
+//! ```text
+//!             forward(ingress, batch, pool, now)                  egress(port) -> queue -> Port::transmit -> sent(port, n, now)
+//! batch  ---> parse -> police -> decide -> distribute ---> egress queues ---> ports
+//! forward.rs                     table.rs  flood.rs, mirror.rs   queue.rs
+//! ```
+//! Read [`Switch`] and then `forward.rs`. What the sums are is in [`Totals`].
+//!
+//! ```
+//! use linerate_l2::{PortSettings, Switch, SwitchConfig};
+//! use linerate_mem::{Batch, Pool};
+//!
+//! let mut pool = Pool::new(Default::default()).unwrap();
+//! let mut switch = Switch::new(SwitchConfig::default(), &pool).unwrap();
+//! let [a, b] = [(); 2].map(|()| switch.add_port(PortSettings::default()).unwrap());
+//! let mut batch = Batch::new(&pool, 32);
+//! pool.take(&mut batch, 1, 60);
+//! batch.packet_mut(0)[..12].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
+//! switch.forward(a, &mut batch, &mut pool, 1_000);
+//! assert_eq!(switch.egress(b).map(|queue| queue.len()), Some(1));
+//! // A port would take it here.
+//! pool.put(switch.egress(b).unwrap().batch_mut());
+//! switch.sent(b, 1, 1_500);
+//! assert_eq!(switch.macs().next().unwrap().port, a);
+//! switch.totals().balances().unwrap();
+//! ```
+#![forbid(unsafe_code)]
+
+mod counters;
+mod flood;
+mod forward;
+mod limit;
+mod mirror;
+mod queue;
+mod settings;
+mod switch;
+mod table;
+mod vlan;
+
+pub use counters::{DropCounts, DropReason, PortCounters, Totals, VlanCounters};
+pub use limit::Rate;
+pub use mirror::{FlowMatch, Mirror, MirrorId, MirrorSelect};
+pub use queue::EgressQueue;
+pub use settings::{ConfigError, PortIndex, PortSettings, SettingsError, StormLimits, SwitchConfig};
+pub use switch::Switch;
+pub use table::{MacCounters, MacEntry};
+pub use vlan::{CUSTOMER_TAG, SERVICE_TAG, VlanMode, VlanSet};

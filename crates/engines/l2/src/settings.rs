@@ -1,0 +1,175 @@
+//! What a user sets: the switch, and each of its ports.
+
+use crate::limit::Rate;
+use crate::vlan::VlanMode;
+
+/// Number of a port of a switch; given out again after the port was removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortIndex(pub u16);
+
+impl std::fmt::Display for PortIndex {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(out)
+    }
+}
+
+/// Shape of a switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwitchConfig {
+    /// Addresses that the MAC table has room for, 1 to 2^20.
+    pub mac_entries: usize,
+    /// An address is forgotten after so many seconds of silence.
+    pub age_s: u32,
+    /// Most ports at once, 1 to 1,024.
+    pub ports_max: usize,
+    /// Slots of an egress queue, 1 to 65,536.
+    pub queue_slots: usize,
+    /// Forward packets to the addresses 01-80-C2-00-00-00 to -0F, which bridges keep for themselves (LLDP, LACP, STP).
+    pub forward_reserved: bool,
+    /// Where addresses lie in the MAC table depends on it. A random number keeps others from choosing addresses that collide.
+    pub hash_seed: u64,
+}
+
+impl Default for SwitchConfig {
+    fn default() -> SwitchConfig {
+        SwitchConfig {
+            mac_entries: 8192,
+            age_s: 300,
+            ports_max: 256,
+            queue_slots: 512,
+            forward_reserved: false,
+            hash_seed: 0,
+        }
+    }
+}
+
+/// A switch that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} is {value}, but must be from {least} to {most}")]
+pub struct ConfigError {
+    what: &'static str,
+    value: usize,
+    least: usize,
+    most: usize,
+}
+
+impl SwitchConfig {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let limits = [
+            ("the number of MAC entries", self.mac_entries, 1, 1 << 20),
+            ("the number of ports", self.ports_max, 1, 1024),
+            ("the number of slots of an egress queue", self.queue_slots, 1, 1 << 16),
+        ];
+        for (what, value, least, most) in limits {
+            if !(least..=most).contains(&value) {
+                return Err(ConfigError { what, value, least, most });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Floods of a port, in packets a second; `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StormLimits {
+    /// To an address that is not known.
+    pub unknown: Option<Rate>,
+    /// To all.
+    pub broadcast: Option<Rate>,
+    /// To a multicast address.
+    pub multicast: Option<Rate>,
+}
+
+/// What a port is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortSettings {
+    /// Its VLANs.
+    pub vlan: VlanMode,
+    /// Nothing goes from one isolated port to another.
+    pub isolated: bool,
+    /// Learn source addresses here.
+    pub learning: bool,
+    /// Longest packet in bytes, without FCS, that the port takes; see `Caps::frame_len_max`.
+    pub frame_len_max: usize,
+    /// Limits of what comes in here and is flooded.
+    pub storm: StormLimits,
+    /// Limit of what comes in here, in bit/s, counted over the packets without FCS.
+    pub rate_bits: Option<Rate>,
+    /// Limit of what comes in here, in packets a second.
+    pub rate_packets: Option<Rate>,
+}
+
+impl Default for PortSettings {
+    fn default() -> PortSettings {
+        PortSettings {
+            vlan: VlanMode::default(),
+            isolated: false,
+            learning: true,
+            frame_len_max: usize::from(u16::MAX),
+            storm: StormLimits::default(),
+            rate_bits: None,
+            rate_packets: None,
+        }
+    }
+}
+
+impl PortSettings {
+    /// A port in no VLAN, for the copies of a mirror only.
+    pub fn monitor() -> PortSettings {
+        PortSettings { vlan: VlanMode::None, learning: false, ..PortSettings::default() }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+        let vlan = match &self.vlan {
+            VlanMode::Access { vlan } | VlanMode::Tunnel { vlan } => *vlan,
+            VlanMode::Trunk { native, .. } => native.unwrap_or(0),
+            VlanMode::None => 0,
+        };
+        if vlan > 4094 {
+            return Err(SettingsError::Vlan { vlan });
+        }
+        if self.vlan.ethertype() < 0x600 {
+            return Err(SettingsError::Ethertype { ethertype: self.vlan.ethertype() });
+        }
+        Ok(())
+    }
+}
+
+/// What was asked for a port or a mirror cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// The switch has as many ports as it was made for.
+    #[error("the switch has {ports_max} ports already; remove one, or start it with more")]
+    Full {
+        /// [`SwitchConfig::ports_max`].
+        ports_max: usize,
+    },
+    /// No port has this number.
+    #[error("there is no port {port}")]
+    NoPort {
+        /// The number.
+        port: PortIndex,
+    },
+    /// No VLAN has this id.
+    #[error("{vlan} is no VLAN id; they are 1 to 4094, and 0 for no VLAN")]
+    Vlan {
+        /// The id.
+        vlan: u16,
+    },
+    /// A tag cannot have this EtherType.
+    #[error("{ethertype:#06x} is no EtherType; a tag has 0x8100, or 0x88a8 towards a provider")]
+    Ethertype {
+        /// The number.
+        ethertype: u16,
+    },
+    /// A mirror cannot copy a port's packets to that port.
+    #[error("a mirror of port {port} to itself copies nothing")]
+    MirrorToItself {
+        /// The port.
+        port: PortIndex,
+    },
+    /// All places of the address in the MAC table are taken by other static entries.
+    #[error("no place is left in the MAC table for a static entry; start the switch with a larger table")]
+    TableFull,
+}

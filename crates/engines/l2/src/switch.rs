@@ -1,0 +1,337 @@
+//! The switch: its tables, its ports, its account. How packets go through it is in `forward.rs`.
+
+use linerate_mem::{Batch, Pool};
+use linerate_port::CoarseHistogram;
+use linerate_wire::MacAddress;
+
+use crate::counters::{DropReason, PortCounters, Totals, VlanCounters};
+use crate::forward::{CHUNK, Packet};
+use crate::limit::{Rate, TokenBucket};
+use crate::mirror::Mirrors;
+use crate::queue::{EgressQueue, Run};
+use crate::settings::{ConfigError, PortIndex, PortSettings, SettingsError, SwitchConfig};
+use crate::table::{Key, MacCounters, MacEntry, MacTable, tick};
+use crate::vlan::VLANS;
+
+/// Where packets are counted that were not put into a VLAN.
+pub(crate) const UNCLASSIFIED: usize = VLANS;
+
+/// A learning switch over ports that somebody else drives. It has no clock and no sockets: packets and the time are given
+/// to it, packets wait in egress queues to be taken.
+pub struct Switch {
+    pub(crate) config: SwitchConfig,
+    /// For making batches; packets come and go through the caller's handle.
+    pool: Pool,
+    pub(crate) table: MacTable,
+    /// By port index, as `counters`.
+    pub(crate) members: Vec<Option<Member>>,
+    pub(crate) counters: Vec<PortCounters>,
+    pub(crate) retired: PortCounters,
+    pub(crate) vlans: Box<[VlanCounters]>,
+    pub(crate) mirrors: Mirrors,
+    /// What was found out about the packets in hand.
+    pub(crate) packets: Vec<Packet>,
+    pub(crate) now_ns: u64,
+}
+
+/// A port of the switch.
+pub(crate) struct Member {
+    pub(crate) settings: PortSettings,
+    pub(crate) queue: EgressQueue,
+    /// Time from a packet's arrival to its departure here, by the port that it came from.
+    pub(crate) latency: Vec<CoarseHistogram>,
+    pub(crate) limits: Limits,
+    /// Whether a mirror may want what comes in, or what goes out.
+    pub(crate) mirrored: Mirrored,
+}
+
+/// Directions of a port in which a mirror looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mirrored {
+    pub(crate) ingress: bool,
+    pub(crate) egress: bool,
+}
+
+/// The token buckets of a port.
+#[derive(Default)]
+pub(crate) struct Limits {
+    pub(crate) bits: Option<TokenBucket>,
+    pub(crate) packets: Option<TokenBucket>,
+    /// Unknown, broadcast, multicast.
+    pub(crate) storm: [Option<TokenBucket>; 3],
+}
+
+impl Limits {
+    fn new(settings: &PortSettings) -> Limits {
+        let bucket = |rate: Option<Rate>| rate.map(TokenBucket::new);
+        let storm = settings.storm;
+        Limits {
+            bits: bucket(settings.rate_bits),
+            packets: bucket(settings.rate_packets),
+            storm: [bucket(storm.unknown), bucket(storm.broadcast), bucket(storm.multicast)],
+        }
+    }
+}
+
+impl Switch {
+    /// A switch without ports. Every batch that is given to it later is of `pool`'s region.
+    pub fn new(config: SwitchConfig, pool: &Pool) -> Result<Switch, ConfigError> {
+        config.check()?;
+        Ok(Switch {
+            pool: pool.clone(),
+            table: MacTable::new(config.mac_entries, config.age_s, config.hash_seed),
+            members: Vec::with_capacity(config.ports_max),
+            counters: Vec::with_capacity(config.ports_max),
+            retired: PortCounters::default(),
+            vlans: vec![VlanCounters::default(); VLANS + 1].into(),
+            mirrors: Mirrors::default(),
+            packets: vec![Packet::default(); CHUNK],
+            now_ns: 0,
+            config,
+        })
+    }
+
+    /// Adds a port; its number is the lowest that is free. Whatever the port will ever need is allocated here.
+    pub fn add_port(&mut self, settings: PortSettings) -> Result<PortIndex, SettingsError> {
+        settings.check()?;
+        let free = self.members.iter().position(Option::is_none).unwrap_or(self.members.len());
+        if free >= self.config.ports_max {
+            return Err(SettingsError::Full { ports_max: self.config.ports_max });
+        }
+        if free == self.members.len() {
+            self.members.push(None);
+            self.counters.push(PortCounters::default());
+        }
+        let count = self.members.len();
+        for member in self.members.iter_mut().flatten() {
+            member.latency.resize_with(count, CoarseHistogram::default);
+            member.latency[free].clear();
+        }
+        self.members[free] = Some(Member {
+            limits: Limits::new(&settings),
+            settings,
+            queue: EgressQueue::new(&self.pool, self.config.queue_slots),
+            latency: (0..count).map(|_| CoarseHistogram::default()).collect(),
+            mirrored: Mirrored::default(),
+        });
+        self.note_mirrors();
+        Ok(PortIndex(free as u16))
+    }
+
+    /// Changes a port's settings. Its counters, addresses and waiting packets stay; its limits start afresh.
+    pub fn set_port(&mut self, port: PortIndex, settings: PortSettings) -> Result<(), SettingsError> {
+        settings.check()?;
+        let member = self.member_mut(port).ok_or(SettingsError::NoPort { port })?;
+        member.limits = Limits::new(&settings);
+        member.settings = settings;
+        Ok(())
+    }
+
+    /// A port's settings.
+    pub fn settings(&self, port: PortIndex) -> Option<&PortSettings> {
+        self.member(port).map(|member| &member.settings)
+    }
+
+    /// Removes a port: what waits there is thrown away and counted, its addresses are forgotten (static ones, too), mirrors
+    /// from or to it end. Returns its last counters, which stay in [`Switch::retired`]; `None` when there is no such port.
+    pub fn remove_port(&mut self, port: PortIndex, pool: &mut Pool) -> Option<PortCounters> {
+        self.member(port)?;
+        self.discard(port, DropReason::PortRemoved, pool);
+        self.table.flush(Some(port.0), true);
+        self.mirrors.remove_port(port);
+        let index = usize::from(port.0);
+        *self.members.get_mut(index)? = None;
+        for member in self.members.iter_mut().flatten() {
+            let runs = member.queue.runs.iter_mut().filter(|run| run.ingress == port.0);
+            runs.for_each(|run| run.ingress = Run::GONE);
+        }
+        self.note_mirrors();
+        let last = std::mem::take(self.counters.get_mut(index)?);
+        self.retired.merge(&last);
+        Some(last)
+    }
+
+    /// The ports that there are.
+    pub fn ports(&self) -> impl Iterator<Item = PortIndex> + '_ {
+        let members = self.members.iter().enumerate();
+        members.filter(|(_, member)| member.is_some()).map(|(index, _)| PortIndex(index as u16))
+    }
+
+    /// The ports for which packets wait.
+    #[inline]
+    pub fn waiting(&self) -> impl Iterator<Item = PortIndex> + '_ {
+        let waits = |member: &Option<Member>| member.as_ref().is_some_and(|member| !member.queue.is_empty());
+        let members = self.members.iter().enumerate();
+        members.filter(move |(_, member)| waits(member)).map(|(index, _)| PortIndex(index as u16))
+    }
+
+    /// The packets that wait to leave through a port.
+    #[inline]
+    pub fn egress(&mut self, port: PortIndex) -> Option<&mut EgressQueue> {
+        self.member_mut(port).map(|member| &mut member.queue)
+    }
+
+    /// Notes that a port took the first `taken` packets of its egress queue, as [`linerate_port::Port::transmit`] said.
+    #[inline]
+    pub fn sent(&mut self, port: PortIndex, taken: usize, now_ns: u64) {
+        let index = usize::from(port.0);
+        let (Some(Some(member)), Some(counters)) = (self.members.get_mut(index), self.counters.get_mut(index)) else {
+            return;
+        };
+        let latency = &mut member.latency;
+        member.queue.take(taken as u64, |run| {
+            counters.sent_packets += u64::from(run.packets);
+            if let Some(histogram) = latency.get_mut(usize::from(run.ingress)) {
+                histogram.record_many(now_ns.saturating_sub(run.arrival_ns), u64::from(run.packets));
+            }
+        });
+        let waiting_bytes = member.queue.batch.totals().bytes;
+        counters.sent_bytes = counters.queued_bytes - counters.discarded_bytes - waiting_bytes;
+    }
+
+    /// Throws away what waits for a port, counted under `reason`; returns how many packets that were.
+    pub fn discard(&mut self, port: PortIndex, reason: DropReason, pool: &mut Pool) -> u64 {
+        let index = usize::from(port.0);
+        let (Some(Some(member)), Some(counters)) = (self.members.get_mut(index), self.counters.get_mut(index)) else {
+            return 0;
+        };
+        let packets = member.queue.packets();
+        counters.discarded.add(reason, packets);
+        counters.discarded_bytes += member.queue.batch.totals().bytes;
+        member.queue.take(packets, |_| ());
+        pool.put(&mut member.queue.batch);
+        packets
+    }
+
+    /// Forgets addresses that were silent for too long, in a part of the table, once a millisecond at most; to be called
+    /// every now and then. What is not swept yet is not found any more either.
+    pub fn age(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+        self.table.sweep(now_ns);
+    }
+
+    /// Makes an entry of the MAC table that neither ages nor moves.
+    pub fn add_static(&mut self, vlan: u16, mac: MacAddress, port: PortIndex) -> Result<(), SettingsError> {
+        if usize::from(vlan) >= VLANS - 1 {
+            return Err(SettingsError::Vlan { vlan });
+        }
+        self.member(port).ok_or(SettingsError::NoPort { port })?;
+        let key = Key::new(vlan, mac.to_u64());
+        self.table.add_static(key, port.0, tick(self.now_ns)).map_err(|_| SettingsError::TableFull)
+    }
+
+    /// Removes an address, static or learned; false when it was not in the table.
+    pub fn forget(&mut self, vlan: u16, mac: MacAddress) -> bool {
+        self.table.forget(Key::new(vlan, mac.to_u64()))
+    }
+
+    /// Removes all learned addresses, or those of one port.
+    pub fn flush_macs(&mut self, port: Option<PortIndex>) {
+        self.table.flush(port.map(|port| port.0), false);
+    }
+
+    /// The MAC table, in no order.
+    pub fn macs(&self) -> impl Iterator<Item = MacEntry> + '_ {
+        self.table.entries(tick(self.now_ns))
+    }
+
+    /// How full the MAC table is and what happened in it.
+    pub fn mac_counters(&self) -> MacCounters {
+        self.table.counters()
+    }
+
+    /// The totals of a port.
+    pub fn port_counters(&self, port: PortIndex) -> Option<&PortCounters> {
+        self.member(port)?;
+        self.counters.get(usize::from(port.0))
+    }
+
+    /// The totals of all ports that were removed.
+    pub fn retired(&self) -> &PortCounters {
+        &self.retired
+    }
+
+    /// The totals of a VLAN; 0 for packets in none. `None` when there is no such id.
+    pub fn vlan_counters(&self, vlan: u16) -> Option<&VlanCounters> {
+        self.vlans[..UNCLASSIFIED].get(usize::from(vlan))
+    }
+
+    /// The totals of packets that were dropped before they were put into a VLAN.
+    pub fn unclassified(&self) -> &VlanCounters {
+        &self.vlans[UNCLASSIFIED]
+    }
+
+    /// Ids of the VLANs in which packets came in.
+    pub fn vlans(&self) -> impl Iterator<Item = u16> + '_ {
+        (0..VLANS as u16).filter(|vlan| self.vlans[usize::from(*vlan)].received_packets > 0)
+    }
+
+    /// What was lost, by reason: packets dropped, copies refused, and queued packets discarded, of all ports that there are
+    /// and were.
+    pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
+        let ports = self.port_totals();
+        let lost = move |reason| ports.dropped.of(reason) + ports.refused.of(reason) + ports.discarded.of(reason);
+        DropReason::ALL.into_iter().map(move |reason| (reason, lost(reason))).filter(|(_, packets)| *packets > 0)
+    }
+
+    /// The account of the whole switch, with the ports that are gone.
+    pub fn totals(&self) -> Totals {
+        let mut vlans = VlanCounters::default();
+        for vlan in self.vlans.iter().filter(|vlan| vlan.received_packets > 0) {
+            vlans.received_packets += vlan.received_packets;
+            vlans.received_bytes += vlan.received_bytes;
+            vlans.unicast += vlan.unicast;
+            vlans.flooded += vlan.flooded;
+            vlans.dropped.merge(&vlan.dropped);
+        }
+        let waiting = self.members.iter().flatten().map(|member| member.queue.packets()).sum();
+        Totals { ports: self.port_totals(), vlans, waiting }
+    }
+
+    fn port_totals(&self) -> PortCounters {
+        let mut ports = self.retired;
+        self.counters.iter().for_each(|counters| ports.merge(counters));
+        ports
+    }
+
+    /// Time from the arrival at one port to the departure at another, in nanoseconds.
+    pub fn latency(&self, ingress: PortIndex, egress: PortIndex) -> Option<&CoarseHistogram> {
+        self.member(ingress)?;
+        self.member(egress)?.latency.get(usize::from(ingress.0))
+    }
+
+    /// Tells the members which of them are mirrored.
+    pub(crate) fn note_mirrors(&mut self) {
+        for (index, member) in self.members.iter_mut().enumerate() {
+            if let Some(member) = member {
+                member.mirrored = self.mirrors.of(PortIndex(index as u16));
+            }
+        }
+    }
+
+    pub(crate) fn member(&self, port: PortIndex) -> Option<&Member> {
+        self.members.get(usize::from(port.0))?.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn member_mut(&mut self, port: PortIndex) -> Option<&mut Member> {
+        self.members.get_mut(usize::from(port.0))?.as_mut()
+    }
+
+    /// Throws away what came in at a port that is not there.
+    #[cold]
+    pub(crate) fn drop_all(&mut self, arrived: &mut Batch, pool: &mut Pool) {
+        // A packet whose last slot is missing is one, too.
+        let cut_off = !arrived.is_empty() && arrived.more(arrived.len() - 1);
+        let totals = arrived.totals();
+        let packets = totals.packets + u64::from(cut_off);
+        let vlan = &mut self.vlans[UNCLASSIFIED];
+        vlan.received_packets += packets;
+        vlan.received_bytes += totals.bytes;
+        vlan.dropped.add(DropReason::PortRemoved, packets);
+        self.retired.received_packets += packets;
+        self.retired.received_bytes += totals.bytes;
+        self.retired.dropped.add(DropReason::PortRemoved, packets);
+        pool.put(arrived);
+    }
+}
