@@ -71,8 +71,9 @@ impl RecordedTimes {
         for stamp_ns in stamps.take(count) {
             let (due_after, pass) = self.place(stamp_ns);
             let due_ns = self.absolute(due_after);
-            let waits = self.spread && self.release > now;
-            if due_after > now || waits || due_ns >= self.end_ns || self.taken >= self.packets_max {
+            // In whole nanoseconds, as `next_due_ns` says it.
+            let waits = self.spread && self.absolute(self.release) > now_ns;
+            if due_ns > now_ns || waits || due_ns >= self.end_ns || self.taken >= self.packets_max {
                 break;
             }
             self.release += (due_after - self.last_due).max(0.0) / CATCH_UP;
@@ -165,6 +166,21 @@ mod tests {
         let mut times = RecordedTimes::new(&schedule(None, None), 1.0, 0);
         let gap = 4_000_000 / 3;
         assert_eq!(all(&mut times, &stamps), [0, 2_000_000, 2_000_000, 4_000_000, 4_000_000 + gap, 6_000_000 + gap]);
+    }
+
+    #[test]
+    fn what_is_said_to_be_due_can_be_taken() {
+        // Thirds of nanoseconds, and a late replay.
+        let stamps: Vec<u64> = (0..1_000).map(|number| number * 3_331).collect();
+        let mut times = RecordedTimes::new(&schedule(None, None), 3.0, 5_000);
+        let (mut at, mut now_ns) = (0, 400_000);
+        while at < stamps.len() {
+            let before = at;
+            times.take(now_ns, usize::MAX, stamps[before..].iter().copied(), &mut |_| at += 1);
+            let next_ns = times.next_due_ns(stamps.get(at).copied());
+            assert!(next_ns.is_none_or(|next_ns| next_ns > now_ns), "{next_ns:?} was due at {now_ns}");
+            now_ns = next_ns.unwrap_or(now_ns);
+        }
     }
 
     #[test]
