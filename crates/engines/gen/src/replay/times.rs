@@ -170,8 +170,8 @@ mod tests {
 
     #[test]
     fn what_is_said_to_be_due_can_be_taken() {
-        // Thirds of nanoseconds, and a late replay.
-        let stamps: Vec<u64> = (0..1_000).map(|number| number * 3_331).collect();
+        // Thirds of nanoseconds, and a replay that is late until it has caught up.
+        let stamps: Vec<u64> = (0..20_000).map(|number| number * 3_331).collect();
         let mut times = RecordedTimes::new(&schedule(None, None), 3.0, 5_000);
         let (mut at, mut now_ns) = (0, 400_000);
         while at < stamps.len() {
