@@ -1,5 +1,5 @@
 //! What the packet path needs of the operating system: the clock, cores, signals, network namespaces
-//! and devices, and what this process is allowed to do.
+//! and devices, memory shared with other processes, and what this process is allowed to do.
 
 pub mod affinity;
 pub mod capability;
@@ -12,6 +12,7 @@ pub mod poll;
 pub mod process;
 pub mod promiscuous;
 pub mod raw;
+pub mod shared;
 pub mod signal;
 pub mod usage;
 pub mod userns;

@@ -1,0 +1,377 @@
+//! Memory that another process has, too: a file in memory (memfd_create(2), tmpfs, hugetlbfs), mapped here.
+//!
+//! Whoever holds such a file can cut it short, unless it is sealed, and pages of huge-page files can run out; a touch of what
+//! is no longer there raises SIGBUS, which ends a process. A [`SharedMapping`] survives that: a handler for SIGBUS puts
+//! private zeros in the place of the whole mapping, and [`SharedMapping::is_lost`] tells. A fault anywhere else goes to
+//! whatever handled SIGBUS before. The handler is installed with the first mapping, and stays.
+//!
+//! The other process reads and writes the bytes at any time. So this module hands out an address and no reference: what is
+//! read there must be copied first, or read once by atomics, and then checked.
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
+
+/// Mappings that can exist at a time in a process.
+const PLACES: usize = 4096;
+
+/// Bytes of an ordinary page, at least.
+const PAGE: usize = 4096;
+
+/// A file of `bytes` zeros in memory that nobody can make shorter or longer: to be mapped here, and handed to another process.
+///
+/// # Errors
+/// As memfd_create(2) and ftruncate(2).
+pub fn memory_file(name: &CStr, bytes: usize) -> io::Result<OwnedFd> {
+    // SAFETY: a terminated name and constants.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `fd` was just made and belongs to nobody else.
+    let file = unsafe { OwnedFd::from_raw_fd(fd) };
+    let len = libc::off_t::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+    // SAFETY: takes a descriptor and a number.
+    check(unsafe { libc::ftruncate(fd, len) })?;
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: takes a descriptor and a number.
+    check(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) })?;
+    Ok(file)
+}
+
+/// Where a file lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// Ordinary pages (tmpfs; also what memfd_create(2) makes).
+    Memory,
+    /// Huge pages.
+    HugePages,
+}
+
+/// What is known of a file in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryFile {
+    /// Bytes that it has now. Unless sealed it may have fewer at any time.
+    pub bytes: u64,
+    /// What it is made of.
+    pub storage: Storage,
+    /// Nobody can make it shorter.
+    pub keeps_size: bool,
+    /// Bytes of its pages.
+    page: usize,
+}
+
+impl MemoryFile {
+    /// Looks at a file that came from another process. Only files in memory pass: behind any other, a disk or another process
+    /// (FUSE) decides how long a touch of a page lasts.
+    ///
+    /// # Errors
+    /// It is no file in memory, or it cannot be looked at.
+    pub fn of(file: BorrowedFd<'_>) -> io::Result<MemoryFile> {
+        // SAFETY: a structure of integers, for which all zeros is a value.
+        let (mut status, mut system): (libc::stat64, libc::statfs64) =
+            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        // SAFETY: the structures are live and of the right type.
+        check(unsafe { libc::fstat64(file.as_raw_fd(), &mut status) })?;
+        // SAFETY: as above.
+        check(unsafe { libc::fstatfs64(file.as_raw_fd(), &mut system) })?;
+        let storage = match system.f_type as libc::c_long {
+            libc::TMPFS_MAGIC => Storage::Memory,
+            libc::HUGETLBFS_MAGIC => Storage::HugePages,
+            _ => return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file in memory")),
+        };
+        if status.st_mode & libc::S_IFMT != libc::S_IFREG {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        }
+        // SAFETY: takes a descriptor and a command without an argument.
+        let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+        let keeps_size = storage == Storage::Memory && seals >= 0 && seals & libc::F_SEAL_SHRINK != 0;
+        let page = if storage == Storage::HugePages { (status.st_blksize as usize).max(PAGE) } else { PAGE };
+        Ok(MemoryFile { bytes: status.st_size as u64, storage, keeps_size, page })
+    }
+}
+
+/// The first bytes of a file in memory, mapped to be read and written.
+#[derive(Debug)]
+pub struct SharedMapping {
+    start: NonNull<u8>,
+    bytes: usize,
+    /// Bytes of whole pages.
+    span: usize,
+    place: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone; it hands out an address, and all access through that is unsafe.
+unsafe impl Send for SharedMapping {}
+// SAFETY: as above.
+unsafe impl Sync for SharedMapping {}
+
+impl SharedMapping {
+    /// Maps the first `bytes` bytes of `file`. Its pages come when they are touched.
+    ///
+    /// # Errors
+    /// It is no file in memory, or shorter, or mmap(2) refuses, or there are 4,096 mappings already.
+    pub fn map(file: BorrowedFd<'_>, bytes: usize) -> io::Result<SharedMapping> {
+        let facts = MemoryFile::of(file)?;
+        if bytes == 0 || facts.bytes < bytes as u64 {
+            let text = format!("the file has {} bytes, not {bytes}", facts.bytes);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        install_handler()?;
+        let span = bytes.next_multiple_of(facts.page);
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
+        let start =
+            unsafe { libc::mmap64(std::ptr::null_mut(), span, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let Some(start) = NonNull::new(start.cast::<u8>()) else {
+            return Err(io::Error::from_raw_os_error(libc::ENOMEM));
+        };
+        match occupy(start.as_ptr() as usize, span) {
+            Some(place) => Ok(SharedMapping { start, bytes, span, place }),
+            None => {
+                // SAFETY: the mapping was just made and nobody knows of it.
+                unsafe { libc::munmap(start.as_ptr().cast(), span) };
+                Err(io::Error::other("too many shared mappings"))
+            }
+        }
+    }
+
+    /// Makes all pages at once, in huge ones where the kernel does that for shared memory. Only for files of this process:
+    /// the pages count as its own. A wish: what the kernel refuses comes when it is touched.
+    pub fn populate(&self) {
+        // SAFETY: the range is this mapping, and madvise with these values changes no contents.
+        unsafe {
+            libc::madvise(self.start.as_ptr().cast(), self.span, libc::MADV_HUGEPAGE);
+            libc::madvise(self.start.as_ptr().cast(), self.span, libc::MADV_POPULATE_WRITE);
+        }
+    }
+
+    /// Address of the first byte.
+    #[inline]
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Number of bytes.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// True once something was touched that is not there any more. The mapping then holds zeros that nobody else sees.
+    #[inline]
+    pub fn is_lost(&self) -> bool {
+        TABLE[self.place].lost.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for SharedMapping {
+    fn drop(&mut self) {
+        vacate(self.place);
+        // SAFETY: the mapping was made by `map` with this span (the handler may have replaced it by one of the same span), and
+        // nothing refers to it any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.span) };
+    }
+}
+
+/// A mapping as the handler finds it: `end` is 0 in a free place.
+struct Place {
+    start: AtomicUsize,
+    end: AtomicUsize,
+    lost: AtomicBool,
+}
+
+static TABLE: [Place; PLACES] =
+    [const { Place { start: AtomicUsize::new(0), end: AtomicUsize::new(0), lost: AtomicBool::new(false) } }; PLACES];
+/// Places from here on were never used.
+static USED: AtomicUsize = AtomicUsize::new(0);
+/// Held by who changes the table; the handler only reads.
+static CHANGING: Mutex<()> = Mutex::new(());
+
+fn occupy(start: usize, bytes: usize) -> Option<usize> {
+    let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
+    let index = TABLE.iter().position(|place| place.end.load(Ordering::Relaxed) == 0)?;
+    let place = &TABLE[index];
+    place.lost.store(false, Ordering::Relaxed);
+    place.start.store(start, Ordering::Relaxed);
+    place.end.store(start + bytes, Ordering::Release);
+    USED.fetch_max(index + 1, Ordering::Release);
+    Some(index)
+}
+
+fn vacate(index: usize) {
+    let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
+    TABLE[index].end.store(0, Ordering::Release);
+}
+
+/// What handled SIGBUS before, and its flags.
+static BEFORE: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
+static BEFORE_FLAGS: AtomicI32 = AtomicI32::new(0);
+
+fn install_handler() -> io::Result<()> {
+    static INSTALL: Once = Once::new();
+    static ERROR: AtomicI32 = AtomicI32::new(0);
+    INSTALL.call_once(|| {
+        if let Err(error) = replace_handler() {
+            ERROR.store(error.raw_os_error().unwrap_or(libc::EINVAL), Ordering::Relaxed);
+        }
+    });
+    match ERROR.load(Ordering::Relaxed) {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+fn replace_handler() -> io::Result<()> {
+    // SAFETY: a structure of integers, for which all zeros is a value.
+    let (mut before, mut action): (libc::sigaction, libc::sigaction) =
+        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    // SAFETY: only asks, into a live structure.
+    check(unsafe { libc::sigaction(libc::SIGBUS, std::ptr::null(), &mut before) })?;
+    BEFORE.store(before.sa_sigaction, Ordering::Relaxed);
+    BEFORE_FLAGS.store(before.sa_flags, Ordering::Release);
+    action.sa_sigaction = on_bus_error as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    // SAFETY: the handler has the signature that SA_SIGINFO asks for, and does only what is allowed in one.
+    check(unsafe { libc::sigaction(libc::SIGBUS, &action, std::ptr::null_mut()) })
+}
+
+/// Handles SIGBUS. Reads the table, calls mmap, and leaves errno as it was; nothing else.
+extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid siginfo_t to a handler that was installed with SA_SIGINFO.
+    let address = unsafe { (*info).si_addr() } as usize;
+    // SAFETY: the address of the calling thread's errno is always valid.
+    let errno = unsafe { &mut *libc::__errno_location() };
+    let kept = *errno;
+    let ours = replace_mapping(address);
+    *errno = kept;
+    if !ours {
+        pass_on(signal, info, context);
+    }
+}
+
+/// Puts zeros in the place of the mapping that `address` lies in; false if there is none.
+fn replace_mapping(address: usize) -> bool {
+    let used = USED.load(Ordering::Acquire);
+    let found = TABLE[..used].iter().find(|place| {
+        let end = place.end.load(Ordering::Acquire);
+        (place.start.load(Ordering::Relaxed)..end).contains(&address)
+    });
+    let Some(place) = found else { return false };
+    let start = place.start.load(Ordering::Relaxed);
+    let bytes = place.end.load(Ordering::Relaxed) - start;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+    // SAFETY: the range is that of a live mapping of this process (who faults in it uses it, so it is not being dropped), of
+    // which only addresses are used; they stay valid, with zeros behind them.
+    let replaced =
+        unsafe { libc::mmap(start as *mut libc::c_void, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    place.lost.store(true, Ordering::Release);
+    replaced != libc::MAP_FAILED
+}
+
+/// Does what would have been done without this module.
+fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let flags = BEFORE_FLAGS.load(Ordering::Acquire);
+    match BEFORE.load(Ordering::Relaxed) {
+        libc::SIG_DFL | libc::SIG_IGN => {
+            // The fault repeats once this returns, and then ends the process as it should.
+            // SAFETY: restores the default action.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        handler if flags & libc::SA_SIGINFO != 0 => {
+            // SAFETY: the kernel held this address as a handler of this signature.
+            let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
+                unsafe { std::mem::transmute(handler) };
+            handler(signal, info, context);
+        }
+        handler => {
+            // SAFETY: as above, without SA_SIGINFO.
+            let handler: extern "C" fn(libc::c_int) = unsafe { std::mem::transmute(handler) };
+            handler(signal);
+        }
+    }
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    fn unsealed(bytes: u64) -> File {
+        // SAFETY: a terminated name and a constant.
+        let fd = unsafe { libc::memfd_create(c"unsealed".as_ptr(), libc::MFD_CLOEXEC) };
+        assert!(fd >= 0);
+        // SAFETY: `fd` was just made and belongs to nobody else.
+        let file = unsafe { File::from_raw_fd(fd) };
+        file.set_len(bytes).unwrap();
+        file
+    }
+
+    fn byte(mapping: &SharedMapping, at: usize) -> u8 {
+        assert!(at < mapping.bytes());
+        // SAFETY: inside the mapping.
+        unsafe { mapping.start().add(at).as_ptr().read_volatile() }
+    }
+
+    fn set_byte(mapping: &SharedMapping, at: usize, value: u8) {
+        assert!(at < mapping.bytes());
+        // SAFETY: inside the mapping.
+        unsafe { mapping.start().add(at).as_ptr().write_volatile(value) };
+    }
+
+    #[test]
+    fn two_mappings_of_a_file_show_the_same_bytes() {
+        let file = memory_file(c"test", 10_000).unwrap();
+        assert!(MemoryFile::of(file.as_fd()).unwrap().keeps_size);
+        let (one, two) =
+            (SharedMapping::map(file.as_fd(), 10_000).unwrap(), SharedMapping::map(file.as_fd(), 5000).unwrap());
+        one.populate();
+        set_byte(&one, 4999, 7);
+        assert_eq!((byte(&two, 4999), two.bytes(), two.is_lost()), (7, 5000, false));
+        assert!(File::from(file).set_len(100).is_err(), "it is sealed");
+    }
+
+    #[test]
+    fn a_file_cut_short_leaves_zeros_and_is_noticed() {
+        let file = unsealed(1 << 20);
+        assert!(!MemoryFile::of(file.as_fd()).unwrap().keeps_size);
+        let (cut, other) = (SharedMapping::map(file.as_fd(), 1 << 20).unwrap(), unsealed(4096));
+        let other = SharedMapping::map(other.as_fd(), 4096).unwrap();
+        set_byte(&cut, 0, 1);
+        set_byte(&cut, 100_000, 1);
+        file.set_len(4096).unwrap();
+        assert!(!cut.is_lost());
+        assert_eq!(byte(&cut, 100_000), 0);
+        assert!(cut.is_lost() && !other.is_lost());
+        set_byte(&cut, (1 << 20) - 1, 3);
+        assert_eq!((byte(&cut, 0), byte(&cut, (1 << 20) - 1)), (0, 3));
+        drop(cut);
+        // The place is used again, and starts sound.
+        assert!(!SharedMapping::map(file.as_fd(), 4096).unwrap().is_lost());
+    }
+
+    #[test]
+    fn what_is_no_memory_is_refused() {
+        let text = |result: io::Result<SharedMapping>| result.map(|_| ()).unwrap_err().to_string();
+        let status = File::open("/proc/self/status").unwrap();
+        assert!(text(SharedMapping::map(status.as_fd(), 4096)).contains("no file in memory"));
+        let (reader, _writer) = io::pipe().unwrap();
+        assert!(text(SharedMapping::map(reader.as_fd(), 4096)).contains("no file in memory"));
+        let file = unsealed(4096);
+        assert!(text(SharedMapping::map(file.as_fd(), 4097)).contains("4096 bytes, not 4097"));
+        assert!(text(SharedMapping::map(file.as_fd(), 0)).contains("not 0"));
+    }
+}

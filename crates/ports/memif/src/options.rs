@@ -1,0 +1,167 @@
+//! What a port's name asks for.
+
+use linerate_port::{OpenError, PortSpec};
+
+use crate::message::SECRET_BYTES;
+use crate::sys::NAME_BYTES_MAX;
+
+const KNOWN: &[&str] = &["id", "role", "rings", "slots", "buffer", "mode", "secret", "corrupt"];
+
+/// Most rings in each direction, and most slots in a ring: what the other implementations take.
+const RINGS_MAX: u64 = 255;
+pub(crate) const LOG2_SLOTS_MAX: u8 = 14;
+const SLOTS_MIN: u64 = 8;
+
+/// Bytes of a buffer: packets that are longer go over several.
+const BUFFER_MIN: u64 = 64;
+const BUFFER_MAX: u64 = 65_536;
+
+/// Shared memory that one interface may make.
+const MEMORY_MAX: u64 = 1 << 30;
+
+/// Which end of the control channel a port is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Listens, and takes the memory that the client offers.
+    Server,
+    /// Connects, again and again, and brings the memory.
+    Client,
+}
+
+/// Which interface of all that a process has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// Path of the socket, or `@` and an abstract name.
+    pub(crate) socket: String,
+    pub(crate) id: u32,
+    pub(crate) role: Role,
+}
+
+/// How an interface is made. Ports that share one ask for the same.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) key: Key,
+    /// Rings in each direction: as many as a client makes, or a server takes.
+    pub(crate) rings: u16,
+    /// Of a client: slots of a ring, as a power of two.
+    pub(crate) log2_slots: u8,
+    /// Of a client: bytes of a buffer.
+    pub(crate) buffer_bytes: usize,
+    /// Zeros when there is none.
+    pub(crate) secret: [u8; SECRET_BYTES],
+    /// A sleeping port is woken by its peer.
+    pub(crate) interrupts: bool,
+    /// A peer that breaks the protocol does not end the port.
+    pub(crate) next_peer: bool,
+}
+
+impl Options {
+    /// Takes the options out of a spec, and complains about what is wrong with them.
+    pub(crate) fn take(spec: &mut PortSpec) -> Result<Options, OpenError> {
+        let wrong = |spec: &PortSpec, cause: String, hint: &str| OpenError::new(spec, cause, hint);
+        let number = |spec: &mut PortSpec, key, least, most| {
+            spec.take_number(key, least, most).map_err(|error| OpenError::new(&*spec, error.problem, ""))
+        };
+        let id = number(spec, "id", 0, u32::MAX.into())?.unwrap_or(0) as u32;
+        let least_rings = spec.queue.map_or(1, |queue| u64::from(queue) + 1);
+        if least_rings > RINGS_MAX {
+            return Err(wrong(spec, format!("there are at most {RINGS_MAX} rings"), ""));
+        }
+        let rings = number(spec, "rings", least_rings, RINGS_MAX)?.unwrap_or(least_rings);
+        let slots = number(spec, "slots", SLOTS_MIN, 1 << LOG2_SLOTS_MAX)?.unwrap_or(1024);
+        let buffer = number(spec, "buffer", BUFFER_MIN, BUFFER_MAX)?.unwrap_or(2048);
+        let role = choice(spec, "role", &[("server", Role::Server), ("client", Role::Client)])?;
+        let interrupts = choice(spec, "mode", &[("interrupt", true), ("poll", false)])?;
+        let next_peer = choice(spec, "corrupt", &[("close", false), ("next", true)])?;
+        let secret = spec.take("secret").unwrap_or_default();
+        spec.finish(KNOWN).map_err(|error| wrong(spec, error.problem, ""))?;
+        if !slots.is_power_of_two() {
+            return Err(wrong(spec, format!("slots={slots}: a ring has a power of two of slots"), "try slots=1024"));
+        }
+        if 2 * rings * slots * buffer > MEMORY_MAX {
+            return Err(wrong(spec, "more than 1 GiB of shared memory".into(), "take fewer rings or slots"));
+        }
+        if secret.len() > SECRET_BYTES {
+            return Err(wrong(spec, format!("a secret has at most {SECRET_BYTES} bytes"), ""));
+        }
+        if spec.target.is_empty() || spec.target == "@" {
+            return Err(wrong(spec, "names no socket".into(), "write memif:/run/user/1000/x.sock"));
+        }
+        if spec.target.len() >= NAME_BYTES_MAX {
+            let cause = format!("a socket's name has fewer than {NAME_BYTES_MAX} bytes");
+            return Err(wrong(spec, cause, "take a shorter path"));
+        }
+        let mut padded = [0; SECRET_BYTES];
+        padded[..secret.len()].copy_from_slice(secret.as_bytes());
+        Ok(Options {
+            key: Key { socket: spec.target.clone(), id, role },
+            rings: rings as u16,
+            log2_slots: slots.trailing_zeros() as u8,
+            buffer_bytes: buffer as usize,
+            secret: padded,
+            interrupts,
+            next_peer,
+        })
+    }
+}
+
+/// Takes option `key` out: one of the words, the first unless it was given.
+fn choice<T: Copy>(spec: &mut PortSpec, key: &str, words: &[(&str, T)]) -> Result<T, OpenError> {
+    let given = spec.take(key);
+    let found = match &given {
+        None => words.first(),
+        Some(given) => words.iter().find(|(word, _)| word == given),
+    };
+    let Some((_, value)) = found else {
+        let listed: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        let cause = format!("{key}={}: {key} takes {}", given.unwrap_or_default(), listed.join(" or "));
+        return Err(OpenError::new(&*spec, cause, ""));
+    };
+    Ok(*value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(text: &str) -> Result<Options, OpenError> {
+        Options::take(&mut text.parse().unwrap())
+    }
+
+    #[test]
+    fn names_say_all_about_an_interface() {
+        let plain = take("memif:/tmp/x.sock").unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(plain.key, Key { socket: "/tmp/x.sock".into(), id: 0, role: Role::Server });
+        assert_eq!((plain.rings, plain.log2_slots, plain.buffer_bytes), (1, 10, 2048));
+        assert!(plain.interrupts && !plain.next_peer && plain.secret == [0; SECRET_BYTES]);
+        let full = "memif:/x@2,id=7,role=client,rings=4,slots=256,buffer=512,mode=poll,secret=abc,corrupt=next";
+        let full = take(full).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((full.key.id, full.key.role, full.rings, full.log2_slots), (7, Role::Client, 4, 8));
+        assert!(!full.interrupts && full.next_peer && full.buffer_bytes == 512);
+        assert_eq!(full.secret[..4], *b"abc\0");
+        assert_eq!(take("memif:/x@2").map(|options| options.rings).ok(), Some(3));
+        assert_eq!(take("memif:\\@name").map(|options| options.key.socket).ok().as_deref(), Some("@name"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_in_words() {
+        for (text, says) in [
+            ("memif:", "names no socket"),
+            ("memif:/x,slots=1000", "power of two"),
+            ("memif:/x,slots=4", "from 8 to 16384"),
+            ("memif:/x,rings=256", "from 1 to 255"),
+            ("memif:/x@3,rings=3", "from 4 to 255"),
+            ("memif:/x@255", "at most 255 rings"),
+            ("memif:/x,role=master", "role takes server or client"),
+            ("memif:/x,mode=fast", "mode takes interrupt or poll"),
+            ("memif:/x,secret=abcdefghijklmnopqrstuvwxyz", "at most 24 bytes"),
+            ("memif:/x,rings=255,slots=16384", "1 GiB"),
+            ("memif:/x,fast", "unknown option fast"),
+        ] {
+            let error = take(text).map(|_| ()).unwrap_err();
+            assert!(error.cause.contains(says), "{text}: {error}");
+        }
+        let long = format!("memif:/{}", "x".repeat(120));
+        assert!(take(&long).map(|_| ()).unwrap_err().cause.contains("fewer than 108"));
+    }
+}

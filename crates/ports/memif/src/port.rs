@@ -1,0 +1,328 @@
+//! The port: its queue pairs polled in turn, its totals, and what it does while nobody is at the other end.
+
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+use linerate_mem::{Batch, Pool};
+use linerate_port::{Caps, Drops, Interest, Port, PortError, Readiness, Stats};
+use linerate_sys::clock;
+
+use crate::control;
+use crate::options::Options;
+use crate::receive::{Corrupt, ReceiveSide, Received, Store};
+use crate::seat::Seat;
+use crate::sys;
+use crate::transmit::{Sent, Stop, TransmitSide};
+
+/// Longest packet in bytes: what other ports can take, over several buffers.
+pub(crate) const PACKET_LEN_MAX: usize = u16::MAX as usize;
+
+/// Where nobody rings, a sleeper looks again this often.
+const NAP_NS: u64 = 50_000;
+
+/// Where the peer rings, a sleeper looks again this often all the same: DPDK looks at whether it has to ring before its index
+/// is out for sure.
+const NAP_RUNG_NS: u64 = 10_000_000;
+
+/// One end of a memif interface, or of one of its queue pairs.
+pub struct MemifPort {
+    pub(crate) caps: Caps,
+    pub(crate) options: Options,
+    seat: Arc<Seat>,
+    /// The delivery that the rings are of.
+    epoch: u64,
+    /// Number of the connection; 0 while there is none.
+    connection: u64,
+    receivers: Vec<ReceiveSide>,
+    /// Rings of the peer before, as long as there are packets in them: what it sent before it went arrives.
+    remains: Vec<ReceiveSide>,
+    /// Packets in such rings that were not asked for before the peer after it went as well.
+    left: u64,
+    /// Which of them is asked first.
+    turn: usize,
+    transmitter: Option<TransmitSide>,
+    pool: Pool,
+    parts: Batch,
+    received: Received,
+    sent: Sent,
+    /// Peers were asked to ring.
+    rung: bool,
+    /// What a peer wrote that closed the port.
+    fault: Option<String>,
+    /// Kept from one sleep to the next.
+    entries: Vec<libc::pollfd>,
+}
+
+impl MemifPort {
+    pub(crate) fn new(caps: Caps, options: Options, seat: Arc<Seat>, pool: &Pool) -> MemifPort {
+        let frames = PACKET_LEN_MAX.div_ceil(pool.packet_len_max().max(1));
+        MemifPort {
+            caps,
+            options,
+            seat,
+            epoch: 0,
+            connection: 0,
+            receivers: Vec::new(),
+            remains: Vec::new(),
+            left: 0,
+            turn: 0,
+            transmitter: None,
+            pool: pool.clone(),
+            parts: Batch::new(pool, frames),
+            received: Received::default(),
+            sent: Sent::default(),
+            rung: false,
+            fault: None,
+            entries: Vec::new(),
+        }
+    }
+
+    /// True while a peer is at the other end.
+    ///
+    /// # Errors
+    /// A peer closed the port by what it wrote.
+    pub fn is_connected(&mut self) -> Result<bool, PortError> {
+        self.refresh()?;
+        Ok(self.connection != 0)
+    }
+
+    #[inline]
+    fn check(&mut self, batch: &Batch) -> Result<(), PortError> {
+        if !batch.is_of(self.pool.region()) {
+            return Err(PortError::ForeignPool { port: self.caps.name.clone() });
+        }
+        self.refresh()
+    }
+
+    /// Takes over the rings of a new connection, or notices that one ended.
+    #[inline]
+    fn refresh(&mut self) -> Result<(), PortError> {
+        if self.seat.epoch() != self.epoch || self.fault.is_some() {
+            return self.take_over();
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn take_over(&mut self) -> Result<(), PortError> {
+        if let Some(what) = &self.fault {
+            return Err(PortError::PeerCorrupt { port: self.caps.name.clone(), what: what.clone() });
+        }
+        self.epoch = self.seat.epoch();
+        let delivery = self.seat.collect();
+        self.connection = delivery.connection;
+        if !self.receivers.is_empty() {
+            let before = std::mem::replace(&mut self.remains, std::mem::take(&mut self.receivers));
+            self.left += before.into_iter().map(|mut side| side.waiting()).sum::<u64>();
+        }
+        (self.transmitter, self.turn, self.rung) = (None, 0, false);
+        for pair in delivery.pairs {
+            self.receivers.extend(pair.receive.map(|end| ReceiveSide::new(end, false)));
+            self.transmitter = self.transmitter.take().or_else(|| pair.transmit.map(TransmitSide::new));
+        }
+        Ok(())
+    }
+
+    /// Ends the connection with a peer that broke the protocol, and with it the port, unless it waits for the next peer.
+    #[cold]
+    fn broken(&mut self, corrupt: Corrupt) -> PortError {
+        let Corrupt(what) = corrupt;
+        control::end(&self.options.key, self.connection, &format!("You wrote {what}"), !self.options.next_peer);
+        self.receivers.clear();
+        (self.transmitter, self.connection) = (None, 0);
+        if !self.options.next_peer {
+            self.fault = Some(what.clone());
+        }
+        PortError::PeerCorrupt { port: self.caps.name.clone(), what }
+    }
+
+    /// Notices memory that the peer took away.
+    #[inline]
+    fn check_memory(lost: bool) -> Result<(), Corrupt> {
+        if lost { Err(Corrupt("its shared memory away (the file is shorter than it was)".into())) } else { Ok(()) }
+    }
+
+    /// Takes what a peer sent that is gone. If it is nothing, or nonsense, its rings go, too.
+    #[cold]
+    fn receive_remains(&mut self, batch: &mut Batch) -> usize {
+        let mut store = Store { pool: &mut self.pool, parts: &mut self.parts, totals: &mut self.received };
+        let mut packets = 0;
+        for side in &mut self.remains {
+            packets += side.receive(batch, &mut store).unwrap_or(0);
+        }
+        if packets == 0 && batch.room() > 0 && store.pool.free() > 0 {
+            self.left += self.remains.drain(..).map(|mut side| side.waiting()).sum::<u64>();
+        }
+        packets
+    }
+
+    fn receive_all(&mut self, batch: &mut Batch) -> Result<usize, Corrupt> {
+        if !self.remains.is_empty() {
+            let packets = self.receive_remains(batch);
+            if packets > 0 {
+                return Ok(packets);
+            }
+        }
+        let mut store = Store { pool: &mut self.pool, parts: &mut self.parts, totals: &mut self.received };
+        let mut packets = 0;
+        for _ in 0..self.receivers.len() {
+            let turn = self.turn;
+            self.turn = if turn + 1 < self.receivers.len() { turn + 1 } else { 0 };
+            let side = &mut self.receivers[turn];
+            MemifPort::check_memory(side.end.buffers.is_lost())?;
+            match side.receive(batch, &mut store) {
+                Ok(count) => packets += count,
+                // What came before is handed out first; the fault shows again.
+                Err(_) if packets > 0 => break,
+                Err(corrupt) => return Err(corrupt),
+            }
+            if batch.room() == 0 {
+                break;
+            }
+        }
+        Ok(packets)
+    }
+
+    /// Asks the peer to ring, or no longer to.
+    fn ask_for_rings(&mut self, wanted: bool) {
+        if self.rung == wanted {
+            return;
+        }
+        for side in &self.receivers {
+            side.ask_for_rings(wanted);
+            if let (false, Some(bell)) = (wanted, &side.end.bell) {
+                bell.silence();
+            }
+        }
+        self.rung = wanted;
+        // What was put in before the peer saw the flag is seen by the look that follows.
+        fence(Ordering::SeqCst);
+    }
+
+    fn is_ready(&mut self, interest: Interest) -> Result<bool, Corrupt> {
+        if interest == Interest::Transmit {
+            let Some(side) = &mut self.transmitter else { return Ok(false) };
+            MemifPort::check_memory(side.end.buffers.is_lost())?;
+            return side.has_room();
+        }
+        if self.remains.iter_mut().any(|side| side.waiting() > 0) {
+            return Ok(true);
+        }
+        for side in &mut self.receivers {
+            MemifPort::check_memory(side.end.buffers.is_lost())?;
+            if side.look()? > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Sleeps for a while: until the peer rings (where it does), or a peer comes or goes. False when a signal ended it.
+    fn sleep(&mut self, left_ns: u64) -> Result<bool, PortError> {
+        let connected = self.connection != 0;
+        let nap_ns = match (connected, self.rung) {
+            (false, _) => left_ns,
+            (true, true) => left_ns.min(NAP_RUNG_NS),
+            (true, false) => left_ns.min(NAP_NS),
+        };
+        let rung = self.receivers.iter().filter(|_| self.rung).filter_map(|side| side.end.bell.as_ref());
+        self.entries.clear();
+        for bell in rung.chain([&self.seat.changed]) {
+            let fd = std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(bell));
+            self.entries.push(libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+        }
+        let before_ns = clock::now_ns();
+        sys::poll(&mut self.entries, nap_ns).map_err(|source| {
+            let port = self.caps.name.clone();
+            PortError::Io { port, operation: "wait for the peer", source }
+        })?;
+        let woken = self.entries.iter().any(|entry| entry.revents != 0);
+        Ok(woken || clock::now_ns().saturating_sub(before_ns) >= nap_ns)
+    }
+}
+
+impl Port for MemifPort {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    #[inline]
+    fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        self.check(batch)?;
+        if self.rung {
+            self.ask_for_rings(false);
+        }
+        match self.receive_all(batch) {
+            Ok(packets) => Ok(packets),
+            Err(corrupt) => Err(self.broken(corrupt)),
+        }
+    }
+
+    #[inline]
+    fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        self.check(batch)?;
+        let Some(side) = &mut self.transmitter else { return Ok(0) };
+        if let Err(corrupt) = MemifPort::check_memory(side.end.buffers.is_lost()) {
+            return Err(self.broken(corrupt));
+        }
+        match side.transmit(batch, &mut self.pool, &mut self.sent) {
+            (taken, None) => Ok(taken),
+            (taken, Some(Stop::Corrupt(_))) if taken > 0 => Ok(taken),
+            (_, Some(Stop::Corrupt(corrupt))) => Err(self.broken(corrupt)),
+            (_, Some(Stop::Long(len))) => {
+                Err(PortError::FrameTooLong { port: self.caps.name.clone(), len, max: PACKET_LEN_MAX })
+            }
+        }
+    }
+
+    fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError> {
+        let deadline_ns = clock::now_ns().saturating_add(timeout_ns);
+        loop {
+            self.refresh()?;
+            if self.is_ready(interest).map_err(|corrupt| self.broken(corrupt))? {
+                return Ok(Readiness::Ready);
+            }
+            let left_ns = deadline_ns.saturating_sub(clock::now_ns());
+            if left_ns == 0 {
+                return Ok(Readiness::TimedOut);
+            }
+            if interest == Interest::Receive && self.options.interrupts && !self.rung && !self.receivers.is_empty() {
+                self.ask_for_rings(true);
+                continue;
+            }
+            let awake = self.sleep(left_ns);
+            self.ask_for_rings(false);
+            if !awake? {
+                return Ok(Readiness::TimedOut);
+            }
+        }
+    }
+
+    fn stats(&mut self) -> Result<Stats, PortError> {
+        let row = |cause: &str, packets| Drops { place: self.caps.name.clone(), cause: cause.into(), packets };
+        let mut stats = Stats {
+            rx_packets: self.received.packets,
+            rx_bytes: self.received.bytes,
+            tx_packets: self.sent.packets,
+            tx_bytes: self.sent.bytes,
+            rx_drops: vec![
+                row("longer than the batch", self.received.unfit),
+                row("packet without a byte", self.received.empty),
+                row("not fetched before the next peer went", self.left),
+            ],
+            tx_drops: vec![
+                row("longer than the ring's buffers", self.sent.unfit),
+                row("packet without a byte", self.sent.empty),
+            ],
+        };
+        stats.rx_drops.retain(|row| row.packets > 0);
+        stats.tx_drops.retain(|row| row.packets > 0);
+        Ok(stats)
+    }
+}
+
+impl Drop for MemifPort {
+    fn drop(&mut self) {
+        control::detach(&self.options.key, &self.seat);
+    }
+}
