@@ -151,6 +151,13 @@ pub(crate) const ENTRIES: &[Entry] = &[
         ..PLAIN
     },
     Entry {
+        name: "memif",
+        syntax: "memif:SOCKET[@queue]",
+        summary: "memory shared with another process (VPP, DPDK, Linerate): ,id=N, ,role=client to connect; needs no rights",
+        open: Some(|spec, pool| boxed(linerate_port_memif::open(spec, pool))),
+        ..PLAIN
+    },
+    Entry {
         name: "file",
         syntax: "file:PATH",
         summary: "pcap and pcapng files, read or (,write) written",
@@ -163,12 +170,6 @@ pub(crate) const ENTRIES: &[Entry] = &[
         summary: "takes everything and keeps nothing",
         open: Some(|spec, pool| boxed(linerate_port_null::open(spec, pool))),
         ..PLAIN
-    },
-    Entry {
-        name: "memif",
-        syntax: "memif:SOCKET[,id=N]",
-        summary: "shared memory with VPP, DPDK and others",
-        ..UNBUILT
     },
     Entry { name: "netmap", syntax: "netmap:IF, valeS:P", summary: "netmap, on kernels that have it", ..UNBUILT },
     Entry { name: "dpdk", syntax: "dpdk:DEVARGS", summary: "DPDK's poll mode drivers", ..UNBUILT },

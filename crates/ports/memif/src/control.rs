@@ -8,10 +8,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use linerate_sys::clock;
+use linerate_sys::poll::PollSet;
 
 use crate::handshake::{self, Claims, NAME, Refusal, Speech};
 use crate::link::Pair;
@@ -19,7 +20,7 @@ use crate::listener::{self, Listener, PathRefusal};
 use crate::message::Message;
 use crate::options::{Key, Options, Role};
 use crate::seat::{Delivery, Seat};
-use crate::sys::{self, Channel, Doorbell, Received};
+use crate::sys::{Channel, Doorbell, Received};
 
 /// A peer has this long for a handshake.
 const HANDSHAKE_NS: u64 = 10_000_000_000;
@@ -161,7 +162,7 @@ fn wake() {
 
 /// The thread: sleeps until a socket or a time needs it.
 fn run() {
-    let mut entries = Vec::new();
+    let mut sleeping = PollSet::default();
     let mut whose = Vec::new();
     loop {
         let timeout_ns = {
@@ -172,10 +173,10 @@ fn run() {
                 control.running = false;
                 return;
             }
-            control.list_descriptors(now_ns, &mut entries, &mut whose);
+            control.list_descriptors(now_ns, &mut sleeping, &mut whose);
             wake_at_ns.saturating_sub(now_ns)
         };
-        if sys::poll(&mut entries, timeout_ns).is_err() {
+        if sleeping.wait(timeout_ns).is_err() {
             // No memory for the call: there will be some, or nothing helps.
             clock::sleep_until_ns(clock::now_ns() + PAUSE_NS);
         }
@@ -183,9 +184,10 @@ fn run() {
             bell.silence();
         }
         let mut control = lock();
-        for (entry, who) in entries.iter().zip(&whose) {
+        for (index, who) in whose.iter().enumerate() {
+            let found = sleeping.result(index);
             match who {
-                _ if entry.revents == 0 => {}
+                _ if !found.readable && !found.failed => {}
                 Who::Bell => {}
                 Who::Listener(name) => control.accept(name),
                 Who::Session(number) => control.pump(*number),
@@ -283,23 +285,22 @@ impl Control {
         deadlines.chain(retries.map(|interface| interface.retry_at_ns)).chain(pauses).min().unwrap_or(u64::MAX)
     }
 
-    fn list_descriptors(&self, now_ns: u64, entries: &mut Vec<libc::pollfd>, whose: &mut Vec<Who>) {
-        entries.clear();
+    fn list_descriptors(&self, now_ns: u64, sleeping: &mut PollSet, whose: &mut Vec<Who>) {
+        sleeping.clear();
         whose.clear();
-        let mut add = |fd, who| {
-            entries.push(libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
-            whose.push(who);
-        };
         if let Some(bell) = BELL.get() {
-            add(bell.as_fd().as_raw_fd(), Who::Bell);
+            sleeping.add(bell.as_fd(), true, false);
+            whose.push(Who::Bell);
         }
         for (listening, listener) in &self.listeners {
             if listening.paused_until_ns <= now_ns {
-                add(listener.socket.as_fd().as_raw_fd(), Who::Listener(listening.name.clone()));
+                sleeping.add(listener.socket.as_fd(), true, false);
+                whose.push(Who::Listener(listening.name.clone()));
             }
         }
         for (number, session) in &self.sessions {
-            add(session.channel.as_fd().as_raw_fd(), Who::Session(*number));
+            sleeping.add(session.channel.as_fd(), true, false);
+            whose.push(Who::Session(*number));
         }
     }
 

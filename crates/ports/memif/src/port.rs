@@ -1,17 +1,19 @@
 //! The port: its queue pairs polled in turn, its totals, and what it does while nobody is at the other end.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Caps, Drops, Interest, Port, PortError, Readiness, Stats};
 use linerate_sys::clock;
+use linerate_sys::poll::PollSet;
 
 use crate::control;
 use crate::options::Options;
 use crate::receive::{Corrupt, ReceiveSide, Received, Store};
 use crate::seat::Seat;
-use crate::sys;
+use crate::sys::{Alarm, Doorbell};
 use crate::transmit::{Sent, Stop, TransmitSide};
 
 /// Longest packet in bytes: what other ports can take, over several buffers.
@@ -49,8 +51,10 @@ pub struct MemifPort {
     rung: bool,
     /// What a peer wrote that closed the port.
     fault: Option<String>,
+    /// Ends the sleep of a caller that sleeps by itself.
+    alarm: Option<Alarm>,
     /// Kept from one sleep to the next.
-    entries: Vec<libc::pollfd>,
+    sleeping: PollSet,
 }
 
 impl MemifPort {
@@ -73,7 +77,8 @@ impl MemifPort {
             sent: Sent::default(),
             rung: false,
             fault: None,
-            entries: Vec::new(),
+            alarm: None,
+            sleeping: PollSet::default(),
         }
     }
 
@@ -190,13 +195,19 @@ impl MemifPort {
         }
         for side in &self.receivers {
             side.ask_for_rings(wanted);
-            if let (false, Some(bell)) = (wanted, &side.end.bell) {
-                bell.silence();
-            }
         }
         self.rung = wanted;
         // What was put in before the peer saw the flag is seen by the look that follows.
         fence(Ordering::SeqCst);
+        self.silence();
+    }
+
+    /// Takes away the ringing for what came so far: the caller looks at the rings after that.
+    fn silence(&self) {
+        self.receivers.iter().filter_map(|side| side.end.bell.as_ref()).for_each(Doorbell::silence);
+        if let Some(alarm) = &self.alarm {
+            alarm.set(if self.rung { NAP_RUNG_NS } else { 0 });
+        }
     }
 
     fn is_ready(&mut self, interest: Interest) -> Result<bool, Corrupt> {
@@ -226,18 +237,16 @@ impl MemifPort {
             (true, false) => left_ns.min(NAP_NS),
         };
         let rung = self.receivers.iter().filter(|_| self.rung).filter_map(|side| side.end.bell.as_ref());
-        self.entries.clear();
+        self.sleeping.clear();
         for bell in rung.chain([&self.seat.changed]) {
-            let fd = std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(bell));
-            self.entries.push(libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+            self.sleeping.add(bell.as_fd(), true, false);
         }
         let before_ns = clock::now_ns();
-        sys::poll(&mut self.entries, nap_ns).map_err(|source| {
+        let woken = self.sleeping.wait(nap_ns).map_err(|source| {
             let port = self.caps.name.clone();
             PortError::Io { port, operation: "wait for the peer", source }
         })?;
-        let woken = self.entries.iter().any(|entry| entry.revents != 0);
-        Ok(woken || clock::now_ns().saturating_sub(before_ns) >= nap_ns)
+        Ok(woken > 0 || clock::now_ns().saturating_sub(before_ns) >= nap_ns)
     }
 }
 
@@ -250,10 +259,15 @@ impl Port for MemifPort {
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.check(batch)?;
         if self.rung {
-            self.ask_for_rings(false);
+            self.silence();
         }
         match self.receive_all(batch) {
-            Ok(packets) => Ok(packets),
+            Ok(packets) => {
+                if self.rung && packets > 0 {
+                    self.ask_for_rings(false);
+                }
+                Ok(packets)
+            }
             Err(corrupt) => Err(self.broken(corrupt)),
         }
     }
@@ -296,6 +310,24 @@ impl Port for MemifPort {
                 return Ok(Readiness::TimedOut);
             }
         }
+    }
+
+    fn sleep_on(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
+        // A port that is broken has nothing to wait for but the next call, which says so.
+        if self.refresh().is_err() || self.connection != 0 && !self.options.interrupts {
+            return false;
+        }
+        if self.connection != 0 {
+            let alarm = match self.alarm.take().map_or_else(Alarm::new, Ok) {
+                Ok(alarm) => self.alarm.insert(alarm),
+                Err(_) => return false,
+            };
+            add(alarm.as_fd());
+            self.receivers.iter().filter_map(|side| side.end.bell.as_ref()).for_each(|bell| add(bell.as_fd()));
+            self.ask_for_rings(true);
+        }
+        add(self.seat.changed.as_fd());
+        true
     }
 
     fn stats(&mut self) -> Result<Stats, PortError> {

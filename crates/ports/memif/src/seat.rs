@@ -48,7 +48,8 @@ impl Seat {
 
     pub(crate) fn deliver(&self, delivery: Delivery) {
         *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = delivery;
-        self.epoch.fetch_add(1, Ordering::Release);
+        // In this order: whoever has seen the new number can take the ringing away for good.
         self.changed.ring();
+        self.epoch.fetch_add(1, Ordering::Release);
     }
 }

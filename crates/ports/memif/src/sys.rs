@@ -278,19 +278,36 @@ impl AsFd for Doorbell {
     }
 }
 
-/// Sleeps until one of the descriptors has something to read or is broken, `timeout_ns` is over, or a signal arrived. For each
-/// it says whether there is something; all are false in the last two cases.
-pub(crate) fn poll(entries: &mut Vec<libc::pollfd>, timeout_ns: u64) -> io::Result<()> {
-    let timeout = libc::timespec {
-        tv_sec: i64::try_from(timeout_ns / 1_000_000_000).unwrap_or(i64::MAX) as libc::time_t,
-        tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
-    };
-    let count = entries.len() as libc::nfds_t;
-    entries.iter_mut().for_each(|entry| entry.revents = 0);
-    // SAFETY: the entries and the time are live; there is no signal mask.
-    match check(unsafe { libc::ppoll(entries.as_mut_ptr(), count, &timeout, std::ptr::null()) }) {
-        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
-        _ => Ok(()),
+/// A clock that becomes readable.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    fd: OwnedFd,
+}
+
+impl Alarm {
+    pub(crate) fn new() -> io::Result<Alarm> {
+        let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
+        // SAFETY: takes constants only.
+        let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
+        // SAFETY: `fd` was just made and belongs to nobody else.
+        Ok(Alarm { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// Sets it to ring once in `delay_ns` (less than a second), or with 0 never. It no longer rings for what was before.
+    pub(crate) fn set(&self, delay_ns: u64) {
+        let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let setting = libc::itimerspec {
+            it_interval: none,
+            it_value: libc::timespec { tv_nsec: delay_ns as libc::c_long, ..none },
+        };
+        // SAFETY: the setting is live; the one before is not asked for.
+        unsafe { libc::timerfd_settime(self.fd.as_raw_fd(), 0, &setting, std::ptr::null_mut()) };
+    }
+}
+
+impl AsFd for Alarm {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 
