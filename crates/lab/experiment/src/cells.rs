@@ -1,11 +1,11 @@
 //! The cells of a matrix, in order, each with a stable id.
 
-use crate::{CellMatch, Direction, DutSpec, Experiment, FlowSpec, SizeSpec, TesterPorts};
+use crate::{CellMatch, Cores, CoresSpec, Direction, DutSpec, Experiment, FlowSpec, SizeSpec, TesterPorts};
 
 /// One combination of the matrix.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CellSpec<'a> {
-    /// Unique and stable: `snat/64/10000/both-ways`, and `none/64/1x49/one-way/pcap` where the ports are a dimension.
+    /// Unique and stable: `snat/64/10000/both-ways`, and `none/64/1x49/one-way/pcap/apart` where ports and cores are dimensions.
     pub id: String,
     /// The device.
     pub dut: &'a DutSpec,
@@ -17,6 +17,10 @@ pub struct CellSpec<'a> {
     pub direction: Direction,
     /// The tester's ports; `None` = the best that work.
     pub tester: Option<&'a TesterPorts>,
+    /// What runs on which core.
+    pub cores: &'a Cores,
+    /// The name of that, where it is a dimension.
+    pub placement: Option<&'a str>,
 }
 
 impl CellSpec<'_> {
@@ -27,36 +31,46 @@ impl CellSpec<'_> {
             && row.flows.is_none_or(|flows| flows == self.flows.count())
             && row.direction.is_none_or(|direction| direction == self.direction)
             && row.tester.as_ref().is_none_or(|name| self.tester.is_some_and(|tester| tester.name() == *name))
+            && row.cores.as_ref().is_none_or(|name| self.placement == Some(name))
     }
 }
 
 impl Experiment {
-    /// The cells in the order in which they are run: all of a DUT together, so that it is set up once; in it by ports, size,
-    /// flows and direction. Cells that `skip` names are left out.
+    /// The cells in the order in which they are run: all of a DUT together, so that it is set up once; in it by cores, ports,
+    /// size, flows and direction. Cells that `skip` names are left out.
     pub fn cells(&self) -> Vec<CellSpec<'_>> {
         let testers: Vec<Option<&TesterPorts>> = match self.testers.as_slice() {
             [] => vec![None],
             testers => testers.iter().map(Some).collect(),
         };
+        let placements: Vec<(Option<&str>, &Cores)> = match self.placements.as_slice() {
+            [] => vec![(None, &self.cores)],
+            placements => placements.iter().map(|CoresSpec { name, cores }| (Some(name.as_str()), cores)).collect(),
+        };
         let mut cells = Vec::new();
         for dut in &self.duts {
-            for &tester in &testers {
-                for size in &self.sizes {
-                    for flows in &self.flows {
-                        for &direction in &self.directions {
-                            let id = id(dut, size, flows, direction, tester);
-                            cells.push(CellSpec { id, dut, size, flows, direction, tester });
+            for &(placement, cores) in &placements {
+                for &tester in &testers {
+                    for size in &self.sizes {
+                        for flows in &self.flows {
+                            for &direction in &self.directions {
+                                let id = String::new();
+                                cells.push(CellSpec { id, dut, size, flows, direction, tester, cores, placement });
+                            }
                         }
                     }
                 }
             }
         }
+        cells.iter_mut().for_each(|cell| cell.id = id(cell));
         cells.retain(|cell| !self.skip.iter().any(|row| cell.is_matched_by(row)));
         cells
     }
 }
 
-fn id(dut: &DutSpec, size: &SizeSpec, flows: &FlowSpec, direction: Direction, tester: Option<&TesterPorts>) -> String {
+fn id(cell: &CellSpec<'_>) -> String {
+    let CellSpec { dut, size, flows, direction, tester, placement, .. } = cell;
     let tester = tester.map_or(String::new(), |tester| format!("/{}", tester.name()));
-    format!("{}/{}/{}/{}{tester}", dut.name, size.name(), flows.name(), direction.word())
+    let placement = placement.map_or(String::new(), |name| format!("/{name}"));
+    format!("{}/{}/{}/{}{tester}{placement}", dut.name, size.name(), flows.name(), direction.word())
 }

@@ -29,7 +29,7 @@ impl Experiment {
         let mut known_paths = Vec::new();
         let mut total = Work::default();
         for cell in &cells {
-            let path = (&cell.size.label, cell.flows, cell.direction, cell.tester);
+            let path = (&cell.size.label, cell.flows, cell.direction, cell.tester, cell.cores);
             if !known_paths.contains(&path) {
                 known_paths.push(path);
                 total.add(1, BASELINE_NS);

@@ -43,7 +43,7 @@ pub use cells::CellSpec;
 pub use error::{Errors, Problem};
 pub use estimate::Estimate;
 pub use model::{
-    CellMatch, Command, Cores, Direction, DutKind, DutSpec, Experiment, Firewall, FirewallTool, FlowOrder, FlowSpec,
-    LossGoal, Phases, Published, Search, SizeSpec, TestKind, TestSpec, TesterPorts, TopologyKind,
+    CellMatch, Command, Cores, CoresSpec, Direction, DutCores, DutKind, DutSpec, Experiment, Firewall, FirewallTool,
+    FlowOrder, FlowSpec, LossGoal, Phases, Published, Search, SizeSpec, TestKind, TestSpec, TesterPorts, TopologyKind,
 };
 pub use read::{TEXT_LEN_MAX, parse};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-/// A plan: every DUT x size x flow pattern x direction x kind of tester port is a cell, less those in `skip`; in each cell every
-/// test runs so many times.
+/// A plan: every DUT x size x flow pattern x direction x kind of tester port x placement on cores is a cell, less those in `skip`; in
+/// each cell every test runs so many times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Experiment {
     /// Short and stable: letters, digits and dashes. Results carry it.
@@ -19,8 +19,10 @@ pub struct Experiment {
     pub mtu: u32,
     /// Which ports the tester uses: a dimension of the matrix. Empty = the best that work.
     pub testers: Vec<TesterPorts>,
-    /// Where threads run; each `None` = the lab chooses.
+    /// Where threads run, in cells whose placement is no dimension.
     pub cores: Cores,
+    /// Where threads run: a dimension of the matrix. Empty = `cores` for all.
+    pub placements: Vec<CoresSpec>,
     /// The devices, by name, in order. At least one.
     pub duts: Vec<DutSpec>,
     /// Frame sizes. At least one.
@@ -73,17 +75,38 @@ pub struct TesterPorts {
     pub receiver: String,
 }
 
-/// Cores by number.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Cores by number; `None` = the lab chooses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cores {
     /// The sending thread.
     pub generator: Option<usize>,
-    /// The DUT's first hop.
-    pub dut: Option<usize>,
+    /// The DUT.
+    pub dut: DutCores,
     /// The receiving thread.
     pub receiver: Option<usize>,
-    /// Whether the DUT works in the sender's context, which holds the sender back instead of losing packets.
-    pub shared: bool,
+}
+
+/// Where the DUT works.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum DutCores {
+    /// Its first hop on a core of its own where there are two, its processes wherever the scheduler puts them.
+    #[default]
+    Chosen,
+    /// In the sender's context, which holds the sender back instead of losing packets.
+    Shared,
+    /// On so many cores that neither send nor, where there are enough, receive. At least 1.
+    Own(usize),
+    /// On these: its first hop on the first of them, its flows and processes on all. At least one, each once.
+    Listed(Vec<usize>),
+}
+
+/// A placement on cores: an entry of the matrix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CoresSpec {
+    /// Unique in the experiment: `apart`, `shared` or the user's own.
+    pub name: String,
+    /// What runs where.
+    pub cores: Cores,
 }
 
 /// A device under test.
@@ -215,6 +238,8 @@ pub struct CellMatch {
     pub direction: Option<Direction>,
     /// Name of the tester's ports.
     pub tester: Option<String>,
+    /// Name of the placement on cores.
+    pub cores: Option<String>,
 }
 
 /// The order of a pattern's flows.

@@ -314,8 +314,47 @@ fn dut_and_topology_have_to_fit() {
     assert!(found.len() == 1 && found[0].contains("both ends are \"xdp:eth1\""), "{found:#?}");
     let found = errors(&file("kind = \"ports\"\na = \"xdp:eth1\"", "none", ""));
     assert!(found.len() == 1 && found[0].contains("[topology] needs `b`"), "{found:#?}");
-    let found = errors(&file("[cores]\nshared = true\ndut = 1", "none", ""));
-    assert!(found.len() == 1 && found[0].contains("works in the sender's context"), "{found:#?}");
+}
+
+#[test]
+fn a_placement_on_cores_can_be() {
+    let file = |head: &str, matrix: &str| {
+        format!(
+            "name = \"x\"\ntitle = \"X\"\n{head}\n[[dut]]\nname = \"d\"\nkind = \"none\"\n[matrix]\nsizes = [64]\nflows = [1]\n{matrix}\n[[test]]\nkind = \"throughput\"\n"
+        )
+    };
+    let ports = "[topology]\nkind = \"ports\"\na = \"xdp:eth1\"\nb = \"xdp:eth2\"";
+    let inside = "[topology]\nkind = \"in-process\"";
+    for (head, matrix) in [
+        ("[cores]\ndut = [1, 2]", ""),
+        ("[cores]\ndut_count = 2", ""),
+        ("", "cores = [\"apart\", \"shared\", { name = \"two\", generator = 0, dut = [1, 2], receiver = 3 }]"),
+        (ports, "cores = [{ name = \"a\", generator = 0 }]"),
+        (inside, "cores = [\"apart\"]"),
+        ("", "cores = [\"apart\", \"shared\"]\nskip = [{ cores = \"shared\" }]"),
+    ] {
+        assert_eq!(errors(&file(head, matrix)), Vec::<String>::new(), "{head} {matrix}");
+    }
+    for (head, matrix, expected) in [
+        ("[cores]\nshared = true\ndut = 1", "", ":7 `dut` names a core, but with shared = true"),
+        ("[cores]\nshared = true\ndut_count = 1", "", "on no core of its own"),
+        ("[cores]\ndut = 1\ndut_count = 2", "", "`dut` names the device's cores"),
+        ("[cores]\ndut = [1, 1]", "", "core 1 is in `dut` twice"),
+        ("[cores]\ndut = []", "", "`dut` has 0 entries"),
+        ("[cores]\ndut = \"all\"", "", "`dut` is a text; expected a whole number from 0 to 4095"),
+        ("[cores]\ndut_count = 0", "", "`dut_count` is 0"),
+        ("", "cores = [\"apart\", \"apart\"]", "apart is in `cores` twice"),
+        ("", "cores = [\"alone\"]", "unknown placement \"alone\"; expected one of apart, shared"),
+        ("", "cores = [{ dut = 1 }]", "needs `name`"),
+        ("", "cores = [2]", "an entry of `cores` is a whole number; expected a table"),
+        ("", "cores = [\"apart\"]\nskip = [{ cores = \"shared\" }]", "unknown placement \"shared\""),
+        ("[cores]\ngenerator = 0", "cores = [\"apart\"]", "expected one of them"),
+        (ports, "cores = [\"apart\"]", "between two ports of this host the device is not the lab's to place"),
+        (inside, "cores = [{ name = \"two\", dut_count = 2 }]", "one thread serves a device inside this process"),
+    ] {
+        let found = errors(&file(head, matrix));
+        assert!(found.iter().any(|error| error.contains(expected)), "{head} {matrix}: {found:#?}");
+    }
 }
 
 #[test]

@@ -5,8 +5,9 @@ mod render;
 use std::net::Ipv4Addr;
 
 use linerate_experiment::{
-    CellMatch, Command, Cores, Direction, DutKind, DutSpec, Experiment, Firewall, FirewallTool, FlowOrder, FlowSpec,
-    LossGoal, Phases, Published, Search, SizeSpec, TestKind, TestSpec, TesterPorts, TopologyKind, parse,
+    CellMatch, Command, Cores, CoresSpec, Direction, DutCores, DutKind, DutSpec, Experiment, Firewall, FirewallTool,
+    FlowOrder, FlowSpec, LossGoal, Phases, Published, Search, SizeSpec, TestKind, TestSpec, TesterPorts, TopologyKind,
+    parse,
 };
 use proptest::prelude::*;
 
@@ -177,14 +178,30 @@ fn topology() -> impl Strategy<Value = TopologyKind> {
     ]
 }
 
-fn cores() -> impl Strategy<Value = Cores> {
+fn cores(topology: &TopologyKind) -> impl Strategy<Value = Cores> + use<> {
     let core = || prop::option::of(0..64usize);
-    (core(), core(), core(), any::<bool>()).prop_map(|(generator, dut, receiver, shared)| Cores {
-        generator,
-        dut: dut.filter(|_| !shared),
-        receiver,
-        shared,
-    })
+    let most = if *topology == TopologyKind::InProcess { 1 } else { 3 };
+    let listed = prop::sample::subsequence((0..64usize).collect::<Vec<_>>(), 1..=most);
+    let dut = match topology {
+        TopologyKind::Ports { .. } => Just(DutCores::Chosen).boxed(),
+        _ => prop_oneof![
+            Just(DutCores::Chosen),
+            Just(DutCores::Shared),
+            (1..=most).prop_map(DutCores::Own),
+            listed.prop_map(DutCores::Listed)
+        ]
+        .boxed(),
+    };
+    (core(), dut, core()).prop_map(|(generator, dut, receiver)| Cores { generator, dut, receiver })
+}
+
+/// Either `[cores]`, or the dimension.
+fn placements(topology: &TopologyKind) -> impl Strategy<Value = (Cores, Vec<CoresSpec>)> + use<> {
+    let entries = prop::collection::vec(cores(topology), 1..4).prop_map(|entries| {
+        let entry = |(number, cores)| CoresSpec { name: format!("placement-{number}"), cores };
+        (Cores::default(), entries.into_iter().enumerate().map(entry).collect())
+    });
+    prop_oneof![cores(topology).prop_map(|cores| (cores, Vec::new())), entries]
 }
 
 fn testers(topology: &TopologyKind) -> impl Strategy<Value = Vec<TesterPorts>> + use<> {
@@ -203,14 +220,14 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                 let dut = |(number, kind)| DutSpec { name: format!("dut-{number}"), kind };
                 kinds.into_iter().enumerate().map(dut).collect::<Vec<_>>()
             });
-            let head = (name(), text(), text(), cores(), testers(&topology), Just(topology));
+            let head = (name(), text(), text(), placements(&topology), testers(&topology), Just(topology));
             let matrix = (duts, sizes(mtu), flows(), 1..3usize, 1..=20u32);
             let noise = (share(), span(1, 60_000), 0..=20u32);
             let phases = (span(0, 5_000), span(0, 5_000), span(1, 5_000), span(0, 5_000));
             (head, matrix, tests(), noise, phases, text(), prop::option::of(0..1_000_000u32), Just(mtu))
         })
         .prop_map(|(head, matrix, tests, noise, phases, printed, value, mtu)| {
-            let (name, title, about, cores, testers, topology) = head;
+            let (name, title, about, (cores, placements), testers, topology) = head;
             let (duts, sizes, flows, directions, repetitions) = matrix;
             let (steal_max, gap_max_ns, disturbed_retries) = noise;
             let (warm_up_ns, wait_ns, drain_ns, rest_ns) = phases;
@@ -220,6 +237,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                 flows: value.map(|_| flows[0].count()),
                 direction: Some(Direction::OneWay),
                 tester: testers.first().map(TesterPorts::name),
+                cores: placements.last().map(|placement| placement.name.clone()),
             };
             let skip = match duts.len() > 1 {
                 true => vec![CellMatch { dut: Some(duts[1].name.clone()), ..CellMatch::default() }],
@@ -237,6 +255,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                 mtu,
                 testers,
                 cores,
+                placements,
                 duts,
                 sizes,
                 flows,

@@ -105,6 +105,36 @@ pub fn place(namespace: &NetNs, interface: &str, index: u32, placement: Placemen
     })
 }
 
+/// Spreads the flows that `interface` receives over these cores by receive packet steering
+/// (Documentation/networking/scaling.rst, "RPS"): what its queue's context takes in is forwarded on the core that the flow's hash chooses.
+///
+/// # Errors
+/// `EPERM` without CAP_NET_ADMIN on the machine; as [`NetNs::run_with_sysfs`].
+pub fn steer(namespace: &NetNs, interface: &str, cores: &[usize]) -> io::Result<()> {
+    let mask = mask_words(cores);
+    let folder = format!("/sys/class/net/{interface}/queues");
+    let written = namespace.run_with_sysfs(|| {
+        for queue in std::fs::read_dir(folder)? {
+            let path = queue?.path().join("rps_cpus");
+            if path.exists() {
+                std::fs::write(path, &mask)?;
+            }
+        }
+        Ok(())
+    });
+    written.and_then(|written| written)
+}
+
+/// A set of cores as the kernel's bitmaps are written: groups of 32 in hex, the highest first.
+fn mask_words(cores: &[usize]) -> String {
+    let groups = cores.iter().max().map_or(1, |most| most / 32 + 1);
+    let group = |number: usize| {
+        let bits = cores.iter().filter(|core| *core / 32 == number).fold(0u32, |bits, core| bits | 1 << (core % 32));
+        format!("{bits:08x}")
+    };
+    (0..groups).rev().map(group).collect::<Vec<_>>().join(",")
+}
+
 fn threads_of(namespace: &NetNs, index: u32) -> Vec<i32> {
     let instances = napi::instances(namespace, index).unwrap_or_default();
     instances.iter().filter_map(|napi| napi.thread).collect()
@@ -114,5 +144,18 @@ fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "pinning a kernel thread needs root".to_owned(),
         _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_written_as_the_kernel_reads_them() {
+        assert_eq!(mask_words(&[0, 1]), "00000003");
+        assert_eq!(mask_words(&[31]), "80000000");
+        assert_eq!(mask_words(&[33, 0]), "00000002,00000001");
+        assert_eq!(mask_words(&[]), "00000000");
     }
 }

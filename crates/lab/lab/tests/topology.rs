@@ -145,3 +145,18 @@ fn an_anonymous_namespace_is_gone_with_its_topology() {
 fn host(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(192, 0, 2, number)
 }
+
+#[test]
+fn flows_are_spread_over_cores_where_that_is_allowed() {
+    let Some(topology) = built(Topology::router(&TopologySpec::default())) else { return };
+    let (namespace, interface) = topology.first_hop();
+    let cores = linerate_sys::affinity::allowed_cores();
+    if let Err(why) = linerate_lab::placement::steer(namespace, interface.name, &cores) {
+        return eprintln!("skipped: {why}");
+    }
+    let path = format!("/sys/class/net/{}/queues/rx-0/rps_cpus", interface.name);
+    let written = namespace.run_with_sysfs(|| std::fs::read_to_string(path)).expect("sysfs").expect("a queue");
+    let bits: u32 =
+        written.trim().split(',').map(|group| u32::from_str_radix(group, 16).expect("hex").count_ones()).sum();
+    assert_eq!(bits as usize, cores.len(), "{written}");
+}

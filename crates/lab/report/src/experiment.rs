@@ -56,6 +56,9 @@ pub struct Cell {
     pub flow_pattern: String,
     /// `one way` or `both ways`.
     pub direction: String,
+    /// Name of the placement on cores, where that is a dimension of the matrix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<String>,
     /// Where the DUT worked, in words, and which threads share a core.
     pub mode: String,
     /// Rate of the same path without the DUT, in packets per second, both directions together.

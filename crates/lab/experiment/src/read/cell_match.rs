@@ -8,6 +8,7 @@ pub(crate) struct Known {
     duts: Vec<String>,
     sizes: Vec<String>,
     testers: Vec<String>,
+    placements: Vec<String>,
     /// Numbers of flows.
     flows: Vec<u64>,
 }
@@ -18,6 +19,7 @@ impl Known {
             duts: experiment.duts.iter().map(|dut| dut.name.clone()).collect(),
             sizes: experiment.sizes.iter().map(|size| size.name()).collect(),
             testers: experiment.testers.iter().map(|tester| tester.name()).collect(),
+            placements: experiment.placements.iter().map(|placement| placement.name.clone()).collect(),
             flows: experiment.flows.iter().map(|flows| flows.count()).collect(),
         }
     }
@@ -35,11 +37,12 @@ pub(crate) fn read(row: &Section<'_>, known: &Known) -> CellMatch {
         flows: flows(row, known),
         direction: row.word("direction", "direction", &DIRECTIONS),
         tester: one_of(row, "ports", "kind of ports", &known.testers),
+        cores: one_of(row, "cores", "placement", &known.placements),
     }
 }
 
 fn one_of(row: &Section<'_>, key: &'static str, what: &str, known: &[String]) -> Option<String> {
-    if known.is_empty() && key != "ports" {
+    if known.is_empty() && !["ports", "cores"].contains(&key) {
         // What is missing was told; whether this is right cannot be said.
         return row.text(key);
     }

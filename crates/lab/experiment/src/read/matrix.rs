@@ -8,8 +8,8 @@ use crate::error::Log;
 use crate::read::cell_match::{self, DIRECTIONS, Known};
 use crate::read::section::{self, Section, Value};
 use crate::read::surroundings::Place;
-use crate::read::{flows, sizes};
-use crate::{CellMatch, Direction, Experiment, FlowSpec, SizeSpec, TesterPorts, TopologyKind};
+use crate::read::{cores, flows, sizes};
+use crate::{CellMatch, CoresSpec, Direction, Experiment, FlowSpec, SizeSpec, TesterPorts, TopologyKind};
 
 /// Most entries of one dimension.
 const ENTRIES_MAX: usize = 100;
@@ -26,13 +26,21 @@ pub(crate) struct Matrix {
     pub(crate) flows: Vec<FlowSpec>,
     pub(crate) directions: Vec<Direction>,
     pub(crate) testers: Vec<TesterPorts>,
+    pub(crate) placements: Vec<CoresSpec>,
     pub(crate) repetitions: u32,
 }
 
 /// Reads all of `[matrix]` but `skip`, which is for [`skip`].
 pub(crate) fn read(file: &Section<'_>, place: &Place) -> Matrix {
     let log = file.log;
-    let empty = Matrix { sizes: vec![], flows: vec![], directions: vec![], testers: vec![], repetitions: 1 };
+    let empty = Matrix {
+        sizes: vec![],
+        flows: vec![],
+        directions: vec![],
+        testers: vec![],
+        placements: vec![],
+        repetitions: 1,
+    };
     file.needs_table("matrix", "a table [matrix] with sizes and flows");
     let Some(table) = file.section("matrix", "[matrix]") else { return empty };
     let counting = sizes::Counting { fcs: table.boolean("fcs").unwrap_or(true), mtu: place.mtu };
@@ -55,10 +63,14 @@ pub(crate) fn read(file: &Section<'_>, place: &Place) -> Matrix {
         table.error("ports", "`ports` is for namespaces; with this topology the ports' names say their kinds");
     }
     let testers = each(&table, "ports", |value| tester(value, log), TesterPorts::name);
+    let placements = each(&table, "cores", |value| cores::entry(value, &place.kind, log), |entry| entry.name.clone());
+    if table.has("cores") && file.has("cores") {
+        table.error("cores", "`cores` is a dimension here and a table [cores] too; expected one of them");
+    }
     let repetitions = table.integer("repetitions", 1..=1_000).unwrap_or(1) as u32;
     table.value("skip");
     table.finish();
-    Matrix { sizes, flows, directions, testers, repetitions }
+    Matrix { sizes, flows, directions, testers, placements, repetitions }
 }
 
 /// The entries of one dimension; no two have one name.
@@ -115,13 +127,14 @@ pub(crate) fn check_extent(file: &Section<'_>, experiment: &Experiment) -> bool 
         experiment.flows.len(),
         experiment.directions.len(),
         experiment.testers.len().max(1),
+        experiment.placements.len().max(1),
     ];
     let cells = dimensions.iter().fold(1usize, |product, len| product.saturating_mul(*len));
-    let [duts, sizes, flows, directions, ports] = dimensions;
+    let [duts, sizes, flows, directions, ports, cores] = dimensions;
     if cells > CELLS_MAX {
         let message = format!(
             "the matrix has {cells} cells ({duts} DUTs x {sizes} sizes x {flows} flow patterns x {directions} directions \
-             x {ports} ports); expected at most {CELLS_MAX}"
+             x {ports} ports x {cores} placements); expected at most {CELLS_MAX}"
         );
         file.error("matrix", message);
         return false;

@@ -1,6 +1,7 @@
 //! From the text of a file to an [`Experiment`]: every error is noted, and reading goes on.
 
 mod cell_match;
+mod cores;
 mod dut;
 mod flows;
 mod goals;
@@ -67,7 +68,7 @@ fn build(file: &Section<'_>) -> Option<Experiment> {
     let about = file.text("about").unwrap_or_default();
 
     let place = surroundings::topology(file);
-    let cores = surroundings::cores(file);
+    let cores = cores::table(file, &place.kind);
     let noise = surroundings::noise(file);
     let phases = surroundings::phases(file);
     let duts = dut::all(file, &place);
@@ -82,6 +83,7 @@ fn build(file: &Section<'_>) -> Option<Experiment> {
         mtu: place.mtu,
         testers: matrix.testers,
         cores,
+        placements: matrix.placements,
         duts,
         sizes: matrix.sizes,
         flows: matrix.flows,

@@ -1,13 +1,12 @@
-//! `[topology]`, `[cores]`, `[noise]` and `[phases]`: what is around the matrix.
+//! `[topology]`, `[noise]` and `[phases]`: what is around the matrix.
 
 use crate::read::section::{self, Section};
-use crate::{Cores, Phases, TopologyKind};
+use crate::{Phases, TopologyKind};
 
 /// Most layer-3 bytes of a frame: 9,018 on the wire.
 const MTU_MAX: u64 = 9_000;
 const SECOND_NS: u64 = 1_000_000_000;
 const HOUR_NS: u64 = 3_600 * SECOND_NS;
-const CORE_MAX: u64 = 4_095;
 
 /// Where frames go, and how long they may be.
 pub(crate) struct Place {
@@ -42,22 +41,6 @@ fn port(table: &Section<'_>, key: &'static str) -> String {
         table.error(key, format!("`{key}` is empty; expected the name of a port, as xdp:eth1"));
     }
     text
-}
-
-pub(crate) fn cores(file: &Section<'_>) -> Cores {
-    let Some(table) = file.section("cores", "[cores]") else { return Cores::default() };
-    let core = |key| table.integer(key, 0..=CORE_MAX).map(|core| core as usize);
-    let cores = Cores {
-        generator: core("generator"),
-        dut: core("dut"),
-        receiver: core("receiver"),
-        shared: table.boolean("shared").unwrap_or(false),
-    };
-    if cores.shared && cores.dut.is_some() {
-        table.error("dut", "`dut` names a core, but with shared = true the device works in the sender's context");
-    }
-    table.finish();
-    cores
 }
 
 /// Limits on what disturbs a trial.

@@ -3,16 +3,16 @@
 use std::fmt::Write;
 
 use linerate_experiment::{
-    CellMatch, Direction, DutKind, Experiment, FirewallTool, FlowOrder, FlowSpec, LossGoal, Search, SizeSpec, TestKind,
-    TestSpec, TopologyKind,
+    CellMatch, Cores, Direction, DutCores, DutKind, Experiment, FirewallTool, FlowOrder, FlowSpec, LossGoal, Search,
+    SizeSpec, TestKind, TestSpec, TopologyKind,
 };
 
 pub fn experiment(it: &Experiment) -> String {
     let mut out = format!("name = {}\ntitle = {}\nabout = {}\n", text(&it.name), text(&it.title), text(&it.about));
     out += &topology(it);
-    let core = |key: &str, core: Option<usize>| core.map_or(String::new(), |core| format!("{key} = {core}\n"));
-    out += &format!("[cores]\nshared = {}\n", it.cores.shared);
-    out += &(core("generator", it.cores.generator) + &core("dut", it.cores.dut) + &core("receiver", it.cores.receiver));
+    if it.placements.is_empty() {
+        out += &format!("[cores]\n{}\n", cores(&it.cores).join("\n"));
+    }
     let (gap, retries) = (span(it.gap_max_ns), it.disturbed_retries);
     out += &format!("[noise]\nsteal_max = {}\ngap_max = {gap}\nretries = {retries}\n", it.steal_max);
     let (warm_up, wait) = (span(it.phases.warm_up_ns), span(it.phases.wait_ns));
@@ -30,6 +30,18 @@ pub fn experiment(it: &Experiment) -> String {
         row.value.iter().for_each(|value| out += &format!("value = {value}\n"));
     }
     out
+}
+
+fn cores(cores: &Cores) -> Vec<String> {
+    let core = |key: &str, core: Option<usize>| core.map(|core| format!("{key} = {core}"));
+    let dut = match &cores.dut {
+        DutCores::Chosen => None,
+        DutCores::Shared => Some("shared = true".to_owned()),
+        DutCores::Own(count) => Some(format!("dut_count = {count}")),
+        DutCores::Listed(cores) if cores.len() == 1 => Some(format!("dut = {}", cores[0])),
+        DutCores::Listed(cores) => Some(format!("dut = {cores:?}")),
+    };
+    [core("generator", cores.generator), dut, core("receiver", cores.receiver)].into_iter().flatten().collect()
 }
 
 fn topology(it: &Experiment) -> String {
@@ -89,6 +101,13 @@ fn matrix(it: &Experiment) -> String {
         };
         out += &format!("ports = {}\n", list(&it.testers, pair));
     }
+    if !it.placements.is_empty() {
+        let entry = |entry: &linerate_experiment::CoresSpec| {
+            let parts = [vec![format!("name = {}", text(&entry.name))], cores(&entry.cores)].concat();
+            format!("{{ {} }}", parts.join(", "))
+        };
+        out += &format!("cores = {}\n", list(&it.placements, entry));
+    }
     out + &format!("skip = {}\n", list(&it.skip, |row| format!("{{ {} }}", cells(row, ", ").trim_end_matches(", "))))
 }
 
@@ -116,7 +135,7 @@ fn flows(flows: &FlowSpec) -> String {
 
 fn cells(row: &CellMatch, separator: &str) -> String {
     let mut out = String::new();
-    let named = [("dut", &row.dut), ("size", &row.size), ("ports", &row.tester)];
+    let named = [("dut", &row.dut), ("size", &row.size), ("ports", &row.tester), ("cores", &row.cores)];
     for (key, name) in named {
         name.iter().for_each(|name| out += &format!("{key} = {}{separator}", text(name)));
     }

@@ -106,7 +106,8 @@ impl Device for Program {
 
 fn place_of(links: &Option<Links>) -> Place<'_> {
     let namespace: Option<&NetNs> = links.as_ref().map(|links| &links.dut().namespace);
-    Place { namespace, ..Place::default() }
+    let cores = links.as_ref().map_or(&[][..], |links| &links.spec().dut_cores);
+    Place { namespace, cores, ..Place::default() }
 }
 
 /// Starts it and waits until it is ready.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use linerate_sys::affinity;
 use linerate_sys::netns::NetNs;
 use linerate_sys::process::{OUTPUT_BYTES_MAX, Process, Spec};
 
@@ -40,11 +41,13 @@ pub(super) struct Place<'a> {
     pub(super) namespace: Option<&'a NetNs>,
     /// Added to the environment.
     pub(super) environment: Vec<(String, String)>,
+    /// On these cores; none = wherever this process may run.
+    pub(super) cores: &'a [usize],
 }
 
 impl<'a> Place<'a> {
     pub(super) fn inside(namespace: &'a NetNs) -> Self {
-        Self { namespace: Some(namespace), environment: Vec::new() }
+        Self { namespace: Some(namespace), ..Self::default() }
     }
 
     /// Starts a program that stays.
@@ -61,7 +64,8 @@ impl<'a> Place<'a> {
         let namespace = self.namespace.map(NetNs::try_clone).transpose();
         let namespace = namespace.map_err(DutError::system("hold the device's namespace"))?;
         let (environment, input) = (self.environment.clone(), input.map(str::to_owned));
-        match Process::start(Spec { command, environment, namespace, input, output_bytes_max }) {
+        match on_cores(self.cores, || Process::start(Spec { command, environment, namespace, input, output_bytes_max }))
+        {
             Ok(process) => Ok(process),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(missing(&name)),
             Err(error) => Err(DutError::System { action: format!("start `{name}`"), source: error }),
@@ -91,6 +95,15 @@ impl<'a> Place<'a> {
             }
         }
     }
+}
+
+/// Does something on these cores; what it starts stays there.
+fn on_cores<T: Send>(cores: &[usize], work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    if cores.is_empty() {
+        return work();
+    }
+    let pinned = || affinity::pin_thread(0, cores).and_then(|()| work());
+    std::thread::scope(|scope| scope.spawn(pinned).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
 }
 
 /// The words of a command line without spaces inside its words.

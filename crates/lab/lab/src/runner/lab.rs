@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use linerate_experiment::{Cores as WantedCores, Direction, DutKind, DutSpec, Experiment, TesterPorts, TopologyKind};
+use linerate_experiment::{Direction, DutKind, DutSpec, Experiment, TesterPorts, TopologyKind};
 use linerate_report::{CacheLine, CoreUse, Dut, Environment, ExperimentTrial, Results, Trial};
 use linerate_sys::{affinity, signal};
 
+use super::cores::{self, Chosen};
 use super::plan::CellPlan;
 use super::rig::{Gone, Measured, Order, Reset, Rig, Rigs, rate_pps};
 use crate::dut::{self, Device, Path};
 use crate::environment;
-use crate::placement::Placement;
 use crate::tester::{
     AskReasons, Cores, Delays, Interruption, Load, Outcome, Phases, PortsSpec, Recovery, Tester, TesterSpec,
     TrialError, TrialSpec, mean_size,
@@ -25,8 +25,8 @@ pub struct Lab<'a> {
     as_root: bool,
     /// Why no namespaces can be made, if so.
     no_namespaces: Option<String>,
-    cores: Cores,
-    placement: Placement,
+    /// Of the first cell: what the cache line is measured between.
+    first: Option<Cores>,
     cache_line_before_ns: Option<f64>,
 }
 
@@ -34,20 +34,22 @@ impl<'a> Lab<'a> {
     /// For an experiment. `as_root`: whether this process may do what needs capabilities of the host; `no_namespaces`: why it cannot
     /// make network namespaces, if so.
     pub fn new(experiment: &'a Experiment, as_root: bool, no_namespaces: Option<String>) -> Self {
-        let cores = cores(experiment.cores, &experiment.topology);
-        let apart = cores.dut.filter(|core| !experiment.cores.shared && cores.generator != Some(*core));
-        let placement = match apart {
-            Some(core) => Placement::Thread { core: Some(core) },
-            None => Placement::SenderContext,
-        };
-        Self { experiment, as_root, no_namespaces, cores, placement, cache_line_before_ns: None }
+        let cells = experiment.cells();
+        let first = cells.first().and_then(|cell| chosen(cell, &experiment.topology).ok());
+        let first = first.map(|chosen| chosen.threads);
+        Self { experiment, as_root, no_namespaces, first, cache_line_before_ns: None }
     }
 
     fn open_with(&self, cell: &CellPlan<'_>, dut: &DutSpec) -> Result<LabRig<'a>, Gone> {
         if let (TopologyKind::Namespaces, Some(why)) = (&self.experiment.topology, &self.no_namespaces) {
             return Err(Gone::Cannot(format!("no network namespace can be made: {why}")));
         }
-        let path = self.path(cell);
+        let chosen = chosen(cell, &self.experiment.topology).map_err(Gone::Cannot)?;
+        if chosen.of_dut.len() > 1 && dut.kind == DutKind::XdpForwarder {
+            let why = "the XDP forwarder works where its queue's thread does: on one core";
+            return Err(Gone::Cannot(why.into()));
+        }
+        let path = self.path(cell, &chosen);
         let built = dut::build(dut, &path).map_err(|error| Gone::Cannot(error.to_string()))?;
         let mut tester = match built.path {
             Path::Namespaces(topology) => Tester::open(*topology, &self.ports(cell)),
@@ -58,19 +60,23 @@ impl<'a> Lab<'a> {
             }),
         }
         .map_err(|error| Gone::Cannot(error.to_string()))?;
-        tester.place(self.placement).map_err(|error| Gone::Cannot(error.to_string()))?;
+        let cannot = |error: crate::topology::TopologyError| Gone::Cannot(error.to_string());
+        tester.place(chosen.placement).map_err(cannot)?;
+        if chosen.of_dut.len() > 1 && matches!(dut.kind, DutKind::Router(_) | DutKind::Bridge) {
+            tester.steer(&chosen.of_dut).map_err(cannot)?;
+        }
         Ok(LabRig {
             device: built.device,
             tester,
             size: cell.size.clone(),
             flows: cell.flows.clone(),
             both_ways: cell.direction == Direction::BothWays,
-            cores: self.cores,
+            chosen,
             experiment: self.experiment,
         })
     }
 
-    fn path(&self, cell: &CellPlan<'_>) -> TopologySpec {
+    fn path(&self, cell: &CellPlan<'_>, chosen: &Chosen) -> TopologySpec {
         let last = |first: std::net::Ipv4Addr, count: u64| {
             let more = u32::try_from(count.saturating_sub(1)).unwrap_or(u32::MAX);
             std::net::Ipv4Addr::from(u32::from(first).saturating_add(more))
@@ -79,7 +85,8 @@ impl<'a> Lab<'a> {
         TopologySpec {
             ends: self.experiment.topology.clone(),
             mtu: self.experiment.mtu,
-            placement: self.placement,
+            placement: chosen.placement,
+            dut_cores: chosen.of_dut.clone(),
             sources: (flows.source, last(flows.source, flows.sources)),
             destinations: (flows.destination, last(flows.destination, flows.destinations)),
             ..TopologySpec::default()
@@ -105,16 +112,9 @@ impl<'a> Lab<'a> {
 /// What a tester on virtual links sends at most, to size what tells its packets apart.
 const RATE_MAX_PPS: f64 = 3e6;
 
-/// The cores asked for; else generator and DUT on cores of their own where there are two, and the receiving thread on a third one or
-/// beside the generator: it sleeps most of the time.
-fn cores(wanted: WantedCores, topology: &TopologyKind) -> Cores {
-    let allowed = affinity::allowed_cores();
-    let first_free = if *topology == TopologyKind::InProcess { 1 } else { 2 };
-    let generator = wanted.generator.or(allowed.first().copied());
-    let second = allowed.iter().copied().find(|core| Some(*core) != generator);
-    let dut = wanted.dut.or(if wanted.shared { generator } else { second.or(generator) });
-    let receiver = wanted.receiver.or(allowed.get(first_free).copied()).or(generator);
-    Cores { generator, generator_back: None, dut, receiver }
+/// What runs on which core in a cell.
+fn chosen(cell: &CellPlan<'_>, topology: &TopologyKind) -> Result<Chosen, String> {
+    cores::choose(cell.cores, topology, &affinity::allowed_cores())
 }
 
 impl Rigs for Lab<'_> {
@@ -135,15 +135,15 @@ impl Rigs for Lab<'_> {
     }
 
     fn before(&mut self, _results: &mut Results) {
-        self.cache_line_before_ns = cache_line_ns(self.cores);
+        self.cache_line_before_ns = self.first.and_then(cache_line_ns);
     }
 
     fn after(&mut self, results: &mut Results) {
-        let pair = self.cores.generator.zip(self.cores.dut).filter(|(here, there)| here != there);
+        let pair = self.first.and_then(|cores| cores.generator.zip(cores.dut)).filter(|(here, there)| here != there);
         results.environment.cache_line = pair.map(|(here, there)| CacheLine {
             cores: [here as u32, there as u32],
             before_ns: self.cache_line_before_ns,
-            after_ns: cache_line_ns(self.cores),
+            after_ns: self.first.and_then(cache_line_ns),
         });
     }
 
@@ -164,7 +164,7 @@ struct LabRig<'a> {
     size: linerate_experiment::SizeSpec,
     flows: linerate_experiment::FlowSpec,
     both_ways: bool,
-    cores: Cores,
+    chosen: Chosen,
     experiment: &'a Experiment,
 }
 
@@ -174,15 +174,12 @@ impl Rig for LabRig<'_> {
     }
 
     fn mode(&self) -> String {
-        let Cores { generator, dut, receiver, .. } = self.cores;
         let work = self.tester.topology.as_ref().map(|topology| topology.mode_text());
-        let core = |core: Option<usize>| core.map_or("any core".into(), |core| format!("core {core}"));
         let mut words = work.map_or(String::new(), |work| format!("{work}; "));
-        words += &format!("generator on {}, receiver on {}", core(generator), core(receiver));
-        if generator.is_some() && generator == dut && self.tester.topology.is_some() {
-            words += "; generator and DUT share a core";
+        if self.chosen.of_dut.len() > 1 {
+            words += "its flows and processes are spread over its cores; ";
         }
-        words
+        words + &cores::in_words(&self.roles())
     }
 
     fn environment(&self) -> Option<Environment> {
@@ -224,13 +221,28 @@ const WARM_UP_PPS: f64 = 10_000.0;
 const WARM_UP_MAX_PPS: f64 = 200_000.0;
 
 impl LabRig<'_> {
+    /// What runs on which cores: the device where the lab places it, the receiver where it has a thread.
+    fn roles(&self) -> Vec<(&'static str, Vec<usize>)> {
+        let Cores { generator, dut, receiver, .. } = self.chosen.threads;
+        let of_dut = match self.chosen.of_dut.as_slice() {
+            [] => dut.into_iter().collect(),
+            cores => cores.to_vec(),
+        };
+        let mut roles = vec![("generator", generator.into_iter().collect())];
+        roles.extend(self.tester.topology.as_ref().map(|_| ("DUT", of_dut)));
+        if self.tester.receives_by_thread() {
+            roles.push(("receiver", receiver.into_iter().collect()));
+        }
+        roles
+    }
+
     /// One load, with the device reset meanwhile where that is asked for.
     fn fly(&mut self, load: Load, timed: bool, reset_after_ns: Option<u64>) -> Result<(Outcome, Option<String>), Gone> {
         let phases = self.experiment.phases;
         let spec = TrialSpec {
             backward: self.both_ways.then_some(load),
             timed,
-            cores: self.cores,
+            cores: self.chosen.threads,
             phases: Phases {
                 wait_ns: phases.wait_ns,
                 drain_ns: phases.drain_ns.max(Phases::default().drain_ns),
@@ -317,7 +329,7 @@ impl LabRig<'_> {
             duration_ns,
             account,
             latency: outcome.delays.as_ref().filter(|_| order.latency).and_then(Delays::latency),
-            cpu: core_use(&outcome.cpu, self.cores, self.tester.topology.is_some()),
+            cpu: core_use(&outcome.cpu, &self.roles()),
             baseline_pps: None,
             notes: outcome.notes,
         }
@@ -332,11 +344,9 @@ fn recovery_ns(recovery: &Recovery) -> u64 {
     }
 }
 
-fn core_use(cpu: &crate::cpu::CpuTimes, cores: Cores, has_dut: bool) -> Vec<CoreUse> {
-    let Cores { generator, dut, receiver, .. } = cores;
-    let roles = [(generator, "generator"), (dut.filter(|_| has_dut), "DUT"), (receiver, "receiver")];
+fn core_use(cpu: &crate::cpu::CpuTimes, roles: &[(&str, Vec<usize>)]) -> Vec<CoreUse> {
     cpu.shares(|core| {
-        let here = roles.iter().filter(|(at, _)| *at == Some(core as usize)).map(|(_, role)| *role);
+        let here = roles.iter().filter(|(_, cores)| cores.contains(&(core as usize))).map(|(role, _)| *role);
         let words: Vec<&str> = here.collect();
         (!words.is_empty()).then(|| words.join(" + "))
     })

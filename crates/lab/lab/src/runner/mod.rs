@@ -12,6 +12,7 @@
 mod back_to_back;
 mod baseline;
 mod cell;
+mod cores;
 mod forwarding;
 mod frame_loss;
 pub mod lab;

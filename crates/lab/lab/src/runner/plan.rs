@@ -83,6 +83,7 @@ pub(super) fn empty_cell(cell: &CellPlan<'_>, experiment: &Experiment) -> Cell {
         flows: cell.flows.count(),
         flow_pattern: pattern_words(cell.flows),
         direction: direction_words(cell.direction).to_owned(),
+        cores: cell.placement.map(str::to_owned),
         mode: String::new(),
         baseline_pps: None,
         findings: Vec::new(),

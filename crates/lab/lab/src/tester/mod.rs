@@ -230,6 +230,26 @@ impl Tester {
         Ok(())
     }
 
+    /// Spreads the flows that the path's first hop takes in over these cores; with both ways, those of the way back too.
+    ///
+    /// # Errors
+    /// What the kernel refused; it wants root.
+    pub fn steer(&self, cores: &[usize]) -> Result<(), TopologyError> {
+        let Some(topology) = &self.topology else { return Ok(()) };
+        let first = Some(topology.first_hop());
+        let back = topology.dut.as_ref().filter(|_| self.both_ways).map(|dut| (&dut.namespace, &dut.egress));
+        for (namespace, interface) in [first, back].into_iter().flatten() {
+            let step = format!("spread the flows of {} over cores (receive packet steering)", interface.name);
+            placement::steer(namespace, interface.name, cores).map_err(|source| TopologyError { step, source })?;
+        }
+        Ok(())
+    }
+
+    /// Whether threads receive, instead of programs in the kernel.
+    pub fn receives_by_thread(&self) -> bool {
+        self.ends.iter().any(|end| matches!(end.endpoint, Some(Endpoint::Port { .. })))
+    }
+
     /// How sending and counting are done, in words.
     pub fn describe(&self) -> (String, String) {
         let of_port = |port: &dyn Port| format!("{} ({})", port.caps().name, port.caps().detail);

@@ -54,6 +54,8 @@ pub struct TopologySpec {
     pub queues: u32,
     /// Where the work of the DUT (or, without one, of the receiver's interface) shall run.
     pub placement: Placement,
+    /// Cores that the DUT's processes may use; empty: all that this process may.
+    pub dut_cores: Vec<usize>,
     /// First and last source address of the test flows.
     pub sources: (Ipv4Addr, Ipv4Addr),
     /// First and last destination address of the test flows.
@@ -70,6 +72,7 @@ impl Default for TopologySpec {
             mtu: 1500,
             queues: 1,
             placement: Placement::SenderContext,
+            dut_cores: Vec::new(),
             sources: (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 100)),
             destinations: (Ipv4Addr::new(192, 0, 2, 101), Ipv4Addr::new(192, 0, 2, 200)),
             named: false,

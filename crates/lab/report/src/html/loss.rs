@@ -4,7 +4,7 @@ use super::CHARTS_MAX;
 use super::chart::{KINDS, Line, Plot, Scale};
 use super::page::Page;
 use super::sizes::short_pps;
-use crate::overview::labels::{flows_words, size_words};
+use crate::overview::labels::{flows_words, line_name, size_words};
 use crate::overview::loss_points;
 use crate::units::{percent, pps};
 use crate::{Cell, Results};
@@ -21,7 +21,7 @@ pub(super) fn charts(page: &mut Page, results: &Results) {
         if points.is_empty() {
             continue;
         }
-        let line = Line { name: cell.dut_name.clone(), points };
+        let line = Line { name: line_name(cell), points };
         let name = group(cell);
         match groups.iter_mut().find(|(known, _)| *known == name) {
             Some((_, lines)) if lines.len() < KINDS => lines.push(line),

@@ -5,7 +5,7 @@ use super::chart::{KINDS, Line, Plot, Reference, Scale};
 use super::page::Page;
 use crate::figure::Summary;
 use crate::overview::is_rate;
-use crate::overview::labels::flows_words;
+use crate::overview::labels::{flows_words, line_name};
 use crate::units::{L1_OVERHEAD_BYTES, pps};
 use crate::{Cell, Results};
 
@@ -50,9 +50,10 @@ fn chart(page: &mut Page, caption: String, cells: &[(usize, &Cell)], sizes: &[f6
         let words = format!("{} B: {} {}", cell.size_wire, summary.words(), summary.mark_words());
         let point = (cell.size_wire, summary.median(), words);
         let room = lines.len() < KINDS;
-        match lines.iter_mut().find(|line| line.name == cell.dut_name) {
+        let name = line_name(cell);
+        match lines.iter_mut().find(|line| line.name == name) {
             Some(line) => line.points.push(point),
-            None if room => lines.push(Line { name: cell.dut_name.clone(), points: vec![point] }),
+            None if room => lines.push(Line { name, points: vec![point] }),
             None => {}
         }
     }

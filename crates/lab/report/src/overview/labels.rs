@@ -12,14 +12,14 @@ pub(crate) struct Labels {
 
 impl Labels {
     pub(crate) fn new(results: &Results) -> Self {
-        let parts: Vec<[String; 4]> = results.cells.iter().map(parts).collect();
+        let parts: Vec<[String; 5]> = results.cells.iter().map(parts).collect();
         let varies = |index: usize| {
             let mut values = parts.iter().filter_map(|parts| parts.get(index));
             let first = values.next();
             values.any(|value| Some(value) != first)
         };
-        let varying: Vec<usize> = (0..4).filter(|index| varies(*index)).collect();
-        let join = |parts: &[String; 4], keep: &dyn Fn(usize) -> bool| {
+        let varying: Vec<usize> = (0..5).filter(|index| varies(*index)).collect();
+        let join = |parts: &[String; 5], keep: &dyn Fn(usize) -> bool| {
             let kept = parts.iter().enumerate().filter(|(index, part)| keep(*index) && !part.is_empty());
             kept.map(|(_, part)| part.as_str()).collect::<Vec<_>>().join(", ")
         };
@@ -42,8 +42,9 @@ impl Labels {
     }
 }
 
-fn parts(cell: &Cell) -> [String; 4] {
-    [cell.dut_name.clone(), size_words(cell), flows_words(cell.flows), cell.direction.clone()]
+fn parts(cell: &Cell) -> [String; 5] {
+    let cores = cell.cores.as_ref().map_or(String::new(), |name| format!("cores {name}"));
+    [cell.dut_name.clone(), size_words(cell), flows_words(cell.flows), cell.direction.clone(), cores]
 }
 
 /// `64 B`, or the label of a mix.
@@ -53,4 +54,10 @@ pub(crate) fn size_words(cell: &Cell) -> String {
 
 pub(crate) fn flows_words(flows: u64) -> String {
     if flows == 1 { "1 flow".to_owned() } else { format!("{} flows", count(flows)) }
+}
+
+/// The device, and the placement on cores where that is a dimension: what a line of a picture stands for.
+pub(crate) fn line_name(cell: &Cell) -> String {
+    let cores = cell.cores.as_ref().map_or(String::new(), |name| format!(", cores {name}"));
+    format!("{}{cores}", cell.dut_name)
 }

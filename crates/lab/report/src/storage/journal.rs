@@ -156,7 +156,19 @@ fn fixed(results: &Results) -> Results {
 
 fn cell_head(cell: &Cell) -> Cell {
     let Cell {
-        id, dut_name, dut, size, size_wire, flows, flow_pattern, direction, mode, baseline_pps, published, ..
+        id,
+        dut_name,
+        dut,
+        size,
+        size_wire,
+        flows,
+        flow_pattern,
+        direction,
+        cores,
+        mode,
+        baseline_pps,
+        published,
+        ..
     } = cell;
     Cell {
         id: id.clone(),
@@ -167,6 +179,7 @@ fn cell_head(cell: &Cell) -> Cell {
         flows: *flows,
         flow_pattern: flow_pattern.clone(),
         direction: direction.clone(),
+        cores: cores.clone(),
         mode: mode.clone(),
         baseline_pps: *baseline_pps,
         findings: Vec::new(),

@@ -238,6 +238,7 @@ pub fn cell(dut: &str, size_wire: u32, flows: u64, direction: &str, baseline_pps
         flow_pattern: if flows == 1 { "1 source x 1 destination" } else { "100 sources x 100 destinations, odometer" }
             .to_owned(),
         direction: direction.to_owned(),
+        cores: Some("apart".to_owned()),
         mode: "DUT on core 1; generator and receiver on core 0".to_owned(),
         baseline_pps: Some(baseline_pps),
         findings,

@@ -105,7 +105,7 @@ fn place<'a>(links: &'a Links, folder: &Path) -> Place<'a> {
     let folder = folder.to_string_lossy().into_owned();
     let environment = ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"];
     let environment = environment.map(|name| (name.to_owned(), folder.clone())).into();
-    Place { namespace: Some(&links.dut().namespace), environment }
+    Place { namespace: Some(&links.dut().namespace), environment, cores: &links.spec().dut_cores }
 }
 
 fn start_switch(place: &Place<'_>, folder: &Folder) -> Result<Process, DutError> {

@@ -86,6 +86,17 @@ fn rates_of_both_ways_are_sums() {
 }
 
 #[test]
+fn a_placement_on_cores_is_a_dimension() {
+    let (experiment, file) = experiment("cores = [\"apart\", \"shared\"]\nskip = [{ dut = \"two\" }]", THROUGHPUT);
+    let mut rigs = MadeUp::new(500_000.0, 2_000_000.0);
+    let (results, end, _) = all(&experiment, &file, &mut rigs);
+    assert!(matches!(end, Ok(End::Complete)));
+    let cells: Vec<_> = results.cells.iter().map(|cell| (cell.id.as_str(), cell.cores.as_deref())).collect();
+    assert_eq!(cells, [("one/64/1/one-way/apart", Some("apart")), ("one/64/1/one-way/shared", Some("shared"))]);
+    assert_eq!(rigs.baselines, 2, "another placement is another path");
+}
+
+#[test]
 fn a_figure_near_the_baseline_is_the_testers() {
     let (experiment, file) = experiment("", THROUGHPUT);
     let (results, _, _) = all(&experiment, &file, &mut MadeUp::new(3_000_000.0, 2_000_000.0));
