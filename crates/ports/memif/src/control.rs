@@ -28,6 +28,8 @@ const HANDSHAKE_NS: u64 = 10_000_000_000;
 const RETRY_NS: u64 = 50_000_000;
 /// A listener that could not accept (no descriptors are left) is left alone for this long.
 const PAUSE_NS: u64 = 100_000_000;
+/// Where ports ring peers, a look this often at whether one hangs in it.
+const WATCH_NS: u64 = 100_000_000;
 /// Peers of one process that have not said yet what they want.
 const STRANGERS_MAX: usize = 64;
 /// Messages taken from one peer before the others get their turn.
@@ -41,6 +43,8 @@ struct Control {
     last_session: u64,
     /// The thread is there.
     running: bool,
+    /// When the bells are looked at.
+    watch_at_ns: u64,
 }
 
 struct Listening {
@@ -67,6 +71,8 @@ struct Session {
     /// Which interface it belongs to, once that is known.
     key: Option<Key>,
     deadline_ns: u64,
+    /// Once it is up: what ports ring, as it was at the last look.
+    bells: Vec<(Arc<Doorbell>, u32)>,
 }
 
 /// How far a handshake is.
@@ -104,6 +110,7 @@ static CONTROL: Mutex<Control> = Mutex::new(Control {
     sessions: BTreeMap::new(),
     last_session: 0,
     running: false,
+    watch_at_ns: 0,
 });
 /// Wakes the thread.
 static BELL: OnceLock<Doorbell> = OnceLock::new();
@@ -267,6 +274,7 @@ impl Control {
         for session in late {
             self.turn_away(session, "Too slow");
         }
+        let watch_at_ns = self.watch_bells(now_ns);
         let due = |interface: &&Interface| {
             interface.options.key.role == Role::Client
                 && interface.session.is_none()
@@ -282,7 +290,28 @@ impl Control {
             interface.options.key.role == Role::Client && interface.session.is_none() && !interface.closed
         });
         let pauses = self.listeners.iter().map(|(listening, _)| listening.paused_until_ns).filter(|at| *at > now_ns);
-        deadlines.chain(retries.map(|interface| interface.retry_at_ns)).chain(pauses).min().unwrap_or(u64::MAX)
+        deadlines.chain(retries.map(|interface| interface.retry_at_ns)).chain(pauses).fold(watch_at_ns, u64::min)
+    }
+
+    /// Looks for a port that hangs while it rings its peer, lets it go on, and ends that connection. The next look is due at the
+    /// time that it returns.
+    fn watch_bells(&mut self, now_ns: u64) -> u64 {
+        if now_ns >= self.watch_at_ns {
+            self.watch_at_ns = now_ns + WATCH_NS;
+            let mut jammed = Vec::new();
+            for (number, session) in &mut self.sessions {
+                for (bell, before) in &mut session.bells {
+                    let rings = bell.rings();
+                    if rings % 2 == 1 && rings == *before && bell.is_full() {
+                        bell.free();
+                        jammed.push(*number);
+                    }
+                    *before = rings;
+                }
+            }
+            jammed.into_iter().for_each(|session| self.turn_away(session, "You jam your eventfd"));
+        }
+        if self.sessions.values().all(|session| session.bells.is_empty()) { u64::MAX } else { self.watch_at_ns }
     }
 
     fn list_descriptors(&self, now_ns: u64, sleeping: &mut PollSet, whose: &mut Vec<Who>) {
@@ -344,7 +373,7 @@ impl Control {
     fn add_session(&mut self, channel: Channel, part: Part, key: Option<Key>) -> u64 {
         self.last_session += 1;
         let deadline_ns = clock::now_ns() + HANDSHAKE_NS;
-        self.sessions.insert(self.last_session, Session { channel, part, key, deadline_ns });
+        self.sessions.insert(self.last_session, Session { channel, part, key, deadline_ns, bells: Vec::new() });
         self.last_session
     }
 
@@ -456,6 +485,8 @@ impl Control {
 
     fn bring_up(&mut self, number: u64, session: &mut Session, mut pairs: Vec<Pair>) {
         session.deadline_ns = u64::MAX;
+        let ends = pairs.iter().filter_map(|pair| pair.transmit.as_ref());
+        session.bells = ends.filter_map(|end| end.bell.clone()).map(|bell| (bell, 0)).collect();
         let key = session.key.clone();
         let Some(interface) = key.and_then(|key| self.interface(&key)) else { return };
         pairs.resize_with(usize::from(interface.options.rings).max(pairs.len()), Pair::default);

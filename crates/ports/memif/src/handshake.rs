@@ -78,7 +78,7 @@ pub(crate) struct Claims {
 
 struct Claim {
     ring: Ring,
-    bell: Option<Doorbell>,
+    bell: Arc<Doorbell>,
 }
 
 impl Claims {
@@ -118,7 +118,7 @@ impl Claims {
             return refuse("Invalid ring offset");
         };
         let bell = Doorbell::of_peer(bell).map_err(|error| Refusal(format!("Interrupt fd: {error}")))?;
-        rings.push(Claim { ring, bell: Some(bell) });
+        rings.push(Claim { ring, bell: Arc::new(bell) });
         Ok(())
     }
 
@@ -139,7 +139,7 @@ impl Claims {
         let mut pairs: Vec<Pair> = Vec::new();
         pairs.resize_with(to_server.len().max(to_client.len()), Pair::default);
         let end = |claim: Claim| {
-            Some(RingEnd { ring: claim.ring, buffers: Buffers::Peers(Arc::clone(&regions)), bell: claim.bell })
+            Some(RingEnd { ring: claim.ring, buffers: Buffers::Peers(Arc::clone(&regions)), bell: Some(claim.bell) })
         };
         for (pair, claim) in pairs.iter_mut().zip(to_server) {
             pair.receive = end(claim);

@@ -22,8 +22,16 @@
 //!
 //! Source: the protocol as libmemif and DPDK's net_memif speak it (`memif.h`); there is no other document of it.
 
+// The body of the fuzz target names this crate from outside.
+#[cfg(test)]
+extern crate self as linerate_port_memif;
+
 mod control;
 mod handshake;
+#[cfg(any(test, fuzzing))]
+pub mod hostile;
+#[cfg(test)]
+mod hostile_tests;
 mod link;
 mod listener;
 mod message;

@@ -21,7 +21,7 @@ pub(crate) struct RingEnd {
     pub(crate) ring: Ring,
     pub(crate) buffers: Buffers,
     /// Rung by whoever puts something into the ring; without one, nobody sleeps on it.
-    pub(crate) bell: Option<Doorbell>,
+    pub(crate) bell: Option<Arc<Doorbell>>,
 }
 
 /// Where the packets of a ring lie.
@@ -125,7 +125,7 @@ impl Offer {
                 stride: stride as u32,
                 bytes: options.buffer_bytes as u32,
             });
-            let end = Some(RingEnd { ring, buffers, bell: Some(bell) });
+            let end = Some(RingEnd { ring, buffers, bell: Some(Arc::new(bell)) });
             let pair = &mut offer.pairs[index];
             if to_the_server { pair.transmit = end } else { pair.receive = end }
         }

@@ -13,7 +13,7 @@ use crate::control;
 use crate::options::Options;
 use crate::receive::{Corrupt, ReceiveSide, Received, Store};
 use crate::seat::Seat;
-use crate::sys::{Alarm, Doorbell};
+use crate::sys::Alarm;
 use crate::transmit::{Sent, Stop, TransmitSide};
 
 /// Longest packet in bytes: what other ports can take, over several buffers.
@@ -25,6 +25,9 @@ const NAP_NS: u64 = 50_000;
 /// Where the peer rings, a sleeper looks again this often all the same: DPDK looks at whether it has to ring before its index
 /// is out for sure.
 const NAP_RUNG_NS: u64 = 10_000_000;
+
+/// What a peer did that took away memory.
+const MEMORY_LOST: &str = "a smaller size to its shared memory, which is cut short";
 
 /// One end of a memif interface, or of one of its queue pairs.
 pub struct MemifPort {
@@ -131,7 +134,10 @@ impl MemifPort {
     /// Ends the connection with a peer that broke the protocol, and with it the port, unless it waits for the next peer.
     #[cold]
     fn broken(&mut self, corrupt: Corrupt) -> PortError {
-        let Corrupt(what) = corrupt;
+        let ends = self.receivers.iter().map(|side| &side.end).chain(self.transmitter.iter().map(|side| &side.end));
+        let mut lost = ends.map(|end| end.buffers.is_lost());
+        // Zeros in the place of rings look wrong in other ways, too.
+        let Corrupt(what) = if lost.any(|lost| lost) { Corrupt(MEMORY_LOST.into()) } else { corrupt };
         control::end(&self.options.key, self.connection, &format!("You wrote {what}"), !self.options.next_peer);
         self.receivers.clear();
         (self.transmitter, self.connection) = (None, 0);
@@ -144,7 +150,7 @@ impl MemifPort {
     /// Notices memory that the peer took away.
     #[inline]
     fn check_memory(lost: bool) -> Result<(), Corrupt> {
-        if lost { Err(Corrupt("its shared memory away (the file is shorter than it was)".into())) } else { Ok(()) }
+        if lost { Err(Corrupt(MEMORY_LOST.into())) } else { Ok(()) }
     }
 
     /// Takes what a peer sent that is gone. If it is nothing, or nonsense, its rings go, too.
@@ -204,7 +210,7 @@ impl MemifPort {
 
     /// Takes away the ringing for what came so far: the caller looks at the rings after that.
     fn silence(&self) {
-        self.receivers.iter().filter_map(|side| side.end.bell.as_ref()).for_each(Doorbell::silence);
+        self.receivers.iter().filter_map(|side| side.end.bell.as_ref()).for_each(|bell| bell.silence());
         if let Some(alarm) = &self.alarm {
             alarm.set(if self.rung { NAP_RUNG_NS } else { 0 });
         }
@@ -236,7 +242,7 @@ impl MemifPort {
             (true, true) => left_ns.min(NAP_RUNG_NS),
             (true, false) => left_ns.min(NAP_NS),
         };
-        let rung = self.receivers.iter().filter(|_| self.rung).filter_map(|side| side.end.bell.as_ref());
+        let rung = self.receivers.iter().filter(|_| self.rung).filter_map(|side| side.end.bell.as_deref());
         self.sleeping.clear();
         for bell in rung.chain([&self.seat.changed]) {
             self.sleeping.add(bell.as_fd(), true, false);

@@ -8,6 +8,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+use linerate_sys::poll::{PollFor, poll};
 use linerate_sys::shared::SharedMapping;
 
 use crate::message::MESSAGE_BYTES;
@@ -224,6 +225,8 @@ fn received_files(header: &libc::msghdr) -> Vec<OwnedFd> {
 #[derive(Debug)]
 pub(crate) struct Doorbell {
     fd: OwnedFd,
+    /// Odd while a thread is about to ring.
+    ringing: AtomicU32,
 }
 
 impl Doorbell {
@@ -231,7 +234,7 @@ impl Doorbell {
         // SAFETY: takes constants only.
         let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         // SAFETY: `fd` was just made and belongs to nobody else.
-        Ok(Doorbell { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+        Ok(Doorbell { fd: unsafe { OwnedFd::from_raw_fd(fd) }, ringing: AtomicU32::new(0) })
     }
 
     /// One that a peer made. It must be an eventfd: to ring anything else might block, or do harm.
@@ -240,13 +243,13 @@ impl Doorbell {
         if kind.as_os_str() != "anon_inode:[eventfd]" {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no eventfd"));
         }
-        let bell = Doorbell { fd };
+        let bell = Doorbell { fd, ringing: AtomicU32::new(0) };
         bell.keep_from_blocking()?;
         Ok(bell)
     }
 
     /// Neither [`Doorbell::ring`] nor [`Doorbell::silence`] waits. The peer can undo this: it is a property of what both have.
-    pub(crate) fn keep_from_blocking(&self) -> io::Result<()> {
+    fn keep_from_blocking(&self) -> io::Result<()> {
         // SAFETY: takes a descriptor, a command and a number.
         check(unsafe { libc::fcntl(self.fd.as_raw_fd(), libc::F_SETFL, libc::O_RDWR | libc::O_NONBLOCK) })?;
         Ok(())
@@ -255,8 +258,39 @@ impl Doorbell {
     /// Rings. One that rings already needs nothing; so no error is of interest.
     pub(crate) fn ring(&self) {
         let one = 1u64.to_ne_bytes();
+        self.ringing.fetch_add(1, Ordering::Relaxed);
         // SAFETY: eight live bytes.
         unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        self.ringing.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Changes each time that a thread begins or ends to ring; odd in between.
+    pub(crate) fn rings(&self) -> u32 {
+        self.ringing.load(Ordering::Relaxed)
+    }
+
+    /// True when whoever rings would have to wait: a counter that no honest peer ever fills.
+    pub(crate) fn is_full(&self) -> bool {
+        poll(self.fd.as_fd(), PollFor::Writing, 0).is_ok_and(|found| !found.ready)
+    }
+
+    /// Lets go on who hangs in [`Doorbell::ring`], because the peer has made the call wait and filled the counter.
+    pub(crate) fn free(&self) {
+        // If the flag cannot be set, the counter is emptied all the same.
+        let _ = self.keep_from_blocking();
+        self.silence();
+    }
+
+    /// What a peer can do to it: whoever rings then waits.
+    #[cfg(test)]
+    pub(crate) fn jam(&self) {
+        let most = (u64::MAX - 1).to_ne_bytes();
+        self.silence();
+        // SAFETY: a descriptor, a command and a number; eight live bytes.
+        unsafe {
+            libc::fcntl(self.fd.as_raw_fd(), libc::F_SETFL, libc::O_RDWR);
+            libc::write(self.fd.as_raw_fd(), most.as_ptr().cast(), most.len());
+        }
     }
 
     /// Takes the ringing away, if there is some.

@@ -1,0 +1,267 @@
+//! Peers that come, go, come again, and are killed; several interfaces at one socket, several queues of one interface.
+
+mod common;
+
+use std::time::Instant;
+
+use common::{PATIENCE, Socket, connected, open, pool, until};
+use linerate_mem::{Batch, Pool};
+use linerate_port::{Interest, Port, Readiness};
+use linerate_port_memif::MemifPort;
+use linerate_testkit::child::{self, Child, Signal};
+
+/// Sends `count` packets that begin with their number and `mark`.
+fn send(port: &mut MemifPort, pool: &mut Pool, count: u32, mark: u8) {
+    let mut batch = Batch::new(pool, 64);
+    let deadline = Instant::now() + PATIENCE;
+    let (mut made, mut sent) = (0, 0);
+    while sent < count {
+        while made < count && batch.room() > 0 && pool.take(&mut batch, 1, 64) == 1 {
+            let last = batch.len() - 1;
+            batch.packet_mut(last)[..4].copy_from_slice(&made.to_be_bytes());
+            batch.packet_mut(last)[4..].fill(mark);
+            made += 1;
+        }
+        sent += port.transmit(&mut batch).unwrap() as u32;
+        assert!(Instant::now() < deadline, "only {sent} of {count} packets were taken");
+    }
+}
+
+/// Receives exactly these.
+fn expect(port: &mut MemifPort, pool: &mut Pool, count: u32, mark: u8) {
+    let mut batch = Batch::new(pool, 64);
+    let deadline = Instant::now() + PATIENCE;
+    let mut arrived = 0u32;
+    while arrived < count {
+        assert!(Instant::now() < deadline, "only {arrived} of {count} packets came");
+        if port.receive(&mut batch).unwrap() == 0 {
+            port.wait(Interest::Receive, 10_000_000).unwrap();
+        }
+        for packet in batch.iter() {
+            assert_eq!((&packet[..4], packet[63]), (&arrived.to_be_bytes()[..], mark));
+            arrived += 1;
+        }
+        pool.put(&mut batch);
+    }
+    assert_eq!(port.receive(&mut batch).unwrap(), 0);
+}
+
+#[test]
+fn several_interfaces_share_a_socket() {
+    let (socket, mut pool) = (Socket::new(), pool());
+    let mut pairs: Vec<(MemifPort, MemifPort)> =
+        (0..5).map(|id| socket.pair(&format!(",id={id}"), &format!(",id={id}"), &pool).unwrap()).collect();
+    assert!(socket.open(",id=3", &pool).map(|_| ()).unwrap_err().contains("id 3 of this socket is open already"));
+    for (id, (server, client)) in pairs.iter_mut().enumerate() {
+        send(client, &mut pool, 100, id as u8);
+        send(server, &mut pool, 100, 100 + id as u8);
+    }
+    for (id, (server, client)) in pairs.iter_mut().enumerate() {
+        expect(server, &mut pool, 100, id as u8);
+        expect(client, &mut pool, 100, 100 + id as u8);
+    }
+    // The socket stays as long as one of them does.
+    pairs.truncate(1);
+    assert!(std::fs::exists(socket.path()).unwrap());
+    pairs.clear();
+    assert!(!std::fs::exists(socket.path()).unwrap());
+    assert!(pool.is_whole());
+}
+
+#[test]
+fn either_side_comes_first_and_comes_again() {
+    let (socket, mut pool) = (Socket::new(), pool());
+    let mut client = socket.open(",role=client", &pool).unwrap();
+    let mut batch = Batch::new(&pool, 4);
+    pool.take(&mut batch, 4, 60);
+    assert_eq!((client.transmit(&mut batch).unwrap(), batch.len()), (0, 4), "nobody is there");
+    assert_eq!(client.wait(Interest::Transmit, 1_000_000).unwrap(), Readiness::TimedOut);
+    assert_eq!(client.wait(Interest::Receive, 1_000_000).unwrap(), Readiness::TimedOut);
+    pool.put(&mut batch);
+    for round in 0..3 {
+        let mut server = socket.open("", &pool).unwrap();
+        connected(&mut [&mut server, &mut client]).unwrap();
+        send(&mut client, &mut pool, 200, round);
+        expect(&mut server, &mut pool, 200, round);
+        send(&mut server, &mut pool, 200, round);
+        drop(server);
+        // What it sent before it went arrives.
+        expect(&mut client, &mut pool, 200, round);
+        until("end", || !client.is_connected().unwrap()).unwrap();
+    }
+    let mut server = socket.open("", &pool).unwrap();
+    for round in 0..3 {
+        connected(&mut [&mut server, &mut client]).unwrap();
+        send(&mut client, &mut pool, 200, round);
+        drop(client);
+        expect(&mut server, &mut pool, 200, round);
+        client = socket.open(",role=client", &pool).unwrap();
+    }
+    let stats = server.stats().unwrap();
+    assert_eq!((stats.rx_packets, stats.rx_dropped()), (600, 0));
+}
+
+#[test]
+fn packets_that_nobody_fetched_are_counted() {
+    let (socket, mut pool) = (Socket::new(), pool());
+    let mut server = socket.open("", &pool).unwrap();
+    for _ in 0..3 {
+        let mut client = socket.open(",role=client", &pool).unwrap();
+        connected(&mut [&mut server, &mut client]).unwrap();
+        send(&mut client, &mut pool, 150, 0);
+        drop(client);
+        until("end", || !server.is_connected().unwrap()).unwrap();
+    }
+    // The last one's packets can be fetched; those before are lost, and counted.
+    expect(&mut server, &mut pool, 150, 0);
+    let stats = server.stats().unwrap();
+    assert_eq!((stats.rx_packets, stats.rx_dropped()), (150, 300), "{stats:?}");
+}
+
+#[test]
+fn a_port_serves_all_queues_or_one() {
+    let (socket, mut pool) = (Socket::new(), pool());
+    let spec = |queue: u32, role: &str| format!("memif:{}@{queue},rings=3,role={role}", socket.path());
+    // One server port for all of them, three client ports; each sends on its own queue.
+    let mut server = socket.open(",rings=3", &pool).unwrap();
+    let mut clients: Vec<MemifPort> = (0..3).map(|queue| open(&spec(queue, "client"), &pool).unwrap()).collect();
+    assert!(open(&spec(1, "client"), &pool).is_err(), "that queue is taken");
+    let other = format!("memif:{}@0,rings=4,role=client", socket.path());
+    assert!(open(&other, &pool).is_err(), "those are other options");
+    connected(&mut [&mut server]).unwrap();
+    for (queue, client) in clients.iter_mut().enumerate() {
+        connected(&mut [client]).unwrap();
+        send(client, &mut pool, 50, queue as u8);
+        expect(&mut server, &mut pool, 50, queue as u8);
+    }
+    // A port that serves all sends on the first.
+    send(&mut server, &mut pool, 50, 9);
+    expect(&mut clients[0], &mut pool, 50, 9);
+    drop((server, clients));
+    let mut servers: Vec<MemifPort> = (0..3).map(|queue| open(&spec(queue, "server"), &pool).unwrap()).collect();
+    let mut clients: Vec<MemifPort> = (0..3).map(|queue| open(&spec(queue, "client"), &pool).unwrap()).collect();
+    for queue in 0..3 {
+        connected(&mut [&mut servers[queue], &mut clients[queue]]).unwrap();
+        send(&mut servers[queue], &mut pool, 50, queue as u8);
+        expect(&mut clients[queue], &mut pool, 50, queue as u8);
+    }
+    // One port of several goes: the others go on with a new connection once it is back.
+    drop(servers.remove(1));
+    servers.insert(1, open(&spec(1, "server"), &pool).unwrap());
+    until("packets on all queues", || {
+        (0..3).all(|queue| servers[queue].is_connected().unwrap() && clients[queue].is_connected().unwrap())
+    })
+    .unwrap();
+}
+
+/// A process that sends, or receives, until it is killed.
+#[test]
+fn child_port() {
+    let Some(task) = child::task() else { return };
+    let (work, spec) = task.split_once(' ').unwrap();
+    let mut pool = pool();
+    let mut port = open(spec, &pool).unwrap();
+    connected(&mut [&mut port]).unwrap();
+    println!("testkit child is ready");
+    let mut batch = Batch::new(&pool, 64);
+    // Its parent kills it; should the parent die, it ends by itself.
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        if work == "send" {
+            let room = batch.room();
+            let from = batch.len();
+            let taken = pool.take(&mut batch, room, 64);
+            for index in from..from + taken {
+                batch.packet_mut(index).fill(0x55);
+            }
+            port.transmit(&mut batch).unwrap();
+        } else {
+            port.receive(&mut batch).unwrap();
+            pool.put(&mut batch);
+        }
+    }
+}
+
+/// Kills children at moments that fall anywhere in their work, and goes on with the next.
+fn kill_under_load(socket: &Socket, child_options: &str, port: &mut MemifPort, pool: &mut Pool, child_sends: bool) {
+    let work = if child_sends { "send" } else { "receive" };
+    let task = format!("{work} memif:{}{child_options}", socket.path());
+    let mut batch = Batch::new(pool, 64);
+    for round in 0..6u64 {
+        let child = Child::start("child_port", &task).unwrap();
+        let (mut moved, wanted) = (0, 500 + round * 937);
+        let deadline = Instant::now() + PATIENCE;
+        while moved < wanted {
+            assert!(Instant::now() < deadline, "{moved} of {wanted} packets in round {round}");
+            if child_sends {
+                moved += port.receive(&mut batch).unwrap() as u64;
+                assert!(batch.iter().all(|packet| packet == [0x55; 64]));
+                pool.put(&mut batch);
+            } else {
+                let room = batch.room();
+                pool.take(&mut batch, room, 64);
+                moved += port.transmit(&mut batch).unwrap() as u64;
+            }
+            if moved == 0 {
+                port.wait(if child_sends { Interest::Receive } else { Interest::Transmit }, 1_000_000).unwrap();
+            }
+        }
+        child.end(Signal::Kill).unwrap();
+        until("end of a killed peer", || !port.is_connected().unwrap()).unwrap();
+        // What was in the ring still comes, whole; then nothing does.
+        while port.receive(&mut batch).unwrap() > 0 {
+            assert!(batch.iter().all(|packet| packet == [0x55; 64]));
+            pool.put(&mut batch);
+        }
+        pool.put(&mut batch);
+    }
+}
+
+#[test]
+fn clients_that_are_killed_under_load() {
+    for child_sends in [true, false] {
+        let (socket, mut pool) = (Socket::new(), pool());
+        let mut server = socket.open("", &pool).unwrap();
+        kill_under_load(&socket, ",role=client", &mut server, &mut pool, child_sends);
+        drop(server);
+        pool.flush();
+        assert!(pool.is_whole());
+    }
+}
+
+#[test]
+fn servers_that_are_killed_under_load() {
+    for child_sends in [true, false] {
+        let (socket, mut pool) = (Socket::new(), pool());
+        let mut client = socket.open(",role=client", &pool).unwrap();
+        kill_under_load(&socket, "", &mut client, &mut pool, child_sends);
+        drop(client);
+        pool.flush();
+        assert!(pool.is_whole());
+    }
+}
+
+/// A sleeper is woken by its peer, and by a peer that comes.
+#[test]
+fn sleeping_together_with_others() {
+    let (socket, mut pool) = (Socket::new(), pool());
+    let (mut server, mut client) = (socket.open("", &pool).unwrap(), socket.open(",role=client", &pool).unwrap());
+    connected(&mut [&mut server, &mut client]).unwrap();
+    let mut batch = Batch::new(&pool, 8);
+    for _ in 0..3 {
+        let mut set = linerate_sys::poll::PollSet::default();
+        assert!(server.sleep_on(&mut |fd| _ = set.add(fd, true, false)));
+        assert_eq!(server.receive(&mut batch).unwrap(), 0);
+        send(&mut client, &mut pool, 1, 1);
+        let deadline = Instant::now() + PATIENCE;
+        while server.receive(&mut batch).unwrap() == 0 {
+            set.wait(PATIENCE.as_nanos() as u64).unwrap();
+            assert!(Instant::now() < deadline, "nothing came");
+        }
+        pool.put(&mut batch);
+    }
+    let mut polling = socket.open(",id=1,mode=poll", &pool).unwrap();
+    let mut other = socket.open(",id=1,role=client", &pool).unwrap();
+    connected(&mut [&mut polling, &mut other]).unwrap();
+    assert!(!polling.sleep_on(&mut |_| ()), "nobody rings a port that polls");
+}
