@@ -9,4 +9,5 @@ pub mod doctor;
 pub mod lab;
 pub mod lb;
 pub mod pktgen;
+pub mod switch;
 pub mod traffic;

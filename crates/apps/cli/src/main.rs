@@ -35,6 +35,8 @@ enum Command {
     Bridge(cmd::bridge::Args),
     /// Spreads one port over several by flow, both directions of a flow together
     Lb(cmd::lb::Args),
+    /// A learning switch between ports of any kind; its names valeS:P; `switch ctl` controls it
+    Switch(Box<cmd::switch::Args>),
     /// Lists the ports that can be opened here, and what the others need
     Ports(cmd::ports::Args),
     /// Checks this host for what costs packets
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => cmd::compare::run(&args),
         Command::Report(args) => cmd::report::run(&args),
         Command::PktGen(args) => cmd::pkt_gen::run_args(&args),
+        Command::Switch(args) => cmd::switch::run(&args),
         Command::Ports(args) => cmd::ports::run(&args),
         Command::Send(args) => cmd::send::run(&args),
         Command::Receive(args) => cmd::receive::run(&args),

@@ -178,7 +178,7 @@ fn wrong_arguments_end_with_2_and_one_line() {
         "-i null -q",
         "-i null",
         "-i nosuchif0 -f tx",
-        "-i vale0:1 -f tx",
+        "-i vale0:1{2 -f tx",
         "-i null -f tx -z=1",
     ] {
         let ended = pkt_gen(options);

@@ -11,3 +11,5 @@ pub mod ports;
 pub mod receive;
 pub mod report;
 pub mod send;
+pub mod switch;
+mod switch_ctl;

@@ -142,6 +142,9 @@ fn check_interface(options: &Options) -> Result<(), UsageError> {
         Some(backend @ ("pipe" | "file" | "tap")) if *threads > 1 => {
             Err(UsageError::new(format!("-p {threads}: a {backend}: port has one queue"), "leave -p away"))
         }
+        Some(_) if *threads > 1 && interface.is_vale() => {
+            Err(UsageError::new(format!("-p {threads}: {} has one queue", interface.text), "leave -p away"))
+        }
         Some("pcap") if *threads > 1 && function.receives() => Err(UsageError::new(
             format!("-p {threads}: every thread would receive all packets through libpcap"),
             "leave -p away, or share the packets out with packet:IF",

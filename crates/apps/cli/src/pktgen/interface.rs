@@ -6,11 +6,13 @@
 //! | `netmap:ix0-3` | its queue 3: `ix0@3` |
 //! | `null` | `null:` |
 //! | `tap:X`, `tap0` | `tap:X`, `tap:tap0` |
+//! | `vale0:a` | port a of the memory switch vale0, which is started if it does not run |
 //! | `pcap:X`, `file:F`, `xdp:X`, ... | as they are |
 //!
-//! What only netmap's kernel module has (host rings, pipes, monitors, VALE) is refused, with what to use instead.
+//! What only netmap's kernel module has (host rings, pipes, monitors) is refused, with what to use instead.
 
-use linerate_port::PortSpec;
+use linerate_port::{OpenError, PortSpec};
+use linerate_switch::vale::ValeName;
 
 /// Where packets go or come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +43,24 @@ impl Interface {
         Ok(Interface { text: text.into(), spec })
     }
 
+    /// A port of a memory switch, which has to be attached before it can be opened.
+    pub fn is_vale(&self) -> bool {
+        ValeName::parse(&self.text).is_some()
+    }
+
+    /// Attaches the port to its memory switch, where the name is of that kind; once, right before it is opened.
+    ///
+    /// # Errors
+    /// The switch cannot be had, or the port is in use.
+    pub fn attach(&mut self) -> Result<(), OpenError> {
+        if self.is_vale() {
+            let spec = crate::traffic::open::attached(&self.text)?;
+            self.spec =
+                spec.parse().map_err(|error: linerate_port::SpecError| OpenError::new(&spec, error.problem, ""))?;
+        }
+        Ok(())
+    }
+
     /// The backend, where the name says one.
     pub fn backend(&self) -> Option<&str> {
         self.spec.backend.as_deref()
@@ -48,7 +68,7 @@ impl Interface {
 
     /// False for ports that are ready at once, so that waiting for a link (`-w`) is of no use unless asked for.
     pub fn has_link(&self) -> bool {
-        !matches!(self.backend(), Some("null" | "pipe" | "file"))
+        !matches!(self.backend(), Some("null" | "pipe" | "file" | "memif")) && !self.is_vale()
     }
 }
 
@@ -59,11 +79,8 @@ fn port_name(text: &str) -> Result<String, InterfaceError> {
     if let Some(name) = text.strip_prefix("netmap:") {
         return netmap_name(name);
     }
-    if text.starts_with("vale") && text.contains(':') {
-        return Err(error(
-            format!("{text}: a VALE port needs a memory switch, and this version has none"),
-            "use a veth pair between two processes, or -i pipe:a for both ends in this one",
-        ));
+    if let Some(Err(wrong)) = ValeName::parse(text) {
+        return Err(error(format!("{text}: {}", wrong.cause), &wrong.hint));
     }
     Ok(match text {
         "null" => "null:".into(),
@@ -127,6 +144,7 @@ mod tests {
             ("file:a.pcap", Some("file"), "a.pcap", None),
             ("xdplive:eth1", Some("xdplive"), "eth1", None),
             ("pipe:a", Some("pipe"), "a", None),
+            ("vale0:a", Some("vale0"), "a", None),
         ] {
             let interface = Interface::parse(text).expect(text);
             assert_eq!(
@@ -139,7 +157,17 @@ mod tests {
 
     #[test]
     fn what_only_netmap_has_is_refused() {
-        for text in ["", "vale0:1", "valeS:P{1", "netmap:", "netmap:-1", "netmap:ix0^", "netmap:ix0*", "netmap:ix0-x"] {
+        for text in [
+            "",
+            "vale0:",
+            "valeS:P{1",
+            "vale0:eth0^",
+            "netmap:",
+            "netmap:-1",
+            "netmap:ix0^",
+            "netmap:ix0*",
+            "netmap:ix0-x",
+        ] {
             assert!(!Interface::parse(text).expect_err(text).cure.is_empty());
         }
         for text in ["netmap:ix0{3", "netmap:ix0/T", "netmap:ix0@2", "xdp:ix0@a", "eth0,,"] {
@@ -151,6 +179,7 @@ mod tests {
     fn only_what_has_a_link_waits_for_one() {
         assert!(Interface::parse("ix0").expect("ix0").has_link());
         assert!(!Interface::parse("null").expect("null").has_link());
+        assert!(!Interface::parse("vale0:a").expect("vale").has_link());
     }
 
     proptest! {

@@ -133,7 +133,7 @@ fn what_is_wrong_is_refused_with_a_cure() {
         "-i eth1 -f tx -P f.pcap -z",
         "-i eth1 -f tx -r -z",
         "-i eth1 -f tx -o 16 -l 57",
-        "-i vale0:1",
+        "-i vale0:1{2",
     ] {
         let error = refused(line);
         assert!(!error.problem.is_empty() && !error.cure.is_empty() && !error.cure.contains('\n'), "{line}: {error}");

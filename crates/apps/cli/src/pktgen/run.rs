@@ -58,9 +58,10 @@ impl From<std::io::Error> for StartError {
 ///
 /// # Errors
 /// When the run could not start.
-pub fn run(options: Options) -> Result<bool, StartError> {
+pub fn run(mut options: Options) -> Result<bool, StartError> {
     signal::catch_stop_signals()?;
     let cpus = announce(&options)?;
+    options.interface.attach()?;
     let mut opened = ports::open(&options)?;
     for note in &opened.notes {
         diag!("main", "{note}");

@@ -3,6 +3,7 @@
 use linerate_mem::{Pool, PoolConfig};
 use linerate_port::{OpenError, Port, PortSpec};
 use linerate_ports::{Opened, Usage};
+use linerate_switch::vale;
 use linerate_sys::netdev::Netdev;
 
 /// Frames for a sender's rings and batches, and for a receiver's (an AF_XDP fill ring holds 8,192).
@@ -15,12 +16,25 @@ const SPREAD: usize = 448;
 /// Header and two VLAN tags on top of an MTU.
 const HEADERS: usize = 22;
 
-/// Takes port names apart.
+/// Takes port names apart. Names of the form `valeS:P` are attached to their switch, so each is to be opened once.
 ///
 /// # Errors
-/// The first name that is none.
+/// The first name that is none, or whose switch cannot be had.
 pub fn specs(names: &[String]) -> Result<Vec<PortSpec>, String> {
-    names.iter().map(|name| name.parse::<PortSpec>().map_err(|error| error.to_string())).collect()
+    let spec = |name: &String| {
+        let name = attached(name).map_err(|error| error.to_string())?;
+        name.parse::<PortSpec>().map_err(|error| error.to_string())
+    };
+    names.iter().map(spec).collect()
+}
+
+/// The port that a name stands for: `valeS:P` becomes a memif port of the switch valeS, which is started if need be.
+///
+/// # Errors
+/// The switch cannot be had, or the port is in use.
+pub fn attached(name: &str) -> Result<String, OpenError> {
+    let program = std::env::current_exe().unwrap_or_else(|_| "linerate".into());
+    vale::resolve(name, &program)
 }
 
 /// Longest packet in bytes (without FCS) that the interfaces among these ports carry; that of Ethernet where there is none.

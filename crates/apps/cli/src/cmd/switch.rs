@@ -1,0 +1,211 @@
+//! `linerate switch`: the memory switch, and `linerate switch ctl`, which talks to one that runs.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use linerate_switch::config::{Config, MacConfig, MirrorConfig};
+use linerate_switch::{Options, Running, StartError, Word, span_ns};
+use linerate_sys::{clock, signal};
+
+use crate::switch::progress::{Form, Progress, json};
+use crate::switch::text;
+use crate::traffic::note;
+
+use super::switch_ctl;
+
+const EXAMPLES: &str = "\
+Examples:
+  linerate switch --port a=tap:lab-a --port b=tap:lab-b
+      two TAP devices on one switch; Ctrl-C prints the account of all packets
+  linerate switch --port veth0 --port veth2 --set veth0.access=10 --set veth2.trunk=10,20-30 --mirror from=veth0,to=file:copy.pcapng
+      VLANs, and a copy of what one port sends and gets
+  linerate switch --name lab --port up=eth1 --port vm=vhost:/run/vm.sock --port vpp=memif:/run/vpp.sock --core 1
+      an interface, a virtual machine and a VPP or DPDK program (memif), on a core of its own
+  linerate switch ctl --name lab show ports           also: macs, stats, drops, vlans, latency, mirrors; --json
+  linerate switch ctl --name lab add-port x=tap:x access=10
+  linerate pkt-gen -i vale0:a -f rx & linerate pkt-gen -i vale0:b -f tx
+      the names of netmap's VALE: the switch vale0 is found, or started for as long as it is used
+
+A port is any of `linerate ports`. Settings of a port (--set PORT.KEY=VALUE, or the words of a file's [[port]]):
+  access=VLAN            in one VLAN, packets without tags          isolated=yes       nothing to other isolated ports
+  trunk=all|10,20-30     packets with the tags of these VLANs       learning=no        learn no addresses here
+  native=VLAN|none       of a trunk: VLAN of packets without tag    monitor=yes        gets the copies of mirrors only
+  qinq=VLAN              all packets, tags and all, in this VLAN    rate=10M           most that comes in, bit/s
+  ethertype=0x88a8       of a trunk: service tags                   rate-packets=10k   most that comes in, packets/s
+  storm-broadcast=1k, storm-multicast=1k, storm-unknown=1k          most of what comes in that is flooded, packets/s
+
+docs/switch.md tells what happens to a packet, and describes the control socket.
+Exit status: 0 done; 1 a port broke and did not come back, or the account does not balance; 2 could not start.";
+
+/// Arguments of `linerate switch`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// A port of the switch; its name is taken from the spec if there is none
+    #[arg(short, long = "port", value_name = "[NAME=]SPEC")]
+    ports: Vec<String>,
+    /// A setting of a port, see below
+    #[arg(short, long = "set", value_name = "PORT.KEY=VALUE")]
+    settings: Vec<String>,
+    /// Copies packets to a port, or to one that is opened for it: from=PORT[,way=in|out], vlan=N, or src=, dst=, proto=, sport=,
+    /// dport=; then ,to=PORT|SPEC
+    #[arg(short, long = "mirror", value_name = "WORDS")]
+    mirrors: Vec<String>,
+    /// An address that stays at a port
+    #[arg(long = "mac", value_name = "MAC=PORT[,vlan=N]")]
+    macs: Vec<String>,
+    /// A TOML file with the same words; flags come on top
+    #[arg(short = 'f', long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Name of the switch, and of its sockets [default: switch]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Core of the thread that moves packets
+    #[arg(long, value_name = "N")]
+    core: Option<usize>,
+    /// Addresses that the MAC table holds, up to 1048576 [default: 8192]
+    #[arg(long, value_name = "N")]
+    table_size: Option<usize>,
+    /// How long an address is kept that sends nothing [default: 300s]
+    #[arg(long, value_name = "TIME")]
+    ageing: Option<String>,
+    /// Most ports at a time; memory is set aside for them [default: those given, and 8]
+    #[arg(long, value_name = "N")]
+    ports_max: Option<usize>,
+    /// Longest packet in bytes without FCS [default: that of the interfaces given, or 1526]
+    #[arg(long, value_name = "BYTES")]
+    frame_len_max: Option<usize>,
+    /// Ends after this time: 10s, 500ms, 2m [default: at Ctrl-C]
+    #[arg(long = "for", value_name = "TIME")]
+    duration: Option<String>,
+    /// Ends when there was no port and no client for so long
+    #[arg(long, value_name = "TIME")]
+    until_unused: Option<String>,
+    /// Print a JSON document (linerate.switch/1) on stdout each second, and one at the end
+    #[arg(long)]
+    json: bool,
+    /// No progress and no notes on stderr, no account at the end
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Asks and changes a switch that runs
+    Ctl(switch_ctl::Args),
+}
+
+/// Runs the switch, or talks to one.
+pub fn run(args: &Args) -> ExitCode {
+    if let Some(Command::Ctl(args)) = &args.command {
+        return switch_ctl::run(args);
+    }
+    match switch(args) {
+        Ok(well) => ExitCode::from(u8::from(!well)),
+        Err(problem) => {
+            note(&format!("linerate switch: {problem}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// True when all went well.
+fn switch(args: &Args) -> Result<bool, String> {
+    let config = config(args)?;
+    let span = |text: &Option<String>| text.as_deref().map(span_ns).transpose();
+    let (duration_ns, until_unused_ns) = (span(&args.duration)?, span(&args.until_unused)?);
+    signal::catch_stop_signals().map_err(|error| error.to_string())?;
+    let quiet = args.quiet;
+    let tell = Box::new(move |line: &str| {
+        if !quiet {
+            note(line)
+        }
+    });
+    let running = linerate_switch::start(&config, Options { folder: None, until_unused_ns, tell });
+    let running = running.map_err(|error: StartError| error.to_string())?;
+    if !quiet {
+        note(&format!(
+            "switch {} runs; its control socket is {}",
+            running.place().name(),
+            running.place().control().display()
+        ));
+    }
+    let mut progress = Progress::new(form(args));
+    watch(&running, duration_ns, &mut progress);
+    progress.end_line();
+    let ended = running.stop().map_err(|refusal| refusal.to_string())?;
+    if args.json {
+        json(&ended.snapshot);
+    } else if !quiet {
+        crate::pktgen::log::out(&text::account(&ended.snapshot));
+    }
+    if ended.frames_missing > 0 {
+        note(&format!("{} frames did not come back; this is a bug of a port", ended.frames_missing));
+    }
+    let balances = ended.snapshot.totals.unbalanced.is_none();
+    Ok(balances && ended.frames_missing == 0 && !ended.port_lost)
+}
+
+fn form(args: &Args) -> Form {
+    match (args.json, args.quiet) {
+        (true, _) => Form::Json,
+        (false, true) => Form::Quiet,
+        (false, false) => Form::Lines,
+    }
+}
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Until a signal, the end of the time, or the end of the switch.
+fn watch(running: &Running, duration_ns: Option<u64>, progress: &mut Progress) {
+    let start_ns = clock::now_ns();
+    let end_ns = duration_ns.map(|duration_ns| start_ns.saturating_add(duration_ns));
+    let mut next_ns = start_ns + SECOND_NS;
+    while !signal::stop_requested() && !running.has_ended() {
+        let now_ns = clock::now_ns();
+        if end_ns.is_some_and(|end_ns| now_ns >= end_ns) {
+            return;
+        }
+        if progress.wanted() && now_ns >= next_ns {
+            next_ns = now_ns + SECOND_NS;
+            if let Ok(snapshot) = running.snapshot() {
+                progress.show(snapshot);
+            }
+        }
+        let wake_ns = (now_ns + 100_000_000).min(end_ns.unwrap_or(u64::MAX));
+        clock::sleep_until_ns(wake_ns);
+    }
+}
+
+/// The file, then the flags.
+fn config(args: &Args) -> Result<Config, String> {
+    let mut config = match &args.config {
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            Config::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?
+        }
+        None => Config::default(),
+    };
+    let say = |error: linerate_switch::config::ConfigError| error.to_string();
+    for port in &args.ports {
+        config.add_port(port).map_err(say)?;
+    }
+    for setting in &args.settings {
+        config.set(setting).map_err(say)?;
+    }
+    for mac in &args.macs {
+        config.macs.push(MacConfig::parse(mac).map_err(say)?);
+    }
+    for mirror in &args.mirrors {
+        config.mirrors.push(MirrorConfig::parse(mirror).map_err(say)?);
+    }
+    config.name = args.name.clone().or(config.name);
+    config.core = args.core.or(config.core);
+    config.table_size = args.table_size.or(config.table_size);
+    config.ageing = args.ageing.clone().map(Word).or(config.ageing);
+    config.ports_max = args.ports_max.or(config.ports_max);
+    config.frame_len_max = args.frame_len_max.or(config.frame_len_max);
+    Ok(config)
+}

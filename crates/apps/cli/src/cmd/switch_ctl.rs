@@ -1,0 +1,266 @@
+//! `linerate switch ctl`: asks and changes a switch that runs, over its control socket.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use linerate_switch::client::Connection;
+use linerate_switch::config::{Config, MacConfig, MirrorConfig, NAME_DEFAULT, split_setting};
+use linerate_switch::document::{MacDocument, MacsDocument};
+use linerate_switch::place::Place;
+use linerate_switch::protocol::{Refusal, Request, What};
+use linerate_switch::{Word, document};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::pktgen::log;
+use crate::switch::text;
+use crate::traffic::note;
+
+const EXAMPLES: &str = "\
+Examples:
+  linerate switch ctl show ports              what goes in and out where
+  linerate switch ctl show drops --json       the same for machines
+  linerate switch ctl --name vale0 show macs  the switch behind vale0:... names
+  linerate switch ctl add-port x=tap:x access=10 isolated=yes
+  linerate switch ctl set x.access=default x.trunk=10,20-30
+  linerate switch ctl add-mirror from=x,to=file:x.pcapng
+
+Exit status: 0 done; 1 refused by the switch; 2 there is no such switch.";
+
+/// Arguments of `linerate switch ctl`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Name of the switch
+    #[arg(long, value_name = "NAME", default_value = NAME_DEFAULT, global = true)]
+    name: String,
+    /// Print what the switch answered, as JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Shows a table
+    Show {
+        /// Which
+        #[arg(value_enum)]
+        what: Table,
+    },
+    /// Opens a port
+    AddPort {
+        /// NAME=SPEC, or SPEC
+        port: String,
+        /// Its settings
+        #[arg(value_name = "KEY=VALUE")]
+        settings: Vec<String>,
+    },
+    /// Closes a port
+    RemovePort {
+        /// Its name
+        port: String,
+    },
+    /// Changes settings of ports
+    Set {
+        /// Settings; the value default takes one back
+        #[arg(value_name = "PORT.KEY=VALUE", required = true)]
+        settings: Vec<String>,
+    },
+    /// Adds an address that stays at a port
+    AddMac {
+        /// The address, the port, and possibly the VLAN
+        #[arg(value_name = "MAC=PORT[,vlan=N]")]
+        mac: String,
+    },
+    /// Forgets an address
+    RemoveMac {
+        /// The address
+        mac: String,
+        /// Its VLAN
+        #[arg(long, value_name = "N")]
+        vlan: Option<u16>,
+    },
+    /// Forgets all learned addresses, or those of a port
+    FlushMacs {
+        /// The port
+        port: Option<String>,
+    },
+    /// Copies packets to a port, or to one that is opened for it
+    AddMirror {
+        /// from=PORT[,way=in|out], vlan=N, or src=, dst=, proto=, sport=, dport=; then ,to=PORT|SPEC
+        words: String,
+    },
+    /// Ends a mirror
+    RemoveMirror {
+        /// Its number, from show mirrors
+        mirror: u32,
+    },
+    /// Ends the switch
+    Stop,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Table {
+    /// Ports: state, counters, settings
+    Ports,
+    /// Addresses
+    Macs,
+    /// The account of all packets, the MAC table, the worker
+    Stats,
+    /// What was lost, by port and reason
+    Drops,
+    /// Packets by VLAN
+    Vlans,
+    /// Time in the switch, by pair of ports
+    Latency,
+    /// Mirrors
+    Mirrors,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> ExitCode {
+    let place = match Place::of(&args.name) {
+        Ok(place) => place,
+        Err(error) => return complain(&error.to_string(), 2),
+    };
+    let requests = match requests(&args.command) {
+        Ok(requests) => requests,
+        Err(problem) => return complain(&problem, 2),
+    };
+    let mut connection = match Connection::to(&place) {
+        Ok(connection) => connection,
+        Err(refusal) => return complain(&refusal.to_string(), 2),
+    };
+    for request in requests {
+        if let Err(refusal) = answer(&mut connection, &request, args.json) {
+            return complain(&refusal.to_string(), 1);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn complain(problem: &str, status: u8) -> ExitCode {
+    note(&format!("linerate switch ctl: {problem}"));
+    ExitCode::from(status)
+}
+
+/// What to ask, one after the other.
+fn requests(command: &Command) -> Result<Vec<Request>, String> {
+    let say = |error: linerate_switch::config::ConfigError| error.to_string();
+    let request = match command {
+        Command::Show { what } => Request::Show { what: what.what(), after: None },
+        Command::AddPort { port, settings } => {
+            let mut config = Config::default();
+            config.add_port(port).map_err(say)?;
+            let port = config.ports.pop().ok_or("there is no port")?;
+            Request::AddPort { name: Some(port.name()), spec: port.spec, settings: words(settings)? }
+        }
+        Command::RemovePort { port } => Request::RemovePort { port: port.clone() },
+        Command::Set { settings } => return set(settings),
+        Command::AddMac { mac } => {
+            let MacConfig { mac, port, vlan } = MacConfig::parse(mac).map_err(say)?;
+            Request::AddMac { mac, port, vlan }
+        }
+        Command::RemoveMac { mac, vlan } => Request::RemoveMac { mac: mac.clone(), vlan: *vlan },
+        Command::FlushMacs { port } => Request::FlushMacs { port: port.clone() },
+        Command::AddMirror { words } => Request::AddMirror { mirror: MirrorConfig::parse(words).map_err(say)? },
+        Command::RemoveMirror { mirror } => Request::RemoveMirror { mirror: *mirror },
+        Command::Stop => Request::Stop {},
+    };
+    Ok(vec![request])
+}
+
+/// All changes of a port are one request: they are possible only together, or not at all.
+fn set(settings: &[String]) -> Result<Vec<Request>, String> {
+    let mut changes: BTreeMap<String, BTreeMap<String, Word>> = BTreeMap::new();
+    for setting in settings {
+        let (port, key, value) = split_setting(setting).map_err(|error| error.to_string())?;
+        changes.entry(port).or_default().insert(key, value);
+    }
+    Ok(changes.into_iter().map(|(port, settings)| Request::Set { port: Some(port), settings }).collect())
+}
+
+fn words(settings: &[String]) -> Result<BTreeMap<String, Word>, String> {
+    let word = |text: &String| {
+        let (key, value) = text.split_once('=').ok_or_else(|| format!("{text}: write KEY=VALUE, as access=10"))?;
+        Ok((key.to_owned(), Word(value.to_owned())))
+    };
+    settings.iter().map(word).collect()
+}
+
+fn answer(connection: &mut Connection, request: &Request, as_json: bool) -> Result<(), Refusal> {
+    let text = match request {
+        Request::Show { what: What::Macs, .. } => return show_macs(connection, as_json),
+        Request::Show { what, .. } => {
+            let value = connection.ask(request)?;
+            if as_json { value.to_string() } else { shown(*what, value)? }
+        }
+        _ => {
+            let value = connection.ask(request)?;
+            match value.as_object() {
+                Some(object) if !as_json => {
+                    object.iter().map(|(key, value)| format!("{key} {}", plain(value))).collect()
+                }
+                _ => value.to_string(),
+            }
+        }
+    };
+    if !text.is_empty() {
+        log::out(&text);
+    }
+    Ok(())
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn shown(what: What, value: Value) -> Result<String, Refusal> {
+    Ok(match what {
+        What::Ports => text::ports(&read::<Vec<document::PortDocument>>(value)?),
+        What::Stats => text::stats(&read(value)?),
+        What::Drops => text::drops(&read::<Vec<document::DropDocument>>(value)?),
+        What::Vlans => text::vlans(&read::<Vec<document::VlanDocument>>(value)?),
+        What::Latency => text::latency(&read::<Vec<document::LatencyDocument>>(value)?),
+        What::Mirrors => text::mirrors(&read::<Vec<document::MirrorDocument>>(value)?),
+        What::Macs => String::new(),
+    })
+}
+
+/// The table comes in parts.
+fn show_macs(connection: &mut Connection, as_json: bool) -> Result<(), Refusal> {
+    let (mut all, mut after): (Vec<MacDocument>, _) = (Vec::new(), None);
+    loop {
+        let part: MacsDocument = read(connection.ask(&Request::Show { what: What::Macs, after })?)?;
+        all.extend(part.macs);
+        after = part.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    log::out(&if as_json { json!({ "macs": all }).to_string() } else { text::macs(&all) });
+    Ok(())
+}
+
+fn read<T: DeserializeOwned>(value: Value) -> Result<T, Refusal> {
+    let strange = |error: serde_json::Error| {
+        Refusal::new(format!("the switch answered something strange: {error}"), "is it of another version?")
+    };
+    serde_json::from_value(value).map_err(strange)
+}
+
+impl Table {
+    fn what(self) -> What {
+        match self {
+            Table::Ports => What::Ports,
+            Table::Macs => What::Macs,
+            Table::Stats => What::Stats,
+            Table::Drops => What::Drops,
+            Table::Vlans => What::Vlans,
+            Table::Latency => What::Latency,
+            Table::Mirrors => What::Mirrors,
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! `linerate switch` as a program, between processes: names of VALE, peers that are killed, switches that are killed.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// How long something may take that is to come for sure.
+const LONG: Duration = Duration::from_secs(120);
+
+/// A folder for the sockets of one test; XDG_RUNTIME_DIR of all that it starts.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Place {
+        Place(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.0.path().join("linerate")
+    }
+
+    fn socket(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        command.args(line.split_whitespace()).env("XDG_RUNTIME_DIR", self.0.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+    }
+
+    fn start(&self, line: &str) -> Started {
+        Started(self.command(line).spawn().expect("linerate starts"))
+    }
+
+    fn run(&self, line: &str) -> Output {
+        self.command(line).output().expect("linerate runs")
+    }
+
+    /// A switch of this name, once it answers.
+    fn switch(&self, name: &str, line: &str) -> Started {
+        let mut switch = self.start(&format!("switch --name {name} --quiet {line}"));
+        wait_until("the switch answers", || {
+            assert_eq!(switch.0.try_wait().expect("its state"), None, "the switch ended");
+            self.run(&format!("switch ctl --name {name} show ports")).status.success()
+        });
+        switch
+    }
+
+    fn show(&self, name: &str, what: &str) -> Value {
+        let output = self.run(&format!("switch ctl --name {name} show {what} --json"));
+        serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
+    }
+}
+
+/// A child that does not outlive the test.
+struct Started(Child);
+
+impl Started {
+    fn kill(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+
+    /// SIGTERM, and its status.
+    fn stop(&mut self) -> Option<i32> {
+        let id = self.0.id().to_string();
+        let _ = Command::new("kill").args(["-TERM", &id]).status();
+        self.ended()
+    }
+
+    fn ended(&mut self) -> Option<i32> {
+        let deadline = Instant::now() + LONG;
+        loop {
+            if let Some(status) = self.0.try_wait().expect("its state") {
+                return status.code();
+            }
+            assert!(Instant::now() < deadline, "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !condition() {
+        assert!(Instant::now() < deadline, "it does not come: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn files(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn number(value: &Value, path: &str) -> u64 {
+    value.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path} is not in {value}"))
+}
+
+#[test]
+fn two_shells_meet_at_a_name_and_the_switch_ends_after_them() {
+    let place = Place::new();
+    let mut receiver = place.start("pkt-gen -i vale7:a -f rx -n 20000");
+    wait_until("its port is there", || place.show("vale7", "ports")[0]["name"] == "a");
+    let mut sender = place.start("pkt-gen -i vale7:b -f tx -R 50000");
+    assert_eq!(receiver.ended(), Some(0));
+    sender.stop();
+    let mut seen = Value::Null;
+    wait_until("both ports are gone", || {
+        seen = place.show("vale7", "stats");
+        seen["ports"].as_array().is_some_and(Vec::is_empty)
+    });
+    assert_eq!(seen["totals"]["unbalanced"], Value::Null, "{seen}");
+    assert!(number(&seen, "/totals/received") >= 20_000, "{seen}");
+    wait_until("the switch has ended", || files(&place.folder()).is_empty());
+}
+
+#[test]
+fn every_packet_between_processes_is_accounted_for() {
+    let place = Place::new();
+    let mut switch = place.start("switch --name valelab --quiet --for 600s --ports-max 4");
+    wait_until("the switch answers", || place.run("switch ctl --name valelab show ports").status.success());
+    let mut sent_in_all = 0;
+    for round in 0..3 {
+        let mut receiver = place.start("receive valelab:r --idle-exit 3s --json --quiet");
+        wait_until("its port is there", || place.show("valelab", "ports")[0]["name"] == "r");
+        let sent = place.run("send valelab:s --count 200000 --json --quiet");
+        let sent: Value = serde_json::from_slice(&sent.stdout).expect("a document");
+        sent_in_all += number(&sent, "/ports/0/sent");
+        assert_eq!(receiver.ended(), Some(0), "round {round}");
+    }
+    let mut seen = Value::Null;
+    wait_until("all ports are gone", || {
+        seen = place.show("valelab", "stats");
+        seen["ports"].as_array().is_some_and(Vec::is_empty)
+    });
+    assert_eq!(number(&seen, "/totals/received"), sent_in_all, "{seen}");
+    assert_eq!(seen["totals"]["unbalanced"], Value::Null);
+    assert_eq!(switch.stop(), Some(0));
+    assert_eq!(files(&place.folder()), Vec::<String>::new());
+}
+
+#[test]
+fn a_peer_that_is_killed_loses_its_own_port_only() {
+    let place = Place::new();
+    let sockets = ["a", "b", "c"].map(|name| place.socket(name));
+    let ports: Vec<String> =
+        ["a", "b", "c"].iter().zip(&sockets).map(|(name, socket)| format!("--port {name}=memif:{socket}")).collect();
+    let mut switch = place.switch("kill", &ports.join(" "));
+    let client = |socket: &str| format!("memif:{socket},role=client");
+    let mut receiver = place.start(&format!("receive {} --json --quiet", client(&sockets[1])));
+    let mut victim = place.start(&format!("receive {} --json --quiet", client(&sockets[2])));
+    let mut sender = place.start(&format!("send {} --rate 20kpps --duration 600s --quiet", client(&sockets[0])));
+    let sent = |name: usize| number(&place.show("kill", "ports"), &format!("/{name}/sent"));
+    wait_until("packets reach both", || sent(1) > 1_000 && sent(2) > 1_000);
+    for _ in 0..3 {
+        victim.kill();
+        let before = sent(1);
+        wait_until("the other goes on", || sent(1) > before + 1_000);
+        victim = place.start(&format!("receive {} --json --quiet", client(&sockets[2])));
+        let before = sent(2);
+        wait_until("a new peer gets packets", || sent(2) > before + 1_000);
+    }
+    // The sender is killed in the middle of it.
+    sender.kill();
+    receiver.stop();
+    let seen = place.show("kill", "stats");
+    assert_eq!(seen["totals"]["unbalanced"], Value::Null, "{seen}");
+    assert_eq!(seen["ports"].as_array().map(Vec::len), Some(3), "{seen}");
+    assert_eq!(switch.stop(), Some(0));
+    assert!(files(&place.folder()).is_empty() && sockets.iter().all(|socket| !Path::new(socket).exists()));
+}
+
+#[test]
+fn a_switch_that_is_killed_leaves_only_what_the_next_start_removes() {
+    let place = Place::new();
+    let mut switch = place.switch("again", "--port a=null:");
+    switch.kill();
+    assert!(files(&place.folder()).contains(&"again.ctl".to_string()));
+    let refused = place.run("switch ctl --name again show ports");
+    assert_eq!(refused.status.code(), Some(2));
+    let mut switch = place.switch("again", "--port a=null:");
+    let second = place.run("switch --name again --port b=null:");
+    assert_eq!(second.status.code(), Some(2), "two of one name");
+    assert_eq!(switch.stop(), Some(0));
+    assert_eq!(files(&place.folder()), Vec::<String>::new());
+}
+
+#[test]
+fn control_from_the_shell() {
+    let place = Place::new();
+    let mut switch = place.switch("ctl", "--port a=null: --ports-max 8");
+    let ctl = |line: &str| place.run(&format!("switch ctl --name ctl {line}"));
+    assert!(ctl("add-port b=null: access=10 isolated=yes").status.success());
+    assert!(ctl("set a.access=10 b.isolated=default").status.success());
+    assert!(ctl("add-mac 02:00:00:00:00:01=b,vlan=10").status.success());
+    let refused = ctl("set a.access=5000");
+    assert_eq!(refused.status.code(), Some(1));
+    let text = String::from_utf8(ctl("show ports").stdout).expect("text");
+    assert!(text.contains("access=10") && text.lines().count() == 3, "{text}");
+    assert_eq!(place.show("ctl", "macs")["macs"][0]["port"], "b");
+    for what in ["macs", "stats", "drops", "vlans", "latency", "mirrors"] {
+        assert!(!ctl(&format!("show {what}")).stdout.is_empty(), "{what}");
+    }
+    assert!(ctl("remove-port b").status.success() && ctl("flush-macs").status.success());
+    assert!(ctl("stop").status.success());
+    assert_eq!(switch.ended(), Some(0));
+    let file = place.socket("switch.toml");
+    std::fs::write(
+        &file,
+        "[[port]]\nname = \"x\"\nspec = \"null:\"\naccess = 7\n[[mirror]]\nfrom = \"z\"\nto = \"x\"\n",
+    )
+    .expect("a file");
+    let wrong = place.run(&format!("switch --config {file} --quiet --for 1s"));
+    assert_eq!(wrong.status.code(), Some(2), "a mirror of a port that is not there");
+}

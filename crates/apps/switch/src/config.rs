@@ -1,0 +1,331 @@
+//! What a switch is to be: from flags, or from a file with the same words.
+//!
+//! ```toml
+//! name = "lab"
+//! ageing = "300s"
+//!
+//! [[port]]
+//! name = "a"
+//! spec = "tap:lab-a"
+//! access = 10
+//!
+//! [[mac]]
+//! mac = "02:00:00:00:00:01"
+//! port = "a"
+//! vlan = 10
+//!
+//! [[mirror]]
+//! from = "a"
+//! to = "file:a.pcapng"
+//! ```
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::words::Word;
+
+/// Name of a switch that was given none.
+pub const NAME_DEFAULT: &str = "switch";
+
+/// A switch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Config {
+    /// Its name: that of its sockets.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Hub of the thread that moves packets.
+    #[serde(default)]
+    pub core: Option<usize>,
+    /// Most ports at a time, those that are added later included: packet memory is set aside for so many.
+    #[serde(default)]
+    pub ports_max: Option<usize>,
+    /// Longest packet in bytes, without FCS.
+    #[serde(default)]
+    pub frame_len_max: Option<usize>,
+    /// MAC addresses that the table holds.
+    #[serde(default)]
+    pub table_size: Option<usize>,
+    /// How long an address is kept that sends nothing.
+    #[serde(default)]
+    pub ageing: Option<Word>,
+    /// Its ports.
+    #[serde(default, rename = "port")]
+    pub ports: Vec<PortConfig>,
+    /// Static addresses.
+    #[serde(default, rename = "mac")]
+    pub macs: Vec<MacConfig>,
+    /// Mirrors.
+    #[serde(default, rename = "mirror")]
+    pub mirrors: Vec<MirrorConfig>,
+}
+
+/// A port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortConfig {
+    /// Its name; derived from the spec if there is none.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// What to open.
+    pub spec: String,
+    /// Its settings.
+    #[serde(flatten)]
+    pub settings: BTreeMap<String, Word>,
+}
+
+/// A static address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MacConfig {
+    /// The address.
+    pub mac: String,
+    /// Where it is.
+    pub port: String,
+    /// Its VLAN.
+    #[serde(default)]
+    pub vlan: Option<u16>,
+}
+
+/// Copies of what passes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MirrorConfig {
+    /// A port of the switch, or the spec of one that is opened for this (`file:PATH`).
+    pub to: String,
+    /// Packets of this port; of all ports, if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// `in`: what the port sends into the switch; `out`: what it gets; `both`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub way: Option<String>,
+    /// Packets of this VLAN.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<u16>,
+    /// Source address of IPv4 or IPv6 packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub src: Option<String>,
+    /// Destination address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dst: Option<String>,
+    /// `tcp`, `udp`, `icmp` or a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proto: Option<Word>,
+    /// Source port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sport: Option<u16>,
+    /// Destination port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dport: Option<u16>,
+}
+
+/// What is wrong with a configuration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConfigError(pub String);
+
+impl Config {
+    /// Reads a file's text.
+    ///
+    /// # Errors
+    /// Where it is wrong, and how.
+    pub fn parse(text: &str) -> Result<Config, ConfigError> {
+        toml::from_str(text).map_err(|error| ConfigError(error.to_string()))
+    }
+
+    /// Adds a port in the words of `--port`: `NAME=SPEC`, or `SPEC`.
+    ///
+    /// # Errors
+    /// There is no spec.
+    pub fn add_port(&mut self, text: &str) -> Result<(), ConfigError> {
+        let (name, spec) = match text.split_once('=') {
+            // The first "=" may be that of an option: `tap:x,mtu=9000`.
+            Some((name, spec)) if is_name(name) => (Some(name.to_owned()), spec),
+            _ => (None, text),
+        };
+        if spec.is_empty() {
+            return Err(ConfigError(format!("--port {text}: there is no port; write NAME=SPEC or SPEC, as a=tap:x")));
+        }
+        self.ports.push(PortConfig { name, spec: spec.into(), settings: BTreeMap::new() });
+        Ok(())
+    }
+
+    /// Changes a port in the words of `--set`: `PORT.KEY=VALUE`.
+    ///
+    /// # Errors
+    /// It is not of that form, or there is no such port.
+    pub fn set(&mut self, text: &str) -> Result<(), ConfigError> {
+        let (port, key, value) = split_setting(text)?;
+        let names: Vec<String> = self.ports.iter().map(PortConfig::name).collect();
+        let Some(index) = names.iter().position(|name| *name == port) else {
+            return Err(ConfigError(format!("--set {text}: there is no port {port}; there are {}", names.join(", "))));
+        };
+        self.ports[index].settings.insert(key, value);
+        Ok(())
+    }
+}
+
+/// Takes `PORT.KEY=VALUE` apart.
+///
+/// # Errors
+/// It is not of that form.
+pub fn split_setting(text: &str) -> Result<(String, String, Word), ConfigError> {
+    let parts = text.split_once('=').and_then(|(key, value)| Some((key.rsplit_once('.')?, value)));
+    let Some(((port, key), value)) = parts else {
+        return Err(ConfigError(format!("{text}: write PORT.KEY=VALUE, as a.access=10")));
+    };
+    Ok((port.into(), key.into(), Word(value.into())))
+}
+
+impl PortConfig {
+    /// Its name, or what its spec makes of one: `tap:x,y` is `x`.
+    pub fn name(&self) -> String {
+        self.name.clone().unwrap_or_else(|| name_of(&self.spec))
+    }
+}
+
+impl MacConfig {
+    /// In the words of `--mac`: `MAC=PORT` or `MAC=PORT,vlan=N`.
+    ///
+    /// # Errors
+    /// It is not of that form.
+    pub fn parse(text: &str) -> Result<MacConfig, ConfigError> {
+        let wrong = || ConfigError(format!("--mac {text}: write MAC=PORT, as 02:00:00:00:00:01=a, or with ,vlan=10"));
+        let (mac, rest) = text.split_once('=').ok_or_else(wrong)?;
+        let (port, vlan) = match rest.split_once(",vlan=") {
+            Some((port, vlan)) => (port, Some(vlan.parse().map_err(|_| wrong())?)),
+            None => (rest, None),
+        };
+        Ok(MacConfig { mac: mac.into(), port: port.into(), vlan })
+    }
+}
+
+impl MirrorConfig {
+    /// In the words of `--mirror`: `from=a,to=b`; `to` comes last and may be a spec with options.
+    ///
+    /// # Errors
+    /// An unknown key, a value that is none, or no `to`.
+    pub fn parse(text: &str) -> Result<MirrorConfig, ConfigError> {
+        let wrong = |why: String| ConfigError(format!("--mirror {text}: {why}"));
+        let keys = "from, way, vlan, src, dst, proto, sport, dport and, last, to";
+        let (before, to) = match text.strip_prefix("to=").map(|to| ("", to)).or_else(|| text.split_once(",to=")) {
+            Some((before, to)) if !to.is_empty() => (before, to),
+            _ => return Err(wrong(format!("there is no to=PORT; there are {keys}"))),
+        };
+        let mut mirror = MirrorConfig { to: to.into(), ..MirrorConfig::default() };
+        for part in before.split(',').filter(|part| !part.is_empty()) {
+            let (key, value) = part.split_once('=').unwrap_or((part, ""));
+            let number = || value.parse::<u16>().map_err(|_| wrong(format!("{key} takes a number")));
+            match key {
+                "from" => mirror.from = Some(value.into()),
+                "way" => mirror.way = Some(value.into()),
+                "vlan" => mirror.vlan = Some(number()?),
+                "src" => mirror.src = Some(value.into()),
+                "dst" => mirror.dst = Some(value.into()),
+                "proto" => mirror.proto = Some(Word(value.into())),
+                "sport" => mirror.sport = Some(number()?),
+                "dport" => mirror.dport = Some(number()?),
+                _ => return Err(wrong(format!("there is no {key}; there are {keys}"))),
+            }
+        }
+        Ok(mirror)
+    }
+}
+
+/// Whether a port may have this name: it is written in flags, requests and tables.
+pub fn is_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    !name.is_empty() && name.len() <= 32 && name.bytes().all(allowed)
+}
+
+/// A name from a spec: its target, without what a name may not have; or its backend.
+fn name_of(spec: &str) -> String {
+    let before_options = spec.split(',').next().unwrap_or(spec);
+    let (backend, target) = before_options.split_once(':').unwrap_or(("port", before_options));
+    let last = target.rsplit('/').next().unwrap_or(target);
+    let name: String = last.chars().map(|letter| if is_name(&letter.to_string()) { letter } else { '-' }).collect();
+    let name: String = name.trim_matches('-').chars().take(32).collect();
+    if name.is_empty() { backend.into() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"
+        name = "lab"
+        ageing = 300
+        table-size = 1024
+
+        [[port]]
+        name = "a"
+        spec = "tap:lab-a,mtu=9000"
+        trunk = [10, "20-30"]
+        isolated = true
+
+        [[port]]
+        spec = "memif:/run/x/b.sock"
+
+        [[mac]]
+        mac = "02:00:00:00:00:01"
+        port = "a"
+
+        [[mirror]]
+        from = "a"
+        vlan = 10
+        to = "file:a.pcapng"
+    "#;
+
+    #[test]
+    fn flags_and_a_file_say_the_same() {
+        let file = Config::parse(FILE).unwrap();
+        let mut flags = Config {
+            name: Some("lab".into()),
+            ageing: Some(Word("300".into())),
+            table_size: Some(1024),
+            ..Config::default()
+        };
+        flags.add_port("a=tap:lab-a,mtu=9000").unwrap();
+        flags.add_port("memif:/run/x/b.sock").unwrap();
+        flags.set("a.trunk=10,20-30").unwrap();
+        flags.set("a.isolated=yes").unwrap();
+        flags.macs.push(MacConfig::parse("02:00:00:00:00:01=a").unwrap());
+        flags.mirrors.push(MirrorConfig::parse("from=a,vlan=10,to=file:a.pcapng").unwrap());
+        assert_eq!(file, flags);
+        assert_eq!(file.ports[1].name(), "b-sock");
+    }
+
+    #[test]
+    fn names_come_from_specs() {
+        for (spec, name) in [
+            ("tap:x", "x"),
+            ("veth0", "veth0"),
+            ("memif:/run/a.sock,id=1", "a-sock"),
+            ("null:", "null"),
+            ("xdp:eth1@2", "eth1-2"),
+            ("pipe:a", "a"),
+        ] {
+            assert_eq!(name_of(spec), name);
+            assert!(is_name(&name_of(spec)));
+        }
+    }
+
+    #[test]
+    fn mistakes_say_what_to_write() {
+        let mut config = Config::default();
+        assert!(config.add_port("a=").is_err() && config.add_port("").is_err());
+        config.add_port("tap:x,mtu=9000").unwrap();
+        assert_eq!(config.ports[0].name(), "x");
+        for text in ["a.access=1", "access=1", "x.access", ""] {
+            assert!(config.set(text).is_err(), "{text}");
+        }
+        for text in ["", "from=a", "from=a,to=", "fron=a,to=b", "vlan=x,to=b"] {
+            assert!(MirrorConfig::parse(text).is_err(), "{text}");
+        }
+        assert_eq!(MirrorConfig::parse("to=null:,x=1").unwrap().to, "null:,x=1");
+        assert!(MacConfig::parse("02:00:00:00:00:01").is_err());
+        for text in ["nane = 1", "[[port]]\nname = \"a\"", "[[mac]]\nmac = \"x\"\nport = \"a\"\nvlam = 1"] {
+            assert!(Config::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Where a switch keeps its sockets: a folder of the user's own, one set of names a switch, one process a name.
+//!
+//! ```text
+//! FOLDER        $XDG_RUNTIME_DIR/linerate, or /run/user/UID/linerate, or (as root) /run/linerate; mode 0700
+//! NAME.lock     held (flock(2)) by the process that is the switch: whoever gets it may remove what a killed one left
+//! NAME.ctl      control socket, mode 0600          NAME.memif    memif socket of the ports attached by name
+//! ```
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// A socket's path has at most 107 bytes and a 0 (unix(7)).
+const SOCKET_PATH_LEN_MAX: usize = 107;
+const NAME_LEN_MAX: usize = 48;
+
+/// Why there is no place for a switch.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlaceError {
+    /// The name is none.
+    #[error("{0:?} is no name for a switch; use letters, digits, - and _, at most 48 of them")]
+    Name(String),
+    /// Somebody else's.
+    #[error(
+        "{path} belongs to user {owner}, not to user {own}; remove it, or choose another place with XDG_RUNTIME_DIR"
+    )]
+    Foreign {
+        /// The file or folder.
+        path: String,
+        /// Its owner.
+        owner: u32,
+        /// Who asks.
+        own: u32,
+    },
+    /// Neither a folder nor a socket where one should be.
+    #[error("{path} is {found}, and a switch would need its place; remove it or choose another name")]
+    InTheWay {
+        /// The file.
+        path: String,
+        /// What it is.
+        found: &'static str,
+    },
+    /// There is a switch of that name.
+    #[error(
+        "a switch {name} runs already; `linerate switch ctl --name {name} show ports` shows it, --name gives this one another name"
+    )]
+    Running {
+        /// Its name.
+        name: String,
+    },
+    /// The path does not fit into a socket address.
+    #[error("{0} is too long for a socket (107 bytes); choose a shorter name or XDG_RUNTIME_DIR")]
+    TooLong(String),
+    /// The system refused.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file or folder.
+        path: String,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+}
+
+/// The paths of one switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    name: String,
+    folder: PathBuf,
+}
+
+impl Place {
+    /// The place of the switch `name` of this user. Makes the folder if need be.
+    ///
+    /// # Errors
+    /// The name is none; the folder cannot be made, or is another user's.
+    pub fn of(name: &str) -> Result<Place, PlaceError> {
+        let own = own_user()?;
+        Place::inside(&runtime_folder(own), name)
+    }
+
+    /// As [`Place::of`], in a folder of the caller's choice instead of the runtime folder.
+    ///
+    /// # Errors
+    /// As [`Place::of`].
+    pub fn inside(parent: &Path, name: &str) -> Result<Place, PlaceError> {
+        check_name(name)?;
+        let folder = parent.join("linerate");
+        own_folder(&folder)?;
+        let place = Place { name: name.into(), folder };
+        for path in [place.control(), place.memif()] {
+            let text = path.to_string_lossy();
+            if text.len() > SOCKET_PATH_LEN_MAX {
+                return Err(PlaceError::TooLong(text.into_owned()));
+            }
+        }
+        Ok(place)
+    }
+
+    /// Name of the switch.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its control socket.
+    pub fn control(&self) -> PathBuf {
+        self.folder.join(format!("{}.ctl", self.name))
+    }
+
+    /// The memif socket of the ports that are attached by name.
+    pub fn memif(&self) -> PathBuf {
+        self.folder.join(format!("{}.memif", self.name))
+    }
+
+    /// The file that is locked while somebody starts this switch (not by the switch itself).
+    pub fn starting(&self) -> PathBuf {
+        self.folder.join(format!("{}.start", self.name))
+    }
+
+    fn lock(&self) -> PathBuf {
+        self.folder.join(format!("{}.lock", self.name))
+    }
+
+    /// Makes this process the switch of that name, and removes what a killed one left.
+    ///
+    /// # Errors
+    /// There is one already; something of somebody else is in the way.
+    pub fn occupy(&self) -> Result<Occupied, PlaceError> {
+        let lock = match Lock::take(&self.lock(), false) {
+            Ok(Some(lock)) => lock,
+            Ok(None) => return Err(PlaceError::Running { name: self.name.clone() }),
+            Err(error) => return Err(error),
+        };
+        for path in [self.control(), self.memif()] {
+            remove_socket(&path)?;
+        }
+        Ok(Occupied { place: self.clone(), _lock: lock })
+    }
+}
+
+/// The right to be the switch of a name. Dropping it removes the sockets.
+#[derive(Debug)]
+pub struct Occupied {
+    place: Place,
+    _lock: Lock,
+}
+
+impl Occupied {
+    /// The paths.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+}
+
+impl Drop for Occupied {
+    fn drop(&mut self) {
+        for path in [self.place.control(), self.place.memif()] {
+            // What is not there needs no removing, and the next start removes what could not be removed now.
+            let _ = remove_socket(&path);
+        }
+    }
+}
+
+/// A locked file, removed (still locked) when dropped.
+#[derive(Debug)]
+pub struct Lock {
+    file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    /// Locks a file of this user; makes it if need be. `Ok(None)`: another process has it, and `wait` was false.
+    ///
+    /// # Errors
+    /// The file is not this user's, or cannot be opened or locked.
+    pub fn take(path: &Path, wait: bool) -> Result<Option<Lock>, PlaceError> {
+        loop {
+            let mut options = OpenOptions::new();
+            // A symbolic link in the place of a lock is refused.
+            options.write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+            let file = options.open(path).map_err(io_error(path))?;
+            let opened = file.metadata().map_err(io_error(path))?;
+            check_owner(path, opened.uid())?;
+            if wait {
+                file.lock().map_err(io_error(path))?;
+            } else {
+                match file.try_lock() {
+                    Ok(()) => {}
+                    Err(TryLockError::WouldBlock) => return Ok(None),
+                    Err(TryLockError::Error(error)) => return Err(io_error(path)(error)),
+                }
+            }
+            // The one before may have removed the file between the opening and the locking.
+            let same =
+                fs::symlink_metadata(path).is_ok_and(|now| (now.dev(), now.ino()) == (opened.dev(), opened.ino()));
+            if same {
+                return Ok(Some(Lock { file, path: path.into() }));
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Removed first: whoever waits for the lock then sees that the name is another file's.
+        let _ = fs::remove_file(&self.path);
+        let _ = self.file.unlock();
+    }
+}
+
+/// Removes a socket of this user.
+///
+/// # Errors
+/// It is another user's, or no socket.
+pub fn remove_socket(path: &Path) -> Result<(), PlaceError> {
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(io_error(path)(error)),
+    };
+    check_owner(path, found.uid())?;
+    if !found.file_type().is_socket() {
+        let found = if found.is_dir() { "a folder" } else { "no socket" };
+        return Err(PlaceError::InTheWay { path: path.display().to_string(), found });
+    }
+    fs::remove_file(path).map_err(io_error(path))
+}
+
+/// Refuses what another user owns: connecting to it would be talking to a stranger.
+///
+/// # Errors
+/// [`PlaceError::Foreign`]; what looking at it answered.
+pub fn check_own(path: &Path) -> Result<(), PlaceError> {
+    let found = fs::symlink_metadata(path).map_err(io_error(path))?;
+    check_owner(path, found.uid())
+}
+
+fn check_owner(path: &Path, owner: u32) -> Result<(), PlaceError> {
+    let own = own_user()?;
+    if owner == own {
+        return Ok(());
+    }
+    Err(PlaceError::Foreign { path: path.display().to_string(), owner, own })
+}
+
+fn check_name(name: &str) -> Result<(), PlaceError> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if !name.is_empty() && name.len() <= NAME_LEN_MAX && name.bytes().all(allowed) {
+        return Ok(());
+    }
+    Err(PlaceError::Name(name.chars().take(NAME_LEN_MAX).collect()))
+}
+
+/// The folder whose contents end with the user's session, or at the latest with the machine.
+fn runtime_folder(own: u32) -> PathBuf {
+    let is_own = |path: &Path| fs::metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == own);
+    let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let given = given.filter(|path| path.is_absolute() && is_own(path));
+    if let Some(path) = given {
+        return path;
+    }
+    let of_session = PathBuf::from(format!("/run/user/{own}"));
+    if is_own(&of_session) {
+        return of_session;
+    }
+    if is_own(Path::new("/run")) {
+        return PathBuf::from("/run");
+    }
+    // A user without a session (a container): a folder of the user's own where temporary files go; `own_folder` checks whose.
+    std::env::temp_dir().join(format!("linerate-{own}"))
+}
+
+/// Makes a folder for this user alone, or checks that it is one.
+fn own_folder(folder: &Path) -> Result<(), PlaceError> {
+    let parent = folder.parent().filter(|parent| !parent.exists());
+    for path in parent.into_iter().chain([folder]) {
+        match DirBuilder::new().mode(0o700).create(path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(io_error(path)(error)),
+        }
+    }
+    let temporary = std::env::temp_dir();
+    let checked = folder.ancestors().take_while(|path| path.starts_with(&temporary) && *path != temporary);
+    for path in checked.chain([folder]) {
+        let found = fs::symlink_metadata(path).map_err(io_error(path))?;
+        check_owner(path, found.uid())?;
+        if !found.is_dir() {
+            return Err(PlaceError::InTheWay { path: path.display().to_string(), found: "no folder" });
+        }
+    }
+    let found = fs::symlink_metadata(folder).map_err(io_error(folder))?;
+    if found.mode() & 0o077 != 0 {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(io_error(folder))?;
+    }
+    Ok(())
+}
+
+/// The user that this process acts for: owner of its folder in /proc.
+fn own_user() -> Result<u32, PlaceError> {
+    let path = Path::new("/proc/self");
+    fs::metadata(path).map(|found| found.uid()).map_err(io_error(path))
+}
+
+fn io_error(path: &Path) -> impl Fn(io::Error) -> PlaceError {
+    let path = path.display().to_string();
+    move |source| PlaceError::Io { path: path.clone(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn one_process_a_name_and_what_a_killed_one_left_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::inside(folder.path(), "s").unwrap();
+        // A killed switch leaves its sockets and its lock file, unlocked.
+        let left = UnixListener::bind(place.control()).unwrap();
+        drop(left);
+        fs::write(place.lock(), "").unwrap();
+        let occupied = place.occupy().unwrap();
+        assert!(!place.control().exists());
+        assert!(matches!(place.occupy(), Err(PlaceError::Running { .. })));
+        let _socket = UnixListener::bind(place.control()).unwrap();
+        drop(occupied);
+        assert_eq!(fs::read_dir(&place.folder).unwrap().count(), 0, "nothing stays");
+        place.occupy().unwrap();
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_not_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::inside(folder.path(), "s").unwrap();
+        fs::write(place.control(), "important").unwrap();
+        assert!(matches!(place.occupy(), Err(PlaceError::InTheWay { .. })));
+        assert!(place.control().exists() && !place.lock().exists());
+    }
+
+    #[test]
+    fn the_folder_is_for_its_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::inside(folder.path(), "s").unwrap();
+        assert_eq!(fs::metadata(&place.folder).unwrap().mode() & 0o777, 0o700);
+        fs::set_permissions(&place.folder, fs::Permissions::from_mode(0o777)).unwrap();
+        Place::inside(folder.path(), "s").unwrap();
+        assert_eq!(fs::metadata(&place.folder).unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn names_that_are_paths_are_none() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["", "a/b", "..", ".", "a b", "ä", &"x".repeat(49)] {
+            assert!(matches!(Place::inside(folder.path(), name), Err(PlaceError::Name(_))), "{name:?}");
+        }
+        let deep = folder.path().join("x".repeat(100));
+        fs::create_dir(&deep).unwrap();
+        assert!(matches!(Place::inside(&deep, "s"), Err(PlaceError::TooLong(_))));
+    }
+
+    #[test]
+    fn a_file_of_another_user_is_refused() {
+        let root_owned = Path::new("/proc/1/cmdline");
+        let foreign = fs::metadata(root_owned).is_ok_and(|found| own_user().is_ok_and(|own| own != found.uid()));
+        if foreign {
+            return assert!(matches!(check_own(root_owned), Err(PlaceError::Foreign { .. })));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "").unwrap();
+        if std::os::unix::fs::chown(&path, Some(65_534), None).is_err() {
+            return eprintln!("skipped: no other user's file to look at");
+        }
+        assert!(matches!(check_own(&path), Err(PlaceError::Foreign { .. })));
+        assert!(matches!(remove_socket(&path), Err(PlaceError::Foreign { .. })));
+        assert!(matches!(Lock::take(&path, false), Err(PlaceError::Foreign { .. })));
+    }
+
+    #[test]
+    fn a_lock_that_was_removed_meanwhile_is_taken_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let first = Lock::take(&path, false).unwrap().unwrap();
+        let (from, second) = (path.clone(), std::sync::mpsc::channel());
+        let waiting = std::thread::spawn(move || second.0.send(Lock::take(&from, true).unwrap().is_some()));
+        drop(first);
+        assert!(second.1.recv().unwrap());
+        waiting.join().unwrap().unwrap();
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,132 @@
+//! The control socket, and clients that mean no good.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+
+use common::{Station, ask, show, snapshot, switch, wait_until};
+use linerate_switch::client::Connection;
+use linerate_switch::protocol::{Request, What};
+
+#[test]
+fn hostile_clients_hurt_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = switch(folder.path(), &["a=pipe:hostile-a", "b=pipe:hostile-b"]);
+    let path = running.place().control();
+    assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    // Lines that are none, and lines that are too long.
+    for garbage in [&b"\n"[..], b"{}\n", b"\0\xff\xfe\n", b"{\"v\":1,\"command\":\"show\"}\n", b"[[[[[[[[[[[[[[[\n"] {
+        let mut stream = UnixStream::connect(&path).unwrap();
+        stream.write_all(garbage).unwrap();
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        assert!(line.contains("\"error\""), "{line}");
+    }
+    let mut long = UnixStream::connect(&path).unwrap();
+    let writing = std::thread::spawn(move || {
+        let _ = long.write_all(&vec![b'x'; 1 << 20]);
+        let mut answer = Vec::new();
+        let _ = long.read_to_end(&mut answer);
+    });
+    // Many that say nothing, many that ask and do not read.
+    let silent: Vec<UnixStream> = (0..150).map(|_| UnixStream::connect(&path).unwrap()).collect();
+    let deaf: Vec<UnixStream> = (0..20)
+        .map(|_| {
+            let mut stream = UnixStream::connect(&path).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            while stream.write(b"{\"v\":1,\"command\":\"show\",\"what\":\"stats\"}\n").is_ok_and(|len| len > 0) {}
+            stream
+        })
+        .collect();
+    // Packets pass, and honest clients are served.
+    let [mut a, mut b] = ["a", "b"].map(|name| Station::join(&running, &format!("hostile-{name}"), name.as_bytes()[0]));
+    for _ in 0..100 {
+        let sent = a.send(b'b', 8);
+        let wanted = b.received + sent as u64;
+        wait_until("packets pass", || {
+            b.receive();
+            b.received >= wanted
+        });
+        assert_eq!(show(&running, What::Ports).as_array().unwrap().len(), 2);
+    }
+    drop((silent, deaf));
+    writing.join().unwrap();
+    assert_eq!(snapshot(&running).totals.unbalanced, None);
+}
+
+#[test]
+fn a_request_has_one_answer_and_an_id() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = switch(folder.path(), &[]);
+    let mut stream = UnixStream::connect(running.place().control()).unwrap();
+    stream
+        .write_all(
+            b"{\"v\":1,\"id\":1,\"command\":\"show\",\"what\":\"ports\"}\n{\"v\":1,\"id\":\"x\",\"command\":\"fly\"}\n",
+        )
+        .unwrap();
+    let mut lines = BufReader::new(stream).lines();
+    let (first, second) = (lines.next().unwrap().unwrap(), lines.next().unwrap().unwrap());
+    assert_eq!(first, "{\"id\":1,\"ok\":[],\"v\":1}");
+    assert!(second.starts_with("{\"error\":{") && second.contains("\"id\":\"x\""), "{second}");
+}
+
+#[test]
+fn ports_are_named_opened_and_refused_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = switch(folder.path(), &["a=null:"]);
+    let add = |name: &str, spec: &str| {
+        ask(&running, &Request::AddPort { name: Some(name.into()), spec: spec.into(), settings: Default::default() })
+    };
+    assert!(add("a", "null:").unwrap_err().cause.contains("in use"));
+    assert!(add("a b", "null:").unwrap_err().hint.contains("letters"));
+    assert!(add("x", "piep:x").unwrap_err().hint.contains("pipe:NAME"));
+    add("b", "null:").unwrap();
+    ask(&running, &Request::RemovePort { port: "b".into() }).unwrap();
+    wait_until("it is gone", || snapshot(&running).ports.len() == 1);
+    assert!(ask(&running, &Request::RemovePort { port: "b".into() }).unwrap_err().hint.contains("there are a"));
+    let mac =
+        |mac: &str, port: &str| ask(&running, &Request::AddMac { mac: mac.into(), port: port.into(), vlan: None });
+    mac("02:00:00:00:00:07", "a").unwrap();
+    assert!(mac("02:00:00:00:00:zz", "a").is_err() && mac("02:00:00:00:00:07", "z").is_err());
+    let macs = show(&running, What::Macs);
+    assert_eq!((&macs["macs"][0]["port"], &macs["macs"][0]["static"]), (&"a".into(), &true.into()));
+    ask(&running, &Request::FlushMacs { port: None }).unwrap();
+    assert_eq!(show(&running, What::Macs)["macs"].as_array().unwrap().len(), 1, "static ones stay");
+    ask(&running, &Request::RemoveMac { mac: "02:00:00:00:00:07".into(), vlan: None }).unwrap();
+    assert_eq!(show(&running, What::Macs)["macs"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn two_switches_have_two_names_and_stop_is_obeyed() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = switch(folder.path(), &["a=null:"]);
+    let config = linerate_switch::Config::default();
+    let options = || linerate_switch::Options { folder: Some(folder.path().into()), ..Default::default() };
+    let error = linerate_switch::start(&config, options()).err().unwrap();
+    assert!(error.to_string().contains("runs already"), "{error}");
+    let other = linerate_switch::Config { name: Some("other".into()), ..config };
+    let other = linerate_switch::start(&other, options()).unwrap_or_else(|error| panic!("{error}"));
+    Connection::to(other.place()).unwrap().ask(&Request::Stop {}).unwrap();
+    wait_until("it has ended", || other.has_ended());
+    let place = other.place().clone();
+    drop(other);
+    assert!(Connection::to(&place).unwrap_err().cause.contains("no switch other"));
+    assert!(!running.has_ended());
+}
+
+#[test]
+fn one_that_nobody_uses_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = linerate_switch::Config::default();
+    config.add_port("a=null:").unwrap();
+    let options = linerate_switch::Options {
+        folder: Some(folder.path().into()),
+        until_unused_ns: Some(50_000_000),
+        ..Default::default()
+    };
+    let running = linerate_switch::start(&config, options).unwrap_or_else(|error| panic!("{error}"));
+    ask(&running, &Request::RemovePort { port: "a".into() }).unwrap();
+    wait_until("it has ended", || running.has_ended());
+}
