@@ -107,10 +107,11 @@ fn both_ends_in_one_process() {
     }
     namespace
         .run(|| {
-            for name in ["a", "b"] {
+            let [a, b] = ["a", "b"].map(|name| {
                 let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
-                Netdev::open(name).and_then(|device| device.set_up(true)).unwrap();
-            }
+                Netdev::open(name).unwrap()
+            });
+            veth::bring_up(&a, &b).unwrap();
         })
         .unwrap();
     let ended =

@@ -7,6 +7,7 @@
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 /// Longest interface name, without the terminator (`IFNAMSIZ - 1`, linux/if.h).
 pub const NAME_LEN_MAX: usize = libc::IFNAMSIZ - 1;
@@ -96,6 +97,26 @@ impl Netdev {
     /// `ENODEV` when the interface is gone.
     pub fn is_running(&self) -> io::Result<bool> {
         Ok(self.flags()? & libc::IFF_RUNNING as u16 != 0)
+    }
+
+    /// Waits until it is up, has a carrier and its queueing discipline takes packets; false when that took longer than `timeout`.
+    ///
+    /// A virtual interface gets its carrier when its peer comes up, and its queueing discipline from a worker of the kernel some
+    /// time later (net/core/link_watch.c). What is sent before is lost without being counted.
+    ///
+    /// # Errors
+    /// `ENODEV` when the interface is gone.
+    pub fn wait_until_running(&self, timeout: Duration) -> io::Result<bool> {
+        let deadline = Instant::now() + timeout;
+        while !self.is_running()? {
+            if Instant::now() >= deadline {
+                return Ok(false);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // The worker holds the lock that SIOCETHTOOL takes until it is done; reading flags does not wait for it.
+        let _ = self.link();
+        Ok(true)
     }
 
     /// Sets it administratively up or down.

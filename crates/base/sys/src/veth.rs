@@ -1,13 +1,14 @@
 //! Making and deleting veth pairs by rtnetlink (rtnetlink(7), linux/if_link.h, linux/veth.h).
 //!
 //! Only what tests and small set-ups need, in one request and without a library: two ends, each in
-//! its namespace, with a number of queues. Addresses, routes and flags are others' matter
-//! ([`crate::netdev::Netdev::set_up`] sets an end up).
+//! its namespace, with a number of queues, and both brought up. Addresses and routes are others' matter.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
+use crate::netdev::Netdev;
 use crate::netns::NetNs;
 
 /// One end of a pair.
@@ -36,6 +37,21 @@ pub fn create(first: VethEnd<'_>, second: VethEnd<'_>, queues: u32) -> io::Resul
         });
     });
     first.namespace.run(|| request.send())?
+}
+
+/// Sets both ends up and waits until both carry packets, see [`Netdev::wait_until_running`].
+///
+/// # Errors
+/// `EPERM` without CAP_NET_ADMIN; `TimedOut` when an end does not carry packets after ten seconds.
+pub fn bring_up(one: &Netdev, other: &Netdev) -> io::Result<()> {
+    one.set_up(true)?;
+    other.set_up(true)?;
+    for end in [one, other] {
+        if !end.wait_until_running(Duration::from_secs(10))? {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{} gets no carrier", end.name())));
+        }
+    }
+    Ok(())
 }
 
 /// Deletes interface `name` of `namespace` (and, for a veth, its other end).
@@ -133,7 +149,7 @@ fn terminated(name: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netdev::{Netdev, Presence};
+    use crate::netdev::Presence;
 
     #[test]
     fn a_pair_spans_two_namespaces_and_goes_as_one() {
@@ -148,8 +164,9 @@ mod tests {
         let other = right.run(|| Netdev::open("right0")).unwrap().unwrap();
         assert_eq!(one.driver_info().unwrap().unwrap().driver, "veth");
         assert_eq!(other.channels().unwrap().unwrap().rx, (3, 3));
-        one.set_up(true).unwrap();
-        other.set_up(true).unwrap();
+        assert!(!one.wait_until_running(Duration::from_millis(5)).unwrap(), "it is down");
+        bring_up(&one, &other).unwrap();
+        assert!(one.is_running().unwrap() && other.is_running().unwrap());
         assert_eq!(one.link().unwrap(), Some(true));
         let index = one.index().unwrap();
         assert_eq!(one.presence(index), Presence::Up);

@@ -190,7 +190,7 @@ impl Wire {
             return skip(format!("no veth pair: {error}"));
         }
         let wire = Wire { left, right };
-        [&wire.left, &wire.right].iter().for_each(|namespace| bring_up(namespace, INTERFACE));
+        bring_up((&wire.left, INTERFACE), (&wire.right, INTERFACE));
         Some(wire)
     }
 }
@@ -219,8 +219,7 @@ impl Chain {
             if let Err(error) = veth::create(VethEnd { name: INTERFACE, namespace: outer }, inside, 1) {
                 return skip(format!("no veth pair: {error}"));
             }
-            bring_up(outer, INTERFACE);
-            bring_up(&middle, inner);
+            bring_up((outer, INTERFACE), (&middle, inner));
         }
         Some(Chain { left, middle, right })
     }
@@ -232,11 +231,15 @@ impl Chain {
     }
 }
 
-fn bring_up(namespace: &NetNs, interface: &str) {
-    let up = namespace.run(|| {
-        // Without IPv6 the kernel sends nothing by itself here.
-        let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6"), "1");
-        Netdev::open(interface).and_then(|device| device.set_up(true))
+/// Sets both ends of a pair up, silent.
+fn bring_up(one: (&NetNs, &str), other: (&NetNs, &str)) {
+    let [one, other] = [one, other].map(|(namespace, interface)| {
+        let opened = namespace.run(|| {
+            // Without IPv6 the kernel sends nothing by itself here.
+            let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6"), "1");
+            Netdev::open(interface)
+        });
+        opened.expect("enter").expect("there")
     });
-    up.expect("enter").expect("up");
+    veth::bring_up(&one, &other).expect("up");
 }

@@ -39,7 +39,8 @@ pub(crate) struct At<'a> {
     pub from: &'a str,
     /// The interface that they go to; on the DUT both are its own.
     pub to: &'a str,
-    /// What stands at this piece in words: the nftables chains of its hooks; at the output the next hop that does not answer.
+    /// What stands at this piece in words: the nftables chains of its hooks; at the output the next hop that does not answer; on
+    /// a link that the far interface was down for a time.
     pub known: Option<&'a str>,
 }
 
@@ -81,13 +82,15 @@ const NEIGHBOUR: Place = Place::Is("DUT, neighbour table");
 const CHAIN: &str = "{chain}";
 /// Stands for the next hop, if it is known.
 const UNRESOLVED: &str = "{neighbour}";
+/// The kernel checks both in one place (`is_skb_forwardable` of net/core/dev.c): the frame is too long, or the interface is down.
+const REFUSED: &str = "frame longer than the MTU of {to}";
 
 use Piece::{Forwarding, Ingress, Inside, Link, Output, Reception, Routing, Sending};
 
 /// The first rule that fits is taken.
 const RULES: &[Rule] = &[
     rule("NOT_SPECIFIED", "veth_xmit", Link, Place::RingOfTo, "ring full: its core did not keep up"),
-    rule("NOT_SPECIFIED", "__dev_forward_skb2", Link, Place::To, "frame longer than the MTU of {to}"),
+    rule("NOT_SPECIFIED", "__dev_forward_skb2", Link, Place::To, REFUSED),
     rule("NOT_SPECIFIED", "__dev_direct_xmit", Link, Place::From, "no carrier: {to} is down"),
     rule("DEV_READY", "", Link, Place::From, "no carrier: {to} is down"),
     rule("FULL_RING", "", Link, Place::RingOfTo, "ring full: its core did not keep up"),
@@ -271,12 +274,13 @@ impl Rule {
 
     fn cause(&self, at: At<'_>) -> Cause {
         let cause = match (self.cause, at.known) {
-            (CHAIN | UNRESOLVED, Some(known)) => known.to_owned(),
+            (CHAIN | UNRESOLVED | REFUSED, Some(known)) => known.to_owned(),
             (CHAIN, None) => "netfilter verdict".to_owned(),
             (UNRESOLVED, None) => "a next hop does not answer".to_owned(),
             (cause, _) => cause.replace("{from}", at.from).replace("{to}", at.to),
         };
         let place = match self.place {
+            Place::To if self.cause == REFUSED && at.known.is_some() => at.from.to_owned(),
             Place::From => at.from.to_owned(),
             Place::To => at.to.to_owned(),
             Place::RingOfTo => format!("receive ring of {}", at.to),
@@ -372,5 +376,19 @@ mod tests {
         assert_eq!(causes(&reasons.divide(other, 9, Sureness::OnlyHere)), []);
         let named = reasons.divide(at(Sending), 9, Sureness::OnlyHere);
         assert_eq!(causes(&named), [("in the ring of lr-out when it went down", 7)]);
+    }
+
+    #[test]
+    fn a_refused_frame_is_too_long_unless_the_interface_was_down() {
+        let refused = [("lr-out", "NOT_SPECIFIED", Some("__dev_forward_skb2"), 9)];
+        let up = At { known: None, ..at(Link) };
+        let [share] = &reasons(&refused).divide(up, 9, Sureness::Any)[..] else { panic!("one cause") };
+        assert_eq!(
+            (share.cause.place.as_str(), &*share.cause.cause),
+            ("lr-out", "frame longer than the MTU of lr-out")
+        );
+        let down = At { known: Some("no carrier: lr-out is down"), ..at(Link) };
+        let [share] = &reasons(&refused).divide(down, 9, Sureness::Any)[..] else { panic!("one cause") };
+        assert_eq!((share.cause.place.as_str(), &*share.cause.cause), ("lr-in", "no carrier: lr-out is down"));
     }
 }

@@ -151,32 +151,36 @@ impl Path {
     /// Over a veth: `lost` packets that `from` counts as dropped, divided by what `to` counts. Of `to`'s drops, `late` ones
     /// came after it had counted the packet as received.
     fn link(&mut self, from: &InterfaceCounters, to: &InterfaceCounters, lost: u64, late: u64) {
-        let mut segment = Segment::new(lost, Piece::Link, from, to, None);
+        let down = format!("no carrier: {} is down", to.name);
+        let was_down = !to.running || to.carrier_losses > 0;
+        let mut segment = Segment::new(lost, Piece::Link, from, to, was_down.then_some(down.as_str()));
         // Those on their way when an interface went down: both ends count them.
         let late = late + self.reasons.packets(segment.at, "DEV_READY");
         self.divide(&mut segment, Sureness::OnlyHere);
         let in_both = to.rx_dropped.saturating_sub(late);
-        let too_long = |packets| {
-            let cause = format!("frame longer than the MTU of {}", to.name);
-            Loss::new(&to.name, cause, packets).counted_by(format!("{} rx_dropped", to.name))
+        let refused = |packets| {
+            let loss = match was_down {
+                true => Loss::new(&from.name, &down, packets),
+                false => Loss::new(&to.name, format!("frame longer than the MTU of {}", to.name), packets),
+            };
+            loss.counted_by(format!("{} rx_dropped", to.name))
         };
         let tx_dropped = format!("{} tx_dropped", from.name);
         if to.napi {
             // A full ring is counted by the sender alone, or by both for XDP frames.
-            segment.take(too_long(in_both.saturating_sub(from.driver_sum("tx", "xdp_xmit_errors"))));
+            segment.take(refused(in_both.saturating_sub(from.driver_sum("tx", "xdp_xmit_errors"))));
             self.divide(&mut segment, Sureness::Any);
-            let cause = match to.running && to.carrier_losses == 0 {
-                true => RING_FULL,
-                false => "ring full, or the interface was down for a time",
+            let cause = match was_down {
+                false => RING_FULL,
+                true => "ring full, or the interface was down for a time",
             };
             let ring = format!("receive ring of {}", to.name);
             segment.take(Loss::new(ring, cause, ALL).counted_by(tx_dropped));
         } else {
             let in_backlog = segment.take(backlog_full(in_both.min(self.backlog)));
             self.backlog -= in_backlog;
-            segment.take(too_long(in_both - in_backlog));
-            let cause = format!("no carrier: {} is down", to.name);
-            segment.take(Loss::new(&from.name, cause, ALL).counted_by(tx_dropped));
+            segment.take(refused(in_both - in_backlog));
+            segment.take(Loss::new(&from.name, &down, ALL).counted_by(tx_dropped));
         }
         self.close(segment, "");
     }

@@ -59,7 +59,7 @@ pub(crate) struct LinkAddresses {
     pub(crate) nobody_mac: [u8; 6],
 }
 
-/// Makes a veth pair, sets its offloads and both ends up.
+/// Makes a veth pair, sets its offloads and both ends up; returns when both carry packets.
 pub(super) fn join(
     a: VethEnd<'_>,
     b: VethEnd<'_>,
@@ -67,10 +67,13 @@ pub(super) fn join(
 ) -> Result<(Interface, Interface), TopologyError> {
     let shape = VethShape { mtu: spec.mtu, queues: spec.queues };
     Netlink::open_in(a.namespace)?.create_veth(a, b, shape)?;
-    Ok((prepare(a)?, prepare(b)?))
+    let ((a, device_a), (b, device_b)) = (prepare(a)?, prepare(b)?);
+    let failed = |name: &str| step(format!("bring up {name}"));
+    linerate_sys::veth::bring_up(&device_a, &device_b).map_err(failed(a.name))?;
+    Ok((a, b))
 }
 
-fn prepare(end: VethEnd<'_>) -> Result<Interface, TopologyError> {
+fn prepare(end: VethEnd<'_>) -> Result<(Interface, Netdev), TopologyError> {
     let (name, mac): (&'static str, _) = (static_name(end.name), end.mac);
     let failed = |what: &str| step(format!("{what} of {name}"));
     let opened = end.namespace.run(|| Netdev::open(name)).and_then(|result| result);
@@ -85,8 +88,7 @@ fn prepare(end: VethEnd<'_>) -> Result<Interface, TopologyError> {
     let index = device.index().map_err(failed("read the index"))?;
     let mut netlink = Netlink::open_in(end.namespace)?;
     netlink.set_gro_size_max(index, GRO_SIZE_MAX)?;
-    netlink.set_up(index, true)?;
-    Ok(Interface { name, index, mac })
+    Ok((Interface { name, index, mac }, device))
 }
 
 fn static_name(name: &str) -> &'static str {

@@ -37,8 +37,7 @@ impl Wire {
             return None;
         }
         let wire = Wire { left: End::new(left), right: End::new(right) };
-        wire.left.device.set_up(true).unwrap();
-        wire.right.device.set_up(true).unwrap();
+        veth::bring_up(&wire.left.device, &wire.right.device).unwrap();
         Some(wire)
     }
 

@@ -40,8 +40,8 @@ impl Wire {
         let wire = Wire { left: End::new(left), right: End::new(right) };
         for end in [&wire.left, &wire.right] {
             end.device.set_mtu(mtu).unwrap();
-            end.device.set_up(true).unwrap();
         }
+        veth::bring_up(&wire.left.device, &wire.right.device).unwrap();
         Some(wire)
     }
 }

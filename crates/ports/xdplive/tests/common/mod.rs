@@ -26,8 +26,7 @@ pub fn pair() -> Option<NetNs> {
         for scope in ["all", "default", "near", "far"] {
             let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1");
         }
-        set_up("near", true);
-        set_up("far", true);
+        veth::bring_up(&device("near"), &device("far")).unwrap();
         open("xdplive:near", &small_pool()).map(drop)
     };
     let opened = namespace.run(prepare).expect("enter a namespace that was just made");
