@@ -29,6 +29,7 @@
 
 mod control;
 mod device;
+mod enable;
 #[path = "guard/sys.rs"]
 mod guard;
 mod memory;

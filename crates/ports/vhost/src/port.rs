@@ -80,10 +80,10 @@ impl VhostPort {
 
 /// Gives the connection up over what was found; also when the guest took away memory.
 fn judge(device: &mut Device, result: Result<(), Corrupt>) {
-    if let Err(corrupt) = result {
-        device.fail(corrupt);
-    } else if device.memory.is_broken() {
+    if device.memory.is_broken() {
         device.fail(Corrupt("a memory region that it then cut short".into()));
+    } else if let Err(corrupt) = result {
+        device.fail(corrupt);
     }
 }
 

@@ -14,6 +14,7 @@ use vhost::vhost_user::{BackendReqHandler, Error};
 
 use crate::control::Control;
 use crate::device::{Device, Shared};
+use crate::enable;
 use crate::socket::ServerSocket;
 use crate::sys;
 
@@ -118,13 +119,18 @@ impl Work {
             peers.connected = true;
             peers.connections += 1;
         });
-        let control = Control::new(&self.shared, self.queue_pairs);
-        let mut handler = BackendReqHandler::from_stream(stream, Arc::new(Mutex::new(control)));
+        let control = Arc::new(Mutex::new(Control::new(&self.shared, self.queue_pairs)));
+        let mut handler = BackendReqHandler::from_stream(stream, Arc::clone(&control));
         let error = loop {
             if let Err(error) = self.wait_for_request(&polled) {
                 break Error::SocketBroken(error);
             }
-            match handler.handle_request() {
+            let handled = match enable::take_request(&polled) {
+                Ok(Some(request)) => request.handle(&control, &polled),
+                Ok(None) => handler.handle_request(),
+                Err(error) => Err(Error::SocketBroken(error)),
+            };
+            match handled {
                 Ok(()) | Err(Error::SocketRetry(_)) => {}
                 Err(error) => break error,
             }
@@ -134,7 +140,7 @@ impl Work {
             self.drain();
         }
         // Forgets the set-up.
-        drop(handler);
+        drop((handler, control));
         let _ = polled.shutdown(Shutdown::Both);
         self.note(|peers| {
             peers.connected = false;

@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -426,6 +426,14 @@ pub(crate) fn readable<const N: usize>(fds: [BorrowedFd<'_>; N], timeout_ms: c_i
         Err(_) => Ok([false; N]),
         Ok(()) => Ok(entries.map(|entry| entry.revents != 0)),
     }
+}
+
+/// What a socket has to read, as far as it fits, without taking it; waits for the first byte.
+pub(crate) fn peek(socket: &UnixStream, into: &mut [u8]) -> io::Result<usize> {
+    let (fd, start, room) = (socket.as_raw_fd(), into.as_mut_ptr(), into.len());
+    // SAFETY: the bytes are valid for writing.
+    let len = unsafe { libc::recv(fd, start.cast(), room, libc::MSG_PEEK) };
+    usize::try_from(len).map_err(|_| io::Error::last_os_error())
 }
 
 /// The user that this process acts as.

@@ -101,6 +101,11 @@ impl Driver {
 
     /// Connects and agrees on features; memory and rings are there, but not announced.
     pub fn connect_only(path: &Path, shape: Shape) -> io::Result<Driver> {
+        Driver::on(std::os::unix::net::UnixStream::connect(path)?, shape)
+    }
+
+    /// As [`Driver::connect_only`], on a connection that is there.
+    pub fn on(stream: std::os::unix::net::UnixStream, shape: Shape) -> io::Result<Driver> {
         let per_ring = 0x40_0000;
         let memory = memory_file(per_ring * 2 * shape.pairs as u64);
         let queues = (0..2 * shape.pairs as u64)
@@ -113,7 +118,7 @@ impl Driver {
                 Ok(Queue { entries, table: at, available, used, buffers, index, seen, kick, call })
             })
             .collect::<io::Result<Vec<_>>>()?;
-        let mut frontend = Frontend::connect(path, 2 * shape.pairs as u64).map_err(failed)?;
+        let mut frontend = Frontend::from_stream(stream, 2 * shape.pairs as u64);
         negotiate(&mut frontend, shape.features)?;
         Ok(Driver { frontend, memory, shape, queues })
     }

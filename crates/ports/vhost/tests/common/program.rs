@@ -1,4 +1,5 @@
 //! Other people's programs at the other end: started, told, listened to, and killed with the value.
+#![allow(dead_code, reason = "each test uses another part")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -69,7 +70,11 @@ impl Program {
                         return value;
                     }
                 }
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => return None,
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.said.push(format!("(it ended: {:?})", self.child.wait()));
+                    return None;
+                }
             }
         }
     }
