@@ -123,26 +123,30 @@ impl ReceiveSide {
     fn receive_plain(&mut self, left: u16, batch: &mut Batch, store: &mut Store) -> Run {
         let len_max = store.pool.packet_len_max() as u32;
         let mut spans = [Span::NONE; AHEAD];
-        let mut found = 0;
+        let (mut found, mut bytes, mut differences) = (0, 0, 0);
         let looked = usize::from(left).min(AHEAD).min(batch.room());
+        let first = self.end.ring.read(self.next).length;
         for span in &mut spans[..looked] {
             let index = self.next.wrapping_add(found);
             let descriptor = self.end.ring.read(index);
             let plain = descriptor.flags & NEXT == 0 && (1..=len_max).contains(&descriptor.length);
             let Some(place) = self.place(index, descriptor).filter(|_| plain) else { break };
             place.prefetch();
+            bytes += u64::from(descriptor.length);
+            differences |= descriptor.length ^ first;
             *span = place;
             found += 1;
         }
-        let mut bytes = 0;
-        let mut rest = spans[..usize::from(found)].iter();
-        let taken = store.pool.fill(batch, usize::from(found), |frame| {
-            let span = rest.next()?;
-            let len = span.len();
-            bytes += len as u64;
-            span.read(0, frame.get_mut(..len)?);
-            Some(Written { len, time_ns: 0 })
-        });
+        let spans = &spans[..usize::from(found)];
+        let taken = if differences == 0 {
+            let taken = copy_equal(spans, batch, store.pool);
+            bytes = taken as u64 * u64::from(first);
+            taken
+        } else {
+            let taken = copy_each(spans, batch, store.pool);
+            bytes -= spans[taken..].iter().map(|span| span.len() as u64).sum::<u64>();
+            taken
+        };
         self.next = self.next.wrapping_add(taken as u16);
         store.totals.packets += taken as u64;
         store.totals.bytes += bytes;
@@ -321,4 +325,27 @@ impl ReceiveSide {
     fn endless(&self) -> Result<Front, Corrupt> {
         Err(Corrupt(format!("a packet without an end into all {} slots of a ring", self.end.ring.slots())))
     }
+}
+
+/// Appends copies of packets that are all as long as the first, as many as there are frames; returns how many.
+#[inline]
+fn copy_equal(spans: &[Span], batch: &mut Batch, pool: &mut Pool) -> usize {
+    let before = batch.len();
+    let taken = pool.take(batch, spans.len(), spans.first().map_or(0, Span::len));
+    for (frame, span) in batch.iter_mut().skip(before).zip(spans) {
+        span.read(0, frame);
+    }
+    taken
+}
+
+/// As [`copy_equal`], of packets of different lengths.
+#[inline]
+fn copy_each(spans: &[Span], batch: &mut Batch, pool: &mut Pool) -> usize {
+    let mut rest = spans.iter();
+    pool.fill(batch, spans.len(), |frame| {
+        let span = rest.next()?;
+        let len = span.len();
+        span.read(0, frame.get_mut(..len)?);
+        Some(Written { len, time_ns: 0 })
+    })
 }

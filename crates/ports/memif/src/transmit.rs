@@ -102,14 +102,16 @@ impl TransmitSide {
     /// Sends the packets of one slot each that lie in front and fit into one buffer each, up to the first that is something else.
     #[inline]
     fn transmit_plain(&mut self, batch: &mut Batch, pool: &mut Pool, totals: &mut Sent) -> Result<usize, Corrupt> {
-        let room = self.room(batch.len())?;
+        let room = usize::from(self.room(batch.len())?);
         let (mut count, mut bytes) = (0, 0);
-        for part in batch.parts().take(usize::from(room)) {
-            let index = self.next.wrapping_add(count as u16);
-            if part.more || part.bytes.is_empty() || !self.fill(index, part.bytes) {
+        // Packets of several slots are rare: one look at all tells that there is none.
+        let whole = batch.totals().packets == batch.len() as u64;
+        for (step, packet) in batch.iter().take(room).enumerate() {
+            let index = self.next.wrapping_add(step as u16);
+            if packet.is_empty() || !whole && batch.more(step) || !self.fill(index, packet) {
                 break;
             }
-            bytes += part.bytes.len() as u64;
+            bytes += packet.len() as u64;
             count += 1;
         }
         if count > 0 {
