@@ -5,7 +5,7 @@
 //! - with enough repetitions, from the exact Mann-Whitney U test;
 //! - where even values wholly apart could not convince that test (fewer than 4 on a side, or too few for so many figures), from
 //!   Student's t-test of the logarithms, with the variance of the search's interval (its width asked for) added to the spread observed;
-//! - with one repetition on each side no noise is known: only rates are judged, and only by their bounds, see [`Method::Bounds`].
+//! - with one repetition on each side no noise is known, and nothing can be told.
 //!
 //! All p-values of a pair of results go through Holm's correction, so the chance of any false difference in it is at most
 //! [`Thresholds::alpha`]. Repetitions of one run are more alike than runs are, so a difference must also be at least as large as
@@ -58,8 +58,6 @@ pub enum Method {
     MannWhitney,
     /// Student's t-test of logarithms: too few values for a rank test.
     Student,
-    /// One repetition each: the intervals between lower and upper bound must be apart by more than the least difference.
-    Bounds,
     /// Cannot be judged.
     None,
 }
@@ -234,11 +232,7 @@ fn measured(key: &Key, one: &Summary, other: &Summary, least_p: f64, thresholds:
         method: if both_limited { Method::None } else { method },
         p_value: p_value.filter(|_| !both_limited),
         least: least(one, thresholds, resolution),
-        verdict: if method == Method::Bounds && !both_limited {
-            by_bounds(one, other, thresholds)
-        } else {
-            Verdict::Untold
-        },
+        verdict: Verdict::Untold,
         marks,
         words: (one.unit, one.better),
     }
@@ -257,7 +251,7 @@ fn p_value(one: &Summary, other: &Summary, least_p: f64, is_relative: bool, reso
         let p = student(&scaled(&one.values), &scaled(&other.values), if is_relative { resolution } else { 0.0 });
         return if p.is_finite() { (Method::Student, Some(p)) } else { (Method::None, None) };
     }
-    (if one.unit == Unit::PacketsPerSecond { Method::Bounds } else { Method::None }, None)
+    (Method::None, None)
 }
 
 /// The least shift of a figure that counts.
@@ -273,21 +267,6 @@ fn least(figure: &Summary, thresholds: &Thresholds, resolution: f64) -> f64 {
     least.max(resolution)
 }
 
-/// One value each, a lower and perhaps an upper bound: apart by more than the least difference?
-fn by_bounds(one: &Summary, other: &Summary, thresholds: &Thresholds) -> Verdict {
-    let bounds = |side: &Summary| {
-        let lower = side.median();
-        (lower, side.upper.unwrap_or(lower * (1.0 + side.width.unwrap_or(0.0))).max(lower))
-    };
-    let ((low, high), (other_low, other_high)) = (bounds(one), bounds(other));
-    let margin = thresholds.rate * low.max(other_low);
-    match (other_low > high + margin, other_high < low - margin) {
-        (true, _) => direction(one.better, 1.0),
-        (_, true) => direction(one.better, -1.0),
-        _ => Verdict::Same,
-    }
-}
-
 fn direction(better: Better, shift: f64) -> Verdict {
     match (better, shift > 0.0) {
         (Better::Higher, true) | (Better::Lower, false) => Verdict::Better,
@@ -298,7 +277,7 @@ fn direction(better: Better, shift: f64) -> Verdict {
 
 fn verdict(figure: &Compared, thresholds: &Thresholds) -> Verdict {
     match figure.p_value {
-        None => figure.verdict,
+        None => Verdict::Untold,
         Some(p) if p <= thresholds.alpha && figure.shift.abs() > figure.least => {
             direction(figure.words.1, figure.shift)
         }

@@ -98,8 +98,10 @@ fn sentences(comparison: &Comparison, pair: &Pair) -> Vec<String> {
             Method::Student,
             "by Student's t-test of logarithms, too few repetitions for a rank test among so many figures",
         ),
-        (Method::Bounds, "by their bounds alone: one repetition each, so the noise is not known"),
-        (Method::None, "not at all: one repetition each, or the tester's own limit in both"),
+        (
+            Method::None,
+            "not at all: one repetition each, so the noise is not known (`lab run --repetitions 5`), or the tester's own limit in both",
+        ),
     ];
     let judged = methods.iter().filter(|(method, _)| of(*method) > 0);
     sentences.extend(judged.map(|(method, words)| format!("{} judged {words}.", of(*method))));
