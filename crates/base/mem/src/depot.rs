@@ -56,8 +56,17 @@ impl Stock {
 }
 
 impl Depot {
+    /// A depot for `frames` frames, which has all of them.
     pub(crate) fn new(frames: u32) -> Depot {
-        let numbers: Vec<u32> = (0..frames).rev().collect();
+        Depot::with((0..frames).rev().collect(), frames)
+    }
+
+    /// A depot for `frames` frames, which has none yet.
+    pub(crate) fn empty(frames: u32) -> Depot {
+        Depot::with(Vec::new(), frames)
+    }
+
+    fn with(numbers: Vec<u32>, frames: u32) -> Depot {
         let mut stock = Stock { loose: Vec::with_capacity(frames as usize), ..Stock::default() };
         let magazines = frames as usize / MAGAZINE + 2;
         stock.full.reserve(magazines);

@@ -9,7 +9,8 @@
 //!                                                   is taken once for each magazine of 64 frames
 //! ```
 //!
-//! A frame has exactly one owner: the pool, a slot in a batch, a slot in a ring, or a backend that handed it to a kernel.
+//! A frame has exactly one owner: the pool, a slot in a batch, a slot in a ring, a backend that handed it to a kernel, or the
+//! process that shares the region, to which it went over a [`Border`].
 //! Slots cannot be copied; that is what makes handing out `&mut [u8]` sound. Colours keep the first lines of the frames out
 //! of the same few cache sets, which a power-of-two stride would otherwise fill.
 //!
@@ -26,6 +27,7 @@
 //! ```
 
 mod batch;
+mod border;
 mod depot;
 mod pool;
 mod prefetch;
@@ -34,6 +36,7 @@ mod slot;
 mod slot_ring;
 
 pub use batch::{Batch, Part, Span, Totals};
+pub use border::{Border, Trespass};
 pub use pool::{Pool, PoolConfig, Written};
 pub use prefetch::prefetch;
 pub use region::{MapError, Region};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::depot::{Depot, MAGAZINE, Magazine, Spares, new_magazine};
-use crate::{Batch, MapError, Region, Slot};
+use crate::{Batch, Border, MapError, Region, Slot};
 
 /// Shape of a pool's region.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +51,19 @@ impl Pool {
         let region = Region::map(config.frames, config.frame_size)?;
         let depot = Arc::new(Depot::new(region.frames()));
         Ok(Pool::handle(Arc::new(region), depot, config.headroom))
+    }
+
+    /// A pool of the frames of a shared region that are here; see [`Region::map_shared`].
+    pub fn on(region: Region, headroom: usize) -> Pool {
+        let all = region.custody().is_none_or(|custody| custody.here() > 0);
+        let depot = Arc::new(if all { Depot::new(region.frames()) } else { Depot::empty(region.frames()) });
+        Pool::handle(Arc::new(region), depot, headroom)
+    }
+
+    /// The border to the process that shares the region; `None` where nobody does.
+    pub fn border(&self) -> Option<Border> {
+        let shared = self.region.custody().is_some();
+        shared.then(|| Border::new(Arc::clone(&self.region), Arc::clone(&self.depot)))
     }
 
     fn handle(region: Arc<Region>, depot: Arc<Depot>, headroom: usize) -> Pool {

@@ -1,9 +1,13 @@
-//! A region: one anonymous mapping cut into frames of equal size.
+//! A region: one mapping cut into frames of equal size, of this process alone or shared with another one.
 #![allow(unsafe_code)]
 
+use std::any::Any;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Slot;
+use crate::border::Custody;
 
 /// Why a region could not be mapped.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +30,14 @@ pub enum MapError {
         /// What mmap(2) answered.
         source: std::io::Error,
     },
+    /// Another process could take the memory away while it is used, or there is less of it than was said.
+    #[error("shared packet memory of {bytes} bytes cannot be trusted: {why}")]
+    Untrusted {
+        /// Size of the mapping.
+        bytes: usize,
+        /// What is wrong with it.
+        why: &'static str,
+    },
 }
 
 /// Packet memory: `frames` frames of `frame_size` bytes, on huge pages where the kernel has them.
@@ -35,6 +47,10 @@ pub struct Region {
     frame_shift: u32,
     frames: u32,
     huge: bool,
+    /// Which frames are here, of a region that another process has too.
+    custody: Option<Mutex<Custody>>,
+    /// What must live as long as the mapping; dropped after it.
+    companion: Option<Box<dyn Any + Send + Sync>>,
 }
 
 // SAFETY: the mapping belongs to the region alone and lives as long as it; access to a frame goes through the one slot that
@@ -48,16 +64,60 @@ const HUGE_PAGE: usize = 2 << 20;
 impl Region {
     /// Maps and touches the memory, so that no page fault happens later on the packet path.
     pub fn map(frames: usize, frame_size: usize) -> Result<Region, MapError> {
-        let shape_ok = frame_size.is_power_of_two() && (512..=32768).contains(&frame_size);
-        if !shape_ok || frames == 0 || frames > Slot::FRAMES_MAX {
-            return Err(MapError::Shape { frames, frame_size });
-        }
+        check_shape(frames, frame_size)?;
         let bytes = (frames * frame_size).next_multiple_of(4096);
         let (base, bytes, huge) = match map_pages(bytes.next_multiple_of(HUGE_PAGE), libc::MAP_HUGETLB) {
             Ok(base) => (base, bytes.next_multiple_of(HUGE_PAGE), true),
             Err(_) => (map_pages(bytes, 0).map_err(|source| MapError::Map { bytes, source })?, bytes, false),
         };
-        Ok(Region { base, bytes, frame_shift: frame_size.trailing_zeros(), frames: frames as u32, huge })
+        let frame_shift = frame_size.trailing_zeros();
+        Ok(Region { base, bytes, frame_shift, frames: frames as u32, huge, custody: None, companion: None })
+    }
+
+    /// Maps memory that another process maps, too: the frames lie in `memory` (a memfd, sealed against shrinking) from byte
+    /// `offset` on, a multiple of the page size. Of them, `here` says whether this process has all or none. `companion` lives
+    /// as long as the mapping, and a little longer.
+    ///
+    /// # Errors
+    /// The shape is not possible, the file is not sealed or too small, or the kernel refuses.
+    ///
+    /// # Safety
+    /// No other region of this process is made of these bytes.
+    pub unsafe fn map_shared(
+        memory: BorrowedFd<'_>,
+        offset: usize,
+        (frames, frame_size): (usize, usize),
+        here: bool,
+        companion: Box<dyn Any + Send + Sync>,
+    ) -> Result<Region, MapError> {
+        check_shape(frames, frame_size)?;
+        let bytes = (frames * frame_size).next_multiple_of(4096);
+        check_shared(memory, offset, bytes)?;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let (fd, place) = (memory.as_raw_fd(), offset as libc::off_t);
+        // SAFETY: a fresh mapping at an address of the kernel's choice; touches no existing memory.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, fd, place) };
+        let refused = |source| MapError::Map { bytes, source };
+        if base == libc::MAP_FAILED {
+            return Err(refused(std::io::Error::last_os_error()));
+        }
+        touch(base, bytes);
+        let base =
+            NonNull::new(base.cast()).ok_or_else(|| refused(std::io::Error::other("mmap returned address 0")))?;
+        let custody = Some(Mutex::new(Custody::new(frames, here)));
+        let (frame_shift, companion) = (frame_size.trailing_zeros(), Some(companion));
+        Ok(Region { base, bytes, frame_shift, frames: frames as u32, huge: false, custody, companion })
+    }
+
+    /// What was given to [`Region::map_shared`] to live as long as it.
+    pub fn companion(&self) -> Option<&(dyn Any + Send + Sync)> {
+        self.companion.as_deref()
+    }
+
+    /// Which frames are here; `None` in a region of this process alone.
+    pub(crate) fn custody(&self) -> Option<MutexGuard<'_, Custody>> {
+        // A panic elsewhere leaves the table whole: each step marks one frame.
+        self.custody.as_ref().map(|custody| custody.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Frames in the region.
@@ -137,6 +197,33 @@ impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: the mapping was made by `map` with this size and nothing refers to it any more.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+fn check_shape(frames: usize, frame_size: usize) -> Result<(), MapError> {
+    let shape_ok = frame_size.is_power_of_two() && (512..=32768).contains(&frame_size);
+    if !shape_ok || frames == 0 || frames > Slot::FRAMES_MAX {
+        return Err(MapError::Shape { frames, frame_size });
+    }
+    Ok(())
+}
+
+/// Pages behind the end of a file kill whoever touches them; so the end must be far enough away, and sealed.
+fn check_shared(memory: BorrowedFd<'_>, offset: usize, bytes: usize) -> Result<(), MapError> {
+    let untrusted = |why| Err(MapError::Untrusted { bytes, why });
+    // SAFETY: a plain question about a descriptor that the caller lends.
+    let seals = unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_GET_SEALS) };
+    if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
+        return untrusted("it is not sealed against shrinking");
+    }
+    // SAFETY: a stat of zeroes is a valid value.
+    let mut status: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure is valid for writing, the descriptor is lent.
+    let known = unsafe { libc::fstat(memory.as_raw_fd(), &mut status) } == 0;
+    let end = offset.checked_add(bytes).and_then(|end| i64::try_from(end).ok());
+    match end {
+        Some(end) if known && status.st_size >= end => Ok(()),
+        _ => untrusted("it is smaller"),
     }
 }
 

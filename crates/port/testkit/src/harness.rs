@@ -20,6 +20,11 @@ pub trait Harness {
         PoolConfig { frames: 4096, ..PoolConfig::default() }
     }
 
+    /// Makes that pool; a backend whose memory is its own does so by itself.
+    fn make_pool(&mut self) -> Result<Pool, String> {
+        Pool::new(self.pool()).map_err(|error| error.to_string())
+    }
+
     /// Opens a fresh link on `pool`. `start` is one of [`Facts::starts`]: where the indices of its rings begin.
     fn open(&mut self, pool: &Pool, start: u32) -> Result<Link, String>;
 

@@ -32,7 +32,7 @@ pub(crate) struct Session {
 impl Session {
     /// Opens a fresh link whose ring indices begin at `start`.
     pub fn open(harness: &mut dyn Harness, start: u32) -> Result<Session, String> {
-        let pool = Pool::new(harness.pool()).map_err(|error| error.to_string())?;
+        let pool = harness.make_pool()?;
         let link = harness.open(&pool, start).map_err(|error| format!("cannot open a link: {error}"))?;
         let (sender, receiver, reopen) = match link {
             Link::Pair { sender, receiver } => (sender, Some(receiver), None),

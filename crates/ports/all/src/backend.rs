@@ -1,6 +1,6 @@
 //! The table of backends.
 
-use linerate_mem::Pool;
+use linerate_mem::{Pool, PoolConfig};
 use linerate_port::{OpenError, Port, PortSpec};
 use linerate_sys::capability::{Capabilities, Capability};
 
@@ -43,6 +43,7 @@ pub fn list() -> Vec<Backend> {
     ENTRIES.iter().map(backend).collect()
 }
 
+type MakePool = fn(&PortSpec, PoolConfig) -> Result<Pool, OpenError>;
 type Open = fn(PortSpec, &Pool) -> Result<Box<dyn Port>, OpenError>;
 
 /// A row of the table.
@@ -54,6 +55,8 @@ pub(crate) struct Entry {
     pub probe: fn() -> Result<(), Unusable>,
     /// `None`: not built yet.
     pub open: Option<Open>,
+    /// For ports whose memory is their own: makes the pool that they must be opened on.
+    pub pool: Option<MakePool>,
     /// Option for a port that only sends, and the options (and `@`) beside which it makes no sense.
     pub only_sends: Option<(&'static str, &'static [&'static str])>,
     /// The same for a port that only receives.
@@ -81,6 +84,7 @@ const PLAIN: Entry = Entry {
     summary: "",
     probe: usable,
     open: None,
+    pool: None,
     only_sends: None,
     only_receives: None,
     answers: None,
@@ -113,6 +117,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         summary: "AF_PACKET rings: a copy of what the kernel sees, on every Ethernet interface; needs CAP_NET_RAW",
         probe: || Ok(linerate_port_packet::probe()?),
         open: Some(|spec, pool| boxed(linerate_port_packet::open(spec, pool))),
+        pool: None,
         only_sends: Some(("tx_only", &["@", "ring", "retire", "prompt", "fanout", "rx_only"])),
         only_receives: Some(("rx_only", &["qdisc", "refused", "tx_only"])),
         answers: Some(("prompt", &["retire", "tx_only"])),
@@ -155,6 +160,14 @@ pub(crate) const ENTRIES: &[Entry] = &[
         syntax: "memif:SOCKET[@queue]",
         summary: "memory shared with another process (VPP, DPDK, Linerate): ,id=N, ,role=client to connect; needs no rights",
         open: Some(|spec, pool| boxed(linerate_port_memif::open(spec, pool))),
+        ..PLAIN
+    },
+    Entry {
+        name: "shm",
+        syntax: "shm:SOCKET",
+        summary: "between two processes of Linerate, which share one memory: nothing is copied (memif: two memories)",
+        open: Some(|spec, pool| boxed(linerate_port_shm::open(spec, pool))),
+        pool: Some(linerate_port_shm::pool),
         ..PLAIN
     },
     Entry {

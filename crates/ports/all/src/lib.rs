@@ -7,7 +7,7 @@
 //! let error = linerate_ports::open("piep:a", &pool).err().unwrap();
 //! assert!(error.to_string().contains("pipe:NAME"));
 //! ```
-//! [`open`] and [`open_for`] open any name of the grammar in `linerate_port::PortSpec`; a bare interface name is opened by the
+//! [`pool_for`] makes the pool for a port whose memory is its own. [`open`] and [`open_for`] open any name of the grammar in `linerate_port::PortSpec`; a bare interface name is opened by the
 //! fastest backend that works there (see `choose.rs` for which, and why). [`list`] and [`interfaces`] tell what there is on
 //! this machine and, for what cannot be used, why not and what to do.
 //!
@@ -24,4 +24,4 @@ mod open;
 
 pub use backend::{Backend, Unusable, list};
 pub use interfaces::{Interface, interfaces};
-pub use open::{Opened, Usage, open, open_for};
+pub use open::{Opened, Usage, has_own_memory, open, open_for, pool_for};

@@ -1,6 +1,6 @@
 //! Spec text to port.
 
-use linerate_mem::Pool;
+use linerate_mem::{Pool, PoolConfig};
 use linerate_port::{OpenError, Port, PortSpec};
 
 use crate::backend::{Entry, NOT_BUILT, find, lines};
@@ -34,6 +34,24 @@ pub struct Opened {
 /// The name means nothing, or what it means cannot be had here: with what is missing and what to do.
 pub fn open(spec_text: &str, pool: &Pool) -> Result<Box<dyn Port>, OpenError> {
     open_for(spec_text, pool, Usage::Both).map(|opened| opened.port)
+}
+
+/// True for a port that must be opened on the pool that [`pool_for`] makes.
+pub fn has_own_memory(spec: &PortSpec) -> bool {
+    spec.backend.as_deref().and_then(find).is_some_and(|entry| entry.pool.is_some())
+}
+
+/// The pool that the port `spec_text` must be opened on, where its memory is its own (`shm:`): with the frames of `config`, or
+/// the one that is there already. `None`: any pool will do.
+///
+/// # Errors
+/// The name means nothing, or the memory cannot be had.
+pub fn pool_for(spec_text: &str, config: PoolConfig) -> Result<Option<Pool>, OpenError> {
+    let spec = parse(spec_text)?;
+    match spec.backend.as_deref().and_then(find).and_then(|entry| entry.pool) {
+        Some(make) => make(&spec, config).map(Some),
+        None => Ok(None),
+    }
 }
 
 /// As [`open`], for a known purpose.

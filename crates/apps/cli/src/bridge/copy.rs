@@ -1,68 +1,32 @@
 //! Packets copied into frames of another pool.
 
-use linerate_mem::{Batch, Pool, Written};
+use linerate_mem::{Batch, Pool};
 
 /// A batch of one pool, filled from batches of another (or of the same one, where a copy is wished for).
 pub struct Copier {
     pool: Pool,
     /// What has been copied and waits to be sent.
     pub copies: Batch,
-    /// A packet of several slots, put together.
-    whole: Vec<u8>,
 }
-
-/// Longest packet, in bytes, that a capture file may hold.
-const WHOLE: usize = 262_144;
 
 impl Copier {
     /// Copies into frames of `pool`, at most `capacity` slots at a time.
     pub fn new(pool: &Pool, capacity: usize) -> Copier {
-        let (copies, whole) = (Batch::with_times(pool, capacity), Vec::with_capacity(WHOLE));
-        Copier { pool: pool.clone(), copies, whole }
+        Copier { pool: pool.clone(), copies: Batch::with_times(pool, capacity) }
     }
 
     /// Copies packets from the front of `batch`, as many as there are room and frames for, gives their frames back to `home`,
     /// and returns how many packets that were.
     pub fn copy(&mut self, batch: &mut Batch, home: &mut Pool) -> usize {
-        let mut packets = 0;
-        while !batch.is_empty() {
-            let copied = self.copy_short(batch);
-            home.put_front(batch, copied);
-            packets += copied;
-            if batch.is_empty() || !self.copy_long(batch, home) {
-                break;
-            }
+        let (mut slots, mut packets) = (0, 0);
+        while let Some(span) = batch.span(slots)
+            && self.pool.copy(batch, slots, &mut self.copies)
+        {
+            slots += span.slots;
             packets += 1;
         }
+        home.put_front(batch, slots);
         packets
-    }
-
-    /// Packets of one slot that fit into one frame, up to the first other one.
-    fn copy_short(&mut self, batch: &Batch) -> usize {
-        let len_max = self.pool.packet_len_max();
-        let mut parts = batch.parts().take_while(|part| !part.more && part.bytes.len() <= len_max);
-        self.pool.fill(&mut self.copies, batch.len(), |frame| {
-            let part = parts.next()?;
-            frame[..part.bytes.len()].copy_from_slice(part.bytes);
-            Some(Written { len: part.bytes.len(), time_ns: part.time_ns })
-        })
-    }
-
-    /// The packet in front, if it is one of several slots or goes into several; false when it has to wait.
-    #[cold]
-    fn copy_long(&mut self, batch: &mut Batch, home: &mut Pool) -> bool {
-        let Some(span) = batch.span(0) else { return false };
-        if span.slots == 1 && span.len <= self.pool.packet_len_max() {
-            return false;
-        }
-        self.whole.clear();
-        let time_ns = batch.time_ns(0).unwrap_or(0);
-        batch.parts().take(span.slots).for_each(|part| self.whole.extend_from_slice(part.bytes));
-        let copied = self.pool.append(&mut self.copies, &self.whole, time_ns);
-        if copied {
-            home.put_front(batch, span.slots);
-        }
-        copied
     }
 
     /// Gives back the first `slots` of what was not sent.

@@ -13,6 +13,8 @@ const TURNS: u32 = 64;
 const SPIN_NS: u64 = 50_000;
 /// Shortest and longest sleep where not all ports can be slept on together; it grows as long as nothing comes.
 const NAP_NS: std::ops::RangeInclusive<u64> = 50_000..=1_000_000;
+/// Turns between two calls of every port's `flush`, under load.
+const FLUSH_EVERY: u32 = 1024;
 /// Longest sleep, so that a request to stop is seen.
 const SLEEP_NS: u64 = 20_000_000;
 /// How long the far port may take to take what is held, and to complete what it took, after the request to stop.
@@ -50,7 +52,12 @@ pub fn forward(ports: &mut [Box<dyn Port>], lanes: &mut [Lane], controls: &[Cont
 
 fn run(ports: &mut [Box<dyn Port>], lanes: &mut [Lane], controls: &[Control]) -> Result<(), PortError> {
     let mut idle = Idle::default();
+    let mut turns = 0u32;
     while !controls.iter().any(Control::stopping) {
+        turns = turns.wrapping_add(1);
+        if turns.is_multiple_of(FLUSH_EVERY) {
+            flush(ports)?;
+        }
         let mut moved = false;
         for lane in lanes.iter_mut() {
             moved |= turn(ports, lane)?;
@@ -63,6 +70,14 @@ fn run(ports: &mut [Box<dyn Port>], lanes: &mut [Lane], controls: &[Control]) ->
         } else {
             idle.rest(ports, lanes)?;
         }
+    }
+    Ok(())
+}
+
+/// Lets the ports push on what they hold, and look after themselves, also those for which there is nothing.
+fn flush(ports: &mut [Box<dyn Port>]) -> Result<(), PortError> {
+    for port in ports {
+        unless_down(port.flush().map(|pending| pending > 0))?;
     }
     Ok(())
 }
@@ -125,15 +140,13 @@ impl Idle {
         let now_ns = clock::now_ns();
         if self.since_ns == 0 {
             self.since_ns = now_ns;
-            // What the ports gathered for the sake of speed goes now.
-            for port in ports.iter_mut() {
-                unless_down(port.flush().map(|pending| pending > 0))?;
-            }
         }
         if now_ns - self.since_ns < SPIN_NS {
             self.turns = 0;
             return Ok(());
         }
+        // What the ports gathered for the sake of speed goes now.
+        flush(ports)?;
         self.nap_ns = (self.nap_ns * 2).clamp(*NAP_NS.start(), *NAP_NS.end());
         if self.in_vain > 2 {
             // Where ports say that trying is worth it and nothing moves, as on an interface that is down.

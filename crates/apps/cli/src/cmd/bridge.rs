@@ -157,8 +157,7 @@ struct Joined {
 
 impl Joined {
     fn open(specs: [&PortSpec; 2], args: &Args) -> Result<Joined, String> {
-        let pool = open::pool(&[specs[0].clone(), specs[1].clone()], &[specs[0].clone(), specs[1].clone()], 0)?;
-        let pools = [pool.clone(), pool];
+        let pools = open::pools(&specs.map(PortSpec::clone), 0)?;
         let is_file = |spec: &PortSpec| spec.backend.as_deref() == Some("file");
         let one_way = args.one_way || specs.iter().any(|spec| is_file(spec));
         let usages = if one_way { [Usage::Receiving, Usage::Sending] } else { [Usage::Both, Usage::Both] };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use linerate_lab::run::Control;
+use linerate_mem::Pool;
 use linerate_port::{Port, PortSpec};
 use linerate_ports::Usage;
 use linerate_report::Timestamp;
@@ -115,17 +116,17 @@ fn open(args: &Args) -> Result<Balancer, String> {
     let input = open::specs(std::slice::from_ref(&args.input))?;
     let outputs = open::specs(&groups.concat())?;
     let (extra, batch) = (args.extra as usize, args.batch as usize);
-    let pool = open::pool_with(&outputs, &input, 0, extra)?;
-    let near = open::open_noted(&input[0], Usage::Receiving, &pool, args.quiet)?;
+    let pools = open::pools(&[input.clone(), outputs.clone()].concat(), extra)?;
+    let pool = &pools[0];
+    let near = open::open_noted(&input[0], Usage::Receiving, pool, args.quiet)?;
     // Room for the longest packet.
     let slots = near.caps().frame_len_max.div_ceil(pool.packet_len_max().max(1)).min(near.caps().segments_max);
     let batch = batch.max(slots);
-    let output = |spec: &PortSpec| -> Result<Output, String> {
-        let port: Box<dyn Port> = open::open_noted(spec, Usage::Sending, &pool, args.quiet)?;
-        let away = pool.clone();
+    let output = |(spec, away): (&PortSpec, &Pool)| -> Result<Output, String> {
+        let port: Box<dyn Port> = open::open_noted(spec, Usage::Sending, away, args.quiet)?;
         let same = Arc::ptr_eq(away.region(), pool.region());
-        Ok(Output::new(port, &pool, (!same).then_some(&away), extra + 2 * batch, batch))
+        Ok(Output::new(port, pool, (!same).then_some(away), extra + 2 * batch, batch))
     };
-    let outputs = outputs.iter().map(output).collect::<Result<Vec<_>, _>>()?;
-    Ok(Balancer::new(near, outputs, groups.iter().map(Vec::len).collect(), &pool, extra, batch))
+    let outputs = outputs.iter().zip(&pools[1..]).map(output).collect::<Result<Vec<_>, _>>()?;
+    Ok(Balancer::new(near, outputs, groups.iter().map(Vec::len).collect(), pool, extra, batch))
 }

@@ -14,6 +14,8 @@ const TURNS: u32 = 64;
 const SPIN_NS: u64 = 50_000;
 /// Sleep while packets wait for room, shortest and longest.
 const NAP_NS: std::ops::RangeInclusive<u64> = 50_000..=1_000_000;
+/// Turns between two calls of every output's `flush`, under load.
+const FLUSH_EVERY: u32 = 1024;
 /// Longest sleep, so that a request to stop is seen.
 const SLEEP_NS: u64 = 20_000_000;
 /// How long outputs may take to take what waits, and to complete what they took, after the end.
@@ -81,7 +83,12 @@ impl Balancer {
 
     fn until_stopped(&mut self, control: &Control) -> Result<(), PortError> {
         let mut idle = Idle::default();
+        let mut turns = 0u32;
         while !control.stopping() {
+            turns = turns.wrapping_add(1);
+            if turns.is_multiple_of(FLUSH_EVERY) {
+                self.flush()?;
+            }
             if self.turn()? {
                 control.meter.set(self.received, 0, 0);
                 idle = Idle::default();
@@ -125,7 +132,7 @@ impl Balancer {
                 if group == last {
                     output.assign(&mut self.batch, span.slots);
                 } else {
-                    output.assign_copy(&self.batch, span.slots, &mut self.pool);
+                    output.assign_copy(&self.batch, &mut self.pool);
                 }
                 first += count;
             }
@@ -149,6 +156,17 @@ impl Balancer {
             let now = self.outputs[longest].backlog();
             excess = excess.saturating_sub(length - now);
         }
+    }
+
+    /// Lets outputs push on what they hold, and look after themselves, also those for which there is nothing.
+    fn flush(&mut self) -> Result<(), PortError> {
+        for output in &mut self.outputs {
+            match output.port.flush() {
+                Err(error) if !matches!(error, PortError::Down { .. }) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn waits(&self) -> bool {
@@ -191,17 +209,12 @@ impl Idle {
         let now_ns = clock::now_ns();
         if self.since_ns == 0 {
             self.since_ns = now_ns;
-            for output in &mut balancer.outputs {
-                match output.port.flush() {
-                    Err(error) if !matches!(error, PortError::Down { .. }) => return Err(error),
-                    _ => {}
-                }
-            }
         }
         if now_ns - self.since_ns < SPIN_NS {
             self.turns = 0;
             return Ok(true);
         }
+        balancer.flush()?;
         self.nap_ns = (self.nap_ns * 2).clamp(*NAP_NS.start(), *NAP_NS.end());
         let waits = balancer.waits();
         let timeout_ns = if waits { self.nap_ns } else { SLEEP_NS };

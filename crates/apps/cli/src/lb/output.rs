@@ -63,42 +63,15 @@ impl Output {
         self.held += 1;
     }
 
-    /// Copies the first packet of `batch`, of `slots` slots, into frames of its own pool.
-    pub fn assign_copy(&mut self, batch: &Batch, slots: usize, pool: &mut Pool) {
+    /// Copies the first packet of `batch` into frames of its own pool.
+    #[inline]
+    pub fn assign_copy(&mut self, batch: &Batch, pool: &mut Pool) {
         self.counts.assigned += 1;
-        let time_ns = batch.time_ns(0).unwrap_or(0);
-        let len_max = pool.packet_len_max().max(1);
-        let pieces = |len: usize| len.div_ceil(len_max).max(1);
-        let needed: usize = batch.parts().take(slots).map(|part| pieces(part.bytes.len())).sum();
-        let first = self.queue.len();
-        let had = if needed <= self.queue.room() { pool.take(&mut self.queue, needed, len_max) } else { 0 };
-        if had < needed {
-            self.take_back(first, pool);
+        if pool.copy(batch, 0, &mut self.queue) {
+            self.held += 1;
+        } else {
             self.counts.no_frame += 1;
-            return;
         }
-        let mut at = first;
-        for part in batch.parts().take(slots) {
-            for piece in 0..pieces(part.bytes.len()) {
-                let bytes = &part.bytes[piece * len_max..part.bytes.len().min((piece + 1) * len_max)];
-                self.queue.packet_mut(at)[..bytes.len()].copy_from_slice(bytes);
-                self.queue.set_len(at, bytes.len());
-                self.queue.set_more(at, at + 1 < first + needed);
-                self.queue.set_time_ns(at, time_ns);
-                at += 1;
-            }
-        }
-        self.held += 1;
-    }
-
-    /// Gives back the slots behind the first `keep`, which are no packets yet.
-    #[cold]
-    fn take_back(&mut self, keep: usize, pool: &mut Pool) {
-        // They are at the end, and a batch gives from its front: the packets before them go round once.
-        let mut packets = Batch::with_times(pool, keep.max(1));
-        self.queue.move_to(&mut packets, keep);
-        pool.put(&mut self.queue);
-        packets.move_to(&mut self.queue, keep);
     }
 
     /// Sends what waits, as far as the port takes it; true when anything moved.

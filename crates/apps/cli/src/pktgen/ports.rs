@@ -8,9 +8,9 @@
 //! | `file:F` | written by senders, read by receivers | refused |
 //! | others | as named | as named, once for each thread |
 
-use linerate_mem::{MapError, Pool, PoolConfig};
+use linerate_mem::{Pool, PoolConfig};
 use linerate_port::{OpenError, Port, PortSpec};
-use linerate_ports::{Usage, open_for};
+use linerate_ports::{Usage, open_for, pool_for};
 use linerate_sys::netdev::{self, Netdev};
 
 use super::options::Options;
@@ -85,8 +85,7 @@ pub fn open(options: &Options) -> Result<Opened, OpenError> {
 type OpenedAll = (Vec<Box<dyn Port>>, Pool, Vec<String>);
 
 fn open_all(candidate: &Candidate, options: &Options) -> Result<OpenedAll, OpenError> {
-    let pool =
-        pool(candidate, options).map_err(|error| OpenError::new(&options.interface.text, error.to_string(), ""))?;
+    let pool = pool(candidate, options)?;
     let usage = usage(options);
     let (mut ports, mut choices) = (Vec::new(), Vec::new());
     // The last one first: an AF_XDP program has room for the queues that the first opener names.
@@ -108,11 +107,17 @@ fn usage(options: &Options) -> Usage {
     }
 }
 
-fn pool(candidate: &Candidate, options: &Options) -> Result<Pool, MapError> {
+fn pool(candidate: &Candidate, options: &Options) -> Result<Pool, OpenError> {
     let wanted = FRAMES_BASE + (FRAMES_OF_THREAD + 4 * options.burst) * options.threads;
     let frame_size = candidate.frame_size;
     let most = if frame_size > 2048 { POOL_BYTES / frame_size } else { FRAMES_MAX };
-    Pool::new(PoolConfig { frames: wanted.min(most), frame_size, headroom: 0 })
+    let config = PoolConfig { frames: wanted.min(most), frame_size, headroom: 0 };
+    if let Some(spec) = candidate.specs.first()
+        && let Some(own) = pool_for(spec, config)?
+    {
+        return Ok(own);
+    }
+    Pool::new(config).map_err(|error| OpenError::new(&options.interface.text, error.to_string(), ""))
 }
 
 /// What can be learned about an interface; `None` when there is none of that name.

@@ -54,8 +54,48 @@ pub fn pool(senders: &[PortSpec], receivers: &[PortSpec], len_max: usize) -> Res
 /// As [`pool`], with `extra` frames more, for packets that wait in the program.
 ///
 /// # Errors
-/// The memory cannot be had.
+/// The memory cannot be had, or two of the ports have memory of their own.
 pub fn pool_with(senders: &[PortSpec], receivers: &[PortSpec], len_max: usize, extra: usize) -> Result<Pool, String> {
+    let config = config(senders, receivers, len_max, extra);
+    let mut own: Vec<&PortSpec> = senders.iter().chain(receivers).filter(|spec| has_own_memory(spec)).collect();
+    own.dedup();
+    match own[..] {
+        [] => Pool::new(config).map_err(|error| error.to_string()),
+        [spec] => own_pool(spec, config),
+        [first, second, ..] => {
+            Err(format!("{first} and {second} each have memory of their own; `linerate bridge` joins them"))
+        }
+    }
+}
+
+/// A pool for each of these ports, which packets go between: that of a port whose memory is its own, and one for all others,
+/// which is the first such port's, if there is one, so that packets are handed over.
+///
+/// # Errors
+/// The memory cannot be had.
+pub fn pools(specs: &[PortSpec], extra: usize) -> Result<Vec<Pool>, String> {
+    let config = config(specs, specs, 0, extra);
+    let mut pools = Vec::new();
+    for spec in specs {
+        pools.push(if has_own_memory(spec) { Some(own_pool(spec, config)?) } else { None });
+    }
+    let common = match pools.iter().flatten().next() {
+        Some(pool) => pool.clone(),
+        None => Pool::new(config).map_err(|error| error.to_string())?,
+    };
+    Ok(pools.into_iter().map(|pool| pool.unwrap_or_else(|| common.clone())).collect())
+}
+
+fn has_own_memory(spec: &PortSpec) -> bool {
+    linerate_ports::has_own_memory(spec)
+}
+
+fn own_pool(spec: &PortSpec, config: PoolConfig) -> Result<Pool, String> {
+    let made = linerate_ports::pool_for(&spec.to_string(), config).map_err(|error| error.to_string())?;
+    made.ok_or_else(|| format!("{spec} has no memory of its own"))
+}
+
+fn config(senders: &[PortSpec], receivers: &[PortSpec], len_max: usize, extra: usize) -> PoolConfig {
     let longest = len_max.max(if receivers.is_empty() { 0 } else { self::len_max(receivers) });
     // AF_XDP takes frames of a page at most; longer packets go over several.
     let is_xdp = |spec: &PortSpec| matches!(spec.backend.as_deref(), None | Some("xdp"));
@@ -63,7 +103,7 @@ pub fn pool_with(senders: &[PortSpec], receivers: &[PortSpec], len_max: usize, e
     let frame_size = (longest + SPREAD).next_power_of_two().clamp(2048, most);
     let wanted = FRAMES_SENDER * senders.len() + FRAMES_RECEIVER * receivers.len();
     let frames = wanted.clamp(1024, (POOL_BYTES_MAX / frame_size).max(1024)) + extra;
-    Pool::new(PoolConfig { frames, frame_size, headroom: 0 }).map_err(|error| error.to_string())
+    PoolConfig { frames, frame_size, headroom: 0 }
 }
 
 /// Opens a port for one direction; what the other one would need is not set up. For both, it may turn out to go one way only.

@@ -78,7 +78,7 @@ const THREAD_PACKETS: usize = 20_000;
 /// The sender on one thread, the receiver on another, at full speed within the window.
 pub(super) fn between_threads(harness: &mut dyn Harness) -> Result<Outcome, String> {
     let facts = harness.facts();
-    let mut pool = Pool::new(harness.pool()).map_err(|error| error.to_string())?;
+    let mut pool = harness.make_pool()?;
     let link = harness.open(&pool, facts.starts.last().copied().unwrap_or(0))?;
     let Link::Pair { sender, receiver } = link else {
         return not_applicable("sender and receiver are not open at the same time");

@@ -1,0 +1,192 @@
+//! A peer that writes whatever it likes: the port says `PeerCorrupt`, and no frame is in two slots.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use linerate_mem::{Batch, Pool, PoolConfig};
+use linerate_port::{Interest, Port, PortError};
+use proptest::prelude::*;
+
+use crate::layout::{RingPlace, Rings, attached};
+use crate::link::Link;
+use crate::port::ShmPort;
+use crate::sys::Words;
+
+const FRAMES: usize = 256;
+const RING: usize = 16;
+
+/// A port on side 0, and the memory that side 1 can write.
+struct Prey {
+    pool: Pool,
+    port: ShmPort,
+    words: Arc<Words>,
+    rings: Rings,
+    batch: Batch,
+}
+
+impl Prey {
+    fn new() -> Prey {
+        let config = PoolConfig { frames: FRAMES, frame_size: 2048, headroom: 0 };
+        let pool = crate::pool_inside(config, RING).unwrap();
+        let link = pool.region().companion().unwrap().downcast_ref::<Arc<Link>>().unwrap().clone();
+        let (words, rings) = (Arc::clone(&link.words), link.shape.rings());
+        words.index(attached(1)).store(1, Ordering::SeqCst);
+        let port = ShmPort::new("shm:prey", &pool, link, 0, 0, true).unwrap();
+        let batch = Batch::new(&pool, 64);
+        Prey { pool, port, words, rings, batch }
+    }
+
+    /// Sends `count` packets; returns the words that the peer sees.
+    fn send(&mut self, count: usize) -> Vec<u64> {
+        let from = self.words.index(self.rings.packets[0].tail).load(Ordering::Relaxed);
+        let mut batch = Batch::new(&self.pool, count);
+        self.pool.take(&mut batch, count, 60);
+        assert_eq!(self.port.transmit(&mut batch).unwrap(), count);
+        let cells = self.words.cells(self.rings.packets[0].words, RING);
+        (from..from + count as u32).map(|at| cells[at as usize % RING].load(Ordering::Relaxed)).collect()
+    }
+
+    /// The peer puts these words into a ring of its.
+    fn put(&self, place: RingPlace, words: &[u64]) {
+        let tail = self.words.index(place.tail).load(Ordering::Relaxed);
+        let cells = self.words.cells(place.words, place.capacity as usize);
+        for (offset, word) in words.iter().enumerate() {
+            cells[(tail as usize + offset) % cells.len()].store(*word, Ordering::Relaxed);
+        }
+        self.words.index(place.tail).store(tail.wrapping_add(words.len() as u32), Ordering::Release);
+    }
+
+    /// Calls everything until something fails, or everything was called a few times.
+    fn use_port(&mut self) -> Result<(), PortError> {
+        for _ in 0..4 {
+            self.port.receive(&mut self.batch)?;
+            let mut out = Batch::new(&self.pool, 4);
+            self.pool.take(&mut out, 4, 60);
+            self.port.transmit(&mut out)?;
+            self.port.flush()?;
+            self.port.wait(Interest::Receive, 0)?;
+            self.port.wait(Interest::Transmit, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing that is here is here twice.
+    fn check_frames(&mut self) {
+        let mut all = Batch::new(&self.pool, 2 * FRAMES);
+        self.pool.take(&mut all, 2 * FRAMES, 60);
+        let in_pool = all.len();
+        let mut frames = HashSet::new();
+        let held = self.batch.iter().chain(all.iter()).map(|packet| packet.as_ptr() as usize / 2048);
+        assert!(held.into_iter().all(|frame| frames.insert(frame)), "a frame is in two slots");
+        assert!(in_pool + self.batch.len() <= FRAMES);
+        self.pool.put(&mut all);
+    }
+
+    fn expect_corrupt(mut self, what: &str) {
+        let error = self.use_port().expect_err("it is noticed").to_string();
+        assert!(error.contains("the peer wrote") && error.contains(what), "{error}");
+        // It stays so, and its totals can still be read.
+        assert!(matches!(self.port.receive(&mut self.batch), Err(PortError::PeerCorrupt { .. })));
+        assert!(matches!(self.port.wait(Interest::Receive, 0), Err(PortError::PeerCorrupt { .. })));
+        self.port.stats().unwrap();
+        self.check_frames();
+    }
+}
+
+fn word(frame: u64, offset: u64, len: u64) -> u64 {
+    frame << 32 | offset << 16 | len
+}
+
+#[test]
+fn frames_come_back_once_and_only_if_they_had_gone() {
+    let mut prey = Prey::new();
+    let words = prey.send(3);
+    prey.put(prey.rings.packets[1], &words);
+    assert_eq!(prey.port.receive(&mut prey.batch).unwrap(), 3);
+    prey.put(prey.rings.packets[1], &words[..1]);
+    prey.expect_corrupt("which it does not have");
+
+    let mut prey = Prey::new();
+    let words = prey.send(1);
+    prey.put(prey.rings.packets[1], &[words[0], words[0]]);
+    assert!(matches!(prey.port.receive(&mut prey.batch), Err(PortError::PeerCorrupt { .. })));
+    assert_eq!(prey.batch.len(), 1, "the first one was right");
+    prey.expect_corrupt("which it does not have");
+
+    let mut prey = Prey::new();
+    let words = prey.send(2);
+    prey.put(prey.rings.free[1], &[words[0], words[1], words[0]]);
+    prey.expect_corrupt("which it does not have");
+}
+
+#[test]
+fn what_lies_outside_is_refused() {
+    for (bad, what) in [
+        (word(FRAMES as u64, 0, 60), "does not have"),
+        (word(0x00ff_ffff, 0, 60), "does not have"),
+        (word(5, 0, 60), "does not have"),
+        (word(5, 2048, 1), "not inside its frame"),
+        (word(5, 0, 2049), "not inside its frame"),
+        (word(5, 0xffff, 0xffff), "not inside its frame"),
+        (word(5, 0, 60) | 1 << 57, "not inside its frame"),
+        (u64::MAX, "a packet without an end"),
+        (word(5, 0, 60) | 1 << 56, "a packet without an end"),
+    ] {
+        let prey = Prey::new();
+        prey.put(prey.rings.packets[1], &[bad]);
+        prey.expect_corrupt(what);
+    }
+    let prey = Prey::new();
+    prey.put(prey.rings.free[1], &[word(FRAMES as u64, 0, 0)]);
+    prey.expect_corrupt("does not have");
+}
+
+#[test]
+fn indices_that_cannot_be_are_refused() {
+    type Place = fn(&Rings) -> usize;
+    let places: [(Place, u32, &str); 6] = [
+        (|rings| rings.packets[1].tail, RING as u32 + 1, "a tail index"),
+        (|rings| rings.packets[1].tail, u32::MAX, "a tail index"),
+        (|rings| rings.free[1].tail, FRAMES as u32 + 1, "a tail index"),
+        (|rings| rings.free[1].tail, 1 << 31, "a tail index"),
+        (|rings| rings.packets[0].head, 1000, "a head index"),
+        (|rings| rings.packets[0].head, u32::MAX, "a head index"),
+    ];
+    for (place, value, what) in places {
+        let mut prey = Prey::new();
+        prey.send(3);
+        prey.words.index(place(&prey.rings)).store(value, Ordering::Release);
+        prey.expect_corrupt(what);
+    }
+}
+
+proptest! {
+    /// Any words, any indices, in between what an honest peer does: no panic, and no frame twice.
+    #[test]
+    fn whatever_is_written_no_frame_is_in_two_slots(
+        steps in proptest::collection::vec((0usize..5, 0usize..2, any::<u32>(), proptest::collection::vec(any::<u64>(), 0..6)), 1..12),
+    ) {
+        let mut prey = Prey::new();
+        let mut seen = Vec::new();
+        for (what, ring, number, words) in steps {
+            let place = [prey.rings.packets[1], prey.rings.free[1]][ring];
+            match what {
+                0 if prey.port.check_is_whole() => seen.extend(prey.send(1 + number as usize % 3)),
+                1 => prey.put(place, &words),
+                2 if !seen.is_empty() => {
+                    let words: Vec<u64> = words.iter().map(|pick| seen[*pick as usize % seen.len()]).collect();
+                    prey.put(place, &words);
+                }
+                3 => prey.words.index([place.tail, prey.rings.packets[0].head][ring]).store(number, Ordering::Release),
+                _ => {}
+            }
+            let _ = prey.use_port();
+            prey.check_frames();
+            let room = prey.batch.room();
+            if room < 16 {
+                prey.pool.put(&mut prey.batch);
+            }
+        }
+    }
+}
