@@ -30,6 +30,8 @@
 mod control;
 mod device;
 mod enable;
+#[doc(hidden)]
+pub mod fuzzing;
 #[path = "guard/sys.rs"]
 mod guard;
 mod memory;
