@@ -62,7 +62,7 @@ pub struct MemoryFile {
     /// Nobody can make it shorter.
     pub keeps_size: bool,
     /// Bytes of its pages.
-    page: usize,
+    pub page_bytes: usize,
 }
 
 impl MemoryFile {
@@ -90,12 +90,13 @@ impl MemoryFile {
         // SAFETY: takes a descriptor and a command without an argument.
         let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
         let keeps_size = storage == Storage::Memory && seals >= 0 && seals & libc::F_SEAL_SHRINK != 0;
-        let page = if storage == Storage::HugePages { (status.st_blksize as usize).max(PAGE) } else { PAGE };
-        Ok(MemoryFile { bytes: status.st_size as u64, storage, keeps_size, page })
+        let block_bytes = (status.st_blksize as usize).max(PAGE).next_power_of_two();
+        let page_bytes = if storage == Storage::HugePages { block_bytes } else { PAGE };
+        Ok(MemoryFile { bytes: status.st_size as u64, storage, keeps_size, page_bytes })
     }
 }
 
-/// The first bytes of a file in memory, mapped to be read and written.
+/// Bytes of a file in memory, mapped to be read and written.
 #[derive(Debug)]
 pub struct SharedMapping {
     start: NonNull<u8>,
@@ -114,19 +115,29 @@ impl SharedMapping {
     /// Maps the first `bytes` bytes of `file`. Its pages come when they are touched.
     ///
     /// # Errors
-    /// It is no file in memory, or shorter, or mmap(2) refuses, or there are 4,096 mappings already.
+    /// As [`SharedMapping::map_at`].
     pub fn map(file: BorrowedFd<'_>, bytes: usize) -> io::Result<SharedMapping> {
+        SharedMapping::map_at(file, 0, bytes)
+    }
+
+    /// Maps `bytes` bytes of `file` from `offset` on, which is a multiple of [`MemoryFile::page_bytes`].
+    ///
+    /// # Errors
+    /// It is no file in memory, or shorter, or mmap(2) refuses, or there are 4,096 mappings already.
+    pub fn map_at(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<SharedMapping> {
         let facts = MemoryFile::of(file)?;
-        if bytes == 0 || facts.bytes < bytes as u64 {
-            let text = format!("the file has {} bytes, not {bytes}", facts.bytes);
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        let wrong = |text: String| io::Error::new(io::ErrorKind::InvalidInput, text);
+        let end = offset.checked_add(bytes as u64).filter(|end| bytes > 0 && *end <= facts.bytes);
+        if end.is_none() {
+            let from = if offset > 0 { format!(" from byte {offset} on") } else { String::new() };
+            return Err(wrong(format!("the file has {} bytes, not {bytes}{from}", facts.bytes)));
         }
+        let offset = libc::off64_t::try_from(offset).map_err(|error| wrong(error.to_string()))?;
         install_handler()?;
-        let span = bytes.next_multiple_of(facts.page);
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let span = bytes.next_multiple_of(facts.page_bytes);
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
-        let start =
-            unsafe { libc::mmap64(std::ptr::null_mut(), span, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        let start = unsafe { libc::mmap64(std::ptr::null_mut(), span, protection, flags, file.as_raw_fd(), offset) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -341,6 +352,8 @@ mod tests {
         one.populate();
         set_byte(&one, 4999, 7);
         assert_eq!((byte(&two, 4999), two.bytes(), two.is_lost()), (7, 5000, false));
+        let second_page = SharedMapping::map_at(file.as_fd(), 4096, 1000).unwrap();
+        assert_eq!((byte(&second_page, 4999 - 4096), second_page.bytes()), (7, 1000));
         assert!(File::from(file).set_len(100).is_err(), "it is sealed");
     }
 
@@ -373,5 +386,7 @@ mod tests {
         let file = unsealed(4096);
         assert!(text(SharedMapping::map(file.as_fd(), 4097)).contains("4096 bytes, not 4097"));
         assert!(text(SharedMapping::map(file.as_fd(), 0)).contains("not 0"));
+        assert!(text(SharedMapping::map_at(file.as_fd(), 4096, 1)).contains("not 1 from byte 4096 on"));
+        assert!(text(SharedMapping::map_at(file.as_fd(), u64::MAX, 1)).contains("4096 bytes"));
     }
 }

@@ -21,19 +21,16 @@
 //! **The peer is not trusted.** What it writes is read once and checked: numbers of descriptors, their chains, lengths,
 //! addresses, indices, flags. A peer that wrote what cannot be loses its connection ([`VhostPort::peers`] says why); the port
 //! does not fail. Its memory must be in a memfd, or a file of /dev/shm or huge pages: a page of a file system that another
-//! process serves could take for ever to come. A file that is cut short while it is mapped raises SIGBUS: this crate installs a
-//! handler for that signal when the first region is mapped, which puts zeros in the place of the pages of such a region, and
-//! leaves every other SIGBUS to the handler that was there before. Descriptors for notifications must be eventfds; they are
-//! made non-blocking and never read. (A front-end's *process*, not its guest, can undo that with fcntl(2), and so could make
-//! the thread of its port wait.)
+//! process serves could take for ever to come. A file that is cut short while it is mapped raises SIGBUS, which
+//! [`linerate_sys::shared`] survives with zeros in the place of such a region. Descriptors for notifications must be eventfds;
+//! they are made non-blocking and never read. (A front-end's *process*, not its guest, can undo that with fcntl(2), and so could
+//! make the thread of its port wait.)
 
 mod control;
 mod device;
 mod enable;
 #[doc(hidden)]
 pub mod fuzzing;
-#[path = "guard/sys.rs"]
-mod guard;
 mod memory;
 mod open;
 mod options;

@@ -1,9 +1,12 @@
 //! The guest's memory: regions of files that the front-end sent, and the way from an address of the guest to bytes.
 
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use crate::sys::{self, FileSystem, Mapping, Place, Span};
+use linerate_sys::shared::MemoryFile;
+
+use crate::sys::{Mapping, Place, Span};
 
 /// Most regions: what the front-end can send in one message.
 pub(crate) const REGIONS_MAX: usize = 32;
@@ -103,36 +106,28 @@ impl GuestMemory {
     }
 }
 
-const PAGE_BYTES: u64 = 4096;
-
 impl Region {
     fn map(at: RegionAt, file: &File) -> Result<Region, String> {
-        let kind =
-            sys::file_system(file).map_err(|error| format!("a memory region that cannot be looked at: {error}"))?;
-        let page = match kind {
-            FileSystem::Memory => PAGE_BYTES,
-            FileSystem::HugePages(bytes) if bytes.is_power_of_two() => bytes,
-            _ => {
-                return Err("a memory region that is neither a memfd nor a file of /dev/shm or of huge pages \
-                            (with QEMU: -object memory-backend-memfd,share=on)"
-                    .into());
-            }
-        };
+        let facts = MemoryFile::of(file.as_fd()).map_err(|error| {
+            format!(
+                "a memory region that is neither a memfd nor a file of /dev/shm or of huge pages (with QEMU: \
+                 -object memory-backend-memfd,share=on): {error}"
+            )
+        })?;
+        let page = facts.page_bytes as u64;
         let end = at.file_offset.checked_add(at.bytes).filter(|end| *end <= i64::MAX as u64 - page);
         let addresses_end = at.guest.checked_add(at.bytes).and(at.user.checked_add(at.bytes));
         let (Some(end), Some(_), 1..) = (end, addresses_end, at.bytes) else {
             return Err(format!("a memory region of {} bytes, which wraps or is empty", at.bytes));
         };
-        let status = file.metadata().map_err(|error| format!("a memory region without a size: {error}"))?;
-        if !status.is_file() || status.len() < end {
-            return Err(format!("a memory region up to byte {end} of a file of {}", status.len()));
+        if facts.bytes < end {
+            return Err(format!("a memory region up to byte {end} of a file of {}", facts.bytes));
         }
         let first = at.file_offset & !(page - 1);
-        let bytes = usize::try_from(end.next_multiple_of(page) - first).map_err(|error| error.to_string())?;
+        let bytes = usize::try_from(end - first).map_err(|error| error.to_string())?;
         let mapping = Mapping::new(file, first, bytes)
             .map_err(|error| format!("a memory region that cannot be mapped: {error}"))?;
         let offset = (at.file_offset - first) as usize;
-        debug_assert!(offset + at.bytes as usize <= mapping.bytes());
         Ok(Region { at, mapping: Arc::new(mapping), offset })
     }
 }

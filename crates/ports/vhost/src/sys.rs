@@ -1,7 +1,7 @@
 //! Memory of a guest, its rings, and the system calls around them (mmap(2), epoll(7), unix(7)).
 //!
 //! Everything offered here is safe to call with any argument and whatever the guest does meanwhile: places are checked against
-//! the mapping, each value is read once, and a page that the guest takes away (SIGBUS) is replaced, see `guard/sys.rs`.
+//! the mapping, each value is read once, and a page that the guest takes away (SIGBUS) is replaced, see [`linerate_sys::shared`].
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -18,77 +18,38 @@ use std::sync::atomic::{AtomicU16, Ordering, fence};
 
 use libc::c_int;
 
-use crate::guard;
+use linerate_sys::shared::SharedMapping;
 
 /// Part of a guest's memory, mapped into this process.
 #[derive(Debug)]
-pub(crate) struct Mapping {
-    base: NonNull<u8>,
-    bytes: usize,
-    /// Entry of the table of guarded mappings.
-    entry: &'static guard::Entry,
-}
-
-// SAFETY: the mapping belongs to this value as long as it lives; what is in it is only touched through copies of bytes and
-// volatile or atomic accesses, because the guest writes to it at any time anyway.
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
+pub(crate) struct Mapping(SharedMapping);
 
 impl Mapping {
-    /// Maps `bytes` of `file` from `offset` on; both are multiples of the file's page size.
+    /// Maps `bytes` of `file` from `offset` on, a multiple of the file's page size.
     pub(crate) fn new(file: &File, offset: u64, bytes: usize) -> io::Result<Mapping> {
-        let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
-        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
-        let fd = file.as_raw_fd();
-        // SAFETY: a new mapping at an address of the kernel's choice; touches no existing memory.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, fd, offset) };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let entry = guard::install().and_then(|()| guard::enter(base as usize, bytes));
-        match (entry, NonNull::new(base.cast())) {
-            (Ok(entry), Some(base)) => Ok(Mapping { base, bytes, entry }),
-            (entry, _) => {
-                // SAFETY: the mapping made above, which nothing refers to.
-                unsafe { libc::munmap(base, bytes) };
-                Err(entry.err().unwrap_or_else(|| io::Error::other("mmap returned address 0")))
-            }
-        }
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        SharedMapping::map_at(file.as_fd(), offset, bytes).map(Mapping)
     }
 
     /// True once the guest took pages of it away. What is read from then on are zeros, and the guest sees no write.
     #[inline]
     pub(crate) fn is_broken(&self) -> bool {
-        self.entry.is_broken()
+        self.0.is_lost()
     }
 
     /// `len` bytes from `offset` on; `None` when they do not lie in the mapping.
     #[inline]
     pub(crate) fn span(&self, offset: usize, len: usize) -> Option<Span<'_>> {
-        if offset > self.bytes || len > self.bytes - offset {
+        if offset > self.0.bytes() || len > self.0.bytes() - offset {
             return None;
         }
         // SAFETY: `offset` is at most the mapping's size.
-        Some(Span { start: unsafe { self.base.add(offset) }, len, mapping: PhantomData })
+        Some(Span { start: unsafe { self.0.start().add(offset) }, len, mapping: PhantomData })
     }
 
     /// Address of `offset`, which is checked to have `len` bytes behind it and to be a multiple of `align` (mappings begin at
     /// a page).
     fn place(&self, offset: usize, len: usize, align: usize) -> Option<NonNull<u8>> {
         self.span(offset, len).map(|span| span.start).filter(|start| (start.as_ptr() as usize).is_multiple_of(align))
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        self.entry.leave();
-        // SAFETY: the mapping was made by `new` with this size, and spans and rings, which refer to it, keep it alive.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }
 
@@ -367,30 +328,6 @@ impl SplitRing {
     pub(crate) fn fence() {
         fence(Ordering::SeqCst);
     }
-}
-
-/// A file's kind of file system (statfs(2)), as far as a guest's memory may come from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FileSystem {
-    /// memfd_create(2), /dev/shm.
-    Memory,
-    /// Huge pages of so many bytes.
-    HugePages(u64),
-    /// Another one, in which a page may take for ever to come (a file server's, for instance).
-    Other,
-}
-
-/// Which kind of file system `file` is on.
-pub(crate) fn file_system(file: &File) -> io::Result<FileSystem> {
-    // SAFETY: numbers; all zeros is a value.
-    let mut status: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the structure is valid for writing.
-    check(unsafe { libc::fstatfs(file.as_raw_fd(), &mut status) })?;
-    Ok(match status.f_type {
-        libc::TMPFS_MAGIC => FileSystem::Memory,
-        libc::HUGETLBFS_MAGIC => FileSystem::HugePages(status.f_bsize as u64),
-        _ => FileSystem::Other,
-    })
 }
 
 /// Makes calls on the descriptor return instead of waiting.
