@@ -7,6 +7,7 @@ use linerate_bpf::insn::{Reg::R0, action};
 use linerate_bpf::{Assembler, AttachMode, Program, ProgramOptions, XdpLink};
 use linerate_sys::netns::NetNs;
 
+use super::memif::{self, Work};
 use super::process::{Running, core_ns, installed, undisturbed};
 use super::testpmd::{self, Setup, Testpmd};
 use super::veth::Veth;
@@ -118,6 +119,36 @@ pub const COMPARISONS: &[Comparison] = &[
         by: By::Wall,
         bar: 1.2,
         ours: |tools| hot_loop(tools, "pipe_two_cores_unread", 30_000_000),
+        theirs: |_| testpmd::over_memif(DURATION),
+    },
+    Comparison {
+        name: "memif_ours",
+        sides: ["memif: client to server, both ours, not read", "testpmd txonly -> net_memif -> rxonly"],
+        needs: &["dpdk-testpmd"],
+        two_cores: true,
+        by: By::Wall,
+        bar: 1.0,
+        ours: |_| memif::ours(DURATION),
+        theirs: |_| testpmd::over_memif(DURATION),
+    },
+    Comparison {
+        name: "memif_rx",
+        sides: ["memif: server receives from testpmd txonly, not read", "testpmd txonly -> net_memif -> rxonly"],
+        needs: &["dpdk-testpmd"],
+        two_cores: true,
+        by: By::Wall,
+        bar: 1.0,
+        ours: |_| memif::beside_testpmd(Work::Receive, DURATION),
+        theirs: |_| testpmd::over_memif(DURATION),
+    },
+    Comparison {
+        name: "memif_tx",
+        sides: ["memif: server sends to testpmd rxonly", "testpmd txonly -> net_memif -> rxonly"],
+        needs: &["dpdk-testpmd"],
+        two_cores: true,
+        by: By::Wall,
+        bar: 1.0,
+        ours: |_| memif::beside_testpmd(Work::Send, DURATION),
         theirs: |_| testpmd::over_memif(DURATION),
     },
     Comparison {

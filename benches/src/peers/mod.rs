@@ -4,6 +4,7 @@
 //! of their threads; never from what they say about their speed.
 
 pub mod compare;
+pub mod memif;
 pub mod process;
 pub mod testpmd;
 pub mod veth;

@@ -1,0 +1,120 @@
+//! memif: our ports and testpmd's, each at both ends and beside each other. 64-byte packets (60 without FCS), not read.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use linerate_mem::{Batch, Pool, PoolConfig};
+use linerate_port::Port;
+use linerate_port_memif::MemifPort;
+use linerate_sys::{affinity, clock};
+
+use super::testpmd::{Setup, Testpmd};
+use super::{Reached, Unable, process};
+
+const PACKET_LEN: usize = 60;
+const BATCH: usize = 64;
+/// Until both sides run at their pace.
+const WARM_UP: Duration = Duration::from_millis(700);
+const CONNECTING: Duration = Duration::from_secs(10);
+/// Core of our side (or of our receiver), and of the other.
+const CORES: [usize; 2] = [1, 0];
+
+/// What our thread does with the port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Frames as they come from the pool.
+    Send,
+    /// They go back unread.
+    Receive,
+}
+
+/// Our server receives what testpmd's zero-copy client makes (`txonly`), or sends what that receives (`rxonly`).
+pub fn beside_testpmd(work: Work, duration: Duration) -> Result<Reached, Unable> {
+    let socket = socket();
+    let _first = process::Precedence::take();
+    let (mut port, mut pool) = open(&socket, "server")?;
+    let vdev = format!("net_memif0,role=client,zero-copy=yes,socket={socket},socket-abstract=no");
+    let testpmd = Testpmd::start(&Setup {
+        worker_core: CORES[1],
+        main_core: CORES[0],
+        vdev: &vdev,
+        mode: if work == Work::Send { "rxonly" } else { "txonly" },
+        eal: &["--in-memory", "--single-file-segments"],
+        more: &["--burst=64", "--mbcache=512"],
+        namespace: None,
+    })?;
+    let reached = measure(&mut port, &mut pool, work, duration);
+    drop(testpmd);
+    reached
+}
+
+/// Our client sends to our server, each with a pool and a thread of its own; what the server receives.
+pub fn ours(duration: Duration) -> Result<Reached, Unable> {
+    let socket = socket();
+    let (mut server, mut pool) = open(&socket, "server")?;
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _ = affinity::pin_to_core(CORES[1]);
+            let Ok((mut client, mut pool)) = open(&socket, "client") else { return };
+            let mut batch = Batch::new(&pool, BATCH);
+            while !ended.load(Ordering::Relaxed) && step(&mut client, &mut pool, &mut batch, Work::Send).is_ok() {}
+        });
+        let reached = measure(&mut server, &mut pool, Work::Receive, duration);
+        ended.store(true, Ordering::Relaxed);
+        reached
+    })
+}
+
+fn socket() -> String {
+    format!("{}/linerate-bench-memif-{}.sock", std::env::temp_dir().display(), std::process::id())
+}
+
+fn open(socket: &str, role: &str) -> Result<(MemifPort, Pool), Unable> {
+    let pool = Pool::new(PoolConfig::default()).map_err(|error| error.to_string())?;
+    let spec = format!("memif:{socket},role={role},mode=poll").parse().map_err(|error| format!("{error}"))?;
+    let port = linerate_port_memif::open(spec, &pool).map_err(|error| error.to_string())?;
+    Ok((port, pool))
+}
+
+fn step(port: &mut MemifPort, pool: &mut Pool, batch: &mut Batch, work: Work) -> Result<usize, Unable> {
+    let moved = match work {
+        Work::Send => {
+            let room = batch.room();
+            pool.take(batch, room, PACKET_LEN);
+            port.transmit(batch)
+        }
+        Work::Receive => {
+            let received = port.receive(batch);
+            pool.put(batch);
+            received
+        }
+    };
+    moved.map_err(|error| error.to_string())
+}
+
+fn measure(port: &mut MemifPort, pool: &mut Pool, work: Work, duration: Duration) -> Result<Reached, Unable> {
+    let _ = affinity::pin_to_core(CORES[0]);
+    let deadline = Instant::now() + CONNECTING;
+    while !port.is_connected().map_err(|error| error.to_string())? {
+        if Instant::now() > deadline {
+            return Err("no peer connected".into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let mut batch = Batch::new(pool, BATCH);
+    let mut run = |length: Duration| -> Result<Reached, Unable> {
+        let (begin, begin_ns, mut moved) = (Instant::now(), clock::thread_cpu_ns(), 0u64);
+        while begin.elapsed() < length {
+            for _ in 0..64 {
+                moved += step(port, pool, &mut batch, work)? as u64;
+            }
+        }
+        let core_ns = (clock::thread_cpu_ns() - begin_ns) as f64;
+        let moved = moved as f64;
+        Ok(Reached { wall_mpps: moved / begin.elapsed().as_secs_f64() / 1e6, core_ns: core_ns / moved })
+    };
+    run(WARM_UP)?;
+    let reached = run(duration)?;
+    if reached.core_ns.is_finite() { Ok(reached) } else { Err("no packet came through".into()) }
+}
