@@ -6,4 +6,5 @@ pub mod line;
 pub mod loops;
 pub mod measure;
 pub mod peers;
+pub mod switch;
 pub mod traffic;

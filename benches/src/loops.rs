@@ -8,6 +8,7 @@ use linerate_sys::{affinity, clock};
 
 use crate::line;
 use crate::measure::{Run, Stopwatch};
+use crate::switch::{self, Load};
 use crate::traffic::{PACKET_LEN, Traffic};
 
 /// Packets of a sender's batch.
@@ -162,7 +163,7 @@ pub struct Loop {
 }
 
 /// All of them.
-pub const LOOPS: [Loop; 14] = [
+pub const LOOPS: [Loop; 19] = [
     Loop {
         name: "gen_null_fixed",
         what: "generator into null:, one packet over and over",
@@ -228,6 +229,36 @@ pub const LOOPS: [Loop; 14] = [
         what: "10,000 signed flows, every signature checked",
         threads: 2,
         run: |cores, packets| pipe_two_cores(cores, Traffic::SignedFlows, Reading::Checked, packets),
+    },
+    Loop {
+        name: "switch_two_macs",
+        what: "in-process switch, one core does everything, 64-byte frames, two stations",
+        threads: 1,
+        run: |cores, packets| switch::inline(cores[0], Load { len: switch::SHORT, macs: 2, ports: 1 }, packets),
+    },
+    Loop {
+        name: "switch_10k_macs",
+        what: "the same, 10,000 stations",
+        threads: 1,
+        run: |cores, packets| switch::inline(cores[0], Load { len: switch::SHORT, macs: 10_000, ports: 1 }, packets),
+    },
+    Loop {
+        name: "switch_10k_macs_4_ports",
+        what: "the same, to four ports in turn",
+        threads: 1,
+        run: |cores, packets| switch::inline(cores[0], Load { len: switch::SHORT, macs: 10_000, ports: 4 }, packets),
+    },
+    Loop {
+        name: "switch_1514",
+        what: "in-process switch, one core does everything, 1,514-byte packets, two stations",
+        threads: 1,
+        run: |cores, packets| switch::inline(cores[0], Load { len: switch::LONG, macs: 2, ports: 1 }, packets),
+    },
+    Loop {
+        name: "switch_engine_10k_macs",
+        what: "the engine of the switch alone, 10,000 stations",
+        threads: 1,
+        run: |cores, packets| switch::engine(cores[0], Load { len: switch::SHORT, macs: 10_000, ports: 1 }, packets),
     },
     Loop {
         name: "line_contiguous",

@@ -1,10 +1,10 @@
 //! Hints to the core that a cache line will be used. They have no effect but on time, at whatever address.
 #![allow(unsafe_code)]
 
-/// The line in which `value` begins will be read.
+/// The line in which `slice[index]` begins will be read. Nothing happens where there is no such element.
 #[inline]
-pub fn prefetch<T>(value: &T) {
-    to_read(std::ptr::from_ref(value).cast());
+pub fn prefetch<T>(slice: &[T], index: usize) {
+    to_read(slice.as_ptr().wrapping_add(index).cast());
 }
 
 /// The line at `address` will be read.

@@ -136,6 +136,8 @@ pub struct PortCounters {
     pub flooded: u64,
     /// Of these, packets that went nowhere.
     pub dropped: DropCounts,
+    /// Their bytes.
+    pub dropped_bytes: u64,
     /// Packets queued at other ports because of the flooded ones.
     pub flood_copies: u64,
     /// Packets queued at other ports because of a mirror, for packets that came in here.
@@ -164,6 +166,7 @@ impl PortCounters {
         self.unicast += other.unicast;
         self.flooded += other.flooded;
         self.dropped.merge(&other.dropped);
+        self.dropped_bytes += other.dropped_bytes;
         self.flood_copies += other.flood_copies;
         self.mirror_copies += other.mirror_copies;
         self.queued_packets += other.queued_packets;
@@ -173,6 +176,13 @@ impl PortCounters {
         self.discarded.merge(&other.discarded);
         self.discarded_bytes += other.discarded_bytes;
         self.refused.merge(&other.refused);
+    }
+
+    /// Counts packets that came in and went nowhere.
+    #[inline]
+    pub(crate) fn drop(&mut self, reason: DropReason, packets: u64, bytes: u64) {
+        self.dropped.add(reason, packets);
+        self.dropped_bytes += bytes;
     }
 
     /// Packets that wait in the egress queue.

@@ -12,7 +12,7 @@ pub(crate) fn flood(switch: &mut Switch, lane: &Lane, packet: &Packet, arrived: 
     let (ingress, vlan) = (usize::from(lane.port.0), packet.verdict.vlan());
     let slots = packet.slots as usize;
     let Some(mut target) = next_target(switch, lane, vlan, 0) else {
-        switch.counters[ingress].dropped.add(DropReason::NoDestination, 1);
+        switch.counters[ingress].drop(DropReason::NoDestination, 1, u64::from(packet.len));
         switch.vlans[usize::from(vlan)].dropped.add(DropReason::NoDestination, 1);
         pool.put_front(arrived, slots);
         return;

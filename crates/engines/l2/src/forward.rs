@@ -7,13 +7,13 @@
 //! distribute  packets of one verdict in a row move as one: handed over, copied (flood.rs), or back to the pool
 //! ```
 
-use linerate_mem::{Batch, Pool};
+use linerate_mem::{Batch, Part, Pool};
 
 use crate::counters::DropReason;
 use crate::flood;
 use crate::settings::PortIndex;
-use crate::switch::{Limits, Member, Switch, UNCLASSIFIED};
-use crate::table::{Key, Learned, MacTable, tick};
+use crate::switch::{Gate, Limits, Member, Switch, UNCLASSIFIED};
+use crate::table::{Key, MacTable, View, tick};
 use crate::vlan::{Edit, TAG_LEN, Tag, VlanMode, apply};
 
 /// Packets that are looked at together.
@@ -23,12 +23,17 @@ const HEADER: usize = 14;
 /// 01-80-C2-00-00-0x.
 const RESERVED: u64 = 0x0180_c200_0000;
 const BROADCAST: u64 = 0xffff_ffff_ffff;
+/// The bit of group addresses.
+const GROUP: u64 = 1 << 40;
 
 /// What is known about a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Packet {
     destination: Key,
     source: Key,
+    /// Where they are in the MAC table.
+    destination_bucket: u64,
+    source_bucket: u64,
     pub(crate) verdict: Verdict,
     /// Bytes, in all of its slots.
     pub(crate) len: u32,
@@ -169,7 +174,7 @@ impl Switch {
         arrived.prefetch_heads(0, CHUNK);
         while !arrived.is_empty() {
             let count = match self.members.get(usize::from(ingress.0)) {
-                Some(Some(member)) => parse(arrived, &member.settings.vlan, &self.table, &mut packets),
+                Some(Some(member)) => Reader::new(&member.settings.vlan).parse(arrived, &self.table, &mut packets),
                 _ => 0,
             };
             let Some(known) = packets.get_mut(..count) else { break };
@@ -190,32 +195,30 @@ impl Switch {
 
     fn decide(&mut self, lane: &Lane, packets: &mut [Packet]) {
         let tick = tick(lane.now_ns);
-        let (mut source, mut destination, mut code) = (Key::default(), Key::default(), 0);
-        for packet in packets {
-            if packet.verdict.is_drop() {
-                continue;
+        let mut rest = packets;
+        loop {
+            let known = decide_known(&self.table.view(tick), &self.gates, lane, rest);
+            let Some((packet, later)) = rest.get_mut(known..).and_then(<[Packet]>::split_first_mut) else { return };
+            if lane.learning {
+                self.table.learn(packet.source, lane.port.0, tick);
             }
-            if packet.source != source {
-                source = packet.source;
-                if lane.learning && self.table.learn(source, lane.port.0, tick) == Learned::Changed {
-                    destination = Key::default();
-                }
-            }
-            if packet.destination != destination {
-                destination = packet.destination;
-                code = self.resolve(lane, destination, tick);
-            }
-            packet.verdict = packet.verdict.with(code);
+            packet.verdict = packet.verdict.with(self.resolve(lane, packet.destination, tick));
+            rest = later;
         }
     }
 
     /// The code of the verdict on packets to an address.
-    #[inline]
     fn resolve(&self, lane: &Lane, destination: Key, tick: u32) -> u32 {
         if destination.is_group() {
             return self.resolve_group(destination);
         }
-        let Some(port) = self.table.lookup(destination, tick) else { return UNKNOWN };
+        match self.table.lookup(destination, tick) {
+            Some(port) => self.resolve_gate(lane, destination, port),
+            None => UNKNOWN,
+        }
+    }
+
+    fn resolve_gate(&self, lane: &Lane, destination: Key, port: u16) -> u32 {
         if port == lane.port.0 {
             return drop_code(DropReason::SamePort);
         }
@@ -229,7 +232,6 @@ impl Switch {
         u32::from(port)
     }
 
-    #[cold]
     fn resolve_group(&self, destination: Key) -> u32 {
         match destination.mac() {
             BROADCAST => TO_ALL,
@@ -266,7 +268,7 @@ impl Switch {
             match verdict.action() {
                 Action::Drop(reason) => {
                     vlan.dropped.add(reason, count);
-                    self.counters[index].dropped.add(reason, count);
+                    self.counters[index].drop(reason, count, stretch.bytes);
                     pool.put_front(arrived, stretch.slots);
                 }
                 Action::Port(port) => self.hand_over(lane, verdict, port, stretch, now, arrived, pool),
@@ -297,6 +299,7 @@ impl Switch {
             if edit == Edit::Keep && fits && !member.mirrored.egress {
                 arrived.move_to(&mut member.queue.batch, stretch.slots);
                 member.queue.note(lane.port.0, stretch.packets as u32, lane.now_ns);
+                self.busy.set(port);
                 self.counters[egress].queued_packets += stretch.packets as u64;
                 self.counters[egress].queued_bytes += stretch.bytes;
                 self.counters[ingress].unicast += stretch.packets as u64;
@@ -312,7 +315,7 @@ impl Switch {
                     self.mirror_queued(lane, port, packet.slots as usize, pool);
                 }
                 Err(reason) => {
-                    self.counters[ingress].dropped.add(reason, 1);
+                    self.counters[ingress].drop(reason, 1, u64::from(packet.len));
                     self.vlans[verdict.account()].dropped.add(reason, 1);
                     pool.put_front(arrived, packet.slots as usize);
                 }
@@ -343,11 +346,39 @@ impl Switch {
         let index = usize::from(port);
         if let Some(Some(member)) = self.members.get_mut(index) {
             member.queue.note(lane.port.0, 1, lane.now_ns);
+            self.busy.set(port);
             self.counters[index].queued_packets += 1;
             let before = member.queue.batch.len() - slots;
             self.counters[index].queued_bytes += member.queue.batch.totals_after(before).bytes;
         }
     }
+}
+
+/// Decides on packets as long as nothing has to be learned and nothing stands in the way, the rule under load; returns how many
+/// that were. Nothing changes meanwhile, so all that is looked at stays in registers.
+#[inline(never)]
+fn decide_known(table: &View<'_>, gates: &[Gate], lane: &Lane, packets: &mut [Packet]) -> usize {
+    let (mut source, mut destination, mut code) = (Key::default(), Key::default(), 0);
+    for (index, packet) in packets.iter_mut().enumerate() {
+        if packet.verdict.is_drop() {
+            continue;
+        }
+        if packet.source != source {
+            if lane.learning && !table.says(packet.source, packet.source_bucket, lane.port.0) {
+                return index;
+            }
+            source = packet.source;
+        }
+        if packet.destination != destination {
+            let Some(port) = table.port(packet.destination, packet.destination_bucket) else { return index };
+            if port == lane.port.0 || gates.get(usize::from(port)) != Some(&Gate::Open) {
+                return index;
+            }
+            (destination, code) = (packet.destination, u32::from(port));
+        }
+        packet.verdict = packet.verdict.with(code);
+    }
+    packets.len()
 }
 
 impl Member {
@@ -405,73 +436,119 @@ impl Limits {
     }
 }
 
-/// Reads the headers of up to [`CHUNK`] packets; returns how many.
-#[inline]
-fn parse(arrived: &Batch, vlan: &VlanMode, table: &MacTable, packets: &mut [Packet]) -> usize {
-    let mut places = packets.iter_mut();
-    let mut open: Option<&mut Packet> = None;
-    let mut count = 0;
-    let (mut source, mut destination) = (Key::default(), Key::default());
-    for part in arrived.parts() {
-        let packet = match open.take() {
-            Some(packet) => {
-                packet.len += part.bytes.len() as u32;
-                packet.slots += 1;
-                packet
-            }
-            None => {
-                let Some(packet) = places.next() else { break };
-                count += 1;
-                *packet = read(part.bytes, vlan);
-                if packet.source != source {
-                    source = packet.source;
-                    table.prefetch(source);
-                }
-                if packet.destination != destination {
-                    destination = packet.destination;
-                    table.prefetch(destination);
-                }
-                packet
-            }
-        };
-        open = part.more.then_some(packet);
-    }
-    if let Some(packet) = open {
-        packet.verdict = Verdict::unclassified(DropReason::Runt);
-    }
-    count
+/// How the packets of a port are read.
+struct Reader<'a> {
+    vlan: &'a VlanMode,
+    /// EtherType of a tag of the port's kind; more than 16 bits where no tag is.
+    tag: u32,
+    /// What packets without one are.
+    untagged: Class,
 }
 
-/// Reads one header.
-#[inline]
-fn read(bytes: &[u8], vlan: &VlanMode) -> Packet {
-    let mut packet = Packet { len: bytes.len() as u32, slots: 1, ..Packet::default() };
-    let Some(header) = bytes.first_chunk::<HEADER>() else {
-        packet.verdict = Verdict::unclassified(DropReason::Runt);
-        return packet;
-    };
-    let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = *header;
-    let source = u64::from_be_bytes([d4, d5, s0, s1, s2, s3, s4, s5]) & BROADCAST;
-    if s0 & 1 != 0 {
-        packet.verdict = Verdict::unclassified(DropReason::SourceIsGroup);
-        return packet;
-    }
-    let mut tag = None;
-    if u16::from_be_bytes([t0, t1]) == vlan.ethertype() && !matches!(vlan, VlanMode::Tunnel { .. }) {
-        // A tag of which only the EtherType is there, and its packet, are no good.
-        let Some([_, _, c0, c1, ..]) = bytes.get(HEADER - 2..HEADER + 4) else {
-            packet.verdict = Verdict::unclassified(DropReason::Runt);
-            return packet;
+/// The VLAN of a packet, and its verdict so far.
+#[derive(Clone, Copy)]
+struct Class {
+    vlan: Key,
+    verdict: Verdict,
+}
+
+impl<'a> Reader<'a> {
+    fn new(vlan: &'a VlanMode) -> Reader<'a> {
+        let tag = match vlan {
+            VlanMode::Tunnel { .. } => u32::MAX,
+            vlan => u32::from(vlan.ethertype()),
         };
-        tag = Some(u16::from_be_bytes([*c0, *c1]));
+        Reader { vlan, tag, untagged: classify(vlan, None) }
     }
-    match vlan.classify(tag) {
-        Ok((id, tag)) => {
-            packet.destination = Key::new(id, u64::from_be_bytes([d0, d1, d2, d3, d4, d5, s0, s1]) >> 16);
-            packet.source = Key::new(id, source);
-            packet.verdict = Verdict::new(id, tag);
+
+    /// Reads the headers of up to [`CHUNK`] packets; returns how many. Two short loops, each of which has room for what it needs
+    /// in registers.
+    #[inline(never)]
+    fn parse(&self, arrived: &Batch, table: &MacTable, packets: &mut [Packet]) -> usize {
+        let mut parts = arrived.parts();
+        let mut count = 0;
+        for packet in &mut *packets {
+            let Some(part) = parts.next() else { break };
+            count += 1;
+            self.read(part.bytes, packet);
+            if part.more {
+                packet.read_on(&mut parts);
+            }
         }
-        Err(reason) => packet.verdict = Verdict::unclassified(reason),
+        let (mut source, mut destination) = (Key::default(), Key::default());
+        let (mut source_bucket, mut destination_bucket) = (0, 0);
+        for packet in packets.iter_mut().take(count) {
+            if packet.source != source {
+                source = packet.source;
+                source_bucket = table.prefetch(source);
+            }
+            if packet.destination != destination {
+                destination = packet.destination;
+                destination_bucket = table.prefetch(destination);
+            }
+            packet.source_bucket = source_bucket;
+            packet.destination_bucket = destination_bucket;
+        }
+        count
     }
-    packet
+
+    /// Reads one header.
+    #[inline]
+    fn read(&self, bytes: &[u8], packet: &mut Packet) {
+        packet.len = bytes.len() as u32;
+        packet.slots = 1;
+        let Some(header) = bytes.first_chunk::<HEADER>() else { return packet.refuse(DropReason::Runt) };
+        let destination = word(header, 0) >> 16;
+        let source = word(header, 4) & BROADCAST;
+        if source & GROUP != 0 {
+            return packet.refuse(DropReason::SourceIsGroup);
+        }
+        let tagged = (word(header, 6) & 0xffff) as u32 == self.tag;
+        let class = if tagged { self.read_tag(bytes) } else { self.untagged };
+        packet.destination = class.vlan.with_mac(destination);
+        packet.source = class.vlan.with_mac(source);
+        packet.verdict = class.verdict;
+    }
+
+    #[inline(never)]
+    fn read_tag(&self, bytes: &[u8]) -> Class {
+        // A tag of which only the EtherType is there, and its packet, are no good.
+        match bytes.get(HEADER - 2..HEADER + 4) {
+            Some([_, _, high, low, ..]) => classify(self.vlan, Some(u16::from_be_bytes([*high, *low]))),
+            _ => Class { vlan: Key::new(0, 0), verdict: Verdict::unclassified(DropReason::Runt) },
+        }
+    }
+}
+
+/// Eight bytes of a header, as they are sent; `at` is at most 6.
+#[inline]
+fn word(header: &[u8; HEADER], at: usize) -> u64 {
+    header[at..].first_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+}
+
+fn classify(vlan: &VlanMode, tag: Option<u16>) -> Class {
+    match vlan.classify(tag) {
+        Ok((vlan, tag)) => Class { vlan: Key::new(vlan, 0), verdict: Verdict::new(vlan, tag) },
+        Err(reason) => Class { vlan: Key::new(0, 0), verdict: Verdict::unclassified(reason) },
+    }
+}
+
+impl Packet {
+    #[cold]
+    fn refuse(&mut self, reason: DropReason) {
+        self.verdict = Verdict::unclassified(reason);
+    }
+
+    /// Adds the other slots of a packet.
+    #[cold]
+    fn read_on<'a>(&mut self, parts: &mut impl Iterator<Item = Part<'a>>) {
+        for part in parts {
+            self.len += part.bytes.len() as u32;
+            self.slots += 1;
+            if !part.more {
+                return;
+            }
+        }
+        self.refuse(DropReason::Runt);
+    }
 }

@@ -6,7 +6,8 @@
 //! batch  ---> parse -> police -> decide -> distribute ---> egress queues ---> ports
 //! forward.rs                     table.rs  flood.rs, mirror.rs   queue.rs
 //! ```
-//! Read [`Switch`] and then `forward.rs`. What the sums are is in [`Totals`].
+//! Read [`Switch`] and then `forward.rs`. What the sums are is in [`Totals`]. [`InlineSwitch`] is the same switch for the
+//! threads of one process, which run it themselves while they send.
 //!
 //! ```
 //! use linerate_l2::{PortSettings, Switch, SwitchConfig};
@@ -31,6 +32,7 @@
 mod counters;
 mod flood;
 mod forward;
+mod inline;
 mod limit;
 mod mirror;
 mod queue;
@@ -40,6 +42,7 @@ mod table;
 mod vlan;
 
 pub use counters::{DropCounts, DropReason, PortCounters, Totals, VlanCounters};
+pub use inline::{InlinePort, InlineSwitch};
 pub use limit::Rate;
 pub use mirror::{FlowMatch, Mirror, MirrorId, MirrorSelect};
 pub use queue::EgressQueue;

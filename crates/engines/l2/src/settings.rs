@@ -13,6 +13,9 @@ impl std::fmt::Display for PortIndex {
     }
 }
 
+/// Most ports that a switch can be made for.
+pub(crate) const PORTS_MAX: usize = 1024;
+
 /// Shape of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchConfig {
@@ -57,7 +60,7 @@ impl SwitchConfig {
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let limits = [
             ("the number of MAC entries", self.mac_entries, 1, 1 << 20),
-            ("the number of ports", self.ports_max, 1, 1024),
+            ("the number of ports", self.ports_max, 1, PORTS_MAX),
             ("the number of slots of an egress queue", self.queue_slots, 1, 1 << 16),
         ];
         for (what, value, least, most) in limits {

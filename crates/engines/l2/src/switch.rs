@@ -9,9 +9,9 @@ use crate::forward::{CHUNK, Packet};
 use crate::limit::{Rate, TokenBucket};
 use crate::mirror::Mirrors;
 use crate::queue::{EgressQueue, Run};
-use crate::settings::{ConfigError, PortIndex, PortSettings, SettingsError, SwitchConfig};
+use crate::settings::{ConfigError, PORTS_MAX, PortIndex, PortSettings, SettingsError, SwitchConfig};
 use crate::table::{Key, MacCounters, MacEntry, MacTable, tick};
-use crate::vlan::VLANS;
+use crate::vlan::{VLANS, VlanMode};
 
 /// Where packets are counted that were not put into a VLAN.
 pub(crate) const UNCLASSIFIED: usize = VLANS;
@@ -23,12 +23,15 @@ pub struct Switch {
     /// For making batches; packets come and go through the caller's handle.
     pool: Pool,
     pub(crate) table: MacTable,
-    /// By port index, as `counters`.
+    /// By port index, as `counters` and `gates`.
     pub(crate) members: Vec<Option<Member>>,
     pub(crate) counters: Vec<PortCounters>,
+    pub(crate) gates: Vec<Gate>,
     pub(crate) retired: PortCounters,
     pub(crate) vlans: Box<[VlanCounters]>,
     pub(crate) mirrors: Mirrors,
+    /// Ports for which packets may wait.
+    pub(crate) busy: Busy,
     /// What was found out about the packets in hand.
     pub(crate) packets: Vec<Packet>,
     pub(crate) now_ns: u64,
@@ -43,6 +46,55 @@ pub(crate) struct Member {
     pub(crate) limits: Limits,
     /// Whether a mirror may want what comes in, or what goes out.
     pub(crate) mirrored: Mirrored,
+}
+
+/// Whether a port takes what is looked up for it, in one byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// Everything: it has all VLANs, and is not isolated.
+    Open,
+    /// That depends on the packet, or there is no port.
+    Asks,
+}
+
+impl Gate {
+    fn of(settings: &PortSettings) -> Gate {
+        let open = !settings.isolated && settings.vlan == VlanMode::default();
+        if open { Gate::Open } else { Gate::Asks }
+    }
+}
+
+/// A bit for each port.
+#[derive(Default)]
+pub(crate) struct Busy([u64; PORTS_MAX / 64]);
+
+impl Busy {
+    #[inline]
+    pub(crate) fn set(&mut self, port: u16) {
+        if let Some(word) = self.0.get_mut(usize::from(port) / 64) {
+            *word |= 1 << (port % 64);
+        }
+    }
+
+    #[inline]
+    fn clear(&mut self, port: u16) {
+        if let Some(word) = self.0.get_mut(usize::from(port) / 64) {
+            *word &= !(1 << (port % 64));
+        }
+    }
+
+    /// The first port from `from` on whose bit is set.
+    #[inline]
+    fn next(&self, from: u16) -> Option<u16> {
+        let mut mask = u64::MAX << (from % 64);
+        for (at, word) in self.0.iter().enumerate().skip(usize::from(from) / 64) {
+            if word & mask != 0 {
+                return Some((at * 64) as u16 + (word & mask).trailing_zeros() as u16);
+            }
+            mask = u64::MAX;
+        }
+        None
+    }
 }
 
 /// Directions of a port in which a mirror looks.
@@ -82,9 +134,11 @@ impl Switch {
             table: MacTable::new(config.mac_entries, config.age_s, config.hash_seed),
             members: Vec::with_capacity(config.ports_max),
             counters: Vec::with_capacity(config.ports_max),
+            gates: Vec::with_capacity(config.ports_max),
             retired: PortCounters::default(),
             vlans: vec![VlanCounters::default(); VLANS + 1].into(),
             mirrors: Mirrors::default(),
+            busy: Busy::default(),
             packets: vec![Packet::default(); CHUNK],
             now_ns: 0,
             config,
@@ -101,7 +155,9 @@ impl Switch {
         if free == self.members.len() {
             self.members.push(None);
             self.counters.push(PortCounters::default());
+            self.gates.push(Gate::Asks);
         }
+        self.gates[free] = Gate::of(&settings);
         let count = self.members.len();
         for member in self.members.iter_mut().flatten() {
             member.latency.resize_with(count, CoarseHistogram::default);
@@ -122,8 +178,12 @@ impl Switch {
     pub fn set_port(&mut self, port: PortIndex, settings: PortSettings) -> Result<(), SettingsError> {
         settings.check()?;
         let member = self.member_mut(port).ok_or(SettingsError::NoPort { port })?;
+        let gate = Gate::of(&settings);
         member.limits = Limits::new(&settings);
         member.settings = settings;
+        if let Some(known) = self.gates.get_mut(usize::from(port.0)) {
+            *known = gate;
+        }
         Ok(())
     }
 
@@ -141,6 +201,7 @@ impl Switch {
         self.mirrors.remove_port(port);
         let index = usize::from(port.0);
         *self.members.get_mut(index)? = None;
+        *self.gates.get_mut(index)? = Gate::Asks;
         for member in self.members.iter_mut().flatten() {
             let runs = member.queue.runs.iter_mut().filter(|run| run.ingress == port.0);
             runs.for_each(|run| run.ingress = Run::GONE);
@@ -160,9 +221,20 @@ impl Switch {
     /// The ports for which packets wait.
     #[inline]
     pub fn waiting(&self) -> impl Iterator<Item = PortIndex> + '_ {
-        let waits = |member: &Option<Member>| member.as_ref().is_some_and(|member| !member.queue.is_empty());
-        let members = self.members.iter().enumerate();
-        members.filter(move |(_, member)| waits(member)).map(|(index, _)| PortIndex(index as u16))
+        std::iter::successors(self.next_waiting(0), |port| self.next_waiting(port.0 + 1))
+    }
+
+    /// The first port from `from` on for which packets wait.
+    #[inline]
+    pub(crate) fn next_waiting(&self, from: u16) -> Option<PortIndex> {
+        let mut from = from;
+        loop {
+            let port = PortIndex(self.busy.next(from)?);
+            if self.member(port).is_some_and(|member| !member.queue.is_empty()) {
+                return Some(port);
+            }
+            from = port.0 + 1;
+        }
     }
 
     /// The packets that wait to leave through a port.
@@ -174,6 +246,12 @@ impl Switch {
     /// Notes that a port took the first `taken` packets of its egress queue, as [`linerate_port::Port::transmit`] said.
     #[inline]
     pub fn sent(&mut self, port: PortIndex, taken: usize, now_ns: u64) {
+        self.sent_at(port, taken, Some(now_ns));
+    }
+
+    /// As [`Switch::sent`]; without a time, nothing is noted of the latency.
+    #[inline]
+    pub(crate) fn sent_at(&mut self, port: PortIndex, taken: usize, now_ns: Option<u64>) {
         let index = usize::from(port.0);
         let (Some(Some(member)), Some(counters)) = (self.members.get_mut(index), self.counters.get_mut(index)) else {
             return;
@@ -181,11 +259,16 @@ impl Switch {
         let latency = &mut member.latency;
         member.queue.take(taken as u64, |run| {
             counters.sent_packets += u64::from(run.packets);
-            if let Some(histogram) = latency.get_mut(usize::from(run.ingress)) {
+            if let (Some(now_ns), Some(histogram)) = (now_ns, latency.get_mut(usize::from(run.ingress))) {
                 histogram.record_many(now_ns.saturating_sub(run.arrival_ns), u64::from(run.packets));
             }
         });
-        let waiting_bytes = member.queue.batch.totals().bytes;
+        let mut waiting_bytes = 0;
+        if member.queue.is_empty() {
+            self.busy.clear(port.0);
+        } else {
+            waiting_bytes = member.queue.batch.totals().bytes;
+        }
         counters.sent_bytes = counters.queued_bytes - counters.discarded_bytes - waiting_bytes;
     }
 
@@ -200,6 +283,7 @@ impl Switch {
         counters.discarded_bytes += member.queue.batch.totals().bytes;
         member.queue.take(packets, |_| ());
         pool.put(&mut member.queue.batch);
+        self.busy.clear(port.0);
         packets
     }
 
@@ -331,7 +415,7 @@ impl Switch {
         vlan.dropped.add(DropReason::PortRemoved, packets);
         self.retired.received_packets += packets;
         self.retired.received_bytes += totals.bytes;
-        self.retired.dropped.add(DropReason::PortRemoved, packets);
+        self.retired.drop(DropReason::PortRemoved, packets, totals.bytes);
         pool.put(arrived);
     }
 }

@@ -151,6 +151,8 @@ fn run(first: &[PortSettings], steps: &[Step]) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 100 } else { 1_000 }))]
+
     #[test]
     fn does_what_the_model_does(
         first in proptest::collection::vec(settings(), 0..5),

@@ -1,0 +1,228 @@
+//! The in-process switch, with one core doing everything: packets are made (copied from prepared ones), sent, looked up,
+//! received, read, and their frames given back.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use linerate_l2::{InlinePort, InlineSwitch, PortIndex, PortSettings, Switch, SwitchConfig};
+use linerate_mem::{Batch, Pool, PoolConfig};
+use linerate_port::{Histogram, Port};
+use linerate_sys::{affinity, clock};
+
+use crate::measure::{Run, Stopwatch};
+
+/// Packets of a batch.
+const BATCH: usize = 64;
+/// Bytes of the shortest Ethernet frame, without FCS.
+pub const SHORT: usize = 60;
+/// Bytes of the longest one without FCS, for an MTU of 1,500.
+pub const LONG: usize = 1514;
+
+/// What the packets are like.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Bytes of a packet.
+    pub len: usize,
+    /// Stations on both sides together.
+    pub macs: usize,
+    /// Receiving ports; the packets of each batch go to one after the other.
+    pub ports: usize,
+}
+
+/// A table that is a third full with the largest load, as a user would make it.
+fn config() -> SwitchConfig {
+    SwitchConfig { mac_entries: 16_384, ..SwitchConfig::default() }
+}
+
+fn pool() -> Pool {
+    Pool::new(PoolConfig::default()).expect("16 MiB of packet memory")
+}
+
+/// Address of a station: no two stations of a run share one.
+fn station(side: u8, number: usize) -> [u8; 6] {
+    let [a, b, c, d] = (number as u32).wrapping_mul(0x9e37_79b1).to_be_bytes();
+    [2, side, a, b, c, d]
+}
+
+/// Packets of all pairs of stations in turn.
+struct Source {
+    image: Vec<u8>,
+    pairs: usize,
+    next: usize,
+}
+
+impl Source {
+    fn new(load: Load) -> Source {
+        let mut image = vec![0x5a; load.len];
+        image[12..14].copy_from_slice(&[0x88, 0xb5]);
+        Source { image, pairs: (load.macs / 2).max(1), next: 0 }
+    }
+
+    /// Writes the next packets into the frames of a batch: a copy of the image, with the addresses.
+    #[inline]
+    fn write(&mut self, batch: &mut Batch) {
+        for packet in batch.iter_mut() {
+            packet[..self.image.len()].copy_from_slice(&self.image);
+            packet[..6].copy_from_slice(&station(1, self.next));
+            packet[6..12].copy_from_slice(&station(0, self.next));
+            self.next += 1;
+            if self.next == self.pairs {
+                self.next = 0;
+            }
+        }
+    }
+}
+
+/// Reads the destination of each packet, as a receiver does.
+#[inline]
+fn read(batch: &Batch) -> u64 {
+    batch.iter().filter_map(|packet| packet.first_chunk::<8>()).fold(0, |sum, head| sum ^ u64::from_ne_bytes(*head))
+}
+
+/// Everything on one core, through [`InlineSwitch`].
+pub fn inline(core: usize, load: Load, packets: u64) -> Run {
+    let _ = affinity::pin_to_core(core);
+    let mut pool = pool();
+    let switch = InlineSwitch::new(config(), &pool, clock::now_ns).expect("a valid shape");
+    let mut sender = switch.attach("sender").expect("room for a port");
+    let mut receivers: Vec<InlinePort> =
+        (0..load.ports).map(|_| switch.attach("receiver").expect("room for a port")).collect();
+    switch.with(|switch| teach(switch, load, &receivers));
+    let mut source = Source::new(load);
+    let (mut out, mut back) = (Batch::new(&pool, BATCH), Batch::new(&pool, 2 * BATCH));
+    let (mut received, mut sum) = (0, 0);
+    let watch = Stopwatch::start();
+    while received < packets {
+        pool.take(&mut out, BATCH, load.len);
+        source.write(&mut out);
+        sender.transmit(&mut out).expect("an in-process port does not break");
+        for receiver in &mut receivers {
+            received += receiver.receive(&mut back).expect("an in-process port does not break") as u64;
+            sum ^= read(&back);
+            pool.put(&mut back);
+        }
+    }
+    let run = watch.stop(received);
+    black_box(sum);
+    let totals = switch.with(|switch| switch.totals());
+    assert!(totals.balances().is_ok() && totals.ports.unicast == received, "all unicast: {totals:?}");
+    run
+}
+
+/// The engine alone: batches that are in the cache go in at one port and are taken out at the others.
+pub fn engine(core: usize, load: Load, packets: u64) -> Run {
+    let _ = affinity::pin_to_core(core);
+    let mut pool = pool();
+    let mut switch = Switch::new(config(), &pool).expect("a valid shape");
+    let sender = switch.add_port(PortSettings::default()).expect("room for a port");
+    let receivers: Vec<PortIndex> =
+        (0..load.ports).map(|_| switch.add_port(PortSettings::default()).expect("room for a port")).collect();
+    for number in 0..load.macs / 2 {
+        let port = receivers[number % receivers.len()];
+        switch.add_static(0, station(1, number).into(), port).expect("room for the stations");
+    }
+    let mut source = Source::new(load);
+    let mut batch = Batch::new(&pool, BATCH);
+    let mut sent = 0;
+    let watch = Stopwatch::start();
+    while sent < packets {
+        pool.take(&mut batch, BATCH, load.len);
+        source.write(&mut batch);
+        switch.forward(sender, &mut batch, &mut pool, sent);
+        for receiver in &receivers {
+            let Some(queue) = switch.egress(*receiver) else { continue };
+            let count = queue.len();
+            pool.put(queue.batch_mut());
+            switch.sent(*receiver, count, sent);
+            sent += count as u64;
+        }
+    }
+    watch.stop(sent)
+}
+
+/// Stations behind the receivers are known by static entries, so that what is measured is unicast and learning on one side.
+fn teach(switch: &mut Switch, load: Load, receivers: &[InlinePort]) {
+    for number in 0..load.macs / 2 {
+        let port = receivers[number % receivers.len()].index();
+        switch.add_static(0, station(1, number).into(), port).expect("room for the stations");
+    }
+}
+
+/// One packet at a time, from before it is sent until it is received: nanoseconds of each hop.
+pub fn hops_one_core(core: usize, hops: usize) -> Histogram {
+    let _ = affinity::pin_to_core(core);
+    let mut pool = pool();
+    let switch = InlineSwitch::new(config(), &pool, clock::now_ns).expect("a valid shape");
+    let [mut a, mut b] = ["a", "b"].map(|name| switch.attach(name).expect("room for a port"));
+    let mut source = Source::new(Load { len: SHORT, macs: 2, ports: 1 });
+    let (mut out, mut back) = (Batch::new(&pool, 1), Batch::new(&pool, 1));
+    switch.with(|switch| switch.add_static(0, station(1, 0).into(), b.index())).expect("room for the station");
+    let mut histogram = Histogram::default();
+    for hop in 0..hops + 1000 {
+        pool.take(&mut out, 1, SHORT);
+        source.write(&mut out);
+        let before_ns = clock::now_ns();
+        a.transmit(&mut out).expect("an in-process port does not break");
+        b.receive(&mut back).expect("an in-process port does not break");
+        let passed_ns = clock::now_ns() - before_ns;
+        assert_eq!(back.len(), 1);
+        pool.put(&mut back);
+        if hop >= 1000 {
+            histogram.record(passed_ns);
+        }
+    }
+    histogram
+}
+
+/// The same from one core to another, which spins: from before a packet is sent until it is in the receiver's hands. The next
+/// one is sent when the last one has been received and a moment has passed.
+pub fn hops_two_cores(cores: [usize; 2], hops: usize) -> Histogram {
+    let mut pool = pool();
+    let switch = InlineSwitch::new(config(), &pool, clock::now_ns).expect("a valid shape");
+    let [mut a, mut b] = ["a", "b"].map(|name| switch.attach(name).expect("room for a port"));
+    switch.with(|switch| {
+        switch.add_static(0, station(1, 0).into(), b.index()).expect("room for the station");
+        switch.add_static(0, station(0, 0).into(), a.index()).expect("room for the station");
+    });
+    let mut source = Source::new(Load { len: SHORT, macs: 2, ports: 1 });
+    let mut far_pool = pool.clone();
+    let arrived = std::sync::Arc::new(AtomicUsize::new(0));
+    let has_arrived = std::sync::Arc::clone(&arrived);
+    let reader = std::thread::spawn(move || {
+        let _ = affinity::pin_to_core(cores[1]);
+        let mut histogram = Histogram::default();
+        let mut back = Batch::new(&far_pool, 8);
+        let mut seen = 0;
+        while seen < hops {
+            if b.receive(&mut back).expect("an in-process port does not break") == 0 {
+                std::hint::spin_loop();
+                continue;
+            }
+            let now_ns = clock::now_ns();
+            for packet in back.iter() {
+                let sent_ns = packet[16..].first_chunk::<8>().map_or(0, |stamp| u64::from_ne_bytes(*stamp));
+                histogram.record(now_ns.saturating_sub(sent_ns));
+                seen += 1;
+            }
+            far_pool.put(&mut back);
+            has_arrived.store(seen, Ordering::Release);
+        }
+        histogram
+    });
+    let _ = affinity::pin_to_core(cores[0]);
+    let mut out = Batch::new(&pool, 1);
+    for hop in 0..hops {
+        while arrived.load(Ordering::Acquire) < hop {
+            std::hint::spin_loop();
+        }
+        pool.take(&mut out, 1, SHORT);
+        source.write(&mut out);
+        let pause_ns = clock::now_ns() + 1_000;
+        while clock::now_ns() < pause_ns {
+            std::hint::spin_loop();
+        }
+        out.packet_mut(0)[16..24].copy_from_slice(&clock::now_ns().to_ne_bytes());
+        a.transmit(&mut out).expect("an in-process port does not break");
+    }
+    reader.join().expect("the reader has received them all")
+}
