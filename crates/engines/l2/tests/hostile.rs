@@ -49,7 +49,7 @@ fn seeds() -> Vec<Vec<u8>> {
 fn no_packet_breaks_the_switch_or_its_account() {
     let seeds = seeds();
     mutate::check_seeds("switch", &seeds);
-    let count = if cfg!(debug_assertions) { 400 } else { 20_000 };
+    let count = if cfg!(debug_assertions) { 200 } else { 20_000 };
     let mut inputs = 0;
     mutate::each(&seeds, count, |data| {
         switch::run(data);

@@ -1,7 +1,7 @@
 //! Ten million packets in every direction of four ports while ports come and go, mirrors start and end, and readers stop
 //! reading for a while: every packet is accounted for at every check, and every frame comes back.
 //!
-//! A debug build moves an eightieth of them, with the same events.
+//! A debug build moves a twentieth of them, with the same events.
 
 mod support;
 
@@ -9,8 +9,10 @@ use linerate_l2::{Mirror, MirrorSelect, PortIndex, PortSettings, VlanMode};
 use support::{Rig, frame};
 
 /// Packets for each ordered pair of ports.
-const EACH_WAY: u64 = if cfg!(debug_assertions) { 10_000 } else { 833_334 };
+const EACH_WAY: u64 = if cfg!(debug_assertions) { 40_000 } else { 833_334 };
 const BATCH: u64 = 32;
+/// Rounds between two changes.
+const PAUSE: u64 = if cfg!(debug_assertions) { 10 } else { 50 };
 
 /// A cheap sequence of numbers that looks random (Knuth's MMIX).
 struct Dice(u64);
@@ -95,7 +97,7 @@ fn every_packet_is_accounted_for_while_ports_come_and_go() {
                 drain(&mut rig, PortIndex(port));
             }
         }
-        if round.is_multiple_of(50) {
+        if round.is_multiple_of(PAUSE) {
             event(&mut rig, &mut dice);
         }
         if round.is_multiple_of(20) {
@@ -107,6 +109,7 @@ fn every_packet_is_accounted_for_while_ports_come_and_go() {
     let totals = rig.switch.totals();
     assert_eq!((totals.ports.received_packets, totals.waiting), (sent, 0));
     assert!(sent_at[..4].iter().all(|count| *count >= 3 * EACH_WAY * 9 / 10), "{sent_at:?}");
-    assert!(totals.ports.unicast > sent / 4 && totals.ports.flood_copies > 0 && totals.ports.mirror_copies > 0);
+    let ways = [totals.ports.unicast, totals.ports.flood_copies, totals.ports.mirror_copies];
+    assert!(ways.iter().all(|packets| *packets > sent / 100), "{ways:?} of {sent}");
     rig.close();
 }
