@@ -145,6 +145,29 @@ fn af_xdp_to_af_packet() {
 }
 
 #[test]
+fn what_passes_is_watched() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    capture(&path("in.pcapng"), 3000);
+    let line = |monitor: &str| format!("bridge file:{} null: --json -q --monitor {monitor}", path("in.pcapng"));
+    let ended = Run::start(&line(&path("seen.pcapng"))).end();
+    let document = json(ended.expect_code(0));
+    check_account(&document);
+    let monitor = &document["monitor"];
+    assert_eq!(
+        (number(&monitor["seen"]), number(&monitor["copied"]) + sum(&monitor["drops"])),
+        (3000, 3000),
+        "{monitor}"
+    );
+    assert_eq!(sum(&monitor["drops"]), 0, "a file takes everything");
+    assert!(std::fs::read(path("in.pcapng")).unwrap() == std::fs::read(path("seen.pcapng")).unwrap());
+    // Nothing leaves by a file that is read; an interface that cannot be opened is said so.
+    let document = json(Run::start(&line("null:,tx")).end().expect_code(0));
+    assert_eq!(number(&document["monitor"]["seen"]), 0);
+    Run::start(&line("piep:a")).end().expect_code(2);
+}
+
+#[test]
 fn what_the_far_port_cannot_take_is_counted() {
     let Some(chain) = Chain::new() else { return };
     let folder = tempfile::tempdir().unwrap();

@@ -7,6 +7,7 @@
 mod caps;
 mod error;
 mod histogram;
+mod monitor;
 mod offload;
 mod port;
 mod spec;
@@ -15,6 +16,7 @@ mod stats;
 pub use caps::Caps;
 pub use error::{OpenError, PortError};
 pub use histogram::{CoarseHistogram, Histogram, LogLinear};
+pub use monitor::{Monitor, MonitorAccount, MonitorCounts, Watched};
 pub use offload::{ChecksumFix, FieldRule, FieldRuleKind, OffloadRun, OffloadStream, TransmitOffload};
 pub use port::{Interest, Port, Readiness};
 pub use spec::{PortSpec, SpecError};

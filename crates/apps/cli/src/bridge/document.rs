@@ -1,6 +1,6 @@
 //! The account of a bridge: the document of `--json` (`linerate.bridge/1`), and the same for people.
 
-use linerate_port::{Caps, Drops};
+use linerate_port::{Caps, Drops, MonitorAccount};
 use linerate_report::units::{count, percent, pps};
 use linerate_report::{Timestamp, Tool};
 use serde::Serialize;
@@ -31,6 +31,8 @@ pub struct BridgeDocument {
     pub ports: Vec<PortRow>,
     /// The directions.
     pub lanes: Vec<LaneRow>,
+    /// What was copied to a watcher.
+    pub monitor: Option<MonitorRow>,
     /// What broke a port.
     pub error: Option<String>,
 }
@@ -42,6 +44,29 @@ pub struct PortRow {
     pub port: String,
     /// How it was opened.
     pub detail: String,
+}
+
+/// A watcher. `seen = copied + drops`.
+#[derive(Debug, Serialize)]
+pub struct MonitorRow {
+    /// The watcher.
+    pub port: String,
+    /// The port that it watches.
+    pub watched: String,
+    /// Packets that passed there.
+    pub seen: u64,
+    /// Copies that the watcher has.
+    pub copied: u64,
+    /// Packets of which it has none.
+    pub drops: Vec<DropRow>,
+}
+
+impl MonitorRow {
+    /// The account of the watcher `port` of `watched`.
+    pub fn new(port: String, watched: String, account: &MonitorAccount) -> MonitorRow {
+        let (seen, copied) = (account.counts.seen, account.stats.tx_packets);
+        MonitorRow { port, watched, seen, copied, drops: rows(&account.stats.tx_drops) }
+    }
 }
 
 /// One direction. `received = forwarded + drops + incomplete + unexplained`.
@@ -130,6 +155,12 @@ impl BridgeDocument {
     pub fn text(&self, verbose: bool) -> String {
         let mut lines = vec![format!("bridged for {:.2} s, {} of a core", self.seconds, percent(self.core_share))];
         self.lanes.iter().for_each(|lane| lane_text(&mut lines, lane, verbose));
+        if let Some(monitor) = &self.monitor {
+            lines.push(format!("{} watched by {}", monitor.watched, monitor.port));
+            lines.push(row("seen", monitor.seen, ""));
+            lines.push(row("copied", monitor.copied, ""));
+            lines.extend(monitor.drops.iter().map(|drop| row("not copied", drop.packets, &at(drop))));
+        }
         if let Some(error) = &self.error {
             lines.push(format!("ended early: {error}"));
         }

@@ -1,17 +1,18 @@
 //! `linerate bridge`: joins two ports.
 
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use linerate_gen::config::duration_ns;
 use linerate_lab::run::Control;
 use linerate_mem::Pool;
-use linerate_port::{Caps, Port, PortSpec};
+use linerate_port::{Caps, Monitor, MonitorAccount, Port, PortSpec, Watched};
 use linerate_ports::Usage;
 use linerate_report::Timestamp;
 use linerate_sys::{clock, signal};
 
-use crate::bridge::document::{BRIDGE_SCHEMA, BridgeDocument, LaneRow, PortRow};
+use crate::bridge::document::{BRIDGE_SCHEMA, BridgeDocument, LaneRow, MonitorRow, PortRow};
 use crate::bridge::forward::forward;
 use crate::bridge::lane::Lane;
 use crate::pktgen::log;
@@ -28,6 +29,8 @@ Examples:
   linerate bridge eth1 eth2 --one-way --duration 10s --json
   linerate bridge file:in.pcap file:out.pcapng
       copies a capture (any user); it ends with the file
+  linerate bridge eth1 eth2 --monitor seen.pcapng,rx
+      with a capture of what arrives on eth1
   linerate bridge -i eth1 -i eth2 -b 512 -c
       as netmap's bridge is called
 
@@ -56,6 +59,9 @@ pub struct Args {
     /// Copies every packet, also where it could be handed over
     #[arg(short, long)]
     copy: bool,
+    /// Copies what passes the first port to a file or a port; with ,rx what arrives there, with ,tx what leaves there
+    #[arg(short, long, value_name = "FILE|PORT[,rx|,tx]")]
+    monitor: Option<String>,
     /// Waits so long before it begins, for links to come up: 2s, 500ms; a number is seconds
     #[arg(short, long, value_name = "TIME")]
     wait: Option<String>,
@@ -129,6 +135,9 @@ fn try_run(args: &Args) -> Result<bool, String> {
         ended_by,
         core_share: end.core_ns as f64 / took_ns.max(1) as f64,
         ports: caps.iter().map(|caps| PortRow { port: caps.name.clone(), detail: caps.detail.clone() }).collect(),
+        monitor: joined.watching.as_ref().map(|(name, account)| {
+            MonitorRow::new(name.clone(), caps[0].name.clone(), &account.lock().unwrap_or_else(PoisonError::into_inner))
+        }),
         lanes: joined.lanes.iter().map(|lane| LaneRow::new(lane, &caps, &end, seconds)).collect(),
         error: end.error.as_ref().map(ToString::to_string),
     };
@@ -149,21 +158,48 @@ pub(super) fn span_ns(text: &str) -> Result<u64, String> {
     duration_ns(&if seconds { format!("{text}s") } else { text.into() }).map_err(|error| error.to_string())
 }
 
+/// Frames for copies on their way to a watcher.
+const MONITOR_FRAMES: usize = 4096;
+
 /// Two open ports and what goes between them.
 struct Joined {
     ports: Vec<Box<dyn Port>>,
     lanes: Vec<Lane>,
+    /// Name and account of what watches the first port.
+    watching: Option<(String, Arc<Mutex<MonitorAccount>>)>,
+}
+
+/// Takes `FILE|PORT[,rx|,tx]` apart.
+fn watcher(text: &str) -> (String, Watched) {
+    let (name, watched) = match (text.strip_suffix(",rx"), text.strip_suffix(",tx")) {
+        (Some(name), _) => (name, Watched::Received),
+        (_, Some(name)) => (name, Watched::Transmitted),
+        _ => (text, Watched::Both),
+    };
+    let is_file = !name.contains(':') && [".pcap", ".pcapng"].iter().any(|end| name.ends_with(end));
+    (if is_file { format!("file:{name}") } else { name.into() }, watched)
 }
 
 impl Joined {
     fn open(specs: [&PortSpec; 2], args: &Args) -> Result<Joined, String> {
-        let pools = open::pools(&specs.map(PortSpec::clone), 0)?;
+        let monitor = args.monitor.as_deref().map(watcher);
+        let mut all = specs.map(PortSpec::clone).to_vec();
+        all.extend(open::specs(&monitor.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>())?);
+        let pools = open::pools(&all, if monitor.is_some() { MONITOR_FRAMES } else { 0 })?;
         let is_file = |spec: &PortSpec| spec.backend.as_deref() == Some("file");
         let one_way = args.one_way || specs.iter().any(|spec| is_file(spec));
         let usages = if one_way { [Usage::Receiving, Usage::Sending] } else { [Usage::Both, Usage::Both] };
         let mut ports = Vec::new();
         for ((spec, usage), pool) in specs.into_iter().zip(usages).zip(&pools) {
             ports.push(open::open_noted(spec, usage, pool, args.quiet)?);
+        }
+        let mut watching = None;
+        if let (Some((_, watched)), Some(spec)) = (monitor, all.get(2)) {
+            let watcher = open::open_noted(spec, Usage::Sending, &pools[2], args.quiet)?;
+            let name = watcher.caps().name.clone();
+            let port = Monitor::new(ports.remove(0), watcher, watched, &pools[2]);
+            watching = Some((name, port.account()));
+            ports.insert(0, Box::new(port));
         }
         let able = |from: usize, to: usize| ports[from].caps().receives && ports[to].caps().transmits;
         let mut ways = vec![(0, 1), (1, 0)];
@@ -174,18 +210,26 @@ impl Joined {
         }
         let lane = |way: &(usize, usize)| {
             let (home, away) = (&pools[way.0], &pools[way.1]);
-            let same = std::sync::Arc::ptr_eq(home.region(), away.region());
+            let same = Arc::ptr_eq(home.region(), away.region());
             let copy_into: Option<&Pool> = (args.copy || !same).then_some(away);
             Lane::new(*way, ports[way.0].caps(), home, copy_into, args.batch as usize)
         };
         let lanes = ways.iter().map(lane).collect();
-        Ok(Joined { ports, lanes })
+        Ok(Joined { ports, lanes, watching })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_watcher_is_a_file_or_a_port() {
+        assert_eq!(watcher("x.pcapng"), ("file:x.pcapng".into(), Watched::Both));
+        assert_eq!(watcher("a/x.pcap,rx"), ("file:a/x.pcap".into(), Watched::Received));
+        assert_eq!(watcher("shm:a,tx"), ("shm:a".into(), Watched::Transmitted));
+        assert_eq!(watcher("file:x.pcap,snaplen=96,tx"), ("file:x.pcap,snaplen=96".into(), Watched::Transmitted));
+    }
 
     #[test]
     fn a_number_is_seconds() {

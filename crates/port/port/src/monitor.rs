@@ -1,0 +1,211 @@
+//! A port that is watched: what passes is copied to a second port.
+//!
+//! ```text
+//! program  --- transmit --->  watched port      copies of what it took, and of what it returned,
+//!          <--- receive ----                    go to the watcher; those that it does not take are counted
+//! ```
+//! The watched port loses nothing by it and waits for nobody: a copy that finds no free frame, or that the watcher does not take
+//! at once, is lost, and counted. What the copies cost is one copy of each packet (of its first bytes, with a snap length).
+
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use linerate_mem::{Batch, Pool};
+
+use crate::{Caps, Drops, Interest, Port, PortError, Readiness, Stats, TransmitOffload};
+
+/// What of a port is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// What it returned.
+    Received,
+    /// What it took.
+    Transmitted,
+    /// Both, in the order in which it happened.
+    Both,
+}
+
+/// Packets of a watcher: `seen = taken + no_frame + refused`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MonitorCounts {
+    /// Packets that passed, in the direction that is watched.
+    pub seen: u64,
+    /// Copies that the watcher took.
+    pub taken: u64,
+    /// Packets for whose copy there was no free frame, or no room.
+    pub no_frame: u64,
+    /// Copies that the watcher did not take at once.
+    pub refused: u64,
+}
+
+/// The account of a watcher, for whoever gave the port away: as of the last call of the port's `stats`.
+#[derive(Clone, Debug, Default)]
+pub struct MonitorAccount {
+    /// What became of the copies.
+    pub counts: MonitorCounts,
+    /// The watcher's totals, and what did not get there: `counts.seen = tx_packets + tx_drops`.
+    pub stats: Stats,
+}
+
+/// A watched port. It is a port as the one that it wraps.
+pub struct Monitor {
+    port: Box<dyn Port>,
+    watcher: Box<dyn Port>,
+    watched: Watched,
+    /// Frames for copies.
+    pool: Pool,
+    copies: Batch,
+    /// Slots of each of them.
+    made: Vec<usize>,
+    counts: MonitorCounts,
+    account: Arc<Mutex<MonitorAccount>>,
+    /// What broke the watcher; nothing is copied any more.
+    failure: Option<String>,
+}
+
+/// Slots of copies that go to the watcher at once, at most: as many as the tools' largest batch has.
+const COPIES: usize = 4096;
+
+impl Monitor {
+    /// Watches `port` by `watcher`, which is open on `pool`.
+    pub fn new(port: Box<dyn Port>, watcher: Box<dyn Port>, watched: Watched, pool: &Pool) -> Monitor {
+        let copies = Batch::with_times(pool, COPIES);
+        let (made, counts) = (Vec::with_capacity(COPIES), MonitorCounts::default());
+        let account = Arc::default();
+        Monitor { port, watcher, watched, pool: pool.clone(), copies, made, counts, account, failure: None }
+    }
+
+    /// What became of the copies.
+    pub fn counts(&self) -> MonitorCounts {
+        self.counts
+    }
+
+    /// Where the account can be read after the port has been given away.
+    pub fn account(&self) -> Arc<Mutex<MonitorAccount>> {
+        Arc::clone(&self.account)
+    }
+
+    /// The watcher's facts.
+    pub fn watcher_caps(&self) -> &Caps {
+        self.watcher.caps()
+    }
+
+    /// Completes what the watcher holds, and reads its totals with what did not get there.
+    ///
+    /// # Errors
+    /// As its `stats`; what broke it earlier shows as the cause of the losses.
+    pub fn watcher_stats(&mut self) -> Result<Stats, PortError> {
+        if let Err(error) = self.watcher.flush() {
+            self.failure.get_or_insert(error.to_string());
+        }
+        let mut stats = self.watcher.stats()?;
+        let place = format!("monitor of {}", self.port.caps().name);
+        let refused = self.failure.clone().unwrap_or_else(|| "the watcher did not take it at once".into());
+        for (cause, packets) in
+            [("no free frame for a copy".into(), self.counts.no_frame), (refused, self.counts.refused)]
+        {
+            if packets > 0 {
+                stats.tx_drops.push(Drops { place: place.clone(), cause, packets });
+            }
+        }
+        Ok(stats)
+    }
+
+    /// Copies the packets of the batch from slot `from` on, and notes how many slots each copy has: 0, if there is none.
+    fn copy(&mut self, batch: &Batch, from: usize) {
+        self.made.clear();
+        let mut at = from;
+        while let Some(span) = batch.span(at) {
+            let held = self.copies.len();
+            let copied = self.failure.is_none() && self.pool.copy(batch, at, &mut self.copies);
+            self.made.push(if copied { self.copies.len() - held } else { 0 });
+            at += span.slots;
+        }
+    }
+
+    /// The first `passed` of the packets that were copied have passed: their copies go to the watcher, the others are forgotten.
+    fn settle(&mut self, passed: usize) {
+        let (passed, others) = self.made.split_at(passed.min(self.made.len()));
+        self.pool.put_back(&mut self.copies, others.iter().sum());
+        let without = passed.iter().filter(|slots| **slots == 0).count() as u64;
+        self.counts.seen += passed.len() as u64;
+        match self.failure {
+            None => self.counts.no_frame += without,
+            Some(_) => self.counts.refused += without,
+        }
+        if self.copies.is_empty() {
+            return;
+        }
+        let before = self.copies.totals().packets;
+        if let Err(error) = self.watcher.transmit(&mut self.copies) {
+            // A packet that is too long for the watcher is one that it does not take; anything else breaks it.
+            if !matches!(error, PortError::FrameTooLong { .. } | PortError::Down { .. }) {
+                self.failure = Some(error.to_string());
+            }
+        }
+        let left = self.copies.totals().packets;
+        self.counts.taken += before - left;
+        self.counts.refused += left;
+        self.pool.put(&mut self.copies);
+    }
+}
+
+impl Port for Monitor {
+    fn caps(&self) -> &Caps {
+        self.port.caps()
+    }
+
+    fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        let held = batch.len();
+        let received = self.port.receive(batch)?;
+        if received > 0 && self.watched != Watched::Transmitted {
+            self.copy(batch, held);
+            self.settle(received);
+        }
+        Ok(received)
+    }
+
+    /// Copies are made before the port takes the packets: their frames are gone after that.
+    fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        if self.watched == Watched::Received {
+            return self.port.transmit(batch);
+        }
+        let before = batch.totals().packets;
+        self.copy(batch, 0);
+        let result = self.port.transmit(batch);
+        self.settle((before - batch.totals().packets) as usize);
+        result
+    }
+
+    fn flush(&mut self) -> Result<usize, PortError> {
+        if self.failure.is_none()
+            && let Err(error) = self.watcher.flush()
+            && !matches!(error, PortError::Down { .. })
+        {
+            self.failure = Some(error.to_string());
+        }
+        self.port.flush()
+    }
+
+    fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError> {
+        self.port.wait(interest, timeout_ns)
+    }
+
+    fn sleep_on(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
+        self.port.sleep_on(add)
+    }
+
+    fn stats(&mut self) -> Result<Stats, PortError> {
+        let stats = self.watcher_stats()?;
+        *self.account.lock().unwrap_or_else(PoisonError::into_inner) = MonitorAccount { counts: self.counts, stats };
+        self.port.stats()
+    }
+
+    fn transmit_offload(&mut self) -> Option<&mut dyn TransmitOffload> {
+        // Packets that the port makes by itself do not pass here.
+        match self.watched {
+            Watched::Received => self.port.transmit_offload(),
+            Watched::Transmitted | Watched::Both => None,
+        }
+    }
+}
