@@ -13,7 +13,7 @@ use linerate_port::{Interest, Port};
 use linerate_port_memif::MemifPort;
 use testpmd::Testpmd;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Huge pages (2 MiB each) that one testpmd takes at most.
 const HUGE_PAGES: u32 = 110;
@@ -142,18 +142,18 @@ fn receives(serves: bool, vdev: &str, more: &[&str], port: &str, huge: bool) {
         rig.port.receive(&mut batch).unwrap();
         assert!(batch.totals().bytes.is_multiple_of(64), "testpmd sends packets of 64 bytes");
         rig.pool.put(&mut batch);
-        rig.port.stats().unwrap().rx_packets > 50_000
+        rig.port.stats().unwrap().rx_packets > 20_000
     })
     .unwrap();
-    assert!(rig.drain() > 50_000);
+    assert!(rig.drain() > 20_000);
 }
 
 fn sends(serves: bool, vdev: &str, more: &[&str], port: &str, huge: bool) {
     let mut rig = Rig::start(serves, vdev, "rxonly", more, port, huge);
-    rig.send(50_000, 60);
-    until("all packets at testpmd", || rig.testpmd.counters().unwrap().0 >= 50_000).unwrap();
-    assert_eq!(rig.testpmd.counters().unwrap().0, 50_000);
-    assert_eq!(rig.port.stats().unwrap().tx_packets, 50_000);
+    rig.send(20_000, 60);
+    until("all packets at testpmd", || rig.testpmd.counters().unwrap().0 >= 20_000).unwrap();
+    assert_eq!(rig.testpmd.counters().unwrap().0, 20_000);
+    assert_eq!(rig.port.stats().unwrap().tx_packets, 20_000);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use linerate_mem::{Pool, PoolConfig};
 use linerate_port_memif::MemifPort;
 
 /// What must happen, happens within this time, however busy the machine is.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder with the path of a socket.
 pub struct Socket {
