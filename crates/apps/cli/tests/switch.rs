@@ -182,6 +182,43 @@ fn a_peer_that_is_killed_loses_its_own_port_only() {
 }
 
 #[test]
+fn peers_that_hang_or_flood_do_not_hold_the_others_up() {
+    let place = Place::new();
+    let names = ["a", "b", "c", "d"];
+    let sockets = names.map(|name| place.socket(name));
+    let ports = names.iter().zip(&sockets).map(|(name, socket)| format!("--port {name}=memif:{socket}"));
+    let mut switch = place.switch("hang", &ports.collect::<Vec<_>>().join(" "));
+    let client = |index: usize| format!("memif:{},role=client", sockets[index]);
+    let _receiver = place.start(&format!("receive {} --json --quiet", client(1)));
+    let hung = place.start(&format!("receive {} --json --quiet", client(2)));
+    let mut flood = place.start(&format!("send {} --quiet", client(3)));
+    let mut sender = place.start(&format!("send {} --rate 2kpps --quiet", client(0)));
+    let count = |pointer: &str| number(&place.show("hang", "ports"), pointer);
+    wait_until("all have joined in", || count("/2/sent") > 0 && count("/0/received") > 0 && count("/3/received") > 0);
+    let stopped = Command::new("kill").args(["-STOP", &hung.0.id().to_string()]).status().expect("kill");
+    assert!(stopped.success());
+    let lost = |port: usize| {
+        let seen = place.show("hang", "ports");
+        seen.pointer(&format!("/{port}/refused"))
+            .and_then(Value::as_object)
+            .map_or(0, |lost| lost.values().filter_map(Value::as_u64).sum::<u64>())
+    };
+    wait_until("the ring and the queue of the hung one are full", || lost(2) > 10_000);
+    // Both senders, the slow one, too, are served on, and the other receiver gets packets.
+    let before = (count("/0/received"), count("/1/sent"));
+    wait_until("the others go on", || count("/0/received") > before.0 + 2_000 && count("/1/sent") > before.1 + 10_000);
+    let continued = Command::new("kill").args(["-CONT", &hung.0.id().to_string()]).status().expect("kill");
+    assert!(continued.success());
+    let before = count("/2/sent");
+    wait_until("the hung one is back", || count("/2/sent") > before + 1_000);
+    flood.kill();
+    sender.stop();
+    let seen = place.show("hang", "stats");
+    assert_eq!(seen["totals"]["unbalanced"], Value::Null, "{seen}");
+    assert_eq!(switch.stop(), Some(0));
+}
+
+#[test]
 fn a_switch_that_is_killed_leaves_only_what_the_next_start_removes() {
     let place = Place::new();
     let mut switch = place.switch("again", "--port a=null:");

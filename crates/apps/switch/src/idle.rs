@@ -7,8 +7,8 @@ const NAPPING_NS: u64 = 2_000_000;
 const NAP_NS: u64 = 20_000;
 /// Nap while some port cannot ring: with the wake-up, its first packet waits less than 100 us.
 const BLIND_NAP_NS: u64 = 60_000;
-/// Nap while packets wait for a port that takes none.
-const STUCK_NAP_NS: u64 = 500_000;
+/// Sleep while packets wait for a port that takes none: it does not say when it has room again.
+const STUCK_SLEEP_NS: u64 = 500_000;
 /// Longest sleep, so that table entries age, ports notice that their interface is down, and a stop is seen.
 const SLEEP_NS: u64 = 50_000_000;
 /// Sleeps in a row that a descriptor ended and that brought nothing, after which descriptors are not trusted for a while.
@@ -45,8 +45,8 @@ impl Idle {
         self.false_alarms = 0;
     }
 
-    /// A round moved nothing. `stuck`: packets wait for ports that take none.
-    pub(crate) fn pause(&self, now_ns: u64, stuck: bool) -> Pause {
+    /// A round moved nothing.
+    pub(crate) fn pause(&self, now_ns: u64) -> Pause {
         let quiet_ns = now_ns.saturating_sub(self.moved_ns);
         if quiet_ns < SPIN_NS {
             Pause::Spin
@@ -54,16 +54,18 @@ impl Idle {
             Pause::Nap(NAP_NS)
         } else if self.false_alarms >= FALSE_ALARMS_MAX {
             Pause::Nap(FALSE_ALARM_NAP_NS)
-        } else if stuck {
-            Pause::Nap(STUCK_NAP_NS)
         } else {
             Pause::Sleep
         }
     }
 
-    /// How long to sleep on descriptors. `blind`: some port has none.
-    pub(crate) fn sleep_ns(&self, blind: bool) -> u64 {
-        if blind { BLIND_NAP_NS } else { SLEEP_NS }
+    /// How long to sleep on descriptors. `blind`: some port has none. `stuck`: packets wait for a port that takes none.
+    pub(crate) fn sleep_ns(&self, blind: bool, stuck: bool) -> u64 {
+        match (blind, stuck) {
+            (true, _) => BLIND_NAP_NS,
+            (false, true) => STUCK_SLEEP_NS,
+            (false, false) => SLEEP_NS,
+        }
     }
 
     /// A sleep is over; `rung`: a port's descriptor ended it. Whether something came, the next round shows.
@@ -84,25 +86,25 @@ mod tests {
     #[test]
     fn the_longer_nothing_comes_the_longer_the_pause() {
         let idle = Idle::new(1_000);
-        assert_eq!(idle.pause(2_000, false), Pause::Spin);
-        assert_eq!(idle.pause(200_000, false), Pause::Nap(NAP_NS));
-        assert_eq!(idle.pause(5_000_000, false), Pause::Sleep);
-        assert_eq!(idle.pause(5_000_000, true), Pause::Nap(STUCK_NAP_NS));
-        assert_eq!((idle.sleep_ns(true), idle.sleep_ns(false)), (BLIND_NAP_NS, SLEEP_NS));
+        assert_eq!(idle.pause(2_000), Pause::Spin);
+        assert_eq!(idle.pause(200_000), Pause::Nap(NAP_NS));
+        assert_eq!(idle.pause(5_000_000), Pause::Sleep);
+        let sleeps_ns = [(true, true), (false, true), (false, false)].map(|(blind, stuck)| idle.sleep_ns(blind, stuck));
+        assert!(sleeps_ns.is_sorted() && sleeps_ns[2] == SLEEP_NS);
     }
 
     #[test]
     fn a_descriptor_that_rings_for_nothing_does_not_keep_the_worker_awake() {
         let mut idle = Idle::new(0);
         for _ in 0..FALSE_ALARMS_MAX {
-            assert_eq!(idle.pause(5_000_000, false), Pause::Sleep);
+            assert_eq!(idle.pause(5_000_000), Pause::Sleep);
             idle.woken(true);
         }
-        assert_eq!(idle.pause(5_000_000, false), Pause::Nap(FALSE_ALARM_NAP_NS));
+        assert_eq!(idle.pause(5_000_000), Pause::Nap(FALSE_ALARM_NAP_NS));
         idle.napped();
-        assert_eq!(idle.pause(5_000_000, false), Pause::Sleep);
+        assert_eq!(idle.pause(5_000_000), Pause::Sleep);
         idle.woken(true);
         idle.moved(5_000_000);
-        assert_eq!(idle.pause(5_000_001, false), Pause::Spin);
+        assert_eq!(idle.pause(5_000_001), Pause::Spin);
     }
 }

@@ -64,7 +64,7 @@ pub(crate) fn run(hub: &mut Hub, jobs: &Receiver<Job>, ear: &Ear, stop: &Arc<Ato
         if worked {
             continue;
         }
-        match idle.pause(now_ns, round.stuck) {
+        match idle.pause(now_ns) {
             Pause::Spin => std::hint::spin_loop(),
             Pause::Nap(nap_ns) => {
                 hub.tidy(now_ns);
@@ -101,12 +101,13 @@ fn sleep(hub: &mut Hub, ear: &Ear, set: &mut PollSet, idle: &mut Idle) {
     }
     // What came before the bells were on.
     let now_ns = clock::now_ns();
-    if hub.round(now_ns).moved > 0 {
+    let round = hub.round(now_ns);
+    if round.moved > 0 {
         return idle.moved(now_ns);
     }
     hub.turns.sleeps += 1;
     // A descriptor that cannot be slept on is no reason to spin.
-    let rung = set.wait(idle.sleep_ns(blind)).unwrap_or_else(|_| {
+    let rung = set.wait(idle.sleep_ns(blind, round.stuck)).unwrap_or_else(|_| {
         clock::sleep_until_ns(clock::now_ns() + 1_000_000);
         0
     });

@@ -56,7 +56,7 @@ fn stations_find_each_other_and_every_packet_is_accounted_for() {
 /// Two stations send to each other all the time; two others come, send, and go. At the end all sums are right to the packet.
 #[test]
 fn the_account_balances_while_ports_come_and_go() {
-    const PACKETS: u64 = 400_000;
+    const PACKETS: u64 = 1_000_000;
     let folder = tempfile::tempdir().unwrap();
     let running = switch(folder.path(), &["a=pipe:go-a", "b=pipe:go-b"]);
     let done = AtomicBool::new(false);
