@@ -129,6 +129,8 @@ pub enum DutKind {
     XdpForwarder,
     /// Open vSwitch with its userspace datapath, started privately.
     OpenVswitch,
+    /// Linerate's own memory switch, as a program.
+    Switch,
     /// Linerate's own in-process link.
     Pipe,
     /// Any program that takes the two interfaces.

@@ -67,6 +67,7 @@ fn kind(topology: &TopologyKind) -> BoxedStrategy<DutKind> {
             Just(DutKind::Bridge),
             Just(DutKind::XdpForwarder),
             Just(DutKind::OpenVswitch),
+            Just(DutKind::Switch),
             command().prop_map(DutKind::Command),
             Just(DutKind::None),
         ]

@@ -64,5 +64,5 @@ fn own_folders() -> Vec<String> {
 }
 
 fn mark() -> String {
-    format!("linerate-{}-ovs-", std::process::id())
+    format!("linerate-{}-dut-", std::process::id())
 }

@@ -114,7 +114,7 @@ fn kill_with_device_and_look() {
 
 /// What the command lines and files of that process's devices have in common.
 fn mark(process: u32) -> String {
-    format!("linerate-{process}-ovs-")
+    format!("linerate-{process}-dut-")
 }
 
 fn processes_with(mark: &str) -> usize {

@@ -39,17 +39,19 @@ enum Word {
     Bridge,
     Xdp,
     OpenVswitch,
+    Switch,
     Pipe,
     Command,
     External,
     None,
 }
 
-const KINDS: [(&str, Word); 8] = [
+const KINDS: [(&str, Word); 9] = [
     ("router", Word::Router),
     ("bridge", Word::Bridge),
     ("xdp-forwarder", Word::Xdp),
     ("openvswitch", Word::OpenVswitch),
+    ("switch", Word::Switch),
     ("pipe", Word::Pipe),
     ("command", Word::Command),
     ("external", Word::External),
@@ -70,6 +72,7 @@ fn kind(table: &Section<'_>, place: &Place) -> Option<DutKind> {
         Word::Bridge => DutKind::Bridge,
         Word::Xdp => DutKind::XdpForwarder,
         Word::OpenVswitch => DutKind::OpenVswitch,
+        Word::Switch => DutKind::Switch,
         Word::Pipe => DutKind::Pipe,
         Word::Command => DutKind::Command(command(table, true)),
         Word::External => external(table),
@@ -90,7 +93,7 @@ fn check_place(table: &Section<'_>, word: Word, place: &Place) {
     let (topology, expected) = match place.kind {
         TopologyKind::Namespaces => (
             "namespaces",
-            "router, bridge, xdp-forwarder, openvswitch, command or none (pipe needs in-process, external needs ports)",
+            "router, bridge, xdp-forwarder, openvswitch, switch, command or none (pipe needs in-process, external needs ports)",
         ),
         TopologyKind::Ports { .. } => ("ports", "external, command or none (the others are made in namespaces)"),
         TopologyKind::InProcess => ("in-process", "pipe or none"),

@@ -69,6 +69,7 @@ fn kind(kind: &DutKind) -> String {
         DutKind::Bridge => "kind = 'bridge'\n".into(),
         DutKind::XdpForwarder => "kind = 'xdp-forwarder'\n".into(),
         DutKind::OpenVswitch => "kind = 'openvswitch'\n".into(),
+        DutKind::Switch => "kind = 'switch'\n".into(),
         DutKind::Pipe => "kind = 'pipe'\n".into(),
         DutKind::None => "kind = 'none'\n".into(),
         DutKind::External { description, counters } => {

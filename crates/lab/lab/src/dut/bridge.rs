@@ -5,19 +5,16 @@ use std::collections::BTreeMap;
 use linerate_experiment::TopologyKind;
 use linerate_report::Dut;
 use linerate_sys::netdev::Netdev;
-use linerate_sys::raw::RawSocket;
 
 use super::links::{self, Links};
+use super::stations::Stations;
 use super::{Built, Device, DutError, Path, kernel_release};
 use crate::netlink::Netlink;
 use crate::sysctl;
-use crate::topology::{Carrier, FrameAddresses, Side, Topology, TopologySpec};
+use crate::topology::{Carrier, Topology, TopologySpec};
 
 /// The bridge's own interface.
 const BRIDGE_INTERFACE: &str = "lr-br";
-/// Loopback of the configuration testing protocol, which RFC 2544 appendix C uses for learning frames.
-const LEARNING_ETHERTYPE: [u8; 2] = [0x90, 0x00];
-const FRAME_LEN_MIN: usize = 60;
 
 pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
     if spec.ends != TopologyKind::Namespaces {
@@ -27,10 +24,7 @@ pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
     let links = Links::of(&topology, spec)?;
     join(&links)?;
     links.wait_running()?;
-    let stations = [
-        Station::behind(&topology.generator, topology.forward())?,
-        Station::behind(&topology.receiver, topology.backward())?,
-    ];
+    let stations = Stations::of(&topology)?;
     let mut configuration = links::configuration(spec);
     configuration.insert(
         "bridge".into(),
@@ -60,30 +54,9 @@ fn join(links: &Links) -> Result<(), DutError> {
     Ok(())
 }
 
-/// What sends from one end, so that the bridge learns where it is.
-struct Station {
-    socket: RawSocket,
-    address: [u8; 6],
-}
-
-impl Station {
-    fn behind(side: &Side, addresses: FrameAddresses) -> Result<Self, DutError> {
-        let opened = side.namespace.run(|| RawSocket::sender(side.interface.index)).and_then(|opened| opened);
-        let socket = opened.map_err(DutError::system("open a socket for learning frames"))?;
-        Ok(Self { socket, address: addresses.source })
-    }
-
-    /// One frame from the station to itself: the bridge learns from it and sends it nowhere.
-    fn announce(&self) -> Result<(), DutError> {
-        let mut frame = [self.address.as_slice(), &self.address, &LEARNING_ETHERTYPE].concat();
-        frame.resize(FRAME_LEN_MIN, 0);
-        self.socket.send(&frame).map_err(DutError::system("send a learning frame"))
-    }
-}
-
 struct Bridge {
     links: Links,
-    stations: [Station; 2],
+    stations: Stations,
     configuration: BTreeMap<String, String>,
 }
 
@@ -112,6 +85,6 @@ impl Device for Bridge {
     }
 
     fn learn(&mut self) -> Result<(), DutError> {
-        self.stations.iter().try_for_each(Station::announce)
+        self.stations.announce()
     }
 }

@@ -12,12 +12,15 @@ mod command;
 mod error;
 mod external;
 mod firewall;
+mod folder;
 mod links;
 mod none;
 mod ovs;
 mod pipe;
 mod readings;
 mod router;
+mod stations;
+mod switch;
 mod tools;
 mod xdp;
 
@@ -116,12 +119,13 @@ pub fn build(spec: &DutSpec, path: &TopologySpec) -> Result<Built, DutError> {
         DutKind::External { description, counters } => external::build(description, counters, path),
         DutKind::None => none::build(path),
         DutKind::OpenVswitch => ovs::build(path),
+        DutKind::Switch => switch::build(path),
     }
 }
 
 /// Removes the files of devices whose process was killed; each name with the error that kept it, if one did.
 pub(crate) fn remove_left_behind() -> Vec<(String, Option<std::io::Error>)> {
-    ovs::remove_folders_left_behind()
+    folder::remove_folders_left_behind()
 }
 
 /// The release of the running kernel.

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use linerate_sys::process::Process;
 
-use super::folder::Folder;
 use crate::dut::DutError;
+use crate::dut::folder::Folder;
 use crate::dut::links::Links;
 use crate::dut::tools::{Place, died};
 

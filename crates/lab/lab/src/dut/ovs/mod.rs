@@ -3,7 +3,6 @@
 
 mod counters;
 mod daemons;
-mod folder;
 
 use std::collections::BTreeMap;
 
@@ -16,8 +15,6 @@ use super::{Built, Device, DutError, Path};
 use crate::topology::{Carrier, EGRESS_INTERFACE, INGRESS_INTERFACE, Topology, TopologySpec};
 
 use daemons::Daemons;
-
-pub(super) use folder::remove_folders_left_behind;
 
 const NAME: &str = "Open vSwitch";
 

@@ -5,15 +5,15 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::dut::DutError;
+use super::DutError;
 
 const PREFIX: &str = "linerate-";
-const ROLE: &str = "-ovs-";
+const ROLE: &str = "-dut-";
 
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    /// `linerate-PID-ovs-N` where temporary files go, for its owner only.
+    /// `linerate-PID-dut-N` where temporary files go, for its owner only.
     pub(super) fn make() -> Result<Self, DutError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = format!("{PREFIX}{}{ROLE}{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -41,7 +41,7 @@ impl Drop for Folder {
 }
 
 /// Removes the folders whose process is gone; each name with the error that kept it, if one did.
-pub(in crate::dut) fn remove_folders_left_behind() -> Vec<(String, Option<std::io::Error>)> {
+pub(super) fn remove_folders_left_behind() -> Vec<(String, Option<std::io::Error>)> {
     let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
     let removed = |entry: fs::DirEntry| {
         let name = entry.file_name().into_string().ok()?;
@@ -71,7 +71,7 @@ mod tests {
         assert!(remove_folders_left_behind().iter().all(|(removed, _)| *removed != name), "its process lives");
         drop(folder);
         assert!(!path.exists());
-        assert_eq!([owner("linerate-1-ovs-x"), owner("linerate-x-ovs-1"), owner("other-1-ovs-1")], [None; 3]);
+        assert_eq!([owner("linerate-1-dut-x"), owner("linerate-x-dut-1"), owner("other-1-dut-1")], [None; 3]);
     }
 
     #[test]

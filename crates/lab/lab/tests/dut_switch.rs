@@ -1,0 +1,46 @@
+//! Linerate's own switch as a device. The program has to have been built; without it the test is skipped.
+
+mod support;
+
+use linerate_experiment::DutKind;
+use linerate_lab::dut::Built;
+use support::carry::{PACKETS, Way, carry, device};
+
+/// A busy machine may keep the process from its core for longer than the path is waited for, which looks like a loss: then, and
+/// only then, the switch itself has lost nothing, and it is tried again.
+fn carries_all(built: &mut Built, way: Way) {
+    for _ in 0..10 {
+        let carried = carry(built, way);
+        if carried.ledger.account.delivered() == PACKETS {
+            return carried.all_delivered();
+        }
+        let counters = built.device.counters().expect("counters");
+        let lost: Vec<_> =
+            counters.iter().filter(|(name, _)| name.contains("refused") || name.contains(": ")).collect();
+        assert!(lost.iter().all(|(_, packets)| **packets == 0), "{counters:?}");
+    }
+    carry(built, way).all_delivered();
+}
+
+#[test]
+fn the_switch_carries_packets_both_ways_counts_them_is_reset_and_leaves_nothing() {
+    let Some(mut built) = device(DutKind::Switch) else { return };
+    assert!(built.device.needs_warm_up());
+    built.device.learn().expect("learning frames");
+    carries_all(&mut built, Way::Forward);
+    carries_all(&mut built, Way::Backward);
+    let counters = built.device.counters().expect("counters");
+    assert!(counters["in received"] >= PACKETS && counters["out received"] >= PACKETS, "{counters:?}");
+    assert!(counters["in sent"] >= PACKETS && counters["out sent"] >= PACKETS, "{counters:?}");
+    let done = built.device.reset().expect("reset");
+    assert!(done.contains("started anew"), "{done}");
+    carries_all(&mut built, Way::Forward);
+    built.device.check().expect("alive");
+    let description = built.device.describe();
+    assert!(description.version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit())));
+    drop(built);
+    let mark = format!("linerate-{}-dut-", std::process::id());
+    let entries = std::fs::read_dir(std::env::temp_dir()).expect("a folder").flatten();
+    let left = entries.filter(|entry| entry.file_name().to_string_lossy().contains(&mark)).count();
+    assert_eq!(left, 0);
+}
