@@ -15,6 +15,8 @@ pub struct Testpmd {
     lines: Receiver<String>,
     /// Everything it said, for when something is missing.
     said: Vec<String>,
+    /// Its `--file-prefix`.
+    prefix: String,
 }
 
 /// Why there is no testpmd here, if there is none.
@@ -61,7 +63,7 @@ impl Testpmd {
                 }
             });
         }
-        let mut testpmd = Testpmd { process, input, lines, said: Vec::new() };
+        let mut testpmd = Testpmd { process, input, lines, said: Vec::new(), prefix };
         testpmd.tell("show port info 0");
         testpmd.wait_for("MAC address")?;
         Ok(testpmd)
@@ -108,5 +110,10 @@ impl Drop for Testpmd {
         }
         let _ = self.process.kill();
         let _ = self.process.wait();
+        // Without huge pages it leaves a folder behind, in root's place or in that of another user.
+        let own = std::env::var("XDG_RUNTIME_DIR").unwrap_or_else(|_| "/tmp".into());
+        for folder in ["/var/run", &own] {
+            let _ = std::fs::remove_dir_all(format!("{folder}/dpdk/{}", self.prefix));
+        }
     }
 }
