@@ -2,6 +2,7 @@
 //!
 //! Read [`loops`] first: each function there is one hot path of the product, driven the way the product drives it.
 
+pub mod bridge;
 pub mod line;
 pub mod loops;
 pub mod measure;

@@ -6,6 +6,7 @@ use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::Port;
 use linerate_sys::{affinity, clock};
 
+use crate::bridge;
 use crate::line;
 use crate::measure::{Run, Stopwatch};
 use crate::switch::{self, Load};
@@ -163,7 +164,31 @@ pub struct Loop {
 }
 
 /// All of them.
-pub const LOOPS: [Loop; 19] = [
+pub const LOOPS: [Loop; 23] = [
+    Loop {
+        name: "bridge_looped",
+        what: "bridge between two ports that loop back, both directions, packets not touched",
+        threads: 1,
+        run: |cores, packets| bridge::bridge_looped(cores[0], false, packets),
+    },
+    Loop {
+        name: "bridge_looped_touched",
+        what: "the same, MAC addresses swapped in each packet",
+        threads: 1,
+        run: |cores, packets| bridge::bridge_looped(cores[0], true, packets),
+    },
+    Loop {
+        name: "pipe_bridge_pipe",
+        what: "packets written, pipe, bridge, pipe, read, all on one core",
+        threads: 1,
+        run: |cores, packets| bridge::pipe_bridge_pipe(cores[0], packets),
+    },
+    Loop {
+        name: "balance",
+        what: "a balancer over four outputs, 10,000 flows",
+        threads: 1,
+        run: |cores, packets| bridge::balance(cores[0], packets),
+    },
     Loop {
         name: "gen_null_fixed",
         what: "generator into null:, one packet over and over",

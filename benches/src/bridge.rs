@@ -1,0 +1,158 @@
+//! `linerate bridge` and `linerate lb`, driven on one core: their own loops, on ports that cost as little as a port can.
+
+use linerate::bridge::lane::Lane;
+use linerate::lb::balance::Balancer;
+use linerate::lb::output::Output;
+use linerate_gen::Stream;
+use linerate_mem::{Batch, Pool, PoolConfig, SlotReceiver, SlotSender, slot_ring};
+use linerate_port::{Caps, Interest, Port, PortError, Readiness, Stats};
+use linerate_sys::{affinity, clock};
+
+use crate::measure::{Run, Stopwatch};
+use crate::traffic::{PACKET_LEN, Traffic};
+
+/// Slots of a ring, and packets that go round on each port: 16 bursts of 32, as testpmd's `start tx_first 16` puts there.
+const RING: usize = 1024;
+const ROUND: usize = 512;
+/// Packets of one call, as testpmd's burst.
+const BATCH: usize = 32;
+
+/// A port whose far side is itself, through one ring: what testpmd's `net_ring` is.
+struct Looped {
+    sender: SlotSender,
+    receiver: SlotReceiver,
+    caps: Caps,
+    /// The first line of each packet is read and written when it is received.
+    touched: bool,
+}
+
+impl Looped {
+    fn new(pool: &mut Pool, touched: bool) -> Looped {
+        let (mut sender, receiver) = slot_ring(pool, RING, 0);
+        let mut batch = Batch::new(pool, ROUND);
+        pool.take(&mut batch, ROUND, PACKET_LEN);
+        sender.send(&mut batch);
+        let caps = Caps { frame_len_max: 1514, segments_max: 1, receives: true, transmits: true, ..Caps::default() };
+        Looped { sender, receiver, caps, touched }
+    }
+}
+
+impl Port for Looped {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        let held = batch.len();
+        let count = self.receiver.receive(batch);
+        if self.touched {
+            for packet in batch.iter_mut().skip(held) {
+                // Source and destination change places, as in testpmd's `macswap`.
+                if let Some((first, second)) = packet.first_chunk_mut::<12>().map(|both| both.split_at_mut(6)) {
+                    first.swap_with_slice(second);
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        Ok(self.sender.send(batch))
+    }
+
+    fn wait(&mut self, _: Interest, _: u64) -> Result<Readiness, PortError> {
+        Ok(Readiness::Ready)
+    }
+
+    fn stats(&mut self) -> Result<Stats, PortError> {
+        Ok(Stats::default())
+    }
+}
+
+fn pool() -> Pool {
+    Pool::new(PoolConfig::default()).expect("16 MiB of packet memory")
+}
+
+/// A bridge between two looped ports, both directions on one core. Counts packets in both.
+pub fn bridge_looped(core: usize, touched: bool, packets: u64) -> Run {
+    let _ = affinity::pin_to_core(core);
+    let mut pool = pool();
+    let (mut near, mut far) = (Looped::new(&mut pool, touched), Looped::new(&mut pool, touched));
+    let mut there = Lane::new((0, 1), &near.caps.clone(), &pool, None, BATCH);
+    let mut back = Lane::new((1, 0), &far.caps.clone(), &pool, None, BATCH);
+    let watch = Stopwatch::start();
+    let mut moved = 0;
+    while moved < packets {
+        let near: &mut dyn Port = &mut near;
+        let far: &mut dyn Port = &mut far;
+        there.turn(near, far).expect("a ring does not break");
+        back.turn(far, near).expect("a ring does not break");
+        moved = there.counts.taken + back.counts.taken;
+    }
+    watch.stop(moved)
+}
+
+/// Pipe, bridge, pipe on one core: packets are taken and written (their first line), sent into a pipe, bridged to another one,
+/// received, their first line read, and given back.
+pub fn pipe_bridge_pipe(core: usize, packets: u64) -> Run {
+    let _ = affinity::pin_to_core(core);
+    let mut pool = pool();
+    let (mut source, mut near) = linerate_port_pipe::pair("source", &pool, RING);
+    let (mut far, mut sink) = linerate_port_pipe::pair("sink", &pool, RING);
+    let mut lane = Lane::new((0, 1), near.caps(), &pool, None, BATCH);
+    let (mut out, mut into) = (Batch::new(&pool, BATCH), Batch::new(&pool, BATCH));
+    let mut sum = 0u64;
+    let watch = Stopwatch::start();
+    let mut moved = 0;
+    while moved < packets {
+        pool.take(&mut out, BATCH, PACKET_LEN);
+        for packet in out.iter_mut() {
+            if let Some(first) = packet.first_chunk_mut::<8>() {
+                *first = moved.to_ne_bytes();
+            }
+        }
+        source.transmit(&mut out).expect("a pipe does not break");
+        lane.turn(&mut near, &mut far).expect("a pipe does not break");
+        moved += sink.receive(&mut into).expect("a pipe does not break") as u64;
+        for packet in into.iter() {
+            sum = sum.wrapping_add(packet.first_chunk::<8>().map_or(0, |first| u64::from_ne_bytes(*first)));
+        }
+        pool.put(&mut into);
+    }
+    std::hint::black_box(sum);
+    watch.stop(moved)
+}
+
+/// A balancer over four `null:`, 10,000 flows; only its own turns are timed.
+pub fn balance(core: usize, packets: u64) -> Run {
+    let _ = affinity::pin_to_core(core);
+    let mut pool = pool();
+    let (mut source, near) = linerate_port_pipe::pair("balanced", &pool, RING);
+    let output = |_| {
+        let spec = "null:".parse().expect("a spec");
+        let null = linerate_port_null::open(spec, &pool).expect("null: opens everywhere");
+        Output::new(Box::new(null), &pool, None, RING, BATCH)
+    };
+    let outputs = (0..4).map(output).collect();
+    let mut balancer = Balancer::new(Box::new(near), outputs, vec![4], &pool, 0, 8 * BATCH);
+    let mut stream = Stream::new(&Traffic::Flows.plan());
+    let mut batch = Batch::new(&pool, 8 * BATCH);
+    let mut run = Run::default();
+    while run.packets < packets {
+        pool.take(&mut batch, 8 * BATCH, PACKET_LEN);
+        batch.iter_mut().for_each(|packet| stream.write(0, packet, 0));
+        source.transmit(&mut batch).expect("a pipe does not break");
+        let start_ns = clock::now_ns();
+        balance_batch(&mut balancer);
+        run.wall_ns += clock::now_ns() - start_ns;
+        run.packets += 8 * BATCH as u64;
+    }
+    run.core_ns = run.wall_ns;
+    run
+}
+
+/// What is counted of [`balance`]; a function of its own, so that a profiler can tell it apart.
+#[inline(never)]
+pub fn balance_batch(balancer: &mut Balancer) {
+    balancer.turn().expect("null: does not break");
+}
