@@ -19,6 +19,10 @@ use crate::words::Word;
 pub(crate) const BATCH: usize = 256;
 /// How long a port that is to go may still bring and take packets.
 const LEAVING_NS: u64 = 200_000_000;
+/// How long packets wait for a port that takes none; then they are thrown away.
+const STALE_NS: u64 = 1_000_000_000;
+/// How long a port that takes none is looked at often.
+const STUCK_LATELY_NS: u64 = 20_000_000;
 /// How often a port that cannot ring is asked whether its far side is gone.
 const ENDED_CHECK_NS: u64 = 20_000_000;
 /// How often a part of the MAC table is looked through for what is too old.
@@ -40,6 +44,8 @@ pub(crate) struct Line {
     forgives: bool,
     /// Until when it may stay.
     leaving_ns: Option<u64>,
+    /// Since when packets wait that it does not take; 0: none do.
+    stuck_since_ns: u64,
     /// It took packets since the last `flush` that left nothing.
     unflushed: bool,
     ended_check_ns: u64,
@@ -68,6 +74,8 @@ pub(crate) struct Round {
     pub moved: usize,
     /// Packets wait for a port that took none.
     pub stuck: bool,
+    /// Some port has begun only lately to take none: it may have room again soon.
+    pub stuck_lately: bool,
 }
 
 /// Totals of the worker.
@@ -113,6 +121,7 @@ impl Hub {
             index,
             memif,
             leaving_ns: None,
+            stuck_since_ns: 0,
             unflushed: false,
             ended_check_ns: 0,
         };
@@ -152,8 +161,8 @@ impl Hub {
     /// Serves every port once: what has arrived goes through the engine, then each port gets what is for it.
     #[inline]
     pub(crate) fn round(&mut self, now_ns: u64) -> Round {
-        let mut round = Round { moved: self.receive(now_ns), stuck: false };
-        self.transmit(&mut round);
+        let mut round = Round { moved: self.receive(now_ns), ..Round::default() };
+        self.transmit(&mut round, now_ns);
         self.turns.rounds += 1;
         self.turns.busy += u64::from(round.moved > 0);
         if now_ns.saturating_sub(self.aged_ns) >= AGEING_NS {
@@ -186,7 +195,7 @@ impl Hub {
     }
 
     #[inline]
-    fn transmit(&mut self, round: &mut Round) {
+    fn transmit(&mut self, round: &mut Round, now_ns: u64) {
         let (mut sent_ns, mut broken) = (0, None);
         for (place, line) in self.lines.iter_mut().enumerate() {
             let Some(queue) = self.switch.egress(line.index).filter(|queue| !queue.is_empty()) else { continue };
@@ -207,7 +216,18 @@ impl Hub {
                 self.switch.sent(line.index, taken, sent_ns);
             }
             round.moved += taken;
+            if left == 0 || taken > 0 {
+                line.stuck_since_ns = 0;
+            } else if line.stuck_since_ns == 0 {
+                line.stuck_since_ns = now_ns;
+            } else if now_ns.saturating_sub(line.stuck_since_ns) > STALE_NS {
+                // There is no peer, or it hangs: what it gets when it is back is not to be old.
+                self.switch.discard(line.index, DropReason::EgressFull, &mut self.pool);
+                line.stuck_since_ns = 0;
+                continue;
+            }
             round.stuck |= left > 0;
+            round.stuck_lately |= left > 0 && now_ns.saturating_sub(line.stuck_since_ns) < STUCK_LATELY_NS;
             match outcome {
                 Ok(_) => {}
                 Err(PortError::FrameTooLong { .. }) => {
@@ -296,7 +316,7 @@ impl Hub {
         let end_ns = clock::now_ns() + LEAVING_NS;
         loop {
             let mut round = Round::default();
-            self.transmit(&mut round);
+            self.transmit(&mut round, clock::now_ns());
             if !round.stuck && round.moved == 0 || clock::now_ns() >= end_ns {
                 break;
             }

@@ -1,5 +1,7 @@
 //! How the worker waits: it spins as long as packets may follow at once, naps for a moment, then sleeps until a port rings.
 
+use crate::hub::Round;
+
 /// Time after the last packet in which the next one is looked for without a pause.
 const SPIN_NS: u64 = 50_000;
 /// Time after the last packet in which the worker only naps: ringing would cost a busy sender a system call a packet.
@@ -7,8 +9,9 @@ const NAPPING_NS: u64 = 2_000_000;
 const NAP_NS: u64 = 20_000;
 /// Nap while some port cannot ring: with the wake-up, its first packet waits less than 100 us.
 const BLIND_NAP_NS: u64 = 60_000;
-/// Sleep while packets wait for a port that takes none: it does not say when it has room again.
-const STUCK_SLEEP_NS: u64 = 500_000;
+/// Sleeps while packets wait for a port that takes none, at first and later: it does not say when it has room again.
+const STUCK_LATELY_SLEEP_NS: u64 = 500_000;
+const STUCK_SLEEP_NS: u64 = 5_000_000;
 /// Longest sleep, so that table entries age, ports notice that their interface is down, and a stop is seen.
 const SLEEP_NS: u64 = 50_000_000;
 /// Sleeps in a row that a descriptor ended and that brought nothing, after which descriptors are not trusted for a while.
@@ -59,12 +62,13 @@ impl Idle {
         }
     }
 
-    /// How long to sleep on descriptors. `blind`: some port has none. `stuck`: packets wait for a port that takes none.
-    pub(crate) fn sleep_ns(&self, blind: bool, stuck: bool) -> u64 {
-        match (blind, stuck) {
-            (true, _) => BLIND_NAP_NS,
-            (false, true) => STUCK_SLEEP_NS,
-            (false, false) => SLEEP_NS,
+    /// How long to sleep on descriptors. `blind`: some port has none. `round`: the last one.
+    pub(crate) fn sleep_ns(&self, blind: bool, round: Round) -> u64 {
+        match (blind, round.stuck, round.stuck_lately) {
+            (true, ..) => BLIND_NAP_NS,
+            (false, true, true) => STUCK_LATELY_SLEEP_NS,
+            (false, true, false) => STUCK_SLEEP_NS,
+            (false, false, _) => SLEEP_NS,
         }
     }
 
@@ -89,8 +93,9 @@ mod tests {
         assert_eq!(idle.pause(2_000), Pause::Spin);
         assert_eq!(idle.pause(200_000), Pause::Nap(NAP_NS));
         assert_eq!(idle.pause(5_000_000), Pause::Sleep);
-        let sleeps_ns = [(true, true), (false, true), (false, false)].map(|(blind, stuck)| idle.sleep_ns(blind, stuck));
-        assert!(sleeps_ns.is_sorted() && sleeps_ns[2] == SLEEP_NS);
+        let sleeps_ns = [(true, true, true), (false, true, true), (false, true, false), (false, false, false)]
+            .map(|(blind, stuck, stuck_lately)| idle.sleep_ns(blind, Round { moved: 0, stuck, stuck_lately }));
+        assert!(sleeps_ns.is_sorted() && sleeps_ns[3] == SLEEP_NS);
     }
 
     #[test]

@@ -107,7 +107,7 @@ fn sleep(hub: &mut Hub, ear: &Ear, set: &mut PollSet, idle: &mut Idle) {
     }
     hub.turns.sleeps += 1;
     // A descriptor that cannot be slept on is no reason to spin.
-    let rung = set.wait(idle.sleep_ns(blind, round.stuck)).unwrap_or_else(|_| {
+    let rung = set.wait(idle.sleep_ns(blind, round)).unwrap_or_else(|_| {
         clock::sleep_until_ns(clock::now_ns() + 1_000_000);
         0
     });
