@@ -1,7 +1,7 @@
 //! What an experiment is. All frame sizes count the frame check sequence ("on the wire"); all times are in nanoseconds.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// A plan: every DUT x size x flow pattern x direction x kind of tester port x placement on cores is a cell, less those in `skip`; in
 /// each cell every test runs so many times.
@@ -58,12 +58,38 @@ pub enum TopologyKind {
     /// Two ports of this host, by their specs. The DUT between them is external or a command.
     Ports {
         /// Sends, or both ways.
-        a: String,
+        a: PortEnd,
         /// Receives, or both ways.
-        b: String,
+        b: PortEnd,
     },
     /// Two ends of a link inside this process; the DUT is Linerate's own.
     InProcess,
+}
+
+/// A port of this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortEnd {
+    /// Its spec: `xdp:eth1`, `packet:eth1`, any that `linerate ports` lists.
+    pub port: String,
+    /// To whom frames that are sent here are addressed.
+    pub next_hop: NextHop,
+}
+
+/// To whom frames are addressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextHop {
+    /// To the other end: behind a cable, a switch, a program that passes frames on.
+    OtherEnd,
+    /// To this Ethernet address.
+    Mac([u8; 6]),
+    /// To a router's address, which is asked for by ARP or neighbour discovery before each trial. The asking also tells the router
+    /// ours, and goes on every half second while the load runs. Both are of one family.
+    Gateway {
+        /// Our own address on this link. It need not be the interface's.
+        own: IpAddr,
+        /// The router's.
+        gateway: IpAddr,
+    },
 }
 
 /// Kinds of port of the tester: port kinds such as `xdp` and `packet`; `sink` counts by an XDP program.
@@ -269,6 +295,36 @@ pub struct TestSpec {
     pub kind: TestKind,
     /// How long one trial sends. For back-to-back tests the longest burst.
     pub trial_ns: u64,
+    /// What the user wants to see met, as limits of its figures.
+    pub limits: Vec<Limit>,
+}
+
+/// A limit that a figure of a test has to keep. In every repetition; a figure that could not be measured does not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limit {
+    /// Which figure.
+    pub of: LimitOf,
+    /// The goal of a throughput test that it is about; `None` = all that have no limit of their own.
+    pub goal: Option<String>,
+    /// In the figure's unit.
+    pub bound: f64,
+}
+
+/// Figures that can have a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitOf {
+    /// At least so many packets per second.
+    Rate,
+    /// At most this share of packets lost.
+    Loss,
+    /// At most so many nanoseconds of median latency, at every load.
+    P50,
+    /// The same of the 99th percentile.
+    P99,
+    /// The same of the 99.9th percentile.
+    P999,
+    /// At most so many nanoseconds until packets pass again.
+    Outage,
 }
 
 /// What a test finds.

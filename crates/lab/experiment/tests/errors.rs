@@ -358,6 +358,67 @@ fn a_placement_on_cores_can_be() {
 }
 
 #[test]
+fn a_next_hop_is_a_station() {
+    let file = |line: &str| {
+        format!(
+            "name = \"x\"\ntitle = \"X\"\n[topology]\nkind = \"ports\"\na = \"xdp:eth1\"\nb = \"xdp:eth2\"\n{line}\n[[dut]]\nname = \"d\"\nkind = \"external\"\n[matrix]\nsizes = [64]\nflows = [1]\n[[test]]\nkind = \"throughput\"\n"
+        )
+    };
+    for good in [
+        "a_next_hop = \"02:00:5e:00:00:0A\"",
+        "a_next_hop = { gateway = \"198.18.0.1\", own = \"198.18.0.2\" }\nb_next_hop = { gateway = \"fd00::1\", own = \"fd00::2\" }",
+    ] {
+        assert_eq!(errors(&file(good)), Vec::<String>::new(), "{good}");
+    }
+    for (bad, expected) in [
+        ("a_next_hop = \"02:00:00:00:00\"", "7:14 `a_next_hop` is \"02:00:00:00:00\"; expected an Ethernet address"),
+        ("b_next_hop = \"ff:ff:ff:ff:ff:ff\"", "which is no single station's address"),
+        ("a_next_hop = \"198.18.0.1\"", "or { gateway ="),
+        ("a_next_hop = 1", "is a whole number; expected an Ethernet address"),
+        ("a_next_hop = { gateway = \"198.18.0.1\" }", "needs `own`"),
+        ("a_next_hop = { gateway = \"198.18.0.1\", own = \"fd00::2\" }", "are of two families"),
+        ("a_next_hop = { gateway = \"198.18.0.1\", own = \"198.18.0.1\" }", "are both 198.18.0.1"),
+        ("a_next_hop = { gateway = \"224.0.0.1\", own = \"198.18.0.2\" }", "expected the address of a station"),
+        (
+            "a_next_hop = { gateway = \"198.18.0.1\", own = \"198.18.0.2\", mac = 1 }",
+            "unknown key in a_next_hop \"mac\"",
+        ),
+    ] {
+        let found = errors(&file(bad));
+        assert!(found.len() == 1 && found[0].contains(expected), "{bad}: {found:#?}");
+    }
+    let found = errors(&GOOD.replace("mtu = 1500", "a_next_hop = \"02:00:00:00:00:01\""));
+    assert!(found.len() == 1 && found[0].contains("unknown key in [topology] \"a_next_hop\""), "{found:#?}");
+}
+
+#[test]
+fn limits_are_of_the_figures_that_a_test_has() {
+    let file = |test: &str| GOOD.replace("[[published]]", &format!("{test}\n[[published]]"));
+    for good in [
+        "p99_at_most = \"1ms\"\np50_at_most = \"10us\"",
+        "[[test]]\nkind = \"soak\"\nloss_at_most = 0",
+        "[[test]]\nkind = \"load\"\nrate = \"1kpps\"\nat_least = \"900pps\"\nloss_at_most = 0.01",
+        "[[test]]\nkind = \"reset\"\nwithin = \"2s\"",
+    ] {
+        assert_eq!(errors(&file(good)), Vec::<String>::new(), "{good}");
+    }
+    let goals = "goals = [\"NDR\", { name = \"own\", loss_ratio = 0.01, at_least = \"2Mpps\" }]\nat_least = \"1Mpps\"";
+    let experiment = parse(&GOOD.replace("goals = [\"NDR\", \"PDR\"]", goals), "x.toml").expect("good");
+    let limits: Vec<_> = experiment.tests[0].limits.iter().map(|limit| (limit.goal.as_deref(), limit.bound)).collect();
+    assert_eq!(limits, [(None, 1e6), (Some("own"), 2e6)]);
+    for (bad, expected) in [
+        ("p99_at_most = 1", "`p99_at_most` is a whole number; expected a time in quotes"),
+        ("at_least = \"1Mpps\"", "unknown key in [[test]] \"at_least\""),
+        ("[[test]]\nkind = \"soak\"\nloss_at_most = 1", "`loss_at_most` is 1; expected a share from 0 to below 1"),
+        ("[[test]]\nkind = \"frame-loss\"\nloss_at_most = 0.1", "unknown key in [[test]] \"loss_at_most\""),
+        ("[[test]]\nkind = \"reset\"\nwithin = \"0s\"", "`within` is \"0s\""),
+    ] {
+        let found = errors(&file(bad));
+        assert!(found.iter().any(|error| error.contains(expected)), "{bad}: {found:#?}");
+    }
+}
+
+#[test]
 fn hostile_texts_are_refused() {
     let deep = format!("{GOOD}\n[cores]\ngenerator = {}", "[".repeat(100_000));
     let long = format!("{GOOD}# {}", "x".repeat(1 << 20));

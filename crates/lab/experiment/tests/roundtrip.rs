@@ -6,8 +6,8 @@ use std::net::Ipv4Addr;
 
 use linerate_experiment::{
     CellMatch, Command, Cores, CoresSpec, Direction, DutCores, DutKind, DutSpec, Experiment, Firewall, FirewallTool,
-    FlowOrder, FlowSpec, LossGoal, Phases, Published, Search, SizeSpec, TestKind, TestSpec, TesterPorts, TopologyKind,
-    parse,
+    FlowOrder, FlowSpec, Limit, LimitOf, LossGoal, NextHop, Phases, PortEnd, Published, Search, SizeSpec, TestKind,
+    TestSpec, TesterPorts, TopologyKind, parse,
 };
 use proptest::prelude::*;
 
@@ -159,22 +159,53 @@ fn later_test() -> impl Strategy<Value = TestSpec> {
         prop::option::of(pps()).prop_map(|pps| TestKind::Load { pps }),
     ];
     (kind, span(1, 60_000)).prop_map(|(kind, trial_ns)| match kind {
-        TestKind::BackToBack { burst_max_ns, .. } => TestSpec { kind, trial_ns: burst_max_ns },
-        kind => TestSpec { kind, trial_ns },
+        TestKind::BackToBack { burst_max_ns, .. } => TestSpec { kind, trial_ns: burst_max_ns, limits: vec![] },
+        kind => TestSpec { limits: limits(&kind, trial_ns), kind, trial_ns },
     })
+}
+
+/// Those that a test of this kind can have, or none; a number that varies decides.
+fn limits(kind: &TestKind, number: u64) -> Vec<Limit> {
+    let limit = |of, bound| Limit { of, goal: None, bound };
+    let all = match kind {
+        TestKind::Throughput { .. } | TestKind::MaxForwardingRate => vec![limit(LimitOf::Rate, 5_000.0)],
+        TestKind::Load { .. } => vec![limit(LimitOf::Rate, 7_000.0), limit(LimitOf::Loss, 0.25)],
+        TestKind::Soak { .. } => vec![limit(LimitOf::Loss, 0.125)],
+        TestKind::Latency { .. } => {
+            vec![limit(LimitOf::P50, 1e3), limit(LimitOf::P99, 2e3), limit(LimitOf::P999, 3e6)]
+        }
+        TestKind::SystemRecovery | TestKind::Reset => vec![limit(LimitOf::Outage, 4e9)],
+        _ => vec![],
+    };
+    if number.is_multiple_of(3) { Vec::new() } else { all }
 }
 
 fn tests() -> impl Strategy<Value = Vec<TestSpec>> {
     let throughput = (search(), span(1, 5_000))
-        .prop_map(|(search, trial_ns)| TestSpec { kind: TestKind::Throughput { search }, trial_ns });
+        .prop_map(|(search, trial_ns)| (TestKind::Throughput { search }, trial_ns))
+        .prop_map(|(kind, trial_ns)| TestSpec { limits: limits(&kind, trial_ns), kind, trial_ns });
     (throughput, prop::collection::vec(later_test(), 0..5))
         .prop_map(|(first, rest)| std::iter::once(first).chain(rest).collect())
+}
+
+/// Every kind of next hop, by the letters of the port.
+fn end(port: String, side: u8) -> PortEnd {
+    let next_hop = match (port.len() + usize::from(side)) % 4 {
+        0 => NextHop::Mac([2, 0, 0, 0, 0, side]),
+        1 => NextHop::Gateway { own: [198, 18, side, 2].into(), gateway: [198, 18, side, 1].into() },
+        2 => {
+            let address = |last| std::net::Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, side.into(), last).into();
+            NextHop::Gateway { own: address(2), gateway: address(1) }
+        }
+        _ => NextHop::OtherEnd,
+    };
+    PortEnd { port, next_hop }
 }
 
 fn topology() -> impl Strategy<Value = TopologyKind> {
     prop_oneof![
         2 => Just(TopologyKind::Namespaces),
-        1 => "[a-z]{1,5}".prop_map(|name| TopologyKind::Ports { a: format!("xdp:{name}0"), b: format!("xdp:{name}1") }),
+        1 => "[a-z]{1,5}".prop_map(|name| TopologyKind::Ports { a: end(format!("xdp:{name}0"), 1), b: end(format!("xdp:{name}1"), 2) }),
         1 => Just(TopologyKind::InProcess),
     ]
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path as FilePath;
 use std::time::{Duration, Instant};
 
-use linerate_experiment::{Command, DutKind, TopologyKind};
+use linerate_experiment::{Command, DutKind, NextHop, PortEnd, TopologyKind};
 use linerate_lab::dut::{self, Built, DutError, Path};
 use linerate_lab::topology::TopologySpec;
 use support::carry::{PACKETS, Way, carry, device, named};
@@ -192,13 +192,14 @@ fn wait_until_forwarding(built: &mut Built) {
 
 #[test]
 fn an_external_box_has_its_description_and_what_its_command_counts() {
-    let ports = TopologyKind::Ports { a: "packet:east".into(), b: "packet:west".into() };
+    let port = |name: &str| PortEnd { port: name.into(), next_hop: NextHop::OtherEnd };
+    let ports = TopologyKind::Ports { a: port("packet:east"), b: port("packet:west") };
     let path = TopologySpec { ends: ports, ..TopologySpec::default() };
     let external = |counters: &[&str]| {
         named(DutKind::External { description: "switch in rack 3".into(), counters: words(counters) })
     };
     let mut built = dut::build(&external(&["printf", "in 12\\nout 11\\n"]), &path).expect("nothing to build");
-    assert!(matches!(&built.path, Path::Ports { a, b } if a == "packet:east" && b == "packet:west"));
+    assert!(matches!(&built.path, Path::Ports { a, b } if a.port == "packet:east" && b.port == "packet:west"));
     assert_eq!(built.device.counters().expect("counters")["out"], 11);
     assert_eq!(built.device.describe().name, "switch in rack 3");
     assert!(matches!(built.device.reset(), Err(DutError::NoReset(_))));

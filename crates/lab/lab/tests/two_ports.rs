@@ -114,10 +114,7 @@ fn a_router_is_asked_for_its_address_and_told_ours() {
     let Some((host, _router)) = router() else { return };
     let end = |port: &str, network| PortEnd {
         port: port.into(),
-        next_hop: NextHop::Gateway {
-            own: Ipv4Addr::new(198, 18, network, 2),
-            gateway: Ipv4Addr::new(198, 18, network, 1),
-        },
+        next_hop: NextHop::Gateway { own: [198, 18, network, 2].into(), gateway: [198, 18, network, 1].into() },
     };
     let spec = PortsSpec { a: end("packet:port-a", 0), b: end("packet:port-b", 1), ..PortsSpec::new("", "") };
     let Some(outcome) = trial(&host, &spec, 2_000.0) else { return };
@@ -129,15 +126,15 @@ fn a_router_is_asked_for_its_address_and_told_ours() {
     let Some((host, _router)) = self::router() else { return };
     let Some(outcome) = trial(&host, &silent, 2_000.0) else { return };
     assert_eq!(outcome.ledger.account.delivered(), 0, "{:?}", outcome.ledger);
-    let [lost] = outcome.ledger.unnamed.as_slice() else { panic!("one place: {:?}", outcome.ledger) };
-    assert!(lost.place.contains("between port-a and port-b"), "{lost:?}");
+    let [lost] = outcome.ledger.account.lost() else { panic!("one place: {:?}", outcome.ledger) };
+    assert!(lost.place == "between port-a and port-b" && lost.by_elimination, "{lost:?}");
+    assert_eq!(outcome.ledger.account.unexplained(), 0);
 }
 
 #[test]
 fn a_gateway_that_does_not_answer_is_an_error_that_names_it() {
     let Some((host, _router)) = router() else { return };
-    let gateway = Ipv4Addr::new(198, 18, 0, 99);
-    let next_hop = NextHop::Gateway { own: Ipv4Addr::new(198, 18, 0, 2), gateway };
+    let next_hop = NextHop::Gateway { own: [198, 18, 0, 2].into(), gateway: [198, 18, 0, 99].into() };
     let a = PortEnd { port: "packet:port-a".into(), next_hop };
     let spec = PortsSpec { a, ..PortsSpec::new("", "packet:port-b") };
     let error = host.run(|| Tester::on_ports(&spec).map(|_| ()).map_err(|error| error.to_string())).expect("enter");

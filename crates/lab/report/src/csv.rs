@@ -22,6 +22,19 @@ pub fn figures_csv(results: &Results) -> String {
         fields.extend([upper.map(number).unwrap_or_default(), unit.symbol().to_owned(), marks, why_not]);
         line(&mut text, &fields);
     }
+    for cell in &results.cells {
+        for finding in &cell.findings {
+            for goal in &finding.goals {
+                let mut fields = cell_fields(cell);
+                let figure = format!("goal: {}, {}", goal.name, goal.wanted);
+                let (value, unit) = (u8::from(goal.met).to_string(), "met".to_owned());
+                fields.extend([finding.test.clone(), figure, finding.repetition.to_string(), value]);
+                let why_not = if goal.measured.is_none() { "not measured" } else { "" };
+                fields.extend([String::new(), unit, String::new(), why_not.to_owned()]);
+                line(&mut text, &fields);
+            }
+        }
+    }
     text
 }
 

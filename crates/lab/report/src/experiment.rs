@@ -1,6 +1,6 @@
 //! The document of an experiment: every cell of its matrix, what each test found there, and the trials behind it.
 
-use crate::{CoreUse, Dut, Environment, Latency, Timestamp, Tool, Trial, number};
+use crate::{CoreUse, Dut, Environment, Goal, Latency, Timestamp, Tool, Trial, number};
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the format. Fields may be added within a version; none is removed or changes its meaning.
@@ -83,6 +83,9 @@ pub struct Finding {
     /// Why nothing could be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
+    /// The limits that the experiment sets on its figures, met or missed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub goals: Vec<Goal>,
     /// The trials behind it, in order.
     pub trials: Vec<ExperimentTrial>,
 }

@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 
 use crate::figure::{Summary, Unit, summaries};
-use crate::overview::account_rows;
-use crate::overview::{RowKind, ledger_trials};
+use crate::overview::{RowKind, account_rows, goal_rows, ledger_trials};
 use crate::{Cell, Results};
 
 /// A metric family: name without unit, unit (the last part of the name), help.
@@ -59,10 +58,15 @@ pub fn openmetrics(results: &Results) -> String {
         Family::new("linerate_work", "", "Cycles or instructions for each packet delivered, median."),
         Family::new("linerate_repetitions", "", "Repetitions behind a figure."),
         Family::new("linerate_marked", "", "1 for each mark that makes a figure doubtful."),
+        Family::new(
+            "linerate_goal_met",
+            "",
+            "1 for each limit of the experiment that was kept in every repetition, 0 for one missed.",
+        ),
         Family::new("linerate_ledger", "packets", "Account of the trial of each cell that lost most."),
     ];
     {
-        let [rates, uppers, times, losses, packets, cores, work, repetitions, marked, ledger] = &mut families;
+        let [rates, uppers, times, losses, packets, cores, work, repetitions, marked, goals, ledger] = &mut families;
         for summary in summaries(results).0 {
             let Some(cell) = results.cells.get(summary.cell) else { continue };
             let flows = cell.flows.to_string();
@@ -83,6 +87,17 @@ pub fn openmetrics(results: &Results) -> String {
             for mark in &summary.marks {
                 marked.add(&[&labels[..], &[("mark", mark.short())]].concat(), 1.0);
             }
+        }
+        for row in goal_rows(results) {
+            let Some(cell) = results.cells.get(row.cell) else { continue };
+            let labels = [
+                ("experiment", results.name.as_str()),
+                ("cell", &cell.id),
+                ("test", row.test),
+                ("figure", row.name),
+                ("wanted", row.wanted),
+            ];
+            goals.add(&labels, f64::from(u8::from(row.met == row.measured.len())));
         }
         add_ledgers(ledger, results);
     }

@@ -124,6 +124,8 @@ fn own_goal(table: &Section<'_>, defaults: &Defaults) -> Option<LossGoal> {
         width: table.number("width", is_width, WIDTH).unwrap_or(defaults.width),
     };
     check_times(table, &goal);
+    // Read with the other limits.
+    table.value("at_least");
     table.finish();
     (name.is_some() && loss_ratio.is_some()).then_some(goal)
 }

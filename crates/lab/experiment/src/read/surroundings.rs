@@ -1,7 +1,8 @@
 //! `[topology]`, `[noise]` and `[phases]`: what is around the matrix.
 
+use crate::read::next_hop;
 use crate::read::section::{self, Section};
-use crate::{Phases, TopologyKind};
+use crate::{Phases, PortEnd, TopologyKind};
 
 /// Most layer-3 bytes of a frame: 9,018 on the wire.
 const MTU_MAX: u64 = 9_000;
@@ -25,7 +26,8 @@ pub(crate) fn topology(file: &Section<'_>) -> Place {
             if !a.is_empty() && a == b {
                 table.error("b", format!("both ends are {a:?}; expected two ports"));
             }
-            TopologyKind::Ports { a, b }
+            let (to_a, to_b) = (next_hop::read(&table, "a_next_hop"), next_hop::read(&table, "b_next_hop"));
+            TopologyKind::Ports { a: PortEnd { port: a, next_hop: to_a }, b: PortEnd { port: b, next_hop: to_b } }
         }
         Some(2) => TopologyKind::InProcess,
         _ => TopologyKind::Namespaces,

@@ -1,7 +1,7 @@
 //! `[[test]]`: what is found out in each cell.
 
-use crate::read::goals;
 use crate::read::section::{self, SHARE_BELOW_1, Section, is_share_below_1};
+use crate::read::{goals, limits};
 use crate::{TestKind, TestSpec};
 
 const TESTS_MAX: usize = 32;
@@ -72,7 +72,7 @@ fn is_throughput(test: &TestSpec) -> bool {
 
 fn test(table: &Section<'_>, word: Word) -> TestSpec {
     let trial = |default_ns| table.span_ns("trial", TRIAL_NS_MIN..=TRIAL_NS_MAX).unwrap_or(default_ns);
-    let spec = |trial_ns, kind| TestSpec { kind, trial_ns };
+    let spec = |trial_ns, kind| TestSpec { limits: limits::read(table, &kind), kind, trial_ns };
     match word {
         Word::Throughput => {
             let trial_ns = trial(SECOND_NS);

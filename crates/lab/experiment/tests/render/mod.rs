@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use linerate_experiment::{
-    CellMatch, Cores, Direction, DutCores, DutKind, Experiment, FirewallTool, FlowOrder, FlowSpec, LossGoal, Search,
-    SizeSpec, TestKind, TestSpec, TopologyKind,
+    CellMatch, Cores, Direction, DutCores, DutKind, Experiment, FirewallTool, FlowOrder, FlowSpec, Limit, LimitOf,
+    LossGoal, NextHop, Search, SizeSpec, TestKind, TestSpec, TopologyKind,
 };
 
 pub fn experiment(it: &Experiment) -> String {
@@ -48,9 +48,32 @@ fn topology(it: &Experiment) -> String {
     let kind = match &it.topology {
         TopologyKind::Namespaces => "kind = 'namespaces'".to_string(),
         TopologyKind::InProcess => "kind = 'in-process'".to_string(),
-        TopologyKind::Ports { a, b } => format!("kind = 'ports'\na = {}\nb = {}", text(a), text(b)),
+        TopologyKind::Ports { a, b } => {
+            let (to_a, to_b) = (next_hop("a_next_hop", a.next_hop), next_hop("b_next_hop", b.next_hop));
+            format!("kind = 'ports'\na = {}\n{to_a}b = {}\n{to_b}", text(&a.port), text(&b.port))
+        }
     };
     format!("[topology]\nmtu = {}\n{kind}\n", it.mtu)
+}
+
+fn next_hop(key: &str, next_hop: NextHop) -> String {
+    match next_hop {
+        NextHop::OtherEnd => String::new(),
+        NextHop::Mac(mac) => format!("{key} = '{}'\n", mac.map(|byte| format!("{byte:02x}")).join(":")),
+        NextHop::Gateway { own, gateway } => format!("{key} = {{ gateway = '{gateway}', own = '{own}' }}\n"),
+    }
+}
+
+fn limits(limits: &[Limit]) -> String {
+    let line = |limit: &Limit| match limit.of {
+        LimitOf::Rate => format!("at_least = '{}pps'\n", limit.bound),
+        LimitOf::Loss => format!("loss_at_most = {}\n", limit.bound),
+        LimitOf::P50 => format!("p50_at_most = '{}ns'\n", limit.bound),
+        LimitOf::P99 => format!("p99_at_most = '{}ns'\n", limit.bound),
+        LimitOf::P999 => format!("p999_at_most = '{}ns'\n", limit.bound),
+        LimitOf::Outage => format!("within = '{}ns'\n", limit.bound),
+    };
+    limits.iter().filter(|limit| limit.goal.is_none()).map(line).collect()
 }
 
 fn kind(kind: &DutKind) -> String {
@@ -174,7 +197,7 @@ fn test(spec: &TestSpec) -> String {
             format!("kind = 'load'\n{trial}{rate}")
         }
     };
-    format!("[[test]]\n{body}")
+    format!("[[test]]\n{body}{}", limits(&spec.limits))
 }
 
 fn goal(goal: &LossGoal) -> String {

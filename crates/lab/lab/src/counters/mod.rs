@@ -81,6 +81,8 @@ pub struct Snapshot {
     pub receiver: SideCounters,
     /// The machine.
     pub host: HostCounters,
+    /// Whether a device outside the lab is between the two interfaces.
+    pub outside: bool,
     /// What the kernel says about its drops; none where it may not be asked.
     pub drops: Option<DropCounts>,
     /// Why it may not be asked.
@@ -123,6 +125,7 @@ impl Snapshot {
             dut,
             receiver: side(&self.receiver, &earlier.receiver),
             host: self.host.since(&earlier.host),
+            outside: self.outside,
             drops: self.drops.as_ref().zip(earlier.drops.as_ref()).map(|(later, earlier)| later.since(earlier)),
             blind_spot: self.blind_spot.clone(),
         }

@@ -120,7 +120,15 @@ impl CounterSources {
             Reasons::Read(source) => source.read().ok(),
             Reasons::LeftOut | Reasons::Refused(_) => None,
         };
-        Ok(Snapshot { generator, dut, receiver, host, drops, blind_spot: self.blind_spot().map(str::to_owned) })
+        Ok(Snapshot {
+            generator,
+            dut,
+            receiver,
+            host,
+            outside: !self.joined,
+            drops,
+            blind_spot: self.blind_spot().map(str::to_owned),
+        })
     }
 
     /// Reads until no packet has moved for `quiet`, for `at_most` in all: a packet in a ring is in no counter. The last

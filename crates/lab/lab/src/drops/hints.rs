@@ -83,6 +83,7 @@ const HINTS: &[(&str, &str)] = &[
     ("longer than a frame", "the frames of the port's memory are too short for this MTU: a lower MTU, or `frags`"),
     ("longer than the batch", "send shorter frames, or a lower MTU"),
     ("queue full", "the reader of that device did not keep up: a core of its own, or a longer queue (txqueuelen)"),
+    ("lost in the device or on its cables", "its own counters may say why: give `counters` to the DUT"),
     ("the device took it in", "its own counters may say why, or its log"),
     ("refused by the driver", "the next hop's ring is full: its core is the limit at this load"),
 ];

@@ -29,7 +29,9 @@ pub(super) fn build(command: &Command, spec: &TopologySpec) -> Result<Built, Dut
             let path = Path::Namespaces(Box::new(topology));
             (path, Some(links), filled_in(command, INGRESS_INTERFACE, EGRESS_INTERFACE))
         }
-        TopologyKind::Ports { a, b } => (Path::Ports { a: a.clone(), b: b.clone() }, None, filled_in(command, a, b)),
+        TopologyKind::Ports { a, b } => {
+            (Path::Ports { a: a.clone(), b: b.clone() }, None, filled_in(command, &a.port, &b.port))
+        }
         TopologyKind::InProcess => {
             return Err(DutError::Unsupported("a command cannot take the ends of a link inside this process".into()));
         }

@@ -19,7 +19,7 @@ pub(super) fn build(description: &str, counters: &[String], spec: &TopologySpec)
             "an external device needs the topology `ports`, with the two it is cabled to".into(),
         ));
     };
-    let mut configuration = BTreeMap::from([("cabled to".to_owned(), format!("{a} and {b}"))]);
+    let mut configuration = BTreeMap::from([("cabled to".to_owned(), format!("{} and {}", a.port, b.port))]);
     if !counters.is_empty() {
         configuration.insert("counters from".into(), counters.join(" "));
     }

@@ -26,7 +26,7 @@ mod xdp;
 
 use std::collections::BTreeMap;
 
-use linerate_experiment::{DutKind, DutSpec};
+use linerate_experiment::{DutKind, DutSpec, PortEnd};
 use linerate_report::Dut;
 
 use crate::topology::{Topology, TopologySpec};
@@ -76,12 +76,12 @@ pub trait Device: Send {
 pub enum Path {
     /// Interfaces in namespaces of the lab's own making.
     Namespaces(Box<Topology>),
-    /// Two ports of this host, by their specs.
+    /// Two ports of this host.
     Ports {
         /// Sends, or both ways.
-        a: String,
+        a: PortEnd,
         /// Receives, or both ways.
-        b: String,
+        b: PortEnd,
     },
     /// The ends of a link inside this process, which the tester makes ([`crate::tester::Tester::in_process`]).
     InProcess,

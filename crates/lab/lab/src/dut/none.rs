@@ -16,7 +16,7 @@ pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
     };
     let joined = match &path {
         Path::Namespaces(_) => "one veth pair".to_owned(),
-        Path::Ports { a, b } => format!("{a} - {b}, as they are joined"),
+        Path::Ports { a, b } => format!("{} - {}, as they are joined", a.port, b.port),
         Path::InProcess => "one in-process link each way".to_owned(),
     };
     Ok(Built { path, device: Box::new(Direct { joined }) })

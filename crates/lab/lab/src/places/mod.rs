@@ -106,10 +106,10 @@ pub fn losses_of_ways(difference: &Difference, forward: Way<'_>, backward: Optio
         }
         None => {
             path.link(generator, receiver, on_link[0], receiver.driver_sum("rx", "drops"));
-            path.between(generator, receiver);
+            path.between(generator, receiver, difference.outside);
             if let Some(lost) = on_link.get(1) {
                 path.link(receiver, generator, *lost, generator.driver_sum("rx", "drops"));
-                path.between(receiver, generator);
+                path.between(receiver, generator, difference.outside);
             }
         }
     }
@@ -185,10 +185,13 @@ impl Path {
         self.close(segment, "");
     }
 
-    /// Between two interfaces that are not two ends of one link: a device outside the lab.
-    fn between(&mut self, from: &InterfaceCounters, to: &InterfaceCounters) {
-        let segment = Segment::new(from.tx_packets.saturating_sub(to.rx_packets), Piece::Link, from, to, None);
-        self.close(segment, &format!("between {} and {}", from.name, to.name));
+    /// Between two interfaces that are not two ends of one link. What is missing there a device outside the lab has lost, or its cables.
+    fn between(&mut self, from: &InterfaceCounters, to: &InterfaceCounters, outside: bool) {
+        let mut segment = Segment::new(from.tx_packets.saturating_sub(to.rx_packets), Piece::Link, from, to, None);
+        let place = format!("between {} and {}", from.name, to.name);
+        let cause = "lost in the device or on its cables";
+        segment.take_rest_by_elimination(outside.then(|| cause.to_owned()), &place);
+        self.close(segment, &place);
     }
 
     /// From the DUT's interfaces that take load to its IPv4 input; so many of each one's drops came here.

@@ -10,7 +10,7 @@ use super::rig::{Gone, Measured, Order, Rig, Rigs, rate_pps};
 use super::store::Store;
 use super::watch::Event;
 use super::{
-    End, RunError, back_to_back, baseline, forwarding, frame_loss, latency, load, now, recovery, reset, soak,
+    End, RunError, back_to_back, baseline, forwarding, frame_loss, judge, latency, load, now, recovery, reset, soak,
     throughput, work,
 };
 use crate::tester::Load;
@@ -181,13 +181,14 @@ impl Bench<'_> {
             repetition: slot.repetition,
             found: None,
             why_not: None,
+            goals: Vec::new(),
             trials: Vec::new(),
         });
         match self.test(slot, rig) {
-            Ok(found) => self.conclude(Some(found), None),
-            Err(Halt::Cannot(why)) => self.conclude(None, Some(why)),
+            Ok(found) => self.conclude(slot, Some(found), None),
+            Err(Halt::Cannot(why)) => self.conclude(slot, None, Some(why)),
             Err(Halt::Device(why)) => {
-                self.conclude(None, Some(why.clone()))?;
+                self.conclude(slot, None, Some(why.clone()))?;
                 Err(Halt::Device(why))
             }
             Err(halt) => Err(halt),
@@ -218,14 +219,22 @@ impl Bench<'_> {
             let test = test_name(&slot.test.kind).to_owned();
             let trials = Vec::new();
             let repetition = slot.repetition;
-            self.here().findings.push(Finding { test, repetition, found: None, why_not: None, trials });
-            self.conclude(None, Some(why.to_owned()))?;
+            self.here().findings.push(Finding {
+                test,
+                repetition,
+                found: None,
+                why_not: None,
+                goals: Vec::new(),
+                trials,
+            });
+            self.conclude(slot, None, Some(why.to_owned()))?;
         }
         Ok(())
     }
 
-    fn conclude(&mut self, found: Option<Found>, why_not: Option<String>) -> Result<(), Halt> {
+    fn conclude(&mut self, slot: Slot<'_>, found: Option<Found>, why_not: Option<String>) -> Result<(), Halt> {
         if let Some(last) = self.here().findings.last_mut() {
+            last.goals = judge::judge(slot.test, found.as_ref());
             (last.found, last.why_not) = (found, why_not);
         }
         self.save()?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use linerate_experiment::{Direction, DutKind, DutSpec, Experiment, TesterPorts, TopologyKind};
+use linerate_experiment::{Direction, DutKind, DutSpec, Experiment, PortEnd, TesterPorts, TopologyKind};
 use linerate_report::{CacheLine, CoreUse, Dut, Environment, ExperimentTrial, Results, Trial};
 use linerate_sys::{affinity, signal};
 
@@ -54,10 +54,7 @@ impl<'a> Lab<'a> {
         let mut tester = match built.path {
             Path::Namespaces(topology) => Tester::open(*topology, &self.ports(cell)),
             Path::InProcess => Tester::in_process(),
-            Path::Ports { a, b } => Tester::on_ports(&PortsSpec {
-                both_ways: cell.direction == Direction::BothWays,
-                ..PortsSpec::new(a, b)
-            }),
+            Path::Ports { a, b } => Tester::on_ports(&on_ports(cell, a, b)),
         }
         .map_err(|error| Gone::Cannot(error.to_string()))?;
         let cannot = |error: crate::topology::TopologyError| Gone::Cannot(error.to_string());
@@ -107,6 +104,13 @@ impl<'a> Lab<'a> {
         let spec = TesterSpec { sequences, drop_reasons: AskReasons::WhenNeeded, ..spec };
         if cell.direction == Direction::BothWays { spec.both_ways() } else { spec }
     }
+}
+
+/// An AF_XDP port that sends cannot be emptied by another thread, so with both ways the counting program counts.
+fn on_ports(cell: &CellPlan<'_>, a: PortEnd, b: PortEnd) -> PortsSpec {
+    let both_ways = cell.direction == Direction::BothWays;
+    let sink = both_ways && [&a, &b].iter().any(|end| end.port.starts_with("xdp:"));
+    PortsSpec { a, b, sink, both_ways, ..PortsSpec::new("", "") }
 }
 
 /// What a tester on virtual links sends at most, to size what tells its packets apart.

@@ -15,6 +15,7 @@ mod cell;
 mod cores;
 mod forwarding;
 mod frame_loss;
+mod judge;
 pub mod lab;
 mod latency;
 mod load;
@@ -124,10 +125,12 @@ pub fn run(
 }
 
 /// Whether every cell was measured and every goal of the experiment was reached: a throughput goal that no load passed, a
-/// device that did not recover, and a finding without a figure are none.
+/// device that did not recover, a figure beyond a limit that the experiment sets, and a finding without a figure are none.
 pub fn reached(results: &Results) -> bool {
     let mut findings = results.cells.iter().flat_map(|cell| &cell.findings);
-    results.complete && findings.all(|finding| finding.found.as_ref().is_some_and(is_reached))
+    results.complete
+        && findings
+            .all(|finding| finding.found.as_ref().is_some_and(is_reached) && finding.goals.iter().all(|goal| goal.met))
 }
 
 fn is_reached(found: &Found) -> bool {

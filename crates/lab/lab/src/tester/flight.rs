@@ -10,8 +10,8 @@ use linerate_sys::clock;
 use linerate_sys::perf::Scope as Counted;
 use linerate_sys::usage::ThreadUsage;
 
-use super::arp;
 use super::endpoint::{Arrivals, Endpoint};
+use super::gateway;
 use super::noise::Noise;
 use super::outcome::TrialError;
 use super::phases::Phases;
@@ -85,7 +85,7 @@ impl Tester {
                 device_control.stop();
             })?;
             if !gateways.is_empty() {
-                scope.spawn(|| arp::keep_fresh(gateways, &quiet_control));
+                scope.spawn(|| gateway::keep_fresh(gateways, &quiet_control));
             }
             let start_ns = clock::now_ns() + LEAD_NS;
             let groups = grouped(lanes(ports, loads), &spec.cores);

@@ -6,12 +6,12 @@
 //! ```
 //! [`Tester::trial`] takes a [`TrialSpec`]: sizes, flows, a [`Load`] for each direction, cores, [`Phases`]. It gives an [`Outcome`].
 
-mod arp;
 mod delays;
 mod device;
 mod endpoint;
 mod ends;
 mod flight;
+mod gateway;
 mod load;
 mod noise;
 mod outcome;
@@ -31,19 +31,20 @@ use crate::counters::{CounterSources, CountersError};
 use crate::placement::{self, Mode, Placement};
 use crate::topology::{FrameAddresses, Topology, TopologyError};
 
-use arp::Gateway;
 use device::{Installed, Joined};
 use ends::{Attachment, End};
+use gateway::Gateway;
 use threads::go_ahead;
 
 pub use delays::Delays;
 pub use device::{Device, Wire};
 pub use endpoint::{Arrivals, Endpoint};
+pub use linerate_experiment::{NextHop, PortEnd};
 pub use load::Load;
 pub use noise::Noise;
 pub use outcome::{Interruption, Outcome, Recovery, TrialError, WayOutcome};
 pub use phases::{Learning, Phases};
-pub use ports::{NextHop, PortEnd, PortsSpec};
+pub use ports::PortsSpec;
 pub use traffic::{FCS_LEN, Way, fixed_size, mean_size, plan};
 pub use trial::{Cores, TrialSpec};
 
@@ -105,6 +106,9 @@ pub enum TesterError {
     /// A namespace could not be entered.
     #[error("a network namespace: {0}")]
     Namespace(#[from] std::io::Error),
+    /// A gateway's address could not be had.
+    #[error("the next hop: {0}")]
+    NextHop(#[source] std::io::Error),
     /// Packet memory could not be had.
     #[error("{0}")]
     Memory(#[from] linerate_mem::MapError),

@@ -1,7 +1,6 @@
 //! A tester on two ports of this host, with a device outside the lab between them: a box with two cables, a program, a cable.
 
-use std::net::Ipv4Addr;
-
+use linerate_experiment::{NextHop, PortEnd};
 use linerate_mem::{Pool, PoolConfig};
 use linerate_port::{OpenError, PortSpec};
 use linerate_ports::Usage;
@@ -9,9 +8,9 @@ use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 use linerate_sys::raw::RawSocket;
 
-use super::arp::{Gateway, Question};
 use super::endpoint::Endpoint;
 use super::ends::{Attachment, End};
+use super::gateway::{Gateway, Question};
 use super::traffic;
 use super::{FRAMES, Tester, TesterError};
 use crate::counters::CounterSources;
@@ -30,32 +29,6 @@ pub struct PortsSpec {
     pub both_ways: bool,
     /// As [`super::TesterSpec::sequences`].
     pub sequences: u64,
-}
-
-/// One port.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PortEnd {
-    /// Its spec: `xdp:eth1`, `packet:eth1`, any that `linerate ports` lists.
-    pub port: String,
-    /// To whom frames that are sent here are addressed.
-    pub next_hop: NextHop,
-}
-
-/// To whom frames are addressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NextHop {
-    /// To the other end: behind a cable, a switch, a program that passes frames on.
-    OtherEnd,
-    /// To this Ethernet address.
-    Mac([u8; 6]),
-    /// To a router's address, which is asked for by ARP before each trial. The asking also tells the router ours, and goes on every
-    /// half second while the load runs.
-    Gateway {
-        /// Our own address on this link. It need not be the interface's.
-        own: Ipv4Addr,
-        /// The router's.
-        gateway: Ipv4Addr,
-    },
 }
 
 impl PortsSpec {
@@ -98,7 +71,7 @@ impl Tester {
                 tester.gateways.push(Gateway { end: number, question, namespace, socket });
             }
         }
-        tester.resolve()?;
+        tester.resolve().map_err(TesterError::NextHop)?;
         Ok(tester)
     }
 

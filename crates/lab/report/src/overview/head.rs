@@ -90,6 +90,7 @@ pub(super) fn sentences(results: &Results, labels: &Labels, figures: &[Summary],
         (Some(only), _) => sentences.push(format!("{}: {}, {}.", only.name, described(only), spread_words(only))),
         _ => sentences.push("No rate was measured.".to_owned()),
     }
+    sentences.extend(super::goals::sentence(results));
     if !labels.common.is_empty() {
         sentences.push(format!("In all cells: {}.", labels.common));
     }

@@ -2,12 +2,14 @@
 
 mod account;
 mod costs;
+mod goals;
 mod grids;
 mod head;
 pub(crate) mod labels;
 
 pub(crate) use account::{RowKind, account_rows, ledger_trials};
 pub(crate) use costs::cores_trial;
+pub(crate) use goals::goal_rows;
 pub(crate) use grids::{is_rate, loss_points};
 use head::sentences;
 pub(crate) use head::{KeyFigure, key_figures};
@@ -52,6 +54,7 @@ impl Entry {
 /// What an output may set beside a grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Topic {
+    Goals,
     Throughput,
     Link,
     Published,
@@ -111,6 +114,7 @@ pub(crate) fn overview(results: &Results) -> Overview {
     let labels = labels::Labels::new(results);
     let (figures, missing) = summaries(results);
     let grids = [
+        goals::grid(results, &labels),
         grids::throughput(&labels, &figures),
         grids::published(results, &labels, &figures),
         grids::link(results, &labels, &figures),

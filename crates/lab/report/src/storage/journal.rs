@@ -188,9 +188,9 @@ fn cell_head(cell: &Cell) -> Cell {
 }
 
 fn finding_head(finding: &Finding) -> Finding {
-    let Finding { test, repetition, found, why_not, trials: _ } = finding;
-    let (found, why_not) = (found.clone(), why_not.clone());
-    Finding { test: test.clone(), repetition: *repetition, found, why_not, trials: Vec::new() }
+    let Finding { test, repetition, found, why_not, goals, trials: _ } = finding;
+    let (found, why_not, goals) = (found.clone(), why_not.clone(), goals.clone());
+    Finding { test: test.clone(), repetition: *repetition, found, why_not, goals, trials: Vec::new() }
 }
 
 fn hash(value: &impl Serialize) -> u64 {

@@ -125,7 +125,7 @@ pub fn throughput(repetition: u32, size_wire: u32, flows: u64, device: &Device, 
 
 pub fn finding(repetition: u32, found: Found, trials: Vec<ExperimentTrial>) -> Finding {
     let test = serde_json::to_value(&found).unwrap()["test"].as_str().unwrap().to_owned();
-    Finding { test, repetition, found: Some(found), why_not: None, trials }
+    Finding { test, repetition, found: Some(found), why_not: None, goals: Vec::new(), trials }
 }
 
 fn latency_point(share: f64, load_pps: f64, random: &mut Random) -> LatencyPoint {
@@ -196,6 +196,12 @@ fn others(device: &Device) -> Vec<Finding> {
     disturbed[0].noise =
         Noise { steal_share: 0.06, gap_max_ns: 12_400_000, disturbed: true, repeated: 3, ..Noise::default() };
     let why_not = "the DUT stopped: exit status 1".to_owned();
+    let missed = linerate_report::Goal {
+        name: "rate".to_owned(),
+        wanted: "at least 1.000 Mpps".to_owned(),
+        measured: Some("900.0 kpps".to_owned()),
+        met: false,
+    };
     vec![
         finding(1, back_to_back, one("back-to-back-1")),
         finding(1, recovery(Some(1_700_000)), one("recovery-1")),
@@ -204,7 +210,14 @@ fn others(device: &Device) -> Vec<Finding> {
         finding(1, Found::Soak { load_pps: capacity * 0.9, loss_ratio: 0.000_000_2 }, one("soak-1")),
         finding(1, Found::MaxForwardingRate { pps: capacity * 1.01, load_pps: capacity * 1.4 }, one("mfr-1")),
         finding(1, Found::Load { sent_pps: capacity * 0.9, delivered_pps: capacity * 0.9 }, disturbed),
-        Finding { test: "load".to_owned(), repetition: 2, found: None, why_not: Some(why_not), trials: Vec::new() },
+        Finding {
+            test: "load".to_owned(),
+            repetition: 2,
+            found: None,
+            why_not: Some(why_not),
+            goals: vec![missed],
+            trials: Vec::new(),
+        },
     ]
 }
 
