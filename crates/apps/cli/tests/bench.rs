@@ -1,10 +1,13 @@
 //! `linerate bench` from the outside: its documents balance, its exit status means what it says, and it leaves nothing behind.
 
+mod left_behind;
+
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+use left_behind::Machine;
 use serde_json::Value;
 
 const QUICK: [&str; 6] = ["--trial-ms", "100", "--trials-max", "3", "--flows", "1x1,100x100"];
@@ -38,26 +41,6 @@ fn check_trials(document: &Value) -> usize {
 
 fn is_root() -> bool {
     std::fs::read_to_string("/proc/self/status").is_ok_and(|status| status.contains("Uid:\t0\t0\t0\t0"))
-}
-
-/// Number of things a run could leave: named namespaces, attached XDP links, NAPI threads of its interfaces.
-fn leavings() -> usize {
-    let named = std::fs::read_dir("/run/netns").map_or(0, |entries| {
-        entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("linerate-")).count()
-    });
-    let threads = std::fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
-        std::fs::read_to_string(entry.path().join("comm")).is_ok_and(|name| name.starts_with("napi/lr-"))
-    });
-    named + threads.count()
-}
-
-/// The kernel takes interfaces down in the background after their namespace went.
-fn assert_nothing_left() {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while leavings() > 0 {
-        assert!(Instant::now() < deadline, "{} things left behind", leavings());
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 #[test]
@@ -136,6 +119,7 @@ fn the_exit_status_says_whether_a_goal_was_missed() {
 #[test]
 fn stopped_or_killed_it_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
+    let mut machine = Machine::now();
     for signal in ["-INT", "-KILL"] {
         let mut child = bench(folder.path(), &["--trial-ms", "2000"])
             .stdout(std::process::Stdio::null())
@@ -143,6 +127,7 @@ fn stopped_or_killed_it_leaves_nothing_behind() {
             .spawn()
             .unwrap();
         std::thread::sleep(Duration::from_millis(1_200));
+        machine.note(child.id());
         let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
         assert!(sent.success());
         let start = Instant::now();
@@ -150,5 +135,6 @@ fn stopped_or_killed_it_leaves_nothing_behind() {
         assert!(start.elapsed() < Duration::from_secs(15));
         assert_ne!(status.code(), Some(0), "{signal} cuts a run short");
     }
-    assert_nothing_left();
+    eprintln!("{} network namespaces were held", machine.seen());
+    machine.assert_nothing_left();
 }

@@ -1,11 +1,14 @@
-//! Ctrl-C and kill -9 at random moments of a run: it ends at once, keeps what it had, goes on, and leaves nothing after `lab clean`.
+//! Ctrl-C and kill -9 at random moments of a run: it ends at once, keeps what it had, goes on, and leaves nothing after
+//! `lab clean`: no namespace with its interfaces and programs, no process, no setting of the machine.
 
 mod lab_support;
+mod left_behind;
 
 use std::process::Child;
 use std::time::{Duration, Instant};
 
 use lab_support::{Ended, Experiment, TINY, assert_accounts, can_measure, load, signal};
+use left_behind::Machine;
 
 /// Longest time from the signal to the end of the process, on a busy machine: a trial is 50 ms, a path at rest 2 s.
 const END_MAX: Duration = Duration::from_secs(20);
@@ -27,9 +30,10 @@ fn moments() -> Vec<u64> {
     (0..MOMENTS).map(|_| next()).collect()
 }
 
-fn end_at(place: &Experiment, name: &str, moment_ms: u64) -> Ended {
+fn end_at(place: &Experiment, machine: &mut Machine, name: &str, moment_ms: u64) -> Ended {
     let child: Child = place.start();
     std::thread::sleep(Duration::from_millis(moment_ms));
+    machine.note(child.id());
     signal(&child, name);
     let signalled = Instant::now();
     let ended = Ended::from(child.wait_with_output().expect("own child"));
@@ -45,9 +49,10 @@ fn with_program() -> String {
 
 fn at_random_moments(name: &str, is_expected: impl Fn(&Ended) -> bool) {
     let place = Experiment::new(&with_program());
+    let mut machine = Machine::now();
     for moment_ms in moments() {
         eprintln!("{name} after {moment_ms} ms");
-        let ended = end_at(&place, name, moment_ms);
+        let ended = end_at(&place, &mut machine, name, moment_ms);
         if !can_measure(&ended) {
             return;
         }
@@ -59,6 +64,8 @@ fn at_random_moments(name: &str, is_expected: impl Fn(&Ended) -> bool) {
     let cleaned = place.lab(&["clean"]);
     assert_eq!(cleaned.code, Some(0), "{}", cleaned.stderr);
     place.assert_nothing_left();
+    eprintln!("{} network namespaces were held at those moments", machine.seen());
+    machine.assert_nothing_left();
     let again = place.lab(&["clean"]);
     assert!(again.stdout.contains("nothing was left behind"), "{} {}", again.stdout, again.stderr);
     let ended = place.lab(&["run", &place.file(), "--plain"]);

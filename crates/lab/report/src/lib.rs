@@ -46,8 +46,8 @@ pub mod units;
 
 pub use account::{Account, AccountError, Counted, Loss};
 pub use compare::{
-    COMPARISON_SCHEMA, Compared, Comparison, Method, Pair, Setting, Thresholds, Verdict, compare, compare_with,
-    comparison_html, comparison_json, comparison_markdown, comparison_terminal,
+    COMPARISON_SCHEMA, Compared, Comparison, Method, NoiseLimits, Pair, RunNoise, Setting, Thresholds, Verdict,
+    compare, compare_with, comparison_html, comparison_json, comparison_markdown, comparison_terminal,
 };
 pub use csv::{figures_csv, ledger_csv, trials_csv};
 pub use document::{Document, Dut, Goal, SCHEMA, Tool, json};

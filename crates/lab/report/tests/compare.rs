@@ -18,7 +18,9 @@ fn rates(random: &mut Random, repetitions: u32, capacity_pps: f64, noise: f64) -
     Results { cells: vec![cell("bridge", 64, 1, "one way", device.baseline_pps, findings)], ..small() }
 }
 
-const ANY_SIZE: Thresholds = Thresholds { alpha: 0.05, rate: 0.0, time: 0.0, tail: 0.0, loss: 0.0 };
+/// No noise is too different.
+const FAR: NoiseLimits = NoiseLimits { taken: 1e9, gap_ratio: 1e9, gap_least_ns: 1.0, disturbed: 2.0 };
+const ANY_SIZE: Thresholds = Thresholds { alpha: 0.05, rate: 0.0, time: 0.0, tail: 0.0, loss: 0.0, noise: FAR };
 
 #[test]
 fn false_differences_are_rarer_than_alpha_and_tests_are_not_deaf() {
@@ -81,6 +83,34 @@ fn the_testers_own_limit_is_no_difference_of_the_device() {
     }
 }
 
+/// A run of the same device with so many repetitions, on a machine so busy.
+fn on_machine(seed: u64, repetitions: u32, capacity_pps: f64, noise: impl Fn(usize) -> Noise) -> Results {
+    let mut results = sizes(seed, repetitions, capacity_pps, 0.002);
+    let trials = results.cells.iter_mut().flat_map(|cell| &mut cell.findings).flat_map(|finding| &mut finding.trials);
+    trials.enumerate().for_each(|(number, made)| made.noise = noise(number));
+    results
+}
+
+#[test]
+fn figures_of_which_every_trial_was_disturbed_are_shown_and_not_judged() {
+    let all = |_| Noise { disturbed: true, ..Noise::default() };
+    let some = |number: usize| Noise { disturbed: number % 2 == 0, ..Noise::default() };
+    let near = Thresholds { noise: FAR, ..Thresholds::default() };
+    let compared = compare_with(&[on_machine(1, 5, 1.2e6, all), on_machine(2, 5, 0.6e6, all)], &near);
+    assert!(!compared.differs() && compared.cannot_tell());
+    for figure in &compared.pairs[0].figures {
+        assert_eq!((figure.verdict, figure.method, figure.p_value), (Verdict::Disturbed, Method::None, None));
+        assert!(!figure.before.is_empty() && !figure.after.is_empty(), "it is shown");
+    }
+    let text = comparison_terminal(&compared, 140, false);
+    assert!(
+        text.contains("not judged: all disturbed") && text.contains("every trial behind them was disturbed"),
+        "{text}"
+    );
+    let compared = compare_with(&[on_machine(1, 5, 1.2e6, some), on_machine(2, 5, 0.6e6, some)], &near);
+    assert!(compared.differs() && !compared.cannot_tell(), "half of the trials say something");
+}
+
 #[test]
 fn other_conditions_and_figures_of_one_side_are_stated() {
     let one = rich(1);
@@ -137,5 +167,31 @@ proptest! {
                 prop_assert!((figure.shift - expected).abs() < 0.1 * (1.0 + expected), "{} {}", figure.shift, expected);
             }
         }
+    }
+
+    /// Whatever the device did: a run on a machine that was busier by more than the limits gives no difference, and says why.
+    #[test]
+    fn a_busier_machine_is_no_difference_of_the_device(seed: u64, shift in 0.2f64..3.0, how in 0usize..3, busier_first: bool) {
+        let quiet = |_| Noise { gap_max_ns: 100_000, waited_ns: Some(0), ..Noise::default() };
+        let busy = move |number: usize| match how {
+            0 => Noise { gap_max_ns: 100_000, steal_share: 0.05, ..Noise::default() },
+            1 => Noise { gap_max_ns: 20_000_000, ..Noise::default() },
+            _ => Noise { gap_max_ns: 100_000, disturbed: number % 3 == 0, repeated: 1, ..Noise::default() },
+        };
+        let mut runs = [on_machine(seed, 4, 1e6, quiet), on_machine(seed ^ 1, 4, 1e6 * shift, busy)];
+        if busier_first {
+            runs.reverse();
+        }
+        let comparison = compare(&runs);
+        prop_assert!(!comparison.differs());
+        prop_assert!(!comparison.pairs[0].noise_differs.is_empty());
+        let lowered = comparison.pairs[0].figures.iter().any(|figure| figure.verdict == Verdict::Busier);
+        prop_assert_eq!(comparison.cannot_tell(), lowered);
+        let text = comparison_terminal(&comparison, 140, false);
+        prop_assert!(text.contains("The machines were not equally busy"), "{}", text);
+        // On machines equally busy the same figures are told.
+        let alike = compare(&[on_machine(seed, 4, 1e6, quiet), on_machine(seed ^ 1, 4, 1e6 * shift, quiet)]);
+        prop_assert!(alike.pairs[0].noise_differs.is_empty());
+        prop_assert!(alike.differs() || (shift - 1.0).abs() < 0.1);
     }
 }

@@ -36,7 +36,8 @@ Examples:
   linerate compare results/before results/after
   linerate compare results/before results/after --markdown >> $GITHUB_STEP_SUMMARY
 
-Exit status: 0 no difference beyond the noise, 1 differences, 2 cannot compare";
+Exit status: 0 no difference beyond the noise, 1 differences, 2 cannot compare, 3 cannot tell (one run was on a busier machine, or
+all that could be judged was disturbed)";
 
 /// Compares.
 pub fn run(args: &Args) -> ExitCode {
@@ -59,7 +60,11 @@ pub fn run(args: &Args) -> ExitCode {
         }
     };
     log::out(text.trim_end());
-    ExitCode::from(u8::from(comparison.differs()))
+    match (comparison.differs(), comparison.cannot_tell()) {
+        (true, _) => ExitCode::from(1),
+        (false, true) => ExitCode::from(3),
+        (false, false) => ExitCode::SUCCESS,
+    }
 }
 
 fn refuse(problem: &str) -> ExitCode {

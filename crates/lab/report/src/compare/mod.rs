@@ -9,12 +9,15 @@
 //!
 //! All p-values of a pair of results go through Holm's correction, so the chance of any false difference in it is at most
 //! [`Thresholds::alpha`]. Repetitions of one run are more alike than runs are, so a difference must also be at least as large as
-//! [`Thresholds`] says for its kind, and larger than the resolution of the search. `docs/results.md` says the same for users.
+//! [`Thresholds`] says for its kind, and larger than the resolution of the search. Figures of which every trial was disturbed are not
+//! judged, and where the noise of the two runs differs by more than [`NoiseLimits`] no difference is told. `docs/results.md` says the same for users.
 
+mod noise;
 mod settings;
 mod show;
 mod statistics;
 
+pub use noise::{NoiseLimits, RunNoise};
 pub use settings::Setting;
 pub use show::{comparison_html, comparison_json, comparison_markdown, comparison_terminal};
 
@@ -42,11 +45,13 @@ pub struct Thresholds {
     pub tail: f64,
     /// Least difference of a loss ratio, absolute.
     pub loss: f64,
+    /// How much the noise of the two runs may differ.
+    pub noise: NoiseLimits,
 }
 
 impl Default for Thresholds {
     fn default() -> Self {
-        Self { alpha: 0.05, rate: 0.03, time: 0.10, tail: 0.30, loss: 0.002 }
+        Self { alpha: 0.05, rate: 0.03, time: 0.10, tail: 0.30, loss: 0.002, noise: NoiseLimits::default() }
     }
 }
 
@@ -76,6 +81,10 @@ pub enum Verdict {
     Different,
     /// Cannot be told: too few repetitions, or both figures are the tester's own limit.
     Untold,
+    /// Not judged: in one of the results every trial behind it was disturbed.
+    Disturbed,
+    /// There is a difference, and it cannot be told of what: one run's machine was busier.
+    Busier,
 }
 
 /// A figure in both results.
@@ -120,6 +129,10 @@ pub struct Pair {
     pub after: String,
     /// What differs where they were measured, and of what.
     pub settings: Vec<Setting>,
+    /// What disturbed the two runs, the reference first.
+    pub noise: [RunNoise; 2],
+    /// In what these differ by more than the limits; then no difference is told.
+    pub noise_differs: Vec<String>,
     /// In the order of the reference.
     pub figures: Vec<Compared>,
     /// Figures that only one of them has: `cell, test, figure`.
@@ -140,6 +153,14 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// Whether differences were found that may be the machines', or nothing was judged because all was disturbed.
+    pub fn cannot_tell(&self) -> bool {
+        self.pairs.iter().any(|pair| {
+            let any = |verdict: Verdict| pair.figures.iter().any(|figure| figure.verdict == verdict);
+            any(Verdict::Busier) || any(Verdict::Disturbed) && !any(Verdict::Same)
+        })
+    }
+
     /// Whether any figure of any pair differs by more than the noise: the exit code of `linerate compare`.
     pub fn differs(&self) -> bool {
         self.pairs.iter().any(|pair| pair.differences().next().is_some())
@@ -204,9 +225,16 @@ fn pair(before: &Results, after: &Results, thresholds: &Thresholds) -> Pair {
         figure.p_value = figure.p_value.and_then(|_| corrected.next());
         figure.verdict = verdict(figure, thresholds);
     }
+    let noise = [RunNoise::of(before, after), RunNoise::of(after, before)];
+    let noise_differs = noise[0].differences(&noise[1], &thresholds.noise);
+    if !noise_differs.is_empty() {
+        let told =
+            |figure: &&mut Compared| matches!(figure.verdict, Verdict::Better | Verdict::Worse | Verdict::Different);
+        figures.iter_mut().filter(told).for_each(|figure| figure.verdict = Verdict::Busier);
+    }
     let title = |results: &Results| format!("{}, {}", results.name, results.started.words());
     let (settings, (before, after)) = (settings::differences(before, after), (title(before), title(after)));
-    Pair { before, after, settings, figures, only_before, only_after }
+    Pair { before, after, settings, noise, noise_differs, figures, only_before, only_after }
 }
 
 /// The effect and the p-value of one figure, before correction and verdict.
@@ -219,7 +247,9 @@ fn measured(key: &Key, one: &Summary, other: &Summary, least_p: f64, thresholds:
     let mut marks: Vec<&'static str> = one.marks.iter().chain(&other.marks).map(|mark| mark.short()).collect();
     marks.sort_unstable();
     marks.dedup();
+    let spoilt = one.spoilt || other.spoilt;
     let both_limited = [one, other].iter().all(|side| side.marks.contains(&Mark::TesterLimited));
+    let is_judged = !both_limited && !spoilt;
     Compared {
         cell: key.0.clone(),
         test: key.1.to_owned(),
@@ -229,10 +259,10 @@ fn measured(key: &Key, one: &Summary, other: &Summary, least_p: f64, thresholds:
         after: other.values.clone(),
         shift: shift(&one.values, &other.values, difference),
         cliffs_delta: cliffs_delta(&one.values, &other.values),
-        method: if both_limited { Method::None } else { method },
-        p_value: p_value.filter(|_| !both_limited),
+        method: if is_judged { method } else { Method::None },
+        p_value: p_value.filter(|_| is_judged),
         least: least(one, thresholds, resolution),
-        verdict: Verdict::Untold,
+        verdict: if spoilt { Verdict::Disturbed } else { Verdict::Untold },
         marks,
         words: (one.unit, one.better),
     }
@@ -277,7 +307,7 @@ fn direction(better: Better, shift: f64) -> Verdict {
 
 fn verdict(figure: &Compared, thresholds: &Thresholds) -> Verdict {
     match figure.p_value {
-        None => Verdict::Untold,
+        None => figure.verdict,
         Some(p) if p <= thresholds.alpha && figure.shift.abs() > figure.least => {
             direction(figure.words.1, figure.shift)
         }

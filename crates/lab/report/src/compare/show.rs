@@ -71,7 +71,9 @@ fn headline(pair: &Pair) -> String {
     let differences = pair.differences().count();
     let worse = pair.differences().filter(|figure| figure.verdict == Verdict::Worse).count();
     let better = pair.differences().filter(|figure| figure.verdict == Verdict::Better).count();
+    let busier = pair.figures.iter().filter(|figure| figure.verdict == Verdict::Busier).count();
     let found = match differences {
+        0 if busier > 0 => format!("cannot tell, {busier} may differ by the noise of the machine alone"),
         0 => "no difference larger than the noise".to_owned(),
         1 => format!("1 difference ({worse} worse, {better} better)"),
         _ => format!("{differences} differences ({worse} worse, {better} better)"),
@@ -100,11 +102,20 @@ fn sentences(comparison: &Comparison, pair: &Pair) -> Vec<String> {
         ),
         (
             Method::None,
-            "not at all: one repetition each, so the noise is not known (`lab run --repetitions 5`), or the tester's own limit in both",
+            "not at all: one repetition each, so the noise is not known (`lab run --repetitions 5`), the tester's own limit in both, or \
+             all disturbed",
         ),
     ];
     let judged = methods.iter().filter(|(method, _)| of(*method) > 0);
     sentences.extend(judged.map(|(method, words)| format!("{} judged {words}.", of(*method))));
+    let disturbed = pair.figures.iter().filter(|figure| figure.verdict == Verdict::Disturbed).count();
+    if disturbed > 0 {
+        sentences.push(format!("{disturbed} not judged: in one of the results every trial behind them was disturbed."));
+    }
+    if !pair.noise_differs.is_empty() {
+        let how = pair.noise_differs.join("; ");
+        sentences.push(format!("The machines were not equally busy ({how}), so no difference can be told."));
+    }
     if !pair.settings.is_empty() {
         sentences.push("They were not measured under the same conditions: see below.".to_owned());
     }
@@ -160,6 +171,8 @@ fn row(figure: &Compared) -> Vec<Entry> {
         Verdict::Worse => ("worse", Tone::Bad),
         Verdict::Different => ("different", Tone::Strong),
         Verdict::Untold => ("cannot be told", Tone::Doubtful),
+        Verdict::Disturbed => ("not judged: all disturbed", Tone::Doubtful),
+        Verdict::Busier => ("cannot be told: other noise", Tone::Doubtful),
     };
     let name = if figure.test == "throughput" {
         figure.figure.clone()

@@ -17,6 +17,7 @@ pub(crate) fn figures(results: &Results) -> Vec<Figure> {
 
 fn of_finding(cell: usize, baseline_pps: Option<f64>, finding: &Finding) -> Vec<Figure> {
     let disturbed = finding.trials.iter().any(|trial| trial.noise.disturbed);
+    let spoilt = disturbed && finding.trials.iter().all(|trial| trial.noise.disturbed);
     let Some(found) = &finding.found else {
         let why = finding.why_not.clone().unwrap_or_else(|| "the run was stopped within it".to_owned());
         let name = "";
@@ -40,7 +41,7 @@ fn of_finding(cell: usize, baseline_pps: Option<f64>, finding: &Finding) -> Vec<
             let is_rate = part.unit == Unit::PacketsPerSecond && part.better == Better::Higher;
             let by_tester = is_rate && is_tester_limited(part.value.clone().ok(), baseline_pps);
             part.marks.extend(by_tester.then_some(Mark::TesterLimited));
-            figure(cell, test, finding.repetition, part)
+            Figure { spoilt, ..figure(cell, test, finding.repetition, part) }
         })
         .collect()
 }
@@ -49,7 +50,7 @@ fn figure(cell: usize, test: &'static str, repetition: u32, part: Part) -> Figur
     let Part { name, unit, better, value, upper, width, mut marks } = part;
     marks.sort_unstable();
     marks.dedup();
-    Figure { cell, test, name, unit, better, repetition, value, upper, width, marks }
+    Figure { cell, test, name, unit, better, repetition, value, upper, width, marks, spoilt: false }
 }
 
 /// The name of the test in the document.

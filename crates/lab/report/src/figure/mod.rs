@@ -118,4 +118,6 @@ pub(crate) struct Figure {
     /// Relative width of the bounds that was asked for.
     pub(crate) width: Option<f64>,
     pub(crate) marks: Vec<Mark>,
+    /// Every trial behind it was disturbed.
+    pub(crate) spoilt: bool,
 }

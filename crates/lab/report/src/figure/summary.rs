@@ -18,6 +18,8 @@ pub(crate) struct Summary {
     pub(crate) width: Option<f64>,
     /// Of any repetition.
     pub(crate) marks: Vec<Mark>,
+    /// Every trial behind every repetition was disturbed.
+    pub(crate) spoilt: bool,
 }
 
 impl Summary {
@@ -61,7 +63,7 @@ pub(crate) fn summaries(results: &Results) -> (Vec<Summary>, Vec<Missing>) {
     let mut missing = Vec::new();
     let mut places = std::collections::HashMap::new();
     for figure in figures(results) {
-        let Figure { cell, test, name, unit, better, repetition, value, upper, width, marks } = figure;
+        let Figure { cell, test, name, unit, better, repetition, value, upper, width, marks, spoilt } = figure;
         let value = match value {
             Ok(value) => value,
             Err(why) => {
@@ -71,11 +73,23 @@ pub(crate) fn summaries(results: &Results) -> (Vec<Summary>, Vec<Missing>) {
         };
         let place = *places.entry((cell, test, name.clone())).or_insert(summaries.len());
         let Some(summary) = summaries.get_mut(place) else {
-            summaries.push(Summary { cell, test, name, unit, better, values: vec![value], upper, width, marks });
+            summaries.push(Summary {
+                cell,
+                test,
+                name,
+                unit,
+                better,
+                values: vec![value],
+                upper,
+                width,
+                marks,
+                spoilt,
+            });
             continue;
         };
         summary.values.push(value);
         summary.upper = summary.upper.zip(upper).map(|(one, other)| one.max(other));
+        summary.spoilt &= spoilt;
         summary.marks.extend(marks);
         summary.marks.sort_unstable();
         summary.marks.dedup();
