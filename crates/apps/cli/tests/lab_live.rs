@@ -45,7 +45,7 @@ fn a_terminal_sees_bounds_rates_losses_and_the_time_left() {
         ("the trial", "  now   throughput 1, trial"),
         ("bounds that close in", "bounds 0 .. "),
         ("rates", "pps delivered of"),
-        ("where packets are lost", "sleep: the device took it in and did not send it on (by elimination)"),
+        ("where packets are lost", "sleep: the device took it in and did not"),
         ("a finding that stays", "plain/64/1/one-way  throughput: NDR"),
     ] {
         assert!(text.contains(words), "{what}: {words:?} is not in\n{text}");

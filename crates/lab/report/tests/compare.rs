@@ -94,7 +94,7 @@ fn on_machine(seed: u64, repetitions: u32, capacity_pps: f64, noise: impl Fn(usi
 #[test]
 fn figures_of_which_every_trial_was_disturbed_are_shown_and_not_judged() {
     let all = |_| Noise { disturbed: true, ..Noise::default() };
-    let some = |number: usize| Noise { disturbed: number % 2 == 0, ..Noise::default() };
+    let some = |number: usize| Noise { disturbed: number.is_multiple_of(2), ..Noise::default() };
     let near = Thresholds { noise: FAR, ..Thresholds::default() };
     let compared = compare_with(&[on_machine(1, 5, 1.2e6, all), on_machine(2, 5, 0.6e6, all)], &near);
     assert!(!compared.differs() && compared.cannot_tell());
@@ -176,7 +176,7 @@ proptest! {
         let busy = move |number: usize| match how {
             0 => Noise { gap_max_ns: 100_000, steal_share: 0.05, ..Noise::default() },
             1 => Noise { gap_max_ns: 20_000_000, ..Noise::default() },
-            _ => Noise { gap_max_ns: 100_000, disturbed: number % 3 == 0, repeated: 1, ..Noise::default() },
+            _ => Noise { gap_max_ns: 100_000, disturbed: number.is_multiple_of(3), repeated: 1, ..Noise::default() },
         };
         let mut runs = [on_machine(seed, 4, 1e6, quiet), on_machine(seed ^ 1, 4, 1e6 * shift, busy)];
         if busier_first {
