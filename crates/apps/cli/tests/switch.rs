@@ -54,6 +54,11 @@ impl Place {
         let output = self.run(&format!("switch ctl --name {name} show {what} --json"));
         serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
     }
+
+    fn has_port(&self, name: &str, port: &str) -> bool {
+        let ports = self.show(name, "ports");
+        ports.as_array().is_some_and(|ports| ports.iter().any(|shown| shown["name"] == port))
+    }
 }
 
 /// A child that does not outlive the test.
@@ -111,7 +116,7 @@ fn number(value: &Value, path: &str) -> u64 {
 fn two_shells_meet_at_a_name_and_the_switch_ends_after_them() {
     let place = Place::new();
     let mut receiver = place.start("pkt-gen -i vale7:a -f rx -n 20000");
-    wait_until("its port is there", || place.show("vale7", "ports")[0]["name"] == "a");
+    wait_until("its port is there", || place.has_port("vale7", "a"));
     let mut sender = place.start("pkt-gen -i vale7:b -f tx -R 50000");
     assert_eq!(receiver.ended(), Some(0));
     sender.stop();
@@ -132,12 +137,13 @@ fn every_packet_between_processes_is_accounted_for() {
     wait_until("the switch answers", || place.run("switch ctl --name valelab show ports").status.success());
     let mut sent_in_all = 0;
     for round in 0..3 {
-        let mut receiver = place.start("receive valelab:r --idle-exit 3s --json --quiet");
-        wait_until("its port is there", || place.show("valelab", "ports")[0]["name"] == "r");
+        let mut receiver = place.start("receive valelab:r --json --quiet");
+        wait_until("its port is there", || place.has_port("valelab", "r"));
         let sent = place.run("send valelab:s --count 200000 --json --quiet");
         let sent: Value = serde_json::from_slice(&sent.stdout).expect("a document");
         sent_in_all += number(&sent, "/ports/0/sent");
-        assert_eq!(receiver.ended(), Some(0), "round {round}");
+        assert_eq!(receiver.stop(), Some(0), "round {round}");
+        wait_until("both ports are gone", || !place.has_port("valelab", "r") && !place.has_port("valelab", "s"));
     }
     let mut seen = Value::Null;
     wait_until("all ports are gone", || {
