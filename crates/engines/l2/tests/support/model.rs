@@ -140,7 +140,9 @@ impl Model {
         self.flooded += 1;
         for (target, slots) in others.iter().map(|target| (target, None)).chain([(last, Some(slots))]) {
             let bytes = dress(bare, &self.ports[target].settings.vlan);
-            let needed = slots.unwrap_or_else(|| bytes.len().div_ceil(FRAME_ROOM));
+            // A copy takes the frames that the packet needs as it came; a tag then goes into the headroom of the first.
+            let came_len = bare.bytes.len() + if bare.tag.is_some() { 4 } else { 0 };
+            let needed = slots.unwrap_or_else(|| came_len.div_ceil(FRAME_ROOM));
             if let Err(reason) = self.queue(*target, bytes, needed) {
                 *self.refused.entry(reason).or_default() += 1;
             }
