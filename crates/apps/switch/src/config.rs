@@ -238,12 +238,15 @@ pub fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 32 && name.bytes().all(allowed)
 }
 
-/// A name from a spec: its target, without what a name may not have; or its backend.
+/// A name from a spec: its target, and the id if it has one, without what a name may not have; or its backend.
 fn name_of(spec: &str) -> String {
-    let before_options = spec.split(',').next().unwrap_or(spec);
+    let (before_options, options) = spec.split_once(',').unwrap_or((spec, ""));
     let (backend, target) = before_options.split_once(':').unwrap_or(("port", before_options));
     let last = target.rsplit('/').next().unwrap_or(target);
-    let name: String = last.chars().map(|letter| if is_name(&letter.to_string()) { letter } else { '-' }).collect();
+    // Several ports share a socket, and differ by their ids.
+    let id = options.split(',').find_map(|option| option.strip_prefix("id=")).map(|id| format!("-{id}"));
+    let whole = format!("{last}{}", id.unwrap_or_default());
+    let name: String = whole.chars().map(|letter| if is_name(&letter.to_string()) { letter } else { '-' }).collect();
     let name: String = name.trim_matches('-').chars().take(32).collect();
     if name.is_empty() { backend.into() } else { name }
 }
@@ -300,7 +303,9 @@ mod tests {
         for (spec, name) in [
             ("tap:x", "x"),
             ("veth0", "veth0"),
-            ("memif:/run/a.sock,id=1", "a-sock"),
+            ("memif:/run/a.sock", "a-sock"),
+            ("memif:/run/a.sock,id=1", "a-sock-1"),
+            ("memif:/run/a.sock,rings=2,id=17", "a-sock-17"),
             ("null:", "null"),
             ("xdp:eth1@2", "eth1-2"),
             ("pipe:a", "a"),
