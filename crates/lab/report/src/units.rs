@@ -222,7 +222,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rate_written_is_rate_read(rate_pps in 0.01f64..1e12) {
+        fn rate_written_is_rate_read(rate_pps in 0.01f64..9.99e11) { // Rates of packets have no T.
             let Rate::PacketsPerSecond(read) = pps(rate_pps).parse().unwrap() else { panic!("not a packet rate") };
             prop_assert!((read - rate_pps).abs() <= rate_pps * 0.000_51, "{} {}", pps(rate_pps), rate_pps);
             let Rate::L1BitsPerSecond(read) = bps(rate_pps).parse().unwrap() else { panic!("not a bit rate") };
