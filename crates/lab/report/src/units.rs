@@ -59,7 +59,7 @@ pub fn percent(share: f64) -> String {
     } else if value > 100.0 && value < 100.05 {
         ">100 %".to_owned()
     } else {
-        let decimals = if value.abs() < 0.001 { 5 } else { 3 };
+        let decimals = if value.abs() < 0.01 { 5 } else { 3 };
         format!("{} %", significant_up_to(value, 3, decimals))
     }
 }
