@@ -38,7 +38,7 @@ impl Precedence {
     /// Takes it, where that is allowed.
     pub fn take() -> Precedence {
         if HOLDERS.fetch_add(1, Ordering::Relaxed) == 0 {
-            set_priority(["-f", "2"], linerate_sys::affinity::thread_id() as u32);
+            set_priority(["-f", "3"], linerate_sys::affinity::thread_id() as u32);
         }
         Precedence
     }
@@ -52,9 +52,11 @@ impl Drop for Precedence {
     }
 }
 
-/// Gives the threads of process `pid` whose names pass the priority of [`undisturbed`] commands.
-pub fn set_priority_of(pid: u32, passes: impl Fn(&str) -> bool) {
-    threads(pid, passes).into_iter().for_each(|thread| set_priority(["-f", "1"], thread));
+/// Gives the threads of process `pid` whose names pass a real-time priority: 1 is that of [`undisturbed`] commands, 3 that of who
+/// holds [`Precedence`].
+pub fn set_priority_of(pid: u32, priority: u8, passes: impl Fn(&str) -> bool) {
+    let priority = priority.to_string();
+    threads(pid, passes).into_iter().for_each(|thread| set_priority(["-f", &priority], thread));
 }
 
 fn set_priority([class, priority]: [&str; 2], thread: u32) {

@@ -55,7 +55,8 @@ impl Testpmd {
             None => Command::new("stdbuf"),
         };
         command.args(["-oL", "dpdk-testpmd"]);
-        // Its main thread and who measures come before the forwarding thread, which never sleeps.
+        // Its main thread comes before the forwarding thread, which never sleeps; who measures and its interrupt thread, for which
+        // the main thread may wait by spinning, come before both.
         let first = setup.namespace.is_none().then(process::Precedence::take);
         let prefix = format!("linerate{}-{}", std::process::id(), setup.mode);
         let cores = format!("{},{}", setup.main_core, setup.worker_core);
@@ -68,7 +69,8 @@ impl Testpmd {
         testpmd.running.tell("show port info 0");
         testpmd.running.read_until(|line| line.contains("MAC address:").then_some(()))?;
         if testpmd.precedence.is_some() {
-            process::set_priority_of(testpmd.id(), |thread| thread.contains("worker"));
+            process::set_priority_of(testpmd.id(), 1, |thread| thread.contains("worker"));
+            process::set_priority_of(testpmd.id(), 2, |thread| thread.contains("testpmd"));
         }
         testpmd.running.tell("start");
         std::thread::sleep(PROMPTLY);
