@@ -9,7 +9,7 @@ use linerate_port_memif::MemifPort;
 use linerate_sys::{affinity, clock};
 
 use super::testpmd::{Setup, Testpmd};
-use super::{Reached, Unable, process};
+use super::{Reached, Unable};
 
 const PACKET_LEN: usize = 60;
 const BATCH: usize = 64;
@@ -31,7 +31,6 @@ pub enum Work {
 /// Our server receives what testpmd's zero-copy client makes (`txonly`), or sends what that receives (`rxonly`).
 pub fn beside_testpmd(work: Work, duration: Duration) -> Result<Reached, Unable> {
     let socket = socket();
-    let _first = process::Precedence::take();
     let (mut port, mut pool) = open(&socket, "server")?;
     let vdev = format!("net_memif0,role=client,zero-copy=yes,socket={socket},socket-abstract=no");
     let testpmd = Testpmd::start(&Setup {

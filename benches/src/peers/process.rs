@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,51 +16,13 @@ pub fn installed(program: &str) -> bool {
     folders.iter().any(|folder| folder.join(program).is_file())
 }
 
-/// A command that others on the machine do not interrupt, where that is allowed: at real-time priority, by chrt(1). Loops on two
-/// cores that wait for each other else measure the scheduler.
+/// A command that others on the machine hardly interrupt, where that is allowed: loops on two cores that wait for each other else
+/// measure the scheduler. Not of real-time priority: a DPDK program whose threads share a core then waits for itself for ever.
 pub fn undisturbed(program: &str) -> Command {
-    let allowed = || Command::new("chrt").args(["-f", "1", "true"]).stderr(Stdio::null()).status();
-    if installed("chrt") && allowed().is_ok_and(|status| status.success()) {
-        let mut command = Command::new("chrt");
-        command.args(["-f", "1", program]);
-        return command;
-    }
-    Command::new(program)
-}
-
-/// This thread, and what it starts, comes before [`undisturbed`] commands until the last such value is gone.
-pub struct Precedence;
-
-static HOLDERS: AtomicUsize = AtomicUsize::new(0);
-
-impl Precedence {
-    /// Takes it, where that is allowed.
-    pub fn take() -> Precedence {
-        if HOLDERS.fetch_add(1, Ordering::Relaxed) == 0 {
-            set_priority(["-f", "3"], linerate_sys::affinity::thread_id() as u32);
-        }
-        Precedence
-    }
-}
-
-impl Drop for Precedence {
-    fn drop(&mut self) {
-        if HOLDERS.fetch_sub(1, Ordering::Relaxed) == 1 {
-            set_priority(["-o", "0"], linerate_sys::affinity::thread_id() as u32);
-        }
-    }
-}
-
-/// Gives the threads of process `pid` whose names pass a real-time priority: 1 is that of [`undisturbed`] commands, 3 that of who
-/// holds [`Precedence`].
-pub fn set_priority_of(pid: u32, priority: u8, passes: impl Fn(&str) -> bool) {
-    let priority = priority.to_string();
-    threads(pid, passes).into_iter().for_each(|thread| set_priority(["-f", &priority], thread));
-}
-
-fn set_priority([class, priority]: [&str; 2], thread: u32) {
-    let thread = thread.to_string();
-    let _ = Command::new("chrt").args([class, "-p", priority, &thread]).stderr(Stdio::null()).status();
+    let mut command = Command::new("nice");
+    // Where it is not allowed, nice(1) says so and runs the program as it is.
+    command.args(["-n", "-20", program]);
+    command
 }
 
 /// Numbers of the threads of a process whose names pass.

@@ -9,7 +9,6 @@ use super::{Reached, Unable};
 /// A testpmd and what it forwards.
 pub struct Testpmd {
     running: Running,
-    precedence: Option<process::Precedence>,
 }
 
 /// How to start one.
@@ -26,7 +25,7 @@ pub struct Setup<'a> {
     pub eal: &'a [&'a str],
     /// More arguments for testpmd.
     pub more: &'a [&'a str],
-    /// Run inside this network namespace. Without one, its forwarding thread has real-time priority where that is allowed.
+    /// Run inside this network namespace. Without one, it goes before others on the machine where that is allowed.
     pub namespace: Option<&'a str>,
 }
 
@@ -52,12 +51,9 @@ impl Testpmd {
                 command.args(["netns", "exec", name, "stdbuf"]);
                 command
             }
-            None => Command::new("stdbuf"),
+            None => process::undisturbed("stdbuf"),
         };
         command.args(["-oL", "dpdk-testpmd"]);
-        // Its main thread comes before the forwarding thread, which never sleeps; who measures and its interrupt thread, for which
-        // the main thread may wait by spinning, come before both.
-        let first = setup.namespace.is_none().then(process::Precedence::take);
         let prefix = format!("linerate{}-{}", std::process::id(), setup.mode);
         let cores = format!("{},{}", setup.main_core, setup.worker_core);
         let main = format!("--main-lcore={}", setup.main_core);
@@ -65,13 +61,9 @@ impl Testpmd {
         command.args(["--vdev", setup.vdev]).args(setup.eal);
         command.args(["--", "-i", "--total-num-mbufs=16384"]).arg(format!("--forward-mode={}", setup.mode));
         command.args(setup.more);
-        let mut testpmd = Testpmd { running: Running::start(&mut command)?, precedence: first };
+        let mut testpmd = Testpmd { running: Running::start(&mut command)? };
         testpmd.running.tell("show port info 0");
         testpmd.running.read_until(|line| line.contains("MAC address:").then_some(()))?;
-        if testpmd.precedence.is_some() {
-            process::set_priority_of(testpmd.id(), 1, |thread| thread.contains("worker"));
-            process::set_priority_of(testpmd.id(), 2, |thread| thread.contains("testpmd"));
-        }
         testpmd.running.tell("start");
         std::thread::sleep(PROMPTLY);
         Ok(testpmd)
@@ -136,7 +128,6 @@ pub fn into_null(mode: &str, more: &[&str], duration: Duration) -> Result<Reache
 pub fn over_memif(duration: Duration) -> Result<Reached, Unable> {
     let socket = format!("{}/linerate-memif-{}.sock", std::env::temp_dir().display(), std::process::id());
     let _ = std::fs::remove_file(&socket);
-    let _first = process::Precedence::take();
     let start = |role: &str, mode, main_core, worker_core| {
         Testpmd::start(&Setup {
             worker_core,
