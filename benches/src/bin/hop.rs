@@ -9,7 +9,7 @@ fn main() {
     let hops = std::env::args().nth(1).and_then(|number| number.parse().ok()).unwrap_or(1_000_000);
     let allowed = affinity::allowed_cores();
     let cores = [allowed[0], *allowed.last().unwrap_or(&allowed[0])];
-    show("one core, with two readings of the clock", &switch::hops_one_core(cores[0], hops));
+    show("one core, each the mean of 16 in a row", &switch::hops_one_core(cores[0], hops));
     if cores[0] != cores[1] {
         trip(cores);
         show("from one core to another", &switch::hops_two_cores(cores, hops / 10));

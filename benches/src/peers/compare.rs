@@ -122,6 +122,16 @@ pub const COMPARISONS: &[Comparison] = &[
         theirs: |_| testpmd::over_memif(DURATION),
     },
     Comparison {
+        name: "bridge_touched",
+        sides: ["bridge between two rings that loop back, MAC addresses swapped", "testpmd macswap, two net_ring"],
+        needs: &["dpdk-testpmd"],
+        two_cores: false,
+        by: By::Core,
+        bar: 1.0,
+        ours: |tools| hot_loop(tools, "bridge_looped_touched", 100_000_000),
+        theirs: |_| testpmd::over_rings(DURATION),
+    },
+    Comparison {
         name: "memif_ours",
         sides: ["memif: client to server, both ours, not read", "testpmd txonly -> net_memif -> rxonly"],
         needs: &["dpdk-testpmd"],

@@ -156,6 +156,9 @@ pub struct WorkerDocument {
     pub rounds: u64,
     /// Times round that moved something.
     pub busy_rounds: u64,
+    /// Time that these took in nanoseconds, with what others took of the core meanwhile.
+    #[serde(default)]
+    pub busy_ns: u64,
     /// Sleeps.
     pub sleeps: u64,
     /// Time on a core in nanoseconds.

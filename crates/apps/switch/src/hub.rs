@@ -16,7 +16,7 @@ use crate::settings::Settings;
 use crate::words::Word;
 
 /// Packets that a port may bring in one round: enough to share the costs of a round, few enough to take turns.
-pub(crate) const BATCH: usize = 256;
+pub(crate) const BATCH: usize = 64;
 /// How long a port that is to go may still bring and take packets.
 const LEAVING_NS: u64 = 200_000_000;
 /// How long packets wait for a port that takes none; then they are thrown away.
@@ -83,6 +83,7 @@ pub(crate) struct Round {
 pub(crate) struct Turns {
     pub rounds: u64,
     pub busy: u64,
+    pub busy_ns: u64,
     pub sleeps: u64,
 }
 

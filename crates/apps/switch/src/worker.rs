@@ -53,12 +53,18 @@ pub(crate) fn run(hub: &mut Hub, jobs: &Receiver<Job>, ear: &Ear, stop: &Arc<Ato
     clock::sleep_exactly();
     let mut idle = Idle::new(clock::now_ns());
     let mut set = PollSet::default();
+    // When a round began that moved packets: the time until the next one is its own.
+    let mut busy_since_ns = None;
     while !stop.load(Ordering::Relaxed) {
         let now_ns = clock::now_ns();
+        if let Some(since_ns) = busy_since_ns.take() {
+            hub.turns.busy_ns += now_ns.saturating_sub(since_ns);
+        }
         let round = hub.round(now_ns);
         let worked = do_job(hub, jobs);
         if round.moved > 0 {
             idle.moved(now_ns);
+            busy_since_ns = (!worked).then_some(now_ns);
             continue;
         }
         if worked {

@@ -20,11 +20,27 @@ use crate::counters::{DropCounts, DropReason, PortCounters};
 use crate::settings::{ConfigError, PortIndex, PortSettings, SettingsError, SwitchConfig};
 use crate::switch::Switch;
 
-/// Of so many batches one is timed for [`Switch::latency`]: a reading of the clock takes as long as the way of a packet.
+/// Of so many batches one is timed for [`Switch::latency`]: an exact reading of the clock takes a quarter of the way of a packet.
 const TIMED_EVERY: u32 = 16;
 
 /// Slots of a port's ring unless it asks for more.
 const RING_DEFAULT: usize = 1024;
+
+/// Where a switch gets the time from, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Clocks {
+    /// Now: for rate limits, and for what is timed.
+    pub exact: fn() -> u64,
+    /// The same, up to a few milliseconds late: for ageing, which is all that most batches need.
+    pub recent: fn() -> u64,
+}
+
+impl Clocks {
+    /// One clock for both.
+    pub fn one(clock: fn() -> u64) -> Clocks {
+        Clocks { exact: clock, recent: clock }
+    }
+}
 
 /// The switch; clones are the same one.
 #[derive(Clone)]
@@ -34,8 +50,7 @@ pub struct InlineSwitch {
 
 struct Shared {
     core: Mutex<Core>,
-    /// The time in nanoseconds.
-    clock: fn() -> u64,
+    clocks: Clocks,
 }
 
 struct Core {
@@ -65,12 +80,12 @@ impl Shared {
 }
 
 impl InlineSwitch {
-    /// A switch without ports, on `pool`. `clock` tells the time in nanoseconds; it is asked once for
-    /// each batch, and again for each sixteenth one, whose time through the switch is in [`Switch::latency`].
-    pub fn new(config: SwitchConfig, pool: &Pool, clock: fn() -> u64) -> Result<InlineSwitch, ConfigError> {
+    /// A switch without ports, on `pool`. The time is asked for once for each batch, and again for each sixteenth one, whose
+    /// way through the switch is in [`Switch::latency`].
+    pub fn new(config: SwitchConfig, pool: &Pool, clocks: Clocks) -> Result<InlineSwitch, ConfigError> {
         let switch = Switch::new(config, pool)?;
         let core = Core { switch, pool: pool.clone(), ends: Vec::new(), attached: 0, batches: u32::MAX };
-        Ok(InlineSwitch { shared: Arc::new(Shared { core: Mutex::new(core), clock }) })
+        Ok(InlineSwitch { shared: Arc::new(Shared { core: Mutex::new(core), clocks }) })
     }
 
     /// A new port that shares the switch's pool. It is there until it is dropped.
@@ -239,7 +254,7 @@ impl InlinePort {
                 };
             }
             let mut core = self.shared.lock();
-            if !core.forward(self.index, self.owner, &mut self.staged, self.shared.clock) {
+            if !core.forward(self.index, self.owner, &mut self.staged, self.shared.clocks) {
                 drop(core);
                 let lost = self.staged.len();
                 self.pool.put_front(&mut self.staged, lost);
@@ -297,13 +312,15 @@ impl InlinePort {
 impl Core {
     /// Lets a batch go through the switch and into the rings; false, and nothing has happened, when the port is gone.
     #[inline]
-    fn forward(&mut self, port: PortIndex, owner: u64, batch: &mut Batch, clock: fn() -> u64) -> bool {
+    fn forward(&mut self, port: PortIndex, owner: u64, batch: &mut Batch, clocks: Clocks) -> bool {
         if !matches!(self.ends.get(usize::from(port.0)), Some(Some(end)) if end.owner == owner) {
             return false;
         }
-        self.switch.forward(port, batch, &mut self.pool, clock());
         self.batches = self.batches.wrapping_add(1);
-        let now_ns = self.batches.is_multiple_of(TIMED_EVERY).then(clock);
+        let timed = self.batches.is_multiple_of(TIMED_EVERY);
+        let clock = if timed || self.switch.is_limited(port) { clocks.exact } else { clocks.recent };
+        self.switch.forward(port, batch, &mut self.pool, clock());
+        let now_ns = timed.then(clocks.exact);
         let mut next = self.switch.next_waiting(0);
         while let Some(port) = next {
             self.deliver(port, now_ns);
@@ -375,7 +392,7 @@ impl Port for InlinePort {
             return self.transmit_in_parts(batch);
         }
         let mut core = self.shared.lock();
-        if !core.forward(self.index, self.owner, batch, self.shared.clock) {
+        if !core.forward(self.index, self.owner, batch, self.shared.clocks) {
             drop(core);
             return Err(self.gone());
         }

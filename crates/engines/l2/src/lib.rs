@@ -42,7 +42,7 @@ mod table;
 mod vlan;
 
 pub use counters::{DropCounts, DropReason, PortCounters, Totals, VlanCounters};
-pub use inline::{InlinePort, InlineSwitch};
+pub use inline::{Clocks, InlinePort, InlineSwitch};
 pub use limit::Rate;
 pub use mirror::{FlowMatch, Mirror, MirrorId, MirrorSelect};
 pub use queue::EgressQueue;

@@ -34,7 +34,7 @@ impl TokenBucket {
     /// Adds what came since the last call; once a batch. Time that goes back brings nothing.
     pub(crate) fn fill(&mut self, now_ns: u64) {
         let passed_ns = now_ns.saturating_sub(self.filled_ns);
-        self.filled_ns = now_ns;
+        self.filled_ns = self.filled_ns.max(now_ns);
         let came = u128::from(passed_ns) * u128::from(self.rate.per_second);
         self.parts = (self.parts + came).min(u128::from(self.rate.burst) * PARTS);
     }
@@ -69,6 +69,17 @@ mod tests {
         }
         // 10 s: the burst, then one packet each millisecond after the first.
         assert_eq!(passed, 10 + 9_999);
+    }
+
+    #[test]
+    fn time_that_goes_back_brings_nothing_then_or_later() {
+        let mut bucket = TokenBucket::new(Rate { per_second: 1000, burst: 1000 });
+        bucket.fill(10_000_000);
+        assert!(bucket.take(1000));
+        for now_ns in [12_000_000, 11_000_000, 12_000_000, 11_000_000, 12_000_000] {
+            bucket.fill(now_ns);
+        }
+        assert!(bucket.take(2) && !bucket.take(1));
     }
 
     #[test]

@@ -114,6 +114,12 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
+    /// True when there is one, so that the time must be exact.
+    #[inline]
+    fn any(&self) -> bool {
+        self.bits.is_some() || self.packets.is_some() || self.storm.iter().any(Option::is_some)
+    }
+
     fn new(settings: &PortSettings) -> Limits {
         let bucket = |rate: Option<Rate>| rate.map(TokenBucket::new);
         let storm = settings.storm;
@@ -393,6 +399,13 @@ impl Switch {
         }
     }
 
+    /// True when the rate of what comes in at the port is limited.
+    #[inline]
+    pub(crate) fn is_limited(&self, port: PortIndex) -> bool {
+        self.member(port).is_some_and(|member| member.limits.any())
+    }
+
+    #[inline]
     pub(crate) fn member(&self, port: PortIndex) -> Option<&Member> {
         self.members.get(usize::from(port.0))?.as_ref()
     }

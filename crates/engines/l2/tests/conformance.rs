@@ -1,6 +1,6 @@
 //! Ports of the in-process switch keep the contract of ports.
 
-use linerate_l2::{InlineSwitch, PortSettings, SwitchConfig};
+use linerate_l2::{Clocks, InlineSwitch, PortSettings, SwitchConfig};
 use linerate_mem::{Pool, PoolConfig};
 use linerate_testkit::{Facts, Harness, Link, Outcome, check_all};
 
@@ -28,7 +28,8 @@ impl Harness for Inline {
         let settings = PortSettings::default;
         let between =
             if self.isolated { Pool::new(self.pool).map_err(|error| error.to_string())? } else { pool.clone() };
-        let switch = InlineSwitch::new(SwitchConfig::default(), &between, || 0).map_err(|error| error.to_string())?;
+        let switch = InlineSwitch::new(SwitchConfig::default(), &between, Clocks::one(|| 0))
+            .map_err(|error| error.to_string())?;
         let attach = |name| match self.isolated {
             true => switch.attach_isolated(name, settings(), self.ring, pool),
             false => switch.attach_with(name, settings(), self.ring),

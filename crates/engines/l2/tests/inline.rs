@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_l2::{DropReason, InlinePort, InlineSwitch, PortSettings, SwitchConfig};
+use linerate_l2::{Clocks, DropReason, InlinePort, InlineSwitch, PortSettings, SwitchConfig};
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Interest, Port, PortError, Readiness};
 use support::{append, frame};
@@ -17,7 +17,7 @@ fn pool(frames: usize) -> Pool {
 }
 
 fn switch(pool: &Pool) -> InlineSwitch {
-    InlineSwitch::new(SwitchConfig::default(), pool, || 5_000).unwrap()
+    InlineSwitch::new(SwitchConfig::default(), pool, Clocks::one(|| 5_000)).unwrap()
 }
 
 fn transmit(port: &mut InlinePort, pool: &mut Pool, bytes: &[u8]) {

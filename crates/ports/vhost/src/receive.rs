@@ -56,6 +56,7 @@ impl Receiver<'_> {
             let wanted = left.min(CHUNK).min(self.batch.room());
             let mut plain = [(Span::EMPTY, 0); CHUNK];
             let mut count = 0;
+            ring.prefetch(wanted);
             while count < wanted {
                 let head = ring.head(count as u16);
                 let found = ring.descriptor(head)?;
@@ -64,7 +65,7 @@ impl Receiver<'_> {
                     break;
                 }
                 let Some(span) = memory.find(found.address, len) else { break };
-                span.prefetch();
+                span.prefetch(len);
                 plain[count] = (span, head);
                 count += 1;
             }

@@ -74,6 +74,12 @@ impl Ring {
         self.split.available_entry(self.next.wrapping_add(offset))
     }
 
+    /// Asks for what the next `count` entries need.
+    #[inline]
+    pub(crate) fn prefetch(&self, count: usize) {
+        self.split.prefetch(self.next, count.min(usize::from(self.size())) as u16);
+    }
+
     /// The descriptor of that number.
     #[inline]
     pub(crate) fn descriptor(&self, number: u16) -> Result<Descriptor, Corrupt> {

@@ -127,25 +127,46 @@ impl<'m> Span<'m> {
         }
     }
 
-    /// Asks for the first line, to be read.
+    /// Asks for the lines of its first and its last byte of the first `len`, to be read.
     #[inline]
-    pub(crate) fn prefetch(self) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch reads nothing that the program sees and does not fault.
-        unsafe {
-            core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(self.start.as_ptr().cast());
-        }
+    pub(crate) fn prefetch(self, len: usize) {
+        prefetch(self.start.as_ptr());
+        prefetch(self.start.as_ptr().wrapping_add(len.min(2 * LINE)));
     }
 
-    /// Asks for the first line, to be written.
+    /// The same, to be written.
     #[inline]
-    pub(crate) fn prefetch_to_write(self) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: PREFETCHW changes no memory and no flags and does not fault; x86-64 cores without it take it for a NOP.
-        unsafe {
-            core::arch::asm!("prefetchw [{}]", in(reg) self.start.as_ptr(), options(nostack, preserves_flags, readonly));
-        }
+    pub(crate) fn prefetch_to_write(self, len: usize) {
+        prefetch_to_write(self.start.as_ptr());
+        prefetch_to_write(self.start.as_ptr().wrapping_add(len.min(2 * LINE)));
     }
+}
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Asks for a line, to be read.
+#[inline]
+fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing that the program sees and does not fault, whatever the address.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// Asks for a line, to be written.
+#[inline]
+fn prefetch_to_write(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: PREFETCHW changes no memory and no flags and does not fault; x86-64 cores without it take it for a NOP.
+    unsafe {
+        core::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }
 
 /// As `copy_nonoverlapping`, without a call for the lengths of small packets: their two ends are moved as whole blocks, which
@@ -287,6 +308,20 @@ impl SplitRing {
         // SAFETY: as above.
         let halves = unsafe { (words.read_volatile(), words.add(1).read_volatile()) };
         Some(Descriptor::from_halves(halves))
+    }
+
+    /// Asks for the lines of the descriptors of `count` entries from `index` on, and for those into which their being used is
+    /// written. One after the other they would be waited for: a driver on another core has just had them all.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: u16, count: u16) {
+        let base = self.descriptors.as_ptr().cast::<u8>();
+        for offset in (0..count).step_by(LINE / DESCRIPTOR_BYTES) {
+            let number = self.available_entry(index.wrapping_add(offset));
+            prefetch(base.wrapping_add(DESCRIPTOR_BYTES * usize::from(number)));
+        }
+        for offset in (0..count).step_by(LINE / 8) {
+            prefetch_to_write(self.used.as_ptr().wrapping_add(4 + 8 * self.masked(index.wrapping_add(offset))));
+        }
     }
 
     /// Writes the used entry at `index`.

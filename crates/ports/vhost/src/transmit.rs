@@ -71,6 +71,7 @@ pub(crate) fn send(
         let wanted = room.min(CHUNK).min(run.end - at);
         let mut plain = [(Span::EMPTY, 0); CHUNK];
         let mut count = 0;
+        ring.prefetch(wanted);
         while count < wanted {
             let head = ring.head(count as u16);
             let found = ring.descriptor(head)?;
@@ -78,7 +79,7 @@ pub(crate) fn send(
             if found.flags != descriptor::WRITE {
                 break;
             }
-            span.prefetch_to_write();
+            span.prefetch_to_write(layout.header_bytes + batch.packet(at + count).len());
             plain[count] = (span, head);
             count += 1;
         }

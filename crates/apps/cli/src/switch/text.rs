@@ -106,10 +106,10 @@ fn own_losses(lines: &mut Vec<String>, port: &str, when: &str, places: &[PlaceDo
 /// The account, the table and the worker.
 pub fn stats(snapshot: &Snapshot) -> String {
     let (mac_table, worker) = (&snapshot.table, &snapshot.worker);
-    let busy = worker.cpu_ns as f64 / 1e9 / snapshot.seconds.max(1e-9);
+    let share = |nanoseconds: u64| nanoseconds as f64 / 1e7 / snapshot.seconds.max(1e-9);
     format!(
         "{}\n  MAC table: {} of {} entries; {} learned, {} moved, {} aged, {} evicted, {} not learned\n  worker: {:.1} % of a core{}, \
-         {} of {} rounds moved something, {} sleeps; {} of {} frames free",
+         moving packets {:.1} % of the time, {} of {} rounds, {} sleeps; {} of {} frames free",
         account(snapshot),
         count(mac_table.used),
         count(mac_table.capacity),
@@ -118,8 +118,9 @@ pub fn stats(snapshot: &Snapshot) -> String {
         count(mac_table.aged),
         count(mac_table.evicted),
         count(mac_table.not_learned),
-        busy * 100.0,
+        share(worker.cpu_ns),
         worker.core.map_or(String::new(), |core| format!(" (core {core})")),
+        share(worker.busy_ns),
         count(worker.busy_rounds),
         count(worker.rounds),
         count(worker.sleeps),

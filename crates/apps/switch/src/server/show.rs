@@ -141,6 +141,7 @@ pub(crate) fn worker(hub: &Hub, pinned: Option<usize>) -> WorkerDocument {
         core: pinned,
         rounds: hub.turns.rounds,
         busy_rounds: hub.turns.busy,
+        busy_ns: hub.turns.busy_ns,
         sleeps: hub.turns.sleeps,
         cpu_ns: clock::thread_cpu_ns(),
         frames: hub.pool.region().frames().into(),

@@ -3,7 +3,7 @@
 
 mod sys;
 
-use linerate_l2::{InlineSwitch, Mirror, MirrorSelect, PortSettings, Rate, Switch, SwitchConfig, VlanMode};
+use linerate_l2::{Clocks, InlineSwitch, Mirror, MirrorSelect, PortSettings, Rate, Switch, SwitchConfig, VlanMode};
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::Port;
 use sys::allocations;
@@ -88,7 +88,7 @@ fn the_switch_does_not_allocate_once_its_ports_are_up() {
 #[test]
 fn the_in_process_switch_does_not_allocate_once_its_ports_are_up() {
     let (mut pool, mut own) = (pool(), pool());
-    let switch = InlineSwitch::new(SwitchConfig::default(), &pool, || 0).unwrap();
+    let switch = InlineSwitch::new(SwitchConfig::default(), &pool, Clocks::one(|| 0)).unwrap();
     let [mut a, mut b] = ["a", "b"].map(|name| switch.attach(name).unwrap());
     let mut c = switch.attach_isolated("c", PortSettings::default(), 256, &own).unwrap();
     let [mut shared, mut apart] = [Batch::new(&pool, 128), Batch::new(&own, 128)];
