@@ -43,7 +43,10 @@ pub fn list() -> Vec<Backend> {
     ENTRIES.iter().map(backend).collect()
 }
 
-type MakePool = fn(&PortSpec, PoolConfig) -> Result<Pool, OpenError>;
+/// Tells which ports of a backend must be opened on a pool of their own.
+pub(crate) type HasOwnMemory = fn(&PortSpec) -> bool;
+/// Makes the pool of a port.
+pub(crate) type MakePool = fn(&PortSpec, PoolConfig) -> Result<Pool, OpenError>;
 type Open = fn(PortSpec, &Pool) -> Result<Box<dyn Port>, OpenError>;
 
 /// A row of the table.
@@ -55,8 +58,8 @@ pub(crate) struct Entry {
     pub probe: fn() -> Result<(), Unusable>,
     /// `None`: not built yet.
     pub open: Option<Open>,
-    /// For ports whose memory is their own: makes the pool that they must be opened on.
-    pub pool: Option<MakePool>,
+    /// For ports whose memory is their own: which these are, and what makes the pool that they must be opened on.
+    pub pool: Option<(HasOwnMemory, MakePool)>,
     /// Option for a port that only sends, and the options (and `@`) beside which it makes no sense.
     pub only_sends: Option<(&'static str, &'static [&'static str])>,
     /// The same for a port that only receives.
@@ -160,6 +163,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         syntax: "memif:SOCKET[@queue]",
         summary: "memory shared with another process (VPP, DPDK, Linerate): ,id=N, ,role=client to connect; needs no rights",
         open: Some(|spec, pool| boxed(linerate_port_memif::open(spec, pool))),
+        pool: Some((linerate_port_memif::has_own_memory, linerate_port_memif::pool)),
         ..PLAIN
     },
     Entry {
@@ -167,7 +171,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         syntax: "shm:SOCKET",
         summary: "between two processes of Linerate, which share one memory: nothing is copied (memif: two memories)",
         open: Some(|spec, pool| boxed(linerate_port_shm::open(spec, pool))),
-        pool: Some(linerate_port_shm::pool),
+        pool: Some((|_| true, linerate_port_shm::pool)),
         ..PLAIN
     },
     Entry {

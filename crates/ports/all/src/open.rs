@@ -3,7 +3,7 @@
 use linerate_mem::{Pool, PoolConfig};
 use linerate_port::{OpenError, Port, PortSpec};
 
-use crate::backend::{Entry, NOT_BUILT, find, lines};
+use crate::backend::{Entry, MakePool, NOT_BUILT, find, lines};
 use crate::choose;
 
 /// What a port is opened for. A backend that can leave out the other direction's memory and side effects does so.
@@ -38,20 +38,23 @@ pub fn open(spec_text: &str, pool: &Pool) -> Result<Box<dyn Port>, OpenError> {
 
 /// True for a port that must be opened on the pool that [`pool_for`] makes.
 pub fn has_own_memory(spec: &PortSpec) -> bool {
-    spec.backend.as_deref().and_then(find).is_some_and(|entry| entry.pool.is_some())
+    own_pool(spec).is_some()
 }
 
-/// The pool that the port `spec_text` must be opened on, where its memory is its own (`shm:`): with the frames of `config`, or
+/// What makes the pool of a port whose memory is its own.
+fn own_pool(spec: &PortSpec) -> Option<MakePool> {
+    let (has_own_memory, make) = spec.backend.as_deref().and_then(find)?.pool?;
+    has_own_memory(spec).then_some(make)
+}
+
+/// The pool that the port `spec_text` must be opened on, where its memory is its own (`shm:`, `memif:` with `zerocopy`): with the frames of `config`, or
 /// the one that is there already. `None`: any pool will do.
 ///
 /// # Errors
 /// The name means nothing, or the memory cannot be had.
 pub fn pool_for(spec_text: &str, config: PoolConfig) -> Result<Option<Pool>, OpenError> {
     let spec = parse(spec_text)?;
-    match spec.backend.as_deref().and_then(find).and_then(|entry| entry.pool) {
-        Some(make) => make(&spec, config).map(Some),
-        None => Ok(None),
-    }
+    own_pool(&spec).map(|make| make(&spec, config)).transpose()
 }
 
 /// As [`open`], for a known purpose.
@@ -106,6 +109,13 @@ mod tests {
         let spec: PortSpec = text.parse().unwrap();
         let entry = find(spec.backend.as_deref().unwrap()).unwrap();
         narrowed(entry, spec, usage).to_string()
+    }
+
+    #[test]
+    fn which_ports_need_a_pool_of_their_own() {
+        let own = |text: &str| has_own_memory(&text.parse().unwrap());
+        assert!(own("shm:/a") && own("memif:/a,role=client,zerocopy"));
+        assert!(!own("memif:/a,role=client") && !own("memif:/a,zerocopy=no") && !own("null:") && !own("eth0"));
     }
 
     #[test]

@@ -12,9 +12,11 @@ use std::sync::Arc;
 
 use linerate_sys::shared::{MemoryFile, SharedMapping, Storage};
 
-use crate::link::{Buffers, Offer, Pair, RingEnd};
+use crate::link::{Buffers, End, Pair, RingEnd};
 use crate::message::{AddRing, Hello, Init, MODE_ETHERNET, Message, VERSION};
+use crate::offer::{Offer, POOL_REGION, Rings};
 use crate::options::{LOG2_SLOTS_MAX, Options};
+use crate::pool::PoolMemory;
 use crate::sys::{COOKIE, Doorbell, Regions, Ring};
 
 /// What this program calls itself.
@@ -139,7 +141,8 @@ impl Claims {
         let mut pairs: Vec<Pair> = Vec::new();
         pairs.resize_with(to_server.len().max(to_client.len()), Pair::default);
         let end = |claim: Claim| {
-            Some(RingEnd { ring: claim.ring, buffers: Buffers::Peers(Arc::clone(&regions)), bell: Some(claim.bell) })
+            let buffers = Buffers::Peers(Arc::clone(&regions));
+            Some(End::Copied(RingEnd { ring: claim.ring, buffers, bell: Some(claim.bell) }))
         };
         for (pair, claim) in pairs.iter_mut().zip(to_server) {
             pair.receive = end(claim);
@@ -158,8 +161,8 @@ pub(crate) struct Speech {
 }
 
 impl Speech {
-    /// Makes memory that suits both sides, and all messages about it.
-    pub(crate) fn answer(hello: &Hello, options: &Options) -> Result<Speech, Refusal> {
+    /// Makes memory that suits both sides, and all messages about it; `pool` is what is lent, if packets are not copied.
+    pub(crate) fn answer(hello: &Hello, options: &Options, pool: Option<&Arc<PoolMemory>>) -> Result<Speech, Refusal> {
         if hello.version_min > VERSION || hello.version_max < VERSION {
             return refuse("Incompatible memif version");
         }
@@ -169,13 +172,20 @@ impl Speech {
         if log2_slots == 0 {
             return refuse("No ring size suits both");
         }
-        let offer = Offer::make(options, to_server, to_client, log2_slots)
-            .map_err(|error| Refusal(format!("Cannot make shared memory: {error}")))?;
+        if pool.is_some() && hello.region_max < POOL_REGION {
+            return refuse("No second region");
+        }
+        let failed = |error| Refusal(format!("Cannot make shared memory: {error}"));
+        let offer = Offer::make(options, Rings { to_server, to_client, log2_slots }, pool).map_err(failed)?;
         let mut rest = VecDeque::new();
         let (id, secret) = (options.key.id, options.secret);
         let init = Init { version: VERSION, id, mode: MODE_ETHERNET, secret, name: NAME.into() };
         rest.push_back((Message::Init(init), None));
         rest.push_back((Message::AddRegion { index: 0, bytes: offer.memory_bytes as u64 }, Some(offer.memory)));
+        if let Some(pool) = offer.pool {
+            let message = Message::AddRegion { index: POOL_REGION, bytes: pool.bytes() as u64 };
+            rest.push_back((message, Some(pool.lend().map_err(failed)?)));
+        }
         for ring in offer.rings {
             let claim =
                 AddRing { to_server: ring.to_server, index: ring.index, region: 0, offset: ring.offset, log2_slots };

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use linerate_mem::{Batch, Pool};
+use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Interest, Port, PortError, Readiness};
 use linerate_sys::shared::{SharedMapping, memory_file};
 
 use crate::handshake;
-use crate::link::{Buffers, Offer};
+use crate::link::{Buffers, End};
 use crate::message::{AddRing, Hello, Init, MESSAGE_BYTES, MODE_ETHERNET, Message, VERSION};
+use crate::offer::{Offer, Rings};
 use crate::options::Options;
 use crate::port::MemifPort;
 use crate::sys::{Channel, Descriptor, Doorbell, ListeningSocket, NEXT, Received, Regions, Ring};
@@ -42,6 +43,15 @@ impl Place {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s").display().to_string();
         Place { _folder: folder, path, pool: Pool::new(Default::default()).unwrap() }
+    }
+
+    /// With the pool of a client that copies nothing.
+    fn lending() -> Place {
+        let mut place = Place::new();
+        let spec = format!("memif:{},role=client,zerocopy", place.path).parse().unwrap();
+        let config = PoolConfig { frames: 256, ..PoolConfig::default() };
+        place.pool = crate::pool(&spec, config).unwrap_or_else(|error| panic!("{error}"));
+        place
     }
 
     fn open(&self, options: &str) -> MemifPort {
@@ -110,7 +120,12 @@ impl Client {
 }
 
 fn offer() -> Offer {
-    Offer::make(&options("memif:/nowhere,role=client,buffer=256"), 1, 1, LOG2_SLOTS).unwrap()
+    offer_of("memif:/nowhere,role=client,buffer=256", LOG2_SLOTS)
+}
+
+/// One ring each way, with copies.
+fn offer_of(text: &str, log2_slots: u8) -> Offer {
+    Offer::make(&options(text), Rings { to_server: 1, to_client: 1, log2_slots }, None).unwrap()
 }
 
 /// The rings of an offer: to the server, to the client.
@@ -451,18 +466,138 @@ fn a_server_that_writes_nonsense_loses_its_connection() {
         let channel = accepted(&listener).unwrap();
         let memory = serve(&channel);
         until("connection", || port.is_connected().unwrap());
-        let bytes = fs::File::from(memory.try_clone().unwrap()).metadata().unwrap().len() as usize;
-        let mapping = Arc::new(SharedMapping::map(memory.as_fd(), bytes).unwrap());
-        let ring = |number: usize| {
-            Ring::at(&mapping, number * Ring::bytes(LOG2_SLOTS).next_multiple_of(64), LOG2_SLOTS).unwrap()
-        };
-        deed(&[ring(0), ring(1)]);
+        deed(&rings_in(&memory[0]));
         let mut batch = Batch::new(&place.pool, 64);
         place.pool.take(&mut batch, 64, 60);
         let first = port.transmit(&mut batch);
         let second = received(&mut port, &mut place.pool);
         corrupt(first.and(second), says);
     }
+}
+
+/// The rings in a client's first region: to the server, to the client.
+fn rings_in(memory: &OwnedFd) -> [Ring; 2] {
+    let mapping = Arc::new(mapped(memory));
+    [0, 1].map(|ring| Ring::at(&mapping, ring * Ring::bytes(LOG2_SLOTS).next_multiple_of(64), LOG2_SLOTS).unwrap())
+}
+
+/// All of a file.
+fn mapped(memory: &OwnedFd) -> SharedMapping {
+    let bytes = fs::File::from(memory.try_clone().unwrap()).metadata().unwrap().len() as usize;
+    SharedMapping::map(memory.as_fd(), bytes).unwrap()
+}
+
+/// As above, of a client whose frames the server has.
+#[test]
+fn a_server_that_writes_nonsense_about_lent_frames_loses_its_connection() {
+    type Deed = fn(&[Ring; 2]);
+    let cases: [(Deed, &str); 6] = [
+        (|[_, to_client]| to_client.tail().store(17, Ordering::Release), "index 17"),
+        (|[_, to_client]| to_client.tail().store(0xffff, Ordering::Release), "index 65535"),
+        (|[to_server, _]| to_server.tail().store(3, Ordering::Release), "index 3"),
+        (|[to_server, _]| to_server.tail().store(0xfff0, Ordering::Release), "index 65520"),
+        (
+            |[_, to_client]| {
+                // A frame has 2,048 bytes, of which its pool keeps some to spread packets.
+                to_client.write(0, Descriptor { flags: 0, region: 1, length: 1601, offset: 0 });
+                to_client.tail().store(1, Ordering::Release);
+            },
+            "1601 bytes",
+        ),
+        (
+            |[_, to_client]| {
+                (0..16).for_each(|slot| {
+                    to_client.write(slot, Descriptor { flags: NEXT, region: 1, length: 60, offset: 0 });
+                });
+                to_client.tail().store(16, Ordering::Release);
+            },
+            "without an end",
+        ),
+    ];
+    for (deed, says) in cases {
+        let mut place = Place::lending();
+        let listener = ListeningSocket::bind(&place.path).unwrap();
+        let mut port = place.open(",role=client,slots=16,zerocopy");
+        let channel = accepted(&listener).unwrap();
+        let memory = serve(&channel);
+        until("connection", || port.is_connected().unwrap());
+        deed(&rings_in(&memory[0]));
+        let mut batch = Batch::new(&place.pool, 64);
+        place.pool.take(&mut batch, 64, 60);
+        let first = port.transmit(&mut batch);
+        let second = received(&mut port, &mut place.pool);
+        corrupt(first.and(second), says);
+        // All that was lent is here again, while the villain still has the memory.
+        drop((port, batch));
+        place.pool.flush();
+        assert!(place.pool.is_whole(), "{says}");
+    }
+}
+
+/// A server that says where a packet is gets no say in it: what was lent comes back, whatever is written beside it.
+#[test]
+fn what_a_server_says_about_places_is_not_heard() {
+    let mut place = Place::lending();
+    let listener = ListeningSocket::bind(&place.path).unwrap();
+    let mut port = place.open(",role=client,slots=16,zerocopy");
+    let channel = accepted(&listener).unwrap();
+    let memory = serve(&channel);
+    until("connection", || port.is_connected().unwrap());
+    let frames = Regions::new(vec![Arc::new(mapped(&memory[1]))]);
+    let [_, to_client] = &rings_in(&memory[0]);
+    for slot in 0..3 {
+        let lent = to_client.read(slot);
+        assert_eq!((lent.region, lent.length, lent.flags), (1, 1600, 0));
+        assert!(frames.span(0, lent.offset, 60).unwrap().write(0, &[slot as u8; 60]));
+        // The last one's other flags, whose meaning nobody knows, mean nothing.
+        let flags = if slot == 2 { !NEXT } else { 0 };
+        to_client.write(slot, Descriptor { flags, region: 9 * slot, length: 60, offset: u32::MAX - u32::from(slot) });
+    }
+    to_client.tail().store(3, Ordering::Release);
+    let mut batch = Batch::new(&place.pool, 8);
+    assert_eq!(port.receive(&mut batch).unwrap(), 3);
+    for (number, packet) in batch.iter().enumerate() {
+        assert_eq!(packet, [number as u8; 60]);
+    }
+    // A packet over three slots, of which one is empty, and one without a byte.
+    for (slot, length, flags) in [(3, 700, NEXT), (4, 0, NEXT), (5, 11, 0), (6, 0, 0)] {
+        to_client.write(slot, Descriptor { flags, region: 1, length, offset: 0 });
+    }
+    to_client.tail().store(7, Ordering::Release);
+    place.pool.put(&mut batch);
+    assert_eq!(port.receive(&mut batch).unwrap(), 1);
+    let parts: Vec<(usize, bool)> = batch.parts().map(|part| (part.bytes.len(), part.more)).collect();
+    assert_eq!(parts, [(700, true), (11, false)]);
+    let stats = port.stats().unwrap();
+    assert_eq!((stats.rx_packets, stats.rx_bytes, stats.rx_dropped()), (4, 3 * 60 + 711, 1));
+    // Nobody can make the memory smaller.
+    assert!(memory.iter().all(|file| fs::File::from(file.try_clone().unwrap()).set_len(4096).is_err()));
+    drop((port, batch));
+    place.pool.flush();
+    assert!(place.pool.is_whole());
+}
+
+/// Frames are lent to one process at a time: whoever keeps the memory of a connection that ended holds up the next one, and does not
+/// see its packets.
+#[test]
+fn lent_memory_is_lent_to_one_at_a_time() {
+    let place = Place::lending();
+    let listener = ListeningSocket::bind(&place.path).unwrap();
+    let mut port = place.open(",role=client,slots=16,zerocopy");
+    let channel = accepted(&listener).unwrap();
+    let mut memory = serve(&channel);
+    until("connection", || port.is_connected().unwrap());
+    let kept = mapped(&memory[1]);
+    memory.clear();
+    drop(channel);
+    until("end", || !port.is_connected().unwrap());
+    // It tries twenty times a second.
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(listener.accept().unwrap().is_none() && !port.is_connected().unwrap());
+    drop(kept);
+    let channel = accepted(&listener).unwrap();
+    let _memory = serve(&channel);
+    until("connection", || port.is_connected().unwrap());
 }
 
 fn accepted(listener: &ListeningSocket) -> io::Result<Channel> {
@@ -476,20 +611,20 @@ fn accepted(listener: &ListeningSocket) -> io::Result<Channel> {
     }
 }
 
-/// A server that takes whatever is offered; returns the memory.
-fn serve(channel: &Channel) -> OwnedFd {
+/// A server that takes whatever is offered; returns the memory, by region.
+fn serve(channel: &Channel) -> Vec<OwnedFd> {
     channel.send(&handshake::hello().encode(), None).unwrap();
-    let mut memory = None;
+    let mut memory = Vec::new();
     loop {
         let (message, file) = next(channel).expect("a client that goes on");
         if let Message::AddRegion { .. } = message {
-            memory = file;
+            memory.extend(file);
         }
         let last = matches!(message, Message::Connect { .. });
         let answer = if last { Message::Connected { name: "villain".into() } } else { Message::Ack };
         channel.send(&answer.encode(), None).unwrap();
         if last {
-            return memory.expect("a region");
+            return memory;
         }
     }
 }
@@ -520,6 +655,27 @@ fn hello_that_suits_nobody() {
     assert!(matches!(next(&channel), Some((Message::Disconnect { .. }, _))));
 }
 
+#[test]
+fn a_pool_is_for_the_port_that_it_was_made_for() {
+    let place = Place::lending();
+    let open = |options: &str, pool: &Pool| {
+        crate::open(format!("memif:{}{options}", place.path).parse().unwrap(), pool).map(drop)
+    };
+    let other = Pool::new(PoolConfig { frames: 64, ..PoolConfig::default() }).unwrap();
+    for refused in [open(",role=client,zerocopy", &other), open(",role=client,zerocopy,id=1", &place.pool)] {
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains("needs a pool made for it") && error.contains("leave out zerocopy"), "{error}");
+    }
+    // One that copies may use any pool, and queues of one interface share one.
+    open(",role=client", &place.pool).unwrap();
+    let _first = place.open("@0,role=client,zerocopy,rings=2");
+    let spec = format!("memif:{}@1,role=client,zerocopy,rings=2", place.path);
+    let another = crate::pool(&spec.parse().unwrap(), PoolConfig { frames: 64, ..PoolConfig::default() }).unwrap();
+    let error = open("@1,role=client,zerocopy,rings=2", &another).unwrap_err();
+    assert!(error.cause.contains("on another pool"), "{error}");
+    open("@1,role=client,zerocopy,rings=2", &place.pool).unwrap();
+}
+
 /// Whatever a peer says or writes, nothing panics, and every frame comes back.
 #[test]
 fn no_input_breaks_it() {
@@ -537,8 +693,8 @@ fn no_input_breaks_it() {
         said.extend(message.encode());
     }
     seeds.push(said);
-    for kind in [1u8, 2] {
-        let offer = Offer::make(&options("memif:/nowhere,role=client,buffer=128,slots=8"), 1, 1, 3).unwrap();
+    for kind in [1u8, 2, 3] {
+        let offer = offer_of("memif:/nowhere,role=client,buffer=128,slots=8", 3);
         let mapping = Arc::new(SharedMapping::map(offer.memory.as_fd(), offer.memory_bytes).unwrap());
         let regions = Regions::new(vec![Arc::clone(&mapping)]);
         let ring = Ring::at(&mapping, 0, 3).unwrap();
@@ -567,7 +723,8 @@ fn no_input_breaks_it() {
 fn own_buffers_stay_where_they_are() {
     let offer = offer();
     let pair = &offer.pairs[0];
-    let Some(Buffers::Own(own)) = pair.receive.as_ref().map(|end| &end.buffers) else { panic!("own buffers") };
+    let Some(End::Copied(end)) = &pair.receive else { panic!("copies") };
+    let Buffers::Own(own) = &end.buffers else { panic!("own buffers") };
     assert!(own.span(15, 256).is_some() && own.span(15, 257).is_none());
     assert!((own.offset(15) + own.bytes) as usize <= offer.memory_bytes);
 }

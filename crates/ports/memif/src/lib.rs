@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! memif:SOCKET[@queue][,id=N][,role=server|client][,rings=N][,slots=N][,buffer=BYTES][,mode=interrupt|poll][,secret=TEXT][,corrupt=close|next]
+//! memif:SOCKET,role=client,zerocopy[,...]
 //!
 //!   server             SOCKET (UNIX, SEQPACKET)              client
 //!   listens   <--- handshake: memory, rings, eventfds ---    connects, again and again until it succeeds
@@ -15,6 +16,10 @@
 //! share one interface. Packets are copied once, between a frame of the pool and the shared memory; longer ones go over several
 //! buffers. What is in a ring counts as sent.
 //!
+//! A client with `zerocopy` copies nothing: the frames of its pool (see [`pool`]) are the buffers, and slots are handed over and taken
+//! back. The peer can then read and write all frames of that pool at any time. Where a slot's packet lies is in private memory
+//! all the same, and no peer is given the memory while another process has it.
+//!
 //! **What a peer can do.** It can write anything, at any time, into the memory that it shares, and cut the file short. Every index,
 //! length, offset and flag is read once and checked; what was cut off reads as zeros (see [`linerate_sys::shared`]). A peer that breaks the
 //! protocol loses its connection, and the port says [`linerate_port::PortError::PeerCorrupt`]: for good, or with `corrupt=next` once, and the port waits
@@ -27,21 +32,28 @@
 extern crate self as linerate_port_memif;
 
 mod control;
+mod handing;
 mod handshake;
 #[cfg(any(test, fuzzing))]
 pub mod hostile;
 #[cfg(test)]
 mod hostile_tests;
+mod lending;
+mod lent;
 mod link;
 mod listener;
 mod message;
+mod offer;
 mod open;
 mod options;
+mod pool;
 mod port;
 mod receive;
 mod seat;
+mod sides;
 mod sys;
 mod transmit;
 
 pub use open::open;
+pub use pool::{has_own_memory, pool};
 pub use port::MemifPort;

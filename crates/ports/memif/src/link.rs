@@ -1,22 +1,61 @@
 //! What a handshake ends with: the ends of rings, the memory of their packets, and who is rung.
 
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
-use linerate_sys::shared::{SharedMapping, memory_file};
-
-use crate::options::Options;
 use crate::sys::{Doorbell, NO_INTERRUPT, Regions, Ring, Span};
 
 /// One ring in each direction. A client may have made fewer of one kind.
 #[derive(Default)]
 pub(crate) struct Pair {
-    pub(crate) receive: Option<RingEnd>,
-    pub(crate) transmit: Option<RingEnd>,
+    pub(crate) receive: Option<End>,
+    pub(crate) transmit: Option<End>,
 }
 
-/// This side's end of a ring.
+/// This side's end of a ring, by what becomes of packets there.
+pub(crate) enum End {
+    /// They are copied.
+    Copied(RingEnd),
+    /// They stay where they are: in frames of the pool, which the peer has, too.
+    Lent(LentEnd),
+}
+
+impl End {
+    pub(crate) fn bell(&self) -> Option<&Arc<Doorbell>> {
+        match self {
+            End::Copied(end) => end.bell.as_ref(),
+            End::Lent(end) => end.bell.as_ref(),
+        }
+    }
+}
+
+/// End of a ring whose buffers are frames of the pool.
+pub(crate) struct LentEnd {
+    pub(crate) ring: Ring,
+    pub(crate) bell: Option<Arc<Doorbell>>,
+}
+
+impl LentEnd {
+    /// Rings, if the peer sleeps.
+    #[inline]
+    pub(crate) fn wake_peer(&self) {
+        wake_peer(&self.ring, self.bell.as_deref());
+    }
+}
+
+/// Rings for what was put into a ring, if the peer sleeps. It first asks to be rung, then looks at the index a last time; this side
+/// does the two the other way round.
+#[inline]
+pub(crate) fn wake_peer(ring: &Ring, bell: Option<&Doorbell>) {
+    fence(Ordering::SeqCst);
+    if ring.flags().load(Ordering::Relaxed) & NO_INTERRUPT == 0
+        && let Some(bell) = bell
+    {
+        bell.ring();
+    }
+}
+
+/// End of a ring whose packets are copied.
 pub(crate) struct RingEnd {
     pub(crate) ring: Ring,
     pub(crate) buffers: Buffers,
@@ -35,9 +74,11 @@ pub(crate) enum Buffers {
 /// Buffers of equal size, one a slot, in region 0.
 #[derive(Clone)]
 pub(crate) struct Own {
-    regions: Arc<Regions>,
-    first: u32,
-    stride: u32,
+    pub(crate) regions: Arc<Regions>,
+    /// Place of the first in region 0.
+    pub(crate) first: u32,
+    /// From one to the next.
+    pub(crate) stride: u32,
     pub(crate) bytes: u32,
 }
 
@@ -65,70 +106,5 @@ impl Buffers {
         match self {
             Buffers::Peers(regions) | Buffers::Own(Own { regions, .. }) => regions.is_lost(),
         }
-    }
-}
-
-/// What a client offers: its memory, ready to be named in messages.
-pub(crate) struct Offer {
-    pub(crate) memory: OwnedFd,
-    pub(crate) memory_bytes: usize,
-    pub(crate) rings: Vec<OfferedRing>,
-    pub(crate) pairs: Vec<Pair>,
-}
-
-pub(crate) struct OfferedRing {
-    pub(crate) to_server: bool,
-    pub(crate) index: u16,
-    pub(crate) offset: u32,
-    pub(crate) bell: OwnedFd,
-}
-
-const LINE: usize = 64;
-
-impl Offer {
-    /// Makes the memory of `to_server` and `to_client` rings, and their buffers.
-    ///
-    /// ```text
-    /// region 0   rings to the server | rings to the client | buffers of the first ring | of the second | ...
-    /// buffer     an odd number of cache lines, so that neighbours begin in other sets of a cache
-    /// ```
-    pub(crate) fn make(options: &Options, to_server: u16, to_client: u16, log2_slots: u8) -> io::Result<Offer> {
-        let rings = usize::from(to_server) + usize::from(to_client);
-        let ring_bytes = Ring::bytes(log2_slots).next_multiple_of(LINE);
-        let stride = (options.buffer_bytes.div_ceil(LINE) | 1) * LINE;
-        let buffers_start = rings * ring_bytes;
-        let memory_bytes = buffers_start + (rings << log2_slots) * stride;
-        let memory = memory_file(c"linerate memif", memory_bytes)?;
-        let mapping = Arc::new(SharedMapping::map(memory.as_fd(), memory_bytes)?);
-        mapping.populate();
-        let regions = Arc::new(Regions::new(vec![Arc::clone(&mapping)]));
-        let mut offer = Offer { memory, memory_bytes, rings: Vec::new(), pairs: Vec::new() };
-        offer.pairs.resize_with(usize::from(to_server.max(to_client)), Pair::default);
-        for number in 0..rings {
-            let to_the_server = number < usize::from(to_server);
-            let index = if to_the_server { number } else { number - usize::from(to_server) };
-            let Some(ring) = Ring::at(&mapping, number * ring_bytes, log2_slots) else {
-                return Err(io::Error::other("a ring does not fit into its own memory"));
-            };
-            // Nobody rings before the receiver asks for it.
-            ring.format(NO_INTERRUPT);
-            let bell = Doorbell::new()?;
-            offer.rings.push(OfferedRing {
-                to_server: to_the_server,
-                index: index as u16,
-                offset: (number * ring_bytes) as u32,
-                bell: bell.as_fd().try_clone_to_owned()?,
-            });
-            let buffers = Buffers::Own(Own {
-                regions: Arc::clone(&regions),
-                first: (buffers_start + (number << log2_slots) * stride) as u32,
-                stride: stride as u32,
-                bytes: options.buffer_bytes as u32,
-            });
-            let end = Some(RingEnd { ring, buffers, bell: Some(Arc::new(bell)) });
-            let pair = &mut offer.pairs[index];
-            if to_the_server { pair.transmit = end } else { pair.receive = end }
-        }
-        Ok(offer)
     }
 }

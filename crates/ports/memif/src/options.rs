@@ -5,7 +5,7 @@ use linerate_port::{OpenError, PortSpec};
 use crate::message::SECRET_BYTES;
 use crate::sys::NAME_BYTES_MAX;
 
-const KNOWN: &[&str] = &["id", "role", "rings", "slots", "buffer", "mode", "secret", "corrupt"];
+const KNOWN: &[&str] = &["id", "role", "rings", "slots", "buffer", "mode", "secret", "corrupt", "zerocopy"];
 
 /// Most rings in each direction, and most slots in a ring: what the other implementations take.
 const RINGS_MAX: u64 = 255;
@@ -53,6 +53,8 @@ pub(crate) struct Options {
     pub(crate) interrupts: bool,
     /// A peer that breaks the protocol does not end the port.
     pub(crate) next_peer: bool,
+    /// Of a client: the frames of the pool are the buffers.
+    pub(crate) zero_copy: bool,
 }
 
 impl Options {
@@ -69,16 +71,26 @@ impl Options {
         }
         let rings = number(spec, "rings", least_rings, RINGS_MAX)?.unwrap_or(least_rings);
         let slots = number(spec, "slots", SLOTS_MIN, 1 << LOG2_SLOTS_MAX)?.unwrap_or(1024);
-        let buffer = number(spec, "buffer", BUFFER_MIN, BUFFER_MAX)?.unwrap_or(2048);
+        let buffer = number(spec, "buffer", BUFFER_MIN, BUFFER_MAX)?;
         let role = choice(spec, "role", &[("server", Role::Server), ("client", Role::Client)])?;
         let interrupts = choice(spec, "mode", &[("interrupt", true), ("poll", false)])?;
         let next_peer = choice(spec, "corrupt", &[("close", false), ("next", true)])?;
+        let zero_copy = spec.take_flag("zerocopy").map_err(|error| wrong(spec, error.problem, ""))?;
         let secret = spec.take("secret").unwrap_or_default();
         spec.finish(KNOWN).map_err(|error| wrong(spec, error.problem, ""))?;
         if !slots.is_power_of_two() {
             return Err(wrong(spec, format!("slots={slots}: a ring has a power of two of slots"), "try slots=1024"));
         }
-        if 2 * rings * slots * buffer > MEMORY_MAX {
+        if zero_copy && role == Role::Server {
+            let cause = "zerocopy is for the client, whose memory both use; a server copies".into();
+            return Err(wrong(spec, cause, "write role=client, or leave zerocopy to the other side"));
+        }
+        if zero_copy && buffer.is_some() {
+            let cause = "with zerocopy the buffers are frames of the pool, of their size".into();
+            return Err(wrong(spec, cause, "leave out buffer"));
+        }
+        let buffer = buffer.unwrap_or(2048);
+        if !zero_copy && 2 * rings * slots * buffer > MEMORY_MAX {
             return Err(wrong(spec, "more than 1 GiB of shared memory".into(), "take fewer rings or slots"));
         }
         if secret.len() > SECRET_BYTES {
@@ -101,6 +113,7 @@ impl Options {
             secret: padded,
             interrupts,
             next_peer,
+            zero_copy,
         })
     }
 }
@@ -139,6 +152,9 @@ mod tests {
         assert_eq!((full.key.id, full.key.role, full.rings, full.log2_slots), (7, Role::Client, 4, 8));
         assert!(!full.interrupts && full.next_peer && full.buffer_bytes == 512);
         assert_eq!(full.secret[..4], *b"abc\0");
+        let lends = |text| take(text).map(|options| options.zero_copy).ok();
+        assert_eq!(lends("memif:/x,role=client,zerocopy"), Some(true));
+        assert_eq!((lends("memif:/x,role=client,zerocopy=no"), lends("memif:/x")), (Some(false), Some(false)));
         assert_eq!(take("memif:/x@2").map(|options| options.rings).ok(), Some(3));
         assert_eq!(take("memif:\\@name").map(|options| options.key.socket).ok().as_deref(), Some("@name"));
     }
@@ -157,6 +173,9 @@ mod tests {
             ("memif:/x,secret=abcdefghijklmnopqrstuvwxyz", "at most 24 bytes"),
             ("memif:/x,rings=255,slots=16384", "1 GiB"),
             ("memif:/x,fast", "unknown option fast"),
+            ("memif:/x,zerocopy", "zerocopy is for the client"),
+            ("memif:/x,role=client,zerocopy,buffer=512", "frames of the pool"),
+            ("memif:/x,role=client,zerocopy=maybe", "yes or no"),
         ] {
             let error = take(text).map(|_| ()).unwrap_err();
             assert!(error.cause.contains(says), "{text}: {error}");

@@ -11,10 +11,11 @@ use linerate_sys::poll::PollSet;
 
 use crate::control;
 use crate::options::Options;
-use crate::receive::{Corrupt, ReceiveSide, Received, Store};
+use crate::receive::{Corrupt, Received, Store};
 use crate::seat::Seat;
+use crate::sides::{Receiver, Sender};
 use crate::sys::Alarm;
-use crate::transmit::{Sent, Stop, TransmitSide};
+use crate::transmit::{Sent, Stop};
 
 /// Longest packet in bytes: what other ports can take, over several buffers.
 pub(crate) const PACKET_LEN_MAX: usize = u16::MAX as usize;
@@ -38,14 +39,14 @@ pub struct MemifPort {
     epoch: u64,
     /// Number of the connection; 0 while there is none.
     connection: u64,
-    receivers: Vec<ReceiveSide>,
+    receivers: Vec<Receiver>,
     /// Rings of the peer before, as long as there are packets in them: what it sent before it went arrives.
-    remains: Vec<ReceiveSide>,
+    remains: Vec<Receiver>,
     /// Packets in such rings that were not asked for before the peer after it went as well.
     left: u64,
     /// Which of them is asked first.
     turn: usize,
-    transmitter: Option<TransmitSide>,
+    transmitter: Option<Sender>,
     pool: Pool,
     parts: Batch,
     received: Received,
@@ -124,9 +125,12 @@ impl MemifPort {
             self.left += before.into_iter().map(|mut side| side.waiting()).sum::<u64>();
         }
         (self.transmitter, self.turn, self.rung) = (None, 0, false);
+        let rings = self.options.rings;
         for pair in delivery.pairs {
-            self.receivers.extend(pair.receive.map(|end| ReceiveSide::new(end, false)));
-            self.transmitter = self.transmitter.take().or_else(|| pair.transmit.map(TransmitSide::new));
+            self.receivers.extend(pair.receive.and_then(|end| Receiver::new(end, &mut self.pool, rings)));
+            if self.transmitter.is_none() {
+                self.transmitter = pair.transmit.and_then(|end| Sender::new(end, &self.pool, rings));
+            }
         }
         Ok(())
     }
@@ -134,10 +138,10 @@ impl MemifPort {
     /// Ends the connection with a peer that broke the protocol, and with it the port, unless it waits for the next peer.
     #[cold]
     fn broken(&mut self, corrupt: Corrupt) -> PortError {
-        let ends = self.receivers.iter().map(|side| &side.end).chain(self.transmitter.iter().map(|side| &side.end));
-        let mut lost = ends.map(|end| end.buffers.is_lost());
+        let lost =
+            self.receivers.iter().any(Receiver::is_lost) || self.transmitter.as_ref().is_some_and(Sender::is_lost);
         // Zeros in the place of rings look wrong in other ways, too.
-        let Corrupt(what) = if lost.any(|lost| lost) { Corrupt(MEMORY_LOST.into()) } else { corrupt };
+        let Corrupt(what) = if lost { Corrupt(MEMORY_LOST.into()) } else { corrupt };
         control::end(&self.options.key, self.connection, &format!("You wrote {what}"), !self.options.next_peer);
         self.receivers.clear();
         (self.transmitter, self.connection) = (None, 0);
@@ -167,6 +171,15 @@ impl MemifPort {
         packets
     }
 
+    /// Puts frames that the peer is done with back into the pool: all of them, or only if there are many.
+    #[inline]
+    fn take_back(&mut self, all: bool) -> Result<(), Corrupt> {
+        match &mut self.transmitter {
+            Some(side) => side.take_back(&mut self.pool, all),
+            None => Ok(()),
+        }
+    }
+
     fn receive_all(&mut self, batch: &mut Batch) -> Result<usize, Corrupt> {
         if !self.remains.is_empty() {
             let packets = self.receive_remains(batch);
@@ -180,7 +193,7 @@ impl MemifPort {
             let turn = self.turn;
             self.turn = if turn + 1 < self.receivers.len() { turn + 1 } else { 0 };
             let side = &mut self.receivers[turn];
-            MemifPort::check_memory(side.end.buffers.is_lost())?;
+            MemifPort::check_memory(side.is_lost())?;
             match side.receive(batch, &mut store) {
                 Ok(count) => packets += count,
                 // What came before is handed out first; the fault shows again.
@@ -210,7 +223,7 @@ impl MemifPort {
 
     /// Takes away the ringing for what came so far: the caller looks at the rings after that.
     fn silence(&self) {
-        self.receivers.iter().filter_map(|side| side.end.bell.as_ref()).for_each(|bell| bell.silence());
+        self.receivers.iter().filter_map(Receiver::bell).for_each(|bell| bell.silence());
         if let Some(alarm) = &self.alarm {
             alarm.set(if self.rung { NAP_RUNG_NS } else { 0 });
         }
@@ -219,14 +232,15 @@ impl MemifPort {
     fn is_ready(&mut self, interest: Interest) -> Result<bool, Corrupt> {
         if interest == Interest::Transmit {
             let Some(side) = &mut self.transmitter else { return Ok(false) };
-            MemifPort::check_memory(side.end.buffers.is_lost())?;
-            return side.has_room();
+            MemifPort::check_memory(side.is_lost())?;
+            return side.has_room(&mut self.pool);
         }
+        self.take_back(true)?;
         if self.remains.iter_mut().any(|side| side.waiting() > 0) {
             return Ok(true);
         }
         for side in &mut self.receivers {
-            MemifPort::check_memory(side.end.buffers.is_lost())?;
+            MemifPort::check_memory(side.is_lost())?;
             if side.look()? > 0 {
                 return Ok(true);
             }
@@ -242,7 +256,7 @@ impl MemifPort {
             (true, true) => left_ns.min(NAP_RUNG_NS),
             (true, false) => left_ns.min(NAP_NS),
         };
-        let rung = self.receivers.iter().filter(|_| self.rung).filter_map(|side| side.end.bell.as_deref());
+        let rung = self.receivers.iter().filter(|_| self.rung).filter_map(Receiver::bell).map(|bell| &**bell);
         self.sleeping.clear();
         for bell in rung.chain([&self.seat.changed]) {
             self.sleeping.add(bell.as_fd(), true, false);
@@ -267,7 +281,7 @@ impl Port for MemifPort {
         if self.rung {
             self.silence();
         }
-        match self.receive_all(batch) {
+        match self.take_back(false).and_then(|()| self.receive_all(batch)) {
             Ok(packets) => {
                 if self.rung && packets > 0 {
                     self.ask_for_rings(false);
@@ -282,7 +296,7 @@ impl Port for MemifPort {
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.check(batch)?;
         let Some(side) = &mut self.transmitter else { return Ok(0) };
-        if let Err(corrupt) = MemifPort::check_memory(side.end.buffers.is_lost()) {
+        if let Err(corrupt) = MemifPort::check_memory(side.is_lost()) {
             return Err(self.broken(corrupt));
         }
         match side.transmit(batch, &mut self.pool, &mut self.sent) {
@@ -293,6 +307,12 @@ impl Port for MemifPort {
                 Err(PortError::FrameTooLong { port: self.caps.name.clone(), len, max: PACKET_LEN_MAX })
             }
         }
+    }
+
+    fn flush(&mut self) -> Result<usize, PortError> {
+        self.refresh()?;
+        self.take_back(true).map_err(|corrupt| self.broken(corrupt))?;
+        Ok(0)
     }
 
     fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError> {
@@ -329,7 +349,7 @@ impl Port for MemifPort {
                 Err(_) => return false,
             };
             add(alarm.as_fd());
-            self.receivers.iter().filter_map(|side| side.end.bell.as_ref()).for_each(|bell| add(bell.as_fd()));
+            self.receivers.iter().filter_map(Receiver::bell).for_each(|bell| add(bell.as_fd()));
             self.ask_for_rings(true);
         }
         add(self.seat.changed.as_fd());

@@ -6,14 +6,14 @@
 //! ```
 //! One store of the index tells the peer of a whole batch; the peer's index is read when the room that it showed last is used up.
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use linerate_mem::{Batch, Pool, Span as Extent};
 
-use crate::link::{Buffers, RingEnd};
+use crate::link::{Buffers, RingEnd, wake_peer};
 use crate::port::PACKET_LEN_MAX;
 use crate::receive::Corrupt;
-use crate::sys::{Descriptor, NEXT, NO_INTERRUPT, Span};
+use crate::sys::{Descriptor, NEXT, Span};
 
 /// Most slots of a batch that one packet may be laid out in.
 pub(crate) const SEGMENTS_MAX: usize = 1024;
@@ -48,7 +48,7 @@ pub(crate) enum Stop {
 }
 
 /// What became of the packet at the front of a batch.
-enum Front {
+pub(crate) enum Front {
     /// Sent, or thrown away and counted.
     Taken,
     /// There is no room for it now, or not all of it is in the batch.
@@ -278,13 +278,7 @@ impl TransmitSide {
             Buffers::Peers(_) => ring.tail().store(self.next, Ordering::Release),
             Buffers::Own(_) => ring.head().store(self.next, Ordering::Release),
         }
-        // The peer first asks to be rung, then looks at the index a last time; this side does the two the other way round.
-        fence(Ordering::SeqCst);
-        if ring.flags().load(Ordering::Relaxed) & NO_INTERRUPT == 0
-            && let Some(bell) = &self.end.bell
-        {
-            bell.ring();
-        }
+        wake_peer(ring, self.end.bell.as_deref());
     }
 
     #[cold]

@@ -16,17 +16,27 @@ struct Memif {
     slots_per_packet: usize,
     /// Frames of 512 bytes: packets go over several.
     small_frames: bool,
+    /// The client lends the frames of the pool, which then is made for it.
+    lends: bool,
     /// Held while its link is in use.
     socket: Option<Socket>,
 }
 
-const PLAIN: Memif =
-    Memif { server_sends: true, server: "", client: "", slots_per_packet: 1, small_frames: false, socket: None };
+const PLAIN: Memif = Memif {
+    server_sends: true,
+    server: "",
+    client: "",
+    slots_per_packet: 1,
+    small_frames: false,
+    lends: false,
+    socket: None,
+};
 
 impl Harness for Memif {
     fn name(&self) -> String {
         let (from, to) = if self.server_sends { ("server", "client") } else { ("client", "server") };
-        format!("memif {from} to {to} {}{}", self.server, self.client)
+        let lends = if self.lends { ",zerocopy" } else { "" };
+        format!("memif {from} to {to} {}{}{lends}", self.server, self.client)
     }
 
     fn facts(&self) -> Facts {
@@ -45,9 +55,18 @@ impl Harness for Memif {
         PoolConfig { frames: 4096, frame_size, ..PoolConfig::default() }
     }
 
+    fn make_pool(&mut self) -> Result<Pool, String> {
+        let config = self.pool();
+        if self.lends {
+            return self.socket.insert(Socket::new()).pool(config);
+        }
+        Pool::new(config).map_err(|error| error.to_string())
+    }
+
     fn open(&mut self, pool: &Pool, _start: u32) -> Result<Link, String> {
-        let socket = Socket::new();
-        let (server, client) = socket.pair(self.server, self.client, pool)?;
+        let socket = if self.lends { self.socket.take().ok_or("no pool was made")? } else { Socket::new() };
+        let client = format!("{}{}", self.client, if self.lends { ",zerocopy" } else { "" });
+        let (server, client) = socket.pair(self.server, &client, pool)?;
         self.socket = Some(socket);
         let (server, client): (Box<dyn Port>, Box<dyn Port>) = (Box::new(server), Box::new(client));
         let (sender, receiver) = if self.server_sends { (server, client) } else { (client, server) };
@@ -112,4 +131,26 @@ fn client_to_server_over_small_buffers_into_small_frames() {
 #[test]
 fn server_to_client_over_small_buffers_into_small_frames() {
     check_all(&mut Memif { client: ",buffer=600", small_frames: true, slots_per_packet: 4, ..PLAIN });
+}
+
+#[test]
+fn server_to_client_without_a_copy_there() {
+    check_all(&mut Memif { lends: true, ..PLAIN });
+}
+
+#[test]
+fn client_to_server_without_a_copy_here() {
+    check_all(&mut Memif { server_sends: false, lends: true, ..PLAIN });
+}
+
+#[test]
+fn server_to_client_without_a_copy_there_by_polling_through_a_small_ring() {
+    check_all(&mut Memif { server: ",mode=poll", client: ",mode=poll,slots=128", lends: true, ..PLAIN });
+}
+
+#[test]
+fn small_frames_that_are_lent() {
+    for server_sends in [true, false] {
+        check_all(&mut Memif { server_sends, small_frames: true, slots_per_packet: 4, lends: true, ..PLAIN });
+    }
 }

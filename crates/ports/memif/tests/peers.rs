@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Instant;
 
-use common::{PATIENCE, Socket, connected, open, pool, until};
+use common::{CONFIG, PATIENCE, Socket, connected, open, pool, pool_of, until};
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Interest, Port, Readiness};
 use linerate_port_memif::MemifPort;
@@ -159,7 +159,7 @@ fn a_port_serves_all_queues_or_one() {
 fn child_port() {
     let Some(task) = child::task() else { return };
     let (work, spec) = task.split_once(' ').unwrap();
-    let mut pool = pool();
+    let mut pool = pool_of(spec, CONFIG).unwrap();
     let mut port = open(spec, &pool).unwrap();
     connected(&mut [&mut port]).unwrap();
     println!("testkit child is ready");
@@ -219,10 +219,12 @@ fn kill_under_load(socket: &Socket, child_options: &str, port: &mut MemifPort, p
 
 #[test]
 fn clients_that_are_killed_under_load() {
-    for child_sends in [true, false] {
+    for (client, child_sends) in
+        [",role=client", ",role=client,zerocopy"].into_iter().flat_map(|client| [(client, true), (client, false)])
+    {
         let (socket, mut pool) = (Socket::new(), pool());
         let mut server = socket.open("", &pool).unwrap();
-        kill_under_load(&socket, ",role=client", &mut server, &mut pool, child_sends);
+        kill_under_load(&socket, client, &mut server, &mut pool, child_sends);
         drop(server);
         pool.flush();
         assert!(pool.is_whole());
@@ -239,6 +241,64 @@ fn servers_that_are_killed_under_load() {
         pool.flush();
         assert!(pool.is_whole());
     }
+}
+
+/// Nothing of what was lent to the dead is missed: neither frames that were filled, nor those that were not, nor packets on
+/// their way.
+#[test]
+fn servers_that_had_our_frames_are_killed_under_load() {
+    for child_sends in [true, false] {
+        let socket = Socket::new();
+        let mut pool = socket.pool(CONFIG).unwrap();
+        let mut client = socket.open(",role=client,zerocopy", &pool).unwrap();
+        assert!(client.caps().zero_copy && client.caps().copies.contains("nothing is copied here"));
+        kill_under_load(&socket, "", &mut client, &mut pool, child_sends);
+        drop(client);
+        pool.flush();
+        assert!(pool.is_whole());
+    }
+}
+
+/// What is with the peer is its own no longer than it needs it: frames come back without anything being sent.
+#[test]
+fn frames_that_were_sent_come_back() {
+    let socket = Socket::new();
+    let mut pool = socket.pool(CONFIG).unwrap();
+    let (mut server, mut client) = socket.pair("", ",zerocopy", &pool).unwrap();
+    let free = |client: &mut MemifPort, pool: &mut Pool| {
+        client.flush().unwrap();
+        pool.flush();
+        pool.free()
+    };
+    let before = free(&mut client, &mut pool);
+    send(&mut client, &mut pool, 700, 3);
+    assert!(free(&mut client, &mut pool) <= before - 700, "they are with the server");
+    expect(&mut server, &mut pool, 700, 3);
+    // A handle on a pool keeps a few.
+    until("frames back", || free(&mut client, &mut pool) + 320 >= before).unwrap();
+    drop((server, client));
+    pool.flush();
+    assert!(pool.is_whole());
+}
+
+#[test]
+fn several_queues_lend_frames_of_one_pool() {
+    let socket = Socket::new();
+    let mut pool = socket.pool(CONFIG).unwrap();
+    let mut server = socket.open(",rings=2", &pool).unwrap();
+    let spec = |queue: u32| format!("memif:{}@{queue},rings=2,role=client,zerocopy", socket.path());
+    let mut clients: Vec<MemifPort> = (0..2).map(|queue| open(&spec(queue), &pool).unwrap()).collect();
+    connected(&mut [&mut server]).unwrap();
+    for (queue, client) in clients.iter_mut().enumerate() {
+        connected(&mut [client]).unwrap();
+        send(client, &mut pool, 50, queue as u8);
+        expect(&mut server, &mut pool, 50, queue as u8);
+    }
+    send(&mut server, &mut pool, 50, 9);
+    expect(&mut clients[0], &mut pool, 50, 9);
+    drop((server, clients));
+    pool.flush();
+    assert!(pool.is_whole());
 }
 
 /// A sleeper is woken by its peer, and by a peer that comes.

@@ -7,7 +7,7 @@ mod testpmd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use common::{Socket, connected, pool, until};
+use common::{CONFIG, Socket, connected, pool, until};
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Interest, Port};
 use linerate_port_memif::MemifPort;
@@ -39,7 +39,8 @@ struct Rig {
 impl Rig {
     /// `vdev` and `port` are options of the two ends; testpmd is the client if we are the server.
     fn start(serves: bool, vdev: &str, mode: &str, more: &[&str], port: &str, huge: bool) -> Rig {
-        let (socket, pool) = (Socket::new(), pool());
+        let socket = Socket::new();
+        let pool = if port.contains("zerocopy") { socket.pool(CONFIG).unwrap() } else { pool() };
         let (ours, theirs) = if serves { ("server", "client") } else { ("client", "server") };
         let arguments = format!("net_memif0,role={theirs},socket={},socket-abstract=no{vdev}", socket.path());
         let open = || socket.open(&format!(",role={ours}{port}"), &pool).unwrap();
@@ -204,6 +205,18 @@ fn a_testpmd_that_copies_nothing() {
     let mut rig = Rig::start(true, ",zero-copy=yes", "io", &[], "", true);
     for len in [60, 1514] {
         rig.exchange(500, len);
+    }
+}
+
+/// Our frames, in testpmd's hands.
+#[test]
+fn a_client_that_copies_nothing_receives_from_and_sends_to_testpmd() {
+    let Some(_turn) = turn() else { return };
+    receives(false, "", &[], ",zerocopy", false);
+    sends(false, "", &[], ",zerocopy", false);
+    let mut rig = Rig::start(false, "", "io", &["--tx-offloads=0x8000"], ",zerocopy", false);
+    for len in [60, 64, 65, 1514, 1600, 2048, 4000, 9014, 60] {
+        rig.exchange(300, len);
     }
 }
 

@@ -26,6 +26,11 @@ impl Socket {
         &self.path
     }
 
+    /// The pool of a client at it that lends its frames.
+    pub fn pool(&self, config: PoolConfig) -> Result<Pool, String> {
+        pool_of(&format!("memif:{},role=client,zerocopy", self.path), config)
+    }
+
     /// Opens a port on it; `options` begin with a comma or an `@`, or are empty.
     pub fn open(&self, options: &str, pool: &Pool) -> Result<MemifPort, String> {
         open(&format!("memif:{}{options}", self.path), pool)
@@ -40,13 +45,24 @@ impl Socket {
     }
 }
 
+/// A pool that suits: made for the port, or any.
+pub fn pool_of(spec: &str, config: PoolConfig) -> Result<Pool, String> {
+    let spec = spec.parse().map_err(|error| format!("{error}"))?;
+    if linerate_port_memif::has_own_memory(&spec) {
+        return linerate_port_memif::pool(&spec, config).map_err(|error| error.to_string());
+    }
+    Pool::new(config).map_err(|error| error.to_string())
+}
+
 pub fn open(spec: &str, pool: &Pool) -> Result<MemifPort, String> {
     let spec = spec.parse().map_err(|error| format!("{error}"))?;
     linerate_port_memif::open(spec, pool).map_err(|error| error.to_string())
 }
 
+pub const CONFIG: PoolConfig = PoolConfig { frames: 4096, frame_size: 2048, headroom: 0 };
+
 pub fn pool() -> Pool {
-    Pool::new(PoolConfig { frames: 4096, ..PoolConfig::default() }).unwrap()
+    Pool::new(CONFIG).unwrap()
 }
 
 /// Waits until all of them have a peer.

@@ -1,0 +1,122 @@
+//! Interfaces, and the places that ports have at them.
+
+use std::sync::Arc;
+
+use super::session::Part;
+use super::{AttachError, Control, Listening};
+use crate::link::Pair;
+use crate::listener::{self, Listener};
+use crate::options::{Key, Options, Role};
+use crate::pool::PoolMemory;
+use crate::seat::{Delivery, Seat};
+
+/// An id of a socket, in one role.
+pub(super) struct Interface {
+    pub(super) options: Options,
+    pub(super) seats: Vec<Arc<Seat>>,
+    /// What its peers are lent, where packets are not copied.
+    pub(super) pool: Option<Arc<PoolMemory>>,
+    /// The peer that has it, whether the handshake is done or not.
+    pub(super) session: Option<u64>,
+    /// A client tries again then.
+    pub(super) retry_at_ns: u64,
+    /// Its port was closed by a fault of a peer.
+    pub(super) closed: bool,
+    /// While a peer is connected: the rings of all queues, those that a port serves taken out.
+    pub(super) spare: Vec<Pair>,
+}
+
+impl Control {
+    pub(super) fn add_seat(
+        &mut self,
+        options: &Options,
+        seat: &Arc<Seat>,
+        pool: Option<Arc<PoolMemory>>,
+    ) -> Result<(), AttachError> {
+        let key = &options.key;
+        if let Some(interface) = self.interface(key) {
+            return interface.seat_another(options, seat, pool.as_ref());
+        }
+        let listens = self.listeners.iter().any(|(listening, _)| *listening.name == *key.socket);
+        match key.role {
+            Role::Server if !listens => {
+                let listener = Listener::open(&key.socket).map_err(AttachError::Path)?;
+                self.listeners.push((Listening { name: key.socket.as_str().into(), paused_until_ns: 0 }, listener));
+            }
+            Role::Client if !key.socket.starts_with('@') => {
+                listener::check_socket(&key.socket, true).map_err(AttachError::Path)?;
+            }
+            _ => {}
+        }
+        self.interfaces.push(Interface {
+            options: options.clone(),
+            seats: vec![Arc::clone(seat)],
+            pool,
+            session: None,
+            retry_at_ns: 0,
+            closed: false,
+            spare: Vec::new(),
+        });
+        Ok(())
+    }
+
+    pub(super) fn remove_seat(&mut self, key: &Key, seat: &Arc<Seat>) {
+        let Some(interface) = self.interface(key) else { return };
+        interface.seats.retain(|other| !Arc::ptr_eq(other, seat));
+        let (session, empty) = (interface.session, interface.seats.is_empty());
+        if let Some(session) = session {
+            // Its rings are gone with the port; other ports of the interface get new ones with the next connection.
+            self.turn_away(session, "Port closed");
+        }
+        if !empty {
+            return;
+        }
+        self.interfaces.retain(|interface| interface.options.key != *key);
+        let used = |name: &str| {
+            self.interfaces
+                .iter()
+                .any(|other| other.options.key.socket == name && other.options.key.role == Role::Server)
+        };
+        let (kept, gone): (Vec<_>, Vec<_>) = self.listeners.drain(..).partition(|(listening, _)| used(&listening.name));
+        self.listeners = kept;
+        for (listening, _) in gone {
+            self.sessions
+                .retain(|_, session| !matches!(&session.part, Part::Greeting(name) if **name == *listening.name));
+        }
+    }
+}
+
+impl Interface {
+    /// A port beside others that serve other queues of the interface.
+    fn seat_another(
+        &mut self,
+        options: &Options,
+        seat: &Arc<Seat>,
+        pool: Option<&Arc<PoolMemory>>,
+    ) -> Result<(), AttachError> {
+        let id = options.key.id;
+        let overlaps = |other: &Arc<Seat>| other.queues.start < seat.queues.end && seat.queues.start < other.queues.end;
+        if self.seats.iter().any(overlaps) {
+            return Err(AttachError::Taken(format!("id {id} of this socket is open already in this process")));
+        }
+        if self.options != *options {
+            return Err(AttachError::Taken(format!("other queues of id {id} were opened with other options")));
+        }
+        if self.pool.as_ref().map(Arc::as_ptr) != pool.map(Arc::as_ptr) {
+            return Err(AttachError::Taken(format!("other queues of id {id} were opened on another pool")));
+        }
+        self.seats.push(Arc::clone(seat));
+        if let (Some(connection), false) = (self.session, self.spare.is_empty()) {
+            self.serve(connection, seat);
+        }
+        Ok(())
+    }
+
+    /// Gives a port the rings of its queues.
+    pub(super) fn serve(&mut self, connection: u64, seat: &Seat) {
+        let queues = seat.queues.clone();
+        let taken = queues.filter_map(|queue| self.spare.get_mut(usize::from(queue)).map(std::mem::take));
+        let pairs = taken.collect();
+        seat.deliver(Delivery { connection, pairs });
+    }
+}

@@ -1,0 +1,131 @@
+//! The two ends of a queue pair as a port has them: with copies, or without.
+
+use std::sync::Arc;
+
+use linerate_mem::{Batch, Pool};
+
+use crate::handing::HandingSide;
+use crate::lending::LendingSide;
+use crate::link::End;
+use crate::receive::{Corrupt, ReceiveSide, Store};
+use crate::sys::Doorbell;
+use crate::transmit::{Sent, Stop, TransmitSide};
+
+/// The receiving end of a ring.
+pub(crate) enum Receiver {
+    Copying(ReceiveSide),
+    Lending(LendingSide),
+}
+
+impl Receiver {
+    /// The end of one of `rings` rings of the interface; `None` if packets must not be copied and the pool cannot be shared.
+    pub(crate) fn new(end: End, pool: &mut Pool, rings: u16) -> Option<Receiver> {
+        match end {
+            End::Copied(end) => Some(Receiver::Copying(ReceiveSide::new(end, false))),
+            End::Lent(end) => LendingSide::new(end, pool, rings).map(Receiver::Lending),
+        }
+    }
+
+    /// Appends whole packets to the batch and returns how many.
+    #[inline]
+    pub(crate) fn receive(&mut self, batch: &mut Batch, store: &mut Store) -> Result<usize, Corrupt> {
+        match self {
+            Receiver::Copying(side) => side.receive(batch, store),
+            Receiver::Lending(side) => side.receive(batch, store.pool, store.totals),
+        }
+    }
+
+    /// Filled slots that were not read, after a look at the peer's index.
+    #[inline]
+    pub(crate) fn look(&mut self) -> Result<u16, Corrupt> {
+        match self {
+            Receiver::Copying(side) => side.look(),
+            Receiver::Lending(side) => side.look(),
+        }
+    }
+
+    /// Whole packets that were not read; 0 if the ring makes no sense.
+    pub(crate) fn waiting(&mut self) -> u64 {
+        match self {
+            Receiver::Copying(side) => side.waiting(),
+            Receiver::Lending(side) => side.waiting(),
+        }
+    }
+
+    /// Whether the peer shall ring when it fills a slot.
+    pub(crate) fn ask_for_rings(&self, wanted: bool) {
+        match self {
+            Receiver::Copying(side) => side.ask_for_rings(wanted),
+            Receiver::Lending(side) => side.ask_for_rings(wanted),
+        }
+    }
+
+    pub(crate) fn bell(&self) -> Option<&Arc<Doorbell>> {
+        match self {
+            Receiver::Copying(side) => side.end.bell.as_ref(),
+            Receiver::Lending(side) => side.bell(),
+        }
+    }
+
+    /// True once the peer took away memory. Memory that was made here cannot be taken away.
+    #[inline]
+    pub(crate) fn is_lost(&self) -> bool {
+        match self {
+            Receiver::Copying(side) => side.end.buffers.is_lost(),
+            Receiver::Lending(_) => false,
+        }
+    }
+}
+
+/// The sending end of a ring.
+pub(crate) enum Sender {
+    Copying(TransmitSide),
+    Handing(HandingSide),
+}
+
+impl Sender {
+    /// As [`Receiver::new`].
+    pub(crate) fn new(end: End, pool: &Pool, rings: u16) -> Option<Sender> {
+        match end {
+            End::Copied(end) => Some(Sender::Copying(TransmitSide::new(end))),
+            End::Lent(end) => HandingSide::new(end, pool, rings).map(Sender::Handing),
+        }
+    }
+
+    /// Sends packets from the front of the batch, and says why it stopped if that was not for want of room. Returns how many it
+    /// took, whatever the reason.
+    #[inline]
+    pub(crate) fn transmit(&mut self, batch: &mut Batch, pool: &mut Pool, totals: &mut Sent) -> (usize, Option<Stop>) {
+        match self {
+            Sender::Copying(side) => side.transmit(batch, pool, totals),
+            Sender::Handing(side) => side.transmit(batch, pool, totals),
+        }
+    }
+
+    /// True when the packet that did not fit the last time may fit now.
+    pub(crate) fn has_room(&mut self, pool: &mut Pool) -> Result<bool, Corrupt> {
+        match self {
+            Sender::Copying(side) => side.has_room(),
+            Sender::Handing(side) => side.has_room(pool),
+        }
+    }
+
+    /// Puts the frames that the peer is done with back into the pool: all of them, or only if there are many.
+    #[inline]
+    pub(crate) fn take_back(&mut self, pool: &mut Pool, all: bool) -> Result<(), Corrupt> {
+        match self {
+            Sender::Copying(_) => Ok(()),
+            Sender::Handing(side) if all => side.take_back(pool),
+            Sender::Handing(side) => side.take_many_back(pool),
+        }
+    }
+
+    /// As [`Receiver::is_lost`].
+    #[inline]
+    pub(crate) fn is_lost(&self) -> bool {
+        match self {
+            Sender::Copying(side) => side.end.buffers.is_lost(),
+            Sender::Handing(_) => false,
+        }
+    }
+}

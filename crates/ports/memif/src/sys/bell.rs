@@ -1,0 +1,133 @@
+//! What a port sleeps on: eventfds (eventfd(2)), which the peer has, too, and a timer (timerfd_create(2)).
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use linerate_sys::poll::{PollFor, poll};
+
+use super::check;
+
+/// An eventfd: what one side rings and the other sleeps on.
+#[derive(Debug)]
+pub(crate) struct Doorbell {
+    fd: OwnedFd,
+    /// Odd while a thread is about to ring.
+    ringing: AtomicU32,
+}
+
+impl Doorbell {
+    pub(crate) fn new() -> io::Result<Doorbell> {
+        // SAFETY: takes constants only.
+        let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+        // SAFETY: `fd` was just made and belongs to nobody else.
+        Ok(Doorbell { fd: unsafe { OwnedFd::from_raw_fd(fd) }, ringing: AtomicU32::new(0) })
+    }
+
+    /// One that a peer made. It must be an eventfd: to ring anything else might block, or do harm.
+    pub(crate) fn of_peer(fd: OwnedFd) -> io::Result<Doorbell> {
+        let kind = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))?;
+        if kind.as_os_str() != "anon_inode:[eventfd]" {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no eventfd"));
+        }
+        let bell = Doorbell { fd, ringing: AtomicU32::new(0) };
+        bell.keep_from_blocking()?;
+        Ok(bell)
+    }
+
+    /// Neither [`Doorbell::ring`] nor [`Doorbell::silence`] waits. The peer can undo this: it is a property of what both have.
+    fn keep_from_blocking(&self) -> io::Result<()> {
+        // SAFETY: takes a descriptor, a command and a number.
+        check(unsafe { libc::fcntl(self.fd.as_raw_fd(), libc::F_SETFL, libc::O_RDWR | libc::O_NONBLOCK) })?;
+        Ok(())
+    }
+
+    /// Rings. One that rings already needs nothing; so no error is of interest.
+    pub(crate) fn ring(&self) {
+        let one = 1u64.to_ne_bytes();
+        self.ringing.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: eight live bytes.
+        unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        self.ringing.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Changes each time that a thread begins or ends to ring; odd in between.
+    pub(crate) fn rings(&self) -> u32 {
+        self.ringing.load(Ordering::Relaxed)
+    }
+
+    /// True when whoever rings would have to wait: a counter that no honest peer ever fills.
+    pub(crate) fn is_full(&self) -> bool {
+        poll(self.fd.as_fd(), PollFor::Writing, 0).is_ok_and(|found| !found.ready)
+    }
+
+    /// Lets go on who hangs in [`Doorbell::ring`], because the peer has made the call wait and filled the counter.
+    pub(crate) fn free(&self) {
+        // If the flag cannot be set, the counter is emptied all the same.
+        let _ = self.keep_from_blocking();
+        self.silence();
+    }
+
+    /// What a peer can do to it: whoever rings then waits.
+    #[cfg(test)]
+    pub(crate) fn jam(&self) {
+        let most = (u64::MAX - 1).to_ne_bytes();
+        self.silence();
+        // SAFETY: a descriptor, a command and a number; eight live bytes.
+        unsafe {
+            libc::fcntl(self.fd.as_raw_fd(), libc::F_SETFL, libc::O_RDWR);
+            libc::write(self.fd.as_raw_fd(), most.as_ptr().cast(), most.len());
+        }
+    }
+
+    /// Takes the ringing away, if there is some.
+    pub(crate) fn silence(&self) {
+        let mut count = [0u8; 8];
+        let part = libc::iovec { iov_base: count.as_mut_ptr().cast(), iov_len: count.len() };
+        // SAFETY: one live buffer of eight bytes. RWF_NOWAIT holds whatever the peer did to the descriptor's flags.
+        let read = unsafe { libc::preadv2(self.fd.as_raw_fd(), &part, 1, -1, libc::RWF_NOWAIT) };
+        if read < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EOPNOTSUPP) {
+            // SAFETY: as above.
+            unsafe { libc::read(self.fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+        }
+    }
+}
+
+impl AsFd for Doorbell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// A clock that becomes readable.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    fd: OwnedFd,
+}
+
+impl Alarm {
+    pub(crate) fn new() -> io::Result<Alarm> {
+        let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
+        // SAFETY: takes constants only.
+        let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
+        // SAFETY: `fd` was just made and belongs to nobody else.
+        Ok(Alarm { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// Sets it to ring once in `delay_ns` (less than a second), or with 0 never. It no longer rings for what was before.
+    pub(crate) fn set(&self, delay_ns: u64) {
+        let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let setting = libc::itimerspec {
+            it_interval: none,
+            it_value: libc::timespec { tv_nsec: delay_ns as libc::c_long, ..none },
+        };
+        // SAFETY: the setting is live; the one before is not asked for.
+        unsafe { libc::timerfd_settime(self.fd.as_raw_fd(), 0, &setting, std::ptr::null_mut()) };
+    }
+}
+
+impl AsFd for Alarm {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
