@@ -1,8 +1,8 @@
 //! Names to ports, on what every machine has and on veth pairs of namespaces made here.
 
-use linerate_mem::{Batch, Pool};
+use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Interest, OpenError};
-use linerate_ports::{Interface, Opened, Usage, interfaces, list, open, open_for};
+use linerate_ports::{Interface, Opened, Usage, interfaces, list, open, open_for, pool_for};
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 use linerate_sys::veth::{self, VethEnd};
@@ -24,6 +24,36 @@ fn pair(queues: u32) -> Option<NetNs> {
     veth::create(end("near"), end("far"), queues).unwrap();
     namespace.run(|| ["near", "far", "lo"].map(|name| Netdev::open(name).unwrap().set_up(true).unwrap())).unwrap();
     Some(namespace)
+}
+
+/// A memif client that lends its frames, beside a server that copies from a pool of its own.
+#[test]
+fn a_memif_client_that_copies_nothing_opens_on_the_pool_made_for_it() {
+    let socket = std::env::temp_dir().join(format!("linerate-ports-{}.sock", std::process::id()));
+    let (server, client) =
+        (format!("memif:{}", socket.display()), format!("memif:{},role=client,zerocopy", socket.display()));
+    let error = refusal(&client);
+    assert!(error.cause.contains("a pool made for it") && error.hint.contains("leave out zerocopy"), "{error}");
+    let mut pools = [&server, &client].map(|spec| match pool_for(spec, PoolConfig::default()).unwrap() {
+        Some(own) => own,
+        None => pool(),
+    });
+    let mut receiver = open_for(&server, &pools[0], Usage::Receiving).unwrap().port;
+    let mut sender = open_for(&client, &pools[1], Usage::Sending).unwrap().port;
+    assert_eq!([&receiver, &sender].map(|port| port.caps().zero_copy), [false, true]);
+    let (mut outgoing, mut incoming) = (Batch::new(&pools[1], 32), Batch::new(&pools[0], 32));
+    assert!(pools[1].append(&mut outgoing, &[7; 4000], 0));
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while incoming.is_empty() {
+        assert!(std::time::Instant::now() < deadline, "nothing came");
+        sender.transmit(&mut outgoing).unwrap();
+        if receiver.receive(&mut incoming).unwrap() == 0 {
+            receiver.wait(Interest::Receive, 10_000_000).unwrap();
+        }
+    }
+    assert_eq!(incoming.iter().flatten().copied().collect::<Vec<u8>>(), [7; 4000]);
+    drop((sender, receiver, outgoing, incoming));
+    assert!(pools.iter_mut().all(|pool| pool.is_whole()));
 }
 
 fn refusal(spec: &str) -> OpenError {
