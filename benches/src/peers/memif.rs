@@ -1,10 +1,11 @@
-//! memif: our ports and testpmd's, each at both ends and beside each other. 64-byte packets (60 without FCS), not read.
+//! memif: our ports and testpmd's, each at both ends and beside each other. 64-byte packets (60 without FCS) where nothing else is
+//! said, not read.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use linerate_mem::{Batch, Pool, PoolConfig};
-use linerate_port::Port;
+use linerate_port::{Port, PortSpec};
 use linerate_port_memif::MemifPort;
 use linerate_sys::{affinity, clock};
 
@@ -59,7 +60,7 @@ pub fn ours(duration: Duration) -> Result<Reached, Unable> {
             let mut batch = Batch::new(&pool, BATCH);
             while !ended.load(Ordering::Relaxed) {
                 // A peer that is gone takes nothing.
-                if step(&mut client, &mut pool, &mut batch, Work::Send).is_ok_and(|moved| moved == 0) {
+                if step(&mut client, &mut pool, &mut batch, Work::Send, PACKET_LEN).is_ok_and(|moved| moved == 0) {
                     std::hint::spin_loop();
                 }
             }
@@ -70,22 +71,82 @@ pub fn ours(duration: Duration) -> Result<Reached, Unable> {
     })
 }
 
+/// Our client, which copies or lends its frames, sends to or receives from our server, packets of `len` bytes. What calls cost
+/// that moved something: the server, which copies, is slower, and waiting for it is no work.
+pub fn client(work: Work, zero_copy: bool, len: usize, duration: Duration) -> Result<Reached, Unable> {
+    let socket = socket();
+    let (mut server, mut server_pool) = open(&socket, "server")?;
+    let (mut port, mut pool) = open(&socket, if zero_copy { "client,zerocopy" } else { "client" })?;
+    let ended = AtomicBool::new(false);
+    let other = if work == Work::Send { Work::Receive } else { Work::Send };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _ = affinity::pin_to_core(CORES[1]);
+            let mut batch = Batch::new(&server_pool, BATCH);
+            while !ended.load(Ordering::Relaxed) {
+                if step(&mut server, &mut server_pool, &mut batch, other, len).is_ok_and(|moved| moved == 0) {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+        let reached = (|| {
+            wait_for_peer(&mut port)?;
+            let mut batch = Batch::new(&pool, BATCH);
+            busy(&mut port, &mut pool, &mut batch, work, len, WARM_UP)?;
+            busy(&mut port, &mut pool, &mut batch, work, len, duration)
+        })();
+        ended.store(true, Ordering::Relaxed);
+        reached
+    })
+}
+
+/// Runs for so long; counts the time of the calls that moved something.
+fn busy(
+    port: &mut MemifPort,
+    pool: &mut Pool,
+    batch: &mut Batch,
+    work: Work,
+    len: usize,
+    length: Duration,
+) -> Result<Reached, Unable> {
+    let (begin, mut busy_ns, mut moved) = (Instant::now(), 0, 0u64);
+    let mut before_ns = clock::now_ns();
+    while begin.elapsed() < length {
+        for _ in 0..64 {
+            let count = step(port, pool, batch, work, len)? as u64;
+            let now_ns = clock::now_ns();
+            busy_ns += if count > 0 { now_ns - before_ns } else { 0 };
+            moved += count;
+            before_ns = now_ns;
+        }
+    }
+    if moved == 0 {
+        return Err("no packet came through".into());
+    }
+    let moved = moved as f64;
+    Ok(Reached { wall_mpps: moved / begin.elapsed().as_secs_f64() / 1e6, core_ns: busy_ns as f64 / moved })
+}
+
 fn socket() -> String {
     format!("{}/linerate-bench-memif-{}.sock", std::env::temp_dir().display(), std::process::id())
 }
 
 fn open(socket: &str, role: &str) -> Result<(MemifPort, Pool), Unable> {
-    let pool = Pool::new(PoolConfig::default()).map_err(|error| error.to_string())?;
-    let spec = format!("memif:{socket},role={role},mode=poll").parse().map_err(|error| format!("{error}"))?;
+    let spec: PortSpec = format!("memif:{socket},role={role},mode=poll").parse().map_err(|error| format!("{error}"))?;
+    let pool = if linerate_port_memif::has_own_memory(&spec) {
+        linerate_port_memif::pool(&spec, PoolConfig::default()).map_err(|error| error.to_string())?
+    } else {
+        Pool::new(PoolConfig::default()).map_err(|error| error.to_string())?
+    };
     let port = linerate_port_memif::open(spec, &pool).map_err(|error| error.to_string())?;
     Ok((port, pool))
 }
 
-fn step(port: &mut MemifPort, pool: &mut Pool, batch: &mut Batch, work: Work) -> Result<usize, Unable> {
+fn step(port: &mut MemifPort, pool: &mut Pool, batch: &mut Batch, work: Work, len: usize) -> Result<usize, Unable> {
     let moved = match work {
         Work::Send => {
             let room = batch.room();
-            pool.take(batch, room, PACKET_LEN);
+            pool.take(batch, room, len);
             port.transmit(batch)
         }
         Work::Receive => {
@@ -97,7 +158,7 @@ fn step(port: &mut MemifPort, pool: &mut Pool, batch: &mut Batch, work: Work) ->
     moved.map_err(|error| error.to_string())
 }
 
-fn measure(port: &mut MemifPort, pool: &mut Pool, work: Work, duration: Duration) -> Result<Reached, Unable> {
+fn wait_for_peer(port: &mut MemifPort) -> Result<(), Unable> {
     let _ = affinity::pin_to_core(CORES[0]);
     let deadline = Instant::now() + CONNECTING;
     while !port.is_connected().map_err(|error| error.to_string())? {
@@ -106,12 +167,17 @@ fn measure(port: &mut MemifPort, pool: &mut Pool, work: Work, duration: Duration
         }
         std::thread::sleep(Duration::from_millis(1));
     }
+    Ok(())
+}
+
+fn measure(port: &mut MemifPort, pool: &mut Pool, work: Work, duration: Duration) -> Result<Reached, Unable> {
+    wait_for_peer(port)?;
     let mut batch = Batch::new(pool, BATCH);
     let mut run = |length: Duration| -> Result<Reached, Unable> {
         let (begin, begin_ns, mut moved) = (Instant::now(), clock::thread_cpu_ns(), 0u64);
         while begin.elapsed() < length {
             for _ in 0..64 {
-                moved += step(port, pool, &mut batch, work)? as u64;
+                moved += step(port, pool, &mut batch, work, PACKET_LEN)? as u64;
             }
         }
         let core_ns = (clock::thread_cpu_ns() - begin_ns) as f64;
