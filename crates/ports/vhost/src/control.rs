@@ -12,6 +12,7 @@ use vhost::vhost_user::message::{
 use vhost::vhost_user::{Error, GpuBackend, Result, VhostUserBackendReqHandlerMut};
 
 use crate::device::{Addresses, Device, Kick, Queue, Shared};
+use crate::interrupts::Interrupt;
 use crate::memory::{GuestMemory, REGIONS_MAX, RegionAt};
 use crate::sys;
 use crate::virtio::{RING_SIZE_MAX, feature};
@@ -69,8 +70,18 @@ impl Control {
 
     /// The eventfd that the front-end sent; anything else could make this process wait.
     fn event(&self, file: &File) -> Result<File> {
-        let checked = sys::own_eventfd(file);
-        checked.map_err(|error| self.refuse(format!("a descriptor for notifications that is no eventfd: {error}")))
+        sys::own_eventfd(file).map_err(|error| self.no_eventfd(&error))
+    }
+
+    /// What the front-end wants its driver to be interrupted by.
+    fn interrupt(&self, file: &File) -> Result<Arc<Interrupt>> {
+        let interrupt = Arc::new(Interrupt::new(file).map_err(|error| self.no_eventfd(&error))?);
+        self.shared.interrupts.add(&interrupt);
+        Ok(interrupt)
+    }
+
+    fn no_eventfd(&self, error: &std::io::Error) -> Error {
+        self.refuse(format!("a descriptor for notifications that is no eventfd: {error}"))
     }
 }
 
@@ -224,7 +235,7 @@ impl VhostUserBackendReqHandlerMut for Control {
     }
 
     fn set_vring_call(&mut self, index: u8, file: Option<File>) -> Result<()> {
-        let call = file.map(|file| self.event(&file)).transpose()?;
+        let call = file.map(|file| self.interrupt(&file)).transpose()?;
         drop(self.change_queue(index.into(), |queue| std::mem::replace(&mut queue.call, call))?);
         Ok(())
     }

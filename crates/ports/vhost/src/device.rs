@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
+use crate::interrupts::{Interrupt, Interrupts};
 use crate::memory::GuestMemory;
 use crate::ring::{Corrupt, Ring};
 use crate::sys::{self, Doorbells, SplitRing};
@@ -25,6 +26,8 @@ pub(crate) struct Shared {
     pub bells: Doorbells,
     /// Rings when the set-up changed.
     changed: File,
+    /// Those of the driver that is there.
+    pub interrupts: Interrupts,
     /// The port is being closed.
     pub stopping: AtomicBool,
 }
@@ -40,6 +43,7 @@ impl Shared {
             changes: AtomicU32::new(0),
             bells,
             changed,
+            interrupts: Interrupts::default(),
             stopping: AtomicBool::new(false),
         })
     }
@@ -107,7 +111,7 @@ pub(crate) struct Queue {
     pub addresses: Option<Addresses>,
     pub enabled: bool,
     pub kick: Kick,
-    pub call: Option<File>,
+    pub call: Option<Arc<Interrupt>>,
     /// Where a ring that was stopped goes on.
     pub base: u16,
     pub ring: Option<Ring>,

@@ -23,20 +23,27 @@
 //! does not fail. Its memory must be in a memfd, or a file of /dev/shm or huge pages: a page of a file system that another
 //! process serves could take for ever to come. A file that is cut short while it is mapped raises SIGBUS, which
 //! [`linerate_sys::shared`] survives with zeros in the place of such a region. Descriptors for notifications must be eventfds;
-//! they are made non-blocking and never read. (A front-end's *process*, not its guest, can undo that with fcntl(2), and so could
-//! make the thread of its port wait.)
+//! they are made non-blocking and never read. A front-end's *process*, not its guest, can undo that with fcntl(2): a port that then hangs
+//! in an interrupt is freed by a thread that looks after that, and the connection ends.
+
+// The body of the fuzz target names this crate from outside.
+#[cfg(test)]
+extern crate self as linerate_port_vhost;
 
 mod control;
 mod device;
 mod enable;
-#[doc(hidden)]
+#[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod interrupts;
 mod memory;
 mod open;
 mod options;
 mod port;
 mod receive;
 mod ring;
+#[cfg(test)]
+mod rings_tests;
 mod serve;
 mod socket;
 mod sys;

@@ -110,7 +110,7 @@ impl VhostPort {
             }
             let Some(ring) = &mut queue.ring else { continue };
             result = receiver.receive(ring, memory);
-            ring.finish(queue.call.as_ref());
+            ring.finish(queue.call.as_deref());
             if result.is_err() {
                 break;
             }
@@ -162,7 +162,7 @@ impl VhostPort {
         }
         for queue in device.queues.iter_mut().step_by(2) {
             if let Some(ring) = &mut queue.ring {
-                ring.finish(queue.call.as_ref());
+                ring.finish(queue.call.as_deref());
             }
         }
         judge(device, result);

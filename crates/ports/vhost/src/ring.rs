@@ -7,9 +7,7 @@
 //! ```
 //! Entries are used in the order in which they came, and none is held back over a call; so one index does for both rings.
 
-use std::fs::File;
-use std::io::Write;
-
+use crate::interrupts::Interrupt;
 use crate::memory::GuestMemory;
 use crate::sys::{DESCRIPTOR_BYTES, Descriptor, Span, SplitRing};
 use crate::virtio::{self, descriptor, feature};
@@ -106,7 +104,7 @@ impl Ring {
     /// Tells the driver what was used since the last call, and interrupts it if it asked for that. A driver that was asked to
     /// notify need not from then on.
     #[inline]
-    pub(crate) fn finish(&mut self, call: Option<&File>) {
+    pub(crate) fn finish(&mut self, call: Option<&Interrupt>) {
         if self.next == self.published {
             return;
         }
@@ -123,7 +121,7 @@ impl Ring {
             self.split.available_flags() & virtio::NO_INTERRUPT == 0
         };
         if wanted {
-            interrupt(call);
+            call.raise();
         }
     }
 
@@ -286,12 +284,6 @@ impl<'m> Cursor<'_, 'm> {
     pub(crate) fn write(&mut self, from: &[u8]) -> usize {
         self.go(from.len(), |part, at| _ = part.write(&from[at..]))
     }
-}
-
-/// Wakes the driver. The descriptor never makes this process wait, and a peer that filled it up has been woken.
-#[cold]
-fn interrupt(mut call: &File) {
-    let _ = call.write(&1u64.to_ne_bytes());
 }
 
 #[cold]

@@ -15,6 +15,7 @@ use vhost::vhost_user::{BackendReqHandler, Error};
 use crate::control::Control;
 use crate::device::{Device, Shared};
 use crate::enable;
+use crate::interrupts::Watch;
 use crate::socket::ServerSocket;
 use crate::sys;
 
@@ -23,6 +24,9 @@ const RETRY_MS: i32 = 100;
 /// So long the packets of a front-end that is gone are kept for a port that does not come to receive them.
 const DRAIN: Duration = Duration::from_secs(10);
 const DRAIN_STEP_MS: i32 = 5;
+
+/// What a front-end did that had a port wait for it.
+const JAM: &str = "an eventfd that makes whoever writes to it wait, and filled it";
 
 /// Where front-ends come from.
 #[derive(Debug)]
@@ -114,6 +118,8 @@ impl Work {
         // An accepted socket waits for whole messages.
         stream.set_nonblocking(false)?;
         let (polled, closable) = (stream.try_clone()?, stream.try_clone()?);
+        // It outlives the set-up, which cannot be changed while the port hangs.
+        let _watch = Watch::start(&self.shared, stream.try_clone()?)?;
         self.shared.change(|device| device.connection = Some(closable));
         self.note(|peers| {
             peers.connected = true;
@@ -135,7 +141,8 @@ impl Work {
                 Err(error) => break error,
             }
         };
-        let fault = self.shared.device().fault.take().or_else(|| fault_of(&error));
+        let jam = || self.shared.interrupts.take_jam().then(|| JAM.to_string());
+        let fault = self.shared.device().fault.take().or_else(jam).or_else(|| fault_of(&error));
         if fault.is_none() {
             self.drain();
         }

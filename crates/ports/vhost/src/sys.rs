@@ -389,6 +389,17 @@ pub(crate) fn own_eventfd(file: &File) -> io::Result<File> {
     Ok(own)
 }
 
+/// Takes away what was written to an eventfd, and has writing not wait again. Never waits, whatever the peer does to the descriptor's
+/// flags meanwhile (preadv2(2), RWF_NOWAIT).
+pub(crate) fn empty_eventfd(file: &File) {
+    let mut count = [0u8; 8];
+    let part = libc::iovec { iov_base: count.as_mut_ptr().cast(), iov_len: count.len() };
+    // If the flag cannot be set, the counter is emptied all the same.
+    let _ = set_nonblocking(file);
+    // SAFETY: one live buffer of eight bytes.
+    unsafe { libc::preadv2(file.as_raw_fd(), &part, 1, -1, libc::RWF_NOWAIT) };
+}
+
 /// Which of the descriptors have something to read, or ended; waits for one of them, for `timeout_ms` at most (-1: for ever).
 pub(crate) fn readable<const N: usize>(fds: [BorrowedFd<'_>; N], timeout_ms: c_int) -> io::Result<[bool; N]> {
     let mut entries = fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });

@@ -3,13 +3,15 @@
 
 mod common;
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use common::{
-    Driver, EVENT_INDEX, GUEST, MERGEABLE, PROTOCOL, Place, Shape, USER, VERSION_1, memory_file, packet, pool, receive,
-    transmit, until,
+    Driver, EVENT_INDEX, GUEST, MERGEABLE, PATIENCE, PROTOCOL, Place, Shape, USER, VERSION_1, memory_file, packet,
+    pool, receive, transmit, until,
 };
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Interest, Port, Readiness};
@@ -323,6 +325,42 @@ fn only_eventfds_are_waited_for() {
         assert!(fault(&mut port, &mut pool, round).contains("no eventfd: pipe:"));
     }
     works(&place, &mut port, &mut pool);
+}
+
+/// A front-end whose eventfd has everybody wait who writes to it, and which has begun a message, so that nobody reads another.
+#[test]
+fn an_eventfd_that_is_jammed_keeps_nobody() {
+    let (place, mut pool) = (Place::new(), pool());
+    let mut port = place.open("", &pool);
+    // Without event indices each packet is an interrupt.
+    let shape = Shape { features: MERGEABLE | PROTOCOL | VERSION_1, ..Shape::default() };
+    let stream = UnixStream::connect(place.path()).unwrap();
+    let mut driver = Driver::on(stream.try_clone().unwrap(), shape).unwrap();
+    driver.start().unwrap();
+    let mut call = same_file(driver.queues[RX].call.as_raw_fd());
+    transmit(&mut port, &mut pool, &[packet(1, 60)]);
+    let _ = call.read(&mut [0; 8]).unwrap();
+    // Any kind of descriptor can be made to wait by this.
+    UnixStream::from(OwnedFd::from(call.try_clone().unwrap())).set_nonblocking(false).unwrap();
+    call.write_all(&(u64::MAX - 1).to_ne_bytes()).unwrap();
+    (&stream).write_all(&words(&[1])).unwrap();
+    let (sender, returned) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        transmit(&mut port, &mut pool, &[packet(2, 60)]);
+        // Whoever asked may be gone.
+        let _ = sender.send((port, pool));
+    });
+    let (mut port, mut pool) = returned.recv_timeout(PATIENCE).expect("the port hangs");
+    let said = fault(&mut port, &mut pool, 1);
+    assert!(said.contains("makes whoever writes to it wait"), "{said}");
+    works(&place, &mut port, &mut pool);
+}
+
+/// Another descriptor of the same open file.
+fn same_file(fd: RawFd) -> File {
+    let (there, here) = UnixStream::pair().unwrap();
+    there.send_with_fd([0u8].as_slice(), fd).unwrap();
+    here.recv_with_fd(&mut [0]).unwrap().1.unwrap()
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod mutate;
 #[path = "../../../../fuzz/bodies/vhost_rings.rs"]
 mod vhost_rings;
 
-use linerate_port_vhost::fuzzing::Rings;
+use crate::fuzzing::Rings;
 
 /// A memory in the making.
 struct Image(Vec<u8>);
