@@ -1,6 +1,6 @@
-//! Body of the fuzz target `capture`: any bytes as a capture file. Also run by the tests of `linerate-port-file`.
+//! Body of the fuzz target `capture`: any bytes as a capture file. Also run by the tests of `linerate-pcapng`.
 
-use linerate_port_file::{CaptureReader, PACKET_LEN_MAX};
+use linerate_pcapng::{CaptureReader, PACKET_LEN_MAX};
 
 /// Reads the bytes to their end or to the first error; whatever they are, it takes few steps and stays inside them.
 pub fn run(data: &[u8]) {
@@ -14,6 +14,7 @@ pub fn run(data: &[u8]) {
                 let packet = reader.packet();
                 assert_eq!(packet.len(), head.len);
                 assert!(packet.len() <= PACKET_LEN_MAX);
+                assert!((head.interface as usize) < reader.interfaces().len());
                 assert!(reader.offset() >= before);
                 packets += 1;
                 bytes += packet.len();

@@ -14,36 +14,20 @@
 //! call.
 //!
 //! ```text
-//! source.rs    a window on the file               reader.rs    any of the formats, packet by packet
-//! classic.rs   pcap                               receive.rs   the port that reads
-//! pcapng.rs    pcapng                             encode.rs    headers and records to write
-//! scale.rs     time stamps to nanoseconds         transmit.rs  the port that writes
+//! receive.rs   the port that reads        transmit.rs  the port that writes
 //! ```
+//! The formats themselves are in `linerate_pcapng`.
 #![forbid(unsafe_code)]
 
-mod classic;
-mod encode;
-mod error;
-mod pcapng;
-mod reader;
 mod receive;
-mod scale;
-mod source;
 mod transmit;
 
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Caps, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
 
-pub use error::CaptureError;
-pub use reader::{CaptureReader, Head};
+use linerate_pcapng::PACKET_LEN_MAX;
 pub use receive::{FileReceiver, ReceiveOptions};
-pub use transmit::{FileFormat, FileSender};
-
-/// Longest packet, in bytes, that these formats may hold for Ethernet: `MAXIMUM_SNAPLEN` of libpcap.
-pub const PACKET_LEN_MAX: usize = 262_144;
-
-/// Link type of Ethernet in both formats (`LINKTYPE_ETHERNET`).
-pub const ETHERNET: u16 = 1;
+pub use transmit::FileSender;
 
 const READ_OPTIONS: &[&str] = &["loop", "pad", "write"];
 const WRITE_OPTIONS: &[&str] = &["snaplen", "write"];
@@ -51,9 +35,9 @@ const WRITE_OPTIONS: &[&str] = &["snaplen", "write"];
 /// A capture file as a port, in one of its two directions.
 pub enum FilePort {
     /// Open for reading.
-    Receiver(FileReceiver),
+    Receiver(Box<FileReceiver>),
     /// Open for writing.
-    Sender(FileSender),
+    Sender(Box<FileSender>),
 }
 
 /// Opens capture file `spec.target`; see the head of this crate for the options.
@@ -70,7 +54,7 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<FilePort, OpenError> {
         let snaplen = spec.take_number("snaplen", 1, PACKET_LEN_MAX as u64).map_err(|error| refuse(error.problem))?;
         spec.finish(WRITE_OPTIONS).map_err(|error| refuse(error.problem))?;
         let snaplen = snaplen.map_or(PACKET_LEN_MAX, |len| len as usize);
-        return FileSender::create(&spec, pool, snaplen).map(FilePort::Sender);
+        return Ok(FilePort::Sender(Box::new(FileSender::create(&spec, pool, snaplen)?)));
     }
     let passes = match spec.take("loop").as_deref() {
         None | Some("no") => Some(1),
@@ -82,7 +66,8 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<FilePort, OpenError> {
     };
     let pad = spec.take_flag("pad").map_err(|error| refuse(error.problem))?;
     spec.finish(READ_OPTIONS).map_err(|error| refuse(error.problem))?;
-    FileReceiver::open(&spec, pool, ReceiveOptions { passes, pad }).map(FilePort::Receiver)
+    let receiver = FileReceiver::open(&spec, pool, ReceiveOptions { passes, pad })?;
+    Ok(FilePort::Receiver(Box::new(receiver)))
 }
 
 impl Port for FilePort {

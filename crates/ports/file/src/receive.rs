@@ -3,9 +3,8 @@
 use std::fs::File;
 
 use linerate_mem::{Batch, Pool};
+use linerate_pcapng::{CaptureError, CaptureReader, ETHERNET, Head, PACKET_LEN_MAX};
 use linerate_port::{Caps, Drops, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
-
-use crate::{CaptureError, CaptureReader, ETHERNET, Head, PACKET_LEN_MAX};
 
 /// Shortest packet that is one: addresses and type.
 const PACKET_LEN_MIN: usize = 14;

@@ -5,29 +5,12 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 
 use linerate_mem::{Batch, Pool, Span};
+use linerate_pcapng::{FileFormat, PACKET_LEN_MAX, PacketHead, file_start, record, record_len};
 use linerate_port::{Caps, Drops, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
 use linerate_sys::clock;
 
-use crate::{PACKET_LEN_MAX, encode};
-
 /// Bytes that are gathered before they are written.
 const BUFFER: usize = 256 << 10;
-
-/// Format of a file that is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileFormat {
-    /// pcap with nanoseconds.
-    Pcap,
-    /// pcapng with nanoseconds.
-    Pcapng,
-}
-
-impl FileFormat {
-    /// pcap for names that end in `.pcap`, else pcapng.
-    pub fn of(path: &str) -> FileFormat {
-        if path.ends_with(".pcap") { FileFormat::Pcap } else { FileFormat::Pcapng }
-    }
-}
 
 /// A capture file that is written.
 pub struct FileSender {
@@ -60,7 +43,7 @@ impl FileSender {
         let format = FileFormat::of(&spec.target);
         let mut file = File::create(&spec.target).map_err(refuse)?;
         let mut buffer = Vec::with_capacity(BUFFER + 2 * PACKET_LEN_MAX);
-        encode::file_header(&mut buffer, format, snaplen);
+        file_start(&mut buffer, format, snaplen);
         file.write_all(&buffer).map_err(refuse)?;
         buffer.clear();
         let caps = Caps {
@@ -114,10 +97,23 @@ impl FileSender {
             _ => *now_ns.get_or_insert_with(clock::realtime_ns),
         };
         let kept = span.len.min(self.snaplen);
-        let parts = (0..span.slots).map(|index| batch.packet(index));
-        encode::record(&mut self.buffer, self.format, time_ns, parts, kept, span.len);
+        self.encode(batch, span, time_ns, kept);
         self.pending.push_back(Pending { end: self.buffer.len(), len: span.len as u64 });
         self.pool.put_front(batch, span.slots);
+    }
+
+    /// Appends the record of the first packet.
+    fn encode(&mut self, batch: &Batch, span: Span, time_ns: u64, kept: usize) {
+        let head = PacketHead { time_ns, original_len: span.len as u32, ..PacketHead::default() };
+        let start = self.buffer.len();
+        self.buffer.resize(start + record_len(self.format, kept, head.direction), 0);
+        let Some(mut place) = record(self.format, &mut self.buffer[start..], &head, kept) else { return };
+        for part in (0..span.slots).map(|index| batch.packet(index)) {
+            let step = part.len().min(place.len());
+            let (here, behind) = place.split_at_mut(step);
+            here.copy_from_slice(&part[..step]);
+            place = behind;
+        }
     }
 
     /// Writes the buffer. What a failure keeps from the file is counted as lost, and a half-written record is cut off.

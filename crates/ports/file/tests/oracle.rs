@@ -7,8 +7,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use linerate_mem::{Batch, Pool};
+use linerate_pcapng::CaptureReader;
 use linerate_port::{Port, PortSpec};
-use linerate_port_file::{CaptureReader, open};
+use linerate_port_file::open;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapReader, PcapWriter};
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};

@@ -1,12 +1,14 @@
 //! What file ports do beside the contract: passes, padding, cuts, losses, broken files, full disks.
 
+#[path = "../../../base/pcapng/tests/make/mod.rs"]
 mod make;
 
 use std::path::{Path, PathBuf};
 
 use linerate_mem::{Batch, Pool, PoolConfig};
+use linerate_pcapng::CaptureReader;
 use linerate_port::{Interest, OpenError, Port, PortError, Readiness};
-use linerate_port_file::{CaptureReader, FilePort, open};
+use linerate_port_file::{FilePort, open};
 use make::{Order, enhanced, interface, packet, pcap_header, pcap_record, section};
 use tempfile::TempDir;
 

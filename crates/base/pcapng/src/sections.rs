@@ -7,19 +7,22 @@
 
 use std::io::Read;
 
+use crate::interface::{Interface, InterfaceStatistics, TextBudget};
+use crate::options::{COMMENT, Options};
 use crate::reader::{ByteOrder, Head, strip_fcs};
+use crate::record::{Direction, ENHANCED_PACKET, OPTION_FLAGS};
 use crate::scale::Scale;
 use crate::source::{BUFFER, Source};
 use crate::{CaptureError, PACKET_LEN_MAX};
 
 /// Block type of a section header, the same in both byte orders.
 pub(crate) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
-const INTERFACE: u32 = 1;
+pub(crate) const INTERFACE: u32 = 1;
 const PACKET_OBSOLETE: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
-const ENHANCED_PACKET: u32 = 6;
+pub(crate) const STATISTICS: u32 = 5;
 
-const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
+pub(crate) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 /// Longest block, as in Wireshark. Blocks of kinds that are not read are passed over, but not without end.
 const BLOCK_LEN_MAX: usize = 16 << 20;
 /// Most interfaces of a section.
@@ -32,19 +35,28 @@ const INTERFACE_LEN_MIN: usize = 20;
 /// Bytes before the packet in an enhanced (and in an obsolete) packet block.
 const PACKET_START: usize = 28;
 const SIMPLE_START: usize = 12;
+/// Bytes before the options in a statistics block.
+const STATISTICS_START: usize = 20;
 
-const OPTION_END: u16 = 0;
+const OPTION_NAME: u16 = 2;
+const OPTION_DESCRIPTION: u16 = 3;
 const OPTION_RESOLUTION: u16 = 9;
+const OPTION_FILTER: u16 = 11;
 const OPTION_FCS_LEN: u16 = 13;
 const OPTION_TIME_OFFSET: u16 = 14;
 
 /// Where the reader is: the byte order and the interfaces of the section.
 pub(crate) struct Sections {
     order: ByteOrder,
+    /// How to read the packets of each interface.
+    forms: Vec<Form>,
+    /// What the file says of each of them.
     interfaces: Vec<Interface>,
+    texts: TextBudget,
 }
 
-struct Interface {
+#[derive(Clone, Copy)]
+struct Form {
     link_type: u16,
     /// Most bytes kept of a packet; 0 = all.
     snaplen: u32,
@@ -54,7 +66,8 @@ struct Interface {
 
 impl Default for Sections {
     fn default() -> Sections {
-        Sections { order: ByteOrder::Little, interfaces: Vec::new() }
+        let texts = TextBudget::default();
+        Sections { order: ByteOrder::Little, forms: Vec::new(), interfaces: Vec::new(), texts }
     }
 }
 
@@ -66,12 +79,18 @@ struct Block {
 }
 
 impl Sections {
+    /// The interfaces that the section has named so far.
+    pub fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
     /// Goes on to the next packet, over all other blocks.
     pub fn next<R: Read>(&mut self, source: &mut Source<R>) -> Result<Option<Head>, CaptureError> {
         while let Some(block) = self.block(source)? {
             match block.kind {
-                SECTION_HEADER => self.interfaces.clear(),
+                SECTION_HEADER => *self = Sections { order: self.order, ..Sections::default() },
                 INTERFACE => self.interface(source, &block)?,
+                STATISTICS => self.statistics(source, &block)?,
                 ENHANCED_PACKET | PACKET_OBSOLETE => return self.packet(source, &block).map(Some),
                 SIMPLE_PACKET => return self.simple_packet(source, &block).map(Some),
                 _ => {}
@@ -123,23 +142,39 @@ impl Sections {
         }
         let whole = whole_block(source, block, INTERFACE_LEN_MIN, order)?;
         let (link_type, snaplen) = (order.u16(whole, 8), order.u32(whole, 12));
+        let mut interface = Interface { link_type, snaplen, ..Interface::default() };
         let (mut resolution, mut offset_s, mut fcs_len) = (6, 0, 0);
-        let mut options = &whole[16..whole.len() - 4];
-        while options.len() >= 4 {
-            let (code, len) = (order.u16(options, 0), usize::from(order.u16(options, 2)));
-            let Some(value) = options.get(4..4 + len) else {
-                return Err(block.corrupt(format!("option {code} of {len} bytes is longer than the block")));
-            };
-            match (code, len) {
-                (OPTION_END, _) => break,
-                (OPTION_RESOLUTION, 1) => resolution = value[0],
-                (OPTION_FCS_LEN, 1) => fcs_len = usize::from(value[0]).div_ceil(8),
-                (OPTION_TIME_OFFSET, 8) => offset_s = order.u64(value, 0) as i64,
+        let mut options = Options::new(&whole[16..whole.len() - 4], order);
+        let too_long = |(code, len)| block.corrupt(format!("option {code} of {len} bytes is longer than the block"));
+        while let Some((code, value)) = options.next().map_err(too_long)? {
+            match (code, value) {
+                (OPTION_RESOLUTION, [value]) => resolution = *value,
+                (OPTION_FCS_LEN, [bits]) => fcs_len = usize::from(*bits).div_ceil(8),
+                (OPTION_TIME_OFFSET, _) if value.len() == 8 => offset_s = order.u64(value, 0) as i64,
+                (OPTION_NAME, _) => self.texts.put(&mut interface.name, value),
+                (OPTION_DESCRIPTION, _) => self.texts.put(&mut interface.description, value),
+                (OPTION_FILTER, [0, text @ ..]) => self.texts.put(&mut interface.filter, text),
+                (COMMENT, _) => self.texts.put(&mut interface.comment, value),
                 _ => {}
             }
-            options = options.get(4 + len.next_multiple_of(4)..).unwrap_or(&[]);
         }
-        self.interfaces.push(Interface { link_type, snaplen, scale: Scale::new(resolution, offset_s), fcs_len });
+        self.interfaces.push(interface);
+        self.forms.push(Form { link_type, snaplen, scale: Scale::new(resolution, offset_s), fcs_len });
+        Ok(())
+    }
+
+    /// Notes the counts of an interface. A block that cannot be used is passed over: it changes no packet.
+    fn statistics<R: Read>(&mut self, source: &mut Source<R>, block: &Block) -> Result<(), CaptureError> {
+        if !(STATISTICS_START + 4..=BUFFER).contains(&block.len) {
+            return Ok(());
+        }
+        let order = self.order;
+        let whole = whole_block(source, block, STATISTICS_START + 4, order)?;
+        if let Some(interface) = self.interfaces.get_mut(order.u32(whole, 8) as usize) {
+            let options = Options::new(&whole[STATISTICS_START..whole.len() - 4], order);
+            let statistics = interface.statistics.get_or_insert_with(InterfaceStatistics::default);
+            statistics.read(options, order, &mut self.texts);
+        }
         Ok(())
     }
 
@@ -151,30 +186,32 @@ impl Sections {
         let number = if block.kind == ENHANCED_PACKET { order.u32(whole, 8) } else { u32::from(order.u16(whole, 8)) };
         let units = u64::from(order.u32(whole, 12)) << 32 | u64::from(order.u32(whole, 16));
         let (len, original_len) = (order.u32(whole, 20) as usize, order.u32(whole, 24));
-        let interface = self.interface_of(block, number)?;
+        let form = self.form_of(block, number)?;
         check_packet_len(block, len, PACKET_START)?;
-        let (len, original_len) = strip_fcs(len, original_len, interface.fcs_len);
-        let time_ns = interface.scale.time_ns(units);
-        let (link_type, start, record) = (interface.link_type, PACKET_START, block.len);
-        Ok(Head { time_ns, original_len, link_type, len, start, record })
+        let direction = direction(whole, PACKET_START + len.next_multiple_of(4), order);
+        let (len, original_len) = strip_fcs(len, original_len, form.fcs_len);
+        let time_ns = form.scale.time_ns(units);
+        let (link_type, start, record) = (form.link_type, PACKET_START, block.len);
+        Ok(Head { time_ns, original_len, link_type, interface: number, direction, len, start, record })
     }
 
     /// A simple packet block: interface 0, no time, and a length that follows from the interface's snaplen.
     fn simple_packet<R: Read>(&self, source: &mut Source<R>, block: &Block) -> Result<Head, CaptureError> {
         let whole = whole_block(source, block, SIMPLE_START + 4, self.order)?;
         let original_len = self.order.u32(whole, 8);
-        let interface = self.interface_of(block, 0)?;
-        let len = if interface.snaplen == 0 { original_len } else { original_len.min(interface.snaplen) } as usize;
+        let form = self.form_of(block, 0)?;
+        let len = if form.snaplen == 0 { original_len } else { original_len.min(form.snaplen) } as usize;
         check_packet_len(block, len, SIMPLE_START)?;
-        let (len, original_len) = strip_fcs(len, original_len, interface.fcs_len);
-        let (link_type, start, record) = (interface.link_type, SIMPLE_START, block.len);
-        Ok(Head { time_ns: 0, original_len, link_type, len, start, record })
+        let (len, original_len) = strip_fcs(len, original_len, form.fcs_len);
+        let (link_type, start, record) = (form.link_type, SIMPLE_START, block.len);
+        let direction = Direction::Unknown;
+        Ok(Head { time_ns: 0, original_len, link_type, interface: 0, direction, len, start, record })
     }
 
     #[inline]
-    fn interface_of(&self, block: &Block, number: u32) -> Result<&Interface, CaptureError> {
-        let count = self.interfaces.len();
-        self.interfaces
+    fn form_of(&self, block: &Block, number: u32) -> Result<&Form, CaptureError> {
+        let count = self.forms.len();
+        self.forms
             .get(number as usize)
             .ok_or_else(|| block.corrupt(format!("a packet of interface {number}, of {count} interfaces")))
     }
@@ -184,6 +221,18 @@ impl Block {
     fn corrupt(&self, problem: impl Into<String>) -> CaptureError {
         CaptureError::corrupt(self.offset, "block", problem)
     }
+}
+
+/// Which way a packet went, from the options of its block, which start at `at`. (Both kinds of blocks have the option.)
+#[inline]
+fn direction(whole: &[u8], at: usize, order: ByteOrder) -> Direction {
+    let mut options = Options::new(whole.get(at..whole.len() - 4).unwrap_or(&[]), order);
+    while let Ok(Some((code, value))) = options.next() {
+        if code == OPTION_FLAGS && value.len() == 4 {
+            return Direction::of_flags(order.u32(value, 0));
+        }
+    }
+    Direction::Unknown
 }
 
 /// All bytes of a block that has to fit into the window.

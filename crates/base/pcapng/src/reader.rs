@@ -2,15 +2,16 @@
 
 use std::io::{self, Read, Seek};
 
-use crate::CaptureError;
 use crate::classic::{self, Classic};
-use crate::pcapng::{self, Sections};
+use crate::interface::Interface;
+use crate::sections::{self, Sections};
 use crate::source::Source;
+use crate::{CaptureError, Direction};
 
 /// Reads a capture file from front to end.
 ///
 /// ```
-/// use linerate_port_file::CaptureReader;
+/// use linerate_pcapng::CaptureReader;
 /// let file: &[u8] = &[
 ///     0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0, // file header
 ///     1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 60, 0, 0, 0, 7, 8, 9, // a packet of 60 bytes, of which 3 were kept
@@ -41,6 +42,10 @@ pub struct Head {
     pub original_len: u32,
     /// Link type of its interface (`LINKTYPE_...`); 1 is Ethernet.
     pub link_type: u16,
+    /// Number of its interface, into [`CaptureReader::interfaces`].
+    pub interface: u32,
+    /// Which way it went.
+    pub direction: Direction,
     /// Bytes of the packet that the file holds, without FCS.
     pub len: usize,
     /// First byte of the packet, from the start of the record.
@@ -92,6 +97,14 @@ impl<R: Read> CaptureReader<R> {
         self.source.offset()
     }
 
+    /// The interfaces that the present section has named so far; for pcap, the one that its header stands for.
+    pub fn interfaces(&self) -> &[Interface] {
+        match &self.format {
+            Format::Classic(classic) => std::slice::from_ref(classic.interface()),
+            Format::Sections(sections) => sections.interfaces(),
+        }
+    }
+
     /// "pcap" or "pcapng".
     pub fn format_name(&self) -> &'static str {
         match self.format {
@@ -103,7 +116,7 @@ impl<R: Read> CaptureReader<R> {
     /// Link type of all packets, where the file has only one (pcap).
     pub fn link_type(&self) -> Option<u16> {
         match &self.format {
-            Format::Classic(classic) => Some(classic.link_type()),
+            Format::Classic(classic) => Some(classic.interface().link_type),
             Format::Sections(_) => None,
         }
     }
@@ -128,7 +141,7 @@ fn open_format<R: Read>(source: &mut Source<R>) -> Result<Format, CaptureError> 
     if let Some(order) = classic::order_of(magic) {
         return Ok(Format::Classic(Classic::open(source, order)?));
     }
-    if magic == pcapng::SECTION_HEADER.to_be_bytes() {
+    if magic == sections::SECTION_HEADER.to_be_bytes() {
         return Ok(Format::Sections(Sections::default()));
     }
     let what = match magic {

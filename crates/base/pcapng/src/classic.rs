@@ -2,9 +2,10 @@
 
 use std::io::Read;
 
+use crate::interface::Interface;
 use crate::reader::{ByteOrder, Head, strip_fcs};
 use crate::source::Source;
-use crate::{CaptureError, PACKET_LEN_MAX};
+use crate::{CaptureError, Direction, PACKET_LEN_MAX};
 
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
@@ -19,7 +20,7 @@ pub(crate) struct Classic {
     order: ByteOrder,
     /// Nanoseconds of a unit of the fraction.
     unit_ns: u64,
-    link_type: u16,
+    interface: Box<Interface>,
     fcs_len: usize,
 }
 
@@ -49,13 +50,14 @@ impl Classic {
         let link = order.u32(header, 20);
         // Bit 26 says that the top four bits are the length of the FCS, in units of two bytes.
         let fcs_len = if link & 1 << 26 != 0 { (link >> 28) as usize * 2 } else { 0 };
+        let interface = Interface { link_type: link as u16, snaplen: order.u32(header, 16), ..Interface::default() };
         source.consume(FILE_HEADER);
-        Ok(Classic { order, unit_ns, link_type: link as u16, fcs_len })
+        Ok(Classic { order, unit_ns, interface: Box::new(interface), fcs_len })
     }
 
-    /// Link type of all packets.
-    pub fn link_type(&self) -> u16 {
-        self.link_type
+    /// What the header says of all packets.
+    pub fn interface(&self) -> &Interface {
+        &self.interface
     }
 
     /// Looks at the next record, and at all of its bytes.
@@ -73,6 +75,7 @@ impl Classic {
         let time_ns = u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * self.unit_ns;
         let record = RECORD_HEADER + len;
         let (len, original_len) = strip_fcs(len, original_len, self.fcs_len);
-        Ok(Some(Head { time_ns, original_len, link_type: self.link_type, len, start: RECORD_HEADER, record }))
+        let (link_type, direction) = (self.interface.link_type, Direction::Unknown);
+        Ok(Some(Head { time_ns, original_len, link_type, interface: 0, direction, len, start: RECORD_HEADER, record }))
     }
 }

@@ -2,7 +2,7 @@
 
 mod make;
 
-use linerate_port_file::{CaptureError, CaptureReader};
+use linerate_pcapng::{CaptureError, CaptureReader};
 use make::{BOTH, Order, block, enhanced, interface, obsolete, packet, pcap_header, pcap_record, section, simple};
 
 /// Time, true length, link type and bytes of each packet, and the error at the end.
