@@ -14,14 +14,17 @@
 //! ```text
 //! backend.rs     the table of backends            choose.rs      the backend of a bare interface
 //! open.rs        spec text -> port                interfaces.rs  what each interface can be opened with
+//! filter.rs      capture filters, by libpcap or without it
 //! ```
 #![forbid(unsafe_code)]
 
 mod backend;
 mod choose;
+mod filter;
 mod interfaces;
 mod open;
 
 pub use backend::{Backend, Unusable, list};
+pub use filter::{FilterCompiler, FilterPlace, compile_filter};
 pub use interfaces::{Interface, interfaces};
 pub use open::{Opened, Usage, has_own_memory, open, open_for, pool_for};

@@ -11,12 +11,16 @@
 //!
 //! Options: `buffer=BYTES` (65536 to 1073741824, default 16777216), `timeout=MS` (how long libpcap may gather packets before
 //! it hands them over, 1 to 1000, default 8), `promisc=no` (do not take packets for other hardware addresses).
+//!
+//! [`compile`] uses libpcap's compiler of capture filters alone.
 
 mod device;
+mod filter;
 mod open;
 mod port;
 mod receive;
 mod sys;
 
+pub use filter::{FilterError, compile, compile_for};
 pub use open::{open, probe};
 pub use port::PcapPort;

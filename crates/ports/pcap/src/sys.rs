@@ -5,9 +5,10 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_void};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use libloading::Library;
+use linerate_filter::Instruction;
 
 /// Names under which distributions install it.
 const FILES: [&str; 3] = ["libpcap.so.1", "libpcap.so.0.8", "libpcap.so"];
@@ -49,6 +50,22 @@ struct RawCounts {
     _more: [c_uint; 5],
 }
 
+/// `struct bpf_insn`, the same everywhere.
+#[repr(C)]
+struct RawInstruction {
+    code: u16,
+    jt: u8,
+    jf: u8,
+    k: u32,
+}
+
+/// `struct bpf_program`.
+#[repr(C)]
+struct RawProgram {
+    count: c_uint,
+    instructions: *mut RawInstruction,
+}
+
 type Callback = extern "C" fn(*mut c_uchar, *const RawHeader, *const c_uchar);
 type Setter = unsafe extern "C" fn(*mut RawHandle, c_int) -> c_int;
 
@@ -70,6 +87,9 @@ struct Functions {
     stats: unsafe extern "C" fn(*mut RawHandle, *mut RawCounts) -> c_int,
     geterr: unsafe extern "C" fn(*mut RawHandle) -> *const c_char,
     close: unsafe extern "C" fn(*mut RawHandle),
+    open_dead: unsafe extern "C" fn(c_int, c_int) -> *mut RawHandle,
+    compile: unsafe extern "C" fn(*mut RawHandle, *mut RawProgram, *const c_char, c_int, u32) -> c_int,
+    freecode: unsafe extern "C" fn(*mut RawProgram),
     lib_version: unsafe extern "C" fn() -> *const c_char,
     _library: Library,
 }
@@ -115,6 +135,9 @@ fn find(library: Library) -> Result<Functions, libloading::Error> {
         stats: function!("pcap_stats"),
         geterr: function!("pcap_geterr"),
         close: function!("pcap_close"),
+        open_dead: function!("pcap_open_dead"),
+        compile: function!("pcap_compile"),
+        freecode: function!("pcap_freecode"),
         lib_version: function!("pcap_lib_version"),
         _library: library,
     })
@@ -192,6 +215,44 @@ impl Handle {
         handle.check("pcap_setnonblock", nonblocking)?;
         handle.set("pcap_setdirection", functions.setdirection, INCOMING)?;
         Ok(handle)
+    }
+
+    /// A handle that compiles filters for Ethernet packets of up to `snaplen` bytes, and does nothing else.
+    pub(crate) fn dead(snaplen: i32) -> Result<Handle, PcapError> {
+        const ETHERNET: c_int = 1;
+        let error = |text: String| PcapError { operation: "pcap_open_dead", code: -1, text };
+        let functions = functions().map_err(|text| PcapError { operation: "loading libpcap", code: -1, text })?;
+        // SAFETY: takes numbers, returns a new handle or null.
+        let raw = NonNull::new(unsafe { (functions.open_dead)(ETHERNET, snaplen) });
+        Ok(Handle { functions, raw: raw.ok_or_else(|| error("no memory".into()))? })
+    }
+
+    /// Compiles an expression in tcpdump's language.
+    pub(crate) fn compile(&self, expression: &str, optimize: bool) -> Result<Vec<Instruction>, PcapError> {
+        /// PCAP_NETMASK_UNKNOWN.
+        const NO_MASK: u32 = u32::MAX;
+        /// Before 1.8 libpcap's compiler could not be used by several threads at once.
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let no_text = |_| PcapError { operation: "pcap_compile", code: -1, text: "the text has a zero byte".into() };
+        let text = CString::new(expression).map_err(no_text)?;
+        let mut program = RawProgram { count: 0, instructions: std::ptr::null_mut() };
+        let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: a handle, a program to fill, and a terminated text.
+        let result = unsafe {
+            (self.functions.compile)(self.raw.as_ptr(), &mut program, text.as_ptr(), optimize.into(), NO_MASK)
+        };
+        drop(guard);
+        self.check("pcap_compile", result)?;
+        let mut instructions = Vec::new();
+        if !program.instructions.is_null() {
+            // SAFETY: on success the program has as many instructions as it says.
+            let raw = unsafe { std::slice::from_raw_parts(program.instructions, program.count as usize) };
+            let copied = raw.iter().map(|&RawInstruction { code, jt, jf, k }| Instruction { code, jt, jf, k });
+            instructions.extend(copied);
+        }
+        // SAFETY: the program was filled by pcap_compile and is not used any more.
+        unsafe { (self.functions.freecode)(&mut program) };
+        Ok(instructions)
     }
 
     fn set(&self, operation: &'static str, setter: Setter, value: c_int) -> Result<(), PcapError> {

@@ -1,0 +1,66 @@
+//! Capture filters: libpcap's compiler where it is installed, else the subset of `linerate_filter`.
+
+use linerate_filter::{Program, SUBSET, Tags};
+use linerate_port_pcap::{FilterError, compile, compile_for};
+
+/// Who made a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterCompiler {
+    /// libpcap.
+    Libpcap,
+    /// This workspace's own, which knows a part of the language (`linerate_filter::SUBSET`).
+    Subset,
+}
+
+/// What will run the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterPlace<'a> {
+    /// Something that sees packets as they were on the wire, VLAN tags inside: a file, a port of whole packets.
+    WholePackets,
+    /// An AF_PACKET socket on this interface: the outermost tag is beside the packet.
+    Socket(&'a str),
+}
+
+/// Compiles a capture filter in tcpdump's language (pcap-filter(7)). Packets that pass keep `snaplen` bytes.
+///
+/// # Errors
+/// What is wrong with the expression; without libpcap also what of it the subset does not have.
+pub fn compile_filter(
+    expression: &str,
+    place: FilterPlace<'_>,
+    snaplen: u32,
+) -> Result<(Program, FilterCompiler), String> {
+    let made = match place {
+        // Only tags are beside the packet, so only `vlan` asks for more than bytes.
+        FilterPlace::Socket(interface) if expression.contains("vlan") => compile_for(interface, expression, snaplen),
+        _ => compile(expression, snaplen),
+    };
+    match made {
+        Ok(program) => Ok((program, FilterCompiler::Libpcap)),
+        Err(FilterError::Refused(why)) => Err(format!("filter `{expression}`: {why}")),
+        Err(FilterError::NoLibrary(_)) => by_subset(expression, place, snaplen),
+    }
+}
+
+fn by_subset(expression: &str, place: FilterPlace<'_>, snaplen: u32) -> Result<(Program, FilterCompiler), String> {
+    let tags = if place == FilterPlace::WholePackets { Tags::InPacket } else { Tags::Beside };
+    linerate_filter::compile(expression, tags, snaplen)
+        .map(|program| (program, FilterCompiler::Subset))
+        .map_err(|error| format!("{error}\n(libpcap is not installed, so these filters are known: {SUBSET})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_always_a_compiler() {
+        let (program, compiler) = compile_filter("udp port 53", FilterPlace::WholePackets, 96).unwrap();
+        assert!(!program.instructions().is_empty(), "{compiler:?}");
+        assert!(compile_filter("no such thing at all", FilterPlace::WholePackets, 96).is_err());
+        let (_, compiler) = by_subset("vlan 5", FilterPlace::Socket("lo"), 96).unwrap();
+        assert_eq!(compiler, FilterCompiler::Subset);
+        let error = by_subset("tcp[0] = 1", FilterPlace::Socket("lo"), 96).unwrap_err();
+        assert!(error.contains("libpcap is not installed") && error.contains("portrange"), "{error}");
+    }
+}
