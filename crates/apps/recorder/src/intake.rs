@@ -1,0 +1,137 @@
+//! A ring's side of the recorder.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+
+use linerate_capture::WriteBuffer;
+use linerate_pcapng::PacketHead;
+
+use crate::writer::Message;
+
+/// What an intake was given, as other threads see it.
+#[derive(Debug, Default)]
+pub(crate) struct Published {
+    taken: AtomicU64,
+    dropped: AtomicU64,
+}
+
+/// Buffers of all intakes that are on their way to the file.
+#[derive(Debug, Default)]
+pub(crate) struct Level {
+    now: AtomicU64,
+    highest: AtomicU64,
+}
+
+impl Level {
+    fn rise(&self) {
+        let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
+        self.highest.fetch_max(now, Ordering::Relaxed);
+    }
+
+    pub fn fall(&self) {
+        self.now.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// At the moment, and at most so far.
+    pub fn read(&self) -> (u64, u64) {
+        (self.now.load(Ordering::Relaxed), self.highest.load(Ordering::Relaxed))
+    }
+}
+
+/// What an intake was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IntakeCounts {
+    /// Packets.
+    pub taken: u64,
+    /// Of these, packets for which there was no free buffer.
+    pub dropped: u64,
+}
+
+impl Published {
+    /// The counts of the last [`Intake::publish`]; what was dropped is never more than what was taken.
+    pub fn read(&self) -> IntakeCounts {
+        let dropped = self.dropped.load(Ordering::Acquire);
+        IntakeCounts { taken: self.taken.load(Ordering::Acquire), dropped }
+    }
+}
+
+/// Takes the packets of one ring; for one thread. Dropping it hands over what it has.
+pub struct Intake {
+    number: usize,
+    buffer: Option<WriteBuffer>,
+    empty: Receiver<WriteBuffer>,
+    full: Sender<Message>,
+    counts: IntakeCounts,
+    published: Arc<Published>,
+    in_flight: Arc<Level>,
+}
+
+impl Intake {
+    pub(crate) fn new(
+        number: usize,
+        empty: Receiver<WriteBuffer>,
+        full: Sender<Message>,
+        published: Arc<Published>,
+        in_flight: Arc<Level>,
+    ) -> Intake {
+        Intake { number, buffer: None, empty, full, counts: IntakeCounts::default(), published, in_flight }
+    }
+
+    /// Takes a packet of which `kept` bytes are to be written, and has `fill` put them in their place. False when there is no
+    /// buffer: then the packet is counted as dropped, and `fill` is not called. Never waits, never allocates.
+    #[inline]
+    pub fn packet(&mut self, head: &PacketHead, kept: usize, fill: impl FnOnce(&mut [u8])) -> bool {
+        self.counts.taken += 1;
+        // The buffer at hand, or else a new one.
+        for _ in 0..2 {
+            if self.buffer.is_none() {
+                self.buffer = self.empty.try_recv().ok();
+            }
+            let Some(buffer) = &mut self.buffer else { break };
+            if let Some(place) = buffer.packet(head, kept) {
+                fill(place);
+                return true;
+            }
+            self.hand_over();
+        }
+        self.counts.dropped += 1;
+        false
+    }
+
+    /// Hands over what was taken so far, for a ring that has nothing more at the moment, and publishes the counts.
+    pub fn flush(&mut self) {
+        if self.buffer.as_ref().is_some_and(|buffer| !buffer.is_empty()) {
+            self.hand_over();
+        }
+        self.publish();
+    }
+
+    /// Shows the counts to other threads; once a batch is often enough.
+    pub fn publish(&self) {
+        self.published.taken.store(self.counts.taken, Ordering::Release);
+        self.published.dropped.store(self.counts.dropped, Ordering::Release);
+    }
+
+    /// The counts so far.
+    pub fn counts(&self) -> IntakeCounts {
+        self.counts
+    }
+
+    fn hand_over(&mut self) {
+        let Some(buffer) = self.buffer.take() else { return };
+        let packets = buffer.packets();
+        self.in_flight.rise();
+        if self.full.send(Message::Buffer { intake: self.number, buffer }).is_err() {
+            // The writer's thread has ended, which it does only when it is broken.
+            self.counts.dropped += packets;
+        }
+        self.publish();
+    }
+}
+
+impl Drop for Intake {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
