@@ -9,5 +9,6 @@ pub mod doctor;
 pub mod lab;
 pub mod lb;
 pub mod pktgen;
+pub mod read;
 pub mod switch;
 pub mod traffic;

@@ -97,6 +97,14 @@ impl<R: Read> CaptureReader<R> {
         self.source.offset()
     }
 
+    /// Sections that were begun so far; numbers of interfaces are those of one section. 1 for pcap.
+    pub fn sections(&self) -> u64 {
+        match &self.format {
+            Format::Classic(_) => 1,
+            Format::Sections(sections) => sections.count(),
+        }
+    }
+
     /// The interfaces that the present section has named so far; for pcap, the one that its header stands for.
     pub fn interfaces(&self) -> &[Interface] {
         match &self.format {

@@ -53,6 +53,8 @@ pub(crate) struct Sections {
     /// What the file says of each of them.
     interfaces: Vec<Interface>,
     texts: TextBudget,
+    /// Sections that were begun.
+    count: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -67,7 +69,7 @@ struct Form {
 impl Default for Sections {
     fn default() -> Sections {
         let texts = TextBudget::default();
-        Sections { order: ByteOrder::Little, forms: Vec::new(), interfaces: Vec::new(), texts }
+        Sections { order: ByteOrder::Little, forms: Vec::new(), interfaces: Vec::new(), texts, count: 0 }
     }
 }
 
@@ -79,6 +81,11 @@ struct Block {
 }
 
 impl Sections {
+    /// Sections that were begun.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
     /// The interfaces that the section has named so far.
     pub fn interfaces(&self) -> &[Interface] {
         &self.interfaces
@@ -88,7 +95,7 @@ impl Sections {
     pub fn next<R: Read>(&mut self, source: &mut Source<R>) -> Result<Option<Head>, CaptureError> {
         while let Some(block) = self.block(source)? {
             match block.kind {
-                SECTION_HEADER => *self = Sections { order: self.order, ..Sections::default() },
+                SECTION_HEADER => *self = Sections { order: self.order, count: self.count + 1, ..Sections::default() },
                 INTERFACE => self.interface(source, &block)?,
                 STATISTICS => self.statistics(source, &block)?,
                 ENHANCED_PACKET | PACKET_OBSOLETE => return self.packet(source, &block).map(Some),

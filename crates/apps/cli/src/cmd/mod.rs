@@ -8,6 +8,7 @@ pub mod lab;
 pub mod lb;
 pub mod pkt_gen;
 pub mod ports;
+pub mod read;
 pub mod receive;
 pub mod report;
 pub mod send;

@@ -1,0 +1,170 @@
+//! `linerate read`: what is in capture files.
+
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+
+use linerate_capture::{FLOWS_MAX_DEFAULT, FlowTable};
+use linerate_filter::{Facts, Program};
+use linerate_pcapng::{ETHERNET, PACKET_LEN_MAX};
+use linerate_ports::{FilterPlace, compile_filter};
+
+use crate::read::cut::Cut;
+use crate::read::output::Output;
+use crate::read::packets::{Packet, Packets};
+use crate::read::{flows, line};
+use crate::traffic::note;
+
+const EXAMPLES: &str = "\
+Examples:
+  linerate read capture.pcapng
+      one line for each packet
+  linerate read capture_*.pcapng --filter 'udp port 53' --json
+      tcpdump's language; by libpcap where it is installed, else a documented subset
+  linerate read capture.pcapng --flows
+      5-tuples with packets, bytes, first and last; loss of packets signed by `linerate send`
+  linerate read a.pcapng b.pcapng --merge -w both.pcapng.zst
+      by time, into one file
+  linerate read capture.pcapng --cut 1000..2000 -w part.pcap
+  linerate read capture.pcapng --cut +10s..+12s --filter tcp -w part.pcapng
+      a part, by number or by time
+
+Reads pcapng, and pcap with us or ns, in either byte order, plain or zstd. A file that is cut or corrupt is read up to its last
+whole record. Exit status: 0 done; 1 a file was not whole, or could not be read or written;
+2 could not start.";
+
+/// Arguments of `linerate read`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Capture files; - is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<String>,
+    /// Only packets that pass, in tcpdump's language (VLAN tags are in the packet here: `vlan and tcp`)
+    #[arg(short, long, value_name = "EXPRESSION")]
+    filter: Option<String>,
+    /// Only packets FROM..TO: numbers from 1 (10..20), times since the first packet (+1s..+2500ms), times in UTC
+    /// (2026-11-21T10:59:03Z..)
+    #[arg(long, value_name = "FROM..TO")]
+    cut: Option<String>,
+    /// All files together, by time, instead of one after the other
+    #[arg(long)]
+    merge: bool,
+    /// Write the packets into this file instead of printing them: pcapng, .pcap, with .zst compressed
+    #[arg(short, long, value_name = "FILE")]
+    write: Option<String>,
+    /// Count by flow instead of printing packets
+    #[arg(long, conflicts_with_all = ["write", "hex"])]
+    flows: bool,
+    /// Flows that are shown, those with the most bytes first; with --json all are
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    top: usize,
+    /// Flows that are told apart; packets of further ones are counted together
+    #[arg(long, value_name = "N", default_value_t = FLOWS_MAX_DEFAULT)]
+    flows_max: usize,
+    /// Print the bytes of each packet, too
+    #[arg(long, conflicts_with_all = ["write", "json"])]
+    hex: bool,
+    /// JSON: a line for each packet, or with --flows a document (linerate.flows/1)
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads. Status 1 when a file was not whole, or could not be read or written; 2 when it could not start.
+pub fn run(args: &Args) -> ExitCode {
+    match try_run(args) {
+        Ok(whole) => ExitCode::from(u8::from(!whole)),
+        Err(error) => {
+            note(&format!("linerate read: {error}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// What becomes of the packets.
+enum Use {
+    Print(BufWriter<io::Stdout>),
+    Write(Output),
+    Count(Box<FlowTable>),
+}
+
+fn try_run(args: &Args) -> Result<bool, String> {
+    let cut = args.cut.as_deref().map(Cut::parse).transpose().map_err(|error| format!("--cut {error}"))?;
+    let compile = |text: &String| compile_filter(text, FilterPlace::WholePackets, PACKET_LEN_MAX as u32);
+    let filter = args.filter.as_ref().map(compile).transpose()?.map(|(program, _)| program);
+    let mut used = match &args.write {
+        Some(path) => Use::Write(Output::create(path, &args.files)?),
+        None if args.flows => Use::Count(Box::new(FlowTable::new(args.flows_max))),
+        None => Use::Print(BufWriter::with_capacity(64 << 10, io::stdout())),
+    };
+    let mut packets = Packets::new(&args.files, args.merge);
+    let read = go_through(&mut packets, &mut used, args, cut, filter.as_ref());
+    let ended = read.and_then(|()| end(used, args));
+    let mut errors = packets.take_errors();
+    errors.extend(ended.err());
+    errors.iter().for_each(|error| note(&format!("linerate read: {error}")));
+    Ok(errors.is_empty() && packets.all_whole())
+}
+
+fn go_through(
+    packets: &mut Packets,
+    used: &mut Use,
+    args: &Args,
+    cut: Option<Cut>,
+    filter: Option<&Program>,
+) -> Result<(), String> {
+    let (mut number, mut first_ns) = (0, None);
+    while packets.advance() {
+        packets.take_errors().iter().for_each(|error| note(&format!("linerate read: {error}")));
+        let Some(packet) = packets.packet() else { break };
+        number += 1;
+        let time_ns = packet.head.time_ns;
+        let first_ns = *first_ns.get_or_insert(time_ns);
+        let wanted = cut.is_none_or(|cut| cut.has(number, time_ns, first_ns))
+            && filter.is_none_or(|filter| passes(filter, &packet));
+        let more = !wanted || use_packet(used, args, number, &packet)?;
+        if !more || cut.is_some_and(|cut| cut.is_over(number)) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn passes(filter: &Program, packet: &Packet<'_>) -> bool {
+    packet.head.link_type == ETHERNET && filter.run(packet.bytes, &Facts::of_len(packet.head.original_len)) > 0
+}
+
+/// False when nobody wants more.
+fn use_packet(used: &mut Use, args: &Args, number: u64, packet: &Packet<'_>) -> Result<bool, String> {
+    match used {
+        Use::Write(output) => output.packet(packet)?,
+        Use::Count(table) => {
+            // Of other links, nothing is known of flows.
+            let bytes = if packet.head.link_type == ETHERNET { packet.bytes } else { &[] };
+            table.note(bytes, packet.head.original_len, packet.head.time_ns);
+        }
+        Use::Print(out) => {
+            let text = if args.json { line::json(number, packet) } else { line::text(number, packet) };
+            let bytes = if args.hex { line::bytes(packet) } else { String::new() };
+            if let Err(error) = write!(out, "{text}\n{bytes}") {
+                return gone(error).map(|()| false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn end(used: Use, args: &Args) -> Result<(), String> {
+    match used {
+        Use::Write(output) => output.finish().map(drop),
+        Use::Print(mut out) => out.flush().or_else(gone),
+        Use::Count(table) => {
+            let text = if args.json { flows::json(&table) } else { flows::text(&table, args.top) };
+            writeln!(io::stdout(), "{text}").or_else(gone)
+        }
+    }
+}
+
+/// A reader that has seen enough (`| head`) is no error.
+fn gone(error: io::Error) -> Result<(), String> {
+    if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(format!("standard output: {error}")) }
+}
