@@ -202,6 +202,23 @@ mod tests {
     }
 
     #[test]
+    fn comparisons_hold_where_they_should() {
+        for (code, below, equal, above) in
+            [(JEQ, false, true, false), (JGT, false, false, true), (JGE, false, true, true), (JSET, true, true, false)]
+        {
+            for (a, expected) in [(6, below), (7, equal), (8, above)] {
+                for code in [code, code | X] {
+                    let jump = Instruction { code, jt: 0, jf: 1, k: 7 };
+                    let [set, index] = [(LD_IMM, a), (LDX_IMM, 7)].map(|(code, k)| Instruction::new(code, k));
+                    let [yes, no] = [1, 0].map(|k| Instruction::new(RET_K, k));
+                    let program = Program::new(vec![set, index, jump, yes, no]).unwrap();
+                    assert_eq!(program.run(&[], &Facts::default()) == 1, expected, "{program}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn loads_stay_inside_of_the_packet() {
         let packet: Vec<u8> = (0..64).collect();
         let facts = Facts::of_len(1500);

@@ -56,7 +56,14 @@ fn packet() -> impl Strategy<Value = Vec<u8>> {
         4 => Just(0x0800u16), 4 => Just(0x86dd), 1 => Just(0x0806), 1 => Just(0x8035), 1 => Just(0x88cc), 1 => 0u16..
     ];
     let addresses = (mac(), mac(), v4(), v4(), v6(), v6());
-    let rest = (protocol(), protocol(), port(), port(), 5u8..16, prop_oneof![3 => Just(0u16), 1 => any::<u16>()]);
+    let rest = (
+        protocol(),
+        protocol(),
+        port(),
+        port(),
+        5u8..16,
+        prop_oneof![4 => Just(0u16), 1 => any::<u16>(), 2 => proptest::sample::select(vec![1u16, 0x1000, 0x2000, 0x4000])],
+    );
     (tags, ethertype, addresses, rest, 0usize..200).prop_map(|(tags, ethertype, addresses, rest, more)| {
         let (to, from, source, destination, source6, destination6) = addresses;
         let (protocol, second, source_port, destination_port, header_words, fragment) = rest;
