@@ -11,6 +11,7 @@
 //!              receives, keeps its own account         report.rs    the outcome, for people
 //! probe.rs     a port made of two closures, for backends that have only one direction, or no second end
 //! child.rs     this test binary again, as a process to be killed
+//! memory.rs    what a process takes
 //! ```
 //! A port that takes the contract seriously has no luck to rely on: nothing here depends on timing, except that a packet that
 //! does not arrive within [`Facts::patience`] counts as lost.
@@ -19,6 +20,7 @@
 mod checks;
 pub mod child;
 mod harness;
+pub mod memory;
 mod packets;
 mod probe;
 mod report;

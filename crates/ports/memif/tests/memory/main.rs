@@ -11,6 +11,7 @@ use linerate_mem::{Batch, Pool};
 use linerate_port::{Interest, Port};
 use linerate_port_memif::MemifPort;
 use linerate_testkit::child::{self, Child, Signal};
+use linerate_testkit::memory::resident_bytes;
 use sys::allocations;
 
 /// What a port may take in bytes, its share of the memory that it has with its peer included.
@@ -37,13 +38,6 @@ fn child_port() {
         port.transmit(&mut batch).unwrap();
         pool.flush();
     }
-}
-
-/// Bytes of this process's memory that are there.
-fn resident_bytes() -> u64 {
-    let rollup = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
 /// Packets that the peer sends back, with a sleep in between.
@@ -80,13 +74,13 @@ fn a_port_takes_less_than_8_mb_and_then_nothing() {
         let spec = |options: &str| format!("memif:{}{options}", socket.path());
         let mut pool = pool_of(&spec(ours), CONFIG).unwrap();
         let mut batch = Batch::new(&pool, 64);
-        let before_bytes = resident_bytes();
+        let before_bytes = resident_bytes().unwrap();
         let mut port = open(&spec(ours), &pool).unwrap();
         let child = Child::start("child_port", &spec(theirs)).unwrap();
         connected(&mut [&mut port]).unwrap();
         let deadline = Instant::now() + PATIENCE;
         exchange(&mut port, &mut pool, &mut batch, deadline);
-        let up_bytes = resident_bytes().saturating_sub(before_bytes);
+        let up_bytes = resident_bytes().unwrap().saturating_sub(before_bytes);
         println!("{ours:25} {up_bytes} bytes");
         assert!((least_bytes..MOST_BYTES).contains(&up_bytes), "{up_bytes} bytes of a port {ours:?}");
         let before = allocations();
