@@ -220,6 +220,37 @@ fn a_client_that_copies_nothing_receives_from_and_sends_to_testpmd() {
     }
 }
 
+/// A testpmd that had our frames is killed with them; the next one gets them.
+#[test]
+fn a_testpmd_with_our_frames_is_killed_and_comes_again() {
+    let Some(_turn) = turn() else { return };
+    let socket = Socket::new();
+    let mut pool = socket.pool(CONFIG).unwrap();
+    let vdev = format!("net_memif0,role=server,socket={},socket-abstract=no", socket.path());
+    let mut port = socket.open(",role=client,zerocopy", &pool).unwrap();
+    for _ in 0..2 {
+        let mut testpmd = Testpmd::start(&vdev, "rxonly", &[], false).unwrap();
+        connected(&mut [&mut port]).unwrap();
+        testpmd.tell("start");
+        let mut batch = Batch::new(&pool, 64);
+        let mut sent = 0;
+        until("packets to go", || {
+            pool.take(&mut batch, 64, 60);
+            batch.iter_mut().for_each(|bytes| bytes.fill(2));
+            sent += port.transmit(&mut batch).unwrap();
+            sent > 20_000
+        })
+        .unwrap();
+        testpmd.kill();
+        // It left its socket behind.
+        let _ = std::fs::remove_file(socket.path());
+        until("end", || !port.is_connected().unwrap()).unwrap();
+    }
+    drop(port);
+    pool.flush();
+    assert!(pool.is_whole());
+}
+
 #[test]
 fn several_queues_of_testpmd() {
     let Some(_turn) = turn() else { return };
