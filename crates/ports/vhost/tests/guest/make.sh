@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes a small Linux guest out of Debian's packages, for tests/qemu.rs: FOLDER/kernel and FOLDER/initramfs.
-#     make.sh FOLDER; LINERATE_GUEST=FOLDER cargo test -p linerate-port-vhost --test qemu
+# Makes a small Linux guest out of Debian's packages: FOLDER/kernel and FOLDER/initramfs. The tests with virtual machines call it
+# where there is none yet (../common/machine.rs); LINERATE_GUEST=FOLDER names one that was made by hand.
 # Needs apt-get, dpkg-deb and gzip, and the network once. Installs nothing.
 set -eu
 
