@@ -135,6 +135,38 @@ fn a_command_that_crashes_is_told_with_its_last_words() {
     place.assert_nothing_left();
 }
 
+/// No namespace is needed: the switch shares memory with the tester.
+#[test]
+fn a_switch_that_shares_memory_is_measured_and_every_packet_is_accounted_for() {
+    let file = TINY
+        .replace("kind = \"router\"\n", "kind = \"switch\"\nports = \"memif\"\n")
+        .replace("flows = [1, 100]\n", "flows = [1]\ndirections = [\"one-way\", \"both-ways\"]\n")
+        .replace(
+            "[[test]]\nkind = \"load\"\n",
+            "[[test]]\nkind = \"latency\"\ntrial = \"50ms\"\n[[test]]\nkind = \"load\"\n",
+        )
+        + "[[test]]\nkind = \"load\"\ntrial = \"50ms\"\n";
+    let place = Experiment::new(&file);
+    let ended = place.lab(&["run", &place.file(), "--json"]);
+    // A machine that is too busy for any load without loss is told by status 1.
+    assert!(matches!(ended.code, Some(0 | 1)), "{}", ended.stderr);
+    let results: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON on stdout");
+    assert_eq!(results["complete"], true);
+    assert!(assert_accounts(&results) >= 8, "at least one trial behind each finding");
+    for cell in results["cells"].as_array().expect("cells") {
+        assert!(cell["baseline_pps"].as_f64().is_some_and(|pps| pps > 0.0), "{cell}");
+        assert!(cell["mode"].as_str().is_some_and(|mode| mode.contains("shared memory") && mode.contains("DUT on")));
+        let findings = cell["findings"].as_array().expect("findings");
+        assert_eq!(findings.len(), 4);
+        for trial in findings.iter().flat_map(|finding| finding["trials"].as_array().expect("trials")) {
+            assert_eq!(trial["trial"]["unexplained"], 0, "{trial}");
+            let lost = trial["trial"]["lost"].as_array().expect("rows");
+            assert!(lost.iter().all(|row| row["cause"] == "egress-full" && row["counter"].is_string()), "{trial}");
+        }
+    }
+    place.assert_nothing_left();
+}
+
 #[test]
 fn bad_files_are_refused_with_their_lines() {
     let place = Experiment::new(&TINY.replace("router", "rooter").replace("sizes = [64]", "sizes = [10]"));

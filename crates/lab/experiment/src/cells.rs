@@ -15,7 +15,7 @@ pub struct CellSpec<'a> {
     pub flows: &'a FlowSpec,
     /// The direction.
     pub direction: Direction,
-    /// The tester's ports; `None` = the best that work.
+    /// The tester's ports; `None` = the best that work, or memif where the DUT shares memory with the tester.
     pub tester: Option<&'a TesterPorts>,
     /// What runs on which core.
     pub cores: &'a Cores,
@@ -37,7 +37,8 @@ impl CellSpec<'_> {
 
 impl Experiment {
     /// The cells in the order in which they are run: all of a DUT together, so that it is set up once; in it by cores, ports,
-    /// size, flows and direction. Cells that `skip` names are left out.
+    /// size, flows and direction. Cells that `skip` names are left out. A DUT that shares memory with the tester has one cell where
+    /// others have one for each kind of ports.
     pub fn cells(&self) -> Vec<CellSpec<'_>> {
         let testers: Vec<Option<&TesterPorts>> = match self.testers.as_slice() {
             [] => vec![None],
@@ -50,7 +51,7 @@ impl Experiment {
         let mut cells = Vec::new();
         for dut in &self.duts {
             for &(placement, cores) in &placements {
-                for &tester in &testers {
+                for &tester in testers_of(dut, &testers) {
                     for size in &self.sizes {
                         for flows in &self.flows {
                             for &direction in &self.directions {
@@ -66,6 +67,10 @@ impl Experiment {
         cells.retain(|cell| !self.skip.iter().any(|row| cell.is_matched_by(row)));
         cells
     }
+}
+
+fn testers_of<'a, 'b>(dut: &DutSpec, all: &'b [Option<&'a TesterPorts>]) -> &'b [Option<&'a TesterPorts>] {
+    if dut.kind.shares_memory() { &[None] } else { all }
 }
 
 fn id(cell: &CellSpec<'_>) -> String {

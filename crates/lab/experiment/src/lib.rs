@@ -44,7 +44,7 @@ pub use error::{Errors, Problem};
 pub use estimate::Estimate;
 pub use model::{
     CellMatch, Command, Cores, CoresSpec, Direction, DutCores, DutKind, DutSpec, Experiment, Firewall, FirewallTool,
-    FlowOrder, FlowSpec, Limit, LimitOf, LossGoal, NextHop, Phases, PortEnd, Published, Search, SizeSpec, TestKind,
-    TestSpec, TesterPorts, TopologyKind,
+    FlowOrder, FlowSpec, Limit, LimitOf, LossGoal, NextHop, Phases, PortEnd, Published, Search, SizeSpec, SwitchPorts,
+    TestKind, TestSpec, TesterPorts, TopologyKind,
 };
 pub use read::{TEXT_LEN_MAX, parse};

@@ -156,7 +156,7 @@ pub enum DutKind {
     /// Open vSwitch with its userspace datapath, started privately.
     OpenVswitch,
     /// Linerate's own memory switch, as a program.
-    Switch,
+    Switch(SwitchPorts),
     /// Linerate's own in-process link.
     Pipe,
     /// Any program that takes the two interfaces.
@@ -170,6 +170,25 @@ pub enum DutKind {
     },
     /// No device: the two ends are joined directly. What a baseline measures.
     None,
+}
+
+impl DutKind {
+    /// Whether it shares memory with the tester, instead of being joined to it by interfaces.
+    pub fn shares_memory(&self) -> bool {
+        matches!(self, Self::Switch(SwitchPorts::Memif))
+    }
+}
+
+/// What joins Linerate's own switch to the tester.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SwitchPorts {
+    /// AF_PACKET on its two interfaces.
+    #[default]
+    Packet,
+    /// AF_XDP on them.
+    Xdp,
+    /// Memory that it shares with the tester, by memif: no interface, and no kernel in between.
+    Memif,
 }
 
 /// Rules of a router.

@@ -68,6 +68,13 @@ const MISTAKES: &[(&str, &str, &str, &[&str])] = &[
         "10:8",
         &["unknown kind of DUT \"rooter\"", "external, none; did you mean \"router\"?"],
     ),
+    (
+        "kind = \"router\"\n\n",
+        "kind = \"switch\"\nports = \"mimif\"\n\n",
+        "11:9",
+        &["unknown kind of the switch's ports \"mimif\"; expected one of packet, xdp, memif; did you mean \"memif\"?"],
+    ),
+    ("kind = \"router\"\n\n", "kind = \"bridge\"\nports = \"xdp\"\n\n", "11:1", &["unknown key in [[dut]] \"ports\""]),
     ("mtu = 1500", "mut = 1500", "6:1", &["unknown key in [topology] \"mut\"", "did you mean \"mtu\"?"]),
     ("mtu = 1500", "mtu = 9001", "6:7", &["`mtu` is 9001; expected a whole number from 46 to 9000"]),
     ("mtu = 1500", "mtu = 1499", "19:14", &["a frame of 1518 B on the wire carries 1500 B", "expected mtu = 1500"]),
@@ -355,6 +362,15 @@ fn a_placement_on_cores_can_be() {
         let found = errors(&file(head, matrix));
         assert!(found.iter().any(|error| error.contains(expected)), "{head} {matrix}: {found:#?}");
     }
+}
+
+#[test]
+fn a_switch_that_shares_memory_with_the_tester_has_one_cell_whatever_ports_others_are_tested_with() {
+    let file = "name = \"x\"\ntitle = \"X\"\n[[dut]]\nname = \"cards\"\nkind = \"switch\"\n[[dut]]\nname = \"memory\"\nkind = \"switch\"\n\
+        ports = \"memif\"\n[matrix]\nsizes = [64]\nflows = [1]\nports = [\"xdp\", \"packet\"]\n[[test]]\nkind = \"throughput\"\n";
+    let experiment = parse(file, "x.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    let ids: Vec<String> = experiment.cells().into_iter().map(|cell| cell.id).collect();
+    assert_eq!(ids, ["cards/64/1/one-way/xdp", "cards/64/1/one-way/packet", "memory/64/1/one-way"]);
 }
 
 #[test]

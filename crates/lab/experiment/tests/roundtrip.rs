@@ -6,8 +6,8 @@ use std::net::Ipv4Addr;
 
 use linerate_experiment::{
     CellMatch, Command, Cores, CoresSpec, Direction, DutCores, DutKind, DutSpec, Experiment, Firewall, FirewallTool,
-    FlowOrder, FlowSpec, Limit, LimitOf, LossGoal, NextHop, Phases, PortEnd, Published, Search, SizeSpec, TestKind,
-    TestSpec, TesterPorts, TopologyKind, parse,
+    FlowOrder, FlowSpec, Limit, LimitOf, LossGoal, NextHop, Phases, PortEnd, Published, Search, SizeSpec, SwitchPorts,
+    TestKind, TestSpec, TesterPorts, TopologyKind, parse,
 };
 use proptest::prelude::*;
 
@@ -67,7 +67,9 @@ fn kind(topology: &TopologyKind) -> BoxedStrategy<DutKind> {
             Just(DutKind::Bridge),
             Just(DutKind::XdpForwarder),
             Just(DutKind::OpenVswitch),
-            Just(DutKind::Switch),
+            Just(DutKind::Switch(SwitchPorts::Packet)),
+            Just(DutKind::Switch(SwitchPorts::Xdp)),
+            Just(DutKind::Switch(SwitchPorts::Memif)),
             command().prop_map(DutKind::Command),
             Just(DutKind::None),
         ]
@@ -268,7 +270,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                 size: sizes.last().map(SizeSpec::name),
                 flows: value.map(|_| flows[0].count()),
                 direction: Some(Direction::OneWay),
-                tester: testers.first().map(TesterPorts::name),
+                tester: testers.first().filter(|_| !duts[0].kind.shares_memory()).map(TesterPorts::name),
                 cores: placements.last().map(|placement| placement.name.clone()),
             };
             let skip = match duts.len() > 1 {

@@ -5,7 +5,7 @@
 
 use linerate_report::{Account, AccountError, Counted, Loss};
 
-use crate::counters::Difference;
+use crate::counters::{Difference, SwitchCounters};
 use crate::drops::hints;
 use crate::places::{self, Losses, PortRows, Way};
 
@@ -72,6 +72,28 @@ pub fn close_ways(
             Losses { rows, ..Losses::default() }
         }
     };
+    of_losses(forward, backward, losses)
+}
+
+/// As [`close_ways`] on a path of shared memory, through a switch of which this was added to the account.
+///
+/// # Errors
+/// As [`close`].
+pub fn close_over_memory(
+    forward: (&Ends, &PortRows),
+    backward: Option<(&Ends, &PortRows)>,
+    switch: &SwitchCounters,
+) -> Result<Ledger, AccountError> {
+    let ways: Vec<Way<'_>> =
+        [Some(forward), backward].into_iter().flatten().map(|(ends, ports)| of_way(ends, ports)).collect();
+    of_losses(forward, backward, places::losses_over_memory(switch, &ways))
+}
+
+fn of_losses(
+    forward: (&Ends, &PortRows),
+    backward: Option<(&Ends, &PortRows)>,
+    losses: Losses,
+) -> Result<Ledger, AccountError> {
     let counted = match backward {
         Some((backward, _)) => sum(forward.0.counted, backward.counted),
         None => forward.0.counted,

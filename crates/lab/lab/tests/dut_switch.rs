@@ -2,7 +2,7 @@
 
 mod support;
 
-use linerate_experiment::DutKind;
+use linerate_experiment::{DutKind, SwitchPorts};
 use linerate_lab::dut::Built;
 use support::carry::{PACKETS, Way, carry, device};
 
@@ -24,7 +24,13 @@ fn carries_all(built: &mut Built, way: Way) {
 
 #[test]
 fn the_switch_carries_packets_both_ways_counts_them_is_reset_and_leaves_nothing() {
-    let Some(mut built) = device(DutKind::Switch) else { return };
+    for ports in [SwitchPorts::Packet, SwitchPorts::Xdp] {
+        let Some(built) = device(DutKind::Switch(ports)) else { return };
+        works_and_leaves_nothing(built);
+    }
+}
+
+fn works_and_leaves_nothing(mut built: Built) {
     assert!(built.device.needs_warm_up());
     built.device.learn().expect("learning frames");
     carries_all(&mut built, Way::Forward);

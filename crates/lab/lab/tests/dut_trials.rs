@@ -4,7 +4,7 @@ mod support;
 
 use std::net::Ipv4Addr;
 
-use linerate_experiment::{DutKind, Firewall, FirewallTool, FlowOrder, FlowSpec};
+use linerate_experiment::{DutKind, Firewall, FirewallTool, FlowOrder, FlowSpec, SwitchPorts};
 use linerate_lab::dut::{Built, Device, Path};
 use linerate_lab::placement::Placement;
 use linerate_lab::tester::{Cores, Load, Outcome, Tester, TesterSpec, TrialSpec, fixed_size};
@@ -137,6 +137,16 @@ fn the_bridge() {
 #[test]
 fn the_xdp_forwarder() {
     closes(DutKind::XdpForwarder);
+}
+
+#[test]
+fn linerates_switch_comes_back_after_a_reset_under_load() {
+    [SwitchPorts::Packet, SwitchPorts::Xdp].map(DutKind::Switch).into_iter().for_each(comes_back);
+}
+
+#[test]
+fn linerates_switch() {
+    [SwitchPorts::Packet, SwitchPorts::Xdp].map(DutKind::Switch).into_iter().for_each(closes);
 }
 
 #[test]

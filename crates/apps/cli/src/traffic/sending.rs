@@ -195,7 +195,7 @@ fn send(mut job: Job, pool: &Pool, control: &Control, ready: &Barrier, start: &A
     let start_ns = start.load(Ordering::Acquire);
     let port = &mut *job.port;
     let (schedule, mut too_long) = (job.work.schedule(), 0);
-    let SendEnd { report, stats, incomplete, error } = match &mut job.work {
+    let SendEnd { report, stats, incomplete, error, .. } = match &mut job.work {
         Work::Streams(plan) => run::send(port, plan, pool, start_ns, control),
         Work::Offloaded { schedule, packet_len } => run::send_offload(port, schedule, *packet_len, start_ns, control),
         Work::Replay { plan, source } => {

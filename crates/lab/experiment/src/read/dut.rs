@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::read::section::{self, Section};
 use crate::read::surroundings::Place;
-use crate::{Command, DutKind, DutSpec, Firewall, FirewallTool, TopologyKind, words};
+use crate::{Command, DutKind, DutSpec, Firewall, FirewallTool, SwitchPorts, TopologyKind, words};
 
 /// Most devices of an experiment.
 const DUTS_MAX: usize = 100;
@@ -63,7 +63,7 @@ fn kind(table: &Section<'_>, place: &Place) -> Option<DutKind> {
     let word = table.word("kind", "kind of DUT", &KINDS);
     // The keys of all kinds are known where the kind is not, so that one mistake is told once.
     let Some(word) = word else {
-        let _ = (firewall(table), command(table, false), external(table));
+        let _ = (firewall(table), switch_ports(table), command(table, false), external(table));
         return None;
     };
     check_place(table, word, place);
@@ -72,7 +72,7 @@ fn kind(table: &Section<'_>, place: &Place) -> Option<DutKind> {
         Word::Bridge => DutKind::Bridge,
         Word::Xdp => DutKind::XdpForwarder,
         Word::OpenVswitch => DutKind::OpenVswitch,
-        Word::Switch => DutKind::Switch,
+        Word::Switch => DutKind::Switch(switch_ports(table)),
         Word::Pipe => DutKind::Pipe,
         Word::Command => DutKind::Command(command(table, true)),
         Word::External => external(table),
@@ -100,6 +100,11 @@ fn check_place(table: &Section<'_>, word: Word, place: &Place) {
     };
     let name = KINDS.iter().find(|(_, known)| *known as usize == word as usize).map_or("", |(name, _)| name);
     table.error("kind", format!("the DUT {name} contradicts the topology {topology}, which takes {expected}"));
+}
+
+fn switch_ports(table: &Section<'_>) -> SwitchPorts {
+    let known = [("packet", SwitchPorts::Packet), ("xdp", SwitchPorts::Xdp), ("memif", SwitchPorts::Memif)];
+    table.word("ports", "kind of the switch's ports", &known).unwrap_or_default()
 }
 
 fn firewall(table: &Section<'_>) -> Firewall {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use linerate_experiment::{
     CellMatch, Cores, Direction, DutCores, DutKind, Experiment, FirewallTool, FlowOrder, FlowSpec, Limit, LimitOf,
-    LossGoal, NextHop, Search, SizeSpec, TestKind, TestSpec, TopologyKind,
+    LossGoal, NextHop, Search, SizeSpec, SwitchPorts, TestKind, TestSpec, TopologyKind,
 };
 
 pub fn experiment(it: &Experiment) -> String {
@@ -92,7 +92,14 @@ fn kind(kind: &DutKind) -> String {
         DutKind::Bridge => "kind = 'bridge'\n".into(),
         DutKind::XdpForwarder => "kind = 'xdp-forwarder'\n".into(),
         DutKind::OpenVswitch => "kind = 'openvswitch'\n".into(),
-        DutKind::Switch => "kind = 'switch'\n".into(),
+        DutKind::Switch(ports) => {
+            let ports = match ports {
+                SwitchPorts::Packet => "packet",
+                SwitchPorts::Xdp => "xdp",
+                SwitchPorts::Memif => "memif",
+            };
+            format!("kind = 'switch'\nports = '{ports}'\n")
+        }
         DutKind::Pipe => "kind = 'pipe'\n".into(),
         DutKind::None => "kind = 'none'\n".into(),
         DutKind::External { description, counters } => {

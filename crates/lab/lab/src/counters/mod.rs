@@ -5,6 +5,7 @@
 
 mod interface;
 mod sources;
+mod switch;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,6 +19,8 @@ use crate::topology::Carrier;
 
 pub use interface::InterfaceCounters;
 pub use sources::CounterSources;
+pub(crate) use switch::place_of_port;
+pub use switch::{SwitchCounters, SwitchSource};
 
 /// Why the counters could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +59,8 @@ pub struct DutCounters {
     pub unresolved_neighbours: Vec<Ipv4Addr>,
     /// Whether a blackhole, unreachable or prohibit route exists.
     pub refusing_route: bool,
+    /// What Linerate's own switch says of itself; none of other devices, and while it does not answer.
+    pub switch: Option<SwitchCounters>,
 }
 
 /// Counters of the whole machine, to which others add too.
@@ -102,7 +107,9 @@ impl Snapshot {
             Some(dut) => vec![(generator, &dut.ingress), (&dut.egress, receiver)],
             None => vec![(generator, receiver)],
         };
-        joined.into_iter().map(|(one, other)| between(one, other) + between(other, one)).sum()
+        let in_rings: u64 = joined.into_iter().map(|(one, other)| between(one, other) + between(other, one)).sum();
+        let switch = self.dut.as_ref().and_then(|dut| dut.switch.as_ref());
+        in_rings + switch.map_or(0, |switch| switch.waiting)
     }
 
     /// What was added since `earlier`.
@@ -117,6 +124,7 @@ impl Snapshot {
                 ingress: later.ingress.since(&earlier.ingress),
                 egress: later.egress.since(&earlier.egress),
                 protocols: added(&later.protocols, &earlier.protocols),
+                switch: later.switch.as_ref().zip(earlier.switch.as_ref()).map(|(later, earlier)| later.since(earlier)),
                 ..later.clone()
             }
         });
@@ -131,11 +139,14 @@ impl Snapshot {
         }
     }
 
-    /// Packets that all interfaces have counted: while this moves, packets are still under way.
+    /// Packets that all interfaces, and the switch, have counted: while this moves, packets are still under way.
     fn movement(&self) -> u64 {
         let dut = self.dut.iter().flat_map(|dut| [&dut.ingress, &dut.egress]);
         let interfaces = dut.chain([&self.generator.interface, &self.receiver.interface]);
-        interfaces.map(|i| i.rx_packets + i.tx_packets + i.rx_dropped + i.tx_dropped + i.queue_drops).sum()
+        let counted = interfaces.map(|i| i.rx_packets + i.tx_packets + i.rx_dropped + i.tx_dropped + i.queue_drops);
+        // A switch answers between two rounds, in each of which it would have taken what waited for it.
+        let switch = self.dut.as_ref().and_then(|dut| dut.switch.as_ref());
+        counted.sum::<u64>() + switch.map_or(0, SwitchCounters::movement)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 
-use super::{CountersError, DutCounters, HostCounters, InterfaceCounters, SideCounters, Snapshot};
+use super::{CountersError, DutCounters, HostCounters, InterfaceCounters, SideCounters, Snapshot, SwitchSource};
 use crate::drops::DropSource;
 use crate::hooks::HookReader;
 use crate::napi::NetdevFamily;
@@ -49,6 +49,10 @@ impl CounterSources {
                 egress: InterfaceSource::open(&dut.namespace, dut.egress.name, dut.egress.index)?,
                 protocols: dut.namespace.run(ProcNet::of_this_thread)??,
                 hooks: HookReader::open(&dut.namespace).ok(),
+                switch: match &dut.carrier {
+                    Carrier::Switch(socket) => Some(SwitchSource::new(socket)),
+                    _ => None,
+                },
             })
         });
         Ok(Self {
@@ -198,6 +202,7 @@ struct DutSource {
     egress: InterfaceSource,
     protocols: ProcNet,
     hooks: Option<HookReader>,
+    switch: Option<SwitchSource>,
 }
 
 impl DutSource {
@@ -213,6 +218,8 @@ impl DutSource {
             chains: self.hooks.as_mut().and_then(|hooks| hooks.chains().ok()).unwrap_or_default(),
             unresolved_neighbours,
             refusing_route,
+            // After the interfaces: what they have counted it has had the time to take.
+            switch: self.switch.as_ref().and_then(|switch| switch.read().ok()),
         })
     }
 }

@@ -8,6 +8,10 @@ const HINTS: &[(&str, &str)] = &[
         "due, but the sending thread",
         "the load is more than this tester sends: use a faster port, a core of its own, or a lower load",
     ),
+    (
+        "due, but the ring to the device was full",
+        "the device takes no more than it was sent: a lower load, or a core of its own for it",
+    ),
     ("queueing discipline full", "the DUT shapes or polices here: raise its rate, burst or limit (tc -s qdisc show)"),
     ("dropped by active queue management", "raise the target or limit of the queueing discipline (tc -s qdisc show)"),
     ("dropped by a tc filter", "change the filter or the policer's rate and burst (tc -s filter show)"),
@@ -83,6 +87,24 @@ const HINTS: &[(&str, &str)] = &[
     ("longer than a frame", "the frames of the port's memory are too short for this MTU: a lower MTU, or `frags`"),
     ("longer than the batch", "send shorter frames, or a lower MTU"),
     ("queue full", "the reader of that device did not keep up: a core of its own, or a longer queue (txqueuelen)"),
+    (
+        "egress-full",
+        "what is behind that port does not take packets in time: a core of its own, larger rings, or a lower load",
+    ),
+    ("too-long", "raise the MTU of that port, or send shorter frames"),
+    ("same-port", "the station that it is for is behind the port where it came in: look at `switch ctl show macs`"),
+    ("no-destination", "no other port has its VLAN: look at `switch ctl show vlans`"),
+    ("no-vlan", "give the port a native VLAN, or send tagged packets"),
+    ("vlan-not-allowed", "let the port have that VLAN (trunk, access)"),
+    ("isolated", "both ports are isolated: take that from one of them"),
+    ("rate-limit", "raise the port's rate or rate-packets"),
+    ("storm-limit", "raise the port's storm limits, or send to stations that the switch has learned"),
+    ("no-frame", "the switch has no memory for a copy: more of it (--ports-max)"),
+    ("runt", "send whole Ethernet frames"),
+    ("source-is-group", "send from a unicast Ethernet address"),
+    ("reserved", "send to another address than 01-80-C2-00-00-00 to -0F, which bridges do not forward"),
+    ("port-removed", "find out who removed the port, or why it broke (the switch's messages)"),
+    ("in its rings and queues when it was stopped", "find out what stopped it"),
     ("lost in the device or on its cables", "its own counters may say why: give `counters` to the DUT"),
     ("the device took it in", "its own counters may say why, or its log"),
     ("refused by the driver", "the next hop's ring is full: its core is the limit at this load"),
@@ -108,6 +130,14 @@ mod tests {
     fn every_cause_that_a_reason_has_says_what_to_change() {
         for cause in causes::all_words() {
             assert!(of(&cause).is_some(), "no hint for {cause:?}");
+        }
+        // The reasons of docs/switch.md.
+        for cause in
+            "runt source-is-group vlan-not-allowed no-vlan same-port isolated storm-limit rate-limit egress-full \
+            no-frame too-long no-destination reserved port-removed"
+                .split_whitespace()
+        {
+            assert!(of(cause).is_some(), "no hint for {cause:?}");
         }
         assert_eq!(of("something new"), None);
     }

@@ -53,11 +53,8 @@ impl Links {
 
     /// Takes both interfaces down and, a moment later, up again, with NAPI where it was.
     pub(super) fn down_and_up(&mut self) -> Result<String, DutError> {
-        let Dut { namespace, ingress, egress, .. } = &self.dut;
-        let mut netlink = Netlink::open_in(namespace)?;
-        // With load both ways the tester has given the egress NAPI too.
-        let both = namespace.run(|| Netdev::open(egress.name)?.feature("rx-gro")).and_then(|feature| feature);
-        let both = both.map_err(DutError::system(format!("read the offloads of {}", egress.name)))? == Some(true);
+        let mut netlink = Netlink::open_in(&self.dut.namespace)?;
+        let both = self.has_both()?;
         for interface in self.interfaces() {
             netlink.set_up(interface.index, false)?;
         }
@@ -65,12 +62,30 @@ impl Links {
         for interface in self.interfaces() {
             netlink.set_up(interface.index, true)?;
         }
+        self.place(both)?;
+        let names: Vec<&str> = self.interfaces().map(|interface| interface.name).into();
+        Ok(format!("{} down, {} ms later up", names.join(" and "), DOWN.as_millis()))
+    }
+
+    /// Puts the NAPI threads where they were: an interface that got another XDP program has new ones.
+    pub(super) fn place_again(&self) -> Result<(), DutError> {
+        self.place(self.has_both()?)
+    }
+
+    /// Whether the egress has NAPI too, which the tester has given it for load both ways.
+    fn has_both(&self) -> Result<bool, DutError> {
+        let Dut { namespace, egress, .. } = &self.dut;
+        let feature = namespace.run(|| Netdev::open(egress.name)?.feature("rx-gro")).and_then(|feature| feature);
+        Ok(feature.map_err(DutError::system(format!("read the offloads of {}", egress.name)))? == Some(true))
+    }
+
+    fn place(&self, both: bool) -> Result<(), DutError> {
+        let Dut { namespace, ingress, egress, .. } = &self.dut;
         for interface in [Some(ingress), both.then_some(egress)].into_iter().flatten() {
             let placed = placement::place(namespace, interface.name, interface.index, self.spec.placement);
             placed.map_err(DutError::system("turn on NAPI again"))?;
         }
-        let names: Vec<&str> = self.interfaces().map(|interface| interface.name).into();
-        Ok(format!("{} down, {} ms later up", names.join(" and "), DOWN.as_millis()))
+        Ok(())
     }
 
     /// Waits until the kernel has taken notice of both carriers, which it does up to a second after an interface came up: a port

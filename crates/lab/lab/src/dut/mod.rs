@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use linerate_experiment::{DutKind, DutSpec, PortEnd};
 use linerate_report::Dut;
 
-use crate::topology::{Topology, TopologySpec};
+use crate::topology::{MemoryPath, Topology, TopologySpec};
 
 pub use error::DutError;
 
@@ -83,6 +83,8 @@ pub enum Path {
         /// Receives, or both ways.
         b: PortEnd,
     },
+    /// The tester shares memory with the device.
+    Memory(MemoryPath),
     /// The ends of a link inside this process, which the tester makes ([`crate::tester::Tester::in_process`]).
     InProcess,
 }
@@ -92,7 +94,7 @@ impl Path {
     pub fn topology(&self) -> Option<&Topology> {
         match self {
             Self::Namespaces(topology) => Some(topology),
-            Self::Ports { .. } | Self::InProcess => None,
+            Self::Ports { .. } | Self::Memory(_) | Self::InProcess => None,
         }
     }
 }
@@ -119,7 +121,7 @@ pub fn build(spec: &DutSpec, path: &TopologySpec) -> Result<Built, DutError> {
         DutKind::External { description, counters } => external::build(description, counters, path),
         DutKind::None => none::build(path),
         DutKind::OpenVswitch => ovs::build(path),
-        DutKind::Switch => switch::build(path),
+        DutKind::Switch(ports) => switch::build(*ports, path),
     }
 }
 

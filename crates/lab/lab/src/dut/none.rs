@@ -5,11 +5,17 @@ use std::collections::BTreeMap;
 use linerate_experiment::TopologyKind;
 use linerate_report::Dut;
 
+use super::folder::Folder;
 use super::{Built, Device, DutError, Path};
-use crate::topology::{Topology, TopologySpec};
+use crate::topology::{Joint, MemoryPath, Topology, TopologySpec};
 
 pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
+    let mut folder = None;
     let path = match &spec.ends {
+        TopologyKind::Namespaces if spec.joint == Joint::Memif => {
+            let path = MemoryPath::direct(folder.insert(Folder::make()?).path());
+            Path::Memory(path)
+        }
         TopologyKind::Namespaces => Path::Namespaces(Box::new(Topology::direct(spec)?)),
         TopologyKind::Ports { a, b } => Path::Ports { a: a.clone(), b: b.clone() },
         TopologyKind::InProcess => Path::InProcess,
@@ -17,13 +23,16 @@ pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
     let joined = match &path {
         Path::Namespaces(_) => "one veth pair".to_owned(),
         Path::Ports { a, b } => format!("{} - {}, as they are joined", a.port, b.port),
+        Path::Memory(_) => "one memif interface, a queue pair each way".to_owned(),
         Path::InProcess => "one in-process link each way".to_owned(),
     };
-    Ok(Built { path, device: Box::new(Direct { joined }) })
+    Ok(Built { path, device: Box::new(Direct { joined, _folder: folder }) })
 }
 
 struct Direct {
     joined: String,
+    /// Of the socket, where there is one.
+    _folder: Option<Folder>,
 }
 
 impl Device for Direct {

@@ -1,66 +1,81 @@
-//! Linerate's own memory switch with two interfaces as ports: this program, started as `linerate switch` in the device's
-//! namespace, and asked over its control socket.
+//! Linerate's own memory switch: this program, started as `linerate switch`, and asked over its control socket. Its two ports are
+//! interfaces in the device's namespace, or memory that it shares with the tester (memif).
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use linerate_experiment::TopologyKind;
+use linerate_experiment::{SwitchPorts, TopologyKind};
 use linerate_report::Dut;
 use linerate_sys::process::Process;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::folder::Folder;
 use super::links::{self, Links};
 use super::stations::Stations;
 use super::tools::{Place, died};
 use super::{Built, Device, DutError, Path};
-use crate::topology::{Carrier, EGRESS_INTERFACE, INGRESS_INTERFACE, Topology, TopologySpec};
+use crate::counters::{SwitchSource, place_of_port};
+use crate::placement::Placement;
+use crate::topology::{Carrier, EGRESS_INTERFACE, INGRESS_INTERFACE, MemoryPath, Topology, TopologySpec};
 
 const NAME: &str = "Linerate switch";
 /// Its name in its folder.
 const SWITCH: &str = "dut";
 const PROGRAM: &str = "linerate";
-/// Longest wait until it answers, and for an answer.
+/// Its ports: towards the generator, towards the receiver.
+const PORTS: [&str; 2] = ["in", "out"];
+/// Longest wait until it answers.
 const READY_MAX: Duration = Duration::from_secs(20);
 const PROBE_GAP: Duration = Duration::from_millis(5);
 const STOP_MAX: Duration = Duration::from_secs(5);
 
-pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
+pub(super) fn build(ports: SwitchPorts, spec: &TopologySpec) -> Result<Built, DutError> {
     if spec.ends != TopologyKind::Namespaces {
         return Err(DutError::Unsupported("the switch needs the topology `namespaces`".into()));
     }
     let program = program();
     let version = Place::default().run(&[program.clone(), "--version".into()], None)?;
     let version = version.trim().rsplit(' ').next().map(str::to_owned);
-    let topology = Topology::switched(spec, Carrier::Process(NAME.into()))?;
-    let links = Links::of(&topology, spec)?;
-    let stations = Stations::of(&topology)?;
     let folder = Folder::make()?;
-    let command = command(program);
-    let process = start(&command, &links, &folder)?;
-    let mut configuration = links::configuration(spec);
-    configuration.insert("command".into(), command.join(" "));
-    configuration.insert(
-        "ports".into(),
-        "AF_PACKET, each packet handed over at once; one worker thread, addresses learned".into(),
-    );
-    let mut device = Switch { process, links, stations, folder, command, version, configuration };
+    let source = SwitchSource::new(folder.path().join("linerate").join(format!("{SWITCH}.ctl")));
+    let command = command(program, ports, &folder, spec);
+    let (path, place) = match ports {
+        SwitchPorts::Memif => {
+            let path = MemoryPath::through(folder.path(), source.socket().to_owned());
+            (Path::Memory(path), At::Memory(cores_of(spec)))
+        }
+        SwitchPorts::Packet | SwitchPorts::Xdp => {
+            let topology = Topology::switched(spec, Carrier::Switch(source.socket().to_owned()))?;
+            let (links, stations) = (Links::of(&topology, spec)?, Stations::of(&topology)?);
+            (Path::Namespaces(Box::new(topology)), At::Interfaces(Box::new((links, stations))))
+        }
+    };
+    let process = start(&command, &place, &folder, &source)?;
+    let configuration = configuration(ports, &command, &folder, spec);
+    let mut device = Switch { process, ports, place, folder, source, command, version, configuration };
     device.learn()?;
-    Ok(Built { path: Path::Namespaces(Box::new(topology)), device: Box::new(device) })
+    Ok(Built { path, device: Box::new(device) })
 }
 
 /// Dropped in this order: the process, then the folder of its sockets.
 struct Switch {
     process: Process,
-    links: Links,
-    stations: Stations,
+    ports: SwitchPorts,
+    place: At,
     folder: Folder,
+    source: SwitchSource,
     command: Vec<String>,
     version: Option<String>,
     configuration: BTreeMap<String, String>,
+}
+
+/// Where it works.
+enum At {
+    /// Between two interfaces, each with a station behind it.
+    Interfaces(Box<(Links, Stations)>),
+    /// On these cores, or wherever the scheduler puts it.
+    Memory(Vec<usize>),
 }
 
 impl Device for Switch {
@@ -68,23 +83,30 @@ impl Device for Switch {
         Dut { name: NAME.into(), version: self.version.clone(), configuration: self.configuration.clone() }
     }
 
-    /// `in received`, `in sent`, `in dropped egress-full` and so on, and what its sockets lost.
+    /// `in received`, `in sent`, `in dropped, egress-full` and so on, and what its ports lost.
     fn counters(&mut self) -> Result<BTreeMap<String, u64>, DutError> {
         self.check_alive()?;
-        let answer = ask(&socket(&self.folder), &json!({ "v": 1, "command": "show", "what": "ports" }))?;
-        let mut counters = of_ports(&answer);
-        counters.extend(self.links.counters()?);
+        let mut counters = of_ports(&self.source.show("ports").map_err(DutError::system("ask the switch"))?);
+        if let At::Interfaces(between) = &self.place {
+            counters.extend(between.0.counters()?);
+        }
         Ok(counters)
     }
 
     fn check(&mut self) -> Result<(), DutError> {
         self.check_alive()?;
-        self.links.check(NAME)
+        match &self.place {
+            At::Interfaces(between) => between.0.check(NAME),
+            At::Memory(_) => Ok(()),
+        }
     }
 
     fn reset(&mut self) -> Result<String, DutError> {
         self.process.stop(STOP_MAX);
-        self.process = start(&self.command, &self.links, &self.folder)?;
+        self.process = start(&self.command, &self.place, &self.folder, &self.source)?;
+        if let (At::Interfaces(between), SwitchPorts::Xdp) = (&self.place, self.ports) {
+            between.0.place_again()?;
+        }
         Ok(format!("{NAME} stopped and started anew"))
     }
 
@@ -93,7 +115,11 @@ impl Device for Switch {
     }
 
     fn learn(&mut self) -> Result<(), DutError> {
-        self.stations.announce()
+        match &self.place {
+            At::Interfaces(between) => between.1.announce(),
+            // It was told where the stations are.
+            At::Memory(_) => Ok(()),
+        }
     }
 }
 
@@ -118,48 +144,80 @@ fn program() -> String {
     found.map_or_else(|| PROGRAM.into(), |path| path.to_string_lossy().into_owned())
 }
 
-fn command(program: String) -> Vec<String> {
-    let ports = [("in", INGRESS_INTERFACE), ("out", EGRESS_INTERFACE)];
-    let ports = ports.into_iter().flat_map(|(name, interface)| ["--port".into(), format!("{name}=packet:{interface}")]);
-    let fixed = ["switch", "--name", SWITCH, "--ports-max", "2", "--quiet"].map(str::to_owned);
-    [program].into_iter().chain(fixed).chain(ports).collect()
+fn command(program: String, ports: SwitchPorts, folder: &Folder, spec: &TopologySpec) -> Vec<String> {
+    let mut command = vec![program];
+    command.extend(["switch", "--name", SWITCH, "--ports-max", "2", "--quiet"].map(str::to_owned));
+    for (name, interface) in PORTS.into_iter().zip([INGRESS_INTERFACE, EGRESS_INTERFACE]) {
+        let port = match ports {
+            SwitchPorts::Packet => format!("packet:{interface}"),
+            SwitchPorts::Xdp => format!("xdp:{interface}"),
+            SwitchPorts::Memif => MemoryPath::switch_port(folder.path(), name),
+        };
+        command.extend(["--port".into(), format!("{name}={port}")]);
+    }
+    if ports == SwitchPorts::Memif {
+        // Learning frames would have to come from the tester's threads, which send nothing before a trial.
+        let stations = [MemoryPath::forward().source, MemoryPath::backward().source];
+        for (name, station) in PORTS.into_iter().zip(stations) {
+            let station = station.map(|byte| format!("{byte:02x}")).join(":");
+            command.extend(["--mac".into(), format!("{station}={name}")]);
+        }
+        command.extend(["--frame-len-max".into(), MemoryPath::frame_len_max(spec).to_string()]);
+    }
+    command
 }
 
-fn socket(folder: &Folder) -> PathBuf {
-    folder.path().join("linerate").join(format!("{SWITCH}.ctl"))
+/// Where its worker runs: it is the DUT's first hop.
+fn cores_of(spec: &TopologySpec) -> Vec<usize> {
+    match spec.placement {
+        Placement::Thread { core: Some(core) } if spec.dut_cores.is_empty() => vec![core],
+        _ => spec.dut_cores.clone(),
+    }
+}
+
+fn configuration(
+    ports: SwitchPorts,
+    command: &[String],
+    folder: &Folder,
+    spec: &TopologySpec,
+) -> BTreeMap<String, String> {
+    let (mut configuration, words) = match ports {
+        SwitchPorts::Packet => (links::configuration(spec), "AF_PACKET, each packet handed over at once"),
+        SwitchPorts::Xdp => (links::configuration(spec), "AF_XDP"),
+        SwitchPorts::Memif => {
+            (BTreeMap::new(), "memif, memory shared with the tester, which is the client and has rings of 1,024 slots")
+        }
+    };
+    let stations = if ports == SwitchPorts::Memif { "the two stations given" } else { "addresses learned" };
+    configuration.insert("ports".into(), format!("{words}; one worker thread, {stations}"));
+    // The folder is another one each time.
+    let words = command.join(" ").replace(&*folder.path().to_string_lossy(), "FOLDER");
+    configuration.insert("command".into(), words);
+    configuration
 }
 
 /// Starts it and waits until it answers.
-fn start(command: &[String], links: &Links, folder: &Folder) -> Result<Process, DutError> {
+fn start(command: &[String], at: &At, folder: &Folder, source: &SwitchSource) -> Result<Process, DutError> {
     let environment = vec![("XDG_RUNTIME_DIR".to_owned(), folder.path().to_string_lossy().into_owned())];
-    let place = Place { namespace: Some(&links.dut().namespace), environment, cores: &links.spec().dut_cores };
+    let place = match at {
+        At::Interfaces(between) => {
+            let links = &between.0;
+            Place { namespace: Some(&links.dut().namespace), environment, cores: &links.spec().dut_cores }
+        }
+        At::Memory(cores) => Place { namespace: None, environment, cores },
+    };
     let process = place.start(command)?;
     let deadline = Instant::now() + READY_MAX;
     loop {
-        let probed = ask(&socket(folder), &json!({ "v": 1, "command": "show", "what": "ports" }));
+        let probed = source.show("ports");
         if let Some(status) = process.ended() {
             return Err(died(NAME, status, &process));
         }
         match probed {
             Ok(_) => return Ok(process),
-            Err(error) if Instant::now() >= deadline => return Err(error),
+            Err(error) if Instant::now() >= deadline => return Err(DutError::system("ask the switch")(error)),
             Err(_) => std::thread::sleep(PROBE_GAP),
         }
-    }
-}
-
-/// One request over the control socket (docs/switch.md).
-fn ask(socket: &std::path::Path, request: &Value) -> Result<Value, DutError> {
-    let failed = || DutError::system(format!("ask the switch at {}", socket.display()));
-    let mut stream = UnixStream::connect(socket).map_err(failed())?;
-    stream.set_read_timeout(Some(READY_MAX)).map_err(failed())?;
-    stream.write_all(format!("{request}\n").as_bytes()).map_err(failed())?;
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).map_err(failed())?;
-    let mut answer: Value = serde_json::from_str(&line).map_err(|error| failed()(error.into()))?;
-    match answer.get_mut("ok") {
-        Some(found) => Ok(found.take()),
-        None => Err(DutError::Unsupported(format!("the switch answered {}", line.trim()))),
     }
 }
 
@@ -182,7 +240,8 @@ fn of_ports(ports: &Value) -> BTreeMap<String, u64> {
             for lost in port[key].as_array().into_iter().flatten() {
                 let text = |key: &str| lost[key].as_str().unwrap_or_default().to_owned();
                 let packets = lost["packets"].as_u64().unwrap_or(0);
-                *counters.entry(format!("{}: {}", text("place"), text("cause"))).or_default() += packets;
+                let place = place_of_port(&text("place"), name);
+                *counters.entry(format!("{place}: {}", text("cause"))).or_default() += packets;
             }
         }
     }
@@ -191,6 +250,8 @@ fn of_ports(ports: &Value) -> BTreeMap<String, u64> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

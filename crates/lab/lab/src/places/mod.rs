@@ -7,6 +7,7 @@
 //! docs/ledger.md has the experiments behind each rule.
 
 mod link;
+mod memory;
 mod routed;
 mod segment;
 mod switched;
@@ -17,6 +18,7 @@ use crate::counters::{Difference, InterfaceCounters};
 use crate::drops::causes::{Reasons, Sureness};
 use crate::drops::hints;
 use crate::topology::Carrier;
+pub use memory::losses_over_memory;
 use routed::{before_ip, dropped_after_reception};
 use segment::Segment;
 

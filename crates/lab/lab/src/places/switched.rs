@@ -4,9 +4,12 @@ use linerate_report::Loss;
 
 use super::segment::{ALL, Segment};
 use super::{Path, backlog_full};
-use crate::counters::{DutCounters, InterfaceCounters};
+use crate::counters::{DutCounters, InterfaceCounters, SwitchCounters};
 use crate::drops::causes::{Piece, Sureness};
 use crate::topology::Carrier;
+
+/// What is lost in Linerate's switch without a word of its own.
+pub(super) const SWITCH: &str = "Linerate switch";
 
 impl Path {
     /// From the DUT's interfaces in to its interfaces out; `late` of their drops on reception came here.
@@ -23,12 +26,14 @@ impl Path {
         let stranger =
             Loss::new(&ingress.name, "left to the kernel's stack, which drops it", ingress.rx_otherhost_dropped);
         let stranger = stranger.counted_by(format!("{} rx_otherhost_dropped", ingress.name));
+        for loss in dut.switch.iter().flat_map(SwitchCounters::losses) {
+            segment.take(loss.clone());
+        }
         self.divide(&mut segment, Sureness::Any);
+        let kept = |name: &str| Loss::new(name, "the device took it in and did not send it on", ALL).by_elimination();
         match &dut.carrier {
-            Carrier::Process(name) => {
-                let cause = "the device took it in and did not send it on";
-                segment.take(Loss::new(name, cause, ALL).by_elimination());
-            }
+            Carrier::Process(name) => drop(segment.take(kept(name))),
+            Carrier::Switch(_) => drop(segment.take(kept(SWITCH))),
             Carrier::Xdp => drop(segment.take(stranger)),
             Carrier::Bridge | Carrier::Routing => {}
         }

@@ -96,6 +96,8 @@ struct Running<'a> {
     /// The end of the current schedule, or when the last one is given up.
     until_ns: u64,
     patience: Patience,
+    /// The port took nothing at the last turn.
+    full: bool,
     done: bool,
     error: Option<PortError>,
 }
@@ -109,6 +111,7 @@ impl<'a> Running<'a> {
             port: lane.port,
             then,
             patience: Patience::default(),
+            full: false,
             done: false,
             error: None,
         }
@@ -120,7 +123,9 @@ impl<'a> Running<'a> {
         if now_ns >= self.until_ns && !self.next_schedule(now_ns) {
             return Ok(u64::MAX);
         }
-        match self.sender.poll(now_ns, self.port)? {
+        let next = self.sender.poll(now_ns, self.port)?;
+        self.full = next == Next::PortFull;
+        match next {
             Next::At(due_ns) => {
                 self.patience = Patience::default();
                 return Ok(due_ns.min(self.until_ns));
@@ -158,7 +163,7 @@ impl<'a> Running<'a> {
     }
 
     fn finish(self, now_ns: u64) -> SendEnd {
-        SendEnd::new(self.sender.finish(now_ns), self.port, self.error)
+        SendEnd { was_full: self.full, ..SendEnd::new(self.sender.finish(now_ns), self.port, self.error) }
     }
 }
 

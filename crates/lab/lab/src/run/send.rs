@@ -22,6 +22,8 @@ pub struct SendEnd {
     pub incomplete: u64,
     /// What broke the port, if something did; the account and the totals are right all the same.
     pub error: Option<PortError>,
+    /// The port of a lane took nothing more at last: what is unsent then waited for room, not for its thread.
+    pub was_full: bool,
 }
 
 impl SendEnd {
@@ -35,7 +37,7 @@ impl SendEnd {
             error.get_or_insert(failure);
             Stats::default()
         });
-        SendEnd { report, stats, incomplete, error }
+        SendEnd { report, stats, incomplete, error, was_full: false }
     }
 }
 

@@ -42,6 +42,7 @@ fn known(cell: &CellPlan<'_>, plan: &Plan<'_>, results: &Results) -> Option<f64>
             && other.direction == cell.direction
             && other.tester == cell.tester
             && other.cores == cell.cores
+            && other.dut.kind.shares_memory() == cell.dut.kind.shares_memory()
     };
     let ids: Vec<&str> = plan.cells.iter().filter(same).map(|other| other.id.as_str()).collect();
     results.cells.iter().filter(|other| ids.contains(&other.id.as_str())).find_map(|other| other.baseline_pps)

@@ -16,7 +16,7 @@ use crate::tester::{
     AskReasons, Cores, Delays, Interruption, Load, Outcome, Phases, PortsSpec, Recovery, Tester, TesterSpec,
     TrialError, TrialSpec, mean_size,
 };
-use crate::topology::TopologySpec;
+use crate::topology::{Joint, TopologySpec};
 
 /// Makes rigs for the cells of an experiment.
 pub struct Lab<'a> {
@@ -41,7 +41,10 @@ impl<'a> Lab<'a> {
     }
 
     fn open_with(&self, cell: &CellPlan<'_>, dut: &DutSpec) -> Result<LabRig<'a>, Gone> {
-        if let (TopologyKind::Namespaces, Some(why)) = (&self.experiment.topology, &self.no_namespaces) {
+        let over_memory = cell.dut.kind.shares_memory();
+        if let (TopologyKind::Namespaces, Some(why), false) =
+            (&self.experiment.topology, &self.no_namespaces, over_memory)
+        {
             return Err(Gone::Cannot(format!("no network namespace can be made: {why}")));
         }
         let chosen = chosen(cell, &self.experiment.topology).map_err(Gone::Cannot)?;
@@ -53,6 +56,7 @@ impl<'a> Lab<'a> {
         let built = dut::build(dut, &path).map_err(|error| Gone::Cannot(error.to_string()))?;
         let mut tester = match built.path {
             Path::Namespaces(topology) => Tester::open(*topology, &self.ports(cell)),
+            Path::Memory(path) => Tester::over_memory(&path),
             Path::InProcess => Tester::in_process(),
             Path::Ports { a, b } => Tester::on_ports(&on_ports(cell, a, b)),
         }
@@ -64,10 +68,12 @@ impl<'a> Lab<'a> {
         }
         Ok(LabRig {
             device: built.device,
-            tester,
             size: cell.size.clone(),
             flows: cell.flows.clone(),
             both_ways: cell.direction == Direction::BothWays,
+            places_device: tester.topology.is_some() || over_memory && dut.kind != DutKind::None,
+            over_memory,
+            tester,
             chosen,
             experiment: self.experiment,
         })
@@ -81,6 +87,7 @@ impl<'a> Lab<'a> {
         let flows = cell.flows;
         TopologySpec {
             ends: self.experiment.topology.clone(),
+            joint: if cell.dut.kind.shares_memory() { Joint::Memif } else { Joint::Veth },
             mtu: self.experiment.mtu,
             placement: chosen.placement,
             dut_cores: chosen.of_dut.clone(),
@@ -168,6 +175,10 @@ struct LabRig<'a> {
     size: linerate_experiment::SizeSpec,
     flows: linerate_experiment::FlowSpec,
     both_ways: bool,
+    /// Whether it works where the lab puts it.
+    places_device: bool,
+    /// Whether the tester shares memory with it.
+    over_memory: bool,
     chosen: Chosen,
     experiment: &'a Experiment,
 }
@@ -180,6 +191,9 @@ impl Rig for LabRig<'_> {
     fn mode(&self) -> String {
         let work = self.tester.topology.as_ref().map(|topology| topology.mode_text());
         let mut words = work.map_or(String::new(), |work| format!("{work}; "));
+        if self.over_memory {
+            words += "packets go through shared memory, with no kernel in between; ";
+        }
         if self.chosen.of_dut.len() > 1 {
             words += "its flows and processes are spread over its cores; ";
         }
@@ -233,7 +247,7 @@ impl LabRig<'_> {
             cores => cores.to_vec(),
         };
         let mut roles = vec![("generator", generator.into_iter().collect())];
-        roles.extend(self.tester.topology.as_ref().map(|_| ("DUT", of_dut)));
+        roles.extend(self.places_device.then_some(("DUT", of_dut)));
         if self.tester.receives_by_thread() {
             roles.push(("receiver", receiver.into_iter().collect()));
         }

@@ -70,9 +70,7 @@ impl Endpoint {
 
     pub(super) fn describe(&self) -> String {
         match self {
-            Endpoint::Port { port, .. } => {
-                port.iter().map(|port| format!("{} ({})", port.caps().name, port.caps().detail)).collect()
-            }
+            Endpoint::Port { port, .. } => port.iter().map(|port| in_words(port.as_ref())).collect(),
             Endpoint::Sink(sink) => sink.describe(),
         }
     }
@@ -96,6 +94,13 @@ impl Endpoint {
             }))),
         }
     }
+}
+
+/// What a port is. Those of shared memory are named by a file that is another one each time.
+pub(super) fn in_words(port: &dyn Port) -> String {
+    let caps = port.caps();
+    let name = if caps.backend == "memif" { caps.backend } else { &caps.name };
+    format!("{name} ({})", caps.detail)
 }
 
 /// Counting under way.

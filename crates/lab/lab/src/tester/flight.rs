@@ -19,7 +19,7 @@ use super::threads::settle_on;
 use super::trial::{Cores, TrialSpec, WayLoad};
 use super::work::{self, Counts};
 use super::{Tester, ends::End};
-use crate::counters::{CounterSources, CountersError, Difference, Snapshot};
+use crate::counters::{CounterSources, CountersError, Difference, Snapshot, SwitchCounters, SwitchSource};
 use crate::cpu::CpuTimes;
 use crate::run::{self, Control, Lane, SendEnd};
 
@@ -37,6 +37,8 @@ pub(super) struct Flown {
     /// Of the sending ports, before the load.
     pub(super) stats_before: Vec<Stats>,
     pub(super) difference: Option<Difference>,
+    /// What a switch that the tester shares memory with added to its account.
+    pub(super) switch: Option<SwitchCounters>,
     /// Whether the path was at rest before and after.
     pub(super) quiet: bool,
     pub(super) start_ns: u64,
@@ -61,7 +63,7 @@ struct Sent {
 impl Tester {
     /// Sends the loads, forward first, and counts what arrives.
     pub(super) fn fly(&mut self, loads: &[WayLoad], spec: &TrialSpec<'_>) -> Result<Flown, TrialError> {
-        let Tester { sources, ends: [first, second], device, gateways, pool, .. } = self;
+        let Tester { sources, switch, ends: [first, second], device, gateways, pool, .. } = self;
         let (End { sender: forth, endpoint: back_end, .. }, End { sender: back, endpoint: forth_end, .. }) =
             (first, second);
         let pool: &Pool = pool;
@@ -74,11 +76,12 @@ impl Tester {
         }
         let stats_before = ports.iter_mut().map(|port| port.stats()).collect::<Result<Vec<_>, _>>()?;
         let (before, was_quiet) = at_rest(sources.as_mut(), &spec.phases)?;
+        let switch_before = switch_at_rest(switch.as_ref(), &spec.phases)?;
         let dut_core = spec.cores.dut.filter(|core| Some(*core) != spec.cores.generator);
         let dut_work = dut_core.map(|core| work::Counting::start(Counted::Core(core)));
         let [control, device_control, quiet_control] = std::array::from_fn(|_| Control::sheltered());
         let gateways: &[_] = gateways;
-        let (sent, counters, arrivals, broken) = std::thread::scope(|scope| -> Result<_, TrialError> {
+        let (sent, counters, switch_after, arrivals, broken) = std::thread::scope(|scope| -> Result<_, TrialError> {
             let serving = device.as_mut().map(|device| scope.spawn(|| device.serve(spec.cores.dut, &device_control)));
             let counting = start_counting(scope, endpoints, (loads, spec), &control).inspect_err(|_| {
                 control.stop();
@@ -97,19 +100,22 @@ impl Tester {
             // Questions of ours are movement too.
             quiet_control.stop();
             let counters = at_rest_since(sources.as_mut(), before.as_ref(), &spec.phases);
+            let switch_after = switch_at_rest(switch.as_ref(), &spec.phases);
             device_control.stop();
             let broken = serving.and_then(|thread| join(thread).err());
             control.stop();
             let arrivals: Vec<Arrivals> = counting.into_iter().map(|counting| counting.finish()).collect();
-            Ok((sent, counters?, arrivals, broken))
+            Ok((sent, counters?, switch_after?, arrivals, broken))
         })?;
         let (after, is_quiet) = counters;
+        let switches = switch_after.zip(switch_before);
         let mut flown = Flown {
             sends: Vec::new(),
             arrivals,
             stats_before,
             difference: after.zip(before).map(|(after, before)| after.since(&before)),
-            quiet: was_quiet && is_quiet,
+            quiet: was_quiet && is_quiet && switches.as_ref().is_none_or(|((_, after), (_, before))| *after && *before),
+            switch: switches.map(|((after, _), (before, _))| after.since(&before)),
             start_ns: sent.iter().map(|sent| sent.start_ns).min().unwrap_or(0),
             cpu: CpuTimes::default(),
             noise: Noise::default(),
@@ -207,6 +213,14 @@ fn at_rest(sources: Option<&mut CounterSources>, phases: &Phases) -> Result<(Opt
             Ok((Some(snapshot), quiet))
         }
     }
+}
+
+/// The account of a switch that the tester shares memory with, at rest, and whether it is; none where there is no such switch.
+fn switch_at_rest(
+    switch: Option<&SwitchSource>,
+    phases: &Phases,
+) -> Result<Option<(SwitchCounters, bool)>, CountersError> {
+    switch.map(|switch| Ok(switch.read_at_rest(phases.quiet(), phases.quiet_max())?)).transpose()
 }
 
 /// As [`at_rest`], after a load that began at `before`: packets in a ring whose reader waits for its core are waited for too.

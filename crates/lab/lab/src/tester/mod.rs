@@ -13,6 +13,7 @@ mod ends;
 mod flight;
 mod gateway;
 mod load;
+mod memory;
 mod noise;
 mod outcome;
 mod phases;
@@ -27,7 +28,7 @@ mod work;
 use linerate_mem::{Pool, PoolConfig};
 use linerate_port::{OpenError, Port};
 
-use crate::counters::{CounterSources, CountersError};
+use crate::counters::{CounterSources, CountersError, SwitchSource};
 use crate::placement::{self, Mode, Placement};
 use crate::topology::{FrameAddresses, Topology, TopologyError};
 
@@ -116,9 +117,11 @@ pub enum TesterError {
 
 /// A tester on a path.
 pub struct Tester {
-    /// The path; none for a link inside this process and for two ports of this host.
+    /// The path; none for a link inside this process, for shared memory and for two ports of this host.
     pub topology: Option<Topology>,
     sources: Option<CounterSources>,
+    /// What counts on a path of shared memory.
+    switch: Option<SwitchSource>,
     ends: [End; 2],
     device: Option<Installed>,
     /// Of which end, and how to ask for its address.
@@ -159,6 +162,7 @@ impl Tester {
         Tester {
             topology: None,
             sources: None,
+            switch: None,
             ends,
             device: None,
             gateways: Vec::new(),
@@ -256,7 +260,7 @@ impl Tester {
 
     /// How sending and counting are done, in words.
     pub fn describe(&self) -> (String, String) {
-        let of_port = |port: &dyn Port| format!("{} ({})", port.caps().name, port.caps().detail);
+        let of_port = |port: &dyn Port| endpoint::in_words(port);
         let sends = self.ends[0].sender.as_deref().map(of_port).unwrap_or_default();
         let counts = self.ends[1].endpoint.as_ref().map(Endpoint::describe).unwrap_or_default();
         (sends, counts)

@@ -52,6 +52,8 @@ pub struct WayOutcome {
     pub counted: Counted,
     /// The sender's own account, with its pacing.
     pub sending: SenderReport,
+    /// The sending port took nothing more at last: what is unsent then waited for room.
+    pub was_full: bool,
     /// What arrived.
     pub arrivals: Arrivals,
     /// As [`Outcome::duration_ns`].

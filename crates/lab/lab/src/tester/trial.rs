@@ -17,6 +17,7 @@ use super::outcome::{Interruption, Outcome, TrialError, WayOutcome};
 use super::phases::{Learning, Phases, pause_ns};
 use super::traffic::{self, Way};
 use super::{Tester, work};
+use crate::counters::{Difference, SwitchCounters};
 use crate::drops::hints;
 use crate::drops::remarks::{is_unsure, remarks};
 use crate::ledger::{self, Ends, Ledger};
@@ -84,6 +85,7 @@ impl Tester {
     /// When no honest account can be given.
     pub fn trial(&mut self, spec: &TrialSpec<'_>) -> Result<Outcome, TrialError> {
         self.resolve().map_err(TrialError::NextHop)?;
+        self.await_peers();
         self.learn(spec)?;
         pause_ns(spec.phases.wait_ns);
         let cache_line_ns = noise::cache_line_ns(spec.cores.generator, spec.cores.dut);
@@ -149,6 +151,7 @@ fn outcome(flown: Flown, loads: Vec<WayLoad>) -> Result<Outcome, TrialError> {
         arrivals,
         stats_before,
         difference,
+        switch,
         quiet,
         start_ns,
         cpu,
@@ -171,7 +174,7 @@ fn outcome(flown: Flown, loads: Vec<WayLoad>) -> Result<Outcome, TrialError> {
     if signal::stop_requested() {
         interrupted = Some(Interruption::Signal);
     }
-    let ledger = close(&ways, &rows, difference.as_ref())?;
+    let ledger = close(&ways, &rows, difference.as_ref(), switch.as_ref())?;
     let mut notes = notes(&ledger, &ways, quiet, incomplete);
     notes.extend(difference.iter().flat_map(|difference| remarks(difference, &ledger)));
     notes.extend(interrupted.as_ref().map(|why| format!("ended early: {why}")));
@@ -238,24 +241,37 @@ fn way_outcome(load: WayLoad, end: SendEnd, arrivals: Arrivals, (start_ns, whole
     // A paced load that ran to its end lasts as long as its schedule, even if its last packet is due before.
     let duration_ns = if whole && load.load.is_paced() { sent_ns.max(load.load.duration_ns()) } else { sent_ns };
     let step_ns = load.load.step_ns().map(|step_ns| start_ns + step_ns);
-    WayOutcome { way: load.way, counted, sending, arrivals, duration_ns, step_ns }
+    let was_full = end.was_full;
+    WayOutcome { way: load.way, counted, sending, was_full, arrivals, duration_ns, step_ns }
 }
 
 fn close(
     ways: &[WayOutcome],
     rows: &[PortRows],
-    difference: Option<&crate::counters::Difference>,
+    difference: Option<&Difference>,
+    switch: Option<&SwitchCounters>,
 ) -> Result<Ledger, TrialError> {
     let ends: Vec<Ends> =
         ways.iter().map(|way| Ends { counted: way.counted, received: way.arrivals.received }).collect();
     let mut both = ends.iter().zip(rows);
     let forward = both.next().ok_or(TrialError::OneWayOnly)?;
-    let mut ledger = ledger::close_ways(forward, both.next(), difference)?;
-    let behind = Loss::new("pacer", "due, but the sending thread or its port did not keep up", ledger.account.unsent());
-    let mut behind = vec![behind];
+    let mut ledger = match switch {
+        Some(switch) => ledger::close_over_memory(forward, both.next(), switch)?,
+        None => ledger::close_ways(forward, both.next(), difference)?,
+    };
+    let mut behind = ways.iter().map(|way| unsent(way, switch.is_some())).collect::<Vec<_>>();
     hints::add(&mut behind);
     ledger.account = ledger.account.with_unsent_by(behind)?;
     Ok(ledger)
+}
+
+/// Why packets of a direction were not offered.
+fn unsent(way: &WayOutcome, over_memory: bool) -> Loss {
+    let (place, cause) = match over_memory && way.was_full {
+        true => ("memif ring to the switch", "due, but the ring to the device was full"),
+        false => ("pacer", "due, but the sending thread or its port did not keep up"),
+    };
+    Loss::new(place, cause, way.counted.intended - way.counted.sent)
 }
 
 fn merged_delays(ways: &[WayOutcome]) -> Option<super::Delays> {

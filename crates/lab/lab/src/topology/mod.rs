@@ -26,9 +26,11 @@
 
 mod addresses;
 mod links;
+mod memory;
 
 use std::io;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
 use linerate_experiment::TopologyKind;
 use linerate_sys::netns::NetNs;
@@ -42,12 +44,15 @@ use links::join;
 
 pub use links::{EGRESS_INTERFACE, GENERATOR_INTERFACE, GRO_SIZE_MAX, INGRESS_INTERFACE, RECEIVER_INTERFACE};
 pub(crate) use links::{GENERATOR_LINK, RECEIVER_LINK};
+pub use memory::{MemoryEnd, MemoryPath};
 
 /// What to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopologySpec {
     /// Between which ends packets go. What is said below is of namespaces only.
     pub ends: TopologyKind,
+    /// What joins the ends to the DUT, and to each other where there is none.
+    pub joint: Joint,
     /// Bytes of layer 3 in one frame, on every link.
     pub mtu: u32,
     /// Queues of every interface.
@@ -65,10 +70,21 @@ pub struct TopologySpec {
     pub named: bool,
 }
 
+/// What joins the parts of a path that the lab makes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Joint {
+    /// Virtual Ethernet pairs between namespaces.
+    #[default]
+    Veth,
+    /// Memory that both parts share, by memif: a path of processes, without namespaces, interfaces and the kernel's stack.
+    Memif,
+}
+
 impl Default for TopologySpec {
     fn default() -> Self {
         Self {
             ends: TopologyKind::Namespaces,
+            joint: Joint::Veth,
             mtu: 1500,
             queues: 1,
             placement: Placement::SenderContext,
@@ -132,6 +148,8 @@ pub enum Carrier {
     Xdp,
     /// A process that takes and sends frames; its name.
     Process(String),
+    /// Linerate's own switch; its control socket, where it says what it lost.
+    Switch(PathBuf),
 }
 
 /// The device in the middle.

@@ -74,6 +74,13 @@ pub fn carry(built: &mut Built, way: Way) -> Carried {
     carry_datagrams(topology, from, to, &datagram.frame_to(addresses), way)
 }
 
+/// As [`carry`], forward, of this frame.
+pub fn carry_frame(built: &mut Built, frame: &[u8]) -> Carried {
+    built.device.learn().expect("learning frames");
+    let topology = built.path.topology().expect("namespaces");
+    carry_datagrams(topology, &topology.generator, &topology.receiver, frame, Way::Forward)
+}
+
 fn carry_datagrams(topology: &Topology, from: &Side, to: &Side, frame: &[u8], way: Way) -> Carried {
     let sender = RawSocket::sender(from);
     let receiver = RawSocket::open_with(to, Duration::from_millis(200));

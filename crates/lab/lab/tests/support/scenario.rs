@@ -130,7 +130,8 @@ impl Scenario {
         tester.trial(&spec).expect("a trial")
     }
 
-    fn flows(&self) -> FlowSpec {
+    /// What is sent.
+    pub fn flows(&self) -> FlowSpec {
         let (source, destination) = (self.source, self.destination);
         FlowSpec { source, sources: 1, destination, destinations: 1, ports: self.flows, order: FlowOrder::Odometer }
     }

@@ -4,7 +4,7 @@ mod made_up;
 
 use std::io;
 
-use linerate_experiment::{Experiment, parse};
+use linerate_experiment::{DutKind, Experiment, SwitchPorts, parse};
 use linerate_report::{Found, Results};
 
 use super::{End, Event, RunError, Store, begin, matches_pattern, reached, run};
@@ -94,6 +94,20 @@ fn a_placement_on_cores_is_a_dimension() {
     let cells: Vec<_> = results.cells.iter().map(|cell| (cell.id.as_str(), cell.cores.as_deref())).collect();
     assert_eq!(cells, [("one/64/1/one-way/apart", Some("apart")), ("one/64/1/one-way/shared", Some("shared"))]);
     assert_eq!(rigs.baselines, 2, "another placement is another path");
+}
+
+#[test]
+fn a_path_of_shared_memory_has_a_baseline_of_its_own() {
+    let (mut experiment, file) = experiment("", THROUGHPUT);
+    experiment.duts[1].kind = DutKind::Switch(SwitchPorts::Memif);
+    let mut rigs = MadeUp::new(500_000.0, 2_000_000.0);
+    let (_, end, _) = all(&experiment, &file, &mut rigs);
+    assert!(matches!(end, Ok(End::Complete)));
+    assert_eq!(rigs.baselines, 2);
+    experiment.duts[1].kind = DutKind::Switch(SwitchPorts::Xdp);
+    let mut rigs = MadeUp::new(500_000.0, 2_000_000.0);
+    all(&experiment, &file, &mut rigs).1.expect("a run");
+    assert_eq!(rigs.baselines, 1);
 }
 
 #[test]

@@ -1,0 +1,244 @@
+//! What Linerate's own switch says of itself: its account, asked for over its control socket (docs/switch.md).
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use linerate_report::Loss;
+use linerate_sys::clock;
+use serde_json::{Value, json};
+
+/// Longest wait for an answer. The worker answers between two rounds, if it has a core.
+const ANSWER_MAX: Duration = Duration::from_secs(20);
+/// Longest answer that is read.
+const ANSWER_BYTES_MAX: u64 = 4 << 20;
+/// How exactly its age tells when it was started.
+const AGE_NS: u64 = 10_000_000;
+/// What the rows of its losses were read from.
+const COUNTER: &str = "linerate switch ctl show drops";
+/// Reasons that are about the port where a packet would have left, though they are counted where it came in.
+const OF_THE_WAY_OUT: [&str; 2] = ["egress-full", "too-long"];
+
+/// A switch that runs, by its control socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SwitchSource {
+    socket: PathBuf,
+}
+
+/// Packets of a switch: totals since it was started, or what was added to them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SwitchCounters {
+    /// When it was started, by [`clock::now_ns`]: at the earliest, at the latest.
+    pub started_ns: (u64, u64),
+    /// Came from its ports.
+    pub received: u64,
+    /// Taken by its ports.
+    pub sent: u64,
+    /// In its queues.
+    pub waiting: u64,
+    /// Lost by its ports before it had them.
+    pub before: Vec<Loss>,
+    /// Lost in it, by port and reason.
+    pub inside: Vec<Loss>,
+    /// Lost by its ports after they had taken them.
+    pub after: Vec<Loss>,
+    /// Of a difference: it was started anew in between, and what it counted before is not known.
+    pub restarted: bool,
+}
+
+impl SwitchSource {
+    /// Of the switch that has this control socket.
+    pub fn new(socket: impl Into<PathBuf>) -> Self {
+        Self { socket: socket.into() }
+    }
+
+    /// Its control socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// The answer to `show WHAT`.
+    ///
+    /// # Errors
+    /// It is not there, does not answer, or refuses.
+    pub fn show(&self, what: &str) -> io::Result<Value> {
+        let mut stream = UnixStream::connect(&self.socket)?;
+        stream.set_read_timeout(Some(ANSWER_MAX))?;
+        stream.set_write_timeout(Some(ANSWER_MAX))?;
+        let request = json!({ "v": 1, "command": "show", "what": what });
+        stream.write_all(format!("{request}\n").as_bytes())?;
+        let mut line = String::new();
+        BufReader::new(stream.take(ANSWER_BYTES_MAX)).read_line(&mut line)?;
+        let mut answer: Value = serde_json::from_str(&line)?;
+        let answered = answer.get_mut("ok").map(Value::take);
+        answered.ok_or_else(|| io::Error::other(format!("the switch answered {}", line.trim())))
+    }
+
+    /// Its totals now.
+    ///
+    /// # Errors
+    /// As [`SwitchSource::show`].
+    pub fn read(&self) -> io::Result<SwitchCounters> {
+        let asked_ns = clock::now_ns();
+        let document = self.show("stats")?;
+        let age_ns = (document["seconds"].as_f64().unwrap_or(0.0) * 1e9) as u64;
+        let earliest_ns = asked_ns.saturating_sub(age_ns).saturating_sub(AGE_NS);
+        let latest_ns = clock::now_ns().saturating_sub(age_ns).saturating_add(AGE_NS);
+        Ok(SwitchCounters { started_ns: (earliest_ns, latest_ns), ..SwitchCounters::of(&document) })
+    }
+
+    /// Reads until nothing has moved for `quiet` and no packet waits, for `at_most` in all: the last reading, and whether it came to
+    /// rest. Each answer comes between two rounds of the switch, in which it would have taken what was in a ring.
+    ///
+    /// # Errors
+    /// It does not answer at the end of that time.
+    pub fn read_at_rest(&self, quiet: Duration, at_most: Duration) -> io::Result<(SwitchCounters, bool)> {
+        let start = Instant::now();
+        let mut last = self.read();
+        let mut since = Instant::now();
+        loop {
+            std::thread::sleep((quiet / 4).max(Duration::from_millis(1)));
+            let next = self.read();
+            let still = match (&last, &next) {
+                (Ok(last), Ok(next)) => next.movement() == last.movement() && next.waiting == 0,
+                _ => false,
+            };
+            if !still {
+                since = Instant::now();
+            }
+            match next {
+                Ok(next) if still && since.elapsed() >= quiet => return Ok((next, true)),
+                next if start.elapsed() >= at_most => return next.map(|next| (next, false)),
+                next => last = next,
+            }
+        }
+    }
+}
+
+impl SwitchCounters {
+    /// The totals in a document of `show stats`.
+    pub fn of(document: &Value) -> Self {
+        let ports = document["ports"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let names: Vec<&str> = ports.iter().filter_map(|port| port["name"].as_str()).collect();
+        let mut counters = Self::default();
+        let total = |key: &str| document["totals"][key].as_u64().unwrap_or(0);
+        (counters.received, counters.sent, counters.waiting) = (total("received"), total("sent"), total("waiting"));
+        for port in ports {
+            let Some(name) = port["name"].as_str() else { continue };
+            let far = match names.as_slice() {
+                [one, other] if *one == name => *other,
+                [one, _] => *one,
+                _ => name,
+            };
+            for key in ["dropped", "refused", "discarded"] {
+                for (reason, packets) in port[key].as_object().into_iter().flatten() {
+                    let counted_far = key == "dropped" && OF_THE_WAY_OUT.contains(&reason.as_str());
+                    let place = format!("switch port {}", if counted_far { far } else { name });
+                    add(&mut counters.inside, place, reason, packets.as_u64().unwrap_or(0));
+                }
+            }
+            for (key, rows) in [("port_rx_drops", &mut counters.before), ("port_tx_drops", &mut counters.after)] {
+                for lost in port[key].as_array().into_iter().flatten() {
+                    let text = |key: &str| lost[key].as_str().unwrap_or_default();
+                    let place = place_of_port(text("place"), &format!("switch port {name}"));
+                    add(rows, place, text("cause"), lost["packets"].as_u64().unwrap_or(0));
+                }
+            }
+        }
+        counters
+    }
+
+    /// What was added since `earlier`. Of a switch that was started anew: what it counted since then.
+    pub fn since(&self, earlier: &Self) -> Self {
+        if self.started_ns.0 > earlier.started_ns.1 {
+            return Self { restarted: true, ..self.clone() };
+        }
+        let rows = |later: &[Loss], earlier: &[Loss]| {
+            let before = |row: &Loss| {
+                let same = earlier.iter().find(|other| other.place == row.place && other.cause == row.cause);
+                same.map_or(0, |other| other.packets)
+            };
+            later.iter().map(|row| Loss { packets: row.packets.saturating_sub(before(row)), ..row.clone() }).collect()
+        };
+        Self {
+            started_ns: self.started_ns,
+            received: self.received.saturating_sub(earlier.received),
+            sent: self.sent.saturating_sub(earlier.sent),
+            waiting: self.waiting,
+            before: rows(&self.before, &earlier.before),
+            inside: rows(&self.inside, &earlier.inside),
+            after: rows(&self.after, &earlier.after),
+            restarted: false,
+        }
+    }
+
+    /// All that it lost, in path order.
+    pub fn losses(&self) -> impl Iterator<Item = &Loss> {
+        [&self.before, &self.inside, &self.after].into_iter().flatten().filter(|loss| loss.packets > 0)
+    }
+
+    /// A number that grows with every packet.
+    pub fn movement(&self) -> u64 {
+        self.received + self.sent + self.losses().map(|loss| loss.packets).sum::<u64>()
+    }
+}
+
+/// The place of a port's own loss. A port that is named by a file is called by what it is.
+pub(crate) fn place_of_port(place: &str, otherwise: &str) -> String {
+    if place.starts_with("memif:") { otherwise.to_owned() } else { place.to_owned() }
+}
+
+fn add(rows: &mut Vec<Loss>, place: String, cause: &str, packets: u64) {
+    match rows.iter_mut().find(|row| row.place == place && row.cause == cause) {
+        Some(row) => row.packets = row.packets.saturating_add(packets),
+        None => rows.push(Loss::new(place, cause, packets).counted_by(COUNTER)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(full: u64) -> Value {
+        json!({
+            "seconds": 1.5,
+            "ports": [
+                { "name": "in", "dropped": { "egress-full": full, "same-port": 2 },
+                  "port_rx_drops": [{ "place": "AF_PACKET ring of lr-in", "cause": "ring full", "packets": 7 }] },
+                { "name": "out", "refused": { "egress-full": 3 }, "discarded": { "egress-full": 4 },
+                  "port_tx_drops": [{ "place": "memif:/x", "cause": "packet without a byte", "packets": 1 }] },
+                { "dropped": 5 }, 5
+            ],
+            "totals": { "received": 100, "sent": 80, "waiting": 1 }
+        })
+    }
+
+    #[test]
+    fn losses_are_rows_by_port_and_reason_where_they_happened() {
+        let counters = SwitchCounters::of(&document(10));
+        let rows: Vec<_> = counters.losses().map(|row| (row.place.as_str(), row.cause.as_str(), row.packets)).collect();
+        assert_eq!(
+            rows,
+            [
+                ("AF_PACKET ring of lr-in", "ring full", 7),
+                ("switch port out", "egress-full", 17),
+                ("switch port in", "same-port", 2),
+                ("switch port out", "packet without a byte", 1),
+            ]
+        );
+        assert!(counters.losses().all(|row| row.counter.is_some() && !row.by_elimination));
+        assert_eq!((counters.received, counters.sent, counters.waiting), (100, 80, 1));
+        assert_eq!(SwitchCounters::of(&Value::Null), SwitchCounters::default());
+    }
+
+    #[test]
+    fn a_difference_is_what_was_added_or_all_of_one_that_was_started_anew() {
+        let at = |full, started_ns| SwitchCounters { started_ns, ..SwitchCounters::of(&document(full)) };
+        let added = at(15, (90, 110)).since(&at(10, (100, 120)));
+        let rows: Vec<_> = added.losses().map(|row| (row.cause.as_str(), row.packets)).collect();
+        assert_eq!((rows.as_slice(), added.received, added.restarted), ([("egress-full", 5)].as_slice(), 0, false));
+        let anew = at(15, (130, 140)).since(&at(10, (100, 120)));
+        assert_eq!((anew.restarted, anew.received), (true, 100));
+    }
+}

@@ -1,0 +1,183 @@
+//! Losses in Linerate's own switch, provoked one by one: each has a row by port and reason, read from the switch's counters. The
+//! program has to have been built; without it the tests are skipped.
+
+mod support;
+
+use std::process::Command;
+use std::time::Duration;
+
+use linerate_experiment::{DutKind, SwitchPorts};
+use linerate_lab::counters::SwitchSource;
+use linerate_lab::dut::{Built, Path};
+use linerate_lab::ledger::{Ends, Ledger, close_over_memory};
+use linerate_lab::netlink::Netlink;
+use linerate_lab::places::PortRows;
+use linerate_lab::tester::{Load, Tester, TesterSpec, TrialSpec, fixed_size};
+use linerate_lab::topology::FrameAddresses;
+use linerate_mem::{Batch, Pool, PoolConfig};
+use linerate_port::{Interest, Port, Readiness};
+use linerate_report::Counted;
+use support::carry::{Carried, PACKETS, carry_frame, device};
+use support::scenario::{Scenario, assert_named};
+use support::{Datagram, wait_until};
+
+const LONG: Duration = Duration::from_secs(20);
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn with_interfaces() -> Option<Built> {
+    device(DutKind::Switch(SwitchPorts::Packet))
+}
+
+/// All packets are in this one row, which a counter says.
+fn all_at(carried: &Carried, place: &str, reason: &str) {
+    let account = &carried.ledger.account;
+    let [row] = account.lost() else { panic!("one row: {:#?}", carried.ledger) };
+    assert_eq!(
+        (row.place.as_str(), row.cause.as_str(), row.packets),
+        (place, reason, PACKETS),
+        "{:#?}",
+        carried.ledger
+    );
+    assert!(!row.by_elimination && row.counter.is_some() && row.hint.is_some(), "{row:?}");
+    assert_eq!((account.delivered(), account.unexplained()), (0, 0), "{:#?}", carried.ledger);
+}
+
+#[test]
+fn frames_that_the_switch_sends_nowhere() {
+    let Some(mut built) = with_interfaces() else { return };
+    let link = built.path.topology().expect("namespaces").forward();
+    for (addresses, reason) in [
+        (FrameAddresses { destination: link.source, ..link }, "same-port"),
+        (FrameAddresses { source: [3, 0, 0, 0, 0, 1], ..link }, "source-is-group"),
+        (FrameAddresses { destination: [0x01, 0x80, 0xc2, 0, 0, 0x0e], ..link }, "reserved"),
+    ] {
+        all_at(&carry_frame(&mut built, &Datagram::default().frame_to(addresses)), "switch port in", reason);
+    }
+    let whole = carry_frame(&mut built, &Datagram::default().frame_to(link));
+    assert_eq!(
+        (whole.ledger.account.delivered(), whole.ledger.account.lost_total()),
+        (PACKETS, 0),
+        "{:?}",
+        whole.ledger
+    );
+}
+
+#[test]
+fn frames_that_are_too_long_for_the_way_out() {
+    let Some(mut built) = with_interfaces() else { return };
+    let topology = built.path.topology().expect("namespaces");
+    let dut = topology.dut.as_ref().expect("a switch");
+    Netlink::open_in(&dut.namespace).and_then(|mut link| link.set_mtu(dut.egress.index, 600)).expect("an MTU");
+    let frame = Datagram { payload_len: 1_000, ..Datagram::default() }.frame_to(topology.forward());
+    all_at(&carry_frame(&mut built, &frame), "switch port out", "too-long");
+}
+
+/// It is kept from its core for as long as it takes to fill the ring of its socket.
+#[test]
+fn a_switch_that_stands_still() {
+    let Some(built) = with_interfaces() else { return };
+    let Path::Namespaces(topology) = built.path else { panic!("namespaces") };
+    let mut device = built.device;
+    device.learn().expect("learning frames");
+    let dut = topology.dut.as_ref().expect("a switch").try_clone().expect("a handle");
+    let mut tester = match Tester::open(*topology, &TesterSpec::new("packet", "packet")) {
+        Ok(tester) => tester,
+        Err(error) => return eprintln!("skipped: {error}"),
+    };
+    let process = switch_process().expect("its process");
+    let signal = |name: &str| {
+        let sent = Command::new("kill").args([name, &process]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "kill {name}");
+    };
+    let arrived = || {
+        let mut netlink = Netlink::open_in(&dut.namespace).expect("netlink");
+        netlink.link_statistics(dut.ingress.index).expect("counters").counters.rx_packets
+    };
+    let (size, flows) = (fixed_size(1518), Scenario::default().flows());
+    let load = Load::Full { duration_ns: SECOND_NS / 2 };
+    let outcome = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let before = arrived();
+            wait_until(|| arrived() > before + 100);
+            signal("-STOP");
+            let before = arrived();
+            // More than any ring holds; or the load is over.
+            wait_until(|| arrived() > before + 30_000);
+            signal("-CONT");
+        });
+        tester.trial(&TrialSpec::new(&size, &flows, load))
+    });
+    let ledger = outcome.expect("a trial").ledger;
+    if ledger.account.sent() < 20_000 {
+        return eprintln!("skipped: the machine was too busy to fill a ring: {:?}", ledger.account);
+    }
+    assert_named(&ledger, &[("AF_PACKET ring of lr-in", "ring full"), ("AF_PACKET ring of lr-recv", "ring full")]);
+    assert!(ledger.account.lost().iter().any(|row| row.place == "AF_PACKET ring of lr-in" && !row.by_elimination));
+    assert_eq!(ledger.account.unexplained(), 0, "{ledger:#?}");
+}
+
+/// The number of the switch that this process has started.
+fn switch_process() -> Option<String> {
+    let own = std::process::id().to_string();
+    let entries = std::fs::read_dir("/proc").ok()?.flatten();
+    let mut numbers = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    numbers.find(|number| {
+        let read = |file: &str| std::fs::read_to_string(format!("/proc/{number}/{file}")).unwrap_or_default();
+        let is_switch = read("cmdline").contains("linerate\0switch\0");
+        is_switch && read("environ").split('\0').any(|word| word.contains(&format!("linerate-{own}-dut-")))
+    })
+}
+
+/// Memory shared with a switch behind which nobody takes packets: its ring and its queue fill up, and the rest is named.
+#[test]
+fn a_receiver_that_stands_still_behind_shared_memory() {
+    const SENT: u64 = 20_000;
+    let Some(built) = device(DutKind::Switch(SwitchPorts::Memif)) else { return };
+    let Path::Memory(path) = &built.path else { panic!("shared memory") };
+    let mut pool = Pool::new(PoolConfig::default()).expect("a pool");
+    let open = |spec: &str| linerate_ports::open(spec, &pool).unwrap_or_else(|error| panic!("{error}"));
+    let (mut sender, mut receiver) = (open(&path.ends[0].sends), open(&path.ends[1].receives));
+    let mut back = open(&path.ends[1].sends);
+    for port in [&mut sender, &mut back] {
+        assert_eq!(port.wait(Interest::Transmit, LONG.as_nanos() as u64).expect("a port"), Readiness::Ready);
+    }
+    // It lays out its buffers, and stands still from then on.
+    assert_eq!(take_all(receiver.as_mut(), &pool), 0);
+    let source = SwitchSource::new(path.switch.clone().expect("a switch"));
+    let (before, _) = source.read_at_rest(Duration::from_millis(50), LONG).expect("its account");
+    let frame = Datagram::default().frame_to(linerate_lab::topology::MemoryPath::forward());
+    let mut left = SENT;
+    let mut batch = Batch::new(&pool, 64);
+    while left > 0 {
+        if batch.is_empty() {
+            let count = pool.take(&mut batch, left.min(64) as usize, frame.len());
+            batch.iter_mut().take(count).for_each(|packet| packet.copy_from_slice(&frame));
+        }
+        left -= sender.transmit(&mut batch).expect("sent") as u64;
+    }
+    let (after, at_rest) = source.read_at_rest(Duration::from_millis(50), LONG).expect("its account");
+    assert!(at_rest, "what waits is thrown away after a second: {after:?}");
+    let delivered = take_all(receiver.as_mut(), &pool);
+    let counted = Counted { intended: SENT, sent: SENT, delivered, ..Counted::default() };
+    let ends = Ends { counted, received: delivered };
+    let ledger = close_over_memory((&ends, &PortRows::default()), None, &after.since(&before)).expect("balances");
+    named_by_the_switch(&ledger);
+    assert!((1..SENT / 2).contains(&delivered), "a ring full: {ledger:#?}");
+}
+
+fn named_by_the_switch(ledger: &Ledger) {
+    assert_named(ledger, &[("switch port out", "egress-full")]);
+    assert!(ledger.account.lost().iter().all(|row| !row.by_elimination), "{ledger:#?}");
+    assert_eq!(ledger.account.unexplained(), 0, "{ledger:#?}");
+}
+
+fn take_all(port: &mut dyn Port, pool: &Pool) -> u64 {
+    let (mut pool, mut batch, mut taken) = (pool.clone(), Batch::new(pool, 256), 0);
+    loop {
+        match port.receive(&mut batch).expect("received") {
+            0 => return taken,
+            count => taken += count as u64,
+        }
+        pool.put(&mut batch);
+    }
+}
