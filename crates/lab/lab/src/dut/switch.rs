@@ -206,7 +206,7 @@ fn start(command: &[String], at: &At, folder: &Folder, source: &SwitchSource) ->
         }
         At::Memory(cores) => Place { namespace: None, environment, cores },
     };
-    let process = place.start(command)?;
+    let process = place.start_ahead(command)?;
     let deadline = Instant::now() + READY_MAX;
     loop {
         let probed = source.show("ports");

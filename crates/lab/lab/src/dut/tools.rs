@@ -10,6 +10,7 @@ use linerate_sys::netns::NetNs;
 use linerate_sys::process::{OUTPUT_BYTES_MAX, Process, Spec};
 
 use super::DutError;
+use crate::tester::go_ahead;
 
 /// Longest run of a tool. Loading 65,536 rules takes seconds.
 const TOOL_MAX: Duration = Duration::from_secs(60);
@@ -53,6 +54,17 @@ impl<'a> Place<'a> {
     /// Starts a program that stays.
     pub(super) fn start(&self, command: &[String]) -> Result<Process, DutError> {
         self.spawn(command, None, OUTPUT_BYTES_MAX)
+    }
+
+    /// As [`Place::start`], ahead of what else runs on its cores: so do the tester's threads and those of its interfaces, which would
+    /// else leave it nothing of a core that they share with it. For programs that sleep when there is nothing to do: others would
+    /// leave nothing to the lab.
+    pub(super) fn start_ahead(&self, command: &[String]) -> Result<Process, DutError> {
+        let ahead = || {
+            go_ahead(0);
+            self.start(command)
+        };
+        std::thread::scope(|scope| scope.spawn(ahead).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     }
 
     fn spawn(&self, command: &[String], input: Option<&str>, output_bytes_max: usize) -> Result<Process, DutError> {
@@ -158,5 +170,16 @@ mod tests {
         let error = Place::default().run_for(&hangs, None, Duration::from_millis(50)).expect_err("hangs").to_string();
         assert!(error.contains("did not end in 50 ms"), "{error}");
         assert_eq!(Place::default().run(&script("cat"), Some("given")).expect("cat"), "given");
+    }
+
+    #[test]
+    fn a_program_goes_ahead_where_that_is_allowed_and_tools_do_not() {
+        let place = Place::default();
+        let own = place.run(&words("nice"), None).expect("coreutils");
+        let allowed = std::thread::spawn(|| affinity::set_nice(0, -20).is_ok()).join().expect("no panic");
+        let process = place.start_ahead(&words("nice")).expect("it starts");
+        process.wait(Duration::from_secs(20));
+        let expected = if allowed { "-20" } else { own.trim() };
+        assert_eq!(process.printed().trim(), expected);
     }
 }

@@ -35,7 +35,7 @@ use crate::topology::{FrameAddresses, Topology, TopologyError};
 use device::{Installed, Joined};
 use ends::{Attachment, End};
 use gateway::Gateway;
-use threads::go_ahead;
+pub(crate) use threads::go_ahead;
 
 pub use delays::Delays;
 pub use device::{Device, Wire};

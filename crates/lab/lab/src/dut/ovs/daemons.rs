@@ -112,7 +112,7 @@ fn start_switch(place: &Place<'_>, folder: &Folder) -> Result<Process, DutError>
     let (database, control) = (format!("unix:{}", folder.text("db.sock")), folder.text("switch.ctl"));
     let unixctl = format!("--unixctl={control}");
     let command = [&["ovs-vswitchd", &database, &unixctl, "--no-chdir"], LOGGING.as_slice()].concat();
-    let switch = place.start(&line(&command))?;
+    let switch = place.start_ahead(&line(&command))?;
     answers(place, &switch, "ovs-vswitchd", &line(&["ovs-appctl", "-t", &control, "version"]))?;
     Ok(switch)
 }
