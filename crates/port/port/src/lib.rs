@@ -6,6 +6,7 @@
 
 mod caps;
 mod error;
+mod fitting;
 mod histogram;
 mod monitor;
 mod offload;
@@ -15,6 +16,7 @@ mod stats;
 
 pub use caps::Caps;
 pub use error::{OpenError, PortError};
+pub use fitting::Fitting;
 pub use histogram::{CoarseHistogram, Histogram, LogLinear};
 pub use monitor::{Monitor, MonitorAccount, MonitorCounts, Watched};
 pub use offload::{ChecksumFix, FieldRule, FieldRuleKind, OffloadRun, OffloadStream, TransmitOffload};

@@ -10,7 +10,7 @@
 //! session.rs   one link in use: builds, sends,         checks/      one file a subject
 //!              receives, keeps its own account         report.rs    the outcome, for people
 //! probe.rs     a port made of two closures, for backends that have only one direction, or no second end
-//! child.rs     this test binary again, as a process to be killed
+//! child.rs     this test binary again, as a process to be killed        rings.rs   links between threads, by rings
 //! memory.rs    what a process takes
 //! ```
 //! A port that takes the contract seriously has no luck to rely on: nothing here depends on timing, except that a packet that
@@ -24,9 +24,11 @@ pub mod memory;
 mod packets;
 mod probe;
 mod report;
+mod rings;
 mod session;
 
 pub use checks::check_names;
 pub use harness::{Disturbance, Facts, Harness, Hit, Link, Reopen};
 pub use probe::{ProbePort, ReceiveProbe, SendProbe};
 pub use report::{Line, Outcome, Report, check_all, run_all, run_check};
+pub use rings::Rings;

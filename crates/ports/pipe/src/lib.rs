@@ -15,7 +15,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use linerate_mem::{Batch, Pool, SlotReceiver, SlotSender, Totals, slot_ring};
-use linerate_port::{Caps, Drops, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
+use linerate_port::{Caps, Drops, Fitting, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
 
 /// Slots of a ring unless `ring=` says otherwise. Small enough to stay in a cache with its frames' first lines.
 const RING_DEFAULT: usize = 1024;
@@ -197,7 +197,8 @@ impl PipePort {
     fn transmit_long(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         let alive = self.sender.peer_alive();
         let room = if alive { self.sender.room() } else { usize::MAX };
-        let fitting = self.fitting(batch, room);
+        let fitting = Fitting::new(batch, room, FRAME_LEN_MAX, self.caps.segments_max);
+        self.room_wanted = fitting.room_wanted;
         let before = batch.totals();
         if fitting.slots > 0 && alive {
             self.sender.send_front(batch, fitting.slots);
@@ -211,33 +212,4 @@ impl PipePort {
             None => Ok(fitting.packets),
         }
     }
-
-    /// Looks at the packets from the front: how many fit into `room` slots, and whether one that is too long follows them. A
-    /// packet whose last slot is not in the batch is none yet.
-    fn fitting(&mut self, batch: &Batch, room: usize) -> Fitting {
-        let mut found = Fitting::default();
-        self.room_wanted = 1;
-        while let Some(span) = batch.span(found.slots) {
-            if span.len > FRAME_LEN_MAX || span.slots > self.caps.segments_max {
-                found.too_long = Some(span.len);
-                break;
-            }
-            if found.slots + span.slots > room {
-                self.room_wanted = span.slots;
-                break;
-            }
-            found.slots += span.slots;
-            found.packets += 1;
-        }
-        found
-    }
-}
-
-/// What of a batch can be sent now.
-#[derive(Default)]
-struct Fitting {
-    packets: usize,
-    slots: usize,
-    /// Bytes of the packet behind them, when it is too long.
-    too_long: Option<usize>,
 }

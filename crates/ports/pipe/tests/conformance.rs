@@ -1,53 +1,29 @@
 //! The pipe keeps the contract of ports.
 
-use linerate_mem::{Pool, PoolConfig};
+use linerate_mem::Pool;
 use linerate_port_pipe::pair_from;
-use linerate_testkit::{Facts, Harness, Link, Outcome, check_all};
+use linerate_testkit::{Link, Rings};
 
-struct Pipe {
-    ring: usize,
-    pool: PoolConfig,
-}
-
-impl Harness for Pipe {
-    fn name(&self) -> String {
-        format!("pipe with rings of {} slots, frames of {} bytes", self.ring, self.pool.frame_size)
-    }
-
-    fn facts(&self) -> Facts {
-        Facts {
-            starts: vec![0, u32::MAX - 100, u32::MAX - 3, u32::MAX, 1 << 31],
-            window: self.ring,
-            lossless: true,
-            ends: true,
-            ..Facts::default()
-        }
-    }
-
-    fn pool(&self) -> PoolConfig {
-        self.pool
-    }
-
-    fn open(&mut self, pool: &Pool, start: u32) -> Result<Link, String> {
-        let (sender, receiver) = pair_from("conformance", pool, self.ring, start);
+const PIPE: Rings = Rings {
+    backend: "pipe",
+    make_pool: |config, _| Pool::new(config).map_err(|error| error.to_string()),
+    open: |pool, ring, start| {
+        let (sender, receiver) = pair_from("conformance", pool, ring, start);
         Ok(Link::Pair { sender: Box::new(sender), receiver: Box::new(receiver) })
-    }
-}
+    },
+};
 
 #[test]
 fn default_ring() {
-    let pool = PoolConfig { frames: 4096, ..PoolConfig::default() };
-    let report = check_all(&mut Pipe { ring: 1024, pool });
-    assert!(matches!(report.outcome("packets of several slots"), Some(Outcome::Passed(_))));
-    assert!(matches!(report.outcome("end"), Some(Outcome::Passed(_))));
+    PIPE.check_default();
 }
 
 #[test]
 fn small_ring_and_small_frames() {
-    check_all(&mut Pipe { ring: 8, pool: PoolConfig { frames: 2048, frame_size: 1024, headroom: 64 } });
+    PIPE.check_small();
 }
 
 #[test]
 fn ring_bigger_than_a_batch() {
-    check_all(&mut Pipe { ring: 2048, pool: PoolConfig { frames: 8192, frame_size: 2048, headroom: 128 } });
+    PIPE.check_long();
 }

@@ -21,6 +21,7 @@
 //! ```text
 //! layout.rs    the shared memory      link.rs    how the two processes find each other
 //! ring.rs      one end of a ring      port.rs    the port               sys.rs    system calls
+//! port/        frames.rs: what goes from side to side         peer.rs: whether the other side is there
 //! ```
 
 mod layout;

@@ -1,11 +1,15 @@
-//! The port: slots go out and come in, free frames go back, and the other process may go away at any time.
+//! The port: slots go out and come in, free frames go back (port/frames.rs), and the other process may go away at any
+//! time (port/peer.rs).
+
+mod frames;
+mod peer;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-use linerate_mem::{Batch, Border, Pool, Totals, Trespass};
+use linerate_mem::{Batch, Border, Pool, Trespass};
 use linerate_port::{Caps, Drops, Interest, Port, PortError, Readiness, Stats};
 use linerate_sys::clock;
 use linerate_sys::poll::{PollFor, poll};
@@ -13,32 +17,13 @@ use linerate_sys::poll::{PollFor, poll};
 use crate::layout::{asleep, attached, goes_on};
 use crate::link::{Found, Link};
 use crate::ring::{Consumer, Corrupt, Producer};
+use frames::{GIVE_BACK_MAX, SLACK};
+use peer::Peer;
 
 /// Longest packet in bytes: what a slot's length field can say.
 const FRAME_LEN_MAX: usize = u16::MAX as usize;
-/// Calls that moved nothing, between two looks whether the other process is still there.
-const LOOK_EVERY: u32 = 64;
-/// Frames beyond its share that a side keeps before it gives any back.
-const SLACK: usize = 64;
-/// Free frames given back in one call, at most.
-const GIVE_BACK_MAX: usize = 512;
 /// A sleeping side of a link inside one process looks again this often: there is no descriptor to sleep on.
 const NAP_NS: u64 = 50_000;
-/// Looks after which packets of a dead peer that nobody receives are given up.
-const GIVE_UP_LOOKS: u32 = 256;
-
-/// The other side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Peer {
-    /// There has been none.
-    Never,
-    /// Its process is there.
-    There,
-    /// Its process is gone; what it sent is still to be received. Counts the looks since then.
-    Leaving(u32),
-    /// It is gone, and its packets have been received; the next one is waited for.
-    Gone,
-}
 
 /// One side of a link.
 pub struct ShmPort {
@@ -165,215 +150,6 @@ impl ShmPort {
     #[cold]
     fn trespass(&mut self, trespass: Trespass) -> PortError {
         self.cut_off(trespass.to_string())
-    }
-
-    /// Takes the free frames that came back into the pool.
-    #[inline]
-    fn collect_free(&mut self) -> Result<(), PortError> {
-        match self.free_in.look() {
-            Ok(0) => Ok(()),
-            Ok(_) => self.collect_some(),
-            Err(corrupt) => Err(self.corrupt(corrupt)),
-        }
-    }
-
-    #[cold]
-    fn collect_some(&mut self) -> Result<(), PortError> {
-        loop {
-            let ShmPort { border, pool, free_in, .. } = self;
-            // A word of free frames has no run, so taking it cannot fail.
-            match border.take_in_free(pool, |words| free_in.take(words, |_| false).unwrap_or(0)) {
-                Ok(0) => return Ok(()),
-                Ok(_) => {}
-                Err(trespass) => return Err(self.trespass(trespass)),
-            }
-        }
-    }
-
-    /// Gives free frames beyond this side's share to the other one, `most` at most.
-    #[inline]
-    fn give_back(&mut self, most: usize) -> Result<(), PortError> {
-        let beyond = self.border.here().saturating_sub(self.share);
-        if beyond < SLACK { Ok(()) } else { self.give_back_some(beyond.min(most)) }
-    }
-
-    fn give_back_some(&mut self, mut beyond: usize) -> Result<(), PortError> {
-        while beyond > 0 {
-            if let Err(corrupt) = self.free_out.room(beyond.min(SLACK)) {
-                return Err(self.corrupt(corrupt));
-            }
-            let ShmPort { border, pool, free_out, .. } = self;
-            match border.hand_out_free(pool, beyond.min(SLACK), |words| free_out.put(words)) {
-                0 => break,
-                went => beyond -= went,
-            }
-        }
-        Ok(())
-    }
-
-    /// Wakes the other side if it sleeps. The fence orders what was written before with the look at its wish; it puts one
-    /// between its wish and its last look at the rings.
-    #[inline]
-    fn ring_bell(&self) {
-        fence(Ordering::SeqCst);
-        let wish = self.link.words.index(asleep(1 - self.side));
-        if wish.load(Ordering::Relaxed) != 0 {
-            self.wake(wish);
-        }
-    }
-
-    #[cold]
-    fn wake(&self, wish: &std::sync::atomic::AtomicU32) {
-        wish.store(0, Ordering::Relaxed);
-        self.link.wake();
-    }
-
-    /// True when nothing that is sent will ever be received.
-    #[inline]
-    fn is_over(&self) -> bool {
-        self.once && self.peer == Peer::Gone
-    }
-
-    /// A call moved nothing: once in a while that is a reason to look for the peer.
-    #[inline]
-    fn idle(&mut self) -> Result<(), PortError> {
-        self.idle_calls = self.idle_calls.wrapping_add(1);
-        if self.idle_calls.is_multiple_of(LOOK_EVERY) { self.look_for_peer() } else { Ok(()) }
-    }
-
-    #[cold]
-    fn look_for_peer(&mut self) -> Result<(), PortError> {
-        if self.is_over() {
-            // Its process may have gone on for a while after its port.
-            if self.link.look(false) == Found::Gone {
-                self.border.reclaim();
-            }
-            return Ok(());
-        }
-        let is_attached = self.link.words.index(attached(1 - self.side)).load(Ordering::SeqCst) != 0;
-        let left = self.was_attached && !is_attached;
-        self.was_attached |= is_attached;
-        if self.link.is_inside() {
-            if left {
-                self.peer = Peer::Gone;
-            }
-            return Ok(());
-        }
-        if let Peer::Leaving(looks) = self.peer {
-            return self.see_off(looks + 1);
-        }
-        let admit = self.peer == Peer::Never || self.peer == Peer::Gone && !self.once;
-        match self.link.look(admit) {
-            Found::Came => self.peer = Peer::There,
-            Found::Gone => return self.see_off(0),
-            // Its port is closed, its process goes on: whoever waits for nobody else is done with it.
-            Found::There if left && self.once && self.is_drained()? => self.peer = Peer::Gone,
-            Found::There | Found::Nobody => {}
-        }
-        Ok(())
-    }
-
-    fn is_drained(&mut self) -> Result<bool, PortError> {
-        match self.packets_in.look() {
-            Ok(count) => Ok(count == 0),
-            Err(corrupt) => Err(self.corrupt(corrupt)),
-        }
-    }
-
-    /// The peer's process is gone: once what it sent has been received, the frames that it had come back.
-    fn see_off(&mut self, looks: u32) -> Result<(), PortError> {
-        if looks < GIVE_UP_LOOKS && !self.is_drained()? {
-            self.peer = Peer::Leaving(looks);
-            return Ok(());
-        }
-        let packets = |words: &[u64]| words.iter().filter(|word| !goes_on(**word)).count() as u64;
-        let unread = self.packets_out.left();
-        let lost = packets(&unread).min(self.stats.tx_packets);
-        let bytes: u64 = unread.iter().map(|word| word & 0xffff).sum();
-        self.lost += lost;
-        self.stats.tx_packets -= lost;
-        self.stats.tx_bytes -= bytes.min(self.stats.tx_bytes);
-        self.unreceived += self.packets_in.look().unwrap_or(0) as u64;
-        self.border.reclaim();
-        self.peer = Peer::Gone;
-        self.was_attached = false;
-        if self.once {
-            return Ok(());
-        }
-        // The rings begin anew for the next one, which finds its share of the frames in them.
-        let (rings, words, other) = (self.link.shape.rings(), &self.link.words, 1 - self.side);
-        for place in rings.packets.iter().chain(&rings.free) {
-            words.index(place.head).store(0, Ordering::Relaxed);
-            words.index(place.tail).store(0, Ordering::Relaxed);
-        }
-        words.index(attached(other)).store(0, Ordering::Relaxed);
-        words.index(asleep(other)).store(0, Ordering::Relaxed);
-        self.packets_out = Producer::new(words, rings.packets[self.side], 0);
-        self.packets_in = Consumer::new(words, rings.packets[other], 0);
-        self.free_out = Producer::new(words, rings.free[self.side], 0);
-        self.free_in = Consumer::new(words, rings.free[other], 0);
-        self.give_back(usize::MAX)
-    }
-
-    #[inline]
-    fn count_sent(&mut self, before: Totals, after: Totals) -> usize {
-        let packets = before.packets - after.packets;
-        self.stats.tx_packets += packets;
-        self.stats.tx_bytes += before.bytes - after.bytes;
-        packets as usize
-    }
-
-    /// Hands out the first slots of the batch, `count` at most, which the ring has room for.
-    #[inline]
-    fn send(&mut self, batch: &mut Batch, count: usize) {
-        let ShmPort { border, packets_out, .. } = self;
-        border.hand_out(batch, count, |words| packets_out.put(words));
-        self.ring_bell();
-    }
-
-    /// The batch holds packets of several slots: sends those that fit as a whole, up to one that is too long.
-    #[cold]
-    fn transmit_long(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        let room = match self.packets_out.room(self.packets_out.capacity()) {
-            Ok(room) => room,
-            Err(corrupt) => return Err(self.corrupt(corrupt)),
-        };
-        let room = if self.is_over() { usize::MAX } else { room };
-        let (mut slots, mut packets, mut too_long) = (0, 0, None);
-        self.room_wanted = 1;
-        while let Some(span) = batch.span(slots) {
-            if span.len > FRAME_LEN_MAX || span.slots > self.caps.segments_max {
-                too_long = Some(span.len);
-                break;
-            }
-            if slots + span.slots > room {
-                self.room_wanted = span.slots;
-                break;
-            }
-            slots += span.slots;
-            packets += 1;
-        }
-        let before = batch.totals();
-        if self.is_over() {
-            self.pool.put_front(batch, slots);
-            self.lost += packets as u64;
-        } else if slots > 0 {
-            self.send(batch, slots);
-            self.count_sent(before, batch.totals());
-        } else {
-            self.idle()?;
-        }
-        match too_long {
-            Some(len) => Err(PortError::FrameTooLong { port: self.caps.name.clone(), len, max: FRAME_LEN_MAX }),
-            None => Ok(packets),
-        }
-    }
-
-    #[cold]
-    fn lose(&mut self, batch: &mut Batch, totals: Totals) -> usize {
-        self.pool.put(batch);
-        self.lost += totals.packets;
-        totals.packets as usize
     }
 
     /// What a waiting caller would find; always looks.
