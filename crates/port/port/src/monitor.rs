@@ -5,7 +5,8 @@
 //!          <--- receive ----                    go to the watcher; those that it does not take are counted
 //! ```
 //! The watched port loses nothing by it and waits for nobody: a copy that finds no free frame, or that the watcher does not take
-//! at once, is lost, and counted. What the copies cost is one copy of each packet (of its first bytes, with a snap length).
+//! at once, is lost, and counted. A watcher that copies what it sends (a file, a tap, a memif) is shown what the port returned,
+//! which costs no copy besides that; else, and for what the port took, each packet is copied once.
 
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,11 +26,13 @@ pub enum Watched {
     Both,
 }
 
-/// Packets of a watcher: `seen = taken + no_frame + refused`.
+/// Packets of a watcher: `seen = shown + taken + no_frame + refused`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MonitorCounts {
     /// Packets that passed, in the direction that is watched.
     pub seen: u64,
+    /// Packets that the watcher sent from where they lay: without a copy for it.
+    pub shown: u64,
     /// Copies that the watcher took.
     pub taken: u64,
     /// Packets for whose copy there was no free frame, or no room.
@@ -111,6 +114,23 @@ impl Monitor {
         Ok(stats)
     }
 
+    /// Lets the watcher send packets from where they lie. Returns how many it sent, and the slot behind them.
+    fn show(&mut self, batch: &Batch, from: usize) -> (usize, usize) {
+        if self.failure.is_some() {
+            return (0, from);
+        }
+        let shown = self.watcher.show(batch, from).unwrap_or_else(|error| {
+            if !matches!(error, PortError::Down { .. }) {
+                self.failure = Some(error.to_string());
+            }
+            0
+        });
+        self.counts.seen += shown as u64;
+        self.counts.shown += shown as u64;
+        let behind = (0..shown).fold(from, |at, _| at + batch.span(at).map_or(0, |span| span.slots));
+        (shown, behind)
+    }
+
     /// Copies the packets of the batch from slot `from` on, and notes how many slots each copy has: 0, if there is none.
     fn copy(&mut self, batch: &Batch, from: usize) {
         self.made.clear();
@@ -159,8 +179,9 @@ impl Port for Monitor {
         let held = batch.len();
         let received = self.port.receive(batch)?;
         if received > 0 && self.watched != Watched::Transmitted {
-            self.copy(batch, held);
-            self.settle(received);
+            let (shown, at) = self.show(batch, held);
+            self.copy(batch, at);
+            self.settle(received - shown);
         }
         Ok(received)
     }

@@ -29,6 +29,15 @@ pub trait Port: Send {
     /// Takes packets from the front of the batch for sending and returns how many packets.
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError>;
 
+    /// Sends packets of the batch from slot `from` on without taking them: a port that copies whatever it sends can, and saves
+    /// its caller a copy where the packets are needed for something else. Returns how many it has sent, which count as if taken by
+    /// [`Port::transmit`]. It stops before a packet that cannot go so now, for want of room or for its shape; a backend that hands
+    /// frames over, or does not know this, sends none.
+    fn show(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
+        let _ = (batch, from);
+        Ok(0)
+    }
+
     /// Pushes on what the port still holds, without waiting; returns the number of packets whose sending is not complete
     /// yet. Call again (with [`Port::wait`] between) until it returns 0.
     fn flush(&mut self) -> Result<usize, PortError> {

@@ -112,6 +112,22 @@ impl Session {
         Ok(result)
     }
 
+    /// One call of `show`; what was sent is forgotten here then. Returns how many packets that were.
+    pub fn show(&mut self) -> Result<usize, String> {
+        let Some(sender) = self.sender.as_mut() else { return Err("the sender has been dropped already".into()) };
+        let count = sender.show(&self.outgoing, 0).map_err(|error| format!("show failed: {error}"))?;
+        self.account.check_rest(&self.outgoing)?;
+        let mut slots = 0;
+        for _ in 0..count {
+            let span = self.outgoing.span(slots).ok_or("show returned more packets than there are")?;
+            slots += span.slots;
+            self.account.taken.packets += 1;
+            self.account.taken.bytes += span.len as u64;
+        }
+        self.pool.put_front(&mut self.outgoing, slots);
+        Ok(count)
+    }
+
     /// One call of `receive`; returns the number of packets of this run that came.
     pub fn collect(&mut self) -> Result<usize, String> {
         self.try_collect()?.map_err(|error| format!("receive failed: {error}"))

@@ -92,6 +92,13 @@ impl Port for FilePort {
         }
     }
 
+    fn show(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
+        match self {
+            FilePort::Receiver(_) => Ok(0),
+            FilePort::Sender(port) => port.show(batch, from),
+        }
+    }
+
     fn flush(&mut self) -> Result<usize, PortError> {
         match self {
             FilePort::Receiver(port) => port.flush(),

@@ -89,26 +89,26 @@ impl FileSender {
         }
     }
 
-    /// Encodes the first packet of the batch, which `span` describes, and returns its frames.
-    fn take(&mut self, batch: &mut Batch, span: Span, now_ns: &mut Option<u64>) {
-        let time_ns = match batch.time_ns(0) {
+    /// Puts the packet of the batch that begins in slot `at`, and that `span` describes, into the buffer.
+    fn gather(&mut self, batch: &Batch, at: usize, span: Span, now_ns: &mut Option<u64>) -> Result<(), PortError> {
+        let time_ns = match batch.time_ns(at) {
             Some(time_ns) if time_ns > 0 => time_ns,
             // One look at the clock serves the whole batch.
             _ => *now_ns.get_or_insert_with(clock::realtime_ns),
         };
         let kept = span.len.min(self.snaplen);
-        self.encode(batch, span, time_ns, kept);
+        self.encode(batch, at, span, time_ns, kept);
         self.pending.push_back(Pending { end: self.buffer.len(), len: span.len as u64 });
-        self.pool.put_front(batch, span.slots);
+        if self.buffer.len() >= BUFFER { self.write_out() } else { Ok(()) }
     }
 
-    /// Appends the record of the first packet.
-    fn encode(&mut self, batch: &Batch, span: Span, time_ns: u64, kept: usize) {
+    /// Appends the record of the packet that begins in slot `at`.
+    fn encode(&mut self, batch: &Batch, at: usize, span: Span, time_ns: u64, kept: usize) {
         let head = PacketHead { time_ns, original_len: span.len as u32, ..PacketHead::default() };
         let start = self.buffer.len();
         self.buffer.resize(start + record_len(self.format, kept, head.direction), 0);
         let Some(mut place) = record(self.format, &mut self.buffer[start..], &head, kept) else { return };
-        for part in (0..span.slots).map(|index| batch.packet(index)) {
+        for part in (at..at + span.slots).map(|index| batch.packet(index)) {
             let step = part.len().min(place.len());
             let (here, behind) = place.split_at_mut(step);
             here.copy_from_slice(&part[..step]);
@@ -174,11 +174,24 @@ impl Port for FileSender {
                 let (port, max) = (self.caps.name.clone(), PACKET_LEN_MAX);
                 return Err(PortError::FrameTooLong { port, len: span.len, max });
             }
-            self.take(batch, span, &mut now_ns);
+            let encoded = self.gather(batch, 0, span, &mut now_ns);
+            self.pool.put_front(batch, span.slots);
             count += 1;
-            if self.buffer.len() >= BUFFER {
-                self.write_out()?;
+            encoded?;
+        }
+        Ok(count)
+    }
+
+    fn show(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
+        self.check_failure()?;
+        let (mut at, mut count, mut now_ns) = (from, 0, None);
+        while let Some(span) = batch.span(at).filter(|span| span.len <= PACKET_LEN_MAX) {
+            count += 1;
+            if self.gather(batch, at, span, &mut now_ns).is_err() {
+                // It is counted as lost; the error comes again.
+                break;
             }
+            at += span.slots;
         }
         Ok(count)
     }

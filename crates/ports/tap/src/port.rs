@@ -137,14 +137,22 @@ impl TapPort {
 
     /// Sends the packet in the first `slots` slots; false when there is no room for it now.
     fn send_front(&mut self, batch: &mut Batch, slots: usize, len: usize) -> Result<bool, PortError> {
+        let sent = self.write(batch, 0, slots, len)?;
+        if sent {
+            self.pool.put_front(batch, slots);
+        }
+        Ok(sent)
+    }
+
+    /// Writes the packet in `slots` slots from `at` on; false when there is no room for it now.
+    fn write(&mut self, batch: &Batch, at: usize, slots: usize, len: usize) -> Result<bool, PortError> {
         let mut parts = [IoSlice::new(&[]); SLOTS_MAX];
-        for (part, bytes) in parts.iter_mut().zip(batch.iter().take(slots)) {
+        for (part, bytes) in parts.iter_mut().zip(batch.iter().skip(at).take(slots)) {
             *part = IoSlice::new(bytes);
         }
         if let Err(error) = (&self.file).write_vectored(&parts[..slots]) {
             return self.failure("write", error).map(|()| false);
         }
-        self.pool.put_front(batch, slots);
         self.stats.tx_packets += 1;
         self.stats.tx_bytes += len as u64;
         Ok(true)
@@ -229,6 +237,22 @@ impl Port for TapPort {
             }
         }
         Ok(taken)
+    }
+
+    fn show(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
+        let (mut at, mut packets) = (from, 0);
+        while let Some(span) = batch.span(at) {
+            let fits = span.slots <= SLOTS_MAX && (ETHERNET_BYTES..=self.frame_len_max).contains(&span.len);
+            let sent = if fits { self.write(batch, at, span.slots, span.len) } else { Ok(false) };
+            match sent {
+                Ok(true) => (at, packets) = (at + span.slots, packets + 1),
+                Ok(false) => break,
+                // As above.
+                Err(_) if packets > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(packets)
     }
 
     fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError> {

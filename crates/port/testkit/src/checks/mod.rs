@@ -9,6 +9,7 @@ mod peer;
 mod processes;
 mod refusals;
 mod segments;
+mod shown;
 mod waiting;
 
 use crate::{Harness, Outcome};
@@ -29,6 +30,7 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("frames come back", frames::come_back),
     ("pool runs dry", frames::pool_runs_dry),
     ("packets of several slots", segments::whole_packets),
+    ("shown packets", shown::shown),
     ("frame too long", refusals::frame_too_long),
     ("foreign pool", refusals::foreign_pool),
     ("wait", waiting::wait),

@@ -51,6 +51,9 @@ pub enum Fault {
     LeavesSomethingBehind,
     ReturnsWrongCount,
     FlushNeverEnds,
+    SendsWhatItIsShownTwice,
+    ForgetsWhatItWasShown,
+    ShowsTooMany,
 }
 
 const RING: usize = 64;
@@ -256,6 +259,25 @@ impl Port for ModelPort {
             count += 1;
         }
         Ok(count)
+    }
+
+    /// The first packets of one slot each, as long as there is room.
+    fn show(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
+        self.check_interface()?;
+        let mut count = 0;
+        while from + count < batch.len() && !batch.more(from + count) && self.sender.room() > 2 {
+            for _ in 0..if self.is(Fault::SendsWhatItIsShownTwice) { 2 } else { 1 } {
+                let mut copy = Batch::new(&self.pool, 8);
+                self.pool.copy(batch, from + count, &mut copy);
+                self.sender.send(&mut copy);
+            }
+            if !self.is(Fault::ForgetsWhatItWasShown) {
+                self.stats.tx_packets += 1;
+                self.stats.tx_bytes += batch.packet(from + count).len() as u64;
+            }
+            count += 1;
+        }
+        Ok(if self.is(Fault::ShowsTooMany) { batch.len() + 1 } else { count })
     }
 
     fn flush(&mut self) -> Result<usize, PortError> {
