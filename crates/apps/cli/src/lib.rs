@@ -8,6 +8,7 @@ pub mod cmd;
 pub mod doctor;
 pub mod lab;
 pub mod lb;
+pub mod moving;
 pub mod pktgen;
 pub mod read;
 pub mod switch;

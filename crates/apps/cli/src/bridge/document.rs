@@ -1,13 +1,12 @@
 //! The account of a bridge: the document of `--json` (`linerate.bridge/1`), and the same for people.
 
-use linerate_port::{Caps, Drops, MonitorAccount};
-use linerate_report::units::{count, percent, pps};
-use linerate_report::{Timestamp, Tool};
+use linerate_port::{Caps, MonitorAccount};
+use linerate_report::units::count;
 use serde::Serialize;
 
 use super::forward::ForwardEnd;
 use super::lane::Lane;
-use crate::traffic::receiving::EndedBy;
+use crate::moving::account::{DropRow, RunRow, SentRow, at, row, rows, unexplained};
 
 /// Schema of [`BridgeDocument`].
 pub const BRIDGE_SCHEMA: &str = "linerate.bridge/1";
@@ -17,24 +16,15 @@ pub const BRIDGE_SCHEMA: &str = "linerate.bridge/1";
 pub struct BridgeDocument {
     /// [`BRIDGE_SCHEMA`].
     pub schema: &'static str,
-    /// Who wrote it.
-    pub tool: Tool,
-    /// When it started.
-    pub started: Timestamp,
-    /// How long it ran.
-    pub seconds: f64,
-    /// Why it ended.
-    pub ended_by: EndedBy,
-    /// Share of a core that moving packets took.
-    pub core_share: f64,
+    /// When, for how long, with which end.
+    #[serde(flatten)]
+    pub run: RunRow,
     /// The ports.
     pub ports: Vec<PortRow>,
     /// The directions.
     pub lanes: Vec<LaneRow>,
     /// What was copied to a watcher.
     pub monitor: Option<MonitorRow>,
-    /// What broke a port.
-    pub error: Option<String>,
 }
 
 /// A port.
@@ -46,7 +36,7 @@ pub struct PortRow {
     pub detail: String,
 }
 
-/// A watcher. `seen = copied + drops`.
+/// A watcher. `seen = copied + drops`, and of `copied`, `zero_copy` were sent from where they lay.
 #[derive(Debug, Serialize)]
 pub struct MonitorRow {
     /// The watcher.
@@ -57,6 +47,8 @@ pub struct MonitorRow {
     pub seen: u64,
     /// Copies that the watcher has.
     pub copied: u64,
+    /// Of these, packets that it sent without a copy for it.
+    pub zero_copy: u64,
     /// Packets of which it has none.
     pub drops: Vec<DropRow>,
 }
@@ -65,7 +57,8 @@ impl MonitorRow {
     /// The account of the watcher `port` of `watched`.
     pub fn new(port: String, watched: String, account: &MonitorAccount) -> MonitorRow {
         let (seen, copied) = (account.counts.seen, account.stats.tx_packets);
-        MonitorRow { port, watched, seen, copied, drops: rows(&account.stats.tx_drops) }
+        let zero_copy = account.counts.shown.min(copied);
+        MonitorRow { port, watched, seen, copied, zero_copy, drops: rows(&account.stats.tx_drops) }
     }
 }
 
@@ -84,31 +77,11 @@ pub struct LaneRow {
     pub received: u64,
     /// Their bytes, without FCS.
     pub received_bytes: u64,
-    /// Packets that the far side has.
-    pub forwarded: u64,
-    /// Their bytes, without FCS.
-    pub forwarded_bytes: u64,
-    /// Forwarded per second.
-    pub forwarded_pps: f64,
-    /// Packets that came and went nowhere.
-    pub drops: Vec<DropRow>,
-    /// Packets that the far port took and had not finished when the bridge ended.
-    pub incomplete: u64,
-    /// What is left of the account; 0 if every packet was found.
-    pub unexplained: i64,
+    /// What became of them.
+    #[serde(flatten)]
+    pub sent: SentRow,
     /// Calls of the near port that returned packets.
     pub batches: u64,
-}
-
-/// Packets lost at a place for a cause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DropRow {
-    /// Where.
-    pub place: String,
-    /// Why.
-    pub cause: String,
-    /// How many.
-    pub packets: u64,
 }
 
 impl LaneRow {
@@ -117,25 +90,16 @@ impl LaneRow {
         let (near, far) = (&end.stats[lane.from], &end.stats[lane.to]);
         let (from, to) = (caps[lane.from].name.clone(), caps[lane.to].name.clone());
         let here = |cause: String, packets: u64| DropRow { place: format!("bridge to {to}"), cause, packets };
-        let mut drops = vec![
+        let drops = vec![
             here(format!("longer than the {} bytes that it takes", caps[lane.to].frame_len_max), lane.counts.too_long),
             here("not taken before the end".into(), lane.counts.left),
         ];
-        drops.retain(|drop| drop.packets > 0);
-        drops.extend(rows(&far.tx_drops));
-        let incomplete = end.incomplete[lane.to];
-        let gone = far.tx_packets + incomplete + drops.iter().map(|drop| drop.packets).sum::<u64>();
         LaneRow {
             zero_copy: lane.is_zero_copy(),
             missed: rows(&near.rx_drops),
             received: lane.counts.received,
             received_bytes: near.rx_bytes,
-            forwarded: far.tx_packets,
-            forwarded_bytes: far.tx_bytes,
-            forwarded_pps: if seconds > 0.0 { far.tx_packets as f64 / seconds } else { 0.0 },
-            drops,
-            incomplete,
-            unexplained: lane.counts.received as i64 - gone as i64,
+            sent: SentRow::new(lane.counts.received, drops, far, end.incomplete[lane.to], seconds),
             batches: lane.counts.batches,
             from,
             to,
@@ -143,27 +107,19 @@ impl LaneRow {
     }
 }
 
-/// The drops that happened.
-pub fn rows(drops: &[Drops]) -> Vec<DropRow> {
-    let row =
-        |drops: &Drops| DropRow { place: drops.place.clone(), cause: drops.cause.clone(), packets: drops.packets };
-    drops.iter().filter(|drops| drops.packets > 0).map(row).collect()
-}
-
 impl BridgeDocument {
     /// The same for people; with `verbose`, with what is of use to whoever tunes it.
     pub fn text(&self, verbose: bool) -> String {
-        let mut lines = vec![format!("bridged for {:.2} s, {} of a core", self.seconds, percent(self.core_share))];
+        let mut lines = vec![self.run.head("bridged")];
         self.lanes.iter().for_each(|lane| lane_text(&mut lines, lane, verbose));
         if let Some(monitor) = &self.monitor {
             lines.push(format!("{} watched by {}", monitor.watched, monitor.port));
             lines.push(row("seen", monitor.seen, ""));
             lines.push(row("copied", monitor.copied, ""));
+            lines.push(row("  from where they lay", monitor.zero_copy, ""));
             lines.extend(monitor.drops.iter().map(|drop| row("not copied", drop.packets, &at(drop))));
         }
-        if let Some(error) = &self.error {
-            lines.push(format!("ended early: {error}"));
-        }
+        lines.extend(self.run.error_line());
         lines.join("\n")
     }
 }
@@ -171,34 +127,13 @@ impl BridgeDocument {
 fn lane_text(lines: &mut Vec<String>, lane: &LaneRow, verbose: bool) {
     let how = if lane.zero_copy { "handed over" } else { "copied" };
     lines.push(format!("{} -> {} ({how})", lane.from, lane.to));
-    let bytes = |bytes: u64| format!("{} bytes", count(bytes));
-    lines.push(row("received", lane.received, &bytes(lane.received_bytes)));
-    lines.push(row(
-        "forwarded",
-        lane.forwarded,
-        &format!("{}, {}", bytes(lane.forwarded_bytes), pps(lane.forwarded_pps)),
-    ));
-    lines.extend(lane.drops.iter().map(|drop| row("dropped", drop.packets, &at(drop))));
-    if lane.incomplete > 0 {
-        lines.push(row("incomplete", lane.incomplete, "taken by the port, not sent a second after the end"));
-    }
-    if lane.unexplained != 0 {
-        lines.push(format!("  unexplained {:>15}", lane.unexplained));
-    }
+    lines.push(row("received", lane.received, &format!("{} bytes", count(lane.received_bytes))));
+    lane.sent.lines(lines);
+    lines.extend(unexplained(lane.sent.unexplained));
     lines.extend(
         lane.missed.iter().map(|drop| row("missed", drop.packets, &format!("before the bridge, {}", at(drop)))),
     );
     if verbose && lane.batches > 0 {
         lines.push(format!("  {:.1} packets a batch", lane.received as f64 / lane.batches as f64));
     }
-}
-
-/// Place and cause.
-pub fn at(drop: &DropRow) -> String {
-    format!("at {}: {}", drop.place, drop.cause)
-}
-
-/// A count with its name and a remark, so that counts stand below each other.
-pub fn row(name: &str, packets: u64, remark: &str) -> String {
-    format!("  {name:<11} {:>15}  {remark}", count(packets))
 }

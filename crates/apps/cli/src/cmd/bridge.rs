@@ -2,25 +2,17 @@
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
 
-use linerate_gen::config::duration_ns;
 use linerate_lab::run::Control;
 use linerate_mem::Pool;
 use linerate_port::{Caps, Monitor, MonitorAccount, Port, PortSpec, Watched};
 use linerate_ports::Usage;
-use linerate_report::Timestamp;
-use linerate_sys::{clock, signal};
 
 use crate::bridge::document::{BRIDGE_SCHEMA, BridgeDocument, LaneRow, MonitorRow, PortRow};
 use crate::bridge::forward::forward;
 use crate::bridge::lane::Lane;
-use crate::pktgen::log;
-use crate::traffic::cores::Cores;
-use crate::traffic::document::tool;
-use crate::traffic::receiving::EndedBy;
-use crate::traffic::watch::{self, Manner};
-use crate::traffic::{note, open};
+use crate::moving::frame::{Frame, MovingArgs, exit};
+use crate::traffic::open;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,9 +42,6 @@ pub struct Args {
     /// A port, as netmap's bridge takes it; give it twice
     #[arg(short = 'i', value_name = "PORT")]
     interfaces: Vec<String>,
-    /// Packets of one port call, at most
-    #[arg(short, long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    batch: u32,
     /// From the first port to the second only
     #[arg(long)]
     one_way: bool,
@@ -62,35 +51,16 @@ pub struct Args {
     /// Copies what passes the first port to a file or a port; with ,rx what arrives there, with ,tx what leaves there
     #[arg(short, long, value_name = "FILE|PORT[,rx|,tx]")]
     monitor: Option<String>,
-    /// Waits so long before it begins, for links to come up: 2s, 500ms; a number is seconds
-    #[arg(short, long, value_name = "TIME")]
-    wait: Option<String>,
-    /// Ends after this time: 10s, 500ms, 2m [default: at Ctrl-C, or when nothing can come any more]
-    #[arg(short, long, value_name = "TIME")]
-    duration: Option<String>,
-    /// Core of the thread that moves packets [default: any]
-    #[arg(long, value_name = "CORE")]
-    core: Option<usize>,
-    /// Print one JSON document (linerate.bridge/1) on stdout
-    #[arg(long)]
-    json: bool,
-    /// No progress and no notes on stderr
-    #[arg(short, long, conflicts_with = "verbose")]
-    quiet: bool,
     /// More about ports and batches
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "quiet")]
     verbose: bool,
+    #[command(flatten)]
+    moving: MovingArgs,
 }
 
 /// Bridges. Status 1 when a port broke or a packet is unaccounted for, 2 when it could not start.
 pub fn run(args: &Args) -> ExitCode {
-    match try_run(args) {
-        Ok(fine) => ExitCode::from(u8::from(!fine)),
-        Err(error) => {
-            note(&format!("linerate bridge: {error}"));
-            ExitCode::from(2)
-        }
-    }
+    exit("bridge", try_run(args))
 }
 
 fn try_run(args: &Args) -> Result<bool, String> {
@@ -103,59 +73,27 @@ fn try_run(args: &Args) -> Result<bool, String> {
         };
         return Err(what.into());
     };
-    let span = |flag: &str, text: &Option<String>| {
-        text.as_ref().map(|text| span_ns(text)).transpose().map_err(|error| format!("--{flag}: {error}"))
-    };
-    let wait_ns = span("wait", &args.wait)?;
-    let duration_ns = span("duration", &args.duration)?;
-    let core = args.core.map(|core| Cores::choose(Some(&core.to_string()), 1)).transpose()?;
+    let frame = Frame::new(&args.moving)?;
     let mut joined = Joined::open([near, far], args)?;
-    signal::catch_stop_signals().map_err(|error| format!("cannot catch signals: {error}"))?;
-    if let Some(wait_ns) = wait_ns {
-        clock::sleep_until_ns(clock::now_ns() + wait_ns);
-    }
     let caps: Vec<Caps> = joined.ports.iter().map(|port| port.caps().clone()).collect();
-    if !args.quiet {
-        caps.iter().for_each(|caps| note(&format!("{} ({}; {})", caps.name, caps.detail, caps.copies)));
-    }
-    let started = Timestamp::from_system(SystemTime::now());
+    frame.begin(caps.iter())?;
     let arrow = |lane: &Lane| format!("{} -> {}", caps[lane.from].name, caps[lane.to].name);
     let arrows: Vec<String> = joined.lanes.iter().map(arrow).collect();
-    let manner = Manner { core: core.and_then(|core| core.of(0)), duration_ns, quiet: args.quiet };
     let controls: Vec<Control> = joined.lanes.iter().map(|_| Control::default()).collect();
     let (ports, lanes) = (&mut joined.ports, &mut joined.lanes);
-    let (end, ended_by, took_ns) = watch::watch(manner, &arrows, &controls, || forward(ports, lanes, &controls))?;
-    let ended_by = if end.error.is_some() { EndedBy::Error } else { ended_by };
-    let seconds = took_ns as f64 / 1e9;
+    let moved = frame.run(&arrows, &controls, || forward(ports, lanes, &controls))?;
+    let (end, run) = (&moved.end, moved.run(moved.end.core_ns, moved.end.error.as_ref()));
     let document = BridgeDocument {
         schema: BRIDGE_SCHEMA,
-        tool: tool(),
-        started,
-        seconds,
-        ended_by,
-        core_share: end.core_ns as f64 / took_ns.max(1) as f64,
         ports: caps.iter().map(|caps| PortRow { port: caps.name.clone(), detail: caps.detail.clone() }).collect(),
         monitor: joined.watching.as_ref().map(|(name, account)| {
             MonitorRow::new(name.clone(), caps[0].name.clone(), &account.lock().unwrap_or_else(PoisonError::into_inner))
         }),
-        lanes: joined.lanes.iter().map(|lane| LaneRow::new(lane, &caps, &end, seconds)).collect(),
-        error: end.error.as_ref().map(ToString::to_string),
+        lanes: joined.lanes.iter().map(|lane| LaneRow::new(lane, &caps, end, run.seconds)).collect(),
+        run,
     };
-    if args.json {
-        log::out(&serde_json::to_string_pretty(&document).map_err(|error| error.to_string())?);
-    } else {
-        log::out(&document.text(args.verbose));
-    }
-    Ok(ended_by != EndedBy::Error && document.lanes.iter().all(|lane| lane.unexplained == 0))
-}
-
-/// A time with its unit, or a number of seconds, as netmap's tools take it.
-pub(super) fn span_ns(text: &str) -> Result<u64, String> {
-    let seconds = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty();
-    if text == "0" {
-        return Ok(0);
-    }
-    duration_ns(&if seconds { format!("{text}s") } else { text.into() }).map_err(|error| error.to_string())
+    frame.show(&document, || document.text(args.verbose))?;
+    Ok(document.run.error.is_none() && document.lanes.iter().all(|lane| lane.sent.unexplained == 0))
 }
 
 /// Frames for copies on their way to a watcher.
@@ -191,11 +129,11 @@ impl Joined {
         let usages = if one_way { [Usage::Receiving, Usage::Sending] } else { [Usage::Both, Usage::Both] };
         let mut ports = Vec::new();
         for ((spec, usage), pool) in specs.into_iter().zip(usages).zip(&pools) {
-            ports.push(open::open_noted(spec, usage, pool, args.quiet)?);
+            ports.push(open::open_noted(spec, usage, pool, args.moving.quiet)?);
         }
         let mut watching = None;
         if let (Some((_, watched)), Some(spec)) = (monitor, all.get(2)) {
-            let watcher = open::open_noted(spec, Usage::Sending, &pools[2], args.quiet)?;
+            let watcher = open::open_noted(spec, Usage::Sending, &pools[2], args.moving.quiet)?;
             let name = watcher.caps().name.clone();
             let port = Monitor::new(ports.remove(0), watcher, watched, &pools[2]);
             watching = Some((name, port.account()));
@@ -212,7 +150,7 @@ impl Joined {
             let (home, away) = (&pools[way.0], &pools[way.1]);
             let same = Arc::ptr_eq(home.region(), away.region());
             let copy_into: Option<&Pool> = (args.copy || !same).then_some(away);
-            Lane::new(*way, ports[way.0].caps(), home, copy_into, args.batch as usize)
+            Lane::new(*way, ports[way.0].caps(), home, copy_into, args.moving.batch as usize)
         };
         let lanes = ways.iter().map(lane).collect();
         Ok(Joined { ports, lanes, watching })
@@ -229,11 +167,5 @@ mod tests {
         assert_eq!(watcher("a/x.pcap,rx"), ("file:a/x.pcap".into(), Watched::Received));
         assert_eq!(watcher("shm:a,tx"), ("shm:a".into(), Watched::Transmitted));
         assert_eq!(watcher("file:x.pcap,snaplen=96,tx"), ("file:x.pcap,snaplen=96".into(), Watched::Transmitted));
-    }
-
-    #[test]
-    fn a_number_is_seconds() {
-        assert_eq!((span_ns("2"), span_ns("0"), span_ns("500ms")), (Ok(2_000_000_000), Ok(0), Ok(500_000_000)));
-        assert!(span_ns("").is_err() && span_ns("x").is_err());
     }
 }

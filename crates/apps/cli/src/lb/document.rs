@@ -1,14 +1,12 @@
 //! The account of a balancer: the document of `--json` (`linerate.lb/1`), and the same for people.
 
 use linerate_port::Caps;
-use linerate_report::units::{count, percent, pps};
-use linerate_report::{Timestamp, Tool};
+use linerate_report::units::{count, percent};
 use serde::Serialize;
 
 use super::balance::{BalanceEnd, Balancer};
 use super::output::Counts;
-use crate::bridge::document::{DropRow, at, row, rows};
-use crate::traffic::receiving::EndedBy;
+use crate::moving::account::{DropRow, RunRow, SentRow, at, row, rows, unexplained};
 
 /// Schema of [`LbDocument`].
 pub const LB_SCHEMA: &str = "linerate.lb/1";
@@ -18,16 +16,9 @@ pub const LB_SCHEMA: &str = "linerate.lb/1";
 pub struct LbDocument {
     /// [`LB_SCHEMA`].
     pub schema: &'static str,
-    /// Who wrote it.
-    pub tool: Tool,
-    /// When it started.
-    pub started: Timestamp,
-    /// How long it ran.
-    pub seconds: f64,
-    /// Why it ended.
-    pub ended_by: EndedBy,
-    /// Share of a core that moving packets took.
-    pub core_share: f64,
+    /// When, for how long, with which end.
+    #[serde(flatten)]
+    pub run: RunRow,
     /// Name of the input.
     pub input: String,
     /// How it was opened.
@@ -42,8 +33,6 @@ pub struct LbDocument {
     pub outputs: Vec<OutputRow>,
     /// What is left of the account; 0 if every packet was found.
     pub unexplained: i64,
-    /// What broke a port.
-    pub error: Option<String>,
 }
 
 /// One output. `assigned = forwarded + drops + incomplete + unexplained`.
@@ -55,99 +44,53 @@ pub struct OutputRow {
     pub group: usize,
     /// Packets that were meant for it.
     pub assigned: u64,
-    /// Packets that the far side has.
-    pub forwarded: u64,
-    /// Their bytes, without FCS.
-    pub forwarded_bytes: u64,
-    /// Forwarded per second.
-    pub forwarded_pps: f64,
-    /// Packets that did not get there.
-    pub drops: Vec<DropRow>,
-    /// Packets that the port took and had not finished at the end.
-    pub incomplete: u64,
-    /// What is left of its account.
-    pub unexplained: i64,
-}
-
-/// Names and facts that the end does not tell.
-pub struct Facts {
-    /// When it started.
-    pub started: Timestamp,
-    /// How long it ran.
-    pub took_ns: u64,
-    /// Why it ended.
-    pub ended_by: EndedBy,
-    /// Who wrote it.
-    pub tool: Tool,
+    /// What became of them.
+    #[serde(flatten)]
+    pub sent: SentRow,
 }
 
 impl LbDocument {
     /// Puts the account together.
-    pub fn new(balancer: &Balancer, end: &BalanceEnd, facts: Facts) -> LbDocument {
-        let seconds = facts.took_ns as f64 / 1e9;
+    pub fn new(balancer: &Balancer, end: &BalanceEnd, run: RunRow) -> LbDocument {
         let groups = balancer.groups.iter().enumerate().flat_map(|(group, count)| std::iter::repeat_n(group, *count));
         let ends = balancer.outputs.iter().zip(&end.outputs).zip(groups);
         let outputs: Vec<OutputRow> = ends
             .map(|((output, (stats, incomplete)), group)| {
-                let caps = output.port.caps();
-                let mut drops = here(&output.counts, caps);
-                drops.extend(rows(&stats.tx_drops));
-                let gone = stats.tx_packets + incomplete + drops.iter().map(|drop| drop.packets).sum::<u64>();
-                OutputRow {
-                    port: caps.name.clone(),
-                    group,
-                    assigned: output.counts.assigned,
-                    forwarded: stats.tx_packets,
-                    forwarded_bytes: stats.tx_bytes,
-                    forwarded_pps: if seconds > 0.0 { stats.tx_packets as f64 / seconds } else { 0.0 },
-                    drops,
-                    incomplete: *incomplete,
-                    unexplained: output.counts.assigned as i64 - gone as i64,
-                }
+                let (caps, assigned) = (output.port.caps(), output.counts.assigned);
+                let sent = SentRow::new(assigned, here(&output.counts, caps), stats, *incomplete, run.seconds);
+                OutputRow { port: caps.name.clone(), group, assigned, sent }
             })
             .collect();
         let assigned: u64 = outputs.iter().map(|output| output.assigned).sum();
         let meant = balancer.received * balancer.groups.len() as u64;
+        let lost: i64 = outputs.iter().map(|output| output.sent.unexplained).sum();
         let caps = balancer.input.caps();
         LbDocument {
             schema: LB_SCHEMA,
-            tool: facts.tool,
-            started: facts.started,
-            seconds,
-            ended_by: facts.ended_by,
-            core_share: end.core_ns as f64 / facts.took_ns.max(1) as f64,
+            run,
             input: caps.name.clone(),
             detail: caps.detail.clone(),
             received: balancer.received,
             received_bytes: end.input.rx_bytes,
             missed: rows(&end.input.rx_drops),
-            unexplained: meant as i64 - assigned as i64 + outputs.iter().map(|output| output.unexplained).sum::<i64>(),
+            unexplained: meant as i64 - assigned as i64 + lost,
             outputs,
-            error: end.error.as_ref().map(ToString::to_string),
         }
     }
 
     /// The same for people.
     pub fn text(&self) -> String {
-        let mut lines = vec![format!("balanced for {:.2} s, {} of a core", self.seconds, percent(self.core_share))];
-        lines.push(self.input.clone());
+        let mut lines = vec![self.run.head("balanced"), self.input.clone()];
         lines.push(row("received", self.received, &format!("{} bytes", count(self.received_bytes))));
         lines.extend(self.missed.iter().map(|drop| row("missed", drop.packets, &at(drop))));
         for output in &self.outputs {
             let share = output.assigned as f64 / (self.received.max(1)) as f64;
             lines.push(format!("-> {}, group {}", output.port, output.group));
             lines.push(row("assigned", output.assigned, &percent(share)));
-            let rate = format!("{} bytes, {}", count(output.forwarded_bytes), pps(output.forwarded_pps));
-            lines.push(row("forwarded", output.forwarded, &rate));
-            lines.extend(output.drops.iter().map(|drop| row("dropped", drop.packets, &at(drop))));
-            if output.incomplete > 0 {
-                lines.push(row("incomplete", output.incomplete, "taken by the port, not sent a second after the end"));
-            }
+            output.sent.lines(&mut lines);
         }
-        if self.unexplained != 0 {
-            lines.push(format!("  unexplained {:>15}", self.unexplained));
-        }
-        lines.extend(self.error.iter().map(|error| format!("ended early: {error}")));
+        lines.extend(unexplained(self.unexplained));
+        lines.extend(self.run.error_line());
         lines.join("\n")
     }
 }
@@ -156,12 +99,10 @@ impl LbDocument {
 fn here(counts: &Counts, caps: &Caps) -> Vec<DropRow> {
     let place = format!("queue to {}", caps.name);
     let drop = |cause: String, packets: u64| DropRow { place: place.clone(), cause, packets };
-    let mut drops = vec![
+    vec![
         drop("overflow: no more packets could wait".into(), counts.overflowed),
         drop(format!("longer than the {} bytes that it takes", caps.frame_len_max), counts.too_long),
         drop("no free frame for a copy".into(), counts.no_frame),
         drop("not taken before the end".into(), counts.left),
-    ];
-    drops.retain(|drop| drop.packets > 0);
-    drops
+    ]
 }

@@ -5,7 +5,6 @@
 //! open.rs       specs -> ports on one pool              cores.rs      which thread runs where
 //! prepare.rs    streams x port -> plan, with checks      sending.rs    threads that send (and receive beside it)
 //! receiving.rs  threads that receive, and their end     progress.rs   what live.rs shows a second
-//! watch.rs      the threads of bridge and lb
 //! replay.rs     --replay: captures instead of streams
 //! document.rs   the JSON documents                      text.rs       the same for people
 //! ```
@@ -22,7 +21,6 @@ pub mod rules;
 pub mod sending;
 pub mod streams;
 pub mod text;
-pub mod watch;
 
 use std::io::Write;
 

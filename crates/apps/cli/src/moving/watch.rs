@@ -8,9 +8,9 @@ use linerate_lab::run::{Control, MeterReading};
 use linerate_report::units::{count, pps};
 use linerate_sys::{clock, signal};
 
-use super::cores;
-use super::live::Live;
-use super::receiving::EndedBy;
+use crate::traffic::cores;
+use crate::traffic::live::Live;
+use crate::traffic::receiving::EndedBy;
 
 /// How often the main thread looks; a signal ends the other thread, and that wakes this one.
 const LOOK_NS: u64 = 200_000_000;

@@ -1,0 +1,158 @@
+//! From flags to a run, and from its end to what is printed.
+
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use linerate_gen::config::duration_ns;
+use linerate_lab::run::Control;
+use linerate_port::Caps;
+use linerate_report::Timestamp;
+use linerate_sys::{clock, signal};
+use serde::Serialize;
+
+use super::account::RunRow;
+use super::watch::{self, Manner};
+use crate::pktgen::log;
+use crate::traffic::cores::Cores;
+use crate::traffic::document::tool;
+use crate::traffic::note;
+use crate::traffic::receiving::EndedBy;
+
+/// Flags of a tool that moves packets.
+#[derive(clap::Args)]
+pub struct MovingArgs {
+    /// Packets of one port call, at most
+    #[arg(short, long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub batch: u32,
+    /// Waits so long before it begins, for links to come up: 2s, 500ms; a number is seconds
+    #[arg(short, long, value_name = "TIME")]
+    wait: Option<String>,
+    /// Ends after this time: 10s, 500ms, 2m [default: at Ctrl-C, or when nothing can come any more]
+    #[arg(short, long, value_name = "TIME")]
+    duration: Option<String>,
+    /// Core of the thread that moves packets [default: any]
+    #[arg(long, value_name = "CORE")]
+    core: Option<usize>,
+    /// Print one JSON document on stdout
+    #[arg(long)]
+    json: bool,
+    /// No progress and no notes on stderr
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Checked flags.
+pub struct Frame {
+    wait_ns: Option<u64>,
+    manner: Manner,
+    json: bool,
+}
+
+/// What moving packets came to: its own end, and what is known of every run.
+pub struct Moved<T> {
+    /// What the thread returned.
+    pub end: T,
+    /// The run, without what broke it and the time on a core.
+    pub run: RunRow,
+    /// How long it ran, in nanoseconds.
+    pub took_ns: u64,
+}
+
+impl Frame {
+    /// Checks the flags.
+    ///
+    /// # Errors
+    /// A time that is none, a core that is not allowed.
+    pub fn new(args: &MovingArgs) -> Result<Frame, String> {
+        let span = |flag: &str, text: &Option<String>| {
+            text.as_ref().map(|text| span_ns(text)).transpose().map_err(|error| format!("--{flag}: {error}"))
+        };
+        let (wait_ns, duration_ns) = (span("wait", &args.wait)?, span("duration", &args.duration)?);
+        let core = args.core.map(|core| Cores::choose(Some(&core.to_string()), 1)).transpose()?;
+        let manner = Manner { core: core.and_then(|core| core.of(0)), duration_ns, quiet: args.quiet };
+        Ok(Frame { wait_ns, manner, json: args.json })
+    }
+
+    /// Before packets are moved: stop signals are caught, links may come up, and the ports are told.
+    ///
+    /// # Errors
+    /// Signals cannot be caught.
+    pub fn begin<'a>(&self, ports: impl Iterator<Item = &'a Caps>) -> Result<(), String> {
+        signal::catch_stop_signals().map_err(|error| format!("cannot catch signals: {error}"))?;
+        if let Some(wait_ns) = self.wait_ns {
+            clock::sleep_until_ns(clock::now_ns() + wait_ns);
+        }
+        if !self.manner.quiet {
+            ports.for_each(|caps| note(&format!("{} ({}; {})", caps.name, caps.detail, caps.copies)));
+        }
+        Ok(())
+    }
+
+    /// Does `work` as [`watch::watch`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run<T: Send>(
+        &self,
+        names: &[String],
+        controls: &[Control],
+        work: impl FnOnce() -> T + Send,
+    ) -> Result<Moved<T>, String> {
+        let started = Timestamp::from_system(SystemTime::now());
+        let (end, ended_by, took_ns) = watch::watch(self.manner, names, controls, work)?;
+        let seconds = took_ns as f64 / 1e9;
+        let run = RunRow { tool: tool(), started, seconds, ended_by, core_share: 0.0, error: None };
+        Ok(Moved { end, run, took_ns })
+    }
+
+    /// Prints the document, or the same for people.
+    ///
+    /// # Errors
+    /// It is no JSON.
+    pub fn show(&self, document: &impl Serialize, text: impl FnOnce() -> String) -> Result<(), String> {
+        let shown =
+            if self.json { serde_json::to_string_pretty(document).map_err(|error| error.to_string())? } else { text() };
+        log::out(&shown);
+        Ok(())
+    }
+}
+
+impl<T> Moved<T> {
+    /// The run with the time on a core and what broke it.
+    pub fn run(&self, core_ns: u64, error: Option<&linerate_port::PortError>) -> RunRow {
+        let ended_by = if error.is_some() { EndedBy::Error } else { self.run.ended_by };
+        let core_share = core_ns as f64 / self.took_ns.max(1) as f64;
+        RunRow { ended_by, core_share, error: error.map(ToString::to_string), ..self.run.clone() }
+    }
+}
+
+/// Status 0 when all went well, 1 when a port broke or a packet is unaccounted for, 2 when it could not start.
+pub fn exit(name: &str, result: Result<bool, String>) -> ExitCode {
+    match result {
+        Ok(well) => ExitCode::from(u8::from(!well)),
+        Err(problem) => {
+            note(&format!("linerate {name}: {problem}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// A time with its unit, or a number of seconds, as netmap's tools take it.
+fn span_ns(text: &str) -> Result<u64, String> {
+    let seconds = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty();
+    if text == "0" {
+        return Ok(0);
+    }
+    duration_ns(&if seconds { format!("{text}s") } else { text.into() }).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_seconds() {
+        assert_eq!((span_ns("2"), span_ns("0"), span_ns("500ms")), (Ok(2_000_000_000), Ok(0), Ok(500_000_000)));
+        assert!(span_ns("").is_err() && span_ns("x").is_err());
+    }
+}
