@@ -131,6 +131,33 @@ fn two_shells_meet_at_a_name_and_the_switch_ends_after_them() {
 }
 
 #[test]
+fn ping_and_pong_meet_by_name_alone() {
+    let place = Place::new();
+    let mut pong = place.start("pkt-gen -i vale8:far -f pong");
+    wait_until("its port is there", || place.has_port("vale8", "far"));
+    // A third port gets the pings, which go to all, and none of the replies.
+    let mut other = place.start("pkt-gen -i vale8:other -f rx");
+    wait_until("its port is there", || place.has_port("vale8", "other"));
+    let ping = place.command("pkt-gen -i vale8:near -f ping -n 500").stderr(Stdio::piped()).output().expect("it runs");
+    assert_eq!(ping.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&ping.stderr).into_owned() + &String::from_utf8_lossy(&ping.stdout);
+    assert!(said.contains("500 sent, 500 replies, 0 missing"), "{said}");
+    assert_eq!(pong.stop(), Some(0));
+    assert_eq!(other.stop(), Some(0));
+    let mut seen = Value::Null;
+    wait_until("all ports are gone", || {
+        seen = place.show("vale8", "stats");
+        seen["ports"].as_array().is_some_and(Vec::is_empty)
+    });
+    assert_eq!((number(&seen, "/totals/received"), &seen["totals"]["unbalanced"]), (1_000, &Value::Null), "{seen}");
+    assert_eq!(
+        (&seen["totals"]["drops"]["same-port"], number(&seen, "/totals/unicast")),
+        (&Value::Null, 500),
+        "{seen}"
+    );
+}
+
+#[test]
 fn every_packet_between_processes_is_accounted_for() {
     let place = Place::new();
     let mut switch = place.start("switch --name valelab --quiet --for 600s --ports-max 4");

@@ -13,6 +13,7 @@
 
 use linerate_port::{OpenError, PortSpec};
 use linerate_switch::vale::ValeName;
+use linerate_wire::MacAddress;
 
 /// Where packets go or come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +47,18 @@ impl Interface {
     /// A port of a memory switch, which has to be attached before it can be opened.
     pub fn is_vale(&self) -> bool {
         ValeName::parse(&self.text).is_some()
+    }
+
+    /// The address of a port of a memory switch, which has none of an interface: made of the names of both, so that two ports of a
+    /// switch differ and a port's is the same each time. Locally administered (IEEE 802, clause 8.4).
+    pub fn vale_mac(&self) -> Option<MacAddress> {
+        let Some(Ok(ValeName { switch, port, .. })) = ValeName::parse(&self.text) else { return None };
+        // FNV-1a; its upper half depends on every letter.
+        let name = format!("{switch}:{port}");
+        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        Some(MacAddress::from_u64(0x0200_0000_0000 | hash >> 24))
     }
 
     /// Attaches the port to its memory switch, where the name is of that kind; once, right before it is opened.
@@ -180,6 +193,19 @@ mod tests {
         assert!(Interface::parse("ix0").expect("ix0").has_link());
         assert!(!Interface::parse("null").expect("null").has_link());
         assert!(!Interface::parse("vale0:a").expect("vale").has_link());
+    }
+
+    #[test]
+    fn ports_of_a_switch_have_addresses_of_their_own() {
+        let mac = |text: &str| Interface::parse(text).expect(text).vale_mac();
+        let names: Vec<String> = (0..1000).map(|number| format!("vale0:p{number}")).collect();
+        let mut macs: Vec<_> = names.iter().filter_map(|name| mac(name)).collect();
+        assert!(macs.len() == 1000 && macs.iter().all(|mac| mac.0[0] == 2));
+        macs.sort();
+        macs.dedup();
+        assert_eq!(macs.len(), 1000);
+        assert_eq!(mac("vale0:a"), mac("vale0:a,slots=256"));
+        assert!(mac("vale0:a") != mac("vale1:a") && mac("eth1").is_none() && mac("memif:/x").is_none());
     }
 
     proptest! {

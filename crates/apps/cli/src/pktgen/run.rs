@@ -68,7 +68,8 @@ pub fn run(mut options: Options) -> Result<bool, StartError> {
     }
     let other_side = other_side(&options, &opened.pool)?;
     let caps = opened.ports.first().map(|port| port.caps().clone()).unwrap_or_default();
-    let source_mac = options.source_mac.unwrap_or(MacAddress(caps.mac.unwrap_or_default()));
+    let own_mac = caps.mac.map(MacAddress).or_else(|| options.interface.vale_mac());
+    let source_mac = options.source_mac.or(own_mac).unwrap_or(MacAddress::ZERO);
     check_port(&options, &caps, &opened.pool)?;
     check_packets(&options, source_mac)?;
     let files = files(&options, &opened.pool)?;

@@ -21,7 +21,7 @@ Packets
   -4 -6          IPv4 (default) or IPv6
   -s -d RANGE    source, destination: ADDR[:PORT][-ADDR[:PORT]], with -6 [GROUP@][ADDR]:PORT where GROUP 0..7 is the
                  16-bit word that varies (7). Source port turns fastest, then source, destination port, destination.
-  -S -D MAC      source (the interface's), destination (broadcast)
+  -S -D MAC      source (the interface's; that of a vale port is made of its name), destination (broadcast)
   -z -Z          random source, destination address and port in every packet
   -P FILE        send the packets of a pcap or pcapng file, again and again, until -n are sent
   -r             send whatever the buffers contain
