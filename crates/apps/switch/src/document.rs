@@ -131,9 +131,13 @@ pub struct TotalsDocument {
 /// The MAC table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableDocument {
+    /// Addresses that it is made for.
+    pub size: u64,
+    /// How long an address is kept that sends nothing.
+    pub ageing_s: u32,
     /// Addresses in it.
     pub used: u64,
-    /// Addresses that it holds.
+    /// Places in it, twice as many as it is made for or more.
     pub capacity: u64,
     /// Addresses learned.
     pub learned: u64,

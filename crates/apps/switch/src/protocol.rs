@@ -127,12 +127,31 @@ pub struct Refusal {
     pub cause: String,
     /// What to do; may be empty.
     pub hint: String,
+    /// What a program can act on; most refusals are for people only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<RefusalKind>,
+}
+
+/// Refusals that a program can tell from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RefusalKind {
+    /// The name is that of another port, which may go.
+    InUse,
+    /// One that this version does not know.
+    #[serde(other)]
+    Other,
 }
 
 impl Refusal {
     /// A refusal with a hint.
     pub fn new(cause: impl Into<String>, hint: impl Into<String>) -> Refusal {
-        Refusal { cause: cause.into(), hint: hint.into() }
+        Refusal { cause: cause.into(), hint: hint.into(), kind: None }
+    }
+
+    /// The same, for programs to act on.
+    pub fn of_kind(self, kind: RefusalKind) -> Refusal {
+        Refusal { kind: Some(kind), ..self }
     }
 }
 
@@ -250,5 +269,16 @@ mod tests {
         assert_eq!(envelope.request, Ok(Request::Stop {}));
         assert!(reply_line(envelope.id, Ok(Value::Null)).contains(r#""id":{"a":[1]}"#));
         assert!(read_reply(b"x").is_err() && read_reply(b"{}").is_err());
+    }
+
+    #[test]
+    fn a_program_can_tell_refusals_apart() {
+        let refusal = Refusal::new("port a is in use", "").of_kind(RefusalKind::InUse);
+        let line = reply_line(None, Err(refusal.clone()));
+        assert!(line.contains(r#""kind":"in-use""#), "{line}");
+        assert_eq!(read_reply(line.as_bytes()), Err(refusal));
+        let later = read_reply(br#"{"v":1,"error":{"cause":"x","hint":"","kind":"too-late"}}"#).unwrap_err();
+        assert_eq!(later.kind, Some(RefusalKind::Other));
+        assert!(!reply_line(None, Err(Refusal::new("x", ""))).contains("kind"));
     }
 }

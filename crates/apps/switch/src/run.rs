@@ -20,8 +20,8 @@ use crate::hub::Hub;
 use crate::opening;
 use crate::place::{Place, PlaceError};
 use crate::protocol::Refusal;
+use crate::server::table::age_s;
 use crate::server::{Closed, Server, State, Tell, show};
-use crate::words::span_ns;
 use crate::worker::{self, Handle, Job};
 
 /// How a switch is run.
@@ -143,12 +143,11 @@ pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
 }
 
 fn engine(config: &Config, pool: &Pool) -> Result<Switch, StartError> {
-    let ageing_ns = config.ageing.as_ref().map(|word| span_ns(&word.0)).transpose();
-    let ageing_ns = ageing_ns.map_err(|problem| refused("ageing")(Refusal::new(problem, "")))?;
+    let age_s = config.ageing.as_ref().map(|word| age_s(&word.0)).transpose().map_err(refused("the switch"))?;
     let defaults = SwitchConfig::default();
     let engine = SwitchConfig {
         mac_entries: config.table_size.unwrap_or(defaults.mac_entries),
-        age_s: ageing_ns.map_or(defaults.age_s, |span_ns| (span_ns / 1_000_000_000).max(1) as u32),
+        age_s: age_s.unwrap_or(defaults.age_s),
         ports_max: opening::ports_max(config),
         // Nobody outside knows both the time in nanoseconds and the process.
         hash_seed: clock::realtime_ns() ^ u64::from(std::process::id()).rotate_left(32),

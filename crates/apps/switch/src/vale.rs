@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::client::Connection;
 use crate::config::is_name;
 use crate::place::{Lock, Place};
-use crate::protocol::{Refusal, Request};
+use crate::protocol::{Refusal, RefusalKind, Request};
 
 /// How long a switch that was started goes on without ports and clients, as an argument.
 const UNUSED: &str = "5s";
@@ -90,7 +90,7 @@ fn attach(name: &ValeName, program: &Path) -> Result<String, Refusal> {
     let answer = loop {
         match connection.ask(&request) {
             Ok(answer) => break answer,
-            Err(refusal) if refusal.cause.ends_with("is in use") && Instant::now() < give_up => {
+            Err(refusal) if refusal.kind == Some(RefusalKind::InUse) && Instant::now() < give_up => {
                 std::thread::sleep(Duration::from_millis(50));
             }
             Err(refusal) => return Err(refusal),

@@ -2,13 +2,15 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 
 use common::{Station, ask, show, snapshot, switch, wait_until};
+use linerate_switch::Word;
 use linerate_switch::client::Connection;
-use linerate_switch::protocol::{Request, What};
+use linerate_switch::protocol::{RefusalKind, Request, What};
 
 #[test]
 fn hostile_clients_hurt_nobody() {
@@ -79,7 +81,7 @@ fn ports_are_named_opened_and_refused_in_words() {
     let add = |name: &str, spec: &str| {
         ask(&running, &Request::AddPort { name: Some(name.into()), spec: spec.into(), settings: Default::default() })
     };
-    assert!(add("a", "null:").unwrap_err().cause.contains("in use"));
+    assert_eq!(add("a", "null:").unwrap_err().kind, Some(RefusalKind::InUse));
     assert!(add("a b", "null:").unwrap_err().hint.contains("letters"));
     assert!(add("x", "piep:x").unwrap_err().hint.contains("pipe:NAME"));
     add("b", "null:").unwrap();
@@ -129,4 +131,69 @@ fn one_that_nobody_uses_ends() {
     let running = linerate_switch::start(&config, options).unwrap_or_else(|error| panic!("{error}"));
     ask(&running, &Request::RemovePort { port: "a".into() }).unwrap();
     wait_until("it has ended", || running.has_ended());
+}
+
+#[test]
+fn ageing_and_table_size_change_while_packets_pass() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = switch(folder.path(), &["a=pipe:size-a", "b=pipe:size-b"]);
+    let [mut a, mut b] = ["a", "b"].map(|name| Station::join(&running, &format!("size-{name}"), name.as_bytes()[0]));
+    let set = |words: &[(&str, &str)]| {
+        let settings: BTreeMap<String, Word> =
+            words.iter().map(|(key, value)| (key.to_string(), Word(value.to_string()))).collect();
+        ask(&running, &Request::Set { port: None, settings })
+    };
+    let mac = Request::AddMac { mac: "02:00:00:00:01:07".into(), port: "a".into(), vlan: Some(3) };
+    ask(&running, &mac).unwrap();
+    // 200 stations behind one port, and one behind the other.
+    for number in 1..=200 {
+        a.number = number;
+        wait_until("the pipe takes it", || {
+            b.receive();
+            a.send(201, 1) == 1
+        });
+    }
+    b.number = 201;
+    b.send(200, 1);
+    wait_until("all are known", || {
+        b.receive();
+        show(&running, What::Stats)["table"]["used"] == 202
+    });
+    let flooded = snapshot(&running).totals.flooded;
+    std::thread::scope(|scope| {
+        let sizes = scope.spawn(|| {
+            for words in [[("table-size", "1048576")], [("table-size", "512")], [("table-size", "64k")]] {
+                set(&words).unwrap();
+            }
+        });
+        // Known addresses stay known at every moment: nothing is flooded.
+        while !sizes.is_finished() {
+            a.send(201, 16);
+            b.send(200, 16);
+            a.receive();
+            b.receive();
+        }
+        sizes.join().unwrap();
+    });
+    wait_until("all has passed", || {
+        a.receive();
+        b.receive();
+        snapshot(&running).totals.received == a.sent + b.sent
+    });
+    let seen = snapshot(&running);
+    assert_eq!((seen.totals.flooded, &seen.totals.unbalanced), (flooded, &None));
+    assert_eq!((seen.table.used, seen.table.evicted, seen.table.size, seen.table.ageing_s), (202, 0, 64_000, 300));
+    // All or nothing, and in words.
+    assert!(set(&[("ageing", "60s"), ("table-size", "2000000")]).unwrap_err().cause.contains("1048576"));
+    assert!(set(&[("ageing", "60s"), ("colour", "red")]).unwrap_err().hint.contains("table-size"));
+    assert_eq!(snapshot(&running).table.ageing_s, 300);
+    set(&[("ageing", "60s"), ("table-size", "16")]).unwrap();
+    let table = snapshot(&running).table;
+    assert_eq!((table.size, table.ageing_s, table.used + table.evicted), (16, 60, 202));
+    assert!(table.used <= 32 && table.used > 16, "{table:?}");
+    let macs = show(&running, What::Macs);
+    let is_there = |mac: &str| macs["macs"].as_array().unwrap().iter().any(|shown| shown["mac"] == mac);
+    assert!(is_there("02:00:00:00:01:07"), "the static one stays: {macs}");
+    drop((a, b));
+    assert_eq!(running.stop().unwrap().frames_missing, 0);
 }

@@ -35,6 +35,8 @@ pub struct Switch {
     /// What was found out about the packets in hand.
     pub(crate) packets: Vec<Packet>,
     pub(crate) now_ns: u64,
+    /// Addresses of the table that this one is becoming.
+    pub(crate) resizing_to: usize,
 }
 
 /// A port of the switch.
@@ -147,6 +149,7 @@ impl Switch {
             busy: Busy::default(),
             packets: vec![Packet::default(); CHUNK],
             now_ns: 0,
+            resizing_to: config.mac_entries,
             config,
         })
     }

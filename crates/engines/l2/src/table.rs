@@ -8,8 +8,13 @@
 //! so no address is evicted before the table is full; then the one that was silent for the longest time of the new one's eight
 //! places goes. Nothing is allocated after the table was made.
 
+mod resize;
+
 use linerate_mem::prefetch;
 use linerate_wire::MacAddress;
+
+pub(crate) use resize::Progress;
+use resize::Successor;
 
 /// Entries of a bucket.
 const WAYS: usize = 4;
@@ -175,6 +180,8 @@ pub(crate) struct MacTable {
     /// Where the next sweep begins, and when the last one was.
     sweep_at: usize,
     swept_ns: u64,
+    /// While it is being resized.
+    next: Option<Box<Successor>>,
 }
 
 impl MacTable {
@@ -189,6 +196,7 @@ impl MacTable {
             counters: MacCounters { capacity, ..MacCounters::default() },
             sweep_at: 0,
             swept_ns: 0,
+            next: None,
         }
     }
 
@@ -269,14 +277,16 @@ impl MacTable {
             return Learned::Same;
         }
         let revived = is_older(entry.seen, tick, age_ticks);
+        let moved = entry.port != port;
         entry.seen = tick;
-        if entry.port == port {
-            return if revived { Learned::Changed } else { Learned::Same };
-        }
         entry.port = port;
-        entry.moves = entry.moves.saturating_add(1);
-        self.counters.moved += 1;
-        Learned::Changed
+        entry.moves = entry.moves.saturating_add(u16::from(moved));
+        let renewed = *entry;
+        self.counters.moved += u64::from(moved);
+        if self.next.is_some() {
+            self.tell_next(renewed);
+        }
+        if moved || revived { Learned::Changed } else { Learned::Same }
     }
 
     #[cold]
@@ -292,6 +302,8 @@ impl MacTable {
                     let count =
                         if idle > self.age_ticks { &mut self.counters.aged } else { &mut self.counters.evicted };
                     *count += 1;
+                    let victim = self.bucket(place.0).0[place.1 & (WAYS - 1)].key;
+                    self.tell_next_gone(victim);
                     place
                 }
                 None => {
@@ -301,6 +313,7 @@ impl MacTable {
             },
         };
         self.bucket_mut(place.0).0[place.1 & (WAYS - 1)] = new;
+        self.tell_next(new);
         self.counters.learned += 1;
         Learned::Changed
     }
@@ -318,6 +331,7 @@ impl MacTable {
                 let other = if one == number { two } else { one };
                 if let Some(free) = self.bucket(other).find(Key::default()) {
                     self.bucket_mut(other).0[free] = entry;
+                    self.tell_next(entry);
                     return Some((number, way));
                 }
             }
@@ -341,6 +355,7 @@ impl MacTable {
         for number in [first, second] {
             if let Some(way) = self.bucket(number).find(key) {
                 self.bucket_mut(number).0[way] = entry;
+                self.tell_next(entry);
                 return Ok(());
             }
         }
@@ -357,6 +372,7 @@ impl MacTable {
                 self.bucket_mut(number).0[way].seen = STATIC;
             }
         }
+        self.tell_next(entry);
         Ok(())
     }
 
@@ -367,6 +383,7 @@ impl MacTable {
             if let Some(way) = self.bucket(number).find(key) {
                 self.bucket_mut(number).0[way] = Entry::default();
                 self.counters.used -= 1;
+                self.tell_next_gone(key);
                 return true;
             }
         }
@@ -382,12 +399,19 @@ impl MacTable {
                 self.counters.used -= 1;
             }
         }
+        self.tell_next_flush(port, all);
+    }
+
+    /// An address is forgotten after so many seconds of silence, from now on.
+    pub(crate) fn set_ageing(&mut self, age_s: u32) {
+        self.age_ticks = age_ticks(age_s);
     }
 
     /// Removes what was silent for too long from a part of the table, once a millisecond at most, so that it may be called
     /// as often as one likes.
     pub(crate) fn sweep(&mut self, now_ns: u64) {
-        if now_ns.wrapping_sub(self.swept_ns) < 1_000_000 {
+        // While it is resized, what is too old is left behind.
+        if now_ns.wrapping_sub(self.swept_ns) < 1_000_000 || self.next.is_some() {
             return;
         }
         self.swept_ns = now_ns;

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use support::model::{Model, QUEUE_SLOTS};
 use support::{Rig, frame};
 
-use linerate_l2::{Mirror, MirrorSelect, PortIndex, PortSettings, SERVICE_TAG, VlanMode};
+use linerate_l2::{Mirror, MirrorSelect, PortIndex, PortSettings, Resize, SERVICE_TAG, SpareTable, VlanMode};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -18,6 +18,10 @@ enum Step {
     Remove(u16),
     Mirror(Mirror),
     Forget(u16, u8),
+    /// A table for so many addresses.
+    Resize(usize),
+    /// Moves the entries of so many buckets.
+    MoveEntries(usize),
 }
 
 /// A packet: addresses out of a few, tags, length, slots.
@@ -88,6 +92,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0u16..6).prop_map(Step::Remove),
         1 => mirror().prop_map(Step::Mirror),
         1 => (0u16..4, 0u8..10).prop_map(|(vlan, mac)| Step::Forget(vlan, mac)),
+        // As many as there can be in these tests always fit.
+        1 => (40usize..400).prop_map(Step::Resize),
+        4 => (1usize..20).prop_map(Step::MoveEntries),
     ]
 }
 
@@ -135,6 +142,16 @@ fn run(first: &[PortSettings], steps: &[Step]) {
             Step::Forget(vlan, mac) => {
                 let known = rig.switch.forget(*vlan, support::mac(*mac));
                 assert_eq!(known, model.forget(*vlan, support::mac(*mac)));
+            }
+            Step::Resize(entries) => drop(rig.switch.begin_resize(SpareTable::new(*entries).unwrap())),
+            Step::MoveEntries(buckets) => {
+                let entries = rig.switch.table_entries();
+                match rig.switch.resize_step(*buckets) {
+                    Resize::Done(old) => assert_eq!(old.entries(), entries),
+                    Resize::Refused(_) => panic!("there are no static entries"),
+                    Resize::Idle | Resize::GoesOn => assert_eq!(rig.switch.table_entries(), entries),
+                }
+                assert_eq!(rig.switch.mac_counters().evicted, 0);
             }
         }
         rig.check();

@@ -23,6 +23,7 @@ Examples:
   linerate switch ctl --name vale0 show macs  the switch behind vale0:... names
   linerate switch ctl add-port x=tap:x access=10 isolated=yes
   linerate switch ctl set x.access=default x.trunk=10,20-30
+  linerate switch ctl set ageing=60s table-size=64k
   linerate switch ctl add-mirror from=x,to=file:x.pcapng
 
 Exit status: 0 done; 1 refused by the switch; 2 there is no such switch.";
@@ -62,10 +63,10 @@ enum Command {
         /// Its name
         port: String,
     },
-    /// Changes settings of ports
+    /// Changes settings of ports, or of the switch: ageing, table-size
     Set {
         /// Settings; the value default takes one back
-        #[arg(value_name = "PORT.KEY=VALUE", required = true)]
+        #[arg(value_name = "[PORT.]KEY=VALUE", required = true)]
         settings: Vec<String>,
     },
     /// Adds an address that stays at a port
@@ -172,14 +173,20 @@ fn requests(command: &Command) -> Result<Vec<Request>, String> {
     Ok(vec![request])
 }
 
-/// All changes of a port are one request: they are possible only together, or not at all.
+/// All changes of a port, or of the switch, are one request: they are possible only together, or not at all.
 fn set(settings: &[String]) -> Result<Vec<Request>, String> {
-    let mut changes: BTreeMap<String, BTreeMap<String, Word>> = BTreeMap::new();
+    let mut changes: BTreeMap<Option<String>, BTreeMap<String, Word>> = BTreeMap::new();
     for setting in settings {
-        let (port, key, value) = split_setting(setting).map_err(|error| error.to_string())?;
+        let (port, key, value) = match setting.split_once('=') {
+            Some((key, value)) if !key.contains('.') => (None, key.to_owned(), Word(value.to_owned())),
+            _ => {
+                let (port, key, value) = split_setting(setting).map_err(|error| error.to_string())?;
+                (Some(port), key, value)
+            }
+        };
         changes.entry(port).or_default().insert(key, value);
     }
-    Ok(changes.into_iter().map(|(port, settings)| Request::Set { port: Some(port), settings }).collect())
+    Ok(changes.into_iter().map(|(port, settings)| Request::Set { port, settings }).collect())
 }
 
 fn words(settings: &[String]) -> Result<BTreeMap<String, Word>, String> {

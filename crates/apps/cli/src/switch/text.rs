@@ -108,11 +108,13 @@ pub fn stats(snapshot: &Snapshot) -> String {
     let (mac_table, worker) = (&snapshot.table, &snapshot.worker);
     let share = |nanoseconds: u64| nanoseconds as f64 / 1e7 / snapshot.seconds.max(1e-9);
     format!(
-        "{}\n  MAC table: {} of {} entries; {} learned, {} moved, {} aged, {} evicted, {} not learned\n  worker: {:.1} % of a core{}, \
+        "{}\n  MAC table: {} addresses in {} places, made for {}, kept for {} s; {} learned, {} moved, {} aged, {} evicted, {} not learned\n  worker: {:.1} % of a core{}, \
          moving packets {:.1} % of the time, {} of {} rounds, {} sleeps; {} of {} frames free",
         account(snapshot),
         count(mac_table.used),
         count(mac_table.capacity),
+        count(mac_table.size),
+        mac_table.ageing_s,
         count(mac_table.learned),
         count(mac_table.moved),
         count(mac_table.aged),

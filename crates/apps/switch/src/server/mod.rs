@@ -3,12 +3,14 @@
 //!
 //! ```text
 //! client.rs    one connection, bounded          requests.rs   a request -> its answer          show.rs   documents
+//! mirrors.rs   mirrors and their ports          table.rs      ageing and size of the MAC table
 //! ```
 
 mod client;
 mod mirrors;
 mod requests;
 pub(crate) mod show;
+pub(crate) mod table;
 
 use std::io;
 use std::os::fd::AsFd;

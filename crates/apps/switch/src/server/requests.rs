@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::config::{PortConfig, is_name};
 use crate::document::{DropDocument, PortDocument, Snapshot};
-use crate::protocol::{Refusal, Request, What};
+use crate::protocol::{Refusal, RefusalKind, Request, What};
 use crate::words::Word;
 
 use super::client::Client;
@@ -49,7 +49,8 @@ impl Server {
         let taken =
             self.handle.call(move |hub| hub.line(&wanted).is_some())? || self.state.keeper.find(&name).is_some();
         if taken {
-            return Err(Refusal::new(format!("port {name} is in use"), "choose another name, or remove it first"));
+            let refusal = Refusal::new(format!("port {name} is in use"), "choose another name, or remove it first");
+            return Err(refusal.of_kind(RefusalKind::InUse));
         }
         config.name = Some(name.clone());
         self.open_port(config, memif)?;
@@ -67,11 +68,7 @@ impl Server {
     }
 
     fn set(&mut self, port: Option<String>, changes: BTreeMap<String, Word>) -> Result<Value, Refusal> {
-        let Some(name) = port else {
-            let keys: Vec<&str> = changes.keys().map(String::as_str).collect();
-            let hint = "table size and ageing are set at the start; write PORT.KEY=VALUE for a port";
-            return Err(Refusal::new(format!("{} cannot be changed while it runs", keys.join(", ")), hint));
-        };
+        let Some(name) = port else { return self.set_switch(&changes) };
         let wanted = name.clone();
         let changed = self.handle.call(move |hub| hub.change(&wanted, &changes))?;
         match changed {

@@ -126,6 +126,8 @@ pub(crate) fn totals(hub: &Hub) -> TotalsDocument {
 pub(crate) fn table(hub: &Hub) -> TableDocument {
     let counted = hub.switch.mac_counters();
     TableDocument {
+        size: hub.switch.table_entries() as u64,
+        ageing_s: hub.switch.age_s(),
         used: counted.used,
         capacity: counted.capacity,
         learned: counted.learned,
