@@ -258,6 +258,10 @@ pub struct MirrorDocument {
     /// What it copies where.
     #[serde(flatten)]
     pub mirror: MirrorConfig,
-    /// Packets copied.
+    /// Packets that its port got.
     pub packets: u64,
+    /// Of these, packets that the port sent from where they lay.
+    pub zero_copy: u64,
+    /// Of these, copies.
+    pub copied: u64,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
-use linerate_l2::{DropReason, PortIndex, Switch};
+use linerate_l2::{DropReason, Look, PortIndex, Switch};
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Interest, Port, PortError, Readiness};
 use linerate_sys::clock;
@@ -17,6 +17,8 @@ use crate::words::Word;
 
 /// Packets that a port may bring in one round: enough to share the costs of a round, few enough to take turns.
 pub(crate) const BATCH: usize = 64;
+/// Mirrors whose ports are shown packets, at most: those that come later copy.
+pub(crate) const LOOKS: usize = 64;
 /// How long a port that is to go may still bring and take packets.
 const LEAVING_NS: u64 = 200_000_000;
 /// How long packets wait for a port that takes none; then they are thrown away.
@@ -47,7 +49,7 @@ pub(crate) struct Line {
     /// Since when packets wait that it does not take; 0: none do.
     stuck_since_ns: u64,
     /// It took packets since the last `flush` that left nothing.
-    unflushed: bool,
+    pub(crate) unflushed: bool,
     ended_check_ns: u64,
 }
 
@@ -92,7 +94,9 @@ pub(crate) struct Hub {
     pub pool: Pool,
     pub lines: Vec<Line>,
     pub turns: Turns,
-    arrived: Batch,
+    pub(crate) arrived: Batch,
+    /// What mirrors may look at, of the batch in hand.
+    pub(crate) looks: Vec<Look>,
     events: Sender<Event>,
     control: Bell,
     aged_ns: u64,
@@ -101,7 +105,8 @@ pub(crate) struct Hub {
 impl Hub {
     pub(crate) fn new(switch: Switch, pool: Pool, events: Sender<Event>, control: Bell) -> Hub {
         let arrived = Batch::new(&pool, BATCH);
-        Hub { switch, pool, lines: Vec::new(), turns: Turns::default(), arrived, events, control, aged_ns: 0 }
+        let looks = Vec::with_capacity(LOOKS);
+        Hub { switch, pool, lines: Vec::new(), turns: Turns::default(), arrived, looks, events, control, aged_ns: 0 }
     }
 
     /// Joins an open port.
@@ -176,14 +181,20 @@ impl Hub {
     #[inline]
     fn receive(&mut self, now_ns: u64) -> usize {
         let (mut received, mut out) = (0, None);
-        for (place, line) in self.lines.iter_mut().enumerate() {
-            let outcome = line.port.receive(&mut self.arrived);
+        for place in 0..self.lines.len() {
+            let Some(line) = self.lines.get_mut(place) else { break };
+            let (outcome, index, leaves) =
+                (line.port.receive(&mut self.arrived), line.index, line.leaving_ns.is_some());
             if !self.arrived.is_empty() {
                 received += self.arrived.len();
-                self.switch.forward(line.index, &mut self.arrived, &mut self.pool, now_ns);
+                if self.switch.is_mirrored() {
+                    self.forward_shown(index, now_ns);
+                } else {
+                    self.switch.forward(index, &mut self.arrived, &mut self.pool, now_ns);
+                }
             }
             match outcome {
-                Ok(0) if line.leaving_ns.is_some() => out = out.or(Some((place, None))),
+                Ok(0) if leaves => out = out.or(Some((place, None))),
                 Ok(_) => {}
                 // One at a time: an error comes again.
                 Err(error) => out = Some((place, Some(error))),

@@ -23,6 +23,7 @@ pub mod protocol;
 mod run;
 mod server;
 mod settings;
+mod showing;
 pub mod vale;
 mod words;
 mod worker;

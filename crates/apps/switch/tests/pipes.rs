@@ -190,6 +190,50 @@ fn settings_change_while_packets_pass() {
 }
 
 #[test]
+fn a_monitor_sees_both_ways_without_a_copy_where_its_port_can() {
+    let folder = tempfile::tempdir().unwrap();
+    let ports = ["a=pipe:zero-a", "b=pipe:zero-b", "z=null:", "p=pipe:zero-p"];
+    let running = switch(folder.path(), &ports);
+    let [mut a, mut b] = ["a", "b"].map(|name| Station::join(&running, &format!("zero-{name}"), name.as_bytes()[0]));
+    let mut watcher = Station::join(&running, "zero-p", 1);
+    for to in ["z", "p"] {
+        let settings = [("monitor".to_string(), Word("yes".to_string()))].into();
+        ask(&running, &Request::Set { port: Some(to.into()), settings }).unwrap();
+        let mirror = linerate_switch::config::MirrorConfig::parse(&format!("from=a,to={to}")).unwrap();
+        ask(&running, &Request::AddMirror { mirror }).unwrap();
+    }
+    a.send(b'b', 1);
+    b.send(b'a', 1);
+    for _ in 0..100 {
+        let (from_a, from_b) = (a.send(b'b', 16) as u64, b.send(b'a', 8) as u64);
+        let wanted = (a.received + from_b, b.received + from_a);
+        wait_until("they arrive", || {
+            a.receive();
+            b.receive();
+            watcher.receive();
+            a.received >= wanted.0 && b.received >= wanted.1
+        });
+    }
+    let all = a.sent + b.sent;
+    wait_until("all are seen", || {
+        a.receive();
+        b.receive();
+        watcher.receive();
+        watcher.received == all
+    });
+    let shown = show(&running, What::Mirrors);
+    let number = |mirror: usize, key: &str| shown[mirror][key].as_u64().unwrap();
+    // One port sends what it is shown; a pipe needs packets of its own.
+    assert_eq!((number(0, "zero_copy"), number(0, "copied")), (all, 0), "{shown}");
+    assert_eq!((number(1, "zero_copy"), number(1, "copied")), (0, all), "{shown}");
+    let seen = snapshot(&running);
+    assert_eq!((find(&seen, "z").counters.sent, seen.totals.mirror_copies), (all, 2 * all));
+    assert_eq!(seen.totals.unbalanced, None);
+    drop((a, b, watcher));
+    assert_eq!(running.stop().unwrap().frames_missing, 0);
+}
+
+#[test]
 fn mirrors_copy_to_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let running = switch(folder.path(), &["a=pipe:mirror-a", "b=pipe:mirror-b"]);
@@ -206,6 +250,8 @@ fn mirrors_copy_to_a_file() {
         a.received == 5 && b.received == 3
     });
     wait_until("the copies are counted", || show(&running, What::Mirrors)[0]["packets"] == 3);
+    let shown = show(&running, What::Mirrors);
+    assert_eq!((&shown[0]["zero_copy"], &shown[0]["copied"]), (&3.into(), &0.into()), "a file sends what it is shown");
     ask(&running, &Request::RemoveMirror { mirror: 0 }).unwrap();
     wait_until("its port is gone", || snapshot(&running).ports.len() == 2);
     assert!(std::fs::metadata(&path).unwrap().len() > 3 * 60);

@@ -143,6 +143,13 @@ pub(crate) struct Lane {
     pub(crate) now_ns: u64,
 }
 
+impl Lane {
+    /// For copies of packets that came in at a port.
+    pub(crate) fn of_mirror(port: PortIndex, now_ns: u64) -> Lane {
+        Lane { port, ethertype: 0, isolated: false, learning: false, mirrored: false, now_ns }
+    }
+}
+
 /// Packets in a row with one verdict.
 #[derive(Clone, Copy, Default)]
 struct Stretch {

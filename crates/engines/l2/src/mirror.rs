@@ -1,7 +1,8 @@
 //! Mirrors: copies of what passes, for another port to look at.
 //!
 //! A mirror copies packets as they came in (before anything is decided about them, so those that are dropped, too), or as
-//! they go out. A copy is never mirrored again, and a mirror never copies to the port where the packet is already.
+//! they go out. A copy is never mirrored again, and a mirror never copies to the port where the packet is already. Ports that
+//! can send packets from where they lie need no copy: see `shown.rs`.
 
 use core::net::IpAddr;
 
@@ -74,16 +75,30 @@ impl FlowMatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MirrorId(pub u32);
 
-struct Entry {
-    id: MirrorId,
-    mirror: Mirror,
+pub(crate) struct Entry {
+    pub(crate) id: MirrorId,
+    pub(crate) mirror: Mirror,
+    pub(crate) shown: u64,
     copied: u64,
+    /// Of what comes in now, so many packets were shown already.
+    pub(crate) skips: u64,
+    /// What goes out now is shown later.
+    pub(crate) held: bool,
+}
+
+/// Packets that a mirror's port got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MirrorCounts {
+    /// It sent them from where they lay: without a copy for it.
+    pub shown: u64,
+    /// Copies that were put into its queue.
+    pub copied: u64,
 }
 
 /// The mirrors of a switch.
 #[derive(Default)]
 pub(crate) struct Mirrors {
-    entries: Vec<Entry>,
+    pub(crate) entries: Vec<Entry>,
     next: u32,
 }
 
@@ -117,6 +132,15 @@ impl Mirrors {
     }
 }
 
+impl Entry {
+    /// Whether the packet in hand was shown to the mirror's port.
+    fn skip(&mut self) -> bool {
+        let skips = self.skips > 0;
+        self.skips -= u64::from(skips);
+        skips
+    }
+}
+
 impl Switch {
     /// Starts a mirror.
     pub fn add_mirror(&mut self, mirror: Mirror) -> Result<MirrorId, SettingsError> {
@@ -134,7 +158,7 @@ impl Switch {
         }
         let id = MirrorId(self.mirrors.next);
         self.mirrors.next += 1;
-        self.mirrors.entries.push(Entry { id, mirror, copied: 0 });
+        self.mirrors.entries.push(Entry { id, mirror, shown: 0, copied: 0, skips: 0, held: false });
         self.note_mirrors();
         Ok(id)
     }
@@ -147,9 +171,10 @@ impl Switch {
         self.mirrors.entries.len() < before
     }
 
-    /// The mirrors, with the packets that each has copied.
-    pub fn mirrors(&self) -> impl Iterator<Item = (MirrorId, &Mirror, u64)> {
-        self.mirrors.entries.iter().map(|entry| (entry.id, &entry.mirror, entry.copied))
+    /// The mirrors, with the packets that the port of each has got.
+    pub fn mirrors(&self) -> impl Iterator<Item = (MirrorId, &Mirror, MirrorCounts)> {
+        let counts = |entry: &Entry| MirrorCounts { shown: entry.shown, copied: entry.copied };
+        self.mirrors.entries.iter().map(move |entry| (entry.id, &entry.mirror, counts(entry)))
     }
 
     /// Copies the first packet of `arrived` to every mirror that wants what comes in; `vlan` is `None` for a packet that was
@@ -170,7 +195,7 @@ impl Switch {
                         .as_ref()
                         .is_some_and(|key| wanted.matches(key)),
                 };
-            if wanted {
+            if wanted && !self.mirrors.entries[index].skip() {
                 let copied = self.copy_to_mirror(lane, to, arrived, 0, pool);
                 self.mirrors.entries[index].copied += u64::from(copied);
             }
@@ -188,28 +213,34 @@ impl Switch {
     #[cold]
     fn mirror_departing(&mut self, lane: &Lane, port: PortIndex, slots: usize, pool: &mut Pool) {
         for index in 0..self.mirrors.entries.len() {
-            let Mirror { select, to } = &self.mirrors.entries[index].mirror;
-            let to = *to;
-            if !matches!(select, MirrorSelect::Egress(from) | MirrorSelect::Both(from) if *from == port) || to == port {
+            let Entry { mirror: Mirror { select, to }, held, .. } = &self.mirrors.entries[index];
+            let wanted = matches!(select, MirrorSelect::Egress(from) | MirrorSelect::Both(from) if *from == port);
+            if !wanted || *to == port || *held {
                 continue;
             }
-            // The queue stands aside for a moment, so that two members can be used at once.
             let Some(member) = self.member_mut(port) else { return };
             let at = member.queue.batch.len() - slots;
-            let mut others = std::mem::take(&mut self.members);
-            let copied = match others.get_disjoint_mut([usize::from(port.0), usize::from(to.0)]) {
-                Ok([Some(from), Some(into)]) => {
-                    let start = into.queue.batch.len();
-                    let len = from.queue.batch.totals_after(at).bytes as usize;
-                    let outcome = copy(&from.queue.batch, at, len, into, pool);
-                    outcome.map(|()| into.queue.batch.len() - start)
-                }
-                _ => Err(DropReason::NoDestination),
-            };
-            self.members = others;
-            let counted = self.count_mirrored(lane, to, copied);
-            self.mirrors.entries[index].copied += u64::from(counted);
+            self.copy_departing(lane, index, port, at, pool);
         }
+    }
+
+    /// Copies the packet in slot `at` of a port's queue to the port of a mirror.
+    pub(crate) fn copy_departing(&mut self, lane: &Lane, index: usize, port: PortIndex, at: usize, pool: &mut Pool) {
+        let to = self.mirrors.entries[index].mirror.to;
+        // The members stand aside for a moment, so that two of them can be used at once.
+        let mut members = std::mem::take(&mut self.members);
+        let copied = match members.get_disjoint_mut([usize::from(port.0), usize::from(to.0)]) {
+            Ok([Some(from), Some(into)]) => {
+                let start = into.queue.batch.len();
+                let len = from.queue.batch.span(at).map_or(0, |span| span.len);
+                let outcome = copy(&from.queue.batch, at, len, into, pool);
+                outcome.map(|()| into.queue.batch.len() - start)
+            }
+            _ => Err(DropReason::NoDestination),
+        };
+        self.members = members;
+        let counted = self.count_mirrored(lane, to, copied);
+        self.mirrors.entries[index].copied += u64::from(counted);
     }
 
     fn copy_to_mirror(&mut self, lane: &Lane, to: PortIndex, source: &Batch, at: usize, pool: &mut Pool) -> bool {

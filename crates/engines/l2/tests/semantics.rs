@@ -216,7 +216,7 @@ fn mirrors_copy_by_port_vlan_and_flow() {
     assert_eq!((rig.take(B, 9), rig.take(C, 9)), (vec![headers(1)], vec![headers(1)]));
     rig.send(A, &frame(5, 2, &[], 60));
     assert_eq!(waiting(&mut rig), [0, 1, 0]);
-    assert_eq!(rig.switch.mirrors().map(|(id, _, copied)| (id, copied)).collect::<Vec<_>>(), [(by_flow, 1)]);
+    assert_eq!(rig.switch.mirrors().map(|(id, _, counts)| (id, counts.copied)).collect::<Vec<_>>(), [(by_flow, 1)]);
     assert!(rig.switch.remove_mirror(by_flow) && !rig.switch.remove_mirror(by_flow));
     rig.switch.add_mirror(Mirror { select: MirrorSelect::Egress(B), to: C }).unwrap();
     rig.switch.add_mirror(Mirror { select: MirrorSelect::Vlan(7), to: C }).unwrap();

@@ -202,7 +202,7 @@ pub fn mirrors(mirrors: &[MirrorDocument]) -> String {
     if mirrors.is_empty() {
         return "no mirrors".into();
     }
-    let mut rows = vec![head(&["mirror", "copies", "to", "packets"])];
+    let mut rows = vec![head(&["mirror", "copies", "to", "packets", "zero-copy"])];
     rows.extend(mirrors.iter().map(|kept| {
         let mirror = &kept.mirror;
         let part = |key: &str, value: Option<String>| value.map(|value| format!("{key}={value}"));
@@ -217,9 +217,9 @@ pub fn mirrors(mirrors: &[MirrorDocument]) -> String {
             part("dport", mirror.dport.map(|port| port.to_string())),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
-        vec![kept.number.to_string(), parts.join(","), mirror.to.clone(), count(kept.packets)]
+        vec![kept.number.to_string(), parts.join(","), mirror.to.clone(), count(kept.packets), count(kept.zero_copy)]
     }));
-    table(rows, &[0, 3])
+    table(rows, &[0, 3, 4])
 }
 
 #[cfg(test)]

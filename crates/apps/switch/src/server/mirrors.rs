@@ -1,6 +1,6 @@
 //! Mirrors: from words to the engine's, with the ports that are opened for them alone.
 
-use linerate_l2::{FlowMatch, Mirror, MirrorId, MirrorSelect, PortIndex};
+use linerate_l2::{FlowMatch, Mirror, MirrorCounts, MirrorId, MirrorSelect, PortIndex};
 
 use crate::config::MirrorConfig;
 use crate::document::MirrorDocument;
@@ -77,13 +77,18 @@ impl Server {
     }
 
     pub(super) fn mirror_documents(&self) -> Result<Vec<MirrorDocument>, Refusal> {
-        let counted: Vec<(MirrorId, u64)> =
-            self.handle.call(|hub| hub.switch.mirrors().map(|(id, _, packets)| (id, packets)).collect())?;
-        let packets = |id| counted.iter().find(|(other, _)| *other == id).map_or(0, |(_, packets)| *packets);
-        let document = |kept: &Kept| MirrorDocument {
-            number: kept.number,
-            mirror: kept.config.clone(),
-            packets: packets(kept.id),
+        let counted: Vec<(MirrorId, MirrorCounts)> =
+            self.handle.call(|hub| hub.switch.mirrors().map(|(id, _, counts)| (id, counts)).collect())?;
+        let document = |kept: &Kept| {
+            let counts =
+                counted.iter().find(|(id, _)| *id == kept.id).map_or_else(Default::default, |(_, counts)| *counts);
+            MirrorDocument {
+                number: kept.number,
+                mirror: kept.config.clone(),
+                packets: counts.shown + counts.copied,
+                zero_copy: counts.shown,
+                copied: counts.copied,
+            }
         };
         Ok(self.state.mirrors.kept.iter().map(document).collect())
     }
