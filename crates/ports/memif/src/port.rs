@@ -309,6 +309,12 @@ impl Port for MemifPort {
         }
     }
 
+    fn show(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
+        let Some(side) = &mut self.transmitter else { return Ok(0) };
+        let shown = MemifPort::check_memory(side.is_lost()).and_then(|()| side.show(batch, from, &mut self.sent));
+        shown.map_err(|corrupt| self.broken(corrupt))
+    }
+
     fn flush(&mut self) -> Result<usize, PortError> {
         self.refresh()?;
         self.take_back(true).map_err(|corrupt| self.broken(corrupt))?;

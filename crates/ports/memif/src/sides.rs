@@ -102,6 +102,14 @@ impl Sender {
         }
     }
 
+    /// Sends packets from slot `from` on that stay in the batch; an end that hands frames over sends none so.
+    pub(crate) fn show(&mut self, batch: &Batch, from: usize, totals: &mut Sent) -> Result<usize, Corrupt> {
+        match self {
+            Sender::Copying(side) => side.show(batch, from, totals),
+            Sender::Handing(_) => Ok(0),
+        }
+    }
+
     /// True when the packet that did not fit the last time may fit now.
     pub(crate) fn has_room(&mut self, pool: &mut Pool) -> Result<bool, Corrupt> {
         match self {

@@ -123,6 +123,28 @@ impl TransmitSide {
         Ok(count)
     }
 
+    /// Sends packets from slot `from` on that stay in the batch, up to the first that does not lie in one slot or does not fit into
+    /// one buffer. Returns how many.
+    pub(crate) fn show(&mut self, batch: &Batch, from: usize, totals: &mut Sent) -> Result<usize, Corrupt> {
+        let room = usize::from(self.room(batch.len().saturating_sub(from))?);
+        let (mut count, mut bytes) = (0, 0);
+        for (step, part) in batch.parts().skip(from).take(room).enumerate() {
+            let index = self.next.wrapping_add(step as u16);
+            if part.bytes.is_empty() || part.more || !self.fill(index, part.bytes) {
+                break;
+            }
+            bytes += part.bytes.len() as u64;
+            count += 1;
+        }
+        if count > 0 {
+            self.next = self.next.wrapping_add(count as u16);
+            totals.packets += count as u64;
+            totals.bytes += bytes;
+            self.publish();
+        }
+        Ok(count)
+    }
+
     /// Fills one slot with a whole packet; false if its buffer is too small, or none at all.
     #[inline]
     fn fill(&self, index: u16, bytes: &[u8]) -> bool {
