@@ -89,7 +89,7 @@ fn carry_datagrams(topology: &Topology, from: &Side, to: &Side, frame: &[u8], wa
     for _ in 0..PACKETS {
         let _ = sender.send(frame);
     }
-    let rest = sources.snapshot_at_rest(Duration::from_millis(50), Duration::from_secs(5));
+    let rest = sources.snapshot_at_rest(Duration::from_millis(50), Duration::from_secs(60));
     let (after, at_rest) = rest.expect("snapshot");
     assert!(at_rest, "the path came to rest");
     let received = receiver.drain();
