@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bridge;
+pub mod capture;
 pub mod cmd;
 pub mod doctor;
 pub mod lab;

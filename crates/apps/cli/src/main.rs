@@ -28,6 +28,8 @@ enum Command {
     Send(Box<cmd::send::Args>),
     /// Counts what arrives, by stream: loss, duplicates, order, latency
     Receive(cmd::receive::Args),
+    /// Captures on interfaces, into files or counting, and accounts for every packet
+    Capture(Box<cmd::capture::Args>),
     /// Prints, filters, merges and cuts capture files; counts their flows
     Read(cmd::read::Args),
     /// netmap's pkt-gen, for every kind of port
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Command::Ports(args) => cmd::ports::run(&args),
         Command::Send(args) => cmd::send::run(&args),
         Command::Receive(args) => cmd::receive::run(&args),
+        Command::Capture(args) => cmd::capture::run(&args),
         Command::Read(args) => cmd::read::run(&args),
         Command::Bridge(args) => cmd::bridge::run(&args),
         Command::Lb(args) => cmd::lb::run(&args),

@@ -24,6 +24,11 @@ mod filter;
 mod interfaces;
 mod open;
 
+/// Rings whose packets are looked at where they lie.
+pub mod capture {
+    pub use linerate_port_packet::{CaptureOptions, RingCapture, RingCounters, RingPacket};
+}
+
 pub use backend::{Backend, Unusable, list};
 pub use filter::{FilterCompiler, FilterPlace, compile_filter};
 pub use interfaces::{Interface, interfaces};

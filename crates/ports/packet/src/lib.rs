@@ -16,6 +16,8 @@
 //! A packet that the driver refuses (a full ring, ENOBUFS) stays in the batch unless told otherwise. The driver counts the attempt
 //! among the interface's transmit drops all the same, so that counter is not a count of lost packets.
 //!
+//! [`RingCapture`] is the same ring for captures: packets are looked at where they lie and copied once, to where they are written.
+//!
 //! # Options
 //! - `@N` receive only what came in on receive queue N, where the driver notes that (a plain veth notes nothing useful);
 //!   packets without a note are of queue 0. The kernel chooses the transmit queue by itself.
@@ -31,6 +33,7 @@
 //! - `qdisc` send through the interface's queueing discipline (and past `tcpdump` on this side) instead of around it.
 //! - `tx_only` no ring, no listening: costs nothing for what arrives. `rx_only` no sending.
 
+mod capture;
 mod device;
 mod open;
 mod options;
@@ -39,5 +42,6 @@ mod ring;
 mod sys;
 mod transmit;
 
+pub use capture::{CaptureOptions, RingCapture, RingCounters, RingPacket};
 pub use open::{open, probe};
 pub use port::PacketPort;

@@ -63,7 +63,6 @@ fn set_up_receiving(
     device: &Device,
     socket: &Socket,
 ) -> Result<(BlockRing, String), OpenError> {
-    const NOTHING: [libc::sock_filter; 1] = [libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: 0 }];
     let shape = options.ring_shape(device.frame_len_max + 8);
     let bytes = shape.block_bytes * shape.blocks;
     let mapping = socket.map_ring(shape).map_err(|error| {
@@ -93,7 +92,7 @@ fn set_up_receiving(
     Ok((BlockRing::new(mapping, shape), detail))
 }
 
-fn join(spec: &PortSpec, socket: &Socket, fanout: Fanout) -> Result<(), OpenError> {
+pub(crate) fn join(spec: &PortSpec, socket: &Socket, fanout: Fanout) -> Result<(), OpenError> {
     socket.join_fanout(fanout.group, fanout.mode).map_err(|error| {
         let hint = match error.raw_os_error() {
             Some(libc::EINVAL | libc::EALREADY) => {
@@ -108,6 +107,8 @@ fn join(spec: &PortSpec, socket: &Socket, fanout: Fanout) -> Result<(), OpenErro
 
 /// BPF_RET | BPF_K (linux/bpf_common.h): return the constant.
 const RETURN: u16 = 0x06;
+/// Takes no packet.
+pub(crate) const NOTHING: [libc::sock_filter; 1] = [libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: 0 }];
 /// BPF_LD | BPF_W | BPF_ABS: load; from SKF_AD_OFF on, facts about the packet.
 const LOAD: u16 = 0x20;
 /// BPF_JMP | BPF_JEQ | BPF_K: skip `jt` instructions if equal, else `jf`.
@@ -165,7 +166,7 @@ fn caps(spec: &PortSpec, options: &Options, device: &Device, ring: Option<&str>)
     }
 }
 
-fn no_socket(spec: impl Display, error: io::Error) -> OpenError {
+pub(crate) fn no_socket(spec: impl Display, error: io::Error) -> OpenError {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => OpenError::new(
             spec,
@@ -179,6 +180,6 @@ fn no_socket(spec: impl Display, error: io::Error) -> OpenError {
     }
 }
 
-fn failed(spec: impl Display, what: &str, error: io::Error) -> OpenError {
+pub(crate) fn failed(spec: impl Display, what: &str, error: io::Error) -> OpenError {
     OpenError::new(spec, format!("{what}: {error}"), "")
 }

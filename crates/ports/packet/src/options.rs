@@ -49,6 +49,21 @@ pub(crate) struct Fanout {
 }
 
 impl Options {
+    /// Receiving only, with a ring of about this size.
+    pub(crate) fn for_ring(ring_bytes: u64, retire_ms: u32) -> Options {
+        Options {
+            receives: true,
+            transmits: false,
+            ring_bytes: ring_bytes.clamp(RING_BYTES_MIN, RING_BYTES_MAX),
+            retire_ms: retire_ms.clamp(1, 1000),
+            prompt: false,
+            promiscuous: false,
+            fanout: None,
+            qdisc: false,
+            drop_refused: false,
+        }
+    }
+
     /// Takes all options out of the spec; complains about any that is unknown or out of range.
     pub(crate) fn take(spec: &mut PortSpec) -> Result<Options, SpecError> {
         let ring_bytes = spec.take_number("ring", RING_BYTES_MIN, RING_BYTES_MAX)?;

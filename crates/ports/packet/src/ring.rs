@@ -20,6 +20,11 @@ const LAST_TIME_AT: usize = 40;
 const BLOCK_HEADER_BYTES: usize = 48;
 const PACKET_HEADER_BYTES: usize = size_of::<libc::tpacket3_hdr>();
 
+/// Where `struct sockaddr_ll` lies behind a packet's header (TPACKET_ALIGN), in both versions, and `sll_pkttype` in it.
+const ADDRESS_AT: usize = size_of::<libc::tpacket3_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
+const SINGLE_ADDRESS_AT: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
+const TYPE_AT: usize = std::mem::offset_of!(libc::sockaddr_ll, sll_pkttype);
+
 /// Bytes of an Ethernet header before the ethertype, where a VLAN tag goes.
 const TAG_AT: usize = 12;
 /// Bytes of a VLAN tag.
@@ -44,6 +49,10 @@ pub(crate) struct Found {
     pub time_ns: u64,
     /// True when the ring holds only the packet's beginning.
     pub truncated: bool,
+    /// Bytes that the packet had, without the tag that was taken out.
+    whole: usize,
+    /// `TP_STATUS_*`.
+    pub status: u32,
     /// Place in the block of the packet after this one.
     next: usize,
 }
@@ -53,6 +62,12 @@ impl Found {
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.stored + if self.tag.is_some() { TAG_BYTES } else { 0 }
+    }
+
+    /// Bytes that it had, its VLAN tag included.
+    #[inline]
+    pub(crate) fn original_len(&self) -> usize {
+        self.whole + if self.tag.is_some() { TAG_BYTES } else { 0 }
     }
 }
 
@@ -136,6 +151,21 @@ impl BlockRing {
         if self.left == 0 {
             self.give_back_block();
         }
+    }
+
+    /// `sll_pkttype` of the packet that [`BlockRing::front`] gave and that was not taken out: whose it is, and which way it went.
+    #[inline]
+    pub(crate) fn front_type(&self) -> u8 {
+        let address = if self.single { SINGLE_ADDRESS_AT } else { ADDRESS_AT };
+        let mut byte = [0];
+        self.mapping.copy(self.block_start() + self.offset + address + TYPE_AT, &mut byte);
+        byte[0]
+    }
+
+    /// Blocks that the kernel has handed over and that were not given back; a look at every block.
+    pub(crate) fn filled_blocks(&self) -> usize {
+        let status_of = |block| self.mapping.load_acquire(block * self.block_bytes + self.status_at).unwrap_or(0);
+        (0..self.blocks).filter(|block| status_of(*block) & libc::TP_STATUS_USER != 0).count()
     }
 
     /// Copies bytes of a packet, from byte `from` of it on, as many as `to` holds; its VLAN tag is where it was on the wire.
@@ -253,6 +283,8 @@ impl BlockRing {
             tag: if header.status & libc::TP_STATUS_VLAN_VALID == 0 { None } else { tag_of(&header) },
             time_ns: u64::from(header.seconds) * 1_000_000_000 + u64::from(header.nanoseconds),
             truncated: header.whole > header.stored,
+            whole: header.whole as usize,
+            status: header.status,
             next: offset + header.next as usize,
         })
     }

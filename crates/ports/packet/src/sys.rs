@@ -34,6 +34,8 @@ pub(crate) struct RingShape {
 /// What PACKET_STATISTICS tells since the last call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RingCounts {
+    /// Packets that passed the filter, those among them that found no room.
+    pub packets: u64,
     /// Packets that found no room in the ring.
     pub drops: u64,
     /// Times that the ring was full and the kernel stopped filling it.
@@ -142,7 +144,8 @@ impl Socket {
         check(unsafe {
             libc::getsockopt(self.fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, to, &mut len)
         })?;
-        Ok(RingCounts { drops: counts.tp_drops.into(), freezes: counts.tp_freeze_q_cnt.into() })
+        let (packets, drops) = (counts.tp_packets.into(), counts.tp_drops.into());
+        Ok(RingCounts { packets, drops, freezes: counts.tp_freeze_q_cnt.into() })
     }
 
     /// Reads and clears the socket's pending error.

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod bridge;
+pub mod capture;
 pub mod compare;
 pub mod doctor;
 pub mod lab;

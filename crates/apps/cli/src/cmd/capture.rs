@@ -1,0 +1,130 @@
+//! `linerate capture`: packets of interfaces, counted or into a file, and where every one of them is.
+
+use std::process::ExitCode;
+
+use linerate_capture::RotationPolicy;
+use linerate_filter::Program;
+use linerate_gen::config::duration_ns;
+use linerate_ports::capture::CaptureOptions;
+use linerate_ports::{FilterPlace, compile_filter};
+
+use crate::capture::run::{self, Plan};
+use crate::traffic::note;
+
+const EXAMPLES: &str = "\
+Examples:
+  linerate capture -i eth2 -i eth3
+      counts on two ports at once until Ctrl-C: packets, bytes, rates, losses
+  linerate capture -i eth2 -w trace.pcapng --filter 'udp port 53' --snaplen 128
+  linerate capture -i eth2 -w trace.pcapng --file-bytes 1000000000 --total-bytes 20000000000
+      files of a gigabyte, the oldest removed, 20 GB at most
+  linerate capture -i eth2 -w trace.pcapng.zst --for 60s --json
+
+Every packet that passed the filter is written, or counted as lost by the ring (this program was too slow) or by the writer (the
+disk was). Exit status: 0 done; 1 a port or the disk failed; 2 could not start.";
+
+/// Arguments of `linerate capture`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Interfaces; each has a ring and a thread of its own
+    #[arg(short, long = "interface", value_name = "IF", required = true)]
+    interfaces: Vec<String>,
+    /// File to write: pcapng, or pcap when its name ends in .pcap, with .zst compressed; - is standard output
+    #[arg(short, long, value_name = "FILE")]
+    write: Option<String>,
+    /// Only packets that pass, in tcpdump's language; the kernel runs it before it copies
+    #[arg(short, long, value_name = "EXPRESSION")]
+    filter: Option<String>,
+    /// Bytes kept of each packet
+    #[arg(short, long, value_name = "BYTES", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(1..=262_144))]
+    snaplen: u32,
+    /// Take packets for other hardware addresses, too
+    #[arg(short, long)]
+    promiscuous: bool,
+    /// Capture what this host sends, too
+    #[arg(long)]
+    outgoing: bool,
+    /// Ring of each interface
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, value_parser = clap::value_parser!(u64).range(65_536..=1 << 30))]
+    ring: u64,
+    /// Ends after this time: 10s, 500ms, 2m [default: at Ctrl-C]
+    #[arg(long = "for", value_name = "TIME")]
+    duration: Option<String>,
+    /// Ends when a port has had so many packets; those that are in its ring then are captured as well
+    #[arg(short = 'n', long, value_name = "N")]
+    count: Option<u64>,
+    /// Time between two lines
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    interval: String,
+    /// A new file after so many bytes
+    #[arg(long, value_name = "N", requires = "write")]
+    file_bytes: Option<u64>,
+    /// A new file after this time
+    #[arg(long, value_name = "TIME", requires = "write")]
+    file_time: Option<String>,
+    /// A new file after so many packets
+    #[arg(long, value_name = "N", requires = "write")]
+    file_packets: Option<u64>,
+    /// Most bytes of all files; the oldest are removed
+    #[arg(long, value_name = "N", requires = "write")]
+    total_bytes: Option<u64>,
+    /// Most files; the oldest are removed
+    #[arg(long, value_name = "N", requires = "write")]
+    files: Option<u64>,
+    /// A line of JSON (linerate.capture/1) for each port at each interval and at the end
+    #[arg(long)]
+    json: bool,
+}
+
+/// Captures. Status 1 when a port or the disk failed, 2 when it could not start.
+pub fn run(args: &Args) -> ExitCode {
+    match plan(args).and_then(|plan| run::run(&plan)) {
+        Ok(fine) => ExitCode::from(u8::from(!fine)),
+        Err(error) => {
+            note(&format!("linerate capture: {error}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn plan(args: &Args) -> Result<Plan, String> {
+    let span = |flag: &str, text: Option<&String>| {
+        text.map(|text| duration_ns(text)).transpose().map_err(|error| format!("--{flag}: {error}"))
+    };
+    let options = |interface: &String| -> Result<(String, CaptureOptions), String> {
+        let filter = match &args.filter {
+            None => Program::everything(args.snaplen),
+            Some(text) => compile_filter(text, FilterPlace::Socket(interface), args.snaplen)?.0,
+        };
+        let options = CaptureOptions {
+            ring_bytes: args.ring,
+            retire_ms: 8,
+            promiscuous: args.promiscuous,
+            outgoing: args.outgoing,
+            fanout: None,
+            filter,
+        };
+        Ok((interface.clone(), options))
+    };
+    if args.json && args.write.as_deref() == Some("-") {
+        return Err("-w - and --json both want standard output".into());
+    }
+    Ok(Plan {
+        ports: args.interfaces.iter().map(options).collect::<Result<_, _>>()?,
+        filter: args.filter.clone().unwrap_or_default(),
+        snaplen: args.snaplen,
+        path: args.write.clone(),
+        policy: RotationPolicy {
+            file_bytes: args.file_bytes,
+            file_ns: span("file-time", args.file_time.as_ref())?,
+            file_packets: args.file_packets,
+            total_bytes: args.total_bytes,
+            files: args.files,
+        },
+        duration_ns: span("for", args.duration.as_ref())?,
+        packets_max: args.count,
+        interval_ns: span("interval", Some(&args.interval))?.unwrap_or(1_000_000_000).max(10_000_000),
+        json: args.json,
+    })
+}

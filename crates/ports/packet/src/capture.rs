@@ -1,0 +1,264 @@
+//! A ring whose packets are looked at where they lie: for captures, which copy each packet once, to where it is written.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use linerate_filter::Program;
+use linerate_port::{OpenError, PortError, PortSpec, SpecError};
+use linerate_sys::clock;
+use linerate_sys::poll::{PollFor, poll};
+
+use crate::device::Device;
+use crate::open::{NOTHING, failed, join, no_socket};
+use crate::options::{Fanout, Options};
+use crate::ring::{BlockRing, Found, corrupt};
+use crate::sys::Socket;
+
+/// How to capture on an interface.
+#[derive(Clone, Debug)]
+pub struct CaptureOptions {
+    /// Bytes of the ring.
+    pub ring_bytes: u64,
+    /// The kernel hands over a block that is not full after this many milliseconds.
+    pub retire_ms: u32,
+    /// Take packets for other hardware addresses, too.
+    pub promiscuous: bool,
+    /// Capture what this host sends, too.
+    pub outgoing: bool,
+    /// Share the interface's packets by flow with the other captures of this group.
+    pub fanout: Option<u16>,
+    /// Which packets, and how many bytes of each; the kernel runs it before it copies.
+    pub filter: Program,
+}
+
+/// Counts of a ring since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RingCounters {
+    /// Packets that passed the filter, those among them that found the ring full.
+    pub offered: u64,
+    /// Packets that found the ring full.
+    pub dropped: u64,
+    /// Times that the ring was full.
+    pub freezes: u64,
+}
+
+/// An AF_PACKET socket with a ring (TPACKET_V3) for one thread.
+pub struct RingCapture {
+    ring: BlockRing,
+    socket: Socket,
+    device: Device,
+    counters: RingCounters,
+    blocks: usize,
+    block_bytes: usize,
+}
+
+/// A packet in the ring.
+pub struct RingPacket<'a> {
+    ring: &'a BlockRing,
+    found: &'a Found,
+}
+
+impl RingPacket<'_> {
+    /// Bytes that are there, the VLAN tag among them that the kernel or the NIC took out.
+    #[inline]
+    #[expect(clippy::len_without_is_empty, reason = "a packet is never empty")]
+    pub fn len(&self) -> usize {
+        self.found.len()
+    }
+
+    /// Bytes that the packet had.
+    #[inline]
+    pub fn original_len(&self) -> usize {
+        self.found.original_len()
+    }
+
+    /// Its stamp, nanoseconds since 1970.
+    #[inline]
+    pub fn time_ns(&self) -> u64 {
+        self.found.time_ns
+    }
+
+    /// True when the NIC's clock made the stamp, else the kernel's.
+    #[inline]
+    pub fn stamped_by_hardware(&self) -> bool {
+        self.found.status & libc::TP_STATUS_TS_RAW_HARDWARE != 0
+    }
+
+    /// True when this host sent it.
+    #[inline]
+    pub fn is_outgoing(&self) -> bool {
+        self.ring.front_type() == libc::PACKET_OUTGOING
+    }
+
+    /// Copies its first bytes, as many as `to` holds; these are at most [`RingPacket::len`].
+    #[inline]
+    pub fn copy(&self, to: &mut [u8]) {
+        self.ring.copy(self.found, 0, to);
+    }
+}
+
+impl RingCapture {
+    /// Captures on an interface of the calling thread's network namespace, from here on.
+    ///
+    /// # Errors
+    /// No such interface, interface down, no CAP_NET_RAW, no memory for the ring or the filter; each with what to do.
+    pub fn open(interface: &str, options: &CaptureOptions) -> Result<RingCapture, OpenError> {
+        let spec = spec_of(interface)?;
+        let device = Device::open(&spec)?;
+        let socket = Socket::new().map_err(|error| no_socket(&spec, error))?;
+        let shape = Options::for_ring(options.ring_bytes, options.retire_ms).ring_shape(device.frame_len_max + 8);
+        let mapping = socket.map_ring(shape).map_err(|error| {
+            let cause = format!("cannot make a ring of {} bytes: {error}", shape.block_bytes * shape.blocks);
+            OpenError::new(&spec, cause, "give a smaller one")
+        })?;
+        let error = |what: &'static str| {
+            let spec = spec.clone();
+            move |error| failed(&spec, what, error)
+        };
+        if !options.outgoing {
+            // Kernels before 4.20 do not know it; packets that were sent are passed over then.
+            let _ = socket.set(libc::PACKET_IGNORE_OUTGOING, 1);
+        }
+        // Nothing is taken before all is as it is to be.
+        socket.set_filter(&NOTHING).map_err(error("setting a socket filter"))?;
+        socket.bind(device.index, true).map_err(error("binding to the interface"))?;
+        if options.promiscuous {
+            socket.join_promiscuous(device.index).map_err(error("turning promiscuous mode on"))?;
+        }
+        if let Some(group) = options.fanout {
+            join(&spec, &socket, Fanout { group, mode: libc::PACKET_FANOUT_HASH, mode_name: "hash" })?;
+        }
+        set_filter(&spec, &socket, &options.filter)?;
+        let (blocks, block_bytes) = (shape.blocks, shape.block_bytes);
+        let ring = BlockRing::new(mapping, shape);
+        Ok(RingCapture { ring, socket, device, counters: RingCounters::default(), blocks, block_bytes })
+    }
+
+    /// Shows the packets that wait, at most `packets_max`, and gives their blocks back; how many there were. No system call.
+    ///
+    /// # Errors
+    /// `PeerCorrupt` when the ring has what no kernel writes.
+    #[inline]
+    pub fn walk(&mut self, packets_max: usize, mut each: impl FnMut(RingPacket<'_>)) -> Result<usize, PortError> {
+        for count in 0..packets_max {
+            match self.ring.front() {
+                Ok(Some(found)) => {
+                    each(RingPacket { ring: &self.ring, found: &found });
+                    self.ring.advance(&found);
+                }
+                Ok(None) => return Ok(count),
+                Err(what) => return Err(corrupt(self.device.name(), what)),
+            }
+        }
+        Ok(packets_max)
+    }
+
+    /// Sleeps until a block is handed over, at most this long; true when there is one.
+    ///
+    /// # Errors
+    /// The interface is down or gone.
+    pub fn wait(&mut self, timeout_ns: u64) -> Result<bool, PortError> {
+        if self.ring.ready() {
+            return Ok(true);
+        }
+        let pause_ns = self.ring.take_pause_ns().min(timeout_ns);
+        if pause_ns > 0 {
+            clock::sleep_until_ns(clock::now_ns() + pause_ns);
+        }
+        if self.ring.ready() {
+            return Ok(true);
+        }
+        let polled = poll(self.socket.as_fd(), PollFor::Reading, timeout_ns - pause_ns);
+        let polled = polled.map_err(|source| self.io_error("poll", source))?;
+        if polled.failed && !self.ring.ready() {
+            let pending =
+                self.socket.take_error().map_err(|source| self.io_error("reading the socket's error", source))?;
+            if let Some(trouble) = self.device.trouble(self.device.name()) {
+                return Err(trouble);
+            }
+            if let Some(source) = pending {
+                return Err(self.io_error("AF_PACKET socket", source));
+            }
+        }
+        Ok(self.ring.ready())
+    }
+
+    /// Takes no packet any more; those in the ring are still to be walked. Then `offered = dropped + walked`, once the kernel
+    /// has handed over the block that it was filling, which takes it at most [`RingCapture::retire_ns`] and a tick of its timer.
+    ///
+    /// # Errors
+    /// What the system answers.
+    pub fn stop(&mut self) -> Result<(), PortError> {
+        self.socket.set_filter(&NOTHING).map_err(|source| self.io_error("setting a socket filter", source))
+    }
+
+    /// The counts so far.
+    ///
+    /// # Errors
+    /// What the system answers.
+    pub fn counters(&mut self) -> Result<RingCounters, PortError> {
+        let counts =
+            self.socket.take_counts().map_err(|source| self.io_error("reading the ring's counters", source))?;
+        self.counters.offered += counts.packets;
+        self.counters.dropped += counts.drops;
+        self.counters.freezes += counts.freezes;
+        Ok(self.counters)
+    }
+
+    /// Bytes of blocks that wait to be walked, and of all blocks. A look at every block: for a gauge, not for each packet.
+    pub fn level_bytes(&self) -> (u64, u64) {
+        let bytes = |blocks: usize| (blocks * self.block_bytes) as u64;
+        (bytes(self.ring.filled_blocks()), bytes(self.blocks))
+    }
+
+    /// How long the kernel keeps a block that is not full.
+    pub fn retire_ns(&self) -> u64 {
+        self.ring.retire_ns
+    }
+
+    /// Hardware address of the interface.
+    pub fn mac(&self) -> Option<[u8; 6]> {
+        self.device.mac()
+    }
+
+    /// The descriptor to sleep on, with others.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn io_error(&self, operation: &'static str, source: io::Error) -> PortError {
+        PortError::Io { port: self.device.name().into(), operation, source }
+    }
+}
+
+/// The interface as a port's name, for messages.
+fn spec_of(interface: &str) -> Result<PortSpec, OpenError> {
+    let mut text = String::from("packet:");
+    for letter in interface.chars() {
+        if matches!(letter, '@' | ',' | '\\') {
+            text.push('\\');
+        }
+        text.push(letter);
+    }
+    text.parse().map_err(|error: SpecError| OpenError::new(interface, error.problem, ""))
+}
+
+fn set_filter(spec: &PortSpec, socket: &Socket, filter: &Program) -> Result<(), OpenError> {
+    let instructions: Vec<libc::sock_filter> = filter
+        .instructions()
+        .iter()
+        .map(|instruction| libc::sock_filter {
+            code: instruction.code,
+            jt: instruction.jt,
+            jf: instruction.jf,
+            k: instruction.k,
+        })
+        .collect();
+    socket.set_filter(&instructions).map_err(|error| match error.raw_os_error() {
+        Some(libc::ENOMEM) => {
+            let cause = format!("the filter has {} instructions, too many for a socket's memory", instructions.len());
+            OpenError::new(spec, cause, "raise net.core.optmem_max, or write a shorter filter")
+        }
+        _ => failed(spec, "setting the filter", error),
+    })
+}
