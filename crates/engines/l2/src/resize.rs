@@ -78,7 +78,7 @@ impl Switch {
     }
 
     /// Moves the entries of so many buckets, each of which has four places; there are twice as many places as entries that the table
-    /// was made for. Takes about 0.1 us a bucket.
+    /// was made for. Takes 0.04 us a bucket where the tables are in a core's cache, 0.25 us for the largest.
     pub fn resize_step(&mut self, buckets: usize) -> Resize {
         match self.table.resize_step(buckets, tick(self.now_ns)) {
             Progress::Idle => Resize::Idle,
