@@ -1,8 +1,8 @@
 //! A ring's side of the recorder.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use linerate_capture::WriteBuffer;
 use linerate_pcapng::PacketHead;
@@ -14,6 +14,22 @@ use crate::writer::Message;
 pub(crate) struct Published {
     taken: AtomicU64,
     dropped: AtomicU64,
+}
+
+/// Empty buffers. The one that came back last goes out first: its memory is still in the caches, where that of the one that has
+/// waited longest is not.
+#[derive(Default)]
+pub(crate) struct Empty(Mutex<Vec<WriteBuffer>>);
+
+impl Empty {
+    /// The lock is held for a push or a pop, once a buffer.
+    pub fn put(&self, buffer: WriteBuffer) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
+    }
+
+    fn take(&self) -> Option<WriteBuffer> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
 }
 
 /// Buffers of all intakes that are on their way to the file.
@@ -60,7 +76,7 @@ impl Published {
 pub struct Intake {
     number: usize,
     buffer: Option<WriteBuffer>,
-    empty: Receiver<WriteBuffer>,
+    empty: Arc<Empty>,
     full: Sender<Message>,
     counts: IntakeCounts,
     published: Arc<Published>,
@@ -70,7 +86,7 @@ pub struct Intake {
 impl Intake {
     pub(crate) fn new(
         number: usize,
-        empty: Receiver<WriteBuffer>,
+        empty: Arc<Empty>,
         full: Sender<Message>,
         published: Arc<Published>,
         in_flight: Arc<Level>,
@@ -79,14 +95,14 @@ impl Intake {
     }
 
     /// Takes a packet of which `kept` bytes are to be written, and has `fill` put them in their place. False when there is no
-    /// buffer: then the packet is counted as dropped, and `fill` is not called. Never waits, never allocates.
+    /// buffer: then the packet is counted as dropped, and `fill` is not called. Never waits for the disk, never allocates.
     #[inline]
     pub fn packet(&mut self, head: &PacketHead, kept: usize, fill: impl FnOnce(&mut [u8])) -> bool {
         self.counts.taken += 1;
         // The buffer at hand, or else a new one.
         for _ in 0..2 {
             if self.buffer.is_none() {
-                self.buffer = self.empty.try_recv().ok();
+                self.buffer = self.empty.take();
             }
             let Some(buffer) = &mut self.buffer else { break };
             if let Some(place) = buffer.packet(head, kept) {

@@ -11,7 +11,7 @@ use linerate_pcapng::{FileFormat, Statistics, statistics, whole_records};
 use linerate_sys::clock;
 
 use crate::file::{Form, Outcome, OutputFile};
-use crate::intake::{Intake, IntakeCounts, Level, Published};
+use crate::intake::{Empty, Intake, IntakeCounts, Level, Published};
 use crate::settings::{BUFFER_BYTES_MIN, Method, RecorderError, Settings};
 
 /// How often the thread looks whether it is time for a new file while nothing comes.
@@ -90,15 +90,18 @@ impl Recorder {
         let in_flight = Arc::new(Level::default());
         let (mut sides, mut published, mut returns) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..intakes {
-            let (give_back, empty) = mpsc::channel();
-            for _ in 0..buffers {
-                // Its receiver is alive: it is in this scope.
-                let _ = give_back.send(WriteBuffer::new(settings.format, buffer_bytes));
-            }
+            let empty = Arc::new(Empty::default());
+            (0..buffers).for_each(|_| empty.put(WriteBuffer::new(settings.format, buffer_bytes)));
             let shown = Arc::new(Published::default());
-            sides.push(Intake::new(number, empty, messages.clone(), Arc::clone(&shown), Arc::clone(&in_flight)));
+            sides.push(Intake::new(
+                number,
+                Arc::clone(&empty),
+                messages.clone(),
+                Arc::clone(&shown),
+                Arc::clone(&in_flight),
+            ));
             published.push(shown);
-            returns.push(give_back);
+            returns.push(empty);
         }
         let mut writer = Writer {
             head: settings.head.bytes(settings.format),
@@ -189,7 +192,7 @@ struct Writer {
     /// The counts given last, by interface.
     latest: Vec<Statistics>,
     inbox: Receiver<Message>,
-    returns: Vec<Sender<WriteBuffer>>,
+    returns: Vec<Arc<Empty>>,
     in_flight: Arc<Level>,
     queue: FillGauge,
     shared: Arc<Shared>,
@@ -244,9 +247,8 @@ impl Writer {
         add(&self.shared.lost, packets - written.min(packets));
         buffer.clear();
         self.in_flight.fall();
-        if let Some(give_back) = self.returns.get(intake) {
-            // The intake may have gone.
-            let _ = give_back.send(buffer);
+        if let Some(empty) = self.returns.get(intake) {
+            empty.put(buffer);
         }
     }
 
