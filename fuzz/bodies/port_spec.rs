@@ -2,14 +2,21 @@
 
 use linerate_port::PortSpec;
 
+/// Most bytes of a name.
+const LEN_MAX: usize = 4096;
+
 /// Reads the name, takes it apart, and puts it together again.
 pub fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(spec) = text.parse::<PortSpec>() else { return };
     assert_eq!(spec.to_string(), text);
-    let again: PortSpec = written(&spec).parse().expect("what was read can be written");
-    assert_eq!((&spec.backend, &spec.target, spec.queue), (&again.backend, &again.target, again.queue));
-    assert_eq!(spec.options, again.options);
+    // With backslashes it may be longer than a name can be.
+    let text = written(&spec);
+    if text.len() <= LEN_MAX {
+        let again: PortSpec = text.parse().expect("what was read can be written");
+        assert_eq!((&spec.backend, &spec.target, spec.queue), (&again.backend, &again.target, again.queue));
+        assert_eq!(spec.options, again.options);
+    }
     let mut taken = spec.clone();
     for (key, value) in &spec.options {
         let _ = taken.clone().take_number(key, 0, 100);

@@ -1,16 +1,20 @@
 //! `idle [SECONDS [PACKETS]]`: what a switch costs that nobody uses, and how long the first packet after a silence takes.
 //!
 //! ```text
-//! this process, one core                            linerate switch, any core
+//! this process, one core                            linerate switch, another core
 //! sleep 100 ms; t0; memif a: transmit --- eventfd --> wakes up, receives, looks up, transmits
 //! memif b: receive, spinning; t1      <-------------- (no bell: b's side is awake)
 //! tap c and d the same by AF_PACKET: the kernel's own way from and to the sockets is in it
 //! ```
+//! Without cores of their own the kernel may wake the switch on the core where this process spins, and let it wait for a tick of 4 ms.
 //! The sender's own wake-up is not in the time, its system call is. Run as root the switch has two memif and two TAP ports, in a
 //! network namespace of its own; else two memif ports.
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Histogram, Port};
@@ -42,8 +46,8 @@ fn measure(seconds: u64, packets: u64) -> Result<()> {
     std::fs::create_dir_all(&folder).map_err(text)?;
     let _folder = Folder(folder.clone());
     let taps = namespace().inspect_err(|error| println!("skipped: TAP ports: {error}")).is_ok();
-    let switch = Switch::start(&folder, taps)?;
     let cores = affinity::allowed_cores();
+    let switch = Switch::start(&folder, taps, cores.first().filter(|_| cores.len() > 1))?;
     cores.last().map(|core| affinity::pin_to_core(*core)).transpose().map_err(text)?;
 
     let memif = |name: &str| format!("memif:{},role=client", folder.join(name).display());
@@ -60,6 +64,9 @@ fn measure(seconds: u64, packets: u64) -> Result<()> {
         near.await_from(far.number)?;
     }
     switch.show_share(seconds)?;
+    if cores.len() > 1 {
+        show("yardstick: a thread on the switch's core that waits for a byte", &wake_ups(cores[0], packets)?);
+    }
     for (what, near, far) in &mut pairs {
         let mut times = Histogram::default();
         for _ in 0..packets {
@@ -69,11 +76,43 @@ fn measure(seconds: u64, packets: u64) -> Result<()> {
             far.await_from(near.number)?;
             times.record(clock::now_ns() - start_ns);
         }
-        let at = |percent| times.percentile_ns(percent).unwrap_or(0) as f64 / 1e3;
-        let (p50, p99, max) = (at(50.0), at(99.0), times.max_ns().unwrap_or(0) as f64 / 1e3);
-        println!("{what}, first packet after 100 ms: p50 {p50:.1} us, p99 {p99:.1} us, max {max:.1} us, of {packets}");
+        show(&format!("{what}, first packet"), &times);
     }
     switch.show_share(seconds)
+}
+
+fn show(what: &str, times: &Histogram) {
+    let at = |percent| times.percentile_ns(percent).unwrap_or(0) as f64 / 1e3;
+    let (p50, p99, max) = (at(50.0), at(99.0), times.max_ns().unwrap_or(0) as f64 / 1e3);
+    println!("{what} after 100 ms: p50 {p50:.1} us, p99 {p99:.1} us, max {max:.1} us, of {}", times.count());
+}
+
+/// How long it takes until a thread that sleeps on another core runs, once it has something to read.
+fn wake_ups(core: usize, count: u64) -> Result<Histogram> {
+    let (mut near, mut far) = UnixStream::pair().map_err(text)?;
+    let woken_ns = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _ = affinity::pin_to_core(core);
+            let mut byte = [0];
+            while far.read_exact(&mut byte).is_ok() {
+                woken_ns.store(clock::now_ns(), Ordering::Release);
+            }
+        });
+        let mut times = Histogram::default();
+        for _ in 0..count {
+            clock::sleep_until_ns(clock::now_ns() + SILENCE_NS);
+            let start_ns = clock::now_ns();
+            near.write_all(&[1]).map_err(text)?;
+            while woken_ns.load(Ordering::Acquire) < start_ns {
+                std::hint::spin_loop();
+            }
+            times.record(woken_ns.load(Ordering::Acquire) - start_ns);
+        }
+        // Ends the thread.
+        drop(near);
+        Ok(times)
+    })
 }
 
 /// Only what is made here is on its networks, and it ends with this process and its child.
@@ -97,10 +136,13 @@ impl Drop for Folder {
 struct Switch(Child);
 
 impl Switch {
-    fn start(folder: &Path, taps: bool) -> Result<Switch> {
+    fn start(folder: &Path, taps: bool, core: Option<&usize>) -> Result<Switch> {
         let program = std::env::current_exe().map_err(text)?.with_file_name("linerate");
         let mut command = Command::new(&program);
         command.args(["switch", "--name", "idle", "--quiet"]).env("XDG_RUNTIME_DIR", folder).stdin(Stdio::null());
+        if let Some(core) = core {
+            command.args(["--core", &core.to_string()]);
+        }
         for name in ["a", "b"] {
             command.arg("--port").arg(format!("{name}=memif:{}", folder.join(name).display()));
         }
