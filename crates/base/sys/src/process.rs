@@ -7,6 +7,9 @@
 //! - `PR_SET_PDEATHSIG` (prctl(2)), which is sent when the *thread* that started a child ends, means the end of this process,
 //!   since the keeper stays as long as the child does.
 //!
+//! A child has a process group of its own: a signal from the terminal (Ctrl-C) is this process's alone, which then ends its
+//! children in its own order.
+//!
 //! Its standard input is empty or a given text; of each of its two outputs only the end is kept.
 #![allow(unsafe_code)]
 
@@ -181,6 +184,7 @@ fn spawn(mut command: Command, namespace: Option<NetNs>, shared: &Shared) -> io:
     }
     // A wish: without it the child alone ends with this process, and not what it started.
     let _ = netns::unshare(libc::CLONE_NEWPID);
+    command.process_group(0);
     // SAFETY: between fork and exec only prctl is called, which is async-signal-safe.
     unsafe { command.pre_exec(end_with_parent) };
     let mut state = shared.lock();
@@ -359,6 +363,16 @@ mod tests {
         }
         drop(process);
         wait_until(|| !commands().iter().any(|command| command.split('\0').eq(["sleep", "601", ""])));
+    }
+
+    #[test]
+    fn a_signal_to_this_process_group_does_not_reach_it() {
+        let child =
+            Process::start(Spec { command: vec!["sleep".into(), "602".into()], ..Spec::default() }).expect("sleep");
+        let id = child.id().expect("it runs");
+        // The fifth word of /proc/PID/stat (proc_pid_stat(5)) is the process group; the second, in parentheses, has no space here.
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).expect("it runs");
+        assert_eq!(stat.split(' ').nth(4), Some(id.to_string().as_str()), "{stat}");
     }
 
     #[test]

@@ -130,8 +130,10 @@ fn a_program_that_does_not_get_ready_dies_at_once_or_is_not_there_is_told() {
 #[test]
 fn dropping_a_device_ends_all_that_it_started() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mark = folder.path().to_str().expect("text").to_owned();
-    let script = "sh -c 'while :; do sleep 0.1; done' $0 & while :; do sleep 0.1; done";
+    let mark = folder.path().join("mark").to_str().expect("text").to_owned();
+    std::fs::write(&mark, "").expect("written");
+    // Both have the mark among their words from the fork on, and start nothing else that could have it for a moment.
+    let script = r#"tail -f "$0" & exec tail -f "$0""#;
     let command = Command { start: words(&["sh", "-c", script, &mark]), ..Command::default() };
     let Some(built) = device(DutKind::Command(command)) else { return };
     let running = || processes_with(&mark);
