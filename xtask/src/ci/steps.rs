@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::{Context as _, Result};
 
-use super::test_output::TestRun;
+use super::test_output::{ALONE_RUNS, TestRun};
 use super::tools::{component, is_installed, line_of, nightly, outcome_logged, outcome_of, works};
 use super::{Context, Outcome, Step};
 
@@ -45,7 +45,17 @@ fn clippy(context: &Context) -> Result<Outcome> {
 fn test(context: &Context) -> Result<Outcome> {
     let mut command = context.cargo(["test", "--workspace", "--no-fail-fast", "--", "--show-output"]);
     println!("$ {}", line_of(&command));
-    let run = TestRun::watch(&mut command)?;
+    let mut run = TestRun::watch(&mut command)?;
+    let failed = run.to_repeat().to_vec();
+    for _ in 0..if failed.is_empty() { 0 } else { ALONE_RUNS } {
+        // By name, in every binary: names of tests are unlike enough.
+        let words = ["test", "--workspace", "--no-fail-fast", "--", "--show-output", "--test-threads=1", "--exact"];
+        let mut command = context.cargo(words.into_iter().chain(failed.iter().map(String::as_str)));
+        println!("\nfailed beside the others, again alone: {}", failed.join(", "));
+        if !run.repeated(&TestRun::watch(&mut command)?) {
+            break;
+        }
+    }
     for skipped in &run.skipped {
         println!("not run here: {skipped}");
     }
