@@ -19,10 +19,10 @@ fn capture(wire: &Wire, options: &str, sent: &str) -> Ended {
     running.end()
 }
 
-/// The last line of each port.
+/// The last line of each port, without that of all.
 fn ends(ended: &Ended) -> Vec<Value> {
     let lines = ended.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines.filter(|line| line["end"] == true).collect()
+    lines.filter(|line| line["end"] == true && line["scope"] == "port").collect()
 }
 
 fn number(value: &Value) -> u64 {

@@ -1,9 +1,16 @@
-//! `linerate capture`: interfaces, each with a ring and a thread of its own, and where every packet is.
+//! `linerate capture`: ports of any kind, each ring with a thread of its own, and where every packet is.
 //!
 //! ```text
-//! port.rs   one ring: walks it, gives packets to the recorder, keeps its counts
-//! run.rs    all of them, to their end; the accounts
+//! run.rs      all of it, to its end                 open.rs    from what `-i` says to rings
+//! control.rs  what a ring's thread and the one      thread.rs  the thread of a ring
+//!             that reports share                    ring.rs    an interface's AF_PACKET ring, walked in place
+//! line.rs     what is printed                       batch.rs   any other port, by the batch
 //! ```
 
-pub mod port;
+pub mod batch;
+pub mod control;
+pub mod line;
+pub mod open;
+pub mod ring;
 pub mod run;
+pub mod thread;

@@ -1,27 +1,25 @@
-//! All ports, to their end, and the accounts.
+//! All rings, to their end, and the accounts.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use linerate_capture::{Account, Counted, FileHead, FillReport, Projection, RotationPolicy, holds_ns};
-use linerate_pcapng::{InterfaceHead, SectionHead, Statistics};
-use linerate_ports::capture::{CaptureOptions, RingCapture};
-use linerate_recorder::{Recorder, Report, Settings};
-use linerate_report::units::{bps, count, nanoseconds, percent, pps};
+use linerate_capture::{Account, Counted, FileHead, FillReport, RotationPolicy};
+use linerate_pcapng::{SectionHead, Statistics};
+use linerate_recorder::{Recorder, Settings};
 use linerate_sys::{clock, signal};
-use serde::Serialize;
 
-use super::port::{Control, PortCounts, PortEnd, PortRun};
+use super::control::{Control, Counts};
+use super::line::{Line, Scope, Writer};
+use super::open::{Opened, Room, Wishes, open_port};
+use super::thread::{RingEnd, RingRun, Sink};
 use crate::pktgen::log;
 use crate::traffic::note;
 
 /// What is asked for.
 pub struct Plan {
-    /// Names of interfaces, and how to capture on each.
-    pub ports: Vec<(String, CaptureOptions)>,
-    /// The expression, for the file's head.
-    pub filter: String,
-    /// Bytes kept of each packet.
-    pub snaplen: u32,
+    /// Ports, as `-i` names them.
+    pub ports: Vec<String>,
+    /// How to capture on each.
+    pub wishes: Wishes,
     /// Where packets go; `None` = they are counted.
     pub path: Option<String>,
     /// When files end.
@@ -36,24 +34,13 @@ pub struct Plan {
     pub json: bool,
 }
 
-/// A line about one port (`linerate.capture/1`).
-#[derive(Serialize)]
-struct Line<'a> {
-    schema: &'static str,
-    /// True for the last line of a port.
-    end: bool,
-    time_ns: u64,
-    port: &'a str,
-    /// Since the line before; at the end, since the start.
-    seconds: f64,
-    pps: f64,
-    bps: f64,
-    bytes: u64,
-    account: Account,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ring: Option<FillReport>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cpu_ns: Option<u64>,
+/// A port while it is captured.
+struct Port<'a> {
+    name: &'a str,
+    /// Numbers of its rings.
+    rings: std::ops::Range<usize>,
+    /// Of one ring.
+    room: Option<Room>,
 }
 
 /// Captures. False when a port ended early, the disk failed, or an account does not close.
@@ -61,168 +48,245 @@ struct Line<'a> {
 /// # Errors
 /// What keeps it from starting.
 pub fn run(plan: &Plan) -> Result<bool, String> {
-    let open = |(name, options): &(String, CaptureOptions)| {
-        RingCapture::open(name, options).map_err(|error| error.to_string())
-    };
-    let rings = plan.ports.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-    let (recorder, intakes) = match &plan.path {
+    let mut opened = plan.ports.iter().map(|name| open_port(name, &plan.wishes)).collect::<Result<Vec<_>, _>>()?;
+    let ports = ports(plan, &opened);
+    let rings: usize = opened.iter().map(|port| port.sources.len()).sum();
+    let (recorder, mut intakes) = match &plan.path {
         None => (None, Vec::new()),
         Some(path) => {
-            let settings = Settings { policy: plan.policy, ..Settings::new(path.as_str(), head(plan, &rings)) };
-            let (recorder, intakes) = Recorder::start(settings, rings.len()).map_err(|error| error.to_string())?;
+            let settings = Settings { policy: plan.policy, ..Settings::new(path.as_str(), head(&opened)) };
+            let (recorder, intakes) = Recorder::start(settings, rings).map_err(|error| error.to_string())?;
             (Some(recorder), intakes)
         }
     };
     signal::catch_stop_signals().map_err(|error| format!("cannot catch signals: {error}"))?;
-    let controls: Vec<Control> = rings.iter().map(|_| Control::default()).collect();
-    let mut intakes = intakes.into_iter();
-    let runs = rings.into_iter().zip(&plan.ports).zip(&controls).enumerate();
-    let runs: Vec<PortRun<'_>> = runs
-        .map(|(number, ((ring, (_, options)), control))| PortRun {
-            ring,
-            interface: number as u32,
-            intake: intakes.next(),
-            outgoing: options.outgoing,
-            packets_max: plan.packets_max.unwrap_or(u64::MAX),
-            control,
-        })
-        .collect();
-    for (name, options) in &plan.ports {
-        let whose = if options.outgoing { "received and sent" } else { "received" };
-        note(&format!("capturing on {name}: packets {whose}, a ring of {} bytes", count(options.ring_bytes)));
+    let controls: Vec<Control> = (0..rings).map(|_| Control::default()).collect();
+    let port_packets: Vec<AtomicU64> = opened.iter().map(|_| AtomicU64::new(0)).collect();
+    opened.iter().for_each(|port| note(&port.note));
+    let mut runs = Vec::with_capacity(rings);
+    let mut intakes = intakes.drain(..);
+    for (number, port) in opened.drain(..).enumerate() {
+        for source in port.sources {
+            let sink = Sink { intake: intakes.next(), interface: number as u32, taken: 0, bytes: 0 };
+            let (port_packets, control) = (&port_packets[number], &controls[runs.len()]);
+            runs.push(RingRun { source, sink, packets_max: plan.packets_max, port_packets, control });
+        }
     }
-    let start_ns = clock::now_ns();
-    let mut watch =
-        Watch { plan, controls: &controls, recorder: recorder.as_ref(), start_ns, start_unix_ns: clock::realtime_ns() };
-    let ends: Vec<PortEnd> = std::thread::scope(|scope| {
+    let (start_ns, start_unix_ns) = (clock::now_ns(), clock::realtime_ns());
+    let watch = Watch { plan, ports, controls: &controls, start_ns, start_unix_ns };
+    let ends: Vec<RingEnd> = std::thread::scope(|scope| {
         let threads: Vec<_> = runs.into_iter().map(|run| scope.spawn(move || run.run())).collect();
-        watch.until_end();
+        watch.until_end(recorder.as_ref());
         controls.iter().for_each(|control| control.stop.store(true, Ordering::Release));
-        let join = |thread: std::thread::ScopedJoinHandle<'_, PortEnd>| match thread.join() {
+        let join = |thread: std::thread::ScopedJoinHandle<'_, RingEnd>| match thread.join() {
             Ok(end) => end,
             Err(panic) => std::panic::resume_unwind(panic),
         };
         threads.into_iter().map(join).collect()
     });
-    let fine = watch.finish(&ends);
-    Ok(recorder.map(Recorder::finish).is_none_or(|report| tell(&report)) && fine)
+    Ok(watch.finish(recorder, &ends))
+}
+
+fn ports<'a>(plan: &'a Plan, opened: &[Opened]) -> Vec<Port<'a>> {
+    let mut next = 0;
+    let port = |(name, opened): (&'a String, &Opened)| {
+        let rings = next..next + opened.sources.len();
+        next = rings.end;
+        Port { name, rings, room: opened.room }
+    };
+    plan.ports.iter().zip(opened).map(port).collect()
 }
 
 /// What the file says of the capture.
-fn head(plan: &Plan, rings: &[RingCapture]) -> FileHead {
-    let interface = |((name, options), ring): (&(String, CaptureOptions), &RingCapture)| InterfaceHead {
-        name: name.clone(),
-        filter: plan.filter.clone(),
-        comment: format!(
-            "time stamps: the kernel's receive path, CLOCK_REALTIME; captured: packets {}",
-            if options.outgoing { "received and sent" } else { "received" }
-        ),
-        mac: ring.mac(),
-        snaplen: plan.snaplen,
-        ..InterfaceHead::default()
-    };
+fn head(opened: &[Opened]) -> FileHead {
     let section = SectionHead {
         os: "Linux".into(),
         application: format!("linerate {}", env!("CARGO_PKG_VERSION")),
         ..SectionHead::default()
     };
-    FileHead { section, interfaces: plan.ports.iter().zip(rings).map(interface).collect() }
+    FileHead { section, interfaces: opened.iter().map(|port| port.head.clone()).collect() }
+}
+
+/// What is known of a ring, a port, or all of them at a moment, since the start.
+#[derive(Clone, Copy, Default)]
+struct Moment {
+    counted: Counted,
+    bytes: u64,
+    level_bytes: Option<u64>,
+    cpu_ns: u64,
+}
+
+impl Moment {
+    fn sum<'a>(moments: impl IntoIterator<Item = &'a Moment>) -> Moment {
+        let both = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+        let add = |one: Moment, other: &Moment| {
+            let (a, b) = (one.counted, other.counted);
+            let counted = Counted {
+                received: both(a.received, b.received),
+                offered: a.offered + b.offered,
+                dropped_by_ring: a.dropped_by_ring + b.dropped_by_ring,
+                taken: a.taken + b.taken,
+                counted_only: a.counted_only + b.counted_only,
+                dropped_for_buffers: a.dropped_for_buffers + b.dropped_for_buffers,
+                dropped_by_errors: a.dropped_by_errors + b.dropped_by_errors,
+                written: a.written + b.written,
+            };
+            let level_bytes = both(one.level_bytes, other.level_bytes);
+            Moment { counted, bytes: one.bytes + other.bytes, level_bytes, cpu_ns: one.cpu_ns + other.cpu_ns }
+        };
+        moments.into_iter().copied().reduce(|one, other| add(one, &other)).unwrap_or_default()
+    }
+}
+
+/// One line to be: what it is about, its rings, and the counts at its two ends.
+struct Part<'a> {
+    scope: Scope,
+    name: &'a str,
+    /// Number of the port, for one.
+    port: Option<usize>,
+    queue: Option<usize>,
+    rings: std::ops::Range<usize>,
+    room: Option<Room>,
 }
 
 struct Watch<'a> {
     plan: &'a Plan,
+    ports: Vec<Port<'a>>,
     controls: &'a [Control],
-    recorder: Option<&'a Recorder>,
     start_ns: u64,
     start_unix_ns: u64,
 }
 
 impl Watch<'_> {
-    /// A line for each port at each interval, until something ends the capture.
-    fn until_end(&mut self) {
+    /// Lines at each interval, until something ends the capture.
+    fn until_end(&self, recorder: Option<&Recorder>) {
         let end_ns = self.plan.duration_ns.map(|duration_ns| self.start_ns.saturating_add(duration_ns));
-        let mut before = vec![PortCounts::default(); self.controls.len()];
+        let mut before = vec![Moment::default(); self.controls.len()];
         let mut before_ns = self.start_ns;
         loop {
             let now_ns = clock::now_ns();
             let over = signal::stop_requested()
                 || end_ns.is_some_and(|end_ns| now_ns >= end_ns)
-                || self.controls.iter().any(|control| control.ended.load(Ordering::Acquire))
-                || self.recorder.is_some_and(|recorder| recorder.failure().is_some());
+                || self.controls.iter().any(|control| control.ends_capture.load(Ordering::Acquire))
+                || self.controls.iter().all(|control| control.ended.load(Ordering::Acquire))
+                || recorder.is_some_and(|recorder| recorder.failure().is_some());
             if over {
                 return;
             }
             if now_ns >= before_ns + self.plan.interval_ns {
-                let seconds = (now_ns - before_ns) as f64 / 1e9;
-                for (port, before) in before.iter_mut().enumerate() {
-                    *before = self.show_running(port, before, seconds);
-                }
-                before_ns = now_ns;
+                let moments = self.moments(recorder);
+                self.show_running(&before, &moments, (now_ns - before_ns) as f64 / 1e9, recorder);
+                (before, before_ns) = (moments, now_ns);
             }
             clock::sleep_until_ns(now_ns + 10_000_000);
         }
     }
 
-    fn show_running(&self, port: usize, before: &PortCounts, seconds: f64) -> PortCounts {
-        let (counted, counts) = self.counted(port);
-        match Account::running(counted) {
-            Ok(account) => {
-                self.statistics(port, &account, None);
-                self.show(port, &account, (counts.taken - before.taken, counts.bytes - before.bytes), seconds, None);
+    fn show_running(&self, before: &[Moment], moments: &[Moment], seconds: f64, recorder: Option<&Recorder>) {
+        for part in self.parts() {
+            let before = Moment::sum(&before[part.rings.clone()]);
+            let now = Moment::sum(&moments[part.rings.clone()]);
+            match Account::running(now.counted) {
+                Ok(account) => {
+                    self.statistics(recorder, &part, &account, None);
+                    self.out(&self.line(&part, &before, &now, account, seconds));
+                }
+                Err(error) => note(&format!("linerate capture: {}: {error}", part.name)),
             }
-            Err(error) => note(&format!("linerate capture: {}: {error}", self.name(port))),
         }
-        counts
     }
 
-    /// Against the stream: what is written, then what was taken, then the ring's.
-    fn counted(&self, port: usize) -> (Counted, PortCounts) {
-        let (written, dropped_by_errors) = self.recorder.map_or((0, 0), |recorder| recorder.written(port));
-        let counts = self.controls[port].counts();
-        let counted_only = if self.recorder.is_none() { counts.taken } else { 0 };
-        let PortCounts { taken, dropped_for_buffers, ring, .. } = counts;
-        let (offered, dropped_by_ring) = (ring.offered, ring.dropped);
-        let counted = Counted {
-            received: None,
-            offered,
-            dropped_by_ring,
-            taken,
-            counted_only,
-            dropped_for_buffers,
-            dropped_by_errors,
-            written,
-        };
-        (counted, counts)
+    /// The lines of a moment: of the rings of a port that has several, of each port, of all where there are several.
+    fn parts(&self) -> Vec<Part<'_>> {
+        let mut parts = Vec::new();
+        for (number, port) in self.ports.iter().enumerate() {
+            let Port { name, rings, room } = port;
+            let part = |scope, queue, rings| Part { scope, name, port: Some(number), queue, rings, room: *room };
+            if rings.len() > 1 {
+                parts.extend(
+                    rings.clone().enumerate().map(|(queue, ring)| part(Scope::Queue, Some(queue), ring..ring + 1)),
+                );
+            }
+            parts.push(part(Scope::Port, None, rings.clone()));
+        }
+        if self.ports.len() > 1 {
+            let rings = 0..self.controls.len();
+            parts.push(Part { scope: Scope::Sum, name: "sum", port: None, queue: None, rings, room: None });
+        }
+        parts
     }
 
-    fn finish(&self, ends: &[PortEnd]) -> bool {
-        if let Some(recorder) = self.recorder {
+    /// Of each ring, against the stream: what is written, then what was taken, then the ring's.
+    fn moments(&self, recorder: Option<&Recorder>) -> Vec<Moment> {
+        let written = |ring| recorder.map_or((0, 0), |recorder: &Recorder| recorder.written(ring));
+        let written: Vec<_> = (0..self.controls.len()).map(written).collect();
+        let questions: Vec<_> = self.controls.iter().map(Control::ask).collect();
+        let answers = self.controls.iter().zip(questions).map(|(control, question)| control.answer(question));
+        answers
+            .zip(written)
+            .map(|(counts, (written, dropped_by_errors))| {
+                let Counts { taken, bytes, dropped_for_buffers, ring, level_bytes, cpu_ns } = counts;
+                let counted = Counted {
+                    received: None,
+                    offered: ring.offered,
+                    dropped_by_ring: ring.dropped,
+                    taken,
+                    counted_only: if recorder.is_none() { taken } else { 0 },
+                    dropped_for_buffers,
+                    dropped_by_errors,
+                    written,
+                };
+                Moment { counted, bytes, level_bytes, cpu_ns }
+            })
+            .collect()
+    }
+
+    /// The last lines; true when all is well.
+    fn finish(&self, recorder: Option<Recorder>, ends: &[RingEnd]) -> bool {
+        if let Some(recorder) = &recorder {
             recorder.drain();
         }
+        let moments = self.moments(recorder.as_ref());
         let seconds = (clock::now_ns() - self.start_ns).max(1) as f64 / 1e9;
         let mut fine = true;
-        for (port, end) in ends.iter().enumerate() {
-            let (counted, counts) = self.counted(port);
-            match Account::closed(counted) {
+        let mut lines = Vec::new();
+        let parts = self.parts();
+        for part in &parts {
+            let now = Moment::sum(&moments[part.rings.clone()]);
+            match Account::closed(now.counted) {
                 Ok(account) => {
-                    self.statistics(port, &account, Some(clock::realtime_ns()));
-                    self.show(port, &account, (counts.taken, counts.bytes), seconds, Some(end));
+                    self.statistics(recorder.as_ref(), part, &account, Some(clock::realtime_ns()));
+                    let ring = fullest(&ends[part.rings.clone()]);
+                    let line = self.line(part, &Moment::default(), &now, account, seconds);
+                    lines.push(Line { end: true, ring, ..line });
                 }
                 Err(error) => {
                     fine = false;
-                    note(&format!("linerate capture: {}: {error}", self.name(port)));
+                    note(&format!("linerate capture: {}: {error}", part.name));
                 }
             }
-            if let Some(error) = &end.error {
+        }
+        let writer = recorder.map(Recorder::finish).as_ref().map(Writer::from);
+        if let Some(last) = lines.last_mut() {
+            last.writer = writer.clone();
+        }
+        lines.iter().for_each(|line| self.out(line));
+        for port in &self.ports {
+            for error in ends[port.rings.clone()].iter().filter_map(|end| end.error.as_ref()) {
                 fine = false;
-                note(&format!("linerate capture: {}: {error}", self.name(port)));
+                note(&format!("linerate capture: {}: {error}", port.name));
             }
         }
-        fine
+        let Some(writer) = writer else { return fine };
+        note(&writer.text());
+        if let Some(failure) = &writer.failure {
+            note(&format!("linerate capture: writing ended early: {failure}"));
+        }
+        fine && writer.failure.is_none()
     }
 
-    fn statistics(&self, port: usize, account: &Account, end_ns: Option<u64>) {
-        let Some(recorder) = self.recorder else { return };
+    fn statistics(&self, recorder: Option<&Recorder>, part: &Part<'_>, account: &Account, end_ns: Option<u64>) {
+        let (Some(recorder), Scope::Port, Some(port)) = (recorder, part.scope, part.port) else { return };
         let counted = account.counted();
         recorder.statistics(Statistics {
             interface: port as u32,
@@ -237,88 +301,50 @@ impl Watch<'_> {
         });
     }
 
-    fn show(&self, port: usize, account: &Account, (packets, bytes): (u64, u64), seconds: f64, end: Option<&PortEnd>) {
-        let name = self.name(port);
-        let (rate_pps, rate_bps) = (packets as f64 / seconds, bytes as f64 * 8.0 / seconds);
-        if self.plan.json {
-            let line = Line {
-                schema: "linerate.capture/1",
-                end: end.is_some(),
-                time_ns: clock::realtime_ns(),
-                port: name,
-                seconds,
-                pps: rate_pps,
-                bps: rate_bps,
-                bytes,
-                account: *account,
-                ring: end.map(|end| end.ring),
-                cpu_ns: end.map(|end| end.cpu_ns),
-            };
-            // Numbers and texts always can be.
-            self.out(&serde_json::to_string(&line).unwrap_or_default());
-            return;
+    fn line<'a>(&self, part: &Part<'a>, before: &Moment, now: &Moment, account: Account, seconds: f64) -> Line<'a> {
+        let (packets, bytes) = (now.counted.taken - before.counted.taken, now.bytes - before.bytes);
+        let dropped = now.counted.dropped_by_ring - before.counted.dropped_by_ring;
+        let (pps, bytes_ps) = (packets as f64 / seconds, bytes as f64 / seconds);
+        let rings = part.rings.len() as u64;
+        Line {
+            schema: "linerate.capture/1",
+            scope: part.scope,
+            end: false,
+            time_ns: clock::realtime_ns(),
+            port: part.name,
+            queue: part.queue,
+            seconds,
+            packets,
+            bytes,
+            pps,
+            bps: bytes_ps * 8.0,
+            efficiency: (packets + dropped > 0).then(|| packets as f64 / (packets + dropped) as f64),
+            account,
+            ring_bytes: part.room.map(|room| room.bytes * rings),
+            ring_level_bytes: now.level_bytes,
+            ring_holds_ns: part.room.and_then(|room| room.holds_ns(rings, pps, bytes_ps, self.plan.wishes.snaplen)),
+            ring: None,
+            cpu_ns: now.cpu_ns,
+            writer: None,
         }
-        let text = format!(
-            "{name}: {} packets, {} bytes, {}, {}; lost {} (ring {}, writer {})",
-            count(packets),
-            count(bytes),
-            pps(rate_pps),
-            bps(rate_bps),
-            count(account.lost()),
-            count(account.counted().dropped_by_ring),
-            count(account.dropped_by_writer()),
-        );
-        let Some(end) = end else { return self.out(&text) };
-        let holds = holds_ns(end.ring.capacity, bytes as f64 / seconds)
-            .map_or("".into(), |ns| format!(", {} of packet bytes at this rate", nanoseconds(ns as f64)));
-        self.out(&format!("in {seconds:.2} s {text}"));
-        self.out(&format!("  account  {account}"));
-        self.out(&format!(
-            "  ring     {} bytes{holds}; at most {} full; {}",
-            count(end.ring.capacity),
-            percent(end.ring.highest_share()),
-            projection(end.ring.projection)
-        ));
     }
 
     /// Where a file goes to standard output, the lines do not.
-    fn out(&self, line: &str) {
+    fn out(&self, line: &Line<'_>) {
+        let text = if self.plan.json { line.json() } else { line.text() };
         match self.plan.path.as_deref() {
-            Some("-") => note(line),
-            _ => log::out(line),
+            Some("-") => note(&text),
+            _ => log::out(&text),
         }
-    }
-
-    fn name(&self, port: usize) -> &str {
-        &self.plan.ports[port].0
     }
 }
 
-fn projection(projection: Projection) -> String {
-    match projection {
-        Projection::TooShort => "too short a run to tell whether it lasts".into(),
-        Projection::Steady => "the level fell back each time: the reader keeps up".into(),
-        Projection::FullIn { ns } => {
-            format!("the level rises: full in {}, then packets are lost", nanoseconds(ns as f64))
-        }
-        Projection::Overflowed => "it was full".into(),
-        _ => String::new(),
-    }
-}
-
-/// What became of the files; false when writing failed.
-fn tell(report: &Report) -> bool {
-    let way = if report.direct { "past the page cache" } else { "through the page cache" };
-    note(&format!(
-        "{} files ({} removed), {} bytes, {way}; the last: {}; queue at most {} full",
-        report.files,
-        report.removed,
-        count(report.bytes),
-        report.last_file,
-        percent(report.queue.highest_share())
-    ));
-    if let Some(failure) = &report.failure {
-        note(&format!("linerate capture: writing ended early: {failure}"));
-    }
-    report.failure.is_none()
+/// How full the fullest ring was.
+fn fullest(ends: &[RingEnd]) -> Option<FillReport> {
+    let worse = |one: &FillReport, other: &FillReport| {
+        (one.overflows, one.highest_share())
+            .partial_cmp(&(other.overflows, other.highest_share()))
+            .unwrap_or(std::cmp::Ordering::Equal)
+    };
+    ends.iter().filter_map(|end| end.ring).max_by(worse)
 }

@@ -3,11 +3,9 @@
 use std::process::ExitCode;
 
 use linerate_capture::RotationPolicy;
-use linerate_filter::Program;
 use linerate_gen::config::duration_ns;
-use linerate_ports::capture::CaptureOptions;
-use linerate_ports::{FilterPlace, compile_filter};
 
+use crate::capture::open::Wishes;
 use crate::capture::run::{self, Plan};
 use crate::traffic::note;
 
@@ -27,8 +25,9 @@ disk was). Exit status: 0 done; 1 a port or the disk failed; 2 could not start."
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Interfaces; each has a ring and a thread of its own
-    #[arg(short, long = "interface", value_name = "IF", required = true)]
+    /// Ports: an interface (an AF_PACKET ring, walked in place), or xdp:IF, pcap:IF, tap:NAME, memif:SOCKET, vhost:SOCKET, shm:SOCKET,
+    /// file:PATH as `linerate ports` lists them; each has a thread of its own
+    #[arg(short, long = "interface", value_name = "PORT", required = true)]
     interfaces: Vec<String>,
     /// File to write: pcapng, or pcap when its name ends in .pcap, with .zst compressed; - is standard output
     #[arg(short, long, value_name = "FILE")]
@@ -42,10 +41,10 @@ pub struct Args {
     /// Take packets for other hardware addresses, too
     #[arg(short, long)]
     promiscuous: bool,
-    /// Capture what this host sends, too
+    /// Capture what this host sends, too (interfaces only)
     #[arg(long)]
     outgoing: bool,
-    /// Ring of each interface
+    /// Ring of each port: of an interface, of pcap:, and of xdp: (in frames of it); others have what their name says
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, value_parser = clap::value_parser!(u64).range(65_536..=1 << 30))]
     ring: u64,
     /// Ends after this time: 10s, 500ms, 2m [default: at Ctrl-C]
@@ -92,28 +91,18 @@ fn plan(args: &Args) -> Result<Plan, String> {
     let span = |flag: &str, text: Option<&String>| {
         text.map(|text| duration_ns(text)).transpose().map_err(|error| format!("--{flag}: {error}"))
     };
-    let options = |interface: &String| -> Result<(String, CaptureOptions), String> {
-        let filter = match &args.filter {
-            None => Program::everything(args.snaplen),
-            Some(text) => compile_filter(text, FilterPlace::Socket(interface), args.snaplen)?.0,
-        };
-        let options = CaptureOptions {
-            ring_bytes: args.ring,
-            retire_ms: 8,
-            promiscuous: args.promiscuous,
-            outgoing: args.outgoing,
-            fanout: None,
-            filter,
-        };
-        Ok((interface.clone(), options))
-    };
     if args.json && args.write.as_deref() == Some("-") {
         return Err("-w - and --json both want standard output".into());
     }
     Ok(Plan {
-        ports: args.interfaces.iter().map(options).collect::<Result<_, _>>()?,
-        filter: args.filter.clone().unwrap_or_default(),
-        snaplen: args.snaplen,
+        ports: args.interfaces.clone(),
+        wishes: Wishes {
+            ring_bytes: args.ring,
+            promiscuous: args.promiscuous,
+            outgoing: args.outgoing,
+            filter: args.filter.clone(),
+            snaplen: args.snaplen,
+        },
         path: args.write.clone(),
         policy: RotationPolicy {
             file_bytes: args.file_bytes,

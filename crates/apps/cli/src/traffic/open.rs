@@ -97,13 +97,23 @@ fn own_pool(spec: &PortSpec, config: PoolConfig) -> Result<Pool, String> {
 
 fn config(senders: &[PortSpec], receivers: &[PortSpec], len_max: usize, extra: usize) -> PoolConfig {
     let longest = len_max.max(if receivers.is_empty() { 0 } else { self::len_max(receivers) });
-    // AF_XDP takes frames of a page at most; longer packets go over several.
-    let is_xdp = |spec: &PortSpec| matches!(spec.backend.as_deref(), None | Some("xdp"));
-    let most = if senders.iter().chain(receivers).any(is_xdp) { 4096 } else { 32_768 };
-    let frame_size = (longest + SPREAD).next_power_of_two().clamp(2048, most);
+    let specs: Vec<&PortSpec> = senders.iter().chain(receivers).collect();
+    let frame_size = frame_bytes_for(&specs, longest);
     let wanted = FRAMES_SENDER * senders.len() + FRAMES_RECEIVER * receivers.len();
     let frames = wanted.clamp(1024, (POOL_BYTES_MAX / frame_size).max(1024)) + extra;
     PoolConfig { frames, frame_size, headroom: 0 }
+}
+
+/// Bytes of a frame that holds any packet of this port, where that is possible.
+pub fn frame_bytes(spec: &PortSpec) -> usize {
+    frame_bytes_for(&[spec], len_max(std::slice::from_ref(spec)))
+}
+
+fn frame_bytes_for(specs: &[&PortSpec], longest: usize) -> usize {
+    // AF_XDP takes frames of a page at most; longer packets go over several.
+    let is_xdp = |spec: &&PortSpec| matches!(spec.backend.as_deref(), None | Some("xdp"));
+    let most = if specs.iter().any(is_xdp) { 4096 } else { 32_768 };
+    (longest + SPREAD).next_power_of_two().clamp(2048, most)
 }
 
 /// Opens a port for one direction; what the other one would need is not set up. For both, it may turn out to go one way only.

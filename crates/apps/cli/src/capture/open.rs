@@ -1,0 +1,219 @@
+//! From what `-i` says to rings.
+
+use linerate_capture::holds_ns;
+use linerate_filter::Program;
+use linerate_mem::{Pool, PoolConfig};
+use linerate_pcapng::InterfaceHead;
+use linerate_port::PortSpec;
+use linerate_ports::capture::{CaptureOptions, RingCapture};
+use linerate_ports::{FilterPlace, Usage, compile_filter};
+use linerate_report::units::count;
+use linerate_sys::netdev::Netdev;
+
+use super::batch::{Batches, Stamps};
+use super::ring::Ring;
+use super::thread::Source;
+use crate::traffic::open;
+
+/// The kernel hands over a block that is not full after this many milliseconds.
+const RETIRE_MS: u32 = 8;
+/// Frames of a pool beside those of a ring: batches, and what a pool keeps at hand for each thread.
+const FRAMES_SPARE: usize = 4096;
+/// What `buffer=` of `pcap:` takes, and `ring=` of `xdp:`.
+const PCAP_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
+const XDP_ENTRIES: std::ops::RangeInclusive<u64> = 64..=1 << 20;
+
+/// How all ports are to be captured.
+#[derive(Clone, Debug)]
+pub struct Wishes {
+    /// Bytes of a ring.
+    pub ring_bytes: u64,
+    /// Take packets for other hardware addresses, too.
+    pub promiscuous: bool,
+    /// Capture what this host sends, too.
+    pub outgoing: bool,
+    /// In tcpdump's language.
+    pub filter: Option<String>,
+    /// Bytes kept of each packet.
+    pub snaplen: u32,
+}
+
+/// A port that is open, and nobody reads yet.
+pub struct Opened {
+    /// What the file says of it.
+    pub head: InterfaceHead,
+    /// Its rings.
+    pub sources: Vec<Box<dyn Source>>,
+    /// Room in one ring, where that is known.
+    pub room: Option<Room>,
+    /// For people: what is captured, and how.
+    pub note: String,
+}
+
+/// Room in a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// All of it, in bytes.
+    pub bytes: u64,
+    /// Bytes that a packet takes beside its own.
+    beside: u64,
+    /// Bytes that a packet takes at most; those of a frame, where each packet takes a whole one, are `beside` it.
+    packet_max: u64,
+}
+
+impl Room {
+    /// In the ring of an AF_PACKET socket, version 3. tpacket_rcv() of net/packet/af_packet.c: the packet begins at
+    /// TPACKET_ALIGN(48 + 20 + 16) - 14 = 82 behind the start of its header, and the next header is at a multiple of 8.
+    fn of_ring(bytes: u64) -> Room {
+        Room { bytes, beside: 86, packet_max: u64::MAX }
+    }
+
+    /// Of frames, one for each packet.
+    fn of_frames(frames: u64, frame_bytes: u64) -> Room {
+        Room { bytes: frames * frame_bytes, beside: frame_bytes, packet_max: 0 }
+    }
+
+    /// How long `rings` of them hold what comes at this rate if nobody reads, in nanoseconds; `None` when nothing comes.
+    pub fn holds_ns(&self, rings: u64, pps: f64, bytes_ps: f64, snaplen: u32) -> Option<u64> {
+        let packet = (bytes_ps / pps.max(1e-9)).min(self.packet_max as f64).min(f64::from(snaplen));
+        holds_ns(self.bytes * rings, pps * (packet + self.beside as f64))
+    }
+}
+
+/// Opens what `name` stands for: an interface (a ring of AF_PACKET), or a port in the grammar of `linerate_port::PortSpec`.
+///
+/// # Errors
+/// What is missing, and what to do; a filter that means nothing.
+pub fn open_port(name: &str, wishes: &Wishes) -> Result<Opened, String> {
+    // An interface may be called what looks like a port.
+    if Netdev::open(name).is_ok() {
+        return interface(name, name, wishes);
+    }
+    let spec = open::specs(&[name.to_string()])?.remove(0);
+    match spec.backend.as_deref() {
+        None => interface(name, name, wishes),
+        Some("packet") if spec.queue.is_none() && spec.options.is_empty() => interface(name, &spec.target, wishes),
+        Some(_) => port(name, spec, wishes),
+    }
+}
+
+fn interface(name: &str, device: &str, wishes: &Wishes) -> Result<Opened, String> {
+    let options = CaptureOptions {
+        ring_bytes: wishes.ring_bytes,
+        retire_ms: RETIRE_MS,
+        promiscuous: wishes.promiscuous,
+        outgoing: wishes.outgoing,
+        fanout: None,
+        filter: match &wishes.filter {
+            None => Program::everything(wishes.snaplen),
+            Some(text) => compile_filter(text, FilterPlace::Socket(device), wishes.snaplen)?.0,
+        },
+    };
+    let ring = RingCapture::open(device, &options).map_err(|error| error.to_string())?;
+    let whose = if wishes.outgoing { "received and sent" } else { "received" };
+    let ring_bytes = ring.level_bytes().1;
+    let clock = "time stamps: the kernel's receive path, CLOCK_REALTIME";
+    Ok(Opened {
+        head: InterfaceHead {
+            name: device.into(),
+            filter: wishes.filter.clone().unwrap_or_default(),
+            comment: format!("{clock}; captured: packets {whose}"),
+            mac: ring.mac(),
+            snaplen: wishes.snaplen,
+            ..InterfaceHead::default()
+        },
+        sources: vec![Box::new(Ring { ring, outgoing: wishes.outgoing })],
+        room: Some(Room::of_ring(ring_bytes)),
+        note: format!("capturing on {name}: packets {whose}, a ring of {} bytes", count(ring_bytes)),
+    })
+}
+
+fn port(name: &str, spec: PortSpec, wishes: &Wishes) -> Result<Opened, String> {
+    if wishes.outgoing {
+        return Err(format!(
+            "{name}: only an interface's own ring (-i IF) shows what this host sends; leave --outgoing out"
+        ));
+    }
+    let filter = match &wishes.filter {
+        None => None,
+        Some(text) => Some(compile_filter(text, FilterPlace::WholePackets, wishes.snaplen)?.0),
+    };
+    let adapted = adapt(&spec, wishes)?;
+    let opened = open::open(&adapted.spec, Usage::Receiving, &adapted.pool).map_err(|error| error.to_string())?;
+    let caps = opened.port.caps();
+    let (mac, speed_bps, detail) = (caps.mac, caps.link_bps, caps.detail.clone());
+    let batches = Batches::new(opened.port, adapted.pool, filter, wishes.snaplen);
+    let clock = match batches.stamps() {
+        Stamps::None => "when a batch was taken out of the port, CLOCK_REALTIME",
+        Stamps::Arrival => "the port's, when a packet arrived, moved to CLOCK_REALTIME",
+        Stamps::Recorded => "those of the file",
+    };
+    Ok(Opened {
+        head: InterfaceHead {
+            name: name.into(),
+            description: detail.clone(),
+            filter: wishes.filter.clone().unwrap_or_default(),
+            comment: format!("time stamps: {clock}; captured: packets received"),
+            mac,
+            speed_bps,
+            snaplen: wishes.snaplen,
+            ..InterfaceHead::default()
+        },
+        sources: vec![Box::new(batches)],
+        room: adapted.room,
+        note: format!("capturing on {name}: packets received; {detail}"),
+    })
+}
+
+/// A port's name with what is asked for, and the pool for it.
+struct Adapted {
+    spec: PortSpec,
+    pool: Pool,
+    room: Option<Room>,
+}
+
+/// Adds what the user asked for to the port's name, where that kind of port knows it and the name does not say it already.
+fn adapt(spec: &PortSpec, wishes: &Wishes) -> Result<Adapted, String> {
+    let mut text = spec.to_string();
+    let given = |key: &str| spec.options.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
+    let backend = spec.backend.as_deref().unwrap_or_default();
+    if matches!(backend, "packet" | "xdp" | "pcap") && !wishes.promiscuous && given("promisc").is_none() {
+        text += ",promisc=no";
+    }
+    let frame_bytes = open::frame_bytes(spec) as u64;
+    let (mut room, mut extra) = (None, FRAMES_SPARE);
+    match (backend, given("ring"), given("buffer")) {
+        ("pcap", _, None) => {
+            let bytes = wishes.ring_bytes.clamp(*PCAP_BYTES.start(), *PCAP_BYTES.end());
+            text += &format!(",buffer={bytes}");
+            room = Some(Room::of_ring(bytes));
+        }
+        ("packet", None, _) => {
+            text += &format!(",ring={}", wishes.ring_bytes);
+            room = Some(Room::of_ring(wishes.ring_bytes));
+        }
+        ("pcap", _, Some(bytes)) | ("packet", Some(bytes), _) => room = bytes.parse().ok().map(Room::of_ring),
+        ("xdp", written, _) => {
+            let entries = match written.as_deref().map(str::parse::<u64>) {
+                None => {
+                    let entries = (wishes.ring_bytes / frame_bytes).clamp(*XDP_ENTRIES.start(), *XDP_ENTRIES.end());
+                    text += &format!(",ring={}", 1u64 << entries.ilog2());
+                    1 << entries.ilog2()
+                }
+                // What is no number is the port's to complain about.
+                Some(number) => number.unwrap_or(*XDP_ENTRIES.start()).min(*XDP_ENTRIES.end()),
+            };
+            room = Some(Room::of_frames(entries, frame_bytes));
+            // The port lends half of the pool's frames to the kernel.
+            extra += 2 * entries as usize;
+        }
+        _ => {}
+    }
+    let spec: PortSpec = text.parse().map_err(|error: linerate_port::SpecError| error.to_string())?;
+    let config = PoolConfig { frames: FRAMES_SPARE + extra, frame_size: frame_bytes as usize, headroom: 0 };
+    let pool = match linerate_ports::pool_for(&text, config).map_err(|error| error.to_string())? {
+        Some(own) => own,
+        None => Pool::new(config).map_err(|error| format!("{spec}: {error}"))?,
+    };
+    Ok(Adapted { spec, pool, room })
+}

@@ -1,0 +1,60 @@
+//! An interface's AF_PACKET ring, walked in place.
+
+use linerate_pcapng::{Direction, PacketHead};
+use linerate_ports::capture::{RingCapture, RingCounters};
+
+use super::control::Counts;
+use super::thread::{Sink, Source, WALK_MAX};
+
+/// A ring of an interface.
+pub struct Ring {
+    /// The ring.
+    pub ring: RingCapture,
+    /// Whether packets that this host sends are captured, too: then each packet says which way it went.
+    pub outgoing: bool,
+}
+
+impl Source for Ring {
+    fn walk(&mut self, sink: &mut Sink) -> Result<usize, String> {
+        let Ring { ring, outgoing } = self;
+        let Sink { intake, interface, .. } = sink;
+        let mut bytes = 0;
+        let walked = ring.walk(WALK_MAX, |packet| {
+            let original_len = packet.original_len() as u32;
+            bytes += u64::from(original_len);
+            let Some(intake) = intake else { return };
+            let direction = match *outgoing {
+                false => Direction::Unknown,
+                true if packet.is_outgoing() => Direction::Outbound,
+                true => Direction::Inbound,
+            };
+            let head = PacketHead { interface: *interface, time_ns: packet.time_ns(), original_len, direction };
+            intake.packet(&head, packet.len(), |place| packet.copy(place));
+        });
+        let walked = walked.map_err(|error| error.to_string())?;
+        sink.taken += walked as u64;
+        sink.bytes += bytes;
+        Ok(walked)
+    }
+
+    fn wait(&mut self, timeout_ns: u64) -> Result<bool, String> {
+        self.ring.wait(timeout_ns).map(|_| true).map_err(|error| error.to_string())
+    }
+
+    fn stop(&mut self) -> Result<(), String> {
+        self.ring.stop().map_err(|error| error.to_string())
+    }
+
+    /// All that the kernel has put into the ring has been seen.
+    fn is_walked(&mut self, _: usize, counts: &Counts) -> bool {
+        counts.ring.offered.saturating_sub(counts.ring.dropped) <= counts.taken
+    }
+
+    fn counters(&mut self, _: u64) -> Result<RingCounters, String> {
+        self.ring.counters().map_err(|error| error.to_string())
+    }
+
+    fn level_bytes(&self) -> Option<(u64, u64)> {
+        Some(self.ring.level_bytes())
+    }
+}

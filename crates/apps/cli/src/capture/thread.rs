@@ -1,0 +1,182 @@
+//! The thread of a ring: takes packets out of it, shows its counts when asked, and knows when it has seen all.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use linerate_capture::{FillGauge, FillReport};
+use linerate_ports::capture::RingCounters;
+use linerate_recorder::Intake;
+use linerate_sys::clock;
+
+use super::control::{Control, Counts};
+
+/// Packets between two looks at whether to stop.
+pub const WALK_MAX: usize = 4096;
+/// Longest sleep without such a look.
+const NAP_NS: u64 = 50_000_000;
+/// The same, when the capture ends.
+const NAP_AT_END_NS: u64 = 1_000_000;
+/// Time between two notes of how full the ring is.
+const GAUGE_NS: u64 = 10_000_000;
+/// How long packets may take from the last one into the ring to the walk, when the capture ends.
+const END_NS: u64 = 2_000_000_000;
+
+/// Where packets come from: one ring.
+pub trait Source: Send {
+    /// Gives the packets that wait to `sink`, about [`WALK_MAX`] at most; how many it looked at.
+    ///
+    /// # Errors
+    /// What ends the capture, in words.
+    fn walk(&mut self, sink: &mut Sink) -> Result<usize, String>;
+
+    /// Sleeps until there may be packets, at most this long. False: nothing will ever come.
+    ///
+    /// # Errors
+    /// What ends the capture, in words.
+    fn wait(&mut self, timeout_ns: u64) -> Result<bool, String>;
+
+    /// Takes no packet any more, where that can be; those that are there are still to be walked.
+    ///
+    /// # Errors
+    /// What the system answers.
+    fn stop(&mut self) -> Result<(), String>;
+
+    /// After [`Source::stop`], and a walk that looked at `walked` packets: whether all that were there have been seen.
+    fn is_walked(&mut self, walked: usize, counts: &Counts) -> bool;
+
+    /// The ring's counts, of which `taken` packets were taken out so far.
+    ///
+    /// # Errors
+    /// What the system answers.
+    fn counters(&mut self, taken: u64) -> Result<RingCounters, String>;
+
+    /// Bytes in the ring and room in it, where they can be known.
+    fn level_bytes(&self) -> Option<(u64, u64)>;
+}
+
+/// Where packets go.
+pub struct Sink {
+    /// The recorder; `None` = they are counted.
+    pub intake: Option<Intake>,
+    /// Number of the interface in the file.
+    pub interface: u32,
+    /// Packets that were wanted, and their bytes as they were on the wire.
+    pub taken: u64,
+    /// See `taken`.
+    pub bytes: u64,
+}
+
+/// What the thread found out.
+pub struct RingEnd {
+    /// How full the ring was, in bytes, where that can be known.
+    pub ring: Option<FillReport>,
+    /// Time that the thread ran on a core.
+    pub cpu_ns: u64,
+    /// Why it ended early.
+    pub error: Option<String>,
+}
+
+/// A ring to be walked.
+pub struct RingRun<'a> {
+    /// The ring.
+    pub source: Box<dyn Source>,
+    /// Where its packets go.
+    pub sink: Sink,
+    /// Stop when the port has had so many packets.
+    pub packets_max: Option<u64>,
+    /// Packets that the rings of the port have had.
+    pub port_packets: &'a AtomicU64,
+    /// Shared with the thread that reports.
+    pub control: &'a Control,
+}
+
+impl RingRun<'_> {
+    /// Walks the ring until it is asked to stop, then what is left in it.
+    pub fn run(mut self) -> RingEnd {
+        let mut gauge = self.source.level_bytes().map(|(_, room)| FillGauge::new(room));
+        let result = self.walk_to_end(gauge.as_mut());
+        drop(self.sink.intake.take());
+        if result.is_err() {
+            self.control.ends_capture.store(true, Ordering::Release);
+        }
+        if let Some(gauge) = &mut gauge {
+            gauge.note_overflow(self.control.last().ring.freezes);
+        }
+        self.control.ended.store(true, Ordering::Release);
+        RingEnd { ring: gauge.map(|gauge| gauge.report()), cpu_ns: clock::thread_cpu_ns(), error: result.err() }
+    }
+
+    fn walk_to_end(&mut self, mut gauge: Option<&mut FillGauge>) -> Result<(), String> {
+        let (mut next_gauge_ns, mut stopped_ns) = (0, None);
+        loop {
+            let now_ns = clock::now_ns();
+            if now_ns >= next_gauge_ns {
+                if let (Some(gauge), Some((level, _))) = (&mut gauge, self.source.level_bytes()) {
+                    gauge.note(now_ns, level);
+                }
+                next_gauge_ns = now_ns + GAUGE_NS;
+            }
+            let before = self.sink.taken;
+            let walked = self.source.walk(&mut self.sink);
+            let question = self.control.question();
+            let mut counts = None;
+            if question.is_some() || stopped_ns.is_some() || walked.is_err() {
+                counts = Some(self.publish()?);
+                question.inspect(|question| self.control.answered(*question));
+            }
+            let walked = walked?;
+            if let (Some(stopped_ns), Some(counts)) = (stopped_ns, &counts) {
+                if self.source.is_walked(walked, counts) {
+                    return Ok(());
+                }
+                if now_ns > stopped_ns + END_NS {
+                    return Err("the kernel keeps packets in the ring that it does not hand over".into());
+                }
+            } else if self.control.stop.load(Ordering::Acquire) || self.has_enough(self.sink.taken - before) {
+                self.source.stop()?;
+                stopped_ns = Some(now_ns);
+            }
+            if walked == 0 && !self.sleep(stopped_ns.is_some())? {
+                self.publish()?;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether the port has had as many packets as it was to have.
+    fn has_enough(&self, more: u64) -> bool {
+        let Some(packets_max) = self.packets_max else { return false };
+        let enough = self.port_packets.fetch_add(more, Ordering::Relaxed) + more >= packets_max;
+        if enough {
+            self.control.ends_capture.store(true, Ordering::Release);
+        }
+        enough
+    }
+
+    /// Hands over what was taken and sleeps. False: nothing will ever come.
+    fn sleep(&mut self, stopped: bool) -> Result<bool, String> {
+        if let Some(intake) = &mut self.sink.intake {
+            intake.flush();
+        }
+        if stopped {
+            // All that counts now is what was there before.
+            return Ok(self.source.wait(NAP_AT_END_NS).unwrap_or(true));
+        }
+        let waited = self.source.wait(NAP_NS);
+        if waited.is_err() {
+            // An interface that goes away ends its capture; what came before was walked.
+            self.publish()?;
+        }
+        waited
+    }
+
+    /// The ring's counts last: then they are not the lower ones.
+    fn publish(&mut self) -> Result<Counts, String> {
+        let Sink { taken, bytes, .. } = self.sink;
+        let dropped_for_buffers = self.sink.intake.as_ref().map_or(0, |intake| intake.counts().dropped);
+        let level_bytes = self.source.level_bytes().map(|(level, _)| level);
+        let (ring, cpu_ns) = (self.source.counters(taken)?, clock::thread_cpu_ns());
+        let counts = Counts { taken, bytes, dropped_for_buffers, ring, level_bytes, cpu_ns };
+        self.control.show(counts);
+        Ok(counts)
+    }
+}

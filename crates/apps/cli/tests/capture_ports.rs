@@ -1,0 +1,151 @@
+//! `linerate capture` on ports of each kind: to the packet, also when the ring was too small.
+
+mod common;
+
+use std::path::Path;
+
+use common::{Ended, INTERFACE, Run, Wire};
+use linerate_pcapng::CaptureReader;
+use serde_json::Value;
+use tempfile::TempDir;
+
+const COUNT: u64 = 20_000;
+
+/// Lines of the end that are about `scope`.
+fn ends(ended: &Ended, scope: &str) -> Vec<Value> {
+    let lines = ended.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line["end"] == true && line["scope"] == scope).collect()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+fn send(wire: &Wire, options: &str) {
+    Run::start_in(&wire.left, &format!("send packet:{INTERFACE} --json -q {options}")).end().expect_code(0);
+}
+
+/// Starts a capture in the namespace on the right; `None`, and a line that says why, where this machine does not allow it.
+fn start(wire: &Wire, port: &str, options: &str) -> Option<Run> {
+    let backend = port.split(':').next().unwrap_or_default();
+    let probe = linerate_ports::list().into_iter().find(|entry| entry.name == backend);
+    if let Some(Err(unusable)) = probe.map(|entry| entry.usable) {
+        eprintln!("skipped: {port}: {}", unusable.why);
+        return None;
+    }
+    let running = Run::start_in(&wire.right, &format!("capture -i {port} --json {options}"));
+    running.wait_for("ready", |text| text.contains("capturing on"));
+    Some(running)
+}
+
+/// Packets of a file: stamp and bytes.
+fn packets(path: &Path) -> Vec<(u64, Vec<u8>)> {
+    let mut reader = CaptureReader::new(std::fs::File::open(path).unwrap()).unwrap();
+    let mut packets = Vec::new();
+    while let Some(head) = reader.next().unwrap() {
+        packets.push((head.time_ns, reader.packet().to_vec()));
+    }
+    packets
+}
+
+#[test]
+fn every_kind_of_port_is_captured_to_the_packet() {
+    let directory = TempDir::new().unwrap();
+    for kind in ["packet", "pcap", "xdp"] {
+        let Some(wire) = Wire::new(1) else { return };
+        let path = directory.path().join(format!("{kind}.pcapng"));
+        let port = format!("{kind}:{INTERFACE}");
+        let Some(running) = start(&wire, &port, &format!("-w {}", path.display())) else { continue };
+        send(&wire, &format!("--count {COUNT} --rate 50kpps --size 64:1,1518:1"));
+        running.signal("INT");
+        let ended = running.end();
+        ended.expect_code(0);
+        let end = &ends(&ended, "port")[0];
+        let account = &end["account"];
+        assert_eq!(end["port"], port.as_str());
+        assert_eq!(number(&account["offered"]), COUNT, "{kind}: {account}");
+        assert_eq!(number(&account["taken"]) + number(&account["dropped_by_ring"]), COUNT, "{kind}: {account}");
+        assert_eq!(packets(&path).len() as u64, number(&account["written"]), "{kind}: {account}");
+        let now_ns = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
+        for (time_ns, _) in packets(&path) {
+            assert!(time_ns <= now_ns && now_ns - time_ns < 600_000_000_000, "{kind}: {time_ns}");
+        }
+    }
+}
+
+#[test]
+fn what_a_small_ring_loses_is_counted() {
+    for kind in ["packet", "pcap", "xdp"] {
+        let Some(wire) = Wire::new(1) else { return };
+        let Some(running) = start(&wire, &format!("{kind}:{INTERFACE}"), "--ring 65536") else { continue };
+        // Nobody reads while packets come.
+        running.signal("STOP");
+        send(&wire, "--count 5000 --rate 50kpps --size 1518");
+        running.signal("CONT");
+        running.signal("INT");
+        let ended = running.end();
+        ended.expect_code(0);
+        let end = &ends(&ended, "port")[0];
+        let account = &end["account"];
+        assert_eq!(number(&account["taken"]) + number(&account["dropped_by_ring"]), 5000, "{kind}: {account}");
+        assert!(number(&account["dropped_by_ring"]) > 4000, "{kind}: {account}");
+        let efficiency = end["efficiency"].as_f64().unwrap();
+        assert!((efficiency - number(&account["taken"]) as f64 / 5000.0).abs() < 1e-9, "{kind}: {end}");
+    }
+}
+
+#[test]
+fn a_file_is_captured_to_its_end_and_all_ports_are_summed() {
+    let directory = TempDir::new().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    for (name, count) in [("a.pcapng", 500), ("b.pcapng", 300)] {
+        let stream = "--layers ethernet/ipv4/udp --size 64:1,1518:1";
+        let sent = Run::start(&format!("send file:{} --json -q --count {count} {stream}", path(name))).end();
+        sent.expect_code(0);
+    }
+    let from = format!("-i file:{} -i file:{}", path("a.pcapng"), path("b.pcapng"));
+    let ended = Run::start(&format!("capture {from} -w {} --json", path("c.pcapng"))).end();
+    ended.expect_code(0);
+    let ports: Vec<u64> = ends(&ended, "port").iter().map(|end| number(&end["account"]["written"])).collect();
+    assert_eq!(ports, [500, 300]);
+    let sum = &ends(&ended, "sum")[0];
+    assert_eq!(number(&sum["account"]["written"]), 800, "{sum}");
+    assert_eq!((number(&sum["packets"]), number(&sum["writer"]["files"])), (800, 1), "{sum}");
+    let bytes: u64 = ends(&ended, "port").iter().map(|end| number(&end["bytes"])).sum();
+    assert_eq!(number(&sum["bytes"]), bytes);
+    // The same packets, with their stamps.
+    let mut expected =
+        [packets(directory.path().join("a.pcapng").as_path()), packets(directory.path().join("b.pcapng").as_path())]
+            .concat();
+    let mut found = packets(directory.path().join("c.pcapng").as_path());
+    expected.sort();
+    found.sort();
+    assert!(expected == found, "the packets differ");
+
+    let ended = Run::start(&format!("capture {from} --json --filter tcp")).end();
+    ended.expect_code(0);
+    assert_eq!(number(&ends(&ended, "sum")[0]["packets"]), 0);
+    let ended = Run::start(&format!("capture {from} -w {} --json --filter udp --snaplen 60", path("d.pcapng"))).end();
+    ended.expect_code(0);
+    assert_eq!(number(&ends(&ended, "sum")[0]["packets"]), 800);
+    assert!(packets(directory.path().join("d.pcapng").as_path()).iter().all(|(_, bytes)| bytes.len() == 60));
+    let ended = Run::start(&format!("capture {from}")).end();
+    ended.expect_code(0);
+    for words in ["sum: 800 packets", "efficiency 100 %", "  cpu "] {
+        assert!(ended.stdout.contains(words), "{words}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn what_a_port_cannot_do_is_said() {
+    for (options, words) in [
+        ("-i file:/no/such.pcapng", "/no/such.pcapng"),
+        ("-i null:", "cannot receive"),
+        ("-i nosuch:a", "no backend"),
+        ("-i pipe:a --outgoing", "--outgoing"),
+    ] {
+        let ended = Run::start(&format!("capture {options}")).end();
+        ended.expect_code(2);
+        assert!(ended.stderr.contains(words), "{options}: {}", ended.stderr);
+    }
+}
