@@ -94,6 +94,45 @@ fn what_a_small_ring_loses_is_counted() {
     }
 }
 
+/// One flow stays in one ring; many are spread over both; the port's account is the sum, and so is the file.
+#[test]
+fn rings_share_a_port_by_flow() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("a.pcapng");
+    for (kind, rings, queues) in [("packet", "2", 1), ("xdp", "queues", 2)] {
+        for flows in [1, 64] {
+            let Some(wire) = Wire::new(queues) else { return };
+            let options = format!("--rings {rings} -w {}", path.display());
+            let Some(running) = start(&wire, &format!("{kind}:{INTERFACE}"), &options) else { continue };
+            send(&wire, &format!("--count 6400 --rate 50kpps --flows {flows}"));
+            running.signal("INT");
+            let ended = running.end();
+            ended.expect_code(0);
+            let taken: Vec<u64> = ends(&ended, "queue").iter().map(|end| number(&end["account"]["taken"])).collect();
+            let queues: Vec<u64> = ends(&ended, "queue").iter().map(|end| number(&end["queue"])).collect();
+            assert_eq!(queues, [0, 1], "{kind}");
+            let account = &ends(&ended, "port")[0]["account"];
+            assert_eq!(
+                (number(&account["offered"]), number(&account["dropped_by_ring"])),
+                (6400, 0),
+                "{kind}: {account}"
+            );
+            assert_eq!(taken.iter().sum::<u64>(), 6400, "{kind}: {taken:?}");
+            assert_eq!(packets(&path).len() as u64, number(&account["written"]), "{kind}: {account}");
+            if flows == 1 {
+                assert!(taken.contains(&0), "{kind}: one flow in two rings: {taken:?}");
+            } else if kind == "packet" {
+                assert!(taken.iter().all(|taken| *taken > 0 && taken % 100 == 0), "{kind}: flows are whole: {taken:?}");
+            }
+            let mut reader = CaptureReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+            while reader.next().unwrap().is_some() {}
+            let interfaces = reader.interfaces();
+            assert_eq!(interfaces.len(), 1);
+            assert_eq!(interfaces[0].statistics.as_ref().unwrap().accepted, Some(6400));
+        }
+    }
+}
+
 #[test]
 fn a_file_is_captured_to_its_end_and_all_ports_are_summed() {
     let directory = TempDir::new().unwrap();
@@ -143,6 +182,8 @@ fn what_a_port_cannot_do_is_said() {
         ("-i null:", "cannot receive"),
         ("-i nosuch:a", "no backend"),
         ("-i pipe:a --outgoing", "--outgoing"),
+        ("-i pipe:a --rings 2", "one ring"),
+        ("-i pipe:a --rings many", "--rings many"),
     ] {
         let ended = Run::start(&format!("capture {options}")).end();
         ended.expect_code(2);

@@ -26,7 +26,7 @@ mod open;
 
 /// Rings whose packets are looked at where they lie.
 pub mod capture {
-    pub use linerate_port_packet::{CaptureOptions, RingCapture, RingCounters, RingPacket};
+    pub use linerate_port_packet::{CaptureOptions, RingCapture, RingCounters, RingPacket, Spread};
 }
 
 pub use backend::{Backend, Unusable, list};

@@ -25,10 +25,18 @@ pub struct CaptureOptions {
     pub promiscuous: bool,
     /// Capture what this host sends, too.
     pub outgoing: bool,
-    /// Share the interface's packets by flow with the other captures of this group.
-    pub fanout: Option<u16>,
     /// Which packets, and how many bytes of each; the kernel runs it before it copies.
     pub filter: Program,
+}
+
+/// How several rings share an interface's packets (packet(7), PACKET_FANOUT).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// By flow: the kernel takes each packet apart for a hash that is the same for both directions of a flow.
+    Flows,
+    /// By the receive queue that the driver noted, in turn: no work beyond that, and a ring is filled by one core only. A driver
+    /// that notes none (veth) leaves all packets to one ring.
+    Queues,
 }
 
 /// Counts of a ring since it was opened.
@@ -104,17 +112,56 @@ impl RingCapture {
     /// No such interface, interface down, no CAP_NET_RAW, no memory for the ring or the filter; each with what to do.
     pub fn open(interface: &str, options: &CaptureOptions) -> Result<RingCapture, OpenError> {
         let spec = spec_of(interface)?;
-        let device = Device::open(&spec)?;
-        let socket = Socket::new().map_err(|error| no_socket(&spec, error))?;
+        let capture = RingCapture::prepare(&spec, options)?;
+        set_filter(&spec, &capture.socket, &options.filter)?;
+        Ok(capture)
+    }
+
+    /// As [`RingCapture::open`], with several rings of the size that the options say, which share the interface's packets. They are to be dropped
+    /// together: the packets of one that goes would come to those that stay.
+    ///
+    /// # Errors
+    /// As [`RingCapture::open`].
+    pub fn open_rings(
+        interface: &str,
+        options: &CaptureOptions,
+        rings: usize,
+        spread: Spread,
+    ) -> Result<Vec<RingCapture>, OpenError> {
+        if rings <= 1 {
+            return Ok(vec![RingCapture::open(interface, options)?]);
+        }
+        let spec = spec_of(interface)?;
+        let captures: Vec<_> = (0..rings).map(|_| RingCapture::prepare(&spec, options)).collect::<Result<_, _>>()?;
+        let (mode, mode_name) = match spread {
+            Spread::Flows => (libc::PACKET_FANOUT_HASH, "hash"),
+            Spread::Queues => (libc::PACKET_FANOUT_QM, "qm"),
+        };
+        let mut group = None;
+        for capture in &captures {
+            match group {
+                None => {
+                    let made = capture.socket.join_new_fanout(mode);
+                    group = Some(made.map_err(|error| failed(&spec, "making a fanout group", error))?);
+                }
+                Some(group) => join(&spec, &capture.socket, Fanout { group, mode, mode_name })?,
+            }
+        }
+        // The group is complete, so each packet has its ring.
+        captures.iter().try_for_each(|capture| set_filter(&spec, &capture.socket, &options.filter))?;
+        Ok(captures)
+    }
+
+    /// A ring that takes nothing yet.
+    fn prepare(spec: &PortSpec, options: &CaptureOptions) -> Result<RingCapture, OpenError> {
+        let device = Device::open(spec)?;
+        let socket = Socket::new().map_err(|error| no_socket(spec, error))?;
         let shape = Options::for_ring(options.ring_bytes, options.retire_ms).ring_shape(device.frame_len_max + 8);
         let mapping = socket.map_ring(shape).map_err(|error| {
             let cause = format!("cannot make a ring of {} bytes: {error}", shape.block_bytes * shape.blocks);
-            OpenError::new(&spec, cause, "give a smaller one")
+            OpenError::new(spec, cause, "give a smaller one")
         })?;
-        let error = |what: &'static str| {
-            let spec = spec.clone();
-            move |error| failed(&spec, what, error)
-        };
+        let error = |what: &'static str| move |error| failed(spec, what, error);
         if !options.outgoing {
             // Kernels before 4.20 do not know it; packets that were sent are passed over then.
             let _ = socket.set(libc::PACKET_IGNORE_OUTGOING, 1);
@@ -125,10 +172,6 @@ impl RingCapture {
         if options.promiscuous {
             socket.join_promiscuous(device.index).map_err(error("turning promiscuous mode on"))?;
         }
-        if let Some(group) = options.fanout {
-            join(&spec, &socket, Fanout { group, mode: libc::PACKET_FANOUT_HASH, mode_name: "hash" })?;
-        }
-        set_filter(&spec, &socket, &options.filter)?;
         let (blocks, block_bytes) = (shape.blocks, shape.block_bytes);
         let ring = BlockRing::new(mapping, shape);
         Ok(RingCapture { ring, socket, device, counters: RingCounters::default(), blocks, block_bytes })

@@ -42,6 +42,6 @@ mod ring;
 mod sys;
 mod transmit;
 
-pub use capture::{CaptureOptions, RingCapture, RingCounters, RingPacket};
+pub use capture::{CaptureOptions, RingCapture, RingCounters, RingPacket, Spread};
 pub use open::{open, probe};
 pub use port::PacketPort;

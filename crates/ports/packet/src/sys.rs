@@ -93,6 +93,17 @@ impl Socket {
         self.set(libc::PACKET_FANOUT, (u32::from(group) | mode << 16) as c_int)
     }
 
+    /// Makes a group of its own, whose number the kernel chooses among the free ones of the namespace.
+    pub(crate) fn join_new_fanout(&self, mode: u32) -> io::Result<u16> {
+        self.set(libc::PACKET_FANOUT, ((mode | libc::PACKET_FANOUT_FLAG_UNIQUEID) << 16) as c_int)?;
+        let mut group: c_int = 0;
+        let mut len = size_of::<c_int>() as libc::socklen_t;
+        let to = (&raw mut group).cast();
+        // SAFETY: the integer is valid for writing `len` bytes.
+        check(unsafe { libc::getsockopt(self.fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_FANOUT, to, &mut len) })?;
+        Ok(group as u16)
+    }
+
     /// Takes only packets that `program` (classic BPF) returns other than 0 for; replaces an earlier one.
     pub(crate) fn set_filter(&self, program: &[libc::sock_filter]) -> io::Result<()> {
         let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };

@@ -8,13 +8,13 @@ use common::{INTERFACE, Wire, append, packet, pool, send, tagged};
 use linerate_filter::{Instruction, Program, Tags, code};
 use linerate_mem::Batch;
 use linerate_port::{Port, PortError};
-use linerate_port_packet::{CaptureOptions, RingCapture};
+use linerate_port_packet::{CaptureOptions, RingCapture, Spread};
 
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn options(filter: Program) -> CaptureOptions {
-    CaptureOptions { ring_bytes: 1 << 20, retire_ms: 1, promiscuous: true, outgoing: false, fanout: None, filter }
+    CaptureOptions { ring_bytes: 1 << 20, retire_ms: 1, promiscuous: true, outgoing: false, filter }
 }
 
 fn open(end: &common::End, options: &CaptureOptions) -> RingCapture {
@@ -98,6 +98,39 @@ fn offered_is_dropped_and_walked() {
     let walked = walk(&mut back, (counters.offered - counters.dropped) as usize);
     assert_eq!(walked.len() as u64 + counters.dropped, counters.offered);
     assert_eq!(back.counters().unwrap(), counters);
+}
+
+#[test]
+fn rings_share_an_interface_by_flow_or_by_queue() {
+    let Some(wire) = Wire::new(1) else { return };
+    let mut pool = pool(4096);
+    let mut out = wire.left.open(",tx_only", &pool);
+    for (spread, flows_are_spread) in [(Spread::Flows, true), (Spread::Queues, false)] {
+        let options = options(Program::everything(65_535));
+        let open = || RingCapture::open_rings(INTERFACE, &options, 3, spread);
+        let mut rings = wire.right.namespace.run(open).unwrap().unwrap();
+        // 64 flows of 20 packets: UDP over IPv4, by source port.
+        for number in 0..1280 {
+            let mut bytes = packet(number, 60);
+            bytes[12..34]
+                .copy_from_slice(&[8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
+            bytes[34..42].copy_from_slice(&[4, number as u8 % 64, 0, 9, 0, 26, 0, 0]);
+            assert!(send(&mut out, &mut pool, &bytes).unwrap());
+        }
+        let mut offered = Vec::new();
+        for ring in &mut rings {
+            ring.stop().unwrap();
+            let counters = ring.counters().unwrap();
+            assert_eq!(counters.dropped, 0);
+            offered.push(counters.offered);
+            let mut flows = [0; 64];
+            let walked = walk(ring, counters.offered as usize);
+            walked.iter().for_each(|(bytes, ..)| flows[usize::from(bytes[35])] += 1);
+            assert!(flows.iter().all(|packets| [0, 20].contains(packets)), "{flows:?}: flows are whole");
+        }
+        assert_eq!(offered.iter().sum::<u64>(), 1280, "{offered:?}");
+        assert_eq!(offered.iter().filter(|offered| **offered > 0).count() > 1, flows_are_spread, "{offered:?}");
+    }
 }
 
 #[test]

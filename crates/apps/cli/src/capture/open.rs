@@ -5,9 +5,10 @@ use linerate_filter::Program;
 use linerate_mem::{Pool, PoolConfig};
 use linerate_pcapng::InterfaceHead;
 use linerate_port::PortSpec;
-use linerate_ports::capture::{CaptureOptions, RingCapture};
+use linerate_ports::capture::{CaptureOptions, RingCapture, Spread};
 use linerate_ports::{FilterPlace, Usage, compile_filter};
 use linerate_report::units::count;
+use linerate_sys::affinity::allowed_cores;
 use linerate_sys::netdev::Netdev;
 
 use super::batch::{Batches, Stamps};
@@ -19,6 +20,8 @@ use crate::traffic::open;
 const RETIRE_MS: u32 = 8;
 /// Frames of a pool beside those of a ring: batches, and what a pool keeps at hand for each thread.
 const FRAMES_SPARE: usize = 4096;
+/// Most rings of a port; also what bounds a driver's word on its queues.
+pub const RINGS_MAX: usize = 256;
 /// What `buffer=` of `pcap:` takes, and `ring=` of `xdp:`.
 const PCAP_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
 const XDP_ENTRIES: std::ops::RangeInclusive<u64> = 64..=1 << 20;
@@ -26,8 +29,10 @@ const XDP_ENTRIES: std::ops::RangeInclusive<u64> = 64..=1 << 20;
 /// How all ports are to be captured.
 #[derive(Clone, Debug)]
 pub struct Wishes {
-    /// Bytes of a ring.
+    /// Bytes of a port's rings together.
     pub ring_bytes: u64,
+    /// How many.
+    pub rings: Rings,
     /// Take packets for other hardware addresses, too.
     pub promiscuous: bool,
     /// Capture what this host sends, too.
@@ -36,6 +41,17 @@ pub struct Wishes {
     pub filter: Option<String>,
     /// Bytes kept of each packet.
     pub snaplen: u32,
+}
+
+/// How many rings a port is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rings {
+    /// One for each receive queue of the interface, as far as there are cores.
+    Auto,
+    /// One for each receive queue, which packets go to by queue.
+    Queues,
+    /// So many, which packets go to by flow.
+    Number(usize),
 }
 
 /// A port that is open, and nobody reads yet.
@@ -98,34 +114,50 @@ pub fn open_port(name: &str, wishes: &Wishes) -> Result<Opened, String> {
 }
 
 fn interface(name: &str, device: &str, wishes: &Wishes) -> Result<Opened, String> {
+    let (rings, spread) = match wishes.rings {
+        Rings::Auto => (queues(device).min(allowed_cores().len().max(1)), Spread::Flows),
+        Rings::Queues => (queues(device), Spread::Queues),
+        Rings::Number(number) => (number, Spread::Flows),
+    };
     let options = CaptureOptions {
-        ring_bytes: wishes.ring_bytes,
+        ring_bytes: wishes.ring_bytes / rings as u64,
         retire_ms: RETIRE_MS,
         promiscuous: wishes.promiscuous,
         outgoing: wishes.outgoing,
-        fanout: None,
         filter: match &wishes.filter {
             None => Program::everything(wishes.snaplen),
             Some(text) => compile_filter(text, FilterPlace::Socket(device), wishes.snaplen)?.0,
         },
     };
-    let ring = RingCapture::open(device, &options).map_err(|error| error.to_string())?;
+    let captures = RingCapture::open_rings(device, &options, rings, spread).map_err(|error| error.to_string())?;
     let whose = if wishes.outgoing { "received and sent" } else { "received" };
-    let ring_bytes = ring.level_bytes().1;
+    let (ring_bytes, mac) = captures.first().map_or((0, None), |ring| (ring.level_bytes().1, ring.mac()));
     let clock = "time stamps: the kernel's receive path, CLOCK_REALTIME";
+    let rings_words = match (rings, spread) {
+        (1, _) => format!("a ring of {} bytes", count(ring_bytes)),
+        (_, Spread::Flows) => format!("{rings} rings of {} bytes each, by flow", count(ring_bytes)),
+        (_, Spread::Queues) => format!("{rings} rings of {} bytes each, by receive queue", count(ring_bytes)),
+    };
+    let source = |ring| Box::new(Ring { ring, outgoing: wishes.outgoing }) as Box<dyn Source>;
     Ok(Opened {
         head: InterfaceHead {
             name: device.into(),
             filter: wishes.filter.clone().unwrap_or_default(),
             comment: format!("{clock}; captured: packets {whose}"),
-            mac: ring.mac(),
+            mac,
             snaplen: wishes.snaplen,
             ..InterfaceHead::default()
         },
-        sources: vec![Box::new(Ring { ring, outgoing: wishes.outgoing })],
+        sources: captures.into_iter().map(source).collect(),
         room: Some(Room::of_ring(ring_bytes)),
-        note: format!("capturing on {name}: packets {whose}, a ring of {} bytes", count(ring_bytes)),
+        note: format!("capturing on {name}: packets {whose}, {rings_words}"),
     })
+}
+
+/// Receive queues of an interface, where its driver tells; else 1.
+fn queues(device: &str) -> usize {
+    let channels = Netdev::open(device).and_then(|device| device.channels()).ok().flatten();
+    channels.map_or(1, |channels| (channels.rx.0 + channels.combined.0) as usize).clamp(1, RINGS_MAX)
 }
 
 fn port(name: &str, spec: PortSpec, wishes: &Wishes) -> Result<Opened, String> {
@@ -138,31 +170,82 @@ fn port(name: &str, spec: PortSpec, wishes: &Wishes) -> Result<Opened, String> {
         None => None,
         Some(text) => Some(compile_filter(text, FilterPlace::WholePackets, wishes.snaplen)?.0),
     };
-    let adapted = adapt(&spec, wishes)?;
-    let opened = open::open(&adapted.spec, Usage::Receiving, &adapted.pool).map_err(|error| error.to_string())?;
-    let caps = opened.port.caps();
-    let (mac, speed_bps, detail) = (caps.mac, caps.link_bps, caps.detail.clone());
-    let batches = Batches::new(opened.port, adapted.pool, filter, wishes.snaplen);
-    let clock = match batches.stamps() {
+    let specs = sockets(&spec, wishes)?;
+    let (mut sources, mut shown) = (Vec::<Box<dyn Source>>::new(), None);
+    // The first of an interface's AF_XDP sockets makes room for the highest queue.
+    for spec in specs.iter().rev() {
+        let adapted = adapt(spec, wishes, specs.len() as u64)?;
+        let opened = open::open(&adapted.spec, Usage::Receiving, &adapted.pool).map_err(|error| error.to_string())?;
+        let caps = opened.port.caps().clone();
+        let batches = Batches::new(opened.port, adapted.pool, filter.clone(), wishes.snaplen);
+        shown = Some((caps, batches.stamps(), adapted.room));
+        sources.insert(0, Box::new(batches));
+    }
+    let Some((caps, stamps, room)) = shown else { return Err(format!("{name}: no queue")) };
+    let clock = match stamps {
         Stamps::None => "when a batch was taken out of the port, CLOCK_REALTIME",
         Stamps::Arrival => "the port's, when a packet arrived, moved to CLOCK_REALTIME",
         Stamps::Recorded => "those of the file",
     };
+    let several = if sources.len() > 1 { format!("{} rings, each: ", sources.len()) } else { String::new() };
     Ok(Opened {
         head: InterfaceHead {
             name: name.into(),
-            description: detail.clone(),
+            description: caps.detail.clone(),
             filter: wishes.filter.clone().unwrap_or_default(),
             comment: format!("time stamps: {clock}; captured: packets received"),
-            mac,
-            speed_bps,
+            mac: caps.mac,
+            speed_bps: caps.link_bps,
             snaplen: wishes.snaplen,
             ..InterfaceHead::default()
         },
-        sources: vec![Box::new(batches)],
-        room: adapted.room,
-        note: format!("capturing on {name}: packets received; {detail}"),
+        sources,
+        room,
+        note: format!("capturing on {name}: packets received; {several}{}", caps.detail),
     })
+}
+
+/// The sockets for a port: for `xdp:IF` without a queue, one for each, or for each of as many shares of them as there are to be rings.
+fn sockets(spec: &PortSpec, wishes: &Wishes) -> Result<Vec<PortSpec>, String> {
+    let shared = spec.queue.is_none() && !spec.options.iter().any(|(key, _)| key == "queues");
+    if spec.backend.as_deref() != Some("xdp") || !shared {
+        return match wishes.rings {
+            Rings::Number(2..) => {
+                Err(format!("{spec} has one ring; --rings is for interfaces, and xdp:IF without a queue"))
+            }
+            _ => Ok(vec![spec.clone()]),
+        };
+    }
+    let queues = queues(&spec.target);
+    let rings = match wishes.rings {
+        Rings::Auto => queues.min(allowed_cores().len().max(1)),
+        Rings::Queues => queues,
+        Rings::Number(number) if number <= queues => number,
+        Rings::Number(number) => {
+            return Err(format!(
+                "{spec}: {number} rings, but {} has {queues} receive queues, of which each ring needs one",
+                spec.target
+            ));
+        }
+    };
+    if queues == 1 {
+        return Ok(vec![spec.clone()]);
+    }
+    // The name up to its options, escaped as the user wrote it.
+    let text = spec.to_string();
+    let mut backslash = false;
+    let comma = text.find(|letter| {
+        let found = letter == ',' && !backslash;
+        backslash = letter == '\\' && !backslash;
+        found
+    });
+    let (name, options) = text.split_at(comma.unwrap_or(text.len()));
+    let share = |ring: usize| {
+        let (first, next) = (ring * queues / rings, (ring + 1) * queues / rings);
+        let text = format!("{name}@{first}{options},queues={}", next - first);
+        text.parse().map_err(|error: linerate_port::SpecError| error.to_string())
+    };
+    (0..rings).map(share).collect()
 }
 
 /// A port's name with what is asked for, and the pool for it.
@@ -173,7 +256,7 @@ struct Adapted {
 }
 
 /// Adds what the user asked for to the port's name, where that kind of port knows it and the name does not say it already.
-fn adapt(spec: &PortSpec, wishes: &Wishes) -> Result<Adapted, String> {
+fn adapt(spec: &PortSpec, wishes: &Wishes, rings: u64) -> Result<Adapted, String> {
     let mut text = spec.to_string();
     let given = |key: &str| spec.options.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
     let backend = spec.backend.as_deref().unwrap_or_default();
@@ -196,7 +279,8 @@ fn adapt(spec: &PortSpec, wishes: &Wishes) -> Result<Adapted, String> {
         ("xdp", written, _) => {
             let entries = match written.as_deref().map(str::parse::<u64>) {
                 None => {
-                    let entries = (wishes.ring_bytes / frame_bytes).clamp(*XDP_ENTRIES.start(), *XDP_ENTRIES.end());
+                    let entries =
+                        (wishes.ring_bytes / rings / frame_bytes).clamp(*XDP_ENTRIES.start(), *XDP_ENTRIES.end());
                     text += &format!(",ring={}", 1u64 << entries.ilog2());
                     1 << entries.ilog2()
                 }

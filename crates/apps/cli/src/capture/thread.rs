@@ -67,6 +67,8 @@ pub struct Sink {
 
 /// What the thread found out.
 pub struct RingEnd {
+    /// The ring, to be dropped when the others of its port have ended, too: they would get its packets.
+    pub source: Box<dyn Source>,
     /// How full the ring was, in bytes, where that can be known.
     pub ring: Option<FillReport>,
     /// Time that the thread ran on a core.
@@ -102,7 +104,8 @@ impl RingRun<'_> {
             gauge.note_overflow(self.control.last().ring.freezes);
         }
         self.control.ended.store(true, Ordering::Release);
-        RingEnd { ring: gauge.map(|gauge| gauge.report()), cpu_ns: clock::thread_cpu_ns(), error: result.err() }
+        let (ring, cpu_ns) = (gauge.map(|gauge| gauge.report()), clock::thread_cpu_ns());
+        RingEnd { source: self.source, ring, cpu_ns, error: result.err() }
     }
 
     fn walk_to_end(&mut self, mut gauge: Option<&mut FillGauge>) -> Result<(), String> {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use linerate_capture::RotationPolicy;
 use linerate_gen::config::duration_ns;
 
-use crate::capture::open::Wishes;
+use crate::capture::open::{RINGS_MAX, Rings, Wishes};
 use crate::capture::run::{self, Plan};
 use crate::traffic::note;
 
@@ -44,9 +44,13 @@ pub struct Args {
     /// Capture what this host sends, too (interfaces only)
     #[arg(long)]
     outgoing: bool,
-    /// Ring of each port: of an interface, of pcap:, and of xdp: (in frames of it); others have what their name says
+    /// The rings of each port together: of an interface, of pcap:, and of xdp: (in frames); others have what their name says
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, value_parser = clap::value_parser!(u64).range(65_536..=1 << 30))]
     ring: u64,
+    /// Rings of each port, each with a thread: a number, which packets are spread over by flow; or queues, a ring for each receive
+    /// queue of an interface [default: as many as it has queues and this process cores, by flow]
+    #[arg(long, value_name = "N|queues")]
+    rings: Option<String>,
     /// Ends after this time: 10s, 500ms, 2m [default: at Ctrl-C]
     #[arg(long = "for", value_name = "TIME")]
     duration: Option<String>,
@@ -98,6 +102,7 @@ fn plan(args: &Args) -> Result<Plan, String> {
         ports: args.interfaces.clone(),
         wishes: Wishes {
             ring_bytes: args.ring,
+            rings: rings(args.rings.as_deref())?,
             promiscuous: args.promiscuous,
             outgoing: args.outgoing,
             filter: args.filter.clone(),
@@ -116,4 +121,13 @@ fn plan(args: &Args) -> Result<Plan, String> {
         interval_ns: span("interval", Some(&args.interval))?.unwrap_or(1_000_000_000).max(10_000_000),
         json: args.json,
     })
+}
+
+fn rings(text: Option<&str>) -> Result<Rings, String> {
+    match (text, text.map(str::parse::<usize>)) {
+        (None, _) => Ok(Rings::Auto),
+        (Some("queues"), _) => Ok(Rings::Queues),
+        (_, Some(Ok(number))) if (1..=RINGS_MAX).contains(&number) => Ok(Rings::Number(number)),
+        (Some(text), _) => Err(format!("--rings {text}: a number from 1 to {RINGS_MAX}, or queues")),
+    }
 }
