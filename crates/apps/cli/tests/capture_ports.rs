@@ -133,6 +133,43 @@ fn rings_share_a_port_by_flow() {
     }
 }
 
+/// The interface's own counts, in the line and in the file: what the filter refused was received all the same.
+#[test]
+fn what_the_interface_received_is_told() {
+    let Some(wire) = Wire::new(1) else { return };
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("a.pcapng");
+    for (options, offered) in [("--rings 2", 3000), ("--filter tcp", 0), ("--cores 0", 3000)] {
+        let allowed = linerate_sys::affinity::allowed_cores();
+        let options = options.replace("--cores 0", &format!("--cores {}", allowed[0]));
+        let Some(running) = start(&wire, INTERFACE, &format!("{options} -w {}", path.display())) else { return };
+        send(&wire, "--count 3000 --rate 50kpps --layers ethernet/ipv4/udp");
+        running.signal("INT");
+        let ended = running.end();
+        ended.expect_code(0);
+        let end = &ends(&ended, "port")[0];
+        let account = &end["account"];
+        assert_eq!((number(&account["received"]), number(&account["offered"])), (3000, offered), "{account}");
+        assert_eq!(number(&account["passed_over"]), 3000 - offered, "{account}");
+        assert_eq!(number(&end["dropped_by_interface"]), 0, "{end}");
+        assert!(number(&end["cpu_ns"]) > 0, "{end}");
+        let mut reader = CaptureReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+        while reader.next().unwrap().is_some() {}
+        let statistics = reader.interfaces()[0].statistics.clone().unwrap();
+        assert_eq!((statistics.received, statistics.dropped_by_interface), (Some(3000), Some(0)));
+        assert!(statistics.comment.starts_with("received 3000 = passed over"), "{}", statistics.comment);
+    }
+    // What this host sends is received by the capture of both directions, too.
+    let outgoing = Run::start_in(&wire.left, &format!("capture -i {INTERFACE} --json --outgoing"));
+    outgoing.wait_for("ready", |text| text.contains("capturing on"));
+    let sender = format!("send packet:{INTERFACE},qdisc --json -q --count 3000 --rate 50kpps");
+    Run::start_in(&wire.left, &sender).end().expect_code(0);
+    outgoing.signal("INT");
+    let ended = outgoing.end();
+    let account = &ends(&ended, "port")[0]["account"];
+    assert_eq!((number(&account["received"]), number(&account["offered"])), (3000, 3000), "{account}");
+}
+
 #[test]
 fn a_file_is_captured_to_its_end_and_all_ports_are_summed() {
     let directory = TempDir::new().unwrap();
@@ -184,6 +221,7 @@ fn what_a_port_cannot_do_is_said() {
         ("-i pipe:a --outgoing", "--outgoing"),
         ("-i pipe:a --rings 2", "one ring"),
         ("-i pipe:a --rings many", "--rings many"),
+        ("-i pipe:a --cores 4095", "--cores 4095"),
     ] {
         let ended = Run::start(&format!("capture {options}")).end();
         ended.expect_code(2);

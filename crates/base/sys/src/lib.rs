@@ -4,6 +4,7 @@
 pub mod affinity;
 pub mod capability;
 pub mod clock;
+pub mod counters;
 pub mod ethtool;
 pub mod netdev;
 pub mod netns;

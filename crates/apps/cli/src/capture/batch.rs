@@ -203,6 +203,7 @@ mod tests {
             packets_max: None,
             port_packets: &port_packets,
             control: &control,
+            core: None,
         };
         let sent = AtomicBool::new(false);
         let end = std::thread::scope(|scope| {

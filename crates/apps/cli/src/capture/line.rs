@@ -49,6 +49,9 @@ pub struct Line<'a> {
     pub efficiency: Option<f64>,
     /// Since the start.
     pub account: Account,
+    /// Packets that the interface dropped before anyone could see them, since the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped_by_interface: Option<u64>,
     /// Bytes of the rings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ring_bytes: Option<u64>,
@@ -141,6 +144,9 @@ impl Line<'_> {
             return text;
         }
         let mut lines = vec![format!("in {:.2} s {text}", self.seconds), format!("  account  {}", self.account)];
+        if let Some(dropped) = self.dropped_by_interface.filter(|dropped| *dropped > 0) {
+            lines.push(format!("  besides  {} dropped by the interface, which nobody saw", count(dropped)));
+        }
         if let Some(bytes) = self.ring_bytes {
             let holds = self.ring_holds_ns.map_or("".into(), |ns| format!(", {} at this rate", nanoseconds(ns as f64)));
             let level = self.ring.map_or("how full it was is not known for this kind of port".into(), |ring| {

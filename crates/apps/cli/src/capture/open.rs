@@ -9,6 +9,7 @@ use linerate_ports::capture::{CaptureOptions, RingCapture, Spread};
 use linerate_ports::{FilterPlace, Usage, compile_filter};
 use linerate_report::units::count;
 use linerate_sys::affinity::allowed_cores;
+use linerate_sys::counters::{CounterReader, Counters};
 use linerate_sys::netdev::Netdev;
 
 use super::batch::{Batches, Stamps};
@@ -62,8 +63,33 @@ pub struct Opened {
     pub sources: Vec<Box<dyn Source>>,
     /// Room in one ring, where that is known.
     pub room: Option<Room>,
+    /// What the interface itself counts; `None` for other kinds of ports.
+    pub interface: Option<Interface>,
     /// For people: what is captured, and how.
     pub note: String,
+}
+
+/// The interface's own counts since before its rings were opened.
+pub struct Interface {
+    reader: CounterReader,
+    before: Counters,
+    outgoing: bool,
+}
+
+impl Interface {
+    fn open(name: &str, outgoing: bool) -> Option<Interface> {
+        let mut reader = CounterReader::open(name).ok()?;
+        let before = reader.read().ok()?;
+        Some(Interface { reader, before, outgoing })
+    }
+
+    /// Packets that the interface received (and sent, where these are captured), and packets that it dropped on the way in; `None` when it
+    /// is gone, or its driver has set the counts back.
+    pub fn received_and_dropped(&mut self) -> Option<(u64, u64)> {
+        let since = self.reader.read().ok()?.since(&self.before)?;
+        let sent = if self.outgoing { since.tx_packets } else { 0 };
+        Some((since.rx_packets + sent, since.rx_dropped))
+    }
 }
 
 /// Room in a ring.
@@ -129,6 +155,8 @@ fn interface(name: &str, device: &str, wishes: &Wishes) -> Result<Opened, String
             Some(text) => compile_filter(text, FilterPlace::Socket(device), wishes.snaplen)?.0,
         },
     };
+    // Before the first packet: then no more are offered than were received.
+    let interface = Interface::open(device, wishes.outgoing);
     let captures = RingCapture::open_rings(device, &options, rings, spread).map_err(|error| error.to_string())?;
     let whose = if wishes.outgoing { "received and sent" } else { "received" };
     let (ring_bytes, mac) = captures.first().map_or((0, None), |ring| (ring.level_bytes().1, ring.mac()));
@@ -150,6 +178,7 @@ fn interface(name: &str, device: &str, wishes: &Wishes) -> Result<Opened, String
         },
         sources: captures.into_iter().map(source).collect(),
         room: Some(Room::of_ring(ring_bytes)),
+        interface,
         note: format!("capturing on {name}: packets {whose}, {rings_words}"),
     })
 }
@@ -201,6 +230,7 @@ fn port(name: &str, spec: PortSpec, wishes: &Wishes) -> Result<Opened, String> {
         },
         sources,
         room,
+        interface: None,
         note: format!("capturing on {name}: packets received; {several}{}", caps.detail),
     })
 }

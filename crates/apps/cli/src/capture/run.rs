@@ -1,5 +1,6 @@
 //! All rings, to their end, and the accounts.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use linerate_capture::{Account, Counted, FileHead, FillReport, RotationPolicy};
@@ -9,9 +10,10 @@ use linerate_sys::{clock, signal};
 
 use super::control::{Control, Counts};
 use super::line::{Line, Scope, Writer};
-use super::open::{Opened, Room, Wishes, open_port};
+use super::open::{Interface, Opened, Room, Wishes, open_port};
 use super::thread::{RingEnd, RingRun, Sink};
 use crate::pktgen::log;
+use crate::traffic::cores::Cores;
 use crate::traffic::note;
 
 /// What is asked for.
@@ -32,6 +34,8 @@ pub struct Plan {
     pub interval_ns: u64,
     /// Lines of JSON instead of text.
     pub json: bool,
+    /// Cores of the rings' threads; `None` = where the kernel puts them.
+    pub cores: Option<String>,
 }
 
 /// A port while it is captured.
@@ -41,6 +45,7 @@ struct Port<'a> {
     rings: std::ops::Range<usize>,
     /// Of one ring.
     room: Option<Room>,
+    interface: RefCell<Option<Interface>>,
 }
 
 /// Captures. False when a port ended early, the disk failed, or an account does not close.
@@ -49,8 +54,9 @@ struct Port<'a> {
 /// What keeps it from starting.
 pub fn run(plan: &Plan) -> Result<bool, String> {
     let mut opened = plan.ports.iter().map(|name| open_port(name, &plan.wishes)).collect::<Result<Vec<_>, _>>()?;
-    let ports = ports(plan, &opened);
+    let ports = ports(plan, &mut opened);
     let rings: usize = opened.iter().map(|port| port.sources.len()).sum();
+    let cores = Cores::choose(Some(plan.cores.as_deref().unwrap_or("none")), rings)?;
     let (recorder, mut intakes) = match &plan.path {
         None => (None, Vec::new()),
         Some(path) => {
@@ -69,7 +75,8 @@ pub fn run(plan: &Plan) -> Result<bool, String> {
         for source in port.sources {
             let sink = Sink { intake: intakes.next(), interface: number as u32, taken: 0, bytes: 0 };
             let (port_packets, control) = (&port_packets[number], &controls[runs.len()]);
-            runs.push(RingRun { source, sink, packets_max: plan.packets_max, port_packets, control });
+            let (packets_max, core) = (plan.packets_max, cores.of(runs.len()));
+            runs.push(RingRun { source, sink, packets_max, port_packets, control, core });
         }
     }
     let (start_ns, start_unix_ns) = (clock::now_ns(), clock::realtime_ns());
@@ -87,14 +94,14 @@ pub fn run(plan: &Plan) -> Result<bool, String> {
     Ok(watch.finish(recorder, &ends))
 }
 
-fn ports<'a>(plan: &'a Plan, opened: &[Opened]) -> Vec<Port<'a>> {
+fn ports<'a>(plan: &'a Plan, opened: &mut [Opened]) -> Vec<Port<'a>> {
     let mut next = 0;
-    let port = |(name, opened): (&'a String, &Opened)| {
+    let port = |(name, opened): (&'a String, &mut Opened)| {
         let rings = next..next + opened.sources.len();
         next = rings.end;
-        Port { name, rings, room: opened.room }
+        Port { name, rings, room: opened.room, interface: RefCell::new(opened.interface.take()) }
     };
-    plan.ports.iter().zip(opened).map(port).collect()
+    plan.ports.iter().zip(opened.iter_mut()).map(port).collect()
 }
 
 /// What the file says of the capture.
@@ -111,6 +118,8 @@ fn head(opened: &[Opened]) -> FileHead {
 #[derive(Clone, Copy, Default)]
 struct Moment {
     counted: Counted,
+    /// Packets that the interface dropped.
+    dropped_by_interface: Option<u64>,
     bytes: u64,
     level_bytes: Option<u64>,
     cpu_ns: u64,
@@ -131,14 +140,19 @@ impl Moment {
                 dropped_by_errors: a.dropped_by_errors + b.dropped_by_errors,
                 written: a.written + b.written,
             };
-            let level_bytes = both(one.level_bytes, other.level_bytes);
-            Moment { counted, bytes: one.bytes + other.bytes, level_bytes, cpu_ns: one.cpu_ns + other.cpu_ns }
+            Moment {
+                counted,
+                dropped_by_interface: both(one.dropped_by_interface, other.dropped_by_interface),
+                bytes: one.bytes + other.bytes,
+                level_bytes: both(one.level_bytes, other.level_bytes),
+                cpu_ns: one.cpu_ns + other.cpu_ns,
+            }
         };
         moments.into_iter().copied().reduce(|one, other| add(one, &other)).unwrap_or_default()
     }
 }
 
-/// One line to be: what it is about, its rings, and the counts at its two ends.
+/// One line to be: what it is about, and the counts.
 struct Part<'a> {
     scope: Scope,
     name: &'a str,
@@ -147,6 +161,7 @@ struct Part<'a> {
     queue: Option<usize>,
     rings: std::ops::Range<usize>,
     room: Option<Room>,
+    now: Moment,
 }
 
 struct Watch<'a> {
@@ -183,13 +198,12 @@ impl Watch<'_> {
     }
 
     fn show_running(&self, before: &[Moment], moments: &[Moment], seconds: f64, recorder: Option<&Recorder>) {
-        for part in self.parts() {
+        for part in self.parts(moments) {
             let before = Moment::sum(&before[part.rings.clone()]);
-            let now = Moment::sum(&moments[part.rings.clone()]);
-            match Account::running(now.counted) {
+            match Account::running(part.now.counted) {
                 Ok(account) => {
                     self.statistics(recorder, &part, &account, None);
-                    self.out(&self.line(&part, &before, &now, account, seconds));
+                    self.out(&self.line(&part, &before, account, seconds));
                 }
                 Err(error) => note(&format!("linerate capture: {}: {error}", part.name)),
             }
@@ -197,21 +211,30 @@ impl Watch<'_> {
     }
 
     /// The lines of a moment: of the rings of a port that has several, of each port, of all where there are several.
-    fn parts(&self) -> Vec<Part<'_>> {
+    fn parts(&self, moments: &[Moment]) -> Vec<Part<'_>> {
         let mut parts = Vec::new();
+        let mut of_ports = Vec::new();
         for (number, port) in self.ports.iter().enumerate() {
-            let Port { name, rings, room } = port;
-            let part = |scope, queue, rings| Part { scope, name, port: Some(number), queue, rings, room: *room };
+            let Port { name, rings, room, interface } = port;
+            let part =
+                |scope, queue, rings, now| Part { scope, name, port: Some(number), queue, rings, room: *room, now };
             if rings.len() > 1 {
-                parts.extend(
-                    rings.clone().enumerate().map(|(queue, ring)| part(Scope::Queue, Some(queue), ring..ring + 1)),
-                );
+                let ring =
+                    |(queue, ring): (usize, usize)| part(Scope::Queue, Some(queue), ring..ring + 1, moments[ring]);
+                parts.extend(rings.clone().enumerate().map(ring));
             }
-            parts.push(part(Scope::Port, None, rings.clone()));
+            let mut now = Moment::sum(&moments[rings.clone()]);
+            let counts = interface.borrow_mut().as_mut().and_then(Interface::received_and_dropped);
+            // A driver that counts less than it hands over is of no help: then it is not known what the interface received.
+            if let Some((received, dropped)) = counts.filter(|(received, _)| *received >= now.counted.offered) {
+                (now.counted.received, now.dropped_by_interface) = (Some(received), Some(dropped));
+            }
+            of_ports.push(now);
+            parts.push(part(Scope::Port, None, rings.clone(), now));
         }
         if self.ports.len() > 1 {
-            let rings = 0..self.controls.len();
-            parts.push(Part { scope: Scope::Sum, name: "sum", port: None, queue: None, rings, room: None });
+            let (rings, now) = (0..self.controls.len(), Moment::sum(&of_ports));
+            parts.push(Part { scope: Scope::Sum, name: "sum", port: None, queue: None, rings, room: None, now });
         }
         parts
     }
@@ -236,7 +259,7 @@ impl Watch<'_> {
                     dropped_by_errors,
                     written,
                 };
-                Moment { counted, bytes, level_bytes, cpu_ns }
+                Moment { counted, dropped_by_interface: None, bytes, level_bytes, cpu_ns }
             })
             .collect()
     }
@@ -250,14 +273,13 @@ impl Watch<'_> {
         let seconds = (clock::now_ns() - self.start_ns).max(1) as f64 / 1e9;
         let mut fine = true;
         let mut lines = Vec::new();
-        let parts = self.parts();
+        let parts = self.parts(&moments);
         for part in &parts {
-            let now = Moment::sum(&moments[part.rings.clone()]);
-            match Account::closed(now.counted) {
+            match Account::closed(part.now.counted) {
                 Ok(account) => {
                     self.statistics(recorder.as_ref(), part, &account, Some(clock::realtime_ns()));
                     let ring = fullest(&ends[part.rings.clone()]);
-                    let line = self.line(part, &Moment::default(), &now, account, seconds);
+                    let line = self.line(part, &Moment::default(), account, seconds);
                     lines.push(Line { end: true, ring, ..line });
                 }
                 Err(error) => {
@@ -293,15 +315,17 @@ impl Watch<'_> {
             time_ns: clock::realtime_ns(),
             start_ns: Some(self.start_unix_ns),
             end_ns,
+            received: counted.received,
+            dropped_by_interface: part.now.dropped_by_interface,
             accepted: Some(counted.offered),
             dropped_by_system: Some(counted.dropped_by_ring),
             delivered: Some(counted.taken),
             comment: account.to_string(),
-            ..Statistics::default()
         });
     }
 
-    fn line<'a>(&self, part: &Part<'a>, before: &Moment, now: &Moment, account: Account, seconds: f64) -> Line<'a> {
+    fn line<'a>(&self, part: &Part<'a>, before: &Moment, account: Account, seconds: f64) -> Line<'a> {
+        let now = &part.now;
         let (packets, bytes) = (now.counted.taken - before.counted.taken, now.bytes - before.bytes);
         let dropped = now.counted.dropped_by_ring - before.counted.dropped_by_ring;
         let (pps, bytes_ps) = (packets as f64 / seconds, bytes as f64 / seconds);
@@ -320,6 +344,7 @@ impl Watch<'_> {
             bps: bytes_ps * 8.0,
             efficiency: (packets + dropped > 0).then(|| packets as f64 / (packets + dropped) as f64),
             account,
+            dropped_by_interface: now.dropped_by_interface,
             ring_bytes: part.room.map(|room| room.bytes * rings),
             ring_level_bytes: now.level_bytes,
             ring_holds_ns: part.room.and_then(|room| room.holds_ns(rings, pps, bytes_ps, self.plan.wishes.snaplen)),

@@ -8,6 +8,7 @@ use linerate_recorder::Intake;
 use linerate_sys::clock;
 
 use super::control::{Control, Counts};
+use crate::traffic::cores;
 
 /// Packets between two looks at whether to stop.
 pub const WALK_MAX: usize = 4096;
@@ -89,11 +90,14 @@ pub struct RingRun<'a> {
     pub port_packets: &'a AtomicU64,
     /// Shared with the thread that reports.
     pub control: &'a Control,
+    /// The core to run on.
+    pub core: Option<usize>,
 }
 
 impl RingRun<'_> {
     /// Walks the ring until it is asked to stop, then what is left in it.
     pub fn run(mut self) -> RingEnd {
+        cores::pin(self.core);
         let mut gauge = self.source.level_bytes().map(|(_, room)| FillGauge::new(room));
         let result = self.walk_to_end(gauge.as_mut());
         drop(self.sink.intake.take());

@@ -75,6 +75,9 @@ pub struct Args {
     /// Most files; the oldest are removed
     #[arg(long, value_name = "N", requires = "write")]
     files: Option<u64>,
+    /// Cores of the rings' threads, in the order of the ports: 2,3 or 2-5 [default: where the kernel puts them]
+    #[arg(long, value_name = "LIST")]
+    cores: Option<String>,
     /// A line of JSON (linerate.capture/1) for each port at each interval and at the end
     #[arg(long)]
     json: bool,
@@ -120,6 +123,7 @@ fn plan(args: &Args) -> Result<Plan, String> {
         packets_max: args.count,
         interval_ns: span("interval", Some(&args.interval))?.unwrap_or(1_000_000_000).max(10_000_000),
         json: args.json,
+        cores: args.cores.clone(),
     })
 }
 

@@ -1,0 +1,110 @@
+//! What the kernel counted on an interface (/proc/net/dev, proc_pid_net(5)). /sys/class/net shows the namespace of whoever mounted
+//! it; the file that is opened here is of the calling thread's, and stays so.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+
+/// Counts of an interface since it was made (or since its driver set them back).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets received, as the driver counts them.
+    pub rx_packets: u64,
+    /// Packets dropped on the way in: by the kernel before any protocol saw them, or by the device for want of room
+    /// (`rx_dropped` and `rx_missed_errors` in one).
+    pub rx_dropped: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+}
+
+/// Reads the counts of one interface, again and again.
+#[derive(Debug)]
+pub struct CounterReader {
+    file: File,
+    name: String,
+    text: String,
+}
+
+impl CounterReader {
+    /// For interface `name` of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// No /proc, no such interface.
+    pub fn open(name: &str) -> io::Result<CounterReader> {
+        let file = File::open("/proc/thread-self/net/dev")?;
+        let mut reader = CounterReader { file, name: name.into(), text: String::new() };
+        reader.read()?;
+        Ok(reader)
+    }
+
+    /// The counts of this moment.
+    ///
+    /// # Errors
+    /// `NotFound` when the interface is gone.
+    pub fn read(&mut self) -> io::Result<Counters> {
+        self.text.clear();
+        self.file.rewind()?;
+        self.file.read_to_string(&mut self.text)?;
+        find(&self.text, &self.name).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::NotFound, format!("no counters of an interface {}", self.name))
+        })
+    }
+}
+
+impl Counters {
+    /// What was counted since `before`; `None` when a count went back: the driver reset it, or it is another interface.
+    pub fn since(&self, before: &Counters) -> Option<Counters> {
+        Some(Counters {
+            rx_packets: self.rx_packets.checked_sub(before.rx_packets)?,
+            rx_dropped: self.rx_dropped.checked_sub(before.rx_dropped)?,
+            tx_packets: self.tx_packets.checked_sub(before.tx_packets)?,
+        })
+    }
+}
+
+/// The line of an interface: `  eth0: bytes packets errs drop fifo frame compressed multicast`, the same of sending.
+fn find(text: &str, name: &str) -> Option<Counters> {
+    let line = text.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
+    let mut numbers = line.split_ascii_whitespace().map(str::parse::<u64>);
+    let mut number = |skip: usize| numbers.nth(skip)?.ok();
+    Some(Counters { rx_packets: number(1)?, rx_dropped: number(1)?, tx_packets: number(5)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo:       1       2    3    4    5     6          7         8        9      10   11   12   13    14      15         16
+ eth01: 20 21 22 23 0 0 0 0 30 31 0 0 0 0 0 0
+ eth0: 40 41 42 43 0 0 0 0 50 51 0 0 0 0 0 0
+broken: 40 x
+";
+
+    #[test]
+    fn an_interface_is_found_by_its_whole_name() {
+        let counters = |rx_packets, rx_dropped, tx_packets| Some(Counters { rx_packets, rx_dropped, tx_packets });
+        assert_eq!(find(TEXT, "lo"), counters(2, 4, 10));
+        assert_eq!(find(TEXT, "eth01"), counters(21, 23, 31));
+        assert_eq!(find(TEXT, "eth0"), counters(41, 43, 51));
+        assert!(find(TEXT, "eth").is_none() && find(TEXT, "broken").is_none() && find("", "lo").is_none());
+    }
+
+    #[test]
+    fn what_went_back_is_not_known() {
+        let before = Counters { rx_packets: 5, rx_dropped: 1, tx_packets: 2 };
+        let after = Counters { rx_packets: 9, rx_dropped: 1, tx_packets: 4 };
+        assert_eq!(after.since(&before), Some(Counters { rx_packets: 4, rx_dropped: 0, tx_packets: 2 }));
+        assert_eq!(before.since(&after), None);
+    }
+
+    #[test]
+    fn the_loopback_is_counted() {
+        match CounterReader::open("lo") {
+            Ok(mut reader) => assert!(reader.read().is_ok()),
+            Err(error) => eprintln!("skipped: {error}"),
+        }
+        assert!(CounterReader::open("no such").is_err());
+    }
+}
