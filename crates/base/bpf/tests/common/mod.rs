@@ -7,7 +7,7 @@ pub mod sys;
 use std::fs;
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linerate_sys::netns::NetNs;
 
@@ -85,12 +85,10 @@ pub fn ip_text(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Waits for softirqs on other CPUs; ends after a generous while, and the assertion after it tells.
+/// Waits for softirqs on other CPUs, and the like; ends after a generous while, and the assertion after it tells.
 pub fn wait_until(condition: impl Fn() -> bool) {
-    for _ in 0..500 {
-        if condition() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(10));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(5));
     }
 }
