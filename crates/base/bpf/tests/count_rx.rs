@@ -81,35 +81,43 @@ fn latencies_land_in_their_buckets() {
 fn silences_and_losses_have_times() {
     in_namespace(|| {
         for sink in variants() {
-            assert_eq!(sink.timeline(0), Timeline::default());
-            let scheduled = [1_000_000, 3_000_000, 2_000_000].map(|age_ns| now_ns() - age_ns);
-            let begin = now_ns();
-            give(&sink, 0, 0, scheduled[0], 60);
-            give(&sink, 0, 1, scheduled[1], 60);
-            let before_silence = now_ns();
-            std::thread::sleep(std::time::Duration::from_millis(3));
-            let in_silence = now_ns();
-            // 2 and 3 are lost; 4 comes again, which is no arrival.
-            give(&sink, 0, 4, scheduled[2], 60);
-            let after_loss = now_ns();
-            give(&sink, 0, 4, scheduled[2], 60);
-            give(&sink, 0, 5, scheduled[2], 60);
-            let end = now_ns();
-            let times = sink.timeline(0);
-            assert!((begin..before_silence).contains(&times.first_ns), "{times:?}");
-            assert!((after_loss..end).contains(&times.last_ns), "{times:?}");
-            assert!((in_silence..after_loss).contains(&times.silence_end_ns), "{times:?}");
-            assert!(times.silence_ns >= in_silence - before_silence, "{times:?}");
-            assert!(times.silence_ns <= after_loss - begin, "{times:?}");
-            assert_eq!(times.loss_arrived_ns, times.silence_end_ns);
-            assert_eq!(times.loss_scheduled_ns, scheduled[2] & ((1 << 48) - 1));
-            assert!(times.latency_min_ns >= 1_000_000 && times.latency_min_ns <= end - scheduled[0], "{times:?}");
-            assert!(times.latency_max_ns >= 3_000_000 && times.latency_max_ns <= end - scheduled[1], "{times:?}");
-            assert!(times.latency_sum_ns >= 8_000_000 && times.latency_sum_ns <= 4 * times.latency_max_ns, "{times:?}");
-            sink.clear();
-            assert_eq!(sink.timeline(0), Timeline::default());
+            assert!((0..1000).any(|_| has_times(&sink)), "this thread has no core at all");
         }
     });
+}
+
+/// False when this thread was kept from its core elsewhere for longer than it slept: the longest silence was another one.
+fn has_times(sink: &CountRx) -> bool {
+    sink.clear();
+    assert_eq!(sink.timeline(0), Timeline::default());
+    let scheduled = [1_000_000, 3_000_000, 2_000_000].map(|age_ns| now_ns() - age_ns);
+    let begin = now_ns();
+    give(sink, 0, 0, scheduled[0], 60);
+    give(sink, 0, 1, scheduled[1], 60);
+    let before_silence = now_ns();
+    std::thread::sleep(std::time::Duration::from_millis(3));
+    let in_silence = now_ns();
+    // 2 and 3 are lost; 4 comes again, which is no arrival.
+    give(sink, 0, 4, scheduled[2], 60);
+    let after_loss = now_ns();
+    give(sink, 0, 4, scheduled[2], 60);
+    give(sink, 0, 5, scheduled[2], 60);
+    let end = now_ns();
+    if (before_silence - begin).max(end - in_silence) >= in_silence - before_silence {
+        return false;
+    }
+    let times = sink.timeline(0);
+    assert!((begin..before_silence).contains(&times.first_ns), "{times:?}");
+    assert!((after_loss..end).contains(&times.last_ns), "{times:?}");
+    assert!((in_silence..after_loss).contains(&times.silence_end_ns), "{times:?}");
+    assert!(times.silence_ns >= in_silence - before_silence, "{times:?}");
+    assert!(times.silence_ns <= after_loss - begin, "{times:?}");
+    assert_eq!(times.loss_arrived_ns, times.silence_end_ns);
+    assert_eq!(times.loss_scheduled_ns, scheduled[2] & ((1 << 48) - 1));
+    assert!(times.latency_min_ns >= 1_000_000 && times.latency_min_ns <= end - scheduled[0], "{times:?}");
+    assert!(times.latency_max_ns >= 3_000_000 && times.latency_max_ns <= end - scheduled[1], "{times:?}");
+    assert!(times.latency_sum_ns >= 8_000_000 && times.latency_sum_ns <= 4 * times.latency_max_ns, "{times:?}");
+    true
 }
 
 #[test]
