@@ -1,6 +1,7 @@
 //! A folder for the sockets of a device's processes. It goes with the device; one of a killed run is found by its name.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,12 +17,17 @@ impl Folder {
     /// `linerate-PID-dut-N` where temporary files go, for its owner only.
     pub(super) fn make() -> Result<Self, DutError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let name = format!("{PREFIX}{}{ROLE}{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        // A socket's name has at most 107 bytes (unix(7)).
-        let made = fs::DirBuilder::new().mode(0o700).create(&path);
-        made.map_err(DutError::system(format!("make the folder {}", path.display())))?;
-        Ok(Self(path))
+        loop {
+            let name = format!("{PREFIX}{}{ROLE}{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+            let path = std::env::temp_dir().join(name);
+            // A socket's name has at most 107 bytes (unix(7)).
+            match fs::DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Self(path)),
+                // A killed run left it whose process had the number that is this one's now: the next one, then.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(DutError::system(format!("make the folder {}", path.display()))(error)),
+            }
+        }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -75,10 +81,25 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_of_an_earlier_process_of_this_number_is_nobodys_and_in_nobodys_way() {
+        let first = Folder::make().expect("a folder");
+        let name = first.path().file_name().and_then(|name| name.to_str()).expect("text");
+        let (_, number) = name.split_once(ROLE).expect("a number");
+        let number: u64 = number.parse().expect("a number");
+        // Tests beside this one take numbers, too, so it leaves several.
+        let left: Vec<PathBuf> = (number + 1..number + 20)
+            .map(|number| std::env::temp_dir().join(format!("{PREFIX}{}{ROLE}{number}", std::process::id())))
+            .filter(|path| fs::create_dir(path).is_ok())
+            .collect();
+        let second = Folder::make().expect("another folder");
+        assert!(!left.contains(&second.0) && left.iter().all(|path| path.exists()));
+        left.iter().for_each(|path| fs::remove_dir(path).expect("it was left"));
+    }
+
+    #[test]
     fn a_folder_of_a_process_that_is_gone_is_removed() {
-        let mut gone = std::process::Command::new("true").spawn().expect("a process");
-        gone.wait().expect("it ends");
-        let name = format!("{PREFIX}{}{ROLE}0", gone.id());
+        // No system has a process of such a number (PID_MAX_LIMIT, include/linux/threads.h).
+        let name = format!("{PREFIX}{}{ROLE}0", (4 << 20) + std::process::id());
         let path = std::env::temp_dir().join(&name);
         fs::create_dir(&path).expect("a folder");
         remove_folders_left_behind();
