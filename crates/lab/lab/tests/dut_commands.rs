@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use linerate_experiment::{Command, DutKind, NextHop, PortEnd, TopologyKind};
 use linerate_lab::dut::{self, Built, DutError, Path};
 use linerate_lab::topology::TopologySpec;
-use support::carry::{PACKETS, Way, carry, device, named};
+use support::carry::{PACKETS, Way, carry, carry_some, device, named};
 
 /// Carries frames between two interfaces, drops every `drop`th, writes how many it carried into a file, and `ready` beside it.
 const FORWARDER: &str = r#"
-import select, socket, sys
+import os, select, socket, sys
 names, folder, drop = sys.argv[1:3], sys.argv[3], int(sys.argv[4])
 ends = []
 for name in names:
@@ -34,8 +34,9 @@ while True:
         way = ends.index(end)
         ends[1 - way].send(frame)
         carried[way] += 1
-        with open(folder + "/counters", "w") as file:
+        with open(folder + "/new", "w") as file:
             file.write("carried there %d\ncarried back: %d\n" % tuple(carried))
+        os.replace(folder + "/new", folder + "/counters")
 "#;
 
 fn words(words: &[&str]) -> Vec<String> {
@@ -47,7 +48,7 @@ fn forwarder(folder: &FilePath, drop: u32) -> Command {
     Command {
         start: words(&["python3", "-u", "-c", FORWARDER, "{in}", "{out}", folder, &drop.to_string()]),
         ready: words(&["test", "-e", &format!("{folder}/ready")]),
-        ready_ns: 20_000_000_000,
+        ready_ns: 120_000_000_000,
         counters: words(&["cat", &format!("{folder}/counters")]),
         version: words(&["python3", "--version"]),
         ..Command::default()
@@ -58,12 +59,15 @@ fn forwarder(folder: &FilePath, drop: u32) -> Command {
 fn a_program_carries_packets_both_ways_counts_and_starts_anew() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(mut built) = device(DutKind::Command(forwarder(folder.path(), 0))) else { return };
-    carry(&mut built, Way::Forward).all_delivered();
-    carry(&mut built, Way::Backward).all_delivered();
-    let counters = built.device.counters().expect("counters");
+    carry_some(&mut built, Way::Forward, PACKETS).all_delivered();
+    carry_some(&mut built, Way::Backward, PACKETS).all_delivered();
     let expected =
         [("carried back", PACKETS), ("carried there", PACKETS)].map(|(name, value)| (name.to_owned(), value));
-    assert_eq!(counters, BTreeMap::from(expected));
+    let expected = BTreeMap::from(expected);
+    // It writes them down after it has sent a packet on.
+    let mut counters = || built.device.counters().expect("counters");
+    support::wait_until(|| counters() == expected);
+    assert_eq!(counters(), expected);
     let description = built.device.describe();
     assert_eq!(description.name, "python3");
     assert!(description.version.is_some_and(|version| version.starts_with("Python 3")));
@@ -71,14 +75,14 @@ fn a_program_carries_packets_both_ways_counts_and_starts_anew() {
     std::fs::remove_file(folder.path().join("ready")).expect("it was there");
     let done = built.device.reset().expect("reset");
     assert_eq!(done, "python3 stopped and started anew");
-    carry(&mut built, Way::Forward).all_delivered();
+    carry_some(&mut built, Way::Forward, PACKETS).all_delivered();
 }
 
 #[test]
 fn what_a_program_keeps_for_itself_is_its_own_row() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(mut built) = device(DutKind::Command(forwarder(folder.path(), 3))) else { return };
-    let ledger = carry(&mut built, Way::Forward).ledger;
+    let ledger = carry_some(&mut built, Way::Forward, PACKETS - PACKETS / 3).ledger;
     let account = &ledger.account;
     assert_eq!((account.delivered(), account.unexplained()), (PACKETS - PACKETS / 3, 0), "{ledger:?}");
     let [row] = account.lost() else { panic!("one row: {ledger:?}") };
@@ -98,7 +102,7 @@ fn a_program_that_dies_is_told_with_its_last_lines() {
 }
 
 fn until_error(built: &mut Built) -> DutError {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         match built.device.check() {
             Err(error) => return error,
@@ -110,21 +114,22 @@ fn until_error(built: &mut Built) -> DutError {
 
 #[test]
 fn a_program_that_does_not_get_ready_dies_at_once_or_is_not_there_is_told() {
-    let failure = |start: &[&str], ready: &[&str]| {
+    let failure = |start: &[&str], ready: &[&str], ready_ms: u64| {
         let (start, ready) = (words(start), words(ready));
-        let command = Command { start, ready, ready_ns: 200_000_000, ..Command::default() };
+        let command = Command { start, ready, ready_ns: ready_ms * 1_000_000, ..Command::default() };
         dut::build(&named(DutKind::Command(command)), &TopologySpec::default()).err().expect("an error")
     };
-    let error = failure(&["sleep", "600"], &["false"]);
+    let error = failure(&["sleep", "600"], &["false"], 200);
     if let DutError::Topology(error) = error {
         return eprintln!("skipped: {error}");
     }
     assert!(error.to_string().contains("not ready in 200 ms"), "{error}");
-    let error = failure(&["sh", "-c", "echo no card >&2; exit 1"], &["sleep", "0.1"]);
+    // Never ready, so that it is its death which ends the waiting, however long that takes to come.
+    let error = failure(&["sh", "-c", "echo no card >&2; exit 1"], &["false"], 60_000);
     assert!(error.to_string().contains("sh died") && error.to_string().contains("no card"), "{error}");
-    let error = failure(&["linerate-no-such-device"], &[]);
+    let error = failure(&["linerate-no-such-device"], &[], 200);
     assert!(matches!(&error, DutError::Missing { program, .. } if program == "linerate-no-such-device"), "{error}");
-    assert!(matches!(failure(&[], &[]), DutError::Unsupported(_)));
+    assert!(matches!(failure(&[], &[], 200), DutError::Unsupported(_)));
 }
 
 #[test]
@@ -137,7 +142,7 @@ fn dropping_a_device_ends_all_that_it_started() {
     let command = Command { start: words(&["sh", "-c", script, &mark]), ..Command::default() };
     let Some(built) = device(DutKind::Command(command)) else { return };
     let running = || processes_with(&mark);
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while running() < 2 && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -158,16 +163,18 @@ fn processes_with(mark: &str) -> usize {
 #[test]
 fn testpmd_over_packet_sockets_carries_packets_both_ways() {
     // It forwards on a core of its own, beside its main one; and needs no huge pages, and leaves no files.
-    let eal = "dpdk-testpmd -l 0,1 --no-pci --no-huge --no-shconf --no-telemetry -m 256";
+    let eal = "--no-pci --no-huge --no-shconf --no-telemetry -m 256";
     let vdevs = "--vdev=net_af_packet0,iface={in} --vdev=net_af_packet1,iface={out}";
-    if linerate_sys::affinity::allowed_cores().len() < 2 {
+    let [main, other, ..] = linerate_sys::affinity::allowed_cores()[..] else {
         return eprintln!("skipped: testpmd needs two cores");
-    }
-    let line = format!("{eal} {vdevs} -- --total-num-mbufs=8192 --forward-mode=io --auto-start --stats-period=1");
+    };
+    let line = format!(
+        "dpdk-testpmd -l {main},{other} {eal} {vdevs} -- --total-num-mbufs=8192 --forward-mode=io --auto-start --stats-period=1"
+    );
     let start: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     // Both sockets are bound when the kernel lists them.
     let ready = words(&["sh", "-c", "test $(grep -c . /proc/net/packet) -ge 3"]);
-    let command = Command { start, ready, ready_ns: 30_000_000_000, ..Command::default() };
+    let command = Command { start, ready, ready_ns: 120_000_000_000, ..Command::default() };
     let built = dut::build(&named(DutKind::Command(command)), &TopologySpec::default());
     let mut built = match built {
         Ok(built) => built,
@@ -177,18 +184,20 @@ fn testpmd_over_packet_sockets_carries_packets_both_ways() {
         Err(error) => panic!("{error}"),
     };
     wait_until_forwarding(&mut built);
-    carry(&mut built, Way::Forward).all_delivered();
-    carry(&mut built, Way::Backward).all_delivered();
+    carry_some(&mut built, Way::Forward, PACKETS).all_delivered();
+    carry_some(&mut built, Way::Backward, PACKETS).all_delivered();
 }
 
-/// testpmd binds its sockets some time before its forwarding begins.
+/// testpmd binds its sockets some time before its forwarding begins; what waited in them until then comes in a later round.
 fn wait_until_forwarding(built: &mut Built) {
-    for _ in 0..50 {
-        if carry(built, Way::Forward).ledger.account.delivered() > 0 {
-            // The rest of those that waited.
-            return std::thread::sleep(Duration::from_millis(100));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let account = carry(built, Way::Forward).ledger.account;
+        if (account.delivered(), account.unexplained()) == (PACKETS, 0) {
+            return;
         }
         built.device.check().expect("testpmd runs");
+        assert!(Instant::now() < deadline, "testpmd does not forward: {account:?}");
     }
 }
 

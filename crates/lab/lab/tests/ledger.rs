@@ -44,7 +44,7 @@ fn trial_with(topology: &Topology, frames: &[Vec<u8>], mut sources: CounterSourc
         // Taken over for good, whether the interface refuses it or not.
         let _ = generator.send(frame);
     }
-    let rest = sources.snapshot_at_rest(Duration::from_millis(50), Duration::from_secs(5));
+    let rest = sources.snapshot_at_rest(Duration::from_millis(50), Duration::from_secs(60));
     let (after, at_rest) = rest.expect("snapshot");
     assert!(at_rest, "the path came to rest");
     let received = receiver.drain();
@@ -278,7 +278,7 @@ fn xdp_frames_that_find_the_ring_full_are_one_row_although_four_counters_move() 
     let run = LiveRun { template: &template, ingress_ifindex: 0, repeat: sent, batch_frames: 64 };
     topology.generator.namespace.run(|| run.run(&program)).expect("enter").expect("run");
     let (after, at_rest) =
-        sources.snapshot_at_rest(Duration::from_millis(50), Duration::from_secs(5)).expect("snapshot");
+        sources.snapshot_at_rest(Duration::from_millis(50), Duration::from_secs(60)).expect("snapshot");
     assert!(at_rest);
     // No port receives here: what the receiver's interface counts stands for it.
     let difference = after.since(&before);
@@ -345,7 +345,7 @@ fn overload(topology: &Topology, core: usize, resend: bool) {
             sent
         });
         let sent = sent.join().expect("sender");
-        sources.snapshot_at_rest(Duration::from_millis(100), Duration::from_secs(5)).expect("snapshot");
+        sources.snapshot_at_rest(Duration::from_millis(100), Duration::from_secs(60)).expect("snapshot");
         done.store(true, Ordering::Release);
         sent
     });

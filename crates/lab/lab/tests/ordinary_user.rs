@@ -20,7 +20,7 @@ use linerate_lab::topology::{Topology, TopologySpec};
 use linerate_report::Counted;
 use linerate_sys::capability::{Capabilities, Capability};
 use linerate_sys::{netns, userns};
-use support::carry::{Way, carry, named};
+use support::carry::{Way, carry_some, named};
 use support::{Datagram, RawSocket};
 
 const CHILD: &str = "LINERATE_TEST_ORDINARY_USER";
@@ -103,8 +103,8 @@ fn devices() {
         match dut::build(&named(kind.clone()), &TopologySpec::default()) {
             Err(error) => eprintln!("skipped in part: {kind:?}: {error}"),
             Ok(mut built) => {
-                carry(&mut built, Way::Forward).all_delivered();
-                carry(&mut built, Way::Backward).all_delivered();
+                carry_some(&mut built, Way::Forward, support::carry::PACKETS).all_delivered();
+                carry_some(&mut built, Way::Backward, support::carry::PACKETS).all_delivered();
                 eprintln!("as an ordinary user: {}", built.device.describe().name);
             }
         }
@@ -125,7 +125,7 @@ fn trial(topology: &Topology, datagram: Datagram) -> Ledger {
     for _ in 0..PACKETS {
         generator.send(&frame).expect("send");
     }
-    let rest = sources.snapshot_at_rest(Duration::from_millis(50), Duration::from_secs(5));
+    let rest = sources.snapshot_at_rest(Duration::from_millis(50), Duration::from_secs(60));
     let (after, _) = rest.expect("snapshot");
     let delivered = receiver.drain().len() as u64;
     let counted = Counted { intended: PACKETS, sent: PACKETS, delivered, ..Counted::default() };

@@ -34,7 +34,7 @@ fn trial(spec: &str, bursts: usize, burst: usize, reads: bool) -> Option<Ledger>
             delivered += empty(port.as_mut(), &pool);
         }
     }
-    let rest = sources.snapshot_at_rest(Duration::from_millis(50), Duration::from_secs(5));
+    let rest = sources.snapshot_at_rest(Duration::from_millis(50), Duration::from_secs(60));
     let (after, at_rest) = rest.expect("snapshot");
     assert!(at_rest, "the path came to rest");
     delivered += empty(port.as_mut(), &pool);

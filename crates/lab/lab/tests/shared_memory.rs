@@ -4,7 +4,7 @@
 mod support;
 
 use linerate_experiment::{DutKind, SwitchPorts};
-use linerate_lab::dut::{Device, Path};
+use linerate_lab::dut::{Built, Device, Path};
 use linerate_lab::tester::{Cores, Load, Outcome, Tester, TrialSpec, fixed_size};
 use linerate_lab::topology::{Joint, TopologySpec};
 use linerate_sys::affinity::allowed_cores;
@@ -13,11 +13,17 @@ use support::scenario::Scenario;
 const MS: u64 = 1_000_000;
 
 fn tester(kind: DutKind, mtu: u32) -> Option<(Tester, Box<dyn Device>)> {
-    let spec = TopologySpec { joint: Joint::Memif, mtu, ..TopologySpec::default() };
-    let built = support::carry::device_on(kind, &spec)?;
+    let built = built(kind, mtu)?;
+    Some((tester_on(&built), built.device))
+}
+
+fn built(kind: DutKind, mtu: u32) -> Option<Built> {
+    support::carry::device_on(kind, &TopologySpec { joint: Joint::Memif, mtu, ..TopologySpec::default() })
+}
+
+fn tester_on(built: &Built) -> Tester {
     let Path::Memory(path) = &built.path else { panic!("shared memory") };
-    let tester = Tester::over_memory(path).unwrap_or_else(|error| panic!("{error}"));
-    Some((tester, built.device))
+    Tester::over_memory(path).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn trial(tester: &mut Tester, (size, load, both): (u32, Load, bool)) -> Outcome {
@@ -47,7 +53,9 @@ fn loads() -> impl Iterator<Item = (u32, Load, bool)> {
 
 #[test]
 fn trials_through_the_switch_balance_and_name_what_it_lost() {
-    let Some((mut tester, mut device)) = tester(DutKind::Switch(SwitchPorts::Memif), 1500) else { return };
+    let Some(built) = built(DutKind::Switch(SwitchPorts::Memif), 1500) else { return };
+    let mut tester = tester_on(&built);
+    let Built { path: Path::Memory(path), mut device } = built else { panic!("shared memory") };
     for load in loads() {
         let outcome = trial(&mut tester, load);
         balances(&outcome);
@@ -61,12 +69,11 @@ fn trials_through_the_switch_balance_and_name_what_it_lost() {
     assert!(words.0.starts_with("memif (") && words.1.starts_with("memif ("), "{words:?}");
     let description = device.describe();
     assert!(description.configuration["command"].contains("FOLDER/in.sock"), "{description:?}");
+    // Where its control socket is, and the sockets of its ports.
+    let folder = path.switch.as_ref().and_then(|socket| socket.ancestors().nth(2)).expect("a folder").to_owned();
+    assert!(folder.exists());
     drop((tester, device));
-    let mark = format!("linerate-{}-dut-", std::process::id());
-    let entries = std::fs::read_dir(std::env::temp_dir()).expect("a folder").flatten();
-    let own = entries.filter(|entry| entry.file_name().to_string_lossy().contains(&mark));
-    // Other tests of this process have folders of their own.
-    assert!(own.count() <= 2);
+    assert!(!folder.exists(), "{}", folder.display());
 }
 
 #[test]

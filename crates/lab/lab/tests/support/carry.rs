@@ -10,7 +10,7 @@ use linerate_lab::places::PortRows;
 use linerate_lab::topology::{FrameAddresses, Side, Topology, TopologySpec};
 use linerate_report::{Counted, Loss};
 
-use super::{Datagram, RawSocket, swap};
+use super::{Datagram, RawSocket, swap, wait_until};
 
 pub const PACKETS: u64 = 60;
 
@@ -60,6 +60,12 @@ impl Carried {
 
 /// Sends [`PACKETS`] datagrams of one flow through the device.
 pub fn carry(built: &mut Built, way: Way) -> Carried {
+    carry_some(built, way, 0)
+}
+
+/// As [`carry`], through a device whose process may be without a core for longer than a path is waited for: until so many have
+/// arrived, or for a minute.
+pub fn carry_some(built: &mut Built, way: Way, arriving: u64) -> Carried {
     // Where an interface is down nothing can be learned.
     let _ = built.device.learn();
     let topology = built.path.topology().expect("namespaces");
@@ -71,17 +77,17 @@ pub fn carry(built: &mut Built, way: Way) -> Carried {
         Way::Forward => (&topology.generator, &topology.receiver, topology.forward()),
         Way::Backward => (&topology.receiver, &topology.generator, topology.backward()),
     };
-    carry_datagrams(topology, from, to, &datagram.frame_to(addresses), way)
+    carry_datagrams((topology, from, to), &datagram.frame_to(addresses), way, arriving)
 }
 
 /// As [`carry`], forward, of this frame.
 pub fn carry_frame(built: &mut Built, frame: &[u8]) -> Carried {
     built.device.learn().expect("learning frames");
     let topology = built.path.topology().expect("namespaces");
-    carry_datagrams(topology, &topology.generator, &topology.receiver, frame, Way::Forward)
+    carry_datagrams((topology, &topology.generator, &topology.receiver), frame, Way::Forward, 0)
 }
 
-fn carry_datagrams(topology: &Topology, from: &Side, to: &Side, frame: &[u8], way: Way) -> Carried {
+fn carry_datagrams((topology, from, to): (&Topology, &Side, &Side), frame: &[u8], way: Way, arriving: u64) -> Carried {
     let sender = RawSocket::sender(from);
     let receiver = RawSocket::open_with(to, Duration::from_millis(200));
     let mut sources = CounterSources::open(topology).expect("counters");
@@ -89,10 +95,18 @@ fn carry_datagrams(topology: &Topology, from: &Side, to: &Side, frame: &[u8], wa
     for _ in 0..PACKETS {
         let _ = sender.send(frame);
     }
+    let mut received = Vec::new();
+    wait_until(|| {
+        let arrived = received.iter().filter(|frame: &&Vec<u8>| is_test_frame(frame)).count() as u64;
+        arrived >= arriving || {
+            received.extend(receiver.drain());
+            false
+        }
+    });
     let rest = sources.snapshot_at_rest(Duration::from_millis(50), Duration::from_secs(60));
     let (after, at_rest) = rest.expect("snapshot");
     assert!(at_rest, "the path came to rest");
-    let received = receiver.drain();
+    received.extend(receiver.drain());
     let total = received.len() as u64;
     let frames: Vec<Vec<u8>> = received.into_iter().filter(|frame| is_test_frame(frame)).collect();
     let delivered = frames.len() as u64;

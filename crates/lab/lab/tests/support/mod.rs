@@ -17,9 +17,9 @@ pub fn built(result: Result<Topology, TopologyError>) -> Option<Topology> {
     result.inspect_err(|error| eprintln!("skipped: {error}")).ok()
 }
 
-/// Waits until `condition` holds, for ten seconds at most.
+/// Waits until `condition` holds, for a minute at most.
 pub fn wait_until(mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !condition() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -30,7 +30,7 @@ pub struct RawSocket(raw::RawSocket);
 
 impl RawSocket {
     pub fn open(side: &Side) -> Self {
-        Self::open_with(side, Duration::from_secs(5))
+        Self::open_with(side, Duration::from_secs(60))
     }
 
     pub fn open_with(side: &Side, timeout: Duration) -> Self {
