@@ -74,9 +74,10 @@ fn an_ordinary_user_gets_the_same() {
     const NOBODY: u32 = 65_534;
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
-    // The binary's folder may be closed to others: run a copy.
+    // The binary's folder may be closed to others: run a copy. Made by another process: a file that this one has open for writing, and
+    // with it for a moment each process that the tests beside this one start, cannot be run (ETXTBSY, execve(2)).
     let copy = folder.path().join("linerate");
-    std::fs::copy(env!("CARGO_BIN_EXE_linerate"), &copy).unwrap();
+    assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_linerate")).arg(&copy).status().unwrap().success());
     let mut command = Command::new(&copy);
     command.args(["bench", "--results"]).arg(folder.path().join("results")).args(QUICK).arg("--json");
     let output = command.current_dir(folder.path()).uid(NOBODY).gid(NOBODY).output().unwrap();
@@ -132,7 +133,7 @@ fn stopped_or_killed_it_leaves_nothing_behind() {
         assert!(sent.success());
         let start = Instant::now();
         let status = child.wait().unwrap();
-        assert!(start.elapsed() < Duration::from_secs(15));
+        assert!(start.elapsed() < Duration::from_secs(60));
         assert_ne!(status.code(), Some(0), "{signal} cuts a run short");
     }
     eprintln!("{} network namespaces were held", machine.seen());

@@ -3,7 +3,7 @@
 #![allow(dead_code)] // Each test binary uses its own part.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The kernel takes namespaces down in the background; other tests put settings back that they changed.
@@ -53,7 +53,7 @@ impl Machine {
 
     fn left(&self) -> Vec<String> {
         let mut left = Vec::new();
-        for process in entries("/proc").filter(|path| path.join("ns").exists()) {
+        for process in entries("/proc").filter(|path| path.join("ns").exists() && !descends_from_here(path)) {
             let there = namespaces(&process.display().to_string());
             let ours =
                 there.intersection(&self.held).map(|name| format!("{} is in or holds {name}", process.display()));
@@ -68,6 +68,17 @@ impl Machine {
         left.extend(changed.map(|(path, value)| format!("{} was {value}", path.display())));
         left
     }
+}
+
+/// Whether a process is this one, or was started by it or by one that was. What a run leaves behind has lost its parent; what
+/// has one belongs to a test beside this one, and its namespaces may have the numbers of those that are gone.
+fn descends_from_here(process: &Path) -> bool {
+    let parent = |process: &Path| {
+        let status = std::fs::read_to_string(process.join("status")).ok()?;
+        status.lines().find_map(|line| line.strip_prefix("PPid:")).map(|number| Path::new("/proc").join(number.trim()))
+    };
+    let here = Path::new("/proc").join(std::process::id().to_string());
+    std::iter::successors(Some(process.to_owned()), |process| parent(process)).any(|process| process == here)
 }
 
 /// Network namespaces that a process or one of its threads is in, or holds open.
