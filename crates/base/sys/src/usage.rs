@@ -47,7 +47,8 @@ mod tests {
     #[test]
     fn giving_the_core_away_is_counted() {
         let before = ThreadUsage::read().unwrap();
-        for _ in 0..5 {
+        // A sleep that is over before the thread gives its core away is none.
+        for _ in 0..50 {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         let after = ThreadUsage::read().unwrap();

@@ -104,7 +104,7 @@ impl Default for Facts {
             strangers: false,
             ends: false,
             vlan: true,
-            patience: Duration::from_secs(10),
+            patience: Duration::from_secs(20),
         }
     }
 }

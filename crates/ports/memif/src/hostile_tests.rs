@@ -24,7 +24,7 @@ mod body;
 #[path = "../../../../fuzz/bodies/mutate.rs"]
 mod mutate;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 const LOG2_SLOTS: u8 = 4;
 
 fn options(text: &str) -> Options {

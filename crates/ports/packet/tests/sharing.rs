@@ -43,7 +43,7 @@ fn a_queue_number_takes_that_queue_only() {
     let mut batch = linerate_mem::Batch::new(&pool, 64);
     let mut counts = [0; 2];
     let mut naps = 0;
-    while counts.iter().sum::<usize>() < 20 && naps < 200 {
+    while counts.iter().sum::<usize>() < 20 && naps < 6000 {
         for (port, count) in queues.iter_mut().zip(&mut counts) {
             port.wait(linerate_port::Interest::Receive, 5_000_000).unwrap();
             *count += port.receive(&mut batch).unwrap();

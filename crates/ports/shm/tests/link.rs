@@ -10,7 +10,7 @@ use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Interest, OpenError, Port, PortSpec, Readiness};
 use linerate_port_shm::{ShmPort, open, pool};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 const CONFIG: PoolConfig = PoolConfig { frames: 1024, frame_size: 2048, headroom: 0 };
 
 fn spec(path: &Path, options: &str) -> PortSpec {

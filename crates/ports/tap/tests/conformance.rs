@@ -36,7 +36,7 @@ impl Tap {
         }
         child.end(Signal::Kill).map_err(|error| error.to_string())?;
         // The kernel takes the process apart after its parent has been told.
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while self.inside(|_| there())? {
             if Instant::now() > deadline {
                 return Ok(vec!["the TAP device".into()]);

@@ -88,10 +88,14 @@ impl Veth {
             return Err("the child's port is not promiscuous".into());
         }
         child.end(Signal::Kill).map_err(|error| error.to_string())?;
-        if common::promiscuous(namespace, "far") == Some(true) {
-            return Ok(vec!["promiscuous mode".into()]);
+        // The kernel takes the process apart after its parent has been told.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while common::promiscuous(namespace, "far") == Some(true) {
+            if Instant::now() > deadline {
+                return Ok(vec!["promiscuous mode".into()]);
+            }
         }
-        let left = self.inside(|_| has_program("far", Duration::from_secs(5)))?;
+        let left = self.inside(|_| has_program("far", Duration::from_secs(60)))?;
         Ok(if left { vec!["a program on the interface".into()] } else { Vec::new() })
     }
 }

@@ -12,7 +12,7 @@ use linerate_sys::netns::NetNs;
 use linerate_sys::veth::{self, VethEnd};
 
 /// Longer than any run of these tests takes on a busy machine; reaching it is a failure.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A running `linerate`.
 pub struct Run {

@@ -111,7 +111,7 @@ pub fn send(port: &mut dyn Port, pool: &mut Pool, bytes: &[u8]) -> Result<bool, 
 /// Slots of a receiving batch.
 const BATCH: usize = 64;
 
-/// Receives until there are at least `count` packets or nothing has come for some seconds.
+/// Receives until there are at least `count` packets or nothing has come for a minute.
 pub fn receive(port: &mut dyn Port, pool: &mut Pool, count: usize) -> Vec<Vec<u8>> {
     receive_by(port, pool, count, |_| BATCH)
 }
@@ -125,7 +125,7 @@ fn receive_by(port: &mut dyn Port, pool: &mut Pool, count: usize, room: fn(usize
     let mut packets = vec![];
     let mut whole = vec![];
     let mut naps = 0;
-    while packets.len() < count && naps < 100 {
+    while packets.len() < count && naps < 1200 {
         let mut batch = Batch::new(pool, room(count - packets.len()));
         if port.receive(&mut batch).unwrap() == 0 {
             port.wait(Interest::Receive, 50_000_000).unwrap();

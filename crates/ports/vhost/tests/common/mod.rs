@@ -23,7 +23,7 @@ pub const PROTOCOL: u64 = 1 << 30;
 pub const VERSION_1: u64 = 1 << 32;
 
 /// How long something that must come may take.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 /// Where the guest sees its memory, and where the front-end's process does.
 pub const GUEST: u64 = 0x4000_0000;
 pub const USER: u64 = 0x7f00_0000_0000;

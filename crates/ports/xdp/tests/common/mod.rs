@@ -3,6 +3,8 @@
 
 mod sys;
 
+use std::time::{Duration, Instant};
+
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Interest, OpenError, Port, PortError};
 use linerate_port_xdp::XdpPort;
@@ -101,10 +103,10 @@ pub fn add_packets(pool: &mut Pool, batch: &mut Batch, first: u32, count: u32, l
     }
 }
 
-/// Receives into `batch` until it holds `slots` slots or nothing has come for a second.
+/// Receives into `batch` until it holds `slots` slots or nothing has come for a minute.
 pub fn receive_until(port: &mut dyn Port, batch: &mut Batch, slots: usize) -> Result<(), PortError> {
     while batch.len() < slots {
-        if port.receive(batch)? == 0 && port.wait(Interest::Receive, 1_000_000_000)? != linerate_port::Readiness::Ready
+        if port.receive(batch)? == 0 && port.wait(Interest::Receive, 60_000_000_000)? != linerate_port::Readiness::Ready
         {
             break;
         }
@@ -114,14 +116,16 @@ pub fn receive_until(port: &mut dyn Port, batch: &mut Batch, slots: usize) -> Re
 
 /// Flushes until nothing is on its way.
 pub fn flush(port: &mut dyn Port) {
-    for _ in 0..1000 {
-        if port.flush().unwrap() == 0 {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let pending = port.flush().unwrap();
+        if pending == 0 {
             return;
         }
+        assert!(Instant::now() < deadline, "{pending} packets are still on their way");
         port.wait(Interest::Transmit, 1_000_000).unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(1));
     }
-    panic!("{} packets are still on their way", port.flush().unwrap());
 }
 
 /// Drops the ports and says whether every frame came back.
