@@ -339,7 +339,7 @@ impl Port for PacketPort {
         if !self.ring.as_ref().is_some_and(BlockRing::ready) {
             return self.nothing_received().map(|()| 0);
         }
-        let clock_offset_ns = clock::realtime_ns().wrapping_sub(clock::now_ns());
+        let clock_offset_ns = clock::realtime_ahead_ns();
         let before = self.stats.rx_packets;
         loop {
             match self.receive_run(batch, clock_offset_ns) {
