@@ -159,6 +159,23 @@ fn what_the_interface_received_is_told() {
         assert_eq!((statistics.received, statistics.dropped_by_interface), (Some(3000), Some(0)));
         assert!(statistics.comment.starts_with("received 3000 = passed over"), "{}", statistics.comment);
     }
+    // A veth has no clock: the stamps are the kernel's, the file says so, and nobody claims others.
+    for stamps in ["auto", "kernel"] {
+        let options = format!("--stamps {stamps} -w {}", path.display());
+        let Some(running) = start(&wire, INTERFACE, &options) else { return };
+        send(&wire, "--count 10 --rate 50kpps");
+        running.signal("INT");
+        let ended = running.end();
+        assert!(ends(&ended, "port")[0]["stamped_by_nic"].is_null(), "{stamps}");
+        let mut reader = CaptureReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+        while reader.next().unwrap().is_some() {}
+        let comment = &reader.interfaces()[0].comment;
+        assert!(comment.starts_with("time stamps: the kernel's receive path, CLOCK_REALTIME"), "{comment}");
+    }
+    let refused = Run::start_in(&wire.right, &format!("capture -i {INTERFACE} --stamps nic")).end();
+    refused.expect_code(2);
+    assert!(refused.stderr.contains("does not stamp every packet"), "{}", refused.stderr);
+
     // What this host sends is received by the capture of both directions, too.
     let outgoing = Run::start_in(&wire.left, &format!("capture -i {INTERFACE} --json --outgoing"));
     outgoing.wait_for("ready", |text| text.contains("capturing on"));
@@ -221,6 +238,7 @@ fn what_a_port_cannot_do_is_said() {
         ("-i pipe:a --outgoing", "--outgoing"),
         ("-i pipe:a --rings 2", "one ring"),
         ("-i pipe:a --rings many", "--rings many"),
+        ("-i pipe:a --stamps nic", "--stamps nic"),
         ("-i pipe:a --cores 4095", "--cores 4095"),
     ] {
         let ended = Run::start(&format!("capture {options}")).end();

@@ -15,6 +15,7 @@ pub mod promiscuous;
 pub mod raw;
 pub mod shared;
 pub mod signal;
+pub mod stamping;
 pub mod usage;
 pub mod userns;
 pub mod veth;

@@ -209,9 +209,18 @@ impl Netdev {
     /// `data` must be valid for reads and writes of everything that the command in its first word
     /// reads and writes.
     pub(crate) unsafe fn ethtool(&self, data: *mut libc::c_void) -> io::Result<()> {
+        // SAFETY: the caller vouches for what the command does with `data`.
+        unsafe { self.ioctl_on(SIOCETHTOOL, data) }
+    }
+
+    /// One call whose request points to `data`.
+    ///
+    /// # Safety
+    /// `data` must be valid for reads and writes of everything that the command reads and writes.
+    pub(crate) unsafe fn ioctl_on(&self, command: libc::c_ulong, data: *mut libc::c_void) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_data = data.cast();
-        self.ioctl(SIOCETHTOOL, &mut request)
+        self.ioctl(command, &mut request)
     }
 
     fn set_flags(&self, flags: u16) -> io::Result<()> {
@@ -230,8 +239,8 @@ impl Netdev {
     }
 
     fn ioctl(&self, command: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
-        // SAFETY: the commands used in this file read and write one ifreq, and SIOCETHTOOL also the
-        // memory behind its pointer, for which the caller of `ethtool` vouches.
+        // SAFETY: the commands used in this file read and write one ifreq; those of `ioctl_on` also the memory behind its
+        // pointer, for which its caller vouches.
         match unsafe { libc::ioctl(self.socket.as_raw_fd(), command as _, request) } {
             0.. => Ok(()),
             _ => Err(io::Error::last_os_error()),

@@ -25,6 +25,8 @@ pub struct CaptureOptions {
     pub promiscuous: bool,
     /// Capture what this host sends, too.
     pub outgoing: bool,
+    /// Give packets the NIC's stamps where it made some ([`RingPacket::stamped_by_hardware`]), which it does when it is told to.
+    pub hardware_stamps: bool,
     /// Which packets, and how many bytes of each; the kernel runs it before it copies.
     pub filter: Program,
 }
@@ -165,6 +167,10 @@ impl RingCapture {
         if !options.outgoing {
             // Kernels before 4.20 do not know it; packets that were sent are passed over then.
             let _ = socket.set(libc::PACKET_IGNORE_OUTGOING, 1);
+        }
+        if options.hardware_stamps {
+            let wanted = libc::SOF_TIMESTAMPING_RAW_HARDWARE as i32;
+            socket.set(libc::PACKET_TIMESTAMP, wanted).map_err(error("asking for the NIC's stamps"))?;
         }
         // Nothing is taken before all is as it is to be.
         socket.set_filter(&NOTHING).map_err(error("setting a socket filter"))?;

@@ -14,7 +14,14 @@ use linerate_port_packet::{CaptureOptions, RingCapture, Spread};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn options(filter: Program) -> CaptureOptions {
-    CaptureOptions { ring_bytes: 1 << 20, retire_ms: 1, promiscuous: true, outgoing: false, filter }
+    CaptureOptions {
+        ring_bytes: 1 << 20,
+        retire_ms: 1,
+        promiscuous: true,
+        outgoing: false,
+        hardware_stamps: false,
+        filter,
+    }
 }
 
 fn open(end: &common::End, options: &CaptureOptions) -> RingCapture {
@@ -44,7 +51,9 @@ fn packets_are_walked_with_their_tags_lengths_and_direction() {
     let Some(wire) = Wire::new(1) else { return };
     let mut pool = pool(512);
     let mut out = wire.left.open(",tx_only,qdisc", &pool);
-    let mut back = open(&wire.right, &options(Program::everything(65_535)));
+    // A veth stamps nothing, so the stamps are the kernel's, and say so.
+    let hardware_stamps = CaptureOptions { hardware_stamps: true, ..options(Program::everything(65_535)) };
+    let mut back = open(&wire.right, &hardware_stamps);
     // Of each packet 64 bytes; also those that this host sends.
     let filter = Program::everything(64);
     let mut near = open(&wire.left, &CaptureOptions { outgoing: true, filter, ..options(Program::everything(0)) });

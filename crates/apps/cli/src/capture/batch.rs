@@ -196,7 +196,7 @@ mod tests {
         let source = Batches::new(far, pool.clone(), Some(filter.unwrap().0), 262_144);
         assert_eq!(source.stamps(), Stamps::None);
         let (control, port_packets) = (Control::default(), AtomicU64::new(0));
-        let sink = Sink { intake: None, interface: 0, taken: 0, bytes: 0 };
+        let sink = Sink { intake: None, interface: 0, taken: 0, bytes: 0, stamped_by_nic: 0 };
         let run = RingRun {
             source: Box::new(source),
             sink,

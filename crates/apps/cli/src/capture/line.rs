@@ -52,6 +52,9 @@ pub struct Line<'a> {
     /// Packets that the interface dropped before anyone could see them, since the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped_by_interface: Option<u64>,
+    /// Where the NIC was asked for stamps: packets that have one of its clock; the others have the kernel's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stamped_by_nic: Option<u64>,
     /// Bytes of the rings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ring_bytes: Option<u64>,
@@ -147,6 +150,9 @@ impl Line<'_> {
         if let Some(dropped) = self.dropped_by_interface.filter(|dropped| *dropped > 0) {
             lines.push(format!("  besides  {} dropped by the interface, which nobody saw", count(dropped)));
         }
+        if let Some(by_nic) = self.stamped_by_nic {
+            lines.push(format!("  stamps   {}", stamps_words(by_nic, self.packets)));
+        }
         if let Some(bytes) = self.ring_bytes {
             let holds = self.ring_holds_ns.map_or("".into(), |ns| format!(", {} at this rate", nanoseconds(ns as f64)));
             let level = self.ring.map_or("how full it was is not known for this kind of port".into(), |ring| {
@@ -176,6 +182,15 @@ impl Writer {
     }
 }
 
+/// Whose clock stamped `packets` packets, of which `by_nic` have the NIC's.
+pub fn stamps_words(by_nic: u64, packets: u64) -> String {
+    match packets.saturating_sub(by_nic) {
+        0 => "all by the NIC's clock".into(),
+        _ if by_nic == 0 => "none by the NIC's clock: all are the kernel's".into(),
+        rest => format!("mixed: {} by the NIC's clock, {} by the kernel's", count(by_nic), count(rest)),
+    }
+}
+
 fn projection(projection: Projection) -> String {
     match projection {
         Projection::TooShort => "too short a run to tell whether it lasts".into(),
@@ -185,5 +200,17 @@ fn projection(projection: Projection) -> String {
         }
         Projection::Overflowed => "it was full".into(),
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mixed_stamps_are_said() {
+        assert_eq!(stamps_words(5, 5), "all by the NIC's clock");
+        assert_eq!(stamps_words(0, 5), "none by the NIC's clock: all are the kernel's");
+        assert_eq!(stamps_words(4000, 5001), "mixed: 4,000 by the NIC's clock, 1,001 by the kernel's");
     }
 }

@@ -5,6 +5,7 @@
 //! control.rs  what a ring's thread and the one      thread.rs  the thread of a ring
 //!             that reports share                    ring.rs    an interface's AF_PACKET ring, walked in place
 //! line.rs     what is printed                       batch.rs   any other port, by the batch
+//!                                                   stamps.rs  whose clock stamps the packets of an interface
 //! ```
 
 pub mod batch;
@@ -13,4 +14,5 @@ pub mod line;
 pub mod open;
 pub mod ring;
 pub mod run;
+pub mod stamps;
 pub mod thread;

@@ -14,6 +14,7 @@ use linerate_sys::netdev::Netdev;
 
 use super::batch::{Batches, Stamps};
 use super::ring::Ring;
+use super::stamps::{Clock, Stamper};
 use super::thread::Source;
 use crate::traffic::open;
 
@@ -38,6 +39,8 @@ pub struct Wishes {
     pub promiscuous: bool,
     /// Capture what this host sends, too.
     pub outgoing: bool,
+    /// Whose clock stamps packets, where there is a choice.
+    pub stamps: Stamper,
     /// In tcpdump's language.
     pub filter: Option<String>,
     /// Bytes kept of each packet.
@@ -65,6 +68,8 @@ pub struct Opened {
     pub room: Option<Room>,
     /// What the interface itself counts; `None` for other kinds of ports.
     pub interface: Option<Interface>,
+    /// What stamps its packets, as long as it is held.
+    pub stamps: Clock,
     /// For people: what is captured, and how.
     pub note: String,
 }
@@ -145,11 +150,13 @@ fn interface(name: &str, device: &str, wishes: &Wishes) -> Result<Opened, String
         Rings::Queues => (queues(device), Spread::Queues),
         Rings::Number(number) => (number, Spread::Flows),
     };
+    let stamps = Clock::choose(device, wishes.stamps)?;
     let options = CaptureOptions {
         ring_bytes: wishes.ring_bytes / rings as u64,
         retire_ms: RETIRE_MS,
         promiscuous: wishes.promiscuous,
         outgoing: wishes.outgoing,
+        hardware_stamps: stamps.is_nic(),
         filter: match &wishes.filter {
             None => Program::everything(wishes.snaplen),
             Some(text) => compile_filter(text, FilterPlace::Socket(device), wishes.snaplen)?.0,
@@ -160,18 +167,22 @@ fn interface(name: &str, device: &str, wishes: &Wishes) -> Result<Opened, String
     let captures = RingCapture::open_rings(device, &options, rings, spread).map_err(|error| error.to_string())?;
     let whose = if wishes.outgoing { "received and sent" } else { "received" };
     let (ring_bytes, mac) = captures.first().map_or((0, None), |ring| (ring.level_bytes().1, ring.mac()));
-    let clock = "time stamps: the kernel's receive path, CLOCK_REALTIME";
+    let note = match stamps.why_not() {
+        Some(why) => format!("; stamps by the kernel, since {why}"),
+        None => String::new(),
+    };
     let rings_words = match (rings, spread) {
         (1, _) => format!("a ring of {} bytes", count(ring_bytes)),
         (_, Spread::Flows) => format!("{rings} rings of {} bytes each, by flow", count(ring_bytes)),
         (_, Spread::Queues) => format!("{rings} rings of {} bytes each, by receive queue", count(ring_bytes)),
     };
-    let source = |ring| Box::new(Ring { ring, outgoing: wishes.outgoing }) as Box<dyn Source>;
+    let (outgoing, hardware_stamps) = (wishes.outgoing, stamps.is_nic());
+    let source = |ring| Box::new(Ring { ring, outgoing, hardware_stamps }) as Box<dyn Source>;
     Ok(Opened {
         head: InterfaceHead {
             name: device.into(),
             filter: wishes.filter.clone().unwrap_or_default(),
-            comment: format!("{clock}; captured: packets {whose}"),
+            comment: format!("time stamps: {stamps}; captured: packets {whose}"),
             mac,
             snaplen: wishes.snaplen,
             ..InterfaceHead::default()
@@ -179,7 +190,8 @@ fn interface(name: &str, device: &str, wishes: &Wishes) -> Result<Opened, String
         sources: captures.into_iter().map(source).collect(),
         room: Some(Room::of_ring(ring_bytes)),
         interface,
-        note: format!("capturing on {name}: packets {whose}, {rings_words}"),
+        stamps,
+        note: format!("capturing on {name}: packets {whose}, {rings_words}{note}"),
     })
 }
 
@@ -190,6 +202,11 @@ fn queues(device: &str) -> usize {
 }
 
 fn port(name: &str, spec: PortSpec, wishes: &Wishes) -> Result<Opened, String> {
+    if wishes.stamps == Stamper::Nic {
+        return Err(format!(
+            "{name}: only an interface's own ring (-i IF) has stamps of the NIC; leave --stamps nic out"
+        ));
+    }
     if wishes.outgoing {
         return Err(format!(
             "{name}: only an interface's own ring (-i IF) shows what this host sends; leave --outgoing out"
@@ -231,6 +248,7 @@ fn port(name: &str, spec: PortSpec, wishes: &Wishes) -> Result<Opened, String> {
         sources,
         room,
         interface: None,
+        stamps: Clock::default(),
         note: format!("capturing on {name}: packets received; {several}{}", caps.detail),
     })
 }

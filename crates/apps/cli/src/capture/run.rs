@@ -9,8 +9,9 @@ use linerate_recorder::{Recorder, Settings};
 use linerate_sys::{clock, signal};
 
 use super::control::{Control, Counts};
-use super::line::{Line, Scope, Writer};
+use super::line::{Line, Scope, Writer, stamps_words};
 use super::open::{Interface, Opened, Room, Wishes, open_port};
+use super::stamps::Clock;
 use super::thread::{RingEnd, RingRun, Sink};
 use crate::pktgen::log;
 use crate::traffic::cores::Cores;
@@ -46,6 +47,7 @@ struct Port<'a> {
     /// Of one ring.
     room: Option<Room>,
     interface: RefCell<Option<Interface>>,
+    stamps: Clock,
 }
 
 /// Captures. False when a port ended early, the disk failed, or an account does not close.
@@ -73,7 +75,7 @@ pub fn run(plan: &Plan) -> Result<bool, String> {
     let mut intakes = intakes.drain(..);
     for (number, port) in opened.drain(..).enumerate() {
         for source in port.sources {
-            let sink = Sink { intake: intakes.next(), interface: number as u32, taken: 0, bytes: 0 };
+            let sink = Sink { intake: intakes.next(), interface: number as u32, taken: 0, bytes: 0, stamped_by_nic: 0 };
             let (port_packets, control) = (&port_packets[number], &controls[runs.len()]);
             let (packets_max, core) = (plan.packets_max, cores.of(runs.len()));
             runs.push(RingRun { source, sink, packets_max, port_packets, control, core });
@@ -99,7 +101,13 @@ fn ports<'a>(plan: &'a Plan, opened: &mut [Opened]) -> Vec<Port<'a>> {
     let port = |(name, opened): (&'a String, &mut Opened)| {
         let rings = next..next + opened.sources.len();
         next = rings.end;
-        Port { name, rings, room: opened.room, interface: RefCell::new(opened.interface.take()) }
+        Port {
+            name,
+            rings,
+            room: opened.room,
+            interface: RefCell::new(opened.interface.take()),
+            stamps: std::mem::take(&mut opened.stamps),
+        }
     };
     plan.ports.iter().zip(opened.iter_mut()).map(port).collect()
 }
@@ -120,6 +128,7 @@ struct Moment {
     counted: Counted,
     /// Packets that the interface dropped.
     dropped_by_interface: Option<u64>,
+    stamped_by_nic: u64,
     bytes: u64,
     level_bytes: Option<u64>,
     cpu_ns: u64,
@@ -143,6 +152,7 @@ impl Moment {
             Moment {
                 counted,
                 dropped_by_interface: both(one.dropped_by_interface, other.dropped_by_interface),
+                stamped_by_nic: one.stamped_by_nic + other.stamped_by_nic,
                 bytes: one.bytes + other.bytes,
                 level_bytes: both(one.level_bytes, other.level_bytes),
                 cpu_ns: one.cpu_ns + other.cpu_ns,
@@ -161,6 +171,8 @@ struct Part<'a> {
     queue: Option<usize>,
     rings: std::ops::Range<usize>,
     room: Option<Room>,
+    /// The NIC was asked for stamps.
+    by_nic: bool,
     now: Moment,
 }
 
@@ -215,9 +227,17 @@ impl Watch<'_> {
         let mut parts = Vec::new();
         let mut of_ports = Vec::new();
         for (number, port) in self.ports.iter().enumerate() {
-            let Port { name, rings, room, interface } = port;
-            let part =
-                |scope, queue, rings, now| Part { scope, name, port: Some(number), queue, rings, room: *room, now };
+            let Port { name, rings, room, interface, stamps } = port;
+            let part = |scope, queue, rings, now| Part {
+                scope,
+                name,
+                port: Some(number),
+                queue,
+                rings,
+                room: *room,
+                by_nic: stamps.is_nic(),
+                now,
+            };
             if rings.len() > 1 {
                 let ring =
                     |(queue, ring): (usize, usize)| part(Scope::Queue, Some(queue), ring..ring + 1, moments[ring]);
@@ -234,7 +254,16 @@ impl Watch<'_> {
         }
         if self.ports.len() > 1 {
             let (rings, now) = (0..self.controls.len(), Moment::sum(&of_ports));
-            parts.push(Part { scope: Scope::Sum, name: "sum", port: None, queue: None, rings, room: None, now });
+            parts.push(Part {
+                scope: Scope::Sum,
+                name: "sum",
+                port: None,
+                queue: None,
+                rings,
+                room: None,
+                by_nic: false,
+                now,
+            });
         }
         parts
     }
@@ -248,7 +277,7 @@ impl Watch<'_> {
         answers
             .zip(written)
             .map(|(counts, (written, dropped_by_errors))| {
-                let Counts { taken, bytes, dropped_for_buffers, ring, level_bytes, cpu_ns } = counts;
+                let Counts { taken, bytes, stamped_by_nic, dropped_for_buffers, ring, level_bytes, cpu_ns } = counts;
                 let counted = Counted {
                     received: None,
                     offered: ring.offered,
@@ -259,7 +288,7 @@ impl Watch<'_> {
                     dropped_by_errors,
                     written,
                 };
-                Moment { counted, dropped_by_interface: None, bytes, level_bytes, cpu_ns }
+                Moment { counted, dropped_by_interface: None, stamped_by_nic, bytes, level_bytes, cpu_ns }
             })
             .collect()
     }
@@ -320,7 +349,10 @@ impl Watch<'_> {
             accepted: Some(counted.offered),
             dropped_by_system: Some(counted.dropped_by_ring),
             delivered: Some(counted.taken),
-            comment: account.to_string(),
+            comment: match stamped_by_nic(part) {
+                None => account.to_string(),
+                Some(by_nic) => format!("{account}; {}", stamps_words(by_nic, counted.taken)),
+            },
         });
     }
 
@@ -345,6 +377,7 @@ impl Watch<'_> {
             efficiency: (packets + dropped > 0).then(|| packets as f64 / (packets + dropped) as f64),
             account,
             dropped_by_interface: now.dropped_by_interface,
+            stamped_by_nic: stamped_by_nic(part),
             ring_bytes: part.room.map(|room| room.bytes * rings),
             ring_level_bytes: now.level_bytes,
             ring_holds_ns: part.room.and_then(|room| room.holds_ns(rings, pps, bytes_ps, self.plan.wishes.snaplen)),
@@ -362,6 +395,11 @@ impl Watch<'_> {
             _ => log::out(&text),
         }
     }
+}
+
+/// Packets of a port with stamps of its NIC's clock, where it was asked for these.
+fn stamped_by_nic(part: &Part<'_>) -> Option<u64> {
+    part.by_nic.then_some(part.now.stamped_by_nic)
 }
 
 /// How full the fullest ring was.

@@ -7,19 +7,26 @@ use linerate_gen::config::duration_ns;
 
 use crate::capture::open::{RINGS_MAX, Rings, Wishes};
 use crate::capture::run::{self, Plan};
+use crate::capture::stamps::Stamper;
 use crate::traffic::note;
 
 const EXAMPLES: &str = "\
 Examples:
   linerate capture -i eth2 -i eth3
-      counts on two ports at once until Ctrl-C: packets, bytes, rates, losses
+      counts on two ports at once until Ctrl-C: packets, bytes, rates, losses, efficiency, for each and in sum
   linerate capture -i eth2 -w trace.pcapng --filter 'udp port 53' --snaplen 128
   linerate capture -i eth2 -w trace.pcapng --file-bytes 1000000000 --total-bytes 20000000000
       files of a gigabyte, the oldest removed, 20 GB at most
   linerate capture -i eth2 -w trace.pcapng.zst --for 60s --json
+  linerate capture -i eth2 --rings queues --cores 2-5 --ring 268435456
+      a ring of 64 MiB for each of four receive queues, each with a core
+  linerate capture -i xdp:eth2 -i pcap:eth3 -i file:old.pcapng -w all.pcapng
+      ports of any kind, which `linerate ports` lists; xdp: takes the packets away from the host
 
-Every packet that passed the filter is written, or counted as lost by the ring (this program was too slow) or by the writer (the
-disk was). Exit status: 0 done; 1 a port or the disk failed; 2 could not start.";
+How to read the last lines: packets received by the interface = passed over (refused by the filter, of the other direction, before the start
+or after the end) + offered to the ring. Offered = dropped by the ring (this program was too slow for a while, and the ring too small) + taken.
+Taken = counted or written + dropped by the writer (the disk was too slow, or failed). A ring whose level rises says when it would have been
+full: such a run was too short to be free of loss. docs/capture.md has more. Exit status: 0 done; 1 a port or the disk failed; 2 could not start.";
 
 /// Arguments of `linerate capture`.
 #[derive(clap::Args)]
@@ -47,6 +54,10 @@ pub struct Args {
     /// The rings of each port together: of an interface, of pcap:, and of xdp: (in frames); others have what their name says
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, value_parser = clap::value_parser!(u64).range(65_536..=1 << 30))]
     ring: u64,
+    /// Whose clock stamps packets: kernel; nic, or else it does not start; auto, which is the NIC's if its driver stamps every packet,
+    /// nobody else uses its stamps and its clock is within a minute of the time of day, and else the kernel's
+    #[arg(long, value_name = "WHOSE", value_enum, default_value_t = Stamper::Auto)]
+    stamps: Stamper,
     /// Rings of each port, each with a thread: a number, which packets are spread over by flow; or queues, a ring for each receive
     /// queue of an interface [default: as many as it has queues and this process cores, by flow]
     #[arg(long, value_name = "N|queues")]
@@ -108,6 +119,7 @@ fn plan(args: &Args) -> Result<Plan, String> {
             rings: rings(args.rings.as_deref())?,
             promiscuous: args.promiscuous,
             outgoing: args.outgoing,
+            stamps: args.stamps,
             filter: args.filter.clone(),
             snaplen: args.snaplen,
         },

@@ -1,0 +1,157 @@
+//! Whose clock stamps the packets of an interface.
+
+use std::fmt;
+
+use linerate_report::units::nanoseconds;
+use linerate_sys::netdev::Netdev;
+use linerate_sys::stamping::{Stamped, Stamping, StampsHeld, clock_ahead_ns};
+
+/// Farther from the time of day a NIC's clock is not taken unasked: it was never set. (International atomic time, which PTP has, is
+/// 37 s ahead.)
+const AHEAD_MAX_NS: u64 = 60_000_000_000;
+
+/// What the user wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Stamper {
+    /// The NIC where it can, nobody else needs its stamps, and its clock was set; else the kernel.
+    Auto,
+    /// The kernel.
+    Kernel,
+    /// The NIC.
+    Nic,
+}
+
+/// The clock of an interface's stamps.
+#[derive(Debug, Default)]
+pub struct Clock {
+    /// The NIC stamps as long as this is held.
+    nic: Option<Nic>,
+    why_not: Option<String>,
+}
+
+#[derive(Debug)]
+struct Nic {
+    _held: StampsHeld,
+    number: Option<u32>,
+    ahead_ns: Option<i64>,
+}
+
+/// What is known about the stamps of an interface.
+#[derive(Clone, Copy, Debug)]
+struct Facts {
+    can: Option<Stamping>,
+    now: Option<Stamped>,
+    ahead_ns: Option<i64>,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    Nic,
+    /// With the reason, where it is worth a word.
+    Kernel(Option<&'static str>),
+    Refused(&'static str),
+}
+
+impl Clock {
+    /// Turns the NIC's stamps on if they are to be used.
+    ///
+    /// # Errors
+    /// The NIC's stamps are wanted and cannot be had.
+    pub fn choose(interface: &str, wanted: Stamper) -> Result<Clock, String> {
+        if wanted == Stamper::Kernel {
+            return Ok(Clock::default());
+        }
+        // What cannot be asked about, the ring's opening complains about.
+        let Ok(device) = Netdev::open(interface) else { return Ok(Clock::default()) };
+        let can = device.stamping().ok().flatten();
+        let number = can.and_then(|can| can.clock);
+        let ahead_ns = number.and_then(|number| clock_ahead_ns(number).ok());
+        let facts = Facts { can, now: device.stamped().ok().flatten(), ahead_ns };
+        let refused = |why: &str| format!("{interface}: no stamps of the NIC: {why}; leave --stamps nic out");
+        match choice(wanted, &facts) {
+            Choice::Kernel(why) => Ok(Clock { nic: None, why_not: why.map(str::to_string) }),
+            Choice::Refused(why) => Err(refused(why)),
+            Choice::Nic => match StampsHeld::hold(device) {
+                Ok(held) => Ok(Clock { nic: Some(Nic { _held: held, number, ahead_ns }), why_not: None }),
+                Err(error) if wanted == Stamper::Nic => Err(refused(&error.to_string())),
+                Err(error) => Ok(Clock { nic: None, why_not: Some(format!("the NIC's cannot be turned on: {error}")) }),
+            },
+        }
+    }
+
+    /// True when the NIC was told to stamp.
+    pub fn is_nic(&self) -> bool {
+        self.nic.is_some()
+    }
+
+    /// Why it is not the NIC, where it could have been.
+    pub fn why_not(&self) -> Option<&str> {
+        self.why_not.as_deref()
+    }
+}
+
+impl fmt::Display for Clock {
+    /// For the file.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(nic) = &self.nic else { return out.write_str("the kernel's receive path, CLOCK_REALTIME") };
+        out.write_str("the NIC's clock")?;
+        if let Some(number) = nic.number {
+            write!(out, " /dev/ptp{number}")?;
+        }
+        match nic.ahead_ns {
+            Some(ns) if ns < 0 => write!(out, ", {} behind CLOCK_REALTIME at the start", nanoseconds(-(ns as f64)))?,
+            Some(ns) => write!(out, ", {} ahead of CLOCK_REALTIME at the start", nanoseconds(ns as f64))?,
+            None => out.write_str(", whose difference to CLOCK_REALTIME is not known")?,
+        }
+        out.write_str("; packets without a stamp of it: the kernel's receive path, CLOCK_REALTIME")
+    }
+}
+
+fn choice(wanted: Stamper, facts: &Facts) -> Choice {
+    let can = facts.can.is_some_and(|can| can.all_received);
+    match (wanted, can) {
+        (Stamper::Kernel, _) | (Stamper::Auto, false) => Choice::Kernel(None),
+        (Stamper::Nic, false) => Choice::Refused("its driver does not stamp every packet that it receives"),
+        (Stamper::Nic, true) => Choice::Nic,
+        (Stamper::Auto, true) => match (facts.now, facts.ahead_ns) {
+            (None, _) => Choice::Kernel(Some("the driver does not tell which stamps it makes now")),
+            (Some(Stamped::Some), _) => Choice::Kernel(Some("another program uses the NIC's")),
+            (_, None) => Choice::Kernel(Some("the NIC's clock cannot be read")),
+            (_, Some(ns)) if ns.unsigned_abs() > AHEAD_MAX_NS => Choice::Kernel(Some("the NIC's clock was not set")),
+            _ => Choice::Nic,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nic_is_chosen_where_that_does_no_harm() {
+        const ALL: Option<Stamping> = Some(Stamping { all_received: true, clock: Some(0) });
+        const SOME: Option<Stamping> = Some(Stamping { all_received: false, clock: Some(0) });
+        let at = |can, now, ahead_ns| Facts { can, now, ahead_ns };
+        let good = at(ALL, Some(Stamped::Nothing), Some(37_000_000_000));
+        let kernel = |facts| matches!(choice(Stamper::Auto, &facts), Choice::Kernel(Some(_)));
+        assert_eq!(choice(Stamper::Auto, &good), Choice::Nic);
+        assert_eq!(choice(Stamper::Auto, &at(ALL, Some(Stamped::All), Some(-5))), Choice::Nic);
+        assert_eq!(choice(Stamper::Kernel, &good), Choice::Kernel(None));
+        assert_eq!(choice(Stamper::Auto, &at(SOME, None, None)), Choice::Kernel(None));
+        assert_eq!(choice(Stamper::Auto, &at(None, None, None)), Choice::Kernel(None));
+        assert!(kernel(at(ALL, None, Some(0))) && kernel(at(ALL, Some(Stamped::Some), Some(0))));
+        assert!(kernel(at(ALL, Some(Stamped::Nothing), None)));
+        assert!(kernel(at(ALL, Some(Stamped::Nothing), Some(-1_700_000_000_000_000_000))));
+        // Who asks for it gets it, also where it was never set.
+        assert_eq!(choice(Stamper::Nic, &at(ALL, None, None)), Choice::Nic);
+        assert!(matches!(choice(Stamper::Nic, &at(SOME, None, None)), Choice::Refused(_)));
+    }
+
+    #[test]
+    fn an_interface_without_a_clock_has_the_kernels() {
+        let clock = Clock::choose("lo", Stamper::Auto).unwrap();
+        assert!(!clock.is_nic() && clock.why_not().is_none() && clock.to_string().contains("CLOCK_REALTIME"));
+        assert!(Clock::choose("lo", Stamper::Nic).unwrap_err().contains("--stamps nic"));
+    }
+}

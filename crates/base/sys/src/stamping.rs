@@ -1,0 +1,191 @@
+//! Stamps of the NIC: what a driver can, and turning them on for as long as somebody wants them (linux/net_tstamp.h,
+//! Documentation/networking/timestamping.rst).
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+use crate::clock;
+use crate::netdev::Netdev;
+
+/// linux/ethtool.h.
+const GET_TIMESTAMPING: u32 = 0x41;
+/// linux/sockios.h.
+const SIOCSHWTSTAMP: libc::c_ulong = 0x89b0;
+const SIOCGHWTSTAMP: libc::c_ulong = 0x89b1;
+/// linux/net_tstamp.h: SOF_TIMESTAMPING_*.
+const RX_HARDWARE: u32 = 1 << 2;
+const RAW_HARDWARE: u32 = 1 << 6;
+/// linux/net_tstamp.h: `enum hwtstamp_rx_filters`.
+const FILTER_NONE: i32 = 0;
+const FILTER_ALL: i32 = 1;
+
+/// What a driver says about its stamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamping {
+    /// It can stamp every packet that it receives.
+    pub all_received: bool,
+    /// Number of its clock: /dev/ptpN.
+    pub clock: Option<u32>,
+}
+
+/// `struct hwtstamp_config`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Config {
+    flags: i32,
+    /// What it stamps of what it sends.
+    sent: i32,
+    /// What it stamps of what it receives.
+    received: i32,
+}
+
+/// Which packets a NIC stamps now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stamped {
+    /// None of those that it receives.
+    Nothing,
+    /// All of those.
+    All,
+    /// Some: another program (PTP) has asked for them.
+    Some,
+}
+
+impl Netdev {
+    /// What the driver can; `None` when it does not tell.
+    ///
+    /// # Errors
+    /// When the interface is gone.
+    pub fn stamping(&self) -> io::Result<Option<Stamping>> {
+        // struct ethtool_ts_info: command, so_timestamping, phc_index, tx_types, 3 reserved, rx_filters, 3 reserved.
+        let mut words = [0_u32; 11];
+        words[0] = GET_TIMESTAMPING;
+        // SAFETY: ETHTOOL_GET_TS_INFO reads and writes eleven words.
+        match unsafe { self.ethtool(words.as_mut_ptr().cast()) } {
+            Ok(()) => Ok(Some(stamping_of(&words))),
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Which received packets the NIC stamps now; `None` where nobody can know.
+    ///
+    /// # Errors
+    /// When the interface is gone.
+    pub fn stamped(&self) -> io::Result<Option<Stamped>> {
+        let mut config = Config::default();
+        match self.stamping_config(SIOCGHWTSTAMP, &mut config) {
+            Ok(()) => Ok(Some(match config.received {
+                FILTER_NONE => Stamped::Nothing,
+                FILTER_ALL => Stamped::All,
+                _ => Stamped::Some,
+            })),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOTTY)) => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn stamping_config(&self, command: libc::c_ulong, config: &mut Config) -> io::Result<()> {
+        // SAFETY: both commands read and write one struct hwtstamp_config behind the pointer, which is what `Config` is.
+        unsafe { self.ioctl_on(command, (config as *mut Config).cast()) }
+    }
+}
+
+fn stamping_of(words: &[u32; 11]) -> Stamping {
+    let hardware = words[1] & RX_HARDWARE != 0 && words[1] & RAW_HARDWARE != 0;
+    Stamping {
+        all_received: hardware && words[7] & 1 << FILTER_ALL != 0,
+        clock: (words[2] as i32 >= 0).then_some(words[2]),
+    }
+}
+
+/// A NIC that stamps all packets that it receives, until this is dropped; then it does what it did before. A process that is killed
+/// leaves it on, which costs little: `hwstamp_ctl -i IF -r 0` turns it off.
+#[derive(Debug)]
+pub struct StampsHeld {
+    device: Netdev,
+    /// `None`: it was on before.
+    before: Option<Config>,
+}
+
+impl StampsHeld {
+    /// Turns stamps on.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_NET_ADMIN, `EOPNOTSUPP` or `ERANGE` from a driver that cannot.
+    pub fn hold(device: Netdev) -> io::Result<StampsHeld> {
+        let mut before = Config::default();
+        device.stamping_config(SIOCGHWTSTAMP, &mut before)?;
+        if before.received == FILTER_ALL {
+            return Ok(StampsHeld { device, before: None });
+        }
+        let mut wanted = Config { received: FILTER_ALL, ..before };
+        device.stamping_config(SIOCSHWTSTAMP, &mut wanted)?;
+        let held = StampsHeld { device, before: Some(before) };
+        if wanted.received == FILTER_ALL {
+            return Ok(held);
+        }
+        Err(io::Error::new(io::ErrorKind::Unsupported, "the driver stamps some packets only"))
+    }
+}
+
+impl Drop for StampsHeld {
+    fn drop(&mut self) {
+        if let Some(mut before) = self.before {
+            // The interface may be gone.
+            let _ = self.device.stamping_config(SIOCSHWTSTAMP, &mut before);
+        }
+    }
+}
+
+/// How far the clock of a NIC (/dev/ptpN) is ahead of CLOCK_REALTIME, in nanoseconds, to some microseconds.
+///
+/// # Errors
+/// No such clock, no right to read it.
+pub fn clock_ahead_ns(number: u32) -> io::Result<i64> {
+    let file = File::open(format!("/dev/ptp{number}"))?;
+    // FD_TO_CLOCKID of Documentation/driver-api/ptp.rst's testptp.c: a dynamic clock is named by a descriptor.
+    let clock_id = (!file.as_raw_fd() << 3) | 3;
+    let before_ns = clock::realtime_ns();
+    // SAFETY: a timespec is two integers; all zeros is a value of it.
+    let mut time: libc::timespec = unsafe { std::mem::zeroed() };
+    // SAFETY: `time` is valid for writing.
+    if unsafe { libc::clock_gettime(clock_id, &mut time) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let between_ns = before_ns.midpoint(clock::realtime_ns());
+    let nic_ns = i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
+    i64::try_from(nic_ns - i128::from(between_ns)).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_structures_are_read_as_they_are() {
+        assert_eq!(size_of::<Config>(), 12);
+        // As an Intel I210 answers: all flags, clock 0, no filter or all.
+        let words = [GET_TIMESTAMPING, 0x5f, 0, 3, 0, 0, 0, 3, 0, 0, 0];
+        assert_eq!(stamping_of(&words), Stamping { all_received: true, clock: Some(0) });
+        // Only PTP's packets; a software device; stamps that are not raw.
+        let only = |so_timestamping, clock: i32, filters| {
+            stamping_of(&[GET_TIMESTAMPING, so_timestamping, clock as u32, 0, 0, 0, 0, filters, 0, 0, 0])
+        };
+        assert_eq!(only(0x5f, 1, 1 | 1 << 12), Stamping { all_received: false, clock: Some(1) });
+        assert_eq!(only(0x18, -1, 0), Stamping { all_received: false, clock: None });
+        assert!(!only(0x1c, 0, 3).all_received);
+    }
+
+    #[test]
+    fn the_loopback_has_no_stamps_of_its_own() {
+        let device = Netdev::open("lo").unwrap();
+        assert!(device.stamping().unwrap().is_none_or(|stamping| !stamping.all_received && stamping.clock.is_none()));
+        assert_eq!(device.stamped().unwrap(), None);
+        assert!(StampsHeld::hold(device).is_err());
+        assert!(clock_ahead_ns(4_000_000).is_err());
+    }
+}
