@@ -17,7 +17,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Measures the Linux kernel as a router, and accounts for every packet
-    Bench(cmd::bench::Args),
+    Bench(Box<cmd::bench::Args>),
     /// Runs experiments from files: devices, sizes, flows and tests; reports
     Lab(Box<cmd::lab::Args>),
     /// Says which differences between runs of an experiment are larger than the noise

@@ -1,11 +1,13 @@
 //! The cells of a matrix, in order, each with a stable id.
 
+use crate::names::matches_glob;
 use crate::{CellMatch, Cores, CoresSpec, Direction, DutSpec, Experiment, FlowSpec, SizeSpec, TesterPorts};
 
 /// One combination of the matrix.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CellSpec<'a> {
-    /// Unique and stable: `snat/64/10000/both-ways`, and `none/64/1x49/one-way/pcap/apart` where ports and cores are dimensions.
+    /// Unique and stable: `snat/64/10000/both-ways`, and `none/64/1x49/one-way/pcap/apart` where ports and cores are dimensions;
+    /// of captures `NAME/64/100/two-ports`.
     pub id: String,
     /// The device.
     pub dut: &'a DutSpec,
@@ -26,7 +28,7 @@ pub struct CellSpec<'a> {
 impl CellSpec<'_> {
     /// Whether a row is about this cell.
     pub fn is_matched_by(&self, row: &CellMatch) -> bool {
-        row.dut.as_ref().is_none_or(|dut| *dut == self.dut.name)
+        row.dut.as_ref().is_none_or(|dut| matches_glob(&self.dut.name, dut))
             && row.size.as_ref().is_none_or(|size| *size == self.size.name())
             && row.flows.is_none_or(|flows| flows == self.flows.count())
             && row.direction.is_none_or(|direction| direction == self.direction)
@@ -77,5 +79,6 @@ fn id(cell: &CellSpec<'_>) -> String {
     let CellSpec { dut, size, flows, direction, tester, placement, .. } = cell;
     let tester = tester.map_or(String::new(), |tester| format!("/{}", tester.name()));
     let placement = placement.map_or(String::new(), |name| format!("/{name}"));
-    format!("{}/{}/{}/{}{tester}{placement}", dut.name, size.name(), flows.name(), direction.word())
+    let direction = if dut.kind.captures() { direction.word_for_captures() } else { direction.word() };
+    format!("{}/{}/{}/{direction}{tester}{placement}", dut.name, size.name(), flows.name())
 }

@@ -81,7 +81,9 @@ fn work(test: &TestSpec) -> Work {
         TestKind::Latency { shares, .. } => work.add(shares.len() as u64, test.trial_ns),
         // Half of the steps of a tenth until two in a row lose nothing.
         TestKind::FrameLoss { loads_pps } if loads_pps.is_empty() => work.add(6, test.trial_ns),
-        TestKind::FrameLoss { loads_pps } => work.add(loads_pps.len() as u64, test.trial_ns),
+        TestKind::FrameLoss { loads_pps } | TestKind::Capture { loads_pps } => {
+            work.add(loads_pps.len() as u64, test.trial_ns)
+        }
         // The search for the length sends bursts of half the longest, on average.
         TestKind::BackToBack { burst_max_ns, bursts } => {
             work.add(u64::from(*bursts).saturating_mul(8), burst_max_ns / 8);

@@ -25,7 +25,7 @@
 //! let errors = linerate_experiment::parse(&file.replace("router", "rooter"), "quick.toml").unwrap_err();
 //! assert!(errors.to_string().starts_with("error: quick.toml:7:8: unknown kind of DUT \"rooter\"; expected one of router,"));
 //! ```
-//! `docs/experiments.md` describes the format. Reading order: `model.rs` (what a plan is), `read/` (one file a part of the format),
+//! `docs/experiments.md` describes the format. Reading order: `model/` (what a plan is), `read/` (one file a part of the format),
 //! `cells.rs` and `estimate.rs` (what a plan comes to); `error.rs`, `words.rs`, `scalar.rs` and `read/section.rs` are tools.
 
 #![forbid(unsafe_code)]
@@ -43,8 +43,9 @@ pub use cells::CellSpec;
 pub use error::{Errors, Problem};
 pub use estimate::Estimate;
 pub use model::{
-    CellMatch, Command, Cores, CoresSpec, Direction, DutCores, DutKind, DutSpec, Experiment, Firewall, FirewallTool,
-    FlowOrder, FlowSpec, Limit, LimitOf, LossGoal, NextHop, Phases, PortEnd, Published, Search, SizeSpec, SwitchPorts,
-    TestKind, TestSpec, TesterPorts, TopologyKind,
+    Capture, CaptureCores, CaptureTool, CellMatch, Command, Cores, CoresSpec, Direction, DutCores, DutKind, DutSpec,
+    Experiment, Firewall, FirewallTool, FlowOrder, FlowSpec, Limit, LimitOf, LossGoal, NextHop, Phases, PortEnd,
+    Published, Reception, Search, SizeSpec, SwitchPorts, TestKind, TestSpec, TesterPorts, TopologyKind,
 };
+pub use names::matches_glob;
 pub use read::{TEXT_LEN_MAX, parse};

@@ -56,6 +56,22 @@ impl TesterPorts {
     }
 }
 
+/// Whether a name or an id is meant: `*` stands for any text.
+pub fn matches_glob(id: &str, pattern: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or("");
+    let Some(mut rest) = id.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    for part in parts {
+        match rest.find(part).and_then(|at| rest.get(at + part.len()..)) {
+            Some(after) => rest = after,
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
 impl Direction {
     /// `one-way`, `both-ways`: as in files and ids.
     pub fn word(self) -> &'static str {
@@ -63,5 +79,37 @@ impl Direction {
             Self::OneWay => "one-way",
             Self::BothWays => "both-ways",
         }
+    }
+
+    /// What it is for a capture, which has a port for each direction: `one-port`, `two-ports`.
+    pub fn word_for_captures(self) -> &'static str {
+        match self {
+            Self::OneWay => "one-port",
+            Self::BothWays => "two-ports",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches_glob;
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, is_meant) in [
+            ("a-b-c", true),
+            ("a-*", true),
+            ("*-c", true),
+            ("a*c", true),
+            ("*", true),
+            ("a-*-c", true),
+            ("a", false),
+            ("*-b", false),
+            ("b*", false),
+            ("", false),
+        ] {
+            assert_eq!(matches_glob("a-b-c", pattern), is_meant, "{pattern}");
+        }
+        assert!(!matches_glob("ab", "ab*b"), "no letter is used twice");
     }
 }

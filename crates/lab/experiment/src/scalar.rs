@@ -1,19 +1,23 @@
-//! Spans of time and rates as they stand in a file: `"1s"`, `"200ms"`, `"1.5Mpps"`.
+//! Spans of time, rates and sizes as they stand in a file: `"1s"`, `"200ms"`, `"1.5Mpps"`, `"64MiB"`.
 //!
 //! ```text
 //! span = number [ " " ] ( "ns" | "us" | "µs" | "ms" | "s" | "m" | "h" )
 //! rate = number [ " " ] ( "pps" | "kpps" | "Mpps" | "Gpps" )
+//! size = number [ " " ] ( "B" | "KiB" | "MiB" | "GiB" )
 //! number = digits [ "." digits ]
 //! ```
 
 const SPAN_UNITS: [(&str, f64); 7] =
     [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
 const RATE_UNITS: [(&str, f64); 4] = [("pps", 1.0), ("kpps", 1e3), ("Mpps", 1e6), ("Gpps", 1e9)];
+const SIZE_UNITS: [(&str, f64); 4] = [("B", 1.0), ("KiB", 1024.0), ("MiB", 1_048_576.0), ("GiB", 1_073_741_824.0)];
 
 /// Longest span: a week.
 pub(crate) const SPAN_NS_MAX: u64 = 7 * 86_400 * 1_000_000_000;
 /// Highest rate: no link carries more than 10 Gpps.
 pub(crate) const RATE_PPS_MAX: f64 = 10e9;
+/// Most bytes of a buffer.
+const BYTES_MAX: f64 = 1_073_741_824.0;
 
 /// Nanoseconds; the error says what is wrong and what a span looks like.
 pub(crate) fn span_ns(text: &str) -> Result<u64, String> {
@@ -32,6 +36,15 @@ pub(crate) fn rate_pps(text: &str) -> Result<f64, String> {
         pps if pps > RATE_PPS_MAX => Err(format!("the rate {} is above 10Gpps", shown(text))),
         pps => Ok(pps),
     }
+}
+
+/// Bytes, a whole number of them.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let bytes = scaled(text, &SIZE_UNITS, "a number of bytes", "4096B, 512KiB or 64MiB")?;
+    if bytes.fract() != 0.0 || bytes > BYTES_MAX {
+        return Err(format!("{} is no whole number of bytes up to 1GiB", shown(text)));
+    }
+    Ok(bytes as u64)
 }
 
 fn scaled(text: &str, units: &[(&str, f64)], what: &str, examples: &str) -> Result<f64, String> {
@@ -68,6 +81,16 @@ mod tests {
         }
         for text in ["", "s", "10", "-1s", "1e3s", ".5s", "1.s", "NaN s", "9999h", "1 sec", "1.2.3s", "٣s"] {
             assert!(span_ns(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        for (text, size) in [("512KiB", 524_288), ("10 MiB", 10_485_760), ("1.5KiB", 1536), ("7B", 7)] {
+            assert_eq!(bytes(text), Ok(size), "{text}");
+        }
+        for text in ["64", "64MB", "2GiB", "0.3B", "-1B", "1e9B", ""] {
+            assert!(bytes(text).is_err(), "{text}");
         }
     }
 

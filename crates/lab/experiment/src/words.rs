@@ -12,9 +12,13 @@ pub(crate) fn unknown(what: &str, word: &str, known: &[&str]) -> String {
 
 /// The same where more than words is expected.
 pub(crate) fn unknown_but(what: &str, word: &str, expected: &str, known: &[&str]) -> String {
-    let shown: String = word.chars().take(60).collect();
     let meant = nearest(word, known).map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
-    format!("unknown {what} {shown:?}; {expected}{meant}")
+    format!("unknown {what} {}; {expected}{meant}", shown(word))
+}
+
+/// A word of the file for a message: not longer than can be read, in quotes.
+pub(crate) fn shown(word: &str) -> String {
+    format!("{:?}", word.chars().take(60).collect::<String>())
 }
 
 /// The known word that a misspelt one is close to; a number is not misspelt.

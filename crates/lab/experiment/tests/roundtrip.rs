@@ -5,9 +5,9 @@ mod render;
 use std::net::Ipv4Addr;
 
 use linerate_experiment::{
-    CellMatch, Command, Cores, CoresSpec, Direction, DutCores, DutKind, DutSpec, Experiment, Firewall, FirewallTool,
-    FlowOrder, FlowSpec, Limit, LimitOf, LossGoal, NextHop, Phases, PortEnd, Published, Search, SizeSpec, SwitchPorts,
-    TestKind, TestSpec, TesterPorts, TopologyKind, parse,
+    Capture, CaptureCores, CaptureTool, CellMatch, Command, Cores, CoresSpec, Direction, DutCores, DutKind, DutSpec,
+    Experiment, Firewall, FirewallTool, FlowOrder, FlowSpec, Limit, LimitOf, LossGoal, NextHop, Phases, PortEnd,
+    Published, Reception, Search, SizeSpec, SwitchPorts, TestKind, TestSpec, TesterPorts, TopologyKind, parse,
 };
 use proptest::prelude::*;
 
@@ -60,6 +60,14 @@ fn firewall() -> impl Strategy<Value = Firewall> {
     )
 }
 
+fn capture() -> impl Strategy<Value = Capture> {
+    let tool = prop::sample::select(vec![CaptureTool::Packet, CaptureTool::Pcap, CaptureTool::Xdp]);
+    let receive = prop::sample::select(vec![Reception::Interrupt, Reception::BusyPoll, Reception::ThreadedNapi]);
+    let cores = prop::sample::select(vec![CaptureCores::One, CaptureCores::All]);
+    (tool, receive, cores, 65_536..=1u64 << 30, any::<bool>())
+        .prop_map(|(tool, receive, cores, buffer_bytes, file)| Capture { tool, receive, cores, buffer_bytes, file })
+}
+
 fn kind(topology: &TopologyKind) -> BoxedStrategy<DutKind> {
     match topology {
         TopologyKind::Namespaces => prop_oneof![
@@ -70,6 +78,7 @@ fn kind(topology: &TopologyKind) -> BoxedStrategy<DutKind> {
             Just(DutKind::Switch(SwitchPorts::Packet)),
             Just(DutKind::Switch(SwitchPorts::Xdp)),
             Just(DutKind::Switch(SwitchPorts::Memif)),
+            capture().prop_map(DutKind::Capture),
             command().prop_map(DutKind::Command),
             Just(DutKind::None),
         ]
@@ -146,6 +155,8 @@ fn search() -> impl Strategy<Value = Search> {
 
 fn later_test() -> impl Strategy<Value = TestSpec> {
     let kind = prop_oneof![
+        prop::collection::btree_set(1..10_000_000u64, 1..5)
+            .prop_map(|loads| TestKind::Capture { loads_pps: loads.into_iter().map(|pps| pps as f64).collect() }),
         (prop::collection::btree_set(0..1_000u32, 1..5), pps()).prop_map(|(shares, idle_pps)| TestKind::Latency {
             shares: shares.into_iter().map(|share| f64::from(share) / 1_000.0).collect(),
             idle_pps
@@ -263,6 +274,11 @@ fn experiment() -> impl Strategy<Value = Experiment> {
         .prop_map(|(head, matrix, tests, noise, phases, printed, value, mtu)| {
             let (name, title, about, (cores, placements), testers, topology) = head;
             let (duts, sizes, flows, directions, repetitions) = matrix;
+            let mut tests = tests;
+            // A capture test wants a capture.
+            tests.retain(|test| {
+                duts.iter().any(|dut| dut.kind.captures()) || !matches!(test.kind, TestKind::Capture { .. })
+            });
             let (steal_max, gap_max_ns, disturbed_retries) = noise;
             let (warm_up_ns, wait_ns, drain_ns, rest_ns) = phases;
             let cells = CellMatch {

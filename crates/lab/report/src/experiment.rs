@@ -34,6 +34,9 @@ pub struct Results {
     pub environment: Environment,
     /// What makes the result doubtful.
     pub warnings: Vec<String>,
+    /// Of captures: the best setting for the host, by which rule, and how sure that is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recommendation: Vec<String>,
 }
 
 /// One combination of the matrix.
@@ -54,7 +57,7 @@ pub struct Cell {
     pub flows: u64,
     /// In words: `100 sources x 100 destinations, odometer`.
     pub flow_pattern: String,
-    /// `one way` or `both ways`.
+    /// `one way` or `both ways`; of a capture `one port` or `two ports`.
     pub direction: String,
     /// Name of the placement on cores, where that is a dimension of the matrix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -210,6 +213,11 @@ pub enum Found {
         #[serde(deserialize_with = "number::or_null")]
         load_pps: f64,
     },
+    /// A capture under several loads.
+    Capture {
+        /// In the order of the loads, rising.
+        points: Vec<crate::CapturePoint>,
+    },
     /// One trial at a given load.
     Load {
         /// Packets per second sent.
@@ -289,7 +297,7 @@ pub struct LossPoint {
 pub struct PublishedRow {
     /// Where: name and year.
     pub source: String,
-    /// Which figure: `throughput`, `rate`, `cores`.
+    /// Which figure: `throughput`, `rate`, `cores`, `efficiency`, `idle`.
     pub what: String,
     /// Its value; packets per second for rates.
     pub value: Option<f64>,

@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod capture;
 mod compare;
 mod csv;
 mod document;
@@ -45,6 +46,7 @@ mod trial;
 pub mod units;
 
 pub use account::{Account, AccountError, Counted, Loss};
+pub use capture::{CapturePoint, CapturePort, Outlook};
 pub use compare::{
     COMPARISON_SCHEMA, Compared, Comparison, Method, NoiseLimits, Pair, RunNoise, Setting, Thresholds, Verdict,
     compare, compare_with, comparison_html, comparison_json, comparison_markdown, comparison_terminal,
@@ -66,3 +68,9 @@ pub use terminal::{ledger, results_terminal, terminal};
 pub use throughput::{Baseline, Bounds, LimitedBy, Throughput};
 pub use timestamp::Timestamp;
 pub use trial::{CoreUse, Latency, Purpose, Rates, Trial};
+
+/// Which setting of a capture is the best for the host, by which rule, and how sure that is, in sentences; none where the results have no
+/// capture.
+pub fn capture_recommendation(results: &Results) -> Vec<String> {
+    overview::recommendation(results)
+}

@@ -17,8 +17,10 @@ use crate::pktgen::log;
 
 /// Arguments of `linerate bench`.
 #[derive(clap::Args)]
-#[command(after_help = HELP_END)]
+#[command(after_help = HELP_END, args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// Print one JSON document (schema linerate.bench/1, docs/results.md) on stdout instead of the tables
     #[arg(long)]
     json: bool,
@@ -57,6 +59,13 @@ pub struct Args {
     results: PathBuf,
 }
 
+/// What else is measured.
+#[derive(clap::Subcommand)]
+enum Other {
+    /// Measures captures instead: which settings lose how much on this host, and which one is the best
+    Capture(Box<super::bench_capture::Args>),
+}
+
 const HELP_END: &str = "\
 Three network namespaces (generator - router - receiver), joined by veth pairs, are made for the run and are gone after it. As
 an ordinary user they are made inside a user namespace; where the kernel forbids that, the in-process link is measured instead.
@@ -65,12 +74,16 @@ Examples:
   linerate bench                        the whole measurement, under a minute
   linerate bench --json > result.json   the same as one document
   linerate bench --goal 500kpps         exit status 1 if the router carries less
+  linerate bench capture --quick        captures instead of the router, and the best setting for this host
   linerate bench --trial-ms 60000 --confirmations 0   as strict as RFC 2544, section 26.1
 
 Exit status: 0 measured, 1 measured but the goal was missed, 2 could not measure";
 
 /// Measures, prints, stores.
 pub fn run(args: &Args) -> ExitCode {
+    if let Some(Other::Capture(args)) = &args.other {
+        return super::bench_capture::run(args);
+    }
     // Before anything else: a user namespace is entered by a process of one thread.
     let place = place(args.in_process);
     if let Err(error) = signal::catch_stop_signals() {

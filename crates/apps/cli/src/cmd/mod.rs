@@ -1,6 +1,7 @@
 //! One file for each subcommand: its arguments, and the call that does the work.
 
 pub mod bench;
+mod bench_capture;
 pub mod bridge;
 pub mod capture;
 pub mod compare;

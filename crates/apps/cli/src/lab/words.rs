@@ -86,6 +86,10 @@ fn figure(found: &Found) -> String {
         Found::MaxForwardingRate { pps, load_pps } => {
             format!("{} at {} offered", units::pps(*pps), units::pps(*load_pps))
         }
+        Found::Capture { points } => {
+            let least = points.iter().map(|point| point.captured_ratio).fold(1.0, f64::min);
+            format!("{} loads, {} captured of the one that lost most", points.len(), units::percent(least))
+        }
         Found::Load { sent_pps, delivered_pps } => {
             format!("{} delivered of {} sent", units::pps(*delivered_pps), units::pps(*sent_pps))
         }

@@ -1,7 +1,7 @@
 //! Which cells a row of `skip` or `[[published]]` is about.
 
 use crate::read::section::Section;
-use crate::{CellMatch, Direction, Experiment, words};
+use crate::{CellMatch, Direction, Experiment, matches_glob, words};
 
 /// The names that a row can use.
 pub(crate) struct Known {
@@ -25,20 +25,34 @@ impl Known {
     }
 }
 
-/// The words of directions, as in cell ids.
-pub(crate) const DIRECTIONS: [(&str, Direction); 2] =
-    [("one-way", Direction::OneWay), ("both-ways", Direction::BothWays)];
+/// The words of directions, as in cell ids; the later two are those of captures.
+pub(crate) const DIRECTIONS: [(&str, Direction); 4] = [
+    ("one-way", Direction::OneWay),
+    ("both-ways", Direction::BothWays),
+    ("one-port", Direction::OneWay),
+    ("two-ports", Direction::BothWays),
+];
 
 /// Reads the keys that select cells.
 pub(crate) fn read(row: &Section<'_>, known: &Known) -> CellMatch {
     CellMatch {
-        dut: one_of(row, "dut", "DUT", &known.duts),
+        dut: dut(row, known),
         size: size(row, known),
         flows: flows(row, known),
         direction: row.word("direction", "direction", &DIRECTIONS),
         tester: one_of(row, "ports", "kind of ports", &known.testers),
         cores: one_of(row, "cores", "placement", &known.placements),
     }
+}
+
+/// A device by its name, or several by a name with `*` in it.
+fn dut(row: &Section<'_>, known: &Known) -> Option<String> {
+    let pattern = row.value("dut").and_then(|value| value.get_ref().as_str()).filter(|name| name.contains('*'));
+    let Some(pattern) = pattern else { return one_of(row, "dut", "DUT", &known.duts) };
+    if !known.duts.is_empty() && !known.duts.iter().any(|name| matches_glob(name, pattern)) {
+        row.error("dut", format!("no DUT is called as {}", words::shown(pattern)));
+    }
+    Some(pattern.to_owned())
 }
 
 fn one_of(row: &Section<'_>, key: &'static str, what: &str, known: &[String]) -> Option<String> {

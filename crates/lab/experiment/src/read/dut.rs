@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::read::capture;
 use crate::read::section::{self, Section};
 use crate::read::surroundings::Place;
 use crate::{Command, DutKind, DutSpec, Firewall, FirewallTool, SwitchPorts, TopologyKind, words};
@@ -26,11 +27,32 @@ pub(crate) fn all(file: &Section<'_>, place: &Place) -> Vec<DutSpec> {
         if !name.is_empty() && duts.iter().any(|dut| dut.name.eq_ignore_ascii_case(&name)) {
             table.error("name", format!("two DUTs are called {name:?}; each needs its own name"));
         }
+        if table.value("kind").and_then(|value| value.get_ref().as_str()) == Some("capture") {
+            check_place(&table, Word::Capture, place);
+            captures(&table, &name, &mut duts);
+            table.finish();
+            continue;
+        }
         let kind = kind(&table, place).unwrap_or(DutKind::None);
         table.finish();
         duts.push(DutSpec { name, kind });
     }
     duts
+}
+
+/// One device, or one for each combination where settings are lists.
+fn captures(table: &Section<'_>, name: &str, duts: &mut Vec<DutSpec>) {
+    let more = capture::read(table, name);
+    if duts.len() + more.len() > DUTS_MAX {
+        let message = format!("with this there are {} DUTs; expected at most {DUTS_MAX}", duts.len() + more.len());
+        return table.error("kind", message);
+    }
+    for dut in more {
+        if !name.is_empty() && duts.iter().any(|other| other.name.eq_ignore_ascii_case(&dut.name)) {
+            table.error("name", format!("two DUTs are called {:?}; each needs its own name", dut.name));
+        }
+        duts.push(dut);
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -40,18 +62,20 @@ enum Word {
     Xdp,
     OpenVswitch,
     Switch,
+    Capture,
     Pipe,
     Command,
     External,
     None,
 }
 
-const KINDS: [(&str, Word); 9] = [
+const KINDS: [(&str, Word); 10] = [
     ("router", Word::Router),
     ("bridge", Word::Bridge),
     ("xdp-forwarder", Word::Xdp),
     ("openvswitch", Word::OpenVswitch),
     ("switch", Word::Switch),
+    ("capture", Word::Capture),
     ("pipe", Word::Pipe),
     ("command", Word::Command),
     ("external", Word::External),
@@ -64,6 +88,7 @@ fn kind(table: &Section<'_>, place: &Place) -> Option<DutKind> {
     // The keys of all kinds are known where the kind is not, so that one mistake is told once.
     let Some(word) = word else {
         let _ = (firewall(table), switch_ports(table), command(table, false), external(table));
+        let _ = capture::read(table, "");
         return None;
     };
     check_place(table, word, place);
@@ -73,6 +98,8 @@ fn kind(table: &Section<'_>, place: &Place) -> Option<DutKind> {
         Word::Xdp => DutKind::XdpForwarder,
         Word::OpenVswitch => DutKind::OpenVswitch,
         Word::Switch => DutKind::Switch(switch_ports(table)),
+        // Read by `all`: it can stand for several devices.
+        Word::Capture => return None,
         Word::Pipe => DutKind::Pipe,
         Word::Command => DutKind::Command(command(table, true)),
         Word::External => external(table),
@@ -93,7 +120,7 @@ fn check_place(table: &Section<'_>, word: Word, place: &Place) {
     let (topology, expected) = match place.kind {
         TopologyKind::Namespaces => (
             "namespaces",
-            "router, bridge, xdp-forwarder, openvswitch, switch, command or none (pipe needs in-process, external needs ports)",
+            "router, bridge, xdp-forwarder, openvswitch, switch, capture, command or none (pipe needs in-process, external needs ports)",
         ),
         TopologyKind::Ports { .. } => ("ports", "external, command or none (the others are made in namespaces)"),
         TopologyKind::InProcess => ("in-process", "pipe or none"),

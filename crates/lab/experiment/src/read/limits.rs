@@ -30,7 +30,7 @@ pub(crate) fn read(test: &Section<'_>, kind: &TestKind) -> Vec<Limit> {
         TestKind::Soak { .. } => add(LimitOf::Loss, loss()),
         TestKind::Latency { .. } => LATENCIES.into_iter().for_each(|(key, of)| add(of, span(key))),
         TestKind::SystemRecovery | TestKind::Reset => add(LimitOf::Outage, span("within")),
-        TestKind::FrameLoss { .. } | TestKind::BackToBack { .. } => {}
+        TestKind::FrameLoss { .. } | TestKind::BackToBack { .. } | TestKind::Capture { .. } => {}
     }
     limits
 }

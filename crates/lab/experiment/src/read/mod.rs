@@ -1,5 +1,6 @@
 //! From the text of a file to an [`Experiment`]: every error is noted, and reading goes on.
 
+mod capture;
 mod cell_match;
 mod cores;
 mod dut;
@@ -26,6 +27,8 @@ use section::Section;
 pub const TEXT_LEN_MAX: usize = 256 << 10;
 /// Most published rows.
 const PUBLISHED_MAX: usize = 500;
+/// What a published row can be about.
+const FIGURES: [&str; 5] = ["throughput", "rate", "cores", "efficiency", "idle"];
 /// How many errors of the TOML grammar are told: one often leads to others.
 const GRAMMAR_ERRORS_MAX: usize = 5;
 
@@ -75,7 +78,7 @@ fn build(file: &Section<'_>) -> Option<Experiment> {
     let phases = surroundings::phases(file);
     let duts = dut::all(file, &place);
     let matrix = matrix::read(file, &place);
-    let tests = test::all(file);
+    let tests = test::all(file, duts.iter().any(|dut| dut.kind.captures()));
 
     let mut experiment = Experiment {
         name: name.unwrap_or_default(),
@@ -129,9 +132,9 @@ fn published(file: &Section<'_>, known: &Known) -> Vec<(Published, Range<usize>)
     let log = file.log;
     let read = |row: Section<'_>| {
         let source = row.needed("source", "\"A. Toonk, 2019\"").and_then(|value| section::text(value, "source", log));
-        let what = row.needed("what", "\"throughput\"").and_then(|_| {
-            row.word("what", "figure", &[("throughput", "throughput"), ("rate", "rate"), ("cores", "cores")])
-        });
+        let what = row
+            .needed("what", "\"throughput\"")
+            .and_then(|_| row.word("what", "figure", &FIGURES.map(|name| (name, name))));
         let text = row.needed("text", "\"1.4 Mpps\"").and_then(|value| section::text(value, "text", log));
         let value = row.number("value", |value| (0.0..=1e15).contains(&value), "a number that is not negative");
         let cells = cell_match::read(&row, known);

@@ -21,10 +21,11 @@ enum Word {
     Reset,
     Soak,
     MaxForwardingRate,
+    Capture,
     Load,
 }
 
-const KINDS: [(&str, Word); 9] = [
+const KINDS: [(&str, Word); 10] = [
     ("throughput", Word::Throughput),
     ("latency", Word::Latency),
     ("frame-loss", Word::FrameLoss),
@@ -34,9 +35,10 @@ const KINDS: [(&str, Word); 9] = [
     ("soak", Word::Soak),
     ("max-forwarding-rate", Word::MaxForwardingRate),
     ("load", Word::Load),
+    ("capture", Word::Capture),
 ];
 
-pub(crate) fn all(file: &Section<'_>) -> Vec<TestSpec> {
+pub(crate) fn all(file: &Section<'_>, has_captures: bool) -> Vec<TestSpec> {
     if file.needs_table("test", "at least one [[test]], as kind = \"throughput\"") {
         file.value("test");
         return Vec::new();
@@ -58,6 +60,9 @@ pub(crate) fn all(file: &Section<'_>) -> Vec<TestSpec> {
         }
         if word == Word::Throughput && tests.iter().any(is_throughput) {
             table.error("kind", "this is the second throughput test; expected one, with several goals");
+        }
+        if word == Word::Capture && !has_captures {
+            table.error("kind", "a capture test needs a capture; expected a [[dut]] of kind = \"capture\"");
         }
         has_throughput |= word == Word::Throughput;
         tests.push(test(&table, word));
@@ -93,6 +98,7 @@ fn test(table: &Section<'_>, word: Word) -> TestSpec {
             spec(trial(60 * SECOND_NS), TestKind::Soak { share })
         }
         Word::MaxForwardingRate => spec(trial(SECOND_NS), TestKind::MaxForwardingRate),
+        Word::Capture => spec(trial(SECOND_NS), captures(table)),
         Word::Load => spec(trial(SECOND_NS), TestKind::Load { pps: table.rate_pps("rate") }),
     }
 }
@@ -126,4 +132,17 @@ fn frame_loss(table: &Section<'_>) -> TestKind {
         loads_pps.push(pps);
     }
     TestKind::FrameLoss { loads_pps }
+}
+
+fn captures(table: &Section<'_>) -> TestKind {
+    table.needed("loads", "[\"100kpps\", \"400kpps\"]");
+    let mut loads_pps: Vec<f64> = Vec::new();
+    for value in table.list("loads", 1..=32).unwrap_or_default() {
+        let Some(pps) = section::rate_pps(value, "loads", table.log) else { continue };
+        if loads_pps.last().is_some_and(|last| pps <= *last) {
+            table.log.error(value.span(), "this load is not above the one before; expected the lowest first");
+        }
+        loads_pps.push(pps);
+    }
+    TestKind::Capture { loads_pps }
 }

@@ -100,6 +100,14 @@ fn kind(kind: &DutKind) -> String {
             };
             format!("kind = 'switch'\nports = '{ports}'\n")
         }
+        DutKind::Capture(capture) => format!(
+            "kind = 'capture'\ntool = '{}'\nreceive = '{}'\ncores = '{}'\nbuffer = '{}B'\nfile = {}\n",
+            capture.tool.word(),
+            capture.receive.word(),
+            capture.cores.word(),
+            capture.buffer_bytes,
+            capture.file
+        ),
         DutKind::Pipe => "kind = 'pipe'\n".into(),
         DutKind::None => "kind = 'none'\n".into(),
         DutKind::External { description, counters } => {
@@ -191,6 +199,9 @@ fn test(spec: &TestSpec) -> String {
         TestKind::FrameLoss { loads_pps } if loads_pps.is_empty() => format!("kind = 'frame-loss'\n{trial}"),
         TestKind::FrameLoss { loads_pps } => {
             format!("kind = 'frame-loss'\n{trial}loads = {}\n", list(loads_pps, |pps| format!("'{pps}pps'")))
+        }
+        TestKind::Capture { loads_pps } => {
+            format!("kind = 'capture'\n{trial}loads = {}\n", list(loads_pps, |pps| format!("'{pps}pps'")))
         }
         TestKind::BackToBack { burst_max_ns, bursts } => {
             format!("kind = 'back-to-back'\nburst_max = {}\nbursts = {bursts}\n", span(*burst_max_ns))

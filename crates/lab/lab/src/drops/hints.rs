@@ -72,6 +72,14 @@ const HINTS: &[(&str, &str)] = &[
     ("table full (net.ipv4.neigh", "raise net.ipv4.neigh.default.gc_thresh3, or use fewer next hops"),
     ("dropped by the XDP program", "look at the XDP program on that interface (ip link show)"),
     ("dropped by the driver", "the receiving port did not take frames in time: a larger ring, a core of its own"),
+    (
+        "ring full: the capture",
+        "the capture's core is the limit at this load: another way of receiving, or more cores; a larger ring only delays the loss",
+    ),
+    (
+        "no buffer, or the disk failed",
+        "the disk is slower than the packets: shorter packets (--snaplen), or a faster disk",
+    ),
     ("receive ring full", "the receiver did not keep up: a larger ring, a core of its own, or `sink`"),
     (
         "receive ring of the packet socket full",

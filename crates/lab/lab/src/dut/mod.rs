@@ -8,6 +8,7 @@
 //! What each kind is, needs and sets is in docs/duts.md.
 
 mod bridge;
+mod capture;
 mod command;
 mod error;
 mod external;
@@ -16,6 +17,7 @@ mod folder;
 mod links;
 mod none;
 mod ovs;
+mod own;
 mod pipe;
 mod readings;
 mod router;
@@ -25,10 +27,13 @@ mod tools;
 mod xdp;
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 
 use linerate_experiment::{DutKind, DutSpec, PortEnd};
-use linerate_report::Dut;
+use linerate_report::{CapturePort, Dut};
 
+use crate::tester::Capture;
 use crate::topology::{MemoryPath, Topology, TopologySpec};
 
 pub use error::DutError;
@@ -69,10 +74,19 @@ pub trait Device: Send {
     fn learn(&mut self) -> Result<(), DutError> {
         Ok(())
     }
+
+    /// Of a capture: what its ports said at the end of the last trial.
+    fn captured(&self) -> Option<Vec<CapturePort>> {
+        None
+    }
+
+    /// Where it worked last, in words, where that is not where the lab puts a device.
+    fn mode(&self) -> Option<String> {
+        None
+    }
 }
 
 /// The ends of a path.
-#[derive(Debug)]
 pub enum Path {
     /// Interfaces in namespaces of the lab's own making.
     Namespaces(Box<Topology>),
@@ -83,6 +97,8 @@ pub enum Path {
         /// Receives, or both ways.
         b: PortEnd,
     },
+    /// Interfaces in namespaces that send to a device which counts what it is sent and passes nothing on.
+    Captured(Box<Topology>, Arc<dyn Capture>),
     /// The tester shares memory with the device.
     Memory(MemoryPath),
     /// The ends of a link inside this process, which the tester makes ([`crate::tester::Tester::in_process`]).
@@ -93,8 +109,20 @@ impl Path {
     /// The namespaces, where there are any.
     pub fn topology(&self) -> Option<&Topology> {
         match self {
-            Self::Namespaces(topology) => Some(topology),
+            Self::Namespaces(topology) | Self::Captured(topology, _) => Some(topology),
             Self::Ports { .. } | Self::Memory(_) | Self::InProcess => None,
+        }
+    }
+}
+
+impl fmt::Debug for Path {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Namespaces(topology) => out.debug_tuple("Namespaces").field(topology).finish(),
+            Self::Ports { a, b } => out.debug_struct("Ports").field("a", a).field("b", b).finish(),
+            Self::Captured(topology, _) => out.debug_tuple("Captured").field(topology).finish_non_exhaustive(),
+            Self::Memory(path) => out.debug_tuple("Memory").field(path).finish(),
+            Self::InProcess => out.write_str("InProcess"),
         }
     }
 }
@@ -122,6 +150,7 @@ pub fn build(spec: &DutSpec, path: &TopologySpec) -> Result<Built, DutError> {
         DutKind::None => none::build(path),
         DutKind::OpenVswitch => ovs::build(path),
         DutKind::Switch(ports) => switch::build(*ports, path),
+        DutKind::Capture(capture) => capture::build(*capture, path),
     }
 }
 

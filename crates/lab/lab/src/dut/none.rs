@@ -21,7 +21,7 @@ pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
         TopologyKind::InProcess => Path::InProcess,
     };
     let joined = match &path {
-        Path::Namespaces(_) => "one veth pair".to_owned(),
+        Path::Namespaces(_) | Path::Captured(..) => "one veth pair".to_owned(),
         Path::Ports { a, b } => format!("{} - {}, as they are joined", a.port, b.port),
         Path::Memory(_) => "one memif interface, a queue pair each way".to_owned(),
         Path::InProcess => "one in-process link each way".to_owned(),

@@ -2,7 +2,6 @@
 //! interfaces in the device's namespace, or memory that it shares with the tester (memif).
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use linerate_experiment::{SwitchPorts, TopologyKind};
@@ -14,7 +13,7 @@ use super::folder::Folder;
 use super::links::{self, Links};
 use super::stations::Stations;
 use super::tools::{Place, died};
-use super::{Built, Device, DutError, Path};
+use super::{Built, Device, DutError, Path, own};
 use crate::counters::{SwitchSource, place_of_port};
 use crate::placement::Placement;
 use crate::topology::{Carrier, EGRESS_INTERFACE, INGRESS_INTERFACE, MemoryPath, Topology, TopologySpec};
@@ -22,7 +21,6 @@ use crate::topology::{Carrier, EGRESS_INTERFACE, INGRESS_INTERFACE, MemoryPath, 
 const NAME: &str = "Linerate switch";
 /// Its name in its folder.
 const SWITCH: &str = "dut";
-const PROGRAM: &str = "linerate";
 /// Its ports: towards the generator, towards the receiver.
 const PORTS: [&str; 2] = ["in", "out"];
 /// Longest wait until it answers.
@@ -34,7 +32,7 @@ pub(super) fn build(ports: SwitchPorts, spec: &TopologySpec) -> Result<Built, Du
     if spec.ends != TopologyKind::Namespaces {
         return Err(DutError::Unsupported("the switch needs the topology `namespaces`".into()));
     }
-    let program = program();
+    let program = own::program();
     let version = Place::default().run(&[program.clone(), "--version".into()], None)?;
     let version = version.trim().rsplit(' ').next().map(str::to_owned);
     let folder = Folder::make()?;
@@ -133,15 +131,6 @@ impl Drop for Switch {
     fn drop(&mut self) {
         self.process.stop(STOP_MAX);
     }
-}
-
-/// The executable with the subcommand `switch`: this one, or where this one is a test the one beside it, or that in PATH.
-fn program() -> String {
-    let own = std::env::current_exe().ok();
-    let named = |path: &PathBuf| path.file_name().is_some_and(|name| name == PROGRAM) && path.is_file();
-    let beside = own.iter().flat_map(|own| own.ancestors().skip(1).take(2)).map(|folder| folder.join(PROGRAM));
-    let found = own.clone().into_iter().chain(beside).find(named);
-    found.map_or_else(|| PROGRAM.into(), |path| path.to_string_lossy().into_owned())
 }
 
 fn command(program: String, ports: SwitchPorts, folder: &Folder, spec: &TopologySpec) -> Vec<String> {

@@ -6,6 +6,7 @@
 //! a loss that no counter names (a netfilter rule without `counter`, a blackhole route) still has its place.
 //! docs/ledger.md has the experiments behind each rule.
 
+mod captured;
 mod link;
 mod memory;
 mod routed;
@@ -73,7 +74,15 @@ pub fn losses_of_ways(difference: &Difference, forward: Way<'_>, backward: Optio
     let mut senders = vec![(generator, first, forward)];
     senders.extend(backward.map(|way| (receiver, last, way)));
     let on_link: Vec<u64> = senders.iter().map(|(from, to, way)| path.sending(from, to, *way)).collect();
+    let sent = forward.sent + backward.map_or(0, |way| way.sent);
     match &difference.dut {
+        Some(dut) if dut.carrier == Carrier::Capture => {
+            let ends = [(generator, &dut.ingress, Some(forward)), (receiver, &dut.egress, backward)];
+            for ((from, to, way), lost) in ends.into_iter().zip(&on_link) {
+                way.into_iter().for_each(|way| path.capturing(from, to, *lost, way));
+            }
+            return path.finish(difference, sent);
+        }
         Some(dut) if dut.carrier != Carrier::Routing => {
             let entered = [(generator, &dut.ingress), (receiver, &dut.egress)];
             let late = switched::dropped_after_reception(dut, &entered);
@@ -120,7 +129,6 @@ pub fn losses_of_ways(difference: &Difference, forward: Way<'_>, backward: Optio
     if let Some(way) = backward {
         path.reception(generator, way);
     }
-    let sent = forward.sent + backward.map_or(0, |way| way.sent);
     path.finish(difference, sent)
 }
 
@@ -156,8 +164,9 @@ impl Path {
     /// The losses with their hints, and where the kernel's reasons contradict the totals.
     fn finish(mut self, difference: &Difference, sent: u64) -> Losses {
         let interfaces: Vec<&str> = match &difference.dut {
-            Some(dut) => vec![&dut.ingress.name, &dut.egress.name],
-            None => Vec::new(),
+            // What a capture has taken the kernel drops behind it.
+            Some(dut) if dut.carrier != Carrier::Capture => vec![&dut.ingress.name, &dut.egress.name],
+            _ => Vec::new(),
         };
         self.losses.contradictions = self.reasons.contradictions(&interfaces, (sent / 1000).max(10));
         hints::add(&mut self.losses.rows);

@@ -35,7 +35,7 @@ impl Path {
             Carrier::Process(name) => drop(segment.take(kept(name))),
             Carrier::Switch(_) => drop(segment.take(kept(SWITCH))),
             Carrier::Xdp => drop(segment.take(stranger)),
-            Carrier::Bridge | Carrier::Routing => {}
+            Carrier::Bridge | Carrier::Routing | Carrier::Capture => {}
         }
         if !egress.running || egress.carrier_losses > 0 {
             segment.take(Loss::new(&egress.name, format!("{} was down: there was no way out", egress.name), ALL));

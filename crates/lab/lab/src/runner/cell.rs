@@ -10,8 +10,8 @@ use super::rig::{Gone, Measured, Order, Rig, Rigs, rate_pps};
 use super::store::Store;
 use super::watch::Event;
 use super::{
-    End, RunError, back_to_back, baseline, forwarding, frame_loss, judge, latency, load, now, recovery, reset, soak,
-    throughput, work,
+    End, RunError, back_to_back, baseline, capture, forwarding, frame_loss, judge, latency, load, now, recovery, reset,
+    soak, throughput, work,
 };
 use crate::tester::Load;
 
@@ -208,6 +208,7 @@ impl Bench<'_> {
             TestKind::Reset => reset::find(self, rig, trial_ns),
             TestKind::Soak { share } => soak::find(self, rig, *share, trial_ns),
             TestKind::MaxForwardingRate => forwarding::find(self, rig, trial_ns),
+            TestKind::Capture { loads_pps } => capture::find(self, rig, loads_pps, trial_ns),
             TestKind::Load { pps } => load::find(self, rig, *pps, trial_ns),
         }
     }

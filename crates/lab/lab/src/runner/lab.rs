@@ -54,15 +54,19 @@ impl<'a> Lab<'a> {
         }
         let path = self.path(cell, &chosen);
         let built = dut::build(dut, &path).map_err(|error| Gone::Cannot(error.to_string()))?;
+        let captures = matches!(built.path, Path::Captured(..));
         let mut tester = match built.path {
             Path::Namespaces(topology) => Tester::open(*topology, &self.ports(cell)),
+            Path::Captured(topology, capture) => Tester::capturing(*topology, &capture, &self.ports(cell)),
             Path::Memory(path) => Tester::over_memory(&path),
             Path::InProcess => Tester::in_process(),
             Path::Ports { a, b } => Tester::on_ports(&on_ports(cell, a, b)),
         }
         .map_err(|error| Gone::Cannot(error.to_string()))?;
         let cannot = |error: crate::topology::TopologyError| Gone::Cannot(error.to_string());
-        tester.place(chosen.placement).map_err(cannot)?;
+        if !captures {
+            tester.place(chosen.placement).map_err(cannot)?;
+        }
         if chosen.of_dut.len() > 1 && matches!(dut.kind, DutKind::Router(_) | DutKind::Bridge) {
             tester.steer(&chosen.of_dut).map_err(cannot)?;
         }
@@ -189,6 +193,11 @@ impl Rig for LabRig<'_> {
     }
 
     fn mode(&self) -> String {
+        let generator = self.chosen.threads.generator;
+        if let Some(of_device) = self.device.mode() {
+            let sends = generator.map_or("any core".to_owned(), |core| format!("core {core}"));
+            return format!("{of_device}; the generator on {sends}");
+        }
         let work = self.tester.topology.as_ref().map(|topology| topology.mode_text());
         let mut words = work.map_or(String::new(), |work| format!("{work}; "));
         if self.over_memory {
@@ -315,6 +324,7 @@ impl LabRig<'_> {
             histogram: outcome.delays.as_ref().filter(|_| order.latency).map(Delays::curve).unwrap_or_default(),
             pdv_ns: outcome.delays.as_ref().filter(|_| order.latency).and_then(Delays::variation_ns),
             recovery,
+            captured: self.device.captured(),
             again: outcome.again.clone(),
             reset: reset.filter(|_| has_timeline).map(|how| Reset { how, outage_ns }),
             trial: ExperimentTrial {

@@ -11,6 +11,7 @@
 
 mod back_to_back;
 mod baseline;
+mod capture;
 mod cell;
 mod cores;
 mod forwarding;
@@ -35,7 +36,7 @@ use std::io;
 use std::time::SystemTime;
 
 use linerate_experiment::Experiment;
-use linerate_report::{EXPERIMENT_SCHEMA, Environment, Found, Results, Timestamp, Tool};
+use linerate_report::{EXPERIMENT_SCHEMA, Environment, Found, Results, Timestamp, Tool, capture_recommendation};
 
 pub use plan::{CellPlan, Slot, matches_pattern};
 pub use rig::{Gone, Measured, Order, Reset, Rig, Rigs};
@@ -89,6 +90,7 @@ pub fn begin(experiment: &Experiment, file: &str, only: Option<&str>, version: &
         cells: plan.cells.iter().map(|cell| plan::empty_cell(cell, experiment)).collect(),
         environment: Environment::default(),
         warnings: Vec::new(),
+        recommendation: Vec::new(),
     })
 }
 
@@ -113,6 +115,7 @@ pub fn run(
     let mut end = cell::all(&plan, results, rigs, store, watch);
     rigs.after(results);
     results.ended = now();
+    results.recommendation = capture_recommendation(results);
     if let Ok(End::Complete) = end {
         results.complete = plan.is_complete(results);
     }

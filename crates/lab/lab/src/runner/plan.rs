@@ -1,6 +1,6 @@
 //! What is to be measured: the cells of the matrix, and in each the findings to make, in order.
 
-use linerate_experiment::{CellSpec, Direction, Experiment, FlowOrder, FlowSpec, TestKind, TestSpec};
+use linerate_experiment::{CellSpec, Direction, Experiment, FlowOrder, FlowSpec, TestKind, TestSpec, matches_glob};
 use linerate_report::{Cell, Dut, Finding, PublishedRow, Results};
 
 use super::RunError;
@@ -82,7 +82,7 @@ pub(super) fn empty_cell(cell: &CellPlan<'_>, experiment: &Experiment) -> Cell {
         size_wire: mean_size(cell.size),
         flows: cell.flows.count(),
         flow_pattern: pattern_words(cell.flows),
-        direction: direction_words(cell.direction).to_owned(),
+        direction: direction_words(cell).to_owned(),
         cores: cell.placement.map(str::to_owned),
         mode: String::new(),
         baseline_pps: None,
@@ -98,10 +98,12 @@ pub(super) fn empty_cell(cell: &CellPlan<'_>, experiment: &Experiment) -> Cell {
     }
 }
 
-fn direction_words(direction: Direction) -> &'static str {
-    match direction {
-        Direction::OneWay => "one way",
-        Direction::BothWays => "both ways",
+fn direction_words(cell: &CellPlan<'_>) -> &'static str {
+    match (cell.direction, cell.dut.kind.captures()) {
+        (Direction::OneWay, false) => "one way",
+        (Direction::BothWays, false) => "both ways",
+        (Direction::OneWay, true) => "one port",
+        (Direction::BothWays, true) => "two ports",
     }
 }
 
@@ -137,6 +139,7 @@ pub fn test_name(kind: &TestKind) -> &'static str {
         TestKind::Reset => "reset",
         TestKind::Soak { .. } => "soak",
         TestKind::MaxForwardingRate => "max-forwarding-rate",
+        TestKind::Capture { .. } => "capture",
         TestKind::Load { .. } => "load",
     }
 }
@@ -146,16 +149,5 @@ pub fn matches_pattern(id: &str, pattern: &str) -> bool {
     if !pattern.contains('*') {
         return id.contains(pattern);
     }
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or("");
-    let Some(mut rest) = id.strip_prefix(first) else { return false };
-    let mut parts: Vec<&str> = parts.collect();
-    let last = parts.pop().unwrap_or("");
-    for part in parts {
-        match rest.find(part).and_then(|at| rest.get(at + part.len()..)) {
-            Some(after) => rest = after,
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
+    matches_glob(id, pattern)
 }

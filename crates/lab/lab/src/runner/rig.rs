@@ -1,6 +1,6 @@
 //! What measures: a rig for each cell, made by a maker of rigs.
 
-use linerate_report::{Dut, Environment, ExperimentTrial, Purpose, Results};
+use linerate_report::{CapturePort, Dut, Environment, ExperimentTrial, Purpose, Results};
 
 use super::plan::CellPlan;
 use crate::tester::{Load, Recovery};
@@ -95,6 +95,8 @@ pub struct Measured {
     pub recovery: Option<Recovery>,
     /// Of a trial with a reset.
     pub reset: Option<Reset>,
+    /// What each port of a capture says of itself, where the device is one.
+    pub captured: Option<Vec<CapturePort>>,
     /// As [`crate::tester::Outcome::again`].
     pub again: Option<String>,
 }

@@ -1,5 +1,6 @@
 //! What counts the packets at the end of a path: a port with a receiving thread, or the counting XDP program.
 
+use std::sync::Arc;
 use std::thread::{Scope, ScopedJoinHandle};
 
 use linerate_gen::{Receiver, ReceiverConfig, Start};
@@ -7,8 +8,10 @@ use linerate_mem::{Batch, Pool};
 use linerate_port::{Drops, Port, PortError, Stats};
 
 use super::TesterError;
+use super::capture::Capture;
 use super::delays::Delays;
 use super::ends::Attachment;
+use super::outcome::TrialError;
 use super::sink::Sink;
 use super::threads::settle_on;
 use super::timeline::{Recorder, Timeline};
@@ -50,6 +53,15 @@ pub enum Endpoint {
     },
     /// The counting program.
     Sink(Sink),
+    /// The device, which is a capture.
+    Capture {
+        /// It.
+        capture: Arc<dyn Capture>,
+        /// How many ports it counts on.
+        ports: usize,
+        /// Which of them this is, from 0.
+        port: usize,
+    },
 }
 
 impl Endpoint {
@@ -72,6 +84,7 @@ impl Endpoint {
         match self {
             Endpoint::Port { port, .. } => port.iter().map(|port| in_words(port.as_ref())).collect(),
             Endpoint::Sink(sink) => sink.describe(),
+            Endpoint::Capture { .. } => "the device, which is a capture".to_owned(),
         }
     }
 
@@ -82,11 +95,15 @@ impl Endpoint {
         (stream, timed): (u16, bool),
         core: Option<usize>,
         control: &'env Control,
-    ) -> Result<Counting<'scope>, linerate_bpf::BpfError> {
+    ) -> Result<Counting<'scope>, TrialError> {
         match self {
             Endpoint::Sink(sink) => {
                 sink.start(timed)?;
                 Ok(Counting::Sink(sink))
+            }
+            Endpoint::Capture { capture, ports, port } => {
+                capture.start(*ports).map_err(TrialError::Capture)?;
+                Ok(Counting::Capture { capture: &**capture, ports: *ports, port: *port })
             }
             Endpoint::Port { port, before, pool } => Ok(Counting::Thread(scope.spawn(move || {
                 settle_on(core);
@@ -106,6 +123,7 @@ pub(super) fn in_words(port: &dyn Port) -> String {
 /// Counting under way.
 pub(super) enum Counting<'scope> {
     Sink(&'scope Sink),
+    Capture { capture: &'scope dyn Capture, ports: usize, port: usize },
     Thread(ScopedJoinHandle<'scope, Arrivals>),
 }
 
@@ -114,6 +132,7 @@ impl Counting<'_> {
     pub(super) fn finish(self) -> Arrivals {
         match self {
             Counting::Sink(sink) => sink.arrivals(),
+            Counting::Capture { capture, ports, port } => capture.finish(ports, port).arrivals(),
             Counting::Thread(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
         }
     }

@@ -161,7 +161,7 @@ fn start_counting<'scope, 'env>(
     control: &'env Control,
 ) -> Result<Vec<super::endpoint::Counting<'scope>>, TrialError> {
     let start = |(endpoint, load): (&'env mut Endpoint, &WayLoad)| {
-        Ok(endpoint.start(scope, (load.id, spec.timed), spec.cores.receiver, control)?)
+        endpoint.start(scope, (load.id, spec.timed), spec.cores.receiver, control)
     };
     endpoints.into_iter().zip(loads).map(start).collect()
 }

@@ -6,6 +6,7 @@
 //! ```
 //! [`Tester::trial`] takes a [`TrialSpec`]: sizes, flows, a [`Load`] for each direction, cores, [`Phases`]. It gives an [`Outcome`].
 
+mod capture;
 mod delays;
 mod device;
 mod endpoint;
@@ -25,6 +26,8 @@ mod traffic;
 mod trial;
 mod work;
 
+use std::sync::Arc;
+
 use linerate_mem::{Pool, PoolConfig};
 use linerate_port::{OpenError, Port};
 
@@ -37,6 +40,7 @@ use ends::{Attachment, End};
 use gateway::Gateway;
 pub(crate) use threads::go_ahead;
 
+pub use capture::{Capture, Captured};
 pub use delays::Delays;
 pub use device::{Device, Wire};
 pub use endpoint::{Arrivals, Endpoint};
@@ -149,6 +153,33 @@ impl Tester {
         let (near, far) = (Attachment::of(&topology.generator), Attachment::of(&topology.receiver));
         let first = End::open(&near, (true, both), spec, traffic::addresses(&topology, Way::Forward), &pool)?;
         let second = End::open(&far, (both, true), spec, traffic::addresses(&topology, Way::Backward), &pool)?;
+        let sources = match spec.drop_reasons {
+            AskReasons::Always => CounterSources::open(&topology)?,
+            AskReasons::WhenNeeded => CounterSources::without_drop_reasons(&topology)?,
+        };
+        let tester = Tester::between([first, second], pool);
+        Ok(Tester { topology: Some(topology), sources: Some(sources), both_ways: both, ..tester })
+    }
+
+    /// Opens the sending ports on a path that ends in a capture: each end sends to its own interface of the device, the second one
+    /// where there is load both ways.
+    ///
+    /// # Errors
+    /// As [`Tester::open`].
+    pub fn capturing(topology: Topology, capture: &Arc<dyn Capture>, spec: &TesterSpec) -> Result<Tester, TesterError> {
+        let pool = Pool::new(PoolConfig { frames: FRAMES, ..PoolConfig::default() })?;
+        let both = spec.both_ways;
+        let sides = [(&topology.generator, Way::Forward, true), (&topology.receiver, Way::Backward, both)];
+        let [first, second] = sides.map(|(side, way, sends)| {
+            let addresses = traffic::addresses(&topology, way);
+            End::open(&Attachment::of(side), (sends, false), spec, addresses, &pool)
+        });
+        let (mut first, mut second) = (first?, second?);
+        // What the first end sends is counted at the second one's place, and the other way round.
+        let ports = if both { 2 } else { 1 };
+        let counts = |port| Some(Endpoint::Capture { capture: Arc::clone(capture), ports, port });
+        second.endpoint = counts(0);
+        first.endpoint = if both { counts(1) } else { None };
         let sources = match spec.drop_reasons {
             AskReasons::Always => CounterSources::open(&topology)?,
             AskReasons::WhenNeeded => CounterSources::without_drop_reasons(&topology)?,

@@ -144,6 +144,9 @@ pub enum TrialError {
     /// The counting program could not be put in place.
     #[error("the counting XDP program: {0}")]
     Sink(#[from] linerate_bpf::BpfError),
+    /// The device, a capture, could not be started.
+    #[error("{0}")]
+    Capture(String),
     /// The path's counters could not be read.
     #[error("the path's counters: {0}")]
     Counters(#[from] CountersError),

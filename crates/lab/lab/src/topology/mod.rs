@@ -148,6 +148,8 @@ pub enum Carrier {
     Xdp,
     /// A process that takes and sends frames; its name.
     Process(String),
+    /// A capture, which carries nothing: both interfaces are the ends of paths.
+    Capture,
     /// Linerate's own switch; its control socket, where it says what it lost.
     Switch(PathBuf),
 }

@@ -65,12 +65,13 @@ fn test_name(found: &Found) -> &'static str {
         Found::Soak { .. } => "soak",
         Found::MaxForwardingRate { .. } => "max-forwarding-rate",
         Found::Load { .. } => "load",
+        Found::Capture { .. } => "capture",
     }
 }
 
 fn known_test(name: &str) -> &'static str {
     let known = ["throughput", "latency", "frame-loss", "back-to-back", "system-recovery", "reset", "soak"];
-    let known = known.iter().chain(&["max-forwarding-rate", "load"]);
+    let known = known.iter().chain(&["max-forwarding-rate", "load", "capture"]);
     known.copied().find(|known| *known == name).unwrap_or("test")
 }
 

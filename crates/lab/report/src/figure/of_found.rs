@@ -2,7 +2,7 @@
 
 use super::{Better, Mark, Unit};
 use crate::units::{percent, pps};
-use crate::{Found, GoalFound, LatencyPoint, LimitedBy};
+use crate::{CapturePoint, Found, GoalFound, LatencyPoint, LimitedBy};
 
 /// A figure without where it belongs.
 #[derive(Debug)]
@@ -63,6 +63,7 @@ pub(super) fn of_found(found: &Found) -> Vec<Part> {
         Found::MaxForwardingRate { pps, .. } => {
             vec![Part::new("rate", PacketsPerSecond, Better::Higher, *pps)]
         }
+        Found::Capture { points } => points.iter().flat_map(of_capture).collect(),
         Found::Load { sent_pps, delivered_pps } => {
             let sent = Part::new("sent", PacketsPerSecond, Better::Neither, *sent_pps);
             vec![Part::new("delivered", PacketsPerSecond, Better::Higher, *delivered_pps), sent]
@@ -87,6 +88,27 @@ fn of_goal(goal: &GoalFound) -> Vec<Part> {
         Part { marks, width: Some(goal.width), ..Part::new(name, unit, Better::Higher, value) }
     });
     std::iter::once(part).chain(conditional).collect()
+}
+
+fn of_capture(point: &CapturePoint) -> Vec<Part> {
+    let at = pps(point.load_pps);
+    let part = |name: &str, unit, better, value: Option<f64>, why_not: &str| {
+        Part::or(format!("{name} at {at}"), unit, better, value, why_not)
+    };
+    vec![
+        part("efficiency", Unit::Share, Better::Higher, point.efficiency, "the capture saw no packet"),
+        part("captured of sent", Unit::Share, Better::Higher, Some(point.captured_ratio), "nothing was sent"),
+        part("captured", Unit::PacketsPerSecond, Better::Neither, Some(point.captured_pps), "nothing was sent"),
+        part("idle", Unit::Share, Better::Higher, point.idle_share, "the cores' times could not be read"),
+        part(
+            "CPU time per packet",
+            Unit::Nanoseconds,
+            Better::Lower,
+            point.cpu_ns_per_packet,
+            "the capture does not say",
+        ),
+        part("ring full", Unit::Share, Better::Lower, point.fill_share(), "the capture does not say"),
+    ]
 }
 
 fn of_point(point: &LatencyPoint) -> Vec<Part> {

@@ -101,7 +101,7 @@ pub(super) fn published(results: &Results, labels: &Labels, figures: &[Summary])
             let measured = beside(index, &row.what, figures);
             grid.rows.push(vec![
                 Entry::new(labels.of(index)),
-                Entry::new(&row.what),
+                Entry::new(figure_words(&row.what, measured)),
                 Entry::new(&row.text),
                 Entry::new(&row.source),
                 Entry::toned(measured.map_or("-".to_owned(), Summary::words), Tone::Strong),
@@ -115,12 +115,27 @@ pub(super) fn published(results: &Results, labels: &Labels, figures: &[Summary])
     grid
 }
 
+/// The published figure, with the load of the measured one where that has one.
+fn figure_words(what: &str, measured: Option<&Summary>) -> String {
+    let at = measured.filter(|summary| summary.test == "capture").and_then(|summary| summary.name.split_once(" at "));
+    at.map_or(what.to_owned(), |(_, load)| format!("{what}, here at {load}"))
+}
+
 /// The measured figure that a published one is set beside.
 fn beside<'a>(cell: usize, what: &str, figures: &'a [Summary]) -> Option<&'a Summary> {
     let of_cell = || figures.iter().filter(move |summary| summary.cell == cell);
     match what {
-        "throughput" | "rate" => of_cell().find(|summary| is_rate(summary)),
+        "throughput" | "rate" => {
+            let mut captured =
+                of_cell().filter(|summary| summary.test == "capture" && summary.name.starts_with("captured at "));
+            of_cell().find(|summary| is_rate(summary)).or_else(|| captured.next_back())
+        }
         "cores" => of_cell().find(|summary| summary.unit == Unit::Cores),
+        // Loads rise, and what was published was measured at the highest.
+        "efficiency" | "idle" => {
+            let is_meant = |summary: &&Summary| summary.name.split(" at ").next() == Some(what);
+            of_cell().filter(|summary| summary.test == "capture").rfind(is_meant)
+        }
         what => of_cell().find(|summary| summary.test == what || summary.name == what),
     }
 }

@@ -75,7 +75,7 @@ fn first_goals<'a>(results: &Results, figures: &'a [Summary]) -> Vec<&'a Summary
 
 /// What a reader should know if they read nothing else.
 pub(super) fn sentences(results: &Results, labels: &Labels, figures: &[Summary], missing: &[Missing]) -> Vec<String> {
-    let mut sentences = Vec::new();
+    let mut sentences = super::recommendation(results);
     let rates = first_goals(results, figures);
     let by_rate = |one: &&&Summary, other: &&&Summary| one.median().total_cmp(&other.median());
     let described = |summary: &Summary| {
@@ -83,6 +83,7 @@ pub(super) fn sentences(results: &Results, labels: &Labels, figures: &[Summary],
         format!("{} {}{marks}", labels.of(summary.cell), summary.words())
     };
     match (rates.iter().max_by(by_rate), rates.iter().min_by(by_rate)) {
+        (None, _) if !sentences.is_empty() => {}
         (Some(most), Some(least)) if most.cell != least.cell => {
             let goal = &most.name;
             sentences.push(format!("Fastest ({goal}): {}. Slowest: {}.", described(most), described(least)));

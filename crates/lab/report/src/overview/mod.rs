@@ -1,11 +1,13 @@
 //! What a report says, before it is text for a terminal, Markdown or HTML: sentences and grids.
 
 mod account;
+mod captures;
 mod costs;
 mod goals;
 mod grids;
 mod head;
 pub(crate) mod labels;
+mod recommendation;
 
 pub(crate) use account::{RowKind, account_rows, ledger_trials};
 pub(crate) use costs::cores_trial;
@@ -13,6 +15,7 @@ pub(crate) use goals::goal_rows;
 pub(crate) use grids::{is_rate, loss_points};
 use head::sentences;
 pub(crate) use head::{KeyFigure, key_figures};
+pub(crate) use recommendation::recommendation;
 
 use crate::figure::{Mark, summaries};
 use crate::{ExperimentTrial, Results};
@@ -55,6 +58,7 @@ impl Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Topic {
     Goals,
+    Captures,
     Throughput,
     Link,
     Published,
@@ -115,9 +119,11 @@ pub(crate) fn overview(results: &Results) -> Overview {
     let (figures, missing) = summaries(results);
     let grids = [
         goals::grid(results, &labels),
+        captures::ranking(results),
         grids::throughput(&labels, &figures),
         grids::published(results, &labels, &figures),
         grids::link(results, &labels, &figures),
+        captures::grid(results, &labels),
         grids::loss(results, &labels),
         grids::latency(&labels, &figures),
         grids::tests(&labels, &figures),

@@ -173,6 +173,30 @@ fn frame_loss(repetition: u32, size_wire: u32, device: &Device, random: &mut Ran
     finding(repetition, Found::FrameLoss { points }, trials)
 }
 
+fn capture_point(pps: f64) -> CapturePoint {
+    let port = CapturePort {
+        port: "lr-in".to_owned(),
+        captured: 1_000_000,
+        dropped_by_ring: 10,
+        dropped_by_writer: 0,
+        ring_capacity: Some(524_288),
+        ring_highest: Some(400_000),
+        outlook: Outlook::FullIn,
+        full_in_ns: Some(2_100_000_000),
+        cpu_ns: Some(310_000_000),
+    };
+    CapturePoint {
+        load_pps: pps,
+        sent_pps: pps,
+        captured_pps: pps * 0.999,
+        efficiency: port.efficiency(),
+        captured_ratio: 0.999,
+        idle_share: Some(0.31),
+        cpu_ns_per_packet: Some(310.0),
+        ports: vec![port],
+    }
+}
+
 /// One of each other kind, those with something missing too.
 fn others(device: &Device) -> Vec<Finding> {
     let one = |name: &str| vec![trial(name, 64, 1, device.capacity_pps * 0.9, device.capacity_pps, device)];
@@ -203,6 +227,7 @@ fn others(device: &Device) -> Vec<Finding> {
         met: false,
     };
     vec![
+        finding(1, Found::Capture { points: vec![capture_point(capacity)] }, one("capture-1")),
         finding(1, back_to_back, one("back-to-back-1")),
         finding(1, recovery(Some(1_700_000)), one("recovery-1")),
         finding(2, recovery(None), one("recovery-2")),
@@ -284,6 +309,7 @@ fn document(name: &str, title: &str, cells: Vec<Cell>) -> Results {
             ..Environment::default()
         },
         warnings: Vec::new(),
+        recommendation: Vec::new(),
     }
 }
 
@@ -312,6 +338,7 @@ pub fn rich(seed: u64) -> Results {
     }
     let mut results = document("linux-router-2019", "Linux as a router, 2019", cells);
     results.warnings = vec!["core 1 lost 2.4 % of its time to the hypervisor".to_owned()];
+    results.recommendation = capture_recommendation(&results);
     results
 }
 

@@ -173,6 +173,7 @@ impl MadeUpRig<'_> {
                 dut_counters: BTreeMap::new(),
                 work: Vec::new(),
             },
+            captured: None,
             again: unasked.then(|| "made again: nobody was asked".to_owned()),
             histogram: Vec::new(),
             pdv_ns: order.latency.then_some(4),

@@ -1,7 +1,14 @@
 //! What an experiment is. All frame sizes count the frame check sequence ("on the wire"); all times are in nanoseconds.
 
-use std::collections::BTreeMap;
+mod dut;
+mod test;
+
 use std::net::{IpAddr, Ipv4Addr};
+
+pub use dut::{
+    Capture, CaptureCores, CaptureTool, Command, DutKind, DutSpec, Firewall, FirewallTool, Reception, SwitchPorts,
+};
+pub use test::{Limit, LimitOf, LossGoal, Search, TestKind, TestSpec};
 
 /// A plan: every DUT x size x flow pattern x direction x kind of tester port x placement on cores is a cell, less those in `skip`; in
 /// each cell every test runs so many times.
@@ -135,104 +142,6 @@ pub struct CoresSpec {
     pub cores: Cores,
 }
 
-/// A device under test.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DutSpec {
-    /// Unique in the experiment.
-    pub name: String,
-    /// What it is.
-    pub kind: DutKind,
-}
-
-/// What a device is.
-#[derive(Debug, Clone, PartialEq)]
-pub enum DutKind {
-    /// The Linux kernel, routing between the two links.
-    Router(Firewall),
-    /// The Linux kernel's bridge.
-    Bridge,
-    /// An XDP program that redirects what arrives on one link to the other.
-    XdpForwarder,
-    /// Open vSwitch with its userspace datapath, started privately.
-    OpenVswitch,
-    /// Linerate's own memory switch, as a program.
-    Switch(SwitchPorts),
-    /// Linerate's own in-process link.
-    Pipe,
-    /// Any program that takes the two interfaces.
-    Command(Command),
-    /// A box cabled to the two ports. Commands read its counters.
-    External {
-        /// What it is, for the report.
-        description: String,
-        /// Prints `name value` lines; run before and after each trial. Empty: none.
-        counters: Vec<String>,
-    },
-    /// No device: the two ends are joined directly. What a baseline measures.
-    None,
-}
-
-impl DutKind {
-    /// Whether it shares memory with the tester, instead of being joined to it by interfaces.
-    pub fn shares_memory(&self) -> bool {
-        matches!(self, Self::Switch(SwitchPorts::Memif))
-    }
-}
-
-/// What joins Linerate's own switch to the tester.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum SwitchPorts {
-    /// AF_PACKET on its two interfaces.
-    #[default]
-    Packet,
-    /// AF_XDP on them.
-    Xdp,
-    /// Memory that it shares with the tester, by memif: no interface, and no kernel in between.
-    Memif,
-}
-
-/// Rules of a router.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Firewall {
-    /// Which tool makes them; needed when anything below is set.
-    pub tool: Option<FirewallTool>,
-    /// So many rules that no packet of the test matches, before all others.
-    pub rules: u32,
-    /// The two rules of the 2019 experiment: accept RELATED and ESTABLISHED towards each side.
-    pub conntrack: bool,
-    /// Source addresses are translated, one rule for each direction.
-    pub snat: bool,
-    /// Settings of the DUT's namespace, by path under /proc/sys: `net/netfilter/nf_conntrack_max` and the like.
-    pub sysctls: BTreeMap<String, String>,
-}
-
-/// What installs rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FirewallTool {
-    /// `iptables`.
-    Iptables,
-    /// `nft`.
-    Nft,
-}
-
-/// A program as a device. In every word `{in}` and `{out}` stand for the names of the two interfaces. It is started in the DUT's
-/// namespace without a shell.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Command {
-    /// Starts it; ends when the device is stopped.
-    pub start: Vec<String>,
-    /// Ends with status 0 once it is ready; tried until `ready_ns` is over. Empty: ready at once.
-    pub ready: Vec<String>,
-    /// Longest wait for that.
-    pub ready_ns: u64,
-    /// Prints `name value` lines; run before and after each trial. Empty: none.
-    pub counters: Vec<String>,
-    /// Stops it; empty: SIGTERM, then SIGKILL.
-    pub stop: Vec<String>,
-    /// Prints its version in the first line. Empty: none.
-    pub version: Vec<String>,
-}
-
 /// Frame sizes on the wire with their weights. One entry is a fixed size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeSpec {
@@ -275,7 +184,7 @@ pub struct Phases {
 /// Selects cells. A field that is `None` matches all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CellMatch {
-    /// Name of the DUT.
+    /// Name of the DUT; `*` in it stands for any text.
     pub dut: Option<String>,
     /// Name of the size.
     pub size: Option<String>,
@@ -307,128 +216,6 @@ pub enum Direction {
     BothWays,
 }
 
-/// A test and its settings.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TestSpec {
-    /// What to find.
-    pub kind: TestKind,
-    /// How long one trial sends. For back-to-back tests the longest burst.
-    pub trial_ns: u64,
-    /// What the user wants to see met, as limits of its figures.
-    pub limits: Vec<Limit>,
-}
-
-/// A limit that a figure of a test has to keep. In every repetition; a figure that could not be measured does not.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Limit {
-    /// Which figure.
-    pub of: LimitOf,
-    /// The goal of a throughput test that it is about; `None` = all that have no limit of their own.
-    pub goal: Option<String>,
-    /// In the figure's unit.
-    pub bound: f64,
-}
-
-/// Figures that can have a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LimitOf {
-    /// At least so many packets per second.
-    Rate,
-    /// At most this share of packets lost.
-    Loss,
-    /// At most so many nanoseconds of median latency, at every load.
-    P50,
-    /// The same of the 99th percentile.
-    P99,
-    /// The same of the 99.9th percentile.
-    P999,
-    /// At most so many nanoseconds until packets pass again.
-    Outage,
-}
-
-/// What a test finds.
-#[derive(Debug, Clone, PartialEq)]
-pub enum TestKind {
-    /// RFC 2544 section 26.1, or several goals at once after RFC 9971.
-    Throughput {
-        /// How loads are chosen.
-        search: Search,
-    },
-    /// One-way latency at shares of the throughput found before in the same cell (RFC 2544 section 26.2, RFC 8219 sections 7.2, 7.3).
-    Latency {
-        /// Shares of the throughput in (0, 1); 0 stands for `idle_pps`.
-        shares: Vec<f64>,
-        /// The rate that share 0 means.
-        idle_pps: f64,
-    },
-    /// Loss against offered load, from the highest downwards until two loads in a row lose nothing (RFC 2544 section 26.3).
-    FrameLoss {
-        /// Loads in packets per second; empty: the tester's full rate in steps of a tenth.
-        loads_pps: Vec<f64>,
-    },
-    /// Longest burst at full rate without loss (RFC 2544 section 26.4 with RFC 9004).
-    BackToBack {
-        /// Longest burst tried.
-        burst_max_ns: u64,
-        /// How often it is measured.
-        bursts: u32,
-    },
-    /// Time until loss stops after an overload of 110 % is halved (RFC 2544 section 26.5).
-    SystemRecovery,
-    /// Time without packets across a reset of the device (RFC 2544 section 26.6, RFC 6201).
-    Reset,
-    /// One long trial at a share of the throughput found before in the same cell.
-    Soak {
-        /// Share of the throughput.
-        share: f64,
-    },
-    /// Highest rate delivered at any offered load (maximum forwarding rate, RFC 2285 section 3.6.3, measured as in RFC 2889).
-    MaxForwardingRate,
-    /// One trial at a given load; `None`: as fast as the tester can.
-    Load {
-        /// Packets per second.
-        pps: Option<f64>,
-    },
-}
-
-/// How the loads of a throughput test are chosen.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Search {
-    /// Halving between a passing and a failing load, after RFC 2544.
-    Bisection {
-        /// Relative width of the bounds at which it ends.
-        resolution: f64,
-        /// Largest share of lost packets that passes.
-        loss_ratio: f64,
-        /// How often a failing trial is repeated before it counts; 0 is strict.
-        confirmations: u32,
-    },
-    /// RFC 9971.
-    Mlr {
-        /// What is looked for, the strictest first.
-        goals: Vec<LossGoal>,
-    },
-}
-
-/// One search goal of RFC 9971 section 4.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LossGoal {
-    /// `NDR`, `PDR` or the user's own.
-    pub name: String,
-    /// Goal loss ratio.
-    pub loss_ratio: f64,
-    /// Goal exceed ratio.
-    pub exceed_ratio: f64,
-    /// Goal final trial duration.
-    pub final_trial_ns: u64,
-    /// Goal duration sum.
-    pub duration_sum_ns: u64,
-    /// Goal initial trial duration.
-    pub initial_trial_ns: u64,
-    /// Goal width, relative.
-    pub width: f64,
-}
-
 /// A published figure, shown beside the measured one of each cell that it matches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Published {
@@ -436,7 +223,7 @@ pub struct Published {
     pub source: String,
     /// For which cells.
     pub cells: CellMatch,
-    /// Which figure: `throughput`, `rate`, `cores`.
+    /// Which figure: `throughput`, `rate`, `cores`, `efficiency`, `idle`.
     pub what: String,
     /// Its value; in packets per second for rates.
     pub value: Option<f64>,

@@ -1,0 +1,128 @@
+//! What is found out in each cell.
+
+/// A test and its settings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TestSpec {
+    /// What to find.
+    pub kind: TestKind,
+    /// How long one trial sends. For back-to-back tests the longest burst.
+    pub trial_ns: u64,
+    /// What the user wants to see met, as limits of its figures.
+    pub limits: Vec<Limit>,
+}
+
+/// A limit that a figure of a test has to keep. In every repetition; a figure that could not be measured does not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limit {
+    /// Which figure.
+    pub of: LimitOf,
+    /// The goal of a throughput test that it is about; `None` = all that have no limit of their own.
+    pub goal: Option<String>,
+    /// In the figure's unit.
+    pub bound: f64,
+}
+
+/// Figures that can have a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitOf {
+    /// At least so many packets per second.
+    Rate,
+    /// At most this share of packets lost.
+    Loss,
+    /// At most so many nanoseconds of median latency, at every load.
+    P50,
+    /// The same of the 99th percentile.
+    P99,
+    /// The same of the 99.9th percentile.
+    P999,
+    /// At most so many nanoseconds until packets pass again.
+    Outage,
+}
+
+/// What a test finds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TestKind {
+    /// RFC 2544 section 26.1, or several goals at once after RFC 9971.
+    Throughput {
+        /// How loads are chosen.
+        search: Search,
+    },
+    /// One-way latency at shares of the throughput found before in the same cell (RFC 2544 section 26.2, RFC 8219 sections 7.2, 7.3).
+    Latency {
+        /// Shares of the throughput in (0, 1); 0 stands for `idle_pps`.
+        shares: Vec<f64>,
+        /// The rate that share 0 means.
+        idle_pps: f64,
+    },
+    /// Loss against offered load, from the highest downwards until two loads in a row lose nothing (RFC 2544 section 26.3).
+    FrameLoss {
+        /// Loads in packets per second; empty: the tester's full rate in steps of a tenth.
+        loads_pps: Vec<f64>,
+    },
+    /// Longest burst at full rate without loss (RFC 2544 section 26.4 with RFC 9004).
+    BackToBack {
+        /// Longest burst tried.
+        burst_max_ns: u64,
+        /// How often it is measured.
+        bursts: u32,
+    },
+    /// Time until loss stops after an overload of 110 % is halved (RFC 2544 section 26.5).
+    SystemRecovery,
+    /// Time without packets across a reset of the device (RFC 2544 section 26.6, RFC 6201).
+    Reset,
+    /// One long trial at a share of the throughput found before in the same cell.
+    Soak {
+        /// Share of the throughput.
+        share: f64,
+    },
+    /// Highest rate delivered at any offered load (maximum forwarding rate, RFC 2285 section 3.6.3, measured as in RFC 2889).
+    MaxForwardingRate,
+    /// What of a ladder of loads a capture takes in, how full its rings are, and what it costs.
+    Capture {
+        /// Packets per second of each port, rising. At least one.
+        loads_pps: Vec<f64>,
+    },
+    /// One trial at a given load; `None`: as fast as the tester can.
+    Load {
+        /// Packets per second.
+        pps: Option<f64>,
+    },
+}
+
+/// How the loads of a throughput test are chosen.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Search {
+    /// Halving between a passing and a failing load, after RFC 2544.
+    Bisection {
+        /// Relative width of the bounds at which it ends.
+        resolution: f64,
+        /// Largest share of lost packets that passes.
+        loss_ratio: f64,
+        /// How often a failing trial is repeated before it counts; 0 is strict.
+        confirmations: u32,
+    },
+    /// RFC 9971.
+    Mlr {
+        /// What is looked for, the strictest first.
+        goals: Vec<LossGoal>,
+    },
+}
+
+/// One search goal of RFC 9971 section 4.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LossGoal {
+    /// `NDR`, `PDR` or the user's own.
+    pub name: String,
+    /// Goal loss ratio.
+    pub loss_ratio: f64,
+    /// Goal exceed ratio.
+    pub exceed_ratio: f64,
+    /// Goal final trial duration.
+    pub final_trial_ns: u64,
+    /// Goal duration sum.
+    pub duration_sum_ns: u64,
+    /// Goal initial trial duration.
+    pub initial_trial_ns: u64,
+    /// Goal width, relative.
+    pub width: f64,
+}

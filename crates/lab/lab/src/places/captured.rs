@@ -1,0 +1,29 @@
+//! Losses of a device that takes packets in and passes none on: each of its interfaces ends a path.
+
+use super::segment::Segment;
+use super::{Path, Way, backlog_full, counted};
+use crate::counters::InterfaceCounters;
+use crate::drops::causes::{Piece, Sureness};
+
+impl Path {
+    /// From a sending interface to the capture's ring behind `to`; `lost` packets the sender counts as dropped.
+    pub(super) fn capturing(&mut self, from: &InterfaceCounters, to: &InterfaceCounters, lost: u64, way: Way<'_>) {
+        let in_ring: u64 = way.ports.receiver.iter().map(|loss| loss.packets).sum();
+        let missing = to.rx_packets.saturating_sub(way.received + in_ring);
+        // With receive packet steering behind NAPI the interface counts a packet before a core's backlog refuses it.
+        let late = to.rx_dropped.saturating_sub(from.driver_sum("tx", "xdp_xmit_errors")).min(missing);
+        self.link(from, to, lost, late);
+        let mut segment = Segment::new(missing, Piece::Reception, to, to, None);
+        for loss in &way.ports.receiver {
+            self.push(loss.clone());
+        }
+        segment.take_xdp_drops(to);
+        let name = &to.name;
+        let drops = to.driver_sum("rx", "drops").saturating_sub(in_ring);
+        segment.take(counted(name, "dropped by the driver", &format!("{name} rx_queue_*_drops"), drops));
+        let in_backlog = segment.take(backlog_full(late.min(self.backlog)));
+        self.backlog -= in_backlog;
+        self.divide(&mut segment, Sureness::Any);
+        self.close(segment, &format!("between {name} and the capture"));
+    }
+}

@@ -1,0 +1,266 @@
+//! Which setting of a capture is the best for this host.
+
+use super::captures::{Point, points};
+use super::labels::size_words;
+use crate::capture::{CapturePoint, Outlook};
+use crate::units::{percent, pps};
+use crate::{Cell, Results};
+
+/// Settings that captured this share less than the best one captured as much: short trials do not tell them apart.
+const EQUAL_SHARE: f64 = 0.005;
+/// The same of the machine's idle time.
+const EQUAL_IDLE: f64 = 0.02;
+
+/// Which setting is the best for this host, by which rule, and how sure that is; nothing where no capture was measured.
+pub(crate) fn recommendation(results: &Results) -> Vec<String> {
+    let Some(race) = Race::of(results) else { return Vec::new() };
+    let Some(best) = race.runners.first() else { return Vec::new() };
+    let (point, load) = (&best.point, pps(race.load_pps));
+    let mut sentences = Vec::new();
+    let or_not = |share: Option<f64>| share.map_or("an unknown share".to_owned(), percent);
+    let idle = point.of(|point| point.idle_share);
+    let fill = point.of(CapturePoint::fill_share);
+    if race.runners.len() == 1 {
+        sentences.push(format!("One setting was measured ({}), so there is none to recommend.", setting(best.cell)));
+    } else {
+        sentences.push(format!(
+            "Best setting for this host: {}. At {load} ({}) it captured {} of what was sent, with {} of the machine idle and its \
+             ring at most {} full.",
+            setting(best.cell),
+            race.case,
+            percent(point.captured_ratio()),
+            or_not(idle),
+            or_not(fill)
+        ));
+        let rule = format!(
+            "The rule: the most captured of what was sent, at the highest load that was really sent to all {} settings; of those \
+             within {} of the best, rings whose level falls back before rings that fill up, then the more idle machine (differences \
+             below {} do not count), then the smaller ring.",
+            race.runners.len(),
+            percent(race.equal),
+            percent(EQUAL_IDLE)
+        );
+        sentences.push(rule);
+    }
+    if race.equals > 1 {
+        sentences.push(format!(
+            "{} settings captured as much within the noise ({}): between them idle time and ring decide, and another run may \
+             name another one.",
+            race.equals,
+            percent(race.equal)
+        ));
+    }
+    if !race.sent {
+        sentences.push(format!(
+            "No load was really sent to every setting, so the comparison is at the lowest, {load}, and doubtful: give the tester \
+             lower loads or a quieter machine."
+        ));
+    }
+    match point.outlook() {
+        Outlook::FullIn | Outlook::Overflowed => sentences.push(format!(
+            "At that load its ring {}: a longer run loses packets. Use it below that load.",
+            point.outlook_words()
+        )),
+        Outlook::TooShort | Outlook::Unknown => {
+            sentences
+                .push("The trials were too short to tell whether its ring would last: give them 1 s and more.".into());
+        }
+        Outlook::Steady => {}
+    }
+    if point.0.len() == 1 && race.runners.len() > 1 {
+        sentences.push("Each setting was measured once; --repetitions 3 says how far that can be trusted.".into());
+    }
+    sentences
+}
+
+/// The settings at one load, the best first.
+pub(super) struct Race<'a> {
+    pub(super) runners: Vec<Runner<'a>>,
+    /// Size and ports, in words.
+    pub(super) case: String,
+    load_pps: f64,
+    /// Whether every setting was sent that load.
+    sent: bool,
+    /// Settings that captured so much less than the best are as good.
+    equal: f64,
+    /// How many there are of those, the best among them.
+    equals: usize,
+}
+
+pub(super) struct Runner<'a> {
+    pub(super) cell: &'a Cell,
+    pub(super) point: Point<'a>,
+}
+
+impl<'a> Race<'a> {
+    /// At the hardest case (most packets per second and port come with the smallest size; two ports need more than one) and the highest
+    /// load that all settings were sent.
+    pub(super) fn of(results: &'a Results) -> Option<Self> {
+        let measured: Vec<&Cell> = results.cells.iter().filter(|cell| !points(cell).is_empty()).collect();
+        let hardness = |cell: &&&Cell| (cell.direction.starts_with("two"), -(cell.size_wire as i64));
+        let hardest = measured.iter().max_by_key(hardness)?;
+        let is_case = |cell: &&Cell| {
+            (&cell.direction, &cell.size, cell.flows, &cell.cores)
+                == (&hardest.direction, &hardest.size, hardest.flows, &hardest.cores)
+        };
+        let cells: Vec<&Cell> = measured.iter().copied().filter(is_case).collect();
+        let loads: Vec<f64> = points(hardest).iter().map(Point::load_pps).collect();
+        let at = |load_pps: f64| -> Option<Vec<Runner<'a>>> {
+            let runner = |cell: &&'a Cell| {
+                let point = points(cell).into_iter().find(|point| point.load_pps() == load_pps)?;
+                Some(Runner { cell, point })
+            };
+            cells.iter().map(runner).collect()
+        };
+        let all_sent = |runners: &Vec<Runner<'_>>| runners.iter().all(|runner| runner.point.was_sent());
+        let fair = loads.iter().rev().find_map(|load| at(*load).filter(all_sent).map(|runners| (*load, runners)));
+        let sent = fair.is_some();
+        let (load_pps, mut runners) = match fair {
+            Some(fair) => fair,
+            None => loads.iter().find_map(|load| at(*load).map(|runners| (*load, runners)))?,
+        };
+        let most = runners.iter().map(|runner| runner.point.captured_ratio()).fold(0.0, f64::max);
+        let equal = runners.iter().map(|runner| runner.point.spread()).fold(EQUAL_SHARE, f64::max);
+        let is_equal = |runner: &Runner<'_>| runner.point.captured_ratio() >= most - equal;
+        let equals = runners.iter().filter(|runner| is_equal(runner)).count();
+        let idle = |runner: &Runner<'_>| runner.point.of(|point| point.idle_share).unwrap_or(0.0);
+        let good = |runner: &Runner<'_>| runner.point.outlook() < Outlook::FullIn;
+        let idlest = |of: &[Runner<'_>]| {
+            let some_good = of.iter().any(|runner| is_equal(runner) && good(runner));
+            let among = of.iter().filter(|runner| is_equal(runner) && (good(runner) || !some_good));
+            among.map(idle).fold(0.0, f64::max)
+        };
+        let idlest = idlest(&runners);
+        // Groups first; what is better than another by more than the noise is in an earlier one.
+        let rank = |runner: &Runner<'_>| {
+            let equal = is_equal(runner);
+            let lost = if equal { 0 } else { ((1.0 - runner.point.captured_ratio()) * 1e6) as u64 };
+            let busy =
+                if equal && idle(runner) >= idlest - EQUAL_IDLE { 0 } else { ((1.0 - idle(runner)) * 1e6) as u64 };
+            (!equal, lost, !good(runner), busy, runner.point.buffers())
+        };
+        runners.sort_by_key(rank);
+        let case = format!("{}, {}", size_words(hardest), hardest.direction);
+        Some(Self { runners, case, load_pps, sent, equal, equals })
+    }
+}
+
+/// A setting in words, by its name where the device does not say.
+fn setting(cell: &Cell) -> String {
+    cell.dut.configuration.get("setting").map_or(cell.dut_name.clone(), |words| format!("{words} ({})", cell.dut_name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::CapturePort;
+    use crate::{Dut, EXPERIMENT_SCHEMA, Environment, Finding, Found, Timestamp, Tool};
+
+    fn point(load_pps: f64, ratio: f64, idle: f64, ring: u64, outlook: Outlook) -> CapturePoint {
+        let port = CapturePort {
+            port: "lr-in".into(),
+            captured: 10,
+            dropped_by_ring: 0,
+            dropped_by_writer: 0,
+            ring_capacity: Some(ring),
+            ring_highest: Some(ring / 2),
+            outlook,
+            full_in_ns: None,
+            cpu_ns: Some(1),
+        };
+        CapturePoint {
+            load_pps,
+            sent_pps: load_pps,
+            captured_pps: load_pps * ratio,
+            efficiency: Some(1.0),
+            captured_ratio: ratio,
+            idle_share: Some(idle),
+            cpu_ns_per_packet: Some(100.0),
+            ports: vec![port],
+        }
+    }
+
+    fn cell(name: &str, points: Vec<CapturePoint>) -> Cell {
+        let found = Some(Found::Capture { points });
+        let (test, goals, trials) = ("capture".to_owned(), Vec::new(), Vec::new());
+        Cell {
+            id: format!("{name}/64/1/two-ports"),
+            dut_name: name.into(),
+            dut: Dut::default(),
+            size: "64".into(),
+            size_wire: 64.0,
+            flows: 1,
+            flow_pattern: String::new(),
+            direction: "two ports".into(),
+            cores: None,
+            mode: String::new(),
+            baseline_pps: None,
+            findings: vec![Finding { test, repetition: 1, found, why_not: None, goals, trials }],
+            published: Vec::new(),
+        }
+    }
+
+    fn results(cells: Vec<Cell>) -> Results {
+        let started = Timestamp::from_unix_ms(0);
+        Results {
+            schema: EXPERIMENT_SCHEMA.into(),
+            name: "x".into(),
+            title: String::new(),
+            about: String::new(),
+            file: String::new(),
+            tool: Tool::new("linerate", "0"),
+            started,
+            ended: started,
+            complete: true,
+            cells,
+            environment: Environment::default(),
+            warnings: Vec::new(),
+            recommendation: Vec::new(),
+        }
+    }
+
+    fn best(cells: Vec<Cell>) -> String {
+        let results = results(cells);
+        let race = Race::of(&results).expect("captures");
+        race.runners[0].cell.dut_name.clone()
+    }
+
+    #[test]
+    fn what_captured_more_wins_then_what_lasts_then_the_idle_then_the_small() {
+        let one = |name, ratio, idle, ring, outlook| cell(name, vec![point(1e5, ratio, idle, ring, outlook)]);
+        let steady = Outlook::Steady;
+        assert_eq!(best(vec![one("a", 0.9, 0.9, 1, steady), one("b", 0.99, 0.1, 9, steady)]), "b");
+        assert_eq!(best(vec![one("a", 0.999, 0.9, 1, Outlook::FullIn), one("b", 0.997, 0.1, 9, steady)]), "b");
+        assert_eq!(best(vec![one("a", 0.999, 0.1, 1, steady), one("b", 0.997, 0.3, 9, steady)]), "b");
+        assert_eq!(best(vec![one("a", 0.999, 0.31, 9, steady), one("b", 0.997, 0.3, 1, steady)]), "b");
+    }
+
+    #[test]
+    fn the_highest_load_that_all_were_sent_decides() {
+        let behind =
+            |load_pps: f64| CapturePoint { sent_pps: load_pps / 2.0, ..point(load_pps, 1.0, 0.5, 1, Outlook::Steady) };
+        let of = |load_pps, ratio| point(load_pps, ratio, 0.5, 1, Outlook::Steady);
+        let cells = vec![
+            cell("a", vec![of(1e5, 1.0), of(2e5, 0.9), of(4e5, 0.8)]),
+            cell("b", vec![of(1e5, 0.9), of(2e5, 1.0), behind(4e5)]),
+        ];
+        let results = results(cells);
+        let race = Race::of(&results).expect("captures");
+        assert_eq!((race.load_pps, race.sent, race.runners[0].cell.dut_name.as_str()), (2e5, true, "b"));
+        let text = recommendation(&results).join(" ");
+        assert!(text.contains("Best setting for this host: b") && text.contains("The rule:"), "{text}");
+        assert!(text.contains("measured once"), "{text}");
+    }
+
+    #[test]
+    fn what_is_doubtful_is_said() {
+        let of = |name, outlook| cell(name, vec![CapturePoint { sent_pps: 1.0, ..point(1e5, 1.0, 0.5, 1, outlook) }]);
+        let results_of = |cells| recommendation(&results(cells)).join(" ");
+        let text = results_of(vec![of("a", Outlook::FullIn), of("b", Outlook::FullIn)]);
+        assert!(text.contains("2 settings captured as much") && text.contains("No load was really sent"), "{text}");
+        assert!(text.contains("a longer run loses packets"), "{text}");
+        let text = results_of(vec![of("a", Outlook::TooShort)]);
+        assert!(text.contains("One setting was measured") && text.contains("too short"), "{text}");
+        assert_eq!(results_of(Vec::new()), "");
+    }
+}
