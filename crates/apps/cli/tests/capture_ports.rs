@@ -133,6 +133,28 @@ fn rings_share_a_port_by_flow() {
     }
 }
 
+/// Filters of every kind of port, and the end after so many packets.
+#[test]
+fn ports_filter_and_end_after_so_many() {
+    for kind in ["packet", "pcap", "xdp"] {
+        let Some(wire) = Wire::new(1) else { return };
+        let port = format!("{kind}:{INTERFACE}");
+        if start(&wire, &port, "").is_none() {
+            continue;
+        }
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_linerate"));
+        command.args(["capture", "-i", &port, "--json", "-n", "500", "--filter", "udp and dst port 1024"]);
+        let running = wire.right.run(|| Run::from(&mut command)).unwrap();
+        running.wait_for("ready", |text| text.contains("capturing on"));
+        let varied = "--layers ethernet/ipv4/udp --vary udp.destination=1024..1027";
+        send(&wire, &format!("--count 2000 --rate 50kpps {varied}"));
+        let ended = running.end();
+        ended.expect_code(0);
+        let account = &ends(&ended, "port")[0]["account"];
+        assert_eq!((number(&account["offered"]), number(&account["taken"])), (500, 500), "{kind}: {account}");
+    }
+}
+
 /// The interface's own counts, in the line and in the file: what the filter refused was received all the same.
 #[test]
 fn what_the_interface_received_is_told() {
@@ -237,6 +259,7 @@ fn what_a_port_cannot_do_is_said() {
         ("-i nosuch:a", "no backend"),
         ("-i pipe:a --outgoing", "--outgoing"),
         ("-i pipe:a --rings 2", "one ring"),
+        ("-i pipe:a --filter nonsense", "nonsense"),
         ("-i pipe:a --rings many", "--rings many"),
         ("-i pipe:a --stamps nic", "--stamps nic"),
         ("-i pipe:a --cores 4095", "--cores 4095"),

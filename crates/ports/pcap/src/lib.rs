@@ -10,7 +10,8 @@
 //! turned into the clock of `linerate_sys::clock`.
 //!
 //! Options: `buffer=BYTES` (65536 to 1073741824, default 16777216), `timeout=MS` (how long libpcap may gather packets before
-//! it hands them over, 1 to 1000, default 8), `promisc=no` (do not take packets for other hardware addresses).
+//! it hands them over, 1 to 1000, default 8), `promisc=no` (do not take packets for other hardware addresses), `filter=EXPRESSION` (tcpdump's language; run in the kernel where
+//! libpcap can; a comma in it needs a backslash).
 //!
 //! [`compile`] uses libpcap's compiler of capture filters alone.
 

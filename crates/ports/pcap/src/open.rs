@@ -8,7 +8,7 @@ use crate::device::Device;
 use crate::port::{PcapPort, SLOTS_MAX};
 use crate::sys::{self, Handle, PcapError, Settings};
 
-const OPTIONS: &[&str] = &["buffer", "timeout", "promisc"];
+const OPTIONS: &[&str] = &["buffer", "timeout", "promisc", "filter"];
 
 const BUFFER_BYTES_MIN: u64 = 64 << 10;
 const BUFFER_BYTES_MAX: u64 = 1 << 30;
@@ -26,6 +26,7 @@ const ETHERNET: i32 = 1;
 /// # Errors
 /// No libpcap, no such interface, no CAP_NET_RAW, an interface that is down or no Ethernet; each with what to do.
 pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<PcapPort, OpenError> {
+    let filter = spec.take("filter");
     let settings = settings(&mut spec).map_err(|error| OpenError::new(&spec, error.problem, ""))?;
     let version = sys::version().map_err(|error| no_library(&spec, &error))?;
     if spec.queue.is_some() {
@@ -36,10 +37,15 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<PcapPort, OpenError> {
         let names = netdev::names().unwrap_or_default().join(", ");
         OpenError::new(&spec, error.to_string(), format!("there are {names}"))
     })?;
-    let handle = Handle::open(&spec.target, settings).map_err(|error| not_opened(&spec, &error))?;
+    let mut handle = Handle::open(&spec.target, settings).map_err(|error| not_opened(&spec, &error))?;
     if handle.link_type() != ETHERNET {
         let cause = format!("{} is no Ethernet interface (libpcap's link type {})", spec.target, handle.link_type());
         return Err(OpenError::new(&spec, cause, "frames here are Ethernet frames; take another interface"));
+    }
+    if let Some(filter) = &filter {
+        handle
+            .set_filter(filter)
+            .map_err(|error| OpenError::new(&spec, format!("filter `{filter}`: {}", error.text), ""))?;
     }
     let promiscuous = if settings.promiscuous { "promiscuous" } else { "not promiscuous" };
     let caps = Caps {

@@ -90,6 +90,7 @@ struct Functions {
     open_dead: unsafe extern "C" fn(c_int, c_int) -> *mut RawHandle,
     compile: unsafe extern "C" fn(*mut RawHandle, *mut RawProgram, *const c_char, c_int, u32) -> c_int,
     freecode: unsafe extern "C" fn(*mut RawProgram),
+    setfilter: unsafe extern "C" fn(*mut RawHandle, *mut RawProgram) -> c_int,
     lib_version: unsafe extern "C" fn() -> *const c_char,
     _library: Library,
 }
@@ -138,6 +139,7 @@ fn find(library: Library) -> Result<Functions, libloading::Error> {
         open_dead: function!("pcap_open_dead"),
         compile: function!("pcap_compile"),
         freecode: function!("pcap_freecode"),
+        setfilter: function!("pcap_setfilter"),
         lib_version: function!("pcap_lib_version"),
         _library: library,
     })
@@ -229,6 +231,33 @@ impl Handle {
 
     /// Compiles an expression in tcpdump's language.
     pub(crate) fn compile(&self, expression: &str, optimize: bool) -> Result<Vec<Instruction>, PcapError> {
+        self.with_program(expression, optimize, |program| {
+            let mut instructions = Vec::new();
+            if !program.instructions.is_null() {
+                // SAFETY: on success the program has as many instructions as it says.
+                let raw = unsafe { std::slice::from_raw_parts(program.instructions, program.count as usize) };
+                let copied = raw.iter().map(|&RawInstruction { code, jt, jf, k }| Instruction { code, jt, jf, k });
+                instructions.extend(copied);
+            }
+            Ok(instructions)
+        })
+    }
+
+    /// Takes only packets that pass an expression; libpcap gives it to the kernel where it can, and throws away what came before.
+    pub(crate) fn set_filter(&mut self, expression: &str) -> Result<(), PcapError> {
+        self.with_program(expression, true, |program| {
+            // SAFETY: an active handle and a program that pcap_compile filled; libpcap copies it.
+            self.check("pcap_setfilter", unsafe { (self.functions.setfilter)(self.raw.as_ptr(), program) }).map(drop)
+        })
+    }
+
+    /// Compiles an expression for as long as `then` runs.
+    fn with_program<T>(
+        &self,
+        expression: &str,
+        optimize: bool,
+        then: impl FnOnce(&mut RawProgram) -> Result<T, PcapError>,
+    ) -> Result<T, PcapError> {
         /// PCAP_NETMASK_UNKNOWN.
         const NO_MASK: u32 = u32::MAX;
         /// Before 1.8 libpcap's compiler could not be used by several threads at once.
@@ -243,16 +272,10 @@ impl Handle {
         };
         drop(guard);
         self.check("pcap_compile", result)?;
-        let mut instructions = Vec::new();
-        if !program.instructions.is_null() {
-            // SAFETY: on success the program has as many instructions as it says.
-            let raw = unsafe { std::slice::from_raw_parts(program.instructions, program.count as usize) };
-            let copied = raw.iter().map(|&RawInstruction { code, jt, jf, k }| Instruction { code, jt, jf, k });
-            instructions.extend(copied);
-        }
+        let outcome = then(&mut program);
         // SAFETY: the program was filled by pcap_compile and is not used any more.
         unsafe { (self.functions.freecode)(&mut program) };
-        Ok(instructions)
+        outcome
     }
 
     fn set(&self, operation: &'static str, setter: Setter, value: c_int) -> Result<(), PcapError> {

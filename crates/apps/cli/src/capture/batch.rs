@@ -76,7 +76,11 @@ impl Batches {
 
     /// Gives the packets of the batch to the sink; how many.
     fn give(&mut self, sink: &mut Sink) -> usize {
-        let (now_ns, unix_ns) = (clock::now_ns(), clock::realtime_ns());
+        if self.batch.is_empty() {
+            return 0;
+        }
+        let ahead_ns = clock::realtime_ahead_ns();
+        let unix_ns = clock::now_ns().wrapping_add(ahead_ns);
         let (mut packets, mut index) = (0, 0);
         while let Some(span) = self.batch.span(index) {
             let time_ns = self.batch.time_ns(index).filter(|time_ns| *time_ns > 0);
@@ -88,7 +92,7 @@ impl Batches {
             }
             let time_ns = match (self.stamps, time_ns) {
                 (Stamps::Recorded, Some(time_ns)) => time_ns,
-                (Stamps::Arrival, Some(time_ns)) => unix_ns.saturating_sub(now_ns.saturating_sub(time_ns)),
+                (Stamps::Arrival, Some(time_ns)) => time_ns.wrapping_add(ahead_ns),
                 _ => unix_ns,
             };
             let packet = match span.slots {

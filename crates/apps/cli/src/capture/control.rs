@@ -6,6 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use linerate_ports::capture::RingCounters;
 use linerate_sys::clock;
 
+/// How long an answer is waited for; a thread that has a core at times answers within a tenth of a second.
+const PATIENCE_NS: u64 = 10_000_000_000;
+
 /// Counts of one ring, all of one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
@@ -50,9 +53,11 @@ impl Control {
         Question(self.asked.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
-    /// The counts, no older than the question unless the thread has ended.
+    /// The counts, no older than the question unless the thread has ended, or is stuck (in a port that waits for its other side).
     pub fn answer(&self, question: Question) -> Counts {
-        while self.answered.load(Ordering::Acquire) < question.0 && !self.ended.load(Ordering::Acquire) {
+        let deadline_ns = clock::now_ns() + PATIENCE_NS;
+        let waits = || self.answered.load(Ordering::Acquire) < question.0 && !self.ended.load(Ordering::Acquire);
+        while waits() && clock::now_ns() < deadline_ns {
             clock::sleep_until_ns(clock::now_ns() + 1_000_000);
         }
         self.last()

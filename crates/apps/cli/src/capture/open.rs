@@ -1,17 +1,16 @@
 //! From what `-i` says to rings.
 
-use linerate_capture::holds_ns;
 use linerate_filter::Program;
-use linerate_mem::{Pool, PoolConfig};
 use linerate_pcapng::InterfaceHead;
 use linerate_port::PortSpec;
 use linerate_ports::capture::{CaptureOptions, RingCapture, Spread};
-use linerate_ports::{FilterPlace, Usage, compile_filter};
+use linerate_ports::{FilterCompiler, FilterPlace, Usage, compile_filter};
 use linerate_report::units::count;
 use linerate_sys::affinity::allowed_cores;
 use linerate_sys::counters::{CounterReader, Counters};
 use linerate_sys::netdev::Netdev;
 
+use super::adapt::{Room, adapt};
 use super::batch::{Batches, Stamps};
 use super::ring::Ring;
 use super::stamps::{Clock, Stamper};
@@ -20,14 +19,8 @@ use crate::traffic::open;
 
 /// The kernel hands over a block that is not full after this many milliseconds.
 const RETIRE_MS: u32 = 8;
-/// Frames of a pool beside those of a ring: batches, and what a pool keeps at hand for each thread.
-const FRAMES_SPARE: usize = 4096;
 /// Most rings of a port; also what bounds a driver's word on its queues.
 pub const RINGS_MAX: usize = 256;
-/// What `buffer=` of `pcap:` takes, and `ring=` of `xdp:`.
-const PCAP_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
-const XDP_ENTRIES: std::ops::RangeInclusive<u64> = 64..=1 << 20;
-
 /// How all ports are to be captured.
 #[derive(Clone, Debug)]
 pub struct Wishes {
@@ -97,36 +90,6 @@ impl Interface {
     }
 }
 
-/// Room in a ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
-    /// All of it, in bytes.
-    pub bytes: u64,
-    /// Bytes that a packet takes beside its own.
-    beside: u64,
-    /// Bytes that a packet takes at most; those of a frame, where each packet takes a whole one, are `beside` it.
-    packet_max: u64,
-}
-
-impl Room {
-    /// In the ring of an AF_PACKET socket, version 3. tpacket_rcv() of net/packet/af_packet.c: the packet begins at
-    /// TPACKET_ALIGN(48 + 20 + 16) - 14 = 82 behind the start of its header, and the next header is at a multiple of 8.
-    fn of_ring(bytes: u64) -> Room {
-        Room { bytes, beside: 86, packet_max: u64::MAX }
-    }
-
-    /// Of frames, one for each packet.
-    fn of_frames(frames: u64, frame_bytes: u64) -> Room {
-        Room { bytes: frames * frame_bytes, beside: frame_bytes, packet_max: 0 }
-    }
-
-    /// How long `rings` of them hold what comes at this rate if nobody reads, in nanoseconds; `None` when nothing comes.
-    pub fn holds_ns(&self, rings: u64, pps: f64, bytes_ps: f64, snaplen: u32) -> Option<u64> {
-        let packet = (bytes_ps / pps.max(1e-9)).min(self.packet_max as f64).min(f64::from(snaplen));
-        holds_ns(self.bytes * rings, pps * (packet + self.beside as f64))
-    }
-}
-
 /// Opens what `name` stands for: an interface (a ring of AF_PACKET), or a port in the grammar of `linerate_port::PortSpec`.
 ///
 /// # Errors
@@ -150,6 +113,13 @@ fn interface(name: &str, device: &str, wishes: &Wishes) -> Result<Opened, String
         Rings::Queues => (queues(device), Spread::Queues),
         Rings::Number(number) => (number, Spread::Flows),
     };
+    let program = match &wishes.filter {
+        None => (Program::everything(wishes.snaplen), ""),
+        Some(text) => {
+            let (program, compiler) = compile_filter(text, FilterPlace::Socket(device), wishes.snaplen)?;
+            (program, filter_words(compiler, true))
+        }
+    };
     let stamps = Clock::choose(device, wishes.stamps)?;
     let options = CaptureOptions {
         ring_bytes: wishes.ring_bytes / rings as u64,
@@ -157,10 +127,7 @@ fn interface(name: &str, device: &str, wishes: &Wishes) -> Result<Opened, String
         promiscuous: wishes.promiscuous,
         outgoing: wishes.outgoing,
         hardware_stamps: stamps.is_nic(),
-        filter: match &wishes.filter {
-            None => Program::everything(wishes.snaplen),
-            Some(text) => compile_filter(text, FilterPlace::Socket(device), wishes.snaplen)?.0,
-        },
+        filter: program.0,
     };
     // Before the first packet: then no more are offered than were received.
     let interface = Interface::open(device, wishes.outgoing);
@@ -191,8 +158,22 @@ fn interface(name: &str, device: &str, wishes: &Wishes) -> Result<Opened, String
         room: Some(Room::of_ring(ring_bytes)),
         interface,
         stamps,
-        note: format!("capturing on {name}: packets {whose}, {rings_words}{note}"),
+        note: format!("capturing on {name}: packets {whose}, {rings_words}{}{note}", program.1),
     })
+}
+
+/// Who made the filter, and who runs it.
+fn filter_words(compiler: FilterCompiler, in_kernel: bool) -> &'static str {
+    match (compiler, in_kernel) {
+        (FilterCompiler::Libpcap, true) => "; the kernel runs the filter, which libpcap compiled",
+        (FilterCompiler::Libpcap, false) => "; this process runs the filter, which libpcap compiled",
+        (FilterCompiler::Subset, true) => {
+            "; the kernel runs the filter (libpcap is not installed: a part of its language is known)"
+        }
+        (FilterCompiler::Subset, false) => {
+            "; this process runs the filter (libpcap is not installed: a part of its language is known)"
+        }
+    }
 }
 
 /// Receive queues of an interface, where its driver tells; else 1.
@@ -212,10 +193,17 @@ fn port(name: &str, spec: PortSpec, wishes: &Wishes) -> Result<Opened, String> {
             "{name}: only an interface's own ring (-i IF) shows what this host sends; leave --outgoing out"
         ));
     }
-    let filter = match &wishes.filter {
+    // libpcap has the kernel run its own.
+    let filter = match wishes.filter.as_ref().filter(|_| spec.backend.as_deref() != Some("pcap")) {
         None => None,
-        Some(text) => Some(compile_filter(text, FilterPlace::WholePackets, wishes.snaplen)?.0),
+        Some(text) => Some(compile_filter(text, FilterPlace::WholePackets, wishes.snaplen)?),
     };
+    let words = match (&filter, &wishes.filter) {
+        (Some((_, compiler)), _) => filter_words(*compiler, false),
+        (None, Some(_)) => "; the filter is libpcap's own",
+        (None, None) => "",
+    };
+    let filter = filter.map(|(program, _)| program);
     let specs = sockets(&spec, wishes)?;
     let (mut sources, mut shown) = (Vec::<Box<dyn Source>>::new(), None);
     // The first of an interface's AF_XDP sockets makes room for the highest queue.
@@ -249,7 +237,7 @@ fn port(name: &str, spec: PortSpec, wishes: &Wishes) -> Result<Opened, String> {
         room,
         interface: None,
         stamps: Clock::default(),
-        note: format!("capturing on {name}: packets received; {several}{}", caps.detail),
+        note: format!("capturing on {name}: packets received; {several}{}{words}", caps.detail),
     })
 }
 
@@ -294,58 +282,4 @@ fn sockets(spec: &PortSpec, wishes: &Wishes) -> Result<Vec<PortSpec>, String> {
         text.parse().map_err(|error: linerate_port::SpecError| error.to_string())
     };
     (0..rings).map(share).collect()
-}
-
-/// A port's name with what is asked for, and the pool for it.
-struct Adapted {
-    spec: PortSpec,
-    pool: Pool,
-    room: Option<Room>,
-}
-
-/// Adds what the user asked for to the port's name, where that kind of port knows it and the name does not say it already.
-fn adapt(spec: &PortSpec, wishes: &Wishes, rings: u64) -> Result<Adapted, String> {
-    let mut text = spec.to_string();
-    let given = |key: &str| spec.options.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
-    let backend = spec.backend.as_deref().unwrap_or_default();
-    if matches!(backend, "packet" | "xdp" | "pcap") && !wishes.promiscuous && given("promisc").is_none() {
-        text += ",promisc=no";
-    }
-    let frame_bytes = open::frame_bytes(spec) as u64;
-    let (mut room, mut extra) = (None, FRAMES_SPARE);
-    match (backend, given("ring"), given("buffer")) {
-        ("pcap", _, None) => {
-            let bytes = wishes.ring_bytes.clamp(*PCAP_BYTES.start(), *PCAP_BYTES.end());
-            text += &format!(",buffer={bytes}");
-            room = Some(Room::of_ring(bytes));
-        }
-        ("packet", None, _) => {
-            text += &format!(",ring={}", wishes.ring_bytes);
-            room = Some(Room::of_ring(wishes.ring_bytes));
-        }
-        ("pcap", _, Some(bytes)) | ("packet", Some(bytes), _) => room = bytes.parse().ok().map(Room::of_ring),
-        ("xdp", written, _) => {
-            let entries = match written.as_deref().map(str::parse::<u64>) {
-                None => {
-                    let entries =
-                        (wishes.ring_bytes / rings / frame_bytes).clamp(*XDP_ENTRIES.start(), *XDP_ENTRIES.end());
-                    text += &format!(",ring={}", 1u64 << entries.ilog2());
-                    1 << entries.ilog2()
-                }
-                // What is no number is the port's to complain about.
-                Some(number) => number.unwrap_or(*XDP_ENTRIES.start()).min(*XDP_ENTRIES.end()),
-            };
-            room = Some(Room::of_frames(entries, frame_bytes));
-            // The port lends half of the pool's frames to the kernel.
-            extra += 2 * entries as usize;
-        }
-        _ => {}
-    }
-    let spec: PortSpec = text.parse().map_err(|error: linerate_port::SpecError| error.to_string())?;
-    let config = PoolConfig { frames: FRAMES_SPARE + extra, frame_size: frame_bytes as usize, headroom: 0 };
-    let pool = match linerate_ports::pool_for(&text, config).map_err(|error| error.to_string())? {
-        Some(own) => own,
-        None => Pool::new(config).map_err(|error| format!("{spec}: {error}"))?,
-    };
-    Ok(Adapted { spec, pool, room })
 }

@@ -3,15 +3,17 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use linerate_capture::{Account, Counted, FileHead, FillReport, RotationPolicy};
+use linerate_capture::{Account, Counted, FileHead, RotationPolicy};
 use linerate_pcapng::{SectionHead, Statistics};
 use linerate_recorder::{Recorder, Settings};
 use linerate_sys::{clock, signal};
 
+use super::adapt::Room;
 use super::control::{Control, Counts};
 use super::line::{Line, Scope, Writer, stamps_words};
-use super::open::{Interface, Opened, Room, Wishes, open_port};
+use super::open::{Interface, Opened, Wishes, open_port};
 use super::stamps::Clock;
+use super::tally::{Moment, Part, fullest, stamped_by_nic};
 use super::thread::{RingEnd, RingRun, Sink};
 use crate::pktgen::log;
 use crate::traffic::cores::Cores;
@@ -120,60 +122,6 @@ fn head(opened: &[Opened]) -> FileHead {
         ..SectionHead::default()
     };
     FileHead { section, interfaces: opened.iter().map(|port| port.head.clone()).collect() }
-}
-
-/// What is known of a ring, a port, or all of them at a moment, since the start.
-#[derive(Clone, Copy, Default)]
-struct Moment {
-    counted: Counted,
-    /// Packets that the interface dropped.
-    dropped_by_interface: Option<u64>,
-    stamped_by_nic: u64,
-    bytes: u64,
-    level_bytes: Option<u64>,
-    cpu_ns: u64,
-}
-
-impl Moment {
-    fn sum<'a>(moments: impl IntoIterator<Item = &'a Moment>) -> Moment {
-        let both = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
-        let add = |one: Moment, other: &Moment| {
-            let (a, b) = (one.counted, other.counted);
-            let counted = Counted {
-                received: both(a.received, b.received),
-                offered: a.offered + b.offered,
-                dropped_by_ring: a.dropped_by_ring + b.dropped_by_ring,
-                taken: a.taken + b.taken,
-                counted_only: a.counted_only + b.counted_only,
-                dropped_for_buffers: a.dropped_for_buffers + b.dropped_for_buffers,
-                dropped_by_errors: a.dropped_by_errors + b.dropped_by_errors,
-                written: a.written + b.written,
-            };
-            Moment {
-                counted,
-                dropped_by_interface: both(one.dropped_by_interface, other.dropped_by_interface),
-                stamped_by_nic: one.stamped_by_nic + other.stamped_by_nic,
-                bytes: one.bytes + other.bytes,
-                level_bytes: both(one.level_bytes, other.level_bytes),
-                cpu_ns: one.cpu_ns + other.cpu_ns,
-            }
-        };
-        moments.into_iter().copied().reduce(|one, other| add(one, &other)).unwrap_or_default()
-    }
-}
-
-/// One line to be: what it is about, and the counts.
-struct Part<'a> {
-    scope: Scope,
-    name: &'a str,
-    /// Number of the port, for one.
-    port: Option<usize>,
-    queue: Option<usize>,
-    rings: std::ops::Range<usize>,
-    room: Option<Room>,
-    /// The NIC was asked for stamps.
-    by_nic: bool,
-    now: Moment,
 }
 
 struct Watch<'a> {
@@ -395,19 +343,4 @@ impl Watch<'_> {
             _ => log::out(&text),
         }
     }
-}
-
-/// Packets of a port with stamps of its NIC's clock, where it was asked for these.
-fn stamped_by_nic(part: &Part<'_>) -> Option<u64> {
-    part.by_nic.then_some(part.now.stamped_by_nic)
-}
-
-/// How full the fullest ring was.
-fn fullest(ends: &[RingEnd]) -> Option<FillReport> {
-    let worse = |one: &FillReport, other: &FillReport| {
-        (one.overflows, one.highest_share())
-            .partial_cmp(&(other.overflows, other.highest_share()))
-            .unwrap_or(std::cmp::Ordering::Equal)
-    };
-    ends.iter().filter_map(|end| end.ring).max_by(worse)
 }

@@ -1,0 +1,76 @@
+//! Counts of rings, put together to those of ports and of all.
+
+use linerate_capture::{Counted, FillReport};
+
+use super::adapt::Room;
+use super::line::Scope;
+use super::thread::RingEnd;
+
+/// What is known of a ring, a port, or all of them at a moment, since the start.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Moment {
+    pub counted: Counted,
+    /// Packets that the interface dropped.
+    pub dropped_by_interface: Option<u64>,
+    pub stamped_by_nic: u64,
+    pub bytes: u64,
+    pub level_bytes: Option<u64>,
+    pub cpu_ns: u64,
+}
+
+impl Moment {
+    pub fn sum<'a>(moments: impl IntoIterator<Item = &'a Moment>) -> Moment {
+        let both = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+        let add = |one: Moment, other: &Moment| {
+            let (a, b) = (one.counted, other.counted);
+            let counted = Counted {
+                received: both(a.received, b.received),
+                offered: a.offered + b.offered,
+                dropped_by_ring: a.dropped_by_ring + b.dropped_by_ring,
+                taken: a.taken + b.taken,
+                counted_only: a.counted_only + b.counted_only,
+                dropped_for_buffers: a.dropped_for_buffers + b.dropped_for_buffers,
+                dropped_by_errors: a.dropped_by_errors + b.dropped_by_errors,
+                written: a.written + b.written,
+            };
+            Moment {
+                counted,
+                dropped_by_interface: both(one.dropped_by_interface, other.dropped_by_interface),
+                stamped_by_nic: one.stamped_by_nic + other.stamped_by_nic,
+                bytes: one.bytes + other.bytes,
+                level_bytes: both(one.level_bytes, other.level_bytes),
+                cpu_ns: one.cpu_ns + other.cpu_ns,
+            }
+        };
+        moments.into_iter().copied().reduce(|one, other| add(one, &other)).unwrap_or_default()
+    }
+}
+
+/// One line to be: what it is about, and the counts.
+pub(super) struct Part<'a> {
+    pub scope: Scope,
+    pub name: &'a str,
+    /// Number of the port, for one.
+    pub port: Option<usize>,
+    pub queue: Option<usize>,
+    pub rings: std::ops::Range<usize>,
+    pub room: Option<Room>,
+    /// The NIC was asked for stamps.
+    pub by_nic: bool,
+    pub now: Moment,
+}
+
+/// Packets of a port with stamps of its NIC's clock, where it was asked for these.
+pub(super) fn stamped_by_nic(part: &Part<'_>) -> Option<u64> {
+    part.by_nic.then_some(part.now.stamped_by_nic)
+}
+
+/// How full the fullest ring was.
+pub(super) fn fullest(ends: &[RingEnd]) -> Option<FillReport> {
+    let worse = |one: &FillReport, other: &FillReport| {
+        (one.overflows, one.highest_share())
+            .partial_cmp(&(other.overflows, other.highest_share()))
+            .unwrap_or(std::cmp::Ordering::Equal)
+    };
+    ends.iter().filter_map(|end| end.ring).max_by(worse)
+}
