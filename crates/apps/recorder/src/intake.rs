@@ -9,6 +9,10 @@ use linerate_pcapng::PacketHead;
 
 use crate::writer::Message;
 
+/// How long packets of a ring that pauses wait for others before they are handed over: short enough for who looks at the file, long
+/// enough for full buffers at a megabyte in that time.
+const SETTLE_NS: u64 = 250_000_000;
+
 /// What an intake was given, as other threads see it.
 #[derive(Debug, Default)]
 pub(crate) struct Published {
@@ -81,6 +85,8 @@ pub struct Intake {
     counts: IntakeCounts,
     published: Arc<Published>,
     in_flight: Arc<Level>,
+    /// When [`Intake::settle`] first saw what is in the buffer.
+    waiting_since_ns: Option<u64>,
 }
 
 impl Intake {
@@ -91,7 +97,16 @@ impl Intake {
         published: Arc<Published>,
         in_flight: Arc<Level>,
     ) -> Intake {
-        Intake { number, buffer: None, empty, full, counts: IntakeCounts::default(), published, in_flight }
+        Intake {
+            number,
+            buffer: None,
+            empty,
+            full,
+            counts: IntakeCounts::default(),
+            published,
+            in_flight,
+            waiting_since_ns: None,
+        }
     }
 
     /// Takes a packet of which `kept` bytes are to be written, and has `fill` put them in their place. False when there is no
@@ -115,7 +130,19 @@ impl Intake {
         false
     }
 
-    /// Hands over what was taken so far, for a ring that has nothing more at the moment, and publishes the counts.
+    /// For a ring that has nothing more at the moment: hands over what has waited for a quarter of a second, and publishes the counts.
+    /// A ring that is emptied often so still makes large writes. `now_ns` is of any clock that goes on evenly.
+    pub fn settle(&mut self, now_ns: u64) {
+        if self.buffer.as_ref().is_some_and(|buffer| !buffer.is_empty()) {
+            let since_ns = *self.waiting_since_ns.get_or_insert(now_ns);
+            if now_ns.saturating_sub(since_ns) >= SETTLE_NS {
+                self.hand_over();
+            }
+        }
+        self.publish();
+    }
+
+    /// Hands over what was taken so far, and publishes the counts.
     pub fn flush(&mut self) {
         if self.buffer.as_ref().is_some_and(|buffer| !buffer.is_empty()) {
             self.hand_over();
@@ -136,6 +163,7 @@ impl Intake {
 
     fn hand_over(&mut self) {
         let Some(buffer) = self.buffer.take() else { return };
+        self.waiting_since_ns = None;
         let packets = buffer.packets();
         self.in_flight.rise();
         if self.full.send(Message::Buffer { intake: self.number, buffer }).is_err() {

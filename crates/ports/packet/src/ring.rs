@@ -39,6 +39,8 @@ const LINE_BYTES: usize = 64;
 /// A packet found in the ring.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Found {
+    /// Its header in the mapping.
+    header_at: usize,
     /// First byte in the mapping.
     start: usize,
     /// Bytes there.
@@ -49,7 +51,7 @@ pub(crate) struct Found {
     pub time_ns: u64,
     /// True when the ring holds only the packet's beginning.
     pub truncated: bool,
-    /// Bytes that the packet had, without the tag that was taken out.
+    /// Bytes that the packet had, the tag that was taken out included.
     whole: usize,
     /// `TP_STATUS_*`.
     pub status: u32,
@@ -64,10 +66,10 @@ impl Found {
         self.stored + if self.tag.is_some() { TAG_BYTES } else { 0 }
     }
 
-    /// Bytes that it had, its VLAN tag included.
+    /// Bytes that it had, its VLAN tag included, however few of them are in the ring.
     #[inline]
     pub(crate) fn original_len(&self) -> usize {
-        self.whole + if self.tag.is_some() { TAG_BYTES } else { 0 }
+        self.whole
     }
 }
 
@@ -88,6 +90,8 @@ pub(crate) struct BlockRing {
     offset: usize,
     /// See [`BlockRing::take_pause_ns`].
     pause_ns: u64,
+    /// Longest of these.
+    pub pause_ns_max: u64,
     /// How long the kernel keeps a block that is not full.
     pub retire_ns: u64,
     corrupt: Option<&'static str>,
@@ -108,6 +112,7 @@ impl BlockRing {
             left: 0,
             offset: 0,
             pause_ns: 0,
+            pause_ns_max: 2 * retire_ns,
             retire_ns,
             corrupt: None,
         }
@@ -122,8 +127,8 @@ impl BlockRing {
     /// How long a reader that has read everything may sleep without a look at the ring, in nanoseconds.
     ///
     /// 0 unless the last block came because it was full. Then as long as an eighth of the ring takes to fill at that
-    /// block's rate, at most twice the time after which a block that is not full is handed over: waking once for several
-    /// blocks instead of once for each saves most of what a busy reader costs.
+    /// block's rate, at most `pause_ns_max`, which is twice the time after which a block that is not full is handed over unless
+    /// it is set: waking once for several blocks instead of once for each saves most of what a busy reader costs.
     pub(crate) fn take_pause_ns(&mut self) -> u64 {
         std::mem::take(&mut self.pause_ns)
     }
@@ -137,10 +142,47 @@ impl BlockRing {
         if self.left == 0 && !self.open_block()? {
             return Ok(None);
         }
-        match self.packet_at(self.offset) {
+        match self.packet_at(self.offset, self.left) {
             Ok(packet) => Ok(Some(packet)),
             Err(what) => Err(self.refuse(what)),
         }
+    }
+
+    /// Shows the oldest packets, at most `packets_max`, and takes them out; how many there were. A block becomes the kernel's when its
+    /// last packet was shown. What [`BlockRing::front`] and [`BlockRing::advance`] do for one packet, with less for each.
+    #[inline]
+    pub(crate) fn walk(
+        &mut self,
+        packets_max: usize,
+        mut each: impl FnMut(&BlockRing, &Found),
+    ) -> Result<usize, &'static str> {
+        let mut count = 0;
+        while count < packets_max {
+            if let Some(what) = self.corrupt {
+                return Err(what);
+            }
+            if self.left == 0 && !self.open_block()? {
+                break;
+            }
+            let end = self.left.saturating_sub(packets_max - count);
+            let (mut left, mut offset) = (self.left, self.offset);
+            count += left - end;
+            while left > end {
+                match self.packet_at(offset, left) {
+                    Ok(found) => {
+                        each(self, &found);
+                        offset = found.next;
+                    }
+                    Err(what) => return Err(self.refuse(what)),
+                }
+                left -= 1;
+            }
+            (self.left, self.offset) = (left, offset);
+            if left == 0 {
+                self.give_back_block();
+            }
+        }
+        Ok(count)
     }
 
     /// Takes out the packet that [`BlockRing::front`] gave; with the last of a block the block becomes the kernel's.
@@ -153,19 +195,21 @@ impl BlockRing {
         }
     }
 
-    /// `sll_pkttype` of the packet that [`BlockRing::front`] gave and that was not taken out: whose it is, and which way it went.
+    /// `sll_pkttype` of a packet that was not taken out: whose it is, and which way it went.
     #[inline]
-    pub(crate) fn front_type(&self) -> u8 {
+    pub(crate) fn packet_type(&self, packet: &Found) -> u8 {
         let address = if self.single { SINGLE_ADDRESS_AT } else { ADDRESS_AT };
         let mut byte = [0];
-        self.mapping.copy(self.block_start() + self.offset + address + TYPE_AT, &mut byte);
+        self.mapping.copy(packet.header_at + address + TYPE_AT, &mut byte);
         byte[0]
     }
 
-    /// Blocks that the kernel has handed over and that were not given back; a look at every block.
+    /// Blocks that the kernel has handed over and that were not given back: they follow each other, so it is a look at each of them
+    /// and one more.
     pub(crate) fn filled_blocks(&self) -> usize {
         let status_of = |block| self.mapping.load_acquire(block * self.block_bytes + self.status_at).unwrap_or(0);
-        (0..self.blocks).filter(|block| status_of(*block) & libc::TP_STATUS_USER != 0).count()
+        let oldest_first = (0..self.blocks).map(|behind| (self.block + behind) % self.blocks);
+        oldest_first.take_while(|block| status_of(*block) & libc::TP_STATUS_USER != 0).count()
     }
 
     /// Copies bytes of a packet, from byte `from` of it on, as many as `to` holds; its VLAN tag is where it was on the wire.
@@ -256,11 +300,11 @@ impl BlockRing {
         let word = |at| u64::from(self.mapping.load_acquire(self.block_start() + at).unwrap_or(0));
         let time_ns = |at| word(at) * 1_000_000_000 + word(at + 4);
         let fill_ns = time_ns(LAST_TIME_AT).saturating_sub(time_ns(FIRST_TIME_AT));
-        fill_ns.saturating_mul(self.blocks as u64 / 8).min(2 * self.retire_ns)
+        fill_ns.saturating_mul(self.blocks as u64 / 8).min(self.pause_ns_max)
     }
 
     #[inline(always)]
-    fn packet_at(&self, offset: usize) -> Result<Found, &'static str> {
+    fn packet_at(&self, offset: usize, left: usize) -> Result<Found, &'static str> {
         if offset > self.block_bytes - PACKET_HEADER_BYTES {
             return Err("a packet that starts outside its block");
         }
@@ -273,17 +317,19 @@ impl BlockRing {
         if data + stored > self.block_bytes {
             return Err("a packet that goes on past its block");
         }
-        if self.left > 1 && (header.next as usize) < PACKET_HEADER_BYTES {
+        if left > 1 && (header.next as usize) < PACKET_HEADER_BYTES {
             return Err("a packet that does not lead to the next one");
         }
         self.call_ahead(offset, header.next as usize);
+        let tagged = header.status & libc::TP_STATUS_VLAN_VALID != 0;
         Ok(Found {
+            header_at: start,
             start: self.block_start() + data,
             stored,
-            tag: if header.status & libc::TP_STATUS_VLAN_VALID == 0 { None } else { tag_of(&header) },
+            tag: if tagged { tag_of(&header) } else { None },
             time_ns: u64::from(header.seconds) * 1_000_000_000 + u64::from(header.nanoseconds),
             truncated: header.whole > header.stored,
-            whole: header.whole as usize,
+            whole: header.whole as usize + if tagged { TAG_BYTES } else { 0 },
             status: header.status,
             next: offset + header.next as usize,
         })
@@ -293,8 +339,12 @@ impl BlockRing {
     #[inline]
     fn call_ahead(&self, offset: usize, step: usize) {
         let ahead = self.block_start() + offset + PACKETS_AHEAD * step;
-        for line in 0..3 {
-            self.mapping.prefetch(ahead + line * LINE_BYTES);
+        self.mapping.prefetch(ahead);
+        if step > LINE_BYTES {
+            self.mapping.prefetch(ahead + LINE_BYTES);
+        }
+        if step > 2 * LINE_BYTES {
+            self.mapping.prefetch(ahead + 2 * LINE_BYTES);
         }
     }
 

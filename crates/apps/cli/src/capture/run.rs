@@ -19,6 +19,9 @@ use crate::pktgen::log;
 use crate::traffic::cores::Cores;
 use crate::traffic::note;
 
+/// Time between two looks at whether something ends the capture. Each costs what some hundred packets do.
+const LOOK_NS: u64 = 50_000_000;
+
 /// What is asked for.
 pub struct Plan {
     /// Ports, as `-i` names them.
@@ -153,7 +156,8 @@ impl Watch<'_> {
                 self.show_running(&before, &moments, (now_ns - before_ns) as f64 / 1e9, recorder);
                 (before, before_ns) = (moments, now_ns);
             }
-            clock::sleep_until_ns(now_ns + 10_000_000);
+            let next_ns = (before_ns + self.plan.interval_ns).min(end_ns.unwrap_or(u64::MAX));
+            clock::sleep_until_ns(next_ns.clamp(now_ns + 1_000_000, now_ns + LOOK_NS));
         }
     }
 

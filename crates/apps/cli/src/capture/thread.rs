@@ -161,10 +161,10 @@ impl RingRun<'_> {
         enough
     }
 
-    /// Hands over what was taken and sleeps. False: nothing will ever come.
+    /// Hands over what has waited long enough, and sleeps. False: nothing will ever come.
     fn sleep(&mut self, stopped: bool) -> Result<bool, String> {
         if let Some(intake) = &mut self.sink.intake {
-            intake.flush();
+            intake.settle(clock::now_ns());
         }
         if stopped {
             // All that counts now is what was there before.

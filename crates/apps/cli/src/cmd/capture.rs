@@ -121,7 +121,8 @@ fn plan(args: &Args) -> Result<Plan, String> {
             outgoing: args.outgoing,
             stamps: args.stamps,
             filter: args.filter.clone(),
-            snaplen: args.snaplen,
+            // Nobody reads the bytes of packets that are only counted, so the kernel need not copy them.
+            snaplen: if args.write.is_some() { args.snaplen } else { 1 },
         },
         path: args.write.clone(),
         policy: RotationPolicy {

@@ -124,6 +124,35 @@ fn blocks_of_one_packet_are_read_one_by_one() {
 }
 
 #[test]
+fn a_walk_shows_what_single_steps_take_out() {
+    for packets_max in [1, 2, 3, 4, 100] {
+        let (mut mapping, mut ring) = ring();
+        let frames: Vec<Vec<u8>> = (0..5u8).map(|number| vec![number; 20 + 30 * usize::from(number)]).collect();
+        fill(&mut mapping, 0, &frames[..3].iter().map(|bytes| frame(bytes)).collect::<Vec<_>>());
+        fill(&mut mapping, 1, &frames[3..].iter().map(|bytes| frame(bytes)).collect::<Vec<_>>());
+        assert_eq!(ring.filled_blocks(), 2);
+        let mut shown = Vec::new();
+        loop {
+            let before = shown.len();
+            let walked = ring.walk(packets_max, |ring, found| {
+                let mut bytes = vec![0; found.len()];
+                ring.copy(found, 0, &mut bytes);
+                shown.push(bytes);
+            });
+            assert_eq!(walked, Ok(shown.len() - before));
+            assert!(shown.len() - before <= packets_max);
+            // The block goes back with its last packet, not before.
+            let kept = mapping.load_acquire(STATUS_AT) == Some(libc::TP_STATUS_USER);
+            assert_eq!(kept, shown.len() < 3);
+            if shown.len() == before {
+                break;
+            }
+        }
+        assert_eq!((shown, ring.filled_blocks()), (frames, 0));
+    }
+}
+
+#[test]
 fn an_empty_block_is_passed_over() {
     let (mut mapping, mut ring) = ring();
     fill(&mut mapping, 0, &[]);
@@ -196,6 +225,13 @@ fn what_cannot_be_is_refused_for_good() {
             read += 1;
         }
         assert!(read < 3 && ring.front().is_err(), "{lie} at {place}");
+        let mut walked = 0;
+        assert!(ring.walk(10, |_, _| walked += 1).is_err() && walked == 0, "{lie} at {place}");
+        let (mut mapping, mut ring) = self::ring();
+        fill(&mut mapping, 0, &[frame(&[1; 60]), frame(&[2; 60])]);
+        mapping.write(second_packet + 144, &[0xff; 64]);
+        put(&mut mapping, place, &[lie]);
+        assert!(ring.walk(10, |_, _| walked += 1).is_err() && walked < 3, "{lie} at {place}, walked");
         fill(&mut mapping, 0, &[frame(&[1; 60])]);
         assert!(ring.front().is_err(), "{lie} at {place} is forgotten");
     }
