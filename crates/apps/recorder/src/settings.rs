@@ -5,8 +5,8 @@ use std::io;
 use linerate_capture::{FileHead, PolicyError, RotationPolicy};
 use linerate_pcapng::FileFormat;
 
-/// Bytes of one buffer, and so of one write.
-pub const BUFFER_BYTES_DEFAULT: usize = 1 << 20;
+/// Bytes of one buffer, and so of one write: with the padding behind it, a huge page.
+pub const BUFFER_BYTES_DEFAULT: usize = (2 << 20) - 2 * linerate_capture::ALIGNMENT;
 /// A packet of any length fits into a buffer of at least this.
 pub const BUFFER_BYTES_MIN: usize = 512 << 10;
 /// Bytes of all buffers together.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use linerate_capture::{FillGauge, FillReport, Rotation, WriteBuffer};
 use linerate_pcapng::{FileFormat, Statistics, statistics, whole_records};
 use linerate_sys::clock;
+use linerate_sys::memory::prefer_huge_pages;
 
 use crate::file::{Form, Outcome, OutputFile};
 use crate::intake::{Empty, Intake, IntakeCounts, Level, Published};
@@ -91,7 +92,12 @@ impl Recorder {
         let (mut sides, mut published, mut returns) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..intakes {
             let empty = Arc::new(Empty::default());
-            (0..buffers).for_each(|_| empty.put(WriteBuffer::new(settings.format, buffer_bytes)));
+            for _ in 0..buffers {
+                let mut buffer = WriteBuffer::new(settings.format, buffer_bytes);
+                // A write past the page cache asks for each page, and the disk for each stretch of them.
+                prefer_huge_pages(buffer.memory_mut());
+                empty.put(buffer);
+            }
             let shown = Arc::new(Published::default());
             sides.push(Intake::new(
                 number,

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn settings(path: &Path) -> Settings {
     let interfaces = ["veth0", "veth1"].map(|name| InterfaceHead { name: name.into(), ..InterfaceHead::default() });
     let head = FileHead { interfaces: interfaces.into(), ..FileHead::default() };
-    Settings { queue_bytes: 4 << 20, ..Settings::new(path.to_str().unwrap(), head) }
+    Settings { buffer_bytes: 1 << 20, queue_bytes: 4 << 20, ..Settings::new(path.to_str().unwrap(), head) }
 }
 
 /// Packet `number` of interface `interface`, its number in its bytes; true when it was taken.
@@ -175,6 +175,32 @@ fn a_new_file_is_begun_when_it_is_time_though_nothing_comes() {
     drop(intakes);
     // A file without a packet is not followed by another.
     assert_eq!(recorder.finish().files, 2);
+}
+
+#[test]
+fn a_ring_that_pauses_hands_over_after_a_while() {
+    let directory = TempDir::new().unwrap();
+    let (recorder, mut intakes) = Recorder::start(settings(&directory.path().join("a.pcapng")), 1).unwrap();
+    let intake = &mut intakes[0];
+    let written = |intake: &mut Intake, now_ns| {
+        intake.settle(now_ns);
+        recorder.drain();
+        recorder.written(0).0
+    };
+    const START_NS: u64 = 77_000_000_000;
+    assert_eq!(written(intake, 0), 0, "nothing waits");
+    assert!(give(intake, 0, 0, 60));
+    assert_eq!(written(intake, START_NS), 0);
+    assert_eq!(recorder.intake(0).taken, 1, "the counts are shown at once");
+    assert!(give(intake, 0, 1, 60));
+    assert_eq!(written(intake, START_NS + 249_000_000), 0);
+    assert_eq!(written(intake, START_NS + 250_000_000), 2);
+    // The next one waits as long, from when it is first seen.
+    assert!(give(intake, 0, 2, 60));
+    assert_eq!(written(intake, START_NS + 600_000_000), 2);
+    assert_eq!(written(intake, START_NS + 850_000_000), 3);
+    drop(intakes);
+    assert_eq!(recorder.finish().failure, None);
 }
 
 #[test]

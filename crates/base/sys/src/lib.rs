@@ -6,6 +6,7 @@ pub mod capability;
 pub mod clock;
 pub mod counters;
 pub mod ethtool;
+pub mod memory;
 pub mod netdev;
 pub mod netns;
 pub mod perf;

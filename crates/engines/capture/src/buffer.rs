@@ -9,6 +9,9 @@ use linerate_pcapng::{FileFormat, PacketHead, padding, padding_len, record, reco
 /// Alignment of the first byte: a page, which is what O_DIRECT wants of memory on every disk.
 pub const ALIGNMENT: usize = 4096;
 
+/// Bounds of huge pages: a long buffer begins on one, so that it lies in few of them if it lies in any.
+const HUGE_PAGE: usize = 2 << 20;
+
 /// Records, and what they are.
 pub struct WriteBuffer {
     format: FileFormat,
@@ -25,10 +28,16 @@ pub struct WriteBuffer {
 impl WriteBuffer {
     /// A buffer of `capacity` bytes for records of this format.
     pub fn new(format: FileFormat, capacity: usize) -> WriteBuffer {
-        // Room for the alignment of the first byte, and for a block of padding.
-        let memory: Box<[u8]> = vec![0; capacity + 3 * ALIGNMENT].into();
-        let start = memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+        // Room for the alignment of the first byte, and for a block of padding. What is never written is never in memory.
+        let alignment = if capacity < HUGE_PAGE / 2 { ALIGNMENT } else { HUGE_PAGE };
+        let memory: Box<[u8]> = vec![0; capacity + alignment + 2 * ALIGNMENT].into();
+        let start = memory.as_ptr().align_offset(alignment).min(alignment);
         WriteBuffer { format, memory, start, capacity, len: 0, packets: 0, packet_bytes: 0, first_ns: 0, last_ns: 0 }
+    }
+
+    /// The memory for records and padding, to be told how to lie; writing there spoils the records.
+    pub fn memory_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..]
     }
 
     /// Appends a record of a packet of which `kept` bytes are written, and gives the place for those bytes.
