@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use linerate_experiment::{Experiment, TestKind, parse};
+use linerate_experiment::{Experiment, TestKind, matches_glob, parse};
 
 fn folder() -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "..", "..", "..", "experiments"].iter().collect()
@@ -79,6 +79,19 @@ fn netmap_and_bpf_differ_in_their_ports_only() {
     assert_eq!(ids(&experiment), expected);
     let wire: Vec<_> = experiment.sizes.iter().map(|size| size.parts.clone()).collect();
     assert_eq!(wire, [[(68, 1)], [(1454, 1)]]);
+}
+
+#[test]
+fn the_captures_of_2009_have_every_combination_and_a_quick_selection() {
+    let experiment = read("bpf-capture-2009.toml");
+    // Tools x cores x receptions x buffers, sizes, ports.
+    assert_eq!((experiment.duts.len(), experiment.cells().len()), (3 * 2 * 3 * 3, 54 * 2 * 2));
+    let quick = |id: &&String| matches_glob(id, "*-512KiB/64/*");
+    assert_eq!(ids(&experiment).iter().filter(quick).count(), 36);
+    let all = ids(&experiment);
+    assert!(all.contains(&"capture-xdp-all-threaded-napi-10MiB/512/100/two-ports".to_owned()), "{all:?}");
+    // The six rows of the published table, and what it says of idle time.
+    assert_eq!(experiment.published.len(), 9);
 }
 
 #[test]

@@ -78,6 +78,7 @@ fn closes(rig: &mut Rig, load: Load, ports: usize) -> u64 {
     assert_eq!(account.unexplained(), 0, "{:?}\n{said:?}", outcome.ledger);
     assert_eq!(said.len(), ports);
     assert_eq!(said.iter().map(|port| port.captured).sum::<u64>(), account.delivered());
+    assert!(!account.lost().iter().any(|loss| loss.cause.contains("MTU")), "no frame is long: {account:?}");
     let in_rings = account.lost().iter().filter(|loss| loss.place.starts_with("ring of the capture on "));
     let in_rings: u64 = in_rings.map(|loss| loss.packets).sum();
     assert_eq!(said.iter().map(|port| port.dropped_by_ring).sum::<u64>(), in_rings);

@@ -62,3 +62,14 @@ fn a_backlog_refuses_packets_before_the_interface_counts_them_or_after_it() {
     let losses = one(&path(after, interface("lr-out", 100, 0), 10), 90);
     assert_eq!((rows(&losses.rows), losses.unnamed.len()), (vec![("receive backlog of a core", 10)], 0));
 }
+
+#[test]
+fn what_an_af_xdp_ring_refused_is_no_loss_of_the_link() {
+    let driver = [("rx_queue_0_drops".to_owned(), 20)].into();
+    let ingress = InterfaceCounters { rx_dropped: 20, napi: true, xdp: true, driver, ..interface("lr-in", 90, 0) };
+    let of_ring = ring(20);
+    let way = Way { sent: 100, received: 70, ports: &of_ring };
+    let losses = losses_of_ways(&path(ingress, interface("lr-out", 100, 0), 0), way, None);
+    assert_eq!(rows(&losses.rows), [("receive ring of lr-in", 10), ("ring of the capture on lr-in", 20)]);
+    assert_eq!(losses.unnamed, []);
+}

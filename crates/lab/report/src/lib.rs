@@ -74,3 +74,12 @@ pub use trial::{CoreUse, Latency, Purpose, Rates, Trial};
 pub fn capture_recommendation(results: &Results) -> Vec<String> {
     overview::recommendation(results)
 }
+
+/// The same as text for a terminal of `columns` columns, with or without colours; empty where there is none.
+pub fn capture_recommendation_terminal(results: &Results, columns: usize, colour: bool) -> String {
+    let sentences = overview::recommendation(results);
+    if sentences.is_empty() {
+        return String::new();
+    }
+    terminal::grids("Recommendation", &sentences, &[], columns, colour)
+}

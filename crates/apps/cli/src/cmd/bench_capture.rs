@@ -113,16 +113,15 @@ pub fn run(args: &Args) -> ExitCode {
 
 fn conclude(args: &Args, Ended { results, folder, end }: &Ended) -> ExitCode {
     let recommendation = capture_recommendation(results);
+    eprintln!("kept in {}", folder.display());
     if args.json {
         log::out(results_json(results).trim_end());
     } else {
         let columns = terminal_size::terminal_size().map_or(110, |(width, _)| usize::from(width.0));
-        let text = linerate_report::results_terminal(results, columns, std::io::stdout().is_terminal());
-        log::out(text.trim_end());
-    }
-    eprintln!("kept in {}", folder.display());
-    if !args.json {
-        recommendation.iter().for_each(|sentence| log::out(sentence));
+        let colour = std::io::stdout().is_terminal();
+        let text = linerate_report::results_terminal(results, columns, colour);
+        let end = linerate_report::capture_recommendation_terminal(results, columns, colour);
+        log::out(format!("{text}\n{end}").trim_end());
     }
     match end {
         Err(error) => refuse(&error.to_string()),

@@ -95,7 +95,7 @@ fn of_capture(point: &CapturePoint) -> Vec<Part> {
     let part = |name: &str, unit, better, value: Option<f64>, why_not: &str| {
         Part::or(format!("{name} at {at}"), unit, better, value, why_not)
     };
-    vec![
+    let mut parts = vec![
         part("efficiency", Unit::Share, Better::Higher, point.efficiency, "the capture saw no packet"),
         part("captured of sent", Unit::Share, Better::Higher, Some(point.captured_ratio), "nothing was sent"),
         part("captured", Unit::PacketsPerSecond, Better::Neither, Some(point.captured_pps), "nothing was sent"),
@@ -107,8 +107,11 @@ fn of_capture(point: &CapturePoint) -> Vec<Part> {
             point.cpu_ns_per_packet,
             "the capture does not say",
         ),
-        part("ring full", Unit::Share, Better::Lower, point.fill_share(), "the capture does not say"),
-    ]
+    ];
+    // Of a ring whose level is not known there is no figure; the table of captures says so.
+    let fill = point.fill_share().map(|share| part("ring full", Unit::Share, Better::Lower, Some(share), ""));
+    parts.extend(fill);
+    parts
 }
 
 fn of_point(point: &LatencyPoint) -> Vec<Part> {

@@ -122,7 +122,7 @@ pub(super) fn grid(results: &Results, labels: &Labels) -> Grid {
              cores, the tester's among them. CPU/packet: of the capturing threads alone."
                 .to_owned(),
             "A ring loses nothing until it has been full once: in a short trial a large one hides that its reader is too slow. \
-             So its highest level and what the level says of a longer run stand beside the efficiency."
+             So its highest level and what the level says of a longer run stand beside the efficiency, where the capture knows them."
                 .to_owned(),
         ];
     }
@@ -140,7 +140,7 @@ pub(super) fn ranking(results: &Results) -> Grid {
     }
     let left = race.runners.len().saturating_sub(RANKED_MAX);
     if left > 0 {
-        grid.notes.push(format!("{left} more settings are in the table Captured"));
+        grid.notes.push(format!("{left} more in the table \"Captured\""));
     }
     grid
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use linerate_experiment::Direction;
-use linerate_report::{Account, Counted, Dut, Environment, ExperimentTrial, Latency, Loss, Noise, Purpose, Trial};
+use linerate_report::{
+    Account, CapturePort, Counted, Dut, Environment, ExperimentTrial, Latency, Loss, Noise, Outlook, Purpose, Trial,
+};
 
 use crate::runner::plan::{CellPlan, ways};
 use crate::runner::rig::{Gone, Measured, Order, Reset, Rig, Rigs};
@@ -56,12 +58,24 @@ impl Rigs for MadeUp {
         if troubled && matches!(self.trouble, Some((_, Trouble::Missing))) {
             return Err(Gone::Cannot("`made-up` is not installed".into()));
         }
-        Ok(Box::new(MadeUpRig { direction: cell.direction, baseline: false, troubled, maker: self }))
+        Ok(Box::new(MadeUpRig {
+            direction: cell.direction,
+            baseline: false,
+            troubled,
+            captures: cell.dut.kind.captures(),
+            maker: self,
+        }))
     }
 
     fn open_baseline<'a>(&'a mut self, cell: &CellPlan<'_>) -> Option<Result<Box<dyn Rig + 'a>, Gone>> {
         self.baselines += 1;
-        Some(Ok(Box::new(MadeUpRig { direction: cell.direction, baseline: true, troubled: false, maker: self })))
+        Some(Ok(Box::new(MadeUpRig {
+            direction: cell.direction,
+            baseline: true,
+            troubled: false,
+            captures: false,
+            maker: self,
+        })))
     }
 
     fn environment(&self) -> Environment {
@@ -77,6 +91,8 @@ struct MadeUpRig<'a> {
     direction: Direction,
     baseline: bool,
     troubled: bool,
+    /// Whether it says what it captured.
+    captures: bool,
     maker: &'a mut MadeUp,
 }
 
@@ -173,7 +189,7 @@ impl MadeUpRig<'_> {
                 dut_counters: BTreeMap::new(),
                 work: Vec::new(),
             },
-            captured: None,
+            captured: self.captures.then(|| ports(self.direction, &counted)),
             again: unasked.then(|| "made again: nobody was asked".to_owned()),
             histogram: Vec::new(),
             pdv_ns: order.latency.then_some(4),
@@ -183,11 +199,29 @@ impl MadeUpRig<'_> {
     }
 }
 
+/// A capture whose ring was full as soon as it lost something; a microsecond for each packet.
+fn ports(direction: Direction, counted: &Counted) -> Vec<CapturePort> {
+    let number = ways(direction) as u64;
+    let (captured, dropped_by_ring) = (counted.delivered / number, (counted.sent - counted.delivered) / number);
+    let port = |port| CapturePort {
+        port: format!("made up {port}"),
+        captured,
+        dropped_by_ring,
+        dropped_by_writer: 0,
+        ring_capacity: Some(100),
+        ring_highest: Some(if dropped_by_ring > 0 { 100 } else { 10 }),
+        outlook: if dropped_by_ring > 0 { Outlook::Overflowed } else { Outlook::Steady },
+        full_in_ns: None,
+        cpu_ns: Some(captured * 1000),
+    };
+    (0..number).map(port).collect()
+}
+
 #[test]
 fn a_baseline_purpose_is_not_a_trial_of_the_device() {
     let mut maker = MadeUp::new(1.0, 2.0);
-    let rig = MadeUpRig { direction: Direction::OneWay, baseline: true, troubled: false, maker: &mut maker };
-    let mut rig = rig;
+    let direction = Direction::OneWay;
+    let mut rig = MadeUpRig { direction, baseline: true, troubled: false, captures: false, maker: &mut maker };
     let order = Order::new("baseline", Purpose::Baseline, Load::Full { duration_ns: 1_000_000_000 });
     assert!(rig.trial(&order).is_ok());
     assert_eq!(maker.trials, 0);

@@ -1,5 +1,6 @@
 //! The flow of a run, on devices made up of numbers.
 
+mod captures;
 mod made_up;
 
 use std::io;
