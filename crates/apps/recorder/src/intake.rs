@@ -31,6 +31,10 @@ impl Empty {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
     }
 
+    fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     fn take(&self) -> Option<WriteBuffer> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
@@ -154,6 +158,11 @@ impl Intake {
     pub fn publish(&self) {
         self.published.taken.store(self.counts.taken, Ordering::Release);
         self.published.dropped.store(self.counts.dropped, Ordering::Release);
+    }
+
+    /// True when a whole buffer is free, so that a buffer's worth of packets will not be dropped: for a source that can wait.
+    pub fn has_room(&self) -> bool {
+        !self.empty.is_empty()
     }
 
     /// The counts so far.

@@ -18,6 +18,9 @@ const QUIET_NS: u64 = 60_000_000;
 /// At the end of a capture: packets that are still taken from a port that does not say when they arrived.
 const REST_MAX: u64 = 65_536;
 
+/// Between two looks whether the writer has caught up.
+const HELD_BACK_NS: u64 = 1_000_000;
+
 /// What the stamps of a port mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stamps {
@@ -40,6 +43,8 @@ pub struct Batches {
     /// A packet of several slots in one piece.
     joined: Vec<u8>,
     end: Option<End>,
+    /// The writer is behind, and the packets can wait.
+    held_back: bool,
 }
 
 /// What is known since the capture was told to end.
@@ -66,7 +71,7 @@ impl Batches {
         };
         let slots = BATCH_SLOTS.max(caps.segments_max);
         let batch = if caps.timestamps { Batch::with_times(&pool, slots) } else { Batch::new(&pool, slots) };
-        Batches { port, pool, batch, stamps, filter, snaplen, joined: Vec::new(), end: None }
+        Batches { port, pool, batch, stamps, filter, snaplen, joined: Vec::new(), end: None, held_back: false }
     }
 
     /// What the port's stamps mean.
@@ -128,6 +133,12 @@ impl Source for Batches {
     fn walk(&mut self, sink: &mut Sink) -> Result<usize, String> {
         let mut walked = 0;
         while walked < WALK_MAX && self.end.as_ref().is_none_or(|end| !end.over && end.packets < REST_MAX) {
+            // A file can wait for the writer. (A batch of frames is less than a buffer.)
+            self.held_back =
+                self.stamps == Stamps::Recorded && sink.intake.as_ref().is_some_and(|intake| !intake.has_room());
+            if self.held_back {
+                break;
+            }
             let received = self.port.receive(&mut self.batch);
             let given = self.give(sink);
             self.pool.put(&mut self.batch);
@@ -150,6 +161,10 @@ impl Source for Batches {
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<bool, String> {
+        if self.held_back {
+            clock::sleep_until_ns(clock::now_ns() + timeout_ns.min(HELD_BACK_NS));
+            return Ok(true);
+        }
         let ready = self.port.wait(Interest::Receive, timeout_ns).map_err(|error| error.to_string())?;
         Ok(ready != Readiness::Ended)
     }
@@ -233,5 +248,63 @@ mod tests {
         let counts = control.last();
         assert_eq!((counts.taken, counts.bytes, counts.ring.dropped), (COUNT / 2, COUNT / 2 * 60, 0));
         assert_eq!(counts.ring.offered, COUNT / 2);
+    }
+
+    /// Nobody reads what is written until the queue is full: a file's packets wait, and none is dropped.
+    #[test]
+    fn a_file_waits_for_the_writer() {
+        const COUNT: u64 = 4000;
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).display().to_string();
+        let made = std::process::Command::new("mkfifo").arg(path("out.pcap")).status();
+        if !made.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: no mkfifo");
+            return;
+        }
+        let mut pool = Pool::new(PoolConfig { frames: 4096, frame_size: 2048, headroom: 0 }).unwrap();
+        let mut file = linerate_ports::open(&format!("file:{},write", path("in.pcap")), &pool).unwrap();
+        let mut batch = Batch::new(&pool, 8);
+        for _ in 0..COUNT {
+            assert!(pool.append(&mut batch, &[7; 1500], 0));
+            file.transmit(&mut batch).unwrap();
+        }
+        drop(file);
+        let port = linerate_ports::open(&format!("file:{}", path("in.pcap")), &pool).unwrap();
+        let source = Batches::new(port, pool.clone(), None, 262_144);
+        let (control, port_packets) = (Control::default(), AtomicU64::new(0));
+        let (go, gone) = std::sync::mpsc::channel::<()>();
+        let reader_path = path("out.pcap");
+        let (end, read) = std::thread::scope(|scope| {
+            let reader = scope.spawn(move || {
+                let mut file = std::fs::File::open(reader_path).unwrap();
+                gone.recv().unwrap();
+                std::io::copy(&mut file, &mut std::io::sink()).unwrap()
+            });
+            // Two buffers, of half a megabyte each, for six megabytes.
+            let settings = linerate_recorder::Settings {
+                buffer_bytes: 1,
+                queue_bytes: 1,
+                ..linerate_recorder::Settings::new(path("out.pcap"), linerate_capture::FileHead::default())
+            };
+            let (recorder, mut intakes) = linerate_recorder::Recorder::start(settings, 1).unwrap();
+            let sink = Sink { intake: intakes.pop(), interface: 0, taken: 0, bytes: 0, stamped_by_nic: 0 };
+            let (control, port_packets) = (&control, &port_packets);
+            let run = RingRun { source: Box::new(source), sink, packets_max: None, port_packets, control, core: None };
+            let ring = scope.spawn(move || run.run());
+            // Until nothing moves any more, or all has been taken.
+            let mut taken = u64::MAX;
+            while taken != control.answer(control.ask()).taken && taken != COUNT {
+                taken = control.last().taken;
+                clock::sleep_until_ns(clock::now_ns() + 100_000_000);
+            }
+            go.send(()).unwrap();
+            let end = ring.join().unwrap();
+            recorder.finish();
+            (end, reader.join().unwrap())
+        });
+        assert_eq!(end.error, None);
+        let counts = control.last();
+        assert_eq!((counts.taken, counts.dropped_for_buffers), (COUNT, 0));
+        assert_eq!(read, 24 + COUNT * (16 + 1500));
     }
 }

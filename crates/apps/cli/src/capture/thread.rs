@@ -133,16 +133,20 @@ impl RingRun<'_> {
                 question.inspect(|question| self.control.answered(*question));
             }
             let walked = walked?;
-            if let (Some(stopped_ns), Some(counts)) = (stopped_ns, &counts) {
+            if let (Some(last_ns), Some(counts)) = (stopped_ns, &counts) {
                 if self.source.is_walked(walked, counts) {
                     return Ok(());
                 }
-                if now_ns > stopped_ns + END_NS {
+                // A walk that finds nothing so long after one that did: by then the kernel has handed over every block.
+                if walked == 0 && now_ns > last_ns + END_NS {
                     return Err("the kernel keeps packets in the ring that it does not hand over".into());
+                }
+                if walked > 0 {
+                    stopped_ns = Some(clock::now_ns());
                 }
             } else if self.control.stop.load(Ordering::Acquire) || self.has_enough(self.sink.taken - before) {
                 self.source.stop()?;
-                stopped_ns = Some(now_ns);
+                stopped_ns = Some(clock::now_ns());
             }
             if walked == 0 && !self.sleep(stopped_ns.is_some())? {
                 self.publish()?;
