@@ -150,13 +150,29 @@ impl Lane {
     }
 }
 
-/// Packets in a row with one verdict.
-#[derive(Clone, Copy, Default)]
-struct Stretch {
-    packets: usize,
+/// Packets in a row with one verdict, and their sums.
+struct Stretch<'a> {
+    verdict: Verdict,
+    packets: &'a [Packet],
     slots: usize,
     bytes: u64,
     longest: usize,
+}
+
+impl<'a> Stretch<'a> {
+    /// Those in front, `most` at the most; `None` where there is no packet.
+    #[inline]
+    fn in_front(packets: &'a [Packet], most: usize) -> Option<Stretch<'a>> {
+        let verdict = packets.first()?.verdict;
+        let (mut count, mut slots, mut bytes, mut longest) = (0, 0, 0, 0);
+        for packet in packets.iter().take(most).take_while(|packet| packet.verdict == verdict) {
+            count += 1;
+            slots += packet.slots as usize;
+            bytes += u64::from(packet.len);
+            longest = longest.max(packet.len as usize);
+        }
+        Some(Stretch { verdict, packets: &packets[..count], slots, bytes, longest })
+    }
 }
 
 impl Switch {
@@ -250,23 +266,15 @@ impl Switch {
     fn distribute(&mut self, lane: &Lane, packets: &[Packet], arrived: &mut Batch, pool: &mut Pool) {
         let mut rest = packets;
         let most = if lane.mirrored { 1 } else { CHUNK };
-        while let Some(first) = rest.first() {
-            let verdict = first.verdict;
-            let mut stretch = Stretch::default();
-            for packet in rest.iter().take(most).take_while(|packet| packet.verdict == verdict) {
-                stretch.packets += 1;
-                stretch.slots += packet.slots as usize;
-                stretch.bytes += u64::from(packet.len);
-                stretch.longest = stretch.longest.max(packet.len as usize);
-            }
-            let (now, later) = rest.split_at(stretch.packets);
-            rest = later;
+        while let Some(stretch) = Stretch::in_front(rest, most) {
+            rest = &rest[stretch.packets.len()..];
+            let verdict = stretch.verdict;
             if lane.mirrored {
                 let vlan = (verdict.account() != UNCLASSIFIED).then(|| verdict.vlan());
                 self.mirror_arrived(lane, vlan, arrived, pool);
             }
             let index = usize::from(lane.port.0);
-            let count = stretch.packets as u64;
+            let count = stretch.packets.len() as u64;
             self.counters[index].received_packets += count;
             self.counters[index].received_bytes += stretch.bytes;
             let vlan = &mut self.vlans[verdict.account()];
@@ -278,43 +286,34 @@ impl Switch {
                     self.counters[index].drop(reason, count, stretch.bytes);
                     pool.put_front(arrived, stretch.slots);
                 }
-                Action::Port(port) => self.hand_over(lane, verdict, port, stretch, now, arrived, pool),
+                Action::Port(port) => self.hand_over(lane, port, &stretch, arrived, pool),
                 Action::Flood => {
-                    now.iter().for_each(|packet| flood::flood(self, lane, packet, arrived, pool));
+                    stretch.packets.iter().for_each(|packet| flood::flood(self, lane, packet, arrived, pool));
                 }
             }
         }
     }
 
     /// Moves packets to one port, all at once if nothing stands in the way.
-    #[allow(clippy::too_many_arguments)]
     #[inline]
-    fn hand_over(
-        &mut self,
-        lane: &Lane,
-        verdict: Verdict,
-        port: u16,
-        stretch: Stretch,
-        packets: &[Packet],
-        arrived: &mut Batch,
-        pool: &mut Pool,
-    ) {
+    fn hand_over(&mut self, lane: &Lane, port: u16, stretch: &Stretch<'_>, arrived: &mut Batch, pool: &mut Pool) {
+        let (verdict, count) = (stretch.verdict, stretch.packets.len() as u64);
         let (ingress, egress) = (usize::from(lane.port.0), usize::from(port));
         if let Some(Some(member)) = self.members.get_mut(egress) {
             let edit = member.settings.vlan.edit(verdict.vlan(), verdict.tag(), lane.ethertype);
             let fits = stretch.longest <= member.settings.frame_len_max && stretch.slots <= member.queue.batch.room();
             if edit == Edit::Keep && fits && !member.mirrored.egress {
                 arrived.move_to(&mut member.queue.batch, stretch.slots);
-                member.queue.note(lane.port.0, stretch.packets as u32, lane.now_ns);
+                member.queue.note(lane.port.0, count as u32, lane.now_ns);
                 self.busy.set(port);
-                self.counters[egress].queued_packets += stretch.packets as u64;
+                self.counters[egress].queued_packets += count;
                 self.counters[egress].queued_bytes += stretch.bytes;
-                self.counters[ingress].unicast += stretch.packets as u64;
-                self.vlans[verdict.account()].unicast += stretch.packets as u64;
+                self.counters[ingress].unicast += count;
+                self.vlans[verdict.account()].unicast += count;
                 return;
             }
         }
-        for packet in packets {
+        for packet in stretch.packets {
             match self.hand_over_one(lane, packet, port, arrived) {
                 Ok(()) => {
                     self.counters[ingress].unicast += 1;

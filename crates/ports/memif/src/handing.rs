@@ -16,7 +16,7 @@ use crate::link::LentEnd;
 use crate::port::PACKET_LEN_MAX;
 use crate::receive::Corrupt;
 use crate::sys::{Descriptor, NEXT};
-use crate::transmit::{Front, Sent, Stop};
+use crate::transmit::{Alternates, Front, Sent, Stop};
 
 pub(crate) struct HandingSide {
     end: LentEnd,
@@ -46,21 +46,7 @@ impl HandingSide {
             return (0, Some(Stop::Corrupt(corrupt)));
         }
         let first = self.lent.next();
-        let (mut taken, mut stop) = (0, None);
-        while !batch.is_empty() {
-            taken += self.transmit_plain(batch, totals);
-            if batch.is_empty() {
-                break;
-            }
-            match self.transmit_front(batch, pool, totals) {
-                Ok(Front::Taken) => taken += 1,
-                Ok(Front::Waits) => break,
-                Err(reason) => {
-                    stop = Some(reason);
-                    break;
-                }
-            }
-        }
+        let (taken, stop) = self.alternate(batch, pool, totals);
         if self.lent.next() != first {
             self.end.ring.head().store(self.lent.next(), Ordering::Release);
             self.end.wake_peer();
@@ -68,10 +54,44 @@ impl HandingSide {
         (taken, stop)
     }
 
-    /// Hands over the packets of one slot each that lie in front and for which there is room, up to the first that is
-    /// something else.
+    /// Puts the frames that the peer is done with back into the pool.
     #[inline]
-    fn transmit_plain(&mut self, batch: &mut Batch, totals: &mut Sent) -> usize {
+    pub(crate) fn take_back(&mut self, pool: &mut Pool) -> Result<(), Corrupt> {
+        let index = self.end.ring.tail().load(Ordering::Acquire);
+        let done = index.wrapping_sub(self.lent.first());
+        if done > self.lent.count() {
+            return Err(self.wrong_index(index));
+        }
+        if done > 0 { self.lent.take_free(pool, done).map_err(broken) } else { Ok(()) }
+    }
+
+    /// As [`HandingSide::take_back`], if there are many to come.
+    #[inline]
+    pub(crate) fn take_many_back(&mut self, pool: &mut Pool) -> Result<(), Corrupt> {
+        if self.lent.count() >= self.many { self.take_back(pool) } else { Ok(()) }
+    }
+
+    /// True when the packet that did not fit the last time may fit now.
+    pub(crate) fn has_room(&mut self, pool: &mut Pool) -> Result<bool, Corrupt> {
+        self.take_back(pool)?;
+        let ready = self.lent.room() >= self.wanted;
+        if ready {
+            self.wanted = 1;
+        }
+        Ok(ready)
+    }
+
+    #[cold]
+    fn wrong_index(&self, index: u16) -> Corrupt {
+        let (slots, first, next) = (self.end.ring.slots(), self.lent.first(), self.lent.next());
+        Corrupt(format!("the index {index} into a ring of {slots} slots that was filled from {first} up to {next}"))
+    }
+}
+
+impl Alternates for HandingSide {
+    /// Plain is a packet of one slot.
+    #[inline]
+    fn transmit_plain(&mut self, batch: &mut Batch, _: &mut Pool, totals: &mut Sent) -> Result<usize, Corrupt> {
         let ring = &self.end.ring;
         let mut bytes = 0;
         let count = self.lent.lend(batch, usize::MAX, |index, word, descriptor| {
@@ -84,10 +104,9 @@ impl HandingSide {
         });
         totals.packets += count as u64;
         totals.bytes += bytes;
-        count
+        Ok(count)
     }
 
-    /// Hands over or throws away the packet in front, whatever it is.
     #[cold]
     fn transmit_front(&mut self, batch: &mut Batch, pool: &mut Pool, totals: &mut Sent) -> Result<Front, Stop> {
         let Some(Extent { slots, len }) = batch.span(0) else { return Ok(Front::Waits) };
@@ -124,38 +143,5 @@ impl HandingSide {
         totals.packets += 1;
         totals.bytes += len as u64;
         Ok(Front::Taken)
-    }
-
-    /// Puts the frames that the peer is done with back into the pool.
-    #[inline]
-    pub(crate) fn take_back(&mut self, pool: &mut Pool) -> Result<(), Corrupt> {
-        let index = self.end.ring.tail().load(Ordering::Acquire);
-        let done = index.wrapping_sub(self.lent.first());
-        if done > self.lent.count() {
-            return Err(self.wrong_index(index));
-        }
-        if done > 0 { self.lent.take_free(pool, done).map_err(broken) } else { Ok(()) }
-    }
-
-    /// As [`HandingSide::take_back`], if there are many to come.
-    #[inline]
-    pub(crate) fn take_many_back(&mut self, pool: &mut Pool) -> Result<(), Corrupt> {
-        if self.lent.count() >= self.many { self.take_back(pool) } else { Ok(()) }
-    }
-
-    /// True when the packet that did not fit the last time may fit now.
-    pub(crate) fn has_room(&mut self, pool: &mut Pool) -> Result<bool, Corrupt> {
-        self.take_back(pool)?;
-        let ready = self.lent.room() >= self.wanted;
-        if ready {
-            self.wanted = 1;
-        }
-        Ok(ready)
-    }
-
-    #[cold]
-    fn wrong_index(&self, index: u16) -> Corrupt {
-        let (slots, first, next) = (self.end.ring.slots(), self.lent.first(), self.lent.next());
-        Corrupt(format!("the index {index} into a ring of {slots} slots that was filled from {first} up to {next}"))
     }
 }

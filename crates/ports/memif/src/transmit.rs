@@ -55,6 +55,37 @@ pub(crate) enum Front {
     Waits,
 }
 
+/// A side that sends what is plain many packets at a time, and anything else packet by packet.
+pub(crate) trait Alternates {
+    /// Sends the plain packets in front for which there is room, up to the first that is something else; returns how many.
+    fn transmit_plain(&mut self, batch: &mut Batch, pool: &mut Pool, totals: &mut Sent) -> Result<usize, Corrupt>;
+
+    /// Sends or throws away the packet in front, whatever it is.
+    fn transmit_front(&mut self, batch: &mut Batch, pool: &mut Pool, totals: &mut Sent) -> Result<Front, Stop>;
+
+    /// Sends packets from the front of the batch, and says why it stopped if that was not for want of room. Returns how many it
+    /// took, whatever the reason. The peer is not told yet.
+    #[inline]
+    fn alternate(&mut self, batch: &mut Batch, pool: &mut Pool, totals: &mut Sent) -> (usize, Option<Stop>) {
+        let mut taken = 0;
+        while !batch.is_empty() {
+            match self.transmit_plain(batch, pool, totals) {
+                Ok(plain) => taken += plain,
+                Err(corrupt) => return (taken, Some(Stop::Corrupt(corrupt))),
+            }
+            if batch.is_empty() {
+                break;
+            }
+            match self.transmit_front(batch, pool, totals) {
+                Ok(Front::Taken) => taken += 1,
+                Ok(Front::Waits) => break,
+                Err(reason) => return (taken, Some(reason)),
+            }
+        }
+        (taken, None)
+    }
+}
+
 impl TransmitSide {
     pub(crate) fn new(end: RingEnd) -> TransmitSide {
         match &end.buffers {
@@ -71,56 +102,11 @@ impl TransmitSide {
     #[inline]
     pub(crate) fn transmit(&mut self, batch: &mut Batch, pool: &mut Pool, totals: &mut Sent) -> (usize, Option<Stop>) {
         let first = self.next;
-        let (mut taken, mut stop) = (0, None);
-        while !batch.is_empty() {
-            let plain = match self.transmit_plain(batch, pool, totals) {
-                Ok(plain) => plain,
-                Err(corrupt) => {
-                    stop = Some(Stop::Corrupt(corrupt));
-                    break;
-                }
-            };
-            taken += plain;
-            if batch.is_empty() {
-                break;
-            }
-            match self.transmit_front(batch, pool, totals) {
-                Ok(Front::Taken) => taken += 1,
-                Ok(Front::Waits) => break,
-                Err(reason) => {
-                    stop = Some(reason);
-                    break;
-                }
-            }
-        }
+        let (taken, stop) = self.alternate(batch, pool, totals);
         if self.next != first {
             self.publish();
         }
         (taken, stop)
-    }
-
-    /// Sends the packets of one slot each that lie in front and fit into one buffer each, up to the first that is something else.
-    #[inline]
-    fn transmit_plain(&mut self, batch: &mut Batch, pool: &mut Pool, totals: &mut Sent) -> Result<usize, Corrupt> {
-        let room = usize::from(self.room(batch.len())?);
-        let (mut count, mut bytes) = (0, 0);
-        // Packets of several slots are rare: one look at all tells that there is none.
-        let whole = batch.totals().packets == batch.len() as u64;
-        for (step, packet) in batch.iter().take(room).enumerate() {
-            let index = self.next.wrapping_add(step as u16);
-            if packet.is_empty() || !whole && batch.more(step) || !self.fill(index, packet) {
-                break;
-            }
-            bytes += packet.len() as u64;
-            count += 1;
-        }
-        if count > 0 {
-            pool.put_front(batch, count);
-            self.next = self.next.wrapping_add(count as u16);
-            totals.packets += count as u64;
-            totals.bytes += bytes;
-        }
-        Ok(count)
     }
 
     /// Sends packets from slot `from` on that stay in the batch, up to the first that does not lie in one slot or does not fit into
@@ -167,37 +153,6 @@ impl TransmitSide {
             }
         }
         true
-    }
-
-    /// Sends or throws away the packet in front, whatever it is.
-    #[cold]
-    fn transmit_front(&mut self, batch: &mut Batch, pool: &mut Pool, totals: &mut Sent) -> Result<Front, Stop> {
-        let Some(extent) = batch.span(0) else { return Ok(Front::Waits) };
-        if extent.len > PACKET_LEN_MAX || extent.slots > SEGMENTS_MAX {
-            return Err(Stop::Long(extent.len));
-        }
-        if extent.len == 0 {
-            totals.empty += 1;
-            pool.put_front(batch, extent.slots);
-            return Ok(Front::Taken);
-        }
-        let all = self.end.ring.slots();
-        let room = self.room(usize::from(all)).map_err(Stop::Corrupt)?;
-        let Some(slots) = self.slots_for(extent.len, room).map_err(Stop::Corrupt)? else {
-            if room == all {
-                totals.unfit += 1;
-                pool.put_front(batch, extent.slots);
-                return Ok(Front::Taken);
-            }
-            self.wanted = room + 1;
-            return Ok(Front::Waits);
-        };
-        self.scatter(batch, extent, slots);
-        pool.put_front(batch, extent.slots);
-        self.next = self.next.wrapping_add(slots);
-        totals.packets += 1;
-        totals.bytes += extent.len as u64;
-        Ok(Front::Taken)
     }
 
     /// Slots whose buffers hold `len` bytes, of the next `room`; `None` if these do not.
@@ -316,5 +271,61 @@ impl TransmitSide {
         Corrupt(format!(
             "a buffer of {length} bytes at {offset:#x} of region {region} into slot {slot}, where there is none"
         ))
+    }
+}
+
+impl Alternates for TransmitSide {
+    /// Plain is a packet of one slot that fits into one buffer.
+    #[inline]
+    fn transmit_plain(&mut self, batch: &mut Batch, pool: &mut Pool, totals: &mut Sent) -> Result<usize, Corrupt> {
+        let room = usize::from(self.room(batch.len())?);
+        let (mut count, mut bytes) = (0, 0);
+        // Packets of several slots are rare: one look at all tells that there is none.
+        let whole = batch.totals().packets == batch.len() as u64;
+        for (step, packet) in batch.iter().take(room).enumerate() {
+            let index = self.next.wrapping_add(step as u16);
+            if packet.is_empty() || !whole && batch.more(step) || !self.fill(index, packet) {
+                break;
+            }
+            bytes += packet.len() as u64;
+            count += 1;
+        }
+        if count > 0 {
+            pool.put_front(batch, count);
+            self.next = self.next.wrapping_add(count as u16);
+            totals.packets += count as u64;
+            totals.bytes += bytes;
+        }
+        Ok(count)
+    }
+
+    #[cold]
+    fn transmit_front(&mut self, batch: &mut Batch, pool: &mut Pool, totals: &mut Sent) -> Result<Front, Stop> {
+        let Some(extent) = batch.span(0) else { return Ok(Front::Waits) };
+        if extent.len > PACKET_LEN_MAX || extent.slots > SEGMENTS_MAX {
+            return Err(Stop::Long(extent.len));
+        }
+        if extent.len == 0 {
+            totals.empty += 1;
+            pool.put_front(batch, extent.slots);
+            return Ok(Front::Taken);
+        }
+        let all = self.end.ring.slots();
+        let room = self.room(usize::from(all)).map_err(Stop::Corrupt)?;
+        let Some(slots) = self.slots_for(extent.len, room).map_err(Stop::Corrupt)? else {
+            if room == all {
+                totals.unfit += 1;
+                pool.put_front(batch, extent.slots);
+                return Ok(Front::Taken);
+            }
+            self.wanted = room + 1;
+            return Ok(Front::Waits);
+        };
+        self.scatter(batch, extent, slots);
+        pool.put_front(batch, extent.slots);
+        self.next = self.next.wrapping_add(slots);
+        totals.packets += 1;
+        totals.bytes += extent.len as u64;
+        Ok(Front::Taken)
     }
 }

@@ -1,7 +1,6 @@
 //! Threads of a tool that runs until it is stopped: one moves packets, the main one shows progress and knows when it is over.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::Thread;
 use std::time::Duration;
 
 use linerate_lab::run::{Control, MeterReading};
@@ -11,6 +10,7 @@ use linerate_sys::{clock, signal};
 use crate::traffic::cores;
 use crate::traffic::live::Live;
 use crate::traffic::receiving::EndedBy;
+use crate::traffic::telling::Telling;
 
 /// How often the main thread looks; a signal ends the other thread, and that wakes this one.
 const LOOK_NS: u64 = 200_000_000;
@@ -78,17 +78,4 @@ fn line(names: &[String], controls: &[Control], before: &mut [MeterReading], sec
         format!("  {name} {} ({})", count(now.packets), pps(rate_pps))
     });
     lanes.collect()
-}
-
-/// Wakes the main thread when the other one is through, however that ends.
-struct Telling<'a> {
-    watcher: &'a Thread,
-    done: &'a AtomicBool,
-}
-
-impl Drop for Telling<'_> {
-    fn drop(&mut self) {
-        self.done.store(true, Ordering::Release);
-        self.watcher.unpark();
-    }
 }

@@ -5,7 +5,7 @@
 //! open.rs       specs -> ports on one pool              cores.rs      which thread runs where
 //! prepare.rs    streams x port -> plan, with checks      sending.rs    threads that send (and receive beside it)
 //! receiving.rs  threads that receive, and their end     progress.rs   what live.rs shows a second
-//! replay.rs     --replay: captures instead of streams
+//! replay.rs     --replay: captures instead of streams     telling.rs    a thread that is through says so
 //! document.rs   the JSON documents                      text.rs       the same for people
 //! ```
 
@@ -20,6 +20,7 @@ pub mod replay;
 pub mod rules;
 pub mod sending;
 pub mod streams;
+pub mod telling;
 pub mod text;
 
 use std::io::Write;

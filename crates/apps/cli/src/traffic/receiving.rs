@@ -1,7 +1,6 @@
 //! The threads of `linerate receive`: one that counts, and the main one that knows when it is over.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::Thread;
 use std::time::Duration;
 
 use linerate_gen::Receiver;
@@ -12,6 +11,7 @@ use linerate_sys::{clock, signal};
 
 use super::cores;
 use super::progress::{Progress, Snapshot};
+use super::telling::Telling;
 
 /// When receiving is over, besides at Ctrl-C and when all ports have ended.
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,19 +90,6 @@ pub fn run(
         Ok::<_, String>((end, ended_by))
     })?;
     Ok((end, ended_by, clock::now_ns() - start_ns))
-}
-
-/// Wakes the main thread when the counting thread is through, however that ends.
-struct Telling<'a> {
-    watcher: &'a Thread,
-    done: &'a AtomicBool,
-}
-
-impl Drop for Telling<'_> {
-    fn drop(&mut self) {
-        self.done.store(true, Ordering::Release);
-        self.watcher.unpark();
-    }
 }
 
 struct Watch {
