@@ -15,6 +15,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, PipeReader, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,12 +23,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::netns::{self, NetNs};
+use crate::poll::{PollFor, poll};
 
 /// How much of each output is kept unless asked for otherwise.
 pub const OUTPUT_BYTES_MAX: usize = 64 << 10;
 
-/// Longest wait for the outputs of a process that has ended: something may have inherited them.
-const DRAIN: Duration = Duration::from_millis(500);
+/// What a pipe holds unless asked for otherwise (pipe(7)).
+const PIPE_BYTES: usize = 64 << 10;
 
 /// What to start.
 #[derive(Debug)]
@@ -77,11 +79,14 @@ struct State {
     status: Option<ExitStatus>,
 }
 
-/// The end of what a process printed.
-#[derive(Debug, Default)]
+/// The end of what a process printed. A thread reads, so that the process never waits for long; what that thread has not come to
+/// when the process has ended is read by whoever asks.
+#[derive(Debug)]
 struct Output {
+    reader: PipeReader,
+    bytes_max: usize,
+    /// What was read, and whether nothing can come any more. Whoever reads has this lock.
     state: Mutex<(VecDeque<u8>, bool)>,
-    closed: Condvar,
 }
 
 impl Process {
@@ -165,8 +170,8 @@ impl Process {
 
     fn drain(&self) {
         if self.ended().is_some() {
-            self.out.wait_closed(DRAIN);
-            self.err.wait_closed(DRAIN);
+            self.out.read_what_is_there();
+            self.err.read_what_is_there();
         }
     }
 }
@@ -271,40 +276,51 @@ fn wait_without_reaping(id: u32) {
 impl Output {
     /// A place to write to, whose end is kept.
     fn follow(bytes_max: usize) -> io::Result<(Arc<Output>, io::PipeWriter)> {
-        let (reader, writer) = io::pipe()?;
-        let output = Arc::new(Output::default());
+        let (output, writer) = Output::new(bytes_max)?;
+        let output = Arc::new(output);
         let theirs = output.clone();
-        thread::Builder::new().name("dut-output".into()).spawn(move || theirs.read(reader, bytes_max))?;
+        thread::Builder::new().name("dut-output".into()).spawn(move || theirs.keep())?;
         Ok((output, writer))
     }
 
-    fn read(&self, mut reader: PipeReader, bytes_max: usize) {
-        let mut buffer = [0; 4096];
-        loop {
-            let bytes = match reader.read(&mut buffer) {
-                Ok(0) => break,
+    fn new(bytes_max: usize) -> io::Result<(Output, io::PipeWriter)> {
+        let (reader, writer) = io::pipe()?;
+        Ok((Output { reader, bytes_max, state: Mutex::default() }, writer))
+    }
+
+    /// Reads until nothing can come any more.
+    fn keep(&self) {
+        while !self.lock().1 && poll(self.reader.as_fd(), PollFor::Reading, u64::MAX).is_ok() {
+            self.read_what_is_there();
+        }
+    }
+
+    /// Reads without waiting; as much as a pipe holds at the most, since something that inherited the other end may write on.
+    fn read_what_is_there(&self) {
+        let mut state = self.lock();
+        let (mut buffer, mut left) = ([0; 4096], PIPE_BYTES);
+        while !state.1 && left > 0 {
+            match poll(self.reader.as_fd(), PollFor::Reading, 0) {
+                Ok(polled) if polled.ready || polled.failed => {}
+                _ => return,
+            }
+            let bytes = match (&self.reader).read(&mut buffer) {
                 Ok(len) => buffer.get(..len).unwrap_or_default(),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => break,
+                Err(_) => &[],
             };
-            let mut state = self.lock();
+            state.1 = bytes.is_empty();
             state.0.extend(bytes);
-            let excess = state.0.len().saturating_sub(bytes_max);
+            left = left.saturating_sub(bytes.len());
+            let excess = state.0.len().saturating_sub(self.bytes_max);
             state.0.drain(..excess);
         }
-        self.lock().1 = true;
-        self.closed.notify_all();
     }
 
     fn text(&self) -> String {
         let state = self.lock();
         let (first, second) = state.0.as_slices();
         String::from_utf8_lossy(&[first, second].concat()).into_owned()
-    }
-
-    fn wait_closed(&self, time: Duration) {
-        let waited = self.closed.wait_timeout_while(self.lock(), time, |(_, closed)| !*closed);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
     fn lock(&self) -> MutexGuard<'_, (VecDeque<u8>, bool)> {
@@ -341,6 +357,20 @@ mod tests {
         assert_eq!(printed.len(), OUTPUT_BYTES_MAX);
         assert!(printed.ends_with("xend"));
         assert!(shell("cat").wait(LONG).is_some_and(|status| status.success()), "nothing to read");
+    }
+
+    #[test]
+    fn what_was_written_is_there_though_no_thread_came_to_read_it_and_the_other_end_is_open() {
+        let (output, mut writer) = Output::new(OUTPUT_BYTES_MAX).expect("a pipe");
+        writer.write_all(&[b'x'; PIPE_BYTES]).expect("as much as it holds");
+        output.read_what_is_there();
+        assert_eq!((output.text().len(), output.lock().1), (PIPE_BYTES, false));
+        writer.write_all(b"end").expect("room again");
+        drop(writer);
+        output.read_what_is_there();
+        assert!(output.text().ends_with("xend") && output.lock().1);
+        output.read_what_is_there();
+        assert_eq!(output.text().len(), OUTPUT_BYTES_MAX);
     }
 
     #[test]
