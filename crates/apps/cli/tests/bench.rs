@@ -122,7 +122,7 @@ fn stopped_or_killed_it_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let mut machine = Machine::now();
     for signal in ["-INT", "-KILL"] {
-        let mut child = bench(folder.path(), &["--trial-ms", "2000"])
+        let mut child = left_behind::mark(&mut bench(folder.path(), &["--trial-ms", "2000"]))
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())
             .spawn()

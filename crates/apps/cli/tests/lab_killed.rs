@@ -31,7 +31,7 @@ fn moments() -> Vec<u64> {
 }
 
 fn end_at(place: &Experiment, machine: &mut Machine, name: &str, moment_ms: u64) -> Ended {
-    let child: Child = place.start();
+    let child: Child = place.start_as(left_behind::mark);
     std::thread::sleep(Duration::from_millis(moment_ms));
     machine.note(child.id());
     signal(&child, name);

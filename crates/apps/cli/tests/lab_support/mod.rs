@@ -86,8 +86,13 @@ impl Experiment {
 
     /// Starts a run, in a process that a test can stop.
     pub fn start(&self) -> Child {
+        self.start_as(|command| command)
+    }
+
+    /// As [`Experiment::start`], of a command that is changed before.
+    pub fn start_as(&self, change: fn(&mut Command) -> &mut Command) -> Child {
         let mut command = self.command(&["lab", "run", &self.file(), "--plain", "--json"]);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts")
+        change(&mut command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts")
     }
 
     /// A run that is stopped by Ctrl-C once so many trials are kept.

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The kernel takes namespaces down in the background; other tests put settings back that they changed.
@@ -53,7 +54,9 @@ impl Machine {
 
     fn left(&self) -> Vec<String> {
         let mut left = Vec::new();
-        for process in entries("/proc").filter(|path| path.join("ns").exists() && !descends_from_here(path)) {
+        for process in
+            entries("/proc").filter(|path| path.join("ns").exists() && is_marked(path) && !descends_from_here(path))
+        {
             let there = namespaces(&process.display().to_string());
             let ours =
                 there.intersection(&self.held).map(|name| format!("{} is in or holds {name}", process.display()));
@@ -68,6 +71,20 @@ impl Machine {
         left.extend(changed.map(|(path, value)| format!("{} was {value}", path.display())));
         left
     }
+}
+
+/// Marks what a test of this process runs, and all that this starts: the numbers of namespaces that are gone come again, in programs
+/// of others, too, which are none of a test's business.
+pub fn mark(command: &mut Command) -> &mut Command {
+    command.env(MARK, std::process::id().to_string())
+}
+
+const MARK: &str = "LINERATE_TEST_RUNS";
+
+fn is_marked(process: &Path) -> bool {
+    let mark = format!("{MARK}={}", std::process::id());
+    let environment = std::fs::read(process.join("environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
 }
 
 /// Whether a process is this one, or was started by it or by one that was. What a run leaves behind has lost its parent; what
