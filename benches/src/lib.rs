@@ -3,6 +3,7 @@
 //! Read [`loops`] first: each function there is one hot path of the product, driven the way the product drives it.
 
 pub mod bridge;
+pub mod capture;
 pub mod line;
 pub mod loops;
 pub mod measure;

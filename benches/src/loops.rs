@@ -7,6 +7,7 @@ use linerate_port::Port;
 use linerate_sys::{affinity, clock};
 
 use crate::bridge;
+use crate::capture;
 use crate::line;
 use crate::measure::{Run, Stopwatch};
 use crate::switch::{self, Load};
@@ -164,7 +165,19 @@ pub struct Loop {
 }
 
 /// All of them.
-pub const LOOPS: [Loop; 23] = [
+pub const LOOPS: [Loop; 25] = [
+    Loop {
+        name: "record",
+        what: "packets into the buffers of a capture file, pcapng",
+        threads: 1,
+        run: |cores, packets| capture::record(cores[0], packets),
+    },
+    Loop {
+        name: "filter",
+        what: "the filter's interpreter, two conditions, both true",
+        threads: 1,
+        run: |cores, packets| capture::filter(cores[0], packets),
+    },
     Loop {
         name: "bridge_looped",
         what: "bridge between two ports that loop back, both directions, packets not touched",
