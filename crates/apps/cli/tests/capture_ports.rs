@@ -49,6 +49,21 @@ fn packets(path: &Path) -> Vec<(u64, Vec<u8>)> {
 }
 
 #[test]
+fn one_that_never_sleeps_captures_the_same_and_ends_when_asked() {
+    for kind in ["packet", "pcap", "xdp"] {
+        let Some(wire) = Wire::new(1) else { return };
+        let Some(running) = start(&wire, &format!("{kind}:{INTERFACE}"), "--poll") else { continue };
+        send(&wire, &format!("--count {COUNT} --rate 50kpps"));
+        running.signal("INT");
+        let ended = running.end();
+        ended.expect_code(0);
+        let line = ends(&ended, "port").remove(0);
+        assert_eq!(number(&line["packets"]) + number(&line["account"]["dropped_by_ring"]), COUNT, "{kind}: {line}");
+        assert!(number(&line["packets"]) > 0 && number(&line["cpu_ns"]) > 0, "{kind}: {line}");
+    }
+}
+
+#[test]
 fn every_kind_of_port_is_captured_to_the_packet() {
     let directory = TempDir::new().unwrap();
     for kind in ["packet", "pcap", "xdp"] {

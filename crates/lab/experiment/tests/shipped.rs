@@ -84,10 +84,10 @@ fn netmap_and_bpf_differ_in_their_ports_only() {
 #[test]
 fn the_captures_of_2009_have_every_combination_and_a_quick_selection() {
     let experiment = read("bpf-capture-2009.toml");
-    // Tools x cores x receptions x buffers, sizes, ports.
-    assert_eq!((experiment.duts.len(), experiment.cells().len()), (3 * 2 * 3 * 3, 54 * 2 * 2));
+    // Tools x cores x receptions x buffers, sizes, ports; AF_XDP on one core without a NAPI thread is left out.
+    assert_eq!((experiment.duts.len(), experiment.cells().len()), (3 * 2 * 3 * 3, (54 - 2 * 3) * 2 * 2));
     let quick = |id: &&String| matches_glob(id, "*-512KiB/64/*");
-    assert_eq!(ids(&experiment).iter().filter(quick).count(), 36);
+    assert_eq!(ids(&experiment).iter().filter(quick).count(), 32);
     let all = ids(&experiment);
     assert!(all.contains(&"capture-xdp-all-threaded-napi-10MiB/512/100/two-ports".to_owned()), "{all:?}");
     // The six rows of the published table, and what it says of idle time.

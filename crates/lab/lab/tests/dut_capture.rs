@@ -94,8 +94,10 @@ fn every_packet_is_captured_or_has_a_place_on_one_port_and_on_two() {
             (Reception::Interrupt, CaptureCores::All),
             (Reception::ThreadedNapi, CaptureCores::One),
             (Reception::ThreadedNapi, CaptureCores::All),
+            (Reception::BusyPoll, CaptureCores::One),
+            (Reception::BusyPoll, CaptureCores::All),
         ] {
-            if (tool, receive, cores) == (CaptureTool::Xdp, Reception::Interrupt, CaptureCores::One) {
+            if (tool, cores) == (CaptureTool::Xdp, CaptureCores::One) && receive != Reception::ThreadedNapi {
                 continue;
             }
             for ports in [1, 2] {
@@ -127,8 +129,8 @@ fn the_packets_of_a_small_load_are_all_there_also_in_files() {
 
 #[test]
 fn what_has_no_effect_is_refused_and_nothing_is_left() {
-    let busy = capture(CaptureTool::Packet, Reception::BusyPoll, CaptureCores::One);
-    let refused = dut::build(&support::carry::named(DutKind::Capture(busy)), &spec());
+    let steered = capture(CaptureTool::Xdp, Reception::Interrupt, CaptureCores::One);
+    let refused = dut::build(&support::carry::named(DutKind::Capture(steered)), &spec());
     let error = refused.err().map(|error| error.to_string()).unwrap_or_default();
     assert!(error.contains("no effect"), "{error}");
     let Some(mut built) = built(capture(CaptureTool::Packet, Reception::ThreadedNapi, CaptureCores::All)) else {

@@ -223,6 +223,7 @@ mod tests {
             port_packets: &port_packets,
             control: &control,
             core: None,
+            polls: false,
         };
         let sent = AtomicBool::new(false);
         let end = std::thread::scope(|scope| {
@@ -289,7 +290,15 @@ mod tests {
             let (recorder, mut intakes) = linerate_recorder::Recorder::start(settings, 1).unwrap();
             let sink = Sink { intake: intakes.pop(), interface: 0, taken: 0, bytes: 0, stamped_by_nic: 0 };
             let (control, port_packets) = (&control, &port_packets);
-            let run = RingRun { source: Box::new(source), sink, packets_max: None, port_packets, control, core: None };
+            let run = RingRun {
+                source: Box::new(source),
+                sink,
+                packets_max: None,
+                port_packets,
+                control,
+                core: None,
+                polls: false,
+            };
             let ring = scope.spawn(move || run.run());
             // Until nothing moves any more, or all has been taken.
             let mut taken = u64::MAX;

@@ -42,6 +42,8 @@ pub struct Plan {
     pub json: bool,
     /// Cores of the rings' threads; `None` = where the kernel puts them.
     pub cores: Option<String>,
+    /// The rings' threads never sleep.
+    pub polls: bool,
 }
 
 /// A port while it is captured.
@@ -83,7 +85,7 @@ pub fn run(plan: &Plan) -> Result<bool, String> {
             let sink = Sink { intake: intakes.next(), interface: number as u32, taken: 0, bytes: 0, stamped_by_nic: 0 };
             let (port_packets, control) = (&port_packets[number], &controls[runs.len()]);
             let (packets_max, core) = (plan.packets_max, cores.of(runs.len()));
-            runs.push(RingRun { source, sink, packets_max, port_packets, control, core });
+            runs.push(RingRun { source, sink, packets_max, port_packets, control, core, polls: plan.polls });
         }
     }
     let (start_ns, start_unix_ns) = (clock::now_ns(), clock::realtime_ns());

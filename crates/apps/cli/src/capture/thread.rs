@@ -94,6 +94,8 @@ pub struct RingRun<'a> {
     pub control: &'a Control,
     /// The core to run on.
     pub core: Option<usize>,
+    /// Look at the ring all the time, instead of sleeping until something comes.
+    pub polls: bool,
 }
 
 impl RingRun<'_> {
@@ -118,7 +120,9 @@ impl RingRun<'_> {
         let (mut next_gauge_ns, mut stopped_ns) = (0, None);
         loop {
             let now_ns = clock::now_ns();
-            if now_ns >= next_gauge_ns {
+            // Also when a poller asks whether anything can come at all.
+            let gauges = now_ns >= next_gauge_ns;
+            if gauges {
                 if let (Some(gauge), Some((level, _))) = (&mut gauge, self.source.level_bytes()) {
                     gauge.note(now_ns, level);
                 }
@@ -148,7 +152,8 @@ impl RingRun<'_> {
                 self.source.stop()?;
                 stopped_ns = Some(clock::now_ns());
             }
-            if walked == 0 && !self.sleep(stopped_ns.is_some())? {
+            let sleeps = !self.polls || gauges || stopped_ns.is_some();
+            if walked == 0 && sleeps && !self.sleep(stopped_ns.is_some())? {
                 self.publish()?;
                 return Ok(());
             }
@@ -174,7 +179,7 @@ impl RingRun<'_> {
             // All that counts now is what was there before.
             return Ok(self.source.wait(NAP_AT_END_NS).unwrap_or(true));
         }
-        let waited = self.source.wait(NAP_NS);
+        let waited = self.source.wait(if self.polls { 0 } else { NAP_NS });
         if waited.is_err() {
             // An interface that goes away ends its capture; what came before was walked.
             self.publish()?;

@@ -89,6 +89,10 @@ pub struct Args {
     /// Cores of the rings' threads, in the order of the ports: 2,3 or 2-5 [default: where the kernel puts them]
     #[arg(long, value_name = "LIST")]
     cores: Option<String>,
+    /// Never sleep: each ring's thread looks for packets all the time, and takes a core for that. For small rings, and
+    /// hosts that are slow to wake up; give it cores of its own (--cores)
+    #[arg(long)]
+    poll: bool,
     /// A line of JSON (linerate.capture/1) for each port at each interval and at the end
     #[arg(long)]
     json: bool,
@@ -137,6 +141,7 @@ fn plan(args: &Args) -> Result<Plan, String> {
         interval_ns: span("interval", Some(&args.interval))?.unwrap_or(1_000_000_000).max(10_000_000),
         json: args.json,
         cores: args.cores.clone(),
+        polls: args.poll,
     })
 }
 

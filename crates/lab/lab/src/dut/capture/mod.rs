@@ -48,6 +48,9 @@ pub(super) fn build(capture: Capture, spec: &TopologySpec) -> Result<Built, DutE
     };
     let interfaces = [INGRESS_INTERFACE, EGRESS_INTERFACE].map(interface);
     let mut options = vec!["--json".to_owned(), "--ring".into(), capture.buffer_bytes.to_string()];
+    if receiving.polls() {
+        options.push("--poll".into());
+    }
     if let Some(folder) = &folder {
         let rotation = ["--file-bytes".into(), FILE_BYTES.to_string(), "--total-bytes".into(), FILES_BYTES.to_string()];
         options.extend(["-w".to_owned(), folder.text("capture.pcapng")].into_iter().chain(rotation));

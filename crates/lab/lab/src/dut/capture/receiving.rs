@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | interrupt | no NAPI; receive packet steering (RPS) chooses the core of the soft interrupt | the XDP program brings NAPI, whose soft interrupt stays on the sender's core: RPS comes after XDP |
 //! | threaded NAPI | a kernel thread, pinned to the one core, or wherever the scheduler puts it with RPS over all | the same thread; RPS has no effect |
-//! | busy polling | has no effect: an AF_PACKET socket belongs to no queue | needs a reader that polls |
+//! | busy polling | as interrupts, and the capture never sleeps (`--poll`) | the same |
 //!
 //! What has no effect is refused with that reason, and not measured as if it were something else.
 
@@ -75,10 +75,15 @@ impl Receiving {
         Ok(mode)
     }
 
+    /// Whether the capture looks at its rings all the time.
+    pub(super) fn polls(&self) -> bool {
+        self.capture.receive == Reception::BusyPoll
+    }
+
     /// Whether receive packet steering chooses the core.
     fn steers(&self) -> bool {
         let all = self.capture.cores == CaptureCores::All;
-        self.capture.tool != CaptureTool::Xdp && (all || self.capture.receive == Reception::Interrupt)
+        self.capture.tool != CaptureTool::Xdp && (all || self.capture.receive != Reception::ThreadedNapi)
     }
 
     /// All settings in a line: `AF_PACKET, threaded NAPI, one core, ring of 512 KiB`.
@@ -114,8 +119,8 @@ impl Receiving {
         let steered = format!("receive packet steering to {cores}");
         let is_xdp = self.capture.tool == CaptureTool::Xdp;
         let how = match (self.capture.receive, self.steers()) {
-            (Reception::Interrupt, true) => format!("in soft interrupts, {steered}"),
-            (Reception::Interrupt, false) => {
+            (Reception::Interrupt | Reception::BusyPoll, true) => format!("in soft interrupts, {steered}"),
+            (Reception::Interrupt | Reception::BusyPoll, false) => {
                 "in soft interrupts on the sender's core: XDP comes before receive packet steering".to_owned()
             }
             (Reception::ThreadedNapi, true) => format!("in a NAPI thread, {steered}"),
@@ -123,23 +128,16 @@ impl Receiving {
                 "in a NAPI thread; receive packet steering has no effect on AF_XDP".to_owned()
             }
             (Reception::ThreadedNapi, false) => "in a NAPI thread".to_owned(),
-            (Reception::BusyPoll, _) => "polled by the capture".to_owned(),
         };
-        format!("{how}; the capture on {cores}")
+        let capture = if self.polls() { "the capture, which never sleeps," } else { "the capture" };
+        format!("{how}; {capture} on {cores}")
     }
 }
 
 /// Why a combination would not be what it says.
 fn no_effect(capture: &Capture) -> Option<&'static str> {
     match (capture.tool, capture.receive, capture.cores) {
-        (CaptureTool::Packet | CaptureTool::Pcap, Reception::BusyPoll, _) => Some(
-            "busy polling has no effect here: an AF_PACKET socket, which libpcap uses too, belongs to no queue of its interface, \
-             so there is none that its reader could poll",
-        ),
-        (CaptureTool::Xdp, Reception::BusyPoll, _) => {
-            Some("busy polling has no effect here: `linerate capture` does not poll the queue of an AF_XDP ring itself")
-        }
-        (CaptureTool::Xdp, Reception::Interrupt, CaptureCores::One) => Some(
+        (CaptureTool::Xdp, Reception::Interrupt | Reception::BusyPoll, CaptureCores::One) => Some(
             "one core has no effect here: on a veth an XDP program runs in the soft interrupt of the sender's core, and \
              receive packet steering, which could move it, comes after XDP",
         ),
@@ -161,13 +159,13 @@ mod tests {
         let of = |tool, receive, cores| Receiving::of(capture(tool, receive, cores), &spec);
         let why = |found: Result<Receiving, DutError>| found.err().map(|error| error.to_string()).unwrap_or_default();
         for cores in [CaptureCores::One, CaptureCores::All] {
-            assert!(why(of(CaptureTool::Packet, Reception::BusyPoll, cores)).starts_with("busy polling has no effect"));
+            assert!(of(CaptureTool::Packet, Reception::BusyPoll, cores).is_ok_and(|receiving| receiving.polls()));
             assert!(of(CaptureTool::Pcap, Reception::Interrupt, cores).is_ok());
             assert!(of(CaptureTool::Xdp, Reception::ThreadedNapi, cores).is_ok());
         }
-        assert!(
-            why(of(CaptureTool::Xdp, Reception::Interrupt, CaptureCores::One)).starts_with("one core has no effect")
-        );
+        for receive in [Reception::Interrupt, Reception::BusyPoll] {
+            assert!(why(of(CaptureTool::Xdp, receive, CaptureCores::One)).starts_with("one core has no effect"));
+        }
         let nowhere = TopologySpec::default();
         let one = Receiving::of(capture(CaptureTool::Packet, Reception::Interrupt, CaptureCores::One), &nowhere);
         assert!(why(one).contains("gives the device none"));
@@ -180,6 +178,11 @@ mod tests {
         let one = of(CaptureTool::Packet, Reception::Interrupt, CaptureCores::One);
         assert_eq!(one.setting(), "AF_PACKET, interrupts, one core, ring of 512 KiB");
         assert_eq!(one.words(), "in soft interrupts, receive packet steering to core 3; the capture on core 3");
+        let polls = of(CaptureTool::Pcap, Reception::BusyPoll, CaptureCores::One);
+        assert_eq!(
+            polls.words(),
+            "in soft interrupts, receive packet steering to core 3; the capture, which never sleeps, on core 3"
+        );
         let xdp = of(CaptureTool::Xdp, Reception::ThreadedNapi, CaptureCores::All);
         assert!(!xdp.steers() && xdp.words().contains("no effect on AF_XDP"), "{}", xdp.words());
     }

@@ -105,7 +105,9 @@ impl Session {
         command.extend(self.options.iter().cloned().chain(["--interval".into(), INTERVAL.into()]));
         let namespace = Some(&self.links.dut().namespace);
         let place = Place { namespace, cores: self.receiving.cores(), ..Place::default() };
-        let process = state.process.insert(place.start_ahead(&command)?);
+        // One that never sleeps would leave nothing of its core to the kernel's soft interrupt threads if it went ahead of them.
+        let process = if self.receiving.polls() { place.start(&command)? } else { place.start_ahead(&command)? };
+        let process = state.process.insert(process);
         let deadline = Instant::now() + READY_MAX;
         loop {
             let printed = process.printed();
