@@ -79,11 +79,12 @@ wire() {
 }
 
 # in_namespace NAMESPACE CORE NAME COMMAND...: tied to a core, its number in NAME.pid, held to a share if it is the capture.
+# The group is joined first: `ip netns exec` mounts another /sys.
 in_namespace() {
-    ip netns exec "$1" taskset -c "$2" sh -c '
+    sh -c '
         echo $$ >"$0"
-        if [ -n "${GROUP:-}" ]; then echo $$ >"$GROUP/cgroup.procs"; fi
-        exec "$@"' "$folder/$3.pid" "${@:4}"
+        if [ -n "${GROUP:-}" ]; then echo $$ >"$GROUP/cgroup.procs" || exit 1; fi
+        exec "$@"' "$folder/$3.pid" ip netns exec "$1" taskset -c "$2" "${@:4}"
 }
 
 # send NUMBER RATE SECONDS [ARGUMENT...]: sends on txNUMBER; prints packets sent, and per second.

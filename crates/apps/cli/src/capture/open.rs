@@ -17,8 +17,9 @@ use super::stamps::{Clock, Stamper};
 use super::thread::Source;
 use crate::traffic::open;
 
-/// The kernel hands over a block that is not full after this many milliseconds.
-const RETIRE_MS: u32 = 8;
+/// The kernel hands over a block that is not full after this many milliseconds: each is a wake-up, so at 8 ms they were most of what a
+/// capture of few packets cost.
+const RETIRE_MS: u32 = 50;
 /// Most rings of a port; also what bounds a driver's word on its queues.
 pub const RINGS_MAX: usize = 256;
 /// How all ports are to be captured.
