@@ -14,6 +14,8 @@ pub struct Counters {
     pub rx_dropped: u64,
     /// Packets sent.
     pub tx_packets: u64,
+    /// Packets that were to be sent and dropped: of a TAP device, those for which its queue had no room.
+    pub tx_dropped: u64,
 }
 
 /// Reads the counts of one interface, again and again.
@@ -57,6 +59,7 @@ impl Counters {
             rx_packets: self.rx_packets.checked_sub(before.rx_packets)?,
             rx_dropped: self.rx_dropped.checked_sub(before.rx_dropped)?,
             tx_packets: self.tx_packets.checked_sub(before.tx_packets)?,
+            tx_dropped: self.tx_dropped.checked_sub(before.tx_dropped)?,
         })
     }
 }
@@ -66,7 +69,7 @@ fn find(text: &str, name: &str) -> Option<Counters> {
     let line = text.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
     let mut numbers = line.split_ascii_whitespace().map(str::parse::<u64>);
     let mut number = |skip: usize| numbers.nth(skip)?.ok();
-    Some(Counters { rx_packets: number(1)?, rx_dropped: number(1)?, tx_packets: number(5)? })
+    Some(Counters { rx_packets: number(1)?, rx_dropped: number(1)?, tx_packets: number(5)?, tx_dropped: number(1)? })
 }
 
 #[cfg(test)]
@@ -77,25 +80,27 @@ mod tests {
 Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
     lo:       1       2    3    4    5     6          7         8        9      10   11   12   13    14      15         16
- eth01: 20 21 22 23 0 0 0 0 30 31 0 0 0 0 0 0
+ eth01: 20 21 22 23 0 0 0 0 30 31 0 33 0 0 0 0
  eth0: 40 41 42 43 0 0 0 0 50 51 0 0 0 0 0 0
 broken: 40 x
 ";
 
     #[test]
     fn an_interface_is_found_by_its_whole_name() {
-        let counters = |rx_packets, rx_dropped, tx_packets| Some(Counters { rx_packets, rx_dropped, tx_packets });
-        assert_eq!(find(TEXT, "lo"), counters(2, 4, 10));
-        assert_eq!(find(TEXT, "eth01"), counters(21, 23, 31));
-        assert_eq!(find(TEXT, "eth0"), counters(41, 43, 51));
+        let counters = |rx_packets, rx_dropped, tx_packets, tx_dropped| {
+            Some(Counters { rx_packets, rx_dropped, tx_packets, tx_dropped })
+        };
+        assert_eq!(find(TEXT, "lo"), counters(2, 4, 10, 12));
+        assert_eq!(find(TEXT, "eth01"), counters(21, 23, 31, 33));
+        assert_eq!(find(TEXT, "eth0"), counters(41, 43, 51, 0));
         assert!(find(TEXT, "eth").is_none() && find(TEXT, "broken").is_none() && find("", "lo").is_none());
     }
 
     #[test]
     fn what_went_back_is_not_known() {
-        let before = Counters { rx_packets: 5, rx_dropped: 1, tx_packets: 2 };
-        let after = Counters { rx_packets: 9, rx_dropped: 1, tx_packets: 4 };
-        assert_eq!(after.since(&before), Some(Counters { rx_packets: 4, rx_dropped: 0, tx_packets: 2 }));
+        let before = Counters { rx_packets: 5, rx_dropped: 1, tx_packets: 2, tx_dropped: 0 };
+        let after = Counters { rx_packets: 9, rx_dropped: 1, tx_packets: 4, tx_dropped: 3 };
+        assert_eq!(after.since(&before), Some(Counters { rx_packets: 4, rx_dropped: 0, tx_packets: 2, tx_dropped: 3 }));
         assert_eq!(before.since(&after), None);
     }
 
