@@ -161,6 +161,12 @@ capture() {
         waited=$((waited + 1))
         if [ $waited -gt 200 ]; then echo "$1 does not start: $(tail -1 "$folder/said")" >&2; exit 1; fi
     done
+    # A process that is held to a share may have its sockets long before it takes packets.
+    until grep -q 'apturing on\|listening on\|Running!' "$folder/said"; do
+        sleep 0.1
+        waited=$((waited + 1))
+        if [ $waited -gt 300 ]; then echo "$1 does not say that it captures: $(tail -1 "$folder/said")" >&2; exit 1; fi
+    done
     sleep 0.7
 }
 
