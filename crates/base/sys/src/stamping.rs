@@ -9,6 +9,10 @@ use std::os::fd::AsRawFd;
 use crate::clock;
 use crate::netdev::Netdev;
 
+mod held;
+
+pub use held::{StampsHeld, restore_left_behind};
+
 /// linux/ethtool.h.
 const GET_TIMESTAMPING: u32 = 0x41;
 /// linux/sockios.h.
@@ -74,9 +78,8 @@ impl Netdev {
     /// # Errors
     /// When the interface is gone.
     pub fn stamped(&self) -> io::Result<Option<Stamped>> {
-        let mut config = Config::default();
-        match self.stamping_config(SIOCGHWTSTAMP, &mut config) {
-            Ok(()) => Ok(Some(match config.received {
+        match held::Device::config(self) {
+            Ok(config) => Ok(Some(match config.received {
                 FILTER_NONE => Stamped::Nothing,
                 FILTER_ALL => Stamped::All,
                 _ => Stamped::Some,
@@ -102,42 +105,19 @@ fn stamping_of(words: &[u32; 11]) -> Stamping {
     }
 }
 
-/// A NIC that stamps all packets that it receives, until this is dropped; then it does what it did before. A process that is killed
-/// leaves it on, which costs little: `hwstamp_ctl -i IF -r 0` turns it off.
-#[derive(Debug)]
-pub struct StampsHeld {
-    device: Netdev,
-    /// `None`: it was on before.
-    before: Option<Config>,
-}
-
-impl StampsHeld {
-    /// Turns stamps on.
-    ///
-    /// # Errors
-    /// `EPERM` without CAP_NET_ADMIN, `EOPNOTSUPP` or `ERANGE` from a driver that cannot.
-    pub fn hold(device: Netdev) -> io::Result<StampsHeld> {
-        let mut before = Config::default();
-        device.stamping_config(SIOCGHWTSTAMP, &mut before)?;
-        if before.received == FILTER_ALL {
-            return Ok(StampsHeld { device, before: None });
-        }
-        let mut wanted = Config { received: FILTER_ALL, ..before };
-        device.stamping_config(SIOCSHWTSTAMP, &mut wanted)?;
-        let held = StampsHeld { device, before: Some(before) };
-        if wanted.received == FILTER_ALL {
-            return Ok(held);
-        }
-        Err(io::Error::new(io::ErrorKind::Unsupported, "the driver stamps some packets only"))
+impl held::Device for Netdev {
+    fn interface(&self) -> &str {
+        self.name()
     }
-}
 
-impl Drop for StampsHeld {
-    fn drop(&mut self) {
-        if let Some(mut before) = self.before {
-            // The interface may be gone.
-            let _ = self.device.stamping_config(SIOCSHWTSTAMP, &mut before);
-        }
+    fn config(&self) -> io::Result<Config> {
+        let mut config = Config::default();
+        self.stamping_config(SIOCGHWTSTAMP, &mut config)?;
+        Ok(config)
+    }
+
+    fn set_config(&self, config: &mut Config) -> io::Result<()> {
+        self.stamping_config(SIOCSHWTSTAMP, config)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use linerate_capture::{Account, Counted, FileHead, RotationPolicy};
 use linerate_pcapng::{SectionHead, Statistics};
 use linerate_recorder::{Recorder, Settings};
-use linerate_sys::{clock, signal};
+use linerate_sys::{clock, signal, stamping};
 
 use super::adapt::Room;
 use super::control::{Control, Counts};
@@ -62,6 +62,9 @@ struct Port<'a> {
 /// # Errors
 /// What keeps it from starting.
 pub fn run(plan: &Plan) -> Result<bool, String> {
+    for interface in stamping::restore_left_behind() {
+        note(&format!("{interface}: the NIC's stamps, which a killed capture had left on, are as they were before it"));
+    }
     let mut opened = plan.ports.iter().map(|name| open_port(name, &plan.wishes)).collect::<Result<Vec<_>, _>>()?;
     let ports = ports(plan, &mut opened);
     let rings: usize = opened.iter().map(|port| port.sources.len()).sum();
