@@ -3,7 +3,7 @@
 use super::CHARTS_MAX;
 use super::chart::{KINDS, Line, Plot, Scale};
 use super::page::Page;
-use super::sizes::short_pps;
+use super::sizes::{short_pps, tick_percent};
 use crate::overview::labels::{flows_words, line_name, size_words};
 use crate::overview::loss_points;
 use crate::units::{percent, pps};
@@ -49,9 +49,4 @@ fn chart(page: &mut Page, caption: String, lines: Vec<Line>) {
         format!("Share of packets lost at rising load, {} line(s); the values are in the table.", lines.len());
     let (x_title, y_title, references) = ("offered load, pps", "lost", Vec::new());
     Plot { caption, description, x, y, x_ticks, y_ticks, x_title, y_title, lines, references }.put(page);
-}
-
-fn tick_percent(share: f64) -> String {
-    let words = percent(share);
-    words.replace(".0 %", " %").replace(".00 %", " %")
 }

@@ -4,6 +4,7 @@
 //! drawing, the other files one picture each.
 
 mod bars;
+mod captures;
 mod chart;
 mod cores;
 mod flow;
@@ -49,6 +50,7 @@ pub fn html(results: &Results) -> String {
         page.element("h2", "", title);
         page.raw(if collapsed { "</summary>" } else { "" });
         match grid.topic {
+            Topic::Ranking => captures::charts(&mut page, results),
             Topic::Throughput => {
                 sizes::charts(&mut page, results, &figures);
                 bars::throughput(&mut page, results, &labels, &figures);

@@ -12,6 +12,8 @@ use crate::{Cell, Found, Results};
 const SENT_SHARE: f64 = 0.95;
 /// Settings of the ranking.
 const RANKED_MAX: usize = 10;
+/// Settings of a picture: so many of the best, and of the worst.
+const DRAWN_OF_EACH: usize = 3;
 
 /// The points of a cell by load, each the median over the repetitions.
 pub(super) fn points(cell: &Cell) -> Vec<Point<'_>> {
@@ -132,9 +134,9 @@ pub(super) fn grid(results: &Results, labels: &Labels) -> Grid {
 /// The settings at the load that decides, the best first.
 pub(super) fn ranking(results: &Results) -> Grid {
     let columns: Vec<_> = [("setting", false)].into_iter().chain(COLUMNS).collect();
-    let Some(race) = Race::of(results) else { return Grid::new(Topic::Captures, "", &columns) };
+    let Some(race) = Race::of(results) else { return Grid::new(Topic::Ranking, "", &columns) };
     let title = format!("Captures compared: {}", race.case);
-    let mut grid = Grid::new(Topic::Captures, title, &columns);
+    let mut grid = Grid::new(Topic::Ranking, title, &columns);
     for runner in race.runners.iter().take(RANKED_MAX) {
         grid.rows.push([vec![Entry::toned(&runner.cell.dut_name, Tone::Strong)], runner.point.entries()].concat());
     }
@@ -143,4 +145,49 @@ pub(super) fn ranking(results: &Results) -> Grid {
         grid.notes.push(format!("{left} more in the table \"Captured\""));
     }
     grid
+}
+
+/// What settings do as the load rises, for one size and one direction: the best and the worst of them.
+pub(crate) struct Curves {
+    /// Size and ports, and how many settings there are.
+    pub(crate) case: String,
+    pub(crate) settings: Vec<Curve>,
+}
+
+/// One setting, by load.
+pub(crate) struct Curve {
+    pub(crate) name: String,
+    pub(crate) points: Vec<CurvePoint>,
+}
+
+/// Medians over the repetitions.
+pub(crate) struct CurvePoint {
+    pub(crate) load_pps: f64,
+    /// Captured / sent.
+    pub(crate) captured_ratio: f64,
+    pub(crate) idle_share: Option<f64>,
+}
+
+/// A picture's worth for each case, the hardest first.
+pub(crate) fn capture_curves(results: &Results) -> Vec<Curves> {
+    Race::all(results).into_iter().map(|race| curves(&race)).collect()
+}
+
+fn curves(race: &Race<'_>) -> Curves {
+    let all = race.runners.len();
+    let drawn = |number: &usize| *number < DRAWN_OF_EACH || *number + DRAWN_OF_EACH >= all;
+    let settings = (0..all).filter(drawn).map(|number| curve(race.runners[number].cell)).collect();
+    let left_out = all > 2 * DRAWN_OF_EACH;
+    let case = &race.case;
+    let case = if left_out { format!("{case}, the best and the worst {DRAWN_OF_EACH} of {all}") } else { case.clone() };
+    Curves { case, settings }
+}
+
+fn curve(cell: &Cell) -> Curve {
+    let point = |point: &Point<'_>| CurvePoint {
+        load_pps: point.load_pps(),
+        captured_ratio: point.captured_ratio(),
+        idle_share: point.of(|point| point.idle_share),
+    };
+    Curve { name: cell.dut_name.clone(), points: points(cell).iter().map(point).collect() }
 }

@@ -10,6 +10,7 @@ pub(crate) mod labels;
 mod recommendation;
 
 pub(crate) use account::{RowKind, account_rows, ledger_trials};
+pub(crate) use captures::{Curve, CurvePoint, Curves, capture_curves};
 pub(crate) use costs::cores_trial;
 pub(crate) use goals::goal_rows;
 pub(crate) use grids::{is_rate, loss_points};
@@ -58,6 +59,8 @@ impl Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Topic {
     Goals,
+    /// Settings of a capture, the best first.
+    Ranking,
     Captures,
     Throughput,
     Link,

@@ -93,18 +93,29 @@ pub(super) struct Runner<'a> {
 }
 
 impl<'a> Race<'a> {
-    /// At the hardest case (most packets per second and port come with the smallest size; two ports need more than one) and the highest
-    /// load that all settings were sent.
+    /// At the hardest case.
     pub(super) fn of(results: &'a Results) -> Option<Self> {
-        let measured: Vec<&Cell> = results.cells.iter().filter(|cell| !points(cell).is_empty()).collect();
-        let hardness = |cell: &&&Cell| (cell.direction.starts_with("two"), -(cell.size_wire as i64));
-        let hardest = measured.iter().max_by_key(hardness)?;
-        let is_case = |cell: &&Cell| {
-            (&cell.direction, &cell.size, cell.flows, &cell.cores)
-                == (&hardest.direction, &hardest.size, hardest.flows, &hardest.cores)
-        };
+        Self::all(results).into_iter().next()
+    }
+
+    /// At each case, the hardest first: most packets per second and port come with the smallest size; two ports need more than one.
+    pub(super) fn all(results: &'a Results) -> Vec<Self> {
+        let mut measured: Vec<&Cell> = results.cells.iter().filter(|cell| !points(cell).is_empty()).collect();
+        measured.sort_by_key(|cell| (!cell.direction.starts_with("two"), cell.size_wire as i64));
+        let mut cases: Vec<&Cell> = Vec::new();
+        for cell in &measured {
+            if !cases.iter().any(|case| is_same_case(case, cell)) {
+                cases.push(cell);
+            }
+        }
+        cases.into_iter().filter_map(|case| Self::at(&measured, case)).collect()
+    }
+
+    /// At the highest load that all settings were sent.
+    fn at(measured: &[&'a Cell], case: &'a Cell) -> Option<Self> {
+        let is_case = |cell: &&Cell| is_same_case(case, cell);
         let cells: Vec<&Cell> = measured.iter().copied().filter(is_case).collect();
-        let loads: Vec<f64> = points(hardest).iter().map(Point::load_pps).collect();
+        let loads: Vec<f64> = points(case).iter().map(Point::load_pps).collect();
         let at = |load_pps: f64| -> Option<Vec<Runner<'a>>> {
             let runner = |cell: &&'a Cell| {
                 let point = points(cell).into_iter().find(|point| point.load_pps() == load_pps)?;
@@ -140,9 +151,14 @@ impl<'a> Race<'a> {
             (!equal, lost, !good(runner), busy, runner.point.buffers())
         };
         runners.sort_by_key(rank);
-        let case = format!("{}, {}", size_words(hardest), hardest.direction);
+        let case = format!("{}, {}", size_words(case), case.direction);
         Some(Self { runners, case, load_pps, sent, equal, equals })
     }
+}
+
+fn is_same_case(one: &Cell, other: &Cell) -> bool {
+    let of = |cell: &Cell| (cell.direction.clone(), cell.size.clone(), cell.flows, cell.cores.clone());
+    of(one) == of(other)
 }
 
 /// A setting in words, by its name where the device does not say.
@@ -250,6 +266,31 @@ mod tests {
         let text = recommendation(&results).join(" ");
         assert!(text.contains("Best setting for this host: b") && text.contains("The rule:"), "{text}");
         assert!(text.contains("measured once"), "{text}");
+    }
+
+    #[test]
+    fn pictures_show_the_best_and_the_worst_of_each_case() {
+        let of = |name: &str, ratio| {
+            cell(name, vec![point(1e5, 1.0, 0.9, 1, Outlook::Steady), point(2e5, ratio, 0.5, 1, Outlook::Steady)])
+        };
+        let mut cells: Vec<Cell> =
+            (0..8).map(|number| of(&format!("n{number}"), 1.0 - 0.1 * f64::from(number))).collect();
+        let large = Cell { size: "512".into(), size_wire: 512.0, ..of("large", 0.7) };
+        cells.insert(0, large);
+        let results = results(cells);
+        let cases = super::super::capture_curves(&results);
+        let names =
+            |case: usize| -> Vec<&str> { cases[case].settings.iter().map(|curve| curve.name.as_str()).collect() };
+        assert_eq!((cases.len(), names(0)), (2, vec!["n0", "n1", "n2", "n5", "n6", "n7"]));
+        assert_eq!(names(1), ["large"]);
+        assert!(cases[0].case.ends_with("3 of 8") && cases[1].case.starts_with("512"), "{}", cases[0].case);
+        let last = &cases[1].settings[0].points[1];
+        assert_eq!((last.load_pps, last.captured_ratio, last.idle_share), (2e5, 0.7, Some(0.5)));
+        let page = crate::html(&results);
+        assert_eq!(
+            (page.matches("<figcaption>Captured of").count(), page.matches("<figcaption>Idle share").count()),
+            (2, 2)
+        );
     }
 
     #[test]

@@ -227,7 +227,11 @@ fn others(device: &Device) -> Vec<Finding> {
         met: false,
     };
     vec![
-        finding(1, Found::Capture { points: vec![capture_point(capacity)] }, one("capture-1")),
+        finding(
+            1,
+            Found::Capture { points: [0.5, 1.0].map(|share| capture_point(share * capacity)).into() },
+            one("capture-1"),
+        ),
         finding(1, back_to_back, one("back-to-back-1")),
         finding(1, recovery(Some(1_700_000)), one("recovery-1")),
         finding(2, recovery(None), one("recovery-2")),
