@@ -9,7 +9,7 @@ use std::time::Duration;
 use linerate_capture::{FillGauge, FillReport, Rotation, WriteBuffer};
 use linerate_pcapng::{FileFormat, Statistics, statistics, whole_records};
 use linerate_sys::clock;
-use linerate_sys::memory::prefer_huge_pages;
+use linerate_sys::memory::populate;
 
 use crate::file::{Form, Outcome, OutputFile};
 use crate::intake::{Empty, Intake, IntakeCounts, Level, Published};
@@ -94,8 +94,9 @@ impl Recorder {
             let empty = Arc::new(Empty::default());
             for _ in 0..buffers {
                 let mut buffer = WriteBuffer::new(settings.format, buffer_bytes);
-                // A write past the page cache asks for each page, and the disk for each stretch of them.
-                prefer_huge_pages(buffer.memory_mut());
+                // A write past the page cache asks for each page, and the disk for each stretch of them. And all of it now: buffers
+                // are needed when the disk is slow, which is no time to wait for memory.
+                populate(buffer.memory_mut());
                 empty.put(buffer);
             }
             let shown = Arc::new(Published::default());

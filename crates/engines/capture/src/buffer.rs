@@ -35,9 +35,9 @@ impl WriteBuffer {
         WriteBuffer { format, memory, start, capacity, len: 0, packets: 0, packet_bytes: 0, first_ns: 0, last_ns: 0 }
     }
 
-    /// The memory for records and padding, to be told how to lie; writing there spoils the records.
+    /// The memory for records, to be told how to lie; writing there spoils the records. (Padding may need a page behind it.)
     pub fn memory_mut(&mut self) -> &mut [u8] {
-        &mut self.memory[self.start..]
+        &mut self.memory[self.start..][..self.capacity]
     }
 
     /// Appends a record of a packet of which `kept` bytes are written, and gives the place for those bytes.
