@@ -10,7 +10,7 @@
 #     benches/capture.sh full             a full disk, through the page cache (tmpfs) and past it (ext4): totals, and files that read
 # Wants root; what is missing is named and left out. Builds nothing: cargo build --release -p linerate. Ends by itself.
 # In the environment: RATE (1000000), TIME (seconds of a run, 8), RING (MiB, 64), SHARE (20), FOLDER (on the disk that is to be written;
-# here), SOURCE_CORE and CAPTURE_CORE (0 and 1), TOOLS ("linerate tcpdump dumpcap netsniff-ng"), RATE_MAX (4000000).
+# here), SOURCE_CORE and CAPTURE_CORE (0 and 1), KINDS (of share: "count file"), TOOLS ("linerate tcpdump dumpcap netsniff-ng"), RATE_MAX (4000000).
 #
 # A run prints: tool, packets sent, per second, captured, dropped by the tool's own count, ns of user + system time per packet sent (wait4(2), all
 # threads, from start to end of the process). The last lines are ratios of ours to the best of the others in the same round, min / median
@@ -27,7 +27,7 @@ share | ports) runs=${2:-3} time=${TIME:-8} ;;
 long) runs=${2:-600} time=${TIME:-8} ;;
 *) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; exit 2 ;;
 esac
-rate=${RATE:-1000000} ring=${RING:-64} share=${SHARE:-20} rate_max=${RATE_MAX:-4000000}
+rate=${RATE:-1000000} ring=${RING:-64} share=${SHARE:-20} rate_max=${RATE_MAX:-4000000} kinds=${KINDS:-count file}
 source_core=${SOURCE_CORE:-0} capture_core=${CAPTURE_CORE:-1}
 linerate=${CARGO_TARGET_DIR:-target}/release/linerate
 [ -x "$linerate" ] || { echo "build first: cargo build --release -p linerate" >&2; exit 2; }
@@ -173,8 +173,9 @@ capture() {
 # end TOOL SENT PPS: ends the capture; prints the line of the run.
 end() {
     local waited=0
-    sleep 0.5
-    # A process that is held to a share may need a while for what is in its ring; no socket of it is asked more gently.
+    # libpcap's tools are given a block that is not full after a second, and leave what is in their rings when they are ended; a process
+    # that is held to a share may need a while longer.
+    if [ -n "$group_path" ]; then sleep 2.5; else sleep 0.5; fi
     kill -INT "$(cat "$folder/capture.pid")" 2>/dev/null || true
     while kill -0 "${children[0]}" 2>/dev/null; do
         sleep 0.1
@@ -265,7 +266,7 @@ lossless() {
 
 share_of_core() {
     hold "$share"
-    for kind in count file; do
+    for kind in $kinds; do
         : >"$folder/rows"
         for _ in $(seq "$runs"); do
             for tool in $tools; do lossless "$tool" "$kind" | tee -a "$folder/rows"; done
