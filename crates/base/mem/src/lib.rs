@@ -38,7 +38,7 @@ mod slot_ring;
 pub use batch::{Batch, Part, Span, Totals};
 pub use border::{Border, Trespass};
 pub use pool::{Pool, PoolConfig, Written};
-pub use prefetch::prefetch;
+pub use prefetch::{prefetch, prefetch_to_write};
 pub use region::{MapError, Region};
 pub use slot::Slot;
 pub use slot_ring::{SlotReceiver, SlotSender, slot_ring};

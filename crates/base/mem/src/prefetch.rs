@@ -7,6 +7,12 @@ pub fn prefetch<T>(slice: &[T], index: usize) {
     to_read(slice.as_ptr().wrapping_add(index).cast());
 }
 
+/// The line in which `slice[index]` begins will be written. Nothing happens where there is no such element.
+#[inline]
+pub fn prefetch_to_write<T>(slice: &[T], index: usize) {
+    to_write(slice.as_ptr().wrapping_add(index).cast());
+}
+
 /// The line at `address` will be read.
 #[inline]
 pub(crate) fn to_read(address: *const u8) {

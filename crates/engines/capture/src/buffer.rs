@@ -4,6 +4,7 @@
 //! from the ring's memory to the bytes that are written. Buffers hold whole records only, so any of them can be left out, and a
 //! file can end behind any of them.
 
+use linerate_mem::prefetch_to_write;
 use linerate_pcapng::{FileFormat, PacketHead, padding, padding_len, record, record_len};
 
 /// Alignment of the first byte: a page, which is what O_DIRECT wants of memory on every disk.
@@ -11,6 +12,12 @@ pub const ALIGNMENT: usize = 4096;
 
 /// Bounds of huge pages: a long buffer begins on one, so that it lies in few of them if it lies in any.
 const HUGE_PAGE: usize = 2 << 20;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Bytes between a record and the lines that are called for while it is written.
+const AHEAD: usize = 24 * LINE;
 
 /// Records, and what they are.
 pub struct WriteBuffer {
@@ -50,6 +57,11 @@ impl WriteBuffer {
             return None;
         }
         let start = self.start + self.len;
+        // The disk has read the line since it was written last, so it is no longer this core's.
+        prefetch_to_write(&self.memory, start + AHEAD);
+        if len > LINE {
+            prefetch_to_write(&self.memory, start + AHEAD + LINE);
+        }
         let place = record(self.format, self.memory.get_mut(start..start + len)?, head, kept)?;
         self.len += len;
         if self.packets == 0 {
