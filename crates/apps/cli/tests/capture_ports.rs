@@ -106,6 +106,13 @@ fn what_a_small_ring_loses_is_counted() {
         assert!(number(&account["dropped_by_ring"]) > 4000, "{kind}: {account}");
         let efficiency = end["efficiency"].as_f64().unwrap();
         assert!((efficiency - number(&account["taken"]) as f64 / 5000.0).abs() < 1e-9, "{kind}: {end}");
+        let ring = &end["ring"];
+        if kind == "pcap" {
+            assert!(ring.is_null(), "libpcap does not tell: {end}");
+        } else {
+            assert!(number(&ring["highest"]) > number(&ring["capacity"]) / 2, "{kind}: {end}");
+            assert!(number(&ring["overflows"]) > 0 && ring["projection"]["says"] == "overflowed", "{kind}: {end}");
+        }
     }
 }
 

@@ -216,6 +216,10 @@ impl Port for Monitor {
         self.port.sleep_on(add)
     }
 
+    fn receive_level_bytes(&self) -> Option<(u64, u64)> {
+        self.port.receive_level_bytes()
+    }
+
     fn stats(&mut self) -> Result<Stats, PortError> {
         let stats = self.watcher_stats()?;
         *self.account.lock().unwrap_or_else(PoisonError::into_inner) = MonitorAccount { counts: self.counts, stats };

@@ -57,6 +57,12 @@ pub trait Port: Send {
         false
     }
 
+    /// Bytes of the receive ring that hold packets nobody has taken out yet, and bytes of the whole ring; `None` where that cannot be
+    /// known. For a gauge, not for every batch.
+    fn receive_level_bytes(&self) -> Option<(u64, u64)> {
+        None
+    }
+
     /// The totals since the port was opened. Reads the kernel's counters where there are some, so not for every batch.
     fn stats(&mut self) -> Result<Stats, PortError>;
 

@@ -62,8 +62,6 @@ pub struct RingCapture {
     socket: Socket,
     device: Device,
     counters: RingCounters,
-    blocks: usize,
-    block_bytes: usize,
 }
 
 /// A packet in the ring.
@@ -182,10 +180,9 @@ impl RingCapture {
         if options.promiscuous {
             socket.join_promiscuous(device.index).map_err(error("turning promiscuous mode on"))?;
         }
-        let (blocks, block_bytes) = (shape.blocks, shape.block_bytes);
         let mut ring = BlockRing::new(mapping, shape);
         ring.pause_ns_max = PAUSE_NS_MAX;
-        Ok(RingCapture { ring, socket, device, counters: RingCounters::default(), blocks, block_bytes })
+        Ok(RingCapture { ring, socket, device, counters: RingCounters::default() })
     }
 
     /// Shows the packets that wait, at most `packets_max`, and gives their blocks back; how many there were. No system call.
@@ -252,8 +249,7 @@ impl RingCapture {
 
     /// Bytes of blocks that wait to be walked, and of all blocks. A look at each block that waits: for a gauge, not for each packet.
     pub fn level_bytes(&self) -> (u64, u64) {
-        let bytes = |blocks: usize| (blocks * self.block_bytes) as u64;
-        (bytes(self.ring.filled_blocks()), bytes(self.blocks))
+        self.ring.level_bytes()
     }
 
     /// How long the kernel keeps a block that is not full.

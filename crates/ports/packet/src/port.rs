@@ -393,6 +393,10 @@ impl Port for PacketPort {
         sleeps
     }
 
+    fn receive_level_bytes(&self) -> Option<(u64, u64)> {
+        self.ring.as_ref().map(BlockRing::level_bytes)
+    }
+
     fn stats(&mut self) -> Result<Stats, PortError> {
         self.collect_losses();
         let mut stats = self.stats.clone();

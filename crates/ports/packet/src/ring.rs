@@ -206,10 +206,16 @@ impl BlockRing {
 
     /// Blocks that the kernel has handed over and that were not given back: they follow each other, so it is a look at each of them
     /// and one more.
-    pub(crate) fn filled_blocks(&self) -> usize {
+    fn filled_blocks(&self) -> usize {
         let status_of = |block| self.mapping.load_acquire(block * self.block_bytes + self.status_at).unwrap_or(0);
         let oldest_first = (0..self.blocks).map(|behind| (self.block + behind) % self.blocks);
         oldest_first.take_while(|block| status_of(*block) & libc::TP_STATUS_USER != 0).count()
+    }
+
+    /// Bytes of those blocks, and of all.
+    pub(crate) fn level_bytes(&self) -> (u64, u64) {
+        let bytes = |blocks: usize| (blocks * self.block_bytes) as u64;
+        (bytes(self.filled_blocks()), bytes(self.blocks))
     }
 
     /// Copies bytes of a packet, from byte `from` of it on, as many as `to` holds; its VLAN tag is where it was on the wire.

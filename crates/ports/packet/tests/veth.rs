@@ -80,6 +80,9 @@ fn a_full_ring_loses_and_says_how_many() {
     }
     let sent = out.stats().unwrap().tx_packets;
     assert_eq!(sent, 40 * 64);
+    assert!(
+        back.receive_level_bytes().is_some_and(|(level, all)| level > all / 2) && out.receive_level_bytes().is_none()
+    );
     let first = receive_exactly(&mut back, &mut pool, 100);
     assert!(first == (0..100).map(|number| packet(number, 60)).collect::<Vec<_>>());
     let lost = back.stats().unwrap().rx_dropped();

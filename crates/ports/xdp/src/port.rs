@@ -117,6 +117,16 @@ impl Port for XdpPort {
         }
     }
 
+    /// Each packet has a frame, or several; so many of them as the kernel is lent.
+    fn receive_level_bytes(&self) -> Option<(u64, u64)> {
+        let levels = self.queues.iter().filter_map(|queue| {
+            let (waiting, lent) = queue.receive.as_ref()?.level();
+            let bytes = |frames: u32| u64::from(frames) * queue.custody.frame_bytes();
+            Some((bytes(waiting), bytes(lent)))
+        });
+        levels.reduce(|one, other| (one.0 + other.0, one.1 + other.1))
+    }
+
     fn flush(&mut self) -> Result<usize, PortError> {
         self.check_sound()?;
         match self.queues[0].flush() {

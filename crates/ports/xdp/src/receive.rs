@@ -142,6 +142,11 @@ impl ReceiveSide {
         Ok(self.ring.available()? > 0)
     }
 
+    /// Frames that wait to be received, and all that there are for that.
+    pub(crate) fn level(&self) -> (u32, u32) {
+        (self.ring.waiting().min(self.share), self.share)
+    }
+
     /// Frames that the kernel has now.
     pub(crate) fn lent(&self) -> u32 {
         self.lent

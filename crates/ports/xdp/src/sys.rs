@@ -357,6 +357,11 @@ const ENDS_PACKET: u16 = 1 << 15;
 const _: () = assert!(abi::CHUNK_BYTES_MAX <= LENGTH as usize);
 
 impl Custody {
+    /// Bytes of a frame.
+    pub(crate) fn frame_bytes(&self) -> u64 {
+        self.pool.region().frame_size() as u64
+    }
+
     pub(crate) fn new(pool: &Pool, placement: Placement) -> Custody {
         let frames = pool.region().frames() as usize;
         Custody { pool: pool.clone(), marks: vec![0; frames].into(), placement, release: None }

@@ -93,6 +93,8 @@ fn what_a_full_receiver_loses_is_counted_to_the_packet() {
                 }
             }
             flush(&mut near);
+            let (level, all) = far.receive_level_bytes().unwrap();
+            assert!(level == all && all > 0 && near.receive_level_bytes().is_none(), "{options}: {level} of {all}");
             let mut received = Batch::new(&pool, 64);
             loop {
                 if far.receive(&mut received).unwrap() == 0 {
@@ -100,6 +102,7 @@ fn what_a_full_receiver_loses_is_counted_to_the_packet() {
                 }
                 pool.put(&mut received);
             }
+            assert_eq!(far.receive_level_bytes(), Some((0, all)));
             let (sent, got) = (near.stats().unwrap(), far.stats().unwrap());
             assert_eq!(sent.tx_packets + sent.tx_dropped(), 6400);
             assert_eq!(got.rx_packets + got.rx_dropped(), sent.tx_packets, "{got:?}");

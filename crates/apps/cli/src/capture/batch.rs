@@ -186,11 +186,12 @@ impl Source for Batches {
     /// What is not taken and not lost was not offered: it is still the port's.
     fn counters(&mut self, taken: u64) -> Result<RingCounters, String> {
         let dropped = self.port.stats().map_err(|error| error.to_string())?.rx_dropped();
-        Ok(RingCounters { offered: taken + dropped, dropped, freezes: 0 })
+        // How often the ring was full nobody tells; at least once, if packets were dropped.
+        Ok(RingCounters { offered: taken + dropped, dropped, freezes: u64::from(dropped > 0) })
     }
 
     fn level_bytes(&self) -> Option<(u64, u64)> {
-        None
+        self.port.receive_level_bytes()
     }
 }
 
