@@ -19,18 +19,20 @@ pub(crate) fn recommendation(results: &Results) -> Vec<String> {
     let mut sentences = Vec::new();
     let or_not = |share: Option<f64>| share.map_or("an unknown share".to_owned(), percent);
     let idle = point.of(|point| point.idle_share);
-    let fill = point.of(CapturePoint::fill_share);
+    let ring = match point.of(CapturePoint::fill_share) {
+        Some(fill) => format!("its ring at most {} full", percent(fill)),
+        None => "a ring that does not tell how full it was".to_owned(),
+    };
     if race.runners.len() == 1 {
         sentences.push(format!("One setting was measured ({}), so there is none to recommend.", setting(best.cell)));
     } else {
         sentences.push(format!(
-            "Best setting for this host: {}. At {load} ({}) it captured {} of what was sent, with {} of the machine idle and its \
-             ring at most {} full.",
+            "Best setting for this host: {}. At {load} ({}) it captured {} of what was sent, with {} of the machine idle and \
+             {ring}.",
             setting(best.cell),
             race.case,
             percent(point.captured_ratio()),
-            or_not(idle),
-            or_not(fill)
+            or_not(idle)
         ));
         let rule = format!(
             "The rule: the most captured of what was sent, at the highest load that was really sent to all {} settings; of those \
