@@ -48,6 +48,18 @@ pub fn set_nice(thread_id: i32, nice: i32) -> io::Result<()> {
     }
 }
 
+/// Puts the thread `thread_id` (0 = the calling one) into the real-time class SCHED_FIFO at `priority`, 1 to 99, or with 0 back into the
+/// class of ordinary threads (sched_setscheduler(2)). Needs CAP_SYS_NICE.
+pub fn set_fifo(thread_id: i32, priority: i32) -> io::Result<()> {
+    let policy = if priority == 0 { libc::SCHED_OTHER } else { libc::SCHED_FIFO };
+    let parameters = libc::sched_param { sched_priority: priority };
+    // SAFETY: the kernel reads one `sched_param`, which lives across the call.
+    match unsafe { libc::sched_setscheduler(thread_id, policy, &parameters) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// The kernel's number of the calling thread.
 pub fn thread_id() -> i32 {
     // SAFETY: no arguments, no failure.

@@ -10,7 +10,7 @@ use linerate_sys::netns::NetNs;
 use linerate_sys::process::{OUTPUT_BYTES_MAX, Process, Spec};
 
 use super::DutError;
-use crate::tester::go_ahead;
+use crate::tester::{Priority, raise_priority};
 
 /// Longest run of a tool. Loading 65,536 rules takes seconds.
 const TOOL_MAX: Duration = Duration::from_secs(60);
@@ -61,7 +61,7 @@ impl<'a> Place<'a> {
     /// leave nothing to the lab.
     pub(super) fn start_ahead(&self, command: &[String]) -> Result<Process, DutError> {
         let ahead = || {
-            go_ahead(0);
+            raise_priority(0, Priority::Nice);
             self.start(command)
         };
         std::thread::scope(|scope| scope.spawn(ahead).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))

@@ -3,7 +3,7 @@
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Caps, Interest, Port, PortError, Readiness, Stats};
 
-use super::threads::settle_on;
+use super::threads::{Priority, pin_and_prioritize};
 use crate::run::Control;
 
 /// Moves packets between its two ports, as a switch does. It is served by one thread during a trial.
@@ -63,7 +63,7 @@ const TURNS_MAX: u32 = 1_000;
 impl Installed {
     /// Serves the device until a stop is asked for and nothing moves any more.
     pub(super) fn serve(&mut self, core: Option<usize>, control: &Control) -> Result<(), PortError> {
-        settle_on(core);
+        pin_and_prioritize(core, Priority::Nice);
         let mut empty_turns = 0;
         loop {
             let stopping = control.stopping();

@@ -13,7 +13,7 @@ use super::delays::Delays;
 use super::ends::Attachment;
 use super::outcome::TrialError;
 use super::sink::Sink;
-use super::threads::settle_on;
+use super::threads::{Priority, pin_and_prioritize};
 use super::timeline::{Recorder, Timeline};
 use crate::run::{self, Control};
 
@@ -80,6 +80,11 @@ impl Endpoint {
         Endpoint::Port { port: vec![port], before: Stats::default(), pool: pool.clone() }
     }
 
+    /// Whether a program in the kernel counts, so that counting needs no thread.
+    pub(super) fn is_sink(&self) -> bool {
+        matches!(self, Endpoint::Sink(_))
+    }
+
     pub(super) fn describe(&self) -> String {
         match self {
             Endpoint::Port { port, .. } => port.iter().map(|port| in_words(port.as_ref())).collect(),
@@ -106,7 +111,7 @@ impl Endpoint {
                 Ok(Counting::Capture { capture: &**capture, ports: *ports, port: *port })
             }
             Endpoint::Port { port, before, pool } => Ok(Counting::Thread(scope.spawn(move || {
-                settle_on(core);
+                pin_and_prioritize(core, Priority::Nice);
                 count_on_port(port, before, pool, (stream, timed), control)
             }))),
         }

@@ -15,12 +15,13 @@ use super::gateway;
 use super::noise::Noise;
 use super::outcome::TrialError;
 use super::phases::Phases;
-use super::threads::settle_on;
+use super::threads::{Priority, REAL_TIME_MAX_NS, pin_and_prioritize, raise_priority};
 use super::trial::{Cores, TrialSpec, WayLoad};
 use super::work::{self, Counts};
 use super::{Tester, ends::End};
 use crate::counters::{CounterSources, CountersError, Difference, Snapshot, SwitchCounters, SwitchSource};
 use crate::cpu::CpuTimes;
+use crate::placement::Mode;
 use crate::run::{self, Control, Lane, SendEnd};
 
 /// From the start of the threads to the first packet.
@@ -63,6 +64,7 @@ struct Sent {
 impl Tester {
     /// Sends the loads, forward first, and counts what arrives.
     pub(super) fn fly(&mut self, loads: &[WayLoad], spec: &TrialSpec<'_>) -> Result<Flown, TrialError> {
+        let priority = self.prioritize(loads, &spec.cores);
         let Tester { sources, switch, ends: [first, second], device, gateways, pool, .. } = self;
         let (End { sender: forth, endpoint: back_end, .. }, End { sender: back, endpoint: forth_end, .. }) =
             (first, second);
@@ -94,7 +96,7 @@ impl Tester {
             let groups = grouped(lanes(ports, loads), &spec.cores);
             let sending: Vec<_> = groups
                 .into_iter()
-                .map(|(core, lanes)| scope.spawn(move || send_on(core, lanes, pool, start_ns)))
+                .map(|(core, lanes)| scope.spawn(move || send_on((core, priority), lanes, pool, start_ns)))
                 .collect();
             let sent: Vec<Sent> = sending.into_iter().map(join).collect();
             // Questions of ours are movement too.
@@ -128,6 +130,24 @@ impl Tester {
             flown.note_work(&format!("DUT (all of core {core})"), counting.and_then(work::Counting::finish));
         }
         Ok(flown)
+    }
+}
+
+impl Tester {
+    /// Puts the NAPI threads of the path ahead of others for this load, and says how far its sending threads go ahead: in the real-time
+    /// class where the load is short and nothing of the trial but the sending thread needs the generator's core.
+    fn prioritize(&self, loads: &[WayLoad], cores: &Cores) -> Priority {
+        // How long a burst takes is not known before.
+        let is_short = loads.iter().all(|load| (1..=REAL_TIME_MAX_NS).contains(&load.load.duration_ns()));
+        let is_pinned = self.topology.as_ref().is_some_and(|topology| matches!(topology.mode(), Mode::Pinned { .. }));
+        let is_counted_in_kernel = self.ends.iter().flat_map(|end| &end.endpoint).all(Endpoint::is_sink);
+        let is_alone = cores.generator.is_some() && cores.generator != cores.dut;
+        let priority = match is_short && is_pinned && is_counted_in_kernel && is_alone {
+            true => Priority::RealTime,
+            false => Priority::Nice,
+        };
+        self.napi_threads.iter().for_each(|thread| raise_priority(*thread, priority));
+        priority
     }
 }
 
@@ -187,8 +207,8 @@ fn grouped<'a>(mut lanes: Vec<Lane<'a>>, cores: &Cores) -> Vec<(Option<usize>, V
 }
 
 /// A sending thread. It reads the processors' times itself: nobody else is sure to have a core at that moment.
-fn send_on(core: Option<usize>, lanes: Vec<Lane<'_>>, pool: &Pool, start_ns: u64) -> Sent {
-    settle_on(core);
+fn send_on((core, priority): (Option<usize>, Priority), lanes: Vec<Lane<'_>>, pool: &Pool, start_ns: u64) -> Sent {
+    pin_and_prioritize(core, priority);
     clock::sleep_exactly();
     clock::sleep_until_ns(start_ns - READ_NS);
     let work = work::Counting::start(Counted::ThisThread);

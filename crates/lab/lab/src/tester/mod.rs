@@ -38,7 +38,7 @@ use crate::topology::{FrameAddresses, Topology, TopologyError};
 use device::{Installed, Joined};
 use ends::{Attachment, End};
 use gateway::Gateway;
-pub(crate) use threads::go_ahead;
+pub(crate) use threads::{Priority, raise_priority};
 
 pub use capture::{Capture, Captured};
 pub use delays::Delays;
@@ -132,6 +132,8 @@ pub struct Tester {
     gateways: Vec<Gateway>,
     pool: Pool,
     both_ways: bool,
+    /// The NAPI threads that the path's first hops work in.
+    napi_threads: Vec<i32>,
     /// Stream ids used so far.
     streams: u16,
 }
@@ -199,6 +201,7 @@ impl Tester {
             gateways: Vec::new(),
             pool,
             both_ways: true,
+            napi_threads: Vec::new(),
             streams: 0,
         }
     }
@@ -256,7 +259,7 @@ impl Tester {
     /// When the interface has no NAPI any more though it should.
     pub fn place(&mut self, placement: Placement) -> Result<(), TopologyError> {
         let Some(topology) = &mut self.topology else { return Ok(()) };
-        go_ahead_all(topology.place_again(placement)?);
+        self.napi_threads = threads_of(topology.place_again(placement)?);
         if self.both_ways {
             let (namespace, interface) = match &topology.dut {
                 Some(dut) => (&dut.namespace, &dut.egress),
@@ -264,7 +267,7 @@ impl Tester {
             };
             let placed = placement::place(namespace, interface.name, interface.index, placement);
             let step = format!("turn on NAPI of {}", interface.name);
-            go_ahead_all(&placed.map_err(|source| TopologyError { step, source })?);
+            self.napi_threads.extend(threads_of(&placed.map_err(|source| TopologyError { step, source })?));
         }
         Ok(())
     }
@@ -315,8 +318,9 @@ impl Tester {
     }
 }
 
-fn go_ahead_all(mode: &Mode) {
-    if let Mode::Pinned { threads, .. } | Mode::Floating { threads, .. } = mode {
-        threads.iter().for_each(|thread| go_ahead(*thread));
+fn threads_of(mode: &Mode) -> Vec<i32> {
+    match mode {
+        Mode::Pinned { threads, .. } | Mode::Floating { threads, .. } => threads.clone(),
+        Mode::SenderContext { .. } => Vec::new(),
     }
 }

@@ -1,9 +1,9 @@
 //! Captured of what was sent, and the idle share of the machine, against load: two pictures for each size and direction.
 
 use super::CHARTS_MAX;
-use super::chart::{KINDS, Line, Plot, Scale};
+use super::chart::{KINDS, Line};
 use super::page::Page;
-use super::sizes::{short_pps, tick_percent};
+use super::shares;
 use crate::Results;
 use crate::overview::{Curve, CurvePoint, Curves, capture_curves};
 use crate::units::{percent, pps};
@@ -42,18 +42,7 @@ fn chart(page: &mut Page, curves: &Curves, picture: &Picture) {
         |curve: &Curve| Line { name: curve.name.clone(), points: curve.points.iter().filter_map(place).collect() };
     // One point is no line.
     let lines: Vec<Line> = curves.settings.iter().take(KINDS).map(line).filter(|line| line.points.len() > 1).collect();
-    if lines.is_empty() {
-        return;
+    if !lines.is_empty() {
+        shares::chart(page, format!("{}: {}", picture.caption, curves.case), picture.share, 1.0, lines);
     }
-    let ((x_from, x_to), (y_from, y_to)) = (Plot::x_range(), Plot::y_range());
-    let x =
-        Scale::linear(lines.iter().flat_map(|line| &line.points).map(|(x, ..)| *x).fold(0.0, f64::max), x_from, x_to);
-    let y = Scale::linear(1.0, y_from, y_to);
-    let x_ticks = x.ticks().into_iter().map(|tick| (tick, short_pps(tick))).collect();
-    let y_ticks = y.ticks().into_iter().map(|tick| (tick, tick_percent(tick))).collect();
-    let caption = format!("{}: {}", picture.caption, curves.case);
-    let description =
-        format!("Share {} at rising load, {} line(s); the values are in the table.", picture.share, lines.len());
-    let (x_title, y_title, references) = ("offered load, pps", picture.share, Vec::new());
-    Plot { caption, description, x, y, x_ticks, y_ticks, x_title, y_title, lines, references }.put(page);
 }

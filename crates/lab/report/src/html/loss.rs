@@ -1,9 +1,9 @@
 //! Loss against offered load: a picture for each size, flows and direction, a line for each device.
 
 use super::CHARTS_MAX;
-use super::chart::{KINDS, Line, Plot, Scale};
+use super::chart::{KINDS, Line};
 use super::page::Page;
-use super::sizes::{short_pps, tick_percent};
+use super::shares;
 use crate::overview::labels::{flows_words, line_name, size_words};
 use crate::overview::loss_points;
 use crate::units::{percent, pps};
@@ -32,21 +32,9 @@ pub(super) fn charts(page: &mut Page, results: &Results) {
     page.raw("<div class=\"charts\">");
     for (name, lines) in groups.into_iter().take(CHARTS_MAX) {
         if !page.is_full() {
-            chart(page, name, lines);
+            let most = lines.iter().flat_map(|line| &line.points).map(|(_, lost, _)| *lost).fold(0.001, f64::max);
+            shares::chart(page, name, "lost", most.min(1.0), lines);
         }
     }
     page.raw("</div>");
-}
-
-fn chart(page: &mut Page, caption: String, lines: Vec<Line>) {
-    let points = || lines.iter().flat_map(|line| &line.points);
-    let ((x_from, x_to), (y_from, y_to)) = (Plot::x_range(), Plot::y_range());
-    let x = Scale::linear(points().map(|(x, ..)| *x).fold(0.0, f64::max), x_from, x_to);
-    let y = Scale::linear(points().map(|(_, y, _)| *y).fold(0.001, f64::max).min(1.0), y_from, y_to);
-    let x_ticks = x.ticks().into_iter().map(|tick| (tick, short_pps(tick))).collect();
-    let y_ticks = y.ticks().into_iter().map(|tick| (tick, tick_percent(tick))).collect();
-    let description =
-        format!("Share of packets lost at rising load, {} line(s); the values are in the table.", lines.len());
-    let (x_title, y_title, references) = ("offered load, pps", "lost", Vec::new());
-    Plot { caption, description, x, y, x_ticks, y_ticks, x_title, y_title, lines, references }.put(page);
 }

@@ -11,6 +11,7 @@ mod flow;
 mod latency;
 mod loss;
 mod page;
+mod shares;
 mod sizes;
 mod spread;
 mod style;

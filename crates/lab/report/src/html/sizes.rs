@@ -6,7 +6,7 @@ use super::page::Page;
 use crate::figure::Summary;
 use crate::overview::is_rate;
 use crate::overview::labels::{flows_words, line_name};
-use crate::units::{L1_OVERHEAD_BYTES, percent, pps};
+use crate::units::{L1_OVERHEAD_BYTES, pps};
 use crate::{Cell, Results};
 
 /// Speeds of links whose line-rate curve is drawn where it is within the picture, in Gbit/s.
@@ -101,10 +101,4 @@ pub(super) fn short_pps(value: f64) -> String {
     let (number, unit) = words.split_once(' ').unwrap_or((&words, ""));
     let number = if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
     format!("{number} {}", unit.trim_end_matches("pps")).trim_end().to_owned()
-}
-
-/// `20 %`, for axes.
-pub(super) fn tick_percent(share: f64) -> String {
-    let words = percent(share);
-    words.replace(".0 %", " %").replace(".00 %", " %")
 }

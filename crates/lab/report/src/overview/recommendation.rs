@@ -159,8 +159,7 @@ impl<'a> Race<'a> {
 }
 
 fn is_same_case(one: &Cell, other: &Cell) -> bool {
-    let of = |cell: &Cell| (cell.direction.clone(), cell.size.clone(), cell.flows, cell.cores.clone());
-    of(one) == of(other)
+    (&one.direction, &one.size, one.flows, &one.cores) == (&other.direction, &other.size, other.flows, &other.cores)
 }
 
 /// A setting in words, by its name where the device does not say.

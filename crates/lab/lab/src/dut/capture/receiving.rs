@@ -13,7 +13,7 @@ use linerate_sys::affinity;
 
 use super::super::DutError;
 use crate::placement::{self, Mode, Placement};
-use crate::tester::go_ahead;
+use crate::tester::{Priority, raise_priority};
 use crate::topology::{Dut, Interface, TopologySpec};
 
 /// A capture's settings on cores that there are.
@@ -64,7 +64,7 @@ impl Receiving {
                 return Err(DutError::Unsupported(format!("{name} gets no NAPI thread: {why}")));
             }
             Mode::Pinned { threads, .. } | Mode::Floating { threads, .. } => {
-                threads.iter().for_each(|id| go_ahead(*id))
+                threads.iter().for_each(|id| raise_priority(*id, Priority::Nice))
             }
             Mode::SenderContext { why: None } => {}
         }
