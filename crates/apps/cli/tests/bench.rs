@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use left_behind::Machine;
 use serde_json::Value;
 
-const QUICK: [&str; 6] = ["--trial-ms", "100", "--trials-max", "3", "--flows", "1x1,100x100"];
+const QUICK: [&str; 6] = ["--trial-ms", "50", "--repetitions", "1", "--flows", "1x1,100x100"];
 
 fn bench(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
@@ -24,10 +24,13 @@ fn document(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}\n{stderr}"))
 }
 
-/// Every trial accounts for every packet, with integers.
+/// Every trial of every finding accounts for every packet, with integers.
 fn check_trials(document: &Value) -> usize {
-    let trials = document["trials"].as_array().unwrap();
-    for trial in trials {
+    let all = |value: &Value, name: &str| value[name].as_array().unwrap().clone();
+    let findings = all(document, "cells").into_iter().flat_map(|cell| all(&cell, "findings"));
+    let trials: Vec<Value> = findings.flat_map(|finding| all(&finding, "trials")).collect();
+    for trial in &trials {
+        let trial = &trial["trial"];
         let count = |name: &str| trial[name].as_i64().unwrap_or_else(|| panic!("{name} of {trial}"));
         let lost: i64 = trial["lost"].as_array().unwrap().iter().map(|row| row["packets"].as_i64().unwrap()).sum();
         assert_eq!(count("intended"), count("unsent") + count("sent"), "{trial}");
@@ -39,6 +42,13 @@ fn check_trials(document: &Value) -> usize {
     trials.len()
 }
 
+/// What was found by the test of this name, in every cell.
+fn found(document: &Value, test: &str) -> Vec<Value> {
+    let cells = document["cells"].as_array().unwrap();
+    let findings = cells.iter().flat_map(|cell| cell["findings"].as_array().unwrap());
+    findings.map(|finding| finding["found"].clone()).filter(|found| found["test"] == test).collect()
+}
+
 fn is_root() -> bool {
     std::fs::read_to_string("/proc/self/status").is_ok_and(|status| status.contains("Uid:\t0\t0\t0\t0"))
 }
@@ -47,31 +57,32 @@ fn is_root() -> bool {
 fn the_router_is_measured_and_every_packet_accounted_for() {
     let folder = tempfile::tempdir().unwrap();
     let document = document(&bench(folder.path(), &QUICK).arg("--json").output().unwrap());
-    assert_eq!(document["schema"], "linerate.bench/1");
+    assert_eq!((&document["schema"], &document["name"]), (&"linerate.experiment-result/1".into(), &"quick".into()));
     check_trials(&document);
-    assert_eq!(document["throughput"].as_array().unwrap().len(), 2);
-    let mode = document["mode"].as_str().unwrap();
-    if mode.contains("in-process") {
-        eprintln!("skipped: the router itself, since {mode}");
-    } else {
-        assert!(document["baseline"]["pps"].as_f64().unwrap() > 0.0);
-        let trials = document["trials"].as_array().unwrap();
-        let of = |purpose: &str| trials.iter().filter(|trial| trial["purpose"] == purpose).count();
-        assert_eq!((of("baseline"), of("overload")), (2, 2));
-        for found in document["throughput"].as_array().unwrap() {
-            let names = found["trials"].as_array().unwrap();
-            let overload = trials.iter().find(|trial| trial["name"] == names[0]).unwrap();
-            // Where the router carried all that there was to send, nothing is left to search for: that is the rate.
-            let carried_all = overload["delivered"] == overload["intended"];
-            assert!(names.len() > 1 || carried_all && found["pps"].as_f64().unwrap() > 0.0, "{found}");
-        }
-        assert!(document["environment"]["kernel"].is_string());
+    let cells = document["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 2);
+    if cells[0]["dut"]["name"] == "Linerate pipe" {
+        eprintln!("skipped: the router itself, since {}", document["about"]);
+        return;
     }
+    assert!(cells.iter().all(|cell| cell["baseline_pps"].as_f64().is_some_and(|pps| pps > 0.0)));
+    let (searches, capacities) = (found(&document, "throughput"), found(&document, "capacity"));
+    assert_eq!((searches.len(), capacities.len()), (2, 2), "{document}");
+    for search in &searches {
+        let goals = search["goals"].as_array().unwrap();
+        assert_eq!(goals.iter().map(|goal| goal["name"].as_str().unwrap()).collect::<Vec<_>>(), ["NDR", "PDR"]);
+    }
+    for capacity in &capacities {
+        assert!(capacity["delivered_pps"].as_array().unwrap().iter().all(|pps| pps.as_f64().unwrap() > 0.0));
+    }
+    assert!(document["environment"]["kernel"].is_string());
     let stored: Vec<_> = std::fs::read_dir(folder.path()).unwrap().flatten().collect();
     assert_eq!(stored.len(), 1);
     let text = std::fs::read_to_string(stored[0].path().join("result.json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), document);
-    assert!(stored[0].path().join("report.txt").exists());
+    for report in ["report.txt", "report.html", "results.csv"] {
+        assert!(stored[0].path().join(report).exists(), "{report}");
+    }
 }
 
 #[test]
@@ -92,7 +103,7 @@ fn an_ordinary_user_gets_the_same() {
     let output = command.current_dir(folder.path()).uid(NOBODY).gid(NOBODY).output().unwrap();
     let document = document(&output);
     check_trials(&document);
-    eprintln!("as an ordinary user: {}", document["mode"]);
+    eprintln!("as an ordinary user: {}", document["cells"][0]["mode"]);
 }
 
 #[test]
@@ -100,12 +111,11 @@ fn without_namespaces_the_link_is_measured_and_said_to_be() {
     let folder = tempfile::tempdir().unwrap();
     let output = bench(folder.path(), &QUICK).args(["--in-process", "--json"]).output().unwrap();
     let document = document(&output);
-    assert_eq!(check_trials(&document), 2);
-    assert!(document["mode"].as_str().unwrap().contains("in-process link"));
-    assert!(!document["warnings"].as_array().unwrap().is_empty());
-    let tables = bench(folder.path(), &QUICK).arg("--in-process").output().unwrap();
+    assert!(check_trials(&document) > 2);
+    assert!(document["about"].as_str().unwrap().contains("--in-process"), "{}", document["about"]);
+    let tables = bench(folder.path(), &QUICK).args(["--in-process", "--trials"]).output().unwrap();
     let text = String::from_utf8(tables.stdout).unwrap();
-    for word in ["intended", "delivered", "unexplained", "Throughput", "generator"] {
+    for word in ["intended", "delivered", "unexplained", "under overload", "generator", "where the others went"] {
         assert!(text.contains(word), "{word} in\n{text}");
     }
 }
@@ -119,8 +129,7 @@ fn the_exit_status_says_whether_a_goal_was_missed() {
     };
     assert_eq!(status(&["--goal", "1pps"]), 0);
     assert_eq!(status(&["--goal", "900Gpps"]), 1);
-    for wrong in
-        [&["--goal", "fast"][..], &["--flows", "0x1"], &["--resolution", "0"], &["--size", "63"], &["--no-such"]]
+    for wrong in [&["--goal", "fast"][..], &["--flows", "0x1"], &["--trial-ms", "1"], &["--size", "63"], &["--no-such"]]
     {
         assert_eq!(status(wrong), 2, "{wrong:?}");
     }
@@ -131,7 +140,7 @@ fn stopped_or_killed_it_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let mut machine = Machine::now();
     for signal in ["-INT", "-KILL"] {
-        let mut child = left_behind::mark(&mut bench(folder.path(), &["--trial-ms", "2000"]))
+        let mut child = left_behind::mark(&mut bench(folder.path(), &["--trial-ms", "1000"]))
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())
             .spawn()

@@ -4,8 +4,10 @@ use crate::{Experiment, LossGoal, Phases, Search, TestKind, TestSpec};
 
 /// Making and removing a topology with its device, and resolving addresses.
 const SETUP_NS: u64 = 1_500_000_000;
-/// The trial without the DUT that precedes the first cell of each size, flow pattern, direction and kind of port.
-const BASELINE_NS: u64 = 1_000_000_000;
+/// Longest trial without the DUT, which precedes the first cell of each size, flow pattern, direction and kind of port.
+const BASELINE_MAX_NS: u64 = 1_000_000_000;
+/// What a trial takes beside its load and its phases: threads, the machine's pace, counters read at rest, results kept.
+const TRIAL_NS: u64 = 80_000_000;
 /// Loads of a bisection that starts from a guess: the maximum, two around the guess, and halvings.
 const BISECTION_LOADS: u64 = 5;
 
@@ -27,18 +29,21 @@ impl Experiment {
     pub fn estimate(&self) -> Estimate {
         let cells = self.cells();
         let mut known_paths = Vec::new();
+        let baseline_ns = self.tests.iter().map(|test| test.trial_ns).min().unwrap_or(0).min(BASELINE_MAX_NS);
         let mut total = Work::default();
         for cell in &cells {
             let path = (&cell.size.label, cell.flows, cell.direction, cell.tester, cell.cores);
             if !known_paths.contains(&path) {
                 known_paths.push(path);
-                total.add(1, BASELINE_NS);
+                total.add(1, baseline_ns);
             }
             for test in &self.tests {
                 total.add_times(&work(test), u64::from(self.repetitions));
             }
         }
+        let paths = known_paths.len() as u64;
         let setups = (cells.len() as u64).saturating_mul(SETUP_NS.saturating_add(self.phases.warm_up_ns));
+        let setups = setups.saturating_add(paths.saturating_mul(SETUP_NS));
         let around = around_ns(&self.phases).saturating_mul(total.trials);
         let duration_ns = total.sending_ns.saturating_add(around).saturating_add(setups);
         Estimate { cells: cells.len(), trials: total.trials, sending_ns: total.sending_ns, duration_ns }
@@ -46,7 +51,7 @@ impl Experiment {
 }
 
 fn around_ns(phases: &Phases) -> u64 {
-    phases.wait_ns.saturating_add(phases.drain_ns).saturating_add(phases.rest_ns)
+    phases.wait_ns.saturating_add(phases.drain_ns).saturating_add(phases.rest_ns).saturating_add(TRIAL_NS)
 }
 
 /// Trials, and how long they send.
@@ -70,14 +75,17 @@ impl Work {
 fn work(test: &TestSpec) -> Work {
     let mut work = Work::default();
     match &test.kind {
-        TestKind::Throughput { search: Search::Bisection { resolution, confirmations, .. } } => {
+        TestKind::Throughput { search: Search::Bisection { resolution, confirmations, .. }, .. } => {
             let halvings = halvings(*resolution);
             work.add(
                 BISECTION_LOADS.saturating_add(halvings / 2).saturating_add(u64::from(*confirmations)),
                 test.trial_ns,
             );
         }
-        TestKind::Throughput { search: Search::Mlr { goals } } => add_goals(&mut work, goals),
+        TestKind::Throughput { search: Search::Mlr { goals }, .. } => add_goals(&mut work, goals),
+        TestKind::Capacity { trials } => work.add(u64::from(*trials), test.trial_ns),
+        // The first share passes on a quiet machine.
+        TestKind::NoLoss { .. } => work.add(1, test.trial_ns),
         TestKind::Latency { shares, .. } => work.add(shares.len() as u64, test.trial_ns),
         // Half of the steps of a tenth until two in a row lose nothing.
         TestKind::FrameLoss { loads_pps } if loads_pps.is_empty() => work.add(6, test.trial_ns),

@@ -13,6 +13,7 @@ fn shipped(text: &str) -> Experiment {
 /// The experiment with nothing but its throughput test, in one cell.
 fn throughput_only(mut experiment: Experiment) -> Experiment {
     experiment.tests.truncate(1);
+    experiment.repetitions = 1;
     experiment.duts.truncate(1);
     experiment.sizes.truncate(1);
     experiment.flows.truncate(1);
@@ -30,6 +31,7 @@ fn goal(goal: &LossGoal) -> Goal {
         final_trial_ns: goal.final_trial_ns,
         duration_sum_ns: goal.duration_sum_ns,
         width: goal.width,
+        outside_interruptions: goal.outside_interruptions,
     }
 }
 
@@ -42,7 +44,14 @@ fn searched(goals: &[LossGoal], capacity_pps: f64, early_loss_ratio: f64) -> (u6
         let carried = capacity_pps * duration_ns as f64 / 1e9;
         let early = if load.pps() as f64 > 0.9 * capacity_pps { early_loss_ratio * intended } else { 0.0 };
         let lost = (intended - carried).max(early) as u64;
-        Ok::<_, Infallible>(Trial { load, duration_ns, intended: intended as u64, unsent: 0, lost })
+        Ok::<_, Infallible>(Trial {
+            load,
+            duration_ns,
+            intended: intended as u64,
+            unsent: 0,
+            lost,
+            lost_in_interruptions: 0,
+        })
     };
     search.run(&mut device, |_| {}).expect("a search to its end");
     (search.records().len() as u64, search.trial_time_ns())
@@ -56,7 +65,7 @@ fn searches_take_about_as_long_as_estimated() {
         include_str!("../../../../experiments/full-rfc2544.toml"),
     ] {
         let experiment = throughput_only(shipped(text));
-        let TestKind::Throughput { search: Search::Mlr { goals } } = &experiment.tests[0].kind else {
+        let TestKind::Throughput { search: Search::Mlr { goals }, .. } = &experiment.tests[0].kind else {
             panic!("no search")
         };
         let estimate = experiment.estimate();

@@ -133,6 +133,7 @@ fn goals() -> impl Strategy<Value = Vec<LossGoal>> {
         duration_sum_ns: final_trial_ns + more_ms * 1_000_000,
         initial_trial_ns: (final_trial_ns / (1 + divisor)).max(1_000_000),
         width: f64::from(width) / 1_000.0,
+        outside_interruptions: width.is_multiple_of(2),
     });
     prop::collection::vec(goal, 1..5).prop_map(|mut goals| {
         goals.sort_by(|a, b| a.loss_ratio.total_cmp(&b.loss_ratio));
@@ -170,6 +171,10 @@ fn later_test() -> impl Strategy<Value = TestSpec> {
         (1..=1_000u32).prop_map(|share| TestKind::Soak { share: f64::from(share) / 1_000.0 }),
         Just(TestKind::MaxForwardingRate),
         prop::option::of(pps()).prop_map(|pps| TestKind::Load { pps }),
+        (1..=1_000u32).prop_map(|trials| TestKind::Capacity { trials }),
+        prop::collection::btree_set(1..=1_000u32, 1..5).prop_map(|shares| TestKind::NoLoss {
+            shares: shares.into_iter().rev().map(|share| f64::from(share) / 1_000.0).collect()
+        }),
     ];
     (kind, span(1, 60_000)).prop_map(|(kind, trial_ns)| match kind {
         TestKind::BackToBack { burst_max_ns, .. } => TestSpec { kind, trial_ns: burst_max_ns, limits: vec![] },
@@ -181,7 +186,10 @@ fn later_test() -> impl Strategy<Value = TestSpec> {
 fn limits(kind: &TestKind, number: u64) -> Vec<Limit> {
     let limit = |of, bound| Limit { of, goal: None, bound };
     let all = match kind {
-        TestKind::Throughput { .. } | TestKind::MaxForwardingRate => vec![limit(LimitOf::Rate, 5_000.0)],
+        TestKind::Throughput { .. }
+        | TestKind::MaxForwardingRate
+        | TestKind::Capacity { .. }
+        | TestKind::NoLoss { .. } => vec![limit(LimitOf::Rate, 5_000.0)],
         TestKind::Load { .. } => vec![limit(LimitOf::Rate, 7_000.0), limit(LimitOf::Loss, 0.25)],
         TestKind::Soak { .. } => vec![limit(LimitOf::Loss, 0.125)],
         TestKind::Latency { .. } => {
@@ -194,8 +202,8 @@ fn limits(kind: &TestKind, number: u64) -> Vec<Limit> {
 }
 
 fn tests() -> impl Strategy<Value = Vec<TestSpec>> {
-    let throughput = (search(), span(1, 5_000))
-        .prop_map(|(search, trial_ns)| (TestKind::Throughput { search }, trial_ns))
+    let throughput = (search(), span(1, 5_000), prop::option::of(span(1, 60_000)))
+        .prop_map(|(search, trial_ns, time_max_ns)| (TestKind::Throughput { search, time_max_ns }, trial_ns))
         .prop_map(|(kind, trial_ns)| TestSpec { limits: limits(&kind, trial_ns), kind, trial_ns });
     (throughput, prop::collection::vec(later_test(), 0..5))
         .prop_map(|(first, rest)| std::iter::once(first).chain(rest).collect())

@@ -1,6 +1,5 @@
 //! Topologies, DUTs, trials, ledger, environment record.
 
-pub mod bench;
 pub mod cache_line;
 pub mod cleanup;
 pub mod counters;
@@ -8,6 +7,7 @@ pub mod cpu;
 pub mod drops;
 pub mod dut;
 pub mod environment;
+mod fixed_loop;
 pub mod hooks;
 pub mod ledger;
 pub mod napi;

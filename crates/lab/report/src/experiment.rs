@@ -136,6 +136,12 @@ pub struct Noise {
     /// Round trip of a cache line between the cores of generator and DUT just before the trial, in nanoseconds.
     #[serde(default)]
     pub cache_line_ns: Option<f64>,
+    /// Time of a fixed loop on the generator's core just before the trial, in nanoseconds: how fast the core worked then.
+    #[serde(default)]
+    pub generator_pace_ns: Option<f64>,
+    /// The same of the DUT's core, at the same time; `None` where they share a core.
+    #[serde(default)]
+    pub dut_pace_ns: Option<f64>,
     /// Whether a limit of the experiment was exceeded, in this trial and in its repetitions.
     pub disturbed: bool,
     /// How many disturbed trials at this load were thrown away before this one.
@@ -150,6 +156,25 @@ pub enum Found {
     Throughput {
         /// In the order of the goals.
         goals: Vec<GoalFound>,
+    },
+    /// The rate delivered under overload, in several short trials.
+    Capacity {
+        /// Packets per second delivered, by trial.
+        delivered_pps: Vec<f64>,
+        /// Packets per second sent, by trial.
+        sent_pps: Vec<f64>,
+    },
+    /// The highest of a few loads that one trial carried without losing a single packet.
+    NoLoss {
+        /// Packets per second; `None`: every load that was tried lost packets.
+        pps: Option<f64>,
+        /// How long each trial sent, in nanoseconds.
+        duration_ns: u64,
+        /// The loads in the order of trying, with what they lost.
+        points: Vec<LossPoint>,
+        /// Where no load passed: why not, and what it would take.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
     },
     /// Latency at several loads.
     Latency {
@@ -252,9 +277,58 @@ pub struct GoalFound {
     /// Whether a higher load passed above a failing one.
     pub irregular: bool,
     /// `loss`, `tester`, `maximum`, `unknown`.
-    pub limited_by: crate::LimitedBy,
+    pub limited_by: LimitedBy,
     /// Within 5 % of the baseline, so the tester's own limit.
     pub tester_limited: bool,
+    /// Why the search for this goal ended.
+    pub stop: SearchStop,
+    /// How often a failing trial is repeated before it counts; one pass then outweighs the failures before it. 0 in an MLRsearch, whose
+    /// exceed ratio says what a single trial counts.
+    pub confirmations: u32,
+    /// Failing trials that a repetition overturned.
+    pub overturned: u32,
+    /// Whether packets that were lost in interruptions are left out.
+    pub outside_interruptions: bool,
+    /// What the same trials say with those losses counted, where that makes a difference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with_interruptions: Option<GoalBounds>,
+}
+
+/// Bounds of a rate, in packets per second.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GoalBounds {
+    /// The highest load that passed below all that failed; `None`: no load passed.
+    pub lower_pps: Option<f64>,
+    /// The lowest load that failed.
+    pub upper_pps: Option<f64>,
+}
+
+/// Why a search ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SearchStop {
+    /// The bounds are as close as was asked for: a Regular Goal Result of RFC 9971.
+    Resolved,
+    /// The highest load that was to be tried passed.
+    MaximumPassed,
+    /// The lowest load that was to be tried failed.
+    MinimumFailed,
+    /// The trials or the time that the search had were used up before.
+    UsedUp,
+}
+
+/// What keeps a rate from being higher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LimitedBy {
+    /// Packets are lost above it.
+    Loss,
+    /// The tester cannot send more: its own limit, or a path that pushes back on its sender.
+    Tester,
+    /// The highest load that was to be tried passed.
+    Maximum,
+    /// Not known.
+    Unknown,
 }
 
 /// Latency at one load.

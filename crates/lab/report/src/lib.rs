@@ -1,12 +1,10 @@
 //! Results: the versioned document, terminal tables, storage.
 //!
-//! A run of the lab ends in one [`Document`]. Its core is the [`Account`] of each trial: every packet that the trial meant to
-//! send is delivered, or lost at a place because of a cause, or counted as unexplained. An account cannot be built, loaded
-//! or printed unbalanced. [`terminal`] shows a document to people, [`json`] and [`store`] keep it for programs; the fields are
-//! described in `docs/results.md` and `docs/schema/bench-1.json`.
-//!
-//! An experiment ends in [`Results`], kept by a [`ResultsFolder`] from its first trial on and shown by [`html`], [`results_markdown`],
+//! A run of the lab ends in [`Results`], kept by a [`ResultsFolder`] from its first trial on and shown by [`html`], [`results_markdown`],
 //! [`results_terminal`], [`figures_csv`] and [`openmetrics`], which all take their figures and marks from one place (`figure`, `overview`).
+//! Their core is the [`Account`] of each trial: every packet that the trial meant to send is delivered, or lost at a place because of a
+//! cause, or counted as unexplained. An account cannot be built, loaded or printed unbalanced. The fields are described in
+//! `docs/results.md` and `docs/schema/experiment-result-1.json`.
 //! [`compare`] says which differences between results are larger than the noise.
 //!
 //! The crate knows no ports and measures nothing. [`units`] and [`Rate`] are the one place where rates, times and counts are
@@ -27,7 +25,6 @@ mod account;
 mod capture;
 mod compare;
 mod csv;
-mod document;
 mod environment;
 mod experiment;
 mod figure;
@@ -39,8 +36,8 @@ mod overview;
 mod rate;
 mod reports;
 mod storage;
+mod subject;
 mod terminal;
-mod throughput;
 mod timestamp;
 mod trial;
 pub mod units;
@@ -52,20 +49,20 @@ pub use compare::{
     compare, compare_with, comparison_html, comparison_json, comparison_markdown, comparison_terminal,
 };
 pub use csv::{figures_csv, ledger_csv, trials_csv};
-pub use document::{Document, Dut, Goal, SCHEMA, Tool, json};
 pub use environment::{CacheLine, Environment};
 pub use experiment::{
-    Cell, EXPERIMENT_SCHEMA, ExperimentTrial, Finding, Found, GoalFound, LatencyPoint, LossPoint, Noise, PublishedRow,
-    Results, Work,
+    Cell, EXPERIMENT_SCHEMA, ExperimentTrial, Finding, Found, GoalBounds, GoalFound, LatencyPoint, LimitedBy,
+    LossPoint, Noise, PublishedRow, Results, SearchStop, Work,
 };
+pub use figure::median;
 pub use html::html;
 pub use markdown::results_markdown;
 pub use openmetrics::openmetrics;
 pub use rate::{Rate, RateError};
 pub(crate) use reports::reports;
-pub use storage::{LoadError, ResultsFolder, load, load_results, results_json, store};
-pub use terminal::{ledger, results_terminal, terminal};
-pub use throughput::{Baseline, Bounds, LimitedBy, Throughput};
+pub use storage::{LoadError, ResultsFolder, load_results, results_json};
+pub use subject::{Dut, Goal, Tool};
+pub use terminal::{ledger, results_terminal, trials_terminal};
 pub use timestamp::Timestamp;
 pub use trial::{CoreUse, Latency, Purpose, Rates, Trial};
 

@@ -19,6 +19,7 @@
 //! | [`back_to_back`] | longest burst without loss, and the buffer behind it | RFC 2544 section 26.4, RFC 9004 |
 //! | [`recovery`] | how long loss outlasts an overload | RFC 2544 section 26.5 |
 //! | [`reset`] | how long a reset stops the traffic | RFC 2544 section 26.6, RFC 6201 |
+//! | [`no_loss`] | a load that one trial carries without any loss | RFC 2544 section 26.1, without its search |
 //! | [`max_forwarding_rate`] | highest rate delivered at any load | RFC 2285 section 3.6.3, RFC 2889 |
 //!
 //! ```
@@ -30,7 +31,7 @@
 //! while let Some(load) = search.next() {
 //!     let intended = load.pps();
 //!     let lost = intended.saturating_sub(1_200_000);
-//!     search.record(Trial { load, duration_ns: 1_000_000_000, intended, unsent: 0, lost })?;
+//!     search.record(Trial { load, duration_ns: 1_000_000_000, intended, unsent: 0, lost, lost_in_interruptions: 0 })?;
 //!     println!("{}", search.bounds());
 //! }
 //! let outcome = search.outcome();
@@ -49,6 +50,7 @@ mod load;
 pub mod max_forwarding_rate;
 mod measurer;
 pub mod mlr;
+pub mod no_loss;
 mod outcome;
 pub mod recovery;
 pub mod reset;

@@ -16,6 +16,8 @@ pub struct Trial {
     pub unsent: u64,
     /// Frames sent and not delivered.
     pub lost: u64,
+    /// Of these, frames that were lost while something else had a core that the path works on: at most `lost`, 0 where that is not known.
+    pub lost_in_interruptions: u64,
 }
 
 impl Trial {
@@ -32,6 +34,17 @@ impl Trial {
         (self.intended - self.delivered()) as f64 / self.intended.max(1) as f64
     }
 
+    /// The trial as a goal sees it that leaves interruptions out: what was lost in them counts as delivered.
+    pub fn outside_interruptions(&self) -> Trial {
+        Trial { lost: self.lost.saturating_sub(self.lost_in_interruptions), lost_in_interruptions: 0, ..*self }
+    }
+
+    /// Whether the trial meets a loss ratio by what was sent and fails it only because the tester did not send the rest.
+    pub fn is_decided_by_unsent(&self, loss_ratio: f64) -> bool {
+        let lost_ratio = self.lost as f64 / self.intended.max(1) as f64;
+        lost_ratio <= loss_ratio && self.loss_ratio() > loss_ratio
+    }
+
     /// The rate at which frames arrived (the forwarding rate of RFC 2285 section 3.6.1), in packets per second.
     pub fn forwarding_rate_pps(&self) -> f64 {
         self.load.pps() as f64 * (1.0 - self.loss_ratio())
@@ -43,7 +56,7 @@ impl Trial {
             return Err(TrialError::Empty { load: self.load });
         }
         match self.unsent.checked_add(self.lost) {
-            Some(missing) if missing <= self.intended => Ok(()),
+            Some(missing) if missing <= self.intended && self.lost_in_interruptions <= self.lost => Ok(()),
             _ => Err(TrialError::Unbalanced { trial: *self }),
         }
     }

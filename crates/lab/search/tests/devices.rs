@@ -89,7 +89,7 @@ fn device_that_carries_nothing() {
 fn tester_that_cannot_send_is_named_as_the_limit() {
     let device = |load: Load, duration_ns| -> Result<Trial, Infallible> {
         let unsent = load.pps().saturating_sub(3_000_000);
-        Ok(Trial { load, duration_ns, intended: load.pps(), unsent, lost: 0 })
+        Ok(Trial { load, duration_ns, intended: load.pps(), unsent, lost: 0, lost_in_interruptions: 0 })
     };
     let outcome = search(goal(), device);
     assert_found(&outcome, 3_000_000.0);
@@ -142,7 +142,7 @@ fn failure_of_the_measurer_ends_the_search_and_keeps_the_bounds() {
         trials += 1;
         let lost = load.pps().saturating_sub(1_000_000);
         if trials < 3 {
-            Ok(Trial { load, duration_ns, intended: load.pps(), unsent: 0, lost })
+            Ok(Trial { load, duration_ns, intended: load.pps(), unsent: 0, lost, lost_in_interruptions: 0 })
         } else {
             Err("cable pulled")
         }
@@ -158,7 +158,8 @@ fn failure_of_the_measurer_ends_the_search_and_keeps_the_bounds() {
 fn trials_that_cannot_be_are_refused() {
     let mut search = Search::new(goal()).unwrap();
     let load = Load::from_pps(1_000);
-    let trial = |intended, unsent, lost| Trial { load, duration_ns: 1, intended, unsent, lost };
+    let trial =
+        |intended, unsent, lost| Trial { load, duration_ns: 1, intended, unsent, lost, lost_in_interruptions: 0 };
     assert!(search.record(trial(0, 0, 0)).is_err());
     assert!(search.record(trial(10, 6, 5)).is_err());
     assert!(search.record(trial(10, u64::MAX, u64::MAX)).is_err());
@@ -192,7 +193,14 @@ fn trials_are_bounded_when_the_device_makes_no_sense() {
         trials += 1;
         // Fails and passes by turns, and answers for another load than was asked.
         let load = Load::from_pps(load.pps() / 2 + 1);
-        Ok(Trial { load, duration_ns, intended: 1_000, unsent: 0, lost: u64::from(trials % 2 == 0) })
+        Ok(Trial {
+            load,
+            duration_ns,
+            intended: 1_000,
+            unsent: 0,
+            lost: u64::from(trials % 2 == 0),
+            lost_in_interruptions: 0,
+        })
     };
     let outcome = search(Goal { trials_max: 30, confirmations: 2, ..goal() }, device);
     assert!(outcome.trials.len() <= 30);
@@ -301,7 +309,7 @@ proptest! {
         let mut losses = losses.into_iter().cycle();
         let device = |load: Load, duration_ns| -> Result<Trial, Infallible> {
             let lost = losses.next().unwrap_or(0).saturating_sub(3);
-            Ok(Trial { load, duration_ns, intended: load.pps().max(2), unsent: 0, lost })
+            Ok(Trial { load, duration_ns, intended: load.pps().max(2), unsent: 0, lost, lost_in_interruptions: 0 })
         };
         let goal = Goal { confirmations, ..goal };
         let outcome = search(goal, device);

@@ -20,7 +20,14 @@ fn search(goals: Vec<Goal>, mut device: impl FnMut(Load, u64) -> Result<Trial, I
 
 fn trial(load_pps: u64, seconds: u64, lost: u64) -> Trial {
     let load = Load::from_pps(load_pps);
-    Trial { load, duration_ns: seconds * SECOND_NS, intended: load_pps * seconds, unsent: 0, lost }
+    Trial {
+        load,
+        duration_ns: seconds * SECOND_NS,
+        intended: load_pps * seconds,
+        unsent: 0,
+        lost,
+        lost_in_interruptions: 0,
+    }
 }
 
 #[test]
@@ -81,7 +88,7 @@ fn long_trials_that_lose_where_short_ones_do_not_are_believed_at_once() {
             let packets = |pps| pps * duration_ns / SECOND_NS;
             let (intended, excess) = (packets(load.pps()), packets(load.pps().saturating_sub(1_000_000)));
             let lost = excess.saturating_sub(buffer).min(intended);
-            Ok(Trial { load, duration_ns, intended, unsent: 0, lost })
+            Ok(Trial { load, duration_ns, intended, unsent: 0, lost, lost_in_interruptions: 0 })
         };
         let outcome = search(vec![Goal::rfc2544()], device);
         let limit_pps = 1_000_000 + buffer / 60;
@@ -205,6 +212,7 @@ fn any_goal() -> impl Strategy<Value = Goal> {
             final_trial_ns: initial * growth * SECOND_NS / 4,
             duration_sum_ns: initial * growth * more * SECOND_NS / 4,
             width,
+            outside_interruptions: false,
         },
     )
 }
@@ -226,14 +234,14 @@ proptest! {
         let mut search = Search::new(limits, goals).unwrap();
         let mut losses = losses.into_iter().cycle();
         let unasked_pps = (maximum as f64 * 1.001) as u64 + 1;
-        let unasked = Trial { load: Load::from_pps(unasked_pps), duration_ns: SECOND_NS, intended: 2, unsent: 0, lost: 1 };
+        let unasked = Trial { load: Load::from_pps(unasked_pps), duration_ns: SECOND_NS, intended: 2, unsent: 0, lost: 1, lost_in_interruptions: 0 };
         search.record(unasked).unwrap();
         while let Some(order) = search.next() {
             prop_assert_eq!(search.next(), Some(order));
             prop_assert!((limits.minimum..=limits.maximum).contains(&order.load));
             let intended = (order.load.pps() * (order.duration_ns / 1_000_000) / 1_000).max(1);
             let lost = (losses.next().unwrap_or(0.0).powi(8) * intended as f64) as u64;
-            search.record(Trial { load: order.load, duration_ns: order.duration_ns, intended, unsent: 0, lost }).unwrap();
+            search.record(Trial { load: order.load, duration_ns: order.duration_ns, intended, unsent: 0, lost, lost_in_interruptions: 0 }).unwrap();
         }
         let outcome = search.outcome();
         prop_assert!(outcome.trials.len() <= 400);

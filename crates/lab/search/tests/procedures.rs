@@ -39,7 +39,14 @@ fn loss_curve_of_a_device_that_always_loses_goes_to_the_lowest_load() {
 fn one_trial_without_loss_does_not_end_a_curve() {
     let mut lost = [1, 0, 1, 0, 0, 7].into_iter();
     let mut device = |load: Load, duration_ns| -> Result<Trial, Infallible> {
-        Ok(Trial { load, duration_ns, intended: load.pps(), unsent: 0, lost: lost.next().unwrap() })
+        Ok(Trial {
+            load,
+            duration_ns,
+            intended: load.pps(),
+            unsent: 0,
+            lost: lost.next().unwrap(),
+            lost_in_interruptions: 0,
+        })
     };
     let found = FrameLoss::downwards(MAXIMUM, 0.1, SECOND_NS).unwrap().run(&mut device, |_| ()).unwrap();
     assert_eq!((found.trials.len(), found.is_complete), (5, true));
@@ -48,7 +55,7 @@ fn one_trial_without_loss_does_not_end_a_curve() {
 #[test]
 fn unsent_packets_are_not_a_trial_without_loss() {
     let mut device = |load: Load, duration_ns| -> Result<Trial, Infallible> {
-        Ok(Trial { load, duration_ns, intended: load.pps(), unsent: 1, lost: 0 })
+        Ok(Trial { load, duration_ns, intended: load.pps(), unsent: 1, lost: 0, lost_in_interruptions: 0 })
     };
     let found = FrameLoss::downwards(MAXIMUM, 0.05, SECOND_NS).unwrap().run(&mut device, |_| ()).unwrap();
     assert_eq!((found.trials.len(), found.is_complete), (20, false));

@@ -30,7 +30,17 @@ fn goals() -> [Goal; 4] {
 fn trials(count: usize, seconds: u64, lost_of_100_000: u64) -> Vec<Trial> {
     let intended = 1_000_000 * seconds;
     let lost = intended / 100_000 * lost_of_100_000;
-    vec![Trial { load: Load::from_pps(1_000_000), duration_ns: seconds * SECOND_NS, intended, unsent: 0, lost }; count]
+    vec![
+        Trial {
+            load: Load::from_pps(1_000_000),
+            duration_ns: seconds * SECOND_NS,
+            intended,
+            unsent: 0,
+            lost,
+            lost_in_interruptions: 0
+        };
+        count
+    ]
 }
 
 fn sums(goal: &Goal, trials: &[Trial]) -> DurationSums {

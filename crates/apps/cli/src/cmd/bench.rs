@@ -1,18 +1,21 @@
-//! `linerate bench`: the main job. Measures the Linux kernel as a router and accounts for every packet.
+//! `linerate bench`: the main job. Measures the Linux kernel as a router and accounts for every packet: the shipped experiment `quick`, with
+//! what the command line changes in it, run as `linerate lab` runs any experiment.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::SystemTime;
 
-use linerate_lab::bench::{self, BenchSpec, Event, Place};
+use linerate_experiment::{
+    DutKind, DutSpec, Experiment, FlowOrder, FlowSpec, Limit, LimitOf, SizeSpec, TestKind, TesterPorts, TopologyKind,
+};
 use linerate_lab::cleanup;
-use linerate_lab::tester::TesterSpec;
-use linerate_report::{Document, Rate, Timestamp, Trial, units};
-use linerate_sys::capability::{Capabilities, Capability};
-use linerate_sys::netns::NetNs;
-use linerate_sys::{signal, userns};
+use linerate_lab::runner::End;
+use linerate_report::{Rate, Results, results_json, results_terminal, trials_terminal};
+use linerate_sys::signal;
 
+use crate::lab::file::{self, Changes, Plan};
+use crate::lab::place::{self, Place};
+use crate::lab::run::{self, Ended, Options};
 use crate::pktgen::log;
 
 /// Arguments of `linerate bench`.
@@ -21,28 +24,25 @@ use crate::pktgen::log;
 pub struct Args {
     #[command(subcommand)]
     other: Option<Other>,
-    /// Print one JSON document (schema linerate.bench/1, docs/results.md) on stdout instead of the tables
+    /// Print the result document (docs/results.md) as JSON on stdout instead of the tables
     #[arg(long)]
     json: bool,
-    /// Length of each trial in milliseconds; RFC 2544 asks for 60000 for a reported result
-    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(50..=3_600_000))]
-    trial_ms: u64,
+    /// Print every trial too, each with its account, instead of one ledger for each cell
+    #[arg(long)]
+    trials: bool,
+    /// Length of each trial in milliseconds; short ones see few interruptions [default: 100, and 500 for the figure without any loss]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(20..=3_600_000))]
+    trial_ms: Option<u64>,
+    /// How often each figure is measured
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repetitions: Option<u32>,
     /// Frame length on the wire, with FCS, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(64..=1518))]
     size: u32,
-    /// Sources x destinations of each search
+    /// Sources x destinations of each measurement
     #[arg(long, value_name = "SxD,...", value_delimiter = ',', default_value = "1x1,100x100", value_parser = parse_flows)]
     flows: Vec<(u64, u64)>,
-    /// A search ends when its bounds are this close
-    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
-    resolution: f64,
-    /// How often a failing trial is repeated before it counts; 0 is strict RFC 2544
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    confirmations: u32,
-    /// Most trials of a search
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=1000))]
-    trials_max: u32,
-    /// Exit with 1 if a search finds less than this rate, e.g. 500kpps or l2:1Gbit/s
+    /// Exit with 1 if the throughput without loss (NDR) is less than this rate, e.g. 500kpps or l2:1Gbit/s
     #[arg(long, value_name = "RATE")]
     goal: Option<Rate>,
     /// Port kind that sends: xdp or packet (the best that works unless named)
@@ -54,6 +54,9 @@ pub struct Args {
     /// Measure the in-process link, as where no network namespace can be made
     #[arg(long)]
     in_process: bool,
+    /// Plain lines instead of the live view
+    #[arg(long)]
+    plain: bool,
     /// Folder for the results, one folder in it for each run
     #[arg(long, value_name = "DIR", default_value = "results")]
     results: PathBuf,
@@ -70,49 +73,83 @@ const HELP_END: &str = "\
 Three network namespaces (generator - router - receiver), joined by veth pairs, are made for the run and are gone after it. As
 an ordinary user they are made inside a user namespace; where the kernel forbids that, the in-process link is measured instead.
 
+It runs the shipped experiment `quick` (linerate lab run quick): for each number of flows the throughput (NDR without loss, PDR with
+0.5 %, by MLRsearch, RFC 9971), the capacity (what is delivered under overload), and the highest load that loses not one packet.
+
 Examples:
   linerate bench                        the whole measurement, under a minute
   linerate bench --json > result.json   the same as one document
   linerate bench --goal 500kpps         exit status 1 if the router carries less
   linerate bench capture --quick        captures instead of the router, and the best setting for this host
-  linerate bench --trial-ms 60000 --confirmations 0   as strict as RFC 2544, section 26.1
+  linerate lab run full-rfc2544         every test of RFC 2544, with trials of its length
 
-Exit status: 0 measured, 1 measured but the goal was missed, 2 could not measure";
+Exit status: 0 measured, 1 measured but the goal was missed, 2 could not measure, or stopped";
 
 /// Measures, prints, stores.
 pub fn run(args: &Args) -> ExitCode {
     if let Some(Other::Capture(args)) = &args.other {
         return super::bench_capture::run(args);
     }
-    // Before anything else: a user namespace is entered by a process of one thread.
-    let place = place(args.in_process);
+    let mut plan = match plan(args) {
+        Ok(plan) => plan,
+        Err(problem) => return refuse(&problem),
+    };
+    let place = match args.in_process {
+        true => Place::InProcess { why: "asked for by --in-process".into() },
+        false => place::place(),
+    };
     if let Err(error) = signal::catch_stop_signals() {
         return refuse(&format!("signals cannot be caught: {error}"));
     }
-    for (name, error) in cleanup::remove_left_behind() {
-        match error {
-            None => eprintln!("removed {name}, which a killed run had left"),
-            Some(error) => eprintln!("{name}, which a killed run had left, cannot be removed: {error}"),
+    cleanup::remove_left_behind();
+    let as_root = match &place {
+        Place::Namespaces { as_root } => *as_root,
+        Place::InProcess { why } => {
+            inside(&mut plan.experiment, why);
+            false
+        }
+    };
+    let options = Options {
+        results: args.results.clone(),
+        only: None,
+        fresh: true,
+        plain: args.plain,
+        as_root,
+        no_namespaces: None,
+    };
+    match run::run(&plan, &options) {
+        Ok(ended) => conclude(args, &ended),
+        Err(problem) => refuse(&problem),
+    }
+}
+
+fn conclude(args: &Args, Ended { results, folder, end }: &Ended) -> ExitCode {
+    if args.json {
+        log::out(results_json(results).trim_end());
+    } else {
+        let columns = terminal_size::terminal_size().map_or(110, |(width, _)| usize::from(width.0));
+        let colour = std::io::stdout().is_terminal();
+        log::out(results_terminal(results, columns, colour).trim_end());
+        if args.trials {
+            log::out(format!("\n{}", trials_terminal(results, columns, colour)).trim_end());
         }
     }
-    let spec = match spec(args, place) {
-        Ok(spec) => spec,
-        Err(problem) => return refuse(&problem),
-    };
-    let mut document = bench::document(env!("CARGO_PKG_VERSION"), Timestamp::from_system(SystemTime::now()));
-    let measured = bench::run(&spec, &mut document, &mut progress);
-    document.ended = Timestamp::from_system(SystemTime::now());
-    if let Err(error) = &measured {
-        document.warnings.push(format!("not complete: {error}"));
-    }
-    if !document.trials.is_empty() {
-        show(args, &document);
-    }
-    match measured {
+    eprintln!("kept in {}; report.html there has the pictures", folder.display());
+    match end {
         Err(error) => refuse(&error.to_string()),
-        Ok(()) if document.goals_met() => ExitCode::SUCCESS,
-        Ok(()) => ExitCode::from(1),
+        Ok(End::Stopped) => refuse("stopped"),
+        Ok(End::Complete) => status(results),
     }
+}
+
+fn status(results: &Results) -> ExitCode {
+    let findings = || results.cells.iter().flat_map(|cell| &cell.findings);
+    if findings().all(|finding| finding.found.is_none()) {
+        let why = findings().find_map(|finding| finding.why_not.clone()).unwrap_or_default();
+        return refuse(&format!("nothing could be measured: {why}"));
+    }
+    let met = findings().all(|finding| finding.goals.iter().all(|goal| goal.met));
+    if met { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
 fn refuse(problem: &str) -> ExitCode {
@@ -120,45 +157,63 @@ fn refuse(problem: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Where this process can measure.
-pub(super) fn place(in_process: bool) -> Place {
-    if in_process {
-        return Place::InProcess { why: "asked for by --in-process".into() };
+/// The shipped experiment with what the command line changes in it.
+fn plan(args: &Args) -> Result<Plan, String> {
+    let changes = Changes { repetitions: args.repetitions, ..Changes::default() };
+    let mut plan = file::plan("quick", &changes)?;
+    let experiment = &mut plan.experiment;
+    experiment.sizes = vec![SizeSpec { label: args.size.to_string(), parts: vec![(args.size, 1)] }];
+    experiment.flows = flows(&experiment.flows, &args.flows);
+    experiment.testers.extend(
+        args.sender.clone().zip(args.receiver.clone()).map(|(sender, receiver)| TesterPorts { sender, receiver }),
+    );
+    if let Some(trial_ms) = args.trial_ms {
+        file::shorten_all(experiment, trial_ms * 1_000_000);
     }
-    let held = Capabilities::read();
-    let namespaces = |held: &Capabilities| held.has(Capability::SysAdmin) && held.has(Capability::NetAdmin);
-    if let Ok(held) = held
-        && namespaces(&held)
-        && NetNs::anonymous().is_ok()
-    {
-        return Place::Namespaces {
-            as_root: held.has_for_host(Capability::Bpf) && held.has_for_host(Capability::NetRaw),
-        };
+    if let Some(goal) = args.goal {
+        let bound = goal.to_pps(args.size, None);
+        let bound = bound.map_err(|error| format!("--goal: {error}; a veth has no link rate, give pps or bit/s"))?;
+        let limit = Limit { of: LimitOf::Rate, goal: Some("NDR".into()), bound };
+        for test in &mut experiment.tests {
+            let is_search = matches!(test.kind, TestKind::Throughput { .. });
+            test.limits.extend(is_search.then(|| limit.clone()));
+        }
     }
-    match userns::enter() {
-        Ok(_) => Place::Namespaces { as_root: false },
-        Err(error) => Place::InProcess { why: error.to_string() },
-    }
+    plan.text += &as_comment(args);
+    Ok(plan)
 }
 
-fn spec(args: &Args, place: Place) -> Result<BenchSpec, String> {
-    if !(args.resolution > 0.0 && args.resolution < 100.0) {
-        return Err("--resolution takes a percentage above 0 and below 100".into());
+/// What the command line changed, for whoever reads the file that is kept with the results.
+fn as_comment(args: &Args) -> String {
+    let flows: Vec<String> = args.flows.iter().map(|(sources, to)| format!("{sources}x{to}")).collect();
+    let mut words = format!("\n# linerate bench --size {} --flows {}", args.size, flows.join(","));
+    if let Some(trial_ms) = args.trial_ms {
+        words += &format!(" --trial-ms {trial_ms}");
     }
-    let goal_pps = args.goal.map(|goal| goal.to_pps(args.size, None)).transpose();
-    let goal_pps = goal_pps.map_err(|error| format!("--goal: {error}; a veth has no link rate, give pps or bit/s"))?;
-    let ports = args.sender.clone().zip(args.receiver.clone());
-    Ok(BenchSpec {
-        size_wire: args.size,
-        flows: args.flows.clone(),
-        trial_ns: args.trial_ms * 1_000_000,
-        resolution: args.resolution / 100.0,
-        confirmations: args.confirmations,
-        trials_max: args.trials_max,
-        goal_pps,
-        ports: ports.map(|(sender, receiver)| TesterSpec::new(sender, receiver)),
-        ..BenchSpec::new(place)
-    })
+    words + "\n"
+}
+
+/// The same addresses as the experiment's own flows, in these numbers.
+fn flows(of: &[FlowSpec], wanted: &[(u64, u64)]) -> Vec<FlowSpec> {
+    let Some(like) = of.first() else { return Vec::new() };
+    let spec = |(sources, destinations): &(u64, u64)| FlowSpec {
+        sources: *sources,
+        destinations: *destinations,
+        ports: 1,
+        order: FlowOrder::Odometer,
+        ..like.clone()
+    };
+    wanted.iter().map(spec).collect()
+}
+
+/// The link inside this process instead of the router.
+fn inside(experiment: &mut Experiment, why: &str) {
+    experiment.title = "The in-process link".into();
+    experiment.about = format!("Not the router, but the link between two threads of this process: {why}.");
+    experiment.topology = TopologyKind::InProcess;
+    experiment.duts = vec![DutSpec { name: "pipe".into(), kind: DutKind::Pipe }];
+    experiment.testers.clear();
+    experiment.published.clear();
 }
 
 /// `100x100`, or `1`.
@@ -166,39 +221,4 @@ fn parse_flows(text: &str) -> Result<(u64, u64), String> {
     let parts = text.split_once('x').unwrap_or((text, "1"));
     let number = |part: &str| part.parse().ok().filter(|count| (1..=100).contains(count));
     number(parts.0).zip(number(parts.1)).ok_or_else(|| "takes sources x destinations, 1x1 to 100x100".into())
-}
-
-fn progress(event: Event<'_>) {
-    match event {
-        Event::Phase(phase) => eprintln!("{phase}"),
-        Event::Begin { name, bounds: None } => eprintln!("  {name} ..."),
-        Event::Begin { name, bounds: Some(bounds) } => eprintln!("  {name}, bounds {bounds} ..."),
-        Event::End(trial) => eprintln!("    {}", one_line(trial)),
-    }
-}
-
-fn one_line(trial: &Trial) -> String {
-    let account = &trial.account;
-    let delivered = trial.rates().map_or_else(|| "-".into(), |rates| units::pps(rates.delivered_pps));
-    let lost = account.sent() - account.delivered().min(account.sent());
-    format!(
-        "{} intended, {} delivered ({delivered}), {} lost, {} unsent",
-        units::count(account.intended()),
-        units::count(account.delivered()),
-        units::count(lost),
-        units::count(account.unsent()),
-    )
-}
-
-fn show(args: &Args, document: &Document) {
-    if args.json {
-        log::out(&linerate_report::json(document));
-    } else {
-        let columns = terminal_size::terminal_size().map_or(110, |(width, _)| usize::from(width.0));
-        log::out(&linerate_report::terminal(document, columns, std::io::stdout().is_terminal()));
-    }
-    match linerate_report::store(&args.results, document) {
-        Ok(folder) => eprintln!("stored in {}", folder.display()),
-        Err(error) => eprintln!("the result could not be stored in {}: {error}", args.results.display()),
-    }
 }

@@ -5,13 +5,13 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use linerate_lab::bench::Place;
 use linerate_lab::cleanup;
 use linerate_lab::runner::End;
 use linerate_report::{capture_recommendation, results_json};
 use linerate_sys::signal;
 
 use crate::lab::file::Plan;
+use crate::lab::place::{self, Place};
 use crate::lab::run::{self, Ended, Options};
 use crate::pktgen::log;
 
@@ -89,7 +89,7 @@ pub fn run(args: &Args) -> ExitCode {
         }
     };
     // Before any thread: a user namespace is entered by a process of one thread.
-    let as_root = match super::bench::place(false) {
+    let as_root = match place::place() {
         Place::Namespaces { as_root } => as_root,
         Place::InProcess { why } => return refuse(&format!("no network namespace can be made: {why}")),
     };

@@ -4,13 +4,13 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use linerate_lab::bench::Place;
 use linerate_lab::cleanup;
 use linerate_lab::runner::{End, reached};
 use linerate_report::results_json;
 use linerate_sys::signal;
 
 use crate::lab::file::{self, Changes};
+use crate::lab::place::{self, Place};
 use crate::lab::run::{self, Ended, Options};
 use crate::lab::{clean, runs, shipped, words};
 use crate::pktgen::log;
@@ -110,7 +110,7 @@ fn carry_out(args: &RunArgs) -> ExitCode {
         Err(problem) => return refuse_as_is(&problem),
     };
     // Before any thread: a user namespace is entered by a process of one thread.
-    let (as_root, no_namespaces) = match super::bench::place(false) {
+    let (as_root, no_namespaces) = match place::place() {
         Place::Namespaces { as_root } => (as_root, None),
         Place::InProcess { why } => (false, Some(why)),
     };

@@ -36,7 +36,7 @@ pub fn plan(word: &str, changes: &Changes) -> Result<Plan, String> {
         experiment.repetitions = repetitions;
     }
     if let Some(trial_ns) = changes.trial_ns {
-        experiment.tests.iter_mut().for_each(|test| shorten(&mut test.kind, &mut test.trial_ns, trial_ns));
+        shorten_all(&mut experiment, trial_ns);
     }
     Ok(Plan { text: text + &changes.as_comment(), experiment })
 }
@@ -62,10 +62,15 @@ pub fn read(word: &str) -> Result<(String, String), String> {
     Ok((text, word.to_owned()))
 }
 
+/// Every trial of every test is this long.
+pub fn shorten_all(experiment: &mut Experiment, trial_ns: u64) {
+    experiment.tests.iter_mut().for_each(|test| shorten(&mut test.kind, &mut test.trial_ns, trial_ns));
+}
+
 /// All trials of a test are this long, those of its goals too; their sums keep their number of trials.
 fn shorten(kind: &mut TestKind, of_test_ns: &mut u64, trial_ns: u64) {
     *of_test_ns = trial_ns;
-    if let TestKind::Throughput { search: Search::Mlr { goals } } = kind {
+    if let TestKind::Throughput { search: Search::Mlr { goals }, .. } = kind {
         for goal in goals {
             let trials = (goal.duration_sum_ns / goal.final_trial_ns.max(1)).max(1);
             goal.initial_trial_ns = trial_ns.min(goal.initial_trial_ns);

@@ -6,6 +6,7 @@
 pub mod clean;
 pub mod file;
 mod live;
+pub mod place;
 mod plain;
 pub mod run;
 pub mod runs;

@@ -57,6 +57,23 @@ fn figure(found: &Found) -> String {
             };
             goals.iter().map(goal).collect::<Vec<_>>().join("; ")
         }
+        Found::Capacity { delivered_pps, .. } => {
+            let (least, most) = (
+                delivered_pps.iter().copied().fold(f64::INFINITY, f64::min),
+                delivered_pps.iter().copied().fold(0.0, f64::max),
+            );
+            let median = units::pps(linerate_report::median(delivered_pps));
+            format!(
+                "{median} delivered under overload ({} to {}, {} trials)",
+                units::pps(least),
+                units::pps(most),
+                delivered_pps.len()
+            )
+        }
+        Found::NoLoss { pps, duration_ns, why, .. } => match pps {
+            Some(pps) => format!("{} without loss for {}", units::pps(*pps), units::nanoseconds(*duration_ns as f64)),
+            None => format!("no load without loss: {}", printable(why.as_deref().unwrap_or("none passed"))),
+        },
         Found::Latency { points } => {
             let point = |point: &linerate_report::LatencyPoint| {
                 let latency = point.latency.map(|latency| (latency.p50_ns, latency.p99_ns));

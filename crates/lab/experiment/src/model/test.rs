@@ -46,6 +46,18 @@ pub enum TestKind {
     Throughput {
         /// How loads are chosen.
         search: Search,
+        /// After this time no further trial begins, and what is known by then is the result; `None` = the search ends by itself.
+        time_max_ns: Option<u64>,
+    },
+    /// The rate delivered when the tester sends as fast as it can: median and spread of several short trials.
+    Capacity {
+        /// How many.
+        trials: u32,
+    },
+    /// The highest of a few loads that one trial carries without losing a single packet: the criterion of RFC 2544 section 26.1.
+    NoLoss {
+        /// Shares of the throughput found before in the same cell, in (0, 1], the highest first.
+        shares: Vec<f64>,
     },
     /// One-way latency at shares of the throughput found before in the same cell (RFC 2544 section 26.2, RFC 8219 sections 7.2, 7.3).
     Latency {
@@ -125,4 +137,6 @@ pub struct LossGoal {
     pub initial_trial_ns: u64,
     /// Goal width, relative.
     pub width: f64,
+    /// Whether packets that were lost while something else had a core that the path works on are left out.
+    pub outside_interruptions: bool,
 }

@@ -19,6 +19,7 @@ struct Defaults {
     duration_sum_ns: u64,
     initial_trial_ns: u64,
     width: f64,
+    outside_interruptions: bool,
 }
 
 pub(crate) fn search(test: &Section<'_>, trial_ns: u64) -> Search {
@@ -54,6 +55,7 @@ fn goals(test: &Section<'_>, trial_ns: u64) -> Vec<LossGoal> {
         duration_sum_ns: span("duration_sum", trial_ns.saturating_mul(3)),
         initial_trial_ns: span("initial_trial", (trial_ns / 4).max(TRIAL_NS_MIN).min(trial_ns)),
         width: test.number("width", is_width, WIDTH).unwrap_or(0.01),
+        outside_interruptions: test.boolean("outside_interruptions").unwrap_or(false),
     };
     if !test.has("goals") {
         test.value("goals");
@@ -80,6 +82,7 @@ impl Defaults {
             duration_sum_ns: self.duration_sum_ns,
             initial_trial_ns: self.initial_trial_ns,
             width: self.width,
+            outside_interruptions: self.outside_interruptions,
         }
     }
 }
@@ -122,6 +125,7 @@ fn own_goal(table: &Section<'_>, defaults: &Defaults) -> Option<LossGoal> {
         duration_sum_ns: span("duration_sum", defaults.duration_sum_ns),
         initial_trial_ns: span("initial_trial", defaults.initial_trial_ns),
         width: table.number("width", is_width, WIDTH).unwrap_or(defaults.width),
+        outside_interruptions: table.boolean("outside_interruptions").unwrap_or(defaults.outside_interruptions),
     };
     check_times(table, &goal);
     // Read with the other limits.

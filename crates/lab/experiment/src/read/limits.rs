@@ -16,11 +16,14 @@ pub(crate) fn read(test: &Section<'_>, kind: &TestKind) -> Vec<Limit> {
     let span = |key| test.span_ns(key, 1..=SPAN_NS_MAX).map(|ns| ns as f64);
     let loss = || test.number("loss_at_most", is_share_below_1, SHARE_BELOW_1);
     match kind {
-        TestKind::Throughput { search: Search::Mlr { .. } } => {
+        TestKind::Throughput { search: Search::Mlr { .. }, .. } => {
             add(LimitOf::Rate, test.rate_pps("at_least"));
             limits.extend(of_goals(test));
         }
-        TestKind::Throughput { search: Search::Bisection { .. } } | TestKind::MaxForwardingRate => {
+        TestKind::Throughput { search: Search::Bisection { .. }, .. }
+        | TestKind::MaxForwardingRate
+        | TestKind::Capacity { .. }
+        | TestKind::NoLoss { .. } => {
             add(LimitOf::Rate, test.rate_pps("at_least"));
         }
         TestKind::Load { .. } => {

@@ -23,9 +23,11 @@ enum Word {
     MaxForwardingRate,
     Capture,
     Load,
+    Capacity,
+    NoLoss,
 }
 
-const KINDS: [(&str, Word); 10] = [
+const KINDS: [(&str, Word); 12] = [
     ("throughput", Word::Throughput),
     ("latency", Word::Latency),
     ("frame-loss", Word::FrameLoss),
@@ -36,6 +38,8 @@ const KINDS: [(&str, Word); 10] = [
     ("max-forwarding-rate", Word::MaxForwardingRate),
     ("load", Word::Load),
     ("capture", Word::Capture),
+    ("capacity", Word::Capacity),
+    ("no-loss", Word::NoLoss),
 ];
 
 pub(crate) fn all(file: &Section<'_>, has_captures: bool) -> Vec<TestSpec> {
@@ -52,7 +56,7 @@ pub(crate) fn all(file: &Section<'_>, has_captures: bool) -> Vec<TestSpec> {
             continue;
         };
         let needs_throughput =
-            matches!(word, Word::Latency | Word::BackToBack | Word::Recovery | Word::Reset | Word::Soak);
+            matches!(word, Word::Latency | Word::BackToBack | Word::Recovery | Word::Reset | Word::Soak | Word::NoLoss);
         if needs_throughput && !has_throughput {
             let name = KINDS.iter().find(|(_, known)| *known == word).map_or("", |(name, _)| name);
             let message = format!("a {name} test starts from the throughput; expected a throughput test before it");
@@ -81,7 +85,8 @@ fn test(table: &Section<'_>, word: Word) -> TestSpec {
     match word {
         Word::Throughput => {
             let trial_ns = trial(SECOND_NS);
-            spec(trial_ns, TestKind::Throughput { search: goals::search(table, trial_ns) })
+            let time_max_ns = table.span_ns("time_max", TRIAL_NS_MIN..=TRIAL_NS_MAX);
+            spec(trial_ns, TestKind::Throughput { search: goals::search(table, trial_ns), time_max_ns })
         }
         Word::Latency => spec(trial(SECOND_NS), latency(table)),
         Word::FrameLoss => spec(trial(SECOND_NS), frame_loss(table)),
@@ -99,6 +104,11 @@ fn test(table: &Section<'_>, word: Word) -> TestSpec {
         }
         Word::MaxForwardingRate => spec(trial(SECOND_NS), TestKind::MaxForwardingRate),
         Word::Capture => spec(trial(SECOND_NS), captures(table)),
+        Word::Capacity => {
+            let trials = table.integer("trials", 1..=1_000).unwrap_or(5) as u32;
+            spec(trial(SECOND_NS / 5), TestKind::Capacity { trials })
+        }
+        Word::NoLoss => spec(trial(SECOND_NS), TestKind::NoLoss { shares: descending_shares(table) }),
         Word::Load => spec(trial(SECOND_NS), TestKind::Load { pps: table.rate_pps("rate") }),
     }
 }
@@ -120,6 +130,26 @@ fn latency(table: &Section<'_>) -> TestKind {
         shares.push(share);
     }
     TestKind::Latency { shares, idle_pps }
+}
+
+/// Shares of the throughput, the highest first.
+fn descending_shares(table: &Section<'_>) -> Vec<f64> {
+    const DEFAULT: [f64; 5] = [1.0, 0.75, 0.5, 0.25, 0.1];
+    if !table.has("shares") {
+        table.value("shares");
+        return DEFAULT.to_vec();
+    }
+    let is_share = |share: f64| share > 0.0 && share <= 1.0;
+    let mut shares: Vec<f64> = Vec::new();
+    for value in table.list("shares", 1..=32).unwrap_or_default() {
+        let share = section::number(value, "shares", is_share, "a share above 0 up to 1", table.log);
+        let Some(share) = share else { continue };
+        if shares.last().is_some_and(|last| share >= *last) {
+            table.log.error(value.span(), "this share is not below the one before; expected the highest first");
+        }
+        shares.push(share);
+    }
+    shares
 }
 
 fn frame_loss(table: &Section<'_>) -> TestKind {

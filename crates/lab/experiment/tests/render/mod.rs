@@ -187,11 +187,19 @@ fn cells(row: &CellMatch, separator: &str) -> String {
 fn test(spec: &TestSpec) -> String {
     let trial = format!("trial = {}\n", span(spec.trial_ns));
     let body = match &spec.kind {
-        TestKind::Throughput { search: Search::Bisection { resolution, loss_ratio, confirmations } } => format!(
-            "kind = 'throughput'\n{trial}search = 'bisection'\nresolution = {resolution}\nloss_ratio = {loss_ratio}\nconfirmations = {confirmations}\n"
-        ),
-        TestKind::Throughput { search: Search::Mlr { goals } } => {
-            format!("kind = 'throughput'\n{trial}search = 'mlr'\ngoals = {}\n", list(goals, goal))
+        TestKind::Throughput { search: Search::Bisection { resolution, loss_ratio, confirmations }, time_max_ns } => {
+            format!(
+                "kind = 'throughput'\n{trial}{}search = 'bisection'\nresolution = {resolution}\nloss_ratio = {loss_ratio}\nconfirmations = {confirmations}\n",
+                time_max(*time_max_ns)
+            )
+        }
+        TestKind::Throughput { search: Search::Mlr { goals }, time_max_ns } => {
+            let (time_max, goals) = (time_max(*time_max_ns), list(goals, goal));
+            format!("kind = 'throughput'\n{trial}{time_max}search = 'mlr'\ngoals = {goals}\n")
+        }
+        TestKind::Capacity { trials } => format!("kind = 'capacity'\n{trial}trials = {trials}\n"),
+        TestKind::NoLoss { shares } => {
+            format!("kind = 'no-loss'\n{trial}shares = {}\n", list(shares, f64::to_string))
         }
         TestKind::Latency { shares, idle_pps } => {
             format!("kind = 'latency'\n{trial}shares = {}\nidle = '{idle_pps}pps'\n", list(shares, f64::to_string))
@@ -218,16 +226,21 @@ fn test(spec: &TestSpec) -> String {
     format!("[[test]]\n{body}{}", limits(&spec.limits))
 }
 
+fn time_max(time_max_ns: Option<u64>) -> String {
+    time_max_ns.map_or(String::new(), |ns| format!("time_max = {}\n", span(ns)))
+}
+
 fn goal(goal: &LossGoal) -> String {
     format!(
-        "{{ name = {}, loss_ratio = {}, exceed_ratio = {}, trial = {}, duration_sum = {}, initial_trial = {}, width = {} }}",
+        "{{ name = {}, loss_ratio = {}, exceed_ratio = {}, trial = {}, duration_sum = {}, initial_trial = {}, width = {}, outside_interruptions = {} }}",
         text(&goal.name),
         goal.loss_ratio,
         goal.exceed_ratio,
         span(goal.final_trial_ns),
         span(goal.duration_sum_ns),
         span(goal.initial_trial_ns),
-        goal.width
+        goal.width,
+        goal.outside_interruptions
     )
 }
 

@@ -10,8 +10,8 @@ use super::rig::{Gone, Measured, Order, Rig, Rigs, rate_pps};
 use super::store::Store;
 use super::watch::Event;
 use super::{
-    End, RunError, back_to_back, baseline, capture, forwarding, frame_loss, judge, latency, load, now, recovery, reset,
-    soak, throughput, work,
+    End, RunError, back_to_back, baseline, capacity, capture, forwarding, frame_loss, judge, latency, load, no_loss,
+    now, recovery, reset, soak, throughput, work,
 };
 use crate::tester::Load;
 
@@ -198,7 +198,11 @@ impl Bench<'_> {
     fn test(&mut self, slot: Slot<'_>, rig: &mut dyn Rig) -> Result<Found, Halt> {
         let trial_ns = slot.test.trial_ns;
         match &slot.test.kind {
-            TestKind::Throughput { search } => throughput::find(self, rig, search, trial_ns),
+            TestKind::Throughput { search, time_max_ns } => {
+                throughput::find(self, rig, search, (trial_ns, *time_max_ns))
+            }
+            TestKind::Capacity { trials } => capacity::find(self, rig, *trials, trial_ns),
+            TestKind::NoLoss { shares } => no_loss::find(self, rig, shares, trial_ns),
             TestKind::Latency { shares, idle_pps } => latency::find(self, rig, shares, *idle_pps, trial_ns),
             TestKind::FrameLoss { loads_pps } => frame_loss::find(self, rig, loads_pps, trial_ns),
             TestKind::BackToBack { burst_max_ns, bursts } => {
@@ -261,6 +265,12 @@ impl Bench<'_> {
         }
         self.save()?;
         Ok(measured)
+    }
+
+    /// Adds a note to the trial that was kept last.
+    pub(super) fn note(&mut self, words: &str) {
+        let last = self.here().findings.last_mut().and_then(|finding| finding.trials.last_mut());
+        last.into_iter().for_each(|made| made.trial.notes.push(words.to_owned()));
     }
 
     /// An order of the finding under way.

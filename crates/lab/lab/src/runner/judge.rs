@@ -1,7 +1,7 @@
 //! The limits that a user set on a test's figures, against what was found.
 
 use linerate_experiment::{Limit, LimitOf, TestSpec};
-use linerate_report::{Found, Goal, units};
+use linerate_report::{Found, Goal, median, units};
 
 /// Each limit of the test as a goal, met or missed. What was not measured does not meet it.
 pub(super) fn judge(test: &TestSpec, found: Option<&Found>) -> Vec<Goal> {
@@ -30,6 +30,8 @@ fn figures(test: &TestSpec, limit: &Limit, found: &Found) -> Vec<(String, Option
             meant.map(|goal| (goal.name.clone(), goal.lower_pps)).collect()
         }
         (LimitOf::Rate, Found::MaxForwardingRate { pps, .. }) => one(Some(*pps)),
+        (LimitOf::Rate, Found::Capacity { delivered_pps, .. }) => one(Some(median(delivered_pps))),
+        (LimitOf::Rate, Found::NoLoss { pps, .. }) => one(*pps),
         (LimitOf::Rate, Found::Load { delivered_pps, .. }) => one(Some(*delivered_pps)),
         (LimitOf::Loss, Found::Load { sent_pps, delivered_pps }) => {
             one((*sent_pps > 0.0).then(|| (1.0 - delivered_pps / sent_pps).max(0.0)))
@@ -77,12 +79,16 @@ fn goal(limit: &Limit, name: &str, value: Option<f64>) -> Goal {
 #[cfg(test)]
 mod tests {
     use linerate_experiment::{Search, TestKind};
-    use linerate_report::{GoalFound, LimitedBy};
+    use linerate_report::{GoalFound, LimitedBy, SearchStop};
 
     use super::*;
 
     fn test(limits: Vec<Limit>) -> TestSpec {
-        TestSpec { kind: TestKind::Throughput { search: Search::Mlr { goals: vec![] } }, trial_ns: 1, limits }
+        TestSpec {
+            kind: TestKind::Throughput { search: Search::Mlr { goals: vec![] }, time_max_ns: None },
+            trial_ns: 1,
+            limits,
+        }
     }
 
     fn limit(of: LimitOf, goal: Option<&str>, bound: f64) -> Limit {
@@ -101,6 +107,11 @@ mod tests {
             irregular: false,
             limited_by: LimitedBy::Loss,
             tester_limited: false,
+            stop: SearchStop::Resolved,
+            confirmations: 0,
+            overturned: 0,
+            outside_interruptions: false,
+            with_interruptions: None,
         }
     }
 

@@ -11,6 +11,7 @@
 
 mod back_to_back;
 mod baseline;
+mod capacity;
 mod capture;
 mod cell;
 mod cores;
@@ -20,6 +21,7 @@ mod judge;
 pub mod lab;
 mod latency;
 mod load;
+mod no_loss;
 mod plan;
 mod recovery;
 mod reset;

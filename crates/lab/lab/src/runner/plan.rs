@@ -132,6 +132,8 @@ pub(super) fn ways(direction: Direction) -> f64 {
 pub fn test_name(kind: &TestKind) -> &'static str {
     match kind {
         TestKind::Throughput { .. } => "throughput",
+        TestKind::Capacity { .. } => "capacity",
+        TestKind::NoLoss { .. } => "no-loss",
         TestKind::Latency { .. } => "latency",
         TestKind::FrameLoss { .. } => "frame-loss",
         TestKind::BackToBack { .. } => "back-to-back",

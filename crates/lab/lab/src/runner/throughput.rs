@@ -1,8 +1,10 @@
 //! Throughput: the search asks for loads, trials answer (RFC 2544 section 26.1; RFC 9971).
 
+use std::time::{Duration, Instant};
+
 use linerate_experiment::{LossGoal, Search as Kind};
-use linerate_report::{Found, GoalFound, LimitedBy, Purpose};
-use linerate_search::{Bounds, Limit, Load as Pps, mlr};
+use linerate_report::{Found, GoalBounds, GoalFound, LimitedBy, Purpose, SearchStop};
+use linerate_search::{Bounds, Limit, Load as Pps, Stop, mlr};
 
 use super::cell::{Bench, Ceiling, Halt};
 use super::rig::{Measured, Rig};
@@ -15,13 +17,25 @@ const BISECTION_TRIALS_MAX: u32 = 60;
 /// An MLRsearch that does not converge ends after so many times the duration sum of its goals.
 const MLR_SUMS_MAX: u64 = 6;
 
-pub(super) fn find(bench: &mut Bench<'_>, rig: &mut dyn Rig, search: &Kind, trial_ns: u64) -> Result<Found, Halt> {
+/// How often a trial is made again whose unsent packets alone would decide it: the tester's stall is not the device's loss. A load that the
+/// tester misses every time is beyond what it can send, and the result says so.
+const UNSENT_RETRIES: u32 = 3;
+
+/// `time_max_ns`: after it no further trial begins.
+pub(super) fn find(
+    bench: &mut Bench<'_>,
+    rig: &mut dyn Rig,
+    search: &Kind,
+    (trial_ns, time_max_ns): (u64, Option<u64>),
+) -> Result<Found, Halt> {
+    let end = time_max_ns.and_then(|time_ns| Instant::now().checked_add(Duration::from_nanos(time_ns)));
+    let has_time = || end.is_none_or(|end| Instant::now() < end);
     let ceiling = bench.ceiling(rig, trial_ns)?;
     let goals = match search {
         Kind::Bisection { resolution, loss_ratio, confirmations } => {
-            bisection(bench, rig, &ceiling, trial_ns, (*resolution, *loss_ratio, *confirmations))?
+            bisection(bench, rig, &ceiling, trial_ns, (*resolution, *loss_ratio, *confirmations), &has_time)?
         }
-        Kind::Mlr { goals } => multiple(bench, rig, &ceiling, goals)?,
+        Kind::Mlr { goals } => multiple(bench, rig, &ceiling, goals, &has_time)?,
     };
     Ok(Found::Throughput { goals })
 }
@@ -32,23 +46,32 @@ fn bisection(
     ceiling: &Ceiling,
     trial_ns: u64,
     (resolution, loss_ratio, confirmations): (f64, f64, u32),
+    has_time: &dyn Fn() -> bool,
 ) -> Result<Vec<GoalFound>, Halt> {
     let (minimum, maximum) = range(ceiling);
     let mut goal = linerate_search::Goal::new(minimum, maximum);
     goal.duration_ns = trial_ns;
     (goal.resolution, goal.loss_ratio, goal.confirmations) = (resolution, loss_ratio, confirmations);
     goal.trials_max = BISECTION_TRIALS_MAX;
+    // A trial at full rate that was shorter than the goal's says where to look, not what passes.
+    let at_full_rate = in_words_of_search(&ceiling.measured, maximum, ceiling.measured.trial.trial.duration_ns);
+    let is_whole = at_full_rate.duration_ns >= trial_ns;
+    goal.hint = (!is_whole).then(|| Pps::from_pps((at_full_rate.forwarding_rate_pps() as u64).max(1)));
     let mut search = linerate_search::Search::new(goal).map_err(Halt::search)?;
-    search.record(in_words_of_search(&ceiling.measured, maximum, trial_ns)).map_err(Halt::search)?;
-    while let Some(load) = search.next() {
-        let trial = trial(bench, rig, load, trial_ns, &bounds_words(search.bounds(), bench.ways))?;
+    if is_whole {
+        search.record(linerate_search::Trial { duration_ns: trial_ns, ..at_full_rate }).map_err(Halt::search)?;
+    }
+    while let Some(load) = search.next().filter(|_| has_time()) {
+        let bounds = bounds_words(search.bounds(), bench.ways);
+        let trial = trial(bench, rig, (load, trial_ns), &bounds, &[loss_ratio])?;
         search.record(trial).map_err(Halt::search)?;
     }
     let outcome = search.outcome();
     let bounds = Bounds { lower: outcome.lower, upper: outcome.upper };
-    let mut found = goal_found(bench, bounds, outcome.limit);
+    let mut found = goal_found(bench, bounds, outcome.limit, outcome.stop);
     found.name = if loss_ratio == 0.0 { "NDR".into() } else { format!("PDR {} %", loss_ratio * 100.0) };
     (found.loss_ratio, found.width, found.irregular) = (loss_ratio, resolution, outcome.irregular);
+    (found.confirmations, found.overturned) = (confirmations, outcome.overturned);
     Ok(vec![found])
 }
 
@@ -57,6 +80,7 @@ fn multiple(
     rig: &mut dyn Rig,
     ceiling: &Ceiling,
     goals: &[LossGoal],
+    has_time: &dyn Fn() -> bool,
 ) -> Result<Vec<GoalFound>, Halt> {
     let (minimum, maximum) = range(ceiling);
     let sums_ns = goals.iter().fold(0u64, |sum, goal| sum.saturating_add(goal.duration_sum_ns));
@@ -66,19 +90,27 @@ fn multiple(
     search
         .record(in_words_of_search(&ceiling.measured, maximum, ceiling.measured.trial.trial.duration_ns))
         .map_err(Halt::search)?;
-    while let Some(step) = search.next_step() {
+    let ratios: Vec<f64> = goals.iter().map(|goal| goal.loss_ratio).collect();
+    while let Some(step) = search.next_step().filter(|_| has_time()) {
         let words = goal_words(&search, step.goal, bench.ways);
-        let order = step.order;
-        let trial = trial(bench, rig, order.load, order.duration_ns, &words)?;
+        let trial = trial(bench, rig, (step.order.load, step.order.duration_ns), &words, &ratios)?;
         search.record(trial).map_err(Halt::search)?;
     }
     let outcome = search.outcome();
-    let found = outcome.goals.iter().map(|goal| {
-        let mut found = goal_found(bench, Bounds { lower: goal.lower, upper: goal.upper }, goal.limit);
+    let found = outcome.goals.iter().enumerate().map(|(number, goal)| {
+        let bounds = Bounds { lower: goal.lower, upper: goal.upper };
+        // A search that was cut short knows bounds by fewer trials than the goal asks for: better than none, and marked.
+        let bounds = if bounds.lower.is_none() { search.estimate(number) } else { bounds };
+        let mut found = goal_found(bench, bounds, goal.limit, goal.stop);
         found.name = goal.goal.name.clone();
         (found.loss_ratio, found.exceed_ratio) = (goal.goal.loss_ratio, goal.goal.exceed_ratio);
         (found.width, found.irregular) = (goal.goal.width, goal.irregular);
         found.conditional_pps = goal.conditional_pps.map(|pps| pps * bench.ways);
+        found.outside_interruptions = goal.goal.outside_interruptions;
+        let both = |load: Option<Pps>| load.map(|load| load.pps() as f64 * bench.ways);
+        found.with_interruptions = goal
+            .with_interruptions
+            .map(|bounds| GoalBounds { lower_pps: both(bounds.lower), upper_pps: both(bounds.upper) });
         found
     });
     Ok(found.collect())
@@ -93,6 +125,7 @@ fn goal(goal: &LossGoal) -> mlr::Goal {
         final_trial_ns: goal.final_trial_ns,
         duration_sum_ns: goal.duration_sum_ns,
         width: goal.width,
+        outside_interruptions: goal.outside_interruptions,
     }
 }
 
@@ -102,18 +135,27 @@ fn range(ceiling: &Ceiling) -> (Pps, Pps) {
     (Pps::from_pps(LOAD_MIN_PPS.min(maximum)), Pps::from_pps(maximum))
 }
 
-/// A trial of a search.
+/// A trial of a search: a load for a time. It is made again while unsent packets alone would decide one of the goals.
 fn trial(
     bench: &mut Bench<'_>,
     rig: &mut dyn Rig,
-    load: Pps,
-    duration_ns: u64,
+    (load, duration_ns): (Pps, u64),
     bounds: &str,
+    loss_ratios: &[f64],
 ) -> Result<linerate_search::Trial, Halt> {
     let rate = Load::Rate { pps: load.pps() as f64, duration_ns };
-    let order = bench.order("", Purpose::Search, rate);
-    let measured = bench.trial(rig, order, Some(bounds))?;
-    Ok(in_words_of_search(&measured, load, duration_ns))
+    let mut retries = 0;
+    loop {
+        let order = bench.order("", Purpose::Search, rate);
+        let measured = bench.trial(rig, order, Some(bounds))?;
+        let trial = in_words_of_search(&measured, load, duration_ns);
+        let is_testers = loss_ratios.iter().any(|ratio| trial.is_decided_by_unsent(*ratio));
+        if !is_testers || retries >= UNSENT_RETRIES {
+            return Ok(trial);
+        }
+        bench.note("made again: the tester did not send all of it, which says nothing of the device");
+        retries += 1;
+    }
 }
 
 /// Whatever did not arrive is lost to the search, explained or not.
@@ -125,10 +167,11 @@ pub(super) fn in_words_of_search(measured: &Measured, load: Pps, duration_ns: u6
         intended: account.intended(),
         unsent: account.unsent(),
         lost: account.sent().saturating_sub(account.delivered()),
+        lost_in_interruptions: 0,
     }
 }
 
-fn goal_found(bench: &mut Bench<'_>, bounds: Bounds, limit: Limit) -> GoalFound {
+fn goal_found(bench: &mut Bench<'_>, bounds: Bounds, limit: Limit, stop: Stop) -> GoalFound {
     let both = |load: Option<Pps>| load.map(|load| load.pps() as f64 * bench.ways);
     let (lower_pps, upper_pps) = (both(bounds.lower), both(bounds.upper));
     GoalFound {
@@ -142,6 +185,16 @@ fn goal_found(bench: &mut Bench<'_>, bounds: Bounds, limit: Limit) -> GoalFound 
         irregular: false,
         limited_by: limited_by(limit),
         tester_limited: bench.is_tester_limited(lower_pps),
+        stop: match stop {
+            Stop::Resolved => SearchStop::Resolved,
+            Stop::MaximumPassed => SearchStop::MaximumPassed,
+            Stop::MinimumFailed => SearchStop::MinimumFailed,
+            Stop::TrialsUsedUp | Stop::NotEnded => SearchStop::UsedUp,
+        },
+        confirmations: 0,
+        overturned: 0,
+        outside_interruptions: false,
+        with_interruptions: None,
     }
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use linerate_sys::usage::ThreadUsage;
 
 use crate::cache_line;
+use crate::fixed_loop;
 use crate::run::Kept;
 
 /// What disturbed a trial. With two sending threads, the worse of the two.
@@ -19,6 +20,9 @@ pub struct Noise {
     pub preempted: u64,
     /// How long the sending thread was ready and had no core, in nanoseconds; `None` where the kernel does not say.
     pub waited_ns: Option<u64>,
+    /// Time of a fixed loop on the generator's and on the DUT's core, at once, just before the trial, in nanoseconds; `None` where there is
+    /// no such core, and for the DUT's where they share one.
+    pub pace_ns: [Option<f64>; 2],
     /// Round trip of a cache line between the generator's and the DUT's cores just before the trial, in nanoseconds; `None` where
     /// they share a core or it could not be measured.
     pub cache_line_ns: Option<f64>,
@@ -54,9 +58,16 @@ impl Noise {
             preempted: self.preempted,
             waited_ns: self.waited_ns,
             cache_line_ns: self.cache_line_ns,
+            generator_pace_ns: self.pace_ns[0],
+            dut_pace_ns: self.pace_ns[1],
             ..linerate_report::Noise::default()
         }
     }
+}
+
+/// Time of a fixed loop on both cores at once; takes less than a millisecond.
+pub(super) fn pace_ns(generator: Option<usize>, dut: Option<usize>) -> [Option<f64>; 2] {
+    fixed_loop::times_ns([generator, dut.filter(|core| generator != Some(*core))])
 }
 
 /// Round trip of a cache line between two cores; takes about 2 ms.

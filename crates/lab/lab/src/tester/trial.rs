@@ -89,12 +89,14 @@ impl Tester {
         self.learn(spec)?;
         pause_ns(spec.phases.wait_ns);
         let cache_line_ns = noise::cache_line_ns(spec.cores.generator, spec.cores.dut);
+        let pace_ns = noise::pace_ns(spec.cores.generator, spec.cores.dut);
         if signal::stop_requested() {
             return Err(TrialError::Stopped);
         }
         let loads = self.loads(spec)?;
         let mut flown = self.fly(&loads, spec)?;
         flown.noise.cache_line_ns = cache_line_ns;
+        flown.noise.pace_ns = pace_ns;
         let mut outcome = outcome(flown, loads)?;
         if let (Some(sources), Some(topology)) = (&mut self.sources, &self.topology)
             && is_unsure(&outcome.ledger)

@@ -57,6 +57,8 @@ fn figure(cell: usize, test: &'static str, repetition: u32, part: Part) -> Figur
 fn test_name(found: &Found) -> &'static str {
     match found {
         Found::Throughput { .. } => "throughput",
+        Found::Capacity { .. } => "capacity",
+        Found::NoLoss { .. } => "no-loss",
         Found::Latency { .. } => "latency",
         Found::FrameLoss { .. } => "frame-loss",
         Found::BackToBack { .. } => "back-to-back",
@@ -71,7 +73,7 @@ fn test_name(found: &Found) -> &'static str {
 
 fn known_test(name: &str) -> &'static str {
     let known = ["throughput", "latency", "frame-loss", "back-to-back", "system-recovery", "reset", "soak"];
-    let known = known.iter().chain(&["max-forwarding-rate", "load", "capture"]);
+    let known = known.iter().chain(&["max-forwarding-rate", "load", "capture", "capacity", "no-loss"]);
     known.copied().find(|known| *known == name).unwrap_or("test")
 }
 
@@ -79,7 +81,11 @@ fn known_test(name: &str) -> &'static str {
 fn has_costs(found: &Found) -> bool {
     matches!(
         found,
-        Found::Throughput { .. } | Found::Soak { .. } | Found::MaxForwardingRate { .. } | Found::Load { .. }
+        Found::Throughput { .. }
+            | Found::Soak { .. }
+            | Found::MaxForwardingRate { .. }
+            | Found::Load { .. }
+            | Found::Capacity { .. }
     )
 }
 

@@ -7,7 +7,8 @@ mod summary;
 
 pub(crate) use extract::{figures, key_trial};
 pub(crate) use of_found::load_words;
-pub(crate) use summary::{Missing, Summary, median, summaries};
+pub use summary::median;
+pub(crate) use summary::{Missing, Summary, summaries};
 
 use crate::units::{count, nanoseconds, percent, pps};
 
@@ -69,6 +70,7 @@ pub(crate) enum Mark {
     AtMaximum,
     LimitUnknown,
     Irregular,
+    Wide,
     Disturbed,
 }
 
@@ -80,6 +82,7 @@ impl Mark {
             Self::AtMaximum => "or more",
             Self::LimitUnknown => "limit unknown",
             Self::Irregular => "irregular",
+            Self::Wide => "wide bounds",
             Self::Disturbed => "disturbed",
         }
     }
@@ -94,6 +97,7 @@ impl Mark {
             Self::AtMaximum => "the highest load that was to be tried passed: the figure is this or more",
             Self::LimitUnknown => "what limits it is not known",
             Self::Irregular => "a higher load passed above a failing one: the DUT or the machine is not steady",
+            Self::Wide => "the search ended before its bounds were as close as the experiment asks",
             Self::Disturbed => "the machine took time from a trial behind it, beyond the experiment's limits",
         }
     }

@@ -1,8 +1,8 @@
 //! From what a test found to figures.
 
-use super::{Better, Mark, Unit};
-use crate::units::{percent, pps};
-use crate::{CapturePoint, Found, GoalFound, LatencyPoint, LimitedBy};
+use super::{Better, Mark, Unit, median};
+use crate::units::{nanoseconds, percent, pps};
+use crate::{CapturePoint, Found, GoalFound, LatencyPoint, LimitedBy, SearchStop};
 
 /// A figure without where it belongs.
 #[derive(Debug)]
@@ -33,6 +33,22 @@ pub(super) fn of_found(found: &Found) -> Vec<Part> {
     let time = |span_ns: u64| span_ns as f64;
     match found {
         Found::Throughput { goals } => goals.iter().flat_map(of_goal).collect(),
+        Found::Capacity { delivered_pps, sent_pps } => {
+            let (least, most) =
+                delivered_pps.iter().fold((f64::INFINITY, 0.0), |(a, b): (f64, f64), pps| (a.min(*pps), b.max(*pps)));
+            let spread = Part::new("spread", Share, Better::Lower, (most - least) / median(delivered_pps));
+            let sent = Part::new("sent", PacketsPerSecond, Better::Neither, median(sent_pps));
+            let capacity = Part::new("capacity", PacketsPerSecond, Better::Higher, median(delivered_pps));
+            if delivered_pps.len() > 1 { vec![capacity, spread, sent] } else { vec![capacity, sent] }
+        }
+        Found::NoLoss { pps, duration_ns, points, why } => {
+            let name = format!("no loss over {}", nanoseconds(*duration_ns as f64));
+            let why = why.as_deref().unwrap_or("no load passed");
+            let mut part = Part::or(name, PacketsPerSecond, Better::Higher, *pps, why);
+            // The load tried before it lost packets.
+            part.upper = pps.and(points.iter().rev().nth(1)).map(|point| point.load_pps);
+            vec![part]
+        }
         Found::Latency { points } => points.iter().flat_map(of_point).collect(),
         Found::FrameLoss { points } => {
             let name = |load_pps: f64| format!("loss at {}", pps(load_pps));
@@ -81,13 +97,20 @@ fn of_goal(goal: &GoalFound) -> Vec<Part> {
     part.marks.extend((goal.limited_by == LimitedBy::Maximum).then_some(Mark::AtMaximum));
     part.marks.extend((goal.limited_by == LimitedBy::Unknown).then_some(Mark::LimitUnknown));
     part.marks.extend(goal.irregular.then_some(Mark::Irregular));
-    let marks = part.marks.clone();
+    part.marks.extend((goal.stop == SearchStop::UsedUp).then_some(Mark::Wide));
+    let (marks, shared) = (part.marks.clone(), part.marks.clone());
     // Says nothing of its own where no loss is allowed.
     let conditional = goal.conditional_pps.filter(|_| goal.exceed_ratio > 0.0).map(|value| {
         let name = format!("{}, conditional", goal.name);
         Part { marks, width: Some(goal.width), ..Part::new(name, unit, Better::Higher, value) }
     });
-    std::iter::once(part).chain(conditional).collect()
+    // The figure with all that was lost, beside the one that leaves interruptions out.
+    let counted = goal.with_interruptions.map(|bounds| {
+        let name = format!("{}, interruptions counted", goal.name);
+        let value = Part::or(name, unit, Better::Higher, bounds.lower_pps, "no load passed");
+        Part { upper: bounds.upper_pps, width: Some(goal.width), marks: shared.clone(), ..value }
+    });
+    std::iter::once(part).chain(conditional).chain(counted).collect()
 }
 
 fn of_capture(point: &CapturePoint) -> Vec<Part> {

@@ -98,7 +98,7 @@ pub(crate) fn summaries(results: &Results) -> (Vec<Summary>, Vec<Missing>) {
 }
 
 /// The middle of the values, or of the two in the middle; NaN of none.
-pub(crate) fn median(values: &[f64]) -> f64 {
+pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;

@@ -57,11 +57,13 @@ fn of_loss(kind: RowKind, loss: &Loss) -> Row<'_> {
     Row { kind, place: &loss.place, cause: loss.cause_words(), hint, counter, packets: loss.packets.into() }
 }
 
-/// The trial of each cell whose account tells most: the one that lost or left unsent the greatest share.
+/// The trial of each cell whose account tells most: the one that lost the greatest share of what was sent; where none lost any, the one
+/// that left most unsent.
 pub(crate) fn ledger_trials(results: &Results) -> Vec<LedgerTrial<'_>> {
     let share = |trial: &Trial| {
-        let missing = trial.account.intended().saturating_sub(trial.account.delivered());
-        missing as f64 / trial.account.intended().max(1) as f64
+        let account = &trial.account;
+        let lost = account.sent().saturating_sub(account.delivered()) as f64 / account.sent().max(1) as f64;
+        (lost, account.unsent() as f64 / account.intended().max(1) as f64)
     };
     results
         .cells
@@ -69,7 +71,10 @@ pub(crate) fn ledger_trials(results: &Results) -> Vec<LedgerTrial<'_>> {
         .enumerate()
         .filter_map(|(index, cell)| {
             let trials = cell.findings.iter().flat_map(|finding| &finding.trials);
-            let worst = trials.max_by(|one, other| share(&one.trial).total_cmp(&share(&other.trial)))?;
+            let worst = trials.max_by(|one, other| {
+                let (one, other) = (share(&one.trial), share(&other.trial));
+                one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1))
+            })?;
             Some((index, worst))
         })
         .collect()

@@ -8,7 +8,7 @@ use crate::{Found, Results};
 
 /// Whether a figure is a rate that the device carried.
 pub(crate) fn is_rate(summary: &Summary) -> bool {
-    let rates = ["throughput", "max-forwarding-rate", "load"].contains(&summary.test);
+    let rates = ["throughput", "max-forwarding-rate", "load", "capacity", "no-loss"].contains(&summary.test);
     rates && summary.unit == Unit::PacketsPerSecond && summary.name != "sent"
 }
 
@@ -45,6 +45,8 @@ fn goal_words(summary: &Summary) -> String {
     match summary.test {
         "throughput" => summary.name.clone(),
         "load" => "at a given load".to_owned(),
+        "capacity" => "capacity".to_owned(),
+        "no-loss" => summary.name.clone(),
         _ => "most delivered".to_owned(),
     }
 }

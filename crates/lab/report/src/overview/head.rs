@@ -76,6 +76,7 @@ fn first_goals<'a>(results: &Results, figures: &'a [Summary]) -> Vec<&'a Summary
 /// What a reader should know if they read nothing else.
 pub(super) fn sentences(results: &Results, labels: &Labels, figures: &[Summary], missing: &[Missing]) -> Vec<String> {
     let mut sentences = super::recommendation(results);
+    sentences.extend(super::answer::answer(results, labels));
     let rates = first_goals(results, figures);
     let by_rate = |one: &&&Summary, other: &&&Summary| one.median().total_cmp(&other.median());
     let described = |summary: &Summary| {

@@ -1,6 +1,7 @@
 //! What a report says, before it is text for a terminal, Markdown or HTML: sentences and grids.
 
 mod account;
+mod answer;
 mod captures;
 mod costs;
 mod goals;

@@ -1,38 +1,10 @@
-//! The document of one bench run: complete or absent.
+//! Reading a stored document: its version first, and why it cannot be read.
 
-use super::files::{Unfinished, folder_name, write_synced};
-use crate::{Document, SCHEMA, json, terminal};
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
-use std::{fmt, fs, io};
+use std::{fmt, io};
 
 pub(super) const RESULT_FILE: &str = "result.json";
-const REPORT_FILE: &str = "report.txt";
-const REPORT_COLUMNS: usize = 120;
-
-/// Stores a document as `dir/<time>-<name>/result.json` with a readable `report.txt` beside it, and returns that folder.
-///
-/// The folder appears under its name only when both files are complete and on disk. An existing folder is never touched: a
-/// second run of the same name in the same second gets `-2` appended.
-///
-/// # Errors
-/// Whatever the file system refuses, with the path in the message.
-pub fn store(dir: &Path, document: &Document) -> io::Result<PathBuf> {
-    let unfinished = Unfinished::create(dir)?;
-    write_synced(&unfinished.0.join(RESULT_FILE), &json(document))?;
-    write_synced(&unfinished.0.join(REPORT_FILE), &terminal(document, REPORT_COLUMNS, false))?;
-    unfinished.put(dir, &format!("{}-{}", document.started.compact(), folder_name(&document.name)))
-}
-
-/// Loads a document from a folder that [`store`] made, or from a file.
-///
-/// # Errors
-/// The file cannot be read, is of another version, or holds an account that does not balance.
-pub fn load(path: &Path) -> Result<Document, LoadError> {
-    let file = if path.is_dir() { path.join(RESULT_FILE) } else { path.to_owned() };
-    let text = fs::read_to_string(&file).map_err(|error| LoadError::Read { path: file.clone(), error })?;
-    parse(&file, &text, SCHEMA)
-}
 
 /// Reads the text of `file`, if it is of the version `expected`.
 pub(super) fn parse<T: DeserializeOwned>(file: &Path, text: &str, expected: &'static str) -> Result<T, LoadError> {

@@ -5,5 +5,5 @@ mod files;
 mod folder;
 mod journal;
 
-pub use document::{LoadError, load, store};
+pub use document::LoadError;
 pub use folder::{ResultsFolder, load_results, results_json};

@@ -5,6 +5,7 @@ use super::page::{Page, Style};
 use super::table::{Cell, Set, Table};
 use crate::Results;
 use crate::overview::{Grid, Tone, Topic, ledger_trials, overview};
+use crate::units::{count, nanoseconds, pps};
 
 /// Writes what an experiment found for a terminal of `columns` columns, with or without colours.
 ///
@@ -29,6 +30,32 @@ pub fn results_terminal(results: &Results, columns: usize, colour: bool) -> Stri
         if grid.topic == Topic::Cores {
             print_ledgers(&mut page, results);
         }
+    }
+    page.finish()
+}
+
+/// Writes every trial behind the findings for a terminal: a line each, with its whole account.
+pub fn trials_terminal(results: &Results, columns: usize, colour: bool) -> String {
+    let mut page = Page::new(columns, colour);
+    for cell in &results.cells {
+        page.gap();
+        page.paragraph("", 0, Style::Heading, &format!("Trials of {}", cell.id));
+        let numbers = ["load", "length", "intended", "delivered"].map(|column| (column, Set::Number));
+        let columns = [&[("trial", Set::Text)], &numbers[..], &[("where the others went", Set::Text)]].concat();
+        let mut table = Table::new(columns);
+        for made in cell.findings.iter().flat_map(|finding| &finding.trials) {
+            let trial = &made.trial;
+            let (style, words) = ledger::words(trial);
+            table.row(vec![
+                Cell::new(trial.name.strip_prefix(&format!("{}: ", cell.id)).unwrap_or(&trial.name)),
+                Cell::new(pps(trial.load_pps)),
+                Cell::new(nanoseconds(trial.duration_ns as f64)),
+                Cell::new(count(trial.account.intended())),
+                Cell::new(count(trial.account.delivered())),
+                Cell::styled(words, style),
+            ]);
+        }
+        table.print(&mut page);
     }
     page.finish()
 }

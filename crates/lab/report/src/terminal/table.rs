@@ -55,11 +55,6 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Whether it fits with no text wrapped.
-    pub(super) fn fits(&self, columns: usize) -> bool {
-        total(&self.natural_widths()) <= columns
-    }
-
     pub(super) fn print(&self, page: &mut Page) {
         if self.rows.is_empty() {
             return;
@@ -177,7 +172,6 @@ mod tests {
         let expected = "  place                              packets\n  the receive queue of dut0 is full    1,234\n    \
                         pacer                                  0\n";
         assert_eq!(text, expected);
-        assert!(table().fits(46) && !table().fits(43));
     }
 
     #[test]

@@ -118,6 +118,12 @@ pub fn throughput(repetition: u32, size_wire: u32, flows: u64, device: &Device, 
         irregular: false,
         limited_by: if tester_limited { LimitedBy::Tester } else { LimitedBy::Loss },
         tester_limited,
+        stop: SearchStop::Resolved,
+        confirmations: 0,
+        overturned: 0,
+        outside_interruptions: loss_ratio == 0.0,
+        with_interruptions: (loss_ratio == 0.0)
+            .then_some(GoalBounds { lower_pps: Some(carries * 0.2), upper_pps: Some(carries * 0.21) }),
     };
     let goals = vec![goal("NDR", 0.0, 0.0, 1.0), goal("PDR", 0.005, 0.5, if tester_limited { 1.0 } else { 1.012 })];
     finding(repetition, Found::Throughput { goals }, trials)
@@ -197,6 +203,21 @@ fn capture_point(pps: f64) -> CapturePoint {
     }
 }
 
+fn no_loss(capacity: f64, pps: Option<f64>) -> Found {
+    let point = |share: f64, loss_ratio| LossPoint {
+        load_pps: share * capacity,
+        sent_pps: share * capacity,
+        delivered_pps: share * capacity * (1.0 - loss_ratio),
+        loss_ratio,
+    };
+    Found::NoLoss {
+        pps,
+        duration_ns: 500_000_000,
+        points: vec![point(0.9, 0.001), point(0.5, if pps.is_some() { 0.0 } else { 0.0001 })],
+        why: pps.is_none().then(|| "each of the 2 loads tried lost packets".to_owned()),
+    }
+}
+
 /// One of each other kind, those with something missing too.
 fn others(device: &Device) -> Vec<Finding> {
     let one = |name: &str| vec![trial(name, 64, 1, device.capacity_pps * 0.9, device.capacity_pps, device)];
@@ -232,6 +253,16 @@ fn others(device: &Device) -> Vec<Finding> {
             Found::Capture { points: [0.5, 1.0].map(|share| capture_point(share * capacity)).into() },
             one("capture-1"),
         ),
+        finding(
+            1,
+            Found::Capacity {
+                delivered_pps: [0.9, 0.95, 0.85].map(|share| share * capacity).into(),
+                sent_pps: vec![capacity * 1.3; 3],
+            },
+            one("capacity-1"),
+        ),
+        finding(1, no_loss(capacity, Some(capacity * 0.5)), one("no-loss-1")),
+        finding(2, no_loss(capacity, None), one("no-loss-2")),
         finding(1, back_to_back, one("back-to-back-1")),
         finding(1, recovery(Some(1_700_000)), one("recovery-1")),
         finding(2, recovery(None), one("recovery-2")),

@@ -17,16 +17,14 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The rate that arrived in all trials together, in packets per second.
-    pub(super) fn forwarding_rate_pps(&self) -> f64 {
-        let seconds: f64 = self.trials.iter().map(|trial| trial.duration_ns as f64).sum();
-        let sum: f64 = self.trials.iter().map(|trial| trial.forwarding_rate_pps() * trial.duration_ns as f64).sum();
-        sum / seconds
+    /// The trials as a target judges them.
+    pub(super) fn seen_by(&self, target: &Target) -> Vec<Trial> {
+        self.trials.iter().map(|trial| target.seen(trial)).collect()
     }
 
-    /// The trial that lost most.
-    pub(super) fn worst(&self) -> Option<&Trial> {
-        self.trials.iter().max_by(|a, b| a.loss_ratio().total_cmp(&b.loss_ratio()))
+    /// The trial that lost most, as a target judges it.
+    pub(super) fn worst(&self, target: &Target) -> Option<Trial> {
+        self.seen_by(target).into_iter().max_by(|a, b| a.loss_ratio().total_cmp(&b.loss_ratio()))
     }
 }
 
@@ -61,7 +59,7 @@ impl Book {
         let mut moved = Vec::new();
         let known = entry.sums.iter_mut().zip(entry.classes.iter_mut()).zip(&self.targets);
         for (index, ((sums, class), target)) in known.enumerate() {
-            sums.add(&trial, target.loss_ratio, target.trial_ns);
+            sums.add(&target.seen(&trial), target.loss_ratio, target.trial_ns);
             let now = sums.classify(target.exceed_ratio, target.duration_sum_ns);
             if std::mem::replace(class, now) != now {
                 moved.push(index);
@@ -102,6 +100,17 @@ impl Book {
         }
     }
 
+    /// The bounds of a target that leaves interruptions out, had it counted them; `None` where that makes no difference to any trial.
+    pub(super) fn with_interruptions(&self, target: &Target) -> Option<Bounds> {
+        let trials = || self.entries.values().flat_map(|entry| &entry.trials);
+        if !target.outside_interruptions || trials().all(|trial| trial.lost_in_interruptions == 0) {
+            return None;
+        }
+        let mut counting = Book::new(vec![Target { outside_interruptions: false, ..*target }]);
+        trials().for_each(|trial| counting.add(*trial));
+        Some(counting.bounds(0))
+    }
+
     fn relevant_bounds(&self, target: usize) -> Bounds {
         let upper = self.entries.iter().find(|(_, entry)| class_of(entry, target) == LoadClass::Upper);
         let upper = upper.map(|(load, _)| *load);
@@ -110,6 +119,13 @@ impl Book {
             self.entries.iter().rev().find(|(load, entry)| below(load) && class_of(entry, target) == LoadClass::Lower);
         Bounds { lower: lower.map(|(load, _)| *load), upper }
     }
+}
+
+/// The rate that arrived in all trials together, in packets per second.
+pub(super) fn forwarding_rate_pps(trials: &[Trial]) -> f64 {
+    let seconds: f64 = trials.iter().map(|trial| trial.duration_ns as f64).sum();
+    let sum: f64 = trials.iter().map(|trial| trial.forwarding_rate_pps() * trial.duration_ns as f64).sum();
+    sum / seconds
 }
 
 fn class_of(entry: &Entry, target: usize) -> LoadClass {

@@ -3,7 +3,7 @@
 //! The first target that is not reached names it. A trial for one goal that makes a target of another unreached again sends the
 //! search back to that, where moving on is cheap; but a target that refuted a bound of the one before it goes on alone.
 
-use super::book::Book;
+use super::book::{Book, forwarding_rate_pps};
 use super::goal::Limits;
 use super::strategy;
 use super::tally::{LoadClass, conditional_throughput_pps};
@@ -124,8 +124,9 @@ impl View<'_> {
     pub(super) fn promised_below(&self, upper: Load) -> Option<Load> {
         let entry = self.book.entry(upper)?;
         let Target { exceed_ratio, trial_ns, loss_ratio, .. } = *self.target;
-        let received_pps = conditional_throughput_pps(&entry.trials, exceed_ratio, trial_ns)
-            .unwrap_or_else(|| entry.forwarding_rate_pps());
+        let trials = entry.seen_by(self.target);
+        let received_pps =
+            conditional_throughput_pps(&trials, exceed_ratio, trial_ns).unwrap_or_else(|| forwarding_rate_pps(&trials));
         let promised_pps = received_pps / (1.0 - loss_ratio) * (-self.target.step_log() / 2.0).exp();
         Some(self.within(Load::from_pps(promised_pps as u64)))
     }

@@ -21,6 +21,9 @@ pub struct Goal {
     pub duration_sum_ns: u64,
     /// Goal Width: the search ends when `upper - lower <= width * upper` (or when they are 1 pps apart).
     pub width: f64,
+    /// Whether packets that were lost in interruptions ([`Trial::lost_in_interruptions`](crate::Trial::lost_in_interruptions)) are left
+    /// out: the goal then judges the device, not the machine's other work.
+    pub outside_interruptions: bool,
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -38,6 +41,7 @@ impl Goal {
             final_trial_ns: 60 * SECOND_NS,
             duration_sum_ns: 60 * SECOND_NS,
             width: 0.005,
+            outside_interruptions: false,
         }
     }
 
@@ -57,6 +61,7 @@ impl Goal {
             final_trial_ns: SECOND_NS,
             duration_sum_ns: 21 * SECOND_NS,
             width: 0.005,
+            outside_interruptions: false,
         }
     }
 

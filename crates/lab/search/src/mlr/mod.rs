@@ -17,7 +17,7 @@
 //! let mut device = |load: Load, duration_ns: u64| -> Result<Trial, Infallible> {
 //!     let intended = load.pps() * duration_ns / 1_000_000_000;
 //!     let lost = intended - intended.min(1_200_000 * duration_ns / 1_000_000_000);
-//!     Ok(Trial { load, duration_ns, intended, unsent: 0, lost })
+//!     Ok(Trial { load, duration_ns, intended, unsent: 0, lost, lost_in_interruptions: 0 })
 //! };
 //! let limits = Limits::new(Load::from_pps(1_000), Load::from_pps(10_000_000));
 //! let outcome = Search::new(limits, vec![Goal::ndr(), Goal::pdr()])?.run(&mut device, |_| ())?;

@@ -29,6 +29,8 @@ pub struct GoalOutcome {
     pub conditional_pps: Option<f64>,
     /// Whether a load above the upper bound is a lower bound (loss inversion): the device, or the machine, is not steady.
     pub irregular: bool,
+    /// What the same trials say with the losses in interruptions counted; `None` where the goal counts them anyway, or there were none.
+    pub with_interruptions: Option<Bounds>,
     /// Why the search for this goal ended.
     pub stop: Stop,
     /// What keeps the rate from being higher.
@@ -64,12 +66,15 @@ pub struct Outcome {
 pub(super) fn of_goal(goal: &Goal, book: &Book, target: usize, limits: &Limits, has_ended: bool) -> GoalOutcome {
     let Bounds { lower, upper } = book.bounds(target);
     let lower_entry = lower.and_then(|lower| book.entry(lower));
+    let of_goal = book.targets().get(target);
     GoalOutcome {
         goal: goal.clone(),
         lower,
         upper,
-        conditional_pps: lower_entry
-            .and_then(|entry| conditional_throughput_pps(&entry.trials, goal.exceed_ratio, goal.final_trial_ns)),
+        conditional_pps: lower_entry.zip(of_goal).and_then(|(entry, of)| {
+            conditional_throughput_pps(&entry.seen_by(of), goal.exceed_ratio, goal.final_trial_ns)
+        }),
+        with_interruptions: of_goal.and_then(|of| book.with_interruptions(of)),
         irregular: book.is_inverted(target),
         stop: stop(goal, book, target, limits, has_ended),
         limit: limit(goal, book, target, limits),
@@ -91,7 +96,7 @@ fn limit(goal: &Goal, book: &Book, target: usize, limits: &Limits) -> Limit {
     if lower.is_some_and(|lower| lower >= limits.maximum) {
         return Limit::Maximum;
     }
-    match upper.and_then(|upper| book.entry(upper)?.worst()) {
+    match upper.and_then(|upper| book.entry(upper)?.worst(book.targets().get(target)?)) {
         Some(worst) if worst.lost as f64 / worst.intended.max(1) as f64 > goal.loss_ratio => Limit::Loss,
         Some(_) => Limit::Tester,
         None => Limit::Unknown,

@@ -78,14 +78,13 @@ impl Search {
         self.finals.get(goal).map_or(Bounds { lower: None, upper: None }, |target| self.book.bounds(*target))
     }
 
-    /// Bounds of a goal to show while the search runs: those of its furthest stage that has any. Short trials may err.
+    /// Bounds of a goal to show while the search runs, or where it was cut short: those of its furthest stage that has a lower one, or
+    /// any. Short trials may err.
     pub fn estimate(&self, goal: usize) -> Bounds {
         let of_goal = |target: &usize| self.book.targets().get(*target).is_some_and(|target| target.goal == goal);
-        let stages = (0..self.book.targets().len()).rev().filter(of_goal).map(|target| self.book.bounds(target));
-        stages
-            .into_iter()
-            .find(|bounds| bounds.lower.is_some() || bounds.upper.is_some())
-            .unwrap_or(Bounds { lower: None, upper: None })
+        let stages = || (0..self.book.targets().len()).rev().filter(of_goal).map(|target| self.book.bounds(target));
+        let any = || stages().find(|bounds| bounds.upper.is_some());
+        stages().find(|bounds| bounds.lower.is_some()).or_else(any).unwrap_or(Bounds { lower: None, upper: None })
     }
 
     /// The trial to make next, or `None` at the end. Asking twice gives the same answer.

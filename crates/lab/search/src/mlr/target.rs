@@ -5,6 +5,7 @@
 //! but one is already the goal's: its two bounds are the only loads that a regular device needs to have tried in full.
 
 use super::Goal;
+use crate::Trial;
 
 /// A goal, or a stage on the way to it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,6 +19,7 @@ pub(super) struct Target {
     pub(super) trial_ns: u64,
     pub(super) duration_sum_ns: u64,
     pub(super) width: f64,
+    pub(super) outside_interruptions: bool,
 }
 
 /// A stage asks for at most this many times the trial time of the one before.
@@ -54,12 +56,18 @@ fn stages(number: usize, goal: &Goal) -> Vec<Target> {
             trial_ns: duration_sum_ns.clamp(goal.initial_trial_ns, goal.final_trial_ns),
             duration_sum_ns,
             width: if stage + 1 < last { (2.0 * goal.width).min(0.5) } else { goal.width },
+            outside_interruptions: goal.outside_interruptions,
         }
     };
     (0..=last).map(stage).collect()
 }
 
 impl Target {
+    /// The trial as this target judges it.
+    pub(super) fn seen(&self, trial: &Trial) -> Trial {
+        if self.outside_interruptions { trial.outside_interruptions() } else { *trial }
+    }
+
     /// The width as a step in the natural logarithm of the load.
     pub(super) fn step_log(&self) -> f64 {
         -(-self.width).ln_1p()

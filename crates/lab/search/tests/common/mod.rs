@@ -34,7 +34,7 @@ pub fn curve(carried_pps: impl Fn(f64) -> f64) -> impl FnMut(Load, u64) -> Resul
         let carried_pps = carried_pps(load_pps);
         let lost =
             if carried_pps >= load_pps { 0 } else { (((load_pps - carried_pps) * seconds) as u64).clamp(1, intended) };
-        Ok(Trial { load, duration_ns, intended, unsent: 0, lost })
+        Ok(Trial { load, duration_ns, intended, unsent: 0, lost, lost_in_interruptions: 0 })
     }
 }
 

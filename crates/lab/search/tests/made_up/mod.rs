@@ -140,7 +140,7 @@ impl Device {
         let buffer = if self.kind == Kind::Buffer { self.share * self.capacity_pps } else { 0.0 };
         let missing = ((self.lost_pps(load.pps() as f64) * seconds - buffer).max(0.0).ceil() as u64).min(intended);
         let (unsent, lost) = if self.kind == Kind::Tester { (missing, 0) } else { (0, missing) };
-        Trial { load, duration_ns, intended, unsent, lost }
+        Trial { load, duration_ns, intended, unsent, lost, lost_in_interruptions: 0 }
     }
 
     /// How probable a disturbance of a trial at a load is.

@@ -1,0 +1,124 @@
+//! The answer in a few lines: what each cell carries, with its bounds, and how far the machine can be trusted. For experiments that measure the
+//! capacity; others are told by their sentences alone.
+
+use super::labels::Labels;
+use crate::figure::median;
+use crate::units::{nanoseconds, percent, pps};
+use crate::{Cell, ExperimentTrial, Found, GoalFound, Results};
+
+/// More cells than this are for the tables.
+const CELLS_MAX: usize = 6;
+
+/// One line for each cell, and one on the machine; none where no cell has a capacity.
+pub(super) fn answer(results: &Results, labels: &Labels) -> Vec<String> {
+    let is_meant = |cell: &&Cell| found(cell).any(|found| matches!(found, Found::Capacity { .. }));
+    if results.cells.len() > CELLS_MAX || !results.cells.iter().any(|cell| is_meant(&cell)) {
+        return Vec::new();
+    }
+    let lines = results.cells.iter().enumerate().map(|(index, cell)| {
+        let parts: Vec<String> =
+            [goals(cell), capacity(cell).into_iter().collect(), no_loss(cell).into_iter().collect()].concat();
+        let parts = if parts.is_empty() { "nothing could be measured".to_owned() } else { parts.join("; ") };
+        format!("{}: {parts}.", labels.of(index))
+    });
+    lines.chain(machine(results)).collect()
+}
+
+fn found(cell: &Cell) -> impl Iterator<Item = &Found> {
+    cell.findings.iter().filter_map(|finding| finding.found.as_ref())
+}
+
+/// `812.0 kpps without loss (NDR, 760.0 kpps to 835.0 kpps)` of each goal: the median of the repetitions, and the bounds of all of them.
+fn goals(cell: &Cell) -> Vec<String> {
+    let all =
+        || found(cell).filter_map(|found| if let Found::Throughput { goals } = found { Some(goals) } else { None });
+    let Some(first) = all().next() else { return Vec::new() };
+    let of_name = |name: &str| -> Vec<&GoalFound> { all().flatten().filter(|goal| goal.name == name).collect() };
+    first.iter().map(|goal| goal_words(goal, &of_name(&goal.name))).collect()
+}
+
+fn goal_words(goal: &GoalFound, all: &[&GoalFound]) -> String {
+    let what = match goal.loss_ratio {
+        0.0 => "without loss".to_owned(),
+        ratio => format!("with at most {} lost", percent(ratio)),
+    };
+    let lower: Vec<f64> = all.iter().filter_map(|goal| goal.lower_pps).collect();
+    if lower.is_empty() {
+        let tried = all.iter().filter_map(|goal| goal.upper_pps).fold(f64::INFINITY, f64::min);
+        return format!("no load {what} ({}): the lowest that was tried, {}, lost more", goal.name, pps(tried));
+    }
+    let highest = all.iter().map(|goal| goal.upper_pps.or(goal.lower_pps).unwrap_or(0.0)).fold(0.0, f64::max);
+    let least = lower.iter().copied().fold(f64::INFINITY, f64::min);
+    let counted: Vec<f64> =
+        all.iter().filter_map(|goal| goal.with_interruptions).map(|bounds| bounds.lower_pps.unwrap_or(0.0)).collect();
+    let counted = match counted.is_empty() {
+        true => String::new(),
+        false => format!("; {} with what interruptions lost", pps(median(&counted))),
+    };
+    let outside = if goal.outside_interruptions { " outside interruptions" } else { "" };
+    format!("{} {what} ({}{outside}, {} to {}{counted})", pps(median(&lower)), goal.name, pps(least), pps(highest))
+}
+
+fn capacity(cell: &Cell) -> Option<String> {
+    let of = |found: &Found| {
+        if let Found::Capacity { delivered_pps, .. } = found { delivered_pps.clone() } else { Vec::new() }
+    };
+    let all: Vec<f64> = found(cell).flat_map(of).collect();
+    let (least, most) = (all.iter().copied().fold(f64::INFINITY, f64::min), all.iter().copied().fold(0.0, f64::max));
+    (!all.is_empty()).then(|| format!("{} under overload ({} to {})", pps(median(&all)), pps(least), pps(most)))
+}
+
+/// The best of the repetitions: one trial without loss is the proof.
+fn no_loss(cell: &Cell) -> Option<String> {
+    let mut best: Option<(f64, u64)> = None;
+    let mut why = None;
+    for found in found(cell) {
+        let Found::NoLoss { pps, duration_ns, why: because, .. } = found else { continue };
+        why = why.or(because.as_deref());
+        best = [best, pps.map(|pps| (pps, *duration_ns))]
+            .into_iter()
+            .flatten()
+            .max_by(|one, other| one.0.total_cmp(&other.0));
+    }
+    match (best, why) {
+        (Some((rate, duration_ns)), _) => {
+            Some(format!("not one packet lost over {} at {}", nanoseconds(duration_ns as f64), pps(rate)))
+        }
+        (None, Some(why)) => Some(format!("no figure without any loss: {why}")),
+        (None, None) => None,
+    }
+}
+
+/// How far the machine kept its pace.
+fn machine(results: &Results) -> Option<String> {
+    let moved =
+        [|made: &ExperimentTrial| made.noise.generator_pace_ns, |made: &ExperimentTrial| made.noise.dut_pace_ns]
+            .into_iter()
+            .filter_map(|pace| pace_moved(results, pace))
+            .fold(None, |most: Option<f64>, moved| Some(most.map_or(moved, |most| most.max(moved))));
+    moved.map(|moved| {
+        let kept = if moved < PACE_KEPT {
+            "kept their pace"
+        } else {
+            "did not keep their pace, so figures of another run may differ by more than these bounds"
+        };
+        format!("The cores {kept}: a fixed loop, timed beside each trial, moved by {}.", percent(moved))
+    })
+}
+
+/// A machine whose fixed loop moves by less than this kept its pace.
+const PACE_KEPT: f64 = 0.05;
+
+/// By which share the time of the fixed loop moved over the run: between the slowest and the fastest finding, each by its median trial.
+fn pace_moved(results: &Results, pace: fn(&ExperimentTrial) -> Option<f64>) -> Option<f64> {
+    let findings = results.cells.iter().flat_map(|cell| &cell.findings);
+    let times: Vec<f64> = findings
+        .filter_map(|finding| {
+            let times: Vec<f64> = finding.trials.iter().filter_map(pace).collect();
+            (!times.is_empty()).then(|| median(&times))
+        })
+        .collect();
+    let (least, most) =
+        (times.iter().copied().fold(f64::INFINITY, f64::min), times.iter().copied().fold(0.0, f64::max));
+    (times.len() > 1).then(|| (most - least) / median(&times))
+}
