@@ -165,6 +165,10 @@ pub mod helper {
     pub const KTIME_GET_NS: i32 = 5;
     /// `u32 bpf_get_smp_processor_id()`.
     pub const GET_SMP_PROCESSOR_ID: i32 = 8;
+    /// `u64 bpf_get_current_pid_tgid()`: the process in the upper half, the thread in the lower one.
+    pub const GET_CURRENT_PID_TGID: i32 = 14;
+    /// `long bpf_get_current_comm(buf, bytes)`.
+    pub const GET_CURRENT_COMM: i32 = 16;
     /// `long bpf_redirect(ifindex, flags)`.
     pub const REDIRECT: i32 = 23;
     /// `long bpf_redirect_map(map, key, flags)`.

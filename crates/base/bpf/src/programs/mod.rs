@@ -2,8 +2,10 @@
 //!
 //! [`live_tx`] transmits and [`count_rx`] receives without a packet ever leaving the kernel; they meet in the
 //! [`signature`]. [`redirect_xsk`] serves AF_XDP sockets, [`drop_count`] is the cheapest sink and [`forward`] the
-//! cheapest forwarder. [`drop_reasons`] sees the packets that the kernel drops, and why.
+//! cheapest forwarder. [`drop_reasons`] sees the packets that the kernel drops, and why; [`core_watch`] sees who takes a core
+//! away from a thread.
 
+pub mod core_watch;
 pub mod count_rx;
 pub mod drop_count;
 pub mod drop_reasons;
