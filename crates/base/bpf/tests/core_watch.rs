@@ -20,7 +20,7 @@ fn core() -> u32 {
 /// Spins on the core before all ordinary threads; from when to when. None, having said why, where that is not allowed.
 fn spin(core: u32, for_ns: u64) -> Option<(u64, u64)> {
     affinity::pin_to_core(core as usize).expect("one of our cores");
-    if let Err(error) = affinity::set_fifo(50) {
+    if let Err(error) = affinity::set_fifo(0, 50) {
         eprintln!("skipped: a thread of the class SCHED_FIFO: {error}");
         return None;
     }
@@ -40,7 +40,9 @@ fn recorded(watch: &CoreWatch, core: u32, disturb: impl FnOnce()) -> (Vec<Taken>
             while !watch.has_seen(core, affinity::thread_id() as u32) && !stop.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            while !stop.load(Ordering::Relaxed) {}
+            while !stop.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
         });
         while thread.load(Ordering::Acquire) == 0 {
             std::thread::yield_now();

@@ -50,6 +50,12 @@ fn arrivals_are_judged_by_their_sequence() {
             let seen: Vec<u64> = (0..128).filter(|n| sink.seen(2, *n) == Some(true)).collect();
             assert_eq!(seen, [0, 1, 2, 3, 4, 5, 127]);
             assert_eq!((sink.seen(2, 128), sink.seen(3, 0)), (None, None));
+            // The same from the other side: below a given number, in one word and over several, at the very ends.
+            assert_eq!(missing(&sink, 2, 128), [(6, 121)]);
+            assert_eq!(missing(&sink, 2, 1 << 40), [(6, 121)]);
+            assert_eq!((missing(&sink, 2, 100), missing(&sink, 2, 6)), (vec![(6, 94)], vec![]));
+            assert_eq!((missing(&sink, 1, 70), missing(&sink, 3, 70)), (vec![(0, 70)], vec![]));
+            assert_eq!(sink.packets(2), sink.stream(2).packets);
             assert_eq!(sink.stream(1), StreamCounts::default());
             assert_eq!(give(&sink, 1, 0, 0, 60), action::DROP);
             assert_eq!((sink.stream(1).distinct, sink.seen(0, 0)), (1, Some(false)));
@@ -84,6 +90,13 @@ fn silences_and_losses_have_times() {
             assert!((0..1000).any(|_| has_times(&sink)), "this thread has no core at all");
         }
     });
+}
+
+/// Runs of numbers that have not arrived.
+fn missing(sink: &CountRx, stream: u16, end: u64) -> Vec<(u64, u64)> {
+    let mut runs = Vec::new();
+    sink.missing(stream, end, &mut |first, count| runs.push((first, count)));
+    runs
 }
 
 /// False when this thread was kept from its core elsewhere for longer than it slept: the longest silence was another one.

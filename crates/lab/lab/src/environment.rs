@@ -154,6 +154,11 @@ fn governor() -> Option<String> {
     Some(governors.into_iter().collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
 }
 
+/// Whether this is a virtual machine.
+pub(crate) fn is_virtual() -> bool {
+    hypervisor().is_some_and(|name| name != "none")
+}
+
 fn hypervisor() -> Option<String> {
     let flags = cpuinfo_field(&text("/proc/cpuinfo")?, &["flags"])?;
     if !flags.split_whitespace().any(|flag| flag == "hypervisor") {

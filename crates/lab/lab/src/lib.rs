@@ -19,6 +19,7 @@ pub mod proc_net;
 mod raw_netlink;
 pub mod run;
 pub mod runner;
+mod stalls;
 pub mod sysctl;
 pub mod tester;
 pub mod topology;

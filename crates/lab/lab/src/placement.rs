@@ -63,6 +63,17 @@ impl Mode {
     pub fn can_lose(&self) -> bool {
         !matches!(self, Self::SenderContext { .. })
     }
+
+    /// The NAPI threads that are pinned, each with its core.
+    pub(crate) fn pinned_threads(&self) -> Vec<(u32, u32)> {
+        match self {
+            Self::Pinned { core, threads } => threads
+                .iter()
+                .filter_map(|thread| Some((u32::try_from(*core).ok()?, u32::try_from(*thread).ok()?)))
+                .collect(),
+            Self::SenderContext { .. } | Self::Floating { .. } => Vec::new(),
+        }
+    }
 }
 
 impl fmt::Display for Mode {

@@ -123,6 +123,14 @@ impl Account {
         Ok(self)
     }
 
+    /// The same account with other rows of losses, for instance one row divided in two.
+    ///
+    /// # Errors
+    /// As [`Account::new`].
+    pub fn with_lost(self, lost: Vec<Loss>) -> Result<Self, AccountError> {
+        Self::new(self.counted, lost)?.with_unsent_by(self.unsent_by)
+    }
+
     /// Packets that the schedule asked for.
     pub fn intended(&self) -> u64 {
         self.counted.intended

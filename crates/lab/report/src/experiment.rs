@@ -100,6 +100,9 @@ pub struct ExperimentTrial {
     pub trial: Trial,
     /// How undisturbed it was.
     pub noise: Noise,
+    /// When cores were away, by whom, and what was lost meanwhile.
+    #[serde(default)]
+    pub stalls: crate::Stalls,
     /// Counters of the DUT's own that moved, by name.
     #[serde(default)]
     pub dut_counters: std::collections::BTreeMap<String, u64>,
@@ -125,7 +128,7 @@ pub struct Noise {
     /// Share of the cores' time that the hypervisor took, 0 to 1.
     #[serde(deserialize_with = "number::or_null")]
     pub steal_share: f64,
-    /// Longest time for which the sending thread was kept from its schedule, in nanoseconds.
+    /// Longest time for which others than the tester and the DUT kept one of their cores, in nanoseconds.
     pub gap_max_ns: u64,
     /// How often the sending thread lost its core to another thread.
     #[serde(default)]

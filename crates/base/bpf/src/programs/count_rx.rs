@@ -173,6 +173,44 @@ impl CountRx {
         }
     }
 
+    /// All packets of `stream` so far, duplicates too: one load from memory.
+    pub fn packets(&self, stream: u16) -> u64 {
+        self.base(stream).map_or(0, |base| self.counters.load(base + PACKETS as usize))
+    }
+
+    /// Goes over the runs of sequence numbers of `stream` below `end` that have not arrived, in rising order: the first number of
+    /// each, and how many. Numbers that are not told apart count as arrived.
+    pub fn missing(&self, stream: u16, end: u64, each: &mut dyn FnMut(u64, u64)) {
+        if stream >= self.spec.streams {
+            return;
+        }
+        let end = end.min(self.spec.sequences);
+        let first_word = (u64::from(stream) * self.spec.sequences / 64) as usize;
+        let words = self.seen.words().get(first_word..).unwrap_or_default();
+        let mut run: Option<u64> = None;
+        for (number, word) in words.iter().enumerate().take(end.div_ceil(64) as usize) {
+            let (mut at, word_end) = (number as u64 * 64, end.min(number as u64 * 64 + 64));
+            let seen = word.load(Ordering::Relaxed);
+            while at < word_end {
+                let rest = seen >> (at % 64);
+                let is_seen = rest & 1 == 1;
+                let same = if is_seen { rest.trailing_ones() } else { rest.trailing_zeros() };
+                match (is_seen, run) {
+                    (true, Some(first)) => {
+                        each(first, at - first);
+                        run = None;
+                    }
+                    (false, None) => run = Some(at),
+                    _ => {}
+                }
+                at = at.saturating_add(u64::from(same)).min(word_end);
+            }
+        }
+        if let Some(first) = run {
+            each(first, end - first);
+        }
+    }
+
     /// The latencies of `stream` in ns; empty if it is not counted or latency is not kept.
     pub fn latency(&self, stream: u16) -> Histogram {
         let first = self.base(stream).map(|base| (base + HISTOGRAM as usize) / 8);

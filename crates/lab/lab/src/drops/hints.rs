@@ -87,6 +87,10 @@ const HINTS: &[(&str, &str)] = &[
     ),
     ("receive buffer of the socket full", "the receiver did not keep up: a larger buffer, a core of its own"),
     ("buffer full", "the receiver did not keep up: a larger buffer, a core of its own"),
+    (
+        "ring full while core",
+        "other work or the hypervisor had that core: keep it free (taskset, isolcpus), or use a host of its own",
+    ),
     ("ring full", "the receiver did not keep up: a larger ring, a core of its own, or `sink`"),
     (
         "no free frame in the fill ring",

@@ -21,6 +21,7 @@ use crate::drops::hints;
 use crate::topology::Carrier;
 pub use memory::losses_over_memory;
 use routed::{before_ip, dropped_after_reception};
+pub(crate) use segment::RING_FULL;
 use segment::Segment;
 
 /// Rows that the ports know themselves: what their own rings and sockets dropped.

@@ -9,7 +9,7 @@ use crate::drops::causes::{At, Piece, Share};
 pub(super) const ALL: u64 = u64::MAX;
 
 /// The cause of a loss in a veth's ring.
-pub(super) const RING_FULL: &str = "ring full: its core did not keep up";
+pub(crate) const RING_FULL: &str = "ring full: its core did not keep up";
 
 /// VETH_RING_SIZE of drivers/net/veth.c.
 const VETH_RING_SLOTS: u64 = 256;

@@ -9,6 +9,7 @@ use linerate_port::{Port, PortError};
 use linerate_sys::clock;
 
 use super::send::{SendEnd, after_waiting_for, give_up_ns};
+use super::turns::{Arrived, TurnLog, TurnLogger};
 use super::wait::{Patience, pause, wait_for_frames, wait_for_room};
 use super::{Control, MeterReading};
 
@@ -24,13 +25,15 @@ pub struct Lane<'a> {
     pub plan: SenderPlan,
     /// The schedules after it, each from the end of the duration of the one before, without a gap.
     pub then: Vec<Schedule>,
+    /// What counts the packets at the far end, where the loop can read that: it then notes when none arrive.
+    pub arrived: Option<&'a dyn Arrived>,
 }
 
 /// How well the thread kept its time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// Longest time between two turns of the loop, beyond what it meant to wait. One call of a port is in it.
-    pub gap_max_ns: u64,
+    /// When it was away, and how far it had come when.
+    pub log: TurnLog,
     /// When the loop began, once the start was reached.
     pub start_ns: u64,
 }
@@ -41,19 +44,21 @@ pub fn send_lanes(lanes: Vec<Lane<'_>>, pool: &Pool, start_ns: u64, control: &Co
     clock::sleep_exactly();
     // The schedules begin with their thread: on a busy machine they would else lose their beginning before it has its core.
     let start_ns = after_waiting_for(start_ns);
+    let counts: Vec<_> = lanes.iter().map(|lane| lane.arrived).collect();
     let mut running: Vec<Running> = lanes.into_iter().map(|lane| Running::new(lane, pool, start_ns)).collect();
-    let mut kept = Kept { gap_max_ns: 0, start_ns };
-    run(&mut running, &mut kept, control);
+    let mut logger = TurnLogger::new(&counts);
+    run(&mut running, start_ns, &mut logger, control);
     let now_ns = clock::now_ns().max(start_ns);
+    let kept = Kept { log: logger.finish(now_ns, running.iter().map(Running::sent)), start_ns };
     (running.into_iter().map(|lane| lane.finish(now_ns)).collect(), kept)
 }
 
-fn run(lanes: &mut [Running<'_>], kept: &mut Kept, control: &Control) {
+fn run(lanes: &mut [Running<'_>], start_ns: u64, logger: &mut TurnLogger<'_>, control: &Control) {
     // Until when the loop meant to be away.
-    let mut away_ns = kept.start_ns;
+    let mut away_ns = start_ns;
     while !control.stopping() {
         let now_ns = clock::now_ns();
-        kept.gap_max_ns = kept.gap_max_ns.max(now_ns.saturating_sub(away_ns));
+        logger.begin(away_ns, now_ns, lanes.iter().map(Running::sent));
         let mut due_ns = u64::MAX;
         let alone = lanes.len() == 1;
         for lane in lanes.iter_mut().filter(|lane| !lane.done) {
@@ -69,7 +74,9 @@ fn run(lanes: &mut [Running<'_>], kept: &mut Kept, control: &Control) {
         if lanes.iter().all(|lane| lane.done) {
             break;
         }
-        away_ns = now_ns.max(wait(lanes, due_ns, now_ns));
+        let served_ns = clock::now_ns();
+        logger.called(now_ns, served_ns);
+        away_ns = served_ns.max(wait(lanes, due_ns, now_ns));
     }
 }
 
@@ -155,6 +162,11 @@ impl<'a> Running<'a> {
         self.until_ns = until_ns(&next, start_ns, self.then.len() == 0);
         self.sender.change_schedule(next, now_ns, start_ns);
         true
+    }
+
+    #[inline]
+    fn sent(&self) -> u64 {
+        self.sender.report().sent
     }
 
     fn reading(&self) -> MeterReading {

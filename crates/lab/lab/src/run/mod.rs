@@ -7,6 +7,7 @@ mod offload;
 mod receive;
 mod replay;
 mod send;
+mod turns;
 mod wait;
 
 pub use control::{Control, Meter, MeterReading};
@@ -15,3 +16,4 @@ pub use offload::send_offload;
 pub use receive::{ReceiveEnd, receive};
 pub use replay::{ReplayEnd, replay};
 pub use send::{SendEnd, send};
+pub use turns::{Arrived, Marks, NOTED_NS, Span, Spans, TurnLog};

@@ -333,6 +333,7 @@ impl LabRig<'_> {
             reset: reset.filter(|_| has_timeline).map(|how| Reset { how, outage_ns }),
             trial: ExperimentTrial {
                 noise: outcome.noise.report(),
+                stalls: outcome.stalls.clone(),
                 dut_counters,
                 work: outcome.work.clone(),
                 trial: self.trial_report(order, outcome),

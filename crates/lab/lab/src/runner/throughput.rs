@@ -161,13 +161,14 @@ fn trial(
 /// Whatever did not arrive is lost to the search, explained or not.
 pub(super) fn in_words_of_search(measured: &Measured, load: Pps, duration_ns: u64) -> linerate_search::Trial {
     let account = &measured.trial.trial.account;
+    let lost = account.sent().saturating_sub(account.delivered());
     linerate_search::Trial {
         load,
         duration_ns,
         intended: account.intended(),
         unsent: account.unsent(),
-        lost: account.sent().saturating_sub(account.delivered()),
-        lost_in_interruptions: 0,
+        lost,
+        lost_in_interruptions: measured.trial.stalls.lost_in_interruptions.min(lost),
     }
 }
 

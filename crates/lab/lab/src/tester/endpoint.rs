@@ -15,7 +15,7 @@ use super::outcome::TrialError;
 use super::sink::Sink;
 use super::threads::{Priority, pin_and_prioritize};
 use super::timeline::{Recorder, Timeline};
-use crate::run::{self, Control};
+use crate::run::{self, Arrived, Control};
 
 /// What arrived in one trial, in one direction.
 #[derive(Debug, Default)]
@@ -132,7 +132,15 @@ pub(super) enum Counting<'scope> {
     Thread(ScopedJoinHandle<'scope, Arrivals>),
 }
 
-impl Counting<'_> {
+impl<'scope> Counting<'scope> {
+    /// What tells at any time how many packets arrived so far; none where a thread or a capture counts.
+    pub(super) fn live(&self) -> Option<&'scope dyn Arrived> {
+        match self {
+            Counting::Sink(sink) => Some(*sink),
+            Counting::Capture { .. } | Counting::Thread(_) => None,
+        }
+    }
+
     /// Ends it. The path is at rest by now; `control` has been stopped.
     pub(super) fn finish(self) -> Arrivals {
         match self {

@@ -3,18 +3,20 @@
 use std::io;
 use std::thread::{Scope, ScopedJoinHandle};
 
+use linerate_bpf::programs::core_watch::CoreWatch;
 use linerate_gen::{BATCH_DEFAULT, SenderPlan};
 use linerate_mem::Pool;
 use linerate_port::{Port, PortError, Stats};
-use linerate_sys::clock;
 use linerate_sys::perf::Scope as Counted;
 use linerate_sys::usage::ThreadUsage;
+use linerate_sys::{affinity, clock};
 
 use super::endpoint::{Arrivals, Endpoint};
 use super::gateway;
 use super::noise::Noise;
 use super::outcome::TrialError;
 use super::phases::Phases;
+use super::sight::{Sight, cores_in_use};
 use super::threads::{Priority, REAL_TIME_MAX_NS, pin_and_prioritize, raise_priority};
 use super::trial::{Cores, TrialSpec, WayLoad};
 use super::work::{self, Counts};
@@ -22,7 +24,7 @@ use super::{Tester, ends::End};
 use crate::counters::{CounterSources, CountersError, Difference, Snapshot, SwitchCounters, SwitchSource};
 use crate::cpu::CpuTimes;
 use crate::placement::Mode;
-use crate::run::{self, Control, Lane, SendEnd};
+use crate::run::{self, Arrived, Control, Kept, Lane, SendEnd};
 
 /// From the start of the threads to the first packet.
 const LEAD_NS: u64 = 5_000_000;
@@ -50,12 +52,16 @@ pub(super) struct Flown {
     pub(super) work_missing: Option<io::Error>,
     /// What broke the device inside this process.
     pub(super) device: Option<PortError>,
+    /// What was seen of the cores.
+    pub(super) sight: Sight,
 }
 
 /// What a sending thread brings home.
 struct Sent {
     ends: Vec<SendEnd>,
-    start_ns: u64,
+    kept: Kept,
+    /// Its core and its number, where it has a core of its own.
+    thread: Option<(u32, u32)>,
     cpu: io::Result<CpuTimes>,
     noise: Noise,
     work: io::Result<Counts>,
@@ -65,7 +71,9 @@ impl Tester {
     /// Sends the loads, forward first, and counts what arrives.
     pub(super) fn fly(&mut self, loads: &[WayLoad], spec: &TrialSpec<'_>) -> Result<Flown, TrialError> {
         let priority = self.prioritize(loads, &spec.cores);
-        let Tester { sources, switch, ends: [first, second], device, gateways, pool, .. } = self;
+        let dut_threads = self.dut_threads(loads.len() > 1);
+        let Tester { sources, switch, ends: [first, second], device, gateways, pool, watcher, .. } = self;
+        let watch = watcher.start(&cores_in_use(&spec.cores, &dut_threads), &dut_threads);
         let (End { sender: forth, endpoint: back_end, .. }, End { sender: back, endpoint: forth_end, .. }) =
             (first, second);
         let pool: &Pool = pool;
@@ -93,10 +101,11 @@ impl Tester {
                 scope.spawn(|| gateway::keep_fresh(gateways, &quiet_control));
             }
             let start_ns = clock::now_ns() + LEAD_NS;
-            let groups = grouped(lanes(ports, loads), &spec.cores);
+            let counts = counting.iter().map(|counting| counting.live()).collect();
+            let groups = grouped(lanes(ports, loads, counts), &spec.cores);
             let sending: Vec<_> = groups
                 .into_iter()
-                .map(|(core, lanes)| scope.spawn(move || send_on((core, priority), lanes, pool, start_ns)))
+                .map(|(core, lanes)| scope.spawn(move || send_on((core, priority, watch), lanes, pool, start_ns)))
                 .collect();
             let sent: Vec<Sent> = sending.into_iter().map(join).collect();
             // Questions of ours are movement too.
@@ -118,13 +127,18 @@ impl Tester {
             difference: after.zip(before).map(|(after, before)| after.since(&before)),
             quiet: was_quiet && is_quiet && switches.as_ref().is_none_or(|((_, after), (_, before))| *after && *before),
             switch: switches.map(|((after, _), (before, _))| after.since(&before)),
-            start_ns: sent.iter().map(|sent| sent.start_ns).min().unwrap_or(0),
+            start_ns: sent.iter().map(|sent| sent.kept.start_ns).min().unwrap_or(0),
             cpu: CpuTimes::default(),
             noise: Noise::default(),
             parts: Vec::new(),
             work_missing: None,
             device: broken,
+            sight: Sight::default(),
         };
+        let dut =
+            dut_threads.first().map(|(core, _)| *core).filter(|core| Some(*core as usize) != spec.cores.generator);
+        let threads: Vec<_> = sent.iter().filter_map(|sent| sent.thread).chain(dut_threads).collect();
+        flown.sight = Sight { dut, start_ns: flown.start_ns, watched: watcher.finish(&threads), logs: Vec::new() };
         flown.collect(sent)?;
         if let (Some(core), Some(counting)) = (dut_core, dut_work) {
             flown.note_work(&format!("DUT (all of core {core})"), counting.and_then(work::Counting::finish));
@@ -157,6 +171,7 @@ impl Flown {
         for (number, thread) in sent.into_iter().enumerate() {
             self.sends.extend(thread.ends);
             self.noise = self.noise.worse(thread.noise);
+            self.sight.logs.push((thread.thread.map(|(core, _)| core), thread.kept.log));
             let of = if several { format!("generator {}", number + 1) } else { "generator".to_owned() };
             self.note_work(&of, thread.work);
             if number == 0 {
@@ -186,17 +201,22 @@ fn start_counting<'scope, 'env>(
     endpoints.into_iter().zip(loads).map(start).collect()
 }
 
-fn lanes<'a>(ports: Vec<&'a mut Box<dyn Port>>, loads: &[WayLoad]) -> Vec<Lane<'a>> {
-    let lane = |(port, load): (&'a mut Box<dyn Port>, &WayLoad)| {
+fn lanes<'a>(
+    ports: Vec<&'a mut Box<dyn Port>>,
+    loads: &[WayLoad],
+    counts: Vec<Option<&'a dyn Arrived>>,
+) -> Vec<Lane<'a>> {
+    let lane = |((port, load), arrived): ((&'a mut Box<dyn Port>, &WayLoad), _)| {
         let (schedule, then) = load.load.schedules();
         let streams = vec![(load.stream.clone(), 1)];
         Lane {
             port: port.as_mut(),
             plan: SenderPlan { streams, schedule, batch: BATCH_DEFAULT, first_sequence: 0 },
             then,
+            arrived,
         }
     };
-    ports.into_iter().zip(loads).map(lane).collect()
+    ports.into_iter().zip(loads).zip(counts).map(lane).collect()
 }
 
 /// Which thread serves which lanes: one for all, unless the way back has a core of its own.
@@ -207,8 +227,17 @@ fn grouped<'a>(mut lanes: Vec<Lane<'a>>, cores: &Cores) -> Vec<(Option<usize>, V
 }
 
 /// A sending thread. It reads the processors' times itself: nobody else is sure to have a core at that moment.
-fn send_on((core, priority): (Option<usize>, Priority), lanes: Vec<Lane<'_>>, pool: &Pool, start_ns: u64) -> Sent {
+fn send_on(
+    (core, priority, watch): (Option<usize>, Priority, Option<&CoreWatch>),
+    lanes: Vec<Lane<'_>>,
+    pool: &Pool,
+    start_ns: u64,
+) -> Sent {
     pin_and_prioritize(core, priority);
+    let thread = core.and_then(|core| Some((u32::try_from(core).ok()?, u32::try_from(affinity::thread_id()).ok()?)));
+    if let (Some(watch), Some((core, thread))) = (watch, thread) {
+        watch.watch(core, thread);
+    }
     clock::sleep_exactly();
     clock::sleep_until_ns(start_ns - READ_NS);
     let work = work::Counting::start(Counted::ThisThread);
@@ -216,8 +245,8 @@ fn send_on((core, priority): (Option<usize>, Priority), lanes: Vec<Lane<'_>>, po
     let cpu_before = CpuTimes::read();
     let (ends, kept) = run::send_lanes(lanes, pool, start_ns, &Control::default());
     let cpu = CpuTimes::read().and_then(|after| Ok(after.since(&cpu_before?)));
-    let noise = Noise::of_thread(kept, usage_before, ThreadUsage::read());
-    Sent { ends, start_ns: kept.start_ns, cpu, noise, work: work.and_then(work::Counting::finish) }
+    let noise = Noise::of_thread(usage_before, ThreadUsage::read());
+    Sent { ends, kept, thread, cpu, noise, work: work.and_then(work::Counting::finish) }
 }
 
 fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {

@@ -19,6 +19,7 @@ mod noise;
 mod outcome;
 mod phases;
 mod ports;
+mod sight;
 mod sink;
 mod threads;
 pub mod timeline;
@@ -33,6 +34,7 @@ use linerate_port::{OpenError, Port};
 
 use crate::counters::{CounterSources, CountersError, SwitchSource};
 use crate::placement::{self, Mode, Placement};
+use crate::stalls::Watcher;
 use crate::topology::{FrameAddresses, Topology, TopologyError};
 
 use device::{Installed, Joined};
@@ -134,6 +136,10 @@ pub struct Tester {
     both_ways: bool,
     /// The NAPI threads that the path's first hops work in.
     napi_threads: Vec<i32>,
+    /// Who takes the cores of the trials.
+    watcher: Watcher,
+    /// NAPI threads of the way back, with their core.
+    back_threads: Vec<(u32, u32)>,
     /// Stream ids used so far.
     streams: u16,
 }
@@ -202,6 +208,8 @@ impl Tester {
             pool,
             both_ways: true,
             napi_threads: Vec::new(),
+            watcher: Watcher::default(),
+            back_threads: Vec::new(),
             streams: 0,
         }
     }
@@ -267,7 +275,9 @@ impl Tester {
             };
             let placed = placement::place(namespace, interface.name, interface.index, placement);
             let step = format!("turn on NAPI of {}", interface.name);
-            self.napi_threads.extend(threads_of(&placed.map_err(|source| TopologyError { step, source })?));
+            let mode = placed.map_err(|source| TopologyError { step, source })?;
+            self.napi_threads.extend(threads_of(&mode));
+            self.back_threads = mode.pinned_threads();
         }
         Ok(())
     }

@@ -6,15 +6,13 @@ use linerate_sys::usage::ThreadUsage;
 
 use crate::cache_line;
 use crate::fixed_loop;
-use crate::run::Kept;
 
 /// What disturbed a trial. With two sending threads, the worse of the two.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Noise {
     /// Share of all cores' time that the hypervisor took, 0 to 1.
     pub steal_share: f64,
-    /// Longest time for which the sending thread was kept from its schedule, in nanoseconds: between two turns of its loop, beyond
-    /// what it meant to wait. One call of a port is in it: tens of microseconds, more where the device works in the sender's context.
+    /// Longest time for which others than the tester and the DUT kept a sending thread's core or the DUT's, in nanoseconds.
     pub gap_max_ns: u64,
     /// How often the sending thread lost its core to another thread.
     pub preempted: u64,
@@ -30,11 +28,10 @@ pub struct Noise {
 
 impl Noise {
     /// Of one sending thread.
-    pub(super) fn of_thread(kept: Kept, before: io::Result<ThreadUsage>, after: io::Result<ThreadUsage>) -> Noise {
+    pub(super) fn of_thread(before: io::Result<ThreadUsage>, after: io::Result<ThreadUsage>) -> Noise {
         let usage = after.ok().zip(before.ok());
         let waited = usage.and_then(|(after, before)| after.waited_ns.zip(before.waited_ns));
         Noise {
-            gap_max_ns: kept.gap_max_ns,
             preempted: usage.map_or(0, |(after, before)| after.involuntary_switches - before.involuntary_switches),
             waited_ns: waited.map(|(after, before)| after.saturating_sub(before)),
             ..Noise::default()
@@ -42,12 +39,7 @@ impl Noise {
     }
 
     pub(super) fn worse(self, other: Noise) -> Noise {
-        Noise {
-            gap_max_ns: self.gap_max_ns.max(other.gap_max_ns),
-            preempted: self.preempted.max(other.preempted),
-            waited_ns: self.waited_ns.max(other.waited_ns),
-            ..self
-        }
+        Noise { preempted: self.preempted.max(other.preempted), waited_ns: self.waited_ns.max(other.waited_ns), ..self }
     }
 
     /// For the result; the limits are the experiment's matter.

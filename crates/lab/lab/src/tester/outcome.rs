@@ -2,7 +2,7 @@
 
 use linerate_gen::SenderReport;
 use linerate_port::PortError;
-use linerate_report::{Counted, Work};
+use linerate_report::{Counted, Stalls, Work};
 
 use super::delays::Delays;
 use super::endpoint::Arrivals;
@@ -30,6 +30,8 @@ pub struct Outcome {
     pub duration_ns: u64,
     /// How undisturbed it was.
     pub noise: Noise,
+    /// When cores were away, by whom, and what was lost meanwhile.
+    pub stalls: Stalls,
     /// Cycles and instructions, where the machine counts them.
     pub work: Vec<Work>,
     /// Why there is none, or not of all parts.

@@ -10,6 +10,7 @@ use linerate_bpf::{AttachMode, BpfError, XdpLink};
 use super::delays::Delays;
 use super::endpoint::Arrivals;
 use super::timeline::{LossSeen, Timeline};
+use crate::run::Arrived;
 
 /// The programs, and their hold on the interface: gone when dropped, or with the process.
 pub struct Sink {
@@ -74,7 +75,19 @@ impl Sink {
         }
     }
 
+    /// Goes over the runs of numbers below `end` that did not arrive since the last start, in rising order: the first one of each,
+    /// and how many. Numbers that are too high to be told apart count as arrived.
+    pub(super) fn missing(&self, end: u64, each: &mut dyn FnMut(u64, u64)) {
+        self.program().missing(0, end, each);
+    }
+
     fn program(&self) -> &CountRx {
         if self.timed { &self.timing } else { &self.counting }
+    }
+}
+
+impl Arrived for Sink {
+    fn arrived(&self) -> u64 {
+        self.program().packets(0)
     }
 }

@@ -6,7 +6,7 @@
 use linerate_experiment::{FlowOrder, FlowSpec, SizeSpec};
 use linerate_gen::StreamPlan;
 use linerate_port::{PortError, Stats};
-use linerate_report::{Counted, Loss, units};
+use linerate_report::{Counted, Loss, Stalls, units};
 use linerate_sys::signal;
 
 use super::endpoint::{Arrivals, Endpoint, drops_since};
@@ -97,7 +97,9 @@ impl Tester {
         let mut flown = self.fly(&loads, spec)?;
         flown.noise.cache_line_ns = cache_line_ns;
         flown.noise.pace_ns = pace_ns;
+        let sight = std::mem::take(&mut flown.sight);
         let mut outcome = outcome(flown, loads)?;
+        self.note_stalls(&mut outcome, sight)?;
         if let (Some(sources), Some(topology)) = (&mut self.sources, &self.topology)
             && is_unsure(&outcome.ledger)
             && sources.read_drop_reasons(topology)
@@ -161,6 +163,7 @@ fn outcome(flown: Flown, loads: Vec<WayLoad>) -> Result<Outcome, TrialError> {
         parts,
         work_missing,
         device,
+        sight: _,
     } = flown;
     let mut interrupted = device.map(Interruption::Device);
     let mut ways = Vec::new();
@@ -190,6 +193,7 @@ fn outcome(flown: Flown, loads: Vec<WayLoad>) -> Result<Outcome, TrialError> {
         difference,
         cpu,
         noise,
+        stalls: Stalls::default(),
         work,
         work_missing: work_missing.map(|error| work::why_not(&error)),
         interrupted,

@@ -3,7 +3,7 @@
 
 use super::labels::Labels;
 use crate::figure::median;
-use crate::units::{nanoseconds, percent, pps};
+use crate::units::{count, nanoseconds, percent, pps};
 use crate::{Cell, ExperimentTrial, Found, GoalFound, Results};
 
 /// More cells than this are for the tables.
@@ -21,7 +21,7 @@ pub(super) fn answer(results: &Results, labels: &Labels) -> Vec<String> {
         let parts = if parts.is_empty() { "nothing could be measured".to_owned() } else { parts.join("; ") };
         format!("{}: {parts}.", labels.of(index))
     });
-    lines.chain(machine(results)).collect()
+    lines.chain(interruptions(results)).chain(machine(results)).collect()
 }
 
 fn found(cell: &Cell) -> impl Iterator<Item = &Found> {
@@ -87,6 +87,22 @@ fn no_loss(cell: &Cell) -> Option<String> {
         (None, Some(why)) => Some(format!("no figure without any loss: {why}")),
         (None, None) => None,
     }
+}
+
+/// What interrupted the trials, in a sentence; none where nothing did.
+fn interruptions(results: &Results) -> Option<String> {
+    let trials = || results.cells.iter().flat_map(|cell| &cell.findings).flat_map(|finding| &finding.trials);
+    let all = || trials().flat_map(|made| made.stalls.interruptions());
+    let longest_ns = all().map(|stall| stall.duration_ns).max()?;
+    let sent_ns: u64 = trials().map(|made| made.trial.duration_ns).sum();
+    let lost: u64 = trials().map(|made| made.stalls.lost_in_interruptions).sum();
+    Some(format!(
+        "In {} of load {} interruptions of up to {} took a core away; {} packets were lost in them.",
+        nanoseconds(sent_ns as f64),
+        count(all().count() as u64),
+        nanoseconds(longest_ns as f64),
+        count(lost)
+    ))
 }
 
 /// How far the machine kept its pace.

@@ -90,6 +90,7 @@ pub fn trial(
     ExperimentTrial {
         trial,
         noise: Noise { steal_share: 0.004, gap_max_ns: 41_000, cache_line_ns: Some(97.0), ..Noise::default() },
+        stalls: Stalls::default(),
         dut_counters: BTreeMap::from([("nf_conntrack_count".to_owned(), flows)]),
         work: vec![work("generator", 420.0), work("DUT", 3.1e9 / device.capacity_pps)],
     }

@@ -186,6 +186,7 @@ impl MadeUpRig<'_> {
                     notes: Vec::new(),
                 },
                 noise: Noise { gap_max_ns: if disturbed { 1_000_000_000 } else { 0 }, ..Noise::default() },
+                stalls: linerate_report::Stalls::default(),
                 dut_counters: BTreeMap::new(),
                 work: Vec::new(),
             },
