@@ -31,7 +31,7 @@ fn spin(core: u32, for_ns: u64) -> Option<(u64, u64)> {
 
 /// What was recorded while `disturb` ran beside a thread of interest that works on the core all the time.
 fn recorded(watch: &CoreWatch, core: u32, disturb: impl FnOnce()) -> (Vec<Taken>, bool) {
-    let (thread, stop) = (AtomicU32::new(0), AtomicBool::new(false));
+    let (thread, works, stop) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let working = scope.spawn(|| {
             affinity::pin_to_core(core as usize).expect("one of our cores");
@@ -40,6 +40,7 @@ fn recorded(watch: &CoreWatch, core: u32, disturb: impl FnOnce()) -> (Vec<Taken>
             while !watch.has_seen(core, affinity::thread_id() as u32) && !stop.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(1));
             }
+            works.store(true, Ordering::Release);
             while !stop.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
@@ -55,6 +56,9 @@ fn recorded(watch: &CoreWatch, core: u32, disturb: impl FnOnce()) -> (Vec<Taken>
             std::thread::sleep(Duration::from_millis(1));
         }
         let seen = watch.has_seen(core, number);
+        while seen && !works.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
         disturb();
         stop.store(true, Ordering::Relaxed);
         working.join().expect("the thread of interest");
@@ -68,23 +72,30 @@ fn recorded(watch: &CoreWatch, core: u32, disturb: impl FnOnce()) -> (Vec<Taken>
 fn who_made_a_thread_wait_and_when() {
     let core = core();
     let Some(watch) = attached(core) else { return };
-    let mut spun = None;
-    let disturb = || {
-        let spinner = std::thread::Builder::new().name("spinner".into());
-        spun = spinner.spawn(move || spin(core, 3_000_000)).expect("a thread").join().expect("it spins");
-    };
-    let (taken, seen) = recorded(&watch, core, disturb);
-    let Some((start_ns, end_ns)) = spun else { return };
-    assert!(seen, "the thread of interest was not recognized");
-    let of_spinner = |taken: &&Taken| matches!(&taken.by, Taker::Task { name, .. } if name == "spinner");
-    let found: Vec<&Taken> = taken.iter().filter(of_spinner).collect();
-    // It had the core from before its first reading of the clock until after its last one.
-    let slack_ns = 20_000;
-    let whole = |taken: &&&Taken| taken.start_ns <= start_ns + slack_ns && taken.end_ns + slack_ns >= end_ns;
-    assert_eq!(found.iter().filter(whole).count(), 1, "{start_ns} to {end_ns}: {taken:?}");
-    let Taker::Task { process, switches, .. } = &found[0].by else { return };
-    assert_eq!((*process, found[0].core), (std::process::id(), core));
-    assert!(*switches >= 1);
+    // On a busy machine others run before and after the spinner, in one wait, and perhaps for longer: then they are named.
+    let mut others = Vec::new();
+    for _ in 0..50 {
+        let mut spun = None;
+        let disturb = || {
+            let spinner = std::thread::Builder::new().name("spinner".into());
+            spun = spinner.spawn(move || spin(core, 3_000_000)).expect("a thread").join().expect("it spins");
+        };
+        let (taken, seen) = recorded(&watch, core, disturb);
+        let Some((start_ns, end_ns)) = spun else { return };
+        // It had the core from before its first reading of the clock until after its last one.
+        let slack_ns = 20_000;
+        let whole = |taken: &&Taken| taken.start_ns <= start_ns + slack_ns && taken.end_ns + slack_ns >= end_ns;
+        let found: Vec<&Taken> = taken.iter().filter(whole).collect();
+        let named = |taken: &&Taken| matches!(&taken.by, Taker::Task { name, .. } if name == "spinner");
+        if let (true, [found], Some(by_spinner)) = (seen, &found[..], found.iter().find(|taken| named(taken))) {
+            let Taker::Task { process, switches, .. } = &by_spinner.by else { return };
+            assert_eq!((*process, found.core), (std::process::id(), core));
+            assert!(*switches >= 1);
+            return;
+        }
+        others.push((seen, (start_ns, end_ns), taken));
+    }
+    panic!("in no attempt the spinner was found: {others:?}");
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn spun(text: &str) -> Result<Vec<u64>, Box<dyn Error>> {
 
 fn judge(outcome: &Outcome, spun_ns: &[u64], pps: f64) {
     let ours = |stall: &&Stall| {
-        stall.of == StalledPart::Dut && matches!(&stall.by, StallCause::Task { name, .. } if name == "stalls")
+        stall.part == StalledPart::Dut && matches!(&stall.by, StallCause::Task { name, .. } if name == "stalls")
     };
     let found: Vec<&Stall> = outcome.stalls.list.iter().filter(ours).collect();
     let median = |mut all: Vec<u64>| {
@@ -109,11 +109,16 @@ fn judge(outcome: &Outcome, spun_ns: &[u64], pps: f64) {
         all.get(all.len() / 2).copied().unwrap_or(0)
     };
     let real_ns = median(spun_ns.to_vec()) as f64;
-    let off = found.iter().map(|stall| stall.duration_ns as f64 / real_ns - 1.0);
-    let (least, most) = off.fold((f64::MAX, f64::MIN), |(least, most), off| (least.min(off), most.max(off)));
+    let mut off: Vec<f64> = found.iter().map(|stall| (stall.duration_ns as f64 / real_ns - 1.0) * 100.0).collect();
+    off.sort_by(f64::total_cmp);
+    let [least, middle, most] =
+        [0, off.len() / 2, off.len().saturating_sub(1)].map(|at| off.get(at).copied().unwrap_or(f64::NAN));
     let expected: f64 = found.iter().map(|stall| (stall.duration_ns as f64 * pps / 1e9 - RING_PACKETS).max(0.0)).sum();
     let lost: u64 = found.iter().map(|stall| stall.lost).sum();
-    println!("  of the task: {} stalls, lengths off by {:+.1} to {:+.1} %", found.len(), least * 100.0, most * 100.0);
+    let count = found.len();
+    println!(
+        "  of the task: {count} stalls, lengths off by {least:+.1} / {middle:+.1} / {most:+.1} % (least, median, most)"
+    );
     println!("  they cost {lost} packets; sent meanwhile less a ring each: {expected:.0}");
 }
 
@@ -127,7 +132,7 @@ fn show(outcome: &Outcome) {
         let at = units::nanoseconds(stall.start_ns as f64);
         let length = units::nanoseconds(stall.duration_ns as f64);
         let exact = if stall.exact { "" } else { ", not exactly" };
-        println!("    at {at}: {:?} away for {length} ({}{exact}), {} lost", stall.of, stall.by.words(), stall.lost);
+        println!("    at {at}: {:?} away for {length} ({}{exact}), {} lost", stall.part, stall.by.words(), stall.lost);
     }
     println!("    and {} more ({})", stalls.others, units::nanoseconds(stalls.others_ns as f64));
     stalls.unknown.iter().for_each(|unknown| println!("    {unknown}"));

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Most stalls of a trial that a result lists.
+/// Most stalls of one part of a trial (the tester, the DUT) that a result lists.
 pub const STALLS_MAX: usize = 64;
 /// Pieces of equal length into which a trial is cut to show when it lost packets.
 pub const LOSS_BINS: usize = 256;
@@ -10,7 +10,7 @@ pub const LOSS_BINS: usize = 256;
 /// What is known of a trial's interruptions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stalls {
-    /// At most [`STALLS_MAX`], in the order of time: those that cost packets, and the longest.
+    /// At most [`STALLS_MAX`] of each part, in the order of time: those that cost packets, and the longest.
     #[serde(default)]
     pub list: Vec<Stall>,
     /// How many more there were.
@@ -37,7 +37,7 @@ pub struct Stall {
     #[serde(default)]
     pub core: Option<u32>,
     /// Whose core: the tester's or the DUT's.
-    pub of: StalledPart,
+    pub part: StalledPart,
     /// When it began, in nanoseconds from the start of the load.
     pub start_ns: u64,
     /// How long it was, in nanoseconds.
@@ -75,6 +75,8 @@ pub enum StallCause {
         process: u32,
         /// Its thread.
         thread: u32,
+        /// How often a task was put on the core meanwhile. If several tasks had it in turn, the one named ran longest.
+        switches: u32,
     },
     /// An interrupt.
     Interrupt {
@@ -97,12 +99,16 @@ pub struct LossTimes {
 }
 
 impl Stalls {
-    /// Keeps [`STALLS_MAX`] of `all`, which are in the order of time, and sums up the others. Those that cost packets are kept
+    /// Keeps [`STALLS_MAX`] of each part of `all`, which are in the order of time, and sums up the others. Those that cost packets are kept
     /// first, then the longest.
     pub fn bounded(all: Vec<Stall>) -> Stalls {
-        let mut kept: Vec<usize> = (0..all.len()).collect();
-        kept.sort_by_key(|at| all.get(*at).map(|stall| std::cmp::Reverse((stall.lost > 0, stall.duration_ns))));
-        kept.truncate(STALLS_MAX);
+        let kept_of = |part: StalledPart| {
+            let of_part = all.iter().enumerate().filter(|(_, stall)| stall.part == part);
+            let mut ranked: Vec<_> = of_part.map(|(at, stall)| (stall.lost > 0, stall.duration_ns, at)).collect();
+            ranked.sort_unstable_by(|one, other| other.cmp(one));
+            ranked.into_iter().take(STALLS_MAX).map(|(.., at)| at).collect::<Vec<usize>>()
+        };
+        let mut kept = [kept_of(StalledPart::Generator), kept_of(StalledPart::Dut)].concat();
         kept.sort_unstable();
         let mut stalls = Stalls::default();
         for (at, stall) in all.into_iter().enumerate() {
@@ -123,10 +129,12 @@ impl Stalls {
 }
 
 impl StallCause {
-    /// In words: `task stress (process 4711)`.
+    /// In words: `task stress (process 4711)`, `task stress (process 4711) and others`.
     pub fn words(&self) -> String {
         match self {
-            Self::Task { name, process, .. } => format!("task {name} (process {process})"),
+            Self::Task { name, process, switches, .. } => {
+                format!("task {name} (process {process}){}", if *switches > 1 { " and others" } else { "" })
+            }
             Self::Interrupt { name } => name.clone(),
             Self::Hypervisor => "the hypervisor".into(),
             Self::Unknown => "unknown".into(),
@@ -142,7 +150,7 @@ mod tests {
     fn the_costly_and_the_longest_are_kept_in_order_and_the_others_summed_up() {
         let stall = |at: u64| Stall {
             core: Some(1),
-            of: StalledPart::Dut,
+            part: StalledPart::Dut,
             start_ns: at * 1_000,
             duration_ns: 100 + at % 7,
             by: StallCause::Hypervisor,
@@ -157,6 +165,10 @@ mod tests {
         assert_eq!(stalls.list.iter().map(|stall| stall.duration_ns).sum::<u64>() + stalls.others_ns, whole);
         assert!(stalls.list.iter().all(|stall| stall.duration_ns >= 103 || stall.lost == 5), "the longest ones");
         assert!(stalls.list.iter().any(|stall| stall.lost == 5), "77 is among the shortest");
+        // The tester's stalls do not take the place of the DUT's.
+        let of =
+            |at: u64| Stall { part: if at < 100 { StalledPart::Generator } else { StalledPart::Dut }, ..stall(at) };
+        assert_eq!(Stalls::bounded((0..110).map(of).collect()).list.len(), STALLS_MAX + 10);
         assert_eq!(Stalls::bounded((0..3).map(stall).collect()).interruptions().count(), 2);
     }
 }

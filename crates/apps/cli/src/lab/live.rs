@@ -144,7 +144,7 @@ impl State {
             Event::Disturbed(trial) => {
                 let gap = units::nanoseconds(trial.noise.gap_max_ns as f64);
                 let steal = units::percent(trial.noise.steal_share);
-                self.last = vec![format!("disturbed ({steal} of the time stolen, sender away for {gap}): again")];
+                self.last = vec![format!("disturbed ({steal} of the time stolen, a core away for {gap}): again")];
             }
             Event::Found { cell, finding, found, left_ns } => {
                 self.found = *found;

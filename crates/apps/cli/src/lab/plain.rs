@@ -44,7 +44,7 @@ impl Plain {
             }
             Event::Again { why, .. } => Some(format!("  {}", words::printable(why))),
             Event::Disturbed(trial) => Some(format!(
-                "  disturbed ({} of the time stolen, sender away for {}): again",
+                "  disturbed ({} of the time stolen, a core away for {}): again",
                 units::percent(trial.noise.steal_share),
                 units::nanoseconds(trial.noise.gap_max_ns as f64)
             )),

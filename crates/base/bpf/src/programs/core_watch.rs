@@ -1,8 +1,8 @@
 //! Watches cores: when a thread of interest waited for its core because other tasks ran there, and which interrupts were long.
 //!
 //! One program stands at the tracepoint `sched_switch`, two at the entry and the exit of interrupts. They look only at the cores
-//! given, and write a record only when something lasted as long as the threshold. Between the thread of interest and the idle task,
-//! the common case, the program compares two addresses and ends: it reads no clock and no kernel memory.
+//! given, and write a record only when something lasted as long as the threshold. Between a thread of interest and the idle task, the
+//! common case, the program compares addresses and ends: it calls nothing and reads no clock.
 //!
 //! How long a thread waited is the kernel's own count (`task_struct.sched_info.run_delay`), so a thread that was woken while
 //! another one ran has waited only since then. The time is final when the thread leaves its core the next time.
@@ -143,7 +143,8 @@ impl CoreWatch {
         taken.is_some()
     }
 
-    /// Whether a thread of interest was put on its core since it was added. If not, its waits are not known.
+    /// Whether a thread of interest has left its core since it was added: it is recognized from then on. If not, its waits are not
+    /// known.
     pub fn has_seen(&self, core: u32, thread: u32) -> bool {
         let Some(slot) = self.cores.iter().position(|there| *there == core) else { return false };
         let base = emit::slot(slot);
@@ -190,7 +191,6 @@ impl CoreWatch {
 struct Layout {
     prev_argument: i16,
     next_argument: i16,
-    task_pid: u32,
     task_run_delay: u32,
 }
 
@@ -213,7 +213,6 @@ impl Layout {
         Ok(Layout {
             prev_argument: next()?,
             next_argument: next()?,
-            task_pid: btf.offset_bytes("task_struct", &["pid"])?,
             task_run_delay: btf.offset_bytes("task_struct", &["sched_info", "run_delay"])?,
         })
     }

@@ -34,7 +34,8 @@ pub(super) fn undisturbed(
     }
 }
 
-/// The hypervisor, or other programs that wanted the sending thread's core, took more than the allowed share; or one gap was too long.
+/// The hypervisor, or other programs that wanted the sending thread's core, took more than the allowed share; or one
+/// interruption by others than the tester and the DUT was too long.
 fn is_disturbed(noise: &Noise, duration_ns: u64, experiment: &Experiment) -> bool {
     let waited = noise.waited_ns.unwrap_or(0) as f64 / duration_ns.max(1) as f64;
     noise.steal_share > experiment.steal_max

@@ -24,7 +24,7 @@ const SILENT_SLACK_NS: u64 = 200_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stall {
     pub(crate) core: Option<u32>,
-    pub(crate) of: StalledPart,
+    pub(crate) part: StalledPart,
     pub(crate) span: Span,
     pub(crate) by: StallCause,
     pub(crate) exact: bool,
@@ -46,7 +46,7 @@ pub(crate) fn of_generator(core: Option<u32>, log: &TurnLog, watched: &Watched, 
     let mut stalls: Vec<Stall> = taken.iter().filter_map(|taken| of_taken(taken, StalledPart::Generator)).collect();
     let rest = |span: Span, by: StallCause| Stall {
         core,
-        of: StalledPart::Generator,
+        part: StalledPart::Generator,
         span,
         by,
         exact: watched.knows_tasks,
@@ -76,7 +76,7 @@ pub(crate) fn of_dut(core: u32, silent: &[Span], watched: &Watched, machine: Mac
         let cause = if machine.is_virtual { StallCause::Hypervisor } else { StallCause::Unknown };
         stalls.extend(rests.filter(|span| span.length_ns() >= SILENT_REST_NS).map(|span| Stall {
             core: Some(core),
-            of: StalledPart::Dut,
+            part: StalledPart::Dut,
             span,
             by: cause.clone(),
             exact: false,
@@ -88,16 +88,16 @@ pub(crate) fn of_dut(core: u32, silent: &[Span], watched: &Watched, machine: Mac
 }
 
 /// What the tester itself did is no stall.
-fn of_taken(taken: &TakenBy, of: StalledPart) -> Option<Stall> {
+fn of_taken(taken: &TakenBy, part: StalledPart) -> Option<Stall> {
     let by = match &taken.by {
-        Taker::Task { process, thread, name, .. } => {
-            StallCause::Task { name: name.clone(), process: *process, thread: *thread }
+        Taker::Task { process, thread, name, switches } => {
+            StallCause::Task { name: name.clone(), process: *process, thread: *thread, switches: *switches }
         }
         Taker::Device(number) => StallCause::Interrupt { name: format!("interrupt {number}") },
         Taker::Timer => StallCause::Interrupt { name: "timer interrupt".into() },
         Taker::FunctionCall => StallCause::Interrupt { name: "function call from another core".into() },
     };
-    let stall = Stall { core: Some(taken.core), of, span: taken.span, by, exact: true, is_interruption: true };
+    let stall = Stall { core: Some(taken.core), part, span: taken.span, by, exact: true, is_interruption: true };
     (!taken.is_own).then_some(stall)
 }
 
@@ -150,7 +150,7 @@ mod tests {
     }
 
     fn stress() -> StallCause {
-        StallCause::Task { name: "stress".into(), process: 7, thread: 8 }
+        StallCause::Task { name: "stress".into(), process: 7, thread: 8, switches: 1 }
     }
 
     fn seen(stalls: &[Stall]) -> Vec<(Span, StallCause, bool, bool)> {

@@ -103,7 +103,7 @@ fn lost_by(stalls: &[Stall], losses: &[(&Marks, Runs<'_>)], load: Span) -> (Vec<
 fn report(stall: Stall, lost: u64, start_ns: u64) -> linerate_report::Stall {
     linerate_report::Stall {
         core: stall.core,
-        of: stall.of,
+        part: stall.part,
         start_ns: stall.span.start_ns.saturating_sub(start_ns),
         duration_ns: stall.span.length_ns(),
         by: stall.by,

@@ -8,7 +8,7 @@ use crate::places::RING_FULL;
 
 /// Whether a ring can have lost packets because of a stall that others caused: one of the DUT's core.
 pub(super) fn costs_packets(stall: &Stall) -> bool {
-    stall.is_interruption && stall.of == StalledPart::Dut
+    stall.is_interruption && stall.part == StalledPart::Dut
 }
 
 /// The account with the packets `lost` (by stall) in rows of their own, and how many these are. No more are taken than rings lost;
@@ -66,7 +66,7 @@ mod tests {
     fn stall(length_us: u64) -> Stall {
         Stall {
             core: Some(1),
-            of: StalledPart::Dut,
+            part: StalledPart::Dut,
             span: Span { start_ns: 1_000, end_ns: 1_000 + length_us * 1_000 },
             by: StallCause::Hypervisor,
             exact: false,
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn only_interruptions_of_the_device_cost_packets() {
         assert!(costs_packets(&stall(1)));
-        assert!(!costs_packets(&Stall { of: StalledPart::Generator, ..stall(1) }));
+        assert!(!costs_packets(&Stall { part: StalledPart::Generator, ..stall(1) }));
         assert!(!costs_packets(&Stall { is_interruption: false, ..stall(1) }));
     }
 }

@@ -90,7 +90,7 @@ pub fn trial(
     ExperimentTrial {
         trial,
         noise: Noise { steal_share: 0.004, gap_max_ns: 41_000, cache_line_ns: Some(97.0), ..Noise::default() },
-        stalls: Stalls::default(),
+        stalls: stalls(),
         dut_counters: BTreeMap::from([("nf_conntrack_count".to_owned(), flows)]),
         work: vec![work("generator", 420.0), work("DUT", 3.1e9 / device.capacity_pps)],
     }
@@ -397,4 +397,33 @@ pub fn small() -> Results {
     let mut results = sizes(7, 1, 1.2e6, 0.01);
     results.cells.truncate(1);
     results
+}
+
+/// One stall of each cause, and when packets were lost.
+fn stalls() -> Stalls {
+    let stall = |part, start_ns, by, lost| Stall {
+        core: Some(1),
+        part,
+        start_ns,
+        duration_ns: 2_300_000,
+        by,
+        exact: lost > 0,
+        interruption: true,
+        lost,
+    };
+    let task = StallCause::Task { name: "backup".into(), process: 4711, thread: 4712, switches: 1 };
+    let interrupt = StallCause::Interrupt { name: "timer interrupt".into() };
+    Stalls {
+        list: vec![
+            stall(StalledPart::Generator, 1_000_000, interrupt, 0),
+            stall(StalledPart::Dut, 5_000_000, task, 40),
+            stall(StalledPart::Dut, 9_000_000, StallCause::Hypervisor, 0),
+            stall(StalledPart::Generator, 12_000_000, StallCause::Unknown, 0),
+        ],
+        others: 2,
+        others_ns: 130_000,
+        lost_in_interruptions: 40,
+        loss: Some(LossTimes { bin_ns: 3_906_250, lost: vec![0, 40, 0, 7] }),
+        unknown: vec!["which tasks and interrupts took the cores is not known: not permitted".into()],
+    }
 }

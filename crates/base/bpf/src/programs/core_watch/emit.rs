@@ -101,7 +101,7 @@ impl Emitter<'_> {
     /// At `sched_switch`.
     pub(super) fn switch(&self) -> Result<Vec<Insn>, BpfError> {
         let mut asm = Assembler::new();
-        let [out, incoming, leaving, final_wait] = std::array::from_fn(|_| asm.label());
+        let [out, leaving, final_wait, incoming, replaced, idle, of_interest] = std::array::from_fn(|_| asm.label());
         asm.load(Width::Dw, R7, R1, self.layout.prev_argument);
         asm.load(Width::Dw, R6, R1, self.layout.next_argument);
         self.load_slot(&mut asm, out);
@@ -109,10 +109,22 @@ impl Emitter<'_> {
         asm.jump_if(Cond::Ne, R1, 0, leaving);
         asm.load(Width::Dw, R1, R8, PENDING);
         asm.jump_if(Cond::Eq, R1, R7, final_wait);
+
         asm.bind(incoming);
-        self.take_in_next(&mut asm, out);
+        branch_on_next(&mut asm, idle, of_interest);
+        asm.ktime();
+        note_incoming(&mut asm, R0, out);
         asm.bind(leaving);
-        note_other(&mut asm, incoming);
+        note_other(&mut asm, replaced);
+        asm.bind(replaced);
+        branch_on_next(&mut asm, idle, of_interest);
+        note_incoming(&mut asm, R9, out);
+
+        // Whoever ran before an idle time kept nobody waiting.
+        asm.bind(idle);
+        forget_others(&mut asm, out);
+        asm.bind(of_interest);
+        self.note_arrival(&mut asm, out);
         asm.bind(final_wait);
         self.note_wait(&mut asm, incoming);
         exit_at(&mut asm, out);
@@ -165,45 +177,6 @@ impl Emitter<'_> {
         }
         asm.jump(out);
         asm.bind(found);
-    }
-
-    /// Finds out what the next task is, by its address if that is known, and acts on it; ends at `out`.
-    fn take_in_next(&self, asm: &mut Assembler, out: Label) {
-        let [idle, of_interest] = std::array::from_fn(|_| asm.label());
-        asm.load(Width::Dw, R1, R8, IDLE);
-        asm.jump_if(Cond::Eq, R1, R6, idle);
-        for number in 0..THREADS_MAX {
-            asm.load(Width::Dw, R1, R8, task(number));
-            asm.jump_if(Cond::Eq, R1, R6, of_interest);
-        }
-        self.read(asm, 4, R6, self.layout.task_pid, out);
-        asm.load(Width::W, R1, R10, SCRATCH);
-        let busy = asm.label();
-        asm.jump_if(Cond::Ne, R1, 0, busy);
-        asm.store(Width::Dw, R8, IDLE, R6);
-        asm.jump(idle);
-        asm.bind(busy);
-        for number in 0..THREADS_MAX {
-            let another = asm.label();
-            asm.load(Width::Dw, R2, R8, thread(number));
-            asm.jump_if(Cond::Ne, R1, R2, another);
-            asm.store(Width::Dw, R8, task(number), R6);
-            asm.jump(of_interest);
-            asm.bind(another);
-        }
-        asm.ktime();
-        asm.store(Width::Dw, R8, OTHER_SINCE, R0);
-        asm.load(Width::Dw, R1, R8, FIRST);
-        asm.jump_if(Cond::Ne, R1, 0, out);
-        asm.store(Width::Dw, R8, FIRST, R0);
-        asm.jump(out);
-
-        // Whoever ran before an idle time kept nobody waiting.
-        asm.bind(idle);
-        forget_others(asm, out);
-
-        asm.bind(of_interest);
-        self.note_arrival(asm, out);
     }
 
     /// A thread of interest gets its core. If other tasks have had it before, keeps what is needed to tell how long the thread
@@ -286,22 +259,70 @@ impl Emitter<'_> {
     }
 }
 
-/// Another task leaves the core: keeps its name if it ran longest, and goes on at `then`.
+/// Goes where the next task belongs if its address is known, else on.
+fn branch_on_next(asm: &mut Assembler, idle: Label, of_interest: Label) {
+    asm.load(Width::Dw, R1, R8, IDLE);
+    asm.jump_if(Cond::Eq, R1, R6, idle);
+    for number in 0..THREADS_MAX {
+        asm.load(Width::Dw, R1, R8, task(number));
+        asm.jump_if(Cond::Eq, R1, R6, of_interest);
+    }
+}
+
+/// Another task gets the core, or one that is not known yet: what it is turns out when it leaves. Ends at `out`.
+fn note_incoming(asm: &mut Assembler, now: Reg, out: Label) {
+    asm.store(Width::Dw, R8, OTHER_SINCE, now);
+    asm.load(Width::Dw, R1, R8, FIRST);
+    asm.jump_if(Cond::Ne, R1, 0, out);
+    asm.store(Width::Dw, R8, FIRST, now);
+    asm.jump(out);
+}
+
+/// Another task leaves the core, at `R9 = now`: keeps its name if it ran longest. If it is the idle task or a thread of interest, its
+/// address is known from now on, and nobody was kept waiting. Goes on at `then`.
 fn note_other(asm: &mut Assembler, then: Label) {
-    let shorter = asm.label();
+    let [busy, other, known, shorter] = std::array::from_fn(|_| asm.label());
     asm.mov64(R9, R1);
+    asm.call(helper::GET_CURRENT_PID_TGID);
+    asm.store(Width::Dw, R10, SCRATCH, R0);
+    asm.mov32(R0, R0);
+    asm.jump_if(Cond::Ne, R0, 0, busy);
+    asm.store(Width::Dw, R8, IDLE, R7);
+    asm.jump(known);
+    asm.bind(busy);
+    for number in 0..THREADS_MAX {
+        let another = asm.label();
+        asm.load(Width::Dw, R2, R8, thread(number));
+        asm.jump_if(Cond::Ne, R0, R2, another);
+        asm.store(Width::Dw, R8, task(number), R7);
+        asm.jump(known);
+        asm.bind(another);
+    }
+    asm.jump(other);
+
+    asm.bind(known);
+    for word in [OTHER_SINCE, FIRST, LONGEST, SWITCHES] {
+        asm.store_imm(Width::Dw, R8, word, 0);
+    }
     asm.ktime();
-    asm.alu64(Alu::Sub, R0, R9);
     asm.mov64(R9, R0);
+    asm.jump(then);
+
+    asm.bind(other);
+    asm.mov64(R7, R9);
+    asm.ktime();
+    asm.mov64(R9, R0);
+    asm.alu64(Alu::Sub, R0, R7);
+    asm.mov64(R7, R0);
     asm.store_imm(Width::Dw, R8, OTHER_SINCE, 0);
     asm.load(Width::Dw, R1, R8, SWITCHES);
     asm.alu64(Alu::Add, R1, 1);
     asm.store(Width::Dw, R8, SWITCHES, R1);
     asm.load(Width::Dw, R1, R8, LONGEST);
-    asm.jump_if(Cond::Le, R9, R1, shorter);
-    asm.store(Width::Dw, R8, LONGEST, R9);
-    asm.call(helper::GET_CURRENT_PID_TGID);
-    asm.store(Width::Dw, R8, BY, R0);
+    asm.jump_if(Cond::Le, R7, R1, shorter);
+    asm.store(Width::Dw, R8, LONGEST, R7);
+    asm.load(Width::Dw, R1, R10, SCRATCH);
+    asm.store(Width::Dw, R8, BY, R1);
     asm.mov64(R1, R8);
     asm.alu64(Alu::Add, R1, i32::from(NAME));
     asm.mov64(R2, 16);
