@@ -184,7 +184,7 @@ fn pace() -> Outcome {
         for (pacing, batch) in [(Pacing::Wait, 1), (Pacing::Wait, 4), (Pacing::Skip, 1)] {
             // Under a real-time policy, others get their share of the core now.
             std::thread::sleep(std::time::Duration::from_millis(1100));
-            sink.clear();
+            sink.start(0);
             let spec = LiveTxSpec { rules: &FLOWS_10K, signature: signed(1), pacing, ..spec(&frame) };
             let sender = LiveTx::load(&spec)?;
             let count = rate_pps / 2;

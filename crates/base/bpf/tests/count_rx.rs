@@ -59,7 +59,7 @@ fn arrivals_are_judged_by_their_sequence() {
             assert_eq!(sink.stream(1), StreamCounts::default());
             assert_eq!(give(&sink, 1, 0, 0, 60), action::DROP);
             assert_eq!((sink.stream(1).distinct, sink.seen(0, 0)), (1, Some(false)));
-            sink.clear();
+            sink.start(0);
             assert_eq!((sink.stream(2), sink.seen(2, 0)), (StreamCounts::default(), Some(false)));
         }
     });
@@ -101,7 +101,7 @@ fn missing(sink: &CountRx, stream: u16, end: u64) -> Vec<(u64, u64)> {
 
 /// False when this thread was kept from its core elsewhere for longer than it slept: the longest silence was another one.
 fn has_times(sink: &CountRx) -> bool {
-    sink.clear();
+    sink.start(0);
     assert_eq!(sink.timeline(0), Timeline::default());
     let scheduled = [1_000_000, 3_000_000, 2_000_000].map(|age_ns| now_ns() - age_ns);
     let begin = now_ns();
@@ -143,6 +143,26 @@ fn other_frames_pass() {
             assert_eq!(give(&sink, 0xffff, 0, 0, 60), action::PASS);
             let expected = OtherCounts { unsigned_packets: 2, unsigned_bytes: 74, foreign_packets: 2 };
             assert_eq!(sink.others(), expected);
+        }
+    });
+}
+
+/// Ids wrap at 2^16: streams 65,535, 0 and 1 are counted, each once for all.
+#[test]
+fn counting_begins_anew_with_other_streams() {
+    in_namespace(|| {
+        for sink in variants() {
+            assert_eq!(give(&sink, 0, 5, 0, 60), action::DROP);
+            sink.start(65_535);
+            for (stream, counted) in [(65_534, false), (65_535, true), (0, true), (1, true), (2, false)] {
+                assert_eq!(give(&sink, stream, 5, 0, 60), if counted { action::DROP } else { action::PASS });
+                assert_eq!(sink.stream(stream).distinct, u64::from(counted), "{stream}");
+                assert_eq!(sink.seen(stream, 5), counted.then_some(true), "{stream}");
+                assert_eq!(sink.latency(stream).count(), u64::from(counted), "{stream}");
+            }
+            assert_eq!(sink.others().foreign_packets, 2);
+            sink.start(2);
+            assert_eq!((sink.stream(2).packets, sink.stream(65_535).packets, sink.others().foreign_packets), (0, 0, 2));
         }
     });
 }

@@ -70,6 +70,7 @@ pub struct Receiver {
     index: Box<[u16]>,
     foreign_packets: u64,
     foreign_bytes: u64,
+    other_streams: u64,
 }
 
 const NONE: u16 = u16::MAX;
@@ -78,7 +79,7 @@ impl Receiver {
     /// A receiver that has seen nothing.
     pub fn new(config: ReceiverConfig) -> Receiver {
         let index = vec![NONE; 1 << 16].into();
-        Receiver { config, streams: Vec::new(), index, foreign_packets: 0, foreign_bytes: 0 }
+        Receiver { config, streams: Vec::new(), index, foreign_packets: 0, foreign_bytes: 0, other_streams: 0 }
     }
 
     /// Counts all packets of a batch that arrived by `now_ns`; the batch keeps them. Packets over several slots count by their
@@ -124,7 +125,10 @@ impl Receiver {
         if at == NONE {
             at = self.open_stream(&signature, now_ns);
         }
-        let Some(stream) = self.streams.get_mut(usize::from(at)) else { return self.record_foreign(len) };
+        let Some(stream) = self.streams.get_mut(usize::from(at)) else {
+            self.other_streams += 1;
+            return self.record_foreign(len);
+        };
         let age_ns = age_ns(now_ns, signature.time_ns);
         let scheduled_ns = if self.config.same_clock { now_ns.wrapping_add_signed(-age_ns) } else { signature.time_ns };
         if stream.packets == 0 {
@@ -168,6 +172,11 @@ impl Receiver {
     /// Packets without a signature, or of streams that are not counted, and their bytes.
     pub fn foreign(&self) -> (u64, u64) {
         (self.foreign_packets, self.foreign_bytes)
+    }
+
+    /// Packets with a signature, of streams that are not counted.
+    pub fn other_streams(&self) -> u64 {
+        self.other_streams
     }
 
     /// All packets, signed or not, and their bytes.
@@ -363,6 +372,7 @@ mod tests {
         for stream in [65_534, 65_535, 0, 1] {
             receiver.record_packet(&packet(stream, 0, 10), 60, 20);
         }
-        assert_eq!((receiver.streams().len(), receiver.foreign().0), (2, 2));
+        receiver.record_packet(&[0; 60], 60, 20);
+        assert_eq!((receiver.streams().len(), receiver.foreign().0, receiver.other_streams()), (2, 3, 2));
     }
 }

@@ -98,7 +98,8 @@ fn of_losses(
         Some((backward, _)) => sum(forward.0.counted, backward.counted),
         None => forward.0.counted,
     };
-    let Losses { rows, unnamed, contradictions } = losses;
+    let (unnamed, contradictions) = (losses.unnamed.clone(), losses.contradictions.clone());
+    let rows = losses.rows_of(counted.sent.saturating_sub(counted.delivered));
     Ok(Ledger { account: Account::new(counted, rows)?, unnamed, contradictions })
 }
 

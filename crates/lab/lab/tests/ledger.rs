@@ -53,7 +53,7 @@ fn trial_with(topology: &Topology, frames: &[Vec<u8>], mut sources: CounterSourc
     let counted = Counted { intended: sent, sent, delivered, ..Counted::default() };
     let ends = Ends { counted, received: received.len() as u64 };
     let receiver = vec![Loss::new("receiving socket", "buffer full", receiver.drops())];
-    let ports = PortRows { generator: Vec::new(), receiver };
+    let ports = PortRows { receiver, ..PortRows::default() };
     close(&ends, Some(&after.since(&before)), &ports).expect("balances")
 }
 
@@ -353,7 +353,7 @@ fn overload(topology: &Topology, core: usize, resend: bool) {
     let delivered = received.load(Ordering::Relaxed);
     let counted = Counted { intended: sent, sent, delivered, ..Counted::default() };
     let socket = Loss::new("receiving socket", "buffer full", receiver.drops());
-    let ports = PortRows { generator: Vec::new(), receiver: vec![socket] };
+    let ports = PortRows { receiver: vec![socket], ..PortRows::default() };
     let difference = after.since(&before);
     let ledger = close(&Ends { counted, received: delivered }, Some(&difference), &ports).expect("balances");
     assert_eq!(ledger.account.unexplained(), 0, "{ledger:?}\n{difference:?}");

@@ -108,6 +108,51 @@ fn a_queueing_discipline_drops_what_no_interface_counts() {
     assert_eq!(rows(&found), [("lr-out", "queueing discipline full", 907)]);
 }
 
+const STILL_QUEUED: &str = "still queued when the counters were read";
+
+/// A token bucket with a long queue: 1000 sent, of which 900 wait at the end.
+#[test]
+fn what_waits_in_a_queueing_discipline_is_not_lost_elsewhere() {
+    let mut difference = router(1000);
+    dut(&mut difference).egress.tx_packets = 93;
+    (dut(&mut difference).egress.queue_drops, dut(&mut difference).egress.queued) = (7, 905);
+    difference.receiver.interface.rx_packets = 93;
+    let found = losses(&difference, 1000, 93, &PortRows::default());
+    // Five left the queue between the two readings of it: no more wait there than are missing.
+    assert_eq!(rows(&found), [("lr-out", "queueing discipline full", 7), ("lr-out", STILL_QUEUED, 900)]);
+    assert_eq!(found.unnamed, []);
+}
+
+/// The trial after it: 300 of the 900 have come, none of its own 1000.
+#[test]
+fn what_waited_in_a_queueing_discipline_before_is_none_of_the_trials() {
+    let mut difference = router(1000);
+    let egress = &mut dut(&mut difference).egress;
+    (egress.tx_packets, egress.queued_before, egress.queued) = (300, 900, 1600);
+    difference.receiver.interface.rx_packets = 300;
+    let ports = PortRows { other_streams: 300, ..PortRows::default() };
+    let found = losses(&difference, 1000, 300, &ports);
+    assert_eq!(rows(&found), [("lr-out", STILL_QUEUED, 1000)]);
+    assert_eq!(found.unnamed, []);
+    // Strangers' packets that did not wait there change nothing.
+    dut(&mut difference).egress.queued_before = 0;
+    difference.dut.as_mut().expect("a router").egress.tx_packets = 1000;
+    let ports = PortRows { other_streams: 50, ..PortRows::default() };
+    assert_eq!(rows(&losses(&difference, 1000, 1050, &ports)), []);
+}
+
+/// The same before the DUT, whose totals have the earlier packets, too.
+#[test]
+fn what_waited_in_the_queue_of_the_sending_interface_is_none_of_the_trials() {
+    let mut difference = router(300);
+    let generator = &mut difference.generator.interface;
+    (generator.queued_before, generator.queued) = (200, 900);
+    let ports = PortRows { other_streams: 200, ..PortRows::default() };
+    let found = losses(&difference, 1000, 300, &ports);
+    assert_eq!(rows(&found), [("lr-gen", STILL_QUEUED, 900)]);
+    assert_eq!(found.unnamed, []);
+}
+
 /// A next hop that never answers: 1000 forwarded, three ARP requests and six ICMP errors sent meanwhile.
 #[test]
 fn arp_and_icmp_of_the_dut_do_not_hide_a_waiting_packet() {
@@ -188,13 +233,13 @@ fn what_the_port_and_its_interface_both_count_is_counted_at_the_interface() {
     difference.generator.interface.tx_dropped = 360;
     dut(&mut difference).ingress.napi = true;
     let refused = Loss::new("packet socket", "interface refused it", 360);
-    let ports = PortRows { generator: vec![refused], receiver: Vec::new() };
+    let ports = PortRows { generator: vec![refused], ..PortRows::default() };
     let found = losses(&difference, 1000, 640, &ports);
     assert_eq!(rows(&found), [("receive ring of lr-in", "ring full: its core did not keep up", 360)]);
     // A port that sent the refused ones again until they were taken has lost none.
     assert_eq!(losses(&difference, 640, 640, &PortRows::default()), Losses::default());
     // What never reached the interface is the port's own.
-    let ports = PortRows { generator: vec![Loss::new("transmit ring", "given up", 50)], receiver: Vec::new() };
+    let ports = PortRows { generator: vec![Loss::new("transmit ring", "given up", 50)], ..PortRows::default() };
     let found = losses(&router(950), 1000, 950, &ports);
     assert_eq!(rows(&found), [("transmit ring", "given up", 50)]);
 }

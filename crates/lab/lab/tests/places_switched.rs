@@ -1,8 +1,10 @@
 //! The arithmetic of losses inside a device that carries frames as they are.
 
 use linerate_lab::counters::{Difference, DutCounters, InterfaceCounters};
+use linerate_lab::ledger::{Ends, close};
 use linerate_lab::places::{Losses, PortRows, Way, losses, losses_of_ways};
 use linerate_lab::topology::Carrier;
+use linerate_report::Counted;
 
 fn interface(name: &str, rx_packets: u64, tx_packets: u64) -> InterfaceCounters {
     InterfaceCounters { name: name.to_owned(), rx_packets, tx_packets, running: true, ..InterfaceCounters::default() }
@@ -86,4 +88,32 @@ fn both_ways_are_one_piece_inside_the_device_and_two_on_the_links() {
         assert_eq!(rows(&found), [("receive ring of lr-out", 7)]);
         assert_eq!(found.unnamed, []);
     }
+}
+
+#[test]
+fn what_waits_behind_a_device_is_not_lost_in_it() {
+    for carrier in all_carriers() {
+        let mut difference = device(carrier, 100, 60);
+        (dut(&mut difference).egress.queued_before, dut(&mut difference).egress.queued) = (10, 50);
+        let ports = PortRows { other_streams: 10, ..PortRows::default() };
+        let found = losses(&difference, 100, 60, &ports);
+        assert_eq!(rows(&found), [("lr-out", 50)]);
+        assert_eq!((found.unnamed, found.at_most), (vec![], vec![]));
+    }
+}
+
+/// A program holds 20 packets of the trial before; now it sends those and holds 20 of this one's: the totals show no loss.
+#[test]
+fn packets_that_a_program_held_back_are_missed_as_far_as_they_are_missing() {
+    let ports = PortRows { other_streams: 20, ..PortRows::default() };
+    let difference = device(Carrier::Process("forwarder".into()), 100, 100);
+    let of = |delivered| {
+        let counted = Counted { intended: 100, sent: 100, delivered, ..Counted::default() };
+        close(&Ends { counted, received: 100 }, Some(&difference), &ports).expect("balances").account
+    };
+    let account = of(80);
+    let [kept] = account.lost() else { panic!("one row: {account:?}") };
+    assert_eq!((kept.place.as_str(), kept.packets, account.unexplained()), ("forwarder", 20, 0));
+    // A stranger's packets are other traffic.
+    assert_eq!((of(100).lost(), of(100).unexplained()), (&[][..], 0));
 }

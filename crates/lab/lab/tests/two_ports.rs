@@ -1,13 +1,18 @@
 //! A tester on two ports of a host: a cable between them, and a router that is asked for its address. The host is a namespace.
 
+mod support;
+
 use std::net::Ipv4Addr;
 
 use linerate_experiment::{FlowOrder, FlowSpec};
 use linerate_lab::netlink::{Netlink, Route, VethEnd, VethShape};
 use linerate_lab::sysctl;
 use linerate_lab::tester::{Load, NextHop, Outcome, PortEnd, PortsSpec, Tester, TrialSpec, fixed_size};
+use linerate_report::Loss;
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
+
+use support::scenario::{in_namespace, token_bucket};
 
 const SHAPE: VethShape = VethShape { mtu: 1500, queues: 1 };
 const MS: u64 = 1_000_000;
@@ -107,6 +112,62 @@ fn router() -> Option<(NetNs, NetNs)> {
     };
     router.run(forward).expect("enter").expect("forwarding");
     Some((host, router))
+}
+
+/// Two bursts, one after the other, between two ports of a host, of which the second one's account is about its own packets.
+fn bursts(host: &NetNs, spec: &PortsSpec, packets: u64) -> Vec<Outcome> {
+    let measure = || {
+        let mut tester = Tester::on_ports(spec).expect("two ports");
+        let (size, flows) = (fixed_size(128), flows());
+        let spec = TrialSpec::new(&size, &flows, Load::Burst { packets });
+        (0..2).map(|_| tester.trial(&spec).expect("a trial")).collect()
+    };
+    let outcomes: Vec<Outcome> = host.run(measure).expect("enter");
+    for outcome in &outcomes {
+        let account = &outcome.ledger.account;
+        assert!((0..=3).contains(&account.unexplained()) && account.sent() > 0, "{:#?}", outcome.ledger);
+        assert_eq!((account.duplicated(), account.reordered()), (0, 0), "{:#?}", outcome.ledger);
+    }
+    assert!(outcomes[1].ways[0].arrivals.other_streams > 0, "{outcomes:#?}");
+    outcomes
+}
+
+/// What waits in the sender's own queueing discipline the device has not seen.
+#[test]
+fn packets_that_wait_in_the_queue_of_the_sending_interface() {
+    for sink in [false, true] {
+        let Some(host) = namespace() else { return };
+        pair((&host, "port-a"), (&host, "port-b"), 5);
+        if let Err(why) = in_namespace(&host, "tc", &token_bucket("port-a", "100kbit")) {
+            return eprintln!("skipped: {why}");
+        }
+        let ports = PortsSpec { sink, ..PortsSpec::new("packet:port-a,qdisc", "packet:port-b") };
+        for outcome in bursts(&host, &ports, 1_000) {
+            let lost = outcome.ledger.account.lost();
+            let queued = |loss: &Loss| loss.place == "port-a" && loss.cause.starts_with("still queued");
+            assert!(lost.iter().any(|loss| queued(loss) && loss.packets > 0 && loss.hint.is_some()), "{lost:#?}");
+        }
+    }
+}
+
+/// What a device outside the lab holds shows in no counter of ours: it lets go of some twenty packets a second.
+#[test]
+fn packets_that_wait_in_a_device_outside_the_lab() {
+    for sink in [false, true] {
+        let Some((host, router)) = router() else { return };
+        // Its answers would wait in that queue, too.
+        let known = ["neigh", "add", "198.18.1.2", "lladdr", "02:4c:52:07:04:01", "dev", "far", "nud", "permanent"];
+        let prepared = in_namespace(&router, "ip", &known);
+        if let Err(why) = prepared.and_then(|()| in_namespace(&router, "tc", &token_bucket("far", "20kbit"))) {
+            return eprintln!("skipped: {why}");
+        }
+        let near = NextHop::Mac([2, 0x4c, 0x52, 7, 3, 2]);
+        let a = PortEnd { port: "packet:port-a".into(), next_hop: near };
+        let outcomes = bursts(&host, &PortsSpec { a, sink, ..PortsSpec::new("", "packet:port-b") }, 1_000);
+        let second = &outcomes[1].ledger.account;
+        assert_eq!(second.delivered(), 0, "first in, first out: {second:#?}");
+        assert!(second.lost().iter().any(|loss| loss.place == "between port-a and port-b"), "{second:#?}");
+    }
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! The receiver sink: checks the signature at each frame's end, counts by stream, and drops.
 //!
-//! Signed frames of a known stream end here (`XDP_DROP`); all others are counted and go to the network
+//! Signed frames of a counted stream end here (`XDP_DROP`); all others are counted and go to the network
 //! stack (`XDP_PASS`). Everything is counted in memory that this process reads without system calls:
 //!
 //! ```text
-//! counters: [ global 64 B ][ stream 0: 8 words + histogram ][ stream 1 ] ...
-//! seen:     [ stream 0: one bit for each sequence number   ][ stream 1 ] ...
+//! counters: [ global 64 B ][ first stream: 8 words + histogram ][ the one after it ] ...
+//! seen:     [ first stream: one bit for each sequence number   ][ the one after it ] ...
 //! ```
+//! Which streams are counted can be changed while the program runs ([`CountRx::start`]).
+//!
 //! A sequence number seen before is a duplicate. A first arrival below the highest seen so far is
 //! reordered: RFC 4737 section 3.3, `s < NextExp`. Latency is this kernel's CLOCK_MONOTONIC less the
 //! signature's scheduled time, of first arrivals.
@@ -32,6 +34,8 @@ const LINEAR_BYTES_MAX: i32 = 0x3fff;
 const UNSIGNED_PACKETS: i16 = 0;
 const UNSIGNED_BYTES: i16 = 8;
 const FOREIGN_PACKETS: i16 = 16;
+/// Id of the first counted stream; this process writes it, the program reads it.
+const FIRST_STREAM: i16 = 24;
 const GLOBAL_BYTES: usize = 64;
 
 const PACKETS: i16 = 0;
@@ -59,7 +63,8 @@ const STREAM_BYTES: usize = HISTOGRAM as usize + 8 * BUCKETS;
 /// What sink to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountRxSpec {
-    /// Streams 0 to this less 1 are counted; 1 to [`STREAMS_MAX`].
+    /// So many streams with ids that follow each other are counted, from 0 on until [`CountRx::start`] says otherwise; 1 to
+    /// [`STREAMS_MAX`].
     pub streams: u16,
     /// Sequence numbers of each stream below this are told apart; a power of two, at least 64. Together with the
     /// number of streams (rounded up to a power of two) at most [`SEQUENCES_MAX`].
@@ -248,22 +253,29 @@ impl CountRx {
 
     /// Whether `sequence` of `stream` has arrived; none if it is not told apart.
     pub fn seen(&self, stream: u16, sequence: u64) -> Option<bool> {
-        if stream >= self.spec.streams || sequence >= self.spec.sequences {
-            return None;
-        }
-        let bit = u64::from(stream) * self.spec.sequences + sequence;
+        let position = self.position(stream).filter(|_| sequence < self.spec.sequences)?;
+        let bit = u64::from(position) * self.spec.sequences + sequence;
         let word = self.seen.words().get((bit / 64) as usize)?.load(Ordering::Relaxed);
         Some(word >> (bit % 64) & 1 == 1)
     }
 
-    /// Sets all counts to zero. Packets that arrive meanwhile may be counted in part.
-    pub fn clear(&self) {
-        self.counters.clear();
+    /// Counts the streams from `first` on, modulo 2^16, and sets their counts to zero. Packets of other streams may arrive meanwhile:
+    /// [`CountRx::others`] goes on and is not set back.
+    pub fn start(&self, first: u16) {
+        self.counters.store(FIRST_STREAM as usize, first.into());
         self.seen.clear();
+        let streams = self.counters.words().iter().skip(GLOBAL_BYTES / 8);
+        streams.for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
     fn base(&self, stream: u16) -> Option<usize> {
-        (stream < self.spec.streams).then_some(GLOBAL_BYTES + STREAM_BYTES * usize::from(stream))
+        self.position(stream).map(|position| GLOBAL_BYTES + STREAM_BYTES * usize::from(position))
+    }
+
+    /// Of a counted stream among the counted ones.
+    fn position(&self, stream: u16) -> Option<u16> {
+        let first = self.counters.load(FIRST_STREAM as usize) as u16;
+        Some(stream.wrapping_sub(first)).filter(|position| *position < self.spec.streams)
     }
 }
 
@@ -358,7 +370,7 @@ impl Emitter<'_> {
         asm.to_big_endian(R2, 64);
     }
 
-    /// `R8 = sequence, R9 = the stream's counters, R3 = stream, R6 = time`.
+    /// `R8 = sequence, R9 = the stream's counters, R3 = its position among the counted ones, R6 = time`.
     fn identify(&mut self, unsigned: Label, foreign: Label) {
         let asm = &mut self.asm;
         asm.mov64(R3, R1);
@@ -368,11 +380,15 @@ impl Emitter<'_> {
         asm.alu64(Alu::And, R8, R1);
         asm.mov64(R3, R2);
         asm.alu64(Alu::Rsh, R3, TIME_BITS as i32);
+        asm.load_map_value(R9, self.counters, 0);
+        asm.load(Width::Dw, R1, R9, FIRST_STREAM);
+        asm.alu64(Alu::Sub, R3, R1);
+        asm.alu64(Alu::And, R3, i32::from(u16::MAX));
         asm.jump_if(Cond::Ge, R3, i32::from(self.spec.streams), foreign);
         asm.mov64(R6, R2);
-        asm.load_map_value(R9, self.counters, GLOBAL_BYTES as u32);
         asm.mov64(R1, R3);
         asm.alu64(Alu::Mul, R1, STREAM_BYTES as i32);
+        asm.alu64(Alu::Add, R1, GLOBAL_BYTES as i32);
         asm.alu64(Alu::Add, R9, R1);
     }
 
@@ -400,7 +416,7 @@ impl Emitter<'_> {
         self.asm.bind(done);
     }
 
-    /// Sets the bit of sequence `R8` of stream `R3`; goes to `duplicate` if it was set.
+    /// Sets the bit of sequence `R8` of the stream at position `R3`; goes to `duplicate` if it was set.
     fn mark_seen(&mut self, duplicate: Label) {
         let stream_bytes_log2 = self.spec.sequences.trailing_zeros() as i32 - 3;
         let asm = &mut self.asm;

@@ -20,6 +20,10 @@ pub struct InterfaceCounters {
     pub rx_otherhost_dropped: u64,
     /// Packets that its queueing discipline dropped; in no other counter.
     pub queue_drops: u64,
+    /// Packets that wait in its queueing discipline: at the time of a snapshot, and at the end of a difference.
+    pub queued: u64,
+    /// Of a difference: packets that waited in its queueing discipline when it began.
+    pub queued_before: u64,
     /// Times that its carrier went away.
     pub carrier_losses: u64,
     /// Whether it is up and has a carrier now.
@@ -53,6 +57,8 @@ impl InterfaceCounters {
             tx_dropped: self.tx_dropped.saturating_sub(earlier.tx_dropped),
             rx_otherhost_dropped: self.rx_otherhost_dropped.saturating_sub(earlier.rx_otherhost_dropped),
             queue_drops: self.queue_drops.saturating_sub(earlier.queue_drops),
+            queued: self.queued,
+            queued_before: earlier.queued,
             carrier_losses: self.carrier_losses.saturating_sub(earlier.carrier_losses),
             running: self.running,
             napi: self.napi || earlier.napi,

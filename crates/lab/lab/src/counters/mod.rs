@@ -139,6 +139,14 @@ impl Snapshot {
         }
     }
 
+    /// Packets that wait in queueing disciplines and in the switch.
+    pub(super) fn queued(&self) -> u64 {
+        let dut = self.dut.iter().flat_map(|dut| [&dut.ingress, &dut.egress]);
+        let interfaces = dut.chain([&self.generator.interface, &self.receiver.interface]);
+        let switch = self.dut.as_ref().and_then(|dut| dut.switch.as_ref());
+        interfaces.map(|interface| interface.queued).sum::<u64>() + switch.map_or(0, |switch| switch.waiting)
+    }
+
     /// Packets that all interfaces, and the switch, have counted: while this moves, packets are still under way.
     fn movement(&self) -> u64 {
         let dut = self.dut.iter().flat_map(|dut| [&dut.ingress, &dut.egress]);

@@ -135,8 +135,8 @@ impl CounterSources {
         })
     }
 
-    /// Reads until no packet has moved for `quiet`, for `at_most` in all: a packet in a ring is in no counter. The last
-    /// reading, and whether the path had come to rest.
+    /// Reads until no packet has moved for `quiet` and none waits in a queueing discipline, for `at_most` in all: a packet in a ring is
+    /// in no counter. The last reading, and whether the path had come to rest.
     ///
     /// # Errors
     /// As [`CounterSources::snapshot`].
@@ -147,7 +147,7 @@ impl CounterSources {
         loop {
             std::thread::sleep((quiet / 4).max(Duration::from_millis(1)));
             let next = self.snapshot()?;
-            if next.movement() != last.movement() {
+            if next.movement() != last.movement() || next.queued() > 0 {
                 since = Instant::now();
             } else if since.elapsed() >= quiet {
                 return Ok((next, true));
@@ -246,6 +246,8 @@ impl InterfaceSource {
     }
 
     fn read(&mut self) -> Result<InterfaceCounters, CountersError> {
+        // First: what leaves the queue between the two readings is then still in it, and not missing.
+        let queue = self.netlink.queue_counts(self.index)?;
         let link = self.netlink.link_statistics(self.index)?;
         let values = self.device.statistic_values(self.driver_names.len())?;
         Ok(InterfaceCounters {
@@ -255,7 +257,9 @@ impl InterfaceSource {
             rx_dropped: link.counters.rx_dropped,
             tx_dropped: link.counters.tx_dropped,
             rx_otherhost_dropped: link.counters.rx_otherhost_dropped,
-            queue_drops: self.netlink.queue_drops(self.index)?,
+            queue_drops: queue.drops,
+            queued: queue.queued,
+            queued_before: 0,
             carrier_losses: link.carrier_losses.into(),
             running: link.running,
             napi: self.has_napi()?,

@@ -35,8 +35,10 @@ pub struct SwitchCounters {
     pub received: u64,
     /// Taken by its ports.
     pub sent: u64,
-    /// In its queues.
+    /// In its queues: now, and at the end of a difference.
     pub waiting: u64,
+    /// Of a difference: in its queues when it began.
+    pub waiting_before: u64,
     /// Lost by its ports before it had them.
     pub before: Vec<Loss>,
     /// Lost in it, by port and reason.
@@ -166,6 +168,7 @@ impl SwitchCounters {
             received: self.received.saturating_sub(earlier.received),
             sent: self.sent.saturating_sub(earlier.sent),
             waiting: self.waiting,
+            waiting_before: earlier.waiting,
             before: rows(&self.before, &earlier.before),
             inside: rows(&self.inside, &earlier.inside),
             after: rows(&self.after, &earlier.after),

@@ -13,6 +13,11 @@ const HINTS: &[(&str, &str)] = &[
         "the device takes no more than it was sent: a lower load, or a core of its own for it",
     ),
     ("queueing discipline full", "the DUT shapes or polices here: raise its rate, burst or limit (tc -s qdisc show)"),
+    (
+        "still queued when the counters were read",
+        "the queue holds packets for longer than a trial waits for it: a shorter queue (tc -s qdisc show), or a lower load",
+    ),
+    ("under way when the counters were read", "the path had not come to rest: see what is still queued"),
     ("dropped by active queue management", "raise the target or limit of the queueing discipline (tc -s qdisc show)"),
     ("dropped by a tc filter", "change the filter or the policer's rate and burst (tc -s filter show)"),
     ("frame longer than the MTU", "raise the MTU of that interface, or send shorter frames"),

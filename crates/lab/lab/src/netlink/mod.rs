@@ -23,7 +23,7 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 mod bridge;
 mod observe;
 
-pub use observe::LinkStatistics;
+pub use observe::{LinkStatistics, QueueCounts};
 
 /// The largest datagram that the kernel sends for a dump is 32 KiB (NLMSG_GOODSIZE doubled).
 pub(crate) const DATAGRAM_LEN_MAX: usize = 65_536;

@@ -25,6 +25,15 @@ pub struct LinkStatistics {
     pub xdp: bool,
 }
 
+/// Packets of the root queueing discipline of an interface, all that is below it included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueueCounts {
+    /// Dropped since it was made, modulo 2^32.
+    pub drops: u64,
+    /// Waiting in it now.
+    pub queued: u64,
+}
+
 impl LinkStatistics {
     fn of(link: LinkMessage) -> Option<Self> {
         let running = link.header.flags.contains(LinkFlags::Up | LinkFlags::LowerUp);
@@ -60,27 +69,30 @@ impl Netlink {
         statistics.ok_or_else(|| NetlinkError::new(action, io::Error::other("the answer has no 64-bit counters")))
     }
 
-    /// Packets that the root queueing discipline of an interface dropped; 0 when it has none.
+    /// What the root queueing discipline of an interface dropped, and what waits in it; nothing when it has none.
     ///
     /// # Errors
     /// When the kernel does not answer.
-    pub fn queue_drops(&mut self, interface: u32) -> Result<u64, NetlinkError> {
+    pub fn queue_counts(&mut self, interface: u32) -> Result<QueueCounts, NetlinkError> {
         let action = format!("read the queueing discipline of interface {interface}");
         let index = i32::try_from(interface).map_err(|error| NetlinkError::new(&action, io::Error::other(error)))?;
         let message = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::with_index(index));
         let answers = self.exchange(&action, message, NLM_F_DUMP)?;
-        let drops = |answer: RouteNetlinkMessage| match answer {
+        let counts = |answer: RouteNetlinkMessage| match answer {
             RouteNetlinkMessage::NewQueueDiscipline(queue)
                 if queue.header.index == index && queue.header.parent == TcHandle::ROOT =>
             {
                 queue.attributes.into_iter().find_map(|attribute| match attribute {
-                    TcAttribute::Stats(statistics) => Some(u64::from(statistics.drops)),
+                    TcAttribute::Stats(statistics) => {
+                        Some(QueueCounts { drops: statistics.drops.into(), queued: statistics.qlen.into() })
+                    }
                     _ => None,
                 })
             }
             _ => None,
         };
-        Ok(answers.into_iter().filter_map(drops).sum())
+        // An interface has one root.
+        Ok(answers.into_iter().find_map(counts).unwrap_or_default())
     }
 
     /// The IPv4 addresses that were looked for on an interface and have not answered.

@@ -11,10 +11,11 @@ impl Path {
     /// From the port to its interface. Returns how many packets the interface lost then: not those that it saw more often than the
     /// port counts them, which it refused and the port sent again.
     pub(super) fn sending(&mut self, interface: &InterfaceCounters, next: &InterfaceCounters, way: Way<'_>) -> u64 {
-        let handed = interface.tx_packets + interface.tx_dropped;
+        let handed = interface.tx_packets + interface.tx_dropped - self.carried_over.at(interface);
         let mut segment = Segment::new(way.sent.saturating_sub(handed), Piece::Sending, interface, next, None);
         self.divide(&mut segment, Sureness::OnlyHere);
         segment.take_queue_drops(interface);
+        segment.take_queued(interface);
         for loss in &way.ports.generator {
             segment.take(loss.clone());
         }
@@ -70,6 +71,9 @@ impl Path {
         let place = format!("between {} and {}", from.name, to.name);
         let cause = "lost in the device or on its cables";
         segment.take_rest_by_elimination(outside.then(|| cause.to_owned()), &place);
+        if outside {
+            self.hidden_at(Loss::new(&place, cause, ALL).by_elimination());
+        }
         self.close(segment, &place);
     }
 
@@ -82,6 +86,9 @@ impl Path {
             self.push(loss.clone());
             segment.left = segment.left.saturating_sub(loss.packets);
         }
+        // They are told at the end, when it is known how many of them no other row has.
+        segment.left = segment.left.saturating_sub(way.ports.while_reading);
+        self.under_way(receiver, way);
         segment.take_xdp_drops(receiver);
         let name = &receiver.name;
         let drops = Loss::new(name, "dropped by the driver", receiver.driver_sum("rx", "drops"));

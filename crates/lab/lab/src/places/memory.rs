@@ -5,6 +5,7 @@
 
 use linerate_report::Loss;
 
+use super::queued::{in_switch, under_way};
 use super::switched::SWITCH;
 use super::{Losses, Way};
 use crate::counters::{SwitchCounters, place_of_port};
@@ -25,16 +26,24 @@ pub fn losses_over_memory(switch: &SwitchCounters, ways: &[Way<'_>]) -> Losses {
     let received: u64 = ways.iter().map(|way| way.received).sum();
 
     let before = sent.saturating_sub(sum(&sending) + switch.received + sum(&switch.before));
-    let inside = switch.received.saturating_sub(switch.sent + sum(&switch.inside));
-    let after = switch.sent.saturating_sub(sum(&switch.after) + received + sum(&receiving));
+    let others: u64 = ways.iter().map(|way| way.ports.other_streams).sum();
+    let earlier = others.min(switch.waiting_before);
+    let mut inside = (switch.received + earlier).saturating_sub(switch.sent + sum(&switch.inside));
+    let while_reading: u64 = ways.iter().map(|way| way.ports.while_reading).sum();
+    let after = switch.sent.saturating_sub(sum(&switch.after) + received + sum(&receiving) + while_reading);
 
     let mut losses = Losses::default();
+    losses.at_most.extend((while_reading > 0).then(|| under_way(TESTERS_PORT, while_reading)));
     losses.rows = sending.into_iter().chain(switch.losses().cloned()).chain(receiving).collect();
     if switch.restarted {
         let missing = sent.saturating_sub(received + sum(&losses.rows));
         let cause = "in its rings and queues when it was stopped";
         losses.rows.extend((missing > 0).then(|| Loss::new(SWITCH, cause, missing).by_elimination()));
     } else {
+        let queued = in_switch(SWITCH, switch);
+        let queued = Loss { packets: queued.packets.min(inside), ..queued };
+        inside -= queued.packets;
+        losses.rows.extend((queued.packets > 0).then_some(queued));
         let places = [
             ("between the sending port and the switch", before),
             ("in the switch", inside),
@@ -46,6 +55,7 @@ pub fn losses_over_memory(switch: &SwitchCounters, ways: &[Way<'_>]) -> Losses {
     }
     hints::add(&mut losses.rows);
     hints::add(&mut losses.unnamed);
+    hints::add(&mut losses.at_most);
     losses
 }
 
@@ -93,6 +103,14 @@ mod tests {
                 ("between the switch and the receiving port", 7)
             ]
         );
+    }
+
+    #[test]
+    fn what_waits_in_the_switch_is_a_row_and_what_waited_before_is_none_of_the_trials() {
+        let waiting = SwitchCounters { waiting: 40, waiting_before: 30, ..switch(100, 90, 0) };
+        let ports = PortRows { other_streams: 30, ..PortRows::default() };
+        let losses = found(&waiting, 100, 90, &ports);
+        assert_eq!((rows(&losses.rows), rows(&losses.unnamed)), (vec![(SWITCH, 40)], vec![]));
     }
 
     #[test]

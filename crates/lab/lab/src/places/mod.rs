@@ -9,6 +9,7 @@
 mod captured;
 mod link;
 mod memory;
+mod queued;
 mod routed;
 mod segment;
 mod switched;
@@ -20,17 +21,23 @@ use crate::drops::causes::{Reasons, Sureness};
 use crate::drops::hints;
 use crate::topology::Carrier;
 pub use memory::losses_over_memory;
+use queued::CarriedOver;
 use routed::{before_ip, dropped_after_reception};
 pub(crate) use segment::RING_FULL;
 use segment::Segment;
 
-/// Rows that the ports know themselves: what their own rings and sockets dropped.
+/// What the ports know themselves: what their own rings and sockets dropped, and what came that is not the trial's.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PortRows {
     /// Of the sending port. What its interface counts as well is counted there.
     pub generator: Vec<Loss>,
     /// Of the receiving port.
     pub receiver: Vec<Loss>,
+    /// Packets of other streams among those that the receiving port took: those of an earlier trial that waited on the path.
+    pub other_streams: u64,
+    /// Packets that reached the receiving interface while the counters were read, on a path that did not come to rest: so many at
+    /// most are in some of the counters and not in others.
+    pub while_reading: u64,
 }
 
 /// The losses of a path.
@@ -40,6 +47,8 @@ pub struct Losses {
     pub rows: Vec<Loss>,
     /// Losses whose place is known and whose cause is not.
     pub unnamed: Vec<Loss>,
+    /// Causes of which it is known only how many packets they can have: for what is in no row in the end.
+    pub at_most: Vec<Loss>,
     /// Drops that the kernel tells of and that the path's totals do not miss, in words.
     pub contradictions: Vec<String>,
 }
@@ -67,6 +76,7 @@ pub fn losses_of_ways(difference: &Difference, forward: Way<'_>, backward: Optio
     let mut path = Path {
         losses: Losses::default(),
         backlog: difference.host.backlog_drops(),
+        carried_over: CarriedOver::of(difference, forward, backward),
         reasons: Reasons::new(difference.drops.as_ref()),
     };
     let generator = &difference.generator.interface;
@@ -86,11 +96,12 @@ pub fn losses_of_ways(difference: &Difference, forward: Way<'_>, backward: Optio
         }
         Some(dut) if dut.carrier != Carrier::Routing => {
             let entered = [(generator, &dut.ingress), (receiver, &dut.egress)];
-            let late = switched::dropped_after_reception(dut, &entered);
+            let missing = path.missing_in(dut);
+            let late = switched::dropped_after_reception(missing, &entered);
             for (((from, to), lost), late) in entered.into_iter().zip(&on_link).zip(late) {
                 path.link(from, to, *lost, late);
             }
-            path.switching(dut, late.iter().sum());
+            path.switching(dut, missing, (late.iter().sum(), backward.is_some()));
             path.link(&dut.egress, receiver, dut.egress.tx_dropped, receiver.driver_sum("rx", "drops"));
             if backward.is_some() {
                 path.link(&dut.ingress, generator, dut.ingress.tx_dropped, generator.driver_sum("rx", "drops"));
@@ -137,6 +148,7 @@ pub fn losses_of_ways(difference: &Difference, forward: Way<'_>, backward: Optio
 struct Path {
     losses: Losses,
     backlog: u64,
+    carried_over: CarriedOver,
     reasons: Reasons,
 }
 
@@ -172,6 +184,8 @@ impl Path {
         self.losses.contradictions = self.reasons.contradictions(&interfaces, (sent / 1000).max(10));
         hints::add(&mut self.losses.rows);
         hints::add(&mut self.losses.unnamed);
+        self.losses.at_most.retain(|row| row.packets > 0);
+        hints::add(&mut self.losses.at_most);
         self.losses
     }
 

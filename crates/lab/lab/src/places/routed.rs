@@ -100,17 +100,17 @@ impl Path {
             None => 0,
         };
         let xdp: u64 = [ingress, egress].iter().map(|i| i.driver_sum("tx", "xdp_xmit")).sum();
-        let lost = (out_transmits(&dut.protocols) + arp + xdp).saturating_sub(handed);
+        let earlier = self.carried_over.at(ingress) + self.carried_over.at(egress);
+        let lost = (out_transmits(&dut.protocols) + arp + xdp + earlier).saturating_sub(handed);
         let chain = chain_at(dut, &[Hook::Egress]);
         let known = neighbour.clone().or(chain.clone());
         let receiver = &difference.receiver.interface;
         let mut segment = Segment::new(lost, Piece::Output, egress, receiver, known.as_deref());
         self.divide(&mut segment, Sureness::OnlyHere);
         segment.at = At { from: &ingress.name, to: &egress.name, ..segment.at };
-        segment.take_queue_drops(egress);
-        if both_ways {
-            segment.take_queue_drops(ingress);
-        }
+        let queues = if both_ways { vec![egress, ingress] } else { vec![egress] };
+        queues.iter().for_each(|queue| segment.take_queue_drops(queue));
+        queues.iter().for_each(|queue| segment.take_queued(queue));
         self.divide(&mut segment, Sureness::Any);
         segment.take_rest_if(neighbour, "DUT, neighbour table");
         segment.take_ring_of(receiver);

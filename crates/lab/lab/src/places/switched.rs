@@ -2,6 +2,7 @@
 
 use linerate_report::Loss;
 
+use super::queued::in_switch;
 use super::segment::{ALL, Segment};
 use super::{Path, backlog_full};
 use crate::counters::{DutCounters, InterfaceCounters, SwitchCounters};
@@ -12,10 +13,19 @@ use crate::topology::Carrier;
 pub(super) const SWITCH: &str = "Linerate switch";
 
 impl Path {
-    /// From the DUT's interfaces in to its interfaces out; `late` of their drops on reception came here.
-    pub(super) fn switching(&mut self, dut: &DutCounters, late: u64) {
+    /// What the DUT's interfaces received and did not hand on. (A device that sends packets of its own hides as many.)
+    pub(super) fn missing_in(&self, dut: &DutCounters) -> u64 {
+        let interfaces = [&dut.ingress, &dut.egress];
+        let sum = |of: fn(&InterfaceCounters) -> u64| interfaces.iter().map(|interface| of(interface)).sum::<u64>();
+        let earlier = interfaces.iter().map(|interface| self.carried_over.at(interface)).sum::<u64>();
+        let took = sum(|interface| interface.rx_packets) + earlier;
+        took.saturating_sub(sum(|interface| interface.tx_packets + interface.tx_dropped))
+    }
+
+    /// From the DUT's interfaces in to its interfaces out, where so many are missing; `late` of their drops on reception came here.
+    pub(super) fn switching(&mut self, dut: &DutCounters, missing: u64, (late, both_ways): (u64, bool)) {
         let (ingress, egress) = (&dut.ingress, &dut.egress);
-        let mut segment = Segment::new(missing(dut), Piece::Inside, ingress, egress, None);
+        let mut segment = Segment::new(missing, Piece::Inside, ingress, egress, None);
         self.divide(&mut segment, Sureness::OnlyHere);
         for interface in [ingress, egress] {
             segment.take_xdp_drops(interface);
@@ -23,16 +33,28 @@ impl Path {
         let in_backlog = segment.take(backlog_full(late.min(self.backlog)));
         self.backlog -= in_backlog;
         segment.take_queue_drops(egress);
+        segment.take_queued(egress);
+        if both_ways {
+            segment.take_queued(ingress);
+        }
         let stranger =
             Loss::new(&ingress.name, "left to the kernel's stack, which drops it", ingress.rx_otherhost_dropped);
         let stranger = stranger.counted_by(format!("{} rx_otherhost_dropped", ingress.name));
         for loss in dut.switch.iter().flat_map(SwitchCounters::losses) {
             segment.take(loss.clone());
         }
+        if let Some(switch) = &dut.switch {
+            segment.take(in_switch(SWITCH, switch));
+            let queued = in_switch(SWITCH, switch);
+            self.hidden_at(Loss { packets: queued.packets.min(switch.waiting_before), ..queued });
+        }
         self.divide(&mut segment, Sureness::Any);
         let kept = |name: &str| Loss::new(name, "the device took it in and did not send it on", ALL).by_elimination();
         match &dut.carrier {
-            Carrier::Process(name) => drop(segment.take(kept(name))),
+            Carrier::Process(name) => {
+                segment.take(kept(name));
+                self.hidden_at(kept(name));
+            }
             Carrier::Switch(_) => drop(segment.take(kept(SWITCH))),
             Carrier::Xdp => drop(segment.take(stranger)),
             Carrier::Bridge | Carrier::Routing | Carrier::Capture => {}
@@ -44,20 +66,13 @@ impl Path {
     }
 }
 
-/// What the interfaces received and did not hand on. (A device that sends packets of its own hides as many.)
-fn missing(dut: &DutCounters) -> u64 {
-    let interfaces = [&dut.ingress, &dut.egress];
-    let sum = |of: fn(&InterfaceCounters) -> u64| interfaces.iter().map(|interface| of(interface)).sum::<u64>();
-    sum(|interface| interface.rx_packets).saturating_sub(sum(|interface| interface.tx_packets + interface.tx_dropped))
-}
-
 /// Of the drops of the DUT's interfaces (each with its peer), those that the peer does not count too: they came after the packet
 /// was counted as received, so they are no more than what is missing inside.
 pub(super) fn dropped_after_reception(
-    dut: &DutCounters,
+    missing: u64,
     entered: &[(&InterfaceCounters, &InterfaceCounters); 2],
 ) -> [u64; 2] {
-    let mut left = missing(dut);
+    let mut left = missing;
     entered.map(|(from, to)| {
         let late = to.rx_dropped.saturating_sub(from.driver_sum("tx", "xdp_xmit_errors")).min(left);
         left -= late;

@@ -13,7 +13,7 @@ mod wait;
 pub use control::{Control, Meter, MeterReading};
 pub use lanes::{Kept, Lane, send_lanes};
 pub use offload::send_offload;
-pub use receive::{ReceiveEnd, receive};
+pub use receive::{ReceiveEnd, discard, receive};
 pub use replay::{ReplayEnd, replay};
 pub use send::{SendEnd, send};
 pub use turns::{Arrived, Marks, NOTED_NS, Span, Spans, TurnLog};

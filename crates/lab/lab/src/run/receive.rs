@@ -13,6 +13,8 @@ const BATCH: usize = 256;
 const NAP_NS: u64 = 20_000_000;
 /// How long packets are taken in after the request to stop.
 const DRAIN_NS: u64 = 500_000_000;
+/// How long what came before a trial is thrown away at most: more goes on arriving, then.
+const DISCARD_NS: u64 = 100_000_000;
 /// Time between two sums of what is missing, for live counts.
 const SUM_EVERY_NS: u64 = 100_000_000;
 /// Empty turns over pipes, whose `wait` naps, before they are waited for: some 30 microseconds.
@@ -77,6 +79,21 @@ pub fn receive(
     }
     let stats = ports.iter_mut().map(|port| port.stats().unwrap_or_default()).collect();
     ReceiveEnd { stats, error, batches: state.batches }
+}
+
+/// Takes out of a port what waits in it, and throws it away. It takes a tenth of a second at most; what breaks the port shows at its
+/// next use.
+pub fn discard(port: &mut dyn Port, pool: &Pool) {
+    let mut pool = pool.clone();
+    let mut batch = Batch::new(&pool, BATCH);
+    let give_up_ns = clock::now_ns() + DISCARD_NS;
+    while matches!(port.receive(&mut batch), Ok(1..)) {
+        pool.put(&mut batch);
+        if clock::now_ns() > give_up_ns {
+            break;
+        }
+    }
+    pool.put(&mut batch);
 }
 
 struct Loop {

@@ -30,6 +30,10 @@ pub struct Arrivals {
     pub reordered: u64,
     /// All packets, strangers among them.
     pub received: u64,
+    /// Those of the received that are of other streams: of an earlier trial, as a rule, and late.
+    pub other_streams: u64,
+    /// Packets that reached the interface while the path's counters were read, because it did not come to rest.
+    pub while_reading: u64,
     /// From the scheduled time of sending; none where it is not measured.
     pub delays: Option<Delays>,
     /// When packets arrived; none where it was not asked for.
@@ -46,7 +50,7 @@ pub enum Endpoint {
     Port {
         /// The port (a list of one, as the receiving loop takes it).
         port: Vec<Box<dyn Port>>,
-        /// Its totals at the end of the last trial.
+        /// Its totals when the trial began.
         before: Stats,
         /// Where its frames come from.
         pool: Pool,
@@ -93,7 +97,22 @@ impl Endpoint {
         }
     }
 
-    /// Starts counting the packets of `stream`, numbers from 0 on; with a timeline if `timed`.
+    /// From now on packets of `stream` are the trial's, others are not. What came before is taken out of the port.
+    pub(super) fn begin(&mut self, stream: u16, timed: bool) -> Result<(), TrialError> {
+        match self {
+            Endpoint::Sink(sink) => sink.begin(stream, timed)?,
+            Endpoint::Capture { .. } => {}
+            Endpoint::Port { port, before, pool } => {
+                port.iter_mut().for_each(|port| run::discard(port.as_mut(), pool));
+                if let [Ok(stats)] = &port.iter_mut().map(|port| port.stats()).collect::<Vec<_>>()[..] {
+                    *before = stats.clone();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts counting the packets of `stream`, numbers from 0 on, after [`Endpoint::begin`]; with a timeline if `timed`.
     pub(super) fn start<'scope, 'env>(
         &'env mut self,
         scope: &'scope Scope<'scope, 'env>,
@@ -102,10 +121,7 @@ impl Endpoint {
         control: &'env Control,
     ) -> Result<Counting<'scope>, TrialError> {
         match self {
-            Endpoint::Sink(sink) => {
-                sink.start(timed)?;
-                Ok(Counting::Sink(sink))
-            }
+            Endpoint::Sink(sink) => Ok(Counting::Sink(sink)),
             Endpoint::Capture { capture, ports, port } => {
                 capture.start(*ports).map_err(TrialError::Capture)?;
                 Ok(Counting::Capture { capture: &**capture, ports: *ports, port: *port })
@@ -153,7 +169,7 @@ impl<'scope> Counting<'scope> {
 
 fn count_on_port(
     port: &mut [Box<dyn Port>],
-    before: &mut Stats,
+    before: &Stats,
     pool: &Pool,
     (stream, timed): (u16, bool),
     control: &Control,
@@ -171,6 +187,7 @@ fn count_on_port(
     let after = end.stats.pop().unwrap_or_default();
     let mut arrivals = Arrivals {
         received: after.rx_packets.saturating_sub(before.rx_packets),
+        other_streams: receiver.other_streams(),
         drops: drops_since(&after.rx_drops, &before.rx_drops),
         timeline: recorder.map(Recorder::finish),
         error: end.error,
@@ -183,7 +200,6 @@ fn count_on_port(
         arrivals.reordered = counts.reordered;
         arrivals.delays = Some(Delays::of_thread(&only.latency));
     }
-    *before = after;
     arrivals
 }
 

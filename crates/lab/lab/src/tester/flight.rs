@@ -15,13 +15,13 @@ use super::endpoint::{Arrivals, Endpoint};
 use super::gateway;
 use super::noise::Noise;
 use super::outcome::TrialError;
-use super::phases::Phases;
+use super::rest::{Counters, at_rest, at_rest_since, switch_at_rest};
 use super::sight::{Sight, cores_in_use};
 use super::threads::{Priority, REAL_TIME_MAX_NS, pin_and_prioritize, raise_priority};
 use super::trial::{Cores, TrialSpec, WayLoad};
 use super::work::{self, Counts};
 use super::{Tester, ends::End};
-use crate::counters::{CounterSources, CountersError, Difference, Snapshot, SwitchCounters, SwitchSource};
+use crate::counters::{Difference, SwitchCounters};
 use crate::cpu::CpuTimes;
 use crate::placement::Mode;
 use crate::run::{self, Arrived, Control, Kept, Lane, SendEnd};
@@ -85,40 +85,52 @@ impl Tester {
             endpoints.push(endpoint.ok_or(TrialError::OneWayOnly)?);
         }
         let stats_before = ports.iter_mut().map(|port| port.stats()).collect::<Result<Vec<_>, _>>()?;
-        let (before, was_quiet) = at_rest(sources.as_mut(), &spec.phases)?;
-        let switch_before = switch_at_rest(switch.as_ref(), &spec.phases)?;
+        let (mut before, was_quiet) = at_rest(sources.as_mut(), &spec.phases)?;
+        let mut switch_before = switch_at_rest(switch.as_ref(), &spec.phases)?;
+        for (endpoint, load) in endpoints.iter_mut().zip(loads) {
+            endpoint.begin(load.id, spec.timed)?;
+        }
+        let mut counters = Counters { sources: sources.as_mut(), switch: switch.as_ref() };
+        let early = counters.read_moving((&mut before, was_quiet), &mut switch_before)?;
         let dut_core = spec.cores.dut.filter(|core| Some(*core) != spec.cores.generator);
         let dut_work = dut_core.map(|core| work::Counting::start(Counted::Core(core)));
         let [control, device_control, quiet_control] = std::array::from_fn(|_| Control::sheltered());
         let gateways: &[_] = gateways;
-        let (sent, counters, switch_after, arrivals, broken) = std::thread::scope(|scope| -> Result<_, TrialError> {
-            let serving = device.as_mut().map(|device| scope.spawn(|| device.serve(spec.cores.dut, &device_control)));
-            let counting = start_counting(scope, endpoints, (loads, spec), &control).inspect_err(|_| {
-                control.stop();
+        let (sent, read, mut switch_after, mut arrivals, broken) =
+            std::thread::scope(|scope| -> Result<_, TrialError> {
+                let serving =
+                    device.as_mut().map(|device| scope.spawn(|| device.serve(spec.cores.dut, &device_control)));
+                let counting = start_counting(scope, endpoints, (loads, spec), &control).inspect_err(|_| {
+                    control.stop();
+                    device_control.stop();
+                })?;
+                if !gateways.is_empty() {
+                    scope.spawn(|| gateway::keep_fresh(gateways, &quiet_control));
+                }
+                let start_ns = clock::now_ns() + LEAD_NS;
+                let counts = counting.iter().map(|counting| counting.live()).collect();
+                let groups = grouped(lanes(ports, loads, counts), &spec.cores);
+                let sending: Vec<_> = groups
+                    .into_iter()
+                    .map(|(core, lanes)| scope.spawn(move || send_on((core, priority, watch), lanes, pool, start_ns)))
+                    .collect();
+                let sent: Vec<Sent> = sending.into_iter().map(join).collect();
+                // Questions of ours are movement too.
+                quiet_control.stop();
+                let read = at_rest_since(counters.sources.as_deref_mut(), before.as_ref(), &spec.phases);
+                let switch_after = switch_at_rest(switch.as_ref(), &spec.phases);
                 device_control.stop();
+                let broken = serving.and_then(|thread| join(thread).err());
+                control.stop();
+                let arrivals: Vec<Arrivals> = counting.into_iter().map(|counting| counting.finish()).collect();
+                Ok((sent, read?, switch_after?, arrivals, broken))
             })?;
-            if !gateways.is_empty() {
-                scope.spawn(|| gateway::keep_fresh(gateways, &quiet_control));
-            }
-            let start_ns = clock::now_ns() + LEAD_NS;
-            let counts = counting.iter().map(|counting| counting.live()).collect();
-            let groups = grouped(lanes(ports, loads, counts), &spec.cores);
-            let sending: Vec<_> = groups
-                .into_iter()
-                .map(|(core, lanes)| scope.spawn(move || send_on((core, priority, watch), lanes, pool, start_ns)))
-                .collect();
-            let sent: Vec<Sent> = sending.into_iter().map(join).collect();
-            // Questions of ours are movement too.
-            quiet_control.stop();
-            let counters = at_rest_since(sources.as_mut(), before.as_ref(), &spec.phases);
-            let switch_after = switch_at_rest(switch.as_ref(), &spec.phases);
-            device_control.stop();
-            let broken = serving.and_then(|thread| join(thread).err());
-            control.stop();
-            let arrivals: Vec<Arrivals> = counting.into_iter().map(|counting| counting.finish()).collect();
-            Ok((sent, counters?, switch_after?, arrivals, broken))
-        })?;
-        let (after, is_quiet) = counters;
+        let (mut after, is_quiet) = read;
+        // The counts have ended: what is in a queue now is in no count.
+        let late = counters.read_moving((&mut after, is_quiet), &mut switch_after)?;
+        for (arrivals, moved) in arrivals.iter_mut().zip(early.into_iter().zip(late)) {
+            arrivals.while_reading = moved.0 + moved.1;
+        }
         let switches = switch_after.zip(switch_before);
         let mut flown = Flown {
             sends: Vec::new(),
@@ -251,40 +263,4 @@ fn send_on(
 
 fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// The counters of the path once it is at rest; none on a link inside this process, whose ports count all there is.
-fn at_rest(sources: Option<&mut CounterSources>, phases: &Phases) -> Result<(Option<Snapshot>, bool), CountersError> {
-    match sources {
-        None => Ok((None, true)),
-        Some(sources) => {
-            let (snapshot, quiet) = sources.snapshot_at_rest(phases.quiet(), phases.quiet_max())?;
-            Ok((Some(snapshot), quiet))
-        }
-    }
-}
-
-/// The account of a switch that the tester shares memory with, at rest, and whether it is; none where there is no such switch.
-fn switch_at_rest(
-    switch: Option<&SwitchSource>,
-    phases: &Phases,
-) -> Result<Option<(SwitchCounters, bool)>, CountersError> {
-    switch.map(|switch| Ok(switch.read_at_rest(phases.quiet(), phases.quiet_max())?)).transpose()
-}
-
-/// As [`at_rest`], after a load that began at `before`: packets in a ring whose reader waits for its core are waited for too.
-fn at_rest_since(
-    sources: Option<&mut CounterSources>,
-    before: Option<&Snapshot>,
-    phases: &Phases,
-) -> Result<(Option<Snapshot>, bool), CountersError> {
-    let (Some(sources), Some(before)) = (sources, before) else { return Ok((None, true)) };
-    let give_up_ns = clock::now_ns() + phases.drain_max_ns;
-    loop {
-        let (after, quiet) = sources.snapshot_at_rest(phases.quiet(), phases.quiet_max())?;
-        let empty = !sources.is_joined() || after.since(before).in_flight() == 0;
-        if empty || clock::now_ns() > give_up_ns {
-            return Ok((Some(after), quiet && empty));
-        }
-    }
 }

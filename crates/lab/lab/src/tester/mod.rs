@@ -19,6 +19,7 @@ mod noise;
 mod outcome;
 mod phases;
 mod ports;
+mod rest;
 mod sight;
 mod sink;
 mod threads;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 
 use linerate_mem::{Pool, PoolConfig};
 use linerate_port::{OpenError, Port};
+use linerate_sys::clock;
 
 use crate::counters::{CounterSources, CountersError, SwitchSource};
 use crate::placement::{self, Mode, Placement};
@@ -140,9 +142,13 @@ pub struct Tester {
     watcher: Watcher,
     /// NAPI threads of the way back, with their core.
     back_threads: Vec<(u32, u32)>,
-    /// Stream ids used so far.
-    streams: u16,
+    /// The stream id that was used last.
+    stream: u16,
 }
+
+/// Nanoseconds are about a millisecond, and this a shift: a tester's stream ids begin where the clock stands, so that they are
+/// others than those of the testers before it on the same device. No tester uses them up faster than one a millisecond.
+const MILLISECOND_LOG2: u32 = 20;
 
 /// Both sides of a pipe.
 type Pair = (Box<dyn Port>, Box<dyn Port>);
@@ -210,7 +216,7 @@ impl Tester {
             napi_threads: Vec::new(),
             watcher: Watcher::default(),
             back_threads: Vec::new(),
-            streams: 0,
+            stream: (clock::now_ns() >> MILLISECOND_LOG2) as u16,
         }
     }
 

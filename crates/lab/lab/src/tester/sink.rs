@@ -4,7 +4,7 @@
 //! There are two of it: one only counts, the other also reads the clock for each packet (latency, timeline), which costs some tens
 //! of nanoseconds. A trial puts the one that it needs in the other's place; the interface keeps its rings and threads.
 
-use linerate_bpf::programs::count_rx::{CountRx, CountRxSpec};
+use linerate_bpf::programs::count_rx::{CountRx, CountRxSpec, OtherCounts};
 use linerate_bpf::{AttachMode, BpfError, XdpLink};
 
 use super::delays::Delays;
@@ -19,6 +19,10 @@ pub struct Sink {
     link: XdpLink,
     interface: String,
     timed: bool,
+    /// The trial's stream.
+    stream: u16,
+    /// What did not belong to it when the trial began.
+    before: OtherCounts,
 }
 
 impl Sink {
@@ -29,29 +33,34 @@ impl Sink {
         let counting = CountRx::load(spec)?;
         let timing = CountRx::load(CountRxSpec { latency: true, ..spec })?;
         let link = XdpLink::attach(counting.program(), index, AttachMode::Any)?;
-        Ok(Sink { counting, timing, link, interface: interface.to_owned(), timed: false })
+        let (interface, before) = (interface.to_owned(), OtherCounts::default());
+        Ok(Sink { counting, timing, link, interface, timed: false, stream: 0, before })
     }
 
     pub(super) fn describe(&self) -> String {
         format!("XDP program on {} that checks, counts and drops", self.interface)
     }
 
-    /// Forgets what was counted, and counts by the program that is needed from now on.
-    pub(super) fn start(&mut self, timed: bool) -> Result<(), BpfError> {
+    /// Counts the packets of `stream` from now on, from 0, by the program that is needed.
+    pub(super) fn begin(&mut self, stream: u16, timed: bool) -> Result<(), BpfError> {
         if timed != self.timed {
             self.link.replace(if timed { self.timing.program() } else { self.counting.program() })?;
             self.timed = timed;
         }
-        self.program().clear();
+        self.stream = stream;
+        self.program().start(stream);
+        self.before = self.program().others();
         Ok(())
     }
 
-    /// What was counted since the last start.
+    /// What was counted since the trial began.
     pub(super) fn arrivals(&self) -> Arrivals {
         let program = self.program();
-        let stream = program.stream(0);
+        let stream = program.stream(self.stream);
         let others = program.others();
-        let times = program.timeline(0);
+        let times = program.timeline(self.stream);
+        let other_streams = others.foreign_packets.saturating_sub(self.before.foreign_packets);
+        let unsigned = others.unsigned_packets.saturating_sub(self.before.unsigned_packets);
         let timeline = || Timeline {
             first_ns: times.first_ns,
             last_ns: times.last_ns,
@@ -67,8 +76,10 @@ impl Sink {
             beyond: stream.beyond,
             duplicated: stream.duplicates,
             reordered: stream.reordered,
-            received: stream.packets + others.unsigned_packets + others.foreign_packets,
-            delays: self.timed.then(|| Delays::of_program(&program.latency(0), &times)),
+            received: stream.packets + unsigned + other_streams,
+            other_streams,
+            while_reading: 0,
+            delays: self.timed.then(|| Delays::of_program(&program.latency(self.stream), &times)),
             timeline: self.timed.then(timeline),
             drops: Vec::new(),
             error: None,

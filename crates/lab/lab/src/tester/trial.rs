@@ -9,7 +9,7 @@ use linerate_port::{PortError, Stats};
 use linerate_report::{Counted, Loss, Stalls, units};
 use linerate_sys::signal;
 
-use super::endpoint::{Arrivals, Endpoint, drops_since};
+use super::endpoint::{Arrivals, drops_since};
 use super::flight::Flown;
 use super::load::Load;
 use super::noise;
@@ -125,7 +125,7 @@ impl Tester {
     fn loads(&mut self, spec: &TrialSpec<'_>) -> Result<Vec<WayLoad>, TrialError> {
         let wanted = [Some((Way::Forward, spec.forward)), spec.backward.map(|load| (Way::Backward, load))];
         let load = |(way, load): (Way, Load)| {
-            let id = self.next_stream(way);
+            let id = self.next_stream();
             let link = self.link(way);
             let stream = traffic::plan(spec.size, spec.flows, way, link, id)?;
             Ok(WayLoad { way, load, stream, id })
@@ -133,19 +133,11 @@ impl Tester {
         wanted.into_iter().flatten().map(load).collect()
     }
 
-    /// Stream id of the next trial's packets. Each trial has its own where the endpoint can tell them apart.
-    fn next_stream(&mut self, way: Way) -> u16 {
-        let counts_at = match way {
-            Way::Forward => &self.ends[1],
-            Way::Backward => &self.ends[0],
-        };
-        match counts_at.endpoint {
-            Some(Endpoint::Port { .. }) => {
-                self.streams = self.streams.wrapping_add(1);
-                self.streams
-            }
-            _ => 0,
-        }
+    /// Stream id of the packets of a direction of the next load. It comes again after 65,535 others, when packets of that stream are
+    /// long gone, so one that comes late is known as another load's.
+    fn next_stream(&mut self) -> u16 {
+        self.stream = self.stream.wrapping_add(1);
+        self.stream
     }
 }
 
@@ -227,6 +219,8 @@ fn port_rows(end: &SendEnd, arrivals: &Arrivals, before: &Stats) -> PortRows {
     PortRows {
         generator: losses(&drops_since(&end.stats.tx_drops, &before.tx_drops)),
         receiver: losses(&arrivals.drops),
+        other_streams: arrivals.other_streams,
+        while_reading: arrivals.while_reading,
     }
 }
 

@@ -116,7 +116,7 @@ fn carry_datagrams((topology, from, to): (&Topology, &Side, &Side), frame: &[u8]
         Way::Backward => mirrored(after.since(&before)),
     };
     let receiver = vec![Loss::new("receiving socket", "buffer full", receiver.drops())];
-    let ports = PortRows { generator: Vec::new(), receiver };
+    let ports = PortRows { receiver, ..PortRows::default() };
     let ends = Ends { counted, received: total };
     Carried { ledger: close(&ends, Some(&difference), &ports).expect("balances"), frames }
 }

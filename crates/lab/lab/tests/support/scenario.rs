@@ -9,6 +9,7 @@ use linerate_experiment::{FlowOrder, FlowSpec};
 use linerate_lab::ledger::Ledger;
 use linerate_lab::tester::{AskReasons, Cores, Load, Outcome, Tester, TesterSpec, TrialSpec, fixed_size};
 use linerate_lab::topology::{Topology, TopologySpec};
+use linerate_sys::netns::NetNs;
 
 use super::built;
 
@@ -157,12 +158,23 @@ pub fn assert_named(ledger: &Ledger, expected: &[(&str, &str)]) {
 /// Runs a program in the DUT's namespace.
 pub fn in_dut(topology: &Topology, program: &str, arguments: &[&str]) -> Result<(), String> {
     let dut = topology.dut.as_ref().ok_or("no router")?;
-    let output = dut.namespace.run(|| Command::new(program).args(arguments).output());
+    in_namespace(&dut.namespace, program, arguments)
+}
+
+/// Runs a program in a namespace.
+pub fn in_namespace(namespace: &NetNs, program: &str, arguments: &[&str]) -> Result<(), String> {
+    let output = namespace.run(|| Command::new(program).args(arguments).output());
     match output.map_err(|error| error.to_string())? {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => Err(format!("{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr).trim())),
         Err(error) => Err(format!("{program}: {error}")),
     }
+}
+
+/// Arguments of `tc` for a token bucket whose queue holds all that comes.
+pub fn token_bucket<'a>(interface: &'a str, rate: &'a str) -> Vec<&'a str> {
+    let add = ["qdisc", "add", "dev", interface, "root", "tbf"];
+    [&add[..], &["rate", rate, "burst", "4kb", "limit", "100mb"]].concat()
 }
 
 /// A setting of the whole machine, changed while this lives. A shell that reads from this process puts it back when there is

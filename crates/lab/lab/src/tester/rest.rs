@@ -1,0 +1,76 @@
+//! The counters of the path once it is at rest, and of a path that does not come to rest.
+
+use linerate_sys::clock;
+
+use super::phases::Phases;
+use crate::counters::{CounterSources, CountersError, Snapshot, SwitchCounters, SwitchSource};
+
+/// What counts on the path, beside its ends.
+pub(super) struct Counters<'a> {
+    pub(super) sources: Option<&'a mut CounterSources>,
+    pub(super) switch: Option<&'a SwitchSource>,
+}
+
+/// The account of a switch, and whether it was at rest.
+pub(super) type SwitchReading = Option<(SwitchCounters, bool)>;
+
+impl Counters<'_> {
+    /// Reads the counters again where packets moved when they were last read, now that the ends have begun or ended their counts. How
+    /// many packets have reached each end since: the second one, where those forward go, then the first one.
+    pub(super) fn read_moving(
+        &mut self,
+        (snapshot, quiet): (&mut Option<Snapshot>, bool),
+        switch: &mut SwitchReading,
+    ) -> Result<[u64; 2], CountersError> {
+        let mut moved = [0; 2];
+        if let (Some(sources), Some(last), false) = (self.sources.as_deref_mut(), &mut *snapshot, quiet) {
+            let next = sources.snapshot()?;
+            let since = next.since(last);
+            moved = [since.receiver.interface.rx_packets, since.generator.interface.rx_packets];
+            *last = next;
+        }
+        if let (Some(source), Some((last, false))) = (self.switch, &mut *switch) {
+            let next = source.read()?;
+            // Which port its packets left by is not told.
+            moved[0] += next.since(last).sent;
+            *last = next;
+        }
+        Ok(moved)
+    }
+}
+
+/// The counters of the path once it is at rest; none on a link inside this process, whose ports count all there is.
+pub(super) fn at_rest(
+    sources: Option<&mut CounterSources>,
+    phases: &Phases,
+) -> Result<(Option<Snapshot>, bool), CountersError> {
+    match sources {
+        None => Ok((None, true)),
+        Some(sources) => {
+            let (snapshot, quiet) = sources.snapshot_at_rest(phases.quiet(), phases.quiet_max())?;
+            Ok((Some(snapshot), quiet))
+        }
+    }
+}
+
+/// The account of a switch that the tester shares memory with, at rest, and whether it is; none where there is no such switch.
+pub(super) fn switch_at_rest(switch: Option<&SwitchSource>, phases: &Phases) -> Result<SwitchReading, CountersError> {
+    switch.map(|switch| Ok(switch.read_at_rest(phases.quiet(), phases.quiet_max())?)).transpose()
+}
+
+/// As [`at_rest`], after a load that began at `before`: packets in a ring whose reader waits for its core are waited for too.
+pub(super) fn at_rest_since(
+    sources: Option<&mut CounterSources>,
+    before: Option<&Snapshot>,
+    phases: &Phases,
+) -> Result<(Option<Snapshot>, bool), CountersError> {
+    let (Some(sources), Some(before)) = (sources, before) else { return Ok((None, true)) };
+    let give_up_ns = clock::now_ns() + phases.drain_max_ns;
+    loop {
+        let (after, quiet) = sources.snapshot_at_rest(phases.quiet(), phases.quiet_max())?;
+        let empty = !sources.is_joined() || after.since(before).in_flight() == 0;
+        if empty || clock::now_ns() > give_up_ns {
+            return Ok((Some(after), quiet && empty));
+        }
+    }
+}
