@@ -20,7 +20,7 @@ enum Command {
     Bench(Box<cmd::bench::Args>),
     /// Runs experiments from files: devices, sizes, flows and tests; reports
     Lab(Box<cmd::lab::Args>),
-    /// Says which differences between runs of an experiment are larger than the noise
+    /// Compares runs of an experiment: which figures differ significantly, and which are inconclusive
     Compare(cmd::compare::Args),
     /// Renders the results of an experiment again: HTML, Markdown, CSV, OpenMetrics, JSON, text
     Report(cmd::report::Args),

@@ -5,7 +5,7 @@
 //! Their core is the [`Account`] of each trial: every packet that the trial meant to send is delivered, or lost at a place because of a
 //! cause, or counted as unexplained. An account cannot be built, loaded or printed unbalanced. The fields are described in
 //! `docs/results.md` and `docs/schema/experiment-result-1.json`.
-//! [`compare`] says which differences between results are larger than the noise.
+//! [`compare`] says which figures of two runs, or of several runs a side, differ significantly.
 //!
 //! The crate knows no ports and measures nothing. [`units`] and [`Rate`] are the one place where rates, times and counts are
 //! written and read, for every command.
@@ -46,8 +46,9 @@ pub mod units;
 pub use account::{Account, AccountError, Counted, Loss};
 pub use capture::{CapturePoint, CapturePort, Outlook};
 pub use compare::{
-    COMPARISON_SCHEMA, Compared, Comparison, Method, NoiseLimits, Pair, RunNoise, Setting, Thresholds, Verdict,
-    compare, compare_with, comparison_html, comparison_json, comparison_markdown, comparison_terminal,
+    COMPARISON_SCHEMA, Compared, Comparison, Excluded, Method, NoiseLimits, Pair, Reason, RunNoise, Setting,
+    Thresholds, Verdict, compare, compare_sides, compare_with, comparison_html, comparison_json, comparison_markdown,
+    comparison_terminal,
 };
 pub use csv::{figures_csv, ledger_csv, trials_csv};
 pub use environment::{CacheLine, Environment};

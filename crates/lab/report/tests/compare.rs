@@ -20,7 +20,11 @@ fn rates(random: &mut Random, repetitions: u32, capacity_pps: f64, noise: f64) -
 
 /// No noise is too different.
 const FAR: NoiseLimits = NoiseLimits { taken: 1e9, gap_ratio: 1e9, gap_least_ns: 1.0, disturbed: 2.0 };
-const ANY_SIZE: Thresholds = Thresholds { alpha: 0.05, rate: 0.0, time: 0.0, tail: 0.0, loss: 0.0, noise: FAR };
+
+/// Every significant difference counts, however small.
+fn any_size() -> Thresholds {
+    Thresholds { rate: 0.0, time: 0.0, tail: 0.0, loss: 0.0, outage_ns: 0.0, noise: FAR, ..Thresholds::default() }
+}
 
 #[test]
 fn false_differences_are_rarer_than_alpha_and_tests_are_not_deaf() {
@@ -32,10 +36,10 @@ fn false_differences_are_rarer_than_alpha_and_tests_are_not_deaf() {
         let (mut wrong, mut seen) = (0, 0);
         for _ in 0..150 {
             let one = rates(&mut random, repetitions, 1e6, 0.05);
-            let same = compare_with(&[one.clone(), rates(&mut random, repetitions, 1e6, 0.05)], &ANY_SIZE);
+            let same = compare_with(&[one.clone(), rates(&mut random, repetitions, 1e6, 0.05)], &any_size());
             assert_eq!(same.pairs[0].figures[0].method, method);
             wrong += usize::from(same.differs());
-            let far = compare_with(&[one, rates(&mut random, repetitions, 0.6e6, 0.05)], &ANY_SIZE);
+            let far = compare_with(&[one, rates(&mut random, repetitions, 0.6e6, 0.05)], &any_size());
             seen += usize::from(far.differs());
         }
         println!("{repetitions} repetitions: {wrong} of 150 false, {seen} of 150 seen");
@@ -56,18 +60,6 @@ fn the_same_experiment_twice_does_not_differ() {
 }
 
 #[test]
-fn one_repetition_tells_nothing_since_no_noise_is_known() {
-    let [one, less] = [1.2e6, 0.4e6].map(|capacity| sizes(3, 1, capacity, 0.002));
-    let comparison = compare(&[one, less]);
-    assert!(!comparison.differs());
-    for figure in &comparison.pairs[0].figures {
-        assert_eq!((figure.method, figure.verdict), (Method::None, Verdict::Untold), "{}", figure.figure);
-    }
-    let text = comparison_terminal(&comparison, 120, false);
-    assert!(text.contains("one repetition each, so the noise is not known"), "{text}");
-}
-
-#[test]
 fn the_testers_own_limit_is_no_difference_of_the_device() {
     let mut random = Random(3);
     let mut limited = |baseline_pps| {
@@ -78,7 +70,7 @@ fn the_testers_own_limit_is_no_difference_of_the_device() {
     let comparison = compare(&[limited(2e6), limited(1e6)]);
     let rates = comparison.pairs[0].figures.iter().filter(|figure| figure.test == "throughput");
     for figure in rates {
-        assert_eq!(figure.verdict, Verdict::Untold);
+        assert_eq!(figure.verdict, Verdict::Limited);
         assert_eq!(figure.marks, ["tester's limit"]);
     }
 }
@@ -97,18 +89,16 @@ fn figures_of_which_every_trial_was_disturbed_are_shown_and_not_judged() {
     let some = |number: usize| Noise { disturbed: number.is_multiple_of(2), ..Noise::default() };
     let near = Thresholds { noise: FAR, ..Thresholds::default() };
     let compared = compare_with(&[on_machine(1, 5, 1.2e6, all), on_machine(2, 5, 0.6e6, all)], &near);
-    assert!(!compared.differs() && compared.cannot_tell());
+    assert!(!compared.differs() && compared.is_inconclusive());
     for figure in &compared.pairs[0].figures {
-        assert_eq!((figure.verdict, figure.method, figure.p_value), (Verdict::Disturbed, Method::None, None));
+        assert_eq!((figure.verdict, figure.reason), (Verdict::Inconclusive, Some(Reason::Disturbed)));
+        assert_eq!((figure.method, figure.p_value, figure.interval), (Method::None, None, None));
         assert!(!figure.before.is_empty() && !figure.after.is_empty(), "it is shown");
     }
     let text = comparison_terminal(&compared, 140, false);
-    assert!(
-        text.contains("not judged: all disturbed") && text.contains("every trial behind them was disturbed"),
-        "{text}"
-    );
+    assert!(text.contains("all disturbed") && text.contains("every trial behind the figure was disturbed"), "{text}");
     let compared = compare_with(&[on_machine(1, 5, 1.2e6, some), on_machine(2, 5, 0.6e6, some)], &near);
-    assert!(compared.differs() && !compared.cannot_tell(), "half of the trials say something");
+    assert!(compared.is_worse() && !compared.is_inconclusive(), "half of the trials say something");
 }
 
 #[test]
@@ -142,7 +132,7 @@ fn every_output_names_the_differences() {
     let outputs =
         [comparison_terminal(&comparison, 80, false), comparison_markdown(&comparison), comparison_html(&comparison)];
     for text in outputs {
-        assert!(text.contains("worse") && text.contains("no difference larger than the noise"), "{text}");
+        assert!(text.contains("worse") && text.contains("no significant difference in"), "{text}");
     }
     let hostile = comparison_html(&compare(&[hostile::hostile(), hostile::hostile()]));
     assert!(!hostile.contains("<script>"));
@@ -185,8 +175,8 @@ proptest! {
         let comparison = compare(&runs);
         prop_assert!(!comparison.differs());
         prop_assert!(!comparison.pairs[0].noise_differs.is_empty());
-        let lowered = comparison.pairs[0].figures.iter().any(|figure| figure.verdict == Verdict::Busier);
-        prop_assert_eq!(comparison.cannot_tell(), lowered);
+        let lowered = comparison.pairs[0].figures.iter().any(|figure| figure.reason == Some(Reason::Busier));
+        prop_assert_eq!(comparison.is_inconclusive(), lowered);
         let text = comparison_terminal(&comparison, 140, false);
         prop_assert!(text.contains("The machines were not equally busy"), "{}", text);
         // On machines equally busy the same figures are told.

@@ -1,11 +1,12 @@
-//! `linerate compare`: which differences between runs of an experiment are larger than the noise.
+//! `linerate compare`: which figures of runs of an experiment differ significantly.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use linerate_report::{
-    Results, compare, comparison_html, comparison_json, comparison_markdown, comparison_terminal, load_results,
+    Comparison, Results, Thresholds, compare, compare_sides, comparison_html, comparison_json, comparison_markdown,
+    comparison_terminal, load_results,
 };
 
 use crate::pktgen::log;
@@ -13,10 +14,18 @@ use crate::pktgen::log;
 /// Arguments of `linerate compare`.
 #[derive(clap::Args)]
 #[command(after_help = HELP_END)]
+#[command(override_usage = "linerate compare [OPTIONS] BEFORE AFTER...\n       \
+    linerate compare [OPTIONS] --before RUN... --after RUN...")]
 pub struct Args {
-    /// Folders of runs, or their result.json; the first is what the others are compared with
-    #[arg(value_name = "RUN", required = true, num_args = 2..)]
+    /// Folders of runs, or their result.json; each one is compared with the first
+    #[arg(value_name = "RUN", num_args = 2.., required_unless_present_any = ["before", "after"], conflicts_with_all = ["before", "after"])]
     runs: Vec<PathBuf>,
+    /// Compare several runs of the same thing as one side: these are the reference
+    #[arg(long, value_name = "RUN", num_args = 1.., requires = "after")]
+    before: Vec<PathBuf>,
+    /// The runs to compare with those of --before
+    #[arg(long, value_name = "RUN", num_args = 1.., requires = "before")]
+    after: Vec<PathBuf>,
     /// Print one JSON document
     #[arg(long, group = "format")]
     json: bool,
@@ -29,24 +38,28 @@ pub struct Args {
 }
 
 const HELP_END: &str = "\
-A difference counts when it is larger than what the runs vary by themselves; docs/results.md says how. More repetitions
-(lab run --repetitions 5) find smaller differences.
+A figure is judged by the spread of its repetitions: run with --repetitions 5 (lab run). One repetition a side cannot be judged, and is
+inconclusive. Repetitions show how much one run varies; runs of the same thing vary more. Several runs a side include that,
+because each run is then one value (its median). Alternate the runs of both sides, so that what drifts meets both.
+docs/results.md tells the tests and thresholds.
 
 Examples:
   linerate compare results/before results/after
   linerate compare results/before results/after --markdown >> $GITHUB_STEP_SUMMARY
+  linerate compare --before results/*-old --after results/*-new
 
-Exit status: 0 no difference beyond the noise, 1 differences, 2 cannot compare, 3 cannot tell (one run was on a busier machine, or
-all that could be judged was disturbed)";
+Exit status: 0 enough is known, and no figure is significantly worse
+             1 a figure is significantly worse, or gone: measured before and not after
+             2 the runs cannot be compared: a file cannot be read, or no figure is in both
+             3 inconclusive: no figure is known to be worse, but not enough is known of at least one (one repetition a side, too much
+               spread, one side on a busier machine, every trial disturbed, a run that is not complete)";
 
 /// Compares.
 pub fn run(args: &Args) -> ExitCode {
-    let loaded: Result<Vec<Results>, _> = args.runs.iter().map(|path| load_results(path)).collect();
-    let results = match loaded {
-        Ok(results) => results,
-        Err(error) => return refuse(&error.to_string()),
+    let comparison = match compared(args) {
+        Ok(comparison) => comparison,
+        Err(problem) => return refuse(&problem),
     };
-    let comparison = compare(&results);
     if comparison.pairs.iter().all(|pair| pair.figures.is_empty()) {
         return refuse("the runs have no figure in common: no cell and test is in both");
     }
@@ -60,11 +73,21 @@ pub fn run(args: &Args) -> ExitCode {
         }
     };
     log::out(text.trim_end());
-    match (comparison.differs(), comparison.cannot_tell()) {
+    match (comparison.is_worse(), comparison.is_inconclusive()) {
         (true, _) => ExitCode::from(1),
         (false, true) => ExitCode::from(3),
         (false, false) => ExitCode::SUCCESS,
     }
+}
+
+fn compared(args: &Args) -> Result<Comparison, String> {
+    let load = |paths: &[PathBuf]| -> Result<Vec<Results>, String> {
+        paths.iter().map(|path| load_results(path).map_err(|error| error.to_string())).collect()
+    };
+    if args.runs.is_empty() {
+        return Ok(compare_sides(&load(&args.before)?, &load(&args.after)?, &Thresholds::default()));
+    }
+    Ok(compare(&load(&args.runs)?))
 }
 
 fn refuse(problem: &str) -> ExitCode {

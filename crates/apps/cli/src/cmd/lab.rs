@@ -30,7 +30,7 @@ docs/lab.md how to run it and read its report.
   linerate lab run quick                a shipped experiment of under a minute
   linerate lab run my.toml --only 'snat/*' --json > result.json
   linerate lab list                     shipped experiments, and the runs in ./results
-  linerate compare results/A results/B  which differences are larger than the noise";
+  linerate compare results/A results/B  which figures differ significantly";
 
 #[derive(clap::Subcommand)]
 enum Command {

@@ -1,5 +1,7 @@
 //! How busy the machines of two runs were, by what their trials recorded: a busier machine is no property of a device.
 
+use std::collections::HashSet;
+
 use serde::Serialize;
 
 use crate::figure::median;
@@ -39,10 +41,10 @@ pub struct RunNoise {
 }
 
 impl RunNoise {
-    /// Over the trials of the cells that `other` has, too.
-    pub(super) fn of(results: &Results, other: &Results) -> Self {
-        let in_both = |id: &str| other.cells.iter().any(|cell| cell.id == id);
-        let cells = results.cells.iter().filter(|cell| in_both(&cell.id));
+    /// Over the trials of all `runs` in the cells that the `others` have, too.
+    pub(super) fn of(runs: &[Results], others: &[Results]) -> Self {
+        let known: HashSet<&str> = others.iter().flat_map(|run| &run.cells).map(|cell| cell.id.as_str()).collect();
+        let cells = runs.iter().flat_map(|run| &run.cells).filter(|cell| known.contains(cell.id.as_str()));
         let trials: Vec<&ExperimentTrial> =
             cells.flat_map(|cell| &cell.findings).flat_map(|finding| &finding.trials).collect();
         if trials.is_empty() {

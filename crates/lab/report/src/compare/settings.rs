@@ -19,7 +19,24 @@ pub struct Setting {
     pub after: String,
 }
 
-pub(super) fn differences(before: &Results, after: &Results) -> Vec<Setting> {
+/// What differs between the first runs of the sides, and among the runs of one side.
+pub(super) fn of_sides(before: &[Results], after: &[Results]) -> Vec<Setting> {
+    let mut found = Vec::new();
+    if let ([one, ..], [other, ..]) = (before, after) {
+        found.extend(differences(one, other));
+    }
+    for (side, runs) in [("among the runs before", before), ("among the runs after", after)] {
+        let [first, others @ ..] = runs else { continue };
+        for setting in others.iter().flat_map(|other| differences(first, other)) {
+            found.push(Setting { what: format!("{side}: {}", setting.what), ..setting });
+        }
+    }
+    found.dedup();
+    found.truncate(SETTINGS_MAX);
+    found
+}
+
+fn differences(before: &Results, after: &Results) -> Vec<Setting> {
     let mut found = Found(Vec::new());
     found.texts("experiment", &before.name, &after.name);
     if before.file != after.file {
@@ -39,7 +56,6 @@ pub(super) fn differences(before: &Results, after: &Results) -> Vec<Setting> {
         found.texts(&format!("{}: DUT version", cell.id), versions[0], versions[1]);
         found.maps(&format!("{}: DUT", cell.id), &cell.dut.configuration, &other.dut.configuration);
     }
-    found.0.truncate(SETTINGS_MAX);
     found.0
 }
 

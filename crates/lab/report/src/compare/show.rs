@@ -1,13 +1,14 @@
 //! A comparison for people and programs.
 
-use super::{Compared, Comparison, Method, Pair, Verdict};
+use super::words::{by_size, change, headline, interval, name, sentences};
+use super::{Compared, Comparison, Pair, Reason, Verdict};
+use crate::figure::median;
 use crate::html::{Page, table as html_table};
 use crate::markdown::table as markdown_table;
 use crate::overview::{Entry, Grid, Tone, Topic};
 use crate::terminal::grids;
-use crate::units::percent;
 
-/// More figures without a difference than this are only counted.
+/// More figures than this without a significant difference are only counted.
 const ROWS_MAX: usize = 300;
 
 /// The comparison for a terminal of `columns` columns, with or without colours.
@@ -67,84 +68,11 @@ pub fn comparison_json(comparison: &Comparison) -> String {
     text
 }
 
-fn headline(pair: &Pair) -> String {
-    let differences = pair.differences().count();
-    let worse = pair.differences().filter(|figure| figure.verdict == Verdict::Worse).count();
-    let better = pair.differences().filter(|figure| figure.verdict == Verdict::Better).count();
-    let busier = pair.figures.iter().filter(|figure| figure.verdict == Verdict::Busier).count();
-    let found = match differences {
-        0 if busier > 0 => format!("cannot tell, {busier} may differ by the noise of the machine alone"),
-        0 => "no difference larger than the noise".to_owned(),
-        1 => format!("1 difference ({worse} worse, {better} better)"),
-        _ => format!("{differences} differences ({worse} worse, {better} better)"),
-    };
-    format!("{} beside {}: {found}", pair.after, pair.before)
-}
-
-fn sentences(comparison: &Comparison, pair: &Pair) -> Vec<String> {
-    let of = |method: Method| pair.figures.iter().filter(|figure| figure.method == method).count();
-    let limits = comparison.thresholds;
-    let mut sentences = vec![format!(
-        "{} figures in both. The chance of any false difference among those tested is at most {} (Holm's correction); a difference is also \
-         at least {} of a rate, {} of a time ({} of a tail), {} of loss, and more than the resolution of the search.",
-        pair.figures.len(),
-        percent(limits.alpha),
-        percent(limits.rate),
-        percent(limits.time),
-        percent(limits.tail),
-        percent(limits.loss),
-    )];
-    let methods = [
-        (Method::MannWhitney, "by the exact Mann-Whitney U test"),
-        (
-            Method::Student,
-            "by Student's t-test of logarithms, too few repetitions for a rank test among so many figures",
-        ),
-        (
-            Method::None,
-            "not at all: one repetition each, so the noise is not known (`lab run --repetitions 5`), the tester's own limit in both, or \
-             all disturbed",
-        ),
-    ];
-    let judged = methods.iter().filter(|(method, _)| of(*method) > 0);
-    sentences.extend(judged.map(|(method, words)| format!("{} judged {words}.", of(*method))));
-    let disturbed = pair.figures.iter().filter(|figure| figure.verdict == Verdict::Disturbed).count();
-    if disturbed > 0 {
-        sentences.push(format!("{disturbed} not judged: in one of the results every trial behind them was disturbed."));
-    }
-    if !pair.noise_differs.is_empty() {
-        let how = pair.noise_differs.join("; ");
-        sentences.push(format!("The machines were not equally busy ({how}), so no difference can be told."));
-    }
-    if !pair.settings.is_empty() {
-        sentences.push("They were not measured under the same conditions: see below.".to_owned());
-    }
-    sentences
-}
-
 fn pair_grids(pair: &Pair) -> Vec<Grid> {
-    let columns = [
-        ("cell", false),
-        ("figure", false),
-        ("before", true),
-        ("after", true),
-        ("shift", true),
-        ("delta", true),
-        ("p", true),
-        ("verdict", false),
-        ("mark", false),
-    ];
-    let is_difference = |figure: &&Compared| pair.differences().any(|other| std::ptr::eq(*figure, other));
-    let mut differences = Grid::new(Topic::Tests, "Differences", &columns);
-    differences.rows = pair.differences().map(row).collect();
-    let mut same = Grid::new(Topic::Tests, "No difference told", &columns);
-    let others: Vec<&Compared> = pair.figures.iter().filter(|figure| !is_difference(figure)).collect();
-    same.rows = others.iter().take(ROWS_MAX).map(|figure| row(figure)).collect();
-    if others.len() > ROWS_MAX {
-        same.notes.push(format!("and {} more", others.len() - ROWS_MAX));
-    }
+    let mut same = grid("No significant difference", pair.figures.iter().filter(is_rest).collect());
     same.notes.push(
-        "Medians; shift: Hodges and Lehmann's estimate; delta: Cliff's, -1 to 1; p: after Holm's correction."
+        "before and after: medians; change: Hodges and Lehmann's estimate; interval: where the change lies, for all figures \
+         together at the significance level."
             .to_owned(),
     );
     let mut settings = Grid::new(
@@ -153,45 +81,113 @@ fn pair_grids(pair: &Pair) -> Vec<Grid> {
         &[("what", false), ("before", false), ("after", false)],
     );
     settings.rows = pair.settings.iter().map(|s| [&s.what, &s.before, &s.after].map(Entry::new).into()).collect();
-    let mut only = Grid::new(Topic::Missing, "In one of them only", &[("figure", false), ("in", false)]);
+    let mut only = Grid::new(Topic::Missing, "On one side only, not compared", &[("figure", false), ("side", false)]);
     let only_one = |list: &[String], words: &'static str| -> Vec<Vec<Entry>> {
         list.iter().take(ROWS_MAX).map(|figure| vec![Entry::new(figure), Entry::new(words)]).collect()
     };
     only.rows = only_one(&pair.only_before, "before");
     only.rows.extend(only_one(&pair.only_after, "after"));
-    [differences, settings, same, only].into_iter().filter(|grid| !grid.rows.is_empty()).collect()
+    let differences = grid("Significant differences", pair.differences().collect());
+    let inconclusive = grid("Inconclusive", by_size(pair));
+    [differences, inconclusive, settings, same, only].into_iter().filter(|grid| !grid.rows.is_empty()).collect()
+}
+
+/// A table of figures. A column that says nothing, or the same number of values for all of them, is left out.
+fn grid(title: &'static str, figures: Vec<&Compared>) -> Grid {
+    let all = [
+        ("cell", false),
+        ("figure", false),
+        ("values", true),
+        ("before", true),
+        ("after", true),
+        ("change", true),
+        ("interval", true),
+        ("verdict", false),
+        ("remark", false),
+    ];
+    let numbers = |figure: &Compared| (figure.before.len(), figure.after.len());
+    let is_complete = |figure: &Compared| figure.before_missing.is_empty() && figure.after_missing.is_empty();
+    let first = figures.first().map(|figure| numbers(figure));
+    let same = first.filter(|first| figures.iter().all(|figure| is_complete(figure) && numbers(figure) == *first));
+    let is_kept = |column: &str| match column {
+        "values" => same.is_none(),
+        "interval" => figures.iter().any(|figure| figure.interval.is_some()),
+        "remark" => figures.iter().any(|figure| !remarks(figure).is_empty()),
+        _ => true,
+    };
+    let columns: Vec<_> = all.into_iter().filter(|(column, _)| is_kept(column)).collect();
+    let mut grid = Grid::new(Topic::Tests, title, &columns);
+    let kept = |entries: Vec<Entry>| {
+        let named = all.iter().zip(entries).filter(|((column, _), _)| is_kept(column));
+        named.map(|(_, entry)| entry).collect()
+    };
+    grid.rows = figures.iter().take(ROWS_MAX).map(|figure| kept(row(figure))).collect();
+    if figures.len() > ROWS_MAX {
+        grid.notes.push(format!("and {} more", figures.len() - ROWS_MAX));
+    }
+    grid.notes.extend(same.map(|(before, after)| format!("values of each figure: {before} before, {after} after")));
+    grid
+}
+
+/// Neither a difference nor inconclusive.
+fn is_rest(figure: &&Compared) -> bool {
+    !figure.is_difference() && figure.verdict != Verdict::Inconclusive
 }
 
 fn row(figure: &Compared) -> Vec<Entry> {
-    let words = |values: &[f64]| figure.words.0.words(crate::figure::median(values));
-    let sign = if figure.shift > 0.0 { "+" } else { "" };
-    let (verdict, tone) = match figure.verdict {
-        Verdict::Same => ("same", Tone::Plain),
+    let words = |values: &[f64]| match values {
+        [] => "none".to_owned(),
+        _ => figure.words.0.words(median(values)),
+    };
+    let number = |values: &[f64], missing: &[String]| match missing {
+        [] => values.len().to_string(),
+        _ => format!("{} of {}", values.len(), values.len() + missing.len()),
+    };
+    let (before, after) =
+        (number(&figure.before, &figure.before_missing), number(&figure.after, &figure.after_missing));
+    let (verdict, tone) = verdict(figure);
+    let change_tone = if figure.is_large && tone == Tone::Doubtful { Tone::Bad } else { tone };
+    vec![
+        Entry::new(&figure.cell),
+        Entry::new(name(figure)),
+        Entry::new(format!("{before}, {after}")),
+        Entry::new(words(&figure.before)),
+        Entry::new(words(&figure.after)),
+        Entry::toned(change(figure, figure.shift), change_tone),
+        Entry::new(interval(figure)),
+        Entry::toned(verdict, tone),
+        Entry::toned(remarks(figure), Tone::Doubtful),
+    ]
+}
+
+/// What makes the figure doubtful, and why it has no value.
+fn remarks(figure: &Compared) -> String {
+    let missing = figure.before_missing.first().into_iter().chain(figure.after_missing.first());
+    figure.marks.iter().copied().chain(missing.map(String::as_str)).collect::<Vec<_>>().join(", ")
+}
+
+fn verdict(figure: &Compared) -> (&'static str, Tone) {
+    match figure.verdict {
+        Verdict::Same if figure.is_significant => ("too small to count", Tone::Plain),
+        Verdict::Same => ("not significant", Tone::Plain),
         Verdict::Better => ("better", Tone::Good),
         Verdict::Worse => ("worse", Tone::Bad),
         Verdict::Different => ("different", Tone::Strong),
-        Verdict::Untold => ("cannot be told", Tone::Doubtful),
-        Verdict::Disturbed => ("not judged: all disturbed", Tone::Doubtful),
-        Verdict::Busier => ("cannot be told: other noise", Tone::Doubtful),
-    };
-    let name = if figure.test == "throughput" {
-        figure.figure.clone()
-    } else {
-        format!("{}: {}", figure.test.replace('-', " "), figure.figure)
-    };
-    vec![
-        Entry::new(&figure.cell),
-        Entry::new(name),
-        Entry::new(words(&figure.before)),
-        Entry::new(words(&figure.after)),
-        Entry::toned(format!("{sign}{}", percent(figure.shift)), tone),
-        Entry::new(format!("{:.2}", figure.cliffs_delta)),
-        Entry::new(
-            figure
-                .p_value
-                .map_or("-".to_owned(), |p| if p < 0.0001 { "<0.0001".to_owned() } else { format!("{p:.4}") }),
-        ),
-        Entry::toned(verdict, tone),
-        Entry::toned(figure.marks.join(", "), Tone::Doubtful),
-    ]
+        Verdict::Gone => ("gone", Tone::Bad),
+        Verdict::Appeared => ("new", Tone::Good),
+        Verdict::Limited => ("limit on both sides", Tone::Plain),
+        Verdict::Inconclusive => (figure.reason.map_or("inconclusive", reason), Tone::Doubtful),
+    }
+}
+
+fn reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::OneRepetition => "not judged: one repetition",
+        Reason::Spread => "varies too much",
+        Reason::Missing => "some values missing",
+        Reason::Disturbed => "all disturbed",
+        Reason::Busier => "one side busier",
+        Reason::Tester => "tester's limit",
+        Reason::NotMeasured => "not measured",
+    }
 }

@@ -48,24 +48,56 @@ fn doubled_ranks(values: &[f64]) -> Vec<usize> {
     values.iter().map(rank).collect()
 }
 
-/// Two-sided p-value of Student's t-test with one variance for both sides. `resolution` is the width of the interval in which each
-/// value lies: it adds the variance of that interval. One side may have a single value. NaN with fewer than three values.
-pub(super) fn student(one: &[f64], other: &[f64], resolution: f64) -> f64 {
-    let (n, m) = (one.len() as f64, other.len() as f64);
-    let freedom = (one.len() + other.len()).saturating_sub(2);
-    if one.is_empty() || other.is_empty() || freedom == 0 {
-        return f64::NAN;
+/// A difference of two means, with its standard error.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Estimate {
+    /// Mean of the second less mean of the first.
+    pub(super) difference: f64,
+    error: f64,
+    freedom: usize,
+}
+
+impl Estimate {
+    /// Student's model: one variance for both sides, at least two values on one of them. `floor` is variance that each value has
+    /// beyond the one observed, so that equal values are no certainty. `None` with fewer than three values or an empty side.
+    pub(super) fn of(one: &[f64], other: &[f64], floor: f64) -> Option<Self> {
+        let freedom = (one.len() + other.len()).checked_sub(2).filter(|freedom| *freedom > 0)?;
+        if one.is_empty() || other.is_empty() {
+            return None;
+        }
+        let squares = |values: &[f64]| {
+            let mean = mean(values);
+            values.iter().map(|value| (value - mean).powi(2)).sum::<f64>()
+        };
+        let variance = (squares(one) + squares(other)) / freedom as f64 + floor;
+        let error = (variance * (1.0 / one.len() as f64 + 1.0 / other.len() as f64)).sqrt();
+        let difference = mean(other) - mean(one);
+        (difference.is_finite() && error.is_finite()).then_some(Self { difference, error, freedom })
     }
-    let squares = |values: &[f64]| {
-        let mean = mean(values);
-        values.iter().map(|value| (value - mean).powi(2)).sum::<f64>()
-    };
-    let variance = (squares(one) + squares(other)) / freedom as f64 + resolution.powi(2) / 12.0;
-    let difference = mean(one) - mean(other);
-    if difference == 0.0 {
-        return 1.0;
+
+    /// Two-sided p-value of Student's t-test.
+    pub(super) fn p_value(&self) -> f64 {
+        match self.difference == 0.0 {
+            true => 1.0,
+            false => two_sided_t(self.difference.abs() / self.error, self.freedom),
+        }
     }
-    two_sided_t(difference.abs() / (variance * (1.0 / n + 1.0 / m)).sqrt(), freedom)
+
+    /// Half the width of the confidence interval that misses the true difference with a probability of `alpha`.
+    pub(super) fn margin(&self, alpha: f64) -> f64 {
+        let (mut below, mut above) = (0.0f64, 1.0f64);
+        while two_sided_t(above, self.freedom) > alpha && above < 1e12 {
+            above *= 2.0;
+        }
+        for _ in 0..60 {
+            let middle = (below + above) / 2.0;
+            match two_sided_t(middle, self.freedom) > alpha {
+                true => below = middle,
+                false => above = middle,
+            }
+        }
+        above * self.error
+    }
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -141,9 +173,14 @@ mod tests {
         // U = 3 of 4 + 4: 2 x 7 of 70.
         assert!((mann_whitney(&[1.0, 2.0, 4.0, 6.0], &[3.0, 5.0, 7.0, 8.0]) - 14.0 / 70.0).abs() < 1e-12);
         assert_eq!(mann_whitney(&[1.0; 5], &[1.0; 5]), 1.0);
-        assert_eq!(student(&[1.0, 1.0], &[1.0, 1.0], 0.0), 1.0);
-        assert_eq!(student(&[1.0, 1.0], &[2.0, 2.0], 0.0), 0.0);
-        assert!(student(&[1.0], &[2.0], 0.1).is_nan());
+        // Without a known spread, equal values would be certain; with one they are not.
+        let p = |one: &[f64], other: &[f64], floor| Estimate::of(one, other, floor).map(|it| it.p_value());
+        assert_eq!(p(&[1.0, 1.0], &[1.0, 1.0], 0.0), Some(1.0));
+        assert_eq!(p(&[1.0, 1.0], &[2.0, 2.0], 0.0), Some(0.0));
+        // t = 1 / 0.25 with 2 degrees of freedom.
+        assert!((p(&[1.0, 1.0], &[2.0, 2.0], 0.0625).unwrap() - 0.057_19).abs() < 1e-5);
+        assert_eq!(p(&[1.0], &[2.0], 0.1), None);
+        assert_eq!(p(&[], &[2.0, 3.0, 4.0], 0.1), None);
     }
 
     #[test]
@@ -158,6 +195,15 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn an_interval_excludes_0_where_the_test_is_significant(one in prop::collection::vec(0.1f64..10.0, 1..8), other in prop::collection::vec(0.1f64..10.0, 2..8), alpha in 1e-6f64..0.2) {
+            let estimate = Estimate::of(&one, &other, 0.01).unwrap();
+            let margin = estimate.margin(alpha);
+            let at_margin = Estimate { difference: margin, ..estimate }.p_value();
+            prop_assert!((at_margin - alpha).abs() < alpha * 1e-3, "{} {}", at_margin, alpha);
+            prop_assert_eq!(estimate.difference.abs() > margin, estimate.p_value() < alpha);
+        }
+
         #[test]
         fn order_of_sides_and_scale_do_not_matter(one in prop::collection::vec(0.1f64..10.0, 1..8), other in prop::collection::vec(0.1f64..10.0, 1..8)) {
             let p = mann_whitney(&one, &other);

@@ -15,7 +15,8 @@ pub(crate) fn figures(results: &Results) -> Vec<Figure> {
     findings.flat_map(|(cell, baseline_pps, finding)| of_finding(cell, baseline_pps, finding)).collect()
 }
 
-fn of_finding(cell: usize, baseline_pps: Option<f64>, finding: &Finding) -> Vec<Figure> {
+/// The figures of one repetition of one test in the cell with this index.
+pub(crate) fn of_finding(cell: usize, baseline_pps: Option<f64>, finding: &Finding) -> Vec<Figure> {
     let disturbed = finding.trials.iter().any(|trial| trial.noise.disturbed);
     let spoilt = disturbed && finding.trials.iter().all(|trial| trial.noise.disturbed);
     let Some(found) = &finding.found else {

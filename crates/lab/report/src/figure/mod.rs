@@ -5,7 +5,7 @@ mod extract;
 mod of_found;
 mod summary;
 
-pub(crate) use extract::{figures, key_trial};
+pub(crate) use extract::{figures, key_trial, of_finding};
 pub(crate) use of_found::load_words;
 pub use summary::median;
 pub(crate) use summary::{Missing, Summary, summaries};
