@@ -38,21 +38,24 @@ pub struct Args {
 }
 
 const HELP_END: &str = "\
-A figure is judged by the spread of its repetitions: run with --repetitions 5 (lab run). One repetition a side cannot be judged, and is
-inconclusive. Repetitions show how much one run varies; runs of the same thing vary more. Several runs a side include that,
-because each run is then one value (its median). Alternate the runs of both sides, so that what drifts meets both.
-docs/results.md tells the tests and thresholds.
+A figure is judged by the spread of its repetitions: run with `lab run FILE --repetitions 5`. One
+repetition a side cannot be judged, and is inconclusive. Repetitions show how much one run varies;
+runs of the same thing vary more. Several runs a side include that, because each run is then one
+value, its median. Alternate the runs of both sides, so that a drift meets both. docs/results.md
+describes the tests and thresholds.
 
 Examples:
   linerate compare results/before results/after
   linerate compare results/before results/after --markdown >> $GITHUB_STEP_SUMMARY
   linerate compare --before results/*-old --after results/*-new
 
-Exit status: 0 enough is known, and no figure is significantly worse
-             1 a figure is significantly worse, or gone: measured before and not after
-             2 the runs cannot be compared: a file cannot be read, or no figure is in both
-             3 inconclusive: no figure is known to be worse, but not enough is known of at least one (one repetition a side, too much
-               spread, one side on a busier machine, every trial disturbed, a run that is not complete)";
+Exit status:
+  0  enough is known, and no figure is significantly worse
+  1  a figure is significantly worse, or gone (measured before and not after)
+  2  the runs cannot be compared: a file cannot be read, or no figure is in both
+  3  inconclusive: no figure is known to be worse, but not enough is known of at least one: it has
+     one repetition a side, varies too much, was disturbed or on a busier machine, or is not
+     measured yet";
 
 /// Compares.
 pub fn run(args: &Args) -> ExitCode {

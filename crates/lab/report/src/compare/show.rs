@@ -69,7 +69,9 @@ pub fn comparison_json(comparison: &Comparison) -> String {
 }
 
 fn pair_grids(pair: &Pair) -> Vec<Grid> {
-    let mut same = grid("No significant difference", pair.figures.iter().filter(is_rest).collect());
+    let of = |verdict: Verdict| pair.figures.iter().filter(|figure| figure.verdict == verdict).collect();
+    let limited = grid("Limit of the tester or of the loads on both sides", of(Verdict::Limited));
+    let mut same = grid("No significant difference", of(Verdict::Same));
     same.notes.push(
         "before and after: medians; change: Hodges and Lehmann's estimate; interval: where the change lies, for all figures \
          together at the significance level."
@@ -89,7 +91,10 @@ fn pair_grids(pair: &Pair) -> Vec<Grid> {
     only.rows.extend(only_one(&pair.only_after, "after"));
     let differences = grid("Significant differences", pair.differences().collect());
     let inconclusive = grid("Inconclusive", by_size(pair));
-    [differences, inconclusive, settings, same, only].into_iter().filter(|grid| !grid.rows.is_empty()).collect()
+    [differences, inconclusive, settings, same, limited, only]
+        .into_iter()
+        .filter(|grid| !grid.rows.is_empty())
+        .collect()
 }
 
 /// A table of figures. A column that says nothing, or the same number of values for all of them, is left out.
@@ -112,6 +117,7 @@ fn grid(title: &'static str, figures: Vec<&Compared>) -> Grid {
     let is_kept = |column: &str| match column {
         "values" => same.is_none(),
         "interval" => figures.iter().any(|figure| figure.interval.is_some()),
+        "verdict" => figures.iter().any(|figure| verdict(figure).1 != Tone::Plain || figure.is_significant),
         "remark" => figures.iter().any(|figure| !remarks(figure).is_empty()),
         _ => true,
     };
@@ -127,11 +133,6 @@ fn grid(title: &'static str, figures: Vec<&Compared>) -> Grid {
     }
     grid.notes.extend(same.map(|(before, after)| format!("values of each figure: {before} before, {after} after")));
     grid
-}
-
-/// Neither a difference nor inconclusive.
-fn is_rest(figure: &&Compared) -> bool {
-    !figure.is_difference() && figure.verdict != Verdict::Inconclusive
 }
 
 fn row(figure: &Compared) -> Vec<Entry> {
