@@ -105,7 +105,9 @@ fn of_goal(goal: &GoalFound) -> Vec<Part> {
         Part { marks, width: Some(goal.width), ..Part::new(name, unit, Better::Higher, value) }
     });
     // The figure with all that was lost, beside the one that leaves interruptions out.
-    let counted = goal.with_interruptions.map(|bounds| {
+    let counted = goal.outside_interruptions.then(|| {
+        let own = crate::GoalBounds { lower_pps: goal.lower_pps, upper_pps: goal.upper_pps };
+        let bounds = goal.with_interruptions.unwrap_or(own);
         let name = format!("{}, interruptions counted", goal.name);
         let value = Part::or(name, unit, Better::Higher, bounds.lower_pps, "no load passed");
         Part { upper: bounds.upper_pps, width: Some(goal.width), marks: shared.clone(), ..value }

@@ -16,6 +16,7 @@ mod sizes;
 mod spread;
 mod style;
 mod tables;
+mod timeline;
 
 use crate::Results;
 use crate::figure::summaries;
@@ -122,6 +123,7 @@ fn ledgers(page: &mut Page, results: &Results, labels: &Labels) {
         page.text(&format!("{}: {}", labels.of(*cell), flow::words(&made.trial)));
         page.raw("</summary><div class=\"charts\">");
         flow::picture(page, &made.trial);
+        timeline::picture(page, made);
         page.raw("</div>");
         tables::ledger(page, &made.trial);
         page.raw("</details>");

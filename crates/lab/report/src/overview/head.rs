@@ -84,7 +84,7 @@ pub(super) fn sentences(results: &Results, labels: &Labels, figures: &[Summary],
         format!("{} {}{marks}", labels.of(summary.cell), summary.words())
     };
     match (rates.iter().max_by(by_rate), rates.iter().min_by(by_rate)) {
-        (None, _) if !sentences.is_empty() => {}
+        (_, _) if !sentences.is_empty() => {}
         (Some(most), Some(least)) if most.cell != least.cell => {
             let goal = &most.name;
             sentences.push(format!("Fastest ({goal}): {}. Slowest: {}.", described(most), described(least)));

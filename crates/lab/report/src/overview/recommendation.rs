@@ -3,13 +3,13 @@
 use super::captures::{Point, points};
 use super::labels::size_words;
 use crate::capture::{CapturePoint, Outlook};
-use crate::units::{percent, pps};
+use crate::units::{nanoseconds, percent, pps};
 use crate::{Cell, Results};
 
 /// Settings that captured this share less than the best one captured as much: short trials do not tell them apart.
 const EQUAL_SHARE: f64 = 0.005;
-/// The same of the machine's idle time.
-const EQUAL_IDLE: f64 = 0.02;
+/// Settings whose threads need this much more CPU time for a packet than the cheapest one cost as much.
+const EQUAL_COST: f64 = 0.1;
 
 /// Which setting is the best for this host, by which rule, and how sure that is; nothing where no capture was measured.
 pub(crate) fn recommendation(results: &Results) -> Vec<String> {
@@ -17,8 +17,7 @@ pub(crate) fn recommendation(results: &Results) -> Vec<String> {
     let Some(best) = race.runners.first() else { return Vec::new() };
     let (point, load) = (&best.point, pps(race.load_pps));
     let mut sentences = Vec::new();
-    let or_not = |share: Option<f64>| share.map_or("an unknown share".to_owned(), percent);
-    let idle = point.of(|point| point.idle_share);
+    let cost = point.of(|point| point.cpu_ns_per_packet);
     let ring = match point.of(CapturePoint::fill_share) {
         Some(fill) => format!("its ring at most {} full", percent(fill)),
         None => "a ring that does not tell how full it was".to_owned(),
@@ -27,26 +26,27 @@ pub(crate) fn recommendation(results: &Results) -> Vec<String> {
         sentences.push(format!("One setting was measured ({}), so there is none to recommend.", setting(best.cell)));
     } else {
         sentences.push(format!(
-            "Best setting for this host: {}. At {load} ({}) it captured {} of what was sent, with {} of the machine idle and \
-             {ring}.",
+            "Best setting for this host: {}. At {load} ({}) it captured {} of what was sent, with {} of CPU time for \
+             each packet in its threads and {ring}.",
             setting(best.cell),
             race.case,
             percent(point.captured_ratio()),
-            or_not(idle)
+            cost.map_or("an unknown amount".to_owned(), nanoseconds)
         ));
         let rule = format!(
             "The rule: the most captured of what was sent, at the highest load that was really sent to all {} settings; of those \
-             within {} of the best, rings whose level falls back before rings that fill up, then the more idle machine (differences \
-             below {} do not count), then the smaller ring.",
+             within {} of the best, rings whose level is known to fall back before those whose level is not known, and these before rings \
+             that fill up; then less CPU time for a packet in the capturing threads (differences below {} do not count), then the smaller ring. \
+             Idle time of the machine does not count: others use it too.",
             race.runners.len(),
             percent(race.equal),
-            percent(EQUAL_IDLE)
+            percent(EQUAL_COST)
         );
         sentences.push(rule);
     }
     if race.equals > 1 {
         sentences.push(format!(
-            "{} settings captured as much within the noise ({}): between them idle time and ring decide, and another run may \
+            "{} settings captured as much within the noise ({}): between them ring and CPU time decide, and another run may \
              name another one.",
             race.equals,
             percent(race.equal)
@@ -136,21 +136,22 @@ impl<'a> Race<'a> {
         let equal = runners.iter().map(|runner| runner.point.spread()).fold(EQUAL_SHARE, f64::max);
         let is_equal = |runner: &Runner<'_>| runner.point.captured_ratio() >= most - equal;
         let equals = runners.iter().filter(|runner| is_equal(runner)).count();
-        let idle = |runner: &Runner<'_>| runner.point.of(|point| point.idle_share).unwrap_or(0.0);
-        let good = |runner: &Runner<'_>| runner.point.outlook() < Outlook::FullIn;
-        let idlest = |of: &[Runner<'_>]| {
-            let some_good = of.iter().any(|runner| is_equal(runner) && good(runner));
-            let among = of.iter().filter(|runner| is_equal(runner) && (good(runner) || !some_good));
-            among.map(idle).fold(0.0, f64::max)
+        let cost = |runner: &Runner<'_>| runner.point.of(|point| point.cpu_ns_per_packet).unwrap_or(f64::INFINITY);
+        let ring = |runner: &Runner<'_>| match runner.point.outlook() {
+            Outlook::Steady => 0,
+            Outlook::TooShort | Outlook::Unknown => 1,
+            Outlook::FullIn | Outlook::Overflowed => 2,
         };
-        let idlest = idlest(&runners);
+        let best_ring = runners.iter().filter(|runner| is_equal(runner)).map(ring).min();
+        let among = runners.iter().filter(|runner| is_equal(runner) && Some(ring(runner)) == best_ring);
+        let cheapest = among.map(cost).fold(f64::INFINITY, f64::min);
         // Groups first; what is better than another by more than the noise is in an earlier one.
         let rank = |runner: &Runner<'_>| {
             let equal = is_equal(runner);
             let lost = if equal { 0 } else { ((1.0 - runner.point.captured_ratio()) * 1e6) as u64 };
-            let busy =
-                if equal && idle(runner) >= idlest - EQUAL_IDLE { 0 } else { ((1.0 - idle(runner)) * 1e6) as u64 };
-            (!equal, lost, !good(runner), busy, runner.point.buffers())
+            let cheap = equal && cost(runner) <= cheapest * (1.0 + EQUAL_COST);
+            let dear = if cheap { 0 } else { (cost(runner) * 1e3) as u64 };
+            (!equal, lost, ring(runner), dear, runner.point.buffers())
         };
         runners.sort_by_key(rank);
         let case = format!("{}, {}", size_words(case), case.direction);
@@ -243,13 +244,28 @@ mod tests {
     }
 
     #[test]
-    fn what_captured_more_wins_then_what_lasts_then_the_idle_then_the_small() {
-        let one = |name, ratio, idle, ring, outlook| cell(name, vec![point(1e5, ratio, idle, ring, outlook)]);
-        let steady = Outlook::Steady;
-        assert_eq!(best(vec![one("a", 0.9, 0.9, 1, steady), one("b", 0.99, 0.1, 9, steady)]), "b");
-        assert_eq!(best(vec![one("a", 0.999, 0.9, 1, Outlook::FullIn), one("b", 0.997, 0.1, 9, steady)]), "b");
-        assert_eq!(best(vec![one("a", 0.999, 0.1, 1, steady), one("b", 0.997, 0.3, 9, steady)]), "b");
-        assert_eq!(best(vec![one("a", 0.999, 0.31, 9, steady), one("b", 0.997, 0.3, 1, steady)]), "b");
+    fn what_captured_more_wins_then_what_lasts_then_the_cheap_then_the_small() {
+        let one = |name, ratio, cost, ring, outlook| {
+            cell(name, vec![CapturePoint { cpu_ns_per_packet: cost, ..point(1e5, ratio, 0.5, ring, outlook) }])
+        };
+        let (steady, cost) = (Outlook::Steady, Some(100.0));
+        assert_eq!(best(vec![one("a", 0.9, Some(10.0), 1, steady), one("b", 0.99, cost, 9, steady)]), "b");
+        assert_eq!(best(vec![one("a", 0.999, Some(10.0), 1, Outlook::FullIn), one("b", 0.997, cost, 9, steady)]), "b");
+        assert_eq!(best(vec![one("a", 0.999, Some(10.0), 1, Outlook::Unknown), one("b", 0.997, cost, 9, steady)]), "b");
+        assert_eq!(
+            best(vec![one("a", 0.999, cost, 1, Outlook::FullIn), one("b", 0.997, cost, 9, Outlook::Unknown)]),
+            "b"
+        );
+        assert_eq!(best(vec![one("a", 0.999, Some(150.0), 1, steady), one("b", 0.997, cost, 9, steady)]), "b");
+        assert_eq!(best(vec![one("a", 0.999, None, 1, steady), one("b", 0.997, cost, 9, steady)]), "b");
+        assert_eq!(best(vec![one("a", 0.999, Some(95.0), 9, steady), one("b", 0.997, cost, 1, steady)]), "b");
+    }
+
+    #[test]
+    fn idle_time_of_a_shared_machine_decides_nothing() {
+        let one = |name, idle, ring| cell(name, vec![point(1e5, 0.999, idle, ring, Outlook::Steady)]);
+        assert_eq!(best(vec![one("a", 0.9, 9), one("b", 0.1, 1)]), "b");
+        assert!(!recommendation(&results(vec![one("a", 0.9, 9), one("b", 0.1, 1)])).join(" ").contains("machine idle"));
     }
 
     #[test]

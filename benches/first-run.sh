@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# The first run of a new user, again and again: does `linerate bench` always answer, in time, and do neighbouring runs agree?
+#
+#     cargo build --release -p linerate
+#     benches/first-run.sh [RUNS]        21 unless named; each takes under a minute
+#
+# For each run: how long it took, and each figure's median with its stated bounds. At the end, of each figure: how many neighbouring runs
+# overlap within their bounds, and the largest half-width of the bounds as a share of the figure, over all runs and over those whose fixed loop
+# moved by less than 5 %.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+RUNS=${1:-21}
+LINERATE=${LINERATE:-target/release/linerate}
+folder=$(mktemp -d "${FOLDER:-$PWD/target}/first-run.XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+for run in $(seq "$RUNS"); do
+    start_us=${EPOCHREALTIME/[.,]/}
+    status=0
+    "$LINERATE" bench --json --plain --results "$folder/results" >"$folder/$run.json" 2>"$folder/$run.log" || status=$?
+    took_us=$((${EPOCHREALTIME/[.,]/} - start_us))
+    echo "{\"run\": $run, \"status\": $status, \"seconds\": $((took_us / 1000000)).$((took_us / 100000 % 10))}" >>"$folder/runs.jsonl"
+    rm -rf "$folder/results"
+done
+python3 - "$folder" <<'PY'
+import json, statistics, sys
+
+folder = sys.argv[1]
+kpps = lambda rate: f"{rate / 1e3:.0f}"
+
+
+def figures(document):
+    """Median, lower and upper bound of each figure of each cell, as the first lines of the report state them."""
+    found = {}
+    for cell in document["cells"]:
+        results = [finding["found"] for finding in cell["findings"] if finding["found"]]
+        goals = [goal for result in results if result["test"] == "throughput" for goal in result["goals"]]
+        for name in dict.fromkeys(goal["name"] for goal in goals):
+            mine = [goal for goal in goals if goal["name"] == name and goal["lower_pps"]]
+            if mine:
+                lower = [goal["lower_pps"] for goal in mine]
+                upper = [goal["upper_pps"] or goal["lower_pps"] for goal in mine]
+                found[cell["flows"], name] = (statistics.median(lower), min(lower), max(upper))
+        rates = [rate for result in results if result["test"] == "capacity" for rate in result["delivered_pps"]]
+        if rates:
+            found[cell["flows"], "capacity"] = (statistics.median(rates), min(rates), max(rates))
+        clean = [result["pps"] for result in results if result["test"] == "no-loss" and result["pps"]]
+        found[cell["flows"], "no loss"] = (max(clean),) * 3 if clean else None
+    return found
+
+
+def moved(document):
+    """By which share the fixed loop moved: between the findings' medians, on the core where it moved most."""
+    shares = [0.0]
+    for core in ("generator_pace_ns", "dut_pace_ns"):
+        times = []
+        for cell in document["cells"]:
+            for finding in cell["findings"]:
+                of = [made["noise"][core] for made in finding["trials"] if made["noise"].get(core)]
+                times += [statistics.median(of)] if of else []
+        if times:
+            shares.append((max(times) - min(times)) / statistics.median(times))
+    return max(shares)
+
+
+runs = []
+for line in open(f"{folder}/runs.jsonl"):
+    run = json.loads(line)
+    try:
+        document = json.load(open(f"{folder}/{run['run']}.json"))
+    except ValueError:
+        print(f"run {run['run']}: status {run['status']}, no document")
+        continue
+    stalls = [s for c in document["cells"] for f in c["findings"] for t in f["trials"] for s in t.get("stalls", {}).get("list", []) if s["interruption"]]
+    run.update(figures=figures(document), moved=moved(document))
+    words = "; ".join(f"{flows} {name} " + (f"{kpps(f[0])} ({kpps(f[1])} to {kpps(f[2])})" if f else "-") for (flows, name), f in run["figures"].items())
+    print(f"run {run['run']}: status {run['status']}, {run['seconds']} s, loop moved {run['moved']:.1%}, {len(stalls)} interruptions; {words}")
+    runs.append(run)
+print(f"\n{len(runs)} of {json.loads(line)['run']} runs answered; longest {max(run['seconds'] for run in runs)} s")
+for key in runs[0]["figures"]:
+    if key[1] == "no loss":
+        print(f"{key[0]} flows, no loss: had in {sum(run['figures'].get(key) is not None for run in runs)} of {len(runs)} runs")
+        continue
+    of = [run["figures"].get(key) for run in runs]
+    pairs = [(one, other) for one, other in zip(of, of[1:]) if one and other]
+    overlap = sum(one[1] <= other[2] and other[1] <= one[2] for one, other in pairs)
+    width = lambda keep: [(f[2] - f[1]) / 2 / f[0] for f, run in zip(of, runs) if f and keep(run)] or [float("nan")]
+    calm = width(lambda run: run["moved"] < 0.05)
+    print(f"{key[0]} flows, {key[1]}: {overlap} of {len(pairs)} neighbours overlap; half-width median {statistics.median(width(lambda run: True)):.1%}, "
+          f"where the loop moved by less than 5 %: median {statistics.median(calm):.1%}, most {max(calm):.1%} ({len(calm)} runs)")
+PY
