@@ -91,43 +91,40 @@ impl Tester {
             endpoint.begin(load.id, spec.timed)?;
         }
         let mut counters = Counters { sources: sources.as_mut(), switch: switch.as_ref() };
-        let early = counters.read_moving((&mut before, was_quiet), &mut switch_before)?;
+        let early = counters.read_again(&mut before, &mut switch_before)?;
         let dut_core = spec.cores.dut.filter(|core| Some(*core) != spec.cores.generator);
         let dut_work = dut_core.map(|core| work::Counting::start(Counted::Core(core)));
         let [control, device_control, quiet_control] = std::array::from_fn(|_| Control::sheltered());
         let gateways: &[_] = gateways;
-        let (sent, read, mut switch_after, mut arrivals, broken) =
-            std::thread::scope(|scope| -> Result<_, TrialError> {
-                let serving =
-                    device.as_mut().map(|device| scope.spawn(|| device.serve(spec.cores.dut, &device_control)));
-                let counting = start_counting(scope, endpoints, (loads, spec), &control).inspect_err(|_| {
-                    control.stop();
-                    device_control.stop();
-                })?;
-                if !gateways.is_empty() {
-                    scope.spawn(|| gateway::keep_fresh(gateways, &quiet_control));
-                }
-                let start_ns = clock::now_ns() + LEAD_NS;
-                let counts = counting.iter().map(|counting| counting.live()).collect();
-                let groups = grouped(lanes(ports, loads, counts), &spec.cores);
-                let sending: Vec<_> = groups
-                    .into_iter()
-                    .map(|(core, lanes)| scope.spawn(move || send_on((core, priority, watch), lanes, pool, start_ns)))
-                    .collect();
-                let sent: Vec<Sent> = sending.into_iter().map(join).collect();
-                // Questions of ours are movement too.
-                quiet_control.stop();
-                let read = at_rest_since(counters.sources.as_deref_mut(), before.as_ref(), &spec.phases);
-                let switch_after = switch_at_rest(switch.as_ref(), &spec.phases);
-                device_control.stop();
-                let broken = serving.and_then(|thread| join(thread).err());
+        let (sent, read, switch_after, arrivals, broken) = std::thread::scope(|scope| -> Result<_, TrialError> {
+            let serving = device.as_mut().map(|device| scope.spawn(|| device.serve(spec.cores.dut, &device_control)));
+            let counting = start_counting(scope, endpoints, (loads, spec), &control).inspect_err(|_| {
                 control.stop();
-                let arrivals: Vec<Arrivals> = counting.into_iter().map(|counting| counting.finish()).collect();
-                Ok((sent, read?, switch_after?, arrivals, broken))
+                device_control.stop();
             })?;
-        let (mut after, is_quiet) = read;
-        // The counts have ended: what is in a queue now is in no count.
-        let late = counters.read_moving((&mut after, is_quiet), &mut switch_after)?;
+            if !gateways.is_empty() {
+                scope.spawn(|| gateway::keep_fresh(gateways, &quiet_control));
+            }
+            let start_ns = clock::now_ns() + LEAD_NS;
+            let counts = counting.iter().map(|counting| counting.live()).collect();
+            let groups = grouped(lanes(ports, loads, counts), &spec.cores);
+            let sending: Vec<_> = groups
+                .into_iter()
+                .map(|(core, lanes)| scope.spawn(move || send_on((core, priority, watch), lanes, pool, start_ns)))
+                .collect();
+            let sent: Vec<Sent> = sending.into_iter().map(join).collect();
+            // Questions of ours are movement too.
+            quiet_control.stop();
+            let read = at_rest_since(counters.sources.as_deref_mut(), before.as_ref(), &spec.phases);
+            let switch_after = switch_at_rest(switch.as_ref(), &spec.phases);
+            device_control.stop();
+            let broken = serving.and_then(|thread| join(thread).err());
+            control.stop();
+            let arrivals: Vec<Arrivals> = counting.into_iter().map(|counting| counting.finish()).collect();
+            Ok((sent, read?, switch_after?, arrivals, broken))
+        })?;
+        let ((mut after, is_quiet), mut switch_after, mut arrivals) = (read, switch_after, arrivals);
+        let late = counters.read_again(&mut after, &mut switch_after)?;
         for (arrivals, moved) in arrivals.iter_mut().zip(early.into_iter().zip(late)) {
             arrivals.while_reading = moved.0 + moved.1;
         }
@@ -137,7 +134,11 @@ impl Tester {
             arrivals,
             stats_before,
             difference: after.zip(before).map(|(after, before)| after.since(&before)),
-            quiet: was_quiet && is_quiet && switches.as_ref().is_none_or(|((_, after), (_, before))| *after && *before),
+            quiet: was_quiet
+                && is_quiet
+                && early == [0; 2]
+                && late == [0; 2]
+                && switches.as_ref().is_none_or(|((_, after), (_, before))| *after && *before),
             switch: switches.map(|((after, _), (before, _))| after.since(&before)),
             start_ns: sent.iter().map(|sent| sent.kept.start_ns).min().unwrap_or(0),
             cpu: CpuTimes::default(),

@@ -15,22 +15,24 @@ pub(super) struct Counters<'a> {
 pub(super) type SwitchReading = Option<(SwitchCounters, bool)>;
 
 impl Counters<'_> {
-    /// Reads the counters again where packets moved when they were last read, now that the ends have begun or ended their counts. How
-    /// many packets have reached each end since: the second one, where those forward go, then the first one.
-    pub(super) fn read_moving(
+    /// Reads the counters again, now that the ends have begun or ended their counts: a path can let go of packets more slowly than is
+    /// waited for. How many packets have reached each end since: the second one, where those forward go, then the first one.
+    pub(super) fn read_again(
         &mut self,
-        (snapshot, quiet): (&mut Option<Snapshot>, bool),
+        snapshot: &mut Option<Snapshot>,
         switch: &mut SwitchReading,
     ) -> Result<[u64; 2], CountersError> {
         let mut moved = [0; 2];
-        if let (Some(sources), Some(last), false) = (self.sources.as_deref_mut(), &mut *snapshot, quiet) {
+        if let (Some(sources), Some(last)) = (self.sources.as_deref_mut(), &mut *snapshot) {
             let next = sources.snapshot()?;
             let since = next.since(last);
             moved = [since.receiver.interface.rx_packets, since.generator.interface.rx_packets];
             *last = next;
         }
-        if let (Some(source), Some((last, false))) = (self.switch, &mut *switch) {
-            let next = source.read()?;
+        // A switch that does not answer now did before.
+        if let (Some(source), Some((last, _))) = (self.switch, &mut *switch)
+            && let Ok(next) = source.read()
+        {
             // Which port its packets left by is not told.
             moved[0] += next.since(last).sent;
             *last = next;
