@@ -43,7 +43,7 @@ pub fn trials_csv(results: &Results) -> String {
     let mut text = String::from(
         "cell,dut,size,size_wire,flows,direction,baseline_pps,test,repetition,trial,load_pps,duration_ns,intended,unsent,sent,\
          delivered,duplicated,reordered,lost,unexplained,delivered_pps,p50_ns,p99_ns,p999_ns,max_ns,cores_full,steal_share,\
-         gap_max_ns,preempted,waited_ns,cache_line_ns,disturbed,repeated,tester_limited\r\n",
+         gap_max_ns,preempted,waited_ns,cache_line_ns,disturbed,repeated,tester_limited,not_used\r\n",
     );
     for (cell, finding, made) in trials(results) {
         let (trial, noise) = (&made.trial, &made.noise);
@@ -63,6 +63,7 @@ pub fn trials_csv(results: &Results) -> String {
         fields.push(noise.waited_ns.map(|time| time.to_string()).unwrap_or_default());
         fields.push(noise.cache_line_ns.map(number).unwrap_or_default());
         fields.extend([noise.disturbed.to_string(), noise.repeated.to_string(), trial.is_tester_limited().to_string()]);
+        fields.push(made.not_used.clone().unwrap_or_default());
         line(&mut text, &fields);
     }
     text
@@ -70,7 +71,7 @@ pub fn trials_csv(results: &Results) -> String {
 
 /// One row for each line of each trial's account.
 pub fn ledger_csv(results: &Results) -> String {
-    let mut text = String::from("cell,test,repetition,trial,row,place,cause,packets,counter,hint\r\n");
+    let mut text = String::from("cell,test,repetition,trial,row,place,cause,packets,counter,hint,not_used\r\n");
     for (cell, finding, made) in trials(results) {
         for row in account_rows(&made.trial) {
             let fields = [
@@ -84,6 +85,7 @@ pub fn ledger_csv(results: &Results) -> String {
                 row.packets.to_string(),
                 row.counter.to_owned(),
                 row.hint.to_owned(),
+                made.not_used.clone().unwrap_or_default(),
             ];
             line(&mut text, &fields);
         }

@@ -89,8 +89,15 @@ pub struct Finding {
     /// The limits that the experiment sets on its figures, met or missed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<Goal>,
-    /// The trials behind it, in order.
+    /// The trials behind it, in order, with those that were made again.
     pub trials: Vec<ExperimentTrial>,
+}
+
+impl Finding {
+    /// The trials that count: what it found stands on these.
+    pub fn used_trials(&self) -> impl DoubleEndedIterator<Item = &ExperimentTrial> + Clone {
+        self.trials.iter().filter(|made| made.not_used.is_none())
+    }
 }
 
 /// A trial with what surrounds it.
@@ -109,6 +116,9 @@ pub struct ExperimentTrial {
     /// Cycles and instructions of the tester's sending thread and of the DUT, where the machine counts them.
     #[serde(default)]
     pub work: Vec<Work>,
+    /// Why no search and no figure uses it: it was made again. `None`: it counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_used: Option<String>,
 }
 
 /// What a part of the path cost.
@@ -145,9 +155,9 @@ pub struct Noise {
     /// The same of the DUT's core, at the same time; `None` where they share a core.
     #[serde(default)]
     pub dut_pace_ns: Option<f64>,
-    /// Whether a limit of the experiment was exceeded, in this trial and in its repetitions.
+    /// Whether a limit of the experiment was exceeded.
     pub disturbed: bool,
-    /// How many disturbed trials at this load were thrown away before this one.
+    /// How many disturbed trials at this load were made again before this one. They are kept, and not used.
     pub repeated: u32,
 }
 

@@ -75,6 +75,35 @@ fn a_rate_near_the_baseline_is_marked_whatever_the_test() {
     assert_eq!(most[13], "tester's limit");
 }
 
+/// `rich` has one trial that was made again, by far the fastest.
+#[test]
+fn a_trial_that_was_made_again_is_shown_and_in_no_figure() {
+    let with = rich(1);
+    let mut without = with.clone();
+    for finding in without.cells.iter_mut().flat_map(|cell| &mut cell.findings) {
+        finding.trials.retain(|made| made.not_used.is_none());
+    }
+    assert_eq!((figures_csv(&with), openmetrics(&with)), (figures_csv(&without), openmetrics(&without)));
+    let words = "Trials that were made again, and are in no figure: 1, of which 1 were disturbed";
+    for of in [html, results_markdown, |results: &Results| results_terminal(results, 200, false)] {
+        let (with, without) = (of(&with), of(&without));
+        assert!(with.contains(words) && !without.contains(words), "{with}");
+        let said = |line: &&str| !line.contains(words);
+        let rest = |text: &str| text.lines().filter(said).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(rest(&with).len(), rest(&without).len());
+    }
+    for text in [trials_csv(&with), ledger_csv(&with)] {
+        let rows = parse_csv(&text);
+        assert_eq!(rows[0].last().map(String::as_str), Some("not_used"));
+        let why: Vec<&str> = rows[1..].iter().filter_map(|row| row.last()).map(String::as_str).collect();
+        let again: Vec<_> = why.iter().filter(|why| why.contains("disturbed")).collect();
+        assert!(!again.is_empty() && again.len() < why.len() && why.contains(&""), "{text}");
+    }
+    assert_eq!(parse_csv(&trials_csv(&with)).len(), parse_csv(&trials_csv(&without)).len() + 1);
+    let [one, other] = compare(&[without, with]).pairs[0].noise;
+    assert_eq!(one, other);
+}
+
 #[test]
 fn terminal_lines_fit_and_colours_change_nothing_else() {
     for results in [rich(1), small(), hostile()] {

@@ -140,12 +140,7 @@ impl State {
                 self.last = vec![words::trial(trial)];
                 self.last.extend(words::losses(trial, LOSS_LINES));
             }
-            Event::Again { why, .. } => self.last = vec![words::printable(why)],
-            Event::Disturbed(trial) => {
-                let gap = units::nanoseconds(trial.noise.gap_max_ns as f64);
-                let steal = units::percent(trial.noise.steal_share);
-                self.last = vec![format!("disturbed ({steal} of the time stolen, a core away for {gap}): again")];
-            }
+            Event::Again(trial) => self.last = vec![words::not_used(trial)],
             Event::Found { cell, finding, found, left_ns } => {
                 self.found = *found;
                 self.leave(*left_ns);

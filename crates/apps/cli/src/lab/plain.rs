@@ -42,12 +42,7 @@ impl Plain {
                 let load = units::pps(trial.trial.load_pps);
                 Some(format!("  {name}, {load}: {}", words::trial(trial)))
             }
-            Event::Again { why, .. } => Some(format!("  {}", words::printable(why))),
-            Event::Disturbed(trial) => Some(format!(
-                "  disturbed ({} of the time stolen, a core away for {}): again",
-                units::percent(trial.noise.steal_share),
-                units::nanoseconds(trial.noise.gap_max_ns as f64)
-            )),
+            Event::Again(trial) => Some(format!("  {}", words::not_used(trial))),
             Event::Found { finding, left_ns, .. } => {
                 Some(format!("  => {}; about {} left", words::finding(finding), words::span(*left_ns)))
             }

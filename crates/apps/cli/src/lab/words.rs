@@ -25,6 +25,11 @@ pub fn trial(trial: &ExperimentTrial) -> String {
     words
 }
 
+/// Why a trial does not count.
+pub fn not_used(trial: &ExperimentTrial) -> String {
+    printable(trial.not_used.as_deref().unwrap_or_default())
+}
+
 /// The places where most packets of a trial were lost, in a line each: `6,800  receive ring of lr-in: ring full`.
 pub fn losses(trial: &ExperimentTrial, lines: usize) -> Vec<String> {
     let mut rows: Vec<_> = trial.trial.account.lost().iter().filter(|loss| loss.packets > 0).collect();

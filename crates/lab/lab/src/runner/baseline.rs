@@ -1,6 +1,6 @@
 //! The rate of a path without its device: what the tester can do there. Measured once for each path that cells share.
 
-use linerate_report::{Purpose, Results};
+use linerate_report::{ExperimentTrial, Purpose, Results};
 
 use super::cell::Bench;
 use super::plan::{CellPlan, Plan};
@@ -29,7 +29,11 @@ pub(super) fn of(
     let trial_ns = plan.experiment.tests.iter().map(|test| test.trial_ns).min().unwrap_or(BASELINE_MAX_NS);
     let order = Order::new("baseline", Purpose::Baseline, Load::Full { duration_ns: trial_ns.min(BASELINE_MAX_NS) });
     bench.begin_trial(&order, None);
-    let (measured, _) = work::undisturbed(rig.as_mut(), &order, plan.experiment, &mut |event| (bench.watch)(event))?;
+    let mut again = |trial: ExperimentTrial| {
+        bench.tell(Event::Again(&trial));
+        Ok::<(), Gone>(())
+    };
+    let measured = work::undisturbed(rig.as_mut(), &order, plan.experiment, &mut again)?;
     bench.tell(Event::Trialled(&measured.trial));
     Ok(Some(measured.rates().1))
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use linerate_experiment::TestKind;
-use linerate_report::{Cell, Environment, Finding, Found, Purpose, Results};
+use linerate_report::{Cell, Environment, ExperimentTrial, Finding, Found, Purpose, Results};
 
 use super::plan::{CellPlan, Plan, Slot, test_name, ways};
 use super::rig::{Gone, Measured, Order, Rig, Rigs, rate_pps};
@@ -256,14 +256,9 @@ impl Bench<'_> {
     /// Makes a trial, keeps it with the finding under way, and saves.
     pub(super) fn trial(&mut self, rig: &mut dyn Rig, order: Order, bounds: Option<&str>) -> Result<Measured, Halt> {
         self.begin_trial(&order, bounds);
-        let (measured, _) = work::undisturbed(rig, &order, self.plan.experiment, self.watch)?;
-        let mut kept = measured.trial.clone();
-        kept.trial.baseline_pps = self.here().baseline_pps;
-        (self.watch)(Event::Trialled(&kept));
-        if let Some(finding) = self.here().findings.last_mut() {
-            finding.trials.push(kept);
-        }
-        self.save()?;
+        let experiment = self.plan.experiment;
+        let measured = work::undisturbed(rig, &order, experiment, &mut |trial| self.keep(trial))?;
+        self.keep(measured.trial.clone())?;
         Ok(measured)
     }
 
@@ -273,12 +268,23 @@ impl Bench<'_> {
         last.into_iter().for_each(|made| made.trial.notes.push(words.to_owned()));
     }
 
+    /// Keeps a trial with the finding under way, and saves.
+    fn keep(&mut self, mut trial: ExperimentTrial) -> Result<(), Halt> {
+        trial.trial.baseline_pps = self.here().baseline_pps;
+        let event = if trial.not_used.is_some() { Event::Again(&trial) } else { Event::Trialled(&trial) };
+        (self.watch)(event);
+        if let Some(finding) = self.here().findings.last_mut() {
+            finding.trials.push(trial);
+        }
+        self.save()
+    }
+
     /// An order of the finding under way.
     pub(super) fn order(&mut self, words: &str, purpose: Purpose, load: Load) -> Order {
         let cell = self.here();
         let (id, finding) = (cell.id.clone(), cell.findings.last());
-        let (test, repetition, trials) =
-            finding.map_or(("", 1, 0), |finding| (finding.test.as_str(), finding.repetition, finding.trials.len()));
+        let (test, repetition, trials) = finding
+            .map_or(("", 1, 0), |finding| (finding.test.as_str(), finding.repetition, finding.used_trials().count()));
         let words = if words.is_empty() { String::new() } else { format!(" ({words})") };
         Order::new(format!("{id}: {test} {repetition}, trial {}{words}", trials + 1), purpose, load)
     }

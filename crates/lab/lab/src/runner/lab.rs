@@ -336,6 +336,7 @@ impl LabRig<'_> {
                 stalls: outcome.stalls.clone(),
                 dut_counters,
                 work: outcome.work.clone(),
+                not_used: None,
                 trial: self.trial_report(order, outcome),
             },
         }

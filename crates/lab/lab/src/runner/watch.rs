@@ -36,17 +36,10 @@ pub enum Event<'a> {
         /// Bounds of the search so far, in words.
         bounds: Option<&'a str>,
     },
-    /// A trial ended and is kept.
+    /// A trial ended and counts.
     Trialled(&'a ExperimentTrial),
-    /// A trial is made again because its losses have no cause, and from now on the kernel's drop reasons are read.
-    Again {
-        /// The one that is not kept.
-        trial: &'a ExperimentTrial,
-        /// Why, in words.
-        why: &'a str,
-    },
-    /// A trial was disturbed and is made again.
-    Disturbed(&'a ExperimentTrial),
+    /// A trial ended, does not count (`not_used` says why), and is made again.
+    Again(&'a ExperimentTrial),
     /// A test ended.
     Found {
         /// Id of its cell.

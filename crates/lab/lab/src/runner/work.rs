@@ -1,36 +1,43 @@
 //! One trial, until its losses could be asked for and it was undisturbed, or has been repeated often enough.
 
 use linerate_experiment::Experiment;
-use linerate_report::Noise;
+use linerate_report::{ExperimentTrial, Noise, units};
 
 use super::rig::{Gone, Measured, Order, Rig};
-use super::watch::Event;
 
-/// Makes a trial, again where the kernel's drop reasons came too late for it, and while it is disturbed and retries are left. The
-/// notes and the noise of what comes back say so. Also: how many were disturbed.
-pub(super) fn undisturbed(
+/// Makes a trial, again where the kernel's drop reasons came too late for it, and while it is disturbed and retries are left. Each one
+/// that is made again is handed to `set_aside` and says why. The notes and the noise of the one that comes back say so, too.
+pub(super) fn undisturbed<E: From<Gone>>(
     rig: &mut dyn Rig,
     order: &Order,
     experiment: &Experiment,
-    watch: &mut dyn FnMut(Event<'_>),
-) -> Result<(Measured, u32), Gone> {
+    set_aside: &mut dyn FnMut(ExperimentTrial) -> Result<(), E>,
+) -> Result<Measured, E> {
     let mut repeated = 0;
     let mut made_again = None;
+    let mut attempt = 0;
     loop {
+        attempt += 1;
         let mut measured = rig.trial(order)?;
-        if let (Some(why), None) = (&measured.again, &made_again) {
-            watch(Event::Again { trial: &measured.trial, why });
-            made_again = measured.again;
-            continue;
-        }
-        let disturbed = is_disturbed(&measured.trial.noise, measured.trial.trial.duration_ns, experiment);
-        measured.trial.noise = Noise { disturbed, repeated, ..measured.trial.noise };
-        if !disturbed || repeated >= experiment.disturbed_retries {
-            measured.trial.trial.notes.extend(made_again);
-            return Ok((measured, repeated));
-        }
-        watch(Event::Disturbed(&measured.trial));
-        repeated += 1;
+        let noise = measured.trial.noise;
+        let disturbed = is_disturbed(&noise, measured.trial.trial.duration_ns, experiment);
+        measured.trial.noise = Noise { disturbed, repeated, ..noise };
+        let unasked = measured.again.take().filter(|_| made_again.is_none());
+        let why = match &unasked {
+            Some(why) => why.clone(),
+            None if disturbed && repeated < experiment.disturbed_retries => {
+                repeated += 1;
+                disturbed_words(&noise)
+            }
+            None => {
+                measured.trial.trial.notes.extend(made_again);
+                return Ok(measured);
+            }
+        };
+        made_again = made_again.or(unasked);
+        measured.trial.trial.name.push_str(&format!(", attempt {attempt}"));
+        measured.trial.not_used = Some(why);
+        set_aside(measured.trial)?;
     }
 }
 
@@ -41,4 +48,12 @@ fn is_disturbed(noise: &Noise, duration_ns: u64, experiment: &Experiment) -> boo
     noise.steal_share > experiment.steal_max
         || waited > experiment.steal_max
         || noise.gap_max_ns > experiment.gap_max_ns
+}
+
+fn disturbed_words(noise: &Noise) -> String {
+    format!(
+        "disturbed ({} of the time stolen, a core away for {}): made again",
+        units::percent(noise.steal_share),
+        units::nanoseconds(noise.gap_max_ns as f64)
+    )
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::figure::median;
 use crate::units::{nanoseconds, percent};
-use crate::{ExperimentTrial, Results};
+use crate::{ExperimentTrial, Finding, Results};
 
 /// How much the noise of two runs may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -36,7 +36,7 @@ pub struct RunNoise {
     pub taken: f64,
     /// Median over the trials of the longest time for which the sending thread was away, in nanoseconds.
     pub gap_ns: f64,
-    /// Share of the trials that were marked as disturbed, or thrown away for it.
+    /// Share of the trials that were marked as disturbed, or made again for it.
     pub disturbed: f64,
 }
 
@@ -46,7 +46,7 @@ impl RunNoise {
         let known: HashSet<&str> = others.iter().flat_map(|run| &run.cells).map(|cell| cell.id.as_str()).collect();
         let cells = runs.iter().flat_map(|run| &run.cells).filter(|cell| known.contains(cell.id.as_str()));
         let trials: Vec<&ExperimentTrial> =
-            cells.flat_map(|cell| &cell.findings).flat_map(|finding| &finding.trials).collect();
+            cells.flat_map(|cell| &cell.findings).flat_map(Finding::used_trials).collect();
         if trials.is_empty() {
             return Self::default();
         }
@@ -56,13 +56,13 @@ impl RunNoise {
             stolen + made.noise.waited_ns.unwrap_or(0) as f64
         };
         let gaps: Vec<f64> = trials.iter().map(|made| made.noise.gap_max_ns as f64).collect();
-        let thrown: u64 = trials.iter().map(|made| u64::from(made.noise.repeated)).sum();
+        let repeated: u64 = trials.iter().map(|made| u64::from(made.noise.repeated)).sum();
         let marked = trials.iter().filter(|made| made.noise.disturbed).count() as u64;
         Self {
             trials: trials.len(),
             taken: if time_ns > 0.0 { trials.iter().map(taken_ns).sum::<f64>() / time_ns } else { 0.0 },
             gap_ns: median(&gaps),
-            disturbed: (thrown + marked) as f64 / (trials.len() as u64 + thrown) as f64,
+            disturbed: (repeated + marked) as f64 / (trials.len() as u64 + repeated) as f64,
         }
     }
 

@@ -36,7 +36,7 @@ impl Series {
         let Figure { name, unit, better, value, upper, width, marks, spoilt, .. } = figure;
         let bounds = value.as_ref().ok().zip(upper).map_or(0.0, |(lower, upper)| upper / lower - 1.0);
         let width = width.unwrap_or(0.0).max(bounds);
-        let sent = finding.trials.iter().map(|made| made.trial.account.sent()).filter(|sent| *sent > 0);
+        let sent = finding.used_trials().map(|made| made.trial.account.sent()).filter(|sent| *sent > 0);
         let limited = marks.iter().any(|mark| matches!(mark, Mark::TesterLimited | Mark::AtMaximum));
         let (values, missing) = match value {
             Ok(value) => (vec![value], Vec::new()),

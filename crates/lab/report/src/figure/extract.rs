@@ -17,8 +17,8 @@ pub(crate) fn figures(results: &Results) -> Vec<Figure> {
 
 /// The figures of one repetition of one test in the cell with this index.
 pub(crate) fn of_finding(cell: usize, baseline_pps: Option<f64>, finding: &Finding) -> Vec<Figure> {
-    let disturbed = finding.trials.iter().any(|trial| trial.noise.disturbed);
-    let spoilt = disturbed && finding.trials.iter().all(|trial| trial.noise.disturbed);
+    let disturbed = finding.used_trials().any(|trial| trial.noise.disturbed);
+    let spoilt = disturbed && finding.used_trials().all(|trial| trial.noise.disturbed);
     let Some(found) = &finding.found else {
         let why = finding.why_not.clone().unwrap_or_else(|| "the run was stopped within it".to_owned());
         let name = "";
@@ -96,10 +96,10 @@ pub(crate) fn key_trial(finding: &Finding) -> Option<&ExperimentTrial> {
     if let Some(Found::Throughput { goals }) = &finding.found {
         let found_pps = goals.first().and_then(|goal| goal.lower_pps)?;
         let distance = |made: &ExperimentTrial| (made.trial.load_pps - found_pps).abs();
-        return finding.trials.iter().rev().min_by(|one, other| distance(one).total_cmp(&distance(other)));
+        return finding.used_trials().rev().min_by(|one, other| distance(one).total_cmp(&distance(other)));
     }
     let delivered = |made: &&ExperimentTrial| made.trial.rates().map_or(0, |rates| rates.delivered_pps as u64);
-    finding.trials.iter().max_by_key(delivered)
+    finding.used_trials().max_by_key(delivered)
 }
 
 fn costs(made: &ExperimentTrial) -> Vec<Part> {

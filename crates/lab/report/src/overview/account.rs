@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::LedgerTrial;
-use crate::{Loss, Results, Trial};
+use crate::{Finding, Loss, Results, Trial};
 
 /// What a row of an account is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub(crate) fn ledger_trials(results: &Results) -> Vec<LedgerTrial<'_>> {
         .iter()
         .enumerate()
         .filter_map(|(index, cell)| {
-            let trials = cell.findings.iter().flat_map(|finding| &finding.trials);
+            let trials = cell.findings.iter().flat_map(Finding::used_trials);
             let worst = trials.max_by(|one, other| {
                 let (one, other) = (share(&one.trial), share(&other.trial));
                 one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1))

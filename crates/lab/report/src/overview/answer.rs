@@ -4,7 +4,7 @@
 use super::labels::Labels;
 use crate::figure::median;
 use crate::units::{count, nanoseconds, percent, pps};
-use crate::{Cell, ExperimentTrial, Found, GoalFound, Results};
+use crate::{Cell, ExperimentTrial, Finding, Found, GoalFound, Results};
 
 /// More cells than this are for the tables.
 const CELLS_MAX: usize = 6;
@@ -101,7 +101,7 @@ fn no_loss(cell: &Cell) -> Option<String> {
 
 /// What interrupted the trials, in a sentence; none where nothing did.
 fn interruptions(results: &Results, labels: &Labels) -> Option<String> {
-    let trials = || results.cells.iter().flat_map(|cell| &cell.findings).flat_map(|finding| &finding.trials);
+    let trials = || results.cells.iter().flat_map(|cell| &cell.findings).flat_map(Finding::used_trials);
     let all = || trials().flat_map(|made| made.stalls.interruptions());
     let longest_ns = all().map(|stall| stall.duration_ns).max()?;
     let sent_ns: u64 = trials().map(|made| made.trial.duration_ns).sum();
@@ -152,7 +152,7 @@ fn pace_moved(results: &Results, pace: fn(&ExperimentTrial) -> Option<f64>) -> O
     let findings = results.cells.iter().flat_map(|cell| &cell.findings);
     let times: Vec<f64> = findings
         .filter_map(|finding| {
-            let times: Vec<f64> = finding.trials.iter().filter_map(pace).collect();
+            let times: Vec<f64> = finding.used_trials().filter_map(pace).collect();
             (!times.is_empty()).then(|| median(&times))
         })
         .collect();

@@ -4,7 +4,7 @@ use super::labels::Labels;
 use super::{Entry, Grid, Tone, Topic, explained};
 use crate::figure::{Summary, key_trial};
 use crate::units::{count, nanoseconds, percent, pps};
-use crate::{Cell, CoreUse, ExperimentTrial, Found, Results};
+use crate::{Cell, CoreUse, ExperimentTrial, Finding, Found, Results};
 
 /// More steal than this is shown as doubtful, whatever the experiment's limit.
 const STEAL_DOUBTFUL: f64 = 0.01;
@@ -95,7 +95,7 @@ pub(super) fn noise(results: &Results, labels: &Labels, figures: &[Summary]) -> 
     ];
     let mut grid = Grid::new(Topic::Noise, "Noise", &columns);
     for (index, cell) in results.cells.iter().enumerate() {
-        let trials = || cell.findings.iter().flat_map(|finding| &finding.trials);
+        let trials = || cell.findings.iter().flat_map(Finding::used_trials);
         if trials().next().is_none() {
             continue;
         }

@@ -4,7 +4,7 @@ use super::labels::Labels;
 use super::{Entry, Grid, Tone, Topic, is_rate};
 use crate::figure::{Missing, Summary};
 use crate::units::{count, nanoseconds, percent};
-use crate::{Environment, Results};
+use crate::{Environment, Finding, Results};
 use std::collections::BTreeMap;
 
 /// Key figures at the head of a report.
@@ -116,6 +116,7 @@ pub(super) fn sentences(results: &Results, labels: &Labels, figures: &[Summary],
             count(all as u64)
         ));
     }
+    sentences.extend(not_used_sentence(results));
     if !missing.is_empty() {
         sentences.push(format!("Not measured: {} (see there).", count(missing.len() as u64)));
     }
@@ -123,7 +124,21 @@ pub(super) fn sentences(results: &Results, labels: &Labels, figures: &[Summary],
 }
 
 fn trials(results: &Results) -> impl Iterator<Item = &crate::ExperimentTrial> {
-    results.cells.iter().flat_map(|cell| &cell.findings).flat_map(|finding| &finding.trials)
+    results.cells.iter().flat_map(|cell| &cell.findings).flat_map(Finding::used_trials)
+}
+
+/// What was made again is kept, for whoever wants to look.
+fn not_used_sentence(results: &Results) -> Option<String> {
+    let all = results.cells.iter().flat_map(|cell| &cell.findings).flat_map(|finding| &finding.trials);
+    let not_used: Vec<_> = all.filter(|made| made.not_used.is_some()).collect();
+    let disturbed = not_used.iter().filter(|made| made.noise.disturbed).count();
+    (!not_used.is_empty()).then(|| {
+        format!(
+            "Trials that were made again, and are in no figure: {}, of which {} were disturbed (trials.csv has them, and why).",
+            count(not_used.len() as u64),
+            count(disturbed as u64)
+        )
+    })
 }
 
 /// How much of what was sent is accounted for.

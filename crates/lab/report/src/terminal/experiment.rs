@@ -46,6 +46,7 @@ pub fn trials_terminal(results: &Results, columns: usize, colour: bool) -> Strin
         for made in cell.findings.iter().flat_map(|finding| &finding.trials) {
             let trial = &made.trial;
             let (style, words) = ledger::words(trial);
+            let words = made.not_used.as_ref().map_or(words.clone(), |why| format!("not used, {why}; {words}"));
             table.row(vec![
                 Cell::new(trial.name.strip_prefix(&format!("{}: ", cell.id)).unwrap_or(&trial.name)),
                 Cell::new(pps(trial.load_pps)),

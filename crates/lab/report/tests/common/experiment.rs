@@ -93,6 +93,7 @@ pub fn trial(
         stalls: stalls(),
         dut_counters: BTreeMap::from([("nf_conntrack_count".to_owned(), flows)]),
         work: vec![work("generator", 420.0), work("DUT", 3.1e9 / device.capacity_pps)],
+        not_used: None,
     }
 }
 
@@ -238,9 +239,15 @@ fn others(device: &Device) -> Vec<Finding> {
         outage_ns: Some(212_000_000),
         outage_by_loss_ns: 212_400_000,
     };
+    let noise = Noise { steal_share: 0.06, gap_max_ns: 12_400_000, disturbed: true, ..Noise::default() };
     let mut disturbed = one("load-1");
-    disturbed[0].noise =
-        Noise { steal_share: 0.06, gap_max_ns: 12_400_000, disturbed: true, repeated: 3, ..Noise::default() };
+    // The one before it was made again, and would have been by far the best.
+    let mut before = disturbed[0].clone();
+    before.trial.name.push_str(", attempt 1");
+    before.trial.duration_ns /= 100;
+    before.not_used = Some("disturbed (6 % of the time stolen, sender away for 12.4 ms): made again".to_owned());
+    (before.noise, disturbed[0].noise) = (noise, Noise { repeated: 1, ..noise });
+    disturbed.insert(0, before);
     let why_not = "the DUT stopped: exit status 1".to_owned();
     let missed = linerate_report::Goal {
         name: "rate".to_owned(),

@@ -189,6 +189,7 @@ impl MadeUpRig<'_> {
                 stalls: linerate_report::Stalls::default(),
                 dut_counters: BTreeMap::new(),
                 work: Vec::new(),
+                not_used: None,
             },
             captured: self.captures.then(|| ports(self.direction, &counted)),
             again: unasked.then(|| "made again: nobody was asked".to_owned()),

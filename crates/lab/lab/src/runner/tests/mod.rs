@@ -6,7 +6,7 @@ mod made_up;
 use std::io;
 
 use linerate_experiment::{DutKind, Experiment, SwitchPorts, parse};
-use linerate_report::{Found, Results};
+use linerate_report::{Cell, Finding, Found, Results};
 
 use super::{End, Event, RunError, Store, begin, matches_pattern, reached, run};
 use made_up::{MadeUp, Trouble};
@@ -235,20 +235,44 @@ fn latency_without_a_throughput_says_so() {
 }
 
 #[test]
-fn disturbed_trials_are_made_again_then_marked() {
+fn disturbed_trials_are_made_again_then_marked_and_all_are_kept() {
     let (mut experiment, file) = experiment("", "[[test]]\nkind = \"load\"\nrate = \"1000pps\"\n");
     (experiment.gap_max_ns, experiment.disturbed_retries) = (1_000_000, 2);
     let mut rigs = MadeUp { disturbed: 1, ..MadeUp::new(5e5, 2e6) };
     let mut again = 0;
     let mut results = begin(&experiment, &file, Some("one"), "0").expect("cells");
-    let watch = &mut |event: Event<'_>| again += usize::from(matches!(event, Event::Disturbed(_)));
+    let watch = &mut |event: Event<'_>| again += usize::from(matches!(event, Event::Again(_)));
     run(&experiment, &mut results, &mut rigs, &mut Kept::default(), watch).expect("kept");
-    let noise = results.cells[0].findings[0].trials[0].noise;
+    let [only] = &results.cells[0].findings[0].trials[..] else { panic!("{results:#?}") };
+    let noise = only.noise;
     assert_eq!((noise.disturbed, noise.repeated, again), (false, 0, 1), "the baseline's trial was the disturbed one");
     let mut rigs = MadeUp { disturbed: 1_000, ..MadeUp::new(5e5, 2e6) };
-    let (results, _, _) = all(&experiment, &file, &mut rigs);
-    let noise = results.cells[0].findings[0].trials[0].noise;
-    assert_eq!((noise.disturbed, noise.repeated), (true, 2));
+    let (results, _, kept) = all(&experiment, &file, &mut rigs);
+    let [first, second, last] = &results.cells[0].findings[0].trials[..] else { panic!("{results:#?}") };
+    assert_eq!((last.noise.disturbed, last.noise.repeated, &last.not_used), (true, 2, &None));
+    for (number, made) in [first, second].into_iter().enumerate() {
+        assert_eq!((made.noise.disturbed, made.noise.repeated), (true, number as u32));
+        assert_eq!(made.trial.name, format!("{}, attempt {}", last.trial.name, number + 1));
+        let why = made.not_used.as_deref().unwrap_or_default();
+        assert!(why.contains("disturbed") && why.contains("1.00 s"), "{why}");
+        assert_eq!(made.trial.baseline_pps, last.trial.baseline_pps);
+    }
+    assert_eq!(results.cells[0].findings[0].used_trials().count(), 1);
+    assert_eq!(kept.trials, trials(&results));
+}
+
+#[test]
+fn the_trials_of_a_search_are_numbered_without_those_that_were_made_again() {
+    let (mut experiment, file) = experiment("", THROUGHPUT);
+    (experiment.gap_max_ns, experiment.disturbed_retries) = (1_000_000, 1);
+    let (quiet, _, _) = all(&experiment, &file, &mut MadeUp::new(5e5, 2e6));
+    let (results, _, _) = all(&experiment, &file, &mut MadeUp { disturbed: 7, ..MadeUp::new(5e5, 2e6) });
+    let [cell, undisturbed] = [&results, &quiet].map(|results| &results.cells[0].findings[0]);
+    let used = |finding: &Finding| -> Vec<(String, f64)> {
+        finding.used_trials().map(|made| (made.trial.name.clone(), made.trial.load_pps)).collect()
+    };
+    assert_eq!((used(cell), &cell.found), (used(undisturbed), &undisturbed.found));
+    assert!(cell.trials.len() > undisturbed.trials.len(), "{cell:#?}");
 }
 
 #[test]
@@ -260,16 +284,19 @@ fn a_trial_whose_losses_have_no_cause_yet_is_made_again_and_says_so() {
     let mut again = Vec::new();
     let mut results = begin(&experiment, &file, None, "0").expect("cells");
     let watch = &mut |event: Event<'_>| {
-        if let Event::Again { trial, .. } = event {
+        if let Event::Again(trial) = event {
             again.push(trial.trial.name.clone());
         }
     };
     run(&experiment, &mut results, &mut rigs, &mut Kept::default(), watch).expect("kept");
     assert_eq!(again.len(), 2, "{again:?}");
-    let notes: Vec<_> = results.cells.iter().map(|cell| cell.findings[0].trials[0].trial.notes.clone()).collect();
-    assert_eq!(notes, [vec!["made again: nobody was asked".to_owned()], vec![]]);
-    assert_eq!(trials(&results), 2, "the one before is not kept");
-    assert_eq!(results.cells[0].findings[0].trials[0].noise.repeated, 0, "it was not disturbed");
+    let notes = |cell: &Cell| -> Vec<_> {
+        cell.findings[0].trials.iter().map(|made| (made.not_used.clone(), made.trial.notes.clone())).collect()
+    };
+    let asked = "made again: nobody was asked".to_owned();
+    assert_eq!(notes(&results.cells[0]), [(Some(asked.clone()), vec![]), (None, vec![asked])]);
+    assert_eq!(notes(&results.cells[1]), [(None, vec![])]);
+    assert!(results.cells[0].findings[0].trials.iter().all(|made| made.noise.repeated == 0), "none was disturbed");
 }
 
 #[test]
