@@ -19,6 +19,7 @@ macro_rules! view {
 /// Reads all that can be read of the bytes.
 pub fn run(data: &[u8]) {
     frame(data);
+    offloads(data);
     view!(data, ethernet, new_checked);
     view!(data, vlan, new_checked);
     view!(data, mpls, new_checked);
@@ -53,4 +54,21 @@ fn frame(data: &[u8]) {
         }
     }
     let _ = parsed.inner(data);
+}
+
+/// Completes and cuts what a kernel may have left to be completed or cut.
+fn offloads(data: &[u8]) {
+    let mut frame = data.to_vec();
+    if let Some(partial) = PartialChecksum::find(data) {
+        let in_pieces = partial.checksum(data.chunks(7));
+        assert_eq!(partial.complete(&mut frame), in_pieces.is_some());
+    }
+    let size = data.first().map_or(1, |byte| usize::from(*byte) + 1);
+    for cut in [Segments::new(data, size, None), Segments::fitting(data, 3 * size)] {
+        let Some(mut segments) = cut else { continue };
+        let mut frame = data.to_vec();
+        while let Some(range) = segments.next(&mut frame) {
+            assert!(!range.is_empty() && range.end <= frame.len());
+        }
+    }
 }

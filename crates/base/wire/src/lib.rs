@@ -22,6 +22,8 @@
 //! - [`Stack`] builds a frame from headers, [`Layout`] says where everything went and which
 //!   checksums cover what;
 //! - [`Parsed`] finds the layers of a received frame, [`verify_checksums`] checks them;
+//! - [`PartialChecksum`] completes what a kernel left to a network card, [`Segments`] cuts what it
+//!   left to be cut;
 //! - [`FlowKey`] is the 5-tuple of a frame and its hashes;
 //! - [`Summary`] and [`Hexdump`] show a frame to a human.
 //!
@@ -65,7 +67,9 @@ mod kinds;
 mod layout;
 mod mac;
 mod options;
+mod partial;
 mod pretty;
+mod segments;
 mod stack;
 mod verify;
 
@@ -78,6 +82,8 @@ pub use kinds::{EtherType, LayerKind, Protocol};
 pub use layout::{ChecksumField, ChecksumUpdate, LayerSpan, Layout};
 pub use mac::{MacAddress, MacParseError};
 pub use options::Options;
+pub use partial::PartialChecksum;
 pub use pretty::{Hexdump, Summary};
+pub use segments::Segments;
 pub use stack::{Fill, Layer, Stack, UdpChecksum};
 pub use verify::{ChecksumError, verify_checksums};
