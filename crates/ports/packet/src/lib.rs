@@ -35,9 +35,11 @@
 
 mod capture;
 mod device;
+mod offload;
 mod open;
 mod options;
 mod port;
+mod receive;
 mod ring;
 mod sys;
 mod transmit;

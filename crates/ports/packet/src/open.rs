@@ -9,11 +9,16 @@ use linerate_port::{Caps, OpenError, PortSpec};
 use crate::device::Device;
 use crate::options::{Fanout, Options};
 use crate::port::PacketPort;
+use crate::receive::{MERGED_LEN_MAX, Receiver};
 use crate::ring::BlockRing;
 use crate::sys::{SLOTS_MAX, Socket};
 
 /// Bytes of frames that may be on their way through a driver.
 const SEND_BUFFER_BYTES: i32 = 4 << 20;
+/// Bytes of packets that may wait beside a ring of short places: some 100 of 64 KiB.
+const BESIDE_BYTES: i32 = 8 << 20;
+/// Bytes by which two VLAN tags make a frame longer.
+const TAGS_BYTES: usize = 8;
 
 /// Opens interface `spec.target` of the calling thread's network namespace; options as in the crate's documentation.
 ///
@@ -23,16 +28,17 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<PacketPort, OpenError> {
     let options = Options::take(&mut spec).map_err(|error| OpenError::new(&spec, error.problem, ""))?;
     let device = Device::open(&spec)?;
     check_queue(&spec, &device)?;
-    let socket = Socket::new().map_err(|error| no_socket(&spec, error))?;
-    if options.transmits {
-        set_up_sending(&socket, &options).map_err(|error| failed(&spec, "setting up the sending side", error))?;
+    let socket = || Socket::new().map_err(|error| no_socket(&spec, error));
+    let sender = options.transmits.then(socket).transpose()?;
+    if let Some(socket) = &sender {
+        set_up_sending(socket, &options, &device).map_err(|error| failed(&spec, "setting up the sending side", error))?;
     }
-    let ring = if options.receives { Some(set_up_receiving(&spec, &options, &device, &socket)?) } else { None };
-    if !options.receives {
-        socket.bind(device.index, false).map_err(|error| failed(&spec, "binding to the interface", error))?;
-    }
-    let caps = caps(&spec, &options, &device, ring.as_ref().map(|(_, detail)| detail.as_str()));
-    let mut port = PacketPort::new(caps, pool, device, socket, ring.map(|(ring, _)| ring));
+    let (receiver, detail) = match options.receives {
+        true => set_up_receiving(&spec, &options, &device, socket()?).map(|(made, detail)| (Some(made), Some(detail)))?,
+        false => (None, None),
+    };
+    let caps = caps(&spec, &options, &device, detail.as_deref());
+    let mut port = PacketPort::new(caps, pool, device, sender, receiver);
     if options.drop_refused {
         port.drop_refused();
     }
@@ -47,12 +53,12 @@ pub fn probe() -> Result<(), OpenError> {
     Socket::new().map(drop).map_err(|error| no_socket("packet:", error))
 }
 
-fn set_up_sending(socket: &Socket, options: &Options) -> io::Result<()> {
+fn set_up_sending(socket: &Socket, options: &Options, device: &Device) -> io::Result<()> {
     socket.set_send_buffer(SEND_BUFFER_BYTES)?;
     if !options.qdisc {
         socket.set(libc::PACKET_QDISC_BYPASS, 1)?;
     }
-    Ok(())
+    socket.bind(device.index, false)
 }
 
 /// Makes the ring before the first packet can come. Between binding and joining a fanout group the socket would receive what
@@ -61,9 +67,20 @@ fn set_up_receiving(
     spec: &PortSpec,
     options: &Options,
     device: &Device,
-    socket: &Socket,
-) -> Result<(BlockRing, String), OpenError> {
-    let shape = options.ring_shape(device.frame_len_max + 8);
+    socket: Socket,
+) -> Result<(Receiver, String), OpenError> {
+    let error = |what: &'static str| move |error| failed(spec, what, error);
+    socket.set(libc::PACKET_VNET_HDR, 1).map_err(error("asking for notes about offloads (Linux 4.6 and later)"))?;
+    let frame_len_max = device.frame_len_max + TAGS_BYTES;
+    let longest = if options.prompt {
+        // A packet longer than its place in the ring comes beside it.
+        socket.set(libc::PACKET_COPY_THRESH, 1).map_err(error("asking for long packets beside the ring"))?;
+        socket.set_receive_buffer(BESIDE_BYTES).map_err(error("making room beside the ring"))?;
+        frame_len_max
+    } else {
+        frame_len_max.max(MERGED_LEN_MAX)
+    };
+    let shape = options.ring_shape(longest);
     let bytes = shape.block_bytes * shape.blocks;
     let mapping = socket.map_ring(shape).map_err(|error| {
         let cause = format!("cannot make a receive ring of {bytes} bytes: {error}");
@@ -71,14 +88,13 @@ fn set_up_receiving(
     })?;
     // A wish: kernels before 4.20 also show what this machine sends.
     let _ = socket.set(libc::PACKET_IGNORE_OUTGOING, 1);
-    let error = |what: &'static str| move |error| failed(spec, what, error);
     socket.set_filter(&NOTHING).map_err(error("setting a socket filter"))?;
     socket.bind(device.index, true).map_err(error("binding to the interface"))?;
     if options.promiscuous {
         socket.join_promiscuous(device.index).map_err(error("turning promiscuous mode on"))?;
     }
     if let Some(fanout) = options.fanout {
-        join(spec, socket, fanout)?;
+        join(spec, &socket, fanout)?;
     }
     match spec.queue {
         Some(queue) => socket.set_filter(&only_queue(queue)).map_err(error("setting a socket filter"))?,
@@ -89,7 +105,7 @@ fn set_up_receiving(
         true => format!("TPACKET_V2, {blocks}, each packet at once"),
         false => format!("TPACKET_V3, {blocks}, retired after {} ms", shape.retire_ms),
     };
-    Ok((BlockRing::new(mapping, shape), detail))
+    Ok((Receiver::new(socket, BlockRing::new(mapping, shape)), detail))
 }
 
 pub(crate) fn join(spec: &PortSpec, socket: &Socket, fanout: Fanout) -> Result<(), OpenError> {

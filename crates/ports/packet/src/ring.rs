@@ -6,6 +6,8 @@
 
 use linerate_port::{Drops, PortError};
 
+use crate::offload::{NOTE_BYTES, Offload};
+use crate::receive::Loss;
 use crate::sys::{Mapping, PacketHeader, RingShape};
 
 /// Offsets in `struct tpacket_block_desc` of block_status, num_pkts, offset_to_first_pkt, ts_first_pkt, ts_last_pkt.
@@ -26,7 +28,7 @@ const SINGLE_ADDRESS_AT: usize = size_of::<libc::tpacket2_hdr>().next_multiple_o
 const TYPE_AT: usize = std::mem::offset_of!(libc::sockaddr_ll, sll_pkttype);
 
 /// Bytes of an Ethernet header before the ethertype, where a VLAN tag goes.
-const TAG_AT: usize = 12;
+pub(crate) const TAG_AT: usize = 12;
 /// Bytes of a VLAN tag.
 const TAG_BYTES: usize = 4;
 
@@ -46,7 +48,7 @@ pub(crate) struct Found {
     /// Bytes there.
     stored: usize,
     /// The VLAN tag that the kernel took out (TPID, TCI), to be put back.
-    tag: Option<[u8; TAG_BYTES]>,
+    pub tag: Option<[u8; TAG_BYTES]>,
     /// Kernel's time stamp, nanoseconds since 1970.
     pub time_ns: u64,
     /// True when the ring holds only the packet's beginning.
@@ -70,6 +72,17 @@ impl Found {
     #[inline]
     pub(crate) fn original_len(&self) -> usize {
         self.whole
+    }
+
+    /// True when its checksum is partial, as it is of merged packets, too.
+    #[inline]
+    pub(crate) fn is_partial(&self) -> bool {
+        self.status & libc::TP_STATUS_CSUMNOTREADY != 0
+    }
+
+    /// True when the socket has the whole packet, beside the ring (PACKET_COPY_THRESH).
+    pub(crate) fn has_copy(&self) -> bool {
+        self.status & libc::TP_STATUS_COPY != 0
     }
 }
 
@@ -202,6 +215,15 @@ impl BlockRing {
         let mut byte = [0];
         self.mapping.copy(packet.header_at + address + TYPE_AT, &mut byte);
         byte[0]
+    }
+
+    /// What the kernel notes about a packet that was not taken out, right in front of it; of sockets with PACKET_VNET_HDR only.
+    pub(crate) fn offload(&self, packet: &Found) -> Offload {
+        let mut note = [0; NOTE_BYTES];
+        if let Some(at) = packet.start.checked_sub(NOTE_BYTES) {
+            self.mapping.copy(at, &mut note);
+        }
+        Offload::parse(note, packet.tag.map_or(0, |_| TAG_BYTES))
     }
 
     /// Blocks that the kernel has handed over and that were not given back: they follow each other, so it is a look at each of them
@@ -377,8 +399,12 @@ fn tag_of(header: &PacketHeader) -> Option<[u8; TAG_BYTES]> {
 pub(crate) struct RingLosses {
     /// The ring was full.
     pub ring_full: u64,
-    /// Longer than a block of the ring.
+    /// Longer than a block of the ring, where the socket had no room for it either.
     pub truncated: u64,
+    /// Merged of several, and not to be cut here.
+    pub not_cut: u64,
+    /// With a partial checksum that cannot be completed here.
+    pub not_completed: u64,
     /// Longer than the caller's batch or the pool can hold.
     pub too_long: u64,
     /// Times that the ring was full.
@@ -386,12 +412,22 @@ pub(crate) struct RingLosses {
 }
 
 impl RingLosses {
+    pub(crate) fn count(&mut self, loss: Loss) {
+        *match loss {
+            Loss::Truncated => &mut self.truncated,
+            Loss::NotCut => &mut self.not_cut,
+            Loss::NotCompleted => &mut self.not_completed,
+        } += 1;
+    }
+
     pub(crate) fn rows(&self, interface: &str) -> Vec<Drops> {
         let place = format!("AF_PACKET ring of {interface}");
         let row = |cause: &str, packets| Drops { place: place.clone(), cause: cause.into(), packets };
         let rows = [
             row("ring full", self.ring_full),
             row("longer than a ring block", self.truncated),
+            row("merged packet of an unknown kind", self.not_cut),
+            row("partial checksum of an unknown kind", self.not_completed),
             row("longer than the batch", self.too_long),
         ];
         rows.into_iter().filter(|row| row.packets > 0).collect()

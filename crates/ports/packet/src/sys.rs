@@ -65,6 +65,30 @@ impl Socket {
             .or_else(|_| self.set_option(libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes))
     }
 
+    /// Room for packets beside the ring; past the system's limit where this process may.
+    pub(crate) fn set_receive_buffer(&self, bytes: c_int) -> io::Result<()> {
+        self.set_option(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes)
+            .or_else(|_| self.set_option(libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes))
+    }
+
+    /// Reads the oldest packet beside the ring into the pieces, one after the other, and returns its length, which may be more
+    /// than they hold.
+    pub(crate) fn receive_copy(&self, pieces: &mut [&mut [u8]; 3]) -> io::Result<usize> {
+        let mut parts =
+            pieces.each_mut().map(|piece| libc::iovec { iov_base: piece.as_mut_ptr().cast(), iov_len: piece.len() });
+        // SAFETY: a plain C structure of integers and pointers; all zeros is a value of it.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        (message.msg_iov, message.msg_iovlen) = (parts.as_mut_ptr(), parts.len());
+        let mut receive = || {
+            let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+            // SAFETY: the message names the parts, which name the bytes that the caller lends.
+            let len = unsafe { libc::recvmsg(self.fd.as_raw_fd(), &mut message, flags) };
+            usize::try_from(len).map_err(|_| io::Error::last_os_error())
+        };
+        // A pending error of the socket comes first, once.
+        receive().or_else(|_| receive())
+    }
+
     /// Ties the socket to one interface. With `receive`, all of its packets go to the socket from here on.
     pub(crate) fn bind(&self, interface: u32, receive: bool) -> io::Result<()> {
         // SAFETY: sockaddr_ll is a plain C structure of integers; all zeros is a value of it.

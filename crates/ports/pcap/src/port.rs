@@ -91,7 +91,8 @@ impl PcapPort {
     /// Asks libpcap for packets; an error of libpcap's becomes one only if the interface is in order.
     fn fill(&mut self, batch: &mut Batch) -> Result<Result<(), PcapError>, PortError> {
         let clock_offset_ns = clock::realtime_ahead_ns();
-        let outcome = self.receiver.receive(&mut self.handle, &mut self.pool, batch, clock_offset_ns);
+        let (handle, longest) = (&mut self.handle, self.device.frame_len_max);
+        let outcome = self.receiver.receive(handle, &mut self.pool, batch, clock_offset_ns, longest);
         if outcome.is_err() {
             self.device.check(&self.caps.name)?;
         }

@@ -4,11 +4,15 @@
 use std::collections::VecDeque;
 
 use linerate_mem::{Batch, Pool, Totals, Written};
+use linerate_wire::{PartialChecksum, Segments};
 
 use crate::sys::{Captured, Handle, PcapError};
 
 /// Most packets that libpcap is asked for at once, and so the most that are kept.
 const PACKETS_MAX: usize = 64;
+
+/// Bytes by which two VLAN tags make a frame longer.
+const TAGS_BYTES: usize = 8;
 
 /// The receiving side.
 #[derive(Default)]
@@ -31,19 +35,26 @@ impl Receiver {
         self.more || !self.kept.is_empty()
     }
 
-    /// Fills the batch as far as it goes. Stamps are moved back by `clock_offset_ns`.
+    /// Fills the batch as far as it goes. Stamps are moved back by `clock_offset_ns`. TCP packets longer than `frame_len_max` are cut
+    /// into such: a kernel merged them, and libpcap does not say how they are to be cut.
     pub(crate) fn receive(
         &mut self,
         handle: &mut Handle,
         pool: &mut Pool,
         batch: &mut Batch,
         clock_offset_ns: u64,
+        frame_len_max: usize,
     ) -> Result<(), PcapError> {
         while self.hand_out_kept(pool, batch) && batch.room() > 0 {
             let wanted = batch.room().min(PACKETS_MAX);
             let mut each = |packet: Captured<'_>| {
                 let time_ns = packet.time_ns.wrapping_sub(clock_offset_ns);
-                self.place(pool, batch, packet, time_ns);
+                if packet.bytes.len() > frame_len_max + TAGS_BYTES {
+                    self.cut(packet, time_ns, frame_len_max);
+                    self.hand_out_kept(pool, batch);
+                } else {
+                    self.place(pool, batch, packet, time_ns);
+                }
             };
             let shown = handle.dispatch(wanted, &mut each);
             self.more = shown.as_ref().is_ok_and(|shown| *shown >= wanted);
@@ -64,6 +75,7 @@ impl Receiver {
         if self.kept.is_empty() && len <= pool.packet_len_max() {
             let write = |frame: &mut [u8]| {
                 frame[..len].copy_from_slice(packet.bytes);
+                complete(&mut frame[..len]);
                 Some(Written { len, time_ns })
             };
             if pool.fill(batch, 1, write) == 1 {
@@ -72,8 +84,30 @@ impl Receiver {
                 return;
             }
         }
-        self.kept.push_back((packet.bytes.to_vec(), time_ns));
+        self.keep(packet.bytes, time_ns);
         self.hand_out_kept(pool, batch);
+    }
+
+    fn keep(&mut self, bytes: &[u8], time_ns: u64) {
+        let mut bytes = bytes.to_vec();
+        complete(&mut bytes);
+        self.kept.push_back((bytes, time_ns));
+    }
+
+    /// Keeps the parts of a merged packet, or the packet if it cannot be cut.
+    #[cold]
+    fn cut(&mut self, packet: Captured<'_>, time_ns: u64, frame_len_max: usize) {
+        if packet.len > packet.bytes.len() {
+            self.truncated += 1;
+            return;
+        }
+        let Some(mut segments) = Segments::fitting(packet.bytes, frame_len_max) else {
+            return self.keep(packet.bytes, time_ns);
+        };
+        let mut bytes = packet.bytes.to_vec();
+        while let Some(range) = segments.next(&mut bytes) {
+            self.kept.push_back((bytes[range].to_vec(), time_ns));
+        }
     }
 
     /// True when nothing is kept any more.
@@ -91,5 +125,12 @@ impl Receiver {
             self.kept.pop_front();
         }
         true
+    }
+}
+
+/// Completes a partial checksum; libpcap does not show the kernel's mark of it.
+fn complete(packet: &mut [u8]) {
+    if let Some(partial) = PartialChecksum::find(packet) {
+        partial.complete(packet);
     }
 }

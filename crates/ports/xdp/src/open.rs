@@ -154,7 +154,11 @@ impl Opener<'_> {
             drop(queues);
             queues = self.queues(device, ifindex, limits, libc::XDP_COPY)?;
         }
-        for queue in &queues {
+        let completes = attachment.as_deref().is_none_or(|program| may_be_partial(device, program));
+        for queue in &mut queues {
+            if let Some(side) = &mut queue.receive {
+                side.completes = completes;
+            }
             if let Some(program) = &attachment {
                 program.add(queue.number, &queue.socket).map_err(|error| self.bpf_error(error))?;
             }
@@ -331,6 +335,13 @@ impl Opener<'_> {
             drains_itself: true,
         }
     }
+}
+
+/// Whether packets may come with partial checksums: from a device without hardware (veth, TAP), whose other side left them to this
+/// one, and from the stack, which has them from whatever is below. What a driver of hardware hands to a program was on a wire.
+fn may_be_partial(device: &Netdev, program: &Attachment) -> bool {
+    let has_bus = device.driver_info().is_ok_and(|info| info.is_some_and(|info| !info.bus.is_empty()));
+    !(program.is_native() && has_bus)
 }
 
 /// The longest packet that arrives: an Ethernet header, and a VLAN tag that the kernel lets pass on top of the MTU.

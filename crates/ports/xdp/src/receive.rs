@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicU64;
 
 use linerate_mem::Batch;
+use linerate_wire::PartialChecksum;
 
 use crate::abi::{Descriptor, PACKET_CONTINUES};
 use crate::queue::Fault;
@@ -19,6 +20,8 @@ pub(crate) struct ReceiveSide {
     share: u32,
     lent: u32,
     zero_copy: bool,
+    /// Packets may come with partial checksums. They are completed here; the kernel's mark of them does not get this far.
+    pub(crate) completes: bool,
     pub(crate) totals: Received,
 }
 
@@ -40,7 +43,7 @@ impl ReceiveSide {
     ) -> ReceiveSide {
         // With a place in the receive ring for each frame lent, the kernel never copies a packet in vain.
         let share = share.min(fill.entries()).min(ring.entries());
-        ReceiveSide { fill, ring, share, lent: 0, zero_copy, totals: Received::default() }
+        ReceiveSide { fill, ring, share, lent: 0, zero_copy, completes: true, totals: Received::default() }
     }
 
     /// Appends what has arrived, whole packets only, and returns how many packets.
@@ -69,6 +72,9 @@ impl ReceiveSide {
                 let descriptor = self.ring.peek(slot);
                 custody.receive_into(batch, descriptor)?;
                 self.totals.bytes += u64::from(descriptor.len);
+            }
+            if self.completes {
+                complete_last(batch, slots as usize);
             }
             taken += slots;
             packets += 1;
@@ -150,5 +156,23 @@ impl ReceiveSide {
     /// Frames that the kernel has now.
     pub(crate) fn lent(&self) -> u32 {
         self.lent
+    }
+}
+
+/// Completes the checksum of the packet in the last `slots` slots of the batch, if it is partial.
+#[inline]
+fn complete_last(batch: &mut Batch, slots: usize) {
+    let Some(first) = batch.len().checked_sub(slots) else { return };
+    if let Some(partial) = PartialChecksum::find(batch.packet(first)) {
+        complete(batch, first, partial);
+    }
+}
+
+#[cold]
+fn complete(batch: &mut Batch, first: usize, partial: PartialChecksum) {
+    let Some(checksum) = partial.checksum(batch.iter().skip(first)) else { return };
+    // The field was found in the first slot.
+    if let Some(field) = batch.packet_mut(first).get_mut(partial.field..partial.field + 2) {
+        field.copy_from_slice(&checksum.to_be_bytes());
     }
 }

@@ -1,0 +1,277 @@
+//! The receiving side of the port: packets out of the ring, one copied into one frame if it can be, and those that cannot.
+
+use std::ops::Range;
+use std::os::fd::AsFd;
+
+use linerate_mem::{Batch, Pool, Written};
+use linerate_port::{PortError, Readiness, Stats};
+use linerate_sys::clock;
+use linerate_sys::poll::{PollFor, poll};
+use linerate_wire::Segments;
+
+use crate::offload::{NOTE_BYTES, Offload};
+use crate::port::PacketPort;
+use crate::ring::{BlockRing, Found, RingLosses, TAG_AT, corrupt};
+use crate::sys::Socket;
+
+/// So many empty `receive` calls pass between two looks at the interface, for callers that spin and never `wait`.
+const EMPTY_CALLS_MAX: u32 = 4096;
+/// Kernels before 6.18 hand blocks over at ticks of their timer, up to 10 ms apart.
+const TIMER_TICK_NS: u64 = 10_000_000;
+/// Longest packet that a kernel makes of several, in bytes: an IPv6 payload of 65,535, its header, Ethernet and two tags.
+pub(crate) const MERGED_LEN_MAX: usize = 65_535 + 40 + 14 + 2 * 4;
+
+/// A socket that receives, its ring, and the packet that is being handed out in parts.
+pub(crate) struct Receiver {
+    /// Dropped before the socket is closed; each keeps what it needs alive by itself.
+    pub(crate) ring: BlockRing,
+    pub(crate) socket: Socket,
+    long: LongPacket,
+}
+
+impl Receiver {
+    pub(crate) fn new(socket: Socket, ring: BlockRing) -> Receiver {
+        let long = LongPacket { bytes: vec![0; MERGED_LEN_MAX].into(), time_ns: 0, next: 0..0, segments: None };
+        Receiver { ring, socket, long }
+    }
+
+    /// True if `receive` may find a packet.
+    pub(crate) fn ready(&self) -> bool {
+        !self.long.is_empty() || self.ring.ready()
+    }
+
+    /// True if nothing is left of a packet that is handed out in parts: the socket tells of what is in the ring only.
+    pub(crate) fn sleeps(&self) -> bool {
+        self.long.is_empty()
+    }
+}
+
+/// What ended a run of packets.
+enum Run {
+    /// There is no packet, no room, or no frame.
+    Done,
+    /// A packet that is not one frame as it is.
+    Long,
+}
+
+impl PacketPort {
+    pub(crate) fn receive_packets(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        if !self.receiver.as_ref().is_some_and(Receiver::ready) {
+            return self.nothing_received().map(|()| 0);
+        }
+        let clock_offset_ns = clock::realtime_ahead_ns();
+        let before = self.stats.rx_packets;
+        while self.hand_out_long(batch) {
+            match self.receive_run(batch, clock_offset_ns) {
+                // What was received before the error is handed over first; the error comes again.
+                Err(error) if self.stats.rx_packets == before => return Err(error),
+                Ok(Run::Long) => self.take_long(clock_offset_ns),
+                _ => break,
+            }
+        }
+        Ok((self.stats.rx_packets - before) as usize)
+    }
+
+    /// Copies packets into the batch while there are any that fit into one frame.
+    #[inline]
+    fn receive_run(&mut self, batch: &mut Batch, clock_offset_ns: u64) -> Result<Run, PortError> {
+        let Some(Receiver { ring, .. }) = &mut self.receiver else { return Ok(Run::Done) };
+        let mut end = Ok(Run::Done);
+        let mut bytes = 0;
+        let taken = self.pool.fill(batch, usize::MAX, |frame| {
+            let packet = match ring.front() {
+                Ok(packet) => packet?,
+                Err(what) => {
+                    end = Err(corrupt(&self.caps.name, what));
+                    return None;
+                }
+            };
+            let len = packet.len();
+            if len > frame.len() || !copy_whole(ring, &packet, &mut frame[..len]) {
+                end = Ok(Run::Long);
+                return None;
+            }
+            ring.advance(&packet);
+            bytes += len as u64;
+            Some(Written { len, time_ns: packet.time_ns.wrapping_sub(clock_offset_ns) })
+        });
+        self.stats.rx_packets += taken as u64;
+        self.stats.rx_bytes += bytes;
+        end
+    }
+
+    /// Takes the packet at the front out of the ring, to be handed out in parts, or counts it as lost.
+    #[cold]
+    fn take_long(&mut self, clock_offset_ns: u64) {
+        let Some(Receiver { ring, socket, long }) = &mut self.receiver else { return };
+        let Ok(Some(packet)) = ring.front() else { return };
+        if let Err(loss) = long.load(ring, socket, &packet) {
+            self.losses.count(loss);
+        }
+        long.time_ns = packet.time_ns.wrapping_sub(clock_offset_ns);
+        ring.advance(&packet);
+    }
+
+    /// True when nothing of a long packet is left.
+    #[inline]
+    fn hand_out_long(&mut self, batch: &mut Batch) -> bool {
+        match &mut self.receiver {
+            Some(Receiver { long, .. }) if !long.is_empty() => {
+                long.hand_out(&mut self.pool, batch, &mut self.stats, &mut self.losses)
+            }
+            _ => true,
+        }
+    }
+
+    /// Nothing was received. Now and then, and while the interface is known to be down, that is looked into.
+    #[inline]
+    fn nothing_received(&mut self) -> Result<(), PortError> {
+        self.empty_calls += 1;
+        if self.down || self.empty_calls >= EMPTY_CALLS_MAX {
+            self.empty_calls = 0;
+            self.check_receiving()?;
+        }
+        Ok(())
+    }
+
+    /// As [`PacketPort::check_device`], but no error before the kernel had the time to hand over the block that it was
+    /// filling: what came before the interface went is still received.
+    #[cold]
+    fn check_receiving(&mut self) -> Result<(), PortError> {
+        let Err(error) = self.check_device() else {
+            self.drained = false;
+            return Ok(());
+        };
+        if let Some(receiver) = self.receiver.as_ref().filter(|_| !self.drained) {
+            clock::sleep_until_ns(clock::now_ns() + 2 * receiver.ring.retire_ns + TIMER_TICK_NS);
+            self.drained = true;
+            if receiver.ready() {
+                return Ok(());
+            }
+        }
+        Err(error)
+    }
+
+    pub(crate) fn wait_to_receive(&mut self, timeout_ns: u64) -> Result<Readiness, PortError> {
+        let ready = |receiver: &Option<Receiver>| receiver.as_ref().is_some_and(Receiver::ready);
+        if self.receiver.is_none() {
+            return Ok(Readiness::Ended);
+        }
+        if ready(&self.receiver) {
+            return Ok(Readiness::Ready);
+        }
+        if self.down {
+            self.check_receiving()?;
+        }
+        let pause_ns = self.receiver.as_mut().map_or(0, |receiver| receiver.ring.take_pause_ns()).min(timeout_ns);
+        if pause_ns > 0 {
+            clock::sleep_until_ns(clock::now_ns() + pause_ns);
+        }
+        let Some(receiver) = self.receiver.as_ref().filter(|receiver| !receiver.ready()) else {
+            return Ok(Readiness::Ready);
+        };
+        let polled = poll(receiver.socket.as_fd(), PollFor::Reading, timeout_ns - pause_ns);
+        let polled = polled.map_err(|error| self.io_error("poll", error))?;
+        if polled.failed && !ready(&self.receiver) {
+            self.check_receiving()?;
+        }
+        Ok(if polled.ready || ready(&self.receiver) { Readiness::Ready } else { Readiness::TimedOut })
+    }
+}
+
+/// Copies a packet, and completes its checksum; false if it is not one packet as it lies in the ring.
+#[inline]
+fn copy_whole(ring: &BlockRing, packet: &Found, to: &mut [u8]) -> bool {
+    if packet.truncated || packet.is_partial() && ring.offload(packet).is_merged() {
+        return false;
+    }
+    ring.copy(packet, 0, to);
+    !packet.is_partial() || ring.offload(packet).complete(to)
+}
+
+/// Why a packet of the ring is not handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// The ring has only its beginning.
+    Truncated,
+    /// It is merged of several, in a way that is not known here.
+    NotCut,
+    /// It has a partial checksum of a kind that is not known here.
+    NotCompleted,
+}
+
+/// A packet that is not handed out as it lies in the ring: longer than a frame, or merged of several.
+struct LongPacket {
+    bytes: Box<[u8]>,
+    time_ns: u64,
+    /// Where the part is that is handed out next; empty when there is none.
+    next: Range<usize>,
+    /// How it is cut, if it is merged.
+    segments: Option<Segments>,
+}
+
+impl LongPacket {
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.next.is_empty()
+    }
+
+    /// Takes a packet over from the ring, or from the socket where the ring has only its beginning.
+    fn load(&mut self, ring: &BlockRing, socket: &Socket, packet: &Found) -> Result<(), Loss> {
+        let (len, offload) = if !packet.truncated && packet.len() <= self.bytes.len() {
+            ring.copy(packet, 0, &mut self.bytes[..packet.len()]);
+            (packet.len(), ring.offload(packet))
+        } else if packet.has_copy() {
+            self.load_copy(socket, packet).ok_or(Loss::Truncated)?
+        } else {
+            return Err(Loss::Truncated);
+        };
+        if offload.is_merged() {
+            let mut segments = offload.segments(&self.bytes[..len]).ok_or(Loss::NotCut)?;
+            self.next = segments.next(&mut self.bytes).unwrap_or(0..0);
+            self.segments = Some(segments);
+        } else if offload.complete(&mut self.bytes[..len]) {
+            (self.next, self.segments) = (0..len, None);
+        } else {
+            return Err(Loss::NotCompleted);
+        }
+        Ok(())
+    }
+
+    /// Reads the whole packet, which the kernel keeps beside the ring, and puts its VLAN tag back.
+    fn load_copy(&mut self, socket: &Socket, packet: &Found) -> Option<(usize, Offload)> {
+        let tag = packet.tag.as_ref().map_or(&[][..], |tag| tag);
+        let (addresses, rest) = self.bytes.split_at_mut(TAG_AT);
+        let (inserted, rest) = rest.split_at_mut(tag.len());
+        let mut note = [0; NOTE_BYTES];
+        let len = socket.receive_copy(&mut [&mut note, addresses, rest]).ok()?.checked_sub(NOTE_BYTES)?;
+        inserted.copy_from_slice(tag);
+        let whole = TAG_AT + tag.len() + len.checked_sub(TAG_AT)?;
+        (whole == packet.original_len() && whole <= self.bytes.len())
+            .then(|| (whole, Offload::parse(note, tag.len())))
+    }
+
+    /// Appends what is left, as far as there are room and frames; true when that was all.
+    fn hand_out(&mut self, pool: &mut Pool, batch: &mut Batch, stats: &mut Stats, losses: &mut RingLosses) -> bool {
+        while !self.next.is_empty() {
+            let (packet, time_ns) = (&self.bytes[self.next.clone()], self.time_ns);
+            let len = packet.len();
+            let slots = len.div_ceil(pool.packet_len_max().max(1));
+            let write = |frame: &mut [u8]| {
+                frame[..len].copy_from_slice(packet);
+                Some(Written { len, time_ns })
+            };
+            if slots > batch.capacity() || slots > pool.region().frames() as usize {
+                losses.too_long += 1;
+            } else if slots == 1 && pool.fill(batch, 1, write) == 1 || slots > 1 && pool.append(batch, packet, time_ns)
+            {
+                stats.rx_packets += 1;
+                stats.rx_bytes += len as u64;
+            } else {
+                return false;
+            }
+            self.next = self.segments.as_mut().and_then(|left| left.next(&mut self.bytes)).unwrap_or(0..0);
+        }
+        true
+    }
+}
