@@ -41,7 +41,7 @@ pub struct PortDocument {
     pub spec: String,
     /// How it was opened.
     pub detail: String,
-    /// `up`, `ended` (nothing will come from it any more) or `down: WHY` (it is opened again as soon as that works).
+    /// `up`, `ended` (nothing will come from it any more) or `down: WHY` (its interface is down, or it is opened again as soon as that works).
     pub state: String,
     /// Its settings, in the words of `set`.
     pub settings: BTreeMap<String, String>,

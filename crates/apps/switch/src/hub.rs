@@ -27,6 +27,8 @@ const STALE_NS: u64 = 1_000_000_000;
 const STUCK_LATELY_NS: u64 = 20_000_000;
 /// How often a port that cannot ring is asked whether its far side is gone.
 const ENDED_CHECK_NS: u64 = 20_000_000;
+/// How often a port that is down is asked whether it works again.
+const DOWN_CHECK_NS: u64 = 10_000_000;
 /// How often a part of the MAC table is looked through for what is too old.
 const AGEING_NS: u64 = 10_000_000;
 
@@ -51,9 +53,30 @@ pub(crate) struct Line {
     /// It took packets since the last `flush` that left nothing.
     pub(crate) unflushed: bool,
     ended_check_ns: u64,
+    /// Why its port does nothing for now; `None` while it works.
+    pub(crate) down: Option<String>,
+    down_check_ns: u64,
 }
 
 impl Line {
+    /// Asks a port that is down, now and then, whether it works again; true if it does.
+    ///
+    /// # Errors
+    /// It never will.
+    #[cold]
+    fn is_back(&mut self, now_ns: u64) -> Result<bool, PortError> {
+        if now_ns.saturating_sub(self.down_check_ns) < DOWN_CHECK_NS {
+            return Ok(false);
+        }
+        self.down_check_ns = now_ns;
+        let interest = if self.port.caps().receives { Interest::Receive } else { Interest::Transmit };
+        match self.port.wait(interest, 0) {
+            Ok(_) => Ok(true),
+            Err(PortError::Down { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     pub(crate) fn name(&self) -> &str {
         self.config.name.as_deref().unwrap_or_default()
     }
@@ -62,7 +85,11 @@ impl Line {
 /// What the worker tells the control thread.
 pub(crate) enum Event {
     /// A port is out, because it broke or its far side is gone.
-    Broken { line: Box<Line>, error: String, may_come_back: bool },
+    Broken { line: Box<Line>, error: String },
+    /// The interface of a port is down; the port stays and is asked now and then.
+    Down { port: String, error: String },
+    /// It works again.
+    Back { port: String },
     /// A peer of a port broke the protocol; the port waits for the next one.
     PeerLost { port: String, error: String },
     /// A port is out, because that was wanted.
@@ -130,6 +157,8 @@ impl Hub {
             stuck_since_ns: 0,
             unflushed: false,
             ended_check_ns: 0,
+            down: None,
+            down_check_ns: 0,
         };
         self.lines.push(line);
         Ok(index)
@@ -183,6 +212,15 @@ impl Hub {
         let (mut received, mut out) = (0, None);
         for place in 0..self.lines.len() {
             let Some(line) = self.lines.get_mut(place) else { break };
+            if line.down.is_some() {
+                match line.is_back(now_ns) {
+                    Ok(true) => self.bring_back(place),
+                    Ok(false) if line.leaving_ns.is_some() => out = out.or(Some((place, None))),
+                    Ok(false) => {}
+                    Err(error) => out = Some((place, Some(error))),
+                }
+                continue;
+            }
             let (outcome, index, leaves) =
                 (line.port.receive(&mut self.arrived), line.index, line.leaving_ns.is_some());
             if !self.arrived.is_empty() {
@@ -213,7 +251,7 @@ impl Hub {
             let Some(queue) = self.switch.egress(line.index).filter(|queue| !queue.is_empty()) else { continue };
             let batch = queue.batch_mut();
             let waiting = batch.len();
-            let outcome = line.port.transmit(batch);
+            let outcome = if line.down.is_none() { line.port.transmit(batch) } else { Ok(0) };
             let left = batch.len();
             let taken = match &outcome {
                 Ok(taken) => *taken,
@@ -252,7 +290,7 @@ impl Hub {
             }
         }
         if let Some((place, error)) = broken {
-            self.take_out(place, Some(error));
+            self.take_out(place, Some(error), now_ns);
         }
     }
 
@@ -266,11 +304,17 @@ impl Hub {
                 return;
             }
         }
-        self.take_out(place, error);
+        self.take_out(place, error, now_ns);
     }
 
     #[cold]
-    fn take_out(&mut self, place: usize, error: Option<PortError>) {
+    fn take_out(&mut self, place: usize, error: Option<PortError>, now_ns: u64) {
+        if let (Some(line), Some(error @ PortError::Down { .. })) = (self.lines.get_mut(place), &error) {
+            (line.down, line.down_check_ns) = (Some(error.to_string()), now_ns);
+            let (port, error) = (line.name().to_owned(), error.to_string());
+            let _ = self.events.send(Event::Down { port, error });
+            return self.control.ring();
+        }
         if let (Some(line), Some(error @ PortError::PeerCorrupt { .. })) = (self.lines.get(place), &error)
             && line.forgives
         {
@@ -278,14 +322,19 @@ impl Hub {
             let _ = self.events.send(Event::PeerLost { port, error });
             return self.control.ring();
         }
-        // An interface that is down, or a peer that wrote rubbish, may be replaced by a sound one; the rest is gone for good,
-        // unless the port listens.
-        let may_come_back = matches!(error, Some(PortError::Down { .. }));
-        self.remove(place, error.map(|error| error.to_string()), may_come_back);
+        self.remove(place, error.map(|error| error.to_string()));
     }
 
     #[cold]
-    fn remove(&mut self, place: usize, error: Option<String>, may_come_back: bool) {
+    fn bring_back(&mut self, place: usize) {
+        let Some(line) = self.lines.get_mut(place) else { return };
+        line.down = None;
+        let _ = self.events.send(Event::Back { port: line.name().to_owned() });
+        self.control.ring();
+    }
+
+    #[cold]
+    fn remove(&mut self, place: usize, error: Option<String>) {
         let mut line = self.lines.remove(place);
         let _ = line.port.flush();
         self.switch.remove_port(line.index, &mut self.pool);
@@ -293,7 +342,7 @@ impl Hub {
         self.pool.flush();
         let line = Box::new(line);
         let event = match error {
-            Some(error) => Event::Broken { line, error, may_come_back },
+            Some(error) => Event::Broken { line, error },
             None => Event::Left(line),
         };
         // Without a control thread everything is at its end, and the port is closed here.
@@ -308,18 +357,20 @@ impl Hub {
             if line.unflushed {
                 match line.port.flush() {
                     Ok(held) => line.unflushed = held > 0,
-                    Err(error) => out = Some((place, error.to_string(), matches!(error, PortError::Down { .. }))),
+                    // `receive` or `transmit` says so too.
+                    Err(PortError::Down { .. }) => {}
+                    Err(error) => out = Some((place, error.to_string())),
                 }
             }
             if line.port.caps().receives && now_ns.saturating_sub(line.ended_check_ns) >= ENDED_CHECK_NS {
                 line.ended_check_ns = now_ns;
                 if matches!(line.port.wait(Interest::Receive, 0), Ok(Readiness::Ended)) {
-                    out = Some((place, format!("{}: {ENDED}", line.port.caps().name), false));
+                    out = Some((place, format!("{}: {ENDED}", line.port.caps().name)));
                 }
             }
         }
-        if let Some((place, error, may_come_back)) = out {
-            self.remove(place, Some(error), may_come_back);
+        if let Some((place, error)) = out {
+            self.remove(place, Some(error));
         }
     }
 

@@ -250,6 +250,7 @@ impl Running {
         let port_lost = matches!(&closed, Some(Ok(closed)) if closed.port_lost);
         let mut hub = hub.ok()?;
         let snapshot = self.last_words(&mut hub);
+        let port_lost = port_lost || snapshot.ports.iter().any(|port| port.state.starts_with("down"));
         drop(hub);
         self.pool.flush();
         let frames_missing = (self.pool.region().frames() as usize).saturating_sub(self.pool.free());

@@ -155,6 +155,13 @@ impl NetNs {
     }
 }
 
+impl From<OwnedFd> for NetNs {
+    /// The namespace that a descriptor of the kernel's is of.
+    fn from(fd: OwnedFd) -> NetNs {
+        NetNs { fd, name: None, remove_on_drop: false }
+    }
+}
+
 impl AsFd for NetNs {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

@@ -1,4 +1,4 @@
-//! Making and deleting veth pairs by rtnetlink (rtnetlink(7), linux/if_link.h, linux/veth.h).
+//! Making, moving and deleting veth pairs by rtnetlink (rtnetlink(7), linux/if_link.h, linux/veth.h).
 //!
 //! Only what tests and small set-ups need, in one request and without a library: two ends, each in
 //! its namespace, with a number of queues, and both brought up. Addresses and routes are others' matter.
@@ -64,6 +64,21 @@ pub fn delete(namespace: &NetNs, name: &str) -> io::Result<()> {
     namespace.run(|| request.send())?
 }
 
+/// Moves interface `name` of `namespace` to the place and name that `to` says, as `ip link set NAME netns ... name ...` does, which
+/// sets it down.
+///
+/// # Errors
+/// `ENODEV` when there is none, `EEXIST` when the new name is taken, `EPERM` without CAP_NET_ADMIN in both namespaces.
+pub fn move_to(namespace: &NetNs, name: &str, to: VethEnd<'_>) -> io::Result<()> {
+    namespace.run(|| {
+        let mut request = Message::new(libc::RTM_NEWLINK, 0);
+        let index_at = HEADER_LEN + 4;
+        request.bytes[index_at..index_at + 4].copy_from_slice(&Netdev::open(name)?.index()?.to_ne_bytes());
+        request.place(to);
+        request.send()
+    })?
+}
+
 const VETH_INFO_PEER: u16 = 1;
 /// struct nlmsghdr.
 const HEADER_LEN: usize = 16;
@@ -84,10 +99,14 @@ impl Message {
     }
 
     fn end(&mut self, end: VethEnd<'_>, queues: u32) {
-        self.attribute(libc::IFLA_IFNAME, &terminated(end.name));
-        self.attribute(libc::IFLA_NET_NS_FD, &end.namespace.as_fd().as_raw_fd().to_ne_bytes());
+        self.place(end);
         self.attribute(libc::IFLA_NUM_TX_QUEUES, &queues.to_ne_bytes());
         self.attribute(libc::IFLA_NUM_RX_QUEUES, &queues.to_ne_bytes());
+    }
+
+    fn place(&mut self, end: VethEnd<'_>) {
+        self.attribute(libc::IFLA_IFNAME, &terminated(end.name));
+        self.attribute(libc::IFLA_NET_NS_FD, &end.namespace.as_fd().as_raw_fd().to_ne_bytes());
     }
 
     fn attribute(&mut self, kind: u16, value: &[u8]) {
@@ -173,6 +192,9 @@ mod tests {
         assert_eq!(one.presence(index + 1), Presence::Gone);
         one.set_up(false).unwrap();
         assert_eq!(one.presence(index), Presence::Down);
+        move_to(&right, "right0", end("moved0", &left)).unwrap();
+        assert!(left.run(|| Netdev::open("moved0")).unwrap().is_ok() && other.index().is_err());
+        move_to(&left, "moved0", end("right0", &right)).unwrap();
         delete(&right, "right0").unwrap();
         assert_eq!(one.presence(index), Presence::Gone);
         assert!(one.index().is_err() && other.index().is_err());

@@ -31,10 +31,13 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<PacketPort, OpenError> {
     let socket = || Socket::new().map_err(|error| no_socket(&spec, error));
     let sender = options.transmits.then(socket).transpose()?;
     if let Some(socket) = &sender {
-        set_up_sending(socket, &options, &device).map_err(|error| failed(&spec, "setting up the sending side", error))?;
+        set_up_sending(socket, &options, &device)
+            .map_err(|error| failed(&spec, "setting up the sending side", error))?;
     }
     let (receiver, detail) = match options.receives {
-        true => set_up_receiving(&spec, &options, &device, socket()?).map(|(made, detail)| (Some(made), Some(detail)))?,
+        true => {
+            set_up_receiving(&spec, &options, &device, socket()?).map(|(made, detail)| (Some(made), Some(detail)))?
+        }
         false => (None, None),
     };
     let caps = caps(&spec, &options, &device, detail.as_deref());

@@ -247,8 +247,7 @@ impl LongPacket {
         let len = socket.receive_copy(&mut [&mut note, addresses, rest]).ok()?.checked_sub(NOTE_BYTES)?;
         inserted.copy_from_slice(tag);
         let whole = TAG_AT + tag.len() + len.checked_sub(TAG_AT)?;
-        (whole == packet.original_len() && whole <= self.bytes.len())
-            .then(|| (whole, Offload::parse(note, tag.len())))
+        (whole == packet.original_len() && whole <= self.bytes.len()).then(|| (whole, Offload::parse(note, tag.len())))
     }
 
     /// Appends what is left, as far as there are room and frames; true when that was all.

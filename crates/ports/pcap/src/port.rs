@@ -178,7 +178,7 @@ impl PcapPort {
             return Ok(Readiness::Ready);
         };
         let polled = poll(fd, wanted, timeout_ns).map_err(|error| self.io_error("poll", error))?;
-        if polled.failed
+        if (polled.failed || !polled.ready)
             && let Err(error) = self.device.check(&self.caps.name)
         {
             let last_try = wanted == PollFor::Reading && self.has_just_gone();

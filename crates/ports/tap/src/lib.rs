@@ -6,11 +6,13 @@
 //! ```
 //! The device is made in the network namespace of the thread that opens the port, set up, and gone when the port is - also
 //! when the process is killed - unless it was there before (`ip tuntap add`), which is taken as it is. What the kernel finds
-//! no room for in the device's queue shows among the port's drops.
+//! no room for in the device's queue shows among the port's drops. It may be renamed, or moved to another network namespace
+//! (`ip link set NAME netns BOX`, which sets it down: `ip -n BOX link set NAME up`), and the port stays with it; a port whose device
+//! is down says so and goes on once it is up. The kernel completes checksums and cuts what it sends to the MTU before it hands it over.
 //!
 //! Option: `mtu=BYTES` (68 to 65521; the kernel gives a new device 1,500). Needs CAP_NET_ADMIN.
 
-mod counters;
+mod device;
 mod open;
 mod port;
 mod sys;

@@ -9,6 +9,7 @@ use linerate_port::{Caps, OpenError, PortSpec};
 use linerate_sys::capability::{Capabilities, Capability};
 use linerate_sys::netdev::Netdev;
 
+use crate::device::Device;
 use crate::port::{ETHERNET_BYTES, SLOTS_MAX, TapPort};
 use crate::sys;
 
@@ -57,8 +58,8 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<TapPort, OpenError> {
         drains_itself: true,
         ..Caps::default()
     };
-    let index = netdev.index().map_err(failed)?;
-    Ok(TapPort::new(caps, pool, file, netdev, index))
+    let device = Device::open(name).map_err(failed)?;
+    Ok(TapPort::new(caps, pool, file, device))
 }
 
 /// Whether this process can make TAP devices; makes none.

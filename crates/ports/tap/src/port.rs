@@ -6,10 +6,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use linerate_mem::{Batch, Pool, Written};
 use linerate_port::{Caps, Drops, Interest, Port, PortError, Readiness, Stats};
-use linerate_sys::netdev::{Netdev, Presence};
+use linerate_sys::netdev::Presence;
 use linerate_sys::poll::{PollFor, Polled, poll};
 
-use crate::counters::QueueDrops;
+use crate::device::Device;
 
 /// Bytes of an Ethernet header.
 pub(crate) const ETHERNET_BYTES: usize = 14;
@@ -29,30 +29,26 @@ pub struct TapPort {
     caps: Caps,
     pool: Pool,
     file: File,
-    netdev: Netdev,
-    index: u32,
+    device: Device,
     frame_len_max: usize,
     /// Where a packet goes on that is longer than a frame.
     spill: Box<[u8]>,
     /// A packet longer than a frame, as long as the batch or the pool has no room for it.
     long: Vec<u8>,
     stats: Stats,
-    queue_drops: QueueDrops,
     too_short: u64,
     too_long: u64,
     empty_calls: u32,
 }
 
 impl TapPort {
-    pub(crate) fn new(caps: Caps, pool: &Pool, file: File, netdev: Netdev, index: u32) -> TapPort {
+    pub(crate) fn new(caps: Caps, pool: &Pool, file: File, device: Device) -> TapPort {
         TapPort {
             frame_len_max: caps.frame_len_max,
             caps,
             pool: pool.clone(),
             file,
-            queue_drops: QueueDrops::of(netdev.name()),
-            netdev,
-            index,
+            device,
             spill: vec![0; PACKET_LEN_MAX].into(),
             long: Vec::new(),
             stats: Stats::default(),
@@ -73,20 +69,20 @@ impl TapPort {
         PortError::Io { port: self.caps.name.clone(), operation, source }
     }
 
-    fn check_device(&self) -> Result<(), PortError> {
-        let (port, interface) = (self.caps.name.clone(), self.netdev.name().to_string());
-        match self.netdev.presence(self.index) {
+    fn check_device(&mut self) -> Result<(), PortError> {
+        let (port, interface) = (self.caps.name.clone(), self.device.name().to_string());
+        match self.device.presence(&self.file) {
             Presence::Up => Ok(()),
             Presence::Down => Err(PortError::Down { port, interface }),
             Presence::Gone => {
-                let what = format!("TAP device {interface} was deleted, renamed or moved to another namespace");
+                let what = format!("TAP device {interface} was deleted");
                 Err(PortError::Gone { port, what })
             }
         }
     }
 
     /// What a failed call means: nothing if it only has to be tried again later.
-    fn failure(&self, operation: &'static str, error: io::Error) -> Result<(), PortError> {
+    fn failure(&mut self, operation: &'static str, error: io::Error) -> Result<(), PortError> {
         match error.raw_os_error() {
             Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS | libc::ENOMEM) => Ok(()),
             _ => {
@@ -176,7 +172,7 @@ impl TapPort {
     #[cold]
     fn check_len(&mut self, batch: &Batch, slots: usize, len: usize) -> Result<(), PortError> {
         // The MTU may have changed.
-        if let Ok(mtu) = self.netdev.mtu() {
+        if let Ok(mtu) = self.device.mtu(&self.file) {
             self.frame_len_max = mtu as usize + ETHERNET_BYTES;
         }
         let tagged = batch.packet(0).get(12..14).is_some_and(|ethertype| ethertype == [0x81, 0x00]);
@@ -288,10 +284,11 @@ impl Port for TapPort {
 
     fn stats(&mut self) -> Result<Stats, PortError> {
         let mut stats = self.stats.clone();
-        let name = self.netdev.name();
+        let queue_full = self.device.dropped(&self.file);
+        let name = self.device.name();
         let row = |place: String, cause: &str, packets| Drops { place, cause: cause.into(), packets };
         stats.rx_drops = vec![
-            row(format!("queue of TAP device {name}"), "queue full", self.queue_drops.since_open()),
+            row(format!("queue of TAP device {name}"), "queue full", queue_full),
             row(self.caps.name.clone(), "longer than the batch", self.too_long),
         ];
         stats.tx_drops = vec![row(self.caps.name.clone(), "shorter than an Ethernet header", self.too_short)];

@@ -1,9 +1,9 @@
-//! The one request that ties a descriptor of /dev/net/tun to a device (linux/if_tun.h).
+//! The requests of a descriptor of /dev/net/tun (linux/if_tun.h).
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Makes `clone_device`, an open /dev/net/tun, the far end of TAP device `name`, which is made if there is none.
 pub(crate) fn attach(clone_device: &File, name: &str) -> io::Result<()> {
@@ -21,4 +21,33 @@ pub(crate) fn attach(clone_device: &File, name: &str) -> io::Result<()> {
         0.. => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// The name that the device has now, in whatever namespace; waits for a deletion that is under way.
+///
+/// # Errors
+/// `EBADFD` when the device is gone.
+pub(crate) fn name(file: &File) -> io::Result<String> {
+    // SAFETY: as in `attach`.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // SAFETY: TUNGETIFF writes one ifreq.
+    if unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNGETIFF as _, &mut request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let bytes = request.ifr_name.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
+    String::from_utf8(bytes).map_err(io::Error::other)
+}
+
+/// The network namespace that the device is in now (Linux 5.2).
+///
+/// # Errors
+/// `EPERM` without CAP_NET_ADMIN there, `EBADFD` when the device is gone.
+pub(crate) fn namespace(file: &File) -> io::Result<OwnedFd> {
+    // SAFETY: TUNGETDEVNETNS takes no argument and returns a new descriptor.
+    let fd = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNGETDEVNETNS as _, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `fd` was just made and belongs to nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

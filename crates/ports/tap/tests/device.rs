@@ -6,10 +6,13 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{DEVICE, allowed, namespace, open_packet, open_tap, pool};
-use linerate_mem::Batch;
+use common::{DEVICE, allowed, namespace, open_packet, open_packet_on, open_tap, pool};
+use linerate_mem::{Batch, Pool};
 use linerate_port::{Interest, Port, PortError, Readiness};
+use linerate_port_tap::TapPort;
 use linerate_sys::netdev::Netdev;
+use linerate_sys::netns::NetNs;
+use linerate_sys::veth::{self, VethEnd};
 
 #[test]
 fn the_device_is_up_while_the_port_is_open_and_gone_after() {
@@ -86,6 +89,78 @@ fn the_mtu_may_change_and_what_is_no_frame_is_counted() {
     assert_eq!((stats.tx_packets, stats.tx_dropped()), (2, 2));
 }
 
+/// As for a container: the device is made here and moved there.
+#[test]
+fn a_device_that_is_moved_and_renamed_keeps_its_port() {
+    if !allowed() {
+        return;
+    }
+    let (Some(here), Some(there)) = (namespace(), namespace()) else { return };
+    let mut pool = pool();
+    let mut tap = open_tap(&here, "", &pool).unwrap();
+    veth::move_to(&here, DEVICE, VethEnd { name: DEVICE, namespace: &there }).unwrap();
+    let error = until_error(&mut tap, &pool);
+    assert!(matches!(error, PortError::Down { .. }), "{error}");
+    let device = there.run(|| Netdev::open(DEVICE)).unwrap().unwrap();
+    device.set_up(true).unwrap();
+    passes_both_ways(&mut tap, &there, DEVICE, &mut pool);
+    // What only its namespace knows: the MTU, and what its queue lost.
+    device.set_mtu(2000).unwrap();
+    let mut batch = Batch::new(&pool, 64);
+    assert!(pool.append(&mut batch, &[0xff; 1900], 0));
+    assert_eq!(tap.transmit(&mut batch).unwrap(), 1);
+    let mut kernel_side = open_packet_on(&there, DEVICE, &pool).unwrap();
+    for _ in 0..30 {
+        pool.take(&mut batch, 64, 60);
+        batch.iter_mut().for_each(|packet| packet.fill(0xff));
+        while !batch.is_empty() {
+            kernel_side.transmit(&mut batch).unwrap();
+        }
+    }
+    assert!(tap.stats().unwrap().rx_dropped() > 0);
+    drop(kernel_side);
+    while tap.receive(&mut batch).unwrap() > 0 {
+        pool.put(&mut batch);
+    }
+    // Back again, under another name.
+    veth::move_to(&there, DEVICE, VethEnd { name: "other", namespace: &here }).unwrap();
+    here.run(|| Netdev::open("other")).unwrap().unwrap().set_up(true).unwrap();
+    passes_both_ways(&mut tap, &here, "other", &mut pool);
+    veth::delete(&here, "other").unwrap();
+    let error = until_error(&mut tap, &pool);
+    assert!(matches!(error, PortError::Gone { .. }), "{error}");
+}
+
+fn until_error(tap: &mut TapPort, pool: &Pool) -> PortError {
+    let (deadline, mut batch) = (Instant::now() + Duration::from_secs(60), Batch::new(pool, 64));
+    while Instant::now() < deadline {
+        let outcome = tap.receive(&mut batch).and_then(|_| tap.wait(Interest::Receive, 1_000_000));
+        if let Err(error) = outcome {
+            return error;
+        }
+    }
+    panic!("the port does not notice");
+}
+
+fn passes_both_ways(tap: &mut TapPort, namespace: &NetNs, name: &str, pool: &mut Pool) {
+    let mut kernel_side = open_packet_on(namespace, name, pool).unwrap();
+    let ports: [&mut dyn Port; 2] = [tap, &mut kernel_side];
+    let [tap, kernel_side] = ports;
+    one_packet(tap, kernel_side, pool);
+    one_packet(kernel_side, tap, pool);
+}
+
+fn one_packet(from: &mut dyn Port, to: &mut dyn Port, pool: &mut Pool) {
+    let mut batch = Batch::new(pool, 8);
+    assert!(pool.append(&mut batch, &[0xff; 60], 0));
+    assert_eq!(from.transmit(&mut batch).unwrap(), 1);
+    while to.receive(&mut batch).unwrap() == 0 {
+        assert_eq!(to.wait(Interest::Receive, 60_000_000_000).unwrap(), Readiness::Ready);
+    }
+    assert_eq!(batch.packet(0), [0xff; 60]);
+    pool.put(&mut batch);
+}
+
 #[test]
 fn names_that_cannot_be_are_refused() {
     if !allowed() {
@@ -128,5 +203,12 @@ fn without_the_right_the_error_says_what_to_do() {
         Ok(output) => String::from_utf8(output.stdout).unwrap(),
         Err(error) => return eprintln!("skipped: another user cannot run this test: {error}"),
     };
-    assert!(output.contains("needs CAP_NET_ADMIN") && output.contains("sudo"), "{output}");
+    // Where the file of all TAP devices is root's alone, that is what is missing first.
+    let wanted = if is_for_all("/dev/net/tun") { "needs CAP_NET_ADMIN" } else { "cannot open /dev/net/tun" };
+    assert!(output.contains(wanted) && output.contains("sudo"), "{output}");
+}
+
+fn is_for_all(path: &str) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o006 == 0o006)
 }

@@ -192,9 +192,11 @@ impl Server {
                 self.state.leaving.retain(|name| name != line.name());
                 self.close(*line);
             }
-            Event::Broken { line, error, may_come_back } => {
-                let again = (may_come_back || opening::listens(&line.config.spec))
-                    && !self.state.leaving.iter().any(|name| name == line.name());
+            Event::Down { port, error } => (self.tell)(&format!("port {port}: {error}; it stays and waits for that")),
+            Event::Back { port } => (self.tell)(&format!("port {port}: works again")),
+            Event::Broken { line, error } => {
+                let again =
+                    opening::listens(&line.config.spec) && !self.state.leaving.iter().any(|name| name == line.name());
                 self.state.port_lost |= !again && !error.ends_with(ENDED);
                 let what = if again { "opened again as soon as that works" } else { "removed" };
                 (self.tell)(&format!("port {}: {error}; {what}", line.name()));

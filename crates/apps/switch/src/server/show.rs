@@ -63,7 +63,7 @@ fn port(hub: &Hub, line: &Line) -> PortDocument {
         name: line.name().into(),
         spec: line.config.spec.clone(),
         detail: format!("{}: {}", caps.backend, caps.detail),
-        state: "up".into(),
+        state: line.down.as_ref().map_or("up".into(), |why| format!("down: {why}")),
         settings: line.settings.words(),
         frame_len_max: caps.frame_len_max,
         counters: counted.map(counters).unwrap_or_default(),

@@ -41,7 +41,11 @@ pub fn open_tap(namespace: &NetNs, options: &str, pool: &Pool) -> Result<TapPort
 /// The kernel's side. With a queueing discipline between, what does not fit into the device's queue is lost there; without
 /// one the sender is told as well, and would send it again.
 pub fn open_packet(namespace: &NetNs, pool: &Pool) -> Result<PacketPort, OpenError> {
-    let spec = format!("packet:{DEVICE},qdisc").parse().unwrap();
+    open_packet_on(namespace, DEVICE, pool)
+}
+
+pub fn open_packet_on(namespace: &NetNs, device: &str, pool: &Pool) -> Result<PacketPort, OpenError> {
+    let spec = format!("packet:{device},qdisc").parse().unwrap();
     namespace.run(|| linerate_port_packet::open(spec, pool)).unwrap()
 }
 
