@@ -13,8 +13,9 @@
 //! A packet that was damaged on its way, and whose field has that value by chance, becomes valid: one in 65,536 damaged ones, as
 //! many as the checksum itself lets pass.
 
+use crate::bytes::{array, be16};
 use crate::{EtherType, Protocol, Sum, vlan, vxlan};
-use crate::{bytes::be16, ethernet, ipv6, tcp, udp};
+use crate::{ethernet, ipv6, tcp, udp};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Where a partial checksum lies, and what it covers. Bytes from the start of the frame.
@@ -47,12 +48,13 @@ impl PartialChecksum {
     /// tags, and inside VXLAN on the standard port. `frame` may end behind the headers.
     #[inline]
     pub fn find(frame: &[u8]) -> Option<PartialChecksum> {
-        // The two usual cases come first: this is asked of each packet.
-        match frame.get(12..14) {
-            Some([0x08, 0x00]) => in_ipv4(frame, ethernet::HEADER_LEN, false),
-            Some([0x86, 0xdd]) => in_ipv6(frame, ethernet::HEADER_LEN, false),
-            _ => in_ethernet(frame, 0, false),
-        }
+        // This is asked of each packet, and most are complete ones of two kinds.
+        let is_complete = match frame.get(12..14)? {
+            [0x08, 0x00] => is_complete_over_ipv4(frame),
+            [0x86, 0xdd] => is_complete_over_ipv6(frame),
+            _ => false,
+        };
+        if is_complete { None } else { in_ethernet(frame, 0, false) }
     }
 
     /// Computes the checksum and writes it; false, and nothing has happened, if it does not lie inside `packet`.
@@ -81,6 +83,58 @@ impl PartialChecksum {
     }
 }
 
+/// True if the frame is UDP or TCP over IPv4 without options or tags, and there is nothing to find in it.
+#[inline]
+fn is_complete_over_ipv4(frame: &[u8]) -> bool {
+    let Some(header) = frame.first_chunk::<54>() else { return false };
+    let (0x45, Some(field)) = (header[14], field_of(header[23])) else { return false };
+    // Sums are the same in each order of bytes (RFC 1071 section 2(B)), so addresses are added as they are.
+    let len = u16::from_be_bytes([header[16], header[17]]).wrapping_sub(20);
+    let pseudo = halves(header, 26) + rest_of_pseudo(header[23], len);
+    differs(header, 34, field, pseudo)
+}
+
+/// As [`is_complete_over_ipv4`], for IPv6 without extension headers.
+#[inline]
+fn is_complete_over_ipv6(frame: &[u8]) -> bool {
+    let Some(header) = frame.first_chunk::<74>() else { return false };
+    let Some(field) = field_of(header[20]) else { return false };
+    let len = u16::from_be_bytes([header[18], header[19]]);
+    let addresses = halves(header, 22) + halves(header, 30) + halves(header, 38) + halves(header, 46);
+    differs(header, 54, field, addresses + rest_of_pseudo(header[20], len))
+}
+
+#[inline]
+fn field_of(protocol: u8) -> Option<usize> {
+    match Protocol(protocol) {
+        Protocol::TCP => Some(tcp::field::CHECKSUM.start),
+        Protocol::UDP => Some(udp::field::CHECKSUM.start),
+        _ => None,
+    }
+}
+
+/// The two halves of eight bytes, added.
+#[inline]
+fn halves<const LEN: usize>(header: &[u8; LEN], at: usize) -> u64 {
+    let word = u64::from_ne_bytes(array(header, at..at + 8));
+    (word & 0xffff_ffff) + (word >> 32)
+}
+
+#[inline]
+fn rest_of_pseudo(protocol: u8, len: u16) -> u64 {
+    u64::from(u16::from(protocol).to_be()) + u64::from(len.to_be())
+}
+
+/// True if the checksum is for sure not the sum of the pseudo-header, and what is carried is no tunnel.
+#[inline]
+fn differs<const LEN: usize>(header: &[u8; LEN], start: usize, field: usize, pseudo: u64) -> bool {
+    let at = start + field;
+    let is_tunnel = field == udp::field::CHECKSUM.start && be16(header, start + 2..start + 4) == vxlan::PORT;
+    let found = u16::from_ne_bytes([header[at], header[at + 1]]);
+    // To fold a sum is to divide it by 65,535, but for the two faces of zero.
+    !(pseudo + u64::from(!found)).is_multiple_of(0xffff) && !is_tunnel
+}
+
 /// Looks into the Ethernet frame at `at`, whose tags are skipped. `in_tunnel`: it is inside VXLAN; a second one is not looked into.
 #[cold]
 fn in_ethernet(frame: &[u8], at: usize, in_tunnel: bool) -> Option<PartialChecksum> {
@@ -96,7 +150,6 @@ fn in_ethernet(frame: &[u8], at: usize, in_tunnel: bool) -> Option<PartialChecks
     }
 }
 
-#[inline]
 fn in_ipv4(frame: &[u8], at: usize, in_tunnel: bool) -> Option<PartialChecksum> {
     let header: &[u8; 20] = frame.get(at..)?.first_chunk()?;
     let protocol = Protocol(header[9]);
@@ -112,7 +165,6 @@ fn in_ipv4(frame: &[u8], at: usize, in_tunnel: bool) -> Option<PartialChecksum> 
     in_transport(frame, Transport { start: at + header_len, len, protocol, pseudo, in_tunnel })
 }
 
-#[inline]
 fn in_ipv6(frame: &[u8], at: usize, in_tunnel: bool) -> Option<PartialChecksum> {
     let header: &[u8; ipv6::HEADER_LEN] = frame.get(at..)?.first_chunk()?;
     let protocol = Protocol(header[6]);
@@ -126,7 +178,6 @@ fn in_ipv6(frame: &[u8], at: usize, in_tunnel: bool) -> Option<PartialChecksum> 
     in_transport(frame, Transport { start: at + ipv6::HEADER_LEN, len, protocol, pseudo, in_tunnel })
 }
 
-#[cold]
 fn behind_extensions(frame: &[u8], at: usize, in_tunnel: bool) -> Option<PartialChecksum> {
     let packet = ipv6::Packet::new_truncated(frame.get(at..)?).ok()?;
     let upper = packet.upper_layer().ok()?;
@@ -148,7 +199,6 @@ struct Transport {
     in_tunnel: bool,
 }
 
-#[inline]
 fn in_transport(frame: &[u8], transport: Transport) -> Option<PartialChecksum> {
     let Transport { start, len, protocol, pseudo, in_tunnel } = transport;
     let in_header = if protocol == Protocol::TCP { tcp::field::CHECKSUM } else { udp::field::CHECKSUM };
@@ -162,7 +212,6 @@ fn in_transport(frame: &[u8], transport: Transport) -> Option<PartialChecksum> {
     None
 }
 
-#[inline]
 fn word(frame: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?))
 }
