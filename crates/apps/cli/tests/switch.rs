@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use linerate_sys::netdev::Netdev;
+use linerate_sys::netns::NetNs;
 use serde_json::Value;
 
 /// How long something may take that is to come for sure.
@@ -293,4 +295,34 @@ fn control_from_the_shell() {
     .expect("a file");
     let wrong = place.run(&format!("switch --config {file} --quiet --for 1s"));
     assert_eq!(wrong.status.code(), Some(2), "a mirror of a port that is not there");
+}
+
+/// A port whose interface is down keeps its device, says what is wrong, and goes on; the far side of a TAP device may be set down by whoever
+/// has it, as it is when it is moved.
+#[test]
+fn a_port_that_is_down_stays_and_comes_back() {
+    let namespace = match NetNs::anonymous() {
+        Ok(namespace) => namespace,
+        Err(error) => return eprintln!("skipped: no network namespace: {error}"),
+    };
+    if let Some(Err(missing)) =
+        linerate_ports::list().into_iter().find(|listed| listed.name == "tap").map(|tap| tap.usable)
+    {
+        return eprintln!("skipped: tap: {}", missing.why);
+    }
+    let place = Place::new();
+    let start = || place.switch("down", "--port t=tap:lr0 --port n=null:");
+    let mut switch = namespace.run(start).expect("enter");
+    let device = namespace.run(|| Netdev::open("lr0")).expect("enter").expect("made by the switch");
+    let index = device.index().expect("there");
+    let state = || place.show("down", "ports")[0]["state"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(state(), "up");
+    for _ in 0..2 {
+        device.set_up(false).expect("down");
+        wait_until("it is told to be down", || state().starts_with("down: tap:lr0"));
+        device.set_up(true).expect("up");
+        wait_until("it is told to be up", || state() == "up");
+        assert_eq!(device.index().ok(), Some(index), "it is another device");
+    }
+    assert_eq!(switch.stop(), Some(0));
 }
