@@ -16,6 +16,12 @@
 //! A packet that the driver refuses (a full ring, ENOBUFS) stays in the batch unless told otherwise. The driver counts the attempt
 //! among the interface's transmit drops all the same, so that counter is not a count of lost packets.
 //!
+//! What a host left to a network card is done here, by the kernel's notes (PACKET_VNET_HDR, Linux 4.6): partial checksums are completed,
+//! and packets of several, up to 64 KiB, are cut into those. They count as the packets that they become. With `prompt` they come
+//! beside the ring, through the socket's buffer of 8 MiB; what finds no room there is `longer than a ring block`.
+//! `ring=` grows to two blocks of 128 KiB at least, so that each has room for one. A capture ([`RingCapture`]) shows packets as they
+//! are.
+//!
 //! [`RingCapture`] is the same ring for captures: packets are looked at where they lie and copied once, to where they are written.
 //!
 //! # Options

@@ -9,6 +9,10 @@
 //! libpcap brings along. Only what arrives is received, not what this machine sends. Stamps are libpcap's, in nanoseconds,
 //! turned into the clock of `linerate_sys::clock`.
 //!
+//! Partial checksums, which a host leaves to a network card, are completed where a packet's checksum is the bare sum of its
+//! pseudo-header; TCP packets longer than the MTU, which a host left to be cut, are cut to it. libpcap shows neither the mark of the
+//! one nor the size for the other; UDP packets that are several in one stay long.
+//!
 //! Options: `buffer=BYTES` (65536 to 1073741824, default 16777216), `timeout=MS` (how long libpcap may gather packets before
 //! it hands them over, 1 to 1000, default 8), `promisc=no` (do not take packets for other hardware addresses), `filter=EXPRESSION` (tcpdump's language; run in the kernel where
 //! libpcap can; a comma in it needs a backslash).

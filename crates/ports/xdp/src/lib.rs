@@ -21,6 +21,11 @@
 //! (N queues from `@queue` on; sending uses the first), `tx_only` (no program is attached, CAP_NET_RAW is enough), `promisc=no`
 //! (do not take packets for other hardware addresses; the mode ends with the port, whatever ends the process).
 //!
+//! Partial checksums, which a host leaves to a network card, are completed where a packet's checksum is the bare sum of its
+//! pseudo-header ([`linerate_wire::PartialChecksum`]); AF_XDP shows no mark of them. That costs some 50 instructions a packet, and
+//! is left out for native programs on hardware, where packets come from a wire. While a native program is attached to a veth, its peer
+//! sends no packets longer than the MTU. A generic program gets such packets, and they are lost as longer than a frame: `packet:` cuts them.
+//!
 //! Another MTU is noticed while the port is open: at once when it made room, else within some hundred calls.
 
 mod abi;
