@@ -27,6 +27,7 @@ fn without_ndr(mut results: Results) -> Results {
         let Some(Found::Throughput { goals }) = &mut finding.found else { continue };
         goals[0].lower_pps = None;
         goals[0].conditional_pps = None;
+        goals[0].with_interruptions = None;
     }
     results
 }

@@ -24,7 +24,7 @@ fn ndr(rates_pps: &[Option<f64>], width: f64) -> Results {
             let upper_pps = Some(lower_pps.unwrap_or(1e3) * (1.0 + width));
             let limited_by = LimitedBy::Loss;
             let goal = GoalFound { lower_pps: *lower_pps, upper_pps, width, limited_by, ..goals[0].clone() };
-            goals[0] = GoalFound { conditional_pps: None, tester_limited: false, ..goal };
+            goals[0] = GoalFound { conditional_pps: None, with_interruptions: None, tester_limited: false, ..goal };
         }
         finding
     };
@@ -351,6 +351,24 @@ fn a_run_of_several_is_one_value() {
     other[1].environment.kernel = Some("Linux 7.1".to_owned());
     let pair = &compare_sides(&other, &after, &Thresholds::default()).pairs[0];
     assert!(pair.settings.iter().any(|it| it.what == "among the runs before: kernel"), "{:?}", pair.settings);
+}
+
+#[test]
+fn what_interruptions_of_the_host_took_does_not_decide() {
+    let counted = |lower_pps: Option<f64>| {
+        let mut results = ndr(&[Some(1e6); 3], 0.01);
+        for finding in &mut results.cells[0].findings {
+            let Some(Found::Throughput { goals }) = &mut finding.found else { continue };
+            goals[0].with_interruptions = Some(GoalBounds { lower_pps, upper_pps: None });
+        }
+        results
+    };
+    for after in [None, Some(0.2e6)] {
+        let comparison = compare(&[counted(Some(0.9e6)), counted(after)]);
+        assert_eq!(verdict(&comparison, "NDR, interruptions counted"), (Verdict::Different, None));
+        assert_eq!(verdict(&comparison, "NDR"), SAME);
+        assert!(!comparison.is_worse() && !comparison.is_inconclusive());
+    }
 }
 
 #[test]

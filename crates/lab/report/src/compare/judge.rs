@@ -173,6 +173,7 @@ fn settled(one: &Series, other: &Series) -> Option<(Verdict, Option<Reason>)> {
         (false, _) => inconclusive(Reason::Missing),
         _ if to.spoilt => inconclusive(Reason::Disturbed),
         _ if to.limited => inconclusive(Reason::Tester),
+        _ if from.better == Better::Neither => Some((Verdict::Different, None)),
         _ => Some((verdict, None)),
     };
     match (one.values.is_empty(), other.values.is_empty()) {
@@ -293,6 +294,11 @@ impl Compared {
     /// Whether the figure differs significantly.
     pub fn is_difference(&self) -> bool {
         self.is_worse() || matches!(self.verdict, Verdict::Better | Verdict::Different | Verdict::Appeared)
+    }
+
+    /// Whether not enough is known of a figure that could be better or worse.
+    pub fn is_inconclusive(&self) -> bool {
+        self.verdict == Verdict::Inconclusive && self.words.1 != Better::Neither
     }
 
     /// Whether the figure is significantly worse, or gone.

@@ -105,9 +105,9 @@ impl Pair {
         found.into_iter()
     }
 
-    /// The figures that are inconclusive.
+    /// The figures that are inconclusive and could be better or worse.
     pub fn inconclusive(&self) -> impl Iterator<Item = &Compared> {
-        self.figures.iter().filter(|figure| figure.verdict == Verdict::Inconclusive)
+        self.figures.iter().filter(|figure| figure.is_inconclusive())
     }
 }
 

@@ -63,7 +63,9 @@ impl Scale {
             };
             ((threshold * larger).max(threshold_absolute), width * larger, excluded, counting)
         };
-        let exempt = is_tail || unit == Unit::Cores || one.better == Better::Neither;
+        // The spread of a capacity is itself one of noise.
+        let is_spread = key.1 == "capacity" && key.2 == "spread";
+        let exempt = is_tail || is_spread || unit == Unit::Cores || one.better == Better::Neither;
         let floor = (FLOOR_SHARE * threshold).powi(2) + resolution.powi(2) / 12.0 + counting;
         let excluded = if exempt { f64::INFINITY } else { excluded };
         Self { is_relative, threshold, threshold_absolute, resolution, floor, excluded }

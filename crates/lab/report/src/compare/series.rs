@@ -44,6 +44,8 @@ impl Series {
         };
         let width = if width.is_finite() { width.max(0.0) } else { 0.0 };
         let failed = name.is_empty();
+        // What interruptions of the host took is no property of the DUT.
+        let better = if name.ends_with(", interruptions counted") { Better::Neither } else { better };
         Self { unit, better, values, missing, failed, width, packets: sent.min(), marks, limited, spoilt }
     }
 
@@ -189,10 +191,10 @@ impl Side {
     }
 }
 
-/// Whether a failure of this name leaves the figure without a value: that of a whole test has no name, that of a goal is the same or
-/// comes before a comma (`NDR, conditional`), that of a latency is all percentiles at the load (`latency at 50 %`).
+/// Whether a failure of this name leaves the figure without a value: that of a whole test has no name, that of a goal is also one of
+/// its conditional throughput (`NDR, conditional`), that of a latency one of all percentiles at the load (`latency at 50 %`).
 fn covers(failure: &str, figure: &str) -> bool {
-    let of_goal = || figure.strip_prefix(failure).is_some_and(|rest| rest.is_empty() || rest.starts_with(", "));
+    let of_goal = || figure.strip_prefix(failure).is_some_and(|rest| matches!(rest, "" | ", conditional"));
     let of_load = || failure.strip_prefix("latency").is_some_and(|load| !load.is_empty() && figure.ends_with(load));
     failure.is_empty() || of_goal() || of_load()
 }

@@ -69,9 +69,10 @@ pub fn comparison_json(comparison: &Comparison) -> String {
 }
 
 fn pair_grids(pair: &Pair) -> Vec<Grid> {
-    let of = |verdict: Verdict| pair.figures.iter().filter(|figure| figure.verdict == verdict).collect();
-    let limited = grid("Limit of the tester or of the loads on both sides", of(Verdict::Limited));
-    let mut same = grid("No significant difference", of(Verdict::Same));
+    let is_same = |figure: &&Compared| figure.verdict == Verdict::Same;
+    let is_rest = |figure: &&Compared| !is_same(figure) && !figure.is_difference() && !figure.is_inconclusive();
+    let limited = grid("Not judged: nothing of the DUT", pair.figures.iter().filter(is_rest).collect());
+    let mut same = grid("No significant difference", pair.figures.iter().filter(is_same).collect());
     same.notes.push(
         "before and after: medians; change: Hodges and Lehmann's estimate; interval: where the change lies, for all figures \
          together at the significance level."
