@@ -7,7 +7,7 @@ use linerate_mem::{Batch, Pool, PoolConfig};
 
 use crate::memory::{GuestMemory, RegionAt};
 use crate::receive::{Receiver, Refused};
-use crate::ring::Ring;
+use crate::ring::{Budget, Ring};
 use crate::sys::SplitRing;
 use crate::transmit::{Layout, send};
 use crate::virtio::{self, feature};
@@ -85,6 +85,7 @@ impl Rings {
             packets: 0,
             bytes: 0,
             refused: Refused::default(),
+            budget: Budget::new(),
         };
         let good = receiver.receive(&mut ring, &self.memory).is_ok();
         let (packets, bytes) = (receiver.packets, receiver.bytes);
@@ -102,7 +103,7 @@ impl Rings {
         }
         let slots = self.batch.len();
         let layout = Layout::new(features, FRAME_LEN_MAX);
-        let sent = send(&mut ring, &self.memory, layout, &self.batch, 0..slots);
+        let sent = send(&mut ring, &self.memory, layout, &self.batch, 0..slots, &mut Budget::new());
         ring.finish(None);
         let (done, packets) = sent.as_ref().map_or((0, 0), |sent| (sent.slots, sent.packets + sent.unfitting));
         assert!(done <= slots && packets == self.batch.totals_of(done).packets);

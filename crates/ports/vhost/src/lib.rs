@@ -35,6 +35,8 @@ mod device;
 mod enable;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+#[cfg(test)]
+mod hostile_tests;
 mod interrupts;
 mod memory;
 mod open;

@@ -11,7 +11,7 @@ use linerate_wire::FlowKey;
 
 use crate::device::{Device, Kick, Shared};
 use crate::receive::{Receiver, Refused};
-use crate::ring::Corrupt;
+use crate::ring::{Budget, Corrupt};
 use crate::serve::{Peers, Server};
 use crate::transmit::{Layout, send};
 use crate::virtio;
@@ -33,6 +33,8 @@ pub struct VhostPort {
     unsent: Unsent,
     /// Queue that the next `receive` begins with.
     turn: usize,
+    /// The last `receive` spent its budget, so that entries wait of which no driver will notify.
+    cut_short: bool,
 }
 
 /// Packets that were taken and not sent, by cause.
@@ -62,6 +64,7 @@ impl VhostPort {
             refused: Refused::default(),
             unsent: Unsent::default(),
             turn: 0,
+            cut_short: false,
         }
     }
 
@@ -100,6 +103,7 @@ impl VhostPort {
             packets: 0,
             bytes: 0,
             refused: self.refused,
+            budget: Budget::new(),
         };
         let pairs = queues.len() / 2;
         let mut result = Ok(());
@@ -120,6 +124,7 @@ impl VhostPort {
         self.stats.rx_packets += packets;
         self.stats.rx_bytes += receiver.bytes;
         self.refused = receiver.refused;
+        self.cut_short = receiver.budget.is_spent();
         judge(device, result);
         packets as usize
     }
@@ -136,12 +141,14 @@ impl VhostPort {
         }
         let (mut done, mut packets, mut too_long) = (0, 0, None);
         let mut result = Ok(());
+        // One for all queues: they are of one guest.
+        let mut budget = Budget::new();
         while done < batch.len() && too_long.is_none() {
             let (end, chosen) = if enabled == 1 { (batch.len(), 0) } else { same_queue(batch, done, enabled) };
             let Device { memory, queues, .. } = &mut *device;
             let ring = queues.iter_mut().step_by(2).filter_map(|queue| queue.running()).nth(chosen);
             let Some(ring) = ring else { break };
-            match send(ring, memory, layout, batch, done..end) {
+            match send(ring, memory, layout, batch, done..end, &mut budget) {
                 Ok(sent) => {
                     done += sent.slots;
                     packets += sent.packets + sent.unfitting + sent.too_short;
@@ -295,7 +302,7 @@ impl Port for VhostPort {
         }
         self.look(&mut device, Interest::Receive, true);
         add(self.shared.bells.as_fd());
-        true
+        !self.cut_short
     }
 
     fn stats(&mut self) -> Result<Stats, PortError> {

@@ -3,7 +3,7 @@
 use linerate_mem::{Batch, Pool, Written};
 
 use crate::memory::GuestMemory;
-use crate::ring::{Corrupt, Pieces, Ring};
+use crate::ring::{Budget, Corrupt, Pieces, Ring};
 use crate::sys::Span;
 use crate::transmit::ETHERNET_BYTES;
 
@@ -36,6 +36,8 @@ pub(crate) struct Receiver<'a> {
     pub packets: u64,
     pub bytes: u64,
     pub refused: Refused,
+    /// What the call may still spend on anything but packets of one buffer.
+    pub budget: Budget,
 }
 
 /// What became of one packet.
@@ -47,12 +49,12 @@ enum Step {
 }
 
 impl Receiver<'_> {
-    /// Receives what waits in the ring, as far as there is room.
+    /// Receives what waits in the ring, as far as there is room and the call's budget goes.
     #[inline]
     pub(crate) fn receive(&mut self, ring: &mut Ring, memory: &GuestMemory) -> Result<(), Corrupt> {
         let mut left = usize::from(ring.waiting()?);
         let plain_len_max = self.header_bytes + self.frame_len_max.min(self.pool.packet_len_max());
-        while left > 0 && self.batch.room() > 0 {
+        while left > 0 && self.batch.room() > 0 && !self.budget.is_spent() {
             let wanted = left.min(CHUNK).min(self.batch.room());
             let mut plain = [(Span::EMPTY, 0); CHUNK];
             let mut count = 0;
@@ -70,6 +72,7 @@ impl Receiver<'_> {
                 count += 1;
             }
             let taken = self.copy(ring, &plain[..count]);
+            self.budget.spend(count - taken);
             left -= taken;
             if taken < wanted {
                 match self.receive_odd(ring, memory)? {
@@ -112,6 +115,7 @@ impl Receiver<'_> {
         let head = ring.head(0);
         let mut pieces = Pieces::new();
         ring.gather(memory, head, false, &mut pieces)?;
+        self.budget.spend(pieces.looks());
         let mut cursor = pieces.cursor();
         let mut kind = [0; 2];
         let seen = cursor.read(&mut kind);

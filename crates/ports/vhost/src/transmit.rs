@@ -3,7 +3,7 @@
 use linerate_mem::Batch;
 
 use crate::memory::GuestMemory;
-use crate::ring::{Corrupt, Pieces, Ring};
+use crate::ring::{Budget, Corrupt, PIECES_MAX, Pieces, Ring};
 use crate::sys::Span;
 use crate::virtio::{self, descriptor, feature};
 
@@ -55,7 +55,7 @@ enum Step {
     Full,
 }
 
-/// Sends packets from slots `from` to `until` of the batch, as far as the ring has buffers. The batch keeps them.
+/// Sends packets from the slots `run` of the batch, as far as the ring has buffers and the call's budget goes. The batch keeps them.
 #[inline]
 pub(crate) fn send(
     ring: &mut Ring,
@@ -63,10 +63,11 @@ pub(crate) fn send(
     layout: Layout,
     batch: &Batch,
     run: std::ops::Range<usize>,
+    budget: &mut Budget,
 ) -> Result<Sent, Corrupt> {
     let mut sent = Sent::default();
     let mut room = usize::from(ring.waiting()?);
-    while sent.slots < run.len() && room > 0 {
+    while sent.slots < run.len() && room > 0 && !budget.is_spent() {
         let at = run.start + sent.slots;
         let wanted = room.min(CHUNK).min(run.end - at);
         let mut plain = [(Span::EMPTY, 0); CHUNK];
@@ -84,6 +85,7 @@ pub(crate) fn send(
             count += 1;
         }
         let taken = copy(ring, layout, batch, at, &plain[..count], &mut sent);
+        budget.spend(count - taken);
         room -= taken;
         if taken < wanted {
             let at = at + taken;
@@ -95,7 +97,7 @@ pub(crate) fn send(
             let step = if len < ETHERNET_BYTES {
                 Step::TooShort
             } else {
-                send_odd(ring, memory, layout, batch, at..at + slots)?
+                send_odd(ring, memory, layout, batch, at..at + slots, budget)?
             };
             match step {
                 Step::Full => break,
@@ -160,7 +162,8 @@ fn write_header(header: Span<'_>, buffers: u16) {
     }
 }
 
-/// Sends the one packet in slots `run`, over several buffers if need be.
+/// Sends the one packet in slots `run`, over several buffers if need be. Buffers that hold it only in more than 256 parts are too
+/// short for it.
 #[cold]
 fn send_odd(
     ring: &mut Ring,
@@ -168,8 +171,10 @@ fn send_odd(
     layout: Layout,
     batch: &Batch,
     run: std::ops::Range<usize>,
+    budget: &mut Budget,
 ) -> Result<Step, Corrupt> {
     let room = ring.waiting()?;
+    let mut looks = 0;
     let (mut first, mut other) = (Pieces::new(), Pieces::new());
     let mut slots = run;
     let mut rest: &[u8] = &[];
@@ -178,12 +183,14 @@ fn send_odd(
         if used == room {
             return Ok(if room == ring.size() { Step::Unfitting } else { Step::Full });
         }
-        if used == 1 && !layout.mergeable {
+        if used == 1 && !layout.mergeable || looks >= PIECES_MAX {
             return Ok(Step::Unfitting);
         }
         let head = ring.head(used);
         let pieces = if used == 0 { &mut first } else { &mut other };
         ring.gather(memory, head, true, pieces)?;
+        looks += pieces.looks();
+        budget.spend(pieces.looks());
         let mut cursor = pieces.cursor();
         let mut written = 0;
         if used == 0 {

@@ -73,10 +73,13 @@ const ATTACKS: &[Attack] = &[
         driver.describe(driver.queues[TX].table, 0, GUEST, 1, 1, 0);
         driver.make_available(TX, 0);
     }),
-    ("loop of empty ones", "a loop of descriptors", |driver| {
+    ("loop of empty ones", "a buffer without a byte", |driver| {
         driver.describe(driver.queues[TX].table, 0, GUEST, 0, 1, 1);
         driver.describe(driver.queues[TX].table, 1, GUEST, 0, 1, 0);
         driver.make_available(TX, 0);
+    }),
+    ("empty receive buffer", "a buffer without a byte", |driver| {
+        driver.describe(driver.queues[RX].table, 0, GUEST, 0, 2, 0);
     }),
     ("chain too long", "a chain of more than 256", |driver| {
         let table = 0x3_0000;
