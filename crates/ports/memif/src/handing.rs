@@ -118,7 +118,7 @@ impl Alternates for HandingSide {
         if len == 0 || parts > usize::from(self.end.ring.slots()) {
             *(if len == 0 { &mut totals.empty } else { &mut totals.unfit }) += 1;
             pool.put_front(batch, slots);
-            return Ok(Front::Taken);
+            return Ok(Front::Taken(0));
         }
         if parts > usize::from(self.lent.room()) {
             self.take_back(pool).map_err(Stop::Corrupt)?;
@@ -142,6 +142,7 @@ impl Alternates for HandingSide {
         }
         totals.packets += 1;
         totals.bytes += len as u64;
-        Ok(Front::Taken)
+        // Which slots these are is not the peer's to say, and how many is the batch's.
+        Ok(Front::Taken(0))
     }
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use linerate_mem::{Batch, Pool, Trespass};
 
 use crate::lent::{Lent, MORE};
-use crate::link::LentEnd;
+use crate::link::{LentEnd, SLOTS_MAX};
 use crate::port::PACKET_LEN_MAX;
 use crate::receive::{Corrupt, Received};
 use crate::sys::{Descriptor, Doorbell, NEXT, NO_INTERRUPT};
@@ -55,15 +55,15 @@ impl LendingSide {
     ) -> Result<usize, Corrupt> {
         let before = totals.packets;
         let mut left = self.available()?;
-        let mut fault = None;
-        while left > 0 && batch.room() > 0 {
+        let (mut fault, mut walked) = (None, 0);
+        while left > 0 && batch.room() > 0 && walked < SLOTS_MAX {
             let (taken, plain) = self.receive_plain(left, batch, totals)?;
             left -= taken;
             if plain {
                 continue;
             }
             match self.receive_front(left, batch, pool, totals) {
-                Ok(Front::Taken(slots)) => left -= slots,
+                Ok(Front::Taken(slots)) => (left, walked) = (left - slots, walked + slots),
                 Ok(Front::Waits) => {
                     // The next call looks at the peer's index again.
                     self.filled = self.lent.first();
@@ -115,9 +115,9 @@ impl LendingSide {
         // Lengths are noted: what is done below is what was checked here.
         let (mut slots, mut parts, mut len) = (0u16, 0usize, 0usize);
         loop {
-            if slots == left {
-                let all = slots == self.lent.count() && slots >= self.lent.share();
-                return if all { self.endless() } else { Ok(Front::Waits) };
+            if slots == left || slots == SLOTS_MAX {
+                let all = slots == SLOTS_MAX || slots == self.lent.count() && slots >= self.lent.share();
+                return if all { self.endless(slots) } else { Ok(Front::Waits) };
             }
             let index = self.lent.first().wrapping_add(slots);
             let descriptor = self.end.ring.read(index);
@@ -212,8 +212,8 @@ impl LendingSide {
     }
 
     #[cold]
-    fn endless(&self) -> Result<Front, Corrupt> {
-        Err(Corrupt(format!("a packet without an end into all {} buffers of a ring", self.lent.count())))
+    fn endless(&self, slots: u16) -> Result<Front, Corrupt> {
+        Err(Corrupt(format!("a packet without an end into {slots} of {} buffers of a ring", self.lent.count())))
     }
 }
 

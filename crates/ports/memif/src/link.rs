@@ -5,6 +5,10 @@ use std::sync::atomic::{Ordering, fence};
 
 use crate::sys::{Doorbell, NO_INTERRUPT, Regions, Ring, Span};
 
+/// Most slots of one packet. A call that went through so many slots of packets that are not plain begins no other such packet, so that a
+/// peer cannot keep it: the rest waits for the next call.
+pub(crate) const SLOTS_MAX: u16 = 1024;
+
 /// One ring in each direction. A client may have made fewer of one kind.
 #[derive(Default)]
 pub(crate) struct Pair {

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use linerate_mem::{Batch, Pool, Written};
 
-use crate::link::{Buffers, Own, RingEnd};
+use crate::link::{Buffers, Own, RingEnd, SLOTS_MAX};
 use crate::port::PACKET_LEN_MAX;
 use crate::sys::{Descriptor, NEXT, NO_INTERRUPT, Span};
 
@@ -83,8 +83,8 @@ impl ReceiveSide {
         let mut left = self.available()?;
         let first = self.next;
         let before = store.totals.packets;
-        let mut fault = None;
-        while left > 0 && batch.room() > 0 {
+        let (mut fault, mut walked) = (None, 0);
+        while left > 0 && batch.room() > 0 && walked < SLOTS_MAX {
             let run = self.receive_plain(left, batch, store);
             left -= run.taken;
             if run.taken < run.found {
@@ -95,7 +95,7 @@ impl ReceiveSide {
                 continue;
             }
             match self.receive_front(left, batch, store) {
-                Ok(Front::Taken(slots)) => left -= slots,
+                Ok(Front::Taken(slots)) => (left, walked) = (left - slots, walked + slots),
                 Ok(Front::Waits) => {
                     // The next call looks at the peer's index again.
                     self.filled = self.next;
@@ -158,9 +158,10 @@ impl ReceiveSide {
     fn receive_front(&mut self, left: u16, batch: &mut Batch, store: &mut Store) -> Result<Front, Corrupt> {
         let (mut slots, mut len) = (0, 0usize);
         loop {
-            if slots == left {
-                // The rest may come; but not if the whole ring does not hold it.
-                return if left < self.end.ring.slots() { Ok(Front::Waits) } else { self.endless() };
+            if slots == left || slots == SLOTS_MAX {
+                // The rest may come; but not if the packet is longer than any may be.
+                let all = self.end.ring.slots().min(SLOTS_MAX);
+                return if slots < all { Ok(Front::Waits) } else { self.endless(slots) };
             }
             let index = self.next.wrapping_add(slots);
             let descriptor = self.end.ring.read(index);
@@ -322,8 +323,8 @@ impl ReceiveSide {
     }
 
     #[cold]
-    fn endless(&self) -> Result<Front, Corrupt> {
-        Err(Corrupt(format!("a packet without an end into all {} slots of a ring", self.end.ring.slots())))
+    fn endless(&self, slots: u16) -> Result<Front, Corrupt> {
+        Err(Corrupt(format!("a packet without an end into {slots} of {} slots of a ring", self.end.ring.slots())))
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use linerate_mem::{Batch, Pool, Span as Extent};
 
-use crate::link::{Buffers, RingEnd, wake_peer};
+use crate::link::{Buffers, RingEnd, SLOTS_MAX, wake_peer};
 use crate::port::PACKET_LEN_MAX;
 use crate::receive::Corrupt;
 use crate::sys::{Descriptor, NEXT, Span};
@@ -33,7 +33,7 @@ pub(crate) struct TransmitSide {
 pub(crate) struct Sent {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
-    /// Packets longer than all buffers of the ring.
+    /// Packets longer than all buffers of the ring, or than as many as a packet may have.
     pub(crate) unfit: u64,
     /// Packets without a byte.
     pub(crate) empty: u64,
@@ -49,8 +49,8 @@ pub(crate) enum Stop {
 
 /// What became of the packet at the front of a batch.
 pub(crate) enum Front {
-    /// Sent, or thrown away and counted.
-    Taken,
+    /// Sent, or thrown away and counted, after so many slots of the peer's.
+    Taken(u16),
     /// There is no room for it now, or not all of it is in the batch.
     Waits,
 }
@@ -67,8 +67,8 @@ pub(crate) trait Alternates {
     /// took, whatever the reason. The peer is not told yet.
     #[inline]
     fn alternate(&mut self, batch: &mut Batch, pool: &mut Pool, totals: &mut Sent) -> (usize, Option<Stop>) {
-        let mut taken = 0;
-        while !batch.is_empty() {
+        let (mut taken, mut walked) = (0, 0);
+        while !batch.is_empty() && walked < SLOTS_MAX {
             match self.transmit_plain(batch, pool, totals) {
                 Ok(plain) => taken += plain,
                 Err(corrupt) => return (taken, Some(Stop::Corrupt(corrupt))),
@@ -77,7 +77,7 @@ pub(crate) trait Alternates {
                 break;
             }
             match self.transmit_front(batch, pool, totals) {
-                Ok(Front::Taken) => taken += 1,
+                Ok(Front::Taken(slots)) => (taken, walked) = (taken + 1, walked + slots),
                 Ok(Front::Waits) => break,
                 Err(reason) => return (taken, Some(reason)),
             }
@@ -155,10 +155,10 @@ impl TransmitSide {
         true
     }
 
-    /// Slots whose buffers hold `len` bytes, of the next `room`; `None` if these do not.
+    /// Slots whose buffers hold `len` bytes, of the next `room`; `None` if these, or the most that a packet may have, do not.
     fn slots_for(&self, len: usize, room: u16) -> Result<Option<u16>, Corrupt> {
         let mut held = 0;
-        for step in 0..room {
+        for step in 0..room.min(SLOTS_MAX) {
             let index = self.next.wrapping_add(step);
             let posted = self.end.ring.read(index);
             held += self.buffer(index, posted).ok_or_else(|| self.out_of_place(index, posted))?.len();
@@ -308,15 +308,15 @@ impl Alternates for TransmitSide {
         if extent.len == 0 {
             totals.empty += 1;
             pool.put_front(batch, extent.slots);
-            return Ok(Front::Taken);
+            return Ok(Front::Taken(0));
         }
         let all = self.end.ring.slots();
         let room = self.room(usize::from(all)).map_err(Stop::Corrupt)?;
         let Some(slots) = self.slots_for(extent.len, room).map_err(Stop::Corrupt)? else {
-            if room == all {
+            if room >= all.min(SLOTS_MAX) {
                 totals.unfit += 1;
                 pool.put_front(batch, extent.slots);
-                return Ok(Front::Taken);
+                return Ok(Front::Taken(room.min(SLOTS_MAX)));
             }
             self.wanted = room + 1;
             return Ok(Front::Waits);
@@ -326,6 +326,6 @@ impl Alternates for TransmitSide {
         self.next = self.next.wrapping_add(slots);
         totals.packets += 1;
         totals.bytes += extent.len as u64;
-        Ok(Front::Taken)
+        Ok(Front::Taken(slots))
     }
 }

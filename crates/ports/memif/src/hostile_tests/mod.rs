@@ -2,6 +2,9 @@
 
 mod client;
 mod server;
+mod walks;
+
+pub(crate) use walks::count_look;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;

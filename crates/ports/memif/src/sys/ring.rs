@@ -63,6 +63,12 @@ impl Ring {
         Some(Ring { start, mask: ((1u32 << log2_slots) - 1) as u16, _memory: Arc::clone(memory) })
     }
 
+    /// The same ring, once more.
+    #[cfg(test)]
+    pub(crate) fn another(&self) -> Ring {
+        Ring { start: self.start, mask: self.mask, _memory: Arc::clone(&self._memory) }
+    }
+
     /// Makes a ring of it, empty.
     pub(crate) fn format(&self, flags: u16) {
         self.head().store(0, Ordering::Relaxed);
@@ -113,6 +119,8 @@ impl Ring {
     /// The descriptor, each byte of it read once.
     #[inline]
     pub(crate) fn read(&self, index: u16) -> Descriptor {
+        #[cfg(test)]
+        crate::hostile_tests::count_look();
         let [first, second] = self.cell(index);
         let [a, b, c, d, length @ ..] = first.load(Ordering::Relaxed).to_ne_bytes();
         let [offset @ .., _, _, _, _] = second.load(Ordering::Relaxed).to_ne_bytes();

@@ -14,7 +14,8 @@ pub(super) const SLACK: usize = 64;
 pub(super) const GIVE_BACK_MAX: usize = 512;
 
 impl ShmPort {
-    /// Takes the free frames that came back into the pool.
+    /// Takes the free frames that came back into the pool. A peer cannot keep this call: a frame comes back once for each time that it
+    /// went, so that there are never more than went before.
     #[inline]
     pub(super) fn collect_free(&mut self) -> Result<(), PortError> {
         match self.free_in.look() {
