@@ -13,7 +13,8 @@ pub struct PoolConfig {
     pub frames: usize,
     /// Bytes of a frame, a power of two.
     pub frame_size: usize,
-    /// Bytes kept free before the packet (headers that a tunnel or a kernel puts in front).
+    /// Bytes kept free before the packet (headers that a tunnel or a kernel puts in front). At least 64 bytes of a frame are left for
+    /// packets, besides 448 by which packets are shifted against each other: so at most the frame's size less 512.
     pub headroom: usize,
 }
 
@@ -47,17 +48,25 @@ pub struct Pool {
 
 impl Pool {
     /// Maps a region and puts all of its frames into a new pool.
+    ///
+    /// # Errors
+    /// The shape is not possible, the headroom is larger than [`PoolConfig::headroom`] allows, or the kernel refuses.
     pub fn new(config: PoolConfig) -> Result<Pool, MapError> {
         let region = Region::map(config.frames, config.frame_size)?;
+        check_headroom(&region, config.headroom)?;
         let depot = Arc::new(Depot::new(region.frames()));
         Ok(Pool::handle(Arc::new(region), depot, config.headroom))
     }
 
     /// A pool of the frames of a shared region that are here; see [`Region::map_shared`].
-    pub fn on(region: Region, headroom: usize) -> Pool {
+    ///
+    /// # Errors
+    /// The headroom is larger than [`PoolConfig::headroom`] allows.
+    pub fn on(region: Region, headroom: usize) -> Result<Pool, MapError> {
+        check_headroom(&region, headroom)?;
         let all = region.custody().is_none_or(|custody| custody.here() > 0);
         let depot = Arc::new(if all { Depot::new(region.frames()) } else { Depot::empty(region.frames()) });
-        Pool::handle(Arc::new(region), depot, headroom)
+        Ok(Pool::handle(Arc::new(region), depot, headroom))
     }
 
     /// The border to the process that shares the region; `None` where nobody does.
@@ -66,6 +75,7 @@ impl Pool {
         shared.then(|| Border::new(Arc::clone(&self.region), Arc::clone(&self.depot)))
     }
 
+    /// The headroom was checked: all offsets in frames rest on that.
     fn handle(region: Arc<Region>, depot: Arc<Depot>, headroom: usize) -> Pool {
         let (loaded, previous) = (new_magazine(), new_magazine());
         Pool { region, depot, headroom, loaded, previous, spares: Spares::default(), colours: COLOURS }
@@ -82,7 +92,7 @@ impl Pool {
 
     /// Longest packet that fits into one frame of this pool, in bytes.
     pub fn packet_len_max(&self) -> usize {
-        (self.region.frame_size() - self.headroom).saturating_sub(COLOUR_BYTES_MAX)
+        self.region.frame_size() - self.headroom - COLOUR_BYTES_MAX
     }
 
     /// Appends up to `count` packets of `len` bytes (contents as the last owner left them) and returns how many there were
@@ -354,6 +364,18 @@ impl Drop for Pool {
 /// Colours that every frame has room for: its packets begin in so many different cache lines.
 const COLOURS: u16 = 8;
 const COLOUR_BYTES_MAX: usize = (COLOURS as usize - 1) * LINE;
+/// Bytes of a frame that are left for a packet, at least.
+const PACKET_ROOM_MIN: usize = 64;
+
+/// Offsets of packets are sums of headroom and colour, which unsafe code takes to lie inside the frame.
+fn check_headroom(region: &Region, headroom: usize) -> Result<(), MapError> {
+    let frame_size = region.frame_size();
+    let headroom_max = frame_size.saturating_sub(COLOUR_BYTES_MAX + PACKET_ROOM_MIN);
+    if headroom > headroom_max {
+        return Err(MapError::Headroom { headroom, frame_size, headroom_max });
+    }
+    Ok(())
+}
 /// Colours of packets that leave more room. With frames of 2 KiB, half of them a line apart from the other half modulo the
 /// size of a cache way (4 KiB), these fill all sets of a first-level cache.
 const COLOURS_MAX: u16 = 32;

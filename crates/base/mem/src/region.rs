@@ -12,7 +12,7 @@ use crate::border::Custody;
 /// Why a region could not be mapped.
 #[derive(Debug, thiserror::Error)]
 pub enum MapError {
-    /// The frame size is no power of two between 512 and 65,536, or there are no frames, or too many.
+    /// The frame size is no power of two between 512 and 32,768, or there are no frames, or too many.
     #[error(
         "a region of {frames} frames of {frame_size} bytes is not possible: the size must be a power of two from 512 to 32768, the number from 1 to 16777216"
     )]
@@ -21,6 +21,16 @@ pub enum MapError {
         frames: usize,
         /// Bytes asked for a frame.
         frame_size: usize,
+    },
+    /// The headroom leaves too little of a frame for packets.
+    #[error("a headroom of {headroom} bytes in frames of {frame_size} is not possible: take at most {headroom_max}")]
+    Headroom {
+        /// Bytes asked for in front of packets.
+        headroom: usize,
+        /// Bytes of a frame.
+        frame_size: usize,
+        /// Most bytes that there can be in front of packets.
+        headroom_max: usize,
     },
     /// The kernel refused the mapping.
     #[error("cannot map {bytes} bytes of packet memory: {source}; fewer frames need less")]

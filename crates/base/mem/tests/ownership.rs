@@ -283,6 +283,32 @@ fn copies_go_from_any_region_into_as_few_frames_as_they_need() {
 }
 
 #[test]
+fn a_headroom_that_leaves_no_room_is_refused() {
+    for frame_size in [512, 1024, 2048, 32_768] {
+        let pool = |headroom| Pool::new(PoolConfig { frames: 64, frame_size, headroom });
+        for headroom in [frame_size - 511, frame_size, frame_size + 1, 65_535, 65_536, usize::MAX] {
+            let error = pool(headroom).map(drop).unwrap_err().to_string();
+            assert!(error.contains(&format!("take at most {}", frame_size - 512)), "{error}");
+        }
+        // With the most that there can be, packets of any wanted length stay inside their frames.
+        let mut pool = pool(frame_size - 512).unwrap();
+        assert_eq!(pool.packet_len_max(), 64);
+        let mut batch = Batch::new(&pool, 64);
+        for len in [0, 1, 64, usize::MAX] {
+            assert_eq!(pool.take(&mut batch, 64, len), 64);
+            for index in 0..64 {
+                batch.set_len(index, usize::MAX);
+                assert!(batch.packet(index).len() <= 512 && batch.tail_room(index) == 0);
+                batch.packet_mut(index).fill(index as u8);
+            }
+            assert!((0..64).all(|index| batch.packet(index).iter().all(|byte| *byte == index as u8)));
+            pool.put(&mut batch);
+        }
+        assert!(pool.is_whole());
+    }
+}
+
+#[test]
 fn the_front_of_a_packet_moves_inside_its_frame() {
     let mut pool = Pool::new(PoolConfig { frames: 4, frame_size: 2048, headroom: 16 }).unwrap();
     let mut batch = Batch::new(&pool, 4);

@@ -89,7 +89,7 @@ pub fn pool(memory: BorrowedFd<'_>, shape: Shape, here: bool, headroom: usize, l
     // SAFETY: the memory was made a moment ago, or came from another process, and is mapped this once: `Link` keeps its
     // descriptor to itself.
     let region = unsafe { Region::map_shared(memory, shape.rings().frames, frames, here, Box::new(Arc::new(link))) }?;
-    Ok(Pool::on(region, headroom))
+    Pool::on(region, headroom)
 }
 
 /// The user that this process acts for.

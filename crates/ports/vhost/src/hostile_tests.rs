@@ -252,6 +252,7 @@ fn a_guest_that_writes_meanwhile() {
                 file.write_all_at(&(number as u16).to_le_bytes(), AVAILABLE + 4 + 2 * (round as u64 % 64)).unwrap();
             }
         });
+        let _stop = StopAtEnd(&stop);
         while corrupt < 200 || packets < 20_000 {
             let mut ring = guest.ring();
             let (result, looks) = guest.receive(&mut ring);
@@ -261,7 +262,15 @@ fn a_guest_that_writes_meanwhile() {
             assert!(guest.batch.iter().all(|packet| (14..=1518).contains(&packet.len())));
             guest.pool.put(&mut guest.batch);
         }
-        stop.store(true, Ordering::Relaxed);
     });
     assert!(!guest.memory.is_broken() && guest.pool.free() == 1024);
+}
+
+/// Ends the writer, also where the test fails.
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }

@@ -38,7 +38,7 @@ impl PoolFile {
         let shape = (config.frames, config.frame_size);
         // SAFETY: the file was made here, and this is the one place where its memory becomes a region; `open` calls it once.
         let region = unsafe { Region::map_shared(self.file.as_fd(), 0, shape, true, companion) }?;
-        Ok(Pool::on(region, config.headroom))
+        Pool::on(region, config.headroom)
     }
 
     pub(crate) fn bytes(&self) -> usize {
