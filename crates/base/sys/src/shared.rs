@@ -9,15 +9,16 @@
 //! read there must be copied first, or read once by atomics, and then checked.
 #![allow(unsafe_code)]
 
+mod places;
+
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::Once;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
-/// Mappings that can exist at a time in a process.
-const PLACES: usize = 4096;
+use places::{Claim, Places};
 
 /// Bytes of an ordinary page, at least.
 const PAGE: usize = 4096;
@@ -144,7 +145,7 @@ impl SharedMapping {
         let Some(start) = NonNull::new(start.cast::<u8>()) else {
             return Err(io::Error::from_raw_os_error(libc::ENOMEM));
         };
-        match occupy(start.as_ptr() as usize, span) {
+        match PLACES.occupy(start.as_ptr() as usize, span) {
             Some(place) => Ok(SharedMapping { start, bytes, span, place }),
             None => {
                 // SAFETY: the mapping was just made and nobody knows of it.
@@ -179,48 +180,21 @@ impl SharedMapping {
     /// True once something was touched that is not there any more. The mapping then holds zeros that nobody else sees.
     #[inline]
     pub fn is_lost(&self) -> bool {
-        TABLE[self.place].lost.load(Ordering::Relaxed)
+        PLACES.is_lost(self.place)
     }
 }
 
 impl Drop for SharedMapping {
     fn drop(&mut self) {
-        vacate(self.place);
+        // The handler must not find a range that may be mapped anew, by anybody, a moment later.
+        PLACES.vacate(self.place);
         // SAFETY: the mapping was made by `map` with this span (the handler may have replaced it by one of the same span), and
         // nothing refers to it any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.span) };
     }
 }
 
-/// A mapping as the handler finds it: `end` is 0 in a free place.
-struct Place {
-    start: AtomicUsize,
-    end: AtomicUsize,
-    lost: AtomicBool,
-}
-
-static TABLE: [Place; PLACES] =
-    [const { Place { start: AtomicUsize::new(0), end: AtomicUsize::new(0), lost: AtomicBool::new(false) } }; PLACES];
-/// Places from here on were never used.
-static USED: AtomicUsize = AtomicUsize::new(0);
-/// Held by who changes the table; the handler only reads.
-static CHANGING: Mutex<()> = Mutex::new(());
-
-fn occupy(start: usize, bytes: usize) -> Option<usize> {
-    let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
-    let index = TABLE.iter().position(|place| place.end.load(Ordering::Relaxed) == 0)?;
-    let place = &TABLE[index];
-    place.lost.store(false, Ordering::Relaxed);
-    place.start.store(start, Ordering::Relaxed);
-    place.end.store(start + bytes, Ordering::Release);
-    USED.fetch_max(index + 1, Ordering::Release);
-    Some(index)
-}
-
-fn vacate(index: usize) {
-    let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
-    TABLE[index].end.store(0, Ordering::Release);
-}
+static PLACES: Places<4096> = Places::new();
 
 /// What handled SIGBUS before, and its flags.
 static BEFORE: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
@@ -257,43 +231,49 @@ fn replace_handler() -> io::Result<()> {
 /// Handles SIGBUS. Reads the table, calls mmap, and leaves errno as it was; nothing else.
 extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid siginfo_t to a handler that was installed with SA_SIGINFO.
-    let address = unsafe { (*info).si_addr() } as usize;
+    let (address, code) = unsafe { ((*info).si_addr() as usize, (*info).si_code) };
     // SAFETY: the address of the calling thread's errno is always valid.
     let errno = unsafe { &mut *libc::__errno_location() };
     let kept = *errno;
-    let ours = replace_mapping(address);
+    // A signal that was sent (kill(2)), or that tells of broken memory which nobody touched yet, is no fault of this thread: then
+    // nothing says that the mapping at this address is in use.
+    let fault = matches!(code, libc::BUS_ADRERR | libc::BUS_OBJERR | libc::BUS_MCEERR_AR);
+    let ours = fault && replace_mapping(address, code);
     *errno = kept;
     if !ours {
-        pass_on(signal, info, context);
+        pass_on(signal, code, info, context);
     }
 }
 
-/// Puts zeros in the place of the mapping that `address` lies in; false if there is none.
-fn replace_mapping(address: usize) -> bool {
-    let used = USED.load(Ordering::Acquire);
-    let found = TABLE[..used].iter().find(|place| {
-        let end = place.end.load(Ordering::Acquire);
-        (place.start.load(Ordering::Relaxed)..end).contains(&address)
-    });
-    let Some(place) = found else { return false };
-    let start = place.start.load(Ordering::Relaxed);
-    let bytes = place.end.load(Ordering::Relaxed) - start;
+/// Puts zeros in the place of the mapping in which the calling thread faulted, at `address`; false if there is none.
+fn replace_mapping(address: usize, code: libc::c_int) -> bool {
+    let Some(found) = PLACES.find(address) else { return false };
+    match found.claim() {
+        Claim::Mine => {}
+        // Another thread faulted, too. The access is made again, and finds zeros, or faults until it does. A memory error in those zeros
+        // is no matter of this module.
+        Claim::Others => return code == libc::BUS_ADRERR,
+        Claim::Failed => return false,
+    }
+    let (start, bytes) = (found.range.start, found.range.len());
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-    // SAFETY: the range is that of a live mapping of this process (who faults in it uses it, so it is not being dropped), of
-    // which only addresses are used; they stay valid, with zeros behind them.
+    // SAFETY: the range is that of a live mapping of this process (the calling thread is using it, so it is not being dropped; see
+    // `Places::find` for why it is this mapping's), of which only addresses are used; they stay valid, with zeros behind them.
     let replaced =
         unsafe { libc::mmap(start as *mut libc::c_void, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
-    place.lost.store(true, Ordering::Release);
+    found.settle(replaced != libc::MAP_FAILED);
     replaced != libc::MAP_FAILED
 }
 
 /// Does what would have been done without this module.
-fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+fn pass_on(signal: libc::c_int, code: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let flags = BEFORE_FLAGS.load(Ordering::Acquire);
+    // Faults come from the kernel and have codes above 0; they repeat when this returns, and cannot be ignored.
+    let sent = code <= 0 || code == libc::BUS_MCEERR_AO;
     match BEFORE.load(Ordering::Relaxed) {
+        libc::SIG_IGN if sent => {}
         libc::SIG_DFL | libc::SIG_IGN => {
-            // The fault repeats once this returns, and then ends the process as it should.
-            // SAFETY: restores the default action.
+            // SAFETY: restores the default action, which ends the process when the fault repeats.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
         }
         handler if flags & libc::SA_SIGINFO != 0 => {
@@ -308,6 +288,20 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
             handler(signal);
         }
     }
+    if sent && is_default(signal) {
+        // Rust's own handler, too, restores the default action and waits for a fault to repeat, which a signal that was sent does not.
+        // SAFETY: takes a number. The signal is blocked until the handler returns, and then ends the process.
+        unsafe { libc::raise(signal) };
+    }
+}
+
+/// True if the signal's action is the default one.
+fn is_default(signal: libc::c_int) -> bool {
+    // SAFETY: a structure of integers, for which all zeros is a value.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: only asks, into a live structure.
+    let asked = unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) };
+    asked == 0 && action.sa_sigaction == libc::SIG_DFL
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {
@@ -374,6 +368,77 @@ mod tests {
         drop(cut);
         // The place is used again, and starts sound.
         assert!(!SharedMapping::map(file.as_fd(), 4096).unwrap().is_lost());
+    }
+
+    /// Many threads fault in mappings that are cut short while others make and drop mappings at the same addresses: nobody loses
+    /// what is his.
+    #[test]
+    fn threads_that_fault_while_mappings_come_and_go() {
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for number in 1..=2_u8 {
+                let stop = &stop;
+                scope.spawn(move || {
+                    let file = memory_file(c"coming and going", 64 << 10).unwrap();
+                    while !stop.load(Ordering::Relaxed) {
+                        let mapping = SharedMapping::map(file.as_fd(), (usize::from(number) * 13) << 10).unwrap();
+                        set_byte(&mapping, 5000, number);
+                        assert!(byte(&mapping, 5000) == number && !mapping.is_lost());
+                    }
+                });
+            }
+            let done = StopAtEnd(&stop);
+            for round in 0..300 {
+                let file = unsealed(64 << 10);
+                let sound = memory_file(c"sound", 64 << 10).unwrap();
+                let (cut, sound) = (
+                    SharedMapping::map(file.as_fd(), 64 << 10).unwrap(),
+                    SharedMapping::map(sound.as_fd(), 64 << 10).unwrap(),
+                );
+                set_byte(&sound, 0, 9);
+                file.set_len(0).unwrap();
+                std::thread::scope(|scope| {
+                    // What one thread wrote after its fault is not taken away by the fault of another.
+                    for thread in 0..3 {
+                        let cut = &cut;
+                        scope.spawn(move || {
+                            set_byte(cut, thread * 4096, thread as u8 + 1);
+                            assert_eq!(byte(cut, thread * 4096), thread as u8 + 1, "round {round}");
+                        });
+                    }
+                });
+                assert!((0..3).all(|thread| byte(&cut, thread * 4096) == thread as u8 + 1), "round {round}");
+                assert!(cut.is_lost() && !sound.is_lost() && byte(&sound, 0) == 9);
+            }
+            drop(done);
+        });
+    }
+
+    struct StopAtEnd<'a>(&'a std::sync::atomic::AtomicBool);
+
+    impl Drop for StopAtEnd<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    const CHILD: &str = "LINERATE_TEST_BUS_ERROR";
+
+    /// A SIGBUS that is no fault in a mapping ends the process as it would without this module.
+    #[test]
+    fn a_signal_that_was_sent_is_not_swallowed() {
+        use std::os::unix::process::ExitStatusExt;
+        if std::env::var_os(CHILD).is_some() {
+            let file = memory_file(c"test", 4096).unwrap();
+            let _mapping = SharedMapping::map(file.as_fd(), 4096).unwrap();
+            // SAFETY: takes a number.
+            unsafe { libc::raise(libc::SIGBUS) };
+            return;
+        }
+        let name = "shared::tests::a_signal_that_was_sent_is_not_swallowed";
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let output = child.args(["--exact", name, "--nocapture"]).env(CHILD, "1").output().unwrap();
+        assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");
     }
 
     #[test]
