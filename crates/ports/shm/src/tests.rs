@@ -1,11 +1,13 @@
 //! A peer that writes whatever it likes: the port says `PeerCorrupt`, and no frame is in two slots.
 
 use std::collections::HashSet;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Interest, Port, PortError};
+use linerate_wire::{FlowKey, Parsed, verify_checksums};
 use proptest::prelude::*;
 
 use crate::layout::{RingPlace, Rings, attached};
@@ -158,6 +160,69 @@ fn indices_that_cannot_be_are_refused() {
         prey.send(3);
         prey.words.index(place(&prey.rings)).store(value, Ordering::Release);
         prey.expect_corrupt(what);
+    }
+}
+
+/// Frames that are here can still be written by the other process. Whatever it makes of a packet while it is read, what is read stays
+/// inside the packet, and nothing panics.
+#[test]
+fn a_packet_that_changes_while_it_is_parsed() {
+    let mut prey = Prey::new();
+    let packets: Vec<Vec<u8>> = [
+        "00000000000200000000000181000064080045000040000040004011f96f0a0000010a000002003510f0002c0000",
+        "0000000000020000000000010800460000400000400040060000c0a80001c0a80002010101010050c35000000001000000025010ffff00000000",
+        "00000000000200000000000186dd60000000004000400000000000000000000000000000000120010db80000000000000000000000021100000000000000123412b500380000",
+        "000000000002000000000001080045000072000040004011f96f0a0000010a0000021234 12b5005e0000080000000000640002000000000300000000000408004500003000004000400600000a0000010a0000020050c3500000000100000002a010ffff0000000001010101",
+    ]
+    .map(|text| {
+        let text = text.replace(' ', "");
+        (0..text.len() / 2).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap()).collect()
+    })
+    .into();
+    let words = prey.send(packets.len());
+    prey.put(prey.rings.packets[1], &words);
+    assert_eq!(prey.port.receive(&mut prey.batch).unwrap(), packets.len());
+    for (index, packet) in packets.iter().enumerate() {
+        prey.batch.set_len(index, 140);
+        prey.batch.packet_mut(index)[..packet.len()].copy_from_slice(packet);
+        assert!(Parsed::parse(prey.batch.packet(index)).is_ok(), "packet {index}");
+    }
+    let memory = std::fs::File::options().read(true).write(true).open("/proc/self/mem").unwrap();
+    let places: Vec<u64> = prey.batch.iter().map(|packet| packet.as_ptr() as u64).collect();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0_usize.. {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                let packet = &packets[round % packets.len()];
+                let at = round / packets.len() % packet.len();
+                // By a system call, as another process would: this one has the packet.
+                let write = |byte: u8| memory.write_all_at(&[byte], places[round % packets.len()] + at as u64).unwrap();
+                write([0, 0xff, 0x0f, 0x45, packet[at] ^ 1 << (round % 8)][round % 5]);
+                write(packet[at]);
+            }
+        });
+        let _stop = StopAtEnd(&stop);
+        let mut seen = 0;
+        for _ in 0..30_000 {
+            for packet in prey.batch.iter() {
+                seen += usize::from(Parsed::parse(packet).is_ok());
+                seen += usize::from(FlowKey::from_frame(packet).is_some());
+                seen += usize::from(FlowKey::innermost(packet).is_some());
+                seen += usize::from(verify_checksums(packet).is_ok());
+            }
+        }
+        assert!(seen > 0);
+    });
+}
+
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
