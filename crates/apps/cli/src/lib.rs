@@ -2,6 +2,11 @@
 //!
 //! Thin glue over the crates below it. `main.rs` picks the subcommand, `cmd/NAME.rs` reads its arguments.
 #![forbid(unsafe_code)]
+// They panic where a stream is closed; see console.rs.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+#[macro_use]
+mod console;
 
 pub mod bridge;
 pub mod capture;

@@ -69,6 +69,7 @@ pub fn run(plan: &Plan) -> Result<bool, String> {
     let ports = ports(plan, &mut opened);
     let rings: usize = opened.iter().map(|port| port.sources.len()).sum();
     let cores = Cores::choose(Some(plan.cores.as_deref().unwrap_or("none")), rings)?;
+    cores.note.iter().for_each(|line| note(line));
     let (recorder, mut intakes) = match &plan.path {
         None => (None, Vec::new()),
         Some(path) => {

@@ -134,7 +134,7 @@ fn conclude(args: &Args, Ended { results, folder, end }: &Ended) -> ExitCode {
             log::out(format!("\n{}", trials_terminal(results, columns, colour)).trim_end());
         }
     }
-    eprintln!("kept in {}; report.html there has the pictures", folder.display());
+    tell!("kept in {}; report.html there has the pictures", folder.display());
     match end {
         Err(error) => refuse(&error.to_string()),
         Ok(End::Stopped) => refuse("stopped"),
@@ -153,7 +153,7 @@ fn status(results: &Results) -> ExitCode {
 }
 
 fn refuse(problem: &str) -> ExitCode {
-    eprintln!("linerate bench: {problem}");
+    tell!("linerate bench: {problem}");
     ExitCode::from(2)
 }
 

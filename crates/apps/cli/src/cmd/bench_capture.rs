@@ -113,7 +113,7 @@ pub fn run(args: &Args) -> ExitCode {
 
 fn conclude(args: &Args, Ended { results, folder, end }: &Ended) -> ExitCode {
     let recommendation = capture_recommendation(results);
-    eprintln!("kept in {}", folder.display());
+    tell!("kept in {}", folder.display());
     if args.json {
         log::out(results_json(results).trim_end());
     } else {
@@ -136,7 +136,7 @@ fn conclude(args: &Args, Ended { results, folder, end }: &Ended) -> ExitCode {
 }
 
 fn refuse(problem: &str) -> ExitCode {
-    eprintln!("linerate bench capture: {problem}");
+    tell!("linerate bench capture: {problem}");
     ExitCode::from(2)
 }
 

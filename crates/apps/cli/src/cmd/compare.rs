@@ -94,6 +94,6 @@ fn compared(args: &Args) -> Result<Comparison, String> {
 }
 
 fn refuse(problem: &str) -> ExitCode {
-    eprintln!("linerate compare: {problem}");
+    tell!("linerate compare: {problem}");
     ExitCode::from(2)
 }

@@ -21,7 +21,7 @@ pub fn run(args: &Args) -> ExitCode {
     let facts = match gather::gather(&args.interfaces) {
         Ok(facts) => facts,
         Err(error) => {
-            eprintln!("linerate doctor: {error}; `ip link` lists the interfaces");
+            tell!("linerate doctor: {error}; `ip link` lists the interfaces");
             return ExitCode::from(2);
         }
     };
@@ -30,7 +30,7 @@ pub fn run(args: &Args) -> ExitCode {
         match show::json(&facts, &findings) {
             Ok(text) => log::out(&text),
             Err(error) => {
-                eprintln!("linerate doctor: {error}");
+                tell!("linerate doctor: {error}");
                 return ExitCode::from(2);
             }
         }

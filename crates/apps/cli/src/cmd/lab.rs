@@ -141,7 +141,7 @@ fn conclude(args: &RunArgs, ended: &Ended) -> ExitCode {
         let text = linerate_report::results_terminal(results, columns, std::io::stdout().is_terminal());
         log::out(text.trim_end());
     }
-    eprintln!("kept in {}", folder.display());
+    tell!("kept in {}", folder.display());
     let findings = || results.cells.iter().flat_map(|cell| &cell.findings);
     match end {
         Err(error) => refuse(&error.to_string()),
@@ -197,11 +197,11 @@ fn check(args: &CheckArgs) -> ExitCode {
                 ));
             }
             Ok(Err(errors)) => {
-                eprintln!("{errors}");
+                tell!("{errors}");
                 status = status.max(1);
             }
             Err(problem) => {
-                eprintln!("linerate lab: {problem}");
+                tell!("linerate lab: {problem}");
                 status = 2;
             }
         }
@@ -222,8 +222,8 @@ fn clean_up(args: &ResultsArgs) -> ExitCode {
 fn tell_removed(removed: clean::Removed) {
     for (what, error) in removed {
         match error {
-            None => eprintln!("removed {what}, which a killed run had left"),
-            Some(error) => eprintln!("{what}, which a killed run had left, cannot be removed: {error}"),
+            None => tell!("removed {what}, which a killed run had left"),
+            Some(error) => tell!("{what}, which a killed run had left, cannot be removed: {error}"),
         }
     }
 }
@@ -236,14 +236,14 @@ fn parse_seconds(text: &str) -> Result<u64, String> {
 }
 
 fn refuse(problem: &str) -> ExitCode {
-    eprintln!("linerate lab: {problem}");
+    tell!("linerate lab: {problem}");
     ExitCode::from(2)
 }
 
 /// Errors of a file begin with `error: FILE:LINE`.
 fn refuse_as_is(problem: &str) -> ExitCode {
     if problem.starts_with("error: ") {
-        eprintln!("{problem}");
+        tell!("{problem}");
         return ExitCode::from(2);
     }
     refuse(problem)

@@ -53,7 +53,7 @@ pub fn run_words(words: &[OsString]) -> ExitCode {
 }
 
 fn refuse(text: &str) -> ExitCode {
-    eprintln!("{NAME}: {text}");
+    tell!("{NAME}: {text}");
     ExitCode::from(2)
 }
 

@@ -25,7 +25,7 @@ pub fn run(args: &Args) -> ExitCode {
     let interfaces = match linerate_ports::interfaces() {
         Ok(interfaces) => interfaces,
         Err(error) => {
-            eprintln!("linerate ports: the interfaces cannot be listed: {error}");
+            tell!("linerate ports: the interfaces cannot be listed: {error}");
             return ExitCode::from(2);
         }
     };
@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("linerate ports: {error}");
+            tell!("linerate ports: {error}");
             ExitCode::from(2)
         }
     }

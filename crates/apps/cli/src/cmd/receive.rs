@@ -55,7 +55,7 @@ pub struct Args {
     /// Numbers back for which late packets are told from duplicates
     #[arg(long, value_name = "N", default_value_t = WINDOW_DEFAULT, value_parser = clap::value_parser!(u64).range(64..=1 << 28))]
     window: u64,
-    /// Core of the receiving thread, or none [default: the last one]
+    /// Core of the receiving thread, or none [default: the last one that no other Linerate uses]
     #[arg(long, value_name = "LIST")]
     cores: Option<String>,
     /// Print one JSON document (linerate.receive/1) on stdout
@@ -93,6 +93,7 @@ fn try_run(args: &Args) -> Result<bool, String> {
         ));
     }
     let cores = Cores::choose(args.cores.as_deref(), 1)?;
+    cores.note.iter().filter(|_| !args.quiet).for_each(|line| note(line));
     let pool = open::pool(&[], &specs, 0)?;
     let open = |spec: &PortSpec| open_noted(spec, Usage::Receiving, &pool, args.quiet);
     let mut ports = specs.iter().map(open).collect::<Result<Vec<_>, _>>()?;

@@ -80,6 +80,6 @@ fn render(results: &Results, args: &Args) -> String {
 }
 
 fn refuse(problem: &str) -> ExitCode {
-    eprintln!("linerate report: {problem}");
+    tell!("linerate report: {problem}");
     ExitCode::from(2)
 }

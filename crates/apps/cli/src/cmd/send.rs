@@ -67,7 +67,8 @@ pub struct Args {
     /// Makes packets here even where the port could make them itself (xdplive:)
     #[arg(long, help_heading = "Running")]
     no_offload: bool,
-    /// Cores of the threads, senders first: 2,3 or 2-5, or none [default: one each if there are enough]
+    /// Cores of the threads, senders first: 2,3 or 2-5, or none [default: one each that no other Linerate
+    /// uses, if there are enough]
     #[arg(long, value_name = "LIST", help_heading = "Running")]
     cores: Option<String>,
     /// Print the stream file that the flags stand for, with what comes of it, and send nothing

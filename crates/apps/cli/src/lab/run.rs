@@ -58,7 +58,7 @@ fn open(plan: &Plan, options: &Options) -> Result<(ResultsFolder, Results), Stri
         && let Some((folder, results)) =
             ResultsFolder::resume(dir, &plan.text).map_err(|error| unwritable(dir, &error))?
     {
-        eprintln!("going on with {}, which was stopped (--fresh starts anew)", folder.path().display());
+        tell!("going on with {}, which was stopped (--fresh starts anew)", folder.path().display());
         return Ok((folder, results));
     }
     let only = options.only.as_deref();

@@ -69,6 +69,8 @@ impl Frame {
         };
         let (wait_ns, duration_ns) = (span("wait", &args.wait)?, span("duration", &args.duration)?);
         let core = args.core.map(|core| Cores::choose(Some(&core.to_string()), 1)).transpose()?;
+        let told = core.iter().filter_map(|cores| cores.note.as_deref()).filter(|_| !args.quiet);
+        told.for_each(note);
         let manner = Manner { core: core.and_then(|core| core.of(0)), duration_ns, quiet: args.quiet };
         Ok(Frame { wait_ns, manner, json: args.json })
     }

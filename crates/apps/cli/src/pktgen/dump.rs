@@ -13,7 +13,7 @@ const ROW: usize = 16;
 /// Prints the first `count` slots of a batch.
 pub fn batch(ring: usize, batch: &Batch, count: usize) {
     for slot in 0..count.min(batch.len()) {
-        log::out(&packet(ring, slot, batch.more(slot), batch.packet(slot)));
+        log::dump(&packet(ring, slot, batch.more(slot), batch.packet(slot)));
     }
 }
 
@@ -62,7 +62,7 @@ impl Port for DumpPort {
             (0..batch.len()).map(|slot| packet(self.ring, slot, batch.more(slot), batch.packet(slot))).collect();
         let held = batch.len();
         let taken = self.inner.transmit(batch);
-        shown.iter().take(held - batch.len()).for_each(|text| log::out(text));
+        shown.iter().take(held - batch.len()).for_each(|text| log::dump(text));
         taken
     }
 

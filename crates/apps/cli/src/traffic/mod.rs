@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! streams.rs    flags -> stream file -> streams         rules.rs      --vary and --set in words of a stream file
-//! open.rs       specs -> ports on one pool              cores.rs      which thread runs where
+//! open.rs       specs -> ports on one pool              cores.rs      which thread runs where; claims.rs: who else is there
 //! prepare.rs    streams x port -> plan, with checks      sending.rs    threads that send (and receive beside it)
 //! receiving.rs  threads that receive, and their end     progress.rs   what live.rs shows a second
 //! replay.rs     --replay: captures instead of streams     telling.rs    a thread that is through says so
 //! document.rs   the JSON documents                      text.rs       the same for people
 //! ```
 
+pub mod claims;
 pub mod cores;
 pub mod document;
 pub mod live;
@@ -23,10 +24,7 @@ pub mod streams;
 pub mod telling;
 pub mod text;
 
-use std::io::Write;
-
-/// Writes a line for people to stderr; that nobody reads it is no reason to stop.
+/// Writes a line for people to stderr.
 pub fn note(line: &str) {
-    // Nothing can be done about a closed stderr, and what matters goes to stdout.
-    let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+    crate::console::err(line);
 }
