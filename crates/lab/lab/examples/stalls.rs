@@ -21,9 +21,10 @@ use linerate_sys::{affinity, clock};
 
 const MS: u64 = 1_000_000;
 /// From one provoked stall to the next, and how many.
-const PERIOD_NS: u64 = 100 * MS;
-const TIMES: u64 = 25;
-const LOAD_NS: u64 = 1_500 * MS;
+const PERIOD_NS: u64 = 60 * MS;
+const TIMES: u64 = 80;
+/// Short enough for the real-time class, in which nothing else disturbs a trial.
+const LOAD_NS: u64 = 450 * MS;
 const RING_PACKETS: f64 = 256.0;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -80,14 +81,17 @@ fn provoke(tester: &mut Tester, cores: Cores, (pps, for_ns): (f64, u64), core: u
     // The shell ends at once, so the spinning process is nobody's of ours.
     let words = format!("{} spin {core} {for_ns} {} &", program.display(), file.display());
     Command::new("sh").args(["-c", &words]).status()?;
-    let begin_ns = clock::now_ns();
-    let outcome = trial(tester, cores, Load::Rate { pps, duration_ns: LOAD_NS })?;
-    clock::sleep_until_ns(begin_ns + (TIMES + 3) * PERIOD_NS);
+    let end_ns = clock::now_ns() + TIMES * PERIOD_NS;
+    println!("\nprovoked {}:", units::nanoseconds(for_ns as f64));
+    let mut outcomes = Vec::new();
+    while clock::now_ns() < end_ns {
+        outcomes.push(trial(tester, cores, Load::Rate { pps, duration_ns: LOAD_NS })?);
+    }
+    outcomes.iter().take(1).for_each(show);
+    clock::sleep_until_ns(end_ns + 500 * MS);
     let text = fs::read_to_string(&file)?;
     fs::remove_file(&file)?;
-    println!("\nprovoked {}:", units::nanoseconds(for_ns as f64));
-    show(&outcome);
-    judge(&outcome, &spun(&text)?, pps);
+    judge(&outcomes, &spun(&text)?, pps);
     Ok(())
 }
 
@@ -99,11 +103,11 @@ fn spun(text: &str) -> Result<Vec<u64>, Box<dyn Error>> {
     text.lines().map(length).collect()
 }
 
-fn judge(outcome: &Outcome, spun_ns: &[u64], pps: f64) {
+fn judge(outcomes: &[Outcome], spun_ns: &[u64], pps: f64) {
     let ours = |stall: &&Stall| {
         stall.part == StalledPart::Dut && matches!(&stall.by, StallCause::Task { name, .. } if name == "stalls")
     };
-    let found: Vec<&Stall> = outcome.stalls.list.iter().filter(ours).collect();
+    let found: Vec<&Stall> = outcomes.iter().flat_map(|outcome| &outcome.stalls.list).filter(ours).collect();
     let median = |mut all: Vec<u64>| {
         all.sort_unstable();
         all.get(all.len() / 2).copied().unwrap_or(0)
@@ -120,6 +124,10 @@ fn judge(outcome: &Outcome, spun_ns: &[u64], pps: f64) {
         "  of the task: {count} stalls, lengths off by {least:+.1} / {middle:+.1} / {most:+.1} % (least, median, most)"
     );
     println!("  they cost {lost} packets; sent meanwhile less a ring each: {expected:.0}");
+    let all: u64 = outcomes.iter().map(|outcome| outcome.ledger.account.lost_total()).sum();
+    let inside: u64 = outcomes.iter().map(|outcome| outcome.stalls.lost_in_interruptions).sum();
+    let unexplained: i64 = outcomes.iter().map(|outcome| outcome.ledger.account.unexplained()).sum();
+    println!("  all {} trials lost {all}, {inside} of it in interruptions; unexplained {unexplained}", outcomes.len());
 }
 
 fn show(outcome: &Outcome) {

@@ -43,7 +43,8 @@ pub(crate) struct Machine {
 /// The stalls of a sending thread.
 pub(crate) fn of_generator(core: Option<u32>, log: &TurnLog, watched: &Watched, machine: Machine) -> Vec<Stall> {
     let taken: Vec<&TakenBy> = watched.taken.iter().filter(|taken| Some(taken.core) == core).collect();
-    let mut stalls: Vec<Stall> = taken.iter().filter_map(|taken| of_taken(taken, StalledPart::Generator)).collect();
+    let mut stalls: Vec<Stall> =
+        taken.iter().filter_map(|taken| of_taken(taken, StalledPart::Generator, machine)).collect();
     let rest = |span: Span, by: StallCause| Stall {
         core,
         part: StalledPart::Generator,
@@ -70,7 +71,7 @@ pub(crate) fn of_generator(core: Option<u32>, log: &TurnLog, watched: &Watched, 
 /// The stalls of the DUT's core. `silent`: when nothing arrived although packets were on their way.
 pub(crate) fn of_dut(core: u32, silent: &[Span], watched: &Watched, machine: Machine) -> Vec<Stall> {
     let taken: Vec<&TakenBy> = watched.taken.iter().filter(|taken| taken.core == core).collect();
-    let mut stalls: Vec<Stall> = taken.iter().filter_map(|taken| of_taken(taken, StalledPart::Dut)).collect();
+    let mut stalls: Vec<Stall> = taken.iter().filter_map(|taken| of_taken(taken, StalledPart::Dut, machine)).collect();
     if watched.knows_tasks {
         let rests = silent.iter().flat_map(|span| rests(*span, &taken, SILENT_SLACK_NS));
         let cause = if machine.is_virtual { StallCause::Hypervisor } else { StallCause::Unknown };
@@ -88,7 +89,7 @@ pub(crate) fn of_dut(core: u32, silent: &[Span], watched: &Watched, machine: Mac
 }
 
 /// What the tester itself did is no stall.
-fn of_taken(taken: &TakenBy, part: StalledPart) -> Option<Stall> {
+fn of_taken(taken: &TakenBy, part: StalledPart, machine: Machine) -> Option<Stall> {
     let by = match &taken.by {
         Taker::Task { process, thread, name, switches } => {
             StallCause::Task { name: name.clone(), process: *process, thread: *thread, switches: *switches }
@@ -97,7 +98,9 @@ fn of_taken(taken: &TakenBy, part: StalledPart) -> Option<Stall> {
         Taker::Timer => StallCause::Interrupt { name: "timer interrupt".into() },
         Taker::FunctionCall => StallCause::Interrupt { name: "function call from another core".into() },
     };
-    let stall = Stall { core: Some(taken.core), part, span: taken.span, by, exact: true, is_interruption: true };
+    // A hypervisor takes a core away where it has to step in, which is often inside of an interrupt: that then looks long.
+    let exact = matches!(by, StallCause::Task { .. }) || !machine.is_virtual;
+    let stall = Stall { core: Some(taken.core), part, span: taken.span, by, exact, is_interruption: true };
     (!taken.is_own).then_some(stall)
 }
 
@@ -172,6 +175,16 @@ mod tests {
         let log = log(&[span(10_000, 13_000)], &[]);
         let taken = watched(vec![task(0, span(9_990, 13_010), true)]);
         assert_eq!(of_generator(Some(0), &log, &taken, VIRTUAL), []);
+    }
+
+    #[test]
+    fn an_interrupt_on_a_virtual_machine_may_be_the_hypervisors() {
+        let taken = watched(vec![TakenBy { core: 1, span: span(10, 900), by: Taker::Timer, is_own: false }]);
+        for is_virtual in [false, true] {
+            let stalls = of_dut(1, &[], &taken, Machine { is_virtual, ..VIRTUAL });
+            let by = StallCause::Interrupt { name: "timer interrupt".into() };
+            assert_eq!(seen(&stalls), [(span(10, 900), by, !is_virtual, true)]);
+        }
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub(crate) struct Told {
     pub(crate) account: Account,
     /// The longest interruption, in nanoseconds.
     pub(crate) longest_ns: u64,
+    /// How long the sending threads waited for the tester's own tasks, in nanoseconds: the most of one of them.
+    pub(crate) own_waits_ns: u64,
 }
 
 /// Finds the stalls of a trial and what they cost.
@@ -76,9 +78,10 @@ pub(crate) fn tell(seen: Seen<'_>, account: &Account) -> Result<Told, AccountErr
     let (account, lost_in_interruptions) = rows::divide(account, &stalls, &mut lost)?;
     let longest = stalls.iter().filter(|stall| stall.is_interruption).map(|stall| stall.span.length_ns());
     let longest_ns = longest.max().unwrap_or(0);
+    let own_waits_ns = generators.iter().map(|(core, _)| watched.own_waits_ns(*core)).max().unwrap_or(0);
     let all = stalls.into_iter().zip(lost).map(|(stall, lost)| report(stall, lost, start_ns)).collect();
     let stalls = Stalls { lost_in_interruptions, loss, unknown, ..Stalls::bounded(all) };
-    Ok(Told { stalls, account, longest_ns })
+    Ok(Told { stalls, account, longest_ns, own_waits_ns })
 }
 
 /// Packets that each stall cost, all directions together, and when packets were lost at all.

@@ -88,6 +88,14 @@ impl Watcher {
     }
 }
 
+impl Watched {
+    /// How long the tester's own tasks kept threads of interest from a core.
+    pub(super) fn own_waits_ns(&self, core: Option<u32>) -> u64 {
+        let own = self.taken.iter().filter(|taken| taken.is_own && Some(taken.core) == core);
+        own.map(|taken| taken.span.length_ns()).sum()
+    }
+}
+
 impl TakenBy {
     fn new(taken: Taken) -> TakenBy {
         let Taken { core, start_ns, end_ns, by } = taken;

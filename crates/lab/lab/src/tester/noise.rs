@@ -16,7 +16,8 @@ pub struct Noise {
     pub gap_max_ns: u64,
     /// How often the sending thread lost its core to another thread.
     pub preempted: u64,
-    /// How long the sending thread was ready and had no core, in nanoseconds; `None` where the kernel does not say.
+    /// How long the sending thread was ready and had no core, in nanoseconds, as far as that is known without the tester's own tasks;
+    /// `None` where the kernel does not say.
     pub waited_ns: Option<u64>,
     /// Time of a fixed loop on the generator's and on the DUT's core, at once, just before the trial, in nanoseconds; `None` where there is
     /// no such core, and for the DUT's where they share one.

@@ -62,6 +62,7 @@ impl Tester {
         outcome.ledger.account = told.account;
         outcome.stalls = told.stalls;
         outcome.noise.gap_max_ns = told.longest_ns;
+        outcome.noise.waited_ns = outcome.noise.waited_ns.map(|waited| waited.saturating_sub(told.own_waits_ns));
         Ok(())
     }
 }
