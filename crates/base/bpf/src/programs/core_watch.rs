@@ -23,7 +23,7 @@ use crate::tracepoint::Tracepoint;
 /// Most cores that one watch looks at.
 pub const CORES_MAX: usize = 16;
 /// Most threads of interest on one core.
-pub const THREADS_MAX: usize = 8;
+pub const THREADS_MAX: usize = 4;
 /// Records that are kept from one [`CoreWatch::start`] to the next.
 pub const RECORDS_MAX: usize = 2048;
 
@@ -42,7 +42,7 @@ pub struct CoreWatch {
 pub enum Taker {
     /// Other tasks, while a thread of interest was ready to run.
     Task {
-        /// Process id of the task that ran longest.
+        /// Process id of the task that ran longest; 0, with no name, if each ran for less than 10 microseconds.
         process: u32,
         /// Its thread id.
         thread: u32,

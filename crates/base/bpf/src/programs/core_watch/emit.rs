@@ -14,31 +14,32 @@ use crate::map::Map;
 
 const HEAD_BYTES: usize = 64;
 
-// A slot, by core.
-/// Number of the core.
-pub(super) const CORE: i16 = 0;
+// A slot, by core. What each switch of tasks looks at is in the first cache line.
 /// The idle task, once it was seen.
-const IDLE: i16 = 8;
+const IDLE: i16 = 0;
 /// Since when another task has the core; 0 while a thread of interest or nobody has it.
-const OTHER_SINCE: i16 = 16;
+const OTHER_SINCE: i16 = 8;
 /// When the first of these tasks got it.
-const FIRST: i16 = 24;
-/// How long the one of them that ran longest did.
-const LONGEST: i16 = 32;
-const SWITCHES: i16 = 40;
-/// Thread and process of that one, and its name.
-const BY: i16 = 48;
-const NAME: i16 = 56;
+const FIRST: i16 = 16;
 /// The thread of interest that came after them and has not left its core since.
-const PENDING: i16 = 72;
-const ARRIVED: i16 = 80;
+const PENDING: i16 = 24;
+const TASKS: i16 = 32;
+const THREADS: i16 = TASKS + 8 * THREADS_MAX as i16;
+/// Number of the core.
+pub(super) const CORE: i16 = THREADS + 8 * THREADS_MAX as i16;
+/// How long the one of the other tasks that ran longest did.
+const LONGEST: i16 = CORE + 8;
+const SWITCHES: i16 = CORE + 16;
+/// Thread and process of that one, and its name.
+const BY: i16 = CORE + 24;
+const NAME: i16 = CORE + 32;
+/// When the pending thread came.
+const ARRIVED: i16 = CORE + 48;
 /// Its waiting time before that, and the most that it can have waited.
-const DELAY: i16 = 88;
-const MOST: i16 = 96;
-const INTERRUPT_SINCE: i16 = 104;
-const THREADS: i16 = 112;
-const TASKS: i16 = THREADS + 8 * THREADS_MAX as i16;
-const SLOT_BYTES: usize = TASKS as usize + 8 * THREADS_MAX;
+const DELAY: i16 = CORE + 56;
+const MOST: i16 = CORE + 64;
+const INTERRUPT_SINCE: i16 = CORE + 72;
+const SLOT_BYTES: usize = (CORE as usize + 80).next_multiple_of(64);
 
 // A record.
 pub(super) const RECORD_KIND: i16 = 0;
@@ -65,6 +66,9 @@ pub(super) const INTERRUPTS: [(&CStr, &CStr, u64, &str); 4] = [
     (c"call_function_entry", c"call_function_exit", KIND_CALL, "function calls from other cores"),
     (c"call_function_single_entry", c"call_function_single_exit", KIND_CALL, "function calls from another core"),
 ];
+
+/// A task that ran for less has no name here, in nanoseconds: to copy it would cost more than all else.
+const NAMED_NS: i32 = 10_000;
 
 /// Where kernel memory is read to.
 const SCRATCH: i16 = -8;
@@ -229,8 +233,9 @@ impl Emitter<'_> {
         }
         finish_record(asm, KIND_TASK);
         asm.bind(forget);
-        asm.store_imm(Width::Dw, R8, LONGEST, 0);
-        asm.store_imm(Width::Dw, R8, SWITCHES, 0);
+        for word in [LONGEST, SWITCHES, BY, NAME, NAME + 8] {
+            asm.store_imm(Width::Dw, R8, word, 0);
+        }
         asm.jump(then);
     }
 
@@ -301,7 +306,7 @@ fn note_other(asm: &mut Assembler, then: Label) {
     asm.jump(other);
 
     asm.bind(known);
-    for word in [OTHER_SINCE, FIRST, LONGEST, SWITCHES] {
+    for word in [OTHER_SINCE, FIRST, LONGEST, SWITCHES, BY, NAME, NAME + 8] {
         asm.store_imm(Width::Dw, R8, word, 0);
     }
     asm.ktime();
@@ -318,6 +323,7 @@ fn note_other(asm: &mut Assembler, then: Label) {
     asm.load(Width::Dw, R1, R8, SWITCHES);
     asm.alu64(Alu::Add, R1, 1);
     asm.store(Width::Dw, R8, SWITCHES, R1);
+    asm.jump_if(Cond::Lt, R7, NAMED_NS, shorter);
     asm.load(Width::Dw, R1, R8, LONGEST);
     asm.jump_if(Cond::Le, R7, R1, shorter);
     asm.store(Width::Dw, R8, LONGEST, R7);
@@ -335,7 +341,7 @@ fn note_other(asm: &mut Assembler, then: Label) {
 fn forget_others(asm: &mut Assembler, out: Label) {
     asm.load(Width::Dw, R1, R8, FIRST);
     asm.jump_if(Cond::Eq, R1, 0, out);
-    for word in [FIRST, LONGEST, SWITCHES] {
+    for word in [FIRST, LONGEST, SWITCHES, BY, NAME, NAME + 8] {
         asm.store_imm(Width::Dw, R8, word, 0);
     }
     asm.jump(out);
