@@ -159,6 +159,9 @@ fn counting_begins_anew_with_other_streams() {
                 assert_eq!(sink.stream(stream).distinct, u64::from(counted), "{stream}");
                 assert_eq!(sink.seen(stream, 5), counted.then_some(true), "{stream}");
                 assert_eq!(sink.latency(stream).count(), u64::from(counted), "{stream}");
+                assert_eq!(sink.packets(stream), u64::from(counted), "{stream}");
+                let not_arrived = if counted { vec![(0, 5), (6, 1)] } else { Vec::new() };
+                assert_eq!(missing(&sink, stream, 7), not_arrived, "{stream}");
             }
             assert_eq!(sink.others().foreign_packets, 2);
             sink.start(2);

@@ -186,11 +186,9 @@ impl CountRx {
     /// Goes over the runs of sequence numbers of `stream` below `end` that have not arrived, in rising order: the first number of
     /// each, and how many. Numbers that are not told apart count as arrived.
     pub fn missing(&self, stream: u16, end: u64, each: &mut dyn FnMut(u64, u64)) {
-        if stream >= self.spec.streams {
-            return;
-        }
+        let Some(position) = self.position(stream) else { return };
         let end = end.min(self.spec.sequences);
-        let first_word = (u64::from(stream) * self.spec.sequences / 64) as usize;
+        let first_word = (u64::from(position) * self.spec.sequences / 64) as usize;
         let words = self.seen.words().get(first_word..).unwrap_or_default();
         let mut run: Option<u64> = None;
         for (number, word) in words.iter().enumerate().take(end.div_ceil(64) as usize) {

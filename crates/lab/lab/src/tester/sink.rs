@@ -89,7 +89,7 @@ impl Sink {
     /// Goes over the runs of numbers below `end` that did not arrive since the last start, in rising order: the first one of each,
     /// and how many. Numbers that are too high to be told apart count as arrived.
     pub(super) fn missing(&self, end: u64, each: &mut dyn FnMut(u64, u64)) {
-        self.program().missing(0, end, each);
+        self.program().missing(self.stream, end, each);
     }
 
     fn program(&self) -> &CountRx {
@@ -99,6 +99,6 @@ impl Sink {
 
 impl Arrived for Sink {
     fn arrived(&self) -> u64 {
-        self.program().packets(0)
+        self.program().packets(self.stream)
     }
 }
