@@ -11,7 +11,7 @@
 //!              receives, keeps its own account         report.rs    the outcome, for people
 //! probe.rs     a port made of two closures, for backends that have only one direction, or no second end
 //! child.rs     this test binary again, as a process to be killed        rings.rs   links between threads, by rings
-//! memory.rs    what a process takes
+//! memory.rs    what a process takes                        skip.rs     which errors skip a test
 //! ```
 //! A port that takes the contract seriously has no luck to rely on: nothing here depends on timing, except that a packet that
 //! does not arrive within [`Facts::patience`] counts as lost.
@@ -26,9 +26,11 @@ mod probe;
 mod report;
 mod rings;
 mod session;
+mod skip;
 
 pub use checks::check_names;
 pub use harness::{Disturbance, Facts, Harness, Hit, Link, Reopen};
 pub use probe::{ProbePort, ReceiveProbe, SendProbe};
 pub use report::{Line, Outcome, Report, check_all, run_all, run_check};
 pub use rings::Rings;
+pub use skip::{may_skip, or_skip};

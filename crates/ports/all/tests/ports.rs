@@ -6,6 +6,7 @@ use linerate_ports::{Interface, Opened, Usage, interfaces, list, open, open_for,
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 use linerate_sys::veth::{self, VethEnd};
+use linerate_testkit::or_skip;
 
 fn pool() -> Pool {
     Pool::new(Default::default()).unwrap()
@@ -13,13 +14,7 @@ fn pool() -> Pool {
 
 /// A namespace with the pair `near` - `far`, both up.
 fn pair(queues: u32) -> Option<NetNs> {
-    let namespace = match NetNs::anonymous() {
-        Ok(namespace) => namespace,
-        Err(error) => {
-            eprintln!("skipped: no network namespace: {error}");
-            return None;
-        }
-    };
+    let namespace = or_skip("no network namespace", NetNs::anonymous())?;
     let end = |name| VethEnd { name, namespace: &namespace };
     veth::create(end("near"), end("far"), queues).unwrap();
     namespace.run(|| ["near", "far", "lo"].map(|name| Netdev::open(name).unwrap().set_up(true).unwrap())).unwrap();

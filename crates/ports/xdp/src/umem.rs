@@ -222,11 +222,10 @@ mod tests {
 
     #[test]
     fn a_probe_waits_for_the_queue() {
-        let Ok(namespace) = NetNs::anonymous() else { return eprintln!("skipped: no network namespace") };
+        let Some(namespace) = linerate_testkit::or_skip("no network namespace", NetNs::anonymous()) else { return };
         let end = |name| VethEnd { name, namespace: &namespace };
-        if let Err(error) = veth::create(end("near"), end("far"), 1) {
-            return eprintln!("skipped: no veth pair: {error}");
-        }
+        let pair = veth::create(end("near"), end("far"), 1);
+        let Some(()) = linerate_testkit::or_skip("no veth pair", pair) else { return };
         let body = || {
             let device = Netdev::open("near").unwrap();
             device.set_up(true).unwrap();

@@ -7,6 +7,7 @@ use linerate_port_packet::PacketPort;
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 use linerate_sys::veth::{self, VethEnd};
+use linerate_testkit::or_skip;
 
 /// One end: interface `veth0` of its namespace.
 pub struct End {
@@ -24,18 +25,10 @@ pub const INTERFACE: &str = "veth0";
 impl Wire {
     /// `None`, and a line that says why, where this machine does not allow namespaces.
     pub fn new(queues: u32) -> Option<Wire> {
-        let (left, right) = match (NetNs::anonymous(), NetNs::anonymous()) {
-            (Ok(left), Ok(right)) => (left, right),
-            (Err(error), _) | (_, Err(error)) => {
-                eprintln!("skipped: no network namespaces: {error}");
-                return None;
-            }
-        };
+        let namespace = || or_skip("no network namespace", NetNs::anonymous());
+        let (left, right) = (namespace()?, namespace()?);
         let end = |namespace| VethEnd { name: INTERFACE, namespace };
-        if let Err(error) = veth::create(end(&left), end(&right), queues) {
-            eprintln!("skipped: no veth pair: {error}");
-            return None;
-        }
+        or_skip("no veth pair", veth::create(end(&left), end(&right), queues))?;
         let wire = Wire { left: End::new(left), right: End::new(right) };
         veth::bring_up(&wire.left.device, &wire.right.device).unwrap();
         Some(wire)

@@ -7,6 +7,7 @@ use linerate_port_pcap::PcapPort;
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 use linerate_sys::veth::{self, VethEnd};
+use linerate_testkit::or_skip;
 
 pub const INTERFACE: &str = "veth0";
 
@@ -28,13 +29,8 @@ impl Wire {
             eprintln!("skipped: {error}");
             return None;
         }
-        let (left, right) = match (NetNs::anonymous(), NetNs::anonymous()) {
-            (Ok(left), Ok(right)) => (left, right),
-            (Err(error), _) | (_, Err(error)) => {
-                eprintln!("skipped: no network namespaces: {error}");
-                return None;
-            }
-        };
+        let namespace = || or_skip("no network namespace", NetNs::anonymous());
+        let (left, right) = (namespace()?, namespace()?);
         let end = |namespace| VethEnd { name: INTERFACE, namespace };
         veth::create(end(&left), end(&right), 1).unwrap();
         let wire = Wire { left: End::new(left), right: End::new(right) };

@@ -6,31 +6,21 @@ use linerate_port::OpenError;
 use linerate_port_packet::PacketPort;
 use linerate_port_tap::TapPort;
 use linerate_sys::netns::NetNs;
+use linerate_testkit::or_skip;
 
 pub const DEVICE: &str = "tap0";
 
 /// A namespace in which new interfaces send nothing by themselves; `None`, and a line that says why, where there is none.
 pub fn namespace() -> Option<NetNs> {
-    match NetNs::anonymous() {
-        Ok(namespace) => {
-            let quiet = || std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
-            let _ = namespace.run(quiet);
-            Some(namespace)
-        }
-        Err(error) => {
-            eprintln!("skipped: no network namespace: {error}");
-            None
-        }
-    }
+    let namespace = or_skip("no network namespace", NetNs::anonymous())?;
+    let quiet = || std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
+    let _ = namespace.run(quiet);
+    Some(namespace)
 }
 
 /// Whether TAP devices can be made in namespaces here; says why if not.
 pub fn allowed() -> bool {
-    if let Err(error) = linerate_port_tap::probe() {
-        eprintln!("skipped: {error}");
-        return false;
-    }
-    namespace().is_some()
+    or_skip("no TAP devices", linerate_port_tap::probe()).is_some() && namespace().is_some()
 }
 
 pub fn open_tap(namespace: &NetNs, options: &str, pool: &Pool) -> Result<TapPort, OpenError> {

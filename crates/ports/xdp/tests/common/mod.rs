@@ -11,6 +11,7 @@ use linerate_port_xdp::XdpPort;
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 use linerate_sys::veth::{self, VethEnd};
+use linerate_testkit::or_skip;
 
 #[allow(unused_imports)]
 pub use sys::drop_capabilities;
@@ -18,10 +19,9 @@ pub use sys::drop_capabilities;
 /// A namespace that has a veth pair `near` - `far`, both up and silent, with `queues` queues each. It dies with its last user.
 /// `None`, having said why, where the machine does not allow it.
 pub fn pair(queues: u32) -> Option<NetNs> {
-    let skip = |what: &str, error: &dyn std::fmt::Display| eprintln!("skipped: {what}: {error}");
-    let namespace = NetNs::anonymous().inspect_err(|error| skip("no network namespace", error)).ok()?;
+    let namespace = or_skip("no network namespace", NetNs::anonymous())?;
     let end = |name| VethEnd { name, namespace: &namespace };
-    veth::create(end("near"), end("far"), queues).inspect_err(|error| skip("no veth pair", error)).ok()?;
+    or_skip("no veth pair", veth::create(end("near"), end("far"), queues))?;
     let prepare = || {
         // Without IPv6 the pair is silent. Where there is none, there is nothing to switch off.
         for scope in ["all", "default", "near", "far"] {
@@ -31,7 +31,7 @@ pub fn pair(queues: u32) -> Option<NetNs> {
         open("xdp:near", &small_pool()).map(drop)
     };
     let opened = namespace.run(prepare).expect("enter a namespace that was just made");
-    opened.inspect_err(|error| skip("no AF_XDP", error)).ok()?;
+    or_skip("no AF_XDP", opened)?;
     Some(namespace)
 }
 

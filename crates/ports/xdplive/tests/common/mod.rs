@@ -11,16 +11,16 @@ use linerate_port_xdplive::XdpLivePort;
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 use linerate_sys::veth::{self, VethEnd};
+use linerate_testkit::or_skip;
 
 pub use sys::*;
 
 /// A namespace that has a veth pair `near` - `far`, both up and silent. It dies with its last user.
 /// `None`, having said why, where the machine does not allow it.
 pub fn pair() -> Option<NetNs> {
-    let skip = |what: &str, error: &dyn std::fmt::Display| eprintln!("skipped: {what}: {error}");
-    let namespace = NetNs::anonymous().inspect_err(|error| skip("no network namespace", error)).ok()?;
+    let namespace = or_skip("no network namespace", NetNs::anonymous())?;
     let end = |name| VethEnd { name, namespace: &namespace };
-    veth::create(end("near"), end("far"), 1).inspect_err(|error| skip("no veth pair", error)).ok()?;
+    or_skip("no veth pair", veth::create(end("near"), end("far"), 1))?;
     let prepare = || {
         // Without IPv6 the pair is silent. Where there is none, there is nothing to switch off.
         for scope in ["all", "default", "near", "far"] {
@@ -30,7 +30,7 @@ pub fn pair() -> Option<NetNs> {
         open("xdplive:near", &small_pool()).map(drop)
     };
     let opened = namespace.run(prepare).expect("enter a namespace that was just made");
-    opened.inspect_err(|error| skip("no live frames", error)).ok()?;
+    or_skip("no live frames", opened)?;
     Some(namespace)
 }
 

@@ -1,0 +1,64 @@
+//! Which errors skip a test: the user may not do it, the kernel does not have it, or a named program is not installed. Any other error
+//! is a fault and fails the test, or a broken tree would pass as a restricted machine.
+
+use std::fmt::Display;
+
+/// How those errors are told in messages: EPERM, EACCES and ENOSYS by their numbers, and the words that this tree has for a missing
+/// capability, a missing part of the kernel, a missing program.
+const SIGNS: [&str; 7] =
+    ["(os error 1)", "(os error 13)", "(os error 38)", "not permitted", "needs CAP_", "(CONFIG_", "not installed"];
+
+/// Whether a test may be skipped because of what this error says.
+pub fn may_skip(error: &impl Display) -> bool {
+    let text = error.to_string();
+    SIGNS.iter().any(|sign| text.contains(sign))
+}
+
+/// The value, or `None` after printing `skipped: WHY` for the reader of the test's output.
+///
+/// # Panics
+/// When the error is none for which a test may be skipped, see [`may_skip`].
+#[track_caller]
+pub fn or_skip<T, E: Display>(what: &str, result: Result<T, E>) -> Option<T> {
+    let error = match result {
+        Ok(value) => return Some(value),
+        Err(error) => error,
+    };
+    assert!(may_skip(&error), "{what}: {error}");
+    eprintln!("skipped: {what}: {error}");
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Error;
+
+    use linerate_port::OpenError;
+
+    use super::*;
+
+    #[test]
+    fn rights_kernels_and_programs_skip_a_test_and_nothing_else_does() {
+        // EPERM, EACCES, ENOSYS.
+        for errno in [1, 13, 38] {
+            assert!(may_skip(&format!("cannot make a veth pair: {}", Error::from_raw_os_error(errno))), "{errno}");
+        }
+        // ENOENT, ENOMEM, EEXIST, EINVAL, ENOSPC, EOPNOTSUPP.
+        for errno in [2, 12, 17, 22, 28, 95] {
+            assert!(!may_skip(&Error::from_raw_os_error(errno)), "{errno}");
+        }
+        assert!(may_skip(&OpenError::new("packet:a", "opening an AF_PACKET socket needs CAP_NET_RAW", "")));
+        assert!(may_skip(&"the device needs `ovs`, which is not installed"));
+        assert!(!may_skip(&OpenError::new("xdp:a", "queue 0 of a cannot be bound", "leave out ,frags")));
+        assert!(!may_skip(&"the capture died: exit status: 2"));
+    }
+
+    #[test]
+    fn another_error_fails_the_test() {
+        assert_eq!(or_skip::<_, Error>("a port", Ok(3)), Some(3));
+        assert_eq!(or_skip::<(), _>("a port", Err(Error::from_raw_os_error(1))), None);
+        let failed = std::panic::catch_unwind(|| or_skip::<(), _>("a veth pair", Err(Error::from_raw_os_error(22))));
+        let text = *failed.unwrap_err().downcast::<String>().unwrap();
+        assert_eq!(text, "a veth pair: Invalid argument (os error 22)");
+    }
+}
