@@ -41,7 +41,7 @@ fn end_at(place: &Experiment, machine: &mut Machine, name: &str, moment_ms: u64)
     ended
 }
 
-/// A program as the first device, so that there is a process to leave behind; it forwards nothing.
+/// A program as the first device, so that there is a process to leave behind: [`lab_support::NO_FORWARDER`].
 fn with_program() -> String {
     let program = "[[dut]]\nname = \"program\"\nkind = \"command\"\nstart = [\"sleep\", \"1000\"]\n[[dut]]";
     TINY.replacen("[[dut]]", program, 1)

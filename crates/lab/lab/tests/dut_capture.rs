@@ -6,12 +6,13 @@ mod support;
 use std::net::Ipv4Addr;
 
 use linerate_experiment::{Capture, CaptureCores, CaptureTool, DutKind, FlowOrder, FlowSpec, Reception};
-use linerate_lab::dut::{self, Built, Device, DutError, Path};
+use linerate_lab::dut::{self, Built, Device, Path};
 use linerate_lab::placement::Placement;
 use linerate_lab::tester::{Cores, Load, Outcome, Tester, TesterSpec, TrialSpec, fixed_size};
 use linerate_lab::topology::TopologySpec;
 use linerate_report::CapturePort;
 use linerate_sys::affinity::allowed_cores;
+use linerate_testkit::or_skip;
 
 const MS: u64 = 1_000_000;
 
@@ -24,20 +25,10 @@ fn flows() -> FlowSpec {
     FlowSpec { source, sources: 10, destination, destinations: 10, ports: 1, order: FlowOrder::Odometer }
 }
 
-/// `None` after saying why the test is skipped.
+/// `None` after saying why the test is skipped: steering and pinning want root, and libpcap or the program may not be there.
 fn built(capture: Capture) -> Option<Built> {
-    match dut::build(&support::carry::named(DutKind::Capture(capture)), &spec()) {
-        Ok(built) => Some(built),
-        // Steering and pinning want root; AF_XDP and libpcap may not be there.
-        Err(
-            error
-            @ (DutError::Topology(_) | DutError::Missing { .. } | DutError::System { .. } | DutError::Died { .. }),
-        ) => {
-            eprintln!("skipped: {capture:?}: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    let built = dut::build(&support::carry::named(DutKind::Capture(capture)), &spec());
+    or_skip(&format!("{capture:?}"), built)
 }
 
 struct Rig {
@@ -75,7 +66,7 @@ fn capture(tool: CaptureTool, receive: Reception, cores: CaptureCores) -> Captur
 fn closes(rig: &mut Rig, load: Load, ports: usize) -> u64 {
     let (outcome, said) = rig.trial(load, ports);
     let account = &outcome.ledger.account;
-    assert_eq!(account.unexplained(), 0, "{:?}\n{said:?}", outcome.ledger);
+    support::assert_explained(&outcome.ledger, &format!("{said:?}"));
     assert_eq!(said.len(), ports);
     assert_eq!(said.iter().map(|port| port.captured).sum::<u64>(), account.delivered());
     assert!(!account.lost().iter().any(|loss| loss.cause.contains("MTU")), "no frame is long: {account:?}");

@@ -33,13 +33,7 @@ fn tester(kind: DutKind, ports: &TesterSpec) -> Option<(Tester, Box<dyn Device>,
     let path = TopologySpec { placement, ..TopologySpec::default() };
     let Built { path, device } = support::carry::device_on(kind, &path)?;
     let Path::Namespaces(topology) = path else { panic!("namespaces") };
-    let mut tester = match Tester::open(*topology, ports) {
-        Ok(tester) => tester,
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            return None;
-        }
-    };
+    let mut tester = support::opened(*topology, ports)?;
     tester.place(placement).expect("placed");
     Some((tester, device, Cores { generator, generator_back: None, dut, receiver: generator }))
 }
@@ -58,9 +52,10 @@ fn closes(kind: DutKind) {
     for ports in [TesterSpec::new("xdp", "sink"), TesterSpec::new("packet", "packet")] {
         for load in [Load::Rate { pps: 5_000.0, duration_ns: 100 * MS }, Load::Full { duration_ns: 100 * MS }] {
             let Some(outcome) = run(&kind, &ports.clone().both_ways(), load) else { return };
-            let account = &outcome.ledger.account;
-            assert!(account.delivered() > 0, "{kind:?} {:?}", outcome.ledger);
-            assert_eq!(account.unexplained(), 0, "{kind:?} {:?}\n{:?}", outcome.ledger, outcome.difference);
+            support::assert_explained(
+                &outcome.ledger,
+                &format!("{kind:?} {ports:?} {load:?} {:?}", outcome.difference),
+            );
         }
     }
 }

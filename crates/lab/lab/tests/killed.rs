@@ -12,6 +12,7 @@ use linerate_experiment::{DutKind, DutSpec};
 use linerate_lab::dut;
 use linerate_lab::placement::{Mode, Placement};
 use linerate_lab::topology::{Topology, TopologySpec};
+use linerate_testkit::may_skip;
 
 const CHILD: &str = "LINERATE_TEST_KILLED";
 
@@ -35,7 +36,8 @@ fn build_and_wait() {
     let spec = TopologySpec { placement: Placement::Thread { core: None }, ..TopologySpec::default() };
     let topology = match Topology::router(&spec) {
         Ok(topology) => topology,
-        Err(error) => return println!("skipped: {error}"),
+        Err(error) if may_skip(&error) => return println!("skipped: {error}"),
+        Err(error) => panic!("{error}"),
     };
     match topology.mode() {
         Mode::Floating { threads, .. } if !threads.is_empty() => println!("{}", threads[0]),
@@ -81,9 +83,10 @@ fn start_and_wait() {
         .map(|kind| dut::build(&DutSpec { name: "dut".into(), kind }, &TopologySpec::default()))
         .collect();
     match devices.as_slice() {
-        [_, Err(error)] => return println!("skipped: {error}"),
-        [Err(error), _] => println!("skipped in part: {error}"),
-        _ => println!("started"),
+        [_, Err(error)] if may_skip(error) => return println!("skipped: {error}"),
+        [Err(error), Ok(_)] if may_skip(error) => println!("skipped in part: {error}"),
+        [Ok(_), Ok(_)] => println!("started"),
+        errors => panic!("{:?}", errors.iter().map(|built| built.as_ref().err()).collect::<Vec<_>>()),
     }
     std::thread::sleep(Duration::from_secs(60));
 }

@@ -20,6 +20,7 @@ use linerate_lab::placement::Placement;
 use linerate_lab::places::PortRows;
 use linerate_lab::topology::{Dut, Topology, TopologySpec};
 use linerate_report::{Counted, Loss};
+use linerate_testkit::or_skip;
 use support::{Datagram, RawSocket, built};
 
 const PACKETS: u64 = 60;
@@ -200,10 +201,7 @@ fn an_ethertype_that_nobody_takes() {
 fn an_xdp_program_on_the_way_in() {
     let Some(topology) = built(Topology::router(&TopologySpec::default())) else { return };
     let (dut, _) = dut(&topology);
-    let program = match DropCount::load(false) {
-        Ok(program) => program,
-        Err(error) => return eprintln!("skipped: {error}"),
-    };
+    let Some(program) = or_skip("no XDP program", DropCount::load(false)) else { return };
     let attach = || XdpLink::attach(program.program(), dut.ingress.index, AttachMode::Native);
     let _link = dut.namespace.run(attach).expect("enter").expect("attach");
     let frame = Datagram::default().frame(&topology);
@@ -221,8 +219,8 @@ fn an_nftables_rule_without_a_counter() {
         let Some(topology) = built(Topology::router(&TopologySpec::default())) else { return };
         let (dut, _) = dut(&topology);
         let applied = dut.namespace.run(|| Command::new("nft").arg(&rules).status()).expect("enter");
-        if !applied.is_ok_and(|status| status.success()) {
-            return eprintln!("skipped: there is no nft to set a rule with");
+        if !support::applied("nft", applied) {
+            return;
         }
         let frame = Datagram::default().frame(&topology);
         let ledger = trial(&topology, &vec![frame; PACKETS as usize]);
@@ -236,8 +234,8 @@ fn a_blackhole_route_has_no_counter_and_still_its_place() {
     let (dut, _) = dut(&topology);
     let arguments = ["route", "add", "blackhole", "203.0.113.0/24"];
     let applied = dut.namespace.run(|| Command::new("ip").args(arguments).status()).expect("enter");
-    if !applied.is_ok_and(|status| status.success()) {
-        return eprintln!("skipped: there is no ip to add a blackhole route with");
+    if !support::applied("ip", applied) {
+        return;
     }
     let datagram = Datagram { destination: Ipv4Addr::new(203, 0, 113, 9), ..Datagram::default() };
     let ledger = trial(&topology, &vec![datagram.frame(&topology); PACKETS as usize]);
@@ -267,10 +265,8 @@ fn a_martian_source_is_located_by_counters_and_named_by_the_kernels_reason() {
 fn xdp_frames_that_find_the_ring_full_are_one_row_although_four_counters_move() {
     let spec = TopologySpec { placement: Placement::Thread { core: None }, ..TopologySpec::default() };
     let Some(topology) = built(Topology::direct(&spec)) else { return };
-    let program = match redirect_to(topology.generator.interface.index) {
-        Ok(program) => program,
-        Err(error) => return eprintln!("skipped: {error}"),
-    };
+    let program = redirect_to(topology.generator.interface.index);
+    let Some(program) = or_skip("no XDP program", program) else { return };
     let mut sources = CounterSources::open(&topology).expect("counters");
     let before = sources.snapshot().expect("snapshot");
     let sent = 50_000;

@@ -20,6 +20,7 @@ use linerate_lab::topology::{Topology, TopologySpec};
 use linerate_report::Counted;
 use linerate_sys::capability::{Capabilities, Capability};
 use linerate_sys::{netns, userns};
+use linerate_testkit::{may_skip, or_skip};
 use support::carry::{Way, carry_some, named};
 use support::{Datagram, RawSocket};
 
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         return match userns::enter() {
             Ok(entered) => in_user_namespace(&entered),
             Err(error) => {
+                assert!(may_skip(&error), "{error}");
                 eprintln!("skipped: {error}");
                 ExitCode::SUCCESS
             }
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
         Err(error) => {
+            assert!(may_skip(&error), "cannot start as an ordinary user: {error}");
             eprintln!("skipped: cannot start as an ordinary user: {error}");
             ExitCode::SUCCESS
         }
@@ -65,13 +68,7 @@ fn in_user_namespace(entered: &userns::UserNs) -> ExitCode {
     let core = linerate_sys::affinity::allowed_cores().last().copied();
     for placement in [Placement::SenderContext, Placement::Thread { core }] {
         let spec = TopologySpec { placement, ..TopologySpec::default() };
-        let topology = match Topology::router(&spec) {
-            Ok(topology) => topology,
-            Err(error) => {
-                eprintln!("skipped: {error}");
-                return ExitCode::SUCCESS;
-            }
-        };
+        let Some(topology) = or_skip("no topology", Topology::router(&spec)) else { return ExitCode::SUCCESS };
         match (placement, topology.mode(), &entered.sysfs_error) {
             (Placement::SenderContext, Mode::SenderContext { why: None }, _) => {}
             (Placement::Thread { .. }, Mode::Floating { why: Some(why), .. }, _) => {
@@ -101,7 +98,10 @@ fn devices() {
     };
     for kind in [rules(FirewallTool::Nft), rules(FirewallTool::Iptables), DutKind::Bridge, DutKind::OpenVswitch] {
         match dut::build(&named(kind.clone()), &TopologySpec::default()) {
-            Err(error) => eprintln!("skipped in part: {kind:?}: {error}"),
+            Err(error) => {
+                assert!(may_skip(&error), "{kind:?}: {error}");
+                eprintln!("skipped in part: {kind:?}: {error}");
+            }
             Ok(mut built) => {
                 carry_some(&mut built, Way::Forward, support::carry::PACKETS).all_delivered();
                 carry_some(&mut built, Way::Backward, support::carry::PACKETS).all_delivered();

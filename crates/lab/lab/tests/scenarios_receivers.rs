@@ -11,6 +11,7 @@ use linerate_lab::topology::{Topology, TopologySpec};
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::Port;
 use linerate_report::{Counted, Loss};
+use linerate_testkit::or_skip;
 use support::scenario::assert_named;
 use support::{Datagram, RawSocket, built};
 
@@ -20,7 +21,7 @@ fn trial(spec: &str, bursts: usize, burst: usize, reads: bool) -> Option<Ledger>
     let topology = built(Topology::router(&TopologySpec::default()))?;
     let pool = Pool::new(PoolConfig { frames: 16_384, ..PoolConfig::default() }).expect("pool");
     let opened = topology.receiver.namespace.run(|| linerate_ports::open(spec, &pool)).expect("enter");
-    let mut port = opened.inspect_err(|error| eprintln!("skipped: {error}")).ok()?;
+    let mut port = or_skip("no port", opened)?;
     let mut sources = CounterSources::open(&topology).expect("counters");
     let before = sources.snapshot().expect("snapshot");
     let generator = RawSocket::sender(&topology.generator);

@@ -12,7 +12,7 @@ use linerate_lab::dut::{Built, Path};
 use linerate_lab::ledger::{Ends, Ledger, close_over_memory};
 use linerate_lab::netlink::Netlink;
 use linerate_lab::places::PortRows;
-use linerate_lab::tester::{Load, Tester, TesterSpec, TrialSpec, fixed_size};
+use linerate_lab::tester::{Load, TesterSpec, TrialSpec, fixed_size};
 use linerate_lab::topology::{Carrier, FrameAddresses};
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Interest, Port, Readiness};
@@ -79,10 +79,7 @@ fn a_switch_that_stands_still() {
     let mut device = built.device;
     device.learn().expect("learning frames");
     let dut = topology.dut.as_ref().expect("a switch").try_clone().expect("a handle");
-    let mut tester = match Tester::open(*topology, &TesterSpec::new("packet", "packet")) {
-        Ok(tester) => tester,
-        Err(error) => return eprintln!("skipped: {error}"),
-    };
+    let Some(mut tester) = support::opened(*topology, &TesterSpec::new("packet", "packet")) else { return };
     let process = process_of(&dut.carrier).expect("its process");
     let signal = |name: &str| {
         let sent = Command::new("kill").args([name, &process]).status();

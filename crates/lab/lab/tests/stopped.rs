@@ -8,20 +8,17 @@ use std::time::Duration;
 
 use linerate_experiment::{FlowOrder, FlowSpec};
 use linerate_lab::netlink::Netlink;
-use linerate_lab::tester::{Interruption, Load, Tester, TesterSpec, TrialError, TrialSpec, fixed_size};
+use linerate_lab::tester::{Interruption, Load, TesterSpec, TrialError, TrialSpec, fixed_size};
 use linerate_lab::topology::{Topology, TopologySpec};
 use linerate_sys::signal;
-use support::built;
+use support::{built, opened};
 
 #[test]
 fn a_stopped_trial_has_its_account_and_the_next_one_does_not_begin() {
     let Some(topology) = built(Topology::router(&TopologySpec::default())) else { return };
     let interface = topology.generator.interface.index;
     let mut netlink = Netlink::open_in(&topology.generator.namespace).expect("netlink");
-    let mut tester = match Tester::open(topology, &TesterSpec::new("packet", "packet").both_ways()) {
-        Ok(tester) => tester,
-        Err(error) => return eprintln!("skipped: {error}"),
-    };
+    let Some(mut tester) = opened(topology, &TesterSpec::new("packet", "packet").both_ways()) else { return };
     let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 101));
     let order = FlowOrder::Odometer;
     let flows = FlowSpec { source, sources: 5, destination, destinations: 5, ports: 2, order };

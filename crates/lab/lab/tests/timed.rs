@@ -11,11 +11,11 @@ use std::time::Duration;
 use linerate_experiment::{FlowOrder, FlowSpec};
 use linerate_gen::Signature;
 use linerate_lab::netlink::Netlink;
-use linerate_lab::tester::{Load, Tester, TesterSpec, TrialSpec, fixed_size};
+use linerate_lab::tester::{Load, Outcome, TesterSpec, TrialSpec, fixed_size};
 use linerate_lab::topology::{Carrier, Topology, TopologySpec};
 use linerate_sys::clock::{now_ns, sleep_until_ns};
 use linerate_sys::raw::RawSocket;
-use support::built;
+use support::{built, opened};
 
 const MS: u64 = 1_000_000;
 const DELAY_NS: u64 = 20 * MS;
@@ -23,10 +23,6 @@ const DELAY_NS: u64 = 20 * MS;
 fn flows() -> FlowSpec {
     let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 101));
     FlowSpec { source, sources: 10, destination, destinations: 10, ports: 1, order: FlowOrder::Odometer }
-}
-
-fn opened(topology: Topology, ports: &TesterSpec) -> Option<Tester> {
-    Tester::open(topology, ports).inspect_err(|error| eprintln!("skipped: {error}")).ok()
 }
 
 /// Passes frames from one socket to the other, each `DELAY_NS` after it came. How late each one was then, by its signature.
@@ -48,52 +44,67 @@ fn delaying(from: &RawSocket, to: &RawSocket, done: &AtomicBool) -> Vec<u64> {
     delays
 }
 
+/// One trial over a device that delays, how late each packet was when the device passed it on, in order, and how many it had no room
+/// for; `None` after saying that the test is skipped.
+fn delayed(sender: &str, receiver: &str) -> Option<(Outcome, Vec<u64>, u64)> {
+    let carrier = Carrier::Process("a delay".into());
+    let topology = built(Topology::switched(&TopologySpec::default(), carrier))?;
+    let dut = topology.dut.as_ref().expect("a DUT").try_clone().expect("a handle");
+    let sockets = dut.namespace.run(|| -> std::io::Result<_> {
+        Ok((RawSocket::receiver(dut.ingress.index, Duration::from_micros(500))?, RawSocket::sender(dut.egress.index)?))
+    });
+    let (from, to) = sockets.expect("enter").expect("sockets");
+    let mut tester = opened(topology, &TesterSpec::new(sender, receiver))?;
+    let (size, flows) = (fixed_size(64), flows());
+    let load = Load::Rate { pps: 2_000.0, duration_ns: 200 * MS };
+    let done = AtomicBool::new(false);
+    Some(std::thread::scope(|scope| {
+        let device = scope.spawn(|| delaying(&from, &to, &done));
+        let mut spec = TrialSpec { timed: true, ..TrialSpec::new(&size, &flows, load) };
+        // Longer than the delay, or the path would look at rest.
+        spec.phases.drain_ns = 4 * DELAY_NS;
+        let outcome = tester.trial(&spec);
+        done.store(true, Ordering::Release);
+        let delays = device.join().expect("the device");
+        (outcome.expect("a trial"), delays, from.take_drops().expect("socket statistics"))
+    }))
+}
+
+/// The delays that the tester reports are those of the device, and what comes after it: no less in any trial, and no more than that
+/// in one of ten, since a machine that others use may keep packets back behind the device too.
 #[test]
 fn sinks_and_ports_measure_a_known_delay() {
     for (sender, receiver) in [("xdp", "sink"), ("packet", "packet")] {
-        let carrier = Carrier::Process("a delay".into());
-        let Some(topology) = built(Topology::switched(&TopologySpec::default(), carrier)) else { return };
-        let dut = topology.dut.as_ref().expect("a DUT").try_clone().expect("a handle");
-        let sockets = dut.namespace.run(|| -> std::io::Result<_> {
-            Ok((
-                RawSocket::receiver(dut.ingress.index, Duration::from_micros(500))?,
-                RawSocket::sender(dut.egress.index)?,
-            ))
-        });
-        let (from, to) = sockets.expect("enter").expect("sockets");
-        let Some(mut tester) = opened(topology, &TesterSpec::new(sender, receiver)) else { continue };
-        let (size, flows) = (fixed_size(64), flows());
-        let load = Load::Rate { pps: 2_000.0, duration_ns: 200 * MS };
-        let done = AtomicBool::new(false);
-        let (outcome, real) = std::thread::scope(|scope| {
-            let device = scope.spawn(|| delaying(&from, &to, &done));
-            let mut spec = TrialSpec { timed: true, ..TrialSpec::new(&size, &flows, load) };
-            // Longer than the delay, or the path would look at rest.
-            spec.phases.drain_ns = 4 * DELAY_NS;
-            let outcome = tester.trial(&spec);
-            done.store(true, Ordering::Release);
-            (outcome.expect("a trial"), device.join().expect("the device"))
-        });
-        let account = &outcome.ledger.account;
-        assert_eq!(account.unexplained(), 0, "{:?}", outcome.ledger);
-        let latency = outcome.delays.as_ref().and_then(|delays| delays.latency()).expect("delays");
-        let median = real[real.len() / 2];
-        eprintln!(
-            "{receiver}: passed on after {} to {} ns, median {median}; {latency:?}",
-            real[0],
-            real[real.len() - 1]
-        );
-        if latency.samples != real.len() as u64 {
-            eprintln!("skipped in part: {} packets passed on, {} received", real.len(), latency.samples);
-            continue;
+        let mut measured = false;
+        for _ in 0..10 {
+            let Some((outcome, real, dropped)) = delayed(sender, receiver) else { return };
+            let account = &outcome.ledger.account;
+            assert_eq!(account.unexplained(), 0, "{:?}", outcome.ledger);
+            // A busy machine may keep the device from its core for longer than its socket's buffer lasts.
+            let guessed: u64 = account.lost().iter().filter(|row| row.by_elimination).map(|row| row.packets).sum();
+            assert!(guessed <= dropped, "the device had no room for {dropped}: {:?}", outcome.ledger);
+            let Some(latency) = outcome.delays.as_ref().and_then(|delays| delays.latency()) else {
+                assert_eq!(account.delivered(), 0, "what arrives has a delay: {:?}", outcome.ledger);
+                continue;
+            };
+            assert_eq!(latency.samples, account.delivered(), "{latency:?}");
+            let curve = outcome.delays.as_ref().expect("delays").curve();
+            assert_eq!(curve.iter().map(|(_, packets)| packets).sum::<u64>(), latency.samples);
+            assert!(latency.min_ns >= real[0] && real[0] >= DELAY_NS, "earlier than sent: {latency:?}");
+            let median = real[real.len() / 2];
+            eprintln!("{receiver}: passed on after {} ns, median {median}; {latency:?}", real[0]);
+            if latency.samples != real.len() as u64 {
+                continue;
+            }
+            // Half of the packets arrived after half of them had been passed on; buckets are 1.6 % wide.
+            assert!(latency.p50_ns >= real[(real.len() - 1) / 2], "{latency:?}");
+            assert!(latency.mean_ns >= real.iter().sum::<u64>() as f64 / real.len() as f64);
+            measured = latency.min_ns <= real[0] + DELAY_NS / 2 && latency.p50_ns <= median + DELAY_NS / 2;
+            if measured {
+                break;
+            }
         }
-        assert!(latency.min_ns >= real[0] && real[0] >= DELAY_NS, "earlier than sent: {latency:?}");
-        // Half of the packets arrived after half of them had been passed on; buckets are 1.6 % wide.
-        assert!(latency.p50_ns >= real[(real.len() - 1) / 2], "{latency:?}");
-        assert!(latency.p50_ns < median + 10_000 * MS, "not even of the same kind: {latency:?}");
-        assert!(latency.mean_ns >= real.iter().sum::<u64>() as f64 / real.len() as f64);
-        let curve = outcome.delays.as_ref().expect("delays").curve();
-        assert_eq!(curve.iter().map(|(_, packets)| packets).sum::<u64>(), latency.samples);
+        assert!(measured, "{receiver}: not once was the delay measured that there was");
     }
 }
 

@@ -9,6 +9,7 @@ use linerate_lab::napi;
 use linerate_lab::netlink::Netlink;
 use linerate_lab::placement::{Mode, Placement};
 use linerate_lab::topology::{Topology, TopologySpec};
+use linerate_testkit::or_skip;
 use support::{Datagram, RawSocket, built, wait_until};
 
 #[test]
@@ -79,7 +80,7 @@ fn napi_of_the_first_hop_runs_in_a_pinned_thread_or_says_why_not() {
                 let status = std::fs::read_to_string(format!("/proc/{}/status", threads[0])).expect("thread");
                 assert!(status.contains(&format!("Cpus_allowed_list:\t{core}\n")), "{status}");
             }
-            mode => eprintln!("skipped: {mode}"),
+            mode => eprintln!("skipped in part: {mode}"),
         }
         let receiver = RawSocket::open(&topology.receiver);
         let generator = RawSocket::open(&topology.generator);
@@ -125,11 +126,10 @@ fn named_namespaces_can_be_opened_by_name_and_go_with_the_topology() {
 fn named_namespaces_of_a_process_that_is_gone_are_found_and_removed() {
     // No system has a process of such a number (PID_MAX_LIMIT, include/linux/threads.h); another run of this test has another one.
     let name = format!("linerate-{}-dut", (4 << 20) + std::process::id());
-    match linerate_sys::netns::NetNs::create_named(&name) {
-        // What a killed process cannot do.
-        Ok(namespace) => std::mem::forget(namespace),
-        Err(error) => return eprintln!("skipped: no named network namespace: {error}"),
-    }
+    let namespace = linerate_sys::netns::NetNs::create_named(&name);
+    let Some(namespace) = or_skip("no named network namespace", namespace) else { return };
+    // What a killed process cannot do.
+    std::mem::forget(namespace);
     assert!(linerate_lab::cleanup::left_behind().contains(&name));
     let removed = linerate_lab::cleanup::remove_left_behind();
     assert!(removed.iter().any(|(removed, error)| *removed == name && error.is_none()), "{removed:?}");
@@ -155,9 +155,8 @@ fn flows_are_spread_over_cores_where_that_is_allowed() {
     let Some(topology) = built(Topology::router(&TopologySpec::default())) else { return };
     let (namespace, interface) = topology.first_hop();
     let cores = linerate_sys::affinity::allowed_cores();
-    if let Err(why) = linerate_lab::placement::steer(namespace, interface.name, &cores) {
-        return eprintln!("skipped: {why}");
-    }
+    let steered = linerate_lab::placement::steer(namespace, interface.name, &cores);
+    let Some(()) = or_skip("no steering", steered) else { return };
     let path = format!("/sys/class/net/{}/queues/rx-0/rps_cpus", interface.name);
     let written = namespace.run_with_sysfs(|| std::fs::read_to_string(path)).expect("sysfs").expect("a queue");
     let bits: u32 =

@@ -11,7 +11,7 @@ use linerate_lab::tester::{
 };
 use linerate_lab::topology::{Topology, TopologyError, TopologySpec};
 use linerate_sys::affinity::allowed_cores;
-use support::built;
+use support::{built, opened};
 
 fn flows(sources: u64, destinations: u64, ports: u64, order: FlowOrder) -> FlowSpec {
     let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 101));
@@ -30,13 +30,7 @@ fn tester(make: fn(&TopologySpec) -> Result<Topology, TopologyError>, ports: &Te
     let (generator, dut) = (cores.first().copied(), cores.last().copied());
     let placement = Placement::Thread { core: dut };
     let topology = built(make(&TopologySpec { placement, ..TopologySpec::default() }))?;
-    let mut tester = match Tester::open(topology, ports) {
-        Ok(tester) => tester,
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            return None;
-        }
-    };
+    let mut tester = opened(topology, ports)?;
     tester.place(placement).expect("placed");
     Some((tester, Cores { generator, generator_back: None, dut, receiver: generator }))
 }

@@ -5,12 +5,14 @@ mod support;
 use std::net::Ipv4Addr;
 
 use linerate_experiment::{FlowOrder, FlowSpec};
+use linerate_lab::ledger::Ledger;
 use linerate_lab::netlink::{Netlink, Route, VethEnd, VethShape};
 use linerate_lab::sysctl;
 use linerate_lab::tester::{Load, NextHop, Outcome, PortEnd, PortsSpec, Tester, TrialSpec, fixed_size};
-use linerate_report::Loss;
+use linerate_report::{Account, Counted, Loss};
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
+use linerate_testkit::or_skip;
 
 use support::scenario::{in_namespace, token_bucket};
 
@@ -18,7 +20,7 @@ const SHAPE: VethShape = VethShape { mtu: 1500, queues: 1 };
 const MS: u64 = 1_000_000;
 
 fn namespace() -> Option<NetNs> {
-    NetNs::anonymous().inspect_err(|error| eprintln!("skipped: no network namespace: {error}")).ok()
+    or_skip("no network namespace", NetNs::anonymous())
 }
 
 /// A veth pair, both ends up; their indices.
@@ -60,7 +62,7 @@ fn trial(host: &NetNs, spec: &PortsSpec, pps: f64) -> Option<Outcome> {
         Ok(sent.expect("a core for the sending thread"))
     };
     let outcome: Result<Outcome, String> = host.run(measure).expect("enter");
-    outcome.inspect_err(|error| eprintln!("skipped: {error}")).ok()
+    or_skip("no ports", outcome)
 }
 
 #[test]
@@ -71,11 +73,9 @@ fn a_cable_between_two_ports() {
         for both_ways in [false, true] {
             let ports = PortsSpec::new(format!("{kind}:port-a"), format!("{kind}:port-b"));
             let Some(outcome) = trial(&host, &PortsSpec { sink, both_ways, ..ports }, 5_000.0) else { continue };
-            let account = &outcome.ledger.account;
             assert_eq!(outcome.ways.len(), 1 + usize::from(both_ways));
-            assert_eq!(account.intended(), 500 * outcome.ways.len() as u64);
-            assert!(account.delivered() > 0, "{:?}", outcome.ledger);
-            assert_eq!(account.unexplained(), 0, "{kind} {sink} {both_ways}: {:?}", outcome.ledger);
+            assert_eq!(outcome.ledger.account.intended(), 500 * outcome.ways.len() as u64);
+            support::assert_explained(&outcome.ledger, &format!("{kind} {sink} {both_ways}"));
         }
     }
 }
@@ -202,4 +202,21 @@ fn a_gateway_that_does_not_answer_is_an_error_that_names_it() {
     let error = host.run(|| Tester::on_ports(&spec).map(|_| ()).map_err(|error| error.to_string())).expect("enter");
     let Err(problem) = error else { panic!("nobody is there") };
     assert!(problem.contains("198.18.0.99 does not answer"), "{problem}");
+}
+
+/// What the tests above hold against a ledger can fail.
+#[test]
+fn a_loss_that_nothing_counts_explains_nothing() {
+    let explained = |delivered, lost: Vec<Loss>, unnamed: Vec<Loss>| {
+        let counted = Counted { intended: 10, sent: 10, delivered, ..Counted::default() };
+        let ledger =
+            Ledger { account: Account::new(counted, lost).expect("balances"), unnamed, contradictions: vec![] };
+        std::panic::catch_unwind(|| support::assert_explained(&ledger, "made up")).is_ok()
+    };
+    let loss = || Loss::new("a cable", "cut", 4).counted_by("tx_dropped");
+    assert!(explained(10, vec![], vec![]) && explained(6, vec![loss()], vec![]));
+    assert!(explained(10, vec![Loss { packets: 0, ..loss() }.by_elimination()], vec![]));
+    assert!(!explained(6, vec![loss().by_elimination()], vec![]));
+    assert!(!explained(6, vec![], vec![]) && !explained(0, vec![Loss { packets: 10, ..loss() }], vec![]));
+    assert!(!explained(6, vec![loss()], vec![loss()]));
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 use linerate_sys::veth::{self, VethEnd};
+use linerate_testkit::or_skip;
 
 /// Longer than any run of these tests takes on a busy machine; reaching it is a failure.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -177,18 +178,10 @@ pub const INTERFACE: &str = "veth0";
 impl Wire {
     /// `None`, and a line that says why, where this machine does not allow it.
     pub fn new(queues: u32) -> Option<Wire> {
-        let skip = |why: String| {
-            eprintln!("skipped: {why}");
-            None
-        };
-        let (left, right) = match (NetNs::anonymous(), NetNs::anonymous()) {
-            (Ok(left), Ok(right)) => (left, right),
-            (Err(error), _) | (_, Err(error)) => return skip(format!("no network namespaces: {error}")),
-        };
+        let namespace = || or_skip("no network namespace", NetNs::anonymous());
+        let (left, right) = (namespace()?, namespace()?);
         let end = |namespace| VethEnd { name: INTERFACE, namespace };
-        if let Err(error) = veth::create(end(&left), end(&right), queues) {
-            return skip(format!("no veth pair: {error}"));
-        }
+        or_skip("no veth pair", veth::create(end(&left), end(&right), queues))?;
         let wire = Wire { left, right };
         bring_up((&wire.left, INTERFACE), (&wire.right, INTERFACE));
         Some(wire)
@@ -206,19 +199,12 @@ pub struct Chain {
 impl Chain {
     /// `None`, and a line that says why, where this machine does not allow it.
     pub fn new() -> Option<Chain> {
-        let skip = |why: String| {
-            eprintln!("skipped: {why}");
-            None
-        };
-        let (left, middle, right) = match (NetNs::anonymous(), NetNs::anonymous(), NetNs::anonymous()) {
-            (Ok(left), Ok(middle), Ok(right)) => (left, middle, right),
-            _ => return skip("no network namespaces".into()),
-        };
+        let namespace = || or_skip("no network namespace", NetNs::anonymous());
+        let (left, middle, right) = (namespace()?, namespace()?, namespace()?);
         for (outer, inner) in [(&left, "near"), (&right, "far")] {
             let inside = VethEnd { name: inner, namespace: &middle };
-            if let Err(error) = veth::create(VethEnd { name: INTERFACE, namespace: outer }, inside, 1) {
-                return skip(format!("no veth pair: {error}"));
-            }
+            let pair = veth::create(VethEnd { name: INTERFACE, namespace: outer }, inside, 1);
+            or_skip("no veth pair", pair)?;
             bring_up((outer, INTERFACE), (&middle, inner));
         }
         Some(Chain { left, middle, right })

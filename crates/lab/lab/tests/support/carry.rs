@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use linerate_experiment::{DutKind, DutSpec};
 use linerate_lab::counters::{CounterSources, Difference};
-use linerate_lab::dut::{self, Built, DutError};
+use linerate_lab::dut::{self, Built};
 use linerate_lab::ledger::{Ends, Ledger, close};
 use linerate_lab::places::PortRows;
 use linerate_lab::topology::{FrameAddresses, Side, Topology, TopologySpec};
 use linerate_report::{Counted, Loss};
+use linerate_testkit::or_skip;
 
 use super::{Datagram, RawSocket, swap, wait_until};
 
@@ -25,21 +26,14 @@ pub fn named(kind: DutKind) -> DutSpec {
     DutSpec { name: "dut".into(), kind }
 }
 
-/// A device in namespaces, or `None` after saying why the test is skipped: no namespace, or a tool that is not installed.
+/// A device in namespaces, or `None` after saying why the test is skipped: a right or a tool is missing.
 pub fn device(kind: DutKind) -> Option<Built> {
     device_on(kind, &TopologySpec::default())
 }
 
 /// As [`device`], on another path.
 pub fn device_on(kind: DutKind, path: &TopologySpec) -> Option<Built> {
-    match dut::build(&named(kind), path) {
-        Ok(built) => Some(built),
-        Err(error @ (DutError::Topology(_) | DutError::Missing { .. })) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    or_skip("no device", dut::build(&named(kind), path))
 }
 
 /// What came of [`carry`].

@@ -7,14 +7,48 @@ pub mod scenario;
 
 use std::io;
 use std::net::Ipv4Addr;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use linerate_lab::ledger::Ledger;
+use linerate_lab::tester::{Tester, TesterSpec};
 use linerate_lab::topology::{FrameAddresses, Side, Topology, TopologyError};
 use linerate_sys::raw;
+use linerate_testkit::or_skip;
 
-/// The topology, or `None` after saying why the test is skipped.
+/// The topology, or `None` after saying that the test is skipped because this user may not build it.
 pub fn built(result: Result<Topology, TopologyError>) -> Option<Topology> {
-    result.inspect_err(|error| eprintln!("skipped: {error}")).ok()
+    or_skip("no topology", result)
+}
+
+/// A tester on the topology, or `None` after saying that the test is skipped because this user may not open its ports.
+pub fn opened(topology: Topology, ports: &TesterSpec) -> Option<Tester> {
+    or_skip("no tester", Tester::open(topology, ports))
+}
+
+/// Whether a command did what it was to do; `false` after saying that the test is skipped because there is no such program.
+///
+/// # Panics
+/// When the command failed.
+pub fn applied(program: &str, status: io::Result<ExitStatus>) -> bool {
+    let missing = matches!(&status, Err(error) if error.kind() == io::ErrorKind::NotFound);
+    if missing {
+        eprintln!("skipped: {program} is not installed");
+    } else {
+        assert!(status.as_ref().is_ok_and(ExitStatus::success), "{program}: {status:?}");
+    }
+    !missing
+}
+
+/// Every packet that was sent arrived, or was lost where a counter of that loss says so; and some arrived.
+///
+/// An account closes by itself where a place takes what is missing because nothing else stands there: such a place explains nothing.
+pub fn assert_explained(ledger: &Ledger, what: &str) {
+    let account = &ledger.account;
+    assert!(account.delivered() > 0, "{what}: {ledger:?}");
+    assert_eq!(account.unexplained(), 0, "{what}: {ledger:?}");
+    let guessed = account.lost().iter().any(|loss| loss.by_elimination && loss.packets > 0);
+    assert!(!guessed && ledger.unnamed.is_empty(), "{what}: {ledger:?}");
 }
 
 /// Waits until `condition` holds, for a minute at most.

@@ -1,7 +1,7 @@
 //! A trial on a router on which something was made wrong, and what its ledger has to say.
 #![allow(dead_code)] // Each test binary uses its own part.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
 
@@ -10,8 +10,9 @@ use linerate_lab::ledger::Ledger;
 use linerate_lab::tester::{AskReasons, Cores, Load, Outcome, Tester, TesterSpec, TrialSpec, fixed_size};
 use linerate_lab::topology::{Topology, TopologySpec};
 use linerate_sys::netns::NetNs;
+use linerate_testkit::or_skip;
 
-use super::built;
+use super::{built, opened};
 
 /// What is sent, and how.
 pub struct Scenario {
@@ -80,15 +81,8 @@ impl Scenario {
     ) -> Option<Ledger> {
         let topology = built(Topology::router(&self.path))?;
         let ports = TesterSpec::new(self.sender, self.receiver);
-        let prepared = prepare(&topology);
-        let opened = prepared.and_then(|()| Tester::open(topology, &ports).map_err(|error| error.to_string()));
-        let mut tester = match opened {
-            Ok(tester) => tester,
-            Err(why) => {
-                eprintln!("skipped: {why}");
-                return None;
-            }
-        };
+        or_skip("not prepared", prepare(&topology))?;
+        let mut tester = opened(topology, &ports)?;
         tester.place(self.path.placement).expect("placed");
         let topology = tester.topology.take().expect("the path that it was opened on");
         let (size, flows) = (fixed_size(self.size_wire), self.flows());
@@ -109,13 +103,7 @@ impl Scenario {
     /// The same, asking for the kernel's drop reasons at the times stated.
     pub fn tester_that_asks(&self, drop_reasons: AskReasons) -> Option<Tester> {
         let topology = built(Topology::router(&self.path))?;
-        match Tester::open(topology, &TesterSpec { drop_reasons, ..TesterSpec::new(self.sender, self.receiver) }) {
-            Ok(tester) => Some(tester),
-            Err(why) => {
-                eprintln!("skipped: {why}");
-                None
-            }
-        }
+        opened(topology, &TesterSpec { drop_reasons, ..TesterSpec::new(self.sender, self.receiver) })
     }
 
     /// Runs one trial on a tester of this scenario.
@@ -167,6 +155,7 @@ pub fn in_namespace(namespace: &NetNs, program: &str, arguments: &[&str]) -> Res
     match output.map_err(|error| error.to_string())? {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => Err(format!("{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(format!("{program} is not installed")),
         Err(error) => Err(format!("{program}: {error}")),
     }
 }
