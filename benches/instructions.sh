@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Instructions per packet of each one-core hot loop, counted by valgrind's callgrind: noise does not move them, a change does.
 #
-#   benches/instructions.sh           prints a table beside the recorded one, and says which loops drifted by more than 2 %
+#   benches/instructions.sh           prints a table beside the recorded one; fails if a loop drifted by more than 3 %
 #   benches/instructions.sh --record  writes benches/instructions.csv
 #
 # The count of a run of 300,000 packets less that of one of 100,000, so that the start of the process is not in it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v valgrind >/dev/null || { echo "skipped: valgrind is not installed" >&2; exit 0; }
-cargo build --quiet --release -p linerate-benches
+cargo build --quiet --release --locked -p linerate-benches --bin linerate-loop
 binary=${CARGO_TARGET_DIR:-target}/release/linerate-loop
 recorded=benches/instructions.csv
 
@@ -31,7 +31,16 @@ if [ "${1:-}" = --record ]; then
     table | tee "$recorded"
     rustc --version | sed 's/^/# /' >>"$recorded"
 else
-    table | awk -F, 'NR == FNR { old[$1] = $2; next } { drift = ""
-        if ($1 in old && $2 + 0 > 0 && (old[$1] / $2 > 1.02 || $2 / old[$1] > 1.02)) drift = "  drifted"
-        print $1, $2, "recorded", old[$1] drift }' "$recorded" -
+    table | awk -F, '
+        /^#/ || $1 == "loop" { next }
+        NR == FNR { recorded[$1] = $2; next }
+        { seen[$1] = 1; drift = ""
+          if (!($1 in recorded)) drift = "  NOT RECORDED"
+          else if ($2 + 0 <= 0 || recorded[$1] / $2 > 1.03 || $2 / recorded[$1] > 1.03) drift = "  DRIFTED"
+          if (drift) failed = failed " " $1
+          printf "%-24s %8.1f  recorded %8.1f%s\n", $1, $2, recorded[$1], drift }
+        END { for (loop in recorded) if (!(loop in seen)) { print loop " was not counted"; failed = failed " " loop }
+              if (failed) { print "more than 3 % off, or not comparable:" failed; print \
+                  "mend the loop, or record the counts with `benches/instructions.sh --record` and say in the commit why they moved"; exit 1 } }
+        ' "$recorded" -
 fi
