@@ -1,33 +1,75 @@
 //! The steps, cheapest first.
 
 use std::fs;
+use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
-use super::test_output::{ALONE_RUNS, TestRun};
-use super::tools::{component, is_installed, line_of, nightly, outcome_logged, outcome_of, works};
+use super::lists::{Lists, UNSTEADY};
+use super::test_output::TestOutput;
+use super::tools::{cargo_fuzz, component, is_installed, line_of, nightly};
+use super::verdict::ALONE_RUNS;
 use super::{Context, Outcome, Step};
 
 /// In the order in which they run.
 pub const STEPS: &[Step] = &[
-    Step { name: "fmt", about: "the sources are formatted", run: fmt },
-    Step { name: "tidy", about: "the invariants of ARCHITECTURE.md hold", run: tidy },
-    Step { name: "clippy", about: "no warnings, of the compiler or of clippy, in any target", run: clippy },
-    Step { name: "test", about: "the tests; those that cannot run here say why", run: test },
-    Step { name: "doc", about: "the documentation builds without warnings", run: doc },
-    Step { name: "loom", about: "every interleaving of a short exchange over a ring", run: loom },
-    Step { name: "miri", about: "rings and pools under the interpreter: no undefined behaviour", run: miri },
-    Step { name: "fuzz", about: "each fuzz target for ten seconds", run: fuzz },
+    Step { name: "fmt", about: "the sources are formatted, those of the fuzz targets too", limit_min: 5, run: fmt },
+    Step { name: "tidy", about: "the invariants of ARCHITECTURE.md hold", limit_min: 5, run: tidy },
+    Step {
+        name: "clippy",
+        about: "no warnings, of the compiler or of clippy, in any target, fuzz targets included",
+        limit_min: 20,
+        run: clippy,
+    },
+    Step { name: "test", about: "the tests; those that cannot run here say why", limit_min: 60, run: test },
+    Step { name: "doc", about: "the documentation builds without warnings", limit_min: 15, run: doc },
+    Step { name: "loom", about: "every interleaving of a short exchange over a ring", limit_min: 15, run: loom },
+    Step {
+        name: "miri",
+        about: "rings and pools under the interpreter: no undefined behaviour",
+        limit_min: 30,
+        run: miri,
+    },
+    Step {
+        name: "address",
+        about: "memory that is shared with peers, under AddressSanitizer: no access out of bounds or after free",
+        limit_min: 20,
+        run: address,
+    },
+    Step { name: "fuzz", about: "each fuzz target for ten seconds, under AddressSanitizer", limit_min: 30, run: fuzz },
+    Step {
+        name: "instructions",
+        about: "instructions per packet of the hot loops, within 3 % of those recorded",
+        limit_min: 20,
+        run: instructions,
+    },
 ];
 
+/// Tests of the workspace, at least, so that a run that leaves most of them out does not pass. Raise it as tests are added.
+const TESTS_LEAST: u64 = 1_000;
+/// Tests of the other steps, at least.
+const LOOM_LEAST: u64 = 1;
+const MIRI_LEAST: u64 = 20;
+const ADDRESS_LEAST: u64 = 100;
+/// Fuzz targets, at least.
+const FUZZ_LEAST: usize = 11;
 /// Seconds for each fuzz target.
 const FUZZ_TIME_S: u32 = 10;
+/// Inputs for each fuzz target, at least.
+const FUZZ_RUNS_LEAST: u64 = 100;
+
+/// Crates with memory that a peer, a guest or another process writes, and those below them.
+const SHARED_MEMORY: [&str; 5] =
+    ["linerate-ring", "linerate-mem", "linerate-port-memif", "linerate-port-vhost", "linerate-port-shm"];
+/// Their tests but for those that start other programs and those that measure how much memory is in use.
+const SHARED_MEMORY_TESTS: [&str; 6] = ["oracle", "ownership", "conformance", "hostile", "peers", "link"];
 
 fn fmt(context: &Context) -> Result<Outcome> {
     if let Err(why) = component(context.cargo(["fmt", "--version"]), &["rustfmt"], None) {
         return Ok(Outcome::Skipped(why));
     }
-    outcome_of(&mut context.cargo(["fmt", "--all", "--check"]))
+    let fuzz = ["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"];
+    context.each(&mut [context.cargo(["fmt", "--all", "--check"]), context.cargo(fuzz)])
 }
 
 fn tidy(context: &Context) -> Result<Outcome> {
@@ -39,38 +81,32 @@ fn clippy(context: &Context) -> Result<Outcome> {
     if let Err(why) = component(context.cargo(["clippy", "--version"]), &["clippy"], None) {
         return Ok(Outcome::Skipped(why));
     }
-    outcome_of(&mut context.cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+    let all = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    let fuzz = ["clippy", "--manifest-path", "fuzz/Cargo.toml", "--all-targets", "--locked", "--", "-D", "warnings"];
+    let mut fuzz = context.cargo(fuzz);
+    // As cargo-fuzz builds them. To check the targets takes no libFuzzer, so none is built: the path is only written down.
+    fuzz.env("RUSTFLAGS", "--cfg fuzzing").env("CUSTOM_LIBFUZZER_PATH", "/nonexistent/libfuzzer.a");
+    fuzz.env("CARGO_TARGET_DIR", context.target.join("fuzz-clippy"));
+    context.each(&mut [context.cargo(all), fuzz])
 }
 
 fn test(context: &Context) -> Result<Outcome> {
-    let mut command = context.cargo(["test", "--workspace", "--no-fail-fast", "--", "--show-output"]);
-    println!("$ {}", line_of(&command));
-    let mut run = TestRun::watch(&mut command)?;
-    let failed = run.to_repeat().to_vec();
-    for _ in 0..if failed.is_empty() { 0 } else { ALONE_RUNS } {
-        // By name, in every binary: names of tests are unlike enough.
-        let words = ["test", "--workspace", "--no-fail-fast", "--", "--show-output", "--test-threads=1", "--exact"];
-        let mut command = context.cargo(words.into_iter().chain(failed.iter().map(String::as_str)));
-        println!("\nfailed beside the others, again alone: {}", failed.join(", "));
-        if !run.repeated(&TestRun::watch(&mut command)?) {
-            break;
-        }
-    }
-    for skipped in &run.skipped {
-        println!("not run here: {skipped}");
-    }
-    Ok(run.outcome())
+    context.tests(|| context.cargo(["test", "--workspace", "--locked"]), TESTS_LEAST)
 }
 
 fn doc(context: &Context) -> Result<Outcome> {
-    let mut command = context.cargo(["doc", "--workspace", "--no-deps"]);
-    outcome_of(command.env("RUSTDOCFLAGS", "-D warnings"))
+    let mut command = context.cargo(["doc", "--workspace", "--no-deps", "--locked"]);
+    context.outcome_of(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
 fn loom(context: &Context) -> Result<Outcome> {
-    let mut command = context.cargo(["test", "--package", "linerate-ring", "--test", "loom", "--release"]);
-    command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", context.target.join("loom"));
-    outcome_of(&mut command)
+    let command = || {
+        let words = ["test", "--package", "linerate-ring", "--test", "loom", "--release", "--locked"];
+        let mut command = context.cargo(words);
+        command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", context.target.join("loom"));
+        command
+    };
+    context.tests(command, LOOM_LEAST)
 }
 
 fn miri(context: &Context) -> Result<Outcome> {
@@ -78,38 +114,85 @@ fn miri(context: &Context) -> Result<Outcome> {
     if let Err(why) = nightly().and_then(|()| component(probe, &["miri", "rust-src"], Some("nightly"))) {
         return Ok(Outcome::Skipped(why));
     }
-    outcome_of(&mut context.nightly_cargo(["miri", "test", "--package", "linerate-ring", "--package", "linerate-mem"]))
+    let words = ["miri", "test", "--package", "linerate-ring", "--package", "linerate-mem", "--locked"];
+    context.tests(|| context.nightly_cargo(words), MIRI_LEAST)
+}
+
+fn address(context: &Context) -> Result<Outcome> {
+    let triple = match sanitizer() {
+        Ok(triple) => triple,
+        Err(why) => return Ok(Outcome::Skipped(why)),
+    };
+    let command = || {
+        // With a target named, the flags are not for build scripts and macros, which run under the compiler.
+        let mut command = context.nightly_cargo(["test", "--locked", "--lib", "--target", triple]);
+        command.args(SHARED_MEMORY.iter().flat_map(|name| ["--package", name]));
+        command.args(SHARED_MEMORY_TESTS.iter().flat_map(|name| ["--test", name]));
+        command.env("RUSTFLAGS", "-Zsanitizer=address").env("CARGO_TARGET_DIR", context.target.join("address"));
+        // Threads that outlive a test are no error, and looking for leaks takes rights that a container may lack.
+        command.env("ASAN_OPTIONS", "detect_leaks=0");
+        command
+    };
+    context.tests(command, ADDRESS_LEAST)
 }
 
 fn fuzz(context: &Context) -> Result<Outcome> {
-    if let Err(why) = nightly() {
+    if let Err(why) = sanitizer() {
         return Ok(Outcome::Skipped(why));
-    }
-    if !works(&mut context.cargo(["fuzz", "--version"])) {
-        return Ok(Outcome::Skipped("cargo-fuzz is not installed; `cargo install cargo-fuzz` adds it".into()));
     }
     if !is_installed("c++") && !is_installed("g++") && !is_installed("clang++") {
         return Ok(Outcome::Skipped("no C++ compiler for libFuzzer".into()));
     }
+    let path = match cargo_fuzz(context)? {
+        Ok(path) => path,
+        Err(why) => return Ok(Outcome::Skipped(why)),
+    };
+    // cargo-fuzz has no --locked of its own.
+    let locked = ["metadata", "--manifest-path", "fuzz/Cargo.toml", "--locked", "--format-version", "1", "--no-deps"];
+    let log = context.target.join("fuzz-metadata.log");
+    if let failed @ Outcome::Failed(_) = context.outcome_logged(&mut context.cargo(locked), &log)? {
+        return Ok(failed);
+    }
     let targets = fuzz_targets(context)?;
-    let target_dir = context.target.join("fuzz").to_string_lossy().into_owned();
+    let mut runs = 0;
     for target in &targets {
-        // New inputs go to the first folder; the second holds the seeds.
-        let (corpus, seeds) = (format!("fuzz/corpus/{target}"), format!("fuzz/seeds/{target}"));
-        fs::create_dir_all(context.root.join(&corpus)).context("making the corpus folder")?;
-        let time = format!("-max_total_time={FUZZ_TIME_S}");
-        // Nothing that is fuzzed is unsafe code, so there is nothing for a sanitizer to find.
-        let mut words = vec!["fuzz", "run", "--sanitizer", "none", "--target-dir", &target_dir, target, &corpus];
-        if context.root.join(&seeds).is_dir() {
-            words.push(&seeds);
-        }
-        words.extend(["--", &time, "-timeout=10", "-rss_limit_mb=1024", "-verbosity=0"]);
+        let mut command = context.nightly_cargo([]);
         let log = context.target.join(format!("fuzz-{target}.log"));
-        if let failed @ Outcome::Failed(_) = outcome_logged(&mut context.nightly_cargo(words), &log)? {
+        fuzz_command(context, &mut command, target)?;
+        if let failed @ Outcome::Failed(_) = context.outcome_logged(command.env("PATH", &path), &log)? {
             return Ok(failed);
         }
+        let made = fuzz_runs(&fs::read_to_string(&log)?);
+        if made < FUZZ_RUNS_LEAST {
+            return Ok(Outcome::Failed(format!("{target}: {made} inputs in {FUZZ_TIME_S} s, see {}", log.display())));
+        }
+        runs += made;
     }
-    Ok(Outcome::Passed(format!("{} targets, {FUZZ_TIME_S} s each", targets.len())))
+    if targets.len() < FUZZ_LEAST {
+        return Ok(Outcome::Failed(format!("{} targets; there are {FUZZ_LEAST} at least", targets.len())));
+    }
+    Ok(Outcome::Passed(format!("{} targets, {FUZZ_TIME_S} s each, {runs} inputs", targets.len())))
+}
+
+fn fuzz_command(context: &Context, command: &mut Command, target: &str) -> Result<()> {
+    // New inputs go to the first folder; the second holds the seeds.
+    let (corpus, seeds) = (format!("fuzz/corpus/{target}"), format!("fuzz/seeds/{target}"));
+    fs::create_dir_all(context.root.join(&corpus)).context("making the corpus folder")?;
+    command.args(["fuzz", "run", "--sanitizer", "address", "--target-dir"]).arg(context.target.join("fuzz"));
+    command.args([target, &corpus]);
+    if context.root.join(&seeds).is_dir() {
+        command.arg(&seeds);
+    }
+    command.arg("--").arg(format!("-max_total_time={FUZZ_TIME_S}"));
+    // The sanitizer keeps what was freed for a while, which counts as memory in use.
+    command.args(["-timeout=10", "-rss_limit_mb=2048", "-verbosity=0", "-print_final_stats=1"]);
+    Ok(())
+}
+
+/// Inputs that libFuzzer says it has run.
+fn fuzz_runs(log: &str) -> u64 {
+    let count = log.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
+    count.and_then(|count| count.trim().parse().ok()).unwrap_or_default()
 }
 
 /// Names of the fuzz targets.
@@ -122,4 +205,93 @@ fn fuzz_targets(context: &Context) -> Result<Vec<String>> {
     }
     targets.sort();
     Ok(targets)
+}
+
+/// The target of this machine, for which nightly has AddressSanitizer.
+fn sanitizer() -> Result<&'static str, String> {
+    nightly()?;
+    match std::env::consts::ARCH {
+        "x86_64" => Ok("x86_64-unknown-linux-gnu"),
+        "aarch64" => Ok("aarch64-unknown-linux-gnu"),
+        other => Err(format!("no AddressSanitizer for {other}")),
+    }
+}
+
+fn instructions(context: &Context) -> Result<Outcome> {
+    if !is_installed("valgrind") {
+        return Ok(Outcome::Skipped(
+            "valgrind is not installed; `apt-get install valgrind`, or the like, adds it".into(),
+        ));
+    }
+    let recorded = fs::read_to_string(context.root.join("benches/instructions.csv")).context("reading the counts")?;
+    let compiler = context.rustc_version()?;
+    let Some(by) = recorded.lines().find_map(|line| line.strip_prefix("# ")) else {
+        bail!("benches/instructions.csv does not say which compiler it is of");
+    };
+    if by != compiler {
+        let why = format!("recorded with {by}, this is {compiler}: `benches/instructions.sh --record` counts anew");
+        return Ok(Outcome::Skipped(why));
+    }
+    let mut script = Command::new("benches/instructions.sh");
+    script.current_dir(&context.root).env("CARGO_TARGET_DIR", &context.target);
+    context.outcome_of(&mut script)
+}
+
+impl Context {
+    /// One command after the other, until one fails.
+    fn each(&self, commands: &mut [Command]) -> Result<Outcome> {
+        for command in commands {
+            if let failed @ Outcome::Failed(_) = self.outcome_of(command)? {
+                return Ok(failed);
+            }
+        }
+        Ok(Outcome::Passed(String::new()))
+    }
+
+    /// Runs `cargo test` and, if few tests failed, those again by themselves. `command` is the command without what says how.
+    fn tests(&self, command: impl Fn() -> Command, least: u64) -> Result<Outcome> {
+        let lists = Lists::read(&self.root)?;
+        let mut all = command();
+        all.args(["--no-fail-fast", "--", "--show-output"]);
+        println!("$ {}", line_of(&all));
+        let run = TestOutput::watch(&mut all, self.deadline)?;
+        let failed = run.to_repeat();
+        let mut steady_alone = !failed.is_empty();
+        for _ in 0..if failed.is_empty() { 0 } else { ALONE_RUNS } {
+            println!("\nfailed beside the others, again alone: {}", failed.join(", "));
+            // By name, in every binary: names of tests are unlike enough.
+            let mut alone = command();
+            alone.args(["--no-fail-fast", "--", "--show-output", "--test-threads=1", "--exact"]).args(failed);
+            steady_alone = run.passes_alone(&TestOutput::watch(&mut alone, self.deadline)?);
+            if !steady_alone {
+                break;
+            }
+        }
+        for skip in &run.skipped {
+            println!("not run here{}: {}: {}", if skip.in_part { " in part" } else { "" }, skip.test, skip.why);
+        }
+        let outcome = run.outcome(steady_alone, least, &lists);
+        if let Outcome::Unsteady(names, _) = &outcome {
+            lists.add_unsteady(names).with_context(|| format!("adding {} to {UNSTEADY}", names.join(", ")))?;
+            println!("{UNSTEADY} has these now, to be committed: {}", names.join(", "));
+        }
+        Ok(outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fuzzers_own_count_of_inputs_is_read() {
+        let log = "INFO: Seed: 1\nstat::number_of_executed_units: 8123\nstat::average_exec_per_sec: 738\n";
+        assert_eq!((fuzz_runs(log), fuzz_runs("Done 0 runs")), (8123, 0));
+    }
+
+    #[test]
+    fn the_sum_of_the_limits_is_bounded() {
+        // What is shared with others may take several times as long as alone, where all steps take less than half an hour.
+        assert!(STEPS.iter().map(|step| step.limit_min).sum::<u64>() <= 240);
+    }
 }

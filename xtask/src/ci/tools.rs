@@ -1,13 +1,14 @@
 //! What a step needs and a machine may lack: components of the toolchain, a nightly, programs. What rustup can add is added.
 
-use std::ffi::OsStr;
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
 
-use super::{Context, Outcome};
+use super::{Context, Outcome, process};
 
 impl Context {
     /// Cargo, in the workspace.
@@ -23,33 +24,42 @@ impl Context {
         command.args(["run", "nightly", "cargo"]).args(arguments).current_dir(&self.root);
         command
     }
-}
 
-/// Runs the command with its output on the terminal.
-pub fn outcome_of(command: &mut Command) -> Result<Outcome> {
-    let line = line_of(command);
-    println!("$ {line}");
-    let status = command.status().with_context(|| format!("running {line}"))?;
-    Ok(if status.success() { Outcome::Passed(String::new()) } else { Outcome::Failed(format!("{line}: {status}")) })
-}
-
-/// Runs a talkative command with its output in a file, which is shown when the command fails.
-pub fn outcome_logged(command: &mut Command, log: &Path) -> Result<Outcome> {
-    let line = line_of(command);
-    println!("$ {line}");
-    let output = File::create(log).with_context(|| format!("creating {}", log.display()))?;
-    let status =
-        command.stdout(output.try_clone()?).stderr(output).status().with_context(|| format!("running {line}"))?;
-    if status.success() {
-        return Ok(Outcome::Passed(String::new()));
+    /// `rustc 1.95.0 (59807616e 2026-04-14)`, of the compiler that cargo uses in the workspace.
+    pub fn rustc_version(&self) -> Result<String> {
+        let output =
+            Command::new("rustc").arg("--version").current_dir(&self.root).output().context("running rustc")?;
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
-    println!("{}", String::from_utf8_lossy(&fs::read(log)?));
-    Ok(Outcome::Failed(format!("{line}: {status}")))
+
+    /// Runs the command with its output on the terminal.
+    pub fn outcome_of(&self, command: &mut Command) -> Result<Outcome> {
+        let line = line_of(command);
+        println!("$ {line}");
+        let ended = process::run(command, self.deadline).with_context(|| format!("running {line}"))?;
+        Ok(if ended.succeeded {
+            Outcome::Passed(String::new())
+        } else {
+            Outcome::Failed(format!("{line}: {}", ended.how))
+        })
+    }
+
+    /// Runs a talkative command with its output in a file, which is shown when the command fails.
+    pub fn outcome_logged(&self, command: &mut Command, log: &Path) -> Result<Outcome> {
+        let output = File::create(log).with_context(|| format!("creating {}", log.display()))?;
+        let outcome = self.outcome_of(command.stdout(output.try_clone()?).stderr(output))?;
+        if let Outcome::Failed(_) = &outcome {
+            println!("{}", String::from_utf8_lossy(&fs::read(log)?));
+        }
+        Ok(outcome)
+    }
 }
 
 /// The command as one would type it.
 pub fn line_of(command: &Command) -> String {
-    let set = command.get_envs().filter_map(|(name, value)| value.map(|value| format!("{}={value:?}", name.display())));
+    // Where programs are looked for is a long list that says little.
+    let envs = command.get_envs().filter(|(name, _)| *name != "PATH");
+    let set = envs.filter_map(|(name, value)| value.map(|value| format!("{}={value:?}", name.display())));
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     set.chain(words.map(|word| word.to_string_lossy().into_owned())).collect::<Vec<_>>().join(" ")
 }
@@ -87,4 +97,25 @@ pub fn nightly() -> Result<(), String> {
         return Ok(());
     }
     Err("no nightly toolchain; `rustup toolchain install nightly` adds it".into())
+}
+
+/// The cargo-fuzz that is installed where none is.
+const CARGO_FUZZ: &str = "0.13.2";
+
+/// Sees to it that there is a cargo-fuzz, by building one into the target folder where none is installed. The `PATH` on which it is
+/// found, or why there is none.
+pub fn cargo_fuzz(context: &Context) -> Result<Result<OsString, String>> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let tools = context.target.join("tools");
+    let folders = env::split_paths(&path).chain([tools.join("bin")]).collect::<Vec<PathBuf>>();
+    let path = env::join_paths(folders).context("PATH")?;
+    let is_there = || works(context.cargo(["fuzz", "--version"]).env("PATH", &path));
+    if is_there() {
+        return Ok(Ok(path));
+    }
+    let root = tools.to_string_lossy().into_owned();
+    let words = ["install", "cargo-fuzz", "--version", CARGO_FUZZ, "--locked", "--root", &root];
+    println!("cargo-fuzz is missing; building it");
+    context.outcome_of(&mut context.cargo(words))?;
+    Ok(if is_there() { Ok(path) } else { Err(format!("no cargo-fuzz, and `cargo {}` failed", words.join(" "))) })
 }
