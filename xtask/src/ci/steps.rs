@@ -46,10 +46,10 @@ pub const STEPS: &[Step] = &[
 ];
 
 /// Tests of the workspace, at least, so that a run that leaves most of them out does not pass. Raise it as tests are added.
-const TESTS_LEAST: u64 = 1_000;
+const TESTS_LEAST: u64 = 1_300;
 /// Tests of the other steps, at least.
 const LOOM_LEAST: u64 = 1;
-const MIRI_LEAST: u64 = 20;
+const MIRI_LEAST: u64 = 12;
 const ADDRESS_LEAST: u64 = 100;
 /// Fuzz targets, at least.
 const FUZZ_LEAST: usize = 11;

@@ -2,11 +2,12 @@
 
 mod support;
 
-use linerate_lab::tester::{Load, Outcome, Tester, TesterSpec, TrialSpec, fixed_size};
+use linerate_lab::tester::{Load, Outcome, TesterSpec, TrialSpec, fixed_size};
 use linerate_lab::topology::{Topology, TopologySpec};
+use linerate_testkit::or_skip;
 
-use support::built;
 use support::scenario::{Scenario, in_dut, token_bucket};
+use support::{built, opened};
 
 /// Packets of a trial, each way.
 const PACKETS: u64 = 3000;
@@ -18,8 +19,8 @@ const SLOW: &str = "100kbit";
 fn trials(count: usize, ports: &TesterSpec, interfaces: &[&str], rate: &str) -> Option<Vec<Outcome>> {
     let topology = built(Topology::router(&TopologySpec::default()))?;
     let prepared = interfaces.iter().try_for_each(|name| in_dut(&topology, "tc", &token_bucket(name, rate)));
-    let opened = prepared.and_then(|()| Tester::open(topology, ports).map_err(|error| error.to_string()));
-    let mut tester = opened.inspect_err(|why| eprintln!("skipped: {why}")).ok()?;
+    or_skip("not prepared", prepared)?;
+    let mut tester = opened(topology, ports)?;
     let (size, flows) = (fixed_size(64), Scenario::default().flows());
     let load = Load::Burst { packets: PACKETS };
     let backward = ports.both_ways.then_some(load);

@@ -138,9 +138,9 @@ fn packets_that_wait_in_the_queue_of_the_sending_interface() {
     for sink in [false, true] {
         let Some(host) = namespace() else { return };
         pair((&host, "port-a"), (&host, "port-b"), 5);
-        if let Err(why) = in_namespace(&host, "tc", &token_bucket("port-a", "100kbit")) {
-            return eprintln!("skipped: {why}");
-        }
+        let Some(()) = or_skip("not prepared", in_namespace(&host, "tc", &token_bucket("port-a", "100kbit"))) else {
+            return;
+        };
         let ports = PortsSpec { sink, ..PortsSpec::new("packet:port-a,qdisc", "packet:port-b") };
         for outcome in bursts(&host, &ports, 1_000) {
             let lost = outcome.ledger.account.lost();
@@ -158,9 +158,8 @@ fn packets_that_wait_in_a_device_outside_the_lab() {
         // Its answers would wait in that queue, too.
         let known = ["neigh", "add", "198.18.1.2", "lladdr", "02:4c:52:07:04:01", "dev", "far", "nud", "permanent"];
         let prepared = in_namespace(&router, "ip", &known);
-        if let Err(why) = prepared.and_then(|()| in_namespace(&router, "tc", &token_bucket("far", "20kbit"))) {
-            return eprintln!("skipped: {why}");
-        }
+        let prepared = prepared.and_then(|()| in_namespace(&router, "tc", &token_bucket("far", "20kbit")));
+        let Some(()) = or_skip("not prepared", prepared) else { return };
         let near = NextHop::Mac([2, 0x4c, 0x52, 7, 3, 2]);
         let a = PortEnd { port: "packet:port-a".into(), next_hop: near };
         let outcomes = bursts(&host, &PortsSpec { a, sink, ..PortsSpec::new("", "packet:port-b") }, 1_000);
