@@ -7,9 +7,16 @@ use linerate_bpf::BpfError;
 use linerate_bpf::programs::core_watch::{CORES_MAX, CoreWatch, Taken, Taker};
 use linerate_sys::{affinity, clock};
 
-/// None, having said why, where the machine does not allow it.
+/// None, having said why, where this user may not watch a core.
 fn attached(core: u32) -> Option<CoreWatch> {
-    CoreWatch::attach(&[core], 200_000).inspect_err(|error| eprintln!("skipped: {error}")).ok()
+    match CoreWatch::attach(&[core], 200_000) {
+        Ok(watch) => Some(watch),
+        Err(error @ BpfError::Permission { .. }) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// A core of this process: not the first one, on which most interrupts come.
@@ -21,6 +28,7 @@ fn core() -> u32 {
 fn spin(core: u32, for_ns: u64) -> Option<(u64, u64)> {
     affinity::pin_to_core(core as usize).expect("one of our cores");
     if let Err(error) = affinity::set_fifo(0, 50) {
+        assert_eq!(error.raw_os_error(), Some(libc::EPERM), "{error}");
         eprintln!("skipped: a thread of the class SCHED_FIFO: {error}");
         return None;
     }

@@ -6,11 +6,11 @@ use std::net::Ipv4Addr;
 
 use linerate_experiment::{FlowOrder, FlowSpec};
 use linerate_lab::placement::Placement;
-use linerate_lab::tester::{Cores, Load, Tester, TesterSpec, TrialSpec, fixed_size};
+use linerate_lab::tester::{Cores, Load, TesterSpec, TrialSpec, fixed_size};
 use linerate_lab::topology::{Topology, TopologySpec};
 use linerate_report::{LOSS_BINS, StalledPart};
 use linerate_sys::affinity;
-use support::built;
+use support::{built, opened};
 
 const MS: u64 = 1_000_000;
 
@@ -29,8 +29,7 @@ fn every_lost_packet_has_a_time_and_every_stall_a_core() {
     let Some(topology) = built(Topology::router(&TopologySpec { placement, ..TopologySpec::default() })) else {
         return;
     };
-    let opened = Tester::open(topology, &TesterSpec::new("xdp", "sink"));
-    let Some(mut tester) = opened.inspect_err(|error| eprintln!("skipped: {error}")).ok() else { return };
+    let Some(mut tester) = opened(topology, &TesterSpec::new("xdp", "sink")) else { return };
     tester.place(placement).expect("placed");
     let cores = Cores { generator: Some(generator), dut: Some(dut), ..Cores::default() };
     let (size, flows) = (fixed_size(64), flows());
