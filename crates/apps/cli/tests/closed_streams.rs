@@ -23,9 +23,11 @@ fn bytes(folder: &Path, name: &str) -> u64 {
 fn a_bench_stores_its_result() {
     let folder = tempfile::tempdir().unwrap();
     let quick = "bench --in-process --trial-ms 50 --repetitions 1 --flows 1x1 --results results";
-    for (more, code) in [("--goal 1pps", 0), ("--json --goal 900Gpps", 1), ("--goal fast", 2)] {
+    // Whether a goal of its own is met depends on the machine; that it cannot be met, and that it is none, does not.
+    for (more, codes) in [("", &[0, 1][..]), ("--json --goal 900Gpps", &[1]), ("--goal fast", &[2])] {
         let before = std::fs::read_dir(folder.path().join("results")).map_or(0, Iterator::count);
-        assert_eq!(status(folder.path(), &format!("{quick} {more}")), Some(code), "{more}");
+        let code = status(folder.path(), &format!("{quick} {more}")).unwrap();
+        assert!(codes.contains(&code), "{more}: status {code}");
         let stored = std::fs::read_dir(folder.path().join("results")).unwrap().count() - before;
         assert_eq!(stored, usize::from(code < 2), "{more}");
     }
