@@ -62,6 +62,12 @@ def moved(document):
     return max(shares)
 
 
+def trip(document):
+    """The range of round trips of a cache line between the cores."""
+    trips = [t["noise"]["cache_line_ns"] for c in document["cells"] for f in c["findings"] for t in f["trials"] if t["noise"].get("cache_line_ns")]
+    return (min(trips), max(trips)) if trips else (0, 0)
+
+
 runs = []
 for line in open(f"{folder}/runs.jsonl"):
     run = json.loads(line)
@@ -71,9 +77,9 @@ for line in open(f"{folder}/runs.jsonl"):
         print(f"run {run['run']}: status {run['status']}, no document")
         continue
     stalls = [s for c in document["cells"] for f in c["findings"] for t in f["trials"] for s in t.get("stalls", {}).get("list", []) if s["interruption"]]
-    run.update(figures=figures(document), moved=moved(document))
+    run.update(figures=figures(document), moved=moved(document), trip=trip(document))
     words = "; ".join(f"{flows} {name} " + (f"{kpps(f[0])} ({kpps(f[1])} to {kpps(f[2])})" if f else "-") for (flows, name), f in run["figures"].items())
-    print(f"run {run['run']}: status {run['status']}, {run['seconds']} s, loop moved {run['moved']:.1%}, {len(stalls)} interruptions; {words}")
+    print(f"run {run['run']}: status {run['status']}, {run['seconds']} s, loop moved {run['moved']:.1%}, cache line {run['trip'][0]:.0f} to {run['trip'][1]:.0f} ns, {len(stalls)} interruptions; {words}")
     runs.append(run)
 print(f"\n{len(runs)} of {json.loads(line)['run']} runs answered; longest {max(run['seconds'] for run in runs)} s")
 for key in runs[0]["figures"]:
@@ -85,6 +91,7 @@ for key in runs[0]["figures"]:
     overlap = sum(one[1] <= other[2] and other[1] <= one[2] for one, other in pairs)
     width = lambda keep: [(f[2] - f[1]) / 2 / f[0] for f, run in zip(of, runs) if f and keep(run)] or [float("nan")]
     calm = width(lambda run: run["moved"] < 0.05)
+    still = width(lambda run: run["moved"] < 0.05 and run["trip"][1] <= 1.5 * run["trip"][0])
     print(f"{key[0]} flows, {key[1]}: {overlap} of {len(pairs)} neighbours overlap; half-width median {statistics.median(width(lambda run: True)):.1%}, "
-          f"where the loop moved by less than 5 %: median {statistics.median(calm):.1%}, most {max(calm):.1%} ({len(calm)} runs)")
+          f"where the loop moved by less than 5 %: median {statistics.median(calm):.1%}, most {max(calm):.1%} ({len(calm)} runs); and the cores were not moved: most {max(still):.1%} ({len(still)} runs)")
 PY

@@ -35,6 +35,7 @@ use linerate_port::{OpenError, Port};
 use linerate_sys::clock;
 
 use crate::counters::{CounterSources, CountersError, SwitchSource};
+use crate::fixed_loop::Calm;
 use crate::placement::{self, Mode, Placement};
 use crate::stalls::Watcher;
 use crate::topology::{FrameAddresses, Topology, TopologyError};
@@ -138,6 +139,8 @@ pub struct Tester {
     both_ways: bool,
     /// The NAPI threads that the path's first hops work in.
     napi_threads: Vec<i32>,
+    /// Waits for moments in which the cores keep their pace.
+    calm: Calm,
     /// Who takes the cores of the trials.
     watcher: Watcher,
     /// NAPI threads of the way back, with their core.
@@ -214,6 +217,7 @@ impl Tester {
             pool,
             both_ways: true,
             napi_threads: Vec::new(),
+            calm: Calm::default(),
             watcher: Watcher::default(),
             back_threads: Vec::new(),
             stream: (clock::now_ns() >> MILLISECOND_LOG2) as u16,

@@ -5,7 +5,7 @@ use std::io;
 use linerate_sys::usage::ThreadUsage;
 
 use crate::cache_line;
-use crate::fixed_loop;
+use crate::fixed_loop::Calm;
 
 /// What disturbed a trial. With two sending threads, the worse of the two.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -58,9 +58,9 @@ impl Noise {
     }
 }
 
-/// Time of a fixed loop on both cores at once; takes less than a millisecond.
-pub(super) fn pace_ns(generator: Option<usize>, dut: Option<usize>) -> [Option<f64>; 2] {
-    fixed_loop::times_ns([generator, dut.filter(|core| generator != Some(*core))])
+/// Time of a fixed loop on both cores at once, in a moment in which they keep their pace; takes less than a millisecond where they do.
+pub(super) fn pace_ns(calm: &mut Calm, generator: Option<usize>, dut: Option<usize>) -> [Option<f64>; 2] {
+    calm.wait([generator, dut.filter(|core| generator != Some(*core))])
 }
 
 /// Round trip of a cache line between two cores; takes about 2 ms.

@@ -89,7 +89,7 @@ impl Tester {
         self.learn(spec)?;
         pause_ns(spec.phases.wait_ns);
         let cache_line_ns = noise::cache_line_ns(spec.cores.generator, spec.cores.dut);
-        let pace_ns = noise::pace_ns(spec.cores.generator, spec.cores.dut);
+        let pace_ns = noise::pace_ns(&mut self.calm, spec.cores.generator, spec.cores.dut);
         if signal::stop_requested() {
             return Err(TrialError::Stopped);
         }

@@ -129,21 +129,26 @@ fn interruptions(results: &Results, labels: &Labels) -> Option<String> {
 
 /// How far the machine kept its pace.
 fn machine(results: &Results) -> Option<String> {
-    let moved =
-        [|made: &ExperimentTrial| made.noise.generator_pace_ns, |made: &ExperimentTrial| made.noise.dut_pace_ns]
-            .into_iter()
-            .filter_map(|pace| pace_moved(results, pace))
-            .fold(None, |most: Option<f64>, moved| Some(most.map_or(moved, |most| most.max(moved))));
-    moved.map(|moved| {
-        let kept = if moved < PACE_KEPT {
-            "kept their pace"
-        } else {
-            "did not keep their pace, so figures of another run may differ by more than these bounds"
-        };
-        format!("The cores {kept}: a fixed loop, timed beside each trial, moved by {}.", percent(moved))
-    })
+    let paces =
+        [|made: &ExperimentTrial| made.noise.generator_pace_ns, |made: &ExperimentTrial| made.noise.dut_pace_ns];
+    let moved = paces.into_iter().filter_map(|pace| pace_moved(results, pace)).reduce(f64::max)?;
+    let trials = || results.cells.iter().flat_map(|cell| &cell.findings).flat_map(Finding::used_trials);
+    let trips = || trials().filter_map(|made| made.noise.cache_line_ns);
+    let (least, most) = (trips().fold(f64::INFINITY, f64::min), trips().fold(0.0, f64::max));
+    let has_moved = most > least * NEAR;
+    let line = match has_moved {
+        true => format!(", and a cache line took {} to {} between them", nanoseconds(least), nanoseconds(most)),
+        false => String::new(),
+    };
+    let kept = match moved < PACE_KEPT && !has_moved {
+        true => "kept their pace",
+        false => "did not keep their pace, so another run may differ by more than these bounds",
+    };
+    Some(format!("The cores {kept}: a fixed loop, timed beside each trial, moved by {}{line}.", percent(moved)))
 }
 
+/// Round trips of a cache line further apart than this are those of other cores: the hypervisor has moved them.
+const NEAR: f64 = 1.5;
 /// A machine whose fixed loop moves by less than this kept its pace.
 const PACE_KEPT: f64 = 0.05;
 
