@@ -6,7 +6,7 @@ mod experiment;
 #[path = "common/hostile.rs"]
 mod hostile;
 
-use experiment::{rich, sizes, small};
+use experiment::{Device, finding, rich, sizes, small, trial};
 use hostile::{HOSTILE, hostile};
 use linerate_report::*;
 
@@ -249,4 +249,95 @@ fn markdown_has_no_markup_of_the_results() {
         assert!(bars == 9 || bars < 15, "{line}");
         assert!(line.ends_with('|'), "{line}");
     }
+}
+
+/// A run of one cell with these findings.
+fn one_cell(findings: Vec<Finding>) -> Results {
+    let mut results = sizes(1, 1, 1e6, 0.01);
+    results.cells.truncate(1);
+    results.cells[0].findings = findings;
+    results
+}
+
+#[test]
+fn the_ledger_shown_is_that_of_the_trial_that_lost_most_not_of_the_one_with_most_unsent() {
+    let device = Device { capacity_pps: 5e5, noise: 0.0, baseline_pps: 2e6 };
+    let counted = |intended, sent, delivered| Counted { intended, sent, delivered, ..Counted::default() };
+    let made = |name: &str, counted: Counted| {
+        let mut made = trial(name, 64, 1, 5e5, 5e5, &device);
+        let lost = counted.sent - counted.delivered;
+        made.trial.account = Account::new(counted, vec![Loss::new("ring", "full", lost)]).unwrap();
+        made
+    };
+    let starved = made("starved", counted(1_000_000, 100_000, 99_999));
+    let lossy = made("lossy", counted(1_000_000, 1_000_000, 873_367));
+    let load = Found::Load { sent_pps: 1e6, delivered_pps: 1e6 };
+    let text = results_terminal(&one_cell(vec![finding(1, load.clone(), vec![starved.clone(), lossy])]), 120, false);
+    assert!(text.contains("lossy: 64 B") && !text.contains("starved: 64 B"), "{text}");
+    // Where nothing was lost, the unsent ones are all there is to tell.
+    let whole = made("whole", counted(1_000, 1_000, 1_000));
+    let starved = made("starved", counted(1_000_000, 100_000, 100_000));
+    let text = results_terminal(&one_cell(vec![finding(1, load, vec![starved, whole])]), 120, false);
+    assert!(text.contains("starved: 64 B"), "{text}");
+}
+
+#[test]
+fn the_answer_comes_first_with_bounds_interruptions_and_pace() {
+    let device = Device { capacity_pps: 8e5, noise: 0.0, baseline_pps: 2e6 };
+    let goal = |lower: f64, with: Option<f64>| GoalFound {
+        name: "NDR".to_owned(),
+        loss_ratio: 0.0,
+        exceed_ratio: 0.5,
+        lower_pps: Some(lower),
+        upper_pps: Some(lower * 1.05),
+        conditional_pps: None,
+        width: 0.05,
+        irregular: false,
+        limited_by: LimitedBy::Loss,
+        tester_limited: false,
+        stop: SearchStop::Resolved,
+        confirmations: 0,
+        overturned: 0,
+        outside_interruptions: true,
+        with_interruptions: with.map(|pps| GoalBounds { lower_pps: Some(pps), upper_pps: None }),
+    };
+    let trials = |pace_ns: f64, line_ns: f64| {
+        let mut made = trial("one", 64, 1, 7e5, 8e5, &device);
+        made.noise = Noise {
+            generator_pace_ns: Some(30e3),
+            dut_pace_ns: Some(pace_ns),
+            cache_line_ns: Some(line_ns),
+            ..made.noise
+        };
+        vec![made]
+    };
+    let run = |paces: [f64; 2], line_ns: f64| {
+        let search = |pps, with| Found::Throughput { goals: vec![goal(pps, with)] };
+        let rates = |all: [f64; 3]| Found::Capacity { delivered_pps: all.into(), sent_pps: vec![1.5e6; 3] };
+        let no_loss = Found::NoLoss { pps: Some(6.5e5), duration_ns: 500_000_000, points: Vec::new(), why: None };
+        one_cell(vec![
+            finding(1, search(8e5, None), trials(paces[0], 110.0)),
+            finding(2, search(7e5, Some(2e5)), trials(paces[1], line_ns)),
+            finding(3, search(7.5e5, Some(3e5)), trials(paces[0], 110.0)),
+            finding(1, rates([8.1e5, 7.9e5, 8.3e5]), trials(paces[0], 110.0)),
+            finding(1, no_loss, trials(paces[0], 110.0)),
+        ])
+    };
+    let words = |results: &Results| {
+        let text = results_terminal(results, 4_000, false);
+        text.lines().skip(2).take(8).map(str::trim).collect::<Vec<_>>().join("\n")
+    };
+    let text = words(&run([30e3, 30.6e3], 115.0));
+    assert!(text.contains("750.0 kpps without loss (NDR, 700.0 kpps to 840.0 kpps)"), "{text}");
+    assert!(text.contains("810.0 kpps under overload (790.0 kpps to 830.0 kpps)"), "{text}");
+    assert!(text.contains("not one packet lost over 500 ms at 650.0 kpps"), "{text}");
+    assert!(text.contains("NDR 750.0 kpps, with them 300.0 kpps"), "{text}");
+    assert!(
+        text.contains("The cores kept their pace: a fixed loop, timed beside each trial, moved by 2.00 %."),
+        "{text}"
+    );
+    let text = words(&run([30e3, 45e3], 115.0));
+    assert!(text.contains("did not keep their pace") && text.contains("moved by 50.0 %."), "{text}");
+    let text = words(&run([30e3, 30e3], 510.0));
+    assert!(text.contains("did not keep their pace") && text.contains("a cache line took 110 ns to 510 ns"), "{text}");
 }

@@ -262,10 +262,10 @@ impl Bench<'_> {
         Ok(measured)
     }
 
-    /// Adds a note to the trial that was kept last.
-    pub(super) fn note(&mut self, words: &str) {
+    /// Marks the trial that was kept last as one that no search or figure uses.
+    pub(super) fn discard(&mut self, why: &str) {
         let last = self.here().findings.last_mut().and_then(|finding| finding.trials.last_mut());
-        last.into_iter().for_each(|made| made.trial.notes.push(words.to_owned()));
+        last.into_iter().for_each(|made| made.not_used = Some(why.to_owned()));
     }
 
     /// Keeps a trial with the finding under way, and saves.

@@ -153,7 +153,7 @@ fn trial(
         if !is_testers || retries >= UNSENT_RETRIES {
             return Ok(trial);
         }
-        bench.note("made again: the tester did not send all of it, which says nothing of the device");
+        bench.discard("the tester did not send all of it, which says nothing of the device");
         retries += 1;
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use linerate_experiment::Direction;
 use linerate_report::{
-    Account, CapturePort, Counted, Dut, Environment, ExperimentTrial, Latency, Loss, Noise, Outlook, Purpose, Trial,
+    Account, CapturePort, Counted, Dut, Environment, ExperimentTrial, Latency, Loss, Noise, Outlook, Purpose, Stalls,
+    Trial,
 };
 
 use crate::runner::plan::{CellPlan, ways};
@@ -32,6 +33,10 @@ pub(super) struct MadeUp {
     pub(super) disturbed: usize,
     /// The first trials lose packets whose cause the kernel would have told.
     pub(super) unasked: usize,
+    /// In the first paced trials the tester loses its core and sends nine tenths only.
+    pub(super) starved: usize,
+    /// In the first paced trials of the device an interruption costs as many packets as the ring has slots.
+    pub(super) interrupted: usize,
     /// Made so far, baselines apart.
     pub(super) trials: usize,
     pub(super) baselines: usize,
@@ -46,6 +51,8 @@ impl MadeUp {
             stop_after: None,
             disturbed: 0,
             unasked: 0,
+            starved: 0,
+            interrupted: 0,
             trials: 0,
             baselines: 0,
         }
@@ -141,11 +148,16 @@ impl MadeUpRig<'_> {
         };
         let ways = ways(self.direction);
         let all = |count: f64| ((count + 1e-6) * ways) as u64;
-        let sent = pps * seconds;
+        let is_paced = matches!(order.load, Load::Rate { .. }) && !self.baseline;
+        let starved = is_paced && self.maker.starved > 0;
+        self.maker.starved -= usize::from(starved);
+        let interrupted = is_paced && self.maker.interrupted > 0;
+        self.maker.interrupted -= usize::from(interrupted);
+        let sent = pps * seconds * if starved { 0.9 } else { 1.0 };
         let delivered = if matches!(order.load, Load::Burst { .. }) {
             sent.min(RING + carries_pps * seconds)
         } else {
-            sent.min(carries_pps * seconds)
+            sent.min(carries_pps * seconds) - if interrupted { RING } else { 0.0 }
         };
         let counted = Counted {
             intended: all(asked * seconds).max(1),
@@ -186,7 +198,10 @@ impl MadeUpRig<'_> {
                     notes: Vec::new(),
                 },
                 noise: Noise { gap_max_ns: if disturbed { 1_000_000_000 } else { 0 }, ..Noise::default() },
-                stalls: linerate_report::Stalls::default(),
+                stalls: Stalls {
+                    lost_in_interruptions: if interrupted { RING as u64 } else { 0 },
+                    ..Stalls::default()
+                },
                 dut_counters: BTreeMap::new(),
                 work: Vec::new(),
                 not_used: None,

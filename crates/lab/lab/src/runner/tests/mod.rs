@@ -173,6 +173,110 @@ fn every_test_finds_something() {
 }
 
 #[test]
+fn capacity_is_measured_several_times_and_a_load_without_loss_is_proved_once() {
+    let tests = format!(
+        "{THROUGHPUT}\n[[test]]\nkind = \"capacity\"\ntrials = 3\n[[test]]\nkind = \"no-loss\"\nshares = [1, 0.5]\n"
+    );
+    let (experiment, file) = experiment("", &tests);
+    let (results, _, _) = all(&experiment, &file, &mut MadeUp::new(500_000.0, 2_000_000.0));
+    assert!(reached(&results));
+    let [search, capacity, no_loss] = &results.cells[0].findings[..] else { panic!("{results:#?}") };
+    let Some(Found::Capacity { delivered_pps, sent_pps }) = &capacity.found else { panic!("{capacity:#?}") };
+    assert!(delivered_pps.len() == 3 && delivered_pps.iter().all(|pps| (499e3..=501e3).contains(pps)), "{capacity:#?}");
+    assert!(sent_pps.iter().all(|pps| (1.99e6..=2.01e6).contains(pps)));
+    let Some(Found::Throughput { goals }) = &search.found else { panic!("{search:#?}") };
+    let Some(Found::NoLoss { pps, points, why, .. }) = &no_loss.found else { panic!("{no_loss:#?}") };
+    assert_eq!((*pps, points.len(), why), (goals[0].lower_pps, 1, &None));
+}
+
+#[test]
+fn where_interruptions_cost_packets_at_every_load_the_figure_without_loss_is_missing_with_its_reason() {
+    let tests = format!("{THROUGHPUT}\nsearch = \"bisection\"\n[[test]]\nkind = \"no-loss\"\nshares = [1, 0.5]\n");
+    let (experiment, file) = experiment("skip = [{ dut = \"two\" }]", &tests);
+    let mut quiet = MadeUp::new(500_000.0, 2_000_000.0);
+    all(&experiment, &file, &mut quiet);
+    // In the trials after those of the search.
+    let mut results = begin(&experiment, &file, None, "0").expect("cells");
+    let mut rigs = MadeUp { stop_after: Some(quiet.trials - 1), ..MadeUp::new(500_000.0, 2_000_000.0) };
+    run(&experiment, &mut results, &mut rigs, &mut Kept::default(), &mut |_| {}).expect("kept");
+    let mut rigs = MadeUp { interrupted: 9, ..MadeUp::new(500_000.0, 2_000_000.0) };
+    run(&experiment, &mut results, &mut rigs, &mut Kept::default(), &mut |_| {}).expect("kept");
+    let Some(Found::NoLoss { pps: None, points, why: Some(why), .. }) = &results.cells[0].findings[1].found else {
+        panic!("{results:#?}")
+    };
+    assert_eq!(points.len(), 2);
+    assert!(why.contains("2 loads tried") && why.contains("all while a core was away"), "{why}");
+}
+
+#[test]
+fn unsent_packets_decide_no_search() {
+    let (experiment, file) = experiment("skip = [{ dut = \"two\" }]", THROUGHPUT);
+    let mut rigs = MadeUp { starved: 3, ..MadeUp::new(500_000.0, 2_000_000.0) };
+    let (results, _, _) = all(&experiment, &file, &mut rigs);
+    let (quiet, _, _) = all(&experiment, &file, &mut MadeUp::new(500_000.0, 2_000_000.0));
+    assert_eq!(
+        results.cells[0].findings[0].found, quiet.cells[0].findings[0].found,
+        "as if the tester had not stalled"
+    );
+    let unused =
+        |results: &Results| results.cells[0].findings[0].trials.iter().filter(|made| made.not_used.is_some()).count();
+    assert_eq!((unused(&results), unused(&quiet)), (3, 0));
+    // A load that the tester never sends whole is its own limit, and is said to be.
+    let mut rigs = MadeUp { starved: 1_000, ..MadeUp::new(3_000_000.0, 2_000_000.0) };
+    let (results, _, _) = all(&experiment, &file, &mut rigs);
+    let Some(Found::Throughput { goals }) = &results.cells[0].findings[0].found else { panic!("{results:#?}") };
+    assert_eq!(goals[0].limited_by, linerate_report::LimitedBy::Tester);
+}
+
+#[test]
+fn a_goal_outside_interruptions_says_what_the_figure_is_with_them() {
+    let of = |line: &str| {
+        let (experiment, file) = experiment("skip = [{ dut = \"two\" }]", &format!("{THROUGHPUT}\n{line}"));
+        let mut rigs = MadeUp { interrupted: 1_000, ..MadeUp::new(500_000.0, 2_000_000.0) };
+        let (results, _, _) = all(&experiment, &file, &mut rigs);
+        match &results.cells[0].findings[0].found {
+            Some(Found::Throughput { goals }) => goals[0].clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (outside, with) = (of("outside_interruptions = true"), of("outside_interruptions = false"));
+    assert!((485e3..=500e3).contains(&outside.lower_pps.expect("a load")), "{outside:?}");
+    assert_eq!(with.lower_pps, None, "each trial loses packets");
+    let counted = outside.with_interruptions.expect("told");
+    assert_eq!(counted.lower_pps, None, "and the same trials say so: {counted:?}");
+    assert_eq!(
+        (outside.outside_interruptions, with.outside_interruptions, with.with_interruptions),
+        (true, false, None)
+    );
+}
+
+#[test]
+fn a_full_rate_trial_shorter_than_those_of_a_bisection_counts_for_nothing() {
+    let (experiment, file) =
+        experiment("skip = [{ dut = \"two\" }]", &format!("{THROUGHPUT}\nsearch = \"bisection\"\ntrial = \"2s\"\n"));
+    let (results, _, _) = all(&experiment, &file, &mut MadeUp::new(9e6, 2e6));
+    let [full_rate, others @ ..] = &results.cells[0].findings[0].trials[..] else { panic!("{results:#?}") };
+    assert_eq!(full_rate.trial.duration_ns, 1_000_000_000);
+    let at_maximum = others.iter().find(|made| made.trial.load_pps == 2e6).expect("a whole trial at the maximum");
+    assert_eq!(at_maximum.trial.duration_ns, 2_000_000_000);
+}
+
+#[test]
+fn a_search_ends_with_its_time_and_says_what_it_knows() {
+    let (experiment, file) = experiment("skip = [{ dut = \"two\" }]", &format!("{THROUGHPUT}\ntime_max = \"1ms\"\n"));
+    let mut rigs = MadeUp::new(500_000.0, 2_000_000.0);
+    let mut experiment = experiment;
+    if let linerate_experiment::TestKind::Throughput { time_max_ns, .. } = &mut experiment.tests[0].kind {
+        assert_eq!(*time_max_ns, Some(1_000_000));
+        *time_max_ns = Some(0);
+    }
+    let (results, _, _) = all(&experiment, &file, &mut rigs);
+    let Some(Found::Throughput { goals }) = &results.cells[0].findings[0].found else { panic!("{results:#?}") };
+    assert_eq!((rigs.trials, goals[0].stop), (1, linerate_report::SearchStop::UsedUp), "the one at full rate");
+    assert_eq!((goals[0].lower_pps, goals[0].upper_pps), (None, Some(2e6)));
+}
+
+#[test]
 fn a_stopped_run_keeps_what_it_has_and_goes_on_where_it_stopped() {
     let tests = "[[test]]\nkind = \"load\"\nrate = \"1000pps\"\n[[test]]\nkind = \"load\"\nrate = \"2000pps\"\n";
     let (experiment, file) = experiment("repetitions = 2", tests);
