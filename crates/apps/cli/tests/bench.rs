@@ -29,15 +29,16 @@ fn check_trials(document: &Value) -> usize {
     let all = |value: &Value, name: &str| value[name].as_array().unwrap().clone();
     let findings = all(document, "cells").into_iter().flat_map(|cell| all(&cell, "findings"));
     let trials: Vec<Value> = findings.flat_map(|finding| all(&finding, "trials")).collect();
-    for trial in &trials {
-        let trial = &trial["trial"];
+    for made in &trials {
+        let trial = &made["trial"];
         let count = |name: &str| trial[name].as_i64().unwrap_or_else(|| panic!("{name} of {trial}"));
         let lost: i64 = trial["lost"].as_array().unwrap().iter().map(|row| row["packets"].as_i64().unwrap()).sum();
         assert_eq!(count("intended"), count("unsent") + count("sent"), "{trial}");
         assert_eq!(count("sent"), count("delivered") + lost + count("unexplained"), "{trial}");
         assert_eq!(count("unexplained"), 0, "{trial}");
         assert_eq!(count("duplicated"), 0, "{trial}");
-        assert!(count("sent") > 0, "{trial}");
+        // A trial that was made again may be one whose thread had no core at all.
+        assert!(count("sent") > 0 || made["not_used"].is_string(), "{made}");
     }
     trials.len()
 }

@@ -102,7 +102,7 @@ fn wrong_settings_are_refused_and_the_router_is_still_the_bench() {
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     let router = help(&["bench", "--help"]);
-    assert!(router.contains("--confirmations") && router.contains("capture"), "{router}");
+    assert!(router.contains("--goal") && router.contains("capture"), "{router}");
     let capture = help(&["bench", "capture", "--help"]);
     assert!(capture.contains("--quick") && capture.contains("Exit status"), "{capture}");
 }

@@ -108,7 +108,9 @@ fn work(test: &TestSpec) -> Work {
 /// duration sum without loss, an upper one by `exceed` of it with loss. Devices without noise take two thirds of this.
 fn add_goals(work: &mut Work, goals: &[LossGoal]) {
     for (number, goal) in goals.iter().enumerate() {
-        let initial_trials = if number == 0 { 3 + halvings(goal.width) } else { 3 };
+        // Initial trials of full length decide the bounds along with the others.
+        let towards = if goal.initial_trial_ns < goal.final_trial_ns { 3 } else { 0 };
+        let initial_trials = if number == 0 { towards + halvings(goal.width) } else { towards };
         work.add(initial_trials, goal.initial_trial_ns);
         let sum_trials = goal.duration_sum_ns as f64 / goal.final_trial_ns.max(1) as f64;
         let trials = |share: f64| (share * sum_trials).ceil().max(1.0) as u64;

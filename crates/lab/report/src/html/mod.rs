@@ -18,10 +18,10 @@ mod style;
 mod tables;
 mod timeline;
 
-use crate::Results;
 use crate::figure::summaries;
 use crate::overview::labels::Labels;
 use crate::overview::{Grid, KeyFigure, LEDGERS_MAX, Topic, key_figures, ledger_trials, overview};
+use crate::{ExperimentTrial, Finding, Results};
 pub(crate) use page::Page;
 pub(crate) use tables::table;
 
@@ -126,7 +126,20 @@ fn ledgers(page: &mut Page, results: &Results, labels: &Labels) {
         timeline::picture(page, made);
         page.raw("</div>");
         tables::ledger(page, &made.trial);
+        if let Some(interrupted) = most_interrupted(results, *cell).filter(|other| other.trial.name != made.trial.name)
+        {
+            page.element("p", "note", &format!("Interruptions cost most in {}:", interrupted.trial.name));
+            page.raw("<div class=\"charts\">");
+            timeline::picture(page, interrupted);
+            page.raw("</div>");
+        }
         page.raw("</details>");
     }
     page.raw("</section>");
+}
+
+/// The trial of a cell that interruptions cost most packets, where they cost some.
+fn most_interrupted(results: &Results, cell: usize) -> Option<&ExperimentTrial> {
+    let trials = results.cells.get(cell)?.findings.iter().flat_map(Finding::used_trials);
+    trials.max_by_key(|made| made.stalls.lost_in_interruptions).filter(|made| made.stalls.lost_in_interruptions > 0)
 }
