@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use linerate_experiment::{Direction, DutKind, DutSpec, Experiment, PortEnd, TesterPorts, TopologyKind};
-use linerate_report::{CacheLine, CoreUse, Dut, Environment, ExperimentTrial, Results, Trial};
+use linerate_report::{CacheLine, CoreUse, Dut, Environment, ExperimentTrial, Results, Stalls, Trial};
 use linerate_sys::{affinity, signal};
 
 use super::cores::{self, Chosen};
@@ -12,6 +12,7 @@ use super::plan::CellPlan;
 use super::rig::{Gone, Measured, Order, Reset, Rig, Rigs, rate_pps};
 use crate::dut::{self, Device, Path};
 use crate::environment;
+use crate::placement::Mode;
 use crate::tester::{
     AskReasons, Cores, Delays, Interruption, Load, Outcome, Phases, PortsSpec, Recovery, Tester, TesterSpec,
     TrialError, TrialSpec, mean_size,
@@ -71,6 +72,7 @@ impl<'a> Lab<'a> {
             tester.steer(&chosen.of_dut).map_err(cannot)?;
         }
         Ok(LabRig {
+            unseen: unseen(&dut.kind, &chosen, &tester),
             device: built.device,
             size: cell.size.clone(),
             flows: cell.flows.clone(),
@@ -115,6 +117,22 @@ impl<'a> Lab<'a> {
         let spec = TesterSpec { sequences, drop_reasons: AskReasons::WhenNeeded, ..spec };
         if cell.direction == Direction::BothWays { spec.both_ways() } else { spec }
     }
+}
+
+/// Which parts of a device nobody watches while a trial runs (docs/ledger.md, "When a core was away").
+fn unseen(kind: &DutKind, chosen: &Chosen, tester: &Tester) -> Vec<String> {
+    let has_processes =
+        matches!(kind, DutKind::Switch(_) | DutKind::OpenVswitch | DutKind::Command(_) | DutKind::Capture(_));
+    let is_floating = tester.topology.as_ref().is_some_and(|topology| matches!(topology.mode(), Mode::Floating { .. }));
+    let sentences = [
+        (has_processes, "how long the DUT's own processes waited for a core is not known"),
+        (
+            is_floating,
+            "how long the DUT's NAPI threads waited for a core is not known: they are on no core of their own",
+        ),
+        (chosen.of_dut.len() > 1, "when the DUT's cores beside the first one were away is not known"),
+    ];
+    sentences.into_iter().filter(|(is, _)| *is).map(|(_, sentence)| sentence.to_owned()).collect()
 }
 
 /// An AF_XDP port that sends cannot be emptied by another thread, so with both ways the counting program counts.
@@ -175,6 +193,8 @@ fn cache_line_ns(cores: Cores) -> Option<f64> {
 /// A device on its path, with the tester around it.
 struct LabRig<'a> {
     device: Box<dyn Device>,
+    /// Whose waits for a core no trial knows, in sentences.
+    unseen: Vec<String>,
     tester: Tester,
     size: linerate_experiment::SizeSpec,
     flows: linerate_experiment::FlowSpec,
@@ -333,7 +353,10 @@ impl LabRig<'_> {
             reset: reset.filter(|_| has_timeline).map(|how| Reset { how, outage_ns }),
             trial: ExperimentTrial {
                 noise: outcome.noise.report(),
-                stalls: outcome.stalls.clone(),
+                stalls: Stalls {
+                    unknown: [outcome.stalls.unknown.as_slice(), &self.unseen].concat(),
+                    ..outcome.stalls.clone()
+                },
                 dut_counters,
                 work: outcome.work.clone(),
                 not_used: None,
