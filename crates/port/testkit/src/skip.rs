@@ -20,13 +20,16 @@ pub fn may_skip(error: &impl Display) -> bool {
 /// When the error is none for which a test may be skipped, see [`may_skip`].
 #[track_caller]
 pub fn or_skip<T, E: Display>(what: &str, result: Result<T, E>) -> Option<T> {
-    let error = match result {
-        Ok(value) => return Some(value),
-        Err(error) => error,
-    };
-    assert!(may_skip(&error), "{what}: {error}");
-    eprintln!("skipped: {what}: {error}");
-    None
+    value_or_skip(what, result).map_err(|why| eprintln!("skipped: {why}")).ok()
+}
+
+/// The value, or why the test is skipped.
+#[track_caller]
+fn value_or_skip<T, E: Display>(what: &str, result: Result<T, E>) -> Result<T, String> {
+    result.map_err(|error| {
+        assert!(may_skip(&error), "{what}: {error}");
+        format!("{what}: {error}")
+    })
 }
 
 #[cfg(test)]
@@ -56,7 +59,9 @@ mod tests {
     #[test]
     fn another_error_fails_the_test() {
         assert_eq!(or_skip::<_, Error>("a port", Ok(3)), Some(3));
-        assert_eq!(or_skip::<(), _>("a port", Err(Error::from_raw_os_error(1))), None);
+        // Printed, it would be taken for a skip of this test.
+        let skipped = value_or_skip::<(), _>("a port", Err(Error::from_raw_os_error(1)));
+        assert_eq!(skipped, Err("a port: Operation not permitted (os error 1)".to_owned()));
         let failed = std::panic::catch_unwind(|| or_skip::<(), _>("a veth pair", Err(Error::from_raw_os_error(22))));
         let text = *failed.unwrap_err().downcast::<String>().unwrap();
         assert_eq!(text, "a veth pair: Invalid argument (os error 22)");

@@ -31,7 +31,7 @@ impl Span {
     }
 }
 
-/// Spans in the order of time: the first [`SPANS_MAX`].
+/// Spans in the order of time: the first `SPANS_MAX`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spans {
     list: Vec<Span>,
@@ -136,7 +136,7 @@ pub struct TurnLog {
     pub away: Spans,
     /// Long turns: the ports' calls, and making the packets.
     pub calls: Spans,
-    /// When nothing arrived although packets had been sent, as far as the loop was there to see it; to [`LOOK_EVERY_NS`]. None where
+    /// When nothing arrived although packets had been sent, as far as the loop was there to see it; to `LOOK_EVERY_NS`. None where
     /// the loop cannot see what arrives.
     pub silent: Option<Spans>,
     /// By lane.
@@ -197,7 +197,7 @@ impl<'a> TurnLogger<'a> {
     }
 }
 
-/// Sees whether packets arrive while there are some on their way. One look in [`LOOK_EVERY_NS`].
+/// Sees whether packets arrive while there are some on their way. One look in `LOOK_EVERY_NS`.
 struct ArrivalWatch<'a> {
     arrived: Vec<&'a dyn Arrived>,
     looked_ns: u64,
