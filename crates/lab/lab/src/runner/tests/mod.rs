@@ -194,7 +194,7 @@ fn where_interruptions_cost_packets_at_every_load_the_figure_without_loss_is_mis
     let tests = format!("{THROUGHPUT}\nsearch = \"bisection\"\n[[test]]\nkind = \"no-loss\"\nshares = [1, 0.5]\n");
     let (experiment, file) = experiment("skip = [{ dut = \"two\" }]", &tests);
     let mut quiet = MadeUp::new(500_000.0, 2_000_000.0);
-    all(&experiment, &file, &mut quiet);
+    all(&experiment, &file, &mut quiet).1.expect("a run");
     // In the trials after those of the search.
     let mut results = begin(&experiment, &file, None, "0").expect("cells");
     let mut rigs = MadeUp { stop_after: Some(quiet.trials - 1), ..MadeUp::new(500_000.0, 2_000_000.0) };
