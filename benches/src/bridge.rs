@@ -30,9 +30,9 @@ impl Looped {
     fn new(pool: &mut Pool, touched: bool) -> Looped {
         let (mut sender, receiver) = slot_ring(pool, RING, 0);
         let mut batch = Batch::new(pool, ROUND);
-        pool.take(&mut batch, ROUND, PACKET_LEN);
+        pool.alloc(&mut batch, ROUND, PACKET_LEN);
         sender.send(&mut batch);
-        let caps = Caps { frame_len_max: 1514, segments_max: 1, receives: true, transmits: true, ..Caps::default() };
+        let caps = Caps { frame_len_max: 1514, frags_max: 1, receives: true, transmits: true, ..Caps::default() };
         Looped { sender, receiver, caps, touched }
     }
 }
@@ -105,7 +105,7 @@ pub fn pipe_bridge_pipe(core: usize, packets: u64) -> Run {
     let watch = Stopwatch::start();
     let mut moved = 0;
     while moved < packets {
-        pool.take(&mut out, BATCH, PACKET_LEN);
+        pool.alloc(&mut out, BATCH, PACKET_LEN);
         for packet in out.iter_mut() {
             if let Some(first) = packet.first_chunk_mut::<8>() {
                 *first = moved.to_ne_bytes();
@@ -117,7 +117,7 @@ pub fn pipe_bridge_pipe(core: usize, packets: u64) -> Run {
         for packet in into.iter() {
             sum = sum.wrapping_add(packet.first_chunk::<8>().map_or(0, |first| u64::from_ne_bytes(*first)));
         }
-        pool.put(&mut into);
+        pool.free(&mut into);
     }
     std::hint::black_box(sum);
     watch.stop(moved)
@@ -139,7 +139,7 @@ pub fn balance(core: usize, packets: u64) -> Run {
     let mut batch = Batch::new(&pool, 8 * BATCH);
     let mut run = Run::default();
     while run.packets < packets {
-        pool.take(&mut batch, 8 * BATCH, PACKET_LEN);
+        pool.alloc(&mut batch, 8 * BATCH, PACKET_LEN);
         batch.iter_mut().for_each(|packet| stream.write(0, packet, 0));
         source.transmit(&mut batch).expect("a pipe does not break");
         let start_ns = clock::now_ns();

@@ -70,7 +70,7 @@ pub fn pipe_one_core(core: usize, reading: Reading, packets: u64) -> Run {
         if reading == Reading::Checked {
             receiver.record(&batch, now_ns);
         }
-        pool.put(&mut batch);
+        pool.free(&mut batch);
     }
     let run = watch.stop(packets);
     if reading == Reading::Checked {
@@ -111,7 +111,7 @@ fn discard(mut far: linerate_port_pipe::PipePort, mut pool: Pool, packets: u64) 
             0 => std::hint::spin_loop(),
             count => received += count as u64,
         }
-        pool.put(&mut batch);
+        pool.free(&mut batch);
     }
 }
 
@@ -133,13 +133,13 @@ pub fn receive_check(core: usize, packets: u64) -> Run {
     let mut run = Run::default();
     while run.packets < packets {
         let now_ns = clock::now_ns();
-        pool.take(&mut batch, 4 * BATCH, PACKET_LEN);
+        pool.alloc(&mut batch, 4 * BATCH, PACKET_LEN);
         batch.iter_mut().for_each(|packet| stream.write(0, packet, now_ns));
         let start_ns = clock::now_ns();
         record_batch(&mut receiver, &batch, now_ns);
         run.wall_ns += clock::now_ns() - start_ns;
         run.packets += batch.len() as u64;
-        pool.put(&mut batch);
+        pool.free(&mut batch);
     }
     assert_all_delivered(&receiver, run.packets);
     run.core_ns = run.wall_ns;

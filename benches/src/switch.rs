@@ -97,13 +97,13 @@ pub fn inline(core: usize, load: Load, packets: u64) -> Run {
     let (mut received, mut sum) = (0, 0);
     let watch = Stopwatch::start();
     while received < packets {
-        pool.take(&mut out, BATCH, load.len);
+        pool.alloc(&mut out, BATCH, load.len);
         source.write(&mut out);
         sender.transmit(&mut out).expect("an in-process port does not break");
         for receiver in &mut receivers {
             received += receiver.receive(&mut back).expect("an in-process port does not break") as u64;
             sum ^= read(&back);
-            pool.put(&mut back);
+            pool.free(&mut back);
         }
     }
     let run = watch.stop(received);
@@ -130,13 +130,13 @@ pub fn engine(core: usize, load: Load, packets: u64) -> Run {
     let mut sent = 0;
     let watch = Stopwatch::start();
     while sent < packets {
-        pool.take(&mut batch, BATCH, load.len);
+        pool.alloc(&mut batch, BATCH, load.len);
         source.write(&mut batch);
         switch.forward(sender, &mut batch, &mut pool, sent);
         for receiver in &receivers {
             let Some(queue) = switch.egress(*receiver) else { continue };
             let count = queue.len();
-            pool.put(queue.batch_mut());
+            pool.free(queue.batch_mut());
             switch.sent(*receiver, count, sent);
             sent += count as u64;
         }
@@ -168,7 +168,7 @@ pub fn hops_one_core(core: usize, hops: usize) -> Histogram {
     let mut histogram = Histogram::default();
     for train in 0..(hops + 1000) / TRAIN {
         for packet in &mut out {
-            pool.take(packet, 1, SHORT);
+            pool.alloc(packet, 1, SHORT);
             source.write(packet);
         }
         let before_ns = clock::now_ns();
@@ -178,7 +178,7 @@ pub fn hops_one_core(core: usize, hops: usize) -> Histogram {
         }
         let passed_ns = clock::now_ns() - before_ns;
         assert_eq!(back.len(), TRAIN);
-        pool.put(&mut back);
+        pool.free(&mut back);
         if train >= 1000 / TRAIN {
             histogram.record(passed_ns / TRAIN as u64);
         }
@@ -216,7 +216,7 @@ pub fn hops_two_cores(cores: [usize; 2], hops: usize) -> Histogram {
                 histogram.record(now_ns.saturating_sub(sent_ns));
                 seen += 1;
             }
-            far_pool.put(&mut back);
+            far_pool.free(&mut back);
             has_arrived.store(seen, Ordering::Release);
         }
         histogram
@@ -227,7 +227,7 @@ pub fn hops_two_cores(cores: [usize; 2], hops: usize) -> Histogram {
         while arrived.load(Ordering::Acquire) < hop {
             std::hint::spin_loop();
         }
-        pool.take(&mut out, 1, SHORT);
+        pool.alloc(&mut out, 1, SHORT);
         source.write(&mut out);
         let pause_ns = clock::now_ns() + 1_000;
         while clock::now_ns() < pause_ns {

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_gen::{Advance, Arrival, Late, Rule, Schedule, SenderPlan, Stream, StreamPlan, StreamSpec, Values};
+use linerate_gen::{Advance, Arrival, CatchUp, Rule, Schedule, SenderPlan, Stream, StreamPlan, StreamSpec, Values};
 use linerate_wire::{Stack, ethernet, ipv4, udp, verify_checksums};
 
 /// Bytes of a packet, without FCS.
@@ -58,7 +58,7 @@ impl Traffic {
             arrival: Arrival::Constant,
             packets: Some(packets),
             duration_ns: None,
-            late: Late::AtOnce,
+            catch_up: CatchUp::Burst,
         };
         SenderPlan { streams: vec![(self.plan(), 1)], schedule, batch, first_sequence: 0 }
     }

@@ -85,7 +85,7 @@ pub fn run(data: &[u8]) {
                 let port = script.port();
                 if let Some(queue) = switch.egress(port) {
                     let packets = queue.batch_mut().totals().packets;
-                    pool.put(queue.batch_mut());
+                    pool.free(queue.batch_mut());
                     switch.sent(port, packets as usize, now_ns);
                 }
             }
@@ -94,7 +94,7 @@ pub fn run(data: &[u8]) {
                 let (slots, len) = (1 + script.byte() % 3, usize::from(script.byte()));
                 for part in 0..slots {
                     let bytes = script.bytes(len / usize::from(part + 1));
-                    if pool.take(&mut arrived, 1, bytes.len()) == 1 {
+                    if pool.alloc(&mut arrived, 1, bytes.len()) == 1 {
                         let last = arrived.len() - 1;
                         arrived.set_len(last, bytes.len());
                         arrived.packet_mut(last).copy_from_slice(bytes);

@@ -210,7 +210,7 @@ impl Station {
     }
 
     fn send(&mut self, to: u8) -> Result<()> {
-        self.pool.take(&mut self.batch, 1, 60);
+        self.pool.alloc(&mut self.batch, 1, 60);
         let packet = self.batch.packet_mut(0);
         packet.fill(0);
         packet[..6].copy_from_slice(&[2, 0, 0, 0, 0, to]);
@@ -231,7 +231,7 @@ impl Station {
         loop {
             let came = self.port.receive(&mut self.batch).map_err(text)?;
             let found = came > 0 && self.batch.iter().any(|packet| packet.get(11) == Some(&number));
-            self.pool.put(&mut self.batch);
+            self.pool.free(&mut self.batch);
             if found {
                 return Ok(());
             }

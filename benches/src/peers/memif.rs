@@ -146,12 +146,12 @@ fn step(port: &mut MemifPort, pool: &mut Pool, batch: &mut Batch, work: Work, le
     let moved = match work {
         Work::Send => {
             let room = batch.room();
-            pool.take(batch, room, len);
+            pool.alloc(batch, room, len);
             port.transmit(batch)
         }
         Work::Receive => {
             let received = port.receive(batch);
-            pool.put(batch);
+            pool.free(batch);
             received
         }
     };

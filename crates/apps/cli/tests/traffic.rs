@@ -216,7 +216,7 @@ fn an_interrupted_run_keeps_its_totals() {
 #[test]
 fn what_flags_say_is_a_stream_file() {
     let flags = "--size imix --layers ethernet/vlan/ipv4/udp --vary vlan.id=1..4094,cycle --rate 10kpps";
-    let wrong = Run::start(&format!("send --show {flags}")).end();
+    let wrong = Run::start(&format!("send --dry-run {flags}")).end();
     wrong.expect_code(2);
     assert!(
         wrong.stderr.contains("no rule before it") && wrong.stderr.contains("each = \"cycle\""),
@@ -224,7 +224,7 @@ fn what_flags_say_is_a_stream_file() {
         wrong.stderr
     );
     let shown = Run::start(
-        "send --show --size 82:7,594:4 --layers ethernet/vlan/ipv4/udp --vary vlan.id=1..4094 --rate 10kpps",
+        "send --dry-run --size 82:7,594:4 --layers ethernet/vlan/ipv4/udp --vary vlan.id=1..4094 --rate 10kpps",
     )
     .end();
     shown.expect_code(0);
@@ -336,7 +336,7 @@ fn the_examples_of_the_help_are_right() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
         command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.."));
         let ended =
-            Run::from(command.args(line.split_whitespace().filter(|word| *word != "--show")).arg("--show")).end();
+            Run::from(command.args(line.split_whitespace().filter(|word| *word != "--dry-run")).arg("--dry-run")).end();
         ended.expect_code(0);
         assert!(ended.stdout.contains("# stream 0"), "{line}\n{}", ended.stdout);
     }

@@ -75,7 +75,7 @@ fn live_frames_are_accounted_for() {
         return;
     }
     let full = Run::start_in(&wire.left, &format!("send xdplive:{INTERFACE} --id 1 --count 10000 --json")).end();
-    let made_here = "--id 2 --count 10000 --rate 20kpps --no-offload --json";
+    let made_here = "--id 2 --count 10000 --rate 20kpps --no-tx-generator --json";
     let made_here = Run::start_in(&wire.left, &format!("send xdplive:{INTERFACE} {made_here}")).end();
     listening.signal("INT");
     let received = json(&listening.end());

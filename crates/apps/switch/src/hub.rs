@@ -364,7 +364,7 @@ impl Hub {
             }
             if line.port.caps().receives && now_ns.saturating_sub(line.ended_check_ns) >= ENDED_CHECK_NS {
                 line.ended_check_ns = now_ns;
-                if matches!(line.port.wait(Interest::Receive, 0), Ok(Readiness::Ended)) {
+                if matches!(line.port.wait(Interest::Receive, 0), Ok(Readiness::Closed)) {
                     out = Some((place, format!("{}: {ENDED}", line.port.caps().name)));
                 }
             }

@@ -63,7 +63,7 @@ fn longest(specs: &[PortSpec]) -> usize {
 /// Opens a port of the switch. Returns it, and which backend a bare interface got.
 pub(crate) fn open(spec: &str, pool: &Pool) -> Result<(Box<dyn Port>, Option<String>), Refusal> {
     let spec = with_peers_forgiven(spec);
-    let opened = linerate_ports::open_for(&spec, pool, Usage::Answering);
+    let opened = linerate_ports::open_for(&spec, pool, Usage::LowLatency);
     let opened =
         opened.map_err(|error| Refusal::new(format!("cannot open {}: {}", error.spec, error.cause), error.hint))?;
     Ok((opened.port, opened.choice))

@@ -253,7 +253,7 @@ impl Running {
         let port_lost = port_lost || snapshot.ports.iter().any(|port| port.state.starts_with("down"));
         drop(hub);
         self.pool.flush();
-        let frames_missing = (self.pool.region().frames() as usize).saturating_sub(self.pool.free());
+        let frames_missing = (self.pool.region().frames() as usize).saturating_sub(self.pool.available());
         drop(closed);
         Some(Ended { snapshot, frames_missing, port_lost })
     }

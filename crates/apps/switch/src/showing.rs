@@ -36,7 +36,7 @@ impl Hub {
 /// served itself.
 fn show(lines: &mut [Line], look: &Look, batch: &Batch, from: usize) -> usize {
     let Some(line) = lines.iter_mut().find(|line| line.index == look.to) else { return 0 };
-    let packets = if batch.len() > from { line.port.show(batch, from).unwrap_or(0) } else { 0 };
+    let packets = if batch.len() > from { line.port.transmit_ref(batch, from).unwrap_or(0) } else { 0 };
     line.unflushed |= packets > 0;
     packets
 }

@@ -101,7 +101,7 @@ fn sleep(hub: &mut Hub, ear: &Ear, set: &mut PollSet, idle: &mut Idle) {
     set.add(ear.as_fd(), true, false);
     let mut blind = false;
     for line in hub.lines.iter_mut().filter(|line| line.down.is_none() && line.port.caps().receives) {
-        blind |= !line.port.sleep_on(&mut |descriptor| {
+        blind |= !line.port.arm_wakeup(&mut |descriptor| {
             set.add(descriptor, true, false);
         });
     }

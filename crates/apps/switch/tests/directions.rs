@@ -78,7 +78,7 @@ impl Host<'_> {
 
     fn send(&mut self, to: usize) {
         let count = (EACH_WAY - self.sent[to]).min(BURST as u64) as usize;
-        self.pool.take(&mut self.batch, count, 60);
+        self.pool.alloc(&mut self.batch, count, 60);
         for (packet, number) in self.batch.iter_mut().zip(self.sent[to] + 1..) {
             packet[..6].copy_from_slice(&address(to));
             packet[6..12].copy_from_slice(&address(self.number));
@@ -88,7 +88,7 @@ impl Host<'_> {
             packet[18..26].copy_from_slice(&number.to_be_bytes());
         }
         let taken = self.port.transmit(&mut self.batch).unwrap() as u64;
-        self.pool.put(&mut self.batch);
+        self.pool.free(&mut self.batch);
         self.sent[to] += taken;
         self.sent_here += taken;
     }
@@ -104,7 +104,7 @@ impl Host<'_> {
             self.last[from] = number;
             self.received[from] += 1;
         }
-        self.pool.put(&mut self.batch);
+        self.pool.free(&mut self.batch);
         came
     }
 
@@ -119,7 +119,7 @@ impl Host<'_> {
         ask(self.running, &Request::RemovePort { port: name }).unwrap();
         wait_until("the port is gone", || {
             while self.receive() > 0 {}
-            self.port.wait(Interest::Receive, 0).unwrap() == Readiness::Ended && self.receive() == 0
+            self.port.wait(Interest::Receive, 0).unwrap() == Readiness::Closed && self.receive() == 0
         });
         self.times += 1;
         self.sent_here = 0;

@@ -265,7 +265,7 @@ impl Batch {
 
     /// Cuts `bytes` bytes (all of them, if there are fewer) off the front of slot `index`.
     #[inline]
-    pub fn trim_front(&mut self, index: usize, bytes: usize) {
+    pub fn adj(&mut self, index: usize, bytes: usize) {
         let word = self.word(index);
         let cut = bytes.min(word as u16 as usize) as u64;
         // The offset grows by what the length loses, so neither field overflows into its neighbour.
@@ -275,7 +275,7 @@ impl Batch {
     /// Puts `bytes` bytes, of whatever contents, in front of slot `index`; false, and nothing has happened, when its frame
     /// has not the room there.
     #[inline]
-    pub fn extend_front(&mut self, index: usize, bytes: usize) -> bool {
+    pub fn prepend(&mut self, index: usize, bytes: usize) -> bool {
         let word = self.word(index);
         if bytes > (word >> 16) as u16 as usize {
             return false;

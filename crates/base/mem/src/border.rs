@@ -139,7 +139,7 @@ impl Border {
         let mut words = [0; FREE_AT_ONCE];
         let mut had = 0;
         for word in words.iter_mut().take(count) {
-            let Some(slot) = pool.take_slot(0) else { break };
+            let Some(slot) = pool.alloc_slot(0) else { break };
             *word = slot.into_word();
             had += 1;
         }
@@ -151,7 +151,7 @@ impl Border {
         custody.count -= taken;
         for word in &words[taken..had] {
             // SAFETY: the word was a slot of this pool a moment ago, and becomes one again.
-            unsafe { pool.put_slot(Slot::from_word(*word)) };
+            unsafe { pool.free_slot(Slot::from_word(*word)) };
         }
         taken
     }
@@ -171,7 +171,7 @@ impl Border {
                 return Err(Trespass::Frame(frame));
             }
             // SAFETY: the frame was away and is here now, so this slot is the only one that names it.
-            unsafe { pool.put_slot(Slot::new(frame, 0, 0)) };
+            unsafe { pool.free_slot(Slot::new(frame, 0, 0)) };
         }
         custody.count += count;
         Ok(count)

@@ -18,10 +18,10 @@
 //! use linerate_mem::{Batch, Pool};
 //! let mut pool = Pool::new(Default::default()).unwrap();
 //! let mut batch = Batch::new(&pool, 32);
-//! assert_eq!(pool.take(&mut batch, 4, 60), 4);
+//! assert_eq!(pool.alloc(&mut batch, 4, 60), 4);
 //! batch.packet_mut(0)[0] = 0x45;
 //! assert_eq!(batch.packet(0).len(), 60);
-//! pool.put(&mut batch);
+//! pool.free(&mut batch);
 //! drop(batch);
 //! assert!(pool.is_whole());
 //! ```

@@ -98,7 +98,7 @@ impl Pool {
     /// Appends up to `count` packets of `len` bytes (contents as the last owner left them) and returns how many there were
     /// frames and room for. `len` is cut to [`Pool::packet_len_max`]; what is taken for `len` bytes may not hold more.
     #[inline]
-    pub fn take(&mut self, batch: &mut Batch, count: usize, len: usize) -> usize {
+    pub fn alloc(&mut self, batch: &mut Batch, count: usize, len: usize) -> usize {
         batch.check_region(&self.region);
         let len = len.min(self.packet_len_max()) as u16;
         self.colours = colours(self.region.frame_size() - self.headroom - usize::from(len));
@@ -149,7 +149,7 @@ impl Pool {
             // SAFETY: the frame is free and this handle's, so nobody else has its bytes; `packet_len_max` keeps them inside it.
             let Some(written) = write(unsafe { self.region.packet_mut(word) }) else { return filled };
             self.loaded.pop();
-            // SAFETY: as in `take`; the frame has just left the free ones.
+            // SAFETY: as in `alloc`; the frame has just left the free ones.
             unsafe { batch.push(Slot::new(frame, offset, written.len.min(len_max) as u16)) };
             batch.set_time_ns(batch.len() - 1, written.time_ns);
         }
@@ -165,8 +165,8 @@ impl Pool {
             return false;
         }
         let mut parts = Batch::with_times(self, slots);
-        if self.take(&mut parts, slots, len_max) < slots {
-            self.put(&mut parts);
+        if self.alloc(&mut parts, slots, len_max) < slots {
+            self.free(&mut parts);
             return false;
         }
         for (index, part) in bytes.chunks(len_max).enumerate() {
@@ -194,7 +194,7 @@ impl Pool {
         if into.room() == 0 {
             return false;
         }
-        let Some(slot) = self.take_slot(bytes.len()) else { return false };
+        let Some(slot) = self.alloc_slot(bytes.len()) else { return false };
         let at = into.len();
         // SAFETY: the slot was just taken from this pool, whose region is the batch's.
         unsafe { into.push(slot) };
@@ -212,8 +212,8 @@ impl Pool {
             return false;
         }
         let start = into.len();
-        if self.take(into, slots, len_max) < slots {
-            self.put_back(into, into.len() - start);
+        if self.alloc(into, slots, len_max) < slots {
+            self.free_back(into, into.len() - start);
             return false;
         }
         let (mut at, mut filled) = (start, 0);
@@ -240,25 +240,25 @@ impl Pool {
 
     /// Takes one free frame, as a slot that spans `len` bytes after the headroom.
     #[inline]
-    pub fn take_slot(&mut self, len: usize) -> Option<Slot> {
+    pub fn alloc_slot(&mut self, len: usize) -> Option<Slot> {
         if self.loaded.is_empty() && !self.reload() {
             return None;
         }
         let len = len.min(self.packet_len_max()) as u16;
-        // SAFETY: as in `take`, with `packet_len_max` for the length.
+        // SAFETY: as in `alloc`, with `packet_len_max` for the length.
         self.loaded.pop().map(|frame| unsafe { Slot::new(frame, self.headroom as u16 + colour(frame, COLOURS), len) })
     }
 
     /// Returns every frame of the batch, which is empty afterwards.
     #[inline]
-    pub fn put(&mut self, batch: &mut Batch) {
+    pub fn free(&mut self, batch: &mut Batch) {
         let count = batch.len();
-        self.put_front(batch, count);
+        self.free_front(batch, count);
     }
 
     /// Returns the frames of the first `count` slots of the batch.
     #[inline]
-    pub fn put_front(&mut self, batch: &mut Batch, count: usize) {
+    pub fn free_front(&mut self, batch: &mut Batch, count: usize) {
         batch.check_region(&self.region);
         let mut words = batch.drain_words(count);
         while !words.is_empty() {
@@ -272,12 +272,12 @@ impl Pool {
     }
 
     /// Returns the frames of the last `count` slots of the batch.
-    pub fn put_back(&mut self, batch: &mut Batch, count: usize) {
+    pub fn free_back(&mut self, batch: &mut Batch, count: usize) {
         batch.check_region(&self.region);
         for _ in 0..count {
             let Some(slot) = batch.pop_back() else { return };
             // SAFETY: a slot of the batch, whose region is this pool's.
-            unsafe { self.put_slot(slot) };
+            unsafe { self.free_slot(slot) };
         }
     }
 
@@ -286,7 +286,7 @@ impl Pool {
     /// # Safety
     /// The slot is of this pool's region.
     #[inline]
-    pub unsafe fn put_slot(&mut self, slot: Slot) {
+    pub unsafe fn free_slot(&mut self, slot: Slot) {
         if self.loaded.len() == MAGAZINE {
             self.unload();
         }
@@ -294,14 +294,14 @@ impl Pool {
     }
 
     /// Frames that are free and can be had by this handle: its own and the depot's.
-    pub fn free(&self) -> usize {
+    pub fn available(&self) -> usize {
         let spare: usize = self.spares.full.iter().map(Vec::len).sum();
         self.loaded.len() + self.previous.len() + spare + self.depot.len()
     }
 
     /// True when every frame of the pool is free. Other handles must have been dropped, or have flushed.
     pub fn is_whole(&self) -> bool {
-        self.free() == self.depot.frames()
+        self.available() == self.depot.frames()
     }
 
     /// Gives the frames that this handle keeps in hand back to the depot, for others to take.

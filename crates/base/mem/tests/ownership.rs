@@ -67,16 +67,16 @@ fn owners(start: u32, steps: &[Step]) {
         match *step {
             Step::Take(count) => {
                 let held = out.len();
-                let taken = pool.take(&mut out, count, 60);
+                let taken = pool.alloc(&mut out, count, 60);
                 for index in held..held + taken {
                     next += 1;
                     out.packet_mut(index)[..4].copy_from_slice(&next.to_be_bytes());
                 }
             }
-            Step::Put(count) => pool.put_front(&mut out, count),
+            Step::Put(count) => pool.free_front(&mut out, count),
             Step::Send => in_ring += sender.send(&mut out),
             Step::Receive => in_ring -= receiver.receive(&mut back),
-            Step::ReturnReceived => other.put(&mut back),
+            Step::ReturnReceived => other.free(&mut back),
             Step::Move(count) => {
                 out.move_to(&mut back, count);
             }
@@ -88,7 +88,7 @@ fn owners(start: u32, steps: &[Step]) {
         marks.dedup();
         assert_eq!(marks.len(), held);
         other.flush();
-        assert_eq!(pool.free() + held + in_ring, 300);
+        assert_eq!(pool.available() + held + in_ring, 300);
     }
     drop((sender, receiver, out, back, other));
     assert!(pool.is_whole());
@@ -98,10 +98,10 @@ fn owners(start: u32, steps: &[Step]) {
 fn an_empty_pool_gives_what_it_has() {
     let mut pool = pool(100);
     let mut batch = Batch::new(&pool, 128);
-    assert_eq!(pool.take(&mut batch, 128, 9000), 100);
+    assert_eq!(pool.alloc(&mut batch, 128, 9000), 100);
     assert_eq!(batch.packet(0).len(), pool.packet_len_max());
-    assert_eq!(pool.take(&mut batch, 1, 60), 0);
-    assert!(pool.take_slot(60).is_none());
+    assert_eq!(pool.alloc(&mut batch, 1, 60), 0);
+    assert!(pool.alloc_slot(60).is_none());
     drop(batch);
     assert!(pool.is_whole());
 }
@@ -110,7 +110,7 @@ fn an_empty_pool_gives_what_it_has() {
 fn a_packet_stays_inside_its_frame() {
     let mut pool = pool(16);
     let mut batch = Batch::new(&pool, 16);
-    pool.take(&mut batch, 16, 60);
+    pool.alloc(&mut batch, 16, 60);
     for index in 0..16 {
         batch.set_len(index, 60_000);
         assert!(batch.packet(index).len() <= pool.region().frame_size());
@@ -133,7 +133,7 @@ fn filling_stops_when_told_and_wastes_no_frame() {
     };
     assert_eq!(pool.fill(&mut batch, 10, &mut three), 3);
     assert_eq!(pool.fill(&mut batch, 2, &mut three), 2);
-    assert_eq!(pool.free(), 95);
+    assert_eq!(pool.available(), 95);
     for (index, number) in [1u8, 2, 3, 5, 6].into_iter().enumerate() {
         assert_eq!(batch.packet(index), [number; 4]);
         assert_eq!(batch.time_ns(index), Some(number.into()));
@@ -175,14 +175,14 @@ fn order_and_times_survive_compaction() {
     let mut newest = 0u64;
     for _ in 0..50 {
         let held = batch.len();
-        let taken = pool.take(&mut batch, 3, 60);
+        let taken = pool.alloc(&mut batch, 3, 60);
         for index in held..held + taken {
             batch.set_time_ns(index, newest);
             newest += 1;
         }
         for _ in 0..2 {
             assert_eq!(batch.time_ns(0), Some(oldest));
-            pool.put_front(&mut batch, 1);
+            pool.free_front(&mut batch, 1);
             oldest += 1;
         }
     }
@@ -199,14 +199,14 @@ fn slots_cross_threads_while_ends_come_and_go() {
         let thread = std::thread::spawn(move || {
             let mut batch = Batch::new(&sending, 8);
             for _ in 0..20 {
-                sending.take(&mut batch, 8, 60);
+                sending.alloc(&mut batch, 8, 60);
                 sender.send(&mut batch);
             }
         });
         let mut batch = Batch::new(&receiving, 8);
         for _ in 0..round % 20 {
             receiver.receive(&mut batch);
-            receiving.put(&mut batch);
+            receiving.free(&mut batch);
         }
         drop((receiver, batch, receiving));
         thread.join().unwrap();
@@ -220,7 +220,7 @@ fn only_whole_packets_come_out_of_a_ring() {
     let mut pool = pool(64);
     let (mut sender, mut receiver) = slot_ring(&pool, 8, u32::MAX - 2);
     let mut out = Batch::new(&pool, 8);
-    pool.take(&mut out, 5, 100);
+    pool.alloc(&mut out, 5, 100);
     for index in [0, 2, 3] {
         out.set_more(index, true);
     }
@@ -239,7 +239,7 @@ fn only_whole_packets_come_out_of_a_ring() {
     assert_eq!(sender.send(&mut out), 1);
     // Two of four slots are taken: three do not fit.
     assert_eq!(receiver.receive(&mut back), 0);
-    pool.put(&mut back);
+    pool.free(&mut back);
     assert_eq!(receiver.receive(&mut back), 3);
     drop((sender, receiver, out, back, small));
     assert!(pool.is_whole());
@@ -259,24 +259,24 @@ fn copies_go_from_any_region_into_as_few_frames_as_they_need() {
         assert_eq!(bytes, packet[..len]);
         assert_eq!(into.span(0), Some(Span { slots: len.div_ceil(pool.packet_len_max()).max(1), len }));
         assert_eq!(into.time_ns(into.len() - 1), source.time_ns(0));
-        pool.put(&mut into);
-        source_pool.put(&mut source);
+        pool.free(&mut into);
+        source_pool.free(&mut source);
     }
     // Neither the frames, nor the room, nor the end of the packet: nothing happens.
     assert!(source_pool.append(&mut source, &packet[..5000], 0));
     assert!(pool.copy(&source, 0, &mut into));
     let mut hoard = Batch::new(&pool, 8);
-    pool.take(&mut hoard, 2, 60);
+    pool.alloc(&mut hoard, 2, 60);
     pool.flush();
-    let free = pool.free();
+    let free = pool.available();
     assert!(!pool.copy(&source, 0, &mut into));
-    pool.put(&mut hoard);
-    assert_eq!((into.len(), pool.free()), (4, free + 2));
+    pool.free(&mut hoard);
+    assert_eq!((into.len(), pool.available()), (4, free + 2));
     assert!(!pool.copy(&source, 0, &mut into), "no room");
     source.set_more(source.len() - 1, true);
     let mut empty = Batch::new(&pool, 8);
     assert!(!pool.copy(&source, 0, &mut empty) && !pool.copy(&source, 99, &mut empty));
-    pool.put_back(&mut into, 3);
+    pool.free_back(&mut into, 3);
     assert_eq!((into.len(), into.packet(0)), (1, &packet[..1600]));
     drop((into, empty, hoard));
     assert!(pool.is_whole());
@@ -295,14 +295,14 @@ fn a_headroom_that_leaves_no_room_is_refused() {
         assert_eq!(pool.packet_len_max(), 64);
         let mut batch = Batch::new(&pool, 64);
         for len in [0, 1, 64, usize::MAX] {
-            assert_eq!(pool.take(&mut batch, 64, len), 64);
+            assert_eq!(pool.alloc(&mut batch, 64, len), 64);
             for index in 0..64 {
                 batch.set_len(index, usize::MAX);
                 assert!(batch.packet(index).len() <= 512 && batch.tail_room(index) == 0);
                 batch.packet_mut(index).fill(index as u8);
             }
             assert!((0..64).all(|index| batch.packet(index).iter().all(|byte| *byte == index as u8)));
-            pool.put(&mut batch);
+            pool.free(&mut batch);
         }
         assert!(pool.is_whole());
     }
@@ -312,23 +312,23 @@ fn a_headroom_that_leaves_no_room_is_refused() {
 fn the_front_of_a_packet_moves_inside_its_frame() {
     let mut pool = Pool::new(PoolConfig { frames: 4, frame_size: 2048, headroom: 16 }).unwrap();
     let mut batch = Batch::new(&pool, 4);
-    pool.take(&mut batch, 4, 60);
+    pool.alloc(&mut batch, 4, 60);
     for index in 0..4 {
         batch.packet_mut(index).iter_mut().zip(0..).for_each(|(byte, value)| *byte = value);
-        batch.trim_front(index, 20);
+        batch.adj(index, 20);
         assert_eq!((batch.packet(index).len(), batch.packet(index)[0]), (40, 20));
-        assert!(batch.extend_front(index, 36));
+        assert!(batch.prepend(index, 36));
         assert_eq!((batch.packet(index).len(), batch.packet(index)[17], batch.packet(index)[75]), (76, 1, 59));
-        assert!(!batch.extend_front(index, 2048));
+        assert!(!batch.prepend(index, 2048));
         let room = batch.tail_room(index);
         batch.set_len(index, usize::MAX);
         assert_eq!((batch.packet(index).len(), batch.tail_room(index)), (76 + room, 0));
-        while batch.extend_front(index, 1) {}
+        while batch.prepend(index, 1) {}
         assert_eq!(batch.packet(index).len(), 2048);
-        batch.trim_front(index, usize::MAX);
+        batch.adj(index, usize::MAX);
         assert_eq!(batch.packet(index).len(), 0);
     }
-    pool.put(&mut batch);
+    pool.free(&mut batch);
     assert!(pool.is_whole());
 }
 
@@ -336,7 +336,7 @@ fn the_front_of_a_packet_moves_inside_its_frame() {
 fn moving_keeps_order_and_times() {
     let mut pool = pool(16);
     let (mut plain, mut timed) = (Batch::new(&pool, 8), Batch::with_times(&pool, 4));
-    pool.take(&mut plain, 8, 60);
+    pool.alloc(&mut plain, 8, 60);
     (0..8).for_each(|index| plain.packet_mut(index)[0] = index as u8);
     assert_eq!(plain.move_to(&mut timed, 3), 3);
     (0..3).for_each(|index| timed.set_time_ns(index, 100 + index as u64));

@@ -4,8 +4,8 @@
 //! rate is the intended one over any stretch that the generator keeps up with, a late packet carries its scheduled time, and
 //! what could not be sent by the end shows as unsent.
 //!
-//! A generator whose core was taken away for some milliseconds has packets to send that are late. [`Late::AtOnce`] sends them as
-//! fast as the port takes them: the mean rate holds. [`Late::Spread`] does not let lateness excuse a flood, whose loss would be
+//! A generator whose core was taken away for some milliseconds has packets to send that are late. [`CatchUp::Burst`] sends them as
+//! fast as the port takes them: the mean rate holds. [`CatchUp::Smooth`] does not let lateness excuse a flood, whose loss would be
 //! booked on the device: late packets follow each other [`CATCH_UP`] times as fast as the schedule, after at most one burst of
 //! [`BURST_MAX`] (a generic cell rate algorithm, ITU-T I.371, on the departures).
 
@@ -28,14 +28,14 @@ pub enum Arrival {
     },
 }
 
-/// How late packets are made up for.
+/// How late packets catch up with the schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Late {
+pub enum CatchUp {
     /// At once: the mean rate holds as long as the port can take it.
     #[default]
-    AtOnce,
+    Burst,
     /// Little by little: the device never sees much more than the rate; a generator that is late too often leaves packets unsent.
-    Spread,
+    Smooth,
 }
 
 /// How much faster than the schedule late packets may go out.
@@ -55,8 +55,8 @@ pub struct Schedule {
     pub packets: Option<u64>,
     /// Time from the start after which nothing more is due; `None` = no such end.
     pub duration_ns: Option<u64>,
-    /// How late packets are made up for.
-    pub late: Late,
+    /// How late packets catch up with the schedule.
+    pub catch_up: CatchUp,
 }
 
 impl Schedule {
@@ -127,17 +127,17 @@ impl Pacer {
             Arrival::Burst { .. } => burst.max(BURST_MAX).saturating_mul(2),
         };
         Pacer {
-            release: match schedule.late {
-                Late::AtOnce => 0,
-                Late::Spread => Fixed::from(start_ns) << 32,
+            release: match schedule.catch_up {
+                CatchUp::Burst => 0,
+                CatchUp::Smooth => Fixed::from(start_ns) << 32,
             },
-            release_gap: match schedule.late {
-                Late::AtOnce => 0,
-                Late::Spread => release_gap as Fixed,
+            release_gap: match schedule.catch_up {
+                CatchUp::Burst => 0,
+                CatchUp::Smooth => release_gap as Fixed,
             },
-            credit: match schedule.late {
-                Late::AtOnce => Fixed::MAX,
-                Late::Spread => release_gap as Fixed * Fixed::from(together),
+            credit: match schedule.catch_up {
+                CatchUp::Burst => Fixed::MAX,
+                CatchUp::Smooth => release_gap as Fixed * Fixed::from(together),
             },
             schedule,
             start_ns,
@@ -273,7 +273,7 @@ mod tests {
             arrival,
             packets: None,
             duration_ns: Some(1_000_000_000),
-            late: Late::Spread,
+            catch_up: CatchUp::Smooth,
         }
     }
 
@@ -297,7 +297,7 @@ mod tests {
     fn what_is_due_is_known_without_counting() {
         for arrival in [Arrival::Constant, Arrival::Burst { packets: 7 }] {
             for rate in [1.0, 3.0, 7.7, 9_999.0, 100_000.0, 3_000_001.0] {
-                let schedule = Schedule { late: Late::AtOnce, ..schedule(rate, arrival) };
+                let schedule = Schedule { catch_up: CatchUp::Burst, ..schedule(rate, arrival) };
                 for elapsed_ns in [0, 1, 99_999, 100_000, 333_333_333, 999_999_999, 5_000_000_000] {
                     let (mut counting, mut times) = (Pacer::new(schedule, 5_000), Vec::new());
                     while counting.take(5_000 + elapsed_ns, 1000, &mut times) > 0 {}
@@ -358,7 +358,7 @@ mod tests {
 
     #[test]
     fn at_once_the_mean_rate_holds_whatever_happens() {
-        let at_once = Schedule { late: Late::AtOnce, ..schedule(100_000.0, Arrival::Constant) };
+        let at_once = Schedule { catch_up: CatchUp::Burst, ..schedule(100_000.0, Arrival::Constant) };
         let mut pacer = Pacer::new(at_once, 0);
         let mut times = Vec::new();
         assert_eq!(pacer.take(50_000_000, 10_000, &mut times), 5_001);
@@ -373,7 +373,7 @@ mod tests {
                 arrival: Arrival::Constant,
                 packets: Some(70),
                 duration_ns: Some(100),
-                late: Late::AtOnce,
+                catch_up: CatchUp::Burst,
             },
             1_000,
         );

@@ -3,7 +3,7 @@
 use linerate_wire::{BuildError, LayerKind, Layout, Stack};
 
 use crate::field::{Advance, FieldPlan, SUMS_MAX, SumTerm, Values};
-use crate::place::{FieldPlace, place};
+use crate::locate::{FieldLocation, locate};
 use crate::signature::SIGNATURE_LEN;
 use crate::size::Sizes;
 use crate::stream::{ImagePlan, StreamPlan, SumPlan};
@@ -89,7 +89,7 @@ impl StreamSpec {
         let mut places = Vec::with_capacity(self.rules.len());
         let mut fields = Vec::with_capacity(self.rules.len());
         for rule in &self.rules {
-            let place = place(&first.layout, &rule.field)?;
+            let place = locate(&first.layout, &rule.field)?;
             fields.push(field_plan(rule, place, &first.bytes, &first.layout)?);
             places.push(place);
         }
@@ -98,7 +98,7 @@ impl StreamSpec {
     }
 
     /// The frame of one length with all that varies taken out, of the bytes as of the sums.
-    fn image(&self, len: usize, places: &[FieldPlace]) -> Result<ImagePlan, PlanError> {
+    fn image(&self, len: usize, places: &[FieldLocation]) -> Result<ImagePlan, PlanError> {
         let built = self.stack.build(len)?;
         let (mut bytes, layout) = (built.bytes, built.layout);
         if self.signature.is_some() {
@@ -122,7 +122,7 @@ impl StreamSpec {
     }
 }
 
-fn field_plan(rule: &Rule, place: FieldPlace, bytes: &[u8], layout: &Layout) -> Result<FieldPlan, PlanError> {
+fn field_plan(rule: &Rule, place: FieldLocation, bytes: &[u8], layout: &Layout) -> Result<FieldPlan, PlanError> {
     let wrong = |problem: String| PlanError::Field { name: rule.field.clone(), problem };
     let range = place.offset..place.offset + place.width;
     let touches_checksum = layout.checksums.iter().any(|sum| range.start < sum.offset + 2 && sum.offset < range.end);

@@ -322,7 +322,7 @@ mod tests {
                 let sequence = if step == 5 { number.saturating_sub(3) } else { *number + step / 4 };
                 *number = (*number).max(sequence + 1);
                 let bytes = if stream == 2 { [7; 60] } else { packet(stream, sequence, 1_000 + time / 2) };
-                pool.take(&mut batch, 1, bytes.len());
+                pool.alloc(&mut batch, 1, bytes.len());
                 batch.packet_mut(position).copy_from_slice(&bytes);
                 batch.set_time_ns(position, 4_000 * late);
                 single.record_packet(&bytes, 60, if stamped && late > 0 { 4_000 } else { 5_000 });

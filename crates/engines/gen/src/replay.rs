@@ -12,7 +12,7 @@ use linerate_mem::{Batch, Pool};
 use linerate_port::{Port, PortError};
 
 use crate::departure::Departures;
-use crate::pace::{Arrival, Late, Pacer, Schedule};
+use crate::pace::{Arrival, CatchUp, Pacer, Schedule};
 use crate::sender::SenderReport;
 use times::RecordedTimes;
 
@@ -42,7 +42,7 @@ pub struct ReplayPlan {
     /// Time after which nothing more is due; `None` = no such end.
     pub duration_ns: Option<u64>,
     /// How late packets are made up for.
-    pub late: Late,
+    pub catch_up: CatchUp,
     /// Most packets handed over at once.
     pub batch: usize,
 }
@@ -107,8 +107,8 @@ impl Replay {
             Speed::Rate { rate_pps, arrival } => (Some(rate_pps), arrival),
             _ => (None, Arrival::Constant),
         };
-        let ReplayPlan { packets, duration_ns, late, .. } = plan;
-        let schedule = Schedule { rate_pps, arrival, packets, duration_ns, late };
+        let ReplayPlan { packets, duration_ns, catch_up, .. } = plan;
+        let schedule = Schedule { rate_pps, arrival, packets, duration_ns, catch_up };
         let clock = match plan.speed {
             Speed::Recorded(factor) => Clock::Recorded(RecordedTimes::new(&schedule, factor, start_ns)),
             _ => Clock::Paced(Pacer::new(schedule, start_ns)),
@@ -200,7 +200,7 @@ impl Replay {
             let before = times.taken();
             times.take(now_ns, usize::MAX, stamps(&self.stock).skip(counted), &mut |_| {});
             let waiting = self.stock.totals().packets - counted as u64;
-            self.source_pool.put(&mut self.stock);
+            self.source_pool.free(&mut self.stock);
             counted = 0;
             // The first packet that was not due yet, or the end of the source.
             let all_due = times.taken() - before == waiting;
@@ -252,7 +252,7 @@ impl Replay {
         let shared = self.stock.is_of(self.outgoing.region());
         while let (Some(time_ns), Some(span)) = (self.due_ns.front().copied(), self.stock.span(0)) {
             if span.len > len_max {
-                self.source_pool.put_front(&mut self.stock, span.slots);
+                self.source_pool.free_front(&mut self.stock, span.slots);
                 self.report.too_long += 1;
                 self.due_ns.pop_front();
                 continue;
@@ -280,7 +280,7 @@ impl Replay {
             self.port_pool.append(&mut self.outgoing, &bytes, stamp_ns)
         };
         if copied {
-            self.source_pool.put_front(&mut self.stock, slots);
+            self.source_pool.free_front(&mut self.stock, slots);
         }
         copied
     }

@@ -188,7 +188,7 @@ impl Sender {
     #[inline]
     fn fill_uniform(&mut self, due: usize) -> Option<Next> {
         let stream = &mut self.streams[0];
-        let had = self.pool.take(&mut self.batch, due, self.len_max);
+        let had = self.pool.alloc(&mut self.batch, due, self.len_max);
         stream.write_all(0, self.batch.iter_mut().zip(self.times_ns.iter().copied()));
         self.owners.resize(had, 0);
         self.give_back_unmade(due, had)
@@ -203,7 +203,7 @@ impl Sender {
             let time_ns = self.times_ns[made];
             let held = self.batch.len();
             if len <= self.pool.packet_len_max() {
-                if self.pool.take(&mut self.batch, 1, len) == 0 {
+                if self.pool.alloc(&mut self.batch, 1, len) == 0 {
                     break;
                 }
                 stream.write(image, self.batch.packet_mut(held), time_ns);
@@ -257,12 +257,12 @@ fn scatter(packet: &[u8], batch: &mut Batch, pool: &mut Pool) -> bool {
     let piece = pool.packet_len_max();
     let held = batch.len();
     let segments = packet.len().div_ceil(piece);
-    let had = pool.take(batch, segments, piece);
+    let had = pool.alloc(batch, segments, piece);
     if had < segments {
         // Frames at the end of the batch go back with it; only the front can be returned at once.
         let mut rest = Batch::new(pool, held + had);
         batch.move_to(&mut rest, held);
-        pool.put(batch);
+        pool.free(batch);
         rest.move_to(batch, held);
         return false;
     }

@@ -1,6 +1,6 @@
 //! Replay from one port to another under a made-up clock: order, times, ends, and frames that all come back.
 
-use linerate_gen::{Arrival, Late, Replay, ReplayNext, ReplayPlan, ReplayReport, Speed};
+use linerate_gen::{Arrival, CatchUp, Replay, ReplayNext, ReplayPlan, ReplayReport, Speed};
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Caps, Interest, Port, PortError, Readiness, Stats};
 use proptest::prelude::*;
@@ -34,7 +34,7 @@ impl Port for Source {
     }
 
     fn wait(&mut self, _interest: Interest, _timeout_ns: u64) -> Result<Readiness, PortError> {
-        Ok(Readiness::Ended)
+        Ok(Readiness::Closed)
     }
 
     fn stats(&mut self) -> Result<Stats, PortError> {
@@ -66,7 +66,7 @@ impl Port for Sink {
         {
             assert!(span.len <= self.caps.frame_len_max, "too long for the port");
             self.got.push((0..span.slots).flat_map(|slot| batch.packet(slot).to_vec()).collect());
-            self.pool.put_front(batch, span.slots);
+            self.pool.free_front(batch, span.slots);
             taken += 1;
         }
         Ok(taken)
@@ -127,7 +127,7 @@ fn replay(plan: ReplayPlan, packets: &[(u64, Vec<u8>)], shared: bool, room: usiz
 }
 
 fn plan(speed: Speed) -> ReplayPlan {
-    ReplayPlan { speed, packets: None, duration_ns: None, late: Late::Spread, batch: 16 }
+    ReplayPlan { speed, packets: None, duration_ns: None, catch_up: CatchUp::Smooth, batch: 16 }
 }
 
 fn numbered(count: usize, gap_ns: u64) -> Vec<(u64, Vec<u8>)> {

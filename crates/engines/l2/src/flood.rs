@@ -14,7 +14,7 @@ pub(crate) fn flood(switch: &mut Switch, lane: &Lane, packet: &Packet, arrived: 
     let Some(mut target) = next_target(switch, lane, vlan, 0) else {
         switch.counters[ingress].drop(DropReason::NoDestination, 1, u64::from(packet.len));
         switch.vlans[usize::from(vlan)].dropped.add(DropReason::NoDestination, 1);
-        pool.put_front(arrived, slots);
+        pool.free_front(arrived, slots);
         return;
     };
     switch.counters[ingress].flooded += 1;
@@ -26,7 +26,7 @@ pub(crate) fn flood(switch: &mut Switch, lane: &Lane, packet: &Packet, arrived: 
     }
     let queued = switch.hand_over_one(lane, packet, target, arrived).map(|()| slots);
     if queued.is_err() {
-        pool.put_front(arrived, slots);
+        pool.free_front(arrived, slots);
     }
     note(switch, lane, target, queued, pool);
 }
@@ -59,7 +59,7 @@ fn copy(
     }
     let slots = queue.len() - start;
     if !apply(edit, queue, start) {
-        pool.put_back(queue, slots);
+        pool.free_back(queue, slots);
         return Err(DropReason::TooLong);
     }
     switch.note_queued(lane, port, slots);

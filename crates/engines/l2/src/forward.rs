@@ -284,7 +284,7 @@ impl Switch {
                 Action::Drop(reason) => {
                     vlan.dropped.add(reason, count);
                     self.counters[index].drop(reason, count, stretch.bytes);
-                    pool.put_front(arrived, stretch.slots);
+                    pool.free_front(arrived, stretch.slots);
                 }
                 Action::Port(port) => self.hand_over(lane, port, &stretch, arrived, pool),
                 Action::Flood => {
@@ -323,7 +323,7 @@ impl Switch {
                 Err(reason) => {
                     self.counters[ingress].drop(reason, 1, u64::from(packet.len));
                     self.vlans[verdict.account()].dropped.add(reason, 1);
-                    pool.put_front(arrived, packet.slots as usize);
+                    pool.free_front(arrived, packet.slots as usize);
                 }
             }
         }

@@ -138,7 +138,7 @@ impl InlineSwitch {
         let mut core = self.shared.lock();
         let queue_slots = core.switch.config.queue_slots;
         let (sender, receiver) = slot_ring(&core.pool, ring_slots.max(1), 0);
-        let segments_max = queue_slots.min(sender.capacity());
+        let frags_max = queue_slots.min(sender.capacity());
         let frame_len_max = settings.frame_len_max.min(usize::from(u16::MAX));
         let index = core.switch.add_port(settings)?;
         core.attached += 1;
@@ -155,7 +155,7 @@ impl InlineSwitch {
             receives: true,
             transmits: true,
             frame_len_max,
-            segments_max,
+            frags_max,
             zero_copy: own_pool.is_none(),
             copies: if own_pool.is_none() {
                 "floods and mirrors are copied"
@@ -164,7 +164,7 @@ impl InlineSwitch {
             },
             detail: format!("port {index} of a switch in this process, ring of {ring_slots} slots"),
             queues: 1,
-            drains_itself: true,
+            async_tx: true,
             ..Caps::default()
         };
         let edge = own_pool.map(|own| Edge { own: own.clone(), inbox: Batch::new(&core.pool, EDGE_SLOTS) });
@@ -257,7 +257,7 @@ impl InlinePort {
             if !core.forward(self.index, self.owner, &mut self.staged, self.shared.clocks) {
                 drop(core);
                 let lost = self.staged.len();
-                self.pool.put_front(&mut self.staged, lost);
+                self.pool.free_front(&mut self.staged, lost);
                 return Err(self.gone());
             }
             taken += packets;
@@ -269,7 +269,7 @@ impl InlinePort {
     fn stage(&mut self, batch: &mut Batch) -> (usize, Option<usize>) {
         let mut packets = 0;
         while let Some(span) = batch.span(0) {
-            if span.len > self.caps.frame_len_max || span.slots > self.caps.segments_max {
+            if span.len > self.caps.frame_len_max || span.slots > self.caps.frags_max {
                 return (packets, Some(span.len));
             }
             match &mut self.edge {
@@ -279,7 +279,7 @@ impl InlinePort {
                 }
                 // No frame, or no room: the rest stays for later.
                 Some(_) if !self.pool.copy(batch, 0, &mut self.staged) => break,
-                Some(edge) => edge.own.put_front(batch, span.slots),
+                Some(edge) => edge.own.free_front(batch, span.slots),
             }
             packets += 1;
         }
@@ -299,7 +299,7 @@ impl InlinePort {
             if !edge.own.copy(&edge.inbox, 0, batch) {
                 return packets;
             }
-            self.pool.put_front(&mut edge.inbox, span.slots);
+            self.pool.free_front(&mut edge.inbox, span.slots);
             packets += 1;
         }
     }

@@ -17,12 +17,12 @@
 //! let mut switch = Switch::new(SwitchConfig::default(), &pool).unwrap();
 //! let [a, b] = [(); 2].map(|()| switch.add_port(PortSettings::default()).unwrap());
 //! let mut batch = Batch::new(&pool, 32);
-//! pool.take(&mut batch, 1, 60);
+//! pool.alloc(&mut batch, 1, 60);
 //! batch.packet_mut(0)[..12].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
 //! switch.forward(a, &mut batch, &mut pool, 1_000);
 //! assert_eq!(switch.egress(b).map(|queue| queue.len()), Some(1));
 //! // A port would take it here.
-//! pool.put(switch.egress(b).unwrap().batch_mut());
+//! pool.free(switch.egress(b).unwrap().batch_mut());
 //! switch.sent(b, 1, 1_500);
 //! assert_eq!(switch.macs().next().unwrap().port, a);
 //! switch.totals().balances().unwrap();

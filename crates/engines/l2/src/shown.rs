@@ -1,7 +1,7 @@
 //! Mirrors without a copy: the port of a mirror that copies whatever it sends is shown packets where they lie.
 //!
 //! A frame has one owner, and that is the switch until the frame's own port takes it. Until then the program may lend a batch to
-//! the mirror's port (`Port::show`: a shared borrow, so nothing can keep or change what it sees), and tell the switch how
+//! the mirror's port (`Port::transmit_ref`: a shared borrow, so nothing can keep or change what it sees), and tell the switch how
 //! many packets that port has sent. What it did not send is copied, as for any other port.
 //!
 //! ```text

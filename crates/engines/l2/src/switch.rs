@@ -291,7 +291,7 @@ impl Switch {
         counters.discarded.add(reason, packets);
         counters.discarded_bytes += member.queue.batch.totals().bytes;
         member.queue.take(packets, |_| ());
-        pool.put(&mut member.queue.batch);
+        pool.free(&mut member.queue.batch);
         self.busy.clear(port.0);
         packets
     }
@@ -432,6 +432,6 @@ impl Switch {
         self.retired.received_packets += packets;
         self.retired.received_bytes += totals.bytes;
         self.retired.drop(DropReason::PortRemoved, packets, totals.bytes);
-        pool.put(arrived);
+        pool.free(arrived);
     }
 }

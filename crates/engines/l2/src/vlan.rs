@@ -198,12 +198,12 @@ pub(crate) fn apply(edit: Edit, batch: &mut Batch, at: usize) -> bool {
         Edit::Pop => {
             if batch.packet(at).len() >= ADDRESSES + TAG_LEN {
                 batch.packet_mut(at).copy_within(..ADDRESSES, TAG_LEN);
-                batch.trim_front(at, TAG_LEN);
+                batch.adj(at, TAG_LEN);
             }
             true
         }
         Edit::Push { ethertype, vlan } => {
-            if batch.extend_front(at, TAG_LEN) {
+            if batch.prepend(at, TAG_LEN) {
                 batch.packet_mut(at).copy_within(TAG_LEN..TAG_LEN + ADDRESSES, 0);
             } else if batch.tail_room(at) >= TAG_LEN {
                 let len = batch.packet(at).len();
@@ -281,7 +281,7 @@ mod tests {
         for headroom in [0, 64] {
             let mut pool = Pool::new(PoolConfig { frames: 8, frame_size: 1024, headroom }).unwrap();
             let mut batch = Batch::new(&pool, 8);
-            pool.take(&mut batch, 8, 60);
+            pool.alloc(&mut batch, 8, 60);
             for at in 0..8 {
                 batch.packet_mut(at).iter_mut().zip(0..).for_each(|(byte, value)| *byte = value);
                 let before = batch.packet(at).to_vec();
@@ -298,10 +298,10 @@ mod tests {
                 assert_eq!(batch.packet(at), &before[..]);
             }
             // A frame that is full to the last byte has no room for a tag.
-            pool.put(&mut batch);
-            pool.take(&mut batch, 1, 60);
+            pool.free(&mut batch);
+            pool.alloc(&mut batch, 1, 60);
             batch.set_len(0, usize::MAX);
-            while batch.extend_front(0, 1) {}
+            while batch.prepend(0, 1) {}
             let full = batch.packet(0).to_vec();
             assert_eq!(full.len(), 1024);
             assert!(!apply(Edit::Push { ethertype: CUSTOMER_TAG, vlan: 1 }, &mut batch, 0));

@@ -61,12 +61,12 @@ fn isolated_ports_and_shared_ones_reach_each_other() {
     let mut batch = Batch::new(&own, 8);
     assert_eq!(b.receive(&mut batch).unwrap(), 1);
     assert_eq!(batch.packet(0), frame(0, 2, &[], 60));
-    own.put(&mut batch);
+    own.free(&mut batch);
     transmit(&mut b, &mut own, &frame(4, 3, &[], 77));
     let mut batch = Batch::new(&shared, 8);
     assert!(matches!(b.receive(&mut batch), Err(PortError::ForeignPool { .. })));
     assert_eq!((a.receive(&mut batch).unwrap(), batch.packet(0)), (1, &frame(4, 3, &[], 77)[..]));
-    shared.put(&mut batch);
+    shared.free(&mut batch);
     drop((a, b, switch));
     assert!(shared.is_whole() && own.is_whole());
 }
@@ -102,7 +102,7 @@ fn a_reader_that_does_not_read_loses_and_holds_up_nobody() {
     for _ in 0..20 {
         transmit(&mut a, &mut pool, &frame(0, 2, &[], 60));
         assert_eq!(quick.receive(&mut batch).unwrap(), 1);
-        pool.put(&mut batch);
+        pool.free(&mut batch);
     }
     let stats = slow.stats().unwrap();
     assert_eq!((stats.rx_dropped(), stats.rx_drops[0].cause.as_str()), (12, "egress-full"));
@@ -136,7 +136,7 @@ fn station(switch: InlineSwitch, mut pool: Pool, number: u8, done: Arc<AtomicU64
             sent += port.transmit(&mut out).unwrap() as u64;
             assert!(out.is_empty());
             received += port.receive(&mut into).unwrap() as u64;
-            pool.put(&mut into);
+            pool.free(&mut into);
         }
     }
     done.fetch_add(1, Ordering::Release);

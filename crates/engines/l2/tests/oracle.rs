@@ -156,7 +156,7 @@ fn run(first: &[PortSettings], steps: &[Step]) {
         }
         rig.check();
         model.check(&rig.switch);
-        assert_eq!(rig.pool.free() + rig.held(), 256, "frames are free or in a queue");
+        assert_eq!(rig.pool.available() + rig.held(), 256, "frames are free or in a queue");
     }
     let ports: Vec<PortIndex> = rig.switch.ports().collect();
     for port in ports {

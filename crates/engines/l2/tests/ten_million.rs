@@ -94,7 +94,7 @@ impl Lab {
         // A port that is out has had this number.
         let port = self.ports[from];
         let direction = &mut self.directions[from][to];
-        self.rig.pool.take(&mut self.rig.arrived, BATCH, 60);
+        self.rig.pool.alloc(&mut self.rig.arrived, BATCH, 60);
         for packet in self.rig.arrived.iter_mut() {
             direction.sent += 1;
             packet[..6].copy_from_slice(&address(to));
@@ -134,14 +134,14 @@ impl Lab {
             direction.last = number;
             direction.received += 1;
         }
-        self.rig.pool.put(batch);
+        self.rig.pool.free(batch);
         self.rig.switch.sent(port, packets, self.rig.now_ns);
     }
 
     fn watch(&mut self) {
         let Some(queue) = self.rig.switch.egress(self.monitor) else { return };
         let packets = queue.len();
-        self.rig.pool.put(queue.batch_mut());
+        self.rig.pool.free(queue.batch_mut());
         self.copies += packets as u64;
         self.rig.switch.sent(self.monitor, packets, self.rig.now_ns);
     }

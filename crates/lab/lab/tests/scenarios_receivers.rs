@@ -61,7 +61,7 @@ fn empty(port: &mut dyn Port, pool: &Pool) -> u64 {
             }
             count => {
                 taken += count as u64;
-                pool.put(&mut batch);
+                pool.free(&mut batch);
             }
         }
     }

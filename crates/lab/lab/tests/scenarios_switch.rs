@@ -150,7 +150,7 @@ fn a_receiver_that_stands_still_behind_shared_memory() {
     let mut batch = Batch::new(&pool, 64);
     while left > 0 {
         if batch.is_empty() {
-            let count = pool.take(&mut batch, left.min(64) as usize, frame.len());
+            let count = pool.alloc(&mut batch, left.min(64) as usize, frame.len());
             batch.iter_mut().take(count).for_each(|packet| packet.copy_from_slice(&frame));
         }
         left -= sender.transmit(&mut batch).expect("sent") as u64;
@@ -178,6 +178,6 @@ fn take_all(port: &mut dyn Port, pool: &Pool) -> u64 {
             0 => return taken,
             count => taken += count as u64,
         }
-        pool.put(&mut batch);
+        pool.free(&mut batch);
     }
 }

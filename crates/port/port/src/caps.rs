@@ -13,8 +13,8 @@ pub struct Caps {
     pub transmits: bool,
     /// Longest packet in bytes, without FCS (MTU + 14 on Ethernet; 4 more for each VLAN tag that the driver allows).
     pub frame_len_max: usize,
-    /// Most slots of one packet; 1 = no packet over several frames.
-    pub segments_max: usize,
+    /// Largest number of frags (frames) of one packet; 1 means that each packet lies in one frame.
+    pub frags_max: usize,
     /// True when packets are not copied between the pool's frames and the far side by this process.
     pub zero_copy: bool,
     /// What is copied where, in words, e.g. "the kernel copies each packet into an skb".
@@ -29,7 +29,7 @@ pub struct Caps {
     pub queues: usize,
     /// True when received packets carry a time stamp of the port's (see `Batch::time_ns`).
     pub timestamps: bool,
-    /// The far side empties by itself (`null:`, a NIC): sending on without a pause is of use. False for a port whose far side
-    /// is a reader that must get its turn, as `pipe:`.
-    pub drains_itself: bool,
+    /// True if the far side takes packets without a turn of another thread of ours (`null:`, a NIC), so a sender may go on without
+    /// a pause. False if the far side is a reader that must get its turn (`pipe:`).
+    pub async_tx: bool,
 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use linerate_mem::{Batch, Pool};
 
-use crate::{Caps, Drops, Interest, Port, PortError, Readiness, Stats, TransmitOffload};
+use crate::{Caps, Drops, Interest, Port, PortError, Readiness, Stats, TxGenerator};
 
 /// What of a port is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,11 +115,11 @@ impl Monitor {
     }
 
     /// Lets the watcher send packets from where they lie. Returns how many it sent, and the slot behind them.
-    fn show(&mut self, batch: &Batch, from: usize) -> (usize, usize) {
+    fn transmit_ref(&mut self, batch: &Batch, from: usize) -> (usize, usize) {
         if self.failure.is_some() {
             return (0, from);
         }
-        let shown = self.watcher.show(batch, from).unwrap_or_else(|error| {
+        let shown = self.watcher.transmit_ref(batch, from).unwrap_or_else(|error| {
             if !matches!(error, PortError::Down { .. }) {
                 self.failure = Some(error.to_string());
             }
@@ -146,7 +146,7 @@ impl Monitor {
     /// The first `passed` of the packets that were copied have passed: their copies go to the watcher, the others are forgotten.
     fn settle(&mut self, passed: usize) {
         let (passed, others) = self.made.split_at(passed.min(self.made.len()));
-        self.pool.put_back(&mut self.copies, others.iter().sum());
+        self.pool.free_back(&mut self.copies, others.iter().sum());
         let without = passed.iter().filter(|slots| **slots == 0).count() as u64;
         self.counts.seen += passed.len() as u64;
         match self.failure {
@@ -166,7 +166,7 @@ impl Monitor {
         let left = self.copies.totals().packets;
         self.counts.taken += before - left;
         self.counts.refused += left;
-        self.pool.put(&mut self.copies);
+        self.pool.free(&mut self.copies);
     }
 }
 
@@ -179,7 +179,7 @@ impl Port for Monitor {
         let held = batch.len();
         let received = self.port.receive(batch)?;
         if received > 0 && self.watched != Watched::Transmitted {
-            let (shown, at) = self.show(batch, held);
+            let (shown, at) = self.transmit_ref(batch, held);
             self.copy(batch, at);
             self.settle(received - shown);
         }
@@ -212,12 +212,12 @@ impl Port for Monitor {
         self.port.wait(interest, timeout_ns)
     }
 
-    fn sleep_on(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
-        self.port.sleep_on(add)
+    fn arm_wakeup(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
+        self.port.arm_wakeup(add)
     }
 
-    fn receive_level_bytes(&self) -> Option<(u64, u64)> {
-        self.port.receive_level_bytes()
+    fn rx_occupancy(&self) -> Option<(u64, u64)> {
+        self.port.rx_occupancy()
     }
 
     fn stats(&mut self) -> Result<Stats, PortError> {
@@ -226,10 +226,10 @@ impl Port for Monitor {
         self.port.stats()
     }
 
-    fn transmit_offload(&mut self) -> Option<&mut dyn TransmitOffload> {
+    fn tx_generator(&mut self) -> Option<&mut dyn TxGenerator> {
         // Packets that the port makes by itself do not pass here.
         match self.watched {
-            Watched::Received => self.port.transmit_offload(),
+            Watched::Received => self.port.tx_generator(),
             Watched::Transmitted | Watched::Both => None,
         }
     }

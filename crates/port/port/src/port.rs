@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use linerate_mem::Batch;
 
-use crate::{Caps, PortError, Stats, TransmitOffload};
+use crate::{Caps, PortError, Stats, TxGenerator};
 
 /// One queue pair to somewhere: a NIC queue, a socket, a file, another thread.
 ///
@@ -18,7 +18,7 @@ use crate::{Caps, PortError, Stats, TransmitOffload};
 /// - An error means that the port is broken (see [`PortError`]); its totals can still be read.
 /// - Frames go back to the pool that the port was opened on; after the port is dropped none is missing.
 /// - A packet of several slots (all but the last marked `more`) is taken or left as a whole. Ports whose
-///   [`Caps::segments_max`] is 1 refuse such packets as `FrameTooLong`.
+///   [`Caps::frags_max`] is 1 refuse such packets as `FrameTooLong`.
 pub trait Port: Send {
     /// What this port is and can do; does not change while it is open.
     fn caps(&self) -> &Caps;
@@ -29,11 +29,11 @@ pub trait Port: Send {
     /// Takes packets from the front of the batch for sending and returns how many packets.
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError>;
 
-    /// Sends packets of the batch from slot `from` on without taking them: a port that copies whatever it sends can, and saves
-    /// its caller a copy where the packets are needed for something else. Returns how many it has sent, which count as if taken by
-    /// [`Port::transmit`]. It stops before a packet that cannot go so now, for want of room or for its shape; a backend that hands
-    /// frames over, or does not know this, sends none.
-    fn show(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
+    /// Sends packets of the batch from slot `from` on without taking them. A port that copies all that it sends implements this,
+    /// and saves its caller a copy of packets that are needed for something else (a mirror). Returns the number of packets sent;
+    /// they count as if [`Port::transmit`] had taken them. It stops before the first packet that it cannot send now, because it
+    /// has no room or because of the packet's shape. A backend that hands frames over sends 0 packets.
+    fn transmit_ref(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
         let _ = (batch, from);
         Ok(0)
     }
@@ -48,26 +48,26 @@ pub trait Port: Send {
     /// sleep returns at once. Never spins.
     fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError>;
 
-    /// For a caller that sleeps on several ports at once: hands `add` each descriptor that becomes readable when something
-    /// arrives or the port breaks, makes the peer ring if it has to, and returns true. Then `receive` once more - what came
-    /// before this call need not show - and, if it returned 0, sleep (ppoll(2)). A `receive` that returns 0 leaves the bell on.
-    /// False: this port has no descriptor now, and wants to be looked at again after a nap.
-    fn sleep_on(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
+    /// Arms wakeups for a caller that sleeps on several ports at once. Hands `add` each descriptor that becomes readable when a
+    /// packet arrives or the port breaks, asks the peer for interrupts if it needs to, and returns true. Packets that are already
+    /// queued may not wake the caller, so it calls `receive` once more and, if that returned 0, sleeps (ppoll(2)). A `receive` that
+    /// returns 0 leaves wakeups armed. Returns false if the port has no descriptor now: the caller polls it again after a nap.
+    fn arm_wakeup(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
         let _ = add;
         false
     }
 
-    /// Bytes of the receive ring that hold packets nobody has taken out yet, and bytes of the whole ring; `None` where that cannot be
-    /// known. For a gauge, not for every batch.
-    fn receive_level_bytes(&self) -> Option<(u64, u64)> {
+    /// Returns how many bytes of the receive ring hold packets that nobody has received yet, and how many bytes the ring has;
+    /// `None` if the backend does not know. It is made for a gauge and too slow for every batch.
+    fn rx_occupancy(&self) -> Option<(u64, u64)> {
         None
     }
 
-    /// The totals since the port was opened. Reads the kernel's counters where there are some, so not for every batch.
+    /// Returns the totals since the port was opened. It may read counters of the kernel, so it is too slow for every batch.
     fn stats(&mut self) -> Result<Stats, PortError>;
 
-    /// The way to make the backend build and send packets by itself, where it can (`xdplive:`).
-    fn transmit_offload(&mut self) -> Option<&mut dyn TransmitOffload> {
+    /// Returns the generator inside the backend, if it has one (`xdplive:`): it builds and sends packets by itself.
+    fn tx_generator(&mut self) -> Option<&mut dyn TxGenerator> {
         None
     }
 }
@@ -88,7 +88,7 @@ pub enum Readiness {
     Ready,
     /// The time was over first.
     TimedOut,
-    /// Nothing will ever come: the file is at its end, the other side of the pipe is gone. What was received before is
-    /// complete; `receive` goes on returning 0.
-    Ended,
+    /// No packet will ever arrive again: the file is at its end, or the other side of the pipe is gone. Packets that were
+    /// received before are complete, and `receive` goes on returning 0.
+    Closed,
 }

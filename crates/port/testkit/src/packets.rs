@@ -76,10 +76,10 @@ pub(crate) fn sequence_of(run: u32, packet: &[u8]) -> Option<u32> {
 /// Appends packet `sequence` to the batch; false when the pool or the batch has no room for all of it.
 pub(crate) fn append(batch: &mut Batch, pool: &mut Pool, run: u32, sequence: u32, entry: Entry) -> bool {
     let first = batch.len();
-    if batch.room() < entry.slots || pool.free() < entry.slots {
+    if batch.room() < entry.slots || pool.available() < entry.slots {
         return false;
     }
-    let taken = pool.take(batch, entry.slots, pool.packet_len_max());
+    let taken = pool.alloc(batch, entry.slots, pool.packet_len_max());
     assert_eq!(taken, entry.slots, "the pool said that it had the frames");
     let packet = bytes(run, sequence, entry);
     let mut rest = packet.as_slice();

@@ -41,10 +41,10 @@ impl ProbePort {
             receives: receive.is_some(),
             transmits: send.is_some(),
             frame_len_max,
-            segments_max: frame_len_max.div_ceil(pool.packet_len_max()),
+            frags_max: frame_len_max.div_ceil(pool.packet_len_max()),
             copies: "each packet is copied to or from a vector",
             queues: 1,
-            drains_itself: true,
+            async_tx: true,
             ..Caps::default()
         };
         let (waiting, stats) = (VecDeque::new(), Stats::default());
@@ -80,12 +80,12 @@ impl ProbePort {
         let Some(packet) = self.waiting.front() else { return false };
         let room = self.pool.packet_len_max();
         let parts = packet.len().div_ceil(room).max(1);
-        if batch.room() < parts || self.pool.free() < parts {
+        if batch.room() < parts || self.pool.available() < parts {
             return false;
         }
         for part in packet.chunks(room) {
             let index = batch.len();
-            if self.pool.take(batch, 1, part.len()) == 0 {
+            if self.pool.alloc(batch, 1, part.len()) == 0 {
                 return false;
             }
             batch.packet_mut(index).copy_from_slice(part);
@@ -142,7 +142,7 @@ impl Port for ProbePort {
                 Ok(false) => break,
                 Err(source) => return Err(self.failed("send", source)),
             }
-            self.pool.put_front(batch, slots);
+            self.pool.free_front(batch, slots);
             self.stats.tx_packets += 1;
             self.stats.tx_bytes += packet.len() as u64;
             count += 1;
@@ -155,7 +155,7 @@ impl Port for ProbePort {
             return Ok(Readiness::Ready);
         }
         if self.receive.is_none() {
-            return Ok(Readiness::Ended);
+            return Ok(Readiness::Closed);
         }
         let mut left_ns = timeout_ns;
         while !self.fetch()? {

@@ -68,15 +68,15 @@ impl Session {
     /// Longest packet that the path takes and that this pool can hold.
     pub fn len_max(&self) -> usize {
         let caps = self.sender.iter().chain(&self.receiver).map(|port| port.caps());
-        caps.map(|caps| caps.frame_len_max.min(self.pool.packet_len_max() * caps.segments_max.min(SEGMENTS_MAX)))
+        caps.map(|caps| caps.frame_len_max.min(self.pool.packet_len_max() * caps.frags_max.min(SEGMENTS_MAX)))
             .min()
             .unwrap_or(0)
     }
 
     /// Most frames that one packet may be laid out in.
-    pub fn segments_max(&self) -> usize {
+    pub fn frags_max(&self) -> usize {
         let caps = self.sender.iter().chain(&self.receiver).map(|port| port.caps());
-        caps.map(|caps| caps.segments_max).min().unwrap_or(1).min(SEGMENTS_MAX)
+        caps.map(|caps| caps.frags_max).min().unwrap_or(1).min(SEGMENTS_MAX)
     }
 
     /// Builds as many of the packets as there is room and frames for, behind what waits already; returns how many.
@@ -115,7 +115,7 @@ impl Session {
     /// One call of `show`; what was sent is forgotten here then. Returns how many packets that were.
     pub fn show(&mut self) -> Result<usize, String> {
         let Some(sender) = self.sender.as_mut() else { return Err("the sender has been dropped already".into()) };
-        let count = sender.show(&self.outgoing, 0).map_err(|error| format!("show failed: {error}"))?;
+        let count = sender.transmit_ref(&self.outgoing, 0).map_err(|error| format!("show failed: {error}"))?;
         self.account.check_rest(&self.outgoing)?;
         let mut slots = 0;
         for _ in 0..count {
@@ -124,7 +124,7 @@ impl Session {
             self.account.taken.packets += 1;
             self.account.taken.bytes += span.len as u64;
         }
-        self.pool.put_front(&mut self.outgoing, slots);
+        self.pool.free_front(&mut self.outgoing, slots);
         Ok(count)
     }
 
@@ -138,7 +138,7 @@ impl Session {
         let Some(receiver) = self.receiver.as_mut() else { return Ok(Ok(0)) };
         let result = receiver.receive(&mut self.incoming);
         let arrived = packets::joined(&self.incoming, 0)?;
-        self.pool.put(&mut self.incoming);
+        self.pool.free(&mut self.incoming);
         if let Ok(count) = result
             && count != arrived.len()
         {
@@ -199,7 +199,7 @@ impl Session {
 
     /// Gives back the packets that wait in the batch, as if they had never been built.
     pub fn forget_queued(&mut self) {
-        self.pool.put(&mut self.outgoing);
+        self.pool.free(&mut self.outgoing);
         self.account.plan.truncate(self.account.taken.packets as usize);
     }
 
@@ -234,7 +234,7 @@ impl Session {
         let Session { mut pool, sender, receiver, outgoing, incoming, reopen, .. } = self;
         drop((sender, receiver, outgoing, incoming, reopen));
         pool.flush();
-        let (free, all) = (pool.free(), pool.region().frames() as usize);
+        let (free, all) = (pool.available(), pool.region().frames() as usize);
         if free == all {
             return Ok(());
         }
@@ -277,7 +277,7 @@ impl Session {
                 break;
             }
             let ready = self.receiver()?.wait(Interest::Receive, NAP_NS).map_err(|error| error.to_string())?;
-            if ready == Readiness::Ended && self.collect()? == 0 {
+            if ready == Readiness::Closed && self.collect()? == 0 {
                 break;
             }
         }
@@ -317,7 +317,7 @@ impl Session {
         let under_way = self.account.under_way();
         let waited = self.facts.patience;
         if self.receiver.is_none() || under_way == 0 {
-            let (held, free) = (self.outgoing.len(), self.pool.free());
+            let (held, free) = (self.outgoing.len(), self.pool.available());
             return Err(format!(
                 "transmit took nothing for {waited:?} ({held} slots in the batch, {free} frames free)"
             ));

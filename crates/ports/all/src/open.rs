@@ -16,7 +16,7 @@ pub enum Usage {
     /// To receive only.
     Receiving,
     /// To send and to receive, where each packet waits for the one before: what counts is how soon it is seen.
-    Answering,
+    LowLatency,
 }
 
 /// An open port.
@@ -87,7 +87,7 @@ fn narrowed(entry: &Entry, spec: PortSpec, usage: Usage) -> PortSpec {
         Usage::Both => None,
         Usage::Sending => entry.only_sends,
         Usage::Receiving => entry.only_receives,
-        Usage::Answering => entry.answers,
+        Usage::LowLatency => entry.answers,
     };
     let Some((option, clashes)) = narrowing else { return spec };
     let written = |key: &str| spec.options.iter().any(|(name, _)| name == key) || key == "@" && spec.queue.is_some();
@@ -130,9 +130,9 @@ mod tests {
         assert_eq!(narrow("xdp:a,ring=64", Usage::Sending), "xdp:a,ring=64,tx_only");
         assert_eq!(narrow("xdp:a", Usage::Receiving), "xdp:a");
         assert_eq!(narrow("packet:a", Usage::Both), "packet:a");
-        assert_eq!(narrow("packet:a", Usage::Answering), "packet:a,prompt");
+        assert_eq!(narrow("packet:a", Usage::LowLatency), "packet:a,prompt");
         for kept in ["packet:a,retire=4", "packet:a,prompt", "xdp:a", "tap:a"] {
-            assert_eq!(narrow(kept, Usage::Answering).replace("=yes", ""), kept);
+            assert_eq!(narrow(kept, Usage::LowLatency).replace("=yes", ""), kept);
         }
         assert_eq!(narrow("pcap:a", Usage::Sending), "pcap:a,promisc=no");
         assert_eq!(narrow("pcap:a,promisc", Usage::Sending), "pcap:a,promisc");

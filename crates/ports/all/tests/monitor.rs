@@ -41,11 +41,11 @@ fn what_was_taken_is_copied_and_what_stayed_is_not() {
         port.transmit(&mut batch).unwrap();
         far.receive(&mut into).unwrap();
         passed.extend(numbers(&into));
-        pool.put(&mut into);
+        pool.free(&mut into);
         seen.receive(&mut into).unwrap();
         copied.extend(numbers(&into));
         assert_eq!(passed, copied);
-        pool.put(&mut into);
+        pool.free(&mut into);
     }
     assert_eq!(passed, (0..9).collect::<Vec<u8>>());
     // The other direction.
@@ -69,7 +69,7 @@ fn one_direction_only() {
         far.transmit(&mut packets(&mut pool, 2)).unwrap();
         let mut into = Batch::new(&pool, 64);
         port.receive(&mut into).unwrap();
-        pool.put(&mut into);
+        pool.free(&mut into);
         assert_eq!(seen.receive(&mut into).unwrap(), expected);
         assert_eq!(port.counts().seen, expected as u64);
     }
@@ -84,7 +84,7 @@ fn a_watcher_that_stands_still_or_ends_costs_nothing_but_its_copies() {
     for _ in 0..10 {
         sent += port.transmit(&mut packets(&mut pool, 3)).unwrap() as u64;
         far.receive(&mut into).unwrap();
-        pool.put(&mut into);
+        pool.free(&mut into);
     }
     let counts = port.counts();
     assert_eq!((counts.seen, counts.taken + counts.refused + counts.no_frame), (sent, sent));

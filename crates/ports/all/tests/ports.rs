@@ -117,7 +117,7 @@ fn carries(namespace: &NetNs, near: &str, far: &str) -> (Opened, Opened) {
         .run(|| (open_for(near, &pool, Usage::Both).unwrap(), open_for(far, &pool, Usage::Both).unwrap()))
         .unwrap();
     let mut batch = Batch::new(&pool, 32);
-    pool.take(&mut batch, 1, 60);
+    pool.alloc(&mut batch, 1, 60);
     batch.packet_mut(0).fill(0xff);
     while !batch.is_empty() {
         sender.port.transmit(&mut batch).unwrap();
@@ -130,7 +130,7 @@ fn carries(namespace: &NetNs, near: &str, far: &str) -> (Opened, Opened) {
         if batch.iter().any(ours) {
             return (sender, receiver);
         }
-        pool.put(&mut batch);
+        pool.free(&mut batch);
     }
     panic!("the packet did not arrive from {near} at {far}");
 }

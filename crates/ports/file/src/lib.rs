@@ -92,10 +92,10 @@ impl Port for FilePort {
         }
     }
 
-    fn show(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
+    fn transmit_ref(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
         match self {
             FilePort::Receiver(_) => Ok(0),
-            FilePort::Sender(port) => port.show(batch, from),
+            FilePort::Sender(port) => port.transmit_ref(batch, from),
         }
     }
 

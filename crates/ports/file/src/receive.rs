@@ -87,7 +87,7 @@ impl FileReceiver {
             backend: "file",
             receives: true,
             frame_len_max: PACKET_LEN_MAX,
-            segments_max: PACKET_LEN_MAX.div_ceil(pool.packet_len_max()),
+            frags_max: PACKET_LEN_MAX.div_ceil(pool.packet_len_max()),
             copies: "each packet is copied from the read buffer into its frame",
             detail: format!("{} file, read{}", reader.format_name(), if options.pad { ", padded" } else { "" }),
             queues: 1,
@@ -179,7 +179,7 @@ impl FileReceiver {
             return self.place_long(head, len, batch);
         }
         let index = batch.len();
-        if self.pool.take(batch, 1, len) == 0 {
+        if self.pool.alloc(batch, 1, len) == 0 {
             return Placed::NotNow;
         }
         let packet = self.reader.packet();
@@ -199,11 +199,11 @@ impl FileReceiver {
             self.losses.too_long += 1;
             return Placed::Lost;
         }
-        if slots > batch.room() || slots > self.pool.free() {
+        if slots > batch.room() || slots > self.pool.available() {
             return Placed::NotNow;
         }
         let first = batch.len();
-        if self.pool.take(batch, slots, room) < slots {
+        if self.pool.alloc(batch, slots, room) < slots {
             // Another handle was faster. What was taken cannot stay in the batch as part of a packet.
             self.give_back_from(batch, first);
             return Placed::NotNow;
@@ -227,7 +227,7 @@ impl FileReceiver {
     fn give_back_from(&mut self, batch: &mut Batch, first: usize) {
         let mut kept = Batch::with_times(&self.pool, batch.capacity());
         batch.move_to(&mut kept, first);
-        self.pool.put(batch);
+        self.pool.free(batch);
         kept.move_to(batch, first);
     }
 
@@ -302,10 +302,10 @@ impl Port for FileReceiver {
 
     fn wait(&mut self, interest: Interest, _timeout_ns: u64) -> Result<Readiness, PortError> {
         if interest == Interest::Transmit {
-            return Ok(Readiness::Ended);
+            return Ok(Readiness::Closed);
         }
         match self.current() {
-            Ok(None) => Ok(Readiness::Ended),
+            Ok(None) => Ok(Readiness::Closed),
             // An error, too, is worth a try: `receive` says it.
             Ok(Some(_)) | Err(_) => Ok(Readiness::Ready),
         }

@@ -51,11 +51,11 @@ impl FileSender {
             backend: "file",
             transmits: true,
             frame_len_max: PACKET_LEN_MAX,
-            segments_max: PACKET_LEN_MAX,
+            frags_max: PACKET_LEN_MAX,
             copies: "each packet is copied into the write buffer",
             detail: format!("{format:?} file, written, {snaplen} bytes of each packet").to_lowercase(),
             queues: 1,
-            drains_itself: true,
+            async_tx: true,
             ..Caps::default()
         };
         Ok(FileSender {
@@ -175,14 +175,14 @@ impl Port for FileSender {
                 return Err(PortError::FrameTooLong { port, len: span.len, max });
             }
             let encoded = self.gather(batch, 0, span, &mut now_ns);
-            self.pool.put_front(batch, span.slots);
+            self.pool.free_front(batch, span.slots);
             count += 1;
             encoded?;
         }
         Ok(count)
     }
 
-    fn show(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
+    fn transmit_ref(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
         self.check_failure()?;
         let (mut at, mut count, mut now_ns) = (from, 0, None);
         while let Some(span) = batch.span(at).filter(|span| span.len <= PACKET_LEN_MAX) {
@@ -203,7 +203,7 @@ impl Port for FileSender {
     fn wait(&mut self, interest: Interest, _timeout_ns: u64) -> Result<Readiness, PortError> {
         Ok(match interest {
             Interest::Transmit => Readiness::Ready,
-            Interest::Receive => Readiness::Ended,
+            Interest::Receive => Readiness::Closed,
         })
     }
 

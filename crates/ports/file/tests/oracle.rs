@@ -48,7 +48,7 @@ fn write(path: &Path, options: &str, packets: &[Packet]) {
     let mut port = open(spec, &pool).unwrap();
     let mut batch = Batch::with_times(&pool, 64);
     for (time_ns, bytes, _) in packets {
-        pool.take(&mut batch, 1, bytes.len());
+        pool.alloc(&mut batch, 1, bytes.len());
         batch.packet_mut(0).copy_from_slice(bytes);
         batch.set_time_ns(0, *time_ns);
         assert_eq!(port.transmit(&mut batch).unwrap(), 1);

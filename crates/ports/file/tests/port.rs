@@ -36,7 +36,7 @@ fn file(directory: &TempDir, lens: &[usize]) -> PathBuf {
 fn receive_all(port: &mut dyn Port, pool: &mut Pool, capacity: usize) -> Vec<(u64, Vec<u8>)> {
     let mut batch = Batch::with_times(pool, capacity);
     let mut packets = Vec::new();
-    while port.wait(Interest::Receive, 0).unwrap() != Readiness::Ended {
+    while port.wait(Interest::Receive, 0).unwrap() != Readiness::Closed {
         port.receive(&mut batch).unwrap();
         let mut at = 0;
         while let Some(span) = batch.span(at) {
@@ -45,7 +45,7 @@ fn receive_all(port: &mut dyn Port, pool: &mut Pool, capacity: usize) -> Vec<(u6
             at += span.slots;
         }
         assert_eq!(at, batch.len(), "no packet is split");
-        pool.put(&mut batch);
+        pool.free(&mut batch);
     }
     packets
 }
@@ -68,7 +68,7 @@ fn a_file_can_be_received_several_times_over() {
     // A file without packets has an end also in a loop that has none.
     let empty = file(&directory, &[]);
     let mut port = try_open(&empty, ",loop", &pool).unwrap();
-    assert_eq!(port.wait(Interest::Receive, 0).unwrap(), Readiness::Ended);
+    assert_eq!(port.wait(Interest::Receive, 0).unwrap(), Readiness::Closed);
 }
 
 #[test]
@@ -94,15 +94,15 @@ fn without_frames_packets_wait() {
     let mut pool = pool();
     let mut port = try_open(&path, "", &pool).unwrap();
     let mut hoard = Batch::new(&pool, 256);
-    pool.take(&mut hoard, 256, 60);
+    pool.alloc(&mut hoard, 256, 60);
     let mut batch = Batch::new(&pool, 16);
     assert_eq!(port.receive(&mut batch).unwrap(), 0);
     // Frames for the first packet and for a part of the second.
-    pool.put_front(&mut hoard, 3);
+    pool.free_front(&mut hoard, 3);
     pool.flush();
     assert_eq!(port.receive(&mut batch).unwrap(), 1);
     assert_eq!(batch.len(), 1);
-    pool.put(&mut hoard);
+    pool.free(&mut hoard);
     pool.flush();
     assert_eq!(port.receive(&mut batch).unwrap(), 2);
     assert_eq!(port.stats().unwrap().rx_dropped(), 0);
@@ -206,7 +206,7 @@ fn a_full_disk_is_an_error_and_every_packet_is_accounted_for() {
     let mut batch = Batch::new(&pool, 32);
     let mut taken = 0;
     let error = loop {
-        pool.take(&mut batch, 32, 1000);
+        pool.alloc(&mut batch, 32, 1000);
         let before = batch.len();
         let result = port.transmit(&mut batch);
         taken += before - batch.len();
@@ -233,7 +233,7 @@ fn a_packet_without_a_time_gets_the_present() {
     let mut port = try_open(&path, ",write", &pool).unwrap();
     let mut batch = Batch::new(&pool, 4);
     let before = linerate_sys::clock::realtime_ns();
-    pool.take(&mut batch, 1, 60);
+    pool.alloc(&mut batch, 1, 60);
     port.transmit(&mut batch).unwrap();
     let after = linerate_sys::clock::realtime_ns();
     drop(port);
@@ -266,9 +266,9 @@ fn each_direction_refuses_the_other() {
     let mut pool = pool();
     let mut reading = try_open(&path, "", &pool).unwrap();
     let mut batch = Batch::new(&pool, 4);
-    pool.take(&mut batch, 1, 60);
+    pool.alloc(&mut batch, 1, 60);
     assert!(matches!(reading.transmit(&mut batch), Err(PortError::Unsupported { .. })));
-    assert_eq!((batch.len(), reading.wait(Interest::Transmit, 0).unwrap()), (1, Readiness::Ended));
+    assert_eq!((batch.len(), reading.wait(Interest::Transmit, 0).unwrap()), (1, Readiness::Closed));
     let mut writing = try_open(&directory.path().join("o.pcap"), ",write", &pool).unwrap();
     assert_eq!((writing.receive(&mut batch).unwrap(), batch.len()), (0, 1));
     assert!(!writing.caps().receives && !reading.caps().transmits);

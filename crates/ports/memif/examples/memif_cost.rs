@@ -34,13 +34,13 @@ fn main() {
         let begin_ns = clock::now_ns();
         for _ in 0..8 {
             let room = out.room();
-            pool.take(&mut out, room, bytes);
+            pool.alloc(&mut out, room, bytes);
             sender.transmit(&mut out).expect("a sound peer");
         }
         let middle_ns = clock::now_ns();
         for _ in 0..8 {
             moved += receiver.receive(&mut back).expect("a sound peer") as u64;
-            pool.put(&mut back);
+            pool.free(&mut back);
         }
         sending_ns += middle_ns - begin_ns;
         receiving_ns += clock::now_ns() - middle_ns;

@@ -29,12 +29,12 @@ fn main() {
         let step = match work {
             "send" => {
                 let wanted = batch.room().min((packets - moved) as usize - batch.len());
-                pool.take(&mut batch, wanted, bytes);
+                pool.alloc(&mut batch, wanted, bytes);
                 port.transmit(&mut batch).expect("a sound peer")
             }
             "receive" => {
                 let count = port.receive(&mut batch).expect("a sound peer");
-                pool.put(&mut batch);
+                pool.free(&mut batch);
                 count
             }
             _ => {

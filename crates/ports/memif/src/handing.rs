@@ -117,7 +117,7 @@ impl Alternates for HandingSide {
         let mut parts = batch.iter().take(slots).filter(|part| !part.is_empty()).count();
         if len == 0 || parts > usize::from(self.end.ring.slots()) {
             *(if len == 0 { &mut totals.empty } else { &mut totals.unfit }) += 1;
-            pool.put_front(batch, slots);
+            pool.free_front(batch, slots);
             return Ok(Front::Taken(0));
         }
         if parts > usize::from(self.lent.room()) {
@@ -130,7 +130,7 @@ impl Alternates for HandingSide {
         let ring = &self.end.ring;
         for _ in 0..slots {
             if batch.packet(0).is_empty() {
-                pool.put_front(batch, 1);
+                pool.free_front(batch, 1);
                 continue;
             }
             parts -= 1;

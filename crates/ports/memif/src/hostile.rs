@@ -137,16 +137,16 @@ fn use_rings(receive: End, transmit: End, mut pool: Pool, data: &[u8], mut write
         assert_eq!(result.unwrap_or(0) as u64, batch.totals().packets);
         assert!(batch.iter().map(<[u8]>::len).all(|len| len > 0 && len <= frame_size));
         receiver.waiting();
-        pool.put(&mut batch);
+        pool.free(&mut batch);
         write(step);
-        assert_eq!(pool.take(&mut batch, 3, 200), 3, "frames were lost");
+        assert_eq!(pool.alloc(&mut batch, 3, 200), 3, "frames were lost");
         batch.set_more(0, step.len() % 2 == 0);
         let before = batch.totals().packets;
         let (count, _) = sender.transmit(&mut batch, &mut pool, &mut sent);
         taken += count as u64;
         assert_eq!(before - batch.totals().packets, count as u64);
         let _ = sender.has_room(&mut pool);
-        pool.put(&mut batch);
+        pool.free(&mut batch);
     }
     receiver.ask_for_rings(false);
     assert_eq!((received.packets, sent.packets + sent.unfit + sent.empty), (appended, taken));

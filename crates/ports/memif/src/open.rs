@@ -51,7 +51,7 @@ fn caps(spec: &PortSpec, options: &Options) -> Caps {
         receives: true,
         transmits: true,
         frame_len_max: PACKET_LEN_MAX,
-        segments_max: if options.zero_copy { SEGMENTS_MAX.min(1 << options.log2_slots) } else { SEGMENTS_MAX },
+        frags_max: if options.zero_copy { SEGMENTS_MAX.min(1 << options.log2_slots) } else { SEGMENTS_MAX },
         zero_copy: options.zero_copy,
         copies: if options.zero_copy {
             "nothing is copied here; the peer can read and write all frames of this pool"

@@ -165,7 +165,7 @@ impl MemifPort {
         for side in &mut self.remains {
             packets += side.receive(batch, &mut store).unwrap_or(0);
         }
-        if packets == 0 && batch.room() > 0 && store.pool.free() > 0 {
+        if packets == 0 && batch.room() > 0 && store.pool.available() > 0 {
             self.left += self.remains.drain(..).map(|mut side| side.waiting()).sum::<u64>();
         }
         packets
@@ -309,9 +309,10 @@ impl Port for MemifPort {
         }
     }
 
-    fn show(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
+    fn transmit_ref(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
         let Some(side) = &mut self.transmitter else { return Ok(0) };
-        let shown = MemifPort::check_memory(side.is_lost()).and_then(|()| side.show(batch, from, &mut self.sent));
+        let shown =
+            MemifPort::check_memory(side.is_lost()).and_then(|()| side.transmit_ref(batch, from, &mut self.sent));
         shown.map_err(|corrupt| self.broken(corrupt))
     }
 
@@ -344,7 +345,7 @@ impl Port for MemifPort {
         }
     }
 
-    fn sleep_on(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
+    fn arm_wakeup(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
         // A port that is broken has nothing to wait for but the next call, which says so.
         if self.refresh().is_err() || self.connection != 0 && !self.options.interrupts {
             return false;

@@ -178,7 +178,7 @@ impl ReceiveSide {
         } else if len > PACKET_LEN_MAX || frames > store.parts.capacity() || frames > batch.capacity() {
             store.totals.unfit += 1;
         } else if frames > batch.room() || !self.gather(slots, len, store) {
-            store.pool.put(store.parts);
+            store.pool.free(store.parts);
             return Ok(Front::Waits);
         } else {
             store.parts.move_to(batch, frames);
@@ -196,7 +196,7 @@ impl ReceiveSide {
     fn gather(&self, slots: u16, len: usize, store: &mut Store) -> bool {
         let room = store.pool.packet_len_max();
         let frames = len.div_ceil(room);
-        if store.pool.take(store.parts, frames, room) < frames {
+        if store.pool.alloc(store.parts, frames, room) < frames {
             return false;
         }
         let last = frames - 1;
@@ -332,7 +332,7 @@ impl ReceiveSide {
 #[inline]
 fn copy_equal(spans: &[Span], batch: &mut Batch, pool: &mut Pool) -> usize {
     let before = batch.len();
-    let taken = pool.take(batch, spans.len(), spans.first().map_or(0, Span::len));
+    let taken = pool.alloc(batch, spans.len(), spans.first().map_or(0, Span::len));
     for (frame, span) in batch.iter_mut().skip(before).zip(spans) {
         span.read(0, frame);
     }

@@ -103,9 +103,9 @@ impl Sender {
     }
 
     /// Sends packets from slot `from` on that stay in the batch; an end that hands frames over sends none so.
-    pub(crate) fn show(&mut self, batch: &Batch, from: usize, totals: &mut Sent) -> Result<usize, Corrupt> {
+    pub(crate) fn transmit_ref(&mut self, batch: &Batch, from: usize, totals: &mut Sent) -> Result<usize, Corrupt> {
         match self {
-            Sender::Copying(side) => side.show(batch, from, totals),
+            Sender::Copying(side) => side.transmit_ref(batch, from, totals),
             Sender::Handing(_) => Ok(0),
         }
     }

@@ -111,7 +111,7 @@ impl TransmitSide {
 
     /// Sends packets from slot `from` on that stay in the batch, up to the first that does not lie in one slot or does not fit into
     /// one buffer. Returns how many.
-    pub(crate) fn show(&mut self, batch: &Batch, from: usize, totals: &mut Sent) -> Result<usize, Corrupt> {
+    pub(crate) fn transmit_ref(&mut self, batch: &Batch, from: usize, totals: &mut Sent) -> Result<usize, Corrupt> {
         let room = usize::from(self.room(batch.len().saturating_sub(from))?);
         let (mut count, mut bytes) = (0, 0);
         for (step, part) in batch.parts().skip(from).take(room).enumerate() {
@@ -291,7 +291,7 @@ impl Alternates for TransmitSide {
             count += 1;
         }
         if count > 0 {
-            pool.put_front(batch, count);
+            pool.free_front(batch, count);
             self.next = self.next.wrapping_add(count as u16);
             totals.packets += count as u64;
             totals.bytes += bytes;
@@ -307,7 +307,7 @@ impl Alternates for TransmitSide {
         }
         if extent.len == 0 {
             totals.empty += 1;
-            pool.put_front(batch, extent.slots);
+            pool.free_front(batch, extent.slots);
             return Ok(Front::Taken(0));
         }
         let all = self.end.ring.slots();
@@ -315,14 +315,14 @@ impl Alternates for TransmitSide {
         let Some(slots) = self.slots_for(extent.len, room).map_err(Stop::Corrupt)? else {
             if room >= all.min(SLOTS_MAX) {
                 totals.unfit += 1;
-                pool.put_front(batch, extent.slots);
+                pool.free_front(batch, extent.slots);
                 return Ok(Front::Taken(room.min(SLOTS_MAX)));
             }
             self.wanted = room + 1;
             return Ok(Front::Waits);
         };
         self.scatter(batch, extent, slots);
-        pool.put_front(batch, extent.slots);
+        pool.free_front(batch, extent.slots);
         self.next = self.next.wrapping_add(slots);
         totals.packets += 1;
         totals.bytes += extent.len as u64;

@@ -16,7 +16,7 @@ fn send(port: &mut MemifPort, pool: &mut Pool, count: u32, mark: u8) {
     let deadline = Instant::now() + PATIENCE;
     let (mut made, mut sent) = (0, 0);
     while sent < count {
-        while made < count && batch.room() > 0 && pool.take(&mut batch, 1, 64) == 1 {
+        while made < count && batch.room() > 0 && pool.alloc(&mut batch, 1, 64) == 1 {
             let last = batch.len() - 1;
             batch.packet_mut(last)[..4].copy_from_slice(&made.to_be_bytes());
             batch.packet_mut(last)[4..].fill(mark);
@@ -41,7 +41,7 @@ fn expect(port: &mut MemifPort, pool: &mut Pool, count: u32, mark: u8) {
             assert_eq!((&packet[..4], packet[63]), (&arrived.to_be_bytes()[..], mark));
             arrived += 1;
         }
-        pool.put(&mut batch);
+        pool.free(&mut batch);
     }
     assert_eq!(port.receive(&mut batch).unwrap(), 0);
 }
@@ -73,11 +73,11 @@ fn either_side_comes_first_and_comes_again() {
     let (socket, mut pool) = (Socket::new(), pool());
     let mut client = socket.open(",role=client", &pool).unwrap();
     let mut batch = Batch::new(&pool, 4);
-    pool.take(&mut batch, 4, 60);
+    pool.alloc(&mut batch, 4, 60);
     assert_eq!((client.transmit(&mut batch).unwrap(), batch.len()), (0, 4), "nobody is there");
     assert_eq!(client.wait(Interest::Transmit, 1_000_000).unwrap(), Readiness::TimedOut);
     assert_eq!(client.wait(Interest::Receive, 1_000_000).unwrap(), Readiness::TimedOut);
-    pool.put(&mut batch);
+    pool.free(&mut batch);
     for round in 0..3 {
         let mut server = socket.open("", &pool).unwrap();
         connected(&mut [&mut server, &mut client]).unwrap();
@@ -170,14 +170,14 @@ fn child_port() {
         if work == "send" {
             let room = batch.room();
             let from = batch.len();
-            let taken = pool.take(&mut batch, room, 64);
+            let taken = pool.alloc(&mut batch, room, 64);
             for index in from..from + taken {
                 batch.packet_mut(index).fill(0x55);
             }
             port.transmit(&mut batch).unwrap();
         } else {
             port.receive(&mut batch).unwrap();
-            pool.put(&mut batch);
+            pool.free(&mut batch);
         }
     }
 }
@@ -196,10 +196,10 @@ fn kill_under_load(socket: &Socket, child_options: &str, port: &mut MemifPort, p
             if child_sends {
                 moved += port.receive(&mut batch).unwrap() as u64;
                 assert!(batch.iter().all(|packet| packet == [0x55; 64]));
-                pool.put(&mut batch);
+                pool.free(&mut batch);
             } else {
                 let room = batch.room();
-                pool.take(&mut batch, room, 64);
+                pool.alloc(&mut batch, room, 64);
                 moved += port.transmit(&mut batch).unwrap() as u64;
             }
             if moved == 0 {
@@ -211,9 +211,9 @@ fn kill_under_load(socket: &Socket, child_options: &str, port: &mut MemifPort, p
         // What was in the ring still comes, whole; then nothing does.
         while port.receive(&mut batch).unwrap() > 0 {
             assert!(batch.iter().all(|packet| packet == [0x55; 64]));
-            pool.put(&mut batch);
+            pool.free(&mut batch);
         }
-        pool.put(&mut batch);
+        pool.free(&mut batch);
     }
 }
 
@@ -268,7 +268,7 @@ fn frames_that_were_sent_come_back() {
     let free = |client: &mut MemifPort, pool: &mut Pool| {
         client.flush().unwrap();
         pool.flush();
-        pool.free()
+        pool.available()
     };
     let before = free(&mut client, &mut pool);
     send(&mut client, &mut pool, 700, 3);
@@ -310,7 +310,7 @@ fn sleeping_together_with_others() {
     let mut batch = Batch::new(&pool, 8);
     for _ in 0..3 {
         let mut set = linerate_sys::poll::PollSet::default();
-        assert!(server.sleep_on(&mut |fd| _ = set.add(fd, true, false)));
+        assert!(server.arm_wakeup(&mut |fd| _ = set.add(fd, true, false)));
         assert_eq!(server.receive(&mut batch).unwrap(), 0);
         send(&mut client, &mut pool, 1, 1);
         let deadline = Instant::now() + PATIENCE;
@@ -318,10 +318,10 @@ fn sleeping_together_with_others() {
             set.wait(PATIENCE.as_nanos() as u64).unwrap();
             assert!(Instant::now() < deadline, "nothing came");
         }
-        pool.put(&mut batch);
+        pool.free(&mut batch);
     }
     let mut polling = socket.open(",id=1,mode=poll", &pool).unwrap();
     let mut other = socket.open(",id=1,role=client", &pool).unwrap();
     connected(&mut [&mut polling, &mut other]).unwrap();
-    assert!(!polling.sleep_on(&mut |_| ()), "nobody rings a port that polls");
+    assert!(!polling.arm_wakeup(&mut |_| ()), "nobody rings a port that polls");
 }

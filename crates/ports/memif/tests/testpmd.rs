@@ -103,7 +103,7 @@ impl Rig {
                     bytes.clear();
                 }
             }
-            self.pool.put(&mut incoming);
+            self.pool.free(&mut incoming);
         }
     }
 
@@ -118,7 +118,7 @@ impl Rig {
             let again = self.testpmd.counters().unwrap().1;
             while self.port.receive(&mut batch).unwrap() > 0 {
                 received += batch.totals().packets;
-                self.pool.put(&mut batch);
+                self.pool.free(&mut batch);
             }
             if sent == again && received >= sent {
                 assert_eq!(received, sent);
@@ -142,7 +142,7 @@ fn receives(serves: bool, vdev: &str, more: &[&str], port: &str, huge: bool) {
     until("packets", || {
         rig.port.receive(&mut batch).unwrap();
         assert!(batch.totals().bytes.is_multiple_of(64), "testpmd sends packets of 64 bytes");
-        rig.pool.put(&mut batch);
+        rig.pool.free(&mut batch);
         rig.port.stats().unwrap().rx_packets > 20_000
     })
     .unwrap();
@@ -235,7 +235,7 @@ fn a_testpmd_with_our_frames_is_killed_and_comes_again() {
         let mut batch = Batch::new(&pool, 64);
         let mut sent = 0;
         until("packets to go", || {
-            pool.take(&mut batch, 64, 60);
+            pool.alloc(&mut batch, 64, 60);
             batch.iter_mut().for_each(|bytes| bytes.fill(2));
             sent += port.transmit(&mut batch).unwrap();
             sent > 20_000

@@ -22,12 +22,12 @@ pub fn open(spec: PortSpec, pool: &Pool) -> Result<NullPort, OpenError> {
         backend: "null",
         transmits: true,
         frame_len_max: FRAME_LEN_MAX,
-        segments_max: usize::MAX,
+        frags_max: usize::MAX,
         zero_copy: true,
         copies: "nothing is copied",
         detail: "discards everything".into(),
         queues: 1,
-        drains_itself: true,
+        async_tx: true,
         ..Caps::default()
     };
     Ok(NullPort { pool: pool.clone(), caps, stats: Stats::default() })
@@ -50,14 +50,14 @@ impl Port for NullPort {
         if totals.packets != batch.len() as u64 {
             return self.transmit_long(batch);
         }
-        self.pool.put(batch);
+        self.pool.free(batch);
         self.stats.tx_packets += totals.packets;
         self.stats.tx_bytes += totals.bytes;
         Ok(totals.packets as usize)
     }
 
     /// It has no need of the packets themselves.
-    fn show(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
+    fn transmit_ref(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
         let (mut at, mut packets) = (from, 0);
         while let Some(Span { slots, len }) = batch.span(at).filter(|span| span.len <= FRAME_LEN_MAX) {
             at += slots;
@@ -71,7 +71,7 @@ impl Port for NullPort {
     fn wait(&mut self, interest: Interest, _timeout_ns: u64) -> Result<Readiness, PortError> {
         Ok(match interest {
             Interest::Transmit => Readiness::Ready,
-            Interest::Receive => Readiness::Ended,
+            Interest::Receive => Readiness::Closed,
         })
     }
 
@@ -97,7 +97,7 @@ impl NullPort {
             if len > FRAME_LEN_MAX {
                 return Err(PortError::FrameTooLong { port: self.caps.name.clone(), len, max: FRAME_LEN_MAX });
             }
-            self.pool.put_front(batch, slots);
+            self.pool.free_front(batch, slots);
             self.stats.tx_packets += 1;
             self.stats.tx_bytes += len as u64;
             packets += 1;

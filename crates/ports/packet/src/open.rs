@@ -173,7 +173,7 @@ fn caps(spec: &PortSpec, options: &Options, device: &Device, ring: Option<&str>)
         receives: options.receives,
         transmits: options.transmits,
         frame_len_max: device.frame_len_max,
-        segments_max: SLOTS_MAX,
+        frags_max: SLOTS_MAX,
         zero_copy: false,
         copies: "the kernel copies each packet into an skb or a ring block, this port copies from the block into the pool",
         detail: receiving.into_iter().chain(sending).collect::<Vec<_>>().join("; "),
@@ -181,7 +181,7 @@ fn caps(spec: &PortSpec, options: &Options, device: &Device, ring: Option<&str>)
         mac: device.mac(),
         queues: 1,
         timestamps: options.receives,
-        drains_itself: true,
+        async_tx: true,
     }
 }
 

@@ -138,7 +138,7 @@ impl PacketPort {
         match refusal(&error) {
             Refusal::BufferFull => Ok(Step::Full),
             Refusal::DriverFull if self.refused.is_some() && error.raw_os_error() == Some(libc::ENOBUFS) => {
-                self.pool.put_front(batch, slots_of(batch, 1));
+                self.pool.free_front(batch, slots_of(batch, 1));
                 self.refused = self.refused.map(|packets| packets + 1);
                 Ok(Step::Took(1))
             }
@@ -163,7 +163,7 @@ impl PacketPort {
             let slots = slots_of(batch, sent);
             (slots, batch.totals_of(slots))
         };
-        self.pool.put_front(batch, slots);
+        self.pool.free_front(batch, slots);
         self.stats.tx_packets += totals.packets;
         self.stats.tx_bytes += totals.bytes;
         Step::Took(sent)
@@ -175,7 +175,7 @@ impl PacketPort {
         match stop {
             Stop::Incomplete => Ok(Step::Full),
             Stop::TooShort { slots } => {
-                self.pool.put_front(batch, slots);
+                self.pool.free_front(batch, slots);
                 self.too_short += 1;
                 Ok(Step::Took(1))
             }
@@ -195,7 +195,7 @@ impl PacketPort {
             clock::sleep_until_ns(clock::now_ns() + DRIVER_NAP_NS.min(timeout_ns));
             return Ok(Readiness::Ready);
         }
-        let Some(socket) = &self.sender else { return Ok(Readiness::Ended) };
+        let Some(socket) = &self.sender else { return Ok(Readiness::Closed) };
         let polled = poll(socket.as_fd(), PollFor::Writing, timeout_ns);
         let polled = polled.map_err(|error| self.io_error("poll", error))?;
         if polled.failed {
@@ -248,7 +248,7 @@ impl Port for PacketPort {
         }
     }
 
-    fn sleep_on(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
+    fn arm_wakeup(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
         // An interface that is down is looked at again by `receive`; its socket would show an error all the time.
         match &self.receiver {
             Some(receiver) if !self.down && receiver.sleeps() => {
@@ -259,7 +259,7 @@ impl Port for PacketPort {
         }
     }
 
-    fn receive_level_bytes(&self) -> Option<(u64, u64)> {
+    fn rx_occupancy(&self) -> Option<(u64, u64)> {
         self.receiver.as_ref().map(|receiver| receiver.ring.level_bytes())
     }
 

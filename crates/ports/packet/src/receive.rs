@@ -155,7 +155,7 @@ impl PacketPort {
     pub(crate) fn wait_to_receive(&mut self, timeout_ns: u64) -> Result<Readiness, PortError> {
         let ready = |receiver: &Option<Receiver>| receiver.as_ref().is_some_and(Receiver::ready);
         if self.receiver.is_none() {
-            return Ok(Readiness::Ended);
+            return Ok(Readiness::Closed);
         }
         if ready(&self.receiver) {
             return Ok(Readiness::Ready);

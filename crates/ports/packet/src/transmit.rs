@@ -139,7 +139,7 @@ mod tests {
         let mut batch = Batch::new(&pool, 256);
         for slots in packets {
             for (index, len) in slots.iter().enumerate() {
-                pool.take(&mut batch, 1, *len);
+                pool.alloc(&mut batch, 1, *len);
                 let at = batch.len() - 1;
                 batch.packet_mut(at).fill(0);
                 batch.set_more(at, index + 1 < slots.len());

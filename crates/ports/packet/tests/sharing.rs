@@ -47,7 +47,7 @@ fn a_queue_number_takes_that_queue_only() {
         for (port, count) in queues.iter_mut().zip(&mut counts) {
             port.wait(linerate_port::Interest::Receive, 5_000_000).unwrap();
             *count += port.receive(&mut batch).unwrap();
-            pool.put(&mut batch);
+            pool.free(&mut batch);
         }
         naps += 1;
     }

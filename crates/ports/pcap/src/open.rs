@@ -54,13 +54,13 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<PcapPort, OpenError> {
         receives: true,
         transmits: true,
         frame_len_max: device.frame_len_max,
-        segments_max: SLOTS_MAX,
+        frags_max: SLOTS_MAX,
         copies: "libpcap's ring and the kernel's skb copy each packet, and this port once more",
         detail: format!("{version}, buffer of {} KiB, {promiscuous}", settings.buffer_bytes >> 10),
         mac: device.mac(),
         queues: 1,
         timestamps: true,
-        drains_itself: true,
+        async_tx: true,
         ..Caps::default()
     };
     Ok(PcapPort::new(caps, pool, device, handle, settings.timeout_ms as u64 * 1_000_000))

@@ -124,7 +124,7 @@ impl PcapPort {
         let Some(last) = (0..batch.len()).find(|index| !batch.more(*index)) else { return Ok(false) };
         let (slots, len) = (last + 1, batch.totals_of(last + 1).bytes as usize);
         if len < ETHERNET_BYTES {
-            self.pool.put_front(batch, slots);
+            self.pool.free_front(batch, slots);
             self.too_short += 1;
             return Ok(true);
         }
@@ -145,7 +145,7 @@ impl PcapPort {
         if let Err(error) = outcome {
             return self.refused(batch, len, error).map(|()| false);
         }
-        self.pool.put_front(batch, slots);
+        self.pool.free_front(batch, slots);
         self.sent.packets += 1;
         self.sent.bytes += len as u64;
         Ok(true)

@@ -17,7 +17,7 @@ fn a_full_buffer_is_counted_to_the_packet() {
     let mut receiver = wire.right.open(",buffer=65536", &pool).unwrap();
     let mut batch = Batch::new(&pool, 64);
     for _ in 0..200 {
-        pool.take(&mut batch, 64, 60);
+        pool.alloc(&mut batch, 64, 60);
         batch.iter_mut().for_each(|packet| packet.fill(0xff));
         while !batch.is_empty() {
             sender.transmit(&mut batch).unwrap();
@@ -26,7 +26,7 @@ fn a_full_buffer_is_counted_to_the_packet() {
     let mut received = 0;
     while receiver.wait(Interest::Receive, 100_000_000).unwrap() == Readiness::Ready {
         received += receiver.receive(&mut batch).unwrap() as u64;
-        pool.put(&mut batch);
+        pool.free(&mut batch);
     }
     let stats = receiver.stats().unwrap();
     assert_eq!((sender.stats().unwrap().tx_packets, stats.rx_packets), (200 * 64, received));
@@ -59,7 +59,7 @@ fn stamps_are_of_the_monotonic_clock() {
     const SLACK_NS: u64 = 5_000_000;
     assert!(stamps.is_sorted() && before_ns - SLACK_NS <= stamps[0], "{before_ns} {stamps:?}");
     assert!(stamps[4] <= clock::now_ns() + SLACK_NS, "{stamps:?}");
-    pool.put(&mut batch);
+    pool.free(&mut batch);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn the_mtu_may_change_and_promiscuous_mode_is_optional() {
     assert!(matches!(error, PortError::FrameTooLong { len: 1514, max: 1014, .. }), "{error}");
     wire.left.device.set_mtu(1500).unwrap();
     assert_eq!(port.transmit(&mut batch).unwrap(), 1);
-    pool.take(&mut batch, 1, 13);
+    pool.alloc(&mut batch, 1, 13);
     assert_eq!(port.transmit(&mut batch).unwrap(), 1);
     assert_eq!((port.stats().unwrap().tx_packets, port.stats().unwrap().tx_dropped()), (1, 1));
 }

@@ -6,7 +6,7 @@
 //! ```
 //! The first to open a name in a process gets side A, the second side B; a third is refused. Both must use one pool.
 //! A packet of several slots is sent and received as a whole; it has to fit into the ring.
-//! When a side is dropped, the other still receives what was sent, then [`Readiness::Ended`]; what it sends from then on is
+//! When a side is dropped, the other still receives what was sent, then [`Readiness::Closed`]; what it sends from then on is
 //! lost, and is counted as such.
 #![forbid(unsafe_code)]
 
@@ -84,7 +84,7 @@ impl PipePort {
             receives: true,
             transmits: true,
             frame_len_max: FRAME_LEN_MAX,
-            segments_max: sender.capacity(),
+            frags_max: sender.capacity(),
             zero_copy: true,
             copies: "nothing is copied",
             detail: "in-process link between threads".into(),
@@ -150,7 +150,7 @@ impl Port for PipePort {
             };
             match (ready, alive) {
                 (true, _) => return Ok(Readiness::Ready),
-                (false, false) => return Ok(Readiness::Ended),
+                (false, false) => return Ok(Readiness::Closed),
                 (false, true) if left_ns == 0 => return Ok(Readiness::TimedOut),
                 (false, true) => {}
             }
@@ -187,7 +187,7 @@ impl PipePort {
 
     #[cold]
     fn lose(&mut self, batch: &mut Batch, totals: Totals) -> usize {
-        self.pool.put(batch);
+        self.pool.free(batch);
         self.lost_to_dead_peer += totals.packets;
         totals.packets as usize
     }
@@ -197,14 +197,14 @@ impl PipePort {
     fn transmit_long(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         let alive = self.sender.peer_alive();
         let room = if alive { self.sender.room() } else { usize::MAX };
-        let fitting = Fitting::new(batch, room, FRAME_LEN_MAX, self.caps.segments_max);
+        let fitting = Fitting::new(batch, room, FRAME_LEN_MAX, self.caps.frags_max);
         self.room_wanted = fitting.room_wanted;
         let before = batch.totals();
         if fitting.slots > 0 && alive {
             self.sender.send_front(batch, fitting.slots);
             self.count_sent(before, batch.totals());
         } else if fitting.slots > 0 {
-            self.pool.put_front(batch, fitting.slots);
+            self.pool.free_front(batch, fitting.slots);
             self.lost_to_dead_peer += fitting.packets as u64;
         }
         match fitting.too_long {

@@ -35,11 +35,11 @@ fn start_index() -> impl Strategy<Value = u32> {
 
 /// Appends packet `number` in `slots` slots; each slot carries the number and its place.
 fn append(pool: &mut Pool, batch: &mut Batch, number: u32, slots: usize) -> bool {
-    if batch.room() < slots || pool.free() < slots {
+    if batch.room() < slots || pool.available() < slots {
         return false;
     }
     let first = batch.len();
-    pool.take(batch, slots, 20);
+    pool.alloc(batch, slots, 20);
     for part in 0..slots {
         let bytes = batch.packet_mut(first + part);
         bytes[..4].copy_from_slice(&number.to_be_bytes());
@@ -105,7 +105,7 @@ proptest! {
                     if count == 0 && let Some((_, slots)) = oracle.front() {
                         prop_assert!(*slots > room, "a packet of {slots} slots had room in {room}");
                     }
-                    pool.put(&mut into);
+                    pool.free(&mut into);
                 }
             }
         }
@@ -132,7 +132,7 @@ fn exchange(mut port: PipePort, mut pool: Pool, count: u32) -> u32 {
             assert_eq!((number, slots), (expected, 1 + expected as usize % 3));
             expected += 1;
         }
-        pool.put(&mut into);
+        pool.free(&mut into);
         if took + came == 0 {
             std::thread::yield_now();
         }

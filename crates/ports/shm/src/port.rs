@@ -81,7 +81,7 @@ impl ShmPort {
             receives: true,
             transmits: true,
             frame_len_max: FRAME_LEN_MAX,
-            segments_max: link.shape.ring as usize,
+            frags_max: link.shape.ring as usize,
             zero_copy: true,
             copies: "nothing is copied",
             detail: format!(
@@ -162,7 +162,7 @@ impl ShmPort {
             Err(corrupt) => Err(self.corrupt(corrupt)),
             Ok(true) => Ok(Some(Readiness::Ready)),
             Ok(false) if self.is_over() && interest == Interest::Transmit => Ok(Some(Readiness::Ready)),
-            Ok(false) if self.is_over() => Ok(Some(Readiness::Ended)),
+            Ok(false) if self.is_over() => Ok(Some(Readiness::Closed)),
             Ok(false) => Ok(None),
         }
     }
@@ -283,7 +283,7 @@ impl Port for ShmPort {
         }
     }
 
-    fn sleep_on(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
+    fn arm_wakeup(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
         // What is wrong shows at the next call.
         let _ = self.look_for_peer();
         if matches!(self.peer, Peer::Leaving(_)) || self.broken.is_some() {

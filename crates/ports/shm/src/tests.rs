@@ -43,7 +43,7 @@ impl Prey {
     fn send(&mut self, count: usize) -> Vec<u64> {
         let from = self.words.index(self.rings.packets[0].tail).load(Ordering::Relaxed);
         let mut batch = Batch::new(&self.pool, count);
-        self.pool.take(&mut batch, count, 60);
+        self.pool.alloc(&mut batch, count, 60);
         assert_eq!(self.port.transmit(&mut batch).unwrap(), count);
         let cells = self.words.cells(self.rings.packets[0].words, RING);
         (from..from + count as u32).map(|at| cells[at as usize % RING].load(Ordering::Relaxed)).collect()
@@ -64,7 +64,7 @@ impl Prey {
         for _ in 0..4 {
             self.port.receive(&mut self.batch)?;
             let mut out = Batch::new(&self.pool, 4);
-            self.pool.take(&mut out, 4, 60);
+            self.pool.alloc(&mut out, 4, 60);
             self.port.transmit(&mut out)?;
             self.port.flush()?;
             self.port.wait(Interest::Receive, 0)?;
@@ -76,13 +76,13 @@ impl Prey {
     /// Nothing that is here is here twice.
     fn check_frames(&mut self) {
         let mut all = Batch::new(&self.pool, 2 * FRAMES);
-        self.pool.take(&mut all, 2 * FRAMES, 60);
+        self.pool.alloc(&mut all, 2 * FRAMES, 60);
         let in_pool = all.len();
         let mut frames = HashSet::new();
         let held = self.batch.iter().chain(all.iter()).map(|packet| packet.as_ptr() as usize / 2048);
         assert!(held.into_iter().all(|frame| frames.insert(frame)), "a frame is in two slots");
         assert!(in_pool + self.batch.len() <= FRAMES);
-        self.pool.put(&mut all);
+        self.pool.free(&mut all);
     }
 
     fn expect_corrupt(mut self, what: &str) {
@@ -254,7 +254,7 @@ proptest! {
             prey.check_frames();
             let room = prey.batch.room();
             if room < 16 {
-                prey.pool.put(&mut prey.batch);
+                prey.pool.free(&mut prey.batch);
             }
         }
     }

@@ -26,13 +26,13 @@ fn side(spec: &PortSpec) -> Result<(Pool, ShmPort), OpenError> {
 /// Sends packets with rising numbers from `*next` on, as many as go at once.
 fn send(pool: &mut Pool, port: &mut ShmPort, next: &mut u32, count: usize) {
     let mut batch = Batch::new(pool, count);
-    pool.take(&mut batch, count, 60);
+    pool.alloc(&mut batch, count, 60);
     for index in 0..batch.len() {
         batch.packet_mut(index)[..4].copy_from_slice(&(*next + index as u32).to_be_bytes());
     }
     *next += port.transmit(&mut batch).unwrap() as u32;
     port.wait(Interest::Transmit, 0).unwrap();
-    pool.put(&mut batch);
+    pool.free(&mut batch);
 }
 
 /// Receives what is there and checks its numbers.
@@ -43,7 +43,7 @@ fn receive(pool: &mut Pool, port: &mut ShmPort, next: &mut u32) {
         assert_eq!(u32::from_be_bytes(packet[..4].try_into().unwrap()), *next);
         *next += 1;
     }
-    pool.put(&mut batch);
+    pool.free(&mut batch);
     port.wait(Interest::Receive, 0).unwrap();
 }
 
@@ -55,7 +55,7 @@ fn run(mut pool: Pool, mut port: ShmPort, stop: &AtomicBool, echo: bool) -> (Poo
         if echo {
             port.transmit(&mut batch).unwrap();
         }
-        pool.put(&mut batch);
+        pool.free(&mut batch);
         port.wait(Interest::Receive, 1_000_000).unwrap();
     }
     let received = port.stats().unwrap().rx_packets;
@@ -134,10 +134,10 @@ fn either_side_may_go_and_come_again() {
         let (mut pool, mut port) = stays;
         let deadline = Instant::now() + PATIENCE;
         let mut batch = Batch::new(&pool, 64);
-        while pool.free() + 64 < 1024 || port.receive(&mut batch).unwrap() > 0 {
-            pool.put(&mut batch);
+        while pool.available() + 64 < 1024 || port.receive(&mut batch).unwrap() > 0 {
+            pool.free(&mut batch);
             port.wait(Interest::Receive, 0).unwrap();
-            assert!(Instant::now() < deadline, "round {round}: {} free", pool.free());
+            assert!(Instant::now() < deadline, "round {round}: {} free", pool.available());
         }
         survivor = (pool, port);
     }
@@ -160,14 +160,14 @@ fn once_ends_with_the_other_side() {
         });
         let mut seen = 0;
         let deadline = Instant::now() + PATIENCE;
-        while port.wait(Interest::Receive, 10_000_000).unwrap() != Readiness::Ended {
+        while port.wait(Interest::Receive, 10_000_000).unwrap() != Readiness::Closed {
             receive(&mut pool, &mut port, &mut seen);
             assert!(Instant::now() < deadline);
         }
         assert_eq!(other.join().unwrap(), seen);
     });
     let mut batch = Batch::new(&pool, 4);
-    pool.take(&mut batch, 4, 60);
+    pool.alloc(&mut batch, 4, 60);
     assert_eq!(port.transmit(&mut batch).unwrap(), 4);
     assert_eq!(port.stats().unwrap().tx_dropped(), 4);
     drop((port, batch));

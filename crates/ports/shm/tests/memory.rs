@@ -21,12 +21,12 @@ fn a_link_takes_less_than_8_mb_beside_its_frames_and_then_nothing() {
     let mut batch = Batch::new(&pool, 64);
     let mut turn = || {
         for number in 0..4 {
-            pool.take(&mut batch, 64, 1000);
+            pool.alloc(&mut batch, 64, 1000);
             let (from, to) = if number % 2 == 0 { (&mut a, &mut b) } else { (&mut b, &mut a) };
             assert_eq!(from.transmit(&mut batch).unwrap(), 64);
             to.wait(Interest::Receive, 1000).unwrap();
             assert_eq!(to.receive(&mut batch).unwrap(), 64);
-            pool.put(&mut batch);
+            pool.free(&mut batch);
             from.flush().unwrap();
         }
     };

@@ -50,12 +50,12 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<TapPort, OpenError> {
         receives: true,
         transmits: true,
         frame_len_max: mtu as usize + ETHERNET_BYTES,
-        segments_max: SLOTS_MAX,
+        frags_max: SLOTS_MAX,
         copies: "the kernel copies each packet between an skb and the pool's frame",
         detail: format!("TAP device {name}, {made}, MTU {mtu}"),
         mac: netdev.mac().ok(),
         queues: 1,
-        drains_itself: true,
+        async_tx: true,
         ..Caps::default()
     };
     let device = Device::open(name).map_err(failed)?;

@@ -135,7 +135,7 @@ impl TapPort {
     fn send_front(&mut self, batch: &mut Batch, slots: usize, len: usize) -> Result<bool, PortError> {
         let sent = self.write(batch, 0, slots, len)?;
         if sent {
-            self.pool.put_front(batch, slots);
+            self.pool.free_front(batch, slots);
         }
         Ok(sent)
     }
@@ -159,7 +159,7 @@ impl TapPort {
         let Some(last) = (0..batch.len()).find(|index| !batch.more(*index)) else { return Ok(false) };
         let (slots, len) = (last + 1, batch.totals_of(last + 1).bytes as usize);
         if len < ETHERNET_BYTES {
-            self.pool.put_front(batch, slots);
+            self.pool.free_front(batch, slots);
             self.too_short += 1;
             return Ok(true);
         }
@@ -235,7 +235,7 @@ impl Port for TapPort {
         Ok(taken)
     }
 
-    fn show(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
+    fn transmit_ref(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
         let (mut at, mut packets) = (from, 0);
         while let Some(span) = batch.span(at) {
             let fits = span.slots <= SLOTS_MAX && (ETHERNET_BYTES..=self.frame_len_max).contains(&span.len);
@@ -275,7 +275,7 @@ impl Port for TapPort {
         }
     }
 
-    fn sleep_on(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
+    fn arm_wakeup(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
         if self.long.is_empty() {
             add(self.file.as_fd());
         }

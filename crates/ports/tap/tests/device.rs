@@ -47,7 +47,7 @@ fn a_full_queue_is_counted() {
     let mut kernel_side = open_packet(&namespace, &pool).unwrap();
     let mut batch = Batch::new(&pool, 64);
     for _ in 0..30 {
-        pool.take(&mut batch, 64, 60);
+        pool.alloc(&mut batch, 64, 60);
         batch.iter_mut().for_each(|packet| packet.fill(0xff));
         while !batch.is_empty() {
             kernel_side.transmit(&mut batch).unwrap();
@@ -57,7 +57,7 @@ fn a_full_queue_is_counted() {
     let mut received = 0;
     while tap.wait(Interest::Receive, 1_000_000).unwrap() == Readiness::Ready {
         received += tap.receive(&mut batch).unwrap() as u64;
-        pool.put(&mut batch);
+        pool.free(&mut batch);
     }
     let stats = tap.stats().unwrap();
     assert_eq!(stats.rx_packets, received);
@@ -82,7 +82,7 @@ fn the_mtu_may_change_and_what_is_no_frame_is_counted() {
     device.set_mtu(2000).unwrap();
     assert_eq!(tap.transmit(&mut batch).unwrap(), 1);
     for len in [13, 0, 14] {
-        pool.take(&mut batch, 1, len);
+        pool.alloc(&mut batch, 1, len);
     }
     assert_eq!(tap.transmit(&mut batch).unwrap(), 3);
     let stats = tap.stats().unwrap();
@@ -111,7 +111,7 @@ fn a_device_that_is_moved_and_renamed_keeps_its_port() {
     assert_eq!(tap.transmit(&mut batch).unwrap(), 1);
     let mut kernel_side = open_packet_on(&there, DEVICE, &pool).unwrap();
     for _ in 0..30 {
-        pool.take(&mut batch, 64, 60);
+        pool.alloc(&mut batch, 64, 60);
         batch.iter_mut().for_each(|packet| packet.fill(0xff));
         while !batch.is_empty() {
             kernel_side.transmit(&mut batch).unwrap();
@@ -120,7 +120,7 @@ fn a_device_that_is_moved_and_renamed_keeps_its_port() {
     assert!(tap.stats().unwrap().rx_dropped() > 0);
     drop(kernel_side);
     while tap.receive(&mut batch).unwrap() > 0 {
-        pool.put(&mut batch);
+        pool.free(&mut batch);
     }
     // Back again, under another name.
     veth::move_to(&there, DEVICE, VethEnd { name: "other", namespace: &here }).unwrap();
@@ -158,7 +158,7 @@ fn one_packet(from: &mut dyn Port, to: &mut dyn Port, pool: &mut Pool) {
         assert_eq!(to.wait(Interest::Receive, 60_000_000_000).unwrap(), Readiness::Ready);
     }
     assert_eq!(batch.packet(0), [0xff; 60]);
-    pool.put(&mut batch);
+    pool.free(&mut batch);
 }
 
 #[test]

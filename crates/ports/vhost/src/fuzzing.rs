@@ -63,7 +63,7 @@ impl Rings {
         }
         let received = self.ring(TRANSMITTING, size, next, features).is_some_and(|ring| self.receive(ring, features));
         let sent = self.ring(RECEIVING, size, next, features).is_some_and(|ring| self.transmit(ring, features));
-        assert_eq!(self.pool.free(), self.pool.region().frames() as usize, "a frame is missing");
+        assert_eq!(self.pool.available(), self.pool.region().frames() as usize, "a frame is missing");
         assert!(!self.memory.is_broken());
         received && sent
     }
@@ -93,7 +93,7 @@ impl Rings {
         let totals = self.batch.totals();
         assert_eq!((totals.packets, totals.bytes), (packets, bytes));
         assert!(packets <= u64::from(ring.size()) && bytes <= packets * FRAME_LEN_MAX as u64);
-        self.pool.put(&mut self.batch);
+        self.pool.free(&mut self.batch);
         good
     }
 
@@ -107,7 +107,7 @@ impl Rings {
         ring.finish(None);
         let (done, packets) = sent.as_ref().map_or((0, 0), |sent| (sent.slots, sent.packets + sent.unfitting));
         assert!(done <= slots && packets == self.batch.totals_of(done).packets);
-        self.pool.put(&mut self.batch);
+        self.pool.free(&mut self.batch);
         sent.is_ok()
     }
 }

@@ -100,8 +100,8 @@ impl Guest {
 
     /// One call for a batch of packets of `len` bytes; what was sent, and the descriptors that it looked at.
     fn transmit(&mut self, ring: &mut Ring, len: usize) -> (Result<Sent, Corrupt>, usize) {
-        self.pool.put(&mut self.batch);
-        assert_eq!(self.pool.take(&mut self.batch, BATCH, len), BATCH);
+        self.pool.free(&mut self.batch);
+        assert_eq!(self.pool.alloc(&mut self.batch, BATCH, len), BATCH);
         LOOKS.set(0);
         let layout = Layout::new(FEATURES, 1518);
         let result = send(ring, &self.memory, layout, &self.batch, 0..BATCH, &mut Budget::new());
@@ -118,7 +118,7 @@ impl Guest {
             refused += too_short + too_long + incomplete;
             calls += 1;
         }
-        assert!(self.pool.free() + self.batch.len() == 1024);
+        assert!(self.pool.available() + self.batch.len() == 1024);
         (refused, calls)
     }
 }
@@ -179,7 +179,7 @@ fn packets_of_many_buffers_do_not_keep_a_call() {
         result.unwrap();
         assert!(looks <= CALL_MAX, "{looks} descriptors in one call");
         received += guest.batch.len();
-        guest.pool.put(&mut guest.batch);
+        guest.pool.free(&mut guest.batch);
     }
     assert_eq!(received, usize::from(ENTRIES));
 }
@@ -260,10 +260,10 @@ fn a_guest_that_writes_meanwhile() {
             corrupt += usize::from(result.is_err());
             packets += guest.batch.len();
             assert!(guest.batch.iter().all(|packet| (14..=1518).contains(&packet.len())));
-            guest.pool.put(&mut guest.batch);
+            guest.pool.free(&mut guest.batch);
         }
     });
-    assert!(!guest.memory.is_broken() && guest.pool.free() == 1024);
+    assert!(!guest.memory.is_broken() && guest.pool.available() == 1024);
 }
 
 /// Ends the writer, also where the test fails.

@@ -37,7 +37,7 @@ pub fn open(spec: PortSpec, pool: &Pool) -> Result<VhostPort, OpenError> {
         receives: true,
         transmits: true,
         frame_len_max: options.mtu + OVERHEAD_BYTES,
-        segments_max: SLOTS_MAX,
+        frags_max: SLOTS_MAX,
         copies: "each packet is copied once, between the guest's buffers and the pool's frames",
         detail,
         queues: options.queue_pairs,

@@ -173,7 +173,7 @@ impl VhostPort {
             }
         }
         judge(device, result);
-        self.pool.put_front(batch, done);
+        self.pool.free_front(batch, done);
         Round { packets: packets as usize, too_long }
     }
 
@@ -193,7 +193,7 @@ impl VhostPort {
                 break;
             }
         }
-        self.pool.put_front(batch, slots);
+        self.pool.free_front(batch, slots);
         let lost = if device.connection.is_some() { &mut self.unsent.not_ready } else { &mut self.unsent.no_peer };
         *lost += round.packets as u64;
         round
@@ -295,7 +295,7 @@ impl Port for VhostPort {
         waited.map_err(|source| PortError::Io { port: port.into(), operation: "epoll_pwait2", source })
     }
 
-    fn sleep_on(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
+    fn arm_wakeup(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
         let mut device = self.shared.device();
         if self.polled(&device) || self.shared.bells.hush().is_err() {
             return false;

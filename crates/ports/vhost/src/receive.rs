@@ -130,8 +130,8 @@ impl Receiver<'_> {
         } else if len > self.frame_len_max || slots > self.slots_max() {
             self.refused.too_long += 1;
         } else {
-            if slots > self.batch.room() || self.pool.take(self.parts, slots, frame_len) < slots {
-                self.pool.put(self.parts);
+            if slots > self.batch.room() || self.pool.alloc(self.parts, slots, frame_len) < slots {
+                self.pool.free(self.parts);
                 return Ok(Step::Wait);
             }
             for index in 0..slots {

@@ -30,10 +30,10 @@ fn fault(port: &mut VhostPort, pool: &mut Pool, faults: u64) -> String {
     let mut batch = Batch::new(pool, 64);
     until("giving up the connection", || {
         port.receive(&mut batch).unwrap();
-        pool.put(&mut batch);
+        pool.free(&mut batch);
         assert!(pool.append(&mut batch, &packet(1, 60), 0));
         port.transmit(&mut batch).unwrap();
-        pool.put(&mut batch);
+        pool.free(&mut batch);
         port.peers().faults >= faults
     });
     port.peers().last_fault.unwrap()
@@ -516,10 +516,10 @@ fn a_driver_that_is_killed_under_load_is_followed_by_the_next() {
     let mut batch = Batch::new(&pool, 256);
     let mut spin = |port: &mut VhostPort, pool: &mut Pool| {
         port.receive(&mut batch).unwrap();
-        pool.put(&mut batch);
+        pool.free(&mut batch);
         assert!(pool.append(&mut batch, &packet(1, 60), 0));
         port.transmit(&mut batch).unwrap();
-        pool.put(&mut batch);
+        pool.free(&mut batch);
     };
     for round in 1..=10 {
         let child = Child::start("child_driver", place.path().to_str().unwrap()).unwrap();

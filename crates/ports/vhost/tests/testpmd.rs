@@ -75,7 +75,7 @@ fn what_testpmd_sends_arrives_to_the_packet() {
     let mut take = |port: &mut VhostPort, pool: &mut Pool| {
         let count = port.receive(&mut batch).unwrap();
         assert!(batch.iter().all(|packet| packet.len() == 64 && packet[12..14] == [0x08, 0x00]));
-        pool.put(&mut batch);
+        pool.free(&mut batch);
         count as u64
     };
     let mut taken = 0;
@@ -175,7 +175,7 @@ fn a_killed_testpmd_is_followed_by_the_next() {
         let mut batch = Batch::new(&pool, 256);
         until("the end of the connection", || {
             port.receive(&mut batch).unwrap();
-            pool.put(&mut batch);
+            pool.free(&mut batch);
             !port.peers().connected
         });
         let peers = port.peers();

@@ -51,7 +51,7 @@ fn send(port: &mut dyn Port, pool: &mut Pool, size: usize, until_ns: u64) -> Out
     while clock::now_ns() < until_ns {
         for _ in 0..16 {
             let room = batch.room();
-            pool.take(&mut batch, room, PACKET_LEN);
+            pool.alloc(&mut batch, room, PACKET_LEN);
             port.transmit(&mut batch)?;
         }
     }
@@ -63,7 +63,7 @@ fn receive(port: &mut dyn Port, pool: &mut Pool, size: usize, until_ns: u64) -> 
     while clock::now_ns() < until_ns {
         for _ in 0..64 {
             port.receive(&mut batch)?;
-            pool.put(&mut batch);
+            pool.free(&mut batch);
         }
     }
     Ok(())

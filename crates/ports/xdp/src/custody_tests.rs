@@ -54,7 +54,7 @@ fn completions_are_of_frames_being_sent() {
     let mut pool = pool();
     let mut custody = Custody::new(&pool, Placement::Aligned);
     let mut batch = Batch::new(&pool, 8);
-    pool.take(&mut batch, 2, 100);
+    pool.alloc(&mut batch, 2, 100);
     batch.set_more(0, true);
     let first = custody.lend_to_send(&mut batch).unwrap();
     let second = custody.lend_to_send(&mut batch).unwrap();

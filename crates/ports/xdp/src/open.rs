@@ -197,8 +197,8 @@ impl Opener<'_> {
                 self.error(cause, format!("add ,frags or `ip link set {} mtu {}`", self.spec.target, room - 18))
             );
         }
-        let segments_max = if self.wishes.frags { abi::SEGMENTS_MAX } else { 1 };
-        Ok(Limits { frame_len_max: Limits::frame_len_max(mtu, segments_max, self.pool.region()), segments_max })
+        let frags_max = if self.wishes.frags { abi::SEGMENTS_MAX } else { 1 };
+        Ok(Limits { frame_len_max: Limits::frame_len_max(mtu, frags_max, self.pool.region()), frags_max })
     }
 
     /// Coloured where the kernel copies and packets are short enough for it.
@@ -321,7 +321,7 @@ impl Opener<'_> {
             receives: wishes.receives,
             transmits: true,
             frame_len_max: limits.frame_len_max,
-            segments_max: limits.segments_max,
+            frags_max: limits.frags_max,
             zero_copy: true,
             copies: match zero_copy {
                 true => "nothing is copied, the device uses the frames",
@@ -332,7 +332,7 @@ impl Opener<'_> {
             mac: device.mac().ok(),
             queues: queues.len(),
             timestamps: false,
-            drains_itself: true,
+            async_tx: true,
         }
     }
 }

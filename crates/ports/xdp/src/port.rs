@@ -118,7 +118,7 @@ impl Port for XdpPort {
     }
 
     /// Each packet has a frame, or several; so many of them as the kernel is lent.
-    fn receive_level_bytes(&self) -> Option<(u64, u64)> {
+    fn rx_occupancy(&self) -> Option<(u64, u64)> {
         let levels = self.queues.iter().filter_map(|queue| {
             let (waiting, lent) = queue.receive.as_ref()?.level();
             let bytes = |frames: u32| u64::from(frames) * queue.custody.frame_bytes();
@@ -141,7 +141,7 @@ impl Port for XdpPort {
     fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError> {
         self.check_sound()?;
         if interest == Interest::Receive && !self.caps.receives {
-            return Ok(Readiness::Ended);
+            return Ok(Readiness::Closed);
         }
         let deadline_ns = clock::now_ns().saturating_add(timeout_ns);
         let mut busy = interest == Interest::Receive && std::mem::take(&mut self.since_wait) >= BUSY_PACKETS;
@@ -165,7 +165,7 @@ impl Port for XdpPort {
     }
 
     /// As `wait`: nothing is slept on while there is something to send, because `poll` would send it unaccounted for.
-    fn sleep_on(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
+    fn arm_wakeup(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
         let sending = self.queues[0].transmit.as_ref().is_some_and(|side| side.has_unsent());
         let ready = self.state != State::Sound || sending || self.make_ready(Interest::Receive).unwrap_or(true);
         if !ready {
@@ -215,7 +215,7 @@ impl XdpPort {
     fn reread_mtu(&mut self, batch: &Batch) -> bool {
         self.mtu_calls = 0;
         let (Ok(mtu), Some(side)) = (self.device.mtu(), &mut self.queues[0].transmit) else { return false };
-        let frame_len_max = Limits::frame_len_max(mtu as usize, side.limits.segments_max, batch.region());
+        let frame_len_max = Limits::frame_len_max(mtu as usize, side.limits.frags_max, batch.region());
         side.limits.frame_len_max = frame_len_max;
         std::mem::replace(&mut self.caps.frame_len_max, frame_len_max) != frame_len_max
     }
@@ -318,11 +318,11 @@ impl XdpPort {
         let port = self.caps.name.clone();
         match refusal {
             Refusal::Long { len } => PortError::FrameTooLong { port, len, max: self.caps.frame_len_max },
-            Refusal::Segments { segments: _, len } if self.caps.segments_max == 1 => {
+            Refusal::Segments { segments: _, len } if self.caps.frags_max == 1 => {
                 PortError::FrameTooLong { port, len, max: self.caps.frame_len_max }
             }
             Refusal::Segments { segments, len: _ } => {
-                let max = self.caps.segments_max;
+                let max = self.caps.frags_max;
                 PortError::Unsupported { port, what: format!("a packet over {segments} frames; {max} are possible") }
             }
             Refusal::Short { len } => {

@@ -376,7 +376,7 @@ impl Custody {
     /// Lends a free frame to receive into, and returns its address; `None` when the pool is empty.
     #[inline]
     pub(crate) fn lend_to_receive(&mut self) -> Option<u64> {
-        let slot = self.pool.take_slot(0)?;
+        let slot = self.pool.alloc_slot(0)?;
         let (frame, offset) = (slot.frame(), slot.offset());
         self.marks[frame as usize] = LENT_TO_RECEIVE;
         slot.into_word();
@@ -412,7 +412,7 @@ impl Custody {
     pub(crate) fn discard(&mut self, from: Descriptor) -> Result<(), Corrupt> {
         let slot = self.take_received(from)?;
         // SAFETY: the slot is of this pool's region.
-        unsafe { self.pool.put_slot(slot) };
+        unsafe { self.pool.free_slot(slot) };
         Ok(())
     }
 
@@ -456,7 +456,7 @@ impl Custody {
         // SAFETY: its mark said that the frame was lent, so nobody owns it; it is one of the region's.
         let slot = unsafe { Slot::new(frame, 0, 0) };
         // SAFETY: the slot is of this pool's region.
-        unsafe { self.pool.put_slot(slot) };
+        unsafe { self.pool.free_slot(slot) };
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct TransmitSide {
 pub(crate) struct Limits {
     /// Bytes without FCS; a packet with a VLAN tag may have 4 more.
     pub(crate) frame_len_max: usize,
-    pub(crate) segments_max: usize,
+    pub(crate) frags_max: usize,
 }
 
 /// What became of the packets.
@@ -195,15 +195,15 @@ impl TransmitSide {
 
     /// True when [`TransmitSide::submit`] would take a packet.
     pub(crate) fn has_room(&mut self) -> Result<bool, Corrupt> {
-        Ok(self.ring.room(self.limits.segments_max as u32)? >= self.limits.segments_max as u32)
+        Ok(self.ring.room(self.limits.frags_max as u32)? >= self.limits.frags_max as u32)
     }
 }
 
 impl Limits {
     /// What an interface with this MTU takes from frames of `region`.
-    pub(crate) fn frame_len_max(mtu: usize, segments_max: usize, region: &Region) -> usize {
+    pub(crate) fn frame_len_max(mtu: usize, frags_max: usize, region: &Region) -> usize {
         let len = mtu + PACKET_LEN_MIN;
-        if segments_max == 1 { len.min(region.frame_size()) } else { len }
+        if frags_max == 1 { len.min(region.frame_size()) } else { len }
     }
 
     /// Slots of the first packet of the batch, if it may be sent; `Err(None)` when it is not complete yet.
@@ -224,7 +224,7 @@ impl Limits {
         let empty = (0..segments).any(|index| batch.packet(index).is_empty());
         match () {
             () if len > self.frame_len_max + tag => Err(Some(Refusal::Long { len })),
-            () if segments > self.segments_max => Err(Some(Refusal::Segments { segments, len })),
+            () if segments > self.frags_max => Err(Some(Refusal::Segments { segments, len })),
             () if len < PACKET_LEN_MIN || empty => Err(Some(Refusal::Short { len })),
             () => Ok(segments as u32),
         }

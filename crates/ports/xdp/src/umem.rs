@@ -110,9 +110,9 @@ impl Placement {
 /// Frames that each of `queues` sockets may lend to the kernel to receive into: what the ring holds, but never more than half
 /// of what is free in the pool, so that ports opened later, senders and batches find some too.
 pub(crate) fn receive_share(pool: &Pool, ring: u32, queues: usize) -> Result<u32, String> {
-    let share = pool.free() / 2 / queues.max(1);
+    let share = pool.available() / 2 / queues.max(1);
     if share < RECEIVE_FRAMES_MIN {
-        let free = pool.free();
+        let free = pool.available();
         return Err(format!("the pool has {free} free frames, too few to receive on {queues} queue(s)"));
     }
     Ok(ring.min(u32::try_from(share).unwrap_or(u32::MAX)))
@@ -200,7 +200,7 @@ mod tests {
             assert!(most <= pool.packet_len_max() && most + 64 > pool.packet_len_max().min(frame_size - 256));
             let mut batch = linerate_mem::Batch::new(&pool, 64);
             let len_max = pool.packet_len_max();
-            pool.take(&mut batch, 64, len_max);
+            pool.alloc(&mut batch, 64, len_max);
             while let Some(slot) = batch.pop_front() {
                 let start = pool.region().frame_start(slot.frame()) as u64;
                 let chunk = placement.chunk_address(start, slot.offset());

@@ -39,7 +39,7 @@ fn packets_arrive_whole_and_in_order() {
                     bytes += packet.len() as u64;
                     expected += 1;
                 }
-                pool.put(&mut received);
+                pool.free(&mut received);
             }
             flush(&mut near);
             let (sent, got) = (near.stats().unwrap(), far.stats().unwrap());
@@ -93,16 +93,16 @@ fn what_a_full_receiver_loses_is_counted_to_the_packet() {
                 }
             }
             flush(&mut near);
-            let (level, all) = far.receive_level_bytes().unwrap();
-            assert!(level == all && all > 0 && near.receive_level_bytes().is_none(), "{options}: {level} of {all}");
+            let (level, all) = far.rx_occupancy().unwrap();
+            assert!(level == all && all > 0 && near.rx_occupancy().is_none(), "{options}: {level} of {all}");
             let mut received = Batch::new(&pool, 64);
             loop {
                 if far.receive(&mut received).unwrap() == 0 {
                     break;
                 }
-                pool.put(&mut received);
+                pool.free(&mut received);
             }
-            assert_eq!(far.receive_level_bytes(), Some((0, all)));
+            assert_eq!(far.rx_occupancy(), Some((0, all)));
             let (sent, got) = (near.stats().unwrap(), far.stats().unwrap());
             assert_eq!(sent.tx_packets + sent.tx_dropped(), 6400);
             assert_eq!(got.rx_packets + got.rx_dropped(), sent.tx_packets, "{got:?}");
@@ -177,7 +177,7 @@ fn packets_over_several_frames() {
                         packets.push(Vec::new());
                     }
                 }
-                pool.put(&mut received);
+                pool.free(&mut received);
             }
             packets.pop();
             let got: Vec<usize> = packets.iter().map(Vec::len).collect();
@@ -209,11 +209,11 @@ fn as_many_slots_as_the_port_says_make_a_packet() {
         let mut pool = small_pool();
         let mut near = open("xdp:near,frags,tx_only", &pool).unwrap();
         let mut far = open("xdp:far,frags", &pool).unwrap();
-        let most = near.caps().segments_max;
+        let most = near.caps().frags_max;
         let (mut batch, mut received) = (Batch::new(&pool, 64), Batch::new(&pool, 8));
         for slots in [most, most + 1] {
             let first = batch.len();
-            pool.take(&mut batch, slots, 50);
+            pool.alloc(&mut batch, slots, 50);
             (0..slots).for_each(|slot| batch.set_more(first + slot, slot + 1 < slots));
         }
         let error = near.transmit(&mut batch).unwrap_err();
@@ -237,7 +237,7 @@ fn add_segmented(pool: &mut Pool, batch: &mut Batch, number: u32, len: usize) {
     while !rest.is_empty() {
         let (part, after) = rest.split_at(rest.len().min(pool.packet_len_max()));
         let at = batch.len();
-        assert_eq!(pool.take(batch, 1, part.len()), 1);
+        assert_eq!(pool.alloc(batch, 1, part.len()), 1);
         batch.packet_mut(at).copy_from_slice(part);
         batch.set_more(at, !after.is_empty());
         rest = after;
@@ -284,7 +284,7 @@ fn ports_of_one_process_share_the_program() {
             near.transmit(&mut batch).unwrap();
             receive_until(&mut second, &mut received, 1).unwrap();
             assert_eq!(read_packet(received.packet(0)), Some(number));
-            pool.put(&mut received);
+            pool.free(&mut received);
             // Goes without taking the program from the other.
             first = None;
         }
@@ -323,7 +323,7 @@ fn packets_that_cannot_be_sent_are_refused_in_their_turn() {
         assert_eq!(lengths, [60, 60, 1518]);
         let mut other = Pool::new(PoolConfig { frames: 64, ..PoolConfig::default() }).unwrap();
         let mut foreign = Batch::new(&other, 8);
-        other.take(&mut foreign, 1, 60);
+        other.alloc(&mut foreign, 1, 60);
         assert!(matches!(near.transmit(&mut foreign).unwrap_err(), PortError::ForeignPool { .. }));
         assert!(matches!(near.receive(&mut foreign).unwrap_err(), PortError::ForeignPool { .. }));
         assert_eq!(near.wait(Interest::Receive, 1_000_000).unwrap(), Readiness::TimedOut);
@@ -341,7 +341,7 @@ fn another_mtu_is_noticed() {
         let mut send = |near: &mut dyn Port, number| {
             add_packets(&mut pool, &mut batch, number, 1, |_| 1514);
             let result = near.transmit(&mut batch);
-            pool.put(&mut batch);
+            pool.free(&mut batch);
             flush(near);
             result
         };
@@ -381,13 +381,13 @@ fn a_pool_without_frames_loses_packets_and_recovers() {
             sent += near.transmit(&mut batch).unwrap() as u64;
             flush(&mut near);
             far.receive(&mut hoard).unwrap();
-            if pool.free() < 64 {
+            if pool.available() < 64 {
                 break;
             }
         }
         let held = hoard.len();
         assert!(held > 100);
-        pool.put(&mut hoard);
+        pool.free(&mut hoard);
         pool.flush();
         far.receive(&mut hoard).unwrap();
         add_packets(&mut pool, &mut batch, 7, 1, |_| 60);

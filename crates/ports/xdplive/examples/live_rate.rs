@@ -10,7 +10,7 @@ use linerate_bpf::programs::drop_count::DropCount;
 use linerate_bpf::programs::live_tx::checksum::Checksum;
 use linerate_bpf::{AttachMode, XdpLink};
 use linerate_mem::{Pool, PoolConfig};
-use linerate_port::{ChecksumFix, FieldRule, FieldRuleKind, OffloadStream, Port};
+use linerate_port::{ChecksumFix, FieldRule, FieldRuleKind, GeneratorStream, Port};
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 use linerate_sys::veth::{self, VethEnd};
@@ -28,13 +28,13 @@ fn main() -> Outcome<()> {
     let spec = if far_end.is_some() { "xdplive:near" } else { spec };
     let pool = Pool::new(PoolConfig { frames: 64, ..PoolConfig::default() })?;
     let mut port = linerate_port_xdplive::open(spec.parse()?, &pool)?;
-    let offload = port.transmit_offload().ok_or("no offload")?;
-    offload.load(&stream(flows > 1))?;
+    let generator = port.tx_generator().ok_or("no generator")?;
+    generator.load(&stream(flows > 1))?;
     for round in 0..=seconds {
         let (started_ns, cpu_ns) = (clock::now_ns(), thread_cpu_ns()?);
         let (mut made, mut sent) = (0, 0);
         while clock::now_ns() < started_ns + 1_000_000_000 {
-            let done = offload.run(offload.packets_per_run())?;
+            let done = generator.run(generator.packets_per_run())?;
             made += done.made;
             sent += done.sent;
         }
@@ -65,7 +65,7 @@ fn own_pair() -> Outcome<(DropCount, XdpLink)> {
     Ok((sink, link))
 }
 
-fn stream(flows: bool) -> OffloadStream {
+fn stream(flows: bool) -> GeneratorStream {
     let mut template = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
     template.extend([0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 1, 198, 51, 100, 1]);
     template.extend([4, 0, 0, 9, 0, 26, 1, 1]);
@@ -79,7 +79,7 @@ fn stream(flows: bool) -> OffloadStream {
         zero_as_ones: checksum.zero_is_none,
     };
     let checksums = Checksum::all_of(&template).iter().map(fix).collect();
-    OffloadStream { template, rules, checksums, signature: None, first_sequence: 0, gap_ns_fixed: 0 }
+    GeneratorStream { template, rules, checksums, signature: None, first_sequence: 0, gap_ns_fixed: 0 }
 }
 
 fn thread_cpu_ns() -> Outcome<u64> {

@@ -2,7 +2,7 @@
 //! and they go to the interface's `ndo_xdp_xmit` without a socket buffer (the technique of xdp-trafficgen).
 //!
 //! Two ways to send:
-//! - [`linerate_port::TransmitOffload`]: a stream reduced to a template and field rules becomes a program of its own, which
+//! - [`linerate_port::TxGenerator`]: a stream reduced to a template and field rules becomes a program of its own, which
 //!   makes millions of packets in one system call. This is what the backend is for. See `stream.rs`.
 //! - [`linerate_port::Port::transmit`]: packets of any contents are copied into a map and sent from there by a program that
 //!   copies them once more, one system call for up to 256 packets. Right, but no faster than a socket. See `copy.rs`.

@@ -58,13 +58,13 @@ fn caps(spec: &PortSpec, device: &Netdev, mtu: usize) -> Caps {
         transmits: true,
         frame_len_max: frame_len_max(mtu),
         // Parts are put together while they are copied.
-        segments_max: usize::MAX,
+        frags_max: usize::MAX,
         copies: "packets are copied into a map, and by a program into the kernel's frames; streams are made in place",
         detail: "live XDP frames by BPF_PROG_RUN".into(),
         link_bps: speed_mbps.map(|speed| u64::from(speed) * 1_000_000),
         mac: device.mac().ok(),
         queues: 1,
-        drains_itself: true,
+        async_tx: true,
         ..Caps::default()
     }
 }

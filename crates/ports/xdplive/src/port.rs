@@ -4,7 +4,7 @@ use linerate_bpf::programs::live_tx::{LiveTx, WAIT_MAX_NS, state};
 use linerate_bpf::{BpfError, Map};
 use linerate_mem::{Batch, Pool};
 use linerate_port::{
-    Caps, Drops, Interest, OffloadRun, OffloadStream, Port, PortError, Readiness, Stats, TransmitOffload,
+    Caps, Drops, GeneratorRun, GeneratorStream, Interest, Port, PortError, Readiness, Stats, TxGenerator,
 };
 use linerate_sys::clock;
 
@@ -195,7 +195,7 @@ impl Port for XdpLivePort {
         match interest {
             // Sending is over when `transmit` returns.
             Interest::Transmit => self.check_link().map(|()| Readiness::Ready),
-            Interest::Receive => Ok(Readiness::Ended),
+            Interest::Receive => Ok(Readiness::Closed),
         }
     }
 
@@ -215,7 +215,7 @@ impl Port for XdpLivePort {
         Ok(Stats { tx_packets: totals.sent, tx_bytes: totals.sent_bytes, tx_drops, ..Stats::default() })
     }
 
-    fn transmit_offload(&mut self) -> Option<&mut dyn TransmitOffload> {
+    fn tx_generator(&mut self) -> Option<&mut dyn TxGenerator> {
         Some(self)
     }
 }
@@ -270,7 +270,7 @@ impl XdpLivePort {
         let taken = &self.shapes[..(copied.taken as usize).min(self.shapes.len())];
         let (bytes, slots) = taken.iter().fold((0, 0), |sum, shape| (sum.0 + shape.0, sum.1 + shape.1));
         let taken = taken.len() as u64;
-        self.pool.put_front(batch, slots);
+        self.pool.free_front(batch, slots);
         self.totals.unwritten += copied.unwritten;
         self.book(taken - copied.unwritten.min(taken), bytes as u64)?;
         match result {
@@ -282,8 +282,8 @@ impl XdpLivePort {
     }
 }
 
-impl TransmitOffload for XdpLivePort {
-    fn load(&mut self, stream: &OffloadStream) -> Result<(), PortError> {
+impl TxGenerator for XdpLivePort {
+    fn load(&mut self, stream: &GeneratorStream) -> Result<(), PortError> {
         self.check_packet(&stream.template, stream.template.len())?;
         let translated = Translated::of(stream).map_err(|what| self.unsupported(what))?;
         let program = LiveTx::load_to(&translated.spec(stream), &self.exit)
@@ -295,7 +295,7 @@ impl TransmitOffload for XdpLivePort {
         Ok(())
     }
 
-    fn run(&mut self, packets: u64) -> Result<OffloadRun, PortError> {
+    fn run(&mut self, packets: u64) -> Result<GeneratorRun, PortError> {
         self.check_link()?;
         let Some(stream) = &self.stream else { return Err(self.unsupported("no stream was loaded")) };
         self.check_len(stream.tagged, stream.packet_len as usize)?;
@@ -310,9 +310,9 @@ impl TransmitOffload for XdpLivePort {
         let sent = self.book(made, bytes)?;
         match result {
             // A signal ended the run; what was done until then is told.
-            Err(error) if error.errno() == Some(libc::EINTR) => Ok(OffloadRun { made, sent }),
+            Err(error) if error.errno() == Some(libc::EINTR) => Ok(GeneratorRun { made, sent }),
             Err(error) => Err(self.bpf_error("send live frames", error)),
-            Ok(()) => Ok(OffloadRun { made, sent }),
+            Ok(()) => Ok(GeneratorRun { made, sent }),
         }
     }
 

@@ -6,7 +6,7 @@ use linerate_bpf::programs::live_tx::checksum::Checksum;
 use linerate_bpf::programs::live_tx::field::{FieldKind, FieldRule};
 use linerate_bpf::programs::live_tx::{Exit, LiveTxSpec, Pacing, SignatureSpec};
 use linerate_bpf::programs::signature::SIGNATURE_BYTES;
-use linerate_port::{ChecksumFix, FieldRule as StreamRule, FieldRuleKind, OffloadStream};
+use linerate_port::{ChecksumFix, FieldRule as StreamRule, FieldRuleKind, GeneratorStream};
 
 /// Unpaced packets that share one reading of the clock in their signatures; the kernel hands this many to a device at once.
 const CLOCK_EVERY: u32 = 16;
@@ -24,12 +24,12 @@ pub(crate) struct Translated {
 
 impl Translated {
     /// Translates rules and checksums.
-    pub(crate) fn of(stream: &OffloadStream) -> Result<Translated, String> {
+    pub(crate) fn of(stream: &GeneratorStream) -> Result<Translated, String> {
         Ok(Translated { rules: rules(&stream.rules)?, checksums: checksums(stream)?, seed: seed(&stream.rules) })
     }
 
     /// The program's specification.
-    pub(crate) fn spec<'a>(&'a self, stream: &'a OffloadStream) -> LiveTxSpec<'a> {
+    pub(crate) fn spec<'a>(&'a self, stream: &'a GeneratorStream) -> LiveTxSpec<'a> {
         let signature = stream.signature.map(|stream| SignatureSpec { stream, clock_every: CLOCK_EVERY });
         LiveTxSpec {
             template: &stream.template,
@@ -45,7 +45,7 @@ impl Translated {
     }
 
     /// Up to the end of what varies, and of what others may change, but not the signature, which is written anyway.
-    fn rewrite_bytes(&self, stream: &OffloadStream) -> usize {
+    fn rewrite_bytes(&self, stream: &GeneratorStream) -> usize {
         let signed = if stream.signature.is_some() { SIGNATURE_BYTES } else { 0 };
         let ends = self.rules.iter().map(|rule| rule.offset + rule.width);
         let ends = ends.chain(self.checksums.iter().map(|checksum| checksum.at + 2));
@@ -100,7 +100,7 @@ fn seed(rules: &[StreamRule]) -> u64 {
 }
 
 /// The template's checksums that are to be kept right, innermost first.
-fn checksums(stream: &OffloadStream) -> Result<Vec<Checksum>, String> {
+fn checksums(stream: &GeneratorStream) -> Result<Vec<Checksum>, String> {
     let all = Checksum::all_of(&stream.template);
     if let Some(fix) = stream.checksums.iter().find(|fix| !all.iter().any(|checksum| is(checksum, fix))) {
         let at = fix.offset;

@@ -94,7 +94,7 @@ fn child_port() {
     let mut port = open(&spec, &pool).unwrap();
     let (_sink, link) = sink();
     let mut batch = Batch::new(&pool, 64);
-    pool.take(&mut batch, 64, 60);
+    pool.alloc(&mut batch, 64, 60);
     port.transmit(&mut batch).unwrap();
     drop(link);
     child::ready_and_wait();

@@ -6,7 +6,7 @@ use common::*;
 use linerate_bpf::programs::signature::Signature;
 use linerate_mem::Batch;
 use linerate_port::{
-    ChecksumFix, FieldRule, FieldRuleKind, Interest, OffloadRun, OffloadStream, Port, PortError, Readiness,
+    ChecksumFix, FieldRule, FieldRuleKind, GeneratorRun, GeneratorStream, Interest, Port, PortError, Readiness,
 };
 use linerate_sys::clock;
 use linerate_sys::veth;
@@ -41,7 +41,7 @@ fn udp_sum(frame: &[u8]) -> u16 {
 }
 
 /// 3 sources, for each 2 destination ports.
-fn stream(len: usize) -> OffloadStream {
+fn stream(len: usize) -> GeneratorStream {
     let each = FieldRule { offset: 29, width: 1, kind: FieldRuleKind::Each, first: 1, count: 3, step: 1 };
     let carry = FieldRule { offset: 36, width: 2, kind: FieldRuleKind::Carry, first: 9, count: 2, step: 100 };
     let fix = |offset, rules: &[usize], signed| ChecksumFix {
@@ -50,7 +50,7 @@ fn stream(len: usize) -> OffloadStream {
         covers_signature: signed,
         zero_as_ones: signed,
     };
-    OffloadStream {
+    GeneratorStream {
         template: udp4(len),
         rules: vec![each, carry],
         checksums: vec![fix(24, &[0], false), fix(40, &[0, 1], true)],
@@ -61,10 +61,10 @@ fn stream(len: usize) -> OffloadStream {
 }
 
 /// Runs until `packets` were made.
-fn run_all(port: &mut dyn Port, packets: u64) -> OffloadRun {
-    let mut all = OffloadRun::default();
+fn run_all(port: &mut dyn Port, packets: u64) -> GeneratorRun {
+    let mut all = GeneratorRun::default();
     while all.made < packets {
-        let done = port.transmit_offload().unwrap().run(packets - all.made).unwrap();
+        let done = port.tx_generator().unwrap().run(packets - all.made).unwrap();
         all.made += done.made;
         all.sent += done.sent;
     }
@@ -82,9 +82,9 @@ fn a_stream_arrives_as_it_was_described() {
             let socket = stack();
             let pool = small_pool();
             let mut port = open("xdplive:near", &pool).unwrap();
-            port.transmit_offload().unwrap().load(&stream(len)).unwrap();
-            assert_eq!(run_all(&mut port, 60), OffloadRun { made: 60, sent: 60 });
-            assert_eq!(run_all(&mut port, 2), OffloadRun { made: 2, sent: 2 });
+            port.tx_generator().unwrap().load(&stream(len)).unwrap();
+            assert_eq!(run_all(&mut port, 60), GeneratorRun { made: 60, sent: 60 });
+            assert_eq!(run_all(&mut port, 2), GeneratorRun { made: 2, sent: 2 });
             let packets = receive(&socket, 62);
             for (index, packet) in packets.iter().enumerate() {
                 assert_eq!(packet.len(), len);
@@ -117,13 +117,13 @@ fn millions_are_accounted_for_to_the_packet() {
         let (sink, _link) = sink();
         let pool = small_pool();
         let mut port = open("xdplive:near,batch=256", &pool).unwrap();
-        let offload = port.transmit_offload().unwrap();
-        offload.load(&OffloadStream { signature: None, ..stream(60) }).unwrap();
-        let per_run = offload.packets_per_run();
+        let generator = port.tx_generator().unwrap();
+        generator.load(&GeneratorStream { signature: None, ..stream(60) }).unwrap();
+        let per_run = generator.packets_per_run();
         assert!(per_run >= 1 << 18);
-        let mut all = OffloadRun::default();
+        let mut all = GeneratorRun::default();
         for packets in [1, 2, 255, 257, 1 << 18, 100_000] {
-            let done = port.transmit_offload().unwrap().run(packets).unwrap();
+            let done = port.tx_generator().unwrap().run(packets).unwrap();
             assert_eq!(done.made, packets);
             all.made += done.made;
             all.sent += done.sent;
@@ -149,10 +149,10 @@ fn what_the_far_side_refuses_is_counted_to_the_packet() {
         }
         let mut pool = small_pool();
         let mut port = open("xdplive:near,batch=256", &pool).unwrap();
-        port.transmit_offload().unwrap().load(&stream(60)).unwrap();
+        port.tx_generator().unwrap().load(&stream(60)).unwrap();
         let streamed = run_all(&mut port, 1 << 20);
         let mut batch = Batch::new(&pool, 2048);
-        pool.take(&mut batch, 2048, 100);
+        pool.alloc(&mut batch, 2048, 100);
         assert_eq!(port.transmit(&mut batch).unwrap(), 2048);
         let stats = port.stats().unwrap();
         let made = streamed.made + 2048;
@@ -176,9 +176,9 @@ fn paced_packets_leave_when_they_are_due() {
         let mut port = open("xdplive:near", &pool).unwrap();
         // 20 kpps, then a packet each 2 ms.
         for (gap_ns, packets) in [(50_000u64, 400u64), (2_000_000, 20)] {
-            let paced = OffloadStream { gap_ns_fixed: gap_ns << 32, first_sequence: 0, ..stream(60) };
-            port.transmit_offload().unwrap().load(&paced).unwrap();
-            let per_run = port.transmit_offload().unwrap().packets_per_run();
+            let paced = GeneratorStream { gap_ns_fixed: gap_ns << 32, first_sequence: 0, ..stream(60) };
+            port.tx_generator().unwrap().load(&paced).unwrap();
+            let per_run = port.tx_generator().unwrap().packets_per_run();
             assert!(per_run * gap_ns <= 100_000_000);
             let started_ns = clock::now_ns();
             assert_eq!(run_all(&mut port, packets).sent, packets);
@@ -196,20 +196,20 @@ fn streams_that_cannot_be_made_are_refused_in_words() {
     on_a_pair(|_| {
         let pool = small_pool();
         let mut port = open("xdplive:near", &pool).unwrap();
-        let offload = port.transmit_offload().unwrap();
-        assert!(matches!(offload.run(1).unwrap_err(), PortError::Unsupported { .. }));
-        let long = OffloadStream { template: udp4(1515), ..stream(60) };
-        assert!(matches!(offload.load(&long).unwrap_err(), PortError::FrameTooLong { len: 1515, max: 1514, .. }));
+        let generator = port.tx_generator().unwrap();
+        assert!(matches!(generator.run(1).unwrap_err(), PortError::Unsupported { .. }));
+        let long = GeneratorStream { template: udp4(1515), ..stream(60) };
+        assert!(matches!(generator.load(&long).unwrap_err(), PortError::FrameTooLong { len: 1515, max: 1514, .. }));
         let mut unknown = stream(60);
         unknown.checksums[0].offset = 50;
-        assert!(offload.load(&unknown).unwrap_err().to_string().contains("checksum at 50"));
+        assert!(generator.load(&unknown).unwrap_err().to_string().contains("checksum at 50"));
         let mut outside = stream(60);
         outside.rules[0].offset = 60;
-        assert!(offload.load(&outside).unwrap_err().to_string().contains("field at 60"));
+        assert!(generator.load(&outside).unwrap_err().to_string().contains("field at 60"));
         let mut twice = stream(60);
         twice.rules.extend(stream(60).rules);
-        assert!(offload.load(&twice).unwrap_err().to_string().contains("one is possible"));
-        offload.load(&stream(60)).unwrap();
+        assert!(generator.load(&twice).unwrap_err().to_string().contains("one is possible"));
+        generator.load(&stream(60)).unwrap();
     });
 }
 
@@ -219,16 +219,16 @@ fn a_far_side_that_takes_no_xdp_frames_is_told() {
         let mut pool = small_pool();
         let mut port = open("xdplive:near", &pool).unwrap();
         let mut batch = Batch::new(&pool, 8);
-        pool.take(&mut batch, 5, 60);
+        pool.alloc(&mut batch, 5, 60);
         let error = port.transmit(&mut batch).unwrap_err();
         assert!(error.to_string().contains("gro on"), "{error}");
-        port.transmit_offload().unwrap().load(&stream(60)).unwrap();
-        let error = port.transmit_offload().unwrap().run(10).unwrap_err();
+        port.tx_generator().unwrap().load(&stream(60)).unwrap();
+        let error = port.tx_generator().unwrap().run(10).unwrap_err();
         assert!(error.to_string().contains("gro on"), "{error}");
         assert_eq!(tx_drops(&mut port), [("no taker of XDP frames".to_string(), 15)]);
         // Once it does, the port goes on.
         let (sink, _link) = sink();
-        assert_eq!(port.transmit_offload().unwrap().run(10).unwrap(), OffloadRun { made: 10, sent: 10 });
+        assert_eq!(port.tx_generator().unwrap().run(10).unwrap(), GeneratorRun { made: 10, sent: 10 });
         let deadline_ns = clock::now_ns() + 60_000_000_000;
         while sink.dropped().unwrap().packets < 10 && clock::now_ns() < deadline_ns {}
         assert_eq!(sink.dropped().unwrap().packets, 10);
@@ -245,23 +245,23 @@ fn interfaces_that_go_away_are_errors_and_the_totals_stay() {
         let (_sink, _link) = sink();
         let pool = small_pool();
         let mut port = open("xdplive:near", &pool).unwrap();
-        port.transmit_offload().unwrap().load(&stream(60)).unwrap();
-        let sent = port.transmit_offload().unwrap().run(100).unwrap().sent;
+        port.tx_generator().unwrap().load(&stream(60)).unwrap();
+        let sent = port.tx_generator().unwrap().run(100).unwrap().sent;
         set_up("far", false);
-        let _ = port.transmit_offload().unwrap().run(10);
+        let _ = port.tx_generator().unwrap().run(10);
         set_up("far", true);
         set_up("near", false);
-        assert!(matches!(port.transmit_offload().unwrap().run(1).unwrap_err(), PortError::Down { .. }));
+        assert!(matches!(port.tx_generator().unwrap().run(1).unwrap_err(), PortError::Down { .. }));
         assert!(matches!(port.wait(Interest::Transmit, 0).unwrap_err(), PortError::Down { .. }));
         set_up("near", true);
         assert_eq!(port.wait(Interest::Transmit, 0).unwrap(), Readiness::Ready);
         veth::delete(namespace, "near").unwrap();
-        assert!(matches!(port.transmit_offload().unwrap().run(1).unwrap_err(), PortError::Gone { .. }));
+        assert!(matches!(port.tx_generator().unwrap().run(1).unwrap_err(), PortError::Gone { .. }));
         // Another interface of the same name is another interface.
         let end = |name| veth::VethEnd { name, namespace };
         veth::create(end("near"), end("far"), 1).unwrap();
         set_up("near", true);
-        assert!(matches!(port.transmit_offload().unwrap().run(1).unwrap_err(), PortError::Gone { .. }));
+        assert!(matches!(port.tx_generator().unwrap().run(1).unwrap_err(), PortError::Gone { .. }));
         let stats = port.stats().unwrap();
         assert_eq!((stats.tx_packets, stats.tx_packets + stats.tx_dropped()), (sent, 110), "{stats:?}");
     });
@@ -291,17 +291,17 @@ fn another_mtu_is_noticed() {
         let _far = sink();
         let mut pool = small_pool();
         let mut port = open("xdplive:near", &pool).unwrap();
-        port.transmit_offload().unwrap().load(&stream(1514)).unwrap();
-        assert_eq!(port.transmit_offload().unwrap().run(10).unwrap(), OffloadRun { made: 10, sent: 10 });
+        port.tx_generator().unwrap().load(&stream(1514)).unwrap();
+        assert_eq!(port.tx_generator().unwrap().run(10).unwrap(), GeneratorRun { made: 10, sent: 10 });
         set_mtu(1000);
-        let error = port.transmit_offload().unwrap().run(10).unwrap_err();
+        let error = port.tx_generator().unwrap().run(10).unwrap_err();
         assert!(matches!(error, PortError::FrameTooLong { len: 1514, max: 1014, .. }), "{error}");
         let mut batch = Batch::new(&pool, 1);
-        pool.take(&mut batch, 1, 1514);
+        pool.alloc(&mut batch, 1, 1514);
         batch.packet_mut(0).copy_from_slice(&udp4(1514));
         assert!(matches!(port.transmit(&mut batch), Err(PortError::FrameTooLong { max: 1014, .. })));
         set_mtu(1500);
-        assert_eq!(port.transmit_offload().unwrap().run(10).unwrap(), OffloadRun { made: 10, sent: 10 });
+        assert_eq!(port.tx_generator().unwrap().run(10).unwrap(), GeneratorRun { made: 10, sent: 10 });
         assert_eq!(port.transmit(&mut batch).unwrap(), 1);
         assert_eq!(port.stats().unwrap().tx_packets, 21);
     });

@@ -25,18 +25,18 @@ impl Copier {
             slots += span.slots;
             packets += 1;
         }
-        home.put_front(batch, slots);
+        home.free_front(batch, slots);
         packets
     }
 
     /// Gives back the first `slots` of what was not sent.
     pub fn drop_front(&mut self, slots: usize) {
-        self.pool.put_front(&mut self.copies, slots);
+        self.pool.free_front(&mut self.copies, slots);
     }
 
     /// Gives back what was not sent.
     pub fn clear(&mut self) {
-        self.pool.put(&mut self.copies);
+        self.pool.free(&mut self.copies);
     }
 }
 
@@ -86,7 +86,7 @@ mod tests {
     fn what_has_no_room_or_no_frame_waits() {
         let (mut near, far) = (pool(64, 512), pool(8, 512));
         let mut batch = Batch::new(&near, 64);
-        near.take(&mut batch, 20, 60);
+        near.alloc(&mut batch, 20, 60);
         let mut copier = Copier::new(&far, 16);
         assert_eq!(copier.copy(&mut batch, &mut near), 8, "so many frames there are");
         assert_eq!((batch.len(), copier.copy(&mut batch, &mut near)), (12, 0));

@@ -184,7 +184,7 @@ impl Idle {
                 return Ok(());
             }
             let descriptors = &mut self.descriptors;
-            told &= near.sleep_on(&mut |descriptor| {
+            told &= near.arm_wakeup(&mut |descriptor| {
                 descriptors.add(descriptor, true, false);
             });
         }
@@ -216,7 +216,7 @@ impl Idle {
                 return Ok(true);
             }
             // What came before the end is complete, but may have come since the last turn.
-            Ok(Readiness::Ended) => lane.ended = !unless_down(lane.turn(near, far))? && lane.counts.held() == 0,
+            Ok(Readiness::Closed) => lane.ended = !unless_down(lane.turn(near, far))? && lane.counts.held() == 0,
             Err(error) => return Err(error),
         }
         Ok(false)

@@ -57,7 +57,7 @@ impl Lane {
         batch_size: usize,
     ) -> Lane {
         let slots = |pool: &Pool| near.frame_len_max.div_ceil(pool.packet_len_max().max(1)).max(batch_size);
-        let capacity = slots(home).min(near.segments_max).max(batch_size);
+        let capacity = slots(home).min(near.frags_max).max(batch_size);
         Lane {
             from,
             to,
@@ -117,7 +117,7 @@ impl Lane {
         let outgoing = self.copier.as_mut().map_or(&mut self.batch, |copier| &mut copier.copies);
         let slots = outgoing.span(0).map_or(outgoing.len(), |span| span.slots);
         match &mut self.copier {
-            None => self.home.put_front(&mut self.batch, slots),
+            None => self.home.free_front(&mut self.batch, slots),
             Some(copier) => copier.drop_front(slots),
         }
         self.counts.too_long += 1;
@@ -127,7 +127,7 @@ impl Lane {
     /// Gives back what is held, and counts it.
     pub fn give_up(&mut self) {
         self.counts.left += self.counts.held();
-        self.home.put(&mut self.batch);
+        self.home.free(&mut self.batch);
         if let Some(copier) = &mut self.copier {
             copier.clear();
         }

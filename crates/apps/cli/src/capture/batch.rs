@@ -69,7 +69,7 @@ impl Batches {
             (true, "file") => Stamps::Recorded,
             (true, _) => Stamps::Arrival,
         };
-        let slots = BATCH_SLOTS.max(caps.segments_max);
+        let slots = BATCH_SLOTS.max(caps.frags_max);
         let batch = if caps.timestamps { Batch::with_times(&pool, slots) } else { Batch::new(&pool, slots) };
         Batches { port, pool, batch, stamps, filter, snaplen, joined: Vec::new(), end: None, held_back: false }
     }
@@ -141,7 +141,7 @@ impl Source for Batches {
             }
             let received = self.port.receive(&mut self.batch);
             let given = self.give(sink);
-            self.pool.put(&mut self.batch);
+            self.pool.free(&mut self.batch);
             walked += given;
             if let Some(end) = &mut self.end
                 && given > 0
@@ -166,7 +166,7 @@ impl Source for Batches {
             return Ok(true);
         }
         let ready = self.port.wait(Interest::Receive, timeout_ns).map_err(|error| error.to_string())?;
-        Ok(ready != Readiness::Ended)
+        Ok(ready != Readiness::Closed)
     }
 
     /// A port goes on receiving; what arrives from now on is not looked at.
@@ -191,7 +191,7 @@ impl Source for Batches {
     }
 
     fn level_bytes(&self) -> Option<(u64, u64)> {
-        self.port.receive_level_bytes()
+        self.port.rx_occupancy()
     }
 }
 

@@ -74,7 +74,7 @@ fn open(args: &Args) -> Result<Balancer, String> {
     let pool = &pools[0];
     let near = open::open_noted(&input[0], Usage::Receiving, pool, args.moving.quiet)?;
     // Room for the longest packet.
-    let slots = near.caps().frame_len_max.div_ceil(pool.packet_len_max().max(1)).min(near.caps().segments_max);
+    let slots = near.caps().frame_len_max.div_ceil(pool.packet_len_max().max(1)).min(near.caps().frags_max);
     let batch = batch.max(slots);
     let output = |(spec, away): (&PortSpec, &Pool)| -> Result<Output, String> {
         let port: Box<dyn Port> = open::open_noted(spec, Usage::Sending, away, args.moving.quiet)?;

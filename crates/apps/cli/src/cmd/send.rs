@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use linerate_gen::config::StreamFile;
-use linerate_gen::{Late, Receiver, ReceiverConfig, Speed, Start};
+use linerate_gen::{CatchUp, Receiver, ReceiverConfig, Speed, Start};
 use linerate_mem::Pool;
 use linerate_port::PortSpec;
 use linerate_ports::Usage;
@@ -37,7 +37,7 @@ Examples, the first three for any user:
       a stream file on two ports, the result as JSON
   linerate send eth1 --replay trace.pcap --speed 2x --loops 10
       a capture, twice as fast as it was recorded, ten times
-  linerate send --show --size 128 --vary vlan.id=1..4094 --layers ethernet/vlan/ipv4/udp
+  linerate send --dry-run --size 128 --vary vlan.id=1..4094 --layers ethernet/vlan/ipv4/udp
       the stream file that flags stand for, its first packet; nothing is sent
 
 Sizes are bytes on the wire, FCS included: 64 is the shortest frame. Ports: `linerate ports` lists them.
@@ -48,7 +48,7 @@ Exit status: 0 everything was sent (and, with --receive, arrived); 1 something w
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Ports to send on, each with a thread of its own
-    #[arg(value_name = "PORT", required_unless_present = "show")]
+    #[arg(value_name = "PORT", required_unless_present = "dry_run")]
     ports: Vec<String>,
     /// Also receive on this port, in this process, and account for every packet. The other end of a pipe: is received by itself
     #[arg(long, value_name = "PORT")]
@@ -60,20 +60,20 @@ pub struct Args {
     /// Most packets made and handed to a port at once [default: 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Running")]
     batch: Option<u16>,
-    /// Late packets follow each other at 1.1 times the rate, so that a pause of this machine is no burst for the path; by
-    /// default they go at once, and the mean rate holds
-    #[arg(long, help_heading = "Running")]
-    spread_late: bool,
+    /// How late packets catch up: burst sends them at once, so that the mean rate holds; smooth sends them at 1.1 times the
+    /// rate at most, so that a pause of this machine is no burst for the path
+    #[arg(long, value_enum, value_name = "HOW", default_value = "burst", help_heading = "Running")]
+    catch_up: CatchUpFlag,
     /// Makes packets here even where the port could make them itself (xdplive:)
     #[arg(long, help_heading = "Running")]
-    no_offload: bool,
+    no_tx_generator: bool,
     /// Cores of the threads, senders first: 2,3 or 2-5, or none [default: one each that no other Linerate
     /// uses, if there are enough]
     #[arg(long, value_name = "LIST", help_heading = "Running")]
     cores: Option<String>,
     /// Print the stream file that the flags stand for, with what comes of it, and send nothing
     #[arg(long, help_heading = "Running")]
-    show: bool,
+    dry_run: bool,
     /// Print one JSON document (linerate.send/1) on stdout
     #[arg(long, help_heading = "Running")]
     json: bool,
@@ -82,9 +82,21 @@ pub struct Args {
     quiet: bool,
 }
 
+/// The values of `--catch-up`.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum CatchUpFlag {
+    /// Send late packets at once.
+    Burst,
+    /// Send late packets at 1.1 times the rate at most.
+    Smooth,
+}
+
 impl Args {
-    fn late(&self) -> Late {
-        if self.spread_late { Late::Spread } else { Late::AtOnce }
+    fn catch_up(&self) -> CatchUp {
+        match self.catch_up {
+            CatchUpFlag::Burst => CatchUp::Burst,
+            CatchUpFlag::Smooth => CatchUp::Smooth,
+        }
     }
 }
 
@@ -101,7 +113,7 @@ pub fn run(args: &Args) -> ExitCode {
 
 fn try_run(args: &Args) -> Result<bool, String> {
     let what = What::read(args)?;
-    if args.show {
+    if args.dry_run {
         what.show()?;
         return Ok(true);
     }
@@ -145,7 +157,7 @@ enum What {
 impl What {
     fn read(args: &Args) -> Result<What, String> {
         let (load, rate) = args.streams.load_alone()?;
-        match args.replay.wish(&load, rate, args.batch.map(usize::from), args.late())? {
+        match args.replay.wish(&load, rate, args.batch.map(usize::from), args.catch_up())? {
             Some(wish) => Ok(What::Replay(Box::new(wish))),
             None => Ok(What::Streams(Box::new(args.streams.read()?))),
         }
@@ -176,7 +188,9 @@ impl What {
     }
 
     fn show(&self) -> Result<(), String> {
-        let What::Streams(wanted) = self else { return Err("--show is about streams, and a replay has none".into()) };
+        let What::Streams(wanted) = self else {
+            return Err("--dry-run is about streams, and a replay has none".into());
+        };
         let comments: String = self.introduce().iter().map(|line| format!("\n# {line}")).collect();
         log::out(&format!("{}\n{comments}", wanted.text.trim_end()));
         Ok(())
@@ -215,9 +229,9 @@ impl What {
             What::Streams(wanted) => {
                 let batch = args.batch.map(usize::from);
                 let mut prepared = prepare(&wanted.file, wanted.rate, port.caps(), position, batch)?;
-                prepared.plan.schedule.late = args.late();
+                prepared.plan.schedule.catch_up = args.catch_up();
                 let Prepared { plan, ids, rate_pps, mut notes } = prepared;
-                let offloaded = if args.no_offload { Ok(false) } else { offload_to(&mut *port, &plan) };
+                let offloaded = if args.no_tx_generator { Ok(false) } else { offload_to(&mut *port, &plan) };
                 let offloaded = offloaded.unwrap_or_else(|why| {
                     notes.push(why);
                     false

@@ -226,7 +226,7 @@ impl Idle {
                     clock::sleep_until_ns(clock::now_ns() + self.nap_ns);
                 }
             }
-            Ok(Readiness::Ended) => {
+            Ok(Readiness::Closed) => {
                 // What came before the end is complete, but may have come since the last turn.
                 let moved = balancer.turn()?;
                 if !moved && waits {

@@ -111,7 +111,7 @@ impl Output {
         match &mut self.copier {
             None => {
                 let slots = self.queue.span(0).map_or(self.queue.len(), |span| span.slots);
-                home.put_front(&mut self.queue, slots);
+                home.free_front(&mut self.queue, slots);
             }
             Some(copier) => {
                 let slots = copier.copies.span(0).map_or(copier.copies.len(), |span| span.slots);
@@ -128,7 +128,7 @@ impl Output {
         let mut gone = 0;
         while gone < slots {
             let Some(span) = self.queue.span(0) else { break };
-            home.put_front(&mut self.queue, span.slots);
+            home.free_front(&mut self.queue, span.slots);
             gone += span.slots;
             self.counts.overflowed += 1;
             self.held -= 1;
@@ -139,7 +139,7 @@ impl Output {
     pub fn give_up(&mut self, home: &mut Pool) {
         self.counts.left += self.held;
         self.held = 0;
-        home.put(&mut self.queue);
+        home.free(&mut self.queue);
         if let Some(copier) = &mut self.copier {
             copier.clear();
         }

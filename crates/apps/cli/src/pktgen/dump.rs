@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use linerate_mem::Batch;
-use linerate_port::{Caps, Interest, Port, PortError, Readiness, Stats, TransmitOffload};
+use linerate_port::{Caps, Interest, Port, PortError, Readiness, Stats, TxGenerator};
 
 use super::log;
 
@@ -78,7 +78,7 @@ impl Port for DumpPort {
         self.inner.stats()
     }
 
-    fn transmit_offload(&mut self) -> Option<&mut dyn TransmitOffload> {
+    fn tx_generator(&mut self) -> Option<&mut dyn TxGenerator> {
         // What a program in the kernel makes cannot be shown here.
         None
     }

@@ -31,11 +31,11 @@ impl FragmentPort {
         let (count, len) = shape(packet.len(), self.fragments, self.len_max);
         let held = self.pieces.len();
         // Checked first, because slots taken for half a packet could not be given back from the end of the batch.
-        if self.pool.free() < count {
+        if self.pool.available() < count {
             return false;
         }
         let longest = len.max(packet.len() - len * (count - 1));
-        if self.pool.take(&mut self.pieces, count, longest) < count {
+        if self.pool.alloc(&mut self.pieces, count, longest) < count {
             return false;
         }
         for number in 0..count {
@@ -77,9 +77,9 @@ impl Port for FragmentPort {
         }
         let taken = self.inner.transmit(&mut self.pieces);
         let slots = *taken.as_ref().unwrap_or(&0);
-        self.pool.put(&mut self.pieces);
+        self.pool.free(&mut self.pieces);
         // A packet here is one slot: whole packets went, so as many slots leave the batch.
-        self.pool.put_front(batch, slots);
+        self.pool.free_front(batch, slots);
         taken
     }
 

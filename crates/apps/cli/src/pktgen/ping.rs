@@ -6,7 +6,7 @@
 //! The time in the packet is the scheduled one. Without `-R` the next burst is due when all replies of the last have come, or
 //! a second after it; with `-R` bursts are due by the clock, whatever comes back.
 
-use linerate_gen::{Arrival, Late, Pacer, Schedule};
+use linerate_gen::{Arrival, CatchUp, Pacer, Schedule};
 use linerate_mem::Batch;
 use linerate_port::{Interest, PortError};
 use linerate_sys::clock;
@@ -72,7 +72,7 @@ impl Pinging {
             arrival: Arrival::Burst { packets: burst as u32 },
             packets: (task.count > 0).then_some(task.count),
             duration_ns: None,
-            late: Late::AtOnce,
+            catch_up: CatchUp::Burst,
         };
         Pinging {
             template,
@@ -124,7 +124,7 @@ impl Pinging {
     fn send(&mut self, task: &mut Task, now_ns: u64) -> Result<(), PortError> {
         self.times_ns.clear();
         let due = self.pacer.take(now_ns, self.burst, &mut self.times_ns);
-        let had = task.pool.take(&mut self.outgoing, due, self.template.bytes.len());
+        let had = task.pool.alloc(&mut self.outgoing, due, self.template.bytes.len());
         self.missing_before = self.trips.missing();
         for position in 0..had {
             let due_ns = self.times_ns[position];
@@ -139,7 +139,7 @@ impl Pinging {
         self.trips.unsend((had - sent) as u64);
         self.pacer.give_back(&self.times_ns[sent..]);
         let bytes = bytes_before - self.outgoing.totals().bytes;
-        task.pool.put(&mut self.outgoing);
+        task.pool.free(&mut self.outgoing);
         task.port.flush()?;
         if sent > 0 {
             self.burst_sent_ns = clock::now_ns();
@@ -169,7 +169,7 @@ impl Pinging {
                     self.trips.reply(number, stamp, now_ns);
                 }
             }
-            task.pool.put(&mut self.incoming);
+            task.pool.free(&mut self.incoming);
         }
         Ok(came)
     }

@@ -33,7 +33,7 @@ fn run(task: &mut Task, counts: &mut Counts) -> Result<(), PortError> {
         if task.port.receive(&mut batch)? == 0 {
             if clock::now_ns() - busy_ns < SPIN_NS {
                 std::thread::yield_now();
-            } else if task.port.wait(Interest::Receive, NAP_NS)? == Readiness::Ended {
+            } else if task.port.wait(Interest::Receive, NAP_NS)? == Readiness::Closed {
                 break;
             }
             continue;
@@ -60,7 +60,7 @@ fn send_back(task: &mut Task, batch: &mut Batch, counts: &mut Counts) -> Result<
         *counts = counts.plus(&moved);
         task.publish(counts);
     }
-    task.pool.put(batch);
+    task.pool.free(batch);
     Ok(())
 }
 

@@ -103,7 +103,7 @@ fn usage(options: &Options) -> Usage {
     match options.function {
         function if function.sends() => Usage::Sending,
         function if function.receives() => Usage::Receiving,
-        _ => Usage::Answering,
+        _ => Usage::LowLatency,
     }
 }
 

@@ -56,8 +56,8 @@ fn threads_have_queues_or_share_flows() {
 #[test]
 fn who_times_or_answers_packets_sees_them_at_once() {
     for (function, wanted) in [
-        ("ping", Usage::Answering),
-        ("pong", Usage::Answering),
+        ("ping", Usage::LowLatency),
+        ("pong", Usage::LowLatency),
         ("tx", Usage::Sending),
         ("txseq", Usage::Sending),
         ("rx", Usage::Receiving),

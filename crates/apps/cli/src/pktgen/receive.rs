@@ -75,7 +75,7 @@ impl Receiving {
             if self.take(task, now_ns, on_batch)? > 0 {
                 continue;
             }
-            if stopping || self.is_silent(task, now_ns) || self.wait(task)? == Readiness::Ended {
+            if stopping || self.is_silent(task, now_ns) || self.wait(task)? == Readiness::Closed {
                 return Ok(());
             }
         }
@@ -110,7 +110,7 @@ impl Receiving {
             task.publish(&self.counts);
             task.show(&self.batch);
             on_batch(&self.batch);
-            task.pool.put(&mut self.batch);
+            task.pool.free(&mut self.batch);
         }
         Ok(taken)
     }
@@ -136,7 +136,7 @@ impl Receiving {
 
     fn wait(&mut self, task: &mut Task) -> Result<Readiness, PortError> {
         // The sender of such a port is a thread that fills the ring again faster than this one could be woken.
-        if !task.port.caps().drains_itself && clock::now_ns() - self.last_ns < SPIN_NS {
+        if !task.port.caps().async_tx && clock::now_ns() - self.last_ns < SPIN_NS {
             std::thread::yield_now();
             return Ok(Readiness::TimedOut);
         }

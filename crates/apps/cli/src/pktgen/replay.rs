@@ -1,7 +1,7 @@
 //! `-P FILE` and `-r`: sends packets that are not made here: those of a capture file, over and over, or whatever the buffers
 //! contain.
 
-use linerate_gen::{Arrival, Late, Pacer, Schedule};
+use linerate_gen::{Arrival, CatchUp, Pacer, Schedule};
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Interest, Port, PortError, Readiness};
 use linerate_sys::clock;
@@ -34,7 +34,7 @@ pub fn replay(mut task: Task, source: Source, rate_pps: f64) -> Outcome {
         arrival: Arrival::Burst { packets: burst as u32 },
         packets: (task.count > 0).then_some(task.count),
         duration_ns: None,
-        late: Late::AtOnce,
+        catch_up: CatchUp::Burst,
     };
     let mut replaying = Replaying {
         source,
@@ -131,7 +131,7 @@ impl Replaying {
         self.times_ns.clear();
         let due = self.pacer.take(now_ns, self.burst, &mut self.times_ns);
         let made = match &mut self.source {
-            Source::Rubbish(len) => pool.take(&mut self.outgoing, due, *len),
+            Source::Rubbish(len) => pool.alloc(&mut self.outgoing, due, *len),
             Source::File(port) => fill_from(&mut **port, &mut self.stock, &mut self.outgoing, due)?,
         };
         self.pacer.give_back(&self.times_ns[made..]);
@@ -141,7 +141,7 @@ impl Replaying {
     fn source_ended(&mut self) -> Result<bool, PortError> {
         match &mut self.source {
             Source::Rubbish(_) => Ok(false),
-            Source::File(port) => Ok(port.wait(Interest::Receive, 0)? == Readiness::Ended),
+            Source::File(port) => Ok(port.wait(Interest::Receive, 0)? == Readiness::Closed),
         }
     }
 }
@@ -175,7 +175,7 @@ fn pause(task: &mut Task, due_ns: u64, now_ns: u64) -> Result<(), PortError> {
 
 /// The port is full: what it holds goes out, and the far side gets its turn.
 fn give_way(task: &mut Task) -> Result<(), PortError> {
-    if task.port.flush()? > 0 || !task.port.caps().drains_itself {
+    if task.port.flush()? > 0 || !task.port.caps().async_tx {
         std::thread::yield_now();
     }
     Ok(())

@@ -124,13 +124,13 @@ fn check_port(options: &Options, caps: &Caps, pool: &Pool) -> Result<(), StartEr
     if made && *len > caps.frame_len_max {
         return refuse(format!("pkt_size ({len}) must be <= {} here; use a shorter -l", caps.frame_len_max));
     }
-    if made && len.div_ceil(pool.packet_len_max()) > caps.segments_max {
-        return refuse(format!("packets of {len} bytes need several slots, and this port takes {}", caps.segments_max));
+    if made && len.div_ceil(pool.packet_len_max()) > caps.frags_max {
+        return refuse(format!("packets of {len} bytes need several slots, and this port takes {}", caps.frags_max));
     }
     if *fragments > 1 {
         let len_max = options.fragment_len.unwrap_or(usize::MAX).min(pool.packet_len_max());
         let (slots, _) = fragment::shape(*len, *fragments, len_max);
-        let most = caps.segments_max.min(fragment::FRAGMENTS_MAX);
+        let most = caps.frags_max.min(fragment::FRAGMENTS_MAX);
         if slots > most {
             return refuse(format!("-F: packets of {slots} slots, and this port takes {most}; leave -F and -M away"));
         }
@@ -181,7 +181,7 @@ fn start_lines(options: &Options, caps: &Caps, opened: &Opened, cpus: &Cpus, sou
     diag!("main", "{name}: {}", caps.detail);
     if options.verbose > 0 {
         let copied = caps.copies;
-        diag!("main", "frames of up to {} bytes in {} slots, {copied}", caps.frame_len_max, caps.segments_max);
+        diag!("main", "frames of up to {} bytes in {} slots, {copied}", caps.frame_len_max, caps.frags_max);
     }
     if options.function.sends() {
         let (source, destination) = &options.range_texts;

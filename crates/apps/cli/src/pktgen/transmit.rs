@@ -1,8 +1,8 @@
 //! `-f tx` and `-f txseq`: one thread's share of the packets, paced, into its port.
 
-use linerate_gen::{Arrival, Late, PlanError, Schedule, SenderPlan, offload};
+use linerate_gen::{Arrival, CatchUp, PlanError, Schedule, SenderPlan, reduce_for_tx_generator};
 use linerate_lab::run;
-use linerate_port::{PortError, TransmitOffload};
+use linerate_port::{PortError, TxGenerator};
 use linerate_sys::clock;
 
 use super::format::Counts;
@@ -28,7 +28,7 @@ pub fn transmit(mut task: Task, rate_pps: f64) -> Result<Outcome, PlanError> {
             arrival: Arrival::Burst { packets: burst as u32 },
             packets: (task.count > 0).then_some(task.count),
             duration_ns: None,
-            late: Late::AtOnce,
+            catch_up: CatchUp::Burst,
         },
         batch: burst,
         first_sequence: 0,
@@ -53,8 +53,8 @@ pub fn transmit(mut task: Task, rate_pps: f64) -> Result<Outcome, PlanError> {
 /// Has the backend make the packets, where it can make these; `None` where they must be made here.
 fn offloaded(task: &mut Task, plan: &SenderPlan) -> Option<Outcome> {
     let (stream, _) = plan.streams.first()?;
-    let backend = task.port.transmit_offload()?;
-    let loaded = match offload(stream, plan.first_sequence, plan.schedule.rate_pps) {
+    let backend = task.port.tx_generator()?;
+    let loaded = match reduce_for_tx_generator(stream, plan.first_sequence, plan.schedule.rate_pps) {
         Ok(stream) => backend.load(&stream).map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     };
@@ -74,7 +74,7 @@ fn run_offload(task: &mut Task, counts: &mut Counts) -> Result<(), PortError> {
     let mut made = 0;
     while !task.control.stopping() && (task.count == 0 || made < task.count) {
         let len = task.options.len as u64;
-        let Some(backend) = task.port.transmit_offload() else { break };
+        let Some(backend) = task.port.tx_generator() else { break };
         let left = if task.count == 0 { u64::MAX } else { task.count - made };
         let run = backend.run(left.min(packets_per_run(backend)))?;
         made += run.made;
@@ -84,6 +84,6 @@ fn run_offload(task: &mut Task, counts: &mut Counts) -> Result<(), PortError> {
     Ok(())
 }
 
-fn packets_per_run(backend: &dyn TransmitOffload) -> u64 {
+fn packets_per_run(backend: &dyn TxGenerator) -> u64 {
     backend.packets_per_run().min(PACKETS_PER_RUN_MAX)
 }

@@ -129,7 +129,7 @@ pub fn open(spec: &PortSpec, usage: Usage, pool: &Pool) -> Result<Opened, OpenEr
     let caps = opened.port.caps();
     let (able, verb) = match usage {
         Usage::Sending => (caps.transmits, "send"),
-        Usage::Receiving | Usage::Answering => (caps.receives, "receive"),
+        Usage::Receiving | Usage::LowLatency => (caps.receives, "receive"),
         Usage::Both => (true, ""),
     };
     if able { Ok(opened) } else { Err(OpenError::new(spec, format!("this kind of port cannot {verb}"), "")) }

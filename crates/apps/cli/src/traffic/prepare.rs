@@ -2,7 +2,7 @@
 //! the numbers.
 
 use linerate_gen::config::{FCS_BYTES, StreamFile};
-use linerate_gen::{Arrival, BATCH_DEFAULT, SenderPlan, offload};
+use linerate_gen::{Arrival, BATCH_DEFAULT, SenderPlan, reduce_for_tx_generator};
 use linerate_port::{Caps, Port};
 use linerate_report::Rate;
 use linerate_wire::{Layer, MacAddress};
@@ -67,14 +67,14 @@ pub fn prepare(
 /// Has the port itself make the packets, where it can make these; says why where it could and cannot.
 pub fn offload_to(port: &mut dyn Port, plan: &SenderPlan) -> Result<bool, String> {
     let name = port.caps().name.clone();
-    let Some(backend) = port.transmit_offload() else { return Ok(false) };
+    let Some(backend) = port.tx_generator() else { return Ok(false) };
     let refuse = |why: String| format!("{name}: packets are made here and copied to the port: {why}");
     let [(stream, _)] = &plan.streams[..] else { return Err(refuse("there are several streams".into())) };
     if plan.schedule.rate_pps.is_some() && plan.schedule.arrival != Arrival::Constant {
         return Err(refuse("a program in the kernel sends with equal gaps only".into()));
     }
-    let stream =
-        offload(stream, plan.first_sequence, plan.schedule.rate_pps).map_err(|error| refuse(error.to_string()))?;
+    let stream = reduce_for_tx_generator(stream, plan.first_sequence, plan.schedule.rate_pps)
+        .map_err(|error| refuse(error.to_string()))?;
     backend.load(&stream).map_err(|error| refuse(error.to_string()))?;
     Ok(true)
 }

@@ -1,7 +1,7 @@
 //! `--replay`: packets of a capture, or of any receiving port, instead of streams.
 
 use linerate_gen::config::StreamFile;
-use linerate_gen::{BATCH_DEFAULT, Late, ReplayPlan, Speed};
+use linerate_gen::{BATCH_DEFAULT, CatchUp, ReplayPlan, Speed};
 use linerate_mem::Pool;
 use linerate_port::{Port, PortSpec};
 use linerate_ports::Usage;
@@ -44,7 +44,7 @@ impl ReplayFlags {
         load: &StreamFile,
         rate: Option<Rate>,
         batch: Option<usize>,
-        late: Late,
+        catch_up: CatchUp,
     ) -> Result<Option<Wish>, String> {
         let Some(text) = &self.replay else { return Ok(None) };
         let speed = match rate {
@@ -64,7 +64,7 @@ impl ReplayFlags {
             speed,
             packets: load.packets,
             duration_ns: load.duration_ns,
-            late,
+            catch_up,
             batch: batch.unwrap_or(BATCH_DEFAULT),
         };
         let source = source(text, self.loops)?;

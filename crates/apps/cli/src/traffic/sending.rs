@@ -58,7 +58,7 @@ impl Work {
                 arrival: Arrival::Constant,
                 packets: plan.packets,
                 duration_ns: plan.duration_ns,
-                late: plan.late,
+                catch_up: plan.catch_up,
             },
         }
     }
@@ -197,7 +197,7 @@ fn send(mut job: Job, pool: &Pool, control: &Control, ready: &Barrier, start: &A
     let (schedule, mut too_long) = (job.work.schedule(), 0);
     let SendEnd { report, stats, incomplete, error, .. } = match &mut job.work {
         Work::Streams(plan) => run::send(port, plan, pool, start_ns, control),
-        Work::Offloaded { schedule, packet_len } => run::send_offload(port, schedule, *packet_len, start_ns, control),
+        Work::Offloaded { schedule, packet_len } => run::send_generated(port, schedule, *packet_len, start_ns, control),
         Work::Replay { plan, source } => {
             let end = run::replay(&mut **source, port, *plan, pool, start_ns, control);
             too_long = end.too_long;

@@ -1,5 +1,5 @@
 //! The flags that say what to send. They are turned into the text of a stream file, so that both say the same and are
-//! checked in one place; `--show` prints that text.
+//! checked in one place; `--dry-run` prints that text.
 
 use std::fmt::Write;
 use std::path::PathBuf;

@@ -147,7 +147,7 @@ pub(crate) fn worker(hub: &Hub, pinned: Option<usize>) -> WorkerDocument {
         sleeps: hub.turns.sleeps,
         cpu_ns: clock::thread_cpu_ns(),
         frames: hub.pool.region().frames().into(),
-        frames_free: hub.pool.free() as u64,
+        frames_free: hub.pool.available() as u64,
     }
 }
 

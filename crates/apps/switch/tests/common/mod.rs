@@ -69,7 +69,7 @@ impl Station {
 
     /// Sends up to `count` packets to another station; returns how many the pipe took.
     pub fn send(&mut self, to: u8, count: usize) -> usize {
-        let taken = self.pool.take(&mut self.batch, count, 60);
+        let taken = self.pool.alloc(&mut self.batch, count, 60);
         for packet in self.batch.iter_mut() {
             packet.fill(0);
             packet[..6].copy_from_slice(&[2, 0, 0, 0, 0, to]);
@@ -77,7 +77,7 @@ impl Station {
             packet[12..14].copy_from_slice(&[0x08, 0x00]);
         }
         let sent = self.port.transmit(&mut self.batch).unwrap();
-        self.pool.put(&mut self.batch);
+        self.pool.free(&mut self.batch);
         self.sent += sent as u64;
         assert!(taken <= count);
         sent
@@ -86,7 +86,7 @@ impl Station {
     /// Takes what is there, and gives the frames back.
     pub fn receive(&mut self) -> usize {
         let received = self.port.receive(&mut self.batch).unwrap();
-        self.pool.put(&mut self.batch);
+        self.pool.free(&mut self.batch);
         self.received += received as u64;
         received
     }

@@ -24,11 +24,11 @@ fn pools_and_batches_do_not_allocate() {
     let [mut a, mut b] = [(); 2].map(|()| Batch::with_times(&pool, 256));
     // Both magazines and the depot's lists have their size from the start; the first turn may still hand some out.
     let mut turn = || {
-        pool.take(&mut a, 200, 60);
+        pool.alloc(&mut a, 200, 60);
         pool.copy(&a, 0, &mut b);
         a.move_to(&mut b, 100);
-        pool.put(&mut a);
-        pool.put(&mut b);
+        pool.free(&mut a);
+        pool.free(&mut b);
     };
     turn();
     assert_eq!(allocations(|| (0..200).for_each(|_| turn())), 0);
@@ -61,7 +61,7 @@ fn the_switch_does_not_allocate_once_its_ports_are_up() {
     let mut number = 0;
     let mut turn = || {
         for port in ports {
-            pool.take(&mut batch, 64, 60);
+            pool.alloc(&mut batch, 64, 60);
             batch.iter_mut().for_each(|bytes| {
                 number += 1;
                 write(bytes, number);
@@ -71,7 +71,7 @@ fn the_switch_does_not_allocate_once_its_ports_are_up() {
         for port in ports {
             let Some(queue) = switch.egress(port) else { continue };
             let packets = queue.batch_mut().totals().packets;
-            pool.put(queue.batch_mut());
+            pool.free(queue.batch_mut());
             switch.sent(port, packets as usize, u64::from(number) * 1_000);
         }
         switch.age(u64::from(number) * 1_000_000);
@@ -95,20 +95,20 @@ fn the_in_process_switch_does_not_allocate_once_its_ports_are_up() {
     let mut number = 0;
     let mut turn = || {
         for _ in 0..2 {
-            pool.take(&mut shared, 64, 60);
+            pool.alloc(&mut shared, 64, 60);
             shared.iter_mut().for_each(|bytes| {
                 number += 1;
                 write(bytes, number);
             });
             a.transmit(&mut shared).unwrap();
             b.receive(&mut shared).unwrap();
-            pool.put(&mut shared);
+            pool.free(&mut shared);
         }
         c.receive(&mut apart).unwrap();
         c.transmit(&mut apart).unwrap();
-        own.put(&mut apart);
+        own.free(&mut apart);
         a.receive(&mut shared).unwrap();
-        pool.put(&mut shared);
+        pool.free(&mut shared);
     };
     turn();
     assert_eq!(allocations(|| (0..100).for_each(|_| turn())), 0);

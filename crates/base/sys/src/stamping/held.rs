@@ -95,13 +95,13 @@ impl<D: Device> Drop for Held<D> {
         if others.iter().any(|other| other.is_held) {
             return;
         }
-        put_back(&self.device, self.note.before);
+        free_back(&self.device, self.note.before);
         others.iter().for_each(|other| drop(fs::remove_file(&other.path)));
     }
 }
 
 /// Unless somebody has since asked for something else. The interface may be gone.
-fn put_back(device: &impl Device, mut before: Config) {
+fn free_back(device: &impl Device, mut before: Config) {
     if device.config().is_ok_and(|now| now.received != before.received && now.received == FILTER_ALL) {
         let _ = device.set_config(&mut before);
     }
@@ -119,7 +119,7 @@ fn restore<D: Device>(folder: &Path, open: impl Fn(&str) -> io::Result<D>) -> Ve
         let is_held = all.iter().any(|other| other.is_held && other.interface == note.interface);
         // Who holds it took over what was before.
         if !is_held && let Ok(device) = open(&note.interface) {
-            put_back(&device, note.before);
+            free_back(&device, note.before);
             restored.push(note.interface.clone());
         }
         let _ = fs::remove_file(&note.path);

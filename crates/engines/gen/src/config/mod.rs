@@ -32,7 +32,7 @@ pub use error::ConfigError;
 pub use size::FCS_BYTES;
 pub use time::{TimeError, duration_ns};
 
-use crate::pace::{Arrival, Late, Schedule};
+use crate::pace::{Arrival, CatchUp, Schedule};
 use crate::plan::StreamSpec;
 use crate::size::mean_len;
 
@@ -120,7 +120,7 @@ impl StreamFile {
             arrival: self.arrival,
             packets: self.packets,
             duration_ns: self.duration_ns,
-            late: Late::AtOnce,
+            catch_up: CatchUp::Burst,
         }
     }
 }

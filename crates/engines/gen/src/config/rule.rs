@@ -10,7 +10,7 @@ use super::layer::RawLayer;
 use super::raw::{Each, Order, RawRule};
 use super::scalar::{AsText, Notation, Scalar};
 use crate::field::{Advance, Values};
-use crate::place::place;
+use crate::locate::locate;
 use crate::plan::Rule;
 
 /// Rules of a stream, at most.
@@ -49,7 +49,7 @@ pub(super) fn build(rules: &[Spanned<RawRule>], layers: &[Layer], layout: &Layou
         let advance = rule.advance(built.last())?;
         rule.check_ipv6(layers)?;
         let bits =
-            place(layout, rule.field.get_ref()).map_err(|error| Problem::new(rule.field.span(), error.to_string()))?;
+            locate(layout, rule.field.get_ref()).map_err(|error| Problem::new(rule.field.span(), error.to_string()))?;
         built.push(Rule { field: rule.field.get_ref().clone(), values: rule.values(bits.value_bits)?, advance });
     }
     Ok(built)

@@ -4,10 +4,10 @@
 //! that runs backwards (packets of several queues merged) is taken to stand still. Time that falls back to the start of the
 //! pass, or before it, is a new pass: it begins one mean gap after the last packet of the old one.
 //!
-//! Late packets go at once, or ([`Late::Spread`]) follow each other with their recorded gaps shortened by [`CATCH_UP`], after at
+//! Late packets go at once, or ([`CatchUp::Smooth`]) follow each other with their recorded gaps shortened by [`CATCH_UP`], after at
 //! most [`CREDIT_NS`] of them at once.
 
-use crate::pace::{CATCH_UP, Late, Schedule};
+use crate::pace::{CATCH_UP, CatchUp, Schedule};
 
 /// Recorded time whose packets may go out at once when they are late.
 const CREDIT_NS: f64 = 100_000.0;
@@ -51,7 +51,7 @@ impl RecordedTimes {
             pass: None,
             last_due: 0.0,
             release: 0.0,
-            spread: schedule.late == Late::Spread,
+            spread: schedule.catch_up == CatchUp::Smooth,
         }
     }
 
@@ -137,7 +137,7 @@ mod tests {
     use crate::pace::Arrival;
 
     fn schedule(packets: Option<u64>, duration_ns: Option<u64>) -> Schedule {
-        Schedule { rate_pps: None, arrival: Arrival::Constant, packets, duration_ns, late: Late::Spread }
+        Schedule { rate_pps: None, arrival: Arrival::Constant, packets, duration_ns, catch_up: CatchUp::Smooth }
     }
 
     fn all(times: &mut RecordedTimes, stamps: &[u64]) -> Vec<u64> {
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(sent.len(), 20_000);
         let first_10_ms = sent.iter().filter(|now_ns| **now_ns < 20_000_000).count();
         assert!((1_090..1_120).contains(&first_10_ms), "{first_10_ms}");
-        let at_once = Schedule { late: Late::AtOnce, ..schedule(None, None) };
+        let at_once = Schedule { catch_up: CatchUp::Burst, ..schedule(None, None) };
         let (mut times, mut count) = (RecordedTimes::new(&at_once, 1.0, 0), 0);
         times.take(10_000_000, usize::MAX, stamps.iter().copied(), &mut |_| count += 1);
         assert_eq!(count, 1_001);

@@ -76,7 +76,7 @@ impl Rig {
         while packets.len() < count {
             let Some(span) = batch.span(0) else { break };
             packets.push((0..span.slots).flat_map(|slot| batch.packet(slot).to_vec()).collect());
-            self.pool.put_front(batch, span.slots);
+            self.pool.free_front(batch, span.slots);
         }
         self.switch.sent(port, packets.len(), self.now_ns);
         packets
@@ -113,7 +113,7 @@ impl Rig {
 /// Appends a packet in so many slots, the first of at least 40 bytes; false when there are no frames.
 pub fn append(pool: &mut Pool, batch: &mut Batch, bytes: &[u8], slots: usize) -> bool {
     let first = batch.len();
-    if pool.take(batch, slots, 2048) < slots {
+    if pool.alloc(batch, slots, 2048) < slots {
         return false;
     }
     let mut rest = bytes;

@@ -3,17 +3,17 @@
 
 mod control;
 mod lanes;
-mod offload;
 mod receive;
 mod replay;
 mod send;
 mod turns;
+mod tx_generator;
 mod wait;
 
 pub use control::{Control, Meter, MeterReading};
 pub use lanes::{Kept, Lane, send_lanes};
-pub use offload::send_offload;
 pub use receive::{ReceiveEnd, discard, receive};
 pub use replay::{ReplayEnd, replay};
 pub use send::{SendEnd, send};
 pub use turns::{Arrived, Marks, NOTED_NS, Span, Spans, TurnLog};
+pub use tx_generator::send_generated;

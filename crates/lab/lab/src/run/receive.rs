@@ -47,7 +47,7 @@ pub fn receive(
     let mut state = Loop { batch: Batch::with_times(&pool, BATCH), batches: 0, packets: 0, bytes: 0, summed_ns: 0 };
     let mut error = None;
     let mut give_up_ns = u64::MAX;
-    let spins = if ports.iter().all(|port| !port.caps().drains_itself) { TURNS_BEFORE_NAP } else { 0 };
+    let spins = if ports.iter().all(|port| !port.caps().async_tx) { TURNS_BEFORE_NAP } else { 0 };
     let mut empty_turns = 0;
     loop {
         // Asked before the ports are emptied: a packet that came before the request is then still taken in.
@@ -88,12 +88,12 @@ pub fn discard(port: &mut dyn Port, pool: &Pool) {
     let mut batch = Batch::new(&pool, BATCH);
     let give_up_ns = clock::now_ns() + DISCARD_NS;
     while matches!(port.receive(&mut batch), Ok(1..)) {
-        pool.put(&mut batch);
+        pool.free(&mut batch);
         if clock::now_ns() > give_up_ns {
             break;
         }
     }
-    pool.put(&mut batch);
+    pool.free(&mut batch);
 }
 
 struct Loop {
@@ -138,7 +138,7 @@ impl Loop {
             self.batches += 1;
             control.meter.set(self.packets, self.bytes, self.batches);
             self.sum_lost(receiver, now_ns, control);
-            pool.put(&mut self.batch);
+            pool.free(&mut self.batch);
             taken += count;
         }
         Ok(taken)
@@ -154,7 +154,7 @@ fn wait_for_packets(ports: &mut [Box<dyn Port>]) -> Result<bool, PortError> {
         match port.wait(Interest::Receive, timeout_ns)? {
             Readiness::Ready => return Ok(true),
             Readiness::TimedOut => {}
-            Readiness::Ended => ended += 1,
+            Readiness::Closed => ended += 1,
         }
     }
     Ok(ended < count)

@@ -66,7 +66,7 @@ fn run(
             }
             ReplayNext::SourceEmpty => {
                 port.flush()?;
-                if source.wait(Interest::Receive, NAP_NS)? == Readiness::Ended {
+                if source.wait(Interest::Receive, NAP_NS)? == Readiness::Closed {
                     engine.source_ended();
                 }
             }

@@ -30,7 +30,7 @@ pub(super) fn pause(due_ns: u64, now_ns: u64, port: &mut dyn Port) -> Result<u64
 
 #[cold]
 pub(super) fn wait_for_room(port: &mut dyn Port, patience: &mut Patience) -> Result<(), PortError> {
-    if port.flush()? > 0 || !port.caps().drains_itself {
+    if port.flush()? > 0 || !port.caps().async_tx {
         patience.wait();
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! How packets follow each other in one direction of a trial.
 
-use linerate_gen::{Arrival, Late, Schedule};
+use linerate_gen::{Arrival, CatchUp, Schedule};
 
 /// A load.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -68,7 +68,7 @@ impl Load {
             arrival: Arrival::Constant,
             packets: None,
             duration_ns: Some(duration_ns),
-            late: Late::Spread,
+            catch_up: CatchUp::Smooth,
         };
         match *self {
             Load::Rate { pps, duration_ns } => (constant(Some(pps), duration_ns), Vec::new()),

@@ -24,7 +24,7 @@ pub(super) fn ring_wrap(harness: &mut dyn Harness) -> Result<Outcome, String> {
 /// Far more than the window, offered without receiving until nothing more is taken.
 pub(super) fn partial_transmit(harness: &mut dyn Harness) -> Result<Outcome, String> {
     let mut session = Session::open(harness, 0)?;
-    let frames = session.pool.free() / 2;
+    let frames = session.pool.available() / 2;
     let entries: Vec<Entry> = (0..frames).map(|n| Entry::plain(60 + n % 5)).collect();
     let mut queued = 0;
     let mut refused = None;
@@ -81,7 +81,7 @@ pub(super) fn small_batches(harness: &mut dyn Harness) -> Result<Outcome, String
         // Keeps the mark, gives back the others.
         let mut kept = Batch::new(&session.pool, 5);
         batch.move_to(&mut kept, 1);
-        session.pool.put(&mut batch);
+        session.pool.free(&mut batch);
         std::mem::swap(&mut batch, &mut kept);
     }
     drop(batch);

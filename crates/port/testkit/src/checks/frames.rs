@@ -36,14 +36,14 @@ pub(super) fn pool_runs_dry(harness: &mut dyn Harness) -> Result<Outcome, String
     let mut session = Session::open(harness, 0)?;
     session.send_all(&[Entry::plain(60); 16], 8)?;
     session.queue(&[Entry::plain(60); 16]);
-    let mut hoard = Batch::new(&session.pool, session.pool.free());
-    session.pool.take(&mut hoard, usize::MAX, 60);
+    let mut hoard = Batch::new(&session.pool, session.pool.available());
+    session.pool.alloc(&mut hoard, usize::MAX, 60);
     let held = hoard.len();
     session.offer()?.map_err(|error| format!("transmit failed without free frames: {error}"))?;
     for _ in 0..50 {
         session.collect().map_err(|error| format!("without free frames: {error}"))?;
     }
-    session.pool.put(&mut hoard);
+    session.pool.free(&mut hoard);
     drop(hoard);
     session.send_all(&[Entry::plain(60); 64], 16)?;
     session.finish(harness)?;

@@ -182,7 +182,7 @@ impl ThreadRun {
                 }
                 ours += 1;
             }
-            pool.put(&mut batch);
+            pool.free(&mut batch);
             self.arrived.store(ours, Ordering::Release);
         }
         let sent = self.join()?;

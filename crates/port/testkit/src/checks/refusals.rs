@@ -20,7 +20,7 @@ pub(super) fn frame_too_long(harness: &mut dyn Harness) -> Result<Outcome, Strin
     let long = Entry::fitting(too_long, room);
     refused(&mut session, long, too_long, caps.frame_len_max)?;
     let mut tried = format!("{too_long} bytes where {} fit", caps.frame_len_max);
-    if caps.segments_max == 1 {
+    if caps.frags_max == 1 {
         let parts = Entry { len: 100, slots: 2, tags: 0 };
         refused(&mut session, parts, 100, caps.frame_len_max)?;
         tried += ", and 2 slots where 1 is taken";
@@ -65,7 +65,7 @@ pub(super) fn foreign_pool(harness: &mut dyn Harness) -> Result<Outcome, String>
     if !matches!(result, Err(PortError::ForeignPool { .. })) || batch.len() != 1 {
         return Err(format!("transmit of another pool's packet gave {result:?} and left {} of 1 packets", batch.len()));
     }
-    other.put(&mut batch);
+    other.free(&mut batch);
     session.send_all(&[Entry::plain(60); 4], 4)?;
     session.settle(harness)?;
     if let Some(receiver) = session.receiver.as_mut() {

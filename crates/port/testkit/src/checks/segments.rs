@@ -9,9 +9,9 @@ use crate::{Harness, Outcome};
 
 pub(super) fn whole_packets(harness: &mut dyn Harness) -> Result<Outcome, String> {
     let mut session = Session::open(harness, 0)?;
-    let most = session.segments_max();
+    let most = session.frags_max();
     if most < 2 {
-        return not_applicable("caps().segments_max is 1");
+        return not_applicable("caps().frags_max is 1");
     }
     let longest = session.len_max();
     let room = session.pool.packet_len_max();
@@ -55,14 +55,14 @@ fn small_room(session: &mut Session, most: usize) -> Result<usize, String> {
         session.receiver()?.receive(&mut batch).map_err(|error| format!("receive failed: {error}"))?;
         let packets = packets::joined(&batch, 0)?;
         arrived += session.account.note(&packets)?;
-        session.pool.put(&mut batch);
+        session.pool.free(&mut batch);
     }
     Ok(arrived)
 }
 
 /// As partial transmit, with packets of several slots: what stays begins with a whole packet.
 fn fill_up(session: &mut Session, most: usize) -> Result<(), String> {
-    let frames = session.pool.free() / 2;
+    let frames = session.pool.available() / 2;
     let entries: Vec<Entry> =
         (0..frames / 4).map(|n| Entry { len: 300, slots: 1 + n % most.min(5), tags: 0 }).collect();
     let mut queued = 0;

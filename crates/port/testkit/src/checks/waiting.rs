@@ -77,10 +77,10 @@ fn arrival(session: &mut Session) -> Result<(), String> {
 
 /// Fills a port whose far side does not empty by itself; false when it never gets full.
 fn full(session: &mut Session) -> Result<bool, String> {
-    if session.receiver.is_none() || session.sender()?.caps().drains_itself {
+    if session.receiver.is_none() || session.sender()?.caps().async_tx {
         return Ok(false);
     }
-    let frames = session.pool.free() / 2;
+    let frames = session.pool.available() / 2;
     let mut queued = 0;
     while queued < frames && session.outgoing.is_empty() {
         queued += session.queue(&vec![Entry::plain(60); (frames - queued).min(64)]);
@@ -117,7 +117,7 @@ pub(super) fn end(harness: &mut dyn Harness) -> Result<Outcome, String> {
     let deadline = Instant::now() + session.facts.patience;
     while session.account.arrived < count as u64 {
         match session.receiver()?.wait(Interest::Receive, SHORT_NS) {
-            Ok(Readiness::Ended) => return Err(format!("Ended after {} of {count} packets", session.account.arrived)),
+            Ok(Readiness::Closed) => return Err(format!("Ended after {} of {count} packets", session.account.arrived)),
             Ok(_) => {}
             Err(error) => return Err(format!("wait failed: {error}")),
         }
@@ -128,7 +128,7 @@ pub(super) fn end(harness: &mut dyn Harness) -> Result<Outcome, String> {
     }
     let patience_ns = session.facts.patience.as_nanos() as u64;
     for timeout_ns in [patience_ns, SHORT_NS, 0] {
-        expect(&mut session, Interest::Receive, timeout_ns, &[Readiness::Ended], "after the last packet")?;
+        expect(&mut session, Interest::Receive, timeout_ns, &[Readiness::Closed], "after the last packet")?;
         if session.collect()? != 0 {
             return Err("a packet came after Ended".into());
         }
@@ -143,7 +143,7 @@ fn blind_end(mut session: Session) -> Result<Outcome, String> {
         return not_applicable("nothing that the suite sends comes back");
     }
     match session.sender()?.wait(Interest::Receive, SHORT_NS) {
-        Ok(Readiness::Ended) => {}
+        Ok(Readiness::Closed) => {}
         other => return Err(format!("the port never receives, but wait says {other:?}, not Ended")),
     }
     session.close()?;

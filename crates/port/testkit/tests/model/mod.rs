@@ -136,11 +136,11 @@ impl ModelPort {
             _ => false,
         };
         if loses {
-            self.pool.put_front(batch, slots);
+            self.pool.free_front(batch, slots);
             return;
         }
         if self.is(Fault::LeaksFrame) && number == 3 {
-            let _never_returned = self.pool.take_slot(60);
+            let _never_returned = self.pool.alloc_slot(60);
         }
         let mut one = Batch::new(&self.pool, slots);
         batch.move_to(&mut one, slots);
@@ -169,7 +169,7 @@ impl ModelPort {
             Fault::Duplicates if self.stats.rx_packets == 5 && batch.room() > 0 => {
                 let copy = batch.packet(first).to_vec();
                 let at = batch.len();
-                self.pool.take(batch, 1, copy.len());
+                self.pool.alloc(batch, 1, copy.len());
                 batch.packet_mut(at).copy_from_slice(&copy);
                 self.stats.rx_packets += 1;
                 self.stats.rx_bytes += copy.len() as u64;
@@ -188,11 +188,11 @@ impl Port for ModelPort {
         self.check_pool(batch)?;
         self.check_interface()?;
         if self.is(Fault::ForgetsWhatTheBatchHeld) {
-            self.pool.put(batch);
+            self.pool.free(batch);
         }
         self.receiver.receive(&mut self.inbox);
         if self.interface.load(Ordering::Acquire) == ROBBED {
-            self.pool.put(&mut self.inbox);
+            self.pool.free(&mut self.inbox);
         }
         let before = self.stats.rx_packets;
         let mut slots_moved = 0;
@@ -221,7 +221,7 @@ impl Port for ModelPort {
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.check_pool(batch)?;
         self.check_interface()?;
-        if self.is(Fault::NeedsFrameToSend) && self.pool.free() == 0 {
+        if self.is(Fault::NeedsFrameToSend) && self.pool.available() == 0 {
             return Err(PortError::Unsupported { port: self.name(), what: "no frame".into() });
         }
         let mut count = 0;
@@ -237,7 +237,7 @@ impl Port for ModelPort {
             }
             if !self.sender.peer_alive() {
                 assert!(!self.is(Fault::PanicsWithoutPeer), "nobody is there");
-                self.pool.put_front(batch, slots);
+                self.pool.free_front(batch, slots);
                 self.lost += u64::from(!self.is(Fault::ForgetsWhatWasSentToNobody));
                 count += 1;
                 continue;
@@ -249,7 +249,7 @@ impl Port for ModelPort {
                 if !self.is(Fault::LosesUncountedWhenFull) {
                     break;
                 }
-                self.pool.put_front(batch, slots);
+                self.pool.free_front(batch, slots);
                 self.stats.tx_packets += 1;
                 self.stats.tx_bytes += len as u64;
                 count += 1;
@@ -262,7 +262,7 @@ impl Port for ModelPort {
     }
 
     /// The first packets of one slot each, as long as there is room.
-    fn show(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
+    fn transmit_ref(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
         self.check_interface()?;
         let mut count = 0;
         while from + count < batch.len() && !batch.more(from + count) && self.sender.room() > 2 {
@@ -295,7 +295,7 @@ impl Port for ModelPort {
             let ready = if interest == Interest::Receive { waiting } else { room };
             let over = !alive && !self.is(Fault::NeverEnds) && (!waiting || self.is(Fault::EndsTooEarly));
             if interest == Interest::Receive && over {
-                return Ok(Readiness::Ended);
+                return Ok(Readiness::Closed);
             }
             if ready && !(self.is(Fault::NeverReady) && interest == Interest::Receive) {
                 return Ok(Readiness::Ready);
@@ -341,7 +341,7 @@ impl ModelHarness {
             receives: true,
             transmits: true,
             frame_len_max: FRAME_LEN_MAX,
-            segments_max: 5,
+            frags_max: 5,
             timestamps: true,
             queues: 1,
             ..Caps::default()

@@ -210,7 +210,7 @@ fn exchange(place: &mut Place, port: &mut MemifPort, options: &str) {
     let mut batch = Batch::new(&place.pool, 8);
     let (mut here, mut there): (&mut MemifPort, &mut MemifPort) = (port, &mut client);
     for _ in 0..2 {
-        place.pool.take(&mut batch, 8, 100);
+        place.pool.alloc(&mut batch, 8, 100);
         assert_eq!(here.transmit(&mut batch).unwrap(), 8);
         assert_eq!(there.wait(Interest::Receive, u64::MAX).unwrap(), Readiness::Ready);
         assert_eq!(received(there, &mut place.pool).unwrap(), 8);
@@ -256,7 +256,7 @@ fn buffers_that_a_client_does_not_have_are_not_written() {
         ring.write(0, posted);
         ring.head().store(1, Ordering::Release);
         let mut batch = Batch::new(&place.pool, 4);
-        place.pool.take(&mut batch, 2, 60);
+        place.pool.alloc(&mut batch, 2, 60);
         corrupt(port.transmit(&mut batch), says);
         assert_eq!(batch.len(), 2);
     }
@@ -294,13 +294,13 @@ fn a_file_that_is_cut_short_while_it_is_in_use() {
             (0..16).for_each(|slot| ring.write(slot, Descriptor { flags: 0, region: 0, length: 256, offset: 8192 }));
             ring.head().store(16, Ordering::Release);
             let mut batch = Batch::new(&place.pool, 4);
-            place.pool.take(&mut batch, 1, 60);
+            place.pool.alloc(&mut batch, 1, 60);
             assert_eq!(port.transmit(&mut batch).unwrap(), 1);
             file.set_len(4096).unwrap();
-            place.pool.take(&mut batch, 1, 60);
+            place.pool.alloc(&mut batch, 1, 60);
             // This one may go nowhere; the next call has noticed.
             let _ = port.transmit(&mut batch);
-            place.pool.take(&mut batch, 1, 60);
+            place.pool.alloc(&mut batch, 1, 60);
             corrupt(port.transmit(&mut batch), "cut short");
         } else {
             let ring = &rings(&offer)[0];
@@ -330,7 +330,7 @@ fn a_peer_that_jams_its_eventfd_holds_nobody_up() {
     ring.head().store(16, Ordering::Release);
     Doorbell::of_peer(bell).unwrap().jam();
     let mut batch = Batch::new(&place.pool, 4);
-    place.pool.take(&mut batch, 1, 60);
+    place.pool.alloc(&mut batch, 1, 60);
     // Without help this call never comes back.
     assert_eq!(port.transmit(&mut batch).unwrap(), 1);
     until("end of the connection", || !port.is_connected().unwrap());

@@ -105,7 +105,7 @@ fn received(port: &mut MemifPort, pool: &mut Pool) -> Result<usize, PortError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let result = port.receive(&mut batch);
-        pool.put(&mut batch);
+        pool.free(&mut batch);
         if !matches!(result, Ok(0)) || Instant::now() > deadline {
             return result;
         }

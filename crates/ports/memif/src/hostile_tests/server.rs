@@ -29,7 +29,7 @@ fn loses_its_connection(lends: bool, deed: Deed, says: &str) {
     until("connection", || port.is_connected().unwrap());
     deed(&rings_in(&memory[0]));
     let mut batch = Batch::new(&place.pool, 64);
-    place.pool.take(&mut batch, 64, 60);
+    place.pool.alloc(&mut batch, 64, 60);
     let first = port.transmit(&mut batch);
     let second = received(&mut port, &mut place.pool);
     corrupt(first.and(second), says);
@@ -125,7 +125,7 @@ fn what_a_server_says_about_places_is_not_heard() {
         to_client.write(slot, Descriptor { flags, region: 1, length, offset: 0 });
     }
     to_client.tail().store(7, Ordering::Release);
-    place.pool.put(&mut batch);
+    place.pool.free(&mut batch);
     assert_eq!(port.receive(&mut batch).unwrap(), 1);
     let parts: Vec<(usize, bool)> = batch.parts().map(|part| (part.bytes.len(), part.more)).collect();
     assert_eq!(parts, [(700, true), (11, false)]);

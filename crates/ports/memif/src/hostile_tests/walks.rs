@@ -70,7 +70,7 @@ impl Peer {
 
     fn receive(&mut self, side: &mut ReceiveSide) -> Result<usize, Corrupt> {
         LOOKS.set(0);
-        self.pool.put(&mut self.batch);
+        self.pool.free(&mut self.batch);
         let mut store = Store { pool: &mut self.pool, parts: &mut self.parts, totals: &mut self.received };
         let result = side.receive(&mut self.batch, &mut store);
         assert!(LOOKS.get() <= CALL_MAX, "{} descriptors in one call", LOOKS.get());
@@ -95,8 +95,8 @@ impl Peer {
         self.ring.head().store(SLOTS, Ordering::Release);
         let mut taken = 0;
         for _ in 0..calls {
-            self.pool.put(&mut self.batch);
-            assert_eq!(self.pool.take(&mut self.batch, BATCH, len), BATCH);
+            self.pool.free(&mut self.batch);
+            assert_eq!(self.pool.alloc(&mut self.batch, BATCH, len), BATCH);
             LOOKS.set(0);
             let (count, stop) = side.transmit(&mut self.batch, &mut self.pool, &mut self.sent);
             assert!(LOOKS.get() <= CALL_MAX, "{} descriptors in one call", LOOKS.get());
@@ -222,8 +222,8 @@ fn a_peer_that_writes_meanwhile() {
             peer.batch.iter_mut().for_each(|frame| frame.fill(0xee));
         }
     });
-    peer.pool.put(&mut peer.batch);
-    assert_eq!(peer.pool.free(), FRAMES);
+    peer.pool.free(&mut peer.batch);
+    assert_eq!(peer.pool.available(), FRAMES);
 }
 
 /// Ends the writer, also where the test fails.

@@ -46,14 +46,14 @@ fn exchange(port: &mut MemifPort, pool: &mut Pool, batch: &mut Batch, deadline: 
     while back < PACKETS {
         assert!(Instant::now() < deadline, "{back} of {sent} packets came back");
         let count = (PACKETS - sent).min(32 + sent % 32) as usize;
-        pool.take(batch, count, 1000);
+        pool.alloc(batch, count, 1000);
         sent += port.transmit(batch).unwrap() as u32;
-        pool.put(batch);
+        pool.free(batch);
         if port.receive(batch).unwrap() == 0 {
             port.wait(Interest::Receive, 1_000_000).unwrap();
         }
         back += batch.len() as u32;
-        pool.put(batch);
+        pool.free(batch);
     }
     // Nothing more comes, so these sleep for a while, or could.
     for interest in [Interest::Receive, Interest::Transmit] {

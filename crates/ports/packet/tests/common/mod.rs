@@ -85,7 +85,7 @@ pub fn tagged(number: u32, len: usize, tag: [u8; 4]) -> Vec<u8> {
 pub fn append(batch: &mut Batch, pool: &mut Pool, bytes: &[u8]) {
     let parts: Vec<&[u8]> = bytes.chunks(pool.packet_len_max()).collect();
     for (index, part) in parts.iter().enumerate() {
-        assert_eq!(pool.take(batch, 1, part.len()), 1, "the pool is empty");
+        assert_eq!(pool.alloc(batch, 1, part.len()), 1, "the pool is empty");
         let at = batch.len() - 1;
         batch.packet_mut(at).copy_from_slice(part);
         batch.set_more(at, index + 1 < parts.len());
@@ -97,7 +97,7 @@ pub fn send(port: &mut dyn Port, pool: &mut Pool, bytes: &[u8]) -> Result<bool, 
     let mut batch = Batch::new(pool, 64);
     append(&mut batch, pool, bytes);
     let taken = port.transmit(&mut batch);
-    pool.put(&mut batch);
+    pool.free(&mut batch);
     taken.map(|count| count == 1)
 }
 
@@ -132,7 +132,7 @@ fn receive_by(port: &mut dyn Port, pool: &mut Pool, count: usize, room: fn(usize
                 packets.push(std::mem::take(&mut whole));
             }
         }
-        pool.put(&mut batch);
+        pool.free(&mut batch);
     }
     packets
 }

@@ -83,11 +83,11 @@ impl ShmPort {
             Err(corrupt) => return Err(self.corrupt(corrupt)),
         };
         let room = if self.is_over() { usize::MAX } else { room };
-        let fitting = Fitting::new(batch, room, FRAME_LEN_MAX, self.caps.segments_max);
+        let fitting = Fitting::new(batch, room, FRAME_LEN_MAX, self.caps.frags_max);
         self.room_wanted = fitting.room_wanted;
         let before = batch.totals();
         if self.is_over() {
-            self.pool.put_front(batch, fitting.slots);
+            self.pool.free_front(batch, fitting.slots);
             self.lost += fitting.packets as u64;
         } else if fitting.slots > 0 {
             self.send(batch, fitting.slots);
@@ -103,7 +103,7 @@ impl ShmPort {
 
     #[cold]
     pub(super) fn lose(&mut self, batch: &mut Batch, totals: Totals) -> usize {
-        self.pool.put(batch);
+        self.pool.free(batch);
         self.lost += totals.packets;
         totals.packets as usize
     }

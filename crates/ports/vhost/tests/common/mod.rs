@@ -404,7 +404,7 @@ pub fn receive(port: &mut VhostPort, pool: &mut Pool, count: usize) -> Vec<Vec<u
                 packets.push(std::mem::take(&mut packet));
             }
         }
-        pool.put(&mut batch);
+        pool.free(&mut batch);
         packets.len() >= count
     });
     packets

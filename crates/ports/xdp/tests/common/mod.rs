@@ -98,7 +98,7 @@ pub fn read_packet(bytes: &[u8]) -> Option<u32> {
 pub fn add_packets(pool: &mut Pool, batch: &mut Batch, first: u32, count: u32, len: impl Fn(u32) -> usize) {
     for number in first..first + count {
         let at = batch.len();
-        assert_eq!(pool.take(batch, 1, len(number)), 1, "the pool is empty");
+        assert_eq!(pool.alloc(batch, 1, len(number)), 1, "the pool is empty");
         write_packet(batch.packet_mut(at), number);
     }
 }

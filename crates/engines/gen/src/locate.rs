@@ -9,7 +9,7 @@ use crate::plan::PlanError;
 
 /// Where a field's bits are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FieldPlace {
+pub struct FieldLocation {
     /// First byte that is rewritten.
     pub offset: usize,
     /// Bytes rewritten.
@@ -94,10 +94,10 @@ const LAYER_NAMES: [(&str, LayerKind); 10] = [
 ];
 
 /// Finds a field by its name in a frame.
-pub fn place(layout: &Layout, name: &str) -> Result<FieldPlace, PlanError> {
+pub fn locate(layout: &Layout, name: &str) -> Result<FieldLocation, PlanError> {
     let wrong = |problem: String| PlanError::Field { name: name.into(), problem };
     let Some((layer, field)) = name.split_once('.') else {
-        return place_by_offset(layout, name);
+        return locate_by_offset(layout, name);
     };
     let (layer, number) = match layer.split_once('#') {
         Some((layer, number)) => (layer, number.parse().ok().filter(|number| *number > 0)),
@@ -116,11 +116,11 @@ pub fn place(layout: &Layout, name: &str) -> Result<FieldPlace, PlanError> {
     let span = layout.layers.iter().filter(|span| span.kind == *kind).nth(number - 1);
     let span = span.ok_or_else(|| wrong(format!("the packet has no such layer ({layer} number {number})")))?;
     let range = span.field(range.clone());
-    Ok(FieldPlace { offset: range.start, width: range.len(), shift: *shift, value_bits: *value_bits })
+    Ok(FieldLocation { offset: range.start, width: range.len(), shift: *shift, value_bits: *value_bits })
 }
 
 /// `offset+width`.
-fn place_by_offset(layout: &Layout, name: &str) -> Result<FieldPlace, PlanError> {
+fn locate_by_offset(layout: &Layout, name: &str) -> Result<FieldLocation, PlanError> {
     let wrong = |problem: &str| PlanError::Field { name: name.into(), problem: problem.into() };
     let numbers = name.split_once('+').and_then(|(offset, width)| Some((offset.parse().ok()?, width.parse().ok()?)));
     let Some((offset, width)): Option<(usize, usize)> = numbers else {
@@ -129,5 +129,5 @@ fn place_by_offset(layout: &Layout, name: &str) -> Result<FieldPlace, PlanError>
     if !(1..=8).contains(&width) || offset.saturating_add(width) > layout.frame_len {
         return Err(wrong("the width must be 1 to 8 and the field must lie in the packet"));
     }
-    Ok(FieldPlace { offset, width, shift: 0, value_bits: width as u32 * 8 })
+    Ok(FieldLocation { offset, width, shift: 0, value_bits: width as u32 * 8 })
 }

@@ -1,8 +1,8 @@
-//! A stream reduced to what a small program in a kernel can make by itself ([`linerate_port::OffloadStream`]).
+//! A stream reduced to what a small program in a kernel can make by itself ([`linerate_port::GeneratorStream`]).
 //!
 //! All of the stream or nothing: what cannot be reduced is named, and the generator makes such streams itself.
 
-use linerate_port::{ChecksumFix, FieldRule, FieldRuleKind, OffloadStream};
+use linerate_port::{ChecksumFix, FieldRule, FieldRuleKind, GeneratorStream};
 
 use crate::field::{Advance, FieldPlan, Values};
 use crate::stream::{Stream, StreamPlan};
@@ -10,15 +10,19 @@ use crate::stream::{Stream, StreamPlan};
 /// What a stream has that a program cannot do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a program in the kernel cannot make this stream: {0}")]
-pub struct OffloadError(String);
+pub struct TxGeneratorError(String);
 
 /// Reduces a stream that starts at number `first_sequence`; `rate_pps` of `None` is as fast as possible.
 ///
 /// # Errors
 /// What the stream has that a program cannot do.
-pub fn offload(plan: &StreamPlan, first_sequence: u64, rate_pps: Option<f64>) -> Result<OffloadStream, OffloadError> {
+pub fn reduce_for_tx_generator(
+    plan: &StreamPlan,
+    first_sequence: u64,
+    rate_pps: Option<f64>,
+) -> Result<GeneratorStream, TxGeneratorError> {
     let [image] = plan.images.as_slice() else {
-        return Err(OffloadError(format!("its packets have {} lengths", plan.images.len())));
+        return Err(TxGeneratorError(format!("its packets have {} lengths", plan.images.len())));
     };
     let rules = plan.fields.iter().map(rule).collect::<Result<Vec<_>, _>>()?;
     let covering = |sum: usize| {
@@ -33,8 +37,8 @@ pub fn offload(plan: &StreamPlan, first_sequence: u64, rate_pps: Option<f64>) ->
             zero_as_ones: sum.zero_as_ones,
         })
     });
-    Ok(OffloadStream {
-        checksums: checksums.collect::<Result<_, OffloadError>>()?,
+    Ok(GeneratorStream {
+        checksums: checksums.collect::<Result<_, TxGeneratorError>>()?,
         template: first_packet(plan, image.bytes.len()),
         rules,
         signature: plan.signature,
@@ -49,8 +53,8 @@ fn first_packet(plan: &StreamPlan, len: usize) -> Vec<u8> {
     packet
 }
 
-fn rule(field: &FieldPlan) -> Result<FieldRule, OffloadError> {
-    let refuse = |what: &str| OffloadError(format!("the field at byte {} {what}", field.offset));
+fn rule(field: &FieldPlan) -> Result<FieldRule, TxGeneratorError> {
+    let refuse = |what: &str| TxGeneratorError(format!("the field at byte {} {what}", field.offset));
     let (steps, seed) = match &field.values {
         Values::Range { first, step, count } => (Steps { first: *first, step: *step, count: *count }, None),
         Values::Random { first, step, count, seed } => {
@@ -120,8 +124,9 @@ fn varying_bytes(field: &FieldPlan, steps: &Steps) -> Option<(usize, u8)> {
     Some((field.offset + field.width - width, width as u8))
 }
 
-fn narrow(offset: usize) -> Result<u16, OffloadError> {
-    u16::try_from(offset).map_err(|_| OffloadError(format!("byte {offset} is too far from the start of the packet")))
+fn narrow(offset: usize) -> Result<u16, TxGeneratorError> {
+    u16::try_from(offset)
+        .map_err(|_| TxGeneratorError(format!("byte {offset} is too far from the start of the packet")))
 }
 
 #[cfg(test)]
@@ -152,7 +157,8 @@ mod tests {
             rule("udp.destination", ports, Advance::WhenPreviousWraps),
             rule("ipv4.ttl", random, Advance::EachPacket),
         ];
-        let stream = offload(&spec(rules, Some(9)).plan().expect("plan"), 1000, Some(1e6)).expect("simple");
+        let stream =
+            reduce_for_tx_generator(&spec(rules, Some(9)).plan().expect("plan"), 1000, Some(1e6)).expect("simple");
         let field = |offset, width, kind, first, count, step| FieldRule { offset, width, kind, first, count, step };
         assert_eq!(
             stream.rules,
@@ -176,8 +182,9 @@ mod tests {
 
     #[test]
     fn what_a_program_cannot_do_is_named() {
-        let refused =
-            |spec: &StreamSpec| offload(&spec.plan().expect("plan"), 0, None).expect_err("refused").to_string();
+        let refused = |spec: &StreamSpec| {
+            reduce_for_tx_generator(&spec.plan().expect("plan"), 0, None).expect_err("refused").to_string()
+        };
         let mut sized = spec(Vec::new(), None);
         (sized.lens, sized.sizes) = (vec![60, 61], Sizes::InTurn { count: 2 });
         assert!(refused(&sized).contains("2 lengths"));
@@ -194,7 +201,7 @@ mod tests {
     fn parts_of_bytes_and_long_fields_are_reduced_to_what_varies() {
         let reduced = |field: &str, values: Values| {
             let plan = spec(vec![rule(field, values, Advance::EachPacket)], None).plan().expect("plan");
-            let stream = offload(&plan, 0, None).expect("simple");
+            let stream = reduce_for_tx_generator(&plan, 0, None).expect("simple");
             let FieldRule { offset, width, first, count, step, .. } = stream.rules[0];
             (offset, width, first, count, step)
         };
@@ -220,7 +227,7 @@ mod tests {
             rule("udp.source", Values::Range { first: 9, step: -4, count: 3 }, Advance::EachPacket),
         ];
         let plan = spec(rules, None).plan().expect("plan");
-        let stream = offload(&plan, 0, None).expect("simple");
+        let stream = reduce_for_tx_generator(&plan, 0, None).expect("simple");
         let mut generator = Stream::new(&plan);
         for number in 0..40u32 {
             let mut packet = vec![0; 60];

@@ -16,7 +16,7 @@ const CALL_NS: f64 = 50_000_000.0;
 ///
 /// Times of single packets are the program's matter, so the account has no lateness and no gap errors. Without a rate, sending
 /// may go on past the duration by a part of a call.
-pub fn send_offload(
+pub fn send_generated(
     port: &mut dyn Port,
     schedule: &Schedule,
     packet_len: usize,
@@ -67,7 +67,7 @@ fn run(
     let end_ns = schedule.duration_ns.map_or(u64::MAX, |duration| start_ns.saturating_add(duration));
     let name = port.caps().name.clone();
     let missing = || PortError::Unsupported { port: name, what: "it does not make packets by itself".into() };
-    let backend = port.transmit_offload().ok_or_else(missing)?;
+    let backend = port.tx_generator().ok_or_else(missing)?;
     while !control.stopping() && account.made < total {
         let now_ns = clock::now_ns();
         let left = total - account.made;

@@ -1,13 +1,13 @@
 //! Generation inside the backend: a stream reduced to what a small program in the kernel can apply to each packet.
 //!
-//! The generator compiles a stream to an [`OffloadStream`] when its rules are simple enough; the backend either loads all of
+//! The generator compiles a stream to an [`GeneratorStream`] when its rules are simple enough; the backend either loads all of
 //! it or says what it cannot do. Nothing is left out silently.
 
 use crate::PortError;
 
 /// A template and what changes from packet to packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OffloadStream {
+pub struct GeneratorStream {
     /// The packet, without FCS, with right checksums for the fields' first values.
     pub template: Vec<u8>,
     /// What changes, fastest first.
@@ -58,7 +58,7 @@ pub enum FieldRuleKind {
 pub struct ChecksumFix {
     /// First byte of the 16-bit checksum field.
     pub offset: u16,
-    /// Indices into [`OffloadStream::rules`] of the rules whose fields it covers.
+    /// Indices into [`GeneratorStream::rules`] of the rules whose fields it covers.
     pub rules: Vec<usize>,
     /// True when it also covers the signature.
     pub covers_signature: bool,
@@ -66,9 +66,9 @@ pub struct ChecksumFix {
     pub zero_as_ones: bool,
 }
 
-/// What one call of [`TransmitOffload::run`] did.
+/// What one call of [`TxGenerator::run`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OffloadRun {
+pub struct GeneratorRun {
     /// Packets that the program made.
     pub made: u64,
     /// Packets that the far side took.
@@ -76,13 +76,13 @@ pub struct OffloadRun {
 }
 
 /// A backend that makes the packets itself.
-pub trait TransmitOffload {
+pub trait TxGenerator {
     /// Prepares the stream; packets of earlier streams are forgotten, totals are kept.
-    fn load(&mut self, stream: &OffloadStream) -> Result<(), PortError>;
+    fn load(&mut self, stream: &GeneratorStream) -> Result<(), PortError>;
 
     /// Makes and sends about `packets` packets (the backend may round to its own unit, never past `packets`) and returns
     /// what was done. The call lasts as long as the sending does.
-    fn run(&mut self, packets: u64) -> Result<OffloadRun, PortError>;
+    fn run(&mut self, packets: u64) -> Result<GeneratorRun, PortError>;
 
     /// Packets that one call should make so that the call's own cost does not show.
     fn packets_per_run(&self) -> u64;
