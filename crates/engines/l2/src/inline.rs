@@ -442,6 +442,7 @@ impl Port for InlinePort {
                 .chain(drops(&self.caps.name, &counters.discarded))
                 .collect(),
             tx_drops: drops("switch", &counters.dropped).collect(),
+            ..Stats::default()
         })
     }
 }

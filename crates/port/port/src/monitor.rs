@@ -216,6 +216,10 @@ impl Port for Monitor {
         self.port.arm_wakeup(add)
     }
 
+    fn next_deadline_ns(&self) -> Option<u64> {
+        self.port.next_deadline_ns().into_iter().chain(self.watcher.next_deadline_ns()).min()
+    }
+
     fn rx_occupancy(&self) -> Option<(u64, u64)> {
         self.port.rx_occupancy()
     }

@@ -12,7 +12,7 @@ use crate::{Caps, PortError, Stats, TxGenerator};
 /// - `receive` appends to the batch, at most [`Batch::room`] slots, oldest first; 0 means "nothing yet", not an error.
 /// - `transmit` takes from the front of the batch; what did not fit stays, in order. A full ring is a return value.
 /// - What `transmit` took is either sent (it shows in [`Stats::tx_packets`], at the latest after [`Port::flush`]) or lost with a
-///   place and a cause in [`Stats::tx_drops`]: taken = sent + dropped, to the packet.
+///   place and a cause in [`Stats::tx_drops`]: taken + [`Stats::tx_duplicated`] = sent + dropped, to the packet.
 /// - A packet longer than [`Caps::frame_len_max`] is refused as [`PortError::FrameTooLong`] before anything of it is sent; the
 ///   packets before it are sent, it stays at the front of the batch.
 /// - An error means that the port is broken (see [`PortError`]); its totals can still be read.
@@ -55,6 +55,13 @@ pub trait Port: Send {
     fn arm_wakeup(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
         let _ = add;
         false
+    }
+
+    /// Returns the time at which the port has work to do although nothing arrives, in nanoseconds of `CLOCK_MONOTONIC`: a packet that
+    /// it delays is due then. `None` if the port waits for no time. A caller that sleeps on several ports wakes up at that time at
+    /// the latest, and then calls `flush` and `receive`. The time may have passed already.
+    fn next_deadline_ns(&self) -> Option<u64> {
+        None
     }
 
     /// Returns how many bytes of the receive ring hold packets that nobody has received yet, and how many bytes the ring has;

@@ -23,6 +23,10 @@ pub struct Stats {
     pub tx_packets: u64,
     /// Their bytes.
     pub tx_bytes: u64,
+    /// Copies that the port added to what it received (`impair=`); `rx_packets` counts those that `receive` returned.
+    pub rx_duplicated: u64,
+    /// Copies that the port added to what `transmit` took; `tx_packets` counts those whose sending is complete.
+    pub tx_duplicated: u64,
     /// Packets that reached this port and were not returned by `receive`.
     pub rx_drops: Vec<Drops>,
     /// Packets that `transmit` took and that were not sent.

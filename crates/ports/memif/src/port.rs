@@ -379,6 +379,7 @@ impl Port for MemifPort {
                 row("longer than the ring's buffers", self.sent.unfit),
                 row("packet without a byte", self.sent.empty),
             ],
+            ..Stats::default()
         };
         stats.rx_drops.retain(|row| row.packets > 0);
         stats.tx_drops.retain(|row| row.packets > 0);

@@ -273,6 +273,7 @@ impl Port for PcapPort {
                 row(ring, "longer than the batch", self.receiver.too_long),
             ],
             tx_drops: vec![row(self.caps.name.clone(), "shorter than an Ethernet header", self.too_short)],
+            ..Stats::default()
         };
         stats.rx_drops.retain(|row| row.packets > 0);
         stats.tx_drops.retain(|row| row.packets > 0);

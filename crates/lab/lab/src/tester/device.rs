@@ -110,8 +110,18 @@ impl Port for Joined {
         }
     }
 
+    fn next_deadline_ns(&self) -> Option<u64> {
+        self.receives.next_deadline_ns().into_iter().chain(self.transmits.next_deadline_ns()).min()
+    }
+
     fn stats(&mut self) -> Result<Stats, PortError> {
         let (received, sent) = (self.receives.stats()?, self.transmits.stats()?);
-        Ok(Stats { tx_packets: sent.tx_packets, tx_bytes: sent.tx_bytes, tx_drops: sent.tx_drops, ..received })
+        Ok(Stats {
+            rx_packets: received.rx_packets,
+            rx_bytes: received.rx_bytes,
+            rx_duplicated: received.rx_duplicated,
+            rx_drops: received.rx_drops,
+            ..sent
+        })
     }
 }
