@@ -67,7 +67,7 @@ impl<'a> Script<'a> {
 
 /// Does what the bytes say; every packet is accounted for after every step, and every frame comes back.
 pub fn run(data: &[u8]) {
-    let mut pool = Pool::new(PoolConfig { frames: 48, frame_size: 1024, headroom: 0 }).expect("48 KiB");
+    let mut pool = Pool::new(PoolConfig { frames: 48, frame_size: 1024 }).expect("48 KiB");
     let config = SwitchConfig { mac_entries: 4, queue_slots: 8, ports_max: 5, ..SwitchConfig::default() };
     let mut switch = Switch::new(config, &pool).expect("a valid shape");
     let mut arrived = Batch::new(&pool, 32);

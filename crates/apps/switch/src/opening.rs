@@ -44,7 +44,7 @@ pub(crate) fn pool(config: &Config) -> Result<Pool, Refusal> {
     let frame_size = (longest + SPREAD).next_power_of_two().clamp(2048, most);
     let fitting = |frames: usize| frames.min(PORT_BYTES_MAX / frame_size);
     let frames = fitting(FRAMES_INTERFACE) * interfaces + fitting(FRAMES_OTHER) * others;
-    let pool = Pool::new(PoolConfig { frames, frame_size, headroom: 0 });
+    let pool = Pool::new(PoolConfig { frames, frame_size });
     pool.map_err(|error| Refusal::new(error.to_string(), "fewer ports (--ports-max) need less"))
 }
 

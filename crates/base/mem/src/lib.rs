@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! region   | frame 0 | frame 1 | frame 2 | ...      one mapping; frames of a power of two bytes (2,048 unless asked)
-//! frame    | headroom | colour | packet ........ |  the packet starts at `offset`; colour = 0 to 7 (short packets: 31) cache lines
+//! frame    | headroom | packet ............... |       the packet starts at `offset`, in line 1 to 7 (short packets: 31) of the frame
 //! slot     { flags:8 frame:24 offset:16 len:16 }    64 bits, names a packet (or a part of one) and OWNS its frame
 //! batch    [ slot slot slot ... ]                   what one port call moves; gives its frames back when dropped
 //! pool     handle (two magazines) <-> depot         a thread takes and returns frames without locks, the depot's lock
@@ -37,7 +37,7 @@ mod slot_ring;
 
 pub use batch::{Batch, Part, Span, Totals};
 pub use border::{Border, Trespass};
-pub use pool::{Pool, PoolConfig, Written};
+pub use pool::{HEADROOM, Pool, PoolConfig, Written};
 pub use prefetch::{prefetch, prefetch_to_write};
 pub use region::{MapError, Region};
 pub use slot::Slot;

@@ -13,15 +13,16 @@ pub struct PoolConfig {
     pub frames: usize,
     /// Bytes of a frame, a power of two.
     pub frame_size: usize,
-    /// Bytes kept free before the packet (headers that a tunnel or a kernel puts in front). At least 64 bytes of a frame are left for
-    /// packets, besides 448 by which packets are shifted against each other: so at most the frame's size less 512.
-    pub headroom: usize,
 }
+
+/// Bytes that a pool keeps free in front of each packet that it lays out, at least: [`Batch::prepend`] finds room there for a VLAN
+/// tag or the header of a tunnel.
+pub const HEADROOM: usize = LINE;
 
 impl Default for PoolConfig {
     /// 8,192 frames of 2,048 bytes: 16 MiB, packets of up to 1,600 bytes in one frame.
     fn default() -> PoolConfig {
-        PoolConfig { frames: 8192, frame_size: 2048, headroom: 0 }
+        PoolConfig { frames: 8192, frame_size: 2048 }
     }
 }
 
@@ -38,7 +39,6 @@ pub struct Written {
 pub struct Pool {
     region: Arc<Region>,
     depot: Arc<Depot>,
-    headroom: usize,
     loaded: Magazine,
     previous: Magazine,
     spares: Spares,
@@ -50,23 +50,18 @@ impl Pool {
     /// Maps a region and puts all of its frames into a new pool.
     ///
     /// # Errors
-    /// The shape is not possible, the headroom is larger than [`PoolConfig::headroom`] allows, or the kernel refuses.
+    /// The shape is not possible, or the kernel refuses.
     pub fn new(config: PoolConfig) -> Result<Pool, MapError> {
         let region = Region::map(config.frames, config.frame_size)?;
-        check_headroom(&region, config.headroom)?;
         let depot = Arc::new(Depot::new(region.frames()));
-        Ok(Pool::handle(Arc::new(region), depot, config.headroom))
+        Ok(Pool::handle(Arc::new(region), depot))
     }
 
     /// A pool of the frames of a shared region that are here; see [`Region::map_shared`].
-    ///
-    /// # Errors
-    /// The headroom is larger than [`PoolConfig::headroom`] allows.
-    pub fn on(region: Region, headroom: usize) -> Result<Pool, MapError> {
-        check_headroom(&region, headroom)?;
+    pub fn on(region: Region) -> Pool {
         let all = region.custody().is_none_or(|custody| custody.here() > 0);
         let depot = Arc::new(if all { Depot::new(region.frames()) } else { Depot::empty(region.frames()) });
-        Ok(Pool::handle(Arc::new(region), depot, headroom))
+        Pool::handle(Arc::new(region), depot)
     }
 
     /// The border to the process that shares the region; `None` where nobody does.
@@ -75,10 +70,9 @@ impl Pool {
         shared.then(|| Border::new(Arc::clone(&self.region), Arc::clone(&self.depot)))
     }
 
-    /// The headroom was checked: all offsets in frames rest on that.
-    fn handle(region: Arc<Region>, depot: Arc<Depot>, headroom: usize) -> Pool {
+    fn handle(region: Arc<Region>, depot: Arc<Depot>) -> Pool {
         let (loaded, previous) = (new_magazine(), new_magazine());
-        Pool { region, depot, headroom, loaded, previous, spares: Spares::default(), colours: COLOURS }
+        Pool { region, depot, loaded, previous, spares: Spares::default(), colours: COLOURS }
     }
 
     /// The memory that the pool's frames lie in.
@@ -92,7 +86,7 @@ impl Pool {
 
     /// Longest packet that fits into one frame of this pool, in bytes.
     pub fn packet_len_max(&self) -> usize {
-        self.region.frame_size() - self.headroom - COLOUR_BYTES_MAX
+        self.region.frame_size() - COLOUR_BYTES_MAX
     }
 
     /// Appends up to `count` packets of `len` bytes (contents as the last owner left them) and returns how many there were
@@ -101,8 +95,8 @@ impl Pool {
     pub fn alloc(&mut self, batch: &mut Batch, count: usize, len: usize) -> usize {
         batch.check_region(&self.region);
         let len = len.min(self.packet_len_max()) as u16;
-        self.colours = colours(self.region.frame_size() - self.headroom - usize::from(len));
-        let (headroom, colours) = (self.headroom as u16, self.colours);
+        self.colours = colours(self.region.frame_size() - usize::from(len));
+        let colours = self.colours;
         let wanted = count.min(batch.room());
         let mut taken = 0;
         while taken < wanted {
@@ -115,7 +109,7 @@ impl Pool {
             for (word, frame) in spare.iter_mut().zip(&self.loaded[keep..]) {
                 // SAFETY: the frame was free, so the new slot is its only owner; `colours` keeps offset + len inside the
                 // frame; frame numbers come from the depot of this very region.
-                *word = unsafe { Slot::new(*frame, headroom + colour(*frame, colours), len) }.into_word();
+                *word = unsafe { Slot::new(*frame, offset(*frame, colours), len) }.into_word();
             }
             self.loaded.truncate(keep);
             // SAFETY: the loop wrote `step` slots of this region.
@@ -144,7 +138,7 @@ impl Pool {
                 return filled;
             }
             let Some(&frame) = self.loaded.last() else { return filled };
-            let offset = self.headroom as u16 + colour(frame, COLOURS);
+            let offset = offset(frame, COLOURS);
             let word = Slot::new_word(frame, offset, len_max as u16);
             // SAFETY: the frame is free and this handle's, so nobody else has its bytes; `packet_len_max` keeps them inside it.
             let Some(written) = write(unsafe { self.region.packet_mut(word) }) else { return filled };
@@ -246,7 +240,7 @@ impl Pool {
         }
         let len = len.min(self.packet_len_max()) as u16;
         // SAFETY: as in `alloc`, with `packet_len_max` for the length.
-        self.loaded.pop().map(|frame| unsafe { Slot::new(frame, self.headroom as u16 + colour(frame, COLOURS), len) })
+        self.loaded.pop().map(|frame| unsafe { Slot::new(frame, offset(frame, COLOURS), len) })
     }
 
     /// Returns every frame of the batch, which is empty afterwards.
@@ -323,7 +317,7 @@ impl Pool {
             let _ = self.load_spare() || self.depot.take(&mut self.loaded, &mut self.spares);
             std::mem::swap(&mut self.loaded, &mut self.previous);
             for frame in &self.previous {
-                let word = Slot::new_word(*frame, self.headroom as u16 + colour(*frame, self.colours), 0);
+                let word = Slot::new_word(*frame, offset(*frame, self.colours), 0);
                 crate::prefetch::to_write(self.region.first_byte(word));
             }
         }
@@ -351,7 +345,7 @@ impl Pool {
 
 impl Clone for Pool {
     fn clone(&self) -> Pool {
-        Pool::handle(Arc::clone(&self.region), Arc::clone(&self.depot), self.headroom)
+        Pool::handle(Arc::clone(&self.region), Arc::clone(&self.depot))
     }
 }
 
@@ -364,18 +358,6 @@ impl Drop for Pool {
 /// Colours that every frame has room for: its packets begin in so many different cache lines.
 const COLOURS: u16 = 8;
 const COLOUR_BYTES_MAX: usize = (COLOURS as usize - 1) * LINE;
-/// Bytes of a frame that are left for a packet, at least.
-const PACKET_ROOM_MIN: usize = 64;
-
-/// Offsets of packets are sums of headroom and colour, which unsafe code takes to lie inside the frame.
-fn check_headroom(region: &Region, headroom: usize) -> Result<(), MapError> {
-    let frame_size = region.frame_size();
-    let headroom_max = frame_size.saturating_sub(COLOUR_BYTES_MAX + PACKET_ROOM_MIN);
-    if headroom > headroom_max {
-        return Err(MapError::Headroom { headroom, frame_size, headroom_max });
-    }
-    Ok(())
-}
 /// Colours of packets that leave more room. With frames of 2 KiB, half of them a line apart from the other half modulo the
 /// size of a cache way (4 KiB), these fill all sets of a first-level cache.
 const COLOURS_MAX: u16 = 32;
@@ -388,9 +370,9 @@ fn colours(room: usize) -> u16 {
     1 << lines.ilog2()
 }
 
-/// Start of the packet after the headroom, in bytes, by frame number. Frames come in pairs because the lowest bit is in the
-/// address already.
+/// Start of the packet in its frame, in bytes, by frame number. Frames come in pairs because the lowest bit is in the address
+/// already. The first colour would leave no headroom, so its packets begin where those of the second do.
 #[inline]
-fn colour(frame: u32, colours: u16) -> u16 {
-    ((frame >> 1) as u16 & (colours - 1)) * LINE as u16
+fn offset(frame: u32, colours: u16) -> u16 {
+    ((frame >> 1) as u16 & (colours - 1)).max(1) * LINE as u16
 }

@@ -22,16 +22,6 @@ pub enum MapError {
         /// Bytes asked for a frame.
         frame_size: usize,
     },
-    /// The headroom leaves too little of a frame for packets.
-    #[error("a headroom of {headroom} bytes in frames of {frame_size} is not possible: take at most {headroom_max}")]
-    Headroom {
-        /// Bytes asked for in front of packets.
-        headroom: usize,
-        /// Bytes of a frame.
-        frame_size: usize,
-        /// Most bytes that there can be in front of packets.
-        headroom_max: usize,
-    },
     /// The kernel refused the mapping.
     #[error("cannot map {bytes} bytes of packet memory: {source}; fewer frames need less")]
     Map {

@@ -1,6 +1,6 @@
 //! Whatever happens to slots - taken, sent, received, dropped half-way - every frame has one owner and comes back.
 
-use linerate_mem::{Batch, Pool, PoolConfig, Span, Written, slot_ring};
+use linerate_mem::{Batch, HEADROOM, Pool, PoolConfig, Span, Written, slot_ring};
 #[cfg(not(miri))]
 use proptest::prelude::*;
 
@@ -247,7 +247,7 @@ fn only_whole_packets_come_out_of_a_ring() {
 
 #[test]
 fn copies_go_from_any_region_into_as_few_frames_as_they_need() {
-    let mut source_pool = Pool::new(PoolConfig { frames: 64, frame_size: 1024, headroom: 0 }).unwrap();
+    let mut source_pool = Pool::new(PoolConfig { frames: 64, frame_size: 1024 }).unwrap();
     let mut pool = pool(8);
     let mut source = Batch::with_times(&source_pool, 64);
     let mut into = Batch::with_times(&pool, 6);
@@ -283,34 +283,36 @@ fn copies_go_from_any_region_into_as_few_frames_as_they_need() {
 }
 
 #[test]
-fn a_headroom_that_leaves_no_room_is_refused() {
-    for frame_size in [512, 1024, 2048, 32_768] {
-        let pool = |headroom| Pool::new(PoolConfig { frames: 64, frame_size, headroom });
-        for headroom in [frame_size - 511, frame_size, frame_size + 1, 65_535, 65_536, usize::MAX] {
-            let error = pool(headroom).map(drop).unwrap_err().to_string();
-            assert!(error.contains(&format!("take at most {}", frame_size - 512)), "{error}");
-        }
-        // With the most that there can be, packets of any wanted length stay inside their frames.
-        let mut pool = pool(frame_size - 512).unwrap();
-        assert_eq!(pool.packet_len_max(), 64);
+fn packets_begin_in_many_lines_and_behind_the_headroom() {
+    // (bytes of a frame, bytes of a packet, lines of a frame that packets begin in)
+    let cases = [(512, 64, 7), (1024, 60, 15), (2048, 60, 31), (2048, 64, 31), (2048, 1514, 7), (2048, 1600, 7)];
+    for (frame_size, len, lines) in cases {
+        let mut pool = Pool::new(PoolConfig { frames: 64, frame_size }).unwrap();
+        assert_eq!(pool.packet_len_max(), frame_size - 448);
         let mut batch = Batch::new(&pool, 64);
-        for len in [0, 1, 64, usize::MAX] {
-            assert_eq!(pool.alloc(&mut batch, 64, len), 64);
-            for index in 0..64 {
-                batch.set_len(index, usize::MAX);
-                assert!(batch.packet(index).len() <= 512 && batch.tail_room(index) == 0);
-                batch.packet_mut(index).fill(index as u8);
-            }
-            assert!((0..64).all(|index| batch.packet(index).iter().all(|byte| *byte == index as u8)));
-            pool.free(&mut batch);
+        assert_eq!(pool.alloc(&mut batch, 64, len), 64);
+        let mut begins: Vec<usize> = Vec::new();
+        for index in 0..64 {
+            assert_eq!(batch.packet(index).len(), len);
+            let tail_room = batch.tail_room(index);
+            assert!(batch.prepend(index, HEADROOM));
+            begins.push(frame_size - len - tail_room);
+            // Whatever the length, what is written stays inside the frame.
+            batch.set_len(index, usize::MAX);
+            batch.packet_mut(index).fill(index as u8);
         }
+        assert!((0..64).all(|index| batch.packet(index).iter().all(|byte| *byte == index as u8)));
+        begins.sort();
+        begins.dedup();
+        assert_eq!(begins, (1..=lines).map(|line| line * 64).collect::<Vec<_>>(), "{frame_size} {len}");
+        pool.free(&mut batch);
         assert!(pool.is_whole());
     }
 }
 
 #[test]
 fn the_front_of_a_packet_moves_inside_its_frame() {
-    let mut pool = Pool::new(PoolConfig { frames: 4, frame_size: 2048, headroom: 16 }).unwrap();
+    let mut pool = Pool::new(PoolConfig { frames: 4, frame_size: 2048 }).unwrap();
     let mut batch = Batch::new(&pool, 4);
     pool.alloc(&mut batch, 4, 60);
     for index in 0..4 {

@@ -191,7 +191,7 @@ impl VlanMode {
 }
 
 /// Does it to the packet that begins in slot `at`, whose first slot holds its header; false, and nothing has happened, when
-/// there is no room for a tag in its frame. A priority is kept.
+/// there is no room for a tag in front of it in its frame. A priority is kept.
 pub(crate) fn apply(edit: Edit, batch: &mut Batch, at: usize) -> bool {
     match edit {
         Edit::Keep => true,
@@ -203,15 +203,10 @@ pub(crate) fn apply(edit: Edit, batch: &mut Batch, at: usize) -> bool {
             true
         }
         Edit::Push { ethertype, vlan } => {
-            if batch.prepend(at, TAG_LEN) {
-                batch.packet_mut(at).copy_within(TAG_LEN..TAG_LEN + ADDRESSES, 0);
-            } else if batch.tail_room(at) >= TAG_LEN {
-                let len = batch.packet(at).len();
-                batch.set_len(at, len + TAG_LEN);
-                batch.packet_mut(at).copy_within(ADDRESSES..len, ADDRESSES + TAG_LEN);
-            } else {
+            if !batch.prepend(at, TAG_LEN) {
                 return false;
             }
+            batch.packet_mut(at).copy_within(TAG_LEN..TAG_LEN + ADDRESSES, 0);
             write(batch.packet_mut(at), ethertype, vlan);
             true
         }
@@ -276,38 +271,31 @@ mod tests {
     }
 
     #[test]
-    fn a_pushed_tag_comes_off_again_wherever_there_is_room_for_it() {
+    fn a_pushed_tag_comes_off_again() {
         let addresses: Vec<u8> = (0..12).collect();
-        for headroom in [0, 64] {
-            let mut pool = Pool::new(PoolConfig { frames: 8, frame_size: 1024, headroom }).unwrap();
-            let mut batch = Batch::new(&pool, 8);
-            pool.alloc(&mut batch, 8, 60);
-            for at in 0..8 {
-                batch.packet_mut(at).iter_mut().zip(0..).for_each(|(byte, value)| *byte = value);
-                let before = batch.packet(at).to_vec();
-                assert!(apply(Edit::Push { ethertype: SERVICE_TAG, vlan: 0xabc }, &mut batch, at));
-                let packet = batch.packet(at);
-                assert_eq!(
-                    (packet.len(), &packet[..12], &packet[12..16]),
-                    (64, &addresses[..], &[0x88, 0xa8, 0xa, 0xbc][..])
-                );
-                assert_eq!(packet[16..], before[12..]);
-                assert!(apply(Edit::Change { ethertype: CUSTOMER_TAG, vlan: 1 }, &mut batch, at));
-                assert_eq!(batch.packet(at)[12..16], [0x81, 0, 0, 1]);
-                assert!(apply(Edit::Pop, &mut batch, at));
-                assert_eq!(batch.packet(at), &before[..]);
-            }
-            // A frame that is full to the last byte has no room for a tag.
-            pool.free(&mut batch);
-            pool.alloc(&mut batch, 1, 60);
-            batch.set_len(0, usize::MAX);
-            while batch.prepend(0, 1) {}
-            let full = batch.packet(0).to_vec();
-            assert_eq!(full.len(), 1024);
-            assert!(!apply(Edit::Push { ethertype: CUSTOMER_TAG, vlan: 1 }, &mut batch, 0));
-            assert_eq!(batch.packet(0), full);
-            drop(batch);
+        let mut pool = Pool::new(PoolConfig { frames: 8, frame_size: 1024 }).unwrap();
+        let mut batch = Batch::new(&pool, 8);
+        pool.alloc(&mut batch, 8, 60);
+        for at in 0..8 {
+            batch.packet_mut(at).iter_mut().zip(0..).for_each(|(byte, value)| *byte = value);
+            let before = batch.packet(at).to_vec();
+            assert!(apply(Edit::Push { ethertype: SERVICE_TAG, vlan: 0xabc }, &mut batch, at));
+            let packet = batch.packet(at);
+            assert_eq!(
+                (packet.len(), &packet[..12], &packet[12..16]),
+                (64, &addresses[..], &[0x88, 0xa8, 0xa, 0xbc][..])
+            );
+            assert_eq!(packet[16..], before[12..]);
+            assert!(apply(Edit::Change { ethertype: CUSTOMER_TAG, vlan: 1 }, &mut batch, at));
+            assert_eq!(batch.packet(at)[12..16], [0x81, 0, 0, 1]);
+            assert!(apply(Edit::Pop, &mut batch, at));
+            assert_eq!(batch.packet(at), &before[..]);
         }
+        // A frame that is full to the first byte has no room for a tag.
+        while batch.prepend(0, 1) {}
+        let full = batch.packet(0).to_vec();
+        assert!(!apply(Edit::Push { ethertype: CUSTOMER_TAG, vlan: 1 }, &mut batch, 0));
+        assert_eq!(batch.packet(0), full);
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn ports_that_share_a_pool() {
 
 #[test]
 fn small_rings_and_small_frames() {
-    let pool = PoolConfig { frames: 2048, frame_size: 1024, headroom: 64 };
+    let pool = PoolConfig { frames: 2048, frame_size: 1024 };
     check_all(&mut Inline { ring: 8, isolated: false, pool });
 }
 

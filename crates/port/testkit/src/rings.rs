@@ -33,13 +33,13 @@ impl Rings {
 
     /// Rings of 8 slots, frames of 1,024 bytes.
     pub fn check_small(self) {
-        let pool = PoolConfig { frames: 2048, frame_size: 1024, headroom: 64 };
+        let pool = PoolConfig { frames: 2048, frame_size: 1024 };
         check_all(&mut RingLink { rings: self, ring: 8, pool });
     }
 
     /// Rings with more slots than a batch.
     pub fn check_long(self) {
-        let pool = PoolConfig { frames: 8192, frame_size: 2048, headroom: 128 };
+        let pool = PoolConfig { frames: 8192, frame_size: 2048 };
         check_all(&mut RingLink { rings: self, ring: 2048, pool });
     }
 }

@@ -5,7 +5,7 @@ use linerate_port::{Interest, Monitor, Port, Watched};
 use linerate_ports::open;
 
 fn pool() -> Pool {
-    Pool::new(PoolConfig { frames: 512, frame_size: 2048, headroom: 0 }).unwrap()
+    Pool::new(PoolConfig { frames: 512, frame_size: 2048 }).unwrap()
 }
 
 /// A batch of numbered packets; each third goes over two slots.
@@ -100,7 +100,7 @@ fn a_watcher_that_stands_still_or_ends_costs_nothing_but_its_copies() {
 #[test]
 fn without_a_frame_there_is_no_copy_and_the_port_goes_on() {
     let mut pool = pool();
-    let small = Pool::new(PoolConfig { frames: 1, frame_size: 2048, headroom: 0 }).unwrap();
+    let small = Pool::new(PoolConfig { frames: 1, frame_size: 2048 }).unwrap();
     let (near, mut far) = (open("pipe:small", &pool).unwrap(), open("pipe:small", &pool).unwrap());
     let (watcher, mut seen) = (open("pipe:watcher", &small).unwrap(), open("pipe:watcher", &small).unwrap());
     let mut port = Monitor::new(near, watcher, Watched::Both, &small);

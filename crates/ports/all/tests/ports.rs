@@ -149,7 +149,7 @@ fn a_bare_name_takes_the_fastest_that_works_and_says_why() {
         Err(_) => assert!(choice.starts_with("packet:near"), "{choice}"),
     }
     // Frames of 512 bytes are none for AF_XDP: the next in line, with the reason.
-    let shape = linerate_mem::PoolConfig { frames: 512, frame_size: 512, headroom: 0 };
+    let shape = linerate_mem::PoolConfig { frames: 512, frame_size: 512 };
     let small = Pool::new(shape).unwrap();
     let opened = namespace.run(|| open_for("near", &small, Usage::Both)).unwrap().unwrap();
     assert_eq!(opened.port.caps().backend, "packet");

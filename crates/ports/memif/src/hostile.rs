@@ -40,7 +40,7 @@ fn options(text: &str) -> Options {
 }
 
 fn private_pool() -> Pool {
-    Pool::new(PoolConfig { frames: 16, frame_size: 512, headroom: 0 }).expect("a small pool")
+    Pool::new(PoolConfig { frames: 16, frame_size: 512 }).expect("a small pool")
 }
 
 /// The bytes as messages, to a server that takes claims, and to a client that hears hello.
@@ -95,7 +95,7 @@ fn write_as_client(data: &[u8]) -> io::Result<()> {
 fn write_as_server(data: &[u8], mode: &str) -> io::Result<()> {
     let text = format!("memif:/nowhere,role=client,slots=8,{mode}");
     let options = options(&text);
-    let config = PoolConfig { frames: 64, frame_size: 1024, headroom: 0 };
+    let config = PoolConfig { frames: 64, frame_size: 1024 };
     let pool = if options.zero_copy {
         crate::pool(&text.parse().expect("a spec"), config).map_err(io::Error::other)?
     } else {

@@ -260,7 +260,7 @@ fn the_qdisc_can_be_kept() {
 #[test]
 fn frames_of_another_size_do_as_well() {
     let Some(wire) = Wire::new(1) else { return };
-    let config = PoolConfig { frames: 256, frame_size: 512, headroom: 0 };
+    let config = PoolConfig { frames: 256, frame_size: 512 };
     let mut pool = Pool::new(config).unwrap();
     let (mut out, mut back) = (wire.left.open("", &pool), wire.right.open("", &pool));
     let bytes = tagged(1, 1518, [0x81, 0, 0, 1]);

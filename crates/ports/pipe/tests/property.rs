@@ -11,7 +11,7 @@ use proptest::prelude::*;
 const RING: usize = 16;
 
 fn pool(frames: usize) -> Pool {
-    Pool::new(PoolConfig { frames, frame_size: 512, headroom: 0 }).unwrap()
+    Pool::new(PoolConfig { frames, frame_size: 512 }).unwrap()
 }
 
 #[derive(Clone, Debug)]

@@ -85,7 +85,7 @@ pub fn pool(spec: &PortSpec, config: PoolConfig) -> Result<Pool, OpenError> {
     let refuse = |(cause, hint): link::Refusal| OpenError::new(spec, cause, hint);
     let Joined { memory, first, link } = link::join(Path::new(&spec.target), wanted).map_err(refuse)?;
     let shape = link.shape;
-    sys::pool(std::os::fd::AsFd::as_fd(&memory), shape, first, config.headroom, link)
+    sys::pool(std::os::fd::AsFd::as_fd(&memory), shape, first, link)
         .map_err(|error| OpenError::new(spec, error.to_string(), ""))
 }
 
@@ -119,7 +119,7 @@ pub fn pool_inside(config: PoolConfig, ring: usize) -> Result<Pool, String> {
     }
     let memory = sys::sealed_memory(shape.bytes()).map_err(|error| error.to_string())?;
     let link = link::inside(&memory, shape).map_err(|error| error.to_string())?;
-    sys::pool(std::os::fd::AsFd::as_fd(&memory), shape, true, config.headroom, link).map_err(|error| error.to_string())
+    sys::pool(std::os::fd::AsFd::as_fd(&memory), shape, true, link).map_err(|error| error.to_string())
 }
 
 /// Both sides of the link inside this process that `pool` was made for, with ring indices that start at `start` (tests put the

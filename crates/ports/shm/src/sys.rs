@@ -84,12 +84,12 @@ impl Drop for Words {
 }
 
 /// A pool on the frames behind the words. `here`: this side has all frames, or none yet.
-pub fn pool(memory: BorrowedFd<'_>, shape: Shape, here: bool, headroom: usize, link: Link) -> Result<Pool, MapError> {
+pub fn pool(memory: BorrowedFd<'_>, shape: Shape, here: bool, link: Link) -> Result<Pool, MapError> {
     let frames = (shape.frames as usize, shape.frame_size as usize);
     // SAFETY: the memory was made a moment ago, or came from another process, and is mapped this once: `Link` keeps its
     // descriptor to itself.
     let region = unsafe { Region::map_shared(memory, shape.rings().frames, frames, here, Box::new(Arc::new(link))) }?;
-    Pool::on(region, headroom)
+    Ok(Pool::on(region))
 }
 
 /// The user that this process acts for.

@@ -29,7 +29,7 @@ struct Prey {
 
 impl Prey {
     fn new() -> Prey {
-        let config = PoolConfig { frames: FRAMES, frame_size: 2048, headroom: 0 };
+        let config = PoolConfig { frames: FRAMES, frame_size: 2048 };
         let pool = crate::pool_inside(config, RING).unwrap();
         let link = pool.region().companion().unwrap().downcast_ref::<Arc<Link>>().unwrap().clone();
         let (words, rings) = (Arc::clone(&link.words), link.shape.rings());

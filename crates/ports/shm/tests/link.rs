@@ -11,7 +11,7 @@ use linerate_port::{Interest, OpenError, Port, PortSpec, Readiness};
 use linerate_port_shm::{ShmPort, open, pool};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-const CONFIG: PoolConfig = PoolConfig { frames: 1024, frame_size: 2048, headroom: 0 };
+const CONFIG: PoolConfig = PoolConfig { frames: 1024, frame_size: 2048 };
 
 fn spec(path: &Path, options: &str) -> PortSpec {
     format!("shm:{}{options}", path.display()).parse().unwrap()

@@ -192,8 +192,8 @@ mod tests {
 
     #[test]
     fn coloured_chunks_keep_packets_inside_their_frames() {
-        for (frame_size, headroom) in [(2048, 0), (2048, 100), (4096, 0), (4096, 1000)] {
-            let mut pool = Pool::new(PoolConfig { frames: 64, frame_size, headroom }).unwrap();
+        for frame_size in [2048, 4096] {
+            let mut pool = Pool::new(PoolConfig { frames: 64, frame_size }).unwrap();
             let placement = Placement::coloured(&pool);
             let most = placement.receive_len_max(&pool);
             let before_packet = u64::from(placement.headroom()) + abi::RECEIVE_HEADROOM as u64;

@@ -44,7 +44,7 @@ impl Harness for Veth {
     }
 
     fn pool(&self) -> PoolConfig {
-        PoolConfig { frames: 4096, frame_size: self.frame_size, headroom: 0 }
+        PoolConfig { frames: 4096, frame_size: self.frame_size }
     }
 
     fn open(&mut self, pool: &Pool, _start: u32) -> Result<Link, String> {

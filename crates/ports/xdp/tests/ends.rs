@@ -31,7 +31,7 @@ fn errors_say_what_is_wrong_and_what_to_do() {
             let text = refusal(spec, &pool);
             assert!(text.contains(cause) && text.contains(hint), "{text}");
         }
-        let odd = Pool::new(PoolConfig { frames: 256, frame_size: 1024, headroom: 0 }).unwrap();
+        let odd = Pool::new(PoolConfig { frames: 256, frame_size: 1024 }).unwrap();
         assert!(refusal("xdp:far", &odd).contains("2048 or 4096"));
         let tiny = Pool::new(PoolConfig { frames: 16, ..PoolConfig::default() }).unwrap();
         assert!(refusal("xdp:far", &tiny).contains("larger pool"));

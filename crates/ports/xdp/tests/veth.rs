@@ -152,7 +152,7 @@ fn packets_over_several_frames() {
     for (options, frame_size) in [(",native", 2048), (",generic", 2048), ("", 4096)] {
         on_a_pair(1, |_| {
             set_mtu(9000);
-            let config = PoolConfig { frames: 4096, frame_size, headroom: 0 };
+            let config = PoolConfig { frames: 4096, frame_size };
             let mut pool = Pool::new(config).unwrap();
             let error = open("xdp:far", &pool).map(|_| ()).unwrap_err();
             assert!(error.to_string().contains("frags"), "{error}");

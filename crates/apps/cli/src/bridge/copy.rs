@@ -46,7 +46,7 @@ mod tests {
     use linerate_mem::PoolConfig;
 
     fn pool(frames: usize, frame_size: usize) -> Pool {
-        Pool::new(PoolConfig { frames, frame_size, headroom: 0 }).unwrap()
+        Pool::new(PoolConfig { frames, frame_size }).unwrap()
     }
 
     fn whole(batch: &Batch) -> Vec<Vec<u8>> {

@@ -95,7 +95,7 @@ pub(super) fn adapt(spec: &PortSpec, wishes: &Wishes, rings: u64) -> Result<Adap
         _ => {}
     }
     let spec: PortSpec = text.parse().map_err(|error: linerate_port::SpecError| error.to_string())?;
-    let config = PoolConfig { frames: FRAMES_SPARE + extra, frame_size: frame_bytes as usize, headroom: 0 };
+    let config = PoolConfig { frames: FRAMES_SPARE + extra, frame_size: frame_bytes as usize };
     let pool = match linerate_ports::pool_for(&text, config).map_err(|error| error.to_string())? {
         Some(own) => own,
         None => Pool::new(config).map_err(|error| format!("{spec}: {error}"))?,

@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn a_pipe_is_captured_until_its_other_end_goes() {
         const COUNT: u64 = 20_000;
-        let pool = Pool::new(PoolConfig { frames: 4096, frame_size: 2048, headroom: 0 }).unwrap();
+        let pool = Pool::new(PoolConfig { frames: 4096, frame_size: 2048 }).unwrap();
         let open = || linerate_ports::open("pipe:captured", &pool).unwrap();
         let (mut near, far) = (open(), open());
         let filter = linerate_ports::compile_filter("less 100", linerate_ports::FilterPlace::WholePackets, 262_144);
@@ -263,7 +263,7 @@ mod tests {
             eprintln!("skipped: no mkfifo");
             return;
         }
-        let mut pool = Pool::new(PoolConfig { frames: 4096, frame_size: 2048, headroom: 0 }).unwrap();
+        let mut pool = Pool::new(PoolConfig { frames: 4096, frame_size: 2048 }).unwrap();
         let mut file = linerate_ports::open(&format!("file:{},write", path("in.pcap")), &pool).unwrap();
         let mut batch = Batch::new(&pool, 8);
         for _ in 0..COUNT {

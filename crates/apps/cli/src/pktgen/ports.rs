@@ -111,7 +111,7 @@ fn pool(candidate: &Candidate, options: &Options) -> Result<Pool, OpenError> {
     let wanted = FRAMES_BASE + (FRAMES_OF_THREAD + 4 * options.burst) * options.threads;
     let frame_size = candidate.frame_size;
     let most = if frame_size > 2048 { POOL_BYTES / frame_size } else { FRAMES_MAX };
-    let config = PoolConfig { frames: wanted.min(most), frame_size, headroom: 0 };
+    let config = PoolConfig { frames: wanted.min(most), frame_size };
     if let Some(spec) = candidate.specs.first()
         && let Some(own) = pool_for(spec, config)?
     {

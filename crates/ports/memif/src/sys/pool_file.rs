@@ -38,7 +38,7 @@ impl PoolFile {
         let shape = (config.frames, config.frame_size);
         // SAFETY: the file was made here, and this is the one place where its memory becomes a region; `open` calls it once.
         let region = unsafe { Region::map_shared(self.file.as_fd(), 0, shape, true, companion) }?;
-        Pool::on(region, config.headroom)
+        Ok(Pool::on(region))
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn it_is_known_whether_somebody_has_the_memory() {
-        let config = PoolConfig { frames: 16, frame_size: 512, headroom: 0 };
+        let config = PoolConfig { frames: 16, frame_size: 512 };
         let file = PoolFile::new(config).unwrap();
         let pool = file.pool(config, Box::new(())).unwrap();
         assert!(file.is_here_alone());

@@ -59,7 +59,7 @@ pub fn open(spec: &str, pool: &Pool) -> Result<MemifPort, String> {
     linerate_port_memif::open(spec, pool).map_err(|error| error.to_string())
 }
 
-pub const CONFIG: PoolConfig = PoolConfig { frames: 4096, frame_size: 2048, headroom: 0 };
+pub const CONFIG: PoolConfig = PoolConfig { frames: 4096, frame_size: 2048 };
 
 pub fn pool() -> Pool {
     Pool::new(CONFIG).unwrap()
