@@ -1,10 +1,11 @@
 //! The hot paths, each as one function that moves a number of packets and says what that took.
 
 use linerate_gen::{Receiver, ReceiverConfig, Sender, Start, Stream};
-use linerate_lab::run::{self, Control};
+use linerate_lab::run;
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::Port;
 use linerate_sys::{affinity, clock};
+use linerate_worker::Control;
 
 use crate::bridge;
 use crate::capture;

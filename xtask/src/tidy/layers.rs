@@ -8,7 +8,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 use super::Complaint;
 
 /// From the ground up.
-const LAYERS: [&str; 6] = ["base", "port", "ports", "engines", "lab", "apps"];
+const LAYERS: [&str; 7] = ["base", "port", "ports", "engines", "run", "lab", "apps"];
 /// What an engine may stand on: memory, rings, headers, formats of files, filters, numbers, the port trait, other engines. Not `sys`,
 /// which has the clock.
 const ENGINE_BASE: [&str; 6] = ["mem", "ring", "wire", "pcapng", "filter", "units"];
@@ -150,6 +150,7 @@ mod tests {
             member("crates/ports/xdp", &["linerate-port", "linerate-sys"]),
             member("crates/ports/all", &["linerate-port-pipe", "linerate-port-xdp"]),
             member("crates/engines/gen", &["linerate-port", "linerate-wire", "serde"]),
+            member("crates/run/worker", &["linerate-port", "linerate-sys"]),
             member("crates/lab/search", &[]),
             member("crates/lab/report", &["serde"]),
             member("crates/lab/lab", &["linerate-gen", "linerate-ports", "linerate-search", "linerate-sys"]),
@@ -186,6 +187,8 @@ mod tests {
             ("crates/engines/gen", "libc", "no clock"),
             ("crates/engines/gen", "tokio", "no clock"),
             ("crates/engines/gen", "linerate-lab", "layer lab above"),
+            ("crates/engines/gen", "linerate-worker", "layer run above"),
+            ("crates/run/worker", "linerate-lab", "layer lab above"),
             ("crates/base/wire", "linerate-mem", "knows no other crate"),
             ("crates/lab/search", "linerate-report", "knows no other crate"),
             ("crates/lab/report", "linerate-port", "knows no ports"),

@@ -1,17 +1,9 @@
 //! What a user sets: the switch, and each of its ports.
 
+pub use linerate_port::PortIndex;
+
 use crate::limit::Rate;
 use crate::vlan::VlanMode;
-
-/// Number of a port of a switch; given out again after the port was removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PortIndex(pub u16);
-
-impl std::fmt::Display for PortIndex {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(out)
-    }
-}
 
 /// Most ports that a switch can be made for.
 pub(crate) const PORTS_MAX: usize = 1024;

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod caps;
+mod datapath;
 mod error;
 mod fitting;
 mod histogram;
@@ -15,6 +16,7 @@ mod stats;
 mod tx_generator;
 
 pub use caps::Caps;
+pub use datapath::{Context, Datapath, LinkState, PortIndex, TransmitRef};
 pub use error::{OpenError, PortError};
 pub use fitting::Fitting;
 pub use histogram::{CoarseHistogram, Histogram, LogLinear};

@@ -1,9 +1,9 @@
 //! The loop of a bridge: both lanes in turn; under load it spins, idle it sleeps.
 
-use linerate_lab::run::Control;
 use linerate_port::{Interest, Port, PortError, Readiness, Stats};
 use linerate_sys::clock;
 use linerate_sys::poll::PollSet;
+use linerate_worker::Control;
 
 use super::lane::Lane;
 

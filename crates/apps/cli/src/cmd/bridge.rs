@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linerate_lab::run::Control;
 use linerate_mem::Pool;
 use linerate_port::{Caps, Monitor, MonitorAccount, Port, PortSpec, Watched};
 use linerate_ports::Usage;
+use linerate_worker::Control;
 
 use crate::bridge::document::{BRIDGE_SCHEMA, BridgeDocument, LaneRow, MonitorRow, PortRow};
 use crate::bridge::forward::forward;

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use linerate_lab::run::Control;
 use linerate_mem::Pool;
 use linerate_port::{Port, PortSpec};
 use linerate_ports::Usage;
+use linerate_worker::Control;
 
 use crate::lb::balance::Balancer;
 use crate::lb::document::LbDocument;

@@ -1,9 +1,9 @@
 //! The loop of a balancer: receives, spreads, sends, and lets what does not go wait within a bound.
 
-use linerate_lab::run::Control;
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Interest, Port, PortError, Readiness, Stats};
 use linerate_sys::clock;
+use linerate_worker::Control;
 
 use super::output::Output;
 use super::spread::{flow_hash, output_of};

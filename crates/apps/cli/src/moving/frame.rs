@@ -4,10 +4,10 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use linerate_gen::config::duration_ns;
-use linerate_lab::run::Control;
 use linerate_port::Caps;
 use linerate_report::Timestamp;
 use linerate_sys::{clock, signal};
+use linerate_worker::Control;
 use serde::Serialize;
 
 use super::account::RunRow;

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use linerate_lab::run::{Control, MeterReading};
 use linerate_report::units::{count, pps};
 use linerate_sys::{clock, signal};
+use linerate_worker::{Control, MeterReading};
 
 use crate::traffic::cores;
 use crate::traffic::live::Live;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
-use linerate_lab::run::Control;
 use linerate_mem::Pool;
 use linerate_port::Port;
 use linerate_sys::affinity;
 use linerate_wire::MacAddress;
+use linerate_worker::Control;
 
 use super::cpus::Cpus;
 use super::dump::DumpPort;

@@ -3,8 +3,8 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use linerate_lab::run::Control;
 use linerate_sys::clock;
+use linerate_worker::Control;
 
 use super::format::{Counts, Window, rate_pps};
 use super::log::{diag, out};

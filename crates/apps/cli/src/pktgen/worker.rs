@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use linerate_lab::run::Control;
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Drops, Port};
 use linerate_wire::MacAddress;
+use linerate_worker::Control;
 
 use super::dump;
 use super::format::Counts;

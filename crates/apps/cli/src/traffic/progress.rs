@@ -1,7 +1,7 @@
 //! Live counts of senders and receivers, once a second, on stderr.
 
-use linerate_lab::run::MeterReading;
 use linerate_report::units::{bps, count, pps};
+use linerate_worker::MeterReading;
 
 use super::live::Live;
 

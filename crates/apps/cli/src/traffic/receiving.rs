@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use linerate_gen::Receiver;
-use linerate_lab::run::{self, Control, ReceiveEnd};
+use linerate_lab::run::{self, ReceiveEnd};
 use linerate_mem::Pool;
 use linerate_port::Port;
 use linerate_sys::{clock, signal};
+use linerate_worker::Control;
 
 use super::cores;
 use super::progress::{Progress, Snapshot};

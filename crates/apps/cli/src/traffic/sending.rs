@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
 
 use linerate_gen::{Arrival, Receiver, ReplayPlan, Schedule, SenderPlan, SenderReport};
-use linerate_lab::run::{self, Control, ReceiveEnd, SendEnd};
+use linerate_lab::run::{self, ReceiveEnd, SendEnd};
 use linerate_mem::Pool;
 use linerate_port::{Caps, Port, Stats};
 use linerate_sys::clock;
+use linerate_worker::Control;
 
 use super::cores;
 use super::progress::{Progress, Snapshot};

@@ -11,7 +11,7 @@ use linerate_sys::clock;
 use super::send::{SendEnd, after_waiting_for, give_up_ns};
 use super::turns::{Arrived, TurnLog, TurnLogger};
 use super::wait::{Patience, pause, wait_for_frames, wait_for_room};
-use super::{Control, MeterReading};
+use linerate_worker::{Control, MeterReading};
 
 /// How long a schedule without a duration may take: this, and as much again for each packet.
 const BURST_MAX_NS: u64 = 1_000_000_000;

@@ -1,7 +1,6 @@
 //! The loops that join engines, ports and the clock: one thread sends (into one port, or several in turn), one receives. Everything that paces, counts or parses
 //! is in `linerate-gen`; what is here reads the clock once a batch, and waits.
 
-mod control;
 mod lanes;
 mod receive;
 mod replay;
@@ -10,7 +9,6 @@ mod turns;
 mod tx_generator;
 mod wait;
 
-pub use control::{Control, Meter, MeterReading};
 pub use lanes::{Kept, Lane, send_lanes};
 pub use receive::{ReceiveEnd, discard, receive};
 pub use replay::{ReplayEnd, replay};

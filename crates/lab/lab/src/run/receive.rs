@@ -5,7 +5,7 @@ use linerate_mem::{Batch, Pool};
 use linerate_port::{Interest, Port, PortError, Readiness, Stats};
 use linerate_sys::clock;
 
-use super::Control;
+use linerate_worker::Control;
 
 /// Packets of a batch.
 const BATCH: usize = 256;

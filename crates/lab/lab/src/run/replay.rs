@@ -5,9 +5,9 @@ use linerate_mem::Pool;
 use linerate_port::{Interest, Port, PortError, Readiness, Stats};
 use linerate_sys::clock;
 
-use super::Control;
 use super::send::{SendEnd, give_up_ns};
 use super::wait::{Patience, pause, wait_for_frames, wait_for_room};
+use linerate_worker::Control;
 
 /// Longest wait for a source, so that a request to stop is seen.
 const NAP_NS: u64 = 20_000_000;

@@ -5,8 +5,8 @@ use linerate_mem::Pool;
 use linerate_port::{Port, PortError, Stats};
 use linerate_sys::clock;
 
-use super::Control;
 use super::wait::{Patience, complete, pause, wait_for_frames, wait_for_room};
+use linerate_worker::Control;
 
 /// How long after the end of the schedule packets may still be sent that were due before it: a twentieth of its duration,
 /// within these limits.

@@ -4,7 +4,9 @@ use linerate_gen::{Histogram, Schedule, SenderReport};
 use linerate_port::{Port, PortError, Stats};
 use linerate_sys::clock;
 
-use super::{Control, SendEnd};
+use linerate_worker::Control;
+
+use super::SendEnd;
 
 /// Most packets of one call, where the rate is not known yet: a fraction of a second at any rate.
 const PACKETS_FIRST: u64 = 1 << 16;

@@ -4,7 +4,7 @@ use linerate_mem::{Batch, Pool};
 use linerate_port::{Caps, Interest, Port, PortError, Readiness, Stats};
 
 use super::threads::{Priority, pin_and_prioritize};
-use crate::run::Control;
+use linerate_worker::Control;
 
 /// Moves packets between its two ports, as a switch does. It is served by one thread during a trial.
 pub trait Device: Send {

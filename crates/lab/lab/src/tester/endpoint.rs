@@ -15,7 +15,8 @@ use super::outcome::TrialError;
 use super::sink::Sink;
 use super::threads::{Priority, pin_and_prioritize};
 use super::timeline::{Recorder, Timeline};
-use crate::run::{self, Arrived, Control};
+use crate::run::{self, Arrived};
+use linerate_worker::Control;
 
 /// What arrived in one trial, in one direction.
 #[derive(Debug, Default)]

@@ -24,7 +24,8 @@ use super::{Tester, ends::End};
 use crate::counters::{Difference, SwitchCounters};
 use crate::cpu::CpuTimes;
 use crate::placement::Mode;
-use crate::run::{self, Arrived, Control, Kept, Lane, SendEnd};
+use crate::run::{self, Arrived, Kept, Lane, SendEnd};
+use linerate_worker::Control;
 
 /// From the start of the threads to the first packet.
 const LEAD_NS: u64 = 5_000_000;

@@ -11,7 +11,7 @@ use linerate_sys::netns::NetNs;
 use linerate_sys::raw::RawSocket;
 use linerate_wire::{EtherType, MacAddress, Protocol, Sum, arp, ethernet, icmpv6, ipv6};
 
-use crate::run::Control;
+use linerate_worker::Control;
 
 /// Who asks, and for whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,36 +1,53 @@
 //! What a running loop and its owner share: the request to stop, and live counts.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use linerate_sys::signal::stop_requested;
+
+use crate::notifier::Notifier;
 
 /// Stops a loop from another thread, and reads its counts while it runs.
 #[derive(Clone, Default)]
 pub struct Control {
-    stop: Arc<AtomicBool>,
-    /// Signals to the process are for somebody else.
-    sheltered: bool,
+    shared: Arc<Shared>,
+    /// The loop goes on when the process gets a signal to stop.
+    ignores_signals: bool,
     /// The loop's live counts.
     pub meter: Arc<Meter>,
 }
 
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    /// Wakes the loop if it sleeps.
+    sleeper: OnceLock<Notifier>,
+}
+
 impl Control {
-    /// A control that signals to the process do not stop: whoever made it will, when it is time (a receiver ends after the
-    /// senders of its process).
+    /// A control whose loop goes on when the process gets a signal to stop: whoever made it calls [`Control::stop`] when it is time
+    /// (a receiver ends after the senders of its process).
     pub fn sheltered() -> Control {
-        Control { sheltered: true, ..Control::default() }
+        Control { ignores_signals: true, ..Control::default() }
     }
 
-    /// Asks the loop to end after its current batch.
+    /// Asks the loop to end after its current batch, and wakes it if it is a worker that sleeps.
     pub fn stop(&self) {
-        self.stop.store(true, Ordering::Release);
+        self.shared.stop.store(true, Ordering::Release);
+        if let Some(sleeper) = self.shared.sleeper.get() {
+            sleeper.notify();
+        }
     }
 
     /// True once [`Control::stop`] was called, or the process was asked to stop by a signal (unless sheltered from that).
     #[inline]
     pub fn stopping(&self) -> bool {
-        self.stop.load(Ordering::Acquire) || !self.sheltered && stop_requested()
+        self.shared.stop.load(Ordering::Acquire) || !self.ignores_signals && stop_requested()
+    }
+
+    /// [`Control::stop`] wakes the loop by this. A control serves one loop; later ones are not woken.
+    pub(crate) fn wakes(&self, sleeper: &Notifier) {
+        let _ = self.shared.sleeper.set(sleeper.clone());
     }
 }
 
@@ -78,7 +95,7 @@ impl Meter {
 
     /// Publishes the sums of several loops' counts.
     #[inline]
-    pub(super) fn store(&self, readings: impl Iterator<Item = MeterReading>) {
+    pub fn store(&self, readings: impl Iterator<Item = MeterReading>) {
         let (mut packets, mut bytes, mut batches) = (0, 0, 0);
         for reading in readings {
             packets += reading.packets;
@@ -88,7 +105,8 @@ impl Meter {
         self.set(packets, bytes, batches);
     }
 
-    pub(crate) fn set_lost(&self, lost: u64) {
+    /// Publishes how many packets a receiver misses.
+    pub fn set_lost(&self, lost: u64) {
         self.lost.store(lost, Ordering::Relaxed);
     }
 }

@@ -1,0 +1,106 @@
+//! The end of a run: what has arrived, what waits to leave, what ports took and did not finish.
+
+use linerate_port::{Datapath, Interest, Port, PortError, PortIndex, Stats};
+use linerate_sys::clock;
+
+use crate::Worker;
+
+/// Pause between two attempts to send what waits.
+const NAP_NS: u64 = 50_000;
+
+/// How a run ended.
+pub struct End {
+    /// What broke a port and ended the run; counts and totals are right all the same.
+    pub error: Option<PortError>,
+    /// The ports by number; `None` where there was none at the end.
+    pub ports: Vec<Option<PortEnd>>,
+    /// Time on a core, in nanoseconds.
+    pub core_ns: u64,
+}
+
+/// A port at the end of a run.
+pub struct PortEnd {
+    /// Its totals.
+    pub stats: Stats,
+    /// Packets that it took and whose sending was not complete.
+    pub tx_pending: u64,
+    /// Packets that were received from it and that the datapath never took (it held them back); their frames are free again.
+    pub held: u64,
+}
+
+impl End {
+    /// A port at the end.
+    pub fn port(&self, port: PortIndex) -> Option<&PortEnd> {
+        self.ports.get(usize::from(port.0))?.as_ref()
+    }
+}
+
+impl<D: Datapath> Worker<D> {
+    pub(crate) fn finish(&mut self, began_ns: u64) -> End {
+        self.drain_input();
+        self.drain_output();
+        let mut error = self.error.take();
+        let drain_ns = self.config.drain_output_ns;
+        let Worker { ports, homes, .. } = self;
+        let ends = ports.0.iter_mut().map(|attached| {
+            let attached = attached.as_mut()?;
+            let held = attached.held.totals().packets;
+            if let Some(home) = homes.get_mut(attached.pool) {
+                home.pool.free(&mut attached.held);
+            }
+            let tx_pending = complete(&mut *attached.port, drain_ns).unwrap_or(0);
+            let stats = attached.port.stats().unwrap_or_else(|failure| {
+                error.get_or_insert(failure);
+                Stats::default()
+            });
+            Some(PortEnd { stats, tx_pending, held })
+        });
+        let ports = ends.collect();
+        self.homes.iter_mut().for_each(|home| home.pool.flush());
+        End { error, ports, core_ns: clock::thread_cpu_ns() - began_ns }
+    }
+
+    /// Receives what had arrived when the stop was asked for.
+    fn drain_input(&mut self) {
+        let give_up_ns = clock::now_ns() + self.config.drain_input_ns;
+        loop {
+            let now_ns = clock::now_ns();
+            if now_ns >= give_up_ns || self.datapath.is_done() || self.round(now_ns).received == 0 {
+                break;
+            }
+        }
+    }
+
+    /// Sends what waits, as far as ports take it, and what other workers still hand over.
+    fn drain_output(&mut self) {
+        let give_up_ns = clock::now_ns() + self.config.drain_output_ns;
+        self.ports.close_outside();
+        loop {
+            let now_ns = clock::now_ns();
+            let moved = self.round(now_ns).moved();
+            self.look_for_last_packet();
+            if self.exhausted || now_ns >= give_up_ns {
+                break;
+            }
+            if !moved {
+                self.tidy(now_ns);
+                clock::sleep_until_ns(now_ns + NAP_NS);
+            }
+        }
+    }
+}
+
+/// Waits until what a port took is complete, for `patience_ns` at most; returns how many packets are not.
+///
+/// # Errors
+/// The port broke.
+pub fn complete(port: &mut dyn Port, patience_ns: u64) -> Result<u64, PortError> {
+    let give_up_ns = clock::now_ns() + patience_ns;
+    loop {
+        let pending = port.flush()?;
+        if pending == 0 || clock::now_ns() > give_up_ns {
+            return Ok(pending as u64);
+        }
+        port.wait(Interest::Transmit, 1_000_000)?;
+    }
+}

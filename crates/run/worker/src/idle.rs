@@ -1,0 +1,152 @@
+//! How a worker waits: it spins as long as packets may follow at once, naps for a moment, then sleeps until a port wakes it.
+
+/// Time after the last packet in which the next one is looked for without a pause.
+const SPIN_NS: u64 = 50_000;
+/// Time after the last packet in which the worker only naps, because waking it would cost a busy sender a system call a packet.
+const NAPPING_NS: u64 = 2_000_000;
+const NAP_NS: u64 = 20_000;
+/// Nap while some port has no descriptor to sleep on: with the wake-up, its first packet waits less than 100 us.
+const BLIND_NAP_NS: u64 = 60_000;
+/// Sleeps while packets wait for a port that takes none, at first and later: it does not say when it has room again.
+const STUCK_LATELY_SLEEP_NS: u64 = 500_000;
+const STUCK_SLEEP_NS: u64 = 5_000_000;
+/// Longest sleep, so that ports notice that their interface is down, and a signal is seen.
+const SLEEP_NS: u64 = 50_000_000;
+/// Sleeps in a row that a descriptor ended and that brought nothing, after which descriptors are not trusted for a while.
+const FALSE_ALARMS_MAX: u32 = 4;
+const FALSE_ALARM_NAP_NS: u64 = 5_000_000;
+
+/// What a worker does in the first moment after a packet. Later it naps and sleeps in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Eagerness {
+    /// It spins for 50 us: the next packet is met within a microsecond.
+    #[default]
+    Spins,
+    /// It gives its core to other threads in every turn: the far side is a thread of this process, which may need this core.
+    Yields,
+    /// It sleeps at once: packets come in blocks, or others need the core more.
+    Sleeps,
+}
+
+/// What to do after a round that moved nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pause {
+    /// Look again at once.
+    Spin,
+    /// Let other threads run, then look again.
+    Yield,
+    /// Sleep this long, whatever comes.
+    Nap(u64),
+    /// Arm the wakeups of the ports, look once more, and sleep on their descriptors.
+    Sleep,
+}
+
+/// Whether packets wait for a port that takes none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Stuck {
+    /// No packet waits.
+    #[default]
+    Not,
+    /// Some wait for a port that took packets a moment ago: it may have room again soon.
+    Lately,
+    /// All that wait have waited for long.
+    Long,
+}
+
+/// When something last moved, and how well sleeping works.
+#[derive(Debug)]
+pub(crate) struct Idle {
+    eagerness: Eagerness,
+    moved_ns: u64,
+    false_alarms: u32,
+}
+
+impl Idle {
+    pub(crate) fn new(eagerness: Eagerness, now_ns: u64) -> Idle {
+        Idle { eagerness, moved_ns: now_ns, false_alarms: 0 }
+    }
+
+    /// A round moved something.
+    #[inline]
+    pub(crate) fn moved(&mut self, now_ns: u64) {
+        self.moved_ns = now_ns;
+        self.false_alarms = 0;
+    }
+
+    /// A round moved nothing.
+    pub(crate) fn pause(&self, now_ns: u64) -> Pause {
+        let quiet_ns = match self.eagerness {
+            Eagerness::Sleeps => u64::MAX,
+            Eagerness::Spins | Eagerness::Yields => now_ns.saturating_sub(self.moved_ns),
+        };
+        if quiet_ns < SPIN_NS {
+            if self.eagerness == Eagerness::Yields { Pause::Yield } else { Pause::Spin }
+        } else if quiet_ns < NAPPING_NS {
+            Pause::Nap(NAP_NS)
+        } else if self.false_alarms >= FALSE_ALARMS_MAX {
+            Pause::Nap(FALSE_ALARM_NAP_NS)
+        } else {
+            Pause::Sleep
+        }
+    }
+
+    /// How long to sleep on descriptors. `blind`: some port has none.
+    pub(crate) fn sleep_ns(&self, blind: bool, stuck: Stuck) -> u64 {
+        match (blind, stuck) {
+            (true, _) => BLIND_NAP_NS,
+            (false, Stuck::Lately) => STUCK_LATELY_SLEEP_NS,
+            (false, Stuck::Long) => STUCK_SLEEP_NS,
+            (false, Stuck::Not) => SLEEP_NS,
+        }
+    }
+
+    /// A sleep is over; `by_port`: the descriptor of a port ended it. The next round shows whether something came.
+    pub(crate) fn woken(&mut self, by_port: bool) {
+        self.false_alarms = if by_port { self.false_alarms + 1 } else { 0 };
+    }
+
+    /// A nap that stood in for a sleep is over: descriptors get another chance.
+    pub(crate) fn napped(&mut self) {
+        self.false_alarms = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longer_nothing_comes_the_longer_the_pause() {
+        let idle = Idle::new(Eagerness::Spins, 1_000);
+        assert_eq!(idle.pause(2_000), Pause::Spin);
+        assert_eq!(idle.pause(200_000), Pause::Nap(NAP_NS));
+        assert_eq!(idle.pause(5_000_000), Pause::Sleep);
+        let sleeps_ns = [(true, Stuck::Lately), (false, Stuck::Lately), (false, Stuck::Long), (false, Stuck::Not)]
+            .map(|(blind, stuck)| idle.sleep_ns(blind, stuck));
+        assert!(sleeps_ns.is_sorted() && sleeps_ns[3] == SLEEP_NS);
+    }
+
+    #[test]
+    fn eagerness_is_about_the_first_moment_only() {
+        let [yields, sleeps] = [Eagerness::Yields, Eagerness::Sleeps].map(|eagerness| Idle::new(eagerness, 1_000));
+        assert_eq!([yields.pause(2_000), sleeps.pause(2_000)], [Pause::Yield, Pause::Sleep]);
+        assert_eq!([yields.pause(5_000_000), sleeps.pause(5_000_000)], [Pause::Sleep; 2]);
+    }
+
+    #[test]
+    fn a_descriptor_that_wakes_for_nothing_does_not_keep_the_worker_awake() {
+        for eagerness in [Eagerness::Spins, Eagerness::Sleeps] {
+            let mut idle = Idle::new(eagerness, 0);
+            for _ in 0..FALSE_ALARMS_MAX {
+                assert_eq!(idle.pause(5_000_000), Pause::Sleep);
+                idle.woken(true);
+            }
+            assert_eq!(idle.pause(5_000_000), Pause::Nap(FALSE_ALARM_NAP_NS));
+            idle.napped();
+            assert_eq!(idle.pause(5_000_000), Pause::Sleep);
+            idle.woken(true);
+            idle.moved(5_000_000);
+            assert!(!matches!(idle.pause(5_000_001), Pause::Nap(_)));
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Jobs from other threads, done by the worker between two rounds.
+
+use std::sync::mpsc::{self, SyncSender};
+use std::time::Duration;
+
+use crate::Worker;
+use crate::notifier::Notifier;
+
+/// Jobs that may wait for a worker; whoever brings another one waits.
+pub(crate) const JOBS_MAX: usize = 64;
+/// How long an answer of the worker may take. It comes after a round, that is, within microseconds of its core's time.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// Work for the thread of a worker. It runs between two rounds and delays packets, so it is short.
+pub type Job<D> = Box<dyn FnOnce(&mut Worker<D>) + Send>;
+
+/// The worker has ended, or does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerEnded;
+
+/// Reaches a worker from other threads.
+pub struct Handle<D> {
+    jobs: SyncSender<Job<D>>,
+    notifier: Notifier,
+}
+
+impl<D> Clone for Handle<D> {
+    fn clone(&self) -> Handle<D> {
+        Handle { jobs: self.jobs.clone(), notifier: self.notifier.clone() }
+    }
+}
+
+impl<D: 'static> Handle<D> {
+    pub(crate) fn new(jobs: SyncSender<Job<D>>, notifier: Notifier) -> Handle<D> {
+        Handle { jobs, notifier }
+    }
+
+    /// Wakes the worker if it sleeps.
+    pub fn notify(&self) {
+        self.notifier.notify();
+    }
+
+    /// Runs `work` on the worker's thread and returns its result: a change, or a snapshot of what the worker knows.
+    ///
+    /// # Errors
+    /// The worker has ended.
+    pub fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Worker<D>) -> T + Send + 'static,
+    ) -> Result<T, WorkerEnded> {
+        let (sender, answer) = mpsc::channel();
+        let job: Job<D> = Box::new(move |worker| {
+            // If nobody waits any more, the answer is thrown away.
+            let _ = sender.send(work(worker));
+        });
+        self.jobs.send(job).map_err(|_| WorkerEnded)?;
+        self.notifier.notify();
+        answer.recv_timeout(ANSWER).map_err(|_| WorkerEnded)
+    }
+}

@@ -1,0 +1,29 @@
+//! The one loop that moves packets: a [`Worker`] serves ports for a [`linerate_port::Datapath`], on one thread.
+//!
+//! ```text
+//!   round   receive -> input, tick, output -> transmit -> tx_done; then at most one job from outside        worker.rs
+//!   pause   after a round that moved nothing: flush, look for closed ports, then spin, nap, or sleep       pause.rs idle.rs
+//!   ports   links that go down and come back, ports that break, hang, close or are to go                  ports.rs
+//!   end     input that has arrived, output that waits, packets that ports took and did not finish          ending.rs
+//! ```
+//! [`Control`] stops a loop and reads its counts, a [`Handle`] runs jobs and takes snapshots between two rounds, a [`Notifier`] wakes
+//! a thread that sleeps on descriptors. Several workers of a process have each its own ports and datapath; packets for a port of another
+//! worker cross by a `pipe:`, whose two ends are ports of the two workers.
+#![forbid(unsafe_code)]
+
+mod control;
+mod ending;
+mod idle;
+mod job;
+mod notifier;
+mod pause;
+mod ports;
+mod worker;
+
+pub use control::{Control, Meter, MeterReading};
+pub use ending::{End, PortEnd, complete};
+pub use idle::Eagerness;
+pub use job::{Handle, Job, WorkerEnded};
+pub use notifier::{Notifier, Wakeup, notifier};
+pub use ports::{Event, Loss, PortLoss, Role};
+pub use worker::{Config, Round, Turns, Worker};

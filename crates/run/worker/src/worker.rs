@@ -1,0 +1,317 @@
+//! A worker: what it owns, and one round of moving packets.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use linerate_mem::{Batch, Pool};
+use linerate_port::{Context, Datapath, PortError, PortIndex};
+use linerate_sys::clock;
+
+use crate::idle::Eagerness;
+use crate::job::{Handle, JOBS_MAX, Job};
+use crate::notifier::{Notifier, Wakeup, notifier};
+use crate::ports::{Ending, Event, PortLoss, Ports};
+
+/// Packets wait for a port that takes none for so long before the datapath is told, and is told again.
+const STUCK_NS: u64 = 1_000_000_000;
+/// Rounds between two calls of every port's `flush` while packets keep coming; before a pause it is called in any case.
+const FLUSH_EVERY: u64 = 1024;
+
+/// How a worker works.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Slots of the batch of one `receive`: enough to share the costs of a round, few enough to take turns. The longest packet fits.
+    pub batch: usize,
+    /// Received packets carry the time stamps of ports that have some.
+    pub timestamps: bool,
+    /// What it does in the first moment after a packet.
+    pub eagerness: Eagerness,
+    /// What follows when a port is lost.
+    pub port_loss: PortLoss,
+    /// How long it goes on receiving packets that have arrived before the end, in nanoseconds; 0: it receives no more.
+    pub drain_input_ns: u64,
+    /// How long packets that wait in outputs may still leave at the end, and as long again ports may complete what they took.
+    pub drain_output_ns: u64,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            batch: 64,
+            timestamps: false,
+            eagerness: Eagerness::default(),
+            port_loss: PortLoss::default(),
+            drain_input_ns: 0,
+            drain_output_ns: 1_000_000_000,
+        }
+    }
+}
+
+/// What a round did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Round {
+    /// Slots that the datapath was given.
+    pub received: usize,
+    /// Packets that ports took.
+    pub sent: usize,
+}
+
+impl Round {
+    /// True if packets moved.
+    #[inline]
+    pub fn moved(&self) -> bool {
+        self.received + self.sent > 0
+    }
+}
+
+/// Totals of a worker.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Turns {
+    /// Rounds so far.
+    pub rounds: u64,
+    /// Rounds that moved packets.
+    pub busy: u64,
+    /// Time of those, in nanoseconds.
+    pub busy_ns: u64,
+    /// Sleeps on descriptors.
+    pub sleeps: u64,
+}
+
+/// Serves ports for a datapath, on the thread that calls [`Worker::run`].
+pub struct Worker<D> {
+    /// What decides about packets.
+    pub datapath: D,
+    /// Totals.
+    pub turns: Turns,
+    pub(crate) config: Config,
+    pub(crate) ports: Ports,
+    /// The pools of the ports, each once.
+    pub(crate) homes: Vec<Home>,
+    pub(crate) on_event: Box<dyn FnMut(Event) + Send>,
+    pub(crate) jobs: Receiver<Job<D>>,
+    pub(crate) notifier: Notifier,
+    pub(crate) wakeup: Wakeup,
+    /// What broke a port and ends the run.
+    pub(crate) error: Option<PortError>,
+    /// No packet will come any more, and none waits.
+    pub(crate) exhausted: bool,
+}
+
+/// A pool, and the batch that packets of its region are received into.
+pub(crate) struct Home {
+    pub(crate) pool: Pool,
+    arrived: Batch,
+}
+
+impl<D: Datapath + 'static> Worker<D> {
+    /// A worker without ports. `pool` is the pool of [`Datapath::tick`]. `on_event` is called on the worker's thread.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn new(
+        datapath: D,
+        pool: &Pool,
+        config: Config,
+        on_event: Box<dyn FnMut(Event) + Send>,
+    ) -> io::Result<(Worker<D>, Handle<D>)> {
+        let (notifier, wakeup) = notifier()?;
+        let (sender, jobs) = sync_channel(JOBS_MAX);
+        let handle = Handle::new(sender, notifier.clone());
+        let mut worker = Worker {
+            datapath,
+            turns: Turns::default(),
+            config,
+            ports: Ports::default(),
+            homes: Vec::new(),
+            on_event,
+            jobs,
+            notifier,
+            wakeup,
+            error: None,
+            exhausted: false,
+        };
+        worker.home(pool);
+        Ok((worker, handle))
+    }
+}
+
+impl<D: Datapath> Worker<D> {
+    /// Serves every port once: packets that have arrived go through the datapath, then each port gets what is for it.
+    #[inline]
+    pub fn round(&mut self, now_ns: u64) -> Round {
+        let received = self.receive(now_ns);
+        if now_ns >= self.datapath.next_deadline_ns() {
+            self.tick(now_ns);
+        }
+        let round = Round { received, sent: self.transmit(now_ns) };
+        self.turns.rounds += 1;
+        self.turns.busy += u64::from(round.moved());
+        if self.turns.rounds.is_multiple_of(FLUSH_EVERY) {
+            self.flush(now_ns);
+        }
+        round
+    }
+
+    #[inline]
+    fn receive(&mut self, now_ns: u64) -> usize {
+        let mut received = 0;
+        for place in 0..self.ports.0.len() {
+            let Worker { datapath, ports, homes, .. } = self;
+            let Some(Some(attached)) = ports.0.get_mut(place) else { continue };
+            let index = PortIndex(place as u16);
+            if !attached.open || !attached.held.is_empty() {
+                received += self.attend(index, now_ns);
+                continue;
+            }
+            let Some(Home { pool, arrived }) = homes.get_mut(attached.pool) else { continue };
+            let outcome = attached.port.receive(arrived);
+            let ending = attached.ending;
+            if !arrived.is_empty() {
+                received += arrived.len();
+                datapath.input(index, arrived, &mut Context { now_ns, pool, ports });
+                if !arrived.is_empty() {
+                    self.hold(index);
+                }
+            }
+            match outcome {
+                Ok(0) if ending != Ending::No => self.end_port(index, now_ns),
+                Ok(_) => {}
+                Err(error) => self.failed(index, error, now_ns),
+            }
+        }
+        received
+    }
+
+    /// Keeps what the datapath left in the batch; both are empty alike at other times.
+    #[cold]
+    fn hold(&mut self, index: PortIndex) {
+        let Some(attached) = self.ports.get_mut(index) else { return };
+        if let Some(home) = self.homes.get_mut(attached.pool) {
+            std::mem::swap(&mut home.arrived, &mut attached.held);
+        }
+    }
+
+    /// Gives the datapath again what it left; returns how many slots it took this time.
+    pub(crate) fn offer_again(&mut self, index: PortIndex, now_ns: u64) -> usize {
+        let Worker { datapath, ports, homes, .. } = self;
+        let Some(attached) = ports.get_mut(index) else { return 0 };
+        let Some(Home { pool, arrived }) = homes.get_mut(attached.pool) else { return 0 };
+        if attached.held.is_empty() {
+            return 0;
+        }
+        std::mem::swap(arrived, &mut attached.held);
+        let before = arrived.len();
+        datapath.input(index, arrived, &mut Context { now_ns, pool, ports });
+        let taken = before - arrived.len();
+        if taken < before {
+            self.hold(index);
+        }
+        taken
+    }
+
+    #[cold]
+    fn tick(&mut self, now_ns: u64) {
+        let Worker { datapath, ports, homes, .. } = self;
+        if let Some(home) = homes.first_mut() {
+            datapath.tick(&mut Context { now_ns, pool: &mut home.pool, ports });
+        }
+    }
+
+    #[inline]
+    fn transmit(&mut self, now_ns: u64) -> usize {
+        let (mut sent, mut sent_ns) = (0, 0);
+        for place in 0..self.ports.0.len() {
+            let Some(Some(attached)) = self.ports.0.get_mut(place) else { continue };
+            let index = PortIndex(place as u16);
+            let Some(batch) = self.datapath.output(index).filter(|batch| !batch.is_empty()) else { continue };
+            if !attached.usable {
+                self.stuck(index, now_ns);
+                continue;
+            }
+            match attached.port.transmit(batch) {
+                Ok(0) => self.stuck(index, now_ns),
+                Ok(taken) => {
+                    // The time at which packets leave is read once a round.
+                    if sent_ns == 0 {
+                        sent_ns = clock::now_ns();
+                    }
+                    attached.unflushed = true;
+                    attached.stuck_since_ns = 0;
+                    self.datapath.tx_done(index, taken, sent_ns);
+                    sent += taken;
+                }
+                Err(error) => sent += self.refused(index, error, now_ns),
+            }
+        }
+        sent
+    }
+
+    /// Packets wait for a port that took none in this round.
+    #[cold]
+    fn stuck(&mut self, index: PortIndex, now_ns: u64) {
+        let Some(attached) = self.ports.get_mut(index) else { return };
+        if attached.stuck_since_ns == 0 {
+            (attached.stuck_since_ns, attached.stuck_told_ns) = (now_ns, now_ns);
+        } else if now_ns.saturating_sub(attached.stuck_told_ns) > STUCK_NS {
+            attached.stuck_told_ns = now_ns;
+            self.tell_datapath(index, now_ns, |datapath, context| datapath.stuck(index, context));
+        }
+    }
+
+    /// A port returned an error; it may have taken packets before. Returns how many.
+    #[cold]
+    fn refused(&mut self, index: PortIndex, error: PortError, now_ns: u64) -> usize {
+        let left = self.datapath.output(index).map_or(0, |batch| batch.totals().packets);
+        let taken = self.datapath.waiting(index).saturating_sub(left) as usize;
+        if taken > 0 {
+            self.datapath.tx_done(index, taken, clock::now_ns());
+        }
+        if let Some(attached) = self.ports.get_mut(index) {
+            attached.unflushed |= taken > 0;
+        }
+        match error {
+            PortError::FrameTooLong { max, .. } => {
+                self.tell_datapath(index, now_ns, |datapath, context| datapath.too_long(index, max, context));
+                // The packets behind it get their turn.
+                taken.max(1)
+            }
+            error => {
+                self.failed(index, error, now_ns);
+                taken
+            }
+        }
+    }
+
+    /// True if packets wait for a port that may take them.
+    pub(crate) fn waits(&mut self) -> bool {
+        let Worker { datapath, ports, .. } = self;
+        ports.iter_mut().any(|(index, attached)| attached.usable && datapath.waiting(index) > 0)
+    }
+
+    #[cold]
+    fn flush(&mut self, now_ns: u64) {
+        let mut failed = None;
+        for (index, attached) in self.ports.iter_mut() {
+            failed = attached.flush().err().map(|error| (index, error)).or(failed);
+        }
+        if let Some((index, error)) = failed {
+            self.failed(index, error, now_ns);
+        }
+    }
+
+    /// The place of a pool in the worker's list.
+    pub(crate) fn home(&mut self, pool: &Pool) -> usize {
+        let known = self.homes.iter().position(|home| Arc::ptr_eq(home.pool.region(), pool.region()));
+        known.unwrap_or_else(|| {
+            self.homes.push(Home { pool: pool.clone(), arrived: self.batch(pool) });
+            self.homes.len() - 1
+        })
+    }
+
+    /// An empty batch for received packets of `pool`.
+    pub(crate) fn batch(&self, pool: &Pool) -> Batch {
+        let Config { batch, timestamps, .. } = self.config;
+        if timestamps { Batch::with_times(pool, batch) } else { Batch::new(pool, batch) }
+    }
+}

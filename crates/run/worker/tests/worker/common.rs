@@ -1,0 +1,194 @@
+//! A datapath between two ports, and a port that does as a test tells it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use linerate_mem::{Batch, Pool, PoolConfig};
+use linerate_port::{Caps, Context, Datapath, Interest, LinkState, Port, PortError, PortIndex, Readiness, Stats};
+
+pub fn pool() -> Pool {
+    Pool::new(PoolConfig { frames: 256, frame_size: 2048, headroom: 0 }).expect("half a megabyte")
+}
+
+/// Packets of port 0 leave by port 1, those of all others by port 0; what a queue has no room for stays with the worker.
+pub struct Cross {
+    pub queues: [Batch; 2],
+    waiting: [u64; 2],
+    pub log: Vec<String>,
+    pub deadlines_ns: VecDeque<u64>,
+    pub done_after: u64,
+    pub sent: u64,
+}
+
+impl Cross {
+    pub fn new(pool: &Pool, slots: usize) -> Cross {
+        Cross {
+            queues: [Batch::new(pool, slots), Batch::new(pool, slots)],
+            waiting: [0; 2],
+            log: Vec::new(),
+            deadlines_ns: VecDeque::new(),
+            done_after: u64::MAX,
+            sent: 0,
+        }
+    }
+
+    fn note(&mut self, what: &str, port: PortIndex) {
+        self.log.push(format!("{what} {port}"));
+    }
+}
+
+impl Datapath for Cross {
+    fn input(&mut self, from: PortIndex, batch: &mut Batch, _: &mut Context<'_>) {
+        let to = usize::from(from.0 == 0);
+        self.waiting[to] += batch.move_to(&mut self.queues[to], batch.len()) as u64;
+    }
+
+    fn output(&mut self, to: PortIndex) -> Option<&mut Batch> {
+        self.queues.get_mut(usize::from(to.0))
+    }
+
+    fn tx_done(&mut self, to: PortIndex, packets: usize, _: u64) {
+        self.waiting[usize::from(to.0)] -= packets as u64;
+        self.sent += packets as u64;
+    }
+
+    fn waiting(&self, to: PortIndex) -> u64 {
+        self.waiting.get(usize::from(to.0)).copied().unwrap_or(0)
+    }
+
+    fn too_long(&mut self, to: PortIndex, len_max: usize, context: &mut Context<'_>) {
+        context.pool.free_front(&mut self.queues[usize::from(to.0)], 1);
+        self.waiting[usize::from(to.0)] -= 1;
+        self.note(&format!("longer than {len_max}"), to);
+    }
+
+    fn stuck(&mut self, to: PortIndex, context: &mut Context<'_>) {
+        self.removed(to, context);
+        self.note("stuck", to);
+    }
+
+    fn link_changed(&mut self, port: PortIndex, link: LinkState, _: &mut Context<'_>) {
+        self.note(&format!("{link:?}"), port);
+    }
+
+    fn removed(&mut self, port: PortIndex, context: &mut Context<'_>) {
+        context.pool.free(&mut self.queues[usize::from(port.0)]);
+        self.waiting[usize::from(port.0)] = 0;
+        self.note("removed", port);
+    }
+
+    fn next_deadline_ns(&self) -> u64 {
+        self.deadlines_ns.front().copied().unwrap_or(u64::MAX)
+    }
+
+    fn tick(&mut self, context: &mut Context<'_>) {
+        let due_ns = self.deadlines_ns.pop_front().expect("called when a deadline has come");
+        assert!(context.now_ns >= due_ns);
+        self.log.push("tick".into());
+    }
+
+    fn is_done(&self) -> bool {
+        self.sent >= self.done_after
+    }
+}
+
+/// What a [`Scripted`] port does.
+#[derive(Default)]
+pub struct Script {
+    /// Packets that it brings.
+    pub brings: usize,
+    /// Packets that it takes yet.
+    pub takes: usize,
+    pub down: bool,
+    pub broken: bool,
+    pub corrupt: bool,
+    pub closed: bool,
+    pub flushes: usize,
+    /// Packets longer than this are refused; 0: none are.
+    pub len_max: usize,
+    pub sent: Vec<usize>,
+}
+
+#[derive(Clone)]
+pub struct Scripted {
+    pub script: Arc<Mutex<Script>>,
+    pool: Pool,
+    caps: Caps,
+}
+
+impl Scripted {
+    pub fn new(pool: &Pool, script: Script) -> Scripted {
+        let caps = Caps { name: "scripted".into(), receives: true, transmits: true, frags_max: 1, ..Caps::default() };
+        Scripted { script: Arc::new(Mutex::new(script)), pool: pool.clone(), caps }
+    }
+
+    pub fn set(&self, change: impl FnOnce(&mut Script)) {
+        change(&mut self.script.lock().unwrap());
+    }
+
+    pub fn sent(&self) -> usize {
+        self.script.lock().unwrap().sent.len()
+    }
+
+    fn fail(&self) -> Result<(), PortError> {
+        let mut script = self.script.lock().unwrap();
+        let port = "scripted".to_string();
+        if script.down {
+            return Err(PortError::Down { port, interface: "none".into() });
+        }
+        if script.broken {
+            return Err(PortError::Gone { port, what: "all".into() });
+        }
+        if std::mem::take(&mut script.corrupt) {
+            return Err(PortError::PeerCorrupt { port, what: "nonsense".into() });
+        }
+        Ok(())
+    }
+}
+
+impl Port for Scripted {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        self.fail()?;
+        let mut script = self.script.lock().unwrap();
+        let brought = self.pool.alloc(batch, script.brings, 60);
+        script.brings -= brought;
+        Ok(brought)
+    }
+
+    fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        self.fail()?;
+        let mut script = self.script.lock().unwrap();
+        let mut taken = 0;
+        while script.takes > 0 && !batch.is_empty() {
+            let len = batch.packet(0).len();
+            if script.len_max > 0 && len > script.len_max {
+                return Err(PortError::FrameTooLong { port: "scripted".into(), len, max: script.len_max });
+            }
+            script.sent.push(len);
+            script.takes -= 1;
+            self.pool.free_front(batch, 1);
+            taken += 1;
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> Result<usize, PortError> {
+        self.script.lock().unwrap().flushes += 1;
+        Ok(0)
+    }
+
+    fn wait(&mut self, _: Interest, timeout_ns: u64) -> Result<Readiness, PortError> {
+        assert_eq!(timeout_ns, 0, "a worker sleeps on descriptors, not in its ports");
+        self.fail()?;
+        let script = self.script.lock().unwrap();
+        Ok(if script.closed && script.brings == 0 { Readiness::Closed } else { Readiness::TimedOut })
+    }
+
+    fn stats(&mut self) -> Result<Stats, PortError> {
+        Ok(Stats::default())
+    }
+}

@@ -1,0 +1,6 @@
+//! The worker between ports that do as they are told, and on threads of its own.
+#![allow(missing_docs)]
+
+mod common;
+mod rounds;
+mod threads;
