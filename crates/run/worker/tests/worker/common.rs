@@ -7,7 +7,7 @@ use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Caps, Context, Datapath, Interest, LinkState, Port, PortError, PortIndex, Readiness, Stats};
 
 pub fn pool() -> Pool {
-    Pool::new(PoolConfig { frames: 256, frame_size: 2048, headroom: 0 }).expect("half a megabyte")
+    Pool::new(PoolConfig { frames: 256, frame_size: 2048 }).expect("half a megabyte")
 }
 
 /// Packets of port 0 leave by port 1, those of all others by port 0; what a queue has no room for stays with the worker.
