@@ -52,7 +52,7 @@ impl Harness for Memif {
 
     fn pool(&self) -> PoolConfig {
         let frame_size = if self.small_frames { 1024 } else { 2048 };
-        PoolConfig { frames: 4096, frame_size, ..PoolConfig::default() }
+        PoolConfig { frames: 4096, frame_size }
     }
 
     fn make_pool(&mut self) -> Result<Pool, String> {

@@ -38,7 +38,7 @@ impl Rings {
         let regions = [0, bytes].map(|at| RegionAt { guest: at, user: at, bytes, file_offset: at });
         let files = [file.try_clone().ok()?, file.try_clone().ok()?];
         let memory = GuestMemory::map(regions.into_iter().zip(files)).ok()?;
-        let config = PoolConfig { frames: 128, frame_size: 1024, ..PoolConfig::default() };
+        let config = PoolConfig { frames: 128, frame_size: 1024 };
         let pool = Pool::new(config).ok()?;
         let (parts, batch) = (Batch::new(&pool, 8), Batch::new(&pool, 32));
         Some(Rings { file, memory, pool, parts, batch })

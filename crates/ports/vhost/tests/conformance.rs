@@ -47,7 +47,7 @@ impl Harness for Vhost {
 
     fn pool(&self) -> PoolConfig {
         // The longest packet takes several frames.
-        PoolConfig { frames: 4096, frame_size: if self.mtu > 1600 { 2048 } else { 1024 }, ..PoolConfig::default() }
+        PoolConfig { frames: 4096, frame_size: if self.mtu > 1600 { 2048 } else { 1024 } }
     }
 
     fn open(&mut self, pool: &Pool, start: u32) -> Result<Link, String> {
