@@ -101,6 +101,13 @@ impl Batch {
         unsafe { self.region.packet_mut(word) }
     }
 
+    /// First byte of packet `index`, counted from the start of the region.
+    #[inline]
+    pub fn region_offset(&self, index: usize) -> usize {
+        let word = self.word(index);
+        self.region.frame_start(crate::slot::frame_of(word)) + (word >> 16) as u16 as usize
+    }
+
     /// True when packet `index` goes on in slot `index + 1`.
     #[inline]
     pub fn more(&self, index: usize) -> bool {

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A frame has exactly one owner: the pool, a slot in a batch, a slot in a ring, a backend that handed it to a kernel, or the
-//! process that shares the region, to which it went over a [`Border`].
+//! process that shares the region, to which it went by an [`OwnershipTable`].
 //! Slots cannot be copied; that is what makes handing out `&mut [u8]` sound. Colours keep the first lines of the frames out
 //! of the same few cache sets, which a power-of-two stride would otherwise fill.
 //!
@@ -27,8 +27,8 @@
 //! ```
 
 mod batch;
-mod border;
 mod depot;
+mod ownership;
 mod pool;
 mod prefetch;
 mod region;
@@ -36,9 +36,9 @@ mod slot;
 mod slot_ring;
 
 pub use batch::{Batch, Part, Span, Totals};
-pub use border::{Border, Trespass};
-pub use pool::{HEADROOM, Pool, PoolConfig, Written};
+pub use ownership::{InvalidFrame, OwnershipTable};
+pub use pool::{HEADROOM, LOANED, Pool, PoolConfig, Written};
 pub use prefetch::{prefetch, prefetch_to_write};
 pub use region::{MapError, Region};
-pub use slot::Slot;
+pub use slot::{Slot, SlotFields};
 pub use slot_ring::{SlotReceiver, SlotSender, slot_ring};

@@ -1,10 +1,10 @@
 //! A pool: the free frames of one region, taken and returned by the batch.
 #![allow(unsafe_code)]
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::depot::{Depot, MAGAZINE, Magazine, Spares, new_magazine};
-use crate::{Batch, Border, MapError, Region, Slot};
+use crate::{Batch, MapError, OwnershipTable, Region, Slot};
 
 /// Shape of a pool's region.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,9 @@ impl Default for PoolConfig {
     }
 }
 
+/// The note under which frames are loaned to a process that shares their region.
+pub const LOANED: u16 = 1;
+
 /// What was written into a frame by [`Pool::fill`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
@@ -39,6 +42,7 @@ pub struct Written {
 pub struct Pool {
     region: Arc<Region>,
     depot: Arc<Depot>,
+    ownership: Option<Arc<Mutex<OwnershipTable>>>,
     loaded: Magazine,
     previous: Magazine,
     spares: Spares,
@@ -52,27 +56,32 @@ impl Pool {
     /// # Errors
     /// The shape is not possible, or the kernel refuses.
     pub fn new(config: PoolConfig) -> Result<Pool, MapError> {
-        let region = Region::map(config.frames, config.frame_size)?;
-        let depot = Arc::new(Depot::new(region.frames()));
-        Ok(Pool::handle(Arc::new(region), depot))
+        Ok(Pool::on(Region::map(config.frames, config.frame_size)?))
     }
 
-    /// A pool of the frames of a shared region that are here; see [`Region::map_shared`].
+    /// A pool of all frames of a region.
     pub fn on(region: Region) -> Pool {
-        let all = region.custody().is_none_or(|custody| custody.here() > 0);
-        let depot = Arc::new(if all { Depot::new(region.frames()) } else { Depot::empty(region.frames()) });
-        Pool::handle(Arc::new(region), depot)
+        let depot = Arc::new(Depot::new(region.frames()));
+        Pool::handle(Arc::new(region), depot, None)
     }
 
-    /// The border to the process that shares the region; `None` where nobody does.
-    pub fn border(&self) -> Option<Border> {
-        let shared = self.region.custody().is_some();
-        shared.then(|| Border::new(Arc::clone(&self.region), Arc::clone(&self.depot)))
+    /// A pool on a region that another process maps, too ([`Region::map_shared`]), with a table of which frames this process owns:
+    /// all of them (`owned`), or none yet.
+    pub fn shared(region: Region, owned: bool) -> Pool {
+        let frames = region.frames();
+        let (region, depot) = (Arc::new(region), if owned { Depot::new(frames) } else { Depot::empty(frames) });
+        let table = OwnershipTable::with(&region, if owned { 0 } else { LOANED });
+        Pool::handle(region, Arc::new(depot), Some(Arc::new(Mutex::new(table))))
     }
 
-    fn handle(region: Arc<Region>, depot: Arc<Depot>) -> Pool {
+    /// The table of the frames that this process owns, of a pool that [`Pool::shared`] made. All handles have the same one.
+    pub fn ownership(&self) -> Option<&Arc<Mutex<OwnershipTable>>> {
+        self.ownership.as_ref()
+    }
+
+    fn handle(region: Arc<Region>, depot: Arc<Depot>, ownership: Option<Arc<Mutex<OwnershipTable>>>) -> Pool {
         let (loaded, previous) = (new_magazine(), new_magazine());
-        Pool { region, depot, loaded, previous, spares: Spares::default(), colours: COLOURS }
+        Pool { region, depot, ownership, loaded, previous, spares: Spares::default(), colours: COLOURS }
     }
 
     /// The memory that the pool's frames lie in.
@@ -345,7 +354,7 @@ impl Pool {
 
 impl Clone for Pool {
     fn clone(&self) -> Pool {
-        Pool::handle(Arc::clone(&self.region), Arc::clone(&self.depot))
+        Pool::handle(Arc::clone(&self.region), Arc::clone(&self.depot), self.ownership.clone())
     }
 }
 

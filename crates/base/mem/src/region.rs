@@ -4,10 +4,8 @@
 use std::any::Any;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Slot;
-use crate::border::Custody;
 
 /// Why a region could not be mapped.
 #[derive(Debug, thiserror::Error)]
@@ -47,8 +45,6 @@ pub struct Region {
     frame_shift: u32,
     frames: u32,
     huge: bool,
-    /// Which frames are here, of a region that another process has too.
-    custody: Option<Mutex<Custody>>,
     /// What must live as long as the mapping; dropped after it.
     companion: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -71,12 +67,11 @@ impl Region {
             Err(_) => (map_pages(bytes, 0).map_err(|source| MapError::Map { bytes, source })?, bytes, false),
         };
         let frame_shift = frame_size.trailing_zeros();
-        Ok(Region { base, bytes, frame_shift, frames: frames as u32, huge, custody: None, companion: None })
+        Ok(Region { base, bytes, frame_shift, frames: frames as u32, huge, companion: None })
     }
 
     /// Maps memory that another process maps, too: the frames lie in `memory` (a memfd, sealed against shrinking) from byte
-    /// `offset` on, a multiple of the page size. Of them, `here` says whether this process has all or none. `companion` lives
-    /// as long as the mapping, and a little longer.
+    /// `offset` on, a multiple of the page size. `companion` lives as long as the mapping, and a little longer.
     ///
     /// # Errors
     /// The shape is not possible, the file is not sealed or too small, or the kernel refuses.
@@ -87,7 +82,6 @@ impl Region {
         memory: BorrowedFd<'_>,
         offset: usize,
         (frames, frame_size): (usize, usize),
-        here: bool,
         companion: Box<dyn Any + Send + Sync>,
     ) -> Result<Region, MapError> {
         check_shape(frames, frame_size)?;
@@ -104,20 +98,13 @@ impl Region {
         touch(base, bytes);
         let base =
             NonNull::new(base.cast()).ok_or_else(|| refused(std::io::Error::other("mmap returned address 0")))?;
-        let custody = Some(Mutex::new(Custody::new(frames, here)));
         let (frame_shift, companion) = (frame_size.trailing_zeros(), Some(companion));
-        Ok(Region { base, bytes, frame_shift, frames: frames as u32, huge: false, custody, companion })
+        Ok(Region { base, bytes, frame_shift, frames: frames as u32, huge: false, companion })
     }
 
     /// What was given to [`Region::map_shared`] to live as long as it.
     pub fn companion(&self) -> Option<&(dyn Any + Send + Sync)> {
         self.companion.as_deref()
-    }
-
-    /// Which frames are here; `None` in a region of this process alone.
-    pub(crate) fn custody(&self) -> Option<MutexGuard<'_, Custody>> {
-        // A panic elsewhere leaves the table whole: each step marks one frame.
-        self.custody.as_ref().map(|custody| custody.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Frames in the region.

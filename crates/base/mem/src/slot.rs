@@ -87,6 +87,39 @@ impl Slot {
     }
 }
 
+/// Bits of a slot's word that another process may set: all but the flags, and of these `more`.
+pub(crate) const KNOWN_BITS: u64 = MORE | (MORE - 1);
+
+/// What the word of a slot says. It owns nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotFields {
+    /// Number of the frame in its region.
+    pub frame: u32,
+    /// First byte of the packet, counted from the start of the frame.
+    pub offset: u16,
+    /// Bytes of the packet in this frame.
+    pub len: u16,
+    /// The packet goes on in the next slot.
+    pub more: bool,
+}
+
+impl SlotFields {
+    /// The fields of a word.
+    #[inline]
+    pub fn of(word: u64) -> SlotFields {
+        SlotFields { frame: frame_of(word), offset: (word >> 16) as u16, len: word as u16, more: more_of(word) }
+    }
+
+    /// The word that has these fields. A frame of [`Slot::FRAMES_MAX`] or more gives a word that no table accepts.
+    #[inline]
+    pub fn word(self) -> u64 {
+        if self.frame as usize >= Slot::FRAMES_MAX {
+            return u64::MAX;
+        }
+        Slot::new_word(self.frame, self.offset, self.len) | if self.more { MORE } else { 0 }
+    }
+}
+
 #[inline]
 pub(crate) fn frame_of(word: u64) -> u32 {
     (word >> 32) as u32 & 0x00ff_ffff

@@ -10,8 +10,7 @@ use std::sync::atomic::Ordering;
 
 use linerate_mem::{Batch, Pool, Span as Extent};
 
-use crate::lending::broken;
-use crate::lent::{Lent, MORE};
+use crate::lent::{self, Lent};
 use crate::link::LentEnd;
 use crate::port::PACKET_LEN_MAX;
 use crate::receive::Corrupt;
@@ -28,12 +27,12 @@ pub(crate) struct HandingSide {
 }
 
 impl HandingSide {
-    /// One of `rings` of the interface; `None` if the pool is not one that can be shared.
-    pub(crate) fn new(end: LentEnd, pool: &Pool, rings: u16) -> Option<HandingSide> {
+    /// One of `rings` of the interface.
+    pub(crate) fn new(end: LentEnd, pool: &Pool, rings: u16) -> HandingSide {
         end.ring.head().store(0, Ordering::Release);
-        let lent = Lent::new(pool, end.ring.slots(), rings)?;
+        let lent = Lent::new(pool, end.ring.slots(), rings);
         let many = (lent.share() / 4).max(1);
-        Some(HandingSide { end, lent, many, wanted: 1 })
+        HandingSide { end, lent, many, wanted: 1 }
     }
 
     /// Hands over packets from the front of the batch, and says why it stopped if that was not for want of room. Returns how
@@ -62,7 +61,8 @@ impl HandingSide {
         if done > self.lent.count() {
             return Err(self.wrong_index(index));
         }
-        if done > 0 { self.lent.take_free(pool, done).map_err(broken) } else { Ok(()) }
+        self.lent.take_free(pool, done);
+        Ok(())
     }
 
     /// As [`HandingSide::take_back`], if there are many to come.
@@ -92,16 +92,17 @@ impl Alternates for HandingSide {
     /// Plain is a packet of one slot.
     #[inline]
     fn transmit_plain(&mut self, batch: &mut Batch, _: &mut Pool, totals: &mut Sent) -> Result<usize, Corrupt> {
-        let ring = &self.end.ring;
-        let mut bytes = 0;
-        let count = self.lent.lend(batch, usize::MAX, |index, word, descriptor| {
-            let plain = word & MORE == 0 && descriptor.length > 0;
-            if plain {
-                ring.write(index, descriptor);
-                bytes += u64::from(descriptor.length);
+        let (first, mut count, mut bytes) = (self.lent.next(), 0, 0);
+        for (step, frag) in batch.parts().take(usize::from(self.lent.room())).enumerate() {
+            if frag.more || frag.bytes.is_empty() {
+                break;
             }
-            plain
-        });
+            let descriptor = lent::descriptor(batch, step, frag.bytes.len() as u32);
+            self.end.ring.write(first.wrapping_add(step as u16), descriptor);
+            bytes += frag.bytes.len() as u64;
+            count += 1;
+        }
+        self.lent.lend(batch, count);
         totals.packets += count as u64;
         totals.bytes += bytes;
         Ok(count)
@@ -127,18 +128,17 @@ impl Alternates for HandingSide {
             self.wanted = parts as u16;
             return Ok(Front::Waits);
         }
-        let ring = &self.end.ring;
         for _ in 0..slots {
-            if batch.packet(0).is_empty() {
+            let len = batch.packet(0).len();
+            if len == 0 {
                 pool.free_front(batch, 1);
                 continue;
             }
             parts -= 1;
             let flags = if parts > 0 { NEXT } else { 0 };
-            self.lent.lend(batch, 1, |index, _, descriptor| {
-                ring.write(index, Descriptor { flags, ..descriptor });
-                true
-            });
+            let descriptor = Descriptor { flags, ..lent::descriptor(batch, 0, len as u32) };
+            self.end.ring.write(self.lent.next(), descriptor);
+            self.lent.lend(batch, 1);
         }
         totals.packets += 1;
         totals.bytes += len as u64;

@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use linerate_sys::shared::{MemoryFile, SharedMapping, Storage};
 
-use crate::link::{Buffers, End, Pair, RingEnd};
+use crate::link::{Buffers, End, POOL_REGION, Pair, RingEnd};
 use crate::message::{AddRing, Hello, Init, MODE_ETHERNET, Message, VERSION};
-use crate::offer::{Offer, POOL_REGION, Rings};
+use crate::offer::{Offer, Rings};
 use crate::options::{LOG2_SLOTS_MAX, Options};
 use crate::pool::PoolMemory;
 use crate::sys::{COOKIE, Doorbell, Regions, Ring};

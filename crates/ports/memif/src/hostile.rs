@@ -123,8 +123,8 @@ fn write_as_server(data: &[u8], mode: &str) -> io::Result<()> {
 fn use_rings(receive: End, transmit: End, mut pool: Pool, data: &[u8], mut write: impl FnMut(&[u8])) {
     let mut batch = Batch::new(&pool, 8);
     let mut parts = Batch::new(&pool, 200);
-    let mut receiver = Receiver::new(receive, &mut pool, 1).expect("a pool that suits");
-    let mut sender = Sender::new(transmit, &pool, 1).expect("a pool that suits");
+    let mut receiver = Receiver::new(receive, &mut pool, 1);
+    let mut sender = Sender::new(transmit, &pool, 1);
     receiver.ask_for_rings(true);
     let frame_size = pool.region().frame_size();
     let (mut received, mut sent) = (Received::default(), Sent::default());

@@ -10,9 +10,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use linerate_mem::{Batch, Pool, Trespass};
+use linerate_mem::{Batch, Pool};
 
-use crate::lent::{Lent, MORE};
+use crate::lent::Lent;
 use crate::link::{LentEnd, SLOTS_MAX};
 use crate::port::PACKET_LEN_MAX;
 use crate::receive::{Corrupt, Received};
@@ -36,13 +36,13 @@ enum Front {
 }
 
 impl LendingSide {
-    /// One of `rings` of the interface; `None` if the pool is not one that can be shared.
-    pub(crate) fn new(end: LentEnd, pool: &mut Pool, rings: u16) -> Option<LendingSide> {
-        let lent = Lent::new(pool, end.ring.slots(), rings)?;
+    /// One of `rings` of the interface.
+    pub(crate) fn new(end: LentEnd, pool: &mut Pool, rings: u16) -> LendingSide {
+        let lent = Lent::new(pool, end.ring.slots(), rings);
         let mut side = LendingSide { end, lent, room_bytes: pool.packet_len_max() as u16, filled: 0 };
         side.ask_for_rings(false);
         side.post(pool);
-        Some(side)
+        side
     }
 
     /// Appends whole packets to the batch and returns how many.
@@ -57,7 +57,7 @@ impl LendingSide {
         let mut left = self.available()?;
         let (mut fault, mut walked) = (None, 0);
         while left > 0 && batch.room() > 0 && walked < SLOTS_MAX {
-            let (taken, plain) = self.receive_plain(left, batch, totals)?;
+            let (taken, plain) = self.receive_plain(left, batch, totals);
             left -= taken;
             if plain {
                 continue;
@@ -88,19 +88,23 @@ impl LendingSide {
 
     /// Takes the packets of one slot each that lie in front; false when something else ended that.
     #[inline]
-    fn receive_plain(&mut self, left: u16, batch: &mut Batch, totals: &mut Received) -> Result<(u16, bool), Corrupt> {
-        let (mut plain, mut bytes) = (true, 0);
-        let (ring, longest) = (&self.end.ring, u32::from(self.room_bytes));
-        let taken = self.lent.take_packets(batch, left, |index, word| {
-            let Descriptor { flags, length, .. } = ring.read(index);
-            plain = flags & NEXT == 0 && (1..=longest).contains(&length);
-            bytes += if plain { u64::from(length) } else { 0 };
-            plain.then_some(word & !(MORE | 0xffff) | u64::from(length))
-        });
-        let taken = taken.map_err(broken)?;
+    fn receive_plain(&mut self, left: u16, batch: &mut Batch, totals: &mut Received) -> (u16, bool) {
+        let (mut taken, mut plain, mut bytes) = (0, true, 0);
+        let most = left.min(batch.room().try_into().unwrap_or(u16::MAX));
+        while taken < most {
+            let Descriptor { flags, length, .. } = self.end.ring.read(self.lent.first().wrapping_add(taken));
+            plain = flags & NEXT == 0 && (1..=u32::from(self.room_bytes)).contains(&length);
+            if !plain {
+                break;
+            }
+            self.lent.set(taken, length as u16, false);
+            bytes += u64::from(length);
+            taken += 1;
+        }
+        self.lent.take_packets(batch, taken);
         totals.packets += u64::from(taken);
         totals.bytes += bytes;
-        Ok((taken, plain))
+        (taken, plain)
     }
 
     /// Takes the packet in front, whatever it is.
@@ -124,7 +128,7 @@ impl LendingSide {
             if descriptor.length > self.room_bytes.into() {
                 return Err(self.too_long(index, descriptor));
             }
-            self.lent.set_len(index, descriptor.length as u16);
+            self.lent.set(slots, descriptor.length as u16, false);
             parts += usize::from(descriptor.length > 0);
             len += descriptor.length as usize;
             slots += 1;
@@ -135,7 +139,7 @@ impl LendingSide {
         let fits = len <= PACKET_LEN_MAX && parts <= batch.capacity();
         if len == 0 || !fits {
             *(if len == 0 { &mut totals.empty } else { &mut totals.unfit }) += 1;
-            self.lent.take_free(pool, slots).map_err(broken)?;
+            self.lent.take_free(pool, slots);
             return Ok(Front::Taken(slots));
         }
         if parts > batch.room() {
@@ -143,12 +147,12 @@ impl LendingSide {
         }
         for _ in 0..slots {
             if self.lent.first_len() == 0 {
-                self.lent.take_free(pool, 1).map_err(broken)?;
+                self.lent.take_free(pool, 1);
                 continue;
             }
             parts -= 1;
-            let more = if parts > 0 { MORE } else { 0 };
-            self.lent.take_packets(batch, 1, |_, word| Some(word & !MORE | more)).map_err(broken)?;
+            self.lent.set(0, self.lent.first_len() as u16, parts > 0);
+            self.lent.take_packets(batch, 1);
         }
         totals.packets += 1;
         totals.bytes += len as u64;
@@ -184,8 +188,12 @@ impl LendingSide {
     /// Lends empty frames, as many as this ring should have and the pool has.
     fn post(&mut self, pool: &mut Pool) {
         let missing = self.lent.share().saturating_sub(self.lent.count());
-        let ring = &self.end.ring;
-        self.lent.lend_free(pool, missing, self.room_bytes, |index, descriptor| ring.write(index, descriptor));
+        let (before, ring) = (self.lent.count(), &self.end.ring);
+        let lent = self.lent.lend_free(pool, missing);
+        for step in before..before + lent {
+            let descriptor = self.lent.descriptor(step, self.room_bytes.into());
+            ring.write(self.lent.first().wrapping_add(step), descriptor);
+        }
         ring.head().store(self.lent.next(), Ordering::Release);
     }
 
@@ -215,10 +223,4 @@ impl LendingSide {
     fn endless(&self, slots: u16) -> Result<Front, Corrupt> {
         Err(Corrupt(format!("a packet without an end into {slots} of {} buffers of a ring", self.lent.count())))
     }
-}
-
-/// A frame was not where it was left.
-#[cold]
-pub(crate) fn broken(trespass: Trespass) -> Corrupt {
-    Corrupt(trespass.to_string())
 }

@@ -11,9 +11,6 @@ use crate::options::Options;
 use crate::pool::PoolMemory;
 use crate::sys::{Doorbell, NO_INTERRUPT, Regions, Ring};
 
-/// Region that is the pool, where packets are not copied.
-pub(crate) const POOL_REGION: u16 = 1;
-
 /// A client's memory, ready to be named in messages.
 pub(crate) struct Offer {
     /// Region 0: the rings, and the buffers, if there are any.

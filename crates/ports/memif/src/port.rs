@@ -127,9 +127,9 @@ impl MemifPort {
         (self.transmitter, self.turn, self.rung) = (None, 0, false);
         let rings = self.options.rings;
         for pair in delivery.pairs {
-            self.receivers.extend(pair.receive.and_then(|end| Receiver::new(end, &mut self.pool, rings)));
+            self.receivers.extend(pair.receive.map(|end| Receiver::new(end, &mut self.pool, rings)));
             if self.transmitter.is_none() {
-                self.transmitter = pair.transmit.and_then(|end| Sender::new(end, &self.pool, rings));
+                self.transmitter = pair.transmit.map(|end| Sender::new(end, &self.pool, rings));
             }
         }
         Ok(())

@@ -18,11 +18,11 @@ pub(crate) enum Receiver {
 }
 
 impl Receiver {
-    /// The end of one of `rings` rings of the interface; `None` if packets must not be copied and the pool cannot be shared.
-    pub(crate) fn new(end: End, pool: &mut Pool, rings: u16) -> Option<Receiver> {
+    /// The end of one of `rings` rings of the interface.
+    pub(crate) fn new(end: End, pool: &mut Pool, rings: u16) -> Receiver {
         match end {
-            End::Copied(end) => Some(Receiver::Copying(ReceiveSide::new(end, false))),
-            End::Lent(end) => LendingSide::new(end, pool, rings).map(Receiver::Lending),
+            End::Copied(end) => Receiver::Copying(ReceiveSide::new(end, false)),
+            End::Lent(end) => Receiver::Lending(LendingSide::new(end, pool, rings)),
         }
     }
 
@@ -85,10 +85,10 @@ pub(crate) enum Sender {
 
 impl Sender {
     /// As [`Receiver::new`].
-    pub(crate) fn new(end: End, pool: &Pool, rings: u16) -> Option<Sender> {
+    pub(crate) fn new(end: End, pool: &Pool, rings: u16) -> Sender {
         match end {
-            End::Copied(end) => Some(Sender::Copying(TransmitSide::new(end))),
-            End::Lent(end) => HandingSide::new(end, pool, rings).map(Sender::Handing),
+            End::Copied(end) => Sender::Copying(TransmitSide::new(end)),
+            End::Lent(end) => Sender::Handing(HandingSide::new(end, pool, rings)),
         }
     }
 

@@ -13,7 +13,7 @@
 //! that exchange slots with it are opened on that pool. Each side keeps to about half of the frames and gives back what it has
 //! beyond that.
 //!
-//! **A peer can break its own link only.** Which frames are here is kept in private memory (`linerate_mem::Border`); a frame that
+//! **A peer can break its own link only.** Which frames are here is kept in private memory (`linerate_mem::OwnershipTable`); a frame that
 //! the peer hands over twice, or does not have, a packet outside its frame, an index that cannot be: the link is cut and the
 //! port says `PeerCorrupt`. It can write into any frame of this region while it is mapped, so use one link (and one pool) for
 //! each peer that may not see the others' packets.

@@ -5,11 +5,11 @@ mod frames;
 mod peer;
 
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use linerate_mem::{Batch, Border, Pool, Trespass};
+use linerate_mem::{Batch, InvalidFrame, LOANED, OwnershipTable, Pool};
 use linerate_port::{Caps, Drops, Interest, Port, PortError, Readiness, Stats};
 use linerate_sys::clock;
 use linerate_sys::poll::{PollFor, poll};
@@ -28,7 +28,7 @@ const NAP_NS: u64 = 50_000;
 /// One side of a link.
 pub struct ShmPort {
     pool: Pool,
-    border: Border,
+    ownership: Arc<Mutex<OwnershipTable>>,
     side: usize,
     packets_out: Producer,
     packets_in: Consumer,
@@ -93,7 +93,7 @@ impl ShmPort {
         };
         let mut port = ShmPort {
             pool: pool.clone(),
-            border: pool.border()?,
+            ownership: Arc::clone(pool.ownership()?),
             side,
             packets_out: Producer::new(words, rings.packets[side], start),
             packets_in: Consumer::new(words, rings.packets[other], start),
@@ -148,8 +148,8 @@ impl ShmPort {
     }
 
     #[cold]
-    fn trespass(&mut self, trespass: Trespass) -> PortError {
-        self.cut_off(trespass.to_string())
+    fn invalid(&mut self, invalid: InvalidFrame) -> PortError {
+        self.cut_off(invalid.to_string())
     }
 
     /// What a waiting caller would find; always looks.
@@ -186,9 +186,9 @@ impl Port for ShmPort {
             Err(corrupt) => return Err(self.corrupt(corrupt)),
         }
         let held = batch.len();
-        let ShmPort { border, packets_in, .. } = self;
+        let ShmPort { ownership, packets_in, .. } = self;
         let mut corrupt = None;
-        let taken = border.take_in(batch, |words| {
+        let taken = lock(ownership).import(batch, LOANED, |words| {
             packets_in.take(words, goes_on).unwrap_or_else(|found| {
                 corrupt = Some(found);
                 0
@@ -198,7 +198,7 @@ impl Port for ShmPort {
         self.stats.rx_packets += received.packets;
         self.stats.rx_bytes += received.bytes;
         match (taken, corrupt) {
-            (Err(trespass), _) => return Err(self.trespass(trespass)),
+            (Err(invalid), _) => return Err(self.invalid(invalid)),
             (_, Some(corrupt)) => return Err(self.corrupt(corrupt)),
             _ => {}
         }
@@ -315,6 +315,12 @@ impl ShmPort {
     }
 }
 
+/// The table, which a panic elsewhere leaves whole: each step notes one frame.
+#[inline]
+fn lock(ownership: &Mutex<OwnershipTable>) -> MutexGuard<'_, OwnershipTable> {
+    ownership.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Drop for ShmPort {
     /// What came in goes back to the pool; so does what is on its way to a side of this process that is gone.
     fn drop(&mut self) {
@@ -322,10 +328,11 @@ impl Drop for ShmPort {
         if self.broken.is_some() {
             return;
         }
-        let ShmPort { border, pool, packets_in, free_in, packets_out, free_out, .. } = self;
+        let ShmPort { ownership, pool, packets_in, free_in, packets_out, free_out, .. } = self;
+        let mut ownership = lock(ownership);
         for ring in [packets_in, free_in] {
             while ring.look().is_ok_and(|count| count > 0) {
-                match border.take_in_free(pool, |words| ring.take(words, |_| false).unwrap_or(0)) {
+                match ownership.import_free(pool, |words| ring.take(words, |_| false).unwrap_or(0), |_| true) {
                     Ok(1..) => {}
                     _ => break,
                 }
@@ -335,14 +342,15 @@ impl Drop for ShmPort {
         if self.link.is_inside() && alone {
             for word in [packets_out.left(), free_out.left()].concat() {
                 // One that the other side took at the last moment is back already.
-                let _ = border.take_in_free(pool, |words| {
+                let read = |words: &mut [u64]| {
                     words[0] = word;
                     1
-                });
+                };
+                let _ = ownership.import_free(pool, read, |_| true);
             }
         }
         if self.link.look(false) == Found::Gone {
-            self.border.reclaim();
+            ownership.reclaim(pool);
         }
         self.link.wake();
     }

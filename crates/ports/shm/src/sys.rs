@@ -88,8 +88,8 @@ pub fn pool(memory: BorrowedFd<'_>, shape: Shape, here: bool, link: Link) -> Res
     let frames = (shape.frames as usize, shape.frame_size as usize);
     // SAFETY: the memory was made a moment ago, or came from another process, and is mapped this once: `Link` keeps its
     // descriptor to itself.
-    let region = unsafe { Region::map_shared(memory, shape.rings().frames, frames, here, Box::new(Arc::new(link))) }?;
-    Ok(Pool::on(region))
+    let region = unsafe { Region::map_shared(memory, shape.rings().frames, frames, Box::new(Arc::new(link))) }?;
+    Ok(Pool::shared(region, here))
 }
 
 /// The user that this process acts for.

@@ -10,8 +10,9 @@
 //!   port.rs      the port: queues polled in turn, totals, the interface's state
 //!   queue.rs     one socket: receive.rs and transmit.rs
 //!   rings.rs     the ends of the four rings, with checked indices
-//!   umem.rs      the region as UMEM, shares of its frames
-//!   sys.rs       system calls, shared memory, custody of frames: all that is unsafe
+//!   umem.rs      the region as UMEM, shares of its frames; placement.rs: where in them packets are received
+//!   loans.rs     the frames that the kernel has
+//!   sys.rs       system calls, shared memory: all that is unsafe
 //!   abi.rs       the kernel's constants
 //! ```
 //!
@@ -30,9 +31,12 @@
 
 mod abi;
 mod attach;
+mod fault;
+mod loans;
 #[cfg(test)]
-mod custody_tests;
+mod loans_tests;
 mod open;
+mod placement;
 mod port;
 mod queue;
 mod receive;

@@ -12,10 +12,11 @@ use linerate_sys::promiscuous::Promiscuous;
 
 use crate::abi;
 use crate::attach::{AttachError, Attachment, ModeWanted};
+use crate::placement::Placement;
 use crate::port::{State, XdpPort};
 use crate::queue::{Queue, QueueError, QueueShape, Step};
 use crate::transmit::Limits;
-use crate::umem::{self, Placement};
+use crate::umem;
 
 /// Entries of the fill and receive ring unless `ring=` says otherwise: enough to ride out a pause of a few milliseconds at a
 /// million packets a second. Rings of 2,048 were seen to lose packets at a fifth of that.

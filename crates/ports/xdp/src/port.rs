@@ -7,7 +7,8 @@ use linerate_mem::Batch;
 use linerate_port::{Caps, Interest, Port, PortError, Readiness, Stats};
 
 use crate::attach::Attachment;
-use crate::queue::{Fault, Queue};
+use crate::fault::Fault;
+use crate::queue::Queue;
 use crate::sys::{self, XdpSocket};
 use crate::transmit::{Limits, Refusal};
 use linerate_sys::clock;
@@ -121,7 +122,7 @@ impl Port for XdpPort {
     fn rx_occupancy(&self) -> Option<(u64, u64)> {
         let levels = self.queues.iter().filter_map(|queue| {
             let (waiting, lent) = queue.receive.as_ref()?.level();
-            let bytes = |frames: u32| u64::from(frames) * queue.custody.frame_bytes();
+            let bytes = |frames: u32| u64::from(frames) * queue.loans.frame_bytes();
             Some((bytes(waiting), bytes(lent)))
         });
         levels.reduce(|one, other| (one.0 + other.0, one.1 + other.1))
@@ -204,7 +205,7 @@ impl Port for XdpPort {
 impl XdpPort {
     #[inline]
     fn check_batch(&self, batch: &Batch) -> Result<(), PortError> {
-        if !self.queues[0].custody.is_of(batch) {
+        if !self.queues[0].loans.is_of(batch) {
             return Err(PortError::ForeignPool { port: self.caps.name.clone() });
         }
         if self.state != State::Sound { self.check_sound() } else { Ok(()) }
@@ -261,7 +262,7 @@ impl XdpPort {
         }
         for queue in &mut self.queues {
             if let Some(side) = &mut queue.receive {
-                side.refill(&mut queue.custody, &queue.socket)?;
+                side.refill(&mut queue.loans, &queue.socket)?;
                 if side.is_ready()? {
                     return Ok(true);
                 }

@@ -6,11 +6,14 @@ use linerate_mem::{Batch, Pool};
 use linerate_port::Drops;
 
 use crate::abi::RingKind;
+use crate::fault::Fault;
+use crate::loans::Loans;
+use crate::placement::Placement;
 use crate::receive::ReceiveSide;
 use crate::rings::{ConsumerEnd, ProducerEnd};
-use crate::sys::{Corrupt, Custody, XdpSocket};
+use crate::sys::XdpSocket;
 use crate::transmit::{Limits, Refusal, TransmitSide};
-use crate::umem::{self, Placement, ReleaseProbe};
+use crate::umem::{self, ReleaseProbe};
 
 /// What a queue is to be.
 #[derive(Clone, Copy, Debug)]
@@ -28,32 +31,6 @@ pub(crate) struct QueueShape {
     /// `XDP_*` flags of bind(2).
     pub(crate) flags: u16,
     pub(crate) limits: Limits,
-}
-
-/// Why a queue broke.
-#[derive(Debug)]
-pub(crate) enum Fault {
-    Corrupt(String),
-    Down,
-    Gone,
-    Io { operation: &'static str, source: io::Error },
-}
-
-impl From<Corrupt> for Fault {
-    fn from(corrupt: Corrupt) -> Fault {
-        Fault::Corrupt(corrupt.0)
-    }
-}
-
-impl Fault {
-    /// Reads the answer to a kick: the kernel says there whether the interface is still there and up.
-    pub(crate) fn from_kick(operation: &'static str, source: io::Error) -> Fault {
-        match source.raw_os_error() {
-            Some(libc::ENETDOWN) => Fault::Down,
-            Some(libc::ENXIO | libc::ENODEV) => Fault::Gone,
-            _ => Fault::Io { operation, source },
-        }
-    }
 }
 
 /// A step of opening a queue that failed.
@@ -84,7 +61,7 @@ pub(crate) struct Queue {
     pub(crate) receive: Option<ReceiveSide>,
     pub(crate) transmit: Option<TransmitSide>,
     pub(crate) socket: XdpSocket,
-    pub(crate) custody: Custody,
+    pub(crate) loans: Loans,
     pub(crate) number: u32,
     pub(crate) zero_copy: bool,
     /// The socket's counters as last read; they can still be told when the interface is gone.
@@ -122,16 +99,16 @@ impl Queue {
 
     fn take_rings(pool: &Pool, socket: XdpSocket, shape: QueueShape) -> io::Result<Queue> {
         let zero_copy = socket.is_zero_copy()?;
-        let mut custody = Custody::new(pool, shape.placement);
+        let mut loans = Loans::new(pool, shape.placement);
         if zero_copy {
-            custody.release = Some(ReleaseProbe::new(shape.ifindex, shape.queue)?);
+            loans.release = Some(ReleaseProbe::new(shape.ifindex, shape.queue)?);
         }
         let mut receive = None;
         if shape.receive_entries > 0 {
             let fill = ProducerEnd::new(socket.map_ring(RingKind::Fill, shape.receive_entries)?);
             let ring = ConsumerEnd::new(socket.map_ring(RingKind::Receive, shape.receive_entries)?);
             let side = receive.insert(ReceiveSide::new(fill, ring, shape.receive_share, zero_copy));
-            side.refill(&mut custody, &socket).map_err(|fault| io::Error::other(format!("{fault:?}")))?;
+            side.refill(&mut loans, &socket).map_err(|fault| io::Error::other(format!("{fault:?}")))?;
         }
         let mut transmit = None;
         if shape.transmit_entries > 0 {
@@ -140,14 +117,14 @@ impl Queue {
             transmit = Some(TransmitSide::new(ring, completion, zero_copy, shape.limits));
         }
         let counters = Counters::default();
-        Ok(Queue { receive, transmit, socket, custody, number: shape.queue, zero_copy, counters })
+        Ok(Queue { receive, transmit, socket, loans, number: shape.queue, zero_copy, counters })
     }
 
     /// Appends packets that have arrived; 0 if this queue does not receive.
     #[inline]
     pub(crate) fn receive(&mut self, batch: &mut Batch) -> Result<usize, Fault> {
         match &mut self.receive {
-            Some(side) => side.receive(&mut self.custody, &self.socket, batch),
+            Some(side) => side.receive(&mut self.loans, &self.socket, batch),
             None => Ok(0),
         }
     }
@@ -156,17 +133,17 @@ impl Queue {
     #[inline]
     pub(crate) fn transmit(&mut self, batch: &mut Batch) -> Result<(usize, Option<Refusal>), Fault> {
         let Some(side) = &mut self.transmit else { return Ok((0, None)) };
-        side.reclaim(&mut self.custody)?;
-        let outcome = side.submit(&mut self.custody, batch)?;
-        side.kick(&mut self.custody, &self.socket)?;
+        side.reclaim(&mut self.loans)?;
+        let outcome = side.submit(&mut self.loans, batch)?;
+        side.kick(&mut self.loans, &self.socket)?;
         Ok(outcome)
     }
 
     /// Pushes on what is in the transmit ring and takes back what was sent; returns the packets still on their way.
     pub(crate) fn flush(&mut self) -> Result<u64, Fault> {
         let Some(side) = &mut self.transmit else { return Ok(0) };
-        side.kick(&mut self.custody, &self.socket)?;
-        side.reclaim(&mut self.custody)?;
+        side.kick(&mut self.loans, &self.socket)?;
+        side.reclaim(&mut self.loans)?;
         match self.pending() {
             0 => Ok(0),
             _ => {

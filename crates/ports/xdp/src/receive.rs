@@ -5,10 +5,11 @@ use std::sync::atomic::AtomicU64;
 use linerate_mem::Batch;
 use linerate_wire::PartialChecksum;
 
-use crate::abi::{Descriptor, PACKET_CONTINUES};
-use crate::queue::Fault;
+use crate::abi::PACKET_CONTINUES;
+use crate::fault::{Corrupt, Fault};
+use crate::loans::Loans;
 use crate::rings::{ConsumerEnd, ProducerEnd};
-use crate::sys::{Corrupt, Custody, DescriptorCell, XdpSocket};
+use crate::sys::{DescriptorCell, XdpSocket};
 
 /// Frames are lent in groups of this size, so that the shared line of the fill ring is touched once a group.
 const REFILL: u32 = 64;
@@ -48,67 +49,43 @@ impl ReceiveSide {
 
     /// Appends what has arrived, whole packets only, and returns how many packets.
     #[inline]
-    pub(crate) fn receive(
-        &mut self,
-        custody: &mut Custody,
-        socket: &XdpSocket,
-        batch: &mut Batch,
-    ) -> Result<usize, Fault> {
+    pub(crate) fn receive(&mut self, loans: &mut Loans, socket: &XdpSocket, batch: &mut Batch) -> Result<usize, Fault> {
         let available = self.ring.available()?;
-        let (mut taken, mut packets) = (0, 0);
-        while taken < available {
-            let slots = if self.ring.peek(taken).options & PACKET_CONTINUES == 0 {
-                1
-            } else {
-                self.slots_of_packet(taken, available)?
-            };
-            if slots as usize > batch.room() {
-                if packets == 0 && batch.is_empty() && batch.capacity() > 0 {
-                    self.discard(custody, slots)?;
-                }
-                break;
-            }
-            for slot in taken..taken + slots {
-                let descriptor = self.ring.peek(slot);
-                custody.receive_into(batch, descriptor)?;
-                self.totals.bytes += u64::from(descriptor.len);
-            }
-            if self.completes {
-                complete_last(batch, slots as usize);
-            }
-            taken += slots;
-            packets += 1;
-        }
+        let held = batch.len();
+        let taken = loans.receive(batch, available, |place| self.ring.peek(place))? as u32;
+        let received = batch.totals_after(held);
         if taken > 0 {
-            self.ring.release(taken);
-            self.lent -= taken.min(self.lent);
-            self.totals.packets += packets;
+            if self.completes {
+                complete_from(batch, held);
+            }
+            self.release(taken);
+            self.totals.packets += received.packets;
+            self.totals.bytes += received.bytes;
+        } else if available > 0 && batch.is_empty() && batch.capacity() > 0 {
+            self.discard(loans, available)?;
         }
         if self.share - self.lent >= REFILL || available == 0 {
-            self.refill(custody, socket)?;
+            self.refill(loans, socket)?;
         }
-        Ok(packets as usize)
+        Ok(received.packets as usize)
     }
 
-    /// Places that the packet at `first` takes. The kernel shows packets only when they are complete.
-    #[cold]
-    fn slots_of_packet(&self, first: u32, available: u32) -> Result<u32, Corrupt> {
-        let ends = |slot: &u32| self.ring.peek(*slot).options & PACKET_CONTINUES == 0;
-        match (first..available).find(ends) {
-            Some(last) => Ok(last - first + 1),
-            None => Err(Corrupt("a receive ring that ends inside a packet".into())),
-        }
+    /// Gives the first `count` places back to the kernel, whose frames came back.
+    #[inline]
+    fn release(&mut self, count: u32) {
+        self.ring.release(count);
+        self.lent -= count.min(self.lent);
     }
 
-    /// Drops the first packet, which no batch of this size can ever take.
+    /// Drops the first packet, which no batch of this size can ever take. The kernel shows packets only when they are complete.
     #[cold]
-    fn discard(&mut self, custody: &mut Custody, slots: u32) -> Result<(), Corrupt> {
-        for slot in 0..slots {
-            let descriptor: Descriptor = self.ring.peek(slot);
-            custody.discard(descriptor)?;
-        }
-        self.ring.release(slots);
-        self.lent -= slots.min(self.lent);
+    fn discard(&mut self, loans: &mut Loans, available: u32) -> Result<(), Corrupt> {
+        let ends = |place: &u32| self.ring.peek(*place).options & PACKET_CONTINUES == 0;
+        let Some(last) = (0..available).find(ends) else {
+            return Err(Corrupt("a receive ring that ends inside a packet".into()));
+        };
+        loans.discard(last + 1, |place| self.ring.peek(place))?;
+        self.release(last + 1);
         self.totals.unfit += 1;
         Ok(())
     }
@@ -118,19 +95,15 @@ impl ReceiveSide {
     /// The kernel frees places of the fill ring after it shows what it put into the receive ring, so the fill ring may look
     /// full although frames came back; the next call goes on.
     #[inline]
-    pub(crate) fn refill(&mut self, custody: &mut Custody, socket: &XdpSocket) -> Result<(), Fault> {
+    pub(crate) fn refill(&mut self, loans: &mut Loans, socket: &XdpSocket) -> Result<(), Fault> {
         let wanted = self.share - self.lent;
         if wanted > 0 {
             let room = self.fill.room(wanted)?.min(wanted);
-            let mut put = 0;
-            while put < room {
-                let Some(address) = custody.lend_to_receive() else { break };
-                self.fill.put(address);
-                put += 1;
-            }
-            if put > 0 {
+            let fill = &mut self.fill;
+            let lent = loans.lend_to_receive(room, |address| fill.put(address));
+            if lent > 0 {
                 self.fill.publish();
-                self.lent += put;
+                self.lent += lent;
             }
         }
         if self.zero_copy && self.fill.needs_wakeup() {
@@ -159,12 +132,17 @@ impl ReceiveSide {
     }
 }
 
-/// Completes the checksum of the packet in the last `slots` slots of the batch, if it is partial.
+/// Completes the checksums of the packets from slot `first` on that are partial.
 #[inline]
-fn complete_last(batch: &mut Batch, slots: usize) {
-    let Some(first) = batch.len().checked_sub(slots) else { return };
-    if let Some(partial) = PartialChecksum::find(batch.packet(first)) {
-        complete(batch, first, partial);
+fn complete_from(batch: &mut Batch, mut first: usize) {
+    while first < batch.len() {
+        if let Some(partial) = PartialChecksum::find(batch.packet(first)) {
+            complete(batch, first, partial);
+        }
+        while batch.more(first) {
+            first += 1;
+        }
+        first += 1;
     }
 }
 

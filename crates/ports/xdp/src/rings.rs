@@ -6,7 +6,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::abi::{self, Descriptor};
-use crate::sys::{Cell, Corrupt, DescriptorCell, RingMemory};
+use crate::fault::Corrupt;
+use crate::sys::{Cell, DescriptorCell, RingMemory};
 
 /// The end that puts in: fill and transmit ring.
 pub(crate) struct ProducerEnd<C> {

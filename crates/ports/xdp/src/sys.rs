@@ -1,4 +1,4 @@
-//! Everything unsafe of this backend: system calls on the socket, the rings' shared memory, and the custody of frames.
+//! Everything unsafe of this backend: system calls on the socket, and the rings' shared memory.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -7,10 +7,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use linerate_mem::{Batch, Pool, Region, Slot};
+use linerate_mem::Region;
 
 use crate::abi::{self, Descriptor, RingKind};
-use crate::umem::{Placement, ReleaseProbe};
+use crate::placement::Placement;
 
 /// An AF_XDP socket.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl XdpSocket {
     }
 
     /// Makes `region` the socket's UMEM, one chunk a frame. The kernel pins the pages, and uses of them only the frames that
-    /// [`Custody`] lends to it through the rings.
+    /// [`crate::loans::Loans`] lends to it through the rings.
     pub(crate) fn register(&self, region: &Region, placement: Placement) -> io::Result<()> {
         let registration = libc::xdp_umem_reg {
             addr: region.base() as u64,
@@ -321,165 +321,5 @@ impl<C> Drop for RingMemory<C> {
     fn drop(&mut self) {
         // SAFETY: the mapping was made by `map` with this length, and no borrow of it is left.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
-    }
-}
-
-/// What the kernel wrote that cannot be.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Corrupt(pub(crate) String);
-
-/// A frame that was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Completed {
-    /// Bytes of the packet in it.
-    pub(crate) len: u32,
-    /// It held the end of its packet.
-    pub(crate) ends_packet: bool,
-}
-
-/// Which frames the kernel has, and for what. An address that the kernel names becomes a slot only if its frame was lent for
-/// that purpose, so a wrong or repeated address can never make a second owner of a frame.
-///
-/// Dropped after its socket (the fields of `Queue` are in that order), it returns the frames that the kernel still had.
-pub(crate) struct Custody {
-    pool: Pool,
-    /// A mark for each frame: 0, or [`LENT_TO_RECEIVE`], or [`LENT_TO_SEND`] with the length.
-    marks: Box<[u16]>,
-    placement: Placement,
-    /// Set when the device itself reads and writes frames, which it may do for a while after the socket is closed.
-    pub(crate) release: Option<ReleaseProbe>,
-}
-
-const LENGTH: u16 = 0x1fff;
-const LENT_TO_RECEIVE: u16 = 1 << 13;
-const LENT_TO_SEND: u16 = 1 << 14;
-const ENDS_PACKET: u16 = 1 << 15;
-const _: () = assert!(abi::CHUNK_BYTES_MAX <= LENGTH as usize);
-
-impl Custody {
-    /// Bytes of a frame.
-    pub(crate) fn frame_bytes(&self) -> u64 {
-        self.pool.region().frame_size() as u64
-    }
-
-    pub(crate) fn new(pool: &Pool, placement: Placement) -> Custody {
-        let frames = pool.region().frames() as usize;
-        Custody { pool: pool.clone(), marks: vec![0; frames].into(), placement, release: None }
-    }
-
-    /// True when the batch's packets are in the frames of this pool.
-    #[inline]
-    pub(crate) fn is_of(&self, batch: &Batch) -> bool {
-        batch.is_of(self.pool.region())
-    }
-
-    /// Lends a free frame to receive into, and returns its address; `None` when the pool is empty.
-    #[inline]
-    pub(crate) fn lend_to_receive(&mut self) -> Option<u64> {
-        let slot = self.pool.alloc_slot(0)?;
-        let (frame, offset) = (slot.frame(), slot.offset());
-        self.marks[frame as usize] = LENT_TO_RECEIVE;
-        slot.into_word();
-        Some(self.placement.chunk_address(self.pool.region().frame_start(frame) as u64, offset))
-    }
-
-    /// Lends the first slot of the batch to be sent. `None` for an empty batch or one of another region.
-    #[inline]
-    pub(crate) fn lend_to_send(&mut self, batch: &mut Batch) -> Option<Descriptor> {
-        if !self.is_of(batch) {
-            return None;
-        }
-        let slot = batch.pop_front()?;
-        let (frame, more) = (slot.frame(), slot.more());
-        let address = self.pool.region().frame_start(frame) as u64 + u64::from(slot.offset());
-        let (len, end) = (slot.len(), if more { 0 } else { ENDS_PACKET });
-        self.marks[frame as usize] = LENT_TO_SEND | end | len & LENGTH;
-        slot.into_word();
-        Some(Descriptor { address, len: len.into(), options: if more { abi::PACKET_CONTINUES } else { 0 } })
-    }
-
-    /// Takes back a frame that was received into, as the last slot of the batch, which must have room.
-    #[inline]
-    pub(crate) fn receive_into(&mut self, batch: &mut Batch, from: Descriptor) -> Result<(), Corrupt> {
-        let slot = self.take_received(from)?;
-        assert!(self.is_of(batch), "the caller checked the batch");
-        // SAFETY: the slot is of the pool's region, and so is the batch.
-        unsafe { batch.push(slot.with_more(from.options & abi::PACKET_CONTINUES != 0)) };
-        Ok(())
-    }
-
-    /// Takes back a frame that was received into, for the pool.
-    pub(crate) fn discard(&mut self, from: Descriptor) -> Result<(), Corrupt> {
-        let slot = self.take_received(from)?;
-        // SAFETY: the slot is of this pool's region.
-        unsafe { self.pool.free_slot(slot) };
-        Ok(())
-    }
-
-    #[inline]
-    fn take_received(&mut self, from: Descriptor) -> Result<Slot, Corrupt> {
-        let size = self.pool.region().frame_size() as u64;
-        let address = self.placement.packet_address(from.address);
-        // A frame's size is a power of two.
-        let (frame, offset) = (address >> size.trailing_zeros(), address & (size - 1));
-        let mark = usize::try_from(frame).ok().and_then(|frame| self.marks.get_mut(frame));
-        match mark {
-            Some(mark) if *mark == LENT_TO_RECEIVE && offset + u64::from(from.len) <= size => {
-                *mark = 0;
-                // SAFETY: the mark says that the frame was lent, so nobody owns it; it is one of the region's, and the
-                // packet lies inside it.
-                Ok(unsafe { Slot::new(frame as u32, offset as u16, from.len as u16) })
-            }
-            _ => Err(wrong_received(from)),
-        }
-    }
-
-    /// Takes back a frame that was sent, for the pool.
-    #[inline]
-    pub(crate) fn complete(&mut self, address: u64) -> Result<Completed, Corrupt> {
-        let frame = address / self.pool.region().frame_size() as u64;
-        let mark = usize::try_from(frame).ok().and_then(|frame| self.marks.get_mut(frame));
-        match mark {
-            Some(mark) if *mark & LENT_TO_SEND != 0 => {
-                let completed = Completed { len: (*mark & LENGTH).into(), ends_packet: *mark & ENDS_PACKET != 0 };
-                *mark = 0;
-                self.return_frame(frame as u32);
-                Ok(completed)
-            }
-            _ => Err(wrong_completed(address)),
-        }
-    }
-
-    /// Puts a frame whose mark was just cleared into the pool.
-    #[inline]
-    fn return_frame(&mut self, frame: u32) {
-        // SAFETY: its mark said that the frame was lent, so nobody owns it; it is one of the region's.
-        let slot = unsafe { Slot::new(frame, 0, 0) };
-        // SAFETY: the slot is of this pool's region.
-        unsafe { self.pool.free_slot(slot) };
-    }
-}
-
-#[cold]
-fn wrong_received(from: Descriptor) -> Corrupt {
-    Corrupt(format!("a receive descriptor of {} bytes at {:#x}, which was not lent", from.len, from.address))
-}
-
-#[cold]
-fn wrong_completed(address: u64) -> Corrupt {
-    Corrupt(format!("a completion for address {address:#x}, which was not being sent"))
-}
-
-impl Drop for Custody {
-    fn drop(&mut self) {
-        if self.release.as_ref().is_some_and(|probe| !probe.wait()) {
-            // Better to lose the frames than to hand out memory that a device writes to.
-            return;
-        }
-        for frame in 0..self.marks.len() {
-            if std::mem::take(&mut self.marks[frame]) != 0 {
-                self.return_frame(frame as u32);
-            }
-        }
     }
 }

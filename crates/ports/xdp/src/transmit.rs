@@ -6,12 +6,13 @@
 
 use std::sync::atomic::AtomicU64;
 
-use linerate_mem::{Batch, Region};
+use linerate_mem::{Batch, Region, Span};
 
 use crate::abi::PACKET_CONTINUES;
-use crate::queue::Fault;
+use crate::fault::{Corrupt, Fault};
+use crate::loans::Loans;
 use crate::rings::{ConsumerEnd, ProducerEnd};
-use crate::sys::{Corrupt, Custody, DescriptorCell, XdpSocket};
+use crate::sys::{DescriptorCell, XdpSocket};
 
 /// Bytes of an Ethernet header; shorter packets are none.
 const PACKET_LEN_MIN: usize = 14;
@@ -68,32 +69,26 @@ impl TransmitSide {
 
     /// Moves packets from the front of the batch into the ring, as many as fit; stops at one that cannot be sent.
     #[inline]
-    pub(crate) fn submit(
-        &mut self,
-        custody: &mut Custody,
-        batch: &mut Batch,
-    ) -> Result<(usize, Option<Refusal>), Corrupt> {
+    pub(crate) fn submit(&mut self, loans: &mut Loans, batch: &mut Batch) -> Result<(usize, Option<Refusal>), Corrupt> {
         let mut room = self.ring.room(batch.len() as u32)?;
-        let (mut packets, mut refusal) = (0, None);
-        while !batch.is_empty() {
-            let slots = match self.limits.check_first(batch) {
-                Ok(slots) => slots,
+        let (mut slots, mut packets, mut refusal) = (0, 0, None);
+        while slots < batch.len() {
+            match self.limits.check(batch, slots) {
+                Ok(frags) if frags <= room => {
+                    slots += frags as usize;
+                    room -= frags;
+                    packets += 1;
+                }
+                Ok(_) => break,
                 Err(reason) => {
                     refusal = reason;
                     break;
                 }
-            };
-            if slots > room {
-                break;
             }
-            for _ in 0..slots {
-                let Some(descriptor) = custody.lend_to_send(batch) else { break };
-                self.ring.put(descriptor);
-            }
-            room -= slots;
-            packets += 1;
         }
         if packets > 0 {
+            let ring = &mut self.ring;
+            loans.lend_to_send(batch, slots, |descriptor| ring.put(descriptor));
             self.ring.publish();
             self.totals.taken += packets;
         }
@@ -102,22 +97,21 @@ impl TransmitSide {
 
     /// Takes back the frames that have been sent; returns how many.
     #[inline]
-    pub(crate) fn reclaim(&mut self, custody: &mut Custody) -> Result<u32, Corrupt> {
+    pub(crate) fn reclaim(&mut self, loans: &mut Loans) -> Result<u32, Corrupt> {
         let available = self.completion.available()?;
-        for offset in 0..available {
-            let completed = custody.complete(self.completion.peek(offset))?;
-            self.totals.completed += u64::from(completed.ends_packet);
-            self.totals.completed_bytes += u64::from(completed.len);
+        if available == 0 {
+            return Ok(0);
         }
-        if available > 0 {
-            self.completion.release(available);
-        }
+        let completed = loans.complete(available, |place| self.completion.peek(place))?;
+        self.totals.completed += completed.packets;
+        self.totals.completed_bytes += completed.bytes;
+        self.completion.release(available);
         Ok(available)
     }
 
     /// Makes the kernel send what is in the ring, as far as it can now.
     #[inline]
-    pub(crate) fn kick(&mut self, custody: &mut Custody, socket: &XdpSocket) -> Result<(), Fault> {
+    pub(crate) fn kick(&mut self, loans: &mut Loans, socket: &XdpSocket) -> Result<(), Fault> {
         if self.zero_copy {
             return self.wake_driver(socket);
         }
@@ -134,7 +128,7 @@ impl TransmitSide {
             match error.raw_os_error() {
                 Some(libc::EBUSY) => self.count_refused(before),
                 Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => {
-                    if self.reclaim(custody)? == 0 && self.head == before {
+                    if self.reclaim(loans)? == 0 && self.head == before {
                         break;
                     }
                 }
@@ -206,22 +200,21 @@ impl Limits {
         if frags_max == 1 { len.min(region.frame_size()) } else { len }
     }
 
-    /// Slots of the first packet of the batch, if it may be sent; `Err(None)` when it is not complete yet.
+    /// Slots of the packet that begins in slot `at` of the batch, if it may be sent; `Err(None)` when it is not complete yet.
     #[inline]
-    fn check_first(&self, batch: &Batch) -> Result<u32, Option<Refusal>> {
-        let len = batch.packet(0).len();
-        if !batch.more(0) && (PACKET_LEN_MIN..=self.frame_len_max).contains(&len) {
+    fn check(&self, batch: &Batch, at: usize) -> Result<u32, Option<Refusal>> {
+        let len = batch.packet(at).len();
+        if !batch.more(at) && (PACKET_LEN_MIN..=self.frame_len_max).contains(&len) {
             return Ok(1);
         }
-        self.check_unusual(batch)
+        self.check_unusual(batch, at)
     }
 
     #[cold]
-    fn check_unusual(&self, batch: &Batch) -> Result<u32, Option<Refusal>> {
-        let Some(last) = (0..batch.len()).find(|index| !batch.more(*index)) else { return Err(None) };
-        let (segments, len) = (last + 1, (0..=last).map(|index| batch.packet(index).len()).sum());
-        let tag = if is_tagged(batch.packet(0)) { 4 } else { 0 };
-        let empty = (0..segments).any(|index| batch.packet(index).is_empty());
+    fn check_unusual(&self, batch: &Batch, at: usize) -> Result<u32, Option<Refusal>> {
+        let Some(Span { slots: segments, len }) = batch.span(at) else { return Err(None) };
+        let tag = if is_tagged(batch.packet(at)) { 4 } else { 0 };
+        let empty = (at..at + segments).any(|index| batch.packet(index).is_empty());
         match () {
             () if len > self.frame_len_max + tag => Err(Some(Refusal::Long { len })),
             () if segments > self.frags_max => Err(Some(Refusal::Segments { segments, len })),

@@ -153,7 +153,7 @@ fn a_server_cannot_keep_a_client_that_lends_its_frames() {
     for (length, flags, says) in [(0, 0, None), (1, NEXT, Some("without an end"))] {
         let mut peer = Peer::with(pool.clone());
         let end = LentEnd { ring: peer.ring.another(), bell: None };
-        let mut side = Receiver::new(crate::link::End::Lent(end), &mut peer.pool, 1).unwrap();
+        let mut side = Receiver::new(crate::link::End::Lent(end), &mut peer.pool, 1);
         let mut calls = 0;
         peer.fill(length, |_| flags);
         let filled = peer.ring.head().load(Ordering::Acquire);

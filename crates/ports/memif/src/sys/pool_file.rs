@@ -37,7 +37,7 @@ impl PoolFile {
     pub(crate) fn pool(&self, config: PoolConfig, companion: Box<dyn Any + Send + Sync>) -> Result<Pool, MapError> {
         let shape = (config.frames, config.frame_size);
         // SAFETY: the file was made here, and this is the one place where its memory becomes a region; `open` calls it once.
-        let region = unsafe { Region::map_shared(self.file.as_fd(), 0, shape, true, companion) }?;
+        let region = unsafe { Region::map_shared(self.file.as_fd(), 0, shape, companion) }?;
         Ok(Pool::on(region))
     }
 

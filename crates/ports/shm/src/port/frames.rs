@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-use linerate_mem::{Batch, Totals};
+use linerate_mem::{Batch, LOANED, Totals};
 use linerate_port::{Fitting, PortError};
 
-use super::{FRAME_LEN_MAX, ShmPort};
+use super::{FRAME_LEN_MAX, ShmPort, lock};
 use crate::layout::asleep;
 
 /// Frames beyond its share that a side keeps before it gives any back.
@@ -14,6 +14,11 @@ pub(super) const SLACK: usize = 64;
 pub(super) const GIVE_BACK_MAX: usize = 512;
 
 impl ShmPort {
+    /// Takes back all frames that the other side had: its process is gone.
+    pub(super) fn reclaim(&mut self) {
+        lock(&self.ownership).reclaim(&mut self.pool);
+    }
+
     /// Takes the free frames that came back into the pool. A peer cannot keep this call: a frame comes back once for each time that it
     /// went, so that there are never more than went before.
     #[inline]
@@ -28,12 +33,14 @@ impl ShmPort {
     #[cold]
     pub(super) fn collect_some(&mut self) -> Result<(), PortError> {
         loop {
-            let ShmPort { border, pool, free_in, .. } = self;
+            let ShmPort { ownership, pool, free_in, .. } = self;
             // A word of free frames has no run, so taking it cannot fail.
-            match border.take_in_free(pool, |words| free_in.take(words, |_| false).unwrap_or(0)) {
+            let read = |words: &mut [u64]| free_in.take(words, |_| false).unwrap_or(0);
+            let came = lock(ownership).import_free(pool, read, |_| true);
+            match came {
                 Ok(0) => return Ok(()),
                 Ok(_) => {}
-                Err(trespass) => return Err(self.trespass(trespass)),
+                Err(invalid) => return Err(self.invalid(invalid)),
             }
         }
     }
@@ -41,7 +48,8 @@ impl ShmPort {
     /// Gives free frames beyond this side's share to the other one, `most` at most.
     #[inline]
     pub(super) fn give_back(&mut self, most: usize) -> Result<(), PortError> {
-        let beyond = self.border.here().saturating_sub(self.share);
+        let owned = self.link.shape.frames as usize - lock(&self.ownership).loaned();
+        let beyond = owned.saturating_sub(self.share);
         if beyond < SLACK { Ok(()) } else { self.give_back_some(beyond.min(most)) }
     }
 
@@ -50,8 +58,9 @@ impl ShmPort {
             if let Err(corrupt) = self.free_out.room(beyond.min(SLACK)) {
                 return Err(self.corrupt(corrupt));
             }
-            let ShmPort { border, pool, free_out, .. } = self;
-            match border.hand_out_free(pool, beyond.min(SLACK), |words| free_out.put(words)) {
+            let ShmPort { ownership, pool, free_out, .. } = self;
+            let went = lock(ownership).export_free(pool, beyond.min(SLACK), LOANED, |words| free_out.put(words));
+            match went {
                 0 => break,
                 went => beyond -= went,
             }
@@ -67,11 +76,11 @@ impl ShmPort {
         packets as usize
     }
 
-    /// Hands out the first slots of the batch, `count` at most, which the ring has room for.
+    /// Exports the first slots of the batch, `count` at most, which the ring has room for.
     #[inline]
     pub(super) fn send(&mut self, batch: &mut Batch, count: usize) {
-        let ShmPort { border, packets_out, .. } = self;
-        border.hand_out(batch, count, |words| packets_out.put(words));
+        let ShmPort { ownership, packets_out, .. } = self;
+        lock(ownership).export(batch, count, |_| LOANED, |words| packets_out.put(words));
         self.ring_bell();
     }
 

@@ -46,7 +46,7 @@ impl ShmPort {
         if self.is_over() {
             // Its process may have gone on for a while after its port.
             if self.link.look(false) == Found::Gone {
-                self.border.reclaim();
+                self.reclaim();
             }
             return Ok(());
         }
@@ -94,7 +94,7 @@ impl ShmPort {
         self.stats.tx_packets -= lost;
         self.stats.tx_bytes -= bytes.min(self.stats.tx_bytes);
         self.unreceived += self.packets_in.look().unwrap_or(0) as u64;
-        self.border.reclaim();
+        self.reclaim();
         self.peer = Peer::Gone;
         self.was_attached = false;
         if self.once {
