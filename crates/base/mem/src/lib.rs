@@ -34,6 +34,7 @@ mod prefetch;
 mod region;
 mod slot;
 mod slot_ring;
+mod slot_table;
 
 pub use batch::{Batch, Part, Span, Totals};
 pub use ownership::{InvalidFrame, OwnershipTable};
@@ -42,3 +43,4 @@ pub use prefetch::{prefetch, prefetch_to_write};
 pub use region::{MapError, Region};
 pub use slot::{Slot, SlotFields};
 pub use slot_ring::{SlotReceiver, SlotSender, slot_ring};
+pub use slot_table::SlotTable;

@@ -1,6 +1,6 @@
 //! Whatever happens to slots - taken, sent, received, dropped half-way - every frame has one owner and comes back.
 
-use linerate_mem::{Batch, HEADROOM, Pool, PoolConfig, Span, Written, slot_ring};
+use linerate_mem::{Batch, HEADROOM, Pool, PoolConfig, SlotTable, Span, Written, slot_ring};
 #[cfg(not(miri))]
 use proptest::prelude::*;
 
@@ -351,4 +351,30 @@ fn moving_keeps_order_and_times() {
     let mut other = Batch::with_times(&pool, 4);
     timed.move_to(&mut other, 1);
     assert_eq!(other.time_ns(0), Some(102));
+}
+
+#[test]
+fn slots_leave_a_table_once_in_any_order_and_the_rest_goes_back_with_it() {
+    let mut pool = pool(128);
+    let (mut batch, mut taken) = (Batch::new(&pool, 64), Batch::new(&pool, 64));
+    let mut table = SlotTable::new(&pool, 8);
+    assert_eq!(table.insert(&mut batch), None, "there is nothing to put in");
+    pool.alloc(&mut batch, 10, 60);
+    batch.iter_mut().enumerate().for_each(|(index, packet)| packet[0] = index as u8);
+    let numbers: Vec<u32> = std::iter::from_fn(|| table.insert(&mut batch)).collect();
+    assert_eq!((numbers.len(), table.len(), table.room(), batch.len()), (8, 8, 0, 2));
+    for (nth, number) in numbers.iter().rev().take(5).enumerate() {
+        assert!(table.remove(*number, &mut taken));
+        assert!(!table.remove(*number, &mut taken), "it left the table already");
+        assert_eq!(taken.packet(nth)[0] as usize, 7 - nth);
+    }
+    assert!(!table.remove(8, &mut taken) && !table.remove(u32::MAX, &mut taken));
+    assert!(!table.remove(numbers[0], &mut Batch::new(&pool, 0)), "there is no room");
+    assert!(table.insert(&mut batch).is_some());
+    pool.free(&mut batch);
+    pool.free(&mut taken);
+    assert_eq!((table.len(), pool.available()), (4, 124));
+    drop(table);
+    drop((batch, taken));
+    assert!(pool.is_whole());
 }

@@ -81,7 +81,7 @@ const BYTES: Kind = Kind {
 const COUNT: Kind =
     Kind { what: "number", examples: "1500, 10k or 1.5M", prefixes: POWERS, units: &[("", 1.0)], max: 1e15 };
 const SHARE: Kind =
-    Kind { what: "percentage", examples: "1% or 0.05%", prefixes: &[("", 1.0)], units: &[("%", 0.01)], max: 1.0 };
+    Kind { what: "percentage", examples: "1% or 0.05%", prefixes: &[("", 1.0)], units: &[("%", 1.0)], max: 100.0 };
 
 /// Nanoseconds of a duration, up to a year: `10s`, `1.5ms`, `2m`, `0s`.
 ///
@@ -135,7 +135,7 @@ pub fn count(text: &str) -> Result<u64, UnitError> {
 /// # Errors
 /// The text is not a percentage from 0 to 100.
 pub fn share(text: &str) -> Result<f64, UnitError> {
-    SHARE.read(text)
+    SHARE.read(text).map(|percent| percent / 100.0)
 }
 
 impl Kind {

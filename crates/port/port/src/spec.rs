@@ -10,6 +10,10 @@
 //! A backslash before `,`, `@`, `:` or `\` takes the meaning from it (file names). Without a backend the spec is an interface
 //! and the fastest backend that works on it is chosen. Which options there are is each backend's matter; one that it does not
 //! know is an error that lists those it does.
+//!
+//! Three options are for every backend, and impair packets (`linerate-impair`, docs/impair.md): `impair-rx=WORDS` those that arrive,
+//! `impair-tx=WORDS` those that leave, `impair=WORDS` both, each by itself. WORDS are those of tc-netem(8), with spaces between:
+//! `packet:eth1,impair-tx=loss 1% delay 10ms 2ms`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -55,6 +59,17 @@ impl PortSpec {
     pub fn take(&mut self, key: &str) -> Option<String> {
         let at = self.options.iter().position(|(name, _)| name == key)?;
         Some(self.options.remove(at).1)
+    }
+
+    /// Takes option `key` out and returns its value, as if it had not been written: the spec's text goes without it.
+    pub fn cut(&mut self, key: &str) -> Option<String> {
+        let value = self.take(key)?;
+        let is_other = |part: &&str| part.split_once('=').map_or(*part, |(name, _)| name) != key;
+        let parts = split_unescaped(&self.text, ',')?;
+        let (name, options) = parts.split_first()?;
+        self.text =
+            std::iter::once(*name).chain(options.iter().copied().filter(is_other)).collect::<Vec<_>>().join(",");
+        Some(value)
     }
 
     /// Takes option `key` out as a number, in decimal; `Ok(None)` when it was not given.
@@ -196,6 +211,17 @@ mod tests {
         assert_eq!(parse("eth0@2").unwrap().queue, Some(2));
         // A colon after what is no backend word belongs to the name (an alias interface).
         assert_eq!(parse("ETH0:1").unwrap().target, "ETH0:1");
+    }
+
+    #[test]
+    fn an_option_can_be_cut_out() {
+        let mut spec = parse("file:/tmp/a\\,b.pcap,impair=loss 1%,write").unwrap();
+        assert_eq!(
+            (spec.cut("impair"), spec.cut("impair"), spec.cut("file:/tmp/a")),
+            (Some("loss 1%".into()), None, None)
+        );
+        assert_eq!(spec.to_string(), "file:/tmp/a\\,b.pcap,write");
+        assert_eq!(spec.options, [("write".into(), "yes".into())]);
     }
 
     #[test]
