@@ -28,6 +28,7 @@
 
 mod batch;
 mod depot;
+mod four_words;
 mod ownership;
 mod pool;
 mod prefetch;
@@ -37,6 +38,7 @@ mod slot_ring;
 mod slot_table;
 
 pub use batch::{Batch, Part, Span, Totals};
+pub use four_words::FourWords;
 pub use ownership::{InvalidFrame, OwnershipTable};
 pub use pool::{HEADROOM, LOANED, Pool, PoolConfig, Written};
 pub use prefetch::{prefetch, prefetch_to_write};

@@ -11,7 +11,7 @@ use linerate_mem::{Batch, Part, Pool};
 
 use crate::counters::DropReason;
 use crate::flood;
-use crate::settings::PortIndex;
+use crate::settings::{PORTS_MAX, PortIndex};
 use crate::switch::{Gate, Limits, Member, Switch, UNCLASSIFIED};
 use crate::table::{Key, MacTable, View, tick};
 use crate::vlan::{Edit, TAG_LEN, Tag, VlanMode, apply};
@@ -31,13 +31,13 @@ const GROUP: u64 = 1 << 40;
 pub(crate) struct Packet {
     destination: Key,
     source: Key,
-    /// Where they are in the MAC table.
-    destination_bucket: u64,
-    source_bucket: u64,
     pub(crate) verdict: Verdict,
     /// Bytes, in all of its slots.
     pub(crate) len: u32,
     pub(crate) slots: u32,
+    /// Numbers of the buckets of both keys in the MAC table.
+    destination_bucket: u32,
+    source_bucket: u32,
 }
 
 /// Where a packet goes, and what is needed to let it go there; one word, so that packets are compared at once.
@@ -57,6 +57,8 @@ impl Verdict {
     const FLOODS: u32 = 0xff00;
     const DROPS: u32 = 0xff80;
     const CODES: u32 = 0xffff;
+    /// Set in verdicts that drop, beside their code, because a bit is tested faster than a range.
+    const DROP: u32 = 1 << 31;
 
     fn new(vlan: u16, tag: Tag) -> Verdict {
         Verdict(u32::from(vlan & 0xfff) << 16 | (tag as u32) << 28)
@@ -79,7 +81,7 @@ impl Verdict {
 
     #[inline]
     fn is_drop(self) -> bool {
-        self.0 & Verdict::CODES >= Verdict::DROPS
+        self.0 & Verdict::DROP != 0
     }
 
     /// Number of the storm limit that it is under, when it is flooded.
@@ -128,7 +130,7 @@ const TO_ALL: u32 = Verdict::FLOODS + 1;
 const TO_GROUP: u32 = Verdict::FLOODS + 2;
 
 const fn drop_code(reason: DropReason) -> u32 {
-    Verdict::DROPS + reason as u32
+    Verdict::DROP | (Verdict::DROPS + reason as u32)
 }
 
 /// Where a batch comes from.
@@ -164,8 +166,12 @@ impl<'a> Stretch<'a> {
     #[inline]
     fn in_front(packets: &'a [Packet], most: usize) -> Option<Stretch<'a>> {
         let verdict = packets.first()?.verdict;
+        let packets = &packets[..most.min(packets.len())];
         let (mut count, mut slots, mut bytes, mut longest) = (0, 0, 0, 0);
-        for packet in packets.iter().take(most).take_while(|packet| packet.verdict == verdict) {
+        for packet in packets {
+            if packet.verdict != verdict {
+                break;
+            }
             count += 1;
             slots += packet.slots as usize;
             bytes += u64::from(packet.len);
@@ -220,7 +226,11 @@ impl Switch {
         let tick = tick(lane.now_ns);
         let mut rest = packets;
         loop {
-            let known = decide_known(&self.table.view(tick), &self.gates, lane, rest);
+            let (view, gates, ingress) = (self.table.view(tick), &self.gates, lane.port.0);
+            let known = match lane.learning {
+                true => decide_known::<true>(&view, gates, ingress, rest),
+                false => decide_known::<false>(&view, gates, ingress, rest),
+            };
             let Some((packet, later)) = rest.get_mut(known..).and_then(<[Packet]>::split_first_mut) else { return };
             if lane.learning {
                 self.table.learn(packet.source, lane.port.0, tick);
@@ -363,28 +373,34 @@ impl Switch {
 /// Decides on packets as long as nothing has to be learned and nothing stands in the way, the rule under load; returns how many
 /// that were. Nothing changes meanwhile, so all that is looked at stays in registers.
 #[inline(never)]
-fn decide_known(table: &View<'_>, gates: &[Gate], lane: &Lane, packets: &mut [Packet]) -> usize {
+fn decide_known<const LEARNS: bool>(
+    table: &View<'_>,
+    gates: &[Gate; PORTS_MAX],
+    ingress: u16,
+    packets: &mut [Packet],
+) -> usize {
     let (mut source, mut destination, mut code) = (Key::default(), Key::default(), 0);
-    for (index, packet) in packets.iter_mut().enumerate() {
+    let count = packets.len();
+    let mut rest = packets.iter_mut();
+    while let Some(packet) = rest.next() {
         if packet.verdict.is_drop() {
             continue;
         }
-        if packet.source != source {
-            if lane.learning && !table.says(packet.source, packet.source_bucket, lane.port.0) {
-                return index;
+        if LEARNS && packet.source != source {
+            if !table.says(packet.source, packet.source_bucket, ingress) {
+                return count - rest.len() - 1;
             }
             source = packet.source;
         }
         if packet.destination != destination {
-            let Some(port) = table.port(packet.destination, packet.destination_bucket) else { return index };
-            if port == lane.port.0 || gates.get(usize::from(port)) != Some(&Gate::Open) {
-                return index;
-            }
+            let port = table.port(packet.destination, packet.destination_bucket);
+            let open = |port: &u16| *port != ingress && gates[usize::from(*port) % PORTS_MAX] == Gate::Open;
+            let Some(port) = port.filter(open) else { return count - rest.len() - 1 };
             (destination, code) = (packet.destination, u32::from(port));
         }
         packet.verdict = packet.verdict.with(code);
     }
-    packets.len()
+    count
 }
 
 impl Member {
@@ -467,8 +483,7 @@ impl<'a> Reader<'a> {
         Reader { vlan, tag, untagged: classify(vlan, None) }
     }
 
-    /// Reads the headers of up to [`CHUNK`] packets; returns how many. Two short loops, each of which has room for what it needs
-    /// in registers.
+    /// Reads the headers of up to [`CHUNK`] packets, and asks for the lines of the MAC table that will be wanted; returns how many.
     #[inline(never)]
     fn parse(&self, arrived: &Batch, table: &MacTable, packets: &mut [Packet]) -> usize {
         let mut parts = arrived.parts();
@@ -476,31 +491,17 @@ impl<'a> Reader<'a> {
         for packet in &mut *packets {
             let Some(part) = parts.next() else { break };
             count += 1;
-            self.read(part.bytes, packet);
+            self.read(part.bytes, table, packet);
             if part.more {
                 packet.read_on(&mut parts);
             }
-        }
-        let (mut source, mut destination) = (Key::default(), Key::default());
-        let (mut source_bucket, mut destination_bucket) = (0, 0);
-        for packet in packets.iter_mut().take(count) {
-            if packet.source != source {
-                source = packet.source;
-                source_bucket = table.prefetch(source);
-            }
-            if packet.destination != destination {
-                destination = packet.destination;
-                destination_bucket = table.prefetch(destination);
-            }
-            packet.source_bucket = source_bucket;
-            packet.destination_bucket = destination_bucket;
         }
         count
     }
 
     /// Reads one header.
     #[inline]
-    fn read(&self, bytes: &[u8], packet: &mut Packet) {
+    fn read(&self, bytes: &[u8], table: &MacTable, packet: &mut Packet) {
         packet.len = bytes.len() as u32;
         packet.slots = 1;
         let Some(header) = bytes.first_chunk::<HEADER>() else { return packet.refuse(DropReason::Runt) };
@@ -509,10 +510,12 @@ impl<'a> Reader<'a> {
         if source & GROUP != 0 {
             return packet.refuse(DropReason::SourceIsGroup);
         }
-        let tagged = (word(header, 6) & 0xffff) as u32 == self.tag;
+        let tagged = u32::from(u16::from_be_bytes([header[12], header[13]])) == self.tag;
         let class = if tagged { self.read_tag(bytes) } else { self.untagged };
         packet.destination = class.vlan.with_mac(destination);
         packet.source = class.vlan.with_mac(source);
+        packet.destination_bucket = table.prefetch(packet.destination);
+        packet.source_bucket = table.prefetch(packet.source);
         packet.verdict = class.verdict;
     }
 

@@ -26,7 +26,7 @@ pub struct Switch {
     /// By port index, as `counters` and `gates`.
     pub(crate) members: Vec<Option<Member>>,
     pub(crate) counters: Vec<PortCounters>,
-    pub(crate) gates: Vec<Gate>,
+    pub(crate) gates: Box<[Gate; PORTS_MAX]>,
     pub(crate) retired: PortCounters,
     pub(crate) vlans: Box<[VlanCounters]>,
     pub(crate) mirrors: Mirrors,
@@ -142,7 +142,7 @@ impl Switch {
             table: MacTable::new(config.mac_entries, config.age_s, config.hash_seed),
             members: Vec::with_capacity(config.ports_max),
             counters: Vec::with_capacity(config.ports_max),
-            gates: Vec::with_capacity(config.ports_max),
+            gates: Box::new([Gate::Asks; PORTS_MAX]),
             retired: PortCounters::default(),
             vlans: vec![VlanCounters::default(); VLANS + 1].into(),
             mirrors: Mirrors::default(),
@@ -164,7 +164,6 @@ impl Switch {
         if free == self.members.len() {
             self.members.push(None);
             self.counters.push(PortCounters::default());
-            self.gates.push(Gate::Asks);
         }
         self.gates[free] = Gate::of(&settings);
         let count = self.members.len();

@@ -1,107 +1,29 @@
 //! The MAC table: which port an address was seen at last.
 //!
 //! ```text
-//! bucket  | entry | entry | entry | entry |      one cache line; an address has two buckets, by two parts of one hash
-//! entry   { key:64  port:16  moves:16  seen:32 } 16 bytes; key = used:1 0:3 vlan:12 mac:48, seen = tick of 1.07 s
+//! bucket  | key key key key | state state state state |   one cache line; an address has two buckets, by two parts of one hash
+//! key     { used:1 0:3 vlan:12 mac:48 }                   64 bits; the four of a bucket are compared at once
+//! state   { seen:32 port:16 moves:16 }                    64 bits; seen = tick of 1.07 s
 //! ```
 //! There are two places for each entry that the table is made for, and an entry makes way to its other bucket where that helps,
 //! so no address is evicted before the table is full; then the one that was silent for the longest time of the new one's eight
 //! places goes. Nothing is allocated after the table was made.
 
+mod bucket;
 mod resize;
 
 use linerate_mem::prefetch;
 use linerate_wire::MacAddress;
 
+use bucket::{Bucket, Entry, STATIC, State, TICK_SHIFT, WAYS};
+pub(crate) use bucket::{Key, tick};
 pub(crate) use resize::Progress;
 use resize::Successor;
 
-/// Entries of a bucket.
-const WAYS: usize = 4;
 /// Places for each entry that was asked for.
 const PLACES_PER_ENTRY: usize = 2;
-/// Marks a key in use, so that no address of any VLAN is the key of a free place.
-const USED: u64 = 1 << 63;
-/// `seen` of an entry that does not age and does not move.
-const STATIC: u32 = u32::MAX;
-/// A tick is 2^30 ns.
-const TICK_SHIFT: u32 = 30;
 /// [`MacTable::sweep`] looks at this part of the table at once.
 const SWEEP_PARTS: usize = 1024;
-
-/// An address in a VLAN, as a word.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Key(u64);
-
-impl Key {
-    /// `mac` has nothing above its 48 bits.
-    #[inline]
-    pub(crate) fn new(vlan: u16, mac: u64) -> Key {
-        Key(USED | u64::from(vlan & 0xfff) << 48 | mac)
-    }
-
-    /// The key of an address in the same VLAN; for a key of address 0.
-    #[inline]
-    pub(crate) fn with_mac(self, mac: u64) -> Key {
-        Key(self.0 | mac)
-    }
-
-    #[inline]
-    pub(crate) fn vlan(self) -> u16 {
-        (self.0 >> 48) as u16 & 0xfff
-    }
-
-    #[inline]
-    pub(crate) fn mac(self) -> u64 {
-        self.0 & 0xffff_ffff_ffff
-    }
-
-    /// True for multicast and broadcast addresses.
-    #[inline]
-    pub(crate) fn is_group(self) -> bool {
-        self.0 & 1 << 40 != 0
-    }
-}
-
-/// Time of the table: 1.07 s each.
-#[inline]
-pub(crate) fn tick(now_ns: u64) -> u32 {
-    // `STATIC` is 146 years away from the start of a monotonic clock.
-    (now_ns >> TICK_SHIFT) as u32
-}
-
-#[derive(Clone, Copy, Default)]
-struct Entry {
-    key: Key,
-    port: u16,
-    moves: u16,
-    seen: u32,
-}
-
-#[derive(Clone, Default)]
-#[repr(align(64))]
-struct Bucket([Entry; WAYS]);
-
-impl Bucket {
-    #[inline]
-    fn find(&self, key: Key) -> Option<usize> {
-        // One branch, not four: in which place an address is cannot be foreseen.
-        let mut way = 0;
-        for at in 1..WAYS {
-            way = if self.0[at].key == key { at } else { way };
-        }
-        (self.0[way].key == key).then_some(way)
-    }
-}
-
-/// What learning an address did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Learned {
-    /// The table said so already, or cannot or must not say anything else.
-    Same,
-    /// What lookups answer has changed.
-    Changed,
-}
 
 /// How full the table is and what happened in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,32 +61,31 @@ pub struct MacEntry {
     pub moves: u16,
 }
 
-/// A table that does not change for a while, at one time. `first` is what [`MacTable::prefetch`] said of the key; an address
-/// that is in its second bucket is not found here.
+/// The table at one time, for a loop in which nothing changes. It looks into the first bucket of an address only, whose number is
+/// what [`MacTable::prefetch`] returned.
 pub(crate) struct View<'a> {
     buckets: &'a [Bucket],
     tick: u32,
-    age_ticks: u32,
+    /// Addresses that were seen last before this tick are too old.
+    oldest: u32,
 }
 
 impl View<'_> {
     #[inline]
-    fn find(&self, key: Key, first: u64) -> Option<&Entry> {
-        let bucket = self.buckets.get(first as usize & self.buckets.len().wrapping_sub(1))?;
-        bucket.find(key).map(|way| &bucket.0[way])
+    fn state(&self, key: Key, first: u32) -> Option<State> {
+        self.buckets.get(first as usize)?.state(key)
     }
 
     /// True when the table says already that the address is at that port, as of now.
     #[inline]
-    pub(crate) fn says(&self, key: Key, first: u64, port: u16) -> bool {
-        self.find(key, first).is_some_and(|entry| entry.port == port && entry.seen == self.tick)
+    pub(crate) fn says(&self, key: Key, first: u32, port: u16) -> bool {
+        self.state(key, first).is_some_and(|state| state.is(port, self.tick))
     }
 
     /// The port of an address.
     #[inline]
-    pub(crate) fn port(&self, key: Key, first: u64) -> Option<u16> {
-        let entry = self.find(key, first)?;
-        (!is_older(entry.seen, self.tick, self.age_ticks)).then_some(entry.port)
+    pub(crate) fn port(&self, key: Key, first: u32) -> Option<u16> {
+        self.state(key, first).filter(|state| state.is_since(self.oldest)).map(State::port)
     }
 }
 
@@ -204,24 +125,18 @@ impl MacTable {
         self.counters
     }
 
+    /// Returns the number of a key's first bucket, where it most likely is, and asks for its cache line.
     #[inline]
-    fn hash(&self, key: Key) -> u64 {
-        let product = u128::from(key.0 ^ self.seed) * u128::from(MULTIPLIER);
-        (product >> 64) as u64 ^ product as u64
-    }
-
-    /// A number of a key's first bucket, where it most likely is; asks for its line.
-    #[inline]
-    pub(crate) fn prefetch(&self, key: Key) -> u64 {
-        let first = self.hash(key);
-        prefetch(&self.buckets, first as usize & (self.buckets.len() - 1));
+    pub(crate) fn prefetch(&self, key: Key) -> u32 {
+        let first = hash(key, self.seed) as u32 & (self.buckets.len() as u32).wrapping_sub(1);
+        prefetch(&self.buckets, first as usize);
         first
     }
 
     /// Numbers of the two buckets of a key.
     #[inline]
     fn places(&self, key: Key) -> (usize, usize) {
-        let hash = self.hash(key);
+        let hash = hash(key, self.seed);
         let mask = self.buckets.len() - 1;
         let first = hash as usize & mask;
         let second = (hash >> 32) as usize & mask;
@@ -243,56 +158,47 @@ impl MacTable {
     /// What lookups need, for a loop in which nothing changes.
     #[inline]
     pub(crate) fn view(&self, tick: u32) -> View<'_> {
-        View { buckets: &self.buckets, tick, age_ticks: self.age_ticks }
+        View { buckets: &self.buckets, tick, oldest: tick.saturating_sub(self.age_ticks) }
     }
 
     /// The port of an address, wherever it is in the table.
     pub(crate) fn lookup(&self, key: Key, tick: u32) -> Option<u16> {
         let (first, second) = self.places(key);
-        let find = |number: usize| {
-            let bucket = self.bucket(number);
-            bucket.find(key).map(|way| &bucket.0[way])
-        };
-        let entry = find(first).or_else(|| find(second))?;
-        // Static entries are of the end of time.
-        (!is_older(entry.seen, tick, self.age_ticks)).then_some(entry.port)
+        let state = self.bucket(first).state(key).or_else(|| self.bucket(second).state(key))?;
+        state.is_since(tick.saturating_sub(self.age_ticks)).then(|| state.port())
     }
 
     /// Notes that an address was seen at a port.
-    pub(crate) fn learn(&mut self, key: Key, port: u16, tick: u32) -> Learned {
+    pub(crate) fn learn(&mut self, key: Key, port: u16, tick: u32) {
         let (first, second) = self.places(key);
         for number in [first, second] {
             if let Some(way) = self.bucket(number).find(key) {
                 return self.renew(number, way, port, tick);
             }
         }
-        self.insert(first, second, Entry { key, port, moves: 0, seen: tick })
+        self.insert(first, second, Entry { key, port, moves: 0, seen: tick });
     }
 
     #[inline]
-    fn renew(&mut self, number: usize, way: usize, port: u16, tick: u32) -> Learned {
-        let age_ticks = self.age_ticks;
-        let entry = &mut self.bucket_mut(number).0[way & (WAYS - 1)];
+    fn renew(&mut self, number: usize, way: usize, port: u16, tick: u32) {
+        let entry = self.bucket(number).entry(way);
         if entry.seen == STATIC {
-            return Learned::Same;
+            return;
         }
-        let revived = is_older(entry.seen, tick, age_ticks);
         let moved = entry.port != port;
-        entry.seen = tick;
-        entry.port = port;
-        entry.moves = entry.moves.saturating_add(u16::from(moved));
-        let renewed = *entry;
+        let moves = entry.moves.saturating_add(u16::from(moved));
+        let entry = Entry { port, moves, seen: tick, ..entry };
+        self.bucket_mut(number).set(way, entry);
         self.counters.moved += u64::from(moved);
         if self.next.is_some() {
-            self.tell_next(renewed);
+            self.tell_next(entry);
         }
-        if moved || revived { Learned::Changed } else { Learned::Same }
     }
 
     #[cold]
-    fn insert(&mut self, first: usize, second: usize, new: Entry) -> Learned {
+    fn insert(&mut self, first: usize, second: usize, new: Entry) {
         let place = self.free_place(first, second).or_else(|| self.make_place(first, second));
-        let place = match place {
+        let (number, way) = match place {
             Some(place) => {
                 self.counters.used += 1;
                 place
@@ -302,20 +208,19 @@ impl MacTable {
                     let count =
                         if idle > self.age_ticks { &mut self.counters.aged } else { &mut self.counters.evicted };
                     *count += 1;
-                    let victim = self.bucket(place.0).0[place.1 & (WAYS - 1)].key;
+                    let victim = self.bucket(place.0).entry(place.1).key;
                     self.tell_next_gone(victim);
                     place
                 }
                 None => {
                     self.counters.not_learned += 1;
-                    return Learned::Same;
+                    return;
                 }
             },
         };
-        self.bucket_mut(place.0).0[place.1 & (WAYS - 1)] = new;
+        self.bucket_mut(number).set(way, new);
         self.tell_next(new);
         self.counters.learned += 1;
-        Learned::Changed
     }
 
     fn free_place(&self, first: usize, second: usize) -> Option<(usize, usize)> {
@@ -326,11 +231,11 @@ impl MacTable {
     fn make_place(&mut self, first: usize, second: usize) -> Option<(usize, usize)> {
         for number in [first, second] {
             for way in 0..WAYS {
-                let entry = self.bucket(number).0[way];
+                let entry = self.bucket(number).entry(way);
                 let (one, two) = self.places(entry.key);
                 let other = if one == number { two } else { one };
                 if let Some(free) = self.bucket(other).find(Key::default()) {
-                    self.bucket_mut(other).0[free] = entry;
+                    self.bucket_mut(other).set(free, entry);
                     self.tell_next(entry);
                     return Some((number, way));
                 }
@@ -342,9 +247,9 @@ impl MacTable {
     /// Of the entries of two buckets that are not static, the one that was silent for the longest time, with that time.
     fn oldest(&self, first: usize, second: usize, tick: u32) -> Option<(u32, (usize, usize))> {
         let ways = [first, second].into_iter().flat_map(|number| (0..WAYS).map(move |way| (number, way)));
-        let learned = ways.filter(|(number, way)| self.bucket(*number).0[*way].seen != STATIC);
+        let learned = ways.filter(|(number, way)| self.bucket(*number).entry(*way).seen != STATIC);
         learned
-            .map(|(number, way)| (tick.saturating_sub(self.bucket(number).0[way].seen), (number, way)))
+            .map(|(number, way)| (tick.saturating_sub(self.bucket(number).entry(way).seen), (number, way)))
             .max_by_key(|(idle, _)| *idle)
     }
 
@@ -354,7 +259,7 @@ impl MacTable {
         let entry = Entry { key, port, moves: 0, seen: STATIC };
         for number in [first, second] {
             if let Some(way) = self.bucket(number).find(key) {
-                self.bucket_mut(number).0[way] = entry;
+                self.bucket_mut(number).set(way, entry);
                 self.tell_next(entry);
                 return Ok(());
             }
@@ -369,7 +274,7 @@ impl MacTable {
         self.counters.learned -= 1;
         for number in [first, second] {
             if let Some(way) = self.bucket(number).find(key) {
-                self.bucket_mut(number).0[way].seen = STATIC;
+                self.bucket_mut(number).set(way, entry);
             }
         }
         self.tell_next(entry);
@@ -381,7 +286,7 @@ impl MacTable {
         let (first, second) = self.places(key);
         for number in [first, second] {
             if let Some(way) = self.bucket(number).find(key) {
-                self.bucket_mut(number).0[way] = Entry::default();
+                self.bucket_mut(number).set(way, Entry::default());
                 self.counters.used -= 1;
                 self.tell_next_gone(key);
                 return true;
@@ -392,13 +297,8 @@ impl MacTable {
 
     /// Removes the learned addresses of a port (static ones, too, with `all`), or of every port.
     pub(crate) fn flush(&mut self, port: Option<u16>, all: bool) {
-        for entry in self.buckets.iter_mut().flat_map(|bucket| &mut bucket.0) {
-            let used = entry.key != Key::default();
-            if used && port.is_none_or(|port| entry.port == port) && (all || entry.seen != STATIC) {
-                *entry = Entry::default();
-                self.counters.used -= 1;
-            }
-        }
+        let unwanted = |entry: &Entry| port.is_none_or(|port| entry.port == port) && (all || entry.seen != STATIC);
+        self.counters.used -= self.buckets.iter_mut().map(|bucket| bucket.remove(unwanted)).sum::<u64>();
         self.tell_next_flush(port, all);
     }
 
@@ -418,14 +318,8 @@ impl MacTable {
         let (tick, age_ticks) = (tick(now_ns), self.age_ticks);
         let count = (self.buckets.len() / SWEEP_PARTS).max(64).min(self.buckets.len());
         for number in self.sweep_at..self.sweep_at + count {
-            let mut aged = 0;
-            for entry in &mut self.bucket_mut(number).0 {
-                let used = entry.key != Key::default() && entry.seen != STATIC;
-                if used && is_older(entry.seen, tick, age_ticks) {
-                    *entry = Entry::default();
-                    aged += 1;
-                }
-            }
+            let too_old = |entry: &Entry| entry.seen != STATIC && is_older(entry.seen, tick, age_ticks);
+            let aged = self.bucket_mut(number).remove(too_old);
             self.counters.aged += aged;
             self.counters.used -= aged;
         }
@@ -434,7 +328,7 @@ impl MacTable {
 
     /// The addresses of the table, in no order, as they are at `tick`.
     pub(crate) fn entries(&self, tick: u32) -> impl Iterator<Item = MacEntry> + '_ {
-        let entries = self.buckets.iter().flat_map(|bucket| &bucket.0);
+        let entries = self.buckets.iter().flat_map(Bucket::entries);
         entries.filter(|entry| entry.key != Key::default()).map(move |entry| {
             let is_static = entry.seen == STATIC;
             let idle = if is_static { 0 } else { tick.saturating_sub(entry.seen) };
@@ -452,6 +346,13 @@ impl MacTable {
 
 /// The fractional bits of the golden ratio, made odd.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Mixes a key with the seed: all bits of the result depend on all of both.
+#[inline]
+fn hash(key: Key, seed: u64) -> u64 {
+    let product = u128::from(key.0 ^ seed) * u128::from(MULTIPLIER);
+    (product >> 64) as u64 ^ product as u64
+}
 
 /// Ticks in so many seconds, rounded up: an address is never forgotten too early.
 fn age_ticks(age_s: u32) -> u32 {
@@ -537,18 +438,16 @@ mod tests {
         assert_eq!((table.counters().aged, table.counters().used), (1, 2));
         assert_eq!(table.lookup(key(2), tick(303 * S)), Some(2));
         assert_eq!(table.lookup(key(3), tick(9_999 * S)), Some(3));
-        assert_eq!(table.learn(key(1), 5, tick(304 * S)), Learned::Changed);
+        table.learn(key(1), 5, tick(304 * S));
+        assert_eq!(table.lookup(key(1), tick(304 * S)), Some(5));
     }
 
     #[test]
     fn moves_are_counted_and_static_entries_do_not_move() {
         let mut table = MacTable::new(64, 300, 0);
-        assert_eq!(table.learn(key(1), 1, 0), Learned::Changed);
-        assert_eq!(table.learn(key(1), 1, 0), Learned::Same);
-        assert_eq!(table.learn(key(1), 1, 5), Learned::Same);
-        assert_eq!(table.learn(key(1), 2, 5), Learned::Changed);
+        [(1, 0), (1, 0), (1, 5), (2, 5)].into_iter().for_each(|(port, tick)| table.learn(key(1), port, tick));
         table.add_static(key(2), 3, 0).unwrap();
-        assert_eq!(table.learn(key(2), 1, 0), Learned::Same);
+        table.learn(key(2), 1, 0);
         assert_eq!((table.lookup(key(1), 5), table.lookup(key(2), 5)), (Some(2), Some(3)));
         assert_eq!(table.counters().moved, 1);
         assert_eq!(table.entries(5).find(|entry| !entry.is_static).map(|entry| entry.moves), Some(1));

@@ -44,7 +44,7 @@ impl MacTable {
         let end = next.at.saturating_add(buckets).min(self.buckets.len());
         for number in next.at..end {
             for way in 0..WAYS {
-                let entry = self.bucket(number).0[way];
+                let entry = self.bucket(number).entry(way);
                 if entry.key == Key::default() {
                     continue;
                 }
@@ -114,7 +114,7 @@ impl MacTable {
         let (first, second) = self.places(entry.key);
         for number in [first, second] {
             if let Some(way) = self.bucket(number).find(entry.key) {
-                self.bucket_mut(number).0[way] = entry;
+                self.bucket_mut(number).set(way, entry);
                 return Ok(());
             }
         }
@@ -125,7 +125,7 @@ impl MacTable {
             oldest.map(|(_, place)| place)
         });
         match place {
-            Some((number, way)) => self.bucket_mut(number).0[way] = entry,
+            Some((number, way)) => self.bucket_mut(number).set(way, entry),
             None if entry.seen == STATIC => return Err(Full),
             None => {}
         }

@@ -1,0 +1,81 @@
+//! Four words that are compared with a value at once: the keys of one line of a hash table.
+#![allow(unsafe_code)]
+
+/// Four 64-bit words. Their halves lie apart, because baseline x86-64 compares four words of 32 bits in one instruction, but
+/// not two of 64.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, align(32))]
+pub struct FourWords {
+    low: [u32; 4],
+    high: [u32; 4],
+}
+
+impl FourWords {
+    /// The word at `at` modulo 4.
+    #[inline]
+    pub fn word(&self, at: usize) -> u64 {
+        u64::from(self.high[at % 4]) << 32 | u64::from(self.low[at % 4])
+    }
+
+    /// Changes the word at `at` modulo 4.
+    #[inline]
+    pub fn set(&mut self, at: usize, word: u64) {
+        self.low[at % 4] = word as u32;
+        self.high[at % 4] = (word >> 32) as u32;
+    }
+
+    /// Place of the first word that equals `word`, 0 to 3. Takes no branch that depends on the place, which a core could not foresee.
+    #[inline]
+    pub fn position(&self, word: u64) -> Option<usize> {
+        let equal = self.equal(word);
+        (equal != 0).then(|| equal.trailing_zeros() as usize % 4)
+    }
+
+    /// A bit for each word that equals `word`.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[inline]
+    fn equal(&self, word: u64) -> u32 {
+        use core::arch::x86_64::{
+            _mm_and_si128, _mm_castsi128_ps, _mm_cmpeq_epi32, _mm_cvtsi64_si128, _mm_load_si128, _mm_movemask_ps,
+            _mm_shuffle_epi32,
+        };
+        // SAFETY: SSE2 is part of x86-64. Each load is of the 16 bytes of one array, and both arrays lie at multiples of 16
+        // because the structure is aligned to 32 bytes and the first array has 16.
+        unsafe {
+            let word = _mm_cvtsi64_si128(word as i64);
+            let (low, high) = (_mm_shuffle_epi32::<0x00>(word), _mm_shuffle_epi32::<0x55>(word));
+            let low = _mm_cmpeq_epi32(low, _mm_load_si128(self.low.as_ptr().cast()));
+            let high = _mm_cmpeq_epi32(high, _mm_load_si128(self.high.as_ptr().cast()));
+            _mm_movemask_ps(_mm_castsi128_ps(_mm_and_si128(low, high))) as u32
+        }
+    }
+
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    fn equal(&self, word: u64) -> u32 {
+        (0..4).fold(0, |equal, at| equal | u32::from(self.word(at) == word) << at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_found_where_both_halves_are_equal() {
+        let (low, high) = (0x0000_0000_ffff_fffe, 0x7fff_ffff_0000_0000);
+        let all = [0, low, high, low | high, 1, 1 << 32, u64::MAX];
+        for words in (0..all.len().pow(4)).map(|code| [0, 1, 2, 3].map(|at| all[code / all.len().pow(at) % all.len()]))
+        {
+            let mut four = FourWords::default();
+            words.iter().enumerate().for_each(|(at, word)| four.set(at, *word));
+            assert_eq!([0, 1, 2, 3].map(|at| four.word(at)), words);
+            for word in all {
+                assert_eq!(
+                    four.position(word),
+                    words.iter().position(|other| *other == word),
+                    "{word:#x} in {words:x?}"
+                );
+            }
+        }
+    }
+}
