@@ -1,12 +1,15 @@
 //! `linerate bridge` and `linerate lb`, driven on one core: their own loops, on ports that cost as little as a port can.
 
-use linerate::bridge::lane::Lane;
+use std::sync::Arc;
+
+use linerate::bridge::lane::{Bridge, Lane};
 use linerate::lb::balance::Balancer;
 use linerate::lb::output::Output;
 use linerate_gen::Stream;
 use linerate_mem::{Batch, Pool, PoolConfig, SlotReceiver, SlotSender, slot_ring};
-use linerate_port::{Caps, Interest, Port, PortError, Readiness, Stats};
+use linerate_port::{Caps, Interest, Port, PortError, PortIndex, Readiness, Stats};
 use linerate_sys::{affinity, clock};
+use linerate_worker::{Config, Role, Worker};
 
 use crate::measure::{Run, Stopwatch};
 use crate::traffic::{PACKET_LEN, Traffic};
@@ -73,21 +76,36 @@ fn pool() -> Pool {
     Pool::new(PoolConfig::default()).expect("16 MiB of packet memory")
 }
 
+/// A worker between two ports, with these directions.
+fn bridge(pool: &Pool, ports: [Box<dyn Port>; 2], ways: &[[u16; 2]]) -> Worker<Bridge> {
+    let lane = |way: [u16; 2]| Lane::new(0, way.map(PortIndex), Batch::new(pool, BATCH), None, &Arc::default());
+    let lanes = Bridge(ways.iter().copied().map(lane).collect());
+    worker(lanes, pool, BATCH, ports.into_iter())
+}
+
+/// A worker that receives from the first port only, or from both if there are two.
+fn worker<D: linerate_port::Datapath + 'static>(
+    datapath: D,
+    pool: &Pool,
+    batch: usize,
+    ports: impl Iterator<Item = Box<dyn Port>>,
+) -> Worker<D> {
+    let config = Config { batch, ..Config::default() };
+    let (mut worker, _) = Worker::new(datapath, pool, config, Box::new(|_| ())).expect("a descriptor");
+    ports.for_each(|port| _ = worker.attach(port, pool, Role::default()));
+    worker
+}
+
 /// A bridge between two looped ports, both directions on one core. Counts packets in both.
 pub fn bridge_looped(core: usize, touched: bool, packets: u64) -> Run {
     let _ = affinity::pin_to_core(core);
     let mut pool = pool();
-    let (mut near, mut far) = (Looped::new(&mut pool, touched), Looped::new(&mut pool, touched));
-    let mut there = Lane::new((0, 1), &near.caps.clone(), &pool, None, BATCH);
-    let mut back = Lane::new((1, 0), &far.caps.clone(), &pool, None, BATCH);
+    let ports = [Looped::new(&mut pool, touched), Looped::new(&mut pool, touched)].map(|port| Box::new(port) as _);
+    let mut worker = bridge(&pool, ports, &[[0, 1], [1, 0]]);
     let watch = Stopwatch::start();
     let mut moved = 0;
     while moved < packets {
-        let near: &mut dyn Port = &mut near;
-        let far: &mut dyn Port = &mut far;
-        there.turn(near, far).expect("a ring does not break");
-        back.turn(far, near).expect("a ring does not break");
-        moved = there.counts.taken + back.counts.taken;
+        moved += worker.round(0).sent as u64;
     }
     watch.stop(moved)
 }
@@ -97,9 +115,9 @@ pub fn bridge_looped(core: usize, touched: bool, packets: u64) -> Run {
 pub fn pipe_bridge_pipe(core: usize, packets: u64) -> Run {
     let _ = affinity::pin_to_core(core);
     let mut pool = pool();
-    let (mut source, mut near) = linerate_port_pipe::pair("source", &pool, RING);
-    let (mut far, mut sink) = linerate_port_pipe::pair("sink", &pool, RING);
-    let mut lane = Lane::new((0, 1), near.caps(), &pool, None, BATCH);
+    let (mut source, near) = linerate_port_pipe::pair("source", &pool, RING);
+    let (far, mut sink) = linerate_port_pipe::pair("sink", &pool, RING);
+    let mut worker = bridge(&pool, [Box::new(near), Box::new(far)], &[[0, 1]]);
     let (mut out, mut into) = (Batch::new(&pool, BATCH), Batch::new(&pool, BATCH));
     let mut sum = 0u64;
     let watch = Stopwatch::start();
@@ -112,7 +130,7 @@ pub fn pipe_bridge_pipe(core: usize, packets: u64) -> Run {
             }
         }
         source.transmit(&mut out).expect("a pipe does not break");
-        lane.turn(&mut near, &mut far).expect("a pipe does not break");
+        worker.round(0);
         moved += sink.receive(&mut into).expect("a pipe does not break") as u64;
         for packet in into.iter() {
             sum = sum.wrapping_add(packet.first_chunk::<8>().map_or(0, |first| u64::from_ne_bytes(*first)));
@@ -128,13 +146,19 @@ pub fn balance(core: usize, packets: u64) -> Run {
     let _ = affinity::pin_to_core(core);
     let mut pool = pool();
     let (mut source, near) = linerate_port_pipe::pair("balanced", &pool, RING);
-    let output = |_| {
+    let nulls = (0..4).map(|_| {
         let spec = "null:".parse().expect("a spec");
-        let null = linerate_port_null::open(spec, &pool).expect("null: opens everywhere");
-        Output::new(Box::new(null), &pool, None, RING, BATCH)
+        Box::new(linerate_port_null::open(spec, &pool).expect("null: opens everywhere")) as Box<dyn Port>
+    });
+    let balancer = Balancer {
+        outputs: (0..4).map(|_| Output::new(&pool, false, RING)).collect(),
+        groups: vec![4],
+        extra: 0,
+        received: 0,
+        meter: Arc::default(),
     };
-    let outputs = (0..4).map(output).collect();
-    let mut balancer = Balancer::new(Box::new(near), outputs, vec![4], &pool, 0, 8 * BATCH);
+    let near: Box<dyn Port> = Box::new(near);
+    let mut balancer = worker(balancer, &pool, 8 * BATCH, std::iter::once(near).chain(nulls));
     let mut stream = Stream::new(&Traffic::Flows.plan());
     let mut batch = Batch::new(&pool, 8 * BATCH);
     let mut run = Run::default();
@@ -153,6 +177,6 @@ pub fn balance(core: usize, packets: u64) -> Run {
 
 /// What is counted of [`balance`]; a function of its own, so that a profiler can tell it apart.
 #[inline(never)]
-pub fn balance_batch(balancer: &mut Balancer) {
-    balancer.turn().expect("null: does not break");
+pub fn balance_batch(balancer: &mut Worker<Balancer>) {
+    balancer.round(0);
 }

@@ -19,6 +19,7 @@ pub struct End {
 }
 
 /// A port at the end of a run.
+#[derive(Default)]
 pub struct PortEnd {
     /// Its totals.
     pub stats: Stats,

@@ -4,8 +4,7 @@ use linerate_port::{Caps, MonitorAccount};
 use linerate_report::units::count;
 use serde::Serialize;
 
-use super::forward::ForwardEnd;
-use super::lane::Lane;
+use super::forward::{BridgeEnd, LaneEnd};
 use crate::moving::account::{DropRow, RunRow, SentRow, at, row, rows, unexplained};
 
 /// Schema of [`BridgeDocument`].
@@ -86,21 +85,21 @@ pub struct LaneRow {
 
 impl LaneRow {
     /// The account of a lane.
-    pub fn new(lane: &Lane, caps: &[Caps], end: &ForwardEnd, seconds: f64) -> LaneRow {
-        let (near, far) = (&end.stats[lane.from], &end.stats[lane.to]);
+    pub fn new(lane: &LaneEnd, zero_copy: bool, caps: &[Caps], end: &BridgeEnd, seconds: f64) -> LaneRow {
+        let (near, far) = (&end.ports[lane.from], &end.ports[lane.to]);
         let (from, to) = (caps[lane.from].name.clone(), caps[lane.to].name.clone());
         let here = |cause: String, packets: u64| DropRow { place: format!("bridge to {to}"), cause, packets };
         let drops = vec![
-            here(format!("longer than the {} bytes that it takes", caps[lane.to].frame_len_max), lane.counts.too_long),
-            here("not taken before the end".into(), lane.counts.left),
+            here(format!("longer than the {} bytes that it takes", caps[lane.to].frame_len_max), lane.too_long),
+            here("not taken before the end".into(), lane.left),
         ];
         LaneRow {
-            zero_copy: lane.is_zero_copy(),
-            missed: rows(&near.rx_drops),
-            received: lane.counts.received,
-            received_bytes: near.rx_bytes,
-            sent: SentRow::new(lane.counts.received, drops, far, end.incomplete[lane.to], seconds),
-            batches: lane.counts.batches,
+            zero_copy,
+            missed: rows(&near.stats.rx_drops),
+            received: lane.received,
+            received_bytes: near.stats.rx_bytes,
+            sent: SentRow::new(lane.received, drops, &far.stats, far.tx_pending, seconds),
+            batches: lane.batches,
             from,
             to,
         }

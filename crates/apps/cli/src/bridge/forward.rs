@@ -1,263 +1,190 @@
-//! The loop of a bridge: both lanes in turn; under load it spins, idle it sleeps.
+//! The workers of a bridge: one for both ports, or one for each port, with rings between them.
 
-use linerate_port::{Interest, Port, PortError, Readiness, Stats};
-use linerate_sys::clock;
-use linerate_sys::poll::PollSet;
-use linerate_worker::Control;
+use std::sync::Arc;
 
-use super::lane::Lane;
+use linerate_mem::{Batch, Pool};
+use linerate_port::{Port, PortError, PortIndex};
+use linerate_worker::{Config, Control, End, Meter, PortEnd, Role, Worker};
 
-/// Empty turns before the clock is looked at.
-const TURNS: u32 = 64;
-/// Time without a packet that is spun through.
-const SPIN_NS: u64 = 50_000;
-/// Shortest and longest sleep where not all ports can be slept on together; it grows as long as nothing comes.
-const NAP_NS: std::ops::RangeInclusive<u64> = 50_000..=1_000_000;
-/// Turns between two calls of every port's `flush`, under load.
-const FLUSH_EVERY: u32 = 1024;
-/// Longest sleep, so that a request to stop is seen.
-const SLEEP_NS: u64 = 20_000_000;
-/// How long the far port may take to take what is held, and to complete what it took, after the request to stop.
-const DRAIN_NS: u64 = 1_000_000_000;
+use super::lane::{Bridge, Counts, Lane};
+use crate::traffic::cores::{self, Cores};
+
+/// A bridge between two open ports.
+pub struct Plan {
+    /// The ports, each with its pool.
+    pub ports: Vec<(Box<dyn Port>, Pool)>,
+    /// The directions: from which port to which.
+    pub ways: Vec<(usize, usize)>,
+    /// Packets are copied, also where they could be handed over.
+    pub copies: bool,
+    /// Slots of one port call, at most; more where a single packet may need that.
+    pub batch: usize,
+}
+
+/// A direction at the end. `received = taken by the far port + too_long + left`.
+pub struct LaneEnd {
+    /// Port that packets came from.
+    pub from: usize,
+    /// Port that they went to.
+    pub to: usize,
+    /// Packets that the near port returned.
+    pub received: u64,
+    /// Longer than the far port takes.
+    pub too_long: u64,
+    /// Held when the bridge ended.
+    pub left: u64,
+    /// Batches that they came in.
+    pub batches: u64,
+}
 
 /// How a bridge ended.
-pub struct ForwardEnd {
-    /// Totals of each port.
-    pub stats: Vec<Stats>,
-    /// Packets that each port took and whose sending was not complete at the end.
-    pub incomplete: Vec<u64>,
+pub struct BridgeEnd {
+    /// The directions.
+    pub lanes: Vec<LaneEnd>,
+    /// The ports.
+    pub ports: Vec<PortEnd>,
     /// What broke a port, if something did; counts and totals are right all the same.
     pub error: Option<PortError>,
-    /// Time on a core, in nanoseconds.
+    /// Time on cores, in nanoseconds.
     pub core_ns: u64,
 }
 
-/// Moves packets along the lanes until a stop is asked for, nothing will ever come again, or a port breaks.
-pub fn forward(ports: &mut [Box<dyn Port>], lanes: &mut [Lane], controls: &[Control]) -> ForwardEnd {
-    let began_ns = clock::thread_cpu_ns();
-    let mut error = run(ports, lanes, controls).err();
-    error = drain(ports, lanes).err().or(error);
-    lanes.iter_mut().for_each(Lane::give_up);
-    let incomplete = ports.iter_mut().map(|port| complete(&mut **port)).collect();
-    let mut stats = Vec::new();
-    for port in ports {
-        stats.push(port.stats().unwrap_or_else(|failure| {
-            error.get_or_insert(failure);
-            Stats::default()
-        }));
-    }
-    publish(lanes, controls);
-    ForwardEnd { stats, incomplete, error, core_ns: clock::thread_cpu_ns() - began_ns }
+/// A bridge whose workers can be started.
+pub struct Ready {
+    workers: Vec<Worker<Bridge>>,
+    ways: Vec<(usize, usize)>,
+    /// Where each port is: worker, and number there.
+    places: Vec<(usize, PortIndex)>,
 }
 
-fn run(ports: &mut [Box<dyn Port>], lanes: &mut [Lane], controls: &[Control]) -> Result<(), PortError> {
-    let mut idle = Idle::default();
-    let mut turns = 0u32;
-    while !controls.iter().any(Control::stopping) {
-        turns = turns.wrapping_add(1);
-        if turns.is_multiple_of(FLUSH_EVERY) {
-            flush(ports)?;
-        }
-        let mut moved = false;
-        for lane in lanes.iter_mut() {
-            moved |= turn(ports, lane)?;
-        }
-        if moved {
-            publish(lanes, controls);
-            idle.over();
-        } else if lanes.iter().all(|lane| lane.ended) {
-            break;
-        } else {
-            idle.rest(ports, lanes)?;
-        }
-    }
-    Ok(())
-}
-
-/// Lets the ports push on what they hold, and look after themselves, also those for which there is nothing.
-fn flush(ports: &mut [Box<dyn Port>]) -> Result<(), PortError> {
-    for port in ports {
-        unless_down(port.flush().map(|pending| pending > 0))?;
-    }
-    Ok(())
-}
-
-#[inline]
-fn publish(lanes: &[Lane], controls: &[Control]) {
-    for (lane, control) in lanes.iter().zip(controls) {
-        control.meter.set(lane.counts.taken, 0, lane.counts.batches);
-    }
-}
-
-/// The ports of a lane, the near one first.
-fn ends<'a>(ports: &'a mut [Box<dyn Port>], lane: &Lane) -> Option<(&'a mut dyn Port, &'a mut dyn Port)> {
-    match ports.get_disjoint_mut([lane.from, lane.to]) {
-        Ok([near, far]) => Some((&mut **near, &mut **far)),
-        Err(_) => None,
-    }
-}
-
-#[inline]
-fn turn(ports: &mut [Box<dyn Port>], lane: &mut Lane) -> Result<bool, PortError> {
-    let Some((near, far)) = ends(ports, lane) else { return Ok(false) };
-    unless_down(lane.turn(near, far))
-}
-
-/// An interface that is down may come up again: nothing moves meanwhile.
-#[inline]
-fn unless_down(moved: Result<bool, PortError>) -> Result<bool, PortError> {
-    match moved {
-        Err(PortError::Down { .. }) => Ok(false),
-        other => other,
-    }
-}
-
-/// What is done while nothing moves.
+/// A worker that is being made.
 #[derive(Default)]
-struct Idle {
-    turns: u32,
-    /// When the pause began; 0 outside of one.
-    since_ns: u64,
-    nap_ns: u64,
-    /// Sleeps that ended at once, without anything to move.
-    in_vain: u32,
-    descriptors: PollSet,
+struct Draft {
+    ports: Vec<(Box<dyn Port>, Pool, Role)>,
+    lanes: Vec<Lane>,
 }
 
-impl Idle {
-    /// Something moved.
-    #[inline]
-    fn over(&mut self) {
-        (self.turns, self.since_ns, self.nap_ns, self.in_vain) = (0, 0, 0, 0);
-    }
-
-    fn rest(&mut self, ports: &mut [Box<dyn Port>], lanes: &mut [Lane]) -> Result<(), PortError> {
-        self.turns += 1;
-        if self.turns < TURNS {
-            std::hint::spin_loop();
-            return Ok(());
-        }
-        let now_ns = clock::now_ns();
-        if self.since_ns == 0 {
-            self.since_ns = now_ns;
-        }
-        if now_ns - self.since_ns < SPIN_NS {
-            self.turns = 0;
-            return Ok(());
-        }
-        // What the ports gathered for the sake of speed goes now.
-        flush(ports)?;
-        self.nap_ns = (self.nap_ns * 2).clamp(*NAP_NS.start(), *NAP_NS.end());
-        if self.in_vain > 2 {
-            // Where ports say that trying is worth it and nothing moves, as on an interface that is down.
-            clock::sleep_until_ns(now_ns + self.nap_ns);
-        }
-        let mut alive = lanes.iter_mut().filter(|lane| !lane.ended);
-        match (alive.next(), alive.next()) {
-            (Some(lane), None) => self.sleep_on_one(ports, lane),
-            _ => self.sleep_on_all(ports, lanes),
-        }
-    }
-
-    fn sleep_on_one(&mut self, ports: &mut [Box<dyn Port>], lane: &mut Lane) -> Result<(), PortError> {
-        let Some((near, far)) = ends(ports, lane) else { return Ok(()) };
-        if lane.counts.held() == 0 {
-            return self.wait_for_packets(near, far, lane, SLEEP_NS).map(|_| ());
-        }
-        let waited = far.wait(Interest::Transmit, SLEEP_NS);
-        self.note(matches!(waited, Ok(Readiness::Ready)));
-        unless_down(waited.map(|_| false)).map(|_| ())
-    }
-
-    /// Sleeps until a packet may have come on any port that packets come from; shortly, where a port has no descriptor for
-    /// that or a lane waits for room.
-    fn sleep_on_all(&mut self, ports: &mut [Box<dyn Port>], lanes: &mut [Lane]) -> Result<(), PortError> {
-        self.descriptors.clear();
-        let mut told = true;
-        for lane in lanes.iter_mut().filter(|lane| !lane.ended) {
-            if lane.counts.held() > 0 {
-                told = false;
-                continue;
-            }
-            let Some((near, far)) = ends(ports, lane) else { continue };
-            if self.wait_for_packets(near, far, lane, 0)? && self.in_vain <= 2 {
-                return Ok(());
-            }
-            let descriptors = &mut self.descriptors;
-            told &= near.arm_wakeup(&mut |descriptor| {
-                descriptors.add(descriptor, true, false);
-            });
-        }
-        // Whoever asks to be woken looks once more.
-        for lane in lanes.iter_mut().filter(|lane| !lane.ended) {
-            if turn(ports, lane)? {
-                self.over();
-                return Ok(());
-            }
-        }
-        let woken = self.descriptors.wait(if told { SLEEP_NS } else { self.nap_ns });
-        self.note(matches!(woken, Ok(1..) | Err(_)));
-        Ok(())
-    }
-
-    /// True when trying is worth it.
-    fn wait_for_packets(
-        &mut self,
-        near: &mut dyn Port,
-        far: &mut dyn Port,
-        lane: &mut Lane,
-        timeout_ns: u64,
-    ) -> Result<bool, PortError> {
-        match near.wait(Interest::Receive, timeout_ns) {
-            Ok(Readiness::TimedOut) if timeout_ns == 0 => {}
-            Ok(Readiness::TimedOut) => self.note(false),
-            Ok(Readiness::Ready) | Err(PortError::Down { .. }) => {
-                self.note(true);
-                return Ok(true);
-            }
-            // What came before the end is complete, but may have come since the last turn.
-            Ok(Readiness::Closed) => lane.ended = !unless_down(lane.turn(near, far))? && lane.counts.held() == 0,
-            Err(error) => return Err(error),
-        }
-        Ok(false)
-    }
-
-    fn note(&mut self, in_vain: bool) {
-        self.in_vain = if in_vain { self.in_vain + 1 } else { 0 };
+impl Draft {
+    fn add(&mut self, port: Box<dyn Port>, pool: &Pool, role: Role) -> PortIndex {
+        self.ports.push((port, pool.clone(), role));
+        PortIndex(self.ports.len() as u16 - 1)
     }
 }
 
-/// Sends what the lanes hold, for a while.
-fn drain(ports: &mut [Box<dyn Port>], lanes: &mut [Lane]) -> Result<(), PortError> {
-    let give_up_ns = clock::now_ns() + DRAIN_NS;
-    let mut result = Ok(());
-    for lane in lanes.iter_mut() {
-        let Some((_, far)) = ends(ports, lane) else { continue };
-        while lane.counts.held() > 0 && clock::now_ns() < give_up_ns {
-            match lane.send(far) {
-                Ok(true) => {}
-                Ok(false) => clock::sleep_until_ns(clock::now_ns() + *NAP_NS.start()),
-                Err(error) => {
-                    result = Err(error);
-                    break;
-                }
-            }
+impl Plan {
+    /// Makes one worker for both ports, or, with `apart`, one for each. A meter shows what went its way.
+    ///
+    /// # Errors
+    /// The process has no descriptor or no memory left.
+    pub fn ready(self, meters: &[Arc<Meter>], apart: bool) -> Result<Ready, String> {
+        let receives = |port: usize| self.ways.iter().any(|(from, _)| *from == port);
+        let (slots, timestamps) =
+            (self.slots(), self.ways.iter().any(|(from, _)| self.ports[*from].0.caps().timestamps));
+        let pools: Vec<Pool> = self.ports.iter().map(|(_, pool)| pool.clone()).collect();
+        let mut drafts: Vec<Draft> = (0..if apart { 2 } else { 1 }).map(|_| Draft::default()).collect();
+        let copies: Vec<bool> = self.ways.iter().map(|way| self.copies(*way)).collect();
+        let mut places = Vec::new();
+        for (number, (port, pool)) in self.ports.into_iter().enumerate() {
+            let worker = if apart { number } else { 0 };
+            let role = Role { receives: receives(number), ..Role::default() };
+            places.push((worker, drafts[worker].add(port, &pool, role)));
         }
+        for ((way, (from, to)), meter) in self.ways.iter().enumerate().zip(meters) {
+            let (pool, (first, near), (last, far)) = (&pools[*to], places[*from], places[*to]);
+            let outgoing = || if timestamps { Batch::with_times(pool, slots) } else { Batch::new(pool, slots) };
+            let (mut from, mut copies_into) = (near, copies[way].then_some(pool));
+            if first != last {
+                let [tx, rx] = ring(way, pool)?;
+                let out = drafts[first].add(tx, pool, Role { receives: false, handoff: true, ..Role::default() });
+                drafts[first].lanes.push(Lane::new(way, [near, out], outgoing(), copies_into.take(), &Arc::default()));
+                from = drafts[last].add(rx, pool, Role { handoff: true, ..Role::default() });
+            }
+            drafts[last].lanes.push(Lane::new(way, [from, far], outgoing(), copies_into, meter));
+        }
+        let config = Config { batch: slots, timestamps, ..Config::default() };
+        let workers = drafts.into_iter().map(|draft| draft.worker(config)).collect::<Result<_, _>>()?;
+        Ok(Ready { workers, ways: self.ways, places })
     }
-    result
+
+    /// Whether packets are copied on their way, because that is wanted or because the ports are of different pools.
+    pub fn copies(&self, (from, to): (usize, usize)) -> bool {
+        self.copies || !Arc::ptr_eq(self.ports[from].1.region(), self.ports[to].1.region())
+    }
+
+    /// Slots of a batch: the longest packet of any port fits.
+    fn slots(&self) -> usize {
+        let longest = |port: &dyn Port, pool: &Pool| port.caps().frame_len_max.div_ceil(pool.packet_len_max().max(1));
+        let ways = self.ways.iter().flat_map(|(from, to)| [(&self.ports[*from].0, *from), (&self.ports[*from].0, *to)]);
+        let slots = ways.map(|(port, at)| longest(&**port, &self.ports[at].1).min(port.caps().frags_max));
+        slots.fold(self.batch, usize::max)
+    }
 }
 
-/// Waits until what the port took is complete; returns how many packets are not.
-pub fn complete(port: &mut dyn Port) -> u64 {
-    let give_up_ns = clock::now_ns() + DRAIN_NS;
-    loop {
-        match port.flush() {
-            Ok(0) | Err(_) => return 0,
-            Ok(pending) if clock::now_ns() > give_up_ns => return pending as u64,
-            Ok(_) => {
-                // A failure shows at the next flush.
-                let _ = port.wait(Interest::Transmit, 1_000_000);
+/// The two ends of a ring between two workers, for one way.
+fn ring(way: usize, pool: &Pool) -> Result<[Box<dyn Port>; 2], String> {
+    let spec = format!("pipe:way-{way}");
+    let end = || linerate_ports::open(&spec, pool).map_err(|error| error.to_string());
+    Ok([end()?, end()?])
+}
+
+impl Draft {
+    fn worker(self, config: Config) -> Result<Worker<Bridge>, String> {
+        let (_, pool, _) = self.ports.first().ok_or("a worker has a port")?;
+        let worker = Worker::new(Bridge(self.lanes), pool, config, Box::new(|_| ()));
+        let (mut worker, _) = worker.map_err(|error| format!("a descriptor to wake a worker: {error}"))?;
+        for (port, pool, role) in self.ports {
+            worker.attach(port, &pool, role);
+        }
+        Ok(worker)
+    }
+}
+
+impl Ready {
+    /// Moves packets until a stop is asked for, nothing will ever come again, or a port breaks: a worker on this thread, others on
+    /// threads of their own, each on its core.
+    pub fn run(mut self, controls: &[Control], cores: Option<&Cores>) -> BridgeEnd {
+        let run = |(number, worker): (usize, &mut Worker<Bridge>)| {
+            if let Some(cores) = cores {
+                cores::pin(cores.of(number));
             }
+            let end = worker.run(&controls[number]);
+            if end.error.is_some() {
+                controls.iter().for_each(Control::stop);
+            }
+            end
+        };
+        let ends: Vec<End> = std::thread::scope(|scope| {
+            let mut workers = self.workers.iter_mut().enumerate();
+            let (first, run) = (workers.next(), &run);
+            let others: Vec<_> = workers.map(|worker| scope.spawn(move || run(worker))).collect();
+            let first = first.map(run);
+            first.into_iter().chain(others.into_iter().filter_map(|other| other.join().ok())).collect()
+        });
+        self.end(ends)
+    }
+
+    fn end(self, mut ends: Vec<End>) -> BridgeEnd {
+        let mut ports: Vec<PortEnd> = Vec::new();
+        for (worker, index) in &self.places {
+            let end = ends.get_mut(*worker).and_then(|end| end.ports.get_mut(usize::from(index.0))?.take());
+            ports.push(end.unwrap_or_default());
+        }
+        let lane = |way: usize, port: usize| {
+            let lanes = &self.workers[self.places[port].0].datapath.0;
+            lanes.iter().find(|lane| lane.way == way).map_or(Counts::default(), |lane| lane.counts)
+        };
+        let lanes = self.ways.iter().enumerate().map(|(way, (from, to))| {
+            let (near, far) = (lane(way, *from), lane(way, *to));
+            let (received, taken) = (near.received + ports[*from].held, far.taken);
+            let too_long = if self.workers.len() > 1 { near.too_long + far.too_long } else { far.too_long };
+            let left = received - taken - too_long;
+            LaneEnd { from: *from, to: *to, received, too_long, left, batches: near.batches }
+        });
+        BridgeEnd {
+            lanes: lanes.collect(),
+            ports,
+            core_ns: ends.iter().map(|end| end.core_ns).sum(),
+            error: ends.into_iter().find_map(|end| end.error),
         }
     }
 }

@@ -3,16 +3,15 @@
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linerate_mem::Pool;
-use linerate_port::{Caps, Monitor, MonitorAccount, Port, PortSpec, Watched};
+use linerate_port::{Caps, Monitor, MonitorAccount, PortSpec, Watched};
 use linerate_ports::Usage;
 use linerate_worker::Control;
 
 use crate::bridge::document::{BRIDGE_SCHEMA, BridgeDocument, LaneRow, MonitorRow, PortRow};
-use crate::bridge::forward::forward;
-use crate::bridge::lane::Lane;
+use crate::bridge::forward::Plan;
 use crate::moving::frame::{Frame, MovingArgs, exit};
-use crate::traffic::open;
+use crate::traffic::cores::Cores;
+use crate::traffic::{note, open};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,6 +22,8 @@ Examples:
       copies a capture (any user); it ends with the file
   linerate bridge eth1 eth2 --monitor seen.pcapng,rx
       with a capture of what arrives on eth1
+  linerate bridge eth1 eth2 --cores 2,3
+      with a core for each port
   linerate bridge -i eth1 -i eth2 -b 512 -c
       as netmap's bridge is called
 
@@ -51,6 +52,10 @@ pub struct Args {
     /// Copies what passes the first port to a file or a port; with ,rx what arrives there, with ,tx what leaves there
     #[arg(short, long, value_name = "FILE|PORT[,rx|,tx]")]
     monitor: Option<String>,
+    /// One worker for each port, on these two cores, as 0,1 (none: where the kernel puts them); packets cross by rings, without
+    /// their time stamps, so a file gets the time of writing [default: one worker for both ports]
+    #[arg(long, value_name = "LIST", conflicts_with = "core")]
+    cores: Option<String>,
     /// More about ports and batches
     #[arg(short, long, conflicts_with = "quiet")]
     verbose: bool,
@@ -74,22 +79,29 @@ fn try_run(args: &Args) -> Result<bool, String> {
         return Err(what.into());
     };
     let frame = Frame::new(&args.moving)?;
-    let mut joined = Joined::open([near, far], args)?;
-    let caps: Vec<Caps> = joined.ports.iter().map(|port| port.caps().clone()).collect();
+    let cores = args.cores.as_deref().map(|list| Cores::choose(Some(list), 2)).transpose()?;
+    cores.iter().filter_map(|cores| cores.note.as_deref()).filter(|_| !args.moving.quiet).for_each(note);
+    let joined = Joined::open([near, far], args)?;
+    let caps: Vec<Caps> = joined.plan.ports.iter().map(|(port, _)| port.caps().clone()).collect();
     frame.begin(caps.iter())?;
-    let arrow = |lane: &Lane| format!("{} -> {}", caps[lane.from].name, caps[lane.to].name);
-    let arrows: Vec<String> = joined.lanes.iter().map(arrow).collect();
-    let controls: Vec<Control> = joined.lanes.iter().map(|_| Control::default()).collect();
-    let (ports, lanes) = (&mut joined.ports, &mut joined.lanes);
-    let moved = frame.run(&arrows, &controls, || forward(ports, lanes, &controls))?;
+    let ways = &joined.plan.ways;
+    let arrows: Vec<String> =
+        ways.iter().map(|(from, to)| format!("{} -> {}", caps[*from].name, caps[*to].name)).collect();
+    let zero_copy: Vec<bool> = ways.iter().map(|way| !joined.plan.copies(*way)).collect();
+    // A worker stops by one of them; a direction is metered by one of them.
+    let controls = [Control::default(), Control::default()];
+    let meters = controls.each_ref().map(|control| Arc::clone(&control.meter));
+    let bridge = joined.plan.ready(&meters, cores.is_some())?;
+    let moved = frame.run(&arrows, &controls, || bridge.run(&controls, cores.as_ref()))?;
     let (end, run) = (&moved.end, moved.run(moved.end.core_ns, moved.end.error.as_ref()));
+    let lanes = end.lanes.iter().zip(zero_copy);
     let document = BridgeDocument {
         schema: BRIDGE_SCHEMA,
         ports: caps.iter().map(|caps| PortRow { port: caps.name.clone(), detail: caps.detail.clone() }).collect(),
         monitor: joined.watching.as_ref().map(|(name, account)| {
             MonitorRow::new(name.clone(), caps[0].name.clone(), &account.lock().unwrap_or_else(PoisonError::into_inner))
         }),
-        lanes: joined.lanes.iter().map(|lane| LaneRow::new(lane, &caps, end, run.seconds)).collect(),
+        lanes: lanes.map(|(lane, zero_copy)| LaneRow::new(lane, zero_copy, &caps, end, run.seconds)).collect(),
         run,
     };
     frame.show(&document, || document.text(args.verbose))?;
@@ -101,8 +113,7 @@ const MONITOR_FRAMES: usize = 4096;
 
 /// Two open ports and what goes between them.
 struct Joined {
-    ports: Vec<Box<dyn Port>>,
-    lanes: Vec<Lane>,
+    plan: Plan,
     /// Name and account of what watches the first port.
     watching: Option<(String, Arc<Mutex<MonitorAccount>>)>,
 }
@@ -146,14 +157,13 @@ impl Joined {
         if ways.is_empty() {
             return Err(format!("nothing can go from {} to {}", specs[0], specs[1]));
         }
-        let lane = |way: &(usize, usize)| {
-            let (home, away) = (&pools[way.0], &pools[way.1]);
-            let same = Arc::ptr_eq(home.region(), away.region());
-            let copy_into: Option<&Pool> = (args.copy || !same).then_some(away);
-            Lane::new(*way, ports[way.0].caps(), home, copy_into, args.moving.batch as usize)
+        let plan = Plan {
+            ports: ports.into_iter().zip(pools).collect(),
+            ways,
+            copies: args.copy,
+            batch: args.moving.batch as usize,
         };
-        let lanes = ways.iter().map(lane).collect();
-        Ok(Joined { ports, lanes, watching })
+        Ok(Joined { plan, watching })
     }
 }
 

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use linerate_mem::Pool;
-use linerate_port::{Port, PortSpec};
+use linerate_port::Caps;
 use linerate_ports::Usage;
-use linerate_worker::Control;
+use linerate_worker::{Config, Control, Role, Worker};
 
 use crate::lb::balance::Balancer;
 use crate::lb::document::LbDocument;
@@ -54,33 +54,45 @@ pub fn run(args: &Args) -> ExitCode {
 
 fn try_run(args: &Args) -> Result<bool, String> {
     let frame = Frame::new(&args.moving)?;
-    let mut balancer = open(args)?;
-    let ports = std::iter::once(&balancer.input).chain(balancer.outputs.iter().map(|output| &output.port));
-    frame.begin(ports.map(|port| port.caps()))?;
-    let (names, controls) = ([format!("{} ->", balancer.input.caps().name)], [Control::default()]);
-    let moved = frame.run(&names, &controls, || balancer.run(&controls[0]))?;
+    let control = [Control::default()];
+    let (mut worker, caps) = open(args, &control[0])?;
+    frame.begin(caps.iter())?;
+    let moved = frame.run(&[format!("{} ->", caps[0].name)], &control, || worker.run(&control[0]))?;
     let run = moved.run(moved.end.core_ns, moved.end.error.as_ref());
-    let document = LbDocument::new(&balancer, &moved.end, run);
+    let document = LbDocument::new(&worker.datapath, &moved.end, &caps, run);
     frame.show(&document, || document.text())?;
     Ok(document.run.error.is_none() && document.unexplained == 0)
 }
 
-fn open(args: &Args) -> Result<Balancer, String> {
+/// The worker, and the facts about its ports.
+fn open(args: &Args, control: &Control) -> Result<(Worker<Balancer>, Vec<Caps>), String> {
     let groups = groups(&args.output, &args.pipes, &args.input)?;
     let input = open::specs(std::slice::from_ref(&args.input))?;
-    let outputs = open::specs(&groups.concat())?;
+    let specs = [input, open::specs(&groups.concat())?].concat();
     let (extra, batch) = (args.extra as usize, args.moving.batch as usize);
-    let pools = open::pools(&[input.clone(), outputs.clone()].concat(), extra)?;
+    let pools = open::pools(&specs, extra)?;
+    let mut ports = Vec::new();
+    for (number, (spec, pool)) in specs.iter().zip(&pools).enumerate() {
+        let usage = if number == 0 { Usage::Receiving } else { Usage::Sending };
+        ports.push(open::open_noted(spec, usage, pool, args.moving.quiet)?);
+    }
+    let caps: Vec<Caps> = ports.iter().map(|port| port.caps().clone()).collect();
     let pool = &pools[0];
-    let near = open::open_noted(&input[0], Usage::Receiving, pool, args.moving.quiet)?;
     // Room for the longest packet.
-    let slots = near.caps().frame_len_max.div_ceil(pool.packet_len_max().max(1)).min(near.caps().frags_max);
-    let batch = batch.max(slots);
-    let output = |(spec, away): (&PortSpec, &Pool)| -> Result<Output, String> {
-        let port: Box<dyn Port> = open::open_noted(spec, Usage::Sending, away, args.moving.quiet)?;
-        let same = Arc::ptr_eq(away.region(), pool.region());
-        Ok(Output::new(port, pool, (!same).then_some(away), extra + 2 * batch, batch))
+    let slots = caps[0].frame_len_max.div_ceil(pool.packet_len_max().max(1)).min(caps[0].frags_max).max(batch);
+    let output = |away: &Pool| Output::new(away, !Arc::ptr_eq(away.region(), pool.region()), extra + 2 * slots);
+    let balancer = Balancer {
+        outputs: pools[1..].iter().map(output).collect(),
+        groups: groups.iter().map(Vec::len).collect(),
+        extra,
+        received: 0,
+        meter: Arc::clone(&control.meter),
     };
-    let outputs = outputs.iter().zip(&pools[1..]).map(output).collect::<Result<Vec<_>, _>>()?;
-    Ok(Balancer::new(near, outputs, groups.iter().map(Vec::len).collect(), pool, extra, batch))
+    let config = Config { batch: slots, timestamps: true, ..Config::default() };
+    let worker = Worker::new(balancer, pool, config, Box::new(|_| ()));
+    let (mut worker, _) = worker.map_err(|error| format!("a descriptor to wake the worker: {error}"))?;
+    for (number, (port, pool)) in ports.into_iter().zip(&pools).enumerate() {
+        worker.attach(port, pool, Role { receives: number == 0, ..Role::default() });
+    }
+    Ok((worker, caps))
 }

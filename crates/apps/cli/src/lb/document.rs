@@ -1,11 +1,13 @@
 //! The account of a balancer: the document of `--json` (`linerate.lb/1`), and the same for people.
 
-use linerate_port::Caps;
+use linerate_port::{Caps, PortIndex};
 use linerate_report::units::{count, percent};
 use serde::Serialize;
 
-use super::balance::{BalanceEnd, Balancer};
-use super::output::Counts;
+use linerate_worker::{End, PortEnd};
+
+use super::balance::{Balancer, INPUT};
+use super::output::Output;
 use crate::moving::account::{DropRow, RunRow, SentRow, at, row, rows, unexplained};
 
 /// Schema of [`LbDocument`].
@@ -50,29 +52,31 @@ pub struct OutputRow {
 }
 
 impl LbDocument {
-    /// Puts the account together.
-    pub fn new(balancer: &Balancer, end: &BalanceEnd, run: RunRow) -> LbDocument {
+    /// Puts the account together. `caps` are those of the input, then of the outputs.
+    pub fn new(balancer: &Balancer, end: &End, caps: &[Caps], run: RunRow) -> LbDocument {
+        let none = PortEnd::default();
+        let ends = (0..).map(|number| end.port(PortIndex(number)).unwrap_or(&none));
         let groups = balancer.groups.iter().enumerate().flat_map(|(group, count)| std::iter::repeat_n(group, *count));
-        let ends = balancer.outputs.iter().zip(&end.outputs).zip(groups);
-        let outputs: Vec<OutputRow> = ends
-            .map(|((output, (stats, incomplete)), group)| {
-                let (caps, assigned) = (output.port.caps(), output.counts.assigned);
-                let sent = SentRow::new(assigned, here(&output.counts, caps), stats, *incomplete, run.seconds);
+        let outputs = balancer.outputs.iter().zip(caps.iter().zip(ends).skip(1)).zip(groups);
+        let outputs: Vec<OutputRow> = outputs
+            .map(|((output, (caps, end)), group)| {
+                let assigned = output.counts.assigned;
+                let sent = SentRow::new(assigned, here(output, caps), &end.stats, end.tx_pending, run.seconds);
                 OutputRow { port: caps.name.clone(), group, assigned, sent }
             })
             .collect();
         let assigned: u64 = outputs.iter().map(|output| output.assigned).sum();
         let meant = balancer.received * balancer.groups.len() as u64;
         let lost: i64 = outputs.iter().map(|output| output.sent.unexplained).sum();
-        let caps = balancer.input.caps();
+        let input = end.port(INPUT).unwrap_or(&none);
         LbDocument {
             schema: LB_SCHEMA,
             run,
-            input: caps.name.clone(),
-            detail: caps.detail.clone(),
+            input: caps[0].name.clone(),
+            detail: caps[0].detail.clone(),
             received: balancer.received,
-            received_bytes: end.input.rx_bytes,
-            missed: rows(&end.input.rx_drops),
+            received_bytes: input.stats.rx_bytes,
+            missed: rows(&input.stats.rx_drops),
             unexplained: meant as i64 - assigned as i64 + lost,
             outputs,
         }
@@ -96,13 +100,14 @@ impl LbDocument {
 }
 
 /// What was lost before the port took it.
-fn here(counts: &Counts, caps: &Caps) -> Vec<DropRow> {
+fn here(output: &Output, caps: &Caps) -> Vec<DropRow> {
+    let counts = &output.counts;
     let place = format!("queue to {}", caps.name);
     let drop = |cause: String, packets: u64| DropRow { place: place.clone(), cause, packets };
     vec![
         drop("overflow: no more packets could wait".into(), counts.overflowed),
         drop(format!("longer than the {} bytes that it takes", caps.frame_len_max), counts.too_long),
-        drop("no free frame for a copy".into(), counts.no_frame),
-        drop("not taken before the end".into(), counts.left),
+        drop("no free frame for a copy".into(), counts.no_buffer),
+        drop("not taken before the end".into(), output.held()),
     ]
 }

@@ -1,24 +1,21 @@
 //! One output of a balancer: what waits for its port, and what became of what was meant for it.
 
 use linerate_mem::{Batch, Pool};
-use linerate_port::{Port, PortError};
 
-use crate::bridge::copy::Copier;
-
-/// A port, the packets that wait for it, and their counts.
+/// The packets that wait for a port, and their counts.
 pub struct Output {
-    /// The port.
-    pub port: Box<dyn Port>,
     queue: Batch,
-    /// For a port with memory of its own.
-    copier: Option<Copier>,
-    /// Packets in the queue and in the copier.
+    /// The pool of the port.
+    pool: Pool,
+    /// The port has memory of its own, so packets are copied into it.
+    copies: bool,
+    /// Packets in the queue.
     held: u64,
     /// What has happened.
     pub counts: Counts,
 }
 
-/// Packets of an output. `assigned = taken + overflowed + too_long + no_frame + left`, and what is held while it runs.
+/// Packets of an output. `assigned = taken + overflowed + too_long + no_buffer`, and what is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Meant for this output.
@@ -30,17 +27,20 @@ pub struct Counts {
     /// Longer than the port takes.
     pub too_long: u64,
     /// Could not be copied for want of a free frame.
-    pub no_frame: u64,
-    /// Held at the end.
-    pub left: u64,
+    pub no_buffer: u64,
 }
 
 impl Output {
-    /// An output with room for `slots` slots of `home`; with `copy_into`, packets are copied into frames of that pool.
-    pub fn new(port: Box<dyn Port>, home: &Pool, copy_into: Option<&Pool>, slots: usize, batch: usize) -> Output {
-        let queue = Batch::with_times(home, slots);
-        let copier = copy_into.map(|pool| Copier::new(pool, batch));
-        Output { port, queue, copier, held: 0, counts: Counts::default() }
+    /// An output with room for `slots` slots of `pool`, the pool of its port; with `copies`, packets are of another one.
+    pub fn new(pool: &Pool, copies: bool, slots: usize) -> Output {
+        let queue = Batch::with_times(pool, slots);
+        Output { queue, pool: pool.clone(), copies, held: 0, counts: Counts::default() }
+    }
+
+    /// What waits, for the port.
+    #[inline]
+    pub fn queue(&mut self) -> &mut Batch {
+        &mut self.queue
     }
 
     /// Slots that wait.
@@ -55,93 +55,60 @@ impl Output {
         self.held
     }
 
-    /// Takes the first packet of `batch`, of `slots` slots.
+    /// Takes the first packet of `batch`, of `slots` slots; its frames are of pool `home`.
     #[inline]
-    pub fn assign(&mut self, batch: &mut Batch, slots: usize) {
-        batch.move_to(&mut self.queue, slots);
-        self.counts.assigned += 1;
-        self.held += 1;
+    pub fn assign(&mut self, batch: &mut Batch, slots: usize, home: &mut Pool) {
+        if self.copies {
+            self.assign_copy(batch);
+            home.free_front(batch, slots);
+        } else {
+            batch.move_to(&mut self.queue, slots);
+            self.counts.assigned += 1;
+            self.held += 1;
+        }
     }
 
-    /// Copies the first packet of `batch` into frames of its own pool.
+    /// Copies the first packet of `batch`.
     #[inline]
-    pub fn assign_copy(&mut self, batch: &Batch, pool: &mut Pool) {
+    pub fn assign_copy(&mut self, batch: &Batch) {
         self.counts.assigned += 1;
-        if pool.copy(batch, 0, &mut self.queue) {
+        if self.pool.copy(batch, 0, &mut self.queue) {
             self.held += 1;
         } else {
-            self.counts.no_frame += 1;
+            self.counts.no_buffer += 1;
         }
     }
 
-    /// Sends what waits, as far as the port takes it; true when anything moved.
+    /// The port took some.
     #[inline]
-    pub fn send(&mut self, home: &mut Pool) -> Result<bool, PortError> {
-        if self.held == 0 {
-            return Ok(false);
-        }
-        let outgoing = match &mut self.copier {
-            None => &mut self.queue,
-            Some(copier) => {
-                copier.copy(&mut self.queue, home);
-                &mut copier.copies
-            }
-        };
-        match self.port.transmit(outgoing) {
-            Ok(taken) => {
-                self.counts.taken += taken as u64;
-                self.held -= taken as u64;
-                Ok(taken > 0)
-            }
-            Err(PortError::Down { .. }) => Ok(false),
-            Err(error) => self.refused(error, home),
-        }
+    pub fn tx_done(&mut self, packets: u64) {
+        self.counts.taken += packets;
+        self.held -= packets;
     }
 
-    /// Counts what went before the packet that the port refused, and drops that one if it is too long.
-    #[cold]
-    fn refused(&mut self, error: PortError, home: &mut Pool) -> Result<bool, PortError> {
-        let copied = self.copier.as_ref().map_or(0, |copier| copier.copies.totals().packets);
-        let waiting = self.queue.totals().packets + copied;
-        self.counts.taken += self.held - waiting;
-        self.held = waiting;
-        if !matches!(error, PortError::FrameTooLong { .. }) {
-            return Err(error);
-        }
-        match &mut self.copier {
-            None => {
-                let slots = self.queue.span(0).map_or(self.queue.len(), |span| span.slots);
-                home.free_front(&mut self.queue, slots);
-            }
-            Some(copier) => {
-                let slots = copier.copies.span(0).map_or(copier.copies.len(), |span| span.slots);
-                copier.drop_front(slots);
-            }
-        }
-        self.counts.too_long += 1;
-        self.held -= 1;
-        Ok(true)
+    /// Drops the oldest packet, which the port refused as too long.
+    pub fn too_long(&mut self) {
+        self.counts.too_long += u64::from(self.drop_oldest() > 0);
     }
 
     /// Drops the oldest packets that wait, of `slots` slots at least in all.
-    pub fn overflow(&mut self, slots: usize, home: &mut Pool) {
+    pub fn overflow(&mut self, slots: usize) {
         let mut gone = 0;
         while gone < slots {
-            let Some(span) = self.queue.span(0) else { break };
-            home.free_front(&mut self.queue, span.slots);
-            gone += span.slots;
+            let dropped = self.drop_oldest();
+            if dropped == 0 {
+                break;
+            }
+            gone += dropped;
             self.counts.overflowed += 1;
-            self.held -= 1;
         }
     }
 
-    /// Gives back what waits, and counts it.
-    pub fn give_up(&mut self, home: &mut Pool) {
-        self.counts.left += self.held;
-        self.held = 0;
-        home.free(&mut self.queue);
-        if let Some(copier) = &mut self.copier {
-            copier.clear();
-        }
+    /// Returns how many slots it had.
+    fn drop_oldest(&mut self) -> usize {
+        let Some(span) = self.queue.span(0) else { return 0 };
+        self.pool.free_front(&mut self.queue, span.slots);
+        self.held -= 1;
+        span.slots
     }
 }
