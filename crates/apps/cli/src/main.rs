@@ -36,7 +36,7 @@ enum Command {
     #[command(disable_help_flag = true)]
     PktGen(cmd::pkt_gen::Args),
     /// Joins two ports: what arrives on either leaves by the other
-    Bridge(cmd::bridge::Args),
+    Bridge(Box<cmd::bridge::Args>),
     /// Spreads one port over several by flow, both directions of a flow together
     Lb(cmd::lb::Args),
     /// A learning switch between ports of any kind; its names valeS:P; `switch ctl` controls it

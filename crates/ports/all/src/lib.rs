@@ -32,4 +32,4 @@ pub mod capture {
 pub use backend::{Backend, Unusable, list};
 pub use filter::{FilterCompiler, FilterPlace, compile_filter};
 pub use interfaces::{Interface, interfaces};
-pub use open::{Opened, Usage, has_own_memory, open, open_for, pool_for};
+pub use open::{Opened, Usage, frames_held, has_own_memory, open, open_for, pool_for};

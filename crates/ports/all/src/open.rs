@@ -1,5 +1,6 @@
 //! Spec text to port.
 
+use linerate_impair::Impairments;
 use linerate_mem::{Pool, PoolConfig};
 use linerate_port::{OpenError, Port, PortSpec};
 
@@ -53,7 +54,7 @@ fn own_pool(spec: &PortSpec) -> Option<MakePool> {
 /// # Errors
 /// The name means nothing, or the memory cannot be had.
 pub fn pool_for(spec_text: &str, config: PoolConfig) -> Result<Option<Pool>, OpenError> {
-    let spec = parse(spec_text)?;
+    let (spec, _) = impaired(parse(spec_text)?)?;
     own_pool(&spec).map(|make| make(&spec, config)).transpose()
 }
 
@@ -62,11 +63,27 @@ pub fn pool_for(spec_text: &str, config: PoolConfig) -> Result<Option<Pool>, Ope
 /// # Errors
 /// As [`open`].
 pub fn open_for(spec_text: &str, pool: &Pool, usage: Usage) -> Result<Opened, OpenError> {
-    let spec = parse(spec_text)?;
+    let (spec, impairments) = impaired(parse(spec_text)?)?;
+    let opened = open_unimpaired(spec, pool, usage)?;
+    Ok(Opened { port: impairments.wrap(opened.port, pool)?, ..opened })
+}
+
+/// What a spec says of the packets of the port, and the spec of the port behind that.
+fn impaired(mut spec: PortSpec) -> Result<(PortSpec, Impairments), OpenError> {
+    let impairments = Impairments::take(&mut spec).map_err(|error| OpenError::new(error.text, error.problem, ""))?;
+    Ok((spec, impairments))
+}
+
+/// Frames of the pool in which packets may wait that the port `spec` delays.
+pub fn frames_held(spec: &PortSpec) -> usize {
+    impaired(spec.clone()).map_or(0, |(_, impairments)| impairments.frames())
+}
+
+fn open_unimpaired(spec: PortSpec, pool: &Pool, usage: Usage) -> Result<Opened, OpenError> {
     let Some(name) = spec.backend.as_deref() else { return choose::open_bare(&spec, pool, usage) };
     let Some(entry) = find(name) else {
         let hint = format!("a port is one of{}\n  {:20} the fastest of these that works on IF", lines(), "IF");
-        return Err(OpenError::new(spec_text, format!("there is no backend {name}"), hint));
+        return Err(OpenError::new(&spec, format!("there is no backend {name}"), hint));
     };
     let port = open_with(entry, spec, usage, pool)?;
     Ok(Opened { port, choice: None })

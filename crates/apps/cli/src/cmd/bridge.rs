@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use linerate_impair::{Impairments, Settings};
 use linerate_port::{Caps, Monitor, MonitorAccount, PortSpec, Watched};
 use linerate_ports::Usage;
 use linerate_worker::Control;
@@ -24,6 +25,8 @@ Examples:
       with a capture of what arrives on eth1
   linerate bridge eth1 eth2 --cores 2,3
       with a core for each port
+  linerate bridge eth1 eth2 --impair 'delay 10ms 2ms loss 0.1% limit 10k'
+      as a path with a round trip of 20 ms and some loss, the same in every run
   linerate bridge -i eth1 -i eth2 -b 512 -c
       as netmap's bridge is called
 
@@ -56,6 +59,16 @@ pub struct Args {
     /// their time stamps, so a file gets the time of writing [default: one worker for both ports]
     #[arg(long, value_name = "LIST", conflicts_with = "core")]
     cores: Option<String>,
+    /// Impair the packets of both directions, each by itself, in the words of tc-netem(8): 'loss 1% delay 10ms 2ms rate 100Mbit/s'
+    /// (docs/impair.md); what is lost shows as dropped, with its cause
+    #[arg(long, value_name = "WORDS", conflicts_with_all = ["impair_forward", "impair_reverse"])]
+    impair: Option<Settings>,
+    /// Impair the packets from the first port to the second
+    #[arg(long, value_name = "WORDS")]
+    impair_forward: Option<Settings>,
+    /// Impair the packets from the second port to the first
+    #[arg(long, value_name = "WORDS")]
+    impair_reverse: Option<Settings>,
     /// More about ports and batches
     #[arg(short, long, conflicts_with = "quiet")]
     verbose: bool,
@@ -108,6 +121,19 @@ fn try_run(args: &Args) -> Result<bool, String> {
     Ok(document.run.error.is_none() && document.lanes.iter().all(|lane| lane.sent.unexplained == 0))
 }
 
+impl Args {
+    /// What is done to packets that leave by the first port, and by the second. One seed makes different sequences for them.
+    fn leaving(&self, one_way: bool) -> Result<[Impairments; 2], String> {
+        if one_way && self.impair_reverse.is_some() {
+            return Err("--impair-reverse: packets go from the first port to the second only".into());
+        }
+        let other_seed = |both: &Settings| Settings { seed: both.seed.wrapping_add(1), ..both.clone() };
+        let reverse = self.impair_reverse.clone().or_else(|| self.impair.as_ref().filter(|_| !one_way).map(other_seed));
+        let forward = self.impair_forward.clone().or_else(|| self.impair.clone());
+        Ok([reverse, forward].map(|tx| Impairments { rx: None, tx }))
+    }
+}
+
 /// Frames for copies on their way to a watcher.
 const MONITOR_FRAMES: usize = 4096;
 
@@ -134,13 +160,16 @@ impl Joined {
         let monitor = args.monitor.as_deref().map(watcher);
         let mut all = specs.map(PortSpec::clone).to_vec();
         all.extend(open::specs(&monitor.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>())?);
-        let pools = open::pools(&all, if monitor.is_some() { MONITOR_FRAMES } else { 0 })?;
         let is_file = |spec: &PortSpec| spec.backend.as_deref() == Some("file");
         let one_way = args.one_way || specs.iter().any(|spec| is_file(spec));
+        let leaving = args.leaving(one_way)?;
+        let waiting: usize = leaving.iter().map(Impairments::frames).sum();
+        let pools = open::pools(&all, waiting + if monitor.is_some() { MONITOR_FRAMES } else { 0 })?;
         let usages = if one_way { [Usage::Receiving, Usage::Sending] } else { [Usage::Both, Usage::Both] };
         let mut ports = Vec::new();
-        for ((spec, usage), pool) in specs.into_iter().zip(usages).zip(&pools) {
-            ports.push(open::open_noted(spec, usage, pool, args.moving.quiet)?);
+        for (((spec, usage), pool), impairments) in specs.into_iter().zip(usages).zip(&pools).zip(&leaving) {
+            let port = open::open_noted(spec, usage, pool, args.moving.quiet)?;
+            ports.push(impairments.wrap(port, pool).map_err(|error| error.to_string())?);
         }
         let mut watching = None;
         if let (Some((_, watched)), Some(spec)) = (monitor, all.get(2)) {

@@ -36,7 +36,8 @@ impl RunRow {
     }
 }
 
-/// What became of packets that were meant for a port: they are `forwarded + drops + incomplete + unexplained`.
+/// What became of packets that were meant for a port: with the copies that it made they are `forwarded + drops + incomplete +
+/// unexplained`.
 #[derive(Debug, Serialize)]
 pub struct SentRow {
     /// Packets that the far side has.
@@ -45,6 +46,8 @@ pub struct SentRow {
     pub forwarded_bytes: u64,
     /// Forwarded per second.
     pub forwarded_pps: f64,
+    /// Copies that the port made (`impair=duplicate ...`).
+    pub duplicated: u64,
     /// Packets that did not get there.
     pub drops: Vec<DropRow>,
     /// Packets that the port took and had not finished at the end.
@@ -66,7 +69,8 @@ impl SentRow {
             forwarded_pps: if seconds > 0.0 { stats.tx_packets as f64 / seconds } else { 0.0 },
             drops,
             incomplete,
-            unexplained: meant as i64 - gone as i64,
+            duplicated: stats.tx_duplicated,
+            unexplained: (meant + stats.tx_duplicated) as i64 - gone as i64,
         }
     }
 
@@ -75,6 +79,9 @@ impl SentRow {
         let rate = format!("{} bytes, {}", count(self.forwarded_bytes), pps(self.forwarded_pps));
         lines.push(row("forwarded", self.forwarded, &rate));
         lines.extend(self.drops.iter().map(|drop| row("dropped", drop.packets, &at(drop))));
+        if self.duplicated > 0 {
+            lines.push(row("duplicated", self.duplicated, "copies that the port made, forwarded or dropped"));
+        }
         if self.incomplete > 0 {
             lines.push(row("incomplete", self.incomplete, "taken by the port, not sent a second after the end"));
         }

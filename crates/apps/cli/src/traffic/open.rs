@@ -101,6 +101,7 @@ fn config(senders: &[PortSpec], receivers: &[PortSpec], len_max: usize, extra: u
     let frame_size = frame_bytes_for(&specs, longest);
     let wanted = FRAMES_SENDER * senders.len() + FRAMES_RECEIVER * receivers.len();
     let frames = wanted.clamp(1024, (POOL_BYTES_MAX / frame_size).max(1024)) + extra;
+    let frames = frames + specs.iter().map(|spec| linerate_ports::frames_held(spec)).sum::<usize>();
     PoolConfig { frames, frame_size }
 }
 
