@@ -29,6 +29,7 @@
 mod batch;
 mod depot;
 mod four_words;
+mod frags;
 mod ownership;
 mod pool;
 mod prefetch;
@@ -39,6 +40,7 @@ mod slot_table;
 
 pub use batch::{Batch, Part, Span, Totals};
 pub use four_words::FourWords;
+pub use frags::{FragReader, Scattered};
 pub use ownership::{InvalidFrame, OwnershipTable};
 pub use pool::{HEADROOM, LOANED, Pool, PoolConfig, Written};
 pub use prefetch::{prefetch, prefetch_to_write};

@@ -1,6 +1,6 @@
 //! Whatever happens to slots - taken, sent, received, dropped half-way - every frame has one owner and comes back.
 
-use linerate_mem::{Batch, HEADROOM, Pool, PoolConfig, SlotTable, Span, Written, slot_ring};
+use linerate_mem::{Batch, HEADROOM, Pool, PoolConfig, Scattered, SlotTable, Span, Written, slot_ring};
 #[cfg(not(miri))]
 use proptest::prelude::*;
 
@@ -376,5 +376,47 @@ fn slots_leave_a_table_once_in_any_order_and_the_rest_goes_back_with_it() {
     assert_eq!((table.len(), pool.available()), (4, 124));
     drop(table);
     drop((batch, taken));
+    assert!(pool.is_whole());
+}
+
+#[test]
+fn packets_of_several_frames_are_written_and_read_frame_by_frame() {
+    let mut pool = pool(10);
+    let len_max = pool.packet_len_max();
+    let mut batch = Batch::with_times(&pool, 6);
+    let mut lens = Vec::new();
+    let scattered = pool.scatter(&mut batch, len_max * 2 + 5, 9, |frame| {
+        frame.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at + lens.len()) as u8);
+        lens.push(frame.len());
+    });
+    assert_eq!((scattered, lens), (Scattered::Done, vec![len_max, len_max, 5]));
+    assert_eq!((batch.span(0), batch.time_ns(2)), (Some(Span { slots: 3, len: len_max * 2 + 5 }), Some(9)));
+    // More than there are slots, or frames: never. More than is free now: not now.
+    let never = |_: &mut [u8]| panic!("there is nothing to write");
+    assert_eq!(pool.scatter(&mut batch, len_max * 6 + 1, 0, never), Scattered::TooLong);
+    assert_eq!(pool.scatter(&mut Batch::new(&pool, 64), len_max * 10 + 1, 0, never), Scattered::TooLong);
+    assert_eq!(pool.scatter(&mut batch, len_max * 4, 0, never), Scattered::NotNow);
+    assert_eq!(pool.scatter(&mut Batch::new(&pool, 64), len_max * 8, 0, never), Scattered::NotNow);
+    assert_eq!((batch.len(), pool.available()), (3, 7));
+    // Read in chunks of any size, and past the end.
+    let whole: Vec<u8> = batch.iter().flatten().copied().collect();
+    for most in [1, 7, len_max - 1, len_max, len_max + 1, usize::MAX] {
+        let (mut reader, mut read) = (batch.reader(0, 3), Vec::new());
+        loop {
+            let chunk = reader.chunk(most);
+            if chunk.is_empty() {
+                break;
+            }
+            assert!(chunk.len() <= most);
+            read.extend_from_slice(chunk);
+        }
+        assert_eq!(read, whole);
+    }
+    let (mut reader, mut read) = (batch.reader(0, 3), vec![0; whole.len() + 10]);
+    assert!(reader.chunk(0).is_empty());
+    assert_eq!((reader.read(&mut read[..100]), reader.read(&mut read[100..])), (100, whole.len() - 100));
+    assert_eq!(read[..whole.len()], whole);
+    assert_eq!(batch.reader(1, 1).read(&mut read), len_max, "one frag of it");
+    drop(batch);
     assert!(pool.is_whole());
 }

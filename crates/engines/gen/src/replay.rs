@@ -272,13 +272,7 @@ impl Replay {
 
     /// Copies the packet in the first `slots` of the stock to a frame of the port's pool.
     fn copy(&mut self, slots: usize) -> bool {
-        let stamp_ns = self.stock.time_ns(0).unwrap_or(0);
-        let copied = if slots == 1 {
-            self.port_pool.append(&mut self.outgoing, self.stock.packet(0), stamp_ns)
-        } else {
-            let bytes: Vec<u8> = (0..slots).flat_map(|slot| self.stock.packet(slot).iter().copied()).collect();
-            self.port_pool.append(&mut self.outgoing, &bytes, stamp_ns)
-        };
+        let copied = self.port_pool.copy(&self.stock, 0, &mut self.outgoing);
         if copied {
             self.source_pool.free_front(&mut self.stock, slots);
         }

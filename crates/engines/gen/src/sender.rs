@@ -209,7 +209,7 @@ impl Sender {
                 stream.write(image, self.batch.packet_mut(held), time_ns);
             } else {
                 stream.write(image, &mut self.scratch[..len], time_ns);
-                if !scatter(&self.scratch[..len], &mut self.batch, &mut self.pool) {
+                if !self.pool.append(&mut self.batch, &self.scratch[..len], 0) {
                     stream.set_sequence(stream.sequence() - 1);
                     break;
                 }
@@ -250,29 +250,6 @@ impl Sender {
             self.departures.note(self.times_ns[from..from + taken].iter().copied(), now_ns);
         }
     }
-}
-
-/// Spreads a packet over as many frames as it needs; false (and nothing taken) when there are too few.
-fn scatter(packet: &[u8], batch: &mut Batch, pool: &mut Pool) -> bool {
-    let piece = pool.packet_len_max();
-    let held = batch.len();
-    let segments = packet.len().div_ceil(piece);
-    let had = pool.alloc(batch, segments, piece);
-    if had < segments {
-        // Frames at the end of the batch go back with it; only the front can be returned at once.
-        let mut rest = Batch::new(pool, held + had);
-        batch.move_to(&mut rest, held);
-        pool.free(batch);
-        rest.move_to(batch, held);
-        return false;
-    }
-    for (number, part) in packet.chunks(piece).enumerate() {
-        let at = held + number;
-        batch.set_len(at, part.len());
-        batch.packet_mut(at).copy_from_slice(part);
-        batch.set_more(at, number + 1 < segments);
-    }
-    true
 }
 
 /// Which stream comes next: each gets its weight's share, spread evenly (smooth weighted round robin).

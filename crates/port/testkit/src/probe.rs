@@ -78,20 +78,9 @@ impl ProbePort {
     /// Lays the oldest waiting packet out in frames at the end of the batch; false when there is no room or no frame for it.
     fn hand_out(&mut self, batch: &mut Batch) -> bool {
         let Some(packet) = self.waiting.front() else { return false };
-        let room = self.pool.packet_len_max();
-        let parts = packet.len().div_ceil(room).max(1);
-        if batch.room() < parts || self.pool.available() < parts {
+        if !self.pool.append(batch, packet, 0) {
             return false;
         }
-        for part in packet.chunks(room) {
-            let index = batch.len();
-            if self.pool.alloc(batch, 1, part.len()) == 0 {
-                return false;
-            }
-            batch.packet_mut(index).copy_from_slice(part);
-            batch.set_more(index, true);
-        }
-        batch.set_more(batch.len() - 1, false);
         self.stats.rx_packets += 1;
         self.stats.rx_bytes += packet.len() as u64;
         self.waiting.pop_front();

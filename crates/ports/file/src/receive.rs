@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use linerate_mem::{Batch, Pool};
+use linerate_mem::{Batch, Pool, Scattered};
 use linerate_pcapng::{CaptureError, CaptureReader, ETHERNET, Head, PACKET_LEN_MAX};
 use linerate_port::{Caps, Drops, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
 
@@ -193,42 +193,26 @@ impl FileReceiver {
     /// A packet of several slots.
     #[cold]
     fn place_long(&mut self, head: Head, len: usize, batch: &mut Batch) -> Placed {
-        let room = self.pool.packet_len_max();
-        let slots = len.div_ceil(room);
-        if slots > batch.capacity() || slots > self.pool.region().frames() as usize {
-            self.losses.too_long += 1;
-            return Placed::Lost;
-        }
-        if slots > batch.room() || slots > self.pool.available() {
-            return Placed::NotNow;
-        }
         let first = batch.len();
-        if self.pool.alloc(batch, slots, room) < slots {
-            // Another handle was faster. What was taken cannot stay in the batch as part of a packet.
-            self.give_back_from(batch, first);
-            return Placed::NotNow;
-        }
-        batch.set_len(first + slots - 1, len - (slots - 1) * room);
         let mut packet = self.reader.packet();
-        for index in first..first + slots {
-            let target = batch.packet_mut(index);
-            let (now, later) = packet.split_at(packet.len().min(target.len()));
-            let (bytes, padding) = target.split_at_mut(now.len());
+        let scattered = self.pool.scatter(batch, len, 0, |frame| {
+            let (now, later) = packet.split_at(packet.len().min(frame.len()));
+            let (bytes, padding) = frame.split_at_mut(now.len());
             bytes.copy_from_slice(now);
             padding.fill(0);
             packet = later;
-            batch.set_more(index, index + 1 < first + slots);
+        });
+        match scattered {
+            Scattered::Done => {
+                self.note_handed_out(batch, first, &head, len);
+                Placed::HandedOut
+            }
+            Scattered::NotNow => Placed::NotNow,
+            Scattered::TooLong => {
+                self.losses.too_long += 1;
+                Placed::Lost
+            }
         }
-        self.note_handed_out(batch, first, &head, len);
-        Placed::HandedOut
-    }
-
-    /// Takes the slots from `first` on out of the batch again.
-    fn give_back_from(&mut self, batch: &mut Batch, first: usize) {
-        let mut kept = Batch::with_times(&self.pool, batch.capacity());
-        batch.move_to(&mut kept, first);
-        self.pool.free(batch);
-        kept.move_to(batch, first);
     }
 
     #[inline]

@@ -107,12 +107,8 @@ impl FileSender {
         let head = PacketHead { time_ns, original_len: span.len as u32, ..PacketHead::default() };
         let start = self.buffer.len();
         self.buffer.resize(start + record_len(self.format, kept, head.direction), 0);
-        let Some(mut place) = record(self.format, &mut self.buffer[start..], &head, kept) else { return };
-        for part in (at..at + span.slots).map(|index| batch.packet(index)) {
-            let step = part.len().min(place.len());
-            let (here, behind) = place.split_at_mut(step);
-            here.copy_from_slice(&part[..step]);
-            place = behind;
+        if let Some(place) = record(self.format, &mut self.buffer[start..], &head, kept) {
+            batch.reader(at, span.slots).read(place);
         }
     }
 

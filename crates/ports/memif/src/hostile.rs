@@ -122,7 +122,6 @@ fn write_as_server(data: &[u8], mode: &str) -> io::Result<()> {
 /// Lets a peer write 300 bytes at a time, and receives and sends after each.
 fn use_rings(receive: End, transmit: End, mut pool: Pool, data: &[u8], mut write: impl FnMut(&[u8])) {
     let mut batch = Batch::new(&pool, 8);
-    let mut parts = Batch::new(&pool, 200);
     let mut receiver = Receiver::new(receive, &mut pool, 1);
     let mut sender = Sender::new(transmit, &pool, 1);
     receiver.ask_for_rings(true);
@@ -131,7 +130,7 @@ fn use_rings(receive: End, transmit: End, mut pool: Pool, data: &[u8], mut write
     let (mut appended, mut taken) = (0, 0);
     for step in data.chunks(300) {
         write(step);
-        let mut store = Store { pool: &mut pool, parts: &mut parts, totals: &mut received };
+        let mut store = Store { pool: &mut pool, totals: &mut received };
         let result = receiver.receive(&mut batch, &mut store);
         appended += batch.totals().packets;
         assert_eq!(result.unwrap_or(0) as u64, batch.totals().packets);
@@ -150,7 +149,7 @@ fn use_rings(receive: End, transmit: End, mut pool: Pool, data: &[u8], mut write
     }
     receiver.ask_for_rings(false);
     assert_eq!((received.packets, sent.packets + sent.unfit + sent.empty), (appended, taken));
-    drop((batch, parts, receiver, sender));
+    drop((batch, receiver, sender));
     pool.flush();
     assert!(pool.is_whole(), "frames were lost");
 }

@@ -48,7 +48,6 @@ pub struct MemifPort {
     turn: usize,
     transmitter: Option<Sender>,
     pool: Pool,
-    parts: Batch,
     received: Received,
     sent: Sent,
     /// Peers were asked to ring.
@@ -63,7 +62,6 @@ pub struct MemifPort {
 
 impl MemifPort {
     pub(crate) fn new(caps: Caps, options: Options, seat: Arc<Seat>, pool: &Pool) -> MemifPort {
-        let frames = PACKET_LEN_MAX.div_ceil(pool.packet_len_max().max(1));
         MemifPort {
             caps,
             options,
@@ -76,7 +74,6 @@ impl MemifPort {
             turn: 0,
             transmitter: None,
             pool: pool.clone(),
-            parts: Batch::new(pool, frames),
             received: Received::default(),
             sent: Sent::default(),
             rung: false,
@@ -160,7 +157,7 @@ impl MemifPort {
     /// Takes what a peer sent that is gone. If it is nothing, or nonsense, its rings go, too.
     #[cold]
     fn receive_remains(&mut self, batch: &mut Batch) -> usize {
-        let mut store = Store { pool: &mut self.pool, parts: &mut self.parts, totals: &mut self.received };
+        let mut store = Store { pool: &mut self.pool, totals: &mut self.received };
         let mut packets = 0;
         for side in &mut self.remains {
             packets += side.receive(batch, &mut store).unwrap_or(0);
@@ -187,7 +184,7 @@ impl MemifPort {
                 return Ok(packets);
             }
         }
-        let mut store = Store { pool: &mut self.pool, parts: &mut self.parts, totals: &mut self.received };
+        let mut store = Store { pool: &mut self.pool, totals: &mut self.received };
         let mut packets = 0;
         for _ in 0..self.receivers.len() {
             let turn = self.turn;

@@ -8,7 +8,7 @@
 
 use std::sync::atomic::Ordering;
 
-use linerate_mem::{Batch, Pool, Written};
+use linerate_mem::{Batch, Pool, Scattered, Written};
 
 use crate::link::{Buffers, Own, RingEnd, SLOTS_MAX};
 use crate::port::PACKET_LEN_MAX;
@@ -43,8 +43,6 @@ pub(crate) struct Received {
 /// The port's part in receiving.
 pub(crate) struct Store<'a> {
     pub(crate) pool: &'a mut Pool,
-    /// Room for the frames of one packet.
-    pub(crate) parts: &'a mut Batch,
     pub(crate) totals: &'a mut Received,
 }
 
@@ -172,57 +170,44 @@ impl ReceiveSide {
                 break;
             }
         }
-        let frames = len.div_ceil(store.pool.packet_len_max().max(1));
         if len == 0 {
             store.totals.empty += 1;
-        } else if len > PACKET_LEN_MAX || frames > store.parts.capacity() || frames > batch.capacity() {
+        } else if len > PACKET_LEN_MAX {
             store.totals.unfit += 1;
-        } else if frames > batch.room() || !self.gather(slots, len, store) {
-            store.pool.free(store.parts);
-            return Ok(Front::Waits);
         } else {
-            store.parts.move_to(batch, frames);
-            store.totals.packets += 1;
-            store.totals.bytes += len as u64;
+            match self.gather(slots, len, batch, store.pool) {
+                Scattered::NotNow => return Ok(Front::Waits),
+                Scattered::TooLong => store.totals.unfit += 1,
+                Scattered::Done => {
+                    store.totals.packets += 1;
+                    store.totals.bytes += len as u64;
+                }
+            }
         }
         self.clear_marks(slots);
         self.next = self.next.wrapping_add(slots);
         Ok(Front::Taken(slots))
     }
 
-    /// Copies a packet of `len` bytes out of the next slots into `parts`; false if there are not the frames. The descriptors are
-    /// read again: where they say something else by now, less is copied, and zeros follow. What was in the frames before is of
-    /// others, and must not get out.
-    fn gather(&self, slots: u16, len: usize, store: &mut Store) -> bool {
-        let room = store.pool.packet_len_max();
-        let frames = len.div_ceil(room);
-        if store.pool.alloc(store.parts, frames, room) < frames {
-            return false;
-        }
-        let last = frames - 1;
-        for part in 0..frames {
-            store.parts.set_len(part, if part < last { room } else { len - last * room });
-            store.parts.set_more(part, part < last);
-        }
-        let (mut part, mut at) = (0, 0);
-        for slot in 0..slots {
-            let index = self.next.wrapping_add(slot);
-            let Some(place) = self.place(index, self.end.ring.read(index)) else { continue };
-            let mut done = 0;
-            while done < place.len() && part < frames {
-                let frame = store.parts.packet_mut(part);
+    /// Copies a packet of `len` bytes out of the next slots to the end of the batch. The descriptors are read again: where they say
+    /// something else by now, less is copied, and zeros follow. What was in the frames before is of others, and must not get out.
+    fn gather(&self, slots: u16, len: usize, batch: &mut Batch, pool: &mut Pool) -> Scattered {
+        let (mut steps, mut place, mut done) = (0..slots, Span::NONE, 0);
+        pool.scatter(batch, len, 0, |frame| {
+            let mut at = 0;
+            while at < frame.len() {
+                if done == place.len() {
+                    let Some(step) = steps.next() else { break };
+                    let index = self.next.wrapping_add(step);
+                    (place, done) = (self.place(index, self.end.ring.read(index)).unwrap_or(Span::NONE), 0);
+                    continue;
+                }
                 let step = (frame.len() - at).min(place.len() - done);
                 place.read(done, &mut frame[at..at + step]);
                 (done, at) = (done + step, at + step);
-                if at == frame.len() {
-                    (part, at) = (part + 1, 0);
-                }
             }
-        }
-        for rest in part..frames {
-            store.parts.packet_mut(rest)[std::mem::take(&mut at)..].fill(0);
-        }
-        true
+            frame[at..].fill(0);
+        })
     }
 
     /// DPDK's client sets the mark of a packet that goes on and does not take it away when it fills the slot again; so whoever

@@ -172,21 +172,19 @@ impl TransmitSide {
     /// Copies the first packet of the batch into the next slots. Descriptors are read again: where they say something else by
     /// now, a peer that changes them gets less, and not all of its packet.
     fn scatter(&self, batch: &Batch, extent: Extent, slots: u16) {
-        let mut rest = extent.len;
-        let (mut part, mut at) = (0, 0);
+        let (mut rest, mut reader) = (extent.len, batch.reader(0, extent.slots));
         for step in 0..slots {
             let index = self.next.wrapping_add(step);
             let posted = self.end.ring.read(index);
             let mut filled = 0;
             if let Some(buffer) = self.buffer(index, posted) {
-                while filled < buffer.len() && part < extent.slots {
-                    let bytes = &batch.packet(part)[at..];
-                    let len = bytes.len().min(buffer.len() - filled);
-                    buffer.write(filled, &bytes[..len]);
-                    (filled, at) = (filled + len, at + len);
-                    if at == batch.packet(part).len() {
-                        (part, at) = (part + 1, 0);
+                loop {
+                    let bytes = reader.chunk(buffer.len() - filled);
+                    if bytes.is_empty() {
+                        break;
                     }
+                    buffer.write(filled, bytes);
+                    filled += bytes.len();
                 }
             }
             rest -= filled;

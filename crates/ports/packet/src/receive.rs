@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::os::fd::AsFd;
 
-use linerate_mem::{Batch, Pool, Written};
+use linerate_mem::{Batch, Pool, Scattered, Written};
 use linerate_port::{PortError, Readiness, Stats};
 use linerate_sys::clock;
 use linerate_sys::poll::{PollFor, poll};
@@ -253,21 +253,14 @@ impl LongPacket {
     /// Appends what is left, as far as there are room and frames; true when that was all.
     fn hand_out(&mut self, pool: &mut Pool, batch: &mut Batch, stats: &mut Stats, losses: &mut RingLosses) -> bool {
         while !self.next.is_empty() {
-            let (packet, time_ns) = (&self.bytes[self.next.clone()], self.time_ns);
-            let len = packet.len();
-            let slots = len.div_ceil(pool.packet_len_max().max(1));
-            let write = |frame: &mut [u8]| {
-                frame[..len].copy_from_slice(packet);
-                Some(Written { len, time_ns })
-            };
-            if slots > batch.capacity() || slots > pool.region().frames() as usize {
-                losses.too_long += 1;
-            } else if slots == 1 && pool.fill(batch, 1, write) == 1 || slots > 1 && pool.append(batch, packet, time_ns)
-            {
-                stats.rx_packets += 1;
-                stats.rx_bytes += len as u64;
-            } else {
-                return false;
+            let packet = &self.bytes[self.next.clone()];
+            match pool.scatter_bytes(batch, packet, self.time_ns) {
+                Scattered::NotNow => return false,
+                Scattered::TooLong => losses.too_long += 1,
+                Scattered::Done => {
+                    stats.rx_packets += 1;
+                    stats.rx_bytes += packet.len() as u64;
+                }
             }
             self.next = self.segments.as_mut().and_then(|left| left.next(&mut self.bytes)).unwrap_or(0..0);
         }

@@ -86,7 +86,7 @@ fn unfinished(batch: &Batch, frame_len_max: usize) -> Stop {
     if batch.len() < SLOTS_MAX {
         return Stop::Incomplete;
     }
-    let end = (0..batch.len()).find(|index| !batch.more(*index)).map_or(batch.len(), |index| index + 1);
+    let end = batch.span(0).map_or(batch.len(), |span| span.slots);
     let len = batch.totals_of(end).bytes as usize;
     Stop::TooLong { len, max: frame_len_max.min(len) }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use linerate_mem::{Batch, Pool, Totals};
+use linerate_mem::{Batch, Pool, Span, Totals};
 use linerate_port::{Caps, Drops, Interest, Port, PortError, Readiness, Stats};
 use linerate_sys::clock;
 use linerate_sys::poll::{PollFor, poll};
@@ -121,8 +121,7 @@ impl PcapPort {
 
     /// Sends or discards the packet at the front of the batch; false when it stays for now.
     fn transmit_front(&mut self, batch: &mut Batch) -> Result<bool, PortError> {
-        let Some(last) = (0..batch.len()).find(|index| !batch.more(*index)) else { return Ok(false) };
-        let (slots, len) = (last + 1, batch.totals_of(last + 1).bytes as usize);
+        let Some(Span { slots, len }) = batch.span(0) else { return Ok(false) };
         if len < ETHERNET_BYTES {
             self.pool.free_front(batch, slots);
             self.too_short += 1;
@@ -138,8 +137,8 @@ impl PcapPort {
         let outcome = if slots == 1 {
             self.handle.inject(batch.packet(0))
         } else {
-            self.joined.clear();
-            batch.iter().take(slots).for_each(|part| self.joined.extend_from_slice(part));
+            self.joined.resize(len, 0);
+            batch.reader(0, slots).read(&mut self.joined);
             self.handle.inject(&self.joined)
         };
         if let Err(error) = outcome {

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use linerate_mem::{Batch, Pool, Totals, Written};
+use linerate_mem::{Batch, Pool, Scattered, Totals, Written};
 use linerate_wire::{PartialChecksum, Segments};
 
 use crate::sys::{Captured, Handle, PcapError};
@@ -113,14 +113,13 @@ impl Receiver {
     /// True when nothing is kept any more.
     fn hand_out_kept(&mut self, pool: &mut Pool, batch: &mut Batch) -> bool {
         while let Some((bytes, time_ns)) = self.kept.front() {
-            let slots = bytes.len().div_ceil(pool.packet_len_max().max(1));
-            if slots > batch.capacity() || slots > pool.region().frames() as usize {
-                self.too_long += 1;
-            } else if pool.append(batch, bytes, *time_ns) {
-                self.totals.packets += 1;
-                self.totals.bytes += bytes.len() as u64;
-            } else {
-                return false;
+            match pool.scatter_bytes(batch, bytes, *time_ns) {
+                Scattered::NotNow => return false,
+                Scattered::TooLong => self.too_long += 1,
+                Scattered::Done => {
+                    self.totals.packets += 1;
+                    self.totals.bytes += bytes.len() as u64;
+                }
             }
             self.kept.pop_front();
         }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use linerate_mem::{Batch, Pool, Written};
+use linerate_mem::{Batch, Pool, Scattered, Span, Written};
 use linerate_port::{Caps, Drops, Interest, Port, PortError, Readiness, Stats};
 use linerate_sys::netdev::Presence;
 use linerate_sys::poll::{PollFor, Polled, poll};
@@ -118,14 +118,13 @@ impl TapPort {
 
     /// Hands out the packet that was too long for a frame; false when it has to wait.
     fn hand_out_long(&mut self, batch: &mut Batch) -> bool {
-        let slots = self.long.len().div_ceil(self.pool.packet_len_max().max(1));
-        if slots > batch.capacity() || slots > self.pool.region().frames() as usize {
-            self.too_long += 1;
-        } else if self.pool.append(batch, &self.long, 0) {
-            self.stats.rx_packets += 1;
-            self.stats.rx_bytes += self.long.len() as u64;
-        } else {
-            return false;
+        match self.pool.scatter_bytes(batch, &self.long, 0) {
+            Scattered::NotNow => return false,
+            Scattered::TooLong => self.too_long += 1,
+            Scattered::Done => {
+                self.stats.rx_packets += 1;
+                self.stats.rx_bytes += self.long.len() as u64;
+            }
         }
         self.long.clear();
         true
@@ -156,8 +155,7 @@ impl TapPort {
 
     /// Sends or discards the packet at the front of the batch; false when it stays for now.
     fn transmit_front(&mut self, batch: &mut Batch) -> Result<bool, PortError> {
-        let Some(last) = (0..batch.len()).find(|index| !batch.more(*index)) else { return Ok(false) };
-        let (slots, len) = (last + 1, batch.totals_of(last + 1).bytes as usize);
+        let Some(Span { slots, len }) = batch.span(0) else { return Ok(false) };
         if len < ETHERNET_BYTES {
             self.pool.free_front(batch, slots);
             self.too_short += 1;

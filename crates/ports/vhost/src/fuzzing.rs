@@ -26,7 +26,6 @@ pub struct Rings {
     file: File,
     memory: GuestMemory,
     pool: Pool,
-    parts: Batch,
     batch: Batch,
 }
 
@@ -40,8 +39,8 @@ impl Rings {
         let memory = GuestMemory::map(regions.into_iter().zip(files)).ok()?;
         let config = PoolConfig { frames: 128, frame_size: 1024 };
         let pool = Pool::new(config).ok()?;
-        let (parts, batch) = (Batch::new(&pool, 8), Batch::new(&pool, 32));
-        Some(Rings { file, memory, pool, parts, batch })
+        let batch = Batch::new(&pool, 32);
+        Some(Rings { file, memory, pool, batch })
     }
 
     /// Receives from and transmits to rings in that memory; true when the guest wrote nothing that cannot be.
@@ -79,7 +78,6 @@ impl Rings {
         let mut receiver = Receiver {
             pool: &mut self.pool,
             batch: &mut self.batch,
-            parts: &mut self.parts,
             frame_len_max: FRAME_LEN_MAX,
             header_bytes: virtio::header_bytes(features),
             packets: 0,

@@ -42,7 +42,6 @@ struct Guest {
     memory: GuestMemory,
     pool: Pool,
     batch: Batch,
-    parts: Batch,
 }
 
 impl Guest {
@@ -57,8 +56,8 @@ impl Guest {
         (0..ENTRIES).for_each(|entry| available.extend(heads(entry).to_le_bytes()));
         file.write_all_at(&available, AVAILABLE).unwrap();
         let pool = Pool::new(PoolConfig { frames: 1024, ..PoolConfig::default() }).unwrap();
-        let (batch, parts) = (Batch::new(&pool, BATCH), Batch::new(&pool, 8));
-        Guest { file, memory, pool, batch, parts }
+        let batch = Batch::new(&pool, BATCH);
+        Guest { file, memory, pool, batch }
     }
 
     /// Writes descriptors into a table from `first` on.
@@ -85,7 +84,6 @@ impl Guest {
         let mut receiver = Receiver {
             pool: &mut self.pool,
             batch: &mut self.batch,
-            parts: &mut self.parts,
             frame_len_max: 1518,
             header_bytes: 12,
             packets: 0,

@@ -25,7 +25,6 @@ const NAP_NS: u64 = 100_000;
 pub struct VhostPort {
     caps: Caps,
     pool: Pool,
-    parts: Batch,
     shared: Arc<Shared>,
     server: Server,
     stats: Stats,
@@ -56,7 +55,6 @@ impl VhostPort {
     pub(crate) fn new(caps: Caps, pool: &Pool, shared: Arc<Shared>, server: Server) -> VhostPort {
         VhostPort {
             caps,
-            parts: Batch::new(pool, SLOTS_MAX),
             pool: pool.clone(),
             shared,
             server,
@@ -97,7 +95,6 @@ impl VhostPort {
         let mut receiver = Receiver {
             pool: &mut self.pool,
             batch,
-            parts: &mut self.parts,
             frame_len_max: self.caps.frame_len_max,
             header_bytes: virtio::header_bytes(*features),
             packets: 0,

@@ -1,6 +1,6 @@
 //! From the guest: packets that its driver transmits, copied once into frames of the pool.
 
-use linerate_mem::{Batch, Pool, Written};
+use linerate_mem::{Batch, Pool, Scattered, Written};
 
 use crate::memory::GuestMemory;
 use crate::ring::{Budget, Corrupt, Pieces, Ring};
@@ -27,8 +27,6 @@ pub(crate) struct Refused {
 pub(crate) struct Receiver<'a> {
     pub pool: &'a mut Pool,
     pub batch: &'a mut Batch,
-    /// Empty; for packets of several frames.
-    pub parts: &'a mut Batch,
     /// Bytes of the longest packet.
     pub frame_len_max: usize,
     /// Bytes of the header in front of each.
@@ -104,11 +102,6 @@ impl Receiver<'_> {
         taken
     }
 
-    /// Frames of the longest packet that can be handed out.
-    fn slots_max(&self) -> usize {
-        self.batch.capacity().min(self.parts.capacity()).min(self.pool.region().frames() as usize)
-    }
-
     /// The next packet, whatever it looks like.
     #[cold]
     fn receive_odd(&mut self, ring: &mut Ring, memory: &GuestMemory) -> Result<Step, Corrupt> {
@@ -121,27 +114,21 @@ impl Receiver<'_> {
         let seen = cursor.read(&mut kind);
         let _ = cursor.skip(self.header_bytes - seen);
         let len = pieces.bytes().saturating_sub(self.header_bytes);
-        let frame_len = self.pool.packet_len_max().max(1);
-        let slots = len.div_ceil(frame_len);
         if len < ETHERNET_BYTES {
             self.refused.too_short += 1;
         } else if kind[0] & NEEDS_CHECKSUM != 0 || kind[1] != 0 {
             self.refused.incomplete += 1;
-        } else if len > self.frame_len_max || slots > self.slots_max() {
+        } else if len > self.frame_len_max {
             self.refused.too_long += 1;
         } else {
-            if slots > self.batch.room() || self.pool.alloc(self.parts, slots, frame_len) < slots {
-                self.pool.free(self.parts);
-                return Ok(Step::Wait);
+            match self.pool.scatter(self.batch, len, 0, |frame| _ = cursor.read(frame)) {
+                Scattered::NotNow => return Ok(Step::Wait),
+                Scattered::TooLong => self.refused.too_long += 1,
+                Scattered::Done => {
+                    self.packets += 1;
+                    self.bytes += len as u64;
+                }
             }
-            for index in 0..slots {
-                self.parts.set_len(index, (len - index * frame_len).min(frame_len));
-                self.parts.set_more(index, index + 1 < slots);
-                cursor.read(self.parts.packet_mut(index));
-            }
-            self.parts.move_to(self.batch, slots);
-            self.packets += 1;
-            self.bytes += len as u64;
         }
         ring.use_next(head, 0);
         Ok(Step::Done)

@@ -97,7 +97,7 @@ pub(crate) fn send(
             let step = if len < ETHERNET_BYTES {
                 Step::TooShort
             } else {
-                send_odd(ring, memory, layout, batch, at..at + slots, budget)?
+                send_odd(ring, memory, layout, batch, at..at + slots, len, budget)?
             };
             match step {
                 Step::Full => break,
@@ -162,7 +162,7 @@ fn write_header(header: Span<'_>, buffers: u16) {
     }
 }
 
-/// Sends the one packet in slots `run`, over several buffers if need be. Buffers that hold it only in more than 256 parts are too
+/// Sends the one packet in slots `run`, which has `len` bytes, over several buffers if need be. Buffers that hold it only in more than 256 parts are too
 /// short for it.
 #[cold]
 fn send_odd(
@@ -171,15 +171,15 @@ fn send_odd(
     layout: Layout,
     batch: &Batch,
     run: std::ops::Range<usize>,
+    len: usize,
     budget: &mut Budget,
 ) -> Result<Step, Corrupt> {
     let room = ring.waiting()?;
     let mut looks = 0;
     let (mut first, mut other) = (Pieces::new(), Pieces::new());
-    let mut slots = run;
-    let mut rest: &[u8] = &[];
+    let (mut reader, mut left) = (batch.reader(run.start, run.len()), len);
     let mut used = 0;
-    while !rest.is_empty() || !slots.is_empty() {
+    while left > 0 {
         if used == room {
             return Ok(if room == ring.size() { Step::Unfitting } else { Step::Full });
         }
@@ -200,16 +200,12 @@ fn send_odd(
             }
         }
         loop {
-            if rest.is_empty() {
-                let Some(index) = slots.next() else { break };
-                rest = batch.packet(index);
-            }
-            let count = cursor.write(rest);
-            written += count;
-            rest = &rest[count..];
-            if !rest.is_empty() {
+            let bytes = reader.chunk(pieces.bytes() - written);
+            if bytes.is_empty() {
                 break;
             }
+            written += cursor.write(bytes);
+            left -= bytes.len();
         }
         ring.write_used(used, head, written as u32);
         used += 1;

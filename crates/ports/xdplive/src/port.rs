@@ -2,7 +2,7 @@
 
 use linerate_bpf::programs::live_tx::{LiveTx, WAIT_MAX_NS, state};
 use linerate_bpf::{BpfError, Map};
-use linerate_mem::{Batch, Pool};
+use linerate_mem::{Batch, Pool, Span};
 use linerate_port::{
     Caps, Drops, GeneratorRun, GeneratorStream, Interest, Port, PortError, Readiness, Stats, TxGenerator,
 };
@@ -233,13 +233,11 @@ impl XdpLivePort {
         self.shapes.clear();
         let mut first = 0;
         while self.shapes.len() < SLOTS {
-            let Some(last) = (first..batch.len()).find(|index| !batch.more(*index)) else { break };
-            let parts = || (first..=last).map(|index| batch.packet(index));
-            let len = parts().map(<[u8]>::len).sum();
+            let Some(Span { slots, len }) = batch.span(first) else { break };
             self.check_packet(batch.packet(first), len)?;
-            self.copier.put(self.shapes.len(), parts());
-            self.shapes.push((len, last + 1 - first));
-            first = last + 1;
+            self.copier.put(self.shapes.len(), batch.iter().skip(first).take(slots));
+            self.shapes.push((len, slots));
+            first += slots;
         }
         Ok(())
     }

@@ -103,8 +103,8 @@ impl Batches {
             let packet = match span.slots {
                 1 => self.batch.packet(index),
                 slots => {
-                    self.joined.clear();
-                    (index..index + slots).for_each(|slot| self.joined.extend_from_slice(self.batch.packet(slot)));
+                    self.joined.resize(span.len, 0);
+                    self.batch.reader(index, slots).read(&mut self.joined);
                     &self.joined
                 }
             };

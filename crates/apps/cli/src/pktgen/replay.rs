@@ -153,11 +153,8 @@ fn fill_from(port: &mut dyn Port, stock: &mut Batch, outgoing: &mut Batch, due: 
         if stock.is_empty() && port.receive(stock)? == 0 {
             break;
         }
-        let Some(end) = (0..stock.len()).find(|slot| !stock.more(*slot)) else { break };
-        if outgoing.room() <= end {
-            break;
-        }
-        stock.move_to(outgoing, end + 1);
+        let Some(span) = stock.span(0).filter(|span| span.slots <= outgoing.room()) else { break };
+        stock.move_to(outgoing, span.slots);
         made += 1;
     }
     Ok(made)

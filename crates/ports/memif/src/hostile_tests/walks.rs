@@ -36,7 +36,6 @@ struct Peer {
     regions: Arc<Regions>,
     pool: Pool,
     batch: Batch,
-    parts: Batch,
     received: Received,
     sent: Sent,
 }
@@ -53,8 +52,8 @@ impl Peer {
         let ring = Ring::at(&mapping, 0, LOG2_SLOTS_MAX).unwrap();
         ring.format(0);
         let regions = Arc::new(Regions::new(vec![mapping]));
-        let (batch, parts) = (Batch::new(&pool, BATCH), Batch::new(&pool, 64));
-        Peer { ring, regions, pool, batch, parts, received: Received::default(), sent: Sent::default() }
+        let batch = Batch::new(&pool, BATCH);
+        Peer { ring, regions, pool, batch, received: Received::default(), sent: Sent::default() }
     }
 
     fn end(&self) -> RingEnd {
@@ -71,7 +70,7 @@ impl Peer {
     fn receive(&mut self, side: &mut ReceiveSide) -> Result<usize, Corrupt> {
         LOOKS.set(0);
         self.pool.free(&mut self.batch);
-        let mut store = Store { pool: &mut self.pool, parts: &mut self.parts, totals: &mut self.received };
+        let mut store = Store { pool: &mut self.pool, totals: &mut self.received };
         let result = side.receive(&mut self.batch, &mut store);
         assert!(LOOKS.get() <= CALL_MAX, "{} descriptors in one call", LOOKS.get());
         result
@@ -161,7 +160,7 @@ fn a_server_cannot_keep_a_client_that_lends_its_frames() {
         peer.ring.tail().store(filled, Ordering::Release);
         let error = loop {
             LOOKS.set(0);
-            let mut store = Store { pool: &mut peer.pool, parts: &mut peer.parts, totals: &mut peer.received };
+            let mut store = Store { pool: &mut peer.pool, totals: &mut peer.received };
             let result = side.receive(&mut peer.batch, &mut store);
             assert!(LOOKS.get() <= CALL_MAX, "{} descriptors in one call", LOOKS.get());
             calls += 1;
