@@ -1,11 +1,10 @@
 //! The hot paths, each as one function that moves a number of packets and says what that took.
 
 use linerate_gen::{Receiver, ReceiverConfig, Sender, Start, Stream};
-use linerate_lab::run;
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::Port;
 use linerate_sys::{affinity, clock};
-use linerate_worker::Control;
+use linerate_worker::{self as worker, Control};
 
 use crate::bridge;
 use crate::capture;
@@ -48,7 +47,7 @@ pub fn gen_null(core: usize, traffic: Traffic, packets: u64) -> Run {
     let spec = "null:".parse().expect("a spec");
     let mut port = linerate_port_null::open(spec, &pool).expect("null: opens everywhere");
     let watch = Stopwatch::start();
-    let end = run::send(&mut port, &traffic.send(packets, BATCH), &pool, clock::now_ns(), &Control::default());
+    let end = worker::send(&mut port, &traffic.send(packets, BATCH), &pool, clock::now_ns(), &Control::default());
     let run = watch.stop(packets);
     assert_eq!(end.report.sent, packets);
     run
@@ -96,7 +95,7 @@ pub fn pipe_two_cores(cores: [usize; 2], traffic: Traffic, reading: Reading, pac
     });
     let _ = affinity::pin_to_core(cores[0]);
     let watch = Stopwatch::start();
-    let end = run::send(&mut near, &traffic.send(packets, BATCH), &pool, clock::now_ns(), &Control::default());
+    let end = worker::send(&mut near, &traffic.send(packets, BATCH), &pool, clock::now_ns(), &Control::default());
     let sent = watch.stop(packets);
     drop(near);
     let read = reader.join().expect("the reader ends when the sender is gone");
@@ -119,7 +118,7 @@ fn discard(mut far: linerate_port_pipe::PipePort, mut pool: Pool, packets: u64) 
 fn check(far: linerate_port_pipe::PipePort, pool: Pool, packets: u64) {
     let mut receiver = receiver();
     let mut ports: Vec<Box<dyn Port>> = vec![Box::new(far)];
-    let end = run::receive(&mut ports, &mut receiver, &pool, &Control::default(), &mut |_| {});
+    let end = worker::receive(&mut ports, &mut receiver, &pool, &Control::default(), &mut |_| {});
     assert!(end.error.is_none());
     assert_all_delivered(&receiver, packets);
 }

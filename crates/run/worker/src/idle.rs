@@ -1,5 +1,7 @@
 //! How a worker waits: it spins as long as packets may follow at once, naps for a moment, then sleeps until a port wakes it.
 
+use linerate_port::Port;
+
 /// Time after the last packet in which the next one is looked for without a pause.
 const SPIN_NS: u64 = 50_000;
 /// Time after the last packet in which the worker only naps, because waking it would cost a busy sender a system call a packet.
@@ -10,6 +12,9 @@ const BLIND_NAP_NS: u64 = 60_000;
 /// Sleeps while packets wait for a port that takes none, at first and later: it does not say when it has room again.
 const STUCK_LATELY_SLEEP_NS: u64 = 500_000;
 const STUCK_SLEEP_NS: u64 = 5_000_000;
+/// A worker that sleeps at once, and that so many packets came to since its last pause, naps for so long first.
+const BUSY_PACKETS: usize = 64;
+const BUSY_NAP_NS: u64 = 50_000;
 /// Longest sleep, so that ports notice that their interface is down, and a signal is seen.
 const SLEEP_NS: u64 = 50_000_000;
 /// Sleeps in a row that a descriptor ended and that brought nothing, after which descriptors are not trusted for a while.
@@ -24,8 +29,16 @@ pub enum Eagerness {
     Spins,
     /// It gives its core to other threads in every turn: the far side is a thread of this process, which may need this core.
     Yields,
-    /// It sleeps at once: packets come in blocks, or others need the core more.
+    /// It sleeps at once, since packets come in blocks, or others need the core more. While many come it naps once before it lets the
+    /// kernel wake it, because waking a thread on another core costs the core that receives some microseconds.
     Sleeps,
+}
+
+impl Eagerness {
+    /// Of a thread that only receives from these ports.
+    pub fn for_receiving<'a>(mut ports: impl Iterator<Item = &'a dyn Port>) -> Eagerness {
+        if ports.all(|port| !port.caps().async_tx) { Eagerness::Yields } else { Eagerness::Sleeps }
+    }
 }
 
 /// What to do after a round that moved nothing.
@@ -58,28 +71,34 @@ pub(crate) enum Stuck {
 pub(crate) struct Idle {
     eagerness: Eagerness,
     moved_ns: u64,
+    /// Packets since the last pause.
+    packets: usize,
     false_alarms: u32,
 }
 
 impl Idle {
     pub(crate) fn new(eagerness: Eagerness, now_ns: u64) -> Idle {
-        Idle { eagerness, moved_ns: now_ns, false_alarms: 0 }
+        Idle { eagerness, moved_ns: now_ns, packets: 0, false_alarms: 0 }
     }
 
     /// A round moved something.
     #[inline]
-    pub(crate) fn moved(&mut self, now_ns: u64) {
+    pub(crate) fn moved(&mut self, now_ns: u64, packets: usize) {
         self.moved_ns = now_ns;
+        self.packets += packets;
         self.false_alarms = 0;
     }
 
     /// A round moved nothing.
-    pub(crate) fn pause(&self, now_ns: u64) -> Pause {
+    pub(crate) fn pause(&mut self, now_ns: u64) -> Pause {
+        let busy = std::mem::take(&mut self.packets) >= BUSY_PACKETS;
         let quiet_ns = match self.eagerness {
             Eagerness::Sleeps => u64::MAX,
             Eagerness::Spins | Eagerness::Yields => now_ns.saturating_sub(self.moved_ns),
         };
-        if quiet_ns < SPIN_NS {
+        if busy && self.eagerness == Eagerness::Sleeps {
+            Pause::Nap(BUSY_NAP_NS)
+        } else if quiet_ns < SPIN_NS {
             if self.eagerness == Eagerness::Yields { Pause::Yield } else { Pause::Spin }
         } else if quiet_ns < NAPPING_NS {
             Pause::Nap(NAP_NS)
@@ -117,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_longer_nothing_comes_the_longer_the_pause() {
-        let idle = Idle::new(Eagerness::Spins, 1_000);
+        let mut idle = Idle::new(Eagerness::Spins, 1_000);
         assert_eq!(idle.pause(2_000), Pause::Spin);
         assert_eq!(idle.pause(200_000), Pause::Nap(NAP_NS));
         assert_eq!(idle.pause(5_000_000), Pause::Sleep);
@@ -128,9 +147,12 @@ mod tests {
 
     #[test]
     fn eagerness_is_about_the_first_moment_only() {
-        let [yields, sleeps] = [Eagerness::Yields, Eagerness::Sleeps].map(|eagerness| Idle::new(eagerness, 1_000));
+        let [mut yields, mut sleeps] =
+            [Eagerness::Yields, Eagerness::Sleeps].map(|eagerness| Idle::new(eagerness, 1_000));
         assert_eq!([yields.pause(2_000), sleeps.pause(2_000)], [Pause::Yield, Pause::Sleep]);
         assert_eq!([yields.pause(5_000_000), sleeps.pause(5_000_000)], [Pause::Sleep; 2]);
+        sleeps.moved(6_000_000, BUSY_PACKETS);
+        assert_eq!([(); 2].map(|()| sleeps.pause(6_000_000)), [Pause::Nap(BUSY_NAP_NS), Pause::Sleep], "it is busy");
     }
 
     #[test]
@@ -145,7 +167,7 @@ mod tests {
             idle.napped();
             assert_eq!(idle.pause(5_000_000), Pause::Sleep);
             idle.woken(true);
-            idle.moved(5_000_000);
+            idle.moved(5_000_000, 1);
             assert!(!matches!(idle.pause(5_000_001), Pause::Nap(_)));
         }
     }

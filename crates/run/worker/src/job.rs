@@ -30,7 +30,7 @@ impl<D> Clone for Handle<D> {
     }
 }
 
-impl<D: 'static> Handle<D> {
+impl<D> Handle<D> {
     pub(crate) fn new(jobs: SyncSender<Job<D>>, notifier: Notifier) -> Handle<D> {
         Handle { jobs, notifier }
     }
@@ -39,7 +39,9 @@ impl<D: 'static> Handle<D> {
     pub fn notify(&self) {
         self.notifier.notify();
     }
+}
 
+impl<D: 'static> Handle<D> {
     /// Runs `work` on the worker's thread and returns its result: a change, or a snapshot of what the worker knows.
     ///
     /// # Errors

@@ -6,6 +6,8 @@
 //!   ports   links that go down and come back, ports that break, hang, close or are to go                  ports.rs
 //!   end     input that has arrived, output that waits, packets that ports took and did not finish          ending.rs
 //! ```
+//! Beside it stand the loops of senders, which go by a schedule and not by what arrives: [`send`], [`replay`], [`send_generated`].
+//!
 //! [`Control`] stops a loop and reads its counts, a [`Handle`] runs jobs and takes snapshots between two rounds, a [`Notifier`] wakes
 //! a thread that sleeps on descriptors. Several workers of a process have each its own ports and datapath; packets for a port of another
 //! worker cross by a `pipe:`, whose two ends are ports of the two workers.
@@ -18,6 +20,11 @@ mod job;
 mod notifier;
 mod pause;
 mod ports;
+mod receive;
+mod replay;
+mod send;
+mod tx_generator;
+mod wait;
 mod worker;
 
 pub use control::{Control, Meter, MeterReading};
@@ -26,4 +33,9 @@ pub use idle::Eagerness;
 pub use job::{Handle, Job, WorkerEnded};
 pub use notifier::{Notifier, Wakeup, notifier};
 pub use ports::{Event, Loss, PortLoss, Role};
+pub use receive::{ReceiveEnd, discard, receive};
+pub use replay::{ReplayEnd, replay};
+pub use send::{SendEnd, after_waiting_for, give_up_ns, send};
+pub use tx_generator::send_generated;
+pub use wait::{Patience, pause};
 pub use worker::{Config, Round, Turns, Worker};

@@ -28,10 +28,10 @@ impl<D: Datapath> Worker<D> {
             if let Some(since_ns) = busy_since_ns.take() {
                 self.turns.busy_ns += now_ns.saturating_sub(since_ns);
             }
-            let moved = self.round(now_ns).moved();
+            let round = self.round(now_ns);
             let worked = self.do_job();
-            if moved {
-                idle.moved(now_ns);
+            if round.moved() {
+                idle.moved(now_ns, round.received);
                 busy_since_ns = (!worked).then_some(now_ns);
             } else if !worked {
                 self.pause(now_ns, &mut idle, &mut set);
@@ -80,8 +80,9 @@ impl<D: Datapath> Worker<D> {
         }
         // Packets that came before wakeups were armed do not wake it.
         let now_ns = clock::now_ns();
-        if self.round(now_ns).moved() {
-            return idle.moved(now_ns);
+        let round = self.round(now_ns);
+        if round.moved() {
+            return idle.moved(now_ns, round.received);
         }
         if self.is_over() {
             return;

@@ -210,6 +210,11 @@ impl<D: Datapath> Worker<D> {
         Some(index)
     }
 
+    /// The ports, by number.
+    pub fn into_ports(self) -> impl Iterator<Item = Box<dyn Port>> {
+        self.ports.0.into_iter().flatten().map(|attached| attached.port)
+    }
+
     /// A port, to read its facts and totals.
     pub fn port(&mut self, port: PortIndex) -> Option<&mut (dyn Port + 'static)> {
         self.ports.get_mut(port).map(|attached| &mut *attached.port)

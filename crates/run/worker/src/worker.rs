@@ -104,7 +104,7 @@ pub(crate) struct Home {
     arrived: Batch,
 }
 
-impl<D: Datapath + 'static> Worker<D> {
+impl<D: Datapath> Worker<D> {
     /// A worker without ports. `pool` is the pool of [`Datapath::tick`]. `on_event` is called on the worker's thread.
     ///
     /// # Errors

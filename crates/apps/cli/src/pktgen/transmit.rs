@@ -1,7 +1,6 @@
 //! `-f tx` and `-f txseq`: one thread's share of the packets, paced, into its port.
 
 use linerate_gen::{Arrival, CatchUp, PlanError, Schedule, SenderPlan, reduce_for_tx_generator};
-use linerate_lab::run;
 use linerate_port::{PortError, TxGenerator};
 use linerate_sys::clock;
 
@@ -37,7 +36,7 @@ pub fn transmit(mut task: Task, rate_pps: f64) -> Result<Outcome, PlanError> {
         return Ok(outcome);
     }
     let start_ns = clock::now_ns();
-    let end = run::send(&mut *task.port, &plan, &task.pool, start_ns, &task.control);
+    let end = linerate_worker::send(&mut *task.port, &plan, &task.pool, start_ns, &task.control);
     let counts = Counts { packets: end.stats.tx_packets, bytes: end.stats.tx_bytes, events: end.report.batches };
     Ok(Outcome {
         counts,

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use linerate_gen::config::StreamFile;
 use linerate_gen::{Histogram, Receiver, SequenceCounts, StreamReport};
-use linerate_lab::run::ReceiveEnd;
 use linerate_port::{Caps, Drops, Stats};
 use linerate_report::{Latency, Timestamp, Tool};
+use linerate_worker::ReceiveEnd;
 use serde::Serialize;
 
 use super::receiving::EndedBy;

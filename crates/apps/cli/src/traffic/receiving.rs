@@ -4,11 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use linerate_gen::Receiver;
-use linerate_lab::run::{self, ReceiveEnd};
 use linerate_mem::Pool;
 use linerate_port::Port;
 use linerate_sys::{clock, signal};
-use linerate_worker::Control;
+use linerate_worker::{self as worker, Control, ReceiveEnd};
 
 use super::cores;
 use super::progress::{Progress, Snapshot};
@@ -54,7 +53,7 @@ const LOOK_CLOSELY_NS: u64 = 5_000_000;
 /// # Errors
 /// The counting thread did not come to its end.
 pub fn run(
-    ports: &mut [Box<dyn Port>],
+    ports: &mut Vec<Box<dyn Port>>,
     receiver: &mut Receiver,
     pool: &Pool,
     core: Option<usize>,
@@ -68,7 +67,7 @@ pub fn run(
         let counting = scope.spawn(|| {
             cores::pin(core);
             let _telling = Telling { watcher: &watcher, done: &done };
-            run::receive(ports, receiver, pool, &control, &mut |_| {})
+            worker::receive(ports, receiver, pool, &control, &mut |_| {})
         });
         let mut progress = Progress::new(quiet, start_ns);
         let mut watch = Watch { ends, start_ns, seen: 0, since_ns: start_ns };

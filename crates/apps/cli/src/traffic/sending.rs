@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
 
 use linerate_gen::{Arrival, Receiver, ReplayPlan, Schedule, SenderPlan, SenderReport};
-use linerate_lab::run::{self, ReceiveEnd, SendEnd};
 use linerate_mem::Pool;
 use linerate_port::{Caps, Port, Stats};
 use linerate_sys::clock;
-use linerate_worker::Control;
+use linerate_worker::{self as worker, Control, ReceiveEnd, SendEnd};
 
 use super::cores;
 use super::progress::{Progress, Snapshot};
@@ -197,10 +196,12 @@ fn send(mut job: Job, pool: &Pool, control: &Control, ready: &Barrier, start: &A
     let port = &mut *job.port;
     let (schedule, mut too_long) = (job.work.schedule(), 0);
     let SendEnd { report, stats, incomplete, error, .. } = match &mut job.work {
-        Work::Streams(plan) => run::send(port, plan, pool, start_ns, control),
-        Work::Offloaded { schedule, packet_len } => run::send_generated(port, schedule, *packet_len, start_ns, control),
+        Work::Streams(plan) => worker::send(port, plan, pool, start_ns, control),
+        Work::Offloaded { schedule, packet_len } => {
+            worker::send_generated(port, schedule, *packet_len, start_ns, control)
+        }
         Work::Replay { plan, source } => {
-            let end = run::replay(&mut **source, port, *plan, pool, start_ns, control);
+            let end = worker::replay(&mut **source, port, *plan, pool, start_ns, control);
             too_long = end.too_long;
             end.sent
         }
@@ -232,6 +233,6 @@ fn send(mut job: Job, pool: &Pool, control: &Control, ready: &Barrier, start: &A
 fn receive(beside: Beside, pool: &Pool, control: &Control) -> Received {
     let Beside { mut ports, mut receiver, core } = beside;
     cores::pin(core);
-    let end = run::receive(&mut ports, &mut receiver, pool, control, &mut |_| {});
+    let end = worker::receive(&mut ports, &mut receiver, pool, control, &mut |_| {});
     Received { caps: ports.iter().map(|port| port.caps().clone()).collect(), receiver, end }
 }

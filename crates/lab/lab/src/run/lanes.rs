@@ -8,10 +8,9 @@ use linerate_mem::Pool;
 use linerate_port::{Port, PortError};
 use linerate_sys::clock;
 
-use super::send::{SendEnd, after_waiting_for, give_up_ns};
 use super::turns::{Arrived, TurnLog, TurnLogger};
-use super::wait::{Patience, pause, wait_for_frames, wait_for_room};
-use linerate_worker::{Control, MeterReading};
+
+use linerate_worker::{Control, MeterReading, Patience, SendEnd, after_waiting_for, give_up_ns, pause};
 
 /// How long a schedule without a duration may take: this, and as much again for each packet.
 const BURST_MAX_NS: u64 = 1_000_000_000;
@@ -141,8 +140,8 @@ impl<'a> Running<'a> {
             Next::PortFull | Next::NoFrames if !alone => {
                 self.port.flush()?;
             }
-            Next::PortFull => wait_for_room(self.port, &mut self.patience)?,
-            Next::NoFrames => wait_for_frames(self.port, &mut self.patience)?,
+            Next::PortFull => self.patience.wait_for_room(self.port)?,
+            Next::NoFrames => self.patience.wait_for_frames(self.port)?,
             Next::Done if self.then.len() > 0 => return Ok(self.until_ns),
             Next::Done => {
                 self.done = true;

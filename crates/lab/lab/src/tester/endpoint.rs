@@ -6,6 +6,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 use linerate_gen::{Receiver, ReceiverConfig, Start};
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Drops, Port, PortError, Stats};
+use linerate_worker::{Control, discard, receive};
 
 use super::TesterError;
 use super::capture::Capture;
@@ -15,8 +16,7 @@ use super::outcome::TrialError;
 use super::sink::Sink;
 use super::threads::{Priority, pin_and_prioritize};
 use super::timeline::{Recorder, Timeline};
-use crate::run::{self, Arrived};
-use linerate_worker::Control;
+use crate::run::Arrived;
 
 /// What arrived in one trial, in one direction.
 #[derive(Debug, Default)]
@@ -104,7 +104,7 @@ impl Endpoint {
             Endpoint::Sink(sink) => sink.begin(stream, timed)?,
             Endpoint::Capture { .. } => {}
             Endpoint::Port { port, before, pool } => {
-                port.iter_mut().for_each(|port| run::discard(port.as_mut(), pool));
+                port.iter_mut().for_each(|port| discard(port.as_mut(), pool));
                 if let [Ok(stats)] = &port.iter_mut().map(|port| port.stats()).collect::<Vec<_>>()[..] {
                     *before = stats.clone();
                 }
@@ -169,7 +169,7 @@ impl<'scope> Counting<'scope> {
 }
 
 fn count_on_port(
-    port: &mut [Box<dyn Port>],
+    port: &mut Vec<Box<dyn Port>>,
     before: &Stats,
     pool: &Pool,
     (stream, timed): (u16, bool),
@@ -184,7 +184,7 @@ fn count_on_port(
     let mut receiver = Receiver::new(config);
     let mut recorder = timed.then(|| Recorder::new(stream));
     let mut note = |batch: &Batch| recorder.iter_mut().for_each(|recorder| recorder.record(batch));
-    let mut end = run::receive(port, &mut receiver, pool, control, &mut note);
+    let mut end = receive(port, &mut receiver, pool, control, &mut note);
     let after = end.stats.pop().unwrap_or_default();
     let mut arrivals = Arrivals {
         received: after.rx_packets.saturating_sub(before.rx_packets),

@@ -24,8 +24,8 @@ use super::{Tester, ends::End};
 use crate::counters::{Difference, SwitchCounters};
 use crate::cpu::CpuTimes;
 use crate::placement::Mode;
-use crate::run::{self, Arrived, Kept, Lane, SendEnd};
-use linerate_worker::Control;
+use crate::run::{self, Arrived, Kept, Lane};
+use linerate_worker::{Control, SendEnd};
 
 /// From the start of the threads to the first packet.
 const LEAD_NS: u64 = 5_000_000;

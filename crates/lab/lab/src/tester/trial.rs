@@ -22,7 +22,7 @@ use crate::drops::hints;
 use crate::drops::remarks::{is_unsure, remarks};
 use crate::ledger::{self, Ends, Ledger};
 use crate::places::PortRows;
-use crate::run::SendEnd;
+use linerate_worker::SendEnd;
 
 /// Which core does what; `None` leaves it to the scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,12 +1,12 @@
-//! The sending loop for a backend that makes the packets itself, with the same account as [`super::send`].
+//! The sending loop for a backend that makes the packets itself, with the same account as [`crate::send`].
 
 use linerate_gen::{Histogram, Schedule, SenderReport};
 use linerate_port::{Port, PortError, Stats};
 use linerate_sys::clock;
 
-use linerate_worker::Control;
+use crate::control::Control;
 
-use super::SendEnd;
+use crate::send::SendEnd;
 
 /// Most packets of one call, where the rate is not known yet: a fraction of a second at any rate.
 const PACKETS_FIRST: u64 = 1 << 16;

@@ -5,12 +5,16 @@ use linerate_mem::Pool;
 use linerate_port::{Port, PortError, Stats};
 use linerate_sys::clock;
 
-use super::wait::{Patience, complete, pause, wait_for_frames, wait_for_room};
-use linerate_worker::Control;
+use crate::control::Control;
+use crate::ending::complete;
+use crate::wait::{Patience, pause};
 
 /// How long after the end of the schedule packets may still be sent that were due before it: a twentieth of its duration,
 /// within these limits.
 const GRACE_NS: std::ops::RangeInclusive<u64> = 2_000_000..=200_000_000;
+
+/// How long the port may take to complete what it accepted.
+const FLUSH_NS: u64 = 1_000_000_000;
 
 /// How a sending loop ended.
 pub struct SendEnd {
@@ -28,8 +32,8 @@ pub struct SendEnd {
 
 impl SendEnd {
     /// Lets the port complete what it took, and reads its totals.
-    pub(super) fn new(report: SenderReport, port: &mut dyn Port, mut error: Option<PortError>) -> SendEnd {
-        let incomplete = complete(port).unwrap_or_else(|failure| {
+    pub fn new(report: SenderReport, port: &mut dyn Port, mut error: Option<PortError>) -> SendEnd {
+        let incomplete = complete(port, FLUSH_NS).unwrap_or_else(|failure| {
             error.get_or_insert(failure);
             0
         });
@@ -42,7 +46,7 @@ impl SendEnd {
 }
 
 /// When a sender whose schedule has this duration stops trying.
-pub(super) fn give_up_ns(duration_ns: Option<u64>, start_ns: u64) -> u64 {
+pub fn give_up_ns(duration_ns: Option<u64>, start_ns: u64) -> u64 {
     duration_ns.map_or(u64::MAX, |duration| {
         let grace_ns = (duration / 20).clamp(*GRACE_NS.start(), *GRACE_NS.end());
         start_ns.saturating_add(duration).saturating_add(grace_ns)
@@ -63,7 +67,7 @@ pub fn send(port: &mut dyn Port, plan: &SenderPlan, pool: &Pool, start_ns: u64, 
 
 /// The time once `start_ns` has come. A load without a schedule begins when its thread does: on a busy machine it would else
 /// lose the beginning of its duration, or all of it, before it has its core.
-pub(super) fn after_waiting_for(start_ns: u64) -> u64 {
+pub fn after_waiting_for(start_ns: u64) -> u64 {
     clock::sleep_until_ns(start_ns);
     clock::now_ns().max(start_ns)
 }
@@ -83,8 +87,8 @@ fn run(sender: &mut Sender, port: &mut dyn Port, give_up_ns: u64, control: &Cont
                 patience = Patience::default();
                 pause(due_ns, now_ns, port)?;
             }
-            Next::PortFull => wait_for_room(port, &mut patience)?,
-            Next::NoFrames => wait_for_frames(port, &mut patience)?,
+            Next::PortFull => patience.wait_for_room(port)?,
+            Next::NoFrames => patience.wait_for_frames(port)?,
             Next::Done => break,
         }
     }

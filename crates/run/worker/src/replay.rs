@@ -5,9 +5,9 @@ use linerate_mem::Pool;
 use linerate_port::{Interest, Port, PortError, Readiness, Stats};
 use linerate_sys::clock;
 
-use super::send::{SendEnd, give_up_ns};
-use super::wait::{Patience, pause, wait_for_frames, wait_for_room};
-use linerate_worker::Control;
+use crate::control::Control;
+use crate::send::{SendEnd, give_up_ns};
+use crate::wait::{Patience, pause};
 
 /// Longest wait for a source, so that a request to stop is seen.
 const NAP_NS: u64 = 20_000_000;
@@ -70,8 +70,8 @@ fn run(
                     engine.source_ended();
                 }
             }
-            ReplayNext::PortFull => wait_for_room(port, &mut patience)?,
-            ReplayNext::NoFrames => wait_for_frames(port, &mut patience)?,
+            ReplayNext::PortFull => patience.wait_for_room(port)?,
+            ReplayNext::NoFrames => patience.wait_for_frames(port)?,
             ReplayNext::Done => break,
         }
     }
