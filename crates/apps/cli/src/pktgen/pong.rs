@@ -3,65 +3,94 @@
 //! The packets stay in their frames. Swapping the two addresses of IPv4 or IPv6 leaves every checksum right.
 
 use linerate_mem::Batch;
-use linerate_port::{Interest, PortError, Readiness};
-use linerate_sys::clock;
+use linerate_port::{Context, Datapath, PortIndex};
 use linerate_wire::{LayerKind, MacAddress, Parsed, ipv4, ipv6};
 
+use super::dump;
 use super::format::Counts;
-use super::worker::{Outcome, Task};
+use super::worker::{Outcome, Task, publish, serve};
 
-/// Longest sleep, so that a stop is seen.
-const NAP_NS: u64 = 20_000_000;
-/// Pings are looked for without sleeping for so long after the last one: a wake-up takes longer than a round trip may.
-const SPIN_NS: u64 = 100_000;
-/// Packets of one turn.
+/// Slots of one turn.
 const BATCH: usize = 256;
+/// Time for which pings that have arrived are still answered after a stop was asked for.
+const DRAIN_NS: u64 = 50_000_000;
 
 /// Replies until enough packets were sent back, or a stop is asked for.
-pub fn pong(mut task: Task) -> Outcome {
-    let start_ns = clock::now_ns();
-    let mut counts = Counts::default();
-    let error = run(&mut task, &mut counts).err().map(|error| error.to_string());
-    let drops = task.port.stats().map(|stats| [stats.tx_drops, stats.rx_drops].concat()).unwrap_or_default();
-    Outcome { counts, start_ns, end_ns: clock::now_ns(), drops, error, ..Outcome::default() }
-}
-
-fn run(task: &mut Task, counts: &mut Counts) -> Result<(), PortError> {
-    let mut batch = Batch::new(&task.pool, BATCH);
-    let mut busy_ns = 0;
-    while !task.control.stopping() && (task.count == 0 || counts.packets < task.count) {
-        if task.port.receive(&mut batch)? == 0 {
-            if clock::now_ns() - busy_ns < SPIN_NS {
-                std::thread::yield_now();
-            } else if task.port.wait(Interest::Receive, NAP_NS)? == Readiness::Closed {
-                break;
+pub fn pong(task: Task) -> Outcome {
+    let Task { options, thread, count, port, pool, source_mac, control, .. } = task;
+    let pong = Pong {
+        show: &|batch| {
+            if options.dump {
+                dump::batch(thread, batch, batch.len());
             }
-            continue;
-        }
-        task.show(&batch);
-        turn_round(&mut batch, task.source_mac);
-        send_back(task, &mut batch, counts)?;
-        busy_ns = clock::now_ns();
+        },
+        publish: &|counts| publish(&control, counts),
+        count,
+        own: source_mac,
+        replies: Batch::new(&pool, BATCH),
+        queued: Counts::default(),
+        sent: Counts::default(),
+    };
+    match serve(pong, port, &pool, &control, BATCH, DRAIN_NS) {
+        Ok((pong, outcome)) => Outcome { counts: pong.sent, ..outcome },
+        Err(error) => Outcome { error: Some(error), ..Outcome::default() },
     }
-    Ok(())
 }
 
-/// Sends the whole batch, waiting for room where need be.
-fn send_back(task: &mut Task, batch: &mut Batch, counts: &mut Counts) -> Result<(), PortError> {
-    while !batch.is_empty() && !task.control.stopping() {
-        let bytes_before = batch.totals().bytes;
-        let sent = task.port.transmit(batch)?;
-        task.port.flush()?;
-        if sent == 0 {
-            task.port.wait(Interest::Transmit, NAP_NS)?;
-            continue;
+struct Pong<'a> {
+    show: &'a dyn Fn(&Batch),
+    publish: &'a dyn Fn(&Counts),
+    /// Replies that end the run; 0: none do.
+    count: u64,
+    own: MacAddress,
+    replies: Batch,
+    /// Everything that was put into `replies`, and what the port took of it.
+    queued: Counts,
+    sent: Counts,
+}
+
+impl Datapath for Pong<'_> {
+    /// The last replies leave before new pings are taken.
+    #[inline]
+    fn input(&mut self, _: PortIndex, batch: &mut Batch, _: &mut Context<'_>) {
+        if !self.replies.is_empty() {
+            return;
         }
-        let moved = Counts { packets: sent as u64, bytes: bytes_before - batch.totals().bytes, events: 1 };
-        *counts = counts.plus(&moved);
-        task.publish(counts);
+        (self.show)(batch);
+        turn_round(batch, self.own);
+        let totals = batch.totals();
+        self.queued = self.queued.plus(&Counts { packets: totals.packets, bytes: totals.bytes, events: 0 });
+        batch.move_to(&mut self.replies, batch.len());
     }
-    task.pool.free(batch);
-    Ok(())
+
+    #[inline]
+    fn output(&mut self, _: PortIndex) -> Option<&mut Batch> {
+        Some(&mut self.replies)
+    }
+
+    #[inline]
+    fn tx_done(&mut self, _: PortIndex, packets: usize, _: u64) {
+        let bytes = self.queued.bytes - self.replies.totals().bytes;
+        let (packets, events) = (self.sent.packets + packets as u64, self.sent.events + 1);
+        self.sent = Counts { packets, bytes, events };
+        (self.publish)(&self.sent);
+    }
+
+    fn waiting(&self, _: PortIndex) -> u64 {
+        self.queued.packets - self.sent.packets
+    }
+
+    fn too_long(&mut self, _: PortIndex, _: usize, context: &mut Context<'_>) {
+        if let Some(span) = self.replies.span(0) {
+            self.queued.packets -= 1;
+            self.queued.bytes -= span.len as u64;
+            context.pool.free_front(&mut self.replies, span.slots);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.count > 0 && self.sent.packets >= self.count
+    }
 }
 
 /// Swaps addresses in every packet; of a packet over several slots the first one has them.

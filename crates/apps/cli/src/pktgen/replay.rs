@@ -5,15 +5,11 @@ use linerate_gen::{Arrival, CatchUp, Pacer, Schedule};
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Interest, Port, PortError, Readiness};
 use linerate_sys::clock;
+use linerate_worker::{Patience, complete, pause};
 
 use super::format::Counts;
 use super::worker::{Outcome, Task};
 
-/// A pause longer than this is slept through up to [`SPIN_NS`] before its end.
-const SLEEP_MIN_NS: u64 = 120_000;
-const SPIN_NS: u64 = 70_000;
-/// Longest sleep, so that a stop is seen.
-const NAP_NS: u64 = 20_000_000;
 /// How long the port may take to complete what it accepted.
 const FLUSH_NS: u64 = 1_000_000_000;
 
@@ -58,21 +54,10 @@ const SLOTS_OF_ONE_MAX: usize = 192;
 
 /// Waits until the port has sent what it took, and reads what became of it.
 pub fn settle(task: &mut Task, outcome: &mut Outcome) {
-    let give_up_ns = clock::now_ns() + FLUSH_NS;
-    outcome.incomplete = loop {
-        match task.port.flush() {
-            Ok(0) => break 0,
-            Ok(left) if clock::now_ns() > give_up_ns => break left as u64,
-            Ok(_) => {}
-            Err(error) => {
-                outcome.error.get_or_insert_with(|| error.to_string());
-                break 0;
-            }
-        }
-        if task.port.wait(Interest::Transmit, 1_000_000).is_err() {
-            break 0;
-        }
-    };
+    outcome.incomplete = complete(&mut *task.port, FLUSH_NS).unwrap_or_else(|error| {
+        outcome.error.get_or_insert_with(|| error.to_string());
+        0
+    });
     outcome.end_ns = clock::now_ns();
     match task.port.stats() {
         Ok(stats) => {
@@ -100,24 +85,28 @@ struct Replaying {
 
 impl Replaying {
     fn run(&mut self, task: &mut Task) -> Result<(), PortError> {
+        let mut patience = Patience::default();
         while !task.control.stopping() {
             let now_ns = clock::now_ns();
             if self.outgoing.is_empty() && !self.fill(&mut task.pool, now_ns)? {
                 match self.pacer.next_due_ns(now_ns) {
                     None => break,
-                    Some(due_ns) if due_ns > now_ns => pause(task, due_ns, now_ns)?,
+                    Some(due_ns) if due_ns > now_ns => {
+                        pause(due_ns, now_ns, &mut *task.port)?;
+                    }
                     // Due, but the source has nothing: it is at its end, or frames must come back first.
                     Some(_) if self.source_ended()? => break,
-                    Some(_) => give_way(task)?,
+                    Some(_) => patience.wait_for_frames(&mut *task.port)?,
                 }
                 continue;
             }
             let bytes_before = self.outgoing.totals().bytes;
             let taken = task.port.transmit(&mut self.outgoing)?;
             if taken == 0 {
-                give_way(task)?;
+                patience.wait_for_room(&mut *task.port)?;
                 continue;
             }
+            patience = Patience::default();
             self.events += 1;
             let bytes = bytes_before - self.outgoing.totals().bytes;
             self.counts = self.counts.plus(&Counts { packets: taken as u64, bytes, events: 1 });
@@ -158,22 +147,4 @@ fn fill_from(port: &mut dyn Port, stock: &mut Batch, outgoing: &mut Batch, due: 
         made += 1;
     }
     Ok(made)
-}
-
-fn pause(task: &mut Task, due_ns: u64, now_ns: u64) -> Result<(), PortError> {
-    if due_ns - now_ns > SLEEP_MIN_NS {
-        task.port.flush()?;
-        clock::sleep_until_ns((due_ns - SPIN_NS).min(now_ns + NAP_NS));
-    } else {
-        std::hint::spin_loop();
-    }
-    Ok(())
-}
-
-/// The port is full: what it holds goes out, and the far side gets its turn.
-fn give_way(task: &mut Task) -> Result<(), PortError> {
-    if task.port.flush()? > 0 || !task.port.caps().async_tx {
-        std::thread::yield_now();
-    }
-    Ok(())
 }

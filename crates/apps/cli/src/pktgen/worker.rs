@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use linerate_mem::{Batch, Pool};
-use linerate_port::{Drops, Port};
+use linerate_port::{Datapath, Drops, Port};
+use linerate_sys::clock;
 use linerate_wire::MacAddress;
-use linerate_worker::Control;
+use linerate_worker::{Config, Control, Eagerness, Role, Worker};
 
 use super::dump;
 use super::format::Counts;
@@ -56,7 +57,7 @@ impl Task {
     /// Publishes counts for the reports.
     #[inline]
     pub fn publish(&self, counts: &Counts) {
-        self.control.meter.set(counts.packets, counts.bytes, counts.events);
+        publish(&self.control, counts);
     }
 
     /// Prints the packets of a batch if `-X` asks for it.
@@ -66,4 +67,44 @@ impl Task {
             dump::batch(self.thread, batch, batch.len());
         }
     }
+}
+
+/// Publishes counts for the reports.
+#[inline]
+pub fn publish(control: &Control, counts: &Counts) {
+    control.meter.set(counts.packets, counts.bytes, counts.events);
+}
+
+/// Slots of the longest packet: 65,535 bytes in the smallest frames.
+const SLOTS_OF_ONE_MAX: usize = 64;
+
+/// Has a worker serve `port` for `datapath`, in batches of `burst` slots, until the run is over. `drain_ns` is how long packets that wait at
+/// the end may still be received and sent. Returns the datapath, and what the outcome says of the port and the time.
+pub fn serve<D: Datapath>(
+    datapath: D,
+    port: Box<dyn Port>,
+    pool: &Pool,
+    control: &Control,
+    burst: usize,
+    drain_ns: u64,
+) -> Result<(D, Outcome), String> {
+    let start_ns = clock::now_ns();
+    let config = Config {
+        batch: burst.max(SLOTS_OF_ONE_MAX),
+        eagerness: Eagerness::for_receiving(std::iter::once(&*port)),
+        drain_input_ns: drain_ns,
+        drain_output_ns: drain_ns,
+        ..Config::default()
+    };
+    let worker = Worker::new(datapath, pool, config, Box::new(|_| ()));
+    let (mut worker, _) = worker.map_err(|error| format!("a descriptor to wake the worker: {error}"))?;
+    worker.attach(port, pool, Role::default());
+    let end = worker.run(control);
+    let mut outcome = Outcome { start_ns, end_ns: clock::now_ns(), ..Outcome::default() };
+    outcome.error = end.error.map(|error| error.to_string());
+    if let Some(port) = end.ports.into_iter().flatten().next() {
+        outcome.drops = [port.stats.tx_drops, port.stats.rx_drops].concat();
+        outcome.incomplete = port.tx_pending;
+    }
+    Ok((worker.datapath, outcome))
 }
