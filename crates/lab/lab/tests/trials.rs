@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use linerate_experiment::{FlowOrder, FlowSpec, SizeSpec};
 use linerate_lab::placement::Placement;
 use linerate_lab::tester::{
-    Cores, Learning, Load, Outcome, Phases, Recovery, Tester, TesterSpec, TrialSpec, Wire, fixed_size,
+    Cores, Learning, Load, Outcome, Phases, Recovery, Tester, TesterSpec, TrialSpec, fixed_size,
 };
 use linerate_lab::topology::{Topology, TopologyError, TopologySpec};
 use linerate_sys::affinity::allowed_cores;
@@ -165,9 +165,8 @@ fn a_step_has_no_gap_and_its_losses_have_times() {
 
 #[test]
 fn inside_the_process_with_and_without_a_device() {
-    let wire = |pool: &linerate_mem::Pool| -> Box<dyn linerate_lab::tester::Device> { Box::new(Wire::new(pool)) };
     for with_device in [false, true] {
-        let made = if with_device { Tester::with_device(wire) } else { Tester::in_process() };
+        let made = if with_device { Tester::in_process_with_wire() } else { Tester::in_process() };
         let mut tester = made.expect("memory");
         assert_eq!(tester.device().is_some(), with_device);
         let (size, flows) = (fixed_size(64), hundred());

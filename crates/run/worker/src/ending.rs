@@ -75,7 +75,7 @@ impl<D: Datapath> Worker<D> {
     /// Sends what waits, as far as ports take it, and what other workers still hand over.
     fn drain_output(&mut self) {
         let give_up_ns = clock::now_ns() + self.config.drain_output_ns;
-        self.ports.close_outside();
+        self.ports.close_outside(true);
         loop {
             let now_ns = clock::now_ns();
             let moved = self.round(now_ns).moved();

@@ -14,11 +14,13 @@ const STUCK_LATELY_NS: u64 = 20_000_000;
 
 impl<D: Datapath> Worker<D> {
     /// Moves packets until a stop is asked for, the datapath is done, nothing will ever come again, or a port breaks that ends the run.
-    /// The timer slack of the calling thread is 1 ns afterwards.
+    /// The timer slack of the calling thread is 1 ns afterwards. A worker can run again, unless it handed packets over to another one.
     pub fn run(&mut self, control: &Control) -> End {
         let began_ns = clock::thread_cpu_ns();
         clock::sleep_exactly();
         control.wakes(&self.notifier);
+        self.exhausted = false;
+        self.ports.close_outside(false);
         let mut idle = Idle::new(self.config.eagerness, clock::now_ns());
         let mut set = PollSet::default();
         // When a round began that moved packets: the time until the next one is its own.

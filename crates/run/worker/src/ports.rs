@@ -171,10 +171,10 @@ impl Ports {
         sources.peek().is_some() && sources.all(|attached| attached.closed && attached.held.is_empty())
     }
 
-    /// Nothing is received any more, except from other workers.
-    pub(crate) fn close_outside(&mut self) {
+    /// Nothing is received any more, except from other workers; or, with `closed` false, from all ports again.
+    pub(crate) fn close_outside(&mut self, closed: bool) {
         for attached in self.0.iter_mut().flatten().filter(|attached| !attached.role.handoff) {
-            attached.closed = true;
+            attached.closed = closed;
             attached.settle();
         }
     }

@@ -1,127 +1,80 @@
-//! Devices inside this process: what stands between the two ends of an in-process link.
+//! A device inside this process: what stands between the two ends of an in-process link.
 
 use linerate_mem::{Batch, Pool};
-use linerate_port::{Caps, Interest, Port, PortError, Readiness, Stats};
+use linerate_port::{Context, Datapath, Port, PortError, PortIndex};
+use linerate_worker::{Config, Control, Eagerness, Role, Worker};
 
+use super::TesterError;
 use super::threads::{Priority, pin_and_prioritize};
-use linerate_worker::Control;
-
-/// Moves packets between its two ports, as a switch does. It is served by one thread during a trial.
-pub trait Device: Send {
-    /// Takes what has arrived and sends it on, without waiting; how many packets it moved. What it cannot send yet it keeps.
-    ///
-    /// # Errors
-    /// A port that is broken.
-    fn turn(&mut self, ports: &mut [Box<dyn Port>; 2]) -> Result<usize, PortError>;
-
-    /// What it is, in words.
-    fn describe(&self) -> String;
-}
-
-/// The simplest device: whatever comes in at one port goes out at the other.
-pub struct Wire {
-    held: [Batch; 2],
-}
 
 const BATCH: usize = 64;
+/// How long packets that have arrived when the trial ends may still pass.
+const DRAIN_NS: u64 = 1_000_000_000;
+
+/// A wire: packets that come from port 0 leave by port 1, those from port 2 by port 3.
+struct Wire {
+    queues: [Batch; 2],
+}
 
 impl Wire {
-    /// A wire for ports of this pool.
-    pub fn new(pool: &Pool) -> Wire {
-        Wire { held: [Batch::new(pool, BATCH), Batch::new(pool, BATCH)] }
+    /// The queue of the way that has this port at one of its ends.
+    fn queue(&mut self, port: PortIndex) -> Option<&mut Batch> {
+        self.queues.get_mut(usize::from(port.0) / 2)
     }
 }
 
-impl Device for Wire {
-    fn turn(&mut self, ports: &mut [Box<dyn Port>; 2]) -> Result<usize, PortError> {
-        let [one, other] = ports;
-        let [forth, back] = &mut self.held;
-        Ok(pass(one.as_mut(), other.as_mut(), forth)? + pass(other.as_mut(), one.as_mut(), back)?)
+impl Datapath for Wire {
+    #[inline]
+    fn input(&mut self, from: PortIndex, batch: &mut Batch, _: &mut Context<'_>) {
+        if let Some(queue) = self.queue(from) {
+            batch.move_to(queue, batch.len());
+        }
     }
 
-    fn describe(&self) -> String {
-        "in-process link with a forwarding thread".into()
+    #[inline]
+    fn output(&mut self, to: PortIndex) -> Option<&mut Batch> {
+        self.queue(to).filter(|_| to.0 % 2 == 1)
     }
-}
 
-fn pass(from: &mut dyn Port, to: &mut dyn Port, held: &mut Batch) -> Result<usize, PortError> {
-    if held.is_empty() {
-        from.receive(held)?;
+    fn tx_done(&mut self, _: PortIndex, _: usize, _: u64) {}
+
+    /// Packets of a trial have one slot.
+    fn waiting(&self, to: PortIndex) -> u64 {
+        self.queues.get(usize::from(to.0) / 2).filter(|_| to.0 % 2 == 1).map_or(0, |queue| queue.len() as u64)
     }
-    if held.is_empty() { Ok(0) } else { to.transmit(held) }
+
+    fn too_long(&mut self, to: PortIndex, _: usize, context: &mut Context<'_>) {
+        if let Some(queue) = self.queue(to) {
+            context.pool.free_front(queue, 1);
+        }
+    }
 }
 
 /// A device and its ports.
-pub(super) struct Installed {
-    pub(super) device: Box<dyn Device>,
-    pub(super) ports: [Box<dyn Port>; 2],
-}
-
-/// Empty turns before the thread gives its core away.
-const TURNS_MAX: u32 = 1_000;
+pub(super) struct Installed(Worker<Wire>);
 
 impl Installed {
+    /// A wire between ports of `pool`: from the first to the second, from the third to the fourth.
+    pub(super) fn wire(pool: &Pool, ports: [Box<dyn Port>; 4]) -> Result<Installed, TesterError> {
+        let wire = Wire { queues: [Batch::new(pool, BATCH), Batch::new(pool, BATCH)] };
+        let config =
+            Config { batch: BATCH, eagerness: Eagerness::Yields, drain_input_ns: DRAIN_NS, ..Config::default() };
+        let worker = Worker::new(wire, pool, config, Box::new(|_| ()));
+        let (mut worker, _) = worker.map_err(TesterError::Worker)?;
+        for (number, port) in ports.into_iter().enumerate() {
+            worker.attach(port, pool, Role { receives: number % 2 == 0, ..Role::default() });
+        }
+        Ok(Installed(worker))
+    }
+
+    /// What it is, in words.
+    pub(super) fn describe(&self) -> String {
+        "in-process link with a forwarding thread".into()
+    }
+
     /// Serves the device until a stop is asked for and nothing moves any more.
     pub(super) fn serve(&mut self, core: Option<usize>, control: &Control) -> Result<(), PortError> {
         pin_and_prioritize(core, Priority::Nice);
-        let mut empty_turns = 0;
-        loop {
-            let stopping = control.stopping();
-            match self.device.turn(&mut self.ports)? {
-                0 if stopping => return Ok(()),
-                0 if empty_turns < TURNS_MAX => {
-                    empty_turns += 1;
-                    std::hint::spin_loop();
-                }
-                0 => std::thread::yield_now(),
-                _ => empty_turns = 0,
-            }
-        }
-    }
-}
-
-/// Two one-way ports as one: the tester's ends are one-way, a device wants both ways in one port.
-pub(super) struct Joined {
-    pub(super) receives: Box<dyn Port>,
-    pub(super) transmits: Box<dyn Port>,
-}
-
-impl Port for Joined {
-    fn caps(&self) -> &Caps {
-        self.receives.caps()
-    }
-
-    fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.receives.receive(batch)
-    }
-
-    fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.transmits.transmit(batch)
-    }
-
-    fn flush(&mut self) -> Result<usize, PortError> {
-        self.transmits.flush()
-    }
-
-    fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError> {
-        match interest {
-            Interest::Receive => self.receives.wait(interest, timeout_ns),
-            Interest::Transmit => self.transmits.wait(interest, timeout_ns),
-        }
-    }
-
-    fn next_deadline_ns(&self) -> Option<u64> {
-        self.receives.next_deadline_ns().into_iter().chain(self.transmits.next_deadline_ns()).min()
-    }
-
-    fn stats(&mut self) -> Result<Stats, PortError> {
-        let (received, sent) = (self.receives.stats()?, self.transmits.stats()?);
-        Ok(Stats {
-            rx_packets: received.rx_packets,
-            rx_bytes: received.rx_bytes,
-            rx_duplicated: received.rx_duplicated,
-            rx_drops: received.rx_drops,
-            ..sent
-        })
+        self.0.run(control).error.map_or(Ok(()), Err)
     }
 }

@@ -40,14 +40,13 @@ use crate::placement::{self, Mode, Placement};
 use crate::stalls::Watcher;
 use crate::topology::{FrameAddresses, Topology, TopologyError};
 
-use device::{Installed, Joined};
+use device::Installed;
 use ends::{Attachment, End};
 use gateway::Gateway;
 pub(crate) use threads::{Priority, raise_priority};
 
 pub use capture::{Capture, Captured};
 pub use delays::Delays;
-pub use device::{Device, Wire};
 pub use endpoint::{Arrivals, Endpoint};
 pub use linerate_experiment::{NextHop, PortEnd};
 pub use load::Load;
@@ -119,6 +118,9 @@ pub enum TesterError {
     /// A gateway's address could not be had.
     #[error("the next hop: {0}")]
     NextHop(#[source] std::io::Error),
+    /// The worker of the device inside this process could not be made.
+    #[error("a descriptor to wake the worker: {0}")]
+    Worker(#[source] std::io::Error),
     /// Packet memory could not be had.
     #[error("{0}")]
     Memory(#[from] linerate_mem::MapError),
@@ -230,19 +232,18 @@ impl Tester {
     /// # Errors
     /// When there is no packet memory.
     pub fn in_process() -> Result<Tester, TesterError> {
-        Self::inside(|_| None)
+        Self::inside(false)
     }
 
-    /// As [`Tester::in_process`], with a device between the ends, made for the pool that all ports use. A thread on the DUT's core
-    /// serves it during trials.
+    /// As [`Tester::in_process`], with a forwarding thread between the ends, which runs on the DUT's core during trials.
     ///
     /// # Errors
     /// As [`Tester::in_process`].
-    pub fn with_device(make: impl FnOnce(&Pool) -> Box<dyn Device>) -> Result<Tester, TesterError> {
-        Self::inside(|pool| Some(make(pool)))
+    pub fn in_process_with_wire() -> Result<Tester, TesterError> {
+        Self::inside(true)
     }
 
-    fn inside(make: impl FnOnce(&Pool) -> Option<Box<dyn Device>>) -> Result<Tester, TesterError> {
+    fn inside(with_wire: bool) -> Result<Tester, TesterError> {
         let pool = Pool::new(PoolConfig::default())?;
         let pipe = |name: &str| -> Result<Pair, OpenError> {
             // The names are free again as soon as both sides are open.
@@ -256,16 +257,13 @@ impl Tester {
             endpoint: Some(Endpoint::on_port(endpoint, &pool)),
             link: traffic::nobody(),
         };
-        let (ends, device) = match make(&pool) {
-            None => ([end(forth, back_end), end(back, forth_end)], None),
-            Some(device) => {
-                let (out_forth, out_forth_end) = pipe("out-forth")?;
-                let (out_back, out_back_end) = pipe("out-back")?;
-                let near: Box<dyn Port> = Box::new(Joined { receives: forth_end, transmits: out_back });
-                let far: Box<dyn Port> = Box::new(Joined { receives: back_end, transmits: out_forth });
-                let ends = [end(forth, out_back_end), end(back, out_forth_end)];
-                (ends, Some(Installed { device, ports: [near, far] }))
-            }
+        let (ends, device) = if with_wire {
+            let (out_forth, out_forth_end) = pipe("out-forth")?;
+            let (out_back, out_back_end) = pipe("out-back")?;
+            let device = Installed::wire(&pool, [forth_end, out_forth, back_end, out_back])?;
+            ([end(forth, out_back_end), end(back, out_forth_end)], Some(device))
+        } else {
+            ([end(forth, back_end), end(back, forth_end)], None)
         };
         Ok(Tester { device, ..Tester::between(ends, pool) })
     }
@@ -322,7 +320,7 @@ impl Tester {
 
     /// What stands between the ends inside this process, in words.
     pub fn device(&self) -> Option<String> {
-        self.device.as_ref().map(|installed| installed.device.describe())
+        self.device.as_ref().map(Installed::describe)
     }
 
     /// Why the kernel's drop reasons are not read, if so.
