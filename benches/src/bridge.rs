@@ -148,7 +148,7 @@ pub fn balance(core: usize, packets: u64) -> Run {
     let (mut source, near) = linerate_port_pipe::pair("balanced", &pool, RING);
     let nulls = (0..4).map(|_| {
         let spec = "null:".parse().expect("a spec");
-        Box::new(linerate_port_null::open(spec, &pool).expect("null: opens everywhere")) as Box<dyn Port>
+        linerate_port_null::open(spec, &pool).expect("null: opens everywhere").boxed().into_port()
     });
     let balancer = Balancer {
         outputs: (0..4).map(|_| Output::new(&pool, false, RING)).collect(),

@@ -45,7 +45,7 @@ pub fn gen_null(core: usize, traffic: Traffic, packets: u64) -> Run {
     let _ = affinity::pin_to_core(core);
     let pool = pool();
     let spec = "null:".parse().expect("a spec");
-    let mut port = linerate_port_null::open(spec, &pool).expect("null: opens everywhere");
+    let mut port = linerate_port_null::open(spec, &pool).expect("null: opens everywhere").into_port();
     let watch = Stopwatch::start();
     let end = worker::send(&mut port, &traffic.send(packets, BATCH), &pool, clock::now_ns(), &Control::default());
     let run = watch.stop(packets);

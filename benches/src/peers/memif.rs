@@ -138,8 +138,8 @@ fn open(socket: &str, role: &str) -> Result<(MemifPort, Pool), Unable> {
     } else {
         Pool::new(PoolConfig::default()).map_err(|error| error.to_string())?
     };
-    let port = linerate_port_memif::open(spec, &pool).map_err(|error| error.to_string())?;
-    Ok((port, pool))
+    let device = linerate_port_memif::open(spec, &pool).map_err(|error| error.to_string())?;
+    Ok((device.into_port(), pool))
 }
 
 fn step(port: &mut MemifPort, pool: &mut Pool, batch: &mut Batch, work: Work, len: usize) -> Result<usize, Unable> {

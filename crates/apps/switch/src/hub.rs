@@ -10,7 +10,6 @@ use linerate_sys::clock;
 
 use crate::bell::Bell;
 use crate::config::PortConfig;
-use crate::opening;
 use crate::protocol::Refusal;
 use crate::settings::Settings;
 use crate::words::Word;
@@ -145,7 +144,7 @@ impl Hub {
         memif: Option<u32>,
     ) -> Result<PortIndex, String> {
         let index = self.switch.add_port(settings.engine(port.caps())).map_err(|error| error.to_string())?;
-        let forgives = opening::forgives(&config.spec);
+        let forgives = port.caps().survives_peers;
         let line = Line {
             forgives,
             config,

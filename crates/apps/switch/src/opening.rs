@@ -1,9 +1,8 @@
 //! From words to open ports: specs, and the memory that they share.
 
 use linerate_mem::{Pool, PoolConfig};
-use linerate_port::{Port, PortSpec};
-use linerate_ports::Usage;
-use linerate_sys::netdev::Netdev;
+use linerate_port::{FarSide, OnCorrupt, OpenOptions, PortSpec};
+use linerate_ports::{FRAME_LEN_MAX, Opened};
 
 use crate::config::Config;
 use crate::protocol::Refusal;
@@ -16,12 +15,6 @@ const FRAMES_INTERFACE: usize = 3072;
 const FRAMES_OTHER: usize = 1024;
 /// Memory for the frames of a port; of larger frames there are fewer.
 const PORT_BYTES_MAX: usize = 6 << 20;
-/// Bytes that a pool keeps in front of packets, at most, to spread them over cache lines.
-const SPREAD: usize = 448;
-/// Header, FCS' place and two VLAN tags on top of an MTU.
-const HEADERS: usize = 26;
-/// Longest packet that a frame can hold.
-const FRAME_LEN_MAX: usize = 32_768 - SPREAD;
 
 /// Most ports that the switch is to have.
 pub(crate) fn ports_max(config: &Config) -> usize {
@@ -32,78 +25,33 @@ pub(crate) fn ports_max(config: &Config) -> usize {
 /// The memory of all ports.
 pub(crate) fn pool(config: &Config) -> Result<Pool, Refusal> {
     let specs: Vec<PortSpec> = config.ports.iter().filter_map(|port| port.spec.parse().ok()).collect();
-    let interfaces = specs.iter().filter(|spec| on_interface(spec)).count();
+    let interfaces = specs.iter().filter(|spec| linerate_ports::far_side(spec) == FarSide::Interface).count();
     let others = ports_max(config).saturating_sub(interfaces);
-    let longest = config.frame_len_max.unwrap_or_else(|| longest(&specs));
     if config.frame_len_max.is_some_and(|longest| longest > FRAME_LEN_MAX) {
-        let cause = format!("packets of {longest} bytes are too long for a frame");
+        let cause = format!("packets of {} bytes are too long for a frame", config.frame_len_max.unwrap_or(0));
         return Err(Refusal::new(cause, format!("the most is {FRAME_LEN_MAX}")));
     }
-    // AF_XDP takes frames of a page at most; longer packets go over several.
-    let most = if interfaces > 0 { 4096 } else { 32_768 };
-    let frame_size = (longest + SPREAD).next_power_of_two().clamp(2048, most);
+    let longest = config.frame_len_max.unwrap_or_else(|| linerate_ports::len_max(&specs));
+    let frame_size = linerate_ports::frame_bytes(&specs, longest);
     let fitting = |frames: usize| frames.min(PORT_BYTES_MAX / frame_size);
     let frames = fitting(FRAMES_INTERFACE) * interfaces + fitting(FRAMES_OTHER) * others;
     let pool = Pool::new(PoolConfig { frames, frame_size });
     pool.map_err(|error| Refusal::new(error.to_string(), "fewer ports (--ports-max) need less"))
 }
 
-fn on_interface(spec: &PortSpec) -> bool {
-    matches!(spec.backend.as_deref(), None | Some("xdp" | "packet" | "pcap" | "tap"))
-}
-
-/// Longest packet that the interfaces among them carry, in bytes.
-fn longest(specs: &[PortSpec]) -> usize {
-    let mtu = |spec: &&PortSpec| Netdev::open(&spec.target).and_then(|device| device.mtu()).ok();
-    let given = |spec: &PortSpec| spec.clone().take("mtu").and_then(|mtu| mtu.parse::<u32>().ok());
-    let mtus = specs.iter().filter(|spec| on_interface(spec)).filter_map(|spec| given(spec).or_else(|| mtu(&spec)));
-    mtus.map(|mtu| mtu as usize + HEADERS).fold(1500 + HEADERS, usize::max)
-}
-
-/// Opens a port of the switch. Returns it, and which backend a bare interface got.
-pub(crate) fn open(spec: &str, pool: &Pool) -> Result<(Box<dyn Port>, Option<String>), Refusal> {
-    let spec = with_peers_forgiven(spec);
-    let opened = linerate_ports::open_for(&spec, pool, Usage::LowLatency);
-    let opened =
-        opened.map_err(|error| Refusal::new(format!("cannot open {}: {}", error.spec, error.cause), error.hint))?;
-    Ok((opened.port, opened.choice))
+/// Opens a port of the switch. A port that listens takes the next peer after one that broke the protocol.
+pub(crate) fn open(spec: &str, pool: &Pool) -> Result<Opened, Refusal> {
+    opened(spec, &OpenOptions { on_corrupt: Some(OnCorrupt::NextPeer), ..OpenOptions::low_latency() }, pool)
 }
 
 /// Opens what a mirror copies to: a file is written.
-pub(crate) fn open_mirror(spec: &str, pool: &Pool) -> Result<(Box<dyn Port>, Option<String>), Refusal> {
-    let is = |spec: &PortSpec, key: &str| spec.options.iter().any(|(name, _)| name == key);
-    match spec.parse::<PortSpec>() {
-        Ok(parsed) if parsed.backend.as_deref() == Some("file") && !is(&parsed, "write") => {
-            open(&format!("{spec},write"), pool)
-        }
-        _ => open(spec, pool),
-    }
+pub(crate) fn open_mirror(spec: &str, pool: &Pool) -> Result<Opened, Refusal> {
+    opened(spec, &OpenOptions::transmit(), pool)
 }
 
-/// A port that listens takes the next peer after one that broke the protocol, where the backend can.
-fn with_peers_forgiven(spec: &str) -> String {
-    match spec.parse::<PortSpec>() {
-        Ok(parsed) if is_memif_server(&parsed) && !parsed.options.iter().any(|(key, _)| key == "corrupt") => {
-            format!("{spec},corrupt=next")
-        }
-        _ => spec.into(),
-    }
-}
-
-fn is_memif_server(spec: &PortSpec) -> bool {
-    let client = spec.options.iter().any(|(key, value)| key == "role" && value == "client");
-    spec.backend.as_deref() == Some("memif") && !client
-}
-
-/// Whether a port goes on by itself after a peer that broke the protocol.
-pub(crate) fn forgives(spec: &str) -> bool {
-    let keeps = |spec: &PortSpec| spec.options.iter().any(|(key, value)| key == "corrupt" && value != "next");
-    spec.parse::<PortSpec>().is_ok_and(|spec| is_memif_server(&spec) && !keeps(&spec))
-}
-
-/// Whether a port waits for peers, so that the next one may be sound when one broke it.
-pub(crate) fn listens(spec: &str) -> bool {
-    spec.parse::<PortSpec>().is_ok_and(|spec| matches!(spec.backend.as_deref(), Some("memif" | "vhost")))
+fn opened(spec: &str, options: &OpenOptions, pool: &Pool) -> Result<Opened, Refusal> {
+    let opened = linerate_ports::parse(spec).and_then(|spec| linerate_ports::open_device(&spec, options, pool));
+    opened.map_err(|error| Refusal::new(format!("cannot open {}: {}", error.spec, error.cause), error.hint))
 }
 
 #[cfg(test)]
@@ -134,16 +82,21 @@ mod tests {
         let jumbo = Config { frame_len_max: Some(9018), ..config(&["pipe:a"]) };
         assert!(pool(&jumbo).unwrap().packet_len_max() >= 9018);
         let mtu = pool(&config(&["tap:linerate-none,mtu=9000"])).unwrap();
-        assert_eq!(mtu.region().frame_size(), 4096);
+        assert!(mtu.packet_len_max() >= 9014);
+        assert_eq!(pool(&config(&["xdp:linerate-none,mtu=9000"])).unwrap().region().frame_size(), 4096);
         assert!(pool(&Config { frame_len_max: Some(40_000), ..Config::default() }).is_err());
     }
 
     #[test]
-    fn a_listening_port_forgives_its_peers() {
-        assert_eq!(with_peers_forgiven("memif:/x,id=1"), "memif:/x,id=1,corrupt=next");
-        for kept in ["memif:/x,corrupt=close", "memif:/x,role=client", "tap:x", "a,,"] {
-            assert_eq!(with_peers_forgiven(kept), kept);
-        }
-        assert!(listens("memif:/x") && listens("vhost:/x") && !listens("tap:x"));
+    fn a_listening_port_survives_its_peers() {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = Pool::new(PoolConfig::default()).unwrap();
+        let survives = |options: &str| {
+            let port = open(&format!("memif:{}{options}", folder.path().join("x.sock").display()), &pool).unwrap();
+            port.device.caps().survives_peers
+        };
+        assert!(survives(""));
+        assert!(!survives(",corrupt=close") && !survives(",role=client"));
+        assert!(!open("null:", &pool).unwrap().device.caps().survives_peers);
     }
 }

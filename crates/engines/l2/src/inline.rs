@@ -163,7 +163,6 @@ impl InlineSwitch {
                 "each packet is copied once each way"
             },
             detail: format!("port {index} of a switch in this process, ring of {ring_slots} slots"),
-            queues: 1,
             async_tx: true,
             ..Caps::default()
         };

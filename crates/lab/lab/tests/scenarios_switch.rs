@@ -15,7 +15,7 @@ use linerate_lab::places::PortRows;
 use linerate_lab::tester::{Load, TesterSpec, TrialSpec, fixed_size};
 use linerate_lab::topology::{Carrier, FrameAddresses};
 use linerate_mem::{Batch, Pool, PoolConfig};
-use linerate_port::{Interest, Port, Readiness};
+use linerate_port::{Interest, OpenOptions, Port, PortSpec, Readiness};
 use linerate_report::Counted;
 use support::carry::{Carried, PACKETS, carry_frame, device};
 use support::scenario::{Scenario, assert_named};
@@ -135,7 +135,11 @@ fn a_receiver_that_stands_still_behind_shared_memory() {
     let Some(built) = device(DutKind::Switch(SwitchPorts::Memif)) else { return };
     let Path::Memory(path) = &built.path else { panic!("shared memory") };
     let mut pool = Pool::new(PoolConfig::default()).expect("a pool");
-    let open = |spec: &str| linerate_ports::open(spec, &pool).unwrap_or_else(|error| panic!("{error}"));
+    let both = OpenOptions::default();
+    let open = |spec: &PortSpec| match linerate_ports::open_device(spec, &both, &pool) {
+        Ok(opened) => opened.into_port(),
+        Err(error) => panic!("{error}"),
+    };
     let (mut sender, mut receiver) = (open(&path.ends[0].sends), open(&path.ends[1].receives));
     let mut back = open(&path.ends[1].sends);
     for port in [&mut sender, &mut back] {

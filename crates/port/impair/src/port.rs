@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 
 use linerate_mem::{Batch, Pool, Totals};
-use linerate_port::{Caps, Fitting, Interest, Port, PortError, Readiness, Stats, TxGenerator};
+use linerate_port::{Caps, Fitting, Interest, LinkState, Port, PortError, Readiness, Stats, TxGenerator};
 
 use crate::clock::{Clock, Monotonic};
 use crate::direction::Direction;
@@ -226,6 +226,10 @@ impl<C: Clock> Port for Impaired<C> {
 
     fn rx_occupancy(&self) -> Option<(u64, u64)> {
         self.port.rx_occupancy()
+    }
+
+    fn link(&mut self) -> Result<LinkState, PortError> {
+        self.port.link()
     }
 
     fn stats(&mut self) -> Result<Stats, PortError> {

@@ -1,5 +1,50 @@
 //! What a port can do.
 
+/// What is at the far side of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FarSide {
+    /// A network interface of this host.
+    #[default]
+    Interface,
+    /// Another port of this process.
+    Process,
+    /// Another process, which comes and goes: shared memory behind a socket.
+    Peer,
+    /// A capture file.
+    File,
+    /// Nothing: packets are discarded.
+    Nothing,
+}
+
+/// The ring that packets wait in until they are received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RxRing {
+    /// Bytes of the ring.
+    pub bytes: u64,
+    /// Bytes that a packet takes beside its own.
+    pub packet_overhead: u64,
+    /// Bytes of its own that a packet takes at most; 0 where each takes a whole frame, which is the overhead.
+    pub packet_max: u64,
+}
+
+impl RxRing {
+    /// The ring of an AF_PACKET socket of version 3. tpacket_rcv() of net/packet/af_packet.c: a packet begins at
+    /// TPACKET_ALIGN(48 + 20 + 16) - 14 = 82 behind the start of its header, and the next header is at a multiple of 8.
+    pub fn of_packet_ring(bytes: u64) -> RxRing {
+        RxRing { bytes, packet_overhead: 86, packet_max: u64::MAX }
+    }
+
+    /// Bytes of the ring that a packet of `len` bytes takes.
+    pub fn packet_bytes(&self, len: f64) -> f64 {
+        len.min(self.packet_max as f64) + self.packet_overhead as f64
+    }
+
+    /// A ring of frames, one for each packet.
+    pub fn of_frames(frames: u64, frame_bytes: u64) -> RxRing {
+        RxRing { bytes: frames * frame_bytes, packet_overhead: frame_bytes, packet_max: 0 }
+    }
+}
+
 /// Facts about an open port. Units are in the names; lengths are without FCS.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Caps {
@@ -25,8 +70,14 @@ pub struct Caps {
     pub link_bps: Option<u64>,
     /// Hardware address, where there is one.
     pub mac: Option<[u8; 6]>,
-    /// Queues that this port serves.
-    pub queues: usize,
+    /// What is at the far side.
+    pub far_side: FarSide,
+    /// The ring that received packets wait in, where the port knows its size.
+    pub rx_ring: Option<RxRing>,
+    /// Packets are filtered by the filter that the port was opened with.
+    pub filters: bool,
+    /// The port goes on after a peer that broke the protocol, and waits for the next one.
+    pub survives_peers: bool,
     /// True when received packets carry a time stamp of the port's (see `Batch::time_ns`).
     pub timestamps: bool,
     /// True if the far side takes packets without a turn of another thread of ours (`null:`, a NIC), so a sender may go on without

@@ -2,6 +2,8 @@
 
 use linerate_mem::{Batch, Pool};
 
+use crate::LinkState;
+
 /// Number of a port in its worker, and in the worker's datapath. The worker gives a new port the lowest number that is free. The
 /// number stays the same while the port is attached, also while its link is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,15 +13,6 @@ impl std::fmt::Display for PortIndex {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(out)
     }
-}
-
-/// Whether packets can pass a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkState {
-    /// Packets pass.
-    Up,
-    /// The interface was set down. The port stays attached, and the worker tries it again now and then.
-    Down,
 }
 
 /// Decides what happens to packets; a worker (`linerate-worker`) owns one, drives its ports, and calls it from one thread.

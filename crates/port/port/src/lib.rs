@@ -1,27 +1,31 @@
 //! The waist of the hourglass: what every port is, whatever is behind it.
 //!
-//! A [`Port`] is one queue pair to somewhere. Engines see only this crate; backends implement it; `linerate-ports` turns a
+//! A [`Port`] is one queue pair to somewhere; a [`Device`] is what was opened, with a port for each of its queue pairs. Engines see only this crate; backends implement it; `linerate-ports` turns a
 //! [`PortSpec`] text into one. Read [`Port`] first, then [`Caps`] and [`Stats`].
 #![forbid(unsafe_code)]
 
 mod caps;
 mod datapath;
+mod device;
 mod error;
 mod fitting;
 mod histogram;
 mod monitor;
+mod options;
 mod port;
 mod spec;
 mod stats;
 mod tx_generator;
 
-pub use caps::Caps;
-pub use datapath::{Context, Datapath, LinkState, PortIndex, TransmitRef};
+pub use caps::{Caps, FarSide, RxRing};
+pub use datapath::{Context, Datapath, PortIndex, TransmitRef};
+pub use device::Device;
 pub use error::{OpenError, PortError};
 pub use fitting::Fitting;
 pub use histogram::{CoarseHistogram, Histogram, LogLinear};
 pub use monitor::{Monitor, MonitorAccount, MonitorCounts, Watched};
-pub use port::{Interest, Port, Readiness};
+pub use options::{Direction, OnCorrupt, OpenOptions, TxFull};
+pub use port::{Interest, LinkState, Port, Readiness};
 pub use spec::{PortSpec, SpecError};
 pub use stats::{Drops, Stats};
 pub use tx_generator::{ChecksumFix, FieldRule, FieldRuleKind, GeneratorRun, GeneratorStream, TxGenerator};

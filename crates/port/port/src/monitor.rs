@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use linerate_mem::{Batch, Pool};
 
-use crate::{Caps, Drops, Interest, Port, PortError, Readiness, Stats, TxGenerator};
+use crate::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats, TxGenerator};
 
 /// What of a port is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,6 +222,10 @@ impl Port for Monitor {
 
     fn rx_occupancy(&self) -> Option<(u64, u64)> {
         self.port.rx_occupancy()
+    }
+
+    fn link(&mut self) -> Result<LinkState, PortError> {
+        self.port.link()
     }
 
     fn stats(&mut self) -> Result<Stats, PortError> {

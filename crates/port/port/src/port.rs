@@ -70,6 +70,15 @@ pub trait Port: Send {
         None
     }
 
+    /// Tells whether packets can pass now. It may ask the kernel, so it is too slow for every batch. A port whose link is down stays
+    /// open and works again once the link is up.
+    ///
+    /// # Errors
+    /// The port is broken and stays so.
+    fn link(&mut self) -> Result<LinkState, PortError> {
+        Ok(LinkState::Up)
+    }
+
     /// Returns the totals since the port was opened. It may read counters of the kernel, so it is too slow for every batch.
     fn stats(&mut self) -> Result<Stats, PortError>;
 
@@ -77,6 +86,15 @@ pub trait Port: Send {
     fn tx_generator(&mut self) -> Option<&mut dyn TxGenerator> {
         None
     }
+}
+
+/// Whether packets can pass through a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// They can: the interface is up and has a carrier, or the peer is there.
+    Up,
+    /// They cannot: the interface is down or has no carrier, or there is no peer.
+    Down,
 }
 
 /// What a caller of [`Port::wait`] waits for.

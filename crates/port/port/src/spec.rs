@@ -7,6 +7,9 @@
 //! queue    = decimal number
 //! option   = key [ "=" value ]                      a key alone means key=yes
 //! ```
+//! Some options are the same for every backend and become [`OpenOptions`]: `queues`, `tx_only`, `rx_only`, `promisc`, `prompt`,
+//! `refused`, `corrupt`, `zerocopy`, `filter`. The others belong to the backend.
+//!
 //! A backslash before `,`, `@`, `:` or `\` takes the meaning from it (file names). Without a backend the spec is an interface
 //! and the fastest backend that works on it is chosen. Which options there are is each backend's matter; one that it does not
 //! know is an error that lists those it does.
@@ -18,6 +21,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::OpenOptions;
+use crate::options::{COMMON, choice};
+
 /// Most characters of a spec.
 const SPEC_LEN_MAX: usize = 4096;
 
@@ -25,22 +31,25 @@ const SPEC_LEN_MAX: usize = 4096;
 ///
 /// ```
 /// use linerate_port::PortSpec;
-/// let mut spec: PortSpec = "xdp:eth1@3,ring=8192,native".parse().unwrap();
-/// assert_eq!((spec.backend.as_deref(), spec.target.as_str(), spec.queue), (Some("xdp"), "eth1", Some(3)));
+/// let mut spec: PortSpec = "xdp:eth1@3,ring=8192,native,promisc=no".parse().unwrap();
+/// assert_eq!((spec.backend.as_deref(), spec.target.as_str()), (Some("xdp"), "eth1"));
+/// assert_eq!((spec.options.first_queue, spec.options.promiscuous), (Some(3), Some(false)));
 /// assert_eq!(spec.take("ring"), Some("8192".to_string()));
 /// assert_eq!(spec.take_flag("native").unwrap(), true);
-/// spec.finish(&["ring", "native"]).unwrap();
+/// spec.finish(&["@", "ring", "native", "promisc"]).unwrap();
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortSpec {
     /// Text before the first colon; `None` for a bare interface name.
     pub backend: Option<String>,
     /// What the backend is to open.
     pub target: String,
-    /// Queue number after `@`.
-    pub queue: Option<u32>,
-    /// Options that nobody took yet, in the order written.
-    pub options: Vec<(String, String)>,
+    /// Options that all backends share.
+    pub options: OpenOptions,
+    /// Options of the backend alone that nobody took yet, in the order written.
+    pub own: Vec<(String, String)>,
+    /// Which of the shared options the user wrote.
+    written: Vec<&'static str>,
     text: String,
 }
 
@@ -55,13 +64,66 @@ pub struct SpecError {
 }
 
 impl PortSpec {
-    /// Takes option `key` out and returns its value.
-    pub fn take(&mut self, key: &str) -> Option<String> {
-        let at = self.options.iter().position(|(name, _)| name == key)?;
-        Some(self.options.remove(at).1)
+    /// The spec of `target` at a known backend, without options.
+    pub fn new(backend: &str, target: &str) -> PortSpec {
+        let text = format!("{backend}:{}", escaped(target));
+        PortSpec { backend: Some(backend.into()), target: target.into(), text, ..PortSpec::default() }
     }
 
-    /// Takes option `key` out and returns its value, as if it had not been written: the spec's text goes without it.
+    /// This spec with one option more, as if the user had written it: `@` is the queue.
+    ///
+    /// # Errors
+    /// The option is there already, or does not take this value.
+    pub fn with(mut self, key: &str, value: &str) -> Result<PortSpec, SpecError> {
+        self.set(key, value).map_err(|problem| self.error(problem))?;
+        self.text += &match (key, value) {
+            ("@", queue) => format!("@{queue}"),
+            (_, "yes") => format!(",{key}"),
+            _ => format!(",{key}={}", escaped(value)),
+        };
+        Ok(self)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        if self.written.contains(&key) || self.own.iter().any(|(name, _)| name == key) {
+            return Err(format!("names option {key} twice"));
+        }
+        match COMMON.iter().find(|common| **common == key) {
+            Some(common) => {
+                self.options.set(key, value)?;
+                self.written.push(common);
+            }
+            None => self.own.push((key.into(), value.into())),
+        }
+        Ok(())
+    }
+
+    /// This spec with what a program asks for, where the user left it open.
+    pub fn completed(&self, options: &OpenOptions) -> PortSpec {
+        PortSpec { options: self.options.clone().or(options), ..self.clone() }
+    }
+
+    /// True if the user wrote the shared option `key` (`@` is the queue).
+    pub fn wrote(&self, key: &str) -> bool {
+        self.written.contains(&key)
+    }
+
+    /// The name of the port of queue `queue`, which opens that port alone.
+    pub fn at_queue(&self, queue: u32) -> String {
+        let parts = split_unescaped(&self.text, ',').unwrap_or_default();
+        let options = parts.iter().skip(1).filter(|option| !option.starts_with("queues="));
+        let backend = self.backend.as_ref().map(|backend| format!("{backend}:")).unwrap_or_default();
+        let options: String = options.map(|option| format!(",{option}")).collect();
+        format!("{backend}{}@{queue}{options}", escaped(&self.target))
+    }
+
+    /// Takes the backend's option `key` out and returns its value.
+    pub fn take(&mut self, key: &str) -> Option<String> {
+        let at = self.own.iter().position(|(name, _)| name == key)?;
+        Some(self.own.remove(at).1)
+    }
+
+    /// Takes the backend's option `key` out and returns its value, as if it had not been written: the spec's text goes without it.
     pub fn cut(&mut self, key: &str) -> Option<String> {
         let value = self.take(key)?;
         let is_other = |part: &&str| part.split_once('=').map_or(*part, |(name, _)| name) != key;
@@ -72,7 +134,7 @@ impl PortSpec {
         Some(value)
     }
 
-    /// Takes option `key` out as a number, in decimal; `Ok(None)` when it was not given.
+    /// Takes the backend's option `key` out as a number, in decimal; `Ok(None)` when it was not given.
     pub fn take_number(&mut self, key: &str, least: u64, most: u64) -> Result<Option<u64>, SpecError> {
         let Some(value) = self.take(key) else { return Ok(None) };
         match value.parse::<u64>() {
@@ -81,20 +143,47 @@ impl PortSpec {
         }
     }
 
-    /// Takes option `key` out as a switch: absent or `no` is false, alone or `yes` is true.
+    /// Takes the backend's option `key` out as a switch: absent or `no` is false, alone or `yes` is true.
     pub fn take_flag(&mut self, key: &str) -> Result<bool, SpecError> {
-        match self.take(key).as_deref() {
-            None | Some("no") => Ok(false),
-            Some("yes") => Ok(true),
-            Some(other) => Err(self.error(format!("{key}={other}: {key} takes yes or no"))),
+        self.take_choice(key, &[("no", false), ("yes", true)])
+    }
+
+    /// Takes the backend's option `key` out as one of these words, the first of which stands for an absent option.
+    pub fn take_choice<T: Copy>(&mut self, key: &str, words: &[(&str, T)]) -> Result<T, SpecError> {
+        let value = self.take(key).unwrap_or_else(|| words.first().map_or(String::new(), |(word, _)| (*word).into()));
+        choice(key, &value, words).map_err(|problem| self.error(problem))
+    }
+
+    /// The number of queue pairs that were asked for: `most` at most.
+    ///
+    /// # Errors
+    /// The user asked for more.
+    pub fn queues_up_to(&self, most: u32) -> Result<Option<u32>, SpecError> {
+        match self.options.queues {
+            Some(queues) if queues > most => {
+                Err(self.error(format!("queues={queues}: queues takes a number from 1 to {most}")))
+            }
+            queues => Ok(queues),
         }
     }
 
-    /// Complains about an option that nobody took; `known` lists those that the backend has.
+    /// Complains about options that the backend does not have: shared ones that the user wrote and that `known` does not
+    /// list, and others that nobody took. `known` lists all that the backend has.
     pub fn finish(&self, known: &[&str]) -> Result<(), SpecError> {
-        let Some((key, _)) = self.options.first() else { return Ok(()) };
-        let what = if known.is_empty() { "has no options".into() } else { format!("knows {}", known.join(", ")) };
+        let written = self.written.iter().find(|key| !known.contains(*key));
         let backend = self.backend.as_deref().unwrap_or("this port");
+        let key = match (written, self.own.first()) {
+            (Some(&"@"), _) => {
+                let problem =
+                    format!("{backend} has no queue to choose; leave out the @, or write \\@ if it belongs to a name");
+                return Err(self.error(problem));
+            }
+            (Some(key), _) => *key,
+            (None, Some((key, _))) => key,
+            (None, None) => return Ok(()),
+        };
+        let listed: Vec<&str> = known.iter().filter(|key| **key != "@").copied().collect();
+        let what = if listed.is_empty() { "has no options".into() } else { format!("knows {}", listed.join(", ")) };
         Err(self.error(format!("unknown option {key}; {backend} {what}")))
     }
 
@@ -126,25 +215,21 @@ impl FromStr for PortSpec {
         let (backend, rest) = split_backend(name);
         let mut fields = split_unescaped(rest, '@').ok_or_else(|| error("ends in a backslash"))?.into_iter();
         let target = unescape(fields.next().unwrap_or_default());
-        let queue =
-            fields.next().map(str::parse::<u32>).transpose().map_err(|_| error("what follows @ is no queue number"))?;
+        let queue = fields.next();
         if fields.next().is_some() {
             return Err(error("has two @; write \\@ for one that belongs to a name"));
         }
         if backend.is_none() && target.is_empty() {
             return Err(error("is empty; a port is backend:target, or an interface"));
         }
-        let mut spec =
-            PortSpec { backend: backend.map(str::to_string), target, queue, options: Vec::new(), text: text.into() };
-        for option in options {
-            let (key, value) = option.split_once('=').unwrap_or((option, "yes"));
+        let backend = backend.map(str::to_string);
+        let mut spec = PortSpec { backend, target, text: text.into(), ..PortSpec::default() };
+        let options = options.iter().map(|option| option.split_once('=').unwrap_or((option, "yes")));
+        for (key, value) in queue.map(|queue| ("@", queue)).into_iter().chain(options) {
             if key.is_empty() {
                 return Err(error("has an option without a name"));
             }
-            if spec.options.iter().any(|(name, _)| name == key) {
-                return Err(error(&format!("names option {key} twice")));
-            }
-            spec.options.push((key.into(), unescape(value)));
+            spec.set(key, &unescape(value)).map_err(|problem| error(&problem))?;
         }
         Ok(spec)
     }
@@ -183,6 +268,12 @@ fn split_unescaped(text: &str, separator: char) -> Option<Vec<&str>> {
     (!escaped).then_some(parts)
 }
 
+/// The text with a backslash before each character that has a meaning in a spec.
+fn escaped(text: &str) -> String {
+    let escape = |letter| [Some('\\').filter(|_| matches!(letter, ',' | '@' | ':' | '\\')), Some(letter)];
+    text.chars().flat_map(escape).flatten().collect()
+}
+
 fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut letters = text.chars();
@@ -203,12 +294,14 @@ mod tests {
 
     #[test]
     fn takes_names_apart() {
-        let spec = parse("file:/tmp/a\\,b.pcap,write,speed=2").unwrap();
+        let spec = parse("file:/tmp/a\\,b.pcap,write,speed=2,promisc=no").unwrap();
         assert_eq!((spec.backend.as_deref(), spec.target.as_str()), (Some("file"), "/tmp/a,b.pcap"));
-        assert_eq!(spec.options, [("write".into(), "yes".into()), ("speed".into(), "2".into())]);
+        assert_eq!(spec.own, [("write".into(), "yes".into()), ("speed".into(), "2".into())]);
+        assert_eq!(spec.options, OpenOptions { promiscuous: Some(false), ..OpenOptions::default() });
+        assert!(spec.wrote("promisc") && !spec.wrote("@"));
         assert_eq!(parse("eth0").unwrap().backend, None);
         assert_eq!(parse("null:").unwrap().target, "");
-        assert_eq!(parse("eth0@2").unwrap().queue, Some(2));
+        assert_eq!(parse("eth0@2").unwrap().options.first_queue, Some(2));
         // A colon after what is no backend word belongs to the name (an alias interface).
         assert_eq!(parse("ETH0:1").unwrap().target, "ETH0:1");
     }
@@ -221,7 +314,7 @@ mod tests {
             (Some("loss 1%".into()), None, None)
         );
         assert_eq!(spec.to_string(), "file:/tmp/a\\,b.pcap,write");
-        assert_eq!(spec.options, [("write".into(), "yes".into())]);
+        assert_eq!(spec.own, [("write".into(), "yes".into())]);
     }
 
     #[test]
@@ -231,18 +324,36 @@ mod tests {
             ",a",
             "pipe:a,=1",
             "pipe:a,x=1,x=2",
-            "xdp:e@",
             "xdp:e@x",
             "xdp:e@1@2",
             "a\\",
             "a\nb",
             "xdp:e@4294967296",
+            "xdp:e@",
+            "pipe:a,promisc=maybe",
+            "pipe:a,tx_only,rx_only",
+            "pipe:a,queues=0",
         ] {
             assert!(parse(bad).is_err(), "{bad:?}");
         }
         let spec = parse("pipe:a,fast").unwrap();
         assert!(spec.finish(&["ring"]).unwrap_err().to_string().contains("knows ring"));
         assert!(parse("pipe:a,ring=x").unwrap().take_number("ring", 1, 9).is_err());
+        let shared = parse("pipe:a,promisc=no").unwrap();
+        assert!(shared.finish(&["ring"]).unwrap_err().problem.contains("unknown option promisc; pipe knows ring"));
+        assert!(shared.finish(&["promisc"]).is_ok());
+        assert!(parse("pipe:a@1").unwrap().finish(&["ring"]).unwrap_err().problem.contains("no queue to choose"));
+        assert!(parse("memif:a,queues=9").unwrap().queues_up_to(8).is_err());
+    }
+
+    #[test]
+    fn names_are_put_together() {
+        let spec = PortSpec::new("memif", "/tmp/a@b,c").with("role", "client").unwrap().with("queues", "2").unwrap();
+        assert_eq!(spec.to_string(), "memif:/tmp/a\\@b\\,c,role=client,queues=2");
+        assert_eq!(parse(&spec.to_string()).unwrap(), spec);
+        assert_eq!(spec.at_queue(1), "memif:/tmp/a\\@b\\,c@1,role=client");
+        assert_eq!(parse("xdp:e@3,native,queues=2").unwrap().at_queue(4), "xdp:e@4,native");
+        assert!(spec.clone().with("role", "server").is_err() && spec.with("refused", "maybe").is_err());
     }
 
     proptest! {

@@ -34,6 +34,18 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// Adds the totals of another queue pair.
+    pub fn add(&mut self, other: Stats) {
+        self.rx_packets += other.rx_packets;
+        self.rx_bytes += other.rx_bytes;
+        self.tx_packets += other.tx_packets;
+        self.tx_bytes += other.tx_bytes;
+        self.rx_duplicated += other.rx_duplicated;
+        self.tx_duplicated += other.tx_duplicated;
+        self.rx_drops.extend(other.rx_drops);
+        self.tx_drops.extend(other.tx_drops);
+    }
+
     /// Sum of [`Stats::rx_drops`].
     pub fn rx_dropped(&self) -> u64 {
         self.rx_drops.iter().map(|drops| drops.packets).sum()

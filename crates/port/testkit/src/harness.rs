@@ -59,6 +59,15 @@ pub enum Link {
         /// The port that they receive from.
         receiver: Box<dyn Port>,
     },
+    /// The ports of two devices of several queues. The checks use those of one queue, the others stay open beside them.
+    Queues {
+        /// What the port of a queue here transmits arrives at the port of that queue in `receivers`.
+        senders: Vec<Box<dyn Port>>,
+        /// The ports that the checks receive from.
+        receivers: Vec<Box<dyn Port>>,
+        /// The queue that is checked, counted from 0.
+        queue: usize,
+    },
     /// What `sender` transmits can be received once it was flushed and dropped: a file.
     Store {
         /// The port that the checks transmit on.

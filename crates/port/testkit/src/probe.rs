@@ -43,7 +43,6 @@ impl ProbePort {
             frame_len_max,
             frags_max: frame_len_max.div_ceil(pool.packet_len_max()),
             copies: "each packet is copied to or from a vector",
-            queues: 1,
             async_tx: true,
             ..Caps::default()
         };

@@ -21,6 +21,8 @@ pub(crate) struct Session {
     pub facts: Facts,
     pub sender: Option<Box<dyn Port>>,
     pub receiver: Option<Box<dyn Port>>,
+    /// Ports of other queues.
+    beside: Vec<Box<dyn Port>>,
     pub account: Account,
     pub outgoing: Batch,
     incoming: Batch,
@@ -34,15 +36,23 @@ impl Session {
     pub fn open(harness: &mut dyn Harness, start: u32) -> Result<Session, String> {
         let pool = harness.make_pool()?;
         let link = harness.open(&pool, start).map_err(|error| format!("cannot open a link: {error}"))?;
+        let mut beside = Vec::new();
         let (sender, receiver, reopen) = match link {
             Link::Pair { sender, receiver } => (sender, Some(receiver), None),
+            Link::Queues { mut senders, mut receivers, queue } if queue < senders.len().min(receivers.len()) => {
+                let (sender, receiver) = (senders.remove(queue), receivers.remove(queue));
+                beside.extend(senders.into_iter().chain(receivers));
+                (sender, Some(receiver), None)
+            }
+            Link::Queues { senders, .. } => return Err(format!("a device has {} queues only", senders.len())),
             Link::Store { sender, reopen } => (sender, None, Some(reopen)),
             Link::Sender(sender) => (sender, None, None),
         };
         let facts = harness.facts();
         let account = Account::new(facts.strangers);
         let (outgoing, incoming) = (Batch::new(&pool, BATCH), Batch::new(&pool, BATCH));
-        Ok(Session { pool, facts, sender: Some(sender), receiver, account, outgoing, incoming, reopen, sent: None })
+        let sender = Some(sender);
+        Ok(Session { pool, facts, sender, receiver, beside, account, outgoing, incoming, reopen, sent: None })
     }
 
     /// The port that is transmitted on.
@@ -231,8 +241,8 @@ impl Session {
 
     /// Drops the ports and the batches; every frame must be free then.
     pub fn close(self) -> Result<(), String> {
-        let Session { mut pool, sender, receiver, outgoing, incoming, reopen, .. } = self;
-        drop((sender, receiver, outgoing, incoming, reopen));
+        let Session { mut pool, sender, receiver, beside, outgoing, incoming, reopen, .. } = self;
+        drop((sender, receiver, beside, outgoing, incoming, reopen));
         pool.flush();
         let (free, all) = (pool.available(), pool.region().frames() as usize);
         if free == all {

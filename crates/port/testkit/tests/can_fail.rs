@@ -58,6 +58,7 @@ const FAULTS: &[(Fault, &str, &str)] = &[
     (Fault::CallsDownGone, "interface down", "the receiver says"),
     (Fault::ForgetsTotalsWhenDown, "interface down", "totals were lost"),
     (Fault::StaysDown, "interface down", "does not work"),
+    (Fault::HidesItsLink, "interface down", "the link is Down, and the port says Up"),
     (Fault::DoesNotNoticeDeletion, "interface deleted", "does not notice"),
     (Fault::LeavesSomethingBehind, "killed process", "m0"),
 ];

@@ -1,7 +1,7 @@
 //! The table of backends.
 
 use linerate_mem::{Pool, PoolConfig};
-use linerate_port::{OpenError, Port, PortSpec};
+use linerate_port::{Device, FarSide, OpenError, Port, PortSpec};
 use linerate_sys::capability::{Capabilities, Capability};
 
 /// What [`list`] says about a backend.
@@ -47,7 +47,7 @@ pub fn list() -> Vec<Backend> {
 pub(crate) type HasOwnMemory = fn(&PortSpec) -> bool;
 /// Makes the pool of a port.
 pub(crate) type MakePool = fn(&PortSpec, PoolConfig) -> Result<Pool, OpenError>;
-type Open = fn(PortSpec, &Pool) -> Result<Box<dyn Port>, OpenError>;
+type Open = fn(PortSpec, &Pool) -> Result<Device, OpenError>;
 
 /// A row of the table.
 pub(crate) struct Entry {
@@ -60,18 +60,60 @@ pub(crate) struct Entry {
     pub open: Option<Open>,
     /// For ports whose memory is their own: which these are, and what makes the pool that they must be opened on.
     pub pool: Option<(HasOwnMemory, MakePool)>,
-    /// Option for a port that only sends, and the options (and `@`) beside which it makes no sense.
-    pub only_sends: Option<(&'static str, &'static [&'static str])>,
-    /// The same for a port that only receives.
-    pub only_receives: Option<(&'static str, &'static [&'static str])>,
-    /// The same for a port on which each packet waits for the one before.
-    pub answers: Option<(&'static str, &'static [&'static str])>,
-    /// Stands on a network interface.
-    pub on_interfaces: bool,
+    /// What is at the far side of its ports.
+    pub far_side: FarSide,
+    /// Whether an interface can be opened more than once at a time; `None` for what stands on no interface.
+    pub access: Option<Access>,
+    /// Its receive rings consist of frames of the pool, which must be of a page at most.
+    pub lends_frames: bool,
 }
 
 pub(crate) fn find(name: &str) -> Option<&'static Entry> {
     ENTRIES.iter().find(|entry| entry.name == name)
+}
+
+/// The row of the backend that a spec names; `None` for a bare interface, and for a name that is none.
+pub(crate) fn of(spec: &PortSpec) -> Option<&'static Entry> {
+    spec.backend.as_deref().and_then(find)
+}
+
+/// Whether an interface can be opened more than once at a time, say to send and to receive apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It can.
+    Shared,
+    /// A queue of it that is open is in use.
+    Exclusive,
+}
+
+/// True for a port whose ring a capture can look at without a copy (see [`crate::capture`]).
+pub fn is_packet_socket(spec: &PortSpec) -> bool {
+    spec.backend.as_deref() == Some("packet")
+}
+
+/// The spec of a capture file, whatever its path looks like.
+pub fn file(path: &str) -> PortSpec {
+    PortSpec::new("file", path)
+}
+
+/// The spec of a link to another process of Linerate at this socket.
+pub fn shm(socket: &str) -> PortSpec {
+    PortSpec::new("shm", socket)
+}
+
+/// The spec of a memif server at this socket.
+pub fn memif(socket: &std::path::Path) -> PortSpec {
+    PortSpec::new("memif", &socket.to_string_lossy())
+}
+
+/// How a spec's backend opens interfaces; `None` where it opens something else, and for a bare interface.
+pub fn access(spec: &PortSpec) -> Option<Access> {
+    of(spec)?.access
+}
+
+/// What is at the far side of the port that a spec names, before it is opened.
+pub fn far_side(spec: &PortSpec) -> FarSide {
+    of(spec).map_or(FarSide::Interface, |entry| entry.far_side)
 }
 
 /// One line for each backend that can be written: its syntax and what it is.
@@ -88,10 +130,9 @@ const PLAIN: Entry = Entry {
     probe: usable,
     open: None,
     pool: None,
-    only_sends: None,
-    only_receives: None,
-    answers: None,
-    on_interfaces: false,
+    far_side: FarSide::Interface,
+    lends_frames: false,
+    access: None,
 };
 
 pub(crate) const ENTRIES: &[Entry] = &[
@@ -101,8 +142,8 @@ pub(crate) const ENTRIES: &[Entry] = &[
         summary: "AF_XDP: takes the interface's packets away from the kernel; needs CAP_NET_RAW, to receive CAP_BPF too",
         probe: probe_xdp,
         open: Some(|spec, pool| boxed(linerate_port_xdp::open(spec, pool))),
-        only_sends: Some(("tx_only", &[])),
-        on_interfaces: true,
+        lends_frames: true,
+        access: Some(Access::Exclusive),
         ..PLAIN
     },
     Entry {
@@ -111,7 +152,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         summary: "sends frames that a program in the kernel makes; the fastest sender, on a veth if the far end runs NAPI",
         probe: probe_xdplive,
         open: Some(|spec, pool| boxed(linerate_port_xdplive::open(spec, pool))),
-        on_interfaces: true,
+        access: Some(Access::Shared),
         ..PLAIN
     },
     Entry {
@@ -120,11 +161,8 @@ pub(crate) const ENTRIES: &[Entry] = &[
         summary: "AF_PACKET rings: a copy of what the kernel sees, on every Ethernet interface; needs CAP_NET_RAW",
         probe: || Ok(linerate_port_packet::probe()?),
         open: Some(|spec, pool| boxed(linerate_port_packet::open(spec, pool))),
-        pool: None,
-        only_sends: Some(("tx_only", &["@", "ring", "retire", "prompt", "fanout", "rx_only"])),
-        only_receives: Some(("rx_only", &["qdisc", "refused", "tx_only"])),
-        answers: Some(("prompt", &["retire", "tx_only"])),
-        on_interfaces: true,
+        access: Some(Access::Shared),
+        ..PLAIN
     },
     Entry {
         name: "tap",
@@ -140,8 +178,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         summary: "libpcap, as tcpdump uses it; needs the library and CAP_NET_RAW",
         probe: probe_pcap,
         open: Some(|spec, pool| boxed(linerate_port_pcap::open(spec, pool))),
-        only_sends: Some(("promisc=no", &["promisc"])),
-        on_interfaces: true,
+        access: Some(Access::Shared),
         ..PLAIN
     },
     Entry {
@@ -149,6 +186,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         syntax: "pipe:NAME",
         summary: "between two threads of this process; needs no rights",
         open: Some(|spec, pool| boxed(linerate_port_pipe::open(spec, pool))),
+        far_side: FarSide::Process,
         ..PLAIN
     },
     Entry {
@@ -156,6 +194,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         syntax: "vhost:SOCKET",
         summary: "the network card of a virtual machine (vhost-user), or of a DPDK program; needs no rights",
         open: Some(|spec, pool| boxed(linerate_port_vhost::open(spec, pool))),
+        far_side: FarSide::Peer,
         ..PLAIN
     },
     Entry {
@@ -163,6 +202,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         syntax: "memif:SOCKET[@queue]",
         summary: "memory shared with another process (VPP, DPDK, Linerate): ,id=N, ,role=client to connect; needs no rights",
         open: Some(|spec, pool| boxed(linerate_port_memif::open(spec, pool))),
+        far_side: FarSide::Peer,
         pool: Some((linerate_port_memif::has_own_memory, linerate_port_memif::pool)),
         ..PLAIN
     },
@@ -171,6 +211,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         syntax: "shm:SOCKET",
         summary: "between two processes of Linerate, which share one memory: nothing is copied (memif: two memories)",
         open: Some(|spec, pool| boxed(linerate_port_shm::open(spec, pool))),
+        far_side: FarSide::Peer,
         pool: Some((|_| true, linerate_port_shm::pool)),
         ..PLAIN
     },
@@ -179,6 +220,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         syntax: "file:PATH",
         summary: "pcap and pcapng files, read or (,write) written",
         open: Some(|spec, pool| boxed(linerate_port_file::open(spec, pool))),
+        far_side: FarSide::File,
         ..PLAIN
     },
     Entry {
@@ -186,6 +228,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         syntax: "null:",
         summary: "takes everything and keeps nothing",
         open: Some(|spec, pool| boxed(linerate_port_null::open(spec, pool))),
+        far_side: FarSide::Nothing,
         ..PLAIN
     },
     Entry { name: "netmap", syntax: "netmap:IF, valeS:P", summary: "netmap, on kernels that have it", ..UNBUILT },
@@ -194,8 +237,8 @@ pub(crate) const ENTRIES: &[Entry] = &[
 
 const UNBUILT: Entry = Entry { probe: not_built, ..PLAIN };
 
-fn boxed<P: Port + 'static>(opened: Result<P, OpenError>) -> Result<Box<dyn Port>, OpenError> {
-    opened.map(|port| Box::new(port) as Box<dyn Port>)
+fn boxed<P: Port + 'static>(opened: Result<Device<P>, OpenError>) -> Result<Device, OpenError> {
+    opened.map(Device::boxed)
 }
 
 fn usable() -> Result<(), Unusable> {

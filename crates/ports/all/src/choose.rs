@@ -14,17 +14,16 @@
 use std::fs;
 
 use linerate_mem::Pool;
-use linerate_port::{OpenError, PortSpec};
+use linerate_port::{Direction, OpenError, OpenOptions, PortSpec};
 use linerate_sys::netdev::{self, Netdev};
 
-use crate::backend::find;
-use crate::open::{Opened, Usage, open_with, parse};
+use crate::backend::of;
+use crate::open::{Opened, open_with};
 
 /// A way to open an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
-    pub backend: &'static str,
-    pub spec: String,
+    pub spec: PortSpec,
     /// Why it is worth being the one.
     pub why: String,
 }
@@ -34,8 +33,6 @@ pub(crate) struct Candidate {
 pub(crate) struct Facts {
     /// Receive queues.
     pub queues: u32,
-    /// Bytes of the MTU.
-    pub mtu: u32,
     /// Why the host needs the interface's packets.
     pub host_use: Option<String>,
 }
@@ -45,31 +42,30 @@ impl Facts {
         let channels = device.channels().ok().flatten();
         Facts {
             queues: channels.map_or(1, |channels| channels.rx.0 + channels.combined.0).max(1),
-            mtu: device.mtu().unwrap_or(1500),
             host_use: host_use(device),
         }
     }
 }
 
 /// Opens interface `spec.target` with the first candidate that works.
-pub(crate) fn open_bare(spec: &PortSpec, pool: &Pool, usage: Usage) -> Result<Opened, OpenError> {
-    if let Some((option, _)) = spec.options.first() {
+pub(crate) fn open_bare(spec: &PortSpec, options: &OpenOptions, pool: &Pool) -> Result<Opened, OpenError> {
+    spec.finish(&["@"]).map_err(|_| {
         let hint = format!("name it: packet:{spec}, or xdp:{spec}");
-        return Err(OpenError::new(spec, format!("option {option} is a matter of the backend"), hint));
-    }
+        OpenError::new(spec, "options are a matter of the backend", hint)
+    })?;
     let device = Netdev::open(&spec.target).map_err(|error| {
         let names = netdev::names().unwrap_or_default().join(", ");
         OpenError::new(spec, error.to_string(), format!("there are {names}; or write backend:target, as in pipe:a"))
     })?;
     let mut refused: Vec<OpenError> = Vec::new();
-    for candidate in candidates(spec, &Facts::of(&device), usage, pool.packet_len_max()) {
-        let Some(entry) = find(candidate.backend) else { continue };
-        match open_with(entry, parse(&candidate.spec)?, usage, pool) {
-            Ok(port) => {
+    for candidate in candidates(spec, &Facts::of(&device), options) {
+        let Some(entry) = of(&candidate.spec) else { continue };
+        match open_with(entry, &candidate.spec, options, pool) {
+            Ok(device) => {
                 let others = refused.iter().map(|error| format!("; not {}: {}", error.spec, error.cause));
                 let others: String = others.collect();
-                let choice = format!("{} ({}{others})", port.caps().name, candidate.why);
-                return Ok(Opened { port, choice: Some(choice) });
+                let choice = format!("{} ({}{others})", device.name(), candidate.why);
+                return Ok(Opened { device, choice: Some(choice) });
             }
             Err(error) => refused.push(error),
         }
@@ -79,33 +75,36 @@ pub(crate) fn open_bare(spec: &PortSpec, pool: &Pool, usage: Usage) -> Result<Op
     Err(OpenError::new(spec, causes.join("; "), hint))
 }
 
-/// The ways to open it, best first. `frame_len` is what one frame of the pool holds.
-pub(crate) fn candidates(spec: &PortSpec, facts: &Facts, usage: Usage, frame_len: usize) -> Vec<Candidate> {
-    let interface = escaped(&spec.target);
-    let at_queue = spec.queue.map(|queue| format!("@{queue}")).unwrap_or_default();
-    // Two tags may come on top of the MTU.
-    let frags = if facts.mtu as usize + 22 > frame_len { ",frags" } else { "" };
-    let xdp = |options: String, why: &str| Candidate {
-        backend: "xdp",
-        spec: format!("xdp:{interface}{at_queue}{options}{frags}"),
-        why: why.into(),
+/// The ways to open it, best first.
+pub(crate) fn candidates(spec: &PortSpec, facts: &Facts, options: &OpenOptions) -> Vec<Candidate> {
+    let named = |backend: &str, options: &[(&str, String)]| {
+        let bare = PortSpec::new(backend, &spec.target);
+        options.iter().try_fold(bare, |made, (key, value)| made.with(key, value)).ok()
     };
-    let packet = |why: String| Candidate { backend: "packet", spec: format!("packet:{interface}{at_queue}"), why };
-    if usage == Usage::Sending {
+    let queue: Vec<_> = spec.options.first_queue.map(|queue| ("@", queue.to_string())).into_iter().collect();
+    let xdp = |options: &[(&str, String)], why: &str| {
+        named("xdp", &[&queue[..], options].concat()).map(|spec| Candidate { spec, why: why.into() })
+    };
+    let packet = |queue: &[(&str, String)], why: String| named("packet", queue).map(|spec| Candidate { spec, why });
+    let everywhere = || "works everywhere".to_string();
+    let transmits_only = options.direction == Some(Direction::Transmit);
+    let ways = if options.threads.is_some_and(|threads| threads > facts.queues as usize) {
+        [packet(&queue, "it has fewer queues than there are threads".into()), None]
+    } else if transmits_only {
         // Sending does not depend on the receive queue, and AF_PACKET cannot choose one.
-        let packet = Candidate { spec: format!("packet:{interface}"), ..packet("works everywhere".into()) };
-        return vec![xdp(",tx_only".into(), "AF_XDP is the fastest sender for packets of any contents"), packet];
-    }
-    if let Some(host_use) = &facts.host_use {
-        let why = format!("{host_use}, and AF_XDP would take its packets away from the host; xdp:{interface} does so");
-        return vec![packet(why)];
-    }
-    let queues =
-        if spec.queue.is_none() && facts.queues > 1 { format!(",queues={}", facts.queues) } else { String::new() };
-    vec![
-        xdp(format!(",native{queues}"), "AF_XDP in the driver is the fastest way in both directions"),
-        packet("works everywhere".into()),
-    ]
+        [xdp(&[], "AF_XDP is the fastest sender for packets of any contents"), packet(&[], everywhere())]
+    } else if let Some(host_use) = &facts.host_use {
+        let name = named("xdp", &[]).map(|spec| spec.to_string()).unwrap_or_default();
+        let why = format!("{host_use}, and AF_XDP would take its packets away from the host; {name} does so");
+        [packet(&queue, why), None]
+    } else {
+        let mut chosen = vec![("native", "yes".to_string())];
+        if queue.is_empty() && facts.queues > 1 {
+            chosen.push(("queues", facts.queues.to_string()));
+        }
+        [xdp(&chosen, "AF_XDP in the driver is the fastest way in both directions"), packet(&queue, everywhere())]
+    };
+    ways.into_iter().flatten().collect()
 }
 
 /// Why the host would miss the packets of this interface.
@@ -124,35 +123,30 @@ fn host_use(device: &Netdev) -> Option<String> {
     Some(format!("{name} belongs to {}", master.file_name()?.to_string_lossy()))
 }
 
-/// The name as a target of the grammar.
-fn escaped(name: &str) -> String {
-    let escape = |letter: char| match letter {
-        ',' | '@' | ':' | '\\' => format!("\\{letter}"),
-        other => other.to_string(),
-    };
-    name.chars().map(escape).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn specs(text: &str, facts: &Facts, usage: Usage) -> Vec<String> {
-        let candidates = candidates(&text.parse().unwrap(), facts, usage, 1600);
-        candidates.into_iter().map(|candidate| candidate.spec).collect()
+    fn specs(text: &str, facts: &Facts, options: &OpenOptions) -> Vec<String> {
+        let found = candidates(&text.parse().unwrap(), facts, options);
+        found.into_iter().map(|candidate| candidate.spec.to_string()).collect()
     }
 
     #[test]
     fn xdp_first_where_it_harms_nobody() {
-        let free = Facts { queues: 4, mtu: 1500, host_use: None };
-        assert_eq!(specs("eth1", &free, Usage::Both), ["xdp:eth1,native,queues=4", "packet:eth1"]);
-        assert_eq!(specs("eth1@2", &free, Usage::Receiving), ["xdp:eth1@2,native", "packet:eth1@2"]);
-        assert_eq!(specs("eth1", &free, Usage::Sending), ["xdp:eth1,tx_only", "packet:eth1"]);
-        let jumbo = Facts { mtu: 9000, queues: 1, host_use: None };
-        assert_eq!(specs("eth1", &jumbo, Usage::Both), ["xdp:eth1,native,frags", "packet:eth1"]);
-        let used = Facts { host_use: Some("eth1 has address 192.0.2.1".into()), ..free };
-        assert_eq!(specs("eth1", &used, Usage::Both), ["packet:eth1"]);
-        assert_eq!(specs("eth1", &used, Usage::Sending), ["xdp:eth1,tx_only", "packet:eth1"]);
-        assert_eq!(specs("ETH:1", &used, Usage::Both), ["packet:ETH\\:1"]);
+        let (both, receive, transmit) = (OpenOptions::default(), OpenOptions::receive(), OpenOptions::transmit());
+        let free = Facts { queues: 4, host_use: None };
+        assert_eq!(specs("eth1", &free, &both), ["xdp:eth1,native,queues=4", "packet:eth1"]);
+        assert_eq!(specs("eth1@2", &free, &receive), ["xdp:eth1@2,native", "packet:eth1@2"]);
+        assert_eq!(specs("eth1", &free, &transmit), ["xdp:eth1", "packet:eth1"]);
+        let used = Facts { host_use: Some("eth1 has address 192.0.2.1".into()), ..free.clone() };
+        assert_eq!(specs("eth1", &used, &both), ["packet:eth1"]);
+        assert_eq!(specs("eth1", &used, &transmit), ["xdp:eth1", "packet:eth1"]);
+        assert_eq!(specs("ETH:1", &used, &both), ["packet:ETH\\:1"]);
+        let threads = |threads, options: OpenOptions| OpenOptions { threads: Some(threads), ..options };
+        assert_eq!(specs("eth1", &free, &threads(2, receive.clone())), ["xdp:eth1,native,queues=4", "packet:eth1"]);
+        assert_eq!(specs("eth1", &free, &threads(4, transmit.clone())), ["xdp:eth1", "packet:eth1"]);
+        assert_eq!(specs("eth1", &free, &threads(5, receive)), ["packet:eth1"]);
+        assert_eq!(specs("eth1", &free, &threads(5, transmit)), ["packet:eth1"]);
     }
 }

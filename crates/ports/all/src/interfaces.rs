@@ -1,12 +1,12 @@
 //! The interfaces of this namespace, and what each can be opened with.
 
 use linerate_mem::{Pool, PoolConfig};
-use linerate_port::PortSpec;
+use linerate_port::{OpenOptions, PortSpec};
 use linerate_sys::netdev::{self, Netdev};
 
 use crate::backend::{ENTRIES, Entry, Unusable};
 use crate::choose::{Facts, candidates};
-use crate::open::{Usage, open_with};
+use crate::open::open_with;
 
 /// A network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,17 +49,18 @@ pub fn interfaces() -> std::io::Result<Vec<Interface>> {
 
 fn look(device: &Netdev, pool: &Pool) -> Interface {
     let facts = Facts::of(device);
-    let on_interfaces = ENTRIES.iter().filter(|entry| entry.on_interfaces && entry.open.is_some());
+    let on_interfaces = ENTRIES.iter().filter(|entry| entry.access.is_some() && entry.open.is_some());
     let backends: Vec<_> = on_interfaces.map(|entry| (entry.name, attempt(entry, device.name(), pool))).collect();
     let bare = bare_name(device.name()).and_then(|spec| {
-        let works = |backend| backends.iter().any(|(name, usable)| *name == backend && usable.is_ok());
-        let mut candidates = candidates(&spec, &facts, Usage::Both, pool.packet_len_max()).into_iter();
-        candidates.find(|candidate| works(candidate.backend)).map(|candidate| candidate.spec)
+        let works = |backend: &str| backends.iter().any(|(name, usable)| *name == backend && usable.is_ok());
+        let mut candidates = candidates(&spec, &facts, &OpenOptions::default()).into_iter();
+        let found = candidates.find(|candidate| candidate.spec.backend.as_deref().is_some_and(works));
+        found.map(|candidate| candidate.spec.to_string())
     });
     Interface {
         name: device.name().into(),
         driver: device.driver_info().ok().flatten().map(|info| info.driver),
-        mtu: facts.mtu,
+        mtu: device.mtu().unwrap_or(1500),
         up: device.is_up().unwrap_or(false),
         link: device.link().ok().flatten(),
         speed_mbps: device.speed_mbps().ok().flatten(),
@@ -74,12 +75,8 @@ fn look(device: &Netdev, pool: &Pool) -> Interface {
 /// Opens it for sending, which has no side effects, after asking for the rights that receiving would need.
 fn attempt(entry: &Entry, interface: &str, pool: &Pool) -> Result<(), Unusable> {
     (entry.probe)()?;
-    let spec = bare_name(interface).and_then(|name| format!("{}:{name}", entry.name).parse().ok());
-    let Some(spec) = spec else {
-        let what_to_do = "rename the interface".into();
-        return Err(Unusable { why: "its name cannot be written in a port's name".into(), what_to_do });
-    };
-    open_with(entry, spec, Usage::Sending, pool).map(drop).map_err(Unusable::from)
+    let spec = PortSpec::new(entry.name, interface);
+    open_with(entry, &spec, &OpenOptions::transmit(), pool).map(drop).map_err(Unusable::from)
 }
 
 fn bare_name(interface: &str) -> Option<PortSpec> {

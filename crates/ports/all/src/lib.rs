@@ -7,13 +7,15 @@
 //! let error = linerate_ports::open("piep:a", &pool).err().unwrap();
 //! assert!(error.to_string().contains("pipe:NAME"));
 //! ```
-//! [`pool_for`] makes the pool for a port whose memory is its own. [`open`] and [`open_for`] open any name of the grammar in `linerate_port::PortSpec`; a bare interface name is opened by the
-//! fastest backend that works there (see `choose.rs` for which, and why). [`list`] and [`interfaces`] tell what there is on
-//! this machine and, for what cannot be used, why not and what to do.
+//! [`open_device`] opens a spec of the grammar in `linerate_port::PortSpec`, completed by `linerate_port::OpenOptions`, and gives a device
+//! with a port for each queue pair; [`open`] opens a name as one port. A bare interface name is opened by the fastest backend that
+//! works there (see `choose.rs` for which, and why). [`pool`] makes the memory that ports are opened on. [`list`] and [`interfaces`]
+//! tell what there is on this machine and, for what cannot be used, why not and what to do.
 //!
 //! ```text
 //! backend.rs     the table of backends            choose.rs      the backend of a bare interface
-//! open.rs        spec text -> port                interfaces.rs  what each interface can be opened with
+//! open.rs        spec -> device                   interfaces.rs  what each interface can be opened with
+//! pool.rs        memory for ports                 merged.rs      several queue pairs as one port
 //! filter.rs      capture filters, by libpcap or without it
 //! ```
 #![forbid(unsafe_code)]
@@ -22,14 +24,18 @@ mod backend;
 mod choose;
 mod filter;
 mod interfaces;
+mod merged;
 mod open;
+mod pool;
 
 /// Rings whose packets are looked at where they lie.
 pub mod capture {
     pub use linerate_port_packet::{CaptureOptions, RingCapture, RingCounters, RingPacket, Spread};
 }
 
-pub use backend::{Backend, Unusable, list};
+pub use backend::{Access, Backend, Unusable, access, far_side, file, is_packet_socket, list, memif, shm};
 pub use filter::{FilterCompiler, FilterPlace, compile_filter};
 pub use interfaces::{Interface, interfaces};
-pub use open::{Opened, Usage, frames_held, has_own_memory, open, open_for, pool_for};
+pub use merged::share_out;
+pub use open::{Opened, open, open_device, parse};
+pub use pool::{FRAME_LEN_MAX, HEADERS, PoolPlan, frame_bytes, len_max, pool, pool_config, pools};

@@ -1,8 +1,8 @@
 //! Names to ports, on what every machine has and on veth pairs of namespaces made here.
 
-use linerate_mem::{Batch, Pool, PoolConfig};
-use linerate_port::{Interest, OpenError};
-use linerate_ports::{Interface, Opened, Usage, interfaces, list, open, open_for, pool_for};
+use linerate_mem::{Batch, Pool};
+use linerate_port::{FarSide, Interest, OpenError, OpenOptions, PortSpec};
+use linerate_ports::{Interface, Opened, PoolPlan, far_side, interfaces, list, open, open_device, pools, share_out};
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 use linerate_sys::veth::{self, VethEnd};
@@ -29,12 +29,12 @@ fn a_memif_client_that_copies_nothing_opens_on_the_pool_made_for_it() {
         (format!("memif:{}", socket.display()), format!("memif:{},role=client,zerocopy", socket.display()));
     let error = refusal(&client);
     assert!(error.cause.contains("a pool made for it") && error.hint.contains("leave out zerocopy"), "{error}");
-    let mut pools = [&server, &client].map(|spec| match pool_for(spec, PoolConfig::default()).unwrap() {
-        Some(own) => own,
-        None => pool(),
-    });
-    let mut receiver = open_for(&server, &pools[0], Usage::Receiving).unwrap().port;
-    let mut sender = open_for(&client, &pools[1], Usage::Sending).unwrap().port;
+    let specs = [&server, &client].map(|name| name.parse::<PortSpec>().unwrap());
+    let (receive, transmit) = (OpenOptions::receive(), OpenOptions::transmit());
+    let mut pools = [(&specs[0], &receive), (&specs[1], &transmit)]
+        .map(|port| pools(&PoolPlan { ports: &[port], ..PoolPlan::default() }).unwrap().remove(0));
+    let mut receiver = open_device(&specs[0], &receive, &pools[0]).unwrap().into_port();
+    let mut sender = open_device(&specs[1], &transmit, &pools[1]).unwrap().into_port();
     assert_eq!([&receiver, &sender].map(|port| port.caps().zero_copy), [false, true]);
     let (mut outgoing, mut incoming) = (Batch::new(&pools[1], 32), Batch::new(&pools[0], 32));
     assert!(pools[1].append(&mut outgoing, &[7; 4000], 0));
@@ -51,6 +51,10 @@ fn a_memif_client_that_copies_nothing_opens_on_the_pool_made_for_it() {
     assert!(pools.iter_mut().all(|pool| pool.is_whole()));
 }
 
+fn opened(name: &str, options: &OpenOptions, pool: &Pool) -> Result<Opened, OpenError> {
+    open_device(&linerate_ports::parse(name)?, options, pool)
+}
+
 fn refusal(spec: &str) -> OpenError {
     open(spec, &pool()).err().unwrap()
 }
@@ -61,7 +65,7 @@ fn ports_that_need_nothing_open_by_name() {
     for (spec, backend) in [("null:", "null"), ("pipe:all-test", "pipe")] {
         assert_eq!(open(spec, &pool).unwrap().caps().backend, backend);
     }
-    let opened = open_for("pipe:all-test-2", &pool, Usage::Sending).unwrap();
+    let opened = opened("pipe:all-test-2", &OpenOptions::transmit(), &pool).unwrap();
     assert_eq!(opened.choice, None);
 }
 
@@ -111,24 +115,26 @@ fn a_tap_device_is_a_port() {
 }
 
 /// One packet from `near` to `far`, both opened by these names.
-fn carries(namespace: &NetNs, near: &str, far: &str) -> (Opened, Opened) {
+fn carries(namespace: &NetNs, near: &str, far: &str) -> Option<String> {
     let mut pool = pool();
-    let (mut sender, mut receiver) = namespace
-        .run(|| (open_for(near, &pool, Usage::Both).unwrap(), open_for(far, &pool, Usage::Both).unwrap()))
-        .unwrap();
+    let both = OpenOptions::default();
+    let open = || [near, far].map(|name| opened(name, &both, &pool).unwrap());
+    let [near_side, far_side] = namespace.run(open).unwrap();
+    let choice = near_side.choice.clone();
+    let (mut sender, mut receiver) = (near_side.into_port(), far_side.into_port());
     let mut batch = Batch::new(&pool, 32);
     pool.alloc(&mut batch, 1, 60);
     batch.packet_mut(0).fill(0xff);
     while !batch.is_empty() {
-        sender.port.transmit(&mut batch).unwrap();
+        sender.transmit(&mut batch).unwrap();
     }
     let ours = |packet: &[u8]| packet == [0xff; 60];
     for _ in 0..100 {
-        sender.port.flush().unwrap();
-        receiver.port.wait(Interest::Receive, 100_000_000).unwrap();
-        receiver.port.receive(&mut batch).unwrap();
+        sender.flush().unwrap();
+        receiver.wait(Interest::Receive, 100_000_000).unwrap();
+        receiver.receive(&mut batch).unwrap();
         if batch.iter().any(ours) {
-            return (sender, receiver);
+            return choice;
         }
         pool.free(&mut batch);
     }
@@ -138,8 +144,7 @@ fn carries(namespace: &NetNs, near: &str, far: &str) -> (Opened, Opened) {
 #[test]
 fn a_bare_name_takes_the_fastest_that_works_and_says_why() {
     let Some(namespace) = pair(2) else { return };
-    let (near, _far) = carries(&namespace, "near", "far");
-    let choice = near.choice.unwrap();
+    let choice = carries(&namespace, "near", "far").unwrap();
     let xdp = list().into_iter().find(|backend| backend.name == "xdp").unwrap();
     match xdp.usable {
         Ok(()) => {
@@ -151,17 +156,17 @@ fn a_bare_name_takes_the_fastest_that_works_and_says_why() {
     // Frames of 512 bytes are none for AF_XDP: the next in line, with the reason.
     let shape = linerate_mem::PoolConfig { frames: 512, frame_size: 512 };
     let small = Pool::new(shape).unwrap();
-    let opened = namespace.run(|| open_for("near", &small, Usage::Both)).unwrap().unwrap();
-    assert_eq!(opened.port.caps().backend, "packet");
+    let opened = namespace.run(|| opened("near", &OpenOptions::default(), &small)).unwrap().unwrap();
+    assert_eq!(opened.device.caps().backend, "packet");
     assert!(opened.choice.as_ref().unwrap().contains("; not xdp:near,native"), "{:?}", opened.choice);
 }
 
 #[test]
 fn an_interface_that_the_host_uses_is_not_taken_away() {
     let Some(namespace) = pair(1) else { return };
-    let opened = namespace.run(|| open_for("lo", &pool(), Usage::Receiving)).unwrap().unwrap();
-    assert_eq!(opened.port.caps().backend, "packet");
-    assert!(!opened.port.caps().transmits);
+    let opened = namespace.run(|| opened("lo", &OpenOptions::receive(), &pool())).unwrap().unwrap();
+    assert_eq!(opened.device.caps().backend, "packet");
+    assert!(!opened.device.caps().transmits);
     let choice = opened.choice.unwrap();
     assert!(choice.contains("lo has address 127.0.0.1") && choice.contains("xdp:lo does so"), "{choice}");
 }
@@ -200,4 +205,63 @@ fn interfaces_are_listed_with_what_works_on_them() {
     assert!(!far.up && far.bare.is_none());
     assert!(usable(far, "packet").unwrap_err().contains("`ip link set far up`"));
     assert_eq!(get("lo").bare.as_deref(), Some("packet:lo"));
+}
+
+#[test]
+fn what_is_said_of_a_name_is_what_its_port_says() {
+    let socket = std::env::temp_dir().join(format!("linerate-far-{}.sock", std::process::id()));
+    let file = std::env::temp_dir().join(format!("linerate-far-{}.pcap", std::process::id()));
+    let names = [
+        "null:".into(),
+        "pipe:far-side".into(),
+        format!("memif:{}", socket.display()),
+        format!("vhost:{}.vhost", socket.display()),
+        format!("file:{},write", file.display()),
+    ];
+    for name in names {
+        let spec = linerate_ports::parse(&name).unwrap();
+        let port = open(&name, &pool()).unwrap();
+        assert_eq!(far_side(&spec), port.caps().far_side, "{name}");
+    }
+    let _ = std::fs::remove_file(file);
+    assert_eq!(far_side(&"eth0".parse().unwrap()), FarSide::Interface);
+}
+
+/// A device of three queues on two threads: every packet of every queue reaches one of them.
+#[test]
+fn the_queues_of_a_device_are_shared_out_over_threads() {
+    let socket = std::env::temp_dir().join(format!("linerate-share-{}.sock", std::process::id()));
+    let mut pool = pool();
+    let both = OpenOptions::default();
+    let three = |role: &str| opened(&format!("memif:{},rings=3{role}", socket.display()), &both, &pool).unwrap().device;
+    let (server, client) = (three(""), three(",role=client"));
+    assert_eq!((server.queues(), client.queues()), (3, 3));
+    let (mut threads, mut senders) = (share_out(server, 2), client.into_ports());
+    assert_eq!(
+        threads.iter().map(|port| port.caps().detail.starts_with("2 queues")).collect::<Vec<_>>(),
+        [false, true]
+    );
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let mut seen = [0u8; 3];
+    let (mut batch, mut received) = (Batch::new(&pool, 8), Batch::new(&pool, 8));
+    while seen != [1; 3] {
+        assert!(std::time::Instant::now() < deadline, "{seen:?}");
+        for (queue, sender) in senders.iter_mut().enumerate().filter(|(queue, _)| seen[*queue] == 0) {
+            pool.append(&mut batch, &[queue as u8; 60], 0);
+            sender.transmit(&mut batch).unwrap();
+            pool.free(&mut batch);
+        }
+        for port in &mut threads {
+            port.wait(Interest::Receive, 10_000_000).unwrap();
+            port.receive(&mut received).unwrap();
+        }
+        received.iter().for_each(|packet| seen[usize::from(packet[0])] = 1);
+        pool.free(&mut received);
+    }
+    drop((threads, senders, batch, received));
+    assert!(pool.is_whole());
+    let error = opened("pipe:one", &OpenOptions { threads: Some(2), ..both.clone() }, &pool).map(|_| ()).unwrap_err();
+    assert!(error.cause.contains("one queue, fewer than the 2 threads"), "{error}");
+    let threads = OpenOptions { threads: Some(3), ..OpenOptions::transmit() };
+    assert_eq!(opened("null:", &threads, &pool).unwrap().device.queues(), 3);
 }

@@ -23,7 +23,7 @@ mod receive;
 mod transmit;
 
 use linerate_mem::{Batch, Pool};
-use linerate_port::{Caps, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
+use linerate_port::{Caps, Device, Direction, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
 
 use linerate_pcapng::PACKET_LEN_MAX;
 pub use receive::{FileReceiver, ReceiveOptions};
@@ -40,17 +40,23 @@ pub enum FilePort {
     Sender(Box<FileSender>),
 }
 
-/// Opens capture file `spec.target`; see the head of this crate for the options.
-pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<FilePort, OpenError> {
+/// Opens capture file `spec.target`; see the head of this crate for the options. A file that is opened for transmitting alone is
+/// written.
+///
+/// # Errors
+/// The file cannot be opened or is no capture; an option is unknown.
+pub fn open(spec: PortSpec, pool: &Pool) -> Result<Device<FilePort>, OpenError> {
+    one_way(spec, pool).map(Device::of)
+}
+
+fn one_way(mut spec: PortSpec, pool: &Pool) -> Result<FilePort, OpenError> {
     let named = spec.clone();
     let refuse = |problem: String| OpenError::new(&named, problem, "");
     if spec.target.is_empty() {
         return Err(OpenError::new(&spec, "a file port needs a path", "try file:in.pcap, or file:out.pcapng,write"));
     }
-    if spec.queue.is_some() {
-        return Err(OpenError::new(&spec, "a file has no queues", "write \\@ for an @ that belongs to the path"));
-    }
-    if spec.take_flag("write").map_err(|error| refuse(error.problem))? {
+    let written = spec.take_flag("write").map_err(|error| refuse(error.problem))?;
+    if written || spec.options.direction == Some(Direction::Transmit) {
         let snaplen = spec.take_number("snaplen", 1, PACKET_LEN_MAX as u64).map_err(|error| refuse(error.problem))?;
         spec.finish(WRITE_OPTIONS).map_err(|error| refuse(error.problem))?;
         let snaplen = snaplen.map_or(PACKET_LEN_MAX, |len| len as usize);

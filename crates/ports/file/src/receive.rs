@@ -4,7 +4,7 @@ use std::fs::File;
 
 use linerate_mem::{Batch, Pool, Scattered};
 use linerate_pcapng::{CaptureError, CaptureReader, ETHERNET, Head, PACKET_LEN_MAX};
-use linerate_port::{Caps, Drops, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
+use linerate_port::{Caps, Drops, FarSide, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
 
 /// Shortest packet that is one: addresses and type.
 const PACKET_LEN_MIN: usize = 14;
@@ -90,7 +90,7 @@ impl FileReceiver {
             frags_max: PACKET_LEN_MAX.div_ceil(pool.packet_len_max()),
             copies: "each packet is copied from the read buffer into its frame",
             detail: format!("{} file, read{}", reader.format_name(), if options.pad { ", padded" } else { "" }),
-            queues: 1,
+            far_side: FarSide::File,
             timestamps: true,
             ..Caps::default()
         };

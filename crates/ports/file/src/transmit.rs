@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Write};
 
 use linerate_mem::{Batch, Pool, Span};
 use linerate_pcapng::{FileFormat, PACKET_LEN_MAX, PacketHead, file_start, record, record_len};
-use linerate_port::{Caps, Drops, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
+use linerate_port::{Caps, Drops, FarSide, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
 use linerate_sys::clock;
 
 /// Bytes that are gathered before they are written.
@@ -54,7 +54,7 @@ impl FileSender {
             frags_max: PACKET_LEN_MAX,
             copies: "each packet is copied into the write buffer",
             detail: format!("{format:?} file, written, {snaplen} bytes of each packet").to_lowercase(),
-            queues: 1,
+            far_side: FarSide::File,
             async_tx: true,
             ..Caps::default()
         };

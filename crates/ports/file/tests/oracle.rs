@@ -45,7 +45,7 @@ fn read(file: &[u8]) -> Vec<Packet> {
 fn write(path: &Path, options: &str, packets: &[Packet]) {
     let mut pool = Pool::new(Default::default()).unwrap();
     let spec: PortSpec = format!("file:{},write{options}", path.display()).parse().unwrap();
-    let mut port = open(spec, &pool).unwrap();
+    let mut port = open(spec, &pool).unwrap().into_port();
     let mut batch = Batch::with_times(&pool, 64);
     for (time_ns, bytes, _) in packets {
         pool.alloc(&mut batch, 1, bytes.len());

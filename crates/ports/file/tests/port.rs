@@ -17,7 +17,7 @@ fn pool() -> Pool {
 }
 
 fn try_open(path: &Path, options: &str, pool: &Pool) -> Result<FilePort, OpenError> {
-    open(format!("file:{}{options}", path.display()).parse().unwrap(), pool)
+    open(format!("file:{}{options}", path.display()).parse().unwrap(), pool).map(|device| device.into_port())
 }
 
 /// A pcap file with packets of these lengths.
@@ -252,7 +252,7 @@ fn names_that_mean_nothing_are_refused() {
     assert!(refusal(&path, ",write,loop").contains("unknown option loop; file knows snaplen, write"));
     assert!(refusal(&path, ",loop=0").contains("loop=0"));
     assert!(refusal(&path, ",write,snaplen=0").contains("snaplen=0"));
-    assert!(refusal(&path, "@3").contains("no queues"));
+    assert!(refusal(&path, "@3").contains("no queue to choose"));
     assert!(refusal(&directory.path().join("none.pcap"), "").contains("add ,write"));
     assert!(refusal(Path::new("/dev/null"), ",loop").contains("no regular file"));
     assert!(refusal(Path::new(""), "").contains("needs a path"));

@@ -18,7 +18,7 @@ fn main() {
     let mut pool = Pool::new(Default::default()).expect("memory for packets");
     let open = |role: &str| {
         let spec = format!("memif:{path},role={role},mode=poll").parse().expect("a spec");
-        linerate_port_memif::open(spec, &pool).unwrap_or_else(|error| panic!("{error}"))
+        linerate_port_memif::open(spec, &pool).unwrap_or_else(|error| panic!("{error}")).into_port()
     };
     let (mut server, mut client) = (open("server"), open("client"));
     while !(server.is_connected().expect("a sound peer") && client.is_connected().expect("a sound peer")) {

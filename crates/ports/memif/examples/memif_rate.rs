@@ -17,8 +17,9 @@ fn main() {
         |index: usize, otherwise: u64| arguments.get(index).and_then(|text| text.parse().ok()).unwrap_or(otherwise);
     let (packets, bytes) = (number(2, 10_000_000), number(3, 60) as usize);
     let mut pool = Pool::new(Default::default()).expect("memory for packets");
-    let mut port =
-        linerate_port_memif::open(spec.parse().expect("a spec"), &pool).unwrap_or_else(|error| panic!("{error}"));
+    let mut port = linerate_port_memif::open(spec.parse().expect("a spec"), &pool)
+        .unwrap_or_else(|error| panic!("{error}"))
+        .into_port();
     let mut batch = Batch::new(&pool, 64);
     while !port.is_connected().expect("a sound peer") {
         port.wait(Interest::Transmit, 10_000_000).expect("a sound peer");

@@ -80,13 +80,8 @@ fn lock() -> MutexGuard<'static, Control> {
 
 /// Makes a place for a port at the interface of these options, which is made if there is none.
 /// `pool` is what its peers are lent, if packets are not copied.
-pub(crate) fn attach(
-    options: &Options,
-    queue: Option<u16>,
-    pool: Option<Arc<PoolMemory>>,
-) -> Result<Arc<Seat>, AttachError> {
-    let queues = queue.map_or(0..options.rings, |queue| queue..queue + 1);
-    let seat = Arc::new(Seat::new(queues).map_err(|error| AttachError::Io("make an eventfd", error))?);
+pub(crate) fn attach(options: &Options, queue: u16, pool: Option<Arc<PoolMemory>>) -> Result<Arc<Seat>, AttachError> {
+    let seat = Arc::new(Seat::new(queue).map_err(|error| AttachError::Io("make an eventfd", error))?);
     if BELL.get().is_none() {
         // A second one, made at the same time by another thread, is closed again.
         let _ = BELL.set(Doorbell::new().map_err(|error| AttachError::Io("make an eventfd", error))?);

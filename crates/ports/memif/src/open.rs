@@ -1,7 +1,7 @@
 //! From a spec to a port.
 
 use linerate_mem::Pool;
-use linerate_port::{Caps, OpenError, PortSpec};
+use linerate_port::{Caps, Device, FarSide, OpenError, PortSpec};
 
 use crate::control::{self, AttachError};
 use crate::options::{Options, Role};
@@ -9,11 +9,11 @@ use crate::pool::PoolMemory;
 use crate::port::{MemifPort, PACKET_LEN_MAX};
 use crate::transmit::SEGMENTS_MAX;
 
-/// Opens one end of a memif interface, or with `@queue` one queue pair of it. Returns at once, whether there is a peer or not.
+/// Opens one end of a memif interface, with a port for each of its queue pairs, or with `@queue` for that one. Returns at once, whether there is a peer or not.
 ///
 /// # Errors
 /// The pool is not this port's (with `zerocopy`), the socket's path belongs to another user or to a live process, the id is taken; each with what to do.
-pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<MemifPort, OpenError> {
+pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<Device<MemifPort>, OpenError> {
     let options = Options::take(&mut spec)?;
     let memory = PoolMemory::of(pool, &options.key);
     if options.zero_copy && memory.is_none() {
@@ -21,18 +21,23 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<MemifPort, OpenError> {
         return Err(OpenError::new(&spec, "its memory is shared with the peer, so it needs a pool made for it", hint));
     }
     let memory = memory.filter(|_| options.zero_copy);
-    let seat =
-        control::attach(&options, spec.queue.map(|queue| queue as u16), memory).map_err(|error| match error {
-            AttachError::Path(refusal) => OpenError::new(&spec, refusal.cause, refusal.hint),
-            AttachError::Taken(cause) => OpenError::new(&spec, cause, "take another id, with id=N"),
-            AttachError::Io(what, error) => OpenError::new(&spec, format!("cannot {what}: {error}"), ""),
-        })?;
-    let caps = caps(&spec, &options);
-    Ok(MemifPort::new(caps, options, seat, pool))
+    let port = |queue: u16| {
+        let seat = control::attach(&options, queue, memory.clone()).map_err(|error| refused(&spec, error))?;
+        Ok(MemifPort::new(caps(&spec, &options, queue), options.clone(), seat, pool))
+    };
+    let first = port(options.queues.start)?;
+    Ok(Device::new(spec.to_string(), first, options.queues.clone().skip(1).map(port).collect::<Result<_, _>>()?))
 }
 
-fn caps(spec: &PortSpec, options: &Options) -> Caps {
-    let queues = if spec.queue.is_some() { 1 } else { usize::from(options.rings) };
+fn refused(spec: &PortSpec, error: AttachError) -> OpenError {
+    match error {
+        AttachError::Path(refusal) => OpenError::new(spec, refusal.cause, refusal.hint),
+        AttachError::Taken(cause) => OpenError::new(spec, cause, "take another id, with id=N"),
+        AttachError::Io(what, error) => OpenError::new(spec, format!("cannot {what}: {error}"), ""),
+    }
+}
+
+fn caps(spec: &PortSpec, options: &Options, queue: u16) -> Caps {
     let mode = if options.interrupts { "interrupts" } else { "polling" };
     let detail = match options.key.role {
         Role::Server => format!("memif server, up to {} rings each way, {mode}", options.rings),
@@ -46,7 +51,7 @@ fn caps(spec: &PortSpec, options: &Options) -> Caps {
         }
     };
     Caps {
-        name: spec.to_string(),
+        name: if options.queues.len() > 1 { spec.at_queue(queue.into()) } else { spec.to_string() },
         backend: "memif",
         receives: true,
         transmits: true,
@@ -59,7 +64,8 @@ fn caps(spec: &PortSpec, options: &Options) -> Caps {
             "this process copies each packet between the pool's frame and memory shared with the peer"
         },
         detail,
-        queues,
+        far_side: FarSide::Peer,
+        survives_peers: options.next_peer,
         ..Caps::default()
     }
 }

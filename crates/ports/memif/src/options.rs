@@ -1,11 +1,14 @@
 //! What a port's name asks for.
 
-use linerate_port::{OpenError, PortSpec};
+use std::ops::Range;
+
+use linerate_port::{OnCorrupt, OpenError, PortSpec};
 
 use crate::message::SECRET_BYTES;
 use crate::sys::NAME_BYTES_MAX;
 
-const KNOWN: &[&str] = &["id", "role", "rings", "slots", "buffer", "mode", "secret", "corrupt", "zerocopy"];
+const KNOWN: &[&str] =
+    &["@", "id", "role", "queues", "rings", "slots", "buffer", "mode", "secret", "corrupt", "zerocopy"];
 
 /// Most rings in each direction, and most slots in a ring: what the other implementations take.
 const RINGS_MAX: u64 = 255;
@@ -37,12 +40,14 @@ pub(crate) struct Key {
     pub(crate) role: Role,
 }
 
-/// How an interface is made. Ports that share one ask for the same.
+/// How an interface is made. Devices that share one ask for the same, but for other queues.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) key: Key,
     /// Rings in each direction: as many as a client makes, or a server takes.
     pub(crate) rings: u16,
+    /// Those that this process serves, each by a port.
+    pub(crate) queues: Range<u16>,
     /// Of a client: slots of a ring, as a power of two.
     pub(crate) log2_slots: u8,
     /// Of a client: bytes of a buffer.
@@ -65,17 +70,23 @@ impl Options {
             spec.take_number(key, least, most).map_err(|error| OpenError::new(&*spec, error.problem, ""))
         };
         let id = number(spec, "id", 0, u32::MAX.into())?.unwrap_or(0) as u32;
-        let least_rings = spec.queue.map_or(1, |queue| u64::from(queue) + 1);
-        if least_rings > RINGS_MAX {
+        let asked = &spec.options;
+        let (first, wanted) = (asked.first_queue.unwrap_or(0), asked.queues.or(asked.first_queue.map(|_| 1)));
+        let threads = asked.threads.map_or(1, |threads| threads as u64);
+        let least_rings = wanted.map_or(1, |queues| u64::from(first) + u64::from(queues));
+        if least_rings > RINGS_MAX || threads > RINGS_MAX {
             return Err(wrong(spec, format!("there are at most {RINGS_MAX} rings"), ""));
         }
-        let rings = number(spec, "rings", least_rings, RINGS_MAX)?.unwrap_or(least_rings);
+        let rings = number(spec, "rings", least_rings, RINGS_MAX)?;
+        let rings = rings.unwrap_or(if wanted.is_some() { least_rings } else { threads });
+        let queues = first as u16..wanted.map_or(rings as u16, |_| least_rings as u16);
         let slots = number(spec, "slots", SLOTS_MIN, 1 << LOG2_SLOTS_MAX)?.unwrap_or(1024);
         let buffer = number(spec, "buffer", BUFFER_MIN, BUFFER_MAX)?;
         let role = choice(spec, "role", &[("server", Role::Server), ("client", Role::Client)])?;
         let interrupts = choice(spec, "mode", &[("interrupt", true), ("poll", false)])?;
-        let next_peer = choice(spec, "corrupt", &[("close", false), ("next", true)])?;
-        let zero_copy = spec.take_flag("zerocopy").map_err(|error| wrong(spec, error.problem, ""))?;
+        let next_peer =
+            spec.options.on_corrupt == Some(OnCorrupt::NextPeer) && (role == Role::Server || spec.wrote("corrupt"));
+        let zero_copy = spec.options.zero_copy == Some(true);
         let secret = spec.take("secret").unwrap_or_default();
         spec.finish(KNOWN).map_err(|error| wrong(spec, error.problem, ""))?;
         if !slots.is_power_of_two() {
@@ -108,6 +119,7 @@ impl Options {
         Ok(Options {
             key: Key { socket: spec.target.clone(), id, role },
             rings: rings as u16,
+            queues,
             log2_slots: slots.trailing_zeros() as u8,
             buffer_bytes: buffer as usize,
             secret: padded,
@@ -118,19 +130,9 @@ impl Options {
     }
 }
 
-/// Takes option `key` out: one of the words, the first unless it was given.
+/// As [`PortSpec::take_choice`].
 fn choice<T: Copy>(spec: &mut PortSpec, key: &str, words: &[(&str, T)]) -> Result<T, OpenError> {
-    let given = spec.take(key);
-    let found = match &given {
-        None => words.first(),
-        Some(given) => words.iter().find(|(word, _)| word == given),
-    };
-    let Some((_, value)) = found else {
-        let listed: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        let cause = format!("{key}={}: {key} takes {}", given.unwrap_or_default(), listed.join(" or "));
-        return Err(OpenError::new(&*spec, cause, ""));
-    };
-    Ok(*value)
+    spec.take_choice(key, words).map_err(|error| OpenError::new(&*spec, error.problem, ""))
 }
 
 #[cfg(test)]
@@ -138,7 +140,12 @@ mod tests {
     use super::*;
 
     fn take(text: &str) -> Result<Options, OpenError> {
-        Options::take(&mut text.parse().unwrap())
+        let parsed = text.parse().map_err(|error: linerate_port::SpecError| OpenError::new(text, error.problem, ""));
+        Options::take(&mut parsed?)
+    }
+
+    fn full_queues(texts: &[&str]) -> Vec<Range<u16>> {
+        texts.iter().map(|text| take(text).map(|options| options.queues).unwrap_or_default()).collect()
     }
 
     #[test]
@@ -147,6 +154,8 @@ mod tests {
         assert_eq!(plain.key, Key { socket: "/tmp/x.sock".into(), id: 0, role: Role::Server });
         assert_eq!((plain.rings, plain.log2_slots, plain.buffer_bytes), (1, 10, 2048));
         assert!(plain.interrupts && !plain.next_peer && plain.secret == [0; SECRET_BYTES]);
+        assert_eq!(full_queues(&["memif:/x", "memif:/x,rings=3", "memif:/x,queues=2"]), [0..1, 0..3, 0..2]);
+        assert_eq!(full_queues(&["memif:/x@2", "memif:/x@1,queues=2,rings=9"]), [2..3, 1..3]);
         let full = "memif:/x@2,id=7,role=client,rings=4,slots=256,buffer=512,mode=poll,secret=abc,corrupt=next";
         let full = take(full).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((full.key.id, full.key.role, full.rings, full.log2_slots), (7, Role::Client, 4, 8));

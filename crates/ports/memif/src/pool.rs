@@ -15,7 +15,7 @@ const BYTES_MAX: usize = 1 << 32;
 
 /// True for a spec whose port must be opened on the pool that [`pool`] makes: one with `zerocopy`.
 pub fn has_own_memory(spec: &PortSpec) -> bool {
-    spec.options.iter().any(|(key, value)| key == "zerocopy" && value != "no")
+    spec.options.zero_copy == Some(true)
 }
 
 /// The pool for a port that copies nothing. Its peer reads and writes all frames of it, so it is for the packets of this port, and of

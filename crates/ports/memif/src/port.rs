@@ -1,11 +1,11 @@
-//! The port: its queue pairs polled in turn, its totals, and what it does while nobody is at the other end.
+//! The port: its queue pair, its totals, and what it does while nobody is at the other end.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use linerate_mem::{Batch, Pool};
-use linerate_port::{Caps, Drops, Interest, Port, PortError, Readiness, Stats};
+use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats};
 use linerate_sys::clock;
 use linerate_sys::poll::PollSet;
 
@@ -30,7 +30,7 @@ const NAP_RUNG_NS: u64 = 10_000_000;
 /// What a peer did that took away memory.
 const MEMORY_LOST: &str = "a smaller size to its shared memory, which is cut short";
 
-/// One end of a memif interface, or of one of its queue pairs.
+/// One end of a queue pair of a memif interface.
 pub struct MemifPort {
     pub(crate) caps: Caps,
     pub(crate) options: Options,
@@ -39,13 +39,11 @@ pub struct MemifPort {
     epoch: u64,
     /// Number of the connection; 0 while there is none.
     connection: u64,
-    receivers: Vec<Receiver>,
-    /// Rings of the peer before, as long as there are packets in them: what it sent before it went arrives.
-    remains: Vec<Receiver>,
+    receiver: Option<Receiver>,
+    /// The ring of the peer before, as long as there are packets in it: what it sent before it went arrives.
+    remains: Option<Receiver>,
     /// Packets in such rings that were not asked for before the peer after it went as well.
     left: u64,
-    /// Which of them is asked first.
-    turn: usize,
     transmitter: Option<Sender>,
     pool: Pool,
     received: Received,
@@ -68,10 +66,9 @@ impl MemifPort {
             seat,
             epoch: 0,
             connection: 0,
-            receivers: Vec::new(),
-            remains: Vec::new(),
+            receiver: None,
+            remains: None,
             left: 0,
-            turn: 0,
             transmitter: None,
             pool: pool.clone(),
             received: Received::default(),
@@ -117,31 +114,25 @@ impl MemifPort {
         self.epoch = self.seat.epoch();
         let delivery = self.seat.collect();
         self.connection = delivery.connection;
-        if !self.receivers.is_empty() {
-            let before = std::mem::replace(&mut self.remains, std::mem::take(&mut self.receivers));
-            self.left += before.into_iter().map(|mut side| side.waiting()).sum::<u64>();
+        if let Some(receiver) = self.receiver.take() {
+            self.left += self.remains.replace(receiver).map_or(0, |mut before| before.waiting());
         }
-        (self.transmitter, self.turn, self.rung) = (None, 0, false);
+        self.rung = false;
         let rings = self.options.rings;
-        for pair in delivery.pairs {
-            self.receivers.extend(pair.receive.map(|end| Receiver::new(end, &mut self.pool, rings)));
-            if self.transmitter.is_none() {
-                self.transmitter = pair.transmit.map(|end| Sender::new(end, &self.pool, rings));
-            }
-        }
+        self.receiver = delivery.pair.receive.map(|end| Receiver::new(end, &mut self.pool, rings));
+        self.transmitter = delivery.pair.transmit.map(|end| Sender::new(end, &self.pool, rings));
         Ok(())
     }
 
     /// Ends the connection with a peer that broke the protocol, and with it the port, unless it waits for the next peer.
     #[cold]
     fn broken(&mut self, corrupt: Corrupt) -> PortError {
-        let lost =
-            self.receivers.iter().any(Receiver::is_lost) || self.transmitter.as_ref().is_some_and(Sender::is_lost);
+        let lost = self.receiver.as_ref().is_some_and(Receiver::is_lost)
+            || self.transmitter.as_ref().is_some_and(Sender::is_lost);
         // Zeros in the place of rings look wrong in other ways, too.
         let Corrupt(what) = if lost { Corrupt(MEMORY_LOST.into()) } else { corrupt };
         control::end(&self.options.key, self.connection, &format!("You wrote {what}"), !self.options.next_peer);
-        self.receivers.clear();
-        (self.transmitter, self.connection) = (None, 0);
+        (self.receiver, self.transmitter, self.connection) = (None, None, 0);
         if !self.options.next_peer {
             self.fault = Some(what.clone());
         }
@@ -154,16 +145,13 @@ impl MemifPort {
         if lost { Err(Corrupt(MEMORY_LOST.into())) } else { Ok(()) }
     }
 
-    /// Takes what a peer sent that is gone. If it is nothing, or nonsense, its rings go, too.
+    /// Takes what a peer sent that is gone. If it is nothing, or nonsense, its ring goes, too.
     #[cold]
     fn receive_remains(&mut self, batch: &mut Batch) -> usize {
         let mut store = Store { pool: &mut self.pool, totals: &mut self.received };
-        let mut packets = 0;
-        for side in &mut self.remains {
-            packets += side.receive(batch, &mut store).unwrap_or(0);
-        }
+        let packets = self.remains.as_mut().map_or(0, |side| side.receive(batch, &mut store).unwrap_or(0));
         if packets == 0 && batch.room() > 0 && store.pool.available() > 0 {
-            self.left += self.remains.drain(..).map(|mut side| side.waiting()).sum::<u64>();
+            self.left += self.remains.take().map_or(0, |mut side| side.waiting());
         }
         packets
     }
@@ -177,31 +165,18 @@ impl MemifPort {
         }
     }
 
+    #[inline]
     fn receive_all(&mut self, batch: &mut Batch) -> Result<usize, Corrupt> {
-        if !self.remains.is_empty() {
+        if self.remains.is_some() {
             let packets = self.receive_remains(batch);
             if packets > 0 {
                 return Ok(packets);
             }
         }
         let mut store = Store { pool: &mut self.pool, totals: &mut self.received };
-        let mut packets = 0;
-        for _ in 0..self.receivers.len() {
-            let turn = self.turn;
-            self.turn = if turn + 1 < self.receivers.len() { turn + 1 } else { 0 };
-            let side = &mut self.receivers[turn];
-            MemifPort::check_memory(side.is_lost())?;
-            match side.receive(batch, &mut store) {
-                Ok(count) => packets += count,
-                // What came before is handed out first; the fault shows again.
-                Err(_) if packets > 0 => break,
-                Err(corrupt) => return Err(corrupt),
-            }
-            if batch.room() == 0 {
-                break;
-            }
-        }
-        Ok(packets)
+        let Some(side) = &mut self.receiver else { return Ok(0) };
+        MemifPort::check_memory(side.is_lost())?;
+        side.receive(batch, &mut store)
     }
 
     /// Asks the peer to ring, or no longer to.
@@ -209,7 +184,7 @@ impl MemifPort {
         if self.rung == wanted {
             return;
         }
-        for side in &self.receivers {
+        if let Some(side) = &self.receiver {
             side.ask_for_rings(wanted);
         }
         self.rung = wanted;
@@ -220,7 +195,7 @@ impl MemifPort {
 
     /// Takes away the ringing for what came so far: the caller looks at the rings after that.
     fn silence(&self) {
-        self.receivers.iter().filter_map(Receiver::bell).for_each(|bell| bell.silence());
+        self.receiver.iter().filter_map(Receiver::bell).for_each(|bell| bell.silence());
         if let Some(alarm) = &self.alarm {
             alarm.set(if self.rung { NAP_RUNG_NS } else { 0 });
         }
@@ -233,10 +208,10 @@ impl MemifPort {
             return side.has_room(&mut self.pool);
         }
         self.take_back(true)?;
-        if self.remains.iter_mut().any(|side| side.waiting() > 0) {
+        if self.remains.as_mut().is_some_and(|side| side.waiting() > 0) {
             return Ok(true);
         }
-        for side in &mut self.receivers {
+        if let Some(side) = &mut self.receiver {
             MemifPort::check_memory(side.is_lost())?;
             if side.look()? > 0 {
                 return Ok(true);
@@ -253,7 +228,7 @@ impl MemifPort {
             (true, true) => left_ns.min(NAP_RUNG_NS),
             (true, false) => left_ns.min(NAP_NS),
         };
-        let rung = self.receivers.iter().filter(|_| self.rung).filter_map(Receiver::bell).map(|bell| &**bell);
+        let rung = self.receiver.iter().filter(|_| self.rung).filter_map(Receiver::bell).map(|bell| &**bell);
         self.sleeping.clear();
         for bell in rung.chain([&self.seat.changed]) {
             self.sleeping.add(bell.as_fd(), true, false);
@@ -330,7 +305,7 @@ impl Port for MemifPort {
             if left_ns == 0 {
                 return Ok(Readiness::TimedOut);
             }
-            if interest == Interest::Receive && self.options.interrupts && !self.rung && !self.receivers.is_empty() {
+            if interest == Interest::Receive && self.options.interrupts && !self.rung && self.receiver.is_some() {
                 self.ask_for_rings(true);
                 continue;
             }
@@ -353,11 +328,17 @@ impl Port for MemifPort {
                 Err(_) => return false,
             };
             add(alarm.as_fd());
-            self.receivers.iter().filter_map(Receiver::bell).for_each(|bell| add(bell.as_fd()));
+            self.receiver.iter().filter_map(Receiver::bell).for_each(|bell| add(bell.as_fd()));
             self.ask_for_rings(true);
         }
         add(self.seat.changed.as_fd());
         true
+    }
+
+    /// Up while a peer is there that made a ring of this queue pair.
+    fn link(&mut self) -> Result<LinkState, PortError> {
+        let rings = self.is_connected()? && (self.receiver.is_some() || self.transmitter.is_some());
+        Ok(if rings { LinkState::Up } else { LinkState::Down })
     }
 
     fn stats(&mut self) -> Result<Stats, PortError> {

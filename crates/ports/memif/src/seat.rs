@@ -2,7 +2,6 @@
 //! changed.
 
 use std::io;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -11,8 +10,8 @@ use crate::sys::Doorbell;
 
 /// A port's place at an interface.
 pub(crate) struct Seat {
-    /// The queue pairs that it serves.
-    pub(crate) queues: Range<u16>,
+    /// The queue pair that it serves.
+    pub(crate) queue: u16,
     /// Rung when something was delivered, for a port that sleeps.
     pub(crate) changed: Doorbell,
     /// Counts deliveries.
@@ -20,18 +19,18 @@ pub(crate) struct Seat {
     waiting: Mutex<Delivery>,
 }
 
-/// Rings of a new connection; none when a connection ended.
+/// The rings of a new connection; none when a connection ended.
 #[derive(Default)]
 pub(crate) struct Delivery {
     /// Number of the connection, 0 for none.
     pub(crate) connection: u64,
-    pub(crate) pairs: Vec<Pair>,
+    pub(crate) pair: Pair,
 }
 
 impl Seat {
-    pub(crate) fn new(queues: Range<u16>) -> io::Result<Seat> {
+    pub(crate) fn new(queue: u16) -> io::Result<Seat> {
         let (epoch, waiting) = (AtomicU64::new(0), Mutex::default());
-        Ok(Seat { queues, changed: Doorbell::new()?, epoch, waiting })
+        Ok(Seat { queue, changed: Doorbell::new()?, epoch, waiting })
     }
 
     /// Number of the latest delivery.

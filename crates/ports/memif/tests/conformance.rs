@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::{Socket, open, pool};
+use common::{Socket, connected, open, pool};
 use linerate_mem::{Pool, PoolConfig};
 use linerate_port::Port;
+use linerate_port_memif::MemifPort;
 use linerate_testkit::child::{self, Child, Signal};
 use linerate_testkit::{Facts, Harness, Link, check_all};
 
@@ -18,6 +19,8 @@ struct Memif {
     small_frames: bool,
     /// The client lends the frames of the pool, which then is made for it.
     lends: bool,
+    /// The queue pair that is checked.
+    queue: usize,
     /// Held while its link is in use.
     socket: Option<Socket>,
 }
@@ -29,6 +32,7 @@ const PLAIN: Memif = Memif {
     slots_per_packet: 1,
     small_frames: false,
     lends: false,
+    queue: 0,
     socket: None,
 };
 
@@ -66,11 +70,14 @@ impl Harness for Memif {
     fn open(&mut self, pool: &Pool, _start: u32) -> Result<Link, String> {
         let socket = if self.lends { self.socket.take().ok_or("no pool was made")? } else { Socket::new() };
         let client = format!("{}{}", self.client, if self.lends { ",zerocopy" } else { "" });
-        let (server, client) = socket.pair(self.server, &client, pool)?;
+        let mut servers = socket.open_all(self.server, pool)?;
+        let mut clients = socket.open_all(&format!("{client},role=client"), pool)?;
+        connected(&mut servers.iter_mut().chain(&mut clients).collect::<Vec<_>>())?;
         self.socket = Some(socket);
-        let (server, client): (Box<dyn Port>, Box<dyn Port>) = (Box::new(server), Box::new(client));
-        let (sender, receiver) = if self.server_sends { (server, client) } else { (client, server) };
-        Ok(Link::Pair { sender, receiver })
+        let boxed = |ports: Vec<MemifPort>| ports.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();
+        let (servers, clients) = (boxed(servers), boxed(clients));
+        let (senders, receivers) = if self.server_sends { (servers, clients) } else { (clients, servers) };
+        Ok(Link::Queues { senders, receivers, queue: self.queue })
     }
 
     fn left_behind(&mut self) -> Option<Result<Vec<String>, String>> {
@@ -110,6 +117,12 @@ fn server_to_client() {
 #[test]
 fn client_to_server() {
     check_all(&mut Memif { server_sends: false, ..PLAIN });
+}
+
+#[test]
+fn each_of_two_queues() {
+    check_all(&mut Memif { server: ",rings=2", client: ",rings=2", ..PLAIN });
+    check_all(&mut Memif { server: ",rings=2", client: ",rings=2", queue: 1, server_sends: false, ..PLAIN });
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use common::{CONFIG, PATIENCE, Socket, connected, open, pool, pool_of, until};
 use linerate_mem::{Batch, Pool};
-use linerate_port::{Interest, Port, Readiness};
+use linerate_port::{Interest, LinkState, Port, Readiness};
 use linerate_port_memif::MemifPort;
 use linerate_testkit::child::{self, Child, Signal};
 
@@ -119,31 +119,30 @@ fn packets_that_nobody_fetched_are_counted() {
 }
 
 #[test]
-fn a_port_serves_all_queues_or_one() {
+fn each_queue_pair_is_a_port_opened_together_or_alone() {
     let (socket, mut pool) = (Socket::new(), pool());
     let spec = |queue: u32, role: &str| format!("memif:{}@{queue},rings=3,role={role}", socket.path());
-    // One server port for all of them, three client ports; each sends on its own queue.
-    let mut server = socket.open(",rings=3", &pool).unwrap();
+    // One device for all of them, three devices of one queue each.
+    let mut servers = socket.open_all(",rings=3", &pool).unwrap();
+    assert_eq!(servers[2].caps().name, spec(2, "server").replace(",role=server", ""));
     let mut clients: Vec<MemifPort> = (0..3).map(|queue| open(&spec(queue, "client"), &pool).unwrap()).collect();
     assert!(open(&spec(1, "client"), &pool).is_err(), "that queue is taken");
     let other = format!("memif:{}@0,rings=4,role=client", socket.path());
     assert!(open(&other, &pool).is_err(), "those are other options");
-    connected(&mut [&mut server]).unwrap();
-    for (queue, client) in clients.iter_mut().enumerate() {
-        connected(&mut [client]).unwrap();
-        send(client, &mut pool, 50, queue as u8);
-        expect(&mut server, &mut pool, 50, queue as u8);
-    }
-    // A port that serves all sends on the first.
-    send(&mut server, &mut pool, 50, 9);
-    expect(&mut clients[0], &mut pool, 50, 9);
-    drop((server, clients));
-    let mut servers: Vec<MemifPort> = (0..3).map(|queue| open(&spec(queue, "server"), &pool).unwrap()).collect();
-    let mut clients: Vec<MemifPort> = (0..3).map(|queue| open(&spec(queue, "client"), &pool).unwrap()).collect();
     for queue in 0..3 {
         connected(&mut [&mut servers[queue], &mut clients[queue]]).unwrap();
-        send(&mut servers[queue], &mut pool, 50, queue as u8);
-        expect(&mut clients[queue], &mut pool, 50, queue as u8);
+        assert_eq!(clients[queue].link().unwrap(), LinkState::Up);
+        let (from, to) = (&mut servers[queue], &mut clients[queue]);
+        send(from, &mut pool, 50, queue as u8);
+        expect(to, &mut pool, 50, queue as u8);
+        send(to, &mut pool, 50, 9);
+        expect(from, &mut pool, 50, 9);
+    }
+    drop((servers, clients));
+    let mut servers: Vec<MemifPort> = (0..3).map(|queue| open(&spec(queue, "server"), &pool).unwrap()).collect();
+    let mut clients = socket.open_all(",queues=3,role=client", &pool).unwrap();
+    for queue in 0..3 {
+        connected(&mut [&mut servers[queue], &mut clients[queue]]).unwrap();
     }
     // One port of several goes: the others go on with a new connection once it is back.
     drop(servers.remove(1));
@@ -285,18 +284,16 @@ fn frames_that_were_sent_come_back() {
 fn several_queues_lend_frames_of_one_pool() {
     let socket = Socket::new();
     let mut pool = socket.pool(CONFIG).unwrap();
-    let mut server = socket.open(",rings=2", &pool).unwrap();
-    let spec = |queue: u32| format!("memif:{}@{queue},rings=2,role=client,zerocopy", socket.path());
-    let mut clients: Vec<MemifPort> = (0..2).map(|queue| open(&spec(queue), &pool).unwrap()).collect();
-    connected(&mut [&mut server]).unwrap();
-    for (queue, client) in clients.iter_mut().enumerate() {
-        connected(&mut [client]).unwrap();
+    let mut servers = socket.open_all(",rings=2", &pool).unwrap();
+    let mut clients = socket.open_all(",rings=2,role=client,zerocopy", &pool).unwrap();
+    for (queue, (server, client)) in servers.iter_mut().zip(&mut clients).enumerate() {
+        connected(&mut [server, client]).unwrap();
         send(client, &mut pool, 50, queue as u8);
-        expect(&mut server, &mut pool, 50, queue as u8);
+        expect(server, &mut pool, 50, queue as u8);
+        send(server, &mut pool, 50, 9);
+        expect(client, &mut pool, 50, 9);
     }
-    send(&mut server, &mut pool, 50, 9);
-    expect(&mut clients[0], &mut pool, 50, 9);
-    drop((server, clients));
+    drop((servers, clients));
     pool.flush();
     assert!(pool.is_whole());
 }

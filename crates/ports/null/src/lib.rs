@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use linerate_mem::{Batch, Pool, Span};
-use linerate_port::{Caps, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
+use linerate_port::{Caps, Device, FarSide, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
 
 /// Longest packet in bytes: what a slot's length field can say.
 const FRAME_LEN_MAX: usize = u16::MAX as usize;
@@ -14,10 +14,18 @@ pub struct NullPort {
     stats: Stats,
 }
 
-/// Opens `null:`, with frames that go back to `pool`.
-pub fn open(spec: PortSpec, pool: &Pool) -> Result<NullPort, OpenError> {
-    spec.finish(&[]).map_err(|error| OpenError::new(&spec, error.problem, ""))?;
-    let caps = Caps {
+/// Opens `null:`, with frames that go back to `pool`. `queues=N` makes N ports.
+///
+/// # Errors
+/// An unknown option.
+pub fn open(spec: PortSpec, pool: &Pool) -> Result<Device<NullPort>, OpenError> {
+    spec.finish(&["queues"]).map_err(|error| OpenError::new(&spec, error.problem, ""))?;
+    let port = || NullPort { pool: pool.clone(), caps: caps(&spec), stats: Stats::default() };
+    Ok(Device::new(spec.to_string(), port(), (1..spec.options.ports()).map(|_| port()).collect()))
+}
+
+fn caps(spec: &PortSpec) -> Caps {
+    Caps {
         name: spec.to_string(),
         backend: "null",
         transmits: true,
@@ -26,11 +34,10 @@ pub fn open(spec: PortSpec, pool: &Pool) -> Result<NullPort, OpenError> {
         zero_copy: true,
         copies: "nothing is copied",
         detail: "discards everything".into(),
-        queues: 1,
+        far_side: FarSide::Nothing,
         async_tx: true,
         ..Caps::default()
-    };
-    Ok(NullPort { pool: pool.clone(), caps, stats: Stats::default() })
+    }
 }
 
 impl Port for NullPort {

@@ -13,8 +13,8 @@ impl Harness for Null {
 
     fn open(&mut self, pool: &Pool, _start: u32) -> Result<Link, String> {
         let spec = "null:".parse().map_err(|error| format!("{error}"))?;
-        let port = open(spec, pool).map_err(|error| error.to_string())?;
-        Ok(Link::Sender(Box::new(port)))
+        let device = open(spec, pool).map_err(|error| error.to_string())?;
+        Ok(Link::Sender(device.boxed().into_port()))
     }
 }
 

@@ -4,13 +4,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use linerate_filter::Program;
-use linerate_port::{OpenError, PortError, PortSpec, SpecError};
+use linerate_port::{OpenError, PortError, PortSpec};
 use linerate_sys::clock;
 use linerate_sys::poll::{PollFor, poll};
 
 use crate::device::Device;
-use crate::open::{NOTHING, failed, join, no_socket};
-use crate::options::{Fanout, Options};
+use crate::open::{NOTHING, failed, no_socket, share_by};
+use crate::options::Options;
 use crate::ring::{BlockRing, Found, corrupt};
 use crate::sys::Socket;
 
@@ -115,7 +115,7 @@ impl RingCapture {
     /// # Errors
     /// No such interface, interface down, no CAP_NET_RAW, no memory for the ring or the filter; each with what to do.
     pub fn open(interface: &str, options: &CaptureOptions) -> Result<RingCapture, OpenError> {
-        let spec = spec_of(interface)?;
+        let spec = PortSpec::new("packet", interface);
         let capture = RingCapture::prepare(&spec, options)?;
         set_filter(&spec, &capture.socket, &options.filter)?;
         Ok(capture)
@@ -135,21 +135,15 @@ impl RingCapture {
         if rings <= 1 {
             return Ok(vec![RingCapture::open(interface, options)?]);
         }
-        let spec = spec_of(interface)?;
+        let spec = PortSpec::new("packet", interface);
         let captures: Vec<_> = (0..rings).map(|_| RingCapture::prepare(&spec, options)).collect::<Result<_, _>>()?;
-        let (mode, mode_name) = match spread {
+        let mode = match spread {
             Spread::Flows => (libc::PACKET_FANOUT_HASH, "hash"),
             Spread::Queues => (libc::PACKET_FANOUT_QM, "qm"),
         };
-        let mut group = None;
-        for capture in &captures {
-            match group {
-                None => {
-                    let made = capture.socket.join_new_fanout(mode);
-                    group = Some(made.map_err(|error| failed(&spec, "making a fanout group", error))?);
-                }
-                Some(group) => join(&spec, &capture.socket, Fanout { group, mode, mode_name })?,
-            }
+        let sockets: Vec<&Socket> = captures.iter().map(|capture| &capture.socket).collect();
+        if let [first, others @ ..] = &sockets[..] {
+            share_by(&spec, first, others, mode)?;
         }
         // The group is complete, so each packet has its ring.
         captures.iter().try_for_each(|capture| set_filter(&spec, &capture.socket, &options.filter))?;
@@ -270,18 +264,6 @@ impl RingCapture {
     fn io_error(&self, operation: &'static str, source: io::Error) -> PortError {
         PortError::Io { port: self.device.name().into(), operation, source }
     }
-}
-
-/// The interface as a port's name, for messages.
-fn spec_of(interface: &str) -> Result<PortSpec, OpenError> {
-    let mut text = String::from("packet:");
-    for letter in interface.chars() {
-        if matches!(letter, '@' | ',' | '\\') {
-            text.push('\\');
-        }
-        text.push(letter);
-    }
-    text.parse().map_err(|error: SpecError| OpenError::new(interface, error.problem, ""))
 }
 
 fn set_filter(spec: &PortSpec, socket: &Socket, filter: &Program) -> Result<(), OpenError> {

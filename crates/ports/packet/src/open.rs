@@ -4,14 +4,14 @@ use std::fmt::Display;
 use std::io;
 
 use linerate_mem::Pool;
-use linerate_port::{Caps, OpenError, PortSpec};
+use linerate_port::{Caps, Device as Opened, OpenError, PortSpec, RxRing};
 
 use crate::device::Device;
 use crate::options::{Fanout, Options};
 use crate::port::PacketPort;
 use crate::receive::{MERGED_LEN_MAX, Receiver};
 use crate::ring::BlockRing;
-use crate::sys::{SLOTS_MAX, Socket};
+use crate::sys::{RingShape, SLOTS_MAX, Socket};
 
 /// Bytes of frames that may be on their way through a driver.
 const SEND_BUFFER_BYTES: i32 = 4 << 20;
@@ -24,28 +24,65 @@ const TAGS_BYTES: usize = 8;
 ///
 /// # Errors
 /// No such interface, interface down, no CAP_NET_RAW, an option that is unknown or does not fit; each with what to do.
-pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<PacketPort, OpenError> {
+pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<Opened<PacketPort>, OpenError> {
     let options = Options::take(&mut spec).map_err(|error| OpenError::new(&spec, error.problem, ""))?;
-    let device = Device::open(&spec)?;
-    check_queue(&spec, &device)?;
-    let socket = || Socket::new().map_err(|error| no_socket(&spec, error));
+    check_queue(&spec, &Device::open(&spec)?)?;
+    let mut ports = (0..options.sockets).map(|_| one(&spec, &options, pool)).collect::<Result<Vec<_>, _>>()?;
+    // Every socket is in the group before one takes packets, so that each packet has its ring.
+    let receivers: Vec<&Socket> = ports.iter().filter_map(PacketPort::receiving_socket).collect();
+    share(&spec, &receivers, options.fanout)?;
+    for socket in receivers {
+        match spec.options.first_queue {
+            Some(queue) => socket.set_filter(&only_queue(queue)),
+            None => socket.remove_filter(),
+        }
+        .map_err(|error| failed(&spec, "setting a socket filter", error))?;
+    }
+    let more = ports.split_off(1);
+    let Some(first) = ports.pop() else { return Err(OpenError::new(&spec, "no socket was asked for", "")) };
+    Ok(Opened::new(spec.to_string(), first, more))
+}
+
+/// One port, which receives nothing yet.
+fn one(spec: &PortSpec, options: &Options, pool: &Pool) -> Result<PacketPort, OpenError> {
+    let device = Device::open(spec)?;
+    let socket = || Socket::new().map_err(|error| no_socket(spec, error));
     let sender = options.transmits.then(socket).transpose()?;
     if let Some(socket) = &sender {
-        set_up_sending(socket, &options, &device)
-            .map_err(|error| failed(&spec, "setting up the sending side", error))?;
+        set_up_sending(socket, options, &device).map_err(|error| failed(spec, "setting up the sending side", error))?;
     }
-    let (receiver, detail) = match options.receives {
-        true => {
-            set_up_receiving(&spec, &options, &device, socket()?).map(|(made, detail)| (Some(made), Some(detail)))?
-        }
+    let (receiver, ring) = match options.receives {
+        true => set_up_receiving(spec, options, &device, socket()?).map(|(made, shape)| (Some(made), Some(shape)))?,
         false => (None, None),
     };
-    let caps = caps(&spec, &options, &device, detail.as_deref());
+    let caps = caps(spec, options, &device, ring);
     let mut port = PacketPort::new(caps, pool, device, sender, receiver);
     if options.drop_refused {
         port.drop_refused();
     }
     Ok(port)
+}
+
+/// Puts sockets into the fanout group that the user named, or several sockets into a new one, by flow.
+pub(crate) fn share(spec: &PortSpec, sockets: &[&Socket], wanted: Option<Fanout>) -> Result<(), OpenError> {
+    match (wanted, sockets) {
+        (Some(group), _) => sockets.iter().try_for_each(|socket| join(spec, socket, group)),
+        (None, [first, others @ ..]) if !others.is_empty() => {
+            share_by(spec, first, others, (libc::PACKET_FANOUT_HASH, "hash"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Puts sockets into a group of their own.
+pub(crate) fn share_by(
+    spec: &PortSpec,
+    first: &Socket,
+    others: &[&Socket],
+    (mode, mode_name): (u32, &'static str),
+) -> Result<(), OpenError> {
+    let group = first.join_new_fanout(mode).map_err(|error| failed(spec, "making a fanout group", error))?;
+    others.iter().try_for_each(|socket| join(spec, socket, Fanout { group, mode, mode_name }))
 }
 
 /// Whether this process can have AF_PACKET sockets at all; touches no interface.
@@ -71,7 +108,7 @@ fn set_up_receiving(
     options: &Options,
     device: &Device,
     socket: Socket,
-) -> Result<(Receiver, String), OpenError> {
+) -> Result<(Receiver, RingShape), OpenError> {
     let error = |what: &'static str| move |error| failed(spec, what, error);
     socket.set(libc::PACKET_VNET_HDR, 1).map_err(error("asking for notes about offloads (Linux 4.6 and later)"))?;
     let frame_len_max = device.frame_len_max + TAGS_BYTES;
@@ -96,22 +133,10 @@ fn set_up_receiving(
     if options.promiscuous {
         socket.join_promiscuous(device.index).map_err(error("turning promiscuous mode on"))?;
     }
-    if let Some(fanout) = options.fanout {
-        join(spec, &socket, fanout)?;
-    }
-    match spec.queue {
-        Some(queue) => socket.set_filter(&only_queue(queue)).map_err(error("setting a socket filter"))?,
-        None => socket.remove_filter().map_err(error("removing the socket filter"))?,
-    }
-    let blocks = format!("{} blocks of {} KiB", shape.blocks, shape.block_bytes >> 10);
-    let detail = match shape.prompt {
-        true => format!("TPACKET_V2, {blocks}, each packet at once"),
-        false => format!("TPACKET_V3, {blocks}, retired after {} ms", shape.retire_ms),
-    };
-    Ok((Receiver::new(socket, BlockRing::new(mapping, shape)), detail))
+    Ok((Receiver::new(socket, BlockRing::new(mapping, shape)), shape))
 }
 
-pub(crate) fn join(spec: &PortSpec, socket: &Socket, fanout: Fanout) -> Result<(), OpenError> {
+fn join(spec: &PortSpec, socket: &Socket, fanout: Fanout) -> Result<(), OpenError> {
     socket.join_fanout(fanout.group, fanout.mode).map_err(|error| {
         let hint = match error.raw_os_error() {
             Some(libc::EINVAL | libc::EALREADY) => {
@@ -152,18 +177,27 @@ const QUEUES_MAX: u32 = 65_535;
 
 fn check_queue(spec: &PortSpec, device: &Device) -> Result<(), OpenError> {
     let queues = device.receive_queues().unwrap_or(QUEUES_MAX);
-    if spec.queue.is_none_or(|queue| queue < queues) {
+    if spec.options.first_queue.is_none_or(|queue| queue < queues) {
         return Ok(());
     }
     let cause = format!("{} has {queues} receive queues, counted from 0", device.name());
     Err(OpenError::new(spec, cause, "leave out @queue to receive from all of them"))
 }
 
-fn caps(spec: &PortSpec, options: &Options, device: &Device, ring: Option<&str>) -> Caps {
+fn caps(spec: &PortSpec, options: &Options, device: &Device, ring: Option<RingShape>) -> Caps {
     let receiving = ring.map(|ring| {
+        let blocks = format!("{} blocks of {} KiB", ring.blocks, ring.block_bytes >> 10);
+        let ring = match ring.prompt {
+            true => format!("TPACKET_V2, {blocks}, each packet at once"),
+            false => format!("TPACKET_V3, {blocks}, retired after {} ms", ring.retire_ms),
+        };
         let promiscuous = if options.promiscuous { "promiscuous" } else { "not promiscuous" };
-        let fanout = options.fanout.map(|fanout| format!(", fanout group {} by {}", fanout.group, fanout.mode_name));
-        format!("receives by {ring}, {promiscuous}{}", fanout.unwrap_or_default())
+        let fanout = match (options.fanout, options.sockets) {
+            (Some(fanout), _) => format!(", fanout group {} by {}", fanout.group, fanout.mode_name),
+            (None, 1) => String::new(),
+            (None, sockets) => format!(", {sockets} rings by flow"),
+        };
+        format!("receives by {ring}, {promiscuous}{fanout}")
     });
     let path = if options.qdisc { "through the qdisc" } else { "past the qdisc" };
     let sending = options.transmits.then(|| format!("sends by sendmmsg {path}"));
@@ -179,9 +213,10 @@ fn caps(spec: &PortSpec, options: &Options, device: &Device, ring: Option<&str>)
         detail: receiving.into_iter().chain(sending).collect::<Vec<_>>().join("; "),
         link_bps: device.link_bps(),
         mac: device.mac(),
-        queues: 1,
+        rx_ring: ring.map(|ring| RxRing::of_packet_ring((ring.block_bytes * ring.blocks) as u64)),
         timestamps: options.receives,
         async_tx: true,
+        ..Caps::default()
     }
 }
 

@@ -1,12 +1,12 @@
 //! The options of `packet:`, taken from a port name.
 
-use linerate_port::{PortSpec, SpecError};
+use linerate_port::{PortSpec, SpecError, TxFull};
 
 use crate::sys::{PAGE_BYTES, RingShape};
 
 /// The names of all options, for error messages.
 pub(crate) const NAMES: &[&str] =
-    &["ring", "retire", "prompt", "promisc", "fanout", "qdisc", "refused", "tx_only", "rx_only"];
+    &["@", "ring", "retire", "prompt", "promisc", "fanout", "queues", "qdisc", "refused", "tx_only", "rx_only"];
 
 /// Bytes of the receive ring unless `ring=` says otherwise: at 1 Mpps of 64-byte frames 110 ms of them, and four such
 /// ports and a pool stay under 100 MB.
@@ -27,6 +27,9 @@ const RETIRE_MS_DEFAULT: u64 = 8;
 pub(crate) struct Options {
     pub receives: bool,
     pub transmits: bool,
+    /// Sockets in each direction, which share the interface's packets if they are several.
+    pub sockets: usize,
+    /// Bytes of one receive ring.
     pub ring_bytes: u64,
     pub retire_ms: u32,
     /// Packets are handed over one by one, at once.
@@ -54,6 +57,7 @@ impl Options {
         Options {
             receives: true,
             transmits: false,
+            sockets: 1,
             ring_bytes: ring_bytes.clamp(RING_BYTES_MIN, RING_BYTES_MAX),
             retire_ms: retire_ms.clamp(1, 1000),
             prompt: false,
@@ -68,45 +72,38 @@ impl Options {
     pub(crate) fn take(spec: &mut PortSpec) -> Result<Options, SpecError> {
         let ring_bytes = spec.take_number("ring", RING_BYTES_MIN, RING_BYTES_MAX)?;
         let retire_ms = spec.take_number("retire", 1, 1000)?;
-        let prompt = spec.take_flag("prompt")?;
-        let promiscuous = take_switch(spec, "promisc", true)?;
         let fanout = spec.take("fanout").map(|value| fanout(spec, &value)).transpose()?;
         let qdisc = spec.take_flag("qdisc")?;
-        let drop_refused = match spec.take("refused").as_deref() {
-            None | Some("retry") => false,
-            Some("drop") => true,
-            Some(other) => return Err(spec.error(format!("refused={other}: refused takes retry or drop"))),
-        };
-        let (tx_only, rx_only) = (spec.take_flag("tx_only")?, spec.take_flag("rx_only")?);
         spec.finish(NAMES)?;
-        if tx_only && rx_only {
-            return Err(spec.error("tx_only and rx_only exclude each other; leave both out to do both"));
-        }
-        if prompt && retire_ms.is_some() {
+        let asked = &spec.options;
+        let prompt = asked.low_latency == Some(true) && retire_ms.is_none();
+        if spec.wrote("prompt") && asked.low_latency == Some(true) && retire_ms.is_some() {
             return Err(
                 spec.error("prompt hands over each packet at once, so there is nothing to retire; leave one out")
             );
         }
-        let receive_option =
-            prompt || ring_bytes.is_some() || retire_ms.is_some() || fanout.is_some() || spec.queue.is_some();
-        if tx_only && receive_option {
+        let receive_option = ring_bytes.is_some() || retire_ms.is_some() || fanout.is_some();
+        if spec.wrote("tx_only") && !asked.receives() && (receive_option || spec.wrote("@") || spec.wrote("prompt")) {
             return Err(
                 spec.error("@queue, ring, retire, prompt and fanout are about receiving; leave out tx_only, or them")
             );
         }
-        if rx_only && (qdisc || drop_refused) {
+        if spec.wrote("rx_only") && !asked.transmits() && (qdisc || spec.wrote("refused")) {
             return Err(spec.error("qdisc and refused are about sending; leave out rx_only, or them"));
         }
+        let sockets = asked.ports();
+        let share = asked.ring_bytes.map(|bytes| (bytes / sockets as u64).clamp(RING_BYTES_MIN, RING_BYTES_MAX));
         Ok(Options {
-            receives: !tx_only,
-            transmits: !rx_only,
-            ring_bytes: ring_bytes.unwrap_or(RING_BYTES_DEFAULT),
+            receives: asked.receives(),
+            transmits: asked.transmits(),
+            sockets,
+            ring_bytes: ring_bytes.or(share).unwrap_or(RING_BYTES_DEFAULT),
             retire_ms: retire_ms.unwrap_or(RETIRE_MS_DEFAULT) as u32,
             prompt,
-            promiscuous,
+            promiscuous: asked.promiscuous.unwrap_or(true),
             fanout,
             qdisc,
-            drop_refused,
+            drop_refused: asked.tx_full == Some(TxFull::Drop),
         })
     }
 
@@ -137,16 +134,6 @@ fn previous_power_of_two(number: u64) -> u64 {
     if number == 0 { 1 } else { 1 << number.ilog2() }
 }
 
-/// A switch with a default of its own.
-fn take_switch(spec: &mut PortSpec, key: &str, default: bool) -> Result<bool, SpecError> {
-    match spec.take(key).as_deref() {
-        None => Ok(default),
-        Some("yes") => Ok(true),
-        Some("no") => Ok(false),
-        Some(other) => Err(spec.error(format!("{key}={other}: {key} takes yes or no"))),
-    }
-}
-
 /// Modes of sharing, by the names that `fanout=` takes.
 const MODES: &[(&str, u32)] = &[
     ("hash", libc::PACKET_FANOUT_HASH),
@@ -168,10 +155,12 @@ fn fanout(spec: &PortSpec, value: &str) -> Result<Fanout, SpecError> {
 
 #[cfg(test)]
 mod tests {
+    use linerate_port::OpenOptions;
+
     use super::*;
 
     fn take(text: &str) -> Result<Options, SpecError> {
-        Options::take(&mut text.parse().unwrap())
+        Options::take(&mut text.parse()?)
     }
 
     fn blocks(block_bytes: usize, blocks: usize, retire_ms: u32) -> RingShape {
@@ -195,6 +184,23 @@ mod tests {
         assert_eq!((options.ring_shape(1518), options.ring_shape(9018)), (single(2048, 8192), single(16_384, 1024)));
         assert_eq!(take("packet:a,prompt,ring=70000").unwrap().ring_shape(1518), single(2048, 34));
         assert!(take("packet:a,qdisc,tx_only").unwrap().qdisc);
+        assert_eq!(take("packet:a,queues=3").unwrap().sockets, 3);
+    }
+
+    #[test]
+    fn what_a_program_asks_for_gives_way_to_what_the_user_wrote() {
+        let narrowed = |text: &str, asked: &OpenOptions| {
+            let mut spec: PortSpec = text.parse().unwrap();
+            spec.options = spec.options.or(asked);
+            Options::take(&mut spec).unwrap()
+        };
+        let (transmit, low_latency) = (OpenOptions::transmit(), OpenOptions::low_latency());
+        assert!(!narrowed("packet:a,ring=99999", &transmit).receives);
+        assert!(!narrowed("packet:a,qdisc", &OpenOptions::receive()).transmits);
+        assert!(narrowed("packet:a", &low_latency).prompt && !narrowed("packet:a,retire=4", &low_latency).prompt);
+        let rings = OpenOptions { ring_bytes: Some(1 << 20), threads: Some(4), ..OpenOptions::receive() };
+        assert_eq!(narrowed("packet:a", &rings).ring_bytes, 1 << 18);
+        assert_eq!(narrowed("packet:a,ring=65536", &rings).ring_bytes, 65_536);
     }
 
     #[test]

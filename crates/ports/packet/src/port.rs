@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use linerate_mem::{Batch, Pool};
-use linerate_port::{Caps, Drops, Interest, Port, PortError, Readiness, Stats};
+use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats};
 use linerate_sys::clock;
 use linerate_sys::poll::{PollFor, poll};
 
@@ -47,6 +47,11 @@ impl PacketPort {
     /// From now on a packet that the driver refuses is lost instead of being sent again.
     pub(crate) fn drop_refused(&mut self) {
         self.refused = Some(0);
+    }
+
+    /// The socket that receives, if there is one.
+    pub(crate) fn receiving_socket(&self) -> Option<&Socket> {
+        self.receiver.as_ref().map(|receiver| &receiver.socket)
     }
 
     pub(crate) fn new(
@@ -218,7 +223,7 @@ impl Port for PacketPort {
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.check_pool(batch)?;
         if self.sender.is_none() {
-            let what = "opened with rx_only, so it does not send".into();
+            let what = "opened to receive only, so it does not send".into();
             return Err(PortError::Unsupported { port: self.caps.name.clone(), what });
         }
         self.driver_full = false;
@@ -261,6 +266,14 @@ impl Port for PacketPort {
 
     fn rx_occupancy(&self) -> Option<(u64, u64)> {
         self.receiver.as_ref().map(|receiver| receiver.ring.level_bytes())
+    }
+
+    fn link(&mut self) -> Result<LinkState, PortError> {
+        match self.check_device() {
+            Ok(()) if self.device.has_carrier() => Ok(LinkState::Up),
+            Ok(()) | Err(PortError::Down { .. }) => Ok(LinkState::Down),
+            Err(error) => Err(error),
+        }
     }
 
     fn stats(&mut self) -> Result<Stats, PortError> {

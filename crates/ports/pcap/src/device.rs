@@ -28,6 +28,11 @@ impl Device {
         self.netdev.name()
     }
 
+    /// False while packets cannot pass, though the interface is up.
+    pub(crate) fn has_carrier(&self) -> bool {
+        self.netdev.is_running().unwrap_or(false)
+    }
+
     pub(crate) fn mac(&self) -> Option<[u8; 6]> {
         self.netdev.mac().ok()
     }

@@ -1,14 +1,14 @@
 //! From a spec to an active libpcap handle and its port.
 
 use linerate_mem::Pool;
-use linerate_port::{Caps, OpenError, PortSpec, SpecError};
+use linerate_port::{Caps, Device as Opened, OpenError, PortSpec, RxRing, SpecError};
 use linerate_sys::netdev;
 
 use crate::device::Device;
 use crate::port::{PcapPort, SLOTS_MAX};
 use crate::sys::{self, Handle, PcapError, Settings};
 
-const OPTIONS: &[&str] = &["buffer", "timeout", "promisc", "filter"];
+const OPTIONS: &[&str] = &["buffer", "timeout", "promisc", "filter", "tx_only"];
 
 const BUFFER_BYTES_MIN: u64 = 64 << 10;
 const BUFFER_BYTES_MAX: u64 = 1 << 30;
@@ -25,27 +25,29 @@ const ETHERNET: i32 = 1;
 ///
 /// # Errors
 /// No libpcap, no such interface, no CAP_NET_RAW, an interface that is down or no Ethernet; each with what to do.
-pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<PcapPort, OpenError> {
-    let filter = spec.take("filter");
+pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<Opened<PcapPort>, OpenError> {
     let settings = settings(&mut spec).map_err(|error| OpenError::new(&spec, error.problem, ""))?;
     let version = sys::version().map_err(|error| no_library(&spec, &error))?;
-    if spec.queue.is_some() {
-        let hint = "leave out the @, or use packet:IF@queue";
-        return Err(OpenError::new(&spec, "libpcap cannot receive from one queue", hint));
-    }
+    let port = || one(&spec, settings, &version, pool);
+    // Each handle would receive all packets.
+    let ports = if spec.options.receives() { 1 } else { spec.options.ports() };
+    Ok(Opened::new(spec.to_string(), port()?, (1..ports).map(|_| port()).collect::<Result<_, _>>()?))
+}
+
+fn one(spec: &PortSpec, settings: Settings, version: &str, pool: &Pool) -> Result<PcapPort, OpenError> {
     let device = Device::open(&spec.target).map_err(|error| {
         let names = netdev::names().unwrap_or_default().join(", ");
-        OpenError::new(&spec, error.to_string(), format!("there are {names}"))
+        OpenError::new(spec, error.to_string(), format!("there are {names}"))
     })?;
-    let mut handle = Handle::open(&spec.target, settings).map_err(|error| not_opened(&spec, &error))?;
+    let mut handle = Handle::open(&spec.target, settings).map_err(|error| not_opened(spec, &error))?;
     if handle.link_type() != ETHERNET {
         let cause = format!("{} is no Ethernet interface (libpcap's link type {})", spec.target, handle.link_type());
-        return Err(OpenError::new(&spec, cause, "frames here are Ethernet frames; take another interface"));
+        return Err(OpenError::new(spec, cause, "frames here are Ethernet frames; take another interface"));
     }
-    if let Some(filter) = &filter {
+    if let Some(filter) = &spec.options.filter {
         handle
             .set_filter(filter)
-            .map_err(|error| OpenError::new(&spec, format!("filter `{filter}`: {}", error.text), ""))?;
+            .map_err(|error| OpenError::new(spec, format!("filter `{filter}`: {}", error.text), ""))?;
     }
     let promiscuous = if settings.promiscuous { "promiscuous" } else { "not promiscuous" };
     let caps = Caps {
@@ -58,7 +60,8 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<PcapPort, OpenError> {
         copies: "libpcap's ring and the kernel's skb copy each packet, and this port once more",
         detail: format!("{version}, buffer of {} KiB, {promiscuous}", settings.buffer_bytes >> 10),
         mac: device.mac(),
-        queues: 1,
+        filters: spec.options.filter.is_some(),
+        rx_ring: Some(RxRing::of_packet_ring(settings.buffer_bytes as u64)),
         timestamps: true,
         async_tx: true,
         ..Caps::default()
@@ -77,17 +80,14 @@ pub fn probe() -> Result<(), OpenError> {
 fn settings(spec: &mut PortSpec) -> Result<Settings, SpecError> {
     let buffer = spec.take_number("buffer", BUFFER_BYTES_MIN, BUFFER_BYTES_MAX)?;
     let timeout_ms = spec.take_number("timeout", 1, 1000)?;
-    let promiscuous = match spec.take("promisc").as_deref() {
-        None | Some("yes") => true,
-        Some("no") => false,
-        Some(other) => return Err(spec.error(format!("promisc={other}: promisc takes yes or no"))),
-    };
     spec.finish(OPTIONS)?;
+    let (options, default) = (&spec.options, BUFFER_BYTES_DEFAULT);
+    let wanted = options.ring_bytes.map_or(default, |bytes| bytes.clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX));
     Ok(Settings {
         snaplen: SNAPLEN,
-        promiscuous,
+        promiscuous: options.promiscuous.unwrap_or(options.receives()),
         timeout_ms: timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT) as i32,
-        buffer_bytes: buffer.unwrap_or(BUFFER_BYTES_DEFAULT) as i32,
+        buffer_bytes: buffer.unwrap_or(wanted) as i32,
     })
 }
 

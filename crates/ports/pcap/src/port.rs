@@ -3,7 +3,7 @@
 use std::io;
 
 use linerate_mem::{Batch, Pool, Span, Totals};
-use linerate_port::{Caps, Drops, Interest, Port, PortError, Readiness, Stats};
+use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats};
 use linerate_sys::clock;
 use linerate_sys::poll::{PollFor, poll};
 
@@ -245,6 +245,14 @@ impl Port for PcapPort {
                 Ok(Readiness::Ready)
             }
             Interest::Transmit => self.poll(PollFor::Writing, timeout_ns),
+        }
+    }
+
+    fn link(&mut self) -> Result<LinkState, PortError> {
+        match self.device.check(&self.caps.name) {
+            Ok(()) if self.device.has_carrier() => Ok(LinkState::Up),
+            Ok(()) | Err(PortError::Down { .. }) => Ok(LinkState::Down),
+            Err(error) => Err(error),
         }
     }
 

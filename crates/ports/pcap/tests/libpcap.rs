@@ -88,7 +88,7 @@ fn refusals_say_what_to_do() {
         wire.left.namespace.run(|| linerate_port_pcap::open(spec, &pool())).unwrap().err().unwrap().to_string()
     };
     assert!(refused("pcap:eth7").contains("there are lo, "), "{}", refused("pcap:eth7"));
-    assert!(refused("pcap:veth0@1").contains("packet:IF@queue"));
+    assert!(refused("pcap:veth0@1").contains("leave out the @"));
     assert!(refused("pcap:veth0,buffer=1").contains("65536"));
     assert!(refused("pcap:veth0,colour=red").contains("pcap knows buffer, timeout, promisc"));
     wire.left.device.set_up(false).unwrap();

@@ -15,7 +15,9 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use linerate_mem::{Batch, Pool, SlotReceiver, SlotSender, Totals, slot_ring};
-use linerate_port::{Caps, Drops, Fitting, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
+use linerate_port::{
+    Caps, Device, Drops, FarSide, Fitting, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats,
+};
 
 /// Slots of a ring unless `ring=` says otherwise. Small enough to stay in a cache with its frames' first lines.
 const RING_DEFAULT: usize = 1024;
@@ -39,7 +41,14 @@ const FRAME_LEN_MAX: usize = u16::MAX as usize;
 static WAITING: LazyLock<Mutex<HashMap<String, PipePort>>> = LazyLock::new(Mutex::default);
 
 /// Opens one side of pipe `spec.target`. Options: `ring=N` slots of each direction (the first opener's counts).
-pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<PipePort, OpenError> {
+///
+/// # Errors
+/// A name is missing, an option is unknown, or the other side was opened on another pool.
+pub fn open(spec: PortSpec, pool: &Pool) -> Result<Device<PipePort>, OpenError> {
+    side(spec, pool).map(Device::of)
+}
+
+fn side(mut spec: PortSpec, pool: &Pool) -> Result<PipePort, OpenError> {
     let refuse = |spec: &PortSpec, cause: String, hint: &str| OpenError::new(spec, cause, hint);
     let ring = spec.take_number("ring", 2, 1 << 20).map_err(|error| refuse(&spec, error.problem, ""))?;
     spec.finish(&["ring"]).map_err(|error| refuse(&spec, error.problem, ""))?;
@@ -88,7 +97,7 @@ impl PipePort {
             zero_copy: true,
             copies: "nothing is copied",
             detail: "in-process link between threads".into(),
-            queues: 1,
+            far_side: FarSide::Process,
             ..Caps::default()
         };
         let pool = pool.clone();

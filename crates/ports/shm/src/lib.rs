@@ -37,7 +37,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use linerate_mem::{Pool, PoolConfig};
-use linerate_port::{OpenError, PortSpec};
+use linerate_port::{Device, OpenError, PortSpec};
 
 use layout::{RING_MAX, Shape};
 use link::{Joined, Link};
@@ -59,9 +59,6 @@ fn options(mut spec: PortSpec) -> Result<Options, OpenError> {
     let ring = spec.take_number("ring", 2, u64::from(RING_MAX)).map_err(|error| refuse(error.problem))?;
     let once = spec.take_flag("once").map_err(|error| refuse(error.problem))?;
     spec.finish(OPTIONS).map_err(|error| refuse(error.problem))?;
-    if spec.queue.is_some() {
-        return Err(refuse("a link has no queues".into()));
-    }
     if spec.target.is_empty() {
         return Err(OpenError::new(&named, "a link needs the path of a socket", "try shm:/tmp/a"));
     }
@@ -93,7 +90,7 @@ pub fn pool(spec: &PortSpec, config: PoolConfig) -> Result<Pool, OpenError> {
 ///
 /// # Errors
 /// The pool is another one, or its side has a port, or had one.
-pub fn open(spec: PortSpec, pool: &Pool) -> Result<ShmPort, OpenError> {
+pub fn open(spec: PortSpec, pool: &Pool) -> Result<Device<ShmPort>, OpenError> {
     let Options { once, .. } = options(spec.clone())?;
     let link = pool.region().companion().and_then(|companion| companion.downcast_ref::<Arc<Link>>());
     let Some(link) = link.filter(|link| !link.is_inside()) else {
@@ -104,6 +101,7 @@ pub fn open(spec: PortSpec, pool: &Pool) -> Result<ShmPort, OpenError> {
         return Err(OpenError::new(&spec, "this side of the link has been opened before", "use another socket"));
     }
     ShmPort::new(&spec.to_string(), pool, Arc::clone(link), link.side, 0, once)
+        .map(Device::of)
         .ok_or_else(|| OpenError::new(&spec, "this pool is of another memory", ""))
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use linerate_mem::{Batch, InvalidFrame, LOANED, OwnershipTable, Pool};
-use linerate_port::{Caps, Drops, Interest, Port, PortError, Readiness, Stats};
+use linerate_port::{Caps, Drops, FarSide, Interest, LinkState, Port, PortError, Readiness, Stats};
 use linerate_sys::clock;
 use linerate_sys::poll::{PollFor, poll};
 
@@ -88,7 +88,7 @@ impl ShmPort {
                 "side {side} of a link between processes, {}-slot rings, {} frames of {} bytes",
                 link.shape.ring, link.shape.frames, link.shape.frame_size
             ),
-            queues: 1,
+            far_side: FarSide::Peer,
             ..Caps::default()
         };
         let mut port = ShmPort {
@@ -292,6 +292,11 @@ impl Port for ShmPort {
         self.link.words.index(asleep(self.side)).store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         self.link.with_descriptor(add).is_some()
+    }
+
+    fn link(&mut self) -> Result<LinkState, PortError> {
+        self.look_for_peer()?;
+        Ok(if self.peer == Peer::There { LinkState::Up } else { LinkState::Down })
     }
 
     fn stats(&mut self) -> Result<Stats, PortError> {

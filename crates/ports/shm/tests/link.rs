@@ -19,7 +19,7 @@ fn spec(path: &Path, options: &str) -> PortSpec {
 
 fn side(spec: &PortSpec) -> Result<(Pool, ShmPort), OpenError> {
     let pool = pool(spec, CONFIG)?;
-    let port = open(spec.clone(), &pool)?;
+    let port = open(spec.clone(), &pool)?.into_port();
     Ok((pool, port))
 }
 

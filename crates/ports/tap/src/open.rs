@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 
 use linerate_mem::Pool;
-use linerate_port::{Caps, OpenError, PortSpec};
+use linerate_port::{Caps, Device as Opened, OpenError, PortSpec};
 use linerate_sys::capability::{Capabilities, Capability};
 use linerate_sys::netdev::Netdev;
 
@@ -23,15 +23,12 @@ const MTU_MAX: u64 = 65_521;
 ///
 /// # Errors
 /// No CAP_NET_ADMIN, no /dev/net/tun, the name is taken; each with what to do.
-pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<TapPort, OpenError> {
+pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<Opened<TapPort>, OpenError> {
     let mtu = spec.take_number("mtu", MTU_MIN, MTU_MAX).map_err(|error| OpenError::new(&spec, error.problem, ""))?;
     spec.finish(&["mtu"]).map_err(|error| OpenError::new(&spec, error.problem, ""))?;
     let name = spec.target.as_str();
     if name.is_empty() {
         return Err(OpenError::new(&spec, "names no device", "write tap:NAME, with a name that no interface has"));
-    }
-    if spec.queue.is_some() {
-        return Err(OpenError::new(&spec, "a TAP device has one queue here", "leave out the @"));
     }
     let file = open_clone_device().map_err(|error| no_clone_device(&spec, &error))?;
     let existed = Netdev::open(name).is_ok();
@@ -54,12 +51,11 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<TapPort, OpenError> {
         copies: "the kernel copies each packet between an skb and the pool's frame",
         detail: format!("TAP device {name}, {made}, MTU {mtu}"),
         mac: netdev.mac().ok(),
-        queues: 1,
         async_tx: true,
         ..Caps::default()
     };
     let device = Device::open(name).map_err(failed)?;
-    Ok(TapPort::new(caps, pool, file, device))
+    Ok(Opened::of(TapPort::new(caps, pool, file, device)))
 }
 
 /// Whether this process can make TAP devices; makes none.

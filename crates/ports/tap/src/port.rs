@@ -5,7 +5,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use linerate_mem::{Batch, Pool, Scattered, Span, Written};
-use linerate_port::{Caps, Drops, Interest, Port, PortError, Readiness, Stats};
+use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats};
 use linerate_sys::netdev::Presence;
 use linerate_sys::poll::{PollFor, Polled, poll};
 
@@ -278,6 +278,14 @@ impl Port for TapPort {
             add(self.file.as_fd());
         }
         self.long.is_empty()
+    }
+
+    fn link(&mut self) -> Result<LinkState, PortError> {
+        match self.check_device() {
+            Ok(()) => Ok(LinkState::Up),
+            Err(PortError::Down { .. }) => Ok(LinkState::Down),
+            Err(error) => Err(error),
+        }
     }
 
     fn stats(&mut self) -> Result<Stats, PortError> {

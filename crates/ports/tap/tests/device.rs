@@ -174,7 +174,7 @@ fn names_that_cannot_be_are_refused() {
     assert!(refused("tap:").hint.contains("write tap:NAME"));
     assert!(refused("tap:lo").cause.contains("no TAP device"));
     assert!(refused("tap:a-name-of-sixteen").cause.contains("too long"));
-    assert!(refused("tap:a@1").cause.contains("one queue"));
+    assert!(refused("tap:a@1").cause.contains("no queue to choose"));
     assert!(refused("tap:a,mtu=1").cause.contains("68"));
     assert!(refused("tap:a,colour=red").cause.contains("tap knows mtu"));
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use linerate_mem::Pool;
-use linerate_port::{Caps, OpenError, PortSpec};
+use linerate_port::{Caps, Device, FarSide, OpenError, PortSpec};
 
 use crate::device::Shared;
 use crate::options::Options;
@@ -18,7 +18,7 @@ const OVERHEAD_BYTES: usize = 14 + 4;
 ///
 /// # Errors
 /// No socket can be made at the path, or the options mean nothing; each with what to do.
-pub fn open(spec: PortSpec, pool: &Pool) -> Result<VhostPort, OpenError> {
+pub fn open(spec: PortSpec, pool: &Pool) -> Result<Device<VhostPort>, OpenError> {
     let text = spec.to_string();
     let options = Options::read(spec)?;
     let role = if options.client {
@@ -40,10 +40,10 @@ pub fn open(spec: PortSpec, pool: &Pool) -> Result<VhostPort, OpenError> {
         frags_max: SLOTS_MAX,
         copies: "each packet is copied once, between the guest's buffers and the pool's frames",
         detail,
-        queues: options.queue_pairs,
+        far_side: FarSide::Peer,
         ..Caps::default()
     };
-    Ok(VhostPort::new(caps, pool, shared, server))
+    Ok(Device::of(VhostPort::new(caps, pool, shared, server)))
 }
 
 fn detail(options: &Options) -> String {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use linerate_port::{OpenError, PortSpec, SpecError};
 
 /// Queue pairs at most.
-const QUEUE_PAIRS_MAX: u64 = 64;
+const QUEUE_PAIRS_MAX: u32 = 64;
 /// Smallest MTU of IPv4, and the largest that virtio-net knows.
 const MTU_MIN: u64 = 68;
 const MTU_MAX: u64 = 65_521;
@@ -33,20 +33,13 @@ impl Options {
                 "write vhost:PATH, where virtual machines will find it",
             ));
         }
-        if spec.queue.is_some() {
-            return Err(OpenError::new(&spec, "a vhost port has no @", "write queues=N for several queue pairs"));
-        }
         read(&mut spec).map_err(|error| OpenError::new(&spec, error.problem, ""))
     }
 }
 
 fn read(spec: &mut PortSpec) -> Result<Options, SpecError> {
-    let client = match spec.take("role").as_deref() {
-        None | Some("server") => false,
-        Some("client") => true,
-        Some(other) => return Err(spec.error(format!("role={other}: role is server or client"))),
-    };
-    let queue_pairs = spec.take_number("queues", 1, QUEUE_PAIRS_MAX)?.unwrap_or(1) as usize;
+    let client = spec.take_choice("role", &[("server", false), ("client", true)])?;
+    let queue_pairs = spec.queues_up_to(QUEUE_PAIRS_MAX)?.unwrap_or(1) as usize;
     let mtu = spec.take_number("mtu", MTU_MIN, MTU_MAX)?.unwrap_or(1500) as usize;
     let mode = match spec.take("mode") {
         None => 0o600,
@@ -66,7 +59,10 @@ mod tests {
 
     #[test]
     fn options_are_read() {
-        let read = |text: &str| Options::read(text.parse().unwrap());
+        let read = |text: &str| {
+            let parsed = text.parse().map_err(|error: SpecError| OpenError::new(text, error.problem, ""));
+            parsed.and_then(Options::read)
+        };
         let plain = Options { path: "/tmp/a".into(), client: false, queue_pairs: 1, mtu: 1500, mode: 0o600 };
         assert_eq!(read("vhost:/tmp/a,role=server").unwrap(), plain);
         let all = Options { client: true, queue_pairs: 4, mtu: 9000, ..plain.clone() };

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use linerate_mem::{Batch, Pool};
-use linerate_port::{Caps, Drops, Interest, Port, PortError, Readiness, Stats};
+use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats};
 use linerate_sys::clock;
 use linerate_wire::FlowKey;
 
@@ -300,6 +300,12 @@ impl Port for VhostPort {
         self.look(&mut device, Interest::Receive, true);
         add(self.shared.bells.as_fd());
         !self.cut_short
+    }
+
+    /// Up while the guest's driver has a ring that packets can pass through.
+    fn link(&mut self) -> Result<LinkState, PortError> {
+        let running = self.shared.device().queues.iter_mut().any(|queue| queue.running().is_some());
+        Ok(if running { LinkState::Up } else { LinkState::Down })
     }
 
     fn stats(&mut self) -> Result<Stats, PortError> {

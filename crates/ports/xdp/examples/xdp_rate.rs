@@ -20,7 +20,7 @@ fn main() -> Outcome<()> {
     let (seconds, core, batch) = (number(0, 3)?, number(1, 0)?, number(2, 64)?);
     affinity::pin_to_core(core)?;
     let mut pool = Pool::new(PoolConfig { frames: 1 << 15, ..PoolConfig::default() })?;
-    let mut port = linerate_port_xdp::open(spec.parse()?, &pool)?;
+    let mut port = linerate_port_xdp::open(spec.parse()?, &pool)?.into_port();
     println!("{}: {}", port.caps().name, port.caps().detail);
     for round in 0..=seconds {
         let (started_ns, cpu_ns, before) = (clock::now_ns(), thread_cpu_ns()?, count(&mut port, what)?);

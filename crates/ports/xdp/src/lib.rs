@@ -5,9 +5,9 @@
 //! through a bpf_link and so is gone when the process is, however it ends.
 //!
 //! ```text
-//!   open.rs      spec text -> port: options, errors that say what to do
+//!   open.rs      spec -> device: options, errors that say what to do
 //!   attach.rs    the program on an interface, shared by the ports of this process
-//!   port.rs      the port: queues polled in turn, totals, the interface's state
+//!   port.rs      the port of one queue: totals, the interface's state
 //!   queue.rs     one socket: receive.rs and transmit.rs
 //!   rings.rs     the ends of the four rings, with checked indices
 //!   umem.rs      the region as UMEM, shares of its frames; placement.rs: where in them packets are received
@@ -16,11 +16,14 @@
 //!   abi.rs       the kernel's constants
 //! ```
 //!
-//! Options: `native` or `generic` (where the program runs; native first unless said), `zerocopy` or `copy` (zero-copy where
-//! the driver has it unless said), `frags` (packets over several frames, up to 9,000 bytes), `ring=N` (entries of the fill and
-//! receive ring, 8,192; the transmit ring has at most 2,048), `budget=N` (packets that one system call may send), `queues=N`
-//! (N queues from `@queue` on; sending uses the first), `tx_only` (no program is attached, CAP_NET_RAW is enough), `promisc=no`
-//! (do not take packets for other hardware addresses; the mode ends with the port, whatever ends the process).
+//! Each queue is a port of the device, with the program of the interface in common.
+//!
+//! Options: `native` or `generic` (where the program runs; native first unless said), `zerocopy=yes|no` (zero-copy where the
+//! driver has it unless said), `frags` (packets over several frames, up to 9,000 bytes; chosen without being asked for if the
+//! MTU makes packets that one frame cannot take), `ring=N` (entries of the fill and receive ring, 8,192; the transmit ring has
+//! at most 2,048), `budget=N` (packets that one system call may send), `queues=N` (N queues from `@queue` on), `tx_only` (no
+//! program is attached, CAP_NET_RAW is enough), `promisc=no` (do not take packets for other hardware addresses; the mode ends
+//! with the device, whatever ends the process).
 //!
 //! Partial checksums, which a host leaves to a network card, are completed where a packet's checksum is the bare sum of its
 //! pseudo-header ([`linerate_wire::PartialChecksum`]); AF_XDP shows no mark of them. That costs some 50 instructions a packet, and

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use linerate_bpf::BpfError;
 use linerate_mem::Pool;
-use linerate_port::{Caps, OpenError, PortSpec, SpecError};
+use linerate_port::{Caps, Device, OpenError, PortSpec, RxRing, SpecError};
 use linerate_sys::capability::{Capabilities, Capability};
 use linerate_sys::netdev::Netdev;
 use linerate_sys::promiscuous::Promiscuous;
@@ -13,7 +13,7 @@ use linerate_sys::promiscuous::Promiscuous;
 use crate::abi;
 use crate::attach::{AttachError, Attachment, ModeWanted};
 use crate::placement::Placement;
-use crate::port::{State, XdpPort};
+use crate::port::XdpPort;
 use crate::queue::{Queue, QueueError, QueueShape, Step};
 use crate::transmit::Limits;
 use crate::umem;
@@ -25,76 +25,91 @@ const RING_DEFAULT: u64 = 8192;
 /// Most entries of the transmit ring. The kernel sends when it is kicked, so more only take memory.
 const TRANSMIT_RING_MAX: u32 = 2048;
 
+/// Most queues of a port's name.
+const QUEUES_MAX: u32 = 1024;
+
 /// Packets that the kernel sends in one call unless it is told otherwise, and the least that it can be told.
 const BUDGET_MIN: u64 = 32;
 
 const OPTIONS: [&str; 10] =
-    ["native", "generic", "zerocopy", "copy", "frags", "ring=N", "budget=N", "queues=N", "tx_only", "promisc=yes|no"];
+    ["@", "native", "generic", "zerocopy", "frags", "ring", "budget", "queues", "tx_only", "promisc"];
+/// Entries of a ring that `ring=` takes.
+const RING_ENTRIES: std::ops::RangeInclusive<u64> = 64..=1 << 20;
 
 /// What the spec asks for.
-struct Wishes {
+struct Request {
     mode: ModeWanted,
     /// `XDP_ZEROCOPY`, `XDP_COPY` or 0.
     copy_flag: u16,
+    /// Packets may lie in several frames; else only if one frame cannot take them.
     frags: bool,
     ring: u32,
     budget: Option<u32>,
     first_queue: u32,
     queues: u32,
     receives: bool,
+    transmits: bool,
     promiscuous: bool,
 }
 
-/// Opens `xdp:IF[@queue]` with the frames of `pool`, in the calling thread's network namespace.
+/// Opens `xdp:IF[@queue]` with the frames of `pool`, in the calling thread's network namespace: a port for each queue.
 ///
 /// # Errors
 /// [`OpenError`] with what is missing (an interface, a capability, a free queue, a mode of the driver) and what to do.
-pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<XdpPort, OpenError> {
-    let wishes = Wishes::read(&mut spec).map_err(|error| OpenError::new(&spec, error.problem, ""))?;
-    let opener = Opener { spec: &spec, pool, wishes };
+pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<Device<XdpPort>, OpenError> {
+    let frame_bytes = pool.region().frame_size() as u64;
+    let request = Request::read(&mut spec, frame_bytes).map_err(|error| OpenError::new(&spec, error.problem, ""))?;
+    let mut opener = Opener { spec: &spec, pool, request };
     let device = opener.device()?;
-    opener.open(device)
+    opener.open(&device)
 }
 
-impl Wishes {
-    fn read(spec: &mut PortSpec) -> Result<Wishes, SpecError> {
+impl Request {
+    fn read(spec: &mut PortSpec, frame_bytes: u64) -> Result<Request, SpecError> {
         let (native, generic) = (spec.take_flag("native")?, spec.take_flag("generic")?);
-        let (zerocopy, copy) = (spec.take_flag("zerocopy")?, spec.take_flag("copy")?);
-        if native && generic || zerocopy && copy || zerocopy && generic {
-            return Err(
-                spec.error("of native and generic, zerocopy and copy, zerocopy and generic only one is possible")
-            );
+        let zero_copy = spec.options.zero_copy;
+        if generic && (native || zero_copy == Some(true)) {
+            return Err(spec.error("of native and generic, zerocopy and generic only one is possible"));
         }
-        let ring = spec.take_number("ring", 64, 1 << 20)?.unwrap_or(RING_DEFAULT);
+        let options = &spec.options;
+        let queues = match (options.queues, options.first_queue, options.threads) {
+            (Some(queues), ..) => queues,
+            (None, None, Some(threads)) => queues_for(&spec.target, threads, options.receives()),
+            _ => 1,
+        };
+        // A frame for each entry.
+        let (least, most) = (*RING_ENTRIES.start(), *RING_ENTRIES.end());
+        let wanted = options.ring_bytes.map(|bytes| bytes / u64::from(queues) / frame_bytes);
+        let wanted = wanted.map_or(RING_DEFAULT, |entries| 1 << entries.clamp(least, most).ilog2());
+        let ring = spec.take_number("ring", least, most)?.unwrap_or(wanted);
         if !ring.is_power_of_two() {
             return Err(spec.error(format!("ring={ring}: a ring has a power of two entries")));
         }
         let transmit = (ring as u32).min(TRANSMIT_RING_MAX);
-        let wishes = Wishes {
+        let budget = spec.take_number("budget", BUDGET_MIN, transmit.into())?.map(|packets| packets as u32);
+        let frags = spec.take_flag("frags")?;
+        spec.finish(&OPTIONS)?;
+        let options = &spec.options;
+        Ok(Request {
             mode: match (native, generic) {
                 (true, _) => ModeWanted::Native,
                 (_, true) => ModeWanted::Generic,
                 _ => ModeWanted::Best,
             },
-            copy_flag: match (zerocopy, copy || generic) {
-                (true, _) => libc::XDP_ZEROCOPY,
-                (_, true) => libc::XDP_COPY,
+            copy_flag: match (zero_copy, generic) {
+                (Some(true), _) => libc::XDP_ZEROCOPY,
+                (Some(false), _) | (_, true) => libc::XDP_COPY,
                 _ => 0,
             },
-            frags: spec.take_flag("frags")?,
+            frags,
             ring: ring as u32,
-            budget: spec.take_number("budget", BUDGET_MIN, transmit.into())?.map(|packets| packets as u32),
-            first_queue: spec.queue.unwrap_or(0),
-            queues: spec.take_number("queues", 1, 1024)?.unwrap_or(1) as u32,
-            receives: !spec.take_flag("tx_only")?,
-            promiscuous: match spec.take("promisc").as_deref() {
-                None | Some("yes") => true,
-                Some("no") => false,
-                Some(other) => return Err(spec.error(format!("promisc={other}: promisc takes yes or no"))),
-            },
-        };
-        spec.finish(&OPTIONS)?;
-        Ok(wishes)
+            budget,
+            first_queue: options.first_queue.unwrap_or(0),
+            queues,
+            receives: options.receives(),
+            transmits: options.transmits(),
+            promiscuous: options.promiscuous.unwrap_or(true),
+        })
     }
 
     fn transmit_entries(&self) -> u32 {
@@ -106,11 +121,19 @@ impl Wishes {
     }
 }
 
+/// Queues for so many threads: all that the interface receives on, or one for each thread that sends.
+fn queues_for(interface: &str, threads: usize, receives: bool) -> u32 {
+    let channels = Netdev::open(interface).and_then(|device| device.channels()).ok().flatten();
+    let (rx, tx) = channels.map_or((1, 1), |all| (all.rx.0 + all.combined.0, all.tx.0 + all.combined.0));
+    let wanted = if receives { rx } else { tx.min(u32::try_from(threads).unwrap_or(u32::MAX)) };
+    wanted.clamp(1, QUEUES_MAX)
+}
+
 /// The steps, with what all of them need.
 struct Opener<'a> {
     spec: &'a PortSpec,
     pool: &'a Pool,
-    wishes: Wishes,
+    request: Request,
 }
 
 impl Opener<'_> {
@@ -131,21 +154,25 @@ impl Opener<'_> {
         Ok(device)
     }
 
-    fn open(&self, owned: Netdev) -> Result<XdpPort, OpenError> {
-        let device = &owned;
-        let read = |error: io::Error| self.error(error.to_string(), "");
+    fn open(&mut self, device: &Netdev) -> Result<Device<XdpPort>, OpenError> {
+        self.spec.queues_up_to(QUEUES_MAX).map_err(|error| self.error(error.problem, ""))?;
+        let read = |error: io::Error| OpenError::new(self.spec, error.to_string(), "");
         let (ifindex, mtu) = (device.index().map_err(read)?, device.mtu().map_err(read)? as usize);
-        let limits = self.limits(mtu)?;
-        let mut queues = match self.wishes.copy_flag {
+        let room = Placement::Aligned.receive_len_max(self.pool);
+        self.request.frags |= longest(mtu) > if self.request.receives { room } else { self.pool.packet_len_max() };
+        let frags_max = if self.request.frags { abi::SEGMENTS_MAX } else { 1 };
+        let frame_len_max = Limits::frame_len_max(mtu, frags_max, self.pool.region());
+        let limits = Limits { frame_len_max, frags_max };
+        let mut queues = match self.request.copy_flag {
             // Zero-copy if the driver can; what stands in the way of both is told by the second attempt.
             0 => self.queues(device, ifindex, limits, libc::XDP_ZEROCOPY),
             flag => self.queues(device, ifindex, limits, flag),
         }
-        .or_else(|error| match self.wishes.copy_flag {
+        .or_else(|error| match self.request.copy_flag {
             0 => self.queues(device, ifindex, limits, libc::XDP_COPY),
             _ => Err(error),
         })?;
-        let attachment = match self.wishes.receives {
+        let attachment = match self.request.receives {
             true => Some(self.attach(ifindex)?),
             false => None,
         };
@@ -156,32 +183,28 @@ impl Opener<'_> {
             queues = self.queues(device, ifindex, limits, libc::XDP_COPY)?;
         }
         let completes = attachment.as_deref().is_none_or(|program| may_be_partial(device, program));
-        for queue in &mut queues {
+        let promiscuous = self.promiscuous(ifindex)?.map(Arc::new);
+        let mut ports = Vec::new();
+        for mut queue in queues {
             if let Some(side) = &mut queue.receive {
                 side.completes = completes;
             }
             if let Some(program) = &attachment {
                 program.add(queue.number, &queue.socket).map_err(|error| self.bpf_error(error))?;
             }
+            let caps = self.caps(device, limits, &queue, attachment.as_deref());
+            let held = (attachment.clone(), promiscuous.clone());
+            let own = Netdev::open(device.name()).map_err(read)?;
+            ports.push(XdpPort::new(held, queue, caps, own, self.request.frags));
         }
-        let caps = self.caps(device, limits, &queues, attachment.as_deref());
-        Ok(XdpPort {
-            _attachment: attachment,
-            _promiscuous: self.promiscuous(ifindex)?,
-            queues,
-            caps,
-            device: owned,
-            mtu_calls: 0,
-            since_wait: 0,
-            frags: self.wishes.frags,
-            turn: 0,
-            idle_calls: 0,
-            state: State::Sound,
-        })
+        let more = ports.split_off(1);
+        let first = ports.pop().ok_or_else(|| self.error("no queue was asked for", ""))?;
+        let name = if more.is_empty() { first.name() } else { self.spec.to_string() };
+        Ok(Device::new(name, first, more))
     }
 
     fn promiscuous(&self, ifindex: u32) -> Result<Option<Promiscuous>, OpenError> {
-        if !self.wishes.receives || !self.wishes.promiscuous {
+        if !self.request.receives || !self.request.promiscuous {
             return Ok(None);
         }
         let hold = Promiscuous::hold(ifindex);
@@ -189,58 +212,42 @@ impl Opener<'_> {
             .map_err(|error| self.error(format!("promiscuous mode: {error}"), "add promisc=no to do without it"))
     }
 
-    fn limits(&self, mtu: usize) -> Result<Limits, OpenError> {
-        let longest = longest(mtu);
-        let room = Placement::Aligned.receive_len_max(self.pool);
-        if self.wishes.receives && !self.wishes.frags && longest > room {
-            let cause = format!("an MTU of {mtu} makes packets that one frame cannot take: {room} bytes");
-            return Err(
-                self.error(cause, format!("add ,frags or `ip link set {} mtu {}`", self.spec.target, room - 18))
-            );
-        }
-        let frags_max = if self.wishes.frags { abi::SEGMENTS_MAX } else { 1 };
-        Ok(Limits { frame_len_max: Limits::frame_len_max(mtu, frags_max, self.pool.region()), frags_max })
-    }
-
     /// Coloured where the kernel copies and packets are short enough for it.
     fn placement(&self, limits: Limits, copy_flag: u16) -> Placement {
         let coloured = Placement::coloured(self.pool);
-        let fits = self.wishes.frags || longest(limits.frame_len_max - 14) <= coloured.receive_len_max(self.pool);
+        let fits = self.request.frags || longest(limits.frame_len_max - 14) <= coloured.receive_len_max(self.pool);
         if copy_flag == libc::XDP_COPY && fits { coloured } else { Placement::Aligned }
     }
 
     fn queues(&self, device: &Netdev, ifindex: u32, limits: Limits, copy_flag: u16) -> Result<Vec<Queue>, OpenError> {
-        let wishes = &self.wishes;
-        let frags_flag = if wishes.frags { libc::XDP_USE_SG } else { 0 };
-        let share = match wishes.receives {
-            true => umem::receive_share(self.pool, wishes.ring, wishes.queues as usize)
-                .map_err(|cause| self.error(cause, "open it on a larger pool, or add ,tx_only to only send"))?,
+        let request = &self.request;
+        let frags_flag = if request.frags { libc::XDP_USE_SG } else { 0 };
+        let share = match request.receives {
+            true => umem::receive_share(self.pool, request.ring, request.queues as usize)
+                .map_err(|cause| self.error(cause, "open it on a larger pool, or only send, with tx_only"))?,
             false => 0,
         };
         let open = |number: u32| {
-            let sends = number == wishes.first_queue;
             let shape = QueueShape {
                 ifindex,
                 queue: number,
-                receive_entries: if wishes.receives { wishes.ring } else { 0 },
+                receive_entries: if request.receives { request.ring } else { 0 },
                 receive_share: share,
-                transmit_entries: if sends { wishes.transmit_entries() } else { 0 },
-                budget: wishes.budget,
+                transmit_entries: if request.transmits { request.transmit_entries() } else { 0 },
+                budget: request.budget,
                 placement: self.placement(limits, copy_flag),
                 flags: copy_flag | frags_flag | libc::XDP_USE_NEED_WAKEUP,
                 limits,
             };
             Queue::open(self.pool, shape).map_err(|error| self.queue_error(device, number, error))
         };
-        // A sender needs no more than the first queue.
-        let last = if wishes.receives { wishes.last_queue() } else { wishes.first_queue };
-        (wishes.first_queue..=last).map(open).collect()
+        (request.first_queue..=request.last_queue()).map(open).collect()
     }
 
     fn attach(&self, ifindex: u32) -> Result<Arc<Attachment>, OpenError> {
-        let (wishes, name) = (&self.wishes, &self.spec.target);
-        let queues = wishes.last_queue().saturating_add(1);
-        Attachment::shared(ifindex, queues, wishes.mode, wishes.frags).map_err(|error| match error {
+        let (request, name) = (&self.request, &self.spec.target);
+        let queues = request.last_queue().saturating_add(1);
+        Attachment::shared(ifindex, queues, request.mode, request.frags).map_err(|error| match error {
             AttachError::Bpf(error) => self.bpf_error(error),
             AttachError::Differs(how) => {
                 let cause = format!("another port of this process receives on {name} {how}");
@@ -257,8 +264,8 @@ impl Opener<'_> {
         let name = &self.spec.target;
         let hint = match &error {
             BpfError::Permission { .. } => format!("xdp:{name},tx_only only sends and needs CAP_NET_RAW alone"),
-            BpfError::MtuTooLarge { .. } => "add ,frags, or ,generic, or lower the MTU".into(),
-            BpfError::Unsupported { .. } => "leave out ,native".into(),
+            BpfError::MtuTooLarge { .. } => "add generic, or lower the MTU".into(),
+            BpfError::Unsupported { .. } => "leave out native".into(),
             BpfError::Busy { .. } => format!("`ip link show {name}` names the program"),
             _ => String::new(),
         };
@@ -286,41 +293,43 @@ impl Opener<'_> {
                 format!("queue {queue} of {name} has an AF_XDP socket already"),
                 "end the process that has it, or choose another queue with @N",
             ),
-            (Step::Bind, Some(libc::EOPNOTSUPP)) => {
-                self.error(format!("the driver of {name} has no AF_XDP in this mode"), "leave out ,zerocopy and ,frags")
-            }
+            (Step::Bind, Some(libc::EOPNOTSUPP)) => self.error(
+                format!("the driver of {name} has no AF_XDP in this mode"),
+                "leave out zerocopy and frags, or lower the MTU",
+            ),
             (Step::Bind, Some(libc::EINVAL)) => {
                 let queues = device.channels().ok().flatten().map(|c| c.rx.0.max(c.tx.0) + c.combined.0);
                 match queues {
                     Some(count) if queue >= count => {
                         self.error(format!("{name} has no queue {queue}"), format!("it has {count}, from 0 on"))
                     }
-                    _ => self.error(format!("queue {queue} of {name} cannot be bound"), "leave out ,frags"),
+                    _ => self
+                        .error(format!("queue {queue} of {name} cannot be bound"), "leave out frags, or lower the MTU"),
                 }
             }
             (step, _) => self.error(format!("{step:?}: {}", error.source), ""),
         }
     }
 
-    fn caps(&self, device: &Netdev, limits: Limits, queues: &[Queue], program: Option<&Attachment>) -> Caps {
-        let (wishes, zero_copy) = (&self.wishes, queues[0].zero_copy);
-        let receives = match (program, queues[0].receive.as_ref()) {
+    fn caps(&self, device: &Netdev, limits: Limits, queue: &Queue, program: Option<&Attachment>) -> Caps {
+        let (request, zero_copy) = (&self.request, queue.zero_copy);
+        let receives = match (program, queue.receive.as_ref()) {
             (Some(program), Some(side)) => {
                 let mode = if program.is_native() { "native" } else { "generic" };
                 let why = program.native_refused().map(|why| format!(" ({why})")).unwrap_or_default();
-                format!("{mode} XDP{why}, {}-entry rings, {} frames to receive into", wishes.ring, side.lent())
+                format!("{mode} XDP{why}, {}-entry rings, {} frames to receive into", request.ring, side.lent())
             }
             _ => "no program, only sends".into(),
         };
         let speed_mbps = device.speed_mbps().ok().flatten();
         Caps {
             name: match self.spec.to_string() {
-                plain if plain == format!("xdp:{}", self.spec.target) => format!("{plain}@{}", wishes.first_queue),
+                plain if request.queues > 1 || !plain.contains(['@', ',']) => self.spec.at_queue(queue.number),
                 full => full,
             },
             backend: "xdp",
-            receives: wishes.receives,
-            transmits: true,
+            receives: request.receives,
+            transmits: request.transmits,
             frame_len_max: limits.frame_len_max,
             frags_max: limits.frags_max,
             zero_copy: true,
@@ -331,9 +340,9 @@ impl Opener<'_> {
             detail: format!("{receives}, {}, need-wakeup", if zero_copy { "zero-copy" } else { "copy mode" }),
             link_bps: speed_mbps.map(|speed| u64::from(speed) * 1_000_000),
             mac: device.mac().ok(),
-            queues: queues.len(),
-            timestamps: false,
+            rx_ring: request.receives.then(|| RxRing::of_frames(request.ring.into(), queue.loans.frame_bytes())),
             async_tx: true,
+            ..Caps::default()
         }
     }
 }

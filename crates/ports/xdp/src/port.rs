@@ -1,44 +1,43 @@
-//! The port: its queues polled in turn, its totals, and what it says when the interface is gone.
+//! The port: one queue pair of the interface, its totals, and what it says when the interface is gone.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use linerate_mem::Batch;
-use linerate_port::{Caps, Interest, Port, PortError, Readiness, Stats};
+use linerate_port::{Caps, Interest, LinkState, Port, PortError, Readiness, Stats};
 
 use crate::attach::Attachment;
 use crate::fault::Fault;
 use crate::queue::Queue;
-use crate::sys::{self, XdpSocket};
 use crate::transmit::{Limits, Refusal};
 use linerate_sys::clock;
 use linerate_sys::netdev::Netdev;
+use linerate_sys::poll::{PollFor, poll};
 use linerate_sys::promiscuous::Promiscuous;
 
-/// AF_XDP sockets on one or more queues of an interface.
+/// The AF_XDP socket on one queue of an interface.
 pub struct XdpPort {
-    /// Only held. Dropped first: nothing is redirected any more when the sockets close.
-    pub(crate) _attachment: Option<Arc<Attachment>>,
-    /// Only held.
-    pub(crate) _promiscuous: Option<Promiscuous>,
-    pub(crate) queues: Vec<Queue>,
-    pub(crate) caps: Caps,
-    pub(crate) device: Netdev,
+    /// Only held, with the ports of the other queues. Dropped first: nothing is redirected any more when the socket closes.
+    _held: Held,
+    queue: Queue,
+    caps: Caps,
+    device: Netdev,
     /// Calls of `transmit` since the last look at the MTU.
-    pub(crate) mtu_calls: u32,
-    pub(crate) frags: bool,
-    /// The queue to receive from next.
-    pub(crate) turn: usize,
+    mtu_calls: u32,
+    frags: bool,
     /// Packets received since the last `wait`.
-    pub(crate) since_wait: usize,
+    since_wait: usize,
     /// Calls of `receive` in a row that found nothing.
-    pub(crate) idle_calls: u32,
-    pub(crate) state: State,
+    idle_calls: u32,
+    state: State,
 }
+
+/// The program and the mode of the interface, as long as a port needs them.
+type Held = (Option<Arc<Attachment>>, Option<Arc<Promiscuous>>);
 
 /// What the kernel last said about the port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+enum State {
     Sound,
     /// The interface is down; it may come up again.
     Down,
@@ -73,18 +72,10 @@ impl Port for XdpPort {
     #[inline]
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.check_batch(batch)?;
-        let mut packets = 0;
-        for _ in 0..self.queues.len() {
-            let turn = self.turn;
-            self.turn = if turn + 1 < self.queues.len() { turn + 1 } else { 0 };
-            match self.queues[turn].receive(batch) {
-                Ok(count) => packets += count,
-                Err(fault) => return Err(self.broken(fault)),
-            }
-            if batch.room() == 0 {
-                break;
-            }
-        }
+        let packets = match self.queue.receive(batch) {
+            Ok(packets) => packets,
+            Err(fault) => return Err(self.broken(fault)),
+        };
         if packets > 0 {
             self.since_wait += packets;
             self.idle_calls = 0;
@@ -106,7 +97,7 @@ impl Port for XdpPort {
         }
         let mut packets = 0;
         loop {
-            match self.queues[0].transmit(batch) {
+            match self.queue.transmit(batch) {
                 Ok((count, None)) => {
                     self.recovered();
                     return Ok(packets + count);
@@ -120,17 +111,14 @@ impl Port for XdpPort {
 
     /// Each packet has a frame, or several; so many of them as the kernel is lent.
     fn rx_occupancy(&self) -> Option<(u64, u64)> {
-        let levels = self.queues.iter().filter_map(|queue| {
-            let (waiting, lent) = queue.receive.as_ref()?.level();
-            let bytes = |frames: u32| u64::from(frames) * queue.loans.frame_bytes();
-            Some((bytes(waiting), bytes(lent)))
-        });
-        levels.reduce(|one, other| (one.0 + other.0, one.1 + other.1))
+        let (waiting, lent) = self.queue.receive.as_ref()?.level();
+        let bytes = |frames: u32| u64::from(frames) * self.queue.loans.frame_bytes();
+        Some((bytes(waiting), bytes(lent)))
     }
 
     fn flush(&mut self) -> Result<usize, PortError> {
         self.check_sound()?;
-        match self.queues[0].flush() {
+        match self.queue.flush() {
             Ok(packets) => {
                 self.recovered();
                 Ok(packets as usize)
@@ -167,12 +155,21 @@ impl Port for XdpPort {
 
     /// As `wait`: nothing is slept on while there is something to send, because `poll` would send it unaccounted for.
     fn arm_wakeup(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
-        let sending = self.queues[0].transmit.as_ref().is_some_and(|side| side.has_unsent());
+        let sending = self.queue.transmit.as_ref().is_some_and(|side| side.has_unsent());
         let ready = self.state != State::Sound || sending || self.make_ready(Interest::Receive).unwrap_or(true);
         if !ready {
-            self.sockets().for_each(|socket| add(socket.as_fd()));
+            add(self.queue.socket.as_fd());
         }
         !ready
+    }
+
+    fn link(&mut self) -> Result<LinkState, PortError> {
+        self.check_sound()?;
+        match self.check_interface() {
+            Ok(()) if self.device.is_running().unwrap_or(false) => Ok(LinkState::Up),
+            Ok(()) | Err(PortError::Down { .. }) => Ok(LinkState::Down),
+            Err(error) => Err(error),
+        }
     }
 
     fn stats(&mut self) -> Result<Stats, PortError> {
@@ -183,29 +180,46 @@ impl Port for XdpPort {
             State::Gone => Some("interface gone"),
             State::Corrupt(_) => Some("port closed"),
         };
-        for queue in &mut self.queues {
-            queue.read_counters();
-            let place = format!("AF_XDP socket of {}@{}", self.device.name(), queue.number);
-            if let Some(side) = &queue.receive {
-                stats.rx_packets += side.totals.packets;
-                stats.rx_bytes += side.totals.bytes;
-                stats.rx_drops.extend(queue.receive_drops(&place, self.frags));
-            }
-            if let Some(side) = &queue.transmit {
-                let totals = side.totals;
-                stats.tx_packets += totals.completed.saturating_sub(totals.refused);
-                stats.tx_bytes += totals.completed_bytes.saturating_sub(totals.refused_bytes);
-                stats.tx_drops.extend(queue.transmit_drops(&place, lost.map(|cause| (cause, queue.pending()))));
-            }
+        let queue = &mut self.queue;
+        queue.read_counters();
+        let place = format!("AF_XDP socket of {}@{}", self.device.name(), queue.number);
+        if let Some(side) = &queue.receive {
+            stats.rx_packets = side.totals.packets;
+            stats.rx_bytes = side.totals.bytes;
+            stats.rx_drops = queue.receive_drops(&place, self.frags);
+        }
+        if let Some(side) = &queue.transmit {
+            let totals = side.totals;
+            stats.tx_packets = totals.completed.saturating_sub(totals.refused);
+            stats.tx_bytes = totals.completed_bytes.saturating_sub(totals.refused_bytes);
+            stats.tx_drops = queue.transmit_drops(&place, lost.map(|cause| (cause, queue.pending())));
         }
         Ok(stats)
     }
 }
 
 impl XdpPort {
+    pub(crate) fn new(held: Held, queue: Queue, caps: Caps, device: Netdev, frags: bool) -> XdpPort {
+        XdpPort {
+            _held: held,
+            queue,
+            caps,
+            device,
+            mtu_calls: 0,
+            frags,
+            since_wait: 0,
+            idle_calls: 0,
+            state: State::Sound,
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.caps.name.clone()
+    }
+
     #[inline]
     fn check_batch(&self, batch: &Batch) -> Result<(), PortError> {
-        if !self.queues[0].loans.is_of(batch) {
+        if !self.queue.loans.is_of(batch) {
             return Err(PortError::ForeignPool { port: self.caps.name.clone() });
         }
         if self.state != State::Sound { self.check_sound() } else { Ok(()) }
@@ -215,7 +229,7 @@ impl XdpPort {
     #[cold]
     fn reread_mtu(&mut self, batch: &Batch) -> bool {
         self.mtu_calls = 0;
-        let (Ok(mtu), Some(side)) = (self.device.mtu(), &mut self.queues[0].transmit) else { return false };
+        let (Ok(mtu), Some(side)) = (self.device.mtu(), &mut self.queue.transmit) else { return false };
         let frame_len_max = Limits::frame_len_max(mtu as usize, side.limits.frags_max, batch.region());
         side.limits.frame_len_max = frame_len_max;
         std::mem::replace(&mut self.caps.frame_len_max, frame_len_max) != frame_len_max
@@ -234,7 +248,7 @@ impl XdpPort {
     /// Asks the kernel after the interface.
     fn check_interface(&mut self) -> Result<(), PortError> {
         self.idle_calls = 0;
-        match self.queues[0].check_interface() {
+        match self.queue.check_interface() {
             Ok(()) => {
                 self.recovered();
                 Ok(())
@@ -253,22 +267,17 @@ impl XdpPort {
 
     /// Does what is needed before a sleep, and says whether none is.
     fn make_ready(&mut self, interest: Interest) -> Result<bool, Fault> {
-        self.queues[0].flush()?;
+        self.queue.flush()?;
         if interest == Interest::Transmit {
-            return match &mut self.queues[0].transmit {
+            return match &mut self.queue.transmit {
                 Some(side) => Ok(side.has_room()?),
                 None => Ok(false),
             };
         }
-        for queue in &mut self.queues {
-            if let Some(side) = &mut queue.receive {
-                side.refill(&mut queue.loans, &queue.socket)?;
-                if side.is_ready()? {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
+        let queue = &mut self.queue;
+        let Some(side) = &mut queue.receive else { return Ok(false) };
+        side.refill(&mut queue.loans, &queue.socket)?;
+        side.is_ready()
     }
 
     /// Sleeps a while; false when a signal ended it.
@@ -276,21 +285,18 @@ impl XdpPort {
     /// `poll` on a socket in copy mode also sends, without a word about packets that the driver refuses. So it is only
     /// called when there is nothing to send; until then the sleep is a short one.
     fn sleep(&mut self, interest: Interest, left_ns: u64) -> Result<bool, Fault> {
-        let sending = self.queues[0].transmit.as_ref().is_some_and(|side| side.has_unsent());
-        let (writing, zero_copy) = (interest == Interest::Transmit, self.queues[0].zero_copy);
+        let sending = self.queue.transmit.as_ref().is_some_and(|side| side.has_unsent());
+        let (writing, zero_copy) = (interest == Interest::Transmit, self.queue.zero_copy);
         if (sending || writing) && !zero_copy {
             clock::sleep_until_ns(clock::now_ns() + NAP_NS.min(left_ns));
             return Ok(true);
         }
         let before_ns = clock::now_ns();
         let nap_ns = left_ns.min(CHECK_NS);
-        let awake = sys::poll(self.sockets(), writing, nap_ns)
+        let wanted = if writing { PollFor::Writing } else { PollFor::Reading };
+        let polled = poll(self.queue.socket.as_fd(), wanted, nap_ns)
             .map_err(|source| Fault::Io { operation: "wait for packets", source })?;
-        Ok(awake || clock::now_ns().saturating_sub(before_ns) >= nap_ns)
-    }
-
-    fn sockets(&self) -> impl Iterator<Item = &XdpSocket> {
-        self.queues.iter().map(|queue| &queue.socket)
+        Ok(polled.ready || polled.failed || clock::now_ns().saturating_sub(before_ns) >= nap_ns)
     }
 
     #[cold]

@@ -141,31 +141,6 @@ impl AsFd for XdpSocket {
     }
 }
 
-/// Sleeps until one of the sockets has something to read (or, with `writing`, room to write), `timeout_ns` is over, or a
-/// signal arrives; true in the first case.
-pub(crate) fn poll<'a>(
-    sockets: impl Iterator<Item = &'a XdpSocket>,
-    writing: bool,
-    timeout_ns: u64,
-) -> io::Result<bool> {
-    let events = if writing { libc::POLLOUT } else { libc::POLLIN };
-    let entry = |socket: &XdpSocket| libc::pollfd { fd: socket.fd.as_raw_fd(), events, revents: 0 };
-    let mut entries: Vec<libc::pollfd> = sockets.map(entry).collect();
-    let timeout = libc::timespec {
-        tv_sec: i64::try_from(timeout_ns / 1_000_000_000).unwrap_or(i64::MAX) as libc::time_t,
-        tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
-    };
-    let count = entries.len() as libc::nfds_t;
-    // SAFETY: the entries and the time are valid for the call; there is no signal mask.
-    match unsafe { libc::ppoll(entries.as_mut_ptr(), count, &timeout, std::ptr::null()) } {
-        0.. => Ok(entries.iter().any(|entry| entry.revents != 0)),
-        _ => match io::Error::last_os_error() {
-            error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-            error => Err(error),
-        },
-    }
-}
-
 fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -4,11 +4,10 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{device, open, pair, set_mtu, set_up};
+use common::{device, open, open_device, pair, set_mtu, set_up};
 use linerate_bpf::programs::drop_count::DropCount;
 use linerate_bpf::{AttachMode, BpfError, XdpLink};
 use linerate_mem::{Pool, PoolConfig};
-use linerate_port::Port;
 use linerate_sys::netns::NetNs;
 use linerate_sys::veth;
 use linerate_testkit::child::{self, Child, Signal};
@@ -17,6 +16,8 @@ use linerate_testkit::{Disturbance, Facts, Harness, Hit, Link, check_all};
 /// Links `near` - `far` whose ports have these options.
 struct Veth {
     options: &'static str,
+    /// The queue that is checked.
+    queue: usize,
     mtu: u32,
     frame_size: usize,
     /// Where the link opened last lives.
@@ -25,7 +26,7 @@ struct Veth {
 
 impl Veth {
     fn with(options: &'static str) -> Veth {
-        Veth { options, mtu: 1500, frame_size: 2048, namespace: None }
+        Veth { options, queue: 0, mtu: 1500, frame_size: 2048, namespace: None }
     }
 
     fn inside<T: Send>(&self, work: impl FnOnce(&NetNs) -> T + Send) -> Result<T, String> {
@@ -49,15 +50,15 @@ impl Harness for Veth {
 
     fn open(&mut self, pool: &Pool, _start: u32) -> Result<Link, String> {
         self.namespace = Some(pair(2).ok_or("no pair")?);
-        let port = |name: &str| {
-            let opened = open(&format!("xdp:{name},{}", self.options), pool);
-            opened.map(|port| Box::new(port) as Box<dyn Port>).map_err(|error| error.to_string())
+        let ports = |name: &str| {
+            let opened = open_device(&format!("xdp:{name},{}", self.options), pool);
+            opened.map(|device| device.boxed().into_ports()).map_err(|error| error.to_string())
         };
-        let (sender, receiver) = self.inside(|_| {
+        let (senders, receivers) = self.inside(|_| {
             set_mtu(self.mtu);
-            (port("near"), port("far"))
+            (ports("near"), ports("far"))
         })?;
-        Ok(Link::Pair { sender: sender?, receiver: receiver? })
+        Ok(Link::Queues { senders: senders?, receivers: receivers?, queue: self.queue })
     }
 
     fn disturb(&mut self, what: Disturbance) -> Result<Option<Hit>, String> {
@@ -139,8 +140,13 @@ fn in_the_stack() {
 }
 
 #[test]
-fn as_opened_by_default_but_for_two_queues() {
+fn the_first_of_two_queues_as_opened_by_default() {
     check(Veth::with("queues=2"));
+}
+
+#[test]
+fn the_second_of_two_queues() {
+    check(Veth { queue: 1, ..Veth::with("queues=2,ring=1024") });
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn main() -> Outcome<()> {
     let far_end = if spec == "-" { Some(own_pair()?) } else { None };
     let spec = if far_end.is_some() { "xdplive:near" } else { spec };
     let pool = Pool::new(PoolConfig { frames: 64, ..PoolConfig::default() })?;
-    let mut port = linerate_port_xdplive::open(spec.parse()?, &pool)?;
+    let mut port = linerate_port_xdplive::open(spec.parse()?, &pool)?.into_port();
     let generator = port.tx_generator().ok_or("no generator")?;
     generator.load(&stream(flows > 1))?;
     for round in 0..=seconds {

@@ -2,7 +2,7 @@
 
 use linerate_bpf::{BpfError, Map};
 use linerate_mem::Pool;
-use linerate_port::{Caps, OpenError, PortSpec};
+use linerate_port::{Caps, Device, OpenError, PortSpec};
 use linerate_sys::netdev::Netdev;
 
 use crate::account::DeviceCounters;
@@ -18,7 +18,7 @@ const BATCH_DEFAULT: u64 = 64;
 ///
 /// # Errors
 /// [`OpenError`] with what is missing (the interface, a capability, a kernel of 5.18 or later) and what to do.
-pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<XdpLivePort, OpenError> {
+pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<Device<XdpLivePort>, OpenError> {
     let error = |cause: String, hint: &str| OpenError::new(&spec, cause, hint);
     let bpf = |problem: BpfError| error(problem.to_string(), bpf_hint(&problem));
     let device = Netdev::open(&spec.target).map_err(|e| error(e.to_string(), "`ip link` lists those there are"))?;
@@ -26,18 +26,15 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<XdpLivePort, OpenError> {
     if !device.is_up().map_err(io)? {
         return Err(error("the interface is down".into(), &format!("`ip link set {} up` brings it up", spec.target)));
     }
-    if spec.queue.is_some() {
-        return Err(error("live frames choose their queue by the core that sends".into(), "leave out the @"));
-    }
     let (ifindex, mtu) = (device.index().map_err(io)?, device.mtu().map_err(io)? as usize);
     let caps = caps(&spec, &device, mtu);
     let counters = DeviceCounters::open(device).map_err(io)?;
     let exit = Map::device("live_exit", 1).and_then(|map| map.set_u32(0, ifindex).map(|()| map)).map_err(bpf)?;
     let copier = Copier::load(&exit).map_err(bpf)?;
     let batch = spec.take_number("batch", 1, 256).map_err(|error| OpenError::new(&spec, error.problem, ""))?;
-    spec.finish(&["batch=N"]).map_err(|error| OpenError::new(&spec, error.problem, ""))?;
+    spec.finish(&["batch", "tx_only"]).map_err(|error| OpenError::new(&spec, error.problem, ""))?;
     let batch_frames = batch.unwrap_or(BATCH_DEFAULT) as u32;
-    Ok(XdpLivePort::new(pool, caps, counters, exit, copier, batch_frames))
+    Ok(Device::of(XdpLivePort::new(pool, caps, counters, exit, copier, batch_frames)))
 }
 
 fn bpf_hint(problem: &BpfError) -> &'static str {
@@ -63,7 +60,6 @@ fn caps(spec: &PortSpec, device: &Netdev, mtu: usize) -> Caps {
         detail: "live XDP frames by BPF_PROG_RUN".into(),
         link_bps: speed_mbps.map(|speed| u64::from(speed) * 1_000_000),
         mac: device.mac().ok(),
-        queues: 1,
         async_tx: true,
         ..Caps::default()
     }

@@ -199,6 +199,14 @@ impl Port for XdpLivePort {
         }
     }
 
+    fn link(&mut self) -> Result<linerate_port::LinkState, PortError> {
+        match self.counters.link_state() {
+            LinkState::Running => Ok(linerate_port::LinkState::Up),
+            LinkState::NoCarrier | LinkState::Down => Ok(linerate_port::LinkState::Down),
+            LinkState::Gone => Err(self.gone()),
+        }
+    }
+
     fn stats(&mut self) -> Result<Stats, PortError> {
         let totals = self.totals;
         let place = format!("xdp_xmit of {}", self.interface());

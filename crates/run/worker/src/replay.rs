@@ -2,7 +2,7 @@
 
 use linerate_gen::{Replay, ReplayNext, ReplayPlan};
 use linerate_mem::Pool;
-use linerate_port::{Interest, Port, PortError, Readiness, Stats};
+use linerate_port::{FarSide, Interest, Port, PortError, Readiness, Stats};
 use linerate_sys::clock;
 
 use crate::control::Control;
@@ -36,7 +36,7 @@ pub fn replay(
     let mut engine = Replay::new(plan, pool, pool, start_ns);
     let error = run(&mut engine, source, port, give_up_ns(plan.duration_ns, start_ns), control).err();
     // Only a file can be read to its end; of a live port, what it has given counts.
-    let is_file = source.caps().backend == "file";
+    let is_file = source.caps().far_side == FarSide::File;
     let now_ns = clock::now_ns().max(start_ns);
     let report = if is_file { engine.finish(now_ns, Some(source)) } else { engine.finish(now_ns, None) };
     let sent = SendEnd::new(report.account, port, error);

@@ -3,7 +3,7 @@
 use linerate_filter::{Facts, Program};
 use linerate_mem::{Batch, Pool};
 use linerate_pcapng::{Direction, PacketHead};
-use linerate_port::{Interest, Port, Readiness};
+use linerate_port::{FarSide, Interest, Port, Readiness};
 use linerate_ports::capture::RingCounters;
 use linerate_sys::clock;
 
@@ -64,9 +64,9 @@ impl Batches {
     /// opened on.
     pub fn new(port: Box<dyn Port>, pool: Pool, filter: Option<Program>, snaplen: u32) -> Batches {
         let caps = port.caps();
-        let stamps = match (caps.timestamps, caps.backend) {
+        let stamps = match (caps.timestamps, caps.far_side) {
             (false, _) => Stamps::None,
-            (true, "file") => Stamps::Recorded,
+            (true, FarSide::File) => Stamps::Recorded,
             (true, _) => Stamps::Arrival,
         };
         let slots = BATCH_SLOTS.max(caps.frags_max);

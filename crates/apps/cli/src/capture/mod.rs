@@ -2,14 +2,13 @@
 //!
 //! ```text
 //! run.rs      all of it, to its end                 open.rs    from what `-i` says to rings
-//! control.rs  what a ring's thread and the one      adapt.rs   what was asked for, as a kind of port takes it
+//! control.rs  what a ring's thread and the one
 //!             that reports share                    stamps.rs  whose clock stamps the packets of an interface
 //! tally.rs    counts of rings, ports, all           thread.rs  the thread of a ring
 //! line.rs     what is printed                       ring.rs    an interface's AF_PACKET ring, walked in place
 //!                                                   batch.rs   any other port, by the batch
 //! ```
 
-pub mod adapt;
 pub mod batch;
 pub mod control;
 pub mod line;

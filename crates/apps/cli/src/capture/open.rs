@@ -2,15 +2,14 @@
 
 use linerate_filter::Program;
 use linerate_pcapng::InterfaceHead;
-use linerate_port::PortSpec;
+use linerate_port::{OpenOptions, PortSpec, RxRing};
 use linerate_ports::capture::{CaptureOptions, RingCapture, Spread};
-use linerate_ports::{FilterCompiler, FilterPlace, Usage, compile_filter};
+use linerate_ports::{Access, FilterCompiler, FilterPlace, PoolPlan, compile_filter};
 use linerate_report::units::count;
 use linerate_sys::affinity::allowed_cores;
 use linerate_sys::counters::{CounterReader, Counters};
 use linerate_sys::netdev::Netdev;
 
-use super::adapt::{Room, adapt};
 use super::batch::{Batches, Stamps};
 use super::ring::Ring;
 use super::stamps::{Clock, Stamper};
@@ -20,6 +19,8 @@ use crate::traffic::open;
 /// The kernel hands over a block that is not full after this many milliseconds: each is a wake-up, so at 8 ms they were most of what a
 /// capture of few packets cost.
 const RETIRE_MS: u32 = 50;
+/// Frames of a pool beside those of a ring: batches, and what a pool keeps at hand for each thread.
+const FRAMES_SPARE: usize = 4096;
 /// Most rings of a port; also what bounds a driver's word on its queues.
 pub const RINGS_MAX: usize = 256;
 /// How all ports are to be captured.
@@ -59,7 +60,7 @@ pub struct Opened {
     /// Its rings.
     pub sources: Vec<Box<dyn Source>>,
     /// Room in one ring, where that is known.
-    pub room: Option<Room>,
+    pub room: Option<RxRing>,
     /// What the interface itself counts; `None` for other kinds of ports.
     pub interface: Option<Interface>,
     /// What stamps its packets, as long as it is held.
@@ -101,11 +102,14 @@ pub fn open_port(name: &str, wishes: &Wishes) -> Result<Opened, String> {
         return interface(name, name, wishes);
     }
     let spec = open::specs(&[name.to_string()])?.remove(0);
-    match spec.backend.as_deref() {
-        None => interface(name, name, wishes),
-        Some("packet") if spec.queue.is_none() && spec.options.is_empty() => interface(name, &spec.target, wishes),
-        Some(_) => port(name, spec, wishes),
+    if spec.backend.is_none() {
+        return interface(name, name, wishes);
     }
+    // Its own ring is what is looked at without a copy.
+    if linerate_ports::is_packet_socket(&spec) && spec.finish(&[]).is_ok() {
+        return interface(name, &spec.target, wishes);
+    }
+    port(name, &spec, wishes)
 }
 
 fn interface(name: &str, device: &str, wishes: &Wishes) -> Result<Opened, String> {
@@ -156,7 +160,7 @@ fn interface(name: &str, device: &str, wishes: &Wishes) -> Result<Opened, String
             ..InterfaceHead::default()
         },
         sources: captures.into_iter().map(source).collect(),
-        room: Some(Room::of_ring(ring_bytes)),
+        room: Some(RxRing::of_packet_ring(ring_bytes)),
         interface,
         stamps,
         note: format!("capturing on {name}: packets {whose}, {rings_words}{}{note}", program.1),
@@ -183,7 +187,7 @@ fn queues(device: &str) -> usize {
     channels.map_or(1, |channels| (channels.rx.0 + channels.combined.0) as usize).clamp(1, RINGS_MAX)
 }
 
-fn port(name: &str, spec: PortSpec, wishes: &Wishes) -> Result<Opened, String> {
+fn port(name: &str, spec: &PortSpec, wishes: &Wishes) -> Result<Opened, String> {
     if wishes.stamps == Stamper::Nic {
         return Err(format!(
             "{name}: only an interface's own ring (-i IF) has stamps of the NIC; leave --stamps nic out"
@@ -194,8 +198,20 @@ fn port(name: &str, spec: PortSpec, wishes: &Wishes) -> Result<Opened, String> {
             "{name}: only an interface's own ring (-i IF) shows what this host sends; leave --outgoing out"
         ));
     }
-    // libpcap has the kernel run its own.
-    let filter = match wishes.filter.as_ref().filter(|_| spec.backend.as_deref() != Some("pcap")) {
+    if spec.options.filter.is_some() && wishes.filter.is_some() {
+        return Err(format!("{spec} has a filter; leave --filter out"));
+    }
+    let options = OpenOptions {
+        promiscuous: (!wishes.promiscuous).then_some(false),
+        ring_bytes: Some(wishes.ring_bytes),
+        filter: wishes.filter.clone(),
+        threads: threads(spec, wishes.rings),
+        ..OpenOptions::receive()
+    };
+    let plan = PoolPlan { ports: &[(spec, &options)], len_max: 0, extra: FRAMES_SPARE };
+    let pool = linerate_ports::pool(&plan).map_err(|error| error.to_string())?;
+    let device = linerate_ports::open_device(spec, &options, &pool).map_err(|error| error.to_string())?.device;
+    let filter = match wishes.filter.as_ref().filter(|_| !device.caps().filters) {
         None => None,
         Some(text) => Some(compile_filter(text, FilterPlace::WholePackets, wishes.snaplen)?),
     };
@@ -205,18 +221,14 @@ fn port(name: &str, spec: PortSpec, wishes: &Wishes) -> Result<Opened, String> {
         (None, None) => "",
     };
     let filter = filter.map(|(program, _)| program);
-    let specs = sockets(&spec, wishes)?;
     let (mut sources, mut shown) = (Vec::<Box<dyn Source>>::new(), None);
-    // The first of an interface's AF_XDP sockets makes room for the highest queue.
-    for spec in specs.iter().rev() {
-        let adapted = adapt(spec, wishes, specs.len() as u64)?;
-        let opened = open::open(&adapted.spec, Usage::Receiving, &adapted.pool).map_err(|error| error.to_string())?;
-        let caps = opened.port.caps().clone();
-        let batches = Batches::new(opened.port, adapted.pool, filter.clone(), wishes.snaplen);
-        shown = Some((caps, batches.stamps(), adapted.room));
-        sources.insert(0, Box::new(batches));
+    for port in linerate_ports::share_out(device, options.threads.unwrap_or(1)) {
+        let caps = port.caps().clone();
+        let batches = Batches::new(port, pool.clone(), filter.clone(), wishes.snaplen);
+        shown = Some((batches.stamps(), caps.rx_ring, caps));
+        sources.push(Box::new(batches));
     }
-    let Some((caps, stamps, room)) = shown else { return Err(format!("{name}: no queue")) };
+    let Some((stamps, room, caps)) = shown else { return Err(format!("{name}: no queue")) };
     let clock = match stamps {
         Stamps::None => "when a batch was taken out of the port, CLOCK_REALTIME",
         Stamps::Arrival => "the port's, when a packet arrived, moved to CLOCK_REALTIME",
@@ -242,45 +254,13 @@ fn port(name: &str, spec: PortSpec, wishes: &Wishes) -> Result<Opened, String> {
     })
 }
 
-/// The sockets for a port: for `xdp:IF` without a queue, one for each, or for each of as many shares of them as there are to be rings.
-fn sockets(spec: &PortSpec, wishes: &Wishes) -> Result<Vec<PortSpec>, String> {
-    let shared = spec.queue.is_none() && !spec.options.iter().any(|(key, _)| key == "queues");
-    if spec.backend.as_deref() != Some("xdp") || !shared {
-        return match wishes.rings {
-            Rings::Number(2..) => {
-                Err(format!("{spec} has one ring; --rings is for interfaces, and xdp:IF without a queue"))
-            }
-            _ => Ok(vec![spec.clone()]),
-        };
+/// How many threads read a port. An interface whose queues are sockets of their own has one for each queue, as far as there are cores.
+fn threads(spec: &PortSpec, rings: Rings) -> Option<usize> {
+    let all = linerate_ports::access(spec) == Some(Access::Exclusive) && !spec.wrote("@") && !spec.wrote("queues");
+    match rings {
+        Rings::Number(number) => Some(number),
+        Rings::Auto if all => Some(queues(&spec.target).min(allowed_cores().len().max(1))),
+        Rings::Queues if all => Some(queues(&spec.target)),
+        Rings::Auto | Rings::Queues => None,
     }
-    let queues = queues(&spec.target);
-    let rings = match wishes.rings {
-        Rings::Auto => queues.min(allowed_cores().len().max(1)),
-        Rings::Queues => queues,
-        Rings::Number(number) if number <= queues => number,
-        Rings::Number(number) => {
-            return Err(format!(
-                "{spec}: {number} rings, but {} has {queues} receive queues, of which each ring needs one",
-                spec.target
-            ));
-        }
-    };
-    if queues == 1 {
-        return Ok(vec![spec.clone()]);
-    }
-    // The name up to its options, escaped as the user wrote it.
-    let text = spec.to_string();
-    let mut backslash = false;
-    let comma = text.find(|letter| {
-        let found = letter == ',' && !backslash;
-        backslash = letter == '\\' && !backslash;
-        found
-    });
-    let (name, options) = text.split_at(comma.unwrap_or(text.len()));
-    let share = |ring: usize| {
-        let (first, next) = (ring * queues / rings, (ring + 1) * queues / rings);
-        let text = format!("{name}@{first}{options},queues={}", next - first);
-        text.parse().map_err(|error: linerate_port::SpecError| error.to_string())
-    };
-    (0..rings).map(share).collect()
 }

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use linerate_capture::{Account, Counted, FileHead, RotationPolicy};
 use linerate_pcapng::{SectionHead, Statistics};
+use linerate_port::RxRing;
 use linerate_recorder::{Recorder, Settings};
 use linerate_sys::{clock, signal, stamping};
 
-use super::adapt::Room;
 use super::control::{Control, Counts};
 use super::line::{Line, Scope, Writer, stamps_words};
 use super::open::{Interface, Opened, Wishes, open_port};
@@ -52,7 +52,7 @@ struct Port<'a> {
     /// Numbers of its rings.
     rings: std::ops::Range<usize>,
     /// Of one ring.
-    room: Option<Room>,
+    room: Option<RxRing>,
     interface: RefCell<Option<Interface>>,
     stamps: Clock,
 }
@@ -338,7 +338,7 @@ impl Watch<'_> {
             stamped_by_nic: stamped_by_nic(part),
             ring_bytes: part.room.map(|room| room.bytes * rings),
             ring_level_bytes: now.level_bytes,
-            ring_holds_ns: part.room.and_then(|room| room.holds_ns(rings, pps, bytes_ps, self.plan.wishes.snaplen)),
+            ring_holds_ns: part.ring_holds_ns(rings, (pps, bytes_ps), self.plan.wishes.snaplen),
             ring: None,
             cpu_ns: now.cpu_ns,
             writer: None,

@@ -1,8 +1,8 @@
 //! Counts of rings, put together to those of ports and of all.
 
-use linerate_capture::{Counted, FillReport};
+use linerate_capture::{Counted, FillReport, holds_ns};
+use linerate_port::RxRing;
 
-use super::adapt::Room;
 use super::line::Scope;
 use super::thread::RingEnd;
 
@@ -54,7 +54,7 @@ pub(super) struct Part<'a> {
     pub port: Option<usize>,
     pub queue: Option<usize>,
     pub rings: std::ops::Range<usize>,
-    pub room: Option<Room>,
+    pub room: Option<RxRing>,
     /// The NIC was asked for stamps.
     pub by_nic: bool,
     pub now: Moment,
@@ -73,4 +73,43 @@ pub(super) fn fullest(ends: &[RingEnd]) -> Option<FillReport> {
             .unwrap_or(std::cmp::Ordering::Equal)
     };
     ends.iter().filter_map(|end| end.ring).max_by(worse)
+}
+
+impl Part<'_> {
+    /// How long `rings` rings hold what comes at this rate, in packets and bytes a second, if nobody reads; in nanoseconds. `None`
+    /// when nothing comes, or the size of the rings is not known.
+    pub fn ring_holds_ns(&self, rings: u64, (pps, bytes_ps): (f64, f64), snaplen: u32) -> Option<u64> {
+        let ring = self.room?;
+        holds_ns(ring.bytes * rings, pps * ring.packet_bytes((bytes_ps / pps.max(1e-9)).min(f64::from(snaplen))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holds_ns(ring: RxRing, rings: u64, rate: (f64, f64), snaplen: u32) -> Option<u64> {
+        let part = Part {
+            scope: Scope::Port,
+            name: "",
+            port: None,
+            queue: None,
+            rings: 0..1,
+            room: Some(ring),
+            by_nic: false,
+            now: Moment::default(),
+        };
+        part.ring_holds_ns(rings, rate, snaplen)
+    }
+
+    #[test]
+    fn a_ring_holds_packets_with_what_stands_around_them() {
+        let ring = RxRing::of_packet_ring(1_464_000);
+        // 60 bytes and 86 around them: 10,000 packets a second are 1.46 MB.
+        let ms = |held: Option<u64>| held.map(|ns| ns / 1_000_000);
+        assert_eq!(ms(holds_ns(ring, 1, (10_000.0, 600_000.0), 262_144)), Some(1002));
+        assert_eq!(ms(holds_ns(ring, 2, (10_000.0, 15_000_000.0), 60)), Some(2005));
+        assert_eq!(holds_ns(RxRing::of_frames(1024, 2048), 1, (1024.0, 1.0), 9), Some(1_000_000_000));
+        assert_eq!(holds_ns(ring, 1, (0.0, 0.0), 9), None);
+    }
 }

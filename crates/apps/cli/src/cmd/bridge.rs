@@ -4,8 +4,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linerate_impair::{Impairments, Settings};
-use linerate_port::{Caps, Monitor, MonitorAccount, PortSpec, Watched};
-use linerate_ports::Usage;
+use linerate_port::{Caps, Direction, FarSide, Monitor, MonitorAccount, PortSpec, Watched};
 use linerate_worker::Control;
 
 use crate::bridge::document::{BRIDGE_SCHEMA, BridgeDocument, LaneRow, MonitorRow, PortRow};
@@ -152,7 +151,7 @@ fn watcher(text: &str) -> (String, Watched) {
         _ => (text, Watched::Both),
     };
     let is_file = !name.contains(':') && [".pcap", ".pcapng"].iter().any(|end| name.ends_with(end));
-    (if is_file { format!("file:{name}") } else { name.into() }, watched)
+    (if is_file { linerate_ports::file(name).to_string() } else { name.into() }, watched)
 }
 
 impl Joined {
@@ -160,12 +159,13 @@ impl Joined {
         let monitor = args.monitor.as_deref().map(watcher);
         let mut all = specs.map(PortSpec::clone).to_vec();
         all.extend(open::specs(&monitor.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>())?);
-        let is_file = |spec: &PortSpec| spec.backend.as_deref() == Some("file");
-        let one_way = args.one_way || specs.iter().any(|spec| is_file(spec));
+        let is_file = |spec: &&PortSpec| linerate_ports::far_side(spec) == FarSide::File;
+        let one_way = args.one_way || specs.iter().any(is_file);
         let leaving = args.leaving(one_way)?;
         let waiting: usize = leaving.iter().map(Impairments::frames).sum();
         let pools = open::pools(&all, waiting + if monitor.is_some() { MONITOR_FRAMES } else { 0 })?;
-        let usages = if one_way { [Usage::Receiving, Usage::Sending] } else { [Usage::Both, Usage::Both] };
+        let usages =
+            if one_way { [Direction::Receive, Direction::Transmit] } else { [Direction::Both, Direction::Both] };
         let mut ports = Vec::new();
         for (((spec, usage), pool), impairments) in specs.into_iter().zip(usages).zip(&pools).zip(&leaving) {
             let port = open::open_noted(spec, usage, pool, args.moving.quiet)?;
@@ -173,7 +173,7 @@ impl Joined {
         }
         let mut watching = None;
         if let (Some((_, watched)), Some(spec)) = (monitor, all.get(2)) {
-            let watcher = open::open_noted(spec, Usage::Sending, &pools[2], args.moving.quiet)?;
+            let watcher = open::open_noted(spec, Direction::Transmit, &pools[2], args.moving.quiet)?;
             let name = watcher.caps().name.clone();
             let port = Monitor::new(ports.remove(0), watcher, watched, &pools[2]);
             watching = Some((name, port.account()));

@@ -4,8 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use linerate_mem::Pool;
-use linerate_port::Caps;
-use linerate_ports::Usage;
+use linerate_port::{Caps, Direction};
 use linerate_worker::{Config, Control, Role, Worker};
 
 use crate::lb::balance::Balancer;
@@ -73,7 +72,7 @@ fn open(args: &Args, control: &Control) -> Result<(Worker<Balancer>, Vec<Caps>),
     let pools = open::pools(&specs, extra)?;
     let mut ports = Vec::new();
     for (number, (spec, pool)) in specs.iter().zip(&pools).enumerate() {
-        let usage = if number == 0 { Usage::Receiving } else { Usage::Sending };
+        let usage = if number == 0 { Direction::Receive } else { Direction::Transmit };
         ports.push(open::open_noted(spec, usage, pool, args.moving.quiet)?);
     }
     let caps: Vec<Caps> = ports.iter().map(|port| port.caps().clone()).collect();

@@ -5,8 +5,7 @@ use std::time::SystemTime;
 
 use linerate_gen::config::duration_ns;
 use linerate_gen::{Receiver, ReceiverConfig, Start, WINDOW_DEFAULT};
-use linerate_port::PortSpec;
-use linerate_ports::Usage;
+use linerate_port::{Caps, Direction, FarSide, PortSpec};
 use linerate_report::Timestamp;
 use linerate_sys::signal;
 
@@ -87,7 +86,7 @@ fn try_run(args: &Args) -> Result<bool, String> {
         idle_ns: span("idle-exit", &args.idle_exit)?,
     };
     let specs = open::specs(&args.ports)?;
-    if let Some(pipe) = specs.iter().find(|spec| spec.backend.as_deref() == Some("pipe")) {
+    if let Some(pipe) = specs.iter().find(|spec| linerate_ports::far_side(spec) == FarSide::Process) {
         return Err(format!(
             "{pipe} lies inside one process, so nothing can arrive here; `linerate send {pipe}` sends and receives"
         ));
@@ -95,16 +94,16 @@ fn try_run(args: &Args) -> Result<bool, String> {
     let cores = Cores::choose(args.cores.as_deref(), 1)?;
     cores.note.iter().filter(|_| !args.quiet).for_each(|line| note(line));
     let pool = open::pool(&[], &specs, 0)?;
-    let open = |spec: &PortSpec| open_noted(spec, Usage::Receiving, &pool, args.quiet);
+    let open = |spec: &PortSpec| open_noted(spec, Direction::Receive, &pool, args.quiet);
     let mut ports = specs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     signal::catch_stop_signals().map_err(|error| format!("cannot catch signals: {error}"))?;
-    let mut receiver = Receiver::new(config(args, &specs));
+    let caps: Vec<Caps> = ports.iter().map(|port| port.caps().clone()).collect();
+    let mut receiver = Receiver::new(config(args, &caps));
     let started = Timestamp::from_system(SystemTime::now());
     if !args.quiet {
         ports.iter().for_each(|port| note(&format!("receiving on {} ({})", port.caps().name, port.caps().detail)));
     }
     let (end, ended_by, took_ns) = receiving::run(&mut ports, &mut receiver, &pool, cores.of(0), ends, args.quiet)?;
-    let caps: Vec<_> = ports.iter().map(|port| port.caps().clone()).collect();
     let document = ReceiveDocument {
         schema: RECEIVE_SCHEMA,
         tool: tool(),
@@ -124,8 +123,8 @@ fn try_run(args: &Args) -> Result<bool, String> {
 }
 
 /// A capture's times are not those of this host's clock.
-fn config(args: &Args, specs: &[PortSpec]) -> ReceiverConfig {
-    let captured = specs.iter().any(|spec| spec.backend.as_deref() == Some("file"));
+fn config(args: &Args, ports: &[Caps]) -> ReceiverConfig {
+    let captured = ports.iter().any(|caps| caps.far_side == FarSide::File);
     let start = if args.from_start { Start::At(0) } else { Start::FirstSeen };
     ReceiverConfig { start, window: args.window, streams: None, same_clock: !captured }
 }

@@ -6,8 +6,7 @@ use std::time::SystemTime;
 use linerate_gen::config::StreamFile;
 use linerate_gen::{CatchUp, Receiver, ReceiverConfig, Speed, Start};
 use linerate_mem::Pool;
-use linerate_port::PortSpec;
-use linerate_ports::Usage;
+use linerate_port::{Direction, FarSide, PortSpec};
 use linerate_report::Timestamp;
 use linerate_sys::signal;
 
@@ -202,7 +201,7 @@ impl What {
             // Packets are as long as the ports allow; the source needs frames as a receiver does.
             What::Replay(wish) => {
                 let receivers: Vec<PortSpec> = receivers.iter().chain([&wish.source]).cloned().collect();
-                open::pool(senders, &receivers, open::len_max(senders))
+                open::pool(senders, &receivers, linerate_ports::len_max(senders))
             }
         }
     }
@@ -216,7 +215,7 @@ impl What {
         pool: &Pool,
         core: Option<usize>,
     ) -> Result<(Job, Vec<String>), String> {
-        let mut port = open_noted(spec, Usage::Sending, pool, args.quiet)?;
+        let mut port = open_noted(spec, Direction::Transmit, pool, args.quiet)?;
         match self {
             What::Replay(wish) => {
                 let work = Work::Replay { plan: wish.plan, source: wish.open_source(pool)? };
@@ -250,7 +249,7 @@ impl What {
 /// The ports to receive on: those asked for, and the other ends of pipes, which nobody else can open.
 fn receive_specs(args: &Args, specs: &[PortSpec]) -> Result<Vec<PortSpec>, String> {
     let mut receive = open::specs(&args.receive)?;
-    for spec in specs.iter().filter(|spec| spec.backend.as_deref() == Some("pipe")) {
+    for spec in specs.iter().filter(|spec| linerate_ports::far_side(spec) == FarSide::Process) {
         let is_same = |other: &PortSpec| other.backend == spec.backend && other.target == spec.target;
         if !receive.iter().chain(specs.iter().filter(|other| !std::ptr::eq(*other, spec))).any(is_same) {
             receive.push(spec.clone());
@@ -263,7 +262,7 @@ fn beside(specs: &[PortSpec], pool: &Pool, core: Option<usize>, quiet: bool) -> 
     if specs.is_empty() {
         return Ok(None);
     }
-    let open = |spec: &PortSpec| open_noted(spec, Usage::Receiving, pool, quiet);
+    let open = |spec: &PortSpec| open_noted(spec, Direction::Receive, pool, quiet);
     let ports = specs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let receiver = Receiver::new(ReceiverConfig { start: Start::At(0), ..ReceiverConfig::default() });
     Ok(Some(Beside { ports, receiver, core }))

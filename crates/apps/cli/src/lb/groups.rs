@@ -49,7 +49,7 @@ fn default_name(input: &str) -> &str {
 /// a backend is that of a pipe between processes.
 fn numbered(name: &str, number: usize) -> String {
     let port = if name.contains("{}") { name.replace("{}", &number.to_string()) } else { format!("{name}}}{number}") };
-    if port.contains(':') { port } else { format!("shm:{port}") }
+    if port.contains(':') { port } else { linerate_ports::shm(&port).to_string() }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What the options must be to each other. Each check is one error that says what to write instead.
 
 use linerate_gen::SIGNATURE_LEN;
+use linerate_port::FarSide;
 
 use super::options::{Function, Options, UsageError};
 use super::ranges::Family;
@@ -131,28 +132,25 @@ fn check_fragments(options: &Options) -> Result<(), UsageError> {
 
 fn check_interface(options: &Options) -> Result<(), UsageError> {
     let Options { function, threads, interface, .. } = options;
-    match interface.backend() {
-        Some("pipe") if !function.makes_packets() => Err(UsageError::new(
+    let far_side = linerate_ports::far_side(&interface.spec);
+    match far_side {
+        FarSide::Process if !function.makes_packets() => Err(UsageError::new(
             format!(
                 "-f {function} on {}: a pipe joins threads of one process, nobody else can send into it",
                 interface.text
             ),
             "run -f tx, txseq or ping on it, which brings its counterpart along; between processes use a veth pair",
         )),
-        Some(backend @ ("pipe" | "file" | "tap")) if *threads > 1 => {
-            Err(UsageError::new(format!("-p {threads}: a {backend}: port has one queue"), "leave -p away"))
-        }
-        Some(_) if *threads > 1 && interface.is_vale() => {
+        FarSide::Process | FarSide::File if *threads > 1 => {
             Err(UsageError::new(format!("-p {threads}: {} has one queue", interface.text), "leave -p away"))
         }
-        Some("pcap") if *threads > 1 && function.receives() => Err(UsageError::new(
-            format!("-p {threads}: every thread would receive all packets through libpcap"),
-            "leave -p away, or share the packets out with packet:IF",
-        )),
-        Some("null") if !function.sends() => {
+        _ if *threads > 1 && interface.is_vale() => {
+            Err(UsageError::new(format!("-p {threads}: {} has one queue", interface.text), "leave -p away"))
+        }
+        FarSide::Nothing if !function.sends() => {
             Err(UsageError::new(format!("-f {function}: nothing ever comes out of null"), "use -f tx"))
         }
-        _ if *threads > 1 && interface.spec.queue.is_some() => Err(UsageError::new(
+        _ if *threads > 1 && interface.spec.wrote("@") => Err(UsageError::new(
             format!("-p {threads}: {} names one queue", interface.text),
             "leave the queue or -p away",
         )),

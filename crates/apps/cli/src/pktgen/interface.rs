@@ -11,7 +11,7 @@
 //!
 //! What only netmap's kernel module has (host rings, pipes, monitors) is refused, with what to use instead.
 
-use linerate_port::{OpenError, PortSpec};
+use linerate_port::{FarSide, OpenError, PortSpec};
 use linerate_switch::vale::ValeName;
 use linerate_wire::MacAddress;
 
@@ -74,14 +74,9 @@ impl Interface {
         Ok(())
     }
 
-    /// The backend, where the name says one.
-    pub fn backend(&self) -> Option<&str> {
-        self.spec.backend.as_deref()
-    }
-
     /// False for ports that are ready at once, so that waiting for a link (`-w`) is of no use unless asked for.
     pub fn has_link(&self) -> bool {
-        !matches!(self.backend(), Some("null" | "pipe" | "file" | "memif")) && !self.is_vale()
+        linerate_ports::far_side(&self.spec) == FarSide::Interface && !self.is_vale()
     }
 }
 
@@ -161,7 +156,7 @@ mod tests {
         ] {
             let interface = Interface::parse(text).expect(text);
             assert_eq!(
-                (interface.backend(), interface.spec.target.as_str(), interface.spec.queue),
+                (interface.spec.backend.as_deref(), interface.spec.target.as_str(), interface.spec.options.first_queue),
                 (backend, target, queue)
             );
             assert_eq!(interface.text, text);

@@ -107,7 +107,6 @@ fn what_is_wrong_is_refused_with_a_cure() {
         "-i eth1@0 -p 2",
         "-i pipe:a -f tx -p 2",
         "-i pipe:a",
-        "-i pcap:eth1 -p 2",
         "-i null",
         "-i eth1 -s 10.0.0.300",
         "-i eth1 -d ::1",

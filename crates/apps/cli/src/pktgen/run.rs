@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use linerate_mem::Pool;
-use linerate_port::{Caps, OpenError, Port};
+use linerate_port::{Caps, FarSide, OpenError, OpenOptions, Port};
 use linerate_sys::{affinity, signal};
 use linerate_wire::MacAddress;
 
@@ -63,11 +63,11 @@ pub fn run(mut options: Options) -> Result<bool, StartError> {
     let cpus = announce(&options)?;
     options.interface.attach()?;
     let mut opened = ports::open(&options)?;
-    for note in &opened.notes {
+    if let Some(note) = &opened.note {
         diag!("main", "{note}");
     }
-    let other_side = other_side(&options, &opened.pool)?;
     let caps = opened.ports.first().map(|port| port.caps().clone()).unwrap_or_default();
+    let other_side = other_side(&options, &caps, &opened.pool)?;
     let own_mac = caps.mac.map(MacAddress).or_else(|| options.interface.vale_mac());
     let source_mac = options.source_mac.or(own_mac).unwrap_or(MacAddress::ZERO);
     check_port(&options, &caps, &opened.pool)?;
@@ -103,11 +103,12 @@ fn announce(options: &Options) -> Result<Cpus, StartError> {
 }
 
 /// The far side of a pipe, which its counterpart gets.
-fn other_side(options: &Options, pool: &Pool) -> Result<Option<Box<dyn Port>>, StartError> {
-    if options.interface.backend() != Some("pipe") {
+fn other_side(options: &Options, caps: &Caps, pool: &Pool) -> Result<Option<Box<dyn Port>>, StartError> {
+    if caps.far_side != FarSide::Process {
         return Ok(None);
     }
-    Ok(Some(linerate_ports::open(&options.interface.spec.to_string(), pool)?))
+    let opened = linerate_ports::open_device(&options.interface.spec, &OpenOptions::default(), pool)?;
+    Ok(Some(opened.into_port()))
 }
 
 /// Can the port do what the run needs?
@@ -149,24 +150,12 @@ fn check_packets(options: &Options, source_mac: MacAddress) -> Result<(), StartE
 
 /// `-P`: the file is a port, too; its packets go on in the frames that they were read into. Each thread reads it for itself.
 fn files(options: &Options, pool: &Pool) -> Result<Vec<Option<Box<dyn Port>>>, StartError> {
-    let open = |_| {
-        let Some(path) = &options.packet_file else { return Ok(None) };
-        let port = linerate_ports::open(&file_spec(path), pool);
-        port.map(Some).map_err(|error| StartError(format!("-P {path}: {}", error.cause)))
+    let open = |path: &String| {
+        let spec = linerate_ports::file(path).with("loop", "yes").map_err(|error| StartError(error.to_string()))?;
+        let opened = linerate_ports::open_device(&spec, &OpenOptions::receive(), pool);
+        opened.map(|opened| opened.into_port()).map_err(|error| StartError(format!("-P {path}: {}", error.cause)))
     };
-    (0..options.threads).map(open).collect()
-}
-
-/// The port name that reads a file over and over.
-fn file_spec(path: &str) -> String {
-    let mut spec = String::from("file:");
-    for letter in path.chars() {
-        if matches!(letter, ',' | '@' | '\\') {
-            spec.push('\\');
-        }
-        spec.push(letter);
-    }
-    spec + ",loop"
+    (0..options.threads).map(|_| options.packet_file.as_ref().map(open).transpose()).collect()
 }
 
 fn start_lines(options: &Options, caps: &Caps, opened: &Opened, cpus: &Cpus, source_mac: MacAddress) {
@@ -202,16 +191,4 @@ fn wait_for_link(options: &Options) {
         thread::sleep(Duration::from_nanos(left_ns.min(50_000_000)));
     }
     diag!("start_threads", "Ready...");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use linerate_port::PortSpec;
-
-    #[test]
-    fn a_files_name_keeps_what_is_special_in_it() {
-        let spec: PortSpec = file_spec("/a,b@c:d\\e").parse().expect("spec");
-        assert_eq!((spec.backend.as_deref(), spec.target.as_str()), (Some("file"), "/a,b@c:d\\e"));
-    }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use linerate_gen::config::StreamFile;
 use linerate_gen::{Histogram, Receiver, SequenceCounts, StreamReport};
-use linerate_port::{Caps, Drops, Stats};
+use linerate_port::{Caps, Drops, FarSide, Stats};
 use linerate_report::{Latency, Timestamp, Tool};
 use linerate_worker::ReceiveEnd;
 use serde::Serialize;
@@ -281,7 +281,7 @@ fn stream_entry(entry: &linerate_gen::config::StreamEntry) -> StreamEntry {
 
 /// What can arrive, by stream: all but what goes into files, or nowhere.
 fn sent_by_id(sent: &[Sent]) -> BTreeMap<u16, u64> {
-    let arriving = sent.iter().filter(|sent| !matches!(sent.caps.backend, "null" | "file"));
+    let arriving = sent.iter().filter(|sent| !matches!(sent.caps.far_side, FarSide::Nothing | FarSide::File));
     let pairs = arriving.flat_map(|sent| sent.ids.iter().zip(&sent.report.sent_by_stream));
     let mut by_id = BTreeMap::new();
     for (id, packets) in pairs {

@@ -3,7 +3,7 @@
 
 use linerate_gen::config::{FCS_BYTES, StreamFile};
 use linerate_gen::{Arrival, BATCH_DEFAULT, SenderPlan, reduce_for_tx_generator};
-use linerate_port::{Caps, Port};
+use linerate_port::{Caps, FarSide, Port};
 use linerate_report::Rate;
 use linerate_wire::{Layer, MacAddress};
 
@@ -99,7 +99,7 @@ fn notes(file: &StreamFile, rate_pps: Option<f64>, caps: &Caps) -> Vec<String> {
     let mut notes = Vec::new();
     let shortest =
         file.streams.iter().flat_map(|entry| &entry.sizes_wire).map(|(size, _)| *size).min().unwrap_or(SIZE_WIRE_MIN);
-    let is_ethernet = !matches!(caps.backend, "null" | "pipe" | "file");
+    let is_ethernet = matches!(caps.far_side, FarSide::Interface | FarSide::Peer);
     if shortest < SIZE_WIRE_MIN && is_ethernet {
         notes.push(format!(
             "{}: packets of {shortest} bytes are shorter than the 64 of Ethernet; NICs pad them",

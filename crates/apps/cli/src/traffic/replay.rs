@@ -3,8 +3,7 @@
 use linerate_gen::config::StreamFile;
 use linerate_gen::{BATCH_DEFAULT, CatchUp, ReplayPlan, Speed};
 use linerate_mem::Pool;
-use linerate_port::{Port, PortSpec};
-use linerate_ports::Usage;
+use linerate_port::{Direction, FarSide, Port, PortSpec};
 use linerate_report::Rate;
 
 use super::open;
@@ -90,7 +89,7 @@ impl Wish {
     /// # Errors
     /// As its backend.
     pub fn open_source(&self, pool: &Pool) -> Result<Box<dyn Port>, String> {
-        open::open(&self.source, Usage::Receiving, pool).map(|opened| opened.port).map_err(|error| error.to_string())
+        open::open_noted(&self.source, Direction::Receive, pool, true)
     }
 }
 
@@ -101,19 +100,17 @@ fn source(text: &str, loops: Option<u64>) -> Result<PortSpec, String> {
     };
     let spec = match text.parse::<PortSpec>() {
         Ok(spec) if is_backend(&spec) => spec,
-        _ => {
-            let escape =
-                |letter: char| if matches!(letter, ',' | '@' | '\\') { vec!['\\', letter] } else { vec![letter] };
-            let path: String = text.chars().flat_map(escape).collect();
-            format!("file:{path}").parse::<PortSpec>().map_err(|error| error.to_string())?
-        }
+        _ => linerate_ports::file(text),
     };
-    match loops {
-        None => Ok(spec),
-        Some(_) if spec.backend.as_deref() != Some("file") => Err(format!("--loops: {spec} is no file")),
-        Some(0) => format!("{spec},loop").parse().map_err(|error| format!("{error}")),
-        Some(loops) => format!("{spec},loop={loops}").parse().map_err(|error| format!("{error}")),
-    }
+    let times = match loops {
+        None => return Ok(spec),
+        Some(_) if linerate_ports::far_side(&spec) != FarSide::File => {
+            return Err(format!("--loops: {spec} is no file"));
+        }
+        Some(0) => "yes".into(),
+        Some(loops) => loops.to_string(),
+    };
+    spec.with("loop", &times).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

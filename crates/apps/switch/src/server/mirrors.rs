@@ -99,7 +99,7 @@ impl Server {
             let hint = "name a port of the switch, or what to open, as file:copy.pcapng";
             return Err(Refusal::new(format!("there is no port {spec}"), hint));
         }
-        let (port, _) = crate::opening::open_mirror(spec, &self.pool)?;
+        let port = crate::opening::open_mirror(spec, &self.pool)?.into_port();
         let name = format!("mirror-{number}");
         let settings = [("monitor".to_string(), crate::words::Word("yes".into()))].into();
         let config = crate::config::PortConfig { name: Some(name.clone()), spec: spec.into(), settings };

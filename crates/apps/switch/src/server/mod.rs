@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 
 use linerate_mem::Pool;
+use linerate_port::FarSide;
 use linerate_sys::clock;
 use linerate_sys::poll::PollSet;
 
@@ -195,8 +196,9 @@ impl Server {
             Event::Down { port, error } => (self.tell)(&format!("port {port}: {error}; it stays and waits for that")),
             Event::Back { port } => (self.tell)(&format!("port {port}: works again")),
             Event::Broken { line, error } => {
-                let again =
-                    opening::listens(&line.config.spec) && !self.state.leaving.iter().any(|name| name == line.name());
+                // The next peer may be sound.
+                let listens = line.port.caps().far_side == FarSide::Peer;
+                let again = listens && !self.state.leaving.iter().any(|name| name == line.name());
                 self.state.port_lost |= !again && !error.ends_with(ENDED);
                 let what = if again { "opened again as soon as that works" } else { "removed" };
                 (self.tell)(&format!("port {}: {error}; {what}", line.name()));
@@ -230,10 +232,11 @@ impl Server {
     /// Opens a port and joins it to the switch.
     fn open_port(&mut self, config: PortConfig, memif: Option<u32>) -> Result<(), Refusal> {
         let settings = Settings::new(&config.settings)?;
-        let (port, choice) = opening::open(&config.spec, &self.pool)?;
-        if let Some(choice) = choice {
+        let opened = opening::open(&config.spec, &self.pool)?;
+        if let Some(choice) = &opened.choice {
             (self.tell)(&format!("port {}: {choice}", config.name()));
         }
+        let port = opened.into_port();
         let joined = self.handle.call(move |hub| hub.attach(config, settings, port, memif))?;
         joined.map(drop).map_err(|error| Refusal::new(error, ""))
     }

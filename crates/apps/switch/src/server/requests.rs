@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
+use linerate_port::SpecError;
 use linerate_wire::MacAddress;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -121,12 +122,13 @@ impl Server {
             return Err(Refusal::new("the switch has given out all ports that it can", ""));
         }
         let id = (0..=u32::MAX).find(|id| !used.contains(id)).unwrap_or(0);
-        let socket = escaped(&self.occupied.place().memif().to_string_lossy());
-        let spec = format!("memif:{socket},id={id}");
-        let config = PortConfig { name: Some(name), spec: spec.clone(), settings: BTreeMap::new() };
+        let named = |error: SpecError| Refusal::new(error.to_string(), "");
+        let spec = linerate_ports::memif(&self.occupied.place().memif());
+        let spec = spec.with("id", &id.to_string()).map_err(named)?;
+        let config = PortConfig { name: Some(name), spec: spec.to_string(), settings: BTreeMap::new() };
         let name = self.add_port(config, Some(id))?;
         client.leases.push(name.clone());
-        Ok(json!({ "port": name, "spec": format!("{spec},role=client"), "id": id }))
+        Ok(json!({ "port": name, "spec": spec.with("role", "client").map_err(named)?.to_string(), "id": id }))
     }
 
     fn show(&mut self, what: What, after: u64) -> Result<Value, Refusal> {
@@ -197,10 +199,4 @@ fn address(text: &str) -> Result<MacAddress, Refusal> {
 
 fn document(value: impl Serialize) -> Result<Value, Refusal> {
     serde_json::to_value(value).map_err(|error| Refusal::new(error.to_string(), ""))
-}
-
-/// A path as the target of a spec.
-fn escaped(path: &str) -> String {
-    let escape = |letter: char| if matches!(letter, ',' | '@' | '\\') { format!("\\{letter}") } else { letter.into() };
-    path.chars().map(escape).collect()
 }

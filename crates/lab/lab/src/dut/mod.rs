@@ -100,7 +100,7 @@ pub enum Path {
     /// Interfaces in namespaces that send to a device which counts what it is sent and passes nothing on.
     Captured(Box<Topology>, Arc<dyn Capture>),
     /// The tester shares memory with the device.
-    Memory(MemoryPath),
+    Memory(Box<MemoryPath>),
     /// The ends of a link inside this process, which the tester makes ([`crate::tester::Tester::in_process`]).
     InProcess,
 }

@@ -14,7 +14,7 @@ pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
     let path = match &spec.ends {
         TopologyKind::Namespaces if spec.joint == Joint::Memif => {
             let path = MemoryPath::direct(folder.insert(Folder::make()?).path());
-            Path::Memory(path)
+            Path::Memory(Box::new(path))
         }
         TopologyKind::Namespaces => Path::Namespaces(Box::new(Topology::direct(spec)?)),
         TopologyKind::Ports { a, b } => Path::Ports { a: a.clone(), b: b.clone() },

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use linerate_experiment::{SwitchPorts, TopologyKind};
+use linerate_port::{PortSpec, SpecError};
 use linerate_report::Dut;
 use linerate_sys::process::Process;
 use serde_json::Value;
@@ -37,11 +38,11 @@ pub(super) fn build(ports: SwitchPorts, spec: &TopologySpec) -> Result<Built, Du
     let version = version.trim().rsplit(' ').next().map(str::to_owned);
     let folder = Folder::make()?;
     let source = SwitchSource::new(folder.path().join("linerate").join(format!("{SWITCH}.ctl")));
-    let command = command(program, ports, &folder, spec);
+    let command = command(program, ports, &folder, spec).map_err(|error| DutError::Unsupported(error.to_string()))?;
     let (path, place) = match ports {
         SwitchPorts::Memif => {
             let path = MemoryPath::through(folder.path(), source.socket().to_owned());
-            (Path::Memory(path), At::Memory(cores_of(spec)))
+            (Path::Memory(Box::new(path)), At::Memory(cores_of(spec)))
         }
         SwitchPorts::Packet | SwitchPorts::Xdp => {
             let topology = Topology::switched(spec, Carrier::Switch(source.socket().to_owned()))?;
@@ -133,14 +134,19 @@ impl Drop for Switch {
     }
 }
 
-fn command(program: String, ports: SwitchPorts, folder: &Folder, spec: &TopologySpec) -> Vec<String> {
+fn command(
+    program: String,
+    ports: SwitchPorts,
+    folder: &Folder,
+    spec: &TopologySpec,
+) -> Result<Vec<String>, SpecError> {
     let mut command = vec![program];
     command.extend(["switch", "--name", SWITCH, "--ports-max", "2", "--quiet"].map(str::to_owned));
     for (name, interface) in PORTS.into_iter().zip([INGRESS_INTERFACE, EGRESS_INTERFACE]) {
         let port = match ports {
-            SwitchPorts::Packet => format!("packet:{interface}"),
-            SwitchPorts::Xdp => format!("xdp:{interface}"),
-            SwitchPorts::Memif => MemoryPath::switch_port(folder.path(), name),
+            SwitchPorts::Packet => PortSpec::new("packet", interface),
+            SwitchPorts::Xdp => PortSpec::new("xdp", interface),
+            SwitchPorts::Memif => MemoryPath::switch_port(folder.path(), name)?,
         };
         command.extend(["--port".into(), format!("{name}={port}")]);
     }
@@ -153,7 +159,7 @@ fn command(program: String, ports: SwitchPorts, folder: &Folder, spec: &Topology
         }
         command.extend(["--frame-len-max".into(), MemoryPath::frame_len_max(spec).to_string()]);
     }
-    command
+    Ok(command)
 }
 
 /// Where its worker runs: it is the DUT's first hop.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use linerate_experiment::{Direction, DutKind, DutSpec, Experiment, PortEnd, TesterPorts, TopologyKind};
+use linerate_ports::Access;
 use linerate_report::{CacheLine, CoreUse, Dut, Environment, ExperimentTrial, Results, Stalls, Trial};
 use linerate_sys::{affinity, signal};
 
@@ -135,10 +136,14 @@ fn unseen(kind: &DutKind, chosen: &Chosen, tester: &Tester) -> Vec<String> {
     sentences.into_iter().filter(|(is, _)| *is).map(|(_, sentence)| sentence.to_owned()).collect()
 }
 
-/// An AF_XDP port that sends cannot be emptied by another thread, so with both ways the counting program counts.
+/// An interface that takes one socket (AF_XDP) cannot be emptied beside the port that sends, so with both ways the counting
+/// program counts.
 fn on_ports(cell: &CellPlan<'_>, a: PortEnd, b: PortEnd) -> PortsSpec {
     let both_ways = cell.direction == Direction::BothWays;
-    let sink = both_ways && [&a, &b].iter().any(|end| end.port.starts_with("xdp:"));
+    let exclusive = |end: &PortEnd| {
+        linerate_ports::parse(&end.port).is_ok_and(|spec| linerate_ports::access(&spec) == Some(Access::Exclusive))
+    };
+    let sink = both_ways && (exclusive(&a) || exclusive(&b));
     PortsSpec { a, b, sink, both_ways, ..PortsSpec::new("", "") }
 }
 

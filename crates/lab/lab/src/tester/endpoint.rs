@@ -5,13 +5,13 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 use linerate_gen::{Receiver, ReceiverConfig, Start};
 use linerate_mem::{Batch, Pool};
-use linerate_port::{Drops, Port, PortError, Stats};
+use linerate_port::{Drops, FarSide, OpenOptions, Port, PortError, PortSpec, Stats};
 use linerate_worker::{Control, discard, receive};
 
 use super::TesterError;
 use super::capture::Capture;
 use super::delays::Delays;
-use super::ends::Attachment;
+use super::ends::{Attachment, open_port};
 use super::outcome::TrialError;
 use super::sink::Sink;
 use super::threads::{Priority, pin_and_prioritize};
@@ -76,8 +76,8 @@ impl Endpoint {
             let attach = || Sink::attach(at.interface, at.index, sequences);
             return Ok(Endpoint::Sink(at.namespace.run(attach)??));
         }
-        let spec = format!("{kind}:{}", at.interface);
-        let port = at.namespace.run(|| linerate_ports::open(&spec, pool))??;
+        let spec = PortSpec::new(kind, at.interface);
+        let port = at.namespace.run(|| open_port(&spec, OpenOptions::receive(), pool))??;
         Ok(Endpoint::on_port(port, pool))
     }
 
@@ -138,7 +138,7 @@ impl Endpoint {
 /// What a port is. Those of shared memory are named by a file that is another one each time.
 pub(super) fn in_words(port: &dyn Port) -> String {
     let caps = port.caps();
-    let name = if caps.backend == "memif" { caps.backend } else { &caps.name };
+    let name = if caps.far_side == FarSide::Peer { caps.backend } else { &caps.name };
     format!("{name} ({})", caps.detail)
 }
 

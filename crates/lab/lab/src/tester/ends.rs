@@ -1,7 +1,7 @@
 //! The two ends of a path and the ports that are opened there.
 
 use linerate_mem::Pool;
-use linerate_port::{OpenError, Port};
+use linerate_port::{OpenError, OpenOptions, Port, PortSpec, TxFull};
 use linerate_sys::netns::NetNs;
 
 use super::endpoint::Endpoint;
@@ -46,16 +46,12 @@ impl End {
 }
 
 fn open_sender(at: &Attachment<'_>, kind: &str, pool: &Pool) -> Result<Box<dyn Port>, TesterError> {
-    let spec = format!("{kind}:{}{}", at.interface, sending_options(kind));
-    let opened = at.namespace.run(|| linerate_ports::open(&spec, pool))?;
-    Ok(opened.map_err(|error: OpenError| error)?)
+    let spec = PortSpec::new(kind, at.interface);
+    Ok(at.namespace.run(|| open_port(&spec, OpenOptions::transmit(), pool))??)
 }
 
-/// Only sending costs less; and a refused packet is lost, or a slow device would hold the load back.
-pub(super) fn sending_options(kind: &str) -> &'static str {
-    match kind {
-        "xdp" => ",tx_only",
-        "packet" => ",tx_only,refused=drop",
-        _ => "",
-    }
+/// Opens a port of the tester. A packet that it refuses is lost, or a slow device would hold the load back.
+pub(super) fn open_port(spec: &PortSpec, options: OpenOptions, pool: &Pool) -> Result<Box<dyn Port>, OpenError> {
+    let options = OpenOptions { tx_full: Some(TxFull::Drop), ..options };
+    linerate_ports::open_device(spec, &options, pool).map(linerate_ports::Opened::into_port)
 }

@@ -1,11 +1,11 @@
 //! A tester whose ends are memif ports: it shares memory with a switch, or with itself.
 
 use linerate_mem::{Pool, PoolConfig};
-use linerate_port::{Interest, OpenError, Readiness};
+use linerate_port::{Interest, OpenError, OpenOptions, Readiness};
 use linerate_sys::clock;
 
 use super::endpoint::Endpoint;
-use super::ends::End;
+use super::ends::{End, open_port};
 use super::{FRAMES, Tester, TesterError};
 use crate::counters::SwitchSource;
 use crate::topology::{MemoryEnd, MemoryPath};
@@ -23,8 +23,8 @@ impl Tester {
     pub fn over_memory(path: &MemoryPath) -> Result<Tester, TesterError> {
         let pool = Pool::new(PoolConfig { frames: FRAMES, ..PoolConfig::default() })?;
         let open = |end: &MemoryEnd, link| -> Result<End, TesterError> {
-            let receives = linerate_ports::open(&end.receives, &pool)?;
-            let sender = Some(linerate_ports::open(&end.sends, &pool)?);
+            let receives = open_port(&end.receives, OpenOptions::default(), &pool)?;
+            let sender = Some(open_port(&end.sends, OpenOptions::default(), &pool)?);
             Ok(End { sender, endpoint: Some(Endpoint::on_port(receives, &pool)), link })
         };
         let [first, second] = &path.ends;

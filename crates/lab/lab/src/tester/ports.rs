@@ -2,14 +2,14 @@
 
 use linerate_experiment::{NextHop, PortEnd};
 use linerate_mem::{Pool, PoolConfig};
-use linerate_port::{OpenError, PortSpec};
-use linerate_ports::Usage;
+use linerate_port::{OpenError, OpenOptions, PortSpec};
+use linerate_ports::Access;
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 use linerate_sys::raw::RawSocket;
 
 use super::endpoint::Endpoint;
-use super::ends::{Attachment, End};
+use super::ends::{Attachment, End, open_port};
 use super::gateway::{Gateway, Question};
 use super::traffic;
 use super::{FRAMES, Tester, TesterError};
@@ -55,10 +55,12 @@ impl Tester {
     pub fn on_ports(spec: &PortsSpec) -> Result<Tester, TesterError> {
         let pool = Pool::new(PoolConfig { frames: FRAMES, ..PoolConfig::default() })?;
         let here = NetNs::current()?;
-        let cards = [card(&spec.a.port)?, card(&spec.b.port)?];
+        let ports = [linerate_ports::parse(&spec.a.port)?, linerate_ports::parse(&spec.b.port)?];
+        let cards = [card(&ports[0]), card(&ports[1])];
         let both = spec.both_ways;
-        let first = open(&spec.a, (true, both), spec, (&here, cards[0].as_ref(), cards[1].as_ref()), &pool)?;
-        let second = open(&spec.b, (both, true), spec, (&here, cards[1].as_ref(), cards[0].as_ref()), &pool)?;
+        let (a, b) = (cards[0].as_ref(), cards[1].as_ref());
+        let first = open(&spec.a, &ports[0], (true, both), spec, (&here, a, b), &pool)?;
+        let second = open(&spec.b, &ports[1], (both, true), spec, (&here, b, a), &pool)?;
         let sources = match &cards {
             [Some(a), Some(b)] => Some(CounterSources::of_ports(&here, (&a.name, a.index), (&b.name, b.index))?),
             _ => None,
@@ -85,17 +87,15 @@ impl Tester {
 }
 
 /// The interface that a port is on; none for ports that are elsewhere (files, pipes).
-fn card(port: &str) -> Result<Option<Card>, TesterError> {
-    let spec: PortSpec = port.parse().map_err(|error: linerate_port::SpecError| {
-        OpenError::new(&error.text, error.problem, "a port name is KIND:INTERFACE")
-    })?;
-    let Ok(device) = Netdev::open(&spec.target) else { return Ok(None) };
-    let (Ok(index), Ok(mac)) = (device.index(), device.mac()) else { return Ok(None) };
-    Ok(Some(Card { name: spec.target, index, mac }))
+fn card(spec: &PortSpec) -> Option<Card> {
+    let device = Netdev::open(&spec.target).ok()?;
+    let (index, mac) = (device.index().ok()?, device.mac().ok()?);
+    Some(Card { name: spec.target.clone(), index, mac })
 }
 
 fn open(
     end: &PortEnd,
+    port: &PortSpec,
     (sends, counts): (bool, bool),
     spec: &PortsSpec,
     (namespace, card, other): (&NetNs, Option<&Card>, Option<&Card>),
@@ -108,7 +108,7 @@ fn open(
     if spec.both_ways && card.is_none() {
         return Err(needs_interface("load both ways"));
     }
-    if spec.both_ways && !spec.sink && !end.port.starts_with("packet:") {
+    if spec.both_ways && !spec.sink && linerate_ports::access(port) != Some(Access::Shared) {
         let problem = "a port that sends cannot be emptied by another thread".to_owned();
         return Err(OpenError::new(&end.port, problem, "use packet: ports, or let the sink count").into());
     }
@@ -121,14 +121,7 @@ fn open(
     if matches!(end.next_hop, NextHop::Gateway { .. }) && card.is_none() {
         return Err(needs_interface("asking for a gateway's address"));
     }
-    let sender = if sends {
-        // A refused packet is lost, or a slow device would hold the load back.
-        let dropping =
-            if end.port.starts_with("packet:") && !end.port.contains("refused=") { ",refused=drop" } else { "" };
-        Some(linerate_ports::open_for(&format!("{}{dropping}", end.port), pool, Usage::Sending)?.port)
-    } else {
-        None
-    };
+    let sender = if sends { Some(open_port(port, OpenOptions::transmit(), pool)?) } else { None };
     let endpoint = match (counts, card) {
         (false, _) => None,
         (true, Some(card)) if spec.sink => {
@@ -136,7 +129,7 @@ fn open(
             Some(Endpoint::open(&at, "sink", spec.sequences, pool)?)
         }
         (true, None) if spec.sink => return Err(needs_interface("the counting XDP program")),
-        (true, _) => Some(Endpoint::on_port(linerate_ports::open_for(&end.port, pool, Usage::Receiving)?.port, pool)),
+        (true, _) => Some(Endpoint::on_port(open_port(port, OpenOptions::receive(), pool)?, pool)),
     };
     Ok(End { sender, endpoint, link: FrameAddresses { source, destination } })
 }

@@ -10,11 +10,11 @@
 
 use std::path::{Path, PathBuf};
 
+use linerate_port::{PortSpec, SpecError};
+use linerate_ports::HEADERS;
+
 use super::links::{GENERATOR_LINK, RECEIVER_LINK};
 use super::{FrameAddresses, TopologySpec};
-
-/// Bytes of a frame beyond its layer 3, without FCS: an Ethernet header and three tags.
-const HEADERS: u32 = 26;
 
 /// The two ends of a path of shared memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,38 +28,39 @@ pub struct MemoryPath {
 /// An end: the ports of its two threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryEnd {
-    /// Spec of the port that is sent on.
-    pub sends: String,
-    /// Spec of the port that is received from.
-    pub receives: String,
+    /// The port that is sent on.
+    pub sends: PortSpec,
+    /// The port that is received from.
+    pub receives: PortSpec,
 }
 
 impl MemoryPath {
     /// Through a switch that serves [`MemoryPath::switch_port`] of the sockets `in` and `out` of a folder.
     pub fn through(folder: &Path, control: PathBuf) -> Self {
-        let end = |name: &str| MemoryEnd {
-            sends: format!("{}@1,rings=2,role=client", socket(folder, name)),
-            receives: format!("{}@0,rings=2,role=client", socket(folder, name)),
-        };
+        let port = |name: &str, queue| client(pair(folder, name, queue));
+        let end = |name: &str| MemoryEnd { sends: port(name, 1), receives: port(name, 0) };
         Self { ends: [end("in"), end("out")], switch: Some(control) }
     }
 
     /// Without a device. The server sends on the pair that the client receives from.
     pub fn direct(folder: &Path) -> Self {
-        let port = |pair: u8, role: &str| format!("{}@{pair},rings=2,role={role}", socket(folder, "path"));
-        let client = MemoryEnd { sends: port(1, "client"), receives: port(0, "client") };
-        let server = MemoryEnd { sends: port(0, "server"), receives: port(1, "server") };
+        let port = |queue| pair(folder, "path", queue);
+        let client = MemoryEnd { sends: client(port(1)), receives: client(port(0)) };
+        let server = MemoryEnd { sends: port(0), receives: port(1) };
         Self { ends: [client, server], switch: None }
     }
 
     /// Spec of a switch's port that an end of [`MemoryPath::through`] comes to.
-    pub fn switch_port(folder: &Path, name: &str) -> String {
-        format!("{},rings=2", socket(folder, name))
+    ///
+    /// # Errors
+    /// The folder's name cannot be part of a port's name.
+    pub fn switch_port(folder: &Path, name: &str) -> Result<PortSpec, SpecError> {
+        socket(folder, name).with("rings", "2")
     }
 
     /// Longest frame without FCS of paths with this MTU.
     pub fn frame_len_max(spec: &TopologySpec) -> u32 {
-        spec.mtu + HEADERS
+        spec.mtu + HEADERS as u32
     }
 
     /// Addresses of test frames from the first end to the second: of stations that a switch is told about.
@@ -73,23 +74,26 @@ impl MemoryPath {
     }
 }
 
-/// Name of a memif socket in a folder, as a port's name has it.
-fn socket(folder: &Path, name: &str) -> String {
-    let path = folder.join(format!("{name}.sock")).to_string_lossy().into_owned();
-    let escaped = path.chars().fold(String::new(), |mut text, letter| {
-        if matches!(letter, ',' | '@' | ':' | '\\') {
-            text.push('\\');
-        }
-        text.push(letter);
-        text
-    });
-    format!("memif:{escaped}")
+/// The server of a socket in a folder.
+fn socket(folder: &Path, name: &str) -> PortSpec {
+    linerate_ports::memif(&folder.join(format!("{name}.sock")))
+}
+
+/// One of the two queue pairs of a socket.
+fn pair(folder: &Path, name: &str, queue: u32) -> PortSpec {
+    let mut spec = socket(folder, name);
+    spec.options.first_queue = Some(queue);
+    spec.own.push(("rings".into(), "2".into()));
+    spec
+}
+
+fn client(mut spec: PortSpec) -> PortSpec {
+    spec.own.push(("role".into(), "client".into()));
+    spec
 }
 
 #[cfg(test)]
 mod tests {
-    use linerate_port::PortSpec;
-
     use super::*;
 
     #[test]
@@ -98,12 +102,13 @@ mod tests {
         let MemoryPath { ends: [client, server], .. } = MemoryPath::direct(folder);
         let pairs = [(&client.sends, &server.receives), (&server.sends, &client.receives)];
         for (sends, receives) in pairs {
-            let [sends, receives]: [PortSpec; 2] = [sends, receives].map(|spec| spec.parse().expect("a spec"));
-            assert_eq!((&sends.target, sends.queue), (&receives.target, receives.queue));
+            assert_eq!((&sends.target, sends.options.first_queue), (&receives.target, receives.options.first_queue));
             assert_eq!(sends.target, "/tmp/a@b,c/path.sock");
         }
         let through = MemoryPath::through(folder, PathBuf::new());
-        let queue = |spec: &str| spec.parse::<PortSpec>().expect("a spec").queue;
+        let queue = |spec: &PortSpec| spec.options.first_queue;
         assert!(through.ends.iter().all(|end| queue(&end.receives) == Some(0) && queue(&end.sends) == Some(1)));
+        let port = MemoryPath::switch_port(folder, "in").expect("a spec");
+        assert_eq!(port.to_string().parse::<PortSpec>().as_ref(), Ok(&port));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use linerate_port::{Interest, PortError, Stats};
+use linerate_port::{Interest, LinkState, PortError, Stats};
 
 use super::{not_applicable, passed};
 use crate::packets::Entry;
@@ -13,13 +13,17 @@ pub(super) fn down(harness: &mut dyn Harness) -> Result<Outcome, String> {
     let mut session = Session::open(harness, 0)?;
     session.send_all(&[Entry::plain(60); 100], 20)?;
     session.flush()?;
+    let both = Hit { sender: true, receiver: session.receiver.is_some() };
+    until_link(&mut session, both, LinkState::Up)?;
     let Some(hit) = harness.disturb(Disturbance::Down)? else {
         return not_applicable("no interface that could be set down");
     };
+    until_link(&mut session, hit, LinkState::Down)?;
     let said = must_fail(&mut session, hit, "down", |error| matches!(error, PortError::Down { .. }))?;
     let recovered = harness.disturb(Disturbance::Up)?.is_some();
     if recovered {
         goes_on(&mut session)?;
+        until_link(&mut session, both, LinkState::Up)?;
     }
     session.close()?;
     let after = if recovered { "; works again after up" } else { "" };
@@ -68,6 +72,25 @@ fn must_fail(session: &mut Session, hit: Hit, what: &str, right: fn(&PortError) 
         session.check_sender()?;
     }
     Ok(said.join("; "))
+}
+
+/// Waits until the ports that were hit say that their link is in this state.
+fn until_link(session: &mut Session, hit: Hit, wanted: LinkState) -> Result<(), String> {
+    let deadline = Instant::now() + session.facts.patience;
+    for side in [hit.sender, hit.receiver && session.receiver.is_some()].iter().enumerate().filter(|(_, hit)| **hit) {
+        loop {
+            let port = if side.0 == 0 { session.sender()? } else { session.receiver()? };
+            let said = port.link().map_err(|error| format!("the link's state cannot be told: {error}"))?;
+            if said == wanted {
+                break;
+            }
+            if Instant::now() > deadline {
+                return Err(format!("{}: the link is {wanted:?}, and the port says {said:?}", port.caps().name));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    Ok(())
 }
 
 fn stats_of(session: &mut Session, sender: bool) -> Result<Stats, String> {

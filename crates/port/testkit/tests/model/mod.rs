@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use linerate_mem::{Batch, Pool, SlotReceiver, SlotSender, slot_ring};
-use linerate_port::{Caps, Drops, Interest, Port, PortError, Readiness, Stats};
+use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats};
 use linerate_testkit::{Disturbance, Facts, Harness, Hit, Link};
 
 /// What is wrong with the port.
@@ -47,6 +47,7 @@ pub enum Fault {
     CallsDownGone,
     ForgetsTotalsWhenDown,
     StaysDown,
+    HidesItsLink,
     DoesNotNoticeDeletion,
     LeavesSomethingBehind,
     ReturnsWrongCount,
@@ -309,6 +310,11 @@ impl Port for ModelPort {
         }
     }
 
+    fn link(&mut self) -> Result<LinkState, PortError> {
+        let down = self.interface.load(Ordering::Acquire) == DOWN && !self.is(Fault::HidesItsLink);
+        Ok(if down { LinkState::Down } else { LinkState::Up })
+    }
+
     fn stats(&mut self) -> Result<Stats, PortError> {
         let mut stats = self.stats.clone();
         if self.lost > 0 {
@@ -343,7 +349,6 @@ impl ModelHarness {
             frame_len_max: FRAME_LEN_MAX,
             frags_max: 5,
             timestamps: true,
-            queues: 1,
             ..Caps::default()
         };
         ModelPort {

@@ -95,11 +95,10 @@ impl Interface {
         pool: Option<&Arc<PoolMemory>>,
     ) -> Result<(), AttachError> {
         let id = options.key.id;
-        let overlaps = |other: &Arc<Seat>| other.queues.start < seat.queues.end && seat.queues.start < other.queues.end;
-        if self.seats.iter().any(overlaps) {
+        if self.seats.iter().any(|other| other.queue == seat.queue) {
             return Err(AttachError::Taken(format!("id {id} of this socket is open already in this process")));
         }
-        if self.options != *options {
+        if (Options { queues: options.queues.clone(), ..self.options.clone() }) != *options {
             return Err(AttachError::Taken(format!("other queues of id {id} were opened with other options")));
         }
         if self.pool.as_ref().map(Arc::as_ptr) != pool.map(Arc::as_ptr) {
@@ -114,9 +113,7 @@ impl Interface {
 
     /// Gives a port the rings of its queues.
     pub(super) fn serve(&mut self, connection: u64, seat: &Seat) {
-        let queues = seat.queues.clone();
-        let taken = queues.filter_map(|queue| self.spare.get_mut(usize::from(queue)).map(std::mem::take));
-        let pairs = taken.collect();
-        seat.deliver(Delivery { connection, pairs });
+        let pair = self.spare.get_mut(usize::from(seat.queue)).map(std::mem::take).unwrap_or_default();
+        seat.deliver(Delivery { connection, pair });
     }
 }

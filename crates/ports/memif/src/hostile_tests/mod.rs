@@ -61,7 +61,7 @@ impl Place {
 
     fn open(&self, options: &str) -> MemifPort {
         let spec = format!("memif:{}{options}", self.path).parse().unwrap();
-        crate::open(spec, &self.pool).unwrap_or_else(|error| panic!("{error}"))
+        crate::open(spec, &self.pool).unwrap_or_else(|error| panic!("{error}")).into_port()
     }
 }
 

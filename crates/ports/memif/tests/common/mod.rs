@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use linerate_mem::{Pool, PoolConfig};
+use linerate_port::Device;
 use linerate_port_memif::MemifPort;
 
 /// What must happen, happens within this time, however busy the machine is.
@@ -36,6 +37,11 @@ impl Socket {
         open(&format!("memif:{}{options}", self.path), pool)
     }
 
+    /// Opens the ports of all its queue pairs.
+    pub fn open_all(&self, options: &str, pool: &Pool) -> Result<Vec<MemifPort>, String> {
+        open_device(&format!("memif:{}{options}", self.path), pool).map(Device::into_ports)
+    }
+
     /// Both ends, connected.
     pub fn pair(&self, server: &str, client: &str, pool: &Pool) -> Result<(MemifPort, MemifPort), String> {
         let mut server = self.open(server, pool)?;
@@ -55,6 +61,10 @@ pub fn pool_of(spec: &str, config: PoolConfig) -> Result<Pool, String> {
 }
 
 pub fn open(spec: &str, pool: &Pool) -> Result<MemifPort, String> {
+    open_device(spec, pool).map(Device::into_port)
+}
+
+pub fn open_device(spec: &str, pool: &Pool) -> Result<Device<MemifPort>, String> {
     let spec = spec.parse().map_err(|error| format!("{error}"))?;
     linerate_port_memif::open(spec, pool).map_err(|error| error.to_string())
 }

@@ -56,7 +56,7 @@ impl End {
 
     pub fn try_open(&self, options: &str, pool: &Pool) -> Result<PacketPort, OpenError> {
         let spec = format!("packet:{INTERFACE}{options}").parse().unwrap();
-        self.namespace.run(|| linerate_port_packet::open(spec, pool)).unwrap()
+        self.namespace.run(|| linerate_port_packet::open(spec, pool)).unwrap().map(|device| device.into_port())
     }
 }
 

@@ -54,7 +54,7 @@ impl End {
 
     pub fn open(&self, options: &str, pool: &Pool) -> Result<PcapPort, OpenError> {
         let spec = format!("pcap:{INTERFACE}{options}").parse().unwrap();
-        self.namespace.run(|| linerate_port_pcap::open(spec, pool)).unwrap()
+        self.namespace.run(|| linerate_port_pcap::open(spec, pool)).unwrap().map(|device| device.into_port())
     }
 }
 

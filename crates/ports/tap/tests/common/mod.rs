@@ -25,7 +25,7 @@ pub fn allowed() -> bool {
 
 pub fn open_tap(namespace: &NetNs, options: &str, pool: &Pool) -> Result<TapPort, OpenError> {
     let spec = format!("tap:{DEVICE}{options}").parse().unwrap();
-    namespace.run(|| linerate_port_tap::open(spec, pool)).unwrap()
+    namespace.run(|| linerate_port_tap::open(spec, pool)).unwrap().map(|device| device.into_port())
 }
 
 /// The kernel's side. With a queueing discipline between, what does not fit into the device's queue is lost there; without
@@ -36,7 +36,7 @@ pub fn open_packet(namespace: &NetNs, pool: &Pool) -> Result<PacketPort, OpenErr
 
 pub fn open_packet_on(namespace: &NetNs, device: &str, pool: &Pool) -> Result<PacketPort, OpenError> {
     let spec = format!("packet:{device},qdisc").parse().unwrap();
-    namespace.run(|| linerate_port_packet::open(spec, pool)).unwrap()
+    namespace.run(|| linerate_port_packet::open(spec, pool)).unwrap().map(|device| device.into_port())
 }
 
 pub fn pool() -> Pool {

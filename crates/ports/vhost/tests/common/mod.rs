@@ -362,7 +362,7 @@ impl Place {
 
     pub fn open(&self, options: &str, pool: &Pool) -> VhostPort {
         let spec = format!("vhost:{}{options}", self.path().display());
-        linerate_port_vhost::open(spec.parse().unwrap(), pool).unwrap()
+        linerate_port_vhost::open(spec.parse().unwrap(), pool).unwrap().into_port()
     }
 }
 

@@ -6,7 +6,7 @@ mod sys;
 use std::time::{Duration, Instant};
 
 use linerate_mem::{Batch, Pool, PoolConfig};
-use linerate_port::{Interest, OpenError, Port, PortError};
+use linerate_port::{Device, Interest, OpenError, Port, PortError};
 use linerate_port_xdp::XdpPort;
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
@@ -72,6 +72,10 @@ pub fn small_pool() -> Pool {
 }
 
 pub fn open(spec: &str, pool: &Pool) -> Result<XdpPort, OpenError> {
+    open_device(spec, pool).map(Device::into_port)
+}
+
+pub fn open_device(spec: &str, pool: &Pool) -> Result<Device<XdpPort>, OpenError> {
     linerate_port_xdp::open(spec.parse().unwrap(), pool)
 }
 

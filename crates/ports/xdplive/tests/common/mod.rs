@@ -55,7 +55,7 @@ pub fn small_pool() -> Pool {
 }
 
 pub fn open(spec: &str, pool: &Pool) -> Result<XdpLivePort, OpenError> {
-    linerate_port_xdplive::open(spec.parse().unwrap(), pool)
+    linerate_port_xdplive::open(spec.parse().unwrap(), pool).map(|device| device.into_port())
 }
 
 /// Makes `far` count what arrives and drop it.
