@@ -136,7 +136,7 @@ impl Sender {
     }
 
     /// Makes what is due at `now_ns` and hands it to the port.
-    #[inline]
+    #[inline(always)]
     pub fn poll(&mut self, now_ns: u64, port: &mut dyn Port) -> Result<Next, PortError> {
         if self.batch.is_empty() {
             self.times_ns.clear();
@@ -175,7 +175,7 @@ impl Sender {
     }
 
     /// Fills the empty batch with packets that are due; `Some` when there is none to send now.
-    #[inline]
+    #[inline(always)]
     fn fill(&mut self, now_ns: u64) -> Option<Next> {
         let due = self.pacer.take(now_ns, self.batch_max, &mut self.times_ns);
         if due == 0 {
@@ -185,7 +185,7 @@ impl Sender {
     }
 
     /// One stream, one length: the hot loop.
-    #[inline]
+    #[inline(always)]
     fn fill_uniform(&mut self, due: usize) -> Option<Next> {
         let stream = &mut self.streams[0];
         let had = self.pool.alloc(&mut self.batch, due, self.len_max);
