@@ -6,6 +6,8 @@
 //! memif b: receive, spinning; t1      <-------------- (no bell: b's side is awake)
 //! tap c and d the same by AF_PACKET: the kernel's own way from and to the sockets is in it
 //! ```
+//! Before each such packet, after the same silence, a bare thread on the switch's core is woken by a byte: the ratio of the two medians
+//! is what the switch adds to a wake-up.
 //! Without cores of their own the kernel may wake the switch on the core where this process spins, and let it wait for a tick of 4 ms.
 //! The sender's own wake-up is not in the time, its system call is. Run as root the switch has two memif and two TAP ports, in a
 //! network namespace of its own; else two memif ports.
@@ -14,6 +16,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use linerate_mem::{Batch, Pool};
@@ -64,19 +67,25 @@ fn measure(seconds: u64, packets: u64) -> Result<()> {
         near.await_from(far.number)?;
     }
     switch.show_share(seconds)?;
-    if cores.len() > 1 {
-        show("yardstick: a thread on the switch's core that waits for a byte", &wake_ups(cores[0], packets)?);
-    }
+    let mut bare = cores.first().filter(|_| cores.len() > 1).map(|core| Sleeper::start(*core)).transpose()?;
     for (what, near, far) in &mut pairs {
-        let mut times = Histogram::default();
+        let [mut wake_ups, mut times] = [Histogram::default(), Histogram::default()];
         for _ in 0..packets {
+            if let Some(bare) = &mut bare {
+                clock::sleep_until_ns(clock::now_ns() + SILENCE_NS);
+                wake_ups.record(bare.wake_up_ns()?);
+            }
             clock::sleep_until_ns(clock::now_ns() + SILENCE_NS);
             let start_ns = clock::now_ns();
             near.send(far.number)?;
             far.await_from(near.number)?;
             times.record(clock::now_ns() - start_ns);
         }
+        show("a bare thread on the switch's core, woken", &wake_ups);
         show(&format!("{what}, first packet"), &times);
+        if let (Some(packet_ns), Some(bare_ns)) = (times.percentile_ns(50.0), wake_ups.percentile_ns(50.0)) {
+            println!("{what}: {:.2} of the bare thread's wake-up (p50)", packet_ns as f64 / bare_ns as f64);
+        }
     }
     switch.show_share(seconds)
 }
@@ -87,32 +96,37 @@ fn show(what: &str, times: &Histogram) {
     println!("{what} after 100 ms: p50 {p50:.1} us, p99 {p99:.1} us, max {max:.1} us, of {}", times.count());
 }
 
-/// How long it takes until a thread that sleeps on another core runs, once it has something to read.
-fn wake_ups(core: usize, count: u64) -> Result<Histogram> {
-    let (mut near, mut far) = UnixStream::pair().map_err(text)?;
-    let woken_ns = AtomicU64::new(0);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
+/// A thread that sleeps until it has a byte to read.
+struct Sleeper {
+    near: UnixStream,
+    woken_ns: Arc<AtomicU64>,
+}
+
+impl Sleeper {
+    /// Starts it on a core; it ends when this end is dropped.
+    fn start(core: usize) -> Result<Sleeper> {
+        let (near, mut far) = UnixStream::pair().map_err(text)?;
+        let woken_ns = Arc::new(AtomicU64::new(0));
+        let woken = Arc::clone(&woken_ns);
+        std::thread::spawn(move || {
             let _ = affinity::pin_to_core(core);
             let mut byte = [0];
             while far.read_exact(&mut byte).is_ok() {
-                woken_ns.store(clock::now_ns(), Ordering::Release);
+                woken.store(clock::now_ns(), Ordering::Release);
             }
         });
-        let mut times = Histogram::default();
-        for _ in 0..count {
-            clock::sleep_until_ns(clock::now_ns() + SILENCE_NS);
-            let start_ns = clock::now_ns();
-            near.write_all(&[1]).map_err(text)?;
-            while woken_ns.load(Ordering::Acquire) < start_ns {
-                std::hint::spin_loop();
-            }
-            times.record(woken_ns.load(Ordering::Acquire) - start_ns);
+        Ok(Sleeper { near, woken_ns })
+    }
+
+    /// How long it takes until the thread runs, once it has something to read.
+    fn wake_up_ns(&mut self) -> Result<u64> {
+        let start_ns = clock::now_ns();
+        self.near.write_all(&[1]).map_err(text)?;
+        while self.woken_ns.load(Ordering::Acquire) < start_ns {
+            std::hint::spin_loop();
         }
-        // Ends the thread.
-        drop(near);
-        Ok(times)
-    })
+        Ok(self.woken_ns.load(Ordering::Acquire) - start_ns)
+    }
 }
 
 /// Only what is made here is on its networks, and it ends with this process and its child.

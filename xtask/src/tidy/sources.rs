@@ -19,6 +19,18 @@ const ENGINE_BANS: &[(&str, &str)] = &[
     ("thread::spawn", "an engine has no threads"),
 ];
 
+/// Where ports are waited for: the one worker, and the ports themselves with what checks them.
+const WAITS: [&str; 3] = ["crates/run/worker/", "crates/ports/", "crates/port/"];
+
+/// Files that wait for a port by themselves, each with the reason. Short, and meant to stay so.
+const WAITS_TOO: &[(&str, &str)] = &[
+    ("crates/apps/cli/src/capture/batch.rs", "the thread of a capture walks rings in place, which no datapath can"),
+    ("crates/apps/cli/src/pktgen/ping.rs", "sends by a schedule"),
+    ("crates/apps/cli/src/pktgen/replay.rs", "asks whether a file is at its end"),
+    ("crates/apps/switch/src/hub.rs", "the loop of the switch, until the worker is its loop"),
+    ("crates/lab/lab/src/tester/memory.rs", "asks before a trial whether the peers have come"),
+];
+
 /// Layers in which no crate has anything unsafe.
 const SAFE_LAYERS: [&str; 4] = ["crates/port/", "crates/engines/", "crates/lab/search/", "crates/lab/report/"];
 
@@ -37,7 +49,27 @@ pub fn check(path: &str, text: &str) -> Vec<Complaint> {
             }
         }
     }
+    check_waits(path, &source, &mut complaints);
     complaints
+}
+
+/// One loop waits for ports.
+fn check_waits(path: &str, source: &Source, complaints: &mut Vec<Complaint>) {
+    let allowed = WAITS.iter().any(|folder| path.starts_with(folder)) || !path.starts_with("crates/");
+    if allowed || is_test_file(path) {
+        return;
+    }
+    let waits: Vec<usize> =
+        source.production().filter(|(_, code)| code.contains(".wait(Interest::")).map(|(line, _)| line).collect();
+    let excused = WAITS_TOO.iter().any(|(file, _)| *file == path);
+    let mut complain = |line: usize, what: &str| complaints.push(Complaint::new(path, line, what.to_string()));
+    match (excused, waits.first()) {
+        (false, Some(line)) => {
+            complain(*line, "waits for a port; the one loop that does is the worker's (crates/run/worker)");
+        }
+        (true, None) => complain(0, "waits for no port, so it is no exception any more (WAITS_TOO)"),
+        _ => {}
+    }
 }
 
 /// Files that hold nothing but tests.
@@ -138,6 +170,20 @@ mod tests {
             assert_eq!(complaints("crates/lab/lab/src/run.rs", &format!("//! Head.\n{line}\n")), [""; 0]);
         }
         assert_eq!(complaints(path, "//! Head.\nfn a(now_ns: u64) {} // Instant::now\n"), [""; 0]);
+    }
+
+    #[test]
+    fn one_loop_waits_for_ports() {
+        let text = "//! Head.\nfn a() {\n    port.wait(Interest::Receive, 0);\n}\n";
+        for path in ["crates/apps/cli/src/lb/balance.rs", "crates/lab/lab/src/run/lanes.rs", "crates/apps/switch/src/run.rs"] {
+            assert_found(path, text, ":3: waits for a port");
+        }
+        for path in ["crates/run/worker/src/ports.rs", "crates/ports/xdp/src/port.rs", "crates/apps/cli/tests/a.rs"] {
+            assert_eq!(complaints(path, text), [""; 0]);
+        }
+        let (excused, _) = WAITS_TOO[0];
+        assert_eq!(complaints(excused, text), [""; 0]);
+        assert_found(excused, "//! Head.\nfn a() {}\n", "no exception any more");
     }
 
     #[test]
