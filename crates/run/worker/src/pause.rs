@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use linerate_port::Datapath;
+use linerate_port::{Datapath, PortIndex};
 use linerate_sys::clock;
 use linerate_sys::poll::PollSet;
 
@@ -11,6 +11,15 @@ use crate::{Control, End, Worker};
 
 /// How long a port that takes no packets is tried often.
 const STUCK_LATELY_NS: u64 = 20_000_000;
+
+/// What a worker sleeps on. Its memory is kept from one sleep to the next.
+#[derive(Default)]
+struct Bed {
+    /// The worker's own descriptor, then those of the ports.
+    set: PollSet,
+    /// The ports, each with the end of its descriptors in the set.
+    ends: Vec<(PortIndex, usize)>,
+}
 
 impl<D: Datapath> Worker<D> {
     /// Moves packets until a stop is asked for, the datapath is done, nothing will ever come again, or a port breaks that ends the run.
@@ -22,7 +31,7 @@ impl<D: Datapath> Worker<D> {
         self.exhausted = false;
         self.ports.close_outside(false);
         let mut idle = Idle::new(self.config.eagerness, clock::now_ns());
-        let mut set = PollSet::default();
+        let mut bed = Bed::default();
         // When a round began that moved packets: the time until the next one is its own.
         let mut busy_since_ns = None;
         while !control.stopping() && !self.is_over() {
@@ -36,7 +45,7 @@ impl<D: Datapath> Worker<D> {
                 idle.moved(now_ns, round.received);
                 busy_since_ns = (!worked).then_some(now_ns);
             } else if !worked {
-                self.pause(now_ns, &mut idle, &mut set);
+                self.pause(now_ns, &mut idle, &mut bed);
             }
         }
         self.finish(began_ns)
@@ -53,7 +62,7 @@ impl<D: Datapath> Worker<D> {
         true
     }
 
-    fn pause(&mut self, now_ns: u64, idle: &mut Idle, set: &mut PollSet) {
+    fn pause(&mut self, now_ns: u64, idle: &mut Idle, bed: &mut Bed) {
         match idle.pause(now_ns) {
             Pause::Spin => std::hint::spin_loop(),
             Pause::Yield => std::thread::yield_now(),
@@ -64,22 +73,14 @@ impl<D: Datapath> Worker<D> {
             }
             Pause::Sleep => {
                 self.tidy(now_ns);
-                self.sleep(idle, set);
+                self.sleep(idle, bed);
             }
         }
     }
 
     /// Sleeps until a port or another thread wakes the worker, or it is time for something.
-    fn sleep(&mut self, idle: &mut Idle, set: &mut PollSet) {
-        set.clear();
-        set.add(self.wakeup.as_fd(), true, false);
-        let mut blind = false;
-        // A port whose packets the datapath left would wake the worker for nothing.
-        for (_, attached) in self.ports.iter_mut().filter(|(_, attached)| attached.open && attached.held.is_empty()) {
-            blind |= !attached.port.arm_wakeup(&mut |descriptor| {
-                set.add(descriptor, true, false);
-            });
-        }
+    fn sleep(&mut self, idle: &mut Idle, bed: &mut Bed) {
+        let blind = self.arm_wakeups(bed);
         // Packets that came before wakeups were armed do not wake it.
         let now_ns = clock::now_ns();
         let round = self.round(now_ns);
@@ -91,16 +92,55 @@ impl<D: Datapath> Worker<D> {
         }
         self.turns.sleeps += 1;
         let left_ns = self.next_deadline_ns().saturating_sub(now_ns);
-        let woken = set.wait(idle.sleep_ns(blind, self.stuck_ports(now_ns)).min(left_ns)).unwrap_or_else(|_| {
+        let sleep_ns = idle.sleep_ns(blind, self.stuck_ports(now_ns)).min(left_ns);
+        let woken = bed.set.wait(sleep_ns).unwrap_or_else(|_| {
             // A descriptor that cannot be slept on is no reason to spin.
             clock::sleep_until_ns(clock::now_ns() + 1_000_000);
             0
         });
-        let called = set.result(0).readable;
+        let called = bed.set.result(0).readable;
+        idle.woken(woken > usize::from(called));
+        if woken > usize::from(called) {
+            self.serve_woken(idle, bed);
+        }
         if called {
             self.wakeup.clear();
         }
-        idle.woken(woken > usize::from(called));
+    }
+
+    /// Asks the ports for their descriptors. Returns true if some port has none.
+    fn arm_wakeups(&mut self, bed: &mut Bed) -> bool {
+        let Bed { set, ends } = bed;
+        set.clear();
+        ends.clear();
+        set.add(self.wakeup.as_fd(), true, false);
+        let mut blind = false;
+        // A port whose packets the datapath left would wake the worker for nothing.
+        for (index, attached) in self.ports.iter_mut().filter(|(_, attached)| attached.open && attached.held.is_empty())
+        {
+            blind |= !attached.port.arm_wakeup(&mut |descriptor| {
+                set.add(descriptor, true, false);
+            });
+            ends.push((index, set.len()));
+        }
+        blind
+    }
+
+    /// Serves the ports whose descriptors ended a sleep before all others, because a packet that comes after a silence finds nothing of the
+    /// process in the caches: what is not done for it yet delays it least.
+    fn serve_woken(&mut self, idle: &mut Idle, bed: &Bed) {
+        let now_ns = clock::now_ns();
+        let (mut received, mut first) = (0, 1);
+        for (index, end) in &bed.ends {
+            if (first..*end).map(|place| bed.set.result(place)).any(|polled| polled.readable || polled.failed) {
+                received += self.receive_from(*index, now_ns);
+            }
+            first = *end;
+        }
+        if received > 0 {
+            self.transmit(now_ns);
+            idle.moved(now_ns, received);
+        }
     }
 
     fn next_deadline_ns(&self) -> u64 {

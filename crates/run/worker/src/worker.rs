@@ -155,30 +155,30 @@ impl<D: Datapath> Worker<D> {
 
     #[inline]
     fn receive(&mut self, now_ns: u64) -> usize {
-        let mut received = 0;
-        for place in 0..self.ports.0.len() {
-            let Worker { datapath, ports, homes, .. } = self;
-            let Some(Some(attached)) = ports.0.get_mut(place) else { continue };
-            let index = PortIndex(place as u16);
-            if !attached.open || !attached.held.is_empty() {
-                received += self.attend(index, now_ns);
-                continue;
-            }
-            let Some(Home { pool, arrived }) = homes.get_mut(attached.pool) else { continue };
-            let outcome = attached.port.receive(arrived);
-            let ending = attached.ending;
+        (0..self.ports.0.len()).map(|place| self.receive_from(PortIndex(place as u16), now_ns)).sum()
+    }
+
+    /// Receives once from a port; returns how many slots the datapath was given.
+    #[inline]
+    pub(crate) fn receive_from(&mut self, index: PortIndex, now_ns: u64) -> usize {
+        let Worker { datapath, ports, homes, .. } = self;
+        let Some(attached) = ports.get_mut(index) else { return 0 };
+        if !attached.open || !attached.held.is_empty() {
+            return self.attend(index, now_ns);
+        }
+        let Some(Home { pool, arrived }) = homes.get_mut(attached.pool) else { return 0 };
+        let outcome = attached.port.receive(arrived);
+        let (ending, received) = (attached.ending, arrived.len());
+        if received > 0 {
+            datapath.input(index, arrived, &mut Context { now_ns, pool, ports });
             if !arrived.is_empty() {
-                received += arrived.len();
-                datapath.input(index, arrived, &mut Context { now_ns, pool, ports });
-                if !arrived.is_empty() {
-                    self.hold(index);
-                }
+                self.hold(index);
             }
-            match outcome {
-                Ok(0) if ending != Ending::No => self.end_port(index, now_ns),
-                Ok(_) => {}
-                Err(error) => self.failed(index, error, now_ns),
-            }
+        }
+        match outcome {
+            Ok(0) if ending != Ending::No => self.end_port(index, now_ns),
+            Ok(_) => {}
+            Err(error) => self.failed(index, error, now_ns),
         }
         received
     }
@@ -219,7 +219,7 @@ impl<D: Datapath> Worker<D> {
     }
 
     #[inline]
-    fn transmit(&mut self, now_ns: u64) -> usize {
+    pub(crate) fn transmit(&mut self, now_ns: u64) -> usize {
         let (mut sent, mut sent_ns) = (0, 0);
         for place in 0..self.ports.0.len() {
             let Some(Some(attached)) = self.ports.0.get_mut(place) else { continue };
