@@ -175,7 +175,9 @@ mod tests {
     #[test]
     fn one_loop_waits_for_ports() {
         let text = "//! Head.\nfn a() {\n    port.wait(Interest::Receive, 0);\n}\n";
-        for path in ["crates/apps/cli/src/lb/balance.rs", "crates/lab/lab/src/run/lanes.rs", "crates/apps/switch/src/run.rs"] {
+        for path in
+            ["crates/apps/cli/src/lb/balance.rs", "crates/lab/lab/src/run/lanes.rs", "crates/apps/switch/src/run.rs"]
+        {
             assert_found(path, text, ":3: waits for a port");
         }
         for path in ["crates/run/worker/src/ports.rs", "crates/ports/xdp/src/port.rs", "crates/apps/cli/tests/a.rs"] {
