@@ -4,9 +4,11 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use linerate_l2::{Clocks, InlinePort, InlineSwitch, PortIndex, PortSettings, Switch, SwitchConfig};
+use linerate_l2::{PortIndex, PortSettings, Switch, SwitchConfig};
 use linerate_mem::{Batch, Pool, PoolConfig};
+use linerate_port::Datapath;
 use linerate_port::{Histogram, Port};
+use linerate_switch::{Clocks, InlinePort, InlineSwitch};
 use linerate_sys::{affinity, clock};
 
 use crate::measure::{Run, Stopwatch};
@@ -134,10 +136,10 @@ pub fn engine(core: usize, load: Load, packets: u64) -> Run {
         source.write(&mut batch);
         switch.forward(sender, &mut batch, &mut pool, sent);
         for receiver in &receivers {
-            let Some(queue) = switch.egress(*receiver) else { continue };
+            let Some(queue) = switch.output(*receiver) else { continue };
             let count = queue.len();
-            pool.free(queue.batch_mut());
-            switch.sent(*receiver, count, sent);
+            pool.free(queue);
+            switch.tx_done(*receiver, count, sent);
             sent += count as u64;
         }
     }

@@ -6,6 +6,7 @@ use linerate_l2::{
     VlanMode,
 };
 use linerate_mem::{Batch, Pool, PoolConfig};
+use linerate_port::Datapath;
 
 /// What is left of the input.
 struct Script<'a>(&'a [u8]);
@@ -83,10 +84,10 @@ pub fn run(data: &[u8]) {
             40..48 => now_ns += u64::from(script.byte()) << 34,
             48..64 => {
                 let port = script.port();
-                if let Some(queue) = switch.egress(port) {
-                    let packets = queue.batch_mut().totals().packets;
-                    pool.free(queue.batch_mut());
-                    switch.sent(port, packets as usize, now_ns);
+                if let Some(queue) = switch.output(port) {
+                    let packets = queue.totals().packets;
+                    pool.free(queue);
+                    switch.tx_done(port, packets as usize, now_ns);
                 }
             }
             // A packet that is appended only, in parts of any length, the last of which may be missing.

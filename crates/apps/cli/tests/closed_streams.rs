@@ -51,7 +51,7 @@ fn packets_are_sent_received_and_captured() {
 #[test]
 fn a_switch_runs_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
-    for line in ["switch --for 1500ms", "switch --for 1500ms --json"] {
+    for line in ["switch --duration 1500ms", "switch --duration 1500ms --json"] {
         let start = std::time::Instant::now();
         assert_eq!(status(folder.path(), line), Some(0), "{line}");
         assert!(start.elapsed().as_millis() >= 1500, "it stopped before its time");

@@ -152,17 +152,13 @@ fn ping_and_pong_meet_by_name_alone() {
         seen["ports"].as_array().is_some_and(Vec::is_empty)
     });
     assert_eq!((number(&seen, "/totals/received"), &seen["totals"]["unbalanced"]), (1_000, &Value::Null), "{seen}");
-    assert_eq!(
-        (&seen["totals"]["drops"]["same-port"], number(&seen, "/totals/unicast")),
-        (&Value::Null, 500),
-        "{seen}"
-    );
+    assert_eq!((&seen["totals"]["drops"]["hairpin"], number(&seen, "/totals/unicast")), (&Value::Null, 500), "{seen}");
 }
 
 #[test]
 fn every_packet_between_processes_is_accounted_for() {
     let place = Place::new();
-    let mut switch = place.start("switch --name valelab --quiet --for 600s --ports-max 4");
+    let mut switch = place.start("switch --name valelab --quiet --duration 600s --ports-max 4");
     wait_until("the switch answers", || place.run("switch ctl --name valelab show ports").status.success());
     let mut sent_in_all = 0;
     for round in 0..3 {
@@ -293,7 +289,7 @@ fn control_from_the_shell() {
         "[[port]]\nname = \"x\"\nspec = \"null:\"\naccess = 7\n[[mirror]]\nfrom = \"z\"\nto = \"x\"\n",
     )
     .expect("a file");
-    let wrong = place.run(&format!("switch --config {file} --quiet --for 1s"));
+    let wrong = place.run(&format!("switch --config {file} --quiet --duration 1s"));
     assert_eq!(wrong.status.code(), Some(2), "a mirror of a port that is not there");
 }
 

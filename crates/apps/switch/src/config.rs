@@ -19,11 +19,8 @@
 //! to = "file:a.pcapng"
 //! ```
 
-use std::collections::BTreeMap;
-
+use linerate_control::{PortConfig, SettingValue, split_setting};
 use serde::{Deserialize, Serialize};
-
-use crate::words::Word;
 
 /// Name of a switch that was given none.
 pub const NAME_DEFAULT: &str = "switch";
@@ -35,7 +32,7 @@ pub struct Config {
     /// Its name: that of its sockets.
     #[serde(default)]
     pub name: Option<String>,
-    /// Hub of the thread that moves packets.
+    /// CPU core to pin the worker to.
     #[serde(default)]
     pub core: Option<usize>,
     /// Most ports at a time, those that are added later included: packet memory is set aside for so many.
@@ -49,7 +46,7 @@ pub struct Config {
     pub table_size: Option<usize>,
     /// How long an address is kept that sends nothing.
     #[serde(default)]
-    pub ageing: Option<Word>,
+    pub ageing: Option<SettingValue>,
     /// Its ports.
     #[serde(default, rename = "port")]
     pub ports: Vec<PortConfig>,
@@ -59,19 +56,6 @@ pub struct Config {
     /// Mirrors.
     #[serde(default, rename = "mirror")]
     pub mirrors: Vec<MirrorConfig>,
-}
-
-/// A port.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PortConfig {
-    /// Its name; derived from the spec if there is none.
-    #[serde(default)]
-    pub name: Option<String>,
-    /// What to open.
-    pub spec: String,
-    /// Its settings.
-    #[serde(flatten)]
-    pub settings: BTreeMap<String, Word>,
 }
 
 /// A static address.
@@ -96,9 +80,9 @@ pub struct MirrorConfig {
     /// Packets of this port; of all ports, if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// `in`: what the port sends into the switch; `out`: what it gets; `both`.
+    /// `ingress`: packets that the port sends into the switch; `egress`: packets that it gets; `both`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub way: Option<String>,
+    pub direction: Option<String>,
     /// Packets of this VLAN.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<u16>,
@@ -110,7 +94,7 @@ pub struct MirrorConfig {
     pub dst: Option<String>,
     /// `tcp`, `udp`, `icmp` or a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub proto: Option<Word>,
+    pub proto: Option<SettingValue>,
     /// Source port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sport: Option<u16>,
@@ -138,15 +122,8 @@ impl Config {
     /// # Errors
     /// There is no spec.
     pub fn add_port(&mut self, text: &str) -> Result<(), ConfigError> {
-        let (name, spec) = match text.split_once('=') {
-            // The first "=" may be that of an option: `tap:x,mtu=9000`.
-            Some((name, spec)) if is_name(name) => (Some(name.to_owned()), spec),
-            _ => (None, text),
-        };
-        if spec.is_empty() {
-            return Err(ConfigError(format!("--port {text}: there is no port; write NAME=SPEC or SPEC, as a=tap:x")));
-        }
-        self.ports.push(PortConfig { name, spec: spec.into(), settings: BTreeMap::new() });
+        let port = PortConfig::parse(text).map_err(|error| ConfigError(format!("--port {error}")))?;
+        self.ports.push(port);
         Ok(())
     }
 
@@ -155,32 +132,13 @@ impl Config {
     /// # Errors
     /// It is not of that form, or there is no such port.
     pub fn set(&mut self, text: &str) -> Result<(), ConfigError> {
-        let (port, key, value) = split_setting(text)?;
+        let (port, key, value) = split_setting(text).map_err(ConfigError)?;
         let names: Vec<String> = self.ports.iter().map(PortConfig::name).collect();
         let Some(index) = names.iter().position(|name| *name == port) else {
             return Err(ConfigError(format!("--set {text}: there is no port {port}; there are {}", names.join(", "))));
         };
         self.ports[index].settings.insert(key, value);
         Ok(())
-    }
-}
-
-/// Takes `PORT.KEY=VALUE` apart.
-///
-/// # Errors
-/// It is not of that form.
-pub fn split_setting(text: &str) -> Result<(String, String, Word), ConfigError> {
-    let parts = text.split_once('=').and_then(|(key, value)| Some((key.rsplit_once('.')?, value)));
-    let Some(((port, key), value)) = parts else {
-        return Err(ConfigError(format!("{text}: write PORT.KEY=VALUE, as a.access=10")));
-    };
-    Ok((port.into(), key.into(), Word(value.into())))
-}
-
-impl PortConfig {
-    /// Its name, or what its spec makes of one: `tap:x,y` is `x`.
-    pub fn name(&self) -> String {
-        self.name.clone().unwrap_or_else(|| name_of(&self.spec))
     }
 }
 
@@ -207,10 +165,10 @@ impl MirrorConfig {
     /// An unknown key, a value that is none, or no `to`.
     pub fn parse(text: &str) -> Result<MirrorConfig, ConfigError> {
         let wrong = |why: String| ConfigError(format!("--mirror {text}: {why}"));
-        let keys = "from, way, vlan, src, dst, proto, sport, dport and, last, to";
+        let keys = "valid keys: from, direction, vlan, src, dst, proto, sport, dport; `to` comes last";
         let (before, to) = match text.strip_prefix("to=").map(|to| ("", to)).or_else(|| text.split_once(",to=")) {
             Some((before, to)) if !to.is_empty() => (before, to),
-            _ => return Err(wrong(format!("there is no to=PORT; there are {keys}"))),
+            _ => return Err(wrong(format!("to=PORT is missing ({keys})"))),
         };
         let mut mirror = MirrorConfig { to: to.into(), ..MirrorConfig::default() };
         for part in before.split(',').filter(|part| !part.is_empty()) {
@@ -218,37 +176,18 @@ impl MirrorConfig {
             let number = || value.parse::<u16>().map_err(|_| wrong(format!("{key} takes a number")));
             match key {
                 "from" => mirror.from = Some(value.into()),
-                "way" => mirror.way = Some(value.into()),
+                "direction" => mirror.direction = Some(value.into()),
                 "vlan" => mirror.vlan = Some(number()?),
                 "src" => mirror.src = Some(value.into()),
                 "dst" => mirror.dst = Some(value.into()),
-                "proto" => mirror.proto = Some(Word(value.into())),
+                "proto" => mirror.proto = Some(SettingValue(value.into())),
                 "sport" => mirror.sport = Some(number()?),
                 "dport" => mirror.dport = Some(number()?),
-                _ => return Err(wrong(format!("there is no {key}; there are {keys}"))),
+                _ => return Err(wrong(format!("unknown key {key} ({keys})"))),
             }
         }
         Ok(mirror)
     }
-}
-
-/// Whether a port may have this name: it is written in flags, requests and tables.
-pub fn is_name(name: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    !name.is_empty() && name.len() <= 32 && name.bytes().all(allowed)
-}
-
-/// A name from a spec: its target, and the id if it has one, without what a name may not have; or its backend.
-fn name_of(spec: &str) -> String {
-    let (before_options, options) = spec.split_once(',').unwrap_or((spec, ""));
-    let (backend, target) = before_options.split_once(':').unwrap_or(("port", before_options));
-    let last = target.rsplit('/').next().unwrap_or(target);
-    // Several ports share a socket, and differ by their ids.
-    let id = options.split(',').find_map(|option| option.strip_prefix("id=")).map(|id| format!("-{id}"));
-    let whole = format!("{last}{}", id.unwrap_or_default());
-    let name: String = whole.chars().map(|letter| if is_name(&letter.to_string()) { letter } else { '-' }).collect();
-    let name: String = name.trim_matches('-').chars().take(32).collect();
-    if name.is_empty() { backend.into() } else { name }
 }
 
 #[cfg(test)]
@@ -284,7 +223,7 @@ mod tests {
         let file = Config::parse(FILE).unwrap();
         let mut flags = Config {
             name: Some("lab".into()),
-            ageing: Some(Word("300".into())),
+            ageing: Some(SettingValue("300".into())),
             table_size: Some(1024),
             ..Config::default()
         };
@@ -296,23 +235,6 @@ mod tests {
         flags.mirrors.push(MirrorConfig::parse("from=a,vlan=10,to=file:a.pcapng").unwrap());
         assert_eq!(file, flags);
         assert_eq!(file.ports[1].name(), "b-sock");
-    }
-
-    #[test]
-    fn names_come_from_specs() {
-        for (spec, name) in [
-            ("tap:x", "x"),
-            ("veth0", "veth0"),
-            ("memif:/run/a.sock", "a-sock"),
-            ("memif:/run/a.sock,id=1", "a-sock-1"),
-            ("memif:/run/a.sock,rings=2,id=17", "a-sock-17"),
-            ("null:", "null"),
-            ("xdp:eth1@2", "eth1-2"),
-            ("pipe:a", "a"),
-        ] {
-            assert_eq!(name_of(spec), name);
-            assert!(is_name(&name_of(spec)));
-        }
     }
 
     #[test]

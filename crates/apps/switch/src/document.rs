@@ -3,12 +3,16 @@
 
 use std::collections::BTreeMap;
 
+pub use linerate_control::{PlaceDocument, WorkerDocument};
 use serde::{Deserialize, Serialize};
 
 use crate::config::MirrorConfig;
 
 /// Schema of the lines of `linerate switch --json`.
 pub const SCHEMA: &str = "linerate.switch/1";
+
+/// A port with its counters.
+pub type PortDocument = linerate_control::PortDocument<CountersDocument>;
 
 /// The whole switch at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -30,30 +34,6 @@ pub struct Snapshot {
     /// The switch has ended: nothing waits any more.
     #[serde(default)]
     pub last: bool,
-}
-
-/// A port.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PortDocument {
-    /// Its name.
-    pub name: String,
-    /// What was asked for.
-    pub spec: String,
-    /// How it was opened.
-    pub detail: String,
-    /// `up`, `ended` (nothing will come from it any more) or `down: WHY` (its interface is down, or it is opened again as soon as that works).
-    pub state: String,
-    /// Its settings, in the words of `set`.
-    pub settings: BTreeMap<String, String>,
-    /// Longest packet in bytes.
-    pub frame_len_max: usize,
-    /// What the engine counted.
-    #[serde(flatten)]
-    pub counters: CountersDocument,
-    /// Lost before the switch got them, as the port itself says.
-    pub port_rx_drops: Vec<PlaceDocument>,
-    /// Lost after the port took them, as the port itself says.
-    pub port_tx_drops: Vec<PlaceDocument>,
 }
 
 /// Packets of one port, as the engine counts them.
@@ -85,17 +65,6 @@ pub struct CountersDocument {
     pub discarded: BTreeMap<String, u64>,
     /// Copies that were not made or not taken into the queue, by reason.
     pub refused: BTreeMap<String, u64>,
-}
-
-/// Packets lost at a place for a cause, in the port's own words.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PlaceDocument {
-    /// Where.
-    pub place: String,
-    /// Why.
-    pub cause: String,
-    /// How many.
-    pub packets: u64,
 }
 
 /// The account: `received = unicast + flooded + dropped`, `queued = unicast + flood_copies + mirror_copies` and
@@ -149,28 +118,6 @@ pub struct TableDocument {
     pub evicted: u64,
     /// Not learned for lack of room.
     pub not_learned: u64,
-}
-
-/// How the worker spends its time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct WorkerDocument {
-    /// Its core, if it is pinned.
-    pub core: Option<usize>,
-    /// Times round all ports.
-    pub rounds: u64,
-    /// Times round that moved something.
-    pub busy_rounds: u64,
-    /// Time that these took in nanoseconds, with what others took of the core meanwhile.
-    #[serde(default)]
-    pub busy_ns: u64,
-    /// Sleeps.
-    pub sleeps: u64,
-    /// Time on a core in nanoseconds.
-    pub cpu_ns: u64,
-    /// Frames of the pool, and how many are free.
-    pub frames: u64,
-    /// Free ones.
-    pub frames_free: u64,
 }
 
 /// An address.
@@ -241,8 +188,8 @@ pub struct LatencyDocument {
 pub struct DropDocument {
     /// The port; `(gone)` for all that are gone.
     pub port: String,
-    /// `received` (packets that came from it), `copy` (copies for it that were not made or queued), `queue` (packets thrown
-    /// away from its queue), `port-receive` and `port-transmit` (by the port itself).
+    /// `ingress` (packets that came from it), `flood-copy` (copies for it that were not made or queued), `egress-queue` (packets dropped
+    /// from its queue), `port-rx` and `port-tx` (drops of the port itself).
     pub at: String,
     /// Why.
     pub reason: String,

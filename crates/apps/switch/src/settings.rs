@@ -1,6 +1,6 @@
-//! Settings of a port, from words to what the engine takes. This file is the one place that documents the words.
+//! Settings of a port, from text to the engine's. This file is the one place that documents the keys.
 //!
-//! | word | value | what it does |
+//! | key | value | what it does |
 //! |---|---|---|
 //! | `access` | VLAN | the port belongs to one VLAN and knows nothing of it: packets go in and out without a tag |
 //! | `trunk` | `all`, `none`, `10,20-30` | packets carry the tag of their VLAN, which is one of these |
@@ -13,16 +13,11 @@
 //! | `storm-broadcast`, `storm-multicast`, `storm-unknown` | packets a second | of what comes in here, no more is flooded |
 //! | `rate` | bit/s | no more comes in here |
 //! | `rate-packets` | packets a second | no more comes in here |
-//!
-//! A value of `default` takes a setting back.
 
-use std::collections::BTreeMap;
-
+use linerate_control::{ControlError, SettingValue, Settings, yes_or_no};
 use linerate_l2::{CUSTOMER_TAG, PortSettings, Rate, SERVICE_TAG, StormLimits, VlanMode, VlanSet};
 use linerate_port::Caps;
-
-use crate::protocol::Refusal;
-use crate::words::{Word, scaled, vlan, vlans, yes_or_no};
+use linerate_units::{self as units, UnitError};
 
 const KEYS: [&str; 13] = [
     "access",
@@ -40,53 +35,27 @@ const KEYS: [&str; 13] = [
     "rate-packets",
 ];
 
-/// Checked settings of a port: the words, and what they mean to the engine.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    words: BTreeMap<String, Word>,
-    engine: PortSettings,
+/// Settings of a port for the engine.
+///
+/// # Errors
+/// A key is unknown, a value is wrong, or two settings exclude each other.
+pub(crate) fn port_settings(settings: &Settings, caps: &Caps) -> Result<PortSettings, ControlError> {
+    if let Some(unknown) = settings.keys().find(|key| !KEYS.contains(&key.as_str())) {
+        let hint = format!("valid keys: {}", KEYS.join(", "));
+        return Err(ControlError::new(format!("there is no setting {unknown}"), hint));
+    }
+    let engine = Reader(settings).settings()?;
+    Ok(PortSettings { frame_len_max: caps.frame_len_max, ..engine })
 }
 
-impl Settings {
-    pub(crate) fn new(words: &BTreeMap<String, Word>) -> Result<Settings, Refusal> {
-        let words: BTreeMap<_, _> = words.iter().filter(|(_, word)| word.0 != "default").collect();
-        if let Some(unknown) = words.keys().find(|key| !KEYS.contains(&key.as_str())) {
-            return Err(Refusal::new(
-                format!("there is no setting {unknown}"),
-                format!("there are {}", KEYS.join(", ")),
-            ));
-        }
-        let words: BTreeMap<String, Word> = words.into_iter().map(|(key, word)| (key.clone(), word.clone())).collect();
-        let engine = Reader(&words).settings()?;
-        Ok(Settings { words, engine })
-    }
-
-    /// These settings with some changed.
-    pub(crate) fn with(&self, changes: &BTreeMap<String, Word>) -> Result<Settings, Refusal> {
-        let mut words = self.words.clone();
-        words.extend(changes.iter().map(|(key, word)| (key.clone(), word.clone())));
-        Settings::new(&words)
-    }
-
-    /// What the engine takes, for a port that can do this.
-    pub(crate) fn engine(&self, caps: &Caps) -> PortSettings {
-        PortSettings { frame_len_max: caps.frame_len_max, ..self.engine.clone() }
-    }
-
-    /// The words, as they were given.
-    pub(crate) fn words(&self) -> BTreeMap<String, String> {
-        self.words.iter().map(|(key, word)| (key.clone(), word.0.clone())).collect()
-    }
-}
-
-struct Reader<'a>(&'a BTreeMap<String, Word>);
+struct Reader<'a>(&'a Settings);
 
 impl Reader<'_> {
-    fn settings(&self) -> Result<PortSettings, Refusal> {
+    fn settings(&self) -> Result<PortSettings, ControlError> {
         let learning = self.read("learning", yes_or_no)?;
         let monitor = self.read("monitor", yes_or_no)?.unwrap_or(false);
-        let packets = |text: &str| scaled(text, &["pps", "packets/s"]);
-        let bits = |text: &str| scaled(text, &["bit/s", "bps"]);
+        let packets = |text: &str| units::packets_per_second(text).map(|rate| rate.round() as u64).map_err(say);
+        let bits = |text: &str| units::bits_per_second(text).map_err(say);
         let rate = |per_second: u64| Rate::per_second(per_second);
         Ok(PortSettings {
             vlan: self.vlan(monitor)?,
@@ -104,7 +73,7 @@ impl Reader<'_> {
     }
 
     /// Of access, trunk (with native and ethertype), qinq and monitor one is possible.
-    fn vlan(&self, monitor: bool) -> Result<VlanMode, Refusal> {
+    fn vlan(&self, monitor: bool) -> Result<VlanMode, ControlError> {
         let access = self.read("access", vlan)?;
         let tunnel = self.read("qinq", vlan)?;
         let allowed = self.read("trunk", vlans)?;
@@ -114,7 +83,7 @@ impl Reader<'_> {
         let ways = [access.is_some(), tunnel.is_some(), trunk, monitor];
         if ways.iter().filter(|way| **way).count() > 1 {
             let cause = "access, trunk (with native and ethertype), qinq and monitor exclude each other";
-            return Err(Refusal::new(cause, "take one back with the value default"));
+            return Err(ControlError::new(cause, "take one back with the value default"));
         }
         if let Some(vlan) = access {
             return Ok(VlanMode::Access { vlan });
@@ -137,17 +106,46 @@ impl Reader<'_> {
         })
     }
 
-    fn read<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, Refusal> {
-        let Some(Word(text)) = self.0.get(key) else { return Ok(None) };
-        parse(text).map(Some).map_err(|problem| Refusal::new(format!("{key}: {problem}"), ""))
+    fn read<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, ControlError> {
+        let Some(SettingValue(text)) = self.0.get(key) else { return Ok(None) };
+        parse(text).map(Some).map_err(|problem| ControlError::new(format!("{key}: {problem}"), ""))
     }
+}
+
+/// A VLAN ID, 1 to 4094 (IEEE 802.1Q table 9-2).
+fn vlan(text: &str) -> Result<u16, String> {
+    let number = text.trim().parse::<u16>().ok().filter(|number| (1..=4094).contains(number));
+    number.ok_or_else(|| format!("not a VLAN ID: `{text}` (1 to 4094)"))
+}
+
+/// VLAN IDs and ranges of them, with both ends: `10,20-30`; or `all`, or `none`.
+fn vlans(text: &str) -> Result<Vec<(u16, u16)>, String> {
+    match text.trim() {
+        "all" => return Ok(vec![(1, 4094)]),
+        "none" | "" => return Ok(Vec::new()),
+        _ => {}
+    }
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (vlan(first)?, vlan(last)?);
+        if first <= last {
+            Ok((first, last))
+        } else {
+            Err(format!("not a range of VLAN IDs: `{part}` ends before it begins"))
+        }
+    };
+    text.split(',').map(range).collect()
+}
+
+fn say(error: UnitError) -> String {
+    error.to_string()
 }
 
 fn ethertype(text: &str) -> Result<u16, String> {
     match text.to_ascii_lowercase().as_str() {
         "0x8100" => Ok(CUSTOMER_TAG),
         "0x88a8" => Ok(SERVICE_TAG),
-        _ => Err(format!("{text:?} is neither 0x8100 nor 0x88a8")),
+        _ => Err(format!("not an EtherType of a tag: `{text}` (0x8100 or 0x88a8)")),
     }
 }
 
@@ -155,12 +153,13 @@ fn ethertype(text: &str) -> Result<u16, String> {
 mod tests {
     use super::*;
 
-    fn words(list: &[(&str, &str)]) -> BTreeMap<String, Word> {
-        list.iter().map(|(key, value)| (key.to_string(), Word(value.to_string()))).collect()
+    fn settings(list: &[(&str, &str)]) -> Result<PortSettings, ControlError> {
+        let values = list.iter().map(|(key, value)| (key.to_string(), SettingValue(value.to_string()))).collect();
+        port_settings(&values, &Caps::default())
     }
 
     fn vlan_of(list: &[(&str, &str)]) -> VlanMode {
-        Settings::new(&words(list)).unwrap().engine.vlan
+        settings(list).unwrap().vlan
     }
 
     #[test]
@@ -174,7 +173,7 @@ mod tests {
         assert_eq!(vlan_of(&[("trunk", "10,20-21")]), trunk);
         let provider = VlanMode::Trunk { native: Some(5), allowed: VlanSet::all(), ethertype: SERVICE_TAG };
         assert_eq!(vlan_of(&[("native", "5"), ("ethertype", "0x88A8")]), provider);
-        let all = words(&[
+        let all = settings(&[
             ("isolated", "yes"),
             ("learning", "no"),
             ("storm-broadcast", "1k"),
@@ -182,23 +181,30 @@ mod tests {
             ("storm-unknown", "30"),
             ("rate", "10 Mbit/s"),
             ("rate-packets", "5k"),
-        ]);
-        let all = Settings::new(&all).unwrap().engine;
+        ])
+        .unwrap();
         assert!(all.isolated && !all.learning);
         let rates = [all.storm.broadcast, all.storm.multicast, all.storm.unknown, all.rate_bits, all.rate_packets];
         assert_eq!(rates.map(|rate| rate.unwrap().per_second), [1_000, 20, 30, 10_000_000, 5_000]);
     }
 
     #[test]
-    fn changes_are_checked_as_a_whole_and_can_be_taken_back() {
-        let settings = Settings::new(&words(&[("access", "10")])).unwrap();
-        assert!(settings.with(&words(&[("trunk", "all")])).is_err());
-        let trunk = settings.with(&words(&[("access", "default"), ("trunk", "all")])).unwrap();
-        assert_eq!(trunk.words(), [("trunk".to_string(), "all".to_string())].into());
-        let error = settings.with(&words(&[("acess", "1")])).unwrap_err();
+    fn settings_that_exclude_each_other_and_wrong_values_are_refused() {
+        assert!(settings(&[("access", "10"), ("trunk", "all")]).is_err());
+        let error = settings(&[("acess", "1")]).unwrap_err();
         assert!(error.cause.contains("acess") && error.hint.contains("access"));
         for (key, value) in [("access", "0"), ("isolated", "maybe"), ("rate", "fast"), ("ethertype", "0x0800")] {
-            assert!(Settings::new(&words(&[(key, value)])).is_err());
+            assert!(settings(&[(key, value)]).is_err());
+        }
+        assert_eq!(settings(&[("access", "5000")]).unwrap_err().cause, "access: not a VLAN ID: `5000` (1 to 4094)");
+    }
+
+    #[test]
+    fn vlans_are_single_or_ranges() {
+        assert_eq!(vlans("10,20-30"), Ok(vec![(10, 10), (20, 30)]));
+        assert_eq!((vlans("all"), vlans("none")), (Ok(vec![(1, 4094)]), Ok(vec![])));
+        for text in ["0", "4095", "30-20", "10,", "a", "1-2-3"] {
+            assert!(vlans(text).is_err(), "{text}");
         }
     }
 }

@@ -13,13 +13,9 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use linerate_control::{Command as ControlCommand, Connection, ControlError, ErrorKind, FileLock, RuntimeDir, is_name};
 use linerate_port::OpenError;
 use serde_json::Value;
-
-use crate::client::Connection;
-use crate::config::is_name;
-use crate::place::{Lock, Place};
-use crate::protocol::{Refusal, RefusalKind, Request};
 
 /// How long a switch that was started goes on without ports and clients, as an argument.
 const UNUSED: &str = "5s";
@@ -78,26 +74,26 @@ pub fn resolve(text: &str, program: &Path) -> Result<String, OpenError> {
     match ValeName::parse(text) {
         None => Ok(text.into()),
         Some(Err(error)) => Err(error),
-        Some(Ok(name)) => attach(&name, program).map_err(|refusal| OpenError::new(text, refusal.cause, refusal.hint)),
+        Some(Ok(name)) => attach(&name, program).map_err(|error| OpenError::new(text, error.cause, error.hint)),
     }
 }
 
-fn attach(name: &ValeName, program: &Path) -> Result<String, Refusal> {
-    let place = Place::of(&name.switch).map_err(|error| Refusal::new(error.to_string(), ""))?;
-    let mut connection = connect(&place, program)?;
-    let request = Request::Attach { port: name.port.clone() };
+fn attach(name: &ValeName, program: &Path) -> Result<String, ControlError> {
+    let dir = RuntimeDir::of(&name.switch).map_err(|error| ControlError::new(error.to_string(), ""))?;
+    let mut connection = connect(&dir, program)?;
+    let request = ControlCommand::Attach { port: name.port.clone() };
     let give_up = Instant::now() + IN_USE;
     let answer = loop {
         match connection.ask(&request) {
             Ok(answer) => break answer,
-            Err(refusal) if refusal.kind == Some(RefusalKind::InUse) && Instant::now() < give_up => {
+            Err(error) if error.kind == Some(ErrorKind::InUse) && Instant::now() < give_up => {
                 std::thread::sleep(Duration::from_millis(50));
             }
-            Err(refusal) => return Err(refusal),
+            Err(error) => return Err(error),
         }
     };
     let Some(spec) = answer.get("spec").and_then(Value::as_str) else {
-        return Err(Refusal::new("the switch named no port", "is it of another version?"));
+        return Err(ControlError::new("the switch named no port", "is it of another version?"));
     };
     let spec = format!("{spec}{}", name.options);
     LEASES.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(connection);
@@ -105,39 +101,39 @@ fn attach(name: &ValeName, program: &Path) -> Result<String, Refusal> {
 }
 
 /// Finds the switch, or starts it.
-fn connect(place: &Place, program: &Path) -> Result<Connection, Refusal> {
-    if let Ok(connection) = Connection::to(place) {
+fn connect(dir: &RuntimeDir, program: &Path) -> Result<Connection, ControlError> {
+    if let Ok(connection) = Connection::to(dir) {
         return Ok(connection);
     }
     // One process starts it, the others wait here, and then find it.
-    let starting = Lock::take(&place.starting(), true).map_err(|error| Refusal::new(error.to_string(), ""))?;
-    if let Ok(connection) = Connection::to(place) {
+    let starting = FileLock::take(&dir.starting(), true).map_err(|error| ControlError::new(error.to_string(), ""))?;
+    if let Ok(connection) = Connection::to(dir) {
         return Ok(connection);
     }
-    let mut child = start(place.name(), program)?;
+    let mut child = start(dir.name(), program)?;
     let give_up = Instant::now() + START;
     loop {
-        match Connection::to(place) {
+        match Connection::to(dir) {
             Ok(connection) => {
                 // Whoever ends first: nobody else waits for the switch's end.
                 let _ = std::thread::Builder::new().name("switch-end".into()).spawn(move || child.wait());
                 drop(starting);
                 return Ok(connection);
             }
-            Err(refusal) if Instant::now() >= give_up => return Err(refusal),
+            Err(error) if Instant::now() >= give_up => return Err(error),
             Err(_) => {}
         }
         if let Ok(Some(status)) = child.try_wait() {
-            let hint = format!("`linerate switch --name {}` says why", place.name());
-            return Err(Refusal::new(format!("the switch {} did not start ({status})", place.name()), hint));
+            let hint = format!("`linerate switch --name {}` says why", dir.name());
+            return Err(ControlError::new(format!("the switch {} did not start ({status})", dir.name()), hint));
         }
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 /// Starts a switch that outlives this process, and ends by itself.
-fn start(name: &str, program: &Path) -> Result<std::process::Child, Refusal> {
-    let arguments = ["switch", "--name", name, "--until-unused", UNUSED, "--quiet"];
+fn start(name: &str, program: &Path) -> Result<std::process::Child, ControlError> {
+    let arguments = ["switch", "--name", name, "--idle-exit", UNUSED, "--quiet"];
     let mut command = Command::new(program);
     // Whatever this executable is called here.
     command.arg0("linerate").args(arguments.map(OsString::from));
@@ -146,7 +142,7 @@ fn start(name: &str, program: &Path) -> Result<std::process::Child, Refusal> {
     command.process_group(0).current_dir("/");
     command.spawn().map_err(|error| {
         let hint = format!("start it by hand: linerate switch --name {name}");
-        Refusal::new(format!("{} cannot be started: {error}", program.display()), hint)
+        ControlError::new(format!("{} cannot be started: {error}", program.display()), hint)
     })
 }
 

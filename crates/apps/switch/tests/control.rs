@@ -2,21 +2,19 @@
 
 mod common;
 
-use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 
 use common::{Station, ask, show, snapshot, switch, wait_until};
-use linerate_switch::Word;
-use linerate_switch::client::Connection;
-use linerate_switch::protocol::{RefusalKind, Request, What};
+use linerate_control::{Command, Connection, ErrorKind, SettingValue, Settings};
+use linerate_switch::request::{Request, What};
 
 #[test]
 fn hostile_clients_hurt_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let running = switch(folder.path(), &["a=pipe:hostile-a", "b=pipe:hostile-b"]);
-    let path = running.place().control();
+    let path = running.dir().control();
     assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
     // Lines that are none, and lines that are too long.
     for garbage in [&b"\n"[..], b"{}\n", b"\0\xff\xfe\n", b"{\"v\":1,\"command\":\"show\"}\n", b"[[[[[[[[[[[[[[[\n"] {
@@ -62,7 +60,7 @@ fn hostile_clients_hurt_nobody() {
 fn a_request_has_one_answer_and_an_id() {
     let folder = tempfile::tempdir().unwrap();
     let running = switch(folder.path(), &[]);
-    let mut stream = UnixStream::connect(running.place().control()).unwrap();
+    let mut stream = UnixStream::connect(running.dir().control()).unwrap();
     stream
         .write_all(
             b"{\"v\":1,\"id\":1,\"command\":\"show\",\"what\":\"ports\"}\n{\"v\":1,\"id\":\"x\",\"command\":\"fly\"}\n",
@@ -79,15 +77,15 @@ fn ports_are_named_opened_and_refused_in_words() {
     let folder = tempfile::tempdir().unwrap();
     let running = switch(folder.path(), &["a=null:"]);
     let add = |name: &str, spec: &str| {
-        ask(&running, &Request::AddPort { name: Some(name.into()), spec: spec.into(), settings: Default::default() })
+        ask(&running, &Command::AddPort { name: Some(name.into()), spec: spec.into(), settings: Default::default() })
     };
-    assert_eq!(add("a", "null:").unwrap_err().kind, Some(RefusalKind::InUse));
+    assert_eq!(add("a", "null:").unwrap_err().kind, Some(ErrorKind::InUse));
     assert!(add("a b", "null:").unwrap_err().hint.contains("letters"));
     assert!(add("x", "piep:x").unwrap_err().hint.contains("pipe:NAME"));
     add("b", "null:").unwrap();
-    ask(&running, &Request::RemovePort { port: "b".into() }).unwrap();
+    ask(&running, &Command::RemovePort { port: "b".into() }).unwrap();
     wait_until("it is gone", || snapshot(&running).ports.len() == 1);
-    assert!(ask(&running, &Request::RemovePort { port: "b".into() }).unwrap_err().hint.contains("there are a"));
+    assert!(ask(&running, &Command::RemovePort { port: "b".into() }).unwrap_err().hint.contains("there are a"));
     let mac =
         |mac: &str, port: &str| ask(&running, &Request::AddMac { mac: mac.into(), port: port.into(), vlan: None });
     mac("02:00:00:00:00:07", "a").unwrap();
@@ -107,14 +105,14 @@ fn two_switches_have_two_names_and_stop_is_obeyed() {
     let config = linerate_switch::Config::default();
     let options = || linerate_switch::Options { folder: Some(folder.path().into()), ..Default::default() };
     let error = linerate_switch::start(&config, options()).err().unwrap();
-    assert!(error.to_string().contains("runs already"), "{error}");
+    assert!(error.to_string().contains("is running already"), "{error}");
     let other = linerate_switch::Config { name: Some("other".into()), ..config };
     let other = linerate_switch::start(&other, options()).unwrap_or_else(|error| panic!("{error}"));
-    Connection::to(other.place()).unwrap().ask(&Request::Stop {}).unwrap();
+    Connection::to(other.dir()).unwrap().ask(&Command::Stop {}).unwrap();
     wait_until("it has ended", || other.has_ended());
-    let place = other.place().clone();
+    let place = other.dir().clone();
     drop(other);
-    assert!(Connection::to(&place).unwrap_err().cause.contains("no switch other"));
+    assert!(Connection::to(&place).unwrap_err().cause.contains("\"other\" is not running"));
     assert!(!running.has_ended());
 }
 
@@ -125,11 +123,11 @@ fn one_that_nobody_uses_ends() {
     config.add_port("a=null:").unwrap();
     let options = linerate_switch::Options {
         folder: Some(folder.path().into()),
-        until_unused_ns: Some(50_000_000),
+        idle_exit_ns: Some(50_000_000),
         ..Default::default()
     };
     let running = linerate_switch::start(&config, options).unwrap_or_else(|error| panic!("{error}"));
-    ask(&running, &Request::RemovePort { port: "a".into() }).unwrap();
+    ask(&running, &Command::RemovePort { port: "a".into() }).unwrap();
     wait_until("it has ended", || running.has_ended());
 }
 
@@ -139,9 +137,9 @@ fn ageing_and_table_size_change_while_packets_pass() {
     let running = switch(folder.path(), &["a=pipe:size-a", "b=pipe:size-b"]);
     let [mut a, mut b] = ["a", "b"].map(|name| Station::join(&running, &format!("size-{name}"), name.as_bytes()[0]));
     let set = |words: &[(&str, &str)]| {
-        let settings: BTreeMap<String, Word> =
-            words.iter().map(|(key, value)| (key.to_string(), Word(value.to_string()))).collect();
-        ask(&running, &Request::Set { port: None, settings })
+        let settings: Settings =
+            words.iter().map(|(key, value)| (key.to_string(), SettingValue(value.to_string()))).collect();
+        ask(&running, &Command::Set { port: None, settings })
     };
     let mac = Request::AddMac { mac: "02:00:00:00:01:07".into(), port: "a".into(), vlan: Some(3) };
     ask(&running, &mac).unwrap();

@@ -9,14 +9,14 @@
 
 mod common;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use common::{ask, show, snapshot, start_in, wait_until};
+use linerate_control::{Command, SettingValue, Settings};
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Interest, Port, Readiness};
-use linerate_switch::protocol::{Request, What};
-use linerate_switch::{Config, Running, Word};
+use linerate_switch::request::{Request, What};
+use linerate_switch::{Config, Running};
 
 const EACH_WAY: u64 = if cfg!(debug_assertions) { 20_000 } else { 10_000_000 };
 /// Times that each port goes and comes.
@@ -59,8 +59,8 @@ fn join(running: &Running, number: usize, times: u64) -> Box<dyn Port> {
         .flat_map(|other| [vlan(number, other), vlan(other, number)])
         .map(|vlan| vlan.to_string())
         .collect();
-    let settings: BTreeMap<String, Word> = [("trunk".to_string(), Word(vlans.join(",")))].into();
-    ask(running, &Request::AddPort { name: Some(name.clone()), spec: format!("pipe:{pipe}"), settings }).unwrap();
+    let settings: Settings = [("trunk".to_string(), SettingValue(vlans.join(",")))].into();
+    ask(running, &Command::AddPort { name: Some(name.clone()), spec: format!("pipe:{pipe}"), settings }).unwrap();
     for other in others(number) {
         let mac = format!("02:00:00:00:02:{number:02x}");
         ask(running, &Request::AddMac { mac, port: name.clone(), vlan: Some(vlan(other, number)) }).unwrap();
@@ -116,7 +116,7 @@ impl Host<'_> {
             let seen = snapshot(self.running);
             seen.ports.iter().any(|port| port.name == name && port.counters.received == self.sent_here)
         });
-        ask(self.running, &Request::RemovePort { port: name }).unwrap();
+        ask(self.running, &Command::RemovePort { port: name }).unwrap();
         wait_until("the port is gone", || {
             while self.receive() > 0 {}
             self.port.wait(Interest::Receive, 0).unwrap() == Readiness::Closed && self.receive() == 0
@@ -185,7 +185,7 @@ fn every_packet_of_every_direction_is_accounted_for_while_ports_come_and_go() {
     }
     let seen = snapshot(&running);
     let lost = show(&running, What::Drops);
-    let behind = lost.as_array().unwrap().iter().filter(|row| row["at"] == "copy" || row["at"] == "queue");
+    let behind = lost.as_array().unwrap().iter().filter(|row| row["at"] == "flood-copy" || row["at"] == "egress-queue");
     let behind: u64 = behind.map(|row| row["packets"].as_u64().unwrap()).sum();
     assert_eq!(passed_on, received + behind, "{lost}");
     assert_eq!((&seen.totals.unbalanced, seen.totals.sent, seen.totals.received), (&None, received, EACH_WAY * 12));

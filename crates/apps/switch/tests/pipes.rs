@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::{Station, ask, show, snapshot, switch, wait_until};
-use linerate_switch::Word;
+use linerate_control::{Command, SettingValue};
 use linerate_switch::document::{PortDocument, Snapshot};
-use linerate_switch::protocol::{Request, What};
+use linerate_switch::request::{Request, What};
 
 fn find<'a>(snapshot: &'a Snapshot, name: &str) -> &'a PortDocument {
     snapshot.ports.iter().find(|port| port.name == name).unwrap()
@@ -89,7 +89,7 @@ fn the_account_balances_while_ports_come_and_go() {
             for number in [1, 2] {
                 let name = format!("g{number}");
                 let spec = format!("pipe:go-{round}-{number}");
-                ask(&running, &Request::AddPort { name: Some(name), spec, settings: BTreeMap::new() }).unwrap();
+                ask(&running, &Command::AddPort { name: Some(name), spec, settings: BTreeMap::new() }).unwrap();
             }
             let mut guests = [1, 2].map(|number| Station::join(&running, &format!("go-{round}-{number}"), number));
             for turn in 0..50 {
@@ -100,7 +100,7 @@ fn the_account_balances_while_ports_come_and_go() {
                 }
             }
             // One goes in order; the other's far side just ends.
-            ask(&running, &Request::RemovePort { port: "g1".into() }).unwrap();
+            ask(&running, &Command::RemovePort { port: "g1".into() }).unwrap();
             let [first, second] = guests;
             count(&second);
             drop(second);
@@ -169,8 +169,8 @@ fn settings_change_while_packets_pass() {
     let running = switch(folder.path(), &["a=pipe:set-a", "b=pipe:set-b"]);
     let [mut a, mut b] = ["a", "b"].map(|name| Station::join(&running, &format!("set-{name}"), name.as_bytes()[0]));
     let set = |port: &str, key: &str, value: &str| {
-        let settings = [(key.to_string(), Word(value.to_string()))].into();
-        ask(&running, &Request::Set { port: Some(port.into()), settings })
+        let settings = [(key.to_string(), SettingValue(value.to_string()))].into();
+        ask(&running, &Command::Set { port: Some(port.into()), settings })
     };
     a.send(b'b', 1);
     wait_until("it passes", || b.receive() > 0);
@@ -197,8 +197,8 @@ fn a_monitor_sees_both_ways_without_a_copy_where_its_port_can() {
     let [mut a, mut b] = ["a", "b"].map(|name| Station::join(&running, &format!("zero-{name}"), name.as_bytes()[0]));
     let mut watcher = Station::join(&running, "zero-p", 1);
     for to in ["z", "p"] {
-        let settings = [("monitor".to_string(), Word("yes".to_string()))].into();
-        ask(&running, &Request::Set { port: Some(to.into()), settings }).unwrap();
+        let settings = [("monitor".to_string(), SettingValue("yes".to_string()))].into();
+        ask(&running, &Command::Set { port: Some(to.into()), settings }).unwrap();
         let mirror = linerate_switch::config::MirrorConfig::parse(&format!("from=a,to={to}")).unwrap();
         ask(&running, &Request::AddMirror { mirror }).unwrap();
     }
@@ -239,7 +239,7 @@ fn mirrors_copy_to_a_file() {
     let running = switch(folder.path(), &["a=pipe:mirror-a", "b=pipe:mirror-b"]);
     let [mut a, mut b] = ["a", "b"].map(|name| Station::join(&running, &format!("mirror-{name}"), name.as_bytes()[0]));
     let path = folder.path().join("copy.pcapng");
-    let words = format!("from=a,way=in,to=file:{}", path.display());
+    let words = format!("from=a,direction=ingress,to=file:{}", path.display());
     let mirror = linerate_switch::config::MirrorConfig::parse(&words).unwrap();
     ask(&running, &Request::AddMirror { mirror }).unwrap();
     a.send(b'b', 3);

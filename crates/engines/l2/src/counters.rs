@@ -17,13 +17,13 @@ pub enum DropReason {
     /// Shorter than an Ethernet header, or its header is not in its first slot, or its last slot is missing.
     Runt,
     /// The source address is a multicast address.
-    SourceIsGroup,
+    MulticastSource,
     /// The port does not have the packet's VLAN, or takes no tagged packets.
     VlanNotAllowed,
     /// The port takes tagged packets only.
-    NoVlan,
+    UntaggedNotAdmitted,
     /// The destination is where the packet came from.
-    SamePort,
+    Hairpin,
     /// Both ports are isolated.
     Isolated,
     /// More floods than the port's storm limit allows.
@@ -33,13 +33,13 @@ pub enum DropReason {
     /// The egress queue, or the ring behind it, is full.
     EgressFull,
     /// No free frame for a copy.
-    NoFrame,
+    NoBuffer,
     /// Longer than the egress port takes, or its frame has no room for a tag.
     TooLong,
     /// There is no other port that the packet could go to.
-    NoDestination,
+    FloodSetEmpty,
     /// To an address that bridges do not forward: 01-80-C2-00-00-00 to -0F (IEEE 802.1Q table 8-1).
-    Reserved,
+    LinkLocal,
     /// The port was removed.
     PortRemoved,
 }
@@ -51,18 +51,18 @@ impl DropReason {
     /// All of them.
     pub const ALL: [DropReason; 14] = [
         DropReason::Runt,
-        DropReason::SourceIsGroup,
+        DropReason::MulticastSource,
         DropReason::VlanNotAllowed,
-        DropReason::NoVlan,
-        DropReason::SamePort,
+        DropReason::UntaggedNotAdmitted,
+        DropReason::Hairpin,
         DropReason::Isolated,
         DropReason::StormLimit,
         DropReason::RateLimit,
         DropReason::EgressFull,
-        DropReason::NoFrame,
+        DropReason::NoBuffer,
         DropReason::TooLong,
-        DropReason::NoDestination,
-        DropReason::Reserved,
+        DropReason::FloodSetEmpty,
+        DropReason::LinkLocal,
         DropReason::PortRemoved,
     ];
 
@@ -70,18 +70,18 @@ impl DropReason {
     pub fn name(self) -> &'static str {
         match self {
             DropReason::Runt => "runt",
-            DropReason::SourceIsGroup => "source-is-group",
+            DropReason::MulticastSource => "multicast-source",
             DropReason::VlanNotAllowed => "vlan-not-allowed",
-            DropReason::NoVlan => "no-vlan",
-            DropReason::SamePort => "same-port",
+            DropReason::UntaggedNotAdmitted => "untagged-not-admitted",
+            DropReason::Hairpin => "hairpin",
             DropReason::Isolated => "isolated",
             DropReason::StormLimit => "storm-limit",
             DropReason::RateLimit => "rate-limit",
             DropReason::EgressFull => "egress-full",
-            DropReason::NoFrame => "no-frame",
+            DropReason::NoBuffer => "no-buffer",
             DropReason::TooLong => "too-long",
-            DropReason::NoDestination => "no-destination",
-            DropReason::Reserved => "reserved",
+            DropReason::FloodSetEmpty => "flood-set-empty",
+            DropReason::LinkLocal => "link-local",
             DropReason::PortRemoved => "port-removed",
         }
     }

@@ -135,7 +135,7 @@ const fn drop_code(reason: DropReason) -> u32 {
 
 /// Where a batch comes from.
 #[derive(Clone, Copy)]
-pub(crate) struct Lane {
+pub(crate) struct IngressContext {
     pub(crate) port: PortIndex,
     /// EtherType of the port's own tags.
     pub(crate) ethertype: u16,
@@ -145,15 +145,15 @@ pub(crate) struct Lane {
     pub(crate) now_ns: u64,
 }
 
-impl Lane {
+impl IngressContext {
     /// For copies of packets that came in at a port.
-    pub(crate) fn of_mirror(port: PortIndex, now_ns: u64) -> Lane {
-        Lane { port, ethertype: 0, isolated: false, learning: false, mirrored: false, now_ns }
+    pub(crate) fn of_mirror(port: PortIndex, now_ns: u64) -> IngressContext {
+        IngressContext { port, ethertype: 0, isolated: false, learning: false, mirrored: false, now_ns }
     }
 }
 
 /// Packets in a row with one verdict, and their sums.
-struct Stretch<'a> {
+struct VerdictRun<'a> {
     verdict: Verdict,
     packets: &'a [Packet],
     slots: usize,
@@ -161,10 +161,10 @@ struct Stretch<'a> {
     longest: usize,
 }
 
-impl<'a> Stretch<'a> {
+impl<'a> VerdictRun<'a> {
     /// Those in front, `most` at the most; `None` where there is no packet.
     #[inline]
-    fn in_front(packets: &'a [Packet], most: usize) -> Option<Stretch<'a>> {
+    fn in_front(packets: &'a [Packet], most: usize) -> Option<VerdictRun<'a>> {
         let verdict = packets.first()?.verdict;
         let packets = &packets[..most.min(packets.len())];
         let (mut count, mut slots, mut bytes, mut longest) = (0, 0, 0, 0);
@@ -177,7 +177,7 @@ impl<'a> Stretch<'a> {
             bytes += u64::from(packet.len);
             longest = longest.max(packet.len as usize);
         }
-        Some(Stretch { verdict, packets: &packets[..count], slots, bytes, longest })
+        Some(VerdictRun { verdict, packets: &packets[..count], slots, bytes, longest })
     }
 }
 
@@ -191,7 +191,7 @@ impl Switch {
         self.now_ns = now_ns;
         let Some(member) = self.member_mut(ingress) else { return self.drop_all(arrived, pool) };
         let limited = member.limits.fill(now_ns);
-        let lane = Lane {
+        let origin = IngressContext {
             port: ingress,
             ethertype: member.settings.vlan.ethertype(),
             isolated: member.settings.isolated,
@@ -213,50 +213,50 @@ impl Switch {
             if limited && let Some(member) = self.member_mut(ingress) {
                 member.limits.police(known);
             }
-            self.decide(&lane, known);
+            self.decide(&origin, known);
             if limited && let Some(member) = self.member_mut(ingress) {
-                member.limits.calm(known);
+                member.limits.storm_control(known);
             }
-            self.distribute(&lane, known, arrived, pool);
+            self.distribute(&origin, known, arrived, pool);
         }
         self.packets = packets;
     }
 
-    fn decide(&mut self, lane: &Lane, packets: &mut [Packet]) {
-        let tick = tick(lane.now_ns);
+    fn decide(&mut self, origin: &IngressContext, packets: &mut [Packet]) {
+        let tick = tick(origin.now_ns);
         let mut rest = packets;
         loop {
-            let (view, gates, ingress) = (self.table.view(tick), &self.gates, lane.port.0);
-            let known = match lane.learning {
+            let (view, gates, ingress) = (self.table.view(tick), &self.gates, origin.port.0);
+            let known = match origin.learning {
                 true => decide_known::<true>(&view, gates, ingress, rest),
                 false => decide_known::<false>(&view, gates, ingress, rest),
             };
             let Some((packet, later)) = rest.get_mut(known..).and_then(<[Packet]>::split_first_mut) else { return };
-            if lane.learning {
-                self.table.learn(packet.source, lane.port.0, tick);
+            if origin.learning {
+                self.table.learn(packet.source, origin.port.0, tick);
             }
-            packet.verdict = packet.verdict.with(self.resolve(lane, packet.destination, tick));
+            packet.verdict = packet.verdict.with(self.resolve(origin, packet.destination, tick));
             rest = later;
         }
     }
 
     /// The code of the verdict on packets to an address.
-    fn resolve(&self, lane: &Lane, destination: Key, tick: u32) -> u32 {
+    fn resolve(&self, origin: &IngressContext, destination: Key, tick: u32) -> u32 {
         if destination.is_group() {
             return self.resolve_group(destination);
         }
         match self.table.lookup(destination, tick) {
-            Some(port) => self.resolve_gate(lane, destination, port),
+            Some(port) => self.resolve_gate(origin, destination, port),
             None => UNKNOWN,
         }
     }
 
-    fn resolve_gate(&self, lane: &Lane, destination: Key, port: u16) -> u32 {
-        if port == lane.port.0 {
-            return drop_code(DropReason::SamePort);
+    fn resolve_gate(&self, origin: &IngressContext, destination: Key, port: u16) -> u32 {
+        if port == origin.port.0 {
+            return drop_code(DropReason::Hairpin);
         }
         let Some(member) = self.member(PortIndex(port)) else { return UNKNOWN };
-        if lane.isolated && member.settings.isolated {
+        if origin.isolated && member.settings.isolated {
             return drop_code(DropReason::Isolated);
         }
         if !member.settings.vlan.has(destination.vlan()) {
@@ -268,37 +268,37 @@ impl Switch {
     fn resolve_group(&self, destination: Key) -> u32 {
         match destination.mac() {
             BROADCAST => TO_ALL,
-            mac if mac & !0xf == RESERVED && !self.config.forward_reserved => drop_code(DropReason::Reserved),
+            mac if mac & !0xf == RESERVED && !self.config.forward_reserved => drop_code(DropReason::LinkLocal),
             _ => TO_GROUP,
         }
     }
 
-    fn distribute(&mut self, lane: &Lane, packets: &[Packet], arrived: &mut Batch, pool: &mut Pool) {
+    fn distribute(&mut self, origin: &IngressContext, packets: &[Packet], arrived: &mut Batch, pool: &mut Pool) {
         let mut rest = packets;
-        let most = if lane.mirrored { 1 } else { CHUNK };
-        while let Some(stretch) = Stretch::in_front(rest, most) {
-            rest = &rest[stretch.packets.len()..];
-            let verdict = stretch.verdict;
-            if lane.mirrored {
+        let most = if origin.mirrored { 1 } else { CHUNK };
+        while let Some(run) = VerdictRun::in_front(rest, most) {
+            rest = &rest[run.packets.len()..];
+            let verdict = run.verdict;
+            if origin.mirrored {
                 let vlan = (verdict.account() != UNCLASSIFIED).then(|| verdict.vlan());
-                self.mirror_arrived(lane, vlan, arrived, pool);
+                self.mirror_arrived(origin, vlan, arrived, pool);
             }
-            let index = usize::from(lane.port.0);
-            let count = stretch.packets.len() as u64;
+            let index = usize::from(origin.port.0);
+            let count = run.packets.len() as u64;
             self.counters[index].received_packets += count;
-            self.counters[index].received_bytes += stretch.bytes;
+            self.counters[index].received_bytes += run.bytes;
             let vlan = &mut self.vlans[verdict.account()];
             vlan.received_packets += count;
-            vlan.received_bytes += stretch.bytes;
+            vlan.received_bytes += run.bytes;
             match verdict.action() {
                 Action::Drop(reason) => {
                     vlan.dropped.add(reason, count);
-                    self.counters[index].drop(reason, count, stretch.bytes);
-                    pool.free_front(arrived, stretch.slots);
+                    self.counters[index].drop(reason, count, run.bytes);
+                    pool.free_front(arrived, run.slots);
                 }
-                Action::Port(port) => self.hand_over(lane, port, &stretch, arrived, pool),
+                Action::Port(port) => self.hand_over(origin, port, &run, arrived, pool),
                 Action::Flood => {
-                    stretch.packets.iter().for_each(|packet| flood::flood(self, lane, packet, arrived, pool));
+                    run.packets.iter().for_each(|packet| flood::flood(self, origin, packet, arrived, pool));
                 }
             }
         }
@@ -306,29 +306,36 @@ impl Switch {
 
     /// Moves packets to one port, all at once if nothing stands in the way.
     #[inline]
-    fn hand_over(&mut self, lane: &Lane, port: u16, stretch: &Stretch<'_>, arrived: &mut Batch, pool: &mut Pool) {
-        let (verdict, count) = (stretch.verdict, stretch.packets.len() as u64);
-        let (ingress, egress) = (usize::from(lane.port.0), usize::from(port));
+    fn hand_over(
+        &mut self,
+        origin: &IngressContext,
+        port: u16,
+        run: &VerdictRun<'_>,
+        arrived: &mut Batch,
+        pool: &mut Pool,
+    ) {
+        let (verdict, count) = (run.verdict, run.packets.len() as u64);
+        let (ingress, egress) = (usize::from(origin.port.0), usize::from(port));
         if let Some(Some(member)) = self.members.get_mut(egress) {
-            let edit = member.settings.vlan.edit(verdict.vlan(), verdict.tag(), lane.ethertype);
-            let fits = stretch.longest <= member.settings.frame_len_max && stretch.slots <= member.queue.batch.room();
+            let edit = member.settings.vlan.edit(verdict.vlan(), verdict.tag(), origin.ethertype);
+            let fits = run.longest <= member.settings.frame_len_max && run.slots <= member.queue.batch.room();
             if edit == Edit::Keep && fits && !member.mirrored.egress {
-                arrived.move_to(&mut member.queue.batch, stretch.slots);
-                member.queue.note(lane.port.0, count as u32, lane.now_ns);
+                arrived.move_to(&mut member.queue.batch, run.slots);
+                member.queue.note(origin.port.0, count as u32, origin.now_ns);
                 self.busy.set(port);
                 self.counters[egress].queued_packets += count;
-                self.counters[egress].queued_bytes += stretch.bytes;
+                self.counters[egress].queued_bytes += run.bytes;
                 self.counters[ingress].unicast += count;
                 self.vlans[verdict.account()].unicast += count;
                 return;
             }
         }
-        for packet in stretch.packets {
-            match self.hand_over_one(lane, packet, port, arrived) {
+        for packet in run.packets {
+            match self.hand_over_one(origin, packet, port, arrived) {
                 Ok(()) => {
                     self.counters[ingress].unicast += 1;
                     self.vlans[verdict.account()].unicast += 1;
-                    self.mirror_queued(lane, port, packet.slots as usize, pool);
+                    self.mirror_queued(origin, port, packet.slots as usize, pool);
                 }
                 Err(reason) => {
                     self.counters[ingress].drop(reason, 1, u64::from(packet.len));
@@ -342,26 +349,26 @@ impl Switch {
     /// Moves the first packet to a port's queue, and gives it the tag that it needs there.
     pub(crate) fn hand_over_one(
         &mut self,
-        lane: &Lane,
+        origin: &IngressContext,
         packet: &Packet,
         port: u16,
         arrived: &mut Batch,
     ) -> Result<(), DropReason> {
-        let Some(Some(member)) = self.members.get_mut(usize::from(port)) else { return Err(DropReason::NoDestination) };
-        let edit = member.admit(lane, packet, packet.slots as usize)?;
+        let Some(Some(member)) = self.members.get_mut(usize::from(port)) else { return Err(DropReason::FloodSetEmpty) };
+        let edit = member.admit(origin, packet, packet.slots as usize)?;
         if !apply(edit, arrived, 0) {
             return Err(DropReason::TooLong);
         }
         arrived.move_to(&mut member.queue.batch, packet.slots as usize);
-        self.note_queued(lane, port, packet.slots as usize);
+        self.note_queued(origin, port, packet.slots as usize);
         Ok(())
     }
 
     /// Counts the packet that was just appended to a port's queue, in its last `slots` slots.
-    pub(crate) fn note_queued(&mut self, lane: &Lane, port: u16, slots: usize) {
+    pub(crate) fn note_queued(&mut self, origin: &IngressContext, port: u16, slots: usize) {
         let index = usize::from(port);
         if let Some(Some(member)) = self.members.get_mut(index) {
-            member.queue.note(lane.port.0, 1, lane.now_ns);
+            member.queue.note(origin.port.0, 1, origin.now_ns);
             self.busy.set(port);
             self.counters[index].queued_packets += 1;
             let before = member.queue.batch.len() - slots;
@@ -405,8 +412,8 @@ fn decide_known<const LEARNS: bool>(
 
 impl Member {
     /// Whether the queue takes the packet in so many slots, and with which change.
-    pub(crate) fn admit(&self, lane: &Lane, packet: &Packet, slots: usize) -> Result<Edit, DropReason> {
-        let edit = self.settings.vlan.edit(packet.verdict.vlan(), packet.verdict.tag(), lane.ethertype);
+    pub(crate) fn admit(&self, origin: &IngressContext, packet: &Packet, slots: usize) -> Result<Edit, DropReason> {
+        let edit = self.settings.vlan.edit(packet.verdict.vlan(), packet.verdict.tag(), origin.ethertype);
         let shrinkage = if edit == Edit::Pop { TAG_LEN } else { 0 };
         if packet.len as usize + edit.growth() > self.settings.frame_len_max + shrinkage {
             return Err(DropReason::TooLong);
@@ -448,7 +455,7 @@ impl Limits {
     }
 
     /// Drops what is above the storm limits.
-    fn calm(&mut self, packets: &mut [Packet]) {
+    fn storm_control(&mut self, packets: &mut [Packet]) {
         for packet in packets {
             let bucket = packet.verdict.storm().and_then(|kind| self.storm.get_mut(kind)?.as_mut());
             if bucket.is_some_and(|bucket| !bucket.take(1)) {
@@ -508,7 +515,7 @@ impl<'a> Reader<'a> {
         let destination = word(header, 0) >> 16;
         let source = word(header, 4) & BROADCAST;
         if source & GROUP != 0 {
-            return packet.refuse(DropReason::SourceIsGroup);
+            return packet.refuse(DropReason::MulticastSource);
         }
         let tagged = u32::from(u16::from_be_bytes([header[12], header[13]])) == self.tag;
         let class = if tagged { self.read_tag(bytes) } else { self.untagged };

@@ -2,7 +2,7 @@
 //!
 //! A mirror copies packets as they came in (before anything is decided about them, so those that are dropped, too), or as
 //! they go out. A copy is never mirrored again, and a mirror never copies to the port where the packet is already. Ports that
-//! can send packets from where they lie need no copy: see `shown.rs`.
+//! can send packets from where they lie need no copy: see `mirror_tap.rs`.
 
 use core::net::IpAddr;
 
@@ -11,7 +11,7 @@ use linerate_wire::FlowKey;
 
 use crate::counters::DropReason;
 use crate::flood::copy_slots;
-use crate::forward::Lane;
+use crate::forward::IngressContext;
 use crate::settings::{PortIndex, SettingsError};
 use crate::switch::{Mirrored, Switch};
 
@@ -80,10 +80,10 @@ pub(crate) struct Entry {
     pub(crate) mirror: Mirror,
     pub(crate) shown: u64,
     copied: u64,
-    /// Of what comes in now, so many packets were shown already.
+    /// The mirror's port has sent so many of the packets that come in now.
     pub(crate) skips: u64,
-    /// What goes out now is shown later.
-    pub(crate) held: bool,
+    /// Egress packets are not copied now: the mirror's port sees them first.
+    pub(crate) deferred: bool,
 }
 
 /// Packets that a mirror's port got.
@@ -158,7 +158,7 @@ impl Switch {
         }
         let id = MirrorId(self.mirrors.next);
         self.mirrors.next += 1;
-        self.mirrors.entries.push(Entry { id, mirror, shown: 0, copied: 0, skips: 0, held: false });
+        self.mirrors.entries.push(Entry { id, mirror, shown: 0, copied: 0, skips: 0, deferred: false });
         self.note_mirrors();
         Ok(id)
     }
@@ -180,14 +180,20 @@ impl Switch {
     /// Copies the first packet of `arrived` to every mirror that wants what comes in; `vlan` is `None` for a packet that was
     /// not put into one.
     #[cold]
-    pub(crate) fn mirror_arrived(&mut self, lane: &Lane, vlan: Option<u16>, arrived: &Batch, pool: &mut Pool) {
+    pub(crate) fn mirror_arrived(
+        &mut self,
+        origin: &IngressContext,
+        vlan: Option<u16>,
+        arrived: &Batch,
+        pool: &mut Pool,
+    ) {
         let mut flow: Option<Option<FlowKey>> = None;
         for index in 0..self.mirrors.entries.len() {
             let mirror = &self.mirrors.entries[index].mirror;
             let to = mirror.to;
-            let wanted = to != lane.port
+            let wanted = to != origin.port
                 && match &mirror.select {
-                    MirrorSelect::Ingress(from) | MirrorSelect::Both(from) => *from == lane.port,
+                    MirrorSelect::Ingress(from) | MirrorSelect::Both(from) => *from == origin.port,
                     MirrorSelect::Egress(_) => false,
                     MirrorSelect::Vlan(wanted) => vlan == Some(*wanted),
                     MirrorSelect::Flow(wanted) => flow
@@ -196,7 +202,7 @@ impl Switch {
                         .is_some_and(|key| wanted.matches(key)),
                 };
             if wanted && !self.mirrors.entries[index].skip() {
-                let copied = self.copy_to_mirror(lane, to, arrived, 0, pool);
+                let copied = self.copy_to_mirror(origin, to, arrived, 0, pool);
                 self.mirrors.entries[index].copied += u64::from(copied);
             }
         }
@@ -204,28 +210,35 @@ impl Switch {
 
     /// Copies the packet in the last `slots` slots of a port's queue to every mirror that wants what goes out there.
     #[inline]
-    pub(crate) fn mirror_queued(&mut self, lane: &Lane, port: u16, slots: usize, pool: &mut Pool) {
+    pub(crate) fn mirror_queued(&mut self, origin: &IngressContext, port: u16, slots: usize, pool: &mut Pool) {
         if self.member(PortIndex(port)).is_some_and(|member| member.mirrored.egress) {
-            self.mirror_departing(lane, PortIndex(port), slots, pool);
+            self.mirror_departing(origin, PortIndex(port), slots, pool);
         }
     }
 
     #[cold]
-    fn mirror_departing(&mut self, lane: &Lane, port: PortIndex, slots: usize, pool: &mut Pool) {
+    fn mirror_departing(&mut self, origin: &IngressContext, port: PortIndex, slots: usize, pool: &mut Pool) {
         for index in 0..self.mirrors.entries.len() {
-            let Entry { mirror: Mirror { select, to }, held, .. } = &self.mirrors.entries[index];
+            let Entry { mirror: Mirror { select, to }, deferred, .. } = &self.mirrors.entries[index];
             let wanted = matches!(select, MirrorSelect::Egress(from) | MirrorSelect::Both(from) if *from == port);
-            if !wanted || *to == port || *held {
+            if !wanted || *to == port || *deferred {
                 continue;
             }
             let Some(member) = self.member_mut(port) else { return };
             let at = member.queue.batch.len() - slots;
-            self.copy_departing(lane, index, port, at, pool);
+            self.copy_departing(origin, index, port, at, pool);
         }
     }
 
     /// Copies the packet in slot `at` of a port's queue to the port of a mirror.
-    pub(crate) fn copy_departing(&mut self, lane: &Lane, index: usize, port: PortIndex, at: usize, pool: &mut Pool) {
+    pub(crate) fn copy_departing(
+        &mut self,
+        origin: &IngressContext,
+        index: usize,
+        port: PortIndex,
+        at: usize,
+        pool: &mut Pool,
+    ) {
         let to = self.mirrors.entries[index].mirror.to;
         // The members stand aside for a moment, so that two of them can be used at once.
         let mut members = std::mem::take(&mut self.members);
@@ -236,14 +249,21 @@ impl Switch {
                 let outcome = copy(&from.queue.batch, at, len, into, pool);
                 outcome.map(|()| into.queue.batch.len() - start)
             }
-            _ => Err(DropReason::NoDestination),
+            _ => Err(DropReason::FloodSetEmpty),
         };
         self.members = members;
-        let counted = self.count_mirrored(lane, to, copied);
+        let counted = self.count_mirrored(origin, to, copied);
         self.mirrors.entries[index].copied += u64::from(counted);
     }
 
-    fn copy_to_mirror(&mut self, lane: &Lane, to: PortIndex, source: &Batch, at: usize, pool: &mut Pool) -> bool {
+    fn copy_to_mirror(
+        &mut self,
+        origin: &IngressContext,
+        to: PortIndex,
+        source: &Batch,
+        at: usize,
+        pool: &mut Pool,
+    ) -> bool {
         let Some(member) = self.member_mut(to) else { return false };
         let len = source.span(at).map_or(0, |span| span.len);
         let start = member.queue.batch.len();
@@ -252,14 +272,14 @@ impl Switch {
             None => return false,
         };
         let copied = outcome.map(|()| member.queue.batch.len() - start);
-        self.count_mirrored(lane, to, copied)
+        self.count_mirrored(origin, to, copied)
     }
 
-    fn count_mirrored(&mut self, lane: &Lane, to: PortIndex, copied: Result<usize, DropReason>) -> bool {
+    fn count_mirrored(&mut self, origin: &IngressContext, to: PortIndex, copied: Result<usize, DropReason>) -> bool {
         match copied {
             Ok(slots) => {
-                self.counters[usize::from(lane.port.0)].mirror_copies += 1;
-                self.note_queued(lane, to.0, slots);
+                self.counters[usize::from(origin.port.0)].mirror_copies += 1;
+                self.note_queued(origin, to.0, slots);
             }
             Err(reason) => self.counters[usize::from(to.0)].refused.add(reason, 1),
         }
@@ -281,5 +301,5 @@ fn copy(
     if into.queue.batch.room() < copy_slots(len, pool) {
         return Err(DropReason::EgressFull);
     }
-    if pool.copy(source, at, &mut into.queue.batch) { Ok(()) } else { Err(DropReason::NoFrame) }
+    if pool.copy(source, at, &mut into.queue.batch) { Ok(()) } else { Err(DropReason::NoBuffer) }
 }

@@ -18,10 +18,7 @@ impl Run {
 }
 
 /// The packets that wait to leave through a port, oldest first.
-///
-/// The program gives them to its port with [`EgressQueue::batch_mut`] and then tells [`crate::Switch::sent`] how many the port
-/// took. It must not put anything in.
-pub struct EgressQueue {
+pub(crate) struct EgressQueue {
     pub(crate) batch: Batch,
     /// A run has a packet and a packet a slot, so there are never more of them than slots: nothing is allocated later.
     pub(crate) runs: VecDeque<Run>,
@@ -30,24 +27,6 @@ pub struct EgressQueue {
 impl EgressQueue {
     pub(crate) fn new(pool: &Pool, slots: usize) -> EgressQueue {
         EgressQueue { batch: Batch::new(pool, slots), runs: VecDeque::with_capacity(slots) }
-    }
-
-    /// The packets, for the port to take from the front.
-    #[inline]
-    pub fn batch_mut(&mut self) -> &mut Batch {
-        &mut self.batch
-    }
-
-    /// Slots that wait.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.batch.len()
-    }
-
-    /// True when nothing waits.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.batch.is_empty()
     }
 
     /// Notes that packets were appended.

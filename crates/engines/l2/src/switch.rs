@@ -8,6 +8,7 @@ use crate::counters::{DropReason, PortCounters, Totals, VlanCounters};
 use crate::forward::{CHUNK, Packet};
 use crate::limit::{Rate, TokenBucket};
 use crate::mirror::Mirrors;
+use crate::mirror_tap::{MirrorTap, TAPS_MAX};
 use crate::queue::{EgressQueue, Run};
 use crate::settings::{ConfigError, PORTS_MAX, PortIndex, PortSettings, SettingsError, SwitchConfig};
 use crate::table::{Key, MacCounters, MacEntry, MacTable, tick};
@@ -31,12 +32,16 @@ pub struct Switch {
     pub(crate) vlans: Box<[VlanCounters]>,
     pub(crate) mirrors: Mirrors,
     /// Ports for which packets may wait.
-    pub(crate) busy: Busy,
+    pub(crate) busy: PortBitmap,
     /// What was found out about the packets in hand.
     pub(crate) packets: Vec<Packet>,
     pub(crate) now_ns: u64,
     /// Addresses of the table that this one is becoming.
     pub(crate) resizing_to: usize,
+    /// Mirrors without a copy of the batch in hand.
+    pub(crate) taps: Vec<MirrorTap>,
+    /// When a part of the MAC table is searched next for addresses that are too old.
+    pub(crate) age_at_ns: u64,
 }
 
 /// A port of the switch.
@@ -56,21 +61,21 @@ pub(crate) enum Gate {
     /// Everything: it has all VLANs, and is not isolated.
     Open,
     /// That depends on the packet, or there is no port.
-    Asks,
+    Restricted,
 }
 
 impl Gate {
     fn of(settings: &PortSettings) -> Gate {
         let open = !settings.isolated && settings.vlan == VlanMode::default();
-        if open { Gate::Open } else { Gate::Asks }
+        if open { Gate::Open } else { Gate::Restricted }
     }
 }
 
 /// A bit for each port.
 #[derive(Default)]
-pub(crate) struct Busy([u64; PORTS_MAX / 64]);
+pub(crate) struct PortBitmap([u64; PORTS_MAX / 64]);
 
-impl Busy {
+impl PortBitmap {
     #[inline]
     pub(crate) fn set(&mut self, port: u16) {
         if let Some(word) = self.0.get_mut(usize::from(port) / 64) {
@@ -142,14 +147,16 @@ impl Switch {
             table: MacTable::new(config.mac_entries, config.age_s, config.hash_seed),
             members: Vec::with_capacity(config.ports_max),
             counters: Vec::with_capacity(config.ports_max),
-            gates: Box::new([Gate::Asks; PORTS_MAX]),
+            gates: Box::new([Gate::Restricted; PORTS_MAX]),
             retired: PortCounters::default(),
             vlans: vec![VlanCounters::default(); VLANS + 1].into(),
             mirrors: Mirrors::default(),
-            busy: Busy::default(),
+            busy: PortBitmap::default(),
             packets: vec![Packet::default(); CHUNK],
             now_ns: 0,
             resizing_to: config.mac_entries,
+            taps: Vec::with_capacity(TAPS_MAX),
+            age_at_ns: 0,
             config,
         })
     }
@@ -209,7 +216,7 @@ impl Switch {
         self.mirrors.remove_port(port);
         let index = usize::from(port.0);
         *self.members.get_mut(index)? = None;
-        *self.gates.get_mut(index)? = Gate::Asks;
+        *self.gates.get_mut(index)? = Gate::Restricted;
         for member in self.members.iter_mut().flatten() {
             let runs = member.queue.runs.iter_mut().filter(|run| run.ingress == port.0);
             runs.for_each(|run| run.ingress = Run::GONE);
@@ -226,40 +233,22 @@ impl Switch {
         members.filter(|(_, member)| member.is_some()).map(|(index, _)| PortIndex(index as u16))
     }
 
-    /// The ports for which packets wait.
-    #[inline]
-    pub fn waiting(&self) -> impl Iterator<Item = PortIndex> + '_ {
-        std::iter::successors(self.next_waiting(0), |port| self.next_waiting(port.0 + 1))
-    }
-
     /// The first port from `from` on for which packets wait.
     #[inline]
-    pub(crate) fn next_waiting(&self, from: u16) -> Option<PortIndex> {
+    pub fn next_waiting(&self, from: u16) -> Option<PortIndex> {
         let mut from = from;
         loop {
             let port = PortIndex(self.busy.next(from)?);
-            if self.member(port).is_some_and(|member| !member.queue.is_empty()) {
+            if self.member(port).is_some_and(|member| !member.queue.batch.is_empty()) {
                 return Some(port);
             }
             from = port.0 + 1;
         }
     }
 
-    /// The packets that wait to leave through a port.
+    /// As [`linerate_port::Datapath::tx_done`]; without a time, nothing is noted of the latency.
     #[inline]
-    pub fn egress(&mut self, port: PortIndex) -> Option<&mut EgressQueue> {
-        self.member_mut(port).map(|member| &mut member.queue)
-    }
-
-    /// Notes that a port took the first `taken` packets of its egress queue, as [`linerate_port::Port::transmit`] said.
-    #[inline]
-    pub fn sent(&mut self, port: PortIndex, taken: usize, now_ns: u64) {
-        self.sent_at(port, taken, Some(now_ns));
-    }
-
-    /// As [`Switch::sent`]; without a time, nothing is noted of the latency.
-    #[inline]
-    pub(crate) fn sent_at(&mut self, port: PortIndex, taken: usize, now_ns: Option<u64>) {
+    pub fn tx_done_at(&mut self, port: PortIndex, taken: usize, now_ns: Option<u64>) {
         let index = usize::from(port.0);
         let (Some(Some(member)), Some(counters)) = (self.members.get_mut(index), self.counters.get_mut(index)) else {
             return;
@@ -272,7 +261,7 @@ impl Switch {
             }
         });
         let mut waiting_bytes = 0;
-        if member.queue.is_empty() {
+        if member.queue.batch.is_empty() {
             self.busy.clear(port.0);
         } else {
             waiting_bytes = member.queue.batch.totals().bytes;
@@ -403,7 +392,7 @@ impl Switch {
 
     /// True when the rate of what comes in at the port is limited.
     #[inline]
-    pub(crate) fn is_limited(&self, port: PortIndex) -> bool {
+    pub fn is_limited(&self, port: PortIndex) -> bool {
         self.member(port).is_some_and(|member| member.limits.any())
     }
 

@@ -148,7 +148,7 @@ impl VlanMode {
         let id = tag.map(|tag| tag & 0xfff);
         match (self, id) {
             (VlanMode::Trunk { native, .. }, None | Some(0)) => {
-                let vlan = native.ok_or(DropReason::NoVlan)?;
+                let vlan = native.ok_or(DropReason::UntaggedNotAdmitted)?;
                 Ok((vlan, if id.is_none() { Tag::Absent } else { Tag::Priority }))
             }
             (VlanMode::Trunk { native, allowed, .. }, Some(id)) => {
@@ -244,8 +244,8 @@ mod tests {
         assert_eq!(access.classify(Some(0xe000)), Ok((10, Tag::Priority)));
         assert_eq!(access.classify(Some(10)), Err(DropReason::VlanNotAllowed));
         let tagged_only = trunk(None, &[10, 4094], CUSTOMER_TAG);
-        assert_eq!(tagged_only.classify(None), Err(DropReason::NoVlan));
-        assert_eq!(tagged_only.classify(Some(0)), Err(DropReason::NoVlan));
+        assert_eq!(tagged_only.classify(None), Err(DropReason::UntaggedNotAdmitted));
+        assert_eq!(tagged_only.classify(Some(0)), Err(DropReason::UntaggedNotAdmitted));
         assert_eq!(tagged_only.classify(Some(0xf00a)), Ok((10, Tag::Own)));
         assert_eq!(tagged_only.classify(Some(11)), Err(DropReason::VlanNotAllowed));
         assert_eq!(tagged_only.classify(Some(4095)), Err(DropReason::VlanNotAllowed));

@@ -15,6 +15,7 @@ use linerate_l2::{
     DropCounts, DropReason, Mirror, MirrorSelect, PortCounters, PortIndex, PortSettings, Rate, Resize, SpareTable,
     VlanMode,
 };
+use linerate_port::Datapath;
 use support::Rig;
 
 /// Packets of each direction.
@@ -120,8 +121,7 @@ impl Lab {
     /// What a station finds in its queue.
     fn receive(&mut self, station: usize) {
         let Some(port) = self.ports[station] else { return };
-        let Some(queue) = self.rig.switch.egress(port) else { return };
-        let batch = queue.batch_mut();
+        let Some(batch) = self.rig.switch.output(port) else { return };
         let packets = batch.len();
         for packet in batch.iter() {
             let (from, to, number) = read(packet);
@@ -135,21 +135,21 @@ impl Lab {
             direction.received += 1;
         }
         self.rig.pool.free(batch);
-        self.rig.switch.sent(port, packets, self.rig.now_ns);
+        self.rig.switch.tx_done(port, packets, self.rig.now_ns);
     }
 
     fn watch(&mut self) {
-        let Some(queue) = self.rig.switch.egress(self.monitor) else { return };
+        let Some(queue) = self.rig.switch.output(self.monitor) else { return };
         let packets = queue.len();
-        self.rig.pool.free(queue.batch_mut());
+        self.rig.pool.free(queue);
         self.copies += packets as u64;
-        self.rig.switch.sent(self.monitor, packets, self.rig.now_ns);
+        self.rig.switch.tx_done(self.monitor, packets, self.rig.now_ns);
     }
 
     fn remove(&mut self, station: usize) {
         let Some(port) = self.ports[station].take() else { return };
         let mut discarded = 0;
-        for packet in self.rig.switch.egress(port).unwrap().batch_mut().iter() {
+        for packet in self.rig.switch.output(port).unwrap().iter() {
             let (from, to, _) = read(packet);
             discarded += 1;
             if to == station {
@@ -216,8 +216,8 @@ impl Lab {
     fn waiting(&mut self) -> [[u64; STATIONS]; STATIONS] {
         let mut waiting = [[0; STATIONS]; STATIONS];
         for (station, port) in self.ports.iter().enumerate() {
-            let Some(queue) = port.and_then(|port| self.rig.switch.egress(port)) else { continue };
-            for packet in queue.batch_mut().iter() {
+            let Some(queue) = port.and_then(|port| self.rig.switch.output(port)) else { continue };
+            for packet in queue.iter() {
                 let (from, to, _) = read(packet);
                 waiting[from][to] += u64::from(to == station);
             }

@@ -46,9 +46,9 @@ fn frames_that_the_switch_sends_nowhere() {
     let Some(mut built) = with_interfaces() else { return };
     let link = built.path.topology().expect("namespaces").forward();
     for (addresses, reason) in [
-        (FrameAddresses { destination: link.source, ..link }, "same-port"),
-        (FrameAddresses { source: [3, 0, 0, 0, 0, 1], ..link }, "source-is-group"),
-        (FrameAddresses { destination: [0x01, 0x80, 0xc2, 0, 0, 0x0e], ..link }, "reserved"),
+        (FrameAddresses { destination: link.source, ..link }, "hairpin"),
+        (FrameAddresses { source: [3, 0, 0, 0, 0, 1], ..link }, "multicast-source"),
+        (FrameAddresses { destination: [0x01, 0x80, 0xc2, 0, 0, 0x0e], ..link }, "link-local"),
     ] {
         all_at(&carry_frame(&mut built, &Datagram::default().frame_to(addresses)), "switch port in", reason);
     }

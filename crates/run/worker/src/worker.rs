@@ -153,6 +153,12 @@ impl<D: Datapath> Worker<D> {
         round
     }
 
+    /// The worker's handle of the pool that it was made with.
+    pub fn pool(&self) -> &Pool {
+        // `Worker::new` made the first one.
+        &self.homes[0].pool
+    }
+
     #[inline]
     fn receive(&mut self, now_ns: u64) -> usize {
         (0..self.ports.0.len()).map(|place| self.receive_from(PortIndex(place as u16), now_ns)).sum()

@@ -1,11 +1,13 @@
-//! `linerate switch`: the memory switch, and `linerate switch ctl`, which talks to one that runs.
+//! `linerate switch`: the software switch, and `linerate switch ctl`, which talks to a running one.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use linerate_control::SettingValue;
 use linerate_switch::config::{Config, MacConfig, MirrorConfig};
-use linerate_switch::{Options, Running, StartError, Word, span_ns};
+use linerate_switch::{Options, Running, StartError};
 use linerate_sys::{clock, signal};
+use linerate_units::duration_ns;
 
 use crate::switch::progress::{Form, Progress, json};
 use crate::switch::text;
@@ -30,9 +32,9 @@ A port is any of `linerate ports`. Settings of a port (--set PORT.KEY=VALUE, or 
   access=VLAN            in one VLAN, packets without tags          isolated=yes       nothing to other isolated ports
   trunk=all|10,20-30     packets with the tags of these VLANs       learning=no        learn no addresses here
   native=VLAN|none       of a trunk: VLAN of packets without tag    monitor=yes        gets the copies of mirrors only
-  qinq=VLAN              all packets, tags and all, in this VLAN    rate=10M           most that comes in, bit/s
-  ethertype=0x88a8       of a trunk: service tags                   rate-packets=10k   most that comes in, packets/s
-  storm-broadcast=1k, storm-multicast=1k, storm-unknown=1k          most of what comes in that is flooded, packets/s
+  qinq=VLAN              all packets, tags and all, in this VLAN    rate=10M           ingress limit, bit/s
+  ethertype=0x88a8       of a trunk: service tags                   rate-packets=10k   ingress limit, packets/s
+  storm-broadcast=1k, storm-multicast=1k, storm-unknown=1k          limit of flooded packets, packets/s
 
 docs/switch.md tells what happens to a packet, and describes the control socket.
 Exit status: 0 done; 1 a port broke and did not come back, or the account does not balance; 2 could not start.";
@@ -49,7 +51,7 @@ pub struct Args {
     /// A setting of a port, see below
     #[arg(short, long = "set", value_name = "PORT.KEY=VALUE")]
     settings: Vec<String>,
-    /// Copies packets to a port, or to one that is opened for it: from=PORT[,way=in|out], vlan=N, or src=, dst=, proto=, sport=,
+    /// Copies packets to a port, or to one that is opened for it: from=PORT[,direction=ingress|egress], vlan=N, or src=, dst=, proto=, sport=,
     /// dport=; then ,to=PORT|SPEC
     #[arg(short, long = "mirror", value_name = "WORDS")]
     mirrors: Vec<String>,
@@ -62,7 +64,7 @@ pub struct Args {
     /// Name of the switch, and of its sockets [default: switch]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Core of the thread that moves packets
+    /// CPU core to pin the worker to
     #[arg(long, value_name = "N")]
     core: Option<usize>,
     /// Addresses that the MAC table holds, up to 1048576 [default: 8192]
@@ -77,12 +79,12 @@ pub struct Args {
     /// Longest packet in bytes without FCS [default: that of the interfaces given, or 1526]
     #[arg(long, value_name = "BYTES")]
     frame_len_max: Option<usize>,
-    /// Ends after this time: 10s, 500ms, 2m [default: at Ctrl-C]
-    #[arg(long = "for", value_name = "TIME")]
-    duration: Option<String>,
-    /// Ends when there was no port and no client for so long
+    /// End after this time: 10s, 500ms, 2m [default: at Ctrl-C]
     #[arg(long, value_name = "TIME")]
-    until_unused: Option<String>,
+    duration: Option<String>,
+    /// End when there was no port and no client for this time
+    #[arg(long, value_name = "TIME")]
+    idle_exit: Option<String>,
     /// Print a JSON document (linerate.switch/1) on stdout each second, and one at the end
     #[arg(long)]
     json: bool,
@@ -93,7 +95,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Asks and changes a switch that runs
+    /// Query and reconfigure a running switch
     Ctl(switch_ctl::Args),
 }
 
@@ -114,28 +116,30 @@ pub fn run(args: &Args) -> ExitCode {
 /// True when all went well.
 fn switch(args: &Args) -> Result<bool, String> {
     let config = config(args)?;
-    let span = |text: &Option<String>| text.as_deref().map(span_ns).transpose();
-    let (duration_ns, until_unused_ns) = (span(&args.duration)?, span(&args.until_unused)?);
+    let time = |flag: &str, text: &Option<String>| {
+        text.as_deref().map(duration_ns).transpose().map_err(|error| format!("--{flag}: {error}"))
+    };
+    let (run_ns, idle_exit_ns) = (time("duration", &args.duration)?, time("idle-exit", &args.idle_exit)?);
     signal::catch_stop_signals().map_err(|error| error.to_string())?;
     let quiet = args.quiet;
-    let tell = Box::new(move |line: &str| {
+    let on_event = Box::new(move |line: &str| {
         if !quiet {
             note(line)
         }
     });
-    let running = linerate_switch::start(&config, Options { folder: None, until_unused_ns, tell });
+    let running = linerate_switch::start(&config, Options { folder: None, idle_exit_ns, on_event });
     let running = running.map_err(|error: StartError| error.to_string())?;
     if !quiet {
         note(&format!(
-            "switch {} runs; its control socket is {}",
-            running.place().name(),
-            running.place().control().display()
+            "switch {:?} is running; its control socket is {}",
+            running.dir().name(),
+            running.dir().control().display()
         ));
     }
     let mut progress = Progress::new(form(args));
-    watch(&running, duration_ns, &mut progress);
+    watch(&running, run_ns, &mut progress);
     progress.end_line();
-    let ended = running.stop().map_err(|refusal| refusal.to_string())?;
+    let ended = running.stop().map_err(|error| error.to_string())?;
     if args.json {
         json(&ended.snapshot);
     } else if !quiet {
@@ -159,9 +163,9 @@ fn form(args: &Args) -> Form {
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Until a signal, the end of the time, or the end of the switch.
-fn watch(running: &Running, duration_ns: Option<u64>, progress: &mut Progress) {
+fn watch(running: &Running, run_ns: Option<u64>, progress: &mut Progress) {
     let start_ns = clock::now_ns();
-    let end_ns = duration_ns.map(|duration_ns| start_ns.saturating_add(duration_ns));
+    let end_ns = run_ns.map(|run_ns| start_ns.saturating_add(run_ns));
     let mut next_ns = start_ns + SECOND_NS;
     while !signal::stop_requested() && !running.has_ended() {
         let now_ns = clock::now_ns();
@@ -204,7 +208,7 @@ fn config(args: &Args) -> Result<Config, String> {
     config.name = args.name.clone().or(config.name);
     config.core = args.core.or(config.core);
     config.table_size = args.table_size.or(config.table_size);
-    config.ageing = args.ageing.clone().map(Word).or(config.ageing);
+    config.ageing = args.ageing.clone().map(SettingValue).or(config.ageing);
     config.ports_max = args.ports_max.or(config.ports_max);
     config.frame_len_max = args.frame_len_max.or(config.frame_len_max);
     Ok(config)

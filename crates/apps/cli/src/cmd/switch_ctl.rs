@@ -1,14 +1,15 @@
-//! `linerate switch ctl`: asks and changes a switch that runs, over its control socket.
+//! `linerate switch ctl`: queries and reconfigures a running switch over its control socket.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use linerate_switch::client::Connection;
-use linerate_switch::config::{Config, MacConfig, MirrorConfig, NAME_DEFAULT, split_setting};
+use linerate_control::{
+    Command as CommonRequest, Connection, ControlError, PortConfig, RuntimeDir, SettingValue, Settings, split_setting,
+};
+use linerate_switch::config::{MacConfig, MirrorConfig, NAME_DEFAULT};
+use linerate_switch::document;
 use linerate_switch::document::{MacDocument, MacsDocument};
-use linerate_switch::place::Place;
-use linerate_switch::protocol::{Refusal, Request, What};
-use linerate_switch::{Word, document};
+use linerate_switch::request::{Request, What};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -90,7 +91,7 @@ enum Command {
     },
     /// Copies packets to a port, or to one that is opened for it
     AddMirror {
-        /// from=PORT[,way=in|out], vlan=N, or src=, dst=, proto=, sport=, dport=; then ,to=PORT|SPEC
+        /// from=PORT[,direction=ingress|egress], vlan=N, or src=, dst=, proto=, sport=, dport=; then ,to=PORT|SPEC
         words: String,
     },
     /// Ends a mirror
@@ -122,24 +123,26 @@ enum Table {
 
 /// Runs the command.
 pub fn run(args: &Args) -> ExitCode {
-    let place = match Place::of(&args.name) {
-        Ok(place) => place,
+    let dir = match RuntimeDir::of(&args.name) {
+        Ok(dir) => dir,
         Err(error) => return complain(&error.to_string(), 2),
     };
     let requests = match requests(&args.command) {
         Ok(requests) => requests,
         Err(problem) => return complain(&problem, 2),
     };
-    let mut connection = match Connection::to(&place) {
+    let mut connection = match Connection::to(&dir) {
         Ok(connection) => connection,
-        Err(refusal) => return complain(&refusal.to_string(), 2),
+        Err(error) => return complain(&error.to_string(), 2),
     };
-    for request in requests {
-        if let Err(refusal) = answer(&mut connection, &request, args.json) {
-            return complain(&refusal.to_string(), 1);
-        }
+    let done = match &args.command {
+        Command::Show { what } => show(&mut connection, what.what(), args.json),
+        _ => requests.iter().try_for_each(|request| answer(&mut connection, request, args.json)),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => complain(&error.to_string(), 1),
     }
-    ExitCode::SUCCESS
 }
 
 fn complain(problem: &str, status: u8) -> ExitCode {
@@ -147,38 +150,44 @@ fn complain(problem: &str, status: u8) -> ExitCode {
     ExitCode::from(status)
 }
 
-/// What to ask, one after the other.
-fn requests(command: &Command) -> Result<Vec<Request>, String> {
+/// The requests of a command that does not show a table.
+fn requests(command: &Command) -> Result<Vec<Value>, String> {
     let say = |error: linerate_switch::config::ConfigError| error.to_string();
     let request = match command {
-        Command::Show { what } => Request::Show { what: what.what(), after: None },
-        Command::AddPort { port, settings } => {
-            let mut config = Config::default();
-            config.add_port(port).map_err(say)?;
-            let port = config.ports.pop().ok_or("there is no port")?;
-            Request::AddPort { name: Some(port.name()), spec: port.spec, settings: words(settings)? }
-        }
-        Command::RemovePort { port } => Request::RemovePort { port: port.clone() },
+        Command::Show { .. } => return Ok(Vec::new()),
         Command::Set { settings } => return set(settings),
+        Command::AddPort { port, settings } => {
+            let port = PortConfig::parse(port)?;
+            common(CommonRequest::AddPort { name: Some(port.name()), spec: port.spec, settings: words(settings)? })
+        }
+        Command::RemovePort { port } => common(CommonRequest::RemovePort { port: port.clone() }),
+        Command::Stop => common(CommonRequest::Stop {}),
         Command::AddMac { mac } => {
             let MacConfig { mac, port, vlan } = MacConfig::parse(mac).map_err(say)?;
-            Request::AddMac { mac, port, vlan }
+            own(Request::AddMac { mac, port, vlan })
         }
-        Command::RemoveMac { mac, vlan } => Request::RemoveMac { mac: mac.clone(), vlan: *vlan },
-        Command::FlushMacs { port } => Request::FlushMacs { port: port.clone() },
-        Command::AddMirror { words } => Request::AddMirror { mirror: MirrorConfig::parse(words).map_err(say)? },
-        Command::RemoveMirror { mirror } => Request::RemoveMirror { mirror: *mirror },
-        Command::Stop => Request::Stop {},
+        Command::RemoveMac { mac, vlan } => own(Request::RemoveMac { mac: mac.clone(), vlan: *vlan }),
+        Command::FlushMacs { port } => own(Request::FlushMacs { port: port.clone() }),
+        Command::AddMirror { words } => own(Request::AddMirror { mirror: MirrorConfig::parse(words).map_err(say)? }),
+        Command::RemoveMirror { mirror } => own(Request::RemoveMirror { mirror: *mirror }),
     };
     Ok(vec![request])
 }
 
+fn common(request: CommonRequest) -> Value {
+    json!(request)
+}
+
+fn own(request: Request) -> Value {
+    json!(request)
+}
+
 /// All changes of a port, or of the switch, are one request: they are possible only together, or not at all.
-fn set(settings: &[String]) -> Result<Vec<Request>, String> {
-    let mut changes: BTreeMap<Option<String>, BTreeMap<String, Word>> = BTreeMap::new();
+fn set(settings: &[String]) -> Result<Vec<Value>, String> {
+    let mut changes: BTreeMap<Option<String>, Settings> = BTreeMap::new();
     for setting in settings {
         let (port, key, value) = match setting.split_once('=') {
-            Some((key, value)) if !key.contains('.') => (None, key.to_owned(), Word(value.to_owned())),
+            Some((key, value)) if !key.contains('.') => (None, key.to_owned(), SettingValue(value.to_owned())),
             _ => {
                 let (port, key, value) = split_setting(setting).map_err(|error| error.to_string())?;
                 (Some(port), key, value)
@@ -186,33 +195,22 @@ fn set(settings: &[String]) -> Result<Vec<Request>, String> {
         };
         changes.entry(port).or_default().insert(key, value);
     }
-    Ok(changes.into_iter().map(|(port, settings)| Request::Set { port, settings }).collect())
+    Ok(changes.into_iter().map(|(port, settings)| common(CommonRequest::Set { port, settings })).collect())
 }
 
-fn words(settings: &[String]) -> Result<BTreeMap<String, Word>, String> {
+fn words(settings: &[String]) -> Result<Settings, String> {
     let word = |text: &String| {
         let (key, value) = text.split_once('=').ok_or_else(|| format!("{text}: write KEY=VALUE, as access=10"))?;
-        Ok((key.to_owned(), Word(value.to_owned())))
+        Ok((key.to_owned(), SettingValue(value.to_owned())))
     };
     settings.iter().map(word).collect()
 }
 
-fn answer(connection: &mut Connection, request: &Request, as_json: bool) -> Result<(), Refusal> {
-    let text = match request {
-        Request::Show { what: What::Macs, .. } => return show_macs(connection, as_json),
-        Request::Show { what, .. } => {
-            let value = connection.ask(request)?;
-            if as_json { value.to_string() } else { shown(*what, value)? }
-        }
-        _ => {
-            let value = connection.ask(request)?;
-            match value.as_object() {
-                Some(object) if !as_json => {
-                    object.iter().map(|(key, value)| format!("{key} {}", plain(value))).collect()
-                }
-                _ => value.to_string(),
-            }
-        }
+fn answer(connection: &mut Connection, request: &Value, as_json: bool) -> Result<(), ControlError> {
+    let value = connection.ask(request)?;
+    let text = match value.as_object() {
+        Some(object) if !as_json => object.iter().map(|(key, value)| format!("{key} {}", plain(value))).collect(),
+        _ => value.to_string(),
     };
     if !text.is_empty() {
         log::out(&text);
@@ -220,11 +218,20 @@ fn answer(connection: &mut Connection, request: &Request, as_json: bool) -> Resu
     Ok(())
 }
 
+fn show(connection: &mut Connection, what: What, as_json: bool) -> Result<(), ControlError> {
+    if what == What::Macs {
+        return show_macs(connection, as_json);
+    }
+    let value = connection.ask(&Request::Show { what, after: None })?;
+    log::out(&if as_json { value.to_string() } else { shown(what, value)? });
+    Ok(())
+}
+
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn shown(what: What, value: Value) -> Result<String, Refusal> {
+fn shown(what: What, value: Value) -> Result<String, ControlError> {
     Ok(match what {
         What::Ports => text::ports(&read::<Vec<document::PortDocument>>(value)?),
         What::Stats => text::stats(&read(value)?),
@@ -237,7 +244,7 @@ fn shown(what: What, value: Value) -> Result<String, Refusal> {
 }
 
 /// The table comes in parts.
-fn show_macs(connection: &mut Connection, as_json: bool) -> Result<(), Refusal> {
+fn show_macs(connection: &mut Connection, as_json: bool) -> Result<(), ControlError> {
     let (mut all, mut after): (Vec<MacDocument>, _) = (Vec::new(), None);
     loop {
         let part: MacsDocument = read(connection.ask(&Request::Show { what: What::Macs, after })?)?;
@@ -251,9 +258,9 @@ fn show_macs(connection: &mut Connection, as_json: bool) -> Result<(), Refusal> 
     Ok(())
 }
 
-fn read<T: DeserializeOwned>(value: Value) -> Result<T, Refusal> {
+fn read<T: DeserializeOwned>(value: Value) -> Result<T, ControlError> {
     let strange = |error: serde_json::Error| {
-        Refusal::new(format!("the switch answered something strange: {error}"), "is it of another version?")
+        ControlError::new(format!("the switch answered something strange: {error}"), "is it of another version?")
     };
     serde_json::from_value(value).map_err(strange)
 }

@@ -6,7 +6,7 @@
 //! | `netmap:ix0-3` | its queue 3: `ix0@3` |
 //! | `null` | `null:` |
 //! | `tap:X`, `tap0` | `tap:X`, `tap:tap0` |
-//! | `vale0:a` | port a of the memory switch vale0, which is started if it does not run |
+//! | `vale0:a` | port a of the software switch vale0, which is started if it does not run |
 //! | `pcap:X`, `file:F`, `xdp:X`, ... | as they are |
 //!
 //! What only netmap's kernel module has (host rings, pipes, monitors) is refused, with what to use instead.
@@ -44,12 +44,12 @@ impl Interface {
         Ok(Interface { text: text.into(), spec })
     }
 
-    /// A port of a memory switch, which has to be attached before it can be opened.
+    /// A port of a software switch, which has to be attached before it can be opened.
     pub fn is_vale(&self) -> bool {
         ValeName::parse(&self.text).is_some()
     }
 
-    /// The address of a port of a memory switch, which has none of an interface: made of the names of both, so that two ports of a
+    /// The address of a port of a software switch, which has none of an interface: made of the names of both, so that two ports of a
     /// switch differ and a port's is the same each time. Locally administered (IEEE 802, clause 8.4).
     pub fn vale_mac(&self) -> Option<MacAddress> {
         let Some(Ok(ValeName { switch, port, .. })) = ValeName::parse(&self.text) else { return None };
@@ -61,7 +61,7 @@ impl Interface {
         Some(MacAddress::from_u64(0x0200_0000_0000 | hash >> 24))
     }
 
-    /// Attaches the port to its memory switch, where the name is of that kind; once, right before it is opened.
+    /// Attaches the port to its software switch, where the name is of that kind; once, right before it is opened.
     ///
     /// # Errors
     /// The switch cannot be had, or the port is in use.

@@ -64,7 +64,7 @@ Differences from netmap's pkt-gen
   * min_space is always 99999: ports do not tell it. -A counts reports of 0 pps, too.
   * -F with txseq is an error; -I, -C and the copy bits of -o do nothing; -H takes 0 only.
   * On pipe: (inside one process) tx, txseq and ping bring rx, rxseq and pong along on a second thread.
-  * -i vale0:a is port a of the memory switch vale0 (linerate switch), which is started if need be and ends after use.
+  * -i vale0:a is port a of the software switch vale0 (linerate switch), which is started if need be and ends after use.
   * Host rings, monitors and netmap pipes need netmap's kernel module and are refused.
 ";
 

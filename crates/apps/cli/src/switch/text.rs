@@ -76,7 +76,7 @@ pub fn account(snapshot: &Snapshot) -> String {
     line(4, "copies of mirrors", totals.mirror_copies);
     line(2, "of the queued, taken by ports", totals.sent);
     line(4, "waiting", totals.waiting);
-    line(4, "thrown away with a port that went, or too long", totals.discarded);
+    line(4, "discarded: port removed, or too long", totals.discarded);
     if !totals.drops.is_empty() {
         lines.push(
             "  lost, by reason (packets dropped, copies not made or not queued, queues of ports that went)".into(),
@@ -89,7 +89,7 @@ pub fn account(snapshot: &Snapshot) -> String {
     }
     lines.push(match &totals.unbalanced {
         None => {
-            "  the account balances: received = to one port + flooded + dropped; queued = taken + waiting + thrown away"
+            "  the account balances: received = to one port + flooded + dropped; queued = taken + waiting + discarded"
                 .into()
         }
         Some(why) => format!("  THE ACCOUNT DOES NOT BALANCE, which is a bug: {why}"),
@@ -136,12 +136,12 @@ pub fn macs(macs: &[MacDocument]) -> String {
     if macs.is_empty() {
         return "no addresses".into();
     }
-    let mut rows = vec![head(&["address", "vlan", "port", "kind", "silent", "moves"])];
+    let mut rows = vec![head(&["address", "vlan", "port", "kind", "age", "MAC moves"])];
     rows.extend(macs.iter().map(|entry| {
         let vlan = if entry.vlan == 0 { "-".into() } else { entry.vlan.to_string() };
         let kind = if entry.is_static { "static" } else { "learned" };
-        let silent = if entry.is_static { "-".into() } else { format!("{} s", entry.idle_s) };
-        vec![entry.mac.clone(), vlan, entry.port.clone(), kind.into(), silent, count(entry.moves)]
+        let age = if entry.is_static { "-".into() } else { format!("{} s", entry.idle_s) };
+        vec![entry.mac.clone(), vlan, entry.port.clone(), kind.into(), age, count(entry.moves)]
     }));
     table(rows, &[1, 4, 5])
 }
@@ -154,11 +154,11 @@ pub fn drops(drops: &[DropDocument]) -> String {
     let mut rows = vec![head(&["port", "where", "reason", "packets"])];
     let place = |at: &str| {
         let words = match at {
-            "received" => "came in",
-            "copy" => "copy for it",
-            "queue" => "its queue",
-            "port-receive" => "before the switch",
-            "port-transmit" => "after the switch",
+            "ingress" => "ingress",
+            "flood-copy" => "flood copy",
+            "egress-queue" => "egress queue",
+            "port-rx" => "before the switch",
+            "port-tx" => "after the switch",
             other => other,
         };
         words.to_owned()
@@ -208,7 +208,7 @@ pub fn mirrors(mirrors: &[MirrorDocument]) -> String {
         let part = |key: &str, value: Option<String>| value.map(|value| format!("{key}={value}"));
         let parts = [
             part("from", mirror.from.clone()),
-            part("way", mirror.way.clone()),
+            part("direction", mirror.direction.clone()),
             part("vlan", mirror.vlan.map(|vlan| vlan.to_string())),
             part("src", mirror.src.clone()),
             part("dst", mirror.dst.clone()),

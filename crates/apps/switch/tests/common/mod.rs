@@ -4,13 +4,14 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use linerate_control::{Connection, ControlError};
 use linerate_mem::{Batch, Pool};
 use linerate_port::Port;
-use linerate_switch::client::Connection;
 use linerate_switch::config::Config;
 use linerate_switch::document::Snapshot;
-use linerate_switch::protocol::{Refusal, Request, What};
+use linerate_switch::request::{Request, What};
 use linerate_switch::{Options, Running, start};
+use serde::Serialize;
 use serde_json::Value;
 
 /// How long something may take that is to come for sure.
@@ -36,8 +37,8 @@ pub fn start_in(folder: &Path, config: &Config) -> Running {
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-pub fn ask(running: &Running, request: &Request) -> Result<Value, Refusal> {
-    Connection::to(running.place())?.ask(request)
+pub fn ask(running: &Running, request: &impl Serialize) -> Result<Value, ControlError> {
+    Connection::to(running.dir())?.ask(request)
 }
 
 pub fn show(running: &Running, what: What) -> Value {

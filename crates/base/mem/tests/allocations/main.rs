@@ -3,9 +3,11 @@
 
 mod sys;
 
-use linerate_l2::{Clocks, InlineSwitch, Mirror, MirrorSelect, PortSettings, Rate, Switch, SwitchConfig, VlanMode};
+use linerate_l2::{Mirror, MirrorSelect, PortSettings, Rate, Switch, SwitchConfig, VlanMode};
 use linerate_mem::{Batch, Pool, PoolConfig};
+use linerate_port::Datapath;
 use linerate_port::Port;
+use linerate_switch::{Clocks, InlineSwitch};
 use sys::allocations;
 
 fn pool() -> Pool {
@@ -69,10 +71,10 @@ fn the_switch_does_not_allocate_once_its_ports_are_up() {
             switch.forward(port, &mut batch, &mut pool, u64::from(number) * 1_000);
         }
         for port in ports {
-            let Some(queue) = switch.egress(port) else { continue };
-            let packets = queue.batch_mut().totals().packets;
-            pool.free(queue.batch_mut());
-            switch.sent(port, packets as usize, u64::from(number) * 1_000);
+            let Some(queue) = switch.output(port) else { continue };
+            let packets = queue.totals().packets;
+            pool.free(queue);
+            switch.tx_done(port, packets as usize, u64::from(number) * 1_000);
         }
         switch.age(u64::from(number) * 1_000_000);
     };

@@ -5,6 +5,7 @@ pub mod model;
 
 use linerate_l2::{PortIndex, Switch, SwitchConfig};
 use linerate_mem::{Batch, Pool, PoolConfig};
+use linerate_port::Datapath;
 use linerate_wire::MacAddress;
 
 /// Address `number`: 0 is broadcast, 1 a multicast address, 2 one that bridges keep, the others are stations.
@@ -70,22 +71,21 @@ impl Rig {
 
     /// What a port of the switch sends, as a port that takes up to `count` packets.
     pub fn take(&mut self, port: PortIndex, count: usize) -> Vec<Vec<u8>> {
-        let Some(queue) = self.switch.egress(port) else { return Vec::new() };
-        let batch = queue.batch_mut();
+        let Some(batch) = self.switch.output(port) else { return Vec::new() };
         let mut packets = Vec::new();
         while packets.len() < count {
             let Some(span) = batch.span(0) else { break };
             packets.push((0..span.slots).flat_map(|slot| batch.packet(slot).to_vec()).collect());
             self.pool.free_front(batch, span.slots);
         }
-        self.switch.sent(port, packets.len(), self.now_ns);
+        self.switch.tx_done(port, packets.len(), self.now_ns);
         packets
     }
 
     /// Slots in the egress queues.
     pub fn held(&mut self) -> usize {
-        let ports: Vec<PortIndex> = self.switch.waiting().collect();
-        ports.into_iter().filter_map(|port| self.switch.egress(port).map(|queue| queue.len())).sum()
+        let ports: Vec<PortIndex> = self.switch.ports().collect();
+        ports.into_iter().filter_map(|port| self.switch.output(port).map(|queue| queue.len())).sum()
     }
 
     /// Every equation holds.

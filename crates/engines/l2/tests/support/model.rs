@@ -109,12 +109,12 @@ impl Model {
         }
         let known = self.macs.get(&(bare.vlan, destination)).copied();
         if destination == super::mac(2) {
-            return Err(DropReason::Reserved);
+            return Err(DropReason::LinkLocal);
         }
         match known {
             Some(to) if !destination.is_multicast() => {
                 if to == port {
-                    return Err(DropReason::SamePort);
+                    return Err(DropReason::Hairpin);
                 }
                 let target = &self.ports[&to].settings;
                 if target.isolated && settings.isolated {
@@ -136,7 +136,7 @@ impl Model {
             **port != from && has(&other.settings.vlan, bare.vlan) && !(settings.isolated && other.settings.isolated)
         };
         let targets: Vec<PortIndex> = self.ports.iter().filter(goes).map(|(port, _)| *port).collect();
-        let Some((last, others)) = targets.split_last() else { return Err(DropReason::NoDestination) };
+        let Some((last, others)) = targets.split_last() else { return Err(DropReason::FloodSetEmpty) };
         self.flooded += 1;
         for (target, slots) in others.iter().map(|target| (target, None)).chain([(last, Some(slots))]) {
             let bytes = dress(bare, &self.ports[target].settings.vlan);
@@ -188,7 +188,7 @@ impl Model {
             return Err(DropReason::Runt);
         }
         if bytes[6] & 1 != 0 {
-            return Err(DropReason::SourceIsGroup);
+            return Err(DropReason::MulticastSource);
         }
         let mode = &self.ports[&port].settings.vlan;
         let ethertype = kind(mode);
@@ -203,7 +203,7 @@ impl Model {
         let id = bare.tag.map(|(_, control)| control & 0xfff).filter(|id| *id != 0);
         bare.vlan = match (mode, id) {
             (VlanMode::Access { vlan }, None) | (VlanMode::Tunnel { vlan }, _) => *vlan,
-            (VlanMode::Trunk { native, .. }, None) => native.ok_or(DropReason::NoVlan)?,
+            (VlanMode::Trunk { native, .. }, None) => native.ok_or(DropReason::UntaggedNotAdmitted)?,
             (VlanMode::Trunk { .. }, Some(id)) if has(mode, id) => id,
             _ => return Err(DropReason::VlanNotAllowed),
         };

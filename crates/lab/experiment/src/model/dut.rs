@@ -22,7 +22,7 @@ pub enum DutKind {
     XdpForwarder,
     /// Open vSwitch with its userspace datapath, started privately.
     OpenVswitch,
-    /// Linerate's own memory switch, as a program.
+    /// Linerate's own software switch, as a program.
     Switch(SwitchPorts),
     /// Linerate's own capture, as a program. The first interface is captured, and with load both ways the second as well.
     Capture(Capture),

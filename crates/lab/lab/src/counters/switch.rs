@@ -207,7 +207,7 @@ mod tests {
         json!({
             "seconds": 1.5,
             "ports": [
-                { "name": "in", "dropped": { "egress-full": full, "same-port": 2 },
+                { "name": "in", "dropped": { "egress-full": full, "hairpin": 2 },
                   "port_rx_drops": [{ "place": "AF_PACKET ring of lr-in", "cause": "ring full", "packets": 7 }] },
                 { "name": "out", "refused": { "egress-full": 3 }, "discarded": { "egress-full": 4 },
                   "port_tx_drops": [{ "place": "memif:/x", "cause": "packet without a byte", "packets": 1 }] },
@@ -226,7 +226,7 @@ mod tests {
             [
                 ("AF_PACKET ring of lr-in", "ring full", 7),
                 ("switch port out", "egress-full", 17),
-                ("switch port in", "same-port", 2),
+                ("switch port in", "hairpin", 2),
                 ("switch port out", "packet without a byte", 1),
             ]
         );

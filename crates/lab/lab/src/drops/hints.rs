@@ -109,17 +109,17 @@ const HINTS: &[(&str, &str)] = &[
         "what is behind that port does not take packets in time: a core of its own, larger rings, or a lower load",
     ),
     ("too-long", "raise the MTU of that port, or send shorter frames"),
-    ("same-port", "the station that it is for is behind the port where it came in: look at `switch ctl show macs`"),
-    ("no-destination", "no other port has its VLAN: look at `switch ctl show vlans`"),
-    ("no-vlan", "give the port a native VLAN, or send tagged packets"),
+    ("hairpin", "the station that it is for is behind the port where it came in: look at `switch ctl show macs`"),
+    ("flood-set-empty", "no other port has its VLAN: look at `switch ctl show vlans`"),
+    ("untagged-not-admitted", "give the port a native VLAN, or send tagged packets"),
     ("vlan-not-allowed", "let the port have that VLAN (trunk, access)"),
     ("isolated", "both ports are isolated: take that from one of them"),
     ("rate-limit", "raise the port's rate or rate-packets"),
     ("storm-limit", "raise the port's storm limits, or send to stations that the switch has learned"),
-    ("no-frame", "the switch has no memory for a copy: more of it (--ports-max)"),
+    ("no-buffer", "the switch has no memory for a copy: more of it (--ports-max)"),
     ("runt", "send whole Ethernet frames"),
-    ("source-is-group", "send from a unicast Ethernet address"),
-    ("reserved", "send to another address than 01-80-C2-00-00-00 to -0F, which bridges do not forward"),
+    ("multicast-source", "send from a unicast Ethernet address"),
+    ("link-local", "send to another address than 01-80-C2-00-00-00 to -0F, which bridges do not forward"),
     ("port-removed", "find out who removed the port, or why it broke (the switch's messages)"),
     ("in its rings and queues when it was stopped", "find out what stopped it"),
     ("lost in the device or on its cables", "its own counters may say why: give `counters` to the DUT"),
@@ -150,8 +150,8 @@ mod tests {
         }
         // The reasons of docs/switch.md.
         for cause in
-            "runt source-is-group vlan-not-allowed no-vlan same-port isolated storm-limit rate-limit egress-full \
-            no-frame too-long no-destination reserved port-removed"
+            "runt multicast-source vlan-not-allowed untagged-not-admitted hairpin isolated storm-limit rate-limit egress-full \
+            no-buffer too-long flood-set-empty link-local port-removed"
                 .split_whitespace()
         {
             assert!(of(cause).is_some(), "no hint for {cause:?}");

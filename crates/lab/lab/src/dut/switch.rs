@@ -1,4 +1,4 @@
-//! Linerate's own memory switch: this program, started as `linerate switch`, and asked over its control socket. Its two ports are
+//! Linerate's own software switch: this program, started as `linerate switch`, and asked over its control socket. Its two ports are
 //! interfaces in the device's namespace, or memory that it shares with the tester (memif).
 
 use std::collections::BTreeMap;

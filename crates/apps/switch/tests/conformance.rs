@@ -1,7 +1,8 @@
 //! Ports of the in-process switch keep the contract of ports.
 
-use linerate_l2::{Clocks, InlineSwitch, PortSettings, SwitchConfig};
+use linerate_l2::{PortSettings, SwitchConfig};
 use linerate_mem::{Pool, PoolConfig};
+use linerate_switch::{Clocks, InlineSwitch};
 use linerate_testkit::{Facts, Harness, Link, Outcome, check_all};
 
 struct Inline {

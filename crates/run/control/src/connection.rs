@@ -4,10 +4,11 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::Value;
 
-use crate::place::{Place, check_own};
-use crate::protocol::{Refusal, Request, read_reply, request_line};
+use crate::protocol::{ControlError, read_reply, request_line};
+use crate::runtime_dir::{RuntimeDir, check_own};
 
 /// How long an answer may take; opening a port is the longest.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -21,20 +22,20 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects to the switch at `place`.
+    /// Connects to the switch at `dir`.
     ///
     /// # Errors
     /// There is none, or its socket is another user's.
-    pub fn to(place: &Place) -> Result<Connection, Refusal> {
-        let path = place.control();
+    pub fn to(dir: &RuntimeDir) -> Result<Connection, ControlError> {
+        let path = dir.control();
         let none = |why: String| {
-            let hint = format!("`linerate switch --name {} ...` starts one", place.name());
-            Refusal::new(format!("there is no switch {} ({why})", place.name()), hint)
+            let hint = format!("`linerate switch --name {} ...` starts one", dir.name());
+            ControlError::new(format!("switch {:?} is not running ({why})", dir.name()), hint)
         };
         if !path.exists() {
             return Err(none(format!("no {}", path.display())));
         }
-        check_own(&path).map_err(|error| Refusal::new(error.to_string(), ""))?;
+        check_own(&path).map_err(|error| ControlError::new(error.to_string(), ""))?;
         let stream = UnixStream::connect(&path).map_err(|error| none(format!("{}: {error}", path.display())))?;
         stream.set_read_timeout(Some(ANSWER)).map_err(lost)?;
         stream.set_write_timeout(Some(ANSWER)).map_err(lost)?;
@@ -45,7 +46,7 @@ impl Connection {
     ///
     /// # Errors
     /// What the switch refused; it is gone.
-    pub fn ask(&mut self, request: &Request) -> Result<Value, Refusal> {
+    pub fn ask(&mut self, request: &impl Serialize) -> Result<Value, ControlError> {
         self.stream.get_mut().write_all(request_line(request).as_bytes()).map_err(lost)?;
         let mut line = Vec::new();
         (&mut self.stream).take(REPLY_LEN_MAX).read_until(b'\n', &mut line).map_err(lost)?;
@@ -56,6 +57,6 @@ impl Connection {
     }
 }
 
-fn lost(error: io::Error) -> Refusal {
-    Refusal::new(format!("the connection to the switch was lost: {error}"), "")
+fn lost(error: io::Error) -> ControlError {
+    ControlError::new(format!("the connection to the switch was lost: {error}"), "")
 }

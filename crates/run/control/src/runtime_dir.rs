@@ -1,8 +1,8 @@
-//! Where a switch keeps its sockets: a folder of the user's own, one set of names a switch, one process a name.
+//! Where an instance keeps its sockets: a folder of the user's own, one set of names an instance, one process a name.
 //!
 //! ```text
 //! FOLDER        $XDG_RUNTIME_DIR/linerate, or /run/user/UID/linerate, or (as root) /run/linerate; mode 0700
-//! NAME.lock     held (flock(2)) by the process that is the switch: whoever gets it may remove what a killed one left
+//! NAME.lock     held (flock(2)) by the process that is the instance: whoever gets it may remove what a killed one left
 //! NAME.ctl      control socket, mode 0600          NAME.memif    memif socket of the ports attached by name
 //! ```
 
@@ -15,16 +15,16 @@ use std::path::{Path, PathBuf};
 const SOCKET_PATH_LEN_MAX: usize = 107;
 const NAME_LEN_MAX: usize = 48;
 
-/// Why there is no place for a switch.
+/// Why an instance gets no runtime directory.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum PlaceError {
-    /// The name is none.
-    #[error("{0:?} is no name for a switch; use letters, digits, - and _, at most 48 of them")]
+pub enum RuntimeDirError {
+    /// The name has characters that a name must not have.
+    #[error("not a name for a switch: {0:?} (letters, digits, - and _, at most 48 of them)")]
     Name(String),
     /// Somebody else's.
     #[error(
-        "{path} belongs to user {owner}, not to user {own}; remove it, or choose another place with XDG_RUNTIME_DIR"
+        "{path} belongs to user {owner}, not to user {own}; remove it, or choose another folder with XDG_RUNTIME_DIR"
     )]
     Foreign {
         /// The file or folder.
@@ -35,16 +35,16 @@ pub enum PlaceError {
         own: u32,
     },
     /// Neither a folder nor a socket where one should be.
-    #[error("{path} is {found}, and a switch would need its place; remove it or choose another name")]
+    #[error("{path} is {found}, and a socket is needed there; remove it or choose another name")]
     InTheWay {
         /// The file.
         path: String,
         /// What it is.
         found: &'static str,
     },
-    /// There is a switch of that name.
+    /// An instance of that name is running.
     #[error(
-        "a switch {name} runs already; `linerate switch ctl --name {name} show ports` shows it, --name gives this one another name"
+        "switch {name:?} is running already; `linerate switch ctl --name {name} show ports` shows it, --name gives this one another name"
     )]
     Running {
         /// Its name.
@@ -65,37 +65,37 @@ pub enum PlaceError {
 
 /// The paths of one switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RuntimeDir {
     name: String,
     folder: PathBuf,
 }
 
-impl Place {
+impl RuntimeDir {
     /// The place of the switch `name` of this user. Makes the folder if need be.
     ///
     /// # Errors
     /// The name is none; the folder cannot be made, or is another user's.
-    pub fn of(name: &str) -> Result<Place, PlaceError> {
+    pub fn of(name: &str) -> Result<RuntimeDir, RuntimeDirError> {
         let own = own_user()?;
-        Place::inside(&runtime_folder(own), name)
+        RuntimeDir::inside(&runtime_folder(own), name)
     }
 
-    /// As [`Place::of`], in a folder of the caller's choice instead of the runtime folder.
+    /// As [`RuntimeDir::of`], in a folder of the caller's choice instead of the runtime folder.
     ///
     /// # Errors
-    /// As [`Place::of`].
-    pub fn inside(parent: &Path, name: &str) -> Result<Place, PlaceError> {
+    /// As [`RuntimeDir::of`].
+    pub fn inside(parent: &Path, name: &str) -> Result<RuntimeDir, RuntimeDirError> {
         check_name(name)?;
         let folder = parent.join("linerate");
         own_folder(&folder)?;
-        let place = Place { name: name.into(), folder };
-        for path in [place.control(), place.memif()] {
+        let dir = RuntimeDir { name: name.into(), folder };
+        for path in [dir.control(), dir.memif()] {
             let text = path.to_string_lossy();
             if text.len() > SOCKET_PATH_LEN_MAX {
-                return Err(PlaceError::TooLong(text.into_owned()));
+                return Err(RuntimeDirError::TooLong(text.into_owned()));
             }
         }
-        Ok(place)
+        Ok(dir)
     }
 
     /// Name of the switch.
@@ -126,36 +126,36 @@ impl Place {
     ///
     /// # Errors
     /// There is one already; something of somebody else is in the way.
-    pub fn occupy(&self) -> Result<Occupied, PlaceError> {
-        let lock = match Lock::take(&self.lock(), false) {
+    pub fn lock_instance(&self) -> Result<InstanceLock, RuntimeDirError> {
+        let lock = match FileLock::take(&self.lock(), false) {
             Ok(Some(lock)) => lock,
-            Ok(None) => return Err(PlaceError::Running { name: self.name.clone() }),
+            Ok(None) => return Err(RuntimeDirError::Running { name: self.name.clone() }),
             Err(error) => return Err(error),
         };
         for path in [self.control(), self.memif()] {
             remove_socket(&path)?;
         }
-        Ok(Occupied { place: self.clone(), _lock: lock })
+        Ok(InstanceLock { dir: self.clone(), _lock: lock })
     }
 }
 
 /// The right to be the switch of a name. Dropping it removes the sockets.
 #[derive(Debug)]
-pub struct Occupied {
-    place: Place,
-    _lock: Lock,
+pub struct InstanceLock {
+    dir: RuntimeDir,
+    _lock: FileLock,
 }
 
-impl Occupied {
+impl InstanceLock {
     /// The paths.
-    pub fn place(&self) -> &Place {
-        &self.place
+    pub fn dir(&self) -> &RuntimeDir {
+        &self.dir
     }
 }
 
-impl Drop for Occupied {
+impl Drop for InstanceLock {
     fn drop(&mut self) {
-        for path in [self.place.control(), self.place.memif()] {
+        for path in [self.dir.control(), self.dir.memif()] {
             // What is not there needs no removing, and the next start removes what could not be removed now.
             let _ = remove_socket(&path);
         }
@@ -164,17 +164,17 @@ impl Drop for Occupied {
 
 /// A locked file, removed (still locked) when dropped.
 #[derive(Debug)]
-pub struct Lock {
+pub struct FileLock {
     file: File,
     path: PathBuf,
 }
 
-impl Lock {
+impl FileLock {
     /// Locks a file of this user; makes it if need be. `Ok(None)`: another process has it, and `wait` was false.
     ///
     /// # Errors
     /// The file is not this user's, or cannot be opened or locked.
-    pub fn take(path: &Path, wait: bool) -> Result<Option<Lock>, PlaceError> {
+    pub fn take(path: &Path, wait: bool) -> Result<Option<FileLock>, RuntimeDirError> {
         loop {
             let mut options = OpenOptions::new();
             // A symbolic link in the place of a lock is refused.
@@ -195,13 +195,13 @@ impl Lock {
             let same =
                 fs::symlink_metadata(path).is_ok_and(|now| (now.dev(), now.ino()) == (opened.dev(), opened.ino()));
             if same {
-                return Ok(Some(Lock { file, path: path.into() }));
+                return Ok(Some(FileLock { file, path: path.into() }));
             }
         }
     }
 }
 
-impl Drop for Lock {
+impl Drop for FileLock {
     fn drop(&mut self) {
         // Removed first: whoever waits for the lock then sees that the name is another file's.
         let _ = fs::remove_file(&self.path);
@@ -213,7 +213,7 @@ impl Drop for Lock {
 ///
 /// # Errors
 /// It is another user's, or no socket.
-pub fn remove_socket(path: &Path) -> Result<(), PlaceError> {
+pub fn remove_socket(path: &Path) -> Result<(), RuntimeDirError> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -222,7 +222,7 @@ pub fn remove_socket(path: &Path) -> Result<(), PlaceError> {
     check_owner(path, found.uid())?;
     if !found.file_type().is_socket() {
         let found = if found.is_dir() { "a folder" } else { "no socket" };
-        return Err(PlaceError::InTheWay { path: path.display().to_string(), found });
+        return Err(RuntimeDirError::InTheWay { path: path.display().to_string(), found });
     }
     fs::remove_file(path).map_err(io_error(path))
 }
@@ -230,26 +230,26 @@ pub fn remove_socket(path: &Path) -> Result<(), PlaceError> {
 /// Refuses what another user owns: connecting to it would be talking to a stranger.
 ///
 /// # Errors
-/// [`PlaceError::Foreign`]; what looking at it answered.
-pub fn check_own(path: &Path) -> Result<(), PlaceError> {
+/// [`RuntimeDirError::Foreign`]; what looking at it answered.
+pub fn check_own(path: &Path) -> Result<(), RuntimeDirError> {
     let found = fs::symlink_metadata(path).map_err(io_error(path))?;
     check_owner(path, found.uid())
 }
 
-fn check_owner(path: &Path, owner: u32) -> Result<(), PlaceError> {
+fn check_owner(path: &Path, owner: u32) -> Result<(), RuntimeDirError> {
     let own = own_user()?;
     if owner == own {
         return Ok(());
     }
-    Err(PlaceError::Foreign { path: path.display().to_string(), owner, own })
+    Err(RuntimeDirError::Foreign { path: path.display().to_string(), owner, own })
 }
 
-fn check_name(name: &str) -> Result<(), PlaceError> {
+fn check_name(name: &str) -> Result<(), RuntimeDirError> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if !name.is_empty() && name.len() <= NAME_LEN_MAX && name.bytes().all(allowed) {
         return Ok(());
     }
-    Err(PlaceError::Name(name.chars().take(NAME_LEN_MAX).collect()))
+    Err(RuntimeDirError::Name(name.chars().take(NAME_LEN_MAX).collect()))
 }
 
 /// The folder whose contents end with the user's session, or at the latest with the machine.
@@ -272,7 +272,7 @@ fn runtime_folder(own: u32) -> PathBuf {
 }
 
 /// Makes a folder for this user alone, or checks that it is one.
-fn own_folder(folder: &Path) -> Result<(), PlaceError> {
+fn own_folder(folder: &Path) -> Result<(), RuntimeDirError> {
     let parent = folder.parent().filter(|parent| !parent.exists());
     for path in parent.into_iter().chain([folder]) {
         match DirBuilder::new().mode(0o700).create(path) {
@@ -287,7 +287,7 @@ fn own_folder(folder: &Path) -> Result<(), PlaceError> {
         let found = fs::symlink_metadata(path).map_err(io_error(path))?;
         check_owner(path, found.uid())?;
         if !found.is_dir() {
-            return Err(PlaceError::InTheWay { path: path.display().to_string(), found: "no folder" });
+            return Err(RuntimeDirError::InTheWay { path: path.display().to_string(), found: "no folder" });
         }
     }
     let found = fs::symlink_metadata(folder).map_err(io_error(folder))?;
@@ -298,14 +298,14 @@ fn own_folder(folder: &Path) -> Result<(), PlaceError> {
 }
 
 /// The user that this process acts for: owner of its folder in /proc.
-fn own_user() -> Result<u32, PlaceError> {
+fn own_user() -> Result<u32, RuntimeDirError> {
     let path = Path::new("/proc/self");
     fs::metadata(path).map(|found| found.uid()).map_err(io_error(path))
 }
 
-fn io_error(path: &Path) -> impl Fn(io::Error) -> PlaceError {
+fn io_error(path: &Path) -> impl Fn(io::Error) -> RuntimeDirError {
     let path = path.display().to_string();
-    move |source| PlaceError::Io { path: path.clone(), source }
+    move |source| RuntimeDirError::Io { path: path.clone(), source }
 }
 
 #[cfg(test)]
@@ -317,48 +317,48 @@ mod tests {
     #[test]
     fn one_process_a_name_and_what_a_killed_one_left_is_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::inside(folder.path(), "s").unwrap();
+        let dir = RuntimeDir::inside(folder.path(), "s").unwrap();
         // A killed switch leaves its sockets and its lock file, unlocked.
-        let left = UnixListener::bind(place.control()).unwrap();
+        let left = UnixListener::bind(dir.control()).unwrap();
         drop(left);
-        fs::write(place.lock(), "").unwrap();
-        let occupied = place.occupy().unwrap();
-        assert!(!place.control().exists());
-        assert!(matches!(place.occupy(), Err(PlaceError::Running { .. })));
-        let _socket = UnixListener::bind(place.control()).unwrap();
-        drop(occupied);
-        assert_eq!(fs::read_dir(&place.folder).unwrap().count(), 0, "nothing stays");
-        place.occupy().unwrap();
+        fs::write(dir.lock(), "").unwrap();
+        let locked = dir.lock_instance().unwrap();
+        assert!(!dir.control().exists());
+        assert!(matches!(dir.lock_instance(), Err(RuntimeDirError::Running { .. })));
+        let _socket = UnixListener::bind(dir.control()).unwrap();
+        drop(locked);
+        assert_eq!(fs::read_dir(&dir.folder).unwrap().count(), 0, "nothing stays");
+        dir.lock_instance().unwrap();
     }
 
     #[test]
     fn what_is_in_the_way_is_not_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::inside(folder.path(), "s").unwrap();
-        fs::write(place.control(), "important").unwrap();
-        assert!(matches!(place.occupy(), Err(PlaceError::InTheWay { .. })));
-        assert!(place.control().exists() && !place.lock().exists());
+        let dir = RuntimeDir::inside(folder.path(), "s").unwrap();
+        fs::write(dir.control(), "important").unwrap();
+        assert!(matches!(dir.lock_instance(), Err(RuntimeDirError::InTheWay { .. })));
+        assert!(dir.control().exists() && !dir.lock().exists());
     }
 
     #[test]
     fn the_folder_is_for_its_owner_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::inside(folder.path(), "s").unwrap();
-        assert_eq!(fs::metadata(&place.folder).unwrap().mode() & 0o777, 0o700);
-        fs::set_permissions(&place.folder, fs::Permissions::from_mode(0o777)).unwrap();
-        Place::inside(folder.path(), "s").unwrap();
-        assert_eq!(fs::metadata(&place.folder).unwrap().mode() & 0o777, 0o700);
+        let dir = RuntimeDir::inside(folder.path(), "s").unwrap();
+        assert_eq!(fs::metadata(&dir.folder).unwrap().mode() & 0o777, 0o700);
+        fs::set_permissions(&dir.folder, fs::Permissions::from_mode(0o777)).unwrap();
+        RuntimeDir::inside(folder.path(), "s").unwrap();
+        assert_eq!(fs::metadata(&dir.folder).unwrap().mode() & 0o777, 0o700);
     }
 
     #[test]
     fn names_that_are_paths_are_none() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["", "a/b", "..", ".", "a b", "ä", &"x".repeat(49)] {
-            assert!(matches!(Place::inside(folder.path(), name), Err(PlaceError::Name(_))), "{name:?}");
+            assert!(matches!(RuntimeDir::inside(folder.path(), name), Err(RuntimeDirError::Name(_))), "{name:?}");
         }
         let deep = folder.path().join("x".repeat(100));
         fs::create_dir(&deep).unwrap();
-        assert!(matches!(Place::inside(&deep, "s"), Err(PlaceError::TooLong(_))));
+        assert!(matches!(RuntimeDir::inside(&deep, "s"), Err(RuntimeDirError::TooLong(_))));
     }
 
     #[test]
@@ -366,7 +366,7 @@ mod tests {
         let root_owned = Path::new("/proc/1/cmdline");
         let foreign = fs::metadata(root_owned).is_ok_and(|found| own_user().is_ok_and(|own| own != found.uid()));
         if foreign {
-            return assert!(matches!(check_own(root_owned), Err(PlaceError::Foreign { .. })));
+            return assert!(matches!(check_own(root_owned), Err(RuntimeDirError::Foreign { .. })));
         }
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
@@ -374,18 +374,18 @@ mod tests {
         if std::os::unix::fs::chown(&path, Some(65_534), None).is_err() {
             return eprintln!("skipped: no other user's file to look at");
         }
-        assert!(matches!(check_own(&path), Err(PlaceError::Foreign { .. })));
-        assert!(matches!(remove_socket(&path), Err(PlaceError::Foreign { .. })));
-        assert!(matches!(Lock::take(&path, false), Err(PlaceError::Foreign { .. })));
+        assert!(matches!(check_own(&path), Err(RuntimeDirError::Foreign { .. })));
+        assert!(matches!(remove_socket(&path), Err(RuntimeDirError::Foreign { .. })));
+        assert!(matches!(FileLock::take(&path, false), Err(RuntimeDirError::Foreign { .. })));
     }
 
     #[test]
     fn a_lock_that_was_removed_meanwhile_is_taken_anew() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        let first = Lock::take(&path, false).unwrap().unwrap();
+        let first = FileLock::take(&path, false).unwrap().unwrap();
         let (from, second) = (path.clone(), std::sync::mpsc::channel());
-        let waiting = std::thread::spawn(move || second.0.send(Lock::take(&from, true).unwrap().is_some()));
+        let waiting = std::thread::spawn(move || second.0.send(FileLock::take(&from, true).unwrap().is_some()));
         drop(first);
         assert!(second.1.recv().unwrap());
         waiting.join().unwrap().unwrap();

@@ -1,6 +1,6 @@
 //! Ports that broke and may come back: they are opened again, with longer and longer pauses.
 
-use crate::config::PortConfig;
+use crate::port_config::PortConfig;
 
 const FIRST_NS: u64 = 100_000_000;
 const LONGEST_NS: u64 = 5_000_000_000;
@@ -19,11 +19,11 @@ pub(crate) struct Waiting {
 
 /// All that are out.
 #[derive(Debug, Default)]
-pub(crate) struct Keeper {
+pub(crate) struct Reopener {
     pub waiting: Vec<Waiting>,
 }
 
-impl Keeper {
+impl Reopener {
     pub(crate) fn add(&mut self, config: PortConfig, why: String, memif: Option<u32>, now_ns: u64) {
         self.waiting.push(Waiting { config, why, memif, attempts: 0, next_ns: now_ns + FIRST_NS });
     }
@@ -43,8 +43,13 @@ impl Keeper {
         self.waiting.push(waiting);
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<&Waiting> {
-        self.waiting.iter().find(|waiting| waiting.config.name.as_deref() == Some(name))
+    pub(crate) fn find(&self, name: &str) -> bool {
+        self.waiting.iter().any(|waiting| waiting.config.name.as_deref() == Some(name))
+    }
+
+    /// Memif ids of ports that were given out to connections.
+    pub(crate) fn memif_ids(&self) -> impl Iterator<Item = u32> {
+        self.waiting.iter().filter_map(|waiting| waiting.memif)
     }
 
     /// Gives one up.
@@ -66,20 +71,20 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_seconds_and_no_further() {
-        let mut keeper = Keeper::default();
+        let mut reopener = Reopener::default();
         let config = PortConfig { name: Some("a".into()), ..PortConfig::default() };
-        keeper.add(config, "down".into(), None, 0);
+        reopener.add(config, "down".into(), None, 0);
         let (mut now_ns, mut pauses) = (0, Vec::new());
         for _ in 0..12 {
-            let next_ns = keeper.next_ns().unwrap();
+            let next_ns = reopener.next_ns().unwrap();
             pauses.push(next_ns - now_ns);
             now_ns = next_ns;
-            assert!(keeper.due(now_ns - 1).is_none());
-            let waiting = keeper.due(now_ns).unwrap();
-            keeper.failed(waiting, "still down".into(), now_ns);
+            assert!(reopener.due(now_ns - 1).is_none());
+            let waiting = reopener.due(now_ns).unwrap();
+            reopener.failed(waiting, "still down".into(), now_ns);
         }
         assert!(pauses.is_sorted() && pauses[0] == FIRST_NS && pauses[11] == LONGEST_NS, "{pauses:?}");
-        assert_eq!(keeper.find("a").unwrap().why, "still down");
-        assert!(keeper.forget("a") && !keeper.forget("a") && keeper.next_ns().is_none());
+        assert_eq!((reopener.find("a"), reopener.waiting[0].why.as_str()), (true, "still down"));
+        assert!(reopener.forget("a") && !reopener.forget("a") && reopener.next_ns().is_none());
     }
 }

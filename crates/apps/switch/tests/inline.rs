@@ -1,5 +1,6 @@
 //! The in-process switch: threads that send through each other, ports that come and go meanwhile, owners that outlive a port.
 
+#[path = "../../../engines/l2/tests/support/mod.rs"]
 mod support;
 
 use std::sync::Arc;
@@ -7,9 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_l2::{Clocks, DropReason, InlinePort, InlineSwitch, PortSettings, SwitchConfig};
+use linerate_l2::{DropReason, PortSettings, SwitchConfig};
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Interest, Port, PortError, Readiness};
+use linerate_switch::{Clocks, InlinePort, InlineSwitch};
 use support::{append, frame};
 
 fn pool(frames: usize) -> Pool {

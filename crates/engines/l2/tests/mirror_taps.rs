@@ -1,10 +1,11 @@
-//! A mirror whose port is shown packets gets the same ones as a mirror that copies, whatever part of them it is shown, and the account
-//! balances all the same.
+//! A mirror's port that sends packets from where they lie gets the same packets as one that gets copies, however many it can send so, and
+//! the account balances.
 
 mod support;
 
-use linerate_l2::{Mirror, MirrorSelect, PortIndex, PortSettings, Switch};
+use linerate_l2::{Mirror, MirrorSelect, PortIndex, PortSettings};
 use linerate_mem::Batch;
+use linerate_port::{Context, Datapath, TransmitRef};
 use proptest::prelude::*;
 use support::{Rig, frame};
 
@@ -16,7 +17,7 @@ struct Burst {
     from: u16,
     /// Destination, source, length, slots.
     packets: Vec<(u8, u8, usize, usize)>,
-    /// Of the packets that may be shown, the port sends so many.
+    /// The mirror's port sends up to so many packets from where they lie.
     sends: usize,
 }
 
@@ -52,38 +53,32 @@ fn rig(mirrors: &[MirrorSelect]) -> Rig {
     rig
 }
 
-/// What a port does that sends up to `sends` packets from where they lie.
-fn show(batch: &Batch, from: usize, sends: usize, seen: &mut Vec<Vec<u8>>) -> usize {
-    let (mut at, mut count) = (from, 0);
-    while let Some(span) = batch.span(at).filter(|_| count < sends) {
-        seen.push((at..at + span.slots).flat_map(|slot| batch.packet(slot).to_vec()).collect());
-        at += span.slots;
-        count += 1;
-    }
-    count
+/// A port that sends up to `sends` packets from where they lie.
+struct Monitor<'a> {
+    sends: usize,
+    seen: &'a mut Vec<Vec<u8>>,
 }
 
-/// The worker's part, with a monitor that sends so many packets of each look.
-fn forward_shown(rig: &mut Rig, ingress: PortIndex, sends: usize, seen: &mut Vec<Vec<u8>>) {
-    let looks: Vec<_> = rig.switch.looks(ingress).collect();
-    let may = |switch: &Switch, look| switch.may_be_shown(look);
-    for look in &looks {
-        if look.out.is_some() {
-            rig.switch.hold(look);
-        } else if may(&rig.switch, look) {
-            let packets = show(&rig.arrived, 0, sends, seen);
-            rig.switch.shown_in(look, ingress, &rig.arrived, packets);
+impl TransmitRef for Monitor<'_> {
+    fn transmit_ref(&mut self, to: PortIndex, batch: &Batch, from: usize) -> usize {
+        assert_eq!(to, MONITOR);
+        let (mut at, mut count) = (from, 0);
+        while let Some(span) = batch.span(at).filter(|_| count < self.sends) {
+            self.seen.push((at..at + span.slots).flat_map(|slot| batch.packet(slot).to_vec()).collect());
+            at += span.slots;
+            count += 1;
         }
+        count
     }
-    rig.forward(ingress);
-    for look in &looks {
-        let Some((port, before)) = look.out else { continue };
-        let packets = match may(&rig.switch, look) {
-            true => rig.switch.egress(port).map_or(0, |queue| show(queue.batch_mut(), before, sends, seen)),
-            false => 0,
-        };
-        rig.switch.shown_out(look, ingress, packets, &mut rig.pool);
-    }
+}
+
+/// As a worker does it, with a monitor that sends so many packets each time.
+fn input(rig: &mut Rig, ingress: PortIndex, sends: usize, seen: &mut Vec<Vec<u8>>) {
+    let ports = &mut Monitor { sends, seen };
+    let context = &mut Context { now_ns: rig.now_ns, pool: &mut rig.pool, ports };
+    rig.switch.input(ingress, &mut rig.arrived, context);
+    assert!(rig.arrived.is_empty());
+    rig.now_ns += 1_000;
 }
 
 proptest! {
@@ -99,7 +94,7 @@ proptest! {
                 }
             }
             copying.forward(from);
-            forward_shown(&mut showing, from, burst.sends, &mut seen);
+            input(&mut showing, from, burst.sends, &mut seen);
             // The monitor has room for all; the others take what they have.
             let mut wanted = copying.take(MONITOR, usize::MAX);
             let mut found = std::mem::take(&mut seen);
@@ -130,7 +125,7 @@ fn nothing_is_copied_for_a_port_that_sends_all_and_later_packets_queue_behind_co
     let mut seen = Vec::new();
     let mut burst = |rig: &mut Rig, from: u16, sends: usize| {
         (0..4).for_each(|_| assert!(rig.append(&frame(3 + 1 - from as u8, from as u8 + 1, &[], 60), 1)));
-        forward_shown(rig, PortIndex(from), sends, &mut seen);
+        input(rig, PortIndex(from), sends, &mut seen);
         rig.switch.mirrors().map(|(_, _, counts)| (counts.shown, counts.copied)).next().unwrap()
     };
     assert_eq!(burst(&mut rig, 0, 9), (4, 0));

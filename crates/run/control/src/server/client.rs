@@ -9,7 +9,7 @@ use crate::protocol::REQUEST_LEN_MAX;
 /// Bytes read at a time.
 const STEP: usize = 4096;
 
-pub(super) struct Client {
+pub(crate) struct Client {
     stream: UnixStream,
     input: Vec<u8>,
     output: Vec<u8>,

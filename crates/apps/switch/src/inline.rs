@@ -13,12 +13,11 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use linerate_l2::{
+    ConfigError, DropCounts, DropReason, PortCounters, PortIndex, PortSettings, SettingsError, Switch, SwitchConfig,
+};
 use linerate_mem::{Batch, Pool, SlotReceiver, SlotSender, slot_ring};
-use linerate_port::{Caps, Drops, Interest, Port, PortError, Readiness, Stats};
-
-use crate::counters::{DropCounts, DropReason, PortCounters};
-use crate::settings::{ConfigError, PortIndex, PortSettings, SettingsError, SwitchConfig};
-use crate::switch::Switch;
+use linerate_port::{Caps, Datapath, Drops, Interest, Port, PortError, Readiness, Stats};
 
 /// Of so many batches one is timed for [`Switch::latency`]: an exact reading of the clock takes a quarter of the way of a packet.
 const TIMED_EVERY: u32 = 16;
@@ -55,6 +54,8 @@ struct Shared {
 
 struct Core {
     switch: Switch,
+    /// [`SwitchConfig::queue_slots`].
+    queue_slots: usize,
     pool: Pool,
     /// By port index.
     ends: Vec<Option<End>>,
@@ -83,8 +84,9 @@ impl InlineSwitch {
     /// A switch without ports, on `pool`. The time is asked for once for each batch, and again for each sixteenth one, whose
     /// way through the switch is in [`Switch::latency`].
     pub fn new(config: SwitchConfig, pool: &Pool, clocks: Clocks) -> Result<InlineSwitch, ConfigError> {
+        let queue_slots = config.queue_slots;
         let switch = Switch::new(config, pool)?;
-        let core = Core { switch, pool: pool.clone(), ends: Vec::new(), attached: 0, batches: u32::MAX };
+        let core = Core { switch, queue_slots, pool: pool.clone(), ends: Vec::new(), attached: 0, batches: u32::MAX };
         Ok(InlineSwitch { shared: Arc::new(Shared { core: Mutex::new(core), clocks }) })
     }
 
@@ -121,7 +123,7 @@ impl InlineSwitch {
         let core = &mut *core;
         let result = use_it(&mut core.switch);
         for (index, end) in core.ends.iter_mut().enumerate() {
-            if core.switch.member(PortIndex(index as u16)).is_none() {
+            if core.switch.settings(PortIndex(index as u16)).is_none() {
                 *end = None;
             }
         }
@@ -136,7 +138,7 @@ impl InlineSwitch {
         own_pool: Option<&Pool>,
     ) -> Result<InlinePort, SettingsError> {
         let mut core = self.shared.lock();
-        let queue_slots = core.switch.config.queue_slots;
+        let queue_slots = core.queue_slots;
         let (sender, receiver) = slot_ring(&core.pool, ring_slots.max(1), 0);
         let frags_max = queue_slots.min(sender.capacity());
         let frame_len_max = settings.frame_len_max.min(usize::from(u16::MAX));
@@ -335,13 +337,12 @@ impl Core {
             self.switch.discard(port, DropReason::EgressFull, &mut self.pool);
             return;
         };
-        let Some(queue) = self.switch.egress(port) else { return };
-        let waiting = queue.packets();
-        let batch = queue.batch_mut();
+        let waiting = self.switch.waiting(port);
+        let Some(batch) = self.switch.output(port) else { return };
         let slots = if waiting == batch.len() as u64 { batch.len() } else { whole(batch, end.ring.room()) };
         end.ring.send_front(batch, slots);
         let left = if batch.is_empty() { 0 } else { batch.totals().packets };
-        self.switch.sent_at(port, (waiting - left) as usize, now_ns);
+        self.switch.tx_done_at(port, (waiting - left) as usize, now_ns);
         if left > 0 {
             self.switch.discard(port, DropReason::EgressFull, &mut self.pool);
         }

@@ -1,0 +1,137 @@
+//! The L2 switch under control: its requests, and its settings.
+
+use linerate_control::{ControlError, PortManager, Service, Settings, add_port_drops, read_command};
+use linerate_l2::{PortIndex, Switch};
+use linerate_port::Caps;
+use linerate_wire::MacAddress;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::document::{DropDocument, PortDocument, Snapshot};
+use crate::mirrors::Mirrors;
+use crate::request::{Request, What};
+use crate::settings::port_settings;
+use crate::{show, table};
+
+/// What only an L2 switch has.
+#[derive(Default)]
+pub(crate) struct L2Service {
+    pub(crate) mirrors: Mirrors,
+}
+
+impl Service for L2Service {
+    type Datapath = Switch;
+
+    fn add_port(switch: &mut Switch, settings: &Settings, caps: &Caps) -> Result<PortIndex, ControlError> {
+        switch.add_port(port_settings(settings, caps)?).map_err(say)
+    }
+
+    fn set_port(switch: &mut Switch, port: PortIndex, settings: &Settings, caps: &Caps) -> Result<(), ControlError> {
+        switch.set_port(port, port_settings(settings, caps)?).map_err(say)
+    }
+
+    fn answer(&mut self, ports: &mut PortManager<Self>, request: Value) -> Result<Value, ControlError> {
+        match read_command(request)? {
+            Request::Show { what, after } => return self.show(ports, what, after.unwrap_or(0)),
+            Request::AddMac { mac, port, vlan } => add_mac(ports, &mac, &port, vlan.unwrap_or(0))?,
+            Request::RemoveMac { mac, vlan } => remove_mac(ports, &mac, vlan.unwrap_or(0))?,
+            Request::FlushMacs { port: None } => ports.view.call(|worker| worker.datapath.flush_macs(None))?,
+            Request::FlushMacs { port: Some(port) } => {
+                ports.view.call_for(&port, |worker, index| worker.datapath.flush_macs(Some(index)))?;
+            }
+            Request::AddMirror { mirror } => return Ok(json!({ "mirror": self.mirrors.add(ports, mirror)? })),
+            Request::RemoveMirror { mirror } => self.mirrors.remove(ports, mirror)?,
+        }
+        Ok(json!({}))
+    }
+
+    fn set(&mut self, ports: &mut PortManager<Self>, settings: &Settings) -> Result<(), ControlError> {
+        table::set(&ports.view, settings)
+    }
+
+    fn port_removed(&mut self, name: &str) {
+        self.mirrors.forget_port(name);
+    }
+}
+
+impl L2Service {
+    fn show(&self, ports: &PortManager<Self>, what: What, after: u64) -> Result<Value, ControlError> {
+        let (view, table) = (&ports.view, ports.view.table.clone());
+        match what {
+            What::Ports => document(port_list(ports)?),
+            What::Stats => document(snapshot(ports)?),
+            What::Macs => document(view.call(move |worker| show::macs(&worker.datapath, &table, after))?),
+            What::Vlans => document(view.call(|worker| show::vlans(&worker.datapath))?),
+            What::Latency => document(view.call(move |worker| show::latency(&worker.datapath, &table))?),
+            What::Drops => document(drops(ports)?),
+            What::Mirrors => document(self.mirrors.documents(ports)?),
+        }
+    }
+}
+
+/// All ports, with those that are out.
+fn port_list(ports: &PortManager<L2Service>) -> Result<Vec<PortDocument>, ControlError> {
+    let table = ports.view.table.clone();
+    let mut documents = ports.view.call(move |worker| show::ports(worker, &table))?;
+    add_port_drops(&ports.view, &mut documents)?;
+    documents.extend(ports_out(ports));
+    Ok(documents)
+}
+
+fn ports_out(ports: &PortManager<L2Service>) -> impl Iterator<Item = PortDocument> {
+    ports.ports_out().map(|(config, why)| PortDocument {
+        name: config.name(),
+        spec: config.spec.clone(),
+        state: format!("down: {why}"),
+        ..PortDocument::default()
+    })
+}
+
+/// Everything at one moment.
+fn snapshot(ports: &PortManager<L2Service>) -> Result<Snapshot, ControlError> {
+    let mut snapshot = show::snapshot(&ports.view)?;
+    snapshot.ports.extend(ports_out(ports));
+    Ok(snapshot)
+}
+
+fn drops(ports: &PortManager<L2Service>) -> Result<Vec<DropDocument>, ControlError> {
+    let table = ports.view.table.clone();
+    let mut rows = ports.view.call(move |worker| show::drops(&worker.datapath, &table))?;
+    for port in port_list(ports)? {
+        for (at, places) in [("port-rx", &port.port_rx_drops), ("port-tx", &port.port_tx_drops)] {
+            rows.extend(places.iter().map(|lost| DropDocument {
+                port: port.name.clone(),
+                at: at.into(),
+                reason: format!("{}: {}", lost.place, lost.cause),
+                packets: lost.packets,
+            }));
+        }
+    }
+    Ok(rows)
+}
+
+/// Adds a static address.
+pub(crate) fn add_mac(ports: &PortManager<L2Service>, mac: &str, port: &str, vlan: u16) -> Result<(), ControlError> {
+    let mac = address(mac)?;
+    ports.view.call_for(port, move |worker, index| worker.datapath.add_static(vlan, mac, index))?.map_err(say)
+}
+
+fn remove_mac(ports: &PortManager<L2Service>, mac: &str, vlan: u16) -> Result<(), ControlError> {
+    let address = address(mac)?;
+    if ports.view.call(move |worker| worker.datapath.forget(vlan, address))? {
+        return Ok(());
+    }
+    Err(ControlError::new(format!("{mac} is not in the table of VLAN {vlan}"), "show macs lists the addresses"))
+}
+
+fn address(text: &str) -> Result<MacAddress, ControlError> {
+    text.parse().map_err(|error: linerate_wire::MacParseError| say(error))
+}
+
+fn document(value: impl Serialize) -> Result<Value, ControlError> {
+    serde_json::to_value(value).map_err(say)
+}
+
+fn say(error: impl std::fmt::Display) -> ControlError {
+    ControlError::new(error.to_string(), "")
+}

@@ -1,0 +1,61 @@
+//! The switch as a [`Datapath`]: what a worker calls.
+
+use linerate_mem::Batch;
+use linerate_port::{Context, Datapath, PortIndex};
+
+use crate::counters::DropReason;
+use crate::switch::Switch;
+
+/// How often a part of the MAC table is searched for addresses that are too old: as often as an idle worker wakes up.
+const AGEING_NS: u64 = 50_000_000;
+
+impl Datapath for Switch {
+    #[inline]
+    fn input(&mut self, from: PortIndex, batch: &mut Batch, context: &mut Context<'_>) {
+        if self.mirrors.entries.is_empty() {
+            self.forward(from, batch, context.pool, context.now_ns);
+        } else {
+            self.forward_mirrored(from, batch, context);
+        }
+    }
+
+    #[inline]
+    fn output(&mut self, to: PortIndex) -> Option<&mut Batch> {
+        self.member_mut(to).map(|member| &mut member.queue.batch)
+    }
+
+    #[inline]
+    fn tx_done(&mut self, to: PortIndex, packets: usize, now_ns: u64) {
+        self.tx_done_at(to, packets, Some(now_ns));
+    }
+
+    fn waiting(&self, to: PortIndex) -> u64 {
+        self.member(to).map_or(0, |member| member.queue.packets())
+    }
+
+    /// Drops all packets that wait, and from now on those that are longer than `len_max`.
+    fn too_long(&mut self, to: PortIndex, len_max: usize, context: &mut Context<'_>) {
+        self.discard(to, DropReason::TooLong, context.pool);
+        if let Some(member) = self.member_mut(to) {
+            member.settings.frame_len_max = len_max;
+        }
+    }
+
+    /// Drops the packets that wait.
+    fn stuck(&mut self, to: PortIndex, context: &mut Context<'_>) {
+        self.discard(to, DropReason::EgressFull, context.pool);
+    }
+
+    fn removed(&mut self, port: PortIndex, context: &mut Context<'_>) {
+        self.remove_port(port, context.pool);
+    }
+
+    fn next_deadline_ns(&self) -> u64 {
+        self.age_at_ns
+    }
+
+    fn tick(&mut self, context: &mut Context<'_>) {
+        self.age_at_ns = context.now_ns + AGEING_NS;
+        self.age(context.now_ns);
+    }
+}

@@ -1,0 +1,213 @@
+//! An instance from its start to its end: two threads, one socket, one name.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use linerate_mem::Pool;
+use linerate_sys::{affinity, clock};
+use linerate_worker::{Config, Control, End, Notifier, PortLoss, Worker, notifier};
+
+use crate::ports::{PortEvent, PortManager, PortTable, View};
+use crate::protocol::ControlError;
+use crate::reopener::Reopener;
+use crate::runtime_dir::{InstanceLock, RuntimeDir, RuntimeDirError};
+use crate::server::{Closed, Server};
+use crate::service::Service;
+
+/// How long packets that wait may still leave at the end.
+const LEAVING_NS: u64 = 200_000_000;
+
+/// What an instance is started with.
+pub struct Setup<S: Service> {
+    /// Its name, and the right to it.
+    pub lock: InstanceLock,
+    /// The pool of all ports.
+    pub pool: Pool,
+    /// The datapath, without ports.
+    pub datapath: S::Datapath,
+    /// What is the datapath's own.
+    pub service: S,
+    /// Core to pin the worker to.
+    pub core: Option<usize>,
+    /// The instance ends when there was no port and no client for so long, in nanoseconds.
+    pub idle_exit_ns: Option<u64>,
+    /// Gets a line about each port that breaks, comes back, or was chosen for a bare interface.
+    pub on_event: Box<dyn Fn(&str) + Send>,
+}
+
+/// Why an instance did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// It gets no runtime directory.
+    #[error(transparent)]
+    RuntimeDir(#[from] RuntimeDirError),
+    /// A part of the configuration is wrong.
+    #[error("{what}: {error}")]
+    Refused {
+        /// Which part.
+        what: String,
+        /// Why.
+        error: ControlError,
+    },
+    /// The system refused.
+    #[error("{doing}: {source}")]
+    Io {
+        /// What was being done.
+        doing: String,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+}
+
+/// Makes a [`StartError`] of what is wrong with a part of the configuration.
+pub fn refused(what: &str) -> impl Fn(ControlError) -> StartError {
+    let what = what.to_owned();
+    move |error| StartError::Refused { what: what.clone(), error }
+}
+
+fn io_error(doing: &str) -> impl Fn(io::Error) -> StartError {
+    let doing = doing.to_owned();
+    move |source| StartError::Io { doing: doing.clone(), source }
+}
+
+type WorkerThread<D> = JoinHandle<(Worker<D>, End)>;
+
+/// An instance that is running. Dropping it stops it.
+pub struct Instance<S: Service> {
+    /// The worker and its ports.
+    pub view: View<S::Datapath>,
+    /// The pool of its ports: pipes of this process join on it.
+    pub pool: Pool,
+    control: Control,
+    /// Wakes the control thread.
+    notifier: Notifier,
+    worker: Option<WorkerThread<S::Datapath>>,
+    server: Option<JoinHandle<Closed>>,
+}
+
+/// What is left of an instance that ended. Dropping it removes the sockets.
+pub struct Ended<D> {
+    /// The worker, with its ports and its datapath.
+    pub worker: Worker<D>,
+    /// How its run ended.
+    pub end: End,
+    /// A port broke and was removed, or is still out.
+    pub port_lost: bool,
+    _closed: Option<Closed>,
+}
+
+/// Starts an instance: its socket and its threads. `configure` opens the ports that it begins with.
+///
+/// # Errors
+/// The error of `configure`; the core is not one of this process; the system refused.
+pub fn start<S: Service>(
+    setup: Setup<S>,
+    configure: impl FnOnce(&mut S, &mut PortManager<S>) -> Result<(), StartError>,
+) -> Result<Instance<S>, StartError> {
+    let Setup { lock, pool, datapath, service, core, idle_exit_ns, on_event } = setup;
+    let listener = listen(lock.dir())?;
+    let (notifier, wakeup) = notifier().map_err(io_error("a notifier"))?;
+    let (sender, events) = mpsc::channel();
+    let (table, control) = (PortTable::default(), Control::sheltered());
+    let (told, noted) = (notifier.clone(), table.clone());
+    let on_port_event = move |event| {
+        // Without a control thread everything is at its end, and the port is closed here.
+        if let Some(event) = PortEvent::of(&noted, event) {
+            let _ = sender.send(event);
+        }
+        told.notify();
+    };
+    let config = Config { port_loss: PortLoss::TakesOut, drain_output_ns: LEAVING_NS, ..Config::default() };
+    let worker = Worker::new(datapath, &pool, config, Box::new(on_port_event));
+    let (worker, handle) = worker.map_err(io_error("the worker"))?;
+    let worker = start_worker(worker, core, control.clone())?;
+    let started_ns = clock::now_ns();
+    let view = View { handle, table, dir: lock.dir().clone(), started_ns, core };
+    let mut instance = Instance {
+        view: view.clone(),
+        pool: pool.clone(),
+        control: control.clone(),
+        notifier,
+        worker: Some(worker),
+        server: None,
+    };
+    let ports =
+        PortManager { view, pool, reopener: Reopener::default(), leaving: Vec::new(), port_lost: false, on_event };
+    let mut server = Server {
+        service,
+        ports,
+        listener,
+        lock,
+        events,
+        wakeup,
+        idle_exit_ns,
+        control,
+        clients: Vec::new(),
+        used_ns: started_ns,
+    };
+    configure(&mut server.service, &mut server.ports)?;
+    let server = std::thread::Builder::new().name("control".into()).spawn(move || server.run());
+    instance.server = Some(server.map_err(io_error("start the control thread"))?);
+    Ok(instance)
+}
+
+fn listen(dir: &RuntimeDir) -> Result<UnixListener, StartError> {
+    let path = dir.control();
+    let doing = format!("the control socket {}", path.display());
+    let listener = UnixListener::bind(&path).map_err(io_error(&doing))?;
+    // Its folder lets nobody else in meanwhile.
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(io_error(&doing))?;
+    listener.set_nonblocking(true).map_err(io_error(&doing))?;
+    Ok(listener)
+}
+
+fn start_worker<D: linerate_port::Datapath + Send + 'static>(
+    mut worker: Worker<D>,
+    core: Option<usize>,
+    control: Control,
+) -> Result<WorkerThread<D>, StartError> {
+    if let Some(number) = core
+        && !affinity::allowed_cores().contains(&number)
+    {
+        let error = ControlError::new(format!("core {number} is not one of this process"), "taskset -p shows them");
+        return Err(refused("core")(error));
+    }
+    let work = move || {
+        if let Some(number) = core {
+            // It was allowed a moment ago; a slower core is no reason to stop.
+            let _ = affinity::pin_to_core(number);
+        }
+        let end = worker.run(&control);
+        (worker, end)
+    };
+    std::thread::Builder::new().name("worker".into()).spawn(work).map_err(io_error("start the worker thread"))
+}
+
+impl<S: Service> Instance<S> {
+    /// True if it has ended, by `stop` over its socket or because nobody used it.
+    pub fn has_ended(&self) -> bool {
+        self.control.stopping() || self.worker.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Ends it: packets that wait are sent, and both threads end. Returns `None` if a thread failed.
+    pub fn end(&mut self) -> Option<Ended<S::Datapath>> {
+        self.control.stop();
+        self.notifier.notify();
+        let worker = self.worker.take()?.join();
+        // The sockets go last, so that whoever sees them gone finds nothing of the instance.
+        let closed = self.server.take().and_then(|server| server.join().ok());
+        let (worker, end) = worker.ok()?;
+        let port_lost = closed.as_ref().is_some_and(|closed| closed.port_lost);
+        Some(Ended { worker, end, port_lost, _closed: closed })
+    }
+}
+
+impl<S: Service> Drop for Instance<S> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

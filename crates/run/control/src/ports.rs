@@ -1,0 +1,363 @@
+//! Ports by name: opened, attached to the worker, removed, opened again.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use linerate_mem::Pool;
+use linerate_port::{FarSide, Port, PortIndex, SpecError};
+use linerate_sys::clock;
+use linerate_worker::{Event, Handle, Loss, Role, Worker};
+use serde_json::{Value, json};
+
+use crate::opening;
+use crate::port_config::{PortConfig, is_name};
+use crate::protocol::{ControlError, ErrorKind};
+use crate::reopener::Reopener;
+use crate::runtime_dir::RuntimeDir;
+use crate::service::Service;
+use crate::value::{Settings, merged};
+
+/// Most ports that are given out to connections.
+pub(crate) const LEASES_MAX: usize = 1024;
+
+/// A port of the worker.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub config: PortConfig,
+    /// Its memif id, if it was given out to a connection.
+    pub memif: Option<u32>,
+    /// Why its link is down; `None` while it is up.
+    pub down: Option<String>,
+}
+
+/// The ports of a worker by number. Only the worker's thread changes it, in jobs and events, never per packet.
+#[derive(Clone, Debug, Default)]
+pub struct PortTable(Arc<Mutex<Vec<Option<Record>>>>);
+
+impl PortTable {
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<Record>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Number of the port of that name.
+    pub fn index(&self, name: &str) -> Option<PortIndex> {
+        self.names().into_iter().find(|(_, known)| known == name).map(|(index, _)| index)
+    }
+
+    /// Name of a port.
+    pub fn name(&self, index: PortIndex) -> Option<String> {
+        self.record(index).map(|record| record.config.name())
+    }
+
+    /// Numbers and names of all ports, by number.
+    pub fn names(&self) -> Vec<(PortIndex, String)> {
+        let records = self.lock();
+        let numbered = records.iter().enumerate();
+        numbered.filter_map(|(at, record)| Some((PortIndex(at as u16), record.as_ref()?.config.name()))).collect()
+    }
+
+    pub(crate) fn record(&self, index: PortIndex) -> Option<Record> {
+        self.lock().get(usize::from(index.0))?.clone()
+    }
+
+    fn memif_ids(&self) -> Vec<u32> {
+        self.lock().iter().flatten().filter_map(|record| record.memif).collect()
+    }
+
+    fn change(&self, index: PortIndex, change: impl FnOnce(&mut Option<Record>)) {
+        let mut records = self.lock();
+        let place = usize::from(index.0);
+        if records.len() <= place {
+            records.resize(place + 1, None);
+        }
+        change(&mut records[place]);
+    }
+}
+
+/// What the worker tells the control thread.
+pub(crate) enum PortEvent {
+    /// Something happened to a port that stays.
+    Noted { port: String, what: String },
+    /// A port was taken out; dropping it closes it.
+    Lost { record: Record, taken: Box<dyn Port>, loss: Loss },
+}
+
+impl PortEvent {
+    /// Notes an event of the worker in the table.
+    pub(crate) fn of(table: &PortTable, event: Event) -> Option<PortEvent> {
+        let down = |port, why| {
+            table.change(port, |record| {
+                if let Some(record) = record {
+                    record.down = why;
+                }
+            });
+            table.name(port)
+        };
+        let (port, what) = match event {
+            Event::Down { port, error } => {
+                (down(port, Some(error.to_string()))?, format!("{error}; it stays and waits for that"))
+            }
+            Event::Up { port } => (down(port, None)?, "works again".into()),
+            Event::PeerLost { port, error } => (table.name(port)?, format!("{error}; it waits for the next peer")),
+            Event::Lost { port, taken, loss } => {
+                let mut lost = None;
+                table.change(port, |record| lost = record.take());
+                return Some(PortEvent::Lost { record: lost?, taken, loss });
+            }
+        };
+        Some(PortEvent::Noted { port, what })
+    }
+}
+
+/// Reaches a worker and its ports by name; clones are for several threads.
+pub struct View<D> {
+    /// Runs jobs on the worker's thread.
+    pub handle: Handle<D>,
+    /// The ports.
+    pub table: PortTable,
+    /// Sockets of the instance.
+    pub dir: RuntimeDir,
+    /// When the instance started, in nanoseconds of the monotonic clock.
+    pub started_ns: u64,
+    /// Core of the worker, if it is pinned.
+    pub core: Option<usize>,
+}
+
+impl<D> Clone for View<D> {
+    fn clone(&self) -> View<D> {
+        let View { handle, table, dir, started_ns, core } = self;
+        View { handle: handle.clone(), table: table.clone(), dir: dir.clone(), started_ns: *started_ns, core: *core }
+    }
+}
+
+impl<D: 'static> View<D> {
+    /// Runs `work` on the worker's thread, between two rounds.
+    ///
+    /// # Errors
+    /// The worker has ended.
+    pub fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Worker<D>) -> T + Send + 'static,
+    ) -> Result<T, ControlError> {
+        self.handle.call(work).map_err(|_| ControlError::new("the switch is ending", ""))
+    }
+
+    /// Number of the port of that name.
+    ///
+    /// # Errors
+    /// There is no such port; the error says which ports there are.
+    pub fn index(&self, name: &str) -> Result<PortIndex, ControlError> {
+        self.table.index(name).ok_or_else(|| {
+            let names: Vec<String> = self.table.names().into_iter().map(|(_, name)| name).collect();
+            let hint =
+                if names.is_empty() { "there are none".into() } else { format!("there are {}", names.join(", ")) };
+            ControlError::new(format!("there is no port {name}"), hint)
+        })
+    }
+
+    /// Runs `work` on the worker's thread if the port still has its number.
+    ///
+    /// # Errors
+    /// The worker has ended, or there is no such port.
+    pub fn call_for<T: Send + 'static>(
+        &self,
+        name: &str,
+        work: impl FnOnce(&mut Worker<D>, PortIndex) -> T + Send + 'static,
+    ) -> Result<T, ControlError> {
+        let (table, wanted) = (self.table.clone(), name.to_owned());
+        let done = self.call(move |worker| table.index(&wanted).map(|index| work(worker, index)))?;
+        match done {
+            Some(result) => Ok(result),
+            None => Err(self
+                .index(name)
+                .err()
+                .unwrap_or_else(|| ControlError::new(format!("port {name} was just removed"), ""))),
+        }
+    }
+}
+
+/// Opens, removes and reopens the ports of a service; it lives on the control thread.
+pub struct PortManager<S: Service> {
+    /// The worker and its ports.
+    pub view: View<S::Datapath>,
+    /// The pool of all ports.
+    pub pool: Pool,
+    pub(crate) reopener: Reopener,
+    /// Ports whose connection ended, or that somebody wanted removed, until the worker lets go of them.
+    pub(crate) leaving: Vec<String>,
+    /// A port broke and was removed.
+    pub(crate) port_lost: bool,
+    pub(crate) on_event: Box<dyn Fn(&str) + Send>,
+}
+
+impl<S: Service> PortManager<S> {
+    /// Opens a port and attaches it; returns its name.
+    ///
+    /// # Errors
+    /// The name is in use or not a name, the port cannot be opened, or a setting is wrong.
+    pub fn add_port(&mut self, config: PortConfig) -> Result<String, ControlError> {
+        self.add(config, None)
+    }
+
+    fn add(&mut self, mut config: PortConfig, memif: Option<u32>) -> Result<String, ControlError> {
+        let name = config.name();
+        if !is_name(&name) {
+            let hint = "letters, digits, - and _, at most 32 of them";
+            return Err(ControlError::new(format!("not a name for a port: {name:?}"), hint));
+        }
+        if self.view.table.index(&name).is_some() || self.reopener.find(&name) {
+            let error = ControlError::new(format!("port {name} is in use"), "choose another name, or remove it first");
+            return Err(error.of_kind(ErrorKind::InUse));
+        }
+        config.name = Some(name.clone());
+        config.settings = merged(&Settings::new(), &config.settings);
+        self.open(config, memif)?;
+        Ok(name)
+    }
+
+    /// Opens a port and attaches it to the worker.
+    pub(crate) fn open(&mut self, config: PortConfig, memif: Option<u32>) -> Result<(), ControlError> {
+        let opened = opening::open(&config.spec, &self.pool)?;
+        if let Some(choice) = &opened.choice {
+            (self.on_event)(&format!("port {}: {choice}", config.name()));
+        }
+        let port = opened.into_port();
+        self.attach(config, port, memif)
+    }
+
+    /// Opens a port that only gets packets, for example a file that is written, and attaches it.
+    ///
+    /// # Errors
+    /// The port cannot be opened, or a setting is wrong.
+    pub fn add_output(&mut self, config: PortConfig) -> Result<(), ControlError> {
+        let port = opening::open_output(&config.spec, &self.pool)?.into_port();
+        self.attach(config, port, None)
+    }
+
+    fn attach(&mut self, config: PortConfig, port: Box<dyn Port>, memif: Option<u32>) -> Result<(), ControlError> {
+        let (table, pool) = (self.view.table.clone(), self.pool.clone());
+        self.view.call(move |worker| {
+            let index = S::add_port(&mut worker.datapath, &config.settings, port.caps())?;
+            let role = Role { forgives: port.caps().survives_peers, ..Role::default() };
+            if worker.attach(port, &pool, role) != Some(index) {
+                return Err(ControlError::new(
+                    "the worker and its datapath number ports differently",
+                    "please report this",
+                ));
+            }
+            table.change(index, |record| *record = Some(Record { config, memif, down: None }));
+            Ok(())
+        })?
+    }
+
+    /// Lets a port go, in order.
+    ///
+    /// # Errors
+    /// There is no such port.
+    pub fn remove_port(&mut self, name: &str) -> Result<(), ControlError> {
+        if !self.reopener.find(name) {
+            self.view.index(name)?;
+        }
+        self.leave(name);
+        Ok(())
+    }
+
+    /// As [`PortManager::remove_port`], if there is such a port.
+    pub fn leave(&mut self, name: &str) {
+        if self.reopener.forget(name) {
+            return;
+        }
+        if self.view.call_for(name, |worker, index| worker.leave(index, clock::now_ns())) == Ok(true) {
+            self.leaving.push(name.into());
+        }
+    }
+
+    /// Changes settings of a port.
+    ///
+    /// # Errors
+    /// There is no such port, or a setting is wrong; nothing has changed then.
+    pub(crate) fn set_port(&mut self, name: &str, changes: Settings) -> Result<(), ControlError> {
+        let table = self.view.table.clone();
+        self.view.call_for(name, move |worker, index| {
+            let Some(record) = table.record(index) else { return Ok(()) };
+            let settings = merged(&record.config.settings, &changes);
+            let Some(caps) = worker.port(index).map(|port| port.caps().clone()) else { return Ok(()) };
+            S::set_port(&mut worker.datapath, index, &settings, &caps)?;
+            // The port is opened again with these if it breaks.
+            table.change(index, |record| {
+                if let Some(record) = record {
+                    record.config.settings = settings;
+                }
+            });
+            Ok(())
+        })?
+    }
+
+    /// Opens a memif port for a connection; returns its name and the reply.
+    pub(crate) fn lease(&mut self, name: String) -> Result<(String, Value), ControlError> {
+        let mut used = self.view.table.memif_ids();
+        used.extend(self.reopener.memif_ids());
+        if used.len() >= LEASES_MAX {
+            return Err(ControlError::new("the switch has given out all ports that it can", ""));
+        }
+        let id = (0..=u32::MAX).find(|id| !used.contains(id)).unwrap_or(0);
+        let wrong = |error: SpecError| ControlError::new(error.to_string(), "");
+        let spec = linerate_ports::memif(&self.view.dir.memif()).with("id", &id.to_string()).map_err(wrong)?;
+        let far_end = spec.clone().with("role", "client").map_err(wrong)?;
+        let config = PortConfig { name: Some(name), spec: spec.to_string(), settings: Settings::new() };
+        let name = self.add(config, Some(id))?;
+        let reply = json!({ "port": name, "spec": far_end.to_string(), "id": id });
+        Ok((name, reply))
+    }
+
+    /// Ports that are out, with the reason; they are opened again as soon as that works.
+    pub fn ports_out(&self) -> impl Iterator<Item = (&PortConfig, &str)> {
+        self.reopener.waiting.iter().map(|waiting| (&waiting.config, waiting.why.as_str()))
+    }
+
+    /// Notes an event of a port; returns the name of a port that is gone.
+    pub(crate) fn hear(&mut self, event: PortEvent) -> Option<String> {
+        match event {
+            PortEvent::Noted { port, what } => {
+                (self.on_event)(&format!("port {port}: {what}"));
+                None
+            }
+            PortEvent::Lost { record, taken, loss } => {
+                let name = record.config.name();
+                let was_leaving = self.leaving.contains(&name);
+                self.leaving.retain(|leaving| *leaving != name);
+                let (why, broke) = match loss {
+                    Loss::Left => return Some(name),
+                    Loss::Broken(error) => (error.to_string(), true),
+                    Loss::Closed => (format!("{}: the far side has ended", taken.caps().name), false),
+                };
+                // The next peer may be sound.
+                let again = taken.caps().far_side == FarSide::Peer && !was_leaving;
+                self.port_lost |= broke && !again;
+                let what = if again { "opened again as soon as that works" } else { "removed" };
+                (self.on_event)(&format!("port {name}: {why}; {what}"));
+                // Its socket is free before it is opened again.
+                drop(taken);
+                if again {
+                    self.reopener.add(record.config, why, record.memif, clock::now_ns());
+                }
+                Some(name)
+            }
+        }
+    }
+
+    /// Opens again the ports whose time has come.
+    pub(crate) fn reopen(&mut self) {
+        let now_ns = clock::now_ns();
+        while let Some(waiting) = self.reopener.due(now_ns) {
+            match self.open(waiting.config.clone(), waiting.memif) {
+                Ok(()) => (self.on_event)(&format!("port {}: up again", waiting.config.name())),
+                Err(error) => self.reopener.failed(waiting, error.to_string(), clock::now_ns()),
+            }
+        }
+    }
+
+    /// True if there is no port, and none is to come back or about to go.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.reopener.waiting.is_empty() && self.leaving.is_empty() && self.view.table.names().is_empty()
+    }
+}
