@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! layers.rs    who may depend on whom          (cargo metadata)
+//! backends.rs  who names a backend, and puts a port's name together
 //! sources.rs   what a source file may say      (clocks, sockets, unsafe, length, a head)
 //! tree.rs      what any file may say           (paths of a machine, notes to oneself)
 //! lexer.rs     code without comments, literals and tests
 //! ```
 //! The rules are functions of names and texts, so that their tests can show each of them failing.
 
+mod backends;
 mod layers;
 mod lexer;
 mod sources;

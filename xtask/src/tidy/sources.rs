@@ -37,7 +37,7 @@ const SAFE_LAYERS: [&str; 4] = ["crates/port/", "crates/engines/", "crates/lab/s
 /// Every breach in the source file `path` (from the workspace's root, with `/`).
 pub fn check(path: &str, text: &str) -> Vec<Complaint> {
     let source = Source::new(text);
-    let mut complaints = Vec::new();
+    let mut complaints = super::backends::check(path, &source);
     let mut complain = |line: usize, what: String| complaints.push(Complaint::new(path, line, what));
     check_head(path, &source, &mut complain);
     check_length(path, &source, &mut complain);
@@ -73,8 +73,12 @@ fn check_waits(path: &str, source: &Source, complaints: &mut Vec<Complaint>) {
 }
 
 /// Files that hold nothing but tests.
-fn is_test_file(path: &str) -> bool {
-    path.contains("/tests/") || path.contains("/benches/") || path.ends_with("/tests.rs") || path.ends_with("_tests.rs")
+pub(super) fn is_test_file(path: &str) -> bool {
+    path.contains("/tests/")
+        || path.contains("_tests/")
+        || path.contains("/benches/")
+        || path.ends_with("/tests.rs")
+        || path.ends_with("_tests.rs")
 }
 
 /// A file begins with what it is.

@@ -37,5 +37,5 @@ pub use backend::{Access, Backend, Unusable, access, far_side, file, is_packet_s
 pub use filter::{FilterCompiler, FilterPlace, compile_filter};
 pub use interfaces::{Interface, interfaces};
 pub use merged::share_out;
-pub use open::{Opened, open, open_device, parse};
+pub use open::{Opened, open, open_device, parse, pipe};
 pub use pool::{FRAME_LEN_MAX, HEADERS, PoolPlan, frame_bytes, len_max, pool, pool_config, pools};

@@ -73,6 +73,12 @@ pub(crate) fn impaired(spec: &PortSpec) -> Result<(PortSpec, Impairments), OpenE
     Ok((behind, impairments))
 }
 
+/// Both ends of a link between two threads of this process, which nobody else can open by its name.
+pub fn pipe(name: &str, pool: &Pool) -> [Box<dyn Port>; 2] {
+    let (one, other) = linerate_port_pipe::pair(name, pool, linerate_port_pipe::RING_DEFAULT);
+    [Box::new(one), Box::new(other)]
+}
+
 /// Opens a spec of a known backend.
 pub(crate) fn open_with(
     entry: &Entry,

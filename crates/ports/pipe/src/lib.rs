@@ -20,7 +20,7 @@ use linerate_port::{
 };
 
 /// Slots of a ring unless `ring=` says otherwise. Small enough to stay in a cache with its frames' first lines.
-const RING_DEFAULT: usize = 1024;
+pub const RING_DEFAULT: usize = 1024;
 
 /// One side of a pipe.
 pub struct PipePort {

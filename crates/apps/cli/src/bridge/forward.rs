@@ -94,7 +94,7 @@ impl Plan {
             let outgoing = || if timestamps { Batch::with_times(pool, slots) } else { Batch::new(pool, slots) };
             let (mut from, mut copies_into) = (near, copies[way].then_some(pool));
             if first != last {
-                let [tx, rx] = ring(way, pool)?;
+                let [tx, rx] = ring(way, pool);
                 let out = drafts[first].add(tx, pool, Role { receives: false, handoff: true, ..Role::default() });
                 drafts[first].lanes.push(Lane::new(way, [near, out], outgoing(), copies_into.take(), &Arc::default()));
                 from = drafts[last].add(rx, pool, Role { handoff: true, ..Role::default() });
@@ -121,10 +121,8 @@ impl Plan {
 }
 
 /// The two ends of a ring between two workers, for one way.
-fn ring(way: usize, pool: &Pool) -> Result<[Box<dyn Port>; 2], String> {
-    let spec = format!("pipe:way-{way}");
-    let end = || linerate_ports::open(&spec, pool).map_err(|error| error.to_string());
-    Ok([end()?, end()?])
+fn ring(way: usize, pool: &Pool) -> [Box<dyn Port>; 2] {
+    linerate_ports::pipe(&format!("way-{way}"), pool)
 }
 
 impl Draft {

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use linerate_port::FarSide;
 use linerate_report::Loss;
 use linerate_sys::clock;
 use serde_json::{Value, json};
@@ -189,7 +190,8 @@ impl SwitchCounters {
 
 /// The place of a port's own loss. A port that is named by a file is called by what it is.
 pub(crate) fn place_of_port(place: &str, otherwise: &str) -> String {
-    if place.starts_with("memif:") { otherwise.to_owned() } else { place.to_owned() }
+    let is_socket = linerate_ports::parse(place).is_ok_and(|spec| linerate_ports::far_side(&spec) == FarSide::Peer);
+    if is_socket { otherwise.to_owned() } else { place.to_owned() }
 }
 
 fn add(rows: &mut Vec<Loss>, place: String, cause: &str, packets: u64) {

@@ -155,9 +155,6 @@ pub struct Tester {
 /// others than those of the testers before it on the same device. No tester uses them up faster than one a millisecond.
 const MILLISECOND_LOG2: u32 = 20;
 
-/// Both sides of a pipe.
-type Pair = (Box<dyn Port>, Box<dyn Port>);
-
 /// Frames of a tester's pool.
 const FRAMES: usize = 16_384;
 
@@ -245,21 +242,15 @@ impl Tester {
 
     fn inside(with_wire: bool) -> Result<Tester, TesterError> {
         let pool = Pool::new(PoolConfig::default())?;
-        let pipe = |name: &str| -> Result<Pair, OpenError> {
-            // The names are free again as soon as both sides are open.
-            let spec = format!("pipe:tester-{}-{:?}-{name}", std::process::id(), std::thread::current().id());
-            Ok((linerate_ports::open(&spec, &pool)?, linerate_ports::open(&spec, &pool)?))
-        };
-        let (forth, forth_end) = pipe("forth")?;
-        let (back, back_end) = pipe("back")?;
+        let pipe = |name: &str| linerate_ports::pipe(name, &pool);
+        let ([forth, forth_end], [back, back_end]) = (pipe("forth"), pipe("back"));
         let end = |sender, endpoint| End {
             sender: Some(sender),
             endpoint: Some(Endpoint::on_port(endpoint, &pool)),
             link: traffic::nobody(),
         };
         let (ends, device) = if with_wire {
-            let (out_forth, out_forth_end) = pipe("out-forth")?;
-            let (out_back, out_back_end) = pipe("out-back")?;
+            let ([out_forth, out_forth_end], [out_back, out_back_end]) = (pipe("out-forth"), pipe("out-back"));
             let device = Installed::wire(&pool, [forth_end, out_forth, back_end, out_back])?;
             ([end(forth, out_back_end), end(back, out_forth_end)], Some(device))
         } else {

@@ -1,0 +1,134 @@
+//! Who may name a backend, and who may put a port's name together: `ports/all`, and a few who read names that users write.
+
+use super::Complaint;
+use super::lexer::Source;
+
+/// The backends, and the words before the colon of a port's name.
+const BACKENDS: [&str; 11] =
+    ["pipe", "null", "file", "packet", "xdp", "xdplive", "pcap", "tap", "memif", "vhost", "shm"];
+/// Those of them that mean nothing else in English or in a format, so that the bare word is a backend.
+const UNAMBIGUOUS: [&str; 5] = ["xdp", "xdplive", "memif", "vhost", "shm"];
+
+/// Where a name may stand, by the start of the path, and why.
+const NAMES_ALLOWED: &[(&str, &str)] = &[
+    ("crates/ports/", "each backend has its own name, and ports/all has them all"),
+    ("crates/apps/cli/src/pktgen/interface.rs", "the names of netmap's pkt-gen are translated there"),
+    ("crates/apps/cli/src/cmd/bench_capture.rs", "the values of --tool are backends"),
+    ("crates/lab/experiment/src/", "experiment files say which backends they compare"),
+    ("crates/lab/lab/src/dut/switch.rs", "the words of experiment files become port names there"),
+    ("crates/lab/lab/src/runner/lab.rs", "the ports of a tester that the experiment file leaves open"),
+];
+
+/// Where a text may begin with a comma and an option, and why.
+const OPTIONS_ALLOWED: &[(&str, &str)] = &[
+    ("crates/apps/switch/src/config.rs", "`,vlan=` and `,to=` are words of --mac and --mirror"),
+    ("crates/apps/cli/src/cmd/bridge.rs", "`,rx` and `,tx` are words of --monitor"),
+];
+
+/// Every breach in the source file `path`.
+pub fn check(path: &str, source: &Source) -> Vec<Complaint> {
+    let is_product = path.starts_with("crates/") && path.contains("/src/") && !super::sources::is_test_file(path);
+    if !is_product {
+        return Vec::new();
+    }
+    let allowed = |list: &[(&str, &str)]| list.iter().any(|(start, _)| path.starts_with(start));
+    let (names, options) = (allowed(NAMES_ALLOWED), allowed(OPTIONS_ALLOWED) || path.starts_with("crates/port/port/"));
+    let mut complaints = Vec::new();
+    for (line, code) in source.production() {
+        for text in literals(code, &source.written[line - 1]) {
+            if !names && names_backend(&text, code) {
+                let rule = "names a backend; ask linerate_ports (far_side, access, file, ...) or the port's Caps";
+                complaints.push(Complaint::new(path, line, format!("`{text}` {rule}")));
+            }
+            if !options && is_option(&text) {
+                let rule = "is an option glued to a port's name; use OpenOptions, or PortSpec::with";
+                complaints.push(Complaint::new(path, line, format!("`{text}` {rule}")));
+            }
+        }
+    }
+    complaints
+}
+
+/// The texts between quotes of a line; `code` is the line with these blanked out.
+fn literals(code: &str, written: &str) -> Vec<String> {
+    let written: Vec<char> = written.chars().collect();
+    let quotes: Vec<usize> = code.chars().enumerate().filter(|(_, letter)| *letter == '"').map(|(at, _)| at).collect();
+    quotes
+        .chunks_exact(2)
+        .filter_map(|pair| written.get(pair[0] + 1..pair[1]))
+        .map(|text| text.iter().collect())
+        .collect()
+}
+
+/// A whole port name, or the bare word where it can mean nothing else or is compared with a backend.
+fn names_backend(text: &str, code: &str) -> bool {
+    let named = |(word, rest): (&str, &str)| BACKENDS.contains(&word) && !rest.starts_with([' ', ':']);
+    text.split_once(':').is_some_and(named)
+        || UNAMBIGUOUS.contains(&text)
+        || BACKENDS.contains(&text) && code.contains("backend")
+}
+
+/// `,key`, `,key=` or `{spec},key=`, without a space: no list of words.
+fn is_option(text: &str) -> bool {
+    let glued = text.strip_prefix(',').or_else(|| text.split_once("},").map(|(_, rest)| rest));
+    let key_ends = |rest: &str| {
+        let end = rest.find(|letter: char| !letter.is_ascii_lowercase() && letter != '_').unwrap_or(rest.len());
+        end > 0 && (end == rest.len() || rest[end..].starts_with(['=', ',']))
+    };
+    !text.contains(' ') && glued.is_some_and(key_ends)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaints(path: &str, line: &str) -> usize {
+        check(path, &Source::new(&format!("//! Head.\nfn a() {{\n{line}\n}}\n"))).len()
+    }
+
+    const PATH: &str = "crates/apps/cli/src/a.rs";
+
+    #[test]
+    fn only_ports_all_names_backends() {
+        for line in [
+            r#"if spec.backend.as_deref() == Some("file") {}"#,
+            r#"matches!(caps.backend, "null" | "pcap");"#,
+            r#"if kind == "xdp" {}"#,
+            r#"open("packet:eth0");"#,
+            r#"format!("pipe:{name}");"#,
+            r#"text.strip_prefix("memif:");"#,
+        ] {
+            assert!(complaints(PATH, line) > 0, "{line}");
+            assert_eq!(complaints("crates/ports/all/src/a.rs", line), 0, "{line}");
+            assert_eq!(complaints("crates/apps/cli/tests/a.rs", line), 0, "{line}");
+        }
+        for line in [
+            r#"let what = "file";"#,
+            r#"// "xdp""#,
+            r#"say("no file: none");"#,
+            r#"format!("{path}: pcap");"#,
+            r#"flag("packet");"#,
+        ] {
+            assert_eq!(complaints(PATH, line), 0, "{line}");
+        }
+        let in_tests = "#[cfg(test)]\nmod tests {\nconst A: &str = \"xdp:eth0\";\n}";
+        assert_eq!(complaints(PATH, in_tests), 0);
+    }
+
+    #[test]
+    fn no_option_is_glued_to_a_name() {
+        for line in [
+            r#"let a = ",tx_only";"#,
+            r#"text += ",promisc=no";"#,
+            r#"format!("{spec},write");"#,
+            r#"format!("{name}@{queue},rings=2,role=client");"#,
+            r#"format!(",ring={}", bytes);"#,
+        ] {
+            assert!(complaints(PATH, line) > 0, "{line}");
+            assert_eq!(complaints("crates/port/port/src/spec.rs", line), 0, "{line}");
+        }
+        for line in [r#"join(",");"#, r#"format!("{a}, {b}");"#, r#"format!("{a},{b}");"#, r#"let a = ", as one";"#] {
+            assert_eq!(complaints(PATH, line), 0, "{line}");
+        }
+    }
+}
