@@ -280,7 +280,7 @@ fn what_a_port_cannot_do_is_said() {
         ("-i null:", "cannot receive"),
         ("-i nosuch:a", "no backend"),
         ("-i pipe:a --outgoing", "--outgoing"),
-        ("-i pipe:a --rings 2", "one ring"),
+        ("-i pipe:a --rings 2", "one queue, fewer than the 2 threads"),
         ("-i pipe:a --filter nonsense", "nonsense"),
         ("-i pipe:a --rings many", "--rings many"),
         ("-i pipe:a --stamps nic", "--stamps nic"),
