@@ -28,9 +28,12 @@ impl std::fmt::Display for PortIndex {
 /// 3. for each port by number: the worker calls [`Datapath::output`], transmits from the front of that batch, and reports by
 ///    [`Datapath::tx_done`] how many packets the port took.
 ///
+/// When packets end a sleep of the worker, the ports that woke it come first: steps 1 and 3 are done for them before the next round.
+///
 /// **Rules for an implementation**:
-/// - It never waits, sleeps, locks, logs, allocates or reads a clock in `input`, `output` and `tx_done`. The time is
-///   [`Context::now_ns`], which the worker reads once a round.
+/// - It never waits, sleeps, locks, logs or allocates in `input`, `output` and `tx_done`. The time is [`Context::now_ns`], which the
+///   worker reads once a round, before it receives. An engine reads no clock at all; a receiver in a program, which measures latency,
+///   may read one for each batch.
 /// - It owns the queues. It decides how long they are, and what happens when one is full: it drops packets and counts them (a
 ///   switch), or it leaves them in the batch of `input` (back pressure).
 /// - It accounts for every packet that it took from `input`, or made itself, until `tx_done` reports it or the datapath drops it.
