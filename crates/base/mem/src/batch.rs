@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use crate::depot::Depot;
-use crate::{Pool, Region, Slot};
+use crate::slot::CHECKSUM_FLAGS;
+use crate::{Checksum, Pool, Region, Slot};
 
 /// A bounded queue of owned slots of one region, with optional time stamps.
 ///
@@ -181,6 +182,33 @@ impl Batch {
         let word = self.word(index);
         let room = self.region.frame_size() - (word >> 16) as u16 as usize;
         self.words[self.head + index] = word & !0xffff | len.min(room) as u64;
+    }
+
+    /// What is known about the checksum of the packet that begins in slot `index`.
+    #[inline]
+    pub fn checksum(&self, index: usize) -> Checksum {
+        Checksum::of(self.word(index))
+    }
+
+    /// Notes what is known about the checksum of the packet that begins in slot `index`. A partial checksum must be one that parsing
+    /// the packet finds.
+    #[inline]
+    pub fn set_checksum(&mut self, index: usize, checksum: Checksum) {
+        let word = self.word(index);
+        self.words[self.head + index] = word & !CHECKSUM_FLAGS | checksum.flags();
+    }
+
+    /// True when something is known about the checksum of a packet.
+    #[inline]
+    pub fn has_checksum_flags(&self) -> bool {
+        self.words().iter().fold(0, |all, word| all | word) & CHECKSUM_FLAGS != 0
+    }
+
+    /// True when the checksum of a packet from slot `from` on is partial.
+    #[inline]
+    pub fn has_partial_checksums(&self, from: usize) -> bool {
+        let words = self.words().get(from..).unwrap_or(&[]);
+        Checksum::of(words.iter().fold(0, |all, word| all | word) & !Checksum::Verified.flags()) == Checksum::Partial
     }
 
     /// Marks that packet `index` goes on in the next slot, or that it does not.

@@ -82,6 +82,7 @@ impl Pool {
         unsafe { into.push(slot) };
         into.packet_mut(at).copy_from_slice(bytes);
         into.set_time_ns(at, source.time_ns(index).unwrap_or(0));
+        into.set_checksum(at, source.checksum(index));
         true
     }
 
@@ -90,7 +91,12 @@ impl Pool {
         let Some(span) = source.span(index) else { return false };
         let mut bytes = source.reader(index, span.slots);
         let time_ns = source.time_ns(index).unwrap_or(0);
-        self.scatter(into, span.len, time_ns, |frame| _ = bytes.read(frame)) == Scattered::Done
+        let at = into.len();
+        let copied = self.scatter(into, span.len, time_ns, |frame| _ = bytes.read(frame)) == Scattered::Done;
+        if copied {
+            into.set_checksum(at, source.checksum(index));
+        }
+        copied
     }
 }
 

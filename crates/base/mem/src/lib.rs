@@ -45,6 +45,6 @@ pub use ownership::{InvalidFrame, OwnershipTable};
 pub use pool::{HEADROOM, LOANED, Pool, PoolConfig, Written};
 pub use prefetch::{prefetch, prefetch_to_write};
 pub use region::{MapError, Region};
-pub use slot::{Slot, SlotFields};
+pub use slot::{Checksum, Slot, SlotFields};
 pub use slot_ring::{SlotReceiver, SlotSender, slot_ring};
 pub use slot_table::SlotTable;

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use crate::depot::{Depot, MAGAZINE, Magazine, Spares, new_magazine};
-use crate::{Batch, MapError, OwnershipTable, Region, Slot};
+use crate::{Batch, Checksum, MapError, OwnershipTable, Region, Slot};
 
 /// Shape of a pool's region.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +36,8 @@ pub struct Written {
     pub len: usize,
     /// Its time stamp, for batches that keep stamps.
     pub time_ns: u64,
+    /// What is known about its checksum.
+    pub checksum: Checksum,
 }
 
 /// One thread's handle on a pool. `clone` makes a handle for another thread (or port) on the same frames.
@@ -155,6 +157,9 @@ impl Pool {
             // SAFETY: as in `alloc`; the frame has just left the free ones.
             unsafe { batch.push(Slot::new(frame, offset, written.len.min(len_max) as u16)) };
             batch.set_time_ns(batch.len() - 1, written.time_ns);
+            if written.checksum != Checksum::Unknown {
+                batch.set_checksum(batch.len() - 1, written.checksum);
+            }
         }
         wanted
     }

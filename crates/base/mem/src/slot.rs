@@ -6,6 +6,7 @@
 ///  63      56 55            32 31            16 15             0
 /// |  flags   |   frame number |     offset     |      length    |
 /// ```
+/// Flags: 56 the packet goes on in the next slot; 57 its checksum is partial; 58 its checksum is verified (see [`Checksum`]).
 /// Not `Clone`: two slots for one frame would be two `&mut` to one packet. Dropping a slot leaks its frame, which is safe
 /// and is what the "pool is whole" checks of the tests find.
 #[derive(Debug, PartialEq, Eq)]
@@ -13,6 +14,43 @@
 pub struct Slot(u64);
 
 const MORE: u64 = 1 << 56;
+const PARTIAL: u64 = 1 << 57;
+const VERIFIED: u64 = 1 << 58;
+/// Flags about the checksum of the packet that begins in a slot.
+pub(crate) const CHECKSUM_FLAGS: u64 = PARTIAL | VERIFIED;
+
+/// What is known about the UDP or TCP checksum of a packet, beside its bytes. The flags stay inside this process: ports that send
+/// packets out of it complete partial checksums first, and no peer's word makes a packet verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Checksum {
+    /// Nothing is known; whoever wants to know computes it.
+    #[default]
+    Unknown,
+    /// The checksum is right: the kernel or the network card of this host has verified it.
+    Verified,
+    /// The field holds the sum of the pseudo-header (CHECKSUM_PARTIAL in Linux). Parsing the packet finds its place.
+    Partial,
+}
+
+impl Checksum {
+    #[inline]
+    pub(crate) fn of(word: u64) -> Checksum {
+        match word & CHECKSUM_FLAGS {
+            0 => Checksum::Unknown,
+            VERIFIED => Checksum::Verified,
+            _ => Checksum::Partial,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn flags(self) -> u64 {
+        match self {
+            Checksum::Unknown => 0,
+            Checksum::Verified => VERIFIED,
+            Checksum::Partial => PARTIAL,
+        }
+    }
+}
 
 impl Slot {
     /// Highest number of frames that a region can have.

@@ -129,7 +129,7 @@ fn filling_stops_when_told_and_wastes_no_frame() {
         assert_eq!(bytes.len(), len_max);
         next += 1;
         bytes[..4].fill(next);
-        (next % 4 != 0).then_some(Written { len: 4, time_ns: next.into() })
+        (next % 4 != 0).then_some(Written { len: 4, time_ns: next.into(), ..Written::default() })
     };
     assert_eq!(pool.fill(&mut batch, 10, &mut three), 3);
     assert_eq!(pool.fill(&mut batch, 2, &mut three), 2);
@@ -139,7 +139,7 @@ fn filling_stops_when_told_and_wastes_no_frame() {
         assert_eq!(batch.time_ns(index), Some(number.into()));
     }
     // What is said to be longer than the room is cut; an empty pool ends the filling.
-    assert_eq!(pool.fill(&mut batch, 200, |_| Some(Written { len: usize::MAX, time_ns: 0 })), 95);
+    assert_eq!(pool.fill(&mut batch, 200, |_| Some(Written { len: usize::MAX, ..Written::default() })), 95);
     assert!(batch.iter().skip(5).all(|packet| packet.len() == len_max));
     drop(batch);
     assert!(pool.is_whole());

@@ -50,6 +50,8 @@ pub struct Segments {
     count: u16,
     /// CWR is for the first segment only (RFC 3168); each has it otherwise, as accurate ECN wants.
     first_only: Flags,
+    /// Checksums hold the sum of the pseudo-header only.
+    partial: bool,
 }
 
 /// An IP layer and what it carries.
@@ -89,8 +91,8 @@ impl Segments {
         }
         let mut headers = [0; HEADERS_MAX];
         headers[..headers_len].copy_from_slice(frame.get(..headers_len)?);
-        let first_only = Flags::CWR;
-        Some(Segments { headers, headers_len, layers, depth, size, data_at: headers_len, end, count: 0, first_only })
+        let (data_at, first_only) = (headers_len, Flags::CWR);
+        Some(Segments { headers, headers_len, layers, depth, size, data_at, end, count: 0, first_only, partial: false })
     }
 
     /// As [`Segments::new`] of TCP whose segments shall be as long as `frame_len_max` allows, for a packet that came without a
@@ -108,6 +110,19 @@ impl Segments {
         self
     }
 
+    /// Leaves the checksums of TCP segments partial ([`crate::PartialChecksum`]), unless they are in a tunnel, for whoever sends them
+    /// to complete.
+    #[must_use]
+    pub fn with_partial_checksums(mut self) -> Segments {
+        self.partial = self.depth == 1 && self.innermost().transport == LayerKind::Tcp;
+        self
+    }
+
+    /// True if the segments' checksums are partial.
+    pub fn checksums_are_partial(&self) -> bool {
+        self.partial
+    }
+
     /// Writes the headers of the next segment in front of its data, over data that was there before, and says where that
     /// segment is in `frame`. Whoever asks again is done with the segment before. `frame` is the one that was cut.
     pub fn next(&mut self, frame: &mut [u8]) -> Option<Range<usize>> {
@@ -120,7 +135,7 @@ impl Segments {
         self.write_tcp(segment, end == self.end);
         // An outer checksum covers what is inside, so the innermost comes first.
         for layer in self.layers[..self.depth].iter().rev() {
-            layer.finish(segment, self.count);
+            layer.finish(segment, self.count, self.partial);
         }
         (self.data_at, self.count) = (end, self.count.wrapping_add(1));
         Some(start..end)
@@ -146,7 +161,7 @@ impl Segments {
 
 impl Layer {
     /// Sets lengths, identification and checksums; the packet ends with `segment`.
-    fn finish(&self, segment: &mut [u8], number: u16) {
+    fn finish(&self, segment: &mut [u8], number: u16, partial: bool) {
         let transport_len = segment.len() - self.transport_at;
         let (ip_len, bytes) = (segment.len() - self.ip_at, &mut segment[self.ip_at..]);
         let pseudo = if self.ip == LayerKind::Ipv4 {
@@ -163,7 +178,8 @@ impl Layer {
         };
         let transport = &mut segment[self.transport_at..];
         if self.transport == LayerKind::Tcp {
-            return tcp::Packet::new_unchecked(transport).fill_checksum(pseudo);
+            let mut header = tcp::Packet::new_unchecked(transport);
+            return if partial { header.set_checksum(pseudo.fold()) } else { header.fill_checksum(pseudo) };
         }
         let mut datagram = udp::Packet::new_unchecked(transport);
         datagram.set_length(transport_len as u16);

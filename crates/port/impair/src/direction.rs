@@ -1,7 +1,7 @@
 //! One direction of an impaired port: packets come, get their fates, wait, and leave.
 
 use linerate_mem::{Batch, Pool};
-use linerate_port::Drops;
+use linerate_port::{Drops, complete_checksums};
 
 use crate::fate::{Fate, Fates};
 use crate::queue::Queue;
@@ -73,6 +73,7 @@ impl Direction {
                 continue;
             }
             if let Some(draw) = fate.corrupted {
+                complete_checksums(batch);
                 change_bit(batch, draw.other_below(8 * batch.totals_of(slots).bytes) as usize);
             }
             if fate.duplicated {

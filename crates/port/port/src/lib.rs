@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod caps;
+mod checksum;
 mod datapath;
 mod device;
 mod error;
@@ -18,6 +19,7 @@ mod stats;
 mod tx_generator;
 
 pub use caps::{Caps, FarSide, RxRing};
+pub use checksum::{checksum_of, complete_checksums, find_partial};
 pub use datapath::{Context, Datapath, PortIndex, TransmitRef};
 pub use device::Device;
 pub use error::{OpenError, PortError};

@@ -116,7 +116,7 @@ impl Monitor {
 
     /// Lets the watcher send packets from where they lie. Returns how many it sent, and the slot behind them.
     fn transmit_ref(&mut self, batch: &Batch, from: usize) -> (usize, usize) {
-        if self.failure.is_some() {
+        if self.failure.is_some() || batch.has_partial_checksums(from) {
             return (0, from);
         }
         let shown = self.watcher.transmit_ref(batch, from).unwrap_or_else(|error| {

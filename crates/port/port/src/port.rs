@@ -17,6 +17,8 @@ use crate::{Caps, PortError, Stats, TxGenerator};
 ///   packets before it are sent, it stays at the front of the batch.
 /// - An error means that the port is broken (see [`PortError`]); its totals can still be read.
 /// - Frames go back to the pool that the port was opened on; after the port is dropped none is missing.
+/// - `receive` may return packets whose checksum is partial or verified ([`linerate_mem::Checksum`]). Unless the port leads to this
+///   process (`pipe:`), `transmit` completes partial checksums before the packets leave ([`crate::complete_checksums`]).
 /// - A packet of several slots (all but the last marked `more`) is taken or left as a whole. Ports whose
 ///   [`Caps::frags_max`] is 1 refuse such packets as `FrameTooLong`.
 pub trait Port: Send {
@@ -32,7 +34,8 @@ pub trait Port: Send {
     /// Sends packets of the batch from slot `from` on without taking them. A port that copies all that it sends implements this,
     /// and saves its caller a copy of packets that are needed for something else (a mirror). Returns the number of packets sent;
     /// they count as if [`Port::transmit`] had taken them. It stops before the first packet that it cannot send now, because it
-    /// has no room or because of the packet's shape. A backend that hands frames over sends 0 packets.
+    /// has no room or because of the packet's shape. A backend that hands frames over sends 0 packets. The packets have no partial
+    /// checksums ([`Batch::has_partial_checksums`]), which only [`Port::transmit`] completes.
     fn transmit_ref(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
         let _ = (batch, from);
         Ok(0)

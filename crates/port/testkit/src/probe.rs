@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use linerate_mem::{Batch, Pool};
-use linerate_port::{Caps, Interest, Port, PortError, Readiness, Stats};
+use linerate_port::{Caps, Interest, Port, PortError, Readiness, Stats, complete_checksums};
 
 /// Sends one packet; `false` when there is no room now.
 pub type SendProbe = Box<dyn FnMut(&[u8]) -> io::Result<bool> + Send>;
@@ -115,6 +115,7 @@ impl Port for ProbePort {
 
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.check_pool(batch)?;
+        complete_checksums(batch);
         let mut count = 0;
         while !batch.is_empty() {
             let (packet, slots) = first_packet(batch);

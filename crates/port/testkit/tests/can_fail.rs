@@ -40,6 +40,7 @@ const FAULTS: &[(Fault, &str, &str)] = &[
     (Fault::NoTimes, "time stamps", "carry a time stamp"),
     (Fault::LeaksFrame, "frames come back", "did not come back"),
     (Fault::NeedsFrameToSend, "pool runs dry", "without free frames"),
+    (Fault::ForgetsPartialChecksums, "partial checksums", "byte 40"),
     (Fault::SplitsPackets, "packets of several slots", "split"),
     (Fault::SendsWhatItIsShownTwice, "shown packets", "arrived twice"),
     (Fault::ForgetsWhatItWasShown, "shown packets", "transmit took"),

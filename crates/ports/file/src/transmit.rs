@@ -6,7 +6,9 @@ use std::io::{self, ErrorKind, Write};
 
 use linerate_mem::{Batch, Pool, Span};
 use linerate_pcapng::{FileFormat, PACKET_LEN_MAX, PacketHead, file_start, record, record_len};
-use linerate_port::{Caps, Drops, FarSide, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
+use linerate_port::{
+    Caps, Drops, FarSide, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats, complete_checksums,
+};
 use linerate_sys::clock;
 
 /// Bytes that are gathered before they are written.
@@ -162,6 +164,7 @@ impl Port for FileSender {
 
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.check_pool(batch)?;
+        complete_checksums(batch);
         self.check_failure()?;
         let mut now_ns = None;
         let mut count = 0;

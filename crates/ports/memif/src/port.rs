@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use linerate_mem::{Batch, Pool};
-use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats};
+use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats, complete_checksums};
 use linerate_sys::clock;
 use linerate_sys::poll::PollSet;
 
@@ -267,6 +267,7 @@ impl Port for MemifPort {
     #[inline]
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.check(batch)?;
+        complete_checksums(batch);
         let Some(side) = &mut self.transmitter else { return Ok(0) };
         if let Err(corrupt) = MemifPort::check_memory(side.is_lost()) {
             return Err(self.broken(corrupt));

@@ -332,6 +332,6 @@ fn copy_each(spans: &[Span], batch: &mut Batch, pool: &mut Pool) -> usize {
         let span = rest.next()?;
         let len = span.len();
         span.read(0, frame.get_mut(..len)?);
-        Some(Written { len, time_ns: 0 })
+        Some(Written { len, ..Written::default() })
     })
 }

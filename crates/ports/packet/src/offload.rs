@@ -1,6 +1,8 @@
 //! What the kernel notes beside a packet whose checksum or cutting it left to a network card: `struct virtio_net_hdr`
 //! (linux/virtio_net.h), in front of each packet of a socket with PACKET_VNET_HDR.
 
+use linerate_mem::Checksum;
+use linerate_port::find_partial;
 use linerate_wire::{PartialChecksum, Segments};
 
 /// Bytes of the structure: flags, gso_type, hdr_len, gso_size, csum_start, csum_offset, in the order of this machine's bytes.
@@ -42,20 +44,24 @@ impl Offload {
         self.merged & !ECN != NOT_MERGED
     }
 
-    /// Completes a packet that is not merged; false if that cannot be done.
-    pub(crate) fn complete(&self, packet: &mut [u8]) -> bool {
+    /// What is known about the checksum of a packet that is not merged. It stays partial if parsing the packet finds it; else it is
+    /// completed. `None` if that cannot be done.
+    pub(crate) fn checksum(&self, packet: &mut [u8]) -> Option<Checksum> {
         if !self.needs_checksum {
-            return true;
+            return Some(Checksum::Unknown);
         }
         let (start, field) = (self.checksum_start, self.checksum_start + self.checksum_offset);
         let partial = PartialChecksum { start, field, end: packet.len() };
-        self.checksum_offset != SCTP_CHECKSUM_AT && partial.complete(packet)
+        if find_partial(packet) == Some(partial) {
+            return Some(Checksum::Partial);
+        }
+        (self.checksum_offset != SCTP_CHECKSUM_AT && partial.complete(packet)).then_some(Checksum::Unknown)
     }
 
     /// How a merged packet is to be cut; `None` for kinds that are not known here.
     pub(crate) fn segments(&self, packet: &[u8]) -> Option<Segments> {
         let transport_at = self.needs_checksum.then_some(self.checksum_start);
-        let segments = Segments::new(packet, self.segment_bytes, transport_at)?;
+        let segments = Segments::new(packet, self.segment_bytes, transport_at)?.with_partial_checksums();
         Some(if self.merged & ECN == 0 { segments.with_accurate_ecn() } else { segments })
     }
 }
@@ -86,14 +92,20 @@ mod tests {
         let pseudo = ipv6::Packet::new_checked(&whole[14..]).unwrap().pseudo_sum(linerate_wire::Protocol::UDP, 46);
         partial[60..62].copy_from_slice(&pseudo.fold().to_be_bytes());
         assert!(verify_checksums(&partial).is_err());
-        assert!(Offload::parse(note(1, 0, [0, 0, 50, 6]), 4).complete(&mut partial));
-        assert_eq!(partial, whole);
+        // Where parsing finds it, it stays; but not if something is behind what IP carries.
+        let offload = Offload::parse(note(1, 0, [0, 0, 50, 6]), 4);
+        let before = partial.clone();
+        assert_eq!(offload.checksum(&mut partial), Some(Checksum::Partial));
+        assert_eq!(partial, before);
+        let mut padded = [&before[..], &[0; 4]].concat();
+        assert_eq!(offload.checksum(&mut padded), Some(Checksum::Unknown));
+        assert_eq!(padded[..100], whole);
         // Nothing to do; nonsense; SCTP.
-        assert!(Offload::parse(note(2, 0, [0, 0, 99, 9]), 0).complete(&mut partial));
-        assert!(!Offload::parse(note(1, 0, [0, 0, 98, 6]), 0).complete(&mut partial));
-        assert!(!Offload::parse(note(1, 0, [0, 0, u16::MAX, u16::MAX]), 4).complete(&mut partial));
-        assert!(!Offload::parse(note(1, 0, [0, 0, 54, 8]), 0).complete(&mut partial));
-        assert_eq!(partial, whole);
+        assert_eq!(Offload::parse(note(2, 0, [0, 0, 99, 9]), 0).checksum(&mut partial), Some(Checksum::Unknown));
+        assert_eq!(Offload::parse(note(1, 0, [0, 0, 98, 6]), 0).checksum(&mut partial), None);
+        assert_eq!(Offload::parse(note(1, 0, [0, 0, u16::MAX, u16::MAX]), 4).checksum(&mut partial), None);
+        assert_eq!(Offload::parse(note(1, 0, [0, 0, 54, 8]), 0).checksum(&mut partial), None);
+        assert_eq!(partial, before);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use linerate_mem::{Batch, Pool};
-use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats};
+use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats, complete_checksums};
 use linerate_sys::clock;
 use linerate_sys::poll::{PollFor, poll};
 
@@ -222,6 +222,7 @@ impl Port for PacketPort {
 
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.check_pool(batch)?;
+        complete_checksums(batch);
         if self.sender.is_none() {
             let what = "opened to receive only, so it does not send".into();
             return Err(PortError::Unsupported { port: self.caps.name.clone(), what });

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::os::fd::AsFd;
 
-use linerate_mem::{Batch, Pool, Scattered, Written};
+use linerate_mem::{Batch, Checksum, Pool, Scattered, Written};
 use linerate_port::{PortError, Readiness, Stats};
 use linerate_sys::clock;
 use linerate_sys::poll::{PollFor, poll};
@@ -31,7 +31,13 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     pub(crate) fn new(socket: Socket, ring: BlockRing) -> Receiver {
-        let long = LongPacket { bytes: vec![0; MERGED_LEN_MAX].into(), time_ns: 0, next: 0..0, segments: None };
+        let long = LongPacket {
+            bytes: vec![0; MERGED_LEN_MAX].into(),
+            time_ns: 0,
+            next: 0..0,
+            segments: None,
+            checksum: Checksum::Unknown,
+        };
         Receiver { ring, socket, long }
     }
 
@@ -87,13 +93,14 @@ impl PacketPort {
                 }
             };
             let len = packet.len();
-            if len > frame.len() || !copy_whole(ring, &packet, &mut frame[..len]) {
+            let copied = if len > frame.len() { None } else { copy_whole(ring, &packet, &mut frame[..len]) };
+            let Some(checksum) = copied else {
                 end = Ok(Run::Long);
                 return None;
-            }
+            };
             ring.advance(&packet);
             bytes += len as u64;
-            Some(Written { len, time_ns: packet.time_ns.wrapping_sub(clock_offset_ns) })
+            Some(Written { len, time_ns: packet.time_ns.wrapping_sub(clock_offset_ns), checksum })
         });
         self.stats.rx_packets += taken as u64;
         self.stats.rx_bytes += bytes;
@@ -179,14 +186,17 @@ impl PacketPort {
     }
 }
 
-/// Copies a packet, and completes its checksum; false if it is not one packet as it lies in the ring.
+/// Copies a packet, and says what is known about its checksum; `None` if it is not one packet as it lies in the ring.
 #[inline]
-fn copy_whole(ring: &BlockRing, packet: &Found, to: &mut [u8]) -> bool {
+fn copy_whole(ring: &BlockRing, packet: &Found, to: &mut [u8]) -> Option<Checksum> {
     if packet.truncated || packet.is_partial() && ring.offload(packet).is_merged() {
-        return false;
+        return None;
     }
     ring.copy(packet, 0, to);
-    !packet.is_partial() || ring.offload(packet).complete(to)
+    if packet.is_partial() {
+        return ring.offload(packet).checksum(to);
+    }
+    Some(if packet.is_verified() { Checksum::Verified } else { Checksum::Unknown })
 }
 
 /// Why a packet of the ring is not handed out.
@@ -208,6 +218,8 @@ struct LongPacket {
     next: Range<usize>,
     /// How it is cut, if it is merged.
     segments: Option<Segments>,
+    /// Of each part.
+    checksum: Checksum,
 }
 
 impl LongPacket {
@@ -229,11 +241,11 @@ impl LongPacket {
         if offload.is_merged() {
             let mut segments = offload.segments(&self.bytes[..len]).ok_or(Loss::NotCut)?;
             self.next = segments.next(&mut self.bytes).unwrap_or(0..0);
+            self.checksum = if segments.checksums_are_partial() { Checksum::Partial } else { Checksum::Unknown };
             self.segments = Some(segments);
-        } else if offload.complete(&mut self.bytes[..len]) {
-            (self.next, self.segments) = (0..len, None);
         } else {
-            return Err(Loss::NotCompleted);
+            self.checksum = offload.checksum(&mut self.bytes[..len]).ok_or(Loss::NotCompleted)?;
+            (self.next, self.segments) = (0..len, None);
         }
         Ok(())
     }
@@ -253,11 +265,12 @@ impl LongPacket {
     /// Appends what is left, as far as there are room and frames; true when that was all.
     fn hand_out(&mut self, pool: &mut Pool, batch: &mut Batch, stats: &mut Stats, losses: &mut RingLosses) -> bool {
         while !self.next.is_empty() {
-            let packet = &self.bytes[self.next.clone()];
+            let (packet, first) = (&self.bytes[self.next.clone()], batch.len());
             match pool.scatter_bytes(batch, packet, self.time_ns) {
                 Scattered::NotNow => return false,
                 Scattered::TooLong => losses.too_long += 1,
                 Scattered::Done => {
+                    batch.set_checksum(first, self.checksum);
                     stats.rx_packets += 1;
                     stats.rx_bytes += packet.len() as u64;
                 }

@@ -80,6 +80,12 @@ impl Found {
         self.status & libc::TP_STATUS_CSUMNOTREADY != 0
     }
 
+    /// True when the kernel or the network card has verified its checksum.
+    #[inline]
+    pub(crate) fn is_verified(&self) -> bool {
+        self.status & libc::TP_STATUS_CSUM_VALID != 0
+    }
+
     /// True when the socket has the whole packet, beside the ring (PACKET_COPY_THRESH).
     pub(crate) fn has_copy(&self) -> bool {
         self.status & libc::TP_STATUS_COPY != 0

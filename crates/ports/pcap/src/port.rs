@@ -3,7 +3,7 @@
 use std::io;
 
 use linerate_mem::{Batch, Pool, Span, Totals};
-use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats};
+use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats, complete_checksums};
 use linerate_sys::clock;
 use linerate_sys::poll::{PollFor, poll};
 
@@ -222,6 +222,7 @@ impl Port for PcapPort {
 
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.check_pool(batch)?;
+        complete_checksums(batch);
         self.driver_full = false;
         let mut taken = 0;
         while !batch.is_empty() {

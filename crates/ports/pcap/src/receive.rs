@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 
 use linerate_mem::{Batch, Pool, Scattered, Totals, Written};
-use linerate_wire::{PartialChecksum, Segments};
+use linerate_port::checksum_of;
+use linerate_wire::Segments;
 
 use crate::sys::{Captured, Handle, PcapError};
 
@@ -75,8 +76,7 @@ impl Receiver {
         if self.kept.is_empty() && len <= pool.packet_len_max() {
             let write = |frame: &mut [u8]| {
                 frame[..len].copy_from_slice(packet.bytes);
-                complete(&mut frame[..len]);
-                Some(Written { len, time_ns })
+                Some(Written { len, time_ns, checksum: checksum_of(packet.bytes) })
             };
             if pool.fill(batch, 1, write) == 1 {
                 self.totals.packets += 1;
@@ -89,9 +89,7 @@ impl Receiver {
     }
 
     fn keep(&mut self, bytes: &[u8], time_ns: u64) {
-        let mut bytes = bytes.to_vec();
-        complete(&mut bytes);
-        self.kept.push_back((bytes, time_ns));
+        self.kept.push_back((bytes.to_vec(), time_ns));
     }
 
     /// Keeps the parts of a merged packet, or the packet if it cannot be cut.
@@ -101,7 +99,8 @@ impl Receiver {
             self.truncated += 1;
             return;
         }
-        let Some(mut segments) = Segments::fitting(packet.bytes, frame_len_max) else {
+        let segments = Segments::fitting(packet.bytes, frame_len_max).map(Segments::with_partial_checksums);
+        let Some(mut segments) = segments else {
             return self.keep(packet.bytes, time_ns);
         };
         let mut bytes = packet.bytes.to_vec();
@@ -113,10 +112,12 @@ impl Receiver {
     /// True when nothing is kept any more.
     fn hand_out_kept(&mut self, pool: &mut Pool, batch: &mut Batch) -> bool {
         while let Some((bytes, time_ns)) = self.kept.front() {
+            let first = batch.len();
             match pool.scatter_bytes(batch, bytes, *time_ns) {
                 Scattered::NotNow => return false,
                 Scattered::TooLong => self.too_long += 1,
                 Scattered::Done => {
+                    batch.set_checksum(first, checksum_of(bytes));
                     self.totals.packets += 1;
                     self.totals.bytes += bytes.len() as u64;
                 }
@@ -124,12 +125,5 @@ impl Receiver {
             self.kept.pop_front();
         }
         true
-    }
-}
-
-/// Completes a partial checksum; libpcap does not show the kernel's mark of it.
-fn complete(packet: &mut [u8]) {
-    if let Some(partial) = PartialChecksum::find(packet) {
-        partial.complete(packet);
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use linerate_mem::{Batch, InvalidFrame, LOANED, OwnershipTable, Pool};
-use linerate_port::{Caps, Drops, FarSide, Interest, LinkState, Port, PortError, Readiness, Stats};
+use linerate_port::{Caps, Drops, FarSide, Interest, LinkState, Port, PortError, Readiness, Stats, complete_checksums};
 use linerate_sys::clock;
 use linerate_sys::poll::{PollFor, poll};
 
@@ -210,6 +210,7 @@ impl Port for ShmPort {
     #[inline]
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.check(batch)?;
+        complete_checksums(batch);
         self.collect_free()?;
         let before = batch.totals();
         if before.packets != batch.len() as u64 {

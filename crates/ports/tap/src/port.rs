@@ -5,7 +5,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use linerate_mem::{Batch, Pool, Scattered, Span, Written};
-use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats};
+use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats, complete_checksums};
 use linerate_sys::netdev::Presence;
 use linerate_sys::poll::{PollFor, Polled, poll};
 
@@ -101,7 +101,7 @@ impl TapPort {
             match (&self.file).read_vectored(&mut [IoSliceMut::new(frame), IoSliceMut::new(spill)]) {
                 Ok(len) if len <= room => {
                     bytes += len as u64;
-                    return Some(Written { len, time_ns: 0 });
+                    return Some(Written { len, ..Written::default() });
                 }
                 Ok(len) => {
                     long.extend_from_slice(frame);
@@ -220,6 +220,7 @@ impl Port for TapPort {
 
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.check_pool(batch)?;
+        complete_checksums(batch);
         let mut taken = 0;
         while !batch.is_empty() {
             match self.transmit_front(batch) {

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use linerate_mem::{Batch, Pool};
-use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats};
+use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats, complete_checksums};
 use linerate_sys::clock;
 use linerate_wire::FlowKey;
 
@@ -271,6 +271,7 @@ impl Port for VhostPort {
 
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.check_pool(batch)?;
+        complete_checksums(batch);
         if batch.is_empty() {
             return Ok(0);
         }

@@ -95,7 +95,7 @@ impl Receiver<'_> {
             let len = span.split(header_bytes).1.read(frame);
             ring.use_next(*head, 0);
             bytes += len as u64;
-            Some(Written { len, time_ns: 0 })
+            Some(Written { len, ..Written::default() })
         });
         self.packets += taken as u64;
         self.bytes += bytes;

@@ -187,7 +187,7 @@ impl Opener<'_> {
         let mut ports = Vec::new();
         for mut queue in queues {
             if let Some(side) = &mut queue.receive {
-                side.completes = completes;
+                side.looks_for_partial = completes;
             }
             if let Some(program) = &attachment {
                 program.add(queue.number, &queue.socket).map_err(|error| self.bpf_error(error))?;

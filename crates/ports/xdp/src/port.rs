@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use linerate_mem::Batch;
-use linerate_port::{Caps, Interest, LinkState, Port, PortError, Readiness, Stats};
+use linerate_port::{Caps, Interest, LinkState, Port, PortError, Readiness, Stats, complete_checksums};
 
 use crate::attach::Attachment;
 use crate::fault::Fault;
@@ -91,6 +91,7 @@ impl Port for XdpPort {
     #[inline]
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.check_batch(batch)?;
+        complete_checksums(batch);
         self.mtu_calls += 1;
         if self.mtu_calls >= CALLS_PER_MTU {
             self.reread_mtu(batch);

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::AtomicU64;
 
-use linerate_mem::Batch;
-use linerate_wire::PartialChecksum;
+use linerate_mem::{Batch, Checksum};
+use linerate_port::checksum_of;
 
 use crate::abi::PACKET_CONTINUES;
 use crate::fault::{Corrupt, Fault};
@@ -21,8 +21,8 @@ pub(crate) struct ReceiveSide {
     share: u32,
     lent: u32,
     zero_copy: bool,
-    /// Packets may come with partial checksums. They are completed here; the kernel's mark of them does not get this far.
-    pub(crate) completes: bool,
+    /// Packets may come with partial checksums. They are looked for; the kernel's mark of them does not get this far.
+    pub(crate) looks_for_partial: bool,
     pub(crate) totals: Received,
 }
 
@@ -44,7 +44,7 @@ impl ReceiveSide {
     ) -> ReceiveSide {
         // With a place in the receive ring for each frame lent, the kernel never copies a packet in vain.
         let share = share.min(fill.entries()).min(ring.entries());
-        ReceiveSide { fill, ring, share, lent: 0, zero_copy, completes: true, totals: Received::default() }
+        ReceiveSide { fill, ring, share, lent: 0, zero_copy, looks_for_partial: true, totals: Received::default() }
     }
 
     /// Appends what has arrived, whole packets only, and returns how many packets.
@@ -55,8 +55,8 @@ impl ReceiveSide {
         let taken = loans.receive(batch, available, |place| self.ring.peek(place))? as u32;
         let received = batch.totals_after(held);
         if taken > 0 {
-            if self.completes {
-                complete_from(batch, held);
+            if self.looks_for_partial {
+                mark_partial_from(batch, held);
             }
             self.release(taken);
             self.totals.packets += received.packets;
@@ -132,25 +132,16 @@ impl ReceiveSide {
     }
 }
 
-/// Completes the checksums of the packets from slot `first` on that are partial.
+/// Marks the packets from slot `first` on whose checksum is partial.
 #[inline]
-fn complete_from(batch: &mut Batch, mut first: usize) {
+fn mark_partial_from(batch: &mut Batch, mut first: usize) {
     while first < batch.len() {
-        if let Some(partial) = PartialChecksum::find(batch.packet(first)) {
-            complete(batch, first, partial);
+        if checksum_of(batch.packet(first)) == Checksum::Partial {
+            batch.set_checksum(first, Checksum::Partial);
         }
         while batch.more(first) {
             first += 1;
         }
         first += 1;
-    }
-}
-
-#[cold]
-fn complete(batch: &mut Batch, first: usize, partial: PartialChecksum) {
-    let Some(checksum) = partial.checksum(batch.iter().skip(first)) else { return };
-    // The field was found in the first slot.
-    if let Some(field) = batch.packet_mut(first).get_mut(partial.field..partial.field + 2) {
-        field.copy_from_slice(&checksum.to_be_bytes());
     }
 }

@@ -5,6 +5,7 @@ use linerate_bpf::{BpfError, Map};
 use linerate_mem::{Batch, Pool, Span};
 use linerate_port::{
     Caps, Drops, GeneratorRun, GeneratorStream, Interest, Port, PortError, Readiness, Stats, TxGenerator,
+    complete_checksums,
 };
 use linerate_sys::clock;
 
@@ -177,6 +178,7 @@ impl Port for XdpLivePort {
 
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.check_pool(batch)?;
+        complete_checksums(batch);
         self.check_link()?;
         let mut packets = 0;
         while !batch.is_empty() {

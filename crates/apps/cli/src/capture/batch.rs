@@ -3,7 +3,7 @@
 use linerate_filter::{Facts, Program};
 use linerate_mem::{Batch, Pool};
 use linerate_pcapng::{Direction, PacketHead};
-use linerate_port::{FarSide, Interest, Port, Readiness};
+use linerate_port::{FarSide, Interest, Port, Readiness, complete_checksums};
 use linerate_ports::capture::RingCounters;
 use linerate_sys::clock;
 
@@ -140,6 +140,8 @@ impl Source for Batches {
                 break;
             }
             let received = self.port.receive(&mut self.batch);
+            // Whoever reads the file has no mark of partial checksums.
+            complete_checksums(&mut self.batch);
             let given = self.give(sink);
             self.pool.free(&mut self.batch);
             walked += given;

@@ -1,5 +1,6 @@
 //! The checks, in the order in which they run. Each file is one subject of the contract.
 
+mod checksums;
 mod counters;
 mod disturbed;
 mod filling;
@@ -30,6 +31,7 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("frames come back", frames::come_back),
     ("pool runs dry", frames::pool_runs_dry),
     ("packets of several slots", segments::whole_packets),
+    ("partial checksums", checksums::completed),
     ("shown packets", shown::shown),
     ("frame too long", refusals::frame_too_long),
     ("foreign pool", refusals::foreign_pool),

@@ -48,7 +48,7 @@ pub(super) fn vlan_tags(harness: &mut dyn Harness) -> Result<Outcome, String> {
     if !session.facts.vlan {
         return not_applicable("the path is said not to carry VLAN tags");
     }
-    let entries: Vec<Entry> = (0..64).map(|n| Entry { len: 60 + n, slots: 1, tags: n % 3 }).collect();
+    let entries: Vec<Entry> = (0..64).map(|n| Entry { len: 60 + n, slots: 1, tags: n % 3, partial: false }).collect();
     session.send_all(&entries, 16)?;
     let account = session.finish(harness)?;
     passed(format!("{} packets with 0, 1 and 2 tags", account.arrived))

@@ -21,7 +21,7 @@ pub(super) fn frame_too_long(harness: &mut dyn Harness) -> Result<Outcome, Strin
     refused(&mut session, long, too_long, caps.frame_len_max)?;
     let mut tried = format!("{too_long} bytes where {} fit", caps.frame_len_max);
     if caps.frags_max == 1 {
-        let parts = Entry { len: 100, slots: 2, tags: 0 };
+        let parts = Entry { len: 100, slots: 2, tags: 0, partial: false };
         refused(&mut session, parts, 100, caps.frame_len_max)?;
         tried += ", and 2 slots where 1 is taken";
     }

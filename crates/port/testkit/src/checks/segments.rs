@@ -17,7 +17,7 @@ pub(super) fn whole_packets(harness: &mut dyn Harness) -> Result<Outcome, String
     let room = session.pool.packet_len_max();
     let mixed = (0..600usize).map(|n| {
         let slots = 1 + n % most.min(7);
-        Entry { len: (200 + n * 37 % 1000).min(longest).min(slots * room), slots, tags: 0 }
+        Entry { len: (200 + n * 37 % 1000).min(longest).min(slots * room), slots, tags: 0, partial: false }
     });
     let mixed: Vec<Entry> = mixed.collect();
     // 11 packets of up to 7 slots: batches end anywhere in a ring; `offer` and `collect` see to it that no packet is split.
@@ -40,7 +40,7 @@ pub(super) fn whole_packets(harness: &mut dyn Harness) -> Result<Outcome, String
 /// Packets of up to 4 slots into a batch of 4: one that does not fit waits for the next call.
 fn small_room(session: &mut Session, most: usize) -> Result<usize, String> {
     let mut entries: Vec<Entry> =
-        (0..12usize).map(|n| Entry { len: 400, slots: 1 + n % most.min(4), tags: 0 }).collect();
+        (0..12usize).map(|n| Entry { len: 400, slots: 1 + n % most.min(4), tags: 0, partial: false }).collect();
     let mut left = session.facts.window;
     entries.retain(|entry| {
         let fits = entry.slots <= left;
@@ -64,7 +64,7 @@ fn small_room(session: &mut Session, most: usize) -> Result<usize, String> {
 fn fill_up(session: &mut Session, most: usize) -> Result<(), String> {
     let frames = session.pool.available() / 2;
     let entries: Vec<Entry> =
-        (0..frames / 4).map(|n| Entry { len: 300, slots: 1 + n % most.min(5), tags: 0 }).collect();
+        (0..frames / 4).map(|n| Entry { len: 300, slots: 1 + n % most.min(5), tags: 0, partial: false }).collect();
     let mut queued = 0;
     while queued < entries.len() {
         queued += session.queue(&entries[queued..]);

@@ -9,8 +9,9 @@ pub(super) fn shown(harness: &mut dyn Harness) -> Result<Outcome, String> {
     let mut session = Session::open(harness, 0)?;
     session.send_all(&[Entry::plain(60); 4], 4)?;
     let parts = if session.frags_max() > 1 { 2 } else { 1 };
-    let entries: Vec<Entry> =
-        (0..12).map(|n| Entry { len: 60 + 20 * n, slots: if n % 4 == 3 { parts } else { 1 }, tags: 0 }).collect();
+    let entries: Vec<Entry> = (0..12)
+        .map(|n| Entry { len: 60 + 20 * n, slots: if n % 4 == 3 { parts } else { 1 }, tags: 0, partial: false })
+        .collect();
     let chunk = entries.len().min(session.facts.window.max(1));
     let mut shown = 0;
     for _ in 0..20 {

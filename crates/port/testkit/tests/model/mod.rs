@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use linerate_mem::{Batch, Pool, SlotReceiver, SlotSender, slot_ring};
+use linerate_mem::{Batch, Checksum, Pool, SlotReceiver, SlotSender, slot_ring};
 use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats};
 use linerate_testkit::{Disturbance, Facts, Harness, Hit, Link};
 
@@ -32,6 +32,7 @@ pub enum Fault {
     NoTimes,
     LeaksFrame,
     NeedsFrameToSend,
+    ForgetsPartialChecksums,
     SplitsPackets,
     TakesTooLong,
     WrongNumbers,
@@ -150,6 +151,7 @@ impl ModelPort {
 
     fn spoil(&mut self, batch: &mut Batch, first: usize) {
         match self.fault {
+            Fault::ForgetsPartialChecksums => batch.set_checksum(first, Checksum::Unknown),
             Fault::FlipsBit => batch.packet_mut(first)[13] ^= 1,
             Fault::CutsOddLengths if batch.packet(first).len() % 2 == 1 => {
                 batch.set_len(first, batch.packet(first).len() - 1);
