@@ -1,6 +1,7 @@
 //! The hot paths, each as one function that moves a number of packets and says what that took.
 
 use linerate_gen::{Receiver, ReceiverConfig, Sender, Start, Stream};
+use linerate_impair::Impaired;
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::Port;
 use linerate_sys::{affinity, clock};
@@ -77,6 +78,41 @@ pub fn pipe_one_core(core: usize, reading: Reading, packets: u64) -> Run {
         assert_all_delivered(&receiver, packets);
     }
     run
+}
+
+/// Packets of 60 bytes into `null:` with these impairments. They are made anew only where one was lost, so that what is counted is
+/// an impaired port and little else: time is read, fates are drawn, packets wait and leave.
+pub fn impaired_null(core: usize, words: &str, packets: u64) -> Run {
+    let _ = affinity::pin_to_core(core);
+    let mut pool = pool();
+    let settings = words.parse().expect("words that mean something");
+    let null = linerate_port_null::open("null:".parse().expect("a spec"), &pool).expect("null: opens everywhere");
+    let mut port = Impaired::with_clock(Box::new(null), None, Some(&settings), &pool, Ticking(0));
+    let mut batch = Batch::new(&pool, BATCH);
+    let watch = Stopwatch::start();
+    let mut sent = 0;
+    while sent < packets {
+        pool.alloc(&mut batch, BATCH, PACKET_LEN);
+        sent += port.transmit(&mut batch).expect("null: does not break") as u64;
+    }
+    let run = watch.stop(packets);
+    let stats = port.stats().expect("null: can always count");
+    assert!(stats.tx_drops.iter().all(|drops| drops.cause == "random loss"), "{:?}", stats.tx_drops);
+    run
+}
+
+/// A clock that goes on by the time of a batch at 1 Mpps whenever it is read.
+struct Ticking(u64);
+
+impl linerate_impair::Clock for Ticking {
+    fn now_ns(&mut self) -> u64 {
+        self.0 += 1000 * BATCH as u64;
+        self.0
+    }
+
+    fn sleep_until_ns(&mut self, deadline_ns: u64) {
+        self.0 = self.0.max(deadline_ns);
+    }
 }
 
 /// A pipe from one thread to another, by the product's sending loop; checked, also by its receiving loop.
@@ -165,7 +201,7 @@ pub struct Loop {
 }
 
 /// All of them.
-pub const LOOPS: [Loop; 25] = [
+pub const LOOPS: [Loop; 28] = [
     Loop {
         name: "record",
         what: "packets into the buffers of a capture file, pcapng",
@@ -201,6 +237,24 @@ pub const LOOPS: [Loop; 25] = [
         what: "a balancer over four outputs, 10,000 flows",
         threads: 1,
         run: |cores, packets| bridge::balance(cores[0], packets),
+    },
+    Loop {
+        name: "impair_loss",
+        what: "an impaired port: loss 1%",
+        threads: 1,
+        run: |cores, packets| impaired_null(cores[0], "loss 1%", packets),
+    },
+    Loop {
+        name: "impair_delay",
+        what: "an impaired port: loss 1%, delay 1 ms (1,000 packets wait)",
+        threads: 1,
+        run: |cores, packets| impaired_null(cores[0], "loss 1% delay 1ms limit 2k", packets),
+    },
+    Loop {
+        name: "impair_jitter",
+        what: "an impaired port: loss 1%, delay 1 ms with jitter, so that packets overtake each other",
+        threads: 1,
+        run: |cores, packets| impaired_null(cores[0], "loss 1% delay 1ms 500us limit 2k", packets),
     },
     Loop {
         name: "gen_null_fixed",

@@ -116,8 +116,13 @@ impl Batch {
     }
 
     /// Extent of the packet that begins in slot `index`; `None` when its last slot is not in the batch.
+    #[inline]
     pub fn span(&self, index: usize) -> Option<Span> {
         let words = self.words().get(index..)?;
+        let first = *words.first()?;
+        if !crate::slot::more_of(first) {
+            return Some(Span { slots: 1, len: usize::from(first as u16) });
+        }
         let last = words.iter().position(|word| !crate::slot::more_of(*word))?;
         let len = words[..=last].iter().map(|word| usize::from(*word as u16)).sum();
         Some(Span { slots: last + 1, len })
