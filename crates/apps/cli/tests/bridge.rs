@@ -71,7 +71,7 @@ fn the_words_of_netmaps_bridge_do_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap").display().to_string();
     capture(&path, 300);
-    let ended = Run::start(&format!("bridge -i file:{path} -i null: -b 64 -c -w 0 -v")).end();
+    let ended = Run::start(&format!("bridge -i file:{path} -i null: -b 64 -c -w 0s -v")).end();
     ended.expect_code(0);
     for words in ["bridged for", "(copied)", "received", "300", "packets a batch"] {
         assert!(ended.stdout.contains(words), "{words}\n{}", ended.stdout);

@@ -101,7 +101,7 @@ fn every_group_gets_every_packet() {
     .end()
     .expect_code(0);
     let line = format!(
-        "lb -i file:{} -o file:{} -p file:{}:2 -p file:{}:3 --json -B 100000 -w 0",
+        "lb -i file:{} -o file:{} -p file:{}:2 -p file:{}:3 --json -B 100000 -w 0s",
         path("in.pcap"),
         path("all.pcap"),
         path("two-{}.pcap"),

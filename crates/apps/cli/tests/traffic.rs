@@ -249,7 +249,7 @@ fn what_cannot_be_is_said_before_anything_is_sent() {
         (format!("send null: --file {bad}"), "line 2, column 8: a packet of 64 bytes on the wire has"),
         ("send null: --rate 50%".into(), "the rate of this link is not known"),
         ("send nil:".into(), "there is no backend nil"),
-        ("send null: --duration 5".into(), "its unit is missing"),
+        ("send null: --duration 5".into(), "write 5s"),
         ("send null: --size 64 --set ipv4.ttl=300".into(), "300"),
         ("send null: --cores 4000".into(), "core 4000 is not among those"),
         ("send null: --receive null:".into(), "cannot receive"),

@@ -6,5 +6,7 @@
 mod quantity;
 mod suggest;
 
-pub use quantity::{UnitError, bits_per_second, bytes, count, duration_ns, packets_per_second, share};
+pub use quantity::{
+    UnitError, bits_per_second, bytes, count, duration_ns, packets_per_second, percent, positive_duration_ns, share,
+};
 pub use suggest::nearest;

@@ -6,7 +6,7 @@
 //!          | "Ki" | "Mi" | "Gi" | "Ti"                   powers of 1,024, for bytes
 //!
 //! duration          unit = "ns" | "us" | "µs" | "ms" | "s" | "m" | "h"           without a prefix
-//! bit rate          unit = "bit/s" | "bit" | "bps" | ""
+//! bit rate          unit = "bit/s" | "bps" | ""
 //! packet rate       unit = "pps" | ""
 //! number of bytes   unit = "B" | ""
 //! number            unit = ""
@@ -51,13 +51,14 @@ const BIT_RATE: Kind = Kind {
     what: "bit rate",
     examples: "100Mbit/s, 1.5Gbit/s or 10G",
     prefixes: POWERS,
-    units: &[("bit/s", 1.0), ("bit", 1.0), ("bps", 1.0), ("", 1.0)],
+    units: &[("bit/s", 1.0), ("bps", 1.0), ("", 1.0)],
     max: 1e15,
 };
 const PACKET_RATE: Kind = Kind {
     what: "packet rate",
     examples: "1000pps, 500kpps or 1.5M",
-    prefixes: POWERS,
+    // No path carries 10^12 packets a second.
+    prefixes: POWERS.split_at(4).0,
     units: &[("pps", 1.0), ("", 1.0)],
     max: 1e15,
 };
@@ -80,7 +81,7 @@ const BYTES: Kind = Kind {
 };
 const COUNT: Kind =
     Kind { what: "number", examples: "1500, 10k or 1.5M", prefixes: POWERS, units: &[("", 1.0)], max: 1e15 };
-const SHARE: Kind =
+const PERCENT: Kind =
     Kind { what: "percentage", examples: "1% or 0.05%", prefixes: &[("", 1.0)], units: &[("%", 1.0)], max: 100.0 };
 
 /// Nanoseconds of a duration, up to a year: `10s`, `1.5ms`, `2m`, `0s`.
@@ -98,12 +99,23 @@ pub fn duration_ns(text: &str) -> Result<u64, UnitError> {
     DURATION.read(text).map(|ns| ns.round() as u64)
 }
 
-/// Bits per second: `10Gbit/s`, `100Mbit`, `1.5G`.
+/// As [`duration_ns`], for a duration that must not be 0.
+///
+/// # Errors
+/// The text is not a duration, or one of 0.
+pub fn positive_duration_ns(text: &str) -> Result<u64, UnitError> {
+    match duration_ns(text) {
+        Ok(0) => Err(DURATION.error(text, "it must be longer than 0".into())),
+        read => read,
+    }
+}
+
+/// Bits per second: `10Gbit/s`, `1.5Gbps`, `100M`.
 ///
 /// # Errors
 /// The text is not a bit rate.
-pub fn bits_per_second(text: &str) -> Result<u64, UnitError> {
-    BIT_RATE.whole(text)
+pub fn bits_per_second(text: &str) -> Result<f64, UnitError> {
+    BIT_RATE.read(text)
 }
 
 /// Packets per second: `1.5Mpps`, `500k`.
@@ -130,12 +142,20 @@ pub fn count(text: &str) -> Result<u64, UnitError> {
     COUNT.whole(text)
 }
 
-/// A share from 0 to 1, written in percent: `1%` is 0.01.
+/// Percent, from 0 to 100: `1%`, `0.05%`.
 ///
 /// # Errors
 /// The text is not a percentage from 0 to 100.
+pub fn percent(text: &str) -> Result<f64, UnitError> {
+    PERCENT.read(text)
+}
+
+/// A share from 0 to 1, written in percent: `1%` is 0.01.
+///
+/// # Errors
+/// As [`percent`].
 pub fn share(text: &str) -> Result<f64, UnitError> {
-    SHARE.read(text).map(|percent| percent / 100.0)
+    percent(text).map(|percent| percent / 100.0)
 }
 
 impl Kind {
@@ -181,7 +201,9 @@ impl Kind {
         let names: Vec<&str> = names.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
         // "msec" and "seconds" begin with the unit that is meant.
         let begins = || names.iter().copied().filter(|name| unit.starts_with(*name)).max_by_key(|name| name.len());
-        match nearest(unit, &names).or_else(begins) {
+        // Any letter is near to any other.
+        let near = nearest(unit, &names).filter(|near| unit.chars().count() > 1 || near.eq_ignore_ascii_case(unit));
+        match near.or_else(begins) {
             Some(meant) => format!("did you mean {number}{meant}?"),
             None => format!("expected for example {}", self.examples),
         }
@@ -209,6 +231,7 @@ mod tests {
         ] {
             assert_eq!(duration_ns(text), Ok(ns), "{text}");
         }
+        assert_eq!((positive_duration_ns("1ns"), positive_duration_ns("0s").is_err()), (Ok(1), true));
         for text in ["", "s", "10", "-1s", "1e3s", "1.s", ".5s", "1.2.3s", "9999999h", "10  s", "1s ", "NaN s", "٣s"] {
             assert!(duration_ns(text).is_err(), "{text}");
         }
@@ -216,8 +239,8 @@ mod tests {
 
     #[test]
     fn rates_sizes_and_shares() {
-        assert_eq!(bits_per_second("10Gbit/s"), Ok(10_000_000_000));
-        assert_eq!(["1.5G", "1.5Gbit", "1.5 Gbps"].map(bits_per_second), [const { Ok(1_500_000_000) }; 3]);
+        assert_eq!(bits_per_second("10Gbit/s"), Ok(1e10));
+        assert_eq!(["1.5G", "1.5Gbit/s", "1.5 Gbps"].map(bits_per_second), [const { Ok(1.5e9) }; 3]);
         assert_eq!(["1.5Mpps", "1.5M", "1500 kpps"].map(packets_per_second), [const { Ok(1.5e6) }; 3]);
         assert_eq!(["64M", "64MB", "64MiB"].map(bytes), [Ok(64_000_000), Ok(64_000_000), Ok(67_108_864)]);
         assert_eq!(["512KiB", "1.5KiB", "7B", "4096"].map(bytes), [Ok(524_288), Ok(1536), Ok(7), Ok(4096)]);
@@ -241,11 +264,13 @@ mod tests {
             ("2min", "did you mean 2m?"),
             ("1MS", "did you mean 1ms?"),
             ("3 parsecs", "expected for example 10s, 1.5ms, 200us or 2m"),
+            ("1x", "expected for example 10s, 1.5ms, 200us or 2m"),
+            ("1S", "did you mean 1s?"),
             ("soon", "expected for example 10s, 1.5ms, 200us or 2m"),
         ] {
             assert_eq!(duration_ns(text).map_err(hint), Err(hints.into()), "{text}");
         }
-        assert_eq!(bits_per_second("10mbit").map_err(hint), Err("did you mean 10Mbit?".into()));
+        assert_eq!(bits_per_second("10mbit").map_err(hint), Err("did you mean 10Mbit/s?".into()));
         assert_eq!(bits_per_second("10Gb/s").map_err(hint), Err("did you mean 10Gbps?".into()));
         assert_eq!(bytes("64KB").map_err(hint), Err("did you mean 64kB?".into()));
         assert_eq!(packets_per_second("1mpps").map_err(hint), Err("did you mean 1Mpps?".into()));

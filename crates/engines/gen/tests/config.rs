@@ -189,7 +189,7 @@ const WRONG: &[(&str, usize, usize, &str)] = &[
     ("[[stream]]\nvary = [{ field = 'udp.source', value = '9' }]", 2, 41, "without quotes"),
     ("[[stream]]\nvary = [{ field = '50+4', value = 1 }]", 2, 19, "signature"),
     ("[[stream]]\nvary = [{ field = '40+2', value = 1 }]", 2, 19, "checksums are kept right"),
-    ("rate = '1kpps'\nduration = '10'\n[[stream]]", 2, 12, "its unit is missing"),
+    ("rate = '1kpps'\nduration = '10'\n[[stream]]", 2, 12, "write 10s"),
     ("count = 0\n[[stream]]", 1, 9, "at least 1"),
     ("arrival = 'poisson'\n[[stream]]", 1, 11, "needs a rate"),
     ("[[stream]]\nid = 4\n[[stream]]\nid = 4", 3, 1, "two streams have id 4"),

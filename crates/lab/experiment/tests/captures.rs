@@ -64,7 +64,7 @@ fn what_is_wrong_is_told() {
         ("\"libpcap\"", "\"libcap\"", "did you mean \"libpcap\"?"),
         ("\"libpcap\"", "\"af-packet\"", "packet is in `tool` twice"),
         ("\"threaded-napi\"", "\"thread\"", "expected one of interrupt, busy-poll, threaded-napi"),
-        ("\"10MiB\"", "\"10MB\"", "its unit is not known; expected a number with a unit, as 4096B, 512KiB or 64MiB"),
+        ("\"10MiB\"", "\"10MIB\"", "did you mean 10MiB?"),
         ("\"10MiB\"", "\"1KiB\"", "expected 64KiB to 1GiB"),
         ("\"10MiB\"", "\"512KiB\"", "512KiB is in `buffer` twice"),
         ("buffer = [\"512KiB\", \"10MiB\"]", "buffer = 7", "expected a text in quotes"),

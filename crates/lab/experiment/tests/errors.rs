@@ -177,7 +177,7 @@ const MISTAKES: &[(&str, &str, &str, &[&str])] = &[
         "29:8",
         &["`idle` is a whole number; expected a rate in quotes"],
     ),
-    ("kind = \"latency\"", "kind = \"latency\"\ntrial = \"1\"", "29:9", &["its unit is missing"]),
+    ("kind = \"latency\"", "kind = \"latency\"\ntrial = \"1\"", "29:9", &["write 1s"]),
     ("kind = \"latency\"", "kind = \"latency\"\ntrial = \"0s\"", "29:9", &["`trial` is \"0s\"; expected 1ms to 24h"]),
     (
         "kind = \"latency\"",
@@ -186,7 +186,7 @@ const MISTAKES: &[(&str, &str, &str, &[&str])] = &[
         &["expected the highest first"],
     ),
     ("kind = \"latency\"", "kind = \"soak\"\nshare = 0", "29:9", &["a share above 0 up to 1"]),
-    ("kind = \"latency\"", "kind = \"load\"\nrate = \"1e9pps\"", "29:8", &["its unit is not known"]),
+    ("kind = \"latency\"", "kind = \"load\"\nrate = \"1e9pps\"", "29:8", &["not a packet rate"]),
     (
         "[\"NDR\", \"PDR\"]",
         "[\"PDR\", \"NDR\"]",

@@ -1,14 +1,13 @@
 //! Rates as users give them: `1.5Mpps`, `10Gbit/s`, `l2:1Gbit/s`, `50%`.
 //!
 //! ```text
-//! rate    = [ "l1:" | "l2:" ] number [ " " ] unit
-//! number  = digits [ "." digits ]
-//! unit    = [ "k" | "M" | "G" ] "pps"  |  [ "k" | "M" | "G" | "T" ] ( "bit/s" | "bps" )  |  "%"
+//! rate = [ "l1:" | "l2:" ] bit rate | packet rate | percentage          (as `linerate-units` reads them, with their unit)
 //! ```
 //! Bits per second count everything on the link (L1: preamble and gap included) unless `l2:` is given, because that is what the
 //! nominal rate of a link counts: `10Gbit/s` fills a 10 Gbit/s link.
 
 use crate::units::L1_OVERHEAD_BYTES;
+use linerate_units::{bits_per_second, packets_per_second, percent};
 use std::fmt;
 use std::str::FromStr;
 
@@ -59,62 +58,36 @@ impl FromStr for Rate {
     type Err = RateError;
 
     fn from_str(text: &str) -> Result<Self, RateError> {
-        let refuse = |why| RateError::Syntax { text: text.to_owned(), why };
+        let refuse = |why: &str| RateError::Syntax { text: text.to_owned(), why: why.to_owned() };
         let (layer, rest) = match text.split_once(':') {
             Some((layer @ ("l1" | "l2"), rest)) => (Some(layer), rest),
             Some(_) => return Err(refuse("the part before the colon is neither l1 nor l2")),
             None => (None, text),
         };
-        let (number, unit) =
-            rest.split_at(rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len()));
-        let value = number_of(number).ok_or_else(|| refuse("it does not begin with a number"))?;
-        let unit = unit.strip_prefix(' ').unwrap_or(unit);
-        let rate = with_unit(value, unit, layer).map_err(refuse)?;
+        let unit_error = |error: linerate_units::UnitError| refuse(&error.hint);
+        let rate = if rest.ends_with('%') {
+            match layer {
+                Some(_) => return Err(refuse("a percentage is of the link, so l1 and l2 do not apply")),
+                None => Self::PercentOfLink(percent(rest).map_err(unit_error)?),
+            }
+        } else if rest.ends_with("pps") {
+            match layer {
+                Some(_) => return Err(refuse("packets have no layer: l1 and l2 apply to bits")),
+                None => Self::PacketsPerSecond(packets_per_second(rest).map_err(unit_error)?),
+            }
+        } else {
+            let rate_bps = bits_per_second(rest).map_err(unit_error)?;
+            match layer {
+                _ if !rest.ends_with("bit/s") && !rest.ends_with("bps") => return Err(refuse("its unit is missing")),
+                Some("l2") => Self::L2BitsPerSecond(rate_bps),
+                _ => Self::L1BitsPerSecond(rate_bps),
+            }
+        };
         let (Self::PacketsPerSecond(value)
         | Self::L1BitsPerSecond(value)
         | Self::L2BitsPerSecond(value)
         | Self::PercentOfLink(value)) = rate;
-        if value > 0.0 && value.is_finite() { Ok(rate) } else { Err(refuse("it must be above 0 and finite")) }
-    }
-}
-
-fn number_of(text: &str) -> Option<f64> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    (is_digits(whole) && is_digits(fraction)).then(|| text.parse().ok())?
-}
-
-fn with_unit(value: f64, unit: &str, layer: Option<&str>) -> Result<Rate, &'static str> {
-    if unit.is_empty() {
-        return Err("its unit is missing");
-    }
-    if unit == "%" {
-        return match layer {
-            Some(_) => Err("a percentage is of the link, so l1 and l2 do not apply"),
-            None if value > 100.0 => Err("it is more than the link"),
-            None => Ok(Rate::PercentOfLink(value)),
-        };
-    }
-    if let Some(prefix) = unit.strip_suffix("pps") {
-        let factor = factor_of(prefix).filter(|_| prefix != "T").ok_or("its unit is not known")?;
-        return match layer {
-            Some(_) => Err("packets have no layer: l1 and l2 apply to bits"),
-            None => Ok(Rate::PacketsPerSecond(value * factor)),
-        };
-    }
-    let prefix = unit.strip_suffix("bit/s").or_else(|| unit.strip_suffix("bps")).ok_or("its unit is not known")?;
-    let rate_bps = value * factor_of(prefix).ok_or("its unit is not known")?;
-    Ok(if layer == Some("l2") { Rate::L2BitsPerSecond(rate_bps) } else { Rate::L1BitsPerSecond(rate_bps) })
-}
-
-fn factor_of(prefix: &str) -> Option<f64> {
-    match prefix {
-        "" => Some(1.0),
-        "k" => Some(1e3),
-        "M" => Some(1e6),
-        "G" => Some(1e9),
-        "T" => Some(1e12),
-        _ => None,
+        if value > 0.0 { Ok(rate) } else { Err(refuse("it must be above 0")) }
     }
 }
 
@@ -145,7 +118,7 @@ pub enum RateError {
         /// The text as given.
         text: String,
         /// What is wrong with it.
-        why: &'static str,
+        why: String,
     },
     /// The rate of the link is not known.
     LinkUnknown {

@@ -153,8 +153,8 @@ impl Settings {
             "duplicate" => self.duplicate = words.chance()?,
             "corrupt" => self.corrupt = words.chance()?,
             "rate" => {
-                let bps = words.number(bits_per_second)?.max(1);
-                self.rate = Some(LinkRate { bps, overhead: words.overhead()? });
+                let bps = words.number(bits_per_second)?.max(1.0);
+                self.rate = Some(LinkRate { bps: bps as u64, overhead: words.overhead()? });
             }
             "limit" => {
                 let limit = words.number(count)?;
@@ -371,8 +371,8 @@ mod tests {
             ("delay 10", "write 10s"),
             ("delay 10msec", "did you mean 10ms?"),
             ("delay 1ms distribution normal", "not supported"),
-            ("rate 10mbit", "did you mean 10Mbit?"),
-            ("rate 10Mbit 1e9", "not an overhead"),
+            ("rate 10mbit", "did you mean 10Mbit/s?"),
+            ("rate 10M 1e9", "not an overhead"),
             ("limit 0", "from 1 to 1048576"),
             ("reorder 25%", "needs a delay"),
             ("seed x", "not a number"),

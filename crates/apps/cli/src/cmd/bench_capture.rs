@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told() {
         for (words, told) in
-            [(["--load", "1"], "unit"), (["--buffer", "9GiB"], "1GiB"), (["--buffer", "a\"b"], "bytes")]
+            [(["--load", "1x"], "1000pps"), (["--buffer", "9GiB"], "1GiB"), (["--buffer", "a\"b"], "bytes")]
         {
             let command = Command::parse_from([&["capture"], &words[..]].concat());
             let errors = parse(&experiment(&command.args), "x").expect_err("wrong");

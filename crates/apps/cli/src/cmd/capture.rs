@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use linerate_capture::RotationPolicy;
-use linerate_gen::config::duration_ns;
+use linerate_units::{bytes, count, positive_duration_ns};
 
 use crate::capture::open::{RINGS_MAX, Rings, Wishes};
 use crate::capture::run::{self, Plan};
@@ -52,7 +52,7 @@ pub struct Args {
     #[arg(long)]
     outgoing: bool,
     /// The rings of each port together: of an interface, of pcap:, and of xdp: (in frames); others have what their name says
-    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, value_parser = clap::value_parser!(u64).range(65_536..=1 << 30))]
+    #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = ring_bytes)]
     ring: u64,
     /// Whose clock stamps packets: kernel; nic, or else it does not start; auto, which is the NIC's if its driver stamps every packet,
     /// nobody else uses its stamps and its clock is within a minute of the time of day, and else the kernel's
@@ -63,25 +63,25 @@ pub struct Args {
     #[arg(long, value_name = "N|queues")]
     rings: Option<String>,
     /// Ends after this time: 10s, 500ms, 2m [default: at Ctrl-C]
-    #[arg(long = "for", value_name = "TIME")]
-    duration: Option<String>,
+    #[arg(long = "for", value_name = "TIME", value_parser = positive_duration_ns)]
+    duration: Option<u64>,
     /// Ends when a port has had so many packets; those that are in its ring then are captured as well
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N", value_parser = count)]
     count: Option<u64>,
     /// Time between two lines
-    #[arg(long, value_name = "TIME", default_value = "1s")]
-    interval: String,
-    /// A new file after so many bytes
-    #[arg(long, value_name = "N", requires = "write")]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = positive_duration_ns)]
+    interval: u64,
+    /// A new file after so many bytes: 100M, 64MiB
+    #[arg(long, value_name = "BYTES", requires = "write", value_parser = bytes)]
     file_bytes: Option<u64>,
     /// A new file after this time
-    #[arg(long, value_name = "TIME", requires = "write")]
-    file_time: Option<String>,
+    #[arg(long, value_name = "TIME", requires = "write", value_parser = positive_duration_ns)]
+    file_time: Option<u64>,
     /// A new file after so many packets
-    #[arg(long, value_name = "N", requires = "write")]
+    #[arg(long, value_name = "N", requires = "write", value_parser = count)]
     file_packets: Option<u64>,
     /// Most bytes of all files; the oldest are removed
-    #[arg(long, value_name = "N", requires = "write")]
+    #[arg(long, value_name = "BYTES", requires = "write", value_parser = bytes)]
     total_bytes: Option<u64>,
     /// Most files; the oldest are removed
     #[arg(long, value_name = "N", requires = "write")]
@@ -110,9 +110,6 @@ pub fn run(args: &Args) -> ExitCode {
 }
 
 fn plan(args: &Args) -> Result<Plan, String> {
-    let span = |flag: &str, text: Option<&String>| {
-        text.map(|text| duration_ns(text)).transpose().map_err(|error| format!("--{flag}: {error}"))
-    };
     if args.json && args.write.as_deref() == Some("-") {
         return Err("-w - and --json both want standard output".into());
     }
@@ -131,18 +128,25 @@ fn plan(args: &Args) -> Result<Plan, String> {
         path: args.write.clone(),
         policy: RotationPolicy {
             file_bytes: args.file_bytes,
-            file_ns: span("file-time", args.file_time.as_ref())?,
+            file_ns: args.file_time,
             file_packets: args.file_packets,
             total_bytes: args.total_bytes,
             files: args.files,
         },
-        duration_ns: span("for", args.duration.as_ref())?,
+        duration_ns: args.duration,
         packets_max: args.count,
-        interval_ns: span("interval", Some(&args.interval))?.unwrap_or(1_000_000_000).max(10_000_000),
+        interval_ns: args.interval.max(10_000_000),
         json: args.json,
         cores: args.cores.clone(),
         polls: args.poll,
     })
+}
+
+fn ring_bytes(text: &str) -> Result<u64, String> {
+    match bytes(text) {
+        Ok(bytes) if !(65_536..=1 << 30).contains(&bytes) => Err("a ring has 64KiB to 1GiB".into()),
+        read => read.map_err(|error| error.to_string()),
+    }
 }
 
 fn rings(text: Option<&str>) -> Result<Rings, String> {

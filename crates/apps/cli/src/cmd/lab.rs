@@ -65,8 +65,8 @@ struct RunArgs {
     /// How often each test is repeated, instead of what the file says
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: Option<u32>,
-    /// Length of every trial in seconds, instead of what the file says
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    /// Length of every trial, instead of what the file says: 200ms, 1s
+    #[arg(long, value_name = "TIME", value_parser = trial_ns)]
     trial: Option<u64>,
     /// Plain lines instead of the live view
     #[arg(long)]
@@ -228,11 +228,12 @@ fn tell_removed(removed: clean::Removed) {
     }
 }
 
-/// `0.2` to nanoseconds; 1 ms to a day.
-fn parse_seconds(text: &str) -> Result<u64, String> {
-    let seconds = text.trim_end_matches(" s").trim_end_matches('s').parse::<f64>().ok();
-    let seconds = seconds.filter(|seconds| (0.001..=86_400.0).contains(seconds));
-    seconds.map(|seconds| (seconds * 1e9) as u64).ok_or_else(|| "takes seconds, 0.001 to 86400".into())
+/// The length of a trial: 1 ms to a day.
+fn trial_ns(text: &str) -> Result<u64, String> {
+    match linerate_units::duration_ns(text) {
+        Ok(ns) if !(1_000_000..=86_400_000_000_000).contains(&ns) => Err("a trial lasts 1ms to 24h".into()),
+        read => read.map_err(|error| error.to_string()),
+    }
 }
 
 fn refuse(problem: &str) -> ExitCode {

@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use linerate_gen::config::duration_ns;
 use linerate_gen::{Receiver, ReceiverConfig, Start, WINDOW_DEFAULT};
 use linerate_port::{Caps, Direction, FarSide, PortSpec};
 use linerate_report::Timestamp;
 use linerate_sys::signal;
+use linerate_units::{count, positive_duration_ns};
 
 use crate::pktgen::log;
 use crate::traffic::cores::Cores;
@@ -40,14 +40,14 @@ pub struct Args {
     #[arg(value_name = "PORT", required = true)]
     ports: Vec<String>,
     /// Ends when so many packets have arrived, of any kind
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N", value_parser = count)]
     expect: Option<u64>,
     /// Ends after this time: 10s, 500ms, 2m [default: at Ctrl-C]
-    #[arg(short, long = "for", value_name = "TIME")]
-    duration: Option<String>,
+    #[arg(short, long = "for", value_name = "TIME", value_parser = positive_duration_ns)]
+    duration: Option<u64>,
     /// Ends when packets have arrived and then none for this long
-    #[arg(short = 'W', long, value_name = "TIME")]
-    idle_exit: Option<String>,
+    #[arg(short = 'W', long, value_name = "TIME", value_parser = positive_duration_ns)]
+    idle_exit: Option<u64>,
     /// Packets missing before the first one seen of a stream are lost, too: the sender starts after this receiver
     #[arg(long)]
     from_start: bool,
@@ -77,14 +77,7 @@ pub fn run(args: &Args) -> ExitCode {
 }
 
 fn try_run(args: &Args) -> Result<bool, String> {
-    let span = |flag: &str, text: &Option<String>| {
-        text.as_ref().map(|text| duration_ns(text)).transpose().map_err(|error| format!("--{flag}: {error}"))
-    };
-    let ends = Ends {
-        expected: args.expect,
-        duration_ns: span("for", &args.duration)?,
-        idle_ns: span("idle-exit", &args.idle_exit)?,
-    };
+    let ends = Ends { expected: args.expect, duration_ns: args.duration, idle_ns: args.idle_exit };
     let specs = open::specs(&args.ports)?;
     if let Some(pipe) = specs.iter().find(|spec| linerate_ports::far_side(spec) == FarSide::Process) {
         return Err(format!(

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use linerate_gen::config::duration_ns;
 use linerate_port::Caps;
 use linerate_report::Timestamp;
 use linerate_sys::{clock, signal};
+use linerate_units::{duration_ns, positive_duration_ns};
 use linerate_worker::Control;
 use serde::Serialize;
 
@@ -24,12 +24,12 @@ pub struct MovingArgs {
     /// Packets of one port call, at most
     #[arg(short, long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub batch: u32,
-    /// Waits so long before it begins, for links to come up: 2s, 500ms; a number is seconds
-    #[arg(short, long, value_name = "TIME")]
-    wait: Option<String>,
+    /// Waits so long before it begins, for links to come up: 2s, 500ms
+    #[arg(short, long, value_name = "TIME", value_parser = duration_ns)]
+    wait: Option<u64>,
     /// Ends after this time: 10s, 500ms, 2m [default: at Ctrl-C, or when nothing can come any more]
-    #[arg(short, long, value_name = "TIME")]
-    duration: Option<String>,
+    #[arg(short, long, value_name = "TIME", value_parser = positive_duration_ns)]
+    duration: Option<u64>,
     /// Core of the thread that moves packets [default: any]
     #[arg(long, value_name = "CORE")]
     core: Option<usize>,
@@ -62,17 +62,13 @@ impl Frame {
     /// Checks the flags.
     ///
     /// # Errors
-    /// A time that is none, a core that is not allowed.
+    /// A core that is not allowed.
     pub fn new(args: &MovingArgs) -> Result<Frame, String> {
-        let span = |flag: &str, text: &Option<String>| {
-            text.as_ref().map(|text| span_ns(text)).transpose().map_err(|error| format!("--{flag}: {error}"))
-        };
-        let (wait_ns, duration_ns) = (span("wait", &args.wait)?, span("duration", &args.duration)?);
         let core = args.core.map(|core| Cores::choose(Some(&core.to_string()), 1)).transpose()?;
         let told = core.iter().filter_map(|cores| cores.note.as_deref()).filter(|_| !args.quiet);
         told.for_each(note);
-        let manner = Manner { core: core.and_then(|core| core.of(0)), duration_ns, quiet: args.quiet };
-        Ok(Frame { wait_ns, manner, json: args.json })
+        let manner = Manner { core: core.and_then(|core| core.of(0)), duration_ns: args.duration, quiet: args.quiet };
+        Ok(Frame { wait_ns: args.wait, manner, json: args.json })
     }
 
     /// Before packets are moved: stop signals are caught, links may come up, and the ports are told.
@@ -136,25 +132,5 @@ pub fn exit(name: &str, result: Result<bool, String>) -> ExitCode {
             note(&format!("linerate {name}: {problem}"));
             ExitCode::from(2)
         }
-    }
-}
-
-/// A time with its unit, or a number of seconds, as netmap's tools take it.
-fn span_ns(text: &str) -> Result<u64, String> {
-    let seconds = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty();
-    if text == "0" {
-        return Ok(0);
-    }
-    duration_ns(&if seconds { format!("{text}s") } else { text.into() }).map_err(|error| error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_number_is_seconds() {
-        assert_eq!((span_ns("2"), span_ns("0"), span_ns("500ms")), (Ok(2_000_000_000), Ok(0), Ok(500_000_000)));
-        assert!(span_ns("").is_err() && span_ns("x").is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! Which packets: a range of numbers or of times.
 
-use linerate_gen::config::duration_ns;
 use linerate_report::Timestamp;
+use linerate_units::duration_ns;
 
 /// `FROM..TO`, either end left out at will, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

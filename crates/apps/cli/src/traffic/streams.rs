@@ -57,7 +57,7 @@ pub struct StreamFlags {
     #[arg(short, long, value_name = "TIME", help_heading = "Load")]
     duration: Option<String>,
     /// Ends after so many packets on each port
-    #[arg(short = 'n', long, value_name = "N", help_heading = "Load")]
+    #[arg(short = 'n', long, value_name = "N", value_parser = linerate_units::count, help_heading = "Load")]
     count: Option<u64>,
 }
 
@@ -369,7 +369,7 @@ mod tests {
             ("--set vlan.id=7", "--layers adds more"),
             ("--size 40", "42 bytes of headers"),
             ("--rate 10", "its unit is missing"),
-            ("--rate 1kpps --duration 5", "its unit is missing"),
+            ("--rate 1kpps --duration 5", "write 5s"),
             ("--layers ethernet/ipv4/icmp --flows 5", "neither UDP nor TCP"),
             ("--layers ethernet/ip", "unknown variant `ip`"),
             ("--arrival poisson", "needs a rate"),

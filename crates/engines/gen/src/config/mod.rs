@@ -22,15 +22,14 @@ mod rule;
 mod scalar;
 mod size;
 mod stream;
-mod time;
 
 use std::ops::Range;
 
+use linerate_units::positive_duration_ns;
 use toml::Spanned;
 
 pub use error::ConfigError;
 pub use size::FCS_BYTES;
-pub use time::{TimeError, duration_ns};
 
 use crate::pace::{Arrival, CatchUp, Schedule};
 use crate::plan::StreamSpec;
@@ -197,5 +196,5 @@ fn positive(number: Spanned<u64>) -> Result<u64, Problem> {
 }
 
 fn duration(text: Spanned<String>) -> Result<u64, Problem> {
-    duration_ns(text.get_ref()).map_err(|error| Problem::new(text.span(), error.to_string()))
+    positive_duration_ns(text.get_ref()).map_err(|error| Problem::new(text.span(), error.to_string()))
 }
