@@ -87,7 +87,7 @@ pub fn impaired_null(core: usize, words: &str, packets: u64) -> Run {
     let mut pool = pool();
     let settings = words.parse().expect("words that mean something");
     let null = linerate_port_null::open("null:".parse().expect("a spec"), &pool).expect("null: opens everywhere");
-    let mut port = Impaired::with_clock(Box::new(null), None, Some(&settings), &pool, Ticking(0));
+    let mut port = Impaired::with_clock(Box::new(null.into_port()), None, Some(&settings), &pool, Ticking(0));
     let mut batch = Batch::new(&pool, BATCH);
     let watch = Stopwatch::start();
     let mut sent = 0;

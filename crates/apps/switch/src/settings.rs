@@ -54,9 +54,9 @@ impl Reader<'_> {
     fn settings(&self) -> Result<PortSettings, ControlError> {
         let learning = self.read("learning", yes_or_no)?;
         let monitor = self.read("monitor", yes_or_no)?.unwrap_or(false);
-        let packets = |text: &str| units::packets_per_second(text).map(|rate| rate.round() as u64).map_err(say);
+        let packets = |text: &str| units::packets_per_second(text).map_err(say);
         let bits = |text: &str| units::bits_per_second(text).map_err(say);
-        let rate = |per_second: u64| Rate::per_second(per_second);
+        let rate = |per_second: f64| Rate::per_second(per_second.round() as u64);
         Ok(PortSettings {
             vlan: self.vlan(monitor)?,
             isolated: self.read("isolated", yes_or_no)?.unwrap_or(false),
