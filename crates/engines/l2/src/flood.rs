@@ -3,7 +3,8 @@
 use linerate_mem::{Batch, Pool};
 
 use crate::counters::DropReason;
-use crate::forward::{IngressContext, Packet};
+use crate::member::copy_slots;
+use crate::packet::{IngressContext, Packet};
 use crate::switch::Switch;
 use crate::vlan::apply;
 
@@ -70,11 +71,6 @@ fn copy(
     }
     switch.note_queued(origin, port, slots);
     Ok(slots)
-}
-
-/// Slots of a copy of a packet of `len` bytes.
-pub(crate) fn copy_slots(len: usize, pool: &Pool) -> usize {
-    len.div_ceil(pool.packet_len_max().max(1)).max(1)
 }
 
 /// Counts what became of a copy.

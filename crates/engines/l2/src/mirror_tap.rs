@@ -13,35 +13,9 @@
 use linerate_mem::{Batch, Span};
 use linerate_port::{Context, PortIndex};
 
-use crate::forward::IngressContext;
-use crate::mirror::{Entry, MirrorId, MirrorSelect, Mirrors};
+use crate::mirror::{MirrorSelect, MirrorTap, TAPS_MAX};
+use crate::packet::IngressContext;
 use crate::switch::Switch;
-
-/// Most mirrors that get packets without a copy; later ones copy.
-pub(crate) const TAPS_MAX: usize = 64;
-
-/// A mirror by port that may see packets of one batch.
-#[derive(Clone, Copy)]
-pub(crate) struct MirrorTap {
-    id: MirrorId,
-    /// The mirror's port.
-    to: PortIndex,
-    /// The queue of this port is mirrored, behind so many slots; `None`: the batch that arrived is mirrored.
-    queue: Option<(PortIndex, usize)>,
-    /// Place of the mirror among all.
-    index: usize,
-}
-
-impl Mirrors {
-    fn of_tap(&mut self, tap: &MirrorTap) -> Option<&mut Entry> {
-        self.entries.get_mut(tap.index).filter(|entry| entry.id == tap.id)
-    }
-
-    /// Where copies of other mirrors go, packets are in the queue that are not to be mirrored.
-    fn is_target(&self, port: PortIndex) -> bool {
-        self.entries.iter().any(|entry| entry.mirror.to == port)
-    }
-}
 
 impl Switch {
     /// Forwards a batch, while the ports of mirrors send from where they lie those packets that they can.

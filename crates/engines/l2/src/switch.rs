@@ -5,17 +5,13 @@ use linerate_port::CoarseHistogram;
 use linerate_wire::MacAddress;
 
 use crate::counters::{DropReason, PortCounters, Totals, VlanCounters};
-use crate::forward::{CHUNK, Packet};
-use crate::limit::{Rate, TokenBucket};
-use crate::mirror::Mirrors;
-use crate::mirror_tap::{MirrorTap, TAPS_MAX};
+use crate::member::{Gate, Limits, Member, Mirrored, PortBitmap};
+use crate::mirror::{MirrorTap, Mirrors, TAPS_MAX};
+use crate::packet::{CHUNK, Packet, UNCLASSIFIED};
 use crate::queue::{EgressQueue, Run};
 use crate::settings::{ConfigError, PORTS_MAX, PortIndex, PortSettings, SettingsError, SwitchConfig};
 use crate::table::{Key, MacCounters, MacEntry, MacTable, tick};
-use crate::vlan::{VLANS, VlanMode};
-
-/// Where packets are counted that were not put into a VLAN.
-pub(crate) const UNCLASSIFIED: usize = VLANS;
+use crate::vlan::VLANS;
 
 /// A learning switch over ports that somebody else drives. It has no clock and no sockets: packets and the time are given
 /// to it, packets wait in egress queues to be taken.
@@ -42,100 +38,6 @@ pub struct Switch {
     pub(crate) taps: Vec<MirrorTap>,
     /// When a part of the MAC table is searched next for addresses that are too old.
     pub(crate) age_at_ns: u64,
-}
-
-/// A port of the switch.
-pub(crate) struct Member {
-    pub(crate) settings: PortSettings,
-    pub(crate) queue: EgressQueue,
-    /// Time from a packet's arrival to its departure here, by the port that it came from.
-    pub(crate) latency: Vec<CoarseHistogram>,
-    pub(crate) limits: Limits,
-    /// Whether a mirror may want what comes in, or what goes out.
-    pub(crate) mirrored: Mirrored,
-}
-
-/// Whether a port takes what is looked up for it, in one byte.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gate {
-    /// Everything: it has all VLANs, and is not isolated.
-    Open,
-    /// That depends on the packet, or there is no port.
-    Restricted,
-}
-
-impl Gate {
-    fn of(settings: &PortSettings) -> Gate {
-        let open = !settings.isolated && settings.vlan == VlanMode::default();
-        if open { Gate::Open } else { Gate::Restricted }
-    }
-}
-
-/// A bit for each port.
-#[derive(Default)]
-pub(crate) struct PortBitmap([u64; PORTS_MAX / 64]);
-
-impl PortBitmap {
-    #[inline]
-    pub(crate) fn set(&mut self, port: u16) {
-        if let Some(word) = self.0.get_mut(usize::from(port) / 64) {
-            *word |= 1 << (port % 64);
-        }
-    }
-
-    #[inline]
-    fn clear(&mut self, port: u16) {
-        if let Some(word) = self.0.get_mut(usize::from(port) / 64) {
-            *word &= !(1 << (port % 64));
-        }
-    }
-
-    /// The first port from `from` on whose bit is set.
-    #[inline]
-    fn next(&self, from: u16) -> Option<u16> {
-        let mut mask = u64::MAX << (from % 64);
-        for (at, word) in self.0.iter().enumerate().skip(usize::from(from) / 64) {
-            if word & mask != 0 {
-                return Some((at * 64) as u16 + (word & mask).trailing_zeros() as u16);
-            }
-            mask = u64::MAX;
-        }
-        None
-    }
-}
-
-/// Directions of a port in which a mirror looks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Mirrored {
-    pub(crate) ingress: bool,
-    pub(crate) egress: bool,
-}
-
-/// The token buckets of a port.
-#[derive(Default)]
-pub(crate) struct Limits {
-    pub(crate) bits: Option<TokenBucket>,
-    pub(crate) packets: Option<TokenBucket>,
-    /// Unknown, broadcast, multicast.
-    pub(crate) storm: [Option<TokenBucket>; 3],
-}
-
-impl Limits {
-    /// True when there is one, so that the time must be exact.
-    #[inline]
-    fn any(&self) -> bool {
-        self.bits.is_some() || self.packets.is_some() || self.storm.iter().any(Option::is_some)
-    }
-
-    fn new(settings: &PortSettings) -> Limits {
-        let bucket = |rate: Option<Rate>| rate.map(TokenBucket::new);
-        let storm = settings.storm;
-        Limits {
-            bits: bucket(settings.rate_bits),
-            packets: bucket(settings.rate_packets),
-            storm: [bucket(storm.unknown), bucket(storm.broadcast), bucket(storm.multicast)],
-        }
-    }
 }
 
 impl Switch {
