@@ -2,7 +2,7 @@
 //! the tests of `linerate`.
 
 use linerate::pktgen::interface::Interface;
-use linerate::pktgen::options::{Request, parse};
+use linerate::pktgen::parse::{Request, parse};
 use linerate::pktgen::ranges::{EndpointRange, Family};
 
 /// Reads the bytes as each of them; what is taken means what it shows, what is refused says what to write instead.

@@ -5,11 +5,13 @@
 //! backends.rs  who names a backend, and puts a port's name together
 //! sources.rs   what a source file may say      (clocks, sockets, unsafe, length, a head)
 //! tree.rs      what any file may say           (paths of a machine, notes to oneself)
+//! circles.rs   which modules of a crate may name each other
 //! lexer.rs     code without comments, literals and tests
 //! ```
 //! The rules are functions of names and texts, so that their tests can show each of them failing.
 
 mod backends;
+mod circles;
 mod layers;
 mod lexer;
 mod sources;
@@ -57,6 +59,7 @@ pub fn run(root: &Path) -> Result<bool> {
             complaints.extend(sources::check(&file.path, &file.text));
         }
     }
+    complaints.extend(circles::check(&files));
     complaints.sort();
     for complaint in &complaints {
         println!("{complaint}");

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use linerate_capture::WriteBuffer;
 use linerate_pcapng::PacketHead;
 
-use crate::writer::Message;
+use crate::message::Message;
 
 /// How long packets of a ring that pauses wait for others before they are handed over: short enough for who looks at the file, long
 /// enough for full buffers at a megabyte in that time.

@@ -16,6 +16,7 @@
 
 mod file;
 mod intake;
+mod message;
 mod settings;
 mod writer;
 

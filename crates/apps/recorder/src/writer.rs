@@ -1,7 +1,7 @@
 //! The thread that writes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,22 +13,13 @@ use linerate_sys::memory::populate;
 
 use crate::file::{Form, Outcome, OutputFile};
 use crate::intake::{Empty, Intake, IntakeCounts, Level, Published};
+use crate::message::Message;
 use crate::settings::{BUFFER_BYTES_MIN, Method, RecorderError, Settings};
 
 /// How often the thread looks whether it is time for a new file while nothing comes.
 const TICK: Duration = Duration::from_millis(100);
 /// What padding may add to a write.
 const PADDING_MAX: u64 = 2 * linerate_capture::ALIGNMENT as u64;
-
-pub(crate) enum Message {
-    Buffer {
-        intake: usize,
-        buffer: WriteBuffer,
-    },
-    Statistics(Statistics),
-    /// Answer when all that came before is done.
-    Barrier(SyncSender<()>),
-}
 
 /// What the thread shows to others.
 #[derive(Default)]

@@ -4,7 +4,7 @@ use std::io;
 
 use linerate_sys::capability::{Capabilities, Capability};
 
-use crate::asm::AssembleError;
+use crate::assemble_error::AssembleError;
 use crate::btf::BtfError;
 
 /// Why a map, program, link or run failed.

@@ -11,6 +11,7 @@
 //! Everything unsafe is in `sys.rs`.
 
 pub mod asm;
+mod assemble_error;
 pub mod btf;
 pub mod error;
 pub mod insn;
@@ -24,7 +25,8 @@ mod sys;
 pub mod tally;
 pub mod tracepoint;
 
-pub use asm::{AssembleError, Assembler, Label};
+pub use asm::{Assembler, Label};
+pub use assemble_error::AssembleError;
 pub use btf::{Btf, BtfError};
 pub use error::BpfError;
 pub use link::{AttachMode, XdpLink};

@@ -2,8 +2,9 @@
 
 use std::io::Read;
 
+use crate::byte_order::ByteOrder;
+use crate::head::{Head, strip_fcs};
 use crate::interface::Interface;
-use crate::reader::{ByteOrder, Head, strip_fcs};
 use crate::source::Source;
 use crate::{CaptureError, Direction, PACKET_LEN_MAX};
 

@@ -1,7 +1,7 @@
 //! What a capture file says of its interfaces.
 
+use crate::byte_order::ByteOrder;
 use crate::options::{COMMENT, Options};
-use crate::reader::ByteOrder;
 
 /// Most bytes of texts that are kept of one section, so that memory does not grow with what a file holds. What comes after is
 /// left out.

@@ -18,8 +18,10 @@
 #![forbid(unsafe_code)]
 
 mod blocks;
+mod byte_order;
 mod classic;
 mod error;
+mod head;
 mod interface;
 mod options;
 mod reader;
@@ -33,8 +35,9 @@ pub use blocks::{
     InterfaceHead, SectionHead, Statistics, file_start, interface, padding, padding_len, section, statistics,
 };
 pub use error::CaptureError;
+pub use head::Head;
 pub use interface::{Interface, InterfaceStatistics};
-pub use reader::{CaptureReader, Head};
+pub use reader::CaptureReader;
 pub use record::{Direction, FileFormat, PacketHead, record, record_len};
 pub use scan::whole_records;
 

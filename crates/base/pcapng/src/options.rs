@@ -1,6 +1,6 @@
 //! Options of blocks (draft-ietf-opsawg-pcapng, section 3.5): code, length, value, padding to four bytes.
 
-use crate::reader::ByteOrder;
+use crate::byte_order::ByteOrder;
 
 /// `opt_endofopt`.
 pub(crate) const END: u16 = 0;

@@ -2,11 +2,12 @@
 
 use std::io::{self, Read, Seek};
 
+use crate::CaptureError;
 use crate::classic::{self, Classic};
+use crate::head::Head;
 use crate::interface::Interface;
 use crate::sections::{self, Sections};
 use crate::source::Source;
-use crate::{CaptureError, Direction};
 
 /// Reads a capture file from front to end.
 ///
@@ -31,27 +32,6 @@ pub struct CaptureReader<R> {
 enum Format {
     Classic(Classic),
     Sections(Sections),
-}
-
-/// What a file says about one packet, beside its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
-    /// Nanoseconds since 1970; 0 where the format has no time (simple packet blocks).
-    pub time_ns: u64,
-    /// Bytes that the packet had, without FCS; more than [`Head::len`] when the capture cut it short.
-    pub original_len: u32,
-    /// Link type of its interface (`LINKTYPE_...`); 1 is Ethernet.
-    pub link_type: u16,
-    /// Number of its interface, into [`CaptureReader::interfaces`].
-    pub interface: u32,
-    /// Which way it went.
-    pub direction: Direction,
-    /// Bytes of the packet that the file holds, without FCS.
-    pub len: usize,
-    /// First byte of the packet, from the start of the record.
-    pub(crate) start: usize,
-    /// Bytes of the record.
-    pub(crate) record: usize,
 }
 
 impl<R: Read> CaptureReader<R> {
@@ -159,43 +139,4 @@ fn open_format<R: Read>(source: &mut Source<R>) -> Result<Format, CaptureError> 
         other => format!("neither pcap nor pcapng: it begins with {other:02x?}"),
     };
     Err(CaptureError::NotACapture { what })
-}
-
-/// Order of the bytes of numbers in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ByteOrder {
-    Little,
-    Big,
-}
-
-impl ByteOrder {
-    /// The number at `at`; 0 where there are no bytes, which callers exclude by asking for them first.
-    #[inline]
-    pub fn u32(self, bytes: &[u8], at: usize) -> u32 {
-        let Some(bytes) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else { return 0 };
-        if self == ByteOrder::Little { u32::from_le_bytes(*bytes) } else { u32::from_be_bytes(*bytes) }
-    }
-
-    /// As [`ByteOrder::u32`].
-    #[inline]
-    pub fn u16(self, bytes: &[u8], at: usize) -> u16 {
-        let Some(bytes) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else { return 0 };
-        if self == ByteOrder::Little { u16::from_le_bytes(*bytes) } else { u16::from_be_bytes(*bytes) }
-    }
-
-    /// As [`ByteOrder::u32`].
-    pub fn u64(self, bytes: &[u8], at: usize) -> u64 {
-        let Some(bytes) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else { return 0 };
-        if self == ByteOrder::Little { u64::from_le_bytes(*bytes) } else { u64::from_be_bytes(*bytes) }
-    }
-}
-
-/// Length kept and true length of a packet without the `fcs_len` bytes at its true end.
-#[inline]
-pub(crate) fn strip_fcs(len: usize, original_len: u32, fcs_len: usize) -> (usize, u32) {
-    if fcs_len == 0 {
-        return (len, original_len);
-    }
-    let original_len = original_len.saturating_sub(fcs_len as u32);
-    (len.min(original_len as usize), original_len)
 }

@@ -1,7 +1,7 @@
 //! Whole records in bytes that were encoded here.
 
 use crate::FileFormat;
-use crate::reader::ByteOrder;
+use crate::byte_order::ByteOrder;
 use crate::record::{CLASSIC_START, ENHANCED_PACKET};
 
 /// How many of the first `limit` bytes are whole records (or blocks) with at most `packets_max` packets, and how many packets

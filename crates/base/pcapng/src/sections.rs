@@ -7,9 +7,10 @@
 
 use std::io::Read;
 
+use crate::byte_order::ByteOrder;
+use crate::head::{Head, strip_fcs};
 use crate::interface::{Interface, InterfaceStatistics, TextBudget};
 use crate::options::{COMMENT, Options};
-use crate::reader::{ByteOrder, Head, strip_fcs};
 use crate::record::{Direction, ENHANCED_PACKET, OPTION_FLAGS};
 use crate::scale::Scale;
 use crate::source::{BUFFER, Source};

@@ -5,7 +5,7 @@
 
 use linerate_wire::{LayerKind, Layout, ethernet, icmpv4, icmpv6, ipv4, ipv6, mpls, tcp, udp, vlan, vxlan};
 
-use crate::plan::PlanError;
+use crate::plan_error::PlanError;
 
 /// Where a field's bits are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! From what a user asks for - layers, lengths, rules - to a [`StreamPlan`] that needs no thought per packet.
 
-use linerate_wire::{BuildError, LayerKind, Layout, Stack};
+use linerate_wire::{LayerKind, Layout, Stack};
 
 use crate::field::{Advance, FieldPlan, SUMS_MAX, SumTerm, Values};
 use crate::locate::{FieldLocation, locate};
+use crate::plan_error::PlanError;
 use crate::signature::SIGNATURE_LEN;
 use crate::size::Sizes;
 use crate::stream::{ImagePlan, StreamPlan, SumPlan};
@@ -35,38 +36,6 @@ pub struct Rule {
     pub values: Values,
     /// When it goes to the next one.
     pub advance: Advance,
-}
-
-/// Why a stream cannot be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
-    /// The layers do not make a frame of that length.
-    #[error("{0}")]
-    Build(#[from] BuildError),
-    /// No length was given, or the lengths need too much memory.
-    #[error("{0}")]
-    Lens(String),
-    /// A rule names a field that is not there, or one that cannot vary.
-    #[error("field {name}: {problem}")]
-    Field {
-        /// The name as given.
-        name: String,
-        /// What is wrong, and what would be right.
-        problem: String,
-    },
-    /// The signature does not fit behind the headers.
-    #[error(
-        "a frame of {len} bytes (without FCS) has {room} bytes behind its headers, a signature needs 16: \
-         use frames of at least {least} bytes, or no signature"
-    )]
-    NoRoomForSignature {
-        /// Length of the frame.
-        len: usize,
-        /// Bytes behind its headers.
-        room: usize,
-        /// Length from which on it fits.
-        least: usize,
-    },
 }
 
 impl StreamSpec {

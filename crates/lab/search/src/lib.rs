@@ -56,6 +56,7 @@ pub mod recovery;
 pub mod reset;
 mod search;
 mod statistics;
+mod step;
 mod tally;
 mod trial;
 
@@ -63,6 +64,7 @@ pub use goal::{Goal, GoalError};
 pub use load::Load;
 pub use measurer::{Measurer, RunError};
 pub use outcome::{Bounds, Limit, Outcome, Record, Stop};
-pub use search::{Reason, Search, Step};
+pub use search::Search;
 pub use statistics::{PlanError, Statistics};
+pub use step::{Reason, Step};
 pub use trial::{Trial, TrialError};

@@ -21,6 +21,7 @@ mod checks;
 pub mod child;
 mod harness;
 pub mod memory;
+mod outcome;
 mod packets;
 mod probe;
 mod report;
@@ -30,7 +31,8 @@ mod skip;
 
 pub use checks::check_names;
 pub use harness::{Disturbance, Facts, Harness, Hit, Link, Reopen};
+pub use outcome::Outcome;
 pub use probe::{ProbePort, ReceiveProbe, SendProbe};
-pub use report::{Line, Outcome, Report, check_all, run_all, run_check};
+pub use report::{Line, Report, check_all, run_all, run_check};
 pub use rings::Rings;
 pub use skip::{may_skip, or_skip};

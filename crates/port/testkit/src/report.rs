@@ -5,17 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::Harness;
 use crate::checks::{CHECKS, Check};
-
-/// What a check found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The port keeps this part of the contract; the text says what was done.
-    Passed(String),
-    /// The check says nothing about this port; the text says why.
-    NotApplicable(String),
-    /// The port breaks the contract; the text says how.
-    Failed(String),
-}
+use crate::outcome::Outcome;
 
 /// One check and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::pktgen::options::{Request, parse};
+use crate::pktgen::parse::{Request, parse};
 use crate::pktgen::usage::USAGE;
 use crate::pktgen::{log, run};
 

@@ -24,8 +24,8 @@ use super::quota::Quota;
 use super::receive::receive;
 use super::replay::{Source, replay};
 use super::report;
-use super::run::StartError;
 use super::sequence::Numbers;
+use super::start_error::StartError;
 use super::transmit::transmit;
 use super::worker::{Outcome, Task};
 

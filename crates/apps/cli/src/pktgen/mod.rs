@@ -13,8 +13,10 @@ pub mod getopt;
 pub mod interface;
 pub mod log;
 pub mod options;
+pub mod parse;
 pub mod ranges;
 pub mod run;
+mod start_error;
 pub mod usage;
 
 mod checks;

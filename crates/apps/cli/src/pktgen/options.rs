@@ -5,13 +5,9 @@ use std::fmt;
 use linerate_wire::MacAddress;
 
 use super::format::Style;
-use super::getopt::{GetoptError, getopt};
+use super::getopt::GetoptError;
 use super::interface::Interface;
-use super::letters::Letters;
 use super::ranges::{EndpointRange, Family};
-
-/// The getopt string of the original, unchanged.
-pub const GRAMMAR: &str = "46a:f:F:Nn:i:Il:d:s:D:S:b:c:o:p:T:w:WvR:XC:H:rP:zZAhBM:";
 
 /// What `pkt-gen` does (`-f`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,15 +127,6 @@ pub struct Options {
     pub warnings: Vec<String>,
 }
 
-/// What a command line asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
-    /// `-h`.
-    Help,
-    /// A run.
-    Run(Box<Options>),
-}
-
 /// What is wrong with a command line, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageError {
@@ -171,17 +158,6 @@ impl From<GetoptError> for UsageError {
         };
         UsageError::new(error.to_string(), cure)
     }
-}
-
-/// Reads the words behind the command's name.
-pub fn parse(words: &[String]) -> Result<Request, UsageError> {
-    let given = getopt(GRAMMAR, words)?;
-    if given.iter().any(|given| given.letter == 'h') {
-        return Ok(Request::Help);
-    }
-    let mut letters = Letters::default();
-    given.iter().try_for_each(|given| letters.take(given))?;
-    letters.check().map(|options| Request::Run(Box::new(options)))
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Command lines: those of published experiments, defaults, and what must be refused.
 
-use super::*;
 use proptest::prelude::*;
+
+use super::super::parse::{Request, parse};
+use super::*;
 
 fn request(line: &str) -> Result<Request, UsageError> {
     let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use linerate_gen::Stream;
 use linerate_wire::{FlowKey, Parsed, verify_checksums};
 
-use super::super::options::{Request, parse};
+use super::super::parse::{Request, parse};
 use super::*;
 
 fn options(line: &str) -> Options {

@@ -62,7 +62,7 @@ fn queues(interface: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::options::{Request, parse};
+    use super::super::parse::{Request, parse};
     use super::*;
 
     fn options(line: &str) -> Options {

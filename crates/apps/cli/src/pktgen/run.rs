@@ -5,13 +5,12 @@
 //!   thread I       its port, its share of -n and -R, its CPU: see crew.rs
 //! ```
 
-use std::fmt;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use linerate_mem::Pool;
-use linerate_port::{Caps, FarSide, OpenError, OpenOptions, Port};
+use linerate_port::{Caps, FarSide, OpenOptions, Port};
 use linerate_sys::{affinity, signal};
 use linerate_wire::MacAddress;
 
@@ -20,39 +19,12 @@ use super::crew::Crew;
 use super::format;
 use super::fragment;
 use super::log::{diag, out};
-use super::options::{Function, Options, UsageError};
+use super::options::{Function, Options};
 use super::pace;
 use super::packet;
 use super::ports::{self, Opened};
 use super::report;
-
-/// Why a run did not start.
-#[derive(Debug)]
-pub struct StartError(pub(super) String);
-
-impl fmt::Display for StartError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0)
-    }
-}
-
-impl From<UsageError> for StartError {
-    fn from(error: UsageError) -> StartError {
-        StartError(error.to_string())
-    }
-}
-
-impl From<OpenError> for StartError {
-    fn from(error: OpenError) -> StartError {
-        StartError(error.to_string())
-    }
-}
-
-impl From<std::io::Error> for StartError {
-    fn from(error: std::io::Error) -> StartError {
-        StartError(error.to_string())
-    }
-}
+use super::start_error::StartError;
 
 /// Runs to the end. True when nothing went wrong on the way.
 ///

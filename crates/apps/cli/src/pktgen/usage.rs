@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn every_letter_of_the_grammar_is_described() {
         let options = USAGE.split("Differences").next().unwrap_or_default();
-        for letter in super::super::options::GRAMMAR.chars().filter(|letter| *letter != ':' && *letter != 'h') {
+        for letter in super::super::parse::GRAMMAR.chars().filter(|letter| *letter != ':' && *letter != 'h') {
             assert!(options.contains(&format!("-{letter}")), "-{letter}");
         }
         assert!(USAGE.lines().all(|line| line.len() <= 120));

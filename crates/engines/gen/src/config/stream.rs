@@ -9,7 +9,8 @@ use super::layer::RawLayer;
 use super::raw::RawStream;
 use super::size::{FCS_BYTES, SizePlan};
 use super::{Problem, StreamEntry, rule};
-use crate::plan::{PlanError, StreamSpec};
+use crate::plan::StreamSpec;
+use crate::plan_error::PlanError;
 use crate::signature::SIGNATURE_LEN;
 
 /// Shortest Ethernet frame on the wire.

@@ -23,12 +23,14 @@ mod series;
 mod settings;
 mod show;
 mod statistics;
+mod thresholds;
 mod words;
 
-pub use judge::{Compared, Excluded, Method, Reason, Thresholds, Verdict};
+pub use judge::{Compared, Method, Reason, Verdict};
 pub use noise::{NoiseLimits, RunNoise};
 pub use settings::Setting;
 pub use show::{comparison_html, comparison_json, comparison_markdown, comparison_terminal};
+pub use thresholds::{Excluded, Thresholds};
 
 use crate::Results;
 use judge::{is_testable, judge};

@@ -1,7 +1,7 @@
 //! On which scale a figure is compared, and which of its changes count.
 
-use super::judge::Thresholds;
 use super::series::{Key, Series};
+use super::thresholds::Thresholds;
 use crate::figure::{Better, Unit, median};
 
 /// No value is taken to vary by less than this share of its threshold (standard deviation).

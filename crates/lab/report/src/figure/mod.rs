@@ -2,12 +2,13 @@
 //! Every output takes them from here, so that a mark on a figure is on it everywhere.
 
 mod extract;
+mod median;
 mod of_found;
 mod summary;
 
 pub(crate) use extract::{figures, key_trial, of_finding};
+pub use median::median;
 pub(crate) use of_found::load_words;
-pub use summary::median;
 pub(crate) use summary::{Missing, Summary, summaries};
 
 use crate::units::{count, nanoseconds, percent, pps};

@@ -8,6 +8,7 @@ mod goals;
 mod grids;
 mod head;
 pub(crate) mod labels;
+mod points;
 mod recommendation;
 
 pub(crate) use account::{RowKind, account_rows, ledger_trials};

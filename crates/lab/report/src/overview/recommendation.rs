@@ -1,7 +1,7 @@
 //! Which setting of a capture is the best for this host.
 
-use super::captures::{Point, points};
 use super::labels::size_words;
+use super::points::{Point, points};
 use crate::capture::{CapturePoint, Outlook};
 use crate::units::{nanoseconds, percent, pps};
 use crate::{Cell, Results};

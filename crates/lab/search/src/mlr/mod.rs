@@ -43,11 +43,15 @@ mod choice;
 mod goal;
 mod outcome;
 mod search;
+mod step;
 mod strategy;
 mod tally;
 mod target;
+mod view;
 
 pub use goal::{Goal, GoalError, Limits};
 pub use outcome::{GoalOutcome, Outcome, Record};
-pub use search::{Order, Reason, Search, Step};
+pub use search::Search;
+pub use step::{Order, Step};
 pub use tally::{DurationSums, LoadClass, conditional_throughput_pps};
+pub use view::Reason;

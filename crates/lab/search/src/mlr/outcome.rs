@@ -2,7 +2,7 @@
 
 use super::book::Book;
 use super::goal::{Goal, Limits};
-use super::search::Step;
+use super::step::Step;
 use super::tally::conditional_throughput_pps;
 use crate::{Bounds, Limit, Load, Stop, Trial};
 

@@ -1,36 +1,14 @@
 //! The search as a state machine.
 
 use super::book::Book;
-use super::choice::{Choice, Pursuit, choose};
+use super::choice::choose;
 use super::goal::{Goal, GoalError, Limits};
 use super::outcome::{self, Outcome, Record};
+use super::step::{Order, Step, answers};
 use super::tally::LoadClass;
 use super::target::targets;
-use crate::{Bounds, Load, Measurer, RunError, Trial, TrialError};
-
-pub use super::choice::Reason;
-
-/// A trial that the search asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Order {
-    /// The load to try.
-    pub load: Load,
-    /// For how long to send, in nanoseconds.
-    pub duration_ns: u64,
-}
-
-/// An order and why.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
-    /// What to try.
-    pub order: Order,
-    /// Number of the goal in focus. The trial counts for all.
-    pub goal: usize,
-    /// Whether the goal itself is worked on, not a cheaper stage before it.
-    pub is_final: bool,
-    /// Why this load.
-    pub reason: Reason,
-}
+use super::view::{Choice, Pursuit};
+use crate::{Bounds, Measurer, RunError, Trial, TrialError};
 
 /// The search for several goals in one pass.
 #[derive(Debug, Clone)]
@@ -169,9 +147,4 @@ impl Search {
     fn is_used_up(&self) -> bool {
         self.records.len() >= self.limits.trials_max as usize || self.trial_time_ns >= self.limits.duration_max_ns
     }
-}
-
-/// Whether a trial is what was ordered.
-fn answers(order: &Order, trial: &Trial) -> bool {
-    trial.load == order.load && trial.duration_ns.abs_diff(order.duration_ns) <= order.duration_ns / 100
 }

@@ -1,6 +1,6 @@
 //! The geometric middle of the bounds.
 
-use super::super::choice::{Reason, View};
+use super::super::view::{Reason, View};
 use crate::Load;
 
 pub(super) fn next_load(view: &View<'_>) -> Option<(Load, Reason)> {

@@ -6,7 +6,7 @@ mod refine;
 mod start;
 mod stride;
 
-use super::choice::{Reason, View};
+use super::view::{Reason, View};
 use crate::Load;
 
 /// A way to find the next load.

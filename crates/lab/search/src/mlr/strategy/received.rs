@@ -4,7 +4,7 @@
 //! above that fails. A goal that allows loss is met up to `received / (1 - loss ratio)`. This is the first guess of the first
 //! target, and how later ones leave a load that only long trials refute (a deep buffer hides the limit from short ones).
 
-use super::super::choice::{Reason, View};
+use super::super::view::{Reason, View};
 use crate::Load;
 
 pub(super) fn next_load(view: &View<'_>) -> Option<(Load, Reason)> {

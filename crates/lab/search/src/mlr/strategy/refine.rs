@@ -1,6 +1,6 @@
 //! The bounds of the target before this one, lower first: shorter trials found them, longer ones are to confirm them.
 
-use super::super::choice::{Reason, View};
+use super::super::view::{Reason, View};
 use crate::{Bounds, Load};
 
 pub(super) fn next_load(view: &View<'_>) -> Option<(Load, Reason)> {

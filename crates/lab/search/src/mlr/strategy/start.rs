@@ -1,6 +1,6 @@
 //! The maximum, where nothing is known: it may pass, and if not, the rate received there is the first guess.
 
-use super::super::choice::{Reason, View};
+use super::super::view::{Reason, View};
 use crate::{Bounds, Load};
 
 pub(super) fn next_load(view: &View<'_>) -> Option<(Load, Reason)> {

@@ -1,7 +1,7 @@
 //! Strides away from a bound towards the one that is missing or far, each longer than the one before, until it is found or the
 //! middle is nearer.
 
-use super::super::choice::{Reason, View};
+use super::super::view::{Reason, View};
 use crate::{Bounds, Load};
 
 pub(super) fn next_load(view: &View<'_>) -> Option<(Load, Reason)> {
