@@ -18,7 +18,6 @@ use super::tree::TextFile;
 const PERMITTED: &[(&str, &[&str], &str)] = &[
     ("crates/apps/switch", &["mirrors", "service"], SPLIT_OF_ONE_TYPE),
     ("crates/base/mem", &["batch", "ownership", "pool"], "a pool fills batches, a batch returns its slots to the pool"),
-    ("crates/engines/l2", &["flood", "forward", "mirror", "mirror_tap", "switch"], SPLIT_OF_ONE_TYPE),
     ("crates/lab/lab", &LAB_CELL, "a cell runs its tests, and each test continues the cell's state"),
     ("crates/lab/lab", &["capture", "endpoint", "ends", "outcome", "sink"], SPLIT_OF_ONE_TYPE),
     ("crates/lab/lab", &LAB, "the lab's parts name each other; the lab is reshaped as a whole"),
