@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use linerate_mem::{Pool, PoolConfig};
-use linerate_port::{Interest, OpenOptions, Port, Readiness};
+use linerate_mem::{Batch, Pool, PoolConfig};
+use linerate_port::{Interest, LinkState, OpenOptions, Port, Readiness};
 use linerate_ports::{open_device, parse, share_out};
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
@@ -22,7 +22,7 @@ impl Queues {
     fn names(&mut self) -> Result<[String; 2], String> {
         match self {
             Queues::Veth { backend, namespace } => {
-                *namespace = Some(pair()?);
+                *namespace = Some(pair().map_err(|error| error.to_string())?);
                 Ok(["near", "far"].map(|name| format!("{backend}:{name},queues=2")))
             }
             Queues::Memif { folder, links } => {
@@ -34,17 +34,17 @@ impl Queues {
     }
 }
 
-fn pair() -> Result<NetNs, String> {
-    let namespace = NetNs::anonymous().map_err(|error| error.to_string())?;
+fn pair() -> std::io::Result<NetNs> {
+    let namespace = NetNs::anonymous()?;
     let end = |name| VethEnd { name, namespace: &namespace };
-    veth::create(end("near"), end("far"), 2).map_err(|error| error.to_string())?;
+    veth::create(end("near"), end("far"), 2)?;
     let prepare = || {
         for scope in ["all", "default", "near", "far"] {
             let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1");
         }
         veth::bring_up(&Netdev::open("near")?, &Netdev::open("far")?)
     };
-    namespace.run(prepare).and_then(|made| made).map_err(|error| error.to_string())?;
+    namespace.run(prepare)??;
     Ok(namespace)
 }
 
@@ -128,4 +128,34 @@ fn two_queues_of_an_interface() {
             None => panic!("there is no backend {backend}"),
         }
     }
+}
+
+#[test]
+fn a_device_says_when_its_link_goes_and_comes_and_what_each_queue_did() {
+    let Some(namespace) = or_skip("no network namespace", pair()) else { return };
+    let mut pool = Pool::new(PoolConfig { frames: 4096, ..PoolConfig::default() }).unwrap();
+    let spec = parse("packet:near,queues=2").unwrap();
+    let opened = namespace.run(|| open_device(&spec, &OpenOptions::default(), &pool)).unwrap().unwrap();
+    let mut device = opened.device;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    for (up, wanted) in [(true, LinkState::Up), (false, LinkState::Down), (true, LinkState::Up)] {
+        namespace.run(|| Netdev::open("far").unwrap().set_up(up).unwrap()).unwrap();
+        // Its peer is down: the interface itself is up, and has no carrier.
+        while device.link().unwrap() != wanted {
+            assert!(Instant::now() < deadline, "the link is not {wanted:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let mut device = device
+        .try_map(|mut port| {
+            let mut batch = Batch::new(&pool, 1);
+            pool.append(&mut batch, &[0xff; 60], 0);
+            port.transmit(&mut batch).map(|_| port)
+        })
+        .unwrap();
+    let sent: Vec<u64> = device.stats().unwrap().iter().map(|stats| stats.tx_packets).collect();
+    assert_eq!(sent, [1, 1]);
+    drop(device);
+    pool.flush();
+    assert!(pool.is_whole());
 }

@@ -1,7 +1,7 @@
 //! `memif:SOCKET` - shared memory with another process: VPP, DPDK, another Linerate. Protocol version 2, both roles.
 //!
 //! ```text
-//! memif:SOCKET[@queue][,id=N][,role=server|client][,rings=N][,slots=N][,buffer=BYTES][,mode=interrupt|poll][,secret=TEXT][,corrupt=close|next]
+//! memif:SOCKET[@queue][,id=N][,role=server|client][,rings=N][,queues=N][,slots=N][,buffer=BYTES][,mode=interrupt|poll][,secret=TEXT][,corrupt=close|next]
 //! memif:SOCKET,role=client,zerocopy[,...]
 //!
 //!   server             SOCKET (UNIX, SEQPACKET)              client

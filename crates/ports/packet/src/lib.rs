@@ -32,6 +32,8 @@
 //! - `prompt` hand over each packet as soon as it is there (TPACKET_V2), for who answers packets or times them by the clock:
 //!   costs a wake-up for each that comes alone. The packets of a ring are then as many as its bytes hold of the longest.
 //! - `promisc=no` do not take packets for other hardware addresses. The mode ends with the socket, whatever ends the process.
+//! - `queues=N` N ports, each with a socket and a ring of its own; they share the interface's packets by flow, in a group that the
+//!   kernel numbers.
 //! - `fanout=GROUP[:hash|lb|cpu|qm]` share the interface's packets with the other ports of GROUP, by flow (`hash`, default), in
 //!   turn (`lb`), by the receiving CPU, or by receive queue. Each port is one reader; see packet(7), PACKET_FANOUT.
 //! - `refused=drop` a packet that the driver refuses (a full ring) is lost, and counted as such, as a NIC's would be;
