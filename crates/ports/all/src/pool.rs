@@ -68,14 +68,14 @@ pub fn pool_config(plan: &PoolPlan<'_>) -> PoolConfig {
     PoolConfig { frames: wanted.clamp(FRAMES_MIN, most).max(lent) + waiting + plan.extra, frame_size }
 }
 
-/// Frames of a port with rings of the usual size.
+/// Frames of a device whose rings have the usual size.
 fn frames(spec: &PortSpec) -> usize {
     let each = match spec.options.direction.unwrap_or(Direction::Both) {
         Direction::Transmit => FRAMES_TX,
         Direction::Receive => FRAMES_RX,
         Direction::Both => FRAMES_TX + FRAMES_RX,
     };
-    each * spec.options.threads.unwrap_or(1)
+    each * spec.options.ports()
 }
 
 /// Frames that a receive ring of a given size needs: the port lends half of a pool's frames to the kernel.

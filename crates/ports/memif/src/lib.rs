@@ -12,8 +12,7 @@
 //! again: a port without a peer receives nothing, takes nothing to send, and stays usable. `SOCKET` is a path, or (written `\@NAME`) an
 //! abstract name. Only processes of the same user, or of root, are talked to.
 //!
-//! A port serves all queue pairs of its interface (and sends on the first), or with `@queue` one of them; ports of several threads then
-//! share one interface. Packets are copied once, between a frame of the pool and the shared memory; longer ones go over several
+//! Each queue pair of an interface is a port; with `@queue` that one alone is opened. Packets are copied once, between a frame of the pool and the shared memory; longer ones go over several
 //! buffers. What is in a ring counts as sent.
 //!
 //! A client with `zerocopy` copies nothing: the frames of its pool (see [`pool`]) are the buffers, and slots are handed over and taken
