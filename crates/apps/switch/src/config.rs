@@ -1,4 +1,4 @@
-//! What a switch is to be: from flags, or from a file with the same words.
+//! The configuration of a switch, from flags or from a file with the same keys.
 //!
 //! ```toml
 //! name = "lab"
@@ -71,7 +71,7 @@ pub struct MacConfig {
     pub vlan: Option<u16>,
 }
 
-/// Copies of what passes.
+/// A mirror: copies of packets for another port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MirrorConfig {
@@ -103,7 +103,7 @@ pub struct MirrorConfig {
     pub dport: Option<u16>,
 }
 
-/// What is wrong with a configuration.
+/// A mistake in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(pub String);
@@ -162,7 +162,7 @@ impl MirrorConfig {
     /// In the words of `--mirror`: `from=a,to=b`; `to` comes last and may be a spec with options.
     ///
     /// # Errors
-    /// An unknown key, a value that is none, or no `to`.
+    /// A key is unknown, a value is wrong, or `to` is missing.
     pub fn parse(text: &str) -> Result<MirrorConfig, ConfigError> {
         let wrong = |why: String| ConfigError(format!("--mirror {text}: {why}"));
         let keys = "valid keys: from, direction, vlan, src, dst, proto, sport, dport; `to` comes last";

@@ -1,4 +1,4 @@
-//! What the switch tells about itself: the replies to `show`, and the lines of `linerate switch --json`. docs/switch.md lists
+//! Documents of the switch: the replies to `show`, and the lines of `linerate switch --json`. docs/switch.md lists
 //! the fields. Counts are packets, bytes are without FCS.
 
 use std::collections::BTreeMap;
@@ -43,11 +43,11 @@ pub struct CountersDocument {
     pub received: u64,
     /// Their bytes.
     pub received_bytes: u64,
-    /// Of these, went to one port.
+    /// Part of them: went to one port.
     pub unicast: u64,
-    /// Of these, went to all that may have them.
+    /// Part of them: went to all that may have them.
     pub flooded: u64,
-    /// Of these, went nowhere, by reason.
+    /// Part of them: dropped, by reason.
     pub dropped: BTreeMap<String, u64>,
     /// Copies queued at other ports because of the flooded ones.
     pub flood_copies: u64,
@@ -55,13 +55,13 @@ pub struct CountersDocument {
     pub mirror_copies: u64,
     /// Copies put into the port's queue.
     pub queued: u64,
-    /// Of these, taken by the port.
+    /// Part of them: taken by the port.
     pub sent: u64,
     /// Their bytes.
     pub sent_bytes: u64,
-    /// Of these, still in the queue.
+    /// Part of them: still in the queue.
     pub waiting: u64,
-    /// Of these, thrown away from the queue, by reason.
+    /// Part of them: dropped from the queue, by reason.
     pub discarded: BTreeMap<String, u64>,
     /// Copies that were not made or not taken into the queue, by reason.
     pub refused: BTreeMap<String, u64>,
@@ -93,7 +93,7 @@ pub struct TotalsDocument {
     pub waiting: u64,
     /// Thrown away from queues.
     pub discarded: u64,
-    /// What does not add up; empty, or there is a bug.
+    /// The equation that does not hold; anything but `None` is a bug.
     pub unbalanced: Option<String>,
 }
 
@@ -156,11 +156,11 @@ pub struct VlanDocument {
     pub received: u64,
     /// Their bytes.
     pub received_bytes: u64,
-    /// Of these, went to one port.
+    /// Part of them: went to one port.
     pub unicast: u64,
-    /// Of these, went to all other ports of the VLAN.
+    /// Part of them: went to all other ports of the VLAN.
     pub flooded: u64,
-    /// Of these, went nowhere, by reason.
+    /// Part of them: dropped, by reason.
     pub dropped: BTreeMap<String, u64>,
 }
 
@@ -202,13 +202,13 @@ pub struct DropDocument {
 pub struct MirrorDocument {
     /// Its number.
     pub number: u32,
-    /// What it copies where.
+    /// Its packets, and its port.
     #[serde(flatten)]
     pub mirror: MirrorConfig,
     /// Packets that its port got.
     pub packets: u64,
-    /// Of these, packets that the port sent from where they lay.
+    /// Part of them: packets that the port sent from where they lay.
     pub zero_copy: u64,
-    /// Of these, copies.
+    /// Part of them: copies.
     pub copied: u64,
 }

@@ -19,7 +19,8 @@ use linerate_l2::{
 use linerate_mem::{Batch, Pool, SlotReceiver, SlotSender, slot_ring};
 use linerate_port::{Caps, Datapath, Drops, Interest, Port, PortError, Readiness, Stats};
 
-/// Of so many batches one is timed for [`Switch::latency`]: an exact reading of the clock takes a quarter of the way of a packet.
+/// One of so many batches is timed for [`Switch::latency`], because an exact reading of the clock takes a quarter of the time that a
+/// packet needs from one port to another.
 const TIMED_EVERY: u32 = 16;
 
 /// Slots of a port's ring unless it asks for more.
@@ -28,7 +29,7 @@ const RING_DEFAULT: usize = 1024;
 /// Where a switch gets the time from, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Clocks {
-    /// Now: for rate limits, and for what is timed.
+    /// The exact time, for rate limits and for batches that are timed.
     pub exact: fn() -> u64,
     /// The same, up to a few milliseconds late: for ageing, which is all that most batches need.
     pub recent: fn() -> u64,
@@ -188,7 +189,7 @@ impl InlineSwitch {
 /// Slots that an isolated port takes out of its ring at once.
 const EDGE_SLOTS: usize = 64;
 
-/// What an isolated port has more.
+/// The parts that only an isolated port has.
 struct Edge {
     own: Pool,
     /// Received, and not copied yet.
@@ -197,8 +198,8 @@ struct Edge {
 
 /// A port of an [`InlineSwitch`].
 ///
-/// What `transmit` took is sent when the switch queued or flooded it; else it is among the drops, with the switch's reason.
-/// What did not fit into this port's ring is among its receive drops.
+/// A packet that `transmit` took counts as sent if the switch queued or flooded it; else it is among the drops, with the switch's reason.
+/// Packets that did not fit into this port's ring are among its receive drops.
 pub struct InlinePort {
     shared: Arc<Shared>,
     index: PortIndex,
@@ -287,7 +288,7 @@ impl InlinePort {
         (packets, None)
     }
 
-    /// Copies what came into packets of the port's own pool.
+    /// Copies packets that came in into packets of the port's own pool.
     #[cold]
     fn receive_copies(&mut self, batch: &mut Batch) -> usize {
         let Some(edge) = &mut self.edge else { return 0 };
@@ -330,7 +331,7 @@ impl Core {
         true
     }
 
-    /// Moves what waits for a port into its ring; what does not fit is lost.
+    /// Moves packets that wait for a port into its ring; packets that do not fit are lost.
     #[inline]
     fn deliver(&mut self, port: PortIndex, now_ns: Option<u64>) {
         let Some(Some(end)) = self.ends.get_mut(usize::from(port.0)) else {

@@ -43,7 +43,7 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         port: Option<String>,
     },
-    /// Copies what passes to another port.
+    /// Copies packets to another port.
     AddMirror {
         /// As in a file.
         mirror: MirrorConfig,

@@ -39,7 +39,7 @@ impl Default for Options {
 /// A switch that is running. Dropping it stops it.
 pub struct Running(Instance<L2Service>);
 
-/// What is left of a switch that ended.
+/// A switch that ended.
 pub struct Ended {
     /// The totals, with every packet in its last place.
     pub snapshot: Snapshot,

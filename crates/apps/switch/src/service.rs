@@ -13,7 +13,7 @@ use crate::request::{Request, What};
 use crate::settings::port_settings;
 use crate::{show, table};
 
-/// What only an L2 switch has.
+/// The state of an L2 switch that its datapath does not have.
 #[derive(Default)]
 pub(crate) struct L2Service {
     pub(crate) mirrors: Mirrors,

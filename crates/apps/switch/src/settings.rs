@@ -10,9 +10,9 @@
 //! | `isolated` | yes, no | nothing goes from one isolated port to another |
 //! | `learning` | yes, no | addresses are learned here |
 //! | `monitor` | yes, no | in no VLAN: the port gets what mirrors copy to it, and nothing else |
-//! | `storm-broadcast`, `storm-multicast`, `storm-unknown` | packets a second | of what comes in here, no more is flooded |
-//! | `rate` | bit/s | no more comes in here |
-//! | `rate-packets` | packets a second | no more comes in here |
+//! | `storm-broadcast`, `storm-multicast`, `storm-unknown` | packets a second | limit of ingress packets that are flooded |
+//! | `rate` | bit/s | ingress limit |
+//! | `rate-packets` | packets a second | ingress limit |
 
 use linerate_control::{ControlError, SettingValue, Settings, yes_or_no};
 use linerate_l2::{CUSTOMER_TAG, PortSettings, Rate, SERVICE_TAG, StormLimits, VlanMode, VlanSet};

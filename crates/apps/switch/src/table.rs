@@ -7,7 +7,7 @@ use linerate_units as units;
 /// Buckets that the worker moves between two rounds: packets wait for about as long as a round takes.
 const BUCKETS_AT_ONCE: usize = 256;
 
-/// What of the switch is to change.
+/// Settings of the switch that change.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Changes {
     age_s: Option<u32>,

@@ -36,7 +36,7 @@ pub enum DropReason {
     NoBuffer,
     /// Longer than the egress port takes, or its frame has no room for a tag.
     TooLong,
-    /// There is no other port that the packet could go to.
+    /// No other port has the VLAN of the packet.
     FloodSetEmpty,
     /// To an address that bridges do not forward: 01-80-C2-00-00-00 to -0F (IEEE 802.1Q table 8-1).
     LinkLocal,
@@ -130,11 +130,11 @@ pub struct PortCounters {
     pub received_packets: u64,
     /// Their bytes.
     pub received_bytes: u64,
-    /// Of these, packets that were queued at the one port where their destination is.
+    /// Part of them: packets that were queued at the one port where their destination is.
     pub unicast: u64,
-    /// Of these, packets for every other port of their VLAN.
+    /// Part of them: packets that were flooded to every other port of their VLAN.
     pub flooded: u64,
-    /// Of these, packets that went nowhere.
+    /// Part of them: packets that were dropped.
     pub dropped: DropCounts,
     /// Their bytes.
     pub dropped_bytes: u64,
@@ -146,11 +146,11 @@ pub struct PortCounters {
     pub queued_packets: u64,
     /// Their bytes.
     pub queued_bytes: u64,
-    /// Of these, packets that the port took.
+    /// Part of them: packets that the port took.
     pub sent_packets: u64,
     /// Their bytes.
     pub sent_bytes: u64,
-    /// Of these, packets that were thrown away before the port took them.
+    /// Part of them: packets that were dropped before the port took them.
     pub discarded: DropCounts,
     /// Their bytes.
     pub discarded_bytes: u64,
@@ -198,11 +198,11 @@ pub struct VlanCounters {
     pub received_packets: u64,
     /// Their bytes.
     pub received_bytes: u64,
-    /// Of these, packets that were queued at the one port where their destination is.
+    /// Part of them: packets that were queued at the one port where their destination is.
     pub unicast: u64,
-    /// Of these, packets for every other port of the VLAN.
+    /// Part of them: packets that were flooded to every other port of the VLAN.
     pub flooded: u64,
-    /// Of these, packets that went nowhere.
+    /// Part of them: packets that were dropped.
     pub dropped: DropCounts,
 }
 

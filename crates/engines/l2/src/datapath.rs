@@ -1,4 +1,4 @@
-//! The switch as a [`Datapath`]: what a worker calls.
+//! The switch as a [`Datapath`], which a worker drives.
 
 use linerate_mem::Batch;
 use linerate_port::{Context, Datapath, PortIndex};

@@ -73,7 +73,7 @@ fn copy(
     Ok(slots)
 }
 
-/// Counts what became of a copy.
+/// Counts a copy as queued, or as refused with its reason.
 fn note(switch: &mut Switch, origin: &IngressContext, port: u16, queued: Result<usize, DropReason>, pool: &mut Pool) {
     match queued {
         Ok(slots) => {

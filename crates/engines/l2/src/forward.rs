@@ -34,7 +34,7 @@ struct VerdictRun<'a> {
 }
 
 impl<'a> VerdictRun<'a> {
-    /// Those in front, `most` at the most; `None` where there is no packet.
+    /// The run at the front, of at most `most` packets; `None` if there are no packets.
     #[inline]
     fn in_front(packets: &'a [Packet], most: usize) -> Option<VerdictRun<'a>> {
         let verdict = packets.first()?.verdict;

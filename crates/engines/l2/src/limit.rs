@@ -1,4 +1,4 @@
-//! A token bucket: so many tokens a second, and so many at once.
+//! A token bucket: limits tokens a second, and tokens at once.
 
 /// A rate with the burst that it allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// A rate that lets pass at once what comes in 10 ms, and at least one token.
+    /// A rate with a burst of the tokens of 10 ms, at least one.
     pub fn per_second(per_second: u64) -> Rate {
         Rate { per_second, burst: (per_second / 100).max(1) }
     }
@@ -31,7 +31,7 @@ impl TokenBucket {
         TokenBucket { rate, parts: u128::from(rate.burst) * PARTS, filled_ns: 0 }
     }
 
-    /// Adds what came since the last call; once a batch. Time that goes back brings nothing.
+    /// Adds the tokens of the time since the last call; called once a batch. A time before that of an earlier call adds nothing.
     pub(crate) fn fill(&mut self, now_ns: u64) {
         let passed_ns = now_ns.saturating_sub(self.filled_ns);
         self.filled_ns = self.filled_ns.max(now_ns);
@@ -48,7 +48,7 @@ impl TokenBucket {
         has
     }
 
-    /// Gives back tokens that were taken for what then did not pass.
+    /// Gives back tokens that were taken for a packet that did not pass after all.
     pub(crate) fn give(&mut self, tokens: u64) {
         let back = u128::from(tokens.min(self.rate.burst)) * PARTS;
         self.parts = (self.parts + back).min(u128::from(self.rate.burst) * PARTS);

@@ -17,16 +17,16 @@ pub(crate) struct Member {
     /// Time from a packet's arrival to its departure here, by the port that it came from.
     pub(crate) latency: Vec<CoarseHistogram>,
     pub(crate) limits: Limits,
-    /// Whether a mirror may want what comes in, or what goes out.
+    /// Directions in which a mirror may want packets.
     pub(crate) mirrored: Mirrored,
 }
 
-/// Whether a port takes what is looked up for it, in one byte.
+/// Whether a port takes every packet whose destination is there, in one byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
-    /// Everything: it has all VLANs, and is not isolated.
+    /// It takes every packet: it has all VLANs, and is not isolated.
     Open,
-    /// That depends on the packet, or there is no port.
+    /// The VLAN and the isolation decide for each packet, or the port does not exist.
     Restricted,
 }
 
@@ -70,7 +70,7 @@ impl PortBitmap {
     }
 }
 
-/// Directions of a port in which a mirror looks.
+/// Directions of a port in which a mirror wants packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mirrored {
     pub(crate) ingress: bool,
@@ -115,7 +115,7 @@ impl Limits {
         limited
     }
 
-    /// Drops what is above the rate limits.
+    /// Drops packets above the rate limits.
     pub(crate) fn police(&mut self, packets: &mut [Packet]) {
         for packet in packets.iter_mut().filter(|packet| !packet.verdict.is_drop()) {
             let bits = u64::from(packet.len) * 8;
@@ -131,7 +131,7 @@ impl Limits {
         }
     }
 
-    /// Drops what is above the storm limits.
+    /// Drops flooded packets above the storm limits.
     pub(crate) fn storm_control(&mut self, packets: &mut [Packet]) {
         for packet in packets {
             let bucket = packet.verdict.storm().and_then(|kind| self.storm.get_mut(kind)?.as_mut());
@@ -143,7 +143,7 @@ impl Limits {
 }
 
 impl Member {
-    /// Whether the queue takes the packet in so many slots, and with which change.
+    /// The change of tag with which the queue takes the packet in `slots` slots, or the reason why it does not.
     pub(crate) fn admit(&self, origin: &IngressContext, packet: &Packet, slots: usize) -> Result<Edit, DropReason> {
         let edit = self.settings.vlan.edit(packet.verdict.vlan(), packet.verdict.tag(), origin.ethertype);
         let shrinkage = if edit == Edit::Pop { TAG_LEN } else { 0 };

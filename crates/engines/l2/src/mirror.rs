@@ -1,4 +1,4 @@
-//! Mirrors: copies of what passes, for another port to look at.
+//! Mirrors: copies of packets for another port.
 //!
 //! A mirror copies packets as they came in (before anything is decided about them, so those that are dropped, too), or as
 //! they go out. A copy is never mirrored again, and a mirror never copies to the port where the packet is already. Ports that
@@ -11,7 +11,7 @@ use linerate_wire::FlowKey;
 use crate::member::Mirrored;
 use crate::settings::PortIndex;
 
-/// What is copied to which port.
+/// A mirror: packets, and the port that gets copies of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirror {
     /// Which packets.
@@ -23,19 +23,19 @@ pub struct Mirror {
 /// Which packets a mirror copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MirrorSelect {
-    /// What comes in at a port.
+    /// Ingress packets of a port.
     Ingress(PortIndex),
-    /// What goes out at a port.
+    /// Egress packets of a port.
     Egress(PortIndex),
     /// Both.
     Both(PortIndex),
-    /// What comes in in a VLAN, wherever.
+    /// Ingress packets of a VLAN at every port.
     Vlan(u16),
-    /// What comes in of some flows, wherever.
+    /// Ingress packets of some flows at every port.
     Flow(FlowMatch),
 }
 
-/// Flows by parts of their 5-tuple; what is `None` may be anything.
+/// Flows by parts of their 5-tuple; a part that is `None` may have any value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowMatch {
     /// Source address.
@@ -53,7 +53,7 @@ pub struct FlowMatch {
 }
 
 impl FlowMatch {
-    /// Whether a flow is one of these.
+    /// True if a flow is one of these.
     pub fn matches(&self, key: &FlowKey) -> bool {
         self.matches_direction(key) || self.both_directions && self.matches_direction(&key.reversed())
     }
@@ -76,7 +76,7 @@ pub(crate) struct Entry {
     pub(crate) mirror: Mirror,
     pub(crate) shown: u64,
     pub(crate) copied: u64,
-    /// The mirror's port has sent so many of the packets that come in now.
+    /// Number of the next ingress packets that the mirror's port has sent already.
     pub(crate) skips: u64,
     /// Egress packets are not copied now: the mirror's port sees them first.
     pub(crate) deferred: bool,
@@ -146,7 +146,7 @@ pub(crate) struct MirrorTap {
     pub(crate) id: MirrorId,
     /// The mirror's port.
     pub(crate) to: PortIndex,
-    /// The queue of this port is mirrored, behind so many slots; `None`: the batch that arrived is mirrored.
+    /// The port whose queue is mirrored, and the slots of packets that were there before; `None`: the batch that arrived is mirrored.
     pub(crate) queue: Option<(PortIndex, usize)>,
     /// Place of the mirror among all.
     pub(crate) index: usize,

@@ -113,7 +113,7 @@ impl Switch {
     }
 }
 
-/// The slot behind so many packets that begin in slot `at`, and their bytes.
+/// The slot behind the first `packets` packets from slot `at` on, and their bytes.
 fn extent(batch: &Batch, at: usize, packets: usize) -> (usize, u64) {
     (0..packets).fold((at, 0), |(at, bytes), _| {
         let span = batch.span(at).unwrap_or(Span { slots: 0, len: 0 });

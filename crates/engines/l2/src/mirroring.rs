@@ -32,7 +32,7 @@ impl Switch {
         Ok(id)
     }
 
-    /// Ends a mirror; false when there is none of that name.
+    /// Ends a mirror; returns false if there is no such mirror.
     pub fn remove_mirror(&mut self, id: MirrorId) -> bool {
         let before = self.mirrors.entries.len();
         self.mirrors.entries.retain(|entry| entry.id != id);
@@ -46,8 +46,8 @@ impl Switch {
         self.mirrors.entries.iter().map(move |entry| (entry.id, &entry.mirror, counts(entry)))
     }
 
-    /// Copies the first packet of `arrived` to every mirror that wants what comes in; `vlan` is `None` for a packet that was
-    /// not put into one.
+    /// Copies the first packet of `arrived` to every mirror that wants this ingress packet. `vlan` is `None` if the packet was
+    /// dropped before it got a VLAN.
     #[cold]
     pub(crate) fn mirror_arrived(
         &mut self,
@@ -77,7 +77,7 @@ impl Switch {
         }
     }
 
-    /// Copies the packet in the last `slots` slots of a port's queue to every mirror that wants what goes out there.
+    /// Copies the packet in the last `slots` slots of a port's queue to every mirror that wants egress packets of the port.
     #[inline]
     pub(crate) fn mirror_queued(&mut self, origin: &IngressContext, port: u16, slots: usize, pool: &mut Pool) {
         if self.member(PortIndex(port)).is_some_and(|member| member.mirrored.egress) {

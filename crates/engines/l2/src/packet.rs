@@ -1,4 +1,4 @@
-//! What is known about a packet on its way through the switch, and where a batch comes from.
+//! A packet on its way through the switch: its addresses, its VLAN, the verdict on it, and the port that its batch came from.
 
 use linerate_mem::Part;
 use linerate_port::PortIndex;
@@ -12,7 +12,7 @@ pub(crate) const CHUNK: usize = 64;
 /// Place of the counters of packets that were not put into a VLAN.
 pub(crate) const UNCLASSIFIED: usize = VLANS;
 
-/// What is known about a packet.
+/// Everything that the switch reads from a packet, or decides about it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Packet {
     pub(crate) destination: Key,
@@ -26,7 +26,7 @@ pub(crate) struct Packet {
     pub(crate) source_bucket: u32,
 }
 
-/// Where a packet goes, and what is needed to let it go there; one word, so that packets are compared at once.
+/// The VLAN of a packet, and where the packet goes, in one word, so that one comparison tells whether two verdicts are equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict(u32);
 

@@ -19,7 +19,7 @@ pub(crate) struct Reader<'a> {
     vlan: &'a VlanMode,
     /// EtherType of a tag of the port's kind; more than 16 bits where no tag is.
     tag: u32,
-    /// What packets without one are.
+    /// VLAN and verdict of packets without a tag.
     untagged: Class,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
 
     #[inline(never)]
     fn read_tag(&self, bytes: &[u8]) -> Class {
-        // A tag of which only the EtherType is there, and its packet, are no good.
+        // The packet ends within its tag.
         match bytes.get(HEADER - 2..HEADER + 4) {
             Some([_, _, high, low, ..]) => classify(self.vlan, Some(u16::from_be_bytes([*high, *low]))),
             _ => Class { vlan: Key::new(0, 0), verdict: Verdict::unclassified(DropReason::Runt) },

@@ -1,4 +1,4 @@
-//! What waits to leave through a port, and where it came from.
+//! Egress queues: packets that wait to leave by a port, and the ports that they came from.
 
 use std::collections::VecDeque;
 

@@ -24,10 +24,10 @@ pub struct SpareTable {
 }
 
 impl SpareTable {
-    /// Room for so many addresses, 1 to 2^20.
+    /// Allocates room for `entries` addresses, 1 to 2^20.
     ///
     /// # Errors
-    /// There are no tables of that size.
+    /// The number is outside of that range.
     pub fn new(entries: usize) -> Result<SpareTable, ConfigError> {
         SwitchConfig { mac_entries: entries, ..SwitchConfig::default() }.check()?;
         Ok(SpareTable { table: MacTable::new(entries, 0, 0), entries })
@@ -77,7 +77,7 @@ impl Switch {
         before.map(|table| SpareTable { table, entries })
     }
 
-    /// Moves the entries of so many buckets, each of which has four places; there are twice as many places as entries that the table
+    /// Moves the entries of `buckets` buckets of four places each. A table has twice as many places as entries that it
     /// was made for. Takes 0.04 us a bucket where the tables are in a core's cache, 0.25 us for the largest.
     pub fn resize_step(&mut self, buckets: usize) -> Resize {
         match self.table.resize_step(buckets, tick(self.now_ns)) {

@@ -1,4 +1,4 @@
-//! What a user sets: the switch, and each of its ports.
+//! Settings of the switch, and of each of its ports.
 
 pub use linerate_port::PortIndex;
 
@@ -13,7 +13,7 @@ pub(crate) const PORTS_MAX: usize = 1024;
 pub struct SwitchConfig {
     /// Addresses that the MAC table has room for, 1 to 2^20.
     pub mac_entries: usize,
-    /// An address is forgotten after so many seconds of silence.
+    /// Seconds of silence after which an address is forgotten.
     pub age_s: u32,
     /// Most ports at once, 1 to 1,024.
     pub ports_max: usize,
@@ -38,7 +38,7 @@ impl Default for SwitchConfig {
     }
 }
 
-/// A switch that cannot be.
+/// A value of [`SwitchConfig`] that is out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is {value}, but must be from {least} to {most}")]
 pub struct ConfigError {
@@ -64,7 +64,7 @@ impl SwitchConfig {
     }
 }
 
-/// Floods of a port, in packets a second; `None` is no limit.
+/// Limits of flooded packets of a port, in packets a second; `None` sets no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StormLimits {
     /// To an address that is not known.
@@ -75,7 +75,7 @@ pub struct StormLimits {
     pub multicast: Option<Rate>,
 }
 
-/// What a port is to do.
+/// Settings of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortSettings {
     /// Its VLANs.
@@ -86,11 +86,11 @@ pub struct PortSettings {
     pub learning: bool,
     /// Longest packet in bytes, without FCS, that the port takes; see `Caps::frame_len_max`.
     pub frame_len_max: usize,
-    /// Limits of what comes in here and is flooded.
+    /// Limits of ingress packets that are flooded.
     pub storm: StormLimits,
-    /// Limit of what comes in here, in bit/s, counted over the packets without FCS.
+    /// Limit of ingress packets in bit/s, counted over the packets without FCS.
     pub rate_bits: Option<Rate>,
-    /// Limit of what comes in here, in packets a second.
+    /// Limit of ingress packets in packets a second.
     pub rate_packets: Option<Rate>,
 }
 
@@ -130,7 +130,7 @@ impl PortSettings {
     }
 }
 
-/// What was asked for a port or a mirror cannot be.
+/// A wrong setting of a port or a mirror.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
@@ -147,13 +147,13 @@ pub enum SettingsError {
         port: PortIndex,
     },
     /// No VLAN has this id.
-    #[error("{vlan} is no VLAN id; they are 1 to 4094, and 0 for no VLAN")]
+    #[error("not a VLAN ID: {vlan} (1 to 4094, or 0 for no VLAN)")]
     Vlan {
         /// The id.
         vlan: u16,
     },
     /// A tag cannot have this EtherType.
-    #[error("{ethertype:#06x} is no EtherType; a tag has 0x8100, or 0x88a8 towards a provider")]
+    #[error("not an EtherType: {ethertype:#06x} (a tag has 0x8100, or 0x88a8 towards a provider)")]
     Ethertype {
         /// The number.
         ethertype: u16,

@@ -13,8 +13,8 @@ use crate::settings::{ConfigError, PORTS_MAX, PortIndex, PortSettings, SettingsE
 use crate::table::{Key, MacCounters, MacEntry, MacTable, tick};
 use crate::vlan::VLANS;
 
-/// A learning switch over ports that somebody else drives. It has no clock and no sockets: packets and the time are given
-/// to it, packets wait in egress queues to be taken.
+/// A learning switch. It has no clock and no sockets: a worker gives it packets and the time, and takes packets from its egress
+/// queues.
 pub struct Switch {
     pub(crate) config: SwitchConfig,
     /// For making batches; packets come and go through the caller's handle.
@@ -29,7 +29,7 @@ pub struct Switch {
     pub(crate) mirrors: Mirrors,
     /// Ports for which packets may wait.
     pub(crate) busy: PortBitmap,
-    /// What was found out about the packets in hand.
+    /// Verdicts on the packets of the batch in hand.
     pub(crate) packets: Vec<Packet>,
     pub(crate) now_ns: u64,
     /// Addresses of the table that this one is becoming.
@@ -63,7 +63,7 @@ impl Switch {
         })
     }
 
-    /// Adds a port; its number is the lowest that is free. Whatever the port will ever need is allocated here.
+    /// Adds a port under the lowest number that is free. All memory of the port is allocated here.
     pub fn add_port(&mut self, settings: PortSettings) -> Result<PortIndex, SettingsError> {
         settings.check()?;
         let free = self.members.iter().position(Option::is_none).unwrap_or(self.members.len());
@@ -109,8 +109,8 @@ impl Switch {
         self.member(port).map(|member| &member.settings)
     }
 
-    /// Removes a port: what waits there is thrown away and counted, its addresses are forgotten (static ones, too), mirrors
-    /// from or to it end. Returns its last counters, which stay in [`Switch::retired`]; `None` when there is no such port.
+    /// Removes a port: packets that wait there are dropped and counted, its addresses are forgotten (static ones, too), mirrors
+    /// from or to it end. Returns its last counters, which stay in [`Switch::retired`]; `None` if there is no such port.
     pub fn remove_port(&mut self, port: PortIndex, pool: &mut Pool) -> Option<PortCounters> {
         self.member(port)?;
         self.discard(port, DropReason::PortRemoved, pool);
@@ -171,7 +171,7 @@ impl Switch {
         counters.sent_bytes = counters.queued_bytes - counters.discarded_bytes - waiting_bytes;
     }
 
-    /// Throws away what waits for a port, counted under `reason`; returns how many packets that were.
+    /// Drops the packets that wait for a port, and counts them under `reason`; returns their number.
     pub fn discard(&mut self, port: PortIndex, reason: DropReason, pool: &mut Pool) -> u64 {
         let index = usize::from(port.0);
         let (Some(Some(member)), Some(counters)) = (self.members.get_mut(index), self.counters.get_mut(index)) else {
@@ -187,7 +187,7 @@ impl Switch {
     }
 
     /// Forgets addresses that were silent for too long, in a part of the table, once a millisecond at most; to be called
-    /// every now and then. What is not swept yet is not found any more either.
+    /// now and then. An address that is too old is not found, whether it was removed already or not.
     pub fn age(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
         self.table.sweep(now_ns);
@@ -218,7 +218,7 @@ impl Switch {
         self.table.entries(tick(self.now_ns))
     }
 
-    /// How full the MAC table is and what happened in it.
+    /// Counters of the MAC table.
     pub fn mac_counters(&self) -> MacCounters {
         self.table.counters()
     }
@@ -234,7 +234,7 @@ impl Switch {
         &self.retired
     }
 
-    /// The totals of a VLAN; 0 for packets in none. `None` when there is no such id.
+    /// The totals of a VLAN; 0 stands for packets without a VLAN. `None` if the id is not a VLAN ID.
     pub fn vlan_counters(&self, vlan: u16) -> Option<&VlanCounters> {
         self.vlans[..UNCLASSIFIED].get(usize::from(vlan))
     }
@@ -249,8 +249,7 @@ impl Switch {
         (0..VLANS as u16).filter(|vlan| self.vlans[usize::from(*vlan)].received_packets > 0)
     }
 
-    /// What was lost, by reason: packets dropped, copies refused, and queued packets discarded, of all ports that there are
-    /// and were.
+    /// Lost packets by reason: packets dropped, copies refused, and queued packets discarded, of present and removed ports.
     pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
         let ports = self.port_totals();
         let lost = move |reason| ports.dropped.of(reason) + ports.refused.of(reason) + ports.discarded.of(reason);
@@ -292,7 +291,7 @@ impl Switch {
         }
     }
 
-    /// True when the rate of what comes in at the port is limited.
+    /// True if a limit applies to ingress packets of the port.
     #[inline]
     pub fn is_limited(&self, port: PortIndex) -> bool {
         self.member(port).is_some_and(|member| member.limits.any())
@@ -308,7 +307,7 @@ impl Switch {
         self.members.get_mut(usize::from(port.0))?.as_mut()
     }
 
-    /// Throws away what came in at a port that is not there.
+    /// Drops a batch that came from a port that was removed.
     #[cold]
     pub(crate) fn drop_all(&mut self, arrived: &mut Batch, pool: &mut Pool) {
         // A packet whose last slot is missing is one, too.

@@ -25,7 +25,7 @@ const PLACES_PER_ENTRY: usize = 2;
 /// [`MacTable::sweep`] looks at this part of the table at once.
 const SWEEP_PARTS: usize = 1024;
 
-/// How full the table is and what happened in it.
+/// Counters of a MAC table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MacCounters {
     /// Addresses in the table.
@@ -49,7 +49,7 @@ pub struct MacCounters {
 pub struct MacEntry {
     /// The address.
     pub mac: MacAddress,
-    /// VLAN id; 0 for what is in no VLAN.
+    /// VLAN ID; 0 for packets without a VLAN.
     pub vlan: u16,
     /// Where it was seen last.
     pub port: crate::PortIndex,
@@ -155,7 +155,7 @@ impl MacTable {
         &mut self.buckets[number & mask]
     }
 
-    /// What lookups need, for a loop in which nothing changes.
+    /// The table for a loop in which nothing changes.
     #[inline]
     pub(crate) fn view(&self, tick: u32) -> View<'_> {
         View { buckets: &self.buckets, tick, oldest: tick.saturating_sub(self.age_ticks) }
@@ -302,15 +302,15 @@ impl MacTable {
         self.tell_next_flush(port, all);
     }
 
-    /// An address is forgotten after so many seconds of silence, from now on.
+    /// Sets the seconds of silence after which an address is forgotten.
     pub(crate) fn set_ageing(&mut self, age_s: u32) {
         self.age_ticks = age_ticks(age_s);
     }
 
-    /// Removes what was silent for too long from a part of the table, once a millisecond at most, so that it may be called
+    /// Removes addresses that were silent for too long from a part of the table, once a millisecond at most, so that it may be called
     /// as often as one likes.
     pub(crate) fn sweep(&mut self, now_ns: u64) {
-        // While it is resized, what is too old is left behind.
+        // A resize leaves addresses behind that are too old.
         if now_ns.wrapping_sub(self.swept_ns) < 1_000_000 || self.next.is_some() {
             return;
         }
@@ -354,7 +354,7 @@ fn hash(key: Key, seed: u64) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
-/// Ticks in so many seconds, rounded up: an address is never forgotten too early.
+/// Ticks in `age_s` seconds, rounded up, so that an address is never forgotten too early.
 fn age_ticks(age_s: u32) -> u32 {
     (u64::from(age_s) * 1_000_000_000).div_ceil(1 << TICK_SHIFT) as u32
 }

@@ -1,4 +1,4 @@
-//! VLANs: which one a packet is in, where it may go, and what happens to its tag (IEEE 802.1Q clauses 6.9 and 8.6).
+//! VLANs: the VLAN of a packet, the ports that have it, and changes of tags (IEEE 802.1Q clauses 6.9 and 8.6).
 //!
 //! A packet has *its* tag when the outermost tag is of the port's kind (EtherType 0x8100 unless a trunk says otherwise). Other
 //! tags are payload. VLAN 0 stands for "in no VLAN": such packets are never changed.
@@ -14,7 +14,7 @@ pub const SERVICE_TAG: u16 = 0x88a8;
 /// VLAN ids are below this; 4095 itself is reserved.
 pub(crate) const VLANS: usize = 4096;
 
-/// What a port does with VLANs.
+/// The VLANs of a port, and the tags on its packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VlanMode {
     /// Untagged packets are in this VLAN; tagged ones are dropped, but for those that only carry a priority (VLAN id 0). What
@@ -66,7 +66,7 @@ impl VlanSet {
         (1..4095).collect()
     }
 
-    /// Adds a VLAN; one that cannot be (0, or more than 4094) is left out.
+    /// Adds a VLAN; 0 and numbers above 4094 are ignored.
     pub fn insert(&mut self, vlan: u16) {
         if (1..4095).contains(&vlan) {
             self.words[usize::from(vlan) / 64] |= 1 << (vlan % 64);
@@ -111,7 +111,7 @@ pub(crate) enum Tag {
     Priority = 2,
 }
 
-/// What to do with a packet's tag before it leaves.
+/// A change of a packet's tag before it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Edit {
     Keep,
@@ -172,7 +172,7 @@ impl VlanMode {
         }
     }
 
-    /// What happens to a packet of `vlan` with this tag, of EtherType `arrived_as`, when it leaves here.
+    /// The change that a packet of `vlan` needs to leave here; it arrived with this tag, of EtherType `arrived_as`.
     #[inline]
     pub(crate) fn edit(&self, vlan: u16, tag: Tag, arrived_as: u16) -> Edit {
         if vlan == 0 {

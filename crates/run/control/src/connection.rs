@@ -15,17 +15,17 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// Longest reply in bytes.
 const REPLY_LEN_MAX: u64 = 64 << 20;
 
-/// A connection to a switch.
+/// A connection to an instance.
 #[derive(Debug)]
 pub struct Connection {
     stream: BufReader<UnixStream>,
 }
 
 impl Connection {
-    /// Connects to the switch at `dir`.
+    /// Connects to the instance at `dir`.
     ///
     /// # Errors
-    /// There is none, or its socket is another user's.
+    /// No instance is running there, or its socket is another user's.
     pub fn to(dir: &RuntimeDir) -> Result<Connection, ControlError> {
         let path = dir.control();
         let none = |why: String| {
@@ -45,7 +45,7 @@ impl Connection {
     /// Asks, and waits for the answer.
     ///
     /// # Errors
-    /// What the switch refused; it is gone.
+    /// The instance refused the request, or the connection was lost.
     pub fn ask(&mut self, request: &impl Serialize) -> Result<Value, ControlError> {
         self.stream.get_mut().write_all(request_line(request).as_bytes()).map_err(lost)?;
         let mut line = Vec::new();

@@ -20,7 +20,7 @@ use crate::service::Service;
 /// How long packets that wait may still leave at the end.
 const LEAVING_NS: u64 = 200_000_000;
 
-/// What an instance is started with.
+/// The parts of an instance before it starts.
 pub struct Setup<S: Service> {
     /// Its name, and the right to it.
     pub lock: InstanceLock,
@@ -28,7 +28,7 @@ pub struct Setup<S: Service> {
     pub pool: Pool,
     /// The datapath, without ports.
     pub datapath: S::Datapath,
-    /// What is the datapath's own.
+    /// The commands and settings of the datapath.
     pub service: S,
     /// Core to pin the worker to.
     pub core: Option<usize>,
@@ -89,7 +89,7 @@ pub struct Instance<S: Service> {
     server: Option<JoinHandle<Closed>>,
 }
 
-/// What is left of an instance that ended. Dropping it removes the sockets.
+/// An instance that ended. Dropping it removes the sockets.
 pub struct Ended<D> {
     /// The worker, with its ports and its datapath.
     pub worker: Worker<D>,

@@ -13,7 +13,7 @@ const FRAMES_OTHER: usize = 1024;
 /// Memory for the frames of a port; of larger frames there are fewer.
 const PORT_BYTES_MAX: usize = 6 << 20;
 
-/// What the memory of all ports must hold.
+/// The ports and packets that the memory must be large enough for.
 #[derive(Clone, Debug, Default)]
 pub struct PoolShape {
     /// Specs of the ports that are known.

@@ -73,7 +73,7 @@ impl PortTable {
     }
 }
 
-/// What the worker tells the control thread.
+/// An event that the worker reports to the control thread.
 pub(crate) enum PortEvent {
     /// Something happened to a port that stays.
     Noted { port: String, what: String },

@@ -1,4 +1,4 @@
-//! What goes over the control socket: one JSON object a line in each direction. docs/switch.md describes it for others.
+//! The protocol of the control socket: one JSON object a line in each direction. docs/switch.md describes it for others.
 //!
 //! ```text
 //! -> {"v":1,"id":7,"command":"show","what":"ports"}
@@ -76,7 +76,7 @@ pub fn read_command<T: DeserializeOwned>(request: Value) -> Result<T, ControlErr
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{cause}{}{hint}", if hint.is_empty() { "" } else { ": " })]
 pub struct ControlError {
-    /// What is wrong.
+    /// The cause.
     pub cause: String,
     /// What to do; may be empty.
     pub hint: String,
@@ -119,7 +119,7 @@ pub struct Envelope {
 
 const HINT: &str = "a request is a line as {\"v\":1,\"command\":\"show\",\"what\":\"ports\"}";
 
-/// Reads a line. Whatever it holds, there is an answer to it.
+/// Reads a line. Every line has an answer.
 pub fn read_request(line: &[u8]) -> Envelope {
     let mut object = match serde_json::from_slice::<Map<String, Value>>(line) {
         Ok(object) => object,

@@ -8,7 +8,7 @@ const LONGEST_NS: u64 = 5_000_000_000;
 /// A port that is out.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
-    /// What it was.
+    /// Its configuration.
     pub config: PortConfig,
     /// Why it is out, or why it could not be opened again.
     pub why: String,

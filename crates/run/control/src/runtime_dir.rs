@@ -74,7 +74,7 @@ impl RuntimeDir {
     /// The place of the switch `name` of this user. Makes the folder if need be.
     ///
     /// # Errors
-    /// The name is none; the folder cannot be made, or is another user's.
+    /// The name is not a name for a switch; the folder cannot be made, or is another user's.
     pub fn of(name: &str) -> Result<RuntimeDir, RuntimeDirError> {
         let own = own_user()?;
         RuntimeDir::inside(&runtime_folder(own), name)
@@ -122,7 +122,7 @@ impl RuntimeDir {
         self.folder.join(format!("{}.lock", self.name))
     }
 
-    /// Makes this process the switch of that name, and removes what a killed one left.
+    /// Makes this process the instance of that name, and removes the sockets that a killed one left.
     ///
     /// # Errors
     /// There is one already; something of somebody else is in the way.
@@ -156,7 +156,7 @@ impl InstanceLock {
 impl Drop for InstanceLock {
     fn drop(&mut self) {
         for path in [self.dir.control(), self.dir.memif()] {
-            // What is not there needs no removing, and the next start removes what could not be removed now.
+            // The next start removes a socket that cannot be removed now.
             let _ = remove_socket(&path);
         }
     }
@@ -227,10 +227,10 @@ pub fn remove_socket(path: &Path) -> Result<(), RuntimeDirError> {
     fs::remove_file(path).map_err(io_error(path))
 }
 
-/// Refuses what another user owns: connecting to it would be talking to a stranger.
+/// Refuses a file of another user, who would be at the other end of the connection.
 ///
 /// # Errors
-/// [`RuntimeDirError::Foreign`]; what looking at it answered.
+/// [`RuntimeDirError::Foreign`]; the file cannot be looked at.
 pub fn check_own(path: &Path) -> Result<(), RuntimeDirError> {
     let found = fs::symlink_metadata(path).map_err(io_error(path))?;
     check_owner(path, found.uid())

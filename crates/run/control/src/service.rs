@@ -1,4 +1,4 @@
-//! What a program brings: a datapath, with the commands and settings that only this datapath has.
+//! The trait that a program implements: a datapath, with the commands and settings that only this datapath has.
 
 use linerate_port::{Caps, Datapath, PortIndex};
 use serde_json::Value;

@@ -134,7 +134,7 @@ impl Bucket {
         self.states[way % WAYS] = State::of(entry);
     }
 
-    /// Frees the places of the entries of which `unwanted` is true; returns how many that were.
+    /// Removes the entries for which `unwanted` is true; returns their number.
     pub(super) fn remove(&mut self, unwanted: impl Fn(&Entry) -> bool) -> u64 {
         let mut removed = 0;
         for way in 0..WAYS {

@@ -9,7 +9,7 @@
 
 use super::{Entry, Full, Key, MacCounters, MacTable, STATIC, WAYS, is_older};
 
-/// What a table is to become.
+/// The table that replaces the one in use.
 pub(super) struct Successor {
     table: MacTable,
     /// The bucket that is to be moved next.
@@ -38,7 +38,7 @@ impl MacTable {
         before.map(|before| before.table)
     }
 
-    /// Moves the entries of so many buckets, and takes the new table into use after the last ones.
+    /// Moves the entries of `buckets` buckets, and takes the new table into use after the last ones.
     pub(crate) fn resize_step(&mut self, buckets: usize, tick: u32) -> Progress {
         let Some(mut next) = self.next.take() else { return Progress::Idle };
         let end = next.at.saturating_add(buckets).min(self.buckets.len());
@@ -67,7 +67,7 @@ impl MacTable {
         Progress::Done(std::mem::replace(self, new))
     }
 
-    /// The new table with the count of the old one. What has found no place in it made way.
+    /// The new table with the counters of the old one. Entries that found no place in it count as evicted.
     fn followed_by(&self, mut table: MacTable) -> MacTable {
         let lost = self.counters.used.saturating_sub(table.counters.used);
         let MacCounters { used, capacity, .. } = table.counters;

@@ -1,4 +1,4 @@
-//! One connection to the control socket. Whatever its other end does, it holds one request and one reply at most.
+//! One connection to the control socket. It holds one request and one reply at most, however its other end behaves.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -23,7 +23,7 @@ pub(crate) struct Client {
     gone: bool,
 }
 
-/// What reading brought.
+/// The result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Input {
     /// No whole line yet.
@@ -105,7 +105,7 @@ impl Client {
         }
     }
 
-    /// Sends a reply, or what goes of it now.
+    /// Sends a reply, or the part of it that the socket takes now.
     pub(super) fn reply(&mut self, line: String) {
         self.output = line.into_bytes();
         self.written = 0;

@@ -40,7 +40,7 @@ pub(crate) struct Server<S: Service> {
     pub used_ns: u64,
 }
 
-/// What is left of the control thread. Dropping it removes the sockets.
+/// The end of the control thread. Dropping it removes the sockets.
 pub(crate) struct Closed {
     /// A port broke and was removed, or is still out.
     pub port_lost: bool,

@@ -1,0 +1,167 @@
+//! A datapath that is no switch under the same control: two ports, a command and a setting of its own.
+
+use std::time::{Duration, Instant};
+
+use linerate_control::{
+    Command, Connection, ControlError, PortConfig, PortManager, RuntimeDir, Service, SettingValue, Settings, Setup,
+    StartError, read_command, refused, start,
+};
+use linerate_mem::{Batch, Pool, PoolConfig};
+use linerate_port::{Caps, Context, Datapath, PortIndex};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+const PORTS: usize = 4;
+
+/// Returns every packet by the port that it came from.
+struct Echo {
+    outputs: Vec<Option<Batch>>,
+    pool: Pool,
+    packets: u64,
+}
+
+impl Datapath for Echo {
+    fn input(&mut self, from: PortIndex, batch: &mut Batch, _: &mut Context<'_>) {
+        if let Some(Some(output)) = self.outputs.get_mut(usize::from(from.0)) {
+            self.packets += batch.totals().packets;
+            batch.move_to(output, batch.len().min(output.room()));
+        }
+    }
+
+    fn output(&mut self, to: PortIndex) -> Option<&mut Batch> {
+        self.outputs.get_mut(usize::from(to.0))?.as_mut()
+    }
+
+    fn tx_done(&mut self, _: PortIndex, _: usize, _: u64) {}
+
+    fn waiting(&self, to: PortIndex) -> u64 {
+        self.outputs.get(usize::from(to.0)).and_then(Option::as_ref).map_or(0, |output| output.totals().packets)
+    }
+
+    fn too_long(&mut self, to: PortIndex, _: usize, context: &mut Context<'_>) {
+        self.stuck(to, context);
+    }
+
+    fn stuck(&mut self, to: PortIndex, context: &mut Context<'_>) {
+        if let Some(output) = self.output(to) {
+            context.pool.free(output);
+        }
+    }
+
+    fn removed(&mut self, port: PortIndex, context: &mut Context<'_>) {
+        self.stuck(port, context);
+        if let Some(output) = self.outputs.get_mut(usize::from(port.0)) {
+            *output = None;
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "kebab-case")]
+enum Own {
+    CountPackets {},
+}
+
+#[derive(Default)]
+struct EchoService {
+    limit: Option<String>,
+    removed: Vec<String>,
+}
+
+impl Service for EchoService {
+    type Datapath = Echo;
+
+    fn add_port(path: &mut Echo, settings: &Settings, _: &Caps) -> Result<PortIndex, ControlError> {
+        if let Some(key) = settings.keys().next() {
+            return Err(ControlError::new(format!("there is no setting {key}"), ""));
+        }
+        let free = path.outputs.iter().position(Option::is_none);
+        let free = free.ok_or_else(|| ControlError::new("no room for a port", ""))?;
+        path.outputs[free] = Some(Batch::new(&path.pool, 64));
+        Ok(PortIndex(free as u16))
+    }
+
+    fn set_port(_: &mut Echo, _: PortIndex, settings: &Settings, _: &Caps) -> Result<(), ControlError> {
+        if settings.is_empty() { Ok(()) } else { Err(ControlError::new("a port has no settings", "")) }
+    }
+
+    fn answer(&mut self, ports: &mut PortManager<Self>, request: Value) -> Result<Value, ControlError> {
+        let Own::CountPackets {} = read_command(request)?;
+        let packets = ports.view.call(|worker| worker.datapath.packets)?;
+        Ok(json!({ "packets": packets, "limit": self.limit, "removed": self.removed }))
+    }
+
+    fn set(&mut self, _: &mut PortManager<Self>, settings: &Settings) -> Result<(), ControlError> {
+        self.limit = settings.get("limit").map(|value| value.0.clone());
+        Ok(())
+    }
+
+    fn port_removed(&mut self, name: &str) {
+        self.removed.push(name.into());
+    }
+}
+
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < deadline, "it does not come: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn a_datapath_that_is_no_switch_is_controlled_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = Pool::new(PoolConfig { frames: 2048, ..PoolConfig::default() }).unwrap();
+    let outputs = (0..PORTS).map(|_| None).collect();
+    let setup = Setup {
+        lock: RuntimeDir::inside(folder.path(), "echo").unwrap().lock_instance().unwrap(),
+        pool: pool.clone(),
+        datapath: Echo { outputs, pool: pool.clone(), packets: 0 },
+        service: EchoService::default(),
+        core: None,
+        idle_exit_ns: None,
+        on_event: Box::new(|_| {}),
+    };
+    let first = PortConfig::parse("a=pipe:another-a").unwrap();
+    let configure = |_: &mut EchoService, ports: &mut PortManager<EchoService>| -> Result<(), StartError> {
+        ports.add_port(first.clone()).map(drop).map_err(refused("port a"))
+    };
+    let mut instance = start(setup, configure).unwrap_or_else(|error| panic!("{error}"));
+
+    let mut connection = Connection::to(&instance.view.dir).unwrap();
+    let settings: Settings = [("limit".to_string(), SettingValue("7".into()))].into();
+    let spec = "pipe:another-b".to_string();
+    let add =
+        |name: &str, settings: Settings| Command::AddPort { name: Some(name.into()), spec: spec.clone(), settings };
+    assert!(connection.ask(&add("b", settings.clone())).unwrap_err().cause.contains("limit"));
+    connection.ask(&add("b", Settings::new())).unwrap();
+    assert!(connection.ask(&add("b", Settings::new())).unwrap_err().cause.contains("in use"));
+    connection.ask(&Command::Set { port: None, settings: settings.clone() }).unwrap();
+    assert!(connection.ask(&Command::Set { port: Some("b".into()), settings }).is_err());
+    assert!(connection.ask(&json!({ "command": "show", "what": "macs" })).is_err());
+
+    let mut far = linerate_ports::open("pipe:another-b", &pool).unwrap();
+    let (mut own, mut batch) = (pool.clone(), Batch::new(&pool, 64));
+    own.alloc(&mut batch, 10, 60);
+    assert_eq!(far.transmit(&mut batch).unwrap(), 10);
+    wait_until("the packets come back", || {
+        far.receive(&mut batch).unwrap();
+        batch.len() == 10
+    });
+    own.free(&mut batch);
+    connection.ask(&Command::RemovePort { port: "b".into() }).unwrap();
+    let mut seen = Value::Null;
+    wait_until("the port is gone", || {
+        seen = connection.ask(&Own::CountPackets {}).unwrap();
+        seen["removed"] == json!(["b"])
+    });
+    assert_eq!(seen, json!({ "packets": 10, "limit": "7", "removed": ["b"] }));
+    connection.ask(&Command::Stop {}).unwrap();
+    wait_until("it has ended", || instance.has_ended());
+    let ended = instance.end().unwrap();
+    assert!(!ended.port_lost && ended.end.error.is_none());
+    drop((ended, instance, far, batch));
+    own.flush();
+    assert!(own.is_whole());
+}
