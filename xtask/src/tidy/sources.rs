@@ -27,7 +27,6 @@ const WAITS_TOO: &[(&str, &str)] = &[
     ("crates/apps/cli/src/capture/batch.rs", "the thread of a capture walks rings in place, which no datapath can"),
     ("crates/apps/cli/src/pktgen/ping.rs", "sends by a schedule"),
     ("crates/apps/cli/src/pktgen/replay.rs", "asks whether a file is at its end"),
-    ("crates/apps/switch/src/hub.rs", "the loop of the switch, until the worker is its loop"),
     ("crates/lab/lab/src/tester/memory.rs", "asks before a trial whether the peers have come"),
 ];
 

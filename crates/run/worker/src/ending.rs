@@ -80,7 +80,8 @@ impl<D: Datapath> Worker<D> {
             let now_ns = clock::now_ns();
             let moved = self.round(now_ns).moved();
             self.look_for_last_packet();
-            if self.exhausted || now_ns >= give_up_ns {
+            let sourceless = self.ports.are_exhausted(false).is_none() && !self.waits();
+            if self.exhausted || sourceless || now_ns >= give_up_ns {
                 break;
             }
             if !moved {

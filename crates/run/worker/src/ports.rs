@@ -163,12 +163,13 @@ impl Ports {
         u16::try_from(place).ok().map(PortIndex)
     }
 
-    /// No packet will come any more from the ports that packets come from, or, with `outside`, from those that other workers
-    /// do not feed: they are at their end, and the datapath took all of them.
-    fn are_exhausted(&self, outside: bool) -> bool {
+    /// Whether no packet will come any more from the ports that packets come from, or, with `outside`, from those that other
+    /// workers do not feed: they are at their end, and the datapath took all of them. `None` if there is no such port.
+    pub(crate) fn are_exhausted(&self, outside: bool) -> Option<bool> {
         let sources = self.0.iter().flatten().filter(|attached| attached.role.receives);
         let mut sources = sources.filter(|attached| !(outside && attached.role.handoff)).peekable();
-        sources.peek().is_some() && sources.all(|attached| attached.closed && attached.held.is_empty())
+        sources.peek()?;
+        Some(sources.all(|attached| attached.closed && attached.held.is_empty()))
     }
 
     /// Nothing is received any more, except from other workers; or, with `closed` false, from all ports again.
@@ -351,14 +352,15 @@ impl<D: Datapath> Worker<D> {
     /// Notes whether all has come and gone, and closes the way to other workers when nothing can come for them.
     pub(crate) fn look_for_last_packet(&mut self) {
         let Worker { datapath, ports, .. } = self;
-        if ports.are_exhausted(true) {
+        let exhausted = ports.are_exhausted(false) == Some(true);
+        if exhausted || ports.are_exhausted(true) == Some(true) {
             for (place, attached) in ports.0.iter_mut().enumerate() {
                 let waits = datapath.waiting(PortIndex(place as u16)) > 0;
                 // The port is closed by dropping it.
                 attached.take_if(|attached| attached.role.handoff && !attached.role.receives && !waits);
             }
         }
-        self.exhausted = self.ports.are_exhausted(false) && !self.waits();
+        self.exhausted = exhausted && !self.waits();
     }
 }
 

@@ -224,3 +224,13 @@ fn what_waits_at_the_end_leaves_and_what_cannot_is_counted() {
     assert_eq!((full.worker.datapath.queues[1].len(), end.port(A).unwrap().held), (8, 8));
     full.end();
 }
+
+#[test]
+fn a_worker_without_ports_ends_at_once() {
+    let pool = pool();
+    let (mut worker, _) = Worker::new(Cross::new(&pool, 8), &pool, Config::default(), Box::new(|_| ())).unwrap();
+    let control = Control::default();
+    control.stop();
+    worker.run(&control);
+    assert!(worker.turns.rounds < 10, "{:?}: it waited for nothing", worker.turns);
+}
