@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-pub use linerate_control::{PlaceDocument, WorkerDocument};
+pub use linerate_control::WorkerDocument;
 use serde::{Deserialize, Serialize};
 
 use crate::config::MirrorConfig;

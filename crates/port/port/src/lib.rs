@@ -29,5 +29,5 @@ pub use monitor::{Monitor, MonitorAccount, MonitorCounts, Watched};
 pub use options::{Direction, OnCorrupt, OpenOptions, TxFull};
 pub use port::{Interest, LinkState, Port, Readiness};
 pub use spec::{PortSpec, SpecError};
-pub use stats::{Drops, Stats};
+pub use stats::{Drops, Stats, drops_that_happened};
 pub use tx_generator::{ChecksumFix, FieldRule, FieldRuleKind, GeneratorRun, GeneratorStream, TxGenerator};

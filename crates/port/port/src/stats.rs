@@ -1,8 +1,10 @@
 //! The totals of a port, in the words of the ledger.
 
+use serde::{Deserialize, Serialize};
+
 /// Packets lost at a place for a cause. Both are short texts for people that also serve as keys, in lower case:
 /// place "AF_PACKET ring of r0", cause "ring full".
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Drops {
     /// Where on the path.
     pub place: String,
@@ -31,6 +33,11 @@ pub struct Stats {
     pub rx_drops: Vec<Drops>,
     /// Packets that `transmit` took and that were not sent.
     pub tx_drops: Vec<Drops>,
+}
+
+/// The drops that happened: rows without packets are left out.
+pub fn drops_that_happened(drops: &[Drops]) -> Vec<Drops> {
+    drops.iter().filter(|drops| drops.packets > 0).cloned().collect()
 }
 
 impl Stats {

@@ -28,20 +28,9 @@ pub struct PortDocument<C> {
     #[serde(flatten)]
     pub counters: C,
     /// Packets lost before the datapath got them, as the port itself counts.
-    pub port_rx_drops: Vec<PlaceDocument>,
+    pub port_rx_drops: Vec<Drops>,
     /// Packets lost after the port took them, as the port itself counts.
-    pub port_tx_drops: Vec<PlaceDocument>,
-}
-
-/// Packets lost at a place for a cause, in the port's own words.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PlaceDocument {
-    /// The place.
-    pub place: String,
-    /// The cause.
-    pub cause: String,
-    /// Number of packets.
-    pub packets: u64,
+    pub port_tx_drops: Vec<Drops>,
 }
 
 /// How the worker spends its time.
@@ -69,9 +58,7 @@ pub struct WorkerDocument {
 impl<C: Default> PortDocument<C> {
     /// Takes over the drops that a port counted.
     pub fn set_drops(&mut self, stats: Stats) {
-        let place = |drops: Drops| PlaceDocument { place: drops.place, cause: drops.cause, packets: drops.packets };
-        self.port_rx_drops = stats.rx_drops.into_iter().map(place).collect();
-        self.port_tx_drops = stats.tx_drops.into_iter().map(place).collect();
+        (self.port_rx_drops, self.port_tx_drops) = (stats.rx_drops, stats.tx_drops);
     }
 }
 

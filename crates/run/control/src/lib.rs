@@ -24,7 +24,7 @@ mod service;
 mod value;
 
 pub use connection::Connection;
-pub use document::{PlaceDocument, PortDocument, WorkerDocument, add_port_drops, port_documents, worker_document};
+pub use document::{PortDocument, WorkerDocument, add_port_drops, port_documents, worker_document};
 pub use instance::{Ended, Instance, Setup, StartError, refused, start};
 pub use opening::{PoolShape, pool};
 pub use port_config::{PortConfig, is_name, split_setting};

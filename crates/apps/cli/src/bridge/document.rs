@@ -1,11 +1,11 @@
 //! The account of a bridge: the document of `--json` (`linerate.bridge/1`), and the same for people.
 
-use linerate_port::{Caps, MonitorAccount};
+use linerate_port::{Caps, Drops, MonitorAccount, drops_that_happened};
 use linerate_report::units::count;
 use serde::Serialize;
 
 use super::forward::{BridgeEnd, LaneEnd};
-use crate::moving::account::{DropRow, RunRow, SentRow, at, row, rows, unexplained};
+use crate::moving::account::{RunRow, SentRow, at, row, unexplained};
 
 /// Schema of [`BridgeDocument`].
 pub const BRIDGE_SCHEMA: &str = "linerate.bridge/1";
@@ -49,7 +49,7 @@ pub struct MonitorRow {
     /// Of these, packets that it sent without a copy for it.
     pub zero_copy: u64,
     /// Packets of which it has none.
-    pub drops: Vec<DropRow>,
+    pub drops: Vec<Drops>,
 }
 
 impl MonitorRow {
@@ -57,7 +57,7 @@ impl MonitorRow {
     pub fn new(port: String, watched: String, account: &MonitorAccount) -> MonitorRow {
         let (seen, copied) = (account.counts.seen, account.stats.tx_packets);
         let zero_copy = account.counts.shown.min(copied);
-        MonitorRow { port, watched, seen, copied, zero_copy, drops: rows(&account.stats.tx_drops) }
+        MonitorRow { port, watched, seen, copied, zero_copy, drops: drops_that_happened(&account.stats.tx_drops) }
     }
 }
 
@@ -71,7 +71,7 @@ pub struct LaneRow {
     /// Slots were handed over; nothing was copied between the two ports.
     pub zero_copy: bool,
     /// Packets that reached the near port and that it lost before the bridge could take them; not part of `received`.
-    pub missed: Vec<DropRow>,
+    pub missed: Vec<Drops>,
     /// Packets that came.
     pub received: u64,
     /// Their bytes, without FCS.
@@ -88,14 +88,14 @@ impl LaneRow {
     pub fn new(lane: &LaneEnd, zero_copy: bool, caps: &[Caps], end: &BridgeEnd, seconds: f64) -> LaneRow {
         let (near, far) = (&end.ports[lane.from], &end.ports[lane.to]);
         let (from, to) = (caps[lane.from].name.clone(), caps[lane.to].name.clone());
-        let here = |cause: String, packets: u64| DropRow { place: format!("bridge to {to}"), cause, packets };
+        let here = |cause: String, packets: u64| Drops { place: format!("bridge to {to}"), cause, packets };
         let drops = vec![
             here(format!("longer than the {} bytes that it takes", caps[lane.to].frame_len_max), lane.too_long),
             here("not taken before the end".into(), lane.left),
         ];
         LaneRow {
             zero_copy,
-            missed: rows(&near.stats.rx_drops),
+            missed: drops_that_happened(&near.stats.rx_drops),
             received: lane.received,
             received_bytes: near.stats.rx_bytes,
             sent: SentRow::new(lane.received, drops, &far.stats, far.tx_pending, seconds),

@@ -1,6 +1,6 @@
 //! The account of a balancer: the document of `--json` (`linerate.lb/1`), and the same for people.
 
-use linerate_port::{Caps, PortIndex};
+use linerate_port::{Caps, Drops, PortIndex, drops_that_happened};
 use linerate_report::units::{count, percent};
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use linerate_worker::{End, PortEnd};
 
 use super::balance::{Balancer, INPUT};
 use super::output::Output;
-use crate::moving::account::{DropRow, RunRow, SentRow, at, row, rows, unexplained};
+use crate::moving::account::{RunRow, SentRow, at, row, unexplained};
 
 /// Schema of [`LbDocument`].
 pub const LB_SCHEMA: &str = "linerate.lb/1";
@@ -30,7 +30,7 @@ pub struct LbDocument {
     /// Their bytes, without FCS.
     pub received_bytes: u64,
     /// Packets that reached the input and that it lost before they could be taken; not part of `received`.
-    pub missed: Vec<DropRow>,
+    pub missed: Vec<Drops>,
     /// The outputs, one group after the other.
     pub outputs: Vec<OutputRow>,
     /// What is left of the account; 0 if every packet was found.
@@ -76,7 +76,7 @@ impl LbDocument {
             detail: caps[0].detail.clone(),
             received: balancer.received,
             received_bytes: input.stats.rx_bytes,
-            missed: rows(&input.stats.rx_drops),
+            missed: drops_that_happened(&input.stats.rx_drops),
             unexplained: meant as i64 - assigned as i64 + lost,
             outputs,
         }
@@ -100,10 +100,10 @@ impl LbDocument {
 }
 
 /// What was lost before the port took it.
-fn here(output: &Output, caps: &Caps) -> Vec<DropRow> {
+fn here(output: &Output, caps: &Caps) -> Vec<Drops> {
     let counts = &output.counts;
     let place = format!("queue to {}", caps.name);
-    let drop = |cause: String, packets: u64| DropRow { place: place.clone(), cause, packets };
+    let drop = |cause: String, packets: u64| Drops { place: place.clone(), cause, packets };
     vec![
         drop("overflow: no more packets could wait".into(), counts.overflowed),
         drop(format!("longer than the {} bytes that it takes", caps.frame_len_max), counts.too_long),

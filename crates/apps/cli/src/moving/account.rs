@@ -1,6 +1,6 @@
 //! Parts of the accounts of tools that move packets: as JSON and for people.
 
-use linerate_port::{Drops, Stats};
+use linerate_port::{Drops, Stats, drops_that_happened};
 use linerate_report::units::{count, percent, pps};
 use linerate_report::{Timestamp, Tool};
 use serde::Serialize;
@@ -49,7 +49,7 @@ pub struct SentRow {
     /// Copies that the port made (`impair=duplicate ...`).
     pub duplicated: u64,
     /// Packets that did not get there.
-    pub drops: Vec<DropRow>,
+    pub drops: Vec<Drops>,
     /// Packets that the port took and had not finished at the end.
     pub incomplete: u64,
     /// What is left of the account; 0 if every packet was found.
@@ -58,10 +58,10 @@ pub struct SentRow {
 
 impl SentRow {
     /// The account of `meant` packets, of which `here` were lost before the port took them.
-    pub fn new(meant: u64, here: Vec<DropRow>, stats: &Stats, incomplete: u64, seconds: f64) -> SentRow {
+    pub fn new(meant: u64, here: Vec<Drops>, stats: &Stats, incomplete: u64, seconds: f64) -> SentRow {
         let mut drops = here;
         drops.retain(|drop| drop.packets > 0);
-        drops.extend(rows(&stats.tx_drops));
+        drops.extend(drops_that_happened(&stats.tx_drops));
         let gone = stats.tx_packets + incomplete + drops.iter().map(|drop| drop.packets).sum::<u64>();
         SentRow {
             forwarded: stats.tx_packets,
@@ -88,26 +88,8 @@ impl SentRow {
     }
 }
 
-/// Packets lost at a place for a cause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DropRow {
-    /// Where.
-    pub place: String,
-    /// Why.
-    pub cause: String,
-    /// How many.
-    pub packets: u64,
-}
-
-/// The drops that happened.
-pub fn rows(drops: &[Drops]) -> Vec<DropRow> {
-    let row =
-        |drops: &Drops| DropRow { place: drops.place.clone(), cause: drops.cause.clone(), packets: drops.packets };
-    drops.iter().filter(|drops| drops.packets > 0).map(row).collect()
-}
-
 /// Place and cause.
-pub fn at(drop: &DropRow) -> String {
+pub fn at(drop: &Drops) -> String {
     format!("at {}: {}", drop.place, drop.cause)
 }
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use linerate_port::Drops;
 use linerate_report::units::{count, nanoseconds};
 use linerate_switch::document::{
-    DropDocument, LatencyDocument, MacDocument, MirrorDocument, PlaceDocument, PortDocument, Snapshot, VlanDocument,
+    DropDocument, LatencyDocument, MacDocument, MirrorDocument, PortDocument, Snapshot, VlanDocument,
 };
 
 /// A table whose columns are as wide as their widest cell. The first row is the head; `right` columns hold numbers.
@@ -97,7 +98,7 @@ pub fn account(snapshot: &Snapshot) -> String {
     lines.join("\n")
 }
 
-fn own_losses(lines: &mut Vec<String>, port: &str, when: &str, places: &[PlaceDocument]) {
+fn own_losses(lines: &mut Vec<String>, port: &str, when: &str, places: &[Drops]) {
     for lost in places {
         lines.push(format!("  port {port}, {when}: {} at {} ({})", count(lost.packets), lost.place, lost.cause));
     }

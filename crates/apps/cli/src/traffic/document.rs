@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use linerate_gen::config::StreamFile;
 use linerate_gen::{Histogram, Receiver, SequenceCounts, StreamReport};
-use linerate_port::{Caps, Drops, FarSide, Stats};
+use linerate_port::{Caps, Drops, FarSide, Stats, drops_that_happened};
 use linerate_report::{Latency, Timestamp, Tool};
 use linerate_worker::ReceiveEnd;
 use serde::Serialize;
@@ -105,7 +105,7 @@ pub struct PortSent {
     /// Packets sent of each stream.
     pub streams: Vec<StreamSent>,
     /// Packets that the port took and did not send.
-    pub drops: Vec<Drop>,
+    pub drops: Vec<Drops>,
     /// Packets whose sending was not complete when the program ended.
     pub incomplete: u64,
     /// What broke the port.
@@ -119,17 +119,6 @@ pub struct StreamSent {
     pub id: Option<u16>,
     /// Packets.
     pub sent: u64,
-}
-
-/// Packets lost at a place for a cause.
-#[derive(Debug, Serialize)]
-pub struct Drop {
-    /// Where.
-    pub place: String,
-    /// Why.
-    pub cause: String,
-    /// How many.
-    pub packets: u64,
 }
 
 /// What `linerate receive` counted.
@@ -224,7 +213,7 @@ pub struct PortReceived {
     /// Their bytes, without FCS.
     pub bytes: u64,
     /// Packets that reached it and were not handed over.
-    pub drops: Vec<Drop>,
+    pub drops: Vec<Drops>,
 }
 
 /// This program.
@@ -324,7 +313,7 @@ impl PortSent {
             lateness: spread(&report.lateness),
             gap_error: spread(&report.gap_error),
             streams: sent.ids.iter().zip(&report.sent_by_stream).map(stream).collect(),
-            drops: drops(&sent.stats.tx_drops),
+            drops: drops_that_happened(&sent.stats.tx_drops),
             incomplete: sent.incomplete,
             error: sent.error.clone(),
         }
@@ -362,7 +351,7 @@ fn port_received((caps, stats): (&Caps, &Stats)) -> PortReceived {
         detail: caps.detail.clone(),
         packets: stats.rx_packets,
         bytes: stats.rx_bytes,
-        drops: drops(&stats.rx_drops),
+        drops: drops_that_happened(&stats.rx_drops),
     }
 }
 
@@ -450,9 +439,4 @@ pub fn spread(histogram: &Histogram) -> Option<Latency> {
         p9999_ns: percentile(99.99)?,
         max_ns: histogram.max_ns()?,
     })
-}
-
-fn drops(drops: &[Drops]) -> Vec<Drop> {
-    let row = |drops: &Drops| Drop { place: drops.place.clone(), cause: drops.cause.clone(), packets: drops.packets };
-    drops.iter().filter(|drops| drops.packets > 0).map(row).collect()
 }

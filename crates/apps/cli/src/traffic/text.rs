@@ -1,9 +1,10 @@
 //! The documents for people.
 
+use linerate_port::Drops;
 use linerate_report::Latency;
 use linerate_report::units::{bps, count, nanoseconds, percent, pps};
 
-use super::document::{Drop, PortSent, ReceiveDocument, ReceivedAll, SendDocument, StreamReceived};
+use super::document::{PortSent, ReceiveDocument, ReceivedAll, SendDocument, StreamReceived};
 
 /// Most streams that are shown one by one.
 const STREAMS_SHOWN: usize = 32;
@@ -129,7 +130,7 @@ fn spread(lines: &mut Vec<String>, name: &str, spread: Option<&Latency>) {
     lines.push(format!("  {name:<10} {}", figures.join(", ")));
 }
 
-fn drops(lines: &mut Vec<String>, word: &str, drops: &[Drop]) {
+fn drops(lines: &mut Vec<String>, word: &str, drops: &[Drops]) {
     for drop in drops {
         lines.push(format!("  {word:<10} {}  at {}: {}", right(drop.packets), drop.place, drop.cause));
     }
