@@ -45,6 +45,8 @@ pub struct Region {
     frame_shift: u32,
     frames: u32,
     huge: bool,
+    /// The mapping is this region's to end.
+    mapped: bool,
     /// What must live as long as the mapping; dropped after it.
     companion: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -67,7 +69,7 @@ impl Region {
             Err(_) => (map_pages(bytes, 0).map_err(|source| MapError::Map { bytes, source })?, bytes, false),
         };
         let frame_shift = frame_size.trailing_zeros();
-        Ok(Region { base, bytes, frame_shift, frames: frames as u32, huge, companion: None })
+        Ok(Region { base, bytes, frame_shift, frames: frames as u32, huge, mapped: true, companion: None })
     }
 
     /// Maps memory that another process maps, too: the frames lie in `memory` (a memfd, sealed against shrinking) from byte
@@ -99,7 +101,27 @@ impl Region {
         let base =
             NonNull::new(base.cast()).ok_or_else(|| refused(std::io::Error::other("mmap returned address 0")))?;
         let (frame_shift, companion) = (frame_size.trailing_zeros(), Some(companion));
-        Ok(Region { base, bytes, frame_shift, frames: frames as u32, huge: false, companion })
+        Ok(Region { base, bytes, frame_shift, frames: frames as u32, huge: false, mapped: true, companion })
+    }
+
+    /// A region over memory that somebody else made and keeps: a netmap area, buffers of a DPDK application. `companion` keeps it, and
+    /// is dropped last.
+    ///
+    /// # Errors
+    /// The shape is not possible.
+    ///
+    /// # Safety
+    /// `frames * frame_size` bytes from `base` on can be read and written as long as `companion` lives. Nobody else touches a frame
+    /// while this process owns it, or what is read and written are bytes whose value nobody relies on. No other region is made of
+    /// these bytes.
+    pub unsafe fn from_raw(
+        base: NonNull<u8>,
+        (frames, frame_size): (usize, usize),
+        companion: Box<dyn Any + Send + Sync>,
+    ) -> Result<Region, MapError> {
+        check_shape(frames, frame_size)?;
+        let (bytes, frame_shift, frames) = (frames * frame_size, frame_size.trailing_zeros(), frames as u32);
+        Ok(Region { base, bytes, frame_shift, frames, huge: false, mapped: false, companion: Some(companion) })
     }
 
     /// What was given to [`Region::map_shared`] to live as long as it.
@@ -182,8 +204,10 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `map` with this size and nothing refers to it any more.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+        if self.mapped {
+            // SAFETY: the mapping was made by `map` with this size and nothing refers to it any more.
+            unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+        }
     }
 }
 
