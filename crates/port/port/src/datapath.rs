@@ -44,6 +44,7 @@ pub trait Datapath {
     /// Takes packets from the front of `batch`, which arrived at port `from`, oldest first. The batch is not empty.
     ///
     /// The datapath moves the slots into its queues, or returns their frames to `context.pool`, which is a handle of their pool.
+    /// It may also keep the whole batch and leave an empty one of the same pool, capacity and kind (with or without times) in its place.
     /// Packets that it leaves in the batch are held by the worker: it receives nothing more from `from`, and calls `input` with the same
     /// packets again in the next round. This is back pressure: the ring of the port fills, and the port counts what it loses.
     fn input(&mut self, from: PortIndex, batch: &mut Batch, context: &mut Context<'_>);

@@ -76,6 +76,11 @@ impl Lane {
 /// Moves whole packets, as many as there is room for, and returns how many.
 #[inline]
 fn hand_over(batch: &mut Batch, outgoing: &mut Batch) -> u64 {
+    if outgoing.is_empty() && outgoing.capacity() == batch.capacity() && outgoing.is_of(batch.region()) {
+        // The whole batch goes on as it is, and the worker gets the empty one.
+        std::mem::swap(batch, outgoing);
+        return outgoing.totals().packets;
+    }
     let mut slots = batch.len();
     if slots > outgoing.room() {
         slots = Fitting::new(batch, outgoing.room(), usize::MAX, usize::MAX).slots;
