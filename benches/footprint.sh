@@ -77,7 +77,7 @@ measure_veth() {
     first "send xdplive:" send xdplive:fpa --count 1 -q
     kill -INT "$receiver"
     wait "$receiver" || true
-    first "receive packet:" receive packet:fpb --for 1ms -q
+    first "receive packet:" receive packet:fpb --duration 1ms -q
 }
 
 if [ "${2:-}" = veth ]; then

@@ -88,7 +88,7 @@ fn the_text_ends_with_the_recommendation() {
 fn wrong_settings_are_refused_and_the_router_is_still_the_bench() {
     let folder = tempfile::tempdir().expect("a folder");
     for (arguments, told) in [
-        (vec!["--load", "fast"], "not a rate"),
+        (vec!["--load", "fast"], "not a packet rate"),
         (vec!["--buffer", "1KiB"], "64KiB to 1GiB"),
         (vec!["--tool", "tcpdump"], "possible values: packet, pcap, xdp"),
         (vec!["--load", "2kpps,1kpps"], "expected the lowest first"),

@@ -113,7 +113,7 @@ fn both_ways(ports: [&str; 2], flags: &str) {
     let mut delivered = Vec::new();
     for (from, to, id) in [(&chain.left, &chain.right, 1), (&chain.right, &chain.left, 2)] {
         let listening =
-            Run::start_in(to, &format!("receive packet:veth0 --expect {count} --for 120s --from-start --json"));
+            Run::start_in(to, &format!("receive packet:veth0 --expect {count} --duration 120s --from-start --json"));
         listening.wait_for("ready", |text| text.contains("receiving on"));
         let line =
             format!("send packet:veth0 --count {count} --rate 20kpps --id {id} --size 64:7,594:4,1518:1 -q --json");

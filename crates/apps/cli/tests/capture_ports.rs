@@ -165,7 +165,7 @@ fn ports_filter_and_end_after_so_many() {
             continue;
         }
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_linerate"));
-        command.args(["capture", "-i", &port, "--json", "-n", "500", "--filter", "udp and dst port 1024"]);
+        command.args(["capture", "-i", &port, "--json", "-c", "500", "--filter", "udp and dst port 1024"]);
         let running = wire.right.run(|| Run::from(&mut command)).unwrap();
         running.wait_for("ready", |text| text.contains("capturing on"));
         let varied = "--layers ethernet/ipv4/udp --vary udp.destination=1024..1027";
@@ -194,18 +194,18 @@ fn what_the_interface_received_is_told() {
         let end = &ends(&ended, "port")[0];
         let account = &end["account"];
         assert_eq!((number(&account["received"]), number(&account["offered"])), (3000, offered), "{account}");
-        assert_eq!(number(&account["passed_over"]), 3000 - offered, "{account}");
+        assert_eq!(number(&account["filtered"]), 3000 - offered, "{account}");
         assert_eq!(number(&end["dropped_by_interface"]), 0, "{end}");
         assert!(number(&end["cpu_ns"]) > 0, "{end}");
         let mut reader = CaptureReader::new(std::fs::File::open(&path).unwrap()).unwrap();
         while reader.next().unwrap().is_some() {}
         let statistics = reader.interfaces()[0].statistics.clone().unwrap();
         assert_eq!((statistics.received, statistics.dropped_by_interface), (Some(3000), Some(0)));
-        assert!(statistics.comment.starts_with("received 3000 = passed over"), "{}", statistics.comment);
+        assert!(statistics.comment.starts_with("received 3000 = filtered out"), "{}", statistics.comment);
     }
     // A veth has no clock: the stamps are the kernel's, the file says so, and nobody claims others.
     for stamps in ["auto", "kernel"] {
-        let options = format!("--stamps {stamps} -w {}", path.display());
+        let options = format!("--timestamps {stamps} -w {}", path.display());
         let Some(running) = start(&wire, INTERFACE, &options) else { return };
         send(&wire, "--count 10 --rate 50kpps");
         running.signal("INT");
@@ -216,7 +216,7 @@ fn what_the_interface_received_is_told() {
         let comment = &reader.interfaces()[0].comment;
         assert!(comment.starts_with("time stamps: the kernel's receive path, CLOCK_REALTIME"), "{comment}");
     }
-    let refused = Run::start_in(&wire.right, &format!("capture -i {INTERFACE} --stamps nic")).end();
+    let refused = Run::start_in(&wire.right, &format!("capture -i {INTERFACE} --timestamps nic")).end();
     refused.expect_code(2);
     assert!(refused.stderr.contains("does not stamp every packet"), "{}", refused.stderr);
 
@@ -283,7 +283,7 @@ fn what_a_port_cannot_do_is_said() {
         ("-i pipe:a --rings 2", "one queue, fewer than the 2 threads"),
         ("-i pipe:a --filter nonsense", "nonsense"),
         ("-i pipe:a --rings many", "--rings many"),
-        ("-i pipe:a --stamps nic", "--stamps nic"),
+        ("-i pipe:a --timestamps nic", "--timestamps nic"),
         ("-i pipe:a --cores 4095", "--cores 4095"),
     ] {
         let ended = Run::start(&format!("capture {options}")).end();

@@ -45,7 +45,7 @@ fn receiver(port: &str, more: &str) -> Run {
 fn two_processes_exchange_packets_and_every_one_is_counted() {
     let folder = Folder::new();
     let port = folder.port("a");
-    let listening = receiver(&port, "--expect 50000 --from-start --for 120s");
+    let listening = receiver(&port, "--expect 50000 --from-start --duration 120s");
     let line = format!("send {port} --count 50000 --flows 100 --cores none --json -q --size 64:7,594:4,1518:1");
     let sent = Run::start(&line).end();
     sent.expect_code(0);
@@ -127,7 +127,7 @@ fn a_bridge_joins_two_links_and_a_balancer_feeds_several() {
     let (a, b) = (folder.port("a"), folder.port("b"));
     let bridge = Run::start(&format!("bridge {a} {b} --json"));
     bridge.wait_for("both ports", |text| text.lines().filter(|line| line.contains(';')).count() >= 2);
-    let listening = receiver(&b, "--expect 5000 --from-start --for 120s");
+    let listening = receiver(&b, "--expect 5000 --from-start --duration 120s");
     Run::start(&format!("send {a} --count 5000 --cores none -q")).end().expect_code(0);
     let received = json(&listening.end());
     assert_eq!(number(&received["received"]["streams"][0]["delivered"]), 5_000);

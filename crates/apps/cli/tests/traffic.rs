@@ -257,7 +257,7 @@ fn what_cannot_be_is_said_before_anything_is_sent() {
         ("receive pipe:a".into(), "linerate send pipe:a"),
         ("receive null:".into(), "cannot receive"),
         ("receive file:/nonexistent".into(), "/nonexistent"),
-        ("receive null: --for 5".into(), "--for"),
+        ("receive null: --duration 5".into(), "--duration"),
     ] {
         let ended = Run::start(&line).end();
         ended.expect_code(2);

@@ -25,7 +25,7 @@ fn exchange(receiver: &str, sender: &str, more: &str) {
     let Some(wire) = Wire::new(1) else { return };
     let count = 20_000;
     let listening =
-        Run::start_in(&wire.right, &format!("receive {receiver} --expect {count} --for 120s --from-start --json"));
+        Run::start_in(&wire.right, &format!("receive {receiver} --expect {count} --duration 120s --from-start --json"));
     listening.wait_for("ready", |text| text.contains("receiving on"));
     let sent =
         Run::start_in(&wire.left, &format!("send {sender} --count {count} --rate 50kpps --json -q {more}")).end();
@@ -64,8 +64,10 @@ fn tagged_packets_arrive_with_their_tags() {
 #[test]
 fn live_frames_are_accounted_for() {
     let Some(wire) = Wire::new(1) else { return };
-    let listening =
-        Run::start_in(&wire.right, &format!("receive xdp:{INTERFACE} --expect 30000 --for 120s --from-start --json"));
+    let listening = Run::start_in(
+        &wire.right,
+        &format!("receive xdp:{INTERFACE} --expect 30000 --duration 120s --from-start --json"),
+    );
     listening.wait_for("ready or refusal", |text| text.contains("receiving on") || text.contains("linerate receive:"));
     let flags = "--rate 50kpps --count 10000 --json --vary ipv4.source=198.18.1.1..198.18.1.50 \
                  --vary ethernet.source=02:00:00:00:01:00..02:00:00:00:01:10,cycle";

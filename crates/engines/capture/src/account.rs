@@ -1,9 +1,9 @@
 //! The account of an interface: where every packet of it is.
 //!
 //! ```text
-//! received by the interface = passed over + offered to the ring
+//! received by the interface = filtered out + offered to the ring
 //! offered to the ring       = dropped by the ring + in the ring + taken out of it
-//! taken out of the ring     = counted only + dropped by the writer + on the way to the file + written
+//! taken out of the ring     = counted only + dropped by the writer + in flight to the file + written
 //! ```
 
 use std::fmt;
@@ -37,9 +37,9 @@ pub struct Counted {
 pub struct Account {
     #[serde(flatten)]
     counted: Counted,
-    passed_over: Option<u64>,
+    filtered: Option<u64>,
     in_ring: u64,
-    on_the_way: u64,
+    in_flight: u64,
 }
 
 /// Counts that cannot be.
@@ -59,12 +59,12 @@ pub enum AccountError {
         into_words: &'static str,
     },
     /// At the end of a capture, packets are still somewhere between the ring and the file.
-    #[error("the account is not closed: {in_ring} packets in the ring, {on_the_way} on the way to the file")]
+    #[error("the account is not closed: {in_ring} packets in the ring, {in_flight} in flight to the file")]
     Open {
         /// In the ring.
         in_ring: u64,
         /// Between ring and file.
-        on_the_way: u64,
+        in_flight: u64,
     },
 }
 
@@ -75,14 +75,14 @@ impl Account {
     /// When more packets came out of a place than went in.
     pub fn running(counted: Counted) -> Result<Account, AccountError> {
         let Counted { received, offered, dropped_by_ring, taken, .. } = counted;
-        let passed_over = match received {
+        let filtered = match received {
             None => None,
             Some(received) => Some(rest(received, "received by the interface", &[offered], "offered to the ring")?),
         };
         let in_ring = rest(offered, "offered to the ring", &[dropped_by_ring, taken], "dropped by it or taken out")?;
         let gone = [counted.counted_only, counted.dropped_for_buffers, counted.dropped_by_errors, counted.written];
-        let on_the_way = rest(taken, "taken out of the ring", &gone, "counted, dropped or written")?;
-        Ok(Account { counted, passed_over, in_ring, on_the_way })
+        let in_flight = rest(taken, "taken out of the ring", &gone, "counted, dropped or written")?;
+        Ok(Account { counted, filtered, in_ring, in_flight })
     }
 
     /// The account of a capture that is over: no packet is between the places.
@@ -91,9 +91,9 @@ impl Account {
     /// As [`Account::running`], and when packets are still on their way.
     pub fn closed(counted: Counted) -> Result<Account, AccountError> {
         let account = Account::running(counted)?;
-        let Account { in_ring, on_the_way, .. } = account;
-        if in_ring > 0 || on_the_way > 0 {
-            return Err(AccountError::Open { in_ring, on_the_way });
+        let Account { in_ring, in_flight, .. } = account;
+        if in_ring > 0 || in_flight > 0 {
+            return Err(AccountError::Open { in_ring, in_flight });
         }
         Ok(account)
     }
@@ -105,8 +105,8 @@ impl Account {
 
     /// Packets of the interface that never reached the ring: not passed by the filter, of the other direction, or dropped by
     /// the interface or the kernel before. `None` where the interface's counters are not known.
-    pub fn passed_over(&self) -> Option<u64> {
-        self.passed_over
+    pub fn filtered(&self) -> Option<u64> {
+        self.filtered
     }
 
     /// Packets in the ring.
@@ -115,8 +115,8 @@ impl Account {
     }
 
     /// Packets between the ring and the file.
-    pub fn on_the_way(&self) -> u64 {
-        self.on_the_way
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
     }
 
     /// Packets that the writer dropped, for either cause.
@@ -134,8 +134,8 @@ impl fmt::Display for Account {
     /// One line, as in the comment of a statistics block.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counted = &self.counted;
-        if let (Some(received), Some(passed_over)) = (counted.received, self.passed_over) {
-            write!(out, "received {received} = passed over {passed_over} + offered {}; ", counted.offered)?;
+        if let (Some(received), Some(filtered)) = (counted.received, self.filtered) {
+            write!(out, "received {received} = filtered out {filtered} + offered {}; ", counted.offered)?;
         }
         let Counted { offered, dropped_by_ring, taken, counted_only, written, .. } = counted;
         write!(
@@ -145,7 +145,7 @@ impl fmt::Display for Account {
         )?;
         write!(out, "taken {taken} = counted only {counted_only} + dropped by writer {}", self.dropped_by_writer())?;
         write!(out, " (no free buffer {}, ", counted.dropped_for_buffers)?;
-        write!(out, "errors {}) + on the way {} + written {written}", counted.dropped_by_errors, self.on_the_way)
+        write!(out, "errors {}) + in flight {} + written {written}", counted.dropped_by_errors, self.in_flight)
     }
 }
 
@@ -175,11 +175,11 @@ mod tests {
     #[test]
     fn a_closed_account_says_where_every_packet_is() {
         let account = Account::closed(COUNTED).unwrap();
-        assert_eq!((account.passed_over(), account.dropped_by_writer(), account.lost()), (Some(100), 50, 100));
+        assert_eq!((account.filtered(), account.dropped_by_writer(), account.lost()), (Some(100), 50, 100));
         assert_eq!(
             account.to_string(),
-            "received 1000 = passed over 100 + offered 900; offered 900 = dropped by ring 50 + in ring 0 + taken 850; \
-             taken 850 = counted only 0 + dropped by writer 50 (no free buffer 30, errors 20) + on the way 0 + written 800"
+            "received 1000 = filtered out 100 + offered 900; offered 900 = dropped by ring 50 + in ring 0 + taken 850; \
+             taken 850 = counted only 0 + dropped by writer 50 (no free buffer 30, errors 20) + in flight 0 + written 800"
         );
     }
 
@@ -191,9 +191,9 @@ mod tests {
         assert!(refused(Counted { written: 801, ..COUNTED }).contains("851 counted, dropped or written, of 850"));
         assert!(refused(Counted { written: u64::MAX, ..COUNTED }).contains("of 850"));
         let open = Counted { offered: 903, written: 798, ..COUNTED };
-        assert_eq!(Account::closed(open), Err(AccountError::Open { in_ring: 3, on_the_way: 2 }));
+        assert_eq!(Account::closed(open), Err(AccountError::Open { in_ring: 3, in_flight: 2 }));
         let account = Account::running(open).unwrap();
-        assert_eq!((account.in_ring(), account.on_the_way()), (3, 2));
+        assert_eq!((account.in_ring(), account.in_flight()), (3, 2));
     }
 
     proptest! {
@@ -205,9 +205,9 @@ mod tests {
                 received, offered, dropped_by_ring, taken, counted_only, dropped_for_buffers, dropped_by_errors, written,
             };
             if let Ok(account) = Account::running(counted) {
-                prop_assert_eq!(received, account.passed_over().map(|passed_over| passed_over + offered));
+                prop_assert_eq!(received, account.filtered().map(|filtered| filtered + offered));
                 prop_assert_eq!(offered, dropped_by_ring + account.in_ring() + taken);
-                prop_assert_eq!(taken, counted_only + account.dropped_by_writer() + account.on_the_way() + written);
+                prop_assert_eq!(taken, counted_only + account.dropped_by_writer() + account.in_flight() + written);
             }
         }
     }

@@ -190,7 +190,7 @@ fn queues(device: &str) -> usize {
 fn port(name: &str, spec: &PortSpec, wishes: &Wishes) -> Result<Opened, String> {
     if wishes.stamps == Stamper::Nic {
         return Err(format!(
-            "{name}: only an interface's own ring (-i IF) has stamps of the NIC; leave --stamps nic out"
+            "{name}: only an interface's own ring (-i IF) has stamps of the NIC; leave --timestamps nic out"
         ));
     }
     if wishes.outgoing {

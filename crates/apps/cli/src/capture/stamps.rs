@@ -68,7 +68,7 @@ impl Clock {
         let number = can.and_then(|can| can.clock);
         let ahead_ns = number.and_then(|number| clock_ahead_ns(number).ok());
         let facts = Facts { can, now: device.stamped().ok().flatten(), ahead_ns };
-        let refused = |why: &str| format!("{interface}: no stamps of the NIC: {why}; leave --stamps nic out");
+        let refused = |why: &str| format!("{interface}: no stamps of the NIC: {why}; leave --timestamps nic out");
         match choice(wanted, &facts) {
             Choice::Kernel(why) => Ok(Clock { nic: None, why_not: why.map(str::to_string) }),
             Choice::Refused(why) => Err(refused(why)),
@@ -152,6 +152,6 @@ mod tests {
     fn an_interface_without_a_clock_has_the_kernels() {
         let clock = Clock::choose("lo", Stamper::Auto).unwrap();
         assert!(!clock.is_nic() && clock.why_not().is_none() && clock.to_string().contains("CLOCK_REALTIME"));
-        assert!(Clock::choose("lo", Stamper::Nic).unwrap_err().contains("--stamps nic"));
+        assert!(Clock::choose("lo", Stamper::Nic).unwrap_err().contains("--timestamps nic"));
     }
 }

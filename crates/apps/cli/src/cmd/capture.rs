@@ -17,13 +17,13 @@ Examples:
   linerate capture -i eth2 -w trace.pcapng --filter 'udp port 53' --snaplen 128
   linerate capture -i eth2 -w trace.pcapng --file-bytes 1000000000 --total-bytes 20000000000
       files of a gigabyte, the oldest removed, 20 GB at most
-  linerate capture -i eth2 -w trace.pcapng.zst --for 60s --json
+  linerate capture -i eth2 -w trace.pcapng.zst --duration 60s --json
   linerate capture -i eth2 --rings queues --cores 2-5 --ring 268435456
       a ring of 64 MiB for each of four receive queues, each with a core
   linerate capture -i xdp:eth2 -i pcap:eth3 -i file:old.pcapng -w all.pcapng
       ports of any kind, which `linerate ports` lists; xdp: takes the packets away from the host
 
-How to read the last lines: packets received by the interface = passed over (refused by the filter, of the other direction, before the start
+How to read the last lines: packets received by the interface = filtered out (refused by the filter, of the other direction, before the start
 or after the end) + offered to the ring. Offered = dropped by the ring (this program was too slow for a while, and the ring too small) + taken.
 Taken = counted or written + dropped by the writer (the disk was too slow, or failed). A ring whose level rises says when it would have been
 full: such a run was too short to be free of loss. docs/capture.md has more. Exit status: 0 done; 1 a port or the disk failed; 2 could not start.";
@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(short, long, value_name = "BYTES", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(1..=262_144))]
     snaplen: u32,
     /// Take packets for other hardware addresses, too
-    #[arg(short, long)]
+    #[arg(long)]
     promiscuous: bool,
     /// Capture what this host sends, too (interfaces only)
     #[arg(long)]
@@ -57,16 +57,16 @@ pub struct Args {
     /// Whose clock stamps packets: kernel; nic, or else it does not start; auto, which is the NIC's if its driver stamps every packet,
     /// nobody else uses its stamps and its clock is within a minute of the time of day, and else the kernel's
     #[arg(long, value_name = "WHOSE", value_enum, default_value_t = Stamper::Auto)]
-    stamps: Stamper,
+    timestamps: Stamper,
     /// Rings of each port, each with a thread: a number, which packets are spread over by flow; or queues, a ring for each receive
     /// queue of an interface [default: as many as it has queues and this process cores, by flow]
     #[arg(long, value_name = "N|queues")]
     rings: Option<String>,
     /// Ends after this time: 10s, 500ms, 2m [default: at Ctrl-C]
-    #[arg(long = "for", value_name = "TIME", value_parser = positive_duration_ns)]
+    #[arg(long, value_name = "TIME", value_parser = positive_duration_ns)]
     duration: Option<u64>,
     /// Ends when a port has had so many packets; those that are in its ring then are captured as well
-    #[arg(short = 'n', long, value_name = "N", value_parser = count)]
+    #[arg(short, long, value_name = "N", value_parser = count)]
     count: Option<u64>,
     /// Time between two lines
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = positive_duration_ns)]
@@ -120,7 +120,7 @@ fn plan(args: &Args) -> Result<Plan, String> {
             rings: rings(args.rings.as_deref())?,
             promiscuous: args.promiscuous,
             outgoing: args.outgoing,
-            stamps: args.stamps,
+            stamps: args.timestamps,
             filter: args.filter.clone(),
             // Nobody reads the bytes of packets that are only counted, so the kernel need not copy them.
             snaplen: if args.write.is_some() { args.snaplen } else { 1 },

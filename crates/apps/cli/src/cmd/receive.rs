@@ -20,7 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   linerate receive veth1
       counts until Ctrl-C; `linerate send veth0` on the other side makes the packets
-  linerate receive eth2 --expect 1000000 --for 20s --json
+  linerate receive eth2 --expect 1000000 --duration 20s --json
       ends at a million packets, or after 20 s with status 1
   linerate receive eth2 --idle-exit 1s
       ends a second after the last packet
@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(short = 'n', long, value_name = "N", value_parser = count)]
     expect: Option<u64>,
     /// Ends after this time: 10s, 500ms, 2m [default: at Ctrl-C]
-    #[arg(short, long = "for", value_name = "TIME", value_parser = positive_duration_ns)]
+    #[arg(short, long, value_name = "TIME", value_parser = positive_duration_ns)]
     duration: Option<u64>,
     /// Ends when packets have arrived and then none for this long
     #[arg(short = 'W', long, value_name = "TIME", value_parser = positive_duration_ns)]
