@@ -367,8 +367,12 @@ mod tests {
         assert_eq!((output.text().len(), output.lock().1), (PIPE_BYTES, false));
         writer.write_all(b"end").expect("room again");
         drop(writer);
-        output.read_what_is_there();
-        assert!(output.text().ends_with("xend") && output.lock().1);
+        // A process that another test starts at this moment has the other end until it executes its program.
+        wait_until(|| {
+            output.read_what_is_there();
+            output.lock().1
+        });
+        assert!(output.text().ends_with("xend"));
         output.read_what_is_there();
         assert_eq!(output.text().len(), OUTPUT_BYTES_MAX);
     }
