@@ -11,7 +11,7 @@ pub struct Head {
     pub original_len: u32,
     /// Link type of its interface (`LINKTYPE_...`); 1 is Ethernet.
     pub link_type: u16,
-    /// Number of its interface, into [`CaptureReader::interfaces`].
+    /// Number of its interface, into [`crate::CaptureReader::interfaces`].
     pub interface: u32,
     /// Which way it went.
     pub direction: Direction,
