@@ -72,9 +72,11 @@ impl Direction {
                 self.pool.free_front(batch, slots);
                 continue;
             }
-            if let Some(draw) = fate.corrupted {
+            // A packet without bytes has no bit to change, and the one behind it is not to be damaged.
+            let bits = 8 * batch.totals_of(slots).bytes;
+            if let Some(draw) = fate.corrupted.filter(|_| bits > 0) {
                 complete_checksums(batch);
-                change_bit(batch, draw.other_below(8 * batch.totals_of(slots).bytes) as usize);
+                change_bit(batch, draw.other_below(bits) as usize);
             }
             if fate.duplicated {
                 self.counts.duplicated += 1;
@@ -254,6 +256,18 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_packet_without_bytes_cannot_be_damaged_and_the_next_one_is_not() {
+        let mut pool = Pool::new(Default::default()).unwrap();
+        let mut direction = Direction::new(&"corrupt 100%".parse().unwrap(), 0, &pool, 8);
+        let (mut batch, mut out) = (Batch::new(&pool, 8), Batch::new(&pool, 8));
+        assert!(pool.append(&mut batch, &[], 0) && pool.append(&mut batch, &[0; 60], 0));
+        assert_eq!(direction.take(&mut batch, 1, 0, &mut out), 1);
+        assert!(out.packet(0).is_empty() && batch.packet(0) == [0; 60]);
+        assert_eq!(direction.take(&mut batch, 1, 0, &mut out), 1);
+        assert_eq!(out.packet(1).iter().map(|byte| byte.count_ones()).sum::<u32>(), 1);
+    }
 
     #[test]
     fn a_link_is_exact_at_any_rate() {
