@@ -1,0 +1,67 @@
+//! Actions and instructions (sections 7.2.4 and 7.2.5).
+
+use crate::{Field, PortNumber};
+
+/// An action on a packet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Sends the packet to a port; to the controller at most `max_len` bytes of it (0xffff: all of it, unbuffered).
+    Output {
+        /// The port.
+        port: PortNumber,
+        /// Bytes for the controller.
+        max_len: u16,
+    },
+    /// Copies the TTL of the next-to-outermost header to the outermost.
+    CopyTtlOut,
+    /// Copies the TTL of the outermost header to the next.
+    CopyTtlIn,
+    /// Sets the TTL of the outermost MPLS header.
+    SetMplsTtl(u8),
+    /// Decrements it.
+    DecMplsTtl,
+    /// Pushes a VLAN tag with this EtherType: 0x8100 or 0x88a8.
+    PushVlan(u16),
+    /// Removes the outermost VLAN tag.
+    PopVlan,
+    /// Pushes an MPLS header with this EtherType: 0x8847 or 0x8848.
+    PushMpls(u16),
+    /// Removes the outermost MPLS header; the packet goes on with this EtherType.
+    PopMpls(u16),
+    /// Chooses the queue of the port that the packet is sent to.
+    SetQueue(u32),
+    /// Gives the packet to a group.
+    Group(u32),
+    /// Sets the TTL of IPv4 or the hop limit of IPv6.
+    SetNwTtl(u8),
+    /// Decrements it.
+    DecNwTtl,
+    /// Sets a field.
+    SetField(Field, u128),
+    /// Pushes a PBB service tag with this EtherType: 0x88e7.
+    PushPbb(u16),
+    /// Removes the outermost PBB service tag.
+    PopPbb,
+}
+
+/// An instruction of a flow entry.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Instruction {
+    /// Goes on with a later table.
+    GotoTable(u8),
+    /// Replaces the bits `mask` of the metadata.
+    WriteMetadata {
+        /// The bits to write.
+        metadata: u64,
+        /// Which bits are written.
+        mask: u64,
+    },
+    /// Merges actions into the action set.
+    WriteActions(Vec<Action>),
+    /// Applies actions at once, in their order.
+    ApplyActions(Vec<Action>),
+    /// Empties the action set.
+    ClearActions,
+    /// Sends the packet through a meter.
+    Meter(u32),
+}

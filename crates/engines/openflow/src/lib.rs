@@ -1,0 +1,36 @@
+//! OpenFlow 1.3 (wire version 4) without I/O: the messages as plain values.
+//!
+//! Source of all numbers: OpenFlow Switch Specification, version 1.3.5. Numbers of fields are as on the wire, in host byte order here.
+#![forbid(unsafe_code)]
+
+mod action;
+mod config;
+mod error;
+mod field;
+mod flow;
+mod group;
+mod matching;
+mod meter;
+mod numbers;
+mod packet;
+mod port;
+mod stats;
+mod table;
+
+pub use action::{Action, Instruction};
+pub use config::{AsyncConfig, ControllerRole, Fragments, SwitchConfig};
+pub use error::{ErrorKind, OfError};
+pub use field::Field;
+pub use flow::{FlowCommand, FlowFilter, FlowFlags, FlowMod, FlowRemoved, FlowRemovedReason};
+pub use group::{Bucket, GroupCommand, GroupKind, GroupMod};
+pub use matching::{FieldMatch, Match};
+pub use meter::{Band, BandKind, MeterCommand, MeterFlags, MeterMod};
+pub use numbers::{GROUP_ALL, GROUP_ANY, METER_ALL, METER_CONTROLLER, METER_SLOWPATH, NO_BUFFER, TABLE_ALL, TABLE_MAX};
+pub use packet::{PacketIn, PacketInReason, PacketOut};
+pub use port::{PortConfig, PortDescription, PortMod, PortNumber, PortState, PortStatus, PortStatusReason};
+pub use stats::{
+    AggregateStats, BandStats, BucketStats, FlowStats, GroupDescription, GroupFeatures, GroupStats, MeterConfig,
+    MeterFeatures, MeterStats, MultipartReply, MultipartRequest, PortStats, QueueConfig, QueueStats, SwitchDescription,
+    SwitchFeatures, TableStats,
+};
+pub use table::{TableFeatures, TableProperties};
