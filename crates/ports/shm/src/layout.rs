@@ -1,7 +1,7 @@
 //! The shared memory: who writes what, and where it lies.
 //!
 //! ```text
-//! 0        side 0 writes:  attached, asleep          128 bytes
+//! 0        side 0 writes:  attached, asleep          128 bytes; then a word of both: the socket is removed
 //! 128      side 1 writes:  attached, asleep          128 bytes
 //! 256      packets 0 -> 1: tail (side 0), head (side 1), 128 bytes each, then the words
 //!          packets 1 -> 0, free frames 0 -> 1, free frames 1 -> 0: the same
@@ -100,6 +100,9 @@ pub fn attached(side: usize) -> usize {
 pub fn asleep(side: usize) -> usize {
     side * LINE + 4
 }
+
+/// Place of the word that is 1 once a side has taken on to remove the socket.
+pub const SOCKET_REMOVED: usize = 8;
 
 #[cfg(test)]
 mod tests {

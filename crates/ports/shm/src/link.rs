@@ -12,15 +12,16 @@
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::layout::Shape;
+use crate::layout::{SOCKET_REMOVED, Shape};
 use crate::sys::{self, Words};
 
 /// How long the other side may take to answer.
@@ -309,16 +310,69 @@ impl Sockets {
     }
 }
 
-impl Drop for Sockets {
-    /// The last one removes the socket.
+impl Drop for Link {
+    /// The last side to leave removes the socket. Sides that leave at once both see each other leave, because each closes its half of
+    /// the connection before it looks; a word of the shared memory then says which of them was first.
     fn drop(&mut self) {
-        if self.peer.as_ref().is_some_and(is_open) {
+        let Some(sockets) = self.sockets() else { return };
+        if let Some(peer) = &sockets.peer {
+            // An error means that the connection is closed, which `is_open` sees, too.
+            let _ = peer.shutdown(Shutdown::Write);
+            if is_open(peer) {
+                return;
+            }
+        }
+        if self.words.index(SOCKET_REMOVED).swap(1, Ordering::SeqCst) != 0 {
             return;
         }
-        let ours = |metadata: fs::Metadata| (metadata.dev(), metadata.ino()) == self.file;
-        if fs::symlink_metadata(&self.path).is_ok_and(ours) {
-            // Somebody else's problem then: the next one finds it stale.
-            let _ = fs::remove_file(&self.path);
+        let ours = |metadata: fs::Metadata| (metadata.dev(), metadata.ino()) == sockets.file;
+        if fs::symlink_metadata(&sockets.path).is_ok_and(ours) {
+            // If it stays, the next process finds it stale and removes it.
+            let _ = fs::remove_file(&sockets.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    const SHAPE: Shape = Shape { ring: 2, frames: 1, frame_size: 512 };
+
+    /// The two ends of a link, as two processes have them.
+    fn both_ends(path: &Path) -> [Link; 2] {
+        let first = join(path, SHAPE).map_err(|refusal| refusal.0).unwrap().link;
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| join(path, SHAPE).map_err(|refusal| refusal.0).unwrap().link);
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while first.look(true) != Found::Came {
+                assert!(Instant::now() < deadline, "nobody comes");
+                std::thread::yield_now();
+            }
+            let second = second.join().unwrap();
+            [first, second]
+        })
+    }
+
+    #[test]
+    fn two_ends_that_leave_at_once_leave_no_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("link");
+        let at_once = Barrier::new(2);
+        for round in 0..2000 {
+            let [first, second] = both_ends(&path);
+            std::thread::scope(|scope| {
+                for end in [first, second] {
+                    let at_once = &at_once;
+                    scope.spawn(move || {
+                        at_once.wait();
+                        drop(end);
+                    });
+                }
+            });
+            assert!(!path.exists(), "round {round}");
         }
     }
 }
