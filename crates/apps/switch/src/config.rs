@@ -22,6 +22,8 @@
 use linerate_control::{PortConfig, SettingValue, split_setting};
 use serde::{Deserialize, Serialize};
 
+/// The subcommand of `linerate` that runs a switch.
+pub const PROGRAM: &str = "switch";
 /// Name of a switch that was given none.
 pub const NAME_DEFAULT: &str = "switch";
 

@@ -11,7 +11,7 @@ use linerate_mem::Pool;
 use linerate_port::{Context, Datapath};
 use linerate_sys::clock;
 
-use crate::config::{Config, NAME_DEFAULT};
+use crate::config::{Config, NAME_DEFAULT, PROGRAM};
 use crate::document::Snapshot;
 use crate::service::{L2Service, add_mac};
 use crate::show;
@@ -56,8 +56,8 @@ pub struct Ended {
 pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
     let name = config.name.as_deref().unwrap_or(NAME_DEFAULT);
     let dir = match &options.folder {
-        Some(folder) => RuntimeDir::inside(folder, name)?,
-        None => RuntimeDir::of(name)?,
+        Some(folder) => RuntimeDir::inside(folder, PROGRAM, name)?,
+        None => RuntimeDir::of(PROGRAM, name)?,
     };
     let lock = dir.lock_instance()?;
     let shape = PoolShape {

@@ -49,7 +49,7 @@ impl Service for L2Service {
         table::set(&ports.view, settings)
     }
 
-    fn port_removed(&mut self, name: &str) {
+    fn port_removed(&mut self, _: &mut PortManager<Self>, name: &str) {
         self.mirrors.forget_port(name);
     }
 }

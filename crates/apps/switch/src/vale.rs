@@ -17,6 +17,8 @@ use linerate_control::{Command as ControlCommand, Connection, ControlError, Erro
 use linerate_port::OpenError;
 use serde_json::Value;
 
+use crate::config::PROGRAM;
+
 /// How long a switch that was started goes on without ports and clients, as an argument.
 const UNUSED: &str = "5s";
 /// How long the start of a switch may take.
@@ -79,7 +81,7 @@ pub fn resolve(text: &str, program: &Path) -> Result<String, OpenError> {
 }
 
 fn attach(name: &ValeName, program: &Path) -> Result<String, ControlError> {
-    let dir = RuntimeDir::of(&name.switch).map_err(|error| ControlError::new(error.to_string(), ""))?;
+    let dir = RuntimeDir::of(PROGRAM, &name.switch).map_err(|error| ControlError::new(error.to_string(), ""))?;
     let mut connection = connect(&dir, program)?;
     let request = ControlCommand::Attach { port: name.port.clone() };
     let give_up = Instant::now() + IN_USE;

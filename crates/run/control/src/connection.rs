@@ -29,8 +29,8 @@ impl Connection {
     pub fn to(dir: &RuntimeDir) -> Result<Connection, ControlError> {
         let path = dir.control();
         let none = |why: String| {
-            let hint = format!("`linerate switch --name {} ...` starts one", dir.name());
-            ControlError::new(format!("switch {:?} is not running ({why})", dir.name()), hint)
+            let hint = format!("`linerate {} --name {} ...` starts one", dir.program(), dir.name());
+            ControlError::new(format!("{} {:?} is not running ({why})", dir.program(), dir.name()), hint)
         };
         if !path.exists() {
             return Err(none(format!("no {}", path.display())));

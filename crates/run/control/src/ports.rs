@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use linerate_mem::Pool;
-use linerate_port::{FarSide, Port, PortIndex, SpecError};
+use linerate_port::{FarSide, LinkState, Port, PortIndex, SpecError};
 use linerate_sys::clock;
 use linerate_worker::{Event, Handle, Loss, Role, Worker};
 use serde_json::{Value, json};
@@ -75,8 +75,8 @@ impl PortTable {
 
 /// An event that the worker reports to the control thread.
 pub(crate) enum PortEvent {
-    /// Something happened to a port that stays.
-    Noted { port: String, what: String },
+    /// Something happened to a port that stays; `link` says how its link is now, if that changed.
+    Noted { port: String, what: String, link: Option<LinkState> },
     /// A port was taken out; dropping it closes it.
     Lost { record: Record, taken: Box<dyn Port>, loss: Loss },
 }
@@ -92,20 +92,31 @@ impl PortEvent {
             });
             table.name(port)
         };
-        let (port, what) = match event {
+        let (port, what, link) = match event {
             Event::Down { port, error } => {
-                (down(port, Some(error.to_string()))?, format!("{error}; it stays and waits for that"))
+                let what = format!("{error}; it stays and waits for that");
+                (down(port, Some(error.to_string()))?, what, Some(LinkState::Down))
             }
-            Event::Up { port } => (down(port, None)?, "works again".into()),
-            Event::PeerLost { port, error } => (table.name(port)?, format!("{error}; it waits for the next peer")),
+            Event::Up { port } => (down(port, None)?, "works again".into(), Some(LinkState::Up)),
+            Event::PeerLost { port, error } => {
+                (table.name(port)?, format!("{error}; it waits for the next peer"), None)
+            }
             Event::Lost { port, taken, loss } => {
                 let mut lost = None;
                 table.change(port, |record| lost = record.take());
                 return Some(PortEvent::Lost { record: lost?, taken, loss });
             }
         };
-        Some(PortEvent::Noted { port, what })
+        Some(PortEvent::Noted { port, what, link })
     }
+}
+
+/// What a service is told about a port.
+pub(crate) enum PortChange {
+    /// It is gone, for good or until it is opened again.
+    Removed(String),
+    /// Its link went down or came up.
+    Link(String, LinkState),
 }
 
 /// Reaches a worker and its ports by name; clones are for several threads.
@@ -314,19 +325,19 @@ impl<S: Service> PortManager<S> {
         self.reopener.waiting.iter().map(|waiting| (&waiting.config, waiting.why.as_str()))
     }
 
-    /// Notes an event of a port; returns the name of a port that is gone.
-    pub(crate) fn hear(&mut self, event: PortEvent) -> Option<String> {
+    /// Notes an event of a port.
+    pub(crate) fn hear(&mut self, event: PortEvent) -> Option<PortChange> {
         match event {
-            PortEvent::Noted { port, what } => {
+            PortEvent::Noted { port, what, link } => {
                 (self.on_event)(&format!("port {port}: {what}"));
-                None
+                link.map(|link| PortChange::Link(port, link))
             }
             PortEvent::Lost { record, taken, loss } => {
                 let name = record.config.name();
                 let was_leaving = self.leaving.contains(&name);
                 self.leaving.retain(|leaving| *leaving != name);
                 let (why, broke) = match loss {
-                    Loss::Left => return Some(name),
+                    Loss::Left => return Some(PortChange::Removed(name)),
                     Loss::Broken(error) => (error.to_string(), true),
                     Loss::Closed => (format!("{}: the far side has ended", taken.caps().name), false),
                 };
@@ -340,20 +351,24 @@ impl<S: Service> PortManager<S> {
                 if again {
                     self.reopener.add(record.config, why, record.memif, clock::now_ns());
                 }
-                Some(name)
+                Some(PortChange::Removed(name))
             }
         }
     }
 
-    /// Opens again the ports whose time has come.
-    pub(crate) fn reopen(&mut self) {
-        let now_ns = clock::now_ns();
+    /// Opens again the ports whose time has come; returns the names of those that work again.
+    pub(crate) fn reopen(&mut self) -> Vec<String> {
+        let (now_ns, mut back) = (clock::now_ns(), Vec::new());
         while let Some(waiting) = self.reopener.due(now_ns) {
             match self.open(waiting.config.clone(), waiting.memif) {
-                Ok(()) => (self.on_event)(&format!("port {}: up again", waiting.config.name())),
+                Ok(()) => {
+                    (self.on_event)(&format!("port {}: up again", waiting.config.name()));
+                    back.push(waiting.config.name());
+                }
                 Err(error) => self.reopener.failed(waiting, error.to_string(), clock::now_ns()),
             }
         }
+        back
     }
 
     /// True if there is no port, and none is to come back or about to go.

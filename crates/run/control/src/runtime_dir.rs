@@ -44,9 +44,11 @@ pub enum RuntimeDirError {
     },
     /// An instance of that name is running.
     #[error(
-        "switch {name:?} is running already; `linerate switch ctl --name {name} show ports` shows it, --name gives this one another name"
+        "{program} {name:?} is running already; `linerate {program} ctl --name {name} show` asks it, --name gives this one another name"
     )]
     Running {
+        /// The program.
+        program: &'static str,
         /// Its name.
         name: String,
     },
@@ -66,29 +68,31 @@ pub enum RuntimeDirError {
 /// The paths of one switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuntimeDir {
+    program: &'static str,
     name: String,
     folder: PathBuf,
 }
 
 impl RuntimeDir {
-    /// The place of the switch `name` of this user. Makes the folder if need be.
+    /// The place of the instance `name` of this user. Makes the folder if need be. `program` is the subcommand of `linerate` that
+    /// messages tell the user to call.
     ///
     /// # Errors
     /// The name is not a name for a switch; the folder cannot be made, or is another user's.
-    pub fn of(name: &str) -> Result<RuntimeDir, RuntimeDirError> {
+    pub fn of(program: &'static str, name: &str) -> Result<RuntimeDir, RuntimeDirError> {
         let own = own_user()?;
-        RuntimeDir::inside(&runtime_folder(own), name)
+        RuntimeDir::inside(&runtime_folder(own), program, name)
     }
 
     /// As [`RuntimeDir::of`], in a folder of the caller's choice instead of the runtime folder.
     ///
     /// # Errors
     /// As [`RuntimeDir::of`].
-    pub fn inside(parent: &Path, name: &str) -> Result<RuntimeDir, RuntimeDirError> {
+    pub fn inside(parent: &Path, program: &'static str, name: &str) -> Result<RuntimeDir, RuntimeDirError> {
         check_name(name)?;
         let folder = parent.join("linerate");
         own_folder(&folder)?;
-        let dir = RuntimeDir { name: name.into(), folder };
+        let dir = RuntimeDir { program, name: name.into(), folder };
         for path in [dir.control(), dir.memif()] {
             let text = path.to_string_lossy();
             if text.len() > SOCKET_PATH_LEN_MAX {
@@ -96,6 +100,11 @@ impl RuntimeDir {
             }
         }
         Ok(dir)
+    }
+
+    /// The subcommand of `linerate` that runs the instance.
+    pub fn program(&self) -> &'static str {
+        self.program
     }
 
     /// Name of the switch.
@@ -129,7 +138,7 @@ impl RuntimeDir {
     pub fn lock_instance(&self) -> Result<InstanceLock, RuntimeDirError> {
         let lock = match FileLock::take(&self.lock(), false) {
             Ok(Some(lock)) => lock,
-            Ok(None) => return Err(RuntimeDirError::Running { name: self.name.clone() }),
+            Ok(None) => return Err(RuntimeDirError::Running { program: self.program, name: self.name.clone() }),
             Err(error) => return Err(error),
         };
         for path in [self.control(), self.memif()] {
@@ -317,7 +326,7 @@ mod tests {
     #[test]
     fn one_process_a_name_and_what_a_killed_one_left_is_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let dir = RuntimeDir::inside(folder.path(), "s").unwrap();
+        let dir = RuntimeDir::inside(folder.path(), "switch", "s").unwrap();
         // A killed switch leaves its sockets and its lock file, unlocked.
         let left = UnixListener::bind(dir.control()).unwrap();
         drop(left);
@@ -334,7 +343,7 @@ mod tests {
     #[test]
     fn what_is_in_the_way_is_not_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let dir = RuntimeDir::inside(folder.path(), "s").unwrap();
+        let dir = RuntimeDir::inside(folder.path(), "switch", "s").unwrap();
         fs::write(dir.control(), "important").unwrap();
         assert!(matches!(dir.lock_instance(), Err(RuntimeDirError::InTheWay { .. })));
         assert!(dir.control().exists() && !dir.lock().exists());
@@ -343,10 +352,10 @@ mod tests {
     #[test]
     fn the_folder_is_for_its_owner_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let dir = RuntimeDir::inside(folder.path(), "s").unwrap();
+        let dir = RuntimeDir::inside(folder.path(), "switch", "s").unwrap();
         assert_eq!(fs::metadata(&dir.folder).unwrap().mode() & 0o777, 0o700);
         fs::set_permissions(&dir.folder, fs::Permissions::from_mode(0o777)).unwrap();
-        RuntimeDir::inside(folder.path(), "s").unwrap();
+        RuntimeDir::inside(folder.path(), "switch", "s").unwrap();
         assert_eq!(fs::metadata(&dir.folder).unwrap().mode() & 0o777, 0o700);
     }
 
@@ -354,11 +363,14 @@ mod tests {
     fn names_that_are_paths_are_none() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["", "a/b", "..", ".", "a b", "ä", &"x".repeat(49)] {
-            assert!(matches!(RuntimeDir::inside(folder.path(), name), Err(RuntimeDirError::Name(_))), "{name:?}");
+            assert!(
+                matches!(RuntimeDir::inside(folder.path(), "switch", name), Err(RuntimeDirError::Name(_))),
+                "{name:?}"
+            );
         }
         let deep = folder.path().join("x".repeat(100));
         fs::create_dir(&deep).unwrap();
-        assert!(matches!(RuntimeDir::inside(&deep, "s"), Err(RuntimeDirError::TooLong(_))));
+        assert!(matches!(RuntimeDir::inside(&deep, "switch", "s"), Err(RuntimeDirError::TooLong(_))));
     }
 
     #[test]

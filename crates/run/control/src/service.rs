@@ -1,6 +1,7 @@
 //! The trait that a program implements: a datapath, with the commands and settings that only this datapath has.
 
-use linerate_port::{Caps, Datapath, PortIndex};
+use linerate_port::{Caps, Datapath, LinkState, PortIndex};
+use linerate_sys::poll::PollSet;
 use serde_json::Value;
 
 use crate::ports::PortManager;
@@ -41,8 +42,33 @@ pub trait Service: Sized + Send + 'static {
     /// A setting is wrong.
     fn set(&mut self, ports: &mut PortManager<Self>, settings: &Settings) -> Result<(), ControlError>;
 
-    /// A port of that name is gone.
-    fn port_removed(&mut self, name: &str) {
-        let _ = name;
+    /// A port of that name was attached after the start, or again after it broke.
+    fn port_added(&mut self, ports: &mut PortManager<Self>, name: &str) {
+        let _ = (ports, name);
+    }
+
+    /// A port of that name is gone, for good or until it is opened again.
+    fn port_removed(&mut self, ports: &mut PortManager<Self>, name: &str) {
+        let _ = (ports, name);
+    }
+
+    /// The link of a port went down or came up; the port stays.
+    fn link_changed(&mut self, ports: &mut PortManager<Self>, name: &str, link: LinkState) {
+        let _ = (ports, name, link);
+    }
+
+    /// Adds the descriptors of the service to those that the control thread is about to sleep on.
+    fn arm(&mut self, set: &mut PollSet) {
+        let _ = set;
+    }
+
+    /// Time at which the control thread must not sleep any more, in nanoseconds of the monotonic clock; `u64::MAX` if there is none.
+    fn next_deadline_ns(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// Does the service's own work after each sleep; `set` has the results of the descriptors that [`Service::arm`] added.
+    fn turn(&mut self, ports: &mut PortManager<Self>, set: &PollSet) {
+        let _ = (ports, set);
     }
 }

@@ -1,5 +1,8 @@
 //! A datapath that is no switch under the same control: two ports, a command and a setting of its own.
 
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use linerate_control::{
@@ -8,6 +11,8 @@ use linerate_control::{
 };
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Caps, Context, Datapath, PortIndex};
+use linerate_sys::clock;
+use linerate_sys::poll::PollSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -65,7 +70,13 @@ enum Own {
 #[derive(Default)]
 struct EchoService {
     limit: Option<String>,
+    added: Vec<String>,
     removed: Vec<String>,
+    /// The far end of a descriptor of the service's own, and what came by it.
+    own: Option<UnixStream>,
+    place: usize,
+    heard: Vec<u8>,
+    due_ns: u64,
 }
 
 impl Service for EchoService {
@@ -88,7 +99,9 @@ impl Service for EchoService {
     fn answer(&mut self, ports: &mut PortManager<Self>, request: Value) -> Result<Value, ControlError> {
         let Own::CountPackets {} = read_command(request)?;
         let packets = ports.view.call(|worker| worker.datapath.packets)?;
-        Ok(json!({ "packets": packets, "limit": self.limit, "removed": self.removed }))
+        Ok(
+            json!({ "packets": packets, "limit": self.limit, "added": self.added, "removed": self.removed, "heard": self.heard, "due": self.due_ns == u64::MAX }),
+        )
     }
 
     fn set(&mut self, _: &mut PortManager<Self>, settings: &Settings) -> Result<(), ControlError> {
@@ -96,8 +109,31 @@ impl Service for EchoService {
         Ok(())
     }
 
-    fn port_removed(&mut self, name: &str) {
+    fn port_removed(&mut self, _: &mut PortManager<Self>, name: &str) {
         self.removed.push(name.into());
+    }
+
+    fn port_added(&mut self, _: &mut PortManager<Self>, name: &str) {
+        self.added.push(name.into());
+    }
+
+    fn arm(&mut self, set: &mut PollSet) {
+        self.place = self.own.as_ref().map_or(0, |own| set.add(own.as_fd(), true, false));
+    }
+
+    fn next_deadline_ns(&self) -> u64 {
+        self.due_ns
+    }
+
+    fn turn(&mut self, _: &mut PortManager<Self>, set: &PollSet) {
+        if let Some(own) = self.own.as_mut().filter(|_| set.result(self.place).readable) {
+            let mut bytes = [0; 16];
+            let len = own.read(&mut bytes).unwrap();
+            self.heard.extend_from_slice(&bytes[..len]);
+        }
+        if clock::now_ns() >= self.due_ns {
+            self.due_ns = u64::MAX;
+        }
     }
 }
 
@@ -114,11 +150,12 @@ fn a_datapath_that_is_no_switch_is_controlled_alike() {
     let folder = tempfile::tempdir().unwrap();
     let pool = Pool::new(PoolConfig { frames: 2048, ..PoolConfig::default() }).unwrap();
     let outputs = (0..PORTS).map(|_| None).collect();
+    let (mut far_end, near) = UnixStream::pair().unwrap();
     let setup = Setup {
-        lock: RuntimeDir::inside(folder.path(), "echo").unwrap().lock_instance().unwrap(),
+        lock: RuntimeDir::inside(folder.path(), "echo", "echo").unwrap().lock_instance().unwrap(),
         pool: pool.clone(),
         datapath: Echo { outputs, pool: pool.clone(), packets: 0 },
-        service: EchoService::default(),
+        service: EchoService { own: Some(near), due_ns: clock::now_ns() + 1_000_000, ..EchoService::default() },
         core: None,
         idle_exit_ns: None,
         on_event: Box::new(|_| {}),
@@ -151,12 +188,14 @@ fn a_datapath_that_is_no_switch_is_controlled_alike() {
     });
     own.free(&mut batch);
     connection.ask(&Command::RemovePort { port: "b".into() }).unwrap();
+    far_end.write_all(b"x").unwrap();
     let mut seen = Value::Null;
     wait_until("the port is gone", || {
         seen = connection.ask(&Own::CountPackets {}).unwrap();
-        seen["removed"] == json!(["b"])
+        seen["removed"] == json!(["b"]) && seen["heard"] == json!(b"x") && seen["due"] == json!(true)
     });
-    assert_eq!(seen, json!({ "packets": 10, "limit": "7", "removed": ["b"] }));
+    let expected = json!({ "packets": 10, "limit": "7", "added": ["b"], "removed": ["b"], "heard": b"x", "due": true });
+    assert_eq!(seen, expected);
     connection.ask(&Command::Stop {}).unwrap();
     wait_until("it has ended", || instance.has_ended());
     let ended = instance.end().unwrap();

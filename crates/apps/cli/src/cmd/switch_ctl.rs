@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use linerate_control::{
     Command as CommonRequest, Connection, ControlError, PortConfig, RuntimeDir, SettingValue, Settings, split_setting,
 };
-use linerate_switch::config::{MacConfig, MirrorConfig, NAME_DEFAULT};
+use linerate_switch::config::{MacConfig, MirrorConfig, NAME_DEFAULT, PROGRAM};
 use linerate_switch::document;
 use linerate_switch::document::{MacDocument, MacsDocument};
 use linerate_switch::request::{Request, What};
@@ -123,7 +123,7 @@ enum Table {
 
 /// Runs the command.
 pub fn run(args: &Args) -> ExitCode {
-    let dir = match RuntimeDir::of(&args.name) {
+    let dir = match RuntimeDir::of(PROGRAM, &args.name) {
         Ok(dir) => dir,
         Err(error) => return complain(&error.to_string(), 2),
     };

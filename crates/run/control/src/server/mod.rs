@@ -1,5 +1,5 @@
-//! The control thread: clients of the socket, and ports that come and go. It reaches the worker by jobs between two rounds, so a slow
-//! client, or a port that takes long to open, delays no packet.
+//! The control thread: clients of the socket, ports that come and go, and what the service does beside. It reaches the worker by jobs
+//! between two rounds, so a slow client, or a port that takes long to open, delays no packet.
 
 mod client;
 
@@ -14,7 +14,7 @@ use linerate_worker::{Control, Wakeup};
 use serde_json::{Value, json};
 
 use crate::port_config::PortConfig;
-use crate::ports::{LEASES_MAX, PortEvent, PortManager};
+use crate::ports::{LEASES_MAX, PortChange, PortEvent, PortManager};
 use crate::protocol::{Command, ControlError, read_request, reply_line};
 use crate::runtime_dir::InstanceLock;
 use crate::service::Service;
@@ -55,13 +55,18 @@ impl<S: Service> Server<S> {
             self.sleep(&mut set);
             self.wakeup.clear();
             while let Ok(event) = self.events.try_recv() {
-                if let Some(name) = self.ports.hear(event) {
-                    self.service.port_removed(&name);
+                match self.ports.hear(event) {
+                    Some(PortChange::Removed(name)) => self.service.port_removed(&mut self.ports, &name),
+                    Some(PortChange::Link(name, link)) => self.service.link_changed(&mut self.ports, &name, link),
+                    None => {}
                 }
             }
             self.serve(&set);
             self.accept();
-            self.ports.reopen();
+            for name in self.ports.reopen() {
+                self.service.port_added(&mut self.ports, &name);
+            }
+            self.service.turn(&mut self.ports, &set);
             self.end_if_unused();
         }
         let port_lost = self.ports.port_lost || !self.ports.reopener.waiting.is_empty();
@@ -75,8 +80,10 @@ impl<S: Service> Server<S> {
         for client in &self.clients {
             set.add(client.descriptor(), client.wants_to_read(), client.wants_to_write());
         }
+        self.service.arm(set);
         let now_ns = clock::now_ns();
-        let due_ns = self.ports.reopener.next_ns().map_or(SLEEP_NS, |next_ns| next_ns.saturating_sub(now_ns));
+        let next_ns = self.ports.reopener.next_ns().unwrap_or(u64::MAX).min(self.service.next_deadline_ns());
+        let due_ns = next_ns.saturating_sub(now_ns);
         let ready = self.clients.iter().any(Client::has_line);
         let timeout_ns = if ready { 0 } else { due_ns.min(SLEEP_NS) };
         if set.wait(timeout_ns).is_err() {
@@ -160,6 +167,7 @@ impl<S: Service> Server<S> {
         match command {
             Command::AddPort { name, spec, settings } => {
                 let name = self.ports.add_port(PortConfig { name, spec, settings })?;
+                self.service.port_added(&mut self.ports, &name);
                 return Ok(json!({ "port": name }));
             }
             Command::RemovePort { port } => self.ports.remove_port(&port)?,
@@ -167,6 +175,7 @@ impl<S: Service> Server<S> {
             Command::Set { port: None, settings } => self.service.set(&mut self.ports, &settings)?,
             Command::Attach { port } => {
                 let (name, reply) = self.ports.lease(port)?;
+                self.service.port_added(&mut self.ports, &name);
                 client.leases.push(name);
                 return Ok(reply);
             }
