@@ -9,9 +9,9 @@ use super::Complaint;
 
 /// From the ground up.
 const LAYERS: [&str; 7] = ["base", "port", "ports", "engines", "run", "lab", "apps"];
-/// What an engine may stand on: memory, rings, headers, formats of files, filters, numbers, the port trait, other engines. Not `sys`,
+/// What an engine may stand on: memory, rings, headers, formats of files, filters, numbers, lookups, the port trait, other engines. Not `sys`,
 /// which has the clock.
-const ENGINE_BASE: [&str; 6] = ["mem", "ring", "wire", "pcapng", "filter", "units"];
+const ENGINE_BASE: [&str; 7] = ["mem", "ring", "wire", "pcapng", "filter", "units", "classify"];
 /// Crates of others that bring sockets, threads of their own or a clock.
 const ENGINE_STRANGERS: [&str; 8] = ["libc", "nix", "rustix", "mio", "socket2", "tokio", "libloading", "chrono"];
 
