@@ -111,6 +111,7 @@ fn an_ordinary_user_gets_the_same() {
 fn without_namespaces_the_link_is_measured_and_said_to_be() {
     let folder = tempfile::tempdir().unwrap();
     let output = bench(folder.path(), &QUICK).args(["--in-process", "--json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "there is no goal to miss");
     let document = document(&output);
     assert!(check_trials(&document) > 2);
     assert!(document["about"].as_str().unwrap().contains("--in-process"), "{}", document["about"]);
@@ -124,16 +125,28 @@ fn without_namespaces_the_link_is_measured_and_said_to_be() {
 #[test]
 fn the_exit_status_says_whether_a_goal_was_missed() {
     let folder = tempfile::tempdir().unwrap();
-    let status = |arguments: &[&str]| {
+    let run = |arguments: &[&str]| {
         let output = bench(folder.path(), &QUICK).arg("--in-process").args(arguments).output().unwrap();
-        output.status.code().unwrap()
+        (output.status.code().unwrap(), output)
     };
-    assert_eq!(status(&["--goal", "1pps"]), 0);
-    assert_eq!(status(&["--goal", "900Gpps"]), 1);
+    // Whether a machine that others use carries a packet a second without any loss is not for this test to decide.
+    let (status, output) = run(&["--goal", "1pps", "--json"]);
+    assert_eq!(status == 0, goals_met(&document(&output)));
+    let (status, output) = run(&["--goal", "900Gpps", "--json"]);
+    assert_eq!((status, goals_met(&document(&output))), (1, false));
     for wrong in [&["--goal", "fast"][..], &["--flows", "0x1"], &["--trial-ms", "1"], &["--size", "63"], &["--no-such"]]
     {
-        assert_eq!(status(wrong), 2, "{wrong:?}");
+        assert_eq!(run(wrong).0, 2, "{wrong:?}");
     }
+}
+
+/// Whether every goal of a document is met; there is one at least.
+fn goals_met(document: &Value) -> bool {
+    let cells = document["cells"].as_array().unwrap();
+    let findings = cells.iter().flat_map(|cell| cell["findings"].as_array().unwrap());
+    let goals: Vec<&Value> = findings.filter_map(|finding| finding["goals"].as_array()).flatten().collect();
+    assert!(!goals.is_empty(), "{document}");
+    goals.iter().all(|goal| goal["met"] == true)
 }
 
 #[test]

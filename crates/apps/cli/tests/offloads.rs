@@ -59,14 +59,9 @@ impl Hosts {
         }
     }
 
-    /// Moves the TAP devices that Linerate made, `near` and `far`, to the hosts, as is done for containers.
+    /// Moves the TAP devices that Linerate has opened, `near` and `far`, to the hosts, as is done for containers.
     fn hand_over(&self) {
-        let deadline = Instant::now() + PATIENCE;
         for (host, inner, _) in self.each() {
-            while self.middle.run(|| Netdev::open(inner)).expect("enter").is_err() {
-                assert!(Instant::now() < deadline, "there is no device {inner}");
-                std::thread::sleep(Duration::from_millis(10));
-            }
             veth::move_to(&self.middle, inner, VethEnd { name: INTERFACE, namespace: host }).expect("moved");
         }
     }
@@ -171,7 +166,9 @@ fn check(mut stream: &TcpStream, seed: u64) {
 
 /// Everything through one kind of port.
 fn get_through(backend: &str) {
-    for command in ["switch --quiet --port near={} --port far={} --json", "bridge {} {} --json"] {
+    for (command, ready) in
+        [("switch --port near={} --port far={} --json", "is running"), ("bridge {} {} --json", "(TAP device far")]
+    {
         let usable =
             linerate_ports::list().into_iter().find(|listed| listed.name == backend).expect("a backend").usable;
         if let Err(missing) = usable {
@@ -191,6 +188,8 @@ fn get_through(backend: &str) {
         };
         let linerate = hosts.middle.run(start).expect("enter");
         if is_tap {
+            // Linerate finds a device by its name until it has opened the port.
+            linerate.wait_for("ports", |text| text.contains(ready));
             hosts.hand_over();
         }
         if !hosts.address() {
