@@ -16,6 +16,7 @@ mod packet;
 mod port;
 mod stats;
 mod table;
+pub mod text;
 
 pub use action::{Action, Instruction};
 pub use config::{AsyncConfig, ControllerRole, Fragments, SwitchConfig};
