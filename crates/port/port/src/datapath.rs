@@ -78,10 +78,19 @@ pub trait Datapath {
         let _ = (to, context);
     }
 
-    /// The link of `port` went down or came up again. The number and the settings of the port stay. While it is down, nothing is
-    /// received from it or transmitted to it, and [`Datapath::stuck`] is called as for any port that takes nothing.
+    /// The link of `port` went down or came up again. The number and the settings of the port stay. While the interface of the port is
+    /// down, nothing is received from it or transmitted to it, and [`Datapath::stuck`] is called as for any port that takes nothing. A
+    /// port without a carrier or a peer is served as before; the datapath is told of it only if it [follows links](Datapath::follows_links).
     fn link_changed(&mut self, port: PortIndex, link: LinkState, context: &mut Context<'_>) {
         let _ = (port, link, context);
+    }
+
+    /// True if [`Datapath::link_changed`] is also to tell of carriers and peers that go and come, within 10 ms: a link of which the far
+    /// end was set down, or a memif whose peer has gone. The worker then asks every port every 10 ms ([`crate::Port::link`]), also while
+    /// nothing arrives. A port counts as up when it is attached, so one without a peer is told of 10 ms later. The worker reads this
+    /// when it is made.
+    fn follows_links(&self) -> bool {
+        false
     }
 
     /// `port` was taken out of the worker: it broke, its far side is gone, or somebody removed it. The datapath drops, and counts,

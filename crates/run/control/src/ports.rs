@@ -84,22 +84,30 @@ pub(crate) enum PortEvent {
 impl PortEvent {
     /// Notes an event of the worker in the table.
     pub(crate) fn of(table: &PortTable, event: Event) -> Option<PortEvent> {
-        let down = |port, why| {
+        // The name of the port, and its link if that changed.
+        let link = |port, why: Option<String>| {
+            let mut link = None;
             table.change(port, |record| {
                 if let Some(record) = record {
+                    let state = if why.is_some() { LinkState::Down } else { LinkState::Up };
+                    link = (record.down.is_some() != why.is_some()).then_some(state);
                     record.down = why;
                 }
             });
-            table.name(port)
+            table.name(port).map(|name| (name, link))
         };
-        let (port, what, link) = match event {
+        let ((port, link), what) = match event {
             Event::Down { port, error } => {
-                let what = format!("{error}; it stays and waits for that");
-                (down(port, Some(error.to_string()))?, what, Some(LinkState::Down))
+                (link(port, Some(error.to_string()))?, format!("{error}; it stays and waits for that"))
             }
-            Event::Up { port } => (down(port, None)?, "works again".into(), Some(LinkState::Up)),
+            Event::Up { port } => (link(port, None)?, "works again".into()),
+            Event::Link { port, link: LinkState::Down } => {
+                let what = "there is no carrier, or no peer";
+                (link(port, Some(what.into()))?, format!("{what}; it stays and waits for that"))
+            }
+            Event::Link { port, link: LinkState::Up } => (link(port, None)?, "its link is up".into()),
             Event::PeerLost { port, error } => {
-                (table.name(port)?, format!("{error}; it waits for the next peer"), None)
+                ((table.name(port)?, None), format!("{error}; it waits for the next peer"))
             }
             Event::Lost { port, taken, loss } => {
                 let mut lost = None;

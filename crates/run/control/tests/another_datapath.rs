@@ -3,16 +3,21 @@
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use linerate_control::{
-    Command, Connection, ControlError, PortConfig, PortManager, RuntimeDir, Service, SettingValue, Settings, Setup,
-    StartError, read_command, refused, start,
+    Command, Connection, ControlError, Instance, PortConfig, PortManager, RuntimeDir, Service, SettingValue, Settings,
+    Setup, StartError, read_command, refused, start,
 };
 use linerate_mem::{Batch, Pool, PoolConfig};
-use linerate_port::{Caps, Context, Datapath, PortIndex};
+use linerate_port::{Caps, Context, Datapath, LinkState, PortIndex};
 use linerate_sys::clock;
+use linerate_sys::netdev::Netdev;
+use linerate_sys::netns::NetNs;
 use linerate_sys::poll::PollSet;
+use linerate_sys::veth::{self, VethEnd};
+use linerate_testkit::or_skip;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -23,6 +28,7 @@ struct Echo {
     outputs: Vec<Option<Batch>>,
     pool: Pool,
     packets: u64,
+    links: Vec<String>,
 }
 
 impl Datapath for Echo {
@@ -53,6 +59,14 @@ impl Datapath for Echo {
         }
     }
 
+    fn follows_links(&self) -> bool {
+        true
+    }
+
+    fn link_changed(&mut self, port: PortIndex, link: LinkState, _: &mut Context<'_>) {
+        self.links.push(format!("{link:?} {port}"));
+    }
+
     fn removed(&mut self, port: PortIndex, context: &mut Context<'_>) {
         self.stuck(port, context);
         if let Some(output) = self.outputs.get_mut(usize::from(port.0)) {
@@ -65,6 +79,7 @@ impl Datapath for Echo {
 #[serde(tag = "command", rename_all = "kebab-case")]
 enum Own {
     CountPackets {},
+    Links {},
 }
 
 #[derive(Default)]
@@ -72,6 +87,7 @@ struct EchoService {
     limit: Option<String>,
     added: Vec<String>,
     removed: Vec<String>,
+    links: Vec<String>,
     /// The far end of a descriptor of the service's own, and what came by it.
     own: Option<UnixStream>,
     place: usize,
@@ -97,8 +113,13 @@ impl Service for EchoService {
     }
 
     fn answer(&mut self, ports: &mut PortManager<Self>, request: Value) -> Result<Value, ControlError> {
-        let Own::CountPackets {} = read_command(request)?;
-        let packets = ports.view.call(|worker| worker.datapath.packets)?;
+        let packets = match read_command(request)? {
+            Own::CountPackets {} => ports.view.call(|worker| worker.datapath.packets)?,
+            Own::Links {} => {
+                let links = ports.view.call(|worker| worker.datapath.links.clone())?;
+                return Ok(json!({ "datapath": links, "service": self.links }));
+            }
+        };
         Ok(
             json!({ "packets": packets, "limit": self.limit, "added": self.added, "removed": self.removed, "heard": self.heard, "due": self.due_ns == u64::MAX }),
         )
@@ -111,6 +132,10 @@ impl Service for EchoService {
 
     fn port_removed(&mut self, _: &mut PortManager<Self>, name: &str) {
         self.removed.push(name.into());
+    }
+
+    fn link_changed(&mut self, _: &mut PortManager<Self>, name: &str, link: LinkState) {
+        self.links.push(format!("{link:?} {name}"));
     }
 
     fn port_added(&mut self, _: &mut PortManager<Self>, name: &str) {
@@ -145,28 +170,83 @@ fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
+fn echo(folder: &Path, pool: &Pool, service: EchoService) -> Setup<EchoService> {
+    let outputs = (0..PORTS).map(|_| None).collect();
+    Setup {
+        lock: RuntimeDir::inside(folder, "echo", "echo").unwrap().lock_instance().unwrap(),
+        pool: pool.clone(),
+        datapath: Echo { outputs, pool: pool.clone(), packets: 0, links: Vec::new() },
+        service,
+        core: None,
+        idle_exit_ns: None,
+        on_event: Box::new(|_| {}),
+    }
+}
+
+/// Starts an instance with this port, and returns it with a connection.
+fn started(setup: Setup<EchoService>, port: &str) -> (Instance<EchoService>, Connection) {
+    let port = PortConfig::parse(port).unwrap();
+    let configure = |_: &mut EchoService, ports: &mut PortManager<EchoService>| -> Result<(), StartError> {
+        ports.add_port(port.clone()).map(drop).map_err(refused("the port"))
+    };
+    let instance = start(setup, configure).unwrap_or_else(|error| panic!("{error}"));
+    let connection = Connection::to(&instance.view.dir).unwrap();
+    (instance, connection)
+}
+
+/// Waits until the datapath and the service were told of these states of the link of their first port, which is called a.
+fn wait_for_links(connection: &mut Connection, states: &[&str]) {
+    let told = |name| states.iter().map(|state| format!("{state} {name}")).collect::<Vec<_>>();
+    let expected = json!({ "datapath": told("0"), "service": told("a") });
+    wait_until(&expected.to_string(), || connection.ask(&Own::Links {}).unwrap() == expected);
+}
+
+#[test]
+fn a_peer_that_comes_and_goes_is_told_to_datapath_and_service() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = Pool::new(PoolConfig { frames: 2048, ..PoolConfig::default() }).unwrap();
+    let socket = folder.path().join("memif").display().to_string();
+    let setup = echo(folder.path(), &pool, EchoService::default());
+    let (mut instance, mut connection) = started(setup, &format!("a=memif:{socket}"));
+    wait_for_links(&mut connection, &["Down"]);
+    let mut peer = linerate_ports::open(&format!("memif:{socket},role=client"), &pool).unwrap();
+    wait_until("the peer is connected", || peer.link().unwrap() == LinkState::Up);
+    wait_for_links(&mut connection, &["Down", "Up"]);
+    drop(peer);
+    wait_for_links(&mut connection, &["Down", "Up", "Down"]);
+    assert!(instance.end().is_some());
+}
+
+#[test]
+fn a_cable_whose_far_end_is_set_down_is_told_to_datapath_and_service() {
+    let Some(middle) = or_skip("no network namespace", NetNs::anonymous()) else { return };
+    let end = |name| VethEnd { name, namespace: &middle };
+    let Some(()) = or_skip("no veth pair", veth::create(end("near"), end("far"), 1)) else { return };
+    let open = |name| middle.run(|| Netdev::open(name)).unwrap().unwrap();
+    let (near, far) = (open("near"), open("far"));
+    veth::bring_up(&near, &far).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let pool = Pool::new(PoolConfig { frames: 2048, ..PoolConfig::default() }).unwrap();
+    let setup = echo(folder.path(), &pool, EchoService::default());
+    let (mut instance, mut connection) = middle.run(|| started(setup, "a=packet:near")).unwrap();
+    far.set_up(false).unwrap();
+    wait_for_links(&mut connection, &["Down"]);
+    far.set_up(true).unwrap();
+    wait_for_links(&mut connection, &["Down", "Up"]);
+    near.set_up(false).unwrap();
+    wait_for_links(&mut connection, &["Down", "Up", "Down"]);
+    near.set_up(true).unwrap();
+    wait_for_links(&mut connection, &["Down", "Up", "Down", "Up"]);
+    assert!(instance.end().is_some());
+}
+
 #[test]
 fn a_datapath_that_is_no_switch_is_controlled_alike() {
     let folder = tempfile::tempdir().unwrap();
     let pool = Pool::new(PoolConfig { frames: 2048, ..PoolConfig::default() }).unwrap();
-    let outputs = (0..PORTS).map(|_| None).collect();
     let (mut far_end, near) = UnixStream::pair().unwrap();
-    let setup = Setup {
-        lock: RuntimeDir::inside(folder.path(), "echo", "echo").unwrap().lock_instance().unwrap(),
-        pool: pool.clone(),
-        datapath: Echo { outputs, pool: pool.clone(), packets: 0 },
-        service: EchoService { own: Some(near), due_ns: clock::now_ns() + 1_000_000, ..EchoService::default() },
-        core: None,
-        idle_exit_ns: None,
-        on_event: Box::new(|_| {}),
-    };
-    let first = PortConfig::parse("a=pipe:another-a").unwrap();
-    let configure = |_: &mut EchoService, ports: &mut PortManager<EchoService>| -> Result<(), StartError> {
-        ports.add_port(first.clone()).map(drop).map_err(refused("port a"))
-    };
-    let mut instance = start(setup, configure).unwrap_or_else(|error| panic!("{error}"));
-
-    let mut connection = Connection::to(&instance.view.dir).unwrap();
+    let service = EchoService { own: Some(near), due_ns: clock::now_ns() + 1_000_000, ..EchoService::default() };
+    let (mut instance, mut connection) = started(echo(folder.path(), &pool, service), "a=pipe:another-a");
     let settings: Settings = [("limit".to_string(), SettingValue("7".into()))].into();
     let spec = "pipe:another-b".to_string();
     let add =

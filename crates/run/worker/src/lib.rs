@@ -3,7 +3,7 @@
 //! ```text
 //!   round   receive -> input, tick, output -> transmit -> tx_done; then at most one job from outside        worker.rs
 //!   pause   after a round that moved nothing: flush, look for closed ports, then spin, nap, or sleep       pause.rs idle.rs
-//!   ports   links that go down and come back, ports that break, hang, close or are to go                  ports.rs
+//!   ports   ports that break, hang, close or are to go; links that go down and come back                  ports.rs links.rs
 //!   end     input that has arrived, output that waits, packets that ports took and did not finish          ending.rs
 //! ```
 //! Beside it stand the loops of senders, which go by a schedule and not by what arrives: [`send`], [`replay`], [`send_generated`].
@@ -17,6 +17,7 @@ mod control;
 mod ending;
 mod idle;
 mod job;
+mod links;
 mod notifier;
 mod pause;
 mod ports;

@@ -144,7 +144,7 @@ impl<D: Datapath> Worker<D> {
     }
 
     fn next_deadline_ns(&self) -> u64 {
-        self.datapath.next_deadline_ns().min(self.ports.next_deadline_ns())
+        self.datapath.next_deadline_ns().min(self.ports.next_deadline_ns()).min(self.links_due_ns)
     }
 
     fn stuck_ports(&mut self, now_ns: u64) -> Stuck {

@@ -67,6 +67,14 @@ pub enum Event {
         /// Its number.
         port: PortIndex,
     },
+    /// The carrier or the peer of a port came or went, for a datapath that [follows links](Datapath::follows_links). The port is served as
+    /// before.
+    Link {
+        /// Its number.
+        port: PortIndex,
+        /// Its link now.
+        link: LinkState,
+    },
     /// A peer of a port that forgives broke the protocol; the port waits for the next one.
     PeerLost {
         /// Its number.
@@ -106,6 +114,8 @@ pub(crate) struct Attached {
     pub(crate) open: bool,
     /// It takes packets: it is neither down nor broken.
     pub(crate) usable: bool,
+    /// Its link, as the datapath knows it.
+    pub(crate) link: LinkState,
     closed: bool,
     pub(crate) ending: Ending,
     /// Packets that the datapath left in the batch.
@@ -128,6 +138,7 @@ impl Attached {
             open: role.receives,
             role,
             usable: true,
+            link: LinkState::Up,
             closed: false,
             ending: Ending::No,
             held,
@@ -138,7 +149,7 @@ impl Attached {
         }
     }
 
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         self.open = self.usable && self.role.receives && !self.closed;
     }
 }
@@ -222,11 +233,6 @@ impl<D: Datapath> Worker<D> {
         self.ports.get_mut(port).map(|attached| &mut *attached.port)
     }
 
-    /// Whether the link of a port is up; `None` if there is no such port.
-    pub fn link(&mut self, port: PortIndex) -> Option<LinkState> {
-        self.ports.get_mut(port).map(|attached| if attached.usable { LinkState::Up } else { LinkState::Down })
-    }
-
     /// Lets a port go when it has nothing more to bring and to take, 200 ms from `now_ns` at the latest. Returns false if there is no such
     /// port; else [`Event::Lost`] follows, whatever [`PortLoss`] says.
     pub fn leave(&mut self, port: PortIndex, now_ns: u64) -> bool {
@@ -246,7 +252,7 @@ impl<D: Datapath> Worker<D> {
             attached.checked_ns = now_ns;
             let interest = if attached.role.receives { Interest::Receive } else { Interest::Transmit };
             match attached.port.wait(interest, 0) {
-                Ok(_) => self.link_changed(index, LinkState::Up, now_ns, Event::Up { port: index }),
+                Ok(_) => self.interface_up(index, now_ns),
                 Err(PortError::Down { .. }) => self.end_port(index, now_ns),
                 Err(error) => self.failed(index, error, now_ns),
             }
@@ -288,7 +294,7 @@ impl<D: Datapath> Worker<D> {
             PortError::Down { .. } => {
                 attached.checked_ns = now_ns;
                 if attached.usable {
-                    self.link_changed(index, LinkState::Down, now_ns, Event::Down { port: index, error });
+                    self.interface_down(index, error, now_ns);
                 }
             }
             PortError::PeerCorrupt { .. } if attached.role.forgives => {
@@ -301,15 +307,6 @@ impl<D: Datapath> Worker<D> {
                 self.error.get_or_insert(error);
             }
         }
-    }
-
-    #[cold]
-    fn link_changed(&mut self, index: PortIndex, link: LinkState, now_ns: u64, event: Event) {
-        let Some(attached) = self.ports.get_mut(index) else { return };
-        attached.usable = link == LinkState::Up;
-        attached.settle();
-        self.tell_datapath(index, now_ns, |datapath, context| datapath.link_changed(index, link, context));
-        (self.on_event)(event);
     }
 
     #[cold]

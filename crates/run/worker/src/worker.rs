@@ -92,6 +92,8 @@ pub struct Worker<D> {
     pub(crate) jobs: Receiver<Job<D>>,
     pub(crate) notifier: Notifier,
     pub(crate) wakeup: Wakeup,
+    /// When the ports are asked for their links next; `u64::MAX` if the datapath does not follow them.
+    pub(crate) links_due_ns: u64,
     /// What broke a port and ends the run.
     pub(crate) error: Option<PortError>,
     /// No packet will come any more, and none waits.
@@ -118,6 +120,7 @@ impl<D: Datapath> Worker<D> {
         let (notifier, wakeup) = notifier()?;
         let (sender, jobs) = sync_channel(JOBS_MAX);
         let handle = Handle::new(sender, notifier.clone());
+        let links_due_ns = if datapath.follows_links() { 0 } else { u64::MAX };
         let mut worker = Worker {
             datapath,
             turns: Turns::default(),
@@ -128,6 +131,7 @@ impl<D: Datapath> Worker<D> {
             jobs,
             notifier,
             wakeup,
+            links_due_ns,
             error: None,
             exhausted: false,
         };
@@ -141,6 +145,9 @@ impl<D: Datapath> Worker<D> {
     #[inline]
     pub fn round(&mut self, now_ns: u64) -> Round {
         let received = self.receive(now_ns);
+        if now_ns >= self.links_due_ns {
+            self.check_links(now_ns);
+        }
         if now_ns >= self.datapath.next_deadline_ns() {
             self.tick(now_ns);
         }

@@ -18,6 +18,7 @@ pub struct Cross {
     pub deadlines_ns: VecDeque<u64>,
     pub done_after: u64,
     pub sent: u64,
+    pub follows_links: bool,
 }
 
 impl Cross {
@@ -29,6 +30,7 @@ impl Cross {
             deadlines_ns: VecDeque::new(),
             done_after: u64::MAX,
             sent: 0,
+            follows_links: false,
         }
     }
 
@@ -71,6 +73,10 @@ impl Datapath for Cross {
         self.note(&format!("{link:?}"), port);
     }
 
+    fn follows_links(&self) -> bool {
+        self.follows_links
+    }
+
     fn removed(&mut self, port: PortIndex, context: &mut Context<'_>) {
         context.pool.free(&mut self.queues[usize::from(port.0)]);
         self.waiting[usize::from(port.0)] = 0;
@@ -103,6 +109,9 @@ pub struct Script {
     pub broken: bool,
     pub corrupt: bool,
     pub closed: bool,
+    pub no_carrier: bool,
+    /// How often it was asked for its link.
+    pub links: usize,
     pub flushes: usize,
     /// Packets longer than this are refused; 0: none are.
     pub len_max: usize,
@@ -186,6 +195,15 @@ impl Port for Scripted {
         self.fail()?;
         let script = self.script.lock().unwrap();
         Ok(if script.closed && script.brings == 0 { Readiness::Closed } else { Readiness::TimedOut })
+    }
+
+    fn link(&mut self) -> Result<LinkState, PortError> {
+        let mut script = self.script.lock().unwrap();
+        script.links += 1;
+        if script.broken {
+            return Err(PortError::Gone { port: "scripted".into(), what: "all".into() });
+        }
+        Ok(if script.down || script.no_carrier { LinkState::Down } else { LinkState::Up })
     }
 
     fn stats(&mut self) -> Result<Stats, PortError> {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::{Cross, Script, Scripted, pool};
 use linerate_mem::Pool;
-use linerate_port::PortIndex;
+use linerate_port::{LinkState, PortIndex};
 use linerate_sys::clock;
 use linerate_worker::{Config, Control, Event, Loss, PortLoss, Role, Worker};
 
@@ -22,12 +22,25 @@ struct Bench {
 /// A worker between two scripted ports, with queues of `slots`.
 fn bench(slots: usize, scripts: [Script; 2], port_loss: PortLoss) -> Bench {
     let pool = pool();
+    bench_of(Cross::new(&pool, slots), &pool, scripts, port_loss)
+}
+
+/// The same for a datapath that follows links.
+fn following_bench(scripts: [Script; 2], port_loss: PortLoss) -> Bench {
+    let pool = pool();
+    let mut datapath = Cross::new(&pool, 8);
+    datapath.follows_links = true;
+    bench_of(datapath, &pool, scripts, port_loss)
+}
+
+fn bench_of(datapath: Cross, pool: &Pool, scripts: [Script; 2], port_loss: PortLoss) -> Bench {
     let events = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&events);
     let on_event = move |event: Event| {
         heard.lock().unwrap().push(match event {
             Event::Down { port, .. } => format!("down {port}"),
             Event::Up { port } => format!("up {port}"),
+            Event::Link { port, link } => format!("link {link:?} {port}"),
             Event::PeerLost { port, .. } => format!("peer lost {port}"),
             Event::Lost { port, loss: Loss::Broken(_), .. } => format!("broken {port}"),
             Event::Lost { port, loss: Loss::Closed, .. } => format!("closed {port}"),
@@ -35,12 +48,12 @@ fn bench(slots: usize, scripts: [Script; 2], port_loss: PortLoss) -> Bench {
         });
     };
     let config = Config { batch: 16, port_loss, drain_output_ns: 50_000_000, ..Config::default() };
-    let (mut worker, _) = Worker::new(Cross::new(&pool, slots), &pool, config, Box::new(on_event)).unwrap();
-    let ports = scripts.map(|script| Scripted::new(&pool, script));
+    let (mut worker, _) = Worker::new(datapath, pool, config, Box::new(on_event)).unwrap();
+    let ports = scripts.map(|script| Scripted::new(pool, script));
     for (index, port) in [A, B].into_iter().zip(&ports) {
-        assert_eq!(worker.attach(Box::new(port.clone()), &pool, Role::default()), Some(index));
+        assert_eq!(worker.attach(Box::new(port.clone()), pool, Role::default()), Some(index));
     }
-    Bench { worker, ports, events, pool }
+    Bench { worker, ports, events, pool: pool.clone() }
 }
 
 impl Bench {
@@ -115,6 +128,54 @@ fn a_link_that_goes_down_keeps_its_number_and_comes_back() {
         assert_eq!((bench.ports[0].sent(), bench.ports[1].sent()), (2, 2));
         bench.end();
     }
+}
+
+#[test]
+fn a_carrier_that_goes_and_comes_is_told_within_10_ms_and_its_port_is_served_meanwhile() {
+    let mut bench = following_bench([brings(2), brings(2)], PortLoss::EndsRun);
+    bench.worker.round(SECOND_NS);
+    bench.ports[1].set(|script| script.no_carrier = true);
+    let asked = bench.ports[1].script.lock().unwrap().links;
+    for ms in 1..10 {
+        bench.worker.round(SECOND_NS + ms * 1_000_000);
+    }
+    assert_eq!(bench.ports[1].script.lock().unwrap().links, asked, "it is asked every 10 ms");
+    bench.worker.round(SECOND_NS + 10_000_000);
+    assert_eq!((bench.events(), bench.worker.link(B)), (vec!["link Down 1".into()], Some(LinkState::Down)));
+    bench.ports.iter().for_each(|port| port.set(|script| script.brings = 1));
+    bench.worker.round(SECOND_NS + 11_000_000);
+    assert_eq!((bench.ports[0].sent(), bench.ports[1].sent()), (3, 3));
+    bench.ports[1].set(|script| script.no_carrier = false);
+    bench.worker.round(SECOND_NS + 20_000_000);
+    assert_eq!(bench.worker.datapath.log, ["Down 1", "Up 1"]);
+    assert_eq!((bench.events().len(), bench.worker.link(B)), (2, Some(LinkState::Up)));
+    bench.end();
+}
+
+#[test]
+fn an_interface_that_comes_up_before_its_carrier_is_no_link_yet() {
+    let mut bench = following_bench([brings(0), brings(0)], PortLoss::EndsRun);
+    bench.ports[1].set(|script| (script.down, script.no_carrier) = (true, true));
+    bench.worker.round(SECOND_NS);
+    bench.ports[1].set(|script| script.down = false);
+    bench.worker.round(SECOND_NS + 10_000_000);
+    bench.worker.round(SECOND_NS + 20_000_000);
+    assert_eq!((bench.worker.link(B), &*bench.worker.datapath.log), (Some(LinkState::Down), &["Down 1".into()][..]));
+    bench.ports[1].set(|script| script.no_carrier = false);
+    bench.worker.round(SECOND_NS + 30_000_000);
+    assert_eq!(bench.worker.datapath.log, ["Down 1", "Up 1"]);
+    bench.end();
+}
+
+#[test]
+fn a_datapath_that_does_not_follow_links_asks_no_port() {
+    let mut bench = bench(8, [brings(2), brings(2)], PortLoss::EndsRun);
+    bench.ports[1].set(|script| script.no_carrier = true);
+    for ms in 1..100 {
+        bench.worker.round(ms * 1_000_000);
+    }
+    assert_eq!((bench.ports[1].script.lock().unwrap().links, bench.events()), (0, vec![]));
+    bench.end();
 }
 
 #[test]
