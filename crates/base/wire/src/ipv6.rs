@@ -1,5 +1,7 @@
 //! IPv6 (RFC 8200): the fixed header, and a walk over extension headers.
 
+pub use crate::extensions::{ExtensionHeader, ExtensionHeaders, UpperLayer};
+
 use crate::bytes::{array, be16, be32, cut, cut_mut, put16, put32};
 use crate::{LayerKind, ParseError, Protocol, Sum};
 use std::net::Ipv6Addr;
@@ -147,13 +149,19 @@ impl<T: AsRef<[u8]>> Packet<T> {
         Sum::pseudo_ipv6(self.src(), self.dst(), protocol.0, len)
     }
 
+    /// The extension headers, in their order.
+    #[inline]
+    pub fn extension_headers(&self) -> ExtensionHeaders<'_> {
+        ExtensionHeaders::new(self.next_header(), self.payload())
+    }
+
     /// Skips the extension headers.
     ///
     /// # Errors
     /// `Truncated` if one does not fit.
     #[inline]
     pub fn upper_layer(&self) -> Result<UpperLayer, ParseError> {
-        UpperLayer::find(self.next_header(), self.payload())
+        UpperLayer::find(self.extension_headers())
     }
 
     /// The fields as values.
@@ -220,75 +228,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
     pub fn payload_mut(&mut self) -> &mut [u8] {
         let end = self.total_len();
         cut_mut(self.buffer.as_mut(), HEADER_LEN, end)
-    }
-}
-
-/// What lies behind the extension headers of an IPv6 packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UpperLayer {
-    /// Its protocol; also a header that the walk does not know or cannot pass (ESP).
-    pub protocol: Protocol,
-    /// Where it starts, in bytes from the end of the fixed header.
-    pub offset: usize,
-    /// Whether there is a fragment header that says this is a part (RFC 6946's atomic fragments are
-    /// whole).
-    pub is_fragment: bool,
-    /// Whether the packet is in a fragment that does not start with the upper-layer header.
-    pub is_later_fragment: bool,
-    /// Whether a routing header has segments left, so that the destination is not the one of the
-    /// pseudo-header.
-    pub is_routed: bool,
-}
-
-impl UpperLayer {
-    /// Walks from `next_header` over `payload`, which starts behind the fixed header (RFC 8200
-    /// section 4).
-    fn find(next_header: Protocol, payload: &[u8]) -> Result<UpperLayer, ParseError> {
-        let mut upper = UpperLayer {
-            protocol: next_header,
-            offset: 0,
-            is_fragment: false,
-            is_later_fragment: false,
-            is_routed: false,
-        };
-        // Every step moves the offset on by at least 8 bytes, so the walk ends.
-        while !upper.is_later_fragment {
-            let rest = cut(payload, upper.offset, payload.len());
-            let known = matches!(
-                upper.protocol,
-                Protocol::HOP_BY_HOP
-                    | Protocol::DESTINATION_OPTIONS
-                    | Protocol::ROUTING
-                    | Protocol::FRAGMENT
-                    | Protocol::AUTHENTICATION
-            );
-            if !known {
-                break;
-            }
-            let check = |len: usize| {
-                ParseError::check_len(LayerKind::Ipv6, HEADER_LEN + upper.offset + len, HEADER_LEN + payload.len())
-            };
-            check(8)?;
-            let len_field = usize::from(rest[1]);
-            let len = match upper.protocol {
-                Protocol::FRAGMENT => 8,
-                Protocol::AUTHENTICATION => (len_field + 2) * 4,
-                _ => (len_field + 1) * 8,
-            };
-            check(len)?;
-            match upper.protocol {
-                Protocol::FRAGMENT => {
-                    let fragment = be16(rest, 2..4);
-                    upper.is_fragment |= fragment & !6 != 0;
-                    upper.is_later_fragment = fragment >> 3 != 0;
-                }
-                Protocol::ROUTING => upper.is_routed |= rest[3] != 0,
-                _ => {}
-            }
-            upper.protocol = Protocol(rest[0]);
-            upper.offset += len;
-        }
-        Ok(upper)
     }
 }
 

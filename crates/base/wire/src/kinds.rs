@@ -72,6 +72,8 @@ impl EtherType {
     pub const MPLS_UPSTREAM: EtherType = EtherType(0x8848);
     /// 802.1ad service tag, 0x88a8.
     pub const QINQ: EtherType = EtherType(0x88a8);
+    /// PBB service instance tag (802.1ah), 0x88e7.
+    pub const PBB: EtherType = EtherType(0x88e7);
     /// Service tag of equipment older than 802.1ad, 0x9100.
     pub const QINQ_OLD: EtherType = EtherType(0x9100);
 
@@ -107,7 +109,7 @@ impl fmt::Display for EtherType {
 /// ```
 /// use linerate_wire::Protocol;
 /// assert_eq!(Protocol::UDP.to_string(), "UDP");
-/// assert_eq!(Protocol(132).to_string(), "protocol 132");
+/// assert_eq!(Protocol(99).to_string(), "protocol 99");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Protocol(pub u8);
@@ -125,6 +127,8 @@ impl Protocol {
     pub const ROUTING: Protocol = Protocol(43);
     /// IPv6 fragment header, 44.
     pub const FRAGMENT: Protocol = Protocol(44);
+    /// Encapsulating security payload, 50.
+    pub const ESP: Protocol = Protocol(50);
     /// Authentication header, 51.
     pub const AUTHENTICATION: Protocol = Protocol(51);
     /// ICMP for IPv6, 58.
@@ -133,6 +137,8 @@ impl Protocol {
     pub const NO_NEXT_HEADER: Protocol = Protocol(59);
     /// IPv6 destination options, 60.
     pub const DESTINATION_OPTIONS: Protocol = Protocol(60);
+    /// SCTP, 132.
+    pub const SCTP: Protocol = Protocol(132);
 }
 
 impl fmt::Display for Protocol {
@@ -142,6 +148,7 @@ impl fmt::Display for Protocol {
             Protocol::TCP => f.write_str("TCP"),
             Protocol::UDP => f.write_str("UDP"),
             Protocol::ICMPV6 => f.write_str("ICMPv6"),
+            Protocol::SCTP => f.write_str("SCTP"),
             Protocol(number) => write!(f, "protocol {number}"),
         }
     }

@@ -62,6 +62,7 @@ mod builder;
 mod bytes;
 mod dissect;
 mod error;
+mod extensions;
 mod flow;
 mod kinds;
 mod layout;

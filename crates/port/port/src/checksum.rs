@@ -15,11 +15,17 @@ pub fn complete_checksums(batch: &mut Batch) {
 #[cold]
 fn complete_all(batch: &mut Batch) {
     for index in 0..batch.len() {
-        if batch.checksum(index) == Checksum::Partial {
-            complete(batch, index);
-        }
-        batch.set_checksum(index, Checksum::Unknown);
+        complete_checksum(batch, index);
     }
+}
+
+/// Completes the checksum of the packet that begins in slot `index` if it is partial, and forgets what is known about it: for what puts
+/// a header in front of a packet that hides the place of the checksum.
+pub fn complete_checksum(batch: &mut Batch, index: usize) {
+    if batch.checksum(index) == Checksum::Partial {
+        complete(batch, index);
+    }
+    batch.set_checksum(index, Checksum::Unknown);
 }
 
 /// Completes the checksum of the packet that begins in slot `index`, whose headers may lie in several frames.

@@ -19,7 +19,7 @@ mod stats;
 mod tx_generator;
 
 pub use caps::{Caps, FarSide, RxRing};
-pub use checksum::{checksum_of, complete_checksums, find_partial};
+pub use checksum::{checksum_of, complete_checksum, complete_checksums, find_partial};
 pub use datapath::{Context, Datapath, PortIndex, TransmitRef};
 pub use device::Device;
 pub use error::{OpenError, PortError};

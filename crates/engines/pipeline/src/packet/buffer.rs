@@ -22,6 +22,9 @@ pub trait PacketBuffer {
     /// Notes what is known about the packet's transport checksum.
     fn set_checksum(&mut self, checksum: Checksum);
 
+    /// Completes a partial transport checksum, wherever in the packet it is; nothing is known about it then.
+    fn complete_checksum(&mut self);
+
     /// True if the packet goes on in another frame, so that `bytes` are not all of it.
     fn has_more(&self) -> bool;
 }
@@ -70,6 +73,10 @@ impl PacketBuffer for SlotPacket<'_> {
         self.batch.set_checksum(self.index, checksum);
     }
 
+    fn complete_checksum(&mut self) {
+        linerate_port::complete_checksum(self.batch, self.index);
+    }
+
     #[inline]
     fn has_more(&self) -> bool {
         self.batch.more(self.index)
@@ -100,6 +107,8 @@ impl PacketBuffer for Vec<u8> {
     }
 
     fn set_checksum(&mut self, _: Checksum) {}
+
+    fn complete_checksum(&mut self) {}
 
     fn has_more(&self) -> bool {
         false

@@ -1,5 +1,18 @@
 //! Packets as OpenFlow sees them: header positions, the fields that a match compares, the header actions.
+//!
+//! [`Headers::parse`] finds the headers of a packet once; [`Headers::fill_key`] writes its key, and [`compile_match`] that of a match.
 
+mod actions;
 mod buffer;
+mod exthdr;
+mod headers;
+mod key;
+mod matching;
+mod read;
+pub mod shape;
 
+pub use actions::{ActionDrop, apply};
 pub use buffer::{PacketBuffer, SlotPacket};
+pub use headers::{Fragment, Headers};
+pub use key::PipelineFields;
+pub use matching::{compile_match, fields_of};

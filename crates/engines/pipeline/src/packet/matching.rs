@@ -1,0 +1,85 @@
+//! Matches as keys and masks, and keys as lists of fields.
+
+use linerate_classify::{Key, Mask};
+use linerate_openflow::{Field, FieldMatch, Match};
+
+use super::key::{SHAPE_AT, header_of, parts};
+use super::{PipelineFields, shape};
+
+/// The key and the mask of a match: a packet matches if its key has the bits of this key wherever the mask has one.
+///
+/// Each field wants the bit of its header, because an absent header is not one of zeros. Prerequisites that the match itself states,
+/// for example `eth_type=0x0800`, are compared as fields. A VLAN ID of 0 matches packets without a tag, `0x1000/0x1000` all with one,
+/// `0x1000 + ID` those of one VLAN.
+pub fn compile_match(wanted: &Match) -> (Key, Mask) {
+    let (mut key, mut mask) = (Key::ZERO, Mask::NONE);
+    let ip = match wanted.get(Field::EthType).map(|of| of.value) {
+        Some(0x0800) => shape::IPV4,
+        Some(0x86dd) => shape::IPV6,
+        _ => shape::IP,
+    };
+    for FieldMatch { field, value, .. } in wanted.fields.iter() {
+        let compared = wanted.get(*field).map_or(0, FieldMatch::effective_mask) & field.full_mask();
+        if compared == 0 {
+            continue;
+        }
+        for part in parts(*field) {
+            key.words[part.word] |= part.put(value & compared);
+            mask.words[part.word] |= part.put(compared);
+        }
+        let header = match header_of(*field) {
+            shape::IP => ip,
+            other => other,
+        };
+        let bits = u64::from(header) << SHAPE_AT;
+        if *field == Field::VlanPcp {
+            // A priority is one of a tag.
+            (key.words[1], mask.words[1]) = (key.words[1] | 0x1000, mask.words[1] | 0x1000);
+        }
+        key.words[7] |= bits;
+        mask.words[7] |= bits;
+    }
+    (key, mask)
+}
+
+/// The fields that a packet has, by its key, in the order of their numbers. A packet without a tag has the VLAN ID 0.
+pub fn fields_of(key: &Key) -> Vec<FieldMatch> {
+    let shape = (key.word(7) >> SHAPE_AT) as u32;
+    let is_present = |field: &Field| {
+        let header = header_of(*field);
+        header & shape == header && (*field != Field::VlanPcp || key.word(1) & 0x1000 != 0)
+    };
+    let value = |field: Field| parts(field).iter().fold(0, |value, part| value | part.take(key.word(part.word)));
+    Field::all().filter(is_present).map(|field| FieldMatch::exact(field, value(field))).collect()
+}
+
+impl PipelineFields {
+    /// The match of a packet-in: the ports, and metadata and tunnel ID unless they are 0 (section 7.4.1).
+    pub fn to_match(&self) -> Match {
+        let mut found = Match::default().with(Field::InPort, self.in_port.into());
+        let others = [
+            (Field::InPhyPort, u64::from(self.in_phy_port), u64::from(self.in_port)),
+            (Field::Metadata, self.metadata, 0),
+            (Field::TunnelId, self.tunnel_id, 0),
+        ];
+        for (field, value, unless) in others {
+            if value != unless {
+                found = found.with(field, value.into());
+            }
+        }
+        found
+    }
+
+    /// The pipeline fields that a match gives exactly, as that of a packet-out's test or trace does; the others are 0, and the physical
+    /// port is the ingress port.
+    pub fn from_match(wanted: &Match) -> PipelineFields {
+        let value = |field| wanted.get(field).map_or(0, |found| found.value);
+        let in_port = value(Field::InPort) as u32;
+        PipelineFields {
+            in_port,
+            in_phy_port: wanted.get(Field::InPhyPort).map_or(in_port, |found| found.value as u32),
+            metadata: value(Field::Metadata) as u64,
+            tunnel_id: value(Field::TunnelId) as u64,
+        }
+    }
+}
