@@ -187,6 +187,12 @@ impl<T> Limbo<T> {
         due
     }
 
+    /// All values, due or not: for an owner that keeps them until no reader is left.
+    pub(crate) fn drain(&mut self) -> Vec<T> {
+        let tagged = self.tagged.drain(..).flat_map(|(_, values)| values);
+        tagged.chain(self.fresh.drain(..)).collect()
+    }
+
     /// Values that wait.
     pub(crate) fn len(&self) -> usize {
         self.fresh.len() + self.tagged.iter().map(|(_, values)| values.len()).sum::<usize>()

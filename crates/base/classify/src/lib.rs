@@ -24,7 +24,9 @@ mod domain;
 mod key;
 mod memory;
 mod primitive;
+mod published;
 mod slab;
+mod tags;
 
 pub use cache::{Cache, CacheConfig};
 pub use classifier::{Classifier, ClassifierReader, Overlap, Scratch};

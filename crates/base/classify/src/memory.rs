@@ -6,7 +6,7 @@ use std::mem::size_of;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-use crate::primitive::{AtomicU32, AtomicU64};
+use crate::primitive::{Arc, AtomicU32, AtomicU64};
 
 /// A cell that can lie in memory before anybody writes it.
 ///
@@ -28,6 +28,17 @@ unsafe impl Cell for AtomicU64 {
 unsafe impl Cell for AtomicU32 {
     fn vacant() -> AtomicU32 {
         AtomicU32::new(0)
+    }
+}
+
+/// One cache line of words.
+#[repr(C, align(64))]
+pub(crate) struct Line(pub(crate) [AtomicU64; 8]);
+
+// SAFETY: as above.
+unsafe impl Cell for Line {
+    fn vacant() -> Line {
+        Line(std::array::from_fn(|_| AtomicU64::new(0)))
     }
 }
 
@@ -80,6 +91,47 @@ impl<T: Cell> Drop for Array<T> {
             (0..self.count).for_each(|at| unsafe { self.start.add(at).drop_in_place() });
         }
         release(self.start.cast(), layout::<T>(self.count));
+    }
+}
+
+/// An array that several own. Where its cells lie stands in each handle, so that a reader does not load it from the array.
+pub(crate) struct SharedArray<T: Cell> {
+    start: NonNull<T>,
+    count: usize,
+    array: Arc<Array<T>>,
+}
+
+// SAFETY: the pointer is into the array, of which the handle is an owner as an `Arc` is.
+unsafe impl<T: Cell + Send + Sync> Send for SharedArray<T> {}
+// SAFETY: as above.
+unsafe impl<T: Cell + Send + Sync> Sync for SharedArray<T> {}
+
+impl<T: Cell> SharedArray<T> {
+    /// `count` vacant cells.
+    pub(crate) fn new(count: usize) -> SharedArray<T> {
+        let array = Arc::new(Array::new(count));
+        SharedArray { start: array.start, count, array }
+    }
+
+    /// Bytes that the array takes at most.
+    pub(crate) fn bytes(&self) -> usize {
+        self.array.bytes()
+    }
+}
+
+impl<T: Cell> Clone for SharedArray<T> {
+    fn clone(&self) -> SharedArray<T> {
+        SharedArray { start: self.start, count: self.count, array: Arc::clone(&self.array) }
+    }
+}
+
+impl<T: Cell> Deref for SharedArray<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: these are the cells of the array, which lives as long as the handle and never moves them.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count) }
     }
 }
 

@@ -1,0 +1,56 @@
+//! Hashes of words and where they lead: a filter's bits, a bucket, a tag.
+//!
+//! A word under a mask is hashed by one multiplication of 64 by 64 bits whose halves are folded (as wyhash does), with a secret for
+//! each atom. The hash of a tuple is the sum of its atoms' hashes, so an atom that many tuples share is hashed once a packet.
+//! Secrets differ from process to process: nobody outside can choose rules that collide.
+
+use std::hash::{BuildHasher, RandomState};
+
+/// How a classifier hashes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hashing {
+    seed: u64,
+    /// Bits that are kept of each atom's hash. Tests cut it down to make collisions.
+    kept: u64,
+    /// False if filters let everything pass, for tests of what lies behind them.
+    pub(crate) filters: bool,
+}
+
+/// An odd number without structure, as in wyhash.
+const FACTOR: u64 = 0xa076_1d64_78bd_642f;
+
+impl Hashing {
+    /// With a seed of this process.
+    pub(crate) fn random() -> Hashing {
+        Hashing { seed: RandomState::new().hash_one(FACTOR), kept: u64::MAX, filters: true }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_tests(kept: u64, filters: bool) -> Hashing {
+        Hashing { seed: 1, kept, filters }
+    }
+
+    /// The secret of an atom.
+    pub(crate) fn secret(&self, word: u8, mask: u64) -> u64 {
+        fold(fold(mask ^ self.seed, FACTOR) ^ u64::from(word), self.seed | 1)
+    }
+
+    /// The hash of a masked word.
+    #[inline]
+    pub(crate) fn atom(&self, masked: u64, secret: u64) -> u64 {
+        fold(masked ^ secret, FACTOR) & self.kept
+    }
+}
+
+/// The halves of the product of two words, one over the other.
+#[inline]
+fn fold(one: u64, other: u64) -> u64 {
+    let product = u128::from(one) * u128::from(other);
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// The tag of a tuple's hash; never 0, which marks a free place.
+#[inline]
+pub(crate) fn tag(hash: u64) -> u16 {
+    ((hash >> 48) as u16).max(1)
+}

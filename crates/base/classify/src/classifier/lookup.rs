@@ -1,0 +1,228 @@
+//! The lookup of a batch, in stages, each over all keys, so that the cache lines of many keys are on their way at a time.
+//!
+//! 1. Atoms: each is hashed once a key, and its filter says which tuples cannot match (pruned tuple space).
+//! 2. Waves: each key takes its most important tuple that is left and whose own filter lets it pass, asks for the bucket; then, for all
+//!    keys, for the entry; then it compares. A key is done when no tuple that is left can have a higher priority.
+
+use super::entries::{FIRST_WORDS, HEAD, Head, Lines};
+use super::hash::Hashing;
+use super::set::{ATOMS, Group, Part, Set, Tuple};
+use crate::key::{BATCH, Key, MISS};
+use crate::primitive::Ordering;
+
+/// Memory of lookups, which one worker keeps for all its classifiers.
+pub struct Scratch(Box<Lanes>);
+
+struct Lanes {
+    /// Places of the wanted keys in the batch.
+    keys: [u8; BATCH],
+    /// One more than the priority of what was found; 0 if nothing was.
+    best: [u32; BATCH],
+    ids: [u32; BATCH],
+    /// Tuples of the group that may match.
+    candidates: [u64; BATCH],
+    /// Of each atom of the group.
+    hashes: [[u64; BATCH]; ATOMS],
+    probes: [Probe; BATCH],
+}
+
+/// A key on its way through the table of a tuple.
+#[derive(Clone, Copy, Default)]
+struct Probe {
+    hash: u64,
+    lane: u8,
+    tuple: u8,
+    place: u8,
+    entry: u32,
+}
+
+impl Default for Scratch {
+    fn default() -> Scratch {
+        let none = [0; BATCH];
+        let (candidates, hashes) = ([0; BATCH], [[0; BATCH]; ATOMS]);
+        let probes = [Probe::default(); BATCH];
+        Scratch(Box::new(Lanes { keys: [0; BATCH], best: none, ids: none, candidates, hashes, probes }))
+    }
+}
+
+/// Looks up the wanted keys; see [`super::ClassifierReader::lookup_batch`].
+#[inline]
+pub(crate) fn lookup(set: &Set, lines: &Lines, keys: &[Key], wanted: u64, hits: &mut [u32], scratch: &mut Scratch) {
+    match set {
+        Set::Empty => each(keys, wanted, |lane, _| hits[lane] = MISS),
+        Set::Linear(linear) => each(keys, wanted, |lane, key| hits[lane] = linear.lookup(key)),
+        Set::Tuples { hashing, groups } => {
+            let lanes = &mut *scratch.0;
+            let mut count = 0;
+            each(keys, wanted, |lane, _| {
+                lanes.keys[count % BATCH] = lane as u8;
+                count += 1;
+            });
+            lanes.best[..count].fill(0);
+            lanes.ids[..count].fill(MISS);
+            for group in groups {
+                Pass { hashing, group, lines, keys }.run(lanes, count);
+            }
+            for (lane, id) in lanes.keys[..count].iter().zip(&lanes.ids) {
+                hits[*lane as usize] = *id;
+            }
+        }
+    }
+}
+
+#[inline]
+fn each(keys: &[Key], wanted: u64, mut then: impl FnMut(usize, &Key)) {
+    for (lane, key) in keys.iter().enumerate() {
+        if wanted >> (lane % BATCH) & 1 == 1 {
+            then(lane, key);
+        }
+    }
+}
+
+struct Pass<'a> {
+    hashing: &'a Hashing,
+    group: &'a Group,
+    lines: &'a Lines,
+    keys: &'a [Key],
+}
+
+impl Pass<'_> {
+    fn run(&self, lanes: &mut Lanes, count: usize) {
+        if let [tuple] = &self.group.tuples[..] {
+            return self.one_tuple(tuple, lanes, count);
+        }
+        lanes.candidates[..count].fill(all_tuples(self.group));
+        for (atom, hashes) in self.group.atoms.iter().zip(&mut lanes.hashes) {
+            let hashes = hashes[..count].iter_mut().zip(&lanes.keys).zip(&mut lanes.candidates);
+            for ((hash, lane), candidates) in hashes {
+                let masked = atom.part.of(self.key(*lane));
+                *hash = self.hashing.atom(masked, atom.part.secret);
+                let absent = u64::from(!atom.present.test(*hash));
+                *candidates &= !(atom.tuples & absent.wrapping_neg());
+            }
+        }
+        let mut active = count;
+        let mut order: [u8; BATCH] = std::array::from_fn(|lane| lane as u8);
+        while active > 0 {
+            let mut pending = 0;
+            for at in 0..active {
+                let lane = order[at % BATCH] as usize % BATCH;
+                if let Some((tuple, hash)) = self.next_tuple(lanes, lane) {
+                    order[pending % BATCH] = lane as u8;
+                    lanes.probes[pending % BATCH] = Probe { hash, lane: lane as u8, tuple, ..Probe::default() };
+                    pending += 1;
+                }
+            }
+            self.probe(lanes, pending);
+            active = pending;
+        }
+    }
+
+    /// The next tuple of a key that may have a better match, and the key's hash there; its bucket is asked for.
+    #[inline]
+    fn next_tuple(&self, lanes: &mut Lanes, lane: usize) -> Option<(u8, u64)> {
+        let mut candidates = lanes.candidates[lane];
+        while candidates != 0 {
+            let number = candidates.trailing_zeros();
+            candidates &= candidates - 1;
+            let tuple = self.group.tuples.get(number as usize)?;
+            if lanes.best[lane] >= tuple.limit() {
+                return None;
+            }
+            let slots = tuple.slots().iter();
+            let hash = slots.fold(0u64, |sum, slot| sum.wrapping_add(lanes.hashes[*slot as usize % ATOMS][lane]));
+            if tuple.filter.test(hash) {
+                tuple.buckets.prefetch(tuple.buckets.home(hash));
+                lanes.candidates[lane] = candidates;
+                return Some((number as u8, hash));
+            }
+        }
+        None
+    }
+
+    /// Without filters, which cost as much as the one bucket.
+    fn one_tuple(&self, tuple: &Tuple, lanes: &mut Lanes, count: usize) {
+        let mut pending = 0;
+        for lane in 0..count {
+            if lanes.best[lane % BATCH] >= tuple.limit() {
+                continue;
+            }
+            let key = self.key(lanes.keys[lane % BATCH]);
+            let add = |sum: u64, part: &Part| sum.wrapping_add(self.hashing.atom(part.of(key), part.secret));
+            let hash = tuple.parts().iter().fold(0, add);
+            tuple.buckets.prefetch(tuple.buckets.home(hash));
+            lanes.probes[pending % BATCH] = Probe { hash, lane: lane as u8, ..Probe::default() };
+            pending += 1;
+        }
+        self.probe(lanes, pending);
+    }
+
+    /// Finishes the first probes, whose buckets are on their way.
+    fn probe(&self, lanes: &mut Lanes, pending: usize) {
+        let mut hits = 0;
+        for at in 0..pending {
+            let mut probe = lanes.probes[at % BATCH];
+            let Some(tuple) = self.group.tuples.get(probe.tuple as usize) else { continue };
+            let bucket = tuple.buckets.home(probe.hash);
+            let tagged = tuple.buckets.tagged(bucket, probe.hash);
+            if tagged != 0 {
+                probe.place = tagged.trailing_zeros() as u8;
+                probe.entry = tuple.buckets.entry(bucket, probe.place.into());
+                self.lines.prefetch(probe.entry);
+            } else if tuple.buckets.behind(bucket).is_some() {
+                probe.place = u8::MAX;
+            } else {
+                continue;
+            }
+            lanes.probes[hits % BATCH] = probe;
+            hits += 1;
+        }
+        for at in 0..hits {
+            let probe = lanes.probes[at % BATCH];
+            let Some(tuple) = self.group.tuples.get(probe.tuple as usize) else { continue };
+            let lane = probe.lane as usize % BATCH;
+            let key = self.key(lanes.keys[lane]);
+            let first = if probe.place == u8::MAX { None } else { self.compare(tuple, probe.entry, key) };
+            let Some(head) = first.or_else(|| self.search(tuple, probe.hash, key)) else { continue };
+            let rank = u32::from(head.priority) + 1;
+            if rank > lanes.best[lane] {
+                (lanes.best[lane], lanes.ids[lane]) = (rank, head.id);
+            }
+        }
+    }
+
+    /// All entries with the hash's tag, for a key whose first one did not match.
+    #[cold]
+    fn search(&self, tuple: &Tuple, hash: u64, key: &Key) -> Option<Head> {
+        let mut found = None;
+        tuple.buckets.find(hash, |entry| {
+            found = self.compare(tuple, entry, key);
+            found.is_some()
+        });
+        found
+    }
+
+    /// What the entry says, if it matches the key.
+    #[inline]
+    fn compare(&self, tuple: &Tuple, entry: u32, key: &Key) -> Option<Head> {
+        let line = &self.lines.get(entry)?.0;
+        let differ = |part: &Part, at: usize| part.of(key) ^ line[at].load(Ordering::Relaxed);
+        let parts = tuple.parts();
+        let first = parts.iter().take(FIRST_WORDS).enumerate();
+        let mut all = first.fold(0, |all, (at, part)| all | differ(part, at + HEAD));
+        for (at, part) in parts.iter().enumerate().skip(FIRST_WORDS) {
+            let line = &self.lines.get(entry + ((at + HEAD) / 8) as u32)?.0;
+            all |= part.of(key) ^ line[(at + HEAD) % 8].load(Ordering::Relaxed);
+        }
+        (all == 0).then(|| Head::of(line[0].load(Ordering::Relaxed)))
+    }
+
+    #[inline]
+    fn key(&self, lane: u8) -> &Key {
+        &self.keys[lane as usize]
+    }
+}
+
+fn all_tuples(group: &Group) -> u64 {
+    crate::key::lanes(group.tuples.len())
+}
