@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::filter::Filter;
 use super::hash::Hashing;
 use super::set::Part;
-use super::table::Value;
+use super::value::Value;
 
 /// An atom that tables share.
 struct Shared {

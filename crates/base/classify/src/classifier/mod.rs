@@ -17,6 +17,7 @@ mod table;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod tuples;
+mod value;
 mod writer;
 
 use crate::domain::Guard;

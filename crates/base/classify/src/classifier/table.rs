@@ -8,7 +8,8 @@ use super::entries::{Entries, NONE};
 use super::filter::Filter;
 use super::hash::Hashing;
 use super::set::{Part, Tuple};
-use crate::key::{Key, Mask, Rule, WORDS};
+use super::value::Value;
+use crate::key::{Key, Mask, Rule};
 
 /// The rules with one mask.
 pub(crate) struct Table {
@@ -24,19 +25,6 @@ pub(crate) struct Table {
     filter: Filter<3>,
     /// Values that were added to the filter since it was made.
     filtered: usize,
-}
-
-/// The words of a rule's value that its mask uses, in the order of the atoms.
-pub(crate) struct Value {
-    words: [u64; WORDS],
-    count: usize,
-    pub(crate) hash: u64,
-}
-
-impl Value {
-    pub(crate) fn words(&self) -> &[u64] {
-        &self.words[..self.count]
-    }
 }
 
 impl Table {
@@ -83,16 +71,7 @@ impl Table {
 
     /// The words of a value under the mask.
     pub(crate) fn value_of(&self, hashing: &Hashing, value: &Key) -> Value {
-        self.value(hashing, |_, part| value.words[part.word as usize] & part.mask)
-    }
-
-    fn value(&self, hashing: &Hashing, word: impl Fn(usize, &Part) -> u64) -> Value {
-        let mut value = Value { words: [0; WORDS], count: self.parts.len(), hash: 0 };
-        for (at, part) in self.parts.iter().enumerate() {
-            value.words[at] = word(at, part);
-            value.hash = value.hash.wrapping_add(hashing.atom(value.words[at], part.secret));
-        }
-        value
+        Value::new(&self.parts, hashing, |_, part| value.words[part.word as usize] & part.mask)
     }
 
     /// True if the entry has this value.
@@ -149,7 +128,7 @@ impl Table {
             let entry = std::mem::replace(&mut next[at % AHEAD], ahead.next().unwrap_or(NONE));
             entries.lines().prefetch(next[at % AHEAD]);
             if entry != NONE {
-                then(entry, &self.value(hashing, |at, _| entries.value(entry, at)));
+                then(entry, &Value::new(&self.parts, hashing, |at, _| entries.value(entry, at)));
             } else if at >= AHEAD {
                 return;
             }

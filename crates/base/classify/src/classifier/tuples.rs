@@ -6,7 +6,8 @@ use super::atoms::{Atoms, put};
 use super::entries::Entries;
 use super::hash::Hashing;
 use super::set::{ATOMS, Atom, Group, Part, Set, TUPLES};
-use super::table::{Table, Value};
+use super::table::Table;
+use super::value::Value;
 use crate::key::Mask;
 
 /// The writer's side of a [`Set`].
