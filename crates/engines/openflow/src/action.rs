@@ -65,3 +65,41 @@ pub enum Instruction {
     /// Sends the packet through a meter.
     Meter(u32),
 }
+
+impl Action {
+    /// Type on the wire (`OFPAT_*`).
+    pub fn number(&self) -> u16 {
+        match self {
+            Action::Output { .. } => 0,
+            Action::CopyTtlOut => 11,
+            Action::CopyTtlIn => 12,
+            Action::SetMplsTtl(_) => 15,
+            Action::DecMplsTtl => 16,
+            Action::PushVlan(_) => 17,
+            Action::PopVlan => 18,
+            Action::PushMpls(_) => 19,
+            Action::PopMpls(_) => 20,
+            Action::SetQueue(_) => 21,
+            Action::Group(_) => 22,
+            Action::SetNwTtl(_) => 23,
+            Action::DecNwTtl => 24,
+            Action::SetField(..) => 25,
+            Action::PushPbb(_) => 26,
+            Action::PopPbb => 27,
+        }
+    }
+}
+
+impl Instruction {
+    /// Type on the wire (`OFPIT_*`).
+    pub fn number(&self) -> u16 {
+        match self {
+            Instruction::GotoTable(_) => 1,
+            Instruction::WriteMetadata { .. } => 2,
+            Instruction::WriteActions(_) => 3,
+            Instruction::ApplyActions(_) => 4,
+            Instruction::ClearActions => 5,
+            Instruction::Meter(_) => 6,
+        }
+    }
+}

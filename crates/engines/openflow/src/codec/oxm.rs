@@ -1,0 +1,137 @@
+//! Matches on the wire: OXM fields (section 7.2.3).
+
+use super::wire::{Reader, Writer};
+use crate::{ErrorKind, Field, FieldMatch, Match};
+
+/// The class of all fields of the specification (`OFPXMC_OPENFLOW_BASIC`).
+const CLASS_BASIC: u16 = 0x8000;
+const MATCH_TYPE_OXM: u16 = 1;
+
+/// The 32-bit header of a field: class, number, has-mask, length of the payload.
+pub fn oxm_header(field: Field, masked: bool) -> u32 {
+    let length = field.bytes() << u32::from(masked);
+    u32::from(CLASS_BASIC) << 16 | (field as u32) << 9 | u32::from(masked) << 8 | length as u32
+}
+
+/// Reads `ofp_match` with its padding.
+pub(super) fn take_match(reader: &mut Reader) -> Result<Match, ErrorKind> {
+    let kind = reader.u16()?;
+    let length = usize::from(reader.u16()?);
+    if kind != MATCH_TYPE_OXM {
+        return Err(ErrorKind::BadMatchBadType);
+    }
+    if length < 4 || length - 4 > reader.len() {
+        return Err(ErrorKind::BadMatchBadLen);
+    }
+    let mut part = reader.part(length - 4, ErrorKind::BadMatchBadLen)?;
+    let fields = take_fields(&mut part)?;
+    if length.wrapping_neg() % 8 > reader.len() {
+        return Err(ErrorKind::BadMatchBadLen);
+    }
+    reader.skip(length.wrapping_neg() % 8)?;
+    Ok(Match { fields })
+}
+
+/// Writes `ofp_match` with its padding.
+pub(super) fn put_match(out: &mut Vec<u8>, matching: &Match) {
+    let start = out.len();
+    out.u16(MATCH_TYPE_OXM);
+    out.u16(0);
+    for wanted in &matching.fields {
+        put_field(out, wanted.field, wanted.value, wanted.mask);
+    }
+    out.set_length(start + 2, start);
+    out.pad_to_8(start);
+}
+
+/// Reads the field of a set-field action: without a mask.
+pub(super) fn take_set_field(reader: &mut Reader) -> Result<(Field, u128), ErrorKind> {
+    let header = Header::take(reader)?;
+    let field = header.field().ok_or(ErrorKind::BadActionBadSetType)?;
+    if header.masked {
+        return Err(ErrorKind::BadActionBadSetType);
+    }
+    if header.length != field.bytes() || header.length > reader.len() {
+        return Err(ErrorKind::BadActionBadSetLen);
+    }
+    let value = take_number(reader, field.bytes())?;
+    if value & !field.full_mask() != 0 {
+        return Err(ErrorKind::BadActionBadSetArgument);
+    }
+    Ok((field, value))
+}
+
+pub(super) fn put_field(out: &mut Vec<u8>, field: Field, value: u128, mask: Option<u128>) {
+    out.u32(oxm_header(field, mask.is_some()));
+    put_number(out, value, field.bytes());
+    if let Some(mask) = mask {
+        put_number(out, mask, field.bytes());
+    }
+}
+
+fn take_fields(reader: &mut Reader) -> Result<Vec<FieldMatch>, ErrorKind> {
+    let mut fields = Vec::with_capacity((reader.len() / 8).min(Field::COUNT));
+    let mut seen = 0_u64;
+    while !reader.is_empty() {
+        let wanted = take_field(reader)?;
+        let bit = 1 << wanted.field as u8;
+        if seen & bit != 0 {
+            return Err(ErrorKind::BadMatchDupField);
+        }
+        seen |= bit;
+        fields.push(wanted);
+    }
+    Ok(fields)
+}
+
+fn take_field(reader: &mut Reader) -> Result<FieldMatch, ErrorKind> {
+    let header = Header::take(reader)?;
+    let field = header.field().ok_or(ErrorKind::BadMatchBadField)?;
+    if header.masked && !field.is_maskable() {
+        return Err(ErrorKind::BadMatchBadMask);
+    }
+    if header.length != field.bytes() << u32::from(header.masked) {
+        return Err(ErrorKind::BadMatchBadLen);
+    }
+    let value = take_number(reader, field.bytes())?;
+    let mask = if header.masked { Some(take_number(reader, field.bytes())?) } else { None };
+    let wanted = FieldMatch { field, value, mask };
+    wanted.check().map(|()| wanted)
+}
+
+struct Header {
+    class: u16,
+    number: u8,
+    masked: bool,
+    length: usize,
+}
+
+impl Header {
+    #[inline]
+    fn take(reader: &mut Reader) -> Result<Header, ErrorKind> {
+        let [high, low, field, length] = reader.array()?;
+        let class = u16::from_be_bytes([high, low]);
+        Ok(Header { class, number: field >> 1, masked: field & 1 == 1, length: usize::from(length) })
+    }
+
+    fn field(&self) -> Option<Field> {
+        (self.class == CLASS_BASIC).then(|| Field::from_number(self.number)).flatten()
+    }
+}
+
+#[inline]
+fn take_number(reader: &mut Reader, bytes: usize) -> Result<u128, ErrorKind> {
+    Ok(match bytes {
+        1 => reader.u8()?.into(),
+        2 => reader.u16()?.into(),
+        4 => reader.u32()?.into(),
+        8 => reader.u64()?.into(),
+        16 => u128::from_be_bytes(reader.array()?),
+        _ => reader.bytes(bytes)?.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte)).into(),
+    })
+}
+
+#[inline]
+fn put_number(out: &mut Vec<u8>, value: u128, bytes: usize) {
+    out.extend_from_slice(&value.to_be_bytes()[16 - bytes..]);
+}
