@@ -16,6 +16,10 @@ pub trait PacketBuffer {
     /// Removes the first `bytes` bytes, or all if there are fewer.
     fn adj(&mut self, bytes: usize);
 
+    /// Appends zeros up to a length of `bytes` bytes, as far as there is room; nothing happens if there are as many, or if the packet goes
+    /// on in another frame.
+    fn pad(&mut self, bytes: usize);
+
     /// What is known about the packet's transport checksum.
     fn checksum(&self) -> Checksum;
 
@@ -63,6 +67,14 @@ impl PacketBuffer for SlotPacket<'_> {
         self.batch.adj(self.index, bytes);
     }
 
+    fn pad(&mut self, bytes: usize) {
+        let len = self.bytes().len();
+        if len < bytes && !self.has_more() {
+            self.batch.set_len(self.index, bytes);
+            self.bytes_mut()[len..].fill(0);
+        }
+    }
+
     #[inline]
     fn checksum(&self) -> Checksum {
         self.batch.checksum(self.index)
@@ -100,6 +112,12 @@ impl PacketBuffer for Vec<u8> {
 
     fn adj(&mut self, bytes: usize) {
         self.drain(..bytes.min(self.len()));
+    }
+
+    fn pad(&mut self, bytes: usize) {
+        if self.len() < bytes {
+            self.resize(bytes, 0);
+        }
     }
 
     fn checksum(&self) -> Checksum {

@@ -13,6 +13,8 @@ use super::{ActionDrop, ttl};
 
 /// Both Ethernet addresses.
 const ADDRESSES: usize = 12;
+/// The shortest Ethernet frame, without its check sequence (IEEE 802.3 clause 3.2.8). Packets that lose a header are padded to it.
+const LEN_MIN: usize = 60;
 /// What a PBB header adds: addresses, EtherType, I-TAG.
 const PBB_LEN: usize = ADDRESSES + 2 + ITAG_LEN;
 
@@ -114,6 +116,7 @@ pub fn push_pbb(packet: &mut impl PacketBuffer, headers: &mut Headers, ethertype
 pub fn pop_pbb(packet: &mut impl PacketBuffer, headers: &mut Headers) {
     if headers.visible & shape::PBB != 0 {
         packet.adj(headers.payload() + ITAG_LEN);
+        packet.pad(LEN_MIN);
         *headers = Headers::parse(packet.bytes());
     }
 }
@@ -135,6 +138,7 @@ fn insert(packet: &mut impl PacketBuffer, bytes: usize) -> Result<(), ActionDrop
 fn remove(packet: &mut impl PacketBuffer, at: usize, bytes: usize) {
     packet.bytes_mut().copy_within(..at, bytes);
     packet.adj(bytes);
+    packet.pad(LEN_MIN);
 }
 
 /// Completes a partial checksum, which nobody would find behind an MPLS or PBB header.
