@@ -94,6 +94,8 @@ fn errors_name_the_word_and_what_would_be_right() {
         ("ip,nw_dst=192.0.2.300,actions=2", "not an IPv4 address: 192.0.2.300"),
         ("ip,nw_dst=192.0.2.0/33,actions=2", "a prefix of ipv4_dst has 0 to 32 bits"),
         ("tcp,tp_dst=80/0xff,actions=2", "OpenFlow 1.3 has no masks for tcp_dst"),
+        ("vlan_vid=5,actions=2", "`vlan_vid=5`: a VLAN ID needs bit 0x1000"),
+        ("vlan_tci=0x2000,actions=2", "a priority needs bit 0x1000"),
         ("tcp,udp,actions=2", "`udp`: contradicts `tcp`"),
         ("ip,actions=outptu:2", "`outptu`: unknown action; did you mean `output`?"),
         ("ip,actions=resubmit(,3)", "resubmit is an extension of Open vSwitch, not in OpenFlow 1.3"),

@@ -115,7 +115,10 @@ fn cookie(flow: &mut FlowMod, word: &Word<'_>) -> Result<(), TextError> {
         Some(_) if flow.command == FlowCommand::Add => {
             return Err(TextError::new(word.text, "a new flow has a whole cookie; write it without a mask"));
         }
-        Some((value, mask)) => (flow.cookie, flow.cookie_mask) = (wide(value)?, wide(mask)?),
+        Some((value, mask)) => {
+            let mask = wide(mask)?;
+            (flow.cookie, flow.cookie_mask) = (wide(value)? & mask, mask);
+        }
         // A filter names the whole cookie; an entry that is added just has it.
         None if flow.command != FlowCommand::Add => (flow.cookie, flow.cookie_mask) = (wide(text)?, u64::MAX),
         None => flow.cookie = wide(text)?,

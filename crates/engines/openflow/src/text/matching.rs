@@ -27,6 +27,13 @@ pub(super) fn match_of(words: &[Word<'_>], others: &[&str]) -> Result<Match, Tex
     found.sort_unstable_by_key(|(wanted, _)| wanted.field);
     let fields: Vec<FieldMatch> = found.iter().map(|(wanted, _)| *wanted).collect();
     for (wanted, word) in &found {
+        let no_tag = wanted.effective_mask() & 0x1000 != 0 && wanted.value & 0x1000 == 0;
+        if wanted.field == Field::VlanVid && no_tag && wanted.value != 0 {
+            return Err(TextError::new(
+                word,
+                "a VLAN ID needs bit 0x1000, which says that there is a tag; dl_vlan sets it",
+            ));
+        }
         if let Some(missing) = missing_prerequisite(wanted.field, &fields) {
             return Err(TextError::new(word, format!("matches nothing by itself; add {missing}")));
         }
@@ -132,11 +139,8 @@ impl<'a> Fields<'a> {
         let (value, mask) = text.split_once('/').unwrap_or((text, "0xffff"));
         let (value, mask) = (number(word.text, value, 16)?, number(word.text, mask, 16)?);
         let no_tag = mask & 0x1000 != 0 && value & 0x1000 == 0;
-        if no_tag && value & mask & 0xefff != 0 {
-            return Err(TextError::new(
-                word.text,
-                "a VLAN ID or priority needs bit 0x1000, which says that there is a tag",
-            ));
+        if no_tag && value & mask & 0xe000 != 0 {
+            return Err(TextError::new(word.text, "a priority needs bit 0x1000, which says that there is a tag"));
         }
         if let Some(wanted) = masked(word.text, Field::VlanVid, value & 0x1fff, mask & 0x1fff)? {
             self.set(word, wanted)?;
