@@ -22,11 +22,11 @@ import threading
 import time
 
 import cases as suite
+import osken
 import report
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 HERE = os.path.dirname(os.path.abspath(__file__))
-OSKEN = "4.2.2"
 # A case takes 35 seconds at most; a tester that is silent for longer does not go on.
 SILENT_S = 90
 RETRIES = 3
@@ -37,7 +37,7 @@ def main():
     why = missing(options)
     python = None
     if not why:
-        python, why = find_osken()
+        python, why = osken.find()
     if why:
         print(f"skipped: {why}")
         return 0
@@ -61,7 +61,7 @@ def main():
         return 2
     finally:
         runner.end()
-    document = report.document(results, options, OSKEN, time.monotonic() - began)
+    document = report.document(results, options, osken.VERSION, time.monotonic() - began)
     report.print_table(document)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as out:
@@ -105,26 +105,6 @@ def missing(options):
         print(f"{options.linerate} is not there: cargo build --release -p linerate, or --linerate PROGRAM", file=sys.stderr)
         sys.exit(2)
     return None
-
-
-def find_osken():
-    """The Python that has os-ken, which is installed under target/ where it is not there yet; or why there is none."""
-    folder = os.path.join(ROOT, "target", "conformance", "venv")
-    python = os.path.join(folder, "bin", "python")
-    if os.access(python, os.X_OK) and has_osken(python):
-        return python, None
-    try:
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True, capture_output=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", f"os-ken=={OSKEN}"], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        said = (getattr(error, "stderr", None) or getattr(error, "stdout", None) or b"").decode().strip()
-        why = said.splitlines()[-1] if said else error
-        return None, f"os-ken {OSKEN} could not be installed in {folder}: {why} (Debian: apt-get install python3-venv)"
-    return (python, None) if has_osken(python) else (None, f"os-ken in {folder} does not work")
-
-
-def has_osken(python):
-    return subprocess.run([python, "-c", "import os_ken.base.app_manager"], capture_output=True, check=False).returncode == 0
 
 
 def suite_folder(python):
