@@ -4,10 +4,10 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use linerate_gen::Histogram;
 use linerate_l2::{PortIndex, PortSettings, Switch, SwitchConfig};
 use linerate_mem::{Batch, Pool, PoolConfig};
-use linerate_port::Datapath;
-use linerate_port::{Histogram, Port};
+use linerate_port::{Datapath, Port};
 use linerate_switch::{Clocks, InlinePort, InlineSwitch};
 use linerate_sys::{affinity, clock};
 

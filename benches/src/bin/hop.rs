@@ -1,8 +1,8 @@
 //! `hop [HOPS]`: the time of one packet through the in-process switch, on one core and from one core to another.
 
 use linerate_benches::switch;
+use linerate_gen::Histogram;
 use linerate_lab::cache_line;
-use linerate_port::Histogram;
 use linerate_sys::affinity;
 
 fn main() {

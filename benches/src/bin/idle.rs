@@ -19,8 +19,9 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use linerate_gen::Histogram;
 use linerate_mem::{Batch, Pool};
-use linerate_port::{Histogram, Port};
+use linerate_port::Port;
 use linerate_sys::netns::NetNs;
 use linerate_sys::{affinity, clock};
 

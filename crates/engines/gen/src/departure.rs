@@ -1,6 +1,6 @@
 //! How well departures keep to their schedule, packet by packet.
 
-use linerate_port::Histogram;
+use linerate_measure::Histogram;
 
 /// Lateness and gap errors of the packets of one port, in the order of their departure.
 #[derive(Default)]

@@ -19,7 +19,7 @@ mod stream;
 mod tx_generator;
 
 pub use field::{Advance, FieldPlan, SumTerm, Values};
-pub use linerate_port::Histogram;
+pub use linerate_measure::Histogram;
 pub use locate::{FieldLocation, locate};
 pub use pace::{Arrival, CatchUp, Pacer, Schedule};
 pub use plan::{Rule, StreamSpec};

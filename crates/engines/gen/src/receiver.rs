@@ -1,7 +1,7 @@
 //! The receiving side: what arrived, by stream. Bytes in, counts out; time is an argument.
 
+use linerate_measure::Histogram;
 use linerate_mem::Batch;
-use linerate_port::Histogram;
 
 use crate::sequence::{SequenceCounts, SequenceTracker, Start, WINDOW_DEFAULT};
 use crate::signature::{SEQUENCE_MASK, Signature, TIME_MASK, read_words};

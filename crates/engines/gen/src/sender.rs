@@ -8,8 +8,9 @@
 //! What the port did not take stays in the batch and goes first at the next call; new packets are made only when nothing is
 //! left over, so at most one batch is ever made and not sent.
 
+use linerate_measure::Histogram;
 use linerate_mem::{Batch, Pool};
-use linerate_port::{Histogram, Port, PortError};
+use linerate_port::{Port, PortError};
 
 use crate::departure::Departures;
 use crate::pace::{Pacer, Schedule};

@@ -34,7 +34,6 @@ mod counters;
 mod datapath;
 mod flood;
 mod forward;
-mod limit;
 mod member;
 mod mirror;
 mod mirror_tap;
@@ -49,7 +48,7 @@ mod table;
 mod vlan;
 
 pub use counters::{DropCounts, DropReason, PortCounters, Totals, VlanCounters};
-pub use limit::Rate;
+pub use linerate_measure::Rate;
 pub use mirror::{FlowMatch, Mirror, MirrorCounts, MirrorId, MirrorSelect};
 pub use resize::{Resize, SpareTable};
 pub use settings::{ConfigError, PortIndex, PortSettings, SettingsError, StormLimits, SwitchConfig};

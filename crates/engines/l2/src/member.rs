@@ -1,10 +1,9 @@
 //! A port of the switch: its settings, its queue, its limits.
 
+use linerate_measure::{CoarseHistogram, Rate, TokenBucket};
 use linerate_mem::Pool;
-use linerate_port::CoarseHistogram;
 
 use crate::counters::DropReason;
-use crate::limit::{Rate, TokenBucket};
 use crate::packet::{IngressContext, Packet};
 use crate::queue::EgressQueue;
 use crate::settings::{PORTS_MAX, PortSettings};

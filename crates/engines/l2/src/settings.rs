@@ -2,8 +2,8 @@
 
 pub use linerate_port::PortIndex;
 
-use crate::limit::Rate;
 use crate::vlan::VlanMode;
+use linerate_measure::Rate;
 
 /// Most ports that a switch can be made for.
 pub(crate) const PORTS_MAX: usize = 1024;

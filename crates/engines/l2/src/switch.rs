@@ -1,7 +1,7 @@
 //! The switch: its tables, its ports, its account. How packets go through it is in `forward.rs`.
 
+use linerate_measure::CoarseHistogram;
 use linerate_mem::{Batch, Pool};
-use linerate_port::CoarseHistogram;
 use linerate_wire::MacAddress;
 
 use crate::counters::{DropReason, PortCounters, Totals, VlanCounters};

@@ -19,7 +19,9 @@ impl Rate {
 /// Tokens in parts of 10^-9, so that a nanosecond brings `per_second` parts.
 const PARTS: u128 = 1_000_000_000;
 
-pub(crate) struct TokenBucket {
+/// Tokens that come at a rate, and are taken by packets. Its owner tells it the time.
+#[derive(Clone, Debug)]
+pub struct TokenBucket {
     rate: Rate,
     parts: u128,
     filled_ns: u64,
@@ -27,21 +29,24 @@ pub(crate) struct TokenBucket {
 
 impl TokenBucket {
     /// A full bucket.
-    pub(crate) fn new(rate: Rate) -> TokenBucket {
+    pub fn new(rate: Rate) -> TokenBucket {
         TokenBucket { rate, parts: u128::from(rate.burst) * PARTS, filled_ns: 0 }
     }
 
-    /// Adds the tokens of the time since the last call; called once a batch. A time before that of an earlier call adds nothing.
-    pub(crate) fn fill(&mut self, now_ns: u64) {
+    /// Adds the tokens of the time since the last call, in nanoseconds; it is called once a batch. A time before that of an earlier call
+    /// adds nothing.
+    #[inline]
+    pub fn fill(&mut self, now_ns: u64) {
         let passed_ns = now_ns.saturating_sub(self.filled_ns);
         self.filled_ns = self.filled_ns.max(now_ns);
         let came = u128::from(passed_ns) * u128::from(self.rate.per_second);
         self.parts = (self.parts + came).min(u128::from(self.rate.burst) * PARTS);
     }
 
-    /// Takes `tokens`; false, and none is taken, when there are fewer. More than the burst pass a full bucket and empty it:
-    /// else a packet that is longer than the burst would never pass.
-    pub(crate) fn take(&mut self, tokens: u64) -> bool {
+    /// Takes `tokens`. Returns false, and takes none, if there are fewer. More tokens than the burst are taken from a full bucket, which
+    /// empties it, because a packet that is longer than the burst would never pass otherwise.
+    #[inline]
+    pub fn take(&mut self, tokens: u64) -> bool {
         let wanted = u128::from(tokens.min(self.rate.burst)) * PARTS;
         let has = self.parts >= wanted;
         self.parts -= if has { wanted } else { 0 };
@@ -49,7 +54,8 @@ impl TokenBucket {
     }
 
     /// Gives back tokens that were taken for a packet that did not pass after all.
-    pub(crate) fn give(&mut self, tokens: u64) {
+    #[inline]
+    pub fn give(&mut self, tokens: u64) {
         let back = u128::from(tokens.min(self.rate.burst)) * PARTS;
         self.parts = (self.parts + back).min(u128::from(self.rate.burst) * PARTS);
     }
