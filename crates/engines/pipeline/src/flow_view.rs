@@ -1,0 +1,61 @@
+//! A flow entry as workers see it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use linerate_openflow::{Action, Instruction};
+
+/// The instructions of an entry, by their kind. They are executed in this order (section 5.9).
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Instructions {
+    pub(crate) meter: Option<u32>,
+    pub(crate) apply: Box<[Action]>,
+    pub(crate) clear: bool,
+    pub(crate) write: Box<[Action]>,
+    /// New bits of the metadata, and which bits are new.
+    pub(crate) metadata: Option<(u64, u64)>,
+    pub(crate) goto: Option<u8>,
+}
+
+impl Instructions {
+    pub(crate) fn new(instructions: &[Instruction]) -> Instructions {
+        let mut by_kind = Instructions::default();
+        for instruction in instructions {
+            match instruction {
+                Instruction::Meter(meter) => by_kind.meter = Some(*meter),
+                Instruction::ApplyActions(actions) => by_kind.apply = actions.as_slice().into(),
+                Instruction::ClearActions => by_kind.clear = true,
+                Instruction::WriteActions(actions) => by_kind.write = actions.as_slice().into(),
+                Instruction::WriteMetadata { metadata, mask } => by_kind.metadata = Some((*metadata & *mask, *mask)),
+                Instruction::GotoTable(table) => by_kind.goto = Some(*table),
+            }
+        }
+        by_kind
+    }
+}
+
+/// An entry: what packets that match it need. It never changes; a modified entry is another one.
+#[derive(Debug)]
+pub(crate) struct FlowView {
+    /// Cells of its counters.
+    pub(crate) counter: u32,
+    pub(crate) counter_generation: u32,
+    pub(crate) instructions: Arc<Instructions>,
+    pub(crate) cookie: u64,
+    /// The table-miss entry: priority 0, and it matches all packets.
+    pub(crate) is_miss: bool,
+    pub(crate) counts_packets: bool,
+    pub(crate) counts_bytes: bool,
+    /// Cleared before the entry's generation changes: what is found of it from then on must not be kept.
+    pub(crate) in_force: AtomicBool,
+}
+
+impl FlowView {
+    pub(crate) fn is_in_force(&self) -> bool {
+        self.in_force.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn end(&self) {
+        self.in_force.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,373 @@
+//! Walks a packet along its way.
+//!
+//! A packet ends up in so many places: each output, to a port or to the controllers, and each drop is one. The first costs nothing, the
+//! others are copies, so that `received + copies = queued + to the controllers + dropped`.
+
+use linerate_mem::{Batch, Pool};
+use linerate_openflow::{Action, Field, GROUP_ANY, GroupKind, PacketInReason, PortConfig, PortNumber};
+
+use super::Core;
+use super::path::{Continuation, GroupOps, Op, ToController};
+use super::resolve::{Entrance, View, resolve};
+use crate::drops::DropReason;
+use crate::group_view::{BucketView, GroupView};
+use crate::meter_view::{MeterView, Metered};
+use crate::packet::{ActionDrop, Headers, PipelineFields, SlotPacket, apply};
+use crate::shared::State;
+
+/// No port: the slot of packets that came from a controller.
+pub(super) const NO_SLOT: u16 = u16::MAX;
+/// Groups whose liveness depends on one another, at most.
+const WATCH_MAX: usize = 16;
+
+/// The packet that is worked on: the first one of a batch.
+#[derive(Clone, Debug)]
+pub(super) struct InHand {
+    pub(super) headers: Headers,
+    pub(super) fields: PipelineFields,
+    pub(super) in_slot: u16,
+    pub(super) len: usize,
+    pub(super) slots: usize,
+    /// The queue that `SET_QUEUE` chose.
+    pub(super) queue: Option<u32>,
+    /// Table and cookie of the entry that matched last.
+    pub(super) table: u8,
+    /// Places where the packet ended up.
+    pub(super) places: u64,
+    /// The packet left the batch.
+    pub(super) is_moved: bool,
+}
+
+/// The packet was dropped on its way.
+pub(super) struct Dropped;
+
+impl Core {
+    /// Walks the first packet of `batch` along `ops`. With `last`, nobody wants the packet afterwards, so that the last output may take it.
+    pub(super) fn walk(
+        &mut self,
+        view: &View<'_>,
+        ops: &[Op],
+        hand: &mut InHand,
+        batch: &mut Batch,
+        pool: &mut Pool,
+        last: bool,
+    ) -> Result<(), Dropped> {
+        for (at, op) in ops.iter().enumerate() {
+            let last = last && at + 1 == ops.len();
+            match op {
+                Op::Table { table, hit } => {
+                    hand.table = *table;
+                    self.count(*table, hit.as_ref(), 1, hand.len as u64);
+                }
+                Op::Meter(meter) => self.meter(view, meter, hand, batch)?,
+                Op::Change(action) => self.change(view, action, hand, batch)?,
+                Op::Queue(queue) => hand.queue = Some(*queue),
+                Op::Port(slot) => self.output(view.state, *slot, hand, batch, pool, last),
+                Op::InPort => self.output(view.state, hand.in_slot, hand, batch, pool, last),
+                Op::All | Op::Flood => self.flood(view.state, hand, batch, pool, last),
+                Op::Normal => self.normal(view, hand, batch, pool, last),
+                Op::Controller(to) => self.tell_controllers(view.state, to, hand, batch),
+                Op::Group(group) => self.group(view, group, hand, batch, pool, last),
+                Op::Continue(next) => self.go_on(view, next, hand, batch, pool, last),
+                Op::Refuse(reason) => self.lose(*reason, hand),
+            }
+        }
+        Ok(())
+    }
+
+    /// The packet, or a copy of it, ends here.
+    pub(super) fn lose(&mut self, reason: DropReason, hand: &mut InHand) {
+        hand.places += 1;
+        self.account().drops.add(reason, 1);
+    }
+
+    fn meter(
+        &mut self,
+        view: &View<'_>,
+        meter: &MeterView,
+        hand: &mut InHand,
+        batch: &mut Batch,
+    ) -> Result<(), Dropped> {
+        match meter.pass(self.worker, hand.len as u64, self.now_ns) {
+            Metered::Pass => Ok(()),
+            Metered::Drop => {
+                self.lose(DropReason::Meter, hand);
+                Err(Dropped)
+            }
+            Metered::Remark(levels) => match remarked(batch.packet(0), &hand.headers, levels) {
+                Some(dscp) => self.change(view, &Action::SetField(Field::IpDscp, dscp.into()), hand, batch),
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn change(
+        &mut self,
+        view: &View<'_>,
+        action: &Action,
+        hand: &mut InHand,
+        batch: &mut Batch,
+    ) -> Result<(), Dropped> {
+        let before = batch.packet(0).len();
+        let done = apply(action, &mut SlotPacket::new(batch, 0), &mut hand.headers, &mut hand.fields);
+        hand.len = hand.len + batch.packet(0).len() - before;
+        let Err(why) = done else { return Ok(()) };
+        match why {
+            ActionDrop::InvalidTtl if view.state.wants_invalid_ttl => {
+                let to = ToController {
+                    reason: PacketInReason::InvalidTtl,
+                    table: hand.table,
+                    cookie: u64::MAX,
+                    max_len: view.state.config.miss_send_len,
+                    metadata: hand.fields.metadata,
+                };
+                self.tell_controllers(view.state, &to, hand, batch);
+            }
+            ActionDrop::InvalidTtl => self.lose(DropReason::InvalidTtl, hand),
+            ActionDrop::NoHeadroom => self.lose(DropReason::NoHeadroom, hand),
+            ActionDrop::ChecksumOutOfReach => self.lose(DropReason::ActionFailed, hand),
+        }
+        Err(Dropped)
+    }
+
+    /// Sends the packet, or a copy, to a port.
+    pub(super) fn output(
+        &mut self,
+        state: &State,
+        slot: u16,
+        hand: &mut InHand,
+        batch: &mut Batch,
+        pool: &mut Pool,
+        take: bool,
+    ) {
+        match self.queue_on(state, slot, hand, batch, pool, take) {
+            Ok(()) => hand.places += 1,
+            Err(reason) => {
+                if let Some(port) = state.port(slot) {
+                    port.shared.tally.of(self.worker).tx_dropped.add(1);
+                }
+                self.lose(reason, hand);
+            }
+        }
+    }
+
+    fn queue_on(
+        &mut self,
+        state: &State,
+        slot: u16,
+        hand: &mut InHand,
+        batch: &mut Batch,
+        pool: &mut Pool,
+        take: bool,
+    ) -> Result<(), DropReason> {
+        let port = state.port(slot).ok_or(DropReason::NoPort)?;
+        if port.has(PortConfig::PORT_DOWN | PortConfig::NO_FWD) {
+            return Err(DropReason::NoForward);
+        }
+        if !port.shared.has_link() {
+            return Err(DropReason::LinkDown);
+        }
+        let arrival_ns = self.now_ns;
+        let egress = self.egress_of(slot).ok_or(DropReason::NoPort)?;
+        if hand.len > egress.len_max {
+            return Err(DropReason::TooLong);
+        }
+        let room = egress.batch.room();
+        if take {
+            if room < hand.slots {
+                return Err(DropReason::EgressFull);
+            }
+            batch.move_to(&mut egress.batch, hand.slots);
+            hand.is_moved = true;
+        } else if room < hand.slots {
+            return Err(DropReason::EgressFull);
+        } else if !pool.copy(batch, 0, &mut egress.batch) {
+            return Err(DropReason::NoBuffer);
+        }
+        egress.note(1, hand.len as u64, arrival_ns, 0);
+        self.account().queued.add(1);
+        Ok(())
+    }
+
+    /// Sends the packet to all ports but the one by which it arrived.
+    pub(super) fn flood(&mut self, state: &State, hand: &mut InHand, batch: &mut Batch, pool: &mut Pool, last: bool) {
+        let open = |slot: &u16| {
+            state
+                .port(*slot)
+                .is_some_and(|port| !port.has(PortConfig::PORT_DOWN | PortConfig::NO_FWD) && port.shared.has_link())
+        };
+        let in_slot = hand.in_slot;
+        let slots = (0..state.ports.len() as u16).filter(|slot| *slot != in_slot);
+        let mut targets = slots.filter(open).peekable();
+        if targets.peek().is_none() {
+            return self.lose(DropReason::FloodSetEmpty, hand);
+        }
+        while let Some(slot) = targets.next() {
+            let last = last && targets.peek().is_none();
+            self.output(state, slot, hand, batch, pool, last);
+        }
+    }
+
+    fn group(
+        &mut self,
+        view: &View<'_>,
+        group: &GroupOps,
+        hand: &mut InHand,
+        batch: &mut Batch,
+        pool: &mut Pool,
+        last: bool,
+    ) {
+        let bytes = hand.len as u64;
+        group.view.tally.of(self.worker).add(1, bytes);
+        let chosen = match group.view.kind {
+            GroupKind::All => {
+                let count = group.buckets.len();
+                if count == 0 {
+                    return self.lose(DropReason::NoBucket, hand);
+                }
+                for number in 0..count {
+                    self.bucket(view, group, number, hand, batch, pool, last && number + 1 == count);
+                }
+                return;
+            }
+            GroupKind::Indirect => group.buckets.first().map(|_| 0),
+            GroupKind::FastFailover => first_live(view.state, &group.view),
+            GroupKind::Select => {
+                select(view.state, &group.view, crate::facts::flow_hash(batch.packet(0), &hand.headers))
+            }
+        };
+        match chosen {
+            Some(number) => self.bucket(view, group, number, hand, batch, pool, last),
+            None => self.lose(DropReason::NoBucket, hand),
+        }
+    }
+
+    /// Walks the packet along a bucket. What the bucket changes, others do not see.
+    #[allow(clippy::too_many_arguments, reason = "the packet in hand, its memory, and what the walk reads")]
+    fn bucket(
+        &mut self,
+        view: &View<'_>,
+        group: &GroupOps,
+        number: usize,
+        hand: &mut InHand,
+        batch: &mut Batch,
+        pool: &mut Pool,
+        last: bool,
+    ) {
+        let (Some(ops), Some(bucket)) = (group.buckets.get(number), group.view.buckets.get(number)) else { return };
+        bucket.tally.of(self.worker).add(1, hand.len as u64);
+        let places = hand.places;
+        let changes = ops.iter().any(|op| matches!(op, Op::Change(_)));
+        if changes && !last {
+            self.on_a_copy(hand, batch, pool, |core, hand, copy, pool| {
+                let _ = core.walk(view, ops, hand, copy, pool, true);
+            });
+        } else {
+            let queue = hand.queue;
+            let _ = self.walk(view, ops, hand, batch, pool, last);
+            hand.queue = queue;
+        }
+        if hand.places == places {
+            self.lose(DropReason::NoOutput, hand);
+        }
+    }
+
+    /// Does something with a copy of the packet.
+    fn on_a_copy(
+        &mut self,
+        hand: &mut InHand,
+        batch: &Batch,
+        pool: &mut Pool,
+        work: impl FnOnce(&mut Core, &mut InHand, &mut Batch, &mut Pool),
+    ) {
+        let mut copy = self.spare.pop().unwrap_or_else(|| Batch::new(&self.pool, super::SLOTS_OF_A_PACKET));
+        if pool.copy(batch, 0, &mut copy) {
+            let mut own = InHand { is_moved: false, slots: copy.len(), ..hand.clone() };
+            work(self, &mut own, &mut copy, pool);
+            hand.places = own.places;
+            pool.free(&mut copy);
+        } else {
+            self.lose(DropReason::NoBuffer, hand);
+        }
+        self.spare.push(copy);
+    }
+
+    /// Reads the packet's fields again, and goes on in a later table.
+    fn go_on(
+        &mut self,
+        view: &View<'_>,
+        next: &Continuation,
+        hand: &mut InHand,
+        batch: &mut Batch,
+        pool: &mut Pool,
+        last: bool,
+    ) {
+        if !last {
+            let next = next.clone();
+            return self.on_a_copy(hand, batch, pool, |core, hand, copy, pool| {
+                core.go_on(view, &next, hand, copy, pool, true)
+            });
+        }
+        hand.fields.metadata = next.metadata;
+        let places = hand.places;
+        let key = hand.headers.key(batch.packet(0), &hand.fields);
+        let entrance = Entrance { key: &key, fields: &hand.fields, table: next.table, set: next.set.clone() };
+        let path = resolve(view, entrance, &mut self.scratch);
+        let walked = self.walk(view, &path.ops, hand, batch, pool, true);
+        if walked.is_ok()
+            && hand.places == places
+            && let Some(reason) = path.end
+        {
+            self.lose(reason, hand);
+        }
+    }
+}
+
+/// The DSCP of a packet whose drop precedence is raised; `None` if it is not one of assured forwarding, or the highest already (RFC 2597).
+fn remarked(bytes: &[u8], headers: &Headers, levels: u8) -> Option<u8> {
+    let dscp = crate::facts::dscp(bytes, headers)?;
+    let (class, precedence) = (dscp >> 3, dscp >> 1 & 3);
+    let assured = (1..=4).contains(&class) && precedence > 0 && dscp & 1 == 0;
+    let raised = (precedence + levels).min(3);
+    (assured && raised != precedence).then_some(class << 3 | raised << 1)
+}
+
+fn is_watched(bucket: &BucketView) -> bool {
+    bucket.watch_port != PortNumber::ANY || bucket.watch_group != GROUP_ANY
+}
+
+/// True if the port or the group that a bucket watches is live. A bucket that watches nothing is.
+fn is_live(state: &State, bucket: &BucketView, depth: usize) -> bool {
+    if !is_watched(bucket) {
+        return true;
+    }
+    let port = bucket.watch_port != PortNumber::ANY
+        && state.port_by_number(bucket.watch_port).is_some_and(|port| port.is_live());
+    port || bucket.watch_group != GROUP_ANY
+        && depth < WATCH_MAX
+        && state
+            .groups
+            .get(&bucket.watch_group)
+            .is_some_and(|group| group.buckets.iter().any(|bucket| is_live(state, bucket, depth + 1)))
+}
+
+fn first_live(state: &State, group: &GroupView) -> Option<usize> {
+    group.buckets.iter().position(|bucket| is_live(state, bucket, 0))
+}
+
+/// One of the live buckets, in proportion to their weights.
+fn select(state: &State, group: &GroupView, hash: u32) -> Option<usize> {
+    let weight = |bucket: &BucketView| if is_live(state, bucket, 0) { u64::from(bucket.weight) } else { 0 };
+    let total: u64 = group.buckets.iter().map(weight).sum();
+    if total == 0 {
+        return None;
+    }
+    let mut at = (u64::from(hash) * total) >> 32;
+    group.buckets.iter().position(|bucket| match at.checked_sub(weight(bucket)) {
+        Some(rest) => {
+            at = rest;
+            false
+        }
+        None => true,
+    })
+}

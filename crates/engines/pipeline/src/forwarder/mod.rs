@@ -1,0 +1,385 @@
+//! The worker side of the switch: packets through the tables, into the egress queues.
+
+mod control;
+mod egress;
+mod execute;
+mod normal;
+mod path;
+mod resolve;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Receiver;
+
+use linerate_classify::{Scratch, Worker, WorkerCounters};
+use linerate_mem::{Batch, Pool};
+use linerate_openflow::{Fragments, PortConfig, PortNumber};
+use linerate_port::{CoarseHistogram, Context, Datapath, LinkState, PortIndex};
+
+use crate::drops::DropReason;
+use crate::packet::{Fragment, Headers, PipelineFields};
+use crate::records::{PacketOutRecord, RecordSender};
+use crate::shared::{Shared, State};
+use crate::tally::Account;
+use egress::Egress;
+use execute::{InHand, NO_SLOT};
+use path::Hit;
+use resolve::{Entrance, View, resolve};
+
+/// Packet-outs that one round takes, at most.
+const PACKET_OUTS_A_ROUND: usize = 64;
+/// Slots of the longest packet that is copied to be changed.
+const SLOTS_OF_A_PACKET: usize = 64;
+/// Copies that are changed at a time: a group's bucket that forwards to a group, and so on.
+const SPARES: usize = 4;
+
+/// What the control side gives a forwarder.
+pub(crate) struct Parts {
+    pub(crate) number: usize,
+    pub(crate) reader: Worker,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) counters: WorkerCounters,
+    pub(crate) packet_ins: RecordSender,
+    pub(crate) packet_outs: Receiver<PacketOutRecord>,
+    pub(crate) packet_outs_waiting: Arc<AtomicUsize>,
+    pub(crate) wake_control: Box<dyn Fn() + Send>,
+    pub(crate) pool: Pool,
+    pub(crate) queue_slots: usize,
+}
+
+/// The datapath of one worker of an OpenFlow switch.
+pub struct Forwarder {
+    reader: Worker,
+    core: Core,
+    packet_outs: Receiver<PacketOutRecord>,
+    packet_outs_waiting: Arc<AtomicUsize>,
+}
+
+/// Everything but the right to read, which is borrowed while packets are worked on.
+struct Core {
+    worker: usize,
+    shared: Arc<Shared>,
+    state: Arc<State>,
+    counters: WorkerCounters,
+    scratch: Scratch,
+    /// By the worker's number of a port.
+    bindings: Vec<Option<Binding>>,
+    /// Places in `bindings`, by slot.
+    by_slot: Vec<u16>,
+    packet_ins: RecordSender,
+    has_packet_ins: bool,
+    wake_control: Box<dyn Fn() + Send>,
+    pool: Pool,
+    queue_slots: usize,
+    /// Batches for packets that are copied to be changed.
+    spare: Vec<Batch>,
+    now_ns: u64,
+}
+
+/// A port of the worker.
+struct Binding {
+    egress: Egress,
+}
+
+impl Forwarder {
+    pub(crate) fn new(parts: Parts) -> Forwarder {
+        let Parts {
+            number,
+            mut reader,
+            shared,
+            counters,
+            packet_ins,
+            packet_outs,
+            packet_outs_waiting,
+            wake_control,
+            pool,
+            queue_slots,
+        } = parts;
+        let state = shared.state(&reader.enter());
+        reader.park();
+        let spare = (0..SPARES).map(|_| Batch::new(&pool, SLOTS_OF_A_PACKET)).collect();
+        let core = Core {
+            worker: number,
+            shared,
+            state,
+            counters,
+            scratch: Scratch::default(),
+            bindings: Vec::new(),
+            by_slot: Vec::new(),
+            packet_ins,
+            has_packet_ins: false,
+            wake_control,
+            pool,
+            queue_slots,
+            spare,
+            now_ns: 0,
+        };
+        Forwarder { reader, core, packet_outs, packet_outs_waiting }
+    }
+
+    /// Says which port of the switch a port of the worker is. `is_handoff`: the port leads to, or comes from, the worker that has the
+    /// switch's port; packets that arrive by it have been through the tables and are for that port. Returns false if
+    /// the switch has no port with this number.
+    pub fn bind(&mut self, index: PortIndex, number: PortNumber, is_handoff: bool) -> bool {
+        self.core.state = self.core.shared.state(&self.reader.enter());
+        self.reader.park();
+        let Some(slot) = self.core.state.slots.get(&number).copied() else { return false };
+        let core = &mut self.core;
+        let place = usize::from(index.0);
+        if core.bindings.len() <= place {
+            core.bindings.resize_with(place + 1, || None);
+        }
+        if core.by_slot.len() <= usize::from(slot) {
+            core.by_slot.resize(usize::from(slot) + 1, NO_SLOT);
+        }
+        core.bindings[place] = Some(Binding { egress: Egress::new(slot, &core.pool, core.queue_slots, is_handoff) });
+        core.by_slot[usize::from(slot)] = index.0;
+        true
+    }
+
+    /// Time from the arrival of packets to their departure by a port, in nanoseconds.
+    pub fn latency(&self, number: PortNumber) -> Option<&CoarseHistogram> {
+        let slot = self.core.state.slots.get(&number)?;
+        let place = *self.core.by_slot.get(usize::from(*slot))?;
+        Some(&self.core.bindings.get(usize::from(place))?.as_ref()?.egress.latency)
+    }
+}
+
+impl Core {
+    fn account(&self) -> &Account {
+        self.shared.accounts.of(self.worker)
+    }
+
+    fn egress_of(&mut self, slot: u16) -> Option<&mut Egress> {
+        let place = *self.by_slot.get(usize::from(slot))?;
+        Some(&mut self.bindings.get_mut(usize::from(place))?.as_mut()?.egress)
+    }
+
+    /// Counts packets in a table and its entry.
+    fn count(&mut self, table: u8, hit: Option<&Hit>, packets: u64, bytes: u64) {
+        let tally = &self.shared.table_tallies.of(self.worker).0[usize::from(table) % crate::shared::TABLES];
+        tally.lookups.add(packets);
+        if let Some(hit) = hit {
+            tally.matches.add(packets);
+            let packets = if hit.packets { packets } else { 0 };
+            let bytes = if hit.bytes { bytes } else { 0 };
+            self.counters.add(hit.counter, hit.generation, packets, bytes, self.now_ns);
+        }
+    }
+
+    /// Forwards the packets of a batch.
+    fn forward(&mut self, view: &View<'_>, in_slot: u16, batch: &mut Batch, pool: &mut Pool) {
+        let state = view.state;
+        let Some(port) = state.port(in_slot) else { return self.refuse(DropReason::PortRemoved, None, batch, pool) };
+        let refused = match () {
+            () if port.has(PortConfig::PORT_DOWN) => Some(DropReason::IngressDown),
+            () if port.has(PortConfig::NO_RECV) => Some(DropReason::NoReceive),
+            () => None,
+        };
+        if let Some(reason) = refused {
+            return self.refuse(reason, Some(in_slot), batch, pool);
+        }
+        let fields =
+            PipelineFields { in_port: port.number.0, in_phy_port: port.physical.0, ..PipelineFields::default() };
+        while let Some(span) = batch.span(0) {
+            let mut hand = InHand {
+                headers: Headers::parse(batch.packet(0)),
+                fields,
+                in_slot,
+                len: span.len,
+                slots: span.slots,
+                queue: None,
+                table: 0,
+                places: 0,
+                is_moved: false,
+            };
+            self.received(in_slot, 1, span.len as u64);
+            let end = self.forward_one(view, &mut hand, batch, pool);
+            self.finish(&mut hand, end, batch, pool);
+        }
+        if !batch.is_empty() {
+            // The last packet has no end.
+            self.refuse(DropReason::Runt, Some(in_slot), batch, pool);
+        }
+    }
+
+    /// Lets the first packet of a batch go its way; returns why it is dropped if it went nowhere.
+    fn forward_one(
+        &mut self,
+        view: &View<'_>,
+        hand: &mut InHand,
+        batch: &mut Batch,
+        pool: &mut Pool,
+    ) -> Option<DropReason> {
+        if hand.headers.is_runt() {
+            return Some(DropReason::Runt);
+        }
+        if view.state.standalone {
+            self.normal(view, hand, batch, pool, true);
+            return None;
+        }
+        if view.state.config.fragments == Fragments::Drop && hand.headers.fragment() != Fragment::Whole {
+            return Some(DropReason::Fragment);
+        }
+        let key = hand.headers.key(batch.packet(0), &hand.fields);
+        let entrance = Entrance { key: &key, fields: &hand.fields, table: 0, set: Default::default() };
+        let path = resolve(view, entrance, &mut self.scratch);
+        self.walk(view, &path.ops, hand, batch, pool, true).ok().and(path.end)
+    }
+
+    /// Accounts for a packet that has gone its way, and frees what is left of it.
+    fn finish(&mut self, hand: &mut InHand, end: Option<DropReason>, batch: &mut Batch, pool: &mut Pool) {
+        if hand.places == 0 {
+            let reason = end.unwrap_or(DropReason::NoOutput);
+            self.lose(reason, hand);
+            if let Some(port) = self.state.port(hand.in_slot) {
+                port.shared.tally.of(self.worker).rx_dropped.add(1);
+            }
+        }
+        self.account().copies.add(hand.places - 1);
+        if !hand.is_moved {
+            pool.free_front(batch, hand.slots);
+        }
+    }
+
+    fn received(&self, in_slot: u16, packets: u64, bytes: u64) {
+        self.account().received.add(packets, bytes);
+        if let Some(port) = self.state.port(in_slot) {
+            port.shared.tally.of(self.worker).received.add(packets, bytes);
+        }
+    }
+
+    /// Drops all packets of a batch.
+    #[cold]
+    fn refuse(&mut self, reason: DropReason, in_slot: Option<u16>, batch: &mut Batch, pool: &mut Pool) {
+        let cut_off = !batch.is_empty() && batch.more(batch.len() - 1);
+        let totals = batch.totals();
+        let packets = totals.packets + u64::from(cut_off);
+        self.received(in_slot.unwrap_or(NO_SLOT), packets, totals.bytes);
+        self.account().drops.add(reason, packets);
+        if let Some(port) = in_slot.and_then(|slot| self.state.port(slot)) {
+            port.shared.tally.of(self.worker).rx_dropped.add(packets);
+        }
+        pool.free(batch);
+    }
+
+    /// Packets that another worker has sent through the tables, for a port of this one.
+    fn take_over(&mut self, slot: u16, batch: &mut Batch, pool: &mut Pool) {
+        let totals = batch.totals();
+        self.account().taken_over.add(totals.packets);
+        let (now_ns, worker) = (self.now_ns, self.worker);
+        let Some(egress) = self.egress_of(slot).filter(|egress| !egress.is_handoff) else {
+            self.account().drops.add(DropReason::NoPort, totals.packets);
+            return pool.free(batch);
+        };
+        let before = egress.batch.len();
+        batch.move_to(&mut egress.batch, usize::MAX);
+        let taken = egress.batch.totals_after(before);
+        egress.note(taken.packets as u32, taken.bytes, now_ns, 0);
+        let lost = totals.packets - taken.packets;
+        if lost > 0 {
+            self.account().drops.add(DropReason::EgressFull, lost);
+            if let Some(port) = self.state.port(slot) {
+                port.shared.tally.of(worker).tx_dropped.add(lost);
+            }
+        }
+        pool.free(batch);
+    }
+}
+
+impl Datapath for Forwarder {
+    fn input(&mut self, from: PortIndex, batch: &mut Batch, context: &mut Context<'_>) {
+        let Forwarder { reader, core, .. } = self;
+        core.now_ns = context.now_ns;
+        let guard = reader.enter();
+        if core.shared.has_other_state(core.state.number) {
+            core.state = core.shared.state(&guard);
+        }
+        let (shared, state) = (Arc::clone(&core.shared), Arc::clone(&core.state));
+        let view = View { guard: &guard, flows: shared.flows.view(&guard), shared: &shared, state: &state };
+        let bound = core.bindings.get(usize::from(from.0)).and_then(Option::as_ref);
+        match bound.map(|bound| (bound.egress.slot, bound.egress.is_handoff)) {
+            Some((slot, true)) => core.take_over(slot, batch, context.pool),
+            Some((slot, false)) => core.forward(&view, slot, batch, context.pool),
+            None => core.refuse(DropReason::PortRemoved, None, batch, context.pool),
+        }
+        core.announce_packet_ins();
+        reader.park();
+    }
+
+    fn output(&mut self, to: PortIndex) -> Option<&mut Batch> {
+        let binding = self.core.bindings.get_mut(usize::from(to.0))?.as_mut()?;
+        Some(&mut binding.egress.batch)
+    }
+
+    fn tx_done(&mut self, to: PortIndex, packets: usize, now_ns: u64) {
+        let core = &mut self.core;
+        let Some(Some(binding)) = core.bindings.get_mut(usize::from(to.0)) else { return };
+        let view = core.state.port(binding.egress.slot);
+        binding.egress.sent(packets, now_ns, core.worker, view, core.shared.accounts.of(core.worker));
+    }
+
+    fn waiting(&self, to: PortIndex) -> u64 {
+        let binding = self.core.bindings.get(usize::from(to.0)).and_then(Option::as_ref);
+        binding.map_or(0, |binding| binding.egress.packets())
+    }
+
+    fn too_long(&mut self, to: PortIndex, len_max: usize, context: &mut Context<'_>) {
+        self.discard(to, DropReason::TooLong, context.pool);
+        if let Some(Some(binding)) = self.core.bindings.get_mut(usize::from(to.0)) {
+            binding.egress.len_max = len_max;
+        }
+    }
+
+    fn stuck(&mut self, to: PortIndex, context: &mut Context<'_>) {
+        self.discard(to, DropReason::Stuck, context.pool);
+    }
+
+    fn link_changed(&mut self, port: PortIndex, link: LinkState, _: &mut Context<'_>) {
+        let Some(Some(binding)) = self.core.bindings.get(usize::from(port.0)) else { return };
+        if let Some(view) = self.core.state.port(binding.egress.slot).filter(|_| !binding.egress.is_handoff) {
+            view.shared.set_link(link == LinkState::Up);
+        }
+    }
+
+    fn removed(&mut self, port: PortIndex, context: &mut Context<'_>) {
+        self.discard(port, DropReason::PortRemoved, context.pool);
+        if let Some(binding) = self.core.bindings.get_mut(usize::from(port.0)).and_then(Option::take)
+            && let Some(place) = self.core.by_slot.get_mut(usize::from(binding.egress.slot))
+            && *place == port.0
+        {
+            *place = NO_SLOT;
+        }
+    }
+
+    fn next_deadline_ns(&self) -> u64 {
+        if self.packet_outs_waiting.load(Ordering::Acquire) > 0 { 0 } else { u64::MAX }
+    }
+
+    fn tick(&mut self, context: &mut Context<'_>) {
+        let Forwarder { reader, core, packet_outs, packet_outs_waiting } = self;
+        core.now_ns = context.now_ns;
+        let guard = reader.enter();
+        if core.shared.has_other_state(core.state.number) {
+            core.state = core.shared.state(&guard);
+        }
+        let (shared, state) = (Arc::clone(&core.shared), Arc::clone(&core.state));
+        let view = View { guard: &guard, flows: shared.flows.view(&guard), shared: &shared, state: &state };
+        for _ in 0..PACKET_OUTS_A_ROUND {
+            let Ok(record) = packet_outs.try_recv() else { break };
+            packet_outs_waiting.fetch_sub(1, Ordering::AcqRel);
+            core.packet_out(&view, record, context.pool);
+        }
+        core.announce_packet_ins();
+        reader.park();
+    }
+}
+
+impl Forwarder {
+    fn discard(&mut self, to: PortIndex, reason: DropReason, pool: &mut Pool) {
+        let core = &mut self.core;
+        let Some(Some(binding)) = core.bindings.get_mut(usize::from(to.0)) else { return };
+        let view = core.state.port(binding.egress.slot);
+        binding.egress.discard(reason, pool, core.worker, view, core.shared.accounts.of(core.worker));
+    }
+}

@@ -1,0 +1,90 @@
+//! The way of a packet through the tables, flattened: what is to be done with every packet that has the same key.
+
+use std::sync::Arc;
+
+use linerate_openflow::{Action, PacketInReason};
+
+use crate::action_set::ActionSet;
+use crate::drops::DropReason;
+use crate::group_view::GroupView;
+use crate::meter_view::MeterView;
+
+/// A step of the way.
+#[derive(Debug)]
+pub(super) enum Op {
+    /// A table was asked; counts.
+    Table {
+        table: u8,
+        hit: Option<Hit>,
+    },
+    Meter(Arc<MeterView>),
+    Change(Action),
+    Queue(u32),
+    /// To the port in this slot.
+    Port(u16),
+    /// Back to where the packet came from.
+    InPort,
+    All,
+    Flood,
+    Normal,
+    Controller(ToController),
+    Group(Box<GroupOps>),
+    /// The packet has changed: its fields are read again before it goes on in a later table.
+    Continue(Box<Continuation>),
+    /// A copy, or the packet, goes nowhere.
+    Refuse(DropReason),
+}
+
+/// An entry that matched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hit {
+    pub(super) counter: u32,
+    pub(super) generation: u32,
+    pub(super) packets: bool,
+    pub(super) bytes: bool,
+}
+
+/// An output to the controllers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ToController {
+    pub(super) reason: PacketInReason,
+    pub(super) table: u8,
+    pub(super) cookie: u64,
+    pub(super) max_len: u16,
+    pub(super) metadata: u64,
+}
+
+/// A group whose buckets are flattened.
+#[derive(Debug)]
+pub(super) struct GroupOps {
+    pub(super) view: Arc<GroupView>,
+    pub(super) buckets: Vec<Vec<Op>>,
+}
+
+/// Where a packet goes on.
+#[derive(Clone, Debug)]
+pub(super) struct Continuation {
+    pub(super) table: u8,
+    pub(super) metadata: u64,
+    pub(super) set: ActionSet,
+}
+
+/// A whole way, and what it rests on.
+#[derive(Debug, Default)]
+pub(super) struct Path {
+    pub(super) ops: Vec<Op>,
+    /// Why the packet is dropped if no step sends it anywhere.
+    pub(super) end: Option<DropReason>,
+    /// The entries that matched, as slot and generation.
+    pub(super) flows: Vec<(u32, u32)>,
+    /// The tables that were asked: a bit each.
+    pub(super) tables: [u64; 4],
+    /// The version that the worker saw before it looked up.
+    #[expect(dead_code, reason = "the cache compares it")]
+    pub(super) version: u64,
+    /// Number of the state.
+    #[expect(dead_code, reason = "the cache compares it")]
+    pub(super) state: u64,
+    /// An entry was about to be removed: the way is good for one packet.
+    pub(super) is_transient: bool,
+}

@@ -1,0 +1,227 @@
+//! Groups (section 6.5): added, modified, deleted with the entries that use them.
+
+use std::sync::Arc;
+
+use linerate_openflow::{
+    Action, Bucket, ErrorKind, FlowRemovedReason, GROUP_ALL, GROUP_ANY, GroupCommand, GroupKind, GroupMod, Instruction,
+    OfError, PortNumber,
+};
+
+use super::Switch;
+use super::entries::{actions_of, groups_of};
+use crate::action_set::ActionSet;
+use crate::group_view::{BucketView, GroupView};
+use crate::tally::PerWorker;
+
+/// Most groups of a switch.
+pub const GROUPS_MAX: u32 = 65_536;
+/// Most buckets of a group.
+const BUCKETS_MAX: usize = 1_024;
+/// Highest number of a group (`OFPG_MAX`).
+const GROUP_MAX: u32 = 0xffff_ff00;
+/// Groups that may follow one another.
+const CHAIN_MAX: usize = 16;
+
+/// A group as it was added.
+pub(super) struct Group {
+    pub(super) kind: GroupKind,
+    pub(super) buckets: Vec<Bucket>,
+    pub(super) view: Arc<GroupView>,
+    /// Counts of the group under its earlier buckets: packets and bytes.
+    pub(super) base: (u64, u64),
+    /// Entries and groups that name it.
+    pub(super) references: u32,
+    pub(super) created_ns: u64,
+}
+
+impl Switch {
+    /// Changes groups.
+    ///
+    /// # Errors
+    /// What the specification says of the request; nothing has changed then.
+    pub fn group_mod(&mut self, request: GroupMod, now_ns: u64) -> Result<(), OfError> {
+        self.now_ns = self.now_ns.max(now_ns);
+        match request.command {
+            GroupCommand::Add => self.add_group(request),
+            GroupCommand::Modify => self.modify_group(request),
+            GroupCommand::Delete => self.delete_groups(request.group),
+        }
+    }
+
+    fn add_group(&mut self, request: GroupMod) -> Result<(), OfError> {
+        if request.group > GROUP_MAX {
+            return Err(ErrorKind::GroupModFailedInvalidGroup.into());
+        }
+        if self.groups.contains_key(&request.group) {
+            return Err(ErrorKind::GroupModFailedGroupExists.into());
+        }
+        if self.groups.len() >= GROUPS_MAX as usize {
+            return Err(ErrorKind::GroupModFailedOutOfGroups.into());
+        }
+        self.check_group(&request)?;
+        self.note_chains(&request.buckets, true);
+        let group = Group {
+            view: self.group_view(&request),
+            kind: request.kind,
+            buckets: request.buckets,
+            base: (0, 0),
+            references: 0,
+            created_ns: self.now_ns,
+        };
+        self.groups.insert(request.group, group);
+        self.publish_group(request.group);
+        Ok(())
+    }
+
+    /// Replaces type and buckets. The group's own counters go on, those of its buckets begin anew.
+    fn modify_group(&mut self, request: GroupMod) -> Result<(), OfError> {
+        if !self.groups.contains_key(&request.group) {
+            return Err(ErrorKind::GroupModFailedUnknownGroup.into());
+        }
+        self.check_group(&request)?;
+        let view = self.group_view(&request);
+        self.note_chains(&request.buckets, true);
+        let Some(group) = self.groups.get_mut(&request.group) else { return Ok(()) };
+        group.base.0 += group.view.tally.sum(|pair| &pair.packets);
+        group.base.1 += group.view.tally.sum(|pair| &pair.bytes);
+        group.view = view;
+        group.kind = request.kind;
+        let before = std::mem::replace(&mut group.buckets, request.buckets);
+        self.note_chains(&before, false);
+        self.publish_group(request.group);
+        Ok(())
+    }
+
+    /// Deletes a group, or all, with the entries that use it. A group that another one forwards to stays.
+    fn delete_groups(&mut self, wanted: u32) -> Result<(), OfError> {
+        if wanted != GROUP_ALL && wanted > GROUP_MAX {
+            return Err(ErrorKind::GroupModFailedInvalidGroup.into());
+        }
+        let doomed: Vec<u32> = match wanted {
+            GROUP_ALL => self.groups.keys().copied().collect(),
+            one => self.groups.contains_key(&one).then_some(one).into_iter().collect(),
+        };
+        if wanted != GROUP_ALL && self.is_chained(wanted) {
+            return Err(ErrorKind::GroupModFailedChainedGroup.into());
+        }
+        if doomed.is_empty() {
+            return Ok(());
+        }
+        for index in self.using_groups(&doomed) {
+            self.remove_entry(index, FlowRemovedReason::GroupDelete);
+        }
+        for group in &doomed {
+            if let Some(group) = self.groups.remove(group) {
+                self.note_chains(&group.buckets, false);
+            }
+        }
+        self.change_state(|state| state.groups.retain(|id, _| !doomed.contains(id)));
+        Ok(())
+    }
+
+    fn using_groups(&self, groups: &[u32]) -> Vec<u32> {
+        let tables = 0..=linerate_openflow::TABLE_MAX;
+        let uses = |index: &u32| {
+            self.entries.get(*index).is_some_and(|entry| {
+                entry.actions().any(|action| matches!(action, Action::Group(group) if groups.contains(group)))
+            })
+        };
+        tables.flat_map(|table| self.entries.of_table(table)).copied().filter(uses).collect()
+    }
+
+    fn is_chained(&self, wanted: u32) -> bool {
+        let names = |bucket: &Bucket| bucket.actions.contains(&Action::Group(wanted));
+        self.groups.iter().any(|(id, group)| *id != wanted && group.buckets.iter().any(names))
+    }
+
+    fn check_group(&self, request: &GroupMod) -> Result<(), OfError> {
+        let buckets = &request.buckets;
+        if buckets.len() > BUCKETS_MAX {
+            return Err(ErrorKind::GroupModFailedOutOfBuckets.into());
+        }
+        if request.kind == GroupKind::Indirect && buckets.len() != 1 {
+            return Err(ErrorKind::GroupModFailedInvalidGroup.into());
+        }
+        for bucket in buckets {
+            let watches = bucket.watch_port != PortNumber::ANY || bucket.watch_group != GROUP_ANY;
+            if request.kind == GroupKind::FastFailover && !watches {
+                return Err(ErrorKind::GroupModFailedBadWatch.into());
+            }
+            let watched = bucket.watch_group;
+            if watched != GROUP_ANY && watched != request.group && !self.groups.contains_key(&watched) {
+                return Err(ErrorKind::GroupModFailedBadWatch.into());
+            }
+            self.check_actions(&bucket.actions, Some(request.group))?;
+        }
+        self.check_chain(request)
+    }
+
+    /// Refuses a group that packets, or the question whether it is live, could come back to.
+    fn check_chain(&self, request: &GroupMod) -> Result<(), OfError> {
+        let mut level = next_groups(&request.buckets);
+        for _ in 0..CHAIN_MAX {
+            if level.contains(&request.group) {
+                return Err(ErrorKind::GroupModFailedLoop.into());
+            }
+            let known = level.iter().filter_map(|id| self.groups.get(id));
+            let mut next: Vec<u32> = known.flat_map(|group| next_groups(&group.buckets)).collect();
+            next.sort_unstable();
+            next.dedup();
+            if next.is_empty() {
+                return Ok(());
+            }
+            level = next;
+        }
+        Err(ErrorKind::GroupModFailedChainingUnsupported.into())
+    }
+
+    fn group_view(&self, request: &GroupMod) -> Arc<GroupView> {
+        let workers = self.options.workers;
+        let bucket = |bucket: &Bucket| {
+            let mut set = ActionSet::default();
+            set.write(&bucket.actions);
+            BucketView {
+                weight: bucket.weight,
+                watch_port: bucket.watch_port,
+                watch_group: bucket.watch_group,
+                actions: set.in_order(),
+                tally: PerWorker::new(workers),
+            }
+        };
+        Arc::new(GroupView {
+            kind: request.kind,
+            buckets: request.buckets.iter().map(bucket).collect(),
+            tally: PerWorker::new(workers),
+        })
+    }
+
+    fn publish_group(&mut self, id: u32) {
+        let Some(view) = self.groups.get(&id).map(|group| Arc::clone(&group.view)) else { return };
+        self.change_state(|state| {
+            state.groups.insert(id, view);
+        });
+    }
+
+    /// Counts the groups that an entry names, or does so no more.
+    pub(super) fn note_groups(&mut self, instructions: &[Instruction], added: bool) {
+        self.count_references(groups_of(actions_of(instructions)), added);
+    }
+
+    fn note_chains(&mut self, buckets: &[Bucket], added: bool) {
+        self.count_references(groups_of(buckets.iter().flat_map(|bucket| &bucket.actions)), added);
+    }
+
+    fn count_references(&mut self, groups: Vec<u32>, added: bool) {
+        for id in groups {
+            let Some(group) = self.groups.get_mut(&id) else { continue };
+            group.references = if added { group.references + 1 } else { group.references.saturating_sub(1) };
+        }
+    }
+}
+
+/// The groups that buckets forward to, or watch.
+fn next_groups(buckets: &[Bucket]) -> Vec<u32> {
+    let mut groups = groups_of(buckets.iter().flat_map(|bucket| &bucket.actions));
+    groups.extend(buckets.iter().map(|bucket| bucket.watch_group).filter(|watched| *watched != GROUP_ANY));
+    groups
+}

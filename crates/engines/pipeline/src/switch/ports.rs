@@ -1,0 +1,225 @@
+//! The ports of the switch: numbers, configuration, links, and what controllers are told of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use linerate_openflow::{
+    ErrorKind, OfError, PortConfig, PortDescription, PortMod, PortNumber, PortState, PortStatus, PortStatusReason,
+    QueueConfig,
+};
+
+use super::{Event, Switch};
+use crate::port_view::{PortShared, PortView, QueueSettings};
+
+/// Most ports of a switch.
+const PORTS_MAX: usize = 4_096;
+/// Most queues of a port.
+const QUEUES_MAX: usize = 16;
+
+/// A port as it is added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortSettings {
+    /// Its number: 1 to [`PortNumber::MAX`], or [`PortNumber::LOCAL`].
+    pub number: PortNumber,
+    /// Its name.
+    pub name: String,
+    /// Its Ethernet address.
+    pub hw_addr: [u8; 6],
+    /// The port below a logical port, for example the one that carries a tunnel.
+    pub physical: Option<PortNumber>,
+    /// Its configuration.
+    pub config: PortConfig,
+    /// Current features (`OFPPF_*`).
+    pub current: u32,
+    /// Current bit rate in kbit/s; 0 if it is unknown.
+    pub current_kbps: u32,
+    /// Highest bit rate in kbit/s; 0 if it is unknown.
+    pub max_kbps: u32,
+    /// Its queues. Packets that name none go to a queue of their own without limits.
+    pub queues: Vec<QueueSettings>,
+}
+
+/// Why a port cannot be added.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PortError {
+    /// The number is reserved.
+    #[error("{0} is not a port number: use 1 to 4294967040, or local")]
+    Number(u32),
+    /// The number is in use.
+    #[error("port {0} exists already; remove it first")]
+    Exists(u32),
+    /// There are as many ports as there may be.
+    #[error("a switch has at most {PORTS_MAX} ports")]
+    Full,
+    /// A queue is wrong.
+    #[error("port {0}: a port has at most {QUEUES_MAX} queues, with different numbers below 4294967295")]
+    Queues(u32),
+}
+
+/// A port.
+pub(super) struct SwitchPort {
+    pub(super) settings: PortSettings,
+    pub(super) slot: u16,
+    pub(super) shared: Arc<PortShared>,
+    pub(super) created_ns: u64,
+}
+
+impl SwitchPort {
+    pub(super) fn description(&self) -> PortDescription {
+        let PortSettings { number, name, hw_addr, config, current, current_kbps, max_kbps, .. } = &self.settings;
+        let link = self.shared.has_link();
+        let down = if link { 0 } else { PortState::LINK_DOWN };
+        let live = if link && config.0 & PortConfig::PORT_DOWN == 0 { PortState::LIVE } else { 0 };
+        PortDescription {
+            number: *number,
+            hw_addr: *hw_addr,
+            name: name.clone(),
+            config: *config,
+            state: PortState(down | live),
+            current: *current,
+            advertised: 0,
+            supported: 0,
+            peer: 0,
+            current_kbps: *current_kbps,
+            max_kbps: *max_kbps,
+        }
+    }
+
+    fn view(&self) -> Arc<PortView> {
+        Arc::new(PortView {
+            number: self.settings.number,
+            physical: self.settings.physical.unwrap_or(self.settings.number),
+            config: self.settings.config,
+            queues: self.settings.queues.clone(),
+            shared: Arc::clone(&self.shared),
+        })
+    }
+}
+
+impl Switch {
+    /// Adds a port. Its number is bound to a port of a worker by [`crate::Forwarder::bind`] afterwards.
+    ///
+    /// # Errors
+    /// The number or the queues cannot be, or there are too many ports.
+    pub fn add_port(&mut self, settings: PortSettings, link_up: bool, now_ns: u64) -> Result<(), PortError> {
+        self.now_ns = self.now_ns.max(now_ns);
+        let number = settings.number;
+        let valid = (1..=PortNumber::MAX.0).contains(&number.0) || number == PortNumber::LOCAL;
+        if !valid {
+            return Err(PortError::Number(number.0));
+        }
+        if self.ports.contains_key(&number.0) {
+            return Err(PortError::Exists(number.0));
+        }
+        let ids: BTreeMap<u32, ()> = settings.queues.iter().map(|queue| (queue.id, ())).collect();
+        if ids.len() != settings.queues.len() || ids.len() > QUEUES_MAX || ids.contains_key(&u32::MAX) {
+            return Err(PortError::Queues(number.0));
+        }
+        let used: Vec<u16> = self.ports.values().map(|port| port.slot).collect();
+        let free = (0..PORTS_MAX as u16).find(|slot| !used.contains(slot));
+        let slot = free.ok_or(PortError::Full)?;
+        let shared = Arc::new(PortShared::new(self.options.workers, settings.queues.len(), link_up));
+        let port = SwitchPort { settings, slot, shared, created_ns: self.now_ns };
+        self.tell_port(&port, PortStatusReason::Add);
+        let view = port.view();
+        self.ports.insert(number.0, port);
+        self.change_state(|state| {
+            if state.ports.len() <= usize::from(slot) {
+                state.ports.resize(usize::from(slot) + 1, None);
+            }
+            state.ports[usize::from(slot)] = Some(view);
+            state.slots.insert(number, slot);
+        });
+        Ok(())
+    }
+
+    /// Removes a port. Returns false if there is none with this number.
+    pub fn remove_port(&mut self, number: PortNumber, now_ns: u64) -> bool {
+        self.now_ns = self.now_ns.max(now_ns);
+        let Some(port) = self.ports.remove(&number.0) else { return false };
+        port.shared.set_link(false);
+        self.tell_port(&port, PortStatusReason::Delete);
+        let slot = port.slot;
+        self.change_state(|state| {
+            state.ports[usize::from(slot)] = None;
+            state.slots.remove(&number);
+        });
+        self.shared.macs.forget(slot);
+        true
+    }
+
+    /// Notes that the link of a port went up or down, and tells the controllers. Returns false if there is no such port. A worker that
+    /// notices by itself has told the other workers already.
+    pub fn link_changed(&mut self, number: PortNumber, up: bool, now_ns: u64) -> bool {
+        self.now_ns = self.now_ns.max(now_ns);
+        let Some(port) = self.ports.get(&number.0) else { return false };
+        port.shared.set_link(up);
+        if !up {
+            self.shared.macs.forget(port.slot);
+        }
+        let port = PortStatus { reason: PortStatusReason::Modify, port: port.description() };
+        self.events.push_back(Event::PortStatus(port));
+        true
+    }
+
+    /// Changes a port's configuration.
+    ///
+    /// # Errors
+    /// What the specification says of the request; nothing has changed then.
+    pub fn port_mod(&mut self, request: PortMod, now_ns: u64) -> Result<(), OfError> {
+        self.now_ns = self.now_ns.max(now_ns);
+        let port = self.ports.get_mut(&request.number.0).ok_or(OfError(ErrorKind::PortModFailedBadPort))?;
+        if port.settings.hw_addr != request.hw_addr {
+            return Err(ErrorKind::PortModFailedBadHwAddr.into());
+        }
+        if request.mask & !PortConfig::ALL != 0 {
+            return Err(ErrorKind::PortModFailedBadConfig.into());
+        }
+        let before = port.settings.config;
+        port.settings.config = PortConfig(before.0 & !request.mask | request.config.0 & request.mask);
+        if port.settings.config != before {
+            let (view, slot) = (port.view(), usize::from(port.slot));
+            let status = PortStatus { reason: PortStatusReason::Modify, port: port.description() };
+            self.events.push_back(Event::PortStatus(status));
+            self.change_state(|state| state.ports[slot] = Some(view));
+        }
+        Ok(())
+    }
+
+    /// The ports as they are now, in the order of their numbers.
+    pub fn ports(&self) -> Vec<PortDescription> {
+        self.ports.values().map(SwitchPort::description).collect()
+    }
+
+    /// The queues of a port, or of all ports ([`PortNumber::ANY`]).
+    ///
+    /// # Errors
+    /// There is no such port.
+    pub fn queue_config(&self, wanted: PortNumber) -> Result<Vec<QueueConfig>, OfError> {
+        if wanted != PortNumber::ANY && !self.ports.contains_key(&wanted.0) {
+            return Err(ErrorKind::QueueOpFailedBadPort.into());
+        }
+        let ports = self.ports.values().filter(|port| wanted == PortNumber::ANY || port.settings.number == wanted);
+        let configs = ports.flat_map(|port| {
+            port.settings.queues.iter().map(move |queue| {
+                let kbps =
+                    if port.settings.current_kbps > 0 { port.settings.current_kbps } else { port.settings.max_kbps };
+                let share = |rate_bps: u64| match u64::from(kbps) {
+                    0 => 0xffff,
+                    kbps => (rate_bps / kbps).min(1_000) as u16,
+                };
+                QueueConfig {
+                    port: port.settings.number,
+                    queue: queue.id,
+                    min_rate: queue.min_rate_bps.map(share),
+                    max_rate: queue.max_rate_bps.map(share),
+                }
+            })
+        });
+        Ok(configs.collect())
+    }
+
+    fn tell_port(&mut self, port: &SwitchPort, reason: PortStatusReason) {
+        self.events.push_back(Event::PortStatus(PortStatus { reason, port: port.description() }));
+    }
+}

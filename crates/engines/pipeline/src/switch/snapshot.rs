@@ -1,0 +1,106 @@
+//! What the switch counts as a whole, and what it has learned.
+
+use linerate_openflow::PortNumber;
+
+use super::Switch;
+use crate::drops::DropReason;
+use crate::tally::{Account, Tally};
+
+/// The account of the switch. At rest, when no packet waits:
+///
+/// ```text
+/// received + packet_outs + copies = queued + to_controller + dropped on the way (by reason)
+/// queued + taken_over = sent + handed_over + waiting + dropped in a queue (by reason)
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Packets that arrived by ports.
+    pub received: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Packets of controllers, and packets that waited in buffers.
+    pub packet_outs: u64,
+    /// Places where packets ended up, beyond the first of each.
+    pub copies: u64,
+    /// Packets and copies that were put into egress queues.
+    pub queued: u64,
+    /// Packets that ports took.
+    pub sent: u64,
+    /// Packets that went to the worker of their port.
+    pub handed_over: u64,
+    /// Packets that came from other workers.
+    pub taken_over: u64,
+    /// Packets and copies for the controllers.
+    pub to_controller: u64,
+    /// Packets and copies that were dropped, for any reason.
+    pub dropped: u64,
+    /// Packet-outs that were dropped because no worker took them; they count nowhere else.
+    pub refused_packet_outs: u64,
+    /// Packets whose way the caches knew.
+    pub cache_hits: u64,
+    /// Packets whose way the tables had to be asked for.
+    pub cache_misses: u64,
+    /// Ways in the caches.
+    pub cache_entries: u64,
+    /// Flow entries.
+    pub entries: u64,
+}
+
+/// An address that forwarding without OpenFlow has learned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LearnedAddress {
+    /// VLAN ID; 0 for packets without a tag.
+    pub vlan: u16,
+    /// The address.
+    pub address: [u8; 6],
+    /// The port behind which it is.
+    pub port: PortNumber,
+    /// Seconds since its last packet.
+    pub silent_s: u32,
+}
+
+impl Switch {
+    /// The account of the switch.
+    pub fn totals(&self) -> Totals {
+        let sum = |of: fn(&Account) -> &Tally| self.shared.accounts.sum(of);
+        Totals {
+            received: sum(|account| &account.received.packets),
+            received_bytes: sum(|account| &account.received.bytes),
+            packet_outs: sum(|account| &account.packet_outs.packets),
+            copies: sum(|account| &account.copies),
+            queued: sum(|account| &account.queued),
+            sent: sum(|account| &account.sent),
+            handed_over: sum(|account| &account.handed_over),
+            taken_over: sum(|account| &account.taken_over),
+            to_controller: sum(|account| &account.to_controller),
+            dropped: self.drops().iter().map(|(_, packets)| packets).sum(),
+            refused_packet_outs: self.refused_packet_outs,
+            cache_hits: sum(|account| &account.cache_hits),
+            cache_misses: sum(|account| &account.cache_misses),
+            cache_entries: sum(|account| &account.cache_entries),
+            entries: self.entries.len() as u64,
+        }
+    }
+
+    /// Lost packets by reason, of all workers. Reasons without packets are left out.
+    pub fn drops(&self) -> Vec<(DropReason, u64)> {
+        let of = |reason| self.shared.accounts.iter().map(|account| account.drops.read(reason)).sum();
+        let drops = DropReason::ALL.into_iter().map(|reason| (reason, of(reason)));
+        drops.filter(|(_, packets)| *packets > 0).collect()
+    }
+
+    /// The addresses that forwarding without OpenFlow has learned, in the order of VLANs and addresses.
+    pub fn learned_addresses(&self, now_ns: u64) -> Vec<LearnedAddress> {
+        let state = self.states.current();
+        let learned = self.shared.macs.learned((now_ns / 1_000_000_000) as u32).into_iter();
+        let mut learned: Vec<LearnedAddress> = learned
+            .filter_map(|one| {
+                let [_, _, address @ ..] = one.mac.to_be_bytes();
+                let port = state.port(one.slot)?.number;
+                Some(LearnedAddress { vlan: one.vlan, address, port, silent_s: one.silent_s })
+            })
+            .collect();
+        learned.sort_by_key(|one| (one.vlan, one.address));
+        learned
+    }
+}

@@ -1,0 +1,121 @@
+//! Counters that one worker writes with plain stores and the control thread reads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::drops::DropReason;
+
+/// A counter with one writer.
+#[derive(Debug, Default)]
+pub(crate) struct Tally(AtomicU64);
+
+impl Tally {
+    #[inline]
+    pub(crate) fn add(&self, count: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Packets and bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Pair {
+    pub(crate) packets: Tally,
+    pub(crate) bytes: Tally,
+}
+
+impl Pair {
+    #[inline]
+    pub(crate) fn add(&self, packets: u64, bytes: u64) {
+        self.packets.add(packets);
+        self.bytes.add(bytes);
+    }
+}
+
+/// A value for each worker, each in cache lines of its own.
+#[derive(Debug)]
+pub(crate) struct PerWorker<T>(Box<[Line<T>]>);
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Line<T>(T);
+
+impl<T: Default> PerWorker<T> {
+    pub(crate) fn new(workers: usize) -> PerWorker<T> {
+        PerWorker((0..workers.max(1)).map(|_| Line::default()).collect())
+    }
+}
+
+impl<T> PerWorker<T> {
+    /// That of one worker; a worker whose number is too high gets that of the last.
+    #[inline]
+    pub(crate) fn of(&self, worker: usize) -> &T {
+        &self.0[worker.min(self.0.len() - 1)].0
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().map(|line| &line.0)
+    }
+
+    /// The sum of a number over all workers.
+    pub(crate) fn sum(&self, of: impl Fn(&T) -> &Tally) -> u64 {
+        self.iter().map(|one| of(one).read()).fold(0, u64::wrapping_add)
+    }
+}
+
+/// What one worker counts of a port.
+#[derive(Debug, Default)]
+pub(crate) struct PortTally {
+    pub(crate) received: Pair,
+    pub(crate) sent: Pair,
+    pub(crate) rx_dropped: Tally,
+    pub(crate) tx_dropped: Tally,
+}
+
+/// What one worker counts of a table.
+#[derive(Debug, Default)]
+pub(crate) struct TableTally {
+    pub(crate) lookups: Tally,
+    pub(crate) matches: Tally,
+}
+
+/// What one worker counts of all packets.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    pub(crate) received: Pair,
+    pub(crate) packet_outs: Pair,
+    pub(crate) copies: Tally,
+    pub(crate) queued: Tally,
+    pub(crate) sent: Tally,
+    pub(crate) handed_over: Tally,
+    pub(crate) taken_over: Tally,
+    pub(crate) to_controller: Tally,
+    pub(crate) cache_hits: Tally,
+    pub(crate) cache_misses: Tally,
+    pub(crate) cache_entries: Tally,
+    pub(crate) drops: Drops,
+}
+
+/// Packets by the reason why they were dropped.
+#[derive(Debug)]
+pub(crate) struct Drops([Tally; DropReason::COUNT]);
+
+impl Default for Drops {
+    fn default() -> Drops {
+        Drops(std::array::from_fn(|_| Tally::default()))
+    }
+}
+
+impl Drops {
+    #[inline]
+    pub(crate) fn add(&self, reason: DropReason, packets: u64) {
+        self.0[reason as usize].add(packets);
+    }
+
+    pub(crate) fn read(&self, reason: DropReason) -> u64 {
+        self.0[reason as usize].read()
+    }
+}

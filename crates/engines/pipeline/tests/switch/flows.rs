@@ -1,0 +1,103 @@
+//! Flow entries: what they do to packets, how they are changed, counted and removed.
+
+use linerate_openflow::*;
+use linerate_pipeline::{DropReason, Event};
+
+use crate::rig::*;
+
+#[test]
+fn entries_forward_count_and_end() {
+    let mut rig = Rig::new(3);
+    let packet = udp(1, 2, [1000, 2000]);
+    assert_eq!(rig.send(1, &packet), []);
+    assert_eq!(rig.switch.drops(), [(DropReason::TableMiss, 1)]);
+    let mut request = add(10, in_port(1), apply(vec![output(2), output(3)]));
+    request.flags = FlowFlags(FlowFlags::SEND_FLOW_REM);
+    rig.add(request.clone());
+    assert_eq!(rig.send(1, &packet), [(2, packet.clone()), (3, packet.clone())]);
+    let flows = rig.flows();
+    assert_eq!((flows.len(), flows[0].packets, flows[0].bytes), (1, 1, 60));
+    request.command = FlowCommand::DeleteStrict;
+    rig.add(request);
+    let version = rig.switch.version();
+    assert!(rig.switch.quiesced(version));
+    let removed = rig.events();
+    assert!(matches!(&removed[..], [Event::FlowRemoved(removed)] if removed.packets == 1 && removed.bytes == 60));
+    assert_eq!(rig.send(1, &packet), []);
+    rig.check();
+}
+
+#[test]
+fn tables_pass_metadata_and_action_sets_on() {
+    let mut rig = Rig::new(3);
+    let packet = udp(1, 2, [1000, 2000]);
+    let write = Instruction::WriteActions(vec![output(2), Action::SetField(Field::EthSrc, 0x0200_0000_00ff)]);
+    let metadata = Instruction::WriteMetadata { metadata: 7, mask: 0xf };
+    rig.add(add(1, in_port(1), vec![write, metadata, Instruction::GotoTable(5)]));
+    let replace = vec![Instruction::WriteActions(vec![output(3)])];
+    rig.add(FlowMod { table: 5, ..add(1, Match::default().with_masked(Field::Metadata, 7, 0xff), replace) });
+    let mut expected = packet.clone();
+    expected[11] = 0xff;
+    assert_eq!(rig.send(1, &packet), [(3, expected)]);
+    rig.check();
+}
+
+#[test]
+fn fields_that_were_set_are_seen_by_later_tables() {
+    let mut rig = Rig::new(3);
+    let packet = udp(1, 2, [1000, 2000]);
+    let mut first = apply(vec![Action::SetField(Field::EthDst, 0x0200_0000_0077)]);
+    first.push(Instruction::GotoTable(1));
+    rig.add(add(1, in_port(1), first));
+    let wanted = Match::default().with(Field::EthDst, 0x0200_0000_0077);
+    rig.add(FlowMod { table: 1, ..add(1, wanted, apply(vec![output(2)])) });
+    let sent = rig.send(1, &packet);
+    assert_eq!((sent.len(), sent[0].0, sent[0].1[5]), (1, 2, 0x77));
+    rig.check();
+}
+
+#[test]
+fn packets_for_the_controller_wait_in_buffers() {
+    let mut rig = Rig::new(2);
+    let packet = udp(1, 2, [1000, 2000]);
+    let to = Action::Output { port: PortNumber::CONTROLLER, max_len: 20 };
+    rig.add(FlowMod { cookie: 99, ..add(0, Match::default(), apply(vec![to])) });
+    assert_eq!(rig.send(1, &packet), []);
+    let packet_ins = rig.packet_ins();
+    let [packet_in] = &packet_ins[..] else { panic!("{packet_ins:?}") };
+    assert_eq!((packet_in.reason, packet_in.cookie, packet_in.total_len), (PacketInReason::NoMatch, 99, 60));
+    assert_eq!((&packet_in.data[..], &packet_in.matching), (&packet[..20], &in_port(1)));
+    let out = PacketOut {
+        buffer_id: packet_in.buffer_id,
+        in_port: PortNumber(1),
+        actions: vec![output(2)],
+        data: Vec::new(),
+    };
+    rig.switch.packet_out(out.clone(), rig.now_ns).unwrap();
+    assert_eq!(rig.round(), [(2, packet)]);
+    let unknown = OfError(ErrorKind::BadRequestBufferUnknown);
+    assert_eq!(rig.switch.packet_out(out, rig.now_ns), Err(unknown));
+    rig.check();
+}
+
+#[test]
+fn entries_time_out() {
+    let mut rig = Rig::new(2);
+    let mut idle = add(1, in_port(1), apply(vec![output(2)]));
+    (idle.idle_timeout_s, idle.flags) = (5, FlowFlags(FlowFlags::SEND_FLOW_REM));
+    let hard = FlowMod { idle_timeout_s: 0, hard_timeout_s: 7, matching: in_port(2), ..idle.clone() };
+    rig.add(idle);
+    rig.add(hard);
+    rig.now_ns += 3 * SECOND;
+    rig.send(1, &udp(1, 2, [1, 2]));
+    let mut reasons = Vec::new();
+    for _ in 0..6 {
+        rig.now_ns += SECOND;
+        rig.switch.tick(rig.now_ns);
+        for event in rig.events() {
+            let Event::FlowRemoved(removed) = event else { panic!("{event:?}") };
+            reasons.push((removed.reason, removed.duration_ns / SECOND, removed.packets));
+        }
+    }
+    assert_eq!(reasons, [(FlowRemovedReason::HardTimeout, 7, 0), (FlowRemovedReason::IdleTimeout, 8, 1)]);
+}

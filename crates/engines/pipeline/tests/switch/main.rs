@@ -1,0 +1,4 @@
+//! The switch driven without a worker: control side, one forwarder, packets in and out.
+
+mod flows;
+mod rig;
