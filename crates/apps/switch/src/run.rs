@@ -100,7 +100,7 @@ fn engine(config: &Config, pool: &Pool) -> Result<Switch, StartError> {
 /// Adds the ports, addresses and mirrors of the configuration.
 fn configure(service: &mut L2Service, ports: &mut PortManager<L2Service>, config: &Config) -> Result<(), StartError> {
     for port in &config.ports {
-        ports.add_port(port.clone()).map_err(refused(&format!("port {}", port.name())))?;
+        ports.add_port(service, port.clone()).map_err(refused(&format!("port {}", port.name())))?;
     }
     for mac in &config.macs {
         let added = add_mac(ports, &mac.mac, &mac.port, mac.vlan.unwrap_or(0));
@@ -154,7 +154,7 @@ impl Running {
 }
 
 /// The totals, with every packet in its last place.
-fn last_reading(view: &View<Switch>, pool: &Pool, ended: &mut EndedInstance<Switch>) -> Snapshot {
+fn last_reading(view: &View<Switch>, pool: &Pool, ended: &mut EndedInstance<L2Service>) -> Snapshot {
     let EndedInstance { worker, end, .. } = ended;
     let mut snapshot = show::reading_of(worker, &view.table, view, true);
     for document in &mut snapshot.ports {

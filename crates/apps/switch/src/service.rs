@@ -1,6 +1,6 @@
 //! The L2 switch under control: its requests, and its settings.
 
-use linerate_control::{ControlError, PortManager, Service, Settings, add_port_drops, read_command};
+use linerate_control::{ControlError, PortConfig, PortManager, Service, Settings, add_port_drops, read_command};
 use linerate_l2::{PortIndex, Switch};
 use linerate_port::Caps;
 use linerate_wire::MacAddress;
@@ -22,8 +22,8 @@ pub(crate) struct L2Service {
 impl Service for L2Service {
     type Datapath = Switch;
 
-    fn add_port(switch: &mut Switch, settings: &Settings, caps: &Caps) -> Result<PortIndex, ControlError> {
-        switch.add_port(port_settings(settings, caps)?).map_err(say)
+    fn add_port(switch: &mut Switch, config: &PortConfig, caps: &Caps) -> Result<PortIndex, ControlError> {
+        switch.add_port(port_settings(&config.settings, caps)?).map_err(say)
     }
 
     fn set_port(switch: &mut Switch, port: PortIndex, settings: &Settings, caps: &Caps) -> Result<(), ControlError> {

@@ -86,18 +86,20 @@ pub struct Instance<S: Service> {
     /// Wakes the control thread.
     notifier: Notifier,
     worker: Option<WorkerThread<S::Datapath>>,
-    server: Option<JoinHandle<Closed>>,
+    server: Option<JoinHandle<Closed<S>>>,
 }
 
 /// An instance that ended. Dropping it removes the sockets.
-pub struct Ended<D> {
+pub struct Ended<S: Service> {
     /// The worker, with its ports and its datapath.
-    pub worker: Worker<D>,
+    pub worker: Worker<S::Datapath>,
     /// How its run ended.
     pub end: End,
     /// A port broke and was removed, or is still out.
     pub port_lost: bool,
-    _closed: Option<Closed>,
+    /// The service; `None` if its thread failed.
+    pub service: Option<S>,
+    _lock: Option<InstanceLock>,
 }
 
 /// Starts an instance: its socket and its threads. `configure` opens the ports that it begins with.
@@ -194,7 +196,7 @@ impl<S: Service> Instance<S> {
     }
 
     /// Ends it: packets that wait are sent, and both threads end. Returns `None` if a thread failed.
-    pub fn end(&mut self) -> Option<Ended<S::Datapath>> {
+    pub fn end(&mut self) -> Option<Ended<S>> {
         self.control.stop();
         self.notifier.notify();
         let worker = self.worker.take()?.join();
@@ -202,7 +204,8 @@ impl<S: Service> Instance<S> {
         let closed = self.server.take().and_then(|server| server.join().ok());
         let (worker, end) = worker.ok()?;
         let port_lost = closed.as_ref().is_some_and(|closed| closed.port_lost);
-        Some(Ended { worker, end, port_lost, _closed: closed })
+        let (service, lock) = closed.map(|closed| (closed.service, closed.lock)).unzip();
+        Some(Ended { worker, end, port_lost, service, _lock: lock })
     }
 }
 

@@ -36,7 +36,12 @@ impl PortConfig {
 
     /// The name as given, or one from the spec: `tap:x,y` is `x`.
     pub fn name(&self) -> String {
-        self.name.clone().unwrap_or_else(|| name_of(&self.spec))
+        self.name.clone().unwrap_or_else(|| self.spec_name())
+    }
+
+    /// A name from the spec, whatever name was given.
+    pub fn spec_name(&self) -> String {
+        name_of(&self.spec)
     }
 }
 

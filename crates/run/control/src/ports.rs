@@ -213,11 +213,11 @@ impl<S: Service> PortManager<S> {
     ///
     /// # Errors
     /// The name is in use or not a name, the port cannot be opened, or a setting is wrong.
-    pub fn add_port(&mut self, config: PortConfig) -> Result<String, ControlError> {
-        self.add(config, None)
+    pub fn add_port(&mut self, service: &mut S, config: PortConfig) -> Result<String, ControlError> {
+        self.add(service, config, None)
     }
 
-    fn add(&mut self, mut config: PortConfig, memif: Option<u32>) -> Result<String, ControlError> {
+    fn add(&mut self, service: &mut S, mut config: PortConfig, memif: Option<u32>) -> Result<String, ControlError> {
         let name = config.name();
         if !is_name(&name) {
             let hint = "letters, digits, - and _, at most 32 of them";
@@ -229,18 +229,19 @@ impl<S: Service> PortManager<S> {
         }
         config.name = Some(name.clone());
         config.settings = merged(&Settings::new(), &config.settings);
-        self.open(config, memif)?;
+        self.open(service, config, memif)?;
         Ok(name)
     }
 
     /// Opens a port and attaches it to the worker.
-    pub(crate) fn open(&mut self, config: PortConfig, memif: Option<u32>) -> Result<(), ControlError> {
+    pub(crate) fn open(&mut self, service: &mut S, config: PortConfig, memif: Option<u32>) -> Result<(), ControlError> {
         let opened = opening::open(&config.spec, &self.pool)?;
         if let Some(choice) = &opened.choice {
             (self.on_event)(&format!("port {}: {choice}", config.name()));
         }
-        let port = opened.into_port();
-        self.attach(config, port, memif)
+        let (port, name) = (opened.into_port(), config.name());
+        service.port_opened(&config, port.caps())?;
+        self.attach(config, port, memif).inspect_err(|_| service.port_removed(self, &name))
     }
 
     /// Opens a port that only gets packets, for example a file that is written, and attaches it.
@@ -255,7 +256,7 @@ impl<S: Service> PortManager<S> {
     fn attach(&mut self, config: PortConfig, port: Box<dyn Port>, memif: Option<u32>) -> Result<(), ControlError> {
         let (table, pool) = (self.view.table.clone(), self.pool.clone());
         self.view.call(move |worker| {
-            let index = S::add_port(&mut worker.datapath, &config.settings, port.caps())?;
+            let index = S::add_port(&mut worker.datapath, &config, port.caps())?;
             let role = Role { forgives: port.caps().survives_peers, ..Role::default() };
             if worker.attach(port, &pool, role) != Some(index) {
                 return Err(ControlError::new(
@@ -268,16 +269,17 @@ impl<S: Service> PortManager<S> {
         })?
     }
 
-    /// Lets a port go, in order.
+    /// Lets a port go, in order. Returns true if it was out and is gone at once; otherwise the service is told when the worker let it go.
     ///
     /// # Errors
     /// There is no such port.
-    pub fn remove_port(&mut self, name: &str) -> Result<(), ControlError> {
-        if !self.reopener.find(name) {
+    pub fn remove_port(&mut self, name: &str) -> Result<bool, ControlError> {
+        let out = self.reopener.find(name);
+        if !out {
             self.view.index(name)?;
         }
         self.leave(name);
-        Ok(())
+        Ok(out)
     }
 
     /// As [`PortManager::remove_port`], if there is such a port.
@@ -312,7 +314,7 @@ impl<S: Service> PortManager<S> {
     }
 
     /// Opens a memif port for a connection; returns its name and the reply.
-    pub(crate) fn lease(&mut self, name: String) -> Result<(String, Value), ControlError> {
+    pub(crate) fn lease(&mut self, service: &mut S, name: String) -> Result<(String, Value), ControlError> {
         let mut used = self.view.table.memif_ids();
         used.extend(self.reopener.memif_ids());
         if used.len() >= LEASES_MAX {
@@ -323,7 +325,7 @@ impl<S: Service> PortManager<S> {
         let spec = linerate_ports::memif(&self.view.dir.memif()).with("id", &id.to_string()).map_err(wrong)?;
         let far_end = spec.clone().with("role", "client").map_err(wrong)?;
         let config = PortConfig { name: Some(name), spec: spec.to_string(), settings: Settings::new() };
-        let name = self.add(config, Some(id))?;
+        let name = self.add(service, config, Some(id))?;
         let reply = json!({ "port": name, "spec": far_end.to_string(), "id": id });
         Ok((name, reply))
     }
@@ -364,19 +366,15 @@ impl<S: Service> PortManager<S> {
         }
     }
 
-    /// Opens again the ports whose time has come; returns the names of those that work again.
-    pub(crate) fn reopen(&mut self) -> Vec<String> {
-        let (now_ns, mut back) = (clock::now_ns(), Vec::new());
+    /// Opens again the ports whose time has come.
+    pub(crate) fn reopen(&mut self, service: &mut S) {
+        let now_ns = clock::now_ns();
         while let Some(waiting) = self.reopener.due(now_ns) {
-            match self.open(waiting.config.clone(), waiting.memif) {
-                Ok(()) => {
-                    (self.on_event)(&format!("port {}: up again", waiting.config.name()));
-                    back.push(waiting.config.name());
-                }
+            match self.open(service, waiting.config.clone(), waiting.memif) {
+                Ok(()) => (self.on_event)(&format!("port {}: up again", waiting.config.name())),
                 Err(error) => self.reopener.failed(waiting, error.to_string(), clock::now_ns()),
             }
         }
-        back
     }
 
     /// True if there is no port, and none is to come back or about to go.

@@ -4,6 +4,7 @@ use linerate_port::{Caps, Datapath, LinkState, PortIndex};
 use linerate_sys::poll::PollSet;
 use serde_json::Value;
 
+use crate::port_config::PortConfig;
 use crate::ports::PortManager;
 use crate::protocol::ControlError;
 use crate::value::Settings;
@@ -17,7 +18,7 @@ pub trait Service: Sized + Send + 'static {
     ///
     /// # Errors
     /// A setting is wrong, or the datapath has no room.
-    fn add_port(path: &mut Self::Datapath, settings: &Settings, caps: &Caps) -> Result<PortIndex, ControlError>;
+    fn add_port(path: &mut Self::Datapath, config: &PortConfig, caps: &Caps) -> Result<PortIndex, ControlError>;
 
     /// Changes all settings of a port, or, if there is an error, none.
     ///
@@ -42,12 +43,16 @@ pub trait Service: Sized + Send + 'static {
     /// A setting is wrong.
     fn set(&mut self, ports: &mut PortManager<Self>, settings: &Settings) -> Result<(), ControlError>;
 
-    /// A port of that name was attached after the start, or again after it broke.
-    fn port_added(&mut self, ports: &mut PortManager<Self>, name: &str) {
-        let _ = (ports, name);
+    /// A port was opened, for the first time or again after it broke, and is about to be given to the worker, by [`Service::add_port`].
+    ///
+    /// # Errors
+    /// The port must not be added; it is closed. If the worker refuses the port afterwards, [`Service::port_removed`] follows.
+    fn port_opened(&mut self, config: &PortConfig, caps: &Caps) -> Result<(), ControlError> {
+        let _ = (config, caps);
+        Ok(())
     }
 
-    /// A port of that name is gone, for good or until it is opened again.
+    /// A port of that name is gone, for good or until it is opened again ([`PortManager::ports_out`]).
     fn port_removed(&mut self, ports: &mut PortManager<Self>, name: &str) {
         let _ = (ports, name);
     }

@@ -98,8 +98,8 @@ struct EchoService {
 impl Service for EchoService {
     type Datapath = Echo;
 
-    fn add_port(path: &mut Echo, settings: &Settings, _: &Caps) -> Result<PortIndex, ControlError> {
-        if let Some(key) = settings.keys().next() {
+    fn add_port(path: &mut Echo, config: &PortConfig, _: &Caps) -> Result<PortIndex, ControlError> {
+        if let Some(key) = config.settings.keys().next() {
             return Err(ControlError::new(format!("there is no setting {key}"), ""));
         }
         let free = path.outputs.iter().position(Option::is_none);
@@ -138,8 +138,9 @@ impl Service for EchoService {
         self.links.push(format!("{link:?} {name}"));
     }
 
-    fn port_added(&mut self, _: &mut PortManager<Self>, name: &str) {
-        self.added.push(name.into());
+    fn port_opened(&mut self, config: &PortConfig, _: &Caps) -> Result<(), ControlError> {
+        self.added.push(config.name());
+        Ok(())
     }
 
     fn arm(&mut self, set: &mut PollSet) {
@@ -186,8 +187,8 @@ fn echo(folder: &Path, pool: &Pool, service: EchoService) -> Setup<EchoService> 
 /// Starts an instance with this port, and returns it with a connection.
 fn started(setup: Setup<EchoService>, port: &str) -> (Instance<EchoService>, Connection) {
     let port = PortConfig::parse(port).unwrap();
-    let configure = |_: &mut EchoService, ports: &mut PortManager<EchoService>| -> Result<(), StartError> {
-        ports.add_port(port.clone()).map(drop).map_err(refused("the port"))
+    let configure = |service: &mut EchoService, ports: &mut PortManager<EchoService>| -> Result<(), StartError> {
+        ports.add_port(service, port.clone()).map(drop).map_err(refused("the port"))
     };
     let instance = start(setup, configure).unwrap_or_else(|error| panic!("{error}"));
     let connection = Connection::to(&instance.view.dir).unwrap();
@@ -272,9 +273,9 @@ fn a_datapath_that_is_no_switch_is_controlled_alike() {
     let mut seen = Value::Null;
     wait_until("the port is gone", || {
         seen = connection.ask(&Own::CountPackets {}).unwrap();
-        seen["removed"] == json!(["b"]) && seen["heard"] == json!(b"x") && seen["due"] == json!(true)
+        seen["removed"] == json!(["b", "b"]) && seen["heard"] == json!(b"x") && seen["due"] == json!(true)
     });
-    let expected = json!({ "packets": 10, "limit": "7", "added": ["b"], "removed": ["b"], "heard": b"x", "due": true });
+    let expected = json!({ "packets": 10, "limit": "7", "added": ["a", "b", "b"], "removed": ["b", "b"], "heard": b"x", "due": true });
     assert_eq!(seen, expected);
     connection.ask(&Command::Stop {}).unwrap();
     wait_until("it has ended", || instance.has_ended());

@@ -41,15 +41,16 @@ pub(crate) struct Server<S: Service> {
 }
 
 /// The end of the control thread. Dropping it removes the sockets.
-pub(crate) struct Closed {
+pub(crate) struct Closed<S> {
     /// A port broke and was removed, or is still out.
     pub port_lost: bool,
-    _lock: InstanceLock,
+    pub service: S,
+    pub lock: InstanceLock,
 }
 
 impl<S: Service> Server<S> {
     /// Serves until the instance is to end. Events of the worker that come later are dropped with `self`.
-    pub(crate) fn run(mut self) -> Closed {
+    pub(crate) fn run(mut self) -> Closed<S> {
         let mut set = PollSet::default();
         while !self.control.stopping() {
             self.sleep(&mut set);
@@ -63,14 +64,12 @@ impl<S: Service> Server<S> {
             }
             self.serve(&set);
             self.accept();
-            for name in self.ports.reopen() {
-                self.service.port_added(&mut self.ports, &name);
-            }
+            self.ports.reopen(&mut self.service);
             self.service.turn(&mut self.ports, &set);
             self.end_if_unused();
         }
         let port_lost = self.ports.port_lost || !self.ports.reopener.waiting.is_empty();
-        Closed { port_lost, _lock: self.lock }
+        Closed { port_lost, service: self.service, lock: self.lock }
     }
 
     fn sleep(&mut self, set: &mut PollSet) {
@@ -166,16 +165,18 @@ impl<S: Service> Server<S> {
         };
         match command {
             Command::AddPort { name, spec, settings } => {
-                let name = self.ports.add_port(PortConfig { name, spec, settings })?;
-                self.service.port_added(&mut self.ports, &name);
+                let name = self.ports.add_port(&mut self.service, PortConfig { name, spec, settings })?;
                 return Ok(json!({ "port": name }));
             }
-            Command::RemovePort { port } => self.ports.remove_port(&port)?,
+            Command::RemovePort { port } => {
+                if self.ports.remove_port(&port)? {
+                    self.service.port_removed(&mut self.ports, &port);
+                }
+            }
             Command::Set { port: Some(port), settings } => self.ports.set_port(&port, settings)?,
             Command::Set { port: None, settings } => self.service.set(&mut self.ports, &settings)?,
             Command::Attach { port } => {
-                let (name, reply) = self.ports.lease(port)?;
-                self.service.port_added(&mut self.ports, &name);
+                let (name, reply) = self.ports.lease(&mut self.service, port)?;
                 client.leases.push(name);
                 return Ok(reply);
             }

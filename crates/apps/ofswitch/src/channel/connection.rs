@@ -1,0 +1,296 @@
+//! One connection to a controller: bytes between its stream and its session, and the requests that come out of it.
+//!
+//! Nothing is read while the session has no room, while a barrier waits for the workers, or while the workers take no packet-outs, so a
+//! controller that floods the switch waits in its own socket.
+
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+
+use linerate_openflow::{
+    ControllerId, Controllers, Delivery, PacketIn, Reply, Request, RequestBody, Session, SessionConfig,
+};
+use linerate_pipeline::Switch;
+
+use super::answer::{Outcome, answer};
+use super::limit::PacketInLimit;
+use super::stream::ByteStream;
+
+/// Bytes of one read.
+const READ_BYTES: usize = 64 << 10;
+/// Reads of one turn, after which other connections have theirs.
+const READS_MAX: usize = 4;
+/// How long a connection that is over may still take what was written to it.
+const LINGER_NS: u64 = 1_000_000_000;
+
+/// Who began a connection, and which one it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The switch, to the controller with this place in the configuration; 0 is the main connection, others are auxiliary.
+    Active {
+        /// Place in the configuration.
+        controller: usize,
+        /// Number of the connection.
+        auxiliary: u8,
+    },
+    /// A controller, at an address of the switch.
+    Passive,
+}
+
+/// What has happened on a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub received_bytes: u64,
+    pub sent_bytes: u64,
+    pub requests: u64,
+    pub refused: u64,
+    pub packet_ins: u64,
+    pub packet_ins_dropped: u64,
+}
+
+/// A connection to a controller.
+pub(crate) struct Channel {
+    stream: Box<dyn ByteStream>,
+    session: Session,
+    pub origin: Origin,
+    pub peer: SocketAddr,
+    pub opened_ns: u64,
+    pub counts: Counts,
+    limit: PacketInLimit,
+    /// A barrier, and the version of the switch that all workers must see before it is answered.
+    barrier: Option<(Request, u64)>,
+    /// Place in the poll set.
+    place: usize,
+    /// The stream may have bytes that no descriptor tells of.
+    unread: bool,
+    /// Nothing more will come.
+    ended: bool,
+    /// Since when nothing but the rest of the output keeps it open.
+    lingers_since_ns: Option<u64>,
+    /// Why it is over.
+    gone: Option<String>,
+}
+
+impl Channel {
+    /// Makes a channel of a new connection. An auxiliary one has the controller of its main one.
+    pub(crate) fn new(
+        stream: Box<dyn ByteStream>,
+        (origin, peer): (Origin, SocketAddr),
+        controller: ControllerId,
+        limit: PacketInLimit,
+        now_ns: u64,
+    ) -> Channel {
+        let auxiliary_id = if let Origin::Active { auxiliary, .. } = origin { auxiliary } else { 0 };
+        let session = Session::new(SessionConfig { auxiliary_id, ..SessionConfig::default() }, controller, now_ns);
+        Channel {
+            stream,
+            session,
+            origin,
+            peer,
+            opened_ns: now_ns,
+            counts: Counts::default(),
+            limit,
+            barrier: None,
+            place: 0,
+            unread: true,
+            ended: false,
+            lingers_since_ns: None,
+            gone: None,
+        }
+    }
+
+    pub(crate) fn controller(&self) -> ControllerId {
+        self.session.controller()
+    }
+
+    pub(crate) fn is_main(&self) -> bool {
+        !matches!(self.origin, Origin::Active { auxiliary: 1.., .. })
+    }
+
+    /// True once both sides have said hello.
+    pub(crate) fn is_up(&self) -> bool {
+        self.session.is_up() && self.gone.is_none()
+    }
+
+    /// Why it is over, if it is.
+    pub(crate) fn gone(&self) -> Option<&str> {
+        self.gone.as_deref()
+    }
+
+    /// Ends it now.
+    pub(crate) fn close(&mut self, why: &str) {
+        self.gone.get_or_insert_with(|| why.into());
+    }
+
+    /// Descriptor to sleep on, and for what: reading, writing.
+    pub(crate) fn interest(&mut self) -> (BorrowedFd<'_>, bool, bool) {
+        let writes = !self.session.output().is_empty() || self.stream.wants_write();
+        let reads = self.reads();
+        (self.stream.descriptor(), reads, writes)
+    }
+
+    /// Notes its place in the poll set.
+    pub(crate) fn placed(&mut self, place: usize) {
+        self.place = place;
+    }
+
+    pub(crate) fn place(&self) -> usize {
+        self.place
+    }
+
+    fn reads(&self) -> bool {
+        !self.ended && self.barrier.is_none() && self.session.closed().is_none() && self.session.room() > 0
+    }
+
+    /// True if it has work to do although no descriptor says so.
+    pub(crate) fn has_more(&self, switch: &Switch) -> bool {
+        self.unread && self.reads() && switch.takes_packet_outs()
+    }
+
+    /// When [`Channel::tick`] has something to do.
+    pub(crate) fn next_deadline_ns(&self) -> u64 {
+        let linger_ns = self.lingers_since_ns.map(|since_ns| since_ns + LINGER_NS);
+        let session_ns = self.session.next_deadline_ns();
+        linger_ns.unwrap_or(u64::MAX).min(session_ns.unwrap_or(u64::MAX))
+    }
+
+    /// Does what is due by the time: echo requests, connections that say nothing.
+    pub(crate) fn tick(&mut self, now_ns: u64) {
+        if self.session.next_deadline_ns().is_some_and(|deadline_ns| deadline_ns <= now_ns) {
+            self.session.tick(now_ns);
+        }
+    }
+
+    /// Reads, works on requests, and writes. `readable`: the descriptor says that there is something to read.
+    pub(crate) fn turn(&mut self, readable: bool, switch: &mut Switch, controllers: &mut Controllers, now_ns: u64) {
+        self.unread |= readable;
+        self.work(switch, controllers, now_ns);
+        for _ in 0..READS_MAX {
+            if self.gone.is_some() || !self.unread || !self.reads() || !switch.takes_packet_outs() {
+                break;
+            }
+            self.read(now_ns);
+            self.work(switch, controllers, now_ns);
+        }
+        self.write();
+        self.look_for_end(now_ns);
+    }
+
+    fn read(&mut self, now_ns: u64) {
+        let mut bytes = [0; READ_BYTES];
+        let room = self.session.room().min(READ_BYTES);
+        match self.stream.read(&mut bytes[..room]) {
+            Ok(0) => (self.ended, self.unread) = (true, false),
+            Ok(len) => {
+                self.counts.received_bytes += len as u64;
+                self.session.receive(&bytes[..len], now_ns);
+            }
+            Err(error) => self.stopped(&error, false),
+        }
+    }
+
+    fn stopped(&mut self, error: &io::Error, writing: bool) {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => self.unread &= writing,
+            io::ErrorKind::Interrupted => {}
+            _ => self.close(&error.to_string()),
+        }
+    }
+
+    /// Works on requests, as long as they come.
+    fn work(&mut self, switch: &mut Switch, controllers: &mut Controllers, now_ns: u64) {
+        while self.barrier.is_none()
+            && switch.takes_packet_outs()
+            && let Some(mut request) = self.session.next_request(controllers)
+        {
+            self.counts.requests += 1;
+            let body = std::mem::replace(&mut request.body, RequestBody::Features);
+            match answer(switch, body, now_ns) {
+                Outcome::Done => {}
+                Outcome::Reply(reply) => self.session.reply(&request, reply),
+                Outcome::Refuse(error) => {
+                    self.counts.refused += 1;
+                    self.session.refuse(&request, error);
+                }
+                Outcome::Barrier => {
+                    request.body = RequestBody::Barrier;
+                    self.barrier = Some((request, switch.version()));
+                }
+            }
+        }
+    }
+
+    /// The version that the barrier at hand waits for.
+    pub(crate) fn waits_for(&self) -> Option<u64> {
+        self.barrier.as_ref().map(|(_, version)| *version)
+    }
+
+    /// Answers the barrier.
+    pub(crate) fn pass_barrier(&mut self) {
+        if let Some((request, _)) = self.barrier.take() {
+            self.session.reply(&request, Reply::Barrier);
+        }
+    }
+
+    /// Writes what waits, as far as the socket takes it.
+    pub(crate) fn write(&mut self) {
+        loop {
+            let bytes = self.session.output();
+            if bytes.is_empty() || self.gone.is_some() {
+                break;
+            }
+            match self.stream.write(bytes) {
+                Ok(len) => {
+                    self.counts.sent_bytes += len as u64;
+                    self.session.consume(len);
+                }
+                Err(error) => {
+                    let blocked = error.kind() == io::ErrorKind::WouldBlock;
+                    self.stopped(&error, true);
+                    if blocked {
+                        break;
+                    }
+                }
+            }
+        }
+        if self.gone.is_none()
+            && self.stream.wants_write()
+            && let Err(error) = self.stream.flush()
+        {
+            self.stopped(&error, true);
+        }
+    }
+
+    /// A connection whose session is over, or to which nothing more comes, ends when its output is written.
+    fn look_for_end(&mut self, now_ns: u64) {
+        let closed = self.session.closed().map(|reason| reason.to_string());
+        let over = closed.or_else(|| self.ended.then(|| "the controller closed the connection".into()));
+        let Some(why) = over.filter(|_| self.barrier.is_none()) else { return };
+        let since_ns = *self.lingers_since_ns.get_or_insert(now_ns);
+        let written = self.session.output().is_empty() && !self.stream.wants_write();
+        if written || now_ns.saturating_sub(since_ns) >= LINGER_NS {
+            self.close(&why);
+        }
+    }
+
+    /// Sends a packet to the controller, if it wants it and its limit allows it.
+    pub(crate) fn packet_in(&mut self, controllers: &Controllers, packet: &PacketIn, now_ns: u64) {
+        if !self.limit.allows(now_ns) {
+            self.counts.packet_ins_dropped += 1;
+            return;
+        }
+        match self.session.packet_in(controllers, packet) {
+            Delivery::Queued => {
+                self.limit.spend();
+                self.counts.packet_ins += 1;
+            }
+            Delivery::Dropped => self.counts.packet_ins_dropped += 1,
+            Delivery::Filtered => {}
+        }
+    }
+
+    /// The session, to tell the controller of something else than a packet.
+    pub(crate) fn session(&mut self) -> &mut Session {
+        &mut self.session
+    }
+}

@@ -1,0 +1,143 @@
+//! Keys and certificates of the connections to controllers: rustls with the `ring` provider, TLS 1.2 and 1.3.
+//!
+//! Both sides show a certificate, and both check that it was signed by the authority that they trust (`--ca-cert`), as in Open vSwitch. The
+//! name in a certificate is not compared with the host's, because controllers are mostly given by their addresses: whoever has a
+//! certificate of that authority may control the switch.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig, SignatureScheme};
+
+/// Files for TLS, in PEM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The switch's private key.
+    pub private_key: Option<PathBuf>,
+    /// The switch's certificate, possibly with intermediate ones.
+    pub certificate: Option<PathBuf>,
+    /// Certificates of the authorities that sign controllers' certificates.
+    pub ca_cert: Option<PathBuf>,
+}
+
+/// What both kinds of TLS connections are made with.
+#[derive(Clone, Debug)]
+pub struct TlsConfigs {
+    /// For connections to controllers.
+    pub client: Arc<ClientConfig>,
+    /// For connections of controllers to the switch.
+    pub server: Arc<ServerConfig>,
+}
+
+/// Why TLS is not possible with these files.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TlsError(String);
+
+impl TlsConfigs {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// One is missing, cannot be read, or has no key or certificate of a kind that TLS 1.2 or 1.3 knows.
+    pub fn read(files: &TlsFiles) -> Result<TlsConfigs, TlsError> {
+        let path = |path: &Option<PathBuf>, flag: &str| {
+            let error =
+                || TlsError(format!("ssl: needs --private-key, --certificate and --ca-cert; --{flag} is missing"));
+            path.clone().ok_or_else(error)
+        };
+        let key_path = path(&files.private_key, "private-key")?;
+        let key =
+            PrivateKeyDer::from_pem_file(&key_path).map_err(|error| unreadable(&key_path, &error, "a private key"))?;
+        let certificates = certificates(&path(&files.certificate, "certificate")?)?;
+        let ca_path = path(&files.ca_cert, "ca-cert")?;
+        let mut roots = RootCertStore::empty();
+        for root in self::certificates(&ca_path)? {
+            roots.add(root).map_err(|error| TlsError(format!("{}: {error}", ca_path.display())))?;
+        }
+        let (roots, provider) = (Arc::new(roots), Arc::new(ring::default_provider()));
+        let wrong = |error: Error| TlsError(format!("{} with {}: {error}", key_path.display(), "its certificate"));
+        let client = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(wrong)?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(SignedByAuthority {
+                roots: Arc::clone(&roots),
+                provider: Arc::clone(&provider),
+            }))
+            .with_client_auth_cert(certificates.clone(), key.clone_key())
+            .map_err(wrong)?;
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
+        let verifier = verifier.map_err(|error| TlsError(format!("{}: {error}", ca_path.display())))?;
+        let server = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(wrong)?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(certificates, key)
+            .map_err(wrong)?;
+        Ok(TlsConfigs { client: Arc::new(client), server: Arc::new(server) })
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let all = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let all = all.map_err(|error| unreadable(path, &error, "certificates"))?;
+    if all.is_empty() {
+        return Err(TlsError(format!("{} holds no certificate in PEM", path.display())));
+    }
+    Ok(all)
+}
+
+fn unreadable(path: &Path, error: &impl std::fmt::Display, what: &str) -> TlsError {
+    TlsError(format!("{} cannot be read as {what} in PEM: {error}", path.display()))
+}
+
+/// Accepts every controller whose certificate was signed by an authority of the list, whatever its name.
+#[derive(Debug)]
+struct SignedByAuthority {
+    roots: Arc<RootCertStore>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for SignedByAuthority {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let certificate = ParsedCertificate::try_from(end_entity)?;
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        verify_server_cert_signed_by_trust_anchor(&certificate, &self.roots, intermediates, now, algorithms)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
