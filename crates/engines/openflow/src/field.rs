@@ -161,9 +161,12 @@ impl Field {
         u32::from(self.row().bits)
     }
 
-    /// Width of the value on the wire in bytes.
+    /// Width of the value in a message in bytes: those of 20 bits take 4.
     pub fn bytes(self) -> usize {
-        self.bits().div_ceil(8) as usize
+        match self.bits() {
+            20 => 4,
+            bits => bits.div_ceil(8) as usize,
+        }
     }
 
     /// A number with all bits of the field set.
@@ -201,5 +204,6 @@ mod tests {
             (Field::Ipv6Src.full_mask(), Field::VlanVid.full_mask(), Field::VlanVid.bytes()),
             (u128::MAX, 0x1fff, 2)
         );
+        assert_eq!((Field::Ipv6Flabel.bytes(), Field::MplsLabel.bytes(), Field::PbbIsid.bytes()), (4, 4, 3));
     }
 }
