@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use linerate_measure::CoarseHistogram;
 use linerate_mem::{Batch, Pool};
-use linerate_port::CoarseHistogram;
 
 use crate::drops::DropReason;
 use crate::port_view::PortView;

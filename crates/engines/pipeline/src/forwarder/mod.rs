@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
 
 use linerate_classify::{Scratch, Worker, WorkerCounters};
+use linerate_measure::CoarseHistogram;
 use linerate_mem::{Batch, Pool};
 use linerate_openflow::{Fragments, PortConfig, PortNumber};
-use linerate_port::{CoarseHistogram, Context, Datapath, LinkState, PortIndex};
+use linerate_port::{Context, Datapath, LinkState, PortIndex};
 
 use crate::drops::DropReason;
 use crate::packet::{Fragment, Headers, PipelineFields};
