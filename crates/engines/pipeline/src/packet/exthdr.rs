@@ -25,8 +25,8 @@ const OUT_OF_ORDER: u16 = 1 << 8;
 #[derive(Default)]
 pub struct Seen {
     bits: u16,
-    /// Headers so far.
-    count: u32,
+    /// The kinds so far; other than `bits` they have hop-by-hop options that were not the first header.
+    kinds: u16,
     /// Destination options so far.
     destinations: u32,
     /// Place of the last header in the order of RFC 8200.
@@ -48,16 +48,16 @@ impl Seen {
             Protocol::NO_NEXT_HEADER => (NO_NEXT, 7),
             _ => return,
         };
-        let is_repeated = if bit == DEST { self.destinations >= 2 } else { self.bits & bit != 0 };
+        let is_repeated = if bit == DEST { self.destinations >= 2 } else { self.kinds & bit != 0 };
         // Hop-by-hop options that are not the first header do not count as such: they are out of order.
-        let is_out_of_order = place < self.reached || bit == HOP && self.count > 0;
-        let counts = bit != HOP || self.count == 0;
+        let is_out_of_order = place < self.reached || bit == HOP && self.kinds != 0;
+        let counts = bit != HOP || self.kinds == 0;
         self.bits |= if counts { bit } else { 0 };
         self.bits |= if is_repeated { REPEATED } else { 0 };
         self.bits |= if is_out_of_order { OUT_OF_ORDER } else { 0 };
+        self.kinds |= bit;
         self.destinations += u32::from(bit == DEST);
         self.reached = self.reached.max(place);
-        self.count += 1;
     }
 
     /// The field.
@@ -85,6 +85,7 @@ mod tests {
         assert_eq!(bits(&[44, 60, 59]), FRAG | DEST | NO_NEXT);
         assert_eq!(bits(&[60, 0, 6]), DEST | OUT_OF_ORDER, "hop-by-hop options count only if they come first");
         assert_eq!(bits(&[0, 0, 6]), HOP | REPEATED | OUT_OF_ORDER);
+        assert_eq!(bits(&[60, 0, 0]), DEST | REPEATED | OUT_OF_ORDER);
         assert_eq!(bits(&[43, 43]), ROUTER | REPEATED);
         assert_eq!(bits(&[51, 44]), AUTH | FRAG | OUT_OF_ORDER);
         assert_eq!(bits(&[60, 60, 60]), DEST | REPEATED);

@@ -32,22 +32,29 @@ pub fn compile_match(wanted: &Match) -> (Key, Mask) {
             other => other,
         };
         let bits = u64::from(header) << SHAPE_AT;
-        if *field == Field::VlanPcp {
-            // A priority is one of a tag.
-            (key.words[1], mask.words[1]) = (key.words[1] | 0x1000, mask.words[1] | 0x1000);
-        }
         key.words[7] |= bits;
         mask.words[7] |= bits;
     }
+    if mask.words[1] & PRIORITY != 0 {
+        // A priority is one of a tag.
+        let contradicts = mask.words[1] & !key.words[1] & TAGGED != 0;
+        let never = if contradicts { u64::from(shape::NEVER) << SHAPE_AT } else { 0 };
+        (key.words[1], mask.words[1]) = (key.words[1] | TAGGED, mask.words[1] | TAGGED);
+        (key.words[7], mask.words[7]) = (key.words[7] | never, mask.words[7] | never);
+    }
     (key, mask)
 }
+
+/// In word 1: the priority of the tag, and the bit of the VLAN ID that says that there is one.
+const PRIORITY: u64 = 0xe000;
+const TAGGED: u64 = 0x1000;
 
 /// The fields that a packet has, by its key, in the order of their numbers. A packet without a tag has the VLAN ID 0.
 pub fn fields_of(key: &Key) -> Vec<FieldMatch> {
     let shape = (key.word(7) >> SHAPE_AT) as u32;
     let is_present = |field: &Field| {
         let header = header_of(*field);
-        header & shape == header && (*field != Field::VlanPcp || key.word(1) & 0x1000 != 0)
+        header & shape == header && (*field != Field::VlanPcp || key.word(1) & TAGGED != 0)
     };
     let value = |field: Field| parts(field).iter().fold(0, |value, part| value | part.take(key.word(part.word)));
     Field::all().filter(is_present).map(|field| FieldMatch::exact(field, value(field))).collect()

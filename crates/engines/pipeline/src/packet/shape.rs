@@ -28,6 +28,8 @@ pub const ND: u32 = 1 << 11;
 pub const ND_SLL: u32 = 1 << 12;
 /// The option with the target link-layer address in a neighbour advertisement.
 pub const ND_TLL: u32 = 1 << 13;
+/// No packet has this one: for matches that contradict themselves.
+pub const NEVER: u32 = 1 << 30;
 
 /// TCP, UDP or SCTP.
 pub const PORTS: u32 = TCP | UDP | SCTP;

@@ -40,11 +40,12 @@ pub fn pop_vlan(packet: &mut impl PacketBuffer, headers: &mut Headers) {
     if !is_tagged(headers) {
         return;
     }
-    let was_last_seen = usize::from(headers.ethertype_at) == TAGS_END;
+    // Another tag may come into sight, and padding may complete a header that was cut.
+    let parses_again = usize::from(headers.ethertype_at) == TAGS_END || headers.is_truncated;
     remove(packet, ADDRESSES, vlan::HEADER_LEN);
     headers.ethertype_at -= vlan::HEADER_LEN as u16;
     headers.shift(-(vlan::HEADER_LEN as i16));
-    if was_last_seen {
+    if parses_again {
         *headers = Headers::parse(packet.bytes());
     }
 }
