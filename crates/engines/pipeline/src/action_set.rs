@@ -37,6 +37,10 @@ fn same_kind(one: &Action, other: &Action) -> bool {
 pub(crate) struct ActionSet(Vec<Action>);
 
 impl ActionSet {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }

@@ -1,12 +1,15 @@
 //! A flow entry as workers see it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use linerate_openflow::{Action, Instruction};
 
+use crate::meter_view::MeterView;
+
 /// The instructions of an entry, by their kind. They are executed in this order (section 5.9).
-#[derive(Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Default)]
 pub(crate) struct Instructions {
     pub(crate) meter: Option<u32>,
     pub(crate) apply: Box<[Action]>,
@@ -15,6 +18,8 @@ pub(crate) struct Instructions {
     /// New bits of the metadata, and which bits are new.
     pub(crate) metadata: Option<(u64, u64)>,
     pub(crate) goto: Option<u8>,
+    /// The applied actions change fields.
+    changes: bool,
 }
 
 impl Instructions {
@@ -30,8 +35,21 @@ impl Instructions {
                 Instruction::GotoTable(table) => by_kind.goto = Some(*table),
             }
         }
+        by_kind.changes = by_kind.apply.iter().any(changes_fields);
         by_kind
     }
+
+    /// True if a later table may find other fields in the packet than this one.
+    #[inline]
+    pub(crate) fn is_changing(&self, meters: &HashMap<u32, Arc<MeterView>>) -> bool {
+        self.changes || self.meter.is_some_and(|meter| meters.get(&meter).is_some_and(|meter| meter.remarks()))
+    }
+}
+
+/// True if other fields may be found after the action.
+fn changes_fields(action: &Action) -> bool {
+    use Action::{PopMpls, PopPbb, PopVlan, PushMpls, PushPbb, PushVlan, SetField};
+    matches!(action, SetField(..) | PushVlan(_) | PopVlan | PushMpls(_) | PopMpls(_) | PushPbb(_) | PopPbb)
 }
 
 /// An entry: what packets that match it need. It never changes; a modified entry is another one.

@@ -86,7 +86,6 @@ impl TableView {
     }
 
     /// True if an entry was added since `version`.
-    #[expect(dead_code, reason = "the cache asks")]
     #[inline]
     pub(crate) fn is_newer_than(&self, version: u64) -> bool {
         self.added.load(Ordering::Acquire) > version

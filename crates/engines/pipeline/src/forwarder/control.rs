@@ -82,7 +82,7 @@ impl Core {
                 self.lose(DropReason::Runt, &mut hand);
             } else {
                 let ops = match actions {
-                    Some(actions) => flatten(view, &actions, in_port),
+                    Some(actions) => flatten(view, &actions),
                     None => vec![through_tables()],
                 };
                 let _ = self.walk(view, &ops, &mut hand, &mut batch, pool, true);

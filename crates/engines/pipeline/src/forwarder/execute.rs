@@ -3,13 +3,15 @@
 //! A packet ends up in so many places: each output, to a port or to the controllers, and each drop is one. The first costs nothing, the
 //! others are copies, so that `received + copies = queued + to the controllers + dropped`.
 
+use linerate_classify::MISS;
 use linerate_mem::{Batch, Pool};
 use linerate_openflow::{Action, Field, GROUP_ANY, GroupKind, PacketInReason, PortConfig, PortNumber};
 
 use super::Core;
 use super::path::{Continuation, GroupOps, Op, ToController};
-use super::resolve::{Entrance, View, resolve};
+use super::resolve::{View, ask, is_current, resolve};
 use crate::drops::DropReason;
+use crate::facts::beginning_in;
 use crate::group_view::{BucketView, GroupView};
 use crate::meter_view::{MeterView, Metered};
 use crate::packet::{ActionDrop, Headers, PipelineFields, SlotPacket, apply};
@@ -62,6 +64,7 @@ impl Core {
                 Op::Meter(meter) => self.meter(view, meter, hand, batch)?,
                 Op::Change(action) => self.change(view, action, hand, batch)?,
                 Op::Queue(queue) => hand.queue = Some(*queue),
+                Op::Port(slot) if *slot == hand.in_slot => self.lose(DropReason::Hairpin, hand),
                 Op::Port(slot) => self.output(view.state, *slot, hand, batch, pool, last),
                 Op::InPort => self.output(view.state, hand.in_slot, hand, batch, pool, last),
                 Op::All | Op::Flood => self.flood(view.state, hand, batch, pool, last),
@@ -310,16 +313,42 @@ impl Core {
         }
         hand.fields.metadata = next.metadata;
         let places = hand.places;
-        let key = hand.headers.key(batch.packet(0), &hand.fields);
-        let entrance = Entrance { key: &key, fields: &hand.fields, table: next.table, set: next.set.clone() };
-        let path = resolve(view, entrance, &mut self.scratch);
-        let walked = self.walk(view, &path.ops, hand, batch, pool, true);
-        if walked.is_ok()
-            && hand.places == places
-            && let Some(reason) = path.end
+        let end = if next.set.is_empty() {
+            let way = self.way_from(view, next.table, hand, batch);
+            self.walk_way(view, way, hand, batch, pool)
+        } else {
+            let key = hand.headers.key(batch.packet(0), &hand.fields);
+            let path = resolve(view, &key, next.table, next.set.clone(), &mut self.scratch);
+            self.walk(view, &path.ops, hand, batch, pool, true).ok().and(path.end)
+        };
+        if hand.places == places
+            && let Some(reason) = end
         {
             self.lose(reason, hand);
         }
+    }
+
+    /// The way from a table on of a packet whose action set is empty.
+    fn way_from(&mut self, view: &View<'_>, table: u8, hand: &InHand, batch: &Batch) -> u32 {
+        let key = hand.headers.key(batch.packet(0), &hand.fields);
+        let mut known = key;
+        beginning_in(&mut known, table);
+        let mut ways = [MISS];
+        if let Some(cache) = &mut self.cache {
+            cache.lookup_batch(std::slice::from_ref(&known), 1, &mut ways);
+        }
+        if self.paths.get_mut(ways[0]).is_some_and(|path| is_current(view, path)) {
+            return ways[0];
+        }
+        let mut asked = [Vec::new()];
+        ask(view, &mut [key], 1, table, &mut asked, &mut self.scratch);
+        let way = self.way_of(view, &asked[0], hand.fields.metadata);
+        if let Some(cache) = &mut self.cache
+            && self.paths.get(way).is_some_and(|path| !path.is_transient)
+        {
+            cache.insert(&known, way);
+        }
+        way
     }
 }
 

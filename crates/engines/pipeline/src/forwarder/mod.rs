@@ -3,29 +3,33 @@
 mod control;
 mod egress;
 mod execute;
+mod lanes;
 mod normal;
 mod path;
+mod paths;
 mod resolve;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
 
-use linerate_classify::{Scratch, Worker, WorkerCounters};
+use linerate_classify::{Cache, CacheConfig, Scratch, Worker, WorkerCounters};
 use linerate_measure::CoarseHistogram;
 use linerate_mem::{Batch, Pool};
-use linerate_openflow::{Fragments, PortConfig, PortNumber};
+use linerate_openflow::{PortConfig, PortNumber};
 use linerate_port::{Context, Datapath, LinkState, PortIndex};
 
 use crate::drops::DropReason;
-use crate::packet::{Fragment, Headers, PipelineFields};
+use crate::packet::{Headers, PipelineFields};
 use crate::records::{PacketOutRecord, RecordSender};
-use crate::shared::{Shared, State};
+use crate::shared::{Shared, State, TABLES, TableTallies};
 use crate::tally::Account;
 use egress::Egress;
 use execute::{InHand, NO_SLOT};
+use lanes::Lanes;
 use path::Hit;
-use resolve::{Entrance, View, resolve};
+use paths::Paths;
+use resolve::View;
 
 /// Packet-outs that one round takes, at most.
 const PACKET_OUTS_A_ROUND: usize = 64;
@@ -46,6 +50,7 @@ pub(crate) struct Parts {
     pub(crate) wake_control: Box<dyn Fn() + Send>,
     pub(crate) pool: Pool,
     pub(crate) queue_slots: usize,
+    pub(crate) cache_entries_max: usize,
 }
 
 /// The datapath of one worker of an OpenFlow switch.
@@ -63,6 +68,10 @@ struct Core {
     state: Arc<State>,
     counters: WorkerCounters,
     scratch: Scratch,
+    /// Not there while a batch is worked on.
+    lanes: Option<Lanes>,
+    cache: Option<Cache>,
+    paths: Paths,
     /// By the worker's number of a port.
     bindings: Vec<Option<Binding>>,
     /// Places in `bindings`, by slot.
@@ -95,7 +104,9 @@ impl Forwarder {
             wake_control,
             pool,
             queue_slots,
+            cache_entries_max,
         } = parts;
+        let cache = CacheConfig { entries_max: cache_entries_max, ..CacheConfig::default() };
         let state = shared.state(&reader.enter());
         reader.park();
         let spare = (0..SPARES).map(|_| Batch::new(&pool, SLOTS_OF_A_PACKET)).collect();
@@ -105,6 +116,9 @@ impl Forwarder {
             state,
             counters,
             scratch: Scratch::default(),
+            lanes: Some(Lanes::default()),
+            cache: (cache_entries_max > 0).then(|| Cache::new(cache)),
+            paths: Paths::default(),
             bindings: Vec::new(),
             by_slot: Vec::new(),
             packet_ins,
@@ -156,16 +170,9 @@ impl Core {
         Some(&mut self.bindings.get_mut(usize::from(place))?.as_mut()?.egress)
     }
 
-    /// Counts packets in a table and its entry.
     fn count(&mut self, table: u8, hit: Option<&Hit>, packets: u64, bytes: u64) {
-        let tally = &self.shared.table_tallies.of(self.worker).0[usize::from(table) % crate::shared::TABLES];
-        tally.lookups.add(packets);
-        if let Some(hit) = hit {
-            tally.matches.add(packets);
-            let packets = if hit.packets { packets } else { 0 };
-            let bytes = if hit.bytes { bytes } else { 0 };
-            self.counters.add(hit.counter, hit.generation, packets, bytes, self.now_ns);
-        }
+        let tallies = self.shared.table_tallies.of(self.worker);
+        count(tallies, &mut self.counters, table, hit, packets, bytes, self.now_ns);
     }
 
     /// Forwards the packets of a batch.
@@ -182,10 +189,29 @@ impl Core {
         }
         let fields =
             PipelineFields { in_port: port.number.0, in_phy_port: port.physical.0, ..PipelineFields::default() };
+        let cut_off = u64::from(batch.more(batch.len() - 1));
+        let totals = batch.totals();
+        port.shared.tally.of(self.worker).received.add(totals.packets + cut_off, totals.bytes);
+        if state.standalone {
+            self.forward_standalone(view, &fields, in_slot, batch, pool);
+        } else {
+            self.forward_lanes(view, &fields, in_slot, batch, pool);
+        }
+    }
+
+    /// Forwards the packets of a batch by learned addresses.
+    fn forward_standalone(
+        &mut self,
+        view: &View<'_>,
+        fields: &PipelineFields,
+        in_slot: u16,
+        batch: &mut Batch,
+        pool: &mut Pool,
+    ) {
         while let Some(span) = batch.span(0) {
             let mut hand = InHand {
-                headers: Headers::parse(batch.packet(0)),
-                fields,
+                headers: Headers::default(),
+                fields: *fields,
                 in_slot,
                 len: span.len,
                 slots: span.slots,
@@ -194,38 +220,15 @@ impl Core {
                 places: 0,
                 is_moved: false,
             };
-            self.received(in_slot, 1, span.len as u64);
-            let end = self.forward_one(view, &mut hand, batch, pool);
-            self.finish(&mut hand, end, batch, pool);
+            self.account().received.add(1, span.len as u64);
+            self.normal(view, &mut hand, batch, pool, true);
+            self.finish(&mut hand, None, batch, pool);
         }
-        if !batch.is_empty() {
-            // The last packet has no end.
-            self.refuse(DropReason::Runt, Some(in_slot), batch, pool);
-        }
-    }
-
-    /// Lets the first packet of a batch go its way; returns why it is dropped if it went nowhere.
-    fn forward_one(
-        &mut self,
-        view: &View<'_>,
-        hand: &mut InHand,
-        batch: &mut Batch,
-        pool: &mut Pool,
-    ) -> Option<DropReason> {
-        if hand.headers.is_runt() {
-            return Some(DropReason::Runt);
-        }
-        if view.state.standalone {
-            self.normal(view, hand, batch, pool, true);
-            return None;
-        }
-        if view.state.config.fragments == Fragments::Drop && hand.headers.fragment() != Fragment::Whole {
-            return Some(DropReason::Fragment);
-        }
-        let key = hand.headers.key(batch.packet(0), &hand.fields);
-        let entrance = Entrance { key: &key, fields: &hand.fields, table: 0, set: Default::default() };
-        let path = resolve(view, entrance, &mut self.scratch);
-        self.walk(view, &path.ops, hand, batch, pool, true).ok().and(path.end)
+        // The last packet has no end.
+        let cut_off = u64::from(!batch.is_empty());
+        self.account().received.add(cut_off, batch.totals().bytes);
+        self.account().drops.add(DropReason::Runt, cut_off);
+        pool.free(batch);
     }
 
     /// Accounts for a packet that has gone its way, and frees what is left of it.
@@ -243,23 +246,18 @@ impl Core {
         }
     }
 
-    fn received(&self, in_slot: u16, packets: u64, bytes: u64) {
-        self.account().received.add(packets, bytes);
-        if let Some(port) = self.state.port(in_slot) {
-            port.shared.tally.of(self.worker).received.add(packets, bytes);
-        }
-    }
-
     /// Drops all packets of a batch.
     #[cold]
     fn refuse(&mut self, reason: DropReason, in_slot: Option<u16>, batch: &mut Batch, pool: &mut Pool) {
         let cut_off = !batch.is_empty() && batch.more(batch.len() - 1);
         let totals = batch.totals();
         let packets = totals.packets + u64::from(cut_off);
-        self.received(in_slot.unwrap_or(NO_SLOT), packets, totals.bytes);
+        self.account().received.add(packets, totals.bytes);
         self.account().drops.add(reason, packets);
         if let Some(port) = in_slot.and_then(|slot| self.state.port(slot)) {
-            port.shared.tally.of(self.worker).rx_dropped.add(packets);
+            let tally = port.shared.tally.of(self.worker);
+            tally.received.add(packets, totals.bytes);
+            tally.rx_dropped.add(packets);
         }
         pool.free(batch);
     }
@@ -285,6 +283,27 @@ impl Core {
             }
         }
         pool.free(batch);
+    }
+}
+
+/// Counts packets in a table and its entry.
+#[inline]
+fn count(
+    tallies: &TableTallies,
+    counters: &mut WorkerCounters,
+    table: u8,
+    hit: Option<&Hit>,
+    packets: u64,
+    bytes: u64,
+    now_ns: u64,
+) {
+    let tally = &tallies.0[usize::from(table) % TABLES];
+    tally.lookups.add(packets);
+    if let Some(hit) = hit {
+        tally.matches.add(packets);
+        let packets = if hit.packets { packets } else { 0 };
+        let bytes = if hit.bytes { bytes } else { 0 };
+        counters.add(hit.counter, hit.generation, packets, bytes, now_ns);
     }
 }
 

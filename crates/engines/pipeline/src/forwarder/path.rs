@@ -1,4 +1,4 @@
-//! The way of a packet through the tables, flattened: what is to be done with every packet that has the same key.
+//! The way of a packet through the tables, flattened: what is to be done with every packet that takes it.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(super) enum Op {
 }
 
 /// An entry that matched.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hit {
     pub(super) counter: u32,
     pub(super) generation: u32,
@@ -69,22 +69,39 @@ pub(super) struct Continuation {
     pub(super) set: ActionSet,
 }
 
+/// A table that was asked, and the entry that matched there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Asked {
+    pub(super) table: u8,
+    /// Slot and generation of the entry; `None` if none matched.
+    pub(super) flow: Option<(u32, u32)>,
+}
+
 /// A whole way, and what it rests on.
 #[derive(Debug, Default)]
 pub(super) struct Path {
     pub(super) ops: Vec<Op>,
     /// Why the packet is dropped if no step sends it anywhere.
     pub(super) end: Option<DropReason>,
-    /// The entries that matched, as slot and generation.
-    pub(super) flows: Vec<(u32, u32)>,
-    /// The tables that were asked: a bit each.
-    pub(super) tables: [u64; 4],
-    /// The version that the worker saw before it looked up.
-    #[expect(dead_code, reason = "the cache compares it")]
+    /// The tables that were asked. They determine all the rest, as long as the state is the same.
+    pub(super) asked: Vec<Asked>,
+    /// The version that the worker saw when the way was right last.
     pub(super) version: u64,
     /// Number of the state.
-    #[expect(dead_code, reason = "the cache compares it")]
     pub(super) state: u64,
-    /// An entry was about to be removed: the way is good for one packet.
+    /// The port to which all packets go as they are; nothing else happens to them but that they are counted.
+    pub(super) plain: Option<u16>,
+    /// An entry was about to be removed: the way is good for the packets in hand.
     pub(super) is_transient: bool,
+}
+
+impl Path {
+    /// Finds out whether the way is plain.
+    pub(super) fn note_plain(&mut self) {
+        if let Some((Op::Port(slot), counted)) = self.ops.split_last()
+            && counted.iter().all(|op| matches!(op, Op::Table { .. }))
+        {
+            self.plain = Some(*slot);
+        }
+    }
 }

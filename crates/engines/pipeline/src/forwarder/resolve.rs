@@ -1,16 +1,16 @@
-//! Finds the way of a packet: asks the tables, and flattens what their entries say.
+//! Finds the way of packets: asks the tables, and flattens what their entries say.
 
 use std::sync::Arc;
 
 use linerate_classify::{Guard, Key, MISS, Scratch, SlabView, lanes};
 use linerate_openflow::{Action, PacketInReason, PortNumber};
 
-use super::path::{Continuation, GroupOps, Hit, Op, Path, ToController};
+use super::path::{Asked, Continuation, GroupOps, Hit, Op, Path, ToController};
 use crate::action_set::ActionSet;
 use crate::drops::DropReason;
+use crate::facts::set_metadata;
 use crate::flow_view::FlowView;
-use crate::packet::PipelineFields;
-use crate::shared::{Shared, State};
+use crate::shared::{Shared, State, TABLES};
 
 /// Steps of one way, at most: groups that forward to groups could otherwise make billions.
 const OPS_MAX: usize = 8_192;
@@ -23,14 +23,6 @@ pub(super) struct View<'a> {
     pub(super) state: &'a Arc<State>,
 }
 
-/// Where a packet enters the tables.
-pub(super) struct Entrance<'a> {
-    pub(super) key: &'a Key,
-    pub(super) fields: &'a PipelineFields,
-    pub(super) table: u8,
-    pub(super) set: ActionSet,
-}
-
 /// Who an output to the controllers is reported of.
 #[derive(Clone, Copy)]
 struct Origin {
@@ -40,48 +32,78 @@ struct Origin {
     metadata: u64,
 }
 
-struct Resolver<'a> {
-    view: &'a View<'a>,
-    in_port: PortNumber,
-    count: usize,
+/// Asks the tables about those of `keys` whose bit is set in `wanted`, from `table` on, until an entry says that a packet ends or changes.
+/// `asked` gets what was asked, lane by lane. The metadata of the keys is that of their last table afterwards.
+pub(super) fn ask(
+    view: &View<'_>,
+    keys: &mut [Key],
+    wanted: u64,
+    table: u8,
+    asked: &mut [Vec<Asked>],
+    scratch: &mut Scratch,
+) {
+    // Entries go to later tables only, so one pass over the tables serves all lanes.
+    let mut waiting = [0u64; TABLES + 1];
+    waiting[usize::from(table)] = wanted;
+    let mut hits = [MISS; 64];
+    let (mut table, mut last) = (usize::from(table), usize::from(table));
+    while table <= last && table < TABLES {
+        let here = waiting[table];
+        if here == 0 {
+            table += 1;
+            continue;
+        }
+        view.shared.tables[table].rules.lookup_batch(view.guard, keys, here, &mut hits, scratch);
+        each(here, |lane| view.flows.prefetch(hits[lane]));
+        each(here, |lane| {
+            let found = view.flows.get_with_generation(hits[lane]);
+            let flow = found.map(|(_, generation)| (hits[lane], generation));
+            asked[lane].push(Asked { table: table as u8, flow });
+            let Some((entry, _)) = found else { return };
+            let instructions = &entry.instructions;
+            let Some(next) = instructions.goto else { return };
+            if instructions.is_changing(&view.state.meters) {
+                return;
+            }
+            if let Some((bits, mask)) = instructions.metadata {
+                let metadata = crate::facts::metadata(&keys[lane]);
+                set_metadata(&mut keys[lane], metadata & !mask | bits);
+            }
+            waiting[usize::from(next)] |= 1 << lane;
+            last = last.max(usize::from(next));
+        });
+        table += 1;
+    }
 }
 
-/// Finds the way of a packet with this key.
-pub(super) fn resolve(view: &View<'_>, entrance: Entrance<'_>, scratch: &mut Scratch) -> Path {
-    let Entrance { key, fields, mut table, mut set } = entrance;
-    let mut resolver = Resolver { view, in_port: PortNumber(fields.in_port), count: 0 };
-    let mut path = Path { version: view.guard.version(), state: view.state.number, ..Path::default() };
-    let (mut key, mut metadata) = (*key, fields.metadata);
-    loop {
-        path.tables[usize::from(table >> 6)] |= 1 << (table & 63);
-        let Some((flow, slot, generation)) = lookup(view, table, &key, scratch) else {
-            path.ops.push(Op::Table { table, hit: None });
+fn each(mut lanes: u64, mut work: impl FnMut(usize)) {
+    while lanes != 0 {
+        work(lanes.trailing_zeros() as usize);
+        lanes &= lanes - 1;
+    }
+}
+
+/// The way of a packet whose first table was asked with this metadata and action set.
+pub(super) fn build(view: &View<'_>, asked: &[Asked], mut metadata: u64, mut set: ActionSet) -> Path {
+    let mut flattener = Flattener { view, count: 0 };
+    let mut path =
+        Path { version: view.guard.version(), state: view.state.number, asked: asked.to_vec(), ..Path::default() };
+    for Asked { table, flow } in asked {
+        let found = flow.and_then(|(slot, _)| view.flows.get(slot));
+        let Some(flow) = found else {
+            path.ops.push(Op::Table { table: *table, hit: None });
             path.end = Some(DropReason::TableMiss);
             return path;
         };
         path.is_transient |= !flow.is_in_force();
-        path.flows.push((slot, generation));
-        path.ops.push(Op::Table {
-            table,
-            hit: Some(Hit {
-                counter: flow.counter,
-                generation: flow.counter_generation,
-                packets: flow.counts_packets,
-                bytes: flow.counts_bytes,
-            }),
-        });
+        path.ops.push(Op::Table { table: *table, hit: Some(Hit::of(flow)) });
         let instructions = &flow.instructions;
-        let mut changed = false;
         if let Some(meter) = instructions.meter.and_then(|meter| view.state.meters.get(&meter)) {
-            changed |= meter.remarks();
             path.ops.push(Op::Meter(Arc::clone(meter)));
         }
         let reason = if flow.is_miss { PacketInReason::NoMatch } else { PacketInReason::Action };
-        let mut origin = Origin { table, cookie: flow.cookie, reason, metadata };
-        for action in &instructions.apply {
-            changed |= changes_fields(action);
-            resolver.push(action, origin, &mut path.ops);
-        }
+        let mut origin = Origin { table: *table, cookie: flow.cookie, reason, metadata };
+        instructions.apply.iter().for_each(|action| flattener.push(action, origin, &mut path.ops));
         if instructions.clear {
             set.clear();
         }
@@ -91,53 +113,76 @@ pub(super) fn resolve(view: &View<'_>, entrance: Entrance<'_>, scratch: &mut Scr
         }
         origin.metadata = metadata;
         match instructions.goto {
-            Some(next) if changed => {
+            Some(next) if instructions.is_changing(&view.state.meters) => {
                 path.ops.push(Op::Continue(Box::new(Continuation { table: next, metadata, set })));
                 return path;
             }
-            Some(next) => {
-                crate::facts::set_metadata(&mut key, metadata);
-                table = next;
-            }
+            Some(_) => {}
             None => {
-                set.in_order().iter().for_each(|action| resolver.push(action, origin, &mut path.ops));
+                set.in_order().iter().for_each(|action| flattener.push(action, origin, &mut path.ops));
                 path.end = Some(DropReason::NoOutput);
+                path.note_plain();
                 return path;
             }
         }
     }
+    path
+}
+
+/// Asks the tables about one packet, and flattens its way.
+pub(super) fn resolve(view: &View<'_>, key: &Key, table: u8, set: ActionSet, scratch: &mut Scratch) -> Path {
+    let mut keys = [*key];
+    let mut asked = [Vec::new()];
+    ask(view, &mut keys, lanes(1), table, &mut asked, scratch);
+    build(view, &asked[0], crate::facts::metadata(key), set)
 }
 
 /// Flattens the actions of a packet-out.
-pub(super) fn flatten(view: &View<'_>, actions: &[Action], in_port: PortNumber) -> Vec<Op> {
-    let mut resolver = Resolver { view, in_port, count: 0 };
+pub(super) fn flatten(view: &View<'_>, actions: &[Action]) -> Vec<Op> {
+    let mut flattener = Flattener { view, count: 0 };
     let origin = Origin { table: 0, cookie: u64::MAX, reason: PacketInReason::Action, metadata: 0 };
     let mut ops = Vec::with_capacity(actions.len());
-    actions.iter().for_each(|action| resolver.push(action, origin, &mut ops));
+    actions.iter().for_each(|action| flattener.push(action, origin, &mut ops));
     ops
 }
 
-/// The entry of a table that a key matches, with its slot and generation.
-pub(super) fn lookup<'a>(
-    view: &View<'a>,
-    table: u8,
-    key: &Key,
-    scratch: &mut Scratch,
-) -> Option<(&'a FlowView, u32, u32)> {
-    let rules = &view.shared.tables.get(usize::from(table))?.rules;
-    let mut hits = [MISS];
-    rules.lookup_batch(view.guard, std::slice::from_ref(key), lanes(1), &mut hits, scratch);
-    let (flow, generation) = view.flows.get_with_generation(hits[0])?;
-    Some((flow, hits[0], generation))
+/// True if a way is right still.
+#[inline]
+pub(super) fn is_current(view: &View<'_>, path: &mut Path) -> bool {
+    let version = view.guard.version();
+    if path.state != view.state.number {
+        return false;
+    }
+    if path.version == version {
+        return true;
+    }
+    let is_current = path.asked.iter().all(|asked| {
+        let entry = asked.flow.is_none_or(|(slot, generation)| view.flows.get_current(slot, generation).is_some());
+        entry && !view.shared.tables[usize::from(asked.table)].is_newer_than(path.version)
+    });
+    if is_current {
+        path.version = version;
+    }
+    is_current
 }
 
-/// True if later tables may find other fields after the action.
-fn changes_fields(action: &Action) -> bool {
-    use Action::{PopMpls, PopPbb, PopVlan, PushMpls, PushPbb, PushVlan, SetField};
-    matches!(action, SetField(..) | PushVlan(_) | PopVlan | PushMpls(_) | PopMpls(_) | PushPbb(_) | PopPbb)
+impl Hit {
+    fn of(flow: &FlowView) -> Hit {
+        Hit {
+            counter: flow.counter,
+            generation: flow.counter_generation,
+            packets: flow.counts_packets,
+            bytes: flow.counts_bytes,
+        }
+    }
 }
 
-impl Resolver<'_> {
+struct Flattener<'a> {
+    view: &'a View<'a>,
+    count: usize,
+}
+
+impl Flattener<'_> {
     fn push(&mut self, action: &Action, origin: Origin, ops: &mut Vec<Op>) {
         self.count += 1;
         if self.count > OPS_MAX {
@@ -168,7 +213,6 @@ impl Resolver<'_> {
                 let Origin { table, cookie, reason, metadata } = origin;
                 Op::Controller(ToController { reason, table, cookie, max_len, metadata })
             }
-            port if port == self.in_port => Op::Refuse(DropReason::Hairpin),
             port => match self.view.state.slots.get(&port) {
                 Some(slot) => Op::Port(*slot),
                 None => Op::Refuse(DropReason::NoPort),

@@ -188,6 +188,7 @@ impl Switch {
             pool: pool.clone(),
             queue_slots: self.options.queue_slots,
             packet_outs_waiting: waiting,
+            cache_entries_max: self.options.cache_entries_max,
         }))
     }
 

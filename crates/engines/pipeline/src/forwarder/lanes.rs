@@ -1,0 +1,325 @@
+//! A batch on its way through the switch, in passes over at most 64 packets:
+//!
+//! ```text
+//! parse       the headers of each packet, and its key; neighbours with the same key are looked up once
+//! cache       the number of the way that packets with this key take
+//! ask         the tables about keys that the cache does not have, or whose way is stale, all together
+//! distribute  packets of one plain way in a row move as one; others are walked along their way, one by one
+//! ```
+
+use linerate_classify::{Key, MISS};
+use linerate_mem::{Batch, Pool};
+use linerate_openflow::{Fragments, PortConfig};
+
+use super::Core;
+use super::execute::InHand;
+use super::path::{Asked, Op};
+use super::resolve::{View, ask, build, is_current};
+use crate::action_set::ActionSet;
+use crate::drops::DropReason;
+use crate::packet::{Fragment, Headers, PipelineFields};
+
+/// Packets that are looked at together.
+pub(super) const LANES: usize = 64;
+
+/// A packet of the pass.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lane {
+    headers: Headers,
+    len: u32,
+    slots: u32,
+    /// Its way.
+    way: u32,
+    refused: Option<DropReason>,
+}
+
+/// Memory of the passes of one worker.
+pub(super) struct Lanes {
+    lanes: Box<[Lane; LANES]>,
+    keys: Box<[Key; LANES]>,
+    asked: Vec<Vec<Asked>>,
+}
+
+impl Default for Lanes {
+    fn default() -> Lanes {
+        Lanes {
+            lanes: Box::new([Lane::default(); LANES]),
+            keys: Box::new([Key::ZERO; LANES]),
+            asked: (0..LANES).map(|_| Vec::with_capacity(8)).collect(),
+        }
+    }
+}
+
+/// Packets in a row that take one plain way.
+#[derive(Default)]
+struct Run {
+    packets: usize,
+    slots: usize,
+    bytes: u64,
+    longest: usize,
+}
+
+impl Core {
+    /// Forwards the packets of a batch through the tables.
+    pub(super) fn forward_lanes(
+        &mut self,
+        view: &View<'_>,
+        fields: &PipelineFields,
+        in_slot: u16,
+        batch: &mut Batch,
+        pool: &mut Pool,
+    ) {
+        if self.paths.is_full() {
+            self.forget_ways();
+        }
+        let Some(mut lanes) = self.lanes.take() else { return };
+        batch.prefetch_heads(0, LANES);
+        while !batch.is_empty() {
+            let (count, fresh) = lanes.parse(batch, fields, view.state.config.fragments);
+            if count == 0 {
+                break;
+            }
+            self.find_ways(view, &mut lanes, count, fresh, fields);
+            self.distribute(view, &lanes.lanes[..count], fields, in_slot, batch, pool);
+        }
+        self.lanes = Some(lanes);
+    }
+
+    pub(super) fn forget_ways(&mut self) {
+        self.paths.clear();
+        if let Some(cache) = &mut self.cache {
+            cache.clear();
+        }
+    }
+
+    /// Finds the ways of the first `count` packets. `fresh` has a bit for each whose key differs from that of the packet before it.
+    fn find_ways(&mut self, view: &View<'_>, lanes: &mut Lanes, count: usize, fresh: u64, fields: &PipelineFields) {
+        let mut ways = [MISS; LANES];
+        if let Some(cache) = &mut self.cache {
+            cache.lookup_batch(&lanes.keys[..count], fresh, &mut ways);
+        }
+        let mut unknown = 0;
+        for (lane, way) in ways.iter().enumerate().take(count) {
+            if fresh >> lane & 1 == 1 && !self.paths.get_mut(*way).is_some_and(|path| is_current(view, path)) {
+                unknown |= 1 << lane;
+            }
+        }
+        if unknown != 0 {
+            self.ask_tables(view, lanes, count, unknown, &mut ways, fields);
+        }
+        let account = self.account();
+        account.cache_misses.add(u64::from(unknown.count_ones()));
+        let mut way = MISS;
+        let mut hits = 0;
+        for (lane, (known, found)) in lanes.lanes.iter_mut().zip(&ways).enumerate().take(count) {
+            if fresh >> lane & 1 == 1 {
+                way = *found;
+            }
+            hits += u64::from(known.refused.is_none());
+            known.way = way;
+        }
+        account.cache_hits.add(hits.saturating_sub(u64::from(unknown.count_ones())));
+    }
+
+    /// Asks the tables about the lanes whose bit is set, and keeps what they say.
+    #[inline(never)]
+    fn ask_tables(
+        &mut self,
+        view: &View<'_>,
+        lanes: &mut Lanes,
+        count: usize,
+        unknown: u64,
+        ways: &mut [u32; LANES],
+        fields: &PipelineFields,
+    ) {
+        lanes.asked.iter_mut().for_each(Vec::clear);
+        ask(view, &mut lanes.keys[..count], unknown, 0, &mut lanes.asked, &mut self.scratch);
+        let mut rest = unknown;
+        while rest != 0 {
+            let lane = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            let asked = &lanes.asked[lane];
+            // The tables may have changed the metadata of the key.
+            crate::facts::set_metadata(&mut lanes.keys[lane], fields.metadata);
+            let way = self.way_of(view, asked, fields.metadata);
+            ways[lane] = way;
+            if let Some(cache) = &mut self.cache
+                && self.paths.get(way).is_some_and(|path| !path.is_transient)
+            {
+                cache.insert(&lanes.keys[lane], way);
+            }
+        }
+    }
+
+    /// The number of the way that rests on these entries.
+    pub(super) fn way_of(&mut self, view: &View<'_>, asked: &[Asked], metadata: u64) -> u32 {
+        let hash = self.paths.hash(asked, metadata);
+        if let Some((number, path)) = self.paths.find(hash, asked)
+            && is_current(view, path)
+        {
+            return number;
+        }
+        let path = build(view, asked, metadata, ActionSet::default());
+        self.paths.keep(hash, path)
+    }
+
+    fn distribute(
+        &mut self,
+        view: &View<'_>,
+        lanes: &[Lane],
+        fields: &PipelineFields,
+        in_slot: u16,
+        batch: &mut Batch,
+        pool: &mut Pool,
+    ) {
+        let mut rest = lanes;
+        while let Some(first) = rest.first() {
+            if first.refused.is_none()
+                && let Some(slot) = self.paths.get(first.way).and_then(|path| path.plain)
+            {
+                let run = run_in_front(rest, first.way);
+                rest = &rest[run.packets..];
+                if self.move_run(view, first.way, slot, &run, in_slot, batch) {
+                    continue;
+                }
+                let lanes = &lanes[lanes.len() - rest.len() - run.packets..lanes.len() - rest.len()];
+                lanes.iter().for_each(|lane| self.walk_lane(view, lane, fields, in_slot, batch, pool));
+                continue;
+            }
+            self.walk_lane(view, first, fields, in_slot, batch, pool);
+            rest = &rest[1..];
+        }
+    }
+
+    /// Moves packets that take one plain way to their port, all at once; false if something stands in the way of one of them.
+    #[inline]
+    fn move_run(&mut self, view: &View<'_>, way: u32, slot: u16, run: &Run, in_slot: u16, batch: &mut Batch) -> bool {
+        let Some(port) = view.state.port(slot) else { return false };
+        if slot == in_slot || port.has(PortConfig::PORT_DOWN | PortConfig::NO_FWD) || !port.shared.has_link() {
+            return false;
+        }
+        let now_ns = self.now_ns;
+        let Some(egress) = self.egress_of(slot) else { return false };
+        if run.longest > egress.len_max || run.slots > egress.batch.room() {
+            return false;
+        }
+        batch.move_to(&mut egress.batch, run.slots);
+        egress.note(run.packets as u32, run.bytes, now_ns, 0);
+        let account = self.account();
+        account.received.add(run.packets as u64, run.bytes);
+        account.queued.add(run.packets as u64);
+        let Core { paths, shared, counters, worker, .. } = self;
+        let tallies = shared.table_tallies.of(*worker);
+        for op in paths.get(way).map_or(&[][..], |path| &path.ops) {
+            if let Op::Table { table, hit } = op {
+                super::count(tallies, counters, *table, hit.as_ref(), run.packets as u64, run.bytes, now_ns);
+            }
+        }
+        true
+    }
+
+    /// Walks the first packet of the batch along its way.
+    fn walk_lane(
+        &mut self,
+        view: &View<'_>,
+        lane: &Lane,
+        fields: &PipelineFields,
+        in_slot: u16,
+        batch: &mut Batch,
+        pool: &mut Pool,
+    ) {
+        self.account().received.add(1, u64::from(lane.len));
+        let mut hand = InHand {
+            headers: lane.headers,
+            fields: *fields,
+            in_slot,
+            len: lane.len as usize,
+            slots: lane.slots as usize,
+            queue: None,
+            table: 0,
+            places: 0,
+            is_moved: false,
+        };
+        let end = match lane.refused {
+            Some(reason) => Some(reason),
+            None => self.walk_way(view, lane.way, &mut hand, batch, pool),
+        };
+        self.finish(&mut hand, end, batch, pool);
+    }
+
+    /// Walks the first packet of the batch along a way; returns why it is dropped if it went nowhere.
+    pub(super) fn walk_way(
+        &mut self,
+        view: &View<'_>,
+        way: u32,
+        hand: &mut InHand,
+        batch: &mut Batch,
+        pool: &mut Pool,
+    ) -> Option<DropReason> {
+        let path = self.paths.get_mut(way)?;
+        let (ops, end) = (std::mem::take(&mut path.ops), path.end);
+        let walked = self.walk(view, &ops, hand, batch, pool, true);
+        if let Some(path) = self.paths.get_mut(way) {
+            path.ops = ops;
+        }
+        walked.ok().and(end)
+    }
+}
+
+impl Lanes {
+    /// Reads the headers of up to 64 packets. Returns how many, and a bit for each whose key differs from that of the one before.
+    fn parse(&mut self, batch: &Batch, fields: &PipelineFields, fragments: Fragments) -> (usize, u64) {
+        let mut parts = batch.parts();
+        let (mut count, mut fresh) = (0, 0u64);
+        let mut before: Option<usize> = None;
+        while count < LANES {
+            let Some(part) = parts.next() else { break };
+            let headers = Headers::parse(part.bytes);
+            let lane = &mut self.lanes[count];
+            *lane = Lane { headers, len: part.bytes.len() as u32, slots: 1, way: MISS, refused: None };
+            if headers.is_runt() {
+                lane.refused = Some(DropReason::Runt);
+            } else if fragments == Fragments::Drop && headers.fragment() != Fragment::Whole {
+                lane.refused = Some(DropReason::Fragment);
+            } else {
+                headers.fill_key(part.bytes, fields, &mut self.keys[count]);
+                if before.is_none_or(|before| self.keys[before] != self.keys[count]) {
+                    fresh |= 1 << count;
+                }
+                before = Some(count);
+            }
+            if part.more {
+                let mut is_whole = false;
+                for part in parts.by_ref() {
+                    lane.len += part.bytes.len() as u32;
+                    lane.slots += 1;
+                    if !part.more {
+                        is_whole = true;
+                        break;
+                    }
+                }
+                if !is_whole {
+                    lane.refused = Some(DropReason::Runt);
+                }
+            }
+            count += 1;
+        }
+        (count, fresh)
+    }
+}
+
+/// The packets in front that take a way.
+#[inline]
+fn run_in_front(lanes: &[Lane], way: u32) -> Run {
+    let mut run = Run::default();
+    for lane in lanes {
+        if lane.way != way || lane.refused.is_some() {
+            break;
+        }
+        run.packets += 1;
+        run.slots += lane.slots as usize;
+        run.bytes += u64::from(lane.len);
+        run.longest = run.longest.max(lane.len as usize);
+    }
+    run
+}
