@@ -83,11 +83,16 @@ impl<'a> Reader<'a> {
         std::mem::take(&mut self.rest)
     }
 
-    /// The text in a field of `size` bytes, which ends at the first 0.
+    /// The text in a field of `size` bytes, which ends at the first 0, or before the last byte. In a text that is not UTF-8, bytes that are not ASCII
+    /// become question marks.
     pub fn text(&mut self, size: usize) -> Result<String, ErrorKind> {
-        let bytes = self.bytes(size)?;
-        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(size);
-        Ok(String::from_utf8_lossy(&bytes[..end]).into_owned())
+        let bytes = &self.bytes(size)?[..size - 1];
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(size - 1);
+        let ascii = |byte: &u8| if byte.is_ascii() { char::from(*byte) } else { '?' };
+        Ok(match std::str::from_utf8(&bytes[..end]) {
+            Ok(text) => text.to_string(),
+            Err(_) => bytes[..end].iter().map(ascii).collect(),
+        })
     }
 
     /// Yields an error unless everything was read.

@@ -81,8 +81,11 @@ struct Peer {
     state: State,
     output: Output,
     assemblies: Assemblies,
-    barrier: bool,
+    /// A barrier, or a multipart request of which parts were answered, waits for the switch.
+    answering: bool,
     keep_alive: KeepAlive,
+    /// The connection took some of a long output, so the peer lives although it may be too busy to answer.
+    progress: bool,
     started_ns: u64,
     own_xid: u32,
 }
@@ -103,8 +106,9 @@ impl Session {
             state: State::WaitsForHello,
             output: Output::default(),
             assemblies: Assemblies::default(),
-            barrier: false,
+            answering: false,
             keep_alive: KeepAlive::new(config.echo_interval_ns, now_ns),
+            progress: false,
             started_ns: now_ns,
             own_xid: 1,
         };
@@ -155,6 +159,7 @@ impl Session {
     /// Answers a multipart request by a part of the reply; [`Session::reply`] with the last part must follow. With it the switch can list many entries
     /// piece by piece, as [`Session::wants_part`] says.
     pub fn reply_part(&mut self, request: &Request, part: MultipartReply) {
+        self.peer.answering = true;
         self.peer.output.put_multipart(request.xid, part, true);
     }
 
@@ -165,7 +170,7 @@ impl Session {
 
     /// Answers a request by an error, with the first bytes of the request.
     pub fn refuse(&mut self, request: &Request, error: OfError) {
-        self.peer.barrier &= request.body != RequestBody::Barrier;
+        self.peer.answered(request);
         self.peer.output.put_error(request.xid, error.0, request.head());
     }
 
@@ -207,6 +212,7 @@ impl Session {
 
     /// The connection took the first `count` bytes of the output.
     pub fn consume(&mut self, count: usize) {
+        self.peer.progress |= count > 0 && !self.peer.output.has_room();
         self.peer.output.consume(count);
     }
 
@@ -239,7 +245,7 @@ impl Session {
 
 impl Peer {
     fn accepts_requests(&self) -> bool {
-        !matches!(self.state, State::Closed(_)) && !self.barrier && self.output.has_room()
+        !matches!(self.state, State::Closed(_)) && !self.answering && self.output.has_room()
     }
 
     fn hello_deadline_ns(&self) -> Option<u64> {
@@ -248,6 +254,9 @@ impl Peer {
     }
 
     fn tick(&mut self, now_ns: u64) {
+        if std::mem::take(&mut self.progress) {
+            self.keep_alive.heard(now_ns);
+        }
         match self.state {
             State::WaitsForHello if self.hello_deadline_ns().is_some_and(|deadline_ns| deadline_ns <= now_ns) => {
                 self.state = State::Closed(CloseReason::Silent);
@@ -332,7 +341,7 @@ impl Peer {
             Message::FeaturesRequest => RequestBody::Features,
             Message::GetConfigRequest => RequestBody::GetConfig,
             Message::BarrierRequest => {
-                self.barrier = true;
+                self.answering = true;
                 RequestBody::Barrier
             }
             Message::QueueGetConfigRequest(port) => RequestBody::QueueGetConfig(port),
@@ -386,7 +395,13 @@ impl Peer {
         Ok(Some(RequestBody::Multipart(request)))
     }
 
+    /// Requests may come out again, if it was this one that held them back.
+    fn answered(&mut self, request: &Request) {
+        self.answering &= !matches!(request.body, RequestBody::Barrier | RequestBody::Multipart(_));
+    }
+
     fn reply(&mut self, request: &Request, reply: Reply) {
+        self.answered(request);
         let message = match reply {
             Reply::Features(mut features) => {
                 features.auxiliary_id = self.config.auxiliary_id;
@@ -394,10 +409,7 @@ impl Peer {
             }
             Reply::Config(config) => Message::GetConfigReply(config),
             Reply::Multipart(reply) => return self.output.put_multipart(request.xid, reply, false),
-            Reply::Barrier => {
-                self.barrier = false;
-                Message::BarrierReply
-            }
+            Reply::Barrier => Message::BarrierReply,
             Reply::QueueConfig(queues) => Message::QueueGetConfigReply(queues),
         };
         if self.output.put(request.xid, &message).is_err() {

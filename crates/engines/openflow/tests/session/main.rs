@@ -1,0 +1,7 @@
+//! Sessions under virtual time: a switch's side against bytes of a controller.
+
+mod common;
+mod connection;
+mod hostile;
+mod multipart;
+mod roles;
