@@ -61,8 +61,6 @@ reasons! {
     NoForward = "no-forward",
     /// The egress port has no link.
     LinkDown = "link-down",
-    /// The egress port has no such queue.
-    NoQueue = "no-such-queue",
     /// The egress queue, or the ring behind it, is full.
     EgressFull = "egress-full",
     /// The packet is longer than the egress port takes.

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod action_set;
+mod choose;
 mod drops;
 mod facts;
 mod flow_view;
@@ -25,4 +26,7 @@ mod tally;
 pub use drops::DropReason;
 pub use forwarder::Forwarder;
 pub use port_view::QueueSettings;
-pub use switch::{Event, GROUPS_MAX, LearnedAddress, PortError, PortSettings, Switch, SwitchOptions, Totals};
+pub use switch::{
+    Event, GROUPS_MAX, LearnedAddress, PortError, PortSettings, Saved, Switch, SwitchOptions, Totals, TraceStep,
+    TracedEntry,
+};

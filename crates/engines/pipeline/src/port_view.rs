@@ -60,7 +60,6 @@ pub(crate) struct PortView {
     /// The port below a logical port; its own number otherwise.
     pub(crate) physical: PortNumber,
     pub(crate) config: PortConfig,
-    #[expect(dead_code, reason = "the egress scheduler reads it")]
     pub(crate) queues: Vec<QueueSettings>,
     pub(crate) shared: std::sync::Arc<PortShared>,
 }

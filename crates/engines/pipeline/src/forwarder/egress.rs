@@ -1,28 +1,39 @@
 //! The packets that wait to leave by a port of this worker.
+//!
+//! A port without configured queues has one queue, which the port takes packets from. A port with queues has one more for packets that name
+//! none; before the port takes packets, the scheduler moves some from these queues to the front: first those of queues that are below
+//! their guaranteed rate, then of all in turn, as far as their limits allow.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use linerate_measure::CoarseHistogram;
+use linerate_measure::{CoarseHistogram, Rate, TokenBucket};
 use linerate_mem::{Batch, Pool};
 
 use crate::drops::DropReason;
-use crate::port_view::PortView;
+use crate::port_view::{PortView, QueueSettings};
 use crate::tally::Account;
+
+/// Slots in front of the queues of a port, which the scheduler fills: few, so that a guaranteed rate takes effect soon.
+const FRONT_SLOTS: usize = 64;
+/// How long packets wait before a limit is looked at again, in nanoseconds.
+pub(super) const RETRY_NS: u64 = 200_000;
 
 /// Packets that arrived together, in a row in a queue.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     arrival_ns: u64,
     packets: u32,
-    /// Place in the port's list of queues, plus one; 0: none.
-    queue: u16,
+    bytes: u64,
+    /// Place in the port's list of queues; `None`: the packets named none.
+    queue: Option<u16>,
 }
 
-/// The queue of a port.
+/// The queues of a port.
 pub(super) struct Egress {
     /// The port's slot.
     pub(super) slot: u16,
+    /// The packets that the port takes from.
     pub(super) batch: Batch,
     runs: VecDeque<Run>,
     /// Longest packet that the port takes.
@@ -32,10 +43,42 @@ pub(super) struct Egress {
     queued_bytes: u64,
     gone_bytes: u64,
     pub(super) latency: CoarseHistogram,
+    /// That of packets without a queue, then the configured ones; empty if there are none.
+    classes: Vec<Class>,
+    /// The queue whose turn it is.
+    turn: usize,
+}
+
+/// A queue of a port with several.
+struct Class {
+    settings: Option<QueueSettings>,
+    batch: Batch,
+    arrivals_ns: VecDeque<u64>,
+    guaranteed: Option<TokenBucket>,
+    limit: Option<TokenBucket>,
+}
+
+/// Tokens are bits. Bursts are those of 10 ms, and no shorter than two packets of 1,514 bytes.
+fn bucket(rate_bps: Option<u64>) -> Option<TokenBucket> {
+    let rate = Rate::per_second(rate_bps?);
+    Some(TokenBucket::new(Rate { burst: rate.burst.max(2 * 8 * 1514), ..rate }))
 }
 
 impl Egress {
-    pub(super) fn new(slot: u16, pool: &Pool, slots: usize, is_handoff: bool) -> Egress {
+    pub(super) fn new(slot: u16, pool: &Pool, slots: usize, is_handoff: bool, queues: &[QueueSettings]) -> Egress {
+        let class = |settings: Option<&QueueSettings>| Class {
+            settings: settings.copied(),
+            batch: Batch::new(pool, slots),
+            arrivals_ns: VecDeque::with_capacity(slots),
+            guaranteed: bucket(settings.and_then(|settings| settings.min_rate_bps)),
+            limit: bucket(settings.and_then(|settings| settings.max_rate_bps)),
+        };
+        let has_queues = !queues.is_empty() && !is_handoff;
+        let classes = if has_queues {
+            std::iter::once(None).chain(queues.iter().map(Some)).map(class).collect()
+        } else {
+            Vec::new()
+        };
         Egress {
             slot,
             batch: Batch::new(pool, slots),
@@ -45,22 +88,102 @@ impl Egress {
             queued_bytes: 0,
             gone_bytes: 0,
             latency: CoarseHistogram::default(),
+            classes,
+            turn: 0,
         }
     }
 
-    /// Notes that packets were appended to the batch.
+    /// True if packets can go into [`Egress::batch`] directly.
     #[inline]
-    pub(super) fn note(&mut self, packets: u32, bytes: u64, arrival_ns: u64, queue: u16) {
+    pub(super) fn is_simple(&self) -> bool {
+        self.classes.is_empty()
+    }
+
+    /// The queue into which packets go that name `queue`. Packets that name one that the port does not have go where those go that name none.
+    #[inline]
+    pub(super) fn queue(&mut self, queue: Option<u32>) -> &mut Batch {
+        let class = self.class_of(queue);
+        match self.classes.get_mut(class) {
+            Some(class) => &mut class.batch,
+            None => &mut self.batch,
+        }
+    }
+
+    fn class_of(&self, queue: Option<u32>) -> usize {
+        let named = |class: &Class| queue.is_some() && class.settings.map(|settings| settings.id) == queue;
+        self.classes.iter().position(named).unwrap_or(0)
+    }
+
+    /// Notes that a packet was appended to [`Egress::queue`].
+    pub(super) fn note_one(&mut self, bytes: u64, arrival_ns: u64, queue: Option<u32>) {
+        let class = self.class_of(queue);
+        match self.classes.get_mut(class) {
+            Some(class) => class.arrivals_ns.push_back(arrival_ns),
+            None => self.note(1, bytes, arrival_ns),
+        }
+    }
+
+    /// Notes that packets were appended to [`Egress::batch`].
+    #[inline]
+    pub(super) fn note(&mut self, packets: u32, bytes: u64, arrival_ns: u64) {
         self.queued_bytes += bytes;
         match self.runs.back_mut() {
-            Some(last) if last.arrival_ns == arrival_ns && last.queue == queue => last.packets += packets,
-            _ => self.runs.push_back(Run { arrival_ns, packets, queue }),
+            Some(last) if last.arrival_ns == arrival_ns && last.queue.is_none() => {
+                last.packets += packets;
+                last.bytes += bytes;
+            }
+            _ => self.runs.push_back(Run { arrival_ns, packets, bytes, queue: None }),
         }
     }
 
-    /// Packets that wait.
+    /// Packets in front.
     pub(super) fn packets(&self) -> u64 {
         self.runs.iter().map(|run| u64::from(run.packets)).sum()
+    }
+
+    /// True if packets wait behind the front.
+    pub(super) fn has_backlog(&self) -> bool {
+        self.classes.iter().any(|class| !class.batch.is_empty())
+    }
+
+    /// Moves packets to the front.
+    pub(super) fn schedule(&mut self, now_ns: u64) {
+        for class in &mut self.classes {
+            class.guaranteed.iter_mut().chain(&mut class.limit).for_each(|bucket| bucket.fill(now_ns));
+        }
+        for number in 0..self.classes.len() {
+            while self.serve(number, true) {}
+        }
+        let mut idle = 0;
+        while idle < self.classes.len() {
+            self.turn = (self.turn + 1) % self.classes.len();
+            idle = if self.serve(self.turn, false) { 0 } else { idle + 1 };
+        }
+    }
+
+    /// Moves a packet of a queue to the front, if there is one that may go. `guaranteed`: only at the queue's guaranteed rate.
+    fn serve(&mut self, number: usize, guaranteed: bool) -> bool {
+        let Some(class) = self.classes.get_mut(number) else { return false };
+        let Some(span) = class.batch.span(0) else { return false };
+        let bits = 8 * span.len as u64;
+        if self.batch.len() + span.slots > FRONT_SLOTS.max(span.slots) || self.batch.room() < span.slots {
+            return false;
+        }
+        if guaranteed && !class.guaranteed.as_mut().is_some_and(|bucket| bucket.take(bits)) {
+            return false;
+        }
+        if class.limit.as_mut().is_some_and(|bucket| !bucket.take(bits)) {
+            if guaranteed && let Some(bucket) = &mut class.guaranteed {
+                bucket.give(bits);
+            }
+            return false;
+        }
+        class.batch.move_to(&mut self.batch, span.slots);
+        let arrival_ns = class.arrivals_ns.pop_front().unwrap_or_default();
+        self.queued_bytes += span.len as u64;
+        let queue = number.checked_sub(1).map(|number| number as u16);
+        self.runs.push_back(Run { arrival_ns, packets: 1, bytes: span.len as u64, queue });
+        true
     }
 
     /// Notes that the port took the first packets.
@@ -78,6 +201,9 @@ impl Egress {
             let Some(first) = self.runs.front_mut() else { break };
             let part = left.min(u64::from(first.packets));
             self.latency.record_many(now_ns.saturating_sub(first.arrival_ns), part);
+            if let (Some(queue), Some(view)) = (first.queue, view) {
+                view.shared.queues[usize::from(queue)].of(worker).sent.add(part, first.bytes);
+            }
             left -= part;
             first.packets -= part as u32;
             if first.packets == 0 {
@@ -106,13 +232,33 @@ impl Egress {
         view: Option<&Arc<PortView>>,
         account: &Account,
     ) {
-        let packets = self.packets();
-        self.runs.clear();
+        let mut packets = self.packets();
+        for run in self.runs.drain(..) {
+            if let (Some(queue), Some(view)) = (run.queue, view) {
+                view.shared.queues[usize::from(queue)].of(worker).dropped.add(u64::from(run.packets));
+            }
+        }
         self.gone_bytes = self.queued_bytes;
         pool.free(&mut self.batch);
+        for (number, class) in self.classes.iter_mut().enumerate() {
+            let waiting = class.arrivals_ns.len() as u64;
+            packets += waiting;
+            class.arrivals_ns.clear();
+            pool.free(&mut class.batch);
+            if let (Some(number), Some(view)) = (number.checked_sub(1), view) {
+                view.shared.queues[number].of(worker).dropped.add(waiting);
+            }
+        }
         account.drops.add(reason, packets);
         if let Some(view) = view {
             view.shared.tally.of(worker).tx_dropped.add(packets);
+        }
+    }
+
+    /// Counts a packet that found no room in a queue.
+    pub(super) fn refused(&self, queue: Option<u32>, worker: usize, view: &PortView) {
+        if let Some(number) = self.class_of(queue).checked_sub(1) {
+            view.shared.queues[number].of(worker).dropped.add(1);
         }
     }
 }

@@ -5,22 +5,19 @@
 
 use linerate_classify::MISS;
 use linerate_mem::{Batch, Pool};
-use linerate_openflow::{Action, Field, GROUP_ANY, GroupKind, PacketInReason, PortConfig, PortNumber};
+use linerate_openflow::{Action, Field, GroupKind, PacketInReason, PortConfig};
 
 use super::Core;
 use super::path::{Continuation, GroupOps, Op, ToController};
 use super::resolve::{View, ask, is_current, resolve};
 use crate::drops::DropReason;
 use crate::facts::beginning_in;
-use crate::group_view::{BucketView, GroupView};
 use crate::meter_view::{MeterView, Metered};
 use crate::packet::{ActionDrop, Headers, PipelineFields, SlotPacket, apply};
 use crate::shared::State;
 
 /// No port: the slot of packets that came from a controller.
 pub(super) const NO_SLOT: u16 = u16::MAX;
-/// Groups whose liveness depends on one another, at most.
-const WATCH_MAX: usize = 16;
 
 /// The packet that is worked on: the first one of a batch.
 #[derive(Clone, Debug)]
@@ -170,24 +167,23 @@ impl Core {
         if !port.shared.has_link() {
             return Err(DropReason::LinkDown);
         }
-        let arrival_ns = self.now_ns;
+        let (arrival_ns, worker) = (self.now_ns, self.worker);
         let egress = self.egress_of(slot).ok_or(DropReason::NoPort)?;
         if hand.len > egress.len_max {
             return Err(DropReason::TooLong);
         }
-        let room = egress.batch.room();
-        if take {
-            if room < hand.slots {
-                return Err(DropReason::EgressFull);
-            }
-            batch.move_to(&mut egress.batch, hand.slots);
-            hand.is_moved = true;
-        } else if room < hand.slots {
+        let queue = egress.queue(hand.queue);
+        if queue.room() < hand.slots {
+            egress.refused(hand.queue, worker, port);
             return Err(DropReason::EgressFull);
-        } else if !pool.copy(batch, 0, &mut egress.batch) {
+        }
+        if take {
+            batch.move_to(queue, hand.slots);
+            hand.is_moved = true;
+        } else if !pool.copy(batch, 0, queue) {
             return Err(DropReason::NoBuffer);
         }
-        egress.note(1, hand.len as u64, arrival_ns, 0);
+        egress.note_one(hand.len as u64, arrival_ns, hand.queue);
         self.account().queued.add(1);
         Ok(())
     }
@@ -233,11 +229,8 @@ impl Core {
                 }
                 return;
             }
-            GroupKind::Indirect => group.buckets.first().map(|_| 0),
-            GroupKind::FastFailover => first_live(view.state, &group.view),
-            GroupKind::Select => {
-                select(view.state, &group.view, crate::facts::flow_hash(batch.packet(0), &hand.headers))
-            }
+            GroupKind::Select => group.view.choose(view.state, crate::facts::flow_hash(batch.packet(0), &hand.headers)),
+            _ => group.view.choose(view.state, 0),
         };
         match chosen {
             Some(number) => self.bucket(view, group, number, hand, batch, pool, last),
@@ -359,44 +352,4 @@ fn remarked(bytes: &[u8], headers: &Headers, levels: u8) -> Option<u8> {
     let assured = (1..=4).contains(&class) && precedence > 0 && dscp & 1 == 0;
     let raised = (precedence + levels).min(3);
     (assured && raised != precedence).then_some(class << 3 | raised << 1)
-}
-
-fn is_watched(bucket: &BucketView) -> bool {
-    bucket.watch_port != PortNumber::ANY || bucket.watch_group != GROUP_ANY
-}
-
-/// True if the port or the group that a bucket watches is live. A bucket that watches nothing is.
-fn is_live(state: &State, bucket: &BucketView, depth: usize) -> bool {
-    if !is_watched(bucket) {
-        return true;
-    }
-    let port = bucket.watch_port != PortNumber::ANY
-        && state.port_by_number(bucket.watch_port).is_some_and(|port| port.is_live());
-    port || bucket.watch_group != GROUP_ANY
-        && depth < WATCH_MAX
-        && state
-            .groups
-            .get(&bucket.watch_group)
-            .is_some_and(|group| group.buckets.iter().any(|bucket| is_live(state, bucket, depth + 1)))
-}
-
-fn first_live(state: &State, group: &GroupView) -> Option<usize> {
-    group.buckets.iter().position(|bucket| is_live(state, bucket, 0))
-}
-
-/// One of the live buckets, in proportion to their weights.
-fn select(state: &State, group: &GroupView, hash: u32) -> Option<usize> {
-    let weight = |bucket: &BucketView| if is_live(state, bucket, 0) { u64::from(bucket.weight) } else { 0 };
-    let total: u64 = group.buckets.iter().map(weight).sum();
-    if total == 0 {
-        return None;
-    }
-    let mut at = (u64::from(hash) * total) >> 32;
-    group.buckets.iter().position(|bucket| match at.checked_sub(weight(bucket)) {
-        Some(rest) => {
-            at = rest;
-            false
-        }
-        None => true,
-    })
 }

@@ -200,11 +200,11 @@ impl Core {
         }
         let now_ns = self.now_ns;
         let Some(egress) = self.egress_of(slot) else { return false };
-        if run.longest > egress.len_max || run.slots > egress.batch.room() {
+        if !egress.is_simple() || run.longest > egress.len_max || run.slots > egress.batch.room() {
             return false;
         }
         batch.move_to(&mut egress.batch, run.slots);
-        egress.note(run.packets as u32, run.bytes, now_ns, 0);
+        egress.note(run.packets as u32, run.bytes, now_ns);
         let account = self.account();
         account.received.add(run.packets as u64, run.bytes);
         account.queued.add(run.packets as u64);

@@ -138,8 +138,10 @@ impl Forwarder {
     pub fn bind(&mut self, index: PortIndex, number: PortNumber, is_handoff: bool) -> bool {
         self.core.state = self.core.shared.state(&self.reader.enter());
         self.reader.park();
-        let Some(slot) = self.core.state.slots.get(&number).copied() else { return false };
         let core = &mut self.core;
+        let Some(view) = core.state.port_by_number(number) else { return false };
+        let slot = core.state.slots[&number];
+        let egress = Egress::new(slot, &core.pool, core.queue_slots, is_handoff, &view.queues);
         let place = usize::from(index.0);
         if core.bindings.len() <= place {
             core.bindings.resize_with(place + 1, || None);
@@ -147,7 +149,7 @@ impl Forwarder {
         if core.by_slot.len() <= usize::from(slot) {
             core.by_slot.resize(usize::from(slot) + 1, NO_SLOT);
         }
-        core.bindings[place] = Some(Binding { egress: Egress::new(slot, &core.pool, core.queue_slots, is_handoff) });
+        core.bindings[place] = Some(Binding { egress });
         core.by_slot[usize::from(slot)] = index.0;
         true
     }
@@ -271,11 +273,17 @@ impl Core {
             self.account().drops.add(DropReason::NoPort, totals.packets);
             return pool.free(batch);
         };
-        let before = egress.batch.len();
-        batch.move_to(&mut egress.batch, usize::MAX);
-        let taken = egress.batch.totals_after(before);
-        egress.note(taken.packets as u32, taken.bytes, now_ns, 0);
-        let lost = totals.packets - taken.packets;
+        let mut taken = 0;
+        while let Some(span) = batch.span(0) {
+            let queue = egress.queue(None);
+            if queue.room() < span.slots {
+                break;
+            }
+            batch.move_to(queue, span.slots);
+            egress.note_one(span.len as u64, now_ns, None);
+            taken += 1;
+        }
+        let lost = totals.packets - taken;
         if lost > 0 {
             self.account().drops.add(DropReason::EgressFull, lost);
             if let Some(port) = self.state.port(slot) {
@@ -328,8 +336,11 @@ impl Datapath for Forwarder {
     }
 
     fn output(&mut self, to: PortIndex) -> Option<&mut Batch> {
-        let binding = self.core.bindings.get_mut(usize::from(to.0))?.as_mut()?;
-        Some(&mut binding.egress.batch)
+        let egress = &mut self.core.bindings.get_mut(usize::from(to.0))?.as_mut()?.egress;
+        if !egress.is_simple() {
+            egress.schedule(self.core.now_ns);
+        }
+        Some(&mut egress.batch)
     }
 
     fn tx_done(&mut self, to: PortIndex, packets: usize, now_ns: u64) {
@@ -373,7 +384,11 @@ impl Datapath for Forwarder {
     }
 
     fn next_deadline_ns(&self) -> u64 {
-        if self.packet_outs_waiting.load(Ordering::Acquire) > 0 { 0 } else { u64::MAX }
+        if self.packet_outs_waiting.load(Ordering::Acquire) > 0 {
+            return 0;
+        }
+        let backlog = self.core.bindings.iter().flatten().any(|binding| binding.egress.has_backlog());
+        if backlog { self.core.now_ns + egress::RETRY_NS } else { u64::MAX }
     }
 
     fn tick(&mut self, context: &mut Context<'_>) {

@@ -11,15 +11,17 @@ mod multipart;
 mod packets;
 mod ports;
 mod removal;
+mod saved;
 mod snapshot;
 mod timeouts;
+mod trace;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 
-use linerate_classify::{Classifier, Counters, Domain, Slab};
+use linerate_classify::{Classifier, Counters, Domain, Slab, Worker};
 use linerate_mem::Pool;
 use linerate_openflow::{
     FlowRemoved, OfError, PacketIn, PortStatus, SwitchConfig, SwitchDescription, SwitchFeatures, TableFeatures,
@@ -37,8 +39,10 @@ use meter_mod::Meter;
 use ports::SwitchPort;
 pub use ports::{PortError, PortSettings};
 use removal::Removed;
+pub use saved::Saved;
 pub use snapshot::{LearnedAddress, Totals};
 use timeouts::Timeouts;
+pub use trace::{TraceStep, TracedEntry};
 
 /// Shape of a switch.
 #[derive(Clone, Debug)]
@@ -100,6 +104,8 @@ pub enum Event {
 pub struct Switch {
     options: SwitchOptions,
     domain: Domain,
+    /// For traces.
+    reader: Option<Worker>,
     shared: Arc<Shared>,
     states: States,
     classifiers: Vec<Classifier>,
@@ -131,7 +137,9 @@ struct WorkerEnd {
 impl Switch {
     /// A switch without ports, entries and workers.
     pub fn new(options: SwitchOptions, now_ns: u64) -> Switch {
-        let domain = Domain::new(options.workers.max(1));
+        // One seat more, for traces.
+        let domain = Domain::new(options.workers.max(1) + 1);
+        let reader = domain.worker();
         let classifiers: Vec<Classifier> = (0..TABLES).map(|_| Classifier::new(&domain)).collect();
         let flows = Slab::new(&domain, u32::MAX - 1);
         let states = States::new(&domain, State::default());
@@ -143,6 +151,7 @@ impl Switch {
             buffers: Buffers::new(options.buffers),
             timeouts: Timeouts::default(),
             domain,
+            reader,
             shared,
             states,
             classifiers,
@@ -169,6 +178,9 @@ impl Switch {
         wake_worker: Box<dyn Fn() + Send>,
         wake_control: Box<dyn Fn() + Send>,
     ) -> Option<Forwarder> {
+        if self.workers.len() >= self.options.workers {
+            return None;
+        }
         let reader = self.domain.worker()?;
         let (sender, packet_ins) = record_queue(self.options.packet_ins_max);
         let (packet_outs, receiver) = std::sync::mpsc::sync_channel(self.options.packet_outs_max);

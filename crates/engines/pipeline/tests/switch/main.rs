@@ -1,4 +1,5 @@
 //! The switch driven without a worker: control side, one forwarder, packets in and out.
 
 mod flows;
+mod groups;
 mod rig;

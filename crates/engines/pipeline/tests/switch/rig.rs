@@ -2,7 +2,7 @@
 
 use linerate_mem::{Batch, Pool};
 use linerate_openflow::*;
-use linerate_pipeline::{Event, Forwarder, PortSettings, Switch, SwitchOptions};
+use linerate_pipeline::{Event, Forwarder, PortSettings, QueueSettings, Switch, SwitchOptions};
 use linerate_port::{Context, Datapath, PortIndex};
 
 /// A packet that left: port and bytes.
@@ -34,6 +34,10 @@ impl Rig {
     }
 
     pub fn add_port(&mut self, port: u32) {
+        self.add_port_with_queues(port, Vec::new());
+    }
+
+    pub fn add_port_with_queues(&mut self, port: u32, queues: Vec<QueueSettings>) {
         let settings = PortSettings {
             number: PortNumber(port),
             name: format!("p{port}"),
@@ -43,7 +47,7 @@ impl Rig {
             current: 0,
             current_kbps: 0,
             max_kbps: 0,
-            queues: Vec::new(),
+            queues,
         };
         self.switch.add_port(settings, true, self.now_ns).unwrap();
         assert!(self.forwarder.bind(PortIndex(self.ports.len() as u16), PortNumber(port), false));

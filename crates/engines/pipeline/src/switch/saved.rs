@@ -1,0 +1,82 @@
+//! Flows, groups and meters as the messages that make them again.
+
+use std::collections::BTreeSet;
+
+use linerate_openflow::{
+    FlowCommand, FlowMod, GROUP_ANY, GroupCommand, GroupMod, MeterCommand, MeterMod, NO_BUFFER, OfError, PortNumber,
+};
+
+use super::Switch;
+use super::entries::groups_of;
+
+/// Messages that make the entries, groups and meters of a switch again, in an order in which each finds what it names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Saved {
+    /// Meters.
+    pub meters: Vec<MeterMod>,
+    /// Groups, each behind those that it forwards to or watches.
+    pub groups: Vec<GroupMod>,
+    /// Flow entries. Their times and counters begin anew.
+    pub flows: Vec<FlowMod>,
+}
+
+impl Switch {
+    /// What a switch needs to forward as this one does.
+    pub fn saved(&self) -> Saved {
+        let meters = self.meters.iter().map(|(id, meter)| MeterMod {
+            command: MeterCommand::Add,
+            flags: meter.flags,
+            meter: *id,
+            bands: meter.bands.clone(),
+        });
+        let tables = 0..=linerate_openflow::TABLE_MAX;
+        let entries =
+            tables.flat_map(|table| self.entries.of_table(table)).filter_map(|index| self.entries.get(*index));
+        let flows = entries.map(|entry| FlowMod {
+            cookie: entry.cookie,
+            cookie_mask: 0,
+            table: entry.table,
+            command: FlowCommand::Add,
+            idle_timeout_s: entry.idle_timeout_s,
+            hard_timeout_s: entry.hard_timeout_s,
+            priority: entry.priority,
+            buffer_id: NO_BUFFER,
+            out_port: PortNumber::ANY,
+            out_group: GROUP_ANY,
+            flags: entry.flags,
+            matching: entry.matching.clone(),
+            instructions: entry.instructions.clone(),
+        });
+        Saved { meters: meters.collect(), groups: self.saved_groups(), flows: flows.collect() }
+    }
+
+    fn saved_groups(&self) -> Vec<GroupMod> {
+        let (mut done, mut saved) = (BTreeSet::new(), Vec::new());
+        // Groups form no loop, so each pass finds one at least whose groups are there.
+        while saved.len() < self.groups.len() {
+            let before = saved.len();
+            for (id, group) in &self.groups {
+                let mut named = groups_of(group.buckets.iter().flat_map(|bucket| &bucket.actions));
+                named.extend(group.buckets.iter().map(|bucket| bucket.watch_group).filter(|one| *one != GROUP_ANY));
+                if !done.contains(id) && named.iter().all(|one| done.contains(one) || !self.groups.contains_key(one)) {
+                    done.insert(*id);
+                    let command = GroupCommand::Add;
+                    saved.push(GroupMod { command, kind: group.kind, group: *id, buckets: group.buckets.clone() });
+                }
+            }
+            if saved.len() == before {
+                break;
+            }
+        }
+        saved
+    }
+
+    /// Makes saved meters, groups and entries. Returns how many of them were refused, and the first error.
+    pub fn restore(&mut self, saved: Saved, now_ns: u64) -> (usize, Option<OfError>) {
+        let mut errors = Vec::new();
+        errors.extend(saved.meters.into_iter().filter_map(|one| self.meter_mod(one, now_ns).err()));
+        errors.extend(saved.groups.into_iter().filter_map(|one| self.group_mod(one, now_ns).err()));
+        errors.extend(saved.flows.into_iter().filter_map(|one| self.flow_mod(one, now_ns).err()));
+        (errors.len(), errors.first().copied())
+    }
+}
