@@ -4,15 +4,20 @@
 
 mod actions;
 mod buffer;
+mod build;
 mod exthdr;
+mod flow_hash;
 mod headers;
 mod key;
 mod matching;
 mod read;
+mod reassembly;
 pub mod shape;
 
 pub use actions::{ActionDrop, apply};
 pub use buffer::{PacketBuffer, SlotPacket};
+pub use build::build_packet;
 pub use headers::{Fragment, Headers};
 pub use key::PipelineFields;
 pub use matching::{compile_match, fields_of};
+pub use reassembly::{FragmentDrop, GivenUp, Reassembler, Reassembly, ReassemblyLimits};
