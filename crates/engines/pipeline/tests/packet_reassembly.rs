@@ -158,14 +158,11 @@ fn an_overlap_gives_the_packet_up_and_refuses_its_other_fragments() {
 #[test]
 fn late_packets_are_given_up_and_the_oldest_makes_room() {
     let mut reassembler = Reassembler::new(ReassemblyLimits { packets: 2, timeout_ns: 100 });
-    let some = |seed| loop {
-        let (_, pieces) = fragmented(&mut Random::new(seed), 2400);
-        if pieces.len() > 1 {
-            return pieces;
-        }
-        return fragmented(&mut Random::new(seed + 1000), 8).1;
+    let some = |seed| {
+        let all = (seed..).map(|seed| fragmented(&mut Random::new(seed), 2400).1);
+        all.into_iter().find(|pieces| pieces.len() > 1).unwrap()
     };
-    let (first, second, third) = (some(1), some(2), some(3));
+    let (first, second, third) = (some(100), some(200), some(300));
     assert_eq!(add(&mut reassembler, &first[0], 0), Reassembly::Held);
     assert_eq!(add(&mut reassembler, &second[0], 50), Reassembly::Held);
     assert_eq!((reassembler.held(), reassembler.next_deadline_ns()), (2, 100));

@@ -4,10 +4,8 @@ use linerate_wire::{ipv4, ipv6};
 
 use super::super::read::put;
 use super::FragmentDrop;
-use super::part::{Identity, Part};
+use super::part::{HEADERS_MAX, Identity, Part};
 
-/// Bytes of headers in front of the data.
-pub const HEADERS_MAX: usize = 256;
 /// Bytes that the headers and data of one packet take.
 const BUFFER_LEN: usize = HEADERS_MAX + 65_536;
 /// Runs of data with a gap between them, at most; more are an attack.

@@ -6,7 +6,9 @@ use linerate_wire::{Protocol, ipv4, ipv6};
 use super::super::read::{be16, be32, byte};
 use super::super::{Headers, shape};
 use super::FragmentDrop;
-use super::datagram::HEADERS_MAX;
+
+/// Bytes of headers in front of the data, at most.
+pub const HEADERS_MAX: usize = 256;
 
 /// A fragment of an IP packet.
 pub struct Part<'a> {
