@@ -21,6 +21,7 @@ mod chunks;
 mod classifier;
 mod counters;
 mod domain;
+mod fold;
 mod key;
 mod memory;
 mod primitive;

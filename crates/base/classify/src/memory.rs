@@ -3,7 +3,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::mem::size_of;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use crate::primitive::{Arc, AtomicU32, AtomicU64};
@@ -39,6 +39,13 @@ pub(crate) struct Line(pub(crate) [AtomicU64; 8]);
 unsafe impl Cell for Line {
     fn vacant() -> Line {
         Line(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+// SAFETY: zeroes are a valid byte.
+unsafe impl Cell for u8 {
+    fn vacant() -> u8 {
+        0
     }
 }
 
@@ -81,6 +88,14 @@ impl<T: Cell> Deref for Array<T> {
     fn deref(&self) -> &[T] {
         // SAFETY: `new` made `count` valid cells there, which live as long as the array.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count) }
+    }
+}
+
+impl<T: Cell> DerefMut for Array<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `deref`; the array is the only owner of its cells.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.count) }
     }
 }
 

@@ -1,6 +1,12 @@
 //! Eight tags of 16 bits, compared at once.
 #![allow(unsafe_code)]
 
+/// The tag of a hash; never 0, which marks a free place.
+#[inline]
+pub(crate) fn tag(hash: u64) -> u16 {
+    ((hash >> 48) as u16).max(1)
+}
+
 /// A bit for each of eight tags that equals `tag`.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]

@@ -10,10 +10,9 @@
 
 use linerate_mem::prefetch;
 
-use super::hash::tag;
 use crate::memory::{Line, SharedArray};
 use crate::primitive::{AtomicU64, Ordering};
-use crate::tags::equal_tags;
+use crate::tags::{equal_tags, tag};
 
 /// Places of a bucket.
 pub(crate) const PLACES: usize = 8;

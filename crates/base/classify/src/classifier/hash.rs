@@ -1,10 +1,12 @@
-//! Hashes of words and where they lead: a filter's bits, a bucket, a tag.
+//! Hashes of words and how they are made.
 //!
 //! A word under a mask is hashed by one multiplication of 64 by 64 bits whose halves are folded (as wyhash does), with a secret for
 //! each atom. The hash of a tuple is the sum of its atoms' hashes, so an atom that many tuples share is hashed once a packet.
 //! Secrets differ from process to process: nobody outside can choose rules that collide.
 
 use std::hash::{BuildHasher, RandomState};
+
+use crate::fold::fold;
 
 /// How a classifier hashes.
 #[derive(Clone, Copy, Debug)]
@@ -40,17 +42,4 @@ impl Hashing {
     pub(crate) fn atom(&self, masked: u64, secret: u64) -> u64 {
         fold(masked ^ secret, FACTOR) & self.kept
     }
-}
-
-/// The halves of the product of two words, one over the other.
-#[inline]
-fn fold(one: u64, other: u64) -> u64 {
-    let product = u128::from(one) * u128::from(other);
-    product as u64 ^ (product >> 64) as u64
-}
-
-/// The tag of a tuple's hash; never 0, which marks a free place.
-#[inline]
-pub(crate) fn tag(hash: u64) -> u16 {
-    ((hash >> 48) as u16).max(1)
 }

@@ -1,0 +1,239 @@
+//! The exact-match cache of one worker: from whole keys to what the caller found for them the slow way.
+//!
+//! ```text
+//! set        8 tags of 16 bits | 8 values of 32 bits | a bit for each that was used      one cache line
+//! first      the first line of a key, by set and place                                   one cache line
+//! second     its second line, where that is in use
+//! seen       a byte for each of many keys that missed: those seen for the first time are not kept
+//! ```
+//!
+//! Whole keys are compared, so nothing that only has the same hash is ever found. The address space for the largest number of sets is reserved
+//! at the start, and memory is taken as the cache grows: set by set (linear hashing, Litwin 1980), so that no packet waits for it.
+
+mod sets;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use std::hash::{BuildHasher, RandomState};
+
+use linerate_mem::prefetch;
+
+use crate::key::{BATCH, FIRST, Key, MISS};
+use crate::memory::Array;
+use sets::{PLACES, Sets};
+
+/// Settings of a cache.
+#[derive(Clone, Copy, Debug)]
+pub struct CacheConfig {
+    /// Keys that the cache is to hold. It begins small and grows as long as keys that repeat find no room, up to 1.6 to 3.2 times as
+    /// many places, each of 72 bytes, or of 136 where keys have a second line.
+    pub entries_max: usize,
+    /// A key is kept when it misses for the second time, so that keys that never repeat leave the cache alone. If false, at once.
+    pub second_sight: bool,
+}
+
+impl Default for CacheConfig {
+    fn default() -> CacheConfig {
+        CacheConfig { entries_max: 1 << 20, second_sight: true }
+    }
+}
+
+/// Sets of a cache that has grown little.
+const SETS_MIN: usize = 64;
+/// Sets by which the cache grows when a key finds no room.
+const SETS_MORE: usize = 2;
+/// Of the keys that find no room in a cache of full size whose keys are all in use, one in so many is kept.
+const KEPT_OF: u32 = 16;
+
+/// A cache that one thread owns.
+pub struct Cache {
+    sets: Sets,
+    sets_max: usize,
+    /// Fingerprints of keys that missed; empty if keys are kept at once.
+    seen: Array<u8>,
+    second_sight: bool,
+    secrets: [u64; 8],
+    /// The set whose keys are marked as not used next.
+    hand: usize,
+    /// Decides which key makes room.
+    refused: u32,
+    /// Numbers without a pattern.
+    misses: u64,
+}
+
+/// Of a linear congruential generator (Knuth's MMIX).
+const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
+
+impl Cache {
+    /// An empty cache.
+    pub fn new(config: CacheConfig) -> Cache {
+        let entries_max = config.entries_max.clamp(PLACES, 1 << 28);
+        // A load of 0.4 to 0.8, where few sets are full.
+        let sets_max = (entries_max / 5).next_power_of_two();
+        let seen = if config.second_sight { 2 * entries_max.next_power_of_two() } else { 1 };
+        let random = RandomState::new();
+        Cache {
+            sets: Sets::new(SETS_MIN.min(sets_max), sets_max),
+            sets_max,
+            seen: Array::new(seen),
+            second_sight: config.second_sight,
+            secrets: std::array::from_fn(|at| random.hash_one(at)),
+            hand: 0,
+            refused: 0,
+            misses: 0,
+        }
+    }
+
+    /// Looks up those of up to 64 keys whose bit is set in `wanted`, and returns which of them were found. `values` gets what was
+    /// inserted for them, and [`MISS`] for those not found; the places of other keys stay as they are.
+    ///
+    /// # Panics
+    /// If there are more than 64 keys, or fewer values than keys.
+    #[inline]
+    pub fn lookup_batch(&mut self, keys: &[Key], wanted: u64, values: &mut [u32]) -> u64 {
+        assert!(keys.len() <= BATCH && values.len() >= keys.len());
+        let mut hashes = [0u64; BATCH];
+        let mut tagged = [0u8; BATCH];
+        let is_wanted = |lane: usize| wanted >> lane & 1 == 1;
+        for (lane, (key, hash)) in keys.iter().zip(&mut hashes).enumerate() {
+            if is_wanted(lane) {
+                *hash = self.hash(key);
+                self.sets.prefetch(self.sets.of(*hash));
+            }
+        }
+        for (lane, (hash, tagged)) in hashes.iter().zip(&mut tagged).enumerate().take(keys.len()) {
+            if is_wanted(lane) {
+                let set = self.sets.of(*hash);
+                *tagged = self.sets.tagged(set, *hash);
+                self.sets.prefetch_key(set, tagged.trailing_zeros() as usize, keys[lane].is_extended());
+            }
+        }
+        let mut found = 0;
+        for (lane, (key, value)) in keys.iter().zip(values.iter_mut()).enumerate() {
+            if is_wanted(lane) {
+                let set = self.sets.of(hashes[lane]);
+                *value = match self.sets.find(set, tagged[lane], key) {
+                    Some(place) => self.sets.use_value(set, place),
+                    None => {
+                        prefetch(&self.seen, self.sight(hashes[lane]).0);
+                        MISS
+                    }
+                };
+                found |= u64::from(*value != MISS) << lane;
+            }
+        }
+        // The hand comes round once in eight lookups for each place: keys that are not used for so long make room.
+        self.hand = if self.hand + 1 < self.sets.len() { self.hand + 1 } else { 0 };
+        self.sets.forget_use(self.hand);
+        found
+    }
+
+    /// Keeps `value` for a key that missed, or changes the value of a key that is in the cache. Returns false if the cache
+    /// does not keep the key: for now, because it was seen for the first time, or others are worth more.
+    /// `value` is any number but [`MISS`].
+    pub fn insert(&mut self, key: &Key, value: u32) -> bool {
+        debug_assert_ne!(value, MISS);
+        let hash = self.hash(key);
+        let set = self.sets.of(hash);
+        if let Some(place) = self.sets.find(set, self.sets.tagged(set, hash), key) {
+            self.sets.set_value(set, place, value);
+            return true;
+        }
+        if self.second_sight && !self.see(hash) {
+            return false;
+        }
+        let room = |sets: &Sets| sets.free(sets.of(hash)).or_else(|| sets.unused(sets.of(hash)));
+        if room(&self.sets).is_none() {
+            for _ in 0..SETS_MORE.min(self.sets_max - self.sets.len()) {
+                self.split();
+            }
+        }
+        let set = self.sets.of(hash);
+        let Some(place) = room(&self.sets).or_else(|| self.replaceable()) else { return false };
+        self.sets.put(set, place, hash, key, value);
+        true
+    }
+
+    /// Takes a key out; returns its value.
+    pub fn remove(&mut self, key: &Key) -> Option<u32> {
+        let hash = self.hash(key);
+        let set = self.sets.of(hash);
+        let place = self.sets.find(set, self.sets.tagged(set, hash), key)?;
+        let value = self.sets.use_value(set, place);
+        self.sets.take(set, place);
+        Some(value)
+    }
+
+    /// Takes all keys out.
+    pub fn clear(&mut self) {
+        self.sets.clear();
+        self.seen.fill(0);
+    }
+
+    /// Keys in the cache.
+    pub fn len(&self) -> usize {
+        self.sets.keys()
+    }
+
+    /// True if the cache holds no key.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes that the cache has taken, about: huge pages may round them up.
+    pub fn memory_bytes(&self) -> usize {
+        self.sets.bytes() + self.seen.len()
+    }
+
+    /// One set more: the keys of another one are spread over both.
+    fn split(&mut self) {
+        let (from, to) = self.sets.add();
+        for place in 0..PLACES {
+            if let Some(key) = self.sets.key(from, place) {
+                let hash = self.hash(&key);
+                if self.sets.of(hash) == to {
+                    self.sets.move_to(from, place, to);
+                }
+            }
+        }
+    }
+
+    /// True if the key was seen before, or another one that looks the same. Each second key is not remembered in the place of
+    /// another one, because keys that take turns would never be seen otherwise.
+    fn see(&mut self, hash: u64) -> bool {
+        let (at, fingerprint) = self.sight(hash);
+        self.misses = self.misses.wrapping_mul(MULTIPLIER).wrapping_add(1);
+        let seen = &mut self.seen[at];
+        let is_known = *seen == fingerprint;
+        if *seen == 0 || self.misses >> 63 == 0 {
+            *seen = fingerprint;
+        }
+        is_known
+    }
+
+    #[inline]
+    fn sight(&self, hash: u64) -> (usize, u8) {
+        ((hash >> 8) as usize & (self.seen.len() - 1), ((hash >> 40) as u8).max(1))
+    }
+
+    /// The place of a key that is in use and goes nevertheless, if it is time.
+    fn replaceable(&mut self) -> Option<usize> {
+        self.refused = self.refused.wrapping_add(1);
+        self.refused.is_multiple_of(KEPT_OF).then_some((self.refused / KEPT_OF) as usize % PLACES)
+    }
+
+    /// Of the words in pairs, as `wyhash` does.
+    #[inline]
+    fn hash(&self, key: &Key) -> u64 {
+        let first = self.hash_line(&key.words[..FIRST], 0);
+        if key.is_extended() { first.wrapping_add(self.hash_line(&key.words[FIRST..], 1)) } else { first }
+    }
+
+    #[inline]
+    fn hash_line(&self, words: &[u64], line: u64) -> u64 {
+        let pairs = words.as_chunks::<2>().0.iter().zip(self.secrets.as_chunks::<2>().0);
+        pairs.fold(0u64, |sum, (words, secrets)| {
+            sum.wrapping_add(crate::fold::fold(words[0] ^ secrets[0], words[1] ^ secrets[1].wrapping_add(line)))
+        })
+    }
+}
