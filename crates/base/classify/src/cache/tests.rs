@@ -70,12 +70,12 @@ proptest! {
                     let wanted = u64::from(value) << 32 | 0xffff_0000 | u64::from(value);
                     let mut values = [12345; BATCH];
                     let found = cache.lookup_batch(&keys, wanted, &mut values);
-                    for lane in 0..BATCH {
+                    for (lane, value) in values.into_iter().enumerate() {
                         let expected = model.get(&(number + lane as u64)).copied();
                         match (wanted >> lane & 1, found >> lane & 1) {
-                            (0, found) => prop_assert_eq!((found, values[lane]), (0, 12345)),
-                            (_, 0) => prop_assert_eq!(values[lane], MISS),
-                            _ => prop_assert_eq!(Some(values[lane]), expected),
+                            (0, found) => prop_assert_eq!((found, value), (0, 12345)),
+                            (_, 0) => prop_assert_eq!(value, MISS),
+                            _ => prop_assert_eq!(Some(value), expected),
                         }
                     }
                 }
