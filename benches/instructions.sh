@@ -21,7 +21,8 @@ table() {
     echo "loop,instructions_per_packet"
     for loop in gen_null_fixed gen_null_flows gen_null_signed pipe_one_core_unread pipe_one_core_checked receive_check \
         impair_loss impair_delay impair_jitter switch_two_macs switch_10k_macs switch_1514 \
-        switch_engine_10k_macs record filter; do
+        switch_engine_10k_macs record filter \
+        cache_one_flow cache_10k_flows rules_20_masks rules_20_masks_unknown rules_one_mask; do
         few=$(count "$loop" 100000)
         many=$(count "$loop" 300000)
         echo "$loop,$(awk -v a="$few" -v b="$many" 'BEGIN { printf "%.1f", (b - a) / 200000 }')"

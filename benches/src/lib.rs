@@ -4,6 +4,7 @@
 
 pub mod bridge;
 pub mod capture;
+pub mod classify;
 pub mod line;
 pub mod loops;
 pub mod measure;

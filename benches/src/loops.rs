@@ -9,6 +9,7 @@ use linerate_worker::{self as worker, Control};
 
 use crate::bridge;
 use crate::capture;
+use crate::classify::{self, Headers, Priorities};
 use crate::line;
 use crate::measure::{Run, Stopwatch};
 use crate::switch::{self, Load};
@@ -201,7 +202,37 @@ pub struct Loop {
 }
 
 /// All of them.
-pub const LOOPS: [Loop; 28] = [
+pub const LOOPS: [Loop; 33] = [
+    Loop {
+        name: "cache_one_flow",
+        what: "cache of exact matches, one flow, and counting it",
+        threads: 1,
+        run: |cores, packets| classify::cache(cores[0], 1, packets),
+    },
+    Loop {
+        name: "cache_10k_flows",
+        what: "the same, 10,000 flows",
+        threads: 1,
+        run: |cores, packets| classify::cache(cores[0], 10_000, packets),
+    },
+    Loop {
+        name: "rules_20_masks",
+        what: "lookup among 10,000 rules with 20 masks and any priorities, headers that match",
+        threads: 1,
+        run: |cores, packets| classify::rules(cores[0], Priorities::Random, Headers::Known, packets),
+    },
+    Loop {
+        name: "rules_20_masks_unknown",
+        what: "the same, headers that match no rule",
+        threads: 1,
+        run: |cores, packets| classify::rules(cores[0], Priorities::Random, Headers::Unknown, packets),
+    },
+    Loop {
+        name: "rules_one_mask",
+        what: "lookup among 10,000 rules with one mask",
+        threads: 1,
+        run: |cores, packets| classify::exact(cores[0], packets),
+    },
     Loop {
         name: "record",
         what: "packets into the buffers of a capture file, pcapng",

@@ -1,0 +1,64 @@
+//! `cargo run --release -p linerate-benches --bin classify [RULES]`: what lookups of flow tables take, in nanoseconds of a key in a batch
+//! of 64 (median of the batches), and what changes take.
+
+use std::time::Instant;
+
+use linerate_benches::classify::{
+    Cached, Headers, Priorities, Table, header, header_of_its_own, median_ns, rule, unknown,
+};
+use linerate_classify::Classifier;
+use linerate_classify::Domain;
+
+/// Batches of a row.
+const BATCHES: u64 = 20_000;
+
+fn main() {
+    let only: Option<String> = std::env::args().nth(1);
+    let wanted = |row: &str| only.as_ref().is_none_or(|only| row.contains(only.as_str()));
+    for flows in [1, 10_000, 1_000_000] {
+        let row = format!("cache hit + counters, {flows} flows");
+        if wanted(&row) {
+            let mut cached = Cached::new(flows);
+            let (ns, found) =
+                median_ns(BATCHES, |number| header_of_its_own(number % flows), |keys| cached.look_up(keys));
+            let memory = cached.memory_bytes() as f64 / flows as f64;
+            println!("{row:48} {ns:7.1} ns  found {:5.1} %  {memory:.0} bytes a flow", found * 100.0);
+        }
+    }
+    for (rules, masks) in [(100_000, 20), (1_000_000, 20), (1_000_000, 1)] {
+        for priorities in [Priorities::Specific, Priorities::Random] {
+            if masks == 1 && priorities == Priorities::Random {
+                continue;
+            }
+            let name = format!("{rules} rules, {masks} masks, {priorities:?} priorities");
+            if !wanted(&name) {
+                continue;
+            }
+            let mut table = Table::new(rules, masks, priorities);
+            for headers in [Headers::Known, Headers::Unknown] {
+                let (ns, found) = match headers {
+                    Headers::Known => median_ns(BATCHES, |number| header(number % rules), |keys| table.look_up(keys)),
+                    Headers::Unknown => median_ns(BATCHES, unknown, |keys| table.look_up(keys)),
+                };
+                println!("{:48} {ns:7.1} ns  found {:5.1} %", format!("{name}, {headers:?}"), found * 100.0);
+            }
+            let (rules, bytes) = (table.classifier.len(), table.classifier.memory_bytes());
+            println!("{:48} {rules} rules, {:.0} bytes a rule", "", bytes as f64 / rules as f64);
+            drop(table);
+            changes(rules as u64, masks, priorities);
+        }
+    }
+}
+
+/// What changes take: all rules added one by one, and removed.
+fn changes(rules: u64, masks: u64, priorities: Priorities) {
+    let mut classifier = Classifier::new(&Domain::new(1));
+    let all: Vec<_> = (0..rules).map(|number| rule(number, masks, priorities)).collect();
+    let start = Instant::now();
+    all.iter().for_each(|rule| classifier.insert(rule));
+    let added_ns = start.elapsed().as_nanos() as f64 / rules as f64;
+    let start = Instant::now();
+    all.iter().for_each(|rule| assert!(classifier.remove(rule)));
+    let removed_ns = start.elapsed().as_nanos() as f64 / rules as f64;
+    println!("{:48} a rule added {added_ns:.0} ns, removed {removed_ns:.0} ns", "");
+}
