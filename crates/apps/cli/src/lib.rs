@@ -15,6 +15,7 @@ pub mod doctor;
 pub mod lab;
 pub mod lb;
 pub mod moving;
+pub mod ofswitch;
 pub mod pktgen;
 pub mod read;
 pub mod switch;

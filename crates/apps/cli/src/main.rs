@@ -41,6 +41,8 @@ enum Command {
     Lb(cmd::lb::Args),
     /// A learning switch between ports of any kind; its names valeS:P; `switch ctl` controls it
     Switch(Box<cmd::switch::Args>),
+    /// An OpenFlow 1.3 switch between ports of any kind, under a controller or not; `ofswitch ctl` asks and changes it
+    Ofswitch(Box<cmd::ofswitch::Args>),
     /// Lists the ports that can be opened here, and what the others need
     Ports(cmd::ports::Args),
     /// Checks this host for what costs packets
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Command::Report(args) => cmd::report::run(&args),
         Command::PktGen(args) => cmd::pkt_gen::run_args(&args),
         Command::Switch(args) => cmd::switch::run(&args),
+        Command::Ofswitch(args) => cmd::ofswitch::run(&args),
         Command::Ports(args) => cmd::ports::run(&args),
         Command::Send(args) => cmd::send::run(&args),
         Command::Receive(args) => cmd::receive::run(&args),

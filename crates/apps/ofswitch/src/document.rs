@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 pub use linerate_control::WorkerDocument;
-use linerate_port::Drops;
 use serde::{Deserialize, Serialize};
 
 /// Schema of the lines of `linerate ofswitch --json`.
@@ -38,27 +37,24 @@ pub struct Snapshot {
     pub last: bool,
 }
 
-/// A port.
+/// A port; its name is its OpenFlow number.
+pub type PortDocument = linerate_control::PortDocument<CountersDocument>;
+
+/// What OpenFlow knows of a port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PortDocument {
-    /// OpenFlow number, or `LOCAL`.
-    pub number: String,
+pub struct CountersDocument {
     /// Its name in OpenFlow.
-    pub name: String,
-    /// Spec of the port, as given.
-    pub spec: String,
-    /// How it was opened.
-    pub detail: String,
-    /// `up`, or `down: WHY`.
-    pub state: String,
+    pub of_name: String,
     /// Ethernet address.
     pub hw_addr: String,
-    /// Bits of OpenFlow's configuration by name: `PORT_DOWN`, `NO_RECV`, `NO_FWD`, `NO_PACKET_IN`.
+    /// Bits of its configuration by name: `PORT_DOWN`, `NO_RECV`, `NO_FWD`, `NO_PACKET_IN`.
     pub config: Vec<String>,
+    /// It has a link.
+    pub link_up: bool,
     /// A fast-failover bucket that watches the port may be used.
     pub live: bool,
-    /// Its settings.
-    pub settings: BTreeMap<String, String>,
+    /// Rate in kbit/s.
+    pub speed_kbps: u32,
     /// Packets received.
     pub rx_packets: u64,
     /// Their bytes.
@@ -71,13 +67,10 @@ pub struct PortDocument {
     pub rx_dropped: u64,
     /// Packets dropped when they were to leave.
     pub tx_dropped: u64,
-    /// Packets lost before the switch got them, as the port itself counts.
-    pub port_rx_drops: Vec<Drops>,
-    /// Packets lost after the port took them, as the port itself counts.
-    pub port_tx_drops: Vec<Drops>,
 }
 
-/// The account: `received + packet_outs + copies = sent + waiting + to_controller + dropped`.
+/// The account: `received + packet_outs + copies = sent + waiting + to_controller + dropped`. Copies are counted from the second place in which
+/// a packet ends up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TotalsDocument {
     /// Came from ports.
@@ -306,11 +299,9 @@ pub struct DropDocument {
     pub packets: u64,
 }
 
-/// Time in the switch, by pair of ports.
+/// Time in the switch, by egress port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyDocument {
-    /// The ingress port.
-    pub from: String,
     /// The egress port.
     pub to: String,
     /// Packets.

@@ -38,14 +38,6 @@ pub enum Request {
         /// The meter in the syntax of ovs-ofctl.
         meter: String,
     },
-    /// Walks a packet through the tables and says what would happen to it.
-    Trace {
-        /// Fields in the syntax of ovs-ofctl, or `hex:` and the bytes of a packet.
-        packet: String,
-        /// The port by which it arrives.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        in_port: Option<String>,
-    },
     /// Adds flow entries, groups and meters of a saved state: lines as `show state` returned them.
     Restore {
         /// The lines.
@@ -97,7 +89,7 @@ pub enum What {
     Stats,
     /// Drops by reason.
     Drops,
-    /// Time in the switch, by pair of ports.
+    /// Time in the switch, by egress port.
     Latency,
     /// All that `restore` takes: meters, groups and flow entries as lines.
     State,
@@ -114,12 +106,13 @@ mod tests {
         for request in [
             Request::Show { what: What::BridgeDomains, after: None },
             Request::Flow { action: Change::ModifyStrict, flows: vec!["actions=drop".into()] },
-            Request::Trace { packet: "in_port=1".into(), in_port: None },
         ] {
             let line = request_line(&request);
             assert_eq!(read_request(line.as_bytes()).request.and_then(read_command), Ok(request), "{line}");
         }
-        for line in [r#"{"v":1,"command":"flow","action":"fly","flows":[]}"#, r#"{"v":1,"command":"show","what":"macs"}"#] {
+        for line in
+            [r#"{"v":1,"command":"flow","action":"fly","flows":[]}"#, r#"{"v":1,"command":"show","what":"macs"}"#]
+        {
             assert!(read_request(line.as_bytes()).request.and_then(read_command::<Request>).is_err(), "{line}");
         }
     }

@@ -59,6 +59,7 @@ pub(crate) struct PortView {
     pub(crate) number: PortNumber,
     /// The port below a logical port; its own number otherwise.
     pub(crate) physical: PortNumber,
+    pub(crate) tunnel_id: u64,
     pub(crate) config: PortConfig,
     pub(crate) queues: Vec<QueueSettings>,
     pub(crate) shared: std::sync::Arc<PortShared>,

@@ -8,6 +8,8 @@ pub mod compare;
 pub mod doctor;
 pub mod lab;
 pub mod lb;
+pub mod ofswitch;
+mod ofswitch_ctl;
 pub mod pkt_gen;
 pub mod ports;
 pub mod read;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use linerate_control::{SettingValue, StartError};
 use linerate_ofswitch::{Config, Options, Running};
@@ -25,8 +26,6 @@ Examples:
       an encrypted channel; both sides show certificates
   linerate ofswitch ctl show flow              also: table, flowcache, interface, bridge-domains, controller, group, meter, port, queue; --json
   linerate ofswitch ctl add-flow priority=5,tcp,tcp_dst=80,actions=output:2
-  linerate ofswitch ctl trace in_port=1,tcp,nw_dst=10.0.0.1,tcp_dst=80
-      through which entries this packet would go, and why
 
 A port is any of `linerate ports`; the number before = is its OpenFlow number. Settings of a port (--set PORT.KEY=VALUE, or a file's [[port]]):
   tunnel-id=N            value of the field TUNNEL_ID for packets from this port, for a port that is the end of a tunnel
@@ -131,10 +130,11 @@ pub fn run(args: &Args) -> ExitCode {
 /// True when all went well.
 fn switch(args: &Args) -> Result<bool, String> {
     let config = config(args)?;
-    let run_ns = args.duration.as_deref().map(duration_ns).transpose().map_err(|error| format!("--duration: {error}"))?;
+    let run_ns =
+        args.duration.as_deref().map(duration_ns).transpose().map_err(|error| format!("--duration: {error}"))?;
     signal::catch_stop_signals().map_err(|error| error.to_string())?;
     let quiet = args.quiet;
-    let on_event = Box::new(move |line: &str| {
+    let on_event = Arc::new(move |line: &str| {
         if !quiet {
             note(line)
         }

@@ -9,7 +9,7 @@ use linerate_switch::document::{
 };
 
 /// A table whose columns are as wide as their widest cell. The first row is the head; `right` columns hold numbers.
-fn table(rows: Vec<Vec<String>>, right: &[usize]) -> String {
+pub(crate) fn table(rows: Vec<Vec<String>>, right: &[usize]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
@@ -23,7 +23,7 @@ fn table(rows: Vec<Vec<String>>, right: &[usize]) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn head(cells: &[&str]) -> Vec<String> {
+pub(crate) fn head(cells: &[&str]) -> Vec<String> {
     cells.iter().map(|cell| cell.to_string()).collect()
 }
 
@@ -98,7 +98,7 @@ pub fn account(snapshot: &Snapshot) -> String {
     lines.join("\n")
 }
 
-fn own_losses(lines: &mut Vec<String>, port: &str, when: &str, places: &[Drops]) {
+pub(crate) fn own_losses(lines: &mut Vec<String>, port: &str, when: &str, places: &[Drops]) {
     for lost in places {
         lines.push(format!("  port {port}, {when}: {} at {} ({})", count(lost.packets), lost.place, lost.cause));
     }

@@ -29,7 +29,7 @@ pub(crate) fn answer(switch: &mut Switch, request: RequestBody, now_ns: u64) -> 
         RequestBody::PortMod(change) => done(switch.port_mod(change, now_ns)),
         RequestBody::TableMod(change) => done(switch.table_mod(change.table, change.config)),
         RequestBody::MeterMod(change) => done(switch.meter_mod(change, now_ns)),
-        RequestBody::Multipart(request) => said(switch.multipart(&request, now_ns).map(Reply::Multipart)),
+        RequestBody::Multipart(request) => said(switch.multipart(request, now_ns).map(Reply::Multipart)),
         RequestBody::Barrier => Outcome::Barrier,
         RequestBody::QueueGetConfig(port) => {
             said(switch.queue_config(port).map(|queues| Reply::QueueConfig(QueueConfigReply { port, queues })))

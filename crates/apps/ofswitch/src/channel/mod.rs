@@ -147,8 +147,8 @@ impl Channels {
         let barrier_ns = waits(BARRIER_NS, self.channels.iter().any(|channel| channel.waits_for().is_some()));
         let packet_outs_ns = waits(PACKET_OUTS_NS, !self.channels.is_empty() && !switch.takes_packet_outs());
         let channels = self.channels.iter().map(Channel::next_deadline_ns);
-        let connectors = self.known.iter().flat_map(|known| {
-            let wanted = known.connectors.iter().enumerate().filter(|(number, _)| self.wants(known, *number));
+        let connectors = self.known.iter().enumerate().flat_map(|(place, known)| {
+            let wanted = known.connectors.iter().enumerate().filter(move |(number, _)| self.wants(place, *number));
             wanted.map(|(_, connector)| connector.next_deadline_ns())
         });
         channels.chain(connectors).min().unwrap_or(u64::MAX).min(barrier_ns).min(packet_outs_ns)
@@ -268,8 +268,7 @@ impl Channels {
     }
 
     /// True if a connection of a controller is to be made: the main one if there is none, an auxiliary one beside a main one that is up.
-    fn wants(&self, known: &Known, auxiliary: usize) -> bool {
-        let Some(place) = self.known.iter().position(|other| std::ptr::eq(other, known)) else { return false };
+    fn wants(&self, place: usize, auxiliary: usize) -> bool {
         let is = |channel: &&Channel, number: usize| {
             channel.origin == Origin::Active { controller: place, auxiliary: number as u8 }
         };
@@ -281,7 +280,7 @@ impl Channels {
     fn connect(&mut self, now_ns: u64) {
         for place in 0..self.known.len() {
             for number in 0..self.known[place].connectors.len() {
-                if !self.wants(&self.known[place], number) {
+                if !self.wants(place, number) {
                     continue;
                 }
                 let connected = self.known[place].connectors[number].turn(&self.setup.notifier, now_ns);

@@ -19,11 +19,6 @@ pub(crate) trait ByteStream: Read + Write + Send {
     fn wants_write(&self) -> bool {
         false
     }
-
-    /// The two sides are not agreed on the encryption yet.
-    fn is_handshaking(&self) -> bool {
-        false
-    }
 }
 
 impl ByteStream for TcpStream {
@@ -40,10 +35,6 @@ impl ByteStream for StreamOwned<ClientConnection, TcpStream> {
     fn wants_write(&self) -> bool {
         self.conn.wants_write()
     }
-
-    fn is_handshaking(&self) -> bool {
-        self.conn.is_handshaking()
-    }
 }
 
 impl ByteStream for StreamOwned<ServerConnection, TcpStream> {
@@ -53,10 +44,6 @@ impl ByteStream for StreamOwned<ServerConnection, TcpStream> {
 
     fn wants_write(&self) -> bool {
         self.conn.wants_write()
-    }
-
-    fn is_handshaking(&self) -> bool {
-        self.conn.is_handshaking()
     }
 }
 

@@ -132,6 +132,12 @@ impl Forwarder {
         Forwarder { reader, core, packet_outs, packet_outs_waiting }
     }
 
+    /// The lowest number to which no port is bound: that which a worker gives to its next port.
+    pub fn next_index(&self) -> PortIndex {
+        let bindings = &self.core.bindings;
+        PortIndex(bindings.iter().position(Option::is_none).unwrap_or(bindings.len()) as u16)
+    }
+
     /// Says which port of the switch a port of the worker is. `is_handoff`: the port leads to, or comes from, the worker that has the
     /// switch's port; packets that arrive by it have been through the tables and are for that port. Returns false if
     /// the switch has no port with this number.
@@ -189,8 +195,12 @@ impl Core {
         if let Some(reason) = refused {
             return self.refuse(reason, Some(in_slot), batch, pool);
         }
-        let fields =
-            PipelineFields { in_port: port.number.0, in_phy_port: port.physical.0, ..PipelineFields::default() };
+        let fields = PipelineFields {
+            in_port: port.number.0,
+            in_phy_port: port.physical.0,
+            metadata: 0,
+            tunnel_id: port.tunnel_id,
+        };
         let cut_off = u64::from(batch.more(batch.len() - 1));
         let totals = batch.totals();
         port.shared.tally.of(self.worker).received.add(totals.packets + cut_off, totals.bytes);

@@ -34,6 +34,13 @@ impl Switch {
         Ok(())
     }
 
+    /// True if a packet-out would find room in the queue of its worker. A program that reads no requests meanwhile holds a controller
+    /// back that sends packets faster than the worker takes them.
+    pub fn takes_packet_outs(&self) -> bool {
+        let waiting = |worker: &super::WorkerEnd| worker.packet_outs_waiting.load(Ordering::Acquire);
+        self.workers.first().is_none_or(|worker| waiting(worker) < self.options.packet_outs_max)
+    }
+
     /// Sends a packet that waited in a buffer through the tables.
     pub(super) fn send_buffered(&mut self, number: u32) {
         let Some(buffered) = self.buffers.take(number) else { return };

@@ -27,6 +27,8 @@ pub struct PortSettings {
     pub hw_addr: [u8; 6],
     /// The port below a logical port, for example the one that carries a tunnel.
     pub physical: Option<PortNumber>,
+    /// `TUNNEL_ID` of the packets that arrive by the port; 0 if it is not the end of a tunnel.
+    pub tunnel_id: u64,
     /// Its configuration.
     pub config: PortConfig,
     /// Current features (`OFPPF_*`).
@@ -89,6 +91,7 @@ impl SwitchPort {
         Arc::new(PortView {
             number: self.settings.number,
             physical: self.settings.physical.unwrap_or(self.settings.number),
+            tunnel_id: self.settings.tunnel_id,
             config: self.settings.config,
             queues: self.settings.queues.clone(),
             shared: Arc::clone(&self.shared),

@@ -43,6 +43,7 @@ impl Rig {
             name: format!("p{port}"),
             hw_addr: [2, 0, 0, 0, 0, port as u8],
             physical: None,
+            tunnel_id: 0,
             config: PortConfig(0),
             current: 0,
             current_kbps: 0,

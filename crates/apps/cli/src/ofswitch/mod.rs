@@ -1,0 +1,3 @@
+//! What `linerate ofswitch` and `linerate ofswitch ctl` show.
+
+pub mod text;
