@@ -37,12 +37,7 @@ pub(crate) fn dscp(bytes: &[u8], headers: &Headers) -> Option<u8> {
 /// A number that all packets of a flow have in common: of the addresses of layers 2 and 3, the protocol, and the ports.
 pub(crate) fn flow_hash(bytes: &[u8], headers: &Headers) -> u32 {
     let key = headers.key(bytes, &PipelineFields::default());
-    let lines = if key.is_extended() { 16 } else { 8 };
-    let folded = key.words[..lines].iter().fold(0x9e37_79b9_7f4a_7c15u64, |hash, word| {
-        let product = u128::from(hash ^ word) * 0xa076_1d64_78bd_642f;
-        (product as u64 ^ (product >> 64) as u64).wrapping_add(0xe703_7ed1_a0b4_28db)
-    });
-    (folded >> 32) as u32
+    (headers.flow_hash(&key) >> 32) as u32
 }
 
 #[cfg(test)]

@@ -14,6 +14,12 @@ impl Tally {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
     }
 
+    /// Notes a number that is no sum.
+    #[inline]
+    pub(crate) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
     #[inline]
     pub(crate) fn read(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -93,6 +99,8 @@ pub(crate) struct Account {
     pub(crate) handed_over: Tally,
     pub(crate) taken_over: Tally,
     pub(crate) to_controller: Tally,
+    pub(crate) joined_fragments: Tally,
+    pub(crate) held_fragments: Tally,
     pub(crate) cache_hits: Tally,
     pub(crate) cache_misses: Tally,
     pub(crate) cache_entries: Tally,

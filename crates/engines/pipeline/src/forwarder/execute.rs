@@ -11,7 +11,7 @@ use super::Core;
 use super::path::{Continuation, GroupOps, Op, ToController};
 use super::resolve::{View, ask, is_current, resolve};
 use crate::drops::DropReason;
-use crate::facts::beginning_in;
+use crate::facts::{beginning_in, flow_hash};
 use crate::meter_view::{MeterView, Metered};
 use crate::packet::{ActionDrop, Headers, PipelineFields, SlotPacket, apply};
 use crate::shared::State;
@@ -229,7 +229,7 @@ impl Core {
                 }
                 return;
             }
-            GroupKind::Select => group.view.choose(view.state, crate::facts::flow_hash(batch.packet(0), &hand.headers)),
+            GroupKind::Select => group.view.choose(view.state, flow_hash(batch.packet(0), &hand.headers)),
             _ => group.view.choose(view.state, 0),
         };
         match chosen {
@@ -322,7 +322,7 @@ impl Core {
     }
 
     /// The way from a table on of a packet whose action set is empty.
-    fn way_from(&mut self, view: &View<'_>, table: u8, hand: &InHand, batch: &Batch) -> u32 {
+    pub(super) fn way_from(&mut self, view: &View<'_>, table: u8, hand: &InHand, batch: &Batch) -> u32 {
         let key = hand.headers.key(batch.packet(0), &hand.fields);
         let mut known = key;
         beginning_in(&mut known, table);

@@ -31,6 +31,8 @@ struct Lane {
     /// Its way.
     way: u32,
     refused: Option<DropReason>,
+    /// It is to be put together with others first.
+    is_fragment: bool,
 }
 
 /// Memory of the passes of one worker.
@@ -134,6 +136,8 @@ impl Core {
     ) {
         lanes.asked.iter_mut().for_each(Vec::clear);
         ask(view, &mut lanes.keys[..count], unknown, 0, &mut lanes.asked, &mut self.scratch);
+        let entries = self.cache.as_ref().map_or(0, linerate_classify::Cache::len);
+        self.account().cache_entries.set(entries as u64);
         let mut rest = unknown;
         while rest != 0 {
             let lane = rest.trailing_zeros() as usize;
@@ -240,6 +244,10 @@ impl Core {
             places: 0,
             is_moved: false,
         };
+        if lane.is_fragment {
+            self.fragments.get_or_insert_with(super::fragments::Fragments::new);
+            return self.fragment(view, &hand, batch, pool);
+        }
         let end = match lane.refused {
             Some(reason) => Some(reason),
             None => self.walk_way(view, lane.way, &mut hand, batch, pool),
@@ -276,10 +284,12 @@ impl Lanes {
             let Some(part) = parts.next() else { break };
             let headers = Headers::parse(part.bytes);
             let lane = &mut self.lanes[count];
-            *lane = Lane { headers, len: part.bytes.len() as u32, slots: 1, way: MISS, refused: None };
+            *lane =
+                Lane { headers, len: part.bytes.len() as u32, slots: 1, way: MISS, refused: None, is_fragment: false };
             if headers.is_runt() {
                 lane.refused = Some(DropReason::Runt);
-            } else if fragments == Fragments::Drop && headers.fragment() != Fragment::Whole {
+            } else if fragments != Fragments::Normal && headers.fragment() != Fragment::Whole {
+                lane.is_fragment = fragments == Fragments::Reassemble;
                 lane.refused = Some(DropReason::Fragment);
             } else {
                 headers.fill_key(part.bytes, fields, &mut self.keys[count]);
@@ -299,6 +309,7 @@ impl Lanes {
                     }
                 }
                 if !is_whole {
+                    lane.is_fragment = false;
                     lane.refused = Some(DropReason::Runt);
                 }
             }

@@ -3,6 +3,7 @@
 mod control;
 mod egress;
 mod execute;
+mod fragments;
 mod lanes;
 mod normal;
 mod path;
@@ -26,6 +27,7 @@ use crate::shared::{Shared, State, TABLES, TableTallies};
 use crate::tally::Account;
 use egress::Egress;
 use execute::{InHand, NO_SLOT};
+use fragments::Fragments;
 use lanes::Lanes;
 use path::Hit;
 use paths::Paths;
@@ -81,6 +83,8 @@ struct Core {
     wake_control: Box<dyn Fn() + Send>,
     pool: Pool,
     queue_slots: usize,
+    /// Not there before they are needed, and while one is worked on.
+    fragments: Option<Fragments>,
     /// Batches for packets that are copied to be changed.
     spare: Vec<Batch>,
     now_ns: u64,
@@ -126,6 +130,7 @@ impl Forwarder {
             wake_control,
             pool,
             queue_slots,
+            fragments: None,
             spare,
             now_ns: 0,
         };
@@ -398,7 +403,8 @@ impl Datapath for Forwarder {
             return 0;
         }
         let backlog = self.core.bindings.iter().flatten().any(|binding| binding.egress.has_backlog());
-        if backlog { self.core.now_ns + egress::RETRY_NS } else { u64::MAX }
+        let fragments = self.core.fragments.as_ref().map_or(u64::MAX, Fragments::next_deadline_ns);
+        if backlog { fragments.min(self.core.now_ns + egress::RETRY_NS) } else { fragments }
     }
 
     fn tick(&mut self, context: &mut Context<'_>) {
@@ -415,6 +421,7 @@ impl Datapath for Forwarder {
             packet_outs_waiting.fetch_sub(1, Ordering::AcqRel);
             core.packet_out(&view, record, context.pool);
         }
+        core.expire_fragments();
         core.announce_packet_ins();
         reader.park();
     }

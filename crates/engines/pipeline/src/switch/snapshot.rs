@@ -9,7 +9,7 @@ use crate::tally::{Account, Tally};
 /// The account of the switch. At rest, when no packet waits:
 ///
 /// ```text
-/// received + packet_outs + copies = queued + to_controller + dropped on the way (by reason)
+/// received + packet_outs + copies = queued + to_controller + dropped on the way (by reason) + joined_fragments + held_fragments
 /// queued + taken_over = sent + handed_over + waiting + dropped in a queue (by reason)
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +32,10 @@ pub struct Totals {
     pub taken_over: u64,
     /// Packets and copies for the controllers.
     pub to_controller: u64,
+    /// Fragments that were put together, less the packets that they made.
+    pub joined_fragments: u64,
+    /// Fragments whose packets are not whole yet.
+    pub held_fragments: u64,
     /// Packets and copies that were dropped, for any reason.
     pub dropped: u64,
     /// Packet-outs that were dropped because no worker took them; they count nowhere else.
@@ -73,6 +77,8 @@ impl Switch {
             handed_over: sum(|account| &account.handed_over),
             taken_over: sum(|account| &account.taken_over),
             to_controller: sum(|account| &account.to_controller),
+            joined_fragments: sum(|account| &account.joined_fragments),
+            held_fragments: sum(|account| &account.held_fragments),
             dropped: self.drops().iter().map(|(_, packets)| packets).sum(),
             refused_packet_outs: self.refused_packet_outs,
             cache_hits: sum(|account| &account.cache_hits),

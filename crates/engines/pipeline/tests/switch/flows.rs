@@ -101,3 +101,37 @@ fn entries_time_out() {
     }
     assert_eq!(reasons, [(FlowRemovedReason::HardTimeout, 7, 0), (FlowRemovedReason::IdleTimeout, 8, 1)]);
 }
+
+#[test]
+fn fragments_are_dropped_or_put_together_as_the_configuration_says() {
+    let mut rig = Rig::new(2);
+    let wanted = Match::default().with(Field::EthType, 0x0800).with(Field::IpProto, 17).with(Field::UdpDst, 80);
+    rig.add(add(1, wanted, apply(vec![output(2)])));
+    let whole = udp(1, 2, [7, 80]);
+    let piece = |data: &[u8], offset: u16, more: bool| {
+        let mut packet = whole[..34].to_vec();
+        packet[16..18].copy_from_slice(&(20 + data.len() as u16).to_be_bytes());
+        packet[20..22].copy_from_slice(&(u16::from(more) * 0x2000 + offset / 8).to_be_bytes());
+        packet.extend_from_slice(data);
+        packet
+    };
+    let (first, last) = (piece(&whole[34..50], 0, true), piece(&whole[50..], 16, false));
+    let set = |rig: &mut Rig, fragments| {
+        rig.switch.set_config(SwitchConfig { fragments, miss_send_len: 128 }).unwrap();
+    };
+    set(&mut rig, Fragments::Drop);
+    assert_eq!(rig.send(1, &first), []);
+    assert_eq!(rig.switch.drops(), [(DropReason::Fragment, 1)]);
+    set(&mut rig, Fragments::Reassemble);
+    assert_eq!(rig.send(1, &last), []);
+    let sent = rig.send(1, &first);
+    assert_eq!((sent.len(), sent[0].0, &sent[0].1[34..]), (1, 2, &whole[34..]));
+    rig.check();
+    assert_eq!(rig.send(1, &first), []);
+    assert_eq!(rig.switch.totals().held_fragments, 1);
+    rig.check();
+    rig.now_ns += 60 * SECOND;
+    rig.round();
+    assert_eq!(rig.switch.drops(), [(DropReason::Fragment, 1), (DropReason::FragmentLost, 1)]);
+    rig.check();
+}

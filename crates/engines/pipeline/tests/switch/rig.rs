@@ -135,7 +135,7 @@ impl Rig {
         let totals = self.switch.totals();
         assert_eq!(
             totals.received + totals.packet_outs + totals.copies,
-            totals.queued + totals.to_controller + totals.dropped,
+            totals.queued + totals.to_controller + totals.dropped + totals.held_fragments + totals.joined_fragments,
             "{totals:?} {:?}",
             self.switch.drops()
         );
