@@ -8,6 +8,7 @@ pub mod counters;
 pub mod ethtool;
 pub mod memory;
 pub mod netdev;
+pub mod netlink;
 pub mod netns;
 pub mod perf;
 pub mod poll;

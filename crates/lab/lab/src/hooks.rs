@@ -5,10 +5,8 @@
 
 use std::io;
 
+use linerate_sys::netlink::{Attributes, Body, DUMP, Netlink};
 use linerate_sys::netns::NetNs;
-use netlink_sys::protocols::NETLINK_NETFILTER;
-
-use crate::raw_netlink::{Attributes, DUMP, RawNetlink};
 
 const NFNL_SUBSYS_NFTABLES: u16 = 10;
 const NFT_MSG_GETCHAIN: u16 = 4;
@@ -55,7 +53,7 @@ pub struct Chain {
 /// The base chains that IPv4 packets can meet.
 #[derive(Debug)]
 pub struct HookReader {
-    netlink: RawNetlink,
+    netlink: Netlink,
 }
 
 impl HookReader {
@@ -64,7 +62,7 @@ impl HookReader {
     /// # Errors
     /// When the kernel has no nfnetlink.
     pub fn open(namespace: &NetNs) -> io::Result<Self> {
-        Ok(Self { netlink: RawNetlink::open_in(namespace, NETLINK_NETFILTER)? })
+        Ok(Self { netlink: Netlink::open_in(namespace, libc::NETLINK_NETFILTER)? })
     }
 
     /// The chains there are now; none on a kernel without nftables.
@@ -73,7 +71,7 @@ impl HookReader {
     /// `EPERM` without CAP_NET_ADMIN over the namespace.
     pub fn chains(&mut self) -> io::Result<Vec<Chain>> {
         let kind = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETCHAIN;
-        match self.netlink.exchange(kind, DUMP, &[0; NFGENMSG_LEN]) {
+        match self.netlink.exchange(kind, DUMP, &Body::new(&[0; NFGENMSG_LEN])) {
             Ok(answers) => Ok(answers.iter().filter_map(|answer| chain_of(answer)).collect()),
             // EINVAL, EOPNOTSUPP: nfnetlink without nftables.
             Err(error) if [Some(libc::EINVAL), Some(libc::EOPNOTSUPP)].contains(&error.raw_os_error()) => {
@@ -86,8 +84,8 @@ impl HookReader {
 
 fn chain_of(answer: &[u8]) -> Option<Chain> {
     let family = *answer.first()?;
-    let attributes = Attributes(answer.get(NFGENMSG_LEN..)?);
-    let number = Attributes(attributes.find(NFTA_CHAIN_HOOK)?).u32_be(NFTA_HOOK_HOOKNUM)?;
+    let attributes = Attributes::behind(NFGENMSG_LEN, answer);
+    let number = attributes.nested(NFTA_CHAIN_HOOK)?.u32_be(NFTA_HOOK_HOOKNUM)?;
     let hook = match (family, number) {
         (NFPROTO_NETDEV, 0) | (NFPROTO_INET, INET_INGRESS) => Hook::Ingress,
         (NFPROTO_NETDEV, 1) => Hook::Egress,
@@ -105,14 +103,10 @@ fn chain_of(answer: &[u8]) -> Option<Chain> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::raw_netlink::attribute;
-
     fn answer(family: u8, hook: u32) -> Vec<u8> {
-        let mut bytes = vec![family, 0, 0, 0];
-        bytes.extend(attribute(NFTA_CHAIN_TABLE, b"filter\0"));
-        bytes.extend(attribute(NFTA_CHAIN_NAME, b"f\0"));
-        bytes.extend(attribute(NFTA_CHAIN_HOOK, &attribute(NFTA_HOOK_HOOKNUM, &hook.to_be_bytes())));
-        bytes
+        let number = Body::default().with(NFTA_HOOK_HOOKNUM, &hook.to_be_bytes());
+        let body = Body::new(&[family, 0, 0, 0]).with_text(NFTA_CHAIN_TABLE, "filter").with_text(NFTA_CHAIN_NAME, "f");
+        body.with_body(NFTA_CHAIN_HOOK, number).bytes().to_vec()
     }
 
     #[test]

@@ -16,7 +16,6 @@ pub mod placement;
 pub mod places;
 pub mod prefixes;
 pub mod proc_net;
-mod raw_netlink;
 pub mod run;
 pub mod runner;
 mod stalls;

@@ -8,10 +8,8 @@ use std::fs;
 use std::io;
 
 use linerate_sys::affinity;
+use linerate_sys::netlink::{Attributes, Body, DUMP, Netlink};
 use linerate_sys::netns::NetNs;
-use netlink_sys::protocols::NETLINK_GENERIC;
-
-use crate::raw_netlink::{Attributes, DUMP, RawNetlink, attribute};
 
 /// One NAPI instance of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,22 +71,22 @@ const NETDEV_A_NAPI_PID: u16 = 4;
 /// The generic netlink family `netdev` of one namespace, kept open.
 #[derive(Debug)]
 pub(crate) struct NetdevFamily {
-    netlink: RawNetlink,
+    netlink: Netlink,
     id: u16,
 }
 
 impl NetdevFamily {
     pub(crate) fn open(namespace: &NetNs) -> io::Result<Self> {
-        let mut netlink = RawNetlink::open_in(namespace, NETLINK_GENERIC)?;
-        let name = attribute(CTRL_ATTR_FAMILY_NAME, b"netdev\0");
-        let answers = netlink.exchange(GENL_ID_CTRL, 0, &command(CTRL_CMD_GETFAMILY, &name))?;
+        let mut netlink = Netlink::open_in(namespace, libc::NETLINK_GENERIC)?;
+        let request = command(CTRL_CMD_GETFAMILY).with_text(CTRL_ATTR_FAMILY_NAME, "netdev");
+        let answers = netlink.exchange(GENL_ID_CTRL, 0, &request)?;
         let id = answers.iter().find_map(|answer| attributes_of(answer).u16(CTRL_ATTR_FAMILY_ID));
         Ok(Self { netlink, id: id.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))? })
     }
 
     pub(crate) fn napi_of(&mut self, interface: u32) -> io::Result<Vec<Napi>> {
-        let filter = attribute(NETDEV_A_NAPI_IFINDEX, &interface.to_ne_bytes());
-        let answers = self.netlink.exchange(self.id, DUMP, &command(NETDEV_CMD_NAPI_GET, &filter))?;
+        let request = command(NETDEV_CMD_NAPI_GET).with_u32(NETDEV_A_NAPI_IFINDEX, interface);
+        let answers = self.netlink.exchange(self.id, DUMP, &request)?;
         let napi = |answer: &Vec<u8>| {
             let attributes = attributes_of(answer);
             let thread = attributes.u32(NETDEV_A_NAPI_PID).and_then(|pid| i32::try_from(pid).ok());
@@ -98,14 +96,12 @@ impl NetdevFamily {
     }
 }
 
-fn command(number: u8, attributes: &[u8]) -> Vec<u8> {
-    let mut body = vec![number, 1, 0, 0];
-    body.extend(attributes);
-    body
+fn command(number: u8) -> Body {
+    Body::new(&[number, 1, 0, 0])
 }
 
 fn attributes_of(answer: &[u8]) -> Attributes<'_> {
-    Attributes(answer.get(GENL_HEADER_LEN..).unwrap_or_default())
+    Attributes::behind(GENL_HEADER_LEN, answer)
 }
 
 #[cfg(test)]

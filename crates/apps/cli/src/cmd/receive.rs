@@ -8,12 +8,14 @@ use linerate_port::{Caps, Direction, FarSide, PortSpec};
 use linerate_report::Timestamp;
 use linerate_sys::signal;
 use linerate_units::{count, positive_duration_ns};
+use linerate_worker::Control;
 
 use crate::pktgen::log;
 use crate::traffic::cores::Cores;
 use crate::traffic::document::{RECEIVE_SCHEMA, ReceiveDocument, ReceivedAll, tool};
 use crate::traffic::open::{self, open_noted};
-use crate::traffic::receiving::{self, EndedBy, Ends};
+use crate::traffic::progress::{self, Snapshot};
+use crate::traffic::watch::{EndedBy, Ends, WatchOptions, watch};
 use crate::traffic::{note, text};
 
 const EXAMPLES: &str = "\
@@ -96,7 +98,19 @@ fn try_run(args: &Args) -> Result<bool, String> {
     if !args.quiet {
         ports.iter().for_each(|port| note(&format!("receiving on {} ({})", port.caps().name, port.caps().detail)));
     }
-    let (end, ended_by, took_ns) = receiving::run(&mut ports, &mut receiver, &pool, cores.of(0), ends, args.quiet)?;
+    let control = Control::default();
+    let mut before = Snapshot::default();
+    let mut line = |seconds| {
+        let now = Snapshot { sent: None, received: Some(control.meter.read()) };
+        let line = progress::line(&before, &now, seconds);
+        before = now;
+        line
+    };
+    let options = WatchOptions { core: cores.of(0), ends, quiet: args.quiet };
+    let (end, ended_by, took_ns) = watch(options, std::slice::from_ref(&control), &mut line, || {
+        linerate_worker::receive(&mut ports, &mut receiver, &pool, &control, &mut |_| {})
+    })?;
+    let ended_by = if end.error.is_some() { EndedBy::Error } else { ended_by };
     let document = ReceiveDocument {
         schema: RECEIVE_SCHEMA,
         tool: tool(),

@@ -16,7 +16,7 @@ use crate::traffic::document::SendDocument;
 use crate::traffic::open::{self, open_noted};
 use crate::traffic::prepare::{Prepared, offload_to, prepare};
 use crate::traffic::replay::{ReplayFlags, Wish};
-use crate::traffic::sending::{self, Beside, Job, Work};
+use crate::traffic::sending::{self, Job, LocalReceiver, Work};
 use crate::traffic::streams::{StreamFlags, Wanted, describe};
 use crate::traffic::{note, text};
 
@@ -258,12 +258,12 @@ fn receive_specs(args: &Args, specs: &[PortSpec]) -> Result<Vec<PortSpec>, Strin
     Ok(receive)
 }
 
-fn beside(specs: &[PortSpec], pool: &Pool, core: Option<usize>, quiet: bool) -> Result<Option<Beside>, String> {
+fn beside(specs: &[PortSpec], pool: &Pool, core: Option<usize>, quiet: bool) -> Result<Option<LocalReceiver>, String> {
     if specs.is_empty() {
         return Ok(None);
     }
     let open = |spec: &PortSpec| open_noted(spec, Direction::Receive, pool, quiet);
     let ports = specs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let receiver = Receiver::new(ReceiverConfig { start: Start::At(0), ..ReceiverConfig::default() });
-    Ok(Some(Beside { ports, receiver, core }))
+    Ok(Some(LocalReceiver { ports, receiver, core }))
 }

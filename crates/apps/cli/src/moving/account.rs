@@ -5,7 +5,7 @@ use linerate_report::units::{count, percent, pps};
 use linerate_report::{Timestamp, Tool};
 use serde::Serialize;
 
-use crate::traffic::receiving::EndedBy;
+use crate::traffic::watch::EndedBy;
 
 /// A run.
 #[derive(Clone, Debug, Serialize)]

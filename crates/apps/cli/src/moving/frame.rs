@@ -5,18 +5,18 @@ use std::time::SystemTime;
 
 use linerate_port::Caps;
 use linerate_report::Timestamp;
+use linerate_report::units::{count, pps};
 use linerate_sys::{clock, signal};
 use linerate_units::{duration_ns, positive_duration_ns};
-use linerate_worker::Control;
+use linerate_worker::{Control, MeterReading};
 use serde::Serialize;
 
 use super::account::RunRow;
-use super::watch::{self, Manner};
 use crate::pktgen::log;
 use crate::traffic::cores::Cores;
 use crate::traffic::document::tool;
 use crate::traffic::note;
-use crate::traffic::receiving::EndedBy;
+use crate::traffic::watch::{EndedBy, Ends, WatchOptions, watch};
 
 /// Flags of a tool that moves packets.
 #[derive(clap::Args)]
@@ -44,7 +44,7 @@ pub struct MovingArgs {
 /// Checked flags.
 pub struct Frame {
     wait_ns: Option<u64>,
-    manner: Manner,
+    watch: WatchOptions,
     json: bool,
 }
 
@@ -67,8 +67,9 @@ impl Frame {
         let core = args.core.map(|core| Cores::choose(Some(&core.to_string()), 1)).transpose()?;
         let told = core.iter().filter_map(|cores| cores.note.as_deref()).filter(|_| !args.quiet);
         told.for_each(note);
-        let manner = Manner { core: core.and_then(|core| core.of(0)), duration_ns: args.duration, quiet: args.quiet };
-        Ok(Frame { wait_ns: args.wait, manner, json: args.json })
+        let ends = Ends { duration_ns: args.duration, ..Ends::default() };
+        let watch = WatchOptions { core: core.and_then(|core| core.of(0)), ends, quiet: args.quiet };
+        Ok(Frame { wait_ns: args.wait, watch, json: args.json })
     }
 
     /// Before packets are moved: stop signals are caught, links may come up, and the ports are told.
@@ -80,13 +81,13 @@ impl Frame {
         if let Some(wait_ns) = self.wait_ns {
             clock::sleep_until_ns(clock::now_ns() + wait_ns);
         }
-        if !self.manner.quiet {
+        if !self.watch.quiet {
             ports.for_each(|caps| note(&format!("{} ({}; {})", caps.name, caps.detail, caps.copies)));
         }
         Ok(())
     }
 
-    /// Does `work` as [`watch::watch`] does.
+    /// Does `work` as [`watch`] does. Progress shows the packets of each control beside its name.
     ///
     /// # Errors
     /// As there.
@@ -97,7 +98,9 @@ impl Frame {
         work: impl FnOnce() -> T + Send,
     ) -> Result<Moved<T>, String> {
         let started = Timestamp::from_system(SystemTime::now());
-        let (end, ended_by, took_ns) = watch::watch(self.manner, names, controls, work)?;
+        let mut before = vec![MeterReading::default(); controls.len()];
+        let mut line = |seconds| line(names, controls, &mut before, seconds);
+        let (end, ended_by, took_ns) = watch(self.watch, controls, &mut line, work)?;
         let seconds = took_ns as f64 / 1e9;
         let run = RunRow { tool: tool(), started, seconds, ended_by, core_share: 0.0, error: None };
         Ok(Moved { end, run, took_ns })
@@ -122,6 +125,16 @@ impl<T> Moved<T> {
         let core_share = core_ns as f64 / self.took_ns.max(1) as f64;
         RunRow { ended_by, core_share, error: error.map(ToString::to_string), ..self.run.clone() }
     }
+}
+
+fn line(names: &[String], controls: &[Control], before: &mut [MeterReading], seconds: f64) -> String {
+    let lanes = names.iter().zip(controls).zip(before).map(|((name, control), before)| {
+        let now = control.meter.read();
+        let rate_pps = (now.packets - before.packets) as f64 / seconds;
+        *before = now;
+        format!("  {name} {} ({})", count(now.packets), pps(rate_pps))
+    });
+    lanes.collect()
 }
 
 /// Status 0 when all went well, 1 when a port broke or a packet is unaccounted for, 2 when it could not start.

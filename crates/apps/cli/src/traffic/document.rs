@@ -10,8 +10,8 @@ use linerate_report::{Latency, Timestamp, Tool};
 use linerate_worker::ReceiveEnd;
 use serde::Serialize;
 
-use super::receiving::EndedBy;
 use super::sending::{Received, Sent};
+use super::watch::EndedBy;
 
 /// Schema of [`SendDocument`].
 pub const SEND_SCHEMA: &str = "linerate.send/1";

@@ -54,7 +54,7 @@ impl Progress {
 }
 
 /// What happened in the `seconds` between two snapshots.
-fn line(before: &Snapshot, now: &Snapshot, seconds: f64) -> String {
+pub fn line(before: &Snapshot, now: &Snapshot, seconds: f64) -> String {
     let mut line = String::new();
     let mut add = |word: &str, now: Option<MeterReading>, before: Option<MeterReading>| {
         let Some(now) = now else { return };

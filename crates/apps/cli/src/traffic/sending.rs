@@ -93,7 +93,7 @@ pub struct Sent {
 }
 
 /// Ports that receive beside the senders.
-pub struct Beside {
+pub struct LocalReceiver {
     /// The ports.
     pub ports: Vec<Box<dyn Port>>,
     /// What counts their packets.
@@ -125,7 +125,7 @@ const QUIET_NS: u64 = 300_000_000;
 /// A thread that did not come to its end.
 pub fn run(
     jobs: Vec<Job>,
-    beside: Option<Beside>,
+    beside: Option<LocalReceiver>,
     pool: &Pool,
     quiet: bool,
 ) -> Result<(Vec<Sent>, Option<Received>), String> {
@@ -230,8 +230,8 @@ fn send(mut job: Job, pool: &Pool, control: &Control, ready: &Barrier, start: &A
     }
 }
 
-fn receive(beside: Beside, pool: &Pool, control: &Control) -> Received {
-    let Beside { mut ports, mut receiver, core } = beside;
+fn receive(beside: LocalReceiver, pool: &Pool, control: &Control) -> Received {
+    let LocalReceiver { mut ports, mut receiver, core } = beside;
     cores::pin(core);
     let end = worker::receive(&mut ports, &mut receiver, pool, control, &mut |_| {});
     Received { caps: ports.iter().map(|port| port.caps().clone()).collect(), receiver, end }

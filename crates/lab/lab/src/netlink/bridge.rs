@@ -1,10 +1,11 @@
 //! Bridges (linux/if_link.h, `IFLA_BR_*`).
 
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
-use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{InfoBridge, InfoData, InfoKind, LinkAttribute, LinkInfo};
+use linerate_sys::netlink::{Body, CREATE};
 
 use super::{Netlink, NetlinkError, link_message};
+
+/// linux/if_link.h.
+const IFLA_BR_MCAST_SNOOPING: u16 = 23;
 
 impl Netlink {
     /// Makes a bridge, set down, in this socket's namespace. Multicast snooping is off: the bridge says nothing unasked.
@@ -12,12 +13,11 @@ impl Netlink {
     /// # Errors
     /// `EEXIST` when the name is taken, `EOPNOTSUPP` when the kernel has no bridge, `EPERM` without CAP_NET_ADMIN.
     pub fn create_bridge(&mut self, name: &str) -> Result<(), NetlinkError> {
-        let mut message = link_message(0);
-        let data = InfoData::Bridge(vec![InfoBridge::MulticastSnooping(false)]);
-        let info = vec![LinkInfo::Kind(InfoKind::Bridge), LinkInfo::Data(data)];
-        message.attributes = vec![LinkAttribute::IfName(name.to_owned()), LinkAttribute::LinkInfo(info)];
+        let data = Body::default().with(IFLA_BR_MCAST_SNOOPING, &[0]);
+        let info = Body::default().with(libc::IFLA_INFO_KIND, b"bridge").with_body(libc::IFLA_INFO_DATA, data);
+        let message = link_message(0).with_text(libc::IFLA_IFNAME, name).with_body(libc::IFLA_LINKINFO, info);
         let action = format!("create the bridge {name}");
-        self.request(&action, RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
+        self.request(&action, libc::RTM_NEWLINK, CREATE, &message)
     }
 
     /// Makes an interface a port of a bridge, both by index.
@@ -25,9 +25,8 @@ impl Netlink {
     /// # Errors
     /// `EBUSY` when it is another's, `EPERM` without CAP_NET_ADMIN.
     pub fn add_to_bridge(&mut self, interface: u32, bridge: u32) -> Result<(), NetlinkError> {
-        let mut message = link_message(interface);
-        message.attributes.push(LinkAttribute::Controller(bridge));
+        let message = link_message(interface).with_u32(libc::IFLA_MASTER, bridge);
         let action = format!("make interface {interface} a port of bridge {bridge}");
-        self.request(&action, RouteNetlinkMessage::SetLink(message), 0)
+        self.request(&action, libc::RTM_SETLINK, 0, &message)
     }
 }

@@ -7,26 +7,20 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd};
 
+use linerate_sys::netlink::{self, Body, CREATE, REPLACE, link_header};
 use linerate_sys::netns::NetNs;
-use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
-};
-use netlink_packet_route::address::{AddressAttribute, AddressMessage, AddressScope};
-use netlink_packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
-use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState};
-use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
-};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 mod bridge;
 mod observe;
 
-pub use observe::{LinkStatistics, QueueCounts};
+pub use observe::{LinkCounters, LinkStatistics, QueueCounts};
 
-/// The largest datagram that the kernel sends for a dump is 32 KiB (NLMSG_GOODSIZE doubled).
-pub(crate) const DATAGRAM_LEN_MAX: usize = 65_536;
+/// struct ndmsg.
+const NEIGHBOUR_HEADER_LEN: usize = 12;
+/// linux/if_link.h.
+const IFLA_GRO_IPV4_MAX_SIZE: u16 = 64;
+/// linux/veth.h.
+const VETH_INFO_PEER: u16 = 1;
 
 /// A request that the kernel refused, with what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -90,10 +84,7 @@ pub struct Route {
 
 /// An rtnetlink socket in one namespace.
 #[derive(Debug)]
-pub struct Netlink {
-    socket: Socket,
-    sequence: u32,
-}
+pub struct Netlink(netlink::Netlink);
 
 impl Netlink {
     /// A socket in the calling thread's namespace.
@@ -101,14 +92,8 @@ impl Netlink {
     /// # Errors
     /// When the kernel gives no netlink socket.
     pub fn open() -> Result<Self, NetlinkError> {
-        let open = || {
-            let mut socket = Socket::new(NETLINK_ROUTE)?;
-            socket.bind_auto()?;
-            socket.connect(&SocketAddr::new(0, 0))?;
-            Ok(socket)
-        };
-        let socket = open().map_err(|error| NetlinkError::new("open a netlink socket", error))?;
-        Ok(Self { socket, sequence: 0 })
+        let socket = netlink::Netlink::open(libc::NETLINK_ROUTE);
+        socket.map(Self).map_err(|error| NetlinkError::new("open a netlink socket", error))
     }
 
     /// A socket in `namespace`.
@@ -126,12 +111,11 @@ impl Netlink {
     /// `EEXIST` when a name is taken, `EOPNOTSUPP` when the kernel has no veth, `EPERM` without
     /// CAP_NET_ADMIN over all three namespaces.
     pub fn create_veth(&mut self, a: VethEnd<'_>, b: VethEnd<'_>, shape: VethShape) -> Result<(), NetlinkError> {
-        let peer = InfoData::Veth(InfoVeth::Peer(end_message(b, shape)));
-        let mut message = end_message(a, shape);
-        let info = vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(peer)];
-        message.attributes.push(LinkAttribute::LinkInfo(info));
+        let peer = Body::default().with_body(VETH_INFO_PEER, end_message(b, shape));
+        let info = Body::default().with(libc::IFLA_INFO_KIND, b"veth").with_body(libc::IFLA_INFO_DATA, peer);
+        let message = end_message(a, shape).with_body(libc::IFLA_LINKINFO, info);
         let action = format!("create the veth pair {} - {}", a.name, b.name);
-        self.request(&action, RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
+        self.request(&action, libc::RTM_NEWLINK, CREATE, &message)
     }
 
     /// Deletes an interface; the other end of a veth goes with it.
@@ -140,7 +124,7 @@ impl Netlink {
     /// `ENODEV` when there is none, `EPERM` without CAP_NET_ADMIN.
     pub fn delete_link(&mut self, interface: u32) -> Result<(), NetlinkError> {
         let action = format!("delete interface {interface}");
-        self.request(&action, RouteNetlinkMessage::DelLink(link_message(interface)), 0)
+        self.request(&action, libc::RTM_DELLINK, 0, &link_message(interface))
     }
 
     /// Sets an interface up or down.
@@ -148,13 +132,12 @@ impl Netlink {
     /// # Errors
     /// `ENODEV` when there is none, `EPERM` without CAP_NET_ADMIN.
     pub fn set_up(&mut self, interface: u32, up: bool) -> Result<(), NetlinkError> {
-        let mut message = link_message(interface);
-        message.header.change_mask = LinkFlags::Up;
-        if up {
-            message.header.flags = LinkFlags::Up;
-        }
+        let mut header = link_header(interface);
+        let flag = libc::IFF_UP as u32;
+        header[8..12].copy_from_slice(&if up { flag } else { 0 }.to_ne_bytes());
+        header[12..].copy_from_slice(&flag.to_ne_bytes());
         let action = format!("set interface {interface} {}", if up { "up" } else { "down" });
-        self.request(&action, RouteNetlinkMessage::SetLink(message), 0)
+        self.request(&action, libc::RTM_SETLINK, 0, &Body::new(&header))
     }
 
     /// Sets the MTU of an interface, in bytes of layer 3.
@@ -162,10 +145,9 @@ impl Netlink {
     /// # Errors
     /// `EINVAL` for a size that the driver does not take, `EPERM` without CAP_NET_ADMIN.
     pub fn set_mtu(&mut self, interface: u32, mtu: u32) -> Result<(), NetlinkError> {
-        let mut message = link_message(interface);
-        message.attributes.push(LinkAttribute::Mtu(mtu));
+        let message = link_message(interface).with_u32(libc::IFLA_MTU, mtu);
         let action = format!("set the MTU of interface {interface} to {mtu}");
-        self.request(&action, RouteNetlinkMessage::SetLink(message), 0)
+        self.request(&action, libc::RTM_SETLINK, 0, &message)
     }
 
     /// Sets how many bytes GRO may merge into one packet on an interface; kernels before 6.3 know no limit for IPv4
@@ -174,11 +156,10 @@ impl Netlink {
     /// # Errors
     /// `EINVAL` for a size that the kernel does not take, `EPERM` without CAP_NET_ADMIN.
     pub fn set_gro_size_max(&mut self, interface: u32, bytes: u32) -> Result<(), NetlinkError> {
-        let mut message = link_message(interface);
-        message.attributes.push(LinkAttribute::GroMaxSize(bytes));
-        message.attributes.push(LinkAttribute::GroIpv4MaxSize(bytes));
+        let message = link_message(interface).with_u32(libc::IFLA_GRO_MAX_SIZE, bytes);
+        let message = message.with_u32(IFLA_GRO_IPV4_MAX_SIZE, bytes);
         let action = format!("limit GRO of interface {interface} to {bytes} bytes");
-        self.request(&action, RouteNetlinkMessage::SetLink(message), 0)
+        self.request(&action, libc::RTM_SETLINK, 0, &message)
     }
 
     /// Gives an interface an IPv4 address.
@@ -186,14 +167,13 @@ impl Netlink {
     /// # Errors
     /// `EEXIST` when it has it, `EPERM` without CAP_NET_ADMIN.
     pub fn add_address(&mut self, interface: u32, address: Ipv4Addr, prefix_len: u8) -> Result<(), NetlinkError> {
-        let mut message = AddressMessage::default();
-        message.header.family = AddressFamily::Inet;
-        message.header.prefix_len = prefix_len;
-        message.header.scope = AddressScope::Universe;
-        message.header.index = interface;
-        message.attributes = vec![AddressAttribute::Local(address.into()), AddressAttribute::Address(address.into())];
+        // struct ifaddrmsg: family, prefix length, flags, scope, index.
+        let mut header = [libc::AF_INET as u8, prefix_len, 0, libc::RT_SCOPE_UNIVERSE, 0, 0, 0, 0];
+        header[4..].copy_from_slice(&interface.to_ne_bytes());
+        let octets = address.octets();
+        let message = Body::new(&header).with(libc::IFA_LOCAL, &octets).with(libc::IFA_ADDRESS, &octets);
         let action = format!("add the address {address}/{prefix_len}");
-        self.request(&action, RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+        self.request(&action, libc::RTM_NEWADDR, CREATE, &message)
     }
 
     /// Adds a route to the main table.
@@ -202,8 +182,7 @@ impl Netlink {
     /// `EEXIST` when there is one, `ENETUNREACH` when the gateway is not on that interface.
     pub fn add_route(&mut self, route: Route) -> Result<(), NetlinkError> {
         let action = format!("add the route {}/{} via {}", route.network, route.prefix_len, route.gateway);
-        let message = RouteNetlinkMessage::NewRoute(route_message(route));
-        self.request(&action, message, NLM_F_CREATE | NLM_F_EXCL)
+        self.request(&action, libc::RTM_NEWROUTE, CREATE, &route_message(route))
     }
 
     /// Deletes a route from the main table.
@@ -212,7 +191,7 @@ impl Netlink {
     /// `ESRCH` when there is none such.
     pub fn delete_route(&mut self, route: Route) -> Result<(), NetlinkError> {
         let action = format!("delete the route {}/{} via {}", route.network, route.prefix_len, route.gateway);
-        self.request(&action, RouteNetlinkMessage::DelRoute(route_message(route)), 0)
+        self.request(&action, libc::RTM_DELROUTE, 0, &route_message(route))
     }
 
     /// Sets a permanent neighbour, replacing what was known of that address.
@@ -220,10 +199,9 @@ impl Netlink {
     /// # Errors
     /// `EINVAL` when the interface is down, `EPERM` without CAP_NET_ADMIN.
     pub fn set_neighbour(&mut self, neighbour: Neighbour) -> Result<(), NetlinkError> {
-        let mut message = neighbour_message(neighbour);
-        message.attributes.push(NeighbourAttribute::LinkLayerAddress(neighbour.mac.to_vec()));
+        let message = neighbour_message(neighbour).with(libc::NDA_LLADDR, &neighbour.mac);
         let action = format!("set the neighbour {}", neighbour.address);
-        self.request(&action, RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
+        self.request(&action, libc::RTM_NEWNEIGH, REPLACE, &message)
     }
 
     /// Forgets a neighbour.
@@ -232,104 +210,44 @@ impl Netlink {
     /// `ENOENT` when it is not known.
     pub fn delete_neighbour(&mut self, neighbour: Neighbour) -> Result<(), NetlinkError> {
         let action = format!("delete the neighbour {}", neighbour.address);
-        self.request(&action, RouteNetlinkMessage::DelNeighbour(neighbour_message(neighbour)), 0)
+        self.request(&action, libc::RTM_DELNEIGH, 0, &neighbour_message(neighbour))
     }
 
-    fn request(&mut self, action: &str, message: RouteNetlinkMessage, flags: u16) -> Result<(), NetlinkError> {
-        self.exchange(action, message, flags).map(drop)
+    fn request(&mut self, action: &str, kind: u16, flags: u16, message: &Body) -> Result<(), NetlinkError> {
+        self.exchange(action, kind, flags, message).map(drop)
     }
 
-    /// Sends one request and collects the answers up to its acknowledgement.
-    fn exchange(
-        &mut self,
-        action: &str,
-        message: RouteNetlinkMessage,
-        flags: u16,
-    ) -> Result<Vec<RouteNetlinkMessage>, NetlinkError> {
-        self.sequence += 1;
-        let mut packet = NetlinkMessage::from(message);
-        packet.header.flags = NLM_F_REQUEST | flags;
-        if flags & NLM_F_DUMP != NLM_F_DUMP {
-            packet.header.flags |= NLM_F_ACK;
-        }
-        packet.header.sequence_number = self.sequence;
-        packet.finalize();
-        let mut bytes = vec![0; packet.buffer_len()];
-        packet.serialize(&mut bytes);
-        self.send_and_collect(&bytes).map_err(|error| NetlinkError::new(action, error))
-    }
-
-    fn send_and_collect(&self, request: &[u8]) -> io::Result<Vec<RouteNetlinkMessage>> {
-        self.socket.send(request, 0)?;
-        let mut answers = Vec::new();
-        let mut datagram = Vec::with_capacity(DATAGRAM_LEN_MAX);
-        loop {
-            datagram.clear();
-            self.socket.recv(&mut datagram, 0)?;
-            let mut rest = datagram.as_slice();
-            while !rest.is_empty() {
-                let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest).map_err(io::Error::other)?;
-                // Messages start at multiples of four bytes (NLMSG_ALIGN).
-                let len = (message.header.length as usize).next_multiple_of(4);
-                rest = rest.get(len..).unwrap_or_default();
-                if message.header.sequence_number != self.sequence {
-                    continue;
-                }
-                match message.payload {
-                    NetlinkPayload::InnerMessage(inner) => answers.push(inner),
-                    NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
-                    NetlinkPayload::Error(_) | NetlinkPayload::Done(_) => return Ok(answers),
-                    NetlinkPayload::Overrun(_) => return Err(io::Error::other("the kernel's answer was cut")),
-                    _ => {}
-                }
-            }
-        }
+    /// Sends one request and collects the bodies of the answers.
+    fn exchange(&mut self, action: &str, kind: u16, flags: u16, message: &Body) -> Result<Vec<Vec<u8>>, NetlinkError> {
+        self.0.exchange(kind, flags, message).map_err(|error| NetlinkError::new(action, error))
     }
 }
 
-fn link_message(interface: u32) -> LinkMessage {
-    let mut message = LinkMessage::default();
-    message.header.index = interface;
-    message
+fn link_message(interface: u32) -> Body {
+    Body::new(&link_header(interface))
 }
 
-fn end_message(end: VethEnd<'_>, shape: VethShape) -> LinkMessage {
-    let mut message = LinkMessage::default();
-    message.attributes = vec![
-        LinkAttribute::IfName(end.name.to_owned()),
-        LinkAttribute::NetNsFd(end.namespace.as_fd().as_raw_fd()),
-        LinkAttribute::Address(end.mac.to_vec()),
-        LinkAttribute::Mtu(shape.mtu),
-        LinkAttribute::NumTxQueues(shape.queues),
-        LinkAttribute::NumRxQueues(shape.queues),
-    ];
-    message
+fn end_message(end: VethEnd<'_>, shape: VethShape) -> Body {
+    let message = link_message(0).with_text(libc::IFLA_IFNAME, end.name);
+    let message = message.with(libc::IFLA_NET_NS_FD, &end.namespace.as_fd().as_raw_fd().to_ne_bytes());
+    let message = message.with(libc::IFLA_ADDRESS, &end.mac).with_u32(libc::IFLA_MTU, shape.mtu);
+    message.with_u32(libc::IFLA_NUM_TX_QUEUES, shape.queues).with_u32(libc::IFLA_NUM_RX_QUEUES, shape.queues)
 }
 
-fn route_message(route: Route) -> RouteMessage {
-    let mut message = RouteMessage::default();
-    message.header = RouteHeader {
-        address_family: AddressFamily::Inet,
-        destination_prefix_length: route.prefix_len,
-        table: RouteHeader::RT_TABLE_MAIN,
-        protocol: RouteProtocol::Static,
-        scope: RouteScope::Universe,
-        kind: RouteType::Unicast,
-        ..RouteHeader::default()
-    };
-    message.attributes = vec![
-        RouteAttribute::Destination(RouteAddress::Inet(route.network)),
-        RouteAttribute::Gateway(RouteAddress::Inet(route.gateway)),
-        RouteAttribute::Oif(route.interface),
-    ];
-    message
+fn route_message(route: Route) -> Body {
+    // struct rtmsg: family, lengths of destination and source, TOS, table, protocol, scope, type, flags.
+    let (table, protocol) = (libc::RT_TABLE_MAIN, libc::RTPROT_STATIC);
+    let (scope, kind) = (libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST);
+    let header = [libc::AF_INET as u8, route.prefix_len, 0, 0, table, protocol, scope, kind, 0, 0, 0, 0];
+    let message = Body::new(&header).with(libc::RTA_DST, &route.network.octets());
+    message.with(libc::RTA_GATEWAY, &route.gateway.octets()).with_u32(libc::RTA_OIF, route.interface)
 }
 
-fn neighbour_message(neighbour: Neighbour) -> NeighbourMessage {
-    let mut message = NeighbourMessage::default();
-    message.header.family = AddressFamily::Inet;
-    message.header.ifindex = neighbour.interface;
-    message.header.state = NeighbourState::Permanent;
-    message.attributes = vec![NeighbourAttribute::Destination(NeighbourAddress::Inet(neighbour.address))];
-    message
+fn neighbour_message(neighbour: Neighbour) -> Body {
+    // struct ndmsg: family, index, state, flags, type.
+    let mut header = [0; NEIGHBOUR_HEADER_LEN];
+    header[0] = libc::AF_INET as u8;
+    header[4..8].copy_from_slice(&neighbour.interface.to_ne_bytes());
+    header[8..10].copy_from_slice(&libc::NUD_PERMANENT.to_ne_bytes());
+    Body::new(&header).with(libc::NDA_DST, &neighbour.address.octets())
 }

@@ -3,20 +3,41 @@
 use std::io;
 use std::net::Ipv4Addr;
 
-use netlink_packet_core::NLM_F_DUMP;
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, LinkXdp, Stats64, XdpAttached};
-use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState};
-use netlink_packet_route::route::{RouteMessage, RouteType};
-use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use linerate_sys::netlink::{Attributes, Body, DUMP, u16_at, u32_at, u64_at};
 
-use super::{Netlink, NetlinkError, link_message};
+use super::{NEIGHBOUR_HEADER_LEN, Netlink, NetlinkError, link_message};
+
+/// struct ifinfomsg.
+const LINK_HEADER_LEN: usize = 16;
+/// struct rtmsg.
+const ROUTE_HEADER_LEN: usize = 12;
+/// struct tcmsg.
+const QUEUE_HEADER_LEN: usize = 20;
+/// linux/if_link.h.
+const IFLA_XDP_ATTACHED: u16 = 2;
+/// linux/pkt_sched.h.
+const TC_H_ROOT: u32 = 0xffff_ffff;
+
+/// Counters of an interface: a part of struct rtnl_link_stats64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Packets transmitted.
+    pub tx_packets: u64,
+    /// Packets dropped on reception.
+    pub rx_dropped: u64,
+    /// Packets dropped on transmission.
+    pub tx_dropped: u64,
+    /// Packets dropped because their destination MAC address is another's; 0 on kernels before 5.19.
+    pub rx_otherhost_dropped: u64,
+}
 
 /// State and counters of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkStatistics {
-    /// Its counters (struct rtnl_link_stats64).
-    pub counters: Stats64,
+    /// Its counters.
+    pub counters: LinkCounters,
     /// Whether it is up and has a carrier.
     pub running: bool,
     /// How often its carrier went away.
@@ -35,22 +56,25 @@ pub struct QueueCounts {
 }
 
 impl LinkStatistics {
-    fn of(link: LinkMessage) -> Option<Self> {
-        let running = link.header.flags.contains(LinkFlags::Up | LinkFlags::LowerUp);
-        let (mut counters, mut carrier_losses, mut xdp) = (None, 0, false);
-        for attribute in link.attributes {
-            match attribute {
-                LinkAttribute::Stats64(found) => counters = Some(found),
-                LinkAttribute::CarrierDownCount(count) => carrier_losses = count,
-                LinkAttribute::Xdp(parts) => {
-                    let attached =
-                        |part: &LinkXdp| matches!(part, LinkXdp::Attached(mode) if *mode != XdpAttached::None);
-                    xdp = parts.iter().any(attached);
-                }
-                _ => {}
-            }
-        }
-        Some(Self { counters: counters?, running, carrier_losses, xdp })
+    fn of(answer: &[u8]) -> Option<Self> {
+        let attributes = Attributes::behind(LINK_HEADER_LEN, answer);
+        let flags = u32_at(answer, 8)?;
+        let wanted = (libc::IFF_UP | libc::IFF_LOWER_UP) as u32;
+        let statistics = attributes.find(libc::IFLA_STATS64)?;
+        let counters = LinkCounters {
+            rx_packets: u64_at(statistics, 0)?,
+            tx_packets: u64_at(statistics, 8)?,
+            rx_dropped: u64_at(statistics, 48)?,
+            tx_dropped: u64_at(statistics, 56)?,
+            rx_otherhost_dropped: u64_at(statistics, 192).unwrap_or(0),
+        };
+        let xdp = attributes.nested(libc::IFLA_XDP).and_then(|xdp| xdp.find(IFLA_XDP_ATTACHED));
+        Some(Self {
+            counters,
+            running: flags & wanted == wanted,
+            carrier_losses: attributes.u32(libc::IFLA_CARRIER_DOWN_COUNT).unwrap_or(0),
+            xdp: xdp.is_some_and(|attached| attached != [0]),
+        })
     }
 }
 
@@ -61,11 +85,8 @@ impl Netlink {
     /// `ENODEV` when there is none.
     pub fn link_statistics(&mut self, interface: u32) -> Result<LinkStatistics, NetlinkError> {
         let action = format!("read the counters of interface {interface}");
-        let answers = self.exchange(&action, RouteNetlinkMessage::GetLink(link_message(interface)), 0)?;
-        let statistics = answers.into_iter().find_map(|answer| match answer {
-            RouteNetlinkMessage::NewLink(link) => LinkStatistics::of(link),
-            _ => None,
-        });
+        let answers = self.exchange(&action, libc::RTM_GETLINK, 0, &link_message(interface))?;
+        let statistics = answers.iter().find_map(|answer| LinkStatistics::of(answer));
         statistics.ok_or_else(|| NetlinkError::new(action, io::Error::other("the answer has no 64-bit counters")))
     }
 
@@ -75,24 +96,17 @@ impl Netlink {
     /// When the kernel does not answer.
     pub fn queue_counts(&mut self, interface: u32) -> Result<QueueCounts, NetlinkError> {
         let action = format!("read the queueing discipline of interface {interface}");
-        let index = i32::try_from(interface).map_err(|error| NetlinkError::new(&action, io::Error::other(error)))?;
-        let message = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::with_index(index));
-        let answers = self.exchange(&action, message, NLM_F_DUMP)?;
-        let counts = |answer: RouteNetlinkMessage| match answer {
-            RouteNetlinkMessage::NewQueueDiscipline(queue)
-                if queue.header.index == index && queue.header.parent == TcHandle::ROOT =>
-            {
-                queue.attributes.into_iter().find_map(|attribute| match attribute {
-                    TcAttribute::Stats(statistics) => {
-                        Some(QueueCounts { drops: statistics.drops.into(), queued: statistics.qlen.into() })
-                    }
-                    _ => None,
-                })
-            }
-            _ => None,
+        let mut header = [0; QUEUE_HEADER_LEN];
+        header[4..8].copy_from_slice(&interface.to_ne_bytes());
+        let answers = self.exchange(&action, libc::RTM_GETQDISC, DUMP, &Body::new(&header))?;
+        let counts = |answer: &Vec<u8>| {
+            let is_root = u32_at(answer, 4) == Some(interface) && u32_at(answer, 12) == Some(TC_H_ROOT);
+            // struct tc_stats.
+            let statistics = Attributes::behind(QUEUE_HEADER_LEN, answer).find(libc::TCA_STATS).filter(|_| is_root)?;
+            Some(QueueCounts { drops: u32_at(statistics, 12)?.into(), queued: u32_at(statistics, 28)?.into() })
         };
         // An interface has one root.
-        Ok(answers.into_iter().find_map(counts).unwrap_or_default())
+        Ok(answers.iter().find_map(counts).unwrap_or_default())
     }
 
     /// The IPv4 addresses that were looked for on an interface and have not answered.
@@ -100,22 +114,15 @@ impl Netlink {
     /// # Errors
     /// When the kernel does not answer.
     pub fn unresolved_neighbours(&mut self, interface: u32) -> Result<Vec<Ipv4Addr>, NetlinkError> {
-        let mut message = NeighbourMessage::default();
-        message.header.family = AddressFamily::Inet;
-        let answers = self.exchange("list the neighbours", RouteNetlinkMessage::GetNeighbour(message), NLM_F_DUMP)?;
-        let waiting = |answer: RouteNetlinkMessage| match answer {
-            RouteNetlinkMessage::NewNeighbour(found)
-                if found.header.ifindex == interface
-                    && matches!(found.header.state, NeighbourState::Incomplete | NeighbourState::Failed) =>
-            {
-                found.attributes.into_iter().find_map(|attribute| match attribute {
-                    NeighbourAttribute::Destination(NeighbourAddress::Inet(address)) => Some(address),
-                    _ => None,
-                })
-            }
-            _ => None,
+        let answers = self.list("list the neighbours", libc::RTM_GETNEIGH, NEIGHBOUR_HEADER_LEN)?;
+        let waiting = |answer: &Vec<u8>| {
+            let waits = [Some(libc::NUD_INCOMPLETE), Some(libc::NUD_FAILED)].contains(&u16_at(answer, 8));
+            let is_there = u32_at(answer, 4) == Some(interface);
+            let address = Attributes::behind(NEIGHBOUR_HEADER_LEN, answer).find(libc::NDA_DST)?;
+            let address: [u8; 4] = address.try_into().ok()?;
+            (waits && is_there).then_some(Ipv4Addr::from(address))
         };
-        Ok(answers.into_iter().filter_map(waiting).collect())
+        Ok(answers.iter().filter_map(waiting).collect())
     }
 
     /// Whether an IPv4 route exists that refuses what it matches: blackhole, unreachable or prohibit.
@@ -123,15 +130,15 @@ impl Netlink {
     /// # Errors
     /// When the kernel does not answer.
     pub fn has_refusing_route(&mut self) -> Result<bool, NetlinkError> {
-        let mut message = RouteMessage::default();
-        message.header.address_family = AddressFamily::Inet;
-        let answers = self.exchange("list the routes", RouteNetlinkMessage::GetRoute(message), NLM_F_DUMP)?;
-        let refuses = |answer: &RouteNetlinkMessage| match answer {
-            RouteNetlinkMessage::NewRoute(route) => {
-                matches!(route.header.kind, RouteType::BlackHole | RouteType::Unreachable | RouteType::Prohibit)
-            }
-            _ => false,
-        };
-        Ok(answers.iter().any(refuses))
+        let answers = self.list("list the routes", libc::RTM_GETROUTE, ROUTE_HEADER_LEN)?;
+        let refusing = [libc::RTN_BLACKHOLE, libc::RTN_UNREACHABLE, libc::RTN_PROHIBIT];
+        Ok(answers.iter().any(|answer| answer.get(7).is_some_and(|kind| refusing.contains(kind))))
+    }
+
+    /// All of IPv4.
+    fn list(&mut self, action: &str, kind: u16, header_len: usize) -> Result<Vec<Vec<u8>>, NetlinkError> {
+        let mut header = vec![0; header_len];
+        header[0] = libc::AF_INET as u8;
+        self.exchange(action, kind, DUMP, &Body::new(&header))
     }
 }

@@ -1,19 +1,16 @@
-//! The threads of `linerate receive`: one that counts, and the main one that knows when it is over.
+//! A run until it is stopped: one thread moves packets, the main one shows progress and knows when it is over.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use linerate_gen::Receiver;
-use linerate_mem::Pool;
-use linerate_port::Port;
 use linerate_sys::{clock, signal};
-use linerate_worker::{self as worker, Control, ReceiveEnd};
+use linerate_worker::Control;
 
 use super::cores;
-use super::progress::{Progress, Snapshot};
-use super::telling::Telling;
+use super::live::Live;
+use super::notify::NotifyOnDrop;
 
-/// When receiving is over, besides at Ctrl-C and when all ports have ended.
+/// When a run is over, besides at Ctrl-C and when nothing can come any more.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ends {
     /// So many packets have arrived.
@@ -42,52 +39,59 @@ pub enum EndedBy {
     Error,
 }
 
-/// How often the main thread looks. Each look costs some 20 us of a core, as much as a thousand packets; a signal ends the
-/// counting thread, and that wakes this one.
+/// How often the main thread looks. Each look costs some 20 us of a core, as much as a thousand packets; a signal ends the other
+/// thread, and that wakes this one.
 const LOOK_NS: u64 = 200_000_000;
-/// The same where the number of packets, or a pause in them, ends it.
+/// The same where the number of packets, or a pause in them, ends the run.
 const LOOK_CLOSELY_NS: u64 = 5_000_000;
 
-/// Counts what arrives on the ports until it is over; returns the time that it took.
+/// How a run is watched.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WatchOptions {
+    /// Core of the thread that moves packets.
+    pub core: Option<usize>,
+    /// When it is over.
+    pub ends: Ends,
+    /// No progress.
+    pub quiet: bool,
+}
+
+/// Does `work` on a thread of its own until it returns; asks it to stop, by its controls, at a signal and when the run is over. `line`
+/// makes the progress of the seconds that it is given. Returns what `work` does, why it ended (`Ports` if it ended by itself), and how
+/// long it took in nanoseconds.
 ///
 /// # Errors
-/// The counting thread did not come to its end.
-pub fn run(
-    ports: &mut Vec<Box<dyn Port>>,
-    receiver: &mut Receiver,
-    pool: &Pool,
-    core: Option<usize>,
-    ends: Ends,
-    quiet: bool,
-) -> Result<(ReceiveEnd, EndedBy, u64), String> {
-    let control = Control::default();
+/// The thread did not come to its end.
+pub fn watch<T: Send>(
+    options: WatchOptions,
+    controls: &[Control],
+    line: &mut dyn FnMut(f64) -> String,
+    work: impl FnOnce() -> T + Send,
+) -> Result<(T, EndedBy, u64), String> {
     let start_ns = clock::now_ns();
     let (watcher, done) = (std::thread::current(), AtomicBool::new(false));
     let (end, ended_by) = std::thread::scope(|scope| {
-        let counting = scope.spawn(|| {
-            cores::pin(core);
-            let _telling = Telling { watcher: &watcher, done: &done };
-            worker::receive(ports, receiver, pool, &control, &mut |_| {})
+        let moving = scope.spawn(|| {
+            cores::pin(options.core);
+            let _notify = NotifyOnDrop { watcher: &watcher, done: &done };
+            work()
         });
-        let mut progress = Progress::new(quiet, start_ns);
-        let mut watch = Watch { ends, start_ns, seen: 0, since_ns: start_ns };
-        let mut ended_by;
-        loop {
-            // Asked first: what ended the counting is then seen by the look.
-            let counted = done.load(Ordering::Acquire);
+        let mut live = Live::new(options.quiet, start_ns);
+        let mut watch = Watch { ends: options.ends, start_ns, seen: 0, since_ns: start_ns };
+        let ended_by = loop {
+            // Asked first: what ended the other thread is then seen by the look.
+            let is_done = done.load(Ordering::Acquire);
             let now_ns = clock::now_ns();
-            progress.tick(now_ns, || Snapshot { sent: None, received: Some(control.meter.read()) });
-            ended_by = watch.look(now_ns, control.meter.read().packets);
-            if counted || ended_by.is_some() {
-                break;
+            live.tick(now_ns, &mut *line);
+            let ended_by = watch.look(now_ns, controls.iter().map(|control| control.meter.read().packets).sum());
+            if is_done || ended_by.is_some() {
+                break ended_by;
             }
             std::thread::park_timeout(Duration::from_nanos(watch.until_next_look_ns(now_ns)));
-        }
-        control.stop();
-        let end = counting.join().map_err(|_| "the receiving thread failed".to_string())?;
-        let last_word = if end.error.is_some() { EndedBy::Error } else { EndedBy::Ports };
-        let ended_by = if end.error.is_some() { last_word } else { ended_by.unwrap_or(last_word) };
-        Ok::<_, String>((end, ended_by))
+        };
+        controls.iter().for_each(Control::stop);
+        let end = moving.join().map_err(|_| "the thread that moves packets failed".to_string())?;
+        Ok::<_, String>((end, ended_by.unwrap_or(EndedBy::Ports)))
     })?;
     Ok((end, ended_by, clock::now_ns() - start_ns))
 }
