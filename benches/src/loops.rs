@@ -12,6 +12,7 @@ use crate::capture;
 use crate::classify::{self, Headers, Priorities};
 use crate::line;
 use crate::measure::{Run, Stopwatch};
+use crate::openflow;
 use crate::switch::{self, Load};
 use crate::traffic::{PACKET_LEN, Traffic};
 
@@ -202,7 +203,7 @@ pub struct Loop {
 }
 
 /// All of them.
-pub const LOOPS: [Loop; 33] = [
+pub const LOOPS: [Loop; 35] = [
     Loop {
         name: "cache_one_flow",
         what: "cache of exact matches, one flow, and counting it",
@@ -382,6 +383,18 @@ pub const LOOPS: [Loop; 33] = [
         what: "the engine of the switch alone, 10,000 stations",
         threads: 1,
         run: |cores, packets| switch::engine(cores[0], Load { len: switch::SHORT, macs: 10_000, ports: 1 }, packets),
+    },
+    Loop {
+        name: "openflow_flow_mods",
+        what: "flow-mods from bytes to checked requests (a packet is a message)",
+        threads: 1,
+        run: |cores, packets| openflow::flow_mods(cores[0], packets),
+    },
+    Loop {
+        name: "openflow_flow_stats",
+        what: "flow statistics to bytes (a packet is a flow)",
+        threads: 1,
+        run: |cores, packets| openflow::flow_stats(cores[0], packets),
     },
     Loop {
         name: "line_contiguous",

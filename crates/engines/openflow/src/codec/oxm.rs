@@ -70,7 +70,7 @@ pub(super) fn put_field(out: &mut Vec<u8>, field: Field, value: u128, mask: Opti
 }
 
 fn take_fields(reader: &mut Reader) -> Result<Vec<FieldMatch>, ErrorKind> {
-    let mut fields = Vec::with_capacity((reader.len() / 8).min(Field::COUNT));
+    let mut fields = Vec::with_capacity(count(*reader).min(Field::COUNT));
     let mut seen = 0_u64;
     while !reader.is_empty() {
         let wanted = take_field(reader)?;
@@ -82,6 +82,12 @@ fn take_fields(reader: &mut Reader) -> Result<Vec<FieldMatch>, ErrorKind> {
         fields.push(wanted);
     }
     Ok(fields)
+}
+
+/// How many fields stand in the part, so that matches that are kept take no more memory than they need.
+fn count(mut reader: Reader) -> usize {
+    let mut next = || Header::take(&mut reader).and_then(|header| reader.skip(header.length));
+    std::iter::from_fn(|| next().ok()).count()
 }
 
 fn take_field(reader: &mut Reader) -> Result<FieldMatch, ErrorKind> {

@@ -13,10 +13,12 @@ const HEAD_BYTES: usize = 64;
 pub struct Request {
     /// Transaction, which the answer repeats.
     pub xid: u32,
-    /// What is asked.
+    /// What is asked. It may be taken out; the answer needs it no more.
     pub body: RequestBody,
     head: [u8; HEAD_BYTES],
     head_len: u8,
+    /// The session may hold other requests back until this one is answered.
+    holds: bool,
 }
 
 /// What a controller asks.
@@ -56,7 +58,12 @@ impl Request {
         let mut head = [0; HEAD_BYTES];
         let length = message.len().min(HEAD_BYTES);
         head[..length].copy_from_slice(&message[..length]);
-        Request { xid, body, head, head_len: length as u8 }
+        let holds = matches!(body, RequestBody::Barrier | RequestBody::Multipart(_));
+        Request { xid, body, head, head_len: length as u8, holds }
+    }
+
+    pub(super) fn holds(&self) -> bool {
+        self.holds
     }
 
     /// The first bytes of the message.

@@ -397,7 +397,7 @@ impl Peer {
 
     /// Requests may come out again, if it was this one that held them back.
     fn answered(&mut self, request: &Request) {
-        self.answering &= !matches!(request.body, RequestBody::Barrier | RequestBody::Multipart(_));
+        self.answering &= !request.holds();
     }
 
     fn reply(&mut self, request: &Request, reply: Reply) {
