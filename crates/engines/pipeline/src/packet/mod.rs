@@ -6,6 +6,7 @@ mod actions;
 mod buffer;
 mod build;
 mod exthdr;
+mod fast;
 mod flow_hash;
 mod headers;
 mod key;
