@@ -27,6 +27,8 @@ macro_rules! reasons {
 reasons! {
     /// The packet is shorter than an Ethernet header, or its last slot is missing.
     Runt = "runt",
+    /// The packet lies in several frames, and its headers do not end in the first of them.
+    HeadersCut = "headers-cut",
     /// The ingress port is down by its configuration.
     IngressDown = "ingress-down",
     /// The ingress port's configuration says that it receives nothing.

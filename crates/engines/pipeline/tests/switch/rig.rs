@@ -66,6 +66,22 @@ impl Rig {
         self.collect()
     }
 
+    /// A packet arrives by a port in two frames, of which the first has `first` bytes.
+    pub fn send_in_frames(&mut self, port: u32, packet: &[u8], first: usize) -> Vec<Sent> {
+        let index = self.ports.iter().position(|known| *known == port).unwrap();
+        let mut batch = Batch::new(&self.pool, 2);
+        assert_eq!(self.pool.alloc(&mut batch, 2, packet.len()), 2);
+        for (slot, bytes) in [&packet[..first], &packet[first..]].into_iter().enumerate() {
+            batch.set_len(slot, bytes.len());
+            batch.packet_mut(slot).copy_from_slice(bytes);
+        }
+        batch.set_more(0, true);
+        let mut context = Context { now_ns: self.now_ns, pool: &mut self.pool, ports: &mut () };
+        self.forwarder.input(PortIndex(index as u16), &mut batch, &mut context);
+        assert!(batch.is_empty());
+        self.collect()
+    }
+
     pub fn send(&mut self, port: u32, packet: &[u8]) -> Vec<Sent> {
         self.send_all(port, &[packet.to_vec()])
     }
