@@ -25,8 +25,8 @@ pub mod text;
 pub use action::{Action, Instruction};
 pub use check::check_actions;
 pub use codec::{
-    BadLength, Framer, HEADER_BYTES, Header, MESSAGE_BYTES_MAX, Message, Part, ReplyPart, RequestPart, TooLong,
-    VERSION, decode, encode, oxm_header,
+    BadLength, Framer, HEADER_BYTES, Header, MESSAGE_BYTES_MAX, Message, PackedInstructions, PackedMatch, Part,
+    ReplyPart, RequestPart, TooLong, VERSION, decode, encode, oxm_header,
 };
 pub use config::{AsyncConfig, ControllerRole, Fragments, SwitchConfig};
 pub use control::{ErrorMessage, Experimenter, Hello, QueueConfigReply, RoleMessage, TableMod};

@@ -86,7 +86,7 @@ fn put_action(out: &mut Vec<u8>, action: &Action) {
             out.set_length(start + 2, start);
         }
         Action::SetField(field, value) => {
-            put_field(out, field, value, None);
+            put_field(out, field, value & field.full_mask(), None);
             out.pad_to_8(start);
             out.set_length(start + 2, start);
         }

@@ -30,7 +30,7 @@ pub(super) fn put_instructions(out: &mut Vec<u8>, instructions: &[Instruction]) 
     }
 }
 
-fn take_instruction(reader: &mut Reader) -> Result<Instruction, ErrorKind> {
+pub(super) fn take_instruction(reader: &mut Reader) -> Result<Instruction, ErrorKind> {
     let (kind, length) = (reader.u16()?, usize::from(reader.u16()?));
     let mut body = match length.checked_sub(4) {
         Some(rest) if length.is_multiple_of(8) => reader.part(rest, ErrorKind::BadInstructionBadLen)?,

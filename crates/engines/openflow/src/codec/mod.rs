@@ -19,6 +19,7 @@ mod message;
 mod meter;
 mod multipart;
 mod oxm;
+mod packed;
 mod packet;
 mod port;
 mod split;
@@ -30,6 +31,7 @@ pub use header::{HEADER_BYTES, Header, MESSAGE_BYTES_MAX, VERSION};
 pub use message::{Message, TooLong, decode, encode};
 pub use multipart::{Part, ReplyPart, RequestPart};
 pub use oxm::oxm_header;
+pub use packed::{PackedInstructions, PackedMatch};
 
 pub(crate) use message::{Event, encode_event, encode_with};
 pub(crate) use multipart::{decode_request, split_head};

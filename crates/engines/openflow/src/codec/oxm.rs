@@ -91,6 +91,12 @@ fn count(mut reader: Reader) -> usize {
 }
 
 fn take_field(reader: &mut Reader) -> Result<FieldMatch, ErrorKind> {
+    let wanted = take_any_field(reader)?;
+    wanted.check().map(|()| wanted)
+}
+
+/// Reads a field whose value and mask may be any.
+pub(super) fn take_any_field(reader: &mut Reader) -> Result<FieldMatch, ErrorKind> {
     let header = Header::take(reader)?;
     let field = header.field().ok_or(ErrorKind::BadMatchBadField)?;
     if header.masked && !field.is_maskable() {
@@ -101,8 +107,7 @@ fn take_field(reader: &mut Reader) -> Result<FieldMatch, ErrorKind> {
     }
     let value = take_number(reader, field.bytes())?;
     let mask = if header.masked { Some(take_number(reader, field.bytes())?) } else { None };
-    let wanted = FieldMatch { field, value, mask };
-    wanted.check().map(|()| wanted)
+    Ok(FieldMatch { field, value, mask })
 }
 
 struct Header {

@@ -3,7 +3,9 @@
 mod messages;
 mod values;
 
-use linerate_openflow::{ErrorKind, Field, Header, MESSAGE_BYTES_MAX, Match, decode, encode};
+use linerate_openflow::{
+    ErrorKind, Field, Header, MESSAGE_BYTES_MAX, Match, PackedInstructions, PackedMatch, decode, encode,
+};
 use proptest::prelude::*;
 
 proptest! {
@@ -17,6 +19,16 @@ proptest! {
         prop_assert_eq!((header.version, header.kind, header.xid), (4, message.kind(), xid));
         prop_assert_eq!(usize::from(header.length), bytes.len() - 3);
         prop_assert_eq!(decode(&bytes[3..]), Ok((xid, message)));
+    }
+
+    #[test]
+    fn packed_values_come_back(matching in values::matching(), instructions in values::instructions()) {
+        let packed = PackedMatch::new(&matching);
+        prop_assert_eq!(packed.unpack(), matching.clone());
+        for field in Field::all() {
+            prop_assert_eq!(packed.get(field), matching.get(field).copied());
+        }
+        prop_assert_eq!(PackedInstructions::new(&instructions).unpack(), instructions);
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use linerate_classify::Counts;
-use linerate_openflow::{Action, FieldMatch, FlowFlags, Instruction, Match, PortNumber};
+use linerate_openflow::{
+    Action, FieldMatch, FlowFlags, Instruction, Match, PackedInstructions, PackedMatch, PortNumber,
+};
 
 /// No entry.
 pub(super) const NONE: u32 = u32::MAX;
@@ -18,8 +20,8 @@ pub(super) struct Entry {
     pub(super) idle_timeout_s: u16,
     pub(super) hard_timeout_s: u16,
     pub(super) flags: FlowFlags,
-    pub(super) matching: Match,
-    pub(super) instructions: Vec<Instruction>,
+    pub(super) matching: PackedMatch,
+    pub(super) instructions: PackedInstructions,
     pub(super) created_ns: u64,
     /// What workers see of it.
     pub(super) flow: u32,
@@ -128,8 +130,8 @@ impl Entries {
             idle_timeout_s: draft.idle_timeout_s,
             hard_timeout_s: draft.hard_timeout_s,
             flags: draft.flags,
-            matching: draft.matching,
-            instructions: draft.instructions,
+            matching: PackedMatch::new(&draft.matching),
+            instructions: PackedInstructions::new(&draft.instructions),
             created_ns: now_ns,
             flow,
             base: Counts::default(),
@@ -146,7 +148,7 @@ impl Entries {
     pub(super) fn find(&self, table: u8, priority: u16, matching: &Match) -> Option<u32> {
         let mut index = *self.by_match.get(&self.hash(table, priority, matching))?;
         while let Some(entry) = self.get(index) {
-            if entry.table == table && entry.priority == priority && entry.matching.same_packets(matching) {
+            if entry.table == table && entry.priority == priority && entry.matching.unpack().same_packets(matching) {
                 return Some(index);
             }
             index = entry.next;
@@ -224,23 +226,23 @@ impl Entry {
         })
     }
 
-    /// All actions of the entry, applied and written.
-    pub(super) fn actions(&self) -> impl Iterator<Item = &Action> {
-        actions_of(&self.instructions)
+    /// True if an action of the entry, applied or written, is one of these.
+    pub(super) fn has_action(&self, is_wanted: impl Fn(&Action) -> bool) -> bool {
+        actions_of(&self.instructions.unpack()).any(is_wanted)
     }
 
     pub(super) fn outputs_to(&self, wanted: PortNumber) -> bool {
         wanted == PortNumber::ANY
-            || self.actions().any(|action| matches!(action, Action::Output { port, .. } if *port == wanted))
+            || self.has_action(|action| matches!(action, Action::Output { port, .. } if *port == wanted))
     }
 
     pub(super) fn uses_group(&self, wanted: u32) -> bool {
         wanted == linerate_openflow::GROUP_ANY
-            || self.actions().any(|action| matches!(action, Action::Group(group) if *group == wanted))
+            || self.has_action(|action| matches!(action, Action::Group(group) if *group == wanted))
     }
 
     pub(super) fn uses_meter(&self, wanted: u32) -> bool {
-        self.instructions.iter().any(|one| matches!(one, Instruction::Meter(meter) if *meter == wanted))
+        self.instructions.unpack().iter().any(|one| matches!(one, Instruction::Meter(meter) if *meter == wanted))
     }
 
     pub(super) fn has_cookie(&self, cookie: u64, mask: u64) -> bool {

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use linerate_classify::{Counts, Rule};
 use linerate_openflow::{
     ErrorKind, FlowCommand, FlowFilter, FlowFlags, FlowMod, FlowRemovedReason, GROUP_ANY, Instruction, Match,
-    NO_BUFFER, OfError, PortNumber, TABLE_ALL, TABLE_MAX,
+    NO_BUFFER, OfError, PackedInstructions, PackedMatch, PortNumber, TABLE_ALL, TABLE_MAX,
 };
 
 use super::Switch;
@@ -118,7 +118,7 @@ impl Switch {
         entry.idle_timeout_s = draft.idle_timeout_s;
         entry.hard_timeout_s = draft.hard_timeout_s;
         entry.flags = draft.flags;
-        entry.matching = draft.matching;
+        entry.matching = PackedMatch::new(&draft.matching);
         entry.created_ns = now_ns;
         self.reform(index, draft.instructions, resets)?;
         self.note_timeouts(index);
@@ -142,9 +142,10 @@ impl Switch {
     fn reform(&mut self, index: u32, instructions: Vec<Instruction>, resets: bool) -> Result<(), OfError> {
         let generation = self.entries.generation(index);
         let Some(entry) = self.entries.get(index) else { return Ok(()) };
-        let view = view(&instructions, index, generation, entry.cookie, entry.flags, &entry.matching, entry.priority);
+        let matching = entry.matching.unpack();
+        let view = view(&instructions, index, generation, entry.cookie, entry.flags, &matching, entry.priority);
         let (old, table) = (entry.flow, usize::from(entry.table));
-        let rule = rule(&entry.matching, entry.priority, old);
+        let rule = rule(&matching, entry.priority, old);
         let flow = self.flows.insert(view).map_err(|_| OfError(ErrorKind::FlowModFailedTableFull))?;
         let counts = self.counters.read(index, generation);
         self.note_groups(&instructions, true);
@@ -154,7 +155,7 @@ impl Switch {
             entry.base = Counts { last_used: 0, ..counts };
         }
         entry.flow = flow;
-        let before = std::mem::replace(&mut entry.instructions, instructions);
+        let before = std::mem::replace(&mut entry.instructions, PackedInstructions::new(&instructions)).unpack();
         self.note_groups(&before, false);
         self.note_meter(&before, false);
         self.classifiers[table].replace(&rule, flow);

@@ -123,7 +123,7 @@ impl Switch {
         let tables = 0..=linerate_openflow::TABLE_MAX;
         let uses = |index: &u32| {
             self.entries.get(*index).is_some_and(|entry| {
-                entry.actions().any(|action| matches!(action, Action::Group(group) if groups.contains(group)))
+                entry.has_action(|action| matches!(action, Action::Group(group) if groups.contains(group)))
             })
         };
         tables.flat_map(|table| self.entries.of_table(table)).copied().filter(uses).collect()

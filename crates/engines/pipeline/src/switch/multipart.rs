@@ -67,8 +67,8 @@ impl Switch {
                 cookie: entry.cookie,
                 packets: counts.packets,
                 bytes: counts.bytes,
-                matching: entry.matching.clone(),
-                instructions: entry.instructions.clone(),
+                matching: entry.matching.unpack(),
+                instructions: entry.instructions.unpack(),
             })
         });
         Ok(stats.collect())

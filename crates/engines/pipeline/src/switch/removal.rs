@@ -22,10 +22,11 @@ impl Switch {
     pub(super) fn remove_entry(&mut self, index: u32, reason: FlowRemovedReason) {
         let Some(entry) = self.entries.remove(index) else { return };
         let flow = entry.flow;
-        let rule = super::flow_mod::rule(&entry.matching, entry.priority, flow);
+        let rule = super::flow_mod::rule(&entry.matching.unpack(), entry.priority, flow);
         self.classifiers[usize::from(entry.table)].remove(&rule);
-        self.note_groups(&entry.instructions, false);
-        self.note_meter(&entry.instructions, false);
+        let instructions = entry.instructions.unpack();
+        self.note_groups(&instructions, false);
+        self.note_meter(&instructions, false);
         self.retire(flow, Some((index, entry)), reason);
     }
 
@@ -66,7 +67,7 @@ impl Switch {
                     hard_timeout_s: entry.hard_timeout_s,
                     packets: counts.packets,
                     bytes: counts.bytes,
-                    matching: entry.matching,
+                    matching: entry.matching.unpack(),
                 }));
             }
         }

@@ -44,8 +44,8 @@ impl Switch {
             out_port: PortNumber::ANY,
             out_group: GROUP_ANY,
             flags: entry.flags,
-            matching: entry.matching.clone(),
-            instructions: entry.instructions.clone(),
+            matching: entry.matching.unpack(),
+            instructions: entry.instructions.unpack(),
         });
         Saved { meters: meters.collect(), groups: self.saved_groups(), flows: flows.collect() }
     }

@@ -236,8 +236,8 @@ impl Switch {
         Some(TracedEntry {
             priority: entry.priority,
             cookie: entry.cookie,
-            matching: entry.matching.clone(),
-            instructions: entry.instructions.clone(),
+            matching: entry.matching.unpack(),
+            instructions: entry.instructions.unpack(),
         })
     }
 }
