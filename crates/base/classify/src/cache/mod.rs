@@ -67,17 +67,20 @@ const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
 impl Cache {
     /// An empty cache.
     pub fn new(config: CacheConfig) -> Cache {
+        Cache::with(config, &RandomState::new())
+    }
+
+    fn with(config: CacheConfig, secrets: &impl BuildHasher) -> Cache {
         let entries_max = config.entries_max.clamp(PLACES, 1 << 28);
         // A load of 0.4 to 0.8, where few sets are full.
         let sets_max = (entries_max / 5).next_power_of_two();
         let seen = if config.second_sight { 2 * entries_max.next_power_of_two() } else { 1 };
-        let random = RandomState::new();
         Cache {
             sets: Sets::new(SETS_MIN.min(sets_max), sets_max),
             sets_max,
             seen: Array::new(seen),
             second_sight: config.second_sight,
-            secrets: std::array::from_fn(|at| random.hash_one(at)),
+            secrets: std::array::from_fn(|at| secrets.hash_one(at)),
             hand: 0,
             refused: 0,
             misses: 0,
