@@ -22,7 +22,7 @@ struct Lanes {
     /// Tuples of the group that may match.
     candidates: [u64; BATCH],
     /// Of each atom of the group.
-    hashes: [[u64; BATCH]; ATOMS],
+    hashes: Box<[[u64; BATCH]]>,
     probes: [Probe; BATCH],
 }
 
@@ -39,7 +39,7 @@ struct Probe {
 impl Default for Scratch {
     fn default() -> Scratch {
         let none = [0; BATCH];
-        let (candidates, hashes) = ([0; BATCH], [[0; BATCH]; ATOMS]);
+        let (candidates, hashes) = ([0; BATCH], vec![[0; BATCH]; ATOMS].into_boxed_slice());
         let probes = [Probe::default(); BATCH];
         Scratch(Box::new(Lanes { keys: [0; BATCH], best: none, ids: none, candidates, hashes, probes }))
     }
@@ -92,7 +92,7 @@ impl Pass<'_> {
             return self.one_tuple(tuple, lanes, count);
         }
         lanes.candidates[..count].fill(all_tuples(self.group));
-        for (atom, hashes) in self.group.atoms.iter().zip(&mut lanes.hashes) {
+        for (atom, hashes) in self.group.atoms.iter().zip(&mut lanes.hashes[..]) {
             let hashes = hashes[..count].iter_mut().zip(&lanes.keys).zip(&mut lanes.candidates);
             for ((hash, lane), candidates) in hashes {
                 let masked = atom.part.of(self.key(*lane));
