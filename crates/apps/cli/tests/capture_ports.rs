@@ -220,15 +220,22 @@ fn what_the_interface_received_is_told() {
     refused.expect_code(2);
     assert!(refused.stderr.contains("does not stamp every packet"), "{}", refused.stderr);
 
-    // What this host sends is received by the capture of both directions, too.
-    let outgoing = Run::start_in(&wire.left, &format!("capture -i {INTERFACE} --json --outgoing"));
-    outgoing.wait_for("ready", |text| text.contains("capturing on"));
-    let sender = format!("send packet:{INTERFACE},qdisc --json -q --count 3000 --rate 50kpps");
-    Run::start_in(&wire.left, &sender).end().expect_code(0);
-    outgoing.signal("INT");
-    let ended = outgoing.end();
-    let account = &ends(&ended, "port")[0]["account"];
-    assert_eq!((number(&account["received"]), number(&account["offered"])), (3000, 3000), "{account}");
+    // What this host sends is received by captures of both directions and of that one, and what it receives by the first of them alone.
+    let captures = [("inout", 3500), ("out", 3000)].map(|(direction, count)| {
+        let options = format!("--json --direction {direction} --count {count}");
+        let capture = Run::start_in(&wire.left, &format!("capture -i {INTERFACE} {options}"));
+        capture.wait_for("ready", |text| text.contains("capturing on"));
+        capture
+    });
+    for (from, count) in [(&wire.left, 3000), (&wire.right, 500)] {
+        let sender = format!("send packet:{INTERFACE},qdisc --json -q --count {count} --rate 50kpps");
+        Run::start_in(from, &sender).end().expect_code(0);
+    }
+    for (capture, expected) in captures.into_iter().zip([3500, 3000]) {
+        let ended = capture.end();
+        let account = &ends(&ended, "port")[0]["account"];
+        assert_eq!((number(&account["received"]), number(&account["offered"])), (expected, expected), "{account}");
+    }
 }
 
 #[test]
@@ -279,7 +286,7 @@ fn what_a_port_cannot_do_is_said() {
         ("-i file:/no/such.pcapng", "/no/such.pcapng"),
         ("-i null:", "cannot receive"),
         ("-i nosuch:a", "no backend"),
-        ("-i pipe:a --outgoing", "--outgoing"),
+        ("-i pipe:a --direction out", "--direction"),
         ("-i pipe:a --rings 2", "one queue, fewer than the 2 threads"),
         ("-i pipe:a --filter nonsense", "nonsense"),
         ("-i pipe:a --rings many", "--rings many"),

@@ -61,6 +61,22 @@ impl Program {
         Program { instructions: vec![Instruction::new(code::RET_K, snaplen)] }
     }
 
+    /// The same program for packets that this host sends; it takes nothing of others.
+    ///
+    /// # Errors
+    /// The program becomes too long.
+    pub fn for_sent(&self) -> Result<Program, CheckError> {
+        /// linux/if_packet.h.
+        const PACKET_OUTGOING: u32 = 4;
+        let mut instructions = vec![
+            Instruction::new(code::LD_W_ABS, ANCILLARY + fact::PACKET_TYPE),
+            Instruction { code: code::JEQ, jt: 1, jf: 0, k: PACKET_OUTGOING },
+            Instruction::new(code::RET_K, 0),
+        ];
+        instructions.extend(&self.instructions);
+        Program::new(instructions)
+    }
+
     /// The instructions, as a socket takes them.
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions

@@ -242,5 +242,8 @@ mod tests {
         let fact = |which| a_after(&[(LD_W_ABS, ANCILLARY + which)], &[], &facts);
         let all: Vec<u32> = fact::ALL.iter().map(|which| fact(*which)).collect();
         assert_eq!(all, [0, 4, 7, 0, 0, 5, 2, 1, 6, 1, 0, 0x2064, 1, 0, 0, 0x8100]);
+        let sent = Program::everything(9).for_sent().unwrap();
+        assert_eq!(sent.run(&[0; 60], &facts), 9);
+        assert_eq!(sent.run(&[0; 60], &Facts { packet_type: 0, ..facts }), 0);
     }
 }

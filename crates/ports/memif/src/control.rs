@@ -1,7 +1,7 @@
 //! The control channels of all memif ports of a process: one thread, which sleeps but for handshakes and hang-ups.
 //!
 //! ```text
-//! listener (one a socket)  --accept-->  session (one a peer)  --init names it-->  interface (one an id)  -->  seats of ports
+//! listener (one a socket)  --accept-->  session (one a peer)  --init names it-->  interface (one an id)  -->  handoffs of ports
 //! ```
 //! All of it lies behind one lock, which ports take when they open and close, and when a peer broke the protocol; never
 //! otherwise. No call here waits for a peer.
@@ -22,10 +22,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use linerate_sys::clock;
 use linerate_sys::poll::PollSet;
 
+use crate::handoff::QueueHandoff;
 use crate::listener::{Listener, PathRefusal};
 use crate::options::{Key, Options, Role};
 use crate::pool::PoolMemory;
-use crate::seat::Seat;
 use crate::sys::Doorbell;
 use interface::Interface;
 use session::Session;
@@ -80,30 +80,34 @@ fn lock() -> MutexGuard<'static, Control> {
 
 /// Makes a place for a port at the interface of these options, which is made if there is none.
 /// `pool` is what its peers are lent, if packets are not copied.
-pub(crate) fn attach(options: &Options, queue: u16, pool: Option<Arc<PoolMemory>>) -> Result<Arc<Seat>, AttachError> {
-    let seat = Arc::new(Seat::new(queue).map_err(|error| AttachError::Io("make an eventfd", error))?);
+pub(crate) fn attach(
+    options: &Options,
+    queue: u16,
+    pool: Option<Arc<PoolMemory>>,
+) -> Result<Arc<QueueHandoff>, AttachError> {
+    let handoff = Arc::new(QueueHandoff::new(queue).map_err(|error| AttachError::Io("make an eventfd", error))?);
     if BELL.get().is_none() {
         // A second one, made at the same time by another thread, is closed again.
         let _ = BELL.set(Doorbell::new().map_err(|error| AttachError::Io("make an eventfd", error))?);
     }
     let mut control = lock();
-    control.add_seat(options, &seat, pool)?;
+    control.add_handoff(options, &handoff, pool)?;
     if !control.running {
         let thread = std::thread::Builder::new().name("memif control".into());
         if let Err(error) = thread.spawn(run) {
-            control.remove_seat(&options.key, &seat);
+            control.remove_handoff(&options.key, &handoff);
             return Err(AttachError::Io("start a thread", error));
         }
         control.running = true;
     }
     drop(control);
     wake();
-    Ok(seat)
+    Ok(handoff)
 }
 
 /// Gives a place back. Its connection ends; with its last port goes the interface, and with its last interface the socket.
-pub(crate) fn detach(key: &Key, seat: &Arc<Seat>) {
-    lock().remove_seat(key, seat);
+pub(crate) fn detach(key: &Key, handoff: &Arc<QueueHandoff>) {
+    lock().remove_handoff(key, handoff);
     wake();
 }
 

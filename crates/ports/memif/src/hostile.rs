@@ -124,7 +124,7 @@ fn use_rings(receive: End, transmit: End, mut pool: Pool, data: &[u8], mut write
     let mut batch = Batch::new(&pool, 8);
     let mut receiver = Receiver::new(receive, &mut pool, 1);
     let mut sender = Sender::new(transmit, &pool, 1);
-    receiver.ask_for_rings(true);
+    receiver.enable_interrupts(true);
     let frame_size = pool.region().frame_size();
     let (mut received, mut sent) = (Received::default(), Sent::default());
     let (mut appended, mut taken) = (0, 0);
@@ -147,7 +147,7 @@ fn use_rings(receive: End, transmit: End, mut pool: Pool, data: &[u8], mut write
         let _ = sender.has_room(&mut pool);
         pool.free(&mut batch);
     }
-    receiver.ask_for_rings(false);
+    receiver.enable_interrupts(false);
     assert_eq!((received.packets, sent.packets + sent.unfit + sent.empty), (appended, taken));
     drop((batch, receiver, sender));
     pool.flush();

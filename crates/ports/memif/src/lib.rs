@@ -31,13 +31,12 @@
 extern crate self as linerate_port_memif;
 
 mod control;
-mod handing;
+mod handoff;
 mod handshake;
 #[cfg(any(test, fuzzing))]
 pub mod hostile;
 #[cfg(test)]
 mod hostile_tests;
-mod lending;
 mod lent;
 mod link;
 mod listener;
@@ -48,10 +47,11 @@ mod options;
 mod pool;
 mod port;
 mod receive;
-mod seat;
 mod sides;
 mod sys;
 mod transmit;
+mod zero_copy_rx;
+mod zero_copy_tx;
 
 pub use open::open;
 pub use pool::{has_own_memory, pool};

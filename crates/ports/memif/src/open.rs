@@ -22,8 +22,8 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<Device<MemifPort>, OpenEr
     }
     let memory = memory.filter(|_| options.zero_copy);
     let port = |queue: u16| {
-        let seat = control::attach(&options, queue, memory.clone()).map_err(|error| refused(&spec, error))?;
-        Ok(MemifPort::new(caps(&spec, &options, queue), options.clone(), seat, pool))
+        let handoff = control::attach(&options, queue, memory.clone()).map_err(|error| refused(&spec, error))?;
+        Ok(MemifPort::new(caps(&spec, &options, queue), options.clone(), handoff, pool))
     };
     let first = port(options.queues.start)?;
     Ok(Device::new(spec.to_string(), first, options.queues.clone().skip(1).map(port).collect::<Result<_, _>>()?))

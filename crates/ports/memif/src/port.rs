@@ -10,9 +10,9 @@ use linerate_sys::clock;
 use linerate_sys::poll::PollSet;
 
 use crate::control;
+use crate::handoff::QueueHandoff;
 use crate::options::Options;
 use crate::receive::{Corrupt, Received, Store};
-use crate::seat::Seat;
 use crate::sides::{Receiver, Sender};
 use crate::sys::Alarm;
 use crate::transmit::{Sent, Stop};
@@ -25,7 +25,7 @@ const NAP_NS: u64 = 50_000;
 
 /// Where the peer rings, a sleeper looks again this often all the same: DPDK looks at whether it has to ring before its index
 /// is out for sure.
-const NAP_RUNG_NS: u64 = 10_000_000;
+const NAP_ARMED_NS: u64 = 10_000_000;
 
 /// What a peer did that took away memory.
 const MEMORY_LOST: &str = "a smaller size to its shared memory, which is cut short";
@@ -34,7 +34,7 @@ const MEMORY_LOST: &str = "a smaller size to its shared memory, which is cut sho
 pub struct MemifPort {
     pub(crate) caps: Caps,
     pub(crate) options: Options,
-    seat: Arc<Seat>,
+    handoff: Arc<QueueHandoff>,
     /// The delivery that the rings are of.
     epoch: u64,
     /// Number of the connection; 0 while there is none.
@@ -49,7 +49,7 @@ pub struct MemifPort {
     received: Received,
     sent: Sent,
     /// Peers were asked to ring.
-    rung: bool,
+    armed: bool,
     /// What a peer wrote that closed the port.
     fault: Option<String>,
     /// Ends the sleep of a caller that sleeps by itself.
@@ -59,11 +59,11 @@ pub struct MemifPort {
 }
 
 impl MemifPort {
-    pub(crate) fn new(caps: Caps, options: Options, seat: Arc<Seat>, pool: &Pool) -> MemifPort {
+    pub(crate) fn new(caps: Caps, options: Options, handoff: Arc<QueueHandoff>, pool: &Pool) -> MemifPort {
         MemifPort {
             caps,
             options,
-            seat,
+            handoff,
             epoch: 0,
             connection: 0,
             receiver: None,
@@ -73,7 +73,7 @@ impl MemifPort {
             pool: pool.clone(),
             received: Received::default(),
             sent: Sent::default(),
-            rung: false,
+            armed: false,
             fault: None,
             alarm: None,
             sleeping: PollSet::default(),
@@ -100,7 +100,7 @@ impl MemifPort {
     /// Takes over the rings of a new connection, or notices that one ended.
     #[inline]
     fn refresh(&mut self) -> Result<(), PortError> {
-        if self.seat.epoch() != self.epoch || self.fault.is_some() {
+        if self.handoff.epoch() != self.epoch || self.fault.is_some() {
             return self.take_over();
         }
         Ok(())
@@ -111,13 +111,13 @@ impl MemifPort {
         if let Some(what) = &self.fault {
             return Err(PortError::PeerCorrupt { port: self.caps.name.clone(), what: what.clone() });
         }
-        self.epoch = self.seat.epoch();
-        let delivery = self.seat.collect();
+        self.epoch = self.handoff.epoch();
+        let delivery = self.handoff.collect();
         self.connection = delivery.connection;
         if let Some(receiver) = self.receiver.take() {
             self.left += self.remains.replace(receiver).map_or(0, |mut before| before.waiting());
         }
-        self.rung = false;
+        self.armed = false;
         let rings = self.options.rings;
         self.receiver = delivery.pair.receive.map(|end| Receiver::new(end, &mut self.pool, rings));
         self.transmitter = delivery.pair.transmit.map(|end| Sender::new(end, &self.pool, rings));
@@ -180,14 +180,14 @@ impl MemifPort {
     }
 
     /// Asks the peer to ring, or no longer to.
-    fn ask_for_rings(&mut self, wanted: bool) {
-        if self.rung == wanted {
+    fn enable_interrupts(&mut self, wanted: bool) {
+        if self.armed == wanted {
             return;
         }
         if let Some(side) = &self.receiver {
-            side.ask_for_rings(wanted);
+            side.enable_interrupts(wanted);
         }
-        self.rung = wanted;
+        self.armed = wanted;
         // What was put in before the peer saw the flag is seen by the look that follows.
         fence(Ordering::SeqCst);
         self.silence();
@@ -197,7 +197,7 @@ impl MemifPort {
     fn silence(&self) {
         self.receiver.iter().filter_map(Receiver::bell).for_each(|bell| bell.silence());
         if let Some(alarm) = &self.alarm {
-            alarm.set(if self.rung { NAP_RUNG_NS } else { 0 });
+            alarm.set(if self.armed { NAP_ARMED_NS } else { 0 });
         }
     }
 
@@ -223,14 +223,14 @@ impl MemifPort {
     /// Sleeps for a while: until the peer rings (where it does), or a peer comes or goes. False when a signal ended it.
     fn sleep(&mut self, left_ns: u64) -> Result<bool, PortError> {
         let connected = self.connection != 0;
-        let nap_ns = match (connected, self.rung) {
+        let nap_ns = match (connected, self.armed) {
             (false, _) => left_ns,
-            (true, true) => left_ns.min(NAP_RUNG_NS),
+            (true, true) => left_ns.min(NAP_ARMED_NS),
             (true, false) => left_ns.min(NAP_NS),
         };
-        let rung = self.receiver.iter().filter(|_| self.rung).filter_map(Receiver::bell).map(|bell| &**bell);
+        let armed = self.receiver.iter().filter(|_| self.armed).filter_map(Receiver::bell).map(|bell| &**bell);
         self.sleeping.clear();
-        for bell in rung.chain([&self.seat.changed]) {
+        for bell in armed.chain([&self.handoff.changed]) {
             self.sleeping.add(bell.as_fd(), true, false);
         }
         let before_ns = clock::now_ns();
@@ -250,13 +250,13 @@ impl Port for MemifPort {
     #[inline]
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.check(batch)?;
-        if self.rung {
+        if self.armed {
             self.silence();
         }
         match self.take_back(false).and_then(|()| self.receive_all(batch)) {
             Ok(packets) => {
-                if self.rung && packets > 0 {
-                    self.ask_for_rings(false);
+                if self.armed && packets > 0 {
+                    self.enable_interrupts(false);
                 }
                 Ok(packets)
             }
@@ -306,12 +306,12 @@ impl Port for MemifPort {
             if left_ns == 0 {
                 return Ok(Readiness::TimedOut);
             }
-            if interest == Interest::Receive && self.options.interrupts && !self.rung && self.receiver.is_some() {
-                self.ask_for_rings(true);
+            if interest == Interest::Receive && self.options.interrupts && !self.armed && self.receiver.is_some() {
+                self.enable_interrupts(true);
                 continue;
             }
             let awake = self.sleep(left_ns);
-            self.ask_for_rings(false);
+            self.enable_interrupts(false);
             if !awake? {
                 return Ok(Readiness::TimedOut);
             }
@@ -330,9 +330,9 @@ impl Port for MemifPort {
             };
             add(alarm.as_fd());
             self.receiver.iter().filter_map(Receiver::bell).for_each(|bell| add(bell.as_fd()));
-            self.ask_for_rings(true);
+            self.enable_interrupts(true);
         }
-        add(self.seat.changed.as_fd());
+        add(self.handoff.changed.as_fd());
         true
     }
 
@@ -368,6 +368,6 @@ impl Port for MemifPort {
 
 impl Drop for MemifPort {
     fn drop(&mut self) {
-        control::detach(&self.options.key, &self.seat);
+        control::detach(&self.options.key, &self.handoff);
     }
 }

@@ -67,7 +67,7 @@ enum Front {
 impl ReceiveSide {
     pub(crate) fn new(end: RingEnd, interrupts_wanted: bool) -> ReceiveSide {
         let side = ReceiveSide { end, next: 0, filled: 0 };
-        side.ask_for_rings(interrupts_wanted);
+        side.enable_interrupts(interrupts_wanted);
         match &side.end.buffers {
             Buffers::Peers(_) => side.end.ring.tail().store(0, Ordering::Release),
             Buffers::Own(own) => side.post(own, 0, side.end.ring.slots()),
@@ -287,7 +287,7 @@ impl ReceiveSide {
     }
 
     /// Whether the peer shall ring when it fills a slot.
-    pub(crate) fn ask_for_rings(&self, wanted: bool) {
+    pub(crate) fn enable_interrupts(&self, wanted: bool) {
         let flags = if wanted && self.end.bell.is_some() { 0 } else { NO_INTERRUPT };
         self.end.ring.flags().store(flags, Ordering::SeqCst);
     }

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use linerate_mem::{Batch, Pool};
 
-use crate::handing::HandingSide;
-use crate::lending::LendingSide;
 use crate::link::End;
 use crate::receive::{Corrupt, ReceiveSide, Store};
 use crate::sys::Doorbell;
 use crate::transmit::{Sent, Stop, TransmitSide};
+use crate::zero_copy_rx::ZeroCopyRx;
+use crate::zero_copy_tx::ZeroCopyTx;
 
 /// The receiving end of a ring.
 pub(crate) enum Receiver {
     Copying(ReceiveSide),
-    Lending(LendingSide),
+    ZeroCopy(ZeroCopyRx),
 }
 
 impl Receiver {
@@ -22,7 +22,7 @@ impl Receiver {
     pub(crate) fn new(end: End, pool: &mut Pool, rings: u16) -> Receiver {
         match end {
             End::Copied(end) => Receiver::Copying(ReceiveSide::new(end, false)),
-            End::Lent(end) => Receiver::Lending(LendingSide::new(end, pool, rings)),
+            End::Lent(end) => Receiver::ZeroCopy(ZeroCopyRx::new(end, pool, rings)),
         }
     }
 
@@ -31,7 +31,7 @@ impl Receiver {
     pub(crate) fn receive(&mut self, batch: &mut Batch, store: &mut Store) -> Result<usize, Corrupt> {
         match self {
             Receiver::Copying(side) => side.receive(batch, store),
-            Receiver::Lending(side) => side.receive(batch, store.pool, store.totals),
+            Receiver::ZeroCopy(side) => side.receive(batch, store.pool, store.totals),
         }
     }
 
@@ -40,7 +40,7 @@ impl Receiver {
     pub(crate) fn look(&mut self) -> Result<u16, Corrupt> {
         match self {
             Receiver::Copying(side) => side.look(),
-            Receiver::Lending(side) => side.look(),
+            Receiver::ZeroCopy(side) => side.look(),
         }
     }
 
@@ -48,22 +48,22 @@ impl Receiver {
     pub(crate) fn waiting(&mut self) -> u64 {
         match self {
             Receiver::Copying(side) => side.waiting(),
-            Receiver::Lending(side) => side.waiting(),
+            Receiver::ZeroCopy(side) => side.waiting(),
         }
     }
 
     /// Whether the peer shall ring when it fills a slot.
-    pub(crate) fn ask_for_rings(&self, wanted: bool) {
+    pub(crate) fn enable_interrupts(&self, wanted: bool) {
         match self {
-            Receiver::Copying(side) => side.ask_for_rings(wanted),
-            Receiver::Lending(side) => side.ask_for_rings(wanted),
+            Receiver::Copying(side) => side.enable_interrupts(wanted),
+            Receiver::ZeroCopy(side) => side.enable_interrupts(wanted),
         }
     }
 
     pub(crate) fn bell(&self) -> Option<&Arc<Doorbell>> {
         match self {
             Receiver::Copying(side) => side.end.bell.as_ref(),
-            Receiver::Lending(side) => side.bell(),
+            Receiver::ZeroCopy(side) => side.bell(),
         }
     }
 
@@ -72,7 +72,7 @@ impl Receiver {
     pub(crate) fn is_lost(&self) -> bool {
         match self {
             Receiver::Copying(side) => side.end.buffers.is_lost(),
-            Receiver::Lending(_) => false,
+            Receiver::ZeroCopy(_) => false,
         }
     }
 }
@@ -80,7 +80,7 @@ impl Receiver {
 /// The sending end of a ring.
 pub(crate) enum Sender {
     Copying(TransmitSide),
-    Handing(HandingSide),
+    ZeroCopy(ZeroCopyTx),
 }
 
 impl Sender {
@@ -88,7 +88,7 @@ impl Sender {
     pub(crate) fn new(end: End, pool: &Pool, rings: u16) -> Sender {
         match end {
             End::Copied(end) => Sender::Copying(TransmitSide::new(end)),
-            End::Lent(end) => Sender::Handing(HandingSide::new(end, pool, rings)),
+            End::Lent(end) => Sender::ZeroCopy(ZeroCopyTx::new(end, pool, rings)),
         }
     }
 
@@ -98,7 +98,7 @@ impl Sender {
     pub(crate) fn transmit(&mut self, batch: &mut Batch, pool: &mut Pool, totals: &mut Sent) -> (usize, Option<Stop>) {
         match self {
             Sender::Copying(side) => side.transmit(batch, pool, totals),
-            Sender::Handing(side) => side.transmit(batch, pool, totals),
+            Sender::ZeroCopy(side) => side.transmit(batch, pool, totals),
         }
     }
 
@@ -106,7 +106,7 @@ impl Sender {
     pub(crate) fn transmit_ref(&mut self, batch: &Batch, from: usize, totals: &mut Sent) -> Result<usize, Corrupt> {
         match self {
             Sender::Copying(side) => side.transmit_ref(batch, from, totals),
-            Sender::Handing(_) => Ok(0),
+            Sender::ZeroCopy(_) => Ok(0),
         }
     }
 
@@ -114,7 +114,7 @@ impl Sender {
     pub(crate) fn has_room(&mut self, pool: &mut Pool) -> Result<bool, Corrupt> {
         match self {
             Sender::Copying(side) => side.has_room(),
-            Sender::Handing(side) => side.has_room(pool),
+            Sender::ZeroCopy(side) => side.has_room(pool),
         }
     }
 
@@ -123,8 +123,8 @@ impl Sender {
     pub(crate) fn take_back(&mut self, pool: &mut Pool, all: bool) -> Result<(), Corrupt> {
         match self {
             Sender::Copying(_) => Ok(()),
-            Sender::Handing(side) if all => side.take_back(pool),
-            Sender::Handing(side) => side.take_many_back(pool),
+            Sender::ZeroCopy(side) if all => side.take_back(pool),
+            Sender::ZeroCopy(side) => side.take_many_back(pool),
         }
     }
 
@@ -133,7 +133,7 @@ impl Sender {
     pub(crate) fn is_lost(&self) -> bool {
         match self {
             Sender::Copying(side) => side.end.buffers.is_lost(),
-            Sender::Handing(_) => false,
+            Sender::ZeroCopy(_) => false,
         }
     }
 }

@@ -58,5 +58,5 @@ impl Connection {
 }
 
 fn lost(error: io::Error) -> ControlError {
-    ControlError::new(format!("the connection to the switch was lost: {error}"), "")
+    ControlError::new(format!("the connection was lost: {error}"), "")
 }

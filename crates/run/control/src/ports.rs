@@ -157,7 +157,7 @@ impl<D: 'static> View<D> {
         &self,
         work: impl FnOnce(&mut Worker<D>) -> T + Send + 'static,
     ) -> Result<T, ControlError> {
-        self.handle.call(work).map_err(|_| ControlError::new("the switch is ending", ""))
+        self.handle.call(work).map_err(|_| ControlError::new("it is ending", ""))
     }
 
     /// Number of the port of that name.
@@ -318,7 +318,7 @@ impl<S: Service> PortManager<S> {
         let mut used = self.view.table.memif_ids();
         used.extend(self.reopener.memif_ids());
         if used.len() >= LEASES_MAX {
-            return Err(ControlError::new("the switch has given out all ports that it can", ""));
+            return Err(ControlError::new("it has given out all ports that it can", ""));
         }
         let id = (0..=u32::MAX).find(|id| !used.contains(id)).unwrap_or(0);
         let wrong = |error: SpecError| ControlError::new(error.to_string(), "");

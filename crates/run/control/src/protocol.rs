@@ -130,7 +130,7 @@ pub fn read_request(line: &[u8]) -> Envelope {
     let id = object.remove("id");
     let request = match object.remove("v").and_then(|version| version.as_u64()) {
         Some(VERSION) => Ok(Value::Object(object)),
-        Some(other) => Err(ControlError::new(format!("unknown version {other}"), "this switch speaks version 1")),
+        Some(other) => Err(ControlError::new(format!("unknown version {other}"), "this instance speaks version 1")),
         None => Err(ControlError::new("the version is missing", HINT)),
     };
     Envelope { id, request }
@@ -164,7 +164,8 @@ pub fn reply_line(id: Option<Value>, reply: Result<Value, ControlError>) -> Stri
 /// # Errors
 /// The error in the reply, or that the line is not a reply.
 pub fn read_reply(line: &[u8]) -> Result<Value, ControlError> {
-    let strange = || ControlError::new("the switch sent something that is not a reply", "is it of another version?");
+    let strange =
+        || ControlError::new("the other side sent something that is not a reply", "is it of another version?");
     let mut object: Map<String, Value> = serde_json::from_slice(line).map_err(|_| strange())?;
     if let Some(error) = object.remove("error") {
         return Err(serde_json::from_value(error).unwrap_or_else(|_| strange()));

@@ -20,7 +20,7 @@ const NAME_LEN_MAX: usize = 48;
 #[non_exhaustive]
 pub enum RuntimeDirError {
     /// The name has characters that a name must not have.
-    #[error("not a name for a switch: {0:?} (letters, digits, - and _, at most 48 of them)")]
+    #[error("not a name: {0:?} (letters, digits, - and _, at most 48 of them)")]
     Name(String),
     /// Somebody else's.
     #[error(
@@ -65,7 +65,7 @@ pub enum RuntimeDirError {
     },
 }
 
-/// The paths of one switch.
+/// The paths of one instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuntimeDir {
     program: &'static str,
@@ -78,7 +78,7 @@ impl RuntimeDir {
     /// messages tell the user to call.
     ///
     /// # Errors
-    /// The name is not a name for a switch; the folder cannot be made, or is another user's.
+    /// The name has characters that a name must not have; the folder cannot be made, or is another user's.
     pub fn of(program: &'static str, name: &str) -> Result<RuntimeDir, RuntimeDirError> {
         let own = own_user()?;
         RuntimeDir::inside(&runtime_folder(own), program, name)
@@ -107,7 +107,7 @@ impl RuntimeDir {
         self.program
     }
 
-    /// Name of the switch.
+    /// Name of the instance.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -122,7 +122,7 @@ impl RuntimeDir {
         self.folder.join(format!("{}.memif", self.name))
     }
 
-    /// The file that is locked while somebody starts this switch (not by the switch itself).
+    /// The file that is locked while somebody starts this instance (not by the instance itself).
     pub fn starting(&self) -> PathBuf {
         self.folder.join(format!("{}.start", self.name))
     }
@@ -148,7 +148,7 @@ impl RuntimeDir {
     }
 }
 
-/// The right to be the switch of a name. Dropping it removes the sockets.
+/// The right to be the instance of a name. Dropping it removes the sockets.
 #[derive(Debug)]
 pub struct InstanceLock {
     dir: RuntimeDir,

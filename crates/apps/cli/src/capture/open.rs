@@ -23,17 +23,46 @@ const RETIRE_MS: u32 = 50;
 const FRAMES_SPARE: usize = 4096;
 /// Most rings of a port; also what bounds a driver's word on its queues.
 pub const RINGS_MAX: usize = 256;
+/// Which packets of an interface are captured, as tcpdump's -Q says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum CaptureDirection {
+    /// Those that this host receives.
+    In,
+    /// Those that it sends.
+    Out,
+    /// Both.
+    Inout,
+}
+
+impl CaptureDirection {
+    fn receives(self) -> bool {
+        self != CaptureDirection::Out
+    }
+
+    fn sends(self) -> bool {
+        self != CaptureDirection::In
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            CaptureDirection::In => "received",
+            CaptureDirection::Out => "sent",
+            CaptureDirection::Inout => "received and sent",
+        }
+    }
+}
+
 /// How all ports are to be captured.
 #[derive(Clone, Debug)]
-pub struct Wishes {
+pub struct CaptureRequest {
     /// Bytes of a port's rings together.
     pub ring_bytes: u64,
     /// How many.
     pub rings: Rings,
     /// Take packets for other hardware addresses, too.
     pub promiscuous: bool,
-    /// Capture what this host sends, too.
-    pub outgoing: bool,
+    /// Which packets of an interface.
+    pub direction: CaptureDirection,
     /// Whose clock stamps packets, where there is a choice.
     pub stamps: Stamper,
     /// In tcpdump's language.
@@ -73,22 +102,24 @@ pub struct Opened {
 pub struct Interface {
     reader: CounterReader,
     before: Counters,
-    outgoing: bool,
+    direction: CaptureDirection,
 }
 
 impl Interface {
-    fn open(name: &str, outgoing: bool) -> Option<Interface> {
+    fn open(name: &str, direction: CaptureDirection) -> Option<Interface> {
         let mut reader = CounterReader::open(name).ok()?;
         let before = reader.read().ok()?;
-        Some(Interface { reader, before, outgoing })
+        Some(Interface { reader, before, direction })
     }
 
-    /// Packets that the interface received (and sent, where these are captured), and packets that it dropped on the way in; `None` when it
+    /// Packets that the interface received, or sent, or both, as they are captured, and packets that it dropped on the way in; `None` if it
     /// is gone, or its driver has set the counts back.
     pub fn received_and_dropped(&mut self) -> Option<(u64, u64)> {
         let since = self.reader.read().ok()?.since(&self.before)?;
-        let sent = if self.outgoing { since.tx_packets } else { 0 };
-        Some((since.rx_packets + sent, since.rx_dropped))
+        let counted = |is_captured: bool, packets: u64| if is_captured { packets } else { 0 };
+        let (received, sent) = (self.direction.receives(), self.direction.sends());
+        let packets = counted(received, since.rx_packets) + counted(sent, since.tx_packets);
+        Some((packets, counted(received, since.rx_dropped)))
     }
 }
 
@@ -96,48 +127,52 @@ impl Interface {
 ///
 /// # Errors
 /// What is missing, and what to do; a filter that means nothing.
-pub fn open_port(name: &str, wishes: &Wishes) -> Result<Opened, String> {
+pub fn open_port(name: &str, request: &CaptureRequest) -> Result<Opened, String> {
     // An interface may be called what looks like a port.
     if Netdev::open(name).is_ok() {
-        return interface(name, name, wishes);
+        return interface(name, name, request);
     }
     let spec = open::specs(&[name.to_string()])?.remove(0);
     if spec.backend.is_none() {
-        return interface(name, name, wishes);
+        return interface(name, name, request);
     }
     // Its own ring is what is looked at without a copy.
     if linerate_ports::is_packet_socket(&spec) && spec.finish(&[]).is_ok() {
-        return interface(name, &spec.target, wishes);
+        return interface(name, &spec.target, request);
     }
-    port(name, &spec, wishes)
+    port(name, &spec, request)
 }
 
-fn interface(name: &str, device: &str, wishes: &Wishes) -> Result<Opened, String> {
-    let (rings, spread) = match wishes.rings {
+fn interface(name: &str, device: &str, request: &CaptureRequest) -> Result<Opened, String> {
+    let (rings, spread) = match request.rings {
         Rings::Auto => (queues(device).min(allowed_cores().len().max(1)), Spread::Flows),
         Rings::Queues => (queues(device), Spread::Queues),
         Rings::Number(number) => (number, Spread::Flows),
     };
-    let program = match &wishes.filter {
-        None => (Program::everything(wishes.snaplen), ""),
+    let program = match &request.filter {
+        None => (Program::everything(request.snaplen), ""),
         Some(text) => {
-            let (program, compiler) = compile_filter(text, FilterPlace::Socket(device), wishes.snaplen)?;
+            let (program, compiler) = compile_filter(text, FilterPlace::Socket(device), request.snaplen)?;
             (program, filter_words(compiler, true))
         }
     };
-    let stamps = Clock::choose(device, wishes.stamps)?;
+    let filter = match request.direction {
+        CaptureDirection::Out => program.0.for_sent().map_err(|error| format!("--filter: {error}"))?,
+        CaptureDirection::In | CaptureDirection::Inout => program.0,
+    };
+    let stamps = Clock::choose(device, request.stamps)?;
     let options = CaptureOptions {
-        ring_bytes: wishes.ring_bytes / rings as u64,
+        ring_bytes: request.ring_bytes / rings as u64,
         retire_ms: RETIRE_MS,
-        promiscuous: wishes.promiscuous,
-        outgoing: wishes.outgoing,
+        promiscuous: request.promiscuous,
+        outgoing: request.direction.sends(),
         hardware_stamps: stamps.is_nic(),
-        filter: program.0,
+        filter,
     };
     // Before the first packet: then no more are offered than were received.
-    let interface = Interface::open(device, wishes.outgoing);
+    let interface = Interface::open(device, request.direction);
     let captures = RingCapture::open_rings(device, &options, rings, spread).map_err(|error| error.to_string())?;
-    let whose = if wishes.outgoing { "received and sent" } else { "received" };
+    let whose = request.direction.words();
     let (ring_bytes, mac) = captures.first().map_or((0, None), |ring| (ring.level_bytes().1, ring.mac()));
     let note = match stamps.why_not() {
         Some(why) => format!("; stamps by the kernel, since {why}"),
@@ -148,15 +183,15 @@ fn interface(name: &str, device: &str, wishes: &Wishes) -> Result<Opened, String
         (_, Spread::Flows) => format!("{rings} rings of {} bytes each, by flow", count(ring_bytes)),
         (_, Spread::Queues) => format!("{rings} rings of {} bytes each, by receive queue", count(ring_bytes)),
     };
-    let (outgoing, hardware_stamps) = (wishes.outgoing, stamps.is_nic());
+    let (outgoing, hardware_stamps) = (request.direction.sends(), stamps.is_nic());
     let source = |ring| Box::new(Ring { ring, outgoing, hardware_stamps }) as Box<dyn Source>;
     Ok(Opened {
         head: InterfaceHead {
             name: device.into(),
-            filter: wishes.filter.clone().unwrap_or_default(),
+            filter: request.filter.clone().unwrap_or_default(),
             comment: format!("time stamps: {stamps}; captured: packets {whose}"),
             mac,
-            snaplen: wishes.snaplen,
+            snaplen: request.snaplen,
             ..InterfaceHead::default()
         },
         sources: captures.into_iter().map(source).collect(),
@@ -187,35 +222,35 @@ fn queues(device: &str) -> usize {
     channels.map_or(1, |channels| (channels.rx.0 + channels.combined.0) as usize).clamp(1, RINGS_MAX)
 }
 
-fn port(name: &str, spec: &PortSpec, wishes: &Wishes) -> Result<Opened, String> {
-    if wishes.stamps == Stamper::Nic {
+fn port(name: &str, spec: &PortSpec, request: &CaptureRequest) -> Result<Opened, String> {
+    if request.stamps == Stamper::Nic {
         return Err(format!(
             "{name}: only an interface's own ring (-i IF) has stamps of the NIC; leave --timestamps nic out"
         ));
     }
-    if wishes.outgoing {
+    if request.direction.sends() {
         return Err(format!(
-            "{name}: only an interface's own ring (-i IF) shows what this host sends; leave --outgoing out"
+            "{name}: only an interface's own ring (-i IF) shows what this host sends; leave --direction out"
         ));
     }
-    if spec.options.filter.is_some() && wishes.filter.is_some() {
+    if spec.options.filter.is_some() && request.filter.is_some() {
         return Err(format!("{spec} has a filter; leave --filter out"));
     }
     let options = OpenOptions {
-        promiscuous: (!wishes.promiscuous).then_some(false),
-        ring_bytes: Some(wishes.ring_bytes),
-        filter: wishes.filter.clone(),
-        threads: threads(spec, wishes.rings),
+        promiscuous: (!request.promiscuous).then_some(false),
+        ring_bytes: Some(request.ring_bytes),
+        filter: request.filter.clone(),
+        threads: threads(spec, request.rings),
         ..OpenOptions::receive()
     };
     let plan = PoolPlan { ports: &[(spec, &options)], len_max: 0, extra: FRAMES_SPARE };
     let pool = linerate_ports::pool(&plan).map_err(|error| error.to_string())?;
     let device = linerate_ports::open_device(spec, &options, &pool).map_err(|error| error.to_string())?.device;
-    let filter = match wishes.filter.as_ref().filter(|_| !device.caps().filters) {
+    let filter = match request.filter.as_ref().filter(|_| !device.caps().filters) {
         None => None,
-        Some(text) => Some(compile_filter(text, FilterPlace::WholePackets, wishes.snaplen)?),
+        Some(text) => Some(compile_filter(text, FilterPlace::WholePackets, request.snaplen)?),
     };
-    let words = match (&filter, &wishes.filter) {
+    let words = match (&filter, &request.filter) {
         (Some((_, compiler)), _) => filter_words(*compiler, false),
         (None, Some(_)) => "; the filter is libpcap's own",
         (None, None) => "",
@@ -224,7 +259,7 @@ fn port(name: &str, spec: &PortSpec, wishes: &Wishes) -> Result<Opened, String> 
     let (mut sources, mut shown) = (Vec::<Box<dyn Source>>::new(), None);
     for port in linerate_ports::share_out(device, options.threads.unwrap_or(1)) {
         let caps = port.caps().clone();
-        let batches = Batches::new(port, pool.clone(), filter.clone(), wishes.snaplen);
+        let batches = Batches::new(port, pool.clone(), filter.clone(), request.snaplen);
         shown = Some((batches.stamps(), caps.rx_ring, caps));
         sources.push(Box::new(batches));
     }
@@ -239,11 +274,11 @@ fn port(name: &str, spec: &PortSpec, wishes: &Wishes) -> Result<Opened, String> 
         head: InterfaceHead {
             name: name.into(),
             description: caps.detail.clone(),
-            filter: wishes.filter.clone().unwrap_or_default(),
+            filter: request.filter.clone().unwrap_or_default(),
             comment: format!("time stamps: {clock}; captured: packets received"),
             mac: caps.mac,
             speed_bps: caps.link_bps,
-            snaplen: wishes.snaplen,
+            snaplen: request.snaplen,
             ..InterfaceHead::default()
         },
         sources,

@@ -11,7 +11,7 @@ use linerate_sys::{clock, signal, stamping};
 
 use super::control::{Control, Counts};
 use super::line::{Line, Scope, Writer, stamps_words};
-use super::open::{Interface, Opened, Wishes, open_port};
+use super::open::{CaptureRequest, Interface, Opened, open_port};
 use super::stamps::Clock;
 use super::tally::{Moment, Part, fullest, stamped_by_nic};
 use super::thread::{RingEnd, RingRun, Sink};
@@ -27,7 +27,7 @@ pub struct Plan {
     /// Ports, as `-i` names them.
     pub ports: Vec<String>,
     /// How to capture on each.
-    pub wishes: Wishes,
+    pub request: CaptureRequest,
     /// Where packets go; `None` = they are counted.
     pub path: Option<String>,
     /// When files end.
@@ -65,7 +65,7 @@ pub fn run(plan: &Plan) -> Result<bool, String> {
     for interface in stamping::restore_left_behind() {
         note(&format!("{interface}: the NIC's stamps, which a killed capture had left on, are as they were before it"));
     }
-    let mut opened = plan.ports.iter().map(|name| open_port(name, &plan.wishes)).collect::<Result<Vec<_>, _>>()?;
+    let mut opened = plan.ports.iter().map(|name| open_port(name, &plan.request)).collect::<Result<Vec<_>, _>>()?;
     let ports = ports(plan, &mut opened);
     let rings: usize = opened.iter().map(|port| port.sources.len()).sum();
     let cores = Cores::choose(Some(plan.cores.as_deref().unwrap_or("none")), rings)?;
@@ -338,7 +338,7 @@ impl Watch<'_> {
             stamped_by_nic: stamped_by_nic(part),
             ring_bytes: part.room.map(|room| room.bytes * rings),
             ring_level_bytes: now.level_bytes,
-            ring_holds_ns: part.ring_holds_ns(rings, (pps, bytes_ps), self.plan.wishes.snaplen),
+            ring_holds_ns: part.ring_holds_ns(rings, (pps, bytes_ps), self.plan.request.snaplen),
             ring: None,
             cpu_ns: now.cpu_ns,
             writer: None,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use linerate_capture::RotationPolicy;
 use linerate_units::{bytes, count, positive_duration_ns};
 
-use crate::capture::open::{RINGS_MAX, Rings, Wishes};
+use crate::capture::open::{CaptureDirection, CaptureRequest, RINGS_MAX, Rings};
 use crate::capture::run::{self, Plan};
 use crate::capture::stamps::Stamper;
 use crate::traffic::note;
@@ -48,9 +48,9 @@ pub struct Args {
     /// Take packets for other hardware addresses, too
     #[arg(long)]
     promiscuous: bool,
-    /// Capture what this host sends, too (interfaces only)
-    #[arg(long)]
-    outgoing: bool,
+    /// Which packets: those that this host receives, those that it sends, or both (out and inout: interfaces only)
+    #[arg(short = 'Q', long, value_name = "DIRECTION", value_enum, default_value_t = CaptureDirection::In)]
+    direction: CaptureDirection,
     /// The rings of each port together: of an interface, of pcap:, and of xdp: (in frames); others have what their name says
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = ring_bytes)]
     ring: u64,
@@ -115,11 +115,11 @@ fn plan(args: &Args) -> Result<Plan, String> {
     }
     Ok(Plan {
         ports: args.interfaces.clone(),
-        wishes: Wishes {
+        request: CaptureRequest {
             ring_bytes: args.ring,
             rings: rings(args.rings.as_deref())?,
             promiscuous: args.promiscuous,
-            outgoing: args.outgoing,
+            direction: args.direction,
             stamps: args.timestamps,
             filter: args.filter.clone(),
             // Nobody reads the bytes of packets that are only counted, so the kernel need not copy them.

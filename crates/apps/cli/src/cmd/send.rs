@@ -15,7 +15,7 @@ use crate::traffic::cores::Cores;
 use crate::traffic::document::SendDocument;
 use crate::traffic::open::{self, open_noted};
 use crate::traffic::prepare::{Prepared, offload_to, prepare};
-use crate::traffic::replay::{ReplayFlags, Wish};
+use crate::traffic::replay::{ReplayFlags, ReplayRequest};
 use crate::traffic::sending::{self, Job, LocalReceiver, Work};
 use crate::traffic::streams::{StreamFlags, Wanted, describe};
 use crate::traffic::{note, text};
@@ -150,14 +150,14 @@ fn try_run(args: &Args) -> Result<bool, String> {
 /// What is sent.
 enum What {
     Streams(Box<Wanted>),
-    Replay(Box<Wish>),
+    Replay(Box<ReplayRequest>),
 }
 
 impl What {
     fn read(args: &Args) -> Result<What, String> {
         let (load, rate) = args.streams.load_alone()?;
-        match args.replay.wish(&load, rate, args.batch.map(usize::from), args.catch_up())? {
-            Some(wish) => Ok(What::Replay(Box::new(wish))),
+        match args.replay.request(&load, rate, args.batch.map(usize::from), args.catch_up())? {
+            Some(request) => Ok(What::Replay(Box::new(request))),
             None => Ok(What::Streams(Box::new(args.streams.read()?))),
         }
     }
@@ -172,7 +172,7 @@ impl What {
     fn replay(&self) -> Option<String> {
         match self {
             What::Streams(_) => None,
-            What::Replay(wish) => Some(wish.words.clone()),
+            What::Replay(request) => Some(request.words.clone()),
         }
     }
 
@@ -182,7 +182,7 @@ impl What {
             What::Streams(wanted) => {
                 wanted.file.streams.iter().enumerate().flat_map(|(at, entry)| describe(at, entry)).collect()
             }
-            What::Replay(wish) => vec![wish.words.clone()],
+            What::Replay(request) => vec![request.words.clone()],
         }
     }
 
@@ -199,8 +199,8 @@ impl What {
         match self {
             What::Streams(wanted) => open::pool(senders, receivers, wanted.file.len_max()),
             // Packets are as long as the ports allow; the source needs frames as a receiver does.
-            What::Replay(wish) => {
-                let receivers: Vec<PortSpec> = receivers.iter().chain([&wish.source]).cloned().collect();
+            What::Replay(request) => {
+                let receivers: Vec<PortSpec> = receivers.iter().chain([&request.source]).cloned().collect();
                 open::pool(senders, &receivers, linerate_ports::len_max(senders))
             }
         }
@@ -217,9 +217,9 @@ impl What {
     ) -> Result<(Job, Vec<String>), String> {
         let mut port = open_noted(spec, Direction::Transmit, pool, args.quiet)?;
         match self {
-            What::Replay(wish) => {
-                let work = Work::Replay { plan: wish.plan, source: wish.open_source(pool)? };
-                let rate_pps = match wish.plan.speed {
+            What::Replay(request) => {
+                let work = Work::Replay { plan: request.plan, source: request.open_source(pool)? };
+                let rate_pps = match request.plan.speed {
                     Speed::Rate { rate_pps, .. } => Some(rate_pps),
                     _ => None,
                 };

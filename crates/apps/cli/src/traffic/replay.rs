@@ -24,7 +24,7 @@ pub struct ReplayFlags {
 }
 
 /// A replay, checked.
-pub struct Wish {
+pub struct ReplayRequest {
     /// Where the packets come from.
     pub source: PortSpec,
     /// When they go.
@@ -38,13 +38,13 @@ impl ReplayFlags {
     ///
     /// # Errors
     /// What is wrong with the flags.
-    pub fn wish(
+    pub fn request(
         &self,
         load: &StreamFile,
         rate: Option<Rate>,
         batch: Option<usize>,
         catch_up: CatchUp,
-    ) -> Result<Option<Wish>, String> {
+    ) -> Result<Option<ReplayRequest>, String> {
         let Some(text) = &self.replay else { return Ok(None) };
         let speed = match rate {
             Some(Rate::PacketsPerSecond(rate_pps)) => Speed::Rate { rate_pps, arrival: load.arrival },
@@ -68,7 +68,7 @@ impl ReplayFlags {
         };
         let source = source(text, self.loops)?;
         let words = format!("replays {source} {words}");
-        Ok(Some(Wish { source, plan, words }))
+        Ok(Some(ReplayRequest { source, plan, words }))
     }
 
     fn speed(&self) -> Result<Speed, String> {
@@ -83,7 +83,7 @@ impl ReplayFlags {
     }
 }
 
-impl Wish {
+impl ReplayRequest {
     /// Opens the source.
     ///
     /// # Errors

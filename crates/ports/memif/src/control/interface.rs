@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use super::session::Part;
 use super::{AttachError, Control, Listening};
+use crate::handoff::{Delivery, QueueHandoff};
 use crate::link::Pair;
 use crate::listener::{self, Listener};
 use crate::options::{Key, Options, Role};
 use crate::pool::PoolMemory;
-use crate::seat::{Delivery, Seat};
 
 /// An id of a socket, in one role.
 pub(super) struct Interface {
     pub(super) options: Options,
-    pub(super) seats: Vec<Arc<Seat>>,
+    pub(super) handoffs: Vec<Arc<QueueHandoff>>,
     /// What its peers are lent, where packets are not copied.
     pub(super) pool: Option<Arc<PoolMemory>>,
     /// The peer that has it, whether the handshake is done or not.
@@ -27,15 +27,15 @@ pub(super) struct Interface {
 }
 
 impl Control {
-    pub(super) fn add_seat(
+    pub(super) fn add_handoff(
         &mut self,
         options: &Options,
-        seat: &Arc<Seat>,
+        handoff: &Arc<QueueHandoff>,
         pool: Option<Arc<PoolMemory>>,
     ) -> Result<(), AttachError> {
         let key = &options.key;
         if let Some(interface) = self.interface(key) {
-            return interface.seat_another(options, seat, pool.as_ref());
+            return interface.add_another_handoff(options, handoff, pool.as_ref());
         }
         let listens = self.listeners.iter().any(|(listening, _)| *listening.name == *key.socket);
         match key.role {
@@ -50,7 +50,7 @@ impl Control {
         }
         self.interfaces.push(Interface {
             options: options.clone(),
-            seats: vec![Arc::clone(seat)],
+            handoffs: vec![Arc::clone(handoff)],
             pool,
             session: None,
             retry_at_ns: 0,
@@ -60,10 +60,10 @@ impl Control {
         Ok(())
     }
 
-    pub(super) fn remove_seat(&mut self, key: &Key, seat: &Arc<Seat>) {
+    pub(super) fn remove_handoff(&mut self, key: &Key, handoff: &Arc<QueueHandoff>) {
         let Some(interface) = self.interface(key) else { return };
-        interface.seats.retain(|other| !Arc::ptr_eq(other, seat));
-        let (session, empty) = (interface.session, interface.seats.is_empty());
+        interface.handoffs.retain(|other| !Arc::ptr_eq(other, handoff));
+        let (session, empty) = (interface.session, interface.handoffs.is_empty());
         if let Some(session) = session {
             // Its rings are gone with the port; other ports of the interface get new ones with the next connection.
             self.turn_away(session, "Port closed");
@@ -88,14 +88,14 @@ impl Control {
 
 impl Interface {
     /// A port beside others that serve other queues of the interface.
-    fn seat_another(
+    fn add_another_handoff(
         &mut self,
         options: &Options,
-        seat: &Arc<Seat>,
+        handoff: &Arc<QueueHandoff>,
         pool: Option<&Arc<PoolMemory>>,
     ) -> Result<(), AttachError> {
         let id = options.key.id;
-        if self.seats.iter().any(|other| other.queue == seat.queue) {
+        if self.handoffs.iter().any(|other| other.queue == handoff.queue) {
             return Err(AttachError::Taken(format!("id {id} of this socket is open already in this process")));
         }
         if (Options { queues: options.queues.clone(), ..self.options.clone() }) != *options {
@@ -104,16 +104,16 @@ impl Interface {
         if self.pool.as_ref().map(Arc::as_ptr) != pool.map(Arc::as_ptr) {
             return Err(AttachError::Taken(format!("other queues of id {id} were opened on another pool")));
         }
-        self.seats.push(Arc::clone(seat));
+        self.handoffs.push(Arc::clone(handoff));
         if let (Some(connection), false) = (self.session, self.spare.is_empty()) {
-            self.serve(connection, seat);
+            self.serve(connection, handoff);
         }
         Ok(())
     }
 
     /// Gives a port the rings of its queues.
-    pub(super) fn serve(&mut self, connection: u64, seat: &Seat) {
-        let pair = self.spare.get_mut(usize::from(seat.queue)).map(std::mem::take).unwrap_or_default();
-        seat.deliver(Delivery { connection, pair });
+    pub(super) fn serve(&mut self, connection: u64, handoff: &QueueHandoff) {
+        let pair = self.spare.get_mut(usize::from(handoff.queue)).map(std::mem::take).unwrap_or_default();
+        handoff.deliver(Delivery { connection, pair });
     }
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use linerate_sys::clock;
 
 use super::{Control, PAUSE_NS, RETRY_NS};
+use crate::handoff::Delivery;
 use crate::handshake::{self, Claims, NAME, Refusal, Speech};
 use crate::link::Pair;
 use crate::listener;
 use crate::message::{Init, Message};
 use crate::options::{Key, Role};
-use crate::seat::Delivery;
 use crate::sys::{Channel, Doorbell, Received};
 
 /// A peer has this long for a handshake.
@@ -217,8 +217,8 @@ impl Control {
         let Some(interface) = key.and_then(|key| self.interface(&key)) else { return };
         pairs.resize_with(usize::from(interface.options.rings).max(pairs.len()), Pair::default);
         interface.spare = pairs;
-        for seat in interface.seats.clone() {
-            interface.serve(number, &seat);
+        for handoff in interface.handoffs.clone() {
+            interface.serve(number, &handoff);
         }
     }
 
@@ -240,7 +240,7 @@ impl Control {
         interface.retry_at_ns = clock::now_ns() + RETRY_NS;
         interface.spare.clear();
         if matches!(session.part, Part::Up) {
-            interface.seats.iter().for_each(|seat| seat.deliver(Delivery::default()));
+            interface.handoffs.iter().for_each(|handoff| handoff.deliver(Delivery::default()));
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::link::Pair;
 use crate::sys::Doorbell;
 
 /// A port's place at an interface.
-pub(crate) struct Seat {
+pub(crate) struct QueueHandoff {
     /// The queue pair that it serves.
     pub(crate) queue: u16,
     /// Rung when something was delivered, for a port that sleeps.
@@ -27,10 +27,10 @@ pub(crate) struct Delivery {
     pub(crate) pair: Pair,
 }
 
-impl Seat {
-    pub(crate) fn new(queue: u16) -> io::Result<Seat> {
+impl QueueHandoff {
+    pub(crate) fn new(queue: u16) -> io::Result<QueueHandoff> {
         let (epoch, waiting) = (AtomicU64::new(0), Mutex::default());
-        Ok(Seat { queue, changed: Doorbell::new()?, epoch, waiting })
+        Ok(QueueHandoff { queue, changed: Doorbell::new()?, epoch, waiting })
     }
 
     /// Number of the latest delivery.

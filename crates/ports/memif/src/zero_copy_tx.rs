@@ -17,7 +17,7 @@ use crate::receive::Corrupt;
 use crate::sys::{Descriptor, NEXT};
 use crate::transmit::{Alternates, Front, Sent, Stop};
 
-pub(crate) struct HandingSide {
+pub(crate) struct ZeroCopyTx {
     end: LentEnd,
     lent: Lent,
     /// With so many frames out, each call looks whether some can come back.
@@ -26,13 +26,13 @@ pub(crate) struct HandingSide {
     wanted: u16,
 }
 
-impl HandingSide {
+impl ZeroCopyTx {
     /// One of `rings` of the interface.
-    pub(crate) fn new(end: LentEnd, pool: &Pool, rings: u16) -> HandingSide {
+    pub(crate) fn new(end: LentEnd, pool: &Pool, rings: u16) -> ZeroCopyTx {
         end.ring.head().store(0, Ordering::Release);
         let lent = Lent::new(pool, end.ring.slots(), rings);
         let many = (lent.share() / 4).max(1);
-        HandingSide { end, lent, many, wanted: 1 }
+        ZeroCopyTx { end, lent, many, wanted: 1 }
     }
 
     /// Hands over packets from the front of the batch, and says why it stopped if that was not for want of room. Returns how
@@ -65,7 +65,7 @@ impl HandingSide {
         Ok(())
     }
 
-    /// As [`HandingSide::take_back`], if there are many to come.
+    /// As [`ZeroCopyTx::take_back`], if there are many to come.
     #[inline]
     pub(crate) fn take_many_back(&mut self, pool: &mut Pool) -> Result<(), Corrupt> {
         if self.lent.count() >= self.many { self.take_back(pool) } else { Ok(()) }
@@ -88,7 +88,7 @@ impl HandingSide {
     }
 }
 
-impl Alternates for HandingSide {
+impl Alternates for ZeroCopyTx {
     /// Plain is a packet of one slot.
     #[inline]
     fn transmit_plain(&mut self, batch: &mut Batch, _: &mut Pool, totals: &mut Sent) -> Result<usize, Corrupt> {

@@ -18,7 +18,7 @@ use crate::port::PACKET_LEN_MAX;
 use crate::receive::{Corrupt, Received};
 use crate::sys::{Descriptor, Doorbell, NEXT, NO_INTERRUPT};
 
-pub(crate) struct LendingSide {
+pub(crate) struct ZeroCopyRx {
     end: LentEnd,
     lent: Lent,
     /// Bytes that each lent frame has for a packet.
@@ -35,12 +35,12 @@ enum Front {
     Waits,
 }
 
-impl LendingSide {
+impl ZeroCopyRx {
     /// One of `rings` of the interface.
-    pub(crate) fn new(end: LentEnd, pool: &mut Pool, rings: u16) -> LendingSide {
+    pub(crate) fn new(end: LentEnd, pool: &mut Pool, rings: u16) -> ZeroCopyRx {
         let lent = Lent::new(pool, end.ring.slots(), rings);
-        let mut side = LendingSide { end, lent, room_bytes: pool.packet_len_max() as u16, filled: 0 };
-        side.ask_for_rings(false);
+        let mut side = ZeroCopyRx { end, lent, room_bytes: pool.packet_len_max() as u16, filled: 0 };
+        side.enable_interrupts(false);
         side.post(pool);
         side
     }
@@ -166,7 +166,7 @@ impl LendingSide {
         if known > 0 { Ok(known) } else { self.look() }
     }
 
-    /// As [`LendingSide::available`], with a look at the peer's index in any case.
+    /// As [`ZeroCopyRx::available`], with a look at the peer's index in any case.
     #[inline]
     pub(crate) fn look(&mut self) -> Result<u16, Corrupt> {
         let filled = self.end.ring.tail().load(Ordering::Acquire);
@@ -198,7 +198,7 @@ impl LendingSide {
     }
 
     /// Whether the peer shall ring when it fills a slot.
-    pub(crate) fn ask_for_rings(&self, wanted: bool) {
+    pub(crate) fn enable_interrupts(&self, wanted: bool) {
         let flags = if wanted && self.end.bell.is_some() { 0 } else { NO_INTERRUPT };
         self.end.ring.flags().store(flags, Ordering::SeqCst);
     }
