@@ -23,7 +23,6 @@ const PERMITTED: &[(&str, &[&str], &str)] = &[
     ("crates/lab/lab", &LAB, "the lab's parts name each other; the lab is reshaped as a whole"),
     ("crates/lab/lab", &["flight", "sight", "trial"], SPLIT_OF_ONE_TYPE),
     ("crates/ports/all", &["choose", "open"], "a bare interface is opened as the first candidate that opens"),
-    ("crates/ports/memif", &["handing", "lending", "port", "receive", "sides", "transmit"], SPLIT_OF_ONE_TYPE),
     ("crates/ports/packet", &["port", "receive", "ring"], SPLIT_OF_ONE_TYPE),
     ("crates/ports/shm", &["link", "sys"], SPLIT_OF_ONE_TYPE),
     ("crates/ports/vhost", &["device", "interrupts", "ring"], SPLIT_OF_ONE_TYPE),

@@ -8,6 +8,9 @@ use crate::sys::{Doorbell, NO_INTERRUPT, Regions, Ring, Span};
 /// Region that is the pool, where packets are not copied.
 pub(crate) const POOL_REGION: u16 = 1;
 
+/// Longest packet in bytes: what other ports can take, over several buffers.
+pub(crate) const PACKET_LEN_MAX: usize = u16::MAX as usize;
+
 /// Most slots of one packet. A call that went through so many slots of packets that are not plain begins no other such packet, so that a
 /// peer cannot keep it: the rest waits for the next call.
 pub(crate) const SLOTS_MAX: u16 = 1024;

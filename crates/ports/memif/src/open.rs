@@ -4,9 +4,10 @@ use linerate_mem::Pool;
 use linerate_port::{Caps, Device, FarSide, OpenError, PortSpec};
 
 use crate::control::{self, AttachError};
+use crate::link::PACKET_LEN_MAX;
 use crate::options::{Options, Role};
 use crate::pool::PoolMemory;
-use crate::port::{MemifPort, PACKET_LEN_MAX};
+use crate::port::MemifPort;
 use crate::transmit::SEGMENTS_MAX;
 
 /// Opens one end of a memif interface, with a port for each of its queue pairs, or with `@queue` for that one. Returns at once, whether there is a peer or not.

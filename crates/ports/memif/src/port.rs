@@ -11,14 +11,12 @@ use linerate_sys::poll::PollSet;
 
 use crate::control;
 use crate::handoff::QueueHandoff;
+use crate::link::PACKET_LEN_MAX;
 use crate::options::Options;
 use crate::receive::{Corrupt, Received, Store};
 use crate::sides::{Receiver, Sender};
 use crate::sys::Alarm;
 use crate::transmit::{Sent, Stop};
-
-/// Longest packet in bytes: what other ports can take, over several buffers.
-pub(crate) const PACKET_LEN_MAX: usize = u16::MAX as usize;
 
 /// Where nobody rings, a sleeper looks again this often.
 const NAP_NS: u64 = 50_000;

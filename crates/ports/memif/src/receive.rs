@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 
 use linerate_mem::{Batch, Pool, Scattered, Written};
 
+use crate::link::PACKET_LEN_MAX;
 use crate::link::{Buffers, Own, RingEnd, SLOTS_MAX};
-use crate::port::PACKET_LEN_MAX;
 use crate::sys::{Descriptor, NEXT, NO_INTERRUPT, Span};
 
 /// Descriptors read, and packets asked for from the other core's cache, before the first is copied.

@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 
 use linerate_mem::{Batch, Pool, Span as Extent};
 
+use crate::link::PACKET_LEN_MAX;
 use crate::link::{Buffers, RingEnd, SLOTS_MAX, wake_peer};
-use crate::port::PACKET_LEN_MAX;
 use crate::receive::Corrupt;
 use crate::sys::{Descriptor, NEXT, Span};
 

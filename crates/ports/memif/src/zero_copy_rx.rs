@@ -13,8 +13,8 @@ use std::sync::atomic::Ordering;
 use linerate_mem::{Batch, Pool};
 
 use crate::lent::Lent;
+use crate::link::PACKET_LEN_MAX;
 use crate::link::{LentEnd, SLOTS_MAX};
-use crate::port::PACKET_LEN_MAX;
 use crate::receive::{Corrupt, Received};
 use crate::sys::{Descriptor, Doorbell, NEXT, NO_INTERRUPT};
 

@@ -12,7 +12,7 @@ use linerate_mem::{Batch, Pool, Span as Extent};
 
 use crate::lent::{self, Lent};
 use crate::link::LentEnd;
-use crate::port::PACKET_LEN_MAX;
+use crate::link::PACKET_LEN_MAX;
 use crate::receive::Corrupt;
 use crate::sys::{Descriptor, NEXT};
 use crate::transmit::{Alternates, Front, Sent, Stop};

@@ -30,7 +30,10 @@ fn turn() -> Option<MutexGuard<'static, ()>> {
 
 /// A testpmd, and a port of ours in the other role, connected.
 struct Rig {
+    /// The port of the first queue pair.
     port: MemifPort,
+    /// Those of the others.
+    others: Vec<MemifPort>,
     pool: Pool,
     testpmd: Testpmd,
     _socket: Socket,
@@ -43,17 +46,18 @@ impl Rig {
         let pool = if port.contains("zerocopy") { socket.pool(CONFIG).unwrap() } else { pool() };
         let (ours, theirs) = if serves { ("server", "client") } else { ("client", "server") };
         let arguments = format!("net_memif0,role={theirs},socket={},socket-abstract=no{vdev}", socket.path());
-        let open = || socket.open(&format!(",role={ours}{port}"), &pool).unwrap();
-        let ((port, mut testpmd), first) = if serves {
-            let port = open();
-            ((port, Testpmd::start(&arguments, mode, more, huge).unwrap()), true)
+        let open = || socket.open_all(&format!(",role={ours}{port}"), &pool).unwrap();
+        let start = || Testpmd::start(&arguments, mode, more, huge).unwrap();
+        let (mut ports, mut testpmd) = if serves {
+            let ports = open();
+            (ports, start())
         } else {
-            let testpmd = Testpmd::start(&arguments, mode, more, huge).unwrap();
-            ((open(), testpmd), false)
+            let testpmd = start();
+            (open(), testpmd)
         };
-        assert_eq!(first, serves);
         testpmd.tell("start");
-        let mut rig = Rig { port, pool, testpmd, _socket: socket };
+        let (port, others) = (ports.remove(0), ports);
+        let mut rig = Rig { port, others, pool, testpmd, _socket: socket };
         connected(&mut [&mut rig.port]).unwrap();
         rig
     }
@@ -107,19 +111,32 @@ impl Rig {
         }
     }
 
+    /// Takes the packets that wait in all queues; how many came since the start.
+    fn take(&mut self) -> u64 {
+        let mut batch = Batch::new(&self.pool, 64);
+        let mut received = 0;
+        for port in std::iter::once(&mut self.port).chain(&mut self.others) {
+            // A testpmd that sends does not end: each queue has its turn.
+            for _ in 0..100 {
+                if port.receive(&mut batch).unwrap() == 0 {
+                    break;
+                }
+                assert!(batch.totals().bytes.is_multiple_of(64), "testpmd sends packets of 64 bytes");
+                self.pool.free(&mut batch);
+            }
+            received += port.stats().unwrap().rx_packets;
+        }
+        received
+    }
+
     /// Everything that testpmd sent, after it was stopped.
     fn drain(&mut self) -> u64 {
         self.testpmd.tell("stop");
-        let mut batch = Batch::new(&self.pool, 64);
         let deadline = Instant::now() + PATIENCE;
-        let mut received = self.port.stats().unwrap().rx_packets;
         loop {
             let (_, sent) = self.testpmd.counters().unwrap();
             let again = self.testpmd.counters().unwrap().1;
-            while self.port.receive(&mut batch).unwrap() > 0 {
-                received += batch.totals().packets;
-                self.pool.free(&mut batch);
-            }
+            let received = self.take();
             if sent == again && received >= sent {
                 assert_eq!(received, sent);
                 return sent;
@@ -138,14 +155,7 @@ fn packet(number: u32, len: usize) -> Vec<u8> {
 
 fn receives(serves: bool, vdev: &str, more: &[&str], port: &str, huge: bool) {
     let mut rig = Rig::start(serves, vdev, "txonly", more, port, huge);
-    let mut batch = Batch::new(&rig.pool, 64);
-    until("packets", || {
-        rig.port.receive(&mut batch).unwrap();
-        assert!(batch.totals().bytes.is_multiple_of(64), "testpmd sends packets of 64 bytes");
-        rig.pool.free(&mut batch);
-        rig.port.stats().unwrap().rx_packets > 20_000
-    })
-    .unwrap();
+    until("packets", || rig.take() > 20_000).unwrap();
     assert!(rig.drain() > 20_000);
 }
 
@@ -277,6 +287,6 @@ fn a_testpmd_with_a_secret_that_is_killed_and_comes_again() {
     let mut testpmd = Testpmd::start(&vdev("abc"), "io", &[], false).unwrap();
     connected(&mut [&mut port]).unwrap();
     testpmd.tell("start");
-    let mut rig = Rig { port, pool, testpmd, _socket: socket };
+    let mut rig = Rig { port, others: Vec::new(), pool, testpmd, _socket: socket };
     rig.exchange(500, 60);
 }
