@@ -282,18 +282,26 @@ impl Lanes {
         let mut before: Option<usize> = None;
         while count < LANES {
             let Some(part) = parts.next() else { break };
-            let headers = Headers::read(part.bytes, fields, &mut self.keys[count]);
+            let plain = Headers::plain(part.bytes, fields, &mut self.keys[count]);
+            let headers = match plain {
+                Some(headers) => headers,
+                None => Headers::parse(part.bytes),
+            };
             let lane = &mut self.lanes[count];
             *lane =
                 Lane { headers, len: part.bytes.len() as u32, slots: 1, way: MISS, refused: None, is_fragment: false };
-            if headers.is_runt() {
+            if plain.is_some() {
+                if before.is_none_or(|before| self.keys[before] != self.keys[count]) {
+                    fresh |= 1 << count;
+                }
+                before = Some(count);
+            } else if headers.is_runt() {
                 lane.refused = Some(DropReason::Runt);
-            } else if part.more && headers.is_truncated() {
-                lane.refused = Some(DropReason::HeadersCut);
             } else if fragments != Fragments::Normal && headers.fragment() != Fragment::Whole {
                 lane.is_fragment = fragments == Fragments::Reassemble;
                 lane.refused = Some(DropReason::Fragment);
             } else {
+                headers.fill_key(part.bytes, fields, &mut self.keys[count]);
                 if before.is_none_or(|before| self.keys[before] != self.keys[count]) {
                     fresh |= 1 << count;
                 }

@@ -11,6 +11,7 @@ mod flow_hash;
 mod headers;
 mod key;
 mod matching;
+mod plain;
 mod read;
 mod reassembly;
 pub mod shape;

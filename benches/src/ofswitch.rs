@@ -1,0 +1,151 @@
+//! The engine of the OpenFlow switch alone: batches that are in the cache go in at port 1 and are taken out at port 2.
+
+use linerate_mem::{Batch, Pool, PoolConfig};
+use linerate_openflow::{
+    Action, Field, FlowCommand, FlowFlags, FlowMod, GROUP_ANY, Instruction, Match, NO_BUFFER, PortConfig, PortNumber,
+};
+use linerate_pipeline::{Forwarder, PortSettings, Switch, SwitchOptions};
+use linerate_port::{Context, Datapath, PortIndex};
+use linerate_sys::affinity;
+
+use crate::measure::{Run, Stopwatch};
+
+const BATCH: usize = 64;
+
+/// What the packets and the entries are like.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Flows of UDP, in turn.
+    pub flows: u32,
+    /// Packets in a row of one flow.
+    pub burst: u32,
+    /// Entries, each for the destination of one flow.
+    pub entries: u32,
+    /// Flows that never come again follow one another.
+    pub unknown: bool,
+    /// The worker has a cache.
+    pub cache: bool,
+}
+
+impl Load {
+    /// One flow and one entry of layer 4.
+    pub const ONE: Load = Load { flows: 1, burst: 64, entries: 1, unknown: false, cache: true };
+}
+
+/// Packets of flows in turn.
+struct Source {
+    image: Vec<u8>,
+    load: Load,
+    next: u32,
+}
+
+impl Source {
+    fn new(load: Load) -> Source {
+        let mut image = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+        image.extend([0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 1, 0, 0]);
+        image.extend([0, 7, 0, 9, 0, 26, 0, 0]);
+        image.resize(60, 0x5a);
+        Source { image, load, next: 0 }
+    }
+
+    /// Writes the next packets into the frames of a batch.
+    #[inline]
+    fn write(&mut self, batch: &mut Batch) {
+        for packet in batch.iter_mut() {
+            packet[..60].copy_from_slice(&self.image);
+            let mut flow = self.next / self.load.burst;
+            if !self.load.unknown {
+                flow %= self.load.flows;
+            }
+            packet[26..30].copy_from_slice(&flow.to_be_bytes());
+            let entry = flow % self.load.entries;
+            packet[31..34].copy_from_slice(&entry.to_be_bytes()[1..]);
+            self.next = self.next.wrapping_add(1);
+        }
+    }
+}
+
+fn entry(number: u32) -> FlowMod {
+    let [_, a, b, c] = number.to_be_bytes();
+    let destination = u32::from_be_bytes([10, a, b, c]);
+    FlowMod {
+        cookie: 0,
+        cookie_mask: 0,
+        table: 0,
+        command: FlowCommand::Add,
+        idle_timeout_s: 0,
+        hard_timeout_s: 0,
+        priority: 10,
+        buffer_id: NO_BUFFER,
+        out_port: PortNumber::ANY,
+        out_group: GROUP_ANY,
+        flags: FlowFlags(0),
+        matching: Match::default()
+            .with(Field::InPort, 1)
+            .with(Field::EthType, 0x0800)
+            .with(Field::IpProto, 17)
+            .with(Field::Ipv4Dst, destination.into())
+            .with(Field::UdpDst, 9),
+        instructions: vec![Instruction::ApplyActions(vec![Action::Output { port: PortNumber(2), max_len: 0 }])],
+    }
+}
+
+fn switch(load: Load, pool: &Pool) -> (Switch, Forwarder) {
+    let cache_entries_max = if load.cache { 1 << 20 } else { 0 };
+    let mut switch = Switch::new(SwitchOptions { cache_entries_max, ..SwitchOptions::default() }, 0);
+    let mut forwarder = switch.forwarder(pool, Box::new(|| ()), Box::new(|| ())).expect("the first worker");
+    for port in 1..=2 {
+        let settings = PortSettings {
+            number: PortNumber(port),
+            name: format!("p{port}"),
+            hw_addr: [2, 0, 0, 0, 0, port as u8],
+            physical: None,
+            config: PortConfig(0),
+            current: 0,
+            current_kbps: 0,
+            max_kbps: 0,
+            queues: Vec::new(),
+            tunnel_id: 0,
+        };
+        switch.add_port(settings, true, 0).expect("a new port");
+        assert!(forwarder.bind(PortIndex(port as u16 - 1), PortNumber(port), false));
+    }
+    for number in 0..load.entries {
+        switch.flow_mod(entry(number), 0).expect("room for the entries");
+    }
+    (switch, forwarder)
+}
+
+/// The engine alone.
+pub fn engine(core: usize, load: Load, packets: u64) -> Run {
+    let _ = affinity::pin_to_core(core);
+    let mut pool = Pool::new(PoolConfig::default()).expect("16 MiB of packet memory");
+    let (switch, mut forwarder) = switch(load, &pool);
+    let mut source = Source::new(load);
+    let mut batch = Batch::new(&pool, BATCH);
+    let mut pass = |sent: u64| {
+        pool.alloc(&mut batch, BATCH, 60);
+        source.write(&mut batch);
+        let mut context = Context { now_ns: sent, pool: &mut pool, ports: &mut () };
+        forwarder.input(PortIndex(0), &mut batch, &mut context);
+        let queue = forwarder.output(PortIndex(1)).expect("a port");
+        let count = queue.len();
+        pool.free(queue);
+        forwarder.tx_done(PortIndex(1), count, sent);
+        count as u64
+    };
+    // Each flow is seen twice before, so that the cache has it.
+    let mut before = 0;
+    while !load.unknown && before < 2 * u64::from(load.flows * load.burst) {
+        before += pass(before);
+    }
+    let mut sent = 0;
+    let watch = Stopwatch::start();
+    while sent < packets {
+        sent += pass(sent);
+    }
+    let run = watch.stop(sent);
+    let totals = switch.totals();
+    assert_eq!(totals.received, totals.sent, "all packets leave: {totals:?}");
+    run
+}
