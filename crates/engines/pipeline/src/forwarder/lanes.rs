@@ -8,7 +8,7 @@
 //! ```
 
 use linerate_classify::{Key, MISS};
-use linerate_mem::{Batch, Pool};
+use linerate_mem::{Batch, Part, Pool};
 use linerate_openflow::{Fragments, PortConfig};
 
 use super::Core;
@@ -25,19 +25,30 @@ pub(super) const LANES: usize = 64;
 /// A packet of the pass.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lane {
-    headers: Headers,
     len: u32,
-    slots: u32,
+    slots: u16,
+    kind: Kind,
     /// Its way.
     way: u32,
-    refused: Option<DropReason>,
+}
+
+/// What is known of a packet before its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    /// It has the headers of a plain packet.
+    #[default]
+    Plain,
+    /// Its headers are in [`Lanes::headers`].
+    Other,
     /// It is to be put together with others first.
-    is_fragment: bool,
+    Fragment,
+    Refused(DropReason),
 }
 
 /// Memory of the passes of one worker.
 pub(super) struct Lanes {
     lanes: Box<[Lane; LANES]>,
+    headers: Box<[Headers; LANES]>,
     keys: Box<[Key; LANES]>,
     asked: Vec<Vec<Asked>>,
 }
@@ -46,6 +57,7 @@ impl Default for Lanes {
     fn default() -> Lanes {
         Lanes {
             lanes: Box::new([Lane::default(); LANES]),
+            headers: Box::new([Headers::default(); LANES]),
             keys: Box::new([Key::ZERO; LANES]),
             asked: (0..LANES).map(|_| Vec::with_capacity(8)).collect(),
         }
@@ -82,7 +94,7 @@ impl Core {
                 break;
             }
             self.find_ways(view, &mut lanes, count, fresh, fields);
-            self.distribute(view, &lanes.lanes[..count], fields, in_slot, batch, pool);
+            self.distribute(view, &lanes, count, fields, in_slot, batch, pool);
         }
         self.lanes = Some(lanes);
     }
@@ -98,29 +110,32 @@ impl Core {
     fn find_ways(&mut self, view: &View<'_>, lanes: &mut Lanes, count: usize, fresh: u64, fields: &PipelineFields) {
         let mut ways = [MISS; LANES];
         if let Some(cache) = &mut self.cache {
-            cache.lookup_batch(&lanes.keys[..count], fresh, &mut ways);
+            // Keys behind the last fresh one are those of their neighbours.
+            let end = LANES - fresh.leading_zeros() as usize;
+            cache.lookup_batch(&lanes.keys[..end], fresh, &mut ways);
         }
-        let mut unknown = 0;
-        for (lane, way) in ways.iter().enumerate().take(count) {
-            if fresh >> lane & 1 == 1 && !self.paths.get_mut(*way).is_some_and(|path| is_current(view, path)) {
+        let (mut unknown, mut rest) = (0u64, fresh);
+        while rest != 0 {
+            let lane = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            if !self.paths.get_mut(ways[lane]).is_some_and(|path| is_current(view, path)) {
                 unknown |= 1 << lane;
             }
         }
         if unknown != 0 {
             self.ask_tables(view, lanes, count, unknown, &mut ways, fields);
         }
+        let misses = u64::from(unknown.count_ones());
         let account = self.account();
-        account.cache_misses.add(u64::from(unknown.count_ones()));
+        account.cache_misses.add(misses);
+        account.cache_hits.add(count as u64 - misses);
         let mut way = MISS;
-        let mut hits = 0;
-        for (lane, (known, found)) in lanes.lanes.iter_mut().zip(&ways).enumerate().take(count) {
+        for (lane, (known, found)) in lanes.lanes[..count].iter_mut().zip(&ways[..count]).enumerate() {
             if fresh >> lane & 1 == 1 {
                 way = *found;
             }
-            hits += u64::from(known.refused.is_none());
             known.way = way;
         }
-        account.cache_hits.add(hits.saturating_sub(u64::from(unknown.count_ones())));
     }
 
     /// Asks the tables about the lanes whose bit is set, and keeps what they say.
@@ -167,31 +182,37 @@ impl Core {
         self.paths.keep(hash, path)
     }
 
+    #[allow(clippy::too_many_arguments, reason = "what a pass knows, and where packets are")]
     fn distribute(
         &mut self,
         view: &View<'_>,
-        lanes: &[Lane],
+        lanes: &Lanes,
+        count: usize,
         fields: &PipelineFields,
         in_slot: u16,
         batch: &mut Batch,
         pool: &mut Pool,
     ) {
-        let mut rest = lanes;
-        while let Some(first) = rest.first() {
-            if first.refused.is_none()
+        let mut at = 0;
+        while at < count {
+            let first = &lanes.lanes[at];
+            let end = if matches!(first.kind, Kind::Plain | Kind::Other)
                 && let Some(slot) = self.paths.get(first.way).and_then(|path| path.plain)
             {
-                let run = run_in_front(rest, first.way);
-                rest = &rest[run.packets..];
+                let run = run_in_front(&lanes.lanes[at..count], first.way);
+                let end = at + run.packets;
                 if self.move_run(view, first.way, slot, &run, in_slot, batch) {
+                    at = end;
                     continue;
                 }
-                let lanes = &lanes[lanes.len() - rest.len() - run.packets..lanes.len() - rest.len()];
-                lanes.iter().for_each(|lane| self.walk_lane(view, lane, fields, in_slot, batch, pool));
-                continue;
+                end
+            } else {
+                at + 1
+            };
+            for lane in at..end {
+                self.walk_lane(view, lanes, lane, fields, in_slot, batch, pool);
             }
-            self.walk_lane(view, first, fields, in_slot, batch, pool);
-            rest = &rest[1..];
+            at = end;
         }
     }
 
@@ -222,35 +243,42 @@ impl Core {
         true
     }
 
-    /// Walks the first packet of the batch along its way.
+    /// Walks the first packet of the batch, which is in `lane`, along its way.
+    #[allow(clippy::too_many_arguments, reason = "what a pass knows, and where packets are")]
     fn walk_lane(
         &mut self,
         view: &View<'_>,
-        lane: &Lane,
+        lanes: &Lanes,
+        lane: usize,
         fields: &PipelineFields,
         in_slot: u16,
         batch: &mut Batch,
         pool: &mut Pool,
     ) {
-        self.account().received.add(1, u64::from(lane.len));
+        let Lane { len, slots, kind, way } = lanes.lanes[lane];
+        self.account().received.add(1, u64::from(len));
+        let headers = match kind {
+            Kind::Plain => Headers::of_plain(batch.packet(0)),
+            _ => lanes.headers[lane],
+        };
         let mut hand = InHand {
-            headers: lane.headers,
+            headers,
             fields: *fields,
             in_slot,
-            len: lane.len as usize,
-            slots: lane.slots as usize,
+            len: len as usize,
+            slots: usize::from(slots),
             queue: None,
             table: 0,
             places: 0,
             is_moved: false,
         };
-        if lane.is_fragment {
-            self.fragments.get_or_insert_with(super::fragments::Fragments::new);
-            return self.fragment(view, &hand, batch, pool);
-        }
-        let end = match lane.refused {
-            Some(reason) => Some(reason),
-            None => self.walk_way(view, lane.way, &mut hand, batch, pool),
+        let end = match kind {
+            Kind::Fragment => {
+                self.fragments.get_or_insert_with(super::fragments::Fragments::new);
+                return self.fragment(view, &hand, batch, pool);
+            }
+            Kind::Refused(reason) => Some(reason),
+            Kind::Plain | Kind::Other => self.walk_way(view, way, &mut hand, batch, pool),
         };
         self.finish(&mut hand, end, batch, pool);
     }
@@ -276,70 +304,74 @@ impl Core {
 
 impl Lanes {
     /// Reads the headers of up to 64 packets. Returns how many, and a bit for each whose key differs from that of the one before.
+    #[inline]
     fn parse(&mut self, batch: &Batch, fields: &PipelineFields, fragments: Fragments) -> (usize, u64) {
         let mut parts = batch.parts();
         let (mut count, mut fresh) = (0, 0u64);
-        let mut before: Option<usize> = None;
+        // The lane of the key before; none is before the first.
+        let mut before = LANES;
         while count < LANES {
             let Some(part) = parts.next() else { break };
-            let plain = Headers::plain(part.bytes, fields, &mut self.keys[count]);
-            let headers = match plain {
-                Some(headers) => headers,
-                None => Headers::parse(part.bytes),
-            };
-            let lane = &mut self.lanes[count];
-            *lane =
-                Lane { headers, len: part.bytes.len() as u32, slots: 1, way: MISS, refused: None, is_fragment: false };
-            if plain.is_some() {
-                if before.is_none_or(|before| self.keys[before] != self.keys[count]) {
-                    fresh |= 1 << count;
-                }
-                before = Some(count);
-            } else if headers.is_runt() {
-                lane.refused = Some(DropReason::Runt);
-            } else if fragments != Fragments::Normal && headers.fragment() != Fragment::Whole {
-                lane.is_fragment = fragments == Fragments::Reassemble;
-                lane.refused = Some(DropReason::Fragment);
-            } else {
-                headers.fill_key(part.bytes, fields, &mut self.keys[count]);
-                if before.is_none_or(|before| self.keys[before] != self.keys[count]) {
-                    fresh |= 1 << count;
-                }
-                before = Some(count);
+            let mut lane = Lane { len: part.bytes.len() as u32, slots: 1, kind: Kind::Plain, way: MISS };
+            if !Headers::fill_plain_key(part.bytes, fields, &mut self.keys[count]) {
+                lane.kind = self.parse_other(count, part.bytes, fields, fragments);
             }
             if part.more {
-                let mut is_whole = false;
-                for part in parts.by_ref() {
-                    lane.len += part.bytes.len() as u32;
-                    lane.slots += 1;
-                    if !part.more {
-                        is_whole = true;
-                        break;
-                    }
-                }
-                if !is_whole {
-                    lane.is_fragment = false;
-                    lane.refused = Some(DropReason::Runt);
-                }
+                read_on(&mut lane, &mut parts);
             }
+            if matches!(lane.kind, Kind::Plain | Kind::Other) {
+                if before == LANES || self.keys[before] != self.keys[count] {
+                    fresh |= 1 << count;
+                }
+                before = count;
+            }
+            self.lanes[count] = lane;
             count += 1;
         }
         (count, fresh)
     }
+
+    fn parse_other(&mut self, lane: usize, bytes: &[u8], fields: &PipelineFields, fragments: Fragments) -> Kind {
+        let headers = Headers::parse(bytes);
+        self.headers[lane] = headers;
+        if headers.is_runt() {
+            return Kind::Refused(DropReason::Runt);
+        }
+        match fragments {
+            Fragments::Drop if headers.fragment() != Fragment::Whole => return Kind::Refused(DropReason::Fragment),
+            Fragments::Reassemble if headers.fragment() != Fragment::Whole => return Kind::Fragment,
+            _ => {}
+        }
+        headers.fill_key(bytes, fields, &mut self.keys[lane]);
+        Kind::Other
+    }
+}
+
+/// Adds the other slots of a packet.
+#[cold]
+fn read_on<'a>(lane: &mut Lane, parts: &mut impl Iterator<Item = Part<'a>>) {
+    for part in parts {
+        lane.len += part.bytes.len() as u32;
+        lane.slots += 1;
+        if !part.more {
+            return;
+        }
+    }
+    lane.kind = Kind::Refused(DropReason::Runt);
 }
 
 /// The packets in front that take a way.
 #[inline]
 fn run_in_front(lanes: &[Lane], way: u32) -> Run {
-    let mut run = Run::default();
+    let (mut packets, mut slots, mut bytes, mut longest) = (0, 0, 0, 0);
     for lane in lanes {
-        if lane.way != way || lane.refused.is_some() {
+        if lane.way != way || !matches!(lane.kind, Kind::Plain | Kind::Other) {
             break;
         }
-        run.packets += 1;
-        run.slots += lane.slots as usize;
-        run.bytes += u64::from(lane.len);
-        run.longest = run.longest.max(lane.len as usize);
+        packets += 1;
+        slots += usize::from(lane.slots);
+        bytes += u64::from(lane.len);
+        longest = longest.max(lane.len as usize);
     }
-    run
+    Run { packets, slots, bytes, longest }
 }

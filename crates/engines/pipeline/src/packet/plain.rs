@@ -14,20 +14,20 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 impl Headers {
-    /// As [`Headers::parse`] and [`Headers::fill_key`], if the packet is plain; `None`, and the key is as before, if it is not.
+    /// As [`Headers::parse`] and [`Headers::fill_key`], if the packet is plain; false, and the key is as before, if it is not. Its headers are
+    /// [`Headers::of_plain`] then.
     #[inline]
-    pub fn plain(bytes: &[u8], fields: &PipelineFields, key: &mut Key) -> Option<Headers> {
-        let bytes: &[u8; LEN_MIN] = bytes.first_chunk()?;
+    pub fn fill_plain_key(bytes: &[u8], fields: &PipelineFields, key: &mut Key) -> bool {
+        let Some(bytes) = bytes.first_chunk::<LEN_MIN>() else { return false };
         let protocol = byte(bytes, 23);
         let is_plain = be32(bytes, 12) & 0xffff_ff00 == 0x0800_4500
             && be16(bytes, 16) >= IP_LEN_MIN
             && be16(bytes, 20) & 0x3fff == 0
             && matches!(protocol, TCP | UDP);
         if !is_plain {
-            return None;
+            return false;
         }
-        let upper = if protocol == TCP { shape::TCP } else { shape::UDP };
-        let shape = shape::IP | shape::IPV4 | upper;
+        let shape = shape_of(protocol);
         let words = &mut key.words;
         words[0] = be64(bytes, 0) & !0xffff | 0x0800;
         words[1] = be64(bytes, 6) & !0xffff;
@@ -37,7 +37,14 @@ impl Headers {
         words[5] = fields.metadata;
         words[6] = fields.tunnel_id;
         words[7] = u64::from(shape) << SHAPE_AT | u64::from(fields.in_port);
-        Some(Headers {
+        true
+    }
+
+    /// The headers of a plain packet.
+    pub fn of_plain(bytes: &[u8]) -> Headers {
+        let protocol = byte(bytes, 23);
+        let shape = shape_of(protocol);
+        Headers {
             shape,
             visible: shape,
             fragment: Fragment::Whole,
@@ -47,6 +54,11 @@ impl Headers {
             protocol_at: 23,
             transport: 34,
             ..Headers::default()
-        })
+        }
     }
+}
+
+#[inline]
+fn shape_of(protocol: u8) -> u32 {
+    shape::IP | shape::IPV4 | if protocol == TCP { shape::TCP } else { shape::UDP }
 }
