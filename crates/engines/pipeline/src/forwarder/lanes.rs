@@ -14,7 +14,7 @@ use linerate_openflow::{Fragments, PortConfig};
 use super::Core;
 use super::execute::InHand;
 use super::path::{Asked, Op};
-use super::resolve::{View, ask, build, is_current};
+use super::resolve::{View, ask, build, each, is_current};
 use crate::action_set::ActionSet;
 use crate::drops::DropReason;
 use crate::packet::{Fragment, Headers, PipelineFields};
@@ -114,14 +114,17 @@ impl Core {
             let end = LANES - fresh.leading_zeros() as usize;
             cache.lookup_batch(&lanes.keys[..end], fresh, &mut ways);
         }
-        let (mut unknown, mut rest) = (0u64, fresh);
-        while rest != 0 {
-            let lane = rest.trailing_zeros() as usize;
-            rest &= rest - 1;
-            if !self.paths.get_mut(ways[lane]).is_some_and(|path| is_current(view, path)) {
+        each(fresh, |lane| self.paths.prefetch(ways[lane]));
+        let mut unknown = 0u64;
+        each(fresh, |lane| {
+            if let Some(path) = self.paths.get_mut(ways[lane])
+                && is_current(view, path)
+            {
+                path.hit.iter().for_each(|hit| self.counters.prefetch(hit.counter));
+            } else {
                 unknown |= 1 << lane;
             }
-        }
+        });
         if unknown != 0 {
             self.ask_tables(view, lanes, count, unknown, &mut ways, fields);
         }
@@ -153,33 +156,35 @@ impl Core {
         ask(view, &mut lanes.keys[..count], unknown, 0, &mut lanes.asked, &mut self.scratch);
         let entries = self.cache.as_ref().map_or(0, linerate_classify::Cache::len);
         self.account().cache_entries.set(entries as u64);
-        let mut rest = unknown;
-        while rest != 0 {
-            let lane = rest.trailing_zeros() as usize;
-            rest &= rest - 1;
-            let asked = &lanes.asked[lane];
+        each(unknown, |lane| self.paths.prefetch_number(&lanes.asked[lane]));
+        each(unknown, |lane| {
+            ways[lane] = self.paths.find(&lanes.asked[lane], fields.metadata).unwrap_or(MISS);
+            self.paths.prefetch(ways[lane]);
+        });
+        each(unknown, |lane| {
             // The tables may have changed the metadata of the key.
             crate::facts::set_metadata(&mut lanes.keys[lane], fields.metadata);
-            let way = self.way_of(view, asked, fields.metadata);
+            let way = self.way_of(view, &lanes.asked[lane], fields.metadata);
             ways[lane] = way;
+            let Some(path) = self.paths.get(way) else { return };
+            path.hit.iter().for_each(|hit| self.counters.prefetch(hit.counter));
             if let Some(cache) = &mut self.cache
-                && self.paths.get(way).is_some_and(|path| !path.is_transient)
+                && !path.is_transient
             {
                 cache.insert(&lanes.keys[lane], way);
             }
-        }
+        });
     }
 
     /// The number of the way that rests on these entries.
     pub(super) fn way_of(&mut self, view: &View<'_>, asked: &[Asked], metadata: u64) -> u32 {
-        let hash = self.paths.hash(asked, metadata);
-        if let Some((number, path)) = self.paths.find(hash, asked)
-            && is_current(view, path)
+        if let Some(number) = self.paths.find(asked, metadata)
+            && self.paths.get_mut(number).is_some_and(|path| is_current(view, path))
         {
             return number;
         }
         let path = build(view, asked, metadata, ActionSet::default());
-        self.paths.keep(hash, path)
+        self.paths.keep(asked, metadata, path)
     }
 
     #[allow(clippy::too_many_arguments, reason = "what a pass knows, and where packets are")]
@@ -235,9 +240,15 @@ impl Core {
         account.queued.add(run.packets as u64);
         let Core { paths, shared, counters, worker, .. } = self;
         let tallies = shared.table_tallies.of(*worker);
-        for op in paths.get(way).map_or(&[][..], |path| &path.ops) {
+        let (packets, bytes) = (run.packets as u64, run.bytes);
+        let Some(path) = paths.get(way) else { return true };
+        if path.is_single {
+            super::count(tallies, counters, path.first.table, path.hit.as_ref(), packets, bytes, now_ns);
+            return true;
+        }
+        for op in &path.ops {
             if let Op::Table { table, hit } = op {
-                super::count(tallies, counters, *table, hit.as_ref(), run.packets as u64, run.bytes, now_ns);
+                super::count(tallies, counters, *table, hit.as_ref(), packets, bytes, now_ns);
             }
         }
         true

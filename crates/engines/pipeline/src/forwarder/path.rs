@@ -77,25 +77,57 @@ pub(super) struct Asked {
     pub(super) flow: Option<(u32, u32)>,
 }
 
-/// A whole way, and what it rests on.
-#[derive(Debug, Default)]
+/// A whole way, and what it rests on. What a packet of a plain way through one table needs lies in the first cache line.
+#[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Path {
-    pub(super) ops: Vec<Op>,
-    /// Why the packet is dropped if no step sends it anywhere.
-    pub(super) end: Option<DropReason>,
-    /// The tables that were asked. They determine all the rest, as long as the state is the same.
-    pub(super) asked: Vec<Asked>,
     /// The version that the worker saw when the way was right last.
     pub(super) version: u64,
     /// Number of the state.
     pub(super) state: u64,
+    /// The table that was asked first.
+    pub(super) first: Asked,
+    /// The entry that matched there.
+    pub(super) hit: Option<Hit>,
     /// The port to which all packets go as they are; nothing else happens to them but that they are counted.
     pub(super) plain: Option<u16>,
+    /// No other table was asked.
+    pub(super) is_single: bool,
     /// An entry was about to be removed: the way is good for the packets in hand.
     pub(super) is_transient: bool,
+    /// Why the packet is dropped if no step sends it anywhere.
+    pub(super) end: Option<DropReason>,
+    /// The tables that were asked after the first one. With that one, they determine all the rest, as long as the state is the same.
+    pub(super) later: Box<[Asked]>,
+    pub(super) ops: Vec<Op>,
 }
 
 impl Path {
+    /// A way without a step, which rests on these answers.
+    pub(super) fn new(asked: &[Asked], version: u64, state: u64) -> Path {
+        let (first, later) = match asked.split_first() {
+            Some((first, later)) => (*first, later),
+            None => (Asked { table: 0, flow: None }, &[][..]),
+        };
+        Path {
+            version,
+            state,
+            first,
+            hit: None,
+            plain: None,
+            is_single: later.is_empty(),
+            is_transient: false,
+            end: None,
+            later: later.into(),
+            ops: Vec::new(),
+        }
+    }
+
+    /// True if the way rests on these answers.
+    pub(super) fn rests_on(&self, asked: &[Asked]) -> bool {
+        asked.split_first().is_some_and(|(first, later)| *first == self.first && *later == *self.later)
+    }
+
     /// Finds out whether the way is plain.
     pub(super) fn note_plain(&mut self) {
         if let Some((Op::Port(slot), counted)) = self.ops.split_last()

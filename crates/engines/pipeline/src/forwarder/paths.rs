@@ -6,6 +6,9 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
+use linerate_classify::MISS;
+use linerate_mem::prefetch;
+
 use super::path::{Asked, Path};
 
 /// Ways, at least, that are kept before those that are stale are looked for.
@@ -17,6 +20,10 @@ pub(super) struct Paths {
     /// The newest way with a hash.
     newest: HashMap<u64, u32>,
     hasher: RandomState,
+    /// The newest way with nothing but one entry, by the slot of the entry.
+    by_flow: Vec<u32>,
+    /// Entries that have such a way.
+    known: usize,
 }
 
 impl Paths {
@@ -30,23 +37,44 @@ impl Paths {
         self.all.get_mut(number as usize)
     }
 
-    /// The hash of a way.
-    pub(super) fn hash(&self, asked: &[Asked], metadata: u64) -> u64 {
-        self.hasher.hash_one((asked, metadata))
+    /// Asks for the line of a way that will be looked at.
+    #[inline]
+    pub(super) fn prefetch(&self, number: u32) {
+        prefetch(&self.all, number as usize);
     }
 
-    /// The newest way with this hash that rests on the same entries.
-    pub(super) fn find(&mut self, hash: u64, asked: &[Asked]) -> Option<(u32, &mut Path)> {
-        let number = *self.newest.get(&hash)?;
-        let path = self.all.get_mut(number as usize)?;
-        (path.asked == asked).then_some((number, path))
+    /// Asks for the line that says which way rests on these answers.
+    #[inline]
+    pub(super) fn prefetch_number(&self, asked: &[Asked]) {
+        if let [Asked { flow: Some((slot, _)), .. }] = asked {
+            prefetch(&self.by_flow, *slot as usize);
+        }
+    }
+
+    /// The newest way that rests on these answers, for packets whose metadata was this at first.
+    pub(super) fn find(&self, asked: &[Asked], metadata: u64) -> Option<u32> {
+        let number = match single(asked, metadata) {
+            Some(slot) => self.by_flow.get(slot as usize).copied().filter(|number| *number != MISS)?,
+            None => *self.newest.get(&self.hasher.hash_one((asked, metadata)))?,
+        };
+        self.all.get(number as usize)?.rests_on(asked).then_some(number)
     }
 
     /// Keeps a way, and returns its number.
-    pub(super) fn keep(&mut self, hash: u64, path: Path) -> u32 {
+    pub(super) fn keep(&mut self, asked: &[Asked], metadata: u64, path: Path) -> u32 {
         let number = self.all.len() as u32;
         if !path.is_transient {
-            self.newest.insert(hash, number);
+            match single(asked, metadata) {
+                Some(slot) => {
+                    let slot = slot as usize;
+                    if self.by_flow.len() <= slot {
+                        self.by_flow.resize((slot + 1).next_power_of_two(), MISS);
+                    }
+                    self.known += usize::from(self.by_flow[slot] == MISS);
+                    self.by_flow[slot] = number;
+                }
+                None => _ = self.newest.insert(self.hasher.hash_one((asked, metadata)), number),
+            }
         }
         self.all.push(path);
         number
@@ -54,11 +82,21 @@ impl Paths {
 
     /// True if there are so many ways that all should be forgotten.
     pub(super) fn is_full(&self) -> bool {
-        self.all.len() > WAYS_MIN.max(4 * self.newest.len())
+        self.all.len() > WAYS_MIN.max(4 * (self.newest.len() + self.known))
     }
 
     pub(super) fn clear(&mut self) {
         self.all.clear();
         self.newest.clear();
+        self.by_flow.fill(MISS);
+        self.known = 0;
+    }
+}
+
+/// The slot of the entry, if a way begins without metadata and rests on nothing else.
+fn single(asked: &[Asked], metadata: u64) -> Option<u32> {
+    match asked {
+        [Asked { flow: Some((slot, _)), .. }] if metadata == 0 => Some(*slot),
+        _ => None,
     }
 }

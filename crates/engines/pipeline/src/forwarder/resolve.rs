@@ -76,7 +76,9 @@ pub(super) fn ask(
     }
 }
 
-fn each(mut lanes: u64, mut work: impl FnMut(usize)) {
+/// Does something for each lane whose bit is set.
+#[inline]
+pub(super) fn each(mut lanes: u64, mut work: impl FnMut(usize)) {
     while lanes != 0 {
         work(lanes.trailing_zeros() as usize);
         lanes &= lanes - 1;
@@ -86,8 +88,7 @@ fn each(mut lanes: u64, mut work: impl FnMut(usize)) {
 /// The way of a packet whose first table was asked with this metadata and action set.
 pub(super) fn build(view: &View<'_>, asked: &[Asked], mut metadata: u64, mut set: ActionSet) -> Path {
     let mut flattener = Flattener { view, count: 0 };
-    let mut path =
-        Path { version: view.guard.version(), state: view.state.number, asked: asked.to_vec(), ..Path::default() };
+    let mut path = Path::new(asked, view.guard.version(), view.state.number);
     for Asked { table, flow } in asked {
         let found = flow.and_then(|(slot, _)| view.flows.get(slot));
         let Some(flow) = found else {
@@ -96,6 +97,7 @@ pub(super) fn build(view: &View<'_>, asked: &[Asked], mut metadata: u64, mut set
             return path;
         };
         path.is_transient |= !flow.is_in_force();
+        path.hit = path.hit.or(Some(Hit::of(flow)));
         path.ops.push(Op::Table { table: *table, hit: Some(Hit::of(flow)) });
         let instructions = &flow.instructions;
         if let Some(meter) = instructions.meter.and_then(|meter| view.state.meters.get(&meter)) {
@@ -156,10 +158,12 @@ pub(super) fn is_current(view: &View<'_>, path: &mut Path) -> bool {
     if path.version == version {
         return true;
     }
-    let is_current = path.asked.iter().all(|asked| {
+    let before = path.version;
+    let is_right = |asked: &Asked| {
         let entry = asked.flow.is_none_or(|(slot, generation)| view.flows.get_current(slot, generation).is_some());
-        entry && !view.shared.tables[usize::from(asked.table)].is_newer_than(path.version)
-    });
+        entry && !view.shared.tables[usize::from(asked.table)].is_newer_than(before)
+    };
+    let is_current = is_right(&path.first) && path.later.iter().all(is_right);
     if is_current {
         path.version = version;
     }
