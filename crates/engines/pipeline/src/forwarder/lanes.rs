@@ -35,11 +35,9 @@ struct Lane {
 /// What is known of a packet before its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
-    /// It has the headers of a plain packet.
+    /// It goes through the tables.
     #[default]
-    Plain,
-    /// Its headers are in [`Lanes::headers`].
-    Other,
+    Forwarded,
     /// It is to be put together with others first.
     Fragment,
     Refused(DropReason),
@@ -201,7 +199,7 @@ impl Core {
         let mut at = 0;
         while at < count {
             let first = &lanes.lanes[at];
-            let end = if matches!(first.kind, Kind::Plain | Kind::Other)
+            let end = if first.kind == Kind::Forwarded
                 && let Some(slot) = self.paths.get(first.way).and_then(|path| path.plain)
             {
                 let run = run_in_front(&lanes.lanes[at..count], first.way);
@@ -268,12 +266,8 @@ impl Core {
     ) {
         let Lane { len, slots, kind, way } = lanes.lanes[lane];
         self.account().received.add(1, u64::from(len));
-        let headers = match kind {
-            Kind::Plain => Headers::of_plain(batch.packet(0)),
-            _ => lanes.headers[lane],
-        };
         let mut hand = InHand {
-            headers,
+            headers: lanes.headers[lane],
             fields: *fields,
             in_slot,
             len: len as usize,
@@ -289,7 +283,7 @@ impl Core {
                 return self.fragment(view, &hand, batch, pool);
             }
             Kind::Refused(reason) => Some(reason),
-            Kind::Plain | Kind::Other => self.walk_way(view, way, &mut hand, batch, pool),
+            Kind::Forwarded => self.walk_way(view, way, &mut hand, batch, pool),
         };
         self.finish(&mut hand, end, batch, pool);
     }
@@ -323,14 +317,14 @@ impl Lanes {
         let mut before = LANES;
         while count < LANES {
             let Some(part) = parts.next() else { break };
-            let mut lane = Lane { len: part.bytes.len() as u32, slots: 1, kind: Kind::Plain, way: MISS };
-            if !Headers::fill_plain_key(part.bytes, fields, &mut self.keys[count]) {
-                lane.kind = self.parse_other(count, part.bytes, fields, fragments);
-            }
+            let headers = Headers::read(part.bytes, fields, &mut self.keys[count]);
+            let kind = kind(&headers, part.more, fragments);
+            self.headers[count] = headers;
+            let mut lane = Lane { len: part.bytes.len() as u32, slots: 1, kind, way: MISS };
             if part.more {
                 read_on(&mut lane, &mut parts);
             }
-            if matches!(lane.kind, Kind::Plain | Kind::Other) {
+            if lane.kind == Kind::Forwarded {
                 if before == LANES || self.keys[before] != self.keys[count] {
                     fresh |= 1 << count;
                 }
@@ -341,20 +335,20 @@ impl Lanes {
         }
         (count, fresh)
     }
+}
 
-    fn parse_other(&mut self, lane: usize, bytes: &[u8], fields: &PipelineFields, fragments: Fragments) -> Kind {
-        let headers = Headers::parse(bytes);
-        self.headers[lane] = headers;
-        if headers.is_runt() {
-            return Kind::Refused(DropReason::Runt);
-        }
-        match fragments {
-            Fragments::Drop if headers.fragment() != Fragment::Whole => return Kind::Refused(DropReason::Fragment),
-            Fragments::Reassemble if headers.fragment() != Fragment::Whole => return Kind::Fragment,
-            _ => {}
-        }
-        headers.fill_key(bytes, fields, &mut self.keys[lane]);
-        Kind::Other
+#[inline]
+fn kind(headers: &Headers, more: bool, fragments: Fragments) -> Kind {
+    if headers.is_runt() {
+        return Kind::Refused(DropReason::Runt);
+    }
+    if more && headers.is_truncated() {
+        return Kind::Refused(DropReason::HeadersCut);
+    }
+    match fragments {
+        Fragments::Drop if headers.fragment() != Fragment::Whole => Kind::Refused(DropReason::Fragment),
+        Fragments::Reassemble if headers.fragment() != Fragment::Whole => Kind::Fragment,
+        _ => Kind::Forwarded,
     }
 }
 
@@ -376,7 +370,7 @@ fn read_on<'a>(lane: &mut Lane, parts: &mut impl Iterator<Item = Part<'a>>) {
 fn run_in_front(lanes: &[Lane], way: u32) -> Run {
     let (mut packets, mut slots, mut bytes, mut longest) = (0, 0, 0, 0);
     for lane in lanes {
-        if lane.way != way || !matches!(lane.kind, Kind::Plain | Kind::Other) {
+        if lane.way != way || lane.kind != Kind::Forwarded {
             break;
         }
         packets += 1;

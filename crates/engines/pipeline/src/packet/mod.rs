@@ -11,7 +11,6 @@ mod flow_hash;
 mod headers;
 mod key;
 mod matching;
-mod plain;
 mod read;
 mod reassembly;
 pub mod shape;
