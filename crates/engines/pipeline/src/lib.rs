@@ -27,6 +27,6 @@ pub use drops::DropReason;
 pub use forwarder::Forwarder;
 pub use port_view::QueueSettings;
 pub use switch::{
-    Event, GROUPS_MAX, LearnedAddress, PortError, PortSettings, Saved, Switch, SwitchOptions, Totals, TraceStep,
-    TracedEntry,
+    Event, FlowDump, GROUPS_MAX, LearnedAddress, PortError, PortSettings, Saved, Switch, SwitchOptions, Totals,
+    TraceStep, TracedEntry,
 };

@@ -1,7 +1,7 @@
 //! What the switch says to a request.
 
-use linerate_openflow::{OfError, QueueConfigReply, Reply, RequestBody};
-use linerate_pipeline::Switch;
+use linerate_openflow::{MultipartRequest, OfError, QueueConfigReply, Reply, RequestBody};
+use linerate_pipeline::{FlowDump, Switch};
 
 /// What follows from a request.
 pub(crate) enum Outcome {
@@ -9,6 +9,8 @@ pub(crate) enum Outcome {
     Done,
     /// An answer.
     Reply(Reply),
+    /// A list of flows, made as the controller reads it.
+    Dump(FlowDump),
     /// A refusal.
     Refuse(OfError),
     /// An answer follows when all workers see the changes so far.
@@ -29,6 +31,9 @@ pub(crate) fn answer(switch: &mut Switch, request: RequestBody, now_ns: u64) -> 
         RequestBody::PortMod(change) => done(switch.port_mod(change, now_ns)),
         RequestBody::TableMod(change) => done(switch.table_mod(change.table, change.config)),
         RequestBody::MeterMod(change) => done(switch.meter_mod(change, now_ns)),
+        RequestBody::Multipart(MultipartRequest::Flow(filter)) => {
+            switch.flow_dump(filter).map_or_else(Outcome::Refuse, Outcome::Dump)
+        }
         RequestBody::Multipart(request) => said(switch.multipart(request, now_ns).map(Reply::Multipart)),
         RequestBody::Barrier => Outcome::Barrier,
         RequestBody::QueueGetConfig(port) => {

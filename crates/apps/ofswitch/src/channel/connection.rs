@@ -8,9 +8,9 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 use linerate_openflow::{
-    ControllerId, Controllers, Delivery, PacketIn, Reply, Request, RequestBody, Session, SessionConfig,
+    ControllerId, Controllers, Delivery, MultipartReply, PacketIn, Reply, Request, RequestBody, Session, SessionConfig,
 };
-use linerate_pipeline::Switch;
+use linerate_pipeline::{FlowDump, Switch};
 
 use super::answer::{Outcome, answer};
 use super::limit::PacketInLimit;
@@ -18,6 +18,8 @@ use super::stream::ByteStream;
 
 /// Bytes of one read.
 const READ_BYTES: usize = 64 << 10;
+/// Flows that are listed at once: about what a message holds.
+const FLOWS_OF_PART: usize = 512;
 /// Reads of one turn, after which other connections have theirs.
 const READS_MAX: usize = 4;
 /// How long a connection that is over may still take what was written to it.
@@ -59,6 +61,8 @@ pub(crate) struct Channel {
     limit: PacketInLimit,
     /// A barrier, and the version of the switch that all workers must see before it is answered.
     barrier: Option<(Request, u64)>,
+    /// A request for a list of flows, and what is left of it.
+    dump: Option<(Request, FlowDump)>,
     /// Place in the poll set.
     place: usize,
     /// The stream may have bytes that no descriptor tells of.
@@ -91,6 +95,7 @@ impl Channel {
             counts: Counts::default(),
             limit,
             barrier: None,
+            dump: None,
             place: 0,
             unread: true,
             ended: false,
@@ -144,7 +149,9 @@ impl Channel {
 
     /// True if it has work to do although no descriptor says so.
     pub(crate) fn has_more(&self, switch: &Switch) -> bool {
-        self.unread && self.reads() && switch.takes_packet_outs()
+        let works = self.session.has_work() || self.dump.is_some() && self.session.wants_part();
+        let may_work = self.gone.is_none() && self.barrier.is_none() && switch.takes_packet_outs();
+        may_work && (works || self.unread && self.reads())
     }
 
     /// When [`Channel::tick`] has something to do.
@@ -164,15 +171,16 @@ impl Channel {
     /// Reads, works on requests, and writes. `readable`: the descriptor says that there is something to read.
     pub(crate) fn turn(&mut self, readable: bool, switch: &mut Switch, controllers: &mut Controllers, now_ns: u64) {
         self.unread |= readable;
-        self.work(switch, controllers, now_ns);
-        for _ in 0..READS_MAX {
-            if self.gone.is_some() || !self.unread || !self.reads() || !switch.takes_packet_outs() {
+        for reads in 0.. {
+            self.work(switch, controllers, now_ns);
+            self.write();
+            if reads == READS_MAX || !self.has_more(switch) {
                 break;
             }
-            self.read(now_ns);
-            self.work(switch, controllers, now_ns);
+            if self.unread && self.reads() {
+                self.read(now_ns);
+            }
         }
-        self.write();
         self.look_for_end(now_ns);
     }
 
@@ -199,6 +207,7 @@ impl Channel {
 
     /// Works on requests, as long as they come.
     fn work(&mut self, switch: &mut Switch, controllers: &mut Controllers, now_ns: u64) {
+        self.list_flows(switch, now_ns);
         while self.barrier.is_none()
             && switch.takes_packet_outs()
             && let Some(mut request) = self.session.next_request(controllers)
@@ -208,6 +217,10 @@ impl Channel {
             match answer(switch, body, now_ns) {
                 Outcome::Done => {}
                 Outcome::Reply(reply) => self.session.reply(&request, reply),
+                Outcome::Dump(dump) => {
+                    self.dump = Some((request, dump));
+                    self.list_flows(switch, now_ns);
+                }
                 Outcome::Refuse(error) => {
                     self.counts.refused += 1;
                     self.session.refuse(&request, error);
@@ -216,6 +229,21 @@ impl Channel {
                     request.body = RequestBody::Barrier;
                     self.barrier = Some((request, switch.version()));
                 }
+            }
+        }
+    }
+
+    /// Goes on with a list of flows, as far as the controller has read it.
+    fn list_flows(&mut self, switch: &mut Switch, now_ns: u64) {
+        while self.session.wants_part()
+            && let Some((request, mut dump)) = self.dump.take()
+        {
+            let part = MultipartReply::Flow(switch.flow_part(&mut dump, FLOWS_OF_PART, now_ns));
+            if dump.is_done() {
+                self.session.reply(&request, Reply::Multipart(part));
+            } else {
+                self.session.reply_part(&request, part);
+                self.dump = Some((request, dump));
             }
         }
     }
@@ -261,11 +289,11 @@ impl Channel {
         }
     }
 
-    /// A connection whose session is over, or to which nothing more comes, ends when its output is written.
+    /// A connection whose session is over, or to which nothing more comes, ends when its requests are worked on and its output is written.
     fn look_for_end(&mut self, now_ns: u64) {
         let closed = self.session.closed().map(|reason| reason.to_string());
         let over = closed.or_else(|| self.ended.then(|| "the controller closed the connection".into()));
-        let Some(why) = over.filter(|_| self.barrier.is_none()) else { return };
+        let Some(why) = over.filter(|_| self.barrier.is_none() && !self.session.has_work()) else { return };
         let since_ns = *self.lingers_since_ns.get_or_insert(now_ns);
         let written = self.session.output().is_empty() && !self.stream.wants_write();
         if written || now_ns.saturating_sub(since_ns) >= LINGER_NS {

@@ -40,6 +40,12 @@ impl Framer {
         self.bytes.len() - self.start
     }
 
+    /// True if [`Framer::next_message`] would yield a message, or an error.
+    pub fn has_message(&self) -> bool {
+        Header::read(&self.bytes[self.start..])
+            .is_some_and(|header| usize::from(header.length) <= self.held().max(HEADER_BYTES))
+    }
+
     /// The next whole message with its header; `None` until more bytes arrive.
     pub fn next_message(&mut self) -> Result<Option<(Header, &[u8])>, BadLength> {
         let Some(header) = Header::read(&self.bytes[self.start..]) else {

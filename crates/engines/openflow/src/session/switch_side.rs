@@ -151,6 +151,11 @@ impl Session {
         None
     }
 
+    /// True if [`Session::next_request`] has work to do: messages wait, and the output has room for answers to them.
+    pub fn has_work(&self) -> bool {
+        self.peer.accepts_requests() && self.frames.has_message()
+    }
+
     /// Answers a request. An answer that is too long for a message becomes an error (`OFPBRC_BAD_LEN`).
     pub fn reply(&mut self, request: &Request, reply: Reply) {
         self.peer.reply(request, reply);

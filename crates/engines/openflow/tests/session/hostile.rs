@@ -103,11 +103,13 @@ fn who_does_not_read_is_not_read_from() {
     }
     assert!(pair.session.output().len() < 256 * 1024);
     assert!(pair.session.room() == 0 && sent <= Framer::CAPACITY + 256 * 1024);
+    assert!(!pair.session.has_work());
     // Once it reads, all of it is answered.
     while !pair.session.output().is_empty() {
         answered += pair.session.output().len();
         let all = pair.session.output().len();
         pair.session.consume(all);
+        assert!(pair.session.has_work() || answered == sent / echo.len() * echo.len());
         assert_eq!(pair.request(), None);
     }
     assert_eq!(answered, sent / echo.len() * echo.len());

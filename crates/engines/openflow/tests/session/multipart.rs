@@ -81,9 +81,11 @@ fn a_long_reply_is_made_as_it_is_read() {
     let flows: Vec<FlowStats> = (0..20_000).map(flow).collect();
     pair.session.reply(&request, Reply::Multipart(MultipartReply::Flow(flows.clone())));
     assert_eq!(pair.request(), None, "requests wait while a reply is being read");
+    assert!(!pair.session.has_work());
     let (received, most) = read_flows(&mut pair, 5);
     assert_eq!(received, flows);
     assert!(most <= 192 * 1024, "{most} bytes waited");
+    assert!(pair.session.has_work());
     assert_eq!(pair.request(), Some((6, RequestBody::GetConfig)));
 }
 

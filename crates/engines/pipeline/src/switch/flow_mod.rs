@@ -202,7 +202,7 @@ fn tables(table: u8) -> std::ops::RangeInclusive<u8> {
     if table == TABLE_ALL { 0..=TABLE_MAX } else { table..=table }
 }
 
-fn passes(entry: &Entry, filter: &FlowFilter) -> bool {
+pub(super) fn passes(entry: &Entry, filter: &FlowFilter) -> bool {
     entry.has_cookie(filter.cookie, filter.cookie_mask)
         && entry.is_within(&filter.matching)
         && entry.outputs_to(filter.out_port)

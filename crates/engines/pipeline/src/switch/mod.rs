@@ -36,6 +36,7 @@ use entries::Entries;
 pub use group_mod::GROUPS_MAX;
 use group_mod::Group;
 use meter_mod::Meter;
+pub use multipart::FlowDump;
 use ports::SwitchPort;
 pub use ports::{PortError, PortSettings};
 use removal::Removed;

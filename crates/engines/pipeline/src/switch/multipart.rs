@@ -7,6 +7,7 @@ use linerate_openflow::{
 };
 
 use super::Switch;
+use super::flow_mod::passes;
 use super::group_mod::{GROUPS_MAX, Group};
 use super::meter_mod::{BANDS_MAX, METERS_MAX, Meter};
 use super::ports::SwitchPort;
@@ -22,6 +23,20 @@ const GROUP_CAPABILITIES: u32 = 0xf;
 /// All actions of groups: a bit for each number.
 const GROUP_ACTIONS: u32 = 1 | 3 << 11 | 0x1fff << 15;
 
+/// A list of entries that is being made in parts, so that it needs little memory.
+#[derive(Debug)]
+pub struct FlowDump {
+    indices: std::vec::IntoIter<u32>,
+    filter: FlowFilter,
+}
+
+impl FlowDump {
+    /// True if all entries were listed.
+    pub fn is_done(&self) -> bool {
+        self.indices.as_slice().is_empty()
+    }
+}
+
 impl Switch {
     /// Answers a request for statistics, or changes the features of tables.
     ///
@@ -31,7 +46,7 @@ impl Switch {
         self.now_ns = self.now_ns.max(now_ns);
         Ok(match request {
             MultipartRequest::Description => MultipartReply::Description(self.options.description.clone()),
-            MultipartRequest::Flow(filter) => MultipartReply::Flow(self.flow_stats(&filter)?),
+            MultipartRequest::Flow(filter) => MultipartReply::Flow(self.flow_stats(filter, now_ns)?),
             MultipartRequest::Aggregate(filter) => MultipartReply::Aggregate(self.aggregate(&filter)?),
             MultipartRequest::Table => MultipartReply::Table(self.table_stats()),
             MultipartRequest::Port(port) => MultipartReply::Port(self.port_stats(port)?),
@@ -52,26 +67,44 @@ impl Switch {
         })
     }
 
-    fn flow_stats(&self, filter: &FlowFilter) -> Result<Vec<FlowStats>, OfError> {
+    fn flow_stats(&mut self, filter: FlowFilter, now_ns: u64) -> Result<Vec<FlowStats>, OfError> {
+        let mut dump = self.flow_dump(filter)?;
+        Ok(self.flow_part(&mut dump, usize::MAX, now_ns))
+    }
+
+    /// Begins to list the entries that pass a filter; [`Switch::flow_part`] lists them.
+    ///
+    /// # Errors
+    /// There is no such table.
+    pub fn flow_dump(&self, filter: FlowFilter) -> Result<FlowDump, OfError> {
         check_table(filter.table)?;
-        let stats = self.filtered(filter).into_iter().filter_map(|index| {
-            let entry = self.entries.get(index)?;
-            let counts = self.counts_of(index, entry);
-            Some(FlowStats {
-                table: entry.table,
-                duration_ns: self.now_ns.saturating_sub(entry.created_ns),
-                priority: entry.priority,
-                idle_timeout_s: entry.idle_timeout_s,
-                hard_timeout_s: entry.hard_timeout_s,
-                flags: entry.flags,
-                cookie: entry.cookie,
-                packets: counts.packets,
-                bytes: counts.bytes,
-                matching: entry.matching.unpack(),
-                instructions: entry.instructions.unpack(),
-            })
-        });
-        Ok(stats.collect())
+        Ok(FlowDump { indices: self.filtered(&filter).into_iter(), filter })
+    }
+
+    /// The next entries of a list, at most `count`. Entries that have gone since it began are left out.
+    pub fn flow_part(&mut self, dump: &mut FlowDump, count: usize, now_ns: u64) -> Vec<FlowStats> {
+        self.now_ns = self.now_ns.max(now_ns);
+        let (indices, filter) = (&mut dump.indices, &dump.filter);
+        let passes = |index: &u32| self.entries.get(*index).is_some_and(|entry| passes(entry, filter));
+        indices.take(count).filter(passes).filter_map(|index| self.flow_stats_of(index)).collect()
+    }
+
+    fn flow_stats_of(&self, index: u32) -> Option<FlowStats> {
+        let entry = self.entries.get(index)?;
+        let counts = self.counts_of(index, entry);
+        Some(FlowStats {
+            table: entry.table,
+            duration_ns: self.now_ns.saturating_sub(entry.created_ns),
+            priority: entry.priority,
+            idle_timeout_s: entry.idle_timeout_s,
+            hard_timeout_s: entry.hard_timeout_s,
+            flags: entry.flags,
+            cookie: entry.cookie,
+            packets: counts.packets,
+            bytes: counts.bytes,
+            matching: entry.matching.unpack(),
+            instructions: entry.instructions.unpack(),
+        })
     }
 
     fn aggregate(&self, filter: &FlowFilter) -> Result<AggregateStats, OfError> {
