@@ -1,7 +1,7 @@
 //! The cells of a matrix, in order, each with a stable id.
 
 use crate::names::matches_glob;
-use crate::{CellMatch, Cores, CoresSpec, Direction, DutSpec, Experiment, FlowSpec, SizeSpec, TesterPorts};
+use crate::{CellMatch, Cores, CoresSpec, Direction, DutSpec, Experiment, FlowSpec, SizeSpec, TestSpec, TesterPorts};
 
 /// One combination of the matrix.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,11 +26,17 @@ pub struct CellSpec<'a> {
 }
 
 impl CellSpec<'_> {
+    /// Whether a test is made in this cell.
+    pub fn has(&self, test: &TestSpec) -> bool {
+        test.cells.is_empty() || test.cells.iter().any(|row| self.is_matched_by(row))
+    }
+
     /// Whether a row is about this cell.
     pub fn is_matched_by(&self, row: &CellMatch) -> bool {
         row.dut.as_ref().is_none_or(|dut| matches_glob(&self.dut.name, dut))
             && row.size.as_ref().is_none_or(|size| *size == self.size.name())
             && row.flows.is_none_or(|flows| flows == self.flows.count())
+            && row.flow_pattern.as_ref().is_none_or(|name| *name == self.flows.name())
             && row.direction.is_none_or(|direction| direction == self.direction)
             && row.tester.as_ref().is_none_or(|name| self.tester.is_some_and(|tester| tester.name() == *name))
             && row.cores.as_ref().is_none_or(|name| self.placement == Some(name))

@@ -1,9 +1,11 @@
 //! How long an experiment will take, for people: what the trials add up to if searches go as they usually do.
 
-use crate::{Experiment, LossGoal, Phases, Search, TestKind, TestSpec};
+use crate::{CellSpec, Experiment, LossGoal, Phases, Search, TestKind, TestSpec};
 
 /// Making and removing a topology with its device, and resolving addresses.
 const SETUP_NS: u64 = 1_500_000_000;
+/// Adding a flow entry to a switch: what Open vSwitch takes.
+const ENTRY_NS: u64 = 50_000;
 /// Longest trial without the DUT, which precedes the first cell of each size, flow pattern, direction and kind of port.
 const BASELINE_MAX_NS: u64 = 1_000_000_000;
 /// What a trial takes beside its load and its phases: threads, the machine's pace, counters read at rest, results kept.
@@ -37,12 +39,16 @@ impl Experiment {
                 known_paths.push(path);
                 total.add(1, baseline_ns);
             }
-            for test in &self.tests {
+            for test in self.tests.iter().filter(|test| cell.has(test)) {
                 total.add_times(&work(test), u64::from(self.repetitions));
             }
         }
         let paths = known_paths.len() as u64;
-        let setups = (cells.len() as u64).saturating_mul(SETUP_NS.saturating_add(self.phases.warm_up_ns));
+        let setup_ns = |cell: &CellSpec<'_>| {
+            let entries = u64::from(cell.dut.kind.flow_entries());
+            SETUP_NS.saturating_add(self.phases.warm_up_ns).saturating_add(entries.saturating_mul(ENTRY_NS))
+        };
+        let setups = cells.iter().fold(0, |sum: u64, cell| sum.saturating_add(setup_ns(cell)));
         let setups = setups.saturating_add(paths.saturating_mul(SETUP_NS));
         let around = around_ns(&self.phases).saturating_mul(total.trials);
         let duration_ns = total.sending_ns.saturating_add(around).saturating_add(setups);
@@ -99,7 +105,9 @@ fn work(test: &TestSpec) -> Work {
         // The overload, then the watch.
         TestKind::SystemRecovery => work.add(2, test.trial_ns),
         TestKind::MaxForwardingRate => work.add(6, test.trial_ns),
-        TestKind::Reset | TestKind::Soak { .. } | TestKind::Load { .. } => work.add(1, test.trial_ns),
+        TestKind::Reset | TestKind::Soak { .. } | TestKind::Load { .. } | TestKind::Ping { .. } => {
+            work.add(1, test.trial_ns)
+        }
     }
     work
 }

@@ -305,11 +305,13 @@ fn dut_and_topology_have_to_fit() {
     };
     let (ports, inside) = ("kind = \"ports\"\na = \"xdp:eth1\"\nb = \"xdp:eth2\"", "kind = \"in-process\"");
     for (topology, kinds) in [
-        ("", &["router", "bridge", "xdp-forwarder", "openvswitch", "switch", "none"][..]),
+        ("", &["router", "bridge", "xdp-forwarder", "openvswitch", "ofswitch", "switch", "none"][..]),
         (ports, &["external", "none"][..]),
         (inside, &["pipe", "none"][..]),
     ] {
-        for kind in ["router", "bridge", "xdp-forwarder", "openvswitch", "switch", "none", "external", "pipe"] {
+        let all =
+            ["router", "bridge", "xdp-forwarder", "openvswitch", "ofswitch", "switch", "none", "external", "pipe"];
+        for kind in all {
             let found = errors(&file(topology, kind, ""));
             assert_eq!(found.is_empty(), kinds.contains(&kind), "{topology} {kind}: {found:#?}");
             assert!(found.is_empty() || found[0].contains("contradicts the topology"), "{found:#?}");

@@ -6,8 +6,8 @@ use std::net::Ipv4Addr;
 
 use linerate_experiment::{
     Capture, CaptureCores, CaptureTool, CellMatch, Command, Cores, CoresSpec, Direction, DutCores, DutKind, DutSpec,
-    Experiment, Firewall, FirewallTool, FlowOrder, FlowSpec, Limit, LimitOf, LossGoal, NextHop, Phases, PortEnd,
-    Published, Reception, Search, SizeSpec, SwitchPorts, TestKind, TestSpec, TesterPorts, TopologyKind, parse,
+    Experiment, Firewall, FirewallTool, FlowOrder, FlowSpec, FlowSwitch, Limit, LimitOf, LossGoal, NextHop, Phases,
+    PortEnd, Published, Reception, Search, SizeSpec, SwitchPorts, TestKind, TestSpec, TesterPorts, TopologyKind, parse,
 };
 use proptest::prelude::*;
 
@@ -68,13 +68,18 @@ fn capture() -> impl Strategy<Value = Capture> {
         .prop_map(|(tool, receive, cores, buffer_bytes, file)| Capture { tool, receive, cores, buffer_bytes, file })
 }
 
+fn flow_switch(ports: [SwitchPorts; 2]) -> impl Strategy<Value = FlowSwitch> {
+    (prop::sample::select(ports.to_vec()), 0..=1_000_000u32).prop_map(|(ports, entries)| FlowSwitch { ports, entries })
+}
+
 fn kind(topology: &TopologyKind) -> BoxedStrategy<DutKind> {
     match topology {
         TopologyKind::Namespaces => prop_oneof![
             firewall().prop_map(DutKind::Router),
             Just(DutKind::Bridge),
             Just(DutKind::XdpForwarder),
-            Just(DutKind::OpenVswitch),
+            flow_switch([SwitchPorts::Packet, SwitchPorts::Memif]).prop_map(DutKind::OpenVswitch),
+            flow_switch([SwitchPorts::Xdp, SwitchPorts::Memif]).prop_map(DutKind::OfSwitch),
             Just(DutKind::Switch(SwitchPorts::Packet)),
             Just(DutKind::Switch(SwitchPorts::Xdp)),
             Just(DutKind::Switch(SwitchPorts::Memif)),
@@ -171,14 +176,17 @@ fn later_test() -> impl Strategy<Value = TestSpec> {
         (1..=1_000u32).prop_map(|share| TestKind::Soak { share: f64::from(share) / 1_000.0 }),
         Just(TestKind::MaxForwardingRate),
         prop::option::of(pps()).prop_map(|pps| TestKind::Load { pps }),
+        span(2, 1_000).prop_map(|interval_ns| TestKind::Ping { interval_ns }),
         (1..=1_000u32).prop_map(|trials| TestKind::Capacity { trials }),
         prop::collection::btree_set(1..=1_000u32, 1..5).prop_map(|shares| TestKind::NoLoss {
             shares: shares.into_iter().rev().map(|share| f64::from(share) / 1_000.0).collect()
         }),
     ];
     (kind, span(1, 60_000)).prop_map(|(kind, trial_ns)| match kind {
-        TestKind::BackToBack { burst_max_ns, .. } => TestSpec { kind, trial_ns: burst_max_ns, limits: vec![] },
-        kind => TestSpec { limits: limits(&kind, trial_ns), kind, trial_ns },
+        TestKind::BackToBack { burst_max_ns, .. } => {
+            TestSpec { kind, trial_ns: burst_max_ns, limits: vec![], cells: vec![] }
+        }
+        kind => TestSpec { limits: limits(&kind, trial_ns), kind, trial_ns, cells: vec![] },
     })
 }
 
@@ -192,7 +200,7 @@ fn limits(kind: &TestKind, number: u64) -> Vec<Limit> {
         | TestKind::NoLoss { .. } => vec![limit(LimitOf::Rate, 5_000.0)],
         TestKind::Load { .. } => vec![limit(LimitOf::Rate, 7_000.0), limit(LimitOf::Loss, 0.25)],
         TestKind::Soak { .. } => vec![limit(LimitOf::Loss, 0.125)],
-        TestKind::Latency { .. } => {
+        TestKind::Latency { .. } | TestKind::Ping { .. } => {
             vec![limit(LimitOf::P50, 1e3), limit(LimitOf::P99, 2e3), limit(LimitOf::P999, 3e6)]
         }
         TestKind::SystemRecovery | TestKind::Reset => vec![limit(LimitOf::Outage, 4e9)],
@@ -204,7 +212,7 @@ fn limits(kind: &TestKind, number: u64) -> Vec<Limit> {
 fn tests() -> impl Strategy<Value = Vec<TestSpec>> {
     let throughput = (search(), span(1, 5_000), prop::option::of(span(1, 60_000)))
         .prop_map(|(search, trial_ns, time_max_ns)| (TestKind::Throughput { search, time_max_ns }, trial_ns))
-        .prop_map(|(kind, trial_ns)| TestSpec { limits: limits(&kind, trial_ns), kind, trial_ns });
+        .prop_map(|(kind, trial_ns)| TestSpec { limits: limits(&kind, trial_ns), kind, trial_ns, cells: vec![] });
     (throughput, prop::collection::vec(later_test(), 0..5))
         .prop_map(|(first, rest)| std::iter::once(first).chain(rest).collect())
 }
@@ -293,6 +301,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                 dut: Some(duts[0].name.clone()),
                 size: sizes.last().map(SizeSpec::name),
                 flows: value.map(|_| flows[0].count()),
+                flow_pattern: value.is_none().then(|| flows[0].name()),
                 direction: Some(Direction::OneWay),
                 tester: testers.first().filter(|_| !duts[0].kind.shares_memory()).map(TesterPorts::name),
                 cores: placements.last().map(|placement| placement.name.clone()),
@@ -301,6 +310,9 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                 true => vec![CellMatch { dut: Some(duts[1].name.clone()), ..CellMatch::default() }],
                 false => Vec::new(),
             };
+            // The row of the published figure has a cell; a test of every third experiment is made in that one alone.
+            let is_third = value.is_some_and(|value: u32| value.is_multiple_of(3));
+            tests.iter_mut().filter(|_| is_third).for_each(|test| test.cells = vec![cells.clone()]);
             let (source, what) = (printed.clone(), "throughput".to_string());
             let published = vec![Published { source, cells, what, value: value.map(f64::from), text: printed }];
             let directions = [Direction::OneWay, Direction::BothWays][..directions].to_vec();

@@ -4,7 +4,7 @@ mod support;
 
 use std::net::Ipv4Addr;
 
-use linerate_experiment::{DutKind, Firewall, FirewallTool, FlowOrder, FlowSpec, SwitchPorts};
+use linerate_experiment::{DutKind, Firewall, FirewallTool, FlowOrder, FlowSpec, FlowSwitch, SwitchPorts};
 use linerate_lab::dut::{Built, Device, Path};
 use linerate_lab::placement::Placement;
 use linerate_lab::tester::{Cores, Load, Outcome, Tester, TesterSpec, TrialSpec, fixed_size};
@@ -105,7 +105,7 @@ fn kernel_devices_come_back_after_a_reset_under_load() {
 
 #[test]
 fn open_vswitch_comes_back_after_a_reset_under_load() {
-    comes_back(DutKind::OpenVswitch);
+    comes_back(DutKind::OpenVswitch(FlowSwitch::default()));
 }
 
 #[test]
@@ -146,5 +146,5 @@ fn linerates_switch() {
 
 #[test]
 fn open_vswitch() {
-    closes(DutKind::OpenVswitch);
+    closes(DutKind::OpenVswitch(FlowSwitch::default()));
 }

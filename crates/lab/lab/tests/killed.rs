@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use linerate_experiment::{DutKind, DutSpec};
+use linerate_experiment::{DutKind, DutSpec, FlowSwitch};
 use linerate_lab::dut;
 use linerate_lab::placement::{Mode, Placement};
 use linerate_lab::topology::{Topology, TopologySpec};
@@ -78,7 +78,7 @@ fn start_and_wait() {
     let script = format!("sh -c 'while :; do sleep 0.1; done' {mark} & while :; do sleep 0.1; done");
     let start = ["sh", "-c", &script].map(str::to_owned).into();
     let program = DutKind::Command(linerate_experiment::Command { start, ..Default::default() });
-    let devices: Vec<_> = [DutKind::OpenVswitch, program]
+    let devices: Vec<_> = [DutKind::OpenVswitch(FlowSwitch::default()), program]
         .into_iter()
         .map(|kind| dut::build(&DutSpec { name: "dut".into(), kind }, &TopologySpec::default()))
         .collect();

@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use linerate_experiment::{DutKind, Firewall, FirewallTool};
+use linerate_experiment::{DutKind, Firewall, FirewallTool, FlowSwitch};
 use linerate_lab::counters::CounterSources;
 use linerate_lab::dut;
 use linerate_lab::ledger::{Ends, Ledger, close};
@@ -96,7 +96,12 @@ fn devices() {
     let rules = |tool| {
         DutKind::Router(Firewall { tool: Some(tool), rules: 10, conntrack: true, snat: true, ..Firewall::default() })
     };
-    for kind in [rules(FirewallTool::Nft), rules(FirewallTool::Iptables), DutKind::Bridge, DutKind::OpenVswitch] {
+    for kind in [
+        rules(FirewallTool::Nft),
+        rules(FirewallTool::Iptables),
+        DutKind::Bridge,
+        DutKind::OpenVswitch(FlowSwitch::default()),
+    ] {
         match dut::build(&named(kind.clone()), &TopologySpec::default()) {
             Err(error) => {
                 assert!(may_skip(&error), "{kind:?}: {error}");

@@ -6,7 +6,7 @@ mod support;
 use std::process::Command;
 use std::time::Duration;
 
-use linerate_experiment::{DutKind, SwitchPorts};
+use linerate_experiment::{DutKind, FlowSwitch, SwitchPorts};
 use linerate_lab::counters::SwitchSource;
 use linerate_lab::dut::{Built, Path};
 use linerate_lab::ledger::{Ends, Ledger, close_over_memory};
@@ -118,7 +118,7 @@ fn a_switch_that_stands_still() {
 
 /// The number of the process of a switch, by its folder; tests beside this one have switches of their own.
 fn process_of(carrier: &Carrier) -> Option<String> {
-    let Carrier::Switch(socket) = carrier else { return None };
+    let Carrier::Switch(SwitchSource::Control(socket)) = carrier else { return None };
     let folder = format!("XDG_RUNTIME_DIR={}", socket.parent()?.parent()?.display());
     let entries = std::fs::read_dir("/proc").ok()?.flatten();
     let mut numbers = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -131,8 +131,15 @@ fn process_of(carrier: &Carrier) -> Option<String> {
 /// Memory shared with a switch behind which nobody takes packets: its ring and its queue fill up, and the rest is named.
 #[test]
 fn a_receiver_that_stands_still_behind_shared_memory() {
+    stands_still(DutKind::Switch(SwitchPorts::Memif), &[("switch port out", "egress-full")]);
+    // Which port a packet would have left by is not in an OpenFlow switch's drops.
+    let switch = FlowSwitch { ports: SwitchPorts::Memif, entries: 10 };
+    stands_still(DutKind::OfSwitch(switch), &[("OpenFlow switch", "egress-full"), ("OpenFlow switch", "stuck")]);
+}
+
+fn stands_still(kind: DutKind, rows: &[(&str, &str)]) {
     const SENT: u64 = 20_000;
-    let Some(built) = device(DutKind::Switch(SwitchPorts::Memif)) else { return };
+    let Some(built) = device(kind) else { return };
     let Path::Memory(path) = &built.path else { panic!("shared memory") };
     let mut pool = Pool::new(PoolConfig::default()).expect("a pool");
     let both = OpenOptions::default();
@@ -147,7 +154,7 @@ fn a_receiver_that_stands_still_behind_shared_memory() {
     }
     // It lays out its buffers, and stands still from then on.
     assert_eq!(take_all(receiver.as_mut(), &pool), 0);
-    let source = SwitchSource::new(path.switch.clone().expect("a switch"));
+    let source = path.switch.clone().expect("a switch");
     let (before, _) = source.read_at_rest(Duration::from_millis(50), LONG).expect("its account");
     let frame = Datagram::default().frame_to(linerate_lab::topology::MemoryPath::forward());
     let mut left = SENT;
@@ -165,12 +172,12 @@ fn a_receiver_that_stands_still_behind_shared_memory() {
     let counted = Counted { intended: SENT, sent: SENT, delivered, ..Counted::default() };
     let ends = Ends { counted, received: delivered };
     let ledger = close_over_memory((&ends, &PortRows::default()), None, &after.since(&before)).expect("balances");
-    named_by_the_switch(&ledger);
+    named_by_the_switch(&ledger, rows);
     assert!((1..SENT / 2).contains(&delivered), "a ring full: {ledger:#?}");
 }
 
-fn named_by_the_switch(ledger: &Ledger) {
-    assert_named(ledger, &[("switch port out", "egress-full")]);
+fn named_by_the_switch(ledger: &Ledger, rows: &[(&str, &str)]) {
+    assert_named(ledger, rows);
     assert!(ledger.account.lost().iter().all(|row| !row.by_elimination), "{ledger:#?}");
     assert_eq!(ledger.account.unexplained(), 0, "{ledger:#?}");
 }

@@ -4,6 +4,7 @@
 mod support;
 
 use linerate_experiment::{DutKind, SwitchPorts};
+use linerate_lab::counters::SwitchSource;
 use linerate_lab::dut::{Built, Device, Path};
 use linerate_lab::tester::{Cores, Load, Outcome, Tester, TrialSpec, fixed_size};
 use linerate_lab::topology::{Joint, TopologySpec};
@@ -70,7 +71,8 @@ fn trials_through_the_switch_balance_and_name_what_it_lost() {
     let description = device.describe();
     assert!(description.configuration["command"].contains("FOLDER/in.sock"), "{description:?}");
     // Where its control socket is, and the sockets of its ports.
-    let folder = path.switch.as_ref().and_then(|socket| socket.ancestors().nth(2)).expect("a folder").to_owned();
+    let Some(SwitchSource::Control(socket)) = &path.switch else { panic!("a switch") };
+    let folder = socket.ancestors().nth(2).expect("a folder").to_owned();
     assert!(folder.exists());
     drop((tester, device));
     assert!(!folder.exists(), "{}", folder.display());
@@ -128,7 +130,11 @@ fn the_path_without_a_device_loses_nothing() {
 #[test]
 fn a_switch_that_nobody_serves_is_told() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = linerate_lab::topology::MemoryPath::through(folder.path(), folder.path().join("none.ctl"));
+    let path = linerate_lab::topology::MemoryPath::through(
+        folder.path(),
+        SwitchSource::new(folder.path().join("none.ctl")),
+        0,
+    );
     let error = Tester::over_memory(&path).map(|_| ()).expect_err("nobody is there").to_string();
     assert!(error.contains("nobody came to the other end"), "{error}");
 }

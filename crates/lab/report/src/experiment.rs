@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// Name and version of the format. Fields may be added within a version; none is removed or changes its meaning.
 pub const EXPERIMENT_SCHEMA: &str = "linerate.experiment-result/1";
 
+/// The name in [`ExperimentTrial::dut_counters`] of the packets that a switch's flow entries counted.
+pub const FLOW_MATCHES: &str = "matched by flow entries";
+
 /// What an experiment found. Written anew after every trial, so it may be incomplete.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
@@ -256,6 +259,15 @@ pub enum Found {
         /// In the order of the loads, rising.
         points: Vec<crate::CapturePoint>,
     },
+    /// Round trips of echo requests, one after the other.
+    Ping {
+        /// Requests that were sent.
+        sent: u64,
+        /// From one request to the next, in nanoseconds.
+        interval_ns: u64,
+        /// Round trips of those that were answered; `None`: none was.
+        rtt: Option<Latency>,
+    },
     /// One trial at a given load.
     Load {
         /// Packets per second sent.
@@ -384,9 +396,9 @@ pub struct LossPoint {
 pub struct PublishedRow {
     /// Where: name and year.
     pub source: String,
-    /// Which figure: `throughput`, `rate`, `cores`, `efficiency`, `idle`.
+    /// Which figure: `throughput`, `rate`, `cores`, `efficiency`, `idle`, `ping`.
     pub what: String,
-    /// Its value; packets per second for rates.
+    /// Its value; packets per second for rates, nanoseconds for round trips.
     pub value: Option<f64>,
     /// As it was printed.
     pub text: String,

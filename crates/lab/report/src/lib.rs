@@ -53,8 +53,8 @@ pub use compare::{
 pub use csv::{figures_csv, ledger_csv, trials_csv};
 pub use environment::{CacheLine, Environment};
 pub use experiment::{
-    Cell, EXPERIMENT_SCHEMA, ExperimentTrial, Finding, Found, GoalBounds, GoalFound, LatencyPoint, LimitedBy,
-    LossPoint, Noise, PublishedRow, Results, SearchStop, Work,
+    Cell, EXPERIMENT_SCHEMA, ExperimentTrial, FLOW_MATCHES, Finding, Found, GoalBounds, GoalFound, LatencyPoint,
+    LimitedBy, LossPoint, Noise, PublishedRow, Results, SearchStop, Work,
 };
 pub use figure::median;
 pub use html::html;

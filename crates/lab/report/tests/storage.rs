@@ -196,3 +196,26 @@ fn a_full_disk_leaves_what_was_saved() {
         }
     }
 }
+
+#[test]
+fn what_a_device_showed_is_kept_in_a_file_of_its_trial() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut folder = ResultsFolder::create(dir.path(), &small()).unwrap();
+    let long = format!("{}/64/1/one-way", "ofswitch-1000000".repeat(4));
+    for (cell, trial, text) in [
+        ("of-10/64/1x100/one-way", "load 1, trial 1", "first"),
+        ("of-10/64/1x100/one-way", "load 1, trial 1", "again"),
+        (&format!("{long}/xdp"), "../..", "x"),
+        (&long, "load 1, trial 1", "y"),
+    ] {
+        folder.keep_shown(cell, trial, text).unwrap();
+    }
+    let shown = folder.path().join("shown");
+    assert_eq!(fs::read_to_string(shown.join("of-10-64-1x100-one-way/load-1--trial-1.txt")).unwrap(), "again");
+    assert_eq!(fs::read_to_string(shown.join(format!("{}/..-...txt", long.replace('/', "-") + "-xdp"))).unwrap(), "x");
+    assert_eq!(fs::read_dir(&shown).unwrap().count(), 3, "long names stay apart, and none leaves its folder");
+    assert_eq!(
+        ResultsFolder::open(folder.path()).err().map(|error| error.to_string().contains("another process")),
+        Some(true)
+    );
+}

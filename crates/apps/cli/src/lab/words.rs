@@ -112,6 +112,13 @@ fn figure(found: &Found) -> String {
             let least = points.iter().map(|point| point.captured_ratio).fold(1.0, f64::min);
             format!("{} loads, {} captured of the one that lost most", points.len(), units::percent(least))
         }
+        Found::Ping { sent, rtt, .. } => match rtt {
+            Some(rtt) => {
+                let (median, p99) = (units::nanoseconds(rtt.p50_ns as f64), units::nanoseconds(rtt.p99_ns as f64));
+                format!("RTT {median}, p99 {p99} ({} of {} answered)", units::count(rtt.samples), units::count(*sent))
+            }
+            None => format!("none of {} requests was answered", units::count(*sent)),
+        },
         Found::Load { sent_pps, delivered_pps } => {
             format!("{} delivered of {} sent", units::pps(*delivered_pps), units::pps(*sent_pps))
         }

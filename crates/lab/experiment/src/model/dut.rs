@@ -20,8 +20,10 @@ pub enum DutKind {
     Bridge,
     /// An XDP program that redirects what arrives on one link to the other.
     XdpForwarder,
-    /// Open vSwitch with its userspace datapath, started privately.
-    OpenVswitch,
+    /// Open vSwitch with a datapath in user space, started privately.
+    OpenVswitch(FlowSwitch),
+    /// Linerate's own OpenFlow switch, as a program.
+    OfSwitch(FlowSwitch),
     /// Linerate's own software switch, as a program.
     Switch(SwitchPorts),
     /// Linerate's own capture, as a program. The first interface is captured, and with load both ways the second as well.
@@ -44,7 +46,20 @@ pub enum DutKind {
 impl DutKind {
     /// Whether it shares memory with the tester, instead of being joined to it by interfaces.
     pub fn shares_memory(&self) -> bool {
-        matches!(self, Self::Switch(SwitchPorts::Memif))
+        let ports = match self {
+            Self::Switch(ports) => Some(*ports),
+            Self::OpenVswitch(switch) | Self::OfSwitch(switch) => Some(switch.ports),
+            _ => None,
+        };
+        ports == Some(SwitchPorts::Memif)
+    }
+
+    /// How many flow entries by address it is given.
+    pub fn flow_entries(&self) -> u32 {
+        match self {
+            Self::OpenVswitch(switch) | Self::OfSwitch(switch) => switch.entries,
+            _ => 0,
+        }
     }
 
     /// Whether it only takes packets in, each interface for itself: a direction of the load is then one port of it.
@@ -131,7 +146,16 @@ impl CaptureCores {
     }
 }
 
-/// What joins Linerate's own switch to the tester.
+/// A switch that forwards by OpenFlow flow entries.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FlowSwitch {
+    /// What joins it to the tester.
+    pub ports: SwitchPorts,
+    /// So many flow entries by address, before the two by port that every packet of the test matches in the end.
+    pub entries: u32,
+}
+
+/// What joins a switch in a process of its own to the tester.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SwitchPorts {
     /// AF_PACKET on its two interfaces.

@@ -6,7 +6,8 @@ mod test;
 use std::net::{IpAddr, Ipv4Addr};
 
 pub use dut::{
-    Capture, CaptureCores, CaptureTool, Command, DutKind, DutSpec, Firewall, FirewallTool, Reception, SwitchPorts,
+    Capture, CaptureCores, CaptureTool, Command, DutKind, DutSpec, Firewall, FirewallTool, FlowSwitch, Reception,
+    SwitchPorts,
 };
 pub use test::{Limit, LimitOf, LossGoal, Search, TestKind, TestSpec};
 
@@ -190,6 +191,8 @@ pub struct CellMatch {
     pub size: Option<String>,
     /// Number of flows.
     pub flows: Option<u64>,
+    /// Name of the flow pattern.
+    pub flow_pattern: Option<String>,
     /// Direction.
     pub direction: Option<Direction>,
     /// Name of the tester's ports.
@@ -223,9 +226,9 @@ pub struct Published {
     pub source: String,
     /// For which cells.
     pub cells: CellMatch,
-    /// Which figure: `throughput`, `rate`, `cores`, `efficiency`, `idle`.
+    /// Which figure: `throughput`, `rate`, `cores`, `efficiency`, `idle`, `ping`.
     pub what: String,
-    /// Its value; in packets per second for rates.
+    /// Its value; in packets per second for rates, in nanoseconds for round trips.
     pub value: Option<f64>,
     /// As it was printed, with its unit.
     pub text: String,

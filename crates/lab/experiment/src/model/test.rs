@@ -1,5 +1,7 @@
 //! What is found out in each cell.
 
+use super::CellMatch;
+
 /// A test and its settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TestSpec {
@@ -9,6 +11,8 @@ pub struct TestSpec {
     pub trial_ns: u64,
     /// What the user wants to see met, as limits of its figures.
     pub limits: Vec<Limit>,
+    /// The cells in which it is made; empty = all.
+    pub cells: Vec<CellMatch>,
 }
 
 /// A limit that a figure of a test has to keep. In every repetition; a figure that could not be measured does not.
@@ -93,6 +97,11 @@ pub enum TestKind {
     Capture {
         /// Packets per second of each port, rising. At least one.
         loads_pps: Vec<f64>,
+    },
+    /// Round trips of ICMPv6 echoes through the device, one after the other, by the program `ping`.
+    Ping {
+        /// From one request to the next.
+        interval_ns: u64,
     },
     /// One trial at a given load; `None`: as fast as the tester can.
     Load {

@@ -64,7 +64,7 @@ pub(crate) fn read(table: &Section<'_>, name: &str) -> Vec<DutSpec> {
 }
 
 /// The values of a key, each with what it adds to the names: nothing where it is no list.
-fn setting<T: Copy + PartialEq>(
+pub(crate) fn setting<T: Copy + PartialEq>(
     table: &Section<'_>,
     key: &'static str,
     default: T,

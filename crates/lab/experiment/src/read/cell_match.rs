@@ -1,7 +1,12 @@
 //! Which cells a row of `skip` or `[[published]]` is about.
 
+use std::ops::Range;
+
 use crate::read::section::Section;
 use crate::{CellMatch, Direction, Experiment, matches_glob, words};
+
+/// Most rows of a list that selects cells.
+const ROWS_MAX: usize = 100;
 
 /// The names that a row can use.
 pub(crate) struct Known {
@@ -9,8 +14,8 @@ pub(crate) struct Known {
     sizes: Vec<String>,
     testers: Vec<String>,
     placements: Vec<String>,
-    /// Numbers of flows.
-    flows: Vec<u64>,
+    /// Numbers of flows, and names of the patterns.
+    flows: Vec<(u64, String)>,
 }
 
 impl Known {
@@ -20,7 +25,7 @@ impl Known {
             sizes: experiment.sizes.iter().map(|size| size.name()).collect(),
             testers: experiment.testers.iter().map(|tester| tester.name()).collect(),
             placements: experiment.placements.iter().map(|placement| placement.name.clone()).collect(),
-            flows: experiment.flows.iter().map(|flows| flows.count()).collect(),
+            flows: experiment.flows.iter().map(|flows| (flows.count(), flows.name())).collect(),
         }
     }
 }
@@ -33,12 +38,25 @@ pub(crate) const DIRECTIONS: [(&str, Direction); 4] = [
     ("two-ports", Direction::BothWays),
 ];
 
+/// The tables of a list under `key`, each of which selects cells, with their places.
+pub(crate) fn rows(table: &Section<'_>, key: &'static str, known: &Known) -> Vec<(CellMatch, Range<usize>)> {
+    let mut rows = Vec::new();
+    for value in table.list(key, 0..=ROWS_MAX).unwrap_or_default() {
+        let Some(row) = Section::of(value, &format!("an entry of `{key}`"), table.log) else { continue };
+        rows.push((read(&row, known), value.span()));
+        row.finish();
+    }
+    rows
+}
+
 /// Reads the keys that select cells.
 pub(crate) fn read(row: &Section<'_>, known: &Known) -> CellMatch {
+    let (flows, flow_pattern) = flows(row, known);
     CellMatch {
         dut: dut(row, known),
         size: size(row, known),
-        flows: flows(row, known),
+        flows,
+        flow_pattern,
         direction: row.word("direction", "direction", &DIRECTIONS),
         tester: one_of(row, "ports", "kind of ports", &known.testers),
         cores: one_of(row, "cores", "placement", &known.placements),
@@ -78,11 +96,20 @@ fn size(row: &Section<'_>, known: &Known) -> Option<String> {
     Some(number)
 }
 
-fn flows(row: &Section<'_>, known: &Known) -> Option<u64> {
-    let number = row.integer("flows", 1..=u64::MAX)?;
-    if !known.flows.is_empty() && !known.flows.contains(&number) {
-        let counts: Vec<String> = known.flows.iter().map(u64::to_string).collect();
+/// Patterns of so many flows, or the one of this name.
+fn flows(row: &Section<'_>, known: &Known) -> (Option<u64>, Option<String>) {
+    let Some(value) = row.value("flows") else { return (None, None) };
+    if value.get_ref().as_str().is_some() {
+        let names: Vec<String> = known.flows.iter().map(|(_, name)| name.clone()).collect();
+        return (None, one_of(row, "flows", "flow pattern", &names));
+    }
+    let number = row.integer("flows", 1..=u64::MAX);
+    if let Some(number) = number
+        && !known.flows.is_empty()
+        && !known.flows.iter().any(|(count, _)| *count == number)
+    {
+        let counts: Vec<String> = known.flows.iter().map(|(count, _)| count.to_string()).collect();
         row.error("flows", format!("no flow pattern has {number} flows; expected one of {}", counts.join(", ")));
     }
-    Some(number)
+    (number, None)
 }

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use crate::read::capture;
 use crate::read::section::{self, Section};
 use crate::read::surroundings::Place;
-use crate::{Command, DutKind, DutSpec, Firewall, FirewallTool, SwitchPorts, TopologyKind, words};
+use crate::{Command, DutKind, DutSpec, Firewall, FirewallTool, FlowSwitch, SwitchPorts, TopologyKind, words};
 
 /// Most devices of an experiment.
 const DUTS_MAX: usize = 100;
 /// Most firewall rules of a device.
 const RULES_MAX: u64 = 100_000;
+/// Most flow entries of a device.
+const ENTRIES_MAX: u64 = 4_000_000;
 const READY_NS_MAX: u64 = 600_000_000_000;
 const READY_NS: u64 = 10_000_000_000;
 
@@ -27,9 +29,9 @@ pub(crate) fn all(file: &Section<'_>, place: &Place) -> Vec<DutSpec> {
         if !name.is_empty() && duts.iter().any(|dut| dut.name.eq_ignore_ascii_case(&name)) {
             table.error("name", format!("two DUTs are called {name:?}; each needs its own name"));
         }
-        if table.value("kind").and_then(|value| value.get_ref().as_str()) == Some("capture") {
-            check_place(&table, Word::Capture, place);
-            captures(&table, &name, &mut duts);
+        if let Some((word, more)) = several(&table, &name) {
+            check_place(&table, word, place);
+            add_several(&table, more, &mut duts);
             table.finish();
             continue;
         }
@@ -40,19 +42,50 @@ pub(crate) fn all(file: &Section<'_>, place: &Place) -> Vec<DutSpec> {
     duts
 }
 
+/// The devices of a kind whose settings can be lists; `None`: it is of another kind.
+fn several(table: &Section<'_>, name: &str) -> Option<(Word, Vec<DutSpec>)> {
+    match table.value("kind")?.get_ref().as_str()? {
+        "capture" => Some((Word::Capture, capture::read(table, name))),
+        "openvswitch" => Some((Word::OpenVswitch, open_vswitches(table, name))),
+        "ofswitch" => Some((Word::OfSwitch, of_switches(table, name))),
+        _ => None,
+    }
+}
+
 /// One device, or one for each combination where settings are lists.
-fn captures(table: &Section<'_>, name: &str, duts: &mut Vec<DutSpec>) {
-    let more = capture::read(table, name);
+fn add_several(table: &Section<'_>, more: Vec<DutSpec>, duts: &mut Vec<DutSpec>) {
     if duts.len() + more.len() > DUTS_MAX {
         let message = format!("with this there are {} DUTs; expected at most {DUTS_MAX}", duts.len() + more.len());
         return table.error("kind", message);
     }
     for dut in more {
-        if !name.is_empty() && duts.iter().any(|other| other.name.eq_ignore_ascii_case(&dut.name)) {
+        let is_taken = duts.iter().any(|other| other.name.eq_ignore_ascii_case(&dut.name));
+        if table.has("name") && is_taken {
             table.error("name", format!("two DUTs are called {:?}; each needs its own name", dut.name));
         }
         duts.push(dut);
     }
+}
+
+fn open_vswitches(table: &Section<'_>, name: &str) -> Vec<DutSpec> {
+    let known = [("packet", SwitchPorts::Packet), ("memif", SwitchPorts::Memif)];
+    let ports = table.word("ports", "kind of Open vSwitch's ports", &known).unwrap_or_default();
+    flow_switches(table, name, ports, DutKind::OpenVswitch)
+}
+
+fn of_switches(table: &Section<'_>, name: &str) -> Vec<DutSpec> {
+    flow_switches(table, name, switch_ports(table), DutKind::OfSwitch)
+}
+
+/// A switch for each number of flow entries.
+fn flow_switches(table: &Section<'_>, name: &str, ports: SwitchPorts, kind: fn(FlowSwitch) -> DutKind) -> Vec<DutSpec> {
+    let read = |value: &section::Value<'_>| section::integer(value, "entries", 0..=ENTRIES_MAX, table.log);
+    let entries = capture::setting(table, "entries", 0, |entries: u64| entries.to_string(), read);
+    let dut = |(entries, word): (u64, String)| DutSpec {
+        name: format!("{name}{word}"),
+        kind: kind(FlowSwitch { ports, entries: entries as u32 }),
+    };
+    entries.into_iter().map(dut).collect()
 }
 
 #[derive(Clone, Copy)]
@@ -61,6 +94,7 @@ enum Word {
     Bridge,
     Xdp,
     OpenVswitch,
+    OfSwitch,
     Switch,
     Capture,
     Pipe,
@@ -69,11 +103,12 @@ enum Word {
     None,
 }
 
-const KINDS: [(&str, Word); 10] = [
+const KINDS: [(&str, Word); 11] = [
     ("router", Word::Router),
     ("bridge", Word::Bridge),
     ("xdp-forwarder", Word::Xdp),
     ("openvswitch", Word::OpenVswitch),
+    ("ofswitch", Word::OfSwitch),
     ("switch", Word::Switch),
     ("capture", Word::Capture),
     ("pipe", Word::Pipe),
@@ -87,7 +122,7 @@ fn kind(table: &Section<'_>, place: &Place) -> Option<DutKind> {
     let word = table.word("kind", "kind of DUT", &KINDS);
     // The keys of all kinds are known where the kind is not, so that one mistake is told once.
     let Some(word) = word else {
-        let _ = (firewall(table), switch_ports(table), command(table, false), external(table));
+        let _ = (firewall(table), of_switches(table, ""), command(table, false), external(table));
         let _ = capture::read(table, "");
         return None;
     };
@@ -96,10 +131,9 @@ fn kind(table: &Section<'_>, place: &Place) -> Option<DutKind> {
         Word::Router => DutKind::Router(firewall(table)),
         Word::Bridge => DutKind::Bridge,
         Word::Xdp => DutKind::XdpForwarder,
-        Word::OpenVswitch => DutKind::OpenVswitch,
         Word::Switch => DutKind::Switch(switch_ports(table)),
-        // Read by `all`: it can stand for several devices.
-        Word::Capture => return None,
+        // Read by `all`: they can stand for several devices.
+        Word::Capture | Word::OpenVswitch | Word::OfSwitch => return None,
         Word::Pipe => DutKind::Pipe,
         Word::Command => DutKind::Command(command(table, true)),
         Word::External => external(table),
@@ -120,7 +154,7 @@ fn check_place(table: &Section<'_>, word: Word, place: &Place) {
     let (topology, expected) = match place.kind {
         TopologyKind::Namespaces => (
             "namespaces",
-            "router, bridge, xdp-forwarder, openvswitch, switch, capture, command or none (pipe needs in-process, external needs ports)",
+            "router, bridge, xdp-forwarder, openvswitch, ofswitch, switch, capture, command or none (pipe needs in-process, external needs ports)",
         ),
         TopologyKind::Ports { .. } => ("ports", "external, command or none (the others are made in namespaces)"),
         TopologyKind::InProcess => ("in-process", "pipe or none"),

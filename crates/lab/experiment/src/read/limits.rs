@@ -31,7 +31,9 @@ pub(crate) fn read(test: &Section<'_>, kind: &TestKind) -> Vec<Limit> {
             add(LimitOf::Loss, loss());
         }
         TestKind::Soak { .. } => add(LimitOf::Loss, loss()),
-        TestKind::Latency { .. } => LATENCIES.into_iter().for_each(|(key, of)| add(of, span(key))),
+        TestKind::Latency { .. } | TestKind::Ping { .. } => {
+            LATENCIES.into_iter().for_each(|(key, of)| add(of, span(key)))
+        }
         TestKind::SystemRecovery | TestKind::Reset => add(LimitOf::Outage, span("within")),
         TestKind::FrameLoss { .. } | TestKind::BackToBack { .. } | TestKind::Capture { .. } => {}
     }

@@ -109,14 +109,7 @@ fn tester(value: &Value<'_>, log: &Log) -> Option<TesterPorts> {
 /// The rows of `skip`, with their places.
 pub(crate) fn skip(file: &Section<'_>, known: &Known) -> Vec<(CellMatch, Range<usize>)> {
     let Some(table) = file.value("matrix").and_then(|value| value.get_ref().as_table()) else { return Vec::new() };
-    let Some(value) = table.get("skip") else { return Vec::new() };
-    let mut rows = Vec::new();
-    for value in section::list(value, "skip", 0..=ENTRIES_MAX, file.log).unwrap_or_default() {
-        let Some(row) = Section::of(value, "an entry of `skip`", file.log) else { continue };
-        rows.push((cell_match::read(&row, known), value.span()));
-        row.finish();
-    }
-    rows
+    cell_match::rows(&Section::new(table, 0..0, "[matrix]", file.log), "skip", known)
 }
 
 /// Whether the matrix is of a size that can be gone through.

@@ -19,7 +19,7 @@ use std::ops::Range;
 use toml::de::DeTable;
 
 use crate::error::{Errors, Log};
-use crate::{Experiment, Published};
+use crate::{CellMatch, Experiment, Published};
 use cell_match::Known;
 use section::Section;
 
@@ -28,7 +28,7 @@ pub const TEXT_LEN_MAX: usize = 256 << 10;
 /// Most published rows.
 const PUBLISHED_MAX: usize = 500;
 /// What a published row can be about.
-const FIGURES: [&str; 5] = ["throughput", "rate", "cores", "efficiency", "idle"];
+const FIGURES: [&str; 6] = ["throughput", "rate", "cores", "efficiency", "idle", "ping"];
 /// How many errors of the TOML grammar are told: one often leads to others.
 const GRAMMAR_ERRORS_MAX: usize = 5;
 
@@ -105,24 +105,36 @@ fn build(file: &Section<'_>) -> Option<Experiment> {
     let known = Known::of(&experiment);
     let skip = matrix::skip(file, &known);
     let published = published(file, &known);
+    let test_cells = test::cells(file, &known);
     if !matrix::check_extent(file, &experiment) {
         return None;
     }
     matrix::check_skip(file, &mut experiment, skip);
-    check_published(file, &experiment, &published);
+    let published_cells = published.iter().map(|(row, span)| (&row.cells, span));
+    check_rows(file, &experiment, published_cells, "this published row matches no cell of the matrix");
+    let of_tests = test_cells.iter().flatten().map(|(row, span)| (row, span));
+    check_rows(file, &experiment, of_tests, "this matches no cell of the matrix");
+    for (test, cells) in experiment.tests.iter_mut().zip(test_cells) {
+        test.cells = cells.into_iter().map(|(row, _)| row).collect();
+    }
     experiment.published = published.into_iter().map(|(row, _)| row).collect();
     Some(experiment)
 }
 
-/// Every published row has a cell to stand beside.
-fn check_published(file: &Section<'_>, experiment: &Experiment, rows: &[(Published, Range<usize>)]) {
+/// Every row is about some cell.
+fn check_rows<'a>(
+    file: &Section<'_>,
+    experiment: &Experiment,
+    rows: impl Iterator<Item = (&'a CellMatch, &'a Range<usize>)>,
+    problem: &str,
+) {
     if file.log.count() > 0 {
         return;
     }
     let cells = experiment.cells();
     for (row, span) in rows {
-        if !cells.iter().any(|cell| cell.is_matched_by(&row.cells)) {
-            file.log.error(span.clone(), "this published row matches no cell of the matrix");
+        if !cells.iter().any(|cell| cell.is_matched_by(row)) {
+            file.log.error(span.clone(), problem);
         }
     }
 }

@@ -1,8 +1,11 @@
 //! `[[test]]`: what is found out in each cell.
 
+use std::ops::Range;
+
+use crate::read::cell_match::{self, Known};
 use crate::read::section::{self, SHARE_BELOW_1, Section, is_share_below_1};
 use crate::read::{goals, limits};
-use crate::{TestKind, TestSpec};
+use crate::{CellMatch, TestKind, TestSpec};
 
 const TESTS_MAX: usize = 32;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -10,6 +13,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 const TRIAL_NS_MIN: u64 = 1_000_000;
 /// Longest trial, a soak of a day.
 const TRIAL_NS_MAX: u64 = 86_400 * SECOND_NS;
+/// Shortest time from one echo request to the next: `ping` allows ordinary users no less.
+const PING_NS_MIN: u64 = 2_000_000;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Word {
@@ -22,12 +27,13 @@ enum Word {
     Soak,
     MaxForwardingRate,
     Capture,
+    Ping,
     Load,
     Capacity,
     NoLoss,
 }
 
-const KINDS: [(&str, Word); 12] = [
+const KINDS: [(&str, Word); 13] = [
     ("throughput", Word::Throughput),
     ("latency", Word::Latency),
     ("frame-loss", Word::FrameLoss),
@@ -38,6 +44,7 @@ const KINDS: [(&str, Word); 12] = [
     ("max-forwarding-rate", Word::MaxForwardingRate),
     ("load", Word::Load),
     ("capture", Word::Capture),
+    ("ping", Word::Ping),
     ("capacity", Word::Capacity),
     ("no-loss", Word::NoLoss),
 ];
@@ -69,10 +76,18 @@ pub(crate) fn all(file: &Section<'_>, has_captures: bool) -> Vec<TestSpec> {
             table.error("kind", "a capture test needs a capture; expected a [[dut]] of kind = \"capture\"");
         }
         has_throughput |= word == Word::Throughput;
+        // Read by `cells`, once the cells have names.
+        table.value("cells");
         tests.push(test(&table, word));
         table.finish();
     }
     tests
+}
+
+/// The cells of each test, with their places.
+pub(crate) fn cells(file: &Section<'_>, known: &Known) -> Vec<Vec<(CellMatch, Range<usize>)>> {
+    let tables = file.sections("test", TESTS_MAX);
+    tables.iter().map(|table| cell_match::rows(table, "cells", known)).collect()
 }
 
 fn is_throughput(test: &TestSpec) -> bool {
@@ -81,7 +96,7 @@ fn is_throughput(test: &TestSpec) -> bool {
 
 fn test(table: &Section<'_>, word: Word) -> TestSpec {
     let trial = |default_ns| table.span_ns("trial", TRIAL_NS_MIN..=TRIAL_NS_MAX).unwrap_or(default_ns);
-    let spec = |trial_ns, kind| TestSpec { limits: limits::read(table, &kind), kind, trial_ns };
+    let spec = |trial_ns, kind| TestSpec { limits: limits::read(table, &kind), kind, trial_ns, cells: Vec::new() };
     match word {
         Word::Throughput => {
             let trial_ns = trial(SECOND_NS);
@@ -104,6 +119,10 @@ fn test(table: &Section<'_>, word: Word) -> TestSpec {
         }
         Word::MaxForwardingRate => spec(trial(SECOND_NS), TestKind::MaxForwardingRate),
         Word::Capture => spec(trial(SECOND_NS), captures(table)),
+        Word::Ping => {
+            let interval_ns = table.span_ns("interval", PING_NS_MIN..=SECOND_NS).unwrap_or(10_000_000);
+            spec(trial(2 * SECOND_NS), TestKind::Ping { interval_ns })
+        }
         Word::Capacity => {
             let trials = table.integer("trials", 1..=1_000).unwrap_or(5) as u32;
             spec(trial(SECOND_NS / 5), TestKind::Capacity { trials })

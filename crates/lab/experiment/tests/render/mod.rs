@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use linerate_experiment::{
-    CellMatch, Cores, Direction, DutCores, DutKind, Experiment, FirewallTool, FlowOrder, FlowSpec, Limit, LimitOf,
-    LossGoal, NextHop, Search, SizeSpec, SwitchPorts, TestKind, TestSpec, TopologyKind,
+    CellMatch, Cores, Direction, DutCores, DutKind, Experiment, FirewallTool, FlowOrder, FlowSpec, FlowSwitch, Limit,
+    LimitOf, LossGoal, NextHop, Search, SizeSpec, SwitchPorts, TestKind, TestSpec, TopologyKind,
 };
 
 pub fn experiment(it: &Experiment) -> String {
@@ -91,15 +91,9 @@ fn kind(kind: &DutKind) -> String {
         }
         DutKind::Bridge => "kind = 'bridge'\n".into(),
         DutKind::XdpForwarder => "kind = 'xdp-forwarder'\n".into(),
-        DutKind::OpenVswitch => "kind = 'openvswitch'\n".into(),
-        DutKind::Switch(ports) => {
-            let ports = match ports {
-                SwitchPorts::Packet => "packet",
-                SwitchPorts::Xdp => "xdp",
-                SwitchPorts::Memif => "memif",
-            };
-            format!("kind = 'switch'\nports = '{ports}'\n")
-        }
+        DutKind::OpenVswitch(switch) => flow_switch("openvswitch", *switch),
+        DutKind::OfSwitch(switch) => flow_switch("ofswitch", *switch),
+        DutKind::Switch(ports) => format!("kind = 'switch'\nports = '{}'\n", switch_ports(*ports)),
         DutKind::Capture(capture) => format!(
             "kind = 'capture'\ntool = '{}'\nreceive = '{}'\ncores = '{}'\nbuffer = '{}B'\nfile = {}\n",
             capture.tool.word(),
@@ -122,6 +116,18 @@ fn kind(kind: &DutKind) -> String {
             texts(&command.stop),
             texts(&command.version)
         ),
+    }
+}
+
+fn flow_switch(kind: &str, FlowSwitch { ports, entries }: FlowSwitch) -> String {
+    format!("kind = '{kind}'\nports = '{}'\nentries = {entries}\n", switch_ports(ports))
+}
+
+fn switch_ports(ports: SwitchPorts) -> &'static str {
+    match ports {
+        SwitchPorts::Packet => "packet",
+        SwitchPorts::Xdp => "xdp",
+        SwitchPorts::Memif => "memif",
     }
 }
 
@@ -179,6 +185,7 @@ fn cells(row: &CellMatch, separator: &str) -> String {
         name.iter().for_each(|name| out += &format!("{key} = {}{separator}", text(name)));
     }
     row.flows.iter().for_each(|flows| out += &format!("flows = {flows}{separator}"));
+    row.flow_pattern.iter().for_each(|name| out += &format!("flows = {}{separator}", text(name)));
     let word = |direction: &Direction| format!("direction = '{}'{separator}", direction.word());
     row.direction.iter().for_each(|direction| out += &word(direction));
     out
@@ -218,12 +225,14 @@ fn test(spec: &TestSpec) -> String {
         TestKind::Reset => format!("kind = 'reset'\n{trial}"),
         TestKind::Soak { share } => format!("kind = 'soak'\n{trial}share = {share}\n"),
         TestKind::MaxForwardingRate => format!("kind = 'max-forwarding-rate'\n{trial}"),
+        TestKind::Ping { interval_ns } => format!("kind = 'ping'\n{trial}interval = {}\n", span(*interval_ns)),
         TestKind::Load { pps } => {
             let rate = pps.map_or(String::new(), |pps| format!("rate = '{pps}pps'\n"));
             format!("kind = 'load'\n{trial}{rate}")
         }
     };
-    format!("[[test]]\n{body}{}", limits(&spec.limits))
+    let within = list(&spec.cells, |row| format!("{{ {} }}", cells(row, ", ").trim_end_matches(", ")));
+    format!("[[test]]\n{body}cells = {within}\n{}", limits(&spec.limits))
 }
 
 fn time_max(time_max_ns: Option<u64>) -> String {

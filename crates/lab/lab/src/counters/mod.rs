@@ -4,8 +4,10 @@
 //! docs/ledger.md. How they are read is in `sources`; how they add up to a list of losses is in [`crate::places`].
 
 mod interface;
+mod open_vswitch;
 mod sources;
 mod switch;
+mod switch_source;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,9 +20,11 @@ use crate::proc_net::{Counters, Softnet};
 use crate::topology::Carrier;
 
 pub use interface::InterfaceCounters;
+pub(crate) use open_vswitch::of_ports;
 pub use sources::CounterSources;
+pub use switch::SwitchCounters;
 pub(crate) use switch::place_of_port;
-pub use switch::{SwitchCounters, SwitchSource};
+pub use switch_source::SwitchSource;
 
 /// Why the counters could not be read.
 #[derive(Debug, thiserror::Error)]

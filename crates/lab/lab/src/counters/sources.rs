@@ -50,7 +50,7 @@ impl CounterSources {
                 protocols: dut.namespace.run(ProcNet::of_this_thread)??,
                 hooks: HookReader::open(&dut.namespace).ok(),
                 switch: match &dut.carrier {
-                    Carrier::Switch(socket) => Some(SwitchSource::new(socket)),
+                    Carrier::Switch(source) => Some(source.clone()),
                     _ => None,
                 },
             })

@@ -1,36 +1,23 @@
-//! What Linerate's own switch says of itself: its account, asked for over its control socket (docs/switch.md).
-
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+//! The account of a switch, as Linerate's own ones write it (docs/switch.md, docs/ofswitch.md).
 
 use linerate_port::FarSide;
 use linerate_report::Loss;
-use linerate_sys::clock;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-/// Longest wait for an answer. The worker answers between two rounds, if it has a core.
-const ANSWER_MAX: Duration = Duration::from_secs(20);
-/// Longest answer that is read.
-const ANSWER_BYTES_MAX: u64 = 4 << 20;
-/// How exactly its age tells when it was started.
-const AGE_NS: u64 = 10_000_000;
 /// What the rows of its losses were read from.
-const COUNTER: &str = "linerate switch ctl show drops";
+const COUNTER: &str = "ctl show drops";
+/// The beginning of the schema of an OpenFlow switch's document.
+const OPENFLOW_SCHEMA: &str = "linerate.ofswitch/";
+/// The place of what an OpenFlow switch drops.
+const OPENFLOW_SWITCH: &str = "OpenFlow switch";
+const TO_CONTROLLER: &str = "sent to the controllers";
 /// Reasons that are about the port where a packet would have left, though they are counted where it came in.
 const OF_THE_WAY_OUT: [&str; 2] = ["egress-full", "too-long"];
-
-/// A switch that runs, by its control socket.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SwitchSource {
-    socket: PathBuf,
-}
 
 /// Packets of a switch: totals since it was started, or what was added to them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SwitchCounters {
-    /// When it was started, by [`clock::now_ns`]: at the earliest, at the latest.
+    /// When it was started, by [`linerate_sys::clock::now_ns`]: at the earliest, at the latest.
     pub started_ns: (u64, u64),
     /// Came from its ports.
     pub received: u64,
@@ -50,75 +37,6 @@ pub struct SwitchCounters {
     pub restarted: bool,
 }
 
-impl SwitchSource {
-    /// Of the switch that has this control socket.
-    pub fn new(socket: impl Into<PathBuf>) -> Self {
-        Self { socket: socket.into() }
-    }
-
-    /// Its control socket.
-    pub fn socket(&self) -> &Path {
-        &self.socket
-    }
-
-    /// The answer to `show WHAT`.
-    ///
-    /// # Errors
-    /// It is not there, does not answer, or refuses.
-    pub fn show(&self, what: &str) -> io::Result<Value> {
-        let mut stream = UnixStream::connect(&self.socket)?;
-        stream.set_read_timeout(Some(ANSWER_MAX))?;
-        stream.set_write_timeout(Some(ANSWER_MAX))?;
-        let request = json!({ "v": 1, "command": "show", "what": what });
-        stream.write_all(format!("{request}\n").as_bytes())?;
-        let mut line = String::new();
-        BufReader::new(stream.take(ANSWER_BYTES_MAX)).read_line(&mut line)?;
-        let mut answer: Value = serde_json::from_str(&line)?;
-        let answered = answer.get_mut("ok").map(Value::take);
-        answered.ok_or_else(|| io::Error::other(format!("the switch answered {}", line.trim())))
-    }
-
-    /// Its totals now.
-    ///
-    /// # Errors
-    /// As [`SwitchSource::show`].
-    pub fn read(&self) -> io::Result<SwitchCounters> {
-        let asked_ns = clock::now_ns();
-        let document = self.show("stats")?;
-        let age_ns = (document["seconds"].as_f64().unwrap_or(0.0) * 1e9) as u64;
-        let earliest_ns = asked_ns.saturating_sub(age_ns).saturating_sub(AGE_NS);
-        let latest_ns = clock::now_ns().saturating_sub(age_ns).saturating_add(AGE_NS);
-        Ok(SwitchCounters { started_ns: (earliest_ns, latest_ns), ..SwitchCounters::of(&document) })
-    }
-
-    /// Reads until nothing has moved for `quiet` and no packet waits, for `at_most` in all: the last reading, and whether it came to
-    /// rest. Each answer comes between two rounds of the switch, in which it would have taken what was in a ring.
-    ///
-    /// # Errors
-    /// It does not answer at the end of that time.
-    pub fn read_at_rest(&self, quiet: Duration, at_most: Duration) -> io::Result<(SwitchCounters, bool)> {
-        let start = Instant::now();
-        let mut last = self.read();
-        let mut since = Instant::now();
-        loop {
-            std::thread::sleep((quiet / 4).max(Duration::from_millis(1)));
-            let next = self.read();
-            let still = match (&last, &next) {
-                (Ok(last), Ok(next)) => next.movement() == last.movement() && next.waiting == 0,
-                _ => false,
-            };
-            if !still {
-                since = Instant::now();
-            }
-            match next {
-                Ok(next) if still && since.elapsed() >= quiet => return Ok((next, true)),
-                next if start.elapsed() >= at_most => return next.map(|next| (next, false)),
-                next => last = next,
-            }
-        }
-    }
-}
-
 impl SwitchCounters {
     /// The totals in a document of `show stats`.
     pub fn of(document: &Value) -> Self {
@@ -127,6 +45,9 @@ impl SwitchCounters {
         let mut counters = Self::default();
         let total = |key: &str| document["totals"][key].as_u64().unwrap_or(0);
         (counters.received, counters.sent, counters.waiting) = (total("received"), total("sent"), total("waiting"));
+        if document["schema"].as_str().is_some_and(|schema| schema.starts_with(OPENFLOW_SCHEMA)) {
+            counters.inside = of_openflow(&document["totals"]);
+        }
         for port in ports {
             let Some(name) = port["name"].as_str() else { continue };
             let far = match names.as_slice() {
@@ -188,6 +109,16 @@ impl SwitchCounters {
     }
 }
 
+/// What an OpenFlow switch counts by reason alone: where a packet would have left, its entries decide.
+fn of_openflow(totals: &Value) -> Vec<Loss> {
+    let mut rows = Vec::new();
+    for (reason, packets) in totals["drops"].as_object().into_iter().flatten() {
+        add(&mut rows, OPENFLOW_SWITCH.into(), reason, packets.as_u64().unwrap_or(0));
+    }
+    add(&mut rows, OPENFLOW_SWITCH.into(), TO_CONTROLLER, totals["to_controller"].as_u64().unwrap_or(0));
+    rows
+}
+
 /// The place of a port's own loss. A port that is named by a file is called by what it is.
 pub(crate) fn place_of_port(place: &str, otherwise: &str) -> String {
     let is_socket = linerate_ports::parse(place).is_ok_and(|spec| linerate_ports::far_side(&spec) == FarSide::Peer);
@@ -203,6 +134,8 @@ fn add(rows: &mut Vec<Loss>, place: String, cause: &str, packets: u64) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn document(full: u64) -> Value {
@@ -235,6 +168,26 @@ mod tests {
         assert!(counters.losses().all(|row| row.counter.is_some() && !row.by_elimination));
         assert_eq!((counters.received, counters.sent, counters.waiting), (100, 80, 1));
         assert_eq!(SwitchCounters::of(&Value::Null), SwitchCounters::default());
+    }
+
+    #[test]
+    fn an_openflow_switch_has_a_row_for_each_reason_and_one_for_its_controllers() {
+        let document = json!({
+            "schema": "linerate.ofswitch/1",
+            "ports": [{ "name": "lr-in", "rx_dropped": 5,
+                        "port_rx_drops": [{ "place": "AF_PACKET ring of lr-in", "cause": "ring full", "packets": 7 }] }],
+            "totals": { "received": 100, "sent": 80, "waiting": 0, "to_controller": 4, "drops": { "table-miss": 16, "meter": 0 } }
+        });
+        let counters = SwitchCounters::of(&document);
+        let rows: Vec<_> = counters.losses().map(|row| (row.place.as_str(), row.cause.as_str(), row.packets)).collect();
+        assert_eq!(
+            rows,
+            [
+                ("AF_PACKET ring of lr-in", "ring full", 7),
+                ("OpenFlow switch", "table-miss", 16),
+                ("OpenFlow switch", "sent to the controllers", 4),
+            ]
+        );
     }
 
     #[test]

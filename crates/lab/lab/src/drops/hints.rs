@@ -109,7 +109,7 @@ const HINTS: &[(&str, &str)] = &[
         "what is behind that port does not take packets in time: a core of its own, larger rings, or a lower load",
     ),
     ("too-long", "raise the MTU of that port, or send shorter frames"),
-    ("hairpin", "the station that it is for is behind the port where it came in: look at `switch ctl show macs`"),
+    ("hairpin", "it was to leave by the port where it came in: look at `switch ctl show macs`, or output to IN_PORT"),
     ("flood-set-empty", "no other port has its VLAN: look at `switch ctl show vlans`"),
     ("untagged-not-admitted", "give the port a native VLAN, or send tagged packets"),
     ("vlan-not-allowed", "let the port have that VLAN (trunk, access)"),
@@ -121,6 +121,24 @@ const HINTS: &[(&str, &str)] = &[
     ("multicast-source", "send from a unicast Ethernet address"),
     ("link-local", "send to another address than 01-80-C2-00-00-00 to -0F, which bridges do not forward"),
     ("port-removed", "find out who removed the port, or why it broke (the switch's messages)"),
+    (
+        "table-miss",
+        "add a flow entry that matches these packets (`ofswitch ctl trace` walks one), or a table-miss entry",
+    ),
+    ("no-output", "give the flow entries that match an output (`ofswitch ctl trace` walks a packet)"),
+    ("sent to the controllers", "a flow entry, or the table-miss entry, sends them there (`ofswitch ctl show flow`)"),
+    ("controller-full", "the controllers read too slowly: add flow entries, so that fewer packets go there"),
+    ("no-such-port", "the port of the output action does not exist: look at `ofswitch ctl show port`"),
+    ("no-forward", "the port's OpenFlow configuration forbids it: look at `ofswitch ctl show port`"),
+    ("link-down", "set the interface of that port up and find out what takes it down"),
+    ("no-receive", "the port's OpenFlow configuration forbids it: look at `ofswitch ctl show port`"),
+    ("ingress-down", "the port's OpenFlow configuration says that it is down: look at `ofswitch ctl show port`"),
+    ("meter", "a meter's band dropped them: raise its rate (`ofswitch ctl show meter`)"),
+    ("no-live-bucket", "no bucket of the group can be used (`ofswitch ctl show group`)"),
+    ("invalid-ttl", "send with a higher TTL, or take the action that decrements it away"),
+    ("action-failed", "an action does not fit these packets (`ofswitch ctl trace` walks one)"),
+    ("stuck", "what is behind that port has taken nothing for a second: find out what stopped it"),
+    ("egress ring full", "what is behind that port does not take packets in time: a core of its own, or a lower load"),
     ("in its rings and queues when it was stopped", "find out what stopped it"),
     ("lost in the device or on its cables", "its own counters may say why: give `counters` to the DUT"),
     ("the device took it in", "its own counters may say why, or its log"),
@@ -152,6 +170,14 @@ mod tests {
         for cause in
             "runt multicast-source vlan-not-allowed untagged-not-admitted hairpin isolated storm-limit rate-limit egress-full \
             no-buffer too-long flood-set-empty link-local port-removed"
+                .split_whitespace()
+        {
+            assert!(of(cause).is_some(), "no hint for {cause:?}");
+        }
+        // Those of docs/ofswitch.md that depend on flow entries and ports.
+        for cause in
+            "table-miss no-output no-such-port no-forward link-down no-receive ingress-down meter no-live-bucket \
+            invalid-ttl action-failed controller-full"
                 .split_whitespace()
         {
             assert!(of(cause).is_some(), "no hint for {cause:?}");

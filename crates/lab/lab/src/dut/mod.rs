@@ -13,11 +13,14 @@ mod command;
 mod error;
 mod external;
 mod firewall;
+mod flow_table;
 mod folder;
 mod links;
 mod none;
+mod ofswitch;
 mod ovs;
 mod own;
+mod ping;
 mod pipe;
 mod readings;
 mod router;
@@ -36,7 +39,10 @@ use linerate_report::{CapturePort, Dut};
 use crate::tester::Capture;
 use crate::topology::{MemoryPath, Topology, TopologySpec};
 
+use switch::Program;
+
 pub use error::DutError;
+pub use ping::ping;
 
 /// What stands between the two ends of a path. Dropping it stops it and leaves nothing behind.
 pub trait Device: Send {
@@ -75,6 +81,14 @@ pub trait Device: Send {
         Ok(())
     }
 
+    /// Of a switch with flow entries: its tables, caches and ports, as its own commands show them.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    fn show(&mut self) -> Result<Vec<Shown>, DutError> {
+        Ok(Vec::new())
+    }
+
     /// Of a capture: what its ports said at the end of the last trial.
     fn captured(&self) -> Option<Vec<CapturePort>> {
         None
@@ -84,6 +98,15 @@ pub trait Device: Send {
     fn mode(&self) -> Option<String> {
         None
     }
+}
+
+/// What a command of a device showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// The command.
+    pub command: String,
+    /// What it printed.
+    pub text: String,
 }
 
 /// The ends of a path.
@@ -148,8 +171,9 @@ pub fn build(spec: &DutSpec, path: &TopologySpec) -> Result<Built, DutError> {
         DutKind::Command(command) => command::build(command, path),
         DutKind::External { description, counters } => external::build(description, counters, path),
         DutKind::None => none::build(path),
-        DutKind::OpenVswitch => ovs::build(path),
-        DutKind::Switch(ports) => switch::build(*ports, path),
+        DutKind::OpenVswitch(switch) => ovs::build(*switch, path),
+        DutKind::OfSwitch(switch) => switch::build(Program::OfSwitch(switch.entries), switch.ports, path),
+        DutKind::Switch(ports) => switch::build(Program::Switch, *ports, path),
         DutKind::Capture(capture) => capture::build(*capture, path),
     }
 }

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 const PROGRAM: &str = "linerate";
+/// The name of a switch, in a folder of its own.
+pub(super) const SWITCH: &str = "dut";
 
 /// The executable with the subcommands: this one, or where this one is a test the one beside it, or that in PATH.
 pub(super) fn program() -> String {

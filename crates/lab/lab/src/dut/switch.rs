@@ -1,5 +1,5 @@
-//! Linerate's own software switch: this program, started as `linerate switch`, and asked over its control socket. Its two ports are
-//! interfaces in the device's namespace, or memory that it shares with the tester (memif).
+//! Linerate's own switches: this program, started as `linerate switch` or `linerate ofswitch`, and asked over its control socket. The two
+//! ports are interfaces in the device's namespace, or memory that the switch shares with the tester (memif).
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,22 +14,44 @@ use super::folder::Folder;
 use super::links::{self, Links};
 use super::stations::Stations;
 use super::tools::{Place, died};
-use super::{Built, Device, DutError, Path, own};
+use super::{Built, Device, DutError, Path, Shown, flow_table, ofswitch, own};
 use crate::counters::{SwitchSource, place_of_port};
 use crate::placement::Placement;
 use crate::topology::{Carrier, EGRESS_INTERFACE, INGRESS_INTERFACE, MemoryPath, Topology, TopologySpec};
 
-const NAME: &str = "Linerate switch";
-/// Its name in its folder.
-const SWITCH: &str = "dut";
-/// Its ports: towards the generator, towards the receiver.
+/// Names of its sockets, and of the ports of the learning switch: towards the generator, towards the receiver.
 const PORTS: [&str; 2] = ["in", "out"];
 /// Longest wait until it answers.
 const READY_MAX: Duration = Duration::from_secs(20);
 const PROBE_GAP: Duration = Duration::from_millis(5);
 const STOP_MAX: Duration = Duration::from_secs(5);
 
-pub(super) fn build(ports: SwitchPorts, spec: &TopologySpec) -> Result<Built, DutError> {
+/// Which one of this program's switches it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Program {
+    /// The learning switch.
+    Switch,
+    /// The OpenFlow switch, with so many flow entries by address.
+    OfSwitch(u32),
+}
+
+impl Program {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Switch => "Linerate switch",
+            Self::OfSwitch(_) => "Linerate OpenFlow switch",
+        }
+    }
+
+    fn ready_max(self) -> Duration {
+        match self {
+            Self::Switch => READY_MAX,
+            Self::OfSwitch(entries) => READY_MAX + flow_table::ENTRY_MAX * entries,
+        }
+    }
+}
+
+pub(super) fn build(what: Program, ports: SwitchPorts, spec: &TopologySpec) -> Result<Built, DutError> {
     if spec.ends != TopologyKind::Namespaces {
         return Err(DutError::Unsupported("the switch needs the topology `namespaces`".into()));
     }
@@ -37,28 +59,38 @@ pub(super) fn build(ports: SwitchPorts, spec: &TopologySpec) -> Result<Built, Du
     let version = Place::default().run(&[program.clone(), "--version".into()], None)?;
     let version = version.trim().rsplit(' ').next().map(str::to_owned);
     let folder = Folder::make()?;
-    let source = SwitchSource::new(folder.path().join("linerate").join(format!("{SWITCH}.ctl")));
-    let command = command(program, ports, &folder, spec).map_err(|error| DutError::Unsupported(error.to_string()))?;
+    let source = SwitchSource::new(folder.path().join("linerate").join(format!("{}.ctl", own::SWITCH)));
+    let command = match what {
+        Program::Switch => command(program, ports, &folder, spec),
+        Program::OfSwitch(entries) => {
+            let file = folder.text(ofswitch::FLOWS_FILE);
+            let written = std::fs::write(&file, flow_table::lines(entries, spec));
+            written.map_err(DutError::system(format!("write {file}")))?;
+            ofswitch::command(program, [0, 1].map(|port| port_spec(ports, &folder, port)), &folder, spec)
+        }
+    };
+    let command = command.map_err(|error| DutError::Unsupported(error.to_string()))?;
     let (path, place) = match ports {
         SwitchPorts::Memif => {
-            let path = MemoryPath::through(folder.path(), source.socket().to_owned());
-            (Path::Memory(Box::new(path)), At::Memory(cores_of(spec)))
+            let path = MemoryPath::through(folder.path(), source.clone(), 0);
+            (Path::Memory(Box::new(path)), At::Memory(dut_cores(spec)))
         }
         SwitchPorts::Packet | SwitchPorts::Xdp => {
-            let topology = Topology::switched(spec, Carrier::Switch(source.socket().to_owned()))?;
+            let topology = Topology::switched(spec, Carrier::Switch(source.clone()))?;
             let (links, stations) = (Links::of(&topology, spec)?, Stations::of(&topology)?);
             (Path::Namespaces(Box::new(topology)), At::Interfaces(Box::new((links, stations))))
         }
     };
-    let process = start(&command, &place, &folder, &source)?;
-    let configuration = configuration(ports, &command, &folder, spec);
-    let mut device = Switch { process, ports, place, folder, source, command, version, configuration };
+    let process = start(what, &command, &place, &folder, &source)?;
+    let configuration = configuration(what, ports, &command, &folder, spec);
+    let mut device = Switch { what, process, ports, place, folder, source, command, version, configuration };
     device.learn()?;
     Ok(Built { path, device: Box::new(device) })
 }
 
 /// Dropped in this order: the process, then the folder of its sockets.
 struct Switch {
+    what: Program,
     process: Process,
     ports: SwitchPorts,
     place: At,
@@ -79,13 +111,17 @@ enum At {
 
 impl Device for Switch {
     fn describe(&self) -> Dut {
-        Dut { name: NAME.into(), version: self.version.clone(), configuration: self.configuration.clone() }
+        Dut { name: self.what.name().into(), version: self.version.clone(), configuration: self.configuration.clone() }
     }
 
-    /// `in received`, `in sent`, `in dropped, egress-full` and so on, and what its ports lost.
+    /// Of the learning switch: `in received`, `in sent`, `in dropped, egress-full` and so on, and what its ports lost.
     fn counters(&mut self) -> Result<BTreeMap<String, u64>, DutError> {
         self.check_alive()?;
-        let mut counters = of_ports(&self.source.show("ports").map_err(DutError::system("ask the switch"))?);
+        let mut counters = match self.what {
+            Program::Switch => self.source.show("ports").map(|ports| of_ports(&ports)),
+            Program::OfSwitch(entries) => ofswitch::counters(&self.source, entries),
+        }
+        .map_err(DutError::system("ask the switch"))?;
         if let At::Interfaces(between) = &self.place {
             counters.extend(between.0.counters()?);
         }
@@ -95,18 +131,18 @@ impl Device for Switch {
     fn check(&mut self) -> Result<(), DutError> {
         self.check_alive()?;
         match &self.place {
-            At::Interfaces(between) => between.0.check(NAME),
+            At::Interfaces(between) => between.0.check(self.what.name()),
             At::Memory(_) => Ok(()),
         }
     }
 
     fn reset(&mut self) -> Result<String, DutError> {
         self.process.stop(STOP_MAX);
-        self.process = start(&self.command, &self.place, &self.folder, &self.source)?;
+        self.process = start(self.what, &self.command, &self.place, &self.folder, &self.source)?;
         if let (At::Interfaces(between), SwitchPorts::Xdp) = (&self.place, self.ports) {
             between.0.place_again()?;
         }
-        Ok(format!("{NAME} stopped and started anew"))
+        Ok(format!("{} stopped and started anew", self.what.name()))
     }
 
     fn needs_warm_up(&self) -> bool {
@@ -115,16 +151,28 @@ impl Device for Switch {
 
     fn learn(&mut self) -> Result<(), DutError> {
         match &self.place {
-            At::Interfaces(between) => between.1.announce(),
-            // It was told where the stations are.
-            At::Memory(_) => Ok(()),
+            At::Interfaces(between) if self.what == Program::Switch => between.1.announce(),
+            // It was told where the stations are, or forwards by port.
+            _ => Ok(()),
+        }
+    }
+
+    fn show(&mut self) -> Result<Vec<Shown>, DutError> {
+        match self.what {
+            Program::Switch => Ok(Vec::new()),
+            Program::OfSwitch(entries) => {
+                self.check_alive()?;
+                let program = self.command.first().cloned().unwrap_or_default();
+                let place = Place { environment: environment(&self.folder), ..Place::default() };
+                ofswitch::show(&place, &program, entries)
+            }
         }
     }
 }
 
 impl Switch {
     fn check_alive(&self) -> Result<(), DutError> {
-        self.process.ended().map_or(Ok(()), |status| Err(died(NAME, status, &self.process)))
+        self.process.ended().map_or(Ok(()), |status| Err(died(self.what.name(), status, &self.process)))
     }
 }
 
@@ -141,14 +189,9 @@ fn command(
     spec: &TopologySpec,
 ) -> Result<Vec<String>, SpecError> {
     let mut command = vec![program];
-    command.extend(["switch", "--name", SWITCH, "--ports-max", "2", "--quiet"].map(str::to_owned));
-    for (name, interface) in PORTS.into_iter().zip([INGRESS_INTERFACE, EGRESS_INTERFACE]) {
-        let port = match ports {
-            SwitchPorts::Packet => PortSpec::new("packet", interface),
-            SwitchPorts::Xdp => PortSpec::new("xdp", interface),
-            SwitchPorts::Memif => MemoryPath::switch_port(folder.path(), name)?,
-        };
-        command.extend(["--port".into(), format!("{name}={port}")]);
+    command.extend(["switch", "--name", own::SWITCH, "--ports-max", "2", "--quiet"].map(str::to_owned));
+    for (number, name) in PORTS.into_iter().enumerate() {
+        command.extend(["--port".into(), format!("{name}={}", port_spec(ports, folder, number)?)]);
     }
     if ports == SwitchPorts::Memif {
         // Learning frames would have to come from the tester's threads, which send nothing before a trial.
@@ -162,8 +205,22 @@ fn command(
     Ok(command)
 }
 
+/// The port with this number, from 0.
+fn port_spec(ports: SwitchPorts, folder: &Folder, number: usize) -> Result<PortSpec, SpecError> {
+    let interface = [INGRESS_INTERFACE, EGRESS_INTERFACE][number];
+    match ports {
+        SwitchPorts::Packet => Ok(PortSpec::new("packet", interface)),
+        SwitchPorts::Xdp => Ok(PortSpec::new("xdp", interface)),
+        SwitchPorts::Memif => MemoryPath::switch_port(folder.path(), PORTS[number]),
+    }
+}
+
+fn environment(folder: &Folder) -> Vec<(String, String)> {
+    vec![("XDG_RUNTIME_DIR".to_owned(), folder.path().to_string_lossy().into_owned())]
+}
+
 /// Where its worker runs: it is the DUT's first hop.
-fn cores_of(spec: &TopologySpec) -> Vec<usize> {
+pub(super) fn dut_cores(spec: &TopologySpec) -> Vec<usize> {
     match spec.placement {
         Placement::Thread { core: Some(core) } if spec.dut_cores.is_empty() => vec![core],
         _ => spec.dut_cores.clone(),
@@ -171,6 +228,7 @@ fn cores_of(spec: &TopologySpec) -> Vec<usize> {
 }
 
 fn configuration(
+    what: Program,
     ports: SwitchPorts,
     command: &[String],
     folder: &Folder,
@@ -183,8 +241,15 @@ fn configuration(
             (BTreeMap::new(), "memif, memory shared with the tester, which is the client and has rings of 1,024 slots")
         }
     };
-    let stations = if ports == SwitchPorts::Memif { "the two stations given" } else { "addresses learned" };
-    configuration.insert("ports".into(), format!("{words}; one worker thread, {stations}"));
+    let forwards = match (what, ports) {
+        (Program::Switch, SwitchPorts::Memif) => "the two stations given",
+        (Program::Switch, _) => "addresses learned",
+        (Program::OfSwitch(_), _) => "no controller, flow entries of a file",
+    };
+    configuration.insert("ports".into(), format!("{words}; one worker thread, {forwards}"));
+    if let Program::OfSwitch(entries) = what {
+        configuration.insert("flow entries".into(), flow_table::words(entries));
+    }
     // The folder is another one each time.
     let words = command.join(" ").replace(&*folder.path().to_string_lossy(), "FOLDER");
     configuration.insert("command".into(), words);
@@ -192,8 +257,14 @@ fn configuration(
 }
 
 /// Starts it and waits until it answers.
-fn start(command: &[String], at: &At, folder: &Folder, source: &SwitchSource) -> Result<Process, DutError> {
-    let environment = vec![("XDG_RUNTIME_DIR".to_owned(), folder.path().to_string_lossy().into_owned())];
+fn start(
+    what: Program,
+    command: &[String],
+    at: &At,
+    folder: &Folder,
+    source: &SwitchSource,
+) -> Result<Process, DutError> {
+    let environment = environment(folder);
     let place = match at {
         At::Interfaces(between) => {
             let links = &between.0;
@@ -202,11 +273,11 @@ fn start(command: &[String], at: &At, folder: &Folder, source: &SwitchSource) ->
         At::Memory(cores) => Place { namespace: None, environment, cores },
     };
     let process = place.start_ahead(command)?;
-    let deadline = Instant::now() + READY_MAX;
+    let deadline = Instant::now() + what.ready_max();
     loop {
-        let probed = source.show("ports");
+        let probed = source.show("stats");
         if let Some(status) = process.ended() {
-            return Err(died(NAME, status, &process));
+            return Err(died(what.name(), status, &process));
         }
         match probed {
             Ok(_) => return Ok(process),

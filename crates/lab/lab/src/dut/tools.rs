@@ -13,13 +13,15 @@ use super::DutError;
 use crate::tester::{Priority, raise_priority};
 
 /// Longest run of a tool. Loading 65,536 rules takes seconds.
-const TOOL_MAX: Duration = Duration::from_secs(60);
+pub(super) const TOOL_MAX: Duration = Duration::from_secs(60);
 
 /// The most that is read of a tool: the list of 65,536 rules is a tenth of it.
 const TOOL_OUTPUT_BYTES_MAX: usize = 64 << 20;
 
 /// Programs and the packages of Debian and its kin that have them.
-const PACKAGES: [(&str, &str); 10] = [
+const PACKAGES: [(&str, &str); 12] = [
+    ("ovs-vswitchd-dpdk", "openvswitch-switch-dpdk"),
+    ("ping", "iputils-ping"),
     ("iptables-restore", "iptables"),
     ("iptables-save", "iptables"),
     ("iptables", "iptables"),
@@ -32,8 +34,9 @@ const PACKAGES: [(&str, &str); 10] = [
     ("ovs-appctl", "openvswitch-switch"),
 ];
 
-/// Where tools of an administrator are, which an ordinary user's PATH leaves out.
-const DIRECTORIES: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin"];
+/// Where tools are that an ordinary user's PATH leaves out: those of an administrator, and variants that are chosen by a link.
+const DIRECTORIES: [&str; 5] =
+    ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/lib/openvswitch-switch-dpdk"];
 
 /// Where tools run.
 #[derive(Debug, Default)]
@@ -89,6 +92,26 @@ impl<'a> Place<'a> {
         self.run_for(command, input, TOOL_MAX)
     }
 
+    /// What a program prints that ends within a time, however it ends.
+    pub(super) fn printed_by(&self, command: &[String], at_most: Duration) -> Result<String, DutError> {
+        self.ended(command, None, at_most).map(|(process, _)| process.printed())
+    }
+
+    /// A program at its end, and how it ended: by itself, or killed after that time.
+    fn ended(
+        &self,
+        command: &[String],
+        input: Option<&str>,
+        at_most: Duration,
+    ) -> Result<(Process, Option<ExitStatus>), DutError> {
+        let process = self.spawn(command, input, TOOL_OUTPUT_BYTES_MAX)?;
+        let ended = process.wait(at_most);
+        if ended.is_none() {
+            process.kill();
+        }
+        Ok((process, ended))
+    }
+
     /// As [`Place::run`], for a given time at most.
     pub(super) fn run_for(
         &self,
@@ -96,12 +119,10 @@ impl<'a> Place<'a> {
         input: Option<&str>,
         at_most: Duration,
     ) -> Result<String, DutError> {
-        let process = self.spawn(command, input, TOOL_OUTPUT_BYTES_MAX)?;
-        let ended = process.wait(at_most);
+        let (process, ended) = self.ended(command, input, at_most)?;
         match ended {
             Some(status) if status.success() => Ok(process.printed()),
             _ => {
-                process.kill();
                 let how = ended.map_or_else(|| format!("did not end in {} ms", at_most.as_millis()), ended_with);
                 Err(DutError::Command { command: command.join(" "), how, output: process.output() })
             }

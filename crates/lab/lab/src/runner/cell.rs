@@ -30,12 +30,13 @@ pub(super) fn all(
     for (number, cell) in plan.cells.iter().enumerate() {
         let Some(index) = results.cells.iter().position(|there| there.id == cell.id) else { continue };
         let findings = results.cells.get(index).map_or(0, |there| there.findings.len());
-        if findings >= plan.slots.len() {
+        let slots = plan.slots(cell);
+        if findings >= slots.len() {
             continue;
         }
         watch(Event::Cell { number: number + 1, cells: plan.cells.len(), id: &cell.id });
         let ways = ways(cell.direction);
-        let mut bench = Bench { plan, results, store, watch, cell: index, ways, pace, ceiling: None };
+        let mut bench = Bench { plan, slots, results, store, watch, cell: index, ways, pace, ceiling: None };
         match bench.measure(cell, rigs) {
             Ok(()) => {}
             Err(Halt::Stopped) => return Ok(End::Stopped),
@@ -61,7 +62,7 @@ impl Pace {
         let left = plan.findings().saturating_sub(found) as f64;
         let each_ns = match found.saturating_sub(self.found) {
             0 => {
-                let all = plan.experiment.cells().len() * plan.slots.len();
+                let all: usize = plan.experiment.cells().iter().map(|cell| plan.slots(cell).len()).sum();
                 plan.experiment.estimate().duration_ns as f64 / all.max(1) as f64
             }
             made => self.start.elapsed().as_nanos() as f64 / made as f64,
@@ -109,6 +110,8 @@ impl Halt {
 /// A cell being measured, and where its findings go.
 pub(super) struct Bench<'a> {
     pub(super) plan: &'a Plan<'a>,
+    /// What is to be found in the cell.
+    slots: Vec<Slot<'a>>,
     pub(super) results: &'a mut Results,
     store: &'a mut dyn Store,
     pub(super) watch: &'a mut dyn FnMut(Event<'_>),
@@ -128,7 +131,7 @@ pub(super) struct Ceiling {
     pub(super) measured: Measured,
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
     fn measure(&mut self, cell: &CellPlan<'_>, rigs: &mut dyn Rigs) -> Result<(), Halt> {
         if rigs.stop_requested() {
             return Err(Halt::Stopped);
@@ -164,13 +167,19 @@ impl Bench<'_> {
             let cache_line = self.results.environment.cache_line;
             self.results.environment = Environment { cache_line, ..environment };
         }
-        let slots: Vec<Slot<'_>> = self.plan.slots.iter().skip(self.here().findings.len()).copied().collect();
+        let slots = self.missing();
         self.tell(Event::Phase("warming up"));
         match rig.warm_up() {
             Ok(()) => slots.into_iter().try_for_each(|slot| self.find(slot, rig.as_mut())),
             Err(Gone::Stopped) => Err(Halt::Stopped),
             Err(Gone::Device(why) | Gone::Cannot(why)) => self.give_up(&format!("while warming up: {why}")),
         }
+    }
+
+    /// What was not found yet.
+    fn missing(&mut self) -> Vec<Slot<'a>> {
+        let found = self.here().findings.len();
+        self.slots.iter().skip(found).copied().collect()
     }
 
     /// Makes one finding. What stops the run or the device is returned, after it was noted.
@@ -213,14 +222,17 @@ impl Bench<'_> {
             TestKind::Soak { share } => soak::find(self, rig, *share, trial_ns),
             TestKind::MaxForwardingRate => forwarding::find(self, rig, trial_ns),
             TestKind::Capture { loads_pps } => capture::find(self, rig, loads_pps, trial_ns),
+            TestKind::Ping { interval_ns } => {
+                self.tell(Event::Phase("echo requests through the device"));
+                Ok(rig.ping(trial_ns, *interval_ns)?)
+            }
             TestKind::Load { pps } => load::find(self, rig, *pps, trial_ns),
         }
     }
 
     /// Every finding that is missing could not be made, for this reason.
     fn give_up(&mut self, why: &str) -> Result<(), Halt> {
-        let missing: Vec<Slot<'_>> = self.plan.slots.iter().skip(self.here().findings.len()).copied().collect();
-        for slot in missing {
+        for slot in self.missing() {
             let test = test_name(&slot.test.kind).to_owned();
             let trials = Vec::new();
             let repetition = slot.repetition;
@@ -258,6 +270,11 @@ impl Bench<'_> {
         self.begin_trial(&order, bounds);
         let experiment = self.plan.experiment;
         let measured = work::undisturbed(rig, &order, experiment, &mut |trial| self.keep(trial))?;
+        if let Some(shown) = &measured.shown {
+            let id = self.here().id.clone();
+            let trial = order.name.strip_prefix(&format!("{id}: ")).unwrap_or(&order.name);
+            self.store.keep_shown(&id, trial, shown).map_err(Halt::Store)?;
+        }
         self.keep(measured.trial.clone())?;
         Ok(measured)
     }

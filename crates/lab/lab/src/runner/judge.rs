@@ -1,7 +1,7 @@
 //! The limits that a user set on a test's figures, against what was found.
 
 use linerate_experiment::{Limit, LimitOf, TestSpec};
-use linerate_report::{Found, Goal, median, units};
+use linerate_report::{Found, Goal, Latency, median, units};
 
 /// Each limit of the test as a goal, met or missed. What was not measured does not meet it.
 pub(super) fn judge(test: &TestSpec, found: Option<&Found>) -> Vec<Goal> {
@@ -40,17 +40,24 @@ fn figures(test: &TestSpec, limit: &Limit, found: &Found) -> Vec<(String, Option
         (LimitOf::P50 | LimitOf::P99 | LimitOf::P999, Found::Latency { points }) => points
             .iter()
             .map(|point| {
-                let latency = point.latency.map(|latency| match limit.of {
-                    LimitOf::P50 => latency.p50_ns,
-                    LimitOf::P999 => latency.p999_ns,
-                    _ => latency.p99_ns,
-                });
+                let latency = point.latency.map(|latency| percentile(limit.of, &latency));
                 (format!("at {} load", units::percent(point.share)), latency.map(|ns| ns as f64))
             })
             .collect(),
+        (LimitOf::P50 | LimitOf::P99 | LimitOf::P999, Found::Ping { rtt, .. }) => {
+            one(rtt.map(|rtt| percentile(limit.of, &rtt) as f64))
+        }
         (LimitOf::Outage, Found::SystemRecovery { recovery_ns, .. }) => one(recovery_ns.map(|ns| ns as f64)),
         (LimitOf::Outage, Found::Reset { outage_ns, .. }) => one(outage_ns.map(|ns| ns as f64)),
         _ => Vec::new(),
+    }
+}
+
+fn percentile(of: LimitOf, latency: &Latency) -> u64 {
+    match of {
+        LimitOf::P50 => latency.p50_ns,
+        LimitOf::P999 => latency.p999_ns,
+        _ => latency.p99_ns,
     }
 }
 
@@ -85,6 +92,7 @@ mod tests {
 
     fn test(limits: Vec<Limit>) -> TestSpec {
         TestSpec {
+            cells: vec![],
             kind: TestKind::Throughput { search: Search::Mlr { goals: vec![] }, time_max_ns: None },
             trial_ns: 1,
             limits,

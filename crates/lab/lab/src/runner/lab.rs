@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use linerate_experiment::{Direction, DutKind, DutSpec, Experiment, PortEnd, TesterPorts, TopologyKind};
 use linerate_ports::Access;
-use linerate_report::{CacheLine, CoreUse, Dut, Environment, ExperimentTrial, Results, Stalls, Trial};
+use linerate_report::{
+    CacheLine, CoreUse, Dut, Environment, ExperimentTrial, FLOW_MATCHES, Found, Results, Stalls, Trial,
+};
 use linerate_sys::{affinity, signal};
 
 use super::cores::{self, Chosen};
 use super::plan::CellPlan;
 use super::rig::{Gone, Measured, Order, Reset, Rig, Rigs, rate_pps};
-use crate::dut::{self, Device, Path};
+use crate::dut::{self, Device, Path, Shown};
 use crate::environment;
 use crate::placement::Mode;
 use crate::tester::{
@@ -122,8 +124,10 @@ impl<'a> Lab<'a> {
 
 /// Which parts of a device nobody watches while a trial runs (docs/ledger.md, "When a core was away").
 fn unseen(kind: &DutKind, chosen: &Chosen, tester: &Tester) -> Vec<String> {
-    let has_processes =
-        matches!(kind, DutKind::Switch(_) | DutKind::OpenVswitch | DutKind::Command(_) | DutKind::Capture(_));
+    let has_processes = matches!(
+        kind,
+        DutKind::Switch(_) | DutKind::OpenVswitch(_) | DutKind::OfSwitch(_) | DutKind::Command(_) | DutKind::Capture(_)
+    );
     let is_floating = tester.topology.as_ref().is_some_and(|topology| matches!(topology.mode(), Mode::Floating { .. }));
     let sentences = [
         (has_processes, "how long the DUT's own processes waited for a core is not known"),
@@ -262,11 +266,20 @@ impl Rig for LabRig<'_> {
     fn trial(&mut self, order: &Order) -> Result<Measured, Gone> {
         let cannot = |error: dut::DutError| Gone::Device(error.to_string());
         self.device.learn().map_err(cannot)?;
+        let shown_before = self.device.show().map_err(cannot)?;
         let before = self.device.counters().map_err(cannot)?;
         let timed = order.latency || order.timeline;
         let (outcome, reset) = self.fly(order.load, timed, order.reset_after_ns)?;
         let after = self.device.counters().map_err(cannot)?;
-        Ok(self.measured(order, outcome, moved(&before, &after), reset))
+        let shown = shown(&shown_before, &self.device.show().map_err(cannot)?);
+        Ok(Measured { shown, ..self.measured(order, outcome, moved(&before, &after), reset) })
+    }
+
+    fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<Found, Gone> {
+        let Some(topology) = &self.tester.topology else {
+            return Err(Gone::Cannot("between these ends are no interfaces of the kernel, which `ping` needs".into()));
+        };
+        dut::ping(topology, duration_ns, interval_ns).map_err(|error| Gone::Cannot(error.to_string()))
     }
 }
 
@@ -354,6 +367,7 @@ impl LabRig<'_> {
             pdv_ns: outcome.delays.as_ref().filter(|_| order.latency).and_then(Delays::variation_ns),
             recovery,
             captured: self.device.captured(),
+            shown: None,
             again: outcome.again.clone(),
             reset: reset.filter(|_| has_timeline).map(|how| Reset { how, outage_ns }),
             trial: ExperimentTrial {
@@ -414,11 +428,22 @@ fn core_use(cpu: &crate::cpu::CpuTimes, roles: &[(&str, Vec<usize>)]) -> Vec<Cor
     })
 }
 
-/// Counters that grew, by how much.
+/// One text of what a device showed before and after; `None`: it shows nothing.
+fn shown(before: &[Shown], after: &[Shown]) -> Option<String> {
+    let mut text = String::new();
+    for (when, shown) in [("before", before), ("after", after)] {
+        for Shown { command, text: printed } in shown {
+            text += &format!("### {when} the trial: {command}\n{}\n\n", printed.trim_end());
+        }
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// Counters that grew, by how much; the matches of flow entries also where there were none.
 fn moved(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let grown = |(name, value): (&String, &u64)| {
         let by = value.saturating_sub(before.get(name).copied().unwrap_or(0));
-        (by > 0).then(|| (name.clone(), by))
+        (by > 0 || name == FLOW_MATCHES).then(|| (name.clone(), by))
     };
     after.iter().filter_map(grown).collect()
 }

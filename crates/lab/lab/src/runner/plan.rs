@@ -22,8 +22,6 @@ pub struct Slot<'a> {
 pub(super) struct Plan<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) cells: Vec<CellPlan<'a>>,
-    /// In each cell. Repetitions are the outer loop: a disturbance of some seconds spoils one of them, not all.
-    pub(super) slots: Vec<Slot<'a>>,
 }
 
 impl<'a> Plan<'a> {
@@ -35,14 +33,21 @@ impl<'a> Plan<'a> {
         if cells.is_empty() {
             return Err(RunError::NoCell { pattern: only.unwrap_or("*").to_owned(), cells: ids.join(", ") });
         }
-        Ok(Self { experiment, cells, slots: slots(experiment) })
+        Ok(Self { experiment, cells })
     }
 
     /// The cells that the results name.
     pub(super) fn resume(experiment: &'a Experiment, results: &Results) -> Self {
         let mut cells = experiment.cells();
         cells.retain(|cell| results.cells.iter().any(|there| there.id == cell.id));
-        Self { experiment, cells, slots: slots(experiment) }
+        Self { experiment, cells }
+    }
+
+    /// What is to be found in a cell. Repetitions are the outer loop: a disturbance of some seconds spoils one of them, not all.
+    pub(super) fn slots(&self, cell: &CellPlan<'_>) -> Vec<Slot<'a>> {
+        let tests: Vec<&TestSpec> = self.experiment.tests.iter().filter(|test| cell.has(test)).collect();
+        let repetition = |repetition| tests.iter().map(move |test| Slot { test, repetition });
+        (1..=self.experiment.repetitions.max(1)).flat_map(repetition).collect()
     }
 
     /// Forgets findings that a stopped run had begun: their trials are made again.
@@ -53,22 +58,17 @@ impl<'a> Plan<'a> {
     }
 
     pub(super) fn findings(&self) -> usize {
-        self.cells.len() * self.slots.len()
+        self.cells.iter().map(|cell| self.slots(cell).len()).sum()
     }
 
     pub(super) fn is_complete(&self, results: &Results) -> bool {
         let done = |finding: &&Finding| finding.found.is_some() || finding.why_not.is_some();
         let all = |cell: &CellPlan<'_>| {
             let there = results.cells.iter().find(|there| there.id == cell.id);
-            there.is_some_and(|there| there.findings.iter().filter(done).count() >= self.slots.len())
+            there.is_some_and(|there| there.findings.iter().filter(done).count() >= self.slots(cell).len())
         };
         self.cells.iter().all(all)
     }
-}
-
-fn slots(experiment: &Experiment) -> Vec<Slot<'_>> {
-    let repetition = |repetition| experiment.tests.iter().map(move |test| Slot { test, repetition });
-    (1..=experiment.repetitions.max(1)).flat_map(repetition).collect()
 }
 
 /// Results of a cell before anything was measured.
@@ -142,6 +142,7 @@ pub fn test_name(kind: &TestKind) -> &'static str {
         TestKind::Soak { .. } => "soak",
         TestKind::MaxForwardingRate => "max-forwarding-rate",
         TestKind::Capture { .. } => "capture",
+        TestKind::Ping { .. } => "ping",
         TestKind::Load { .. } => "load",
     }
 }

@@ -1,6 +1,6 @@
 //! What measures: a rig for each cell, made by a maker of rigs.
 
-use linerate_report::{CapturePort, Dut, Environment, ExperimentTrial, Purpose, Results};
+use linerate_report::{CapturePort, Dut, Environment, ExperimentTrial, Found, Purpose, Results};
 
 use super::plan::CellPlan;
 use crate::tester::{Load, Recovery};
@@ -56,6 +56,12 @@ pub trait Rig {
     /// # Errors
     /// Why there is no account of it.
     fn trial(&mut self, order: &Order) -> Result<Measured, Gone>;
+
+    /// Sends echo requests through the device for a time, one each interval.
+    ///
+    /// # Errors
+    /// As [`Rig::trial`].
+    fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<Found, Gone>;
 }
 
 /// A trial to make.
@@ -97,6 +103,8 @@ pub struct Measured {
     pub reset: Option<Reset>,
     /// What each port of a capture says of itself, where the device is one.
     pub captured: Option<Vec<CapturePort>>,
+    /// What the device showed before and after, where it shows anything.
+    pub shown: Option<String>,
     /// As [`crate::tester::Outcome::again`].
     pub again: Option<String>,
 }

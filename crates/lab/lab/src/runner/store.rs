@@ -11,10 +11,20 @@ pub trait Store {
     /// # Errors
     /// When it cannot be kept; what was kept before still is.
     fn save(&mut self, results: &Results) -> io::Result<()>;
+
+    /// Keeps what the device of a cell showed around a trial.
+    ///
+    /// # Errors
+    /// As [`Store::save`].
+    fn keep_shown(&mut self, cell: &str, trial: &str, text: &str) -> io::Result<()>;
 }
 
 impl Store for ResultsFolder {
     fn save(&mut self, results: &Results) -> io::Result<()> {
         ResultsFolder::save(self, results)
+    }
+
+    fn keep_shown(&mut self, cell: &str, trial: &str, text: &str) -> io::Result<()> {
+        ResultsFolder::keep_shown(self, cell, trial, text)
     }
 }

@@ -7,7 +7,6 @@ use linerate_sys::clock;
 use super::endpoint::Endpoint;
 use super::ends::{End, open_port};
 use super::{FRAMES, Tester, TesterError};
-use crate::counters::SwitchSource;
 use crate::topology::{MemoryEnd, MemoryPath};
 
 /// How long the other side may take to come.
@@ -29,7 +28,7 @@ impl Tester {
         };
         let [first, second] = &path.ends;
         let ends = [open(first, MemoryPath::forward())?, open(second, MemoryPath::backward())?];
-        let mut tester = Tester { switch: path.switch.clone().map(SwitchSource::new), ..Tester::between(ends, pool) };
+        let mut tester = Tester { switch: path.switch.clone(), ..Tester::between(ends, pool) };
         if let Some(lonely) = meet(&mut tester.ends) {
             let hint = "the process at the other end has to serve this socket, two rings each way";
             return Err(OpenError::new(&path.ends[lonely].sends, "nobody came to the other end", hint).into());

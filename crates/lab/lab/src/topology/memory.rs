@@ -6,7 +6,7 @@
 //! ```
 //!
 //! An end sends from one thread and receives in another one, so its interface has two queue pairs, and each thread has one. The
-//! switch serves both, and sends on the first: there the tester receives.
+//! switch serves both, and sends on one of them: there the tester receives.
 
 use std::path::{Path, PathBuf};
 
@@ -15,14 +15,15 @@ use linerate_ports::HEADERS;
 
 use super::links::{GENERATOR_LINK, RECEIVER_LINK};
 use super::{FrameAddresses, TopologySpec};
+use crate::counters::SwitchSource;
 
 /// The two ends of a path of shared memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryPath {
     /// The tester's, first the one that sends where load goes one way.
     pub ends: [MemoryEnd; 2],
-    /// Control socket of the switch in between; none where the ends are joined directly.
-    pub switch: Option<PathBuf>,
+    /// What counts in the switch in between; none where the ends are joined directly.
+    pub switch: Option<SwitchSource>,
 }
 
 /// An end: the ports of its two threads.
@@ -35,11 +36,12 @@ pub struct MemoryEnd {
 }
 
 impl MemoryPath {
-    /// Through a switch that serves [`MemoryPath::switch_port`] of the sockets `in` and `out` of a folder.
-    pub fn through(folder: &Path, control: PathBuf) -> Self {
+    /// Through a switch that serves [`MemoryPath::switch_port`] of the sockets `in` and `out` of a folder, and sends by this one of the
+    /// two queue pairs, 0 or 1.
+    pub fn through(folder: &Path, source: SwitchSource, queue: u32) -> Self {
         let port = |name: &str, queue| client(pair(folder, name, queue));
-        let end = |name: &str| MemoryEnd { sends: port(name, 1), receives: port(name, 0) };
-        Self { ends: [end("in"), end("out")], switch: Some(control) }
+        let end = |name: &str| MemoryEnd { sends: port(name, 1 - queue), receives: port(name, queue) };
+        Self { ends: [end("in"), end("out")], switch: Some(source) }
     }
 
     /// Without a device. The server sends on the pair that the client receives from.
@@ -56,6 +58,11 @@ impl MemoryPath {
     /// The folder's name cannot be part of a port's name.
     pub fn switch_port(folder: &Path, name: &str) -> Result<PortSpec, SpecError> {
         socket(folder, name).with("rings", "2")
+    }
+
+    /// Where the socket of that port is.
+    pub fn switch_socket(folder: &Path, name: &str) -> PathBuf {
+        folder.join(format!("{name}.sock"))
     }
 
     /// Longest frame without FCS of paths with this MTU.
@@ -76,7 +83,7 @@ impl MemoryPath {
 
 /// The server of a socket in a folder.
 fn socket(folder: &Path, name: &str) -> PortSpec {
-    linerate_ports::memif(&folder.join(format!("{name}.sock")))
+    linerate_ports::memif(&MemoryPath::switch_socket(folder, name))
 }
 
 /// One of the two queue pairs of a socket.
@@ -105,9 +112,12 @@ mod tests {
             assert_eq!((&sends.target, sends.options.first_queue), (&receives.target, receives.options.first_queue));
             assert_eq!(sends.target, "/tmp/a@b,c/path.sock");
         }
-        let through = MemoryPath::through(folder, PathBuf::new());
         let queue = |spec: &PortSpec| spec.options.first_queue;
-        assert!(through.ends.iter().all(|end| queue(&end.receives) == Some(0) && queue(&end.sends) == Some(1)));
+        for (receives, sends) in [(0, 1), (1, 0)] {
+            let through = MemoryPath::through(folder, SwitchSource::new("x"), receives);
+            let fits = |end: &MemoryEnd| queue(&end.receives) == Some(receives) && queue(&end.sends) == Some(sends);
+            assert!(through.ends.iter().all(fits));
+        }
         let port = MemoryPath::switch_port(folder, "in").expect("a spec");
         assert_eq!(port.to_string().parse::<PortSpec>().as_ref(), Ok(&port));
     }

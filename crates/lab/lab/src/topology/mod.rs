@@ -30,11 +30,11 @@ mod memory;
 
 use std::io;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
 
 use linerate_experiment::TopologyKind;
 use linerate_sys::netns::NetNs;
 
+use crate::counters::SwitchSource;
 use crate::netlink::{NetlinkError, VethEnd};
 use crate::placement::{self, Mode, Placement};
 use crate::sysctl;
@@ -150,8 +150,8 @@ pub enum Carrier {
     Process(String),
     /// A capture, which carries nothing: both interfaces are the ends of paths.
     Capture,
-    /// Linerate's own switch; its control socket, where it says what it lost.
-    Switch(PathBuf),
+    /// Linerate's own switch, which says what it lost.
+    Switch(SwitchSource),
 }
 
 /// The device in the middle.

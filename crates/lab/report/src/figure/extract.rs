@@ -69,12 +69,13 @@ fn test_name(found: &Found) -> &'static str {
         Found::MaxForwardingRate { .. } => "max-forwarding-rate",
         Found::Load { .. } => "load",
         Found::Capture { .. } => "capture",
+        Found::Ping { .. } => "ping",
     }
 }
 
 fn known_test(name: &str) -> &'static str {
     let known = ["throughput", "latency", "frame-loss", "back-to-back", "system-recovery", "reset", "soak"];
-    let known = known.iter().chain(&["max-forwarding-rate", "load", "capture", "capacity", "no-loss"]);
+    let known = known.iter().chain(&["max-forwarding-rate", "load", "capture", "capacity", "no-loss", "ping"]);
     known.copied().find(|known| *known == name).unwrap_or("test")
 }
 

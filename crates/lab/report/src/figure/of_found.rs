@@ -2,7 +2,7 @@
 
 use super::{Better, Mark, Unit, median};
 use crate::units::{nanoseconds, percent, pps};
-use crate::{CapturePoint, Found, GoalFound, LatencyPoint, LimitedBy, SearchStop};
+use crate::{CapturePoint, Found, GoalFound, Latency, LatencyPoint, LimitedBy, SearchStop};
 
 /// A figure without where it belongs.
 #[derive(Debug)]
@@ -80,6 +80,7 @@ pub(super) fn of_found(found: &Found) -> Vec<Part> {
             vec![Part::new("rate", PacketsPerSecond, Better::Higher, *pps)]
         }
         Found::Capture { points } => points.iter().flat_map(of_capture).collect(),
+        Found::Ping { sent, rtt, .. } => of_ping(*sent, rtt.as_ref()),
         Found::Load { sent_pps, delivered_pps } => {
             let sent = Part::new("sent", PacketsPerSecond, Better::Neither, *sent_pps);
             vec![Part::new("delivered", PacketsPerSecond, Better::Higher, *delivered_pps), sent]
@@ -137,6 +138,17 @@ fn of_capture(point: &CapturePoint) -> Vec<Part> {
     let fill = point.fill_share().map(|share| part("ring full", Unit::Share, Better::Lower, Some(share), ""));
     parts.extend(fill);
     parts
+}
+
+fn of_ping(sent: u64, rtt: Option<&Latency>) -> Vec<Part> {
+    let Some(rtt) = rtt else {
+        return vec![Part::or("RTT", Unit::Nanoseconds, Better::Lower, None, "no request was answered")];
+    };
+    let times = [("RTT", rtt.p50_ns), ("RTT p99", rtt.p99_ns), ("RTT min", rtt.min_ns), ("RTT max", rtt.max_ns)];
+    let time = |(name, ns): (&str, u64)| Part::new(name, Unit::Nanoseconds, Better::Lower, ns as f64);
+    let unanswered = sent.saturating_sub(rtt.samples) as f64 / sent.max(1) as f64;
+    let unanswered = Part::new("unanswered", Unit::Share, Better::Lower, unanswered);
+    times.into_iter().map(time).chain([unanswered]).collect()
 }
 
 fn of_point(point: &LatencyPoint) -> Vec<Part> {

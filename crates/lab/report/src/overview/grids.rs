@@ -245,7 +245,7 @@ pub(super) fn tests(labels: &Labels, figures: &[Summary]) -> Grid {
         ("mark", false),
     ];
     let mut grid = Grid::new(Topic::Tests, "Other tests", &columns);
-    let tests = ["back-to-back", "system-recovery", "reset", "soak"];
+    let tests = ["back-to-back", "system-recovery", "reset", "soak", "ping"];
     for summary in figures.iter().filter(|summary| tests.contains(&summary.test)) {
         let tone = if summary.marks.is_empty() { Tone::Strong } else { Tone::Doubtful };
         grid.rows.push(vec![

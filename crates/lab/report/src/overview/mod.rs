@@ -4,6 +4,7 @@ mod account;
 mod answer;
 mod captures;
 mod costs;
+mod flow_counters;
 mod goals;
 mod grids;
 mod head;
@@ -67,6 +68,7 @@ pub(crate) enum Topic {
     Throughput,
     Link,
     Published,
+    FlowCounters,
     Loss,
     Latency,
     Tests,
@@ -127,6 +129,7 @@ pub(crate) fn overview(results: &Results) -> Overview {
         captures::ranking(results),
         grids::throughput(&labels, &figures),
         grids::published(results, &labels, &figures),
+        flow_counters::grid(results, &labels),
         grids::link(results, &labels, &figures),
         captures::grid(results, &labels),
         grids::loss(results, &labels),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const NAME_CHARACTERS_MAX: usize = 64;
+const FILE_CHARACTERS_MAX: usize = 200;
 /// So many runs of one name in one second have a folder each.
 const SAME_NAME_MAX: u32 = 1_000;
 
@@ -90,10 +91,15 @@ pub(super) fn at(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// The name with everything but letters, digits, dots, dashes and underscores replaced.
+/// The name of a run with everything but letters, digits, dots, dashes and underscores replaced.
 pub(super) fn folder_name(name: &str) -> String {
-    let keep = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_');
-    let name: String =
-        name.chars().take(NAME_CHARACTERS_MAX).map(|letter| if keep(letter) { letter } else { '-' }).collect();
+    let name: String = file_name(name).chars().take(NAME_CHARACTERS_MAX).collect();
     if name.is_empty() { "run".to_owned() } else { name }
+}
+
+/// The words of a name, joined by dashes: letters, digits, dots and underscores stay. At most 200 bytes, as file systems take names of
+/// 255.
+pub(super) fn file_name(name: &str) -> String {
+    let keep = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_');
+    name.chars().take(FILE_CHARACTERS_MAX).map(|letter| if keep(letter) { letter } else { '-' }).collect()
 }

@@ -4,6 +4,7 @@
 //! <dir>/<time>-<name>/result.json       the document, whole
 //!                     trials.jsonl      what came after it; only while a long run goes on
 //!                     experiment.toml   the experiment file; locked while a process writes here
+//!                     shown/<cell>/<trial>.txt   what a switch showed before and after a trial
 //!                     report.html report.md report.txt results.csv trials.csv ledger.csv metrics.txt
 //! ```
 //!
@@ -11,7 +12,7 @@
 //! journal, until that is as long as the document: so all writing together is a few times the size of the final document.
 
 use super::document::{LoadError, RESULT_FILE, parse};
-use super::files::{Unfinished, at, folder_name, replace, write_synced};
+use super::files::{Unfinished, at, file_name, folder_name, replace, write_synced};
 use super::journal::{Line, Saved, hash_text, replay};
 use crate::{EXPERIMENT_SCHEMA, Results};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 const JOURNAL_FILE: &str = "trials.jsonl";
 const EXPERIMENT_FILE: &str = "experiment.toml";
+const SHOWN_FOLDER: &str = "shown";
 /// Up to this many bytes the document is written whole: a few milliseconds.
 const WHOLE_BYTES_MAX: u64 = 512 * 1024;
 
@@ -101,6 +103,16 @@ impl ResultsFolder {
             return Ok(());
         }
         self.save_whole(results)
+    }
+
+    /// Keeps what the device of a cell showed around a trial, in a file of its own that is named after both.
+    ///
+    /// # Errors
+    /// As [`ResultsFolder::save`].
+    pub fn keep_shown(&mut self, cell: &str, trial: &str, text: &str) -> io::Result<()> {
+        let folder = self.path.join(SHOWN_FOLDER).join(file_name(cell));
+        fs::create_dir_all(&folder).map_err(|error| at(&folder, error))?;
+        replace(&folder.join(format!("{}.txt", file_name(trial))), text)
     }
 
     /// Saves the whole document and writes every report beside it.

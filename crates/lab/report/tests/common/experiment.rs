@@ -220,6 +220,21 @@ fn no_loss(capacity: f64, pps: Option<f64>) -> Found {
     }
 }
 
+fn ping(median_ns: Option<u64>) -> Found {
+    let rtt = |p50_ns: u64| linerate_report::Latency {
+        samples: 199,
+        min_ns: p50_ns / 2,
+        mean_ns: p50_ns as f64 * 1.1,
+        p50_ns,
+        p90_ns: p50_ns * 2,
+        p99_ns: p50_ns * 3,
+        p999_ns: p50_ns * 4,
+        p9999_ns: p50_ns * 4,
+        max_ns: p50_ns * 4,
+    };
+    Found::Ping { sent: 200, interval_ns: 10_000_000, rtt: median_ns.map(rtt) }
+}
+
 /// One of each other kind, those with something missing too.
 fn others(device: &Device) -> Vec<Finding> {
     let one = |name: &str| vec![trial(name, 64, 1, device.capacity_pps * 0.9, device.capacity_pps, device)];
@@ -276,6 +291,8 @@ fn others(device: &Device) -> Vec<Finding> {
         finding(2, recovery(None), one("recovery-2")),
         finding(1, reset, one("reset-1")),
         finding(1, Found::Soak { load_pps: capacity * 0.9, loss_ratio: 0.000_000_2 }, one("soak-1")),
+        finding(1, ping(Some(210_000)), Vec::new()),
+        finding(2, ping(None), Vec::new()),
         finding(1, Found::MaxForwardingRate { pps: capacity * 1.01, load_pps: capacity * 1.4 }, one("mfr-1")),
         finding(1, Found::Load { sent_pps: capacity * 0.9, delivered_pps: capacity * 0.9 }, disturbed),
         Finding {

@@ -7,14 +7,17 @@ use linerate_sys::process::Process;
 
 use crate::dut::DutError;
 use crate::dut::folder::Folder;
-use crate::dut::links::Links;
 use crate::dut::tools::{Place, died};
+
+use super::At;
 
 /// Longest wait until a process answers.
 const READY_MAX: Duration = Duration::from_secs(20);
 const PROBE_GAP: Duration = Duration::from_millis(20);
 /// How long a process may take to end by itself.
 const STOP_MAX: Duration = Duration::from_secs(5);
+/// Memory of DPDK, in MiB: half of it are packets.
+const DPDK_MIB: u32 = 1024;
 /// Where packages and a build from source have the schema of the database.
 const DATA_DIRECTORIES: [&str; 2] = ["/usr/share/openvswitch", "/usr/local/share/openvswitch"];
 /// Warnings to the standard error, which is kept; nothing to files or to syslog.
@@ -29,9 +32,9 @@ pub(super) struct Daemons {
 
 impl Daemons {
     /// Starts both with an empty database and waits until they answer.
-    pub(super) fn start(links: &Links) -> Result<Self, DutError> {
+    pub(super) fn start(at: &At) -> Result<Self, DutError> {
         let folder = Folder::make()?;
-        let place = place(links, folder.path());
+        let place = place(at, folder.path());
         let (schema, file) = (schema()?, folder.text("conf.db"));
         place.run(&line(&["ovsdb-tool", "create", &file, &schema]), None)?;
         let (socket, control) = (format!("--remote=punix:{}", folder.text("db.sock")), folder.text("db.ctl"));
@@ -41,17 +44,22 @@ impl Daemons {
         let client = folder.text("db.sock");
         let init = line(&["ovs-vsctl", &format!("--db=unix:{client}"), "--no-wait", "init"]);
         answers(&place, &database, "ovsdb-server", &init)?;
-        let switch = start_switch(&place, &folder)?;
+        if let At::Memory { cores } = at {
+            let mut set = line(&["ovs-vsctl", &format!("--db=unix:{client}"), "--no-wait", "set", "Open_vSwitch", "."]);
+            set.extend(dpdk_settings(cores));
+            place.run(&set, None)?;
+        }
+        let switch = start_switch(at, &place, &folder)?;
         drop(place);
         Ok(Self { switch, database, folder })
     }
 
-    pub(super) fn restart_switch(&mut self, links: &Links) -> Result<(), DutError> {
+    pub(super) fn restart_switch(&mut self, at: &At) -> Result<(), DutError> {
         self.switch.stop(STOP_MAX);
-        self.switch = start_switch(&place(links, self.folder.path()), &self.folder)?;
+        self.switch = start_switch(at, &place(at, self.folder.path()), &self.folder)?;
         // Answers once the switch has taken over what the database says.
         let show = self.openflow_command(&["dump-flows"], &[]);
-        answers(&place(links, self.folder.path()), &self.switch, "ovs-vswitchd", &show)
+        answers(&place(at, self.folder.path()), &self.switch, "ovs-vswitchd", &show)
     }
 
     /// Whether both are alive.
@@ -65,15 +73,32 @@ impl Daemons {
     }
 
     /// Runs `ovs-vsctl`, which waits until the switch has done what it says.
-    pub(super) fn configure(&self, links: &Links, arguments: &str) -> Result<String, DutError> {
+    pub(super) fn configure(&self, at: &At, arguments: &str) -> Result<String, DutError> {
         let mut command = line(&["ovs-vsctl", &format!("--db=unix:{}", self.folder.text("db.sock")), "--timeout=20"]);
         command.extend(arguments.split_whitespace().map(str::to_owned));
-        self.run(links, &command)
+        self.run(at, &command)
     }
 
     /// Runs `ovs-ofctl BEFORE... SOCKET AFTER...`.
-    pub(super) fn openflow(&self, links: &Links, before: &[&str], after: &[&str]) -> Result<String, DutError> {
-        self.run(links, &self.openflow_command(before, after))
+    pub(super) fn openflow(&self, at: &At, before: &[&str], after: &[&str]) -> Result<String, DutError> {
+        self.run(at, &self.openflow_command(before, after))
+    }
+
+    /// Adds the entries of these lines, and returns once all are in force.
+    pub(super) fn add_flows(&self, at: &At, lines: &str, at_most: Duration) -> Result<(), DutError> {
+        let command = self.openflow_command(&["add-flows"], &["-"]);
+        let added = place(at, self.folder.path()).run_for(&command, Some(lines), at_most);
+        added.map(drop).map_err(|error| self.of_dead(error))
+    }
+
+    /// The command that prints what the ports counted.
+    pub(super) fn ports_command(&self) -> Vec<String> {
+        self.openflow_command(&["--no-names", "dump-ports"], &[])
+    }
+
+    /// The folder of the sockets.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     fn openflow_command(&self, before: &[&str], after: &[&str]) -> Vec<String> {
@@ -82,15 +107,17 @@ impl Daemons {
     }
 
     /// Runs a command of the switch itself.
-    pub(super) fn control(&self, links: &Links, command: &str) -> Result<String, DutError> {
-        self.run(links, &line(&["ovs-appctl", "-t", &self.folder.text("switch.ctl"), command]))
+    pub(super) fn control(&self, at: &At, command: &str) -> Result<String, DutError> {
+        self.run(at, &line(&["ovs-appctl", "-t", &self.folder.text("switch.ctl"), command]))
     }
 
-    fn run(&self, links: &Links, command: &[String]) -> Result<String, DutError> {
-        place(links, self.folder.path()).run(command, None).map_err(|error| match self.check() {
-            Err(death) => death,
-            Ok(()) => error,
-        })
+    fn run(&self, at: &At, command: &[String]) -> Result<String, DutError> {
+        place(at, self.folder.path()).run(command, None).map_err(|error| self.of_dead(error))
+    }
+
+    /// The death of a process, where that is why a command failed.
+    fn of_dead(&self, error: DutError) -> DutError {
+        self.check().err().unwrap_or(error)
     }
 }
 
@@ -101,18 +128,36 @@ impl Drop for Daemons {
     }
 }
 
-fn place<'a>(links: &'a Links, folder: &Path) -> Place<'a> {
+fn place<'a>(at: &'a At, folder: &Path) -> Place<'a> {
     let folder = folder.to_string_lossy().into_owned();
     let environment = ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"];
     let environment = environment.map(|name| (name.to_owned(), folder.clone())).into();
-    Place { namespace: Some(&links.dut().namespace), environment, cores: &links.spec().dut_cores }
+    match at {
+        At::Interfaces(links) => {
+            Place { namespace: Some(&links.dut().namespace), environment, cores: &links.spec().dut_cores }
+        }
+        // Its polling thread has a core of its own; the others would keep that thread waiting there.
+        At::Memory { .. } => Place { namespace: None, environment, cores: &[] },
+    }
 }
 
-fn start_switch(place: &Place<'_>, folder: &Folder) -> Result<Process, DutError> {
+/// Settings of DPDK without huge pages, devices of the machine, or files that stay; its polling thread on the first of the cores.
+fn dpdk_settings(cores: &[usize]) -> Vec<String> {
+    let eal = format!("--no-huge --legacy-mem --no-pci --no-shconf --no-telemetry -m {DPDK_MIB}");
+    let mut settings = vec!["other_config:dpdk-init=true".to_owned(), format!("other_config:dpdk-extra=\"{eal}\"")];
+    settings.extend(cores.first().map(|core| format!("other_config:pmd-cpu-mask={:x}", 1_u128 << core.min(&127))));
+    settings
+}
+
+fn start_switch(at: &At, place: &Place<'_>, folder: &Folder) -> Result<Process, DutError> {
     let (database, control) = (format!("unix:{}", folder.text("db.sock")), folder.text("switch.ctl"));
     let unixctl = format!("--unixctl={control}");
-    let command = [&["ovs-vswitchd", &database, &unixctl, "--no-chdir"], LOGGING.as_slice()].concat();
-    let switch = place.start_ahead(&line(&command))?;
+    let command = [&[at.program(), &database, &unixctl, "--no-chdir"], LOGGING.as_slice()].concat();
+    let switch = match at {
+        At::Interfaces(_) => place.start_ahead(&line(&command))?,
+        // It polls without end.
+        At::Memory { .. } => place.start(&line(&command))?,
+    };
     answers(place, &switch, "ovs-vswitchd", &line(&["ovs-appctl", "-t", &control, "version"]))?;
     Ok(switch)
 }

@@ -1,64 +1,123 @@
-//! Open vSwitch with its userspace datapath, started privately: a database and a switch of its own, with their sockets in a
-//! folder of their own, in the device's namespace. A system-wide Open vSwitch is neither used nor touched.
+//! Open vSwitch with a datapath in user space, started privately: a database and a switch of its own, with their sockets in a folder of
+//! their own. Between interfaces, in the device's namespace, that is the netdev datapath by AF_PACKET; with memory that it shares with the
+//! tester it is DPDK's, by memif. A system-wide Open vSwitch is neither used nor touched.
 
 mod counters;
 mod daemons;
 
 use std::collections::BTreeMap;
 
-use linerate_experiment::TopologyKind;
-use linerate_report::Dut;
+use linerate_experiment::{FlowSwitch, SwitchPorts, TopologyKind};
+use linerate_report::{Dut, FLOW_MATCHES};
 
+use super::flow_table::{self, ENTRIES_READ_MAX, ENTRY_MAX};
 use super::links::{self, Links};
-use super::tools::{Place, words};
-use super::{Built, Device, DutError, Path};
-use crate::topology::{Carrier, EGRESS_INTERFACE, INGRESS_INTERFACE, Topology, TopologySpec};
+use super::switch::dut_cores;
+use super::tools::{Place, TOOL_MAX};
+use super::{Built, Device, DutError, Path, Shown};
+use crate::counters::{SwitchSource, of_ports};
+use crate::topology::{Carrier, EGRESS_INTERFACE, INGRESS_INTERFACE, MemoryPath, Topology, TopologySpec};
 
 use daemons::Daemons;
 
 const NAME: &str = "Open vSwitch";
+const PROGRAM: &str = "ovs-vswitchd";
+/// By which queue pair of a port the polling thread sends: the main thread has the first one.
+const POLLING_QUEUE: u32 = 1;
 
-/// Nothing but these two: what comes in at one port goes out at the other.
-const FLOWS: [&str; 2] = ["in_port=1,actions=output:2", "in_port=2,actions=output:1"];
-
-pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
+pub(super) fn build(switch: FlowSwitch, spec: &TopologySpec) -> Result<Built, DutError> {
     if spec.ends != TopologyKind::Namespaces {
         return Err(DutError::Unsupported("Open vSwitch needs the topology `namespaces`".into()));
     }
-    // First, because it says what is not installed.
-    let version = Place::default().run(&words("ovs-vswitchd --version"), None)?;
-    let version = version.lines().next().map(|line| line.rsplit(' ').next().unwrap_or(line).to_owned());
-    let topology = Topology::switched(spec, Carrier::Process(NAME.into()))?;
-    let links = Links::of(&topology, spec)?;
-    let daemons = Daemons::start(&links)?;
-    let mut configuration = links::configuration(spec);
-    configuration
-        .insert("datapath".into(), "netdev (userspace), AF_PACKET ports, forwarding in the main thread".into());
+    let (topology, at) = match switch.ports {
+        SwitchPorts::Memif => (None, At::Memory { cores: dut_cores(spec) }),
+        _ => {
+            // Before all else, because it says what is not installed.
+            version(PROGRAM)?;
+            let topology = Topology::switched(spec, Carrier::Process(NAME.into()))?;
+            let links = Links::of(&topology, spec)?;
+            (Some(topology), At::Interfaces(Box::new(links)))
+        }
+    };
+    let version = version(at.program())?;
+    let daemons = Daemons::start(&at)?;
+    let mut configuration = if topology.is_some() { links::configuration(spec) } else { BTreeMap::new() };
+    configuration.insert("datapath".into(), at.words().into());
     configuration.insert("bridge".into(), "fail_mode=secure, no controller".into());
-    let mut device = Switch { links, daemons, version, configuration };
+    configuration.insert("flow entries".into(), flow_table::words(switch.entries));
+    let path = match topology {
+        Some(topology) => Path::Namespaces(Box::new(topology)),
+        None => {
+            let source = SwitchSource::OpenVswitch(daemons.ports_command());
+            Path::Memory(Box::new(MemoryPath::through(daemons.folder(), source, POLLING_QUEUE)))
+        }
+    };
+    let entries = flow_table::lines(switch.entries, spec);
+    let device = Switch { at, daemons, version, configuration, entries, entry_count: switch.entries };
     device.set_up()?;
-    device.configuration.insert("flows".into(), FLOWS.join("; "));
-    Ok(Built { path: Path::Namespaces(Box::new(topology)), device: Box::new(device) })
+    Ok(Built { path, device: Box::new(device) })
+}
+
+fn version(program: &str) -> Result<Option<String>, DutError> {
+    let printed = Place::default().run(&[program.to_owned(), "--version".to_owned()], None)?;
+    Ok(printed.lines().next().map(|line| line.rsplit(' ').next().unwrap_or(line).to_owned()))
+}
+
+/// Where it works.
+enum At {
+    /// Between two interfaces.
+    Interfaces(Box<Links>),
+    /// Between two sockets of shared memory.
+    Memory {
+        /// The first of these is its polling thread's; none: Open vSwitch chooses.
+        cores: Vec<usize>,
+    },
+}
+
+impl At {
+    fn program(&self) -> &'static str {
+        match self {
+            Self::Interfaces(_) => PROGRAM,
+            Self::Memory { .. } => "ovs-vswitchd-dpdk",
+        }
+    }
+
+    fn words(&self) -> &'static str {
+        match self {
+            Self::Interfaces(_) => "netdev (userspace), AF_PACKET ports, forwarding in the main thread",
+            Self::Memory { .. } => "netdev with DPDK, no huge pages, one polling thread; memif, shared with the tester",
+        }
+    }
 }
 
 struct Switch {
-    links: Links,
+    at: At,
     daemons: Daemons,
     version: Option<String>,
     configuration: BTreeMap<String, String>,
+    /// A line each.
+    entries: String,
+    /// Those by address.
+    entry_count: u32,
 }
 
 impl Switch {
     /// The bridge and its two ports.
     fn set_up(&self) -> Result<(), DutError> {
-        let add = format!(
-            "add-br br0 -- set bridge br0 datapath_type=netdev fail_mode=secure \
-             -- add-port br0 {INGRESS_INTERFACE} -- set Interface {INGRESS_INTERFACE} ofport_request=1 \
-             -- add-port br0 {EGRESS_INTERFACE} -- set Interface {EGRESS_INTERFACE} ofport_request=2"
-        );
-        self.daemons.configure(&self.links, &add)?;
-        for (name, number) in [(INGRESS_INTERFACE, "1"), (EGRESS_INTERFACE, "2")] {
-            let answer = self.daemons.configure(&self.links, &format!("get Interface {name} ofport error"))?;
+        let names = [INGRESS_INTERFACE, EGRESS_INTERFACE];
+        let mut add = "add-br br0 -- set bridge br0 datapath_type=netdev fail_mode=secure".to_owned();
+        for (number, (name, socket)) in names.into_iter().zip(["in", "out"]).enumerate() {
+            add += &format!(" -- add-port br0 {name} -- set Interface {name} ofport_request={}", number + 1);
+            if let At::Memory { .. } = self.at {
+                let socket = MemoryPath::switch_socket(self.daemons.folder(), socket);
+                let socket = format!("socket={}", socket.display());
+                let memif = [&format!("net_memif{number}"), "role=server", &socket, "socket-abstract=no"].join(",");
+                add += &format!(" type=dpdk options:n_rxq=2 options:dpdk-devargs={memif}");
+            }
+        }
+        self.daemons.configure(&self.at, &add)?;
+        for (name, number) in names.into_iter().zip(["1", "2"]) {
+            let answer = self.daemons.configure(&self.at, &format!("get Interface {name} ofport error"))?;
             let mut lines = answer.lines().map(str::trim);
             let (port, error) = (lines.next().unwrap_or_default(), lines.next().unwrap_or("[]"));
             if port != number || error != "[]" {
@@ -70,10 +129,15 @@ impl Switch {
     }
 
     fn add_flows(&self) -> Result<(), DutError> {
-        for flow in FLOWS {
-            self.daemons.openflow(&self.links, &["add-flow"], &[flow])?;
-        }
-        Ok(())
+        self.daemons.add_flows(&self.at, &self.entries, TOOL_MAX + ENTRY_MAX * self.entry_count)
+    }
+
+    /// The number of packets that entries of a port, or all, have matched.
+    fn matched(&self, of: &[&str]) -> Result<u64, DutError> {
+        let aggregate = self.daemons.openflow(&self.at, &["dump-aggregate"], of)?;
+        counters::of_aggregate(&aggregate).ok_or_else(|| {
+            DutError::Unsupported(format!("`ovs-ofctl dump-aggregate` printed no packets: {}", aggregate.trim()))
+        })
     }
 }
 
@@ -82,29 +146,53 @@ impl Device for Switch {
         Dut { name: NAME.into(), version: self.version.clone(), configuration: self.configuration.clone() }
     }
 
-    /// Packets of both flows, of the ports, and how the datapath's lookups ended.
+    /// Packets that flow entries matched, of the ports, and how the datapath's lookups ended.
     fn counters(&mut self) -> Result<BTreeMap<String, u64>, DutError> {
         self.daemons.check()?;
         // The flows' numbers are brought up to date by a round of the revalidators.
-        self.daemons.control(&self.links, "revalidator/wait")?;
-        let flows = self.daemons.openflow(&self.links, &["--no-names", "dump-flows"], &[])?;
-        let ports = self.daemons.openflow(&self.links, &["--no-names", "dump-ports"], &[])?;
-        let datapath = self.daemons.control(&self.links, "dpctl/show")?;
-        let mut found = counters::of_flows(&flows);
-        found.extend(counters::of_ports(&ports));
+        self.daemons.control(&self.at, "revalidator/wait")?;
+        let mut found = BTreeMap::from([(FLOW_MATCHES.to_owned(), self.matched(&[])?)]);
+        for port in ["in_port=1", "in_port=2"] {
+            found.insert(format!("flow {port}"), self.matched(&[port])?);
+        }
+        let ports = self.daemons.openflow(&self.at, &["--no-names", "dump-ports"], &[])?;
+        let datapath = self.daemons.control(&self.at, "dpctl/show")?;
+        found.extend(of_ports(&ports));
         found.extend(counters::of_datapath(&datapath));
         Ok(found)
     }
 
     fn check(&mut self) -> Result<(), DutError> {
         self.daemons.check()?;
-        self.links.check(NAME)
+        match &self.at {
+            At::Interfaces(links) => links.check(NAME),
+            At::Memory { .. } => Ok(()),
+        }
     }
 
     fn reset(&mut self) -> Result<String, DutError> {
-        self.daemons.restart_switch(&self.links)?;
+        if let At::Memory { .. } = self.at {
+            return Err(DutError::NoReset("Open vSwitch with DPDK, whose counters begin anew,".into()));
+        }
+        self.daemons.restart_switch(&self.at)?;
         self.add_flows()?;
         Ok("ovs-vswitchd stopped and started anew, its flows set again".into())
+    }
+
+    fn show(&mut self) -> Result<Vec<Shown>, DutError> {
+        let flows = if self.entry_count <= ENTRIES_READ_MAX { "dump-flows" } else { "dump-aggregate" };
+        let mut shown = Vec::new();
+        // The flows' numbers are brought up to date by a round of the revalidators.
+        self.daemons.control(&self.at, "revalidator/wait")?;
+        for command in [flows, "dump-tables", "dump-ports"] {
+            let text = self.daemons.openflow(&self.at, &["--no-names", command], &[])?;
+            shown.push(Shown { command: format!("ovs-ofctl {command} br0"), text });
+        }
+        for command in ["dpctl/show", "dpif-netdev/pmd-stats-show"] {
+            let text = self.daemons.control(&self.at, command)?;
+            shown.push(Shown { command: format!("ovs-appctl {command}"), text });
+        }
+        Ok(shown)
     }
 
     fn needs_warm_up(&self) -> bool {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use linerate_experiment::Direction;
 use linerate_report::{
-    Account, CapturePort, Counted, Dut, Environment, ExperimentTrial, Latency, Loss, Noise, Outlook, Purpose, Stalls,
-    Trial,
+    Account, CapturePort, Counted, Dut, Environment, ExperimentTrial, Found, Latency, Loss, Noise, Outlook, Purpose,
+    Stalls, Trial,
 };
 
 use crate::runner::plan::{CellPlan, ways};
@@ -131,6 +131,10 @@ impl Rig for MadeUpRig<'_> {
         }
         Ok(self.measure(order))
     }
+
+    fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<Found, Gone> {
+        Ok(Found::Ping { sent: duration_ns / interval_ns, interval_ns, rtt: None })
+    }
 }
 
 impl MadeUpRig<'_> {
@@ -207,6 +211,7 @@ impl MadeUpRig<'_> {
                 not_used: None,
             },
             captured: self.captures.then(|| ports(self.direction, &counted)),
+            shown: (!self.baseline).then(|| format!("{} packets", counted.delivered)),
             again: unasked.then(|| "made again: nobody was asked".to_owned()),
             histogram: Vec::new(),
             pdv_ns: order.latency.then_some(4),

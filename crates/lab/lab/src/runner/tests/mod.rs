@@ -8,6 +8,7 @@ use std::io;
 use linerate_experiment::{DutKind, Experiment, SwitchPorts, parse};
 use linerate_report::{Cell, Finding, Found, Results};
 
+use super::plan::Plan;
 use super::{End, Event, RunError, Store, begin, matches_pattern, reached, run};
 use made_up::{MadeUp, Trouble};
 
@@ -28,6 +29,8 @@ struct Kept {
     saves: usize,
     trials: usize,
     full_after: Option<usize>,
+    /// Cell, trial and text.
+    shown: Vec<(String, String, String)>,
 }
 
 impl Store for Kept {
@@ -37,6 +40,11 @@ impl Store for Kept {
         }
         self.saves += 1;
         self.trials = trials(results);
+        Ok(())
+    }
+
+    fn keep_shown(&mut self, cell: &str, trial: &str, text: &str) -> io::Result<()> {
+        self.shown.push((cell.to_owned(), trial.to_owned(), text.to_owned()));
         Ok(())
     }
 }
@@ -75,6 +83,32 @@ fn every_cell_gets_its_throughput_and_every_trial_is_kept_at_once() {
     assert_eq!(kept.trials, trials(&results));
     assert!(kept.saves > kept.trials, "after each trial, and after each finding");
     assert_eq!(rigs.baselines, 1, "cells of one path share their baseline");
+}
+
+#[test]
+fn a_test_of_some_cells_is_made_there_only_and_what_devices_showed_is_kept_by_trial() {
+    let ping = "[[test]]\nkind = \"load\"\n[[test]]\nkind = \"ping\"\ntrial = \"2s\"\ncells = [{ dut = \"two\" }]";
+    let (mut experiment, file) = experiment("repetitions = 2", ping);
+    let (results, end, kept) = all(&experiment, &file, &mut MadeUp::new(500_000.0, 2_000_000.0));
+    assert!(matches!(end, Ok(End::Complete)) && results.complete);
+    let tests = |cell: &Cell| cell.findings.iter().map(|finding| finding.test.clone()).collect::<Vec<_>>();
+    assert_eq!(
+        results.cells.iter().map(tests).collect::<Vec<_>>(),
+        [vec!["load"; 2], vec!["load", "ping", "load", "ping"]]
+    );
+    let pinged = Found::Ping { sent: 200, interval_ns: 10_000_000, rtt: None };
+    assert_eq!(results.cells[1].findings[1].found.as_ref(), Some(&pinged));
+    let shown: Vec<_> = kept.shown.iter().map(|(cell, trial, text)| format!("{cell}, {trial}: {text}")).collect();
+    let expected =
+        ["one", "two"].map(|dut| [1, 2].map(|r| format!("{dut}/64/1/one-way, load {r}, trial 1: 500000 packets")));
+    assert_eq!(shown, expected.concat());
+    // A run that was stopped within the cell with both tests lacks the last one.
+    let mut stopped = results.clone();
+    stopped.cells[1].findings.truncate(3);
+    run(&experiment, &mut stopped, &mut MadeUp::new(5e5, 2e6), &mut Kept::default(), &mut |_| {}).expect("the rest");
+    assert!(stopped.complete && stopped.cells[1].findings.len() == 4);
+    experiment.tests.truncate(1);
+    assert!(Plan::resume(&experiment, &results).is_complete(&results));
 }
 
 #[test]
