@@ -9,6 +9,7 @@ pub mod line;
 pub mod loops;
 pub mod measure;
 pub mod openflow;
+pub mod packet;
 pub mod peers;
 pub mod switch;
 pub mod traffic;

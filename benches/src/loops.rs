@@ -13,6 +13,7 @@ use crate::classify::{self, Headers, Priorities};
 use crate::line;
 use crate::measure::{Run, Stopwatch};
 use crate::openflow;
+use crate::packet::{self, Kind, Rewrite};
 use crate::switch::{self, Load};
 use crate::traffic::{PACKET_LEN, Traffic};
 
@@ -203,7 +204,7 @@ pub struct Loop {
 }
 
 /// All of them.
-pub const LOOPS: [Loop; 35] = [
+pub const LOOPS: [Loop; 41] = [
     Loop {
         name: "cache_one_flow",
         what: "cache of exact matches, one flow, and counting it",
@@ -233,6 +234,42 @@ pub const LOOPS: [Loop; 35] = [
         what: "lookup among 10,000 rules with one mask",
         threads: 1,
         run: |cores, packets| classify::exact(cores[0], packets),
+    },
+    Loop {
+        name: "key_udp",
+        what: "headers and key of a packet for the flow tables, UDP over IPv4",
+        threads: 1,
+        run: |cores, packets| packet::keys(cores[0], Kind::Udp, packets),
+    },
+    Loop {
+        name: "key_tagged_tcp6",
+        what: "the same, TCP over IPv6 with a VLAN tag",
+        threads: 1,
+        run: |cores, packets| packet::keys(cores[0], Kind::TaggedTcp6, packets),
+    },
+    Loop {
+        name: "key_arp",
+        what: "the same, ARP",
+        threads: 1,
+        run: |cores, packets| packet::keys(cores[0], Kind::Arp, packets),
+    },
+    Loop {
+        name: "actions_route",
+        what: "header actions: two Ethernet addresses, TTL set and decremented",
+        threads: 1,
+        run: |cores, packets| packet::rewrite(cores[0], Rewrite::Route, packets),
+    },
+    Loop {
+        name: "actions_translate",
+        what: "header actions: IPv4 destination and UDP port",
+        threads: 1,
+        run: |cores, packets| packet::rewrite(cores[0], Rewrite::Translate, packets),
+    },
+    Loop {
+        name: "actions_tag",
+        what: "header actions: VLAN tag pushed, set and popped",
+        threads: 1,
+        run: |cores, packets| packet::rewrite(cores[0], Rewrite::Tag, packets),
     },
     Loop {
         name: "record",

@@ -3,8 +3,9 @@
 use std::hint::black_box;
 
 use linerate_classify::Key;
+use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_openflow::{Action, Field, Match};
-use linerate_pipeline::packet::{Headers, PipelineFields, apply, build_packet};
+use linerate_pipeline::packet::{Headers, PipelineFields, SlotPacket, apply, build_packet};
 use linerate_sys::affinity;
 
 use crate::measure::{Run, Stopwatch};
@@ -68,7 +69,10 @@ pub enum Rewrite {
 /// Applies actions to packets of UDP, whose headers are known.
 pub fn rewrite(core: usize, what: Rewrite, packets: u64) -> Run {
     let _ = affinity::pin_to_core(core);
-    let mut bytes = Kind::Udp.packets();
+    let bytes = Kind::Udp.packets();
+    let mut pool = Pool::new(PoolConfig::default()).expect("16 MiB of packet memory");
+    let mut batch = Batch::new(&pool, BATCH);
+    assert!(bytes.iter().all(|bytes| pool.append(&mut batch, bytes, 0)));
     let actions = match what {
         Rewrite::Route => vec![
             Action::SetField(Field::EthDst, 0x0200_0000_0002),
@@ -86,12 +90,15 @@ pub fn rewrite(core: usize, what: Rewrite, packets: u64) -> Run {
     let parsed = Headers::parse(&bytes[0]);
     let watch = Stopwatch::start();
     for _ in 0..packets / BATCH as u64 {
-        for bytes in &mut bytes {
+        for index in 0..BATCH {
+            let mut packet = SlotPacket::new(&mut batch, index);
             let (mut headers, mut fields) = (parsed, PipelineFields::default());
             for action in black_box(&actions) {
-                assert_eq!(apply(action, bytes, &mut headers, &mut fields), Ok(()));
+                assert_eq!(apply(action, &mut packet, &mut headers, &mut fields), Ok(()));
             }
         }
     }
-    watch.stop(packets)
+    let run = watch.stop(packets);
+    pool.free(&mut batch);
+    run
 }

@@ -12,11 +12,11 @@ use super::{ActionDrop, crc32c};
 const SCTP_CHECKSUM: usize = 8;
 
 /// Writes `new` to bytes of the IP header at `at` that are not an address; IPv4's checksum covers them.
-pub fn write_ip<const N: usize>(packet: &mut impl PacketBuffer, headers: &Headers, at: usize, new: [u8; N]) {
-    let Some(old) = array::<N>(packet.bytes(), at) else { return };
+pub fn write_ip<const N: usize>(bytes: &mut [u8], headers: &Headers, at: usize, new: [u8; N]) {
+    let Some(old) = array::<N>(bytes, at) else { return };
     let change = change(at - usize::from(headers.network), old, &new);
-    put(packet.bytes_mut(), at, new);
-    update_ipv4(packet, headers, change);
+    put(bytes, at, new);
+    update_ipv4(bytes, headers, change);
 }
 
 /// Writes `new` to an address of the IP header at `at`, which the checksum of the upper layer covers, too, if it `is_covered`.
@@ -27,13 +27,14 @@ pub fn write_address<const N: usize>(
     new: [u8; N],
     is_covered: bool,
 ) {
-    let Some(old) = array::<N>(packet.bytes(), at) else { return };
-    let change = change(0, old, &new);
     let upper = if is_covered { Upper::find(packet, headers) } else { None };
-    put(packet.bytes_mut(), at, new);
-    update_ipv4(packet, headers, change);
+    let bytes = packet.bytes_mut();
+    let Some(old) = array::<N>(bytes, at) else { return };
+    let change = change(0, old, &new);
+    put(bytes, at, new);
+    update_ipv4(bytes, headers, change);
     if let Some(upper) = upper {
-        upper.pseudo_header_changed(packet, change);
+        upper.pseudo_header_changed(bytes, change);
     }
 }
 
@@ -47,12 +48,13 @@ pub fn write_protocol(packet: &mut impl PacketBuffer, headers: &Headers, protoco
     let at = usize::from(headers.protocol_at);
     let upper = Upper::find(packet, headers);
     let change = Sum::new().replace_u16(headers.protocol.into(), protocol.into());
+    let bytes = packet.bytes_mut();
     match headers.has(shape::IPV4) {
-        true => write_ip(packet, headers, at, [protocol]),
-        false => put(packet.bytes_mut(), at, [protocol]),
+        true => write_ip(bytes, headers, at, [protocol]),
+        false => put(bytes, at, [protocol]),
     }
     if let Some(upper) = upper {
-        upper.pseudo_header_changed(packet, change);
+        upper.pseudo_header_changed(bytes, change);
     }
 }
 
@@ -66,38 +68,34 @@ pub fn write_upper<const N: usize>(
     at: usize,
     new: [u8; N],
 ) -> Result<(), ActionDrop> {
-    let Some(old) = array::<N>(packet.bytes(), at).copied() else { return Ok(()) };
     if headers.has(shape::SCTP) {
-        return write_sctp(packet, headers, at, old, new);
+        return write_sctp(packet.bytes_mut(), headers, at, new);
     }
     let upper = Upper::find(packet, headers);
-    put(packet.bytes_mut(), at, new);
+    let bytes = packet.bytes_mut();
+    let Some(old) = array::<N>(bytes, at) else { return Ok(()) };
+    let change = change(at - usize::from(headers.transport), old, &new);
+    put(bytes, at, new);
     if let Some(upper) = upper {
-        upper.data_changed(packet, change(at - usize::from(headers.transport), &old, &new));
+        upper.data_changed(bytes, change);
     }
     Ok(())
 }
 
-fn write_sctp<const N: usize>(
-    packet: &mut impl PacketBuffer,
-    headers: &Headers,
-    at: usize,
-    old: [u8; N],
-    new: [u8; N],
-) -> Result<(), ActionDrop> {
+fn write_sctp<const N: usize>(bytes: &mut [u8], headers: &Headers, at: usize, new: [u8; N]) -> Result<(), ActionDrop> {
     if headers.fragment != Fragment::Whole {
         return Err(ActionDrop::ChecksumOutOfReach);
     }
-    let bytes = packet.bytes();
+    let Some(old) = array::<N>(bytes, at) else { return Ok(()) };
     let end = ip_end(bytes, headers);
     let place = usize::from(headers.transport) + SCTP_CHECKSUM;
     let checksum = u32::from_le_bytes(array(bytes, place).copied().unwrap_or_default());
     let difference: [u8; N] = std::array::from_fn(|index| old[index] ^ new[index]);
-    put(packet.bytes_mut(), at, new);
+    put(bytes, at, new);
     if checksum != 0 {
         // Peers may agree on checksums of 0 (RFC 9653).
         let checksum = checksum ^ crc32c::difference(&difference, end.saturating_sub(at + N));
-        put(packet.bytes_mut(), place, checksum.to_le_bytes());
+        put(bytes, place, checksum.to_le_bytes());
     }
     Ok(())
 }
@@ -111,11 +109,11 @@ fn ip_end(bytes: &[u8], headers: &Headers) -> usize {
     }
 }
 
-fn update_ipv4(packet: &mut impl PacketBuffer, headers: &Headers, change: Sum) {
+fn update_ipv4(bytes: &mut [u8], headers: &Headers, change: Sum) {
     if headers.has(shape::IPV4) {
         let at = usize::from(headers.network) + ipv4::field::CHECKSUM.start;
-        let checksum = change.update(be16(packet.bytes(), at));
-        put(packet.bytes_mut(), at, checksum.to_be_bytes());
+        let checksum = change.update(be16(bytes, at));
+        put(bytes, at, checksum.to_be_bytes());
     }
 }
 
@@ -166,24 +164,24 @@ impl Upper {
         Some(Upper { at, kind: if is_partial { Kind::Partial } else { kind } })
     }
 
-    fn pseudo_header_changed(self, packet: &mut impl PacketBuffer, change: Sum) {
-        let old = be16(packet.bytes(), self.at);
+    fn pseudo_header_changed(self, bytes: &mut [u8], change: Sum) {
+        let old = be16(bytes, self.at);
         let new = match self.kind {
             Kind::Plain => change.update(old),
             Kind::Udp => change.update_udp(old),
             Kind::Partial => change.add_u16(old).fold(),
             Kind::WithoutPseudoHeader => return,
         };
-        put(packet.bytes_mut(), self.at, new.to_be_bytes());
+        put(bytes, self.at, new.to_be_bytes());
     }
 
-    fn data_changed(self, packet: &mut impl PacketBuffer, change: Sum) {
-        let old = be16(packet.bytes(), self.at);
+    fn data_changed(self, bytes: &mut [u8], change: Sum) {
+        let old = be16(bytes, self.at);
         let new = match self.kind {
             Kind::Plain | Kind::WithoutPseudoHeader => change.update(old),
             Kind::Udp => change.update_udp(old),
             Kind::Partial => return,
         };
-        put(packet.bytes_mut(), self.at, new.to_be_bytes());
+        put(bytes, self.at, new.to_be_bytes());
     }
 }

@@ -80,26 +80,29 @@ fn address(value: u128) -> [u8; 6] {
 
 /// Sets the bits `mask` of the 32-bit number at `at`.
 fn set_bits(packet: &mut impl PacketBuffer, at: usize, mask: u32, value: u32) {
-    let new = be32(packet.bytes(), at) & !mask | value & mask;
-    put(packet.bytes_mut(), at, new.to_be_bytes());
+    let bytes = packet.bytes_mut();
+    let new = be32(bytes, at) & !mask | value & mask;
+    put(bytes, at, new.to_be_bytes());
 }
 
 /// Sets the bits `mask` of the outermost VLAN tag.
 fn set_tag(packet: &mut impl PacketBuffer, headers: &Headers, mask: u16, value: u16) {
     if headers.ethertype_at > 12 {
-        let new = be16(packet.bytes(), 14) & !mask | value & mask;
-        put(packet.bytes_mut(), 14, new.to_be_bytes());
+        let bytes = packet.bytes_mut();
+        let new = be16(bytes, 14) & !mask | value & mask;
+        put(bytes, 14, new.to_be_bytes());
     }
 }
 
 /// Sets the bits `mask` of IPv4's type of service or IPv6's traffic class.
 fn set_class(packet: &mut impl PacketBuffer, headers: &Headers, mask: u8, value: u8) {
     let at = usize::from(headers.network);
-    let old = be16(packet.bytes(), at);
+    let bytes = packet.bytes_mut();
+    let old = be16(bytes, at);
     let (mask, value) = (u16::from(mask), u16::from(value & mask));
     match headers.has(shape::IPV4) {
-        true => checksum::write_ip(packet, headers, at, (old & !mask | value).to_be_bytes()),
-        false => put(packet.bytes_mut(), at, (old & !(mask << 4) | value << 4).to_be_bytes()),
+        true => checksum::write_ip(bytes, headers, at, (old & !mask | value).to_be_bytes()),
+        false => put(bytes, at, (old & !(mask << 4) | value << 4).to_be_bytes()),
     }
 }
 

@@ -25,8 +25,9 @@ pub fn push_vlan(packet: &mut impl PacketBuffer, headers: &mut Headers, ethertyp
     }
     let tci = if is_tagged(headers) { be16(packet.bytes(), 14) & !0x1000 } else { 0 };
     insert(packet, vlan::HEADER_LEN)?;
-    put(packet.bytes_mut(), 12, ethertype.to_be_bytes());
-    put(packet.bytes_mut(), 14, tci.to_be_bytes());
+    let bytes = packet.bytes_mut();
+    put(bytes, 12, ethertype.to_be_bytes());
+    put(bytes, 14, tci.to_be_bytes());
     headers.ethertype_at += vlan::HEADER_LEN as u16;
     headers.shift(vlan::HEADER_LEN as i16);
     if usize::from(headers.ethertype_at) > TAGS_END || !is_tag(ethertype) {
@@ -62,8 +63,9 @@ pub fn push_mpls(packet: &mut impl PacketBuffer, headers: &mut Headers, ethertyp
     let is_bottom = !EtherType(be16(bytes, ADDRESSES)).is_mpls();
     let entry = label_and_class | u32::from(is_bottom) << 8 | u32::from(ttl::of_outermost(bytes, headers));
     insert(packet, mpls::HEADER_LEN)?;
-    put(packet.bytes_mut(), 12, ethertype.to_be_bytes());
-    put(packet.bytes_mut(), 14, entry.to_be_bytes());
+    let bytes = packet.bytes_mut();
+    put(bytes, 12, ethertype.to_be_bytes());
+    put(bytes, 14, entry.to_be_bytes());
     headers.shift(mpls::HEADER_LEN as i16);
     headers.ethertype_at = ADDRESSES as u16;
     headers.label = ADDRESSES as u16 + 2;

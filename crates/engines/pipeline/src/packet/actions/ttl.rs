@@ -65,7 +65,9 @@ impl Ttl {
 
     fn set(self, packet: &mut impl PacketBuffer, ttl: u8) {
         match self {
-            Ttl::Ip(headers) if headers.has(shape::IPV4) => checksum::write_ip(packet, &headers, self.at(), [ttl]),
+            Ttl::Ip(headers) if headers.has(shape::IPV4) => {
+                checksum::write_ip(packet.bytes_mut(), &headers, self.at(), [ttl])
+            }
             _ => put(packet.bytes_mut(), self.at(), [ttl]),
         }
     }
