@@ -17,6 +17,7 @@ mod show;
 mod state;
 pub mod target;
 pub mod tls;
+mod trace;
 
 pub use config::Config;
 pub use linerate_control::StartError;

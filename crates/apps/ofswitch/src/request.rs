@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Most flow entries in one reply; `next` of the reply says where to go on.
-pub const FLOWS_MAX: usize = 4096;
+/// Most entries of a list in one reply; `next` of the reply says where to go on.
+pub const PART_MAX: usize = 4096;
 
 /// The requests that only the OpenFlow switch answers. [`linerate_control::Command`] has the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +37,14 @@ pub enum Request {
         action: Change,
         /// The meter in the syntax of ovs-ofctl.
         meter: String,
+    },
+    /// Walks a packet through the tables and says what would happen to it.
+    Trace {
+        /// Fields in the syntax of ovs-ofctl, or `hex:` and the bytes of a packet.
+        packet: String,
+        /// The port by which it arrives; 1, or that of the fields, if there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        in_port: Option<String>,
     },
     /// Adds flow entries, groups and meters of a saved state: lines as `show state` returned them.
     Restore {
@@ -105,6 +113,7 @@ mod tests {
     fn requests_survive_the_way() {
         for request in [
             Request::Show { what: What::BridgeDomains, after: None },
+            Request::Trace { packet: "in_port=1".into(), in_port: None },
             Request::Flow { action: Change::ModifyStrict, flows: vec!["actions=drop".into()] },
         ] {
             let line = request_line(&request);

@@ -9,7 +9,7 @@ use linerate_control::{
 use linerate_mem::Pool;
 use linerate_openflow::{SwitchConfig, SwitchDescription};
 use linerate_pipeline::{Forwarder, Switch, SwitchOptions};
-use linerate_port::{Context, Datapath};
+use linerate_port::{Context, Datapath, PortIndex};
 use linerate_sys::clock;
 use linerate_worker::Handle;
 
@@ -84,15 +84,21 @@ pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
     let mut switch = switch(config, &checked, name)?;
     let (channels, notifier) = channels(config, &checked, &options)?;
     let listening = channels.listening().collect();
-    let waker = Waker::default();
-    let woken = Arc::clone(&waker);
-    let wake_worker = Box::new(move || {
-        if let Some(handle) = woken.get() {
-            handle.notify();
-        }
-    });
-    let forwarder = switch.forwarder(&pool, wake_worker, Box::new(move || notifier.notify()));
-    let no_worker = || refused("the switch")(ControlError::new("it has no place for a worker", "please report this"));
+    let workers = config.cores.len().max(1);
+    let wakers: Vec<Waker> = (0..workers).map(|_| Waker::default()).collect();
+    let mut forwarders = Vec::new();
+    for (number, waker) in wakers.iter().enumerate() {
+        let (woken, notifier) = (Arc::clone(waker), notifier.clone());
+        let wake_worker = Box::new(move || {
+            if let Some(handle) = woken.get() {
+                handle.notify();
+            }
+        });
+        let forwarder = switch.forwarder(&pool, wake_worker, Box::new(move || notifier.notify()));
+        let no_worker = || refused("cores")(ControlError::new("there are too many", "give fewer"));
+        forwarders.push((forwarder.ok_or_else(no_worker)?, config.cores.get(number).copied()));
+    }
+    let (datapath, core) = forwarders.remove(0);
     let service = OfService(State {
         switch,
         channels,
@@ -103,14 +109,15 @@ pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
     let on_event = options.on_event;
     let setup = Setup {
         lock,
-        datapath: forwarder.ok_or_else(no_worker)?,
+        datapath,
         pool,
         service,
-        core: config.cores.first().copied(),
+        core,
+        others: forwarders,
         idle_exit_ns: None,
         on_event: Box::new(move |line| on_event(line)),
     };
-    let instance = linerate_control::start(setup, |service, ports| configure(service, ports, config, &waker))?;
+    let instance = linerate_control::start(setup, |service, ports| configure(service, ports, config, &wakers))?;
     Ok(Running { instance, listening })
 }
 
@@ -121,6 +128,7 @@ fn wrong(what: &str, error: ConfigError) -> StartError {
 fn switch(config: &Config, checked: &Checked, name: &str) -> Result<Switch, StartError> {
     let options = SwitchOptions {
         datapath_id: checked.dpid,
+        workers: config.cores.len().max(1),
         table_entries_max: config.table_size.unwrap_or(TABLE_SIZE),
         description: SwitchDescription {
             manufacturer: "Linerate".into(),
@@ -168,9 +176,11 @@ fn configure(
     service: &mut OfService,
     ports: &mut PortManager<OfService>,
     config: &Config,
-    waker: &Waker,
+    wakers: &[Waker],
 ) -> Result<(), StartError> {
-    let _ = waker.set(ports.view.handle.clone());
+    for (waker, view) in wakers.iter().zip(ports.views()) {
+        let _ = waker.set(view.handle.clone());
+    }
     for port in &config.ports {
         ports.add_port(service, port.port_config()).map_err(refused(&format!("port {}", port.name.0)))?;
     }
@@ -225,14 +235,18 @@ impl Running {
         let mut ended = self.instance.end().ok_or_else(failed)?;
         let mut service = ended.service.take().ok_or_else(failed)?;
         let mut pool = self.instance.pool.clone();
+        let mut views = self.instance.others.clone();
+        views.insert(0, self.instance.view.clone());
+        let linerate_control::Ended { worker, end, others: mut workers, port_lost, .. } = ended;
+        workers.insert(0, (worker, end));
         let context = &mut Context { now_ns: clock::now_ns(), pool: &mut pool, ports: &mut () };
-        for (index, _) in self.instance.view.table.names() {
-            ended.worker.datapath.removed(index, context);
+        for (worker, _) in &mut workers {
+            let bound: Vec<PortIndex> = worker.datapath.bound().collect();
+            bound.into_iter().for_each(|index| worker.datapath.removed(index, context));
         }
-        let view = &self.instance.view;
-        let snapshot = show::last(&mut service.0, &mut ended.worker, view, &ended.end);
-        let port_lost = ended.port_lost || snapshot.ports.iter().any(|port| port.state.starts_with("down"));
-        drop((ended, service));
+        let snapshot = show::last(&mut service.0, &mut workers, &views);
+        let port_lost = port_lost || snapshot.ports.iter().any(|port| port.state.starts_with("down"));
+        drop((workers, service));
         pool.flush();
         let frames_missing = (pool.region().frames() as usize).saturating_sub(pool.available());
         Ok(Ended { snapshot, frames_missing, port_lost })

@@ -12,7 +12,7 @@ use crate::config::port_number;
 use crate::request::Request;
 use crate::settings::port_settings;
 use crate::state::State;
-use crate::{apply, show};
+use crate::{apply, show, trace};
 
 /// An OpenFlow switch under `linerate-control`.
 pub(crate) struct OfService(pub(crate) State);
@@ -29,6 +29,14 @@ impl Service for OfService {
         Err(ControlError::new(format!("port {} is not one of the switch", config.name()), ""))
     }
 
+    fn add_handoff(path: &mut Forwarder, config: &PortConfig) -> Result<PortIndex, ControlError> {
+        let (index, number) = (path.next_index(), number(&config.name())?);
+        if path.bind(index, number, true) {
+            return Ok(index);
+        }
+        Err(ControlError::new(format!("port {} is not one of the switch", config.name()), ""))
+    }
+
     fn set_port(_: &mut Forwarder, _: PortIndex, settings: &Settings, caps: &Caps) -> Result<(), ControlError> {
         // They are in force when the port is added again.
         port_settings(PortNumber(1), settings, caps, Vec::new()).map(drop)
@@ -40,6 +48,9 @@ impl Service for OfService {
             Request::Flow { action, flows } => apply::flows(&mut self.0.switch, action, &flows),
             Request::Group { action, group } => apply::group(&mut self.0.switch, action, &group),
             Request::Meter { action, meter } => apply::meter(&mut self.0.switch, action, &meter),
+            Request::Trace { packet, in_port } => {
+                show::document(trace::trace(&mut self.0.switch, &packet, in_port.as_deref())?)
+            }
             Request::Restore { lines } => apply::restore(&mut self.0.switch, &lines),
         }
     }
@@ -80,7 +91,7 @@ impl Service for OfService {
     }
 
     fn arm(&mut self, set: &mut PollSet) {
-        self.0.channels.arm(set);
+        self.0.channels.arm(set, &self.0.switch);
     }
 
     fn next_deadline_ns(&self) -> u64 {

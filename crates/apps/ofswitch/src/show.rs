@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use linerate_control::{
     ControlError, PortManager, Service, View, WorkerDocument, add_port_drops, port_documents, worker_document,
 };
-use linerate_openflow::text::{group_text, instructions_text, lagopus_flow_line, match_text, meter_text};
+use linerate_openflow::text::{flow_text, group_text, instructions_text, lagopus_flow_line, match_text, meter_text};
 use linerate_openflow::{
-    FlowFilter, FlowStats, Fragments, GROUP_ALL, GROUP_ANY, METER_ALL, Match, MultipartReply, MultipartRequest,
-    PortConfig, PortNumber, PortState, TABLE_ALL,
+    FlowFilter, FlowStats, Fragments, GROUP_ALL, GROUP_ANY, GroupMod, METER_ALL, Match, MeterMod, MultipartReply,
+    MultipartRequest, PortConfig, PortNumber, PortState, TABLE_ALL,
 };
 use linerate_pipeline::{Forwarder, Switch};
 use linerate_sys::clock;
@@ -22,8 +22,8 @@ use crate::document::{
     LatencyDocument, MeterDocument, PairDocument, Part, PortDocument, QueueDocument, SCHEMA, Snapshot, TableDocument,
     TotalsDocument,
 };
-use crate::request::{FLOWS_MAX, What};
-use crate::state::{Parts, State};
+use crate::request::What;
+use crate::state::{Items, State};
 
 /// All entries of all tables.
 const ALL_FLOWS: FlowFilter = FlowFilter {
@@ -56,33 +56,23 @@ pub(crate) fn answer(
         What::Stats => document(snapshot(state, ports, now_ns)?),
         What::Drops => document(drops(state, ports, now_ns)?),
         What::Latency => document(latency(ports)?),
-        What::State => saved(state, after, now_ns),
+        What::State => saved(state, after),
     }
 }
 
-fn document(value: impl Serialize) -> Result<Value, ControlError> {
+pub(crate) fn document(value: impl Serialize) -> Result<Value, ControlError> {
     serde_json::to_value(value).map_err(|error| ControlError::new(error.to_string(), ""))
 }
 
-/// The entries of all tables, or those that are left of a reply before.
-fn part(state: &mut State, after: Option<u64>, now_ns: u64) -> Result<(Vec<FlowStats>, Option<u64>), ControlError> {
-    match after {
-        None => {
-            let reply = state.switch.multipart(MultipartRequest::Flow(ALL_FLOWS), now_ns);
-            let Ok(MultipartReply::Flow(flows)) = reply else { return Ok((Vec::new(), None)) };
-            state.parts = Parts { number: state.parts.number + 1, flows: flows.into_iter() };
-        }
-        Some(number) if number == state.parts.number => {}
-        Some(_) => return Err(ControlError::new("somebody else asked meanwhile", "ask again, from the start")),
-    }
-    let flows: Vec<FlowStats> = state.parts.flows.by_ref().take(FLOWS_MAX).collect();
-    let next = (state.parts.flows.len() > 0).then_some(state.parts.number);
-    Ok((flows, next))
-}
-
 fn flows(state: &mut State, after: Option<u64>, now_ns: u64) -> Result<Value, ControlError> {
-    let (flows, next) = part(state, after, now_ns)?;
-    document(Part { items: flows.iter().map(flow).collect(), next })
+    if after.is_none() {
+        let reply = state.switch.multipart(MultipartRequest::Flow(ALL_FLOWS), now_ns);
+        let Ok(MultipartReply::Flow(flows)) = reply else {
+            return document(Part::<FlowDocument> { items: Vec::new(), next: None });
+        };
+        state.parts.begin(Items::Flows(flows.into_iter()));
+    }
+    document(state.parts.next(after, |items| items.flow().map(|entry| flow(&entry)))?)
 }
 
 fn flow(flow: &FlowStats) -> FlowDocument {
@@ -102,30 +92,18 @@ fn flow(flow: &FlowStats) -> FlowDocument {
 }
 
 /// Lines that make the same entries again: meters, then groups, then flow entries.
-fn saved(state: &mut State, after: Option<u64>, now_ns: u64) -> Result<Value, ControlError> {
-    let mut lines = Vec::new();
+fn saved(state: &mut State, after: Option<u64>) -> Result<Value, ControlError> {
     if after.is_none() {
-        lines.extend(meters(&mut state.switch, now_ns).into_iter().map(|meter| format!("meter {}", meter.text)));
-        let groups = groups(&mut state.switch, now_ns);
-        lines.extend(groups.into_iter().map(|group| format!("group {}", group.text)));
+        let saved = state.switch.saved();
+        let meter = |meter: &MeterMod| format!("meter {}", meter_text(meter.meter, meter.flags, &meter.bands));
+        let group = |group: &GroupMod| format!("group {}", group_text(group.kind, group.group, &group.buckets));
+        let meters = saved.meters.iter().map(meter);
+        let lines = meters.chain(saved.groups.iter().map(group));
+        let lines: Vec<String> =
+            lines.chain(saved.flows.iter().map(|flow| format!("flow {}", flow_text(flow)))).collect();
+        state.parts.begin(Items::Lines(lines.into_iter()));
     }
-    let (flows, next) = part(state, after, now_ns)?;
-    lines.extend(flows.iter().map(flow_line));
-    document(Part { items: lines, next })
-}
-
-fn flow_line(flow: &FlowStats) -> String {
-    let mut words = vec![format!("table={}", flow.table), format!("cookie={:#x}", flow.cookie)];
-    for (word, seconds) in [("idle_timeout", flow.idle_timeout_s), ("hard_timeout", flow.hard_timeout_s)] {
-        if seconds > 0 {
-            words.push(format!("{word}={seconds}"));
-        }
-    }
-    words.push(format!("priority={}", flow.priority));
-    let matching = match_text(&flow.matching);
-    words.extend((!matching.is_empty()).then_some(matching));
-    words.push(format!("actions={}", instructions_text(&flow.instructions)));
-    format!("flow {}", words.join(","))
+    document(state.parts.next(after, Items::line)?)
 }
 
 fn tables(switch: &mut Switch, now_ns: u64) -> Vec<TableDocument> {
@@ -225,10 +203,14 @@ fn port_list(
     ports: &PortManager<impl Service<Datapath = Forwarder>>,
     now_ns: u64,
 ) -> Result<Vec<PortDocument>, ControlError> {
-    let table = ports.view.table.clone();
-    let none = |_: &Forwarder, _| CountersDocument::default();
-    let mut documents = ports.view.call(move |worker| port_documents(worker, &table, none))?;
-    add_port_drops(&ports.view, &mut documents)?;
+    let mut documents = Vec::new();
+    for view in ports.views() {
+        let table = view.table.clone();
+        let none = |_: &Forwarder, _| CountersDocument::default();
+        let mut own = view.call(move |worker| port_documents(worker, &table, none))?;
+        add_port_drops(view, &mut own)?;
+        documents.extend(own);
+    }
     documents.extend(ports.ports_out().map(|(config, why)| PortDocument {
         name: config.name(),
         spec: config.spec.clone(),
@@ -293,7 +275,7 @@ fn bridge(state: &State, ports: &PortManager<impl Service<Datapath = Forwarder>>
     let capability = |(name, bit): &(&str, u32)| ((*name).to_owned(), features.capabilities & 1 << bit != 0);
     let document = |port: &linerate_openflow::PortDescription| {
         let number = port_name(port.number);
-        let index = ports.view.table.index(&number).map_or(0, |index| u32::from(index.0));
+        let index = ports.index(&number).map_or(0, |index| u32::from(index.0));
         BridgePortDocument { name: port.name.clone(), ifindex: index, number }
     };
     BridgeDocument {
@@ -325,23 +307,30 @@ fn snapshot(
     now_ns: u64,
 ) -> Result<Snapshot, ControlError> {
     let documents = port_list(state, ports, now_ns)?;
-    let core = ports.view.core;
-    let worker = ports.view.call(move |worker| worker_document(worker, core))?;
-    Ok(compose(state, &ports.view, documents, vec![worker], now_ns))
+    let worker = |view: &View<Forwarder>| {
+        let core = view.core;
+        view.call(move |worker| worker_document(worker, core))
+    };
+    let workers = ports.views().map(worker).collect::<Result<_, _>>()?;
+    Ok(compose(state, &ports.view, documents, workers, now_ns))
 }
 
-/// The last snapshot, when the worker and all connections have ended.
-pub(crate) fn last(state: &mut State, worker: &mut Worker<Forwarder>, view: &View<Forwarder>, end: &End) -> Snapshot {
+/// The last snapshot, when the workers and all connections have ended.
+pub(crate) fn last(state: &mut State, workers: &mut [(Worker<Forwarder>, End)], views: &[View<Forwarder>]) -> Snapshot {
     let now_ns = clock::now_ns();
-    let mut documents = port_documents(worker, &view.table, |_, _| CountersDocument::default());
-    for document in &mut documents {
-        if let Some(end) = view.table.index(&document.name).and_then(|index| end.port(index)) {
-            document.set_drops(end.stats.clone());
+    let (mut documents, mut of_workers) = (Vec::new(), Vec::new());
+    for ((worker, end), view) in workers.iter_mut().zip(views) {
+        let mut own = port_documents(worker, &view.table, |_, _| CountersDocument::default());
+        for document in &mut own {
+            if let Some(end) = view.table.index(&document.name).and_then(|index| end.port(index)) {
+                document.set_drops(end.stats.clone());
+            }
         }
+        documents.extend(own);
+        of_workers.push(worker_document(worker, view.core));
     }
     fill(&mut state.switch, &mut documents, now_ns);
-    let workers = vec![worker_document(worker, view.core)];
-    let mut snapshot = compose(state, view, documents, workers, now_ns);
+    let mut snapshot = compose(state, &views[0], documents, of_workers, now_ns);
     snapshot.last = true;
     let waiting = snapshot.totals.waiting;
     if waiting != 0 && snapshot.totals.unbalanced.is_none() {
@@ -413,21 +402,26 @@ fn drops(
 }
 
 fn latency(ports: &PortManager<impl Service<Datapath = Forwarder>>) -> Result<Vec<LatencyDocument>, ControlError> {
-    let names: Vec<String> = ports.view.table.names().into_iter().map(|(_, name)| name).collect();
-    let rows = ports.view.call(move |worker| {
-        let row = |name: &String| {
-            let latency = worker.datapath.latency(port_number(name).ok()?)?;
-            let at = |share| latency.percentile_ns(share).unwrap_or(0);
-            Some(LatencyDocument {
-                to: name.clone(),
-                packets: latency.count(),
-                p50_ns: at(50.0),
-                p99_ns: at(99.0),
-                p999_ns: at(99.9),
-                max_ns: latency.max_ns().unwrap_or(0),
-            })
-        };
-        names.iter().filter_map(row).filter(|row| row.packets > 0).collect()
-    })?;
+    let mut rows = Vec::new();
+    for view in ports.views() {
+        let names: Vec<String> = view.table.names().into_iter().map(|(_, name)| name).collect();
+        rows.extend(view.call(move |worker| latencies(&worker.datapath, &names))?);
+    }
     Ok(rows)
+}
+
+fn latencies(datapath: &Forwarder, names: &[String]) -> Vec<LatencyDocument> {
+    let row = |name: &String| {
+        let latency = datapath.latency(port_number(name).ok()?)?;
+        let at = |share| latency.percentile_ns(share).unwrap_or(0);
+        Some(LatencyDocument {
+            to: name.clone(),
+            packets: latency.count(),
+            p50_ns: at(50.0),
+            p99_ns: at(99.0),
+            p999_ns: at(99.9),
+            max_ns: latency.max_ns().unwrap_or(0),
+        })
+    };
+    names.iter().filter_map(row).filter(|row| row.packets > 0).collect()
 }

@@ -72,6 +72,7 @@ pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
         pool,
         service: L2Service::default(),
         core: config.core,
+        others: Vec::new(),
         idle_exit_ns: options.idle_exit_ns,
         on_event: options.on_event,
     };

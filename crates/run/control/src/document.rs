@@ -85,7 +85,7 @@ pub fn port_documents<D: Datapath, C: Default>(
     table.names().into_iter().filter_map(document).collect()
 }
 
-/// Adds the drops that the ports themselves count. The counters may cost system calls, so each port is asked in a job of its own, and
+/// Adds the drops that the ports of one worker count themselves. The counters may cost system calls, so each port is asked in a job of its own, and
 /// packets move between them.
 ///
 /// # Errors

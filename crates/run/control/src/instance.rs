@@ -16,6 +16,7 @@ use crate::reopener::Reopener;
 use crate::runtime_dir::{InstanceLock, RuntimeDir, RuntimeDirError};
 use crate::server::{Closed, Server};
 use crate::service::Service;
+use crate::stop::Stop;
 
 /// How long packets that wait may still leave at the end.
 const LEAVING_NS: u64 = 200_000_000;
@@ -32,6 +33,8 @@ pub struct Setup<S: Service> {
     pub service: S,
     /// Core to pin the worker to.
     pub core: Option<usize>,
+    /// Further workers: a datapath that shares what it must with the first one, and the core to pin it to.
+    pub others: Vec<(S::Datapath, Option<usize>)>,
     /// The instance ends when there was no port and no client for so long, in nanoseconds.
     pub idle_exit_ns: Option<u64>,
     /// Gets a line about each port that breaks, comes back, or was chosen for a bare interface.
@@ -78,14 +81,16 @@ type WorkerThread<D> = JoinHandle<(Worker<D>, End)>;
 
 /// An instance that is running. Dropping it stops it.
 pub struct Instance<S: Service> {
-    /// The worker and its ports.
+    /// The first worker and its ports.
     pub view: View<S::Datapath>,
+    /// Further workers.
+    pub others: Vec<View<S::Datapath>>,
     /// The pool of its ports: pipes of this process join on it.
     pub pool: Pool,
-    control: Control,
+    stop: Stop,
     /// Wakes the control thread.
     notifier: Notifier,
-    worker: Option<WorkerThread<S::Datapath>>,
+    workers: Vec<WorkerThread<S::Datapath>>,
     server: Option<JoinHandle<Closed<S>>>,
 }
 
@@ -95,6 +100,8 @@ pub struct Ended<S: Service> {
     pub worker: Worker<S::Datapath>,
     /// How its run ended.
     pub end: End,
+    /// Further workers, with the ends of their runs.
+    pub others: Vec<(Worker<S::Datapath>, End)>,
     /// A port broke and was removed, or is still out.
     pub port_lost: bool,
     /// The service; `None` if its thread failed.
@@ -110,35 +117,57 @@ pub fn start<S: Service>(
     setup: Setup<S>,
     configure: impl FnOnce(&mut S, &mut PortManager<S>) -> Result<(), StartError>,
 ) -> Result<Instance<S>, StartError> {
-    let Setup { lock, pool, datapath, service, core, idle_exit_ns, on_event } = setup;
+    let Setup { lock, pool, datapath, service, core, others, idle_exit_ns, on_event } = setup;
     let listener = listen(lock.dir())?;
     let (notifier, wakeup) = notifier().map_err(io_error("a notifier"))?;
     let (sender, events) = mpsc::channel();
-    let (table, control) = (PortTable::default(), Control::sheltered());
-    let (told, noted) = (notifier.clone(), table.clone());
-    let on_port_event = move |event| {
-        // Without a control thread everything is at its end, and the port is closed here.
-        if let Some(event) = PortEvent::of(&noted, event) {
-            let _ = sender.send(event);
-        }
-        told.notify();
-    };
-    let config = Config { port_loss: PortLoss::TakesOut, drain_output_ns: LEAVING_NS, ..Config::default() };
-    let worker = Worker::new(datapath, &pool, config, Box::new(on_port_event));
-    let (worker, handle) = worker.map_err(io_error("the worker"))?;
-    let worker = start_worker(worker, core, control.clone())?;
     let started_ns = clock::now_ns();
-    let view = View { handle, table, dir: lock.dir().clone(), started_ns, core };
+    let (mut workers, mut views, mut stop) = (Vec::new(), Vec::new(), Stop::default());
+    for (datapath, core) in std::iter::once((datapath, core)).chain(others) {
+        let table = PortTable::default();
+        let (told, noted, sender) = (notifier.clone(), table.clone(), sender.clone());
+        let on_port_event = move |event| {
+            // Without a control thread everything is at its end, and the port is closed here.
+            if let Some(event) = PortEvent::of(&noted, event) {
+                let _ = sender.send(event);
+            }
+            told.notify();
+        };
+        let config = Config { port_loss: PortLoss::TakesOut, drain_output_ns: LEAVING_NS, ..Config::default() };
+        let worker = Worker::new(datapath, &pool, config, Box::new(on_port_event));
+        let (worker, handle) = worker.map_err(io_error("the worker"))?;
+        let control = Control::sheltered();
+        stop.0.push(control.clone());
+        match start_worker(worker, core, control) {
+            Ok(worker) => workers.push(worker),
+            Err(error) => {
+                stop.stop();
+                return Err(error);
+            }
+        }
+        views.push(View { handle, table, dir: lock.dir().clone(), started_ns, core });
+    }
+    let view = views.remove(0);
+    let others = views;
     let mut instance = Instance {
         view: view.clone(),
+        others: others.clone(),
         pool: pool.clone(),
-        control: control.clone(),
+        stop: stop.clone(),
         notifier,
-        worker: Some(worker),
+        workers,
         server: None,
     };
-    let ports =
-        PortManager { view, pool, reopener: Reopener::default(), leaving: Vec::new(), port_lost: false, on_event };
+    let ports = PortManager {
+        view,
+        others,
+        rings: Vec::new(),
+        pool,
+        reopener: Reopener::default(),
+        leaving: Vec::new(),
+        port_lost: false,
+        on_event,
+    };
     let mut server = Server {
         service,
         ports,
@@ -147,7 +176,7 @@ pub fn start<S: Service>(
         events,
         wakeup,
         idle_exit_ns,
-        control,
+        stop,
         clients: Vec::new(),
         used_ns: started_ns,
     };
@@ -192,20 +221,21 @@ fn start_worker<D: linerate_port::Datapath + Send + 'static>(
 impl<S: Service> Instance<S> {
     /// True if it has ended, by `stop` over its socket or because nobody used it.
     pub fn has_ended(&self) -> bool {
-        self.control.stopping() || self.worker.as_ref().is_none_or(JoinHandle::is_finished)
+        self.stop.stopping() || self.workers.is_empty() || self.workers.iter().any(JoinHandle::is_finished)
     }
 
     /// Ends it: packets that wait are sent, and both threads end. Returns `None` if a thread failed.
     pub fn end(&mut self) -> Option<Ended<S>> {
-        self.control.stop();
+        self.stop.stop();
         self.notifier.notify();
-        let worker = self.worker.take()?.join();
+        let mut workers: Vec<_> = std::mem::take(&mut self.workers).into_iter().map(JoinHandle::join).collect();
         // The sockets go last, so that whoever sees them gone finds nothing of the instance.
         let closed = self.server.take().and_then(|server| server.join().ok());
-        let (worker, end) = worker.ok()?;
+        let others = workers.split_off(workers.len().min(1)).into_iter().collect::<Result<_, _>>().ok()?;
+        let (worker, end) = workers.pop()?.ok()?;
         let port_lost = closed.as_ref().is_some_and(|closed| closed.port_lost);
         let (service, lock) = closed.map(|closed| (closed.service, closed.lock)).unzip();
-        Some(Ended { worker, end, port_lost, service, _lock: lock })
+        Some(Ended { worker, end, others, port_lost, service, _lock: lock })
     }
 }
 

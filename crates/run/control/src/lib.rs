@@ -21,6 +21,7 @@ mod reopener;
 mod runtime_dir;
 mod server;
 mod service;
+mod stop;
 mod value;
 
 pub use connection::Connection;

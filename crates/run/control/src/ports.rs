@@ -167,9 +167,7 @@ impl<D: 'static> View<D> {
     pub fn index(&self, name: &str) -> Result<PortIndex, ControlError> {
         self.table.index(name).ok_or_else(|| {
             let names: Vec<String> = self.table.names().into_iter().map(|(_, name)| name).collect();
-            let hint =
-                if names.is_empty() { "there are none".into() } else { format!("there are {}", names.join(", ")) };
-            ControlError::new(format!("there is no port {name}"), hint)
+            no_port(name, &names)
         })
     }
 
@@ -194,10 +192,19 @@ impl<D: 'static> View<D> {
     }
 }
 
+fn no_port(name: &str, names: &[String]) -> ControlError {
+    let hint = if names.is_empty() { "there are none".into() } else { format!("there are {}", names.join(", ")) };
+    ControlError::new(format!("there is no port {name}"), hint)
+}
+
 /// Opens, removes and reopens the ports of a service; it lives on the control thread.
 pub struct PortManager<S: Service> {
-    /// The worker and its ports.
+    /// The first worker and its ports.
     pub view: View<S::Datapath>,
+    /// Further workers. Each port is one of the worker that had the fewest when it was opened; rings lead to it from the others.
+    pub others: Vec<View<S::Datapath>>,
+    /// Rings to a port, by its name: a worker and the number of the ring's end there.
+    pub(crate) rings: Vec<(String, usize, PortIndex)>,
     /// The pool of all ports.
     pub pool: Pool,
     pub(crate) reopener: Reopener,
@@ -209,6 +216,31 @@ pub struct PortManager<S: Service> {
 }
 
 impl<S: Service> PortManager<S> {
+    /// All workers with their ports.
+    pub fn views(&self) -> impl Iterator<Item = &View<S::Datapath>> {
+        std::iter::once(&self.view).chain(&self.others)
+    }
+
+    /// The worker that has the port of this name; the first one if none has.
+    fn view_of(&self, name: &str) -> &View<S::Datapath> {
+        self.views().find(|view| view.table.index(name).is_some()).unwrap_or(&self.view)
+    }
+
+    fn has_port(&self, name: &str) -> bool {
+        self.views().any(|view| view.table.index(name).is_some())
+    }
+
+    /// Number of the port of that name in its worker.
+    ///
+    /// # Errors
+    /// There is no such port; the error says which ports there are.
+    pub fn index(&self, name: &str) -> Result<PortIndex, ControlError> {
+        self.view_of(name).table.index(name).ok_or_else(|| {
+            let names: Vec<String> = self.views().flat_map(|view| view.table.names()).map(|(_, name)| name).collect();
+            no_port(name, &names)
+        })
+    }
+
     /// Opens a port and attaches it; returns its name.
     ///
     /// # Errors
@@ -223,7 +255,7 @@ impl<S: Service> PortManager<S> {
             let hint = "letters, digits, - and _, at most 32 of them";
             return Err(ControlError::new(format!("not a name for a port: {name:?}"), hint));
         }
-        if self.view.table.index(&name).is_some() || self.reopener.find(&name) {
+        if self.has_port(&name) || self.reopener.find(&name) {
             let error = ControlError::new(format!("port {name} is in use"), "choose another name, or remove it first");
             return Err(error.of_kind(ErrorKind::InUse));
         }
@@ -254,19 +286,36 @@ impl<S: Service> PortManager<S> {
     }
 
     fn attach(&mut self, config: PortConfig, port: Box<dyn Port>, memif: Option<u32>) -> Result<(), ControlError> {
-        let (table, pool) = (self.view.table.clone(), self.pool.clone());
-        self.view.call(move |worker| {
-            let index = S::add_port(&mut worker.datapath, &config, port.caps())?;
+        let views: Vec<View<S::Datapath>> = self.views().cloned().collect();
+        let home = (0..views.len()).min_by_key(|worker| views[*worker].table.names().len()).unwrap_or(0);
+        // The ends that lead to the port come first: what comes by them finds the port.
+        let mut ends = Vec::new();
+        for worker in (0..views.len()).filter(|worker| *worker != home) {
+            let [tx, rx] = linerate_ports::pipe(&format!("{}-{worker}", config.name()), &self.pool);
+            attach_ring::<S>(&views[home], rx, &self.pool, &config, true)?;
+            ends.push((worker, tx));
+        }
+        let (table, pool, own) = (views[home].table.clone(), self.pool.clone(), config.clone());
+        views[home].call(move |worker| {
+            let index = S::add_port(&mut worker.datapath, &own, port.caps())?;
             let role = Role { forgives: port.caps().survives_peers, ..Role::default() };
-            if worker.attach(port, &pool, role) != Some(index) {
-                return Err(ControlError::new(
-                    "the worker and its datapath number ports differently",
-                    "please report this",
-                ));
-            }
-            table.change(index, |record| *record = Some(Record { config, memif, down: None }));
+            same(worker.attach(port, &pool, role), index)?;
+            table.change(index, |record| *record = Some(Record { config: own, memif, down: None }));
             Ok(())
-        })?
+        })??;
+        for (worker, tx) in ends {
+            let index = attach_ring::<S>(&views[worker], tx, &self.pool, &config, false)?;
+            self.rings.push((config.name(), worker, index));
+        }
+        Ok(())
+    }
+
+    /// Closes the rings to a port that is gone: the far ends see it.
+    fn close_rings(&mut self, name: &str) {
+        let views: Vec<View<S::Datapath>> = self.views().cloned().collect();
+        for (_, worker, index) in self.rings.extract_if(.., |(port, ..)| port == name) {
+            let _ = views[worker].call(move |worker| worker.leave(index, clock::now_ns()));
+        }
     }
 
     /// Lets a port go, in order. Returns true if it was out and is gone at once; otherwise the service is told when the worker let it go.
@@ -276,7 +325,7 @@ impl<S: Service> PortManager<S> {
     pub fn remove_port(&mut self, name: &str) -> Result<bool, ControlError> {
         let out = self.reopener.find(name);
         if !out {
-            self.view.index(name)?;
+            self.index(name)?;
         }
         self.leave(name);
         Ok(out)
@@ -287,7 +336,7 @@ impl<S: Service> PortManager<S> {
         if self.reopener.forget(name) {
             return;
         }
-        if self.view.call_for(name, |worker, index| worker.leave(index, clock::now_ns())) == Ok(true) {
+        if self.view_of(name).call_for(name, |worker, index| worker.leave(index, clock::now_ns())) == Ok(true) {
             self.leaving.push(name.into());
         }
     }
@@ -297,8 +346,9 @@ impl<S: Service> PortManager<S> {
     /// # Errors
     /// There is no such port, or a setting is wrong; nothing has changed then.
     pub(crate) fn set_port(&mut self, name: &str, changes: Settings) -> Result<(), ControlError> {
-        let table = self.view.table.clone();
-        self.view.call_for(name, move |worker, index| {
+        let view = self.view_of(name);
+        let table = view.table.clone();
+        view.call_for(name, move |worker, index| {
             let Some(record) = table.record(index) else { return Ok(()) };
             let settings = merged(&record.config.settings, &changes);
             let Some(caps) = worker.port(index).map(|port| port.caps().clone()) else { return Ok(()) };
@@ -315,7 +365,7 @@ impl<S: Service> PortManager<S> {
 
     /// Opens a memif port for a connection; returns its name and the reply.
     pub(crate) fn lease(&mut self, service: &mut S, name: String) -> Result<(String, Value), ControlError> {
-        let mut used = self.view.table.memif_ids();
+        let mut used: Vec<u32> = self.views().flat_map(|view| view.table.memif_ids()).collect();
         used.extend(self.reopener.memif_ids());
         if used.len() >= LEASES_MAX {
             return Err(ControlError::new("it has given out all ports that it can", ""));
@@ -344,6 +394,7 @@ impl<S: Service> PortManager<S> {
             }
             PortEvent::Lost { record, taken, loss } => {
                 let name = record.config.name();
+                self.close_rings(&name);
                 let was_leaving = self.leaving.contains(&name);
                 self.leaving.retain(|leaving| *leaving != name);
                 let (why, broke) = match loss {
@@ -379,6 +430,29 @@ impl<S: Service> PortManager<S> {
 
     /// True if there is no port, and none is to come back or about to go.
     pub(crate) fn is_unused(&self) -> bool {
-        self.reopener.waiting.is_empty() && self.leaving.is_empty() && self.view.table.names().is_empty()
+        self.reopener.waiting.is_empty()
+            && self.leaving.is_empty()
+            && self.views().all(|view| view.table.names().is_empty())
     }
+}
+
+/// Gives a worker one end of a ring.
+fn attach_ring<S: Service>(
+    view: &View<S::Datapath>,
+    end: Box<dyn Port>,
+    pool: &Pool,
+    config: &PortConfig,
+    receives: bool,
+) -> Result<PortIndex, ControlError> {
+    let (pool, config) = (pool.clone(), config.clone());
+    view.call(move |worker| {
+        let index = S::add_handoff(&mut worker.datapath, &config)?;
+        same(worker.attach(end, &pool, Role { receives, handoff: true, ..Role::default() }), index)
+    })?
+}
+
+/// Both give a new port the lowest number that is free.
+fn same(attached: Option<PortIndex>, index: PortIndex) -> Result<PortIndex, ControlError> {
+    let different = || ControlError::new("the worker and its datapath number ports differently", "please report this");
+    attached.filter(|attached| *attached == index).ok_or_else(different)
 }

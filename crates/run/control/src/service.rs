@@ -20,6 +20,16 @@ pub trait Service: Sized + Send + 'static {
     /// A setting is wrong, or the datapath has no room.
     fn add_port(path: &mut Self::Datapath, config: &PortConfig, caps: &Caps) -> Result<PortIndex, ControlError>;
 
+    /// Adds one end of a ring between two workers, of which one has the port of this configuration: packets that the other one sends to
+    /// that port go by the ring. The number is the lowest that is free. Only datapaths of several workers need it.
+    ///
+    /// # Errors
+    /// The datapath has no such rings, or no such port.
+    fn add_handoff(path: &mut Self::Datapath, config: &PortConfig) -> Result<PortIndex, ControlError> {
+        let _ = (path, config);
+        Err(ControlError::new("this datapath has one worker", ""))
+    }
+
     /// Changes all settings of a port, or, if there is an error, none.
     ///
     /// # Errors

@@ -179,6 +179,7 @@ fn echo(folder: &Path, pool: &Pool, service: EchoService) -> Setup<EchoService> 
         datapath: Echo { outputs, pool: pool.clone(), packets: 0, links: Vec::new() },
         service,
         core: None,
+        others: Vec::new(),
         idle_exit_ns: None,
         on_event: Box::new(|_| {}),
     }

@@ -26,6 +26,8 @@ Examples:
       an encrypted channel; both sides show certificates
   linerate ofswitch ctl show flow              also: table, flowcache, interface, bridge-domains, controller, group, meter, port, queue; --json
   linerate ofswitch ctl add-flow priority=5,tcp,tcp_dst=80,actions=output:2
+  linerate ofswitch ctl trace in_port=1,tcp,nw_dst=10.0.0.1,tcp_dst=80
+      through which entries this packet would go, and why
 
 A port is any of `linerate ports`; the number before = is its OpenFlow number. Settings of a port (--set PORT.KEY=VALUE, or a file's [[port]]):
   tunnel-id=N            value of the field TUNNEL_ID for packets from this port, for a port that is the end of a tunnel

@@ -26,6 +26,7 @@ Examples:
   linerate ofswitch ctl del-flows table=0,out_port=2
   linerate ofswitch ctl add-group group_id=1,type=select,bucket=output:1,bucket=output:2
   linerate ofswitch ctl add-meter meter=1,kbps,bands=type=drop,rate=1000
+  linerate ofswitch ctl trace in_port=1,tcp,nw_dst=10.0.0.1,tcp_dst=80
   linerate ofswitch ctl save state.flows             meters, groups and entries; `restore` and --flows read them
   linerate ofswitch ctl add-port 3=tap:x
 
@@ -115,6 +116,14 @@ enum Command {
         /// The file
         file: PathBuf,
     },
+    /// Walks a packet through tables, groups and meters, and says what would happen to it and why; nothing is sent or counted
+    Trace {
+        /// Fields as ovs-ofctl writes them, the bytes in hex, or a capture file, whose packets are walked one by one
+        packet: String,
+        /// The port by which it arrives [default: in_port= of the fields, or 1]
+        #[arg(long, value_name = "PORT")]
+        in_port: Option<String>,
+    },
     /// Lists what was lost, by reason
     Drops,
     /// Lists times in the switch, by egress port
@@ -197,6 +206,7 @@ pub fn run(args: &Args) -> ExitCode {
         Command::Drops => shell.show(What::Drops, None),
         Command::Latency => shell.show(What::Latency, None),
         Command::Save { file } => shell.save(file),
+        Command::Trace { .. } => requests.iter().try_for_each(|request| shell.trace(request)),
         _ => requests.iter().try_for_each(|request| shell.answer(request)),
     };
     match done {
@@ -221,6 +231,7 @@ fn requests(command: &Command) -> Result<Vec<Value>, String> {
     let meter = |action, meter: &str| vec![json!(Request::Meter { action, meter: meter.into() })];
     Ok(match command {
         Command::Show { .. } | Command::Drops | Command::Latency | Command::Save { .. } => Vec::new(),
+        Command::Trace { packet, in_port } => traces(packet, in_port.as_deref())?,
         Command::AddFlow(flows) => flow_requests(Change::Add, flows)?,
         Command::ModFlows { flows, strict: wanted } => {
             flow_requests(strict(*wanted, Change::ModifyStrict, Change::Modify), flows)?
@@ -257,6 +268,29 @@ fn flow_requests(action: Change, flows: &Flows) -> Result<Vec<Value>, String> {
         (None, None) => Vec::new(),
     };
     Ok(in_parts(all).into_iter().map(|flows| json!(Request::Flow { action, flows })).collect())
+}
+
+/// Most packets of a capture file that are walked.
+const TRACES_MAX: usize = 100;
+
+/// A request for each packet.
+fn traces(packet: &str, in_port: Option<&str>) -> Result<Vec<Value>, String> {
+    let request = |packet: String| json!(Request::Trace { packet, in_port: in_port.map(str::to_owned) });
+    let is_hex =
+        packet.len() >= 28 && packet.bytes().all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b' ' | b':'));
+    if is_hex {
+        return Ok(vec![request(format!("hex:{packet}"))]);
+    }
+    if packet.contains('=') || !Path::new(packet).exists() {
+        return Ok(vec![request(packet.into())]);
+    }
+    let mut reader = crate::read::input::open(packet)?;
+    let mut requests = Vec::new();
+    while requests.len() < TRACES_MAX && reader.next().map_err(|error| format!("{packet}: {error}"))?.is_some() {
+        let digits: String = reader.packet().iter().map(|byte| format!("{byte:02x}")).collect();
+        requests.push(request(format!("hex:{digits}")));
+    }
+    if requests.is_empty() { Err(format!("{packet} holds no packet")) } else { Ok(requests) }
 }
 
 /// Lines of a file, without comments and empty ones.
@@ -315,6 +349,12 @@ impl Shell {
         if !text.is_empty() {
             log::out(&text);
         }
+        Ok(())
+    }
+
+    fn trace(&mut self, request: &Value) -> Result<(), ControlError> {
+        let value = self.connection.ask(request)?;
+        log::out(&if self.json { value.to_string() } else { text::trace(&read(value)?) });
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use linerate_ofswitch::document::{
     BridgeDocument, ControllerDocument, DropDocument, FlowDocument, FlowcacheDocument, GroupDocument, LatencyDocument,
-    MeterDocument, PortDocument, QueueDocument, Snapshot, TableDocument,
+    MeterDocument, PortDocument, QueueDocument, Snapshot, TableDocument, TraceDocument,
 };
 use linerate_report::units::{count, nanoseconds, pps};
 
@@ -234,6 +234,11 @@ pub fn latency(rows: &[LatencyDocument]) -> String {
         [row.to.clone(), count(row.packets)].into_iter().chain(times).collect()
     }));
     table(lines, &[1, 2, 3, 4, 5])
+}
+
+/// The way of a packet.
+pub fn trace(trace: &TraceDocument) -> String {
+    format!("{}\nverdict: {}", trace.steps.join("\n"), trace.verdict)
 }
 
 /// The account of a switch, in the manner of a ledger: every line but the first of a block is a part of what is above it.

@@ -127,10 +127,11 @@ impl Channel {
         self.gone.get_or_insert_with(|| why.into());
     }
 
-    /// Descriptor to sleep on, and for what: reading, writing.
-    pub(crate) fn interest(&mut self) -> (BorrowedFd<'_>, bool, bool) {
-        let writes = !self.session.output().is_empty() || self.stream.wants_write();
-        let reads = self.reads();
+    /// Descriptor to sleep on, and for what: reading, writing. `held_back`: no requests are taken now.
+    pub(crate) fn interest(&mut self, held_back: bool) -> (BorrowedFd<'_>, bool, bool) {
+        let output = !self.session.output().is_empty() && !self.stream.is_handshaking();
+        let writes = output || self.stream.wants_write();
+        let reads = self.reads() && !held_back;
         (self.stream.descriptor(), reads, writes)
     }
 

@@ -18,6 +18,9 @@ const FIRST_NS: u64 = 250_000_000;
 /// Longest pause, that of Open vSwitch.
 const LONGEST_NS: u64 = 8_000_000_000;
 
+/// The reason before the first attempt.
+pub(crate) const NOT_YET: &str = "not connected yet";
+
 type Attempt = io::Result<(TcpStream, SocketAddr)>;
 
 /// Connects to one controller again and again.
@@ -32,7 +35,7 @@ pub(crate) struct Connector {
 
 impl Connector {
     pub(crate) fn new(target: Target) -> Connector {
-        Connector { target, attempt: None, failures: 0, next_ns: 0, why: "not connected yet".into() }
+        Connector { target, attempt: None, failures: 0, next_ns: 0, why: NOT_YET.into() }
     }
 
     /// When [`Connector::turn`] has something to do; `u64::MAX` while an attempt is under way, which notifies.

@@ -125,14 +125,15 @@ impl Channels {
     }
 
     /// Adds all descriptors to the set.
-    pub(crate) fn arm(&mut self, set: &mut PollSet) {
+    pub(crate) fn arm(&mut self, set: &mut PollSet, switch: &Switch) {
+        let held_back = !switch.takes_packet_outs();
         set.add(self.setup.wakeup.as_fd(), true, false);
         self.place = set.len();
         for listener in &self.listeners {
             set.add(listener.descriptor(), true, false);
         }
         for channel in &mut self.channels {
-            let (descriptor, reads, writes) = channel.interest();
+            let (descriptor, reads, writes) = channel.interest(held_back);
             let place = set.add(descriptor, reads, writes);
             channel.placed(place);
         }
@@ -362,6 +363,15 @@ impl Channels {
         documents
     }
 
+    /// Why a connection is not up: it has just begun, and perhaps the one before failed.
+    fn why(&self, channel: &Channel) -> String {
+        let Origin::Active { controller, auxiliary } = channel.origin else { return "no hello yet".into() };
+        match self.known[controller].connectors[usize::from(auxiliary)].why.as_str() {
+            connector::NOT_YET => "no hello yet".into(),
+            before => format!("no hello yet; the connection before: {before}"),
+        }
+    }
+
     fn document(&self, channel: &Channel, now_ns: u64) -> ControllerDocument {
         let (target, side, auxiliary) = match channel.origin {
             Origin::Active { controller, auxiliary } => {
@@ -380,7 +390,7 @@ impl Channels {
             side: side.into(),
             auxiliary,
             connected: channel.is_up(),
-            why: (!channel.is_up()).then(|| "no hello yet".into()),
+            why: (!channel.is_up()).then(|| self.why(channel)),
             role: role.into(),
             seconds: now_ns.saturating_sub(channel.opened_ns) as f64 / 1e9,
             received_bytes: counts.received_bytes,

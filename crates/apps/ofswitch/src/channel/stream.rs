@@ -19,6 +19,11 @@ pub(crate) trait ByteStream: Read + Write + Send {
     fn wants_write(&self) -> bool {
         false
     }
+
+    /// The two sides have not agreed on the encryption yet: nothing else can be written.
+    fn is_handshaking(&self) -> bool {
+        false
+    }
 }
 
 impl ByteStream for TcpStream {
@@ -35,6 +40,10 @@ impl ByteStream for StreamOwned<ClientConnection, TcpStream> {
     fn wants_write(&self) -> bool {
         self.conn.wants_write()
     }
+
+    fn is_handshaking(&self) -> bool {
+        self.conn.is_handshaking()
+    }
 }
 
 impl ByteStream for StreamOwned<ServerConnection, TcpStream> {
@@ -44,6 +53,10 @@ impl ByteStream for StreamOwned<ServerConnection, TcpStream> {
 
     fn wants_write(&self) -> bool {
         self.conn.wants_write()
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.conn.is_handshaking()
     }
 }
 

@@ -143,6 +143,12 @@ impl Forwarder {
         PortIndex(bindings.iter().position(Option::is_none).unwrap_or(bindings.len()) as u16)
     }
 
+    /// The numbers to which ports are bound, rings to other workers included.
+    pub fn bound(&self) -> impl Iterator<Item = PortIndex> + '_ {
+        let numbered = self.core.bindings.iter().enumerate();
+        numbered.filter(|(_, binding)| binding.is_some()).map(|(place, _)| PortIndex(place as u16))
+    }
+
     /// Says which port of the switch a port of the worker is. `is_handoff`: the port leads to, or comes from, the worker that has the
     /// switch's port; packets that arrive by it have been through the tables and are for that port. Returns false if
     /// the switch has no port with this number.
@@ -379,6 +385,11 @@ impl Datapath for Forwarder {
 
     fn stuck(&mut self, to: PortIndex, context: &mut Context<'_>) {
         self.discard(to, DropReason::Stuck, context.pool);
+    }
+
+    /// Fast-failover groups go by links.
+    fn follows_links(&self) -> bool {
+        true
     }
 
     fn link_changed(&mut self, port: PortIndex, link: LinkState, _: &mut Context<'_>) {

@@ -10,7 +10,7 @@ use std::sync::mpsc::Receiver;
 
 use linerate_sys::clock;
 use linerate_sys::poll::PollSet;
-use linerate_worker::{Control, Wakeup};
+use linerate_worker::Wakeup;
 use serde_json::{Value, json};
 
 use crate::port_config::PortConfig;
@@ -18,6 +18,7 @@ use crate::ports::{LEASES_MAX, PortChange, PortEvent, PortManager};
 use crate::protocol::{Command, ControlError, read_request, reply_line};
 use crate::runtime_dir::InstanceLock;
 use crate::service::Service;
+use crate::stop::Stop;
 
 use client::{Client, Input};
 
@@ -35,7 +36,7 @@ pub(crate) struct Server<S: Service> {
     pub wakeup: Wakeup,
     /// The instance ends when there was no port and no client for so long.
     pub idle_exit_ns: Option<u64>,
-    pub control: Control,
+    pub stop: Stop,
     pub clients: Vec<Client>,
     pub used_ns: u64,
 }
@@ -52,7 +53,7 @@ impl<S: Service> Server<S> {
     /// Serves until the instance is to end. Events of the worker that come later are dropped with `self`.
     pub(crate) fn run(mut self) -> Closed<S> {
         let mut set = PollSet::default();
-        while !self.control.stopping() {
+        while !self.stop.stopping() {
             self.sleep(&mut set);
             self.wakeup.clear();
             while let Ok(event) = self.events.try_recv() {
@@ -180,7 +181,7 @@ impl<S: Service> Server<S> {
                 client.leases.push(name);
                 return Ok(reply);
             }
-            Command::Stop {} => self.control.stop(),
+            Command::Stop {} => self.stop.stop(),
         }
         Ok(json!({}))
     }
@@ -191,7 +192,7 @@ impl<S: Service> Server<S> {
         if !self.clients.is_empty() || !self.ports.is_unused() {
             self.used_ns = now_ns;
         } else if now_ns.saturating_sub(self.used_ns) >= idle_exit_ns {
-            self.control.stop();
+            self.stop.stop();
         }
     }
 }
