@@ -44,17 +44,8 @@ def read(suite):
 
 
 def quick(cases):
-    """A case of each file but those of meters and groups, of which it takes one each: about two minutes."""
-    chosen, files, rates = [], set(), set()
-    for case in cases:
-        if case.group in THROUGHPUT:
-            if case.group not in rates:
-                rates.add(case.group)
-                chosen.append(case)
-        elif case.file not in files:
-            files.add(case.file)
-            chosen.append(case)
-    return chosen
+    """Every fourth case of each file, without those that measure rates, which mean nothing beside other work: about two minutes."""
+    return [case for case in cases if case.group not in THROUGHPUT and case.index % 4 == 0]
 
 
 def shares(cases, count):

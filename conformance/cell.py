@@ -71,7 +71,9 @@ def main():
     settings = json.loads(sys.argv[1])
     folder = settings["folder"]
     make_links()
-    environment = dict(os.environ, OSKEN_HUB_TYPE="eventlet")
+    # This hub waits with select(2), whose timeouts are in microseconds. The default waits in whole milliseconds, by which the suite's generator,
+    # which sleeps for 10 ms at a time, sends up to a tenth less than a case asks for.
+    environment = dict(os.environ, OSKEN_HUB_TYPE="eventlet", EVENTLET_HUB="selects")
     launcher = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launcher.py")
     words = [settings["python"], launcher, settings["cases"], str(settings["interval"]), str(int(settings["mend"]))]
     with open(f"{folder}/tester.log", "w", encoding="utf-8") as log:
@@ -79,7 +81,10 @@ def main():
     target = None
     if settings["command"]:
         with open(f"{folder}/target.log", "w", encoding="utf-8") as log:
-            target = subprocess.Popen(settings["command"], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            # Its control socket, beside those of other testbeds.
+            environment = dict(os.environ, XDG_RUNTIME_DIR=folder)
+            words = settings["command"]
+            target = subprocess.Popen(words, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
     vsctl = start_open_vswitch(folder)
     if not target:
         add_bridge(vsctl, "target", "t", 1)

@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 use super::lists::{Lists, UNSTEADY};
+use super::process::watch;
 use super::test_output::TestOutput;
 use super::tools::{cargo_fuzz, component, is_installed, line_of, nightly};
 use super::verdict::ALONE_RUNS;
@@ -47,6 +48,12 @@ pub const STEPS: &[Step] = &[
         about: "instructions per packet of the hot loops, within 3 % of those recorded",
         limit_min: 20,
         run: instructions,
+    },
+    Step {
+        name: "openflow",
+        about: "a quarter of os-ken's certification suite for OpenFlow 1.3 passes",
+        limit_min: 15,
+        run: openflow,
     },
 ];
 
@@ -250,6 +257,26 @@ fn instructions(context: &Context) -> Result<Outcome> {
     let mut script = Command::new("benches/instructions.sh");
     script.current_dir(&context.root).env("CARGO_TARGET_DIR", &context.target);
     context.outcome_of(&mut script)
+}
+
+fn openflow(context: &Context) -> Result<Outcome> {
+    let built = context.outcome_of(&mut context.cargo(["build", "--package", "linerate", "--locked"]))?;
+    if let Outcome::Failed(_) = &built {
+        return Ok(built);
+    }
+    let mut script = Command::new("conformance/of13.py");
+    script.args(["--quick", "--linerate"]).arg(context.target.join("debug/linerate")).current_dir(&context.root);
+    println!("$ {}", line_of(&script));
+    let mut skipped = None;
+    let ended = watch(&mut script, context.deadline, |line| {
+        println!("{line}");
+        skipped = skipped.take().or_else(|| line.strip_prefix("skipped: ").map(str::to_string));
+    })?;
+    Ok(match skipped {
+        Some(why) => Outcome::Skipped(why),
+        None if ended.succeeded => Outcome::Passed(String::new()),
+        None => Outcome::Failed(format!("{}: {}", line_of(&script), ended.how)),
+    })
 }
 
 impl Context {

@@ -125,7 +125,7 @@ impl fmt::Display for Target {
         let kind = if self.tls { "ssl" } else { "tcp" };
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         write!(out, "{kind}:{host}:{}", self.port)?;
-        if self.auxiliary > 0 { write!(out, "{}aux={}", ',', self.auxiliary) } else { Ok(()) }
+        if self.auxiliary > 0 { write!(out, ",aux={}", self.auxiliary) } else { Ok(()) }
     }
 }
 
