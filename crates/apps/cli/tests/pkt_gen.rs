@@ -86,7 +86,7 @@ fn packets_of_several_slots_arrive_whole() {
 }
 
 #[test]
-fn long_frames_and_rubbish_go_as_well() {
+fn long_frames_and_uninitialized_go_as_well() {
     assert_eq!(pkt_gen("-i pipe:a -f tx -n 1000 -l 9000").totals("Received"), (1000, 9_000_000));
     assert_eq!(pkt_gen("-i pipe:a -f tx -n 100 -l 65535").totals("Received"), (100, 6_553_500));
     assert_eq!(pkt_gen("-i pipe:a -f tx -r -n 1000 -l 100").totals("Received"), (1000, 100_000));

@@ -43,11 +43,11 @@ pub struct CapturePort {
     /// Bytes (or slots) of its ring; `None`: it does not say.
     pub ring_capacity: Option<u64>,
     /// Its highest level, in the same unit.
-    pub ring_highest: Option<u64>,
+    pub ring_high_water: Option<u64>,
     /// What its level says about a longer run.
-    pub outlook: Outlook,
-    /// Until it is full, in nanoseconds, where `outlook` is `full-in`.
-    pub full_in_ns: Option<u64>,
+    pub ring_trend: RingTrend,
+    /// Until it is full, in nanoseconds, where `ring_trend` is `full-in`.
+    pub time_to_full_ns: Option<u64>,
     /// CPU time of its thread, in nanoseconds.
     pub cpu_ns: Option<u64>,
 }
@@ -55,7 +55,7 @@ pub struct CapturePort {
 /// What the level of a ring says about a longer run at the same load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outlook {
+pub enum RingTrend {
     /// The level fell back each time: the reader keeps up.
     Steady,
     /// The run was too short to tell.
@@ -72,18 +72,18 @@ pub enum Outlook {
 impl CapturePoint {
     /// The highest level of any port's ring, as a share of its room.
     pub fn fill_share(&self) -> Option<f64> {
-        let share = |port: &CapturePort| Some(port.ring_highest? as f64 / port.ring_capacity?.max(1) as f64);
+        let share = |port: &CapturePort| Some(port.ring_high_water? as f64 / port.ring_capacity?.max(1) as f64);
         self.ports.iter().filter_map(share).reduce(f64::max)
     }
 
     /// The worst of the ports' outlooks.
-    pub fn outlook(&self) -> Outlook {
-        self.ports.iter().map(|port| port.outlook).max().unwrap_or_default()
+    pub fn ring_trend(&self) -> RingTrend {
+        self.ports.iter().map(|port| port.ring_trend).max().unwrap_or_default()
     }
 
     /// Until the first ring is full, in nanoseconds.
-    pub fn full_in_ns(&self) -> Option<u64> {
-        self.ports.iter().filter_map(|port| port.full_in_ns).min()
+    pub fn time_to_full_ns(&self) -> Option<u64> {
+        self.ports.iter().filter_map(|port| port.time_to_full_ns).min()
     }
 
     /// Bytes of the rings of all ports.
@@ -112,9 +112,9 @@ mod tests {
             dropped_by_ring,
             dropped_by_writer: 0,
             ring_capacity: Some(1000),
-            ring_highest: Some(dropped_by_ring),
-            outlook: Outlook::Steady,
-            full_in_ns: None,
+            ring_high_water: Some(dropped_by_ring),
+            ring_trend: RingTrend::Steady,
+            time_to_full_ns: None,
             cpu_ns: None,
         };
         assert_eq!((port(75, 25).efficiency(), port(0, 0).efficiency()), (Some(0.75), None));
@@ -126,8 +126,14 @@ mod tests {
             captured_ratio: 1.0,
             idle_share: None,
             cpu_ns_per_packet: None,
-            ports: vec![port(1, 250), CapturePort { outlook: Outlook::FullIn, full_in_ns: Some(7), ..port(1, 100) }],
+            ports: vec![
+                port(1, 250),
+                CapturePort { ring_trend: RingTrend::FullIn, time_to_full_ns: Some(7), ..port(1, 100) },
+            ],
         };
-        assert_eq!((point.fill_share(), point.outlook(), point.full_in_ns()), (Some(0.25), Outlook::FullIn, Some(7)));
+        assert_eq!(
+            (point.fill_share(), point.ring_trend(), point.time_to_full_ns()),
+            (Some(0.25), RingTrend::FullIn, Some(7))
+        );
     }
 }

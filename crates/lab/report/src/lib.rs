@@ -44,7 +44,7 @@ mod trial;
 pub mod units;
 
 pub use account::{Account, AccountError, Counted, Loss};
-pub use capture::{CapturePoint, CapturePort, Outlook};
+pub use capture::{CapturePoint, CapturePort, RingTrend};
 pub use compare::{
     COMPARISON_SCHEMA, Compared, Comparison, Excluded, Method, NoiseLimits, Pair, Reason, RunNoise, Setting,
     Thresholds, Verdict, compare, compare_sides, compare_with, comparison_html, comparison_json, comparison_markdown,

@@ -38,5 +38,5 @@ pub use receive::{ReceiveEnd, discard, receive};
 pub use replay::{ReplayEnd, replay};
 pub use send::{SendEnd, after_waiting_for, give_up_ns, send};
 pub use tx_generator::send_generated;
-pub use wait::{Patience, pause};
+pub use wait::{Backoff, pause};
 pub use worker::{Config, Round, Turns, Worker};

@@ -7,7 +7,7 @@ use linerate_sys::clock;
 
 use crate::control::Control;
 use crate::send::{SendEnd, give_up_ns};
-use crate::wait::{Patience, pause};
+use crate::wait::{Backoff, pause};
 
 /// Longest wait for a source, so that a request to stop is seen.
 const NAP_NS: u64 = 20_000_000;
@@ -50,7 +50,7 @@ fn run(
     give_up_ns: u64,
     control: &Control,
 ) -> Result<(), PortError> {
-    let mut patience = Patience::default();
+    let mut backoff = Backoff::default();
     while !control.stopping() {
         let now_ns = clock::now_ns();
         if now_ns >= give_up_ns {
@@ -61,7 +61,7 @@ fn run(
         control.meter.set(report.sent, report.bytes, report.batches);
         match next {
             ReplayNext::At(due_ns) => {
-                patience = Patience::default();
+                backoff = Backoff::default();
                 pause(due_ns, now_ns, port)?;
             }
             ReplayNext::SourceEmpty => {
@@ -70,8 +70,8 @@ fn run(
                     engine.source_ended();
                 }
             }
-            ReplayNext::PortFull => patience.wait_for_room(port)?,
-            ReplayNext::NoFrames => patience.wait_for_frames(port)?,
+            ReplayNext::PortFull => backoff.wait_for_room(port)?,
+            ReplayNext::NoFrames => backoff.wait_for_frames(port)?,
             ReplayNext::Done => break,
         }
     }

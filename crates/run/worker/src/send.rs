@@ -7,7 +7,7 @@ use linerate_sys::clock;
 
 use crate::control::Control;
 use crate::ending::complete;
-use crate::wait::{Patience, pause};
+use crate::wait::{Backoff, pause};
 
 /// How long after the end of the schedule packets may still be sent that were due before it: a twentieth of its duration,
 /// within these limits.
@@ -73,7 +73,7 @@ pub fn after_waiting_for(start_ns: u64) -> u64 {
 }
 
 fn run(sender: &mut Sender, port: &mut dyn Port, give_up_ns: u64, control: &Control) -> Result<(), PortError> {
-    let mut patience = Patience::default();
+    let mut backoff = Backoff::default();
     while !control.stopping() {
         let now_ns = clock::now_ns();
         if now_ns >= give_up_ns {
@@ -84,11 +84,11 @@ fn run(sender: &mut Sender, port: &mut dyn Port, give_up_ns: u64, control: &Cont
         control.meter.set(report.sent, report.bytes, report.batches);
         match next {
             Next::At(due_ns) => {
-                patience = Patience::default();
+                backoff = Backoff::default();
                 pause(due_ns, now_ns, port)?;
             }
-            Next::PortFull => patience.wait_for_room(port)?,
-            Next::NoFrames => patience.wait_for_frames(port)?,
+            Next::PortFull => backoff.wait_for_room(port)?,
+            Next::NoFrames => backoff.wait_for_frames(port)?,
             Next::Done => break,
         }
     }

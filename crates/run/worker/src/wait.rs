@@ -32,11 +32,11 @@ pub fn pause(due_ns: u64, now_ns: u64, port: &mut dyn Port) -> Result<u64, PortE
 /// Waiting for a far side that is usually quick: spins, longer each time, and only then gives the core away - the far side
 /// must get its turn, on this core if need be.
 #[derive(Default)]
-pub struct Patience {
+pub struct Backoff {
     turns: u32,
 }
 
-impl Patience {
+impl Backoff {
     /// Turns of spinning: 2, 4, 8, 16, 32 and 64 pauses, some microseconds in all.
     const TURNS: u32 = 6;
 

@@ -55,7 +55,7 @@ fn check_lengths(options: &Options) -> Result<(), UsageError> {
     }
     let least = len_least(*function, *family);
     let shortest = len_min.unwrap_or(*len);
-    if function.makes_packets() && shortest < least && !options.rubbish && options.packet_file.is_none() {
+    if function.makes_packets() && shortest < least && !options.uninitialized && options.packet_file.is_none() {
         return Err(UsageError::new(
             format!("-l {shortest} is too short: the headers of {function} take {least} bytes"),
             format!("use -l {least} or more"),
@@ -83,7 +83,7 @@ fn check_contents(options: &Options, len_given: bool) -> Result<(), UsageError> 
     let refuse = |problem: &str, cure: &str| Err(UsageError::new(problem, cure));
     let sender_only = [
         (options.packet_file.is_some(), "-P"),
-        (options.rubbish, "-r"),
+        (options.uninitialized, "-r"),
         (options.fragments > 1, "-F"),
         (options.time_stamp, "-o 16"),
     ];
@@ -95,14 +95,14 @@ fn check_contents(options: &Options, len_given: bool) -> Result<(), UsageError> 
             ));
         }
     }
-    if options.packet_file.is_some() && options.rubbish {
+    if options.packet_file.is_some() && options.uninitialized {
         return refuse("-P and -r both say what packets contain", "leave one away");
     }
     let changes = options.random_source || options.random_destination || options.time_stamp;
     if options.packet_file.is_some() && (changes || len_given) {
         return refuse("-P sends the packets of the file as they are", "leave -l, -z, -Z and -o 16 away");
     }
-    if options.rubbish && (changes || options.len_min.is_some()) {
+    if options.uninitialized && (changes || options.len_min.is_some()) {
         return refuse("-r sends what the buffers contain", "leave -z, -Z, -o 16 and the second -l away");
     }
     let shortest = options.len_min.unwrap_or(options.len);

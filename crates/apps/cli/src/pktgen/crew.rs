@@ -187,7 +187,7 @@ fn perform(function: Function, mut task: Task) -> Outcome {
     let rate_pps = options.rate_pps as f64 / options.threads as f64;
     let outcome = match (function, task.file.take()) {
         (Function::Tx, Some(file)) => replay(task, Source::File(file), rate_pps),
-        (Function::Tx, None) if options.rubbish => replay(task, Source::Rubbish(options.len), rate_pps),
+        (Function::Tx, None) if options.uninitialized => replay(task, Source::Uninitialized(options.len), rate_pps),
         (Function::Tx | Function::TxSeq, _) => transmit(task, rate_pps).unwrap_or_else(not_made),
         (Function::Rx, _) => receive(task, &mut |_| {}),
         (Function::RxSeq, _) => receive_numbers(task),

@@ -55,14 +55,14 @@ pub struct Letters {
 const TIME_STAMP: u64 = 16;
 const INDIRECT: u64 = 32;
 const DUMP: u64 = 64;
-const RUBBISH: u64 = 256;
+const UNINITIALIZED: u64 = 256;
 const RANDOM_SOURCE: u64 = 512;
 const RANDOM_DESTINATION: u64 = 1024;
 const AVERAGES: u64 = 2048;
 /// Prefetch, access, copy, memcpy: how the original moves bytes. Update checksums: always done here.
 const WITHOUT_EFFECT: u64 = 1 | 2 | 4 | 8 | 4096;
 const ALL_BITS: u64 =
-    WITHOUT_EFFECT | TIME_STAMP | INDIRECT | DUMP | RUBBISH | RANDOM_SOURCE | RANDOM_DESTINATION | AVERAGES;
+    WITHOUT_EFFECT | TIME_STAMP | INDIRECT | DUMP | UNINITIALIZED | RANDOM_SOURCE | RANDOM_DESTINATION | AVERAGES;
 
 impl Letters {
     /// Takes one option of the command line.
@@ -91,7 +91,7 @@ impl Letters {
             'o' => self.bits |= option_bits(given)?,
             'p' => self.threads = Some(number(given, 1, THREADS_MAX as u64, "threads")? as usize),
             'P' => self.packet_file = Some(given.argument.clone()),
-            'r' => self.bits |= RUBBISH,
+            'r' => self.bits |= UNINITIALIZED,
             'R' => self.rate_pps = number(given, 0, 1_000_000_000, "packets per second")?,
             's' => self.source = Some(given.argument.clone()),
             'S' => self.source_mac = Some(mac(given)?),
@@ -158,7 +158,7 @@ impl Letters {
             rate_pps: self.rate_pps,
             ends_in_silence: self.ends_in_silence,
             packet_file: self.packet_file,
-            rubbish: self.bits & RUBBISH != 0,
+            uninitialized: self.bits & UNINITIALIZED != 0,
             fragments: self.fragments.unwrap_or(1),
             fragment_len: self.fragment_len,
             dump: self.bits & DUMP != 0,

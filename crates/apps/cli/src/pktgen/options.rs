@@ -108,7 +108,7 @@ pub struct Options {
     /// `-P`.
     pub packet_file: Option<String>,
     /// `-r`.
-    pub rubbish: bool,
+    pub uninitialized: bool,
     /// `-F`: slots of a packet.
     pub fragments: usize,
     /// `-M`: most bytes of a slot.

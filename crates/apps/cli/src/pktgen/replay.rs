@@ -5,7 +5,7 @@ use linerate_gen::{Arrival, CatchUp, Pacer, Schedule};
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Interest, Port, PortError, Readiness};
 use linerate_sys::clock;
-use linerate_worker::{Patience, complete, pause};
+use linerate_worker::{Backoff, complete, pause};
 
 use super::format::Counts;
 use super::worker::{Outcome, Task};
@@ -18,7 +18,7 @@ pub enum Source {
     /// A port that returns the packets of a file.
     File(Box<dyn Port>),
     /// Frames as the last owner left them, of this length.
-    Rubbish(usize),
+    Uninitialized(usize),
 }
 
 /// Sends until enough packets were sent, the source is at its end, or a stop is asked for.
@@ -85,7 +85,7 @@ struct Replaying {
 
 impl Replaying {
     fn run(&mut self, task: &mut Task) -> Result<(), PortError> {
-        let mut patience = Patience::default();
+        let mut backoff = Backoff::default();
         while !task.control.stopping() {
             let now_ns = clock::now_ns();
             if self.outgoing.is_empty() && !self.fill(&mut task.pool, now_ns)? {
@@ -96,17 +96,17 @@ impl Replaying {
                     }
                     // Due, but the source has nothing: it is at its end, or frames must come back first.
                     Some(_) if self.source_ended()? => break,
-                    Some(_) => patience.wait_for_frames(&mut *task.port)?,
+                    Some(_) => backoff.wait_for_frames(&mut *task.port)?,
                 }
                 continue;
             }
             let bytes_before = self.outgoing.totals().bytes;
             let taken = task.port.transmit(&mut self.outgoing)?;
             if taken == 0 {
-                patience.wait_for_room(&mut *task.port)?;
+                backoff.wait_for_room(&mut *task.port)?;
                 continue;
             }
-            patience = Patience::default();
+            backoff = Backoff::default();
             self.events += 1;
             let bytes = bytes_before - self.outgoing.totals().bytes;
             self.counts = self.counts.plus(&Counts { packets: taken as u64, bytes, events: 1 });
@@ -120,7 +120,7 @@ impl Replaying {
         self.times_ns.clear();
         let due = self.pacer.take(now_ns, self.burst, &mut self.times_ns);
         let made = match &mut self.source {
-            Source::Rubbish(len) => pool.alloc(&mut self.outgoing, due, *len),
+            Source::Uninitialized(len) => pool.alloc(&mut self.outgoing, due, *len),
             Source::File(port) => fill_from(&mut **port, &mut self.stock, &mut self.outgoing, due)?,
         };
         self.pacer.give_back(&self.times_ns[made..]);
@@ -129,7 +129,7 @@ impl Replaying {
 
     fn source_ended(&mut self) -> Result<bool, PortError> {
         match &mut self.source {
-            Source::Rubbish(_) => Ok(false),
+            Source::Uninitialized(_) => Ok(false),
             Source::File(port) => Ok(port.wait(Interest::Receive, 0)? == Readiness::Closed),
         }
     }

@@ -113,7 +113,7 @@ fn check_port(options: &Options, caps: &Caps, pool: &Pool) -> Result<(), StartEr
 
 /// Can the packets be made? In the threads it would be too late for an error.
 fn check_packets(options: &Options, source_mac: MacAddress) -> Result<(), StartError> {
-    let made = options.function.makes_packets() && options.packet_file.is_none() && !options.rubbish;
+    let made = options.function.makes_packets() && options.packet_file.is_none() && !options.uninitialized;
     match made.then(|| packet::stream(options, source_mac, 0)) {
         Some(Err(error)) => Err(StartError(error.to_string())),
         _ => Ok(()),

@@ -10,7 +10,7 @@ use linerate_sys::clock;
 
 use super::turns::{Arrived, TurnLog, TurnLogger};
 
-use linerate_worker::{Control, MeterReading, Patience, SendEnd, after_waiting_for, give_up_ns, pause};
+use linerate_worker::{Backoff, Control, MeterReading, SendEnd, after_waiting_for, give_up_ns, pause};
 
 /// How long a schedule without a duration may take: this, and as much again for each packet.
 const BURST_MAX_NS: u64 = 1_000_000_000;
@@ -101,7 +101,7 @@ struct Running<'a> {
     then: std::vec::IntoIter<Schedule>,
     /// The end of the current schedule, or when the last one is given up.
     until_ns: u64,
-    patience: Patience,
+    backoff: Backoff,
     /// The port took nothing at the last turn.
     full: bool,
     done: bool,
@@ -116,7 +116,7 @@ impl<'a> Running<'a> {
             until_ns: until_ns(&lane.plan.schedule, start_ns, then.len() == 0),
             port: lane.port,
             then,
-            patience: Patience::default(),
+            backoff: Backoff::default(),
             full: false,
             done: false,
             error: None,
@@ -133,15 +133,15 @@ impl<'a> Running<'a> {
         self.full = next == Next::PortFull;
         match next {
             Next::At(due_ns) => {
-                self.patience = Patience::default();
+                self.backoff = Backoff::default();
                 return Ok(due_ns.min(self.until_ns));
             }
             // With others to serve, no time is spent on this one.
             Next::PortFull | Next::NoFrames if !alone => {
                 self.port.flush()?;
             }
-            Next::PortFull => self.patience.wait_for_room(self.port)?,
-            Next::NoFrames => self.patience.wait_for_frames(self.port)?,
+            Next::PortFull => self.backoff.wait_for_room(self.port)?,
+            Next::NoFrames => self.backoff.wait_for_frames(self.port)?,
             Next::Done if self.then.len() > 0 => return Ok(self.until_ns),
             Next::Done => {
                 self.done = true;

@@ -2,7 +2,7 @@
 
 use super::labels::Labels;
 use super::points::{Point, points};
-use super::recommendation::Race;
+use super::recommendation::Ranking;
 use super::{Entry, Grid, Tone, Topic};
 use crate::{Cell, Results};
 
@@ -48,13 +48,14 @@ pub(super) fn grid(results: &Results, labels: &Labels) -> Grid {
 /// The settings at the load that decides, the best first.
 pub(super) fn ranking(results: &Results) -> Grid {
     let columns: Vec<_> = [("setting", false)].into_iter().chain(COLUMNS).collect();
-    let Some(race) = Race::of(results) else { return Grid::new(Topic::Ranking, "", &columns) };
-    let title = format!("Captures compared: {}", race.case);
+    let Some(ranking) = Ranking::of(results) else { return Grid::new(Topic::Ranking, "", &columns) };
+    let title = format!("Captures compared: {}", ranking.case);
     let mut grid = Grid::new(Topic::Ranking, title, &columns);
-    for runner in race.runners.iter().take(RANKED_MAX) {
-        grid.rows.push([vec![Entry::toned(&runner.cell.dut_name, Tone::Strong)], runner.point.entries()].concat());
+    for candidate in ranking.candidates.iter().take(RANKED_MAX) {
+        grid.rows
+            .push([vec![Entry::toned(&candidate.cell.dut_name, Tone::Strong)], candidate.point.entries()].concat());
     }
-    let left = race.runners.len().saturating_sub(RANKED_MAX);
+    let left = ranking.candidates.len().saturating_sub(RANKED_MAX);
     if left > 0 {
         grid.notes.push(format!("{left} more in the table \"Captured\""));
     }
@@ -84,15 +85,15 @@ pub(crate) struct CurvePoint {
 
 /// A picture's worth for each case, the hardest first.
 pub(crate) fn capture_curves(results: &Results) -> Vec<Curves> {
-    Race::all(results).into_iter().map(|race| curves(&race)).collect()
+    Ranking::all(results).into_iter().map(|ranking| curves(&ranking)).collect()
 }
 
-fn curves(race: &Race<'_>) -> Curves {
-    let all = race.runners.len();
+fn curves(ranking: &Ranking<'_>) -> Curves {
+    let all = ranking.candidates.len();
     let drawn = |number: &usize| *number < DRAWN_OF_EACH || *number + DRAWN_OF_EACH >= all;
-    let settings = (0..all).filter(drawn).map(|number| curve(race.runners[number].cell)).collect();
+    let settings = (0..all).filter(drawn).map(|number| curve(ranking.candidates[number].cell)).collect();
     let left_out = all > 2 * DRAWN_OF_EACH;
-    let case = &race.case;
+    let case = &ranking.case;
     let case = if left_out { format!("{case}, the best and the worst {DRAWN_OF_EACH} of {all}") } else { case.clone() };
     Curves { case, settings }
 }

@@ -1,7 +1,7 @@
 //! The capture points of a cell, over its repetitions.
 
 use super::{Entry, Tone};
-use crate::capture::{CapturePoint, Outlook};
+use crate::capture::{CapturePoint, RingTrend};
 use crate::figure::median;
 use crate::units::{nanoseconds, percent, pps};
 use crate::{Cell, Found};
@@ -50,20 +50,20 @@ impl Point<'_> {
         self.of(|point| Some(point.sent_pps / point.load_pps)).is_some_and(|share| share >= SENT_SHARE)
     }
 
-    pub(super) fn outlook(&self) -> Outlook {
-        self.0.iter().map(|point| point.outlook()).max().unwrap_or_default()
+    pub(super) fn ring_trend(&self) -> RingTrend {
+        self.0.iter().map(|point| point.ring_trend()).max().unwrap_or_default()
     }
 
     pub(super) fn outlook_words(&self) -> String {
-        let full_in_ns = self.0.iter().filter_map(|point| point.full_in_ns()).min();
-        match self.outlook() {
-            Outlook::Steady => "falls back".to_owned(),
-            Outlook::TooShort => "too short to tell".to_owned(),
-            Outlook::Unknown => "not known".to_owned(),
-            Outlook::FullIn => {
-                full_in_ns.map_or("rises".to_owned(), |ns| format!("rises, full in {}", nanoseconds(ns as f64)))
+        let time_to_full_ns = self.0.iter().filter_map(|point| point.time_to_full_ns()).min();
+        match self.ring_trend() {
+            RingTrend::Steady => "falls back".to_owned(),
+            RingTrend::TooShort => "too short to tell".to_owned(),
+            RingTrend::Unknown => "not known".to_owned(),
+            RingTrend::FullIn => {
+                time_to_full_ns.map_or("rises".to_owned(), |ns| format!("rises, full in {}", nanoseconds(ns as f64)))
             }
-            Outlook::Overflowed => "was full".to_owned(),
+            RingTrend::Overflowed => "was full".to_owned(),
         }
     }
 
@@ -71,13 +71,13 @@ impl Point<'_> {
         self.0.iter().map(|point| point.buffers()).max().unwrap_or(0)
     }
 
-    /// Load to outlook, as both grids have it.
+    /// Load to the trend of the ring, as both grids have it.
     pub(super) fn entries(&self) -> Vec<Entry> {
         let share = |share: Option<f64>| share.map_or("-".to_owned(), percent);
         let lost = if self.captured_ratio() < 1.0 { Tone::Bad } else { Tone::Good };
         let sent = self.of(|point| Some(point.sent_pps));
         let cost = self.of(|point| point.cpu_ns_per_packet);
-        let doubtful = if self.outlook() >= Outlook::FullIn { Tone::Doubtful } else { Tone::Plain };
+        let doubtful = if self.ring_trend() >= RingTrend::FullIn { Tone::Doubtful } else { Tone::Plain };
         vec![
             Entry::new(pps(self.load_pps())),
             Entry::toned(sent.map_or("-".to_owned(), pps), if self.was_sent() { Tone::Plain } else { Tone::Doubtful }),

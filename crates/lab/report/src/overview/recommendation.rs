@@ -2,7 +2,7 @@
 
 use super::labels::size_words;
 use super::points::{Point, points};
-use crate::capture::{CapturePoint, Outlook};
+use crate::capture::{CapturePoint, RingTrend};
 use crate::units::{nanoseconds, percent, pps};
 use crate::{Cell, Results};
 
@@ -13,23 +13,23 @@ const EQUAL_COST: f64 = 0.1;
 
 /// Which setting is the best for this host, by which rule, and how sure that is; nothing where no capture was measured.
 pub(crate) fn recommendation(results: &Results) -> Vec<String> {
-    let Some(race) = Race::of(results) else { return Vec::new() };
-    let Some(best) = race.runners.first() else { return Vec::new() };
-    let (point, load) = (&best.point, pps(race.load_pps));
+    let Some(ranking) = Ranking::of(results) else { return Vec::new() };
+    let Some(best) = ranking.candidates.first() else { return Vec::new() };
+    let (point, load) = (&best.point, pps(ranking.load_pps));
     let mut sentences = Vec::new();
     let cost = point.of(|point| point.cpu_ns_per_packet);
     let ring = match point.of(CapturePoint::fill_share) {
         Some(fill) => format!("its ring at most {} full", percent(fill)),
         None => "a ring that does not tell how full it was".to_owned(),
     };
-    if race.runners.len() == 1 {
+    if ranking.candidates.len() == 1 {
         sentences.push(format!("One setting was measured ({}), so there is none to recommend.", setting(best.cell)));
     } else {
         sentences.push(format!(
             "Best setting for this host: {}. At {load} ({}) it captured {} of what was sent, with {} of CPU time for \
              each packet in its threads and {ring}.",
             setting(best.cell),
-            race.case,
+            ranking.case,
             percent(point.captured_ratio()),
             cost.map_or("an unknown amount".to_owned(), nanoseconds)
         ));
@@ -38,46 +38,46 @@ pub(crate) fn recommendation(results: &Results) -> Vec<String> {
              within {} of the best, rings whose level is known to fall back before those whose level is not known, and these before rings \
              that fill up; then less CPU time for a packet in the capturing threads (differences below {} do not count), then the smaller ring. \
              Idle time of the machine does not count: others use it too.",
-            race.runners.len(),
-            percent(race.equal),
+            ranking.candidates.len(),
+            percent(ranking.equal),
             percent(EQUAL_COST)
         );
         sentences.push(rule);
     }
-    if race.equals > 1 {
+    if ranking.equals > 1 {
         sentences.push(format!(
             "{} settings captured as much within the noise ({}): between them ring and CPU time decide, and another run may \
              name another one.",
-            race.equals,
-            percent(race.equal)
+            ranking.equals,
+            percent(ranking.equal)
         ));
     }
-    if !race.sent {
+    if !ranking.sent {
         sentences.push(format!(
             "No load was really sent to every setting, so the comparison is at the lowest, {load}, and doubtful: give the tester \
              lower loads or a quieter machine."
         ));
     }
-    match point.outlook() {
-        Outlook::FullIn | Outlook::Overflowed => sentences.push(format!(
+    match point.ring_trend() {
+        RingTrend::FullIn | RingTrend::Overflowed => sentences.push(format!(
             "At that load its ring {}: a longer run loses packets. Use it below that load.",
             point.outlook_words()
         )),
-        Outlook::TooShort | Outlook::Unknown => {
+        RingTrend::TooShort | RingTrend::Unknown => {
             sentences
                 .push("The trials were too short to tell whether its ring would last: give them 1 s and more.".into());
         }
-        Outlook::Steady => {}
+        RingTrend::Steady => {}
     }
-    if point.0.len() == 1 && race.runners.len() > 1 {
+    if point.0.len() == 1 && ranking.candidates.len() > 1 {
         sentences.push("Each setting was measured once; --repetitions 3 says how far that can be trusted.".into());
     }
     sentences
 }
 
 /// The settings at one load, the best first.
-pub(super) struct Race<'a> {
-    pub(super) runners: Vec<Runner<'a>>,
+pub(super) struct Ranking<'a> {
+    pub(super) candidates: Vec<Candidate<'a>>,
     /// Size and ports, in words.
     pub(super) case: String,
     load_pps: f64,
@@ -89,12 +89,12 @@ pub(super) struct Race<'a> {
     equals: usize,
 }
 
-pub(super) struct Runner<'a> {
+pub(super) struct Candidate<'a> {
     pub(super) cell: &'a Cell,
     pub(super) point: Point<'a>,
 }
 
-impl<'a> Race<'a> {
+impl<'a> Ranking<'a> {
     /// At the hardest case.
     pub(super) fn of(results: &'a Results) -> Option<Self> {
         Self::all(results).into_iter().next()
@@ -118,44 +118,45 @@ impl<'a> Race<'a> {
         let is_case = |cell: &&Cell| is_same_case(case, cell);
         let cells: Vec<&Cell> = measured.iter().copied().filter(is_case).collect();
         let loads: Vec<f64> = points(case).iter().map(Point::load_pps).collect();
-        let at = |load_pps: f64| -> Option<Vec<Runner<'a>>> {
-            let runner = |cell: &&'a Cell| {
+        let at = |load_pps: f64| -> Option<Vec<Candidate<'a>>> {
+            let candidate = |cell: &&'a Cell| {
                 let point = points(cell).into_iter().find(|point| point.load_pps() == load_pps)?;
-                Some(Runner { cell, point })
+                Some(Candidate { cell, point })
             };
-            cells.iter().map(runner).collect()
+            cells.iter().map(candidate).collect()
         };
-        let all_sent = |runners: &Vec<Runner<'_>>| runners.iter().all(|runner| runner.point.was_sent());
-        let fair = loads.iter().rev().find_map(|load| at(*load).filter(all_sent).map(|runners| (*load, runners)));
+        let all_sent = |candidates: &Vec<Candidate<'_>>| candidates.iter().all(|candidate| candidate.point.was_sent());
+        let fair = loads.iter().rev().find_map(|load| at(*load).filter(all_sent).map(|candidates| (*load, candidates)));
         let sent = fair.is_some();
-        let (load_pps, mut runners) = match fair {
+        let (load_pps, mut candidates) = match fair {
             Some(fair) => fair,
-            None => loads.iter().find_map(|load| at(*load).map(|runners| (*load, runners)))?,
+            None => loads.iter().find_map(|load| at(*load).map(|candidates| (*load, candidates)))?,
         };
-        let most = runners.iter().map(|runner| runner.point.captured_ratio()).fold(0.0, f64::max);
-        let equal = runners.iter().map(|runner| runner.point.spread()).fold(EQUAL_SHARE, f64::max);
-        let is_equal = |runner: &Runner<'_>| runner.point.captured_ratio() >= most - equal;
-        let equals = runners.iter().filter(|runner| is_equal(runner)).count();
-        let cost = |runner: &Runner<'_>| runner.point.of(|point| point.cpu_ns_per_packet).unwrap_or(f64::INFINITY);
-        let ring = |runner: &Runner<'_>| match runner.point.outlook() {
-            Outlook::Steady => 0,
-            Outlook::TooShort | Outlook::Unknown => 1,
-            Outlook::FullIn | Outlook::Overflowed => 2,
+        let most = candidates.iter().map(|candidate| candidate.point.captured_ratio()).fold(0.0, f64::max);
+        let equal = candidates.iter().map(|candidate| candidate.point.spread()).fold(EQUAL_SHARE, f64::max);
+        let is_equal = |candidate: &Candidate<'_>| candidate.point.captured_ratio() >= most - equal;
+        let equals = candidates.iter().filter(|candidate| is_equal(candidate)).count();
+        let cost =
+            |candidate: &Candidate<'_>| candidate.point.of(|point| point.cpu_ns_per_packet).unwrap_or(f64::INFINITY);
+        let ring = |candidate: &Candidate<'_>| match candidate.point.ring_trend() {
+            RingTrend::Steady => 0,
+            RingTrend::TooShort | RingTrend::Unknown => 1,
+            RingTrend::FullIn | RingTrend::Overflowed => 2,
         };
-        let best_ring = runners.iter().filter(|runner| is_equal(runner)).map(ring).min();
-        let among = runners.iter().filter(|runner| is_equal(runner) && Some(ring(runner)) == best_ring);
+        let best_ring = candidates.iter().filter(|candidate| is_equal(candidate)).map(ring).min();
+        let among = candidates.iter().filter(|candidate| is_equal(candidate) && Some(ring(candidate)) == best_ring);
         let cheapest = among.map(cost).fold(f64::INFINITY, f64::min);
         // Groups first; what is better than another by more than the noise is in an earlier one.
-        let rank = |runner: &Runner<'_>| {
-            let equal = is_equal(runner);
-            let lost = if equal { 0 } else { ((1.0 - runner.point.captured_ratio()) * 1e6) as u64 };
-            let cheap = equal && cost(runner) <= cheapest * (1.0 + EQUAL_COST);
-            let dear = if cheap { 0 } else { (cost(runner) * 1e3) as u64 };
-            (!equal, lost, ring(runner), dear, runner.point.buffers())
+        let rank = |candidate: &Candidate<'_>| {
+            let equal = is_equal(candidate);
+            let lost = if equal { 0 } else { ((1.0 - candidate.point.captured_ratio()) * 1e6) as u64 };
+            let cheap = equal && cost(candidate) <= cheapest * (1.0 + EQUAL_COST);
+            let dear = if cheap { 0 } else { (cost(candidate) * 1e3) as u64 };
+            (!equal, lost, ring(candidate), dear, candidate.point.buffers())
         };
-        runners.sort_by_key(rank);
+        candidates.sort_by_key(rank);
         let case = format!("{}, {}", size_words(case), case.direction);
-        Some(Self { runners, case, load_pps, sent, equal, equals })
+        Some(Self { candidates, case, load_pps, sent, equal, equals })
     }
 }
 
@@ -174,16 +175,16 @@ mod tests {
     use crate::capture::CapturePort;
     use crate::{Dut, EXPERIMENT_SCHEMA, Environment, Finding, Found, Timestamp, Tool};
 
-    fn point(load_pps: f64, ratio: f64, idle: f64, ring: u64, outlook: Outlook) -> CapturePoint {
+    fn point(load_pps: f64, ratio: f64, idle: f64, ring: u64, ring_trend: RingTrend) -> CapturePoint {
         let port = CapturePort {
             port: "lr-in".into(),
             captured: 10,
             dropped_by_ring: 0,
             dropped_by_writer: 0,
             ring_capacity: Some(ring),
-            ring_highest: Some(ring / 2),
-            outlook,
-            full_in_ns: None,
+            ring_high_water: Some(ring / 2),
+            ring_trend,
+            time_to_full_ns: None,
             cpu_ns: Some(1),
         };
         CapturePoint {
@@ -239,21 +240,27 @@ mod tests {
 
     fn best(cells: Vec<Cell>) -> String {
         let results = results(cells);
-        let race = Race::of(&results).expect("captures");
-        race.runners[0].cell.dut_name.clone()
+        let ranking = Ranking::of(&results).expect("captures");
+        ranking.candidates[0].cell.dut_name.clone()
     }
 
     #[test]
     fn what_captured_more_wins_then_what_lasts_then_the_cheap_then_the_small() {
-        let one = |name, ratio, cost, ring, outlook| {
-            cell(name, vec![CapturePoint { cpu_ns_per_packet: cost, ..point(1e5, ratio, 0.5, ring, outlook) }])
+        let one = |name, ratio, cost, ring, ring_trend| {
+            cell(name, vec![CapturePoint { cpu_ns_per_packet: cost, ..point(1e5, ratio, 0.5, ring, ring_trend) }])
         };
-        let (steady, cost) = (Outlook::Steady, Some(100.0));
+        let (steady, cost) = (RingTrend::Steady, Some(100.0));
         assert_eq!(best(vec![one("a", 0.9, Some(10.0), 1, steady), one("b", 0.99, cost, 9, steady)]), "b");
-        assert_eq!(best(vec![one("a", 0.999, Some(10.0), 1, Outlook::FullIn), one("b", 0.997, cost, 9, steady)]), "b");
-        assert_eq!(best(vec![one("a", 0.999, Some(10.0), 1, Outlook::Unknown), one("b", 0.997, cost, 9, steady)]), "b");
         assert_eq!(
-            best(vec![one("a", 0.999, cost, 1, Outlook::FullIn), one("b", 0.997, cost, 9, Outlook::Unknown)]),
+            best(vec![one("a", 0.999, Some(10.0), 1, RingTrend::FullIn), one("b", 0.997, cost, 9, steady)]),
+            "b"
+        );
+        assert_eq!(
+            best(vec![one("a", 0.999, Some(10.0), 1, RingTrend::Unknown), one("b", 0.997, cost, 9, steady)]),
+            "b"
+        );
+        assert_eq!(
+            best(vec![one("a", 0.999, cost, 1, RingTrend::FullIn), one("b", 0.997, cost, 9, RingTrend::Unknown)]),
             "b"
         );
         assert_eq!(best(vec![one("a", 0.999, Some(150.0), 1, steady), one("b", 0.997, cost, 9, steady)]), "b");
@@ -263,23 +270,25 @@ mod tests {
 
     #[test]
     fn idle_time_of_a_shared_machine_decides_nothing() {
-        let one = |name, idle, ring| cell(name, vec![point(1e5, 0.999, idle, ring, Outlook::Steady)]);
+        let one = |name, idle, ring| cell(name, vec![point(1e5, 0.999, idle, ring, RingTrend::Steady)]);
         assert_eq!(best(vec![one("a", 0.9, 9), one("b", 0.1, 1)]), "b");
         assert!(!recommendation(&results(vec![one("a", 0.9, 9), one("b", 0.1, 1)])).join(" ").contains("machine idle"));
     }
 
     #[test]
     fn the_highest_load_that_all_were_sent_decides() {
-        let behind =
-            |load_pps: f64| CapturePoint { sent_pps: load_pps / 2.0, ..point(load_pps, 1.0, 0.5, 1, Outlook::Steady) };
-        let of = |load_pps, ratio| point(load_pps, ratio, 0.5, 1, Outlook::Steady);
+        let behind = |load_pps: f64| CapturePoint {
+            sent_pps: load_pps / 2.0,
+            ..point(load_pps, 1.0, 0.5, 1, RingTrend::Steady)
+        };
+        let of = |load_pps, ratio| point(load_pps, ratio, 0.5, 1, RingTrend::Steady);
         let cells = vec![
             cell("a", vec![of(1e5, 1.0), of(2e5, 0.9), of(4e5, 0.8)]),
             cell("b", vec![of(1e5, 0.9), of(2e5, 1.0), behind(4e5)]),
         ];
         let results = results(cells);
-        let race = Race::of(&results).expect("captures");
-        assert_eq!((race.load_pps, race.sent, race.runners[0].cell.dut_name.as_str()), (2e5, true, "b"));
+        let ranking = Ranking::of(&results).expect("captures");
+        assert_eq!((ranking.load_pps, ranking.sent, ranking.candidates[0].cell.dut_name.as_str()), (2e5, true, "b"));
         let text = recommendation(&results).join(" ");
         assert!(text.contains("Best setting for this host: b") && text.contains("The rule:"), "{text}");
         assert!(text.contains("measured once"), "{text}");
@@ -288,7 +297,7 @@ mod tests {
     #[test]
     fn pictures_show_the_best_and_the_worst_of_each_case() {
         let of = |name: &str, ratio| {
-            cell(name, vec![point(1e5, 1.0, 0.9, 1, Outlook::Steady), point(2e5, ratio, 0.5, 1, Outlook::Steady)])
+            cell(name, vec![point(1e5, 1.0, 0.9, 1, RingTrend::Steady), point(2e5, ratio, 0.5, 1, RingTrend::Steady)])
         };
         let mut cells: Vec<Cell> =
             (0..8).map(|number| of(&format!("n{number}"), 1.0 - 0.1 * f64::from(number))).collect();
@@ -312,12 +321,13 @@ mod tests {
 
     #[test]
     fn what_is_doubtful_is_said() {
-        let of = |name, outlook| cell(name, vec![CapturePoint { sent_pps: 1.0, ..point(1e5, 1.0, 0.5, 1, outlook) }]);
+        let of =
+            |name, ring_trend| cell(name, vec![CapturePoint { sent_pps: 1.0, ..point(1e5, 1.0, 0.5, 1, ring_trend) }]);
         let results_of = |cells| recommendation(&results(cells)).join(" ");
-        let text = results_of(vec![of("a", Outlook::FullIn), of("b", Outlook::FullIn)]);
+        let text = results_of(vec![of("a", RingTrend::FullIn), of("b", RingTrend::FullIn)]);
         assert!(text.contains("2 settings captured as much") && text.contains("No load was really sent"), "{text}");
         assert!(text.contains("a longer run loses packets"), "{text}");
-        let text = results_of(vec![of("a", Outlook::TooShort)]);
+        let text = results_of(vec![of("a", RingTrend::TooShort)]);
         assert!(text.contains("One setting was measured") && text.contains("too short"), "{text}");
         assert_eq!(results_of(Vec::new()), "");
     }

@@ -188,9 +188,9 @@ fn capture_point(pps: f64) -> CapturePoint {
         dropped_by_ring: 10,
         dropped_by_writer: 0,
         ring_capacity: Some(524_288),
-        ring_highest: Some(400_000),
-        outlook: Outlook::FullIn,
-        full_in_ns: Some(2_100_000_000),
+        ring_high_water: Some(400_000),
+        ring_trend: RingTrend::FullIn,
+        time_to_full_ns: Some(2_100_000_000),
         cpu_ns: Some(310_000_000),
     };
     CapturePoint {

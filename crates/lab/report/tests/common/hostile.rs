@@ -17,8 +17,19 @@ pub fn hostile() -> Results {
 fn replace(value: &mut Value, key: &str) {
     match value {
         Value::String(_)
-            if ["schema", "test", "purpose", "limited_by", "stop", "outlook", "kind", "part", "started", "ended"]
-                .contains(&key) => {}
+            if [
+                "schema",
+                "test",
+                "purpose",
+                "limited_by",
+                "stop",
+                "ring_trend",
+                "kind",
+                "part",
+                "started",
+                "ended",
+            ]
+            .contains(&key) => {}
         Value::String(text) => *text = format!("={HOSTILE}{text}"),
         Value::Array(list) => list.iter_mut().for_each(|inner| replace(inner, key)),
         Value::Object(map) => map.iter_mut().for_each(|(key, inner)| replace(inner, key)),

@@ -5,7 +5,7 @@
 //! goal's duration sum, an *upper bound* once none could save it, else undecided ([`DurationSums::classify`]). The result of a
 //! goal is its *relevant* bounds: the smallest upper bound, and the largest lower bound below that.
 //!
-//! Read [`Goal`], then `tally.rs` (the classification), `book.rs` (bounds), `target.rs` (short trials before long ones),
+//! Read [`Goal`], then `tally.rs` (the classification), `database.rs` (bounds), `target.rs` (short trials before long ones),
 //! `choice.rs` and its strategies (which load next), [`Search`] (the state machine), [`Outcome`].
 //!
 //! ```
@@ -38,8 +38,8 @@
 //!   and the printed ratios (42.857 % and 27.273 %). The rules count here: an upper bound.
 //! - A first trial at the maximum whose result is thrown away (FD.io CSIT's warm-up) is left to the caller.
 
-mod book;
 mod choice;
+mod database;
 mod goal;
 mod outcome;
 mod search;

@@ -1,6 +1,6 @@
 //! What a search found: one goal result (RFC 9971, "Goal Results") for each goal.
 
-use super::book::Book;
+use super::database::TrialDatabase;
 use super::goal::{Goal, Limits};
 use super::step::Step;
 use super::tally::conditional_throughput_pps;
@@ -63,10 +63,16 @@ pub struct Outcome {
 }
 
 /// The result of one goal, whose last target is `target`.
-pub(super) fn of_goal(goal: &Goal, book: &Book, target: usize, limits: &Limits, has_ended: bool) -> GoalOutcome {
-    let Bounds { lower, upper } = book.bounds(target);
-    let lower_entry = lower.and_then(|lower| book.entry(lower));
-    let of_goal = book.targets().get(target);
+pub(super) fn of_goal(
+    goal: &Goal,
+    database: &TrialDatabase,
+    target: usize,
+    limits: &Limits,
+    has_ended: bool,
+) -> GoalOutcome {
+    let Bounds { lower, upper } = database.bounds(target);
+    let lower_entry = lower.and_then(|lower| database.entry(lower));
+    let of_goal = database.targets().get(target);
     GoalOutcome {
         goal: goal.clone(),
         lower,
@@ -74,15 +80,15 @@ pub(super) fn of_goal(goal: &Goal, book: &Book, target: usize, limits: &Limits, 
         conditional_pps: lower_entry.zip(of_goal).and_then(|(entry, of)| {
             conditional_throughput_pps(&entry.seen_by(of), goal.exceed_ratio, goal.final_trial_ns)
         }),
-        with_interruptions: of_goal.and_then(|of| book.with_interruptions(of)),
-        irregular: book.is_inverted(target),
-        stop: stop(goal, book, target, limits, has_ended),
-        limit: limit(goal, book, target, limits),
+        with_interruptions: of_goal.and_then(|of| database.with_interruptions(of)),
+        irregular: database.is_inverted(target),
+        stop: stop(goal, database, target, limits, has_ended),
+        limit: limit(goal, database, target, limits),
     }
 }
 
-fn stop(goal: &Goal, book: &Book, target: usize, limits: &Limits, has_ended: bool) -> Stop {
-    match book.bounds(target) {
+fn stop(goal: &Goal, database: &TrialDatabase, target: usize, limits: &Limits, has_ended: bool) -> Stop {
+    match database.bounds(target) {
         Bounds { lower: Some(lower), .. } if lower >= limits.maximum => Stop::MaximumPassed,
         Bounds { upper: Some(upper), .. } if upper <= limits.minimum => Stop::MinimumFailed,
         Bounds { lower: Some(lower), upper: Some(upper) } if goal.is_resolved(lower, upper) => Stop::Resolved,
@@ -91,12 +97,12 @@ fn stop(goal: &Goal, book: &Book, target: usize, limits: &Limits, has_ended: boo
     }
 }
 
-fn limit(goal: &Goal, book: &Book, target: usize, limits: &Limits) -> Limit {
-    let Bounds { lower, upper } = book.bounds(target);
+fn limit(goal: &Goal, database: &TrialDatabase, target: usize, limits: &Limits) -> Limit {
+    let Bounds { lower, upper } = database.bounds(target);
     if lower.is_some_and(|lower| lower >= limits.maximum) {
         return Limit::Maximum;
     }
-    match upper.and_then(|upper| book.entry(upper)?.worst(book.targets().get(target)?)) {
+    match upper.and_then(|upper| database.entry(upper)?.worst(database.targets().get(target)?)) {
         Some(worst) if worst.lost as f64 / worst.intended.max(1) as f64 > goal.loss_ratio => Limit::Loss,
         Some(_) => Limit::Tester,
         None => Limit::Unknown,

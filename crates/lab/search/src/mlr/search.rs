@@ -1,7 +1,7 @@
 //! The search as a state machine.
 
-use super::book::Book;
 use super::choice::choose;
+use super::database::TrialDatabase;
 use super::goal::{Goal, GoalError, Limits};
 use super::outcome::{self, Outcome, Record};
 use super::step::{Order, Step, answers};
@@ -15,7 +15,7 @@ use crate::{Bounds, Measurer, RunError, Trial, TrialError};
 pub struct Search {
     goals: Vec<Goal>,
     limits: Limits,
-    book: Book,
+    database: TrialDatabase,
     /// The last target of each goal.
     finals: Vec<usize>,
     /// By target.
@@ -31,9 +31,9 @@ impl Search {
         limits.check(&goals)?;
         let (targets, finals) = targets(&goals);
         let pursuits = vec![Pursuit::default(); targets.len()];
-        let book = Book::new(targets);
-        let choice = choose(&book, &limits, &pursuits);
-        Ok(Self { goals, limits, book, finals, pursuits, choice, records: Vec::new(), trial_time_ns: 0 })
+        let database = TrialDatabase::new(targets);
+        let choice = choose(&database, &limits, &pursuits);
+        Ok(Self { goals, limits, database, finals, pursuits, choice, records: Vec::new(), trial_time_ns: 0 })
     }
 
     /// What is looked for.
@@ -53,14 +53,15 @@ impl Search {
 
     /// The relevant bounds of a goal so far.
     pub fn bounds(&self, goal: usize) -> Bounds {
-        self.finals.get(goal).map_or(Bounds { lower: None, upper: None }, |target| self.book.bounds(*target))
+        self.finals.get(goal).map_or(Bounds { lower: None, upper: None }, |target| self.database.bounds(*target))
     }
 
     /// Bounds of a goal to show while the search runs, or where it was cut short: those of its furthest stage that has a lower one, or
     /// any. Short trials may err.
     pub fn estimate(&self, goal: usize) -> Bounds {
-        let of_goal = |target: &usize| self.book.targets().get(*target).is_some_and(|target| target.goal == goal);
-        let stages = || (0..self.book.targets().len()).rev().filter(of_goal).map(|target| self.book.bounds(target));
+        let of_goal = |target: &usize| self.database.targets().get(*target).is_some_and(|target| target.goal == goal);
+        let stages =
+            || (0..self.database.targets().len()).rev().filter(of_goal).map(|target| self.database.bounds(target));
         let any = || stages().find(|bounds| bounds.upper.is_some());
         stages().find(|bounds| bounds.lower.is_some()).or_else(any).unwrap_or(Bounds { lower: None, upper: None })
     }
@@ -76,7 +77,7 @@ impl Search {
             return None;
         }
         let Choice { target: index, load, reason, .. } = self.choice?;
-        let target = self.book.targets().get(index)?;
+        let target = self.database.targets().get(index)?;
         let order = Order { load, duration_ns: target.trial_ns };
         Some(Step { order, goal: target.goal, is_final: self.finals.get(target.goal) == Some(&index), reason })
     }
@@ -92,7 +93,7 @@ impl Search {
         trial.check()?;
         let step = self.next_step().filter(|step| answers(&step.order, &trial));
         let duration_ns = step.map_or(trial.duration_ns, |step| step.order.duration_ns);
-        self.book.add(Trial { duration_ns, ..trial });
+        self.database.add(Trial { duration_ns, ..trial });
         self.records.push(Record { trial, step });
         self.trial_time_ns = self.trial_time_ns.saturating_add(trial.duration_ns);
         self.choice = self.choice_after(step.is_some());
@@ -105,7 +106,7 @@ impl Search {
         Outcome {
             goals: goals
                 .map(|(goal, target)| {
-                    outcome::of_goal(goal, &self.book, *target, &self.limits, self.next_step().is_none())
+                    outcome::of_goal(goal, &self.database, *target, &self.limits, self.next_step().is_none())
                 })
                 .collect(),
             trial_time_ns: self.trial_time_ns,
@@ -132,16 +133,16 @@ impl Search {
     /// The same load again while its target cannot tell what it is; else a new choice.
     fn choice_after(&mut self, is_answer: bool) -> Option<Choice> {
         if let Some(choice) = self.choice.filter(|_| is_answer) {
-            let class = self.book.class(choice.target, choice.load);
+            let class = self.database.class(choice.target, choice.load);
             let Limits { minimum, maximum, .. } = self.limits;
-            if class == LoadClass::Undecided && !self.book.is_reached(choice.target, minimum, maximum) {
+            if class == LoadClass::Undecided && !self.database.is_reached(choice.target, minimum, maximum) {
                 return self.choice;
             }
             if let Some(pursuit) = self.pursuits.get_mut(choice.target) {
                 pursuit.note(&choice, class);
             }
         }
-        choose(&self.book, &self.limits, &self.pursuits)
+        choose(&self.database, &self.limits, &self.pursuits)
     }
 
     fn is_used_up(&self) -> bool {

@@ -1,6 +1,6 @@
 //! What a strategy sees of a search, and why it chose a load.
 
-use super::book::{Book, forwarding_rate_pps};
+use super::database::{TrialDatabase, forwarding_rate_pps};
 use super::goal::Limits;
 use super::tally::{LoadClass, conditional_throughput_pps};
 use super::target::Target;
@@ -25,7 +25,7 @@ pub enum Reason {
 
 /// What a strategy sees: one target that is not reached.
 pub(super) struct View<'a> {
-    pub(super) book: &'a Book,
+    pub(super) database: &'a TrialDatabase,
     pub(super) limits: &'a Limits,
     pub(super) target: &'a Target,
     pub(super) index: usize,
@@ -41,7 +41,7 @@ impl View<'_> {
     pub(super) fn is_useful(&self, load: Load) -> bool {
         self.bounds.lower.is_none_or(|lower| lower < load)
             && self.bounds.upper.is_none_or(|upper| load < upper)
-            && self.book.class(self.index, load) == LoadClass::Undecided
+            && self.database.class(self.index, load) == LoadClass::Undecided
     }
 
     /// Whether loads passed in a row lately.
@@ -79,7 +79,7 @@ impl View<'_> {
     /// Half a width below the load that the rate received at a failing load promises: the conditional throughput there, or the
     /// rate of all trials where none is of full length; more by what the goal allows to be lost.
     pub(super) fn promised_below(&self, upper: Load) -> Option<Load> {
-        let entry = self.book.entry(upper)?;
+        let entry = self.database.entry(upper)?;
         let Target { exceed_ratio, trial_ns, loss_ratio, .. } = *self.target;
         let trials = entry.seen_by(self.target);
         let received_pps =

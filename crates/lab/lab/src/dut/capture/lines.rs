@@ -1,7 +1,7 @@
 //! What `linerate capture --json` prints: a line (schema `linerate.capture/1`, docs/capture.md) for each port at each interval, and one
 //! with `end` true. Fields and lines that are not known here are passed over.
 
-use linerate_report::{CapturePort, Outlook};
+use linerate_report::{CapturePort, RingTrend};
 use serde_json::Value;
 
 /// The last line of a port.
@@ -29,8 +29,8 @@ pub(super) struct CapturedCounts {
 struct Ring {
     capacity: u64,
     highest: u64,
-    outlook: Outlook,
-    full_in_ns: Option<u64>,
+    ring_trend: RingTrend,
+    time_to_full_ns: Option<u64>,
 }
 
 impl PortLine {
@@ -72,9 +72,9 @@ impl PortLine {
             dropped_by_ring,
             dropped_by_writer,
             ring_capacity: self.ring.as_ref().map(|ring| ring.capacity).or(self.ring_bytes),
-            ring_highest: self.ring.as_ref().map(|ring| ring.highest),
-            outlook: self.ring.as_ref().map(|ring| ring.outlook).unwrap_or_default(),
-            full_in_ns: self.ring.as_ref().and_then(|ring| ring.full_in_ns),
+            ring_high_water: self.ring.as_ref().map(|ring| ring.highest),
+            ring_trend: self.ring.as_ref().map(|ring| ring.ring_trend).unwrap_or_default(),
+            time_to_full_ns: self.ring.as_ref().and_then(|ring| ring.time_to_full_ns),
             cpu_ns: self.cpu_ns,
         }
     }
@@ -84,14 +84,14 @@ impl Ring {
     /// `None` where it is not known.
     fn of(ring: &Value) -> Option<Self> {
         let capacity = ring["capacity"].as_u64().filter(|capacity| *capacity > 0)?;
-        let (outlook, full_in_ns) = match ring["projection"]["says"].as_str() {
-            Some("too_short") => (Outlook::TooShort, None),
-            Some("steady") => (Outlook::Steady, None),
-            Some("full_in") => (Outlook::FullIn, ring["projection"]["ns"].as_u64()),
-            Some("overflowed") => (Outlook::Overflowed, None),
-            _ => (Outlook::Unknown, None),
+        let (ring_trend, time_to_full_ns) = match ring["projection"]["says"].as_str() {
+            Some("too_short") => (RingTrend::TooShort, None),
+            Some("steady") => (RingTrend::Steady, None),
+            Some("full_in") => (RingTrend::FullIn, ring["projection"]["ns"].as_u64()),
+            Some("overflowed") => (RingTrend::Overflowed, None),
+            _ => (RingTrend::Unknown, None),
         };
-        Some(Self { capacity, highest: ring["highest"].as_u64().unwrap_or(0), outlook, full_in_ns })
+        Some(Self { capacity, highest: ring["highest"].as_u64().unwrap_or(0), ring_trend, time_to_full_ns })
     }
 }
 
@@ -120,12 +120,15 @@ mod tests {
         assert!(line.end && line.offered == 90);
         let port = line.report("lr-in");
         assert_eq!((port.captured, port.dropped_by_ring, port.dropped_by_writer), (77, 10, 3));
-        assert_eq!((port.ring_highest, port.outlook, port.full_in_ns), (Some(60), Outlook::FullIn, Some(7)));
+        assert_eq!(
+            (port.ring_high_water, port.ring_trend, port.time_to_full_ns),
+            (Some(60), RingTrend::FullIn, Some(7))
+        );
         assert_eq!(port.cpu_ns, Some(400));
         assert_eq!(PortLine::last(PRINTED, "in"), None, "no other interface whose name ends alike");
         let first = PRINTED.lines().take(2).collect::<Vec<_>>().join("\n");
         let line = PortLine::last(&first, "lr-in").expect("a line");
-        assert!(!line.end && line.report("lr-in").outlook == Outlook::Unknown);
+        assert!(!line.end && line.report("lr-in").ring_trend == RingTrend::Unknown);
     }
 
     #[test]

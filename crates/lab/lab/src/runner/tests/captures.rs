@@ -1,7 +1,7 @@
 //! Ladders of loads for captures, on a made-up one.
 
 use linerate_experiment::parse;
-use linerate_report::{Found, Outlook};
+use linerate_report::{Found, RingTrend};
 
 use super::made_up::MadeUp;
 use super::{End, all};
@@ -38,8 +38,8 @@ fn each_load_is_a_point_and_the_best_setting_is_named() {
         assert_eq!((points.len(), finding.trials.len()), (2, 2));
         let [low, high] = points.as_slice() else { panic!("two loads") };
         assert_eq!((low.load_pps, high.load_pps), (1e5 * ways, 4e5 * ways), "of all ports together");
-        assert_eq!((low.captured_ratio, low.efficiency, low.outlook()), (1.0, Some(1.0), Outlook::Steady));
-        assert_eq!((high.captured_ratio, high.efficiency, high.outlook()), (0.5, Some(0.5), Outlook::Overflowed));
+        assert_eq!((low.captured_ratio, low.efficiency, low.ring_trend()), (1.0, Some(1.0), RingTrend::Steady));
+        assert_eq!((high.captured_ratio, high.efficiency, high.ring_trend()), (0.5, Some(0.5), RingTrend::Overflowed));
         assert_eq!((high.ports.len() as f64, high.cpu_ns_per_packet), (ways, Some(1000.0)));
         assert_eq!(low.idle_share, None, "nobody read the cores' times");
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use linerate_experiment::Direction;
 use linerate_report::{
-    Account, CapturePort, Counted, Dut, Environment, ExperimentTrial, Found, Latency, Loss, Noise, Outlook, Purpose,
+    Account, CapturePort, Counted, Dut, Environment, ExperimentTrial, Found, Latency, Loss, Noise, Purpose, RingTrend,
     Stalls, Trial,
 };
 
@@ -231,9 +231,9 @@ fn ports(direction: Direction, counted: &Counted) -> Vec<CapturePort> {
         dropped_by_ring,
         dropped_by_writer: 0,
         ring_capacity: Some(100),
-        ring_highest: Some(if dropped_by_ring > 0 { 100 } else { 10 }),
-        outlook: if dropped_by_ring > 0 { Outlook::Overflowed } else { Outlook::Steady },
-        full_in_ns: None,
+        ring_high_water: Some(if dropped_by_ring > 0 { 100 } else { 10 }),
+        ring_trend: if dropped_by_ring > 0 { RingTrend::Overflowed } else { RingTrend::Steady },
+        time_to_full_ns: None,
         cpu_ns: Some(captured * 1000),
     };
     (0..number).map(port).collect()

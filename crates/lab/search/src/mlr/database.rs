@@ -1,4 +1,4 @@
-//! The book of all trials: what each load is for each target, and the relevant bounds.
+//! The database of all trials: what each load is for each target, and the relevant bounds.
 
 use super::goal::is_narrow;
 use super::tally::{DurationSums, LoadClass};
@@ -30,13 +30,13 @@ impl Entry {
 
 /// All trials by load, classified for every target.
 #[derive(Debug, Clone)]
-pub(super) struct Book {
+pub(super) struct TrialDatabase {
     targets: Vec<Target>,
     entries: BTreeMap<Load, Entry>,
     bounds: Vec<Bounds>,
 }
 
-impl Book {
+impl TrialDatabase {
     pub(super) fn new(targets: Vec<Target>) -> Self {
         let bounds = vec![Bounds { lower: None, upper: None }; targets.len()];
         Self { targets, entries: BTreeMap::new(), bounds }
@@ -106,7 +106,7 @@ impl Book {
         if !target.outside_interruptions || trials().all(|trial| trial.lost_in_interruptions == 0) {
             return None;
         }
-        let mut counting = Book::new(vec![Target { outside_interruptions: false, ..*target }]);
+        let mut counting = TrialDatabase::new(vec![Target { outside_interruptions: false, ..*target }]);
         trials().for_each(|trial| counting.add(*trial));
         Some(counting.bounds(0))
     }
