@@ -17,7 +17,7 @@ use super::path::{Asked, Op};
 use super::resolve::{View, ask, build, each, is_current};
 use crate::action_set::ActionSet;
 use crate::drops::DropReason;
-use crate::packet::{Fragment, Headers, PipelineFields};
+use crate::packet::{CommonHeaders, Fragment, Headers, PipelineFields};
 
 /// Packets that are looked at together.
 pub(super) const LANES: usize = 64;
@@ -35,12 +35,21 @@ struct Lane {
 /// What is known of a packet before its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
-    /// It goes through the tables.
+    /// It goes through the tables, and has common headers.
+    Common(CommonHeaders),
+    /// It goes through the tables; its headers are in [`Lanes::headers`].
     #[default]
-    Forwarded,
+    Other,
     /// It is to be put together with others first.
     Fragment,
     Refused(DropReason),
+}
+
+impl Kind {
+    #[inline]
+    fn is_forwarded(self) -> bool {
+        matches!(self, Kind::Common(_) | Kind::Other)
+    }
 }
 
 /// Memory of the passes of one worker.
@@ -199,7 +208,7 @@ impl Core {
         let mut at = 0;
         while at < count {
             let first = &lanes.lanes[at];
-            let end = if first.kind == Kind::Forwarded
+            let end = if first.kind.is_forwarded()
                 && let Some(slot) = self.paths.get(first.way).and_then(|path| path.plain)
             {
                 let run = run_in_front(&lanes.lanes[at..count], first.way);
@@ -266,8 +275,12 @@ impl Core {
     ) {
         let Lane { len, slots, kind, way } = lanes.lanes[lane];
         self.account().received.add(1, u64::from(len));
+        let headers = match kind {
+            Kind::Common(common) => common.headers(),
+            _ => lanes.headers[lane],
+        };
         let mut hand = InHand {
-            headers: lanes.headers[lane],
+            headers,
             fields: *fields,
             in_slot,
             len: len as usize,
@@ -283,7 +296,7 @@ impl Core {
                 return self.fragment(view, &hand, batch, pool);
             }
             Kind::Refused(reason) => Some(reason),
-            Kind::Forwarded => self.walk_way(view, way, &mut hand, batch, pool),
+            Kind::Common(_) | Kind::Other => self.walk_way(view, way, &mut hand, batch, pool),
         };
         self.finish(&mut hand, end, batch, pool);
     }
@@ -317,14 +330,15 @@ impl Lanes {
         let mut before = LANES;
         while count < LANES {
             let Some(part) = parts.next() else { break };
-            let headers = Headers::read(part.bytes, fields, &mut self.keys[count]);
-            let kind = kind(&headers, part.more, fragments);
-            self.headers[count] = headers;
+            let kind = match CommonHeaders::read(part.bytes, fields, &mut self.keys[count]) {
+                Some(common) => Kind::Common(common),
+                None => self.read_other(count, part, fields, fragments),
+            };
             let mut lane = Lane { len: part.bytes.len() as u32, slots: 1, kind, way: MISS };
             if part.more {
                 read_on(&mut lane, &mut parts);
             }
-            if lane.kind == Kind::Forwarded {
+            if lane.kind.is_forwarded() {
                 if before == LANES || self.keys[before] != self.keys[count] {
                     fresh |= 1 << count;
                 }
@@ -335,9 +349,15 @@ impl Lanes {
         }
         (count, fresh)
     }
+
+    /// Reads a packet whose headers are not common.
+    fn read_other(&mut self, lane: usize, part: Part<'_>, fields: &PipelineFields, fragments: Fragments) -> Kind {
+        let headers = Headers::read_slowly(part.bytes, fields, &mut self.keys[lane]);
+        self.headers[lane] = headers;
+        kind(&headers, part.more, fragments)
+    }
 }
 
-#[inline]
 fn kind(headers: &Headers, more: bool, fragments: Fragments) -> Kind {
     if headers.is_runt() {
         return Kind::Refused(DropReason::Runt);
@@ -348,7 +368,7 @@ fn kind(headers: &Headers, more: bool, fragments: Fragments) -> Kind {
     match fragments {
         Fragments::Drop if headers.fragment() != Fragment::Whole => Kind::Refused(DropReason::Fragment),
         Fragments::Reassemble if headers.fragment() != Fragment::Whole => Kind::Fragment,
-        _ => Kind::Forwarded,
+        _ => Kind::Other,
     }
 }
 
@@ -370,7 +390,7 @@ fn read_on<'a>(lane: &mut Lane, parts: &mut impl Iterator<Item = Part<'a>>) {
 fn run_in_front(lanes: &[Lane], way: u32) -> Run {
     let (mut packets, mut slots, mut bytes, mut longest) = (0, 0, 0, 0);
     for lane in lanes {
-        if lane.way != way || lane.kind != Kind::Forwarded {
+        if lane.way != way || !lane.kind.is_forwarded() {
             break;
         }
         packets += 1;

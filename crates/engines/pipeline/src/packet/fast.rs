@@ -15,7 +15,34 @@ impl Headers {
     /// Finds the headers of a packet and writes its key: [`Headers::parse`] and [`Headers::fill_key`], faster.
     #[inline]
     pub fn read(bytes: &[u8], fields: &PipelineFields, key: &mut Key) -> Headers {
-        let Some(start) = bytes.first_chunk::<18>() else { return read_slowly(bytes, fields, key) };
+        match CommonHeaders::read(bytes, fields, key) {
+            Some(common) => common.headers(),
+            None => Headers::read_slowly(bytes, fields, key),
+        }
+    }
+
+    /// As [`Headers::read`], for packets that [`CommonHeaders::read`] does not know. Not inlined, so that what is common stays small.
+    #[inline(never)]
+    pub fn read_slowly(bytes: &[u8], fields: &PipelineFields, key: &mut Key) -> Headers {
+        let headers = Headers::parse(bytes);
+        headers.fill_key(bytes, fields, key);
+        headers
+    }
+}
+
+/// The headers of a common packet, in three bytes: which of them it has says where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommonHeaders {
+    protocol: u8,
+    network: u8,
+    is_ipv6: bool,
+}
+
+impl CommonHeaders {
+    /// Writes the key of a common packet; `None`, and the key is as before, if it is another one.
+    #[inline]
+    pub fn read(bytes: &[u8], fields: &PipelineFields, key: &mut Key) -> Option<CommonHeaders> {
+        let start = bytes.first_chunk::<18>()?;
         match be16(start, 12) {
             IPV4 => read_ipv4::<IPV4_LEN, 0>(bytes, 0, fields, key),
             IPV6 => read_ipv6::<IPV6_LEN, 0>(bytes, 0, fields, key),
@@ -24,20 +51,30 @@ impl Headers {
                 match be16(start, 16) {
                     IPV4 => read_ipv4::<{ IPV4_LEN + 4 }, 4>(bytes, vlan, fields, key),
                     IPV6 => read_ipv6::<{ IPV6_LEN + 4 }, 4>(bytes, vlan, fields, key),
-                    _ => read_slowly(bytes, fields, key),
+                    _ => None,
                 }
             }
-            _ => read_slowly(bytes, fields, key),
+            _ => None,
         }
     }
-}
 
-/// Not inlined, so that what is common stays small.
-#[inline(never)]
-fn read_slowly(bytes: &[u8], fields: &PipelineFields, key: &mut Key) -> Headers {
-    let headers = Headers::parse(bytes);
-    headers.fill_key(bytes, fields, key);
-    headers
+    /// Where the headers are.
+    pub fn headers(self) -> Headers {
+        let CommonHeaders { protocol, network, is_ipv6 } = self;
+        let (_, upper) = upper_layer(protocol);
+        let (version, protocol_at, len) = if is_ipv6 { (shape::IPV6, 6, 40) } else { (shape::IPV4, 9, 20) };
+        let (shape, network) = (shape::IP | version | upper, u16::from(network));
+        Headers {
+            shape,
+            visible: shape,
+            protocol,
+            ethertype_at: network - 2,
+            network,
+            protocol_at: network + protocol_at,
+            transport: network + len,
+            ..Headers::default()
+        }
+    }
 }
 
 const IPV4: u16 = EtherType::IPV4.0;
@@ -51,22 +88,22 @@ fn read_ipv4<const LEN: usize, const TAG_LEN: usize>(
     vlan: u64,
     fields: &PipelineFields,
     key: &mut Key,
-) -> Headers {
-    let Some(start) = bytes.first_chunk::<LEN>() else { return read_slowly(bytes, fields, key) };
+) -> Option<CommonHeaders> {
+    let start = bytes.first_chunk::<LEN>()?;
     let at = 14 + TAG_LEN;
     let (need, found) = upper_layer(start[at + 9]);
     // Version and length, and neither an offset nor more fragments.
     let is_plain = start[at] == 0x45 && be16(start, at + 6) & 0x3fff == 0;
     let fits = usize::from(be16(start, at + 2)) >= 20 + need && bytes.len() >= at + 20 + need;
     if !is_plain || !fits {
-        return read_slowly(bytes, fields, key);
+        return None;
     }
     let shape = shape::IP | shape::IPV4 | found;
     let class = (u64::from(start[at + 9]) << 8 | u64::from(start[at + 1])) << 48;
     let ports = be32(start, at + 20);
     first_line(start, key, fields, [vlan << 16 | u64::from(IPV4), be64(start, at + 12), ports.into(), class]);
     key.words[7] = u64::from(shape) << SHAPE_AT | u64::from(fields.in_port);
-    headers(shape, start[at + 9], at, at + 9, at + 20)
+    Some(CommonHeaders { protocol: start[at + 9], network: at as u8, is_ipv6: false })
 }
 
 #[inline(always)]
@@ -75,14 +112,14 @@ fn read_ipv6<const LEN: usize, const TAG_LEN: usize>(
     vlan: u64,
     fields: &PipelineFields,
     key: &mut Key,
-) -> Headers {
-    let Some(start) = bytes.first_chunk::<LEN>() else { return read_slowly(bytes, fields, key) };
+) -> Option<CommonHeaders> {
+    let start = bytes.first_chunk::<LEN>()?;
     let at = 14 + TAG_LEN;
     let (need, found) = upper_layer(start[at + 6]);
     let word = be32(start, at);
     let fits = usize::from(be16(start, at + 4)) >= need && bytes.len() >= at + 40 + need;
     if word >> 28 != 6 || !fits {
-        return read_slowly(bytes, fields, key);
+        return None;
     }
     let shape = shape::IP | shape::IPV6 | found;
     let class = (u64::from(start[at + 6]) << 8 | u64::from(word >> 20 & 0xff)) << 48;
@@ -97,7 +134,7 @@ fn read_ipv6<const LEN: usize, const TAG_LEN: usize>(
     (words[12], words[13]) = (0, 0);
     words[14] = u64::from(word & 0xffff);
     words[15] = u64::from(word >> 16 & 15) << 12;
-    headers(shape, start[at + 6], at, at + 6, at + 40)
+    Some(CommonHeaders { protocol: start[at + 6], network: at as u8, is_ipv6: true })
 }
 
 /// The least length of TCP or UDP, and its bit. Any other protocol has a length that no packet has.
@@ -121,20 +158,6 @@ fn first_line<const LEN: usize>(start: &[u8; LEN], key: &mut Key, fields: &Pipel
     key.words[4] = class;
     key.words[5] = fields.metadata;
     key.words[6] = fields.tunnel_id;
-}
-
-#[inline(always)]
-fn headers(shape: u32, protocol: u8, network: usize, protocol_at: usize, transport: usize) -> Headers {
-    Headers {
-        shape,
-        visible: shape,
-        protocol,
-        ethertype_at: network as u16 - 2,
-        network: network as u16,
-        protocol_at: protocol_at as u16,
-        transport: transport as u16,
-        ..Headers::default()
-    }
 }
 
 #[inline(always)]

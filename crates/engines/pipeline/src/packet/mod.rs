@@ -18,6 +18,7 @@ pub mod shape;
 pub use actions::{ActionDrop, apply};
 pub use buffer::{PacketBuffer, SlotPacket};
 pub use build::build_packet;
+pub use fast::CommonHeaders;
 pub use headers::{Fragment, Headers};
 pub use key::PipelineFields;
 pub use matching::{compile_match, fields_of};
