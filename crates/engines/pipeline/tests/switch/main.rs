@@ -4,3 +4,4 @@ mod flows;
 mod frames;
 mod groups;
 mod rig;
+mod threads;

@@ -38,18 +38,7 @@ impl Rig {
     }
 
     pub fn add_port_with_queues(&mut self, port: u32, queues: Vec<QueueSettings>) {
-        let settings = PortSettings {
-            number: PortNumber(port),
-            name: format!("p{port}"),
-            hw_addr: [2, 0, 0, 0, 0, port as u8],
-            physical: None,
-            tunnel_id: 0,
-            config: PortConfig(0),
-            current: 0,
-            current_kbps: 0,
-            max_kbps: 0,
-            queues,
-        };
+        let settings = port_settings(port, queues);
         self.switch.add_port(settings, true, self.now_ns).unwrap();
         assert!(self.forwarder.bind(PortIndex(self.ports.len() as u16), PortNumber(port), false));
         self.ports.push(port);
@@ -156,6 +145,21 @@ impl Rig {
             self.switch.drops()
         );
         assert_eq!(totals.queued, totals.sent);
+    }
+}
+
+pub fn port_settings(port: u32, queues: Vec<QueueSettings>) -> PortSettings {
+    PortSettings {
+        number: PortNumber(port),
+        name: format!("p{port}"),
+        hw_addr: [2, 0, 0, 0, 0, port as u8],
+        physical: None,
+        tunnel_id: 0,
+        config: PortConfig(0),
+        current: 0,
+        current_kbps: 0,
+        max_kbps: 0,
+        queues,
     }
 }
 
