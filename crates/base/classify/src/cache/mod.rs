@@ -18,7 +18,8 @@ use std::hash::{BuildHasher, RandomState};
 
 use linerate_mem::prefetch;
 
-use crate::key::{BATCH, FIRST, Key, MISS};
+use crate::fold::fold;
+use crate::key::{BATCH, FIRST, Key, MISS, WORDS};
 use crate::memory::Array;
 use sets::{PLACES, Sets};
 
@@ -52,13 +53,21 @@ pub struct Cache {
     /// Fingerprints of keys that missed; empty if keys are kept at once.
     seen: Array<u8>,
     second_sight: bool,
-    secrets: [u64; 8],
+    secrets: [u64; WORDS],
     /// The set whose keys are marked as not used next.
     hand: usize,
     /// Decides which key makes room.
     refused: u32,
     /// Numbers without a pattern.
     misses: u64,
+}
+
+/// A key on its way through the cache.
+#[derive(Clone, Copy, Default)]
+struct Probe {
+    hash: u64,
+    set: u32,
+    tagged: u8,
 }
 
 /// Of a linear congruential generator (Knuth's MMIX).
@@ -95,30 +104,28 @@ impl Cache {
     #[inline]
     pub fn lookup_batch(&mut self, keys: &[Key], wanted: u64, values: &mut [u32]) -> u64 {
         assert!(keys.len() <= BATCH && values.len() >= keys.len());
-        let mut hashes = [0u64; BATCH];
-        let mut tagged = [0u8; BATCH];
-        let is_wanted = |lane: usize| wanted >> lane & 1 == 1;
-        for (lane, (key, hash)) in keys.iter().zip(&mut hashes).enumerate() {
+        let mut probes = [Probe::default(); BATCH];
+        let is_wanted = |lane: usize| wanted >> (lane % BATCH) & 1 == 1;
+        for (lane, (key, probe)) in keys.iter().zip(&mut probes).enumerate() {
             if is_wanted(lane) {
-                *hash = self.hash(key);
-                self.sets.prefetch(self.sets.of(*hash));
+                probe.hash = self.hash(key);
+                probe.set = self.sets.of(probe.hash) as u32;
+                self.sets.prefetch(probe.set as usize);
             }
         }
-        for (lane, (hash, tagged)) in hashes.iter().zip(&mut tagged).enumerate().take(keys.len()) {
+        for (lane, (key, probe)) in keys.iter().zip(&mut probes).enumerate() {
             if is_wanted(lane) {
-                let set = self.sets.of(*hash);
-                *tagged = self.sets.tagged(set, *hash);
-                self.sets.prefetch_key(set, tagged.trailing_zeros() as usize, keys[lane].is_extended());
+                probe.tagged = self.sets.tagged(probe.set as usize, probe.hash);
+                self.sets.prefetch_key(probe.set as usize, probe.tagged.trailing_zeros() as usize, key.is_extended());
             }
         }
         let mut found = 0;
-        for (lane, (key, value)) in keys.iter().zip(values.iter_mut()).enumerate() {
+        for (lane, ((key, probe), value)) in keys.iter().zip(&probes).zip(values.iter_mut()).enumerate() {
             if is_wanted(lane) {
-                let set = self.sets.of(hashes[lane]);
-                *value = match self.sets.find(set, tagged[lane], key) {
-                    Some(place) => self.sets.use_value(set, place),
+                *value = match self.sets.find(probe.set as usize, probe.tagged, key) {
+                    Some(place) => self.sets.use_value(probe.set as usize, place),
                     None => {
-                        prefetch(&self.seen, self.sight(hashes[lane]).0);
+                        prefetch(&self.seen, self.sight(probe.hash).0);
                         MISS
                     }
                 };
@@ -228,15 +235,14 @@ impl Cache {
     /// Of the words in pairs, as `wyhash` does.
     #[inline]
     fn hash(&self, key: &Key) -> u64 {
-        let first = self.hash_line(&key.words[..FIRST], 0);
-        if key.is_extended() { first.wrapping_add(self.hash_line(&key.words[FIRST..], 1)) } else { first }
+        let first = hash_line(&key.words, &self.secrets, 0);
+        if key.is_extended() { first.wrapping_add(hash_line(&key.words, &self.secrets, FIRST)) } else { first }
     }
+}
 
-    #[inline]
-    fn hash_line(&self, words: &[u64], line: u64) -> u64 {
-        let pairs = words.as_chunks::<2>().0.iter().zip(self.secrets.as_chunks::<2>().0);
-        pairs.fold(0u64, |sum, (words, secrets)| {
-            sum.wrapping_add(crate::fold::fold(words[0] ^ secrets[0], words[1] ^ secrets[1].wrapping_add(line)))
-        })
-    }
+/// The hash of eight words from `from` on.
+#[inline]
+fn hash_line(words: &[u64; WORDS], secrets: &[u64; WORDS], from: usize) -> u64 {
+    let pair = |at: usize| fold(words[from + at] ^ secrets[from + at], words[from + at + 1] ^ secrets[from + at + 1]);
+    pair(0).wrapping_add(pair(2)).wrapping_add(pair(4)).wrapping_add(pair(6))
 }

@@ -106,8 +106,8 @@ impl Sets {
             let place = tagged.trailing_zeros() as usize;
             tagged &= tagged - 1;
             let at = set * PLACES + place;
-            let is_same = differ(&self.first[at], &key.words[..FIRST]) == 0
-                && (!key.is_extended() || differ(&self.second[at], &key.words[FIRST..]) == 0);
+            let is_same = key.words.first_chunk() == Some(&self.first[at].0)
+                && (!key.is_extended() || key.words.last_chunk() == Some(&self.second[at].0));
             if is_same {
                 return Some(place);
             }
@@ -228,11 +228,6 @@ impl Set {
         let shift = place % 4 * 16;
         *word = *word & !(0xffff << shift) | u64::from(tag) << shift;
     }
-}
-
-#[inline]
-fn differ(words: &Words, others: &[u64]) -> u64 {
-    words.0.iter().zip(others).fold(0, |all, (word, other)| all | word ^ other)
 }
 
 fn first_place(places: u32) -> Option<usize> {

@@ -115,7 +115,8 @@ fn keys_that_never_repeat_leave_the_others_alone() {
         let found = round(&mut cache, 0..flows);
         assert!(found as u64 > flows * 97 / 100, "{found} of {flows} in turn {turn}");
     }
-    assert!(cache.memory_bytes() <= before * 5 / 4);
+    // Forty thousand keys would take ten times as much.
+    assert!(cache.memory_bytes() <= before * 2);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::filter::Filter;
 use super::hash::Hashing;
 use super::set::Part;
 use super::value::Value;
+use crate::fold::Folding;
 
 /// An atom that tables share.
 struct Shared {
@@ -17,13 +18,16 @@ struct Shared {
 }
 
 /// All atoms, by number.
-#[derive(Default)]
 pub(crate) struct Atoms {
     all: Vec<Option<Shared>>,
-    numbers: HashMap<(u8, u64), usize>,
+    numbers: HashMap<(u8, u64), usize, Folding>,
 }
 
 impl Atoms {
+    pub(crate) fn new(hashing: &Hashing) -> Atoms {
+        Atoms { all: Vec::new(), numbers: HashMap::with_hasher(hashing.maps()) }
+    }
+
     /// Takes part in an atom, which is made if no table has it yet.
     pub(crate) fn join(&mut self, part: Part, hashing: &Hashing) -> usize {
         let number = *self.numbers.entry((part.word, part.mask)).or_insert_with(|| {

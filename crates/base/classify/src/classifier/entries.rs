@@ -65,10 +65,14 @@ impl Entries {
     /// Writes a rule that nobody can reach yet.
     pub(crate) fn insert(&mut self, head: Head, next: u32, value: &[u64]) -> u32 {
         let index = self.alloc(size_of_value(value.len()));
-        let words = [head.word(), u64::from(next)];
-        for (at, word) in words.iter().chain(value).enumerate() {
-            if let Some(line) = self.lines.get(index + (at / 8) as u32) {
-                line.0[at % 8].store(*word, Ordering::Relaxed);
+        if let Some(line) = self.lines.get(index) {
+            line.0[0].store(head.word(), Ordering::Relaxed);
+            line.0[1].store(next.into(), Ordering::Relaxed);
+            line.0[HEAD..].iter().zip(value).for_each(|(cell, word)| cell.store(*word, Ordering::Relaxed));
+        }
+        for (number, words) in (1..).zip(value.get(FIRST_WORDS..).unwrap_or_default().chunks(8)) {
+            if let Some(line) = self.lines.get(index + number) {
+                line.0.iter().zip(words).for_each(|(cell, word)| cell.store(*word, Ordering::Relaxed));
             }
         }
         index

@@ -6,7 +6,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use crate::fold::fold;
+use crate::fold::{FACTOR, Folding, fold};
 
 /// How a classifier hashes.
 #[derive(Clone, Copy, Debug)]
@@ -18,9 +18,6 @@ pub(crate) struct Hashing {
     pub(crate) filters: bool,
 }
 
-/// An odd number without structure, as in wyhash.
-const FACTOR: u64 = 0xa076_1d64_78bd_642f;
-
 impl Hashing {
     /// With a seed of this process. The model checker goes through the same steps again and again, so it has always the same seed.
     pub(crate) fn random() -> Hashing {
@@ -31,6 +28,11 @@ impl Hashing {
     #[cfg(all(test, not(any(miri, loom))))]
     pub(crate) fn for_tests(kept: u64, filters: bool) -> Hashing {
         Hashing { seed: 1, kept, filters }
+    }
+
+    /// For maps of masks and atoms.
+    pub(crate) fn maps(&self) -> Folding {
+        Folding(self.seed)
     }
 
     /// The secret of an atom.

@@ -1,8 +1,8 @@
 //! The lookup of a batch, in stages, each over all keys, so that the cache lines of many keys are on their way at a time.
 //!
 //! 1. Atoms: each is hashed once a key, and its filter says which tuples cannot match (pruned tuple space).
-//! 2. Waves: each key takes its most important tuple that is left and whose own filter lets it pass, asks for the bucket; then, for all
-//!    keys, for the entry; then it compares. A key is done when no tuple that is left can have a higher priority.
+//! 2. Waves: each key takes the most important tuples that are left and whose own filters let it pass, asks for the buckets; then, for all
+//!    keys, for the entries; then it compares. A key is done when no tuple that is left can have a higher priority.
 
 use super::entries::{FIRST_WORDS, HEAD, Head, Lines};
 use super::hash::Hashing;
@@ -12,6 +12,11 @@ use crate::primitive::Ordering;
 
 /// Memory of lookups, which one worker keeps for all its classifiers.
 pub struct Scratch(Box<Lanes>);
+
+/// Tuples of a key whose filters are asked in one wave.
+const AT_ONCE: usize = 4;
+/// Probes of a wave.
+const PROBES: usize = BATCH * AT_ONCE;
 
 struct Lanes {
     /// Places of the wanted keys in the batch.
@@ -23,7 +28,7 @@ struct Lanes {
     candidates: [u64; BATCH],
     /// Of each atom of the group.
     hashes: Box<[[u64; BATCH]]>,
-    probes: [Probe; BATCH],
+    probes: [Probe; PROBES],
 }
 
 /// A key on its way through the table of a tuple.
@@ -40,7 +45,7 @@ impl Default for Scratch {
     fn default() -> Scratch {
         let none = [0; BATCH];
         let (candidates, hashes) = ([0; BATCH], vec![[0; BATCH]; ATOMS].into_boxed_slice());
-        let probes = [Probe::default(); BATCH];
+        let probes = [Probe::default(); PROBES];
         Scratch(Box::new(Lanes { keys: [0; BATCH], best: none, ids: none, candidates, hashes, probes }))
     }
 }
@@ -104,40 +109,39 @@ impl Pass<'_> {
         let mut active = count;
         let mut order: [u8; BATCH] = std::array::from_fn(|lane| lane as u8);
         while active > 0 {
-            let mut pending = 0;
+            let (mut pending, mut left) = (0, 0);
             for at in 0..active {
                 let lane = order[at % BATCH] as usize % BATCH;
-                if let Some((tuple, hash)) = self.next_tuple(lanes, lane) {
-                    order[pending % BATCH] = lane as u8;
-                    lanes.probes[pending % BATCH] = Probe { hash, lane: lane as u8, tuple, ..Probe::default() };
-                    pending += 1;
-                }
+                pending = self.next_tuples(lanes, lane, pending);
+                order[left % BATCH] = lane as u8;
+                left += usize::from(lanes.candidates[lane] != 0);
             }
             self.probe(lanes, pending);
-            active = pending;
+            active = left;
         }
     }
 
-    /// The next tuple of a key that may have a better match, and the key's hash there; its bucket is asked for.
+    /// Adds probes for the next tuples of a key that may have a better match. Which filters let a key pass cannot be foreseen, so no
+    /// branch depends on it.
     #[inline]
-    fn next_tuple(&self, lanes: &mut Lanes, lane: usize) -> Option<(u8, u64)> {
+    fn next_tuples(&self, lanes: &mut Lanes, lane: usize, pending: usize) -> usize {
+        let mut pending = pending;
         let mut candidates = lanes.candidates[lane];
-        while candidates != 0 {
+        for _ in 0..AT_ONCE {
             let number = candidates.trailing_zeros();
-            candidates &= candidates - 1;
-            let tuple = self.group.tuples.get(number as usize)?;
+            let Some(tuple) = self.group.tuples.get(number as usize) else { break };
             if lanes.best[lane] >= tuple.limit() {
-                return None;
+                candidates = 0;
+                break;
             }
+            candidates &= candidates - 1;
             let slots = tuple.slots().iter();
             let hash = slots.fold(0u64, |sum, slot| sum.wrapping_add(lanes.hashes[*slot as usize % ATOMS][lane]));
-            if tuple.filter.test(hash) {
-                tuple.buckets.prefetch(tuple.buckets.home(hash));
-                lanes.candidates[lane] = candidates;
-                return Some((number as u8, hash));
-            }
+            lanes.probes[pending % PROBES] = Probe { hash, lane: lane as u8, tuple: number as u8, place: 0, entry: 0 };
+            pending += usize::from(tuple.filter.test(hash));
         }
-        None
+        lanes.candidates[lane] = candidates;
+        pending
     }
 
     /// Without filters, which cost as much as the one bucket.
@@ -150,18 +154,22 @@ impl Pass<'_> {
             let key = self.key(lanes.keys[lane % BATCH]);
             let add = |sum: u64, part: &Part| sum.wrapping_add(self.hashing.atom(part.of(key), part.secret));
             let hash = tuple.parts().iter().fold(0, add);
-            tuple.buckets.prefetch(tuple.buckets.home(hash));
-            lanes.probes[pending % BATCH] = Probe { hash, lane: lane as u8, ..Probe::default() };
+            lanes.probes[pending % PROBES] = Probe { hash, lane: lane as u8, ..Probe::default() };
             pending += 1;
         }
         self.probe(lanes, pending);
     }
 
-    /// Finishes the first probes, whose buckets are on their way.
+    /// Finishes the first probes.
     fn probe(&self, lanes: &mut Lanes, pending: usize) {
+        for probe in &lanes.probes[..pending] {
+            if let Some(tuple) = self.group.tuples.get(probe.tuple as usize) {
+                tuple.buckets.prefetch(tuple.buckets.home(probe.hash));
+            }
+        }
         let mut hits = 0;
         for at in 0..pending {
-            let mut probe = lanes.probes[at % BATCH];
+            let mut probe = lanes.probes[at % PROBES];
             let Some(tuple) = self.group.tuples.get(probe.tuple as usize) else { continue };
             let bucket = tuple.buckets.home(probe.hash);
             let tagged = tuple.buckets.tagged(bucket, probe.hash);
@@ -174,20 +182,20 @@ impl Pass<'_> {
             } else {
                 continue;
             }
-            lanes.probes[hits % BATCH] = probe;
+            lanes.probes[hits % PROBES] = probe;
             hits += 1;
         }
         for at in 0..hits {
-            let probe = lanes.probes[at % BATCH];
+            let probe = lanes.probes[at % PROBES];
             let Some(tuple) = self.group.tuples.get(probe.tuple as usize) else { continue };
             let lane = probe.lane as usize % BATCH;
             let key = self.key(lanes.keys[lane]);
             let first = if probe.place == u8::MAX { None } else { self.compare(tuple, probe.entry, key) };
             let Some(head) = first.or_else(|| self.search(tuple, probe.hash, key)) else { continue };
-            let rank = u32::from(head.priority) + 1;
-            if rank > lanes.best[lane] {
-                (lanes.best[lane], lanes.ids[lane]) = (rank, head.id);
-            }
+            // Both are stored, so that no branch depends on which is higher.
+            let (rank, best) = (u32::from(head.priority) + 1, lanes.best[lane]);
+            lanes.ids[lane] = if rank > best { head.id } else { lanes.ids[lane] };
+            lanes.best[lane] = rank.max(best);
         }
     }
 

@@ -102,9 +102,9 @@ impl Table {
         self.chains >= self.buckets.capacity() || self.filtered >= self.filter.capacity()
     }
 
-    /// True if many values are gone since the filter was made.
+    /// True if more than half of the values are gone since the filter was made.
     pub(crate) fn is_sparse(&self) -> bool {
-        self.filtered - self.chains > self.chains / 3 + 64
+        self.filtered > 2 * self.chains + 64
     }
 
     /// Makes new buckets and a new filter, with room for half as many values again. Sets that were published have the old ones.

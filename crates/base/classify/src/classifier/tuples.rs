@@ -8,13 +8,14 @@ use super::hash::Hashing;
 use super::set::{ATOMS, Atom, Group, Part, Set, TUPLES};
 use super::table::Table;
 use super::value::Value;
+use crate::fold::Folding;
 use crate::key::Mask;
 
 /// The writer's side of a [`Set`].
 pub(crate) struct Tuples {
     pub(crate) hashing: Hashing,
     tables: Vec<Option<Table>>,
-    numbers: HashMap<Mask, usize>,
+    numbers: HashMap<Mask, usize, Folding>,
     atoms: Atoms,
     chains: usize,
     /// Chains removed since the atoms' filters were made.
@@ -35,8 +36,8 @@ impl Tuples {
         Tuples {
             hashing,
             tables: Vec::new(),
-            numbers: HashMap::new(),
-            atoms: Atoms::default(),
+            numbers: HashMap::with_hasher(hashing.maps()),
+            atoms: Atoms::new(&hashing),
             chains: 0,
             removed: 0,
             order: Vec::new(),
