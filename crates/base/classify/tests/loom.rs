@@ -19,8 +19,11 @@ fn check(interruptions: usize, model: impl Fn() + Sync + Send + 'static) {
 struct Value(UnsafeCell<u32>);
 
 impl Value {
-    fn new(value: u32) -> Value {
-        Value(UnsafeCell::new(value))
+    fn new(number: u32) -> Value {
+        let value = Value(UnsafeCell::new(0));
+        // SAFETY: nobody else has the value yet. Loom fails if a reader does not see this.
+        value.0.with_mut(|value| unsafe { *value = number });
+        value
     }
 
     fn read(&self) -> u32 {

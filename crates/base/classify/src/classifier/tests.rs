@@ -257,6 +257,7 @@ fn few_rules_come_and_go() {
     many(5, 24, |_, number| number as u16);
 }
 
+#[cfg(not(miri))]
 #[test]
 fn what_a_comparison_costs_is_bounded() {
     let mut beside = Beside::new(Hashing::random());
