@@ -8,6 +8,7 @@ pub mod classify;
 pub mod line;
 pub mod loops;
 pub mod measure;
+pub mod ofswitch;
 pub mod openflow;
 pub mod packet;
 pub mod peers;

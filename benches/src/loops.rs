@@ -12,6 +12,7 @@ use crate::capture;
 use crate::classify::{self, Headers, Priorities};
 use crate::line;
 use crate::measure::{Run, Stopwatch};
+use crate::ofswitch;
 use crate::openflow;
 use crate::packet::{self, Kind, Rewrite};
 use crate::switch::{self, Load};
@@ -204,7 +205,7 @@ pub struct Loop {
 }
 
 /// All of them.
-pub const LOOPS: [Loop; 41] = [
+pub const LOOPS: [Loop; 44] = [
     Loop {
         name: "cache_one_flow",
         what: "cache of exact matches, one flow, and counting it",
@@ -420,6 +421,29 @@ pub const LOOPS: [Loop; 41] = [
         what: "the engine of the switch alone, 10,000 stations",
         threads: 1,
         run: |cores, packets| switch::engine(cores[0], Load { len: switch::SHORT, macs: 10_000, ports: 1 }, packets),
+    },
+    Loop {
+        name: "ofswitch_engine_one_flow",
+        what: "the engine of the OpenFlow switch alone, one entry of layer 4, one flow",
+        threads: 1,
+        run: |cores, packets| ofswitch::engine(cores[0], ofswitch::Load::ONE, packets),
+    },
+    Loop {
+        name: "ofswitch_engine_10k_flows",
+        what: "the same, 10,000 flows in turn",
+        threads: 1,
+        run: |cores, packets| {
+            ofswitch::engine(cores[0], ofswitch::Load { flows: 10_000, burst: 1, ..ofswitch::Load::ONE }, packets)
+        },
+    },
+    Loop {
+        name: "ofswitch_engine_unknown",
+        what: "the same, 100,000 entries, and no flow comes twice",
+        threads: 1,
+        run: |cores, packets| {
+            let load = ofswitch::Load { entries: 100_000, burst: 1, unknown: true, ..ofswitch::Load::ONE };
+            ofswitch::engine(cores[0], load, packets)
+        },
     },
     Loop {
         name: "openflow_flow_mods",
