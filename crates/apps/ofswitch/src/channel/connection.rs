@@ -7,13 +7,13 @@ use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
+use linerate_measure::TokenBucket;
 use linerate_openflow::{
     ControllerId, Controllers, Delivery, MultipartReply, PacketIn, Reply, Request, RequestBody, Session, SessionConfig,
 };
 use linerate_pipeline::{FlowDump, Switch};
 
 use super::answer::{Outcome, answer};
-use super::limit::PacketInLimit;
 use super::stream::ByteStream;
 
 /// Bytes of one read.
@@ -58,7 +58,8 @@ pub(crate) struct Channel {
     pub peer: SocketAddr,
     pub opened_ns: u64,
     pub counts: Counts,
-    limit: PacketInLimit,
+    /// Packet-ins that the controller may get, on its main connection; `None`: as many as there are.
+    limit: Option<TokenBucket>,
     /// A barrier, and the version of the switch that all workers must see before it is answered.
     barrier: Option<(Request, u64)>,
     /// A request for a list of flows, and what is left of it.
@@ -81,7 +82,7 @@ impl Channel {
         stream: Box<dyn ByteStream>,
         (origin, peer): (Origin, SocketAddr),
         controller: ControllerId,
-        limit: PacketInLimit,
+        limit: Option<TokenBucket>,
         now_ns: u64,
     ) -> Channel {
         let auxiliary_id = if let Origin::Active { auxiliary, .. } = origin { auxiliary } else { 0 };
@@ -302,20 +303,28 @@ impl Channel {
         }
     }
 
-    /// Sends a packet to the controller, if it wants it and its limit allows it.
-    pub(crate) fn packet_in(&mut self, controllers: &Controllers, packet: &PacketIn, now_ns: u64) {
-        if !self.limit.allows(now_ns) {
-            self.counts.packet_ins_dropped += 1;
-            return;
+    /// True if the limit of this controller, whose main connection it is, allows another packet-in now; a refusal is counted.
+    pub(crate) fn allows_packet_in(&mut self, now_ns: u64) -> bool {
+        let Some(bucket) = &mut self.limit else { return true };
+        bucket.fill(now_ns);
+        let allows = bucket.take(1);
+        self.counts.packet_ins_dropped += u64::from(!allows);
+        allows
+    }
+
+    /// Notes that a packet-in, which the limit allowed, was not sent after all.
+    pub(crate) fn return_packet_in(&mut self) {
+        if let Some(bucket) = &mut self.limit {
+            bucket.give(1);
         }
-        match self.session.packet_in(controllers, packet) {
-            Delivery::Queued => {
-                self.limit.spend();
-                self.counts.packet_ins += 1;
-            }
-            Delivery::Dropped => self.counts.packet_ins_dropped += 1,
-            Delivery::Filtered => {}
-        }
+    }
+
+    /// Sends a packet to the controller, if it wants it; true if it was queued.
+    pub(crate) fn packet_in(&mut self, controllers: &Controllers, packet: &PacketIn) -> bool {
+        let delivery = self.session.packet_in(controllers, packet);
+        self.counts.packet_ins += u64::from(delivery == Delivery::Queued);
+        self.counts.packet_ins_dropped += u64::from(delivery == Delivery::Dropped);
+        delivery == Delivery::Queued
     }
 
     /// The session, to tell the controller of something else than a packet.

@@ -9,13 +9,13 @@
 mod answer;
 mod connection;
 mod connector;
-mod limit;
 mod listener;
 mod stream;
 
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 
+use linerate_measure::{Rate, TokenBucket};
 use linerate_openflow::{ControllerId, ControllerRole, Controllers, PacketIn, PacketInReason};
 use linerate_pipeline::{Event, Switch};
 use linerate_sys::poll::PollSet;
@@ -26,7 +26,6 @@ use crate::target::{ListenAddress, Target};
 use crate::tls::TlsConfigs;
 use connection::{Channel, Origin};
 use connector::Connector;
-use limit::PacketInLimit;
 use listener::Listener;
 use stream::{Side, stream};
 
@@ -210,7 +209,10 @@ impl Channels {
     /// A packet goes to each controller once: by one of its auxiliary connections, in turn, if it has some.
     fn tell_packet(&mut self, packet: &PacketIn, now_ns: u64) {
         for main in 0..self.channels.len() {
-            if !self.channels[main].is_main() || !self.channels[main].is_up() {
+            if !self.channels[main].is_main()
+                || !self.channels[main].is_up()
+                || !self.channels[main].allows_packet_in(now_ns)
+            {
                 continue;
             }
             let id = self.channels[main].controller();
@@ -222,7 +224,9 @@ impl Channels {
                 let mut places = (0..self.channels.len()).filter(|place| auxiliary(&self.channels[*place]));
                 place = places.nth(self.next_auxiliary % count).unwrap_or(main);
             }
-            self.channels[place].packet_in(&self.controllers, packet, now_ns);
+            if !self.channels[place].packet_in(&self.controllers, packet) {
+                self.channels[main].return_packet_in();
+            }
         }
     }
 
@@ -251,20 +255,22 @@ impl Channels {
         }
         let tls = self.setup.tls.as_ref().filter(|_| tls);
         let Ok(stream) = stream(socket, peer, Side::Passive, tls) else { return };
-        let (id, limit) = (self.controllers.join(), PacketInLimit::per_second(self.setup.packet_in_rate));
+        let (id, limit) = (self.controllers.join(), self.limit());
         self.channels.push(Channel::new(stream, (Origin::Passive, peer), id, limit, now_ns));
+    }
+
+    /// The limit of packet-ins of a new connection.
+    fn limit(&self) -> Option<TokenBucket> {
+        self.setup.packet_in_rate.map(|packets| TokenBucket::new(Rate::per_second(packets)))
     }
 
     /// Closes the oldest connection that has not said hello; false if there is none.
     fn make_room(&mut self) -> bool {
-        let silent =
-            |channel: &&mut Channel| channel.origin == Origin::Passive && !channel.is_up() && channel.gone().is_none();
-        let oldest = self.channels.iter_mut().filter(silent).min_by_key(|channel| channel.opened_ns);
-        let Some(oldest) = oldest else { return false };
-        oldest.close("another controller took its place before it said hello");
-        let id = oldest.controller();
-        self.channels.retain(|channel| channel.gone().is_none());
-        self.controllers.leave(id);
+        let silent = |channel: &Channel| channel.origin == Origin::Passive && !channel.is_up();
+        let places = (0..self.channels.len()).filter(|place| silent(&self.channels[*place]));
+        let Some(oldest) = places.min_by_key(|place| self.channels[*place].opened_ns) else { return false };
+        let gone = self.channels.swap_remove(oldest);
+        self.controllers.leave(gone.controller());
         true
     }
 
@@ -307,7 +313,7 @@ impl Channels {
             known.id = Some(id);
         }
         let origin = Origin::Active { controller: place, auxiliary: number as u8 };
-        let limit = PacketInLimit::per_second(self.setup.packet_in_rate);
+        let limit = self.limit();
         self.channels.push(Channel::new(stream, (origin, peer), id, limit, now_ns));
     }
 
