@@ -245,7 +245,6 @@ impl Running {
             bound.into_iter().for_each(|index| worker.datapath.removed(index, context));
         }
         let snapshot = show::last(&mut service.0, &mut workers, &views);
-        let port_lost = port_lost || snapshot.ports.iter().any(|port| port.state.starts_with("down"));
         drop((workers, service));
         pool.flush();
         let frames_missing = (pool.region().frames() as usize).saturating_sub(pool.available());
