@@ -53,7 +53,7 @@ enum Command {
     Show {
         /// Which
         #[arg(value_enum)]
-        what: Table,
+        what: Listing,
         /// Of interface and port: only this one, by number or name
         #[arg(value_name = "all|PORT")]
         only: Option<String>,
@@ -162,7 +162,7 @@ struct Flows {
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Table {
+enum Listing {
     /// Flow entries with their counters
     Flow,
     /// Flow tables: entries, lookups, matches
@@ -444,20 +444,20 @@ fn read<T: DeserializeOwned>(value: Value) -> Result<T, ControlError> {
     serde_json::from_value(value).map_err(strange)
 }
 
-impl Table {
+impl Listing {
     fn what(self) -> What {
         match self {
-            Table::Flow => What::Flow,
-            Table::Table => What::Table,
-            Table::Flowcache => What::Flowcache,
-            Table::Interface => What::Interface,
-            Table::BridgeDomains => What::BridgeDomains,
-            Table::Controller => What::Controller,
-            Table::Group => What::Group,
-            Table::Meter => What::Meter,
-            Table::Port => What::Port,
-            Table::Queue => What::Queue,
-            Table::Stats => What::Stats,
+            Listing::Flow => What::Flow,
+            Listing::Table => What::Table,
+            Listing::Flowcache => What::Flowcache,
+            Listing::Interface => What::Interface,
+            Listing::BridgeDomains => What::BridgeDomains,
+            Listing::Controller => What::Controller,
+            Listing::Group => What::Group,
+            Listing::Meter => What::Meter,
+            Listing::Port => What::Port,
+            Listing::Queue => What::Queue,
+            Listing::Stats => What::Stats,
         }
     }
 }
