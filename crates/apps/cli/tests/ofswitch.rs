@@ -216,7 +216,7 @@ fn ovs_ofctl_drives_it() {
         let words = [&["-O", "OpenFlow13", "--timeout=60", *command, &target][..], rest].concat();
         Command::new("ovs-ofctl").args(&words).output()
     };
-    let Some(shown) = linerate_testkit::or_skip("ovs-ofctl", ofctl(&["show"])) else { return };
+    let Some(shown) = linerate_testkit::program_or_skip("ovs-ofctl", ofctl(&["show"])) else { return };
     let said = |output: Output| {
         assert!(output.status.success(), "{}", stderr(&output));
         String::from_utf8_lossy(&output.stdout).into_owned()

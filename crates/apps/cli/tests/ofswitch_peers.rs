@@ -12,7 +12,7 @@ use common::{INTERFACE, Run};
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 use linerate_sys::veth::{self, VethEnd};
-use linerate_testkit::or_skip;
+use linerate_testkit::{or_skip, program_or_skip};
 
 /// Longer than anything here takes; reaching it is a failure.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -41,7 +41,7 @@ impl Site {
             host.run(|| Netdev::open(INTERFACE)?.set_up(true)).expect("enter").expect("up");
             let line = format!("address add 192.0.2.{number}/24 dev {INTERFACE}");
             let status = host.run(|| Command::new("ip").args(line.split_whitespace()).status()).expect("enter");
-            assert!(or_skip("ip", status)?.success(), "ip {line}");
+            assert!(program_or_skip("ip", status)?.success(), "ip {line}");
         }
         Some(site)
     }
@@ -160,7 +160,7 @@ fn ovs_ofctl_drives_it() {
         site.middle.run(|| std::net::TcpStream::connect("127.0.0.1:16653")).expect("enter").is_ok()
     });
     for (words, input, wanted) in COMMANDS {
-        let Some((succeeded, said)) = or_skip("ovs-ofctl", site.ofctl(words, input)) else { return };
+        let Some((succeeded, said)) = program_or_skip("ovs-ofctl", site.ofctl(words, input)) else { return };
         assert!(succeeded && said.contains(wanted), "ovs-ofctl {}: wanted {wanted:?} of\n{said}", words.join(" "));
         assert!(!said.contains("OFPT_ERROR"), "ovs-ofctl {}: {said}", words.join(" "));
     }
@@ -185,7 +185,9 @@ fn packets_for_controllers_are_seen_by_ovs_ofctl_monitor() {
         .stdin(Stdio::null())
         .env("OVS_RUNDIR", folder.path());
     command.stdout(out.try_clone().expect("a second handle")).stderr(out);
-    let Some(monitor) = or_skip("ovs-ofctl", site.middle.run(|| command.spawn()).expect("enter")) else { return };
+    let Some(monitor) = program_or_skip("ovs-ofctl", site.middle.run(|| command.spawn()).expect("enter")) else {
+        return;
+    };
     let _monitor = Ends(monitor);
     let (succeeded, said) = site.ofctl(&["add-flow", SWITCH, "actions=CONTROLLER"], "").expect("ovs-ofctl");
     assert!(succeeded, "{said}");
@@ -204,7 +206,7 @@ fn ovs_testcontroller_makes_it_learn() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = Command::new("ovs-testcontroller");
     command.args(["-O", "OpenFlow13", "ptcp:6653:127.0.0.1"]).env("OVS_RUNDIR", folder.path());
-    let Some(controller) = or_skip("ovs-testcontroller", site.start(&mut command)) else { return };
+    let Some(controller) = program_or_skip("ovs-testcontroller", site.start(&mut command)) else { return };
     let _controller = Ends(controller);
     let switch = site.switch("testcontroller", "--controller tcp:127.0.0.1:6653");
     site.wait_for_ping();
@@ -217,7 +219,7 @@ fn osken() -> Option<(PathBuf, PathBuf)> {
     let python = root.join("target/conformance/venv/bin/python");
     let apps = root.join("target/conformance/ryu/ryu_app/ofctl_rest.py");
     let found = std::fs::metadata(&python).and(std::fs::metadata(apps));
-    or_skip("os-ken, which conformance/ryu_apps.py --install simple_switch_13 makes", found)?;
+    program_or_skip("os-ken (by conformance/ryu_apps.py --install simple_switch_13)", found)?;
     Some((python, root))
 }
 

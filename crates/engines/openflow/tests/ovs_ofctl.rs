@@ -45,7 +45,7 @@ const FLOWS: [&str; 33] = [
 /// What ovs-ofctl prints of a flow, behind the number of the message; `None` if it is not installed.
 fn parsed_by_ovs(text: &str) -> Option<String> {
     let ran = Command::new("ovs-ofctl").args(["-O", "OpenFlow13", "--no-stats", "parse-flow", text]).output();
-    let output = linerate_testkit::or_skip("ovs-ofctl", ran)?;
+    let output = linerate_testkit::program_or_skip("ovs-ofctl", ran)?;
     let said = String::from_utf8_lossy(&output.stdout);
     let line = said.lines().find_map(|line| line.split_once("ADD ").map(|(_, flow)| flow.to_string()));
     Some(line.unwrap_or_else(|| panic!("{text}: {said}{}", String::from_utf8_lossy(&output.stderr))))

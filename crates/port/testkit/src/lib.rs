@@ -35,4 +35,4 @@ pub use outcome::Outcome;
 pub use probe::{ProbePort, ReceiveProbe, SendProbe};
 pub use report::{Line, Report, check_all, run_all, run_check};
 pub use rings::Rings;
-pub use skip::{may_skip, or_skip};
+pub use skip::{may_skip, or_skip, program_or_skip};

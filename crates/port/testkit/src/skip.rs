@@ -23,6 +23,19 @@ pub fn or_skip<T, E: Display>(what: &str, result: Result<T, E>) -> Option<T> {
     value_or_skip(what, result).map_err(|why| eprintln!("skipped: {why}")).ok()
 }
 
+/// What came of a program of others, or `None` after printing `skipped: WHY`: as [`or_skip`], also if the program is not installed.
+///
+/// # Panics
+/// When the error is none for which a test may be skipped, see [`may_skip`].
+#[track_caller]
+pub fn program_or_skip<T>(program: &str, result: std::io::Result<T>) -> Option<T> {
+    let explained = result.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => "not installed".to_owned(),
+        _ => error.to_string(),
+    });
+    or_skip(program, explained)
+}
+
 /// The value, or why the test is skipped.
 #[track_caller]
 fn value_or_skip<T, E: Display>(what: &str, result: Result<T, E>) -> Result<T, String> {
@@ -54,6 +67,12 @@ mod tests {
         assert!(may_skip(&"the device needs `ovs`, which is not installed"));
         assert!(!may_skip(&OpenError::new("xdp:a", "queue 0 of a cannot be bound", "leave out ,frags")));
         assert!(!may_skip(&"the capture died: exit status: 2"));
+    }
+
+    #[test]
+    fn a_missing_program_skips_a_test() {
+        assert_eq!(program_or_skip::<()>("ovs-ofctl", Err(Error::from_raw_os_error(2))), None);
+        assert_eq!(program_or_skip("ovs-ofctl", Ok(3)), Some(3));
     }
 
     #[test]
