@@ -58,13 +58,13 @@ pub const STEPS: &[Step] = &[
 ];
 
 /// Tests of the workspace, at least, so that a run that leaves most of them out does not pass. Raise it as tests are added.
-const TESTS_LEAST: u64 = 1_300;
+const TESTS_LEAST: u64 = 1_700;
 /// Tests of the other steps, at least.
 const LOOM_LEAST: u64 = 7;
-const MIRI_LEAST: u64 = 16;
-const ADDRESS_LEAST: u64 = 100;
+const MIRI_LEAST: u64 = 36;
+const ADDRESS_LEAST: u64 = 120;
 /// Fuzz targets, at least.
-const FUZZ_LEAST: usize = 12;
+const FUZZ_LEAST: usize = 15;
 /// Seconds for each fuzz target.
 const FUZZ_TIME_S: u32 = 10;
 /// Inputs for each fuzz target, at least.
