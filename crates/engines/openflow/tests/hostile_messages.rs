@@ -129,3 +129,12 @@ fn no_controller_breaks_a_session() {
     mutate::check_seeds("openflow_session", &seeds);
     mutate::each(&seeds, 3_000, openflow_session::run);
 }
+
+/// Statistics of a queue whose duration has more nanoseconds than a second.
+#[test]
+fn a_duration_is_the_same_again() {
+    let mut bytes = vec![4, 19, 0, 56, 0, 0, 0, 1, 0, 5, 0, 0, 0, 0, 0, 0];
+    bytes.resize(56, 0xff);
+    openflow_message::run(&bytes);
+    assert!(linerate_openflow::decode(&bytes).is_ok());
+}

@@ -72,11 +72,13 @@ impl Direction {
                 self.pool.free_front(batch, slots);
                 continue;
             }
-            // A packet without bytes has no bit to change, and the one behind it is not to be damaged.
-            let bits = 8 * batch.totals_of(slots).bytes;
-            if let Some(draw) = fate.corrupted.filter(|_| bits > 0) {
-                complete_checksums(batch);
-                change_bit(batch, draw.other_below(bits) as usize);
+            if let Some(draw) = fate.corrupted {
+                let bits = 8 * batch.totals_of(slots).bytes;
+                // A packet without bytes has no bit to change, and the one behind it is not to be damaged.
+                if bits > 0 {
+                    complete_checksums(batch);
+                    change_bit(batch, draw.other_below(bits) as usize);
+                }
             }
             if fate.duplicated {
                 self.counts.duplicated += 1;

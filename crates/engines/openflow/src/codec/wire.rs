@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
     /// A duration: seconds and nanoseconds of 32 bits each.
     pub fn duration_ns(&mut self) -> Result<u64, ErrorKind> {
         let (seconds, nanoseconds) = (self.u32()?, self.u32()?);
-        Ok(u64::from(seconds) * 1_000_000_000 + u64::from(nanoseconds))
+        Ok(u64::from(seconds) * 1_000_000_000 + u64::from(nanoseconds.min(999_999_999)))
     }
 
     #[inline]
