@@ -1,0 +1,46 @@
+//! What a program implements: callbacks on the thread of the stack.
+
+use core::net::SocketAddr;
+
+use crate::{CloseReason, Conn, Io, UdpId};
+
+/// A program over the stack. The stack calls it while it works on a batch; nothing here may wait.
+pub trait App {
+    /// A connection stands, by `connect` or by a listener; [`Io::info`] says which, and the addresses.
+    fn connected(&mut self, conn: Conn, io: &mut Io<'_>);
+
+    /// Bytes arrived in order. Returns how many the program took. The rest is kept, counts against the window, and is offered again
+    /// after [`Io::resume`].
+    fn received(&mut self, conn: Conn, data: &[u8], io: &mut Io<'_>) -> usize;
+
+    /// There is room again after a send that was cut short.
+    fn sendable(&mut self, conn: Conn, io: &mut Io<'_>) {
+        let _ = (conn, io);
+    }
+
+    /// The peer closed its direction; all its bytes were handed over before.
+    fn peer_closed(&mut self, conn: Conn, io: &mut Io<'_>);
+
+    /// The connection ended. This is the last call for it.
+    fn closed(&mut self, conn: Conn, why: CloseReason, io: &mut Io<'_>);
+
+    /// A datagram arrived.
+    fn datagram(&mut self, socket: UdpId, from: SocketAddr, data: &[u8], io: &mut Io<'_>) {
+        let _ = (socket, from, data, io);
+    }
+
+    /// Called once a round if [`App::next_deadline_ns`] has come.
+    fn tick(&mut self, io: &mut Io<'_>) {
+        let _ = io;
+    }
+
+    /// Time at which [`App::tick`] is due, in nanoseconds of the worker's clock.
+    fn next_deadline_ns(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// True if the program has nothing left to do; the worker then ends.
+    fn is_done(&self) -> bool {
+        false
+    }
+}

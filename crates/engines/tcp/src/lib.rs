@@ -1,0 +1,35 @@
+//! The TCP stack: frames and the time in, frames and callbacks out. One thread owns one [`Stack`]; stacks share nothing.
+//!
+//! ```text
+//! stack.rs      Stack: a Datapath; the batch pipeline
+//! app.rs io.rs  what programs implement, and what they may call meanwhile
+//! tcb.rs        the control block of a connection: two cache lines
+//! send/         what was written and is not acknowledged; what leaves now; loss recovery; congestion control
+//! ```
+//! There is no clock here: `now_ns` comes with each call. Inside, RTT stamps are `u32` microseconds and deadlines `u32`
+//! milliseconds ([`Now`]); both wrap and are compared by difference.
+#![forbid(unsafe_code)]
+
+mod app;
+mod config;
+mod conn;
+mod counters;
+mod engine;
+mod io;
+pub mod send;
+mod seq;
+mod stack;
+mod tcb;
+mod time;
+
+pub use app::App;
+pub use config::{StackConfig, StackError};
+pub use conn::{
+    CloseReason, Conn, ConnectError, ConnectOptions, Info, ListenError, ListenOptions, Listener, Origin, UdpId,
+};
+pub use counters::Counters;
+pub use io::{Io, Keepalive};
+pub use seq::Seq;
+pub use stack::Stack;
+pub use tcb::{Flags, NONE, State, Tcb};
+pub use time::Now;
