@@ -1,0 +1,159 @@
+//! What became of every frame.
+
+/// Why a frame was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum DropReason {
+    /// The frame is shorter than its headers say.
+    Truncated,
+    /// The frame is of another VLAN.
+    Vlan,
+    /// The frame is for another MAC address.
+    OtherMac,
+    /// The frame's source is a group's MAC address, or our own.
+    SourceMac,
+    /// The EtherType is none of IPv4, IPv6 and ARP, or of a family that is switched off.
+    EtherType,
+    /// A field of a header has a value that the standard does not allow.
+    Malformed,
+    /// The checksum of the IPv4 header is wrong.
+    HeaderChecksum,
+    /// The checksum of TCP, UDP or ICMP is wrong, or absent where it may not be.
+    TransportChecksum,
+    /// No host can have the source address, or it is one of ours.
+    SourceAddress,
+    /// The destination is none of our addresses.
+    OtherAddress,
+    /// The destination is one of our addresses, but is not to be used yet (duplicate detection), or any more.
+    NotReady,
+    /// A unicast packet came in a broadcast frame (RFC 1122 section 3.3.6).
+    LinkBroadcast,
+    /// The packet has a source route.
+    SourceRoute,
+    /// An option or extension header is not known, and says that the packet must then be dropped.
+    Option,
+    /// No transport of that number is here.
+    Protocol,
+    /// A fragment that was refused: it overlaps another one, or its lengths do not fit.
+    Fragment,
+    /// ARP for other addresses, or with addresses that no host can have.
+    Arp,
+    /// An ICMP message of no use to a host.
+    Icmp,
+    /// A neighbour discovery message that fails a check of RFC 4861.
+    NeighbourDiscovery,
+    /// A redirect that is refused.
+    Redirect,
+    /// An ICMP error that quotes no packet of ours.
+    IcmpQuote,
+    /// A DHCP message that is none of our exchange.
+    Dhcp,
+}
+
+impl DropReason {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [DropReason; 22] = [
+        DropReason::Truncated,
+        DropReason::Vlan,
+        DropReason::OtherMac,
+        DropReason::SourceMac,
+        DropReason::EtherType,
+        DropReason::Malformed,
+        DropReason::HeaderChecksum,
+        DropReason::TransportChecksum,
+        DropReason::SourceAddress,
+        DropReason::OtherAddress,
+        DropReason::NotReady,
+        DropReason::LinkBroadcast,
+        DropReason::SourceRoute,
+        DropReason::Option,
+        DropReason::Protocol,
+        DropReason::Fragment,
+        DropReason::Arp,
+        DropReason::Icmp,
+        DropReason::NeighbourDiscovery,
+        DropReason::Redirect,
+        DropReason::IcmpQuote,
+        DropReason::Dhcp,
+    ];
+
+    /// Its name in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            DropReason::Truncated => "truncated",
+            DropReason::Vlan => "other-vlan",
+            DropReason::OtherMac => "other-mac",
+            DropReason::SourceMac => "source-mac",
+            DropReason::EtherType => "ethertype",
+            DropReason::Malformed => "malformed",
+            DropReason::HeaderChecksum => "header-checksum",
+            DropReason::TransportChecksum => "transport-checksum",
+            DropReason::SourceAddress => "source-address",
+            DropReason::OtherAddress => "other-address",
+            DropReason::NotReady => "address-not-ready",
+            DropReason::LinkBroadcast => "unicast-in-broadcast",
+            DropReason::SourceRoute => "source-route",
+            DropReason::Option => "option",
+            DropReason::Protocol => "unknown-protocol",
+            DropReason::Fragment => "fragment",
+            DropReason::Arp => "arp",
+            DropReason::Icmp => "icmp",
+            DropReason::NeighbourDiscovery => "neighbour-discovery",
+            DropReason::Redirect => "redirect",
+            DropReason::IcmpQuote => "icmp-quote",
+            DropReason::Dhcp => "dhcp",
+        }
+    }
+}
+
+/// Counts of frames. Each frame that was received is delivered, handled or dropped:
+/// `received = delivered_tcp + delivered_udp + delivered_errors + handled + the sum of dropped`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Frames that came in, those of the fast path included.
+    pub received: u64,
+    /// Frames that held, or completed, a segment for TCP.
+    pub delivered_tcp: u64,
+    /// Frames that held, or completed, a datagram for UDP.
+    pub delivered_udp: u64,
+    /// Frames with an ICMP error about a packet of ours.
+    pub delivered_errors: u64,
+    /// Frames for this layer: ARP, ICMP, neighbour discovery, DHCP, fragments that are kept.
+    pub handled: u64,
+    /// Frames that were dropped, by the number of the reason.
+    pub dropped: [u64; DropReason::ALL.len()],
+    /// Frames that this layer sent on its own: requests, answers, errors, parked packets.
+    pub sent: u64,
+    /// Frames that this layer could not send, because the batch or the pool had no room.
+    pub send_failed: u64,
+    /// Packets that were parked for a neighbour.
+    pub parked: u64,
+    /// Parked packets that left.
+    pub parked_sent: u64,
+    /// Parked packets that were dropped: a newer one came, the neighbour did not answer, or there was no room.
+    pub parked_dropped: u64,
+    /// Neighbours that made room for others.
+    pub neighbours_evicted: u64,
+    /// Neighbours that were not taken, because all others were in use.
+    pub neighbours_refused: u64,
+    /// ICMP errors that the rate limits held back.
+    pub errors_limited: u64,
+}
+
+impl Counters {
+    /// Frames dropped because of `reason`.
+    pub fn dropped_by(&self, reason: DropReason) -> u64 {
+        self.dropped[reason as usize]
+    }
+
+    /// Frames dropped for any reason.
+    pub fn dropped_all(&self) -> u64 {
+        self.dropped.iter().sum()
+    }
+
+    /// True if every frame that was received is accounted for once.
+    pub fn balance(&self) -> bool {
+        let delivered = self.delivered_tcp + self.delivered_udp + self.delivered_errors;
+        self.received == delivered + self.handled + self.dropped_all()
+    }
+}

@@ -1,0 +1,213 @@
+//! The fast path in: a plain TCP segment or UDP datagram for one of our addresses is recognised by a few compares. Everything else takes
+//! the general path, which says why it is not plain.
+
+use linerate_mem::Checksum;
+use linerate_wire::{EtherType, MacAddress, Protocol, Sum, ethernet, vlan};
+
+use crate::address::{Addresses, Run, contains4, contains6};
+use crate::link::Link;
+
+/// A plain TCP segment or UDP datagram over IPv4, without options or fragments, for one of our addresses. The checksum of the IP header is
+/// right, that of the transport was not looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fast4 {
+    /// Source address.
+    pub src: u32,
+    /// Destination address, one of ours.
+    pub dst: u32,
+    /// Where the transport header begins in the frame.
+    pub offset: u16,
+    /// Where the data end in the frame.
+    pub end: u16,
+    /// [`Protocol::TCP`] or [`Protocol::UDP`].
+    pub protocol: Protocol,
+    /// DSCP and ECN.
+    pub tos: u8,
+    /// Time to live.
+    pub ttl: u8,
+}
+
+/// A plain TCP segment or UDP datagram over IPv6, without extension headers, for one of our addresses. The checksum of the transport was
+/// not looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fast6 {
+    /// Source address.
+    pub src: u128,
+    /// Destination address, one of ours.
+    pub dst: u128,
+    /// Where the transport header begins in the frame.
+    pub offset: u16,
+    /// Where the data end in the frame.
+    pub end: u16,
+    /// [`Protocol::TCP`] or [`Protocol::UDP`].
+    pub protocol: Protocol,
+    /// DSCP and ECN.
+    pub traffic_class: u8,
+    /// Hop limit.
+    pub hop_limit: u8,
+}
+
+impl Fast4 {
+    /// Header and data of the transport.
+    #[inline]
+    pub fn payload<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        frame.get(usize::from(self.offset)..usize::from(self.end)).unwrap_or_default()
+    }
+
+    /// The sum of the pseudo-header.
+    #[inline]
+    pub fn pseudo_sum(&self) -> Sum {
+        Sum::new().add_u32(self.src).add_u32(self.dst).add_u16(self.protocol.0.into()).add_u16(self.end - self.offset)
+    }
+
+    /// True if the checksum of the transport is right; a UDP datagram without one must be told apart before.
+    #[inline]
+    pub fn checksum_is_right(&self, frame: &[u8]) -> bool {
+        self.pseudo_sum().add_slice(self.payload(frame)).is_valid()
+    }
+}
+
+impl Fast6 {
+    /// Header and data of the transport.
+    #[inline]
+    pub fn payload<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        frame.get(usize::from(self.offset)..usize::from(self.end)).unwrap_or_default()
+    }
+
+    /// The sum of the pseudo-header.
+    #[inline]
+    pub fn pseudo_sum(&self) -> Sum {
+        let len = self.end - self.offset;
+        Sum::new().add_u128(self.src).add_u128(self.dst).add_u16(self.protocol.0.into()).add_u16(len)
+    }
+
+    /// True if the checksum of the transport is right.
+    #[inline]
+    pub fn checksum_is_right(&self, frame: &[u8]) -> bool {
+        self.pseudo_sum().add_slice(self.payload(frame)).is_valid()
+    }
+}
+
+/// All that the fast path compares with.
+#[derive(Debug)]
+pub struct FastPath {
+    /// Own MAC address.
+    mac: u64,
+    vlan: Option<u16>,
+    in_use4: Vec<Run<u32>>,
+    in_use6: Vec<Run<u128>>,
+    broadcast4: Vec<u32>,
+}
+
+impl FastPath {
+    /// For the addresses as they are now.
+    pub fn new(link: Link, addresses: &Addresses) -> FastPath {
+        FastPath {
+            mac: link.mac.to_u64(),
+            vlan: link.vlan,
+            in_use4: addresses.in_use4.clone(),
+            in_use6: addresses.in_use6.clone(),
+            broadcast4: addresses.broadcast4.clone(),
+        }
+    }
+
+    /// The frame behind its link header, if it is for our MAC address and of our VLAN, with what its EtherType says.
+    #[inline]
+    fn network<'a>(&self, frame: &'a [u8]) -> Option<(u16, &'a [u8], usize)> {
+        let head = frame.first_chunk::<14>()?;
+        let [a, b, c, d, e, f, g, ..] = *head;
+        // The group bit of the source must be clear; its first byte stands beside the destination.
+        if (u64::from_be_bytes([0, 0, a, b, c, d, e, f]) != self.mac) | (g & 1 != 0) {
+            return None;
+        }
+        let kind = u16::from_be_bytes([head[12], head[13]]);
+        match self.vlan {
+            None => Some((kind, &frame[ethernet::HEADER_LEN..], ethernet::HEADER_LEN)),
+            Some(vid) => {
+                let tag = frame.get(14..18)?;
+                let is_ours = kind == EtherType::VLAN.0 && u16::from_be_bytes([tag[0], tag[1]]) & vlan::MAX_VID == vid;
+                is_ours.then(|| (u16::from_be_bytes([tag[2], tag[3]]), &frame[18..], 18))
+            }
+        }
+    }
+
+    /// See [`crate::Ip::fast4`].
+    #[inline]
+    pub fn fast4(&self, frame: &[u8], checksum: Checksum) -> Option<Fast4> {
+        let (kind, packet, offset) = self.network(frame)?;
+        let header = packet.first_chunk::<20>()?;
+        // Version 4, no options, no fragment.
+        let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
+        if (kind != EtherType::IPV4.0) | (header[0] != 0x45) | (fragment != 0) {
+            return None;
+        }
+        let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let (src, dst) = (word(12), word(16));
+        let protocol = Protocol(header[9]);
+        let len = usize::from(u16::from_be_bytes([header[2], header[3]]));
+        let data_min = match protocol {
+            Protocol::TCP => 40,
+            Protocol::UDP => 28,
+            _ => return None,
+        };
+        if (len < data_min) | (len > packet.len()) | (frame.len() > usize::from(u16::MAX)) {
+            return None;
+        }
+        if !contains4(&self.in_use4, dst) || !self.may_send4(src) {
+            return None;
+        }
+        if checksum == Checksum::Unknown {
+            let sum = Sum::new().add_slice(header);
+            if !sum.is_valid() {
+                return None;
+            }
+        }
+        // The frame is no longer than 65,535 bytes.
+        let (start, end) = ((offset + 20) as u16, (offset + len) as u16);
+        Some(Fast4 { src, dst, offset: start, end, protocol, tos: header[1], ttl: header[8] })
+    }
+
+    /// True for addresses that another host can have.
+    #[inline]
+    fn may_send4(&self, src: u32) -> bool {
+        let first = src >> 24;
+        (first.wrapping_sub(1) < 223) & (first != 127)
+            && !contains4(&self.in_use4, src)
+            && !self.broadcast4.contains(&src)
+    }
+
+    /// See [`crate::Ip::fast6`].
+    #[inline]
+    pub fn fast6(&self, frame: &[u8]) -> Option<Fast6> {
+        let (kind, packet, offset) = self.network(frame)?;
+        let header = packet.first_chunk::<40>()?;
+        if (kind != EtherType::IPV6.0) | (header[0] >> 4 != 6) {
+            return None;
+        }
+        let address = |at: usize| header[at..].first_chunk::<16>().map(|bytes| u128::from_be_bytes(*bytes));
+        let (src, dst) = (address(8)?, address(24)?);
+        let protocol = Protocol(header[6]);
+        let len = usize::from(u16::from_be_bytes([header[4], header[5]]));
+        let data_min = match protocol {
+            Protocol::TCP => 20,
+            Protocol::UDP => 8,
+            _ => return None,
+        };
+        if (len < data_min) | (len + 40 > packet.len()) | (frame.len() > usize::from(u16::MAX)) {
+            return None;
+        }
+        // Neither unspecified, nor loopback, nor a group, nor mapped IPv4, nor our own.
+        let may_send = src >> 32 != 0 && src >> 120 != 0xff && src >> 32 != 0xffff;
+        if !may_send || !contains6(&self.in_use6, dst) || contains6(&self.in_use6, src) {
+            return None;
+        }
+        let traffic_class = header[0] << 4 | header[1] >> 4;
+        let (start, end) = ((offset + 40) as u16, (offset + 40 + len) as u16);
+        Some(Fast6 { src, dst, offset: start, end, protocol, traffic_class, hop_limit: header[7] })
+    }
+
+    /// Own MAC address.
+    pub fn mac(&self) -> MacAddress {
+        MacAddress::from_u64(self.mac)
+    }
+}
