@@ -71,6 +71,20 @@ impl<T: Copy> Array<T> {
         Ok(Array { start: start.cast(), len: 0, capacity, mapping: mapping.as_ptr().cast(), mapping_bytes })
     }
 
+    /// An array of `len` elements whose bytes are all zero, of which none is in memory yet.
+    ///
+    /// # Errors
+    /// The kernel does not reserve so much address space.
+    ///
+    /// # Safety
+    /// Zeroes are a valid element.
+    pub(crate) unsafe fn zeroed(len: usize) -> Result<Array<T>, ReserveError> {
+        // Pages of a fresh anonymous mapping are zero.
+        let mut array = Array::new(len)?;
+        array.len = len;
+        Ok(array)
+    }
+
     /// Number of elements.
     #[inline]
     pub fn len(&self) -> usize {
