@@ -51,22 +51,24 @@ impl Flags {
     pub const NODELAY: Flags = Flags(1 << 5);
 
     // Send side, owned by `send`.
-    /// The SYN is to be sent (again).
-    pub const SYN_QUEUED: Flags = Flags(1 << 8);
+    /// The congestion window held the sender back when it last had something to send.
+    pub const CWND_LIMITED: Flags = Flags(1 << 8);
     /// This side closed: a FIN follows the bytes that were written.
     pub const FIN_QUEUED: Flags = Flags(1 << 9);
     /// The FIN was sent: it is the last number before `snd_nxt`.
     pub const FIN_SENT: Flags = Flags(1 << 10);
     /// A write was cut short; `sendable` is owed.
     pub const SEND_BLOCKED: Flags = Flags(1 << 11);
-    /// `send` has state of its own in `cold`, which acknowledgments must go through: recovery, a scoreboard, a probe.
-    pub const SEND_BUSY: Flags = Flags(1 << 12);
+    /// A probe of the peer's window leaves next.
+    pub const WINDOW_PROBE: Flags = Flags(1 << 12);
     /// CWR is owed to the peer (RFC 3168).
     pub const CWR_OWED: Flags = Flags(1 << 13);
-    /// Free for `send`.
-    pub const SEND_A: Flags = Flags(1 << 14);
-    /// Free for `send`.
-    pub const SEND_B: Flags = Flags(1 << 15);
+    /// With `TIMER_HIGH`: what `send_deadline` is for.
+    pub const TIMER_LOW: Flags = Flags(1 << 14);
+    /// See `TIMER_LOW`.
+    pub const TIMER_HIGH: Flags = Flags(1 << 15);
+    /// This side closed, but there was no memory for the FIN yet.
+    pub const FIN_OWED: Flags = Flags(1 << 31);
 
     // Receive side and the rest.
     /// The connection is in the list of those that may have something to send.
@@ -194,8 +196,8 @@ pub struct Tcb {
     pub hop: u32,
     /// State of `send` that most connections do not need ([`NONE`] if there is none).
     pub cold: u32,
-    /// First chunk that was never sent ([`NONE`] if there is none) (`send`).
-    pub unsent: u32,
+    /// Last chunk that was sent ([`NONE`] if none of those that are kept was); the next one was never sent (`send`).
+    pub last_sent: u32,
     /// State of the receive side that most connections do not need ([`NONE`] if there is none).
     pub recv: u32,
     /// Most bytes of data in a segment to the peer, without options.
@@ -204,10 +206,8 @@ pub struct Tcb {
     pub max_wnd: u16,
     /// Low 16 bits of the tick at which a delayed acknowledgment leaves, if `ACK_DELAYED`.
     pub ack_due: u16,
-    /// Duplicate acknowledgments in a row (`send`).
-    pub dup_acks: u8,
-    /// Time-outs in a row (`send`).
-    pub backoffs: u8,
+    /// When something was last sent for the first time, in units of 16 ticks (`send`).
+    pub sent_at: u16,
 }
 
 const _: () = assert!(size_of::<Tcb>() == 128 && std::mem::offset_of!(Tcb, token) == 64);
@@ -246,13 +246,12 @@ impl Default for Tcb {
             ts_offset: 0,
             hop: NONE,
             cold: NONE,
-            unsent: NONE,
+            last_sent: NONE,
             recv: NONE,
             mss: 536,
             max_wnd: 0,
             ack_due: 0,
-            dup_acks: 0,
-            backoffs: 0,
+            sent_at: 0,
         }
     }
 }

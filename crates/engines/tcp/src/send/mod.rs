@@ -11,76 +11,46 @@
 //! on_timer      `deadline` has come
 //! ended         the connection is gone; everything is given back
 //! ```
+//! Inside, from the bottom up:
+//! ```text
+//! chunk.rs, memory.rs   a chunk is a segment as it is sent; chunks of five sizes, with one budget
+//! queue.rs              the chunks of a connection, in order
+//! rtt.rs                round-trip times, the time-out
+//! cubic.rs, prr.rs, rack.rs        the algorithms, without chunks
+//! recovery.rs, cold.rs  what loss recovery knows of a connection; only connections that lost something have it
+//! scoreboard.rs         marks on chunks: SACKED, LOST, RESENT
+//! congestion.rs         the congestion window
+//! timer.rs              the one deadline
+//! write.rs, output.rs, ack.rs      what the application gives, what leaves, what comes back
+//! ```
 
-use linerate_slab::ReserveError;
+mod ack;
+mod chunk;
+mod cold;
+mod config;
+mod congestion;
+mod counters;
+mod cubic;
+mod info;
+mod memory;
+mod output;
+mod prr;
+mod queue;
+mod rack;
+mod recovery;
+mod rtt;
+mod scoreboard;
+mod timer;
+mod write;
 
-use crate::{Now, Seq, Tcb};
+pub use config::{Congestion, SendConfig};
+pub use counters::SendCounters;
+pub use info::SendInfo;
+pub use memory::{SEGMENT_MAX, SendMemory};
+pub use recovery::Phase;
 
-/// Shape of the send side.
-#[derive(Clone, Copy, Debug)]
-pub struct SendConfig {
-    /// Connections that there can be.
-    pub connections_max: usize,
-    /// Bytes of all connections together that can be kept until they are acknowledged.
-    pub budget_bytes: usize,
-    /// Bytes of one connection.
-    pub buffer_max: u32,
-    /// Least retransmission time-out in milliseconds.
-    pub rto_min_ms: u32,
-    /// Segments in the first congestion window (RFC 6928).
-    pub initial_window: u32,
-    /// Algorithm of congestion control.
-    pub congestion: Congestion,
-}
-
-impl Default for SendConfig {
-    fn default() -> SendConfig {
-        SendConfig {
-            connections_max: 65_536,
-            budget_bytes: 256 << 20,
-            buffer_max: 4 << 20,
-            rto_min_ms: 200,
-            initial_window: 10,
-            congestion: Congestion::Cubic,
-        }
-    }
-}
-
-/// Algorithms of congestion control.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Congestion {
-    /// RFC 9438.
-    #[default]
-    Cubic,
-    /// RFC 5681, RFC 6582.
-    NewReno,
-}
-
-/// Memory of the send sides of all connections of a stack.
-pub struct SendMemory {
-    config: SendConfig,
-}
-
-impl SendMemory {
-    /// Reserves the memory.
-    ///
-    /// # Errors
-    /// The kernel does not reserve so much address space.
-    pub fn new(config: SendConfig) -> Result<SendMemory, ReserveError> {
-        Ok(SendMemory { config })
-    }
-
-    /// Asks for the line of the connection's oldest chunk, which an acknowledgment will read. `tcb` is in the cache already.
-    #[inline]
-    pub fn prefetch(&self, tcb: &Tcb) {
-        let _ = (self.config, tcb);
-    }
-
-    /// Bytes that connections hold now; 0 when all have ended.
-    pub fn used_bytes(&self) -> usize {
-        0
-    }
-}
+use crate::time::NEVER;
+use crate::{NONE, Now, Seq, Tcb};
 
 /// What a segment with ACK says to the send side. The caller has checked that the segment is acceptable (RFC 9293 section 3.10.7.4,
 /// first to fifth), so that `ack` is at most `snd_nxt`; it may be before `snd_una`.
@@ -141,48 +111,65 @@ pub enum TimerOutcome {
     Nothing,
     /// `next_segment` may have something.
     Send,
+    /// There is room again after a write was cut short: `sendable` is due. `SEND_BLOCKED` is cleared.
+    Room,
     /// The peer did not answer for too long (R2): the connection ends.
     GiveUp,
 }
 
-/// The SYN of this side is to be sent: `snd_una` and `snd_nxt` are the initial sequence number.
-pub fn open(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) {
-    let _ = (tcb, memory, now);
+/// The SYN of this side is to be sent: `snd_una` and `snd_nxt` are the initial sequence number. False if the budget is used up.
+pub fn open(tcb: &mut Tcb, memory: &mut SendMemory) -> bool {
+    write::open(tcb, memory)
 }
 
-/// The handshake is over.
+/// The handshake is over, the SYN is acknowledged. The congestion window begins (RFC 6928).
 pub fn established(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) {
-    let _ = (tcb, memory, now);
+    tcb.cwnd = congestion::initial_window(tcb, &memory.config);
+    tcb.sent_at = output::coarse(now);
+    if tcb.cold == NONE {
+        return;
+    }
+    let mut recovery = cold::load(tcb, memory);
+    if std::mem::take(&mut recovery.syn_resent) {
+        // RFC 5681 section 3.1: one segment. RFC 6298 rule 5.7: a time-out of 3 s if no round trip was measured.
+        tcb.cwnd = queue::payload_max(tcb);
+        if tcb.srtt_us == 0 {
+            (tcb.srtt_us, tcb.rttvar_us) = (1_000_000, 500_000);
+        }
+    }
+    cold::store(tcb, memory, recovery);
+    if tcb.in_flight() == 0 {
+        cold::drop_state(tcb, memory);
+    }
 }
 
 /// Takes bytes to be sent and returns how many: as many as the send buffer and the budget have room for. If these are not all,
 /// `SEND_BLOCKED` is set. Also before the handshake is over; 0 after `close`.
+#[inline]
 pub fn write(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8], now: Now) -> usize {
-    let _ = (tcb, memory, bytes, now);
-    0
+    write::write(tcb, memory, bytes, now)
 }
 
 /// Bytes that `write` would take now.
 pub fn room(tcb: &Tcb, memory: &SendMemory) -> usize {
-    let _ = (tcb, memory);
-    0
+    queue::room(tcb, memory)
 }
 
 /// A FIN follows the bytes that were written.
 pub fn close(tcb: &mut Tcb, memory: &mut SendMemory) {
-    let _ = (tcb, memory);
+    write::close(tcb, memory);
 }
 
 /// Takes an acknowledgment and updates the window.
+#[inline]
 pub fn on_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, now: Now) -> AckOutcome {
-    let _ = (tcb, memory, ack, now);
-    AckOutcome::default()
+    ack::on_ack(tcb, memory, ack, now)
 }
 
 /// The next segment that may leave now: by Nagle, the peer's window, the congestion window, recovery, and probes. The caller sends it.
+#[inline]
 pub fn next_segment<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: Now) -> Option<Outgoing<'a>> {
-    let _ = (tcb, memory, now);
-    None
+    output::next_segment(tcb, memory, now)
 }
 
 /// The tick at which `on_timer` is due; 0 if there is none.
@@ -193,23 +180,43 @@ pub fn deadline(tcb: &Tcb) -> u32 {
 
 /// Does what is due now: time-outs, probes, reordering timers.
 pub fn on_timer(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) -> TimerOutcome {
-    let _ = (tcb, memory, now);
-    TimerOutcome::Nothing
+    timer::on_timer(tcb, memory, now)
 }
 
-/// The path takes segments of at most `mss` bytes from now on. What was sent in longer ones is sent again in shorter ones.
+/// The path takes segments of at most `mss` bytes from now on. What was sent in longer ones is sent again in shorter ones, and this is
+/// no sign of congestion (RFC 1191 section 6.5).
 pub fn mtu_changed(tcb: &mut Tcb, memory: &mut SendMemory, mss: u16, now: Now) {
-    let _ = (memory, now);
+    let is_smaller = mss < tcb.mss;
     tcb.mss = mss;
+    if is_smaller && tcb.in_flight() != 0 && tcb.is_synchronized() {
+        let mut recovery = cold::load(tcb, memory);
+        if scoreboard::mark_too_long(tcb, memory, &mut recovery) && recovery.phase == Phase::Open {
+            recovery.is_mtu = true;
+            timer::arm(tcb, memory, &recovery, 0, now);
+        }
+        cold::store(tcb, memory, recovery);
+    }
 }
 
 /// The retransmission time-out in milliseconds, with its back-off.
 pub fn rto_ms(tcb: &Tcb, memory: &SendMemory) -> u32 {
-    let _ = (tcb, memory);
-    1000
+    timer::time_out_ms(tcb, memory, &cold::load(tcb, memory))
+}
+
+/// Time-outs in a row without an answer: from three on, the path is in doubt (R1 of RFC 9293).
+pub fn backoffs(tcb: &Tcb, memory: &SendMemory) -> u8 {
+    cold::load(tcb, memory).backoffs
+}
+
+/// What the send side knows of a connection.
+pub fn info(tcb: &Tcb, memory: &SendMemory) -> SendInfo {
+    info::info(tcb, memory)
 }
 
 /// The connection is gone: its memory is given back.
 pub fn ended(tcb: &mut Tcb, memory: &mut SendMemory) {
-    let _ = (tcb, memory);
+    queue::clear(tcb, memory);
+    cold::drop_state(tcb, memory);
+    tcb.snd_nxt = tcb.snd_una;
+    tcb.send_deadline = NEVER;
 }

@@ -1,0 +1,282 @@
+//! The memory of what was written and is not acknowledged: chunks of five sizes, with one budget.
+//!
+//! Each size has an array of its own, which is as large as the budget in address space but takes memory only where chunks were used.
+//! A chunk that was freed is the first to be used again, because its lines are in the cache. A handle is three bits of size and the
+//! number of the chunk's first line.
+
+use linerate_slab::{Array, ReserveError, Slab};
+
+use super::chunk::{HEADER, Header, LINE, Line};
+use super::config::SendConfig;
+use super::counters::SendCounters;
+use super::recovery::Recovery;
+use crate::{NONE, Tcb};
+
+/// Lines of a chunk of each size.
+const SIZES: [u32; 5] = [1, 4, 16, 32, 142];
+/// Bits of a handle that are the number of a line.
+const LINE_BITS: u32 = 29;
+
+/// Most bytes of data in a chunk, and so in a segment: enough for an MTU of 9,000 bytes.
+pub const SEGMENT_MAX: u32 = SIZES[4] * LINE as u32 - HEADER as u32;
+
+/// What all connections of a shard keep to send: chunks, and the state of loss recovery.
+pub struct SendMemory {
+    sizes: [Size; 8],
+    lines_used: u32,
+    lines_max: u32,
+    pub(super) recoveries: Slab<Recovery>,
+    pub(super) config: SendConfig,
+    pub(super) counters: SendCounters,
+}
+
+/// The chunks of one size.
+struct Size {
+    lines: Array<Line>,
+    chunk_lines: u32,
+    free: u32,
+}
+
+impl SendMemory {
+    /// Memory with the budget of `config`.
+    ///
+    /// # Errors
+    /// The kernel does not reserve the address space.
+    pub fn new(config: SendConfig) -> Result<SendMemory, ReserveError> {
+        let lines_max = (config.budget_bytes / LINE).min((1 << LINE_BITS) - 1) as u32;
+        let mut sizes = Vec::with_capacity(8);
+        for index in 0..8 {
+            let chunk_lines = SIZES.get(index).copied().unwrap_or(0);
+            let lines = Array::new(if chunk_lines == 0 { 1 } else { lines_max as usize })?;
+            sizes.push(Size { lines, chunk_lines, free: NONE });
+        }
+        let Ok(sizes) = <[Size; 8]>::try_from(sizes) else { unreachable!("eight sizes were made") };
+        let recoveries = Slab::new(config.connections_max)?;
+        Ok(SendMemory { sizes, lines_used: 0, lines_max, recoveries, config, counters: SendCounters::default() })
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &SendConfig {
+        &self.config
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> &SendCounters {
+        &self.counters
+    }
+
+    /// Bytes of chunks in use, headers included.
+    pub fn used_bytes(&self) -> usize {
+        self.lines_used as usize * LINE
+    }
+
+    /// Bytes that are left of the budget.
+    pub fn available_bytes(&self) -> usize {
+        (self.lines_max - self.lines_used) as usize * LINE
+    }
+
+    /// Connections that have state of loss recovery.
+    pub fn recoveries(&self) -> usize {
+        self.recoveries.len()
+    }
+
+    /// Asks for the line of the connection's oldest chunk, which an acknowledgment will read. `tcb` is in the cache already.
+    #[inline]
+    pub fn prefetch(&self, tcb: &Tcb) {
+        self.size(tcb.head).lines.prefetch(tcb.head & (1 << LINE_BITS) - 1);
+    }
+
+    /// Takes the smallest chunk with room for `len` bytes (at most [`SEGMENT_MAX`]), or one with less room if only that fits into the
+    /// budget; `None` if the budget is used up.
+    #[inline]
+    pub(super) fn alloc(&mut self, len: usize) -> Option<u32> {
+        let fit = SIZES.iter().position(|lines| room_of(*lines) >= len).unwrap_or(SIZES.len() - 1);
+        (0..=fit).rev().find_map(|size| self.alloc_size(size))
+    }
+
+    #[inline]
+    fn alloc_size(&mut self, index: usize) -> Option<u32> {
+        let size = &mut self.sizes[index];
+        if size.chunk_lines > self.lines_max - self.lines_used {
+            return None;
+        }
+        let line = if size.free == NONE { size.carve()? } else { size.free };
+        size.free = Header::read(&size.lines[line]).next;
+        self.lines_used += size.chunk_lines;
+        Some((index as u32) << LINE_BITS | line)
+    }
+
+    /// Gives chunk `handle` back.
+    #[inline]
+    pub(super) fn free(&mut self, handle: u32) {
+        let mut header = self.header(handle);
+        let size = self.size_mut(handle);
+        header.next = std::mem::replace(&mut size.free, handle & (1 << LINE_BITS) - 1);
+        let lines = size.chunk_lines;
+        self.set(handle, header);
+        self.lines_used -= lines;
+    }
+
+    /// The header of chunk `handle`.
+    #[inline]
+    pub(super) fn header(&self, handle: u32) -> Header {
+        Header::read(&self.size(handle).lines[handle & (1 << LINE_BITS) - 1])
+    }
+
+    /// Replaces the header of chunk `handle`.
+    #[inline]
+    pub(super) fn set(&mut self, handle: u32, header: Header) {
+        header.write(&mut self.size_mut(handle).lines[handle & (1 << LINE_BITS) - 1]);
+    }
+
+    /// Changes the link of chunk `handle`.
+    #[inline]
+    pub(super) fn link(&mut self, handle: u32, next: u32) {
+        let mut header = self.header(handle);
+        header.next = next;
+        self.set(handle, header);
+    }
+
+    /// Bytes of data that chunk `handle` has room for.
+    #[inline]
+    pub(super) fn room(&self, handle: u32) -> usize {
+        room_of(self.size(handle).chunk_lines)
+    }
+
+    /// The place of the data of chunk `handle`.
+    #[inline]
+    pub(super) fn bytes(&self, handle: u32) -> &[u8] {
+        let size = self.size(handle);
+        let first = (handle & (1 << LINE_BITS) - 1) as usize;
+        &size.lines.as_slice()[first..first + size.chunk_lines as usize].as_flattened()[HEADER..]
+    }
+
+    /// As [`SendMemory::bytes`], to write.
+    #[inline]
+    pub(super) fn bytes_mut(&mut self, handle: u32) -> &mut [u8] {
+        let size = self.size_mut(handle);
+        let first = (handle & (1 << LINE_BITS) - 1) as usize;
+        let lines = size.chunk_lines as usize;
+        &mut size.lines.as_mut_slice()[first..first + lines].as_flattened_mut()[HEADER..]
+    }
+
+    /// Copies `len` bytes from place `at` of chunk `from` to the front of chunk `to`, as many as fit.
+    pub(super) fn copy(&mut self, from: u32, at: usize, to: u32, len: usize) {
+        let mut done = 0;
+        while done < len {
+            let mut part = [0; 256];
+            let count = (len - done).min(part.len());
+            part[..count].copy_from_slice(&self.bytes(from)[at + done..at + done + count]);
+            self.bytes_mut(to)[done..done + count].copy_from_slice(&part[..count]);
+            done += count;
+        }
+    }
+
+    #[inline]
+    fn size(&self, handle: u32) -> &Size {
+        &self.sizes[(handle >> LINE_BITS) as usize]
+    }
+
+    #[inline]
+    fn size_mut(&mut self, handle: u32) -> &mut Size {
+        &mut self.sizes[(handle >> LINE_BITS) as usize]
+    }
+}
+
+impl Size {
+    /// A chunk that was never used, linked to nothing.
+    #[cold]
+    fn carve(&mut self) -> Option<u32> {
+        let lines = self.chunk_lines as usize;
+        if self.lines.len() + lines > self.lines.capacity() {
+            return None;
+        }
+        let mut first = [0; LINE];
+        first[..4].copy_from_slice(&NONE.to_le_bytes());
+        let line = self.lines.push(first);
+        for _ in 1..lines {
+            self.lines.push([0; LINE]);
+        }
+        line
+    }
+}
+
+/// Bytes of data in a chunk of so many lines.
+#[inline]
+const fn room_of(lines: u32) -> usize {
+    (lines as usize * LINE).saturating_sub(HEADER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Seq;
+    use crate::send::chunk::Marks;
+
+    fn memory(bytes: usize) -> SendMemory {
+        SendMemory::new(SendConfig { budget_bytes: bytes, connections_max: 4, ..SendConfig::default() }).unwrap()
+    }
+
+    #[test]
+    fn a_chunk_has_room_for_what_was_asked_and_is_used_again_first() {
+        let mut memory = memory(1 << 20);
+        for (len, room) in [(1, 48), (48, 48), (49, 240), (241, 1008), (1448, 2032), (2033, 9072), (9072, 9072)] {
+            let handle = memory.alloc(len).unwrap();
+            assert_eq!(memory.room(handle), room);
+            assert_eq!(memory.bytes_mut(handle).len(), room);
+            memory.free(handle);
+            assert_eq!((memory.alloc(len), memory.used_bytes()), (Some(handle), room + 16));
+            memory.free(handle);
+        }
+        assert_eq!(memory.used_bytes(), 0);
+    }
+
+    #[test]
+    fn chunks_do_not_overlap() {
+        let mut memory = memory(1 << 16);
+        let mut handles = Vec::new();
+        for number in 0.. {
+            let Some(handle) = memory.alloc([40, 200, 1000, 2000][number % 4]) else { break };
+            memory.set(
+                handle,
+                Header {
+                    next: NONE,
+                    seq: Seq(number as u32),
+                    stamp: 0,
+                    len: 0,
+                    marks: Marks::default(),
+                    transmissions: 0,
+                },
+            );
+            memory.bytes_mut(handle).fill(number as u8);
+            handles.push(handle);
+        }
+        assert!(memory.available_bytes() < 64 && handles.len() > 40);
+        for (number, handle) in handles.iter().enumerate() {
+            assert_eq!(memory.header(*handle).seq, Seq(number as u32));
+            assert!(memory.bytes(*handle).iter().all(|byte| *byte == number as u8));
+        }
+        for handle in handles {
+            memory.free(handle);
+        }
+        assert_eq!(memory.used_bytes(), 0);
+    }
+
+    #[test]
+    fn the_last_of_the_budget_is_given_in_smaller_chunks() {
+        let mut memory = memory(2048 + 1024 + 64);
+        let rooms: Vec<_> = std::iter::from_fn(|| memory.alloc(1448).map(|handle| memory.room(handle))).collect();
+        assert_eq!(rooms, [2032, 1008, 48]);
+    }
+
+    #[test]
+    fn copies_between_chunks_of_any_size() {
+        let mut memory = memory(1 << 16);
+        let (from, to) = (memory.alloc(2000).unwrap(), memory.alloc(900).unwrap());
+        for (place, byte) in memory.bytes_mut(from).iter_mut().enumerate() {
+            *byte = place as u8;
+        }
+        memory.copy(from, 1100, to, 900);
+        assert!(memory.bytes(to)[..900].iter().enumerate().all(|(place, byte)| *byte == (1100 + place) as u8));
+    }
+}

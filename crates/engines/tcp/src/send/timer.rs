@@ -1,0 +1,207 @@
+//! The one deadline of the send side: what it is for, when it is set, and what happens when it comes.
+
+use super::TimerOutcome;
+use super::congestion;
+use super::memory::SendMemory;
+use super::queue::payload_max;
+use super::recovery::{Frto, Phase, Recovery};
+use super::{cold, queue, rtt, scoreboard};
+use crate::time::NEVER;
+use crate::{Flags, NONE, Now, Tcb};
+
+/// Milliseconds after which a write that found no memory is tried again.
+const RETRY_MS: u32 = 20;
+
+/// What the deadline is for: two bits of the flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Timer {
+    /// Retransmission time-out.
+    Timeout,
+    /// Tail loss probe (RFC 8985 section 7).
+    Probe,
+    /// The end of RACK's reordering window.
+    Reorder,
+    /// Nothing is in flight: the peer's window is closed or too small, or memory was short.
+    Window,
+}
+
+/// What the deadline is for.
+#[inline]
+pub(super) fn kind(tcb: &Tcb) -> Timer {
+    match (tcb.flags.has(Flags::TIMER_LOW), tcb.flags.has(Flags::TIMER_HIGH)) {
+        (false, false) => Timer::Timeout,
+        (true, false) => Timer::Probe,
+        (false, true) => Timer::Reorder,
+        (true, true) => Timer::Window,
+    }
+}
+
+/// Sets the deadline to `ms` milliseconds from now.
+#[inline]
+pub(super) fn set(tcb: &mut Tcb, timer: Timer, ms: u32, now: Now) {
+    tcb.flags.put(Flags::TIMER_LOW, matches!(timer, Timer::Probe | Timer::Window));
+    tcb.flags.put(Flags::TIMER_HIGH, matches!(timer, Timer::Reorder | Timer::Window));
+    // The tick may be about to end, so it does not count.
+    tcb.send_deadline = now.in_ms(ms.saturating_add(1));
+}
+
+/// Sets the deadline of a connection without state of recovery, of which something is in flight, and clears it if nothing is.
+#[inline]
+pub(super) fn arm_clean(tcb: &mut Tcb, memory: &SendMemory, now: Now) {
+    if tcb.snd_nxt == tcb.snd_una {
+        tcb.send_deadline = NEVER;
+        return;
+    }
+    let rto = rtt::rto_ms(tcb, &memory.config);
+    if tcb.srtt_us == 0 || !tcb.flags.has(Flags::SACK) || !tcb.is_synchronized() {
+        return set(tcb, Timer::Timeout, rto, now);
+    }
+    set(tcb, Timer::Probe, probe_ms(tcb, memory).min(rto), now);
+}
+
+/// The probe time-out (PTO of RFC 8985 section 7.2): two round trips, and the longest delay of an acknowledgment if only one segment is
+/// in flight.
+#[inline]
+fn probe_ms(tcb: &Tcb, memory: &SendMemory) -> u32 {
+    let delay_ms = if tcb.in_flight() <= payload_max(tcb) { memory.config.ack_delay_max_ms } else { 2 };
+    tcb.srtt_us / 500 + delay_ms
+}
+
+/// Sets the deadline of a connection with state of recovery: the time-out, or earlier what may come before it. `reorder_us` is the time
+/// after which more may be lost, or 0.
+pub(super) fn arm(tcb: &mut Tcb, memory: &SendMemory, recovery: &Recovery, reorder_us: u32, now: Now) {
+    if tcb.snd_nxt == tcb.snd_una {
+        tcb.send_deadline = NEVER;
+        return;
+    }
+    let rto = time_out_ms(tcb, memory, recovery);
+    let reorder_ms = reorder_us.div_ceil(1_000);
+    if reorder_us != 0 && reorder_ms < rto {
+        set(tcb, Timer::Reorder, reorder_ms, now);
+    } else if recovery.may_probe() {
+        arm_clean(tcb, memory, now);
+    } else {
+        set(tcb, Timer::Timeout, rto, now);
+    }
+}
+
+/// The retransmission time-out with its back-off.
+pub(super) fn time_out_ms(tcb: &Tcb, memory: &SendMemory, recovery: &Recovery) -> u32 {
+    rtt::backed_off(rtt::rto_ms(tcb, &memory.config), recovery.backoffs, &memory.config)
+}
+
+/// Does what is due now.
+pub(super) fn on_timer(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) -> TimerOutcome {
+    if !now.is_due(tcb.send_deadline) {
+        return TimerOutcome::Nothing;
+    }
+    tcb.send_deadline = NEVER;
+    let timer = kind(tcb);
+    if timer == Timer::Window && tcb.queued == 0 && !tcb.flags.has(Flags::FIN_OWED) {
+        return retry_write(tcb, memory, now);
+    }
+    let mut recovery = cold::load(tcb, memory);
+    let outcome = match timer {
+        Timer::Timeout => time_out(tcb, memory, &mut recovery, now),
+        Timer::Probe => {
+            recovery.probe_due = true;
+            set(tcb, Timer::Timeout, time_out_ms(tcb, memory, &recovery), now);
+            TimerOutcome::Send
+        }
+        Timer::Reorder => {
+            let wait_us = scoreboard::detect_lost(tcb, memory, &mut recovery, now);
+            cold::enter_recovery_if_lost(tcb, memory, &mut recovery);
+            arm(tcb, memory, &recovery, wait_us, now);
+            TimerOutcome::Send
+        }
+        Timer::Window => probe_window(tcb, memory, &mut recovery, now),
+    };
+    cold::store(tcb, memory, recovery);
+    outcome
+}
+
+/// A write found no memory, and nothing is queued whose acknowledgment would bring room.
+fn retry_write(tcb: &mut Tcb, memory: &SendMemory, now: Now) -> TimerOutcome {
+    if !tcb.flags.has(Flags::SEND_BLOCKED) {
+        return TimerOutcome::Nothing;
+    }
+    if queue::room(tcb, memory) == 0 {
+        set(tcb, Timer::Window, RETRY_MS, now);
+        return TimerOutcome::Nothing;
+    }
+    tcb.flags.clear(Flags::SEND_BLOCKED);
+    TimerOutcome::Room
+}
+
+/// A write or a FIN found no memory: another try later, if nothing else is under way.
+pub(super) fn arm_retry(tcb: &mut Tcb, now: Now) {
+    if tcb.send_deadline == NEVER {
+        set(tcb, Timer::Window, RETRY_MS, now);
+    }
+}
+
+/// A retransmission time-out (RFC 6298 section 5, RFC 5681 section 3.1).
+fn time_out(tcb: &mut Tcb, memory: &mut SendMemory, recovery: &mut Recovery, now: Now) -> TimerOutcome {
+    let is_syn = !tcb.is_synchronized();
+    if is_stuck(memory, recovery, is_syn, now) {
+        return give_up(memory);
+    }
+    memory.counters.timeouts += 1;
+    let is_closed = tcb.snd_wnd == 0 && !is_syn;
+    // A loss during the recovery from a time-out leaves the threshold as it is (RFC 5681).
+    let is_new = recovery.phase != Phase::Loss || tcb.snd_una.after(recovery.point);
+    if is_new && !is_syn && !is_closed {
+        congestion::reduce(tcb, recovery, &memory.config, true);
+    }
+    let forget_sack = recovery.backoffs > 0;
+    recovery.backoffs = recovery.backoffs.saturating_add(1);
+    recovery.probe = None;
+    recovery.probe_due = false;
+    recovery.is_mtu = false;
+    recovery.dup_acks = 0;
+    if is_closed {
+        // The peer took its window back: its first segment is a probe of the window, and nothing is known of congestion.
+        if tcb.head != NONE {
+            scoreboard::mark_lost(memory, recovery, tcb.head);
+        }
+    } else {
+        scoreboard::mark_timed_out(tcb, memory, recovery, forget_sack, now);
+        recovery.phase = Phase::Loss;
+        recovery.point = tcb.snd_nxt;
+        tcb.cwnd = recovery.pipe(tcb) + payload_max(tcb);
+        let frto = is_new && !is_syn && Recovery::has_sack(tcb) && !tcb.flags.has(Flags::TIMESTAMPS);
+        recovery.frto = if frto { Frto::Resent } else { Frto::Off };
+    }
+    recovery.syn_resent |= is_syn;
+    set(tcb, Timer::Timeout, time_out_ms(tcb, memory, recovery), now);
+    TimerOutcome::Send
+}
+
+/// The peer's window is closed or too small for long: probe it (RFC 9293 section 3.8.6.1), for ever as long as the peer answers.
+fn probe_window(tcb: &mut Tcb, memory: &mut SendMemory, recovery: &mut Recovery, now: Now) -> TimerOutcome {
+    if tcb.in_flight() != 0 || (tcb.queued == 0 && !tcb.flags.has(Flags::FIN_OWED)) {
+        return TimerOutcome::Send;
+    }
+    if is_stuck(memory, recovery, false, now) {
+        return give_up(memory);
+    }
+    recovery.backoffs = recovery.backoffs.saturating_add(1);
+    tcb.flags.set(Flags::WINDOW_PROBE);
+    set(tcb, Timer::Window, time_out_ms(tcb, memory, recovery), now);
+    TimerOutcome::Send
+}
+
+/// Notes that the peer has not answered, and says whether it has not for too long (R2).
+fn is_stuck(memory: &SendMemory, recovery: &mut Recovery, is_syn: bool, now: Now) -> bool {
+    if recovery.stuck_since == NEVER {
+        recovery.stuck_since = now.tick.max(1);
+        return false;
+    }
+    let limit_ms = if is_syn { memory.config.give_up_syn_ms } else { memory.config.give_up_ms };
+    now.tick.wrapping_sub(recovery.stuck_since) >= limit_ms
+}
+
+fn give_up(memory: &mut SendMemory) -> TimerOutcome {
+    memory.counters.given_up += 1;
+    TimerOutcome::GiveUp
+}

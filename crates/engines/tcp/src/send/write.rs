@@ -1,0 +1,117 @@
+//! What the application gives: bytes that become chunks of one segment each, and the end of them.
+
+use super::chunk::Marks;
+use super::memory::SendMemory;
+use super::queue::{self, payload_max, room};
+use super::timer;
+use crate::{Flags, Now, Tcb};
+
+/// Room from which on an application that was refused is told, in bytes.
+const ROOM_AGAIN: usize = 16 << 10;
+
+/// True if it is worth while to tell an application that there is room again.
+#[inline]
+pub(super) fn has_room_again(tcb: &Tcb, memory: &SendMemory) -> bool {
+    let room = room(tcb, memory);
+    room >= ROOM_AGAIN.min(memory.config.buffer_max as usize / 4).max(1) || (tcb.queued == 0 && room > 0)
+}
+
+/// Takes bytes to be sent and returns how many.
+#[inline]
+pub(super) fn write(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8], now: Now) -> usize {
+    if tcb.flags.has(Flags::FIN_QUEUED) {
+        return 0;
+    }
+    let most = bytes.len().min(room(tcb, memory));
+    let mut rest = &bytes[..most];
+    // Options are not agreed on before the handshake is over; what is written now must fit if they are.
+    let payload = if tcb.is_synchronized() { payload_max(tcb) } else { payload_max(tcb).saturating_sub(12).max(1) };
+    if tcb.queued > tcb.in_flight() {
+        rest = fill_last(tcb, memory, rest, payload as usize);
+    }
+    while !rest.is_empty() {
+        let is_first_unsent = tcb.queued == tcb.in_flight();
+        let len = rest.len().min(payload as usize);
+        // A chunk behind others that wait cannot be replaced by a larger one, so it begins with the largest.
+        let Some(handle) =
+            queue::append(tcb, memory, if is_first_unsent { len } else { payload as usize }, Marks::default())
+        else {
+            memory.counters.budget_exhausted += 1;
+            break;
+        };
+        let len = len.min(memory.room(handle));
+        extend(tcb, memory, handle, &rest[..len]);
+        rest = &rest[len..];
+    }
+    let taken = most - rest.len();
+    if taken < bytes.len() {
+        refuse(tcb, now);
+    }
+    taken
+}
+
+/// The write was cut short: `sendable` is owed.
+#[cold]
+fn refuse(tcb: &mut Tcb, now: Now) {
+    tcb.flags.set(Flags::SEND_BLOCKED);
+    if tcb.queued == 0 {
+        timer::arm_retry(tcb, now);
+    }
+}
+
+/// Puts bytes into the last chunk, which was never sent, until it is a full segment. Returns the bytes that are left.
+fn fill_last<'a>(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &'a [u8], payload: usize) -> &'a [u8] {
+    let mut handle = tcb.tail;
+    let header = memory.header(handle);
+    if header.transmissions != 0 || header.marks != Marks::default() {
+        return bytes;
+    }
+    let held = header.len as usize;
+    let mut len = bytes.len().min(payload.saturating_sub(held));
+    if held + len > memory.room(handle) {
+        if handle == queue::first_unsent(tcb, memory) {
+            handle = queue::enlarge(tcb, memory, held + len).unwrap_or(handle);
+        }
+        len = len.min(memory.room(handle) - held);
+    }
+    extend(tcb, memory, handle, &bytes[..len]);
+    &bytes[len..]
+}
+
+/// Appends bytes to chunk `handle`, the last one, which has room for them.
+#[inline]
+fn extend(tcb: &mut Tcb, memory: &mut SendMemory, handle: u32, bytes: &[u8]) {
+    let mut header = memory.header(handle);
+    let held = header.len as usize;
+    memory.bytes_mut(handle)[held..held + bytes.len()].copy_from_slice(bytes);
+    header.len += bytes.len() as u16;
+    memory.set(handle, header);
+    tcb.queued += bytes.len() as u32;
+}
+
+/// A SYN is to be sent.
+pub(super) fn open(tcb: &mut Tcb, memory: &mut SendMemory) -> bool {
+    queue::append(tcb, memory, 0, Marks::SYN).is_some()
+}
+
+/// A FIN follows the bytes that were written.
+pub(super) fn close(tcb: &mut Tcb, memory: &mut SendMemory) {
+    if tcb.flags.has(Flags::FIN_QUEUED) {
+        return;
+    }
+    tcb.flags.set(Flags::FIN_QUEUED);
+    tcb.flags.clear(Flags::SEND_BLOCKED);
+    if tcb.queued > tcb.in_flight() {
+        let mut header = memory.header(tcb.tail);
+        if header.transmissions == 0 && !header.marks.has(Marks::SYN) {
+            header.marks = header.marks.with(Marks::FIN);
+            memory.set(tcb.tail, header);
+            tcb.queued += 1;
+            return;
+        }
+    }
+    if queue::append(tcb, memory, 0, Marks::FIN).is_none() {
+        // `next_segment` tries again.
+        tcb.flags.set(Flags::FIN_OWED);
+    }
+}
