@@ -14,6 +14,7 @@ pub mod perf;
 pub mod poll;
 pub mod process;
 pub mod promiscuous;
+pub mod random;
 pub mod raw;
 pub mod shared;
 pub mod signal;

@@ -1,0 +1,219 @@
+//! Reads answers from the bytes of a connection, and checks them.
+
+use super::account::Cause;
+use super::plan::{Answer, Expected, Kind};
+use crate::http::{Body, response_head};
+
+/// The answer that a connection is reading.
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    at: At,
+    /// The beginning of a head.
+    partial: Vec<u8>,
+    status: u16,
+    keep_alive: bool,
+    /// Bytes of content so far.
+    content_len: u64,
+    /// The content is another than expected.
+    differs: bool,
+}
+
+#[derive(Debug, Default)]
+enum At {
+    /// Nothing of the answer was read, or a part of its head.
+    #[default]
+    Begin,
+    Body(Body),
+    Bytes(u64),
+}
+
+/// An answer that was read to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Whole {
+    /// HTTP status; 0 of other protocols.
+    pub(super) status: u16,
+    /// The connection can take another request.
+    pub(super) keep_alive: bool,
+    /// It is not the expected one.
+    pub(super) wrong: bool,
+}
+
+impl Reader {
+    /// Reads on in `data`, which is not empty: the bytes taken, and the answer if it has come to its end.
+    pub(super) fn read(&mut self, data: &[u8], kind: &Kind) -> Result<(usize, Option<Whole>), Cause> {
+        match (&mut self.at, &kind.answer) {
+            (At::Begin, Answer::Http(expected)) => self.head(data, expected),
+            (At::Begin, Answer::Bytes(len)) => {
+                self.at = At::Bytes(*len);
+                self.read(data, kind)
+            }
+            (At::Begin, Answer::Echo) => {
+                self.at = At::Bytes(kind.bytes.len() as u64);
+                self.read(data, kind)
+            }
+            (At::Bytes(left), answer) => {
+                let taken = data.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                *left -= taken as u64;
+                let ended = *left == 0;
+                if *answer == Answer::Echo {
+                    let from = self.content_len as usize;
+                    self.differs |= kind.bytes.get(from..from + taken) != Some(&data[..taken]);
+                }
+                self.content_len += taken as u64;
+                Ok((taken, ended.then(|| self.finish(false, true))))
+            }
+            (At::Body(body), answer) => {
+                let expected = match answer {
+                    Answer::Http(expected) => expected.body.as_deref(),
+                    _ => None,
+                };
+                let (content_len, differs) = (&mut self.content_len, &mut self.differs);
+                let mut check = |content: &[u8]| {
+                    if let Some(expected) = expected {
+                        let from = *content_len as usize;
+                        *differs |= expected.get(from..from + content.len()) != Some(content);
+                    }
+                    *content_len += content.len() as u64;
+                };
+                let step = body.take(data, &mut check).map_err(|_| Cause::WrongAnswer)?;
+                let whole = step.ended.then(|| self.finish_http(answer));
+                Ok((step.taken, whole))
+            }
+        }
+    }
+
+    /// The server closed: the answer, if that is its end.
+    pub(super) fn peer_closed(&mut self, kind: &Kind) -> Option<Whole> {
+        matches!(self.at, At::Body(Body::UntilClose)).then(|| self.finish_http(&kind.answer))
+    }
+
+    fn head(&mut self, data: &[u8], expected: &Expected) -> Result<(usize, Option<Whole>), Cause> {
+        let kept = self.partial.len();
+        if kept > 0 {
+            self.partial.extend_from_slice(data);
+        }
+        let bytes = if kept > 0 { &self.partial[..] } else { data };
+        let Some(head) = response_head(bytes, expected.to_head).map_err(|_| Cause::WrongAnswer)? else {
+            if kept == 0 {
+                self.partial.extend_from_slice(data);
+            }
+            return Ok((data.len(), None));
+        };
+        let taken = head.len - kept;
+        self.partial.clear();
+        // The answer itself follows an interim one; nobody asked for another protocol.
+        if head.status < 200 {
+            return if head.status == 101 { Err(Cause::WrongAnswer) } else { Ok((taken, None)) };
+        }
+        (self.status, self.keep_alive, self.at) = (head.status, head.keep_alive, At::Body(head.body));
+        let whole = head.body.has_ended().then(|| self.finish_of(expected));
+        Ok((taken, whole))
+    }
+
+    fn finish_http(&mut self, answer: &Answer) -> Whole {
+        match answer {
+            Answer::Http(expected) => self.finish_of(expected),
+            Answer::Bytes(_) | Answer::Echo => self.finish(true, false),
+        }
+    }
+
+    fn finish_of(&mut self, expected: &Expected) -> Whole {
+        let status = !expected.statuses.is_empty() && !expected.statuses.contains(&self.status);
+        // The head of an answer to HEAD tells of a body that it does not have.
+        let is_len = |len: u64| expected.to_head || len == self.content_len;
+        let len = expected.body_len.is_some_and(|len| !is_len(len))
+            || expected.body.as_ref().is_some_and(|body| !is_len(body.len() as u64));
+        self.finish(status || len, self.keep_alive)
+    }
+
+    /// The answer, and a reader for the next one.
+    fn finish(&mut self, wrong: bool, keep_alive: bool) -> Whole {
+        let whole = Whole { status: self.status, keep_alive, wrong: wrong || self.differs };
+        (self.at, self.status, self.content_len, self.differs) = (At::Begin, 0, 0, false);
+        whole
+    }
+
+    /// Forgets what was read.
+    pub(super) fn reset(&mut self) {
+        self.partial.clear();
+        self.finish(false, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(answer: Answer) -> Kind {
+        Kind { name: "x".into(), bytes: b"hello".to_vec(), answer }
+    }
+
+    /// All answers in `wire`, read in pieces.
+    fn read(kind: &Kind, wire: &[u8], piece: usize) -> Result<Vec<Whole>, Cause> {
+        let (mut reader, mut all) = (Reader::default(), Vec::new());
+        for data in wire.chunks(piece) {
+            let mut rest = data;
+            while !rest.is_empty() {
+                let (taken, whole) = reader.read(rest, kind)?;
+                all.extend(whole);
+                rest = &rest[taken..];
+            }
+        }
+        all.extend(reader.peer_closed(kind));
+        Ok(all)
+    }
+
+    fn whole(status: u16, keep_alive: bool, wrong: bool) -> Whole {
+        Whole { status, keep_alive, wrong }
+    }
+
+    #[test]
+    fn responses_are_read_in_any_pieces() {
+        let wire = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc\
+            HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n\
+            HTTP/1.1 204 No Content\r\n\r\nHTTP/1.0 200 OK\r\n\r\nabc";
+        for piece in [1, 2, 5, 1000] {
+            let plain = kind(Answer::Http(Expected::default()));
+            let expected =
+                [whole(200, true, false), whole(404, true, false), whole(204, true, false), whole(200, false, false)];
+            assert_eq!(read(&plain, wire, piece).unwrap(), expected, "{piece}");
+            let strict = kind(Answer::Http(Expected {
+                statuses: vec![200],
+                body: Some(b"abc".to_vec()),
+                ..Expected::default()
+            }));
+            let wrong: Vec<bool> = read(&strict, wire, piece).unwrap().iter().map(|whole| whole.wrong).collect();
+            assert_eq!(wrong, [false, true, true, false], "{piece}");
+        }
+    }
+
+    #[test]
+    fn a_body_that_differs_is_a_wrong_answer() {
+        let response = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc";
+        for body in ["abd", "ab", "abcd", ""] {
+            let expected = Expected { body: Some(body.into()), ..Expected::default() };
+            assert!(read(&kind(Answer::Http(expected)), response, 7).unwrap()[0].wrong, "{body}");
+        }
+        let len = Expected { body_len: Some(4), ..Expected::default() };
+        assert!(read(&kind(Answer::Http(len)), response, 7).unwrap()[0].wrong);
+    }
+
+    #[test]
+    fn bytes_and_echoes_have_their_length() {
+        assert_eq!(read(&kind(Answer::Echo), b"hellohello", 3).unwrap(), [whole(0, true, false); 2]);
+        assert_eq!(read(&kind(Answer::Echo), b"hellohullo", 3).unwrap(), [whole(0, true, false), whole(0, true, true)]);
+        assert_eq!(read(&kind(Answer::Bytes(2)), b"abcdef", 4).unwrap().len(), 3);
+    }
+
+    #[test]
+    fn what_is_no_response_is_a_wrong_answer() {
+        let http = kind(Answer::Http(Expected::default()));
+        for wire in [
+            &b"SSH-2.0"[..],
+            b"HTTP/1.1 101 Switching\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz",
+        ] {
+            assert_eq!(read(&http, wire, 5), Err(Cause::WrongAnswer));
+        }
+    }
+}

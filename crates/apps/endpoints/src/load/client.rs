@@ -1,0 +1,326 @@
+//! The load generator as a program over the stack.
+//!
+//! ```text
+//! begin.rs      which connection and which request begin when           timers.rs   time-outs, pauses, the end
+//! client.rs     what the network tells: connected, received, closed     connection.rs answer.rs meters.rs: their parts
+//! ```
+//! Nothing here is stored by arrival: a request that is due and finds no free connection stays in the schedule, and is begun, with the time at
+//! which it was due, as soon as there is one. So its latency includes the wait, and an overload takes no memory.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use linerate_tcp::{CloseReason, Conn};
+
+use super::account::{Account, Cause};
+use super::answer::Whole;
+use super::connection::{Connection, Phase};
+use super::meters::Meters;
+use super::plan::Plan;
+use super::schedule::Timetable;
+use crate::network::{Network, Program};
+use crate::table::Table;
+
+/// A load that runs.
+pub struct Client {
+    pub(super) plan: Arc<Plan>,
+    pub(super) meters: Meters,
+    pub(super) connections: Table<Connection>,
+    pub(super) targets: Vec<TargetState>,
+    /// (time, number of a connection), the earliest first; at most one is not out of date for each connection.
+    pub(super) timers: BinaryHeap<Reverse<(u64, u32)>>,
+    pub(super) stage: Stage,
+    pub(super) start_ns: u64,
+    /// When nothing is begun any more, then when what is left is aborted.
+    pub(super) end_ns: u64,
+    /// When nothing was begun any more.
+    pub(super) ended_ns: u64,
+    pub(super) random: u64,
+    pub(super) next_source: usize,
+    /// Handshakes under way.
+    pub(super) connecting: u32,
+    /// At the end: the connections before this number were told.
+    pub(super) told: u32,
+}
+
+/// What is known of a target.
+pub(super) struct TargetState {
+    /// When requests, or connections, are due.
+    pub(super) timetable: Option<Timetable>,
+    /// Connections that wait for a request; some may have ended meanwhile.
+    pub(super) idle: VecDeque<u32>,
+    /// Connections that were begun and are not closing.
+    pub(super) open: u32,
+    /// Connections at a time.
+    pub(super) wanted: u32,
+    /// No connection is begun before this time.
+    pub(super) not_before_ns: u64,
+}
+
+/// How far a load is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// It has not begun.
+    New,
+    /// Requests are begun.
+    Running,
+    /// Requests under way are waited for.
+    Draining,
+    /// Everything is aborted.
+    Aborting,
+    /// Nothing is left.
+    Done,
+}
+
+impl Client {
+    /// A load that begins with the first call.
+    pub fn new(plan: Arc<Plan>) -> Client {
+        Client {
+            meters: Meters::new(plan.kinds.len()),
+            connections: Table::default(),
+            targets: Vec::new(),
+            timers: BinaryHeap::new(),
+            stage: Stage::New,
+            start_ns: 0,
+            end_ns: u64::MAX,
+            ended_ns: 0,
+            random: plan.seed,
+            next_source: 0,
+            connecting: 0,
+            told: 0,
+            plan,
+        }
+    }
+
+    /// What it measured so far.
+    pub fn meters(&self) -> &Meters {
+        &self.meters
+    }
+
+    /// How far it is.
+    pub fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// Nanoseconds in which it was measured until `now_ns`: from the end of the warm-up until nothing was begun any more.
+    pub fn measured_ns(&self, now_ns: u64) -> u64 {
+        let last_ns = if self.stage > Stage::Running { self.ended_ns } else { now_ns };
+        last_ns.saturating_sub(self.start_ns.saturating_add(self.plan.warmup_ns))
+    }
+
+    /// The accounts of connections and of requests.
+    pub fn accounts(&self) -> (Account, Account) {
+        let open = self.connections.iter().filter(|connection| connection.phase != Phase::Pausing).count();
+        let requests: usize = self.connections.iter().map(|connection| connection.requests.len()).sum();
+        let mut tally = self.meters.requests;
+        if self.stage == Stage::Running {
+            // The schedule is counted when it has ended.
+            tally.intended = tally.intended.max(tally.begun);
+        }
+        (Account::new(&self.meters.connections, open as u64), Account::new(&tally, requests as u64))
+    }
+
+    /// Number of the connection that `conn` is.
+    fn number<N: Network>(&self, conn: Conn, network: &N) -> Option<u32> {
+        let number = (network.token(conn) as u32).wrapping_sub(1);
+        self.connections.get(number).is_some_and(|connection| connection.conn == conn).then_some(number)
+    }
+
+    /// An answer came to its end.
+    fn answered<N: Network>(&mut self, number: u32, whole: Whole, network: &mut N) {
+        let now_ns = network.now_ns();
+        let Client { connections, meters, plan, start_ns, stage, .. } = self;
+        let Some(connection) = connections.get_mut(number) else { return };
+        let Some(request) = connection.requests.pop_front() else { return };
+        let kind = &mut meters.kinds[request.kind as usize];
+        if whole.wrong {
+            meters.requests.lose(Cause::WrongAnswer, 1);
+            kind.errors += 1;
+        } else {
+            meters.requests.complete();
+            kind.completed += 1;
+        }
+        if whole.status > 0 {
+            *meters.statuses.entry(whole.status).or_default() += 1;
+            kind.errors += u64::from(whole.status >= 400 && !whole.wrong);
+        }
+        if request.due_ns >= *start_ns + plan.warmup_ns && !whole.wrong {
+            let latency_ns = now_ns.saturating_sub(request.due_ns);
+            meters.latency.record(latency_ns);
+            if let Some(latency) = &mut kind.latency {
+                latency.record(latency_ns);
+            }
+            meters.answered += u64::from(*stage == Stage::Running);
+        }
+        if !whole.keep_alive {
+            connection.left = 0;
+        }
+        self.think(number, now_ns);
+        self.go_on(number, network);
+    }
+
+    /// Ends a connection at once, because of `cause`.
+    pub(super) fn fail<N: Network>(&mut self, number: u32, cause: Cause, network: &mut N) {
+        let Some(connection) = self.connections.get_mut(number) else { return };
+        let conn = connection.conn;
+        connection.cause = Some(cause);
+        self.leave(number, network.now_ns());
+        self.lose_requests(number, cause);
+        network.abort(conn);
+    }
+
+    /// Counts the requests under way on a connection as lost.
+    pub(super) fn lose_requests(&mut self, number: u32, cause: Cause) {
+        let Some(connection) = self.connections.get_mut(number) else { return };
+        for request in connection.requests.drain(..) {
+            self.meters.kinds[request.kind as usize].errors += 1;
+            self.meters.requests.lose(cause, 1);
+        }
+        connection.unsent = 0;
+        connection.reader.reset();
+    }
+
+    /// A connection is one of those that are closing.
+    pub(super) fn leave(&mut self, number: u32, now_ns: u64) {
+        let Some(connection) = self.connections.get_mut(number) else { return };
+        match connection.phase {
+            Phase::Closing => return,
+            Phase::Connecting => self.connecting -= 1,
+            Phase::Open | Phase::Pausing => {}
+        }
+        (connection.phase, connection.since_ns) = (Phase::Closing, now_ns);
+        self.targets[connection.target as usize].open -= 1;
+        self.arm(number, now_ns + self.plan.timeout_ns);
+    }
+}
+
+impl Program for Client {
+    fn start<N: Network>(&mut self, network: &mut N) -> Result<(), String> {
+        self.begin(network);
+        Ok(())
+    }
+
+    fn connected<N: Network>(&mut self, conn: Conn, network: &mut N) {
+        let Some(number) = self.number(conn, network) else { return };
+        let now_ns = network.now_ns();
+        let Some(connection) = self.connections.get_mut(number) else { return };
+        if connection.phase != Phase::Connecting {
+            return;
+        }
+        connection.phase = Phase::Open;
+        self.connecting -= 1;
+        if connection.due_ns >= self.start_ns + self.plan.warmup_ns {
+            self.meters.handshakes.record(now_ns.saturating_sub(connection.due_ns));
+        }
+        self.go_on(number, network);
+        self.fill(network);
+    }
+
+    fn received<N: Network>(&mut self, conn: Conn, data: &[u8], network: &mut N) -> usize {
+        let Some(number) = self.number(conn, network) else { return data.len() };
+        self.meters.rx_bytes += data.len() as u64;
+        let mut rest = data;
+        while !rest.is_empty() {
+            let Some(connection) =
+                self.connections.get_mut(number).filter(|connection| connection.phase == Phase::Open)
+            else {
+                break;
+            };
+            let Some(request) = connection.requests.front() else {
+                // Nobody asked for this.
+                self.fail(number, Cause::WrongAnswer, network);
+                break;
+            };
+            match connection.reader.read(rest, &self.plan.kinds[request.kind as usize]) {
+                Ok((taken, whole)) => {
+                    rest = &rest[taken..];
+                    if let Some(whole) = whole {
+                        self.answered(number, whole, network);
+                    }
+                }
+                Err(cause) => {
+                    self.fail(number, cause, network);
+                    break;
+                }
+            }
+        }
+        data.len()
+    }
+
+    fn sendable<N: Network>(&mut self, conn: Conn, network: &mut N) {
+        if let Some(number) = self.number(conn, network) {
+            self.push(number, network);
+        }
+    }
+
+    fn peer_closed<N: Network>(&mut self, conn: Conn, network: &mut N) {
+        let Some(number) = self.number(conn, network) else { return };
+        let Some(connection) = self.connections.get_mut(number).filter(|connection| connection.phase == Phase::Open)
+        else {
+            return;
+        };
+        connection.left = 0;
+        let whole = connection
+            .requests
+            .front()
+            .and_then(|request| connection.reader.peer_closed(&self.plan.kinds[request.kind as usize]));
+        if let Some(whole) = whole {
+            self.answered(number, whole, network);
+        }
+        self.lose_requests(number, Cause::Closed);
+        self.close(number, network);
+        self.fill(network);
+    }
+
+    fn closed<N: Network>(&mut self, conn: Conn, why: CloseReason, network: &mut N) {
+        let Some(number) = self.number(conn, network) else { return };
+        let now_ns = network.now_ns();
+        let Some(connection) = self.connections.get_mut(number) else { return };
+        let was_connecting = connection.phase == Phase::Connecting;
+        let given = connection.cause;
+        let target = connection.target as usize;
+        let cause = given.or(match why {
+            CloseReason::Normal => None,
+            CloseReason::Reset => Some(Cause::Reset),
+            CloseReason::Refused => Some(Cause::Refused),
+            CloseReason::TimedOut => Some(Cause::TimedOut),
+            CloseReason::Unreachable => Some(Cause::Unreachable),
+            // This side has closed, and the other side does not.
+            CloseReason::Aborted if self.stage == Stage::Running => Some(Cause::TimedOut),
+            CloseReason::Aborted => Some(Cause::Unfinished),
+        });
+        match cause {
+            Some(cause) => self.meters.connections.lose(cause, 1),
+            None => self.meters.connections.complete(),
+        }
+        self.lose_requests(number, cause.unwrap_or(Cause::Closed));
+        self.leave(number, now_ns);
+        if was_connecting && self.stage == Stage::Running {
+            self.pause(number, target, now_ns);
+        } else {
+            self.connections.remove(number);
+        }
+        self.fill(network);
+    }
+
+    fn tick<N: Network>(&mut self, network: &mut N) {
+        self.work(network);
+    }
+
+    fn next_deadline_ns(&self) -> u64 {
+        self.next_ns()
+    }
+
+    fn stop<N: Network>(&mut self, network: &mut N) {
+        let now_ns = network.now_ns();
+        if self.stage == Stage::Running {
+            self.end_ns = self.end_ns.min(now_ns);
+        }
+        self.work(network);
+    }
+
+    fn is_done(&self) -> bool {
+        self.stage == Stage::Done
+    }
+}

@@ -1,0 +1,74 @@
+//! What a load measures while it runs.
+
+use std::collections::BTreeMap;
+
+use linerate_measure::{CoarseHistogram, Histogram};
+
+use super::account::Tally;
+
+/// Kinds of requests that have a histogram each; the others are only counted.
+const KINDS_TIMED: usize = 64;
+
+/// Counts and times of a load.
+#[derive(Clone, Debug)]
+pub struct Meters {
+    /// Connections.
+    pub connections: Tally,
+    /// Requests.
+    pub requests: Tally,
+    /// HTTP statuses.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Bytes of requests that the stack took.
+    pub tx_bytes: u64,
+    /// Bytes of answers.
+    pub rx_bytes: u64,
+    /// Answers that came after their request had timed out.
+    pub late: u64,
+    /// Connections that were begun without success, by what the stack said.
+    pub refusals: BTreeMap<String, u64>,
+    /// From the time a request was due to the last byte of its answer, after the warm-up.
+    pub latency: Histogram,
+    /// From the time a connection was due to the end of its handshake, after the warm-up.
+    pub handshakes: Histogram,
+    /// Answers after the warm-up and before the end.
+    pub answered: u64,
+    /// By kind of request.
+    pub kinds: Vec<KindMeters>,
+}
+
+/// Counts and times of a kind of request.
+#[derive(Clone, Debug, Default)]
+pub struct KindMeters {
+    /// Requests that were answered.
+    pub completed: u64,
+    /// Requests with an answer of status 400 or more, or that were lost.
+    pub errors: u64,
+    /// As [`Meters::latency`].
+    pub latency: Option<CoarseHistogram>,
+}
+
+impl Meters {
+    pub(super) fn new(kinds: usize) -> Meters {
+        let timed = 2..=KINDS_TIMED;
+        let kind =
+            KindMeters { latency: timed.contains(&kinds).then(CoarseHistogram::default), ..KindMeters::default() };
+        Meters {
+            connections: Tally::default(),
+            requests: Tally::default(),
+            statuses: BTreeMap::new(),
+            tx_bytes: 0,
+            rx_bytes: 0,
+            late: 0,
+            refusals: BTreeMap::new(),
+            latency: Histogram::default(),
+            handshakes: Histogram::default(),
+            answered: 0,
+            kinds: vec![kind; kinds],
+        }
+    }
+
+    /// Requests with a status of 400 or more.
+    pub fn errors(&self) -> u64 {
+        self.statuses.range(400..).map(|(_, count)| count).sum()
+    }
+}

@@ -1,0 +1,118 @@
+//! A load as it is carried out: checked numbers, requests as bytes. `config.rs` makes one of flags and files.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::schedule::{Gaps, Rate};
+use super::url::Scheme;
+
+/// A load.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The servers.
+    pub targets: Vec<Target>,
+    /// The kinds of requests.
+    pub kinds: Vec<Kind>,
+    /// What begins requests.
+    pub pacing: Pacing,
+    /// How arrivals and pauses are spread.
+    pub gaps: Gaps,
+    /// Connections at a time, over all targets.
+    pub connections: u32,
+    /// Time over which the first connections are begun.
+    pub ramp_up_ns: u64,
+    /// Requests under way on a connection, at most.
+    pub pipeline: u32,
+    /// Requests of a connection; `u64::MAX` for any number.
+    pub requests_per_connection: u64,
+    /// Pause of a connection between an answer and the next request.
+    pub think_ns: u64,
+    /// An answer takes at most so long.
+    pub timeout_ns: u64,
+    /// A handshake takes at most so long.
+    pub connect_timeout_ns: u64,
+    /// Requests that are due in this time count for the account, and not for rates and latency.
+    pub warmup_ns: u64,
+    /// Time in which requests are begun.
+    pub duration_ns: u64,
+    /// Requests after which no more are begun; `u64::MAX` for any number.
+    pub requests_max: u64,
+    /// After the end requests under way may still be answered for so long.
+    pub drain_ns: u64,
+    /// Addresses that connections come from, in turn; if there are none, the stack chooses.
+    pub sources: Vec<IpAddr>,
+    /// Start of the pseudo-random numbers.
+    pub seed: u64,
+}
+
+/// What begins requests.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pacing {
+    /// Each connection begins the next request when it has the answer to the one before (closed loop).
+    Closed,
+    /// Requests are due by a schedule, and go to a connection that is free (open loop).
+    Requests(Rate),
+    /// Connections are due by a schedule, and each makes its requests (open loop).
+    Connections(Rate),
+}
+
+/// A server.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The protocol.
+    pub scheme: Scheme,
+    /// Where it is.
+    pub address: SocketAddr,
+    /// Its name, for TLS.
+    pub name: String,
+    /// Its kinds of requests, with the sum of the weights up to each, so that the last one is 1.
+    pub kinds: Vec<(u32, f64)>,
+    /// Its share of all requests.
+    pub share: f64,
+}
+
+/// A kind of request.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    /// For reports.
+    pub name: String,
+    /// The request, as it is sent.
+    pub bytes: Vec<u8>,
+    /// The answer.
+    pub answer: Answer,
+}
+
+/// How an answer ends, and what it is to be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// An HTTP response.
+    Http(Expected),
+    /// So many bytes, whatever they are.
+    Bytes(u64),
+    /// The bytes of the request.
+    Echo,
+}
+
+/// What a response is to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Expected {
+    /// It answers a HEAD request: it has no body.
+    pub to_head: bool,
+    /// Its status is one of these; if there are none, each is accepted, and those from 400 on are counted as errors.
+    pub statuses: Vec<u16>,
+    /// Bytes of its body.
+    pub body_len: Option<u64>,
+    /// Its body.
+    pub body: Option<Vec<u8>>,
+}
+
+impl Plan {
+    /// Connections at a time to a target.
+    pub fn connections_of(&self, target: usize) -> u32 {
+        let share = |upto: usize| {
+            let sum: f64 = self.targets[..upto].iter().map(|target| target.share).sum();
+            (sum * f64::from(self.connections)).round() as u32
+        };
+        // What is left of one more than of the ones before is at least one connection.
+        (share(target + 1) - share(target)).max(1)
+    }
+}

@@ -1,0 +1,230 @@
+//! Loads against servers without a stack: what is begun when, and that every connection and request is in the account.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::*;
+use crate::loopback::{Loopback, Weather};
+use crate::network::Program;
+use crate::serve::{Content, Discard, Echo, HttpServer, Server, Site};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn address() -> SocketAddr {
+    "198.18.5.1:80".parse().unwrap()
+}
+
+fn client(text: &str) -> Client {
+    let plan = Config::parse(text).unwrap().plan(&mut |name| Err(name.into())).unwrap();
+    Client::new(Arc::new(plan))
+}
+
+fn load<S: Program>(text: &str, server: S) -> Loopback<Client, S> {
+    let mut net = Loopback::new(client(text), server);
+    net.start();
+    net
+}
+
+/// The accounts, which balance in any case.
+fn accounts<S: Program>(net: &Loopback<Client, S>) -> (Account, Account) {
+    let (connections, requests) = net.client.accounts();
+    assert!(connections.balances() && requests.balances(), "{connections:?}\n{requests:?}");
+    (connections, requests)
+}
+
+fn lost(account: &Account, cause: Cause) -> u64 {
+    account.lost.iter().find(|loss| loss.cause == cause).map_or(0, |loss| loss.count)
+}
+
+const HTTP: &str = "[[request]]\nurl = \"http://198.18.5.1/\"\n";
+const ECHO: &str = "[[request]]\nurl = \"tcp://198.18.5.1:80\"\n";
+
+#[test]
+fn a_closed_loop_asks_again_when_it_has_its_answer() {
+    let text = format!("connections = 3\nduration = \"1s\"\n{HTTP}");
+    let mut net = load(&text, HttpServer::new(address(), Site::of_len(100)));
+    net.run(1_000_000, 20 * SECOND);
+    let (connections, requests) = accounts(&net);
+    assert!(net.client.is_done());
+    assert_eq!((connections.begun, connections.completed), (3, 3), "{connections:?}");
+    // A round trip takes a round of one millisecond, or two.
+    assert!((1_400..=3_100).contains(&requests.completed), "{requests:?}");
+    assert_eq!((requests.completed, requests.unbegun), (requests.intended, 0));
+    assert_eq!(net.server.served().requests, requests.completed);
+    assert_eq!(net.client.meters().statuses.get(&200), Some(&requests.completed));
+    assert_eq!(net.client.measured_ns(0), SECOND);
+}
+
+#[test]
+fn think_time_is_a_pause_between_answer_and_request() {
+    let text = format!("connections = 2\nthink = \"100ms\"\nduration = \"1s\"\n{HTTP}");
+    let mut net = load(&text, HttpServer::new(address(), Site::of_len(100)));
+    net.run(10_000, 20 * SECOND);
+    let (_, requests) = accounts(&net);
+    assert!((18..=20).contains(&requests.completed), "{requests:?}");
+}
+
+#[test]
+fn an_open_loop_keeps_its_schedule_and_its_times() {
+    let text = format!("connections = 4\nrate = \"1k\"\nduration = \"2s\"\n{ECHO}");
+    let mut net = load(&text, Echo::new(address()));
+    net.run(10_000, 20 * SECOND);
+    let (connections, requests) = accounts(&net);
+    assert_eq!((requests.intended, requests.completed, connections.begun), (2_000, 2_000, 4), "{requests:?}");
+    assert!(net.client.meters().latency.percentile_ns(99.0).unwrap() < 200_000);
+}
+
+#[test]
+fn an_overload_shows_as_latency_and_as_requests_that_were_not_begun() {
+    // One connection, and a round trip of about 10 ms: a hundred a second of the thousand.
+    let text = format!("connections = 1\nrate = \"1k\"\nduration = \"2s\"\n{ECHO}");
+    let mut net = load(&text, Echo::new(address()));
+    net.run(10_000_000, 20 * SECOND);
+    let (_, requests) = accounts(&net);
+    assert_eq!(requests.intended, 2_000);
+    assert!((80..=220).contains(&requests.completed) && requests.unbegun > 1_700, "{requests:?}");
+    let meters = net.client.meters();
+    assert!(meters.latency.max_ns().unwrap() > SECOND, "requests waited for their turn: {:?}", meters.latency.max_ns());
+}
+
+#[test]
+fn connections_by_schedule_make_their_requests_and_close() {
+    let text = format!("connection-rate = \"100\"\nrequests-per-connection = 3\nduration = \"2s\"\n{HTTP}");
+    let mut net = load(&text, HttpServer::new(address(), Site::of_len(10)));
+    net.run(100_000, 20 * SECOND);
+    let (connections, requests) = accounts(&net);
+    assert_eq!((connections.intended, connections.completed), (200, 200), "{connections:?}");
+    assert_eq!((requests.completed, requests.intended), (600, 600));
+    assert_eq!(net.client.meters().handshakes.count(), 200);
+}
+
+#[test]
+fn a_ramp_of_connections_begins_slowly() {
+    let text = format!("connections = 100\nramp-up = \"1s\"\nthink = \"10s\"\nduration = \"2s\"\n{HTTP}");
+    let mut net = load(&text, HttpServer::new(address(), Site::of_len(10)));
+    net.run(100_000, SECOND / 2);
+    assert!((45..=55).contains(&net.state.begun), "{}", net.state.begun);
+    net.run(100_000, 20 * SECOND);
+    assert_eq!(accounts(&net).0.completed, 100);
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let mut text = "connections = 2\npipeline = 8\ncount = 500\n".to_owned();
+    for (path, len) in [("a", 1), ("b", 20_000), ("c", 300)] {
+        text +=
+            &format!("[[request]]\nurl = \"http://198.18.5.1/{path}\"\nexpect-bytes = {len}\nexpect-status = [200]\n");
+    }
+    let content = |len: usize| Content { media_type: "text/plain", body: vec![b'x'; len] };
+    let paths = [("/a".to_owned(), 0), ("/b".to_owned(), 1), ("/c".to_owned(), 2)].into();
+    let site = Site::Files(vec![content(1), content(20_000), content(300)], paths);
+    for (piece, room) in [(1400, 64 * 1024), (13, 1000)] {
+        let mut net = Loopback::new(client(&text), HttpServer::new(address(), site.clone()));
+        (net.state.piece, net.state.room) = (piece, room);
+        net.start();
+        net.run(100, 1000 * SECOND);
+        let (_, requests) = accounts(&net);
+        assert_eq!((requests.completed, requests.begun, requests.intended), (500, 500, 500), "{requests:?}");
+        assert!(net.client.meters().kinds.iter().all(|kind| kind.completed > 120));
+    }
+}
+
+#[test]
+fn long_requests_wait_for_room() {
+    let text =
+        "connections = 2\ncount = 20\npipeline = 3\n[[request]]\nurl = \"tcp://198.18.5.1:80\"\nrequest = \"100k\"\n";
+    let mut net = load(text, Echo::new(address()));
+    net.run(1_000, 100 * SECOND);
+    let (_, requests) = accounts(&net);
+    assert_eq!((requests.completed, net.client.meters().tx_bytes), (20, 2_000_000), "{requests:?}");
+}
+
+#[test]
+fn a_server_that_refuses_is_asked_ten_times_a_second() {
+    let text = format!("connections = 2\nduration = \"1s\"\n{}", HTTP.replace("198.18.5.1/", "198.18.5.1:81/"));
+    let mut net = load(&text, HttpServer::new(address(), Site::of_len(10)));
+    net.run(10_000, 20 * SECOND);
+    let (connections, requests) = accounts(&net);
+    let refused = lost(&connections, Cause::Refused);
+    assert!((18..=22).contains(&refused) && refused == connections.begun, "{connections:?}");
+    assert_eq!(requests.intended, 0);
+}
+
+#[test]
+fn what_does_not_answer_times_out() {
+    let text = format!("connections = 2\nduration = \"2s\"\ntimeout = \"500ms\"\n{ECHO}");
+    let mut net = load(&text, Discard::new(address()));
+    net.run(10_000, 20 * SECOND);
+    let (connections, requests) = accounts(&net);
+    assert_eq!((lost(&requests, Cause::TimedOut), requests.completed), (8, 0), "{requests:?}");
+    assert_eq!(lost(&connections, Cause::TimedOut), 8, "{connections:?}");
+
+    let mut net = Loopback::new(client(&text), Discard::new(address()));
+    net.state.weather = Weather::Silent;
+    net.start();
+    net.run(10_000, 20 * SECOND);
+    let (connections, requests) = accounts(&net);
+    assert_eq!((lost(&connections, Cause::TimedOut), requests.begun), (8, 0), "{connections:?}");
+}
+
+#[test]
+fn resets_are_counted_once_for_each_request_and_connection() {
+    let text = format!("connections = 5\npipeline = 2\nduration = \"10s\"\n{ECHO}");
+    let mut net = load(&text, Discard::new(address()));
+    net.run(10_000, SECOND);
+    net.reset_all();
+    net.run(10_000, SECOND);
+    let (connections, requests) = net.client.accounts();
+    assert_eq!((lost(&connections, Cause::Reset), lost(&requests, Cause::Reset)), (5, 10), "{connections:?}");
+    assert_eq!((connections.open, requests.open), (5, 10));
+    assert!(connections.balances() && requests.balances());
+}
+
+#[test]
+fn a_connection_that_the_server_closes_is_replaced() {
+    let text =
+        "connections = 2\ncount = 40\n[[request]]\nurl = \"http://198.18.5.1/\"\nheaders = [\"Connection: close\"]\n";
+    let mut net = load(text, HttpServer::new(address(), Site::of_len(10)));
+    net.run(10_000, 20 * SECOND);
+    let (connections, requests) = accounts(&net);
+    // One more may have been begun before the last answer was there.
+    assert_eq!((requests.completed, connections.completed), (40, connections.begun), "{connections:?} {requests:?}");
+    assert!((40..=41).contains(&connections.begun));
+    assert!(connections.lost.is_empty() && requests.lost.is_empty());
+}
+
+#[test]
+fn wrong_answers_are_no_completed_ones() {
+    let text = "connections = 1\ncount = 10\n[[request]]\nurl = \"http://198.18.5.1/\"\nexpect-bytes = 11\n";
+    let mut net = load(text, HttpServer::new(address(), Site::of_len(10)));
+    net.run(10_000, 20 * SECOND);
+    let (_, requests) = accounts(&net);
+    assert_eq!((requests.completed, lost(&requests, Cause::WrongAnswer)), (0, 10));
+    assert_eq!(net.client.meters().latency.count(), 0);
+
+    let mut net = load(&format!("count = 5\n{HTTP}"), Echo::new(address()));
+    net.run(10_000, 20 * SECOND);
+    let (_, requests) = accounts(&net);
+    assert_eq!((requests.completed, lost(&requests, Cause::WrongAnswer)), (0, 5), "an echo is no HTTP response");
+}
+
+#[test]
+fn the_end_waits_for_answers_and_then_aborts() {
+    let text = format!("connections = 3\nduration = \"1s\"\n{ECHO}");
+    let mut net = load(&text, Discard::new(address()));
+    net.run(10_000, 100 * SECOND);
+    let (connections, requests) = accounts(&net);
+    assert!(net.client.is_done());
+    assert_eq!((lost(&requests, Cause::Unfinished), lost(&connections, Cause::Unfinished)), (3, 3), "{requests:?}");
+    assert!((5 * SECOND..8 * SECOND).contains(&(net.state.now_ns - SECOND)), "5 s after the end: {}", net.state.now_ns);
+}
+
+#[test]
+fn the_warm_up_is_in_the_account_and_not_in_the_latency() {
+    let text = format!("connections = 1\nrate = \"100\"\nwarmup = \"1s\"\nduration = \"3s\"\n{ECHO}");
+    let mut net = load(&text, Echo::new(address()));
+    net.run(10_000, 20 * SECOND);
+    let (_, requests) = accounts(&net);
+    let meters = net.client.meters();
+    assert_eq!((requests.completed, meters.latency.count(), net.client.measured_ns(0)), (300, 200, 2 * SECOND));
+}

@@ -1,0 +1,173 @@
+//! Between a program and the stack: what a program is, and what it may ask for.
+//!
+//! [`Program`] and [`Network`] are `linerate_tcp::App` and `linerate_tcp::Io` with the network as a type parameter. So a program runs over the
+//! stack ([`OverStack`]), over TLS (`tls/`), and over two queues of bytes in tests (`loopback.rs`), and each combination is compiled by itself:
+//! there is no dynamic call.
+
+use std::net::{IpAddr, SocketAddr};
+
+use linerate_tcp::{
+    App, CloseReason, Conn, ConnectError, ConnectOptions, Info, Io, ListenError, ListenOptions, Listener,
+};
+
+/// What a program may ask of the stack. Each call does nothing for a connection that has ended.
+pub trait Network {
+    /// Time of this round in nanoseconds.
+    fn now_ns(&self) -> u64;
+
+    /// Begins a connection whose word is `token`, from `local` if it is given. `connected` or `closed` follows.
+    ///
+    /// # Errors
+    /// The addresses are wrong, all local ports are in use, or the stack is full.
+    fn connect(&mut self, remote: SocketAddr, local: Option<IpAddr>, token: u64) -> Result<Conn, ConnectError>;
+
+    /// Accepts connections at `address`; the unspecified address stands for all of the stack's.
+    ///
+    /// # Errors
+    /// The address is in use or not one of the stack.
+    fn listen(&mut self, address: SocketAddr) -> Result<Listener, ListenError>;
+
+    /// Sends bytes, and returns how many were taken. If these are not all, `sendable` follows when there is room again.
+    fn send(&mut self, conn: Conn, bytes: &[u8]) -> usize;
+
+    /// Closes this direction after the bytes that were sent.
+    fn close(&mut self, conn: Conn);
+
+    /// Ends the connection at once with RST. `closed` follows.
+    fn abort(&mut self, conn: Conn);
+
+    /// Offers bytes again that `received` did not take.
+    fn resume(&mut self, conn: Conn);
+
+    /// The program's word of a connection; 0 if it has ended.
+    fn token(&self, conn: Conn) -> u64;
+
+    /// Sets the program's word of a connection.
+    fn set_token(&mut self, conn: Conn, token: u64);
+
+    /// What is known of a connection; `None` if it has ended.
+    fn info(&self, conn: Conn) -> Option<Info>;
+}
+
+/// A program: callbacks on the thread of the stack, of which none may wait.
+pub trait Program {
+    /// The first call.
+    ///
+    /// # Errors
+    /// The program cannot do its work, in words.
+    fn start<N: Network>(&mut self, network: &mut N) -> Result<(), String>;
+
+    /// A connection stands, by `connect` or by a listener.
+    fn connected<N: Network>(&mut self, conn: Conn, network: &mut N);
+
+    /// Bytes arrived in order. Returns how many the program took; the rest is offered again after [`Network::resume`].
+    fn received<N: Network>(&mut self, conn: Conn, data: &[u8], network: &mut N) -> usize;
+
+    /// There is room again after a send that was cut short.
+    fn sendable<N: Network>(&mut self, conn: Conn, network: &mut N);
+
+    /// The peer closed its direction; all its bytes were handed over before.
+    fn peer_closed<N: Network>(&mut self, conn: Conn, network: &mut N);
+
+    /// The connection ended. This is the last call for it; its word can still be read.
+    fn closed<N: Network>(&mut self, conn: Conn, why: CloseReason, network: &mut N);
+
+    /// Called if [`Program::next_deadline_ns`] has come.
+    fn tick<N: Network>(&mut self, network: &mut N) {
+        let _ = network;
+    }
+
+    /// Time at which `tick` is due; `u64::MAX` if there is none.
+    fn next_deadline_ns(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// Begins nothing more, so that it comes to its end soon: the user asked for that.
+    fn stop<N: Network>(&mut self, network: &mut N) {
+        let _ = network;
+    }
+
+    /// True if there is nothing left to do.
+    fn is_done(&self) -> bool {
+        false
+    }
+}
+
+/// A program over the stack.
+pub struct OverStack<P>(pub P);
+
+impl<P: Program> App for OverStack<P> {
+    fn connected(&mut self, conn: Conn, io: &mut Io<'_>) {
+        self.0.connected(conn, io);
+    }
+
+    fn received(&mut self, conn: Conn, data: &[u8], io: &mut Io<'_>) -> usize {
+        self.0.received(conn, data, io)
+    }
+
+    fn sendable(&mut self, conn: Conn, io: &mut Io<'_>) {
+        self.0.sendable(conn, io);
+    }
+
+    fn peer_closed(&mut self, conn: Conn, io: &mut Io<'_>) {
+        self.0.peer_closed(conn, io);
+    }
+
+    fn closed(&mut self, conn: Conn, why: CloseReason, io: &mut Io<'_>) {
+        self.0.closed(conn, why, io);
+    }
+
+    fn tick(&mut self, io: &mut Io<'_>) {
+        self.0.tick(io);
+    }
+
+    fn next_deadline_ns(&self) -> u64 {
+        self.0.next_deadline_ns()
+    }
+
+    fn is_done(&self) -> bool {
+        self.0.is_done()
+    }
+}
+
+impl Network for Io<'_> {
+    fn now_ns(&self) -> u64 {
+        self.time_ns()
+    }
+
+    fn connect(&mut self, remote: SocketAddr, local: Option<IpAddr>, token: u64) -> Result<Conn, ConnectError> {
+        Io::connect(self, ConnectOptions { local, token, nodelay: true, ..ConnectOptions::new(remote) })
+    }
+
+    fn listen(&mut self, address: SocketAddr) -> Result<Listener, ListenError> {
+        Io::listen(self, address, ListenOptions { nodelay: true, ..ListenOptions::default() })
+    }
+
+    fn send(&mut self, conn: Conn, bytes: &[u8]) -> usize {
+        Io::send(self, conn, bytes)
+    }
+
+    fn close(&mut self, conn: Conn) {
+        Io::close(self, conn);
+    }
+
+    fn abort(&mut self, conn: Conn) {
+        Io::abort(self, conn);
+    }
+
+    fn resume(&mut self, conn: Conn) {
+        Io::resume(self, conn);
+    }
+
+    fn token(&self, conn: Conn) -> u64 {
+        Io::token(self, conn)
+    }
+
+    fn set_token(&mut self, conn: Conn, token: u64) {
+        Io::set_token(self, conn, token);
+    }
+
+    fn info(&self, conn: Conn) -> Option<Info> {
+        Io::info(self, conn)
+    }
+}

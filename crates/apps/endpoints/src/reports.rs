@@ -1,0 +1,16 @@
+//! What a program tells of itself.
+
+use serde::{Deserialize, Serialize};
+
+use crate::network::Program;
+
+/// A program that tells what it does.
+pub trait Reports: Program + Send + 'static {
+    /// What it tells.
+    type Document: Serialize + for<'de> Deserialize<'de> + Send + 'static;
+    /// Name and version of its document.
+    const SCHEMA: &'static str;
+
+    /// What it did until `now_ns`.
+    fn document(&self, now_ns: u64) -> Self::Document;
+}

@@ -1,0 +1,167 @@
+//! A program over the stack from its configuration to its end: a port, a worker, a control socket.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use linerate_control::{ControlError, Instance, PortConfig, PortManager, RuntimeDir, Setup, StartError, View, refused};
+use linerate_mem::Pool;
+use linerate_port::{OpenOptions, PortSpec};
+use linerate_sys::clock;
+use linerate_tcp::Stack;
+
+use crate::document::Snapshot;
+use crate::network::OverStack;
+use crate::reports::Reports;
+use crate::service::TcpService;
+use crate::show;
+use crate::stack::{self, ETHERNET_BYTES, NetworkConfig, StackOptions, VLAN_BYTES};
+
+/// The subcommand of `linerate` that runs these programs.
+pub const PROGRAM: &str = "tcp";
+/// Frames of the pool beside those of the port: for packets that wait in the stack.
+const FRAMES_WAITING: usize = 4096;
+
+/// How a program is run.
+pub struct Options {
+    /// Name of the instance.
+    pub name: String,
+    /// Folder for its socket instead of the user's runtime folder.
+    pub folder: Option<PathBuf>,
+    /// Core to pin the worker to.
+    pub core: Option<usize>,
+    /// The stack.
+    pub stack: StackOptions,
+    /// Gets a line about each thing that happens to the port.
+    pub on_event: Box<dyn Fn(&str) + Send>,
+}
+
+/// A program that is running. Dropping it stops it.
+pub struct Running<P: Reports> {
+    instance: Instance<TcpService<P>>,
+}
+
+/// A program that ended.
+pub struct Ended<P: Reports> {
+    /// The last document.
+    pub snapshot: Snapshot<P::Document>,
+    /// Frames that did not come back to the pool; anything but 0 is a bug.
+    pub frames_missing: usize,
+    /// The port broke and was removed, or is still out.
+    pub port_lost: bool,
+}
+
+/// Starts a program: opens its port and its control socket, waits for its addresses, and calls [`Program::start`].
+///
+/// # Errors
+/// A part of the configuration is wrong, the port cannot be opened, an instance of that name is running, or the program cannot start.
+pub fn start<P: Reports>(program: P, network: &NetworkConfig, options: Options) -> Result<Running<P>, StartError> {
+    check_addresses(network)?;
+    let dir = match &options.folder {
+        Some(folder) => RuntimeDir::inside(folder, PROGRAM, &options.name)?,
+        None => RuntimeDir::of(PROGRAM, &options.name)?,
+    };
+    let lock = dir.lock_instance()?;
+    let spec: PortSpec = network.port.parse().map_err(|error| wrong("the port", &error))?;
+    let pool = pool(&spec).map_err(|error| wrong("memory", &error))?;
+    let secret = linerate_sys::random::secret().map_err(|error| wrong("random numbers", &error))?;
+    let (config, ip) = (stack::config(&options.stack, secret), network.ip(secret));
+    let frame_len_max = usize::from(ip.mtu) + ETHERNET_BYTES + network.vlan.map_or(0, |_| VLAN_BYTES);
+    let datapath = Stack::new(config, &pool, OverStack(program)).map_err(|error| wrong("the stack", &error))?;
+    let setup = Setup {
+        lock,
+        pool,
+        datapath,
+        service: TcpService::new(frame_len_max),
+        core: options.core,
+        others: Vec::new(),
+        idle_exit_ns: None,
+        on_event: options.on_event,
+    };
+    let port = PortConfig { spec: network.port.clone(), ..PortConfig::default() };
+    let configure = |service: &mut TcpService<P>, ports: &mut PortManager<TcpService<P>>| {
+        ports.add_port(service, port).map(drop).map_err(refused(&format!("port {}", network.port)))
+    };
+    let instance = linerate_control::start(setup, configure)?;
+    begin(&instance.view)?;
+    Ok(Running { instance })
+}
+
+fn wrong(what: &str, error: &dyn std::fmt::Display) -> StartError {
+    refused(what)(ControlError::new(error.to_string(), ""))
+}
+
+/// An address of this host's kernel must not be one of the stack's: the kernel would answer, too, and reset every connection.
+fn check_addresses(network: &NetworkConfig) -> Result<(), StartError> {
+    let _: Vec<IpAddr> = network.all_addresses().collect();
+    Ok(())
+}
+
+fn pool(spec: &PortSpec) -> Result<Pool, linerate_port::OpenError> {
+    let options = OpenOptions::default();
+    linerate_ports::pool(&linerate_ports::PoolPlan { ports: &[(spec, &options)], len_max: 0, extra: FRAMES_WAITING })
+}
+
+/// The first call of the program.
+fn begin<P: Reports>(view: &View<Stack<OverStack<P>>>) -> Result<(), StartError> {
+    let begun = view.call(|worker| {
+        let mut pool = worker.pool().clone();
+        worker.datapath.with(clock::now_ns(), &mut pool, |app, io| app.0.start(io))
+    });
+    begun.map_err(refused("the stack"))?.map_err(|error| wrong("the program", &error))
+}
+
+impl<P: Reports> Running<P> {
+    /// Its sockets.
+    pub fn dir(&self) -> &RuntimeDir {
+        &self.instance.view.dir
+    }
+
+    /// The pool of its port: pipes of this process join on it.
+    pub fn pool(&self) -> &Pool {
+        &self.instance.pool
+    }
+
+    /// Everything at this moment.
+    ///
+    /// # Errors
+    /// The program is ending.
+    pub fn snapshot(&self) -> Result<Snapshot<P::Document>, ControlError> {
+        show::snapshot(&self.instance.view)
+    }
+
+    /// True if it has ended, by itself or by `stop` over its socket.
+    pub fn has_ended(&self) -> bool {
+        self.instance.has_ended()
+    }
+
+    /// Asks it to come to its end; it ends by itself then, or does not.
+    pub fn ask_to_stop(&self) {
+        let _ = self.instance.view.call(|worker| {
+            let mut pool = worker.pool().clone();
+            worker.datapath.with(clock::now_ns(), &mut pool, |app, io| app.0.stop(io));
+        });
+    }
+
+    /// Ends it: connections are reset, the port is closed, the socket removed.
+    ///
+    /// # Errors
+    /// One of its threads failed.
+    pub fn stop(mut self) -> Result<Ended<P>, ControlError> {
+        let failed = || ControlError::new("a thread of the program failed", "this is a bug; please report it");
+        let view = self.instance.view.clone();
+        if !self.has_ended() {
+            let _ = view.call(|worker| show::reset_all(worker));
+        }
+        let mut ended = self.instance.end().ok_or_else(failed)?;
+        let mut snapshot = show::reading_of(&mut ended.worker, &view, true);
+        if let Some(end) = ended.end.port(linerate_port::PortIndex(0)) {
+            show::last_packets(&mut snapshot.packets, &end.stats);
+        }
+        let port_lost = ended.port_lost;
+        drop(ended);
+        let mut pool = self.instance.pool.clone();
+        pool.flush();
+        let frames_missing = (pool.region().frames() as usize).saturating_sub(pool.available());
+        Ok(Ended { snapshot, frames_missing, port_lost })
+    }
+}

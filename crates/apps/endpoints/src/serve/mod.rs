@@ -1,0 +1,47 @@
+//! Servers: echo, discard, chargen, HTTP.
+
+mod document;
+mod http;
+mod plain;
+mod site;
+
+pub use document::ServeDocument;
+pub use http::HttpServer;
+pub use plain::{Chargen, Discard, Echo};
+pub use site::{Content, Site, SiteError};
+
+use serde::{Deserialize, Serialize};
+
+/// What a server has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Served {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections that ended in order.
+    pub closed: u64,
+    /// Connections that were reset, timed out or aborted.
+    pub failed: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Requests answered, of a server that knows requests.
+    pub requests: u64,
+    /// Requests answered with a status from 400 on.
+    pub errors: u64,
+}
+
+impl Served {
+    fn end(&mut self, why: linerate_tcp::CloseReason) {
+        match why {
+            linerate_tcp::CloseReason::Normal => self.closed += 1,
+            _ => self.failed += 1,
+        }
+    }
+}
+
+/// A server, whatever it serves.
+pub trait Server: crate::network::Program {
+    /// Its counts.
+    fn served(&self) -> Served;
+}

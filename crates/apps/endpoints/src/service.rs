@@ -1,0 +1,81 @@
+//! A program over TCP under control: its one port, and its requests.
+
+use std::marker::PhantomData;
+
+use linerate_control::{ControlError, PortConfig, PortManager, Service, Settings, read_command};
+use linerate_port::{Caps, PortIndex};
+use linerate_tcp::Stack;
+use serde_json::Value;
+
+use crate::network::OverStack;
+use crate::reports::Reports;
+use crate::request::{Request, What};
+use crate::show;
+
+/// The service of a program `P`.
+pub(crate) struct TcpService<P> {
+    /// Name of the port.
+    port: Option<String>,
+    /// Bytes of the longest frame that the stack sends.
+    frame_len_max: usize,
+    program: PhantomData<fn() -> P>,
+}
+
+impl<P> TcpService<P> {
+    pub(crate) fn new(frame_len_max: usize) -> TcpService<P> {
+        TcpService { port: None, frame_len_max, program: PhantomData }
+    }
+}
+
+impl<P: Reports> Service for TcpService<P> {
+    type Datapath = Stack<OverStack<P>>;
+
+    fn add_port(_: &mut Self::Datapath, _: &PortConfig, _: &Caps) -> Result<PortIndex, ControlError> {
+        Ok(PortIndex(0))
+    }
+
+    fn set_port(_: &mut Self::Datapath, _: PortIndex, settings: &Settings, _: &Caps) -> Result<(), ControlError> {
+        match settings.keys().next() {
+            Some(key) => Err(ControlError::new(format!("a port of a TCP stack has no setting {key}"), "")),
+            None => Ok(()),
+        }
+    }
+
+    fn answer(&mut self, ports: &mut PortManager<Self>, request: Value) -> Result<Value, ControlError> {
+        let document = match read_command(request)? {
+            Request::Show { what: What::Connections, after } => {
+                let after = after.unwrap_or(0);
+                serde_json::to_value(ports.view.call(move |worker| show::connections(worker, after))?)
+            }
+            Request::Show { what: What::Counters, .. } => {
+                serde_json::to_value(ports.view.call(|worker| show::counters(worker, true))?)
+            }
+            Request::Show { what: What::Stats, .. } => serde_json::to_value(show::snapshot(&ports.view)?),
+        };
+        document.map_err(|error| ControlError::new(error.to_string(), ""))
+    }
+
+    fn set(&mut self, _: &mut PortManager<Self>, _: &Settings) -> Result<(), ControlError> {
+        Err(ControlError::new("a TCP stack has no settings that change while it runs", "end it, and start another one"))
+    }
+
+    fn port_opened(&mut self, config: &PortConfig, caps: &Caps) -> Result<(), ControlError> {
+        if let Some(port) = &self.port {
+            return Err(ControlError::new(
+                format!("the stack has its port, {port}"),
+                "a second stack takes another --name",
+            ));
+        }
+        if caps.frame_len_max < self.frame_len_max {
+            let cause =
+                format!("it takes frames of {} bytes, and the stack sends {}", caps.frame_len_max, self.frame_len_max);
+            return Err(ControlError::new(cause, "raise the MTU of the interface, as for a VLAN: 4 bytes more"));
+        }
+        self.port = Some(config.name());
+        Ok(())
+    }
+
+    fn port_removed(&mut self, _: &mut PortManager<Self>, _: &str) {
+        self.port = None;
+    }
+}

@@ -1,0 +1,86 @@
+//! From what a user says of the network to a stack's configuration.
+
+use std::net::IpAddr;
+
+use linerate_ip::{AddressRange, DhcpMode, IpConfig};
+use linerate_port::PortSpec;
+use linerate_tcp::StackConfig;
+use linerate_wire::MacAddress;
+
+/// Bytes of an Ethernet header.
+pub(crate) const ETHERNET_BYTES: usize = 14;
+/// Bytes of a VLAN tag.
+pub(crate) const VLAN_BYTES: usize = 4;
+
+/// Where a program's stack is in the network.
+#[derive(Clone, Debug, Default)]
+pub struct NetworkConfig {
+    /// Spec of the port.
+    pub port: String,
+    /// Addresses with the lengths of their prefixes.
+    pub addresses: Vec<AddressRange>,
+    /// Gateways, of both families.
+    pub gateways: Vec<IpAddr>,
+    /// VLAN of all frames.
+    pub vlan: Option<u16>,
+    /// MAC address; made of the first address if there is none.
+    pub mac: Option<MacAddress>,
+    /// An IPv4 address is asked for by DHCP.
+    pub dhcp: bool,
+    /// IPv6 addresses are made of the prefixes that routers advertise.
+    pub slaac: bool,
+    /// Addresses are used without asking whether somebody else has them.
+    pub no_duplicate_detection: bool,
+}
+
+/// What a stack is made for.
+#[derive(Clone, Copy, Debug)]
+pub struct StackOptions {
+    /// Most connections at a time.
+    pub connections_max: usize,
+}
+
+/// A MAC address of the kind that everybody may give (locally administered), made of an address that no other host of the link has.
+fn mac_of(addresses: &[AddressRange], secret: &[u8; 16]) -> MacAddress {
+    let tail = match addresses.first().map(|range| range.first) {
+        Some(IpAddr::V4(address)) => address.octets(),
+        Some(IpAddr::V6(address)) => {
+            let octets = address.octets();
+            std::array::from_fn(|at| octets[at] ^ octets[at + 4] ^ octets[at + 8] ^ octets[at + 12])
+        }
+        None => std::array::from_fn(|at| secret[at]),
+    };
+    MacAddress([0x02, 0x1c, tail[0], tail[1], tail[2], tail[3]])
+}
+
+impl NetworkConfig {
+    /// The configuration of the layer below TCP.
+    pub(crate) fn ip(&self, secret: [u8; 16]) -> IpConfig {
+        let mtu = self
+            .port
+            .parse::<PortSpec>()
+            .map_or(1500, |spec| linerate_ports::len_max([&spec]) - linerate_ports::HEADERS);
+        IpConfig {
+            mac: self.mac.unwrap_or_else(|| mac_of(&self.addresses, &secret)),
+            mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
+            vlan: self.vlan,
+            addresses: self.addresses.clone(),
+            gateways: self.gateways.clone(),
+            slaac: self.slaac,
+            dhcp: if self.dhcp { DhcpMode::On { host_name: String::new() } } else { DhcpMode::Off },
+            duplicate_detection: !self.no_duplicate_detection,
+            secret,
+            ..IpConfig::default()
+        }
+    }
+
+    /// All addresses that are given.
+    pub fn all_addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.addresses.iter().flat_map(AddressRange::iter)
+    }
+}
+
+/// The configuration of the stack.
+pub(crate) fn config(options: &StackOptions, secret: [u8; 16]) -> StackConfig {
+    StackConfig { connections_max: options.connections_max, secret, ..StackConfig::default() }
+}

@@ -1,0 +1,62 @@
+//! Values by number, with the numbers of removed ones used again.
+
+/// A table of values.
+#[derive(Debug)]
+pub(crate) struct Table<T> {
+    values: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Table<T> {
+        Table { values: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Table<T> {
+    /// Adds a value, and returns its number.
+    pub(crate) fn insert(&mut self, value: T) -> u32 {
+        match self.free.pop() {
+            Some(number) => {
+                self.values[number as usize] = Some(value);
+                number
+            }
+            None => {
+                self.values.push(Some(value));
+                self.values.len() as u32 - 1
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, number: u32) -> Option<&T> {
+        self.values.get(number as usize)?.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+        self.values.get_mut(number as usize)?.as_mut()
+    }
+
+    /// Takes a value out.
+    pub(crate) fn remove(&mut self, number: u32) -> Option<T> {
+        let value = self.values.get_mut(number as usize)?.take()?;
+        self.free.push(number);
+        Some(value)
+    }
+
+    /// Number of values.
+    pub(crate) fn len(&self) -> usize {
+        self.values.len() - self.free.len()
+    }
+
+    /// One more than the highest number there ever was.
+    pub(crate) fn end(&self) -> u32 {
+        self.values.len() as u32
+    }
+
+    /// All values.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.values.iter().flatten()
+    }
+}
