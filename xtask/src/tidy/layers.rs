@@ -11,7 +11,8 @@ use super::Complaint;
 const LAYERS: [&str; 7] = ["base", "port", "ports", "engines", "run", "lab", "apps"];
 /// What an engine may stand on: memory, rings, headers, formats of files, filters, numbers, lookups, the port trait, other engines. Not `sys`,
 /// which has the clock.
-const ENGINE_BASE: [&str; 9] = ["mem", "ring", "measure", "wire", "pcapng", "filter", "units", "classify", "slab"];
+const ENGINE_BASE: [&str; 10] =
+    ["mem", "ring", "measure", "wire", "pcapng", "filter", "units", "classify", "slab", "reassembly"];
 /// Crates of others that bring sockets, threads of their own or a clock.
 const ENGINE_STRANGERS: [&str; 8] = ["libc", "nix", "rustix", "mio", "socket2", "tokio", "libloading", "chrono"];
 

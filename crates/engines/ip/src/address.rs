@@ -170,6 +170,15 @@ impl Addresses {
         group == ALL_NODES || solicited && self.solicited.binary_search(&(bits as u32 & 0xff_ffff)).is_ok()
     }
 
+    /// Addresses of ours from which `dst` can be reached.
+    pub fn sources(&self, dst: IpAddr) -> impl Iterator<Item = IpAddr> + '_ {
+        let is_usable = move |own: &&Own| {
+            let may_reach = scope_order(own.address) >= scope_order(dst);
+            own.state == AddressState::Ready && own.address.is_ipv4() == dst.is_ipv4() && may_reach
+        };
+        self.list.iter().filter(is_usable).map(|own| own.address)
+    }
+
     /// The address of ours to send to `dst` from: one in use, rather one that is not deprecated, of the same scope, and with the
     /// longest prefix in common (RFC 6724 section 5, rules 1, 2, 3 and 8).
     pub fn source_for(&self, dst: IpAddr) -> Option<IpAddr> {

@@ -14,12 +14,17 @@
 mod address;
 mod config;
 mod counters;
+mod error_limit;
 mod event;
 mod fast;
 mod inbound;
 mod ip;
 mod link;
 mod neighbour;
+mod output;
+mod path_mtu;
+mod random;
+mod routes;
 mod udp;
 
 pub use address::AddressState;

@@ -2,7 +2,8 @@
 
 mod packets;
 
-use linerate_pipeline::packet::{Fragment, FragmentDrop, Headers, Reassembler, Reassembly, ReassemblyLimits};
+use linerate_pipeline::packet::{Fragment, Headers};
+use linerate_reassembly::{FragmentDrop, Reassembler, Reassembly, ReassemblyLimits};
 use packets::make::{self, Random};
 
 /// An IP packet without fragmentation, and the same in fragments of at most `max` data bytes.
@@ -81,7 +82,7 @@ fn shuffle<T>(random: &mut Random, items: &mut [T]) {
 fn add<'a>(reassembler: &'a mut Reassembler, packet: &[u8], now_ns: u64) -> Reassembly<'a> {
     let headers = Headers::parse(packet);
     assert_ne!(headers.fragment(), Fragment::Whole);
-    reassembler.add(packet, &headers, 1, now_ns)
+    reassembler.add(packet, headers.network_offset(), 1, now_ns)
 }
 
 #[test]
@@ -179,17 +180,14 @@ fn fragments_of_another_port_or_vlan_are_of_another_packet() {
     let mut reassembler = Reassembler::new(ReassemblyLimits { packets: 4, timeout_ns: 100 });
     let (_, pieces) =
         (0..).map(|seed| fragmented(&mut Random::new(seed), 2400)).find(|(_, all)| all.len() == 2).unwrap();
-    let headers = Headers::parse(&pieces[0]);
-    assert_eq!(reassembler.add(&pieces[0], &headers, 1, 0), Reassembly::Held);
-    assert_eq!(reassembler.add(&pieces[1], &Headers::parse(&pieces[1]), 2, 0), Reassembly::Held);
+    let network = |packet: &[u8]| Headers::parse(packet).network_offset();
+    assert_eq!(reassembler.add(&pieces[0], network(&pieces[0]), 1, 0), Reassembly::Held);
+    assert_eq!(reassembler.add(&pieces[1], network(&pieces[1]), 2, 0), Reassembly::Held);
     let mut tagged = pieces[1].clone();
     tagged.splice(12..12, [0x81, 0, 0, 9]);
-    assert_eq!(reassembler.add(&tagged, &Headers::parse(&tagged), 1, 0), Reassembly::Held);
+    assert_eq!(reassembler.add(&tagged, network(&tagged), 1, 0), Reassembly::Held);
     assert_eq!(reassembler.held(), 3);
-    assert!(matches!(
-        reassembler.add(&pieces[1], &Headers::parse(&pieces[1]), 1, 0),
-        Reassembly::Whole { fragments: 2, .. }
-    ));
+    assert!(matches!(reassembler.add(&pieces[1], network(&pieces[1]), 1, 0), Reassembly::Whole { fragments: 2, .. }));
 }
 
 /// Random fragments of a few identities: nothing panics, and the account adds up.

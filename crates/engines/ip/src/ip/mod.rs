@@ -1,19 +1,51 @@
 //! [`Ip`]: everything below the transports of one shard, put together.
+//!
+//! ```text
+//! mod.rs         the type, its calls, what is due          receive4.rs, receive6.rs   checks of packets, transports
+//! arp.rs, nd.rs  neighbours ask and answer                 icmp4.rs, icmp6.rs         echoes, errors in and out
+//! resolve.rs     routes, hops, questions, parked packets   addresses.rs               duplicate detection, lifetimes
+//! router.rs      advertisements of routers, SLAAC          send.rs                    packets of this layer's own, fragments
+//! ```
+
+mod addresses;
+mod arp;
+mod icmp4;
+mod icmp6;
+mod nd;
+mod receive4;
+mod receive6;
+mod resolve;
+mod router;
+mod send;
 
 use std::collections::VecDeque;
 
 use core::net::IpAddr;
 
 use linerate_mem::{Batch, Checksum, Pool};
+use linerate_reassembly::{GivenUp, Reassembler, ReassemblyLimits};
+use linerate_wire::EtherType;
 
-use crate::address::{AddressState, Addresses};
+use crate::address::{AddressState, Addresses, Origin};
 use crate::config::{ConfigError, IpConfig};
 use crate::counters::{Counters, DropReason};
+use crate::error_limit::ErrorLimit;
 use crate::event::Event;
 use crate::fast::{Fast4, Fast6, FastPath};
 use crate::inbound::{Inbound, Packet};
-use crate::link::{Link, LinkHeader};
-use crate::neighbour::{HopId, Neighbours};
+use crate::link::{Link, LinkHeader, NotForUs};
+use crate::neighbour::{Action, HopId, Neighbours};
+use crate::output::Output;
+use crate::path_mtu::PathMtus;
+use crate::random::Random;
+use crate::routes::Routes;
+
+/// Events that wait at most.
+const EVENTS_MAX: usize = 1024;
+/// Time after the first fragment at which a packet is given up (RFC 8200 section 4.5, RFC 1122 section 3.3.2).
+const REASSEMBLY_NS: u64 = 60_000_000_000;
+/// Time between two looks for paths and lifetimes that are over.
+const HOUSEKEEPING_NS: u64 = 1_000_000_000;
 
 /// The layer below TCP and UDP of one shard.
 ///
@@ -24,9 +56,28 @@ pub struct Ip {
     link: Link,
     addresses: Addresses,
     fast: FastPath,
+    routes: Routes,
     neighbours: Neighbours,
+    paths: PathMtus,
+    reassembler: Reassembler,
+    error_limit: ErrorLimit,
+    random: Random,
     counters: Counters,
     events: VecDeque<Event>,
+    /// When an address of ours has something to do.
+    addresses_ns: u64,
+    /// When lifetimes are looked at; `u64::MAX` if there are none.
+    lifetimes_ns: u64,
+    solicit: router::Solicit,
+    /// Hop limit of packets of ours (RFC 4861 section 6.3.4).
+    hop_limit: u8,
+    /// Identification of IPv4 packets that may be fragmented.
+    identification: u16,
+    /// The packet that was put together last.
+    assembled: Vec<u8>,
+    /// A packet that is being built.
+    scratch: Vec<u8>,
+    actions: Vec<Action>,
 }
 
 /// Why there is no way to a destination.
@@ -70,18 +121,55 @@ impl Ip {
         let link = Link { mac: config.mac, vlan: config.vlan };
         let addresses = Addresses::default();
         let limits = config.limits;
-        let neighbours =
-            Neighbours::new(link, limits.neighbours, limits.parked, usize::from(config.mtu), config.mac.to_u64());
+        let mut random = Random::new(config.secret, "ip");
+        let seed = random.next();
+        let neighbours = Neighbours::new(link, limits.neighbours, limits.parked, usize::from(config.mtu), seed);
         let fast = FastPath::new(link, &addresses);
-        Ok(Ip {
-            config,
+        let reassembly = ReassemblyLimits { packets: limits.reassemblies, timeout_ns: REASSEMBLY_NS };
+        let mut ip = Ip {
             link,
             addresses,
             fast,
+            routes: Routes::default(),
             neighbours,
+            paths: PathMtus::new(config.mtu, limits.paths),
+            reassembler: Reassembler::new(reassembly),
+            error_limit: ErrorLimit::new(limits.icmp_errors_per_second, config.secret),
+            identification: random.next() as u16,
+            random,
             counters: Counters::default(),
-            events: VecDeque::with_capacity(64),
-        })
+            events: VecDeque::with_capacity(EVENTS_MAX),
+            addresses_ns: u64::MAX,
+            lifetimes_ns: u64::MAX,
+            solicit: router::Solicit::new(config.ipv6),
+            hop_limit: 64,
+            assembled: Vec::new(),
+            scratch: Vec::new(),
+            actions: Vec::with_capacity(limits.neighbours),
+            config,
+        };
+        ip.configure();
+        Ok(ip)
+    }
+
+    /// Takes the addresses, prefixes and gateways of the configuration.
+    fn configure(&mut self) {
+        if self.config.ipv6 {
+            self.add_link_local();
+        }
+        for range in self.config.addresses.clone() {
+            self.routes.set_on_link(range.first, range.prefix_len, u64::MAX);
+            for address in range.iter() {
+                self.add_address(address, range.prefix_len, Origin::Static);
+            }
+        }
+        for (prefix, len) in self.config.on_link.clone() {
+            self.routes.set_on_link(prefix, len, u64::MAX);
+        }
+        for gateway in self.config.gateways.clone() {
+            self.routes.set_router(gateway, u64::MAX);
+        }
+        self.addresses_changed();
     }
 
     /// Recognises a plain TCP segment or UDP datagram over IPv4 for one of our addresses; anything else takes [`Ip::receive`]. `checksum` is
@@ -106,11 +194,11 @@ impl Ip {
         self.counters.delivered_udp += udp;
     }
 
-    /// Counts a frame of the fast path that its transport dropped before it was counted, because its checksum is wrong.
+    /// Counts frames of the fast path whose transport checksum is wrong; they are not counted otherwise.
     #[inline]
-    pub fn count_bad_checksum(&mut self) {
-        self.counters.received += 1;
-        self.counters.dropped[DropReason::TransportChecksum as usize] += 1;
+    pub fn count_bad_checksums(&mut self, frames: u64) {
+        self.counters.received += frames;
+        self.counters.dropped[DropReason::TransportChecksum as usize] += frames;
     }
 
     /// Takes any frame in, with all checks.
@@ -122,22 +210,49 @@ impl Ip {
         out: &mut Batch,
         pool: &mut Pool,
     ) -> Inbound {
-        let _ = (frame, checksum, now_ns, out, pool);
+        let mut out = Output { now_ns, batch: out, pool };
+        let inbound = self.frame(frame, checksum, &mut out).unwrap_or_else(Inbound::Dropped);
         self.counters.received += 1;
-        self.counters.dropped[DropReason::EtherType as usize] += 1;
-        Inbound::Dropped(DropReason::EtherType)
+        match &inbound {
+            Inbound::Tcp(_) => self.counters.delivered_tcp += 1,
+            Inbound::Udp(_) => self.counters.delivered_udp += 1,
+            Inbound::Error(_) => self.counters.delivered_errors += 1,
+            Inbound::Handled => self.counters.handled += 1,
+            Inbound::Dropped(reason) => self.counters.dropped[*reason as usize] += 1,
+        }
+        inbound
     }
 
-    /// The bytes of the packet that was put together last; see [`Packet::reassembled`].
+    fn frame(&mut self, frame: &[u8], checksum: Checksum, out: &mut Output<'_>) -> Result<Inbound, DropReason> {
+        let arrived = self.link.receive(frame).map_err(|why| match why {
+            NotForUs::Truncated => DropReason::Truncated,
+            NotForUs::Vlan => DropReason::Vlan,
+            NotForUs::Mac => DropReason::OtherMac,
+            NotForUs::Source => DropReason::SourceMac,
+        })?;
+        match arrived.ethertype {
+            EtherType::IPV4 => self.receive4(frame, &arrived, checksum, out),
+            EtherType::IPV6 if self.config.ipv6 => self.receive6(frame, &arrived, checksum, out),
+            EtherType::ARP => self.receive_arp(&frame[arrived.offset..], &arrived, out),
+            _ => Err(DropReason::EtherType),
+        }
+    }
+
+    /// The bytes of the packet that was put together last, from its IP header on; see [`Packet::reassembled`].
     pub fn reassembled(&self) -> &[u8] {
-        &[]
+        &self.assembled
     }
 
     /// Header and data of a packet's transport, of the frame that it came in or of the packet that was put together last.
     #[inline]
     pub fn payload<'a>(&'a self, packet: &Packet, frame: &'a [u8]) -> &'a [u8] {
-        let bytes = if packet.reassembled { self.reassembled() } else { frame };
-        bytes.get(packet.payload.clone()).unwrap_or_default()
+        self.bytes(packet, frame).get(packet.payload.clone()).unwrap_or_default()
+    }
+
+    /// The bytes that a packet lies in: the frame that it came in, or those of the packet that was put together last.
+    #[inline]
+    pub fn bytes<'a>(&'a self, packet: &Packet, frame: &'a [u8]) -> &'a [u8] {
+        if packet.reassembled { self.reassembled() } else { frame }
     }
 
     /// The neighbour that packets to `dst` go to, and the source address: `src` if it is one of ours, or the best one. Begins to resolve
@@ -153,8 +268,7 @@ impl Ip {
         out: &mut Batch,
         pool: &mut Pool,
     ) -> Result<(HopId, IpAddr), NoRoute> {
-        let _ = (src, dst, now_ns, out, pool);
-        Err(NoRoute::NoAddress)
+        self.resolve(src, dst, &mut Output { now_ns, batch: out, pool })
     }
 
     /// The link header of packets to a neighbour, to copy in front of the IP header. `None` while the neighbour is being resolved
@@ -179,37 +293,89 @@ impl Ip {
     /// Parks a packet, which begins with its IP header, until the neighbour's link address is known. One packet a neighbour is kept, the
     /// newest. False if it was not taken, and is lost.
     pub fn park(&mut self, hop: HopId, packet: &[u8], checksum: Checksum) -> bool {
-        self.neighbours.park(hop, packet, checksum)
+        let is_taken = self.neighbours.park(hop, packet, checksum);
+        self.counters.parked += u64::from(is_taken);
+        is_taken
     }
 
     /// Longest IP packet to `dst` that passes, as far as is known, in bytes.
     #[inline]
     pub fn path_mtu(&self, dst: IpAddr) -> u16 {
-        let _ = dst;
-        self.config.mtu
+        self.paths.get(dst)
     }
 
     /// Takes in that a packet to `dst` was longer than `mtu`, from an ICMP error that the transport believes (a TCP sequence number in
     /// flight). Returns the path MTU from now on.
     pub fn packet_too_big(&mut self, dst: IpAddr, mtu: u16, now_ns: u64) -> u16 {
-        let _ = (dst, mtu, now_ns);
-        self.config.mtu
+        self.lifetimes_ns = self.lifetimes_ns.min(now_ns + HOUSEKEEPING_NS);
+        self.paths.too_big(dst, mtu, now_ns)
+    }
+
+    /// Takes in that full-sized packets to `dst` vanish although shorter ones arrive. Returns the path MTU from now on; a search for the
+    /// real one begins ([`Ip::mtu_probe`]).
+    pub fn path_black_hole(&mut self, dst: IpAddr, now_ns: u64) -> u16 {
+        self.lifetimes_ns = self.lifetimes_ns.min(now_ns + HOUSEKEEPING_NS);
+        self.paths.black_hole(dst, now_ns)
+    }
+
+    /// Length of the IP packet that is to be sent to `dst` as a probe of the path MTU now (RFC 8899, RFC 4821); `None` if none is due. The
+    /// transport reports its fate by [`Ip::mtu_probe_acked`] or [`Ip::mtu_probe_lost`].
+    pub fn mtu_probe(&mut self, dst: IpAddr, now_ns: u64) -> Option<u16> {
+        self.paths.probe(dst, now_ns)
+    }
+
+    /// A probe of `len` bytes arrived; returns the path MTU from now on.
+    pub fn mtu_probe_acked(&mut self, dst: IpAddr, len: u16) -> u16 {
+        self.paths.probe_acked(dst, len)
+    }
+
+    /// A probe of `len` bytes was lost.
+    pub fn mtu_probe_lost(&mut self, dst: IpAddr, len: u16) {
+        self.paths.probe_lost(dst, len);
     }
 
     /// Sends an ICMP error about a packet that [`Ip::receive`] or the fast path handed up, unless the standard forbids it or a rate limit
     /// holds it back. `packet` begins with its IP header.
     pub fn send_error(&mut self, error: ErrorOut, packet: &[u8], now_ns: u64, out: &mut Batch, pool: &mut Pool) {
-        let _ = (error, packet, now_ns, out, pool);
+        let mut out = Output { now_ns, batch: out, pool };
+        match packet.first().map(|first| first >> 4) {
+            Some(4) => self.error4(icmp4::of(error), packet, &mut out),
+            Some(6) => self.error6(icmp6::of(error), packet, &mut out),
+            _ => {}
+        }
     }
 
     /// When [`Ip::tick`] has something to do, in nanoseconds; `u64::MAX` if nothing is due.
     pub fn next_deadline_ns(&self) -> u64 {
-        self.neighbours.next_deadline_ns()
+        let fixed = [
+            self.neighbours.next_deadline_ns(),
+            self.reassembler.next_deadline_ns(),
+            self.addresses_ns,
+            self.lifetimes_ns,
+            self.solicit.next_ns,
+        ];
+        fixed.into_iter().fold(u64::MAX, u64::min)
     }
 
     /// Does what is due.
     pub fn tick(&mut self, now_ns: u64, out: &mut Batch, pool: &mut Pool) {
-        let _ = (now_ns, out, pool);
+        let mut out = Output { now_ns, batch: out, pool };
+        if now_ns >= self.neighbours.next_deadline_ns() {
+            self.sweep_neighbours(&mut out);
+        }
+        if now_ns >= self.addresses_ns {
+            self.step_addresses(&mut out);
+        }
+        if now_ns >= self.solicit.next_ns {
+            self.solicit_routers(&mut out);
+        }
+        if now_ns >= self.reassembler.next_deadline_ns() {
+            self.expire_fragments(&mut out);
+        }
+        if now_ns >= self.lifetimes_ns {
+            self.paths.expire(now_ns);
+            self.expire_lifetimes(now_ns);
+        }
     }
 
     /// The oldest event that was not asked for yet. When 1,024 wait, new ones are lost.
@@ -217,12 +383,29 @@ impl Ip {
         self.events.pop_front()
     }
 
-    /// Counts of frames.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
+    fn tell(&mut self, event: Event) {
+        if self.events.len() < EVENTS_MAX {
+            self.events.push_back(event);
+        }
     }
 
-    /// Our addresses, with their states.
+    /// Counts of frames.
+    pub fn counters(&self) -> Counters {
+        let neighbours = &self.neighbours;
+        Counters {
+            parked_dropped: neighbours.parked_dropped,
+            neighbours_evicted: neighbours.evicted,
+            neighbours_refused: neighbours.refused,
+            ..self.counters
+        }
+    }
+
+    /// Fragments that are held now, and those that were given up.
+    pub fn fragments(&self) -> (u64, GivenUp) {
+        (self.reassembler.held(), self.reassembler.given_up())
+    }
+
+    /// Our addresses, with the bits of their prefixes and their states.
     pub fn addresses(&self) -> impl Iterator<Item = (IpAddr, u8, AddressState)> + '_ {
         self.addresses.list().iter().map(|own| (own.address, own.prefix_len, own.state))
     }
@@ -236,8 +419,11 @@ impl Ip {
     /// Addresses of ours from which `dst` can be reached, as many as there are: the pool of sources of a load generator. The order stays
     /// the same while no address changes its state.
     pub fn sources(&self, dst: IpAddr) -> impl Iterator<Item = IpAddr> + '_ {
-        let list = self.addresses.list().iter();
-        let usable = list.filter(move |own| own.state == AddressState::Ready && own.address.is_ipv4() == dst.is_ipv4());
-        usable.map(|own| own.address)
+        self.addresses.sources(dst)
+    }
+
+    /// The neighbours that are known: address, link address if it is known, and a word for the state.
+    pub fn neighbours(&self) -> impl Iterator<Item = (IpAddr, linerate_wire::MacAddress, &'static str)> + '_ {
+        self.neighbours.iter().map(|(address, mac, state)| (address, mac, state.name()))
     }
 }

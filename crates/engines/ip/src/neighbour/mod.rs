@@ -73,6 +73,22 @@ pub enum State {
     Group,
 }
 
+impl State {
+    /// A word for people, as `ip neighbour` has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Free => "free",
+            State::Incomplete => "incomplete",
+            State::Reachable => "reachable",
+            State::Stale => "stale",
+            State::Delay => "delay",
+            State::Probe => "probe",
+            State::Failed => "failed",
+            State::Group => "group",
+        }
+    }
+}
+
 /// All that sending reads.
 #[derive(Clone, Debug)]
 struct Hot {
@@ -303,12 +319,9 @@ impl Neighbours {
         let keeps = matches!(learned, Learned::Offered { .. }) && !is_same && !unknown;
         match state {
             State::Group | State::Free => return None,
-            _ if keeps => {
-                // Another link address, which may not replace the one that is known: is that one still right?
-                if state == State::Reachable {
-                    self.change(index, State::Stale, now_ns + SWEEP_NS);
-                }
-            }
+            // Another link address, which may not replace the one that is known: is that one still right?
+            State::Reachable if keeps => self.change(index, State::Stale, now_ns + SWEEP_NS),
+            _ if keeps => {}
             _ if reached => {
                 self.set_mac(index, mac);
                 let deadline_ns = now_ns + self.reachable_time();

@@ -1,12 +1,13 @@
 //! Fragments that are put together before they are looked up (`OFPC_FRAG_REASM`).
 
 use linerate_mem::{Batch, Pool};
+use linerate_reassembly::{GivenUp, Reassembler, Reassembly, ReassemblyLimits};
 
 use super::execute::InHand;
 use super::resolve::View;
 use super::{Core, SLOTS_OF_A_PACKET};
 use crate::drops::DropReason;
-use crate::packet::{GivenUp, Headers, Reassembler, Reassembly, ReassemblyLimits};
+use crate::packet::Headers;
 
 /// Puts packets together for one worker.
 pub(super) struct Fragments {
@@ -40,7 +41,7 @@ impl Core {
             (0..hand.slots).for_each(|slot| bytes.extend_from_slice(batch.packet(slot)));
             bytes.as_slice()
         };
-        match reassembler.add(fragment, &hand.headers, hand.fields.in_port, self.now_ns) {
+        match reassembler.add(fragment, hand.headers.network_offset(), hand.fields.in_port, self.now_ns) {
             Reassembly::Held => {}
             Reassembly::Refused(_) => self.account().drops.add(DropReason::FragmentLost, 1),
             Reassembly::Whole { packet, fragments } => {

@@ -71,6 +71,11 @@ pub struct Headers {
 }
 
 impl Headers {
+    /// Where the IP or ARP header begins, in bytes.
+    pub fn network_offset(&self) -> usize {
+        usize::from(self.network)
+    }
+
     /// Finds the headers of a packet in the bytes of its first frame.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Headers {

@@ -12,7 +12,6 @@ mod headers;
 mod key;
 mod matching;
 mod read;
-mod reassembly;
 pub mod shape;
 
 pub use actions::{ActionDrop, apply};
@@ -22,4 +21,3 @@ pub use fast::CommonHeaders;
 pub use headers::{Fragment, Headers};
 pub use key::PipelineFields;
 pub use matching::{compile_match, fields_of};
-pub use reassembly::{FragmentDrop, GivenUp, Reassembler, Reassembly, ReassemblyLimits};

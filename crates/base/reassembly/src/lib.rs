@@ -1,16 +1,15 @@
-//! Reassembly of IP fragments (`OFPC_FRAG_REASM`; RFC 791 section 3.2, RFC 8200 section 4.5, RFC 5722 and RFC 3168 section 5.3).
+//! Reassembly of IP fragments (RFC 791 section 3.2, RFC 8200 section 4.5, RFC 5722 and RFC 3168 section 5.3), for hosts and for switches.
 //!
 //! The memory is fixed: a buffer for each packet that is put together at a time. When all are in use, the oldest is given up, so that
 //! nobody can keep others from theirs for longer than the traffic lasts. Fragments that overlap are an attack, or damage: the packet is
-//! given up, and its other fragments are refused until it is forgotten.
+//! given up, and its other fragments are refused until it is forgotten. A sender that fills a quarter of the places displaces its own packets.
+#![forbid(unsafe_code)]
 
 mod datagram;
 mod part;
 
 use datagram::Datagram;
 use part::Part;
-
-use super::{Fragment, Headers};
 
 /// How much is kept, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,12 +82,12 @@ impl Reassembler {
         Reassembler { timeout_ns: limits.timeout_ns, datagrams, given_up: GivenUp::default() }
     }
 
-    /// Takes a fragment in. `packet` is all of it, `headers` are its headers (its [`Headers::fragment`] is not `Whole`), `in_port` is where it came
-    /// from: fragments of one packet come from one port with the same VLAN tags.
-    pub fn add(&mut self, packet: &[u8], headers: &Headers, in_port: u32, now_ns: u64) -> Reassembly<'_> {
+    /// Takes a fragment in. `packet` is all of it, and its IP header begins at `network`; the packet is a fragment, or becomes one by a
+    /// fragment header that says that it is whole. `in_port` is where it came from: fragments of one packet come from one port with the
+    /// same VLAN tags.
+    pub fn add(&mut self, packet: &[u8], network: usize, in_port: u32, now_ns: u64) -> Reassembly<'_> {
         self.expire(now_ns);
-        debug_assert!(headers.fragment() != Fragment::Whole);
-        let part = match Part::find(packet, headers, in_port) {
+        let part = match Part::find(packet, network, in_port) {
             Ok(part) => part,
             Err(why) => return Reassembly::Refused(why),
         };
@@ -125,8 +124,17 @@ impl Reassembler {
 
     /// Gives up packets that did not become whole in time.
     pub fn expire(&mut self, now_ns: u64) {
+        self.expire_each(now_ns, |_| {});
+    }
+
+    /// Gives up packets that did not become whole in time. `tell` gets the headers and the first data of each of which the first fragment
+    /// is there, as an ICMP error about it quotes them.
+    pub fn expire_each(&mut self, now_ns: u64, mut tell: impl FnMut(&[u8])) {
         for datagram in &mut self.datagrams {
             if datagram.deadline_ns() <= now_ns {
+                if let Some(start) = datagram.start() {
+                    tell(start);
+                }
                 self.given_up.late += datagram.fragments();
                 datagram.clear();
             }
@@ -148,12 +156,16 @@ impl Reassembler {
         self.given_up
     }
 
-    /// Begins a packet in a free place, or in that of the oldest.
+    /// Begins a packet in a free place, or in that of the oldest: of the same sender, if that has a quarter of all places.
     fn begin(&mut self, part: &Part<'_>, now_ns: u64) -> usize {
         // Free places have the highest deadline, those of refused packets are as good as any.
         let is_free = |datagram: &Datagram| datagram.deadline_ns() == u64::MAX;
         let free = self.datagrams.iter().position(is_free);
-        let oldest = || (0..self.datagrams.len()).min_by_key(|index| self.datagrams[*index].deadline_ns());
+        let is_greedy =
+            self.datagrams.iter().filter(|datagram| datagram.is_from(part)).count() * 4 >= self.datagrams.len();
+        let may_go = |index: &usize| !is_greedy || self.datagrams[*index].is_from(part);
+        let all = 0..self.datagrams.len();
+        let oldest = || all.filter(may_go).min_by_key(|index| self.datagrams[*index].deadline_ns());
         let index = free.or_else(oldest).unwrap_or(0);
         let datagram = &mut self.datagrams[index];
         self.given_up.displaced += datagram.fragments();

@@ -2,9 +2,8 @@
 
 use linerate_wire::{ipv4, ipv6};
 
-use super::super::read::put;
-use super::FragmentDrop;
-use super::part::{HEADERS_MAX, Identity, Part};
+use crate::FragmentDrop;
+use crate::part::{HEADERS_MAX, Identity, Part};
 
 /// Bytes that the headers and data of one packet take.
 const BUFFER_LEN: usize = HEADERS_MAX + 65_536;
@@ -70,6 +69,18 @@ impl Datagram {
 
     pub fn is_of(&self, part: &Part<'_>) -> bool {
         self.identity.as_ref() == Some(&part.identity)
+    }
+
+    /// True if the fragments are of the sender of `part`.
+    pub fn is_from(&self, part: &Part<'_>) -> bool {
+        self.identity.as_ref().is_some_and(|identity| identity.src() == part.identity.src())
+    }
+
+    /// Headers and first data, if the first fragment is there.
+    pub fn start(&self) -> Option<&[u8]> {
+        let first = self.first?;
+        let run = self.runs.first().filter(|run| run.0 == 0)?;
+        self.buffer.get(HEADERS_MAX - first.headers_len..HEADERS_MAX + run.1)
     }
 
     pub fn clear(&mut self) {
@@ -188,7 +199,7 @@ impl Datagram {
                 header.set_payload_len(u16::try_from(len - ipv6::HEADER_LEN).ok()?);
                 let class = header.traffic_class();
                 header.set_traffic_class(if is_marked { class | 3 } else { class });
-                put(packet, number_at, [number]);
+                *packet.get_mut(number_at)? = number;
             }
         }
         Some(packet)

@@ -3,9 +3,7 @@
 use linerate_wire::ipv6::ExtensionHeaders;
 use linerate_wire::{Protocol, ipv4, ipv6};
 
-use super::super::read::{be16, be32, byte};
-use super::super::{Headers, shape};
-use super::FragmentDrop;
+use crate::FragmentDrop;
 
 /// Bytes of headers in front of the data, at most.
 pub const HEADERS_MAX: usize = 256;
@@ -47,18 +45,25 @@ const TAGS_MAX: usize = 34;
 /// A number that no protocol has: IPv6.
 const OF_IPV6: u16 = 0x100;
 
+impl Identity {
+    /// Source address.
+    pub fn src(&self) -> u128 {
+        self.src
+    }
+}
+
 impl<'a> Part<'a> {
     /// Takes a fragment apart.
-    pub fn find(packet: &'a [u8], headers: &Headers, in_port: u32) -> Result<Part<'a>, FragmentDrop> {
-        let network = usize::from(headers.network);
+    pub fn find(packet: &'a [u8], network: usize, in_port: u32) -> Result<Part<'a>, FragmentDrop> {
         let mut tags = [0; TAGS_MAX];
         let between = packet.get(12..network).unwrap_or(&[]);
         let len = between.len().min(TAGS_MAX);
         tags[..len].copy_from_slice(&between[..len]);
         let identity = Identity { in_port, tags, src: 0, dst: 0, identification: 0, protocol: 0 };
-        let part = match headers.has(shape::IPV4) {
-            true => of_ipv4(packet, network, identity),
-            false => of_ipv6(packet, network, identity),
+        let part = match packet.get(network).map(|first| first >> 4) {
+            Some(4) => of_ipv4(packet, network, identity),
+            Some(6) => of_ipv6(packet, network, identity),
+            _ => None,
         };
         let part = part.ok_or(FragmentDrop::Malformed)?;
         let headers_len = part.headers[0].len() + part.headers[1].len();
@@ -134,4 +139,19 @@ fn of_ipv6(packet: &[u8], network: usize, identity: Identity) -> Option<Part<'_>
         });
     }
     None
+}
+
+/// The 16-bit number at `at`; 0 outside of the bytes.
+fn be16(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |found| u16::from_be_bytes(*found))
+}
+
+/// The 32-bit number at `at`; 0 outside of the bytes.
+fn be32(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |found| u32::from_be_bytes(*found))
+}
+
+/// The byte at `at`; 0 outside of the bytes.
+fn byte(bytes: &[u8], at: usize) -> u8 {
+    bytes.get(at).copied().unwrap_or(0)
 }
