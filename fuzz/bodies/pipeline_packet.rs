@@ -4,10 +4,8 @@
 
 use linerate_classify::{Key, Rule};
 use linerate_openflow::{Action, Field, Match};
-use linerate_pipeline::packet::{
-    Fragment, Headers, PipelineFields, Reassembler, Reassembly, ReassemblyLimits, apply, build_packet, compile_match,
-    fields_of,
-};
+use linerate_pipeline::packet::{Fragment, Headers, PipelineFields, apply, build_packet, compile_match, fields_of};
+use linerate_reassembly::{Reassembler, Reassembly, ReassemblyLimits};
 
 /// Reads the packet, does the actions, and puts fragments together.
 pub fn run(data: &[u8]) {
@@ -59,7 +57,8 @@ fn fragments(packet: &[u8], headers: &Headers) {
         }
         let headers = Headers::parse(&piece);
         if headers.fragment() != Fragment::Whole
-            && let Reassembly::Whole { packet, fragments } = reassembler.add(&piece, &headers, 1, now_ns as u64)
+            && let Reassembly::Whole { packet, fragments } =
+                reassembler.add(&piece, headers.network_offset(), 1, now_ns as u64)
         {
             out += fragments;
             // What was in fragments may be a fragment again, but not with the same headers.

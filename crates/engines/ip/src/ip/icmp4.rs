@@ -1,12 +1,12 @@
 //! ICMP for IPv4 (RFC 792; RFC 1122 section 3.2.2): echoes are answered, errors are handed up, errors are sent.
 
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr};
 
 use linerate_wire::{Protocol, icmpv4, ipv4};
 
-use super::receive4::drop_of;
+use super::Ip;
+use super::checks::{Error4, drop_of, quoted_transport};
 use super::send::Icmp;
-use super::{ErrorOut, Ip};
 use crate::config::Redirects;
 use crate::counters::DropReason;
 use crate::inbound::{ErrorKind, IcmpError, Inbound, Original};
@@ -17,23 +17,6 @@ const REDIRECT: u8 = 5;
 const PARAMETER_PROBLEM: u8 = 12;
 /// Longest error, from its IP header on (RFC 1812 section 4.3.2.3).
 const ERROR_LEN_MAX: usize = 576;
-
-/// An error to send.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Error4 {
-    pub kind: u8,
-    pub code: u8,
-    pub word: u32,
-}
-
-/// The error that a transport asks for.
-pub(super) fn of(error: ErrorOut) -> Error4 {
-    let code = match error {
-        ErrorOut::PortUnreachable => 3,
-        ErrorOut::Prohibited => 13,
-    };
-    Error4 { kind: icmpv4::UNREACHABLE, code, word: 0 }
-}
 
 impl Ip {
     pub(super) fn receive_icmp4(
@@ -125,16 +108,4 @@ impl Ip {
         let to = Icmp { src: dst, dst: src, class: 0xc0, kind: error.kind, code: error.code, word: error.word };
         self.send_icmp4(to, quoted, out);
     }
-}
-
-/// Ports and sequence number of a quoted TCP segment or UDP datagram, of which at least 8 bytes are there.
-pub(super) fn quoted_transport(protocol: Protocol, local: IpAddr, remote: IpAddr, bytes: &[u8]) -> Option<Original> {
-    let [a, b, c, d, sequence @ ..] = bytes.first_chunk::<8>()?;
-    if !matches!(protocol, Protocol::TCP | Protocol::UDP) {
-        return None;
-    }
-    let port = |high: &u8, low: &u8| u16::from_be_bytes([*high, *low]);
-    let sequence = (protocol == Protocol::TCP).then(|| u32::from_be_bytes(*sequence));
-    let (local, remote) = (SocketAddr::new(local, port(a, b)), SocketAddr::new(remote, port(c, d)));
-    Some(Original { protocol, local, remote, sequence })
 }

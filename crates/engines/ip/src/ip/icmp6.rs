@@ -4,43 +4,20 @@ use core::net::Ipv6Addr;
 
 use linerate_wire::{Protocol, Sum, icmpv6, ipv6};
 
-use super::icmp4::quoted_transport;
-use super::receive4::drop_of;
-use super::receive6::is_host6;
+use super::Ip;
+use super::checks::{Error6, PARAMETER_PROBLEM6, drop_of, is_host6, quoted_transport};
 use super::send::Icmp;
-use super::{ErrorOut, Ip};
 use crate::config::MTU_MIN_V6;
 use crate::counters::DropReason;
 use crate::inbound::{ErrorKind, IcmpError, Inbound, Original, Packet};
 use crate::output::Output;
 
 const PACKET_TOO_BIG: u8 = 2;
-pub(super) const PARAMETER_PROBLEM: u8 = 4;
 /// Queries of multicast listener discovery (RFC 3810).
 const LISTENER_QUERY: u8 = 130;
 pub(super) const REDIRECT: u8 = 137;
 /// Types from here on are no errors.
 const INFORMATIONAL: u8 = 128;
-
-/// An error to send.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Error6 {
-    pub kind: u8,
-    pub code: u8,
-    pub word: u32,
-}
-
-/// The fragments of a packet did not come in time.
-pub(super) const REASSEMBLY_TIME_EXCEEDED: Error6 = Error6 { kind: icmpv6::TIME_EXCEEDED, code: 1, word: 0 };
-
-/// The error that a transport asks for.
-pub(super) fn of(error: ErrorOut) -> Error6 {
-    let code = match error {
-        ErrorOut::PortUnreachable => 4,
-        ErrorOut::Prohibited => 1,
-    };
-    Error6 { kind: icmpv6::UNREACHABLE, code, word: 0 }
-}
 
 impl Ip {
     pub(super) fn receive_icmp6(
@@ -66,14 +43,14 @@ impl Ip {
                 }
                 Ok(Inbound::Handled)
             }
-            icmpv6::UNREACHABLE | PACKET_TOO_BIG | icmpv6::TIME_EXCEEDED | PARAMETER_PROBLEM => {
+            icmpv6::UNREACHABLE | PACKET_TOO_BIG | icmpv6::TIME_EXCEEDED | PARAMETER_PROBLEM6 => {
                 let original = self.quoted6(message.payload())?;
                 let kind = match (message.kind(), message.code()) {
                     (PACKET_TOO_BIG, _) if word < MTU_MIN_V6.into() => return Err(DropReason::Icmp),
                     (PACKET_TOO_BIG, _) => ErrorKind::PacketTooBig { mtu: u16::try_from(word).unwrap_or(u16::MAX) },
                     (icmpv6::TIME_EXCEEDED, _) => ErrorKind::TimeExceeded,
-                    (PARAMETER_PROBLEM, 1) | (icmpv6::UNREACHABLE, 4) => ErrorKind::PortUnreachable,
-                    (PARAMETER_PROBLEM, _) => ErrorKind::ParameterProblem,
+                    (PARAMETER_PROBLEM6, 1) | (icmpv6::UNREACHABLE, 4) => ErrorKind::PortUnreachable,
+                    (PARAMETER_PROBLEM6, _) => ErrorKind::ParameterProblem,
                     (_, 1 | 5 | 6) => ErrorKind::Prohibited,
                     (_, code) => ErrorKind::Unreachable { code },
                 };
@@ -119,7 +96,7 @@ impl Ip {
         let is_icmp = upper.protocol == Protocol::ICMPV6 && !upper.is_later_fragment;
         let is_error = is_icmp && kind.is_none_or(|kind| kind < INFORMATIONAL || kind == REDIRECT);
         // An unknown option may be told of although the packet was for a group.
-        let may_be_group = error.kind == PARAMETER_PROBLEM && error.code == 2;
+        let may_be_group = error.kind == PARAMETER_PROBLEM6 && error.code == 2;
         if is_error || !is_host6(src) || dst.is_multicast() && !may_be_group {
             return;
         }

@@ -5,10 +5,12 @@
 //! arp.rs, nd.rs  neighbours ask and answer                 icmp4.rs, icmp6.rs         echoes, errors in and out
 //! resolve.rs     routes, hops, questions, parked packets   addresses.rs               duplicate detection, lifetimes
 //! router.rs      advertisements of routers, SLAAC          send.rs                    packets of this layer's own, fragments
+//! checks.rs      checks and codes that these share
 //! ```
 
 mod addresses;
 mod arp;
+mod checks;
 mod icmp4;
 mod icmp6;
 mod nd;
@@ -339,8 +341,8 @@ impl Ip {
     pub fn send_error(&mut self, error: ErrorOut, packet: &[u8], now_ns: u64, out: &mut Batch, pool: &mut Pool) {
         let mut out = Output { now_ns, batch: out, pool };
         match packet.first().map(|first| first >> 4) {
-            Some(4) => self.error4(icmp4::of(error), packet, &mut out),
-            Some(6) => self.error6(icmp6::of(error), packet, &mut out),
+            Some(4) => self.error4(checks::error4_of(error), packet, &mut out),
+            Some(6) => self.error6(checks::error6_of(error), packet, &mut out),
             _ => {}
         }
     }

@@ -4,10 +4,10 @@ use core::net::Ipv4Addr;
 
 use linerate_mem::Checksum;
 use linerate_reassembly::Reassembly;
-use linerate_wire::{ParseError, Protocol, Sum, ipv4, tcp, udp};
+use linerate_wire::{Protocol, Sum, ipv4};
 
 use super::Ip;
-use super::icmp4::Error4;
+use super::checks::{Error4, REASSEMBLY_TIME_EXCEEDED, check_tcp, check_udp, drop_of};
 use crate::counters::DropReason;
 use crate::inbound::{Inbound, Packet};
 use crate::link::Arrived;
@@ -88,7 +88,7 @@ impl Ip {
         for start in starts {
             match start[0] >> 4 {
                 4 => self.error4(Error4 { kind: 11, code: 1, word: 0 }, &start, out),
-                _ => self.error6(super::icmp6::REASSEMBLY_TIME_EXCEEDED, &start, out),
+                _ => self.error6(REASSEMBLY_TIME_EXCEEDED, &start, out),
             }
         }
     }
@@ -140,14 +140,6 @@ impl Ip {
     }
 }
 
-/// The reason for which a packet is dropped that cannot be parsed.
-pub(super) fn drop_of(error: ParseError) -> DropReason {
-    match error {
-        ParseError::Truncated { .. } => DropReason::Truncated,
-        ParseError::Malformed { .. } => DropReason::Malformed,
-    }
-}
-
 /// Refuses source routes, and options that do not fit (RFC 1122 section 3.2.1.8). Other options are left unread.
 fn check_options(options: &[u8]) -> Result<(), DropReason> {
     let mut rest = options;
@@ -161,26 +153,4 @@ fn check_options(options: &[u8]) -> Result<(), DropReason> {
         }
     }
     Ok(())
-}
-
-/// Checks length and checksum of a TCP segment. `pseudo` is the sum of the pseudo-header with the segment's length.
-pub(super) fn check_tcp(segment: &[u8], pseudo: Sum, checksum: Checksum) -> Result<(), DropReason> {
-    if segment.len() < tcp::HEADER_LEN {
-        return Err(DropReason::Truncated);
-    }
-    let is_right = checksum != Checksum::Unknown || pseudo.add_slice(segment).is_valid();
-    if is_right { Ok(()) } else { Err(DropReason::TransportChecksum) }
-}
-
-/// Checks length and checksum of a UDP datagram, and returns its length. `pseudo` is the sum of the pseudo-header with the length of
-/// `payload`; a datagram may be shorter than that.
-pub(super) fn check_udp(payload: &[u8], pseudo: Sum, checksum: Checksum, may_lack: bool) -> Result<usize, DropReason> {
-    let datagram = udp::Packet::new_checked(payload).map_err(drop_of)?;
-    let len = datagram.length();
-    let is_right = match datagram.checksum() {
-        0 => may_lack,
-        _ if checksum != Checksum::Unknown => true,
-        _ => pseudo.sub_u16(payload.len() as u16).add_u16(len).add_sum(datagram.sum()).is_valid(),
-    };
-    if is_right { Ok(usize::from(len)) } else { Err(DropReason::TransportChecksum) }
 }

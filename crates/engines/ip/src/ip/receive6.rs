@@ -7,8 +7,7 @@ use linerate_wire::ipv6::ExtensionHeader;
 use linerate_wire::{Protocol, Sum, ipv6, udp};
 
 use super::Ip;
-use super::icmp6::{Error6, PARAMETER_PROBLEM};
-use super::receive4::{check_tcp, check_udp, drop_of};
+use super::checks::{Error6, PARAMETER_PROBLEM6, check_tcp, check_udp, drop_of, is_host6};
 use crate::counters::DropReason;
 use crate::inbound::{Inbound, Packet};
 use crate::link::Arrived;
@@ -131,7 +130,7 @@ impl Ip {
     }
 
     fn parameter_problem(&mut self, code: u8, pointer: usize, packet: &[u8], out: &mut Output<'_>) {
-        let error = Error6 { kind: PARAMETER_PROBLEM, code, word: pointer as u32 };
+        let error = Error6 { kind: PARAMETER_PROBLEM6, code, word: pointer as u32 };
         self.error6(error, packet, out);
     }
 
@@ -184,12 +183,6 @@ impl Ip {
             }
         }
     }
-}
-
-/// True for addresses that another host can have.
-pub(super) fn is_host6(address: Ipv6Addr) -> bool {
-    let is_mapped = address.to_ipv4_mapped().is_some();
-    !address.is_multicast() && !address.is_unspecified() && !address.is_loopback() && !is_mapped
 }
 
 /// Reads the options of an extension header. The error says whether the sender is told, by which code, and where the option is.
