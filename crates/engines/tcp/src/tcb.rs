@@ -206,7 +206,7 @@ pub struct Tcb {
     pub max_wnd: u16,
     /// Low 16 bits of the tick at which a delayed acknowledgment leaves, if `ACK_DELAYED`.
     pub ack_due: u16,
-    /// When something was last sent for the first time, in units of 16 ticks (`send`).
+    /// When data was last sent, in units of 16 ticks (`send`).
     pub sent_at: u16,
 }
 

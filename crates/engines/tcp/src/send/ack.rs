@@ -109,7 +109,7 @@ fn recover(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, same_window: b
     let (ranges, count) = scoreboard::ranges_in_flight(tcb, ack.sack, ack.ack);
     scoreboard::take_ack(tcb, memory, state, ack.ack, ack.ts_echo, now, &mut delivery);
     if Recovery::has_sack(tcb) {
-        scoreboard::take_sack(tcb, memory, state, &ranges[..count], ack.ts_echo, now, &mut delivery);
+        scoreboard::take_sack(tcb, memory, state, &ranges[..count], now, &mut delivery);
     }
     let acked = ack.ack - una;
     tcb.queued -= acked;
@@ -141,7 +141,7 @@ fn recover(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, same_window: b
     }
     let entered = !undone && cold::enter_recovery_if_lost(tcb, memory, state);
     if state.lost == 0 {
-        state.is_mtu = false;
+        state.is_harmless = false;
     }
     if ack.ece && tcb.flags.has(Flags::ECN) && state.phase == Phase::Open {
         reduce_for_ecn(tcb, memory, state);

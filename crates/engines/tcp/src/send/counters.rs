@@ -13,8 +13,8 @@ pub struct SendCounters {
     pub retransmitted_fast: u64,
     /// Segments that were sent again as a tail loss probe.
     pub retransmitted_probe: u64,
-    /// Segments that were sent again because the path takes shorter ones.
-    pub retransmitted_mtu: u64,
+    /// Segments that were sent again because the path takes shorter ones, or the peer had taken its window back.
+    pub retransmitted_harmless: u64,
     /// SYNs that were sent again.
     pub retransmitted_syn: u64,
     /// Tail loss probes that were new data.

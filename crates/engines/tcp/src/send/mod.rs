@@ -40,6 +40,8 @@ mod rack;
 mod recovery;
 mod rtt;
 mod scoreboard;
+#[cfg(test)]
+mod tests;
 mod timer;
 mod write;
 
@@ -191,7 +193,7 @@ pub fn mtu_changed(tcb: &mut Tcb, memory: &mut SendMemory, mss: u16, now: Now) {
     if is_smaller && tcb.in_flight() != 0 && tcb.is_synchronized() {
         let mut recovery = cold::load(tcb, memory);
         if scoreboard::mark_too_long(tcb, memory, &mut recovery) && recovery.phase == Phase::Open {
-            recovery.is_mtu = true;
+            recovery.is_harmless = true;
             timer::arm(tcb, memory, &recovery, 0, now);
         }
         cold::store(tcb, memory, recovery);

@@ -237,7 +237,12 @@ fn choose(tcb: &mut Tcb, memory: &mut SendMemory, recovery: &mut Recovery, now: 
         recovery.frto = Frto::Off;
     }
     if let Some(handle) = scoreboard::first_to_resend(memory, recovery) {
-        let len = u32::from(memory.header(handle).len).min(payload_max(tcb));
+        let header = memory.header(handle);
+        let len = u32::from(header.len).min(payload_max(tcb));
+        if handle != tcb.head && header.end().after(tcb.snd_una + tcb.snd_wnd) {
+            // The peer took its window back; the first chunk probes it.
+            return None;
+        }
         if pipe != 0 && pipe + len > tcb.cwnd {
             tcb.flags.set(Flags::CWND_LIMITED);
             return None;
@@ -247,10 +252,10 @@ fn choose(tcb: &mut Tcb, memory: &mut SendMemory, recovery: &mut Recovery, now: 
             timer::set(tcb, Timer::Timeout, timer::time_out_ms(tcb, memory, recovery), now);
         }
         let counter = match recovery.phase {
-            _ if memory.header(handle).marks.has(Marks::SYN) => &mut memory.counters.retransmitted_syn,
-            Phase::Loss => &mut memory.counters.retransmitted_timeout,
-            _ if recovery.is_mtu => &mut memory.counters.retransmitted_mtu,
+            _ if header.marks.has(Marks::SYN) => &mut memory.counters.retransmitted_syn,
             _ if tcb.snd_wnd == 0 => &mut memory.counters.window_probes,
+            Phase::Loss => &mut memory.counters.retransmitted_timeout,
+            _ if recovery.is_harmless => &mut memory.counters.retransmitted_harmless,
             _ => &mut memory.counters.retransmitted_fast,
         };
         *counter += 1;
@@ -272,6 +277,7 @@ fn resend(
         return None;
     }
     let header = scoreboard::mark_resent(memory, recovery, handle, now);
+    tcb.sent_at = coarse(now);
     recovery.prr.sent(header.span());
     Some((handle, true))
 }

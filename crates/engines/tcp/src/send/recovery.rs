@@ -54,8 +54,8 @@ pub(super) struct Recovery {
     pub probe_due: bool,
     /// F-RTO (RFC 5682).
     pub frto: Frto,
-    /// What is lost was too long for the path: no sign of congestion.
-    pub is_mtu: bool,
+    /// What is lost is no sign of congestion: it was too long for the path, or the peer took its window back.
+    pub is_harmless: bool,
     /// The SYN was sent again.
     pub syn_resent: bool,
     /// Segments that were sent again, over the life of this state.
@@ -121,7 +121,7 @@ impl Recovery {
             probe: None,
             probe_due: false,
             frto: Frto::Off,
-            is_mtu: false,
+            is_harmless: false,
             syn_resent: false,
             retransmissions: 0,
         }

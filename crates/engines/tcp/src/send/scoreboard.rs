@@ -92,7 +92,6 @@ pub(super) fn take_sack(
     memory: &mut SendMemory,
     recovery: &mut Recovery,
     ranges: &[(Seq, Seq)],
-    ts_echo: Option<u32>,
     now: Now,
     delivery: &mut Delivery,
 ) {
@@ -115,7 +114,8 @@ pub(super) fn take_sack(
             (run, at) = (NONE, header.next);
             continue;
         }
-        arrived(recovery, &header, ts_echo, now, delivery);
+        // The timestamp that is echoed is that of the last segment in order, so it says nothing of this one.
+        arrived(recovery, &header, None, now, delivery);
         if header.transmissions == 1 {
             delivery.sack_rtt_us = Some(now.us.wrapping_sub(header.stamp));
         }
@@ -354,4 +354,171 @@ pub(super) fn mark_resent(memory: &mut SendMemory, recovery: &mut Recovery, hand
     memory.set(handle, header);
     recovery.note_resent(now.tick);
     header
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::send::SendConfig;
+    use crate::{Flags, State};
+
+    const LEN: u32 = 10;
+
+    /// Chunks of ten bytes, all sent, each a microsecond after the one before it.
+    fn sent(count: u32) -> (Tcb, SendMemory, Recovery) {
+        let una = Seq(u32::MAX - 55);
+        let mut tcb = Tcb { snd_una: una, snd_nxt: una, state: State::Established, mss: 1_000, ..Tcb::default() };
+        tcb.flags.set(Flags::SACK);
+        let mut memory = SendMemory::new(SendConfig { connections_max: 1, ..SendConfig::default() }).unwrap();
+        for place in 0..count {
+            let handle = queue::append(&mut tcb, &mut memory, LEN as usize, Marks::default()).unwrap();
+            let mut header = memory.header(handle);
+            (header.len, header.transmissions, header.stamp) = (LEN as u16, 1, 1_000 + place);
+            memory.set(handle, header);
+            tcb.queued += LEN;
+            tcb.last_sent = handle;
+        }
+        tcb.snd_nxt = una + tcb.queued;
+        let recovery = Recovery::new(&tcb);
+        (tcb, memory, recovery)
+    }
+
+    fn headers(tcb: &Tcb, memory: &SendMemory) -> Vec<(u32, Header)> {
+        let (mut at, mut all) = (tcb.head, Vec::new());
+        while at != NONE {
+            all.push((at, memory.header(at)));
+            at = all[all.len() - 1].1.next;
+        }
+        all
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Sack(Vec<(u32, u32)>),
+        Ack(u32),
+        Detect,
+        Resend,
+        TimeOut,
+    }
+
+    fn steps() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => prop::collection::vec((0..620u32, 1..60u32), 1..4).prop_map(Step::Sack),
+            1 => (0..12u32).prop_map(Step::Ack),
+            3 => Just(Step::Detect),
+            3 => Just(Step::Resend),
+            1 => Just(Step::TimeOut),
+        ]
+    }
+
+    proptest! {
+        /// Against a model that looks at every chunk each time.
+        #[test]
+        fn marks_are_those_of_a_naive_model(steps in prop::collection::vec(steps(), 1..60)) {
+            let (mut tcb, mut memory, mut recovery) = sent(60);
+            let first = tcb.snd_una;
+            let mut now = Now::new(2_000_000);
+            let mut sacked = [false; 60];
+            for step in steps {
+                now = Now::new(now.ns + 300_000);
+                let base = ((tcb.snd_una - first) / LEN) as usize;
+                match step {
+                    Step::Sack(ranges) => {
+                        let ranges: Vec<(Seq, Seq)> =
+                            ranges.iter().map(|(from, len)| (first + *from, first + *from + *len)).collect();
+                        let (in_flight, count) = ranges_in_flight(&tcb, &ranges, tcb.snd_una);
+                        prop_assert!(in_flight[..count].windows(2).all(|pair| pair[0].0.at_most(pair[1].0)));
+                        take_sack(&tcb, &mut memory, &mut recovery, &in_flight[..count], now, &mut Delivery::default());
+                        for (place, mark) in sacked.iter_mut().enumerate().skip(base) {
+                            let (from, to) = (first + place as u32 * LEN, first + (place as u32 + 1) * LEN);
+                            *mark |= ranges.iter().any(|range| {
+                                range.0.at_least(tcb.snd_una) && range.1.at_most(tcb.snd_nxt)
+                                    && range.0.at_most(from) && to.at_most(range.1)
+                            });
+                        }
+                    }
+                    Step::Ack(chunks) => {
+                        let ack = (tcb.snd_una + chunks * LEN).min(tcb.snd_nxt);
+                        let acked = ack - tcb.snd_una;
+                        take_ack(&mut tcb, &mut memory, &mut recovery, ack, None, now, &mut Delivery::default());
+                        tcb.queued -= acked;
+                    }
+                    Step::Detect => {
+                        let window_us = recovery.rack.window_us(recovery.context(&tcb));
+                        let before = headers(&tcb, &memory);
+                        let wait_us = detect_lost(&tcb, &mut memory, &mut recovery, now);
+                        let mut longest = 0;
+                        for (handle, old) in before {
+                            let waits = old.marks.has(Marks::LOST) && !old.marks.has(Marks::RESENT);
+                            let marks = memory.header(handle).marks;
+                            if old.marks.has(Marks::SACKED) || waits {
+                                prop_assert_eq!(marks, old.marks);
+                                continue;
+                            }
+                            let overtaken = recovery.rack.is_overtaken(old.stamp, old.end());
+                            let rest_us = recovery.rack.until_lost_us(old.stamp, window_us, now.us);
+                            let is_lost = overtaken && rest_us == 0;
+                            prop_assert_eq!(marks.has(Marks::LOST) && !marks.has(Marks::RESENT), is_lost);
+                            longest = longest.max(if overtaken { rest_us } else { 0 });
+                        }
+                        prop_assert_eq!(wait_us, longest);
+                    }
+                    Step::Resend => {
+                        let waiting = headers(&tcb, &memory)
+                            .into_iter()
+                            .find(|(_, header)| header.marks.has(Marks::LOST) && !header.marks.has(Marks::RESENT));
+                        let chosen = first_to_resend(&memory, &mut recovery);
+                        prop_assert_eq!(chosen, waiting.map(|(handle, _)| handle));
+                        if let Some(handle) = chosen {
+                            mark_resent(&mut memory, &mut recovery, handle, now);
+                        }
+                    }
+                    Step::TimeOut => {
+                        let forgets = base < 60 && sacked[base];
+                        mark_timed_out(&tcb, &mut memory, &mut recovery, false, now);
+                        if forgets {
+                            sacked = [false; 60];
+                        }
+                    }
+                }
+                let base = ((tcb.snd_una - first) / LEN) as usize;
+                let mut counts = [0; 5];
+                for (place, (_, header)) in headers(&tcb, &memory).iter().enumerate() {
+                    let marks = header.marks;
+                    prop_assert_eq!(marks.has(Marks::SACKED), sacked[base + place], "chunk {}", base + place);
+                    let waits = marks.has(Marks::LOST) && !marks.has(Marks::RESENT);
+                    let all = [marks.has(Marks::SACKED), marks.has(Marks::LOST), waits, marks.has(Marks::RESENT)];
+                    for (count, is_set) in counts.iter_mut().zip(all) {
+                        *count += if is_set { LEN } else { 0 };
+                    }
+                    // What is in flight: first transmissions that are neither SACKED nor lost, and all retransmissions.
+                    let first_flies = !marks.has(Marks::SACKED) && !marks.has(Marks::LOST);
+                    counts[4] += LEN * (u32::from(first_flies) + u32::from(marks.has(Marks::RESENT)));
+                }
+                let held = [recovery.sacked, recovery.lost, recovery.to_resend, recovery.resent, recovery.pipe(&tcb)];
+                prop_assert_eq!(held, counts);
+                prop_assert_eq!(recovery.sacked_segments * LEN, recovery.sacked);
+            }
+        }
+    }
+
+    #[test]
+    fn duplicates_are_told_from_reports_of_holes() {
+        let seq = |number: u32| Seq(1_000 + number);
+        let ack = seq(0);
+        let cases: [(&[(Seq, Seq)], Option<(Seq, Seq)>); 6] = [
+            (&[], None),
+            (&[(seq(10), seq(20))], None),
+            (&[(seq(10), seq(20)), (seq(30), seq(40))], None),
+            // RFC 2883 section 4: what is acknowledged, and what is inside of the next range.
+            (&[(ack - 20, ack - 10), (seq(10), seq(20))], Some((ack - 20, ack - 10))),
+            (&[(seq(12), seq(15)), (seq(10), seq(20))], Some((seq(12), seq(15)))),
+            (&[(ack - 10, ack - 20)], None),
+        ];
+        for (sack, expected) in cases {
+            assert_eq!(duplicate(sack, ack), expected, "{sack:?}");
+        }
+    }
 }

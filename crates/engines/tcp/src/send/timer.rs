@@ -7,7 +7,7 @@ use super::queue::payload_max;
 use super::recovery::{Frto, Phase, Recovery};
 use super::{cold, queue, rtt, scoreboard};
 use crate::time::NEVER;
-use crate::{Flags, NONE, Now, Tcb};
+use crate::{Flags, Now, Tcb};
 
 /// Milliseconds after which a write that found no memory is tried again.
 const RETRY_MS: u32 = 20;
@@ -157,19 +157,17 @@ fn time_out(tcb: &mut Tcb, memory: &mut SendMemory, recovery: &mut Recovery, now
     recovery.backoffs = recovery.backoffs.saturating_add(1);
     recovery.probe = None;
     recovery.probe_due = false;
-    recovery.is_mtu = false;
+    recovery.is_harmless = false;
     recovery.dup_acks = 0;
+    scoreboard::mark_timed_out(tcb, memory, recovery, forget_sack, now);
     if is_closed {
-        // The peer took its window back: its first segment is a probe of the window, and nothing is known of congestion.
-        if tcb.head != NONE {
-            scoreboard::mark_lost(memory, recovery, tcb.head);
-        }
+        // The peer took its window back: the first segment is a probe of it, and nothing is known of congestion.
+        recovery.is_harmless = true;
     } else {
-        scoreboard::mark_timed_out(tcb, memory, recovery, forget_sack, now);
         recovery.phase = Phase::Loss;
         recovery.point = tcb.snd_nxt;
         tcb.cwnd = recovery.pipe(tcb) + payload_max(tcb);
-        let frto = is_new && !is_syn && Recovery::has_sack(tcb) && !tcb.flags.has(Flags::TIMESTAMPS);
+        let frto = !is_syn && Recovery::has_sack(tcb) && !tcb.flags.has(Flags::TIMESTAMPS);
         recovery.frto = if frto { Frto::Resent } else { Frto::Off };
     }
     recovery.syn_resent |= is_syn;
