@@ -135,7 +135,7 @@ mod tests {
             let growth =
                 Growth { cwnd, mss: MSS, acked: cwnd / 10, srtt_us: rtt_ms as u32 * 1_000, now_ns, is_limited: true };
             cwnd += cubic.grow(growth);
-            if (step + 1) * rtt_ms % 1_000 == 0 {
+            if ((step + 1) * rtt_ms).is_multiple_of(1_000) {
                 windows.push(cwnd);
             }
         }

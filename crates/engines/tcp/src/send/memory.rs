@@ -83,7 +83,7 @@ impl SendMemory {
     /// Asks for the line of the connection's oldest chunk, which an acknowledgment will read. `tcb` is in the cache already.
     #[inline]
     pub fn prefetch(&self, tcb: &Tcb) {
-        self.size(tcb.head).lines.prefetch(tcb.head & (1 << LINE_BITS) - 1);
+        self.size(tcb.head).lines.prefetch(line_of(tcb.head));
     }
 
     /// Takes the smallest chunk with room for `len` bytes (at most [`SEGMENT_MAX`]), or one with less room if only that fits into the
@@ -111,7 +111,7 @@ impl SendMemory {
     pub(super) fn free(&mut self, handle: u32) {
         let mut header = self.header(handle);
         let size = self.size_mut(handle);
-        header.next = std::mem::replace(&mut size.free, handle & (1 << LINE_BITS) - 1);
+        header.next = std::mem::replace(&mut size.free, line_of(handle));
         let lines = size.chunk_lines;
         self.set(handle, header);
         self.lines_used -= lines;
@@ -120,13 +120,13 @@ impl SendMemory {
     /// The header of chunk `handle`.
     #[inline]
     pub(super) fn header(&self, handle: u32) -> Header {
-        Header::read(&self.size(handle).lines[handle & (1 << LINE_BITS) - 1])
+        Header::read(&self.size(handle).lines[line_of(handle)])
     }
 
     /// Replaces the header of chunk `handle`.
     #[inline]
     pub(super) fn set(&mut self, handle: u32, header: Header) {
-        header.write(&mut self.size_mut(handle).lines[handle & (1 << LINE_BITS) - 1]);
+        header.write(&mut self.size_mut(handle).lines[line_of(handle)]);
     }
 
     /// Changes the link of chunk `handle`.
@@ -147,7 +147,7 @@ impl SendMemory {
     #[inline]
     pub(super) fn bytes(&self, handle: u32) -> &[u8] {
         let size = self.size(handle);
-        let first = (handle & (1 << LINE_BITS) - 1) as usize;
+        let first = line_of(handle) as usize;
         &size.lines.as_slice()[first..first + size.chunk_lines as usize].as_flattened()[HEADER..]
     }
 
@@ -155,7 +155,7 @@ impl SendMemory {
     #[inline]
     pub(super) fn bytes_mut(&mut self, handle: u32) -> &mut [u8] {
         let size = self.size_mut(handle);
-        let first = (handle & (1 << LINE_BITS) - 1) as usize;
+        let first = line_of(handle) as usize;
         let lines = size.chunk_lines as usize;
         &mut size.lines.as_mut_slice()[first..first + lines].as_flattened_mut()[HEADER..]
     }
@@ -199,6 +199,12 @@ impl Size {
         }
         line
     }
+}
+
+/// The number of the first line of chunk `handle` among those of its size.
+#[inline]
+const fn line_of(handle: u32) -> u32 {
+    handle & ((1 << LINE_BITS) - 1)
 }
 
 /// Bytes of data in a chunk of so many lines.

@@ -173,7 +173,7 @@ impl Simulation {
         for _ in 0..100_000 {
             let Some(out) = send::next_segment(&mut self.tcb, &mut self.memory, now) else {
                 // The audit walks the whole window; a bulk transfer is audited now and then.
-                if self.keep_log || self.sent_count % 512 == 0 {
+                if self.keep_log || self.sent_count.is_multiple_of(512) {
                     audit::check(&self.tcb, &self.memory);
                 }
                 return;
@@ -217,7 +217,7 @@ impl Simulation {
         }
         let mut at_ns = self.free_at_ns + self.path.delay_ms * 1_000_000;
         if self.chance(self.path.reorder) {
-            let slot_ns = if self.path.rate > 0 { 1_526 * 1_000_000_000 / self.path.rate } else { 100_000 };
+            let slot_ns = (1_526u64 * 1_000_000_000).checked_div(self.path.rate).unwrap_or(100_000);
             at_ns += slot_ns * (1 + self.random() % self.path.reorder_by);
         }
         if self.chance(self.path.copies) {
