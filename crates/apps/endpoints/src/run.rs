@@ -64,8 +64,9 @@ pub fn start<P: Reports>(program: P, network: &NetworkConfig, options: Options) 
     let spec: PortSpec = network.port.parse().map_err(|error| wrong("the port", &error))?;
     let pool = pool(&spec).map_err(|error| wrong("memory", &error))?;
     let secret = linerate_sys::random::secret().map_err(|error| wrong("random numbers", &error))?;
-    let (config, ip) = (stack::config(&options.stack, secret), network.ip(secret));
+    let ip = network.ip(secret);
     let frame_len_max = usize::from(ip.mtu) + ETHERNET_BYTES + network.vlan.map_or(0, |_| VLAN_BYTES);
+    let config = stack::config(&options.stack, ip, secret);
     let datapath = Stack::new(config, &pool, OverStack(program)).map_err(|error| wrong("the stack", &error))?;
     let setup = Setup {
         lock,
@@ -103,10 +104,7 @@ fn pool(spec: &PortSpec) -> Result<Pool, linerate_port::OpenError> {
 
 /// The first call of the program.
 fn begin<P: Reports>(view: &View<Stack<OverStack<P>>>) -> Result<(), StartError> {
-    let begun = view.call(|worker| {
-        let mut pool = worker.pool().clone();
-        worker.datapath.with(clock::now_ns(), &mut pool, |app, io| app.0.start(io))
-    });
+    let begun = view.call(|worker| worker.datapath.with(clock::now_ns(), |app, io| app.0.start(io)));
     begun.map_err(refused("the stack"))?.map_err(|error| wrong("the program", &error))
 }
 
@@ -137,8 +135,7 @@ impl<P: Reports> Running<P> {
     /// Asks it to come to its end; it ends by itself then, or does not.
     pub fn ask_to_stop(&self) {
         let _ = self.instance.view.call(|worker| {
-            let mut pool = worker.pool().clone();
-            worker.datapath.with(clock::now_ns(), &mut pool, |app, io| app.0.stop(io));
+            worker.datapath.with(clock::now_ns(), |app, io| app.0.stop(io));
         });
     }
 

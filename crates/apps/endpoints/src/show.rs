@@ -48,8 +48,7 @@ fn with<P: Reports, R>(
     worker: &mut TcpWorker<P>,
     work: impl FnOnce(&mut OverStack<P>, &mut linerate_tcp::Io<'_>) -> R,
 ) -> R {
-    let mut pool = worker.pool().clone();
-    worker.datapath.with(clock::now_ns(), &mut pool, work)
+    worker.datapath.with(clock::now_ns(), work)
 }
 
 fn packets<P: Reports>(worker: &mut TcpWorker<P>, name: String) -> PacketsDocument {

@@ -81,6 +81,6 @@ impl NetworkConfig {
 }
 
 /// The configuration of the stack.
-pub(crate) fn config(options: &StackOptions, secret: [u8; 16]) -> StackConfig {
-    StackConfig { connections_max: options.connections_max, secret, ..StackConfig::default() }
+pub(crate) fn config(options: &StackOptions, ip: IpConfig, secret: [u8; 16]) -> StackConfig {
+    StackConfig { ip, connections_max: options.connections_max, secret, ..StackConfig::default() }
 }

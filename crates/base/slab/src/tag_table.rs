@@ -215,7 +215,7 @@ impl TagTable {
     /// Number of the first bucket of a hash, by its upper half.
     #[inline]
     fn place(&self, hash: u64) -> u32 {
-        ((hash >> 32) * self.buckets.len() as u64 >> 32) as u32
+        (((hash >> 32) * self.buckets.len() as u64) >> 32) as u32
     }
 }
 

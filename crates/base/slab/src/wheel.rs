@@ -27,10 +27,11 @@ struct Block {
 ///
 /// ```
 /// let mut wheel = linerate_slab::Wheel::new(100, 0).unwrap();
-/// assert!(wheel.add(7, 1000));
+/// assert_eq!(wheel.add(7, 1000), Some(1000));
 /// assert_eq!(wheel.pop(767), None);
 /// let early = wheel.pop(768).unwrap();          // a coarse slot comes out at its first tick
-/// assert!((early.id, early.covers(1000)) == (7, true) && wheel.add(7, 1000));
+/// assert!((early.id, early.covers(1000)) == (7, true));
+/// wheel.add(7, 1000);
 /// assert_eq!(wheel.pop(999), None);
 /// assert_eq!(wheel.pop(1000).unwrap().id, 7);
 /// ```
@@ -87,9 +88,10 @@ impl Wheel {
         self.len == 0
     }
 
-    /// Files `id` under `tick`; a tick that has passed counts as the next one. False if there is no room.
+    /// Files `id` under `tick`; a tick that has passed counts as the next one.
+    /// Returns the tick that it is filed under; `None` if there is no room.
     #[inline]
-    pub fn add(&mut self, id: u32, tick: u32) -> bool {
+    pub fn add(&mut self, id: u32, tick: u32) -> Option<u32> {
         let next = self.now.wrapping_add(1);
         let tick = if (tick.wrapping_sub(next) as i32) < 0 { next } else { tick };
         let (level, slot) = self.slot_of(tick);
@@ -98,15 +100,15 @@ impl Wheel {
             block.ids[block.len as usize % BLOCK] = id;
             block.len += 1;
             self.len += 1;
-            return true;
+            return Some(tick);
         }
         let mut ids = [0; BLOCK];
         ids[0] = id;
-        let Some(block) = self.blocks.insert(Block { ids, len: 1, next: head }) else { return false };
+        let block = self.blocks.insert(Block { ids, len: 1, next: head })?;
         self.slots[level][slot] = block;
         self.occupied[level][slot / 64] |= 1 << (slot % 64);
         self.len += 1;
-        true
+        Some(tick)
     }
 
     /// The next entry whose slot begins at `now` or before; `None` if there is none. Time never goes back.

@@ -13,6 +13,12 @@ pub trait App {
     /// after [`Io::resume`].
     fn received(&mut self, conn: Conn, data: &[u8], io: &mut Io<'_>) -> usize;
 
+    /// The peer marked bytes as urgent: the next `ahead` bytes that arrive, counted from those that were received in order before this call.
+    /// They are handed over in line with all others.
+    fn urgent(&mut self, conn: Conn, ahead: u32, io: &mut Io<'_>) {
+        let _ = (conn, ahead, io);
+    }
+
     /// There is room again after a send that was cut short.
     fn sendable(&mut self, conn: Conn, io: &mut Io<'_>) {
         let _ = (conn, io);

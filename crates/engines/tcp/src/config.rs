@@ -1,5 +1,6 @@
 //! Shape of a stack.
 
+use linerate_ip::{ConfigError, IpConfig};
 use linerate_slab::ReserveError;
 
 use crate::send::SendConfig;
@@ -7,6 +8,8 @@ use crate::send::SendConfig;
 /// Shape of a stack.
 #[derive(Clone, Debug)]
 pub struct StackConfig {
+    /// The layer below: addresses, gateways, MTU.
+    pub ip: IpConfig,
     /// Most connections at a time.
     pub connections_max: usize,
     /// Most TIME-WAIT records; the oldest makes room for the newest.
@@ -30,6 +33,8 @@ pub struct StackConfig {
     pub batch: usize,
     /// Memory is asked for before it is used; off only to measure what that gains.
     pub prefetch: bool,
+    /// ECN (RFC 3168) is asked for when connections are begun; peers that ask for it get it in any case.
+    pub ecn: bool,
     /// Checksums of segments that leave are completed by the port (`pipe:` never does, others in software or hardware).
     pub partial_checksums: bool,
 }
@@ -37,6 +42,7 @@ pub struct StackConfig {
 impl Default for StackConfig {
     fn default() -> StackConfig {
         StackConfig {
+            ip: IpConfig::default(),
             connections_max: 65_536,
             time_wait_max: 65_536,
             time_wait_ms: 60_000,
@@ -48,6 +54,7 @@ impl Default for StackConfig {
             output_packets: 1024,
             batch: 64,
             prefetch: true,
+            ecn: false,
             partial_checksums: false,
         }
     }
@@ -59,6 +66,9 @@ pub enum StackError {
     /// There is no memory for so many connections.
     #[error(transparent)]
     Reserve(#[from] ReserveError),
+    /// The configuration of the layer below makes no sense.
+    #[error(transparent)]
+    Ip(#[from] ConfigError),
     /// A number is out of its range.
     #[error("{what} must be from {min} to {max}")]
     Range {

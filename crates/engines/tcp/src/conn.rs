@@ -171,3 +171,14 @@ pub struct Info {
     /// Time-outs in a row.
     pub backoffs: u8,
 }
+
+/// When a silent peer is probed (RFC 9293 section 3.8.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Silence before the first probe, in milliseconds.
+    pub idle_ms: u32,
+    /// Time between probes, in milliseconds.
+    pub interval_ms: u32,
+    /// Probes without an answer after which the connection ends.
+    pub probes: u32,
+}

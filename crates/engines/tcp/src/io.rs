@@ -1,9 +1,12 @@
 //! What a program may ask of the stack.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
-use crate::engine::Engine;
-use crate::{Conn, ConnectError, ConnectOptions, Counters, Info, ListenError, ListenOptions, Listener};
+use crate::engine::{Engine, Event};
+use crate::{
+    CloseReason, Conn, ConnectError, ConnectOptions, Counters, Flags, Info, Keepalive, ListenError, ListenOptions,
+    Listener, send,
+};
 
 /// The stack, as a program sees it during a callback or [`crate::Stack::with`].
 pub struct Io<'a> {
@@ -16,6 +19,7 @@ impl<'a> Io<'a> {
     }
 
     /// Time of this round in nanoseconds.
+    #[inline]
     pub fn time_ns(&self) -> u64 {
         self.engine.now.ns
     }
@@ -25,8 +29,7 @@ impl<'a> Io<'a> {
     /// # Errors
     /// The addresses are wrong or in use, or the stack is full.
     pub fn connect(&mut self, options: ConnectOptions) -> Result<Conn, ConnectError> {
-        let _ = options;
-        Err(ConnectError::NoRoute)
+        self.engine.connect(&options)
     }
 
     /// Accepts connections to `address` (the unspecified address stands for all of the stack's).
@@ -34,68 +37,91 @@ impl<'a> Io<'a> {
     /// # Errors
     /// The address is in use or not one of this stack.
     pub fn listen(&mut self, address: SocketAddr, options: ListenOptions) -> Result<Listener, ListenError> {
-        let _ = (address, options);
-        Err(ListenError::NotLocal)
+        let ip = address.ip();
+        let is_known = |known: IpAddr| known == ip;
+        // An address that is still being probed for may be listened on.
+        if !ip.is_unspecified() && !self.engine.egress.ip.addresses().any(|(known, ..)| is_known(known)) {
+            return Err(ListenError::NotLocal);
+        }
+        self.engine.listeners.add(address, options)
     }
 
     /// Accepts nothing more; connections that stand stay.
     pub fn stop_listening(&mut self, listener: Listener) {
-        let _ = listener;
+        self.engine.listeners.remove(listener);
     }
 
     /// Sends bytes, and returns how many were taken. If these are not all, `sendable` follows when there is room again.
+    #[inline]
     pub fn send(&mut self, conn: Conn, bytes: &[u8]) -> usize {
-        let _ = (conn, bytes);
-        0
+        match self.engine.index_of(conn) {
+            Some(index) => self.engine.write(index, bytes),
+            None => 0,
+        }
     }
 
     /// Bytes that [`Io::send`] would take now.
     pub fn send_room(&self, conn: Conn) -> usize {
-        let _ = conn;
-        0
+        let Some(index) = self.engine.index_of(conn) else { return 0 };
+        let tcb = &self.engine.tcbs[index];
+        if tcb.flags.any(Flags::FIN_QUEUED | Flags::FIN_SENT) { 0 } else { send::room(tcb, &self.engine.send) }
     }
 
     /// Closes this direction after the bytes that were sent; bytes may still be received. `closed` follows when both directions are closed.
     pub fn close(&mut self, conn: Conn) {
-        let _ = conn;
+        if let Some(index) = self.engine.index_of(conn) {
+            self.engine.close(index);
+        }
     }
 
     /// Ends the connection at once with RST. `closed` follows with `Aborted`.
     pub fn abort(&mut self, conn: Conn) {
-        let _ = conn;
+        if let Some(index) = self.engine.index_of(conn) {
+            self.engine.abort(index, CloseReason::Aborted);
+        }
     }
 
     /// Offers bytes again that `received` did not take.
     pub fn resume(&mut self, conn: Conn) {
-        let _ = conn;
+        if let Some(index) =
+            self.engine.index_of(conn).filter(|index| self.engine.tcbs[*index].flags.has(Flags::PAUSED))
+        {
+            self.engine.events.push_back(Event::Resume(index));
+        }
     }
 
-    /// The program's word of a connection; 0 if it has ended.
+    /// The program's word of a connection. It can still be read in `closed`.
+    #[inline]
     pub fn token(&self, conn: Conn) -> u64 {
-        let _ = conn;
-        0
+        self.engine.tcbs.get(conn.index).filter(|tcb| tcb.generation == conn.generation).map_or(0, |tcb| tcb.token)
     }
 
     /// Sets the program's word of a connection.
+    #[inline]
     pub fn set_token(&mut self, conn: Conn, token: u64) {
-        let _ = (conn, token);
+        if let Some(index) = self.engine.index_of(conn) {
+            self.engine.tcbs[index].token = token;
+        }
     }
 
     /// Sends small segments at once (true), or by Nagle's algorithm.
     pub fn set_nodelay(&mut self, conn: Conn, nodelay: bool) {
-        let _ = (conn, nodelay);
+        if let Some(index) = self.engine.index_of(conn) {
+            self.engine.tcbs[index].flags.put(Flags::NODELAY, nodelay);
+            self.engine.touch(index);
+        }
     }
 
-    /// Probes a peer that was silent for `idle_ms` every `interval_ms`, and ends the connection after `probes` without an answer;
-    /// `None` ends that.
+    /// Sets when a silent peer is probed; `None`, as at first: never.
     pub fn set_keepalive(&mut self, conn: Conn, keepalive: Option<Keepalive>) {
-        let _ = (conn, keepalive);
+        if let Some(index) = self.engine.index_of(conn) {
+            self.engine.set_keepalive(index, keepalive);
+        }
     }
 
     /// What is known of a connection; `None` if it has ended.
     pub fn info(&self, conn: Conn) -> Option<Info> {
-        let _ = conn;
-        None
+        self.engine.index_of(conn).map(|index| self.engine.info(index))
     }
 
     /// Counters of the stack.
@@ -105,23 +131,31 @@ impl<'a> Io<'a> {
 
     /// Connections that there are, without those in TIME-WAIT.
     pub fn connections(&self) -> usize {
-        0
+        self.engine.connections()
     }
 
-    /// The connection with index `index` (from 0 to the most that there ever were), for listings.
+    /// Connections in TIME-WAIT.
+    pub fn time_waits(&self) -> usize {
+        self.engine.time_waits.len()
+    }
+
+    /// Bytes kept for sending and for receiving.
+    pub fn memory_bytes(&self) -> (usize, usize) {
+        (self.engine.send.used_bytes(), self.engine.receive.used_bytes())
+    }
+
+    /// The connection with index `index`, from 0 on, for listings; `None` if there is none with this index.
     pub fn connection_at(&self, index: u32) -> Option<Conn> {
-        let _ = index;
-        None
+        self.engine.connection_at(index)
     }
-}
 
-/// When a silent peer is probed (RFC 9293 section 3.8.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keepalive {
-    /// Silence before the first probe, in milliseconds.
-    pub idle_ms: u32,
-    /// Time between probes, in milliseconds.
-    pub interval_ms: u32,
-    /// Probes without an answer after which the connection ends.
-    pub probes: u32,
+    /// Indexes of connections are below this number.
+    pub fn connection_indexes(&self) -> u32 {
+        self.engine.tcbs.high_water() as u32
+    }
+
+    /// The layer below: its addresses, counters, events.
+    pub fn ip(&mut self) -> &mut linerate_ip::Ip {
+        &mut self.engine.egress.ip
+    }
 }

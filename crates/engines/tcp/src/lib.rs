@@ -11,24 +11,35 @@
 #![forbid(unsafe_code)]
 
 mod app;
+mod arrive;
 mod config;
 mod conn;
+mod cookie;
 mod counters;
+mod egress;
 mod engine;
+mod hash;
 mod io;
+mod listen;
+mod ports;
+mod receive;
+mod segment;
 pub mod send;
 mod seq;
 mod stack;
 mod tcb;
 mod time;
+mod time_wait;
+mod tuple;
 
 pub use app::App;
 pub use config::{StackConfig, StackError};
 pub use conn::{
-    CloseReason, Conn, ConnectError, ConnectOptions, Info, ListenError, ListenOptions, Listener, Origin, UdpId,
+    CloseReason, Conn, ConnectError, ConnectOptions, Info, Keepalive, ListenError, ListenOptions, Listener, Origin,
+    UdpId,
 };
 pub use counters::Counters;
-pub use io::{Io, Keepalive};
+pub use io::Io;
 pub use seq::Seq;
 pub use stack::Stack;
 pub use tcb::{Flags, NONE, State, Tcb};

@@ -1,61 +1,290 @@
 //! The stack: a datapath of one port, with the program on top.
+//!
+//! A batch is worked on in passes of at most 64 packets, each in three stages, so that memory arrives while others are worked on:
+//! ```text
+//! 1  headers are read, connections hashed    buckets are asked for
+//! 2  tags are compared                       both lines of the control blocks are asked for
+//! 3  segments are worked on                  the oldest chunk of the one after next is asked for
+//! ```
+//! At the end, every connection that was touched sends what it has: one acknowledgment for all its segments in the batch.
 
-use linerate_mem::{Batch, Pool};
+use linerate_ip::Inbound;
+use linerate_mem::{Batch, Checksum, Pool};
 use linerate_port::{Context, Datapath, PortIndex};
+use linerate_wire::Protocol;
 
-use crate::engine::Engine;
-use crate::{App, Io, Now, StackConfig, StackError};
+use crate::arrive;
+use crate::engine::{Engine, IS_TIME_WAIT};
+use crate::segment::Segment;
+use crate::tuple::Tuple;
+use crate::{App, Io, StackConfig, StackError};
+
+/// Packets of a pass.
+const PASS: usize = 64;
 
 /// One shard: connections, and the program over them. It serves one port, number 0.
 pub struct Stack<A: App> {
     engine: Engine,
     app: A,
-    output: Batch,
+    arrivals: Box<[Arrival; PASS]>,
+}
+
+/// What is known of a packet before it is worked on.
+#[derive(Clone, Copy, Default)]
+struct Arrival {
+    hash: u64,
+    src: u32,
+    dst: u32,
+    ports: u32,
+    /// Where header and data of the transport lie in the frame.
+    start: u16,
+    end: u16,
+    kind: Kind,
+    tos: u8,
+    /// The control block that it is probably for.
+    block: Option<u32>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Kind {
+    /// A plain TCP segment over IPv4.
+    Tcp4,
+    /// A plain TCP segment over IPv6.
+    Tcp6,
+    /// Anything else.
+    #[default]
+    Other,
 }
 
 impl<A: App> Stack<A> {
-    /// A stack that sends frames of `pool`.
+    /// A stack that sends frames of `pool`, the pool of its port.
     ///
     /// # Errors
-    /// There is no memory for so many connections, or a number is out of its range.
+    /// There is no memory for so many connections, or the configuration makes no sense.
     pub fn new(config: StackConfig, pool: &Pool, app: A) -> Result<Stack<A>, StackError> {
-        let output = Batch::new(pool, config.output_packets);
-        Ok(Stack { engine: Engine::new(config)?, app, output })
+        Ok(Stack { engine: Engine::new(config, pool.clone())?, app, arrivals: Box::new([Arrival::default(); PASS]) })
     }
 
     /// Calls `work` with the program and the stack, from outside a round. What it sends leaves with the next `output`.
-    pub fn with<R>(&mut self, now_ns: u64, pool: &mut Pool, work: impl FnOnce(&mut A, &mut Io<'_>) -> R) -> R {
-        self.engine.now = Now::new(now_ns);
-        let _ = pool;
-        work(&mut self.app, &mut Io::new(&mut self.engine))
+    pub fn with<R>(&mut self, now_ns: u64, work: impl FnOnce(&mut A, &mut Io<'_>) -> R) -> R {
+        self.engine.set_now(now_ns);
+        let result = work(&mut self.app, &mut Io::new(&mut self.engine));
+        self.finish();
+        result
     }
 
     /// The program.
     pub fn app(&self) -> &A {
         &self.app
     }
+
+    /// The program, to change.
+    pub fn app_mut(&mut self) -> &mut A {
+        &mut self.app
+    }
+
+    /// Tells the program what happened, and sends what connections have.
+    fn finish(&mut self) {
+        arrive::tell(&mut self.engine, &mut self.app);
+        self.engine.flush();
+        // Connections may have ended while they sent.
+        arrive::tell(&mut self.engine, &mut self.app);
+    }
 }
 
 impl<A: App> Datapath for Stack<A> {
     fn input(&mut self, _: PortIndex, batch: &mut Batch, context: &mut Context<'_>) {
+        self.engine.set_now(context.now_ns);
+        let (mut from, mut plain) = (0, 0);
+        while from < batch.len() {
+            let count = (batch.len() - from).min(self.engine.config.batch);
+            plain += self.pass(batch, from, count);
+            from += count;
+        }
+        self.engine.egress.ip.count_fast(plain, 0);
         context.pool.free(batch);
+        self.finish();
     }
 
     fn output(&mut self, _: PortIndex) -> Option<&mut Batch> {
-        Some(&mut self.output)
+        if self.engine.has_touched() {
+            self.finish();
+        }
+        Some(&mut self.engine.egress.output)
     }
 
     fn tx_done(&mut self, _: PortIndex, _: usize, _: u64) {}
 
     fn waiting(&self, _: PortIndex) -> u64 {
-        self.output.len() as u64
+        self.engine.egress.output.len() as u64
     }
 
     fn too_long(&mut self, _: PortIndex, _: usize, context: &mut Context<'_>) {
-        context.pool.free_front(&mut self.output, 1);
+        context.pool.free_front(&mut self.engine.egress.output, 1);
+    }
+
+    fn next_deadline_ns(&self) -> u64 {
+        self.engine.next_deadline_ns().min(self.app.next_deadline_ns())
+    }
+
+    fn tick(&mut self, context: &mut Context<'_>) {
+        self.engine.set_now(context.now_ns);
+        self.engine.run_timers();
+        if self.app.next_deadline_ns() <= context.now_ns {
+            self.app.tick(&mut Io::new(&mut self.engine));
+        }
+        self.finish();
     }
 
     fn is_done(&self) -> bool {
         self.app.is_done()
     }
+}
+
+impl<A: App> Stack<A> {
+    /// All stages of `count` packets of `batch` from `from` on; returns how many of them were plain TCP.
+    fn pass(&mut self, batch: &Batch, from: usize, count: usize) -> u64 {
+        let Stack { engine, app, arrivals } = self;
+        let arrivals = &mut arrivals[..count];
+        let prefetch = engine.config.prefetch;
+        for (at, arrival) in arrivals.iter_mut().enumerate() {
+            *arrival = recognize(engine, batch.packet(from + at), batch.checksum(from + at));
+            if prefetch && arrival.kind != Kind::Other {
+                engine.prefetch_bucket(arrival.hash);
+            }
+        }
+        if prefetch && count > 1 {
+            for arrival in arrivals.iter_mut() {
+                arrival.block = engine.prefetch_block(arrival.hash);
+            }
+            for arrival in arrivals.iter() {
+                if let Some(block) = arrival.block {
+                    engine.prefetch_chunk(block);
+                }
+            }
+        }
+        let mut plain = 0;
+        for (at, arrival) in arrivals.iter().enumerate() {
+            let (frame, checksum) = (batch.packet(from + at), batch.checksum(from + at));
+            if arrival.kind == Kind::Other || batch.more(from + at) {
+                other(engine, app, frame, checksum);
+            } else {
+                plain += 1;
+                tcp(engine, app, arrival, frame, checksum);
+            }
+        }
+        plain
+    }
+}
+
+/// Stage 1 of a packet.
+#[inline]
+fn recognize(engine: &Engine, frame: &[u8], checksum: Checksum) -> Arrival {
+    if let Some(fast) = engine.egress.ip.fast4(frame, checksum) {
+        if fast.protocol != Protocol::TCP {
+            return Arrival::default();
+        }
+        let ports = ports(fast.payload(frame));
+        let hash = engine.hash_v4(fast.dst, fast.src, ports);
+        let (start, end, tos) = (fast.offset, fast.end, fast.tos);
+        return Arrival { hash, src: fast.src, dst: fast.dst, ports, start, end, kind: Kind::Tcp4, tos, block: None };
+    }
+    if let Some(fast) = engine.egress.ip.fast6(frame)
+        && fast.protocol == Protocol::TCP
+    {
+        let ports = ports(fast.payload(frame));
+        let hash = engine.hash(&tuple(fast.dst, fast.src, ports, true));
+        let (start, end, tos) = (fast.offset, fast.end, fast.traffic_class);
+        return Arrival { hash, src: 0, dst: 0, ports, start, end, kind: Kind::Tcp6, tos, block: None };
+    }
+    Arrival::default()
+}
+
+/// Stage 3 of a plain TCP segment.
+#[inline]
+fn tcp<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8], checksum: Checksum) {
+    let Some(payload) = frame.get(usize::from(arrival.start)..usize::from(arrival.end)) else { return };
+    engine.counters.in_segs += 1;
+    if arrival.kind == Kind::Tcp6 {
+        let Some(fast) = engine.egress.ip.fast6(frame) else { return };
+        let tuple = tuple(fast.dst, fast.src, arrival.ports, true);
+        segment(engine, app, &tuple, payload, arrival.tos & 3, checksum, Some(arrival.hash));
+        return;
+    }
+    let Arrival { hash, src, dst, ports, .. } = *arrival;
+    if checksum == Checksum::Unknown {
+        let pseudo = tuple(dst.into(), src.into(), ports, false).pseudo_sum(payload.len());
+        if !pseudo.add_slice(payload).is_valid() {
+            engine.counters.in_errs += 1;
+            return;
+        }
+    }
+    let Some(parsed) = Segment::parse(payload, arrival.tos & 3) else {
+        engine.counters.in_errs += 1;
+        return;
+    };
+    let found = engine.find_v4(hash, dst, src, ports);
+    if let Some(index) = found.filter(|value| value & IS_TIME_WAIT == 0)
+        && arrive::fast_path(engine, app, index, &parsed)
+    {
+        return;
+    }
+    arrive::segment(engine, app, &tuple(dst.into(), src.into(), ports, false), found, &parsed);
+}
+
+/// A packet that is not plain: everything goes by the layer below.
+#[cold]
+fn other<A: App>(engine: &mut Engine, app: &mut A, frame: &[u8], checksum: Checksum) {
+    let egress = &mut engine.egress;
+    match egress.ip.receive(frame, checksum, engine.now.ns, &mut egress.output, &mut egress.pool) {
+        Inbound::Tcp(packet) => {
+            let mut scratch = std::mem::take(&mut engine.datagram);
+            scratch.clear();
+            scratch.extend_from_slice(engine.egress.ip.payload(&packet, frame));
+            let ports = ports(&scratch);
+            let ends = Tuple::new((packet.dst, (ports >> 16) as u16).into(), (packet.src, ports as u16).into());
+            engine.counters.in_segs += 1;
+            segment(engine, app, &ends, &scratch, packet.ecn, Checksum::Verified, None);
+            engine.datagram = scratch;
+        }
+        Inbound::Error(error) => engine.icmp_error(&error),
+        Inbound::Udp(_) | Inbound::Handled | Inbound::Dropped(_) => {}
+    }
+}
+
+/// Header and data of a segment of any family.
+fn segment<A: App>(
+    engine: &mut Engine,
+    app: &mut A,
+    tuple: &Tuple,
+    payload: &[u8],
+    ecn: u8,
+    checksum: Checksum,
+    hash: Option<u64>,
+) {
+    let parsed = match checksum {
+        Checksum::Unknown if !tuple.pseudo_sum(payload.len()).add_slice(payload).is_valid() => None,
+        _ => Segment::parse(payload, ecn),
+    };
+    let Some(parsed) = parsed else {
+        engine.counters.in_errs += 1;
+        return;
+    };
+    let found = engine.find_hashed(hash.unwrap_or_else(|| engine.hash(tuple)), tuple);
+    if let Some(index) = found.filter(|value| value & IS_TIME_WAIT == 0)
+        && arrive::fast_path(engine, app, index, &parsed)
+    {
+        return;
+    }
+    arrive::segment(engine, app, tuple, found, &parsed);
+}
+
+/// Local port in the upper half, remote one in the lower, of a segment that arrived.
+#[inline]
+fn ports(payload: &[u8]) -> u32 {
+    payload.first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes).rotate_left(16))
+}
+
+fn tuple(local: u128, remote: u128, ports: u32, v6: bool) -> Tuple {
+    Tuple { local, remote, local_port: (ports >> 16) as u16, remote_port: ports as u16, v6 }
 }

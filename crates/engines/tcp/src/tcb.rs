@@ -1,5 +1,7 @@
 //! The control block of a connection: two cache lines, in one [`linerate_slab::Slab`] by `u32` index.
 
+use linerate_ip::HopId;
+
 use crate::Seq;
 
 /// The handle that stands for "none" in every field that holds one.
@@ -43,6 +45,8 @@ impl Flags {
     pub const TIMESTAMPS: Flags = Flags(1 << 1);
     /// Both sides may send SACK (RFC 2018).
     pub const SACK: Flags = Flags(1 << 2);
+    /// Both sides scale windows (RFC 7323).
+    pub const WINDOW_SCALE: Flags = Flags(1 << 6);
     /// Both sides do ECN (RFC 3168).
     pub const ECN: Flags = Flags(1 << 3);
     /// The connection was accepted by a listener.
@@ -85,8 +89,10 @@ impl Flags {
     pub const KNOWN: Flags = Flags(1 << 21);
     /// The application did not take all bytes; the rest waits in `recv`.
     pub const PAUSED: Flags = Flags(1 << 22);
-    /// The application closed or aborted; nothing more is handed to it but `closed`.
-    pub const DETACHED: Flags = Flags(1 << 23);
+    /// The connection is in the queue of delayed acknowledgments.
+    pub const ACK_FILED: Flags = Flags(1 << 23);
+    /// The application knows that the peer closed.
+    pub const CLOSE_TOLD: Flags = Flags(1 << 24);
 
     /// True if all bits of `other` are set.
     #[inline]
@@ -193,7 +199,7 @@ pub struct Tcb {
     /// Difference between the clock of the timestamps option and the tick (RFC 7323 section 5.4).
     pub ts_offset: u32,
     /// Next hop.
-    pub hop: u32,
+    pub hop: HopId,
     /// State of `send` that most connections do not need ([`NONE`] if there is none).
     pub cold: u32,
     /// Last chunk that was sent ([`NONE`] if none of those that are kept was); the next one was never sent (`send`).
@@ -244,7 +250,7 @@ impl Default for Tcb {
             queued: 0,
             send_deadline: 0,
             ts_offset: 0,
-            hop: NONE,
+            hop: HopId::NONE,
             cold: NONE,
             last_sent: NONE,
             recv: NONE,

@@ -35,12 +35,6 @@ impl Now {
     }
 }
 
-/// The earlier of two deadlines, of which each may be 0 for "none".
-#[inline]
-pub(crate) const fn earlier(a: u32, b: u32) -> u32 {
-    if a == NEVER || b != NEVER && (b.wrapping_sub(a) as i32) < 0 { b } else { a }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,9 +44,5 @@ mod tests {
         let now = Now { ns: 0, us: 0, tick: u32::MAX - 1 };
         assert_eq!((now.in_ms(1), now.in_ms(2), now.in_ms(3)), (u32::MAX, 1, 1));
         assert!(!now.is_due(NEVER) && !now.is_due(now.in_ms(1)) && now.is_due(now.tick) && now.is_due(now.tick - 5));
-        assert_eq!(
-            (earlier(0, 7), earlier(7, 0), earlier(0, 0), earlier(u32::MAX, 3), earlier(3, u32::MAX)),
-            (7, 7, 0, u32::MAX, u32::MAX)
-        );
     }
 }

@@ -1,0 +1,210 @@
+//! Data and FIN of a segment that was accepted (RFC 9293 section 3.10.7.4, seventh and eighth).
+
+use super::is_same;
+use crate::engine::Engine;
+use crate::receive::Stored;
+use crate::{App, CloseReason, Flags, Io, NONE, Seq, State};
+
+/// Data that may begin before what is expected, behind it, or end behind the window.
+pub(super) fn segment<A: App>(
+    engine: &mut Engine,
+    app: &mut A,
+    index: u32,
+    mut seq: Seq,
+    mut data: &[u8],
+    mut fin: bool,
+) {
+    let tcb = &mut engine.tcbs[index];
+    if data.is_empty() && !fin {
+        return;
+    }
+    if seq.before(tcb.rcv_nxt) {
+        let old = (tcb.rcv_nxt - seq) as usize;
+        let (duplicate, rest) = data.split_at(old.min(data.len()));
+        fin &= old <= data.len();
+        data = rest;
+        let end = seq + duplicate.len() as u32;
+        if !duplicate.is_empty() {
+            engine.note_duplicate(index, seq, end);
+        }
+        seq = engine.tcbs[index].rcv_nxt;
+    }
+    let tcb = &mut engine.tcbs[index];
+    let room = (tcb.rcv_edge - seq) as usize;
+    if data.len() > room {
+        (data, fin) = (&data[..room], false);
+        tcb.flags.set(Flags::ACK_NOW);
+    }
+    engine.touch(index);
+    if seq == engine.tcbs[index].rcv_nxt {
+        if !data.is_empty() || fin {
+            in_order(engine, app, index, data, fin);
+        }
+    } else {
+        out_of_order(engine, index, seq, data, fin);
+    }
+}
+
+/// Data that is expected next, and fits into the window.
+#[inline]
+pub(super) fn in_order<A: App>(engine: &mut Engine, app: &mut A, index: u32, data: &[u8], mut fin: bool) {
+    let conn = engine.conn(index);
+    let tcb = &mut engine.tcbs[index];
+    let seq = tcb.rcv_nxt;
+    let len = data.len();
+    tcb.rcv_nxt += len as u32;
+    tcb.rcv_mss = tcb.rcv_mss.max(len.min(usize::from(engine.mss4)) as u16);
+    let mut taken = 0;
+    if !tcb.flags.has(Flags::PAUSED) && len > 0 {
+        taken = app.received(conn, data, &mut Io::new(engine)).min(len);
+        if !is_same(engine, conn) {
+            return;
+        }
+    }
+    if taken < len {
+        let tcb = &mut engine.tcbs[index];
+        tcb.flags.set(Flags::PAUSED);
+        let kept = engine.receive.append(&mut tcb.recv, seq + taken as u32, &data[taken..]);
+        if taken + kept < len {
+            // There is no memory for the rest, so the peer has to send it again.
+            tcb.rcv_nxt = seq + (taken + kept) as u32;
+            tcb.flags.set(Flags::ACK_NOW);
+            engine.counters.rcvq_drop += 1;
+            fin = false;
+        }
+    }
+    if engine.tcbs[index].recv != NONE {
+        fin |= close_gap(engine, app, index);
+        if !is_same(engine, conn) {
+            return;
+        }
+    }
+    let (tick, delay) = (engine.now.tick, engine.config.ack_delay_ms);
+    let tcb = &mut engine.tcbs[index];
+    if tcb.rcv_nxt - tcb.ack_sent >= 2 * u32::from(tcb.rcv_mss) {
+        tcb.flags.set(Flags::ACK_NOW);
+    } else if !tcb.flags.has(Flags::ACK_DELAYED) {
+        tcb.flags.set(Flags::ACK_DELAYED);
+        tcb.ack_due = tick.wrapping_add(delay) as u16;
+    }
+    engine.touch(index);
+    if fin {
+        peer_finished(engine, app, index);
+    }
+}
+
+/// Hands over what waited behind a gap that is closed now; true if a FIN follows.
+fn close_gap<A: App>(engine: &mut Engine, app: &mut A, index: u32) -> bool {
+    let tcb = &mut engine.tcbs[index];
+    let next = engine.receive.join(tcb.recv, tcb.rcv_nxt);
+    if next != tcb.rcv_nxt {
+        tcb.rcv_nxt = next;
+        tcb.flags.set(Flags::ACK_NOW);
+        if !tcb.flags.has(Flags::PAUSED) {
+            deliver_ready(engine, app, index);
+        }
+    }
+    let (recv, next) = (engine.tcbs[index].recv, engine.tcbs[index].rcv_nxt);
+    let Some(record) = engine.receive.get_mut(recv) else { return false };
+    // Closing a part of a gap is acknowledged at once (RFC 5681 section 4.2).
+    let gap_is_left = !record.ahead.is_empty();
+    let fin = record.fin.take_if(|fin| *fin == next).is_some();
+    if gap_is_left {
+        engine.tcbs[index].flags.set(Flags::ACK_NOW);
+    }
+    fin
+}
+
+fn out_of_order(engine: &mut Engine, index: u32, seq: Seq, data: &[u8], fin: bool) {
+    let tcb = &mut engine.tcbs[index];
+    // An acknowledgment of a segment out of order leaves at once (RFC 5681 section 4.2).
+    tcb.flags.set(Flags::ACK_NOW);
+    if !data.is_empty() {
+        match engine.receive.store(&mut tcb.recv, seq, data) {
+            Stored::Kept(duplicate) => {
+                engine.counters.ofo_queue += 1;
+                if let Some((start, end)) = duplicate {
+                    engine.note_duplicate(index, start, end);
+                }
+            }
+            Stored::NoRoom => {
+                engine.counters.ofo_drop += 1;
+                return;
+            }
+        }
+    }
+    let tcb = &mut engine.tcbs[index];
+    if fin && let Some(record) = engine.receive.record(&mut tcb.recv) {
+        record.fin = Some(seq + data.len() as u32);
+    }
+}
+
+/// Offers the program what it did not take, until it takes no more.
+pub(crate) fn deliver_ready<A: App>(engine: &mut Engine, app: &mut A, index: u32) {
+    let conn = engine.conn(index);
+    if !is_same(engine, conn) {
+        return;
+    }
+    engine.tcbs[index].flags.clear(Flags::PAUSED);
+    let mut bytes = std::mem::take(&mut engine.scratch);
+    loop {
+        let recv = engine.tcbs[index].recv;
+        bytes.clear();
+        bytes.extend_from_slice(engine.receive.front(recv));
+        if bytes.is_empty() {
+            break;
+        }
+        let taken = app.received(conn, &bytes, &mut Io::new(engine)).min(bytes.len());
+        if !is_same(engine, conn) {
+            engine.scratch = bytes;
+            return;
+        }
+        engine.receive.consume(recv, taken);
+        if taken < bytes.len() {
+            engine.tcbs[index].flags.set(Flags::PAUSED);
+            break;
+        }
+    }
+    engine.scratch = bytes;
+    engine.window_opened(index);
+    if engine.tcbs[index].flags.has(Flags::PAUSED) {
+        return;
+    }
+    tell_of_close(engine, app, index);
+    if is_same(engine, conn) && engine.tcbs[index].state == State::TimeWait {
+        engine.release(index, CloseReason::Normal);
+    }
+}
+
+/// The peer's FIN arrived in order.
+fn peer_finished<A: App>(engine: &mut Engine, app: &mut A, index: u32) {
+    let conn = engine.conn(index);
+    let tcb = &mut engine.tcbs[index];
+    tcb.rcv_nxt += 1;
+    tcb.rcv_edge = tcb.rcv_edge.max(tcb.rcv_nxt);
+    tcb.flags.set(Flags::FIN_RECEIVED | Flags::ACK_NOW);
+    let was = tcb.state;
+    match was {
+        State::Established => tcb.state = State::CloseWait,
+        State::FinWait1 => tcb.state = State::Closing,
+        _ => {}
+    }
+    engine.touch(index);
+    if !engine.tcbs[index].flags.has(Flags::PAUSED) {
+        tell_of_close(engine, app, index);
+    }
+    if was == State::FinWait2 && is_same(engine, conn) {
+        engine.acknowledge_now(index);
+        engine.time_wait(index);
+    }
+}
+
+/// Tells the program once that the peer closed.
+fn tell_of_close<A: App>(engine: &mut Engine, app: &mut A, index: u32) {
+    let flags = &mut engine.tcbs[index].flags;
+    if flags.has(Flags::FIN_RECEIVED) && !flags.has(Flags::CLOSE_TOLD) {
+        flags.set(Flags::CLOSE_TOLD);
+        let conn = engine.conn(index);
+        app.peer_closed(conn, &mut Io::new(engine));
+    }
+}

@@ -1,0 +1,123 @@
+//! How connections end: at once, or by way of TIME-WAIT.
+
+use super::{Engine, Event, IS_TIME_WAIT, tuple_of};
+use crate::time_wait::Record;
+use crate::tuple::Tuple;
+use crate::{CloseReason, Flags, State, send};
+
+impl Engine {
+    /// The connection is over. The program is told if it knows the connection, and the block is freed afterwards.
+    pub(crate) fn end(&mut self, index: u32, why: CloseReason) {
+        let tuple = self.tuple(index);
+        let tcb = &self.tcbs[index];
+        match tcb.state {
+            State::Closed => return,
+            State::SynSent | State::SynReceived => self.counters.attempt_fails += 1,
+            State::Established | State::CloseWait if why != CloseReason::Normal => self.counters.estab_resets += 1,
+            _ => {}
+        }
+        if tcb.state == State::SynReceived && tcb.flags.has(Flags::PASSIVE) {
+            self.listeners.count(tuple.local_ip(), tuple.local_port, false);
+        }
+        self.table.remove(self.hash(&tuple), index);
+        if self.tcbs[index].flags.has(Flags::V6) {
+            self.pairs.remove(self.tcbs[index].remote);
+        }
+        self.release(index, why);
+    }
+
+    /// The connection enters TIME-WAIT: a record takes its place. Without room the oldest record makes room.
+    pub(crate) fn time_wait(&mut self, index: u32) {
+        let until = self.now.in_ms(self.config.time_wait_ms);
+        if self.time_waits.is_full()
+            && let Some(oldest) = self.time_waits.expired(self.now, true)
+        {
+            self.counters.time_wait_overflow += 1;
+            self.forget(oldest);
+        }
+        let record = Record::of(&self.tcbs[index], until);
+        self.counters.time_wait += 1;
+        let Some(place) = self.time_waits.add(record) else {
+            self.end(index, CloseReason::Normal);
+            return;
+        };
+        let hash = self.hash(&self.tuple(index));
+        self.table.replace(hash, index, place | IS_TIME_WAIT);
+        if self.receive.get(self.tcbs[index].recv).is_some_and(|record| !record.ready.is_empty()) {
+            // The program has not taken all bytes. It is told of the end when it has.
+            send::ended(&mut self.tcbs[index], &mut self.send);
+            self.tcbs[index].state = State::TimeWait;
+            return;
+        }
+        self.release(index, CloseReason::Normal);
+    }
+
+    /// A connection whose record stands in the table already has handed over its last bytes.
+    pub(crate) fn release(&mut self, index: u32, why: CloseReason) {
+        let tcb = &mut self.tcbs[index];
+        send::ended(tcb, &mut self.send);
+        self.receive.end(&mut tcb.recv);
+        tcb.state = State::Closed;
+        (tcb.filed, tcb.send_deadline) = (0, 0);
+        if tcb.flags.has(Flags::KNOWN) {
+            self.events.push_back(Event::Closed(index, why));
+        } else {
+            self.free(index);
+        }
+    }
+
+    /// The block can be used again.
+    pub(crate) fn free(&mut self, index: u32) {
+        self.tcbs[index].flags = Flags(0);
+        self.tcbs.remove(index);
+    }
+
+    /// Takes a TIME-WAIT record out of the table.
+    pub(crate) fn forget(&mut self, place: u32) {
+        let tuple = self.tuple_of_record(place);
+        self.table.remove(self.hash(&tuple), place | IS_TIME_WAIT);
+        let record = self.time_waits.remove(place);
+        if let Some(pair) = record.pair {
+            self.pairs.remove(pair);
+        }
+    }
+
+    /// Addresses and ports of a TIME-WAIT record.
+    pub(crate) fn tuple_of_record(&self, place: u32) -> Tuple {
+        let record = self.time_waits.get(place);
+        let [local, remote] = record.pair.map_or(record.addresses(), |pair| self.pairs[pair]);
+        let (local_port, remote_port) = (record.local_port(), record.remote_port());
+        Tuple { local, remote, local_port, remote_port, v6: record.pair.is_some() }
+    }
+
+    /// This side closes its direction.
+    pub(crate) fn close(&mut self, index: u32) {
+        let tcb = &mut self.tcbs[index];
+        match tcb.state {
+            State::SynSent => {
+                self.end(index, CloseReason::Aborted);
+                return;
+            }
+            State::SynReceived => {}
+            State::Established => tcb.state = State::FinWait1,
+            State::CloseWait => tcb.state = State::LastAck,
+            _ => return,
+        }
+        send::close(&mut self.tcbs[index], &mut self.send);
+        self.touch(index);
+    }
+
+    /// Ends a connection at once, with RST if the peer knows of it.
+    pub(crate) fn abort(&mut self, index: u32, why: CloseReason) {
+        let tcb = &self.tcbs[index];
+        if tcb.state != State::SynSent && tcb.state != State::TimeWait {
+            let (tuple, seq, ack) = (tuple_of(tcb, &self.pairs), tcb.snd_nxt, tcb.rcv_nxt);
+            self.send_reset(&tuple, seq, Some(ack));
+        }
+        if self.tcbs[index].state == State::TimeWait {
+            self.release(index, why);
+        } else {
+            self.end(index, why);
+        }
+    }
+}

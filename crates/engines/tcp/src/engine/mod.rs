@@ -1,0 +1,279 @@
+//! Everything of a stack but the program: connections, tables, timers, memory, and what programs may do to connections.
+
+mod answer;
+mod connect;
+mod emit;
+mod end;
+mod icmp;
+mod query;
+mod reply;
+mod timers;
+
+pub(crate) use connect::Beginning;
+pub(crate) use emit::syn_options;
+
+use std::collections::VecDeque;
+
+use linerate_mem::Pool;
+use linerate_slab::{Fifo, Slab, TagTable, Wheel};
+
+use crate::cookie::Cookies;
+use crate::egress::Egress;
+use crate::hash::Key;
+use crate::listen::Listeners;
+use crate::ports::Ports;
+use crate::receive::ReceiveMemory;
+use crate::send::{self, SendMemory};
+use crate::time_wait::TimeWaits;
+use crate::tuple::Tuple;
+use crate::{CloseReason, Conn, Counters, Flags, Now, StackConfig, StackError, State, Tcb};
+
+/// Bit of a value of the table: it names a TIME-WAIT record, not a control block.
+pub(crate) const IS_TIME_WAIT: u32 = 1 << 31;
+
+/// Something that the program is to be told when it can be called.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    /// The connection ended; its block is freed when the program knows.
+    Closed(u32, CloseReason),
+    /// There is room again after a write that was cut short.
+    Sendable(u32),
+    /// The program asked for bytes that it did not take before.
+    Resume(u32),
+}
+
+/// Connections, tables, timers and memory of a stack.
+pub(crate) struct Engine {
+    pub(crate) config: StackConfig,
+    pub(crate) counters: Counters,
+    pub(crate) now: Now,
+    pub(crate) egress: Egress,
+    pub(crate) tcbs: Slab<Tcb>,
+    /// Local and remote addresses of IPv6 connections.
+    pairs: Slab<[u128; 2]>,
+    table: TagTable,
+    table_key: Key,
+    isn_key: Key,
+    pub(crate) send: SendMemory,
+    pub(crate) receive: ReceiveMemory,
+    pub(crate) time_waits: TimeWaits,
+    pub(crate) listeners: Listeners,
+    pub(crate) cookies: Cookies,
+    ports: Ports,
+    wheel: Wheel,
+    acks: Fifo<DelayedAck>,
+    /// Connections that may have something to send; each has the flag `TOUCHED`.
+    touched: VecDeque<u32>,
+    pub(crate) events: VecDeque<Event>,
+    /// Where bytes lie while the program looks at them.
+    pub(crate) scratch: Vec<u8>,
+    /// Where a segment lies that came in fragments.
+    pub(crate) datagram: Vec<u8>,
+    /// Generation of the connection that was begun last.
+    serial: u32,
+    /// Largest segment that this side takes: from the MTU, without options.
+    pub(crate) mss4: u16,
+    pub(crate) mss6: u16,
+    /// Shift of the windows of this side.
+    pub(crate) window_shift: u8,
+}
+
+impl Engine {
+    pub(crate) fn new(mut config: StackConfig, pool: Pool) -> Result<Engine, StackError> {
+        check(&config)?;
+        config.send.connections_max = config.connections_max;
+        let (connections, time_waits) = (config.connections_max, config.time_wait_max);
+        let window_shift = (0..14).find(|shift| 65_535 << shift >= config.receive_window_max).unwrap_or(14);
+        let egress = Egress::new(&config, pool)?;
+        Ok(Engine {
+            counters: Counters::default(),
+            now: Now::default(),
+            tcbs: Slab::new(connections)?,
+            pairs: Slab::new(connections + time_waits)?,
+            table: TagTable::new(connections + time_waits)?,
+            table_key: Key::derive(config.secret, 1),
+            isn_key: Key::derive(config.secret, 2),
+            send: SendMemory::new(config.send.clone())?,
+            receive: ReceiveMemory::new(connections, config.receive_budget_bytes)?,
+            time_waits: TimeWaits::new(time_waits)?,
+            listeners: Listeners::default(),
+            cookies: Cookies::new(config.secret),
+            ports: Ports::new(config.secret),
+            wheel: Wheel::new(4 * connections + 1024, 0)?,
+            acks: Fifo::new(2 * connections)?,
+            touched: VecDeque::with_capacity(1024),
+            events: VecDeque::with_capacity(256),
+            scratch: Vec::with_capacity(2048),
+            datagram: Vec::new(),
+            serial: 0,
+            mss4: egress.mtu().saturating_sub(40).max(48),
+            mss6: egress.mtu().saturating_sub(60).max(48),
+            window_shift,
+            egress,
+            config,
+        })
+    }
+
+    /// Begins a call into the stack.
+    #[inline]
+    pub(crate) fn set_now(&mut self, now_ns: u64) {
+        self.now = Now::new(now_ns);
+    }
+
+    /// Index of a connection that stands; `None` if it has ended.
+    #[inline]
+    pub(crate) fn index_of(&self, conn: Conn) -> Option<u32> {
+        let tcb = self.tcbs.get(conn.index)?;
+        (tcb.generation == conn.generation && tcb.state != State::Closed).then_some(conn.index)
+    }
+
+    /// The name of a connection.
+    #[inline]
+    pub(crate) fn conn(&self, index: u32) -> Conn {
+        Conn { index, generation: self.tcbs[index].generation }
+    }
+
+    /// Addresses and ports of a connection.
+    #[inline]
+    pub(crate) fn tuple(&self, index: u32) -> Tuple {
+        tuple_of(&self.tcbs[index], &self.pairs)
+    }
+
+    /// Hash of an IPv4 connection in the table.
+    #[inline]
+    pub(crate) fn hash_v4(&self, local: u32, remote: u32, ports: u32) -> u64 {
+        self.table_key.v4(local, remote, ports)
+    }
+
+    /// Hash of a connection in the table.
+    pub(crate) fn hash(&self, tuple: &Tuple) -> u64 {
+        self.table_key.tuple(tuple)
+    }
+
+    /// Asks for the bucket of a hash.
+    #[inline]
+    pub(crate) fn prefetch_bucket(&self, hash: u64) {
+        self.table.prefetch(hash);
+    }
+
+    /// Asks for the block that a lookup will probably find, and returns its index.
+    #[inline]
+    pub(crate) fn prefetch_block(&self, hash: u64) -> Option<u32> {
+        let value = self.table.candidate(hash)?;
+        if value & IS_TIME_WAIT != 0 {
+            self.time_waits.prefetch(value & !IS_TIME_WAIT);
+            return None;
+        }
+        self.tcbs.prefetch(value);
+        Some(value)
+    }
+
+    /// Asks for the oldest chunk of a connection whose block is in the cache.
+    #[inline]
+    pub(crate) fn prefetch_chunk(&self, index: u32) {
+        if let Some(tcb) = self.tcbs.get(index) {
+            self.send.prefetch(tcb);
+        }
+    }
+
+    /// Finds the connection or TIME-WAIT record of an IPv4 segment.
+    #[inline]
+    pub(crate) fn find_v4(&self, hash: u64, local: u32, remote: u32, ports: u32) -> Option<u32> {
+        self.table.find(hash, |value| {
+            if value & IS_TIME_WAIT != 0 {
+                return self.time_waits.is_v4(value & !IS_TIME_WAIT, local, remote, ports);
+            }
+            let tcb = &self.tcbs[value];
+            let tcb_ports = u32::from(tcb.local_port) << 16 | u32::from(tcb.remote_port);
+            (tcb.remote == remote) & (tcb.local == local) & (tcb_ports == ports) & !tcb.flags.has(Flags::V6)
+        })
+    }
+
+    /// Finds the connection or TIME-WAIT record of a tuple.
+    pub(crate) fn find(&self, tuple: &Tuple) -> Option<u32> {
+        self.find_hashed(self.hash(tuple), tuple)
+    }
+
+    /// As [`Engine::find`], if the hash is known.
+    pub(crate) fn find_hashed(&self, hash: u64, tuple: &Tuple) -> Option<u32> {
+        if !tuple.v6 {
+            return self.find_v4(hash, tuple.local as u32, tuple.remote as u32, tuple.ports());
+        }
+        self.table.find(hash, |value| {
+            if value & IS_TIME_WAIT != 0 {
+                let record = self.time_waits.get(value & !IS_TIME_WAIT);
+                let pair = record.pair.and_then(|pair| self.pairs.get(pair));
+                return pair == Some(&[tuple.local, tuple.remote]) && record.ports() == tuple.ports();
+            }
+            self.tcbs[value].flags.has(Flags::V6) && self.tuple(value) == *tuple
+        })
+    }
+
+    /// Puts a connection into the list of those that may have something to send.
+    #[inline]
+    pub(crate) fn touch(&mut self, index: u32) {
+        let flags = &mut self.tcbs[index].flags;
+        if !flags.has(Flags::TOUCHED) {
+            flags.set(Flags::TOUCHED);
+            self.touched.push_back(index);
+        }
+    }
+
+    /// True if connections wait for a frame or for room in the output.
+    #[inline]
+    pub(crate) fn has_touched(&self) -> bool {
+        !self.touched.is_empty()
+    }
+
+    /// Bytes to send; returns how many were taken.
+    pub(crate) fn write(&mut self, index: u32, bytes: &[u8]) -> usize {
+        let tcb = &mut self.tcbs[index];
+        if tcb.flags.any(Flags::FIN_QUEUED | Flags::FIN_SENT) || bytes.is_empty() {
+            return 0;
+        }
+        let taken = send::write(tcb, &mut self.send, bytes, self.now);
+        self.touch(index);
+        taken
+    }
+
+    /// The secrets that connections need below the table: initial sequence number and offset of the timestamps' clock (RFC 6528,
+    /// RFC 7323 section 5.4). They are the same for the same addresses and ports, but for the time in the first.
+    pub(crate) fn start_numbers(&self, tuple: &Tuple) -> (u32, u32) {
+        let hash = self.isn_key.tuple(tuple);
+        // A clock of 4 microseconds, as RFC 6528 has it.
+        let clock = (self.now.ns / 4_000) as u32;
+        (clock.wrapping_add(hash as u32), (hash >> 32) as u32)
+    }
+}
+
+/// Entry of the queue of delayed acknowledgments.
+#[derive(Clone, Copy, Debug)]
+struct DelayedAck {
+    index: u32,
+    /// Low 16 bits of the generation.
+    generation: u16,
+    /// Low 16 bits of the tick.
+    due: u16,
+}
+
+/// Addresses and ports of a connection.
+#[inline]
+fn tuple_of(tcb: &Tcb, pairs: &Slab<[u128; 2]>) -> Tuple {
+    let v6 = tcb.flags.has(Flags::V6);
+    let [local, remote] = if v6 { pairs[tcb.remote] } else { [tcb.local.into(), tcb.remote.into()] };
+    Tuple { local, remote, local_port: tcb.local_port, remote_port: tcb.remote_port, v6 }
+}
+
+fn check(config: &StackConfig) -> Result<(), StackError> {
+    let in_range = |what, value: usize, min: usize, max: usize| match (min..=max).contains(&value) {
+        true => Ok(()),
+        false => Err(StackError::Range { what, min, max }),
+    };
+    in_range("connections_max", config.connections_max, 1, 1 << 28)?;
+    in_range("time_wait_max", config.time_wait_max, 1, 1 << 28)?;
+    in_range("output_packets", config.output_packets, 1, 1 << 20)?;
+    in_range("batch", config.batch, 1, 64)?;
+    in_range("ack_delay_ms", config.ack_delay_ms as usize, 0, 499)?;
+    in_range("receive_window_max", config.receive_window_max as usize, 2048, 1 << 30)?;
+    in_range("receive_budget_bytes", config.receive_budget_bytes, 1 << 16, 1 << 42)
+}

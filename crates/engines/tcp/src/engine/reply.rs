@@ -1,0 +1,42 @@
+//! Segments that are sent at once, without a control block or beside its queue: resets, answers of TIME-WAIT, SYN cookies.
+
+use linerate_ip::HopId;
+
+use super::Engine;
+use crate::Seq;
+use crate::egress::{Options, Segment};
+use crate::segment::{Segment as Arrived, bit};
+use crate::tuple::Tuple;
+
+impl Engine {
+    /// Resets whoever sent a segment that belongs to nothing (RFC 9293 section 3.10.7.1). A reset is never answered.
+    pub(crate) fn refuse(&mut self, tuple: &Tuple, arrived: &Arrived<'_>) {
+        if arrived.has(bit::RST) {
+            return;
+        }
+        if arrived.has(bit::ACK) {
+            self.send_reset(tuple, arrived.ack, None);
+        } else {
+            self.send_reset(tuple, Seq(0), Some(arrived.end()));
+        }
+    }
+
+    /// Sends RST, with ACK if there is something to acknowledge.
+    pub(crate) fn send_reset(&mut self, tuple: &Tuple, seq: Seq, ack: Option<Seq>) {
+        let flags = bit::RST | if ack.is_some() { bit::ACK } else { 0 };
+        self.counters.out_rsts += 1;
+        self.send_bare(tuple, seq, ack.unwrap_or(Seq(0)), flags, 0, Options::NONE);
+    }
+
+    /// Sends a segment without data; it is lost if there is no frame or no room for it.
+    pub(crate) fn send_bare(&mut self, tuple: &Tuple, seq: Seq, ack: Seq, flags: u8, window: u16, options: Options) {
+        if !self.egress.can_send() {
+            self.counters.output_stalls += 1;
+            return;
+        }
+        let mut hop = HopId::NONE;
+        let segment = Segment { seq, ack, flags, window, options, data: &[], ecn: 0 };
+        self.counters.out_segs += 1;
+        self.egress.transmit(tuple, &mut hop, &segment, self.now);
+    }
+}

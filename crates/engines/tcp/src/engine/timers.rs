@@ -1,0 +1,162 @@
+//! What is due: time-outs of the send side, delayed acknowledgments, keep-alive, TIME-WAIT.
+
+use linerate_slab::Expired;
+
+use super::{Engine, Event};
+use crate::send::{self, TimerOutcome};
+use crate::time::NEVER;
+use crate::{CloseReason, Flags, State};
+
+/// Entries worked on in one call, at most; the rest is due at once.
+const CALL_MAX: usize = 4096;
+/// Entries whose blocks are asked for together.
+const GROUP: usize = 32;
+/// Bit of an id of the wheel: the entry is one of keep-alive.
+pub(super) const IS_KEEPALIVE: u32 = 1 << 31;
+
+impl Engine {
+    /// Does what is due.
+    pub(crate) fn run_timers(&mut self) {
+        if self.egress.ip.next_deadline_ns() <= self.now.ns {
+            let egress = &mut self.egress;
+            egress.ip.tick(self.now.ns, &mut egress.output, &mut egress.pool);
+        }
+        self.expire_delayed_acks();
+        self.expire_wheel();
+        for _ in 0..CALL_MAX {
+            let Some(place) = self.time_waits.expired(self.now, false) else { break };
+            self.forget(place);
+        }
+    }
+
+    /// When something is due next, in nanoseconds; it may be too early.
+    pub(crate) fn next_deadline_ns(&self) -> u64 {
+        if self.has_touched() || !self.events.is_empty() {
+            return self.now.ns;
+        }
+        let ticks = [
+            self.wheel.next_tick(),
+            self.acks.front().map(|delayed| self.ack_tick(delayed.due)),
+            self.time_waits.next_tick(),
+        ];
+        let ahead =
+            ticks.into_iter().flatten().map(|tick| (tick.wrapping_sub(self.now.tick) as i32).max(0) as u64).min();
+        let start = self.now.ns / 1_000_000;
+        let due = ahead.map_or(u64::MAX, |ahead| (start + ahead) * 1_000_000);
+        due.min(self.egress.ip.next_deadline_ns())
+    }
+
+    /// The tick near now whose low 16 bits are these.
+    fn ack_tick(&self, low: u16) -> u32 {
+        self.now.tick.wrapping_add((low.wrapping_sub(self.now.tick as u16) as i16) as u32)
+    }
+
+    fn expire_delayed_acks(&mut self) {
+        for _ in 0..CALL_MAX {
+            let Some(delayed) = self.acks.front().copied() else { return };
+            if (self.ack_tick(delayed.due).wrapping_sub(self.now.tick) as i32) > 0 {
+                return;
+            }
+            self.acks.pop();
+            if self.config.prefetch
+                && let Some(later) = self.acks.nth(GROUP)
+            {
+                self.tcbs.prefetch(later.index);
+            }
+            let now = self.now.tick as u16;
+            let tcb = &mut self.tcbs[delayed.index];
+            if tcb.generation as u16 != delayed.generation || tcb.state == State::Closed {
+                continue;
+            }
+            tcb.flags.clear(Flags::ACK_FILED);
+            if !tcb.flags.has(Flags::ACK_DELAYED) {
+                continue;
+            }
+            if (tcb.ack_due.wrapping_sub(now) as i16) <= 0 {
+                tcb.flags.set(Flags::ACK_NOW);
+                self.counters.delayed_acks += 1;
+                self.touch(delayed.index);
+            } else {
+                self.file(delayed.index);
+            }
+        }
+    }
+
+    fn expire_wheel(&mut self) {
+        let mut done = 0;
+        while done < CALL_MAX {
+            let mut group = [None; GROUP];
+            let mut count = 0;
+            while count < GROUP
+                && let Some(expired) = self.wheel.pop(self.now.tick)
+            {
+                if self.config.prefetch {
+                    self.tcbs.prefetch(expired.id & !IS_KEEPALIVE);
+                }
+                group[count] = Some(expired);
+                count += 1;
+            }
+            group.into_iter().flatten().for_each(|expired| self.expire(expired));
+            if count < GROUP {
+                return;
+            }
+            done += count;
+        }
+    }
+
+    /// An entry of the wheel came out: it is stale, too early, or due.
+    fn expire(&mut self, expired: Expired) {
+        if expired.id & IS_KEEPALIVE != 0 {
+            self.check_keepalive(expired.id & !IS_KEEPALIVE);
+            return;
+        }
+        let Some(tcb) = self.tcbs.get_mut(expired.id) else { return };
+        if tcb.filed == NEVER || !expired.covers(tcb.filed) {
+            return;
+        }
+        tcb.filed = NEVER;
+        if tcb.state == State::Closed {
+            return;
+        }
+        if !self.now.is_due(send::deadline(tcb)) {
+            self.file(expired.id);
+            return;
+        }
+        match send::on_timer(tcb, &mut self.send, self.now) {
+            TimerOutcome::Nothing => self.file(expired.id),
+            TimerOutcome::Send => self.touch(expired.id),
+            TimerOutcome::Room => {
+                self.events.push_back(Event::Sendable(expired.id));
+                self.touch(expired.id);
+            }
+            TimerOutcome::GiveUp => self.give_up(expired.id),
+        }
+    }
+
+    /// The peer does not answer.
+    fn give_up(&mut self, index: u32) {
+        self.abort(index, CloseReason::TimedOut);
+    }
+
+    /// Probes a silent peer, or ends the connection after too many probes (RFC 9293 section 3.8.4).
+    fn check_keepalive(&mut self, index: u32) {
+        let Some(tcb) = self.tcbs.get(index).filter(|tcb| tcb.state != State::Closed) else { return };
+        let Some(record) = self.receive.get_mut(tcb.recv) else { return };
+        let Some(keepalive) = record.keepalive else { return };
+        let wait = keepalive.idle_ms.saturating_add(keepalive.interval_ms.saturating_mul(record.probes));
+        let due = record.heard.wrapping_add(wait.min(i32::MAX as u32));
+        if (due.wrapping_sub(self.now.tick) as i32) > 0 {
+            self.wheel.add(index | IS_KEEPALIVE, due);
+            return;
+        }
+        if record.probes >= keepalive.probes {
+            self.counters.keepalive_fails += 1;
+            self.give_up(index);
+            return;
+        }
+        record.probes += 1;
+        self.wheel.add(index | IS_KEEPALIVE, self.now.in_ms(keepalive.interval_ms));
+        self.counters.keepalive_probes += 1;
+        self.send_probe(index);
+    }
+}

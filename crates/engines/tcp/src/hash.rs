@@ -1,0 +1,107 @@
+//! SipHash-1-3 (Aumasson, Bernstein) over addresses and ports: a hash that nobody without the secret can predict.
+
+use crate::tuple::Tuple;
+
+/// A secret.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    k0: u64,
+    k1: u64,
+}
+
+impl Key {
+    /// The secret of one use, derived from the one of the stack.
+    pub(crate) fn derive(secret: [u8; 16], purpose: u64) -> Key {
+        let [a, b] = [0, 8].map(|at| secret[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)));
+        let base = Key { k0: a, k1: b };
+        Key { k0: base.words([purpose, 0]), k1: base.words([purpose, 1]) }
+    }
+
+    /// Hash of an IPv4 connection. `ports` is the local port in the upper half, the remote one in the lower.
+    #[inline]
+    pub(crate) fn v4(self, local: u32, remote: u32, ports: u32) -> u64 {
+        self.words([u64::from(local) << 32 | u64::from(remote), 12 << 56 | u64::from(ports)])
+    }
+
+    /// Hash of a connection.
+    pub(crate) fn tuple(self, tuple: &Tuple) -> u64 {
+        if !tuple.v6 {
+            return self.v4(tuple.local as u32, tuple.remote as u32, tuple.ports());
+        }
+        let halves = |address: u128| [(address >> 64) as u64, address as u64];
+        let ([a, b], [c, d]) = (halves(tuple.local), halves(tuple.remote));
+        self.words([a, b, c, d, 36 << 56 | u64::from(tuple.ports())])
+    }
+
+    /// Hash of some words, of which the last has the length in its upper byte.
+    #[inline]
+    pub(crate) fn words<const COUNT: usize>(self, words: [u64; COUNT]) -> u64 {
+        let mut state = State {
+            v0: self.k0 ^ 0x736f_6d65_7073_6575,
+            v1: self.k1 ^ 0x646f_7261_6e64_6f6d,
+            v2: self.k0 ^ 0x6c79_6765_6e65_7261,
+            v3: self.k1 ^ 0x7465_6462_7974_6573,
+        };
+        for word in words {
+            state.v3 ^= word;
+            state.round();
+            state.v0 ^= word;
+        }
+        state.v2 ^= 0xff;
+        state.round();
+        state.round();
+        state.round();
+        state.v0 ^ state.v1 ^ state.v2 ^ state.v3
+    }
+}
+
+struct State {
+    v0: u64,
+    v1: u64,
+    v2: u64,
+    v3: u64,
+}
+
+impl State {
+    #[inline]
+    fn round(&mut self) {
+        self.v0 = self.v0.wrapping_add(self.v1);
+        self.v2 = self.v2.wrapping_add(self.v3);
+        self.v1 = self.v1.rotate_left(13) ^ self.v0;
+        self.v3 = self.v3.rotate_left(16) ^ self.v2;
+        self.v0 = self.v0.rotate_left(32);
+        self.v2 = self.v2.wrapping_add(self.v1);
+        self.v0 = self.v0.wrapping_add(self.v3);
+        self.v1 = self.v1.rotate_left(17) ^ self.v2;
+        self.v3 = self.v3.rotate_left(21) ^ self.v0;
+        self.v2 = self.v2.rotate_left(32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The standard library's hasher is SipHash-1-3 with a key of zeroes.
+    #[test]
+    fn it_is_the_siphash_of_the_standard_library() {
+        use std::hash::Hasher;
+        for value in [0u64, 1, 0x0123_4567_89ab_cdef, u64::MAX] {
+            let mut hasher = std::collections::hash_map::DefaultHasher::new();
+            hasher.write_u64(value);
+            hasher.write_u32(7);
+            let key = Key { k0: 0, k1: 0 };
+            assert_eq!(key.words([value, 12 << 56 | 7]), hasher.finish());
+        }
+    }
+
+    #[test]
+    fn uses_and_directions_differ() {
+        let (a, b) = (Key::derive([1; 16], 1), Key::derive([1; 16], 2));
+        let tuple = Tuple { local: 1, remote: 2, local_port: 3, remote_port: 4, v6: false };
+        assert_eq!(a.tuple(&tuple), a.v4(1, 2, 3 << 16 | 4));
+        assert_ne!(a.tuple(&tuple), b.tuple(&tuple));
+        assert_ne!(a.tuple(&tuple), a.v4(2, 1, 3 << 16 | 4));
+        assert_ne!(a.tuple(&tuple), a.tuple(&Tuple { v6: true, ..tuple }));
+    }
+}
