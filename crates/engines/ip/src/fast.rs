@@ -2,7 +2,7 @@
 //! the general path, which says why it is not plain.
 
 use linerate_mem::Checksum;
-use linerate_wire::{EtherType, MacAddress, Protocol, Sum, ethernet, vlan};
+use linerate_wire::{EtherType, Protocol, Sum, ethernet, vlan};
 
 use crate::address::{Addresses, Run, contains4, contains6};
 use crate::link::Link;
@@ -204,10 +204,5 @@ impl FastPath {
         let traffic_class = header[0] << 4 | header[1] >> 4;
         let (start, end) = ((offset + 40) as u16, (offset + 40 + len) as u16);
         Some(Fast6 { src, dst, offset: start, end, protocol, traffic_class, hop_limit: header[7] })
-    }
-
-    /// Own MAC address.
-    pub fn mac(&self) -> MacAddress {
-        MacAddress::from_u64(self.mac)
     }
 }

@@ -9,7 +9,6 @@
 //! ```
 //! Read [`Ip`] first. [`Counters`] say what became of every frame, and their sums balance.
 #![forbid(unsafe_code)]
-#![allow(dead_code)]
 
 mod address;
 mod config;
@@ -36,4 +35,5 @@ pub use inbound::{ErrorKind, IcmpError, Inbound, Original, Packet};
 pub use ip::{ErrorOut, Ip, NoRoute};
 pub use link::LinkHeader;
 pub use neighbour::HopId;
+pub use output::Output;
 pub use udp::{BindError, Datagram, SendError, Udp, UdpCounters, UdpId};

@@ -251,17 +251,6 @@ impl Neighbours {
         Some((self.hop(index), self.entries[index].state))
     }
 
-    /// The address of a neighbour.
-    pub fn address(&self, hop: HopId) -> Option<IpAddr> {
-        let is_current = self.hot.get(hop.index())?.generation == hop.generation();
-        is_current.then(|| self.entries[hop.index()].address)
-    }
-
-    /// True if the neighbour is known to be a router.
-    pub fn is_router(&self, address: IpAddr) -> bool {
-        self.index.get(&address).is_some_and(|index| self.entries[usize::from(*index)].is_router)
-    }
-
     /// Notes whether a known neighbour is a router; true if it was one and is none any more.
     pub fn set_router(&mut self, address: IpAddr, is_router: bool) -> bool {
         let Some(index) = self.index.get(&address) else { return false };

@@ -1,13 +1,26 @@
 //! UDP (RFC 768; RFC 8200 section 8.1): sockets that are bound or connected, of one address or of all.
+//!
+//! ```text
+//! receive4(fast4), receive6(fast6), receive(Packet) -> Datagram { socket, from, to, data }     table.rs: which socket
+//! send(socket, from, to, data) -> prepared headers, length, checksum, data into a frame          send.rs
+//! ```
+//! A socket that is alone at its port is found by one load and a compare; others by their whole address in a hash with a key.
+
+mod send;
+mod table;
 
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 
-use linerate_mem::{Batch, Checksum, Pool};
+use linerate_mem::Checksum;
+use linerate_wire::{Sum, udp};
 
 use crate::fast::{Fast4, Fast6};
-use crate::inbound::{IcmpError, Packet};
+use crate::inbound::{ErrorKind, IcmpError, Packet};
 use crate::ip::{Ip, NoRoute};
+use crate::output::Output;
+use send::{Path, Paths};
+use table::{Ends, Table, bits, mapped};
 
 /// Number of a socket. A stale one is refused by every call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,7 +72,7 @@ pub enum SendError {
     #[error("the socket is not connected; give a destination")]
     NotConnected,
     /// The datagram is longer than UDP allows.
-    #[error("a datagram has at most 65,507 bytes over IPv4, 65,527 over IPv6")]
+    #[error("a datagram has at most 65,507 bytes over IPv4, 65,487 over IPv6")]
     TooLong,
     /// The batch or the pool has no room now.
     #[error("there is no room for packets now; send again later")]
@@ -76,9 +89,9 @@ pub struct UdpCounters {
     pub delivered: u64,
     /// Datagrams for ports at which nobody listens.
     pub no_port: u64,
-    /// Datagrams whose lengths do not fit together, or whose checksum is wrong.
+    /// Datagrams of the fast path whose lengths do not fit together, or whose checksum is wrong.
     pub malformed: u64,
-    /// Datagrams sent.
+    /// Datagrams sent, or parked until a neighbour answers.
     pub sent: u64,
     /// Datagrams that were not sent.
     pub send_failed: u64,
@@ -86,14 +99,21 @@ pub struct UdpCounters {
 
 /// The sockets of a shard.
 pub struct Udp {
+    table: Table,
+    paths: Paths,
     counters: UdpCounters,
+    scratch: Vec<u8>,
 }
 
 impl Udp {
     /// No sockets, and room for `sockets`. `secret` keys hashes and the choice of ports.
     pub fn new(sockets: usize, secret: [u8; 16]) -> Udp {
-        let _ = (sockets, secret);
-        Udp { counters: UdpCounters::default() }
+        Udp {
+            table: Table::new(sockets, secret),
+            paths: Paths::default(),
+            counters: UdpCounters::default(),
+            scratch: Vec::new(),
+        }
     }
 
     /// Binds a socket to an address of ours and a port. An unspecified address stands for all of its family; port 0 for one that is free
@@ -102,11 +122,14 @@ impl Udp {
     /// # Errors
     /// See [`BindError`].
     pub fn bind(&mut self, local: SocketAddr, ip: &Ip) -> Result<UdpId, BindError> {
-        let _ = (local, ip);
-        Err(BindError::TooMany)
+        if !local.ip().is_unspecified() && !ip.is_ours(local.ip()) {
+            return Err(BindError::NotOurs);
+        }
+        self.table.add(Ends { local: mapped(local.ip()), local_port: local.port(), remote: 0, remote_port: 0 })
     }
 
-    /// Binds a socket and connects it: it sends to `remote`, and takes datagrams of `remote` only.
+    /// Binds a socket and connects it: it sends to `remote`, and takes datagrams of `remote` only. Without `local`, the address and the
+    /// port are chosen.
     ///
     /// # Errors
     /// See [`BindError`].
@@ -115,71 +138,124 @@ impl Udp {
         local: Option<SocketAddr>,
         remote: SocketAddr,
         ip: &mut Ip,
-        now_ns: u64,
-        out: &mut Batch,
-        pool: &mut Pool,
+        out: &mut Output<'_>,
     ) -> Result<UdpId, BindError> {
-        let _ = (local, remote, ip, now_ns, out, pool);
-        Err(BindError::TooMany)
+        let src = local.map(|local| local.ip()).filter(|local| !local.is_unspecified());
+        let (hop, src) = ip.resolve(src, remote.ip(), out)?;
+        let (remote_bits, remote_port) = (mapped(remote.ip()), remote.port());
+        let local_port = local.map_or(0, |local| local.port());
+        let id = self.table.add(Ends { local: mapped(src), local_port, remote: remote_bits, remote_port })?;
+        if let Some(ends) = self.table.ends(id) {
+            self.paths.connect(id.index, Path::new(hop, ends));
+        }
+        Ok(id)
     }
 
     /// Closes a socket.
     pub fn close(&mut self, socket: UdpId) {
-        let _ = socket;
+        if self.table.remove(socket) {
+            self.paths.disconnect(socket.index);
+        }
+    }
+
+    /// Number of open sockets.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// True if no socket is open.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Address and port that a socket is bound to.
     pub fn local(&self, socket: UdpId) -> Option<SocketAddr> {
-        let _ = socket;
-        None
+        let ends = self.table.ends(socket)?;
+        Some(SocketAddr::new(bits(ends.local), ends.local_port))
     }
 
-    /// Takes in what [`Ip::fast4`] recognised. `None`: nobody listens there (the caller then calls [`Ip::send_error`]), or the datagram is
-    /// not in order; it was counted.
+    /// Address and port that a socket is connected to.
+    pub fn remote(&self, socket: UdpId) -> Option<SocketAddr> {
+        let ends = self.table.ends(socket).filter(|ends| ends.remote_port != 0)?;
+        Some(SocketAddr::new(bits(ends.remote), ends.remote_port))
+    }
+
+    /// Takes in what [`Ip::fast4`] recognised. `None`: nobody listens there (then [`Udp::is_unreachable`] is true for it, and the caller calls
+    /// [`Ip::send_error`]), or the datagram is not in order; it was counted.
     #[inline]
     pub fn receive4(&mut self, fast: &Fast4, frame: &[u8], checksum: Checksum) -> Option<Datagram> {
-        let _ = (fast, frame, checksum);
-        None
+        let (src, dst) = (IpAddr::V4(fast.src.into()), IpAddr::V4(fast.dst.into()));
+        let is_right = |sum: Sum| sum.is_valid();
+        let header = Header::read(fast.payload(frame))?;
+        let is_checked = checksum != Checksum::Unknown || header.checksum == 0;
+        let len = usize::from(header.len);
+        if !is_checked {
+            let data = frame.get(usize::from(fast.offset)..usize::from(fast.offset) + len)?;
+            let pseudo = fast.pseudo_sum().sub_u16(fast.end - fast.offset).add_u16(header.len);
+            if !is_right(pseudo.add_slice(data)) {
+                self.counters.malformed += 1;
+                return None;
+            }
+        }
+        self.deliver(src, dst, &header, usize::from(fast.offset))
     }
 
     /// As [`Udp::receive4`], of [`Ip::fast6`].
     #[inline]
     pub fn receive6(&mut self, fast: &Fast6, frame: &[u8], checksum: Checksum) -> Option<Datagram> {
-        let _ = (fast, frame, checksum);
-        None
+        let (src, dst) = (IpAddr::V6(fast.src.into()), IpAddr::V6(fast.dst.into()));
+        let header = Header::read(fast.payload(frame))?;
+        let data = fast.payload(frame).get(..usize::from(header.len)).unwrap_or_default();
+        let pseudo = fast.pseudo_sum().sub_u16(fast.end - fast.offset).add_u16(header.len);
+        // A datagram over IPv6 has a checksum (RFC 8200 section 8.1).
+        let is_right = checksum != Checksum::Unknown || pseudo.add_slice(data).is_valid();
+        if header.checksum == 0 || !is_right {
+            self.counters.malformed += 1;
+            return None;
+        }
+        self.deliver(src, dst, &header, usize::from(fast.offset))
     }
 
-    /// As [`Udp::receive4`], of [`Ip::receive`]. `bytes` are those that the packet lies in.
+    /// As [`Udp::receive4`], of [`Ip::receive`]. `bytes` are those that the packet lies in ([`Ip::bytes`]).
     pub fn receive(&mut self, packet: &Packet, bytes: &[u8]) -> Option<Datagram> {
-        let _ = (packet, bytes);
-        None
+        let header = Header::read(bytes.get(packet.payload.clone()).unwrap_or_default())?;
+        self.deliver(packet.src, packet.dst, &header, packet.payload.start)
     }
 
-    /// The socket that an ICMP error is about.
-    pub fn error(&mut self, error: &IcmpError) -> Option<UdpId> {
-        let _ = error;
-        None
+    #[inline]
+    fn deliver(&mut self, src: IpAddr, dst: IpAddr, header: &Header, offset: usize) -> Option<Datagram> {
+        let ends =
+            Ends { local: mapped(dst), local_port: header.dst_port, remote: mapped(src), remote_port: header.src_port };
+        let Some(socket) = self.table.find(&ends) else {
+            self.counters.no_port += 1;
+            return None;
+        };
+        self.counters.delivered += 1;
+        let from = SocketAddr::new(src, header.src_port);
+        let to = SocketAddr::new(dst, header.dst_port);
+        Some(Datagram { socket, from, to, data: offset + udp::HEADER_LEN..offset + usize::from(header.len) })
     }
 
-    /// Sends a datagram, by a connected socket or to `to`. One that is longer than the path MTU leaves in fragments. `trusted`: the port
-    /// keeps packets in this process, so the checksum is left partial.
-    ///
-    /// # Errors
-    /// See [`SendError`].
-    #[expect(clippy::too_many_arguments, reason = "the packet path hands everything down")]
-    pub fn send(
-        &mut self,
-        socket: UdpId,
-        to: Option<SocketAddr>,
-        data: &[u8],
-        trusted: bool,
-        ip: &mut Ip,
-        now_ns: u64,
-        out: &mut Batch,
-        pool: &mut Pool,
-    ) -> Result<(), SendError> {
-        let _ = (socket, to, data, trusted, ip, now_ns, out, pool);
-        Err(SendError::Closed)
+    /// True if nobody listens where a datagram goes that [`Udp::receive4`] and its like did not take: its sender is to be told.
+    pub fn is_unreachable(&self, src: SocketAddr, dst: SocketAddr) -> bool {
+        let ends =
+            Ends { local: mapped(dst.ip()), local_port: dst.port(), remote: mapped(src.ip()), remote_port: src.port() };
+        self.table.find(&ends).is_none()
+    }
+
+    /// The socket that an ICMP error is about. The path MTU is lowered if the error says so.
+    pub fn error(&mut self, error: &IcmpError, ip: &mut Ip, now_ns: u64) -> Option<UdpId> {
+        let (local, remote) = (error.original.local, error.original.remote);
+        let socket = self.table.find(&Ends {
+            local: mapped(local.ip()),
+            local_port: local.port(),
+            remote: mapped(remote.ip()),
+            remote_port: remote.port(),
+        })?;
+        if let ErrorKind::PacketTooBig { mtu } = error.kind {
+            ip.packet_too_big(remote.ip(), mtu, now_ns);
+        }
+        Some(socket)
     }
 
     /// Counts of datagrams.
@@ -188,7 +264,25 @@ impl Udp {
     }
 }
 
-/// True if `address` is the unspecified one of its family.
-pub(crate) fn is_any(address: IpAddr) -> bool {
-    address.is_unspecified()
+/// The header of a datagram whose length fits its packet.
+struct Header {
+    src_port: u16,
+    dst_port: u16,
+    len: u16,
+    checksum: u16,
+}
+
+impl Header {
+    #[inline]
+    fn read(payload: &[u8]) -> Option<Header> {
+        let [a, b, c, d, e, f, g, h] = *payload.first_chunk::<8>()?;
+        let len = u16::from_be_bytes([e, f]);
+        let fits = usize::from(len) <= payload.len() && usize::from(len) >= udp::HEADER_LEN;
+        fits.then(|| Header {
+            src_port: u16::from_be_bytes([a, b]),
+            dst_port: u16::from_be_bytes([c, d]),
+            len,
+            checksum: u16::from_be_bytes([g, h]),
+        })
+    }
 }

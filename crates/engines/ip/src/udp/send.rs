@@ -1,0 +1,269 @@
+//! Sending: the headers of a destination are prepared once, and each datagram adds lengths, checksums and data.
+
+use core::net::{IpAddr, SocketAddr};
+
+use linerate_mem::{Checksum, Written};
+use linerate_wire::{Protocol, Sum, ipv4, ipv6, udp};
+
+use super::table::{Ends, bits, mapped};
+use super::{SendError, Udp, UdpId};
+use crate::ip::{Ip, NoRoute};
+use crate::link::LinkHeader;
+use crate::neighbour::HopId;
+use crate::output::Output;
+
+/// Destinations of sockets that are not connected whose headers are kept.
+const RECENT: usize = 256;
+/// Longest headers of IP and UDP.
+const HEADERS_MAX: usize = ipv6::HEADER_LEN + udp::HEADER_LEN;
+
+/// Headers to one destination, without lengths and checksums.
+#[derive(Clone, Debug)]
+pub(super) struct Path {
+    hop: HopId,
+    ends: Ends,
+    headers: [u8; HEADERS_MAX],
+    /// Bytes of the headers.
+    len: u8,
+    /// The sum of the IPv4 header without its length.
+    header_sum: Sum,
+    /// The sum of pseudo-header and ports without the length.
+    pseudo: Sum,
+}
+
+impl Path {
+    pub fn new(hop: HopId, ends: Ends) -> Path {
+        let mut headers = [0; HEADERS_MAX];
+        let udp = udp::Header { src_port: ends.local_port, dst_port: ends.remote_port, ..Default::default() };
+        let (len, header_sum, pseudo) = match (bits(ends.local), bits(ends.remote)) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                // Nobody fragments it on the way, so it needs no identification (RFC 6864).
+                let header = ipv4::Header {
+                    total_len: 0,
+                    dont_fragment: true,
+                    protocol: Protocol::UDP,
+                    src,
+                    dst,
+                    ..Default::default()
+                };
+                header.emit(&mut headers);
+                udp.emit(&mut headers[ipv4::HEADER_LEN..]);
+                let field = ipv4::field::CHECKSUM;
+                headers[field].fill(0);
+                let sum = Sum::new().add_slice(&headers[..ipv4::HEADER_LEN]);
+                (ipv4::HEADER_LEN, sum, Sum::pseudo_ipv4(src, dst, Protocol::UDP.0, 0))
+            }
+            (src, dst) => {
+                let [src, dst] = [src, dst].map(|address| match address {
+                    IpAddr::V4(four) => four.to_ipv6_mapped(),
+                    IpAddr::V6(six) => six,
+                });
+                let header = ipv6::Header { next_header: Protocol::UDP, src, dst, ..Default::default() };
+                header.emit(&mut headers);
+                udp.emit(&mut headers[ipv6::HEADER_LEN..]);
+                (ipv6::HEADER_LEN, Sum::new(), Sum::pseudo_ipv6(src, dst, Protocol::UDP.0, 0))
+            }
+        };
+        Path { hop, ends, headers, len: (len + udp::HEADER_LEN) as u8, header_sum, pseudo }
+    }
+
+    #[inline]
+    fn is_v4(&self) -> bool {
+        usize::from(self.len) == ipv4::HEADER_LEN + udp::HEADER_LEN
+    }
+
+    /// Writes headers and data to `packet`, which has their length. `is_partial` leaves the sum of the data out.
+    #[inline]
+    fn write(&self, packet: &mut [u8], data: &[u8], is_partial: bool) {
+        let headers_len = usize::from(self.len);
+        let (headers, body) = packet.split_at_mut(headers_len);
+        headers.copy_from_slice(&self.headers[..headers_len]);
+        body.copy_from_slice(data);
+        let udp_len = (udp::HEADER_LEN + data.len()) as u16;
+        let at = headers_len - udp::HEADER_LEN;
+        if self.is_v4() {
+            let total_len = udp_len + ipv4::HEADER_LEN as u16;
+            headers[2..4].copy_from_slice(&total_len.to_be_bytes());
+            let checksum = self.header_sum.add_u16(total_len).finish();
+            headers[10..12].copy_from_slice(&checksum.to_be_bytes());
+        } else {
+            headers[4..6].copy_from_slice(&udp_len.to_be_bytes());
+        }
+        headers[at + 4..at + 6].copy_from_slice(&udp_len.to_be_bytes());
+        let pseudo = self.pseudo.add_u16(udp_len);
+        let checksum = if is_partial {
+            pseudo.fold()
+        } else {
+            // The length stands in the header as well.
+            let sum = pseudo.add_u16(udp_len).add_u16(self.ends.local_port).add_u16(self.ends.remote_port);
+            sum.add_slice(data).finish_udp()
+        };
+        headers[at + 6..at + 8].copy_from_slice(&checksum.to_be_bytes());
+    }
+}
+
+/// Paths of connected sockets, and those of recent destinations of others.
+#[derive(Default)]
+pub(super) struct Paths {
+    connected: Vec<Option<Path>>,
+    recent: Vec<Option<Path>>,
+}
+
+impl Paths {
+    pub fn connect(&mut self, index: u32, path: Path) {
+        let index = index as usize;
+        if self.connected.len() <= index {
+            self.connected.resize(index + 1, None);
+        }
+        self.connected[index] = Some(path);
+    }
+
+    pub fn disconnect(&mut self, index: u32) {
+        if let Some(path) = self.connected.get_mut(index as usize) {
+            *path = None;
+        }
+    }
+
+    /// The place of the path to a destination.
+    #[inline]
+    fn place(&mut self, ends: &Ends) -> &mut Option<Path> {
+        if self.recent.is_empty() {
+            self.recent.resize(RECENT, None);
+        }
+        let ports = u32::from(ends.local_port) << 16 | u32::from(ends.remote_port);
+        let mixed =
+            (ends.remote as u32 ^ (ends.remote >> 64) as u32 ^ ends.local as u32).wrapping_add(ports.rotate_left(7));
+        &mut self.recent[mixed.wrapping_mul(0x9e37_79b1) as usize >> 24]
+    }
+}
+
+impl Udp {
+    /// Sends a datagram: by a connected socket, or to `to`. `from` chooses one of our addresses for a socket of all addresses; an answer
+    /// takes the address that its question came to. A datagram that is longer than the path MTU leaves in fragments. `trusted`: the port
+    /// keeps packets in this process, so the checksum is left partial.
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "the packet path hands everything down")]
+    pub fn send(
+        &mut self,
+        socket: UdpId,
+        from: Option<IpAddr>,
+        to: Option<SocketAddr>,
+        data: &[u8],
+        trusted: bool,
+        ip: &mut Ip,
+        out: &mut Output<'_>,
+    ) -> Result<(), SendError> {
+        let result = self.try_send(socket, from, to, data, trusted, ip, out);
+        self.counters.sent += u64::from(result.is_ok());
+        self.counters.send_failed += u64::from(result.is_err());
+        result
+    }
+
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "the packet path hands everything down")]
+    fn try_send(
+        &mut self,
+        socket: UdpId,
+        from: Option<IpAddr>,
+        to: Option<SocketAddr>,
+        data: &[u8],
+        trusted: bool,
+        ip: &mut Ip,
+        out: &mut Output<'_>,
+    ) -> Result<(), SendError> {
+        let ends = self.table.ends(socket).ok_or(SendError::Closed)?;
+        let is_connected = ends.remote_port != 0;
+        let mut wanted = ends;
+        if !is_connected {
+            let to = to.ok_or(SendError::NotConnected)?;
+            (wanted.remote, wanted.remote_port) = (mapped(to.ip()), to.port());
+            if let Some(from) = from.filter(|_| bits(ends.local).is_unspecified()) {
+                wanted.local = mapped(from);
+            }
+        }
+        let place = match self.paths.connected.get(socket.index as usize) {
+            Some(place) if is_connected => place,
+            _ => &*self.paths.place(&wanted),
+        };
+        let path = place.as_ref().filter(|path| path.ends == wanted);
+        if let Some(path) = path
+            && let Some(link) = ip.header(path.hop)
+        {
+            let len = usize::from(path.len) + data.len();
+            if len <= usize::from(ip.path_mtu(bits(wanted.remote))) {
+                return emit(path, link, data, trusted, out);
+            }
+        }
+        self.send_slowly(socket, is_connected, wanted, data, ip, out)
+    }
+
+    /// Sends a datagram to a destination that is not prepared, not resolved, or takes fragments.
+    #[cold]
+    fn send_slowly(
+        &mut self,
+        socket: UdpId,
+        is_connected: bool,
+        wanted: Ends,
+        data: &[u8],
+        ip: &mut Ip,
+        out: &mut Output<'_>,
+    ) -> Result<(), SendError> {
+        let (src, dst) = (bits(wanted.local), bits(wanted.remote));
+        let (hop, src) = ip.resolve((!src.is_unspecified()).then_some(src), dst, out)?;
+        let path = Path::new(hop, Ends { local: mapped(src), ..wanted });
+        let len = usize::from(path.len) + data.len();
+        // IPv6 counts its payload only; that of fragments must still be numbered by 13 bits of 8 bytes.
+        if len > usize::from(u16::MAX) {
+            return Err(SendError::TooLong);
+        }
+        let mut packet = core::mem::take(&mut self.scratch);
+        packet.clear();
+        packet.resize(len, 0);
+        path.write(&mut packet, data, false);
+        if path.is_v4() && len > usize::from(ip.path_mtu(dst)) {
+            let identification = ip.next_identification();
+            let mut header = ipv4::Packet::new_unchecked(&mut packet[..]);
+            header.set_identification(identification);
+            header.set_fragment(false, false, 0);
+            header.fill_checksum();
+        }
+        let is_sent = ip.send_packet(hop, dst, &packet, Checksum::Unknown, out);
+        self.scratch = packet;
+        match is_connected {
+            true => self.paths.connect(socket.index, path),
+            false if wanted.local == mapped(src) => *self.paths.place(&wanted) = Some(path),
+            false => {}
+        }
+        if is_sent { Ok(()) } else { Err(SendError::NoRoom) }
+    }
+}
+
+/// Appends a frame of a prepared destination.
+#[inline]
+fn emit(path: &Path, link: &LinkHeader, data: &[u8], trusted: bool, out: &mut Output<'_>) -> Result<(), SendError> {
+    let link = link.as_slice();
+    let len = link.len() + usize::from(path.len) + data.len();
+    let checksum = if trusted { Checksum::Partial } else { Checksum::Unknown };
+    if len > out.pool.packet_len_max() {
+        let mut packet = vec![0; usize::from(path.len) + data.len()];
+        path.write(&mut packet, data, trusted);
+        return if out.frame(&[link, &packet], checksum) { Ok(()) } else { Err(SendError::NoRoom) };
+    }
+    let write = |bytes: &mut [u8]| {
+        bytes[..link.len()].copy_from_slice(link);
+        path.write(&mut bytes[link.len()..len], data, trusted);
+        Some(Written { len, time_ns: 0, checksum })
+    };
+    if out.pool.fill(out.batch, 1, write) == 1 { Ok(()) } else { Err(SendError::NoRoom) }
+}
+
+/// Errors that a program may want to tell apart from its own mistakes.
+impl SendError {
+    /// True if sending again later may succeed.
+    pub fn is_temporary(self) -> bool {
+        matches!(self, SendError::NoRoom | SendError::NoRoute(NoRoute::NoAddress | NoRoute::NeighboursFull))
+    }
+}
