@@ -128,12 +128,9 @@ fn what_is_not_in_order_is_dropped_by_reason() {
         ),
     ];
     for (name, frame, reason) in cases {
-        assert!(
-            a.ip.fast4(&frame, Checksum::Unknown).is_none()
-                || reason == DropReason::TransportChecksum
-                || name.starts_with("UDP"),
-            "{name}"
-        );
+        // The fast path leaves the transport's checks, and a second host with our MAC address, to others.
+        let is_left = reason == DropReason::TransportChecksum || name.starts_with("UDP") || name == "own MAC";
+        assert!(a.ip.fast4(&frame, Checksum::Unknown).is_none() || is_left, "{name}");
         let before = a.ip.counters().dropped_by(reason);
         assert_eq!(a.receive(&frame), Inbound::Dropped(reason), "{name}");
         assert_eq!(a.ip.counters().dropped_by(reason), before + 1, "{name}");
@@ -214,7 +211,7 @@ fn long_datagrams_travel_in_fragments_in_any_order() {
         let server = b.bind(local);
         let client = a.bind(&local.replace(":7", ":9"));
         for len in [1472, 1473, 4000, 65_000] {
-            let data: Vec<u8> = (0..len).map(|at| (at * 7 >> 3) as u8).collect();
+            let data: Vec<u8> = (0..len).map(|at| ((at * 7) >> 3) as u8).collect();
             a.send(client, to, &data).unwrap();
             let mut frames: Vec<Vec<u8>> = a.out.iter().map(<[u8]>::to_vec).collect();
             a.pool.free(&mut a.out);
@@ -290,7 +287,7 @@ fn errors_are_sent_about_what_may_be_told_of_only() {
     let [mut a, _] = pair();
     let plain = frame4(2, 1, header4(), datagram, 200);
     let plain6 = frame6(2, 1, header6(), datagram, 200);
-    let mut sent = |a: &mut Host, packet: &[u8]| {
+    let sent = |a: &mut Host, packet: &[u8]| {
         a.now_ns += SECOND;
         a.ip.send_error(ErrorOut::PortUnreachable, packet, a.now_ns, &mut a.out, &mut a.pool);
         a.sent().len()
