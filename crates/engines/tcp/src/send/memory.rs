@@ -90,8 +90,8 @@ impl SendMemory {
     /// budget; `None` if the budget is used up.
     #[inline]
     pub(super) fn alloc(&mut self, len: usize) -> Option<u32> {
-        let fit = SIZES.iter().position(|lines| room_of(*lines) >= len).unwrap_or(SIZES.len() - 1);
-        (0..=fit).rev().find_map(|size| self.alloc_size(size))
+        let fit = SIZES[..4].iter().position(|lines| room_of(*lines) >= len).unwrap_or(4);
+        self.alloc_size(fit).or_else(|| (0..fit).rev().find_map(|size| self.alloc_size(size)))
     }
 
     #[inline]
@@ -109,11 +109,10 @@ impl SendMemory {
     /// Gives chunk `handle` back.
     #[inline]
     pub(super) fn free(&mut self, handle: u32) {
-        let mut header = self.header(handle);
         let size = self.size_mut(handle);
-        header.next = std::mem::replace(&mut size.free, line_of(handle));
-        let lines = size.chunk_lines;
-        self.set(handle, header);
+        let (line, lines) = (line_of(handle), size.chunk_lines);
+        Header::write_next(&mut size.lines[line], size.free);
+        size.free = line;
         self.lines_used -= lines;
     }
 
@@ -132,9 +131,28 @@ impl SendMemory {
     /// Changes the link of chunk `handle`.
     #[inline]
     pub(super) fn link(&mut self, handle: u32, next: u32) {
-        let mut header = self.header(handle);
-        header.next = next;
-        self.set(handle, header);
+        Header::write_next(&mut self.size_mut(handle).lines[line_of(handle)], next);
+    }
+
+    /// Notes that chunk `handle` is sent for the first time, and returns its header.
+    #[inline]
+    pub(super) fn mark_sent(&mut self, handle: u32, stamp: u32) -> Header {
+        Header::write_sent(&mut self.size_mut(handle).lines[line_of(handle)], stamp)
+    }
+
+    /// Writes a new chunk: its header, and as many of `bytes` as it has room for. Returns how many these are.
+    #[inline]
+    pub(super) fn fill(&mut self, handle: u32, mut header: Header, bytes: &[u8]) -> usize {
+        let size = self.size_mut(handle);
+        let (first, lines) = (line_of(handle) as usize, size.chunk_lines as usize);
+        let place = size.lines.as_mut_slice()[first..first + lines].as_flattened_mut();
+        let len = bytes.len().min(place.len() - HEADER);
+        place[HEADER..HEADER + len].copy_from_slice(&bytes[..len]);
+        header.len = len as u16;
+        if let Some(line) = place.first_chunk_mut() {
+            header.write(line);
+        }
+        len
     }
 
     /// Bytes of data that chunk `handle` has room for.

@@ -97,7 +97,8 @@ fn wait_for_window(tcb: &mut Tcb, memory: &SendMemory, flight: u32, now: Now) ->
 #[inline]
 fn begin_again(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) {
     let idle_ms = u32::from(coarse(now).wrapping_sub(tcb.sent_at)) << COARSE_SHIFT;
-    if memory.config.idle_restart && idle_ms > rtt::rto_ms(tcb, &memory.config) {
+    // The time-out is not below its least, so most connections need no look at it.
+    if idle_ms > memory.config.rto_min_ms && memory.config.idle_restart && idle_ms > rtt::rto_ms(tcb, &memory.config) {
         congestion::restart(tcb, &memory.config);
         let is_clean =
             |recovery: &Recovery| recovery.phase == Phase::Open && recovery.backoffs == 0 && !recovery.syn_resent;
@@ -128,10 +129,7 @@ fn send<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, handle: u32, now: Now) ->
 /// Marks and counts of a chunk that is sent for the first time.
 #[inline]
 fn mark_sent(tcb: &mut Tcb, memory: &mut SendMemory, handle: u32, now: Now) -> Header {
-    let mut header = memory.header(handle);
-    header.transmissions = 1;
-    header.stamp = now.us;
-    memory.set(handle, header);
+    let header = memory.mark_sent(handle, now.us);
     tcb.last_sent = handle;
     tcb.snd_nxt = header.end();
     tcb.sent_at = coarse(now);

@@ -24,20 +24,21 @@ pub(super) fn first_unsent(tcb: &Tcb, memory: &SendMemory) -> u32 {
     if tcb.last_sent == NONE { tcb.head } else { memory.header(tcb.last_sent).next }
 }
 
-/// Appends an empty chunk with room for `len` bytes, or fewer; `None` if the budget is used up.
+/// Appends a chunk with room for `room` bytes, or fewer, and puts as many of `bytes` into it as it has room for. Returns how many these
+/// are; `None` if the budget is used up.
 #[inline]
-pub(super) fn append(tcb: &mut Tcb, memory: &mut SendMemory, len: usize, marks: Marks) -> Option<u32> {
-    let handle = memory.alloc(len)?;
+pub(super) fn append(tcb: &mut Tcb, memory: &mut SendMemory, room: usize, bytes: &[u8], marks: Marks) -> Option<usize> {
+    let handle = memory.alloc(room)?;
     let seq = tcb.snd_una + tcb.queued;
-    memory.set(handle, Header { next: NONE, seq, stamp: 0, len: 0, marks, transmissions: 0 });
+    let taken = memory.fill(handle, Header { next: NONE, seq, stamp: 0, len: 0, marks, transmissions: 0 }, bytes);
     if tcb.head == NONE {
         tcb.head = handle;
     } else {
         memory.link(tcb.tail, handle);
     }
     tcb.tail = handle;
-    tcb.queued += marks.numbers();
-    Some(handle)
+    tcb.queued += taken as u32 + marks.numbers();
+    Some(taken)
 }
 
 /// Moves the last chunk, which is also the first that was never sent, into a larger one; `None` if the budget is used up.

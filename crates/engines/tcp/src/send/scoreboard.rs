@@ -377,12 +377,9 @@ mod tests {
         tcb.flags.set(Flags::SACK);
         let mut memory = SendMemory::new(SendConfig { connections_max: 1, ..SendConfig::default() }).unwrap();
         for place in 0..count {
-            let handle = queue::append(&mut tcb, &mut memory, LEN as usize, Marks::default()).unwrap();
-            let mut header = memory.header(handle);
-            (header.len, header.transmissions, header.stamp) = (LEN as u16, 1, 1_000 + place);
-            memory.set(handle, header);
-            tcb.queued += LEN;
-            tcb.last_sent = handle;
+            queue::append(&mut tcb, &mut memory, LEN as usize, &[0; LEN as usize], Marks::default()).unwrap();
+            tcb.last_sent = tcb.tail;
+            memory.mark_sent(tcb.last_sent, 1_000 + place);
         }
         tcb.snd_nxt = una + tcb.queued;
         let recovery = Recovery::new(&tcb);

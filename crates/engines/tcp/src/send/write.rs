@@ -33,15 +33,12 @@ pub(super) fn write(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8], now: N
         let is_first_unsent = tcb.queued == tcb.in_flight();
         let len = rest.len().min(payload as usize);
         // A chunk behind others that wait cannot be replaced by a larger one, so it begins with the largest.
-        let Some(handle) =
-            queue::append(tcb, memory, if is_first_unsent { len } else { payload as usize }, Marks::default())
-        else {
+        let room = if is_first_unsent { len } else { payload as usize };
+        let Some(taken) = queue::append(tcb, memory, room, &rest[..len], Marks::default()) else {
             memory.counters.budget_exhausted += 1;
             break;
         };
-        let len = len.min(memory.room(handle));
-        extend(tcb, memory, handle, &rest[..len]);
-        rest = &rest[len..];
+        rest = &rest[taken..];
     }
     let taken = most - rest.len();
     if taken < bytes.len() {
@@ -91,7 +88,7 @@ fn extend(tcb: &mut Tcb, memory: &mut SendMemory, handle: u32, bytes: &[u8]) {
 
 /// A SYN is to be sent.
 pub(super) fn open(tcb: &mut Tcb, memory: &mut SendMemory) -> bool {
-    queue::append(tcb, memory, 0, Marks::SYN).is_some()
+    queue::append(tcb, memory, 0, &[], Marks::SYN).is_some()
 }
 
 /// A FIN follows the bytes that were written.
@@ -110,7 +107,7 @@ pub(super) fn close(tcb: &mut Tcb, memory: &mut SendMemory) {
             return;
         }
     }
-    if queue::append(tcb, memory, 0, Marks::FIN).is_none() {
+    if queue::append(tcb, memory, 0, &[], Marks::FIN).is_none() {
         // `next_segment` tries again.
         tcb.flags.set(Flags::FIN_OWED);
     }
