@@ -214,7 +214,7 @@ pub fn hops_two_cores(cores: [usize; 2], hops: usize) -> Histogram {
             }
             let now_ns = clock::now_ns();
             for packet in back.iter() {
-                let sent_ns = packet[16..].first_chunk::<8>().map_or(0, |stamp| u64::from_ne_bytes(*stamp));
+                let sent_ns = packet[16..].first_chunk::<8>().map_or(0, |timestamp| u64::from_ne_bytes(*timestamp));
                 histogram.record(now_ns.saturating_sub(sent_ns));
                 seen += 1;
             }

@@ -58,7 +58,7 @@ fn a_capture_is_carried_over_unchanged() {
         assert_eq!(lane["zero_copy"], zero_copy, "{flags}");
         let bytes = |name: &str| std::fs::read(path(name)).unwrap();
         if flags.contains("--cores") {
-            // Time stamps do not cross the ring between two workers.
+            // Timestamps do not cross the ring between two workers.
             assert_eq!(bytes("in.pcapng").len(), bytes("out.pcapng").len(), "{flags}");
         } else {
             assert!(bytes("in.pcapng") == bytes("out.pcapng"), "{flags}: times and bytes are kept");

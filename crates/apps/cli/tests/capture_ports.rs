@@ -38,7 +38,7 @@ fn start(wire: &Wire, port: &str, options: &str) -> Option<Run> {
     Some(running)
 }
 
-/// Packets of a file: stamp and bytes.
+/// Packets of a file: timestamp and bytes.
 fn packets(path: &Path) -> Vec<(u64, Vec<u8>)> {
     let mut reader = CaptureReader::new(std::fs::File::open(path).unwrap()).unwrap();
     let mut packets = Vec::new();
@@ -203,22 +203,22 @@ fn what_the_interface_received_is_told() {
         assert_eq!((statistics.received, statistics.dropped_by_interface), (Some(3000), Some(0)));
         assert!(statistics.comment.starts_with("received 3000 = filtered out"), "{}", statistics.comment);
     }
-    // A veth has no clock: the stamps are the kernel's, the file says so, and nobody claims others.
-    for stamps in ["auto", "kernel"] {
-        let options = format!("--timestamps {stamps} -w {}", path.display());
+    // A veth has no clock: the timestamps are the kernel's, the file says so, and nobody claims others.
+    for timestamps in ["auto", "kernel"] {
+        let options = format!("--timestamps {timestamps} -w {}", path.display());
         let Some(running) = start(&wire, INTERFACE, &options) else { return };
         send(&wire, "--count 10 --rate 50kpps");
         running.signal("INT");
         let ended = running.end();
-        assert!(ends(&ended, "port")[0]["stamped_by_nic"].is_null(), "{stamps}");
+        assert!(ends(&ended, "port")[0]["timestamped_by_nic"].is_null(), "{timestamps}");
         let mut reader = CaptureReader::new(std::fs::File::open(&path).unwrap()).unwrap();
         while reader.next().unwrap().is_some() {}
         let comment = &reader.interfaces()[0].comment;
-        assert!(comment.starts_with("time stamps: the kernel's receive path, CLOCK_REALTIME"), "{comment}");
+        assert!(comment.starts_with("timestamps: the kernel's receive path, CLOCK_REALTIME"), "{comment}");
     }
     let refused = Run::start_in(&wire.right, &format!("capture -i {INTERFACE} --timestamps nic")).end();
     refused.expect_code(2);
-    assert!(refused.stderr.contains("does not stamp every packet"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("does not timestamp every packet"), "{}", refused.stderr);
 
     // What this host sends is received by captures of both directions and of that one, and what it receives by the first of them alone.
     let captures = [("inout", 3500), ("out", 3000)].map(|(direction, count)| {
@@ -257,7 +257,7 @@ fn a_file_is_captured_to_its_end_and_all_ports_are_summed() {
     assert_eq!((number(&sum["packets"]), number(&sum["writer"]["files"])), (800, 1), "{sum}");
     let bytes: u64 = ends(&ended, "port").iter().map(|end| number(&end["bytes"])).sum();
     assert_eq!(number(&sum["bytes"]), bytes);
-    // The same packets, with their stamps.
+    // The same packets, with their timestamps.
     let mut expected =
         [packets(directory.path().join("a.pcapng").as_path()), packets(directory.path().join("b.pcapng").as_path())]
             .concat();

@@ -7,7 +7,7 @@ use crate::depot::Depot;
 use crate::slot::CHECKSUM_FLAGS;
 use crate::{Checksum, Pool, Region, Slot};
 
-/// A bounded queue of owned slots of one region, with optional time stamps.
+/// A bounded queue of owned slots of one region, with optional timestamps.
 ///
 /// Ports append to it and take from its front; what a port could not take stays. Dropping a batch returns its frames.
 pub struct Batch {
@@ -25,19 +25,19 @@ impl Batch {
         Batch::build(pool, capacity, 0)
     }
 
-    /// As [`Batch::new`], with a time stamp beside each packet, for ports that have one to give or to keep.
+    /// As [`Batch::new`], with a timestamp beside each packet, for ports that have one to give or to keep.
     pub fn with_times(pool: &Pool, capacity: usize) -> Batch {
         Batch::build(pool, capacity, capacity)
     }
 
-    fn build(pool: &Pool, capacity: usize, stamps: usize) -> Batch {
+    fn build(pool: &Pool, capacity: usize, timestamps: usize) -> Batch {
         Batch {
             region: Arc::clone(pool.region()),
             depot: Arc::clone(pool.depot()),
             words: vec![0; capacity].into(),
             head: 0,
             tail: 0,
-            times_ns: vec![0; stamps].into(),
+            times_ns: vec![0; timestamps].into(),
         }
     }
 
@@ -224,7 +224,7 @@ impl Batch {
         self.words[self.head + index] = unsafe { Slot::from_word(word) }.with_more(more).into_word();
     }
 
-    /// Time of packet `index` in nanoseconds (0 if its port gave none); `None` in a batch without times. Live ports stamp with
+    /// Time of packet `index` in nanoseconds (0 if its port gave none); `None` in a batch without times. Live ports timestamp with
     /// `CLOCK_MONOTONIC`, capture files with the time since 1970 that they hold.
     #[inline]
     pub fn time_ns(&self, index: usize) -> Option<u64> {
@@ -234,8 +234,8 @@ impl Batch {
     /// Notes the time of packet `index`; without effect in a batch without times.
     #[inline]
     pub fn set_time_ns(&mut self, index: usize, time_ns: u64) {
-        if let Some(stamp) = self.times_ns.get_mut(self.head + index) {
-            *stamp = time_ns;
+        if let Some(timestamp) = self.times_ns.get_mut(self.head + index) {
+            *timestamp = time_ns;
         }
     }
 
@@ -276,8 +276,8 @@ impl Batch {
             self.compact();
         }
         self.words[self.tail] = slot.into_word();
-        if let Some(stamp) = self.times_ns.get_mut(self.tail) {
-            *stamp = 0;
+        if let Some(timestamp) = self.times_ns.get_mut(self.tail) {
+            *timestamp = 0;
         }
         self.tail += 1;
     }
@@ -290,10 +290,10 @@ impl Batch {
         let at = other.make_room(count);
         let from = self.head..self.head + count;
         other.words[at..at + count].copy_from_slice(&self.words[from.clone()]);
-        if let Some(stamps) = other.times_ns.get_mut(at..at + count) {
+        if let Some(timestamps) = other.times_ns.get_mut(at..at + count) {
             match self.times_ns.get(from) {
-                Some(times_ns) => stamps.copy_from_slice(times_ns),
-                None => stamps.fill(0),
+                Some(times_ns) => timestamps.copy_from_slice(times_ns),
+                None => timestamps.fill(0),
             }
         }
         other.tail += count;
@@ -428,7 +428,7 @@ pub struct Part<'a> {
     pub bytes: &'a [u8],
     /// True when the packet goes on in the next slot.
     pub more: bool,
-    /// Its time stamp; 0 where the port gave none, or the batch keeps none.
+    /// Its timestamp; 0 where the port gave none, or the batch keeps none.
     pub time_ns: u64,
 }
 

@@ -34,7 +34,7 @@ pub const LOANED: u16 = 1;
 pub struct Written {
     /// Bytes of the packet; cut to what there was room for.
     pub len: usize,
-    /// Its time stamp, for batches that keep stamps.
+    /// Its timestamp, for batches that keep timestamps.
     pub time_ns: u64,
     /// What is known about its checksum.
     pub checksum: Checksum,

@@ -28,7 +28,7 @@ pub struct InterfaceHead {
     pub filter: String,
     /// `if_os`.
     pub os: String,
-    /// `opt_comment`; the place to say which clock stamped the packets.
+    /// `opt_comment`; the place to say which clock timestamped the packets.
     pub comment: String,
     /// `if_MACaddr`.
     pub mac: Option<[u8; 6]>,

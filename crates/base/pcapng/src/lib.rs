@@ -13,7 +13,7 @@
 //! classic.rs    pcap                            record.rs      packets, to write
 //! sections.rs   pcapng                          scan.rs        whole records in bytes that were written
 //! interface.rs  what a file says of interfaces  options.rs     the options of blocks
-//! scale.rs      time stamps to nanoseconds      reader.rs      any of the formats, packet by packet
+//! scale.rs      timestamps to nanoseconds      reader.rs      any of the formats, packet by packet
 //! ```
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Time stamps to nanoseconds since 1970: `if_tsresol` and `if_tsoffset` of pcapng (draft-ietf-opsawg-pcapng, section 4.2).
+//! Timestamps to nanoseconds since 1970: `if_tsresol` and `if_tsoffset` of pcapng (draft-ietf-opsawg-pcapng, section 4.2).
 
 /// How one interface counts time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub(crate) struct Scale {
     offset_s: i64,
 }
 
-/// Length of one unit of a time stamp.
+/// Length of one unit of a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     /// So many nanoseconds.

@@ -29,7 +29,7 @@ fn file() -> (Vec<u8>, Vec<usize>) {
             name: name.into(),
             description: "one of two".into(),
             filter: "udp port 53".into(),
-            comment: "stamps by the kernel".into(),
+            comment: "timestamps by the kernel".into(),
             mac: Some([2, 0, 0, 0, 0, 1]),
             speed_bps: Some(10_000_000_000),
             snaplen: 1000,
@@ -79,7 +79,7 @@ fn what_is_written_of_interfaces_is_read() {
     assert!(reader.next().unwrap().is_none());
     let second = &reader.interfaces()[1];
     assert_eq!((second.name.as_str(), second.description.as_str(), second.snaplen), ("veth1", "one of two", 1000));
-    assert_eq!((second.filter.as_str(), second.comment.as_str()), ("udp port 53", "stamps by the kernel"));
+    assert_eq!((second.filter.as_str(), second.comment.as_str()), ("udp port 53", "timestamps by the kernel"));
     let counts = second.statistics.as_ref().unwrap();
     assert_eq!((counts.received, counts.dropped_by_interface, counts.accepted), (Some(1000), Some(1), Some(7)));
     assert_eq!((counts.dropped_by_system, counts.delivered), (Some(2), Some(5)));
@@ -154,7 +154,7 @@ fn capinfos_reads_everything() {
         "Name = veth1",
         "Time resolution = 0x09",
         "Filter string = udp port 53",
-        "Comment = stamps by the kernel",
+        "Comment = timestamps by the kernel",
         "Number of stat entries = 1",
     ] {
         assert!(says(words), "{words}:\n{text}");

@@ -1,8 +1,8 @@
 //! One monotonic nanosecond clock: `CLOCK_MONOTONIC`, read through the vDSO.
 //!
 //! The kernel's vDSO reads the TSC where it is invariant and scales it, in about 20 ns; read once a batch that is below a
-//! nanosecond a packet, and the value is the very clock that `bpf_ktime_get_ns` reads, so stamps made by programs in the
-//! kernel and here can be subtracted. (Sockets stamp packets with `CLOCK_REALTIME`; their ports convert.)
+//! nanosecond a packet, and the value is the very clock that `bpf_ktime_get_ns` reads, so timestamps made by programs in the
+//! kernel and here can be subtracted. (Sockets timestamp packets with `CLOCK_REALTIME`; their ports convert.)
 #![allow(unsafe_code)]
 
 /// Nanoseconds of `CLOCK_MONOTONIC`.

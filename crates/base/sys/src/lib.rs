@@ -18,7 +18,7 @@ pub mod random;
 pub mod raw;
 pub mod shared;
 pub mod signal;
-pub mod stamping;
+pub mod timestamping;
 pub mod usage;
 pub mod userns;
 pub mod veth;

@@ -42,7 +42,7 @@ mod tests {
             name: name.into(),
             snaplen: 96,
             filter: "tcp".into(),
-            comment: "stamps: kernel".into(),
+            comment: "timestamps: kernel".into(),
             ..InterfaceHead::default()
         });
         let head = FileHead { interfaces: interfaces.into(), ..FileHead::default() };
@@ -52,7 +52,7 @@ mod tests {
         let found: Vec<_> = reader.interfaces().iter().map(|found| (found.name.as_str(), found.snaplen)).collect();
         assert_eq!(found, [("veth0", 96), ("veth1", 96)]);
         assert_eq!(reader.interfaces()[1].filter, "tcp");
-        assert_eq!(reader.interfaces()[1].comment, "stamps: kernel");
+        assert_eq!(reader.interfaces()[1].comment, "timestamps: kernel");
         let bytes = head.bytes(FileFormat::Pcap);
         let reader = CaptureReader::new(&bytes[..]).unwrap();
         assert_eq!(reader.interfaces()[0].snaplen, 96);

@@ -22,7 +22,7 @@ pub struct ReceiverConfig {
     pub window: u64,
     /// Streams to count: `None` = all, `Some((first, count))` = these ids, others are foreign.
     pub streams: Option<(u16, u16)>,
-    /// Arrival times are of the clock that the senders stamp with. If not (a capture is read), there are no latencies, and a
+    /// Arrival times are of the clock that the senders timestamp with. If not (a capture is read), there are no latencies, and a
     /// signature is believed without a look at its time.
     pub same_clock: bool,
 }
@@ -85,7 +85,7 @@ impl Receiver {
     /// Counts all packets of a batch that arrived by `now_ns`; the batch keeps them. Packets over several slots count by their
     /// last slot, where the signature is (a signature that two slots share is not found).
     ///
-    /// Where the batch has time stamps, those are the times of arrival, on the same clock as `now_ns`.
+    /// Where the batch has timestamps, those are the times of arrival, on the same clock as `now_ns`.
     #[inline]
     pub fn record(&mut self, batch: &Batch, now_ns: u64) {
         batch.prefetch_tails();
@@ -310,10 +310,10 @@ mod tests {
         #[test]
         fn a_batch_counts_as_its_packets_do(
             arrivals in proptest::collection::vec((0u16..3, 0u64..6, 0u64..3, 0u64..2), 1..200),
-            stamped in any::<bool>(),
+            timestamped in any::<bool>(),
         ) {
             let mut pool = Pool::new(PoolConfig { frames: 256, ..PoolConfig::default() }).unwrap();
-            let mut batch = if stamped { Batch::with_times(&pool, 256) } else { Batch::new(&pool, 256) };
+            let mut batch = if timestamped { Batch::with_times(&pool, 256) } else { Batch::new(&pool, 256) };
             let (mut whole, mut single) = (Receiver::new(ReceiverConfig::default()), Receiver::new(ReceiverConfig::default()));
             let mut next = [0u64; 3];
             for (position, (stream, step, time, late)) in arrivals.into_iter().enumerate() {
@@ -325,7 +325,7 @@ mod tests {
                 pool.alloc(&mut batch, 1, bytes.len());
                 batch.packet_mut(position).copy_from_slice(&bytes);
                 batch.set_time_ns(position, 4_000 * late);
-                single.record_packet(&bytes, 60, if stamped && late > 0 { 4_000 } else { 5_000 });
+                single.record_packet(&bytes, 60, if timestamped && late > 0 { 4_000 } else { 5_000 });
             }
             whole.record(&batch, 5_000);
             prop_assert_eq!((whole.totals(), whole.foreign()), (single.totals(), single.foreign()));

@@ -198,7 +198,7 @@ impl Replay {
         let mut counted = self.due_ns.len();
         loop {
             let before = times.taken();
-            times.take(now_ns, usize::MAX, stamps(&self.stock).skip(counted), &mut |_| {});
+            times.take(now_ns, usize::MAX, timestamps(&self.stock).skip(counted), &mut |_| {});
             let waiting = self.stock.totals().packets - counted as u64;
             self.source_pool.free(&mut self.stock);
             counted = 0;
@@ -234,7 +234,9 @@ impl Replay {
                 due_ns.extend(times_ns);
             }
             Clock::Recorded(times) => {
-                times.take(now_ns, room, stamps(&self.stock).skip(waiting), &mut |time_ns| due_ns.push_back(time_ns));
+                times.take(now_ns, room, timestamps(&self.stock).skip(waiting), &mut |time_ns| {
+                    due_ns.push_back(time_ns)
+                });
             }
         }
     }
@@ -242,7 +244,7 @@ impl Replay {
     fn next(&mut self, now_ns: u64) -> ReplayNext {
         let due_ns = match &mut self.clock {
             Clock::Paced(pacer) => pacer.next_due_ns(now_ns),
-            Clock::Recorded(times) => times.next_due_ns(stamps(&self.stock).next()),
+            Clock::Recorded(times) => times.next_due_ns(timestamps(&self.stock).next()),
         };
         due_ns.map_or(ReplayNext::Done, ReplayNext::At)
     }
@@ -296,7 +298,7 @@ impl Replay {
 }
 
 /// The time of each packet in a batch: of its first slot.
-fn stamps(batch: &Batch) -> impl Iterator<Item = u64> + '_ {
+fn timestamps(batch: &Batch) -> impl Iterator<Item = u64> + '_ {
     let mut begins = true;
     (0..batch.len()).filter_map(move |index| {
         let first = std::mem::replace(&mut begins, !batch.more(index));

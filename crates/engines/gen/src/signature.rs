@@ -15,7 +15,7 @@ pub const SIGNATURE_LEN: usize = 16;
 /// Number of sequence numbers before they start again.
 pub const SEQUENCE_MASK: u64 = (1 << 40) - 1;
 
-/// Modulus of the time stamp, as a mask.
+/// Modulus of the timestamp, as a mask.
 pub const TIME_MASK: u64 = (1 << 48) - 1;
 
 const MAGIC: u64 = 0x4c5254;

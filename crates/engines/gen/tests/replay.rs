@@ -5,7 +5,7 @@ use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Caps, Interest, Port, PortError, Readiness, Stats};
 use proptest::prelude::*;
 
-/// A source that hands out packets with stamps, a few at a time.
+/// A source that hands out packets with timestamps, a few at a time.
 struct Source {
     pool: Pool,
     caps: Caps,
@@ -20,8 +20,8 @@ impl Port for Source {
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         let mut count = 0;
         while count < 7
-            && let Some((stamp_ns, packet)) = self.packets.front()
-            && self.pool.append(batch, packet, *stamp_ns)
+            && let Some((timestamp_ns, packet)) = self.packets.front()
+            && self.pool.append(batch, packet, *timestamp_ns)
         {
             self.packets.pop_front();
             count += 1;
@@ -207,11 +207,11 @@ fn packets_that_the_port_cannot_take_are_counted() {
 proptest! {
     #[test]
     fn every_packet_once_in_order(
-        lens in proptest::collection::vec(14usize..1514, 0..80), stamps in proptest::collection::vec(0u64..50_000, 80),
+        lens in proptest::collection::vec(14usize..1514, 0..80), timestamps in proptest::collection::vec(0u64..50_000, 80),
         shared in any::<bool>(), room in 1usize..20, batch in 1usize..40, kind in 0..3,
     ) {
         let packets: Vec<(u64, Vec<u8>)> =
-            lens.iter().enumerate().map(|(number, len)| (1 + stamps[number], vec![number as u8; *len])).collect();
+            lens.iter().enumerate().map(|(number, len)| (1 + timestamps[number], vec![number as u8; *len])).collect();
         let speed = match kind {
             0 => Speed::Full,
             1 => Speed::Recorded(3.0),

@@ -6,7 +6,7 @@
 //! tcb.rs        the control block of a connection: two cache lines
 //! send/         what was written and is not acknowledged; what leaves now; loss recovery; congestion control
 //! ```
-//! There is no clock here: `now_ns` comes with each call. Inside, RTT stamps are `u32` microseconds and deadlines `u32`
+//! There is no clock here: `now_ns` comes with each call. Inside, RTT timestamps are `u32` microseconds and deadlines `u32`
 //! milliseconds ([`Now`]); both wrap and are compared by difference.
 #![forbid(unsafe_code)]
 

@@ -8,7 +8,7 @@ pub(crate) const NEVER: u32 = 0;
 pub struct Now {
     /// Nanoseconds of the caller's monotonic clock.
     pub ns: u64,
-    /// Microseconds, which wrap after 71 minutes: stamps of segments, round-trip times.
+    /// Microseconds, which wrap after 71 minutes: timestamps of segments, round-trip times.
     pub us: u32,
     /// Milliseconds (ticks), which wrap after 49 days: deadlines, and the clock of the timestamps option.
     pub tick: u32,

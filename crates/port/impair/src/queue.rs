@@ -26,7 +26,7 @@ struct Entry {
     number: u32,
     /// Slots of the packet that begins here; 0 for its other slots.
     slots: u32,
-    /// The packet's time stamp when it leaves; 0 without one.
+    /// The packet's timestamp when it leaves; 0 without one.
     time_ns: u64,
 }
 

@@ -124,7 +124,7 @@ fn a_delayed_packet_leaves_when_it_is_due_and_not_before() {
 }
 
 #[test]
-fn what_arrives_is_delayed_with_its_time_stamp() {
+fn what_arrives_is_delayed_with_its_timestamp() {
     let mut path = Path::new(Some("delay 5ms"), None);
     path.build(2, 60);
     assert_eq!(path.far.transmit(&mut path.batch).unwrap(), 2);

@@ -78,7 +78,7 @@ pub struct Caps {
     pub filters: bool,
     /// The port goes on after a peer that broke the protocol, and waits for the next one.
     pub survives_peers: bool,
-    /// True when received packets carry a time stamp of the port's (see `Batch::time_ns`).
+    /// True when received packets carry a timestamp of the port's (see `Batch::time_ns`).
     pub timestamps: bool,
     /// True if the far side takes packets without a turn of another thread of ours (`null:`, a NIC), so a sender may go on without
     /// a pause. False if the far side is a reader that must get its turn (`pipe:`).

@@ -93,7 +93,7 @@ pub struct Facts {
     /// True when the path never loses a packet that was taken.
     pub lossless: bool,
     /// True when packets that the suite did not send may arrive (a kernel's neighbour discovery).
-    pub strangers: bool,
+    pub other_traffic: bool,
     /// True when the receiver says `Ended` once the sender is gone.
     pub ends: bool,
     /// True when packets with VLAN tags arrive with them.
@@ -110,7 +110,7 @@ impl Default for Facts {
             len_min: 14,
             window: 64,
             lossless: false,
-            strangers: false,
+            other_traffic: false,
             ends: false,
             vlan: true,
             patience: Duration::from_secs(20),

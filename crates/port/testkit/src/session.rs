@@ -49,7 +49,7 @@ impl Session {
             Link::Sender(sender) => (sender, None, None),
         };
         let facts = harness.facts();
-        let account = Account::new(facts.strangers);
+        let account = Account::new(facts.other_traffic);
         let (outgoing, incoming) = (Batch::new(&pool, BATCH), Batch::new(&pool, BATCH));
         let sender = Some(sender);
         Ok(Session { pool, facts, sender, receiver, beside, account, outgoing, incoming, reopen, sent: None })
@@ -380,8 +380,8 @@ impl Session {
         let missing = sent.tx_packets as i64 - arrived as i64;
         let exact = missing == explained as i64;
         let possible = (0..=explained as i64).contains(&missing);
-        // Drop counters do not tell strangers from ours.
-        if if self.facts.strangers { !possible } else { !exact } {
+        // Drop counters do not tell other traffic from ours.
+        if if self.facts.other_traffic { !possible } else { !exact } {
             return Err(format!(
                 "{} packets were sent and {arrived} arrived, but {explained} drops are reported",
                 sent.tx_packets
@@ -414,17 +414,17 @@ pub(crate) struct Account {
     pub plan: Vec<Entry>,
     /// What `transmit` took.
     pub taken: Totals,
-    /// What `receive` returned, strangers included.
+    /// What `receive` returned, other traffic included.
     pub returned: Totals,
     /// Packets of this run that `receive` returned.
     pub arrived: u64,
     written_off: u64,
     next: u32,
-    strangers: bool,
+    other_traffic: bool,
 }
 
 impl Account {
-    pub fn new(strangers: bool) -> Account {
+    pub fn new(other_traffic: bool) -> Account {
         Account {
             run: packets::new_run(),
             plan: Vec::new(),
@@ -433,7 +433,7 @@ impl Account {
             arrived: 0,
             written_off: 0,
             next: 0,
-            strangers,
+            other_traffic,
         }
     }
 
@@ -468,7 +468,7 @@ impl Account {
             self.returned.bytes += packet.len() as u64;
             match packets::sequence_of(self.run, packet) {
                 Some(sequence) => self.note_ours(sequence, packet)?,
-                None if self.strangers => {}
+                None if self.other_traffic => {}
                 None => {
                     return Err(format!(
                         "a packet arrived that was not sent: {:02x?}",

@@ -37,7 +37,7 @@ const FAULTS: &[(Fault, &str, &str)] = &[
     (Fault::CountsSlotsAsPackets, "packets of several slots", "receive returned"),
     (Fault::StartsAtOne, "counters balance", "a fresh port counts already"),
     (Fault::DropsWithoutCause, "receiver gone", "no cause"),
-    (Fault::NoTimes, "time stamps", "carry a time stamp"),
+    (Fault::NoTimes, "timestamps", "carry a timestamp"),
     (Fault::LeaksFrame, "frames come back", "did not come back"),
     (Fault::NeedsFrameToSend, "pool runs dry", "without free frames"),
     (Fault::ForgetsPartialChecksums, "partial checksums", "byte 40"),

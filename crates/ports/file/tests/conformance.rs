@@ -44,7 +44,7 @@ impl Harness for Files {
 fn check(extension: &'static str) -> Report {
     let report = check_all(&mut Files::new(extension));
     for check in
-        ["order and content", "time stamps", "packets of several slots", "frame too long", "end", "small batches"]
+        ["order and content", "timestamps", "packets of several slots", "frame too long", "end", "small batches"]
     {
         assert!(matches!(report.outcome(check), Some(Outcome::Passed(_))), "{check}");
     }

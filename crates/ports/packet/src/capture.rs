@@ -29,8 +29,8 @@ pub struct CaptureOptions {
     pub promiscuous: bool,
     /// Capture what this host sends, too.
     pub outgoing: bool,
-    /// Give packets the NIC's stamps where it made some ([`RingPacket::stamped_by_hardware`]), which it does when it is told to.
-    pub hardware_stamps: bool,
+    /// Give packets the NIC's timestamps where it made some ([`RingPacket::timestamped_by_hardware`]), which it does when it is told to.
+    pub hardware_timestamps: bool,
     /// Which packets, and how many bytes of each; the kernel runs it before it copies.
     pub filter: Program,
 }
@@ -84,15 +84,15 @@ impl RingPacket<'_> {
         self.found.original_len()
     }
 
-    /// Its stamp, nanoseconds since 1970.
+    /// Its timestamp, nanoseconds since 1970.
     #[inline]
     pub fn time_ns(&self) -> u64 {
         self.found.time_ns
     }
 
-    /// True when the NIC's clock made the stamp, else the kernel's.
+    /// True when the NIC's clock made the timestamp, else the kernel's.
     #[inline]
-    pub fn stamped_by_hardware(&self) -> bool {
+    pub fn timestamped_by_hardware(&self) -> bool {
         self.found.status & libc::TP_STATUS_TS_RAW_HARDWARE != 0
     }
 
@@ -164,9 +164,9 @@ impl RingCapture {
             // Kernels before 4.20 do not know it; packets that were sent are passed over then.
             let _ = socket.set(libc::PACKET_IGNORE_OUTGOING, 1);
         }
-        if options.hardware_stamps {
+        if options.hardware_timestamps {
             let wanted = libc::SOF_TIMESTAMPING_RAW_HARDWARE as i32;
-            socket.set(libc::PACKET_TIMESTAMP, wanted).map_err(error("asking for the NIC's stamps"))?;
+            socket.set(libc::PACKET_TIMESTAMP, wanted).map_err(error("asking for the NIC's timestamps"))?;
         }
         // Nothing is taken before all is as it is to be.
         socket.set_filter(&NOTHING).map_err(error("setting a socket filter"))?;

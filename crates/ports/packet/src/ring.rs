@@ -49,7 +49,7 @@ pub(crate) struct Found {
     stored: usize,
     /// The VLAN tag that the kernel took out (TPID, TCI), to be put back.
     pub tag: Option<[u8; TAG_BYTES]>,
-    /// Kernel's time stamp, nanoseconds since 1970.
+    /// Kernel's timestamp, nanoseconds since 1970.
     pub time_ns: u64,
     /// True when the ring holds only the packet's beginning.
     pub truncated: bool,

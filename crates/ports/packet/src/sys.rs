@@ -219,7 +219,7 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 pub(crate) struct PacketHeader {
     /// Distance of the next packet's header; 0 in version 2.
     pub next: u32,
-    /// Time stamp since 1970.
+    /// Timestamp since 1970.
     pub seconds: u32,
     pub nanoseconds: u32,
     /// Bytes in the ring, and of the whole packet.

@@ -19,7 +19,7 @@ fn options(filter: Program) -> CaptureOptions {
         retire_ms: 1,
         promiscuous: true,
         outgoing: false,
-        hardware_stamps: false,
+        hardware_timestamps: false,
         filter,
     }
 }
@@ -38,7 +38,7 @@ fn walk(capture: &mut RingCapture, count: usize) -> Vec<(Vec<u8>, usize, bool)> 
         let each = |packet: linerate_port_packet::RingPacket<'_>| {
             let mut bytes = vec![0; packet.len()];
             packet.copy(&mut bytes);
-            assert!(packet.time_ns() > 1_600_000_000_000_000_000 && !packet.stamped_by_hardware());
+            assert!(packet.time_ns() > 1_600_000_000_000_000_000 && !packet.timestamped_by_hardware());
             packets.push((bytes, packet.original_len(), packet.is_outgoing()));
         };
         capture.walk(64, each).unwrap();
@@ -51,9 +51,9 @@ fn packets_are_walked_with_their_tags_lengths_and_direction() {
     let Some(wire) = Wire::new(1) else { return };
     let mut pool = pool(512);
     let mut out = wire.left.open(",tx_only,qdisc", &pool);
-    // A veth stamps nothing, so the stamps are the kernel's, and say so.
-    let hardware_stamps = CaptureOptions { hardware_stamps: true, ..options(Program::everything(65_535)) };
-    let mut back = open(&wire.right, &hardware_stamps);
+    // A veth timestamps nothing, so the timestamps are the kernel's, and say so.
+    let hardware_timestamps = CaptureOptions { hardware_timestamps: true, ..options(Program::everything(65_535)) };
+    let mut back = open(&wire.right, &hardware_timestamps);
     // Of each packet 64 bytes; also those that this host sends.
     let filter = Program::everything(64);
     let mut near = open(&wire.left, &CaptureOptions { outgoing: true, filter, ..options(Program::everything(0)) });

@@ -1,4 +1,4 @@
-//! What is special about AF_PACKET, over a veth pair: tags, stamps, a ring that overflows, interfaces that change.
+//! What is special about AF_PACKET, over a veth pair: tags, timestamps, a ring that overflows, interfaces that change.
 
 mod common;
 
@@ -41,7 +41,7 @@ fn tags_arrive_where_they_were(receiving: &str) {
 }
 
 #[test]
-fn stamps_are_of_the_monotonic_clock() {
+fn timestamps_are_of_the_monotonic_clock() {
     let Some(wire) = Wire::new(1) else { return };
     let mut pool = pool(512);
     let (mut out, mut back) = (wire.left.open("", &pool), wire.right.open("", &pool));
@@ -55,11 +55,11 @@ fn stamps_are_of_the_monotonic_clock() {
         back.receive(&mut batch).unwrap();
     }
     let after = clock::now_ns();
-    let stamps: Vec<u64> = (0..10).map(|index| batch.time_ns(index).unwrap()).collect();
-    // The two clocks are read one after the other, so the turned stamps may be off by that.
+    let timestamps: Vec<u64> = (0..10).map(|index| batch.time_ns(index).unwrap()).collect();
+    // The two clocks are read one after the other, so the turned timestamps may be off by that.
     const SLACK_NS: u64 = 5_000_000;
-    assert!(stamps.is_sorted(), "{stamps:?}");
-    assert!(before - SLACK_NS <= stamps[0] && stamps[9] <= after + SLACK_NS, "{before} {stamps:?} {after}");
+    assert!(timestamps.is_sorted(), "{timestamps:?}");
+    assert!(before - SLACK_NS <= timestamps[0] && timestamps[9] <= after + SLACK_NS, "{before} {timestamps:?} {after}");
     pool.free(&mut batch);
 }
 

@@ -6,7 +6,7 @@
 //! transmit   batch -> pcap_inject, one call a packet -> qdisc -> driver
 //! ```
 //! `packet:IF` does the same with less copying and in larger batches; this port is for comparison, and for what only a
-//! libpcap brings along. Only what arrives is received, not what this machine sends. Stamps are libpcap's, in nanoseconds,
+//! libpcap brings along. Only what arrives is received, not what this machine sends. Timestamps are libpcap's, in nanoseconds,
 //! turned into the clock of `linerate_sys::clock`.
 //!
 //! Partial checksums, which a host leaves to a network card, are completed where a packet's checksum is the bare sum of its

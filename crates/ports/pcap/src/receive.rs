@@ -18,7 +18,7 @@ const TAGS_BYTES: usize = 8;
 /// The receiving side.
 #[derive(Default)]
 pub(crate) struct Receiver {
-    /// Shown by libpcap, not handed out yet: bytes and time stamp.
+    /// Shown by libpcap, not handed out yet: bytes and timestamp.
     kept: VecDeque<(Vec<u8>, u64)>,
     /// libpcap showed as many as it was asked for.
     more: bool,
@@ -36,7 +36,7 @@ impl Receiver {
         self.more || !self.kept.is_empty()
     }
 
-    /// Fills the batch as far as it goes. Stamps are moved back by `clock_offset_ns`. TCP packets longer than `frame_len_max` are cut
+    /// Fills the batch as far as it goes. Timestamps are moved back by `clock_offset_ns`. TCP packets longer than `frame_len_max` are cut
     /// into such: a kernel merged them, and libpcap does not say how they are to be cut.
     pub(crate) fn receive(
         &mut self,

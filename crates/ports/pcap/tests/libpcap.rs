@@ -1,4 +1,4 @@
-//! What is special about libpcap: the library that may be missing, its drops, its stamps, its refusals.
+//! What is special about libpcap: the library that may be missing, its drops, its timestamps, its refusals.
 
 mod common;
 
@@ -39,7 +39,7 @@ fn a_full_buffer_is_counted_to_the_packet() {
 }
 
 #[test]
-fn stamps_are_of_the_monotonic_clock() {
+fn timestamps_are_of_the_monotonic_clock() {
     let Some(wire) = Wire::new(1500) else { return };
     let mut pool = pool();
     let (mut sender, mut receiver) = (wire.left.open("", &pool).unwrap(), wire.right.open("", &pool).unwrap());
@@ -55,10 +55,10 @@ fn stamps_are_of_the_monotonic_clock() {
         receiver.wait(Interest::Receive, 1_000_000_000).unwrap();
         receiver.receive(&mut batch).unwrap();
     }
-    let stamps: Vec<u64> = (0..5).map(|index| batch.time_ns(index).unwrap()).collect();
+    let timestamps: Vec<u64> = (0..5).map(|index| batch.time_ns(index).unwrap()).collect();
     const SLACK_NS: u64 = 5_000_000;
-    assert!(stamps.is_sorted() && before_ns - SLACK_NS <= stamps[0], "{before_ns} {stamps:?}");
-    assert!(stamps[4] <= clock::now_ns() + SLACK_NS, "{stamps:?}");
+    assert!(timestamps.is_sorted() && before_ns - SLACK_NS <= timestamps[0], "{before_ns} {timestamps:?}");
+    assert!(timestamps[4] <= clock::now_ns() + SLACK_NS, "{timestamps:?}");
     pool.free(&mut batch);
 }
 

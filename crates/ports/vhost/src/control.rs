@@ -63,7 +63,7 @@ impl Control {
     }
 
     fn stop(&self, queue: Queue) {
-        if let Kick::Bell(bell) = &queue.kick {
+        if let Kick::Eventfd(bell) = &queue.kick {
             self.shared.bells.remove(bell);
         }
     }
@@ -221,10 +221,10 @@ impl VhostUserBackendReqHandlerMut for Control {
         // Complains of a wrong queue before there is something to be undone.
         self.change_queue(index.into(), |_| ())?;
         let kick = match file {
-            Some(file) => Kick::Bell(self.event(&file)?),
+            Some(file) => Kick::Eventfd(self.event(&file)?),
             None => Kick::Polled,
         };
-        if let Kick::Bell(bell) = &kick
+        if let Kick::Eventfd(bell) = &kick
             && let Err(error) = self.shared.bells.add(bell)
         {
             return Err(self.refuse(format!("a notification that cannot be waited for: {error}")));

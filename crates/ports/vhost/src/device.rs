@@ -93,7 +93,7 @@ pub(crate) enum Kick {
     /// It does not; the device has to look.
     Polled,
     /// By an eventfd.
-    Bell(File),
+    Eventfd(File),
 }
 
 /// Where the parts of a ring are, as addresses of the front-end's process.

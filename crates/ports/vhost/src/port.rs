@@ -295,7 +295,7 @@ impl Port for VhostPort {
 
     fn arm_wakeup(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
         let mut device = self.shared.device();
-        if self.polled(&device) || self.shared.bells.hush().is_err() {
+        if self.polled(&device) || self.shared.bells.clear().is_err() {
             return false;
         }
         self.look(&mut device, Interest::Receive, true);

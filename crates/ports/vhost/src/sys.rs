@@ -475,7 +475,7 @@ impl Doorbells {
     }
 
     /// Forgets what rang.
-    pub(crate) fn hush(&self) -> io::Result<()> {
+    pub(crate) fn clear(&self) -> io::Result<()> {
         self.wait(0)
     }
 

@@ -23,7 +23,7 @@ const FLUSH_EVERY: u64 = 1024;
 pub struct Config {
     /// Slots of the batch of one `receive`: enough to share the costs of a round, few enough to take turns. The longest packet fits.
     pub batch: usize,
-    /// Received packets carry the time stamps of ports that have some.
+    /// Received packets carry the timestamps of ports that have some.
     pub timestamps: bool,
     /// What it does in the first moment after a packet.
     pub eagerness: Eagerness,

@@ -21,9 +21,9 @@ const REST_MAX: u64 = 65_536;
 /// Between two looks whether the writer has caught up.
 const HELD_BACK_NS: u64 = 1_000_000;
 
-/// What the stamps of a port mean.
+/// What the timestamps of a port mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stamps {
+pub enum Timestamps {
     /// It has none: the time of taking a batch out is all that is known.
     None,
     /// When a packet arrived, by the clock of this program.
@@ -37,7 +37,7 @@ pub struct Batches {
     port: Box<dyn Port>,
     pool: Pool,
     batch: Batch,
-    stamps: Stamps,
+    timestamps: Timestamps,
     filter: Option<Program>,
     snaplen: u32,
     /// A packet of several slots in one piece.
@@ -64,19 +64,19 @@ impl Batches {
     /// opened on.
     pub fn new(port: Box<dyn Port>, pool: Pool, filter: Option<Program>, snaplen: u32) -> Batches {
         let caps = port.caps();
-        let stamps = match (caps.timestamps, caps.far_side) {
-            (false, _) => Stamps::None,
-            (true, FarSide::File) => Stamps::Recorded,
-            (true, _) => Stamps::Arrival,
+        let timestamps = match (caps.timestamps, caps.far_side) {
+            (false, _) => Timestamps::None,
+            (true, FarSide::File) => Timestamps::Recorded,
+            (true, _) => Timestamps::Arrival,
         };
         let slots = BATCH_SLOTS.max(caps.frags_max);
         let batch = if caps.timestamps { Batch::with_times(&pool, slots) } else { Batch::new(&pool, slots) };
-        Batches { port, pool, batch, stamps, filter, snaplen, joined: Vec::new(), end: None, held_back: false }
+        Batches { port, pool, batch, timestamps, filter, snaplen, joined: Vec::new(), end: None, held_back: false }
     }
 
-    /// What the port's stamps mean.
-    pub fn stamps(&self) -> Stamps {
-        self.stamps
+    /// What the port's timestamps mean.
+    pub fn timestamps(&self) -> Timestamps {
+        self.timestamps
     }
 
     /// Gives the packets of the batch to the sink; how many.
@@ -89,15 +89,15 @@ impl Batches {
         let (mut packets, mut index) = (0, 0);
         while let Some(span) = self.batch.span(index) {
             let time_ns = self.batch.time_ns(index).filter(|time_ns| *time_ns > 0);
-            if let (Stamps::Arrival, Some(end), Some(time_ns)) = (self.stamps, &mut self.end, time_ns)
+            if let (Timestamps::Arrival, Some(end), Some(time_ns)) = (self.timestamps, &mut self.end, time_ns)
                 && time_ns > end.asked_ns
             {
                 end.over = true;
                 return packets;
             }
-            let time_ns = match (self.stamps, time_ns) {
-                (Stamps::Recorded, Some(time_ns)) => time_ns,
-                (Stamps::Arrival, Some(time_ns)) => time_ns.wrapping_add(ahead_ns),
+            let time_ns = match (self.timestamps, time_ns) {
+                (Timestamps::Recorded, Some(time_ns)) => time_ns,
+                (Timestamps::Arrival, Some(time_ns)) => time_ns.wrapping_add(ahead_ns),
                 _ => unix_ns,
             };
             let packet = match span.slots {
@@ -134,8 +134,8 @@ impl Source for Batches {
         let mut walked = 0;
         while walked < WALK_MAX && self.end.as_ref().is_none_or(|end| !end.over && end.packets < REST_MAX) {
             // A file can wait for the writer. (A batch of frames is less than a buffer.)
-            self.held_back =
-                self.stamps == Stamps::Recorded && sink.intake.as_ref().is_some_and(|intake| !intake.has_room());
+            self.held_back = self.timestamps == Timestamps::Recorded
+                && sink.intake.as_ref().is_some_and(|intake| !intake.has_room());
             if self.held_back {
                 break;
             }
@@ -182,7 +182,7 @@ impl Source for Batches {
         let Some(end) = &self.end else { return false };
         let quiet = walked == 0 && clock::now_ns() > end.last_ns + QUIET_NS;
         // What is not read of a file is still there.
-        self.stamps == Stamps::Recorded || quiet || end.over || end.packets >= REST_MAX
+        self.timestamps == Timestamps::Recorded || quiet || end.over || end.packets >= REST_MAX
     }
 
     /// What is not taken and not lost was not offered: it is still the port's.
@@ -216,9 +216,9 @@ mod tests {
         let (mut near, far) = (open(), open());
         let filter = linerate_ports::compile_filter("less 100", linerate_ports::FilterPlace::WholePackets, 262_144);
         let source = Batches::new(far, pool.clone(), Some(filter.unwrap().0), 262_144);
-        assert_eq!(source.stamps(), Stamps::None);
+        assert_eq!(source.timestamps(), Timestamps::None);
         let (control, port_packets) = (Control::default(), AtomicU64::new(0));
-        let sink = Sink { intake: None, interface: 0, taken: 0, bytes: 0, stamped_by_nic: 0 };
+        let sink = Sink { intake: None, interface: 0, taken: 0, bytes: 0, timestamped_by_nic: 0 };
         let run = RingRun {
             source: Box::new(source),
             sink,
@@ -291,7 +291,7 @@ mod tests {
                 ..linerate_recorder::Settings::new(path("out.pcap"), linerate_capture::FileHead::default())
             };
             let (recorder, mut intakes) = linerate_recorder::Recorder::start(settings, 1).unwrap();
-            let sink = Sink { intake: intakes.pop(), interface: 0, taken: 0, bytes: 0, stamped_by_nic: 0 };
+            let sink = Sink { intake: intakes.pop(), interface: 0, taken: 0, bytes: 0, timestamped_by_nic: 0 };
             let (control, port_packets) = (&control, &port_packets);
             let run = RingRun {
                 source: Box::new(source),

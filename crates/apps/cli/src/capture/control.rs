@@ -16,8 +16,8 @@ pub struct Counts {
     pub taken: u64,
     /// Bytes that those packets had.
     pub bytes: u64,
-    /// Of the taken ones, those with a stamp of the NIC's clock.
-    pub stamped_by_nic: u64,
+    /// Of the taken ones, those with a timestamp of the NIC's clock.
+    pub timestamped_by_nic: u64,
     /// Of the taken ones, those for which there was no buffer.
     pub dropped_for_buffers: u64,
     /// The ring's own, read after the others.

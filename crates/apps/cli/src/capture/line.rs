@@ -52,9 +52,9 @@ pub struct Line<'a> {
     /// Packets that the interface dropped before anyone could see them, since the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped_by_interface: Option<u64>,
-    /// Where the NIC was asked for stamps: packets that have one of its clock; the others have the kernel's.
+    /// Where the NIC was asked for timestamps: packets that have one of its clock; the others have the kernel's.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stamped_by_nic: Option<u64>,
+    pub timestamped_by_nic: Option<u64>,
     /// Bytes of the rings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ring_bytes: Option<u64>,
@@ -150,8 +150,8 @@ impl Line<'_> {
         if let Some(dropped) = self.dropped_by_interface.filter(|dropped| *dropped > 0) {
             lines.push(format!("  besides  {} dropped by the interface, which nobody saw", count(dropped)));
         }
-        if let Some(by_nic) = self.stamped_by_nic {
-            lines.push(format!("  stamps   {}", stamps_words(by_nic, self.packets)));
+        if let Some(by_nic) = self.timestamped_by_nic {
+            lines.push(format!("  timestamps   {}", timestamps_words(by_nic, self.packets)));
         }
         if let Some(bytes) = self.ring_bytes {
             let holds = self.ring_holds_ns.map_or("".into(), |ns| format!(", {} at this rate", nanoseconds(ns as f64)));
@@ -182,8 +182,8 @@ impl Writer {
     }
 }
 
-/// Whose clock stamped `packets` packets, of which `by_nic` have the NIC's.
-pub fn stamps_words(by_nic: u64, packets: u64) -> String {
+/// Whose clock timestamped `packets` packets, of which `by_nic` have the NIC's.
+pub fn timestamps_words(by_nic: u64, packets: u64) -> String {
     match packets.saturating_sub(by_nic) {
         0 => "all by the NIC's clock".into(),
         _ if by_nic == 0 => "none by the NIC's clock: all are the kernel's".into(),
@@ -208,9 +208,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mixed_stamps_are_said() {
-        assert_eq!(stamps_words(5, 5), "all by the NIC's clock");
-        assert_eq!(stamps_words(0, 5), "none by the NIC's clock: all are the kernel's");
-        assert_eq!(stamps_words(4000, 5001), "mixed: 4,000 by the NIC's clock, 1,001 by the kernel's");
+    fn mixed_timestamps_are_said() {
+        assert_eq!(timestamps_words(5, 5), "all by the NIC's clock");
+        assert_eq!(timestamps_words(0, 5), "none by the NIC's clock: all are the kernel's");
+        assert_eq!(timestamps_words(4000, 5001), "mixed: 4,000 by the NIC's clock, 1,001 by the kernel's");
     }
 }

@@ -10,10 +10,10 @@ use linerate_sys::affinity::allowed_cores;
 use linerate_sys::counters::{CounterReader, Counters};
 use linerate_sys::netdev::Netdev;
 
-use super::batch::{Batches, Stamps};
+use super::batch::{Batches, Timestamps};
 use super::ring::Ring;
-use super::stamps::{Clock, Stamper};
 use super::thread::Source;
+use super::timestamps::{Clock, TimestampSource};
 use crate::traffic::open;
 
 /// The kernel hands over a block that is not full after this many milliseconds: each is a wake-up, so at 8 ms they were most of what a
@@ -63,8 +63,8 @@ pub struct CaptureRequest {
     pub promiscuous: bool,
     /// Which packets of an interface.
     pub direction: CaptureDirection,
-    /// Whose clock stamps packets, where there is a choice.
-    pub stamps: Stamper,
+    /// Whose clock timestamps packets, where there is a choice.
+    pub timestamps: TimestampSource,
     /// In tcpdump's language.
     pub filter: Option<String>,
     /// Bytes kept of each packet.
@@ -92,8 +92,8 @@ pub struct Opened {
     pub room: Option<RxRing>,
     /// What the interface itself counts; `None` for other kinds of ports.
     pub interface: Option<Interface>,
-    /// What stamps its packets, as long as it is held.
-    pub stamps: Clock,
+    /// What timestamps its packets, as long as it is held.
+    pub timestamps: Clock,
     /// For people: what is captured, and how.
     pub note: String,
 }
@@ -160,13 +160,13 @@ fn interface(name: &str, device: &str, request: &CaptureRequest) -> Result<Opene
         CaptureDirection::Out => program.0.for_sent().map_err(|error| format!("--filter: {error}"))?,
         CaptureDirection::In | CaptureDirection::Inout => program.0,
     };
-    let stamps = Clock::choose(device, request.stamps)?;
+    let timestamps = Clock::choose(device, request.timestamps)?;
     let options = CaptureOptions {
         ring_bytes: request.ring_bytes / rings as u64,
         retire_ms: RETIRE_MS,
         promiscuous: request.promiscuous,
         outgoing: request.direction.sends(),
-        hardware_stamps: stamps.is_nic(),
+        hardware_timestamps: timestamps.is_nic(),
         filter,
     };
     // Before the first packet: then no more are offered than were received.
@@ -174,8 +174,8 @@ fn interface(name: &str, device: &str, request: &CaptureRequest) -> Result<Opene
     let captures = RingCapture::open_rings(device, &options, rings, spread).map_err(|error| error.to_string())?;
     let whose = request.direction.words();
     let (ring_bytes, mac) = captures.first().map_or((0, None), |ring| (ring.level_bytes().1, ring.mac()));
-    let note = match stamps.why_not() {
-        Some(why) => format!("; stamps by the kernel, since {why}"),
+    let note = match timestamps.why_not() {
+        Some(why) => format!("; timestamps by the kernel, since {why}"),
         None => String::new(),
     };
     let rings_words = match (rings, spread) {
@@ -183,13 +183,13 @@ fn interface(name: &str, device: &str, request: &CaptureRequest) -> Result<Opene
         (_, Spread::Flows) => format!("{rings} rings of {} bytes each, by flow", count(ring_bytes)),
         (_, Spread::Queues) => format!("{rings} rings of {} bytes each, by receive queue", count(ring_bytes)),
     };
-    let (outgoing, hardware_stamps) = (request.direction.sends(), stamps.is_nic());
-    let source = |ring| Box::new(Ring { ring, outgoing, hardware_stamps }) as Box<dyn Source>;
+    let (outgoing, hardware_timestamps) = (request.direction.sends(), timestamps.is_nic());
+    let source = |ring| Box::new(Ring { ring, outgoing, hardware_timestamps }) as Box<dyn Source>;
     Ok(Opened {
         head: InterfaceHead {
             name: device.into(),
             filter: request.filter.clone().unwrap_or_default(),
-            comment: format!("time stamps: {stamps}; captured: packets {whose}"),
+            comment: format!("timestamps: {timestamps}; captured: packets {whose}"),
             mac,
             snaplen: request.snaplen,
             ..InterfaceHead::default()
@@ -197,7 +197,7 @@ fn interface(name: &str, device: &str, request: &CaptureRequest) -> Result<Opene
         sources: captures.into_iter().map(source).collect(),
         room: Some(RxRing::of_packet_ring(ring_bytes)),
         interface,
-        stamps,
+        timestamps,
         note: format!("capturing on {name}: packets {whose}, {rings_words}{}{note}", program.1),
     })
 }
@@ -223,9 +223,9 @@ fn queues(device: &str) -> usize {
 }
 
 fn port(name: &str, spec: &PortSpec, request: &CaptureRequest) -> Result<Opened, String> {
-    if request.stamps == Stamper::Nic {
+    if request.timestamps == TimestampSource::Nic {
         return Err(format!(
-            "{name}: only an interface's own ring (-i IF) has stamps of the NIC; leave --timestamps nic out"
+            "{name}: only an interface's own ring (-i IF) has timestamps of the NIC; leave --timestamps nic out"
         ));
     }
     if request.direction.sends() {
@@ -260,14 +260,14 @@ fn port(name: &str, spec: &PortSpec, request: &CaptureRequest) -> Result<Opened,
     for port in linerate_ports::share_out(device, options.threads.unwrap_or(1)) {
         let caps = port.caps().clone();
         let batches = Batches::new(port, pool.clone(), filter.clone(), request.snaplen);
-        shown = Some((batches.stamps(), caps.rx_ring, caps));
+        shown = Some((batches.timestamps(), caps.rx_ring, caps));
         sources.push(Box::new(batches));
     }
-    let Some((stamps, room, caps)) = shown else { return Err(format!("{name}: no queue")) };
-    let clock = match stamps {
-        Stamps::None => "when a batch was taken out of the port, CLOCK_REALTIME",
-        Stamps::Arrival => "the port's, when a packet arrived, moved to CLOCK_REALTIME",
-        Stamps::Recorded => "those of the file",
+    let Some((timestamps, room, caps)) = shown else { return Err(format!("{name}: no queue")) };
+    let clock = match timestamps {
+        Timestamps::None => "when a batch was taken out of the port, CLOCK_REALTIME",
+        Timestamps::Arrival => "the port's, when a packet arrived, moved to CLOCK_REALTIME",
+        Timestamps::Recorded => "those of the file",
     };
     let several = if sources.len() > 1 { format!("{} rings, each: ", sources.len()) } else { String::new() };
     Ok(Opened {
@@ -275,7 +275,7 @@ fn port(name: &str, spec: &PortSpec, request: &CaptureRequest) -> Result<Opened,
             name: name.into(),
             description: caps.detail.clone(),
             filter: request.filter.clone().unwrap_or_default(),
-            comment: format!("time stamps: {clock}; captured: packets received"),
+            comment: format!("timestamps: {clock}; captured: packets received"),
             mac: caps.mac,
             speed_bps: caps.link_bps,
             snaplen: request.snaplen,
@@ -284,7 +284,7 @@ fn port(name: &str, spec: &PortSpec, request: &CaptureRequest) -> Result<Opened,
         sources,
         room,
         interface: None,
-        stamps: Clock::default(),
+        timestamps: Clock::default(),
         note: format!("capturing on {name}: packets received; {several}{}{words}", caps.detail),
     })
 }

@@ -12,20 +12,20 @@ pub struct Ring {
     pub ring: RingCapture,
     /// Whether packets that this host sends are captured, too: then each packet says which way it went.
     pub outgoing: bool,
-    /// Whether the NIC was asked for stamps: then those that it made are counted.
-    pub hardware_stamps: bool,
+    /// Whether the NIC was asked for timestamps: then those that it made are counted.
+    pub hardware_timestamps: bool,
 }
 
 impl Source for Ring {
     fn walk(&mut self, sink: &mut Sink) -> Result<usize, String> {
-        let Ring { ring, outgoing, hardware_stamps } = self;
+        let Ring { ring, outgoing, hardware_timestamps } = self;
         let Sink { intake, interface, .. } = sink;
         let (mut bytes, mut by_hardware) = (0, 0);
         let walked = ring.walk(WALK_MAX, |packet| {
             let original_len = packet.original_len() as u32;
             bytes += u64::from(original_len);
-            if *hardware_stamps {
-                by_hardware += u64::from(packet.stamped_by_hardware());
+            if *hardware_timestamps {
+                by_hardware += u64::from(packet.timestamped_by_hardware());
             }
             let Some(intake) = intake else { return };
             let direction = match *outgoing {
@@ -39,7 +39,7 @@ impl Source for Ring {
         let walked = walked.map_err(|error| error.to_string())?;
         sink.taken += walked as u64;
         sink.bytes += bytes;
-        sink.stamped_by_nic += by_hardware;
+        sink.timestamped_by_nic += by_hardware;
         Ok(walked)
     }
 

@@ -7,14 +7,14 @@ use linerate_capture::{Account, Counted, FileHead, RotationPolicy};
 use linerate_pcapng::{SectionHead, Statistics};
 use linerate_port::RxRing;
 use linerate_recorder::{Recorder, Settings};
-use linerate_sys::{clock, signal, stamping};
+use linerate_sys::{clock, signal, timestamping};
 
 use super::control::{Control, Counts};
-use super::line::{Line, Scope, Writer, stamps_words};
+use super::line::{Line, Scope, Writer, timestamps_words};
 use super::open::{CaptureRequest, Interface, Opened, open_port};
-use super::stamps::Clock;
-use super::tally::{Moment, Part, fullest, stamped_by_nic};
+use super::tally::{Moment, Part, fullest, timestamped_by_nic};
 use super::thread::{RingEnd, RingRun, Sink};
+use super::timestamps::Clock;
 use crate::pktgen::log;
 use crate::traffic::cores::Cores;
 use crate::traffic::note;
@@ -54,7 +54,7 @@ struct Port<'a> {
     /// Of one ring.
     room: Option<RxRing>,
     interface: RefCell<Option<Interface>>,
-    stamps: Clock,
+    timestamps: Clock,
 }
 
 /// Captures. False when a port ended early, the disk failed, or an account does not close.
@@ -62,8 +62,10 @@ struct Port<'a> {
 /// # Errors
 /// What keeps it from starting.
 pub fn run(plan: &Plan) -> Result<bool, String> {
-    for interface in stamping::restore_left_behind() {
-        note(&format!("{interface}: the NIC's stamps, which a killed capture had left on, are as they were before it"));
+    for interface in timestamping::restore_left_behind() {
+        note(&format!(
+            "{interface}: the NIC's timestamps, which a killed capture had left on, are as they were before it"
+        ));
     }
     let mut opened = plan.ports.iter().map(|name| open_port(name, &plan.request)).collect::<Result<Vec<_>, _>>()?;
     let ports = ports(plan, &mut opened);
@@ -86,7 +88,8 @@ pub fn run(plan: &Plan) -> Result<bool, String> {
     let mut intakes = intakes.drain(..);
     for (number, port) in opened.drain(..).enumerate() {
         for source in port.sources {
-            let sink = Sink { intake: intakes.next(), interface: number as u32, taken: 0, bytes: 0, stamped_by_nic: 0 };
+            let sink =
+                Sink { intake: intakes.next(), interface: number as u32, taken: 0, bytes: 0, timestamped_by_nic: 0 };
             let (port_packets, control) = (&port_packets[number], &controls[runs.len()]);
             let (packets_max, core) = (plan.packets_max, cores.of(runs.len()));
             runs.push(RingRun { source, sink, packets_max, port_packets, control, core, polls: plan.polls });
@@ -117,7 +120,7 @@ fn ports<'a>(plan: &'a Plan, opened: &mut [Opened]) -> Vec<Port<'a>> {
             rings,
             room: opened.room,
             interface: RefCell::new(opened.interface.take()),
-            stamps: std::mem::take(&mut opened.stamps),
+            timestamps: std::mem::take(&mut opened.timestamps),
         }
     };
     plan.ports.iter().zip(opened.iter_mut()).map(port).collect()
@@ -185,7 +188,7 @@ impl Watch<'_> {
         let mut parts = Vec::new();
         let mut of_ports = Vec::new();
         for (number, port) in self.ports.iter().enumerate() {
-            let Port { name, rings, room, interface, stamps } = port;
+            let Port { name, rings, room, interface, timestamps } = port;
             let part = |scope, queue, rings, now| Part {
                 scope,
                 name,
@@ -193,7 +196,7 @@ impl Watch<'_> {
                 queue,
                 rings,
                 room: *room,
-                by_nic: stamps.is_nic(),
+                by_nic: timestamps.is_nic(),
                 now,
             };
             if rings.len() > 1 {
@@ -235,7 +238,8 @@ impl Watch<'_> {
         answers
             .zip(written)
             .map(|(counts, (written, dropped_by_errors))| {
-                let Counts { taken, bytes, stamped_by_nic, dropped_for_buffers, ring, level_bytes, cpu_ns } = counts;
+                let Counts { taken, bytes, timestamped_by_nic, dropped_for_buffers, ring, level_bytes, cpu_ns } =
+                    counts;
                 let counted = Counted {
                     received: None,
                     offered: ring.offered,
@@ -246,7 +250,7 @@ impl Watch<'_> {
                     dropped_by_errors,
                     written,
                 };
-                Moment { counted, dropped_by_interface: None, stamped_by_nic, bytes, level_bytes, cpu_ns }
+                Moment { counted, dropped_by_interface: None, timestamped_by_nic, bytes, level_bytes, cpu_ns }
             })
             .collect()
     }
@@ -307,9 +311,9 @@ impl Watch<'_> {
             accepted: Some(counted.offered),
             dropped_by_system: Some(counted.dropped_by_ring),
             delivered: Some(counted.taken),
-            comment: match stamped_by_nic(part) {
+            comment: match timestamped_by_nic(part) {
                 None => account.to_string(),
-                Some(by_nic) => format!("{account}; {}", stamps_words(by_nic, counted.taken)),
+                Some(by_nic) => format!("{account}; {}", timestamps_words(by_nic, counted.taken)),
             },
         });
     }
@@ -335,7 +339,7 @@ impl Watch<'_> {
             efficiency: (packets + dropped > 0).then(|| packets as f64 / (packets + dropped) as f64),
             account,
             dropped_by_interface: now.dropped_by_interface,
-            stamped_by_nic: stamped_by_nic(part),
+            timestamped_by_nic: timestamped_by_nic(part),
             ring_bytes: part.room.map(|room| room.bytes * rings),
             ring_level_bytes: now.level_bytes,
             ring_holds_ns: part.ring_holds_ns(rings, (pps, bytes_ps), self.plan.request.snaplen),

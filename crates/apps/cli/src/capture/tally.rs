@@ -12,7 +12,7 @@ pub(super) struct Moment {
     pub counted: Counted,
     /// Packets that the interface dropped.
     pub dropped_by_interface: Option<u64>,
-    pub stamped_by_nic: u64,
+    pub timestamped_by_nic: u64,
     pub bytes: u64,
     pub level_bytes: Option<u64>,
     pub cpu_ns: u64,
@@ -36,7 +36,7 @@ impl Moment {
             Moment {
                 counted,
                 dropped_by_interface: both(one.dropped_by_interface, other.dropped_by_interface),
-                stamped_by_nic: one.stamped_by_nic + other.stamped_by_nic,
+                timestamped_by_nic: one.timestamped_by_nic + other.timestamped_by_nic,
                 bytes: one.bytes + other.bytes,
                 level_bytes: both(one.level_bytes, other.level_bytes),
                 cpu_ns: one.cpu_ns + other.cpu_ns,
@@ -55,14 +55,14 @@ pub(super) struct Part<'a> {
     pub queue: Option<usize>,
     pub rings: std::ops::Range<usize>,
     pub room: Option<RxRing>,
-    /// The NIC was asked for stamps.
+    /// The NIC was asked for timestamps.
     pub by_nic: bool,
     pub now: Moment,
 }
 
-/// Packets of a port with stamps of its NIC's clock, where it was asked for these.
-pub(super) fn stamped_by_nic(part: &Part<'_>) -> Option<u64> {
-    part.by_nic.then_some(part.now.stamped_by_nic)
+/// Packets of a port with timestamps of its NIC's clock, where it was asked for these.
+pub(super) fn timestamped_by_nic(part: &Part<'_>) -> Option<u64> {
+    part.by_nic.then_some(part.now.timestamped_by_nic)
 }
 
 /// How full the fullest ring was.

@@ -64,8 +64,8 @@ pub struct Sink {
     pub taken: u64,
     /// See `taken`.
     pub bytes: u64,
-    /// Of these packets, those with a stamp of the NIC's clock.
-    pub stamped_by_nic: u64,
+    /// Of these packets, those with a timestamp of the NIC's clock.
+    pub timestamped_by_nic: u64,
 }
 
 /// What the thread found out.
@@ -189,11 +189,11 @@ impl RingRun<'_> {
 
     /// The ring's counts last: then they are not the lower ones.
     fn publish(&mut self) -> Result<Counts, String> {
-        let Sink { taken, bytes, stamped_by_nic, .. } = self.sink;
+        let Sink { taken, bytes, timestamped_by_nic, .. } = self.sink;
         let dropped_for_buffers = self.sink.intake.as_ref().map_or(0, |intake| intake.counts().dropped);
         let level_bytes = self.source.level_bytes().map(|(level, _)| level);
         let (ring, cpu_ns) = (self.source.counters(taken)?, clock::thread_cpu_ns());
-        let counts = Counts { taken, bytes, stamped_by_nic, dropped_for_buffers, ring, level_bytes, cpu_ns };
+        let counts = Counts { taken, bytes, timestamped_by_nic, dropped_for_buffers, ring, level_bytes, cpu_ns };
         self.control.show(counts);
         Ok(counts)
     }

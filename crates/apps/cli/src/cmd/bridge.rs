@@ -55,7 +55,7 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE|PORT[,rx|,tx]")]
     monitor: Option<String>,
     /// One worker for each port, on these two cores, as 0,1 (none: where the kernel puts them); packets cross by rings, without
-    /// their time stamps, so a file gets the time of writing [default: one worker for both ports]
+    /// their timestamps, so a file gets the time of writing [default: one worker for both ports]
     #[arg(long, value_name = "LIST", conflicts_with = "core")]
     cores: Option<String>,
     /// Impair the packets of both directions, each by itself, in the words of tc-netem(8): 'loss 1% delay 10ms 2ms rate 100Mbit/s'

@@ -7,7 +7,7 @@ use linerate_units::{bytes, count, positive_duration_ns};
 
 use crate::capture::open::{CaptureDirection, CaptureRequest, RINGS_MAX, Rings};
 use crate::capture::run::{self, Plan};
-use crate::capture::stamps::Stamper;
+use crate::capture::timestamps::TimestampSource;
 use crate::traffic::note;
 
 const EXAMPLES: &str = "\
@@ -54,10 +54,10 @@ pub struct Args {
     /// The rings of each port together: of an interface, of pcap:, and of xdp: (in frames); others have what their name says
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = ring_bytes)]
     ring: u64,
-    /// Whose clock stamps packets: kernel; nic, or else it does not start; auto, which is the NIC's if its driver stamps every packet,
-    /// nobody else uses its stamps and its clock is within a minute of the time of day, and else the kernel's
-    #[arg(long, value_name = "WHOSE", value_enum, default_value_t = Stamper::Auto)]
-    timestamps: Stamper,
+    /// Whose clock timestamps packets: kernel; nic, or else it does not start; auto, which is the NIC's if its driver timestamps every packet,
+    /// nobody else uses its timestamps and its clock is within a minute of the time of day, and else the kernel's
+    #[arg(long, value_name = "WHOSE", value_enum, default_value_t = TimestampSource::Auto)]
+    timestamps: TimestampSource,
     /// Rings of each port, each with a thread: a number, which packets are spread over by flow; or queues, a ring for each receive
     /// queue of an interface [default: as many as it has queues and this process cores, by flow]
     #[arg(long, value_name = "N|queues")]
@@ -120,7 +120,7 @@ fn plan(args: &Args) -> Result<Plan, String> {
             rings: rings(args.rings.as_deref())?,
             promiscuous: args.promiscuous,
             direction: args.direction,
-            stamps: args.timestamps,
+            timestamps: args.timestamps,
             filter: args.filter.clone(),
             // Nobody reads the bytes of packets that are only counted, so the kernel need not copy them.
             snaplen: if args.write.is_some() { args.snaplen } else { 1 },

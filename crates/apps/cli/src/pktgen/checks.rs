@@ -85,7 +85,7 @@ fn check_contents(options: &Options, len_given: bool) -> Result<(), UsageError> 
         (options.packet_file.is_some(), "-P"),
         (options.uninitialized, "-r"),
         (options.fragments > 1, "-F"),
-        (options.time_stamp, "-o 16"),
+        (options.timestamp, "-o 16"),
     ];
     for (given, letter) in sender_only {
         if given && options.function != Function::Tx {
@@ -98,7 +98,7 @@ fn check_contents(options: &Options, len_given: bool) -> Result<(), UsageError> 
     if options.packet_file.is_some() && options.uninitialized {
         return refuse("-P and -r both say what packets contain", "leave one away");
     }
-    let changes = options.random_source || options.random_destination || options.time_stamp;
+    let changes = options.random_source || options.random_destination || options.timestamp;
     if options.packet_file.is_some() && (changes || len_given) {
         return refuse("-P sends the packets of the file as they are", "leave -l, -z, -Z and -o 16 away");
     }
@@ -107,7 +107,7 @@ fn check_contents(options: &Options, len_given: bool) -> Result<(), UsageError> 
     }
     let shortest = options.len_min.unwrap_or(options.len);
     let room = shortest.saturating_sub(payload_offset(options.family));
-    if options.time_stamp && room < SIGNATURE_LEN {
+    if options.timestamp && room < SIGNATURE_LEN {
         let least = payload_offset(options.family) + SIGNATURE_LEN;
         return Err(UsageError::new(
             format!("-o 16 needs {SIGNATURE_LEN} bytes of payload"),

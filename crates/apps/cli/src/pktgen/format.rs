@@ -1,6 +1,6 @@
 //! The lines that `pkt-gen` prints, letter for letter, because scripts parse them. Pure functions: numbers in, text out.
 //!
-//! On stdout: [`start`], [`addresses`], [`Style::totals`]. On stderr, each behind a time stamp and a place as [`diagnostic`] writes
+//! On stdout: [`start`], [`addresses`], [`Style::totals`]. On stderr, each behind a timestamp and a place as [`diagnostic`] writes
 //! them: everything else.
 
 use std::fmt::Write;

@@ -52,7 +52,7 @@ pub struct Letters {
 }
 
 /// The bits of `-o` that mean something here, and the letters that set the same.
-const TIME_STAMP: u64 = 16;
+const TIMESTAMP: u64 = 16;
 const INDIRECT: u64 = 32;
 const DUMP: u64 = 64;
 const UNINITIALIZED: u64 = 256;
@@ -62,7 +62,7 @@ const AVERAGES: u64 = 2048;
 /// Prefetch, access, copy, memcpy: how the original moves bytes. Update checksums: always done here.
 const WITHOUT_EFFECT: u64 = 1 | 2 | 4 | 8 | 4096;
 const ALL_BITS: u64 =
-    WITHOUT_EFFECT | TIME_STAMP | INDIRECT | DUMP | UNINITIALIZED | RANDOM_SOURCE | RANDOM_DESTINATION | AVERAGES;
+    WITHOUT_EFFECT | TIMESTAMP | INDIRECT | DUMP | UNINITIALIZED | RANDOM_SOURCE | RANDOM_DESTINATION | AVERAGES;
 
 impl Letters {
     /// Takes one option of the command line.
@@ -165,7 +165,7 @@ impl Letters {
             verbose: self.verbose,
             averages: self.bits & AVERAGES != 0,
             style: Style { raw: self.raw, framing_bits: if self.framing { FRAMING_BITS } else { 0 } },
-            time_stamp: self.bits & TIME_STAMP != 0,
+            timestamp: self.bits & TIMESTAMP != 0,
             warnings: self.warnings,
             interface,
         };

@@ -122,7 +122,7 @@ pub struct Options {
     /// `-N` and `-B`.
     pub style: Style,
     /// `-o 16`: packets end in a sequence number and their scheduled time.
-    pub time_stamp: bool,
+    pub timestamp: bool,
     /// What was accepted and has no effect here, in words.
     pub warnings: Vec<String>,
 }

@@ -73,7 +73,7 @@ fn bits_of_o_are_the_letters() {
     assert!(run.dump && run.random_source && run.random_destination && run.averages);
     assert_eq!(run.warnings.len(), 1);
     assert!(options("-i e -f tx -r").uninitialized && options("-i e -f tx -o 256").uninitialized);
-    assert!(options("-i e -f tx -o 16").time_stamp);
+    assert!(options("-i e -f tx -o 16").timestamp);
     assert!(refused("-i e -o 128").problem.contains("128"));
     assert!(options("-i e -I").warnings[0].contains("-I"));
 }

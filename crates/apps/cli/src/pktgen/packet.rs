@@ -40,7 +40,7 @@ pub fn stream(options: &Options, source_mac: MacAddress, thread: usize) -> Resul
         lens,
         sizes,
         rules: rules(options, thread),
-        signature: options.time_stamp.then_some(thread as u16),
+        signature: options.timestamp.then_some(thread as u16),
     };
     // What cannot be planned is an error now, not in the sending thread.
     spec.plan()?;

@@ -120,7 +120,7 @@ fn numbered_packets_carry_their_number() {
 }
 
 #[test]
-fn stamped_packets_end_in_a_signature() {
+fn timestamped_packets_end_in_a_signature() {
     let made = packets("-i x -f tx -o 16", 3);
     assert_eq!(linerate_gen::Signature::read(&made[2]).map(|signature| signature.sequence), Some(2));
 }

@@ -16,7 +16,7 @@ use super::checks::{PING_LEN, payload_offset};
 use super::format::Counts;
 use super::log::diag;
 use super::packet;
-use super::round_trip::{RoundTrips, stamp_of};
+use super::round_trip::{RoundTrips, timestamp_of};
 use super::worker::{Outcome, Task};
 
 /// How long the reply to a ping is awaited.
@@ -151,7 +151,7 @@ impl Pinging {
 
     /// Puts number and time into the template; the checksum follows.
     fn write(&mut self, number: u64, due_ns: u64) {
-        let (seconds, nanoseconds) = stamp_of(due_ns);
+        let (seconds, nanoseconds) = timestamp_of(due_ns);
         let mut payload = [0; PING_LEN];
         payload[..4].copy_from_slice(&(number as u32).to_ne_bytes());
         payload[4..8].copy_from_slice(&seconds.to_ne_bytes());
@@ -165,8 +165,8 @@ impl Pinging {
             let now_ns = clock::now_ns();
             task.show(&self.incoming);
             for packet in self.incoming.iter() {
-                if let Some((number, stamp)) = reply_of(packet, task.source_mac) {
-                    self.trips.reply(number, stamp, now_ns);
+                if let Some((number, timestamp)) = reply_of(packet, task.source_mac) {
+                    self.trips.reply(number, timestamp, now_ns);
                 }
             }
             task.pool.free(&mut self.incoming);
@@ -200,7 +200,7 @@ impl Pinging {
     }
 }
 
-/// Number and stamp of a packet that may be a reply: UDP, and not one of our own that came round.
+/// Number and timestamp of a packet that may be a reply: UDP, and not one of our own that came round.
 fn reply_of(packet: &[u8], own: MacAddress) -> Option<(u32, (u32, u32))> {
     let transport = Parsed::parse(packet).ok()?.ip?.transport?;
     if transport.kind != LayerKind::Udp || (packet.get(6..12)? == own.0 && own != MacAddress::ZERO) {

@@ -73,9 +73,9 @@ impl RoundTrips {
 
     /// Notes a reply to the ping whose number has these low 32 bits, and which was due at a time with these seconds and
     /// nanoseconds.
-    pub fn reply(&mut self, low: u32, stamp: (u32, u32), now_ns: u64) {
+    pub fn reply(&mut self, low: u32, timestamp: (u32, u32), now_ns: u64) {
         let entry = &mut self.window[low as usize % WINDOW];
-        if entry.number as u32 != low || entry.number >= self.sent || stamp_of(entry.scheduled_ns) != stamp {
+        if entry.number as u32 != low || entry.number >= self.sent || timestamp_of(entry.scheduled_ns) != timestamp {
             self.unknown += 1;
             return;
         }
@@ -131,7 +131,7 @@ impl RoundTrips {
 }
 
 /// Seconds and nanoseconds of a time, as they stand in the packet.
-pub fn stamp_of(time_ns: u64) -> (u32, u32) {
+pub fn timestamp_of(time_ns: u64) -> (u32, u32) {
     ((time_ns / 1_000_000_000) as u32, (time_ns % 1_000_000_000) as u32)
 }
 
@@ -145,12 +145,12 @@ mod tests {
         for (number, due_ns) in [(0, 1_000), (1, 2_000), (2, 3_000), (3, 4_000)] {
             assert_eq!(trips.send(due_ns), number);
         }
-        trips.reply(0, stamp_of(1_000), 1_100);
-        trips.reply(2, stamp_of(3_000), 3_300);
-        trips.reply(2, stamp_of(3_000), 3_400);
-        // A reply with the right number and another stamp is not ours.
-        trips.reply(1, stamp_of(2_001), 2_500);
-        trips.reply(77, stamp_of(0), 2_500);
+        trips.reply(0, timestamp_of(1_000), 1_100);
+        trips.reply(2, timestamp_of(3_000), 3_300);
+        trips.reply(2, timestamp_of(3_000), 3_400);
+        // A reply with the right number and another timestamp is not ours.
+        trips.reply(1, timestamp_of(2_001), 2_500);
+        trips.reply(77, timestamp_of(0), 2_500);
         assert_eq!(trips.missing(), 2);
         assert_eq!(
             trips.report().as_deref(),
@@ -172,7 +172,7 @@ mod tests {
         });
         trips.unsend(3);
         assert_eq!((trips.sent, trips.missing()), (2, 2));
-        trips.reply(4, stamp_of(4), 9);
+        trips.reply(4, timestamp_of(4), 9);
         assert_eq!(trips.totals().last().map(|line| line.starts_with('1')), Some(true));
     }
 
@@ -182,9 +182,9 @@ mod tests {
         (0..WINDOW as u64 + 1).for_each(|number| {
             trips.send(number);
         });
-        trips.reply(0, stamp_of(0), 10);
+        trips.reply(0, timestamp_of(0), 10);
         assert_eq!(trips.missing(), WINDOW as u64 + 1);
-        trips.reply(WINDOW as u32, stamp_of(WINDOW as u64), WINDOW as u64 + 10);
+        trips.reply(WINDOW as u32, timestamp_of(WINDOW as u64), WINDOW as u64 + 10);
         assert_eq!(trips.missing(), WINDOW as u64);
     }
 }

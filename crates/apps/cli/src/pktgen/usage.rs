@@ -41,7 +41,7 @@ Output
   -N             plain numbers without K, M, G
   -A             mean and standard deviation of the last 15 reports
   -B             bit rates with 24 bytes of framing and FCS for each packet
-  -o BITS        16 sequence number and time stamp in the last 16 bytes, 64 = -X, 256 = -r, 512 = -z, 1024 = -Z,
+  -o BITS        16 sequence number and timestamp in the last 16 bytes, 64 = -X, 256 = -r, 512 = -z, 1024 = -Z,
                  2048 = -A; 1, 2, 4, 8, 4096 and 32 (-I) are accepted and have no effect
   -C SIZES       accepted with a warning; ring sizes are options of ports: packet:eth1,ring=8192
 

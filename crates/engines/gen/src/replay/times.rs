@@ -33,10 +33,10 @@ pub(super) struct RecordedTimes {
 struct Pass {
     /// When its first packet is due, after the start.
     base: f64,
-    first_stamp_ns: u64,
-    /// Latest stamp so far, and the one of the packet before.
-    high_stamp_ns: u64,
-    last_stamp_ns: u64,
+    first_timestamp_ns: u64,
+    /// Latest timestamp so far, and the one of the packet before.
+    high_timestamp_ns: u64,
+    last_timestamp_ns: u64,
     packets: u64,
 }
 
@@ -55,12 +55,12 @@ impl RecordedTimes {
         }
     }
 
-    /// Takes packets with these stamps as long as they are due at `now_ns`, at most `count`, and says their due times.
+    /// Takes packets with these timestamps as long as they are due at `now_ns`, at most `count`, and says their due times.
     pub(super) fn take(
         &mut self,
         now_ns: u64,
         count: usize,
-        stamps: impl Iterator<Item = u64>,
+        timestamps: impl Iterator<Item = u64>,
         due: &mut dyn FnMut(u64),
     ) {
         let now = now_ns.saturating_sub(self.start_ns) as f64;
@@ -68,8 +68,8 @@ impl RecordedTimes {
             return;
         }
         self.release = self.release.max(now - CREDIT_NS);
-        for stamp_ns in stamps.take(count) {
-            let (due_after, pass) = self.place(stamp_ns);
+        for timestamp_ns in timestamps.take(count) {
+            let (due_after, pass) = self.place(timestamp_ns);
             let due_ns = self.absolute(due_after);
             // In whole nanoseconds, as `next_due_ns` says it.
             let waits = self.spread && self.absolute(self.release) > now_ns;
@@ -83,9 +83,9 @@ impl RecordedTimes {
         }
     }
 
-    /// When the packet with this stamp is due; `None` when it never will be.
-    pub(super) fn next_due_ns(&self, stamp_ns: Option<u64>) -> Option<u64> {
-        let (due_after, _) = self.place(stamp_ns?);
+    /// When the packet with this timestamp is due; `None` when it never will be.
+    pub(super) fn next_due_ns(&self, timestamp_ns: Option<u64>) -> Option<u64> {
+        let (due_after, _) = self.place(timestamp_ns?);
         let due_ns = self.absolute(if self.spread { due_after.max(self.release) } else { due_after });
         (self.taken < self.packets_max && self.absolute(due_after) < self.end_ns).then_some(due_ns)
     }
@@ -110,24 +110,24 @@ impl RecordedTimes {
         self.start_ns.saturating_add(after as u64)
     }
 
-    /// When a packet with this stamp is due, and the pass as it then is.
-    fn place(&self, stamp_ns: u64) -> (f64, Pass) {
+    /// When a packet with this timestamp is due, and the pass as it then is.
+    fn place(&self, timestamp_ns: u64) -> (f64, Pass) {
         let begin = |base: f64| Pass {
             base,
-            first_stamp_ns: stamp_ns,
-            high_stamp_ns: stamp_ns,
-            last_stamp_ns: stamp_ns,
+            first_timestamp_ns: timestamp_ns,
+            high_timestamp_ns: timestamp_ns,
+            last_timestamp_ns: timestamp_ns,
             packets: 1,
         };
         let Some(pass) = self.pass else { return (0.0, begin(0.0)) };
-        if stamp_ns < pass.last_stamp_ns && stamp_ns <= pass.first_stamp_ns {
-            let span = (pass.high_stamp_ns - pass.first_stamp_ns) as f64 / self.factor;
+        if timestamp_ns < pass.last_timestamp_ns && timestamp_ns <= pass.first_timestamp_ns {
+            let span = (pass.high_timestamp_ns - pass.first_timestamp_ns) as f64 / self.factor;
             let base = self.last_due + span / (pass.packets - 1).max(1) as f64;
             return (base, begin(base));
         }
-        let high_stamp_ns = pass.high_stamp_ns.max(stamp_ns);
-        let due = pass.base + (high_stamp_ns - pass.first_stamp_ns) as f64 / self.factor;
-        (due, Pass { high_stamp_ns, last_stamp_ns: stamp_ns, packets: pass.packets + 1, ..pass })
+        let high_timestamp_ns = pass.high_timestamp_ns.max(timestamp_ns);
+        let due = pass.base + (high_timestamp_ns - pass.first_timestamp_ns) as f64 / self.factor;
+        (due, Pass { high_timestamp_ns, last_timestamp_ns: timestamp_ns, packets: pass.packets + 1, ..pass })
     }
 }
 
@@ -140,12 +140,12 @@ mod tests {
         Schedule { rate_pps: None, arrival: Arrival::Constant, packets, duration_ns, catch_up: CatchUp::Smooth }
     }
 
-    fn all(times: &mut RecordedTimes, stamps: &[u64]) -> Vec<u64> {
+    fn all(times: &mut RecordedTimes, timestamps: &[u64]) -> Vec<u64> {
         let mut taken = Vec::new();
         let mut at = 0;
         for now_ns in (0..50_000_000).step_by(1_000) {
             let before = taken.len();
-            times.take(now_ns, usize::MAX, stamps[at..].iter().copied(), &mut |due_ns| taken.push(due_ns));
+            times.take(now_ns, usize::MAX, timestamps[at..].iter().copied(), &mut |due_ns| taken.push(due_ns));
             at += taken.len() - before;
         }
         taken
@@ -153,31 +153,34 @@ mod tests {
 
     #[test]
     fn recorded_gaps_are_kept_or_scaled() {
-        let stamps = [7_000_000, 7_000_000, 7_400_000, 9_000_000];
+        let timestamps = [7_000_000, 7_000_000, 7_400_000, 9_000_000];
         let mut times = RecordedTimes::new(&schedule(None, None), 1.0, 1_000);
-        assert_eq!(all(&mut times, &stamps), [1_000, 1_000, 401_000, 2_001_000]);
+        assert_eq!(all(&mut times, &timestamps), [1_000, 1_000, 401_000, 2_001_000]);
         let mut times = RecordedTimes::new(&schedule(None, None), 4.0, 1_000);
-        assert_eq!(all(&mut times, &stamps), [1_000, 1_000, 101_000, 501_000]);
+        assert_eq!(all(&mut times, &timestamps), [1_000, 1_000, 101_000, 501_000]);
     }
 
     #[test]
     fn passes_follow_each_other_and_disorder_stands_still() {
-        let stamps = [1_000_000, 3_000_000, 2_500_000, 5_000_000, 1_000_000, 3_000_000];
+        let timestamps = [1_000_000, 3_000_000, 2_500_000, 5_000_000, 1_000_000, 3_000_000];
         let mut times = RecordedTimes::new(&schedule(None, None), 1.0, 0);
         let gap = 4_000_000 / 3;
-        assert_eq!(all(&mut times, &stamps), [0, 2_000_000, 2_000_000, 4_000_000, 4_000_000 + gap, 6_000_000 + gap]);
+        assert_eq!(
+            all(&mut times, &timestamps),
+            [0, 2_000_000, 2_000_000, 4_000_000, 4_000_000 + gap, 6_000_000 + gap]
+        );
     }
 
     #[test]
     fn what_is_said_to_be_due_can_be_taken() {
         // Thirds of nanoseconds, and a replay that is late until it has caught up.
-        let stamps: Vec<u64> = (0..20_000).map(|number| number * 3_331).collect();
+        let timestamps: Vec<u64> = (0..20_000).map(|number| number * 3_331).collect();
         let mut times = RecordedTimes::new(&schedule(None, None), 3.0, 5_000);
         let (mut at, mut now_ns) = (0, 400_000);
-        while at < stamps.len() {
+        while at < timestamps.len() {
             let before = at;
-            times.take(now_ns, usize::MAX, stamps[before..].iter().copied(), &mut |_| at += 1);
-            let next_ns = times.next_due_ns(stamps.get(at).copied());
+            times.take(now_ns, usize::MAX, timestamps[before..].iter().copied(), &mut |_| at += 1);
+            let next_ns = times.next_due_ns(timestamps.get(at).copied());
             assert!(next_ns.is_none_or(|next_ns| next_ns > now_ns), "{next_ns:?} was due at {now_ns}");
             now_ns = next_ns.unwrap_or(now_ns);
         }
@@ -185,23 +188,23 @@ mod tests {
 
     #[test]
     fn ends_are_kept() {
-        let stamps: Vec<u64> = (0..10).map(|number| number * 1_000_000).collect();
+        let timestamps: Vec<u64> = (0..10).map(|number| number * 1_000_000).collect();
         let mut times = RecordedTimes::new(&schedule(Some(3), None), 1.0, 0);
-        assert_eq!(all(&mut times, &stamps).len(), 3);
+        assert_eq!(all(&mut times, &timestamps).len(), 3);
         assert!(times.is_over());
         let mut times = RecordedTimes::new(&schedule(None, Some(4_500_000)), 1.0, 0);
-        assert_eq!(all(&mut times, &stamps).len(), 5);
+        assert_eq!(all(&mut times, &timestamps).len(), 5);
         assert_eq!(times.next_due_ns(Some(5_000_000)), None);
     }
 
     #[test]
     fn a_late_replay_catches_up_without_a_flood() {
         // 100,000 packets a second, and the first look comes 10 ms late.
-        let stamps: Vec<u64> = (0..20_000).map(|number| number * 10_000).collect();
+        let timestamps: Vec<u64> = (0..20_000).map(|number| number * 10_000).collect();
         let mut times = RecordedTimes::new(&schedule(None, None), 1.0, 0);
         let (mut at, mut sent) = (0, Vec::new());
         for now_ns in (10_000_000..300_000_000).step_by(1_000) {
-            times.take(now_ns, usize::MAX, stamps[at..].iter().copied(), &mut |_| sent.push(now_ns));
+            times.take(now_ns, usize::MAX, timestamps[at..].iter().copied(), &mut |_| sent.push(now_ns));
             at = sent.len();
         }
         assert!(sent.iter().filter(|now_ns| **now_ns == 10_000_000).count() <= 13);
@@ -210,17 +213,17 @@ mod tests {
         assert!((1_090..1_120).contains(&first_10_ms), "{first_10_ms}");
         let at_once = Schedule { catch_up: CatchUp::Burst, ..schedule(None, None) };
         let (mut times, mut count) = (RecordedTimes::new(&at_once, 1.0, 0), 0);
-        times.take(10_000_000, usize::MAX, stamps.iter().copied(), &mut |_| count += 1);
+        times.take(10_000_000, usize::MAX, timestamps.iter().copied(), &mut |_| count += 1);
         assert_eq!(count, 1_001);
     }
 
     #[test]
     fn closing_counts_what_was_due() {
-        let stamps: Vec<u64> = (0..100).map(|number| number * 1_000_000).collect();
+        let timestamps: Vec<u64> = (0..100).map(|number| number * 1_000_000).collect();
         let mut times = RecordedTimes::new(&schedule(None, None), 1.0, 0);
-        times.take(0, 1, stamps.iter().copied(), &mut |_| {});
+        times.take(0, 1, timestamps.iter().copied(), &mut |_| {});
         times.close(50_000_000);
-        times.take(50_000_000, usize::MAX, stamps[1..].iter().copied(), &mut |_| {});
+        times.take(50_000_000, usize::MAX, timestamps[1..].iter().copied(), &mut |_| {});
         assert_eq!(times.taken(), 51);
     }
 }

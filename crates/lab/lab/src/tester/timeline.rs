@@ -56,7 +56,7 @@ impl Recorder {
         Recorder { stream, timeline: Timeline::default() }
     }
 
-    /// Notes the packets of a batch, by their time stamps where the port has some, else by the clock.
+    /// Notes the packets of a batch, by their timestamps where the port has some, else by the clock.
     pub(super) fn record(&mut self, batch: &Batch) {
         let mut now_ns = 0;
         for part in batch.parts().filter(|part| !part.more) {

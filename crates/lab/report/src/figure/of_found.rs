@@ -154,7 +154,7 @@ fn of_ping(sent: u64, rtt: Option<&Latency>) -> Vec<Part> {
 fn of_point(point: &LatencyPoint) -> Vec<Part> {
     let at = load_words(point);
     let Some(latency) = &point.latency else {
-        let why = "no packet with a time stamp arrived";
+        let why = "no packet with a timestamp arrived";
         return vec![Part::or(format!("latency at {at}"), Unit::Nanoseconds, Better::Lower, None, why)];
     };
     let percentiles = [

@@ -1,4 +1,4 @@
-//! Totals that balance, and time stamps where they are promised.
+//! Totals that balance, and timestamps where they are promised.
 
 use linerate_mem::Batch;
 
@@ -36,7 +36,7 @@ pub(super) fn balance(harness: &mut dyn Harness) -> Result<Outcome, String> {
     passed(format!("{side} totals after {} packets, {} bytes", account.taken.packets, account.taken.bytes))
 }
 
-pub(super) fn time_stamps(harness: &mut dyn Harness) -> Result<Outcome, String> {
+pub(super) fn timestamps(harness: &mut dyn Harness) -> Result<Outcome, String> {
     let mut session = Session::open(harness, 0)?;
     if session.is_store() {
         session.send_all(&[Entry::plain(60); 8], 8)?;
@@ -54,12 +54,12 @@ pub(super) fn time_stamps(harness: &mut dyn Harness) -> Result<Outcome, String> 
     while batch.is_empty() && std::time::Instant::now() < deadline {
         session.receiver()?.receive(&mut batch).map_err(|error| format!("receive failed: {error}"))?;
     }
-    let stamped = (0..batch.len()).filter(|index| batch.time_ns(*index) != Some(0)).count();
+    let timestamped = (0..batch.len()).filter(|index| batch.time_ns(*index) != Some(0)).count();
     let count = batch.len();
     drop(batch);
     session.close()?;
-    if count == 0 || stamped < count {
-        return Err(format!("{stamped} of {count} packets carry a time stamp, though caps().timestamps is true"));
+    if count == 0 || timestamped < count {
+        return Err(format!("{timestamped} of {count} packets carry a timestamp, though caps().timestamps is true"));
     }
-    passed(format!("{count} packets stamped"))
+    passed(format!("{count} packets timestamped"))
 }

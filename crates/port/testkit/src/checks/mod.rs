@@ -27,7 +27,7 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("partial transmit", filling::partial_transmit),
     ("small batches", filling::small_batches),
     ("counters balance", counters::balance),
-    ("time stamps", counters::time_stamps),
+    ("timestamps", counters::timestamps),
     ("frames come back", frames::come_back),
     ("pool runs dry", frames::pool_runs_dry),
     ("packets of several slots", segments::whole_packets),

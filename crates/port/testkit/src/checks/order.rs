@@ -67,7 +67,7 @@ pub(super) fn both_directions(harness: &mut dyn Harness) -> Result<Outcome, Stri
     session.settle(harness)?;
     // Each port goes on with a clean account of its other half.
     std::mem::swap(&mut session.sender, &mut session.receiver);
-    session.account = crate::session::Account::new(session.facts.strangers);
+    session.account = crate::session::Account::new(session.facts.other_traffic);
     session.send_all(&entries, 16)?;
     let back = session.finish(harness)?.arrived;
     passed(format!("100 packets there, {back} back"))
@@ -125,7 +125,7 @@ impl Arrived {
         }
         let missing = self.sent.packets as i64 - self.ours as i64;
         let explained = (self.dropped + lost_on_path) as i64;
-        let wrong = if self.facts.strangers { !(0..=explained).contains(&missing) } else { missing != explained };
+        let wrong = if self.facts.other_traffic { !(0..=explained).contains(&missing) } else { missing != explained };
         if wrong || (self.facts.lossless && missing != 0) || self.ours == 0 {
             return Err(format!("{} sent, {} arrived, {explained} drops reported", self.sent.packets, self.ours));
         }
@@ -168,7 +168,7 @@ impl ThreadRun {
             progress = Instant::now();
             for packet in packets::joined(&batch, 0)? {
                 match packets::sequence_of(self.run, &packet) {
-                    None if self.facts.strangers => continue,
+                    None if self.facts.other_traffic => continue,
                     Some(sequence)
                         if sequence >= next && packet == packets::bytes(self.run, sequence, entry(sequence)) =>
                     {

@@ -52,7 +52,7 @@ fn idle(session: &mut Session) -> Result<(), String> {
 fn silence(session: &mut Session) -> Result<(), String> {
     // Strangers may make it ready at any time.
     let wanted: &[Readiness] =
-        if session.facts.strangers { &[Readiness::TimedOut, Readiness::Ready] } else { &[Readiness::TimedOut] };
+        if session.facts.other_traffic { &[Readiness::TimedOut, Readiness::Ready] } else { &[Readiness::TimedOut] };
     for timeout_ns in [0, SHORT_NS] {
         expect(session, Interest::Receive, timeout_ns, wanted, "with nothing to receive")?;
     }

@@ -1,10 +1,10 @@
-//! Whose clock stamps the packets of an interface.
+//! Whose clock timestamps the packets of an interface.
 
 use std::fmt;
 
 use linerate_report::units::nanoseconds;
 use linerate_sys::netdev::Netdev;
-use linerate_sys::stamping::{Stamped, Stamping, StampsHeld, clock_ahead_ns};
+use linerate_sys::timestamping::{Timestamped, Timestamping, TimestampsHeld, clock_ahead_ns};
 
 /// Farther from the time of day a NIC's clock is not taken unasked: it was never set. (International atomic time, which PTP has, is
 /// 37 s ahead.)
@@ -12,8 +12,8 @@ const AHEAD_MAX_NS: u64 = 60_000_000_000;
 
 /// What the user wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Stamper {
-    /// The NIC where it can, nobody else needs its stamps, and its clock was set; else the kernel.
+pub enum TimestampSource {
+    /// The NIC where it can, nobody else needs its timestamps, and its clock was set; else the kernel.
     Auto,
     /// The kernel.
     Kernel,
@@ -21,26 +21,26 @@ pub enum Stamper {
     Nic,
 }
 
-/// The clock of an interface's stamps.
+/// The clock of an interface's timestamps.
 #[derive(Debug, Default)]
 pub struct Clock {
-    /// The NIC stamps as long as this is held.
+    /// The NIC timestamps as long as this is held.
     nic: Option<Nic>,
     why_not: Option<String>,
 }
 
 #[derive(Debug)]
 struct Nic {
-    _held: StampsHeld,
+    _held: TimestampsHeld,
     number: Option<u32>,
     ahead_ns: Option<i64>,
 }
 
-/// What is known about the stamps of an interface.
+/// What is known about the timestamps of an interface.
 #[derive(Clone, Copy, Debug)]
 struct Facts {
-    can: Option<Stamping>,
-    now: Option<Stamped>,
+    can: Option<Timestamping>,
+    now: Option<Timestamped>,
     ahead_ns: Option<i64>,
 }
 
@@ -54,33 +54,33 @@ enum Choice {
 }
 
 impl Clock {
-    /// Turns the NIC's stamps on if they are to be used.
+    /// Turns the NIC's timestamps on if they are to be used.
     ///
     /// # Errors
-    /// The NIC's stamps are wanted and cannot be had.
-    pub fn choose(interface: &str, wanted: Stamper) -> Result<Clock, String> {
-        if wanted == Stamper::Kernel {
+    /// The NIC's timestamps are wanted and cannot be had.
+    pub fn choose(interface: &str, wanted: TimestampSource) -> Result<Clock, String> {
+        if wanted == TimestampSource::Kernel {
             return Ok(Clock::default());
         }
         // What cannot be asked about, the ring's opening complains about.
         let Ok(device) = Netdev::open(interface) else { return Ok(Clock::default()) };
-        let can = device.stamping().ok().flatten();
+        let can = device.timestamping().ok().flatten();
         let number = can.and_then(|can| can.clock);
         let ahead_ns = number.and_then(|number| clock_ahead_ns(number).ok());
-        let facts = Facts { can, now: device.stamped().ok().flatten(), ahead_ns };
-        let refused = |why: &str| format!("{interface}: no stamps of the NIC: {why}; leave --timestamps nic out");
+        let facts = Facts { can, now: device.timestamped().ok().flatten(), ahead_ns };
+        let refused = |why: &str| format!("{interface}: no timestamps of the NIC: {why}; leave --timestamps nic out");
         match choice(wanted, &facts) {
             Choice::Kernel(why) => Ok(Clock { nic: None, why_not: why.map(str::to_string) }),
             Choice::Refused(why) => Err(refused(why)),
-            Choice::Nic => match StampsHeld::hold(device) {
+            Choice::Nic => match TimestampsHeld::hold(device) {
                 Ok(held) => Ok(Clock { nic: Some(Nic { _held: held, number, ahead_ns }), why_not: None }),
-                Err(error) if wanted == Stamper::Nic => Err(refused(&error.to_string())),
+                Err(error) if wanted == TimestampSource::Nic => Err(refused(&error.to_string())),
                 Err(error) => Ok(Clock { nic: None, why_not: Some(format!("the NIC's cannot be turned on: {error}")) }),
             },
         }
     }
 
-    /// True when the NIC was told to stamp.
+    /// True when the NIC was told to timestamp.
     pub fn is_nic(&self) -> bool {
         self.nic.is_some()
     }
@@ -104,19 +104,19 @@ impl fmt::Display for Clock {
             Some(ns) => write!(out, ", {} ahead of CLOCK_REALTIME at the start", nanoseconds(ns as f64))?,
             None => out.write_str(", whose difference to CLOCK_REALTIME is not known")?,
         }
-        out.write_str("; packets without a stamp of it: the kernel's receive path, CLOCK_REALTIME")
+        out.write_str("; packets without a timestamp of it: the kernel's receive path, CLOCK_REALTIME")
     }
 }
 
-fn choice(wanted: Stamper, facts: &Facts) -> Choice {
+fn choice(wanted: TimestampSource, facts: &Facts) -> Choice {
     let can = facts.can.is_some_and(|can| can.all_received);
     match (wanted, can) {
-        (Stamper::Kernel, _) | (Stamper::Auto, false) => Choice::Kernel(None),
-        (Stamper::Nic, false) => Choice::Refused("its driver does not stamp every packet that it receives"),
-        (Stamper::Nic, true) => Choice::Nic,
-        (Stamper::Auto, true) => match (facts.now, facts.ahead_ns) {
-            (None, _) => Choice::Kernel(Some("the driver does not tell which stamps it makes now")),
-            (Some(Stamped::Some), _) => Choice::Kernel(Some("another program uses the NIC's")),
+        (TimestampSource::Kernel, _) | (TimestampSource::Auto, false) => Choice::Kernel(None),
+        (TimestampSource::Nic, false) => Choice::Refused("its driver does not timestamp every packet that it receives"),
+        (TimestampSource::Nic, true) => Choice::Nic,
+        (TimestampSource::Auto, true) => match (facts.now, facts.ahead_ns) {
+            (None, _) => Choice::Kernel(Some("the driver does not tell which timestamps it makes now")),
+            (Some(Timestamped::Some), _) => Choice::Kernel(Some("another program uses the NIC's")),
             (_, None) => Choice::Kernel(Some("the NIC's clock cannot be read")),
             (_, Some(ns)) if ns.unsigned_abs() > AHEAD_MAX_NS => Choice::Kernel(Some("the NIC's clock was not set")),
             _ => Choice::Nic,
@@ -130,28 +130,28 @@ mod tests {
 
     #[test]
     fn the_nic_is_chosen_where_that_does_no_harm() {
-        const ALL: Option<Stamping> = Some(Stamping { all_received: true, clock: Some(0) });
-        const SOME: Option<Stamping> = Some(Stamping { all_received: false, clock: Some(0) });
+        const ALL: Option<Timestamping> = Some(Timestamping { all_received: true, clock: Some(0) });
+        const SOME: Option<Timestamping> = Some(Timestamping { all_received: false, clock: Some(0) });
         let at = |can, now, ahead_ns| Facts { can, now, ahead_ns };
-        let good = at(ALL, Some(Stamped::Nothing), Some(37_000_000_000));
-        let kernel = |facts| matches!(choice(Stamper::Auto, &facts), Choice::Kernel(Some(_)));
-        assert_eq!(choice(Stamper::Auto, &good), Choice::Nic);
-        assert_eq!(choice(Stamper::Auto, &at(ALL, Some(Stamped::All), Some(-5))), Choice::Nic);
-        assert_eq!(choice(Stamper::Kernel, &good), Choice::Kernel(None));
-        assert_eq!(choice(Stamper::Auto, &at(SOME, None, None)), Choice::Kernel(None));
-        assert_eq!(choice(Stamper::Auto, &at(None, None, None)), Choice::Kernel(None));
-        assert!(kernel(at(ALL, None, Some(0))) && kernel(at(ALL, Some(Stamped::Some), Some(0))));
-        assert!(kernel(at(ALL, Some(Stamped::Nothing), None)));
-        assert!(kernel(at(ALL, Some(Stamped::Nothing), Some(-1_700_000_000_000_000_000))));
+        let good = at(ALL, Some(Timestamped::Nothing), Some(37_000_000_000));
+        let kernel = |facts| matches!(choice(TimestampSource::Auto, &facts), Choice::Kernel(Some(_)));
+        assert_eq!(choice(TimestampSource::Auto, &good), Choice::Nic);
+        assert_eq!(choice(TimestampSource::Auto, &at(ALL, Some(Timestamped::All), Some(-5))), Choice::Nic);
+        assert_eq!(choice(TimestampSource::Kernel, &good), Choice::Kernel(None));
+        assert_eq!(choice(TimestampSource::Auto, &at(SOME, None, None)), Choice::Kernel(None));
+        assert_eq!(choice(TimestampSource::Auto, &at(None, None, None)), Choice::Kernel(None));
+        assert!(kernel(at(ALL, None, Some(0))) && kernel(at(ALL, Some(Timestamped::Some), Some(0))));
+        assert!(kernel(at(ALL, Some(Timestamped::Nothing), None)));
+        assert!(kernel(at(ALL, Some(Timestamped::Nothing), Some(-1_700_000_000_000_000_000))));
         // Who asks for it gets it, also where it was never set.
-        assert_eq!(choice(Stamper::Nic, &at(ALL, None, None)), Choice::Nic);
-        assert!(matches!(choice(Stamper::Nic, &at(SOME, None, None)), Choice::Refused(_)));
+        assert_eq!(choice(TimestampSource::Nic, &at(ALL, None, None)), Choice::Nic);
+        assert!(matches!(choice(TimestampSource::Nic, &at(SOME, None, None)), Choice::Refused(_)));
     }
 
     #[test]
     fn an_interface_without_a_clock_has_the_kernels() {
-        let clock = Clock::choose("lo", Stamper::Auto).unwrap();
+        let clock = Clock::choose("lo", TimestampSource::Auto).unwrap();
         assert!(!clock.is_nic() && clock.why_not().is_none() && clock.to_string().contains("CLOCK_REALTIME"));
-        assert!(Clock::choose("lo", Stamper::Nic).unwrap_err().contains("--timestamps nic"));
+        assert!(Clock::choose("lo", TimestampSource::Nic).unwrap_err().contains("--timestamps nic"));
     }
 }

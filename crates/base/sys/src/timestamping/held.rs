@@ -1,4 +1,4 @@
-//! A NIC's stamps turned on for as long as somebody holds them, and what it did before noted where the next start finds it.
+//! A NIC's timestamps turned on for as long as somebody holds them, and what it did before noted where the next start finds it.
 //!
 //! The setting is the NIC's, not a process's: nobody takes it back when a process is killed. So each holder has a note in a folder,
 //! locked (flock(2)) as long as it lives. The last one to go puts back what was before the first; a note that nobody has locked is
@@ -14,37 +14,37 @@ use crate::netdev::Netdev;
 use crate::netns::NetNs;
 
 /// Where the notes are: gone with the next boot, as the setting is. (Its parent is root's folder of a switch's sockets, too: mode 0700.)
-const FOLDER: &str = "/run/linerate/stamps";
+const FOLDER: &str = "/run/linerate/timestamps";
 
-/// What has stamps.
+/// What has timestamps.
 pub(super) trait Device {
     /// Its interface.
     fn interface(&self) -> &str;
-    /// What it stamps.
+    /// What it timestamps.
     fn config(&self) -> io::Result<Config>;
-    /// Sets that; the driver may choose to stamp more, and says so.
+    /// Sets that; the driver may choose to timestamp more, and says so.
     fn set_config(&self, config: &mut Config) -> io::Result<()>;
 }
 
-/// A NIC that stamps all packets that it receives, until this and all others like it are dropped; then it does what it did before.
+/// A NIC that timestamps all packets that it receives, until this and all others like it are dropped; then it does what it did before.
 /// Of a process that was killed, [`restore_left_behind`] puts it back.
 #[derive(Debug)]
-pub struct StampsHeld {
+pub struct TimestampsHeld {
     _held: Held<Netdev>,
 }
 
-impl StampsHeld {
-    /// Turns stamps on.
+impl TimestampsHeld {
+    /// Turns timestamps on.
     ///
     /// # Errors
     /// `EPERM` without CAP_NET_ADMIN, `EOPNOTSUPP` or `ERANGE` from a driver that cannot; where it cannot be noted in
-    /// /run/linerate/stamps, nothing is turned on.
-    pub fn hold(device: Netdev) -> io::Result<StampsHeld> {
-        Held::hold(Path::new(FOLDER), device).map(|held| StampsHeld { _held: held })
+    /// /run/linerate/timestamps, nothing is turned on.
+    pub fn hold(device: Netdev) -> io::Result<TimestampsHeld> {
+        Held::hold(Path::new(FOLDER), device).map(|held| TimestampsHeld { _held: held })
     }
 }
 
-/// Puts back the stamps that killed processes left on; returns the interfaces. Those of other network namespaces keep their notes.
+/// Puts back the timestamps that killed processes left on; returns the interfaces. Those of other network namespaces keep their notes.
 pub fn restore_left_behind() -> Vec<String> {
     restore(Path::new(FOLDER), Netdev::open)
 }
@@ -81,7 +81,7 @@ impl<D: Device> Held<D> {
             return Ok(());
         }
         self.device.set_config(&mut { now })?;
-        Err(io::Error::new(io::ErrorKind::Unsupported, "the driver stamps some packets only"))
+        Err(io::Error::new(io::ErrorKind::Unsupported, "the driver timestamps some packets only"))
     }
 }
 
@@ -135,7 +135,7 @@ struct Notes {
     namespace: u64,
 }
 
-/// What an interface did before it was told to stamp everything.
+/// What an interface did before it was told to timestamp everything.
 #[derive(Debug)]
 struct Note {
     path: PathBuf,
@@ -246,7 +246,7 @@ mod tests {
     fn folder() -> PathBuf {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("linerate-stamps-{}-{number}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("linerate-timestamps-{}-{number}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         folder
     }

@@ -1,4 +1,4 @@
-//! Stamps of the NIC: what a driver can, and turning them on for as long as somebody wants them (linux/net_tstamp.h,
+//! Timestamps of the NIC: what a driver can, and turning them on for as long as somebody wants them (linux/net_tstamp.h,
 //! Documentation/networking/timestamping.rst).
 #![allow(unsafe_code)]
 
@@ -11,7 +11,7 @@ use crate::netdev::Netdev;
 
 mod held;
 
-pub use held::{StampsHeld, restore_left_behind};
+pub use held::{TimestampsHeld, restore_left_behind};
 
 /// linux/ethtool.h.
 const GET_TIMESTAMPING: u32 = 0x41;
@@ -25,10 +25,10 @@ const RAW_HARDWARE: u32 = 1 << 6;
 const FILTER_NONE: i32 = 0;
 const FILTER_ALL: i32 = 1;
 
-/// What a driver says about its stamps.
+/// What a driver says about its timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamping {
-    /// It can stamp every packet that it receives.
+pub struct Timestamping {
+    /// It can timestamp every packet that it receives.
     pub all_received: bool,
     /// Number of its clock: /dev/ptpN.
     pub clock: Option<u32>,
@@ -39,15 +39,15 @@ pub struct Stamping {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Config {
     flags: i32,
-    /// What it stamps of what it sends.
+    /// What it timestamps of what it sends.
     sent: i32,
-    /// What it stamps of what it receives.
+    /// What it timestamps of what it receives.
     received: i32,
 }
 
-/// Which packets a NIC stamps now.
+/// Which packets a NIC timestamps now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stamped {
+pub enum Timestamped {
     /// None of those that it receives.
     Nothing,
     /// All of those.
@@ -61,28 +61,28 @@ impl Netdev {
     ///
     /// # Errors
     /// When the interface is gone.
-    pub fn stamping(&self) -> io::Result<Option<Stamping>> {
+    pub fn timestamping(&self) -> io::Result<Option<Timestamping>> {
         // struct ethtool_ts_info: command, so_timestamping, phc_index, tx_types, 3 reserved, rx_filters, 3 reserved.
         let mut words = [0_u32; 11];
         words[0] = GET_TIMESTAMPING;
         // SAFETY: ETHTOOL_GET_TS_INFO reads and writes eleven words.
         match unsafe { self.ethtool(words.as_mut_ptr().cast()) } {
-            Ok(()) => Ok(Some(stamping_of(&words))),
+            Ok(()) => Ok(Some(timestamping_of(&words))),
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Which received packets the NIC stamps now; `None` where nobody can know.
+    /// Which received packets the NIC timestamps now; `None` where nobody can know.
     ///
     /// # Errors
     /// When the interface is gone.
-    pub fn stamped(&self) -> io::Result<Option<Stamped>> {
+    pub fn timestamped(&self) -> io::Result<Option<Timestamped>> {
         match held::Device::config(self) {
             Ok(config) => Ok(Some(match config.received {
-                FILTER_NONE => Stamped::Nothing,
-                FILTER_ALL => Stamped::All,
-                _ => Stamped::Some,
+                FILTER_NONE => Timestamped::Nothing,
+                FILTER_ALL => Timestamped::All,
+                _ => Timestamped::Some,
             })),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOTTY)) => {
                 Ok(None)
@@ -91,15 +91,15 @@ impl Netdev {
         }
     }
 
-    fn stamping_config(&self, command: libc::c_ulong, config: &mut Config) -> io::Result<()> {
+    fn timestamping_config(&self, command: libc::c_ulong, config: &mut Config) -> io::Result<()> {
         // SAFETY: both commands read and write one struct hwtstamp_config behind the pointer, which is what `Config` is.
         unsafe { self.ioctl_on(command, (config as *mut Config).cast()) }
     }
 }
 
-fn stamping_of(words: &[u32; 11]) -> Stamping {
+fn timestamping_of(words: &[u32; 11]) -> Timestamping {
     let hardware = words[1] & RX_HARDWARE != 0 && words[1] & RAW_HARDWARE != 0;
-    Stamping {
+    Timestamping {
         all_received: hardware && words[7] & 1 << FILTER_ALL != 0,
         clock: (words[2] as i32 >= 0).then_some(words[2]),
     }
@@ -112,12 +112,12 @@ impl held::Device for Netdev {
 
     fn config(&self) -> io::Result<Config> {
         let mut config = Config::default();
-        self.stamping_config(SIOCGHWTSTAMP, &mut config)?;
+        self.timestamping_config(SIOCGHWTSTAMP, &mut config)?;
         Ok(config)
     }
 
     fn set_config(&self, config: &mut Config) -> io::Result<()> {
-        self.stamping_config(SIOCSHWTSTAMP, config)
+        self.timestamping_config(SIOCSHWTSTAMP, config)
     }
 }
 
@@ -150,22 +150,27 @@ mod tests {
         assert_eq!(size_of::<Config>(), 12);
         // As an Intel I210 answers: all flags, clock 0, no filter or all.
         let words = [GET_TIMESTAMPING, 0x5f, 0, 3, 0, 0, 0, 3, 0, 0, 0];
-        assert_eq!(stamping_of(&words), Stamping { all_received: true, clock: Some(0) });
-        // Only PTP's packets; a software device; stamps that are not raw.
+        assert_eq!(timestamping_of(&words), Timestamping { all_received: true, clock: Some(0) });
+        // Only PTP's packets; a software device; timestamps that are not raw.
         let only = |so_timestamping, clock: i32, filters| {
-            stamping_of(&[GET_TIMESTAMPING, so_timestamping, clock as u32, 0, 0, 0, 0, filters, 0, 0, 0])
+            timestamping_of(&[GET_TIMESTAMPING, so_timestamping, clock as u32, 0, 0, 0, 0, filters, 0, 0, 0])
         };
-        assert_eq!(only(0x5f, 1, 1 | 1 << 12), Stamping { all_received: false, clock: Some(1) });
-        assert_eq!(only(0x18, -1, 0), Stamping { all_received: false, clock: None });
+        assert_eq!(only(0x5f, 1, 1 | 1 << 12), Timestamping { all_received: false, clock: Some(1) });
+        assert_eq!(only(0x18, -1, 0), Timestamping { all_received: false, clock: None });
         assert!(!only(0x1c, 0, 3).all_received);
     }
 
     #[test]
-    fn the_loopback_has_no_stamps_of_its_own() {
+    fn the_loopback_has_no_timestamps_of_its_own() {
         let device = Netdev::open("lo").unwrap();
-        assert!(device.stamping().unwrap().is_none_or(|stamping| !stamping.all_received && stamping.clock.is_none()));
-        assert_eq!(device.stamped().unwrap(), None);
-        assert!(StampsHeld::hold(device).is_err());
+        assert!(
+            device
+                .timestamping()
+                .unwrap()
+                .is_none_or(|timestamping| !timestamping.all_received && timestamping.clock.is_none())
+        );
+        assert_eq!(device.timestamped().unwrap(), None);
+        assert!(TimestampsHeld::hold(device).is_err());
         assert!(clock_ahead_ns(4_000_000).is_err());
     }
 }
