@@ -106,6 +106,8 @@ fn switch(load: Load, pool: &Pool) -> (Switch, Forwarder) {
             max_kbps: 0,
             queues: Vec::new(),
             tunnel_id: 0,
+            tunnel_keys: false,
+            len_max: 1514,
         };
         switch.add_port(settings, true, 0).expect("a new port");
         assert!(forwarder.bind(PortIndex(port as u16 - 1), PortNumber(port), false));

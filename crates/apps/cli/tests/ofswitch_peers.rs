@@ -169,6 +169,51 @@ fn ovs_ofctl_drives_it() {
     drop(switch);
 }
 
+/// Both sides show a certificate, which both check.
+#[test]
+fn ovs_ofctl_drives_it_over_tls() {
+    let Some(site) = Site::new() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let certificate = |name: &str| {
+        let (key, pem) = (path(&format!("{name}.key")), path(&format!("{name}.pem")));
+        let line = format!(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN={name} -keyout {key} -out {pem}"
+        );
+        let output = Command::new("openssl").args(line.split_whitespace()).output();
+        program_or_skip("openssl", output).map(|output| assert!(output.status.success(), "openssl {line}"))
+    };
+    let Some(()) = certificate("one").and_then(|()| certificate("other")) else { return };
+    let tls = |name: &str| {
+        format!(
+            "--private-key={} --certificate={} --ca-cert={}",
+            path(&format!("{name}.key")),
+            path(&format!("{name}.pem")),
+            path("one.pem")
+        )
+    };
+    let files = tls("one").replace('=', " ");
+    let switch = site.switch("ssl", &format!("--listen pssl:16654:127.0.0.1 {files}"));
+    wait_until("the switch", || {
+        site.middle.run(|| std::net::TcpStream::connect("127.0.0.1:16654")).expect("enter").is_ok()
+    });
+    let ofctl = |name: &str, words: &str| {
+        let line = format!("{} {words}", tls(name));
+        site.ofctl(&line.split_whitespace().collect::<Vec<_>>(), "")
+    };
+    for (words, wanted) in [
+        ("show ssl:127.0.0.1:16654", "OFPT_FEATURES_REPLY (OF1.3)"),
+        ("add-flow ssl:127.0.0.1:16654 priority=5,actions=output:2", ""),
+        ("dump-flows ssl:127.0.0.1:16654", "priority=5 actions=output:2"),
+    ] {
+        let Some((succeeded, said)) = program_or_skip("ovs-ofctl", ofctl("one", words)) else { return };
+        assert!(succeeded && said.contains(wanted), "ovs-ofctl {words}: {said}");
+    }
+    let (succeeded, said) = ofctl("other", "show ssl:127.0.0.1:16654").expect("it ran before");
+    assert!(!succeeded, "a certificate of another authority is refused: {said}");
+    drop(switch);
+}
+
 #[test]
 fn packets_for_controllers_are_seen_by_ovs_ofctl_monitor() {
     let Some(site) = Site::new() else { return };

@@ -38,7 +38,7 @@ impl Service for OfService {
     }
 
     fn set_port(_: &mut Forwarder, _: PortIndex, settings: &Settings, caps: &Caps) -> Result<(), ControlError> {
-        // They are in force when the port is added again.
+        // They are the pipeline's: `port_changed` follows.
         port_settings(PortNumber(1), settings, caps, Vec::new()).map(drop)
     }
 
@@ -60,17 +60,18 @@ impl Service for OfService {
     }
 
     fn port_opened(&mut self, config: &PortConfig, caps: &Caps) -> Result<(), ControlError> {
-        let (name, now_ns) = (config.name(), clock::now_ns());
-        let number = number(&name)?;
-        let settings = PortSettings {
-            name: config.spec_name(),
-            hw_addr: caps.mac.unwrap_or_else(|| self.0.address(number)),
-            ..port_settings(number, &config.settings, caps, self.0.queues.of(&name))?
-        };
+        let (number, now_ns) = (number(&config.name())?, clock::now_ns());
+        let settings = self.settings(number, config, caps)?;
         // A port that was out is still there, without a link.
         if !self.0.switch.link_changed(number, true, now_ns) {
             self.0.switch.add_port(settings, true, now_ns).map_err(|error| ControlError::new(error.to_string(), ""))?;
         }
+        Ok(())
+    }
+
+    fn port_changed(&mut self, config: &PortConfig, caps: &Caps) -> Result<(), ControlError> {
+        let settings = self.settings(number(&config.name())?, config, caps)?;
+        self.0.switch.change_port(settings, clock::now_ns());
         Ok(())
     }
 
@@ -104,6 +105,17 @@ impl Service for OfService {
         self.0.channels.turn(set, &mut self.0.switch, now_ns);
         self.0.switch.set_standalone(self.0.stands_alone());
         self.0.switch.set_wants_invalid_ttl(self.0.channels.wants_invalid_ttl());
+    }
+}
+
+impl OfService {
+    /// The pipeline's settings of a port.
+    fn settings(&self, number: PortNumber, config: &PortConfig, caps: &Caps) -> Result<PortSettings, ControlError> {
+        Ok(PortSettings {
+            name: config.spec_name(),
+            hw_addr: caps.mac.unwrap_or_else(|| self.0.address(number)),
+            ..port_settings(number, &config.settings, caps, self.0.queues.of(&config.name()))?
+        })
     }
 }
 

@@ -4,12 +4,12 @@
 //! |---|---|---|
 //! | `speed` | bit/s | the rate that is reported, and of which rates of queues are a share; that of the device, or 10 Gbit/s, if it is not given |
 //! | `physical` | port number | `IN_PHY_PORT`: the port below this one, which is the end of a tunnel |
-//! | `tunnel-id` | number | `TUNNEL_ID` of packets from this port |
+//! | `tunnel-id` | number | `TUNNEL_ID` of packets from this port, if they do not bring their keys |
 
 use linerate_control::{ControlError, SettingValue, Settings};
 use linerate_openflow::{PortConfig, PortNumber};
 use linerate_pipeline::{PortSettings, QueueSettings};
-use linerate_port::Caps;
+use linerate_port::{Caps, TUNNEL_KEY_BYTES};
 use linerate_units as units;
 
 use crate::config::{QueueConfig, port_number};
@@ -72,6 +72,9 @@ pub(crate) fn port_settings(
     let speed_bps = speed.or(caps.link_bps).unwrap_or(SPEED_DEFAULT);
     let physical = text("physical").map(port_number).transpose().map_err(|error| wrong("physical", error))?;
     let tunnel_id = text("tunnel-id").map(tunnel_id).transpose().map_err(|error| wrong("tunnel-id", error))?;
+    if caps.tunnel_keys && tunnel_id.is_some() {
+        return Err(wrong("tunnel-id", "the packets of this port bring their keys (key=flow)".into()));
+    }
     let kbps = u32::try_from(speed_bps / 1000).unwrap_or(u32::MAX);
     Ok(PortSettings {
         number,
@@ -79,6 +82,8 @@ pub(crate) fn port_settings(
         hw_addr: [0; 6],
         physical,
         tunnel_id: tunnel_id.unwrap_or(0),
+        tunnel_keys: caps.tunnel_keys,
+        len_max: caps.frame_len_max.saturating_sub(if caps.tunnel_keys { TUNNEL_KEY_BYTES } else { 0 }),
         config: PortConfig::default(),
         current: current_features(speed_bps),
         current_kbps: kbps,

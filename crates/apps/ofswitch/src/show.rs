@@ -10,7 +10,7 @@ use linerate_openflow::{
     FlowFilter, FlowStats, Fragments, GROUP_ALL, GROUP_ANY, GroupMod, METER_ALL, Match, MeterMod, MultipartReply,
     MultipartRequest, PortConfig, PortNumber, PortState, TABLE_ALL,
 };
-use linerate_pipeline::{Forwarder, Switch};
+use linerate_pipeline::{FlowDump, Forwarder, Switch, saved_flow};
 use linerate_sys::clock;
 use linerate_worker::{End, Worker};
 use serde::Serialize;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::config::{FailMode, port_name, port_number};
 use crate::document::{
     BridgeDocument, BridgePortDocument, CountersDocument, DropDocument, FlowDocument, FlowcacheDocument, GroupDocument,
-    LatencyDocument, MeterDocument, PairDocument, Part, PortDocument, QueueDocument, SCHEMA, Snapshot, TableDocument,
+    LatencyDocument, MeterDocument, PairDocument, PortDocument, QueueDocument, SCHEMA, Snapshot, TableDocument,
     TotalsDocument,
 };
 use crate::request::What;
@@ -56,7 +56,7 @@ pub(crate) fn answer(
         What::Stats => document(snapshot(state, ports, now_ns)?),
         What::Drops => document(drops(state, ports, now_ns)?),
         What::Latency => document(latency(ports)?),
-        What::State => saved(state, after),
+        What::State => saved(state, after, now_ns),
     }
 }
 
@@ -66,13 +66,14 @@ pub(crate) fn document(value: impl Serialize) -> Result<Value, ControlError> {
 
 fn flows(state: &mut State, after: Option<u64>, now_ns: u64) -> Result<Value, ControlError> {
     if after.is_none() {
-        let reply = state.switch.multipart(MultipartRequest::Flow(ALL_FLOWS), now_ns);
-        let Ok(MultipartReply::Flow(flows)) = reply else {
-            return document(Part::<FlowDocument> { items: Vec::new(), next: None });
-        };
-        state.parts.begin(Items::Flows(flows.into_iter()));
+        state.parts.begin(Items::new(Vec::new(), all_flows(&state.switch)?));
     }
-    document(state.parts.next(after, |items| items.flow().map(|entry| flow(&entry)))?)
+    let State { parts, switch, .. } = state;
+    document(parts.next(after, switch, now_ns, |_| None, |entry| flow(&entry))?)
+}
+
+fn all_flows(switch: &Switch) -> Result<FlowDump, ControlError> {
+    switch.flow_dump(ALL_FLOWS).map_err(|error| ControlError::new(error.to_string(), ""))
 }
 
 fn flow(flow: &FlowStats) -> FlowDocument {
@@ -92,18 +93,17 @@ fn flow(flow: &FlowStats) -> FlowDocument {
 }
 
 /// Lines that make the same entries again: meters, then groups, then flow entries.
-fn saved(state: &mut State, after: Option<u64>) -> Result<Value, ControlError> {
+fn saved(state: &mut State, after: Option<u64>, now_ns: u64) -> Result<Value, ControlError> {
     if after.is_none() {
-        let saved = state.switch.saved();
+        let (meters, groups) = (state.switch.saved_meters(), state.switch.saved_groups());
         let meter = |meter: &MeterMod| format!("meter {}", meter_text(meter.meter, meter.flags, &meter.bands));
         let group = |group: &GroupMod| format!("group {}", group_text(group.kind, group.group, &group.buckets));
-        let meters = saved.meters.iter().map(meter);
-        let lines = meters.chain(saved.groups.iter().map(group));
-        let lines: Vec<String> =
-            lines.chain(saved.flows.iter().map(|flow| format!("flow {}", flow_text(flow)))).collect();
-        state.parts.begin(Items::Lines(lines.into_iter()));
+        let lines = meters.iter().map(meter).chain(groups.iter().map(group)).collect();
+        state.parts.begin(Items::new(lines, all_flows(&state.switch)?));
     }
-    document(state.parts.next(after, Items::line)?)
+    let State { parts, switch, .. } = state;
+    let flow = |entry| format!("flow {}", flow_text(&saved_flow(entry)));
+    document(parts.next(after, switch, now_ns, Some, flow)?)
 }
 
 fn tables(switch: &mut Switch, now_ns: u64) -> Vec<TableDocument> {

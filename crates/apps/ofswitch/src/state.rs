@@ -2,7 +2,7 @@
 
 use linerate_control::ControlError;
 use linerate_openflow::{FlowStats, PortNumber};
-use linerate_pipeline::Switch;
+use linerate_pipeline::{FlowDump, Switch};
 
 use crate::channel::Channels;
 use crate::config::FailMode;
@@ -29,28 +29,20 @@ pub(crate) struct Parts {
 
 /// What is left of a long reply.
 #[derive(Default)]
-pub(crate) enum Items {
-    #[default]
-    Nothing,
-    Flows(std::vec::IntoIter<FlowStats>),
-    Lines(std::vec::IntoIter<String>),
+pub(crate) struct Items {
+    /// Lines that come before the entries.
+    lines: std::vec::IntoIter<String>,
+    /// The entries, which are listed as they are asked for.
+    flows: Option<FlowDump>,
 }
 
 impl Items {
-    pub(crate) fn flow(&mut self) -> Option<FlowStats> {
-        if let Items::Flows(flows) = self { flows.next() } else { None }
-    }
-
-    pub(crate) fn line(&mut self) -> Option<String> {
-        if let Items::Lines(lines) = self { lines.next() } else { None }
+    pub(crate) fn new(lines: Vec<String>, flows: FlowDump) -> Items {
+        Items { lines: lines.into_iter(), flows: Some(flows) }
     }
 
     fn is_empty(&self) -> bool {
-        match self {
-            Items::Nothing => true,
-            Items::Flows(flows) => flows.len() == 0,
-            Items::Lines(lines) => lines.len() == 0,
-        }
+        self.lines.len() == 0 && self.flows.as_ref().is_none_or(FlowDump::is_done)
     }
 }
 
@@ -67,7 +59,10 @@ impl Parts {
     pub(crate) fn next<T>(
         &mut self,
         after: Option<u64>,
-        item: impl Fn(&mut Items) -> Option<T>,
+        switch: &mut Switch,
+        now_ns: u64,
+        line: impl Fn(String) -> Option<T>,
+        flow: impl Fn(FlowStats) -> T,
     ) -> Result<Part<T>, ControlError> {
         if after.is_some_and(|number| number != self.number) {
             return Err(ControlError::new(
@@ -75,10 +70,13 @@ impl Parts {
                 "ask again, from the start",
             ));
         }
-        let items = (0..PART_MAX).map_while(|_| item(&mut self.items)).collect();
+        let mut items: Vec<T> = self.items.lines.by_ref().take(PART_MAX).filter_map(line).collect();
+        if let Some(dump) = &mut self.items.flows {
+            items.extend(switch.flow_part(dump, PART_MAX - items.len(), now_ns).into_iter().map(flow));
+        }
         let next = (!self.items.is_empty()).then_some(self.number);
         if next.is_none() {
-            self.items = Items::Nothing;
+            self.items = Items::default();
         }
         Ok(Part { items, next })
     }

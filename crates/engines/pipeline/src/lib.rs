@@ -28,5 +28,5 @@ pub use forwarder::Forwarder;
 pub use port_view::QueueSettings;
 pub use switch::{
     Event, FlowDump, GROUPS_MAX, LearnedAddress, PortError, PortSettings, Saved, Switch, SwitchOptions, Totals,
-    TraceStep, TracedEntry,
+    TraceStep, TracedEntry, saved_flow,
 };

@@ -1,6 +1,6 @@
 //! A port as workers see it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use linerate_openflow::{PortConfig, PortNumber};
 
@@ -29,6 +29,8 @@ pub(crate) struct QueueTally {
 pub(crate) struct PortShared {
     /// Set by the worker that notices, before anybody else knows.
     link: AtomicBool,
+    /// Number of the worker that has the port.
+    home: AtomicUsize,
     pub(crate) tally: PerWorker<PortTally>,
     /// By place in the port's list of queues.
     pub(crate) queues: Vec<PerWorker<QueueTally>>,
@@ -38,9 +40,19 @@ impl PortShared {
     pub(crate) fn new(workers: usize, queues: usize, link: bool) -> PortShared {
         PortShared {
             link: AtomicBool::new(link),
+            home: AtomicUsize::new(0),
             tally: PerWorker::new(workers),
             queues: (0..queues).map(|_| PerWorker::new(workers)).collect(),
         }
+    }
+
+    /// Number of the worker that has the port; the first if none has.
+    pub(crate) fn home(&self) -> usize {
+        self.home.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_home(&self, worker: usize) {
+        self.home.store(worker, Ordering::Relaxed);
     }
 
     #[inline]
@@ -60,6 +72,10 @@ pub(crate) struct PortView {
     /// The port below a logical port; its own number otherwise.
     pub(crate) physical: PortNumber,
     pub(crate) tunnel_id: u64,
+    /// Packets of the port begin with the key of their tunnel.
+    pub(crate) tunnel_keys: bool,
+    /// Longest packet in bytes.
+    pub(crate) len_max: usize,
     pub(crate) config: PortConfig,
     pub(crate) queues: Vec<QueueSettings>,
     pub(crate) shared: std::sync::Arc<PortShared>,

@@ -283,3 +283,26 @@ fn leave_partial(packet: &[u8]) -> Option<(usize, u16)> {
     let found = linerate_port::find_partial(&partial)?;
     (found.field == start + field).then_some((start + field, sum))
 }
+
+/// Section 7.2.5: "The Pop PBB header action does not remove the backbone VLAN header (B-TAG) from the packet".
+#[test]
+fn the_tag_of_a_backbone_stays_when_its_header_is_popped() {
+    let mut packet: Vec<u8> = (0..12).collect();
+    packet.extend([8, 0]);
+    packet.resize(80, 0x5a);
+    let (plain, mut headers, mut fields) = (packet.clone(), Headers::parse(&packet), PipelineFields::default());
+    let list = [
+        Action::PushPbb(0x88e7),
+        Action::SetField(Field::EthDst, 0x0200_0000_0001),
+        Action::PushVlan(0x88a8),
+        Action::SetField(Field::VlanVid, 0x1007),
+        Action::PopPbb,
+    ];
+    for action in &list {
+        apply(action, &mut packet, &mut headers, &mut fields).unwrap();
+    }
+    assert_eq!(packet, [&plain[..12], &[0x88, 0xa8, 0, 7], &plain[12..]].concat());
+    apply(&Action::PopVlan, &mut packet, &mut headers, &mut fields).unwrap();
+    assert_eq!(packet, plain);
+    assert_eq!(headers, Headers::parse(&packet));
+}

@@ -2,7 +2,7 @@
 
 mod packets;
 
-use linerate_pipeline::packet::{Fragment, Headers};
+use linerate_pipeline::packet::{Fragment, Headers, cut_into_fragments};
 use linerate_reassembly::{FragmentDrop, Reassembler, Reassembly, ReassemblyLimits};
 use packets::make::{self, Random};
 
@@ -228,4 +228,56 @@ fn every_fragment_is_accounted_for() {
     let given_up = reassembler.given_up();
     let all = [wholes, refused, given_up.refused, given_up.late, given_up.displaced, given_up.repeated];
     assert!(all.iter().all(|count| *count > 50), "{all:?}");
+}
+
+#[test]
+fn packets_that_are_cut_become_whole_again() {
+    let mut random = Random::new(77);
+    for round in 0..2000 {
+        let (whole, _) = fragmented(&mut random, 1480);
+        let headers = Headers::parse(&whole);
+        let len_max = 150 + random.below(1500) as usize;
+        let (mut pieces, mut made) = (Vec::new(), Vec::new());
+        assert!(cut_into_fragments(&whole, &headers, len_max, round, &mut made, |piece| pieces.push(piece.to_vec())));
+        assert!(pieces.iter().all(|piece| piece.len() <= len_max) && !pieces.is_empty());
+        let mut reassembler = Reassembler::new(ReassemblyLimits::default());
+        shuffle(&mut random, &mut pieces);
+        for (number, piece) in pieces.iter().enumerate() {
+            let headers = Headers::parse(piece);
+            // A packet of IPv4 that fits is itself.
+            if headers.fragment() == Fragment::Whole {
+                assert_eq!((pieces.len(), piece == &whole || piece.len() == whole.len() + 8), (1, true));
+                break;
+            }
+            match reassembler.add(piece, headers.network_offset(), 1, 0) {
+                Reassembly::Whole { packet, fragments } => {
+                    assert_eq!((packet, fragments as usize), (&whole[..], pieces.len()));
+                    assert_eq!(number + 1, pieces.len());
+                }
+                Reassembly::Held => assert!(number + 1 < pieces.len()),
+                Reassembly::Refused(why) => panic!("{why:?}"),
+            }
+        }
+    }
+}
+
+/// Packets that nobody may cut, and ports that take too little.
+#[test]
+fn some_packets_are_not_cut() {
+    let mut random = Random::new(78);
+    let mut packet = loop {
+        let (whole, _) = fragmented(&mut random, 1480);
+        if whole.len() > 500 && whole[12..14] == [8, 0] {
+            break whole;
+        }
+    };
+    let cut = |packet: &[u8], len_max: usize| {
+        cut_into_fragments(packet, &Headers::parse(packet), len_max, 1, &mut Vec::new(), |_| ())
+    };
+    assert!(cut(&packet, 200));
+    assert!(!cut(&packet, 40) && !cut(&packet, 0));
+    assert!(!cut(&packet[..100], 60), "it is not all there");
+    packet[20] |= 0x40;
+    assert!(!cut(&packet, 200), "don't fragment");
+    assert!(!cut(&[0; 60], 40));
 }

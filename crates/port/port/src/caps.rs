@@ -1,5 +1,8 @@
 //! What a port can do.
 
+/// Bytes of the key in front of packets of ports with [`Caps::tunnel_keys`]: a number, most significant byte first.
+pub const TUNNEL_KEY_BYTES: usize = 8;
+
 /// What is at the far side of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FarSide {
@@ -80,6 +83,9 @@ pub struct Caps {
     pub survives_peers: bool,
     /// True when received packets carry a timestamp of the port's (see `Batch::time_ns`).
     pub timestamps: bool,
+    /// True if each packet begins with [`crate::TUNNEL_KEY_BYTES`] bytes: the key of the tunnel by which it came or goes. The Ethernet
+    /// header follows.
+    pub tunnel_keys: bool,
     /// True if the far side takes packets without a turn of another thread of ours (`null:`, a NIC), so a sender may go on without
     /// a pause. False if the far side is a reader that must get its turn (`pipe:`).
     pub async_tx: bool,

@@ -17,7 +17,7 @@ mod spec;
 mod stats;
 mod tx_generator;
 
-pub use caps::{Caps, FarSide, RxRing};
+pub use caps::{Caps, FarSide, RxRing, TUNNEL_KEY_BYTES};
 pub use checksum::{checksum_of, complete_checksum, complete_checksums, find_partial};
 pub use datapath::{Context, Datapath, PortIndex, TransmitRef};
 pub use device::Device;

@@ -173,6 +173,22 @@ pub(crate) const ENTRIES: &[Entry] = &[
         ..PLAIN
     },
     Entry {
+        name: "vxlan",
+        syntax: "vxlan:ADDRESS",
+        summary: "the end of a VXLAN tunnel: ,key=N or (ofswitch) ,key=flow, ,local=ADDRESS; needs CAP_NET_RAW",
+        probe: || Ok(linerate_port_tunnel::probe()?),
+        open: Some(|spec, pool| boxed(linerate_port_tunnel::open_vxlan(spec, pool))),
+        ..PLAIN
+    },
+    Entry {
+        name: "gre",
+        syntax: "gre:ADDRESS",
+        summary: "the end of a GRE tunnel of Ethernet packets: options as vxlan; needs CAP_NET_RAW",
+        probe: || Ok(linerate_port_tunnel::probe()?),
+        open: Some(|spec, pool| boxed(linerate_port_tunnel::open_gre(spec, pool))),
+        ..PLAIN
+    },
+    Entry {
         name: "pcap",
         syntax: "pcap:IF",
         summary: "libpcap, as tcpdump uses it; needs the library and CAP_NET_RAW",

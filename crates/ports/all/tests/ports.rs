@@ -90,8 +90,10 @@ fn what_cannot_be_opened_says_what_can() {
 fn every_backend_of_the_design_is_listed() {
     let list = list();
     let names: Vec<&str> = list.iter().map(|backend| backend.name).collect();
-    for name in ["pipe", "null", "file", "packet", "xdp", "xdplive", "pcap", "tap", "memif", "vhost", "netmap", "dpdk"]
-    {
+    for name in [
+        "pipe", "null", "file", "packet", "xdp", "xdplive", "pcap", "tap", "vxlan", "gre", "memif", "vhost", "netmap",
+        "dpdk",
+    ] {
         assert!(names.contains(&name), "{name}");
     }
     for backend in &list {

@@ -181,9 +181,23 @@ pub fn start<S: Service>(
         used_ns: started_ns,
     };
     configure(&mut server.service, &mut server.ports)?;
-    let server = std::thread::Builder::new().name("control".into()).spawn(move || server.run());
+    let pinned: Vec<usize> = server.ports.views().filter_map(|view| view.core).collect();
+    let control = move || {
+        leave_cores(&pinned);
+        server.run()
+    };
+    let server = std::thread::Builder::new().name("control".into()).spawn(control);
     instance.server = Some(server.map_err(io_error("start the control thread"))?);
     Ok(instance)
+}
+
+/// Keeps the control thread from the cores of the workers, whose packets would wait for requests, if there are other cores.
+fn leave_cores(pinned: &[usize]) {
+    let free: Vec<usize> = affinity::allowed_cores().into_iter().filter(|core| !pinned.contains(core)).collect();
+    if !pinned.is_empty() && !free.is_empty() {
+        // It may run anywhere otherwise, which is slower and no worse.
+        let _ = affinity::pin_thread(0, &free);
+    }
 }
 
 fn listen(dir: &RuntimeDir) -> Result<UnixListener, StartError> {

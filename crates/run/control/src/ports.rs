@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use linerate_mem::Pool;
-use linerate_port::{FarSide, LinkState, Port, PortIndex, SpecError};
+use linerate_port::{Caps, FarSide, LinkState, Port, PortIndex, SpecError};
 use linerate_sys::clock;
 use linerate_worker::{Event, Handle, Loss, Role, Worker};
 use serde_json::{Value, json};
@@ -341,25 +341,30 @@ impl<S: Service> PortManager<S> {
         }
     }
 
-    /// Changes settings of a port.
+    /// Changes settings of a port. Returns its new configuration; `None` if it is just going.
     ///
     /// # Errors
     /// There is no such port, or a setting is wrong; nothing has changed then.
-    pub(crate) fn set_port(&mut self, name: &str, changes: Settings) -> Result<(), ControlError> {
+    pub(crate) fn set_port(
+        &mut self,
+        name: &str,
+        changes: Settings,
+    ) -> Result<Option<(PortConfig, Caps)>, ControlError> {
         let view = self.view_of(name);
         let table = view.table.clone();
         view.call_for(name, move |worker, index| {
-            let Some(record) = table.record(index) else { return Ok(()) };
+            let Some(record) = table.record(index) else { return Ok(None) };
             let settings = merged(&record.config.settings, &changes);
-            let Some(caps) = worker.port(index).map(|port| port.caps().clone()) else { return Ok(()) };
+            let Some(caps) = worker.port(index).map(|port| port.caps().clone()) else { return Ok(None) };
             S::set_port(&mut worker.datapath, index, &settings, &caps)?;
             // The port is opened again with these if it breaks.
+            let config = PortConfig { settings, ..record.config };
             table.change(index, |record| {
                 if let Some(record) = record {
-                    record.config.settings = settings;
+                    record.config = config.clone();
                 }
             });
-            Ok(())
+            Ok(Some((config, caps)))
         })?
     }
 

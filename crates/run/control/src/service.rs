@@ -62,6 +62,15 @@ pub trait Service: Sized + Send + 'static {
         Ok(())
     }
 
+    /// All settings of a port were changed, by [`Service::set_port`]; `config` has the new ones.
+    ///
+    /// # Errors
+    /// They cannot be in force now.
+    fn port_changed(&mut self, config: &PortConfig, caps: &Caps) -> Result<(), ControlError> {
+        let _ = (config, caps);
+        Ok(())
+    }
+
     /// A port of that name is gone, for good or until it is opened again ([`PortManager::ports_out`]).
     fn port_removed(&mut self, ports: &mut PortManager<Self>, name: &str) {
         let _ = (ports, name);

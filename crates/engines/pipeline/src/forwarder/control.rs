@@ -72,6 +72,7 @@ impl Core {
             table: 0,
             places: 0,
             is_moved: false,
+            is_joined: false,
         };
         if !pool.append(&mut batch, &data, 0) {
             self.lose(DropReason::NoBuffer, &mut hand);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use linerate_measure::{CoarseHistogram, Rate, TokenBucket};
 use linerate_mem::{Batch, Pool};
+use linerate_port::{TUNNEL_KEY_BYTES, complete_checksum};
 
 use crate::drops::DropReason;
 use crate::port_view::{PortView, QueueSettings};
@@ -40,6 +41,10 @@ pub(super) struct Egress {
     pub(super) len_max: usize,
     /// The port leads to another worker, which counts for the port.
     pub(super) is_handoff: bool,
+    /// What stands in front of each packet.
+    pub(super) prefix: Prefix,
+    /// Packets go into [`Egress::batch`] as they are.
+    is_plain: bool,
     queued_bytes: u64,
     gone_bytes: u64,
     pub(super) latency: CoarseHistogram,
@@ -47,6 +52,51 @@ pub(super) struct Egress {
     classes: Vec<Class>,
     /// The queue whose turn it is.
     turn: usize,
+}
+
+/// What stands in front of the Ethernet header of packets in a queue: the number of their queue, if they are on the way to the worker
+/// that has the queues, then the key of their tunnel, if the port takes one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Prefix {
+    pub(super) queue: bool,
+    pub(super) tunnel_key: bool,
+}
+
+impl Prefix {
+    /// Bytes of the number of a queue.
+    pub(super) const QUEUE_BYTES: usize = 4;
+    /// The longest prefix.
+    const BYTES_MAX: usize = Prefix::QUEUE_BYTES + TUNNEL_KEY_BYTES;
+    /// The number of the queue of packets that name none; no queue has it.
+    const NO_QUEUE: u32 = u32::MAX;
+
+    #[inline]
+    pub(super) fn len(self) -> usize {
+        usize::from(self.queue) * Prefix::QUEUE_BYTES + usize::from(self.tunnel_key) * TUNNEL_KEY_BYTES
+    }
+
+    /// Puts the prefix in front of the first packet of a batch; false if there is no room.
+    #[cold]
+    pub(super) fn put(self, batch: &mut Batch, queue: Option<u32>, tunnel_id: u64) -> bool {
+        // Behind a prefix, nobody would find the place of a checksum.
+        complete_checksum(batch, 0);
+        let mut bytes = [0; Prefix::BYTES_MAX];
+        bytes[..Prefix::QUEUE_BYTES].copy_from_slice(&queue.unwrap_or(Prefix::NO_QUEUE).to_be_bytes());
+        bytes[Prefix::QUEUE_BYTES..].copy_from_slice(&tunnel_id.to_be_bytes());
+        let from = if self.queue { 0 } else { Prefix::QUEUE_BYTES };
+        let put = batch.prepend(0, self.len());
+        if put {
+            batch.packet_mut(0)[..self.len()].copy_from_slice(&bytes[from..from + self.len()]);
+        }
+        put
+    }
+
+    /// Takes the number of the queue from the front of the first packet of a batch.
+    pub(super) fn take_queue(batch: &mut Batch) -> Option<u32> {
+        let number = batch.packet(0).first_chunk().map(|number| u32::from_be_bytes(*number));
+        batch.adj(0, Prefix::QUEUE_BYTES);
+        number.filter(|number| *number != Prefix::NO_QUEUE)
+    }
 }
 
 /// A queue of a port with several.
@@ -65,7 +115,9 @@ fn bucket(rate_bps: Option<u64>) -> Option<TokenBucket> {
 }
 
 impl Egress {
-    pub(super) fn new(slot: u16, pool: &Pool, slots: usize, is_handoff: bool, queues: &[QueueSettings]) -> Egress {
+    pub(super) fn new(slot: u16, pool: &Pool, slots: usize, is_handoff: bool, view: &PortView) -> Egress {
+        let queues = &view.queues;
+        let prefix = Prefix { queue: is_handoff && !queues.is_empty(), tunnel_key: view.tunnel_keys };
         let class = |settings: Option<&QueueSettings>| Class {
             settings: settings.copied(),
             batch: Batch::new(pool, slots),
@@ -85,6 +137,8 @@ impl Egress {
             runs: VecDeque::with_capacity(slots),
             len_max: usize::MAX,
             is_handoff,
+            prefix,
+            is_plain: classes.is_empty() && prefix == Prefix::default(),
             queued_bytes: 0,
             gone_bytes: 0,
             latency: CoarseHistogram::default(),
@@ -93,10 +147,10 @@ impl Egress {
         }
     }
 
-    /// True if packets can go into [`Egress::batch`] directly.
+    /// True if packets can go into [`Egress::batch`] directly, as they are.
     #[inline]
-    pub(super) fn is_simple(&self) -> bool {
-        self.classes.is_empty()
+    pub(super) fn is_plain(&self) -> bool {
+        self.is_plain
     }
 
     /// The queue into which packets go that name `queue`. Packets that name one that the port does not have go where those go that name none.
@@ -202,7 +256,8 @@ impl Egress {
             let part = left.min(u64::from(first.packets));
             self.latency.record_many(now_ns.saturating_sub(first.arrival_ns), part);
             if let (Some(queue), Some(view)) = (first.queue, view) {
-                view.shared.queues[usize::from(queue)].of(worker).sent.add(part, first.bytes);
+                let bytes = first.bytes - part * self.prefix.len() as u64;
+                view.shared.queues[usize::from(queue)].of(worker).sent.add(part, bytes);
             }
             left -= part;
             first.packets -= part as u32;
@@ -219,7 +274,8 @@ impl Egress {
         }
         account.sent.add(packets as u64);
         if let Some(view) = view {
-            view.shared.tally.of(worker).sent.add(packets as u64, bytes);
+            let prefixes = (packets * self.prefix.len()) as u64;
+            view.shared.tally.of(worker).sent.add(packets as u64, bytes - prefixes);
         }
     }
 

@@ -35,6 +35,8 @@ pub(super) struct InHand {
     pub(super) places: u64,
     /// The packet left the batch.
     pub(super) is_moved: bool,
+    /// The packet was put together of fragments.
+    pub(super) is_joined: bool,
 }
 
 /// The packet was dropped on its way.
@@ -140,6 +142,13 @@ impl Core {
         pool: &mut Pool,
         take: bool,
     ) {
+        if hand.is_joined
+            && let Some(port) = state.port(slot)
+            && hand.len > port.len_max
+            && self.output_in_fragments(state, slot, port.len_max, hand, batch, pool)
+        {
+            return;
+        }
         match self.queue_on(state, slot, hand, batch, pool, take) {
             Ok(()) => hand.places += 1,
             Err(reason) => {
@@ -169,21 +178,30 @@ impl Core {
         }
         let (arrival_ns, worker) = (self.now_ns, self.worker);
         let egress = self.egress_of(slot).ok_or(DropReason::NoPort)?;
-        if hand.len > egress.len_max {
+        if hand.len + egress.prefix.len() > egress.len_max {
             return Err(DropReason::TooLong);
         }
+        let prefix = egress.prefix.len();
         let queue = egress.queue(hand.queue);
         if queue.room() < hand.slots {
             egress.refused(hand.queue, worker, port);
             return Err(DropReason::EgressFull);
         }
+        if prefix > 0 && !egress.prefix.put(batch, hand.queue, hand.fields.tunnel_id) {
+            return Err(DropReason::NoHeadroom);
+        }
+        let queue = egress.queue(hand.queue);
         if take {
             batch.move_to(queue, hand.slots);
             hand.is_moved = true;
-        } else if !pool.copy(batch, 0, queue) {
-            return Err(DropReason::NoBuffer);
+        } else {
+            let is_copied = pool.copy(batch, 0, queue);
+            batch.adj(0, prefix);
+            if !is_copied {
+                return Err(DropReason::NoBuffer);
+            }
         }
-        egress.note_one(hand.len as u64, arrival_ns, hand.queue);
+        egress.note_one((hand.len + prefix) as u64, arrival_ns, hand.queue);
         self.account().queued.add(1);
         Ok(())
     }

@@ -1,13 +1,26 @@
 //! Fragments that are put together before they are looked up (`OFPC_FRAG_REASM`).
 
 use linerate_mem::{Batch, Pool};
+use linerate_port::complete_checksum;
 use linerate_reassembly::{GivenUp, Reassembler, Reassembly, ReassemblyLimits};
 
 use super::execute::InHand;
 use super::resolve::View;
 use super::{Core, SLOTS_OF_A_PACKET};
 use crate::drops::DropReason;
-use crate::packet::Headers;
+use crate::packet::{Headers, cut_into_fragments};
+use crate::shared::State;
+
+/// Memory for packets that are cut into fragments again.
+#[derive(Default)]
+pub(super) struct Cutting {
+    /// The bytes of a packet.
+    packet: Vec<u8>,
+    /// Those of a fragment.
+    fragment: Vec<u8>,
+    /// That of the next packet of IPv6.
+    identification: u32,
+}
 
 /// Puts packets together for one worker.
 pub(super) struct Fragments {
@@ -58,7 +71,7 @@ impl Core {
     fn whole(&mut self, view: &View<'_>, packet: &[u8], fragment: &InHand, pool: &mut Pool) {
         let mut batch = self.spare.pop().unwrap_or_else(|| Batch::new(&self.pool, SLOTS_OF_A_PACKET));
         let headers = Headers::parse(packet);
-        let mut hand = InHand { headers, len: packet.len(), slots: 0, is_moved: false, places: 0, ..fragment.clone() };
+        let mut hand = InHand { headers, len: packet.len(), slots: 0, is_joined: true, ..fragment.clone() };
         let end = if pool.append(&mut batch, packet, 0) {
             hand.slots = batch.len();
             let way = self.way_from(view, 0, &hand, &batch);
@@ -69,6 +82,42 @@ impl Core {
         self.finish(&mut hand, end, &mut batch, pool);
         pool.free(&mut batch);
         self.spare.push(batch);
+    }
+
+    /// Sends a packet that was put together, and is longer than the port takes, in fragments; each is a place where it ends up. Returns
+    /// false, and nothing has happened, if it cannot be cut.
+    #[cold]
+    pub(super) fn output_in_fragments(
+        &mut self,
+        state: &State,
+        slot: u16,
+        len_max: usize,
+        hand: &mut InHand,
+        batch: &mut Batch,
+        pool: &mut Pool,
+    ) -> bool {
+        complete_checksum(batch, 0);
+        let mut cutting = std::mem::take(&mut self.cutting);
+        let Cutting { packet, fragment, identification } = &mut cutting;
+        packet.clear();
+        (0..hand.slots).for_each(|slot| packet.extend_from_slice(batch.packet(slot)));
+        *identification = identification.wrapping_add(1);
+        let mut one = self.spare.pop().unwrap_or_else(|| Batch::new(&self.pool, SLOTS_OF_A_PACKET));
+        let headers = hand.headers;
+        let is_cut = cut_into_fragments(packet, &headers, len_max, *identification, fragment, |bytes| {
+            let mut own = InHand { len: bytes.len(), is_joined: false, is_moved: false, ..hand.clone() };
+            if pool.append(&mut one, bytes, 0) {
+                own.slots = one.len();
+                self.output(state, slot, &mut own, &mut one, pool, true);
+            } else {
+                self.lose(DropReason::NoBuffer, &mut own);
+            }
+            hand.places = own.places;
+            pool.free(&mut one);
+        });
+        self.spare.push(one);
+        self.cutting = cutting;
+        is_cut
     }
 
     /// Gives up packets that did not become whole in time.

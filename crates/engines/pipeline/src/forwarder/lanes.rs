@@ -237,7 +237,7 @@ impl Core {
         }
         let now_ns = self.now_ns;
         let Some(egress) = self.egress_of(slot) else { return false };
-        if !egress.is_simple() || run.longest > egress.len_max || run.slots > egress.batch.room() {
+        if !egress.is_plain() || run.longest > egress.len_max || run.slots > egress.batch.room() {
             return false;
         }
         batch.move_to(&mut egress.batch, run.slots);
@@ -289,6 +289,7 @@ impl Core {
             table: 0,
             places: 0,
             is_moved: false,
+            is_joined: false,
         };
         let end = match kind {
             Kind::Fragment => {

@@ -16,18 +16,19 @@ use std::sync::mpsc::Receiver;
 
 use linerate_classify::{Cache, CacheConfig, Scratch, Worker, WorkerCounters};
 use linerate_measure::CoarseHistogram;
-use linerate_mem::{Batch, Pool};
+use linerate_mem::{Batch, Pool, Span};
 use linerate_openflow::{PortConfig, PortNumber};
-use linerate_port::{Context, Datapath, LinkState, PortIndex};
+use linerate_port::{Context, Datapath, LinkState, PortIndex, TUNNEL_KEY_BYTES};
 
 use crate::drops::DropReason;
 use crate::packet::{Headers, PipelineFields};
+use crate::port_view::PortView;
 use crate::records::{PacketOutRecord, RecordSender};
 use crate::shared::{Shared, State, TABLES, TableTallies};
 use crate::tally::Account;
-use egress::Egress;
+use egress::{Egress, Prefix};
 use execute::{InHand, NO_SLOT};
-use fragments::Fragments;
+use fragments::{Cutting, Fragments};
 use lanes::Lanes;
 use path::Hit;
 use paths::Paths;
@@ -85,6 +86,7 @@ struct Core {
     queue_slots: usize,
     /// Not there before they are needed, and while one is worked on.
     fragments: Option<Fragments>,
+    cutting: Cutting,
     /// Batches for packets that are copied to be changed.
     spare: Vec<Batch>,
     now_ns: u64,
@@ -131,6 +133,7 @@ impl Forwarder {
             pool,
             queue_slots,
             fragments: None,
+            cutting: Cutting::default(),
             spare,
             now_ns: 0,
         };
@@ -158,7 +161,10 @@ impl Forwarder {
         let core = &mut self.core;
         let Some(view) = core.state.port_by_number(number) else { return false };
         let slot = core.state.slots[&number];
-        let egress = Egress::new(slot, &core.pool, core.queue_slots, is_handoff, &view.queues);
+        if !is_handoff {
+            view.shared.set_home(core.worker);
+        }
+        let egress = Egress::new(slot, &core.pool, core.queue_slots, is_handoff, view);
         let place = usize::from(index.0);
         if core.bindings.len() <= place {
             core.bindings.resize_with(place + 1, || None);
@@ -206,20 +212,55 @@ impl Core {
         if let Some(reason) = refused {
             return self.refuse(reason, Some(in_slot), batch, pool);
         }
-        let fields = PipelineFields {
-            in_port: port.number.0,
-            in_phy_port: port.physical.0,
-            metadata: 0,
-            tunnel_id: port.tunnel_id,
-        };
+        if port.tunnel_keys {
+            return self.forward_keyed(view, port, in_slot, batch, pool);
+        }
+        self.forward_from(view, port, port.tunnel_id, in_slot, batch, pool);
+    }
+
+    /// Forwards packets that came by one tunnel, or none.
+    fn forward_from(
+        &mut self,
+        view: &View<'_>,
+        port: &PortView,
+        tunnel_id: u64,
+        in_slot: u16,
+        batch: &mut Batch,
+        pool: &mut Pool,
+    ) {
+        let fields = PipelineFields { in_port: port.number.0, in_phy_port: port.physical.0, metadata: 0, tunnel_id };
         let cut_off = u64::from(batch.more(batch.len() - 1));
         let totals = batch.totals();
         port.shared.tally.of(self.worker).received.add(totals.packets + cut_off, totals.bytes);
-        if state.standalone {
+        if view.state.standalone {
             self.forward_standalone(view, &fields, in_slot, batch, pool);
         } else {
             self.forward_lanes(view, &fields, in_slot, batch, pool);
         }
+    }
+
+    /// Forwards packets that begin with the keys of their tunnels: those in a row with the same key together.
+    fn forward_keyed(&mut self, view: &View<'_>, port: &PortView, in_slot: u16, batch: &mut Batch, pool: &mut Pool) {
+        let mut run = self.spare.pop().unwrap_or_else(|| Batch::new(&self.pool, SLOTS_OF_A_PACKET));
+        // A packet without a whole key is a runt without it.
+        let key_of = |batch: &Batch| batch.packet(0).first_chunk().map_or(0, |key| u64::from_be_bytes(*key));
+        while !batch.is_empty() {
+            let key = key_of(batch);
+            while let Some(span) = batch.span(0)
+                && key_of(batch) == key
+                && run.room() >= span.slots
+            {
+                batch.adj(0, TUNNEL_KEY_BYTES);
+                batch.move_to(&mut run, span.slots);
+            }
+            if run.is_empty() {
+                // The packet has no end, or lies in too many frames.
+                self.refuse(DropReason::Runt, Some(in_slot), batch, pool);
+                break;
+            }
+            self.forward_from(view, port, key, in_slot, &mut run, pool);
+        }
+        self.spare.push(run);
     }
 
     /// Forwards the packets of a batch by learned addresses.
@@ -242,6 +283,7 @@ impl Core {
                 table: 0,
                 places: 0,
                 is_moved: false,
+                is_joined: false,
             };
             self.account().received.add(1, span.len as u64);
             self.normal(view, &mut hand, batch, pool, true);
@@ -289,27 +331,33 @@ impl Core {
     fn take_over(&mut self, slot: u16, batch: &mut Batch, pool: &mut Pool) {
         let totals = batch.totals();
         self.account().taken_over.add(totals.packets);
-        let (now_ns, worker) = (self.now_ns, self.worker);
-        let Some(egress) = self.egress_of(slot).filter(|egress| !egress.is_handoff) else {
+        let (now_ns, worker, state) = (self.now_ns, self.worker, Arc::clone(&self.state));
+        let view = state.port(slot);
+        let egress = self.egress_of(slot).filter(|egress| !egress.is_handoff);
+        let (Some(egress), Some(view)) = (egress, view) else {
             self.account().drops.add(DropReason::NoPort, totals.packets);
             return pool.free(batch);
         };
-        let mut taken = 0;
-        while let Some(span) = batch.span(0) {
-            let queue = egress.queue(None);
-            if queue.room() < span.slots {
-                break;
+        let (mut lost, has_queues) = (0, !view.queues.is_empty());
+        while let Some(Span { slots, mut len }) = batch.span(0) {
+            let mut queue = None;
+            if has_queues {
+                queue = Prefix::take_queue(batch);
+                len -= Prefix::QUEUE_BYTES;
             }
-            batch.move_to(queue, span.slots);
-            egress.note_one(span.len as u64, now_ns, None);
-            taken += 1;
+            let waiting = egress.queue(queue);
+            if waiting.room() < slots {
+                egress.refused(queue, worker, view);
+                pool.free_front(batch, slots);
+                lost += 1;
+                continue;
+            }
+            batch.move_to(waiting, slots);
+            egress.note_one(len as u64, now_ns, queue);
         }
-        let lost = totals.packets - taken;
         if lost > 0 {
             self.account().drops.add(DropReason::EgressFull, lost);
-            if let Some(port) = self.state.port(slot) {
-                port.shared.tally.of(worker).tx_dropped.add(lost);
-            }
+            view.shared.tally.of(worker).tx_dropped.add(lost);
         }
         pool.free(batch);
     }
@@ -358,7 +406,7 @@ impl Datapath for Forwarder {
 
     fn output(&mut self, to: PortIndex) -> Option<&mut Batch> {
         let egress = &mut self.core.bindings.get_mut(usize::from(to.0))?.as_mut()?.egress;
-        if !egress.is_simple() {
+        if !egress.is_plain() {
             egress.schedule(self.core.now_ns);
         }
         Some(&mut egress.batch)

@@ -40,7 +40,7 @@ pub use multipart::FlowDump;
 use ports::SwitchPort;
 pub use ports::{PortError, PortSettings};
 use removal::Removed;
-pub use saved::Saved;
+pub use saved::{Saved, saved_flow};
 pub use snapshot::{LearnedAddress, Totals};
 use timeouts::Timeouts;
 pub use trace::{TraceStep, TracedEntry};

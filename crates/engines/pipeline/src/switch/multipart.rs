@@ -89,7 +89,7 @@ impl Switch {
         indices.take(count).filter(passes).filter_map(|index| self.flow_stats_of(index)).collect()
     }
 
-    fn flow_stats_of(&self, index: u32) -> Option<FlowStats> {
+    pub(super) fn flow_stats_of(&self, index: u32) -> Option<FlowStats> {
         let entry = self.entries.get(index)?;
         let counts = self.counts_of(index, entry);
         Some(FlowStats {

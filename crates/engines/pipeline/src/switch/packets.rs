@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use linerate_openflow::{ErrorKind, NO_BUFFER, OfError, PacketIn, PacketInReason, PacketOut, PortNumber};
+use linerate_openflow::{Action, ErrorKind, NO_BUFFER, OfError, PacketIn, PacketInReason, PacketOut, PortNumber};
 
 use super::{Event, Switch};
 use crate::records::{PacketInRecord, PacketOutRecord};
@@ -30,26 +30,32 @@ impl Switch {
             let buffered = self.buffers.take(request.buffer_id);
             buffered.ok_or(OfError(ErrorKind::BadRequestBufferUnknown))?.data
         };
-        self.give_to_worker(PacketOutRecord { in_port, actions: Some(Arc::new(request.actions)), data });
+        let to = request.actions.iter().find_map(|action| match action {
+            Action::Output { port, .. } => self.ports.get(&port.0),
+            _ => None,
+        });
+        let worker = to.or(self.ports.get(&in_port.0)).map_or(0, |port| port.shared.home());
+        self.give_to_worker(worker, PacketOutRecord { in_port, actions: Some(Arc::new(request.actions)), data });
         Ok(())
     }
 
-    /// True if a packet-out would find room in the queue of its worker. A program that reads no requests meanwhile holds a controller
+    /// True if a packet-out would find room in the queue of each worker. A program that reads no requests meanwhile holds a controller
     /// back that sends packets faster than the worker takes them.
     pub fn takes_packet_outs(&self) -> bool {
         let waiting = |worker: &super::WorkerEnd| worker.packet_outs_waiting.load(Ordering::Acquire);
-        self.workers.first().is_none_or(|worker| waiting(worker) < self.options.packet_outs_max)
+        self.workers.iter().all(|worker| waiting(worker) < self.options.packet_outs_max)
     }
 
     /// Sends a packet that waited in a buffer through the tables.
     pub(super) fn send_buffered(&mut self, number: u32) {
         let Some(buffered) = self.buffers.take(number) else { return };
         let in_port = PortNumber(buffered.fields.in_port);
-        self.give_to_worker(PacketOutRecord { in_port, actions: None, data: buffered.data });
+        let worker = self.ports.get(&in_port.0).map_or(0, |port| port.shared.home());
+        self.give_to_worker(worker, PacketOutRecord { in_port, actions: None, data: buffered.data });
     }
 
-    fn give_to_worker(&mut self, record: PacketOutRecord) {
-        let Some(worker) = self.workers.first() else {
+    fn give_to_worker(&mut self, worker: usize, record: PacketOutRecord) {
+        let Some(worker) = self.workers.get(worker) else {
             self.refused_packet_outs += 1;
             return;
         };

@@ -29,6 +29,10 @@ pub struct PortSettings {
     pub physical: Option<PortNumber>,
     /// `TUNNEL_ID` of the packets that arrive by the port; 0 if it is not the end of a tunnel.
     pub tunnel_id: u64,
+    /// Each packet of the port begins with the key of its tunnel, [`linerate_port::TUNNEL_KEY_BYTES`] bytes that are `TUNNEL_ID`.
+    pub tunnel_keys: bool,
+    /// Longest packet in bytes. Packets that the switch has put together of fragments are cut again if they are longer.
+    pub len_max: usize,
     /// Its configuration.
     pub config: PortConfig,
     /// Current features (`OFPPF_*`).
@@ -92,6 +96,8 @@ impl SwitchPort {
             number: self.settings.number,
             physical: self.settings.physical.unwrap_or(self.settings.number),
             tunnel_id: self.settings.tunnel_id,
+            tunnel_keys: self.settings.tunnel_keys,
+            len_max: self.settings.len_max,
             config: self.settings.config,
             queues: self.settings.queues.clone(),
             shared: Arc::clone(&self.shared),
@@ -134,6 +140,20 @@ impl Switch {
             state.slots.insert(number, slot);
         });
         Ok(())
+    }
+
+    /// Changes what the user has set of a port: its tunnel, the port below it, its speed. Its number, name, address, queues and
+    /// configuration stay. Returns false if there is no such port.
+    pub fn change_port(&mut self, settings: PortSettings, now_ns: u64) -> bool {
+        self.now_ns = self.now_ns.max(now_ns);
+        let Some(port) = self.ports.get_mut(&settings.number.0) else { return false };
+        let PortSettings { physical, tunnel_id, current, current_kbps, max_kbps, .. } = settings;
+        port.settings = PortSettings { physical, tunnel_id, current, current_kbps, max_kbps, ..port.settings.clone() };
+        let (view, slot) = (port.view(), usize::from(port.slot));
+        let status = PortStatus { reason: PortStatusReason::Modify, port: port.description() };
+        self.events.push_back(Event::PortStatus(status));
+        self.change_state(|state| state.ports[slot] = Some(view));
+        true
     }
 
     /// Removes a port. Returns false if there is none with this number.

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use linerate_openflow::{
-    FlowCommand, FlowMod, GROUP_ANY, GroupCommand, GroupMod, MeterCommand, MeterMod, NO_BUFFER, OfError, PortNumber,
+    FlowCommand, FlowMod, FlowStats, GROUP_ANY, GroupCommand, GroupMod, MeterCommand, MeterMod, NO_BUFFER, OfError,
+    PortNumber,
 };
 
 use super::Switch;
 use super::entries::groups_of;
+use super::meter_mod::Meter;
 
 /// Messages that make the entries, groups and meters of a switch again, in an order in which each finds what it names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,37 +22,47 @@ pub struct Saved {
     pub flows: Vec<FlowMod>,
 }
 
+/// The message that makes an entry again, whose times and counters begin anew.
+pub fn saved_flow(entry: FlowStats) -> FlowMod {
+    FlowMod {
+        cookie: entry.cookie,
+        cookie_mask: 0,
+        table: entry.table,
+        command: FlowCommand::Add,
+        idle_timeout_s: entry.idle_timeout_s,
+        hard_timeout_s: entry.hard_timeout_s,
+        priority: entry.priority,
+        buffer_id: NO_BUFFER,
+        out_port: PortNumber::ANY,
+        out_group: GROUP_ANY,
+        flags: entry.flags,
+        matching: entry.matching,
+        instructions: entry.instructions,
+    }
+}
+
 impl Switch {
     /// What a switch needs to forward as this one does.
     pub fn saved(&self) -> Saved {
-        let meters = self.meters.iter().map(|(id, meter)| MeterMod {
+        let tables = 0..=linerate_openflow::TABLE_MAX;
+        let entries = tables.flat_map(|table| self.entries.of_table(table));
+        let flows = entries.filter_map(|index| self.flow_stats_of(*index)).map(saved_flow);
+        Saved { meters: self.saved_meters(), groups: self.saved_groups(), flows: flows.collect() }
+    }
+
+    /// Messages that make the meters again.
+    pub fn saved_meters(&self) -> Vec<MeterMod> {
+        let saved = |(id, meter): (&u32, &Meter)| MeterMod {
             command: MeterCommand::Add,
             flags: meter.flags,
             meter: *id,
             bands: meter.bands.clone(),
-        });
-        let tables = 0..=linerate_openflow::TABLE_MAX;
-        let entries =
-            tables.flat_map(|table| self.entries.of_table(table)).filter_map(|index| self.entries.get(*index));
-        let flows = entries.map(|entry| FlowMod {
-            cookie: entry.cookie,
-            cookie_mask: 0,
-            table: entry.table,
-            command: FlowCommand::Add,
-            idle_timeout_s: entry.idle_timeout_s,
-            hard_timeout_s: entry.hard_timeout_s,
-            priority: entry.priority,
-            buffer_id: NO_BUFFER,
-            out_port: PortNumber::ANY,
-            out_group: GROUP_ANY,
-            flags: entry.flags,
-            matching: entry.matching.unpack(),
-            instructions: entry.instructions.unpack(),
-        });
-        Saved { meters: meters.collect(), groups: self.saved_groups(), flows: flows.collect() }
+        };
+        self.meters.iter().map(saved).collect()
     }
 
-    fn saved_groups(&self) -> Vec<GroupMod> {
+    /// Messages that make the groups again, each behind those that it forwards to or watches.
+    pub fn saved_groups(&self) -> Vec<GroupMod> {
         let (mut done, mut saved) = (BTreeSet::new(), Vec::new());
         // Groups form no loop, so each pass finds one at least whose groups are there.
         while saved.len() < self.groups.len() {

@@ -1,7 +1,8 @@
 //! Flow entries: what they do to packets, how they are changed, counted and removed.
 
 use linerate_openflow::*;
-use linerate_pipeline::{DropReason, Event};
+use linerate_pipeline::{DropReason, Event, PortSettings};
+use linerate_port::PortIndex;
 
 use crate::rig::*;
 
@@ -134,4 +135,36 @@ fn fragments_are_dropped_or_put_together_as_the_configuration_says() {
     rig.round();
     assert_eq!(rig.switch.drops(), [(DropReason::Fragment, 1), (DropReason::FragmentLost, 1)]);
     rig.check();
+}
+
+/// A packet that was put together and is longer than its egress port takes leaves in fragments; each port has its own.
+#[test]
+fn packets_that_were_put_together_are_cut_for_ports_that_take_less() {
+    let mut rig = Rig::new(1);
+    for (port, len_max) in [(2, 1514), (3, 9014)] {
+        rig.switch.add_port(PortSettings { len_max, ..port_settings(port, Vec::new()) }, true, rig.now_ns).unwrap();
+        assert!(rig.forwarder.bind(PortIndex(port as u16 - 1), PortNumber(port), false));
+        rig.ports.push(port);
+    }
+    let wanted = Match::default().with(Field::EthType, 0x0800).with(Field::IpProto, 17).with(Field::UdpDst, 80);
+    rig.add(add(1, wanted, apply(vec![Action::DecNwTtl, output(2), output(3)])));
+    rig.switch.set_config(SwitchConfig { fragments: Fragments::Reassemble, miss_send_len: 128 }).unwrap();
+    let data: Vec<u8> = [&udp(1, 2, [7, 80])[34..42], &[0x5a; 2992]].concat();
+    let piece = |data: &[u8], offset: u16, more: bool| {
+        let mut packet = udp(1, 2, [7, 80])[..34].to_vec();
+        packet[16..18].copy_from_slice(&(20 + data.len() as u16).to_be_bytes());
+        packet[20..22].copy_from_slice(&(u16::from(more) * 0x2000 + offset / 8).to_be_bytes());
+        packet.extend_from_slice(data);
+        packet
+    };
+    assert_eq!(rig.send(1, &piece(&data[1480..], 1480, false)), []);
+    let sent = rig.send(1, &piece(&data[..1480], 0, true));
+    let to = |wanted: u32| sent.iter().filter(move |(port, _)| *port == wanted).map(|(_, bytes)| bytes);
+    assert_eq!(to(2).map(Vec::len).collect::<Vec<_>>(), [1514, 1514, 34 + 40]);
+    let ip = |bytes: &[u8]| (bytes[22], u16::from_be_bytes([bytes[20], bytes[21]]));
+    assert_eq!(to(2).map(|bytes| ip(bytes)).collect::<Vec<_>>(), [(63, 0x2000), (63, 0x2000 + 185), (63, 370)]);
+    assert_eq!(to(2).flat_map(|bytes| bytes[34..].to_vec()).collect::<Vec<u8>>(), data);
+    assert_eq!(to(3).map(Vec::len).collect::<Vec<_>>(), [34 + 3000]);
+    rig.check();
+    assert!(rig.pool.is_whole());
 }

@@ -5,3 +5,4 @@ mod frames;
 mod groups;
 mod rig;
 mod threads;
+mod workers;

@@ -155,6 +155,8 @@ pub fn port_settings(port: u32, queues: Vec<QueueSettings>) -> PortSettings {
         hw_addr: [2, 0, 0, 0, 0, port as u8],
         physical: None,
         tunnel_id: 0,
+        tunnel_keys: false,
+        len_max: 1514,
         config: PortConfig(0),
         current: 0,
         current_kbps: 0,

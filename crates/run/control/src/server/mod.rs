@@ -174,7 +174,11 @@ impl<S: Service> Server<S> {
                     self.service.port_removed(&mut self.ports, &port);
                 }
             }
-            Command::Set { port: Some(port), settings } => self.ports.set_port(&port, settings)?,
+            Command::Set { port: Some(port), settings } => {
+                if let Some((config, caps)) = self.ports.set_port(&port, settings)? {
+                    self.service.port_changed(&config, &caps)?;
+                }
+            }
             Command::Set { port: None, settings } => self.service.set(&mut self.ports, &settings)?,
             Command::Attach { port } => {
                 let (name, reply) = self.ports.lease(&mut self.service, port)?;

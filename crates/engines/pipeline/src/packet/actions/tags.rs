@@ -7,7 +7,7 @@ use linerate_mem::Checksum;
 use linerate_wire::{EtherType, mpls, vlan};
 
 use super::super::headers::{ITAG_LEN, TAGS_END, is_tag};
-use super::super::read::{be16, be32, put};
+use super::super::read::{array, be16, be32, put};
 use super::super::{Headers, PacketBuffer, shape};
 use super::{ActionDrop, ttl};
 
@@ -115,13 +115,22 @@ pub fn push_pbb(packet: &mut impl PacketBuffer, headers: &mut Headers, ethertype
     Ok(())
 }
 
-/// Removes the outermost PBB header, with the backbone's addresses and VLAN tags.
+/// Removes the outermost PBB header: the customer's addresses become those of the packet. VLAN tags of the backbone stay ("it should
+/// be removed prior to this operation via the Pop VLAN header action", section 7.2.5).
 pub fn pop_pbb(packet: &mut impl PacketBuffer, headers: &mut Headers) {
-    if headers.visible & shape::PBB != 0 {
-        packet.adj(headers.payload() + ITAG_LEN);
-        packet.pad(LEN_MIN);
-        *headers = Headers::parse(packet.bytes());
+    if headers.visible & shape::PBB == 0 {
+        return;
     }
+    let tags_end = usize::from(headers.ethertype_at);
+    let customer = tags_end + 2 + ITAG_LEN;
+    let bytes = packet.bytes_mut();
+    if let Some(addresses) = array::<ADDRESSES>(bytes, customer).copied() {
+        bytes.copy_within(ADDRESSES..tags_end, PBB_LEN + ADDRESSES);
+        put(bytes, PBB_LEN, addresses);
+        packet.adj(PBB_LEN);
+        packet.pad(LEN_MIN);
+    }
+    *headers = Headers::parse(packet.bytes());
 }
 
 fn is_tagged(headers: &Headers) -> bool {

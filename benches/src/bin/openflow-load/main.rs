@@ -4,8 +4,11 @@
 //! openflow-load flow-mods ADDRESS COUNT     connects; COUNT new flows and a barrier, a dump of them, one delete and a barrier
 //! openflow-load packet-ins ADDRESS SECONDS  listens; answers each packet-in with a flow-mod and counts them
 //! openflow-load echo ADDRESS COUNT          connects; COUNT echo requests, one after the other
+//! openflow-load attack KIND ADDRESS SECONDS breaks the rules: fuzz, half, connections, packet-outs, tls (ADDRESS is one for TLS)
 //! ```
 //! One line of words and numbers comes out of each, for `benches/ofswitch.sh`. A refused message ends it with status 1.
+
+mod attack;
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -28,7 +31,12 @@ fn main() -> ExitCode {
         ["flow-mods", address, count] => number(count).and_then(|count| flow_mods(address, count)),
         ["packet-ins", address, seconds] => number(seconds).and_then(|seconds| packet_ins(address, seconds)),
         ["echo", address, count] => number(count).and_then(|count| echo(address, count)),
-        _ => Err("openflow-load flow-mods ADDRESS COUNT | packet-ins ADDRESS SECONDS | echo ADDRESS COUNT".into()),
+        ["attack", kind, address, seconds] => {
+            number(seconds).and_then(|seconds| attack::attack(kind, address, Duration::from_secs(seconds)))
+        }
+        _ => Err("openflow-load flow-mods|echo ADDRESS COUNT | packet-ins ADDRESS SECONDS | \
+                  attack fuzz|half|connections|packet-outs|tls ADDRESS SECONDS"
+            .into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

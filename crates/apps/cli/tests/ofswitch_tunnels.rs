@@ -1,0 +1,241 @@
+//! Tunnels of `linerate ofswitch` to VXLAN devices of the kernel and to Open vSwitch: keys by entry, both ways.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::Run;
+use linerate_sys::netdev::Netdev;
+use linerate_sys::netns::NetNs;
+use linerate_sys::veth::{self, VethEnd};
+use linerate_testkit::{or_skip, program_or_skip};
+
+/// Longer than anything here takes; reaching it is a failure.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A host behind the switch, the switch, the far end of the tunnel, and a host behind that.
+///
+/// ```text
+/// near h1 --- p1 switch u1 --- u2 far p2 --- h2 behind
+///                192.0.2.1     192.0.2.2
+/// ```
+struct Site {
+    near: NetNs,
+    switch: NetNs,
+    far: NetNs,
+    behind: NetNs,
+}
+
+impl Site {
+    fn new() -> Option<Site> {
+        let make = || Ok::<_, std::io::Error>([(); 4].map(|()| NetNs::anonymous()));
+        let [near, switch, far, behind] = or_skip("network namespaces", make())?;
+        let made = near.and_then(|near| Ok(Site { near, switch: switch?, far: far?, behind: behind? }));
+        let site = or_skip("network namespaces", made)?;
+        or_skip(
+            "raw sockets",
+            linerate_ports::list()
+                .into_iter()
+                .find(|one| one.name == "vxlan")
+                .expect("built")
+                .usable
+                .map_err(|unusable| std::io::Error::new(std::io::ErrorKind::PermissionDenied, unusable.why)),
+        )?;
+        for (one, other) in [
+            ((&site.near, "h1"), (&site.switch, "p1")),
+            ((&site.switch, "u1"), (&site.far, "u2")),
+            ((&site.far, "p2"), (&site.behind, "h2")),
+        ] {
+            let end = |(namespace, name)| VethEnd { name, namespace };
+            veth::create(end(one), end(other), 1).expect("a veth pair");
+            for (namespace, name) in [one, other] {
+                namespace.run(|| Netdev::open(name)?.set_up(true)).expect("enter").expect("up");
+            }
+        }
+        run(&site.switch, "ip address add 192.0.2.1/24 dev u1")?;
+        run(&site.near, "ip address add 10.0.0.1/24 dev h1")?;
+        run(&site.near, "ip address add 10.0.1.1/24 dev h1")?;
+        Some(site)
+    }
+
+    /// The switch, with entries that choose a key by destination, and let through what comes back with another.
+    fn start(&self, name: &str, tunnel: &str, keys: &[(&str, u32, u32)]) -> Run {
+        let line = format!("ofswitch --name tunnel-{name} --port 1=packet:p1 --port 2={tunnel}");
+        let switch = Run::start_in(&self.switch, &line);
+        for (address, there, back) in keys {
+            for flow in [
+                format!("in_port=1,arp,arp_tpa={address},actions=set_field:{there}->tun_id,output:2"),
+                format!("in_port=1,ip,nw_dst={address},actions=set_field:{there}->tun_id,output:2"),
+                format!("in_port=2,tun_id={back},actions=output:1"),
+            ] {
+                let ctl = format!("ofswitch ctl --name tunnel-{name} add-flow {flow}");
+                wait_until("the switch takes the entry", || Run::start(&ctl).end().status.success());
+            }
+        }
+        switch
+    }
+
+    fn pings(&self, address: &str, size: u32) {
+        let line = format!("ping -n -c 1 -W 1 -s {size} {address}");
+        wait_until(&format!("an answer to a ping of {size} bytes from {address}"), || succeeds(&self.near, &line));
+    }
+}
+
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "{what} never came");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn command(namespace: &NetNs, line: &str) -> std::io::Result<std::process::Output> {
+    let mut words = line.split_whitespace();
+    let mut command = Command::new(words.next().expect("a program"));
+    command.args(words).stdin(Stdio::null());
+    namespace.run(|| command.output()).expect("enter")
+}
+
+fn succeeds(namespace: &NetNs, line: &str) -> bool {
+    command(namespace, line).is_ok_and(|output| output.status.success())
+}
+
+/// Runs a command that must succeed; `None`, and a line that says why, if the program is missing.
+fn run(namespace: &NetNs, line: &str) -> Option<()> {
+    let name = line.split_whitespace().next().expect("a program");
+    let output = program_or_skip(name, command(namespace, line))?;
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(())
+}
+
+/// Bytes over TCP from `from` to `address` in `to`, and back.
+fn transfers(from: &NetNs, to: &NetNs, address: &str) {
+    const BYTES: usize = 300_000;
+    let listener = to.run(|| TcpListener::bind((address, 7000))).expect("enter").expect("listen");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            let mut bytes = vec![0; BYTES];
+            stream.read_exact(&mut bytes).expect("bytes");
+            stream.write_all(&bytes).expect("an echo");
+        });
+        let mut stream = from.run(|| TcpStream::connect((address, 7000))).expect("enter").expect("connect");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let sent: Vec<u8> = (0..BYTES).map(|place| (place / 7) as u8).collect();
+        stream.write_all(&sent).expect("a stream");
+        let mut echoed = vec![0; BYTES];
+        stream.read_exact(&mut echoed).expect("an echo");
+        assert!(echoed == sent);
+    });
+}
+
+/// Two devices of the kernel, with one key each, at the other end of one port.
+#[test]
+fn entries_choose_among_vxlan_devices_of_the_kernel() {
+    let Some(site) = Site::new() else { return };
+    let done = run(&site.far, "ip address add 192.0.2.2/24 dev u2").and_then(|()| {
+        for key in [42, 43] {
+            run(&site.far, &format!("ip link add vx{key} type vxlan id {key} remote 192.0.2.1 dstport 4789 dev u2"))?;
+            run(&site.far, &format!("ip address add 10.0.{}.2/24 dev vx{key}", key - 42))?;
+            run(&site.far, &format!("ip link set vx{key} up"))?;
+        }
+        Some(())
+    });
+    let Some(()) = done else { return };
+    let switch = site.start("kernel", "vxlan:192.0.2.2,key=flow", &[("10.0.0.2", 42, 42), ("10.0.1.2", 43, 43)]);
+    site.pings("10.0.0.2", 56);
+    site.pings("10.0.1.2", 56);
+    // The outer packets are longer than the MTU of their way.
+    site.pings("10.0.0.2", 4000);
+    transfers(&site.near, &site.far, "10.0.1.2");
+    drop(switch);
+    // A port with one key.
+    let switch = Run::start_in(
+        &site.switch,
+        "ofswitch --name tunnel-one --port 1=packet:p1 --port 2=vxlan:192.0.2.2,key=43 --fail-mode standalone",
+    );
+    site.pings("10.0.1.2", 56);
+    drop(switch);
+}
+
+/// Open vSwitch's daemons, which end with the test.
+struct Daemons(Vec<Child>);
+
+impl Drop for Daemons {
+    fn drop(&mut self) {
+        for child in self.0.iter_mut().rev() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Open vSwitch in the namespace of the far end, without bridges.
+fn open_vswitch(site: &Site, folder: &Path) -> Option<Daemons> {
+    let spawn = |line: String| {
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let mut command = Command::new(words.next().expect("a program"));
+        command.args(words).env("OVS_RUNDIR", folder).env("OVS_LOGDIR", folder).env("OVS_DBDIR", folder);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        site.far.run(|| command.spawn()).expect("enter")
+    };
+    let path = folder.display();
+    run(&site.far, &format!("ovsdb-tool create {path}/conf.db /usr/share/openvswitch/vswitch.ovsschema"))?;
+    let database = spawn(format!("ovsdb-server --remote=punix:{path}/db.sock {path}/conf.db"));
+    let mut daemons = Daemons(vec![program_or_skip("ovsdb-server", database)?]);
+    wait_until("the database", || succeeds(&site.far, &vsctl(folder, "--no-wait init")));
+    let switch = spawn(format!("ovs-vswitchd unix:{path}/db.sock --disable-system"));
+    daemons.0.push(program_or_skip("ovs-vswitchd", switch)?);
+    Some(daemons)
+}
+
+fn vsctl(folder: &Path, words: &str) -> String {
+    format!("ovs-vsctl --timeout=30 --db=unix:{}/db.sock {words}", folder.display())
+}
+
+fn with_open_vswitch(kind: &str, name: &str, tunnel: &str) {
+    let Some(site) = Site::new() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(daemons) = open_vswitch(&site, folder.path()) else { return };
+    for words in [
+        "add-br br-phy -- set bridge br-phy datapath_type=netdev -- add-port br-phy u2",
+        &format!(
+            "add-br br-int -- set bridge br-int datapath_type=netdev fail_mode=secure -- add-port br-int p2 \
+             -- set interface p2 ofport_request=1 -- add-port br-int t -- set interface t type={kind} \
+             options:remote_ip=192.0.2.1 options:key=flow ofport_request=2"
+        ),
+    ] {
+        assert!(succeeds(&site.far, &vsctl(folder.path(), words)), "ovs-vsctl {words}");
+    }
+    for line in ["ip address add 192.0.2.2/24 dev br-phy", "ip link set br-phy up"] {
+        let Some(()) = run(&site.far, line) else { return };
+    }
+    let Some(()) = run(&site.behind, "ip address add 10.0.0.2/24 dev h2") else { return };
+    // Open vSwitch lets packets with the key 42 through, and answers with 43.
+    for flow in ["in_port=2,tun_id=42,actions=output:1", "in_port=1,actions=set_field:43->tun_id,output:2"] {
+        let line = format!("ovs-ofctl -O OpenFlow13 add-flow {}/br-int.mgmt {flow}", folder.path().display());
+        assert!(succeeds(&site.far, &line), "{line}");
+    }
+    let switch = site.start(name, tunnel, &[("10.0.0.2", 42, 43)]);
+    site.pings("10.0.0.2", 56);
+    site.pings("10.0.0.2", 1300);
+    drop(switch);
+    // A key that no entry of Open vSwitch has: nothing comes back.
+    let switch = site.start(&format!("{name}-other"), tunnel, &[("10.0.0.2", 44, 43)]);
+    assert!(!succeeds(&site.near, "ping -n -c 2 -W 1 10.0.0.2"));
+    drop((switch, daemons));
+}
+
+#[test]
+fn open_vswitch_is_the_far_end_of_a_vxlan_tunnel_with_keys_by_entry() {
+    with_open_vswitch("vxlan", "ovs-vxlan", "vxlan:192.0.2.2,local=192.0.2.1,key=flow");
+}
+
+#[test]
+fn open_vswitch_is_the_far_end_of_a_gre_tunnel_with_keys_by_entry() {
+    with_open_vswitch("gre", "ovs-gre", "gre:192.0.2.2,key=flow");
+}
