@@ -34,10 +34,10 @@ pub fn attack(kind: &str, address: &str, time: Duration) -> Result<()> {
     let began = Instant::now();
     match kind {
         "fuzz" => fuzz(address, end, &mut account),
-        "half" => crowd(address, end, &mut account, |number| half(number)),
+        "half" => crowd(address, end, &mut account, half),
         "connections" => crowd(address, end, &mut account, |_| Vec::new()),
         "packet-outs" => packet_outs(address, end, &mut account)?,
-        "tls" => crowd(address, end, &mut account, |number| handshake(number)),
+        "tls" => crowd(address, end, &mut account, handshake),
         _ => return Err(format!("there is no attack {kind}")),
     }
     let Account { connections, refused, closed, sent_bytes, received_bytes } = account;
@@ -247,7 +247,7 @@ fn handshake(number: usize) -> Vec<u8> {
     record.extend([1, 0]);
     record.extend((body.len() as u16).to_be_bytes());
     record.extend(body);
-    if number % 4 == 0 {
+    if number.is_multiple_of(4) {
         record.truncate(number % 64);
     }
     record

@@ -79,7 +79,7 @@ fn packets_come_out_of_the_tunnel_of_their_key() {
     let Some(namespace) = namespace() else { return };
     for kind in ["vxlan", "gre"] {
         let mut pool = Pool::new(Default::default()).unwrap();
-        let mut end = |spec: String| namespace.run(|| open(&spec, &pool)).unwrap().unwrap();
+        let end = |spec: String| namespace.run(|| open(&spec, &pool)).unwrap().unwrap();
         let mut ones: Vec<TunnelPort> =
             [5, 6].map(|key| end(format!("{kind}:127.0.0.2,local=127.0.0.1,key={key}"))).into();
         let mut flow = end(format!("{kind}:127.0.0.1,local=127.0.0.2,key=flow"));
