@@ -1,5 +1,5 @@
 //! The layer below TCP of one shard: Ethernet with a VLAN tag, ARP, IPv4, IPv6 with neighbour discovery, ICMP both ways, path MTU,
-//! UDP. Frames and the time come in; frames, packets for TCP and UDP, and events go out. No sockets, no threads, no clock.
+//! UDP, DHCP, names. Frames and the time come in; frames, packets for TCP and UDP, and events go out. No sockets, no threads, no clock.
 //!
 //! ```text
 //! frame --fast4, fast6--> TCP or UDP, nothing else to do                      the rule: a few compares
@@ -13,6 +13,8 @@
 mod address;
 mod config;
 mod counters;
+mod dhcp;
+mod dns;
 mod error_limit;
 mod event;
 mod fast;
@@ -29,6 +31,7 @@ mod udp;
 pub use address::AddressState;
 pub use config::{AddressRange, ConfigError, DhcpMode, IpConfig, Limits, Redirects};
 pub use counters::{Counters, DropReason};
+pub use dns::{ResolveError, ResolveId, Resolver};
 pub use event::Event;
 pub use fast::{Fast4, Fast6};
 pub use inbound::{ErrorKind, IcmpError, Inbound, Original, Packet};

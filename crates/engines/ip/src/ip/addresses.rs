@@ -132,7 +132,7 @@ impl Ip {
     pub(super) fn conflict(&mut self, index: usize, mac: MacAddress, out: &mut Output<'_>) {
         let own = self.addresses.list()[index];
         match own.state {
-            AddressState::Tentative => self.give_up(index, mac),
+            AddressState::Tentative => self.give_up(index, mac, out),
             AddressState::Ready | AddressState::Deprecated => {
                 let is_first = own.defended_ns == 0 || out.now_ns.saturating_sub(own.defended_ns) > DEFEND_NS;
                 if is_first {
@@ -144,19 +144,22 @@ impl Ip {
                     }
                 } else if own.origin == Origin::Dhcp {
                     // Addresses of the configuration are defended for ever (RFC 5227 section 2.4 (c)): whoever gave them meant it.
-                    self.give_up(index, mac);
+                    self.give_up(index, mac, out);
                 }
             }
             AddressState::Duplicate => {}
         }
     }
 
-    fn give_up(&mut self, index: usize, mac: MacAddress) {
+    fn give_up(&mut self, index: usize, mac: MacAddress, out: &mut Output<'_>) {
         let Some(own) = self.addresses.at_mut(index) else { return };
         (own.state, own.step_ns) = (AddressState::Duplicate, u64::MAX);
-        let address = own.address;
+        let (address, origin) = (own.address, own.origin);
         self.addresses_changed();
         self.tell(Event::AddressDuplicate(address, mac));
+        if origin == Origin::Dhcp {
+            self.decline_lease(out);
+        }
     }
 
     /// Sets how long an address may be used.

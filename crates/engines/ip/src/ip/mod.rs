@@ -5,7 +5,7 @@
 //! arp.rs, nd.rs  neighbours ask and answer                 icmp4.rs, icmp6.rs         echoes, errors in and out
 //! resolve.rs     routes, hops, questions, parked packets   addresses.rs               duplicate detection, lifetimes
 //! router.rs      advertisements of routers, SLAAC          send.rs                    packets of this layer's own, fragments
-//! checks.rs      checks and codes that these share
+//! checks.rs      checks and codes that these share            lease.rs                   DHCP
 //! ```
 
 mod addresses;
@@ -13,6 +13,7 @@ mod arp;
 mod checks;
 mod icmp4;
 mod icmp6;
+mod lease;
 mod nd;
 mod receive4;
 mod receive6;
@@ -29,8 +30,9 @@ use linerate_reassembly::{GivenUp, Reassembler, ReassemblyLimits};
 use linerate_wire::EtherType;
 
 use crate::address::{AddressState, Addresses, Origin};
-use crate::config::{ConfigError, IpConfig};
+use crate::config::{ConfigError, DhcpMode, IpConfig};
 use crate::counters::{Counters, DropReason};
+use crate::dhcp::Dhcp;
 use crate::error_limit::ErrorLimit;
 use crate::event::Event;
 use crate::fast::{Fast4, Fast6, FastPath};
@@ -71,6 +73,7 @@ pub struct Ip {
     /// When lifetimes are looked at; `u64::MAX` if there are none.
     lifetimes_ns: u64,
     solicit: router::Solicit,
+    dhcp: Option<Dhcp>,
     /// Hop limit of packets of ours (RFC 4861 section 6.3.4).
     hop_limit: u8,
     /// Identification of IPv4 packets that may be fragmented.
@@ -144,6 +147,10 @@ impl Ip {
             addresses_ns: u64::MAX,
             lifetimes_ns: u64::MAX,
             solicit: router::Solicit::new(config.ipv6),
+            dhcp: match &config.dhcp {
+                DhcpMode::Off => None,
+                DhcpMode::On { host_name } => Some(Dhcp::new(config.mac, host_name, config.secret)),
+            },
             hop_limit: 64,
             assembled: Vec::new(),
             scratch: Vec::new(),
@@ -355,6 +362,7 @@ impl Ip {
             self.addresses_ns,
             self.lifetimes_ns,
             self.solicit.next_ns,
+            self.dhcp.as_ref().map_or(u64::MAX, Dhcp::next_deadline_ns),
         ];
         fixed.into_iter().fold(u64::MAX, u64::min)
     }
@@ -371,6 +379,7 @@ impl Ip {
         if now_ns >= self.solicit.next_ns {
             self.solicit_routers(&mut out);
         }
+        self.tick_dhcp(&mut out);
         if now_ns >= self.reassembler.next_deadline_ns() {
             self.expire_fragments(&mut out);
         }

@@ -125,6 +125,9 @@ impl Ip {
             }
             Protocol::UDP => {
                 let len = check_udp(payload, pseudo, checksum, true)?;
+                if self.is_for_dhcp(payload) {
+                    return self.receive_dhcp(&payload[..len], out);
+                }
                 inbound.payload.end = start + len;
                 Ok(Inbound::Udp(inbound))
             }
