@@ -129,6 +129,17 @@ impl<'a> Io<'a> {
         self.engine.counters
     }
 
+    /// Counters of the send sides: retransmissions by cause, recoveries, probes.
+    pub fn send_counters(&self) -> send::SendCounters {
+        *self.engine.send.counters()
+    }
+
+    /// What the send side knows of a connection; `None` if it has ended.
+    pub fn send_info(&self, conn: Conn) -> Option<send::SendInfo> {
+        let index = self.engine.index_of(conn)?;
+        Some(send::info(&self.engine.tcbs[index], &self.engine.send))
+    }
+
     /// Connections that there are, without those in TIME-WAIT.
     pub fn connections(&self) -> usize {
         self.engine.connections()

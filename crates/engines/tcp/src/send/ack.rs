@@ -293,7 +293,13 @@ fn detect_spurious(
     delivery: &Delivery,
 ) -> bool {
     let frto = forward_rto(tcb, memory, recovery, has_moved, is_duplicate, delivery);
-    let by_time = has_moved && recovery.is_spurious(ack.ts_echo) && recovery.phase != Phase::Open;
+    // A late segment that fills the first hole says nothing of other holes that are being repaired.
+    let speaks_for_all = match recovery.phase {
+        Phase::Loss => true,
+        Phase::Recovery => recovery.resent == 0 || tcb.snd_una.at_least(recovery.point),
+        Phase::Open | Phase::Reduced => false,
+    };
+    let by_time = has_moved && speaks_for_all && recovery.is_spurious(ack.ts_echo);
     let is_spurious = recovery.undo.is_some() && (frto || by_time || recovery.was_all_in_vain());
     if is_spurious {
         congestion::undo(tcb, recovery);
