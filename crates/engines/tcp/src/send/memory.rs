@@ -91,7 +91,16 @@ impl SendMemory {
     #[inline]
     pub(super) fn alloc(&mut self, len: usize) -> Option<u32> {
         let fit = SIZES[..4].iter().position(|lines| room_of(*lines) >= len).unwrap_or(4);
-        self.alloc_size(fit).or_else(|| (0..fit).rev().find_map(|size| self.alloc_size(size)))
+        match self.alloc_size(fit) {
+            None => self.alloc_smaller(fit),
+            found => found,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn alloc_smaller(&mut self, fit: usize) -> Option<u32> {
+        (0..fit).rev().find_map(|size| self.alloc_size(size))
     }
 
     #[inline]

@@ -16,13 +16,33 @@ pub(super) fn next_segment<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: N
         return next_in_recovery(tcb, memory, now);
     }
     let flight = tcb.in_flight();
-    let handle = may_send(tcb, memory, flight, now)?;
+    if tcb.queued == flight {
+        tcb.flags.clear(Flags::CWND_LIMITED);
+        return None;
+    }
+    let mut handle = queue::first_unsent(tcb, memory);
+    if !may_send_as_it_is(tcb, memory, handle, flight, now) {
+        handle = may_send(tcb, memory, flight, now)?;
+    }
     Some(send(tcb, memory, handle, now))
+}
+
+/// True in the usual case: the chunk fits into both windows as it is, Nagle does not hold it, and there was no pause.
+#[inline]
+fn may_send_as_it_is(tcb: &Tcb, memory: &SendMemory, handle: u32, flight: u32, now: Now) -> bool {
+    if handle == NONE || !tcb.is_synchronized() {
+        return false;
+    }
+    let (header, payload) = (memory.header(handle), payload_max(tcb));
+    let (len, end) = (u32::from(header.len), flight + header.span());
+    let may_follow = flight == 0 || len == payload || tcb.flags.has(Flags::NODELAY);
+    let was_busy = flight != 0 || idle_ms(tcb, now) <= memory.config.rto_min_ms;
+    may_follow && was_busy && len <= payload && end <= tcb.snd_wnd && (flight == 0 || end <= tcb.cwnd)
 }
 
 /// The first unsent chunk, cut to what may leave, if something may; `pipe` bytes are in flight. Where the peer's window is in the way and
 /// nothing is in flight, the deadline is set to probe it.
-#[inline]
+#[inline(never)]
 fn may_send(tcb: &mut Tcb, memory: &mut SendMemory, pipe: u32, now: Now) -> Option<u32> {
     let flight = tcb.in_flight();
     if tcb.queued == flight {
@@ -93,12 +113,17 @@ fn wait_for_window(tcb: &mut Tcb, memory: &SendMemory, flight: u32, now: Now) ->
     None
 }
 
+/// Milliseconds since something was last sent.
+#[inline]
+fn idle_ms(tcb: &Tcb, now: Now) -> u32 {
+    u32::from(coarse(now).wrapping_sub(tcb.sent_at)) << COARSE_SHIFT
+}
+
 /// Nothing is in flight: after a pause, what was known of the path counts no more.
 #[inline]
 fn begin_again(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) {
-    let idle_ms = u32::from(coarse(now).wrapping_sub(tcb.sent_at)) << COARSE_SHIFT;
-    // The time-out is not below its least, so most connections need no look at it.
-    if idle_ms > memory.config.rto_min_ms && memory.config.idle_restart && idle_ms > rtt::rto_ms(tcb, &memory.config) {
+    let idle_ms = idle_ms(tcb, now);
+    if memory.config.idle_restart && idle_ms > rtt::rto_ms(tcb, &memory.config) {
         congestion::restart(tcb, &memory.config);
         let is_clean =
             |recovery: &Recovery| recovery.phase == Phase::Open && recovery.backoffs == 0 && !recovery.syn_resent;

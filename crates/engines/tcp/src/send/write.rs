@@ -19,6 +19,22 @@ pub(super) fn has_room_again(tcb: &Tcb, memory: &SendMemory) -> bool {
 /// Takes bytes to be sent and returns how many.
 #[inline]
 pub(super) fn write(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8], now: Now) -> usize {
+    let is_one_segment = !bytes.is_empty() && bytes.len() <= payload_max(tcb) as usize && tcb.is_synchronized();
+    let is_alone = tcb.queued == tcb.in_flight() && !tcb.flags.has(Flags::FIN_QUEUED);
+    if is_one_segment && is_alone && bytes.len() <= room(tcb, memory) {
+        // The usual case: nothing waits to be sent, and the bytes are one segment.
+        let taken = queue::append(tcb, memory, bytes.len(), bytes, Marks::default()).unwrap_or(0);
+        if taken == bytes.len() {
+            return taken;
+        }
+        return taken + write_more(tcb, memory, &bytes[taken..], now);
+    }
+    write_more(tcb, memory, bytes, now)
+}
+
+/// As `write`, in every case.
+#[inline(never)]
+fn write_more(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8], now: Now) -> usize {
     if tcb.flags.has(Flags::FIN_QUEUED) {
         return 0;
     }
