@@ -40,7 +40,7 @@ pub(super) fn on_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, now:
 /// Updates the window (RFC 9293 section 3.10.7.4). Where it opens, `next_segment` sends, and a probe is not needed.
 #[inline]
 fn take_window(tcb: &mut Tcb, ack: &Ack<'_>) {
-    if !tcb.snd_wl1.at_most(ack.seq) && tcb.snd_wnd != 0 {
+    if tcb.snd_wl1.after(ack.seq) {
         return;
     }
     tcb.snd_wl1 = ack.seq;

@@ -12,6 +12,9 @@ use crate::{NONE, Now, Seq, Tcb};
 
 /// Most ranges of one SACK option.
 pub(super) const RANGES_MAX: usize = 4;
+/// Chunks that are missing at the peer and that one acknowledgment makes us look at, at most: a bound for the work that a peer can
+/// cause. What is not looked at is looked at again when those before it are repaired.
+const MISSING_MAX: usize = 8192;
 
 /// What an acknowledgment delivered.
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,8 +98,8 @@ pub(super) fn take_sack(
     now: Now,
     delivery: &mut Delivery,
 ) {
-    let (mut at, mut run, mut ranges) = (tcb.head, NONE, ranges);
-    while at != NONE {
+    let (mut at, mut run, mut ranges, mut missing) = (tcb.head, NONE, ranges, 0);
+    while at != NONE && missing < MISSING_MAX {
         let mut header = memory.header(at);
         if header.transmissions == 0 {
             break;
@@ -115,7 +118,7 @@ pub(super) fn take_sack(
             break;
         }
         if !ranges.iter().any(|range| range.0.at_most(header.seq) && header.end().at_most(range.1)) {
-            (run, at) = (NONE, header.next);
+            (run, at, missing) = (NONE, header.next, missing + 1);
             continue;
         }
         // The timestamp that is echoed is that of the last segment in order, so it says nothing of this one.
@@ -245,7 +248,8 @@ pub(super) fn mark_lost(memory: &mut SendMemory, recovery: &mut Recovery, handle
 pub(super) fn detect_lost(tcb: &Tcb, memory: &mut SendMemory, recovery: &mut Recovery, now: Now) -> u32 {
     let window_us = recovery.rack.window_us(recovery.context(tcb));
     let (mut walk, mut wait_us) = (Walk::from(tcb.head), 0);
-    while let Some((handle, header)) = walk.next(memory) {
+    for _ in 0..MISSING_MAX {
+        let Some((handle, header)) = walk.next(memory) else { break };
         if header.marks.has(Marks::LOST) && !header.marks.has(Marks::RESENT) {
             continue;
         }
@@ -503,6 +507,22 @@ mod tests {
                 prop_assert_eq!(recovery.sacked_segments * LEN, recovery.sacked);
             }
         }
+    }
+
+    #[test]
+    fn an_acknowledgment_causes_bounded_work() {
+        let (tcb, mut memory, mut recovery) = sent(3 * MISSING_MAX as u32);
+        let now = Now::new(900_000_000);
+        let ranges = [MISSING_MAX as u32 - 1, MISSING_MAX as u32 + 1].map(|place| {
+            let from = tcb.snd_una + place * LEN;
+            (from, from + LEN)
+        });
+        take_sack(&tcb, &mut memory, &mut recovery, &ranges, now, &mut Delivery::default());
+        assert_eq!(recovery.sacked_segments, 1);
+        let top = (tcb.snd_nxt - LEN, tcb.snd_nxt);
+        recovery.rack.delivered(Delivered { sent_us: 800_000, end: top.1, is_resent: false, is_older: false }, now.us);
+        detect_lost(&tcb, &mut memory, &mut recovery, now);
+        assert_eq!(recovery.lost, MISSING_MAX as u32 * LEN);
     }
 
     #[test]
