@@ -17,6 +17,7 @@ use rig::{Rig, SECOND, udp};
 
 const PORTS: u32 = 4;
 const TABLES: u64 = 4;
+const METERS: u64 = 3;
 
 fn some_match(random: &mut Random, table: u8) -> Match {
     let mut wanted = Match::default();
@@ -76,6 +77,9 @@ fn some_actions(random: &mut Random) -> Vec<Action> {
 
 fn some_instructions(random: &mut Random, table: u8) -> Vec<Instruction> {
     let mut instructions = Vec::new();
+    if random.below(5) == 0 {
+        instructions.push(Instruction::Meter(1 + random.below(METERS) as u32));
+    }
     if random.below(2) == 0 {
         instructions.push(Instruction::ApplyActions(some_actions(random)));
     }
@@ -141,12 +145,13 @@ fn some_flow_mod(random: &mut Random) -> FlowMod {
 }
 
 fn some_group_mod(random: &mut Random) -> GroupMod {
-    let kind = random.one_of(&[GroupKind::All, GroupKind::Indirect, GroupKind::FastFailover]);
+    let kind = random.one_of(&[GroupKind::All, GroupKind::Indirect, GroupKind::FastFailover, GroupKind::Select]);
     let count = if kind == GroupKind::Indirect { 1 } else { 1 + random.below(3) };
     let bucket = |random: &mut Random| Bucket {
-        weight: 0,
+        weight: if kind == GroupKind::Select { random.below(3) as u16 } else { 0 },
         watch_port: match kind {
             GroupKind::FastFailover => PortNumber(1 + random.below(PORTS.into()) as u32),
+            GroupKind::Select => random.one_of(&[PortNumber::ANY, PortNumber(1), PortNumber(2)]),
             _ => PortNumber::ANY,
         },
         watch_group: GROUP_ANY,
@@ -162,9 +167,25 @@ fn some_group_mod(random: &mut Random) -> GroupMod {
     }
 }
 
+/// A meter of one packet a second, so that it is certain what it does to a packet.
+fn some_meter_mod(random: &mut Random) -> MeterMod {
+    let kind = random.one_of(&[BandKind::Drop, BandKind::Drop, BandKind::DscpRemark(1), BandKind::DscpRemark(2)]);
+    MeterMod {
+        command: random.one_of(&[MeterCommand::Add, MeterCommand::Add, MeterCommand::Modify, MeterCommand::Delete]),
+        flags: MeterFlags(MeterFlags::PKTPS | MeterFlags::BURST | MeterFlags::STATS),
+        meter: 1 + random.below(METERS) as u32,
+        bands: vec![Band { kind, rate: 1, burst_size: 1 + random.below(3) as u32 }],
+    }
+}
+
 fn some_packet(random: &mut Random) -> Vec<u8> {
     let mut packet = udp(random.below(4) as u8, random.below(4) as u8, [1, random.below(3) as u16]);
     packet[..6].copy_from_slice(&[0, 0, 0, 0, 0, random.below(4) as u8]);
+    // AF11 and AF22, which meters may remark. The sum of the header gets smaller by as much.
+    let class = random.one_of(&[0, 0, 0x28, 0x50]);
+    packet[15] = class;
+    let sum = u32::from(u16::from_be_bytes([packet[24], packet[25]])) + 0xffff - u32::from(class);
+    packet[24..26].copy_from_slice(&((sum & 0xffff) as u16 + (sum >> 16) as u16).to_be_bytes());
     if random.below(3) == 0 {
         let tag = [0x81, 0, 0, random.one_of(&[5, 6])];
         packet.splice(12..12, tag);
@@ -175,7 +196,7 @@ fn some_packet(random: &mut Random) -> Vec<u8> {
     packet
 }
 
-/// Flow entries, groups, and tables with their lookups and matches.
+/// Flow entries, groups and meters, and tables with their lookups and matches.
 type Statistics = (Vec<String>, Vec<String>, Vec<(u8, u64, u64)>);
 
 /// The switch under test in one of its shapes.
@@ -207,10 +228,20 @@ impl Shape {
 
     fn send(&mut self, port: u32, packets: &[Vec<u8>]) -> Vec<Seen> {
         let sent = self.rig.send_all(port, packets).into_iter().map(|(port, bytes)| Seen::Sent(port, bytes));
-        let mut seen: Vec<Seen> = sent.collect();
+        self.with_packet_ins(sent.collect())
+    }
+
+    fn with_packet_ins(&mut self, mut seen: Vec<Seen>) -> Vec<Seen> {
         self.take_events();
         seen.append(&mut self.packet_ins);
+        seen.sort();
         seen
+    }
+
+    fn packet_out(&mut self, request: PacketOut) -> Result<Vec<Seen>, OfError> {
+        self.rig.switch.packet_out(request, self.rig.now_ns)?;
+        let sent = self.rig.round().into_iter().map(|(port, bytes)| Seen::Sent(port, bytes)).collect();
+        Ok(self.with_packet_ins(sent))
     }
 }
 
@@ -238,9 +269,16 @@ fn statistics(rig: &mut Rig) -> Statistics {
             one.buckets.iter().map(|bucket| bucket.packets).collect::<Vec<_>>()
         )
     });
+    let Ok(MultipartReply::Meter(meters)) = rig.switch.multipart(MultipartRequest::Meter(METER_ALL), rig.now_ns) else {
+        panic!()
+    };
+    let meters = meters
+        .into_iter()
+        .map(|one| format!("meter {} {} {} {}", one.meter, one.flows, one.packets, one.bands[0].packets));
+    let groups: Vec<String> = groups.chain(meters).collect();
     let Ok(MultipartReply::Table(tables)) = rig.switch.multipart(MultipartRequest::Table, rig.now_ns) else { panic!() };
     let tables = tables.into_iter().take(TABLES as usize).map(|one| (one.table, one.lookups, one.matches));
-    (flows, groups.collect(), tables.collect())
+    (flows, groups, tables.collect())
 }
 
 fn expected(reference: &Reference) -> Statistics {
@@ -263,6 +301,11 @@ fn expected(reference: &Reference) -> Statistics {
         .collect();
     flows.sort();
     let groups = reference.groups.iter().map(|(id, one)| format!("{id} {} {:?}", one.packets, one.bucket_packets));
+    let meters = reference
+        .meters
+        .iter()
+        .map(|(id, one)| format!("meter {id} {} {} {}", reference.users(*id), one.packets, one.band_packets));
+    let groups = groups.chain(meters);
     let tables = (0..TABLES as u8).map(|table| {
         let (lookups, matches) = reference.lookups.get(&table).copied().unwrap_or_default();
         (table, lookups, matches)
@@ -278,7 +321,7 @@ fn run(seed: u64, steps: usize) {
     let mut known: Vec<(u32, Vec<u8>)> = Vec::new();
     for step in 0..steps {
         let context = format!("seed {seed}, step {step}");
-        match random.below(20) {
+        match random.below(24) {
             0..=5 => {
                 let request = some_flow_mod(&mut random);
                 let wanted = reference.flow_mod(&request);
@@ -329,6 +372,29 @@ fn run(seed: u64, steps: usize) {
                     shape.rig.switch.port_mod(request, shape.rig.now_ns).unwrap();
                 }
             }
+            20 | 21 => {
+                let request = some_meter_mod(&mut random);
+                let wanted = reference.meter_mod(&request);
+                for shape in &mut shapes {
+                    let now_ns = shape.rig.now_ns;
+                    assert_eq!(shape.rig.switch.meter_mod(request.clone(), now_ns), wanted, "{context}: {request:?}");
+                }
+            }
+            22 | 23 => {
+                let mut actions = some_actions(&mut random);
+                if random.below(2) == 0 {
+                    actions.push(Action::Output { port: PortNumber::TABLE, max_len: 0 });
+                    actions.extend(some_actions(&mut random));
+                }
+                let in_port = random.one_of(&[PortNumber::CONTROLLER, PortNumber(1), PortNumber(3)]);
+                let data = some_packet(&mut random);
+                let mut wanted = reference.packet_out(in_port.0, &actions, &data);
+                wanted.iter_mut().for_each(|seen| seen.sort());
+                let request = PacketOut { buffer_id: NO_BUFFER, in_port, actions, data };
+                for shape in &mut shapes {
+                    assert_eq!(shape.packet_out(request.clone()), wanted, "{context}: {request:?}");
+                }
+            }
             9 => {
                 let seconds = 1 + random.below(3);
                 reference.advance(seconds);
@@ -351,8 +417,7 @@ fn run(seed: u64, steps: usize) {
                 let mut wanted: Vec<Seen> = packets.iter().flat_map(|packet| reference.packet(port, packet)).collect();
                 wanted.sort();
                 for (number, shape) in shapes.iter_mut().enumerate() {
-                    let mut seen = shape.send(port, &packets);
-                    seen.sort();
+                    let seen = shape.send(port, &packets);
                     assert_eq!(
                         seen, wanted,
                         "{context}, shape {number}, port {port}: {packets:02x?}\n{:#?}",

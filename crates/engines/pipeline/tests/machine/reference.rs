@@ -31,10 +31,21 @@ pub struct Group {
     pub bucket_packets: Vec<u64>,
 }
 
+/// A meter of packets a second with one band.
+#[derive(Clone, Copy, Debug)]
+pub struct Meter {
+    pub band: Band,
+    /// When the band's bucket would be full again.
+    full_at_s: u64,
+    pub packets: u64,
+    pub band_packets: u64,
+}
+
 #[derive(Default)]
 pub struct Reference {
     pub entries: Vec<Entry>,
     pub groups: BTreeMap<u32, Group>,
+    pub meters: BTreeMap<u32, Meter>,
     pub lookups: BTreeMap<u8, (u64, u64)>,
     /// Configuration and link, by number.
     pub ports: BTreeMap<u32, (u32, bool)>,
@@ -94,12 +105,88 @@ fn actions(entry: &FlowMod) -> Vec<&Action> {
     entry.instructions.iter().flat_map(of).collect()
 }
 
+/// The meter that an entry uses.
+fn meter_of(entry: &FlowMod) -> Option<u32> {
+    entry.instructions.iter().find_map(|one| if let Instruction::Meter(id) = one { Some(*id) } else { None })
+}
+
 impl Reference {
-    fn has_group(&self, entry: &FlowMod) -> bool {
-        actions(entry).iter().all(|action| match action {
+    /// Whether the meter and the groups of an entry are there.
+    fn check(&self, entry: &FlowMod) -> Result<(), OfError> {
+        if meter_of(entry).is_some_and(|id| !self.meters.contains_key(&id)) {
+            return Err(ErrorKind::MeterModFailedUnknownMeter.into());
+        }
+        self.check_groups(&actions(entry))
+    }
+
+    fn check_groups(&self, actions: &[&Action]) -> Result<(), OfError> {
+        let is_known = |action: &&Action| match action {
             Action::Group(id) => self.groups.contains_key(id),
             _ => true,
-        })
+        };
+        if actions.iter().all(is_known) { Ok(()) } else { Err(ErrorKind::BadActionBadOutGroup.into()) }
+    }
+
+    /// Entries that use a meter.
+    pub fn users(&self, meter: u32) -> usize {
+        self.entries.iter().filter(|entry| meter_of(&entry.request) == Some(meter)).count()
+    }
+
+    pub fn meter_mod(&mut self, request: &MeterMod) -> Result<(), OfError> {
+        let known = self.meters.contains_key(&request.meter);
+        match request.command {
+            MeterCommand::Add if known => return Err(ErrorKind::MeterModFailedMeterExists.into()),
+            MeterCommand::Modify if !known => return Err(ErrorKind::MeterModFailedUnknownMeter.into()),
+            MeterCommand::Add | MeterCommand::Modify => {
+                let meter = Meter { band: request.bands[0], full_at_s: 0, packets: 0, band_packets: 0 };
+                self.meters.insert(request.meter, meter);
+            }
+            MeterCommand::Delete => {
+                self.meters.remove(&request.meter);
+                for entry in std::mem::take(&mut self.entries) {
+                    if meter_of(&entry.request) == Some(request.meter) {
+                        self.end(entry, FlowRemovedReason::Delete);
+                    } else {
+                        self.entries.push(entry);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a packet through a meter of one packet a second; false if it is dropped.
+    fn meter(&mut self, id: u32, packet: &mut Packet) -> bool {
+        let Some(meter) = self.meters.get_mut(&id) else { return true };
+        meter.packets += 1;
+        let begin = meter.full_at_s.max(self.now_s);
+        if begin - self.now_s <= meter.band.burst_size.into() {
+            meter.full_at_s = begin + 1;
+            return true;
+        }
+        meter.band_packets += 1;
+        let BandKind::DscpRemark(levels) = meter.band.kind else { return false };
+        // The drop precedence of assured forwarding (RFC 2597), that of IPv4.
+        let decoded = slow::decode(&packet.bytes);
+        if let Some(dscp) = decoded.get(&Field::IpDscp) {
+            let (class, precedence) = (dscp >> 3, dscp >> 1 & 3);
+            if (1..=4).contains(&class) && precedence > 0 && dscp & 1 == 0 {
+                let raised = class << 3 | (precedence + u128::from(levels)).min(3) << 1;
+                let Packet { bytes, headers, fields } = packet;
+                apply(&Action::SetField(Field::IpDscp, raised), bytes, headers, fields).unwrap();
+            }
+        }
+        true
+    }
+
+    /// A packet of a controller.
+    pub fn packet_out(&mut self, in_port: u32, actions: &[Action], bytes: &[u8]) -> Result<Vec<Seen>, OfError> {
+        self.check_groups(&actions.iter().collect::<Vec<_>>())?;
+        let fields = PipelineFields { in_port, in_phy_port: in_port, ..PipelineFields::default() };
+        let mut packet = Packet { bytes: bytes.to_vec(), headers: Headers::parse(bytes), fields };
+        let mut seen = Vec::new();
+        self.apply(actions, &mut packet, (1, 0, u64::MAX), &mut seen);
+        Ok(seen)
     }
 
     fn selects(&self, request: &FlowMod, entry: &FlowMod) -> bool {
@@ -120,9 +207,7 @@ impl Reference {
         match request.command {
             FlowCommand::Add => return self.add(request),
             FlowCommand::Modify | FlowCommand::ModifyStrict => {
-                if !self.has_group(request) {
-                    return Err(ErrorKind::BadActionBadOutGroup.into());
-                }
+                self.check(request)?;
                 for at in 0..self.entries.len() {
                     if self.selects(request, &self.entries[at].request) {
                         let entry = &mut self.entries[at];
@@ -148,9 +233,7 @@ impl Reference {
     }
 
     fn add(&mut self, request: &FlowMod) -> Result<(), OfError> {
-        if !self.has_group(request) {
-            return Err(ErrorKind::BadActionBadOutGroup.into());
-        }
+        self.check(request)?;
         let is_same = |entry: &Entry| {
             entry.request.table == request.table
                 && entry.request.priority == request.priority
@@ -271,9 +354,15 @@ impl Reference {
         }
         let fields = PipelineFields { in_port, in_phy_port: in_port, ..PipelineFields::default() };
         let mut packet = Packet { bytes: bytes.to_vec(), headers: Headers::parse(bytes), fields };
-        let (mut table, mut set, mut seen) = (0, Vec::<Action>::new(), Vec::new());
+        let mut seen = Vec::new();
+        self.through_tables(&mut packet, &mut seen);
+        seen
+    }
+
+    fn through_tables(&mut self, packet: &mut Packet, seen: &mut Vec<Seen>) {
+        let (mut table, mut set) = (0, Vec::<Action>::new());
         loop {
-            let Some(at) = self.find(table, &packet) else { return seen };
+            let Some(at) = self.find(table, packet) else { return };
             let entry = &mut self.entries[at];
             entry.packets += u64::from(!entry.request.flags.has(FlowFlags::NO_PKT_COUNTS));
             let counts_bytes = !entry.request.flags.has(FlowFlags::NO_BYT_COUNTS);
@@ -282,14 +371,19 @@ impl Reference {
             let request = entry.request.clone();
             let miss = request.priority == 0 && request.matching.fields.is_empty();
             let mut next = None;
+            if let Some(meter) = meter_of(&request)
+                && !self.meter(meter, packet)
+            {
+                return;
+            }
             // The instructions in the order of section 5.9.
             for kind in 0..5 {
                 for instruction in &request.instructions {
                     match (kind, instruction) {
                         (0, Instruction::ApplyActions(actions)) => {
                             let origin = (u8::from(!miss), table, request.cookie);
-                            if !self.apply(actions, &mut packet, origin, &mut seen) {
-                                return seen;
+                            if !self.apply(actions, packet, origin, seen) {
+                                return;
                             }
                         }
                         (1, Instruction::ClearActions) => set.clear(),
@@ -306,8 +400,8 @@ impl Reference {
                 Some(later) => table = later,
                 None => {
                     let origin = (u8::from(!miss), table, request.cookie);
-                    self.apply(&in_order(&set), &mut packet, origin, &mut seen);
-                    return seen;
+                    self.apply(&in_order(&set), packet, origin, seen);
+                    return;
                 }
             }
         }
@@ -336,10 +430,17 @@ impl Reference {
         for action in actions {
             match action {
                 Action::Output { port: PortNumber::CONTROLLER, .. } => {
-                    let forbidden = self.ports[&packet.fields.in_port].0 & PortConfig::NO_PACKET_IN != 0;
+                    let config = self.ports.get(&packet.fields.in_port).map_or(0, |port| port.0);
+                    let forbidden = config & PortConfig::NO_PACKET_IN != 0;
                     if origin.0 != 0 || !forbidden {
                         seen.push(Seen::PacketIn(origin.0, origin.1, origin.2, packet.bytes.clone()));
                     }
+                }
+                Action::Output { port: PortNumber::TABLE, .. } => {
+                    let fields = PipelineFields { metadata: 0, ..packet.fields };
+                    let mut copy =
+                        Packet { fields, headers: Headers::parse(&packet.bytes), bytes: packet.bytes.clone() };
+                    self.through_tables(&mut copy, seen);
                 }
                 Action::Output { port: PortNumber::IN_PORT, .. } => self.send(packet.fields.in_port, packet, seen),
                 Action::Output { port: PortNumber::ALL | PortNumber::FLOOD, .. } => {
@@ -365,12 +466,12 @@ impl Reference {
         let Some(group) = self.groups.get_mut(&id) else { return };
         group.packets += 1;
         let live = |bucket: &Bucket| {
-            self.ports
-                .get(&bucket.watch_port.0)
-                .is_some_and(|(config, link)| *link && config & PortConfig::PORT_DOWN == 0)
+            let is_up = |(config, link): &(u32, bool)| *link && config & PortConfig::PORT_DOWN == 0;
+            bucket.watch_port == PortNumber::ANY || self.ports.get(&bucket.watch_port.0).is_some_and(is_up)
         };
         let chosen: Vec<usize> = match group.kind {
             Some(GroupKind::All) => (0..group.buckets.len()).collect(),
+            Some(GroupKind::Select) => select(group, live, packet).into_iter().collect(),
             Some(GroupKind::FastFailover) => group.buckets.iter().position(live).into_iter().collect(),
             _ => vec![0],
         };
@@ -393,6 +494,16 @@ impl Reference {
             seen.push(Seen::Sent(port, packet.bytes.clone()));
         }
     }
+}
+
+/// The bucket of the packet's flow: live ones share the range of the hash in proportion to their weights.
+fn select(group: &Group, live: impl Fn(&Bucket) -> bool, packet: &Packet) -> Option<usize> {
+    let key = packet.headers.key(&packet.bytes, &PipelineFields::default());
+    let hash = packet.headers.flow_hash(&key) >> 32;
+    let weights = group.buckets.iter().map(|bucket| if live(bucket) { u64::from(bucket.weight) } else { 0 });
+    let places: Vec<usize> =
+        weights.enumerate().flat_map(|(place, weight)| std::iter::repeat_n(place, weight as usize)).collect();
+    places.get((hash * places.len() as u64 >> 32) as usize).copied()
 }
 
 fn write(set: &mut Vec<Action>, actions: &[Action]) {
