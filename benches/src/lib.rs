@@ -14,3 +14,4 @@ pub mod packet;
 pub mod peers;
 pub mod switch;
 pub mod traffic;
+pub mod udp;

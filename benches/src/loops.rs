@@ -17,6 +17,7 @@ use crate::openflow;
 use crate::packet::{self, Kind, Rewrite};
 use crate::switch::{self, Load};
 use crate::traffic::{PACKET_LEN, Traffic};
+use crate::udp;
 
 /// Packets of a sender's batch.
 const BATCH: usize = 64;
@@ -205,7 +206,7 @@ pub struct Loop {
 }
 
 /// All of them.
-pub const LOOPS: [Loop; 44] = [
+pub const LOOPS: [Loop; 47] = [
     Loop {
         name: "cache_one_flow",
         what: "cache of exact matches, one flow, and counting it",
@@ -456,6 +457,24 @@ pub const LOOPS: [Loop; 44] = [
         what: "flow statistics to bytes (a packet is a flow)",
         threads: 1,
         run: |cores, packets| openflow::flow_stats(cores[0], packets),
+    },
+    Loop {
+        name: "udp_loop",
+        what: "two UDP stacks answer each other in one process, sockets connected (a packet is a receive and a send)",
+        threads: 1,
+        run: |cores, packets| udp::cycles(cores[0], udp::Sockets::Connected, true, packets),
+    },
+    Loop {
+        name: "udp_loop_bound",
+        what: "the same, one socket of all addresses on each side",
+        threads: 1,
+        run: |cores, packets| udp::cycles(cores[0], udp::Sockets::Bound, true, packets),
+    },
+    Loop {
+        name: "udp_loop_checksums",
+        what: "the same, with all checksums made and checked",
+        threads: 1,
+        run: |cores, packets| udp::cycles(cores[0], udp::Sockets::Bound, false, packets),
     },
     Loop {
         name: "line_contiguous",

@@ -301,6 +301,24 @@ pub fn names() -> io::Result<Vec<String>> {
 /// # Errors
 /// When the kernel cannot be asked.
 pub fn addresses(name: &str) -> io::Result<Vec<IpAddr>> {
+    let all = all_addresses()?.into_iter().filter(|(of, address)| of == name && !is_link_local(address));
+    Ok(all.map(|(_, address)| address).collect())
+}
+
+/// The interface of the calling thread's namespace that has `address`; `None` if this host does not own it. A stack of its own must not
+/// use an address that the host owns: the kernel answers for it as well, and its resets end every connection.
+///
+/// # Errors
+/// When the kernel cannot be asked.
+pub fn owner_of(address: IpAddr) -> io::Result<Option<String>> {
+    if address.is_loopback() {
+        return Ok(Some("lo".into()));
+    }
+    Ok(all_addresses()?.into_iter().find(|(_, found)| *found == address).map(|(name, _)| name))
+}
+
+/// The addresses of all interfaces in the calling thread's namespace, each with its interface.
+fn all_addresses() -> io::Result<Vec<(String, IpAddr)>> {
     let mut list = std::ptr::null_mut();
     // SAFETY: `list` is a valid place for the result.
     if unsafe { libc::getifaddrs(&mut list) } != 0 {
@@ -311,10 +329,10 @@ pub fn addresses(name: &str) -> io::Result<Vec<IpAddr>> {
     // SAFETY: `entry` is null or an entry of the list, which lives until freeifaddrs.
     while let Some(found) = unsafe { entry.as_ref() } {
         // SAFETY: the name is a terminated string that lives as long as the list.
-        let of_interface = unsafe { std::ffi::CStr::from_ptr(found.ifa_name) }.to_bytes() == name.as_bytes();
+        let name = unsafe { std::ffi::CStr::from_ptr(found.ifa_name) }.to_string_lossy().into_owned();
         // SAFETY: the address is null or as the list's maker filled it.
         let address = unsafe { ip_address(found.ifa_addr) };
-        addresses.extend(address.filter(|address| of_interface && !is_link_local(address)));
+        addresses.extend(address.map(|address| (name, address)));
         entry = found.ifa_next;
     }
     // SAFETY: `list` came from getifaddrs and is not used any more.
@@ -395,6 +413,9 @@ mod tests {
         assert!(lo.is_up().expect("flags") && lo.is_running().expect("flags"));
         let addresses = namespace.run(|| addresses("lo")).expect("enter").expect("addresses");
         assert!(addresses.contains(&IpAddr::from([127, 0, 0, 1])), "{addresses:?}");
+        let owner = |address: [u8; 4]| namespace.run(|| owner_of(address.into())).expect("enter").expect("addresses");
+        assert_eq!(owner([127, 0, 0, 1]).as_deref(), Some("lo"));
+        assert_eq!(owner([192, 0, 2, 1]), None);
         let none = namespace.run(|| super::addresses("other")).expect("enter").expect("addresses");
         assert!(none.is_empty());
         lo.set_mtu(1400).expect("set mtu");

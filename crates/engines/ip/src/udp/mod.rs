@@ -145,7 +145,7 @@ impl Udp {
         let (remote_bits, remote_port) = (mapped(remote.ip()), remote.port());
         let local_port = local.map_or(0, |local| local.port());
         let id = self.table.add(Ends { local: mapped(src), local_port, remote: remote_bits, remote_port })?;
-        if let Some(ends) = self.table.ends(id) {
+        if let Some(ends) = self.table.ends(id).copied() {
             self.paths.connect(id.index, Path::new(hop, ends));
         }
         Ok(id)

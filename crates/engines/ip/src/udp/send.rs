@@ -75,30 +75,47 @@ impl Path {
     /// Writes headers and data to `packet`, which has their length. `is_partial` leaves the sum of the data out.
     #[inline]
     fn write(&self, packet: &mut [u8], data: &[u8], is_partial: bool) {
-        let headers_len = usize::from(self.len);
-        let (headers, body) = packet.split_at_mut(headers_len);
-        headers.copy_from_slice(&self.headers[..headers_len]);
-        body.copy_from_slice(data);
         let udp_len = (udp::HEADER_LEN + data.len()) as u16;
-        let at = headers_len - udp::HEADER_LEN;
-        if self.is_v4() {
+        let body = if self.is_v4() {
+            let Some((headers, body)) = packet.split_first_chunk_mut::<28>() else { return };
+            let Some(prepared) = self.headers.first_chunk() else { return };
+            *headers = *prepared;
             let total_len = udp_len + ipv4::HEADER_LEN as u16;
             headers[2..4].copy_from_slice(&total_len.to_be_bytes());
-            let checksum = self.header_sum.add_u16(total_len).finish();
-            headers[10..12].copy_from_slice(&checksum.to_be_bytes());
+            headers[10..12].copy_from_slice(&self.header_sum.add_u16(total_len).finish().to_be_bytes());
+            headers[24..26].copy_from_slice(&udp_len.to_be_bytes());
+            headers[26..28].copy_from_slice(&self.checksum(udp_len, data, is_partial).to_be_bytes());
+            body
         } else {
+            let Some((headers, body)) = packet.split_first_chunk_mut::<HEADERS_MAX>() else { return };
+            *headers = self.headers;
             headers[4..6].copy_from_slice(&udp_len.to_be_bytes());
-        }
-        headers[at + 4..at + 6].copy_from_slice(&udp_len.to_be_bytes());
-        let pseudo = self.pseudo.add_u16(udp_len);
-        let checksum = if is_partial {
-            pseudo.fold()
-        } else {
-            // The length stands in the header as well.
-            let sum = pseudo.add_u16(udp_len).add_u16(self.ends.local_port).add_u16(self.ends.remote_port);
-            sum.add_slice(data).finish_udp()
+            headers[44..46].copy_from_slice(&udp_len.to_be_bytes());
+            headers[46..48].copy_from_slice(&self.checksum(udp_len, data, is_partial).to_be_bytes());
+            body
         };
-        headers[at + 6..at + 8].copy_from_slice(&checksum.to_be_bytes());
+        copy(body, data);
+    }
+
+    #[inline]
+    fn checksum(&self, udp_len: u16, data: &[u8], is_partial: bool) -> u16 {
+        let pseudo = self.pseudo.add_u16(udp_len);
+        if is_partial {
+            return pseudo.fold();
+        }
+        // The length stands in the header as well.
+        let sum = pseudo.add_u16(udp_len).add_u16(self.ends.local_port).add_u16(self.ends.remote_port);
+        sum.add_slice(data).finish_udp()
+    }
+}
+
+/// Copies `data` to `body`, which has its length. Short data are not worth a call.
+#[inline]
+fn copy(body: &mut [u8], data: &[u8]) {
+    if let ([place], [byte]) = (&mut *body, data) {
+        *place = *byte;
+    } else {
+        body.copy_from_slice(data);
     }
 }
 
@@ -176,7 +193,7 @@ impl Udp {
     ) -> Result<(), SendError> {
         let ends = self.table.ends(socket).ok_or(SendError::Closed)?;
         let is_connected = ends.remote_port != 0;
-        let mut wanted = ends;
+        let mut wanted = *ends;
         if !is_connected {
             let to = to.ok_or(SendError::NotConnected)?;
             (wanted.remote, wanted.remote_port) = (mapped(to.ip()), to.port());
@@ -188,7 +205,8 @@ impl Udp {
             Some(place) if is_connected => place,
             _ => &*self.paths.place(&wanted),
         };
-        let path = place.as_ref().filter(|path| path.ends == wanted);
+        // The path of a connected socket is its own.
+        let path = place.as_ref().filter(|path| is_connected || path.ends == wanted);
         if let Some(path) = path
             && let Some(link) = ip.header(path.hop)
         {

@@ -151,7 +151,7 @@ impl Table {
     }
 
     pub fn remove(&mut self, id: UdpId) -> bool {
-        let Some(ends) = self.ends(id) else { return false };
+        let Some(ends) = self.ends(id).copied() else { return false };
         self.index.remove(&ends);
         let port = &mut self.ports[usize::from(ends.local_port)];
         (port.count, port.only) = (port.count - 1, port.only ^ id.index);
@@ -163,9 +163,9 @@ impl Table {
 
     /// Both ends of an open socket.
     #[inline]
-    pub fn ends(&self, id: UdpId) -> Option<Ends> {
+    pub fn ends(&self, id: UdpId) -> Option<&Ends> {
         let socket = self.sockets.get(id.index as usize)?;
-        (socket.is_open && socket.generation == id.generation).then_some(socket.ends)
+        (socket.is_open && socket.generation == id.generation).then_some(&socket.ends)
     }
 
     #[inline]
