@@ -59,11 +59,11 @@ pub(super) fn arm_clean(tcb: &mut Tcb, memory: &SendMemory, now: Now) {
     set(tcb, Timer::Probe, probe_ms(tcb, memory).min(rto), now);
 }
 
-/// The probe time-out (PTO of RFC 8985 section 7.2): two round trips, and the longest delay of an acknowledgment if only one segment is
-/// in flight.
+/// The probe time-out (PTO of RFC 8985 section 7.2): two round trips, and the longest delay of an acknowledgment if less than two full
+/// segments are in flight, which the peer need not acknowledge at once (RFC 5681 section 4.2).
 #[inline]
 fn probe_ms(tcb: &Tcb, memory: &SendMemory) -> u32 {
-    let delay_ms = if tcb.in_flight() <= payload_max(tcb) { memory.config.ack_delay_max_ms } else { 2 };
+    let delay_ms = if tcb.in_flight() < 2 * payload_max(tcb) { memory.config.ack_delay_max_ms } else { 2 };
     tcb.srtt_us / 500 + delay_ms
 }
 

@@ -82,7 +82,7 @@ fn nothing_is_sent_twice_without_a_fault() {
                 let path = PathConfig { delay_ms, rate: 0, seed: delay_ms + 3, ..PathConfig::default() };
                 let receiver = ReceiverConfig { sack, timestamps, ack_delay_ms, ..ReceiverConfig::default() };
                 let mut simulation = Simulation::established(path, receiver, SendConfig::default());
-                for len in [1, 100, 5_000, 1, 300_000] {
+                for len in [1, 100, 5_000, 1, 1_500, 2_200, 300_000] {
                     simulation.write(len);
                     simulation.emit();
                     simulation.run_ms(700);
