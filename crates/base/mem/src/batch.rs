@@ -304,6 +304,23 @@ impl Batch {
         count
     }
 
+    /// Moves the first slot to the end of `other`; false, and nothing has happened, if there is none, or no room.
+    #[inline]
+    pub fn move_front(&mut self, other: &mut Batch) -> bool {
+        other.check_region(&self.region);
+        if self.is_empty() || other.room() == 0 {
+            return false;
+        }
+        let at = other.make_room(1);
+        other.words[at] = self.words[self.head];
+        if let Some(stamp) = other.times_ns.get_mut(at) {
+            *stamp = self.times_ns.get(self.head).copied().unwrap_or(0);
+        }
+        other.tail += 1;
+        self.head += 1;
+        true
+    }
+
     /// Cuts `bytes` bytes (all of them, if there are fewer) off the front of slot `index`.
     #[inline]
     pub fn adj(&mut self, index: usize, bytes: usize) {

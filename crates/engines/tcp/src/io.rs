@@ -60,6 +60,14 @@ impl<'a> Io<'a> {
         }
     }
 
+    /// Asks for the memory of a connection that the program will send on soon: some ten calls ahead.
+    #[inline]
+    pub fn prefetch(&self, conn: Conn) {
+        if self.engine.config.prefetch {
+            self.engine.tcbs.prefetch(conn.index);
+        }
+    }
+
     /// Bytes that [`Io::send`] would take now.
     pub fn send_room(&self, conn: Conn) -> usize {
         let Some(index) = self.engine.index_of(conn) else { return 0 };
@@ -167,6 +175,6 @@ impl<'a> Io<'a> {
 
     /// The layer below: its addresses, counters, events.
     pub fn ip(&mut self) -> &mut linerate_ip::Ip {
-        &mut self.engine.egress.ip
+        self.engine.egress.ip_mut()
     }
 }

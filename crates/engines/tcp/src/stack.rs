@@ -235,8 +235,7 @@ fn tcp<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8]
 /// A packet that is not plain: everything goes by the layer below.
 #[cold]
 fn other<A: App>(engine: &mut Engine, app: &mut A, frame: &[u8], checksum: Checksum) {
-    let egress = &mut engine.egress;
-    match egress.ip.receive(frame, checksum, engine.now.ns, &mut egress.output, &mut egress.pool) {
+    match engine.egress.receive(frame, checksum, engine.now) {
         Inbound::Tcp(packet) => {
             let mut scratch = std::mem::take(&mut engine.datagram);
             scratch.clear();

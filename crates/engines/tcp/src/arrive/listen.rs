@@ -73,11 +73,12 @@ fn send_cookie(engine: &mut Engine, tuple: &Tuple, segment: &Segment<'_>, agreed
     tcb.flags.put(Flags::TIMESTAMPS, agreed.timestamps);
     tcb.flags.put(Flags::WINDOW_SCALE, agreed.window_scale.is_some());
     let mss = if tuple.v6 { engine.mss6 } else { engine.mss4 };
-    let options = syn_options(&tcb, mss, engine.window_shift, Cookies::timestamp(&agreed, clock));
+    let timestamps = agreed.timestamps.then(|| (Cookies::timestamp(&agreed, clock), tcb.ts_recent));
+    let options = syn_options(&tcb, mss, engine.window_shift, timestamps);
     let flags = bit::SYN | bit::ACK | if agreed.ecn { bit::ECE } else { 0 };
     engine.counters.syncookies_sent += 1;
     let window = engine.config.receive_window_max.min(u32::from(u16::MAX)) as u16;
-    engine.send_bare(tuple, cookie, segment.seq + 1, flags, window, options);
+    engine.send_bare(tuple, cookie, segment.seq + 1, flags, window, None, options.as_slice());
 }
 
 /// An acknowledgment that may bring a cookie back; false if it does not.

@@ -2,7 +2,6 @@
 
 use super::listen;
 use crate::Seq;
-use crate::egress::Options;
 use crate::engine::Engine;
 use crate::segment::{Segment, bit};
 use crate::tuple::Tuple;
@@ -26,8 +25,8 @@ pub(super) fn segment(engine: &mut Engine, tuple: &Tuple, place: u32, segment: &
         engine.time_waits.get_mut(place).until = engine.now.in_ms(engine.config.time_wait_ms);
     }
     let clock = engine.now.tick.wrapping_add(record.ts_offset);
-    let options = if record.timestamps { Options::timestamps(clock, record.ts_recent) } else { Options::NONE };
-    engine.send_bare(tuple, record.snd_nxt, record.rcv_nxt, bit::ACK, 0, options);
+    let timestamps = record.timestamps.then_some((clock, record.ts_recent));
+    engine.send_bare(tuple, record.snd_nxt, record.rcv_nxt, bit::ACK, 0, timestamps, &[]);
 }
 
 /// A SYN that is certainly newer than the connection that ended begins the next one (RFC 6191, RFC 9293 section 3.6.1).

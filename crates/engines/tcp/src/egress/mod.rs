@@ -2,9 +2,11 @@
 
 mod header;
 
-pub(crate) use header::{Options, Segment};
+pub(crate) use header::{Ends, Options, Segment};
 
-use linerate_ip::{HopId, Ip, NoRoute};
+use std::cell::Cell;
+
+use linerate_ip::{HopId, Inbound, Ip, NoRoute};
 use linerate_mem::{Batch, Checksum, Pool};
 
 use crate::tuple::Tuple;
@@ -25,6 +27,8 @@ pub(crate) struct Egress {
     /// Checksums are left to the port.
     partial: bool,
     mtu: u16,
+    /// When the layer below has something to do; asked for again after it was called.
+    deadline_ns: Cell<Option<u64>>,
     /// Where a packet is built that has to wait for its neighbour.
     parcel: Vec<u8>,
 }
@@ -41,6 +45,7 @@ impl Egress {
             frames: Batch::new(&pool, FRAMES),
             partial: config.partial_checksums,
             mtu,
+            deadline_ns: Cell::new(None),
             parcel: vec![0; usize::from(mtu)],
             pool,
         })
@@ -54,34 +59,48 @@ impl Egress {
     /// True if a segment can be sent now: there is a free frame, and room in the output.
     #[inline]
     pub(crate) fn can_send(&mut self) -> bool {
-        if self.output.room() == 0 {
-            return false;
-        }
-        if self.frames.is_empty() {
-            let len = self.pool.packet_len_max();
-            self.pool.alloc(&mut self.frames, FRAMES, len);
-        }
-        !self.frames.is_empty()
+        self.output.room() != 0 && (!self.frames.is_empty() || self.take_frames())
+    }
+
+    #[cold]
+    fn take_frames(&mut self) -> bool {
+        let len = self.pool.packet_len_max();
+        self.pool.alloc(&mut self.frames, FRAMES, len) != 0
     }
 
     /// Sends a segment by way of a hop. [`Egress::can_send`] said true before; otherwise the segment is lost, as on any link. A hop that is
     /// not valid any more is replaced.
     #[inline]
     pub(crate) fn transmit(&mut self, tuple: &Tuple, hop: &mut HopId, segment: &Segment<'_>, now: Now) {
-        let Some(link) = self.ip.header(*hop) else {
+        let partial = self.partial;
+        if !self.transmit_by(*hop, |frame, link| header::write(frame, link, tuple, segment, partial)) {
             self.transmit_unresolved(tuple, hop, segment, now);
-            return;
-        };
+        }
+    }
+
+    /// As [`Egress::transmit`], over IPv4; false if the hop is not known, and nothing was sent.
+    #[inline]
+    pub(crate) fn transmit_v4(&mut self, ends: Ends, hop: HopId, segment: &Segment<'_>) -> bool {
+        let partial = self.partial;
+        self.transmit_by(hop, |frame, link| header::write_v4(frame, link, ends, segment, partial))
+    }
+
+    /// Sends the frame that `write` makes of free bytes and the link header.
+    #[inline]
+    fn transmit_by(&mut self, hop: HopId, write: impl FnOnce(&mut [u8], &[u8]) -> usize) -> bool {
+        let Some(link) = self.ip.header(hop) else { return false };
         if self.frames.is_empty() || self.output.room() == 0 {
-            return;
+            return true;
         }
-        let frame = self.frames.packet_mut(0);
-        let len = header::write(frame, link.as_slice(), tuple, segment, self.partial);
-        self.frames.set_len(0, len);
-        if self.partial {
-            self.frames.set_checksum(0, Checksum::Partial);
+        let len = write(self.frames.packet_mut(0), link.as_slice());
+        if len != 0 {
+            self.frames.set_len(0, len);
+            if self.partial {
+                self.frames.set_checksum(0, Checksum::Partial);
+            }
+            self.frames.move_front(&mut self.output);
         }
-        self.frames.move_to(&mut self.output, 1);
+        true
     }
 
     /// Asks for the hop again, and parks the segment if the neighbour's address is not known yet.
@@ -102,6 +121,37 @@ impl Egress {
 
     /// The next hop to `remote`, and the source address: `local` if it is given.
     pub(crate) fn hop(&mut self, local: Option<IpAddr>, remote: IpAddr, now: Now) -> Result<(HopId, IpAddr), NoRoute> {
+        self.deadline_ns.set(None);
         self.ip.hop(local, remote, now.ns, &mut self.output, &mut self.pool)
+    }
+
+    /// The layer below, about to be called with something that may change its deadlines.
+    pub(crate) fn ip_mut(&mut self) -> &mut Ip {
+        self.deadline_ns.set(None);
+        &mut self.ip
+    }
+
+    /// When the layer below has something to do, in nanoseconds.
+    #[inline]
+    pub(crate) fn deadline_ns(&self) -> u64 {
+        self.deadline_ns.get().unwrap_or_else(|| {
+            let deadline_ns = self.ip.next_deadline_ns();
+            self.deadline_ns.set(Some(deadline_ns));
+            deadline_ns
+        })
+    }
+
+    /// Does what is due in the layer below.
+    pub(crate) fn tick(&mut self, now: Now) {
+        if self.deadline_ns() <= now.ns {
+            self.deadline_ns.set(None);
+            self.ip.tick(now.ns, &mut self.output, &mut self.pool);
+        }
+    }
+
+    /// Gives a frame to the layer below.
+    pub(crate) fn receive(&mut self, frame: &[u8], checksum: Checksum, now: Now) -> Inbound {
+        self.deadline_ns.set(None);
+        self.ip.receive(frame, checksum, now.ns, &mut self.output, &mut self.pool)
     }
 }

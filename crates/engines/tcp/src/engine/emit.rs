@@ -1,7 +1,9 @@
 //! What leaves: segments of the connections that were touched, after all that arrived was worked on (RFC 9293, MUST-58 and MUST-59).
 
 use super::{DelayedAck, Engine, tuple_of};
-use crate::egress::{Options, Segment};
+use linerate_slab::Slab;
+
+use crate::egress::{Egress, Ends, Options, Segment};
 use crate::receive::{Receive, ReceiveMemory};
 use crate::segment::{SACKS_MAX, bit};
 use crate::send;
@@ -14,14 +16,20 @@ const ECT0: u8 = 2;
 impl Engine {
     /// Sends what the touched connections have, as far as there are frames and room. Those that had to wait stay in the list.
     pub(crate) fn flush(&mut self) {
-        while let Some(index) = self.touched.front().copied() {
+        let mut done = 0;
+        while let Some(index) = self.touched.get(done).copied() {
             if !self.emit(index) {
                 self.counters.output_stalls += 1;
-                return;
+                break;
             }
-            self.touched.pop_front();
+            done += 1;
             self.tcbs[index].flags.clear(Flags::TOUCHED);
             self.file(index);
+        }
+        if done == self.touched.len() {
+            self.touched.clear();
+        } else {
+            self.touched.drain(..done);
         }
     }
 
@@ -46,11 +54,11 @@ impl Engine {
         let Engine { tcbs, send, receive, egress, pairs, counters, config, now, .. } = self;
         let tcb = &mut tcbs[index];
         let Some(queued) = send::next_segment(tcb, send, *now) else { return false };
-        let tuple = tuple_of(tcb, pairs);
         let is_urgent = tcb.flags.has(Flags::ACK_NOW);
         let mut flags = acknowledge(tcb, right_edge(tcb, receive, config));
         let mut window = window_field(tcb);
-        let mut options = usual_options(tcb, *now);
+        let mut timestamps = timestamps(tcb, *now);
+        let mut options = None;
         if queued.push {
             flags |= bit::PSH;
         }
@@ -62,14 +70,15 @@ impl Engine {
         }
         if queued.syn {
             (flags, window) = syn_header(tcb);
-            let mss = if tuple.v6 { self.mss6 } else { self.mss4 };
-            options = syn_options(tcb, mss, self.window_shift, now.tick.wrapping_add(tcb.ts_offset));
-        } else if let Some(record) = receive.get_mut(tcb.recv)
-            && !report_sacks(tcb, record, &mut options, queued.data.len())
-            && is_urgent
-        {
-            // The data leave no room for SACK blocks, so these follow by themselves.
-            tcb.flags.set(Flags::ACK_NOW);
+            let mss = if tcb.flags.has(Flags::V6) { self.mss6 } else { self.mss4 };
+            options = Some(syn_options(tcb, mss, self.window_shift, timestamps));
+            timestamps = None;
+        } else if let Some(record) = receive.get_mut(tcb.recv) {
+            options = report_sacks(tcb, record, queued.data.len());
+            if is_urgent && !record.sacks.is_empty() && options.is_none() {
+                // The data leave no room for SACK blocks, so these follow by themselves.
+                tcb.flags.set(Flags::ACK_NOW);
+            }
         }
         if queued.retransmission {
             counters.retrans_segs += 1;
@@ -77,10 +86,17 @@ impl Engine {
             counters.out_segs += 1;
         }
         let is_capable = tcb.flags.has(Flags::ECN) && !queued.retransmission && !queued.data.is_empty();
-        let ack = if flags & bit::ACK == 0 { Seq(0) } else { tcb.rcv_nxt };
-        let ecn = if is_capable { ECT0 } else { 0 };
-        let segment = Segment { seq: queued.seq, ack, flags, window, options, data: queued.data, ecn };
-        egress.transmit(&tuple, &mut tcb.hop, &segment, *now);
+        let segment = Segment {
+            seq: queued.seq,
+            ack: if flags & bit::ACK == 0 { Seq(0) } else { tcb.rcv_nxt },
+            flags,
+            window,
+            timestamps,
+            options: options.as_ref().map_or(&[], Options::as_slice),
+            data: queued.data,
+            ecn: if is_capable { ECT0 } else { 0 },
+        };
+        transmit(egress, tcb, pairs, &segment, *now);
         true
     }
 
@@ -88,17 +104,13 @@ impl Engine {
     pub(super) fn send_ack(&mut self, index: u32) {
         let Engine { tcbs, receive, egress, pairs, counters, config, now, .. } = self;
         let tcb = &mut tcbs[index];
-        let tuple = tuple_of(tcb, pairs);
         let flags = acknowledge(tcb, right_edge(tcb, receive, config));
-        let mut options = usual_options(tcb, *now);
-        if let Some(record) = receive.get_mut(tcb.recv) {
-            report_sacks(tcb, record, &mut options, 0);
-        }
-        let (seq, ack, window) = (tcb.snd_nxt, tcb.rcv_nxt, window_field(tcb));
-        let segment = Segment { seq, ack, flags, window, options, data: &[], ecn: 0 };
+        let options = receive.get_mut(tcb.recv).and_then(|record| report_sacks(tcb, record, 0));
+        let options = options.as_ref().map_or(&[][..], Options::as_slice);
         counters.out_segs += 1;
         counters.pure_acks_out += 1;
-        egress.transmit(&tuple, &mut tcb.hop, &segment, *now);
+        let segment = Segment { options, ..bare(tcb, tcb.snd_nxt, flags, *now) };
+        transmit(egress, tcb, pairs, &segment, *now);
         receive.clean(&mut tcb.recv, now.tick);
     }
 
@@ -109,13 +121,13 @@ impl Engine {
         }
         let Engine { tcbs, egress, pairs, counters, now, .. } = self;
         let tcb = &mut tcbs[index];
-        let tuple = tuple_of(tcb, pairs);
-        let mss = if tuple.v6 { self.mss6 } else { self.mss4 };
+        let mss = if tcb.flags.has(Flags::V6) { self.mss6 } else { self.mss4 };
         let (flags, window) = syn_header(tcb);
-        let options = syn_options(tcb, mss, self.window_shift, now.tick.wrapping_add(tcb.ts_offset));
-        let segment = Segment { seq: tcb.snd_una, ack: tcb.rcv_nxt, flags, window, options, data: &[], ecn: 0 };
+        let options = syn_options(tcb, mss, self.window_shift, timestamps(tcb, *now));
+        let options = options.as_slice();
+        let segment = Segment { window, timestamps: None, options, ..bare(tcb, tcb.snd_una, flags, *now) };
         counters.retrans_segs += 1;
-        egress.transmit(&tuple, &mut tcb.hop, &segment, *now);
+        transmit(egress, tcb, pairs, &segment, *now);
     }
 
     /// Sends a segment that the peer must answer, because it is not acceptable (RFC 9293 section 3.8.4).
@@ -125,11 +137,9 @@ impl Engine {
         }
         let Engine { tcbs, egress, pairs, counters, now, .. } = self;
         let tcb = &mut tcbs[index];
-        let (tuple, options) = (tuple_of(tcb, pairs), usual_options(tcb, *now));
-        let (seq, ack, window) = (tcb.snd_una - 1, tcb.rcv_nxt, window_field(tcb));
-        let segment = Segment { seq, ack, flags: bit::ACK, window, options, data: &[], ecn: 0 };
         counters.out_segs += 1;
-        egress.transmit(&tuple, &mut tcb.hop, &segment, *now);
+        let segment = bare(tcb, tcb.snd_una - 1, bit::ACK, *now);
+        transmit(egress, tcb, pairs, &segment, *now);
     }
 
     /// Files the connection's next deadline, if it is earlier than the tick that it is filed under, and a delayed acknowledgment.
@@ -156,13 +166,26 @@ impl Engine {
     }
 }
 
-/// The options of a segment without SYN.
+/// A segment of a connection without data.
+fn bare(tcb: &Tcb, seq: Seq, flags: u8, now: Now) -> Segment<'static> {
+    let (ack, window, timestamps) = (tcb.rcv_nxt, window_field(tcb), timestamps(tcb, now));
+    Segment { seq, ack, flags, window, timestamps, options: &[], data: &[], ecn: 0 }
+}
+
+/// Sends a segment of a connection.
 #[inline]
-fn usual_options(tcb: &Tcb, now: Now) -> Options {
-    match tcb.flags.has(Flags::TIMESTAMPS) {
-        true => Options::timestamps(now.tick.wrapping_add(tcb.ts_offset), tcb.ts_recent),
-        false => Options::NONE,
+fn transmit(egress: &mut Egress, tcb: &mut Tcb, pairs: &Slab<[u128; 2]>, segment: &Segment<'_>, now: Now) {
+    let ports = u32::from(tcb.local_port) << 16 | u32::from(tcb.remote_port);
+    let ends = Ends { local: tcb.local, remote: tcb.remote, ports };
+    if tcb.flags.has(Flags::V6) || !egress.transmit_v4(ends, tcb.hop, segment) {
+        egress.transmit(&tuple_of(tcb, pairs), &mut tcb.hop, segment, now);
     }
+}
+
+/// TSval and TSecr, if the connection has timestamps.
+#[inline]
+fn timestamps(tcb: &Tcb, now: Now) -> Option<(u32, u32)> {
+    tcb.flags.has(Flags::TIMESTAMPS).then(|| (now.tick.wrapping_add(tcb.ts_offset), tcb.ts_recent))
 }
 
 /// Right edge of the window that this side may advertise now, out of what is left of the budget of all connections.
@@ -211,18 +234,18 @@ fn syn_header(tcb: &mut Tcb) -> (u8, u16) {
 }
 
 /// Options of a SYN: those that are offered, or, in an answer, those that were agreed on.
-pub(crate) fn syn_options(tcb: &Tcb, mss: u16, shift: u8, ts_value: u32) -> Options {
+pub(crate) fn syn_options(tcb: &Tcb, mss: u16, shift: u8, timestamps: Option<(u32, u32)>) -> Options {
     let [high, low] = mss.to_be_bytes();
     let mut options = Options::NONE;
     options.push(&[2, 4, high, low]);
-    match (tcb.flags.has(Flags::SACK), tcb.flags.has(Flags::TIMESTAMPS)) {
-        (sack, true) => {
+    match (tcb.flags.has(Flags::SACK), timestamps) {
+        (sack, Some((value, echo))) => {
             options.push(if sack { &[4, 2] } else { &[1, 1] });
-            let ([a, b, c, d], [e, f, g, h]) = (ts_value.to_be_bytes(), tcb.ts_recent.to_be_bytes());
+            let ([a, b, c, d], [e, f, g, h]) = (value.to_be_bytes(), echo.to_be_bytes());
             options.push(&[8, 10, a, b, c, d, e, f, g, h]);
         }
-        (true, false) => options.push(&[1, 1, 4, 2]),
-        (false, false) => {}
+        (true, None) => options.push(&[1, 1, 4, 2]),
+        (false, None) => {}
     }
     if tcb.flags.has(Flags::WINDOW_SCALE) {
         options.push(&[1, 3, 3, shift]);
@@ -230,16 +253,14 @@ pub(crate) fn syn_options(tcb: &Tcb, mss: u16, shift: u8, ts_value: u32) -> Opti
     options
 }
 
-/// Adds SACK blocks; false if there are some, but the data leave no room for them.
-fn report_sacks(tcb: &Tcb, record: &mut Receive, options: &mut Options, data_len: usize) -> bool {
-    if !tcb.flags.has(Flags::SACK) || record.sacks.is_empty() {
-        return true;
-    }
-    if data_len + 40 > usize::from(tcb.mss) {
-        return false;
+/// SACK blocks, if there are some, and the data leave room for them.
+fn report_sacks(tcb: &Tcb, record: &mut Receive, data_len: usize) -> Option<Options> {
+    if !tcb.flags.has(Flags::SACK) || record.sacks.is_empty() || data_len + 40 > usize::from(tcb.mss) {
+        return None;
     }
     let mut blocks = [(Seq(0), Seq(0)); SACKS_MAX];
-    let count = record.sacks.report(options.sacks_max(), &mut blocks);
+    let count = record.sacks.report(Options::sacks_max(tcb.flags.has(Flags::TIMESTAMPS)), &mut blocks);
+    let mut options = Options::NONE;
     options.push_sacks(&blocks[..count]);
-    true
+    Some(options)
 }

@@ -63,7 +63,7 @@ pub(crate) struct Engine {
     wheel: Wheel,
     acks: Fifo<DelayedAck>,
     /// Connections that may have something to send; each has the flag `TOUCHED`.
-    touched: VecDeque<u32>,
+    touched: Vec<u32>,
     pub(crate) events: VecDeque<Event>,
     /// Where bytes lie while the program looks at them.
     pub(crate) scratch: Vec<u8>,
@@ -101,7 +101,7 @@ impl Engine {
             ports: Ports::new(config.secret),
             wheel: Wheel::new(4 * connections + 1024, 0)?,
             acks: Fifo::new(2 * connections)?,
-            touched: VecDeque::with_capacity(1024),
+            touched: Vec::with_capacity(1024),
             events: VecDeque::with_capacity(256),
             scratch: Vec::with_capacity(2048),
             datagram: Vec::new(),
@@ -215,7 +215,7 @@ impl Engine {
         let flags = &mut self.tcbs[index].flags;
         if !flags.has(Flags::TOUCHED) {
             flags.set(Flags::TOUCHED);
-            self.touched.push_back(index);
+            self.touched.push(index);
         }
     }
 

@@ -4,7 +4,7 @@ use linerate_ip::HopId;
 
 use super::Engine;
 use crate::Seq;
-use crate::egress::{Options, Segment};
+use crate::egress::Segment;
 use crate::segment::{Segment as Arrived, bit};
 use crate::tuple::Tuple;
 
@@ -25,17 +25,26 @@ impl Engine {
     pub(crate) fn send_reset(&mut self, tuple: &Tuple, seq: Seq, ack: Option<Seq>) {
         let flags = bit::RST | if ack.is_some() { bit::ACK } else { 0 };
         self.counters.out_rsts += 1;
-        self.send_bare(tuple, seq, ack.unwrap_or(Seq(0)), flags, 0, Options::NONE);
+        self.send_bare(tuple, seq, ack.unwrap_or(Seq(0)), flags, 0, None, &[]);
     }
 
     /// Sends a segment without data; it is lost if there is no frame or no room for it.
-    pub(crate) fn send_bare(&mut self, tuple: &Tuple, seq: Seq, ack: Seq, flags: u8, window: u16, options: Options) {
+    pub(crate) fn send_bare(
+        &mut self,
+        tuple: &Tuple,
+        seq: Seq,
+        ack: Seq,
+        flags: u8,
+        window: u16,
+        timestamps: Option<(u32, u32)>,
+        options: &[u8],
+    ) {
         if !self.egress.can_send() {
             self.counters.output_stalls += 1;
             return;
         }
         let mut hop = HopId::NONE;
-        let segment = Segment { seq, ack, flags, window, options, data: &[], ecn: 0 };
+        let segment = Segment { seq, ack, flags, window, timestamps, options, data: &[], ecn: 0 };
         self.counters.out_segs += 1;
         self.egress.transmit(tuple, &mut hop, &segment, self.now);
     }

@@ -17,10 +17,7 @@ pub(super) const IS_KEEPALIVE: u32 = 1 << 31;
 impl Engine {
     /// Does what is due.
     pub(crate) fn run_timers(&mut self) {
-        if self.egress.ip.next_deadline_ns() <= self.now.ns {
-            let egress = &mut self.egress;
-            egress.ip.tick(self.now.ns, &mut egress.output, &mut egress.pool);
-        }
+        self.egress.tick(self.now);
         self.expire_delayed_acks();
         self.expire_wheel();
         for _ in 0..CALL_MAX {
@@ -43,7 +40,7 @@ impl Engine {
             ticks.into_iter().flatten().map(|tick| (tick.wrapping_sub(self.now.tick) as i32).max(0) as u64).min();
         let start = self.now.ns / 1_000_000;
         let due = ahead.map_or(u64::MAX, |ahead| (start + ahead) * 1_000_000);
-        due.min(self.egress.ip.next_deadline_ns())
+        due.min(self.egress.deadline_ns())
     }
 
     /// The tick near now whose low 16 bits are these.

@@ -1,0 +1,394 @@
+//! `tcp-echo [KEY=VALUE ...]`: two TCP stacks on one core, joined by memory, echo single bytes (experiment `tcp-2018`, "single" cells).
+//!
+//! ```text
+//! connections=N    connections that stand, 256 by default (6000000 takes about 4 GB)
+//! order=reply      a connection sends its next byte when its last one came back (default)
+//! order=robin      each byte that comes back makes the next connection in turn send
+//! mode=echo        echo over connections that stand (default)
+//! mode=open        connections are opened and closed, one byte each way, beside those that stand
+//! seconds=2        time that is measured
+//! batch=64         packets that a stack works on together; 1 as a control
+//! prefetch=1       0 as a control
+//! window=N         bytes on the way at most
+//! echoes=N         echoes to count instead of seconds, for an instruction counter
+//! ```
+//! It prints echoes (or connections) for a second of thread CPU time, packets and acknowledgments for each, resident bytes for each connection.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+
+use linerate_ip::{AddressRange, IpConfig};
+use linerate_mem::{Batch, Pool, PoolConfig};
+use linerate_port::{Context, Datapath, PortIndex};
+use linerate_sys::clock;
+use linerate_sys::perf::{Counter, Event, Scope};
+use linerate_tcp::{App, CloseReason, Conn, ConnectOptions, Counters, Io, ListenOptions, Stack, StackConfig};
+
+const PORT: PortIndex = PortIndex(0);
+const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+/// Connections from one address of the client, below the number of ports that it chooses from.
+const PER_ADDRESS: usize = 45_000;
+/// Echoes between two looks at the clock of the thread.
+const STEP: u64 = 10_000;
+
+struct Settings {
+    connections: usize,
+    robin: bool,
+    opens: bool,
+    seconds: f64,
+    echoes: u64,
+    batch: usize,
+    prefetch: bool,
+    window: usize,
+}
+
+impl Settings {
+    fn read() -> Result<Settings, String> {
+        let mut settings = Settings {
+            connections: 256,
+            robin: false,
+            opens: false,
+            seconds: 2.0,
+            echoes: u64::MAX,
+            batch: 64,
+            prefetch: true,
+            window: 0,
+        };
+        for argument in std::env::args().skip(1) {
+            let wrong = || format!("not a setting: {argument}; the head of the source names them");
+            let (key, value) = argument.split_once('=').ok_or_else(wrong)?;
+            let number = value.parse::<f64>();
+            match (key, value, &number) {
+                ("order", "reply" | "robin", _) => settings.robin = value == "robin",
+                ("mode", "echo" | "open", _) => settings.opens = value == "open",
+                ("connections", _, Ok(number)) => settings.connections = *number as usize,
+                ("seconds", _, Ok(number)) => settings.seconds = *number,
+                ("echoes", _, Ok(number)) => settings.echoes = *number as u64,
+                ("batch", _, Ok(number)) => settings.batch = *number as usize,
+                ("prefetch", _, Ok(number)) => settings.prefetch = *number != 0.0,
+                ("window", _, Ok(number)) => settings.window = *number as usize,
+                _ => return Err(wrong()),
+            }
+        }
+        if settings.window == 0 {
+            settings.window = settings.connections.clamp(1, 1024);
+        }
+        Ok(settings)
+    }
+}
+
+/// Sends back what it receives.
+struct Server;
+
+impl App for Server {
+    fn connected(&mut self, _: Conn, _: &mut Io<'_>) {}
+
+    fn received(&mut self, conn: Conn, data: &[u8], io: &mut Io<'_>) -> usize {
+        io.send(conn, data)
+    }
+
+    fn peer_closed(&mut self, conn: Conn, io: &mut Io<'_>) {
+        io.close(conn);
+    }
+
+    fn closed(&mut self, _: Conn, _: CloseReason, _: &mut Io<'_>) {}
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Opening,
+    Echoing,
+    Resting,
+}
+
+struct Client {
+    phase: Phase,
+    robin: bool,
+    conns: Vec<Conn>,
+    next: usize,
+    connected: usize,
+    echoes: u64,
+    /// Connections that were opened and closed again.
+    cycles: u64,
+    ended: u64,
+    on_the_way: usize,
+    opens: bool,
+}
+
+impl Client {
+    /// The next connection in turn sends a byte.
+    fn send_next(&mut self, io: &mut Io<'_>) {
+        let conn = self.conns[self.next];
+        self.next = if self.next + 1 == self.conns.len() { 0 } else { self.next + 1 };
+        if let Some(soon) = self.conns.get(self.next + 15) {
+            io.prefetch(*soon);
+        }
+        self.on_the_way += io.send(conn, b"x");
+    }
+}
+
+impl App for Client {
+    fn connected(&mut self, conn: Conn, io: &mut Io<'_>) {
+        self.connected += 1;
+        if self.opens && self.phase != Phase::Opening {
+            io.send(conn, b"x");
+        } else {
+            self.conns.push(conn);
+        }
+    }
+
+    fn received(&mut self, conn: Conn, data: &[u8], io: &mut Io<'_>) -> usize {
+        self.echoes += data.len() as u64;
+        if self.opens {
+            io.close(conn);
+            return data.len();
+        }
+        self.on_the_way -= data.len();
+        if self.phase == Phase::Echoing {
+            if self.robin {
+                self.send_next(io);
+            } else {
+                self.on_the_way += io.send(conn, b"x");
+            }
+        }
+        data.len()
+    }
+
+    fn peer_closed(&mut self, _: Conn, _: &mut Io<'_>) {}
+
+    fn closed(&mut self, _: Conn, why: CloseReason, _: &mut Io<'_>) {
+        if why == CloseReason::Normal { self.cycles += 1 } else { self.ended += 1 }
+    }
+}
+
+/// Both stacks, and the batches between them.
+struct Pair {
+    client: Stack<Client>,
+    server: Stack<Server>,
+    to_server: Batch,
+    to_client: Batch,
+    pool: Pool,
+    now_ns: u64,
+    rounds: u64,
+}
+
+impl Pair {
+    fn new(settings: &Settings) -> Result<Pair, String> {
+        let output = settings.window.next_multiple_of(64) + 1024;
+        let frames = 4 * output + 4096;
+        let pool = Pool::new(PoolConfig { frames, frame_size: 2048 }).map_err(|error| error.to_string())?;
+        let addresses = (settings.connections / PER_ADDRESS + 1) as u32;
+        let config = |number: u8, first: Ipv4Addr, count: u32| {
+            let range = AddressRange { first: first.into(), count, prefix_len: 15 };
+            let mut config = StackConfig {
+                ip: IpConfig {
+                    mac: linerate_wire::MacAddress([2, 0, 0, 0, 0, number]),
+                    addresses: vec![range],
+                    duplicate_detection: false,
+                    ipv6: false,
+                    ..IpConfig::default()
+                },
+                connections_max: settings.connections + 65_536,
+                time_wait_max: 65_536,
+                secret: [number; 16],
+                output_packets: output,
+                batch: settings.batch,
+                prefetch: settings.prefetch,
+                partial_checksums: true,
+                ..StackConfig::default()
+            };
+            config.send.budget_bytes = (settings.connections + 65_536) * 64 + (64 << 20);
+            config
+        };
+        let first = Ipv4Addr::new(198, 19, 0, 1);
+        let client = Client {
+            phase: Phase::Opening,
+            robin: settings.robin,
+            conns: Vec::with_capacity(settings.connections),
+            next: 0,
+            connected: 0,
+            echoes: 0,
+            cycles: 0,
+            ended: 0,
+            on_the_way: 0,
+            opens: settings.opens,
+        };
+        let text = |error: linerate_tcp::StackError| error.to_string();
+        let client = Stack::new(config(1, first, addresses), &pool, client).map_err(text)?;
+        let mut server = Stack::new(config(2, SERVER, 1), &pool, Server).map_err(text)?;
+        let now_ns = clock::now_ns();
+        let listen = ListenOptions { backlog: 65_536, nodelay: true, ..ListenOptions::default() };
+        server.with(now_ns, |_, io| io.listen((SERVER, 80).into(), listen)).map_err(|error| error.to_string())?;
+        let (to_server, to_client) = (Batch::new(&pool, 256), Batch::new(&pool, 256));
+        Ok(Pair { client, server, to_server, to_client, pool, now_ns, rounds: 0 })
+    }
+
+    /// One round of each stack, as a worker would do it.
+    fn round(&mut self) {
+        self.now_ns = clock::now_ns();
+        self.rounds += 1;
+        let Pair { client, server, to_server, to_client, pool, now_ns, .. } = self;
+        let now_ns = *now_ns;
+        let mut context = Context { now_ns, pool, ports: &mut () };
+        step(client, to_client, to_server, &mut context);
+        step(server, to_server, to_client, &mut context);
+    }
+
+    fn connect(&mut self, count: usize, offset: usize) {
+        let remote: SocketAddr = (SERVER, 80).into();
+        self.client.with(self.now_ns, |_, io| {
+            for at in 0..count {
+                let address = u32::from(Ipv4Addr::new(198, 19, 0, 1)) + ((offset + at) / PER_ADDRESS) as u32;
+                let local = Some(IpAddr::from(Ipv4Addr::from_bits(address)));
+                let options = ConnectOptions { local, nodelay: true, ..ConnectOptions::new(remote) };
+                io.connect(options).expect("there is room for every connection");
+            }
+        });
+    }
+
+    fn counters(&mut self) -> (Counters, Counters) {
+        (self.client.with(self.now_ns, |_, io| io.counters()), self.server.with(self.now_ns, |_, io| io.counters()))
+    }
+}
+
+fn step(stack: &mut impl Datapath, input: &mut Batch, output: &mut Batch, context: &mut Context<'_>) {
+    if !input.is_empty() {
+        stack.input(PORT, input, context);
+    }
+    if stack.next_deadline_ns() <= context.now_ns {
+        stack.tick(context);
+    }
+    if let Some(from) = stack.output(PORT) {
+        let moved = from.move_to(output, from.len());
+        stack.tx_done(PORT, moved, context.now_ns);
+    }
+}
+
+fn main() -> ExitCode {
+    match Settings::read().and_then(|settings| run(&settings)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tcp-echo: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(settings: &Settings) -> Result<(), String> {
+    let before = resident_bytes();
+    let mut pair = Pair::new(settings)?;
+    let made = resident_bytes();
+    let start = clock::thread_cpu_ns();
+    let mut begun = 0;
+    while pair.client.app().connected < settings.connections {
+        let room = 1024usize.saturating_sub(begun - pair.client.app().connected).min(settings.connections - begun);
+        pair.connect(room, begun);
+        begun += room;
+        pair.round();
+    }
+    let opening_ns = clock::thread_cpu_ns() - start;
+    let standing = resident_bytes();
+    println!(
+        "{} connections stand after {:.2} s of CPU time: {:.2} M/s",
+        settings.connections,
+        opening_ns as f64 / 1e9,
+        settings.connections as f64 * 1e3 / opening_ns as f64
+    );
+    pair.client.app_mut().phase = Phase::Echoing;
+    let window = settings.window;
+    if !settings.opens {
+        pair.client.with(pair.now_ns, |app, io| (0..window).for_each(|_| app.send_next(io)));
+    }
+    measure(&mut pair, settings, 0.2 * settings.seconds);
+    let run = measure(&mut pair, settings, settings.seconds);
+    run.print(settings);
+    let used = resident_bytes();
+    println!(
+        "resident: {:.0} MB; {:.0} bytes a connection when they stood, {:.0} now (both ends; {:.0} MB before any)",
+        used as f64 / 1e6,
+        (standing.saturating_sub(made)) as f64 / settings.connections as f64,
+        (used.saturating_sub(made)) as f64 / settings.connections as f64,
+        (made - before) as f64 / 1e6,
+    );
+    let ended = pair.client.app().ended;
+    if ended > 0 { Err(format!("{ended} connections were lost")) } else { Ok(()) }
+}
+
+struct Run {
+    count: u64,
+    cpu_ns: u64,
+    wall_ns: u64,
+    rounds: u64,
+    instructions: Option<u64>,
+    counters: [(Counters, Counters); 2],
+}
+
+fn measure(pair: &mut Pair, settings: &Settings, seconds: f64) -> Run {
+    let before = pair.counters();
+    let count = |pair: &Pair| if settings.opens { pair.client.app().cycles } else { pair.client.app().echoes };
+    let first = count(pair);
+    let instructions = Counter::open(Event::Instructions, Scope::ThisThread).ok();
+    let (cpu, wall, rounds) = (clock::thread_cpu_ns(), clock::now_ns(), pair.rounds);
+    let mut next = first + STEP;
+    let mut offset = 0;
+    loop {
+        if settings.opens {
+            let waiting = pair.client.app().connected as u64 - pair.client.app().cycles;
+            let room = (settings.connections + settings.window).saturating_sub(waiting as usize);
+            pair.connect(room.min(256), offset);
+            offset = (offset + 256) % PER_ADDRESS;
+        }
+        pair.round();
+        let done = count(pair);
+        if done >= next {
+            next = done + STEP;
+            let over = if settings.echoes == u64::MAX {
+                clock::thread_cpu_ns() - cpu > (seconds * 1e9) as u64
+            } else {
+                done - first >= settings.echoes
+            };
+            if over {
+                break;
+            }
+        }
+    }
+    Run {
+        count: count(pair) - first,
+        cpu_ns: clock::thread_cpu_ns() - cpu,
+        wall_ns: clock::now_ns() - wall,
+        rounds: pair.rounds - rounds,
+        instructions: instructions.and_then(|counter| counter.read().ok()).map(|reading| reading.value),
+        counters: [before, pair.counters()],
+    }
+}
+
+impl Run {
+    fn print(&self, settings: &Settings) {
+        let each = |total: u64| total as f64 / self.count as f64;
+        let what = if settings.opens { "connections opened and closed" } else { "echoes" };
+        println!(
+            "{:.3} M {what} a second of CPU time ({:.1} ns each; {:.2} M a second by the wall), {:.1} in a round",
+            self.count as f64 * 1e3 / self.cpu_ns as f64,
+            self.cpu_ns as f64 / self.count as f64,
+            self.count as f64 * 1e3 / self.wall_ns as f64,
+            each(self.count) * self.count as f64 / self.rounds as f64,
+        );
+        let [(client0, server0), (client1, server1)] = &self.counters;
+        let sum = |get: fn(&Counters) -> u64| get(client1) + get(server1) - get(client0) - get(server0);
+        println!(
+            "each: {:.3} segments, {:.3} of them acknowledgments alone, {:.5} sent again, {:.3} on the fast path",
+            each(sum(|counters| counters.out_segs)),
+            each(sum(|counters| counters.pure_acks_out)),
+            each(sum(|counters| counters.retrans_segs)),
+            each(sum(|counters| counters.fast_path)),
+        );
+        if let Some(instructions) = self.instructions {
+            println!("each: {:.0} instructions", each(instructions));
+        }
+    }
+}
+
+fn resident_bytes() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    text.split_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0) * 4096
+}
