@@ -98,7 +98,6 @@ impl App for Server {
 enum Phase {
     Opening,
     Echoing,
-    Resting,
 }
 
 struct Client {

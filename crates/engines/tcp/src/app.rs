@@ -2,7 +2,9 @@
 
 use core::net::SocketAddr;
 
-use crate::{CloseReason, Conn, Io, UdpId};
+use linerate_ip::UdpId;
+
+use crate::{CloseReason, Conn, Io};
 
 /// A program over the stack. The stack calls it while it works on a batch; nothing here may wait.
 pub trait App {
@@ -30,9 +32,9 @@ pub trait App {
     /// The connection ended. This is the last call for it.
     fn closed(&mut self, conn: Conn, why: CloseReason, io: &mut Io<'_>);
 
-    /// A datagram arrived.
-    fn datagram(&mut self, socket: UdpId, from: SocketAddr, data: &[u8], io: &mut Io<'_>) {
-        let _ = (socket, from, data, io);
+    /// A datagram arrived at `to`, one of the stack's addresses; an answer leaves from there ([`Io::udp_send`]).
+    fn datagram(&mut self, socket: UdpId, from: SocketAddr, to: SocketAddr, data: &[u8], io: &mut Io<'_>) {
+        let _ = (socket, from, to, data, io);
     }
 
     /// Called once a round if [`App::next_deadline_ns`] has come.

@@ -12,6 +12,8 @@ pub struct StackConfig {
     pub ip: IpConfig,
     /// Most connections at a time.
     pub connections_max: usize,
+    /// Most UDP sockets.
+    pub udp_sockets_max: usize,
     /// Most TIME-WAIT records; the oldest makes room for the newest.
     pub time_wait_max: usize,
     /// Time for which a connection that ended is remembered: twice the maximum segment lifetime, in milliseconds.
@@ -44,6 +46,7 @@ impl Default for StackConfig {
         StackConfig {
             ip: IpConfig::default(),
             connections_max: 65_536,
+            udp_sockets_max: 4096,
             time_wait_max: 65_536,
             time_wait_ms: 60_000,
             send: SendConfig::default(),

@@ -17,10 +17,6 @@ pub struct Conn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Listener(pub u32);
 
-/// A UDP socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct UdpId(pub u32);
-
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CloseReason {

@@ -65,7 +65,9 @@ impl Cookies {
         let current = now.tick >> PERIOD;
         let age = current.wrapping_sub(cookie.0 >> 27) % PERIODS;
         let size = cookie.0 >> 24 & 7;
-        if age > 1 || self.hash(tuple, irs, current.wrapping_sub(age), size) != cookie.0 & 0x00ff_ffff {
+        if age > 1
+            || self.hash(tuple, irs, current.wrapping_sub(age) & (u32::MAX >> PERIOD), size) != cookie.0 & 0x00ff_ffff
+        {
             return None;
         }
         let scale = echo.map(|echo| echo & 15).filter(|scale| *scale != NO_SCALE);

@@ -2,6 +2,8 @@
 
 use core::net::{IpAddr, SocketAddr};
 
+use linerate_ip::{BindError, SendError, UdpId};
+
 use crate::engine::{Engine, Event};
 use crate::{
     CloseReason, Conn, ConnectError, ConnectOptions, Counters, Flags, Info, Keepalive, ListenError, ListenOptions,
@@ -125,6 +127,44 @@ impl<'a> Io<'a> {
         if let Some(index) = self.engine.index_of(conn) {
             self.engine.set_keepalive(index, keepalive);
         }
+    }
+
+    /// Opens a UDP socket: bound to `local`, or to a port that is free, and connected to `remote` if there is one.
+    ///
+    /// # Errors
+    /// The address or port is in use, not one of this stack, or there is no way to `remote`.
+    pub fn udp_open(&mut self, local: Option<SocketAddr>, remote: Option<SocketAddr>) -> Result<UdpId, BindError> {
+        self.engine.egress.udp_open(local, remote, self.engine.now)
+    }
+
+    /// Sends a datagram by a socket: to `to` if the socket is not connected, from the address `from` if it is bound to all.
+    ///
+    /// # Errors
+    /// There is no way, or no room; the socket is closed.
+    #[inline]
+    pub fn udp_send(
+        &mut self,
+        socket: UdpId,
+        from: Option<IpAddr>,
+        to: Option<SocketAddr>,
+        data: &[u8],
+    ) -> Result<(), SendError> {
+        self.engine.egress.udp_send(socket, from, to, data, self.engine.now)
+    }
+
+    /// Closes a UDP socket.
+    pub fn udp_close(&mut self, socket: UdpId) {
+        self.engine.egress.udp.close(socket);
+    }
+
+    /// Address and port that a UDP socket is bound to.
+    pub fn udp_local(&self, socket: UdpId) -> Option<SocketAddr> {
+        self.engine.egress.udp.local(socket)
+    }
+
+    /// Counts of datagrams.
+    pub fn udp_counters(&self) -> linerate_ip::UdpCounters {
+        *self.engine.egress.udp.counters()
     }
 
     /// What is known of a connection; `None` if it has ended.

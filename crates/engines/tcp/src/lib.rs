@@ -36,10 +36,10 @@ pub use app::App;
 pub use config::{StackConfig, StackError};
 pub use conn::{
     CloseReason, Conn, ConnectError, ConnectOptions, Info, Keepalive, ListenError, ListenOptions, Listener, Origin,
-    UdpId,
 };
 pub use counters::Counters;
 pub use io::Io;
+pub use linerate_ip::{BindError, SendError, UdpId};
 pub use seq::Seq;
 pub use stack::Stack;
 pub use tcb::{Flags, NONE, State, Tcb};

@@ -8,7 +8,7 @@
 //! ```
 //! At the end, every connection that was touched sends what it has: one acknowledgment for all its segments in the batch.
 
-use linerate_ip::Inbound;
+use linerate_ip::{Fast4, Inbound};
 use linerate_mem::{Batch, Checksum, Pool};
 use linerate_port::{Context, Datapath, PortIndex};
 use linerate_wire::Protocol;
@@ -51,9 +51,20 @@ enum Kind {
     Tcp4,
     /// A plain TCP segment over IPv6.
     Tcp6,
+    /// A plain datagram over IPv4.
+    Udp4,
+    /// A plain datagram over IPv6.
+    Udp6,
     /// Anything else.
     #[default]
     Other,
+}
+
+impl Arrival {
+    #[inline]
+    fn is_tcp(&self) -> bool {
+        matches!(self.kind, Kind::Tcp4 | Kind::Tcp6)
+    }
 }
 
 impl<A: App> Stack<A> {
@@ -95,13 +106,12 @@ impl<A: App> Stack<A> {
 impl<A: App> Datapath for Stack<A> {
     fn input(&mut self, _: PortIndex, batch: &mut Batch, context: &mut Context<'_>) {
         self.engine.set_now(context.now_ns);
-        let (mut from, mut plain) = (0, 0);
+        let mut from = 0;
         while from < batch.len() {
             let count = (batch.len() - from).min(self.engine.config.batch);
-            plain += self.pass(batch, from, count);
+            self.pass(batch, from, count);
             from += count;
         }
-        self.engine.egress.ip.count_fast(plain, 0);
         context.pool.free(batch);
         self.finish();
     }
@@ -142,19 +152,19 @@ impl<A: App> Datapath for Stack<A> {
 }
 
 impl<A: App> Stack<A> {
-    /// All stages of `count` packets of `batch` from `from` on; returns how many of them were plain TCP.
-    fn pass(&mut self, batch: &Batch, from: usize, count: usize) -> u64 {
+    /// All stages of `count` packets of `batch` from `from` on.
+    fn pass(&mut self, batch: &Batch, from: usize, count: usize) {
         let Stack { engine, app, arrivals } = self;
         let arrivals = &mut arrivals[..count];
         let prefetch = engine.config.prefetch;
         for (at, arrival) in arrivals.iter_mut().enumerate() {
             *arrival = recognize(engine, batch.packet(from + at), batch.checksum(from + at));
-            if prefetch && arrival.kind != Kind::Other {
+            if prefetch && arrival.is_tcp() {
                 engine.prefetch_bucket(arrival.hash);
             }
         }
         if prefetch && count > 1 {
-            for arrival in arrivals.iter_mut() {
+            for arrival in arrivals.iter_mut().filter(|arrival| arrival.is_tcp()) {
                 arrival.block = engine.prefetch_block(arrival.hash);
             }
             for arrival in arrivals.iter() {
@@ -163,17 +173,26 @@ impl<A: App> Stack<A> {
                 }
             }
         }
-        let mut plain = 0;
+        let (mut tcp_count, mut udp_count) = (0, 0);
         for (at, arrival) in arrivals.iter().enumerate() {
             let (frame, checksum) = (batch.packet(from + at), batch.checksum(from + at));
-            if arrival.kind == Kind::Other || batch.more(from + at) {
+            if batch.more(from + at) {
                 other(engine, app, frame, checksum);
-            } else {
-                plain += 1;
-                tcp(engine, app, arrival, frame, checksum);
+                continue;
+            }
+            match arrival.kind {
+                Kind::Tcp4 | Kind::Tcp6 => {
+                    tcp_count += 1;
+                    tcp(engine, app, arrival, frame, checksum);
+                }
+                Kind::Udp4 | Kind::Udp6 => {
+                    udp_count += 1;
+                    udp(engine, app, arrival, frame, checksum);
+                }
+                Kind::Other => other(engine, app, frame, checksum),
             }
         }
-        plain
+        engine.egress.ip.count_fast(tcp_count, udp_count);
     }
 }
 
@@ -182,16 +201,18 @@ impl<A: App> Stack<A> {
 fn recognize(engine: &Engine, frame: &[u8], checksum: Checksum) -> Arrival {
     if let Some(fast) = engine.egress.ip.fast4(frame, checksum) {
         if fast.protocol != Protocol::TCP {
-            return Arrival::default();
+            let (src, dst, start, end, tos) = (fast.src, fast.dst, fast.offset, fast.end, fast.tos);
+            return Arrival { src, dst, start, end, tos, kind: Kind::Udp4, ..Arrival::default() };
         }
         let ports = ports(fast.payload(frame));
         let hash = engine.hash_v4(fast.dst, fast.src, ports);
         let (start, end, tos) = (fast.offset, fast.end, fast.tos);
         return Arrival { hash, src: fast.src, dst: fast.dst, ports, start, end, kind: Kind::Tcp4, tos, block: None };
     }
-    if let Some(fast) = engine.egress.ip.fast6(frame)
-        && fast.protocol == Protocol::TCP
-    {
+    if let Some(fast) = engine.egress.ip.fast6(frame) {
+        if fast.protocol != Protocol::TCP {
+            return Arrival { kind: Kind::Udp6, ..Arrival::default() };
+        }
         let ports = ports(fast.payload(frame));
         let hash = engine.hash(&tuple(fast.dst, fast.src, ports, true));
         let (start, end, tos) = (fast.offset, fast.end, fast.traffic_class);
@@ -232,6 +253,18 @@ fn tcp<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8]
     arrive::segment(engine, app, &tuple(dst.into(), src.into(), ports, false), found, &parsed);
 }
 
+/// Stage 3 of a plain datagram.
+#[inline]
+fn udp<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8], checksum: Checksum) {
+    let Arrival { src, dst, start: offset, end, tos, .. } = *arrival;
+    if arrival.kind == Kind::Udp4 {
+        let fast = Fast4 { src, dst, offset, end, protocol: Protocol::UDP, tos, ttl: 0 };
+        arrive::datagram::plain4(engine, app, &fast, frame, checksum);
+    } else if let Some(fast) = engine.egress.ip.fast6(frame) {
+        arrive::datagram::plain6(engine, app, &fast, frame, checksum);
+    }
+}
+
 /// A packet that is not plain: everything goes by the layer below.
 #[cold]
 fn other<A: App>(engine: &mut Engine, app: &mut A, frame: &[u8], checksum: Checksum) {
@@ -246,8 +279,9 @@ fn other<A: App>(engine: &mut Engine, app: &mut A, frame: &[u8], checksum: Check
             segment(engine, app, &ends, &scratch, packet.ecn, Checksum::Verified, None);
             engine.datagram = scratch;
         }
+        Inbound::Udp(packet) => arrive::datagram::packet(engine, app, &packet, frame),
         Inbound::Error(error) => engine.icmp_error(&error),
-        Inbound::Udp(_) | Inbound::Handled | Inbound::Dropped(_) => {}
+        Inbound::Handled | Inbound::Dropped(_) => {}
     }
 }
 

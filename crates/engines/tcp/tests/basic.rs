@@ -51,7 +51,7 @@ fn a_connection_that_nobody_listens_for_is_refused() {
 fn a_lot_of_bytes_arrive_in_order_in_both_directions_at_once() {
     let mut pair = Pair::new();
     let (a, b) = pair.connected(ListenOptions::default());
-    let bytes: Vec<u8> = (0..1_000_000u32).map(|at| (at * 7 >> 3) as u8).collect();
+    let bytes: Vec<u8> = (0..1_000_000u32).map(|at| ((at * 7) >> 3) as u8).collect();
     let (mut from_a, mut from_b) = (0, 0);
     while from_a < bytes.len() || from_b < bytes.len() {
         from_a += pair.send_a(a, &bytes[from_a..]);
@@ -76,7 +76,7 @@ fn lost_frames_are_sent_again() {
         number += 1;
         number.wrapping_mul(2_654_435_761) >> 28 != 0
     }));
-    let bytes: Vec<u8> = (0..300_000u32).map(|at| (at * 11 >> 2) as u8).collect();
+    let bytes: Vec<u8> = (0..300_000u32).map(|at| ((at * 11) >> 2) as u8).collect();
     let mut sent = 0;
     for _ in 0..200_000 {
         sent += pair.send_a(a, &bytes[sent..]);

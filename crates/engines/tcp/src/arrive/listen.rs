@@ -8,7 +8,7 @@ use crate::cookie::{Agreed, Cookies};
 use crate::engine::{Beginning, Engine, syn_options};
 use crate::segment::{Segment, bit};
 use crate::tuple::Tuple;
-use crate::{App, CloseReason, Flags, State, Tcb, send};
+use crate::{App, CloseReason, Flags, State, Tcb, egress, send};
 
 /// RFC 9293 section 3.10.7.1 and 3.10.7.2.
 pub(super) fn segment<A: App>(engine: &mut Engine, app: &mut A, tuple: &Tuple, segment: &Segment<'_>) {
@@ -78,7 +78,8 @@ fn send_cookie(engine: &mut Engine, tuple: &Tuple, segment: &Segment<'_>, agreed
     let flags = bit::SYN | bit::ACK | if agreed.ecn { bit::ECE } else { 0 };
     engine.counters.syncookies_sent += 1;
     let window = engine.config.receive_window_max.min(u32::from(u16::MAX)) as u16;
-    engine.send_bare(tuple, cookie, segment.seq + 1, flags, window, None, options.as_slice());
+    let (seq, ack, options) = (cookie, segment.seq + 1, options.as_slice());
+    engine.send_bare(tuple, &egress::Segment { seq, ack, flags, window, options, ..egress::Segment::EMPTY });
 }
 
 /// An acknowledgment that may bring a cookie back; false if it does not.

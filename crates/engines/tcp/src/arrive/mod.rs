@@ -1,6 +1,7 @@
 //! A segment arrives (RFC 9293 section 3.10.7): whose it is, and what it changes.
 
 mod data;
+pub(crate) mod datagram;
 mod established;
 mod listen;
 mod offer;

@@ -1,10 +1,10 @@
 //! Segments of connections that ended (RFC 9293 section 3.10.7.4, TIME-WAIT; RFC 6191).
 
 use super::listen;
-use crate::Seq;
 use crate::engine::Engine;
 use crate::segment::{Segment, bit};
 use crate::tuple::Tuple;
+use crate::{Seq, egress};
 
 pub(super) fn segment(engine: &mut Engine, tuple: &Tuple, place: u32, segment: &Segment<'_>) {
     let record = *engine.time_waits.get(place);
@@ -26,7 +26,8 @@ pub(super) fn segment(engine: &mut Engine, tuple: &Tuple, place: u32, segment: &
     }
     let clock = engine.now.tick.wrapping_add(record.ts_offset);
     let timestamps = record.timestamps.then_some((clock, record.ts_recent));
-    engine.send_bare(tuple, record.snd_nxt, record.rcv_nxt, bit::ACK, 0, timestamps, &[]);
+    let (seq, ack) = (record.snd_nxt, record.rcv_nxt);
+    engine.send_bare(tuple, &egress::Segment { seq, ack, flags: bit::ACK, timestamps, ..egress::Segment::EMPTY });
 }
 
 /// A SYN that is certainly newer than the connection that ended begins the next one (RFC 6191, RFC 9293 section 3.6.1).

@@ -24,6 +24,10 @@ pub(crate) struct Segment<'a> {
 }
 
 impl Segment<'_> {
+    /// Nothing, to take the rest of the fields from.
+    pub(crate) const EMPTY: Segment<'static> =
+        Segment { seq: Seq(0), ack: Seq(0), flags: 0, window: 0, timestamps: None, options: &[], data: &[], ecn: 0 };
+
     /// Bytes of the TCP header.
     #[inline]
     fn header_len(&self) -> usize {

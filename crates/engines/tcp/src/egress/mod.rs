@@ -1,12 +1,13 @@
 //! The way out: free frames, the layer below, and the packets that leave with the next `output`.
 
+mod datagrams;
 mod header;
 
 pub(crate) use header::{Ends, Options, Segment};
 
 use std::cell::Cell;
 
-use linerate_ip::{HopId, Inbound, Ip, NoRoute};
+use linerate_ip::{HopId, Inbound, Ip, NoRoute, Udp};
 use linerate_mem::{Batch, Checksum, Pool};
 
 use crate::tuple::Tuple;
@@ -19,6 +20,7 @@ const FRAMES: usize = 32;
 /// The layer below TCP, and frames.
 pub(crate) struct Egress {
     pub(crate) ip: Ip,
+    pub(crate) udp: Udp,
     pub(crate) pool: Pool,
     /// Packets that leave with the next `output`.
     pub(crate) output: Batch,
@@ -41,6 +43,7 @@ impl Egress {
         let mtu = below.mtu;
         Ok(Egress {
             ip: Ip::new(below)?,
+            udp: Udp::new(config.udp_sockets_max, config.secret),
             output: Batch::new(&pool, config.output_packets),
             frames: Batch::new(&pool, FRAMES),
             partial: config.partial_checksums,

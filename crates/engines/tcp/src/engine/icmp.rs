@@ -11,6 +11,10 @@ impl Engine {
     /// Takes an ICMP error in.
     pub(crate) fn icmp_error(&mut self, error: &IcmpError) {
         let original = &error.original;
+        if original.protocol == Protocol::UDP {
+            self.egress.udp.error(error, &mut self.egress.ip, self.now.ns);
+            return;
+        }
         let Some(sequence) = original.sequence.filter(|_| original.protocol == Protocol::TCP) else { return };
         let tuple = Tuple::new(original.local, original.remote);
         let Some(index) = self.find(&tuple).filter(|value| value & IS_TIME_WAIT == 0) else { return };

@@ -25,27 +25,17 @@ impl Engine {
     pub(crate) fn send_reset(&mut self, tuple: &Tuple, seq: Seq, ack: Option<Seq>) {
         let flags = bit::RST | if ack.is_some() { bit::ACK } else { 0 };
         self.counters.out_rsts += 1;
-        self.send_bare(tuple, seq, ack.unwrap_or(Seq(0)), flags, 0, None, &[]);
+        self.send_bare(tuple, &Segment { seq, ack: ack.unwrap_or(Seq(0)), flags, ..Segment::EMPTY });
     }
 
-    /// Sends a segment without data; it is lost if there is no frame or no room for it.
-    pub(crate) fn send_bare(
-        &mut self,
-        tuple: &Tuple,
-        seq: Seq,
-        ack: Seq,
-        flags: u8,
-        window: u16,
-        timestamps: Option<(u32, u32)>,
-        options: &[u8],
-    ) {
+    /// Sends a segment without a block; it is lost if there is no frame or no room for it.
+    pub(crate) fn send_bare(&mut self, tuple: &Tuple, segment: &Segment<'_>) {
         if !self.egress.can_send() {
             self.counters.output_stalls += 1;
             return;
         }
         let mut hop = HopId::NONE;
-        let segment = Segment { seq, ack, flags, window, timestamps, options, data: &[], ecn: 0 };
         self.counters.out_segs += 1;
-        self.egress.transmit(tuple, &mut hop, &segment, self.now);
+        self.egress.transmit(tuple, &mut hop, segment, self.now);
     }
 }

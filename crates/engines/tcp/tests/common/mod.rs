@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use linerate_ip::{AddressRange, IpConfig};
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Context, Datapath, PortIndex};
-use linerate_tcp::{App, CloseReason, Conn, ConnectOptions, Counters, Io, ListenOptions, Stack, StackConfig};
+use linerate_tcp::{App, CloseReason, Conn, ConnectOptions, Counters, Io, ListenOptions, Stack, StackConfig, UdpId};
 use linerate_wire::MacAddress;
 
 const PORT: PortIndex = PortIndex(0);
@@ -32,6 +32,10 @@ pub struct Recorder {
     pub closes: bool,
     /// Bytes that it takes at a time; all if there is no limit.
     pub takes: Option<usize>,
+    /// Datagrams that arrived: socket and length.
+    pub datagrams: Vec<(UdpId, usize)>,
+    /// How far urgent bytes reached.
+    pub urgent: Vec<u32>,
 }
 
 impl App for Recorder {
@@ -46,6 +50,17 @@ impl App for Recorder {
             assert_eq!(io.send(conn, &data[..taken]), taken);
         }
         taken
+    }
+
+    fn datagram(&mut self, socket: UdpId, from: SocketAddr, to: SocketAddr, data: &[u8], io: &mut Io<'_>) {
+        self.datagrams.push((socket, data.len()));
+        if self.echoes {
+            io.udp_send(socket, Some(to.ip()), Some(from), data).unwrap();
+        }
+    }
+
+    fn urgent(&mut self, _: Conn, ahead: u32, _: &mut Io<'_>) {
+        self.urgent.push(ahead);
     }
 
     fn sendable(&mut self, conn: Conn, _: &mut Io<'_>) {
