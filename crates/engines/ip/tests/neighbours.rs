@@ -312,3 +312,21 @@ fn frames_of_a_vlan_have_its_tag() {
     frame[15] = 8;
     assert!(b.ip.fast4(&frame, Checksum::Unknown).is_none() && b.take(&frame).is_none());
 }
+
+#[test]
+fn a_silent_link_wakes_nobody_more_than_once_a_second() {
+    let mut a = Host::quiet(config(1, NET));
+    // Neighbours that were heard and that nobody uses.
+    for last in 2..50 {
+        a.receive(&arp_request(last, &format!("10.0.0.{last}"), "10.0.0.1"));
+    }
+    a.sent();
+    let until = a.now_ns + 100 * SECOND;
+    let mut ticks = 0;
+    while a.ip.next_deadline_ns() <= until {
+        a.now_ns = a.ip.next_deadline_ns();
+        a.tick();
+        ticks += 1;
+    }
+    assert!(ticks <= 105, "{ticks} in 100 s");
+}

@@ -218,8 +218,8 @@ impl Neighbours {
     /// Takes the times that a router advertised, in milliseconds; 0 leaves one as it is.
     pub fn set_times(&mut self, reachable_ms: u32, retransmit_ms: u32) {
         if reachable_ms > 0 {
-            // More than an hour is refused (RFC 4861 section 6.2.1).
-            self.reachable_ns = u64::from(reachable_ms.min(3_600_000)) * 1_000_000;
+            // No more than an hour (RFC 4861 section 6.2.1), and no so little that it makes us busy.
+            self.reachable_ns = u64::from(reachable_ms.clamp(1000, 3_600_000)) * 1_000_000;
         }
         if retransmit_ms > 0 {
             self.retransmit_ns = u64::from(retransmit_ms.clamp(100, 60_000)) * 1_000_000;
@@ -309,7 +309,7 @@ impl Neighbours {
         match state {
             State::Group | State::Free => return None,
             // Another link address, which may not replace the one that is known: is that one still right?
-            State::Reachable if keeps => self.change(index, State::Stale, now_ns + SWEEP_NS),
+            State::Reachable if keeps => self.change(index, State::Stale, u64::MAX),
             _ if keeps => {}
             _ if reached => {
                 self.set_mac(index, mac);
@@ -318,7 +318,7 @@ impl Neighbours {
             }
             _ if unknown || !is_same => {
                 self.set_mac(index, mac);
-                self.change(index, State::Stale, now_ns + SWEEP_NS);
+                self.change(index, State::Stale, u64::MAX);
             }
             _ => {}
         }
