@@ -19,4 +19,5 @@ pub mod ofswitch;
 pub mod pktgen;
 pub mod read;
 pub mod switch;
+pub mod tcp;
 pub mod traffic;

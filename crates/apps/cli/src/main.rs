@@ -43,6 +43,8 @@ enum Command {
     Switch(Box<cmd::switch::Args>),
     /// An OpenFlow 1.3 switch between ports of any kind, under a controller or not; `ofswitch ctl` asks and changes it
     Ofswitch(Box<cmd::ofswitch::Args>),
+    /// Servers and a stateful load generator over Linerate's own TCP stack, on any port
+    Tcp(Box<cmd::tcp::Args>),
     /// Lists the ports that can be opened here, and what the others need
     Ports(cmd::ports::Args),
     /// Checks this host for what costs packets
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Command::PktGen(args) => cmd::pkt_gen::run_args(&args),
         Command::Switch(args) => cmd::switch::run(&args),
         Command::Ofswitch(args) => cmd::ofswitch::run(&args),
+        Command::Tcp(args) => cmd::tcp::run(&args),
         Command::Ports(args) => cmd::ports::run(&args),
         Command::Send(args) => cmd::send::run(&args),
         Command::Receive(args) => cmd::receive::run(&args),

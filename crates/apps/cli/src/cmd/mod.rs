@@ -18,3 +18,7 @@ pub mod report;
 pub mod send;
 pub mod switch;
 mod switch_ctl;
+pub mod tcp;
+mod tcp_ctl;
+mod tcp_load;
+mod tcp_serve;

@@ -10,8 +10,8 @@ use crate::serve::{Content, Discard, Echo, HttpServer, Server, Site};
 
 const SECOND: u64 = 1_000_000_000;
 
-fn address() -> SocketAddr {
-    "198.18.5.1:80".parse().unwrap()
+fn address() -> Vec<SocketAddr> {
+    vec!["198.18.5.1:80".parse().unwrap()]
 }
 
 fn client(text: &str) -> Client {

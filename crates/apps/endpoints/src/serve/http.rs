@@ -8,14 +8,14 @@ use std::net::SocketAddr;
 use linerate_sys::clock;
 use linerate_tcp::{CloseReason, Conn};
 
-use super::{Content, Served, Server, Site};
+use super::{Content, Served, Server, Site, listen};
 use crate::http::{Body, Malformed, RequestHead, request_head};
 use crate::network::{Network, Program};
 use crate::table::Table;
 
 /// An HTTP server.
 pub struct HttpServer {
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
     site: Site,
     /// State of connections by their word, less one.
     connections: Table<Connection>,
@@ -72,10 +72,10 @@ impl Status {
 }
 
 impl HttpServer {
-    /// A server at `address`.
-    pub fn new(address: SocketAddr, site: Site) -> HttpServer {
+    /// A server at these addresses.
+    pub fn new(addresses: Vec<SocketAddr>, site: Site) -> HttpServer {
         HttpServer {
-            address,
+            addresses,
             site,
             connections: Table::default(),
             served: Served::default(),
@@ -299,7 +299,7 @@ fn date(seconds: u64) -> [u8; 29] {
 
 impl Program for HttpServer {
     fn start<N: Network>(&mut self, network: &mut N) -> Result<(), String> {
-        network.listen(self.address).map(drop).map_err(|error| format!("{}: {error}", self.address))
+        listen(&self.addresses, network)
     }
 
     fn connected<N: Network>(&mut self, conn: Conn, network: &mut N) {
@@ -372,7 +372,7 @@ mod tests {
     /// What a server answers to these bytes, which come in pieces of `piece`; the client closes after them.
     fn talk(site: Site, text: &str, piece: usize, room: usize) -> (String, Served) {
         let address: SocketAddr = ADDRESS.parse().unwrap();
-        let mut net = Loopback::new(Talker::new(address, text.as_bytes()), HttpServer::new(address, site));
+        let mut net = Loopback::new(Talker::new(address, text.as_bytes()), HttpServer::new(vec![address], site));
         (net.state.piece, net.state.room) = (piece, room);
         net.start();
         net.run(1_000, 10_000_000_000);

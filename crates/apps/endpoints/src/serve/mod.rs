@@ -10,7 +10,11 @@ pub use http::HttpServer;
 pub use plain::{Chargen, Discard, Echo};
 pub use site::{Content, Site, SiteError};
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
+
+use crate::network::Network;
 
 /// What a server has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,4 +48,11 @@ impl Served {
 pub trait Server: crate::network::Program {
     /// Its counts.
     fn served(&self) -> Served;
+}
+
+/// Listens at all of these addresses.
+fn listen<N: Network>(addresses: &[SocketAddr], network: &mut N) -> Result<(), String> {
+    addresses.iter().try_for_each(|address| {
+        network.listen(*address).map(drop).map_err(|error| format!("cannot listen at {address}: {error}"))
+    })
 }

@@ -4,24 +4,24 @@ use std::net::SocketAddr;
 
 use linerate_tcp::{CloseReason, Conn};
 
-use super::{Served, Server};
+use super::{Served, Server, listen};
 use crate::network::{Network, Program};
 
 /// Sends back what arrives.
 pub struct Echo {
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
     served: Served,
 }
 
 /// Takes what arrives, and answers nothing.
 pub struct Discard {
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
     served: Served,
 }
 
 /// Sends lines of 72 characters until the peer closes, and discards what arrives. The word of a connection is the next place in the pattern.
 pub struct Chargen {
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
     served: Served,
     pattern: Vec<u8>,
 }
@@ -32,27 +32,23 @@ const LINE_LEN: usize = 74;
 /// Bytes of one call of `send`, at least.
 const PIECE: usize = 16 * 1024;
 
-fn listen<N: Network>(address: SocketAddr, network: &mut N) -> Result<(), String> {
-    network.listen(address).map(drop).map_err(|error| format!("{address}: {error}"))
-}
-
 impl Echo {
-    /// A server at `address`.
-    pub fn new(address: SocketAddr) -> Echo {
-        Echo { address, served: Served::default() }
+    /// A server at these addresses.
+    pub fn new(addresses: Vec<SocketAddr>) -> Echo {
+        Echo { addresses, served: Served::default() }
     }
 }
 
 impl Discard {
-    /// A server at `address`.
-    pub fn new(address: SocketAddr) -> Discard {
-        Discard { address, served: Served::default() }
+    /// A server at these addresses.
+    pub fn new(addresses: Vec<SocketAddr>) -> Discard {
+        Discard { addresses, served: Served::default() }
     }
 }
 
 impl Chargen {
-    /// A server at `address`.
-    pub fn new(address: SocketAddr) -> Chargen {
+    /// A server at these addresses.
+    pub fn new(addresses: Vec<SocketAddr>) -> Chargen {
         let letter = |at: usize| b' ' + (at % LINES) as u8;
         let mut pattern = Vec::new();
         while pattern.len() < LINES * LINE_LEN + PIECE {
@@ -60,7 +56,7 @@ impl Chargen {
             pattern.extend((0..LINE_LEN - 2).map(|at| letter(first + at)));
             pattern.extend(b"\r\n");
         }
-        Chargen { address, served: Served::default(), pattern }
+        Chargen { addresses, served: Served::default(), pattern }
     }
 
     fn fill<N: Network>(&mut self, conn: Conn, network: &mut N) {
@@ -79,7 +75,7 @@ impl Chargen {
 
 impl Program for Echo {
     fn start<N: Network>(&mut self, network: &mut N) -> Result<(), String> {
-        listen(self.address, network)
+        listen(&self.addresses, network)
     }
 
     fn connected<N: Network>(&mut self, _: Conn, _: &mut N) {
@@ -109,7 +105,7 @@ impl Program for Echo {
 
 impl Program for Discard {
     fn start<N: Network>(&mut self, network: &mut N) -> Result<(), String> {
-        listen(self.address, network)
+        listen(&self.addresses, network)
     }
 
     fn connected<N: Network>(&mut self, _: Conn, _: &mut N) {
@@ -134,7 +130,7 @@ impl Program for Discard {
 
 impl Program for Chargen {
     fn start<N: Network>(&mut self, network: &mut N) -> Result<(), String> {
-        listen(self.address, network)
+        listen(&self.addresses, network)
     }
 
     fn connected<N: Network>(&mut self, conn: Conn, network: &mut N) {

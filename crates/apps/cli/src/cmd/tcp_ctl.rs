@@ -1,0 +1,116 @@
+//! `linerate tcp ctl`: queries a running `linerate tcp` program over its control socket, or ends it.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use linerate_control::{Command as CommonRequest, Connection, ControlError, RuntimeDir};
+use linerate_endpoints::PROGRAM;
+use linerate_endpoints::document::{ConnectionDocument, ConnectionsDocument};
+use linerate_endpoints::request::{Request, What};
+use serde_json::{Value, json};
+
+use crate::console::out;
+use crate::tcp::text;
+use crate::traffic::note;
+
+const EXAMPLES: &str = "\
+Examples:
+  linerate tcp ctl show connections                as `ss -ti` has them
+  linerate tcp ctl --name tcp-load show counters   as `nstat` has them
+  linerate tcp ctl show stats                      a JSON document: the program, its port, its worker
+  linerate tcp ctl stop
+
+Exit status: 0 done; 1 refused by the program; 2 there is no such program.";
+
+/// Arguments of `linerate tcp ctl`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Name of the program: tcp-serve, tcp-load, or as it was given
+    #[arg(long, value_name = "NAME", default_value = "tcp-serve", global = true)]
+    name: String,
+    /// Print what the program answered, as JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Show a table
+    Show {
+        /// Which
+        #[arg(value_enum)]
+        what: Table,
+    },
+    /// End the program
+    Stop,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Table {
+    /// Connections, with their windows, times and queues
+    Connections,
+    /// Counters of the stack
+    Counters,
+    /// The program, its port and its worker, as JSON
+    Stats,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> ExitCode {
+    let connection = RuntimeDir::of(PROGRAM, &args.name).map_err(|error| error.to_string());
+    let connection = connection.and_then(|dir| Connection::to(&dir).map_err(|error| error.to_string()));
+    let mut connection = match connection {
+        Ok(connection) => connection,
+        Err(problem) => return complain(&problem, 2),
+    };
+    match answer(&mut connection, args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => complain(&error.to_string(), 1),
+    }
+}
+
+fn complain(problem: &str, status: u8) -> ExitCode {
+    note(&format!("linerate tcp ctl: {problem}"));
+    ExitCode::from(status)
+}
+
+fn answer(connection: &mut Connection, args: &Args) -> Result<(), ControlError> {
+    let show = |what| Request::Show { what, after: None };
+    match &args.command {
+        Command::Stop => drop(connection.ask(&CommonRequest::Stop {})?),
+        Command::Show { what: Table::Connections } => {
+            let all = connections(connection)?;
+            out(&if args.json { json!({ "connections": all }).to_string() } else { text::connections(&all) });
+        }
+        Command::Show { what: Table::Counters } => {
+            let value = connection.ask(&show(What::Counters))?;
+            let counters: BTreeMap<String, u64> = read(value.clone())?;
+            out(&if args.json { value.to_string() } else { text::counters(&counters) });
+        }
+        Command::Show { what: Table::Stats } => drop(out(&connection.ask(&show(What::Stats))?.to_string())),
+    }
+    Ok(())
+}
+
+/// The table comes in parts.
+fn connections(connection: &mut Connection) -> Result<Vec<ConnectionDocument>, ControlError> {
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let part: ConnectionsDocument = read(connection.ask(&Request::Show { what: What::Connections, after })?)?;
+        all.extend(part.connections);
+        after = part.next;
+        if after.is_none() {
+            return Ok(all);
+        }
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, ControlError> {
+    let strange = |error: serde_json::Error| {
+        ControlError::new(format!("the program answered something strange: {error}"), "is it of another version?")
+    };
+    serde_json::from_value(value).map_err(strange)
+}

@@ -1,0 +1,197 @@
+//! `linerate tcp load`: the stateful load generator.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use linerate_endpoints::load::{Client, Config, Plan, RequestConfig, Text};
+use linerate_sys::signal;
+
+use crate::tcp::network::NetworkArgs;
+use crate::tcp::text;
+use crate::tcp::watch::{Watching, watch};
+
+const EXAMPLES: &str = "\
+Examples:
+  linerate tcp load http://198.18.5.1/ --port tap:lrload --address 198.18.5.3/24 -c 100 -d 10s
+      closed loop: each of 100 connections asks again when it has its answer
+  linerate tcp load http://198.18.5.1/ --port veth1 --address 198.18.5.3/24 -c 200 --rate 1k..50k@60s --poisson
+      open loop: a rate that ramps; what is late shows as latency
+  linerate tcp load http://198.18.5.1/ --port veth1 --address 198.18.5.3-198.18.5.99/24 --connection-rate 100k
+      new connections, one request each, from 97 addresses in turn
+  linerate tcp load tcp://198.18.5.1:7 --port xdp:veth1 --address 198.18.5.3/24 --request 1k --think 10ms
+      1,000 bytes there, the same back; compared
+  linerate tcp load --config mix.toml --port veth1 --address 198.18.5.3/24
+      several kinds of requests by weight; docs/tcp.md has the words
+
+Exit status: 0 done, and every request was answered with a status below 400; 1 not so, or an account does not balance; 2 could not start.";
+
+/// Arguments of `linerate tcp load`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// http://HOST[:PORT]/PATH, https://, tcp://HOST:PORT, tls://, udp://; several are a mix of equal weights
+    #[arg(value_name = "URL")]
+    urls: Vec<String>,
+    /// Connections at a time [default: 1; with --connection-rate, as many as it takes]
+    #[arg(short, long, value_name = "N")]
+    connections: Option<String>,
+    /// Requests per second: 10k, or 1k..10k@30s,10k; without it, each connection loops
+    #[arg(short, long, value_name = "RATE")]
+    rate: Option<String>,
+    /// Connections per second, in the same words
+    #[arg(long, value_name = "RATE", conflicts_with = "rate")]
+    connection_rate: Option<String>,
+    /// Exponential gaps and pauses (a Poisson process)
+    #[arg(long)]
+    poisson: bool,
+    /// Requests of a connection; 1 closes each after its answer [default: any number; with --connection-rate, 1]
+    #[arg(short = 'k', long, value_name = "N")]
+    requests_per_connection: Option<String>,
+    /// Requests under way on a connection [default: 1]
+    #[arg(long, value_name = "N")]
+    pipeline: Option<String>,
+    /// Pause between an answer and the next request [default: 0s]
+    #[arg(long, value_name = "TIME")]
+    think: Option<String>,
+    /// Longest time of an answer [default: 10s]
+    #[arg(short, long, value_name = "TIME")]
+    timeout: Option<String>,
+    /// Longest time of a handshake [default: --timeout]
+    #[arg(long, value_name = "TIME")]
+    connect_timeout: Option<String>,
+    /// Time over which the first connections are begun [default: 0s]
+    #[arg(long, value_name = "TIME")]
+    ramp_up: Option<String>,
+    /// Time at the beginning that rates and latency leave out [default: 0s]
+    #[arg(long, value_name = "TIME")]
+    warmup: Option<String>,
+    /// Time in which requests are begun [default: 10s; with --count, no limit]
+    #[arg(short, long, value_name = "TIME")]
+    duration: Option<String>,
+    /// Requests after which no more are begun
+    #[arg(short = 'n', long, value_name = "N")]
+    count: Option<String>,
+    /// HTTP method [default: GET, or POST with a body]
+    #[arg(short = 'X', long, value_name = "METHOD")]
+    method: Option<String>,
+    /// HTTP header field
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    headers: Vec<String>,
+    /// Body of the request
+    #[arg(long, value_name = "TEXT", conflicts_with = "body_file")]
+    body: Option<String>,
+    /// Body of the request, from a file
+    #[arg(long, value_name = "FILE")]
+    body_file: Option<PathBuf>,
+    /// tcp, tls, udp: bytes of a request [default: 64]
+    #[arg(long, value_name = "BYTES")]
+    request: Option<String>,
+    /// tcp, tls, udp: bytes of an answer [default: the request itself]
+    #[arg(long, value_name = "BYTES")]
+    response: Option<String>,
+    /// HTTP: statuses that are right; an answer with another is a wrong one
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    expect_status: Vec<u16>,
+    /// HTTP: bytes of the body of each answer
+    #[arg(long, value_name = "BYTES")]
+    expect_bytes: Option<String>,
+    /// HTTP: a file that the body of each answer is compared with
+    #[arg(long, value_name = "FILE")]
+    expect_file: Option<PathBuf>,
+    /// A file with a URL a line: a mix of equal weights
+    #[arg(long, value_name = "FILE")]
+    urls_from: Option<PathBuf>,
+    /// A TOML file with the same words, and [[request]] tables; flags come on top
+    #[arg(short = 'f', long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Start of the pseudo-random numbers [default: 1]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    network: NetworkArgs,
+}
+
+/// True when all went well.
+pub fn run(args: &Args) -> Result<bool, String> {
+    let network = args.network.network()?;
+    let mut plan = config(args)?.plan(&mut resolve)?;
+    // With several addresses, connections come from each in turn.
+    plan.sources = network.all_addresses().collect();
+    let options = args.network.options("tcp-load", connections(&plan))?;
+    signal::catch_stop_signals().map_err(|error| error.to_string())?;
+    let client = Client::new(Arc::new(plan));
+    let running = linerate_endpoints::start(client, &network, options).map_err(|error| error.to_string())?;
+    let watching = Watching {
+        duration_ns: None,
+        stops_by_itself: true,
+        json: args.network.json,
+        quiet: args.network.quiet,
+        line: &text::load_line,
+    };
+    let ended = watch(running, &watching)?;
+    if !args.network.json && !args.network.quiet {
+        crate::console::out(&text::load(&ended.snapshot));
+    }
+    Ok(ended.snapshot.program.is_well() && ended.frames_missing == 0 && !ended.port_lost)
+}
+
+/// Connections that the stack is made for: those that are open, and those that are closing meanwhile.
+fn connections(plan: &Plan) -> usize {
+    const LEAST: usize = 65_536;
+    const UNLIMITED: usize = 1 << 20;
+    (plan.connections as usize).min(UNLIMITED.max(plan.connections as usize / 8)) + LEAST
+}
+
+fn resolve(name: &str) -> Result<IpAddr, String> {
+    Err(format!("{name} is a name; give an address, and the name by -H \"Host: {name}\""))
+}
+
+/// The file, then the flags.
+fn config(args: &Args) -> Result<Config, String> {
+    let read = |path: &PathBuf| std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()));
+    let mut config = match &args.config {
+        Some(path) => Config::parse(&read(path)?).map_err(|error| format!("{}: {error}", path.display()))?,
+        None => Config::default(),
+    };
+    let text = |flag: &Option<String>, from_file: Option<Text>| flag.clone().map(Text::Text).or(from_file);
+    config.connections = text(&args.connections, config.connections);
+    config.rate = text(&args.rate, config.rate);
+    config.connection_rate = text(&args.connection_rate, config.connection_rate);
+    config.poisson |= args.poisson;
+    config.requests_per_connection = text(&args.requests_per_connection, config.requests_per_connection);
+    config.pipeline = text(&args.pipeline, config.pipeline);
+    config.count = text(&args.count, config.count);
+    config.think = args.think.clone().or(config.think);
+    config.timeout = args.timeout.clone().or(config.timeout);
+    config.connect_timeout = args.connect_timeout.clone().or(config.connect_timeout);
+    config.ramp_up = args.ramp_up.clone().or(config.ramp_up);
+    config.warmup = args.warmup.clone().or(config.warmup);
+    config.duration = args.duration.clone().or(config.duration);
+    config.seed = args.seed.or(config.seed);
+    let mut urls = args.urls.clone();
+    if let Some(path) = &args.urls_from {
+        let lines = read(path)?;
+        urls.extend(
+            lines.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned),
+        );
+    }
+    config.requests.extend(urls.into_iter().map(|url| request(args, url)));
+    Ok(config)
+}
+
+fn request(args: &Args, url: String) -> RequestConfig {
+    RequestConfig {
+        url,
+        method: args.method.clone(),
+        headers: args.headers.clone(),
+        body: args.body.clone(),
+        body_file: args.body_file.clone(),
+        request: args.request.clone().map(Text::Text),
+        response: args.response.clone().map(Text::Text),
+        expect_status: args.expect_status.clone(),
+        expect_bytes: args.expect_bytes.clone().map(Text::Text),
+        expect_file: args.expect_file.clone(),
+        ..RequestConfig::default()
+    }
+}

@@ -1,0 +1,109 @@
+//! Flags of all `linerate tcp` programs: the port, the addresses, the worker.
+
+use std::net::IpAddr;
+
+use linerate_endpoints::{NetworkConfig, Options, StackOptions};
+use linerate_units::{count, duration_ns};
+
+use crate::traffic::note;
+
+/// Where the stack is, and how it runs.
+#[derive(clap::Args)]
+pub struct NetworkArgs {
+    /// The port that the stack is on; see `linerate ports`
+    #[arg(short, long, value_name = "SPEC")]
+    port: String,
+    /// An own address with the length of its prefix, or several: 198.18.5.1/24, 198.18.1.1-198.18.1.95/16, fd00::1/64. The host's kernel must not have it
+    #[arg(short, long = "address", value_name = "ADDRESS/LEN")]
+    addresses: Vec<String>,
+    /// A gateway to other networks, one of each family
+    #[arg(short, long = "gateway", value_name = "ADDRESS")]
+    gateways: Vec<IpAddr>,
+    /// VLAN ID of all frames, 1 to 4094
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094))]
+    vlan: Option<u16>,
+    /// Own MAC address [default: 02:1c and the first address]
+    #[arg(long, value_name = "MAC")]
+    mac: Option<String>,
+    /// Ask for an IPv4 address by DHCP
+    #[arg(long)]
+    dhcp: bool,
+    /// Make IPv6 addresses of the prefixes that routers advertise
+    #[arg(long)]
+    slaac: bool,
+    /// Use addresses at once, without asking for three seconds whether somebody else has them
+    #[arg(long)]
+    no_dad: bool,
+    /// Most connections at a time [default: 65536, or as many as a load needs]
+    #[arg(long, value_name = "N")]
+    connections_max: Option<String>,
+    /// Name of this instance, for `linerate tcp ctl --name`
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// CPU core to pin the worker to
+    #[arg(long, value_name = "N")]
+    core: Option<usize>,
+    /// Print a JSON document on stdout each second, and one at the end
+    #[arg(long)]
+    pub json: bool,
+    /// No progress and no notes on stderr, no account at the end
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+impl NetworkArgs {
+    /// Where the stack is.
+    ///
+    /// # Errors
+    /// What is wrong, and what to write.
+    pub fn network(&self) -> Result<NetworkConfig, String> {
+        let address = |text: &String| text.parse().map_err(|error| format!("--address: {error}"));
+        let mac = self.mac.as_deref().map(str::parse).transpose();
+        let network = NetworkConfig {
+            port: self.port.clone(),
+            addresses: self.addresses.iter().map(address).collect::<Result<_, String>>()?,
+            gateways: self.gateways.clone(),
+            vlan: self.vlan,
+            mac: mac.map_err(|error| format!("--mac: {error}"))?,
+            dhcp: self.dhcp,
+            slaac: self.slaac,
+            no_duplicate_detection: self.no_dad,
+        };
+        if network.addresses.is_empty() && !self.dhcp && !self.slaac {
+            return Err(
+                "the stack has no address; give --address 198.18.5.1/24 (one that nobody has), --dhcp or --slaac"
+                    .into(),
+            );
+        }
+        Ok(network)
+    }
+
+    /// How it runs. `name` is the name of an instance that was given none, `connections` what it needs.
+    ///
+    /// # Errors
+    /// What is wrong, and what to write.
+    pub fn options(&self, name: &str, connections: usize) -> Result<Options, String> {
+        let most = self.connections_max.as_deref().map(count).transpose();
+        let most = most.map_err(|error| format!("--connections-max: {error}"))?;
+        let quiet = self.quiet;
+        Ok(Options {
+            name: self.name.clone().unwrap_or_else(|| name.to_owned()),
+            folder: None,
+            core: self.core,
+            stack: StackOptions { connections_max: most.map_or(connections, |most| most as usize) },
+            on_event: Box::new(move |line| {
+                if !quiet {
+                    note(line);
+                }
+            }),
+        })
+    }
+}
+
+/// Nanoseconds of `--duration`.
+///
+/// # Errors
+/// It is not a duration.
+pub fn duration(text: Option<&str>) -> Result<Option<u64>, String> {
+    text.map(duration_ns).transpose().map_err(|error| format!("--duration: {error}"))
+}

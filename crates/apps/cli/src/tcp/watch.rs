@@ -1,0 +1,82 @@
+//! A program over TCP until it ends: progress each second, the end at a signal, its last document.
+
+use linerate_endpoints::document::Snapshot;
+use linerate_endpoints::{Ended, Reports, Running};
+use linerate_sys::{clock, signal};
+
+use crate::pktgen::log;
+use crate::traffic::live::Live;
+use crate::traffic::note;
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// How often the main thread looks.
+const LOOK_NS: u64 = 50_000_000;
+/// How long a program that was asked to stop may take before it is ended.
+const STOPPING_NS: u64 = 8 * SECOND_NS;
+
+/// How a program is watched.
+pub struct Watching<'a, D> {
+    /// It is ended after this time.
+    pub duration_ns: Option<u64>,
+    /// It comes to its end by itself once it was asked to.
+    pub stops_by_itself: bool,
+    /// Documents on stdout, a line each.
+    pub json: bool,
+    /// No progress.
+    pub quiet: bool,
+    /// The progress of the seconds between two documents.
+    pub line: &'a dyn Fn(&Snapshot<D>, Option<&Snapshot<D>>, f64) -> String,
+}
+
+/// Watches a program until its end.
+///
+/// # Errors
+/// One of its threads failed.
+pub fn watch<P: Reports>(running: Running<P>, watching: &Watching<'_, P::Document>) -> Result<Ended<P>, String> {
+    let start_ns = clock::now_ns();
+    let end_ns = watching.duration_ns.map_or(u64::MAX, |duration_ns| start_ns.saturating_add(duration_ns));
+    let mut live = Live::new(watching.quiet || watching.json, start_ns);
+    let (mut next_ns, mut before, mut stopping_ns) = (start_ns + SECOND_NS, None, None);
+    while !running.has_ended() {
+        let now_ns = clock::now_ns();
+        if (signal::stop_requested() || now_ns >= end_ns) && stopping_ns.is_none() {
+            if !watching.stops_by_itself {
+                break;
+            }
+            running.ask_to_stop();
+            stopping_ns = Some(now_ns + STOPPING_NS);
+        }
+        if stopping_ns.is_some_and(|stopping_ns| now_ns >= stopping_ns) {
+            break;
+        }
+        if watching.json && now_ns >= next_ns {
+            next_ns = now_ns + SECOND_NS;
+            running.snapshot().iter().for_each(print_json);
+        }
+        live.tick(now_ns, |seconds| match running.snapshot() {
+            Ok(snapshot) => {
+                let line = (watching.line)(&snapshot, before.as_ref(), seconds);
+                before = Some(snapshot);
+                line
+            }
+            Err(_) => String::new(),
+        });
+        clock::sleep_until_ns((now_ns + LOOK_NS).min(end_ns.max(now_ns)));
+    }
+    drop(live);
+    let ended = running.stop().map_err(|error| error.to_string())?;
+    if watching.json {
+        print_json(&ended.snapshot);
+    }
+    if ended.frames_missing > 0 {
+        note(&format!("{} frames did not come back; this is a bug", ended.frames_missing));
+    }
+    Ok(ended)
+}
+
+fn print_json<D: serde::Serialize>(snapshot: &Snapshot<D>) {
+    match serde_json::to_string(snapshot) {
+        Ok(line) => log::out(&line),
+        Err(error) => note(&error.to_string()),
+    }
+}
