@@ -5,6 +5,7 @@
 //! serve/        echo, discard, chargen, HTTP
 //! load/         the load generator: schedules, requests, its account
 //! http/         HTTP/1.1 messages
+//! sockets/      streams and listeners for threads and for tasks of tokio and its like
 //! run.rs        a program over a port: stack, worker, control socket      stack.rs: the stack's configuration
 //! service.rs    its requests (request.rs) and documents (document.rs, made by show.rs)
 //! ```
@@ -17,12 +18,14 @@ pub mod load;
 #[cfg(test)]
 mod loopback;
 pub mod network;
+mod ready;
 mod reports;
 pub mod request;
 mod run;
 pub mod serve;
 mod service;
 mod show;
+pub mod sockets;
 mod stack;
 mod table;
 #[cfg(test)]

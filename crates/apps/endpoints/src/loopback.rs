@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-use linerate_tcp::{CloseReason, Conn, ConnectError, Info, ListenError, Listener};
+use linerate_tcp::{CloseReason, Conn, ConnectError, ListenError, Listener};
 
 use crate::network::{Network, Program};
 
@@ -55,7 +55,7 @@ pub(crate) struct State {
     pub(crate) room: usize,
     pub(crate) weather: Weather,
     links: Vec<Link>,
-    listeners: Vec<u16>,
+    listeners: Vec<(u16, u64)>,
     /// Connections that were begun.
     pub(crate) begun: usize,
 }
@@ -88,8 +88,8 @@ impl Network for Side<'_> {
         Ok(Conn { index, generation: 0 })
     }
 
-    fn listen(&mut self, address: SocketAddr) -> Result<Listener, ListenError> {
-        self.state.listeners.push(address.port());
+    fn listen(&mut self, address: SocketAddr, token: u64) -> Result<Listener, ListenError> {
+        self.state.listeners.push((address.port(), token));
         Ok(Listener(0))
     }
 
@@ -141,8 +141,9 @@ impl Network for Side<'_> {
         }
     }
 
-    fn info(&self, _: Conn) -> Option<Info> {
-        None
+    fn addresses(&self, conn: Conn) -> Option<(SocketAddr, SocketAddr)> {
+        let remote = self.state.links.get(conn.index as usize)?.remote;
+        Some((remote, remote))
     }
 }
 
@@ -232,11 +233,11 @@ impl<C: Program, S: Program> Loopback<C, S> {
             return 0;
         }
         link.established = true;
-        if !listeners.contains(&link.remote.port()) {
+        let Some((_, token)) = listeners.iter().find(|(port, _)| *port == link.remote.port()) else {
             link.ends[0].ending = Some(CloseReason::Refused);
             return 1;
-        }
-        link.ends[1].ended = false;
+        };
+        (link.ends[1].ended, link.ends[1].token) = (false, *token);
         let conn = Conn { index: at as u32, generation: 0 };
         for (side, end) in link.ends.iter_mut().enumerate() {
             end.known = side <= 1;

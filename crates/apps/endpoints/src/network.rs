@@ -6,9 +6,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use linerate_tcp::{
-    App, CloseReason, Conn, ConnectError, ConnectOptions, Info, Io, ListenError, ListenOptions, Listener,
-};
+use linerate_tcp::{App, CloseReason, Conn, ConnectError, ConnectOptions, Io, ListenError, ListenOptions, Listener};
 
 /// What a program may ask of the stack. Each call does nothing for a connection that has ended.
 pub trait Network {
@@ -21,11 +19,11 @@ pub trait Network {
     /// The addresses are wrong, all local ports are in use, or the stack is full.
     fn connect(&mut self, remote: SocketAddr, local: Option<IpAddr>, token: u64) -> Result<Conn, ConnectError>;
 
-    /// Accepts connections at `address`; the unspecified address stands for all of the stack's.
+    /// Accepts connections at `address`; the unspecified address stands for all of the stack's. Their word is `token`.
     ///
     /// # Errors
     /// The address is in use or not one of the stack.
-    fn listen(&mut self, address: SocketAddr) -> Result<Listener, ListenError>;
+    fn listen(&mut self, address: SocketAddr, token: u64) -> Result<Listener, ListenError>;
 
     /// Sends bytes, and returns how many were taken. If these are not all, `sendable` follows when there is room again.
     fn send(&mut self, conn: Conn, bytes: &[u8]) -> usize;
@@ -45,8 +43,8 @@ pub trait Network {
     /// Sets the program's word of a connection.
     fn set_token(&mut self, conn: Conn, token: u64);
 
-    /// What is known of a connection; `None` if it has ended.
-    fn info(&self, conn: Conn) -> Option<Info>;
+    /// Local and remote address of a connection; `None` if it has ended.
+    fn addresses(&self, conn: Conn) -> Option<(SocketAddr, SocketAddr)>;
 }
 
 /// A program: callbacks on the thread of the stack, of which none may wait.
@@ -139,8 +137,8 @@ impl Network for Io<'_> {
         Io::connect(self, ConnectOptions { local, token, nodelay: true, ..ConnectOptions::new(remote) })
     }
 
-    fn listen(&mut self, address: SocketAddr) -> Result<Listener, ListenError> {
-        Io::listen(self, address, ListenOptions { nodelay: true, ..ListenOptions::default() })
+    fn listen(&mut self, address: SocketAddr, token: u64) -> Result<Listener, ListenError> {
+        Io::listen(self, address, ListenOptions { nodelay: true, token, ..ListenOptions::default() })
     }
 
     fn send(&mut self, conn: Conn, bytes: &[u8]) -> usize {
@@ -167,7 +165,7 @@ impl Network for Io<'_> {
         Io::set_token(self, conn, token);
     }
 
-    fn info(&self, conn: Conn) -> Option<Info> {
-        Io::info(self, conn)
+    fn addresses(&self, conn: Conn) -> Option<(SocketAddr, SocketAddr)> {
+        Io::info(self, conn).map(|info| (info.local, info.remote))
     }
 }

@@ -8,9 +8,11 @@ use linerate_mem::Pool;
 use linerate_port::{OpenOptions, PortSpec};
 use linerate_sys::clock;
 use linerate_tcp::Stack;
+use linerate_worker::Handle;
 
 use crate::document::Snapshot;
 use crate::network::OverStack;
+use crate::ready;
 use crate::reports::Reports;
 use crate::service::TcpService;
 use crate::show;
@@ -83,6 +85,7 @@ pub fn start<P: Reports>(program: P, network: &NetworkConfig, options: Options) 
         ports.add_port(service, port).map(drop).map_err(refused(&format!("port {}", network.port)))
     };
     let instance = linerate_control::start(setup, configure)?;
+    ready::wait(&instance.view, network)?;
     begin(&instance.view)?;
     Ok(Running { instance })
 }
@@ -114,6 +117,11 @@ impl<P: Reports> Running<P> {
         &self.instance.view.dir
     }
 
+    /// Reaches the thread of the stack.
+    pub(crate) fn handle(&self) -> Handle<Stack<OverStack<P>>> {
+        self.instance.view.handle.clone()
+    }
+
     /// The pool of its port: pipes of this process join on it.
     pub fn pool(&self) -> &Pool {
         &self.instance.pool
@@ -139,26 +147,38 @@ impl<P: Reports> Running<P> {
         });
     }
 
+    /// Resets every connection, so that peers need not find out by themselves that the program has ended.
+    fn reset_all(&self) {
+        if !self.has_ended() {
+            let _ = self.instance.view.call(|worker| show::reset_all(worker));
+        }
+    }
+
     /// Ends it: connections are reset, the port is closed, the socket removed.
     ///
     /// # Errors
     /// One of its threads failed.
     pub fn stop(mut self) -> Result<Ended<P>, ControlError> {
         let failed = || ControlError::new("a thread of the program failed", "this is a bug; please report it");
+        self.reset_all();
         let view = self.instance.view.clone();
-        if !self.has_ended() {
-            let _ = view.call(|worker| show::reset_all(worker));
-        }
         let mut ended = self.instance.end().ok_or_else(failed)?;
         let mut snapshot = show::reading_of(&mut ended.worker, &view, true);
         if let Some(end) = ended.end.port(linerate_port::PortIndex(0)) {
             show::last_packets(&mut snapshot.packets, &end.stats);
         }
+        snapshot.worker.cpu_ns = ended.end.core_ns;
         let port_lost = ended.port_lost;
         drop(ended);
         let mut pool = self.instance.pool.clone();
         pool.flush();
         let frames_missing = (pool.region().frames() as usize).saturating_sub(pool.available());
         Ok(Ended { snapshot, frames_missing, port_lost })
+    }
+}
+
+impl<P: Reports> Drop for Running<P> {
+    fn drop(&mut self) {
+        self.reset_all();
     }
 }

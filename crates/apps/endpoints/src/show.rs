@@ -68,10 +68,18 @@ pub(crate) fn counters<P: Reports>(worker: &mut TcpWorker<P>, zeroes: bool) -> B
     counters.each().filter(|(_, count)| zeroes || *count > 0).map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
-/// Retransmissions by cause.
+/// Segments that were sent again, by cause.
 fn retransmissions<P: Reports>(worker: &mut TcpWorker<P>) -> BTreeMap<String, u64> {
-    let counters = with(worker, |_, io| io.counters());
-    BTreeMap::from([("all".to_owned(), counters.retrans_segs)])
+    let counters = with(worker, |_, io| io.send_counters());
+    let causes = [
+        ("timeout", counters.retransmitted_timeout),
+        ("fast-recovery", counters.retransmitted_fast),
+        ("tail-loss-probe", counters.retransmitted_probe),
+        ("handshake", counters.retransmitted_syn),
+        ("path-mtu-or-window", counters.retransmitted_harmless),
+        ("window-probe", counters.window_probes),
+    ];
+    causes.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect()
 }
 
 /// Connections from index `after` on.
@@ -79,7 +87,9 @@ pub(crate) fn connections<P: Reports>(worker: &mut TcpWorker<P>, after: u32) -> 
     with(worker, |_, io| {
         let mut document = ConnectionsDocument::default();
         // Free places cost a look each, so the looks are bounded, too.
-        for index in after..after.saturating_add(64 * CONNECTIONS_MAX) {
+        let last = io.connection_indexes().min(after.saturating_add(64 * CONNECTIONS_MAX));
+        document.next = (last < io.connection_indexes()).then_some(last);
+        for index in after..last {
             if document.connections.len() >= CONNECTIONS_MAX as usize {
                 document.next = Some(index);
                 break;
@@ -98,16 +108,13 @@ pub(crate) fn last_packets(packets: &mut PacketsDocument, stats: &Stats) {
     (packets.rx_drops, packets.tx_drops) = (drops_that_happened(&stats.rx_drops), drops_that_happened(&stats.tx_drops));
 }
 
-/// Resets every connection, so that peers need not find out by themselves that the program has ended.
+/// Resets every connection.
 pub(crate) fn reset_all<P: Reports>(worker: &mut TcpWorker<P>) {
     with(worker, |_, io| {
-        let (mut left, mut index) = (io.connections(), 0);
-        while left > 0 && index < u32::MAX {
+        for index in 0..io.connection_indexes() {
             if let Some(conn) = io.connection_at(index) {
                 io.abort(conn);
-                left -= 1;
             }
-            index += 1;
         }
     });
 }

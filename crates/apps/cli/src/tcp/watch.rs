@@ -14,6 +14,9 @@ const LOOK_NS: u64 = 50_000_000;
 /// How long a program that was asked to stop may take before it is ended.
 const STOPPING_NS: u64 = 8 * SECOND_NS;
 
+/// Makes the progress of the seconds between two documents, the later one first.
+pub type Line<'a, D> = &'a dyn Fn(&Snapshot<D>, Option<&Snapshot<D>>, f64) -> String;
+
 /// How a program is watched.
 pub struct Watching<'a, D> {
     /// It is ended after this time.
@@ -24,8 +27,8 @@ pub struct Watching<'a, D> {
     pub json: bool,
     /// No progress.
     pub quiet: bool,
-    /// The progress of the seconds between two documents.
-    pub line: &'a dyn Fn(&Snapshot<D>, Option<&Snapshot<D>>, f64) -> String,
+    /// The progress.
+    pub line: Line<'a, D>,
 }
 
 /// Watches a program until its end.

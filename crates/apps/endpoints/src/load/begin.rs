@@ -11,6 +11,8 @@ use crate::network::Network;
 const CONNECTING_MAX: u32 = 512;
 /// A connection that failed is begun again after this time.
 const PAUSE_NS: u64 = 100_000_000;
+/// The first connection to a target is waited for, for so long.
+const FIRST_NS: u64 = 200_000_000;
 /// Connections that are closing, beside those that are open, at most.
 const CLOSING_MAX: usize = 65_536;
 
@@ -38,6 +40,7 @@ impl Client {
                 open: 0,
                 wanted: plan.connections_of(at),
                 not_before_ns: now_ns,
+                is_tried: false,
             });
         }
         self.fill(network);
@@ -101,7 +104,11 @@ impl Client {
             Ok(conn) => {
                 self.meters.connections.begin();
                 self.connecting += 1;
-                self.targets[at].open += 1;
+                let target = &mut self.targets[at];
+                target.open += 1;
+                if !std::mem::replace(&mut target.is_tried, true) {
+                    target.not_before_ns = now_ns + FIRST_NS;
+                }
                 if let Some(connection) = self.connections.get_mut(number) {
                     connection.conn = conn;
                 }
@@ -113,6 +120,15 @@ impl Client {
                 // Connections that end free what is missing.
                 self.targets[at].not_before_ns = now_ns + PAUSE_NS / 10;
             }
+        }
+    }
+
+    /// An answer came on a connection: others may follow it to its target at once.
+    pub(super) fn reached(&mut self, number: u32, now_ns: u64) {
+        let Some(connection) = self.connections.get(number) else { return };
+        let target = &mut self.targets[connection.target as usize];
+        if target.not_before_ns == connection.since_ns + FIRST_NS {
+            target.not_before_ns = now_ns;
         }
     }
 

@@ -56,6 +56,9 @@ pub(super) struct TargetState {
     pub(super) wanted: u32,
     /// No connection is begun before this time.
     pub(super) not_before_ns: u64,
+    /// A connection was begun. The others wait until it has an answer, because it finds the way: of packets that wait for a neighbour's
+    /// address all but one are lost.
+    pub(super) is_tried: bool,
 }
 
 /// How far a load is.
@@ -210,6 +213,8 @@ impl Program for Client {
         }
         connection.phase = Phase::Open;
         self.connecting -= 1;
+        self.reached(number, now_ns);
+        let Some(connection) = self.connections.get_mut(number) else { return };
         if connection.due_ns >= self.start_ns + self.plan.warmup_ns {
             self.meters.handshakes.record(now_ns.saturating_sub(connection.due_ns));
         }
@@ -280,6 +285,7 @@ impl Program for Client {
         let was_connecting = connection.phase == Phase::Connecting;
         let given = connection.cause;
         let target = connection.target as usize;
+        self.reached(number, now_ns);
         let cause = given.or(match why {
             CloseReason::Normal => None,
             CloseReason::Reset => Some(Cause::Reset),

@@ -53,6 +53,6 @@ pub trait Server: crate::network::Program {
 /// Listens at all of these addresses.
 fn listen<N: Network>(addresses: &[SocketAddr], network: &mut N) -> Result<(), String> {
     addresses.iter().try_for_each(|address| {
-        network.listen(*address).map(drop).map_err(|error| format!("cannot listen at {address}: {error}"))
+        network.listen(*address, 0).map(drop).map_err(|error| format!("cannot listen at {address}: {error}"))
     })
 }

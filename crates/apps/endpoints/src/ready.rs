@@ -1,0 +1,76 @@
+//! Waits until the addresses of a stack can be used: nobody else has them, and those that are asked for have come.
+
+use std::net::IpAddr;
+
+use linerate_control::{ControlError, StartError, View, refused};
+use linerate_ip::{AddressState, Event};
+use linerate_sys::clock;
+use linerate_tcp::Stack;
+
+use crate::network::OverStack;
+use crate::reports::Reports;
+use crate::stack::NetworkConfig;
+
+/// How long addresses may take.
+const WAIT_NS: u64 = 20_000_000_000;
+/// Time between two looks.
+const LOOK_NS: u64 = 10_000_000;
+
+/// What is known of the addresses.
+#[derive(Default)]
+struct Found {
+    tentative: Option<IpAddr>,
+    duplicate: Option<(IpAddr, String)>,
+    v4: bool,
+    /// An IPv6 address that is not link-local.
+    v6: bool,
+}
+
+/// Waits.
+///
+/// # Errors
+/// Somebody else has an address, no DHCP server or no router answers.
+pub(crate) fn wait<P: Reports>(view: &View<Stack<OverStack<P>>>, network: &NetworkConfig) -> Result<(), StartError> {
+    let end_ns = clock::now_ns() + WAIT_NS;
+    loop {
+        let found = view.call(|worker| worker.datapath.with(clock::now_ns(), |_, io| look(io.ip())));
+        let found = found.map_err(refused("the stack"))?;
+        let wrong = |cause: String, hint: &str| refused("the addresses")(ControlError::new(cause, hint));
+        if let Some((address, owner)) = found.duplicate {
+            let cause = format!("{owner} on this link has {address} already");
+            return Err(wrong(cause, "give the stack another address, or --no-dad if the two never meet"));
+        }
+        if found.tentative.is_none() && (found.v4 || !network.dhcp) && (found.v6 || !network.slaac) {
+            return Ok(());
+        }
+        let now_ns = clock::now_ns();
+        if now_ns >= end_ns {
+            return Err(match found.tentative {
+                Some(address) => wrong(format!("{address} is still being probed for"), "is the link of the port up?"),
+                None if !found.v4 && network.dhcp => wrong("no DHCP server answered".into(), "give an address"),
+                None => wrong("no router advertised a prefix".into(), "give an address"),
+            });
+        }
+        clock::sleep_until_ns(now_ns + LOOK_NS);
+    }
+}
+
+fn look(ip: &mut linerate_ip::Ip) -> Found {
+    let mut found = Found::default();
+    while let Some(event) = ip.next_event() {
+        if let Event::AddressDuplicate(address, owner) = event {
+            found.duplicate = Some((address, owner.to_string()));
+        }
+    }
+    for (address, _, state) in ip.addresses() {
+        match (state, address) {
+            (AddressState::Tentative, _) => found.tentative = Some(address),
+            (AddressState::Duplicate, _) => {
+                found.duplicate.get_or_insert_with(|| (address, "somebody".into()));
+            }
+            (_, IpAddr::V4(_)) => found.v4 = true,
+            (_, IpAddr::V6(address)) => found.v6 |= !address.is_unicast_link_local(),
+        }
+    }
+    found
+}

@@ -1,0 +1,168 @@
+//! Programs over two stacks of this process, which a memif joins: a load and its server, sockets for threads and for tasks.
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use linerate_endpoints::load::{Client, Config};
+use linerate_endpoints::serve::{Echo, HttpServer, Server, Site};
+use linerate_endpoints::sockets::Host;
+use linerate_endpoints::{Ended, NetworkConfig, Options, Reports, Running, StackOptions, start};
+
+/// How long something may take that is to come for sure.
+const LONG: Duration = Duration::from_secs(120);
+
+/// A link for two stacks.
+struct Link(tempfile::TempDir);
+
+impl Link {
+    fn new() -> Link {
+        Link(tempfile::tempdir().unwrap())
+    }
+
+    /// Where end 1 or end 2 is.
+    fn network(&self, end: u8) -> NetworkConfig {
+        let role = if end == 1 { "" } else { ",role=client" };
+        NetworkConfig {
+            port: format!("memif:{}{role}", self.0.path().join("link.sock").display()),
+            addresses: vec![
+                format!("198.18.5.{end}/24").parse().unwrap(),
+                format!("fd00:5::{end}/64").parse().unwrap(),
+            ],
+            no_duplicate_detection: true,
+            ..NetworkConfig::default()
+        }
+    }
+
+    fn options(&self, name: &str) -> Options {
+        Options {
+            name: name.into(),
+            folder: Some(self.0.path().to_owned()),
+            core: None,
+            stack: StackOptions { connections_max: 10_000 },
+            on_event: Box::new(|_| {}),
+        }
+    }
+
+    fn start<P: Reports>(&self, end: u8, program: P) -> Running<P> {
+        start(program, &self.network(end), self.options(&format!("end{end}"))).unwrap()
+    }
+
+    fn host(&self, end: u8) -> Host {
+        Host::start(&self.network(end), self.options(&format!("end{end}"))).unwrap()
+    }
+}
+
+fn any(port: u16) -> Vec<SocketAddr> {
+    vec![format!("0.0.0.0:{port}").parse().unwrap(), format!("[::]:{port}").parse().unwrap()]
+}
+
+/// Runs a load against a server until its end.
+fn load<S: Reports + Server>(text: &str, server: S) -> (Ended<Client>, Ended<S>) {
+    let link = Link::new();
+    let server = link.start(1, server);
+    let plan = Config::parse(text).unwrap().plan(&mut |name| Err(name.into())).unwrap();
+    let client = link.start(2, Client::new(Arc::new(plan)));
+    let began = Instant::now();
+    while !client.has_ended() {
+        assert!(
+            began.elapsed() < LONG,
+            "the load does not end: {:?}",
+            client.snapshot().map(|snapshot| snapshot.program)
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    (client.stop().unwrap(), server.stop().unwrap())
+}
+
+#[test]
+fn a_load_is_answered_and_accounted_for() {
+    for host in ["198.18.5.1", "[fd00:5::1]"] {
+        let text = format!(
+            "connections = 50\npipeline = 2\ncount = 3000\n[[request]]\nurl = \"http://{host}/\"\nexpect-bytes = 3000\n\
+             [[request]]\nurl = \"http://{host}/x\"\nbody = \"hello\"\n"
+        );
+        let (client, server) = load(&text, HttpServer::new(any(80), Site::of_len(3000)));
+        let load = &client.snapshot.program;
+        assert_eq!((load.requests.intended, load.requests.completed), (3000, 3000), "{load:?}");
+        assert_eq!((load.connections.begun, load.connections.completed), (50, 50), "{load:?}");
+        assert!(load.is_well() && load.requests.balances() && load.connections.balances(), "{load:?}");
+        assert_eq!((client.frames_missing, server.frames_missing), (0, 0));
+        assert!(client.snapshot.packets.sent > 100 && client.snapshot.counters["TcpActiveOpens"] == 50);
+    }
+}
+
+#[test]
+fn connections_come_and_go() {
+    let text =
+        "connections = 20\nrequests-per-connection = 1\ncount = 2000\n[[request]]\nurl = \"http://198.18.5.1/\"\n";
+    let (client, _) = load(text, HttpServer::new(any(80), Site::of_len(10)));
+    let load = &client.snapshot.program;
+    assert!(load.is_well(), "{load:?}");
+    assert!(load.connections.completed >= 2000, "{load:?}");
+}
+
+#[test]
+fn long_echoes_are_compared() {
+    let text = "connections = 3\ncount = 12\n[[request]]\nurl = \"tcp://198.18.5.1:7\"\nrequest = \"1M\"\n";
+    let (client, server) = load(text, Echo::new(any(7)));
+    assert!(client.snapshot.program.is_well(), "{:?}", client.snapshot.program);
+    assert_eq!(client.snapshot.program.rx_bytes, 12_000_000);
+    assert_eq!(server.frames_missing, 0);
+}
+
+#[test]
+fn a_port_without_a_server_refuses() {
+    let text = "connections = 2\nduration = \"300ms\"\n[[request]]\nurl = \"tcp://198.18.5.1:8\"\n";
+    let (client, _) = load(text, Echo::new(any(7)));
+    let load = &client.snapshot.program;
+    assert!(load.connections.balances() && load.connections.begun > 1 && load.requests.intended == 0, "{load:?}");
+    assert_eq!(load.connections.lost_total(), load.connections.begun);
+    assert!(!load.is_well());
+}
+
+#[test]
+fn threads_read_and_write() {
+    let link = Link::new();
+    let (one, two) = (link.host(1), link.host(2));
+    let listener = one.listen("198.18.5.1:1000".parse().unwrap()).unwrap();
+    assert!(one.listen("198.18.5.1:1000".parse().unwrap()).is_err(), "it is in use");
+    assert!(one.listen("198.18.5.9:1000".parse().unwrap()).is_err(), "it is not one of this host");
+    let bytes: Vec<u8> = (0..3_000_000u32).map(|at| (at % 253) as u8).collect();
+    let expected = bytes.clone();
+    let server = std::thread::spawn(move || {
+        let (mut stream, peer) = listener.accept_blocking().unwrap();
+        assert_eq!(peer.ip().to_string(), "198.18.5.2");
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        assert!(all == expected);
+        stream.write_all(b"done").unwrap();
+        // The connection is closed after these bytes.
+    });
+    let mut stream = two.connect_blocking("198.18.5.1:1000".parse().unwrap()).unwrap();
+    stream.write_all(&bytes).unwrap();
+    stream.shut_down_write();
+    assert!(stream.write(b"x").is_err());
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    assert_eq!(answer, b"done");
+    server.join().unwrap();
+    let refused = two.connect_blocking("198.18.5.1:1001".parse().unwrap()).map(|_| ()).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn a_host_that_ends_ends_its_streams() {
+    let link = Link::new();
+    let (one, two) = (link.host(1), link.host(2));
+    let listener = one.listen("198.18.5.1:1000".parse().unwrap()).unwrap();
+    let stream = two.connect_blocking("198.18.5.1:1000".parse().unwrap()).unwrap();
+    let (accepted, _) = listener.accept_blocking().unwrap();
+    drop(one);
+    let mut byte = [0];
+    assert!((&accepted).read(&mut byte).is_err());
+    assert!(listener.accept_blocking().is_err());
+    // The peer of a host that ends is told by a reset.
+    assert_eq!((&stream).read(&mut byte).unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+}
