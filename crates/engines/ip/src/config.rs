@@ -88,7 +88,7 @@ pub enum Redirects {
 /// Bounds of the tables of a shard. All memory that they need is taken when the shard is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Neighbours that are known at a time, at most 65,535.
+    /// Neighbours that are known at a time, 4 to 16,383.
     pub neighbours: usize,
     /// Packets that wait for a neighbour's address at a time, one a neighbour.
     pub parked: usize,

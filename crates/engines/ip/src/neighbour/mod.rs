@@ -28,22 +28,28 @@ pub use parked::Parked;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HopId(u32);
 
+/// How often an entry has made room for others; long, so that a number that is no longer valid does not become so again under a flood.
+const GENERATION_BITS: u32 = 18;
+const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
+/// Neighbours at a time, at most; the number behind the last one is [`HopId::NONE`]'s.
+pub const NEIGHBOURS_MAX: usize = (1 << (32 - GENERATION_BITS)) - 1;
+
 impl HopId {
     /// A number that no neighbour has.
     pub const NONE: HopId = HopId(u32::MAX);
 
-    fn new(index: usize, generation: u16) -> HopId {
-        HopId((index as u32) << 16 | u32::from(generation))
+    fn new(index: usize, generation: u32) -> HopId {
+        HopId((index as u32) << GENERATION_BITS | generation & GENERATION_MASK)
     }
 
     #[inline]
     fn index(self) -> usize {
-        (self.0 >> 16) as usize
+        (self.0 >> GENERATION_BITS) as usize
     }
 
     #[inline]
-    fn generation(self) -> u16 {
-        self.0 as u16
+    fn generation(self) -> u32 {
+        self.0 & GENERATION_MASK
     }
 
     /// The number as a word, for tables.
@@ -93,7 +99,7 @@ impl State {
 #[derive(Clone, Debug)]
 struct Hot {
     header: LinkHeader,
-    generation: u16,
+    generation: u32,
     is_ready: bool,
     used: Cell<bool>,
     confirmed: Cell<bool>,
@@ -178,7 +184,7 @@ pub struct Neighbours {
 impl Neighbours {
     /// An empty cache for `capacity` neighbours and `parked` packets of at most `packet_len` bytes.
     pub fn new(link: Link, capacity: usize, parked: usize, packet_len: usize, seed: u64) -> Neighbours {
-        let capacity = capacity.clamp(4, usize::from(u16::MAX));
+        let capacity = capacity.clamp(4, NEIGHBOURS_MAX);
         let hot = Hot {
             header: link.header(MacAddress::ZERO, EtherType::IPV4),
             generation: 0,
@@ -512,7 +518,7 @@ impl Neighbours {
         self.index.remove(&self.entries[index].address);
         self.entries[index].state = State::Free;
         let hot = &mut self.hot[index];
-        (hot.is_ready, hot.generation) = (false, hot.generation.wrapping_add(1));
+        (hot.is_ready, hot.generation) = (false, (hot.generation + 1) & GENERATION_MASK);
         hot.used.set(false);
         hot.confirmed.set(false);
         self.free.push(index as u16);
