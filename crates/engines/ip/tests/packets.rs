@@ -481,7 +481,7 @@ fn extension_headers_are_walked_and_their_options_obeyed() {
 
 fn advertisement(hop_limit: u8, lifetime_s: u16, options: &[u8]) -> Vec<u8> {
     let ip = ipv6::Header { src: v6("fe80::254"), dst: v6("ff02::1"), hop_limit, ..Default::default() };
-    let header = icmpv6::Header { kind: 134, identifier: 0x4000, sequence: lifetime_s, ..Default::default() };
+    let header = icmpv6::Header { kind: 134, identifier: 0x0a00, sequence: lifetime_s, ..Default::default() };
     let mut frame = frame6(254, 1, ip, |stack| stack.with(header), 70 + options.len());
     frame[..6].copy_from_slice(&[0x33, 0x33, 0, 0, 0, 1]);
     frame[62..70].fill(0);
@@ -523,6 +523,7 @@ fn routers_are_followed_and_addresses_made_of_their_prefixes() {
     assert!(a.ip.is_ours(made));
     assert!(a.events().contains(&Event::NameServer(ip("2001:db8:5::53"))));
     assert_eq!((a.ip.path_mtu(ip("2001:db8::1")), a.ip.path_mtu(ip("10.0.0.2"))), (1400, 1500));
+    assert_eq!(a.ip.hop_limit(), 64, "a small one is not believed");
     // The router is a neighbour already, so nothing is asked.
     a.run_until(a.now_ns + 5 * SECOND);
     a.sent();
@@ -553,4 +554,41 @@ fn the_path_mtu_decides_how_long_datagrams_are() {
     // The link's MTU is tried again later.
     a.run_until(a.now_ns + 800 * SECOND);
     assert_eq!(a.ip.path_mtu(ip("10.0.0.2")), 1500);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(48))]
+
+    /// Fragments of any size, in any order, some twice: the datagram arrives once, as it was, and every fragment is accounted for.
+    #[test]
+    fn fragments_in_any_order_are_the_datagram(
+        is_v4: bool, len in 0..20_000_usize, mtu in 1280..1500_u16, order in proptest::collection::vec(0..10_000_u32, 0..40),
+    ) {
+        let [mut a, mut b] = pair();
+        let (to, local) = if is_v4 { ("10.0.0.2:7", "0.0.0.0:7") } else { ("[fd00::2]:7", "[::]:7") };
+        b.bind(local);
+        let client = a.bind(&local.replace(":7", ":9"));
+        a.ip.packet_too_big(to.parse::<SocketAddr>().unwrap().ip(), mtu, a.now_ns);
+        let data: Vec<u8> = (0..len).map(|at| (at ^ (at >> 8)) as u8).collect();
+        a.send(client, to, &data).unwrap();
+        let mut frames: Vec<Vec<u8>> = a.out.iter().map(<[u8]>::to_vec).collect();
+        a.pool.free(&mut a.out);
+        proptest::prop_assert!(frames.iter().all(|frame| frame.len() <= 14 + usize::from(mtu)));
+        let count = frames.len();
+        for (at, number) in order.iter().enumerate() {
+            let other = *number as usize % frames.len();
+            match at % 3 {
+                // The last copy of a fragment may come when the datagram is whole; it then begins another one.
+                0 if count > 1 && at < 6 => frames.insert(0, frames[other].clone()),
+                _ => frames.swap(at % count, other),
+            }
+        }
+        let got: Vec<_> = frames.iter().filter_map(|frame| b.take(frame)).collect();
+        proptest::prop_assert!(!got.is_empty());
+        proptest::prop_assert!(got.iter().all(|(_, found)| *found == data));
+        let (held, given_up) = b.ip.fragments();
+        let whole = if count > 1 { got.len() * count } else { 0 };
+        let expected = if count > 1 { frames.len() } else { 0 };
+        proptest::prop_assert_eq!(whole + held as usize + given_up.repeated as usize, expected);
+    }
 }

@@ -74,7 +74,7 @@ pub struct Ip {
     lifetimes_ns: u64,
     solicit: router::Solicit,
     dhcp: Option<Dhcp>,
-    /// Hop limit of packets of ours (RFC 4861 section 6.3.4).
+    /// Hop limit of IPv6 packets of ours (RFC 4861 section 6.3.4).
     hop_limit: u8,
     /// Identification of IPv4 packets that may be fragmented.
     identification: u16,
@@ -305,6 +305,12 @@ impl Ip {
         let is_taken = self.neighbours.park(hop, packet, checksum);
         self.counters.parked += u64::from(is_taken);
         is_taken
+    }
+
+    /// Hop limit of IPv6 packets: 64, or more if a router says so (RFC 4861 section 6.3.4).
+    #[inline]
+    pub fn hop_limit(&self) -> u8 {
+        self.hop_limit
     }
 
     /// Longest IP packet to `dst` that passes, as far as is known, in bytes.

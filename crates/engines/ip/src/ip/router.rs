@@ -70,9 +70,8 @@ impl Ip {
         let head = head.ok_or(DropReason::NeighbourDiscovery)?;
         let options = options(&bytes[16..]).ok_or(DropReason::NeighbourDiscovery)?;
         self.solicit.next_ns = u64::MAX;
-        if head[4] != 0 {
-            self.hop_limit = head[4];
-        }
+        // Anybody on the link could cut us off by a small one, so it only grows.
+        self.hop_limit = self.hop_limit.max(head[4]);
         let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         self.neighbours.set_times(word(8), word(12));
         let lifetime_s = u16::from_be_bytes([head[6], head[7]]);

@@ -112,7 +112,6 @@ impl Ip {
             tos: to.class,
             total_len: packet.len() as u16,
             identification: self.next_identification(),
-            ttl: self.hop_limit,
             protocol: Protocol::ICMPV4,
             src: to.src,
             dst: to.dst,

@@ -146,7 +146,7 @@ impl Udp {
         let local_port = local.map_or(0, |local| local.port());
         let id = self.table.add(Ends { local: mapped(src), local_port, remote: remote_bits, remote_port })?;
         if let Some(ends) = self.table.ends(id).copied() {
-            self.paths.connect(id.index, Path::new(hop, ends));
+            self.paths.connect(id.index, Path::new(hop, ends, ip.hop_limit()));
         }
         Ok(id)
     }

@@ -32,7 +32,7 @@ pub(super) struct Path {
 }
 
 impl Path {
-    pub fn new(hop: HopId, ends: Ends) -> Path {
+    pub fn new(hop: HopId, ends: Ends, hop_limit: u8) -> Path {
         let mut headers = [0; HEADERS_MAX];
         let udp = udp::Header { src_port: ends.local_port, dst_port: ends.remote_port, ..Default::default() };
         let (len, header_sum, pseudo) = match (bits(ends.local), bits(ends.remote)) {
@@ -58,7 +58,7 @@ impl Path {
                     IpAddr::V4(four) => four.to_ipv6_mapped(),
                     IpAddr::V6(six) => six,
                 });
-                let header = ipv6::Header { next_header: Protocol::UDP, src, dst, ..Default::default() };
+                let header = ipv6::Header { next_header: Protocol::UDP, hop_limit, src, dst, ..Default::default() };
                 header.emit(&mut headers);
                 udp.emit(&mut headers[ipv6::HEADER_LEN..]);
                 (ipv6::HEADER_LEN, Sum::new(), Sum::pseudo_ipv6(src, dst, Protocol::UDP.0, 0))
@@ -231,7 +231,7 @@ impl Udp {
     ) -> Result<(), SendError> {
         let (src, dst) = (bits(wanted.local), bits(wanted.remote));
         let (hop, src) = ip.resolve((!src.is_unspecified()).then_some(src), dst, out)?;
-        let path = Path::new(hop, Ends { local: mapped(src), ..wanted });
+        let path = Path::new(hop, Ends { local: mapped(src), ..wanted }, ip.hop_limit());
         let len = usize::from(path.len) + data.len();
         // IPv6 counts its payload only; that of fragments must still be numbered by 13 bits of 8 bytes.
         if len > usize::from(u16::MAX) {
