@@ -28,6 +28,10 @@ const PORT: PortIndex = PortIndex(0);
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 /// Connections from one address of the client, below the number of ports that it chooses from.
 const PER_ADDRESS: usize = 45_000;
+/// Addresses from which connections are opened and closed, so that ports do not run out while the last ones wait.
+const OPEN_ADDRESSES: usize = 16;
+/// Rounds between two looks at the clock that the stacks go by.
+const ROUNDS_PER_LOOK: u64 = 8;
 /// Echoes between two looks at the clock of the thread.
 const STEP: u64 = 10_000;
 
@@ -176,7 +180,8 @@ impl Pair {
         let output = settings.window.next_multiple_of(64) + 1024;
         let frames = 4 * output + 4096;
         let pool = Pool::new(PoolConfig { frames, frame_size: 2048 }).map_err(|error| error.to_string())?;
-        let addresses = (settings.connections / PER_ADDRESS + 1) as u32;
+        let spare = if settings.opens { OPEN_ADDRESSES } else { 0 };
+        let addresses = (settings.connections / PER_ADDRESS + 1 + spare) as u32;
         let config = |number: u8, first: Ipv4Addr, count: u32| {
             let range = AddressRange { first: first.into(), count, prefix_len: 15 };
             let mut config = StackConfig {
@@ -215,7 +220,7 @@ impl Pair {
         let text = |error: linerate_tcp::StackError| error.to_string();
         let client = Stack::new(config(1, first, addresses), &pool, client).map_err(text)?;
         let mut server = Stack::new(config(2, SERVER, 1), &pool, Server).map_err(text)?;
-        let now_ns = clock::now_ns();
+        let now_ns = clock::thread_cpu_ns();
         let listen = ListenOptions { backlog: 65_536, nodelay: true, ..ListenOptions::default() };
         server.with(now_ns, |_, io| io.listen((SERVER, 80).into(), listen)).map_err(|error| error.to_string())?;
         let (to_server, to_client) = (Batch::new(&pool, 256), Batch::new(&pool, 256));
@@ -224,7 +229,10 @@ impl Pair {
 
     /// One round of each stack, as a worker would do it.
     fn round(&mut self) {
-        self.now_ns = clock::now_ns();
+        // The stacks' clock is the CPU time of this thread: a core that is taken away does not count as silence of the peer.
+        if self.rounds.is_multiple_of(ROUNDS_PER_LOOK) {
+            self.now_ns = clock::thread_cpu_ns();
+        }
         self.rounds += 1;
         let Pair { client, server, to_server, to_client, pool, now_ns, .. } = self;
         let now_ns = *now_ns;
@@ -329,13 +337,16 @@ fn measure(pair: &mut Pair, settings: &Settings, seconds: f64) -> Run {
     let instructions = Counter::open(Event::Instructions, Scope::ThisThread).ok();
     let (cpu, wall, rounds) = (clock::thread_cpu_ns(), clock::now_ns(), pair.rounds);
     let mut next = first + STEP;
-    let mut offset = 0;
+    let (mut offset, mut address) = (settings.connections / PER_ADDRESS * PER_ADDRESS, 0);
     loop {
         if settings.opens {
             let waiting = pair.client.app().connected as u64 - pair.client.app().cycles;
             let room = (settings.connections + settings.window).saturating_sub(waiting as usize);
             pair.connect(room.min(256), offset);
-            offset = (offset + 256) % PER_ADDRESS;
+            // Other addresses than those of the connections that stand, one after the other.
+            let first = settings.connections / PER_ADDRESS + 1;
+            address = (address + 1) % OPEN_ADDRESSES;
+            offset = (first + address) * PER_ADDRESS;
         }
         pair.round();
         let done = count(pair);

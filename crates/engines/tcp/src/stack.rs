@@ -41,6 +41,7 @@ struct Arrival {
     end: u16,
     kind: Kind,
     tos: u8,
+    checksum: Checksum,
     /// The control block that it is probably for.
     block: Option<u32>,
 }
@@ -133,6 +134,10 @@ impl<A: App> Datapath for Stack<A> {
         context.pool.free_front(&mut self.engine.egress.output, 1);
     }
 
+    fn removed(&mut self, _: PortIndex, context: &mut Context<'_>) {
+        context.pool.free(&mut self.engine.egress.output);
+    }
+
     fn next_deadline_ns(&self) -> u64 {
         self.engine.next_deadline_ns().min(self.app.next_deadline_ns())
     }
@@ -158,7 +163,9 @@ impl<A: App> Stack<A> {
         let arrivals = &mut arrivals[..count];
         let prefetch = engine.config.prefetch;
         for (at, arrival) in arrivals.iter_mut().enumerate() {
-            *arrival = recognize(engine, batch.packet(from + at), batch.checksum(from + at));
+            let checksum = batch.checksum(from + at);
+            *arrival = recognize(engine, batch.packet(from + at), checksum);
+            arrival.checksum = checksum;
             if prefetch && arrival.is_tcp() {
                 engine.prefetch_bucket(arrival.hash);
             }
@@ -174,10 +181,12 @@ impl<A: App> Stack<A> {
             }
         }
         let (mut tcp_count, mut udp_count) = (0, 0);
+        let has_frags = batch.totals().packets != batch.len() as u64;
         for (at, arrival) in arrivals.iter().enumerate() {
-            let (frame, checksum) = (batch.packet(from + at), batch.checksum(from + at));
-            if batch.more(from + at) {
-                other(engine, app, frame, checksum);
+            let (frame, checksum) = (batch.packet(from + at), arrival.checksum);
+            if has_frags && (batch.more(from + at) || from + at > 0 && batch.more(from + at - 1)) {
+                // Packets of several frames are longer than the MTU of a stack, which fits into one.
+                engine.counters.in_errs += u64::from(!batch.more(from + at));
                 continue;
             }
             match arrival.kind {
@@ -207,7 +216,17 @@ fn recognize(engine: &Engine, frame: &[u8], checksum: Checksum) -> Arrival {
         let ports = ports(fast.payload(frame));
         let hash = engine.hash_v4(fast.dst, fast.src, ports);
         let (start, end, tos) = (fast.offset, fast.end, fast.tos);
-        return Arrival { hash, src: fast.src, dst: fast.dst, ports, start, end, kind: Kind::Tcp4, tos, block: None };
+        return Arrival {
+            hash,
+            src: fast.src,
+            dst: fast.dst,
+            ports,
+            start,
+            end,
+            kind: Kind::Tcp4,
+            tos,
+            ..Arrival::default()
+        };
     }
     if let Some(fast) = engine.egress.ip.fast6(frame) {
         if fast.protocol != Protocol::TCP {
@@ -216,7 +235,7 @@ fn recognize(engine: &Engine, frame: &[u8], checksum: Checksum) -> Arrival {
         let ports = ports(fast.payload(frame));
         let hash = engine.hash(&tuple(fast.dst, fast.src, ports, true));
         let (start, end, tos) = (fast.offset, fast.end, fast.traffic_class);
-        return Arrival { hash, src: 0, dst: 0, ports, start, end, kind: Kind::Tcp6, tos, block: None };
+        return Arrival { hash, src: 0, dst: 0, ports, start, end, kind: Kind::Tcp6, tos, ..Arrival::default() };
     }
     Arrival::default()
 }

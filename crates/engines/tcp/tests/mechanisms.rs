@@ -366,3 +366,33 @@ fn numbers_differ_by_connection_and_by_stack() {
     assert!(ports == 20 && distinct(&|frame| word(frame, 4)) == 20, "{ports}");
     let _ = A;
 }
+
+#[test]
+fn the_edge_of_the_window_never_moves_back_and_all_before_it_is_taken() {
+    let mut small = config(2);
+    (small.receive_window_max, small.receive_budget_bytes) = (200_000, 1 << 20);
+    let mut pair = Pair::with(config(1), small);
+    let (a, b) = pair.connected(ListenOptions::default());
+    assert_eq!(info(&mut pair, b).scales.1, 2);
+    pair.b.app_mut().takes = Some(0);
+    pair.run(100);
+    pair.frames.clear();
+    // Lengths that the scale does not divide.
+    for length in [1, 3, 700, 1449, 1447, 2, 5].into_iter().cycle().take(500) {
+        pair.send_a(a, &vec![1; length]);
+        pair.run(3);
+    }
+    pair.run(2_000);
+    let mut edge = None;
+    for answer in tcp(&pair, false) {
+        let window = u32::from(u16::from_be_bytes([answer[TCP + 14], answer[TCP + 15]])) << 2;
+        let right = word(&answer, 8).wrapping_add(window);
+        assert!(edge.is_none_or(|edge| right.wrapping_sub(edge) as i32 >= 0), "the edge moved back");
+        edge = Some(right);
+    }
+    let known = info(&mut pair, b);
+    let held = known.receive_queued + known.receive_window;
+    assert!(known.receive_window < 4 && held >= 190_000, "{known:?}");
+    // Nothing that was inside the window had to be sent again, but for probes of the closed one.
+    assert_eq!(pair.counters_b().rcvq_drop, 0);
+}

@@ -3,7 +3,7 @@
 use super::is_same;
 use crate::engine::Engine;
 use crate::receive::Stored;
-use crate::{App, CloseReason, Flags, Io, NONE, Seq, State};
+use crate::{App, CloseReason, Conn, Flags, Io, NONE, Seq, State, Tcb};
 
 /// Data that may begin before what is expected, behind it, or end behind the window.
 pub(super) fn segment<A: App>(
@@ -48,8 +48,8 @@ pub(super) fn segment<A: App>(
 /// Data that is expected next, and fits into the window.
 #[inline]
 pub(super) fn in_order<A: App>(engine: &mut Engine, app: &mut A, index: u32, data: &[u8], mut fin: bool) {
-    let conn = engine.conn(index);
     let tcb = &mut engine.tcbs[index];
+    let conn = Conn { index, generation: tcb.generation };
     let seq = tcb.rcv_nxt;
     let len = data.len();
     tcb.rcv_nxt += len as u32;
@@ -57,12 +57,18 @@ pub(super) fn in_order<A: App>(engine: &mut Engine, app: &mut A, index: u32, dat
     let mut taken = 0;
     if !tcb.flags.has(Flags::PAUSED) && len > 0 {
         taken = app.received(conn, data, &mut Io::new(engine)).min(len);
-        if !is_same(engine, conn) {
-            return;
-        }
+    }
+    let (tick, delay) = (engine.now.tick, engine.config.ack_delay_ms);
+    let tcb = &mut engine.tcbs[index];
+    if tcb.generation != conn.generation || tcb.state == State::Closed {
+        return;
+    }
+    if taken == len && !fin && tcb.recv == NONE {
+        note_received(tcb, tick, delay);
+        engine.touch(index);
+        return;
     }
     if taken < len {
-        let tcb = &mut engine.tcbs[index];
         tcb.flags.set(Flags::PAUSED);
         let kept = engine.receive.append(&mut tcb.recv, seq + taken as u32, &data[taken..]);
         if taken + kept < len {
@@ -79,17 +85,21 @@ pub(super) fn in_order<A: App>(engine: &mut Engine, app: &mut A, index: u32, dat
             return;
         }
     }
-    let (tick, delay) = (engine.now.tick, engine.config.ack_delay_ms);
-    let tcb = &mut engine.tcbs[index];
+    note_received(&mut engine.tcbs[index], tick, delay);
+    engine.touch(index);
+    if fin {
+        peer_finished(engine, app, index);
+    }
+}
+
+/// Data in order are acknowledged at once after two full segments, else after the delay (RFC 9293 section 3.8.6.3).
+#[inline]
+fn note_received(tcb: &mut Tcb, tick: u32, delay: u32) {
     if tcb.rcv_nxt - tcb.ack_sent >= 2 * u32::from(tcb.rcv_mss) {
         tcb.flags.set(Flags::ACK_NOW);
     } else if !tcb.flags.has(Flags::ACK_DELAYED) {
         tcb.flags.set(Flags::ACK_DELAYED);
         tcb.ack_due = tick.wrapping_add(delay) as u16;
-    }
-    engine.touch(index);
-    if fin {
-        peer_finished(engine, app, index);
     }
 }
 

@@ -101,7 +101,8 @@ pub(super) fn write(frame: &mut [u8], link: &[u8], tuple: &Tuple, segment: &Segm
     network[6..8].copy_from_slice(&[TCP, TTL]);
     network[8..24].copy_from_slice(&tuple.local.to_be_bytes());
     network[24..].copy_from_slice(&tuple.remote.to_be_bytes());
-    write_tcp(tcp, tuple.ports(), segment, tuple.pseudo_sum(tcp_len), partial);
+    let fixed = fixed_words(tuple.ports(), segment, tuple.pseudo_sum(tcp_len));
+    write_tcp(tcp, fixed, segment, partial);
     link.len() + 40 + tcp_len
 }
 
@@ -121,30 +122,57 @@ pub(super) fn write_v4(frame: &mut [u8], link: &[u8], ends: Ends, segment: &Segm
     if len > frame.len() {
         return 0;
     }
-    let (link_place, rest) = frame.split_at_mut(link.len());
-    match (link_place.first_chunk_mut::<14>(), link.first_chunk::<14>()) {
-        (Some(place), Some(bytes)) if link.len() == 14 => *place = *bytes,
-        _ => link_place.copy_from_slice(link),
+    let words = words_v4(ends, segment, tcp_len);
+    if let (Some((value, echo)), Ok(link), [], true) =
+        (segment.timestamps, <&[u8; 14]>::try_from(link), segment.options, partial)
+        && let Some((head, rest)) = frame.split_first_chunk_mut::<66>()
+        && let Some((link_place, head)) = head.split_first_chunk_mut::<14>()
+        && let Some(head) = head.first_chunk_mut::<52>()
+    {
+        // The usual segment.
+        *link_place = *link;
+        let [a, b, c, d, e, f, g, h, i, j] = words;
+        put(head, [a, b, c, d, e, f, g, h, i, j, TIMESTAMPS_HEAD, value, echo]);
+        if let ([place, ..], [byte]) = (&mut *rest, segment.data) {
+            *place = *byte;
+        } else if !segment.data.is_empty() {
+            rest[..segment.data.len()].copy_from_slice(segment.data);
+        }
+        return len;
     }
+    let (link_place, rest) = frame.split_at_mut(link.len());
+    link_place.copy_from_slice(link);
     let Some((network, rest)) = rest.split_first_chunk_mut::<20>() else { return 0 };
+    let [a, b, c, d, e, tcp @ ..] = words;
+    put(network, [a, b, c, d, e]);
+    write_tcp(&mut rest[..tcp_len], tcp, segment, partial);
+    len
+}
+
+/// IP header and fixed part of the TCP header, whose checksum field holds the sum of the pseudo-header.
+#[inline]
+fn words_v4(ends: Ends, segment: &Segment<'_>, tcp_len: usize) -> [u32; 10] {
     let first = 0x4500_0000 | u32::from(segment.ecn) << 16 | (20 + tcp_len as u32);
     let third = u32::from(TTL) << 24 | u32::from(TCP) << 16;
     let addresses = u64::from(ends.local) + u64::from(ends.remote);
     // Identification 0, because a datagram that may not be fragmented needs none (RFC 6864).
     let sum = Sum::new().add_u64(addresses + u64::from(first) + 0x4000 + u64::from(third));
-    put(network, [first, 0x4000, third | u32::from(sum.finish()), ends.local, ends.remote]);
     let pseudo = Sum::new().add_u64(addresses + u64::from(TCP) + tcp_len as u64);
-    write_tcp(&mut rest[..tcp_len], ends.ports, segment, pseudo, partial);
-    len
+    let [a, b, c, d, e] = fixed_words(ends.ports, segment, pseudo);
+    [first, 0x4000, third | u32::from(sum.finish()), ends.local, ends.remote, a, b, c, d, e]
+}
+
+/// The fixed part of the TCP header. The checksum field holds the sum of the pseudo-header.
+#[inline]
+fn fixed_words(ports: u32, segment: &Segment<'_>, pseudo: Sum) -> [u32; 5] {
+    let offset = (segment.header_len() as u32 / 4) << 28;
+    let flags_and_window = u32::from(segment.flags) << 16 | u32::from(segment.window);
+    [ports, segment.seq.0, segment.ack.0, offset | flags_and_window, u32::from(pseudo.fold()) << 16]
 }
 
 /// Writes header and data, which are as long as `place`.
 #[inline]
-fn write_tcp(place: &mut [u8], ports: u32, segment: &Segment<'_>, pseudo: Sum, partial: bool) {
-    let header_len = segment.header_len();
-    let offset_and_flags = (header_len as u32 / 4) << 28 | u32::from(segment.flags) << 16 | u32::from(segment.window);
-    // The checksum field holds the sum of the pseudo-header.
-    let fixed = [ports, segment.seq.0, segment.ack.0, offset_and_flags, u32::from(pseudo.fold()) << 16];
+fn write_tcp(place: &mut [u8], fixed: [u32; 5], segment: &Segment<'_>, partial: bool) {
     if let (Some((value, echo)), Some((head, rest))) = (segment.timestamps, place.split_first_chunk_mut::<32>()) {
         let [a, b, c, d, e] = fixed;
         put(head, [a, b, c, d, e, TIMESTAMPS_HEAD, value, echo]);

@@ -10,6 +10,16 @@ use crate::send;
 use crate::time::NEVER;
 use crate::{Flags, NONE, Now, Seq, StackConfig, State, Tcb};
 
+/// What became of an attempt to send a segment.
+enum Emitted {
+    /// There is none.
+    Nothing,
+    /// One was sent, and there may be more.
+    More,
+    /// One was sent, and nothing is left to be sent.
+    Last,
+}
+
 /// ECN bits of the IP header: the sender does ECN, ECT(0).
 const ECT0: u8 = 2;
 
@@ -39,21 +49,26 @@ impl Engine {
             return true;
         }
         while self.egress.can_send() {
-            if !self.emit_segment(index) {
-                if self.tcbs[index].flags.has(Flags::ACK_NOW) {
-                    self.send_ack(index);
+            match self.emit_segment(index) {
+                Emitted::Last => return true,
+                Emitted::More => {}
+                Emitted::Nothing => {
+                    if self.tcbs[index].flags.has(Flags::ACK_NOW) {
+                        self.send_ack(index);
+                    }
+                    return true;
                 }
-                return true;
             }
         }
         false
     }
 
-    /// Sends the next segment of the send side; false if there is none.
-    fn emit_segment(&mut self, index: u32) -> bool {
+    /// Sends the next segment of the send side.
+    #[inline]
+    fn emit_segment(&mut self, index: u32) -> Emitted {
         let Engine { tcbs, send, receive, egress, pairs, counters, config, now, .. } = self;
         let tcb = &mut tcbs[index];
-        let Some(queued) = send::next_segment(tcb, send, *now) else { return false };
+        let Some(queued) = send::next_segment(tcb, send, *now) else { return Emitted::Nothing };
         let is_urgent = tcb.flags.has(Flags::ACK_NOW);
         let mut flags = acknowledge(tcb, right_edge(tcb, receive, config));
         let mut window = window_field(tcb);
@@ -97,7 +112,7 @@ impl Engine {
             ecn: if is_capable { ECT0 } else { 0 },
         };
         transmit(egress, tcb, pairs, &segment, *now);
-        true
+        if send::is_idle(tcb) && !tcb.flags.has(Flags::ACK_NOW) { Emitted::Last } else { Emitted::More }
     }
 
     /// Sends an acknowledgment without data.
@@ -210,6 +225,8 @@ fn acknowledge(tcb: &mut Tcb, right: Seq) -> u8 {
         let field = ((right - tcb.rcv_nxt) >> scale).min(u32::from(u16::MAX));
         tcb.rcv_edge = tcb.rcv_edge.max(tcb.rcv_nxt + (field << scale));
     }
+    // The header cannot say every window: the edge is where the peer will see it.
+    tcb.rcv_edge = tcb.rcv_edge.max(tcb.rcv_nxt + (u32::from(window_field(tcb)) << tcb.rcv_scale()));
     if tcb.flags.has(Flags::ECE_OWED) { bit::ACK | bit::ECE } else { bit::ACK }
 }
 

@@ -137,7 +137,9 @@ impl Engine {
 
     /// Probes a silent peer, or ends the connection after too many probes (RFC 9293 section 3.8.4).
     fn check_keepalive(&mut self, index: u32) {
-        let Some(tcb) = self.tcbs.get(index).filter(|tcb| tcb.state != State::Closed) else { return };
+        let Some(tcb) = self.tcbs.get(index).filter(|tcb| tcb.is_synchronized() && tcb.state != State::TimeWait) else {
+            return;
+        };
         let Some(record) = self.receive.get_mut(tcb.recv) else { return };
         let Some(keepalive) = record.keepalive else { return };
         let wait = keepalive.idle_ms.saturating_add(keepalive.interval_ms.saturating_mul(record.probes));

@@ -52,7 +52,7 @@ pub use memory::{SEGMENT_MAX, SendMemory};
 pub use recovery::Phase;
 
 use crate::time::NEVER;
-use crate::{NONE, Now, Seq, Tcb};
+use crate::{Flags, NONE, Now, Seq, Tcb};
 
 /// What a segment with ACK says to the send side. The caller has checked that the segment is acceptable (RFC 9293 section 3.10.7.4,
 /// first to fifth), so that `ack` is at most `snd_nxt`; it may be before `snd_una`.
@@ -172,6 +172,12 @@ pub fn on_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, now: Now) -
 #[inline]
 pub fn next_segment<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: Now) -> Option<Outgoing<'a>> {
     output::next_segment(tcb, memory, now)
+}
+
+/// True if `next_segment` has nothing for certain: all that was written is in flight, and nothing was lost.
+#[inline]
+pub fn is_idle(tcb: &Tcb) -> bool {
+    tcb.queued == tcb.in_flight() && tcb.cold == NONE && !tcb.flags.any(Flags::WINDOW_PROBE | Flags::FIN_OWED)
 }
 
 /// The tick at which `on_timer` is due; 0 if there is none.
