@@ -1,7 +1,7 @@
 #!/bin/sh
 # `linerate ofswitch` and Open vSwitch with DPDK in turn: the same ports, the same entries, one core each for packets.
 #     benches/ofswitch.sh memif|vhost ports|l4|flows|rules|fresh [RUNS [SECONDS]]
-#     benches/ofswitch.sh mods|packet-ins|rtt [RUNS]
+#     benches/ofswitch.sh mods|packet-ins|rtt|loading [RUNS]
 #   ports   one flow, an entry for each port: Open vSwitch's special fast path
 #   l4      one flow, an entry with the UDP port
 #   flows   10,000 flows, the entries of l4
@@ -9,6 +9,7 @@
 #   fresh   the same entries, and packets whose addresses never repeat
 #   mods    100,000 flow-mods and a barrier, a dump, one delete; also by `ovs-ofctl add-flows`, whose own time is in it. Open vSwitch: netdev
 #   packet-ins  packet-ins that a controller answered with a flow-mod, a second, with packets that never repeat at a memif port
+#   loading 100,000 entries come and go while `linerate send` sends 1 Mpps (RATE): what was lost, by the sender's count and by the switch's
 #   rtt     pings between two namespaces over veths, median; Open vSwitch: netdev
 # Wants root, dpdk-testpmd, 2 GiB for huge pages (reserved and given back here), and openvswitch-switch-dpdk. Builds nothing:
 # cargo build --release -p linerate -p linerate-benches
@@ -22,7 +23,7 @@ memif | vhost)
     row=${2:-l4}
     shift
     ;;
-mods | packet-ins | rtt) kind=memif row=$1 ;;
+mods | packet-ins | rtt | loading) kind=memif row=$1 ;;
 *) usage ;;
 esac
 runs=${2:-5}
@@ -39,6 +40,7 @@ address=127.0.0.1:16653
 entries() {
     case $row in
     ports | rtt) printf 'in_port=%s,actions=output:%s\n' 1 2 2 1 ;;
+    loading) printf 'priority=200,in_port=%s,udp,actions=output:%s\n' 1 2 2 1 ;;
     l4) printf 'in_port=%s,udp,tp_dst=9,actions=output:%s\n' 1 2 2 1 ;;
     flows) printf 'in_port=%s,udp,tp_dst=1001,actions=output:%s\n' 1 2 2 1 ;;
     rules | fresh)
@@ -56,7 +58,7 @@ entries() {
 }
 
 case $row in
-ports | l4 | mods | rtt) ;;
+ports | l4 | mods | rtt | loading) ;;
 flows) traffic="--forward-mode=flowgen --flowgen-flows=10000" begin=start ;;
 rules) traffic="--forward-mode=flowgen --flowgen-flows=1000000" begin=start ;;
 fresh | packet-ins) traffic="--forward-mode=flowgen --flowgen-flows=2000000000" begin=start ;;
@@ -139,11 +141,28 @@ mods() {
 }
 
 packet_ins() {
-    "$client" packet-ins 127.0.0.1:16660 5 >"$folder.answered" &
+    nice -n -20 "$client" packet-ins 127.0.0.1:16660 5 >"$folder.answered" &
     start_linerate "$(near 0)" "$(near 1)" --controller tcp:127.0.0.1:16660
     seconds=6 load
     awk '{ printf "linerate 0 %.3f -\n", $3 / $2 * 1e6; printf "%d a second, of %d answered\n", $2 / $3, $2 > "/dev/stderr" }' "$folder.answered" | tee -a "$folder.results"
     rm -f "$folder.answered"
+    end_linerate
+}
+
+loading() {
+    start_linerate "$(near 0)" "$(near 1)"
+    nice -n -20 taskset -c 0 "$linerate" send "memif:$folder/sock,role=client,id=0" --receive "memif:$folder/sock,role=client,id=1" \
+        --rate "${RATE:-1Mpps}" --duration 12s --json 2>/dev/null >"$folder/sent" &
+    sender=$!
+    sleep 2
+    "$client" flow-mods "$address" 100000
+    wait "$sender" || true
+    "$linerate" ofswitch ctl --name bench --json drops >"$folder/drops"
+    python3 - "$folder/sent" "$folder/drops" <<'END'
+import json, sys
+sent, drops = (json.loads(open(name).read()) for name in sys.argv[1:])
+print("sent", sum(port["sent"] for port in sent["ports"]), "received", sent["received"]["packets"], "drops of the switch", json.dumps(drops))
+END
     end_linerate
 }
 
@@ -185,6 +204,7 @@ for _ in $(seq "$runs"); do
     case $row in
     mods) mods ;;
     packet-ins) packet_ins ;;
+    loading) loading ;;
     rtt) rtt ;;
     *) packets ;;
     esac
@@ -199,6 +219,7 @@ mods)
     print_ratios "flow-mods by ovs-ofctl" openvswitch
     ;;
 packet-ins) awk '{ printf "%.0f packet-ins answered a second\n", 1e6 / $3 }' "$folder.results" ;;
+loading) ;;
 rtt) print_ratios "round trip" openvswitch ;;
 *) print_ratios "packets for a core" openvswitch ;;
 esac

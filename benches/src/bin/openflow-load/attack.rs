@@ -171,7 +171,7 @@ fn crowd(address: &str, end: Instant, account: &mut Account, words: impl Fn(usiz
             number += 1;
             let words = words(number);
             if words.is_empty() || account.write(&mut stream, &words) {
-                let _ = stream.set_read_timeout(Some(Duration::from_millis(1)));
+                let _ = stream.set_nonblocking(true);
                 crowd.push(stream);
             }
         }

@@ -22,6 +22,9 @@ use linerate_openflow::{
     MultipartReply, MultipartRequest, NO_BUFFER, Part, PortNumber, TABLE_ALL, VERSION, decode, encode,
 };
 
+/// That of the flows made here: others stay.
+const COOKIE: u64 = 0x6c6f_6164;
+
 type Result<T> = std::result::Result<T, String>;
 
 fn main() -> ExitCode {
@@ -65,8 +68,8 @@ fn flow_mods(address: &str, count: u64) -> Result<()> {
         table: TABLE_ALL,
         out_port: PortNumber::ANY,
         out_group: GROUP_ANY,
-        cookie: 0,
-        cookie_mask: 0,
+        cookie: COOKIE,
+        cookie_mask: u64::MAX,
         matching: Match::default(),
     };
     let mut request = Vec::new();
@@ -80,7 +83,7 @@ fn flow_mods(address: &str, count: u64) -> Result<()> {
         _ => false,
     })?;
     let mut bytes = Vec::new();
-    put(&mut bytes, 13, &Message::FlowMod(delete_all()));
+    put(&mut bytes, 13, &Message::FlowMod(FlowMod { cookie: COOKIE, cookie_mask: u64::MAX, ..delete_all() }));
     put(&mut bytes, 14, &Message::BarrierRequest);
     let deleted = switch.timed(bytes, |xid, message| xid == 14 && *message == Message::BarrierReply)?;
     if flows != count {
@@ -100,7 +103,8 @@ fn new_flow(number: u64) -> FlowMod {
         .with(Field::Ipv4Src, 0x0a00_0000 | high << 8 | 1)
         .with(Field::Ipv4Dst, 0x0a80_0000 | low)
         .with(Field::TcpDst, 80);
-    FlowMod { matching, priority: 100, instructions: vec![to_port(2)], ..delete_all_as(FlowCommand::Add) }
+    let add = delete_all_as(FlowCommand::Add);
+    FlowMod { cookie: COOKIE, matching, priority: 100, instructions: vec![to_port(2)], ..add }
 }
 
 fn to_port(port: u32) -> Instruction {

@@ -140,7 +140,8 @@ impl Channels {
 
     /// When [`Channels::turn`] has something to do although no descriptor says so.
     pub(crate) fn next_deadline_ns(&self, switch: &Switch, now_ns: u64) -> u64 {
-        if self.channels.iter().any(|channel| channel.has_more(switch)) {
+        // Workers wake this thread only for the first packet of a queue.
+        if switch.has_packet_ins() || self.channels.iter().any(|channel| channel.has_more(switch)) {
             return 0;
         }
         let waits = |wait_ns: u64, waits: bool| if waits { now_ns + wait_ns } else { u64::MAX };
@@ -406,5 +407,48 @@ impl Channels {
             packet_ins: counts.packet_ins,
             packet_ins_dropped: counts.packet_ins_dropped,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_mem::{Batch, Pool};
+    use linerate_openflow::{FlowCommand, PortNumber, text};
+    use linerate_pipeline::{PortSettings, SwitchOptions};
+    use linerate_port::{Caps, Context, Datapath, PortIndex};
+
+    use super::*;
+    use crate::settings::port_settings;
+
+    /// Packets for controllers that one turn left behind are due at once, though no worker tells of them.
+    #[test]
+    fn packets_that_wait_for_controllers_are_taken_without_a_pause() {
+        let mut pool = Pool::new(Default::default()).unwrap();
+        let mut switch = Switch::new(SwitchOptions::default(), 0);
+        let mut forwarder = switch.forwarder(&pool, Box::new(|| ()), Box::new(|| ())).unwrap();
+        let settings = port_settings(PortNumber(1), &Default::default(), &Caps::default(), Vec::new()).unwrap();
+        switch.add_port(PortSettings { name: "p".into(), ..settings }, true, 0).unwrap();
+        assert!(forwarder.bind(PortIndex(0), PortNumber(1), false));
+        let all = text::parse_flow("actions=controller", FlowCommand::Add).unwrap();
+        switch.flow_mod(all, 0).unwrap();
+        let (notifier, wakeup) = linerate_worker::notifier().unwrap();
+        let (controllers, listen) = (Vec::new(), Vec::new());
+        let setup = Setup { controllers, listen, tls: None, packet_in_rate: None, notifier, wakeup };
+        let mut channels = Channels::open(setup, Box::new(|_| ())).unwrap();
+        let mut set = PollSet::default();
+        channels.arm(&mut set, &switch);
+        set.wait(0).unwrap();
+        channels.turn(&set, &mut switch, 0);
+        assert_eq!(channels.next_deadline_ns(&switch, 0), u64::MAX);
+        for packets in [PACKET_INS_MAX, 1] {
+            let mut batch = Batch::new(&pool, packets);
+            pool.alloc(&mut batch, packets, 60);
+            let context = &mut Context { now_ns: 0, pool: &mut pool, ports: &mut () };
+            forwarder.input(PortIndex(0), &mut batch, context);
+        }
+        channels.turn(&set, &mut switch, 0);
+        assert_eq!(channels.next_deadline_ns(&switch, 0), 0);
+        channels.turn(&set, &mut switch, 0);
+        assert_eq!(channels.next_deadline_ns(&switch, 0), u64::MAX);
     }
 }

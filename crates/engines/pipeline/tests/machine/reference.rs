@@ -503,7 +503,7 @@ fn select(group: &Group, live: impl Fn(&Bucket) -> bool, packet: &Packet) -> Opt
     let weights = group.buckets.iter().map(|bucket| if live(bucket) { u64::from(bucket.weight) } else { 0 });
     let places: Vec<usize> =
         weights.enumerate().flat_map(|(place, weight)| std::iter::repeat_n(place, weight as usize)).collect();
-    places.get((hash * places.len() as u64 >> 32) as usize).copied()
+    places.get(((hash * places.len() as u64) >> 32) as usize).copied()
 }
 
 fn write(set: &mut Vec<Action>, actions: &[Action]) {
