@@ -95,20 +95,53 @@ impl Wheel {
         let next = self.now.wrapping_add(1);
         let tick = if (tick.wrapping_sub(next) as i32) < 0 { next } else { tick };
         let (level, slot) = self.slot_of(tick);
+        self.put(level, slot, id).then_some(tick)
+    }
+
+    /// Puts an id into a slot; false if there is no room.
+    #[inline]
+    fn put(&mut self, level: usize, slot: usize, id: u32) -> bool {
         let head = self.slots[level][slot];
         if let Some(block) = self.blocks.get_mut(head).filter(|block| block.len < BLOCK as u32) {
             block.ids[block.len as usize % BLOCK] = id;
             block.len += 1;
             self.len += 1;
-            return Some(tick);
+            return true;
         }
         let mut ids = [0; BLOCK];
         ids[0] = id;
-        let block = self.blocks.insert(Block { ids, len: 1, next: head })?;
+        let Some(block) = self.blocks.insert(Block { ids, len: 1, next: head }) else { return false };
         self.slots[level][slot] = block;
         self.occupied[level][slot / 64] |= 1 << (slot % 64);
         self.len += 1;
-        Some(tick)
+        true
+    }
+
+    /// Takes out every entry for which `keep` says no: those that their owners have forgotten. It walks over all entries, so an owner calls
+    /// it only if the wheel is full.
+    #[cold]
+    pub fn retain(&mut self, mut keep: impl FnMut(Expired) -> bool) {
+        for level in 0..LEVELS {
+            let shift = 8 * level as u32;
+            let current = self.now >> shift;
+            for slot in 0..SLOTS {
+                let mut head = std::mem::replace(&mut self.slots[level][slot], NONE);
+                self.occupied[level][slot / 64] &= !(1 << (slot % 64));
+                // A slot that is current holds what lies one turn ahead.
+                let ahead = (slot + SLOTS - current as usize % SLOTS - 1) % SLOTS + 1;
+                let first = current.wrapping_add(ahead as u32) << shift;
+                while let Some(block) = self.blocks.get(head).copied().filter(|_| head != NONE) {
+                    self.blocks.remove(head);
+                    head = block.next;
+                    self.len -= block.len as usize;
+                    for &id in &block.ids[..block.len as usize] {
+                        if keep(Expired { id, first, ticks: 1 << shift }) {
+                            self.put(level, slot, id);
+                        }
+                    }
+                }
+            }
+        }
     }
 
     /// The next entry whose slot begins at `now` or before; `None` if there is none. Time never goes back.
@@ -203,5 +236,42 @@ impl Wheel {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Entries of all levels that are kept come out when they would have, the others never, and their blocks can be used again.
+    #[test]
+    fn what_owners_forgot_can_be_taken_out() {
+        for start in [0, 255, 65_535, u32::MAX - 70_000] {
+            let mut wheel = Wheel::new(1000, start).unwrap();
+            let ticks = [1, 255, 256, 257, 300, 65_536, 70_000, 1 << 20, 1 << 24, (1 << 24) + 5, 1 << 30];
+            let mut kept = Vec::new();
+            for (number, ahead) in ticks.iter().cycle().take(660).enumerate() {
+                let tick = start.wrapping_add(*ahead);
+                assert_eq!(wheel.add(number as u32, tick), Some(tick));
+                if number % 3 == 0 {
+                    kept.push((number as u32, tick));
+                }
+            }
+            let blocks = wheel.blocks.len();
+            wheel.retain(|entry| {
+                let tick = start.wrapping_add(ticks[entry.id as usize % ticks.len()]);
+                assert!(entry.covers(tick), "{entry:?} {tick}");
+                entry.id % 3 == 0
+            });
+            assert!(wheel.len() == kept.len() && wheel.blocks.len() < blocks);
+            while let Some(tick) = wheel.next_tick() {
+                while let Some(entry) = wheel.pop(tick) {
+                    let at = kept.iter().position(|(id, _)| *id == entry.id).expect("an entry that was kept");
+                    let (_, wanted) = kept.swap_remove(at);
+                    assert!(entry.covers(wanted), "{entry:?} {wanted}");
+                }
+            }
+            assert!(kept.is_empty() && wheel.is_empty() && wheel.blocks.is_empty());
+        }
     }
 }

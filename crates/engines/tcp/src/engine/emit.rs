@@ -163,10 +163,8 @@ impl Engine {
         let tcb = &mut self.tcbs[index];
         let due = send::deadline(tcb);
         if due != NEVER && (tcb.filed == NEVER || (due.wrapping_sub(tcb.filed) as i32) < 0) {
-            match self.wheel.add(index, due) {
-                Some(tick) => tcb.filed = if tick == NEVER { 1 } else { tick },
-                None => self.touch(index),
-            }
+            let filed = self.file_entry(index, due);
+            self.tcbs[index].filed = filed;
         }
         let tcb = &mut self.tcbs[index];
         if tcb.flags.0 & (Flags::ACK_DELAYED | Flags::ACK_FILED).0 == Flags::ACK_DELAYED.0 {

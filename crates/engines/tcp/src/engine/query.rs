@@ -1,7 +1,6 @@
 //! What is known of connections, and what programs set.
 
 use super::Engine;
-use super::timers::IS_KEEPALIVE;
 use crate::{Flags, Info, Keepalive, Origin, State, send};
 
 impl Engine {
@@ -51,9 +50,7 @@ impl Engine {
         let Some(record) = self.receive.record(&mut tcb.recv) else { return };
         (record.keepalive, record.heard, record.probes) = (keepalive, self.now.tick, 0);
         match keepalive {
-            Some(keepalive) => {
-                self.wheel.add(index | IS_KEEPALIVE, self.now.in_ms(keepalive.idle_ms));
-            }
+            Some(keepalive) => self.file_keepalive(index, self.now.in_ms(keepalive.idle_ms)),
             None => self.receive.clean(&mut tcb.recv, self.now.tick),
         }
     }

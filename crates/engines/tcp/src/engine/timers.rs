@@ -101,10 +101,48 @@ impl Engine {
         }
     }
 
+    /// Files an entry of the wheel, and returns its tick. A wheel that is full is freed of the entries of connections that have ended, or that
+    /// were filed again for earlier; each connection has two at most that count, so there is room then.
+    #[inline]
+    pub(super) fn file_entry(&mut self, id: u32, due: u32) -> u32 {
+        let tick = self.wheel.add(id, due).or_else(|| {
+            self.drop_stale_entries();
+            self.wheel.add(id, due)
+        });
+        match tick {
+            Some(NEVER) => 1,
+            Some(tick) => tick,
+            None => NEVER,
+        }
+    }
+
+    #[cold]
+    fn drop_stale_entries(&mut self) {
+        let Engine { wheel, tcbs, receive, .. } = self;
+        wheel.retain(|entry| {
+            let Some(tcb) = tcbs.get(entry.id & !IS_KEEPALIVE).filter(|tcb| tcb.state != State::Closed) else {
+                return false;
+            };
+            let filed = match entry.id & IS_KEEPALIVE {
+                0 => tcb.filed,
+                _ => receive.get(tcb.recv).map_or(NEVER, |record| record.filed),
+            };
+            filed != NEVER && entry.covers(filed)
+        });
+    }
+
+    /// Files the next question whether the peer is silent.
+    pub(super) fn file_keepalive(&mut self, index: u32, due: u32) {
+        let filed = self.file_entry(index | IS_KEEPALIVE, due);
+        if let Some(record) = self.receive.get_mut(self.tcbs[index].recv) {
+            record.filed = filed;
+        }
+    }
+
     /// An entry of the wheel came out: it is stale, too early, or due.
     fn expire(&mut self, expired: Expired) {
         if expired.id & IS_KEEPALIVE != 0 {
-            self.check_keepalive(expired.id & !IS_KEEPALIVE);
+            self.expire_keepalive(expired);
             return;
         }
         let Some(tcb) = self.tcbs.get_mut(expired.id) else { return };
@@ -136,16 +174,20 @@ impl Engine {
     }
 
     /// Probes a silent peer, or ends the connection after too many probes (RFC 9293 section 3.8.4).
-    fn check_keepalive(&mut self, index: u32) {
+    fn expire_keepalive(&mut self, expired: Expired) {
+        let index = expired.id & !IS_KEEPALIVE;
         let Some(tcb) = self.tcbs.get(index).filter(|tcb| tcb.is_synchronized() && tcb.state != State::TimeWait) else {
             return;
         };
         let Some(record) = self.receive.get_mut(tcb.recv) else { return };
-        let Some(keepalive) = record.keepalive else { return };
+        let Some(keepalive) = record.keepalive.filter(|_| record.filed != NEVER && expired.covers(record.filed)) else {
+            return;
+        };
+        record.filed = NEVER;
         let wait = keepalive.idle_ms.saturating_add(keepalive.interval_ms.saturating_mul(record.probes));
         let due = record.heard.wrapping_add(wait.min(i32::MAX as u32));
         if (due.wrapping_sub(self.now.tick) as i32) > 0 {
-            self.wheel.add(index | IS_KEEPALIVE, due);
+            self.file_keepalive(index, due);
             return;
         }
         if record.probes >= keepalive.probes {
@@ -154,7 +196,7 @@ impl Engine {
             return;
         }
         record.probes += 1;
-        self.wheel.add(index | IS_KEEPALIVE, self.now.in_ms(keepalive.interval_ms));
+        self.file_keepalive(index, self.now.in_ms(keepalive.interval_ms));
         self.counters.keepalive_probes += 1;
         self.send_probe(index);
     }

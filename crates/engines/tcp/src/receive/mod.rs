@@ -31,6 +31,8 @@ pub(crate) struct Receive {
     pub(crate) heard: u32,
     /// Keep-alive probes without an answer.
     pub(crate) probes: u32,
+    /// Tick under which keep-alive is filed in the timer wheel; 0 if it is not.
+    pub(crate) filed: u32,
 }
 
 /// Chunks in a list.
@@ -62,6 +64,7 @@ impl Receive {
         keepalive: None,
         heard: 0,
         probes: 0,
+        filed: 0,
     };
 
     /// True if a challenge acknowledgment was sent not long ago.
