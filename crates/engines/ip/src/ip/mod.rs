@@ -280,6 +280,14 @@ impl Ip {
         self.resolve(src, dst, &mut Output { now_ns, batch: out, pool })
     }
 
+    /// True if the address can be that of one host: no group, broadcast, loopback or unspecified address.
+    pub fn is_host(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(address) => self.is_host4(address),
+            IpAddr::V6(address) => checks::is_host6(address),
+        }
+    }
+
     /// The link header of packets to a neighbour, to copy in front of the IP header. `None` while the neighbour is being resolved
     /// ([`Ip::park`] the packet then), and for a number that is not valid any more (ask [`Ip::hop`] again).
     #[inline]

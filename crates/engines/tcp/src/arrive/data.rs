@@ -106,23 +106,19 @@ fn note_received(tcb: &mut Tcb, tick: u32, delay: u32) {
 /// Hands over what waited behind a gap that is closed now; true if a FIN follows.
 fn close_gap<A: App>(engine: &mut Engine, app: &mut A, index: u32) -> bool {
     let tcb = &mut engine.tcbs[index];
+    // Closing a gap, or a part of one, is acknowledged at once (RFC 5681 section 4.2).
+    let had_gap = engine.receive.get(tcb.recv).is_some_and(|record| !record.ahead.is_empty());
+    tcb.flags.put(Flags::ACK_NOW, had_gap || tcb.flags.has(Flags::ACK_NOW));
     let next = engine.receive.join(tcb.recv, tcb.rcv_nxt);
     if next != tcb.rcv_nxt {
         tcb.rcv_nxt = next;
-        tcb.flags.set(Flags::ACK_NOW);
         if !tcb.flags.has(Flags::PAUSED) {
             deliver_ready(engine, app, index);
         }
     }
     let (recv, next) = (engine.tcbs[index].recv, engine.tcbs[index].rcv_nxt);
     let Some(record) = engine.receive.get_mut(recv) else { return false };
-    // Closing a part of a gap is acknowledged at once (RFC 5681 section 4.2).
-    let gap_is_left = !record.ahead.is_empty();
-    let fin = record.fin.take_if(|fin| *fin == next).is_some();
-    if gap_is_left {
-        engine.tcbs[index].flags.set(Flags::ACK_NOW);
-    }
-    fin
+    record.fin.take_if(|fin| *fin == next).is_some()
 }
 
 fn out_of_order(engine: &mut Engine, index: u32, seq: Seq, data: &[u8], fin: bool) {

@@ -22,7 +22,8 @@ impl Engine {
     /// Begins a connection.
     pub(crate) fn connect(&mut self, options: &ConnectOptions) -> Result<Conn, ConnectError> {
         let remote = options.remote;
-        if remote.port() == 0 || options.local.is_some_and(|local| local.is_ipv4() != remote.is_ipv4()) {
+        let is_other_family = options.local.is_some_and(|local| local.is_ipv4() != remote.is_ipv4());
+        if remote.port() == 0 || is_other_family || !self.egress.ip.is_host(remote.ip()) {
             return Err(ConnectError::BadAddress);
         }
         let (hop, local) = self.egress.hop(options.local, remote.ip(), self.now).map_err(|error| match error {

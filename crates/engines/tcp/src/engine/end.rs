@@ -20,10 +20,27 @@ impl Engine {
             self.listeners.count(tuple.local_ip(), tuple.local_port, false);
         }
         self.table.remove(self.hash(&tuple), index);
+        if why == CloseReason::Normal && self.lingers(index) {
+            return;
+        }
         if self.tcbs[index].flags.has(Flags::V6) {
             self.pairs.remove(self.tcbs[index].remote);
         }
         self.release(index, why);
+    }
+
+    /// True if the program has not taken all bytes of a connection that is over. Its block stays, outside of the table, until the program
+    /// has, and is told of the end then.
+    fn lingers(&mut self, index: u32) -> bool {
+        let tcb = &mut self.tcbs[index];
+        let Some(record) = self.receive.get_mut(tcb.recv).filter(|record| !record.ready.is_empty()) else {
+            return false;
+        };
+        record.keepalive = None;
+        send::ended(tcb, &mut self.send);
+        tcb.state = State::TimeWait;
+        (tcb.filed, tcb.send_deadline) = (0, 0);
+        true
     }
 
     /// The connection enters TIME-WAIT: a record takes its place. Without room the oldest record makes room.
@@ -43,18 +60,27 @@ impl Engine {
         };
         let hash = self.hash(&self.tuple(index));
         self.table.replace(hash, index, place | IS_TIME_WAIT);
-        if self.receive.get(self.tcbs[index].recv).is_some_and(|record| !record.ready.is_empty()) {
-            // The program has not taken all bytes. It is told of the end when it has.
-            send::ended(&mut self.tcbs[index], &mut self.send);
-            self.tcbs[index].state = State::TimeWait;
+        if self.lingers(index) {
+            let tcb = &mut self.tcbs[index];
+            if tcb.flags.has(Flags::V6) {
+                // The pair of addresses is the record's now. There is room for one more, because blocks and records have one each.
+                let pair = self.pairs[tcb.remote];
+                match self.pairs.insert(pair) {
+                    Some(own) => tcb.remote = own,
+                    None => tcb.flags.clear(Flags::V6),
+                }
+            }
             return;
         }
         self.release(index, CloseReason::Normal);
     }
 
-    /// A connection whose record stands in the table already has handed over its last bytes.
+    /// The table does not lead to the block any more, and no bytes are left for the program, or it does not want them.
     pub(crate) fn release(&mut self, index: u32, why: CloseReason) {
         let tcb = &mut self.tcbs[index];
+        if tcb.state == State::TimeWait && tcb.flags.has(Flags::V6) {
+            self.pairs.remove(tcb.remote);
+        }
         send::ended(tcb, &mut self.send);
         self.receive.end(&mut tcb.recv);
         tcb.state = State::Closed;
