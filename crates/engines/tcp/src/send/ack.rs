@@ -152,7 +152,9 @@ fn recover(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, same_window: b
             let (pipe, mss) = (state.pipe(tcb), payload_max(tcb));
             let is_good = has_moved && state.lost <= lost_before;
             let mut room = state.prr.on_ack(delivery.delivered, pipe, tcb.ssthresh, mss, is_good);
-            if entered {
+            // The first loss is repaired at once, and without SACK each further one that a partial acknowledgment shows (RFC 6582
+            // section 3.2 step 3).
+            if entered || has_moved && !Recovery::has_sack(tcb) {
                 room = room.max(mss);
             }
             tcb.cwnd = pipe.saturating_add(room).max(mss);

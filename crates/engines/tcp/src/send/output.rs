@@ -70,7 +70,8 @@ fn may_send(tcb: &mut Tcb, memory: &mut SendMemory, pipe: u32, now: Now) -> Opti
         return None;
     }
     tcb.flags.clear(Flags::CWND_LIMITED);
-    if is_last && !is_full && is_held_by_nagle(tcb, memory, &header, payload) {
+    // A tail loss probe (`pipe` is 0 then) may be short.
+    if is_last && !is_full && pipe != 0 && is_held_by_nagle(tcb, memory, &header, payload) {
         return None;
     }
     let usable = tcb.snd_wnd.saturating_sub(flight);
@@ -145,7 +146,8 @@ pub(super) fn coarse(now: Now) -> u16 {
 #[inline]
 fn send<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, handle: u32, now: Now) -> Outgoing<'a> {
     let header = mark_sent(tcb, memory, handle, now);
-    if tcb.send_deadline == NEVER || timer::kind(tcb) == Timer::Window {
+    // New data puts off a tail loss probe (RFC 8985 section 7.2), or hastens it, where only one segment was in flight before.
+    if tcb.send_deadline == NEVER || matches!(timer::kind(tcb), Timer::Window | Timer::Probe) {
         timer::arm_clean(tcb, memory, now);
     }
     outgoing(tcb, memory, handle, &header, false)
@@ -225,7 +227,7 @@ fn next_in_recovery<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: Now) -> 
             }
             header
         };
-        if tcb.send_deadline == NEVER || timer::kind(tcb) == Timer::Window {
+        if tcb.send_deadline == NEVER || matches!(timer::kind(tcb), Timer::Window | Timer::Probe) {
             timer::arm(tcb, memory, &recovery, 0, now);
         }
         (handle, header, is_resent)
