@@ -6,6 +6,7 @@
 //! sources.rs   what a source file may say      (clocks, sockets, unsafe, length, a head)
 //! tree.rs      what any file may say           (paths of a machine, notes to oneself)
 //! circles.rs   which modules of a crate may name each other
+//! requirements.rs  each requirement of the TCP standards has a test, or a reason
 //! lexer.rs     code without comments, literals and tests
 //! ```
 //! The rules are functions of names and texts, so that their tests can show each of them failing.
@@ -14,6 +15,7 @@ mod backends;
 mod circles;
 mod layers;
 mod lexer;
+mod requirements;
 mod sources;
 mod tree;
 
@@ -60,6 +62,7 @@ pub fn run(root: &Path) -> Result<bool> {
         }
     }
     complaints.extend(circles::check(&files));
+    complaints.extend(requirements::check(&files));
     complaints.sort();
     for complaint in &complaints {
         println!("{complaint}");

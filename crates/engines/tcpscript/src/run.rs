@@ -82,6 +82,7 @@ pub fn run(scenario: &Scenario, subject: &mut dyn Subject, mac: MacAddress) -> R
         start_ns,
         at_ns: start_ns,
         flows: BTreeMap::new(),
+        listening: false,
         trace: Vec::new(),
     };
     let mut line = scenario.line;
@@ -115,6 +116,8 @@ struct Runner<'a> {
     /// Time of the step before, in the subject's nanoseconds.
     at_ns: u64,
     flows: BTreeMap<String, Flow>,
+    /// Somebody listens already.
+    listening: bool,
     trace: Vec<String>,
 }
 
@@ -122,11 +125,12 @@ impl Runner<'_> {
     fn step(&mut self, step: &Step) -> Result<(), String> {
         match &step.action {
             Action::Expect(message) => return self.expect(&step.flow, message, step.when),
+            Action::Rest => return self.rest(step.when.to_ns),
             _ => self.pass(step.when.from_ns)?,
         }
         match &step.action {
             Action::Deliver(messages) => self.deliver(messages),
-            Action::Expect(_) => Ok(()),
+            Action::Expect(_) | Action::Rest => Ok(()),
             Action::Quiet(duration_ns) => self.pass(*duration_ns),
             Action::Call(call) => self.call(&step.flow, call),
             Action::App(expectation) => self.app(&step.flow, *expectation),
@@ -160,6 +164,17 @@ impl Runner<'_> {
             self.note(format!("> {text}"));
             self.at_ns = self.subject.time_ns();
             return Err(format!("left, although nothing was to leave: {text}"));
+        }
+        self.at_ns = until_ns;
+        self.told()
+    }
+
+    /// Lets time pass; anything may leave.
+    fn rest(&mut self, duration_ns: u64) -> Result<(), String> {
+        let until_ns = self.at_ns + duration_ns;
+        while let Some(left) = self.next(until_ns)? {
+            let text = self.describe(&left);
+            self.note(format!("> {text}"));
         }
         self.at_ns = until_ns;
         self.told()
@@ -300,6 +315,7 @@ impl Runner<'_> {
             },
             _ => self.subject.call(&endpoints, call).map_err(|error| format!("the call failed: {error}")),
         };
+        self.listening |= outcome.is_ok() && matches!(call, Call::Listen(_));
         outcome.and_then(|()| self.told())
     }
 
@@ -325,6 +341,7 @@ impl Runner<'_> {
                 return Err(format!("the program was told {:?}, and got {} bytes", flow.events, flow.got_new));
             }
             AppExpectation::Connected => Event::Connected,
+            AppExpectation::Urgent(bytes) => Event::Urgent(bytes),
             AppExpectation::PeerClosed => Event::PeerClosed,
             AppExpectation::Sendable => Event::Sendable,
             AppExpectation::Closed(reason) => Event::Closed(reason),
@@ -398,7 +415,9 @@ impl Runner<'_> {
             self.deliver(&[(name.to_string(), of(if open.ecn { "SAE" } else { "SA" }, answer))])?;
             self.expect(name, &of("A", ack(1, 1)), When::NOW)?;
         } else {
-            self.call(name, &Call::Listen(Vec::new()))?;
+            if !self.listening {
+                self.call(name, &Call::Listen(Vec::new()))?;
+            }
             self.deliver(&[(name.to_string(), of(if open.ecn { "SEC" } else { "S" }, offered))])?;
             self.expect(name, &of(if open.ecn { "SAE" } else { "SA" }, ack(0, 1)), When::NOW)?;
             self.pass(rtt.from_ns)?;

@@ -51,6 +51,8 @@ pub enum Action {
     Deliver(Vec<(String, Message)>),
     /// A message must leave next.
     Expect(Message),
+    /// Anything may have left by now.
+    Rest,
     /// Nothing may leave for so long, in nanoseconds.
     Quiet(u64),
     /// The program calls.
@@ -108,6 +110,8 @@ pub enum AppExpectation {
     Connected,
     /// So many bytes since the last time that the script asked.
     Got(usize),
+    /// The next so many bytes are urgent.
+    Urgent(u32),
     /// The other side sends no more.
     PeerClosed,
     /// There is room again after a send that was cut short.

@@ -24,6 +24,8 @@ pub enum Event {
     Connected,
     /// Bytes, in order.
     Received(Vec<u8>),
+    /// The next so many bytes are urgent.
+    Urgent(u32),
     /// The peer sends no more.
     PeerClosed,
     /// There is room again.

@@ -47,6 +47,10 @@ fn actions(flow: &str, words: &mut Words) -> Result<Vec<Action>, String> {
             let messages = messages(words)?;
             Action::Deliver(messages.into_iter().map(|message| (flow.to_string(), message)).collect())
         }
+        ">" if words.peek() == Some("...") => {
+            words.next();
+            Action::Rest
+        }
         ">" => return Ok(messages(words)?.into_iter().map(Action::Expect).collect()),
         "quiet" => Action::Quiet(duration_ns(words.want("how long")?)?),
         "app" => Action::App(app(words)?),
@@ -86,6 +90,7 @@ fn app(words: &mut Words) -> Result<AppExpectation, String> {
     Ok(match word {
         "connected" => AppExpectation::Connected,
         "got" => AppExpectation::Got(words.number("the number of bytes")?),
+        "urgent" => AppExpectation::Urgent(words.number("the number of bytes")?),
         "peer-closed" => AppExpectation::PeerClosed,
         "sendable" => AppExpectation::Sendable,
         "nothing" => AppExpectation::Nothing,
@@ -100,7 +105,9 @@ fn app(words: &mut Words) -> Result<AppExpectation, String> {
                 return Err(unknown(other, &["normal", "reset", "refused", "timed-out", "unreachable", "aborted"]));
             }
         }),
-        _ => return Err(unknown(word, &["connected", "got", "peer-closed", "sendable", "closed", "nothing"])),
+        _ => {
+            return Err(unknown(word, &["connected", "got", "urgent", "peer-closed", "sendable", "closed", "nothing"]));
+        }
     })
 }
 
