@@ -5,7 +5,7 @@ use core::net::{IpAddr, SocketAddr};
 use linerate_mem::{Checksum, Written};
 use linerate_wire::{Protocol, Sum, ipv4, ipv6, udp};
 
-use super::table::{Ends, bits, mapped};
+use super::table::{Ends, any_of, bits, mapped};
 use super::{SendError, Udp, UdpId};
 use crate::ip::{Ip, NoRoute};
 use crate::link::LinkHeader;
@@ -22,6 +22,7 @@ const HEADERS_MAX: usize = ipv6::HEADER_LEN + udp::HEADER_LEN;
 pub(super) struct Path {
     hop: HopId,
     ends: Ends,
+    dst: IpAddr,
     headers: [u8; HEADERS_MAX],
     /// Bytes of the headers.
     len: u8,
@@ -64,7 +65,14 @@ impl Path {
                 (ipv6::HEADER_LEN, Sum::new(), Sum::pseudo_ipv6(src, dst, Protocol::UDP.0, 0))
             }
         };
-        Path { hop, ends, headers, len: (len + udp::HEADER_LEN) as u8, header_sum, pseudo }
+        Path { hop, ends, dst: bits(ends.remote), headers, len: (len + udp::HEADER_LEN) as u8, header_sum, pseudo }
+    }
+
+    /// The link header, if the neighbour is known and the path takes the data whole.
+    #[inline]
+    fn link<'a>(&self, data: &[u8], ip: &'a Ip) -> Option<&'a LinkHeader> {
+        let fits = usize::from(self.len) + data.len() <= usize::from(ip.path_mtu(self.dst));
+        if fits { ip.header(self.hop) } else { None }
     }
 
     #[inline]
@@ -193,27 +201,20 @@ impl Udp {
     ) -> Result<(), SendError> {
         let ends = self.table.ends(socket).ok_or(SendError::Closed)?;
         let is_connected = ends.remote_port != 0;
-        let mut wanted = *ends;
-        if !is_connected {
+        let (place, wanted) = if is_connected {
+            // The path of a connected socket is its own.
+            (self.paths.connected.get(socket.index as usize).and_then(Option::as_ref), *ends)
+        } else {
             let to = to.ok_or(SendError::NotConnected)?;
-            (wanted.remote, wanted.remote_port) = (mapped(to.ip()), to.port());
-            if let Some(from) = from.filter(|_| bits(ends.local).is_unspecified()) {
-                wanted.local = mapped(from);
-            }
-        }
-        let place = match self.paths.connected.get(socket.index as usize) {
-            Some(place) if is_connected => place,
-            _ => &*self.paths.place(&wanted),
+            let from = from.filter(|_| ends.local == any_of(ends.local));
+            let local = from.map_or(ends.local, mapped);
+            let wanted = Ends { local, remote: mapped(to.ip()), remote_port: to.port(), ..*ends };
+            (self.paths.place(&wanted).as_ref().filter(|path| path.ends == wanted), wanted)
         };
-        // The path of a connected socket is its own.
-        let path = place.as_ref().filter(|path| is_connected || path.ends == wanted);
-        if let Some(path) = path
-            && let Some(link) = ip.header(path.hop)
+        if let Some(path) = place
+            && let Some(link) = path.link(data, ip)
         {
-            let len = usize::from(path.len) + data.len();
-            if len <= usize::from(ip.path_mtu(bits(wanted.remote))) {
-                return emit(path, link, data, trusted, out);
-            }
+            return emit(path, link, data, trusted, out);
         }
         self.send_slowly(socket, is_connected, wanted, data, ip, out)
     }

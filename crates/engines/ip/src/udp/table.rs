@@ -43,7 +43,7 @@ fn is_v4(number: u128) -> bool {
 
 /// The unspecified address of the family of `number`.
 #[inline]
-fn any_of(number: u128) -> u128 {
+pub(super) fn any_of(number: u128) -> u128 {
     if is_v4(number) { ANY_V4 } else { ANY_V6 }
 }
 
