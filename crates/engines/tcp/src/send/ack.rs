@@ -15,6 +15,10 @@ use crate::{Flags, NONE, Now, Tcb};
 #[inline]
 pub(super) fn on_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, now: Now) -> AckOutcome {
     if ack.ack.before(tcb.snd_una) || ack.ack.after(tcb.snd_nxt) {
+        if !ack.sack.is_empty() && tcb.cold != NONE && ack.ack.before(tcb.snd_una) {
+            // It was overtaken, but its reports count, above all those of duplicates.
+            return recover(tcb, memory, ack, false, now);
+        }
         return AckOutcome::default();
     }
     let window_before = tcb.snd_wnd;
@@ -102,16 +106,17 @@ fn recover(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, same_window: b
     let mut recovery = cold::load(tcb, memory);
     let state = &mut recovery;
     let (una, flight, pipe_before) = (tcb.snd_una, tcb.in_flight(), state.pipe(tcb));
-    let has_moved = ack.ack != una;
+    let has_moved = ack.ack.after(una);
+    let up_to = ack.ack.max(una);
     let mut delivery = Delivery::default();
 
     let duplicate = take_duplicate(tcb, memory, state, ack);
-    let (ranges, count) = scoreboard::ranges_in_flight(tcb, ack.sack, ack.ack);
-    scoreboard::take_ack(tcb, memory, state, ack.ack, ack.ts_echo, now, &mut delivery);
+    let (ranges, count) = scoreboard::ranges_in_flight(tcb, ack.sack, up_to);
+    scoreboard::take_ack(tcb, memory, state, up_to, ack.ts_echo, now, &mut delivery);
     if Recovery::has_sack(tcb) {
         scoreboard::take_sack(tcb, memory, state, &ranges[..count], now, &mut delivery);
     }
-    let acked = ack.ack - una;
+    let acked = up_to - una;
     tcb.queued -= acked;
     if has_moved || tcb.snd_wnd == 0 || timer::kind(tcb) == Timer::Window {
         // The peer answers.
@@ -197,7 +202,7 @@ fn take_duplicate(
         return None;
     }
     memory.counters.duplicates += 1;
-    recovery.rack.duplicate(ack.ack, tcb.snd_nxt);
+    recovery.rack.duplicate(tcb.snd_una.max(ack.ack), tcb.snd_nxt);
     if let Some(undo) = &mut recovery.undo {
         undo.duplicates += (range.1 - range.0).div_ceil(payload_max(tcb)).min(undo.resent);
     }

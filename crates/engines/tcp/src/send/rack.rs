@@ -108,13 +108,15 @@ impl Rack {
         }
     }
 
-    /// The reordering window in microseconds (RACK.reo_wnd).
+    /// The reordering window in microseconds (RACK.reo_wnd): quarters of the least round-trip time, as in the RFC, until duplicates showed
+    /// that this is too little; then of the smoothed one, because segments that overtake others make the least one very short.
     pub fn window_us(&self, context: Context) -> u32 {
         if !self.reordering_seen && (context.in_recovery || context.sacked_segments >= DUP_THRESH) {
             return 0;
         }
-        let least = if self.min_rtt_us == u32::MAX { context.srtt_us } else { self.min_rtt_us };
-        (u64::from(least / 4) * u64::from(self.quarters)).min(u64::from(context.srtt_us)) as u32
+        let is_too_short = self.min_rtt_us == u32::MAX || self.quarters > 1;
+        let base_us = if is_too_short { context.srtt_us } else { self.min_rtt_us };
+        (u64::from(base_us / 4) * u64::from(self.quarters)).min(u64::from(context.srtt_us)) as u32
     }
 
     /// True if the segment was sent before the one that was sent last of those delivered: only then it can be taken for lost.
@@ -211,9 +213,9 @@ mod tests {
         rack.delivered(once(0, 400), 40_000);
         rack.duplicate(Seq(400), Seq(900));
         rack.duplicate(Seq(500), Seq(950));
-        assert_eq!(rack.window_us(QUIET), 20_000);
+        assert_eq!(rack.window_us(QUIET), 50_000);
         rack.duplicate(Seq(900), Seq(1_500));
-        assert_eq!(rack.window_us(QUIET), 30_000);
+        assert_eq!(rack.window_us(QUIET), 75_000);
         for _ in 0..20 {
             rack.duplicate(Seq(5_000), Seq(0));
             rack.dsack_round = None;

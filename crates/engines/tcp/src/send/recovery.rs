@@ -158,11 +158,12 @@ impl Recovery {
         }
     }
 
-    /// True if the acknowledgment, which brought `snd_una` on, echoes a timestamp from before the first retransmission (Eifel detection,
-    /// RFC 3522).
+    /// True if the acknowledgment, which brought `snd_una` on, was for a first transmission: it echoes a timestamp from before the first
+    /// retransmission (Eifel detection, RFC 3522), or nothing was sent again at all.
     pub fn is_spurious(&self, ts_echo: Option<u32>) -> bool {
         match (&self.undo, ts_echo) {
-            (Some(undo), Some(echo)) => undo.resent_at != 0 && (echo.wrapping_sub(undo.resent_at) as i32) < 0,
+            (Some(undo), _) if undo.resent == 0 => true,
+            (Some(undo), Some(echo)) => (echo.wrapping_sub(undo.resent_at) as i32) < 0,
             _ => false,
         }
     }

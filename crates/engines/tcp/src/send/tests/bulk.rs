@@ -55,6 +55,13 @@ fn reordering_alone_costs_little() {
 }
 
 #[test]
+fn segments_that_overtake_all_others_are_no_losses() {
+    let path = PathConfig { early: 50, rate: 12_500_000, ..long_path(0, 0, 3) };
+    let rate = goodput(path, ReceiverConfig::default(), SendConfig::default(), 20_000_000);
+    assert!(rate > 40.0, "{rate:.1} of 100 Mbit/s");
+}
+
+#[test]
 fn reordering_and_loss_together_still_move() {
     for loss in [1, 10, 50] {
         let both = goodput(long_path(loss, 50, 9), ReceiverConfig::default(), SendConfig::default(), 3_000_000);

@@ -28,6 +28,8 @@ pub struct PathConfig {
     /// Segments by which a late one is late.
     pub reorder_by: u64,
     pub copies: u32,
+    /// Segments, and acknowledgments, that overtake all others: they are not delayed.
+    pub early: u32,
     pub seed: u64,
 }
 
@@ -43,6 +45,7 @@ impl Default for PathConfig {
             reorder: 0,
             reorder_by: 10,
             copies: 0,
+            early: 0,
             seed: 1,
         }
     }
@@ -215,7 +218,8 @@ impl Simulation {
         } else {
             self.free_at_ns = self.now_ns;
         }
-        let mut at_ns = self.free_at_ns + self.path.delay_ms * 1_000_000;
+        let delay_ms = if self.chance(self.path.early) { 0 } else { self.path.delay_ms };
+        let mut at_ns = self.free_at_ns + delay_ms * 1_000_000;
         if self.chance(self.path.reorder) {
             let slot_ns = (1_526u64 * 1_000_000_000).checked_div(self.path.rate).unwrap_or(100_000);
             at_ns += slot_ns * (1 + self.random() % self.path.reorder_by);
@@ -276,7 +280,8 @@ impl Simulation {
         if let Some(reply) = reply
             && !self.chance(self.path.ack_loss)
         {
-            self.fly(self.now_ns + self.path.delay_ms * 1_000_000, Event::Returns(reply));
+            let delay_ms = if self.chance(self.path.early) { 0 } else { self.path.delay_ms };
+            self.fly(self.now_ns + delay_ms * 1_000_000, Event::Returns(reply));
         }
     }
 
