@@ -141,7 +141,7 @@ fn recover(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, same_window: b
 
     let lost_before = state.lost;
     let mut wait_us = 0;
-    if Recovery::has_sack(tcb) && (delivery.delivered > 0 || state.sacked > 0 || state.phase != Phase::Open) {
+    if Recovery::has_sack(tcb) && (delivery.latest || timer::kind(tcb) == Timer::Reorder) {
         wait_us = scoreboard::detect_lost(tcb, memory, state, now);
     }
     let entered = !undone && cold::enter_recovery_if_lost(tcb, memory, state);

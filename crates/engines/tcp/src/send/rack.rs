@@ -72,8 +72,9 @@ impl Rack {
         }
     }
 
-    /// Steps 1 to 3 of section 6.2, for one segment that was delivered.
-    pub fn delivered(&mut self, segment: Delivered, now_us: u32) {
+    /// Steps 1 to 3 of section 6.2, for one segment that was delivered. True if it was sent after all others that were: then others may
+    /// be found lost.
+    pub fn delivered(&mut self, segment: Delivered, now_us: u32) -> bool {
         let Delivered { sent_us, end, is_resent, is_older } = segment;
         if self.fack.before(end) {
             self.fack = end;
@@ -82,12 +83,14 @@ impl Rack {
         }
         let rtt_us = now_us.wrapping_sub(sent_us);
         if is_resent && (is_older || rtt_us < self.min_rtt_us) {
-            return;
+            return false;
         }
         self.min_rtt_us = self.min_rtt_us.min(rtt_us.max(1));
-        if self.rtt_us == 0 || sent_after(sent_us, end, self.sent_us, self.end) {
+        let is_latest = self.rtt_us == 0 || sent_after(sent_us, end, self.sent_us, self.end);
+        if is_latest {
             (self.sent_us, self.end, self.rtt_us) = (sent_us, end, rtt_us.max(1));
         }
+        is_latest
     }
 
     /// The peer reported a duplicate: a retransmission was not needed, so the window grows, at most once a round trip (step 4).

@@ -29,6 +29,8 @@ pub(super) struct Delivery {
     pub sack_rtt_us: Option<u32>,
     /// A chunk that was sent more than once was acknowledged.
     pub resent_acked: bool,
+    /// A chunk arrived that was sent after all others that had arrived.
+    pub latest: bool,
     /// A chunk that was sent once, before the recovery point, arrived.
     pub original: bool,
     /// SYN and FIN that were acknowledged.
@@ -162,7 +164,8 @@ fn arrived(recovery: &mut Recovery, header: &Header, ts_echo: Option<u32>, now: 
     // The tick of the last transmission; the echo is one of ticks, too.
     let sent_tick = now.tick.wrapping_sub(now.us.wrapping_sub(header.stamp).div_ceil(1_000));
     let is_older = ts_echo.is_some_and(|echo| (echo.wrapping_sub(sent_tick) as i32) < 0);
-    recovery.rack.delivered(Delivered { sent_us: header.stamp, end: header.end(), is_resent, is_older }, now.us);
+    let segment = Delivered { sent_us: header.stamp, end: header.end(), is_resent, is_older };
+    delivery.latest |= recovery.rack.delivered(segment, now.us);
 }
 
 /// Takes `span` numbers of a chunk with `marks` out of the counts of what is lost and resent.
