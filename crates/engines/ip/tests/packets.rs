@@ -145,6 +145,22 @@ fn what_is_not_in_order_is_dropped_by_reason() {
 }
 
 #[test]
+fn datagrams_of_the_fast_path_that_are_not_in_order_are_counted() {
+    let mut a = Host::quiet(config(1, NET));
+    a.bind("0.0.0.0:7");
+    let good = frame4(2, 1, header4(), datagram, 60);
+    assert!(a.take(&good).is_some());
+    for (count, length) in [[0, 7], [0, 99], [0, 0]].into_iter().enumerate() {
+        let wrong = changed(good.clone(), |frame| frame[38..40].copy_from_slice(&length));
+        assert!(a.take(&wrong).is_none());
+        assert_eq!(a.udp.counters().malformed, count as u64 + 1, "{length:?}");
+    }
+    assert!(a.take(&changed(good.clone(), |frame| frame[59] ^= 1)).is_none());
+    let counters = *a.udp.counters();
+    assert_eq!((counters.delivered, counters.malformed), (1, 4), "{counters:?}");
+}
+
+#[test]
 fn source_routes_and_malformed_options_are_refused() {
     let mut a = Host::quiet(config(1, NET));
     let with = |options: &[u8]| {

@@ -13,7 +13,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 
 use linerate_mem::Checksum;
-use linerate_wire::{Sum, udp};
+use linerate_wire::udp;
 
 use crate::fast::{Fast4, Fast6};
 use crate::inbound::{ErrorKind, IcmpError, Packet};
@@ -185,14 +185,13 @@ impl Udp {
     #[inline]
     pub fn receive4(&mut self, fast: &Fast4, frame: &[u8], checksum: Checksum) -> Option<Datagram> {
         let (src, dst) = (IpAddr::V4(fast.src.into()), IpAddr::V4(fast.dst.into()));
-        let is_right = |sum: Sum| sum.is_valid();
-        let header = Header::read(fast.payload(frame))?;
+        let header = self.header(fast.payload(frame))?;
         let is_checked = checksum != Checksum::Unknown || header.checksum == 0;
         let len = usize::from(header.len);
         if !is_checked {
             let data = frame.get(usize::from(fast.offset)..usize::from(fast.offset) + len)?;
             let pseudo = fast.pseudo_sum().sub_u16(fast.end - fast.offset).add_u16(header.len);
-            if !is_right(pseudo.add_slice(data)) {
+            if !pseudo.add_slice(data).is_valid() {
                 self.counters.malformed += 1;
                 return None;
             }
@@ -204,7 +203,7 @@ impl Udp {
     #[inline]
     pub fn receive6(&mut self, fast: &Fast6, frame: &[u8], checksum: Checksum) -> Option<Datagram> {
         let (src, dst) = (IpAddr::V6(fast.src.into()), IpAddr::V6(fast.dst.into()));
-        let header = Header::read(fast.payload(frame))?;
+        let header = self.header(fast.payload(frame))?;
         let data = fast.payload(frame).get(..usize::from(header.len)).unwrap_or_default();
         let pseudo = fast.pseudo_sum().sub_u16(fast.end - fast.offset).add_u16(header.len);
         // A datagram over IPv6 has a checksum (RFC 8200 section 8.1).
@@ -218,8 +217,16 @@ impl Udp {
 
     /// As [`Udp::receive4`], of [`Ip::receive`]. `bytes` are those that the packet lies in ([`Ip::bytes`]).
     pub fn receive(&mut self, packet: &Packet, bytes: &[u8]) -> Option<Datagram> {
-        let header = Header::read(bytes.get(packet.payload.clone()).unwrap_or_default())?;
+        let header = self.header(bytes.get(packet.payload.clone()).unwrap_or_default())?;
         self.deliver(packet.src, packet.dst, &header, packet.payload.start)
+    }
+
+    /// The header of a datagram; one whose length does not fit is counted.
+    #[inline]
+    fn header(&mut self, payload: &[u8]) -> Option<Header> {
+        let header = Header::read(payload);
+        self.counters.malformed += u64::from(header.is_none());
+        header
     }
 
     #[inline]
