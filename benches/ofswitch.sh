@@ -1,13 +1,14 @@
 #!/bin/sh
 # `linerate ofswitch` and Open vSwitch with DPDK in turn: the same ports, the same entries, one core each for packets.
 #     benches/ofswitch.sh memif|vhost ports|l4|flows|rules|fresh [RUNS [SECONDS]]
-#     benches/ofswitch.sh mods|packet-ins|rtt|loading [RUNS]
+#     benches/ofswitch.sh mods|memory|packet-ins|rtt|loading [RUNS]
 #   ports   one flow, an entry for each port: Open vSwitch's special fast path
 #   l4      one flow, an entry with the UDP port
 #   flows   10,000 flows, the entries of l4
 #   rules   100,000 entries with 20 masks of addresses, and 1,000,000 flows that repeat
 #   fresh   the same entries, and packets whose addresses never repeat
 #   mods    100,000 flow-mods and a barrier, a dump, one delete; also by `ovs-ofctl add-flows`, whose own time is in it. Open vSwitch: netdev
+#   memory  bytes of resident memory for each of 1,000,000 entries of six fields and two actions: the same ones, and each its own
 #   packet-ins  packet-ins that a controller answered with a flow-mod, a second, with packets that never repeat at a memif port
 #   loading 100,000 entries come and go while `linerate send` sends 1 Mpps (RATE): what was lost, by the sender's count and by the switch's
 #   rtt     pings between two namespaces over veths, median; Open vSwitch: netdev
@@ -23,7 +24,7 @@ memif | vhost)
     row=${2:-l4}
     shift
     ;;
-mods | packet-ins | rtt | loading) kind=memif row=$1 ;;
+mods | memory | packet-ins | rtt | loading) kind=memif row=$1 ;;
 *) usage ;;
 esac
 runs=${2:-5}
@@ -58,7 +59,7 @@ entries() {
 }
 
 case $row in
-ports | l4 | mods | rtt | loading) ;;
+ports | l4 | mods | memory | rtt | loading) ;;
 flows) traffic="--forward-mode=flowgen --flowgen-flows=10000" begin=start ;;
 rules) traffic="--forward-mode=flowgen --flowgen-flows=1000000" begin=start ;;
 fresh | packet-ins) traffic="--forward-mode=flowgen --flowgen-flows=2000000000" begin=start ;;
@@ -140,6 +141,19 @@ mods() {
     end_ovs
 }
 
+# Nothing to compare with: the bar is a number of bytes.
+memory() {
+    for actions in same own; do
+        start_linerate null: null:
+        before=$(resident)
+        "$client" add "$address" 1000000 "$actions" >&2
+        echo "$before $(resident)" | awk -v actions="$actions" '{ printf "%s actions: %.0f bytes an entry\n", actions, ($2 - $1) * 1024 / 1e6 }'
+        end_linerate
+    done
+}
+
+resident() { awk '/VmRSS/ { print $2 }' "/proc/$(cat "$folder/linerate.pid")/status"; }
+
 packet_ins() {
     nice -n -20 "$client" packet-ins 127.0.0.1:16660 5 >"$folder.answered" &
     start_linerate "$(near 0)" "$(near 1)" --controller tcp:127.0.0.1:16660
@@ -203,6 +217,7 @@ esac
 for _ in $(seq "$runs"); do
     case $row in
     mods) mods ;;
+    memory) memory ;;
     packet-ins) packet_ins ;;
     loading) loading ;;
     rtt) rtt ;;
@@ -218,6 +233,7 @@ mods)
     awk '/-ofctl/ { sub("-ofctl", "", $1); print $1, 0, $2, "-" }' "$folder.mods" >"$folder.results"
     print_ratios "flow-mods by ovs-ofctl" openvswitch
     ;;
+memory) ;;
 packet-ins) awk '{ printf "%.0f packet-ins answered a second\n", 1e6 / $3 }' "$folder.results" ;;
 loading) ;;
 rtt) print_ratios "round trip" openvswitch ;;

@@ -128,7 +128,7 @@ impl Table {
         let domain = Domain::new(1);
         let mut classifier = Classifier::new(&domain);
         for rule in (0..rules).map(|number| rule(number, masks, priorities)) {
-            if classifier.find(&rule).is_empty() {
+            if classifier.find(&rule).is_none() {
                 classifier.insert(&rule);
             }
         }

@@ -206,7 +206,7 @@ pub struct Loop {
 }
 
 /// All of them.
-pub const LOOPS: [Loop; 47] = [
+pub const LOOPS: [Loop; 48] = [
     Loop {
         name: "cache_one_flow",
         what: "cache of exact matches, one flow, and counting it",
@@ -451,6 +451,12 @@ pub const LOOPS: [Loop; 47] = [
         what: "flow-mods from bytes to checked requests (a packet is a message)",
         threads: 1,
         run: |cores, packets| openflow::flow_mods(cores[0], packets),
+    },
+    Loop {
+        name: "openflow_flow_entries",
+        what: "flow-mods from bytes to new entries of a switch",
+        threads: 1,
+        run: |cores, packets| openflow::flow_entries(cores[0], packets),
     },
     Loop {
         name: "openflow_flow_stats",

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! openflow-load flow-mods ADDRESS COUNT     connects; COUNT new flows and a barrier, a dump of them, one delete and a barrier
+//! openflow-load add ADDRESS COUNT same|own  connects; COUNT new flows with two actions, the same ones or each its own, and a barrier
 //! openflow-load packet-ins ADDRESS SECONDS  listens; answers each packet-in with a flow-mod and counts them
 //! openflow-load echo ADDRESS COUNT          connects; COUNT echo requests, one after the other
 //! openflow-load attack KIND ADDRESS SECONDS breaks the rules: fuzz, half, connections, packet-outs, tls (ADDRESS is one for TLS)
@@ -32,14 +33,19 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words[..] {
         ["flow-mods", address, count] => number(count).and_then(|count| flow_mods(address, count)),
+        ["add", address, count, actions @ ("same" | "own")] => {
+            number(count).and_then(|count| add(address, count, actions == "own"))
+        }
         ["packet-ins", address, seconds] => number(seconds).and_then(|seconds| packet_ins(address, seconds)),
         ["echo", address, count] => number(count).and_then(|count| echo(address, count)),
         ["attack", kind, address, seconds] => {
             number(seconds).and_then(|seconds| attack::attack(kind, address, Duration::from_secs(seconds)))
         }
-        _ => Err("openflow-load flow-mods|echo ADDRESS COUNT | packet-ins ADDRESS SECONDS | \
+        _ => Err(
+            "openflow-load flow-mods|echo ADDRESS COUNT | add ADDRESS COUNT same|own | packet-ins ADDRESS SECONDS | \
                   attack fuzz|half|connections|packet-outs|tls ADDRESS SECONDS"
-            .into()),
+                .into(),
+        ),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -90,6 +96,26 @@ fn flow_mods(address: &str, count: u64) -> Result<()> {
         return Err(format!("{count} flows were added, and {flows} are there"));
     }
     println!("flow-mods {count} {:.4} dump {:.4} delete {:.4}", seconds(added), seconds(dumped), seconds(deleted));
+    Ok(())
+}
+
+/// Adds flows with two actions, and leaves them there.
+fn add(address: &str, count: u64, own: bool) -> Result<()> {
+    let mut switch = Connection::connect(address)?;
+    let mut bytes = Vec::new();
+    for flow in 0..count {
+        let station = Action::SetField(Field::EthDst, 0x0200_0000_0000 | if own { flow.into() } else { 0 });
+        let Instruction::ApplyActions(mut actions) = to_port(2) else { continue };
+        actions.insert(0, station);
+        put(
+            &mut bytes,
+            10,
+            &Message::FlowMod(FlowMod { instructions: vec![Instruction::ApplyActions(actions)], ..new_flow(flow) }),
+        );
+    }
+    put(&mut bytes, 11, &Message::BarrierRequest);
+    let added = switch.timed(bytes, |xid, message| xid == 11 && *message == Message::BarrierReply)?;
+    println!("add {count} {:.4}", seconds(added));
     Ok(())
 }
 

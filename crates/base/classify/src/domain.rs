@@ -148,6 +148,7 @@ pub(crate) struct Limbo<T> {
     fresh: Vec<T>,
     /// With the version that each worker must have seen, oldest first.
     tagged: std::collections::VecDeque<(u64, Vec<T>)>,
+    len: usize,
 }
 
 /// Values that wait for one version together, so that a version is not begun for each.
@@ -155,12 +156,13 @@ const TOGETHER: usize = 64;
 
 impl<T> Limbo<T> {
     pub(crate) fn new(domain: &Domain) -> Limbo<T> {
-        Limbo { domain: domain.clone(), fresh: Vec::new(), tagged: Default::default() }
+        Limbo { domain: domain.clone(), fresh: Vec::new(), tagged: Default::default(), len: 0 }
     }
 
     /// Takes a value that the calling thread has put out of reach before.
     pub(crate) fn put(&mut self, value: T) {
         self.fresh.push(value);
+        self.len += 1;
         if self.fresh.len() >= TOGETHER {
             self.tag();
         }
@@ -184,18 +186,20 @@ impl<T> Limbo<T> {
                 due.extend(values);
             }
         }
+        self.len -= due.len();
         due
     }
 
     /// All values, due or not: for an owner that keeps them until no reader is left.
     pub(crate) fn drain(&mut self) -> Vec<T> {
+        self.len = 0;
         let tagged = self.tagged.drain(..).flat_map(|(_, values)| values);
         tagged.chain(self.fresh.drain(..)).collect()
     }
 
     /// Values that wait.
     pub(crate) fn len(&self) -> usize {
-        self.fresh.len() + self.tagged.iter().map(|(_, values)| values.len()).sum::<usize>()
+        self.len
     }
 }
 

@@ -147,6 +147,7 @@ impl Field {
     }
 
     /// The field with this number on the wire.
+    #[inline]
     pub fn from_number(number: u8) -> Option<Field> {
         ROWS.get(usize::from(number)).map(|row| row.field)
     }
@@ -162,19 +163,35 @@ impl Field {
     }
 
     /// Width of the value in a message in bytes: those of 20 bits take 4.
+    #[inline]
     pub fn bytes(self) -> usize {
-        match self.bits() {
-            20 => 4,
-            bits => bits.div_ceil(8) as usize,
-        }
+        const BYTES: [u8; Field::COUNT] = {
+            let (mut bytes, mut at) = ([0; Field::COUNT], 0);
+            while at < Field::COUNT {
+                bytes[at] = if ROWS[at].bits == 20 { 4 } else { ROWS[at].bits.div_ceil(8) };
+                at += 1;
+            }
+            bytes
+        };
+        BYTES[self as usize].into()
     }
 
     /// A number with all bits of the field set.
+    #[inline]
     pub fn full_mask(self) -> u128 {
-        u128::MAX >> (128 - self.bits())
+        static MASKS: [u128; Field::COUNT] = {
+            let (mut masks, mut at) = ([0; Field::COUNT], 0);
+            while at < Field::COUNT {
+                masks[at] = u128::MAX >> (128 - ROWS[at].bits);
+                at += 1;
+            }
+            masks
+        };
+        MASKS[self as usize]
     }
 
     /// True if a match may give a mask.
+    #[inline]
     pub fn is_maskable(self) -> bool {
         self.row().maskable
     }

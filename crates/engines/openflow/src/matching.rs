@@ -21,6 +21,7 @@ impl FieldMatch {
     }
 
     /// The bits that are compared.
+    #[inline]
     pub fn effective_mask(&self) -> u128 {
         self.mask.unwrap_or(self.field.full_mask())
     }

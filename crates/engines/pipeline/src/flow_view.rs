@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use linerate_openflow::{Action, Instruction};
+use linerate_openflow::{Action, Instruction, PackedInstructions};
 
 use crate::meter_view::MeterView;
 
@@ -20,11 +20,15 @@ pub(crate) struct Instructions {
     pub(crate) goto: Option<u8>,
     /// The applied actions change fields.
     changes: bool,
+    /// All of them as the controller gave them.
+    pub(crate) given: PackedInstructions,
+    /// Entries that have them; counted by the control thread alone.
+    pub(crate) entries: AtomicU32,
 }
 
 impl Instructions {
     pub(crate) fn new(instructions: &[Instruction]) -> Instructions {
-        let mut by_kind = Instructions::default();
+        let mut by_kind = Instructions { given: PackedInstructions::new(instructions), ..Instructions::default() };
         for instruction in instructions {
             match instruction {
                 Instruction::Meter(meter) => by_kind.meter = Some(*meter),
@@ -37,6 +41,11 @@ impl Instructions {
         }
         by_kind.changes = by_kind.apply.iter().any(changes_fields);
         by_kind
+    }
+
+    /// All actions, applied or written.
+    pub(crate) fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.apply.iter().chain(&self.write)
     }
 
     /// True if a later table may find other fields in the packet than this one.

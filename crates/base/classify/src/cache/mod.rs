@@ -19,7 +19,7 @@ use std::hash::{BuildHasher, RandomState};
 use linerate_mem::prefetch;
 
 use crate::fold::fold;
-use crate::key::{BATCH, FIRST, Key, MISS, WORDS};
+use crate::key::{BATCH, FIRST, Key, MISS, WORDS, lanes};
 use crate::memory::Array;
 use sets::{PLACES, Sets};
 
@@ -104,8 +104,18 @@ impl Cache {
     #[inline]
     pub fn lookup_batch(&mut self, keys: &[Key], wanted: u64, values: &mut [u32]) -> u64 {
         assert!(keys.len() <= BATCH && values.len() >= keys.len());
+        if wanted == lanes(keys.len()) {
+            self.lookup::<true>(keys, wanted, values)
+        } else {
+            self.lookup::<false>(keys, wanted, values)
+        }
+    }
+
+    /// `ALL`: all keys are wanted.
+    #[inline]
+    fn lookup<const ALL: bool>(&mut self, keys: &[Key], wanted: u64, values: &mut [u32]) -> u64 {
         let mut probes = [Probe::default(); BATCH];
-        let is_wanted = |lane: usize| wanted >> (lane % BATCH) & 1 == 1;
+        let is_wanted = |lane: usize| ALL || wanted >> (lane % BATCH) & 1 == 1;
         for (lane, (key, probe)) in keys.iter().zip(&mut probes).enumerate() {
             if is_wanted(lane) {
                 probe.hash = self.hash(key);
@@ -119,23 +129,23 @@ impl Cache {
                 self.sets.prefetch_key(probe.set as usize, probe.tagged.trailing_zeros() as usize, key.is_extended());
             }
         }
-        let mut found = 0;
+        let mut missed = 0;
         for (lane, ((key, probe), value)) in keys.iter().zip(&probes).zip(values.iter_mut()).enumerate() {
             if is_wanted(lane) {
                 *value = match self.sets.find(probe.set as usize, probe.tagged, key) {
                     Some(place) => self.sets.use_value(probe.set as usize, place),
                     None => {
+                        missed |= 1 << lane;
                         prefetch(&self.seen, self.sight(probe.hash).0);
                         MISS
                     }
                 };
-                found |= u64::from(*value != MISS) << lane;
             }
         }
         // The hand comes round once in eight lookups for each place: keys that are not used for so long make room.
         self.hand = if self.hand + 1 < self.sets.len() { self.hand + 1 } else { 0 };
         self.sets.forget_use(self.hand);
-        found
+        wanted & lanes(keys.len()) & !missed
     }
 
     /// Keeps `value` for a key that missed, or changes the value of a key that is in the cache. Returns false if the cache
@@ -233,16 +243,20 @@ impl Cache {
     }
 
     /// Of the words in pairs, as `wyhash` does.
-    #[inline]
+    #[inline(always)]
     fn hash(&self, key: &Key) -> u64 {
-        let first = hash_line(&key.words, &self.secrets, 0);
-        if key.is_extended() { first.wrapping_add(hash_line(&key.words, &self.secrets, FIRST)) } else { first }
+        let [a, b, c, d, e, f, g, h, ..] = key.words;
+        let secrets = &self.secrets;
+        // What tells flows apart lies in the first five words. The next two are the same in most keys, so they go with others.
+        let first = fold(a ^ secrets[0], b ^ secrets[1])
+            .wrapping_add(fold(c ^ secrets[2], d ^ secrets[3]))
+            .wrapping_add(fold(e ^ g.rotate_left(32) ^ secrets[4], h ^ f ^ secrets[5]));
+        if key.is_extended() { first.wrapping_add(self.hash_second(key)) } else { first }
     }
-}
 
-/// The hash of eight words from `from` on.
-#[inline]
-fn hash_line(words: &[u64; WORDS], secrets: &[u64; WORDS], from: usize) -> u64 {
-    let pair = |at: usize| fold(words[from + at] ^ secrets[from + at], words[from + at + 1] ^ secrets[from + at + 1]);
-    pair(0).wrapping_add(pair(2)).wrapping_add(pair(4)).wrapping_add(pair(6))
+    #[inline]
+    fn hash_second(&self, key: &Key) -> u64 {
+        let pair = |at: usize| fold(key.words[at] ^ self.secrets[at], key.words[at + 1] ^ self.secrets[at + 1]);
+        pair(FIRST).wrapping_add(pair(FIRST + 2)).wrapping_add(pair(FIRST + 4)).wrapping_add(pair(FIRST + 6))
+    }
 }

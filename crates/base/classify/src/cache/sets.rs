@@ -24,6 +24,14 @@ struct Set {
 #[repr(C, align(64))]
 struct Words([u64; FIRST]);
 
+impl Words {
+    /// True if these are the words. All are compared, which takes fewer steps than to stop at the first that differs.
+    #[inline(always)]
+    fn is(&self, words: &[u64; FIRST]) -> bool {
+        (0..FIRST).fold(0, |differ, at| differ | (self.0[at] ^ words[at])) == 0
+    }
+}
+
 const FREE: Set = Set { tags: [0; 2], values: [0; PLACES], used: 0 };
 
 // SAFETY: integers, for which zeroes are valid.
@@ -99,15 +107,15 @@ impl Sets {
     }
 
     /// The place of a key among those that have its tag.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, set: usize, tagged: u8, key: &Key) -> Option<usize> {
+        let (first, second) = (key.words.first_chunk()?, key.words.last_chunk()?);
         let mut tagged = tagged;
         while tagged != 0 {
             let place = tagged.trailing_zeros() as usize;
             tagged &= tagged - 1;
             let at = set * PLACES + place;
-            let is_same = key.words.first_chunk() == Some(&self.first[at].0)
-                && (!key.is_extended() || key.words.last_chunk() == Some(&self.second[at].0));
+            let is_same = self.first[at].is(first) && (!key.is_extended() || self.second[at].is(second));
             if is_same {
                 return Some(place);
             }

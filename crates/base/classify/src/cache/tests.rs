@@ -8,7 +8,6 @@ use std::hash::BuildHasherDefault;
 use proptest::prelude::*;
 
 use super::*;
-use crate::key::lanes;
 
 fn key(number: u64) -> Key {
     let mut key = Key::ZERO;

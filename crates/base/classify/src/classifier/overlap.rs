@@ -17,7 +17,8 @@ pub enum Overlap {
 }
 
 impl Classifier {
-    /// A rule of the same priority that a key could match together with `rule`. Compares at most `compares_max` rules.
+    /// A rule of the same priority that a key could match together with `rule`, but for one with the same id. Compares at most
+    /// `compares_max` rules.
     ///
     /// Masks without a rule of that priority cost nothing, and masks that compare no bit that `rule` leaves open cost one comparison;
     /// all rules of other masks are compared.
@@ -36,7 +37,7 @@ impl Classifier {
                     return Overlap::Unknown;
                 }
                 let head = self.entries.head(entry);
-                if head.priority == rule.priority {
+                if head.priority == rule.priority && head.id != rule.id {
                     return Overlap::With(head.id);
                 }
                 entry = self.entries.next(entry);
@@ -49,7 +50,7 @@ impl Classifier {
                     return Overlap::Unknown;
                 }
                 let other = table.rule(&self.entries, entry);
-                if other.priority == rule.priority && other.overlaps(rule) {
+                if other.priority == rule.priority && other.id != rule.id && other.overlaps(rule) {
                     return Overlap::With(other.id);
                 }
             }

@@ -52,21 +52,28 @@ impl Table {
 
     /// Counts a rule; true if the limit rose.
     pub(crate) fn add_priority(&mut self, priority: u16) -> bool {
+        if let Some(count) = self.priorities.get_mut(&priority) {
+            *count += 1;
+            return false;
+        }
         let before = self.limit();
-        *self.priorities.entry(priority).or_default() += 1;
+        self.priorities.insert(priority, 1);
         self.limit() != before
     }
 
     /// Counts a rule less; true if the limit fell.
     pub(crate) fn remove_priority(&mut self, priority: u16) -> bool {
-        let before = self.limit();
-        if let Some(count) = self.priorities.get_mut(&priority) {
-            *count -= 1;
-            if *count == 0 {
+        match self.priorities.get_mut(&priority) {
+            Some(count) if *count > 1 => {
+                *count -= 1;
+                false
+            }
+            _ => {
+                let before = self.limit();
                 self.priorities.remove(&priority);
+                self.limit() != before
             }
         }
-        self.limit() != before
     }
 
     /// The words of a value under the mask.

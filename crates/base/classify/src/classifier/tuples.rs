@@ -16,6 +16,8 @@ pub(crate) struct Tuples {
     pub(crate) hashing: Hashing,
     tables: Vec<Option<Table>>,
     numbers: HashMap<Mask, usize, Folding>,
+    /// The table that was asked for last: rules that change one after the other often have one mask.
+    recent: usize,
     atoms: Atoms,
     chains: usize,
     /// Chains removed since the atoms' filters were made.
@@ -37,6 +39,7 @@ impl Tuples {
             hashing,
             tables: Vec::new(),
             numbers: HashMap::with_hasher(hashing.maps()),
+            recent: 0,
             atoms: Atoms::new(&hashing),
             chains: 0,
             removed: 0,
@@ -62,16 +65,24 @@ impl Tuples {
 
     /// The table of a mask, and its number.
     pub(crate) fn of_mask(&self, mask: &Mask) -> Option<(usize, &Table)> {
-        let number = *self.numbers.get(mask)?;
+        let number = self.recent_of(mask).or_else(|| self.numbers.get(mask).copied())?;
         self.table(number).map(|table| (number, table))
     }
 
     /// The number of the table of a mask, which is made if there is none.
     pub(crate) fn number_for(&mut self, mask: &Mask) -> usize {
-        *self.numbers.entry(*mask).or_insert_with(|| {
+        if let Some(number) = self.recent_of(mask) {
+            return number;
+        }
+        self.recent = *self.numbers.entry(*mask).or_insert_with(|| {
             self.is_stale = true;
             put(&mut self.tables, Table::new(mask, &mut self.atoms, &self.hashing))
-        })
+        });
+        self.recent
+    }
+
+    fn recent_of(&self, mask: &Mask) -> Option<usize> {
+        self.table(self.recent).is_some_and(|table| table.mask == *mask).then_some(self.recent)
     }
 
     /// A table by its number.

@@ -133,6 +133,18 @@ impl Classifier {
         true
     }
 
+    /// Takes out all rules, as [`Classifier::remove`] does with each, faster.
+    pub fn clear(&mut self) {
+        self.publisher.publish(Set::Empty);
+        for table in self.tuples.tables() {
+            for entry in table.iter(&self.entries).collect::<Vec<u32>>() {
+                self.entries.remove(entry, table.parts.len());
+            }
+        }
+        self.tuples = Tuples::new(self.tuples.hashing);
+        (self.few, self.len) = (Some(Vec::new()), 0);
+    }
+
     /// Gives the rule with this match, priority and id another id, in one step: a lookup finds the one or the other. Returns false
     /// if there is no such rule.
     pub fn replace(&mut self, rule: &Rule, id: u32) -> bool {
@@ -147,18 +159,17 @@ impl Classifier {
         true
     }
 
-    /// Ids of all rules with exactly this match and priority; the id of `rule` does not matter.
-    pub fn find(&self, rule: &Rule) -> Vec<u32> {
-        let mut ids = Vec::new();
-        let mut entry = self.chain(rule).map_or(NONE, |chain| chain.first);
+    /// The id of a rule with exactly this match and priority, if there is one; the id of `rule` does not matter.
+    pub fn find(&self, rule: &Rule) -> Option<u32> {
+        let mut entry = self.chain(rule)?.first;
         while entry != NONE {
             let head = self.entries.head(entry);
             if head.priority == rule.priority {
-                ids.push(head.id);
+                return Some(head.id);
             }
             entry = self.entries.next(entry);
         }
-        ids
+        None
     }
 
     /// Rules.

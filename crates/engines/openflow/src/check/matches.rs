@@ -8,20 +8,23 @@ const VID_PRESENT: u128 = 0x1000;
 impl FieldMatch {
     /// Checks value and mask by themselves: widths, value bits outside of the mask, VLAN IDs without `OFPVID_PRESENT`.
     pub fn check(&self) -> Result<(), ErrorKind> {
-        if self.value & !self.field.full_mask() != 0 {
+        let full = self.field.full_mask();
+        if self.value & !full != 0 {
             return Err(ErrorKind::BadMatchBadValue);
         }
         if let Some(mask) = self.mask {
-            if !self.field.is_maskable() || mask & !self.field.full_mask() != 0 {
+            if !self.field.is_maskable() || mask & !full != 0 {
                 return Err(ErrorKind::BadMatchBadMask);
             }
             if self.value & !mask != 0 {
                 return Err(ErrorKind::BadMatchBadWildcards);
             }
         }
-        let wants_untagged = self.effective_mask() & VID_PRESENT != 0 && self.value & VID_PRESENT == 0;
-        if self.field == Field::VlanVid && wants_untagged && self.value != 0 {
-            return Err(ErrorKind::BadMatchBadValue);
+        if self.field == Field::VlanVid {
+            let wants_untagged = self.effective_mask() & VID_PRESENT != 0 && self.value & VID_PRESENT == 0;
+            if wants_untagged && self.value != 0 {
+                return Err(ErrorKind::BadMatchBadValue);
+            }
         }
         Ok(())
     }

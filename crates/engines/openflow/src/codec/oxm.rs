@@ -70,7 +70,8 @@ pub(super) fn put_field(out: &mut Vec<u8>, field: Field, value: u128, mask: Opti
 }
 
 fn take_fields(reader: &mut Reader) -> Result<Vec<FieldMatch>, ErrorKind> {
-    let mut fields = Vec::with_capacity(count(*reader).min(Field::COUNT));
+    // No field takes fewer bytes: a header of four, and one of the value.
+    let mut fields = Vec::with_capacity((reader.len() / 5).min(Field::COUNT));
     let mut seen = 0_u64;
     while !reader.is_empty() {
         let wanted = take_field(reader)?;
@@ -84,19 +85,7 @@ fn take_fields(reader: &mut Reader) -> Result<Vec<FieldMatch>, ErrorKind> {
     Ok(fields)
 }
 
-/// How many fields stand in the part, so that matches that are kept take no more memory than they need.
-fn count(mut reader: Reader) -> usize {
-    let mut next = || Header::take(&mut reader).and_then(|header| reader.skip(header.length));
-    std::iter::from_fn(|| next().ok()).count()
-}
-
 fn take_field(reader: &mut Reader) -> Result<FieldMatch, ErrorKind> {
-    let wanted = take_any_field(reader)?;
-    wanted.check().map(|()| wanted)
-}
-
-/// Reads a field whose value and mask may be any.
-pub(super) fn take_any_field(reader: &mut Reader) -> Result<FieldMatch, ErrorKind> {
     let header = Header::take(reader)?;
     let field = header.field().ok_or(ErrorKind::BadMatchBadField)?;
     if header.masked && !field.is_maskable() {
@@ -107,7 +96,8 @@ pub(super) fn take_any_field(reader: &mut Reader) -> Result<FieldMatch, ErrorKin
     }
     let value = take_number(reader, field.bytes())?;
     let mask = if header.masked { Some(take_number(reader, field.bytes())?) } else { None };
-    Ok(FieldMatch { field, value, mask })
+    let wanted = FieldMatch { field, value, mask };
+    wanted.check().map(|()| wanted)
 }
 
 struct Header {
@@ -130,8 +120,9 @@ impl Header {
     }
 }
 
+/// Reads a number of so many bytes.
 #[inline]
-fn take_number(reader: &mut Reader, bytes: usize) -> Result<u128, ErrorKind> {
+pub(super) fn take_number(reader: &mut Reader, bytes: usize) -> Result<u128, ErrorKind> {
     Ok(match bytes {
         1 => reader.u8()?.into(),
         2 => reader.u16()?.into(),

@@ -1,6 +1,7 @@
 //! The worker side of the switch: packets through the tables, into the egress queues.
 
 mod control;
+mod distribute;
 mod egress;
 mod execute;
 mod fragments;

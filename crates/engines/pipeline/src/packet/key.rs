@@ -45,8 +45,11 @@ impl Part {
     }
 
     /// The part's bits of `value`, where they lie in the word.
+    #[inline]
     pub fn put(&self, value: u128) -> u64 {
-        ((value >> self.from) as u64 & self.mask()) << self.at
+        // A shift of 128 bits takes many steps, and few fields need one.
+        let value = if self.from == 0 { value as u64 } else { (value >> self.from) as u64 };
+        (value & self.mask()) << self.at
     }
 
     /// The part's bits of a word, where they lie in the value.

@@ -12,29 +12,36 @@ use super::{PipelineFields, shape};
 /// for example `eth_type=0x0800`, are compared as fields. A VLAN ID of 0 matches packets without a tag, `0x1000/0x1000` all with one,
 /// `0x1000 + ID` those of one VLAN.
 pub fn compile_match(wanted: &Match) -> (Key, Mask) {
+    compile_fields(wanted.fields.iter().copied())
+}
+
+/// As [`compile_match`], of the fields of a match, each of which occurs once.
+pub(crate) fn compile_fields(fields: impl Iterator<Item = FieldMatch>) -> (Key, Mask) {
     let (mut key, mut mask) = (Key::ZERO, Mask::NONE);
-    let ip = match wanted.get(Field::EthType).map(|of| of.value) {
-        Some(0x0800) => shape::IPV4,
-        Some(0x86dd) => shape::IPV6,
-        _ => shape::IP,
-    };
-    for FieldMatch { field, value, .. } in wanted.fields.iter() {
-        let compared = wanted.get(*field).map_or(0, FieldMatch::effective_mask) & field.full_mask();
+    let (mut ip, mut headers) = (shape::IP, 0);
+    for wanted in fields {
+        let compared = wanted.effective_mask() & wanted.field.full_mask();
+        if wanted.field == Field::EthType {
+            ip = match wanted.value {
+                0x0800 => shape::IPV4,
+                0x86dd => shape::IPV6,
+                _ => shape::IP,
+            };
+        }
         if compared == 0 {
             continue;
         }
-        for part in parts(*field) {
-            key.words[part.word] |= part.put(value & compared);
+        for part in parts(wanted.field) {
+            key.words[part.word] |= part.put(wanted.value & compared);
             mask.words[part.word] |= part.put(compared);
         }
-        let header = match header_of(*field) {
-            shape::IP => ip,
-            other => other,
-        };
-        let bits = u64::from(header) << SHAPE_AT;
-        key.words[7] |= bits;
-        mask.words[7] |= bits;
+        headers |= header_of(wanted.field);
     }
+    if headers & shape::IP != 0 {
+        headers = headers & !shape::IP | ip;
+    }
+    key.words[7] |= u64::from(headers) << SHAPE_AT;
+    mask.words[7] |= u64::from(headers) << SHAPE_AT;
     if mask.words[1] & PRIORITY != 0 {
         // A priority is one of a tag.
         let contradicts = mask.words[1] & !key.words[1] & TAGGED != 0;

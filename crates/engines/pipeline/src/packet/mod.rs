@@ -22,4 +22,5 @@ pub use fast::CommonHeaders;
 pub use fragmentation::cut_into_fragments;
 pub use headers::{Fragment, Headers};
 pub use key::PipelineFields;
+pub(crate) use matching::compile_fields;
 pub use matching::{compile_match, fields_of};

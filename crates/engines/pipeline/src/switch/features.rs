@@ -54,10 +54,55 @@ fn names(list: Option<&Vec<u32>>, field: Field) -> bool {
     list.is_none_or(|list| list.iter().any(|known| known >> 16 == CLASS && known >> 9 & 0x7f == field as u32))
 }
 
-fn permits_mask(list: Option<&Vec<u32>>, field: Field) -> bool {
-    list.is_none_or(|list| {
-        list.iter().any(|known| known >> 16 == CLASS && known >> 9 & 0x7f == field as u32 && known >> 8 & 1 == 1)
-    })
+/// What a table's features permit, as sets: a bit for each number. Where there are two, the second is of the table-miss entry.
+#[derive(Clone, Copy)]
+pub(super) struct Permits {
+    /// Fields of matches.
+    fields: u64,
+    maskable: u64,
+    /// Fields that an entry must name, unless it is the table-miss entry.
+    required: u64,
+    instructions: [u32; 2],
+    /// Actions, and fields that they set, of lists that are applied.
+    apply: [(u32, u64); 2],
+    write: [(u32, u64); 2],
+}
+
+impl Permits {
+    pub(super) fn of(properties: &TableProperties) -> Permits {
+        let bits = |keep: &dyn Fn(Field) -> bool| {
+            Field::all().filter(|field| keep(*field)).fold(0, |bits, field| bits | bit(field))
+        };
+        let (matches, wildcards) = (properties.matches.as_ref(), properties.wildcards.as_ref());
+        let permits_mask = |field: Field| {
+            matches.is_none_or(|list| {
+                let is_it = |known: &u32| known >> 16 == CLASS && known >> 9 & 0x7f == field as u32;
+                list.iter().any(|known| is_it(known) && known >> 8 & 1 == 1)
+            })
+        };
+        let numbers = |lists: &[Option<Vec<u16>>; 2], is_miss: bool| {
+            let known = |list: &Vec<u16>| list.iter().filter(|kind| **kind < 32).fold(0, |bits, kind| bits | 1 << kind);
+            for_kind(lists, is_miss).map_or(u32::MAX, known)
+        };
+        let actions = |lists: &[Option<Vec<u16>>; 2], fields: &[Option<Vec<u32>>; 2]| {
+            [false, true].map(|is_miss| {
+                let set_fields = for_kind(fields, is_miss);
+                (numbers(lists, is_miss), bits(&|field| names(set_fields, field)))
+            })
+        };
+        Permits {
+            fields: bits(&|field| names(matches, field)),
+            maskable: bits(&permits_mask),
+            required: bits(&|field| names(matches, field) && !names(wildcards, field)),
+            instructions: [false, true].map(|is_miss| numbers(&properties.instructions, is_miss)),
+            apply: actions(&properties.apply_actions, &properties.apply_set_fields),
+            write: actions(&properties.write_actions, &properties.write_set_fields),
+        }
+    }
+}
+
+fn bit(field: Field) -> u64 {
+    1 << field as u8
 }
 
 /// The list for packets that match, or for the table-miss entry if there is another one.
@@ -66,53 +111,26 @@ fn for_kind<T>(lists: &[Option<T>; 2], is_miss: bool) -> Option<&T> {
     missed.as_ref().filter(|_| is_miss).or(matched.as_ref())
 }
 
-fn action_kind(action: &Action) -> u16 {
-    match action {
-        Action::Output { .. } => 0,
-        Action::CopyTtlOut => 11,
-        Action::CopyTtlIn => 12,
-        Action::SetMplsTtl(_) => 15,
-        Action::DecMplsTtl => 16,
-        Action::PushVlan(_) => 17,
-        Action::PopVlan => 18,
-        Action::PushMpls(_) => 19,
-        Action::PopMpls(_) => 20,
-        Action::SetQueue(_) => 21,
-        Action::Group(_) => 22,
-        Action::SetNwTtl(_) => 23,
-        Action::DecNwTtl => 24,
-        Action::SetField(..) => 25,
-        Action::PushPbb(_) => 26,
-        Action::PopPbb => 27,
-    }
-}
-
 impl Switch {
     /// Whether the features of a table permit an entry's match.
     pub(super) fn check_match_features(&self, table: u8, priority: u16, matching: &Match) -> Result<(), OfError> {
-        let features = &self.features[usize::from(table)];
-        let properties = &features.properties;
+        let (permits, metadata) = (&self.permits[usize::from(table)], self.features[usize::from(table)].metadata_match);
+        let mut named = 0;
         for wanted in &matching.fields {
-            if !names(properties.matches.as_ref(), wanted.field) {
+            named |= bit(wanted.field);
+            if permits.fields & bit(wanted.field) == 0 {
                 return Err(ErrorKind::BadMatchBadField.into());
             }
-            let masked = wanted.effective_mask() != wanted.field.full_mask();
-            if masked && !permits_mask(properties.matches.as_ref(), wanted.field) {
-                return Err(ErrorKind::BadMatchBadMask.into());
-            }
-            let beyond = wanted.effective_mask() & !u128::from(features.metadata_match);
-            if wanted.field == Field::Metadata && beyond != 0 {
+            let mask = wanted.effective_mask();
+            let masked = mask != wanted.field.full_mask();
+            let beyond = wanted.field == Field::Metadata && mask & !u128::from(metadata) != 0;
+            if masked && permits.maskable & bit(wanted.field) == 0 || beyond {
                 return Err(ErrorKind::BadMatchBadMask.into());
             }
         }
         // A table-miss entry leaves out all fields.
         let is_miss = priority == 0 && matching.fields.is_empty();
-        let missing = |field: &Field| {
-            names(properties.matches.as_ref(), *field)
-                && !names(properties.wildcards.as_ref(), *field)
-                && matching.get(*field).is_none()
-        };
-        if !is_miss && properties.wildcards.is_some() && Field::all().any(|field| missing(&field)) {
+        if !is_miss && permits.required & !named != 0 {
             return Err(ErrorKind::BadMatchBadWildcards.into());
         }
         Ok(())
@@ -125,37 +143,24 @@ impl Switch {
         is_miss: bool,
         instructions: &[Instruction],
     ) -> Result<(), OfError> {
-        let features = &self.features[usize::from(table)];
-        let properties = &features.properties;
+        let (features, permits) = (&self.features[usize::from(table)], &self.permits[usize::from(table)]);
+        let of = usize::from(is_miss);
         for instruction in instructions {
-            let kind = match instruction {
+            match instruction {
                 Instruction::GotoTable(next) => {
-                    let tables = for_kind(&properties.next_tables, is_miss);
+                    let tables = for_kind(&features.properties.next_tables, is_miss);
                     if tables.is_some_and(|tables| !tables.contains(next)) {
                         return Err(ErrorKind::BadInstructionBadTableId.into());
                     }
-                    1
                 }
-                Instruction::WriteMetadata { mask, .. } => {
-                    if mask & !features.metadata_write != 0 {
-                        return Err(ErrorKind::BadInstructionUnsupMetadataMask.into());
-                    }
-                    2
+                Instruction::WriteMetadata { mask, .. } if mask & !features.metadata_write != 0 => {
+                    return Err(ErrorKind::BadInstructionUnsupMetadataMask.into());
                 }
-                Instruction::WriteActions(actions) => {
-                    let lists = (&properties.write_actions, &properties.write_set_fields);
-                    check_kinds(actions, for_kind(lists.0, is_miss), for_kind(lists.1, is_miss))?;
-                    3
-                }
-                Instruction::ApplyActions(actions) => {
-                    let lists = (&properties.apply_actions, &properties.apply_set_fields);
-                    check_kinds(actions, for_kind(lists.0, is_miss), for_kind(lists.1, is_miss))?;
-                    4
-                }
-                Instruction::ClearActions => 5,
-                Instruction::Meter(_) => 6,
-            };
-            if for_kind(&properties.instructions, is_miss).is_some_and(|known| !known.contains(&kind)) {
+                Instruction::WriteActions(actions) => check_actions(actions, permits.write[of])?,
+                Instruction::ApplyActions(actions) => check_actions(actions, permits.apply[of])?,
+                _ => {}
+            }
+            if permits.instructions[of] >> instruction.number() & 1 == 0 {
                 return Err(ErrorKind::BadInstructionUnsupInst.into());
             }
         }
@@ -173,6 +178,7 @@ impl Switch {
         }
         for features in wanted {
             let slot = usize::from(features.table);
+            self.permits[slot] = Permits::of(&features.properties);
             self.features[slot] = features;
         }
         Ok(())
@@ -245,13 +251,13 @@ impl Switch {
     }
 }
 
-fn check_kinds(actions: &[Action], kinds: Option<&Vec<u16>>, fields: Option<&Vec<u32>>) -> Result<(), OfError> {
+fn check_actions(actions: &[Action], (kinds, fields): (u32, u64)) -> Result<(), OfError> {
     for action in actions {
-        if kinds.is_some_and(|kinds| !kinds.contains(&action_kind(action))) {
+        if kinds >> action.number() & 1 == 0 {
             return Err(ErrorKind::BadActionBadType.into());
         }
         if let Action::SetField(field, _) = action
-            && !names(fields, *field)
+            && fields & bit(*field) == 0
         {
             return Err(ErrorKind::BadActionBadSetType.into());
         }

@@ -3,21 +3,23 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use linerate_classify::{Counts, Rule};
+use linerate_classify::{Counts, MISS, Mask, Overlap, Rule};
 use linerate_openflow::{
     ErrorKind, FlowCommand, FlowFilter, FlowFlags, FlowMod, FlowRemovedReason, GROUP_ANY, Instruction, Match,
-    NO_BUFFER, OfError, PackedInstructions, PackedMatch, PortNumber, TABLE_ALL, TABLE_MAX,
+    NO_BUFFER, OfError, PackedMatch, PortNumber, TABLE_ALL, TABLE_MAX,
 };
 
 use super::Switch;
-use super::entries::{Draft, Entry, is_miss};
+use super::entries::{Entry, is_miss};
 use crate::flow_view::{FlowView, Instructions};
-use crate::packet::compile_match;
+use crate::packet::{compile_fields, compile_match};
 
-/// The rule of an entry in a classifier.
-pub(super) fn rule(matching: &Match, priority: u16, id: u32) -> Rule {
-    let (value, mask) = compile_match(matching);
-    Rule { value, mask, priority, id }
+impl Entry {
+    /// The rule of the entry in the classifier of its table.
+    pub(super) fn rule(&self) -> Rule {
+        let (value, mask) = compile_fields(self.matching.fields());
+        Rule { value, mask, priority: self.priority, id: self.flow }
+    }
 }
 
 impl Switch {
@@ -58,69 +60,61 @@ impl Switch {
         }
         self.check_match(request.table, request.priority, &request.matching)?;
         self.check_instructions(request.table, is_miss(request.priority, &request.matching), &request.instructions)?;
-        let same = self.entries.find(request.table, request.priority, &request.matching);
-        if request.flags.has(FlowFlags::CHECK_OVERLAP) && self.overlap(&request, same) {
-            return Err(ErrorKind::FlowModFailedOverlap.into());
+        let (value, mask) = compile_match(&request.matching);
+        let rule = Rule { value, mask, priority: request.priority, id: MISS };
+        let same = self.classifiers[usize::from(request.table)].find(&rule);
+        if request.flags.has(FlowFlags::CHECK_OVERLAP) {
+            let others = Rule { id: same.unwrap_or(MISS), ..rule };
+            if self.classifiers[usize::from(request.table)].overlap(&others, usize::MAX) != Overlap::None {
+                return Err(ErrorKind::FlowModFailedOverlap.into());
+            }
         }
-        let draft = Draft {
-            table: request.table,
-            priority: request.priority,
-            cookie: request.cookie,
-            idle_timeout_s: request.idle_timeout_s,
-            hard_timeout_s: request.hard_timeout_s,
-            flags: request.flags,
-            matching: request.matching,
-            instructions: request.instructions,
-        };
-        match same {
-            Some(index) => self.replace(index, draft),
-            None => self.insert(draft),
+        match same.and_then(|flow| self.index_of(flow)) {
+            Some(index) => self.replace(index, &request),
+            None => self.insert(&request, rule),
         }
     }
 
-    fn overlap(&self, request: &FlowMod, same: Option<u32>) -> bool {
-        let mut others = self.entries.of_table(request.table).iter().filter(|index| Some(**index) != same);
-        others.any(|index| {
-            self.entries
-                .get(*index)
-                .is_some_and(|entry| entry.priority == request.priority && entry.overlaps(&request.matching))
-        })
+    /// The index of the entry of which workers see `flow`.
+    fn index_of(&self, flow: u32) -> Option<u32> {
+        self.flows.get(flow).map(|view| view.counter)
     }
 
-    fn insert(&mut self, draft: Draft) -> Result<(), OfError> {
-        let table = usize::from(draft.table);
-        if self.entries.of_table(draft.table).len() >= self.features[table].max_entries as usize {
+    fn insert(&mut self, request: &FlowMod, rule: Rule) -> Result<(), OfError> {
+        let table = usize::from(request.table);
+        if self.entries.of_table(request.table).len() >= self.features[table].max_entries as usize {
             return Err(ErrorKind::FlowModFailedTableFull.into());
         }
         let index = self.entries.next_index().ok_or(OfError(ErrorKind::FlowModFailedTableFull))?;
         self.counters.reserve(index);
         let generation = self.entries.generation(index);
-        let view =
-            view(&draft.instructions, index, generation, draft.cookie, draft.flags, &draft.matching, draft.priority);
-        let flow = self.flows.insert(view).map_err(|_| OfError(ErrorKind::FlowModFailedTableFull))?;
-        let rule = rule(&draft.matching, draft.priority, flow);
-        self.note_groups(&draft.instructions, true);
-        self.note_meter(&draft.instructions, true);
-        let index = self.entries.insert(draft, flow, self.now_ns);
+        let instructions = self.instruction_lists.take(&request.instructions);
+        let view = view(&instructions, index, generation, request.cookie, request.flags, &rule);
+        let Ok(flow) = self.flows.insert(view) else {
+            self.instruction_lists.give_back(&instructions);
+            return Err(ErrorKind::FlowModFailedTableFull.into());
+        };
+        self.note_uses(&instructions, true);
+        self.entries.insert(request, instructions, flow, self.now_ns);
         self.note_timeouts(index);
-        self.classifiers[table].insert(&rule);
+        self.classifiers[table].insert(&Rule { id: flow, ..rule });
         self.shared.tables[table].note_added(&self.domain);
-        self.domain.advance();
+        self.has_changed = true;
         Ok(())
     }
 
     /// Puts a new entry in the place of one with the same match and priority. Its counters go on, unless they are to be reset.
-    fn replace(&mut self, index: u32, draft: Draft) -> Result<(), OfError> {
+    fn replace(&mut self, index: u32, request: &FlowMod) -> Result<(), OfError> {
         let now_ns = self.now_ns;
-        let resets = draft.flags.has(FlowFlags::RESET_COUNTS);
+        let resets = request.flags.has(FlowFlags::RESET_COUNTS);
         let Some(entry) = self.entries.get_mut(index) else { return Ok(()) };
-        entry.cookie = draft.cookie;
-        entry.idle_timeout_s = draft.idle_timeout_s;
-        entry.hard_timeout_s = draft.hard_timeout_s;
-        entry.flags = draft.flags;
-        entry.matching = PackedMatch::new(&draft.matching);
+        entry.cookie = request.cookie;
+        entry.idle_timeout_s = request.idle_timeout_s;
+        entry.hard_timeout_s = request.hard_timeout_s;
+        entry.flags = request.flags;
+        entry.matching = PackedMatch::new(&request.matching);
         entry.created_ns = now_ns;
-        self.reform(index, draft.instructions, resets)?;
+        self.reform(index, &request.instructions, resets)?;
         self.note_timeouts(index);
         Ok(())
     }
@@ -132,49 +126,60 @@ impl Switch {
         self.check_match(request.table, request.priority, &request.matching)?;
         let miss = is_miss(request.priority, &request.matching);
         self.check_instructions(request.table, miss, &request.instructions)?;
-        for index in self.selected(&request) {
-            self.reform(index, request.instructions.clone(), request.flags.has(FlowFlags::RESET_COUNTS))?;
+        for index in self.selected(&request, request.table) {
+            self.reform(index, &request.instructions, request.flags.has(FlowFlags::RESET_COUNTS))?;
         }
         Ok(())
     }
 
     /// Gives an entry other instructions: another form of it takes the place of the old one, at once.
-    fn reform(&mut self, index: u32, instructions: Vec<Instruction>, resets: bool) -> Result<(), OfError> {
+    fn reform(&mut self, index: u32, instructions: &[Instruction], resets: bool) -> Result<(), OfError> {
         let generation = self.entries.generation(index);
         let Some(entry) = self.entries.get(index) else { return Ok(()) };
-        let matching = entry.matching.unpack();
-        let view = view(&instructions, index, generation, entry.cookie, entry.flags, &matching, entry.priority);
-        let (old, table) = (entry.flow, usize::from(entry.table));
-        let rule = rule(&matching, entry.priority, old);
-        let flow = self.flows.insert(view).map_err(|_| OfError(ErrorKind::FlowModFailedTableFull))?;
+        let instructions = self.instruction_lists.take(instructions);
+        let (rule, table) = (entry.rule(), usize::from(entry.table));
+        let view = view(&instructions, index, generation, entry.cookie, entry.flags, &rule);
+        let Ok(flow) = self.flows.insert(view) else {
+            self.instruction_lists.give_back(&instructions);
+            return Err(ErrorKind::FlowModFailedTableFull.into());
+        };
         let counts = self.counters.read(index, generation);
-        self.note_groups(&instructions, true);
-        self.note_meter(&instructions, true);
+        self.note_uses(&instructions, true);
         let Some(entry) = self.entries.get_mut(index) else { return Ok(()) };
         if resets {
-            entry.base = Counts { last_used: 0, ..counts };
+            entry.base = Some(Box::new(Counts { last_used: 0, ..counts }));
         }
         entry.flow = flow;
-        let before = std::mem::replace(&mut entry.instructions, PackedInstructions::new(&instructions)).unpack();
-        self.note_groups(&before, false);
-        self.note_meter(&before, false);
+        let before = std::mem::replace(&mut entry.instructions, instructions);
+        self.note_uses(&before, false);
+        self.instruction_lists.give_back(&before);
         self.classifiers[table].replace(&rule, flow);
-        self.retire_form(old);
+        self.retire_form(rule.id);
         Ok(())
     }
 
     fn delete(&mut self, request: &FlowMod) -> Result<(), OfError> {
-        for index in self.selected(request) {
-            self.remove_entry(index, FlowRemovedReason::Delete);
+        for table in
+            tables(request.table).filter(|table| !self.entries.of_table(*table).is_empty()).collect::<Vec<u8>>()
+        {
+            let doomed = self.selected(request, table);
+            let all = doomed.len() == self.entries.of_table(table).len();
+            if all {
+                self.classifiers[usize::from(table)].clear();
+            }
+            // From the end of the table's list, which keeps the others in their places.
+            for index in doomed.into_iter().rev() {
+                self.end_entry(index, FlowRemovedReason::Delete, !all);
+            }
         }
         Ok(())
     }
 
-    /// The entries that a request to modify or delete is about.
-    fn selected(&self, request: &FlowMod) -> Vec<u32> {
+    /// The entries of a table that a request to modify or delete is about.
+    fn selected(&self, request: &FlowMod, table: u8) -> Vec<u32> {
         let deletes = matches!(request.command, FlowCommand::Delete | FlowCommand::DeleteStrict);
         let filter = FlowFilter {
-            table: request.table,
+            table,
             out_port: if deletes { request.out_port } else { PortNumber::ANY },
             out_group: if deletes { request.out_group } else { GROUP_ANY },
             cookie: request.cookie,
@@ -183,9 +188,12 @@ impl Switch {
         };
         match request.command {
             FlowCommand::ModifyStrict | FlowCommand::DeleteStrict => {
-                let tables = tables(request.table);
-                let same = tables.filter_map(|table| self.entries.find(table, request.priority, &request.matching));
-                same.filter(|index| self.entries.get(*index).is_some_and(|entry| passes(entry, &filter))).collect()
+                let (value, mask) = compile_match(&request.matching);
+                let rule = Rule { value, mask, priority: request.priority, id: MISS };
+                let same = self.classifiers[usize::from(table)].find(&rule).and_then(|flow| self.index_of(flow));
+                same.filter(|index| self.entries.get(*index).is_some_and(|entry| passes(entry, &filter)))
+                    .into_iter()
+                    .collect()
             }
             _ => self.filtered(&FlowFilter { matching: request.matching.clone(), ..filter }),
         }
@@ -209,22 +217,22 @@ pub(super) fn passes(entry: &Entry, filter: &FlowFilter) -> bool {
         && entry.uses_group(filter.out_group)
 }
 
+/// What workers see of an entry.
 fn view(
-    instructions: &[Instruction],
+    instructions: &Arc<Instructions>,
     index: u32,
     generation: u32,
     cookie: u64,
     flags: FlowFlags,
-    matching: &Match,
-    priority: u16,
+    rule: &Rule,
 ) -> FlowView {
     FlowView {
-        is_miss: is_miss(priority, matching),
+        is_miss: rule.priority == 0 && rule.mask == Mask::NONE,
         counts_packets: !flags.has(FlowFlags::NO_PKT_COUNTS),
         counts_bytes: !flags.has(FlowFlags::NO_BYT_COUNTS),
         counter: index,
         counter_generation: generation,
-        instructions: Arc::new(Instructions::new(instructions)),
+        instructions: Arc::clone(instructions),
         cookie,
         in_force: AtomicBool::new(true),
     }

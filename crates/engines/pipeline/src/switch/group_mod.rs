@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use linerate_openflow::{
-    Action, Bucket, ErrorKind, FlowRemovedReason, GROUP_ALL, GROUP_ANY, GroupCommand, GroupKind, GroupMod, Instruction,
-    OfError, PortNumber,
+    Action, Bucket, ErrorKind, FlowRemovedReason, GROUP_ALL, GROUP_ANY, GroupCommand, GroupKind, GroupMod, OfError,
+    PortNumber,
 };
 
 use super::Switch;
-use super::entries::{actions_of, groups_of};
+use super::entries::groups_of;
 use crate::action_set::ActionSet;
+use crate::flow_view::Instructions;
 use crate::group_view::{BucketView, GroupView};
 use crate::tally::PerWorker;
 
@@ -202,9 +203,12 @@ impl Switch {
         });
     }
 
-    /// Counts the groups that an entry names, or does so no more.
-    pub(super) fn note_groups(&mut self, instructions: &[Instruction], added: bool) {
-        self.count_references(groups_of(actions_of(instructions)), added);
+    /// Counts the groups and the meter that an entry uses, or does so no more.
+    pub(super) fn note_uses(&mut self, instructions: &Instructions, added: bool) {
+        self.count_references(groups_of(instructions.actions()), added);
+        if let Some(meter) = instructions.meter {
+            self.note_meter(meter, added);
+        }
     }
 
     fn note_chains(&mut self, buckets: &[Bucket], added: bool) {

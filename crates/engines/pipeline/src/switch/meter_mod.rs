@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use linerate_openflow::{
-    Band, BandKind, ErrorKind, FlowRemovedReason, Instruction, METER_ALL, METER_CONTROLLER, METER_SLOWPATH,
-    MeterCommand, MeterFlags, MeterMod, OfError,
+    Band, BandKind, ErrorKind, FlowRemovedReason, METER_ALL, METER_CONTROLLER, METER_SLOWPATH, MeterCommand,
+    MeterFlags, MeterMod, OfError,
 };
 
 use super::Switch;
@@ -91,14 +91,10 @@ impl Switch {
         }
     }
 
-    /// Counts the meter that an entry uses, or does so no more.
-    pub(super) fn note_meter(&mut self, instructions: &[Instruction], added: bool) {
-        for instruction in instructions {
-            if let Instruction::Meter(id) = instruction
-                && let Some(meter) = self.meters.get_mut(id)
-            {
-                meter.flows = if added { meter.flows + 1 } else { meter.flows.saturating_sub(1) };
-            }
+    /// Counts an entry that uses a meter, or does so no more.
+    pub(super) fn note_meter(&mut self, meter: u32, added: bool) {
+        if let Some(meter) = self.meters.get_mut(&meter) {
+            meter.flows = if added { meter.flows + 1 } else { meter.flows.saturating_sub(1) };
         }
     }
 }

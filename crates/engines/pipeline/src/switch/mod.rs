@@ -6,6 +6,7 @@ mod entries;
 mod features;
 mod flow_mod;
 mod group_mod;
+mod instruction_lists;
 mod meter_mod;
 mod multipart;
 mod packets;
@@ -33,8 +34,10 @@ use crate::records::{PacketOutRecord, RecordReceiver, record_queue};
 use crate::shared::{Shared, State, States, TABLES, TableView};
 use buffers::Buffers;
 use entries::Entries;
+use features::Permits;
 pub use group_mod::GROUPS_MAX;
 use group_mod::Group;
+use instruction_lists::InstructionLists;
 use meter_mod::Meter;
 pub use multipart::FlowDump;
 use ports::SwitchPort;
@@ -111,9 +114,14 @@ pub struct Switch {
     states: States,
     classifiers: Vec<Classifier>,
     features: Vec<TableFeatures>,
+    /// What the features of each table permit.
+    permits: Vec<Permits>,
     flows: Slab<FlowView>,
     counters: Counters,
     entries: Entries,
+    instruction_lists: InstructionLists,
+    /// Entries have changed since the current version began.
+    has_changed: bool,
     groups: BTreeMap<u32, Group>,
     meters: BTreeMap<u32, Meter>,
     ports: BTreeMap<u32, SwitchPort>,
@@ -146,9 +154,14 @@ impl Switch {
         let states = States::new(&domain, State::default());
         let tables = classifiers.iter().map(|classifier| TableView::new(classifier.reader())).collect();
         let shared = Arc::new(Shared::new(tables, flows.reader(), &states, options.workers));
+        let features: Vec<TableFeatures> =
+            (0..TABLES).map(|table| features::all(table as u8, options.table_entries_max)).collect();
         Switch {
-            features: (0..TABLES).map(|table| features::all(table as u8, options.table_entries_max)).collect(),
+            permits: features.iter().map(|features| Permits::of(&features.properties)).collect(),
+            features,
             entries: Entries::new(TABLES, options.entries_max),
+            instruction_lists: InstructionLists::default(),
+            has_changed: false,
             buffers: Buffers::new(options.buffers),
             timeouts: Timeouts::default(),
             domain,
@@ -245,9 +258,18 @@ impl Switch {
         }
     }
 
-    /// The version that all changes so far belong to.
-    pub fn version(&self) -> u64 {
+    /// The version that all changes so far belong to. Changes of entries that follow one another begin one together, because each
+    /// version has workers look whether what they know is right still.
+    pub fn version(&mut self) -> u64 {
+        self.begin_version();
         self.domain.version()
+    }
+
+    /// Begins a version if entries have changed.
+    fn begin_version(&mut self) {
+        if std::mem::take(&mut self.has_changed) {
+            self.domain.advance();
+        }
     }
 
     /// True if each worker sees all changes up to `version`, so that a packet that a worker takes from now on meets them. The entries
@@ -271,6 +293,9 @@ impl Switch {
     pub fn next_deadline_ns(&self) -> u64 {
         /// Entries that workers may still use are looked at again after this time.
         const RETRY_NS: u64 = 1_000_000;
+        if self.has_changed {
+            return self.now_ns;
+        }
         let removal = if self.removed.is_empty() { u64::MAX } else { self.now_ns + RETRY_NS };
         removal.min(self.timeouts.next_ns()).min(self.buffers.next_deadline_ns())
     }
@@ -289,6 +314,7 @@ impl Switch {
         change(&mut state);
         self.states.publish(state, &self.shared);
         self.domain.advance();
+        self.has_changed = false;
     }
 
     /// True once workers have put packets for controllers into an empty queue.

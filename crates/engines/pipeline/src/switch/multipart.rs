@@ -103,7 +103,7 @@ impl Switch {
             packets: counts.packets,
             bytes: counts.bytes,
             matching: entry.matching.unpack(),
-            instructions: entry.instructions.unpack(),
+            instructions: entry.instructions.given.unpack(),
         })
     }
 

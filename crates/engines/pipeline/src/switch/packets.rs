@@ -55,6 +55,8 @@ impl Switch {
     }
 
     fn give_to_worker(&mut self, worker: usize, record: PacketOutRecord) {
+        // The packet meets the changes of requests before it.
+        self.begin_version();
         let Some(worker) = self.workers.get(worker) else {
             self.refused_packet_outs += 1;
             return;

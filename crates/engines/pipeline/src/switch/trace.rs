@@ -237,7 +237,7 @@ impl Switch {
             priority: entry.priority,
             cookie: entry.cookie,
             matching: entry.matching.unpack(),
-            instructions: entry.instructions.unpack(),
+            instructions: entry.instructions.given.unpack(),
         })
     }
 }

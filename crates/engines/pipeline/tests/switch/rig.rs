@@ -108,7 +108,10 @@ impl Rig {
     }
 
     pub fn flow_mod(&mut self, request: FlowMod) -> Result<(), OfError> {
-        self.switch.flow_mod(request, self.now_ns)
+        let done = self.switch.flow_mod(request, self.now_ns);
+        // In force for the next packet.
+        self.switch.version();
+        done
     }
 
     pub fn events(&mut self) -> Vec<Event> {
