@@ -146,9 +146,10 @@ pub(super) fn coarse(now: Now) -> u16 {
 #[inline]
 fn send<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, handle: u32, now: Now) -> Outgoing<'a> {
     let header = mark_sent(tcb, memory, handle, now);
-    // New data puts off a tail loss probe (RFC 8985 section 7.2), or hastens it, where only one segment was in flight before.
-    if tcb.send_deadline == NEVER || matches!(timer::kind(tcb), Timer::Window | Timer::Probe) {
+    if tcb.send_deadline == NEVER || timer::kind(tcb) == Timer::Window {
         timer::arm_clean(tcb, memory, now);
+    } else if timer::kind(tcb) == Timer::Probe {
+        timer::put_off(tcb, memory, now);
     }
     outgoing(tcb, memory, handle, &header, false)
 }
@@ -227,8 +228,10 @@ fn next_in_recovery<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: Now) -> 
             }
             header
         };
-        if tcb.send_deadline == NEVER || matches!(timer::kind(tcb), Timer::Window | Timer::Probe) {
+        if tcb.send_deadline == NEVER || timer::kind(tcb) == Timer::Window {
             timer::arm(tcb, memory, &recovery, 0, now);
+        } else if timer::kind(tcb) == Timer::Probe && recovery.may_probe() {
+            timer::put_off(tcb, memory, now);
         }
         (handle, header, is_resent)
     });

@@ -59,6 +59,15 @@ pub(super) fn arm_clean(tcb: &mut Tcb, memory: &SendMemory, now: Now) {
     set(tcb, Timer::Probe, probe_ms(tcb, memory).min(rto), now);
 }
 
+/// New data was sent, which puts a tail loss probe off (RFC 8985 section 7.2), or hastens it where only one segment was in flight before;
+/// but never beyond the time-out of the first chunk, or data that keep coming would put it off for ever.
+#[inline]
+pub(super) fn put_off(tcb: &mut Tcb, memory: &SendMemory, now: Now) {
+    let waited_ms = now.us.wrapping_sub(memory.header(tcb.head).stamp) / 1_000;
+    let rest_ms = rtt::rto_ms(tcb, &memory.config).saturating_sub(waited_ms);
+    set(tcb, Timer::Probe, probe_ms(tcb, memory).min(rest_ms), now);
+}
+
 /// The probe time-out (PTO of RFC 8985 section 7.2): two round trips, and the longest delay of an acknowledgment if less than two full
 /// segments are in flight, which the peer need not acknowledge at once (RFC 5681 section 4.2).
 #[inline]

@@ -294,3 +294,25 @@ fn an_idle_connection_gives_its_state_back() {
     simulation.run_until_acknowledged();
     simulation.finish();
 }
+
+#[test]
+fn a_trickle_of_new_data_does_not_put_the_timeout_off() {
+    for had_loss in [false, true] {
+        let mut simulation = Simulation::established(quick(), prompt(), SendConfig::default());
+        simulation.tcb.flags.set(Flags::NODELAY);
+        if had_loss {
+            simulation.drops = |_, number| number == 3;
+        }
+        simulation.transfer(10 * SEGMENT as u64);
+        simulation.drops = |_, _| true;
+        simulation.sent.clear();
+        for _ in 0..20 {
+            simulation.write(10);
+            simulation.emit();
+            simulation.run_ms(15);
+        }
+        let again = simulation.sent.iter().filter(|(_, segment)| segment.retransmission).count();
+        assert!(again > 0, "300 ms without an answer, and nothing was sent again");
+        simulation.finish();
+    }
+}
