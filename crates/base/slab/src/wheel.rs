@@ -88,6 +88,15 @@ impl Wheel {
         self.len == 0
     }
 
+    /// Sets the time of an empty wheel, which may be any; a wheel with entries stays as it is. An owner whose clock may stand still or begin
+    /// anywhere calls this before it files, because ticks that lie 2^31 apart cannot be told from ticks of the past.
+    #[inline]
+    pub fn restart(&mut self, now: u32) {
+        if self.len == 0 {
+            self.now = now;
+        }
+    }
+
     /// Files `id` under `tick`; a tick that has passed counts as the next one.
     /// Returns the tick that it is filed under; `None` if there is no room.
     #[inline]
@@ -242,6 +251,20 @@ impl Wheel {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_empty_wheel_can_be_set_to_any_time() {
+        let mut wheel = Wheel::new(10, 0).unwrap();
+        for now in [3_888_885_000, 5, 1 << 31, u32::MAX] {
+            wheel.restart(now);
+            assert_eq!(wheel.add(1, now.wrapping_add(200)), Some(now.wrapping_add(200)));
+            wheel.restart(0);
+            assert_eq!(wheel.next_tick().map(|tick| tick.wrapping_sub(now) <= 200), Some(true));
+            let mut out = 0;
+            (0..=200).for_each(|ahead| out += usize::from(wheel.pop(now.wrapping_add(ahead)).is_some()));
+            assert!(out == 1 && wheel.is_empty());
+        }
+    }
 
     /// Entries of all levels that are kept come out when they would have, the others never, and their blocks can be used again.
     #[test]

@@ -118,6 +118,8 @@ impl Engine {
     #[inline]
     pub(crate) fn set_now(&mut self, now_ns: u64) {
         self.now = Now::new(now_ns);
+        // The clock of a host may have run for weeks when the stack is made, or while no connection stood.
+        self.wheel.restart(self.now.tick);
     }
 
     /// Index of a connection that stands; `None` if it has ended.
