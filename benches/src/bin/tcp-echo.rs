@@ -10,6 +10,7 @@
 //! batch=64         packets that a stack works on together; 1 as a control
 //! prefetch=1       0 as a control
 //! window=N         bytes on the way at most
+//! counters=0       1: all counters of both stacks, for each echo
 //! echoes=N         echoes to count instead of seconds, for an instruction counter
 //! ```
 //! It prints echoes (or connections) for a second of thread CPU time, packets and acknowledgments for each, resident bytes for each connection.
@@ -44,6 +45,7 @@ struct Settings {
     batch: usize,
     prefetch: bool,
     window: usize,
+    counters: bool,
 }
 
 impl Settings {
@@ -57,6 +59,7 @@ impl Settings {
             batch: 64,
             prefetch: true,
             window: 0,
+            counters: false,
         };
         for argument in std::env::args().skip(1) {
             let wrong = || format!("not a setting: {argument}; the head of the source names them");
@@ -70,6 +73,7 @@ impl Settings {
                 ("echoes", _, Ok(number)) => settings.echoes = *number as u64,
                 ("batch", _, Ok(number)) => settings.batch = *number as usize,
                 ("prefetch", _, Ok(number)) => settings.prefetch = *number != 0.0,
+                ("counters", _, Ok(number)) => settings.counters = *number != 0.0,
                 ("window", _, Ok(number)) => settings.window = *number as usize,
                 _ => return Err(wrong()),
             }
@@ -173,6 +177,8 @@ struct Pair {
     pool: Pool,
     now_ns: u64,
     rounds: u64,
+    /// Connections that were begun.
+    begun: u64,
 }
 
 impl Pair {
@@ -224,7 +230,7 @@ impl Pair {
         let listen = ListenOptions { backlog: 65_536, nodelay: true, ..ListenOptions::default() };
         server.with(now_ns, |_, io| io.listen((SERVER, 80).into(), listen)).map_err(|error| error.to_string())?;
         let (to_server, to_client) = (Batch::new(&pool, 256), Batch::new(&pool, 256));
-        Ok(Pair { client, server, to_server, to_client, pool, now_ns, rounds: 0 })
+        Ok(Pair { client, server, to_server, to_client, pool, now_ns, rounds: 0, begun: 0 })
     }
 
     /// One round of each stack, as a worker would do it.
@@ -242,6 +248,7 @@ impl Pair {
     }
 
     fn connect(&mut self, count: usize, offset: usize) {
+        self.begun += count as u64;
         let remote: SocketAddr = (SERVER, 80).into();
         self.client.with(self.now_ns, |_, io| {
             for at in 0..count {
@@ -288,12 +295,24 @@ fn run(settings: &Settings) -> Result<(), String> {
     let start = clock::thread_cpu_ns();
     let mut begun = 0;
     while pair.client.app().connected < settings.connections {
-        let room = 1024usize.saturating_sub(begun - pair.client.app().connected).min(settings.connections - begun);
+        // The first one waits for the neighbour's link address; others would be lost meanwhile.
+        let window = if pair.client.app().connected == 0 { 1usize } else { 1024 };
+        let room = window.saturating_sub(begun - pair.client.app().connected).min(settings.connections - begun);
         pair.connect(room, begun);
         begun += room;
         pair.round();
     }
     let opening_ns = clock::thread_cpu_ns() - start;
+    if settings.opens {
+        // The server asks for the link address of each address of the client once, and loses other answers meanwhile.
+        let first = settings.connections / PER_ADDRESS + 1;
+        for address in 0..OPEN_ADDRESSES {
+            pair.connect(1, (first + address) * PER_ADDRESS);
+            while pair.client.app().connected <= settings.connections + address {
+                pair.round();
+            }
+        }
+    }
     let standing = resident_bytes();
     println!(
         "{} connections stand after {:.2} s of CPU time: {:.2} M/s",
@@ -337,12 +356,15 @@ fn measure(pair: &mut Pair, settings: &Settings, seconds: f64) -> Run {
     let instructions = Counter::open(Event::Instructions, Scope::ThisThread).ok();
     let (cpu, wall, rounds) = (clock::thread_cpu_ns(), clock::now_ns(), pair.rounds);
     let mut next = first + STEP;
+    let mut last = (first, pair.rounds);
     let (mut offset, mut address) = (settings.connections / PER_ADDRESS * PER_ADDRESS, 0);
     loop {
         if settings.opens {
-            let waiting = pair.client.app().connected as u64 - pair.client.app().cycles;
-            let room = (settings.connections + settings.window).saturating_sub(waiting as usize);
-            pair.connect(room.min(256), offset);
+            let client = pair.client.app();
+            let standing = (settings.connections + OPEN_ADDRESSES) as u64;
+            let waiting = pair.begun - standing - client.cycles - client.ended;
+            let room = settings.window.saturating_sub(waiting as usize);
+            pair.connect(room.min(64), offset);
             // Other addresses than those of the connections that stand, one after the other.
             let first = settings.connections / PER_ADDRESS + 1;
             address = (address + 1) % OPEN_ADDRESSES;
@@ -350,6 +372,10 @@ fn measure(pair: &mut Pair, settings: &Settings, seconds: f64) -> Run {
         }
         pair.round();
         let done = count(pair);
+        if done != last.0 {
+            last = (done, pair.rounds);
+        }
+        assert!(pair.rounds - last.1 < 1_000_000, "nothing came back for a million rounds: {:?}", pair.counters());
         if done >= next {
             next = done + STEP;
             let over = if settings.echoes == u64::MAX {
@@ -392,6 +418,13 @@ impl Run {
             each(sum(|counters| counters.retrans_segs)),
             each(sum(|counters| counters.fast_path)),
         );
+        if settings.counters {
+            for (name, [before, after]) in [("client", [client0, client1]), ("server", [server0, server1])] {
+                let changed = before.each().zip(after.each()).filter(|(before, after)| before.1 != after.1);
+                let each = changed.map(|((name, before), (_, after))| format!("{name} {:.4}", each(after - before)));
+                println!("{name}: {}", each.collect::<Vec<_>>().join(", "));
+            }
+        }
         if let Some(instructions) = self.instructions {
             println!("each: {:.0} instructions", each(instructions));
         }

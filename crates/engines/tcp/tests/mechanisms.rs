@@ -396,3 +396,27 @@ fn the_edge_of_the_window_never_moves_back_and_all_before_it_is_taken() {
     // Nothing that was inside the window had to be sent again, but for probes of the closed one.
     assert_eq!(pair.counters_b().rcvq_drop, 0);
 }
+
+#[test]
+fn connections_that_come_and_go_leave_room_for_the_next_ones() {
+    let few = |number| StackConfig { connections_max: 8, time_wait_max: 4, ..config(number) };
+    let mut pair = Pair::with(few(1), few(2));
+    pair.b.app_mut().closes = true;
+    let remote = address(B, 80);
+    pair.b.with(pair.now_ns, |_, io| io.listen(remote, ListenOptions::default())).unwrap();
+    // No time passes, so that no timer runs out and no place of a queue becomes free by it.
+    for round in 0..20_000 {
+        let conn = pair.connect(remote);
+        pair.settle();
+        if round == 0 {
+            // The neighbour is known now.
+            pair.run(2_000);
+        }
+        pair.send_a(conn, b"x");
+        pair.a.with(pair.now_ns, |_, io| io.close(conn));
+        pair.settle();
+        pair.frames.clear();
+    }
+    assert_eq!((pair.a.app().closed().len(), pair.b.app().closed().len()), (20_000, 20_000));
+    assert!(pair.a.app().closed().iter().all(|why| *why == CloseReason::Normal));
+}

@@ -26,8 +26,10 @@ const ECT0: u8 = 2;
 impl Engine {
     /// Sends what the touched connections have, as far as there are frames and room. Those that had to wait stay in the list.
     pub(crate) fn flush(&mut self) {
-        let mut done = 0;
-        while let Some(index) = self.touched.get(done).copied() {
+        // Connections that have to wait for something join the list behind those that are in it now.
+        let (count, mut done) = (self.touched.len(), 0);
+        while done < count {
+            let index = self.touched[done];
             if !self.emit(index) {
                 self.counters.output_stalls += 1;
                 break;

@@ -31,6 +31,10 @@ use crate::{CloseReason, Conn, Counters, Flags, Now, StackConfig, StackError, St
 /// Bit of a value of the table: it names a TIME-WAIT record, not a control block.
 pub(crate) const IS_TIME_WAIT: u32 = 1 << 31;
 
+/// Least capacity of the timer wheel. Entries of connections that ended stay for a second and more, so a stack that opens and closes
+/// millions in a second needs more entries than it has connections.
+const WHEEL_ENTRIES_MIN: usize = 1 << 25;
+
 /// Something that the program is to be told when it can be called.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
@@ -99,7 +103,7 @@ impl Engine {
             listeners: Listeners::default(),
             cookies: Cookies::new(config.secret),
             ports: Ports::new(config.secret),
-            wheel: Wheel::new(4 * connections + 1024, 0)?,
+            wheel: Wheel::new(WHEEL_ENTRIES_MIN.max(8 * connections), 0)?,
             acks: Fifo::new(2 * connections)?,
             touched: Vec::with_capacity(1024),
             events: VecDeque::with_capacity(256),
