@@ -64,7 +64,7 @@ pub struct World {
 impl World {
     pub fn new(shape: Shape, habits: Habits, faults: Faults, seed: u64, lives: u64) -> World {
         // Clocks begin anywhere in 60 days, because counts of milliseconds wrap after 49, and half of that matters as well.
-        let start_ns = 1_000_000_000 + seed * 3_888_888_777_777_777 % (60 * 86_400_000_000_000);
+        let start_ns = 1_000_000_000 + seed.wrapping_mul(3_888_888_777_777_777) % (60 * 86_400_000_000_000);
         let machine = |end: u8| {
             let mut secret = [0; 16];
             secret[..8].copy_from_slice(&seed.to_le_bytes());
