@@ -1,11 +1,10 @@
 //! A program over the stack from its configuration to its end: a port, a worker, a control socket.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use linerate_control::{ControlError, Instance, PortConfig, PortManager, RuntimeDir, Setup, StartError, View, refused};
 use linerate_mem::Pool;
-use linerate_port::{OpenOptions, PortSpec};
+use linerate_port::{FarSide, OpenOptions, PortSpec};
 use linerate_sys::clock;
 use linerate_tcp::Stack;
 use linerate_worker::Handle;
@@ -94,9 +93,22 @@ fn wrong(what: &str, error: &dyn std::fmt::Display) -> StartError {
     refused(what)(ControlError::new(error.to_string(), ""))
 }
 
-/// An address of this host's kernel must not be one of the stack's: the kernel would answer, too, and reset every connection.
+/// An address of this host's kernel must not be one of the stack's, because the kernel would answer for it as well: its resets end every
+/// connection.
 fn check_addresses(network: &NetworkConfig) -> Result<(), StartError> {
-    let _: Vec<IpAddr> = network.all_addresses().collect();
+    let far_side = network.port.parse::<PortSpec>().map(|spec| linerate_ports::far_side(&spec));
+    if far_side != Ok(FarSide::Interface) {
+        // What lies behind memory that processes share is not this host's network.
+        return Ok(());
+    }
+    for address in network.all_addresses() {
+        let owner = linerate_sys::netdev::owner_of(address).map_err(|error| wrong("the addresses", &error))?;
+        if let Some(interface) = owner {
+            let cause = format!("{address} is an address of this host's kernel, on {interface}, whose resets would end every connection");
+            let hint = format!("give the stack an address that nobody has, in the same network, or remove it from {interface} (ip addr del)");
+            return Err(refused("the addresses")(ControlError::new(cause, hint)));
+        }
+    }
     Ok(())
 }
 
