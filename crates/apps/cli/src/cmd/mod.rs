@@ -19,6 +19,7 @@ pub mod send;
 pub mod switch;
 mod switch_ctl;
 pub mod tcp;
+mod tcp_connect;
 mod tcp_ctl;
 mod tcp_load;
 mod tcp_serve;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::{tcp_ctl, tcp_load, tcp_serve};
+use super::{tcp_connect, tcp_ctl, tcp_load, tcp_serve};
 use crate::traffic::note;
 
 const EXAMPLES: &str = "\
@@ -27,6 +27,8 @@ pub struct Args {
 enum Command {
     /// Serve echo, discard, chargen or HTTP
     Serve(Box<tcp_serve::Args>),
+    /// Carry standard input to a server, and its answers to standard output
+    Connect(Box<tcp_connect::Args>),
     /// Load a server with connections and requests, and account for each
     Load(Box<tcp_load::Args>),
     /// Query a running server or load, or end it
@@ -37,6 +39,7 @@ enum Command {
 pub fn run(args: &Args) -> ExitCode {
     let (name, done) = match &args.command {
         Command::Serve(args) => ("serve", tcp_serve::run(args)),
+        Command::Connect(args) => ("connect", tcp_connect::run(args)),
         Command::Load(args) => ("load", tcp_load::run(args)),
         Command::Ctl(args) => return tcp_ctl::run(args),
     };
