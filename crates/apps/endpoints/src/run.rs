@@ -32,6 +32,8 @@ pub struct Options {
     pub core: Option<usize>,
     /// The stack.
     pub stack: StackOptions,
+    /// A capture file (pcapng, or pcap by its name) that all frames are written to, as they pass between the stack and its port.
+    pub capture: Option<PathBuf>,
     /// Gets a line about each thing that happens to the port.
     pub on_event: Box<dyn Fn(&str) + Send>,
 }
@@ -73,7 +75,7 @@ pub fn start<P: Reports>(program: P, network: &NetworkConfig, options: Options) 
         lock,
         pool,
         datapath,
-        service: TcpService::new(frame_len_max),
+        service: TcpService::new(frame_len_max, options.capture),
         core: options.core,
         others: Vec::new(),
         idle_exit_ns: None,
@@ -104,8 +106,12 @@ fn check_addresses(network: &NetworkConfig) -> Result<(), StartError> {
     for address in network.all_addresses() {
         let owner = linerate_sys::netdev::owner_of(address).map_err(|error| wrong("the addresses", &error))?;
         if let Some(interface) = owner {
-            let cause = format!("{address} is an address of this host's kernel, on {interface}, whose resets would end every connection");
-            let hint = format!("give the stack an address that nobody has, in the same network, or remove it from {interface} (ip addr del)");
+            let cause = format!(
+                "{address} is an address of this host's kernel, on {interface}, whose resets would end every connection"
+            );
+            let hint = format!(
+                "give the stack an address that nobody has, in the same network, or remove it from {interface} (ip addr del)"
+            );
             return Err(refused("the addresses")(ControlError::new(cause, hint)));
         }
     }

@@ -1,9 +1,11 @@
 //! A program over TCP under control: its one port, and its requests.
 
 use std::marker::PhantomData;
+use std::path::PathBuf;
 
 use linerate_control::{ControlError, PortConfig, PortManager, Service, Settings, read_command};
-use linerate_port::{Caps, PortIndex};
+use linerate_mem::Pool;
+use linerate_port::{Caps, Monitor, OpenOptions, Port, PortIndex, Watched};
 use linerate_tcp::Stack;
 use serde_json::Value;
 
@@ -18,12 +20,14 @@ pub(crate) struct TcpService<P> {
     port: Option<String>,
     /// Bytes of the longest frame that the stack sends.
     frame_len_max: usize,
+    /// File that all frames are written to.
+    capture: Option<PathBuf>,
     program: PhantomData<fn() -> P>,
 }
 
 impl<P> TcpService<P> {
-    pub(crate) fn new(frame_len_max: usize) -> TcpService<P> {
-        TcpService { port: None, frame_len_max, program: PhantomData }
+    pub(crate) fn new(frame_len_max: usize, capture: Option<PathBuf>) -> TcpService<P> {
+        TcpService { port: None, frame_len_max, capture, program: PhantomData }
     }
 }
 
@@ -73,6 +77,14 @@ impl<P: Reports> Service for TcpService<P> {
         }
         self.port = Some(config.name());
         Ok(())
+    }
+
+    fn wrap(&mut self, port: Box<dyn Port>, pool: &Pool) -> Result<Box<dyn Port>, ControlError> {
+        let Some(path) = &self.capture else { return Ok(port) };
+        let file = linerate_ports::file(&path.display().to_string());
+        let opened = linerate_ports::open_device(&file, &OpenOptions::transmit(), pool);
+        let opened = opened.map_err(|error| ControlError::new(error.to_string(), ""))?;
+        Ok(Box::new(Monitor::new(port, opened.into_port(), Watched::Both, pool)))
     }
 
     fn port_removed(&mut self, _: &mut PortManager<Self>, _: &str) {

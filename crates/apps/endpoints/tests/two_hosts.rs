@@ -41,6 +41,7 @@ impl Link {
             folder: Some(self.0.path().to_owned()),
             core: None,
             stack: StackOptions { connections_max: 10_000 },
+            capture: (name == "end2").then(|| self.0.path().join("frames.pcapng")),
             on_event: Box::new(|_| {}),
         }
     }
@@ -58,7 +59,7 @@ fn any(port: u16) -> Vec<SocketAddr> {
     vec![format!("0.0.0.0:{port}").parse().unwrap(), format!("[::]:{port}").parse().unwrap()]
 }
 
-/// Runs a load against a server until its end.
+/// Runs a load, whose frames are captured, against a server until its end.
 fn load<S: Reports + Server>(text: &str, server: S) -> (Ended<Client>, Ended<S>) {
     let link = Link::new();
     let server = link.start(1, server);
@@ -73,7 +74,11 @@ fn load<S: Reports + Server>(text: &str, server: S) -> (Ended<Client>, Ended<S>)
         );
         std::thread::sleep(Duration::from_millis(5));
     }
-    (client.stop().unwrap(), server.stop().unwrap())
+    let ended = (client.stop().unwrap(), server.stop().unwrap());
+    let captured = std::fs::metadata(link.0.path().join("frames.pcapng")).unwrap().len();
+    let packets = &ended.0.snapshot.packets;
+    assert!(captured > packets.sent_bytes + packets.received_bytes, "{captured} bytes: {packets:?}");
+    ended
 }
 
 #[test]

@@ -271,7 +271,7 @@ impl<S: Service> PortManager<S> {
         if let Some(choice) = &opened.choice {
             (self.on_event)(&format!("port {}: {choice}", config.name()));
         }
-        let (port, name) = (opened.into_port(), config.name());
+        let (port, name) = (service.wrap(opened.into_port(), &self.pool)?, config.name());
         service.port_opened(&config, port.caps())?;
         self.attach(config, port, memif).inspect_err(|_| service.port_removed(self, &name))
     }

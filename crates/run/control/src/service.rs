@@ -1,6 +1,7 @@
 //! The trait that a program implements: a datapath, with the commands and settings that only this datapath has.
 
-use linerate_port::{Caps, Datapath, LinkState, PortIndex};
+use linerate_mem::Pool;
+use linerate_port::{Caps, Datapath, LinkState, Port, PortIndex};
 use linerate_sys::poll::PollSet;
 use serde_json::Value;
 
@@ -69,6 +70,15 @@ pub trait Service: Sized + Send + 'static {
     fn port_changed(&mut self, config: &PortConfig, caps: &Caps) -> Result<(), ControlError> {
         let _ = (config, caps);
         Ok(())
+    }
+
+    /// Puts something in front of a port that was opened on `pool`, for example a [`linerate_port::Monitor`]; the worker gets the result.
+    ///
+    /// # Errors
+    /// What was to be put there cannot be opened; the port is closed.
+    fn wrap(&mut self, port: Box<dyn Port>, pool: &Pool) -> Result<Box<dyn Port>, ControlError> {
+        let _ = pool;
+        Ok(port)
     }
 
     /// A port of that name is gone, for good or until it is opened again ([`PortManager::ports_out`]).

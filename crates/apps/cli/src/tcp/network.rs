@@ -1,6 +1,7 @@
 //! Flags of all `linerate tcp` programs: the port, the addresses, the worker.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use linerate_endpoints::{NetworkConfig, Options, StackOptions};
 use linerate_units::{count, duration_ns};
@@ -31,7 +32,7 @@ pub struct NetworkArgs {
     /// Make IPv6 addresses of the prefixes that routers advertise
     #[arg(long)]
     slaac: bool,
-    /// Use addresses at once, without asking for three seconds whether somebody else has them
+    /// Use addresses at once, without asking for five seconds whether somebody else has them
     #[arg(long)]
     no_dad: bool,
     /// Most connections at a time [default: 65536, or as many as a load needs]
@@ -40,6 +41,9 @@ pub struct NetworkArgs {
     /// Name of this instance, for `linerate tcp ctl --name`
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Write all frames into a file: pcapng, or pcap by its name
+    #[arg(short = 'w', long, value_name = "FILE")]
+    capture: Option<PathBuf>,
     /// CPU core to pin the worker to
     #[arg(long, value_name = "N")]
     core: Option<usize>,
@@ -91,6 +95,7 @@ impl NetworkArgs {
             folder: None,
             core: self.core,
             stack: StackOptions { connections_max: most.map_or(connections, |most| most as usize) },
+            capture: self.capture.clone(),
             on_event: Box::new(move |line| {
                 if !quiet {
                     note(line);

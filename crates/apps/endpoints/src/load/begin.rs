@@ -149,9 +149,10 @@ impl Client {
             else {
                 return;
             };
-            let is_over = connection.left == 0
-                || self.stage != Stage::Running
-                || self.meters.requests.begun >= self.plan.requests_max;
+            // A connection that was due in time makes its requests, also if its handshake came to its end later.
+            let by_schedule = matches!(self.plan.pacing, Pacing::Connections(_));
+            let is_late = self.stage != Stage::Running && !(by_schedule && self.stage == Stage::Draining);
+            let is_over = connection.left == 0 || is_late || self.meters.requests.begun >= self.plan.requests_max;
             if is_over {
                 if connection.requests.is_empty() {
                     self.close(number, network);

@@ -99,6 +99,16 @@ fn connections_by_schedule_make_their_requests_and_close() {
 }
 
 #[test]
+fn a_connection_that_was_due_in_time_makes_its_requests() {
+    let text = format!("connection-rate = \"10\"\nrequests-per-connection = 2\nduration = \"1s\"\n{HTTP}");
+    let mut net = load(&text, HttpServer::new(address(), Site::of_len(10)));
+    net.run(400_000_000, 20 * SECOND);
+    let (connections, requests) = accounts(&net);
+    assert_eq!((connections.completed, requests.completed), (connections.intended, 2 * connections.intended));
+    assert!((9..=10).contains(&connections.intended), "{connections:?}");
+}
+
+#[test]
 fn a_ramp_of_connections_begins_slowly() {
     let text = format!("connections = 100\nramp-up = \"1s\"\nthink = \"10s\"\nduration = \"2s\"\n{HTTP}");
     let mut net = load(&text, HttpServer::new(address(), Site::of_len(10)));

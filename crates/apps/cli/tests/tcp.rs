@@ -1,0 +1,243 @@
+//! `linerate tcp` against the kernel's TCP and programs of others over a veth pair: curl, Python's sockets, wrk, ab, nginx.
+
+mod common;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use common::{INTERFACE, Run, Wire};
+use linerate_sys::netns::NetNs;
+use linerate_testkit::program_or_skip;
+use serde_json::Value;
+
+/// A veth pair: `left` has the kernel's 198.18.5.2 and fd00:5::2, `right` has a stack's .1 and ::1; and a folder for sockets and files.
+struct Place {
+    wire: Wire,
+    folder: tempfile::TempDir,
+}
+
+/// A program of others, which ends with the test.
+struct Started(Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+const SERVER: &str = "--address 198.18.5.1/24 --address fd00:5::1/64 --no-dad";
+
+impl Place {
+    fn new() -> Option<Place> {
+        let wire = Wire::new(1)?;
+        let place = Place { wire, folder: tempfile::tempdir().unwrap() };
+        place.program("sh", &["-c", &format!("echo 0 > /proc/sys/net/ipv6/conf/{INTERFACE}/disable_ipv6")])?;
+        place.program("ip", &["addr", "add", "198.18.5.2/24", "dev", INTERFACE])?;
+        place.program("ip", &["addr", "add", "fd00:5::2/64", "dev", INTERFACE, "nodad"])?;
+        place.program("ip", &["link", "set", "lo", "up"])?;
+        Some(place)
+    }
+
+    /// `linerate` with these words, in a namespace.
+    fn linerate(&self, namespace: &NetNs, line: &str) -> Run {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        command.args(line.split_whitespace()).env("XDG_RUNTIME_DIR", self.folder.path());
+        namespace.run(|| Run::from(&mut command)).expect("enter the namespace")
+    }
+
+    /// A server of the stack, once it serves.
+    fn serve(&self, words: &str) -> Run {
+        let run = self.linerate(&self.wire.right, &format!("tcp serve {words} --port packet:{INTERFACE} {SERVER}"));
+        run.wait_for("server", |text| text.contains(" serves at "));
+        run
+    }
+
+    /// What a program of others prints beside the kernel's stack; `None` if it is not installed.
+    fn program(&self, program: &str, words: &[&str]) -> Option<String> {
+        let mut command = Command::new(program);
+        command.args(words).stdin(Stdio::null());
+        let output = program_or_skip(program, self.wire.left.run(|| command.output()).expect("enter"))?;
+        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(output.status.success(), "{program} {words:?}: {}{}", said(&output.stdout), said(&output.stderr));
+        Some(said(&output.stdout))
+    }
+
+    /// nginx at 198.18.5.2:8080 with a file of 615 bytes.
+    fn nginx(&self) -> Option<Started> {
+        let folder = self.folder.path();
+        std::fs::write(folder.join("index.html"), "a".repeat(615)).unwrap();
+        let config = format!(
+            "worker_processes 1; daemon off; master_process off; pid {0}/pid; error_log {0}/error.log;\n\
+             events {{ worker_connections 1000; }}\n\
+             http {{ access_log off; server {{ listen 8080; listen [::]:8080; root {0}; }} }}\n",
+            folder.display()
+        );
+        std::fs::write(folder.join("nginx.conf"), config).unwrap();
+        let mut command = Command::new("nginx");
+        command.args(["-e", "stderr", "-c"]).arg(folder.join("nginx.conf"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = program_or_skip("nginx", self.wire.left.run(|| command.spawn()).expect("enter"))?;
+        let started = Started(child);
+        let path = folder.join("pid");
+        wait_for(&path);
+        Some(started)
+    }
+}
+
+fn wait_for(path: &Path) {
+    for _ in 0..3000 {
+        if std::fs::read_to_string(path).is_ok_and(|text| text.ends_with('\n')) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("no {}", path.display());
+}
+
+/// The last document of a load.
+fn last(ended: &common::Ended) -> Value {
+    let document: Value = serde_json::from_str(ended.stdout.lines().last().unwrap_or_default()).expect("a document");
+    assert_eq!((&document["schema"], &document["last"]), (&"linerate.tcp-load/1".into(), &true.into()));
+    for what in ["connections", "requests"] {
+        let account = &document[what];
+        let lost: i64 = account["lost"].as_array().unwrap().iter().map(|loss| loss["count"].as_i64().unwrap()).sum();
+        let number = |name: &str| account[name].as_i64().unwrap();
+        assert_eq!(number("unexplained"), 0, "{account}");
+        assert_eq!(number("intended"), number("unbegun") + number("begun"), "{account}");
+        assert_eq!(number("begun"), number("completed") + number("open") + lost, "{account}");
+    }
+    document
+}
+
+#[test]
+fn curl_gets_files_and_python_half_a_request() {
+    let Some(place) = Place::new() else { return };
+    let site = tempfile::tempdir().unwrap();
+    let long: Vec<u8> = (0..2_000_000u32).map(|at| (at % 251) as u8).collect();
+    std::fs::write(site.path().join("index.html"), "hello\n").unwrap();
+    std::fs::write(site.path().join("long"), &long).unwrap();
+    let server = place.serve(&format!("http --root {}", site.path().display()));
+    let copy = place.folder.path().join("copy");
+    let to = copy.display().to_string();
+    let Some(text) = place.program("curl", &["-sS", "-m", "60", "http://198.18.5.1/", "http://[fd00:5::1]/"]) else {
+        return;
+    };
+    assert_eq!(text, "hello\nhello\n");
+    place.program("curl", &["-sSf", "-m", "60", "-o", &to, "http://198.18.5.1/long"]).unwrap();
+    assert!(std::fs::read(&copy).unwrap() == long, "every byte arrived");
+    let missing =
+        place.program("curl", &["-s", "-m", "60", "-o", "/dev/null", "-w", "%{http_code}", "http://198.18.5.1/none"]);
+    assert_eq!(missing.unwrap(), "404");
+    let script = "import socket, time\n\
+        s = socket.create_connection(('198.18.5.1', 80), 60)\n\
+        s.sendall(b'GET / HTTP/1.1\\r\\nHo'); time.sleep(0.05)\n\
+        s.sendall(b'st: x\\r\\n\\r\\nGET / HTTP/1.1\\r\\nConnection: close\\r\\n\\r\\n')\n\
+        d = b''\n\
+        while True:\n    x = s.recv(65536)\n    if not x: break\n    d += x\n\
+        print(d.count(b'HTTP/1.1 200 OK'), d.count(b'hello'))";
+    if let Some(text) = place.program("python3", &["-c", script]) {
+        assert_eq!(text, "2 2\n");
+    }
+    server.signal("INT");
+    let ended = server.end();
+    ended.expect_code(0);
+    assert!(ended.stdout.contains("requests"), "{}", ended.stdout);
+}
+
+#[test]
+fn wrk_and_ab_find_no_error() {
+    let Some(place) = Place::new() else { return };
+    let _server = place.serve("http --body 500");
+    if let Some(text) = place.program("wrk", &["-t1", "-c10", "-d1s", "http://198.18.5.1/"]) {
+        assert!(text.contains("requests in") && !text.contains("Socket errors") && !text.contains("Non-2xx"), "{text}");
+    }
+    for keep_alive in [&["-k"][..], &[]] {
+        let words = [keep_alive, &["-q", "-n", "300", "-c", "5", "http://198.18.5.1/"]].concat();
+        if let Some(text) = place.program("ab", &words) {
+            assert!(
+                text.contains("Complete requests:      300") && text.contains("Failed requests:        0"),
+                "{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn nginx_is_loaded_and_every_request_accounted_for() {
+    let Some(place) = Place::new() else { return };
+    let Some(_nginx) = place.nginx() else { return };
+    let load = |words: &str| {
+        let network = format!("--port packet:{INTERFACE} {SERVER} --json -q");
+        place.linerate(&place.wire.right, &format!("tcp load {words} {network}")).end()
+    };
+    for host in ["198.18.5.2", "[fd00:5::2]"] {
+        let ended = load(&format!(
+            "http://{host}:8080/ -c 5 -n 400 --expect-bytes 615 --expect-file {}/index.html",
+            place.folder.path().display()
+        ));
+        let document = last(ended.expect_code(0));
+        assert_eq!((&document["requests"]["completed"], &document["statuses"]["200"]), (&400.into(), &400.into()));
+        assert_eq!(document["latency"]["count"], 400);
+    }
+    let ended = load("http://198.18.5.2:8080/ --connection-rate 200 -d 1s");
+    let document = last(ended.expect_code(0));
+    assert_eq!((&document["connections"]["completed"], &document["requests"]["completed"]), (&200.into(), &200.into()));
+    let ended = load("http://198.18.5.2:8080/none -n 10");
+    assert_eq!(last(ended.expect_code(1))["statuses"]["404"], 10);
+    let ended = load("http://198.18.5.2:8081/ -d 300ms");
+    assert_eq!(last(ended.expect_code(1))["connections"]["lost"][0]["cause"], "refused");
+}
+
+#[test]
+fn connect_carries_bytes_and_ctl_shows_the_connection() {
+    let Some(place) = Place::new() else { return };
+    let server = place.serve("echo --name shown");
+    let script = "import socket, sys\n\
+        s = socket.create_connection(('198.18.5.1', 7), 60); s.sendall(b'x' * 1000)\n\
+        n = 0\n\
+        while n < 1000: n += len(s.recv(4096))\n\
+        print('echoed', flush=True); sys.stdin.read()";
+    let mut command = Command::new("python3");
+    command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let Some(child) = program_or_skip("python3", place.wire.left.run(|| command.spawn()).expect("enter")) else {
+        return;
+    };
+    let mut python = Started(child);
+    let mut line = String::new();
+    let out = python.0.stdout.as_mut().unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).unwrap();
+    assert_eq!(line, "echoed\n");
+    let ctl = |words: &str| {
+        let ended = place.linerate(&place.wire.right, &format!("tcp ctl --name shown {words}")).end();
+        ended.expect_code(0);
+        ended.stdout
+    };
+    let table = ctl("show connections");
+    assert!(table.contains("ESTAB") && table.contains("198.18.5.1:7") && table.contains("rto:"), "{table}");
+    assert!(ctl("show counters").contains("TcpPassiveOpens                  1"));
+    let document: Value = serde_json::from_str(&ctl("show stats")).unwrap();
+    assert_eq!(document["served"]["connections"], 1);
+    python.0.stdin.as_mut().unwrap().flush().unwrap();
+    drop(python);
+    ctl("stop");
+    server.end().expect_code(0);
+}
+
+#[test]
+fn an_address_of_this_hosts_kernel_is_refused() {
+    let Some(place) = Place::new() else { return };
+    let line = format!("tcp serve echo --port packet:{INTERFACE} --address 198.18.5.2/24");
+    let ended = place.linerate(&place.wire.left, &line).end();
+    ended.expect_code(2);
+    assert!(
+        ended.stderr.contains("198.18.5.2")
+            && ended.stderr.contains(INTERFACE)
+            && ended.stderr.contains("an address that nobody has"),
+        "{}",
+        ended.stderr
+    );
+    let line = format!("tcp serve echo --port packet:{INTERFACE}");
+    assert!(place.linerate(&place.wire.left, &line).end().expect_code(2).stderr.contains("--address"));
+}
