@@ -9,8 +9,8 @@
 #   fresh   the same entries, and packets whose addresses never repeat
 #   mods    100,000 flow-mods and a barrier, a dump, one delete; also by `ovs-ofctl add-flows`, whose own time is in it. Open vSwitch: netdev
 #   memory  bytes of resident memory for each of 1,000,000 entries of six fields and two actions: the same ones, and each its own
-#   packet-ins  packet-ins that a controller answered with a flow-mod, a second, with packets that never repeat at a memif port
-#   loading 100,000 entries come and go while `linerate send` sends 1 Mpps (RATE): what was lost, by the sender's count and by the switch's
+#   packet-ins  packet-ins that a controller answered with a flow-mod, a second, with 100 kpps (RATE) that never repeat at a memif port
+#   loading 100,000 entries come and go while `linerate send` sends 1 Mpps (RATE): what the switch received, forwarded and dropped
 #   rtt     pings between two namespaces over veths, median; Open vSwitch: netdev
 # Wants root, dpdk-testpmd, 2 GiB for huge pages (reserved and given back here), and openvswitch-switch-dpdk. Builds nothing:
 # cargo build --release -p linerate -p linerate-benches
@@ -59,10 +59,10 @@ entries() {
 }
 
 case $row in
-ports | l4 | mods | memory | rtt | loading) ;;
+ports | l4 | mods | memory | rtt | loading | packet-ins) ;;
 flows) traffic="--forward-mode=flowgen --flowgen-flows=10000" begin=start ;;
 rules) traffic="--forward-mode=flowgen --flowgen-flows=1000000" begin=start ;;
-fresh | packet-ins) traffic="--forward-mode=flowgen --flowgen-flows=2000000000" begin=start ;;
+fresh) traffic="--forward-mode=flowgen --flowgen-flows=2000000000" begin=start ;;
 *) usage ;;
 esac
 
@@ -156,26 +156,29 @@ resident() { awk '/VmRSS/ { print $2 }' "/proc/$(cat "$folder/linerate.pid")/sta
 
 packet_ins() {
     nice -n -20 "$client" packet-ins 127.0.0.1:16660 5 >"$folder.answered" &
-    start_linerate "$(near 0)" "$(near 1)" --controller tcp:127.0.0.1:16660
-    seconds=6 load
+    start_linerate "$(near 0)" null: --controller tcp:127.0.0.1:16660
+    nice -n -20 taskset -c 0 "$linerate" send "memif:$folder/sock,role=client,id=0" --rate "${RATE:-100kpps}" \
+        --vary ipv4.destination=10.0.0.0..10.255.255.255 --duration 7s >/dev/null 2>&1 || true
     awk '{ printf "linerate 0 %.3f -\n", $3 / $2 * 1e6; printf "%d a second, of %d answered\n", $2 / $3, $2 > "/dev/stderr" }' "$folder.answered" | tee -a "$folder.results"
     rm -f "$folder.answered"
     end_linerate
 }
 
 loading() {
-    start_linerate "$(near 0)" "$(near 1)"
-    nice -n -20 taskset -c 0 "$linerate" send "memif:$folder/sock,role=client,id=0" --receive "memif:$folder/sock,role=client,id=1" \
-        --rate "${RATE:-1Mpps}" --duration 12s --json 2>/dev/null >"$folder/sent" &
+    start_linerate "$(near 0)" null:
+    nice -n -20 taskset -c 0 "$linerate" send "memif:$folder/sock,role=client,id=0" --rate "${RATE:-1Mpps}" --duration 12s --json 2>/dev/null \
+        >"$folder/sent" &
     sender=$!
     sleep 2
     "$client" flow-mods "$address" 100000
     wait "$sender" || true
-    "$linerate" ofswitch ctl --name bench --json drops >"$folder/drops"
-    python3 - "$folder/sent" "$folder/drops" <<'END'
+    "$linerate" ofswitch ctl --name bench --json show stats >"$folder/stats"
+    python3 - "$folder/sent" "$folder/stats" <<'END'
 import json, sys
-sent, drops = (json.loads(open(name).read()) for name in sys.argv[1:])
-print("sent", sum(port["sent"] for port in sent["ports"]), "received", sent["received"]["packets"], "drops of the switch", json.dumps(drops))
+sender, switch = (json.loads(open(name).read()) for name in sys.argv[1:])
+totals = switch["totals"]
+sent = sum(port["sent"] for port in sender["ports"])
+print("sent", sent, "received", totals["received"], "forwarded", totals["sent"], "dropped", totals["dropped"], totals["drops"])
 END
     end_linerate
 }

@@ -175,21 +175,28 @@ fn ovs_ofctl_drives_it_over_tls() {
     let Some(site) = Site::new() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let certificate = |name: &str| {
+    let certificate = |name: &str, by: &str| {
         let (key, pem) = (path(&format!("{name}.key")), path(&format!("{name}.pem")));
+        let by = match by {
+            "" => String::new(),
+            by => {
+                format!("-extensions usr_cert -CA {} -CAkey {}", path(&format!("{by}.pem")), path(&format!("{by}.key")))
+            }
+        };
         let line = format!(
-            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN={name} -keyout {key} -out {pem}"
+            "req -x509 {by} -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN={name} -keyout {key} -out {pem}"
         );
         let output = Command::new("openssl").args(line.split_whitespace()).output();
         program_or_skip("openssl", output).map(|output| assert!(output.status.success(), "openssl {line}"))
     };
-    let Some(()) = certificate("one").and_then(|()| certificate("other")) else { return };
+    let made = [("ca", ""), ("one", "ca"), ("other", "")].into_iter().try_for_each(|(name, by)| certificate(name, by));
+    let Some(()) = made else { return };
     let tls = |name: &str| {
         format!(
             "--private-key={} --certificate={} --ca-cert={}",
             path(&format!("{name}.key")),
             path(&format!("{name}.pem")),
-            path("one.pem")
+            path("ca.pem")
         )
     };
     let files = tls("one").replace('=', " ");
