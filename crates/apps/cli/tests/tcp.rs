@@ -191,7 +191,7 @@ fn nginx_is_loaded_and_every_request_accounted_for() {
 }
 
 #[test]
-fn connect_carries_bytes_and_ctl_shows_the_connection() {
+fn ctl_shows_a_connection_that_echoes() {
     let Some(place) = Place::new() else { return };
     let server = place.serve("echo --name shown");
     let script = "import socket, sys\n\

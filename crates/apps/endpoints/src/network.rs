@@ -1,7 +1,7 @@
 //! Between a program and the stack: what a program is, and what it may ask for.
 //!
 //! [`Program`] and [`Network`] are `linerate_tcp::App` and `linerate_tcp::Io` with the network as a type parameter. So a program runs over the
-//! stack ([`OverStack`]), over TLS (`tls/`), and over two queues of bytes in tests (`loopback.rs`), and each combination is compiled by itself:
+//! stack ([`OverStack`]), and over two queues of bytes in tests (`loopback.rs`), and each combination is compiled by itself:
 //! there is no dynamic call.
 
 use std::net::{IpAddr, SocketAddr};

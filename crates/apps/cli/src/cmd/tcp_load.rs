@@ -30,7 +30,7 @@ Exit status: 0 done, and every request was answered with a status below 400; 1 n
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// http://HOST[:PORT]/PATH, https://, tcp://HOST:PORT, tls://, udp://; several are a mix of equal weights
+    /// http://ADDRESS[:PORT]/PATH, tcp://ADDRESS:PORT; several are a mix of equal weights
     #[arg(value_name = "URL")]
     urls: Vec<String>,
     /// Connections at a time [default: 1; with --connection-rate, as many as it takes]
@@ -69,7 +69,7 @@ pub struct Args {
     /// Time in which requests are begun [default: 10s; with --count, no limit]
     #[arg(short, long, value_name = "TIME")]
     duration: Option<String>,
-    /// Requests after which no more are begun
+    /// Requests after which no more are begun; a connection that cannot be made counts for one
     #[arg(short = 'n', long, value_name = "N")]
     count: Option<String>,
     /// HTTP method [default: GET, or POST with a body]
@@ -84,10 +84,10 @@ pub struct Args {
     /// Body of the request, from a file
     #[arg(long, value_name = "FILE")]
     body_file: Option<PathBuf>,
-    /// tcp, tls, udp: bytes of a request [default: 64]
+    /// tcp: bytes of a request [default: 64]
     #[arg(long, value_name = "BYTES")]
     request: Option<String>,
-    /// tcp, tls, udp: bytes of an answer [default: the request itself]
+    /// tcp: bytes of an answer [default: the request itself]
     #[arg(long, value_name = "BYTES")]
     response: Option<String>,
     /// HTTP: statuses that are right; an answer with another is a wrong one

@@ -42,6 +42,8 @@ pub struct Client {
     pub(super) connecting: u32,
     /// At the end: the connections before this number were told.
     pub(super) told: u32,
+    /// Connections that were never made: they count for the number of requests after which the load ends.
+    pub(super) unmade: u64,
 }
 
 /// What is known of a target.
@@ -92,6 +94,7 @@ impl Client {
             next_source: 0,
             connecting: 0,
             told: 0,
+            unmade: 0,
             plan,
         }
     }
@@ -189,7 +192,10 @@ impl Client {
         let Some(connection) = self.connections.get_mut(number) else { return };
         match connection.phase {
             Phase::Closing => return,
-            Phase::Connecting => self.connecting -= 1,
+            Phase::Connecting => {
+                self.connecting -= 1;
+                self.unmade += 1;
+            }
             Phase::Open | Phase::Pausing => {}
         }
         (connection.phase, connection.since_ns) = (Phase::Closing, now_ns);

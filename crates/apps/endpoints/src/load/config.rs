@@ -75,7 +75,7 @@ pub struct Config {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct RequestConfig {
-    /// `http`, `https`, `tcp`, `tls` or `udp`, host, port and path.
+    /// `http` or `tcp`, host, port and path.
     pub url: String,
     /// For reports [default: method and URL].
     pub name: Option<String>,
@@ -89,9 +89,9 @@ pub struct RequestConfig {
     pub body: Option<String>,
     /// The same from a file.
     pub body_file: Option<PathBuf>,
-    /// Of `tcp`, `tls` and `udp`: bytes to send [default: 64].
+    /// Of `tcp`: bytes to send [default: 64].
     pub request: Option<Text>,
-    /// Of `tcp`, `tls` and `udp`: bytes of the answer; without it, the answer is the request.
+    /// Of `tcp`: bytes of the answer; without it, the answer is the request.
     pub response: Option<Text>,
     /// HTTP statuses that are right.
     pub expect_status: Vec<u16>,
@@ -185,9 +185,6 @@ impl Config {
         let connections = if by_connections { CONNECTIONS_MAX } else { 1 };
         let one_request = by_connections && self.requests_per_connection.is_none();
         let (targets, kinds) = self.requests(one_request || self.closes_after_one(), resolve)?;
-        if by_connections && targets.iter().any(|target| target.scheme == Scheme::Udp) {
-            return Err("connection-rate: udp has no connections; give a rate".into());
-        }
         let timeout_ns = positive("timeout", &self.timeout, 10_000_000_000)?;
         Ok(Plan {
             targets,
@@ -278,13 +275,13 @@ impl RequestConfig {
             }
             (None, None) => None,
         };
-        let kind = if url.scheme.is_http() { self.http(url, body, one_request) } else { self.plain(url, body) };
+        let kind = if url.scheme.is_http() { self.http(url, body, one_request) } else { self.plain(body) };
         kind.map_err(wrong)
     }
 
     fn http(&self, url: &Url, body: Option<Vec<u8>>, one_request: bool) -> Result<Kind, String> {
         if self.request.is_some() || self.response.is_some() {
-            return Err("request and response sizes are for tcp, tls and udp; give body and expect-bytes".into());
+            return Err("request and response sizes are for tcp; give body and expect-bytes".into());
         }
         let method = self.method.as_deref().unwrap_or(if body.is_some() { "POST" } else { "GET" });
         if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-') {
@@ -333,7 +330,7 @@ impl RequestConfig {
         Ok(Kind { name, bytes, answer: Answer::Http(expected) })
     }
 
-    fn plain(&self, url: &Url, body: Option<Vec<u8>>) -> Result<Kind, String> {
+    fn plain(&self, body: Option<Vec<u8>>) -> Result<Kind, String> {
         let is_http = self.method.is_some() || !self.headers.is_empty() || !self.expect_status.is_empty();
         if is_http || self.expect_bytes.is_some() || self.expect_file.is_some() {
             return Err("method, headers and expect-... are for http and https; give request and response".into());
@@ -347,9 +344,6 @@ impl RequestConfig {
         };
         if bytes.is_empty() {
             return Err("a request has at least one byte".into());
-        }
-        if url.scheme == Scheme::Udp && bytes.len() > 65_507 {
-            return Err(format!("{} bytes do not fit into a datagram, which has at most 65507", bytes.len()));
         }
         let answer = match &self.response {
             Some(text) => Answer::Bytes(text.bytes("response")?),
@@ -413,7 +407,7 @@ mod tests {
             ("[[request]]\nurl = \"http://1.2.3.4/\"\nheaders = [\"A: b\\r\\nC: d\"]", "header field"),
             ("[[request]]\nurl = \"http://1.2.3.4/\"\nmethod = \"GET /\"", "method"),
             ("[[request]]\nurl = \"http://1.2.3.4/\"\nweight = 0", "weight"),
-            ("[[request]]\nurl = \"udp://1.2.3.4:5\"\nrequest = \"70k\"", "datagram"),
+            ("[[request]]\nurl = \"https://1.2.3.4/\"", "TLS is not supported"),
             ("[[request]]\nurl = \"tcp://1.2.3.4:5\"\nmethod = \"GET\"", "http"),
         ] {
             let error = plan(text).unwrap_err();

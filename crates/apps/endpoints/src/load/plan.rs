@@ -34,7 +34,8 @@ pub struct Plan {
     pub warmup_ns: u64,
     /// Time in which requests are begun.
     pub duration_ns: u64,
-    /// Requests after which no more are begun; `u64::MAX` for any number.
+    /// Requests after which no more are begun; `u64::MAX` for any number. A connection that cannot be made counts for one, so that a load ends
+    /// if its server refuses all.
     pub requests_max: u64,
     /// After the end requests under way may still be answered for so long.
     pub drain_ns: u64,

@@ -161,6 +161,16 @@ fn a_server_that_refuses_is_asked_ten_times_a_second() {
 }
 
 #[test]
+fn a_number_of_requests_ends_a_load_that_is_refused() {
+    let text = format!("connections = 2\ncount = 5\n{}", HTTP.replace("198.18.5.1/", "198.18.5.1:81/"));
+    let mut net = load(&text, HttpServer::new(address(), Site::of_len(10)));
+    net.run(10_000, 20 * SECOND);
+    let (connections, requests) = accounts(&net);
+    assert!((5..=8).contains(&lost(&connections, Cause::Refused)), "{connections:?}");
+    assert_eq!((requests.begun, net.client.stage()), (0, Stage::Done));
+}
+
+#[test]
 fn what_does_not_answer_times_out() {
     let text = format!("connections = 2\nduration = \"2s\"\ntimeout = \"500ms\"\n{ECHO}");
     let mut net = load(&text, Discard::new(address()));

@@ -40,7 +40,7 @@ impl Client {
             }
         }
         self.fill(network);
-        let is_counted = self.meters.requests.begun >= self.plan.requests_max;
+        let is_counted = self.meters.requests.begun.saturating_add(self.unmade) >= self.plan.requests_max;
         if self.stage == Stage::Running && (now_ns >= self.end_ns || is_counted) {
             self.end_running(now_ns, is_counted);
         }

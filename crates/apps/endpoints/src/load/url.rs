@@ -7,32 +7,20 @@ use std::net::{IpAddr, Ipv6Addr};
 pub enum Scheme {
     /// `http`: HTTP/1.1 over TCP.
     Http,
-    /// `https`: HTTP/1.1 over TLS.
-    Https,
     /// `tcp`: bytes there and bytes back.
     Tcp,
-    /// `tls`: the same over TLS.
-    Tls,
-    /// `udp`: a datagram there and one back.
-    Udp,
 }
 
 impl Scheme {
-    /// True if connections are encrypted.
-    pub fn is_encrypted(self) -> bool {
-        matches!(self, Scheme::Https | Scheme::Tls)
-    }
-
     /// True if requests and answers are HTTP/1.1.
     pub fn is_http(self) -> bool {
-        matches!(self, Scheme::Http | Scheme::Https)
+        self == Scheme::Http
     }
 
     fn port(self) -> Option<u16> {
         match self {
             Scheme::Http => Some(80),
-            Scheme::Https => Some(443),
-            Scheme::Tcp | Scheme::Tls | Scheme::Udp => None,
+            Scheme::Tcp => None,
         }
     }
 }
@@ -70,11 +58,9 @@ impl Url {
         let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
         let scheme = match scheme {
             "http" => Scheme::Http,
-            "https" => Scheme::Https,
             "tcp" => Scheme::Tcp,
-            "tls" => Scheme::Tls,
-            "udp" => Scheme::Udp,
-            other => return Err(format!("{text}: no scheme {other}; there are http, https, tcp, tls, udp")),
+            "https" | "tls" => return Err(format!("{text}: TLS is not supported; there are http and tcp")),
+            other => return Err(format!("{text}: no scheme {other}; there are http and tcp")),
         };
         if text.bytes().any(|byte| byte.is_ascii_control() || byte == b' ') {
             return Err(format!("{text:?}: a URL has no spaces; write %20"));
@@ -95,7 +81,7 @@ impl Url {
         Ok(Url { scheme, host: host_of(host), port, path, authority: authority.to_owned() })
     }
 
-    /// The name that the server's certificate must have, and that is sent to it.
+    /// The server without its port.
     pub fn server_name(&self) -> String {
         match &self.host {
             Host::Address(address) => address.to_string(),
@@ -139,8 +125,8 @@ mod tests {
             (Scheme::Http, 80, "/a/b?c=d", "198.18.5.1")
         );
         assert_eq!(url.host, Host::Address("198.18.5.1".parse().unwrap()));
-        let url = Url::parse("https://[fd00::1]:8443").unwrap();
-        assert_eq!((url.scheme, url.port, url.path.as_str()), (Scheme::Https, 8443, "/"));
+        let url = Url::parse("tcp://[fd00::1]:8443").unwrap();
+        assert_eq!((url.scheme, url.port, url.path.as_str()), (Scheme::Tcp, 8443, "/"));
         assert_eq!(url.authority, "[fd00::1]:8443");
         assert_eq!(url.server_name(), "fd00::1");
         assert_eq!(Url::parse("tcp://h.example:7").unwrap().host, Host::Name("h.example".into()));
@@ -152,6 +138,8 @@ mod tests {
     fn a_mistake_says_what_to_write() {
         for wrong in [
             "ftp://a/",
+            "https://a/",
+            "tls://a:443",
             "tcp://a",
             "http://",
             "http://a:b/",
@@ -161,7 +149,7 @@ mod tests {
             "http://[x]/",
             "http://a b/",
             "http://[::1]x/",
-            "udp://1.2.3.4",
+            "udp://1.2.3.4:9",
         ] {
             assert!(Url::parse(wrong).is_err(), "{wrong}");
         }
