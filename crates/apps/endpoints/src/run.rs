@@ -53,7 +53,7 @@ pub struct Ended<P: Reports> {
     pub port_lost: bool,
 }
 
-/// Starts a program: opens its port and its control socket, waits for its addresses, and calls [`Program::start`].
+/// Starts a program: opens its port and its control socket, waits for its addresses, and calls `Program::start`.
 ///
 /// # Errors
 /// A part of the configuration is wrong, the port cannot be opened, an instance of that name is running, or the program cannot start.
