@@ -225,6 +225,9 @@ impl FromStr for PortSpec {
         let backend = backend.map(str::to_string);
         let mut spec = PortSpec { backend, target, text: text.into(), ..PortSpec::default() };
         let options = options.iter().map(|option| option.split_once('=').unwrap_or((option, "yes")));
+        if options.clone().any(|(key, _)| key == "@") {
+            return Err(error("has an option @; a queue stands behind the target: eth0@3"));
+        }
         for (key, value) in queue.map(|queue| ("@", queue)).into_iter().chain(options) {
             if key.is_empty() {
                 return Err(error("has an option without a name"));
@@ -302,6 +305,7 @@ mod tests {
         assert_eq!(parse("eth0").unwrap().backend, None);
         assert_eq!(parse("null:").unwrap().target, "");
         assert_eq!(parse("eth0@2").unwrap().options.first_queue, Some(2));
+        assert!(parse("x:1,@=3").unwrap_err().to_string().contains("eth0@3"));
         // A colon after what is no backend word belongs to the name (an alias interface).
         assert_eq!(parse("ETH0:1").unwrap().target, "ETH0:1");
     }
