@@ -13,6 +13,9 @@ use std::sync::{Mutex, PoisonError};
 /// Sticky, writable for all, and gone with the machine: POSIX wants it for shared memory.
 const FOLDER: &str = "/dev/shm";
 
+/// How often the list of locks is read for a holder that it does not name.
+const READINGS_MAX: u32 = 5;
+
 /// Locks of this process. It keeps its cores until it ends.
 static KEPT: Mutex<Vec<(usize, File)>> = Mutex::new(Vec::new());
 
@@ -79,9 +82,7 @@ fn open(path: &Path) -> io::Result<File> {
 
 /// Who holds the lock of a file: `pid 12 (send)`.
 fn holder(file: &File) -> String {
-    let unknown = || "another process".to_owned();
-    let (Ok(facts), Ok(locks)) = (file.metadata(), fs::read_to_string("/proc/locks")) else { return unknown() };
-    let Some(pid) = holder_in(&locks, facts.st_dev(), facts.st_ino()) else { return unknown() };
+    let Some(pid) = holding_pid(file) else { return "another process".to_owned() };
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     // The first word is the program; pkt-gen may be the program's name.
     let mut words = words.split(|byte| *byte == 0).map(String::from_utf8_lossy);
@@ -89,6 +90,14 @@ fn holder(file: &File) -> String {
     let command = words.next().filter(|word| !word.is_empty() && !program.ends_with("pkt-gen"));
     let command = command.unwrap_or_else(|| program.rsplit('/').next().unwrap_or_default().to_owned().into());
     if command.is_empty() { format!("pid {pid}") } else { format!("pid {pid} ({command})") }
+}
+
+/// The process that holds the lock of a file; none where that cannot be told. The kernel hands out a long list page by page, and a lock that others
+/// let go between two pages moves the next ones up: a line can be missed, so the list is read a few times.
+fn holding_pid(file: &File) -> Option<u32> {
+    let facts = file.metadata().ok()?;
+    let read = |_| holder_in(&fs::read_to_string("/proc/locks").ok()?, facts.st_dev(), facts.st_ino());
+    (0..READINGS_MAX).find_map(read)
 }
 
 /// The process in a line of /proc/locks (proc(5)) like `1: FLOCK  ADVISORY  WRITE 709 00:19:53 0 EOF`. Locks of processes in other

@@ -22,6 +22,7 @@ use crate::topology::Carrier;
 pub use interface::InterfaceCounters;
 pub(crate) use open_vswitch::of_ports;
 pub use sources::CounterSources;
+pub(crate) use sources::Reading;
 pub use switch::SwitchCounters;
 pub(crate) use switch::place_of_port;
 pub use switch_source::SwitchSource;
@@ -149,6 +150,11 @@ impl Snapshot {
         let interfaces = dut.chain([&self.generator.interface, &self.receiver.interface]);
         let switch = self.dut.as_ref().and_then(|dut| dut.switch.as_ref());
         interfaces.map(|interface| interface.queued).sum::<u64>() + switch.map_or(0, |switch| switch.waiting)
+    }
+
+    /// Packets that had reached the interfaces of the ends: of the receiving one, and of the sending one.
+    pub(crate) fn reached(&self) -> [u64; 2] {
+        [self.receiver.interface.rx_packets, self.generator.interface.rx_packets]
     }
 
     /// Packets that all interfaces, and the switch, have counted: while this moves, packets are still under way.

@@ -1,5 +1,6 @@
 //! Where the counters are read: the open files, sockets and programs of one path.
 
+use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -141,23 +142,48 @@ impl CounterSources {
     /// # Errors
     /// As [`CounterSources::snapshot`].
     pub fn snapshot_at_rest(&mut self, quiet: Duration, at_most: Duration) -> Result<(Snapshot, bool), CountersError> {
+        self.read_at_rest(quiet, at_most).map(|reading| (reading.snapshot, reading.is_quiet))
+    }
+
+    /// As [`CounterSources::snapshot_at_rest`], with what tells how unsure a reading without rest is.
+    pub(crate) fn read_at_rest(&mut self, quiet: Duration, at_most: Duration) -> Result<Reading, CountersError> {
         let start = Instant::now();
         let mut last = self.snapshot()?;
         let mut since = Instant::now();
+        // What had reached the ends at each reading of the last `quiet`, and at the one before.
+        let mut reached = VecDeque::from([(since, last.reached())]);
         loop {
             std::thread::sleep((quiet / 4).max(Duration::from_millis(1)));
             let next = self.snapshot()?;
-            if next.movement() != last.movement() || next.queued() > 0 {
-                since = Instant::now();
-            } else if since.elapsed() >= quiet {
-                return Ok((next, true));
+            let now = Instant::now();
+            reached.push_back((now, next.reached()));
+            while reached.get(1).is_some_and(|(then, _)| now - *then >= quiet) {
+                reached.pop_front();
             }
-            if start.elapsed() >= at_most {
-                return Ok((next, false));
+            if next.movement() != last.movement() || next.queued() > 0 {
+                since = now;
+            } else if now - since >= quiet {
+                return Ok(Reading { snapshot: next, is_quiet: true, lately: [0; 2] });
+            }
+            if now - start >= at_most {
+                let earlier = reached.front().map_or_else(|| next.reached(), |(_, reached)| *reached);
+                let lately = std::array::from_fn(|end| next.reached()[end].saturating_sub(earlier[end]));
+                return Ok(Reading { snapshot: next, is_quiet: false, lately });
             }
             last = next;
         }
     }
+}
+
+/// A reading of the counters, on a path that was to come to rest.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub(crate) snapshot: Snapshot,
+    /// Whether it had.
+    pub(crate) is_quiet: bool,
+    /// Packets that had reached the receiving and the sending end's interface in the `quiet` time before, if it had not. They can still be in
+    /// a ring, or in a block that the kernel has not handed over, so that the end has not counted them.
+    pub(crate) lately: [u64; 2],
 }
 
 /// Whether the kernel's drop reasons are read.

@@ -86,7 +86,7 @@ impl Tester {
             endpoints.push(endpoint.ok_or(TrialError::OneWayOnly)?);
         }
         let stats_before = ports.iter_mut().map(|port| port.stats()).collect::<Result<Vec<_>, _>>()?;
-        let (mut before, was_quiet) = at_rest(sources.as_mut(), &spec.phases)?;
+        let mut before = at_rest(sources.as_mut(), &spec.phases)?;
         let mut switch_before = switch_at_rest(switch.as_ref(), &spec.phases)?;
         for (endpoint, load) in endpoints.iter_mut().zip(loads) {
             endpoint.begin(load.id, spec.timed)?;
@@ -116,7 +116,11 @@ impl Tester {
             let sent: Vec<Sent> = sending.into_iter().map(join).collect();
             // Questions of ours are movement too.
             quiet_control.stop();
-            let read = at_rest_since(counters.sources.as_deref_mut(), before.as_ref(), &spec.phases);
+            let read = at_rest_since(
+                counters.sources.as_deref_mut(),
+                before.as_ref().map(|before| &before.snapshot),
+                &spec.phases,
+            );
             let switch_after = switch_at_rest(switch.as_ref(), &spec.phases);
             device_control.stop();
             let broken = serving.and_then(|thread| join(thread).err());
@@ -124,19 +128,20 @@ impl Tester {
             let arrivals: Vec<Arrivals> = counting.into_iter().map(|counting| counting.finish()).collect();
             Ok((sent, read?, switch_after?, arrivals, broken))
         })?;
-        let ((mut after, is_quiet), mut switch_after, mut arrivals) = (read, switch_after, arrivals);
+        let (mut after, mut switch_after, mut arrivals) = (read, switch_after, arrivals);
         let late = counters.read_again(&mut after, &mut switch_after)?;
         for (arrivals, moved) in arrivals.iter_mut().zip(early.into_iter().zip(late)) {
             arrivals.while_reading = moved.0 + moved.1;
         }
+        let quiet = [&before, &after].into_iter().flatten().all(|reading| reading.is_quiet);
+        let difference = after.zip(before).map(|(after, before)| after.snapshot.since(&before.snapshot));
         let switches = switch_after.zip(switch_before);
         let mut flown = Flown {
             sends: Vec::new(),
             arrivals,
             stats_before,
-            difference: after.zip(before).map(|(after, before)| after.since(&before)),
-            quiet: was_quiet
-                && is_quiet
+            difference,
+            quiet: quiet
                 && early == [0; 2]
                 && late == [0; 2]
                 && switches.as_ref().is_none_or(|((_, after), (_, before))| *after && *before),

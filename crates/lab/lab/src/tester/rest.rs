@@ -3,7 +3,7 @@
 use linerate_sys::clock;
 
 use super::phases::Phases;
-use crate::counters::{CounterSources, CountersError, Snapshot, SwitchCounters, SwitchSource};
+use crate::counters::{CounterSources, CountersError, Reading, Snapshot, SwitchCounters, SwitchSource};
 
 /// What counts on the path, beside its ends.
 pub(super) struct Counters<'a> {
@@ -16,18 +16,19 @@ pub(super) type SwitchReading = Option<(SwitchCounters, bool)>;
 
 impl Counters<'_> {
     /// Reads the counters again, now that the ends have begun or ended their counts: a path can let go of packets more slowly than is
-    /// waited for. How many packets have reached each end since: the second one, where those forward go, then the first one.
+    /// waited for. How many packets have reached each end meanwhile, or so shortly before that the end may not have counted them: the second
+    /// one, where those forward go, then the first one.
     pub(super) fn read_again(
         &mut self,
-        snapshot: &mut Option<Snapshot>,
+        reading: &mut Option<Reading>,
         switch: &mut SwitchReading,
     ) -> Result<[u64; 2], CountersError> {
         let mut moved = [0; 2];
-        if let (Some(sources), Some(last)) = (self.sources.as_deref_mut(), &mut *snapshot) {
+        if let (Some(sources), Some(last)) = (self.sources.as_deref_mut(), &mut *reading) {
             let next = sources.snapshot()?;
-            let since = next.since(last);
-            moved = [since.receiver.interface.rx_packets, since.generator.interface.rx_packets];
-            *last = next;
+            let reached = next.since(&last.snapshot).reached();
+            moved = std::array::from_fn(|end| reached[end] + last.lately[end]);
+            last.snapshot = next;
         }
         // A switch that does not answer now did before.
         if let (Some(source), Some((last, _))) = (self.switch, &mut *switch)
@@ -42,17 +43,8 @@ impl Counters<'_> {
 }
 
 /// The counters of the path once it is at rest; none on a link inside this process, whose ports count all there is.
-pub(super) fn at_rest(
-    sources: Option<&mut CounterSources>,
-    phases: &Phases,
-) -> Result<(Option<Snapshot>, bool), CountersError> {
-    match sources {
-        None => Ok((None, true)),
-        Some(sources) => {
-            let (snapshot, quiet) = sources.snapshot_at_rest(phases.quiet(), phases.quiet_max())?;
-            Ok((Some(snapshot), quiet))
-        }
-    }
+pub(super) fn at_rest(sources: Option<&mut CounterSources>, phases: &Phases) -> Result<Option<Reading>, CountersError> {
+    sources.map(|sources| sources.read_at_rest(phases.quiet(), phases.quiet_max())).transpose()
 }
 
 /// The account of a switch that the tester shares memory with, at rest, and whether it is; none where there is no such switch.
@@ -65,14 +57,14 @@ pub(super) fn at_rest_since(
     sources: Option<&mut CounterSources>,
     before: Option<&Snapshot>,
     phases: &Phases,
-) -> Result<(Option<Snapshot>, bool), CountersError> {
-    let (Some(sources), Some(before)) = (sources, before) else { return Ok((None, true)) };
+) -> Result<Option<Reading>, CountersError> {
+    let (Some(sources), Some(before)) = (sources, before) else { return Ok(None) };
     let give_up_ns = clock::now_ns() + phases.drain_max_ns;
     loop {
-        let (after, quiet) = sources.snapshot_at_rest(phases.quiet(), phases.quiet_max())?;
-        let empty = !sources.is_joined() || after.since(before).in_flight() == 0;
+        let after = sources.read_at_rest(phases.quiet(), phases.quiet_max())?;
+        let empty = !sources.is_joined() || after.snapshot.since(before).in_flight() == 0;
         if empty || clock::now_ns() > give_up_ns {
-            return Ok((Some(after), quiet && empty));
+            return Ok(Some(Reading { is_quiet: after.is_quiet && empty, ..after }));
         }
     }
 }

@@ -2,6 +2,8 @@
 
 /// Most ticks of an axis.
 const TICKS_MAX: f64 = 6.0;
+/// The decades that an axis can have. The powers of ten beyond the range of `f64` are 0 and infinite, and no axis reaches them.
+const DECADES: (f64, f64) = (1e-18, 1e18);
 
 /// An axis.
 #[derive(Debug, Clone, Copy)]
@@ -26,11 +28,12 @@ impl Scale {
         Self { low, high: if high > low { high } else { low + 1.0 }, is_log: false, from, to }
     }
 
-    /// Decades around the values.
+    /// Decades around the values, as far as [`DECADES`] go.
     pub(in crate::html) fn log(least: f64, most: f64, from: f64, to: f64) -> Self {
         let least = if least.is_finite() && least > 0.0 { least } else { 1.0 };
-        let low = 10f64.powf(least.log10().floor());
-        let high = 10f64.powf(most.max(least).min(1e18).log10().ceil());
+        let decade = |value: f64| value.clamp(DECADES.0, DECADES.1).log10();
+        let low = 10f64.powf(decade(least).floor());
+        let high = 10f64.powf(decade(most.max(least)).ceil());
         Self { low, high: if high > low { high } else { low * 10.0 }, is_log: true, from, to }
     }
 
@@ -87,6 +90,15 @@ mod tests {
         assert_eq!(Scale::linear(1.43e6, 0.0, 1.0).ticks(), [0.0, 0.5e6, 1e6, 1.5e6]);
         assert_eq!(Scale::linear(0.7, 0.0, 1.0).ticks().len(), 5);
         assert_eq!(Scale::log(3_000.0, 2e6, 0.0, 1.0).ticks(), [1e3, 1e4, 1e5, 1e6, 1e7]);
+    }
+
+    #[test]
+    fn values_at_the_ends_of_the_floating_range_have_an_axis() {
+        for value in [f64::MAX, 1.1e308, f64::MIN_POSITIVE, 5e-324, f64::INFINITY, f64::NAN] {
+            let scale = Scale::log(value, value, 10.0, 200.0);
+            assert!(scale.low < scale.high && scale.high.is_finite(), "{value}: {scale:?}");
+            assert!((2..=40).contains(&scale.ticks().len()), "{value}: {scale:?}");
+        }
     }
 
     proptest! {
