@@ -7,11 +7,6 @@ use linerate_port::Drops;
 use linerate_tcp::{Info, Origin};
 use serde::{Deserialize, Serialize};
 
-/// Version of the document of a server.
-pub const SERVE_SCHEMA: &str = "linerate.tcp-serve/1";
-/// Version of the document of a load.
-pub const LOAD_SCHEMA: &str = "linerate.tcp-load/1";
-
 /// A program over the stack at one moment; `P` is what the program says of itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot<P> {

@@ -4,11 +4,10 @@ use std::net::IpAddr;
 
 use linerate_control::{ControlError, StartError, View, refused};
 use linerate_ip::{AddressState, Event};
+use linerate_programs::{OverStack, Reports};
 use linerate_sys::clock;
 use linerate_tcp::Stack;
 
-use crate::network::OverStack;
-use crate::reports::Reports;
 use crate::stack::NetworkConfig;
 
 /// How long addresses may take.

@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use linerate_control::{ControlError, Instance, PortConfig, PortManager, RuntimeDir, Setup, StartError, View, refused};
 use linerate_mem::Pool;
 use linerate_port::{FarSide, OpenOptions, PortSpec};
+use linerate_programs::{OverStack, Reports};
 use linerate_sys::clock;
 use linerate_tcp::Stack;
 use linerate_worker::Handle;
 
 use crate::document::Snapshot;
-use crate::network::OverStack;
 use crate::ready;
-use crate::reports::Reports;
 use crate::service::TcpService;
 use crate::show;
 use crate::stack::{self, ETHERNET_BYTES, NetworkConfig, StackOptions, VLAN_BYTES};

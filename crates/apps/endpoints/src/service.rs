@@ -6,11 +6,10 @@ use std::path::PathBuf;
 use linerate_control::{ControlError, PortConfig, PortManager, Service, Settings, read_command};
 use linerate_mem::Pool;
 use linerate_port::{Caps, Monitor, OpenOptions, Port, PortIndex, Watched};
+use linerate_programs::{OverStack, Reports};
 use linerate_tcp::Stack;
 use serde_json::Value;
 
-use crate::network::OverStack;
-use crate::reports::Reports;
 use crate::request::{Request, What};
 use crate::show;
 

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use linerate_control::{ControlError, View, worker_document};
 use linerate_port::{PortIndex, Stats, drops_that_happened};
+use linerate_programs::{OverStack, Reports};
 use linerate_sys::clock;
 use linerate_tcp::Stack;
 use linerate_worker::Worker;
 
 use crate::document::{ConnectionDocument, ConnectionsDocument, PacketsDocument, Snapshot};
-use crate::network::OverStack;
-use crate::reports::Reports;
 use crate::request::CONNECTIONS_MAX;
 
 type TcpWorker<P> = Worker<Stack<OverStack<P>>>;

@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use linerate_endpoints::load::{Client, Config};
-use linerate_endpoints::serve::{Echo, HttpServer, Server, Site};
 use linerate_endpoints::sockets::Host;
-use linerate_endpoints::{Ended, NetworkConfig, Options, Reports, Running, StackOptions, start};
+use linerate_endpoints::{Ended, NetworkConfig, Options, Running, StackOptions, start};
+use linerate_programs::Reports;
+use linerate_programs::load::{Client, Config};
+use linerate_programs::serve::{Echo, HttpServer, Server, Site};
 
 /// How long something may take that is to come for sure.
 const LONG: Duration = Duration::from_secs(120);
@@ -88,7 +89,7 @@ fn a_load_is_answered_and_accounted_for() {
             "connections = 50\npipeline = 2\ncount = 3000\n[[request]]\nurl = \"http://{host}/\"\nexpect-bytes = 3000\n\
              [[request]]\nurl = \"http://{host}/x\"\nbody = \"hello\"\n"
         );
-        let (client, server) = load(&text, HttpServer::new(any(80), Site::of_len(3000)));
+        let (client, server) = load(&text, HttpServer::new(any(80), Site::of_len(3000), 0));
         let load = &client.snapshot.program;
         assert_eq!((load.requests.intended, load.requests.completed), (3000, 3000), "{load:?}");
         assert_eq!((load.connections.begun, load.connections.completed), (50, 50), "{load:?}");
@@ -102,7 +103,7 @@ fn a_load_is_answered_and_accounted_for() {
 fn connections_come_and_go() {
     let text =
         "connections = 20\nrequests-per-connection = 1\ncount = 2000\n[[request]]\nurl = \"http://198.18.5.1/\"\n";
-    let (client, _) = load(text, HttpServer::new(any(80), Site::of_len(10)));
+    let (client, _) = load(text, HttpServer::new(any(80), Site::of_len(10), 0));
     let load = &client.snapshot.program;
     assert!(load.is_well(), "{load:?}");
     assert!(load.connections.completed >= 2000, "{load:?}");

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use linerate_endpoints::load::{Client, Config, Plan, RequestConfig, Text};
+use linerate_programs::load::{Client, Config, Plan, RequestConfig, Text};
 use linerate_sys::signal;
 
 use crate::tcp::network::NetworkArgs;

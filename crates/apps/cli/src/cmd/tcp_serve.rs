@@ -3,9 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-use linerate_endpoints::serve::{Chargen, Discard, Echo, HttpServer, ServeDocument, Site};
-use linerate_endpoints::{NetworkConfig, Reports};
-use linerate_sys::signal;
+use linerate_endpoints::NetworkConfig;
+use linerate_programs::Reports;
+use linerate_programs::serve::{Chargen, Discard, Echo, HttpServer, ServeDocument, Site};
+use linerate_sys::{clock, signal};
 use linerate_units::bytes;
 
 use crate::tcp::network::{NetworkArgs, duration};
@@ -80,7 +81,11 @@ pub fn run(args: &Args) -> Result<bool, String> {
                 None if len > 1 << 30 => return Err("--body: more than 1 GiB".into()),
                 None => Site::of_len(len as usize),
             };
-            serve(HttpServer::new(addresses, site), &network, args)
+            serve(
+                HttpServer::new(addresses, site, clock::realtime_ns().saturating_sub(clock::now_ns())),
+                &network,
+                args,
+            )
         }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use linerate_endpoints::document::{ConnectionDocument, PacketsDocument, Snapshot};
-use linerate_endpoints::load::{Account, LoadDocument, Times};
-use linerate_endpoints::serve::ServeDocument;
+use linerate_programs::load::{Account, LoadDocument, Times};
+use linerate_programs::serve::ServeDocument;
 use linerate_report::units::{bps, count, nanoseconds, percent};
 
 use crate::moving::account::{at, row};

@@ -1,7 +1,8 @@
 //! A program over TCP until it ends: progress each second, the end at a signal, its last document.
 
 use linerate_endpoints::document::Snapshot;
-use linerate_endpoints::{Ended, Reports, Running};
+use linerate_endpoints::{Ended, Running};
+use linerate_programs::Reports;
 use linerate_sys::{clock, signal};
 
 use crate::pktgen::log;

@@ -5,7 +5,7 @@
 //!                               <--bytes--                                         <--bytes--
 //! ```
 //! The stack works on a thread of its own. A stream has tokio's `AsyncRead` and `AsyncWrite`, so hyper and other programs for tokio run on it, in any
-//! executor; and the standard library's `Read` and `Write`, which wait. Each byte is copied twice more than by a [`crate::network::Program`], which is
+//! executor; and the standard library's `Read` and `Write`, which wait. Each byte is copied twice more than by a [`linerate_programs::Program`], which is
 //! the way to be fast.
 
 mod block;

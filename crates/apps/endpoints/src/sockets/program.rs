@@ -3,13 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use linerate_programs::{Network, Program, Reports, Table};
 use linerate_tcp::{CloseReason, Conn};
 use serde::{Deserialize, Serialize};
 
 use super::line::{Command, Line, LineState, Mailbox, Queue};
-use crate::network::{Network, Program};
-use crate::reports::Reports;
-use crate::table::Table;
 
 /// Connections that wait to be accepted, at most; more are reset.
 const ACCEPTED_MAX: usize = 4096;

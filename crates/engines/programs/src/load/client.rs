@@ -135,7 +135,7 @@ impl Client {
 
     /// An answer came to its end.
     fn answered<N: Network>(&mut self, number: u32, whole: Whole, network: &mut N) {
-        let now_ns = network.now_ns();
+        let now_ns = network.time_ns();
         let Client { connections, meters, plan, start_ns, stage, .. } = self;
         let Some(connection) = connections.get_mut(number) else { return };
         let Some(request) = connection.requests.pop_front() else { return };
@@ -171,7 +171,7 @@ impl Client {
         let Some(connection) = self.connections.get_mut(number) else { return };
         let conn = connection.conn;
         connection.cause = Some(cause);
-        self.leave(number, network.now_ns());
+        self.leave(number, network.time_ns());
         self.lose_requests(number, cause);
         network.abort(conn);
     }
@@ -212,7 +212,7 @@ impl Program for Client {
 
     fn connected<N: Network>(&mut self, conn: Conn, network: &mut N) {
         let Some(number) = self.number(conn, network) else { return };
-        let now_ns = network.now_ns();
+        let now_ns = network.time_ns();
         let Some(connection) = self.connections.get_mut(number) else { return };
         if connection.phase != Phase::Connecting {
             return;
@@ -286,7 +286,7 @@ impl Program for Client {
 
     fn closed<N: Network>(&mut self, conn: Conn, why: CloseReason, network: &mut N) {
         let Some(number) = self.number(conn, network) else { return };
-        let now_ns = network.now_ns();
+        let now_ns = network.time_ns();
         let Some(connection) = self.connections.get_mut(number) else { return };
         let was_connecting = connection.phase == Phase::Connecting;
         let given = connection.cause;
@@ -325,7 +325,7 @@ impl Program for Client {
     }
 
     fn stop<N: Network>(&mut self, network: &mut N) {
-        let now_ns = network.now_ns();
+        let now_ns = network.time_ns();
         if self.stage == Stage::Running {
             self.end_ns = self.end_ns.min(now_ns);
         }

@@ -3,9 +3,8 @@
 //! A request that lies whole in what arrived is parsed where it lies; only the beginning of a head that comes in parts is kept. An answer that
 //! does not fit into the send buffer is continued when there is room, and nothing more is taken from the client until then.
 
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 
-use linerate_sys::clock;
 use linerate_tcp::{CloseReason, Conn};
 
 use super::{Content, Served, Server, Site, listen};
@@ -72,14 +71,14 @@ impl Status {
 }
 
 impl HttpServer {
-    /// A server at these addresses.
-    pub fn new(addresses: Vec<SocketAddr>, site: Site) -> HttpServer {
+    /// A server at these addresses. `epoch_ns` is the time of day at time 0 of the stack, in nanoseconds since 1970: the `Date` field is made of it.
+    pub fn new(addresses: Vec<SocketAddr>, site: Site, epoch_ns: u64) -> HttpServer {
         HttpServer {
             addresses,
             site,
             connections: Table::default(),
             served: Served::default(),
-            date: Date::default(),
+            date: Date { epoch_ns, text: None, until_ns: 0 },
             scratch: Vec::new(),
         }
     }
@@ -106,7 +105,7 @@ impl HttpServer {
     fn send<N: Network>(&mut self, conn: Conn, response: Response, from: usize, network: &mut N) -> Option<usize> {
         let HttpServer { scratch, site, date, served, .. } = self;
         scratch.clear();
-        let body = write_head(scratch, response, site, date.at(network.now_ns()));
+        let body = write_head(scratch, response, site, date.at(network.time_ns()));
         let head_len = scratch.len();
         if body.len() <= COPIED_MAX {
             scratch.extend_from_slice(body);
@@ -257,8 +256,8 @@ fn write_number(out: &mut Vec<u8>, mut number: usize) {
 }
 
 /// The time as the `Date` field has it, made once a second.
-#[derive(Default)]
 struct Date {
+    epoch_ns: u64,
     text: Option<[u8; 29]>,
     until_ns: u64,
 }
@@ -266,7 +265,7 @@ struct Date {
 impl Date {
     fn at(&mut self, now_ns: u64) -> &[u8; 29] {
         if now_ns >= self.until_ns || self.text.is_none() {
-            let realtime_ns = clock::realtime_ns();
+            let realtime_ns = self.epoch_ns.saturating_add(now_ns);
             self.until_ns = now_ns.saturating_add(1_000_000_000 - realtime_ns % 1_000_000_000);
             self.text = Some(date(realtime_ns / 1_000_000_000));
         }
@@ -372,7 +371,7 @@ mod tests {
     /// What a server answers to these bytes, which come in pieces of `piece`; the client closes after them.
     fn talk(site: Site, text: &str, piece: usize, room: usize) -> (String, Served) {
         let address: SocketAddr = ADDRESS.parse().unwrap();
-        let mut net = Loopback::new(Talker::new(address, text.as_bytes()), HttpServer::new(vec![address], site));
+        let mut net = Loopback::new(Talker::new(address, text.as_bytes()), HttpServer::new(vec![address], site, 0));
         (net.state.piece, net.state.room) = (piece, room);
         net.start();
         net.run(1_000, 10_000_000_000);

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::account::Account;
 use super::client::{Client, Stage};
 use super::plan::Pacing;
-use crate::document::LOAD_SCHEMA;
 use crate::reports::Reports;
 
+/// Name and version of the document of a load.
+const LOAD_SCHEMA: &str = "linerate.tcp-load/1";
 /// Kinds of requests that the document has a row for.
 const KINDS_MAX: usize = 1000;
 

@@ -3,8 +3,8 @@
 //! It keeps the promises of [`Network`], in small pieces: at most `piece` bytes a delivery, at most `room` bytes on the way in a direction. So
 //! programs meet partial sends, bytes that come in halves, and calls in every order.
 
+use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
 
 use linerate_tcp::{CloseReason, Conn, ConnectError, ListenError, Listener};
 
@@ -74,7 +74,7 @@ impl Side<'_> {
 }
 
 impl Network for Side<'_> {
-    fn now_ns(&self) -> u64 {
+    fn time_ns(&self) -> u64 {
         self.state.now_ns
     }
 

@@ -1,6 +1,6 @@
 //! A load as it is carried out: checked numbers, requests as bytes. `config.rs` makes one of flags and files.
 
-use std::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, SocketAddr};
 
 use super::schedule::{Gaps, Rate};
 use super::url::Scheme;

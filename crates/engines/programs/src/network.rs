@@ -4,14 +4,14 @@
 //! stack ([`OverStack`]), and over two queues of bytes in tests (`loopback.rs`), and each combination is compiled by itself:
 //! there is no dynamic call.
 
-use std::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, SocketAddr};
 
 use linerate_tcp::{App, CloseReason, Conn, ConnectError, ConnectOptions, Io, ListenError, ListenOptions, Listener};
 
 /// What a program may ask of the stack. Each call does nothing for a connection that has ended.
 pub trait Network {
     /// Time of this round in nanoseconds.
-    fn now_ns(&self) -> u64;
+    fn time_ns(&self) -> u64;
 
     /// Begins a connection whose word is `token`, from `local` if it is given. `connected` or `closed` follows.
     ///
@@ -129,7 +129,7 @@ impl<P: Program> App for OverStack<P> {
 }
 
 impl Network for Io<'_> {
-    fn now_ns(&self) -> u64 {
+    fn time_ns(&self) -> u64 {
         self.time_ns()
     }
 

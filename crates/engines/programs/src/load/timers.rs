@@ -28,7 +28,7 @@ impl Client {
 
     /// Does everything that is due.
     pub(super) fn work<N: Network>(&mut self, network: &mut N) {
-        let now_ns = network.now_ns();
+        let now_ns = network.time_ns();
         self.hand_out(network);
         while let Some(Reverse((due_ns, number))) = self.timers.peek().copied()
             && due_ns <= now_ns
@@ -51,7 +51,7 @@ impl Client {
 
     /// Looks at a connection whose time has come.
     fn look<N: Network>(&mut self, number: u32, network: &mut N) {
-        let now_ns = network.now_ns();
+        let now_ns = network.time_ns();
         let Some(connection) = self.connections.get(number) else { return };
         let since_ns = connection.since_ns;
         match connection.phase {
@@ -108,7 +108,7 @@ impl Client {
 
     /// Closes connections without requests, later aborts all, a number of them at a time.
     fn wind_up<N: Network>(&mut self, network: &mut N) {
-        let now_ns = network.now_ns();
+        let now_ns = network.time_ns();
         if now_ns >= self.end_ns {
             if self.stage == Stage::Aborting {
                 self.write_off();

@@ -17,7 +17,7 @@
 //! body = "hello"
 //! ```
 
-use std::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use linerate_units::{bytes, count, duration_ns, positive_duration_ns};

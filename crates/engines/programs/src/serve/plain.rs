@@ -1,6 +1,6 @@
 //! The small services of RFC 862 (echo), RFC 863 (discard) and RFC 864 (chargen), over TCP.
 
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 
 use linerate_tcp::{CloseReason, Conn};
 

@@ -1,6 +1,6 @@
 //! A client for tests of servers: it sends what it was given, closes, and keeps what comes back.
 
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 
 use linerate_tcp::{CloseReason, Conn};
 

@@ -10,7 +10,7 @@ pub use http::HttpServer;
 pub use plain::{Chargen, Discard, Echo};
 pub use site::{Content, Site, SiteError};
 
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! Where requests go: `SCHEME://HOST[:PORT][/PATH]`.
 
-use std::net::{IpAddr, Ipv6Addr};
+use core::net::{IpAddr, Ipv6Addr};
 
 /// The protocol of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,8 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Chargen, Discard, Echo, HttpServer, Served, Server};
-use crate::document::SERVE_SCHEMA;
 use crate::reports::Reports;
+
+/// Name and version of the document of a server.
+const SERVE_SCHEMA: &str = "linerate.tcp-serve/1";
 
 /// What a server tells of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

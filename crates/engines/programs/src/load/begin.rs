@@ -19,7 +19,7 @@ const CLOSING_MAX: usize = 65_536;
 impl Client {
     /// Begins the load.
     pub(super) fn begin<N: Network>(&mut self, network: &mut N) {
-        let now_ns = network.now_ns();
+        let now_ns = network.time_ns();
         self.stage = Stage::Running;
         (self.start_ns, self.end_ns) = (now_ns, now_ns.saturating_add(self.plan.duration_ns));
         let plan = &self.plan;
@@ -51,7 +51,7 @@ impl Client {
         if self.stage != Stage::Running {
             return;
         }
-        let now_ns = network.now_ns();
+        let now_ns = network.time_ns();
         for at in 0..self.targets.len() {
             while let Some(due_ns) = self.connection_due(at, now_ns) {
                 self.connect(at, due_ns, network);
@@ -89,7 +89,7 @@ impl Client {
     }
 
     fn connect<N: Network>(&mut self, at: usize, due_ns: u64, network: &mut N) {
-        let now_ns = network.now_ns();
+        let now_ns = network.time_ns();
         let address = self.plan.targets[at].address;
         let sources = &self.plan.sources;
         let source = (0..sources.len()).find_map(|_| {
@@ -142,7 +142,7 @@ impl Client {
 
     /// Does the next thing on a connection that stands: begins as many requests as it may, or closes it.
     pub(super) fn go_on<N: Network>(&mut self, number: u32, network: &mut N) {
-        let now_ns = network.now_ns();
+        let now_ns = network.time_ns();
         loop {
             let Some(connection) =
                 self.connections.get_mut(number).filter(|connection| connection.phase == Phase::Open)
@@ -189,7 +189,7 @@ impl Client {
         if !matches!(self.plan.pacing, Pacing::Requests(_)) {
             return;
         }
-        let now_ns = network.now_ns();
+        let now_ns = network.time_ns();
         for at in 0..self.targets.len() {
             while self.targets[at]
                 .timetable
@@ -208,7 +208,7 @@ impl Client {
 
     /// One request for a connection that was idle, which goes to the end of the list if it can take another one.
     fn go_on_once<N: Network>(&mut self, number: u32, network: &mut N) {
-        let now_ns = network.now_ns();
+        let now_ns = network.time_ns();
         let Some(connection) = self.connections.get_mut(number).filter(|connection| connection.phase == Phase::Open)
         else {
             return;
@@ -230,7 +230,7 @@ impl Client {
 
     /// Begins a request.
     fn request<N: Network>(&mut self, number: u32, due_ns: u64, network: &mut N) {
-        let now_ns = network.now_ns();
+        let now_ns = network.time_ns();
         let Some(connection) = self.connections.get_mut(number) else { return };
         let kinds = &self.plan.targets[connection.target as usize].kinds;
         let kind = match &kinds[..] {
@@ -273,7 +273,7 @@ impl Client {
     pub(super) fn close<N: Network>(&mut self, number: u32, network: &mut N) {
         let Some(connection) = self.connections.get_mut(number) else { return };
         let conn = connection.conn;
-        self.leave(number, network.now_ns());
+        self.leave(number, network.time_ns());
         network.close(conn);
     }
 

@@ -1,6 +1,6 @@
 //! Loads against servers without a stack: what is begun when, and that every connection and request is in the account.
 
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 use std::sync::Arc;
 
 use super::*;
@@ -42,7 +42,7 @@ const ECHO: &str = "[[request]]\nurl = \"tcp://198.18.5.1:80\"\n";
 #[test]
 fn a_closed_loop_asks_again_when_it_has_its_answer() {
     let text = format!("connections = 3\nduration = \"1s\"\n{HTTP}");
-    let mut net = load(&text, HttpServer::new(address(), Site::of_len(100)));
+    let mut net = load(&text, HttpServer::new(address(), Site::of_len(100), 0));
     net.run(1_000_000, 20 * SECOND);
     let (connections, requests) = accounts(&net);
     assert!(net.client.is_done());
@@ -58,7 +58,7 @@ fn a_closed_loop_asks_again_when_it_has_its_answer() {
 #[test]
 fn think_time_is_a_pause_between_answer_and_request() {
     let text = format!("connections = 2\nthink = \"100ms\"\nduration = \"1s\"\n{HTTP}");
-    let mut net = load(&text, HttpServer::new(address(), Site::of_len(100)));
+    let mut net = load(&text, HttpServer::new(address(), Site::of_len(100), 0));
     net.run(10_000, 20 * SECOND);
     let (_, requests) = accounts(&net);
     assert!((18..=20).contains(&requests.completed), "{requests:?}");
@@ -90,7 +90,7 @@ fn an_overload_shows_as_latency_and_as_requests_that_were_not_begun() {
 #[test]
 fn connections_by_schedule_make_their_requests_and_close() {
     let text = format!("connection-rate = \"100\"\nrequests-per-connection = 3\nduration = \"2s\"\n{HTTP}");
-    let mut net = load(&text, HttpServer::new(address(), Site::of_len(10)));
+    let mut net = load(&text, HttpServer::new(address(), Site::of_len(10), 0));
     net.run(100_000, 20 * SECOND);
     let (connections, requests) = accounts(&net);
     assert_eq!((connections.intended, connections.completed), (200, 200), "{connections:?}");
@@ -101,7 +101,7 @@ fn connections_by_schedule_make_their_requests_and_close() {
 #[test]
 fn a_connection_that_was_due_in_time_makes_its_requests() {
     let text = format!("connection-rate = \"10\"\nrequests-per-connection = 2\nduration = \"1s\"\n{HTTP}");
-    let mut net = load(&text, HttpServer::new(address(), Site::of_len(10)));
+    let mut net = load(&text, HttpServer::new(address(), Site::of_len(10), 0));
     net.run(400_000_000, 20 * SECOND);
     let (connections, requests) = accounts(&net);
     assert_eq!((connections.completed, requests.completed), (connections.intended, 2 * connections.intended));
@@ -111,7 +111,7 @@ fn a_connection_that_was_due_in_time_makes_its_requests() {
 #[test]
 fn a_ramp_of_connections_begins_slowly() {
     let text = format!("connections = 100\nramp-up = \"1s\"\nthink = \"10s\"\nduration = \"2s\"\n{HTTP}");
-    let mut net = load(&text, HttpServer::new(address(), Site::of_len(10)));
+    let mut net = load(&text, HttpServer::new(address(), Site::of_len(10), 0));
     net.run(100_000, SECOND / 2);
     assert!((45..=55).contains(&net.state.begun), "{}", net.state.begun);
     net.run(100_000, 20 * SECOND);
@@ -129,7 +129,7 @@ fn pipelined_requests_are_answered_in_order() {
     let paths = [("/a".to_owned(), 0), ("/b".to_owned(), 1), ("/c".to_owned(), 2)].into();
     let site = Site::Files(vec![content(1), content(20_000), content(300)], paths);
     for (piece, room) in [(1400, 64 * 1024), (13, 1000)] {
-        let mut net = Loopback::new(client(&text), HttpServer::new(address(), site.clone()));
+        let mut net = Loopback::new(client(&text), HttpServer::new(address(), site.clone(), 0));
         (net.state.piece, net.state.room) = (piece, room);
         net.start();
         net.run(100, 1000 * SECOND);
@@ -152,7 +152,7 @@ fn long_requests_wait_for_room() {
 #[test]
 fn a_server_that_refuses_is_asked_ten_times_a_second() {
     let text = format!("connections = 2\nduration = \"1s\"\n{}", HTTP.replace("198.18.5.1/", "198.18.5.1:81/"));
-    let mut net = load(&text, HttpServer::new(address(), Site::of_len(10)));
+    let mut net = load(&text, HttpServer::new(address(), Site::of_len(10), 0));
     net.run(10_000, 20 * SECOND);
     let (connections, requests) = accounts(&net);
     let refused = lost(&connections, Cause::Refused);
@@ -163,7 +163,7 @@ fn a_server_that_refuses_is_asked_ten_times_a_second() {
 #[test]
 fn a_number_of_requests_ends_a_load_that_is_refused() {
     let text = format!("connections = 2\ncount = 5\n{}", HTTP.replace("198.18.5.1/", "198.18.5.1:81/"));
-    let mut net = load(&text, HttpServer::new(address(), Site::of_len(10)));
+    let mut net = load(&text, HttpServer::new(address(), Site::of_len(10), 0));
     net.run(10_000, 20 * SECOND);
     let (connections, requests) = accounts(&net);
     assert!((5..=8).contains(&lost(&connections, Cause::Refused)), "{connections:?}");
@@ -204,7 +204,7 @@ fn resets_are_counted_once_for_each_request_and_connection() {
 fn a_connection_that_the_server_closes_is_replaced() {
     let text =
         "connections = 2\ncount = 40\n[[request]]\nurl = \"http://198.18.5.1/\"\nheaders = [\"Connection: close\"]\n";
-    let mut net = load(text, HttpServer::new(address(), Site::of_len(10)));
+    let mut net = load(text, HttpServer::new(address(), Site::of_len(10), 0));
     net.run(10_000, 20 * SECOND);
     let (connections, requests) = accounts(&net);
     // One more may have been begun before the last answer was there.
@@ -216,7 +216,7 @@ fn a_connection_that_the_server_closes_is_replaced() {
 #[test]
 fn wrong_answers_are_no_completed_ones() {
     let text = "connections = 1\ncount = 10\n[[request]]\nurl = \"http://198.18.5.1/\"\nexpect-bytes = 11\n";
-    let mut net = load(text, HttpServer::new(address(), Site::of_len(10)));
+    let mut net = load(text, HttpServer::new(address(), Site::of_len(10), 0));
     net.run(10_000, 20 * SECOND);
     let (_, requests) = accounts(&net);
     assert_eq!((requests.completed, lost(&requests, Cause::WrongAnswer)), (0, 10));

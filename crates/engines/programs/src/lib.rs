@@ -1,0 +1,26 @@
+//! Programs over the TCP stack (`linerate-tcp`), without clock and sockets: servers and a stateful load generator.
+//!
+//! ```text
+//! network.rs    Program and Network: what a program is, and what it may ask for
+//! reports.rs    what a program tells of itself
+//! serve/        echo, discard, chargen, HTTP
+//! load/         the load generator: schedules, requests, its account
+//! http/         HTTP/1.1 messages
+//! ```
+//! `linerate-endpoints` runs them over a port under control; the lab runs them between a device under test and itself.
+#![forbid(unsafe_code)]
+
+pub mod http;
+pub mod load;
+#[cfg(test)]
+mod loopback;
+mod network;
+mod reports;
+pub mod serve;
+mod table;
+#[cfg(test)]
+mod testing;
+
+pub use network::{Network, OverStack, Program};
+pub use reports::Reports;
+pub use table::Table;
