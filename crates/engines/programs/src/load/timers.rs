@@ -129,7 +129,7 @@ impl Client {
             }
         }
         self.told = last;
-        if self.connections.len() == 0 {
+        if self.connections.is_empty() {
             self.stage = Stage::Done;
         }
     }
@@ -150,7 +150,7 @@ impl Client {
         let timer_ns = self.timers.peek().map_or(u64::MAX, |Reverse((due_ns, _))| *due_ns);
         let stage_ns = match self.stage {
             Stage::New | Stage::Done => u64::MAX,
-            Stage::Draining | Stage::Aborting if self.told < self.connections.end() || self.connections.len() == 0 => 0,
+            Stage::Draining | Stage::Aborting if self.told < self.connections.end() || self.connections.is_empty() => 0,
             Stage::Running if self.meters.requests.begun >= self.plan.requests_max => 0,
             Stage::Running | Stage::Draining | Stage::Aborting => self.end_ns,
         };
