@@ -164,10 +164,10 @@ impl<P: Reports> Running<P> {
         });
     }
 
-    /// Resets every connection, so that peers need not find out by themselves that the program has ended.
+    /// Resets every connection, unless that has happened.
     fn reset_all(&self) {
         if !self.has_ended() {
-            let _ = self.instance.view.call(|worker| show::reset_all(worker));
+            let _ = self.instance.view.call(|worker| show::end(worker));
         }
     }
 

@@ -86,6 +86,10 @@ impl<P: Reports> Service for TcpService<P> {
         Ok(Box::new(Monitor::new(port, opened.into_port(), Watched::Both, pool)))
     }
 
+    fn stopping(&mut self, ports: &mut PortManager<Self>) {
+        let _ = ports.view.call(|worker| show::end(worker));
+    }
+
     fn port_removed(&mut self, _: &mut PortManager<Self>, _: &str) {
         self.port = None;
     }

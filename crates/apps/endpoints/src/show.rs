@@ -107,9 +107,10 @@ pub(crate) fn last_packets(packets: &mut PacketsDocument, stats: &Stats) {
     (packets.rx_drops, packets.tx_drops) = (drops_that_happened(&stats.rx_drops), drops_that_happened(&stats.tx_drops));
 }
 
-/// Resets every connection.
-pub(crate) fn reset_all<P: Reports>(worker: &mut TcpWorker<P>) {
-    with(worker, |_, io| {
+/// Begins nothing more, and resets every connection, so that peers need not find out by themselves that the program has ended.
+pub(crate) fn end<P: Reports>(worker: &mut TcpWorker<P>) {
+    with(worker, |app, io| {
+        app.0.stop(io);
         for index in 0..io.connection_indexes() {
             if let Some(conn) = io.connection_at(index) {
                 io.abort(conn);

@@ -1,64 +1,16 @@
-//! Programs over two stacks of this process, which a memif joins: a load and its server, sockets for threads and for tasks.
+//! Programs over two stacks of this process, which a memif joins: a load and its server, sockets for threads.
+
+mod link;
 
 use std::io::{Read, Write};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use linerate_endpoints::sockets::Host;
-use linerate_endpoints::{Ended, NetworkConfig, Options, Running, StackOptions, start};
+use linerate_endpoints::Ended;
 use linerate_programs::Reports;
 use linerate_programs::load::{Client, Config};
 use linerate_programs::serve::{Echo, HttpServer, Server, Site};
-
-/// How long something may take that is to come for sure.
-const LONG: Duration = Duration::from_secs(120);
-
-/// A link for two stacks.
-struct Link(tempfile::TempDir);
-
-impl Link {
-    fn new() -> Link {
-        Link(tempfile::tempdir().unwrap())
-    }
-
-    /// Where end 1 or end 2 is.
-    fn network(&self, end: u8) -> NetworkConfig {
-        let role = if end == 1 { "" } else { ",role=client" };
-        NetworkConfig {
-            port: format!("memif:{}{role}", self.0.path().join("link.sock").display()),
-            addresses: vec![
-                format!("198.18.5.{end}/24").parse().unwrap(),
-                format!("fd00:5::{end}/64").parse().unwrap(),
-            ],
-            no_duplicate_detection: true,
-            ..NetworkConfig::default()
-        }
-    }
-
-    fn options(&self, name: &str) -> Options {
-        Options {
-            name: name.into(),
-            folder: Some(self.0.path().to_owned()),
-            core: None,
-            stack: StackOptions { connections_max: 10_000 },
-            capture: (name == "end2").then(|| self.0.path().join("frames.pcapng")),
-            on_event: Box::new(|_| {}),
-        }
-    }
-
-    fn start<P: Reports>(&self, end: u8, program: P) -> Running<P> {
-        start(program, &self.network(end), self.options(&format!("end{end}"))).unwrap()
-    }
-
-    fn host(&self, end: u8) -> Host {
-        Host::start(&self.network(end), self.options(&format!("end{end}"))).unwrap()
-    }
-}
-
-fn any(port: u16) -> Vec<SocketAddr> {
-    vec![format!("0.0.0.0:{port}").parse().unwrap(), format!("[::]:{port}").parse().unwrap()]
-}
+use link::{LONG, Link, any};
 
 /// Runs a load, whose frames are captured, against a server until its end.
 fn load<S: Reports + Server>(text: &str, server: S) -> (Ended<Client>, Ended<S>) {

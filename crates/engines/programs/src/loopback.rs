@@ -90,7 +90,11 @@ impl Network for Side<'_> {
 
     fn listen(&mut self, address: SocketAddr, token: u64) -> Result<Listener, ListenError> {
         self.state.listeners.push((address.port(), token));
-        Ok(Listener(0))
+        Ok(Listener(address.port().into()))
+    }
+
+    fn stop_listening(&mut self, listener: Listener) {
+        self.state.listeners.retain(|(port, _)| u32::from(*port) != listener.0);
     }
 
     fn send(&mut self, conn: Conn, bytes: &[u8]) -> usize {

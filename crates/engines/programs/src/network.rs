@@ -25,6 +25,9 @@ pub trait Network {
     /// The address is in use or not one of the stack.
     fn listen(&mut self, address: SocketAddr, token: u64) -> Result<Listener, ListenError>;
 
+    /// Accepts nothing more there; connections that stand stay.
+    fn stop_listening(&mut self, listener: Listener);
+
     /// Sends bytes, and returns how many were taken. If these are not all, `sendable` follows when there is room again.
     fn send(&mut self, conn: Conn, bytes: &[u8]) -> usize;
 
@@ -139,6 +142,10 @@ impl Network for Io<'_> {
 
     fn listen(&mut self, address: SocketAddr, token: u64) -> Result<Listener, ListenError> {
         Io::listen(self, address, ListenOptions { nodelay: true, token, ..ListenOptions::default() })
+    }
+
+    fn stop_listening(&mut self, listener: Listener) {
+        Io::stop_listening(self, listener);
     }
 
     fn send(&mut self, conn: Conn, bytes: &[u8]) -> usize {

@@ -91,6 +91,11 @@ pub trait Service: Sized + Send + 'static {
         let _ = (ports, name, link);
     }
 
+    /// A client asked the instance to stop; the workers still run.
+    fn stopping(&mut self, ports: &mut PortManager<Self>) {
+        let _ = ports;
+    }
+
     /// Adds the descriptors of the service to those that the control thread is about to sleep on.
     fn arm(&mut self, set: &mut PollSet) {
         let _ = set;

@@ -4,7 +4,6 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use linerate_control::StartError;
 
@@ -40,14 +39,14 @@ impl Host {
         &self.running
     }
 
-    /// Connects.
+    /// Connects. A future that is dropped gives the connection up.
     ///
     /// # Errors
     /// Nobody listens there, nobody answers, or there is no way.
     pub async fn connect(&self, remote: SocketAddr) -> io::Result<TcpStream> {
-        let line = self.begin(remote);
-        poll_fn(|context| self.poll(&line, context)).await?;
-        Ok(TcpStream::new(line, Arc::clone(&self.mailbox)))
+        let stream = self.begin(remote);
+        poll_fn(|context| stream.poll_connected(context)).await?;
+        Ok(stream)
     }
 
     /// As [`Host::connect`], for a thread.
@@ -55,9 +54,9 @@ impl Host {
     /// # Errors
     /// As there.
     pub fn connect_blocking(&self, remote: SocketAddr) -> io::Result<TcpStream> {
-        let line = self.begin(remote);
-        wait(|context| self.poll(&line, context))?;
-        Ok(TcpStream::new(line, Arc::clone(&self.mailbox)))
+        let stream = self.begin(remote);
+        wait(|context| stream.poll_connected(context))?;
+        Ok(stream)
     }
 
     /// Listens; the unspecified address stands for all of the host's.
@@ -71,13 +70,10 @@ impl Host {
         Ok(TcpListener::new(queue, Arc::clone(&self.mailbox)))
     }
 
-    fn begin(&self, remote: SocketAddr) -> Arc<Line> {
+    /// A stream that is to be. If nobody waits for it any more, it is dropped, which gives the connection up.
+    fn begin(&self, remote: SocketAddr) -> TcpStream {
         let line = Arc::new(Line::default());
         self.mailbox.send(Command::Connect(remote, Arc::clone(&line)));
-        line
-    }
-
-    fn poll(&self, line: &Line, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        line.lock().poll_connected(context)
+        TcpStream::new(line, Arc::clone(&self.mailbox))
     }
 }

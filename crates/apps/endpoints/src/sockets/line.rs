@@ -29,14 +29,40 @@ pub(super) struct LineState {
     pub(super) shut_down: bool,
     /// The stream is gone.
     pub(super) dropped: bool,
+    /// The stack's thread knows that.
+    pub(super) orphaned: bool,
     /// Bytes were not taken, because the queue was full.
     pub(super) paused: bool,
     /// The connection ended.
     pub(super) ended: Option<CloseReason>,
     /// It could not be begun.
     pub(super) refused: Option<ConnectError>,
-    reader: Option<Waker>,
-    writer: Option<Waker>,
+    reader: Waiters,
+    writer: Waiters,
+}
+
+/// Those who wait for something: several threads or tasks may share a stream or a listener.
+#[derive(Default)]
+struct Waiters(Vec<Waker>);
+
+/// Most wakers that are kept. Those of tasks that gave up stay until the next event, and nothing else bounds them.
+const WAITERS_MAX: usize = 1024;
+
+impl Waiters {
+    fn add(&mut self, context: &Context<'_>) {
+        if self.0.iter().any(|waker| waker.will_wake(context.waker())) {
+            return;
+        }
+        if self.0.len() >= WAITERS_MAX {
+            // Those who still wait ask again.
+            self.wake();
+        }
+        self.0.push(context.waker().clone());
+    }
+
+    fn wake(&mut self) {
+        self.0.drain(..).for_each(Waker::wake);
+    }
 }
 
 impl Line {
@@ -53,16 +79,12 @@ impl LineState {
 
     /// The reader, or whoever waits for the connection, is to look again.
     pub(super) fn wake_reader(&mut self) {
-        if let Some(waker) = self.reader.take() {
-            waker.wake();
-        }
+        self.reader.wake();
     }
 
     /// The writer is to look again.
     pub(super) fn wake_writer(&mut self) {
-        if let Some(waker) = self.writer.take() {
-            waker.wake();
-        }
+        self.writer.wake();
     }
 
     /// Whether the connection stands.
@@ -76,7 +98,7 @@ impl LineState {
         if self.addresses.is_some() {
             return Poll::Ready(Ok(()));
         }
-        self.reader = Some(context.waker().clone());
+        self.reader.add(context);
         Poll::Pending
     }
 
@@ -94,7 +116,7 @@ impl LineState {
             Some(CloseReason::Normal) => Poll::Ready(Ok(0)),
             Some(why) => Poll::Ready(Err(error_of(why))),
             None => {
-                self.reader = Some(context.waker().clone());
+                self.reader.add(context);
                 Poll::Pending
             }
         }
@@ -114,7 +136,7 @@ impl LineState {
         }
         let taken = bytes.len().min(QUEUE_MAX - self.outgoing.len().min(QUEUE_MAX));
         if taken == 0 && !bytes.is_empty() {
-            self.writer = Some(context.waker().clone());
+            self.writer.add(context);
             return Poll::Pending;
         }
         self.outgoing.extend(&bytes[..taken]);
@@ -127,7 +149,7 @@ impl LineState {
             _ if self.outgoing.is_empty() => Poll::Ready(Ok(())),
             Some(why) => Poll::Ready(Err(error_of(why))),
             None => {
-                self.writer = Some(context.waker().clone());
+                self.writer.add(context);
                 Poll::Pending
             }
         }
@@ -159,7 +181,7 @@ pub(super) struct QueueState {
     pub(super) dropped: bool,
     /// The stack has ended.
     pub(super) ended: bool,
-    waiter: Option<Waker>,
+    waiters: Waiters,
 }
 
 impl Queue {
@@ -171,9 +193,7 @@ impl Queue {
 impl QueueState {
     /// Whoever waits is to look again.
     pub(super) fn wake(&mut self) {
-        if let Some(waker) = self.waiter.take() {
-            waker.wake();
-        }
+        self.waiters.wake();
     }
 
     /// What came of listening.
@@ -182,7 +202,7 @@ impl QueueState {
             Some(begun) => Poll::Ready(begun.map_err(io::Error::other)),
             None if self.ended => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             None => {
-                self.waiter = Some(context.waker().clone());
+                self.waiters.add(context);
                 Poll::Pending
             }
         }
@@ -194,7 +214,7 @@ impl QueueState {
             Some(line) => Poll::Ready(Ok(line)),
             None if self.ended => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             None => {
-                self.waiter = Some(context.waker().clone());
+                self.waiters.add(context);
                 Poll::Pending
             }
         }
@@ -207,22 +227,55 @@ pub(super) enum Command {
     Connect(SocketAddr, Arc<Line>),
     /// Listen.
     Listen(SocketAddr, Arc<Queue>),
+    /// Listen no more.
+    StopListening(Arc<Queue>),
     /// Look at a connection: it has bytes to send, room for bytes, or is to be closed.
     Look(u32),
 }
 
+impl Command {
+    /// Nobody will do it.
+    fn refuse(self) {
+        match self {
+            Command::Connect(_, line) => {
+                let mut state = line.lock();
+                state.ended = Some(CloseReason::Aborted);
+                state.wake_reader();
+            }
+            Command::Listen(_, queue) => {
+                let mut state = queue.lock();
+                state.ended = true;
+                state.wake();
+            }
+            Command::StopListening(_) | Command::Look(_) => {}
+        }
+    }
+}
+
 /// Commands on their way to the stack's thread.
-#[derive(Default)]
 pub(super) struct Mailbox {
-    commands: Mutex<Vec<Command>>,
+    /// `None` after the end of the stack.
+    commands: Mutex<Option<Vec<Command>>>,
     waiting: AtomicBool,
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Default for Mailbox {
+    fn default() -> Mailbox {
+        Mailbox { commands: Mutex::new(Some(Vec::new())), waiting: AtomicBool::new(false), wake: OnceLock::new() }
+    }
 }
 
 impl Mailbox {
     /// Sends a command, and wakes the stack's thread.
     pub(super) fn send(&self, command: Command) {
-        self.commands.lock().unwrap_or_else(PoisonError::into_inner).push(command);
+        match &mut *self.lock() {
+            Some(commands) => commands.push(command),
+            None => {
+                command.refuse();
+                return;
+            }
+        }
         self.waiting.store(true, Ordering::Release);
         if let Some(wake) = self.wake.get() {
             wake();
@@ -240,6 +293,16 @@ impl Mailbox {
 
     pub(super) fn take(&self) -> Vec<Command> {
         self.waiting.store(false, Ordering::Release);
-        std::mem::take(&mut *self.commands.lock().unwrap_or_else(PoisonError::into_inner))
+        self.lock().as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The stack has ended: commands that wait, and those that follow, are refused.
+    pub(super) fn close(&self) {
+        let waiting = self.lock().take();
+        waiting.into_iter().flatten().for_each(Command::refuse);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<Command>>> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::block::wait;
-use super::line::{Line, Mailbox, Queue};
+use super::line::{Command, Line, Mailbox, Queue};
 use super::stream::TcpStream;
 
-/// Accepts connections. Dropping it resets those that nobody accepted; new ones are reset, too.
+/// Accepts connections; several threads or tasks may wait. Dropping it closes those that nobody accepted, and frees the address.
 pub struct TcpListener {
     queue: Arc<Queue>,
     mailbox: Arc<Mailbox>,
@@ -50,6 +50,7 @@ impl Drop for TcpListener {
         let waiting = std::mem::take(&mut state.accepted);
         drop(state);
         // Their streams close them.
+        self.mailbox.send(Command::StopListening(Arc::clone(&self.queue)));
         waiting.into_iter().for_each(|line| drop(TcpStream::new(line, Arc::clone(&self.mailbox))));
     }
 }

@@ -1,10 +1,11 @@
 //! The side of the stack's thread: carries bytes between connections and lines.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use linerate_programs::{Network, Program, Reports, Table};
-use linerate_tcp::{CloseReason, Conn};
+use linerate_tcp::{CloseReason, Conn, Listener};
 use serde::{Deserialize, Serialize};
 
 use super::line::{Command, Line, LineState, Mailbox, Queue};
@@ -13,12 +14,18 @@ use super::line::{Command, Line, LineState, Mailbox, Queue};
 const ACCEPTED_MAX: usize = 4096;
 /// The word of connections that a listener accepted and that have no line yet.
 const LISTENER: u64 = 1 << 32;
+/// A connection whose stream is gone may take so long to end: its peer may never close its own direction.
+const ORPHAN_NS: u64 = 60_000_000_000;
 
 /// The program under sockets.
 pub struct Sockets {
     mailbox: Arc<Mailbox>,
     lines: Table<(Conn, Arc<Line>)>,
-    listeners: Vec<Arc<Queue>>,
+    /// By their words, of which none is used twice.
+    listeners: HashMap<u64, (Listener, Arc<Queue>)>,
+    next_listener: u64,
+    /// Connections without a stream, and when each is given up.
+    orphans: VecDeque<(u64, Conn)>,
     accepted: u64,
     connected: u64,
 }
@@ -36,7 +43,15 @@ pub struct SocketsDocument {
 
 impl Sockets {
     pub(super) fn new(mailbox: Arc<Mailbox>) -> Sockets {
-        Sockets { mailbox, lines: Table::default(), listeners: Vec::new(), accepted: 0, connected: 0 }
+        Sockets {
+            mailbox,
+            lines: Table::default(),
+            listeners: HashMap::new(),
+            next_listener: LISTENER,
+            orphans: VecDeque::new(),
+            accepted: 0,
+            connected: 0,
+        }
     }
 
     fn line<N: Network>(&self, conn: Conn, network: &N) -> Option<(u32, Arc<Line>)> {
@@ -47,64 +62,96 @@ impl Sockets {
 
     fn obey<N: Network>(&mut self, command: Command, network: &mut N) {
         match command {
-            Command::Connect(remote, line) => {
-                let nowhere = Conn { index: u32::MAX, generation: 0 };
-                let number = self.lines.insert((nowhere, Arc::clone(&line)));
-                match network.connect(remote, None, u64::from(number) + 1) {
-                    Ok(conn) => {
-                        self.connected += 1;
-                        if let Some((known, _)) = self.lines.get_mut(number) {
-                            *known = conn;
-                        }
-                        line.lock().number = Some(number);
-                    }
-                    Err(error) => {
-                        self.lines.remove(number);
-                        let mut state = line.lock();
-                        state.refused = Some(error);
-                        state.wake_reader();
-                    }
-                }
-            }
+            Command::Connect(remote, line) => self.connect(remote, &line, network),
             Command::Listen(address, queue) => {
-                let begun = network.listen(address, LISTENER + self.listeners.len() as u64);
+                let begun = network.listen(address, self.next_listener);
                 let mut state = queue.lock();
                 state.begun = Some(begun.map(drop));
                 state.wake();
                 drop(state);
-                if begun.is_ok() {
-                    self.listeners.push(queue);
+                if let Ok(listener) = begun {
+                    self.listeners.insert(self.next_listener, (listener, queue));
+                    self.next_listener += 1;
+                }
+            }
+            Command::StopListening(queue) => {
+                let found = self.listeners.iter().find(|(_, (_, known))| Arc::ptr_eq(known, &queue));
+                if let Some((word, (listener, _))) = found.map(|(word, entry)| (*word, entry.clone())) {
+                    network.stop_listening(listener);
+                    self.listeners.remove(&word);
                 }
             }
             Command::Look(number) => {
                 let Some((conn, line)) = self.lines.get(number) else { return };
                 let (conn, line) = (*conn, Arc::clone(line));
-                carry(conn, &mut line.lock(), network);
+                self.carry(conn, &mut line.lock(), network);
             }
         }
     }
-}
 
-/// Does what a stream wants of its connection.
-fn carry<N: Network>(conn: Conn, state: &mut LineState, network: &mut N) {
-    if state.ended.is_some() || state.addresses.is_none() {
-        return;
-    }
-    while !state.outgoing.is_empty() {
-        let (front, _) = state.outgoing.as_slices();
-        let (len, sent) = (front.len(), network.send(conn, front));
-        state.outgoing.drain(..sent);
-        if sent < len {
-            break;
+    /// Nobody waits any more for connections.
+    fn end(&mut self) {
+        self.mailbox.close();
+        for (_, (_, queue)) in self.listeners.drain() {
+            let mut state = queue.lock();
+            (state.ended, state.accepted) = (true, VecDeque::new());
+            state.wake();
         }
     }
-    state.wake_writer();
-    if state.outgoing.is_empty() && (state.shut_down || state.dropped) {
-        network.close(conn);
+
+    fn connect<N: Network>(&mut self, remote: SocketAddr, line: &Arc<Line>, network: &mut N) {
+        let mut state = line.lock();
+        if state.dropped {
+            return;
+        }
+        let nowhere = Conn { index: u32::MAX, generation: 0 };
+        let number = self.lines.insert((nowhere, Arc::clone(line)));
+        match network.connect(remote, None, u64::from(number) + 1) {
+            Ok(conn) => {
+                self.connected += 1;
+                if let Some((known, _)) = self.lines.get_mut(number) {
+                    *known = conn;
+                }
+                state.number = Some(number);
+            }
+            Err(error) => {
+                self.lines.remove(number);
+                state.refused = Some(error);
+                state.wake_reader();
+            }
+        }
     }
-    if state.paused && state.incoming_room() > 0 {
-        state.paused = false;
-        network.resume(conn);
+
+    /// Does what a stream wants of its connection.
+    fn carry<N: Network>(&mut self, conn: Conn, state: &mut LineState, network: &mut N) {
+        if state.ended.is_some() {
+            return;
+        }
+        if state.addresses.is_none() {
+            if state.dropped {
+                network.abort(conn);
+            }
+            return;
+        }
+        while !state.outgoing.is_empty() {
+            let (front, _) = state.outgoing.as_slices();
+            let (len, sent) = (front.len(), network.send(conn, front));
+            state.outgoing.drain(..sent);
+            if sent < len {
+                break;
+            }
+        }
+        state.wake_writer();
+        if state.outgoing.is_empty() && (state.shut_down || state.dropped) {
+            network.close(conn);
+        }
+        if state.dropped && !std::mem::replace(&mut state.orphaned, true) {
+            self.orphans.push_back((network.time_ns() + ORPHAN_NS, conn));
+        }
+        if state.paused && state.incoming_room() > 0 {
+            state.paused = false;
+            network.resume(conn);
+        }
     }
 }
 
@@ -121,10 +168,14 @@ impl Program for Sockets {
             let mut state = line.lock();
             state.addresses = addresses;
             state.wake_reader();
-            carry(conn, &mut state, network);
+            self.carry(conn, &mut state, network);
             return;
         }
-        let Some(queue) = self.listeners.get((word - LISTENER) as usize).map(Arc::clone) else { return };
+        let Some(queue) = self.listeners.get(&word).map(|(_, queue)| Arc::clone(queue)) else {
+            // Its listener is gone.
+            network.abort(conn);
+            return;
+        };
         let mut accepted = queue.lock();
         if accepted.dropped || accepted.accepted.len() >= ACCEPTED_MAX {
             network.abort(conn);
@@ -155,7 +206,7 @@ impl Program for Sockets {
 
     fn sendable<N: Network>(&mut self, conn: Conn, network: &mut N) {
         if let Some((_, line)) = self.line(conn, network) {
-            carry(conn, &mut line.lock(), network);
+            self.carry(conn, &mut line.lock(), network);
         }
     }
 
@@ -179,10 +230,19 @@ impl Program for Sockets {
         for command in self.mailbox.take() {
             self.obey(command, network);
         }
+        let now_ns = network.time_ns();
+        while let Some((_, conn)) = self.orphans.pop_front_if(|(due_ns, _)| *due_ns <= now_ns) {
+            network.abort(conn);
+        }
+    }
+
+    fn stop<N: Network>(&mut self, _: &mut N) {
+        self.end();
     }
 
     fn next_deadline_ns(&self) -> u64 {
-        if self.mailbox.has_mail() { 0 } else { u64::MAX }
+        let orphan_ns = self.orphans.front().map_or(u64::MAX, |(due_ns, _)| *due_ns);
+        if self.mailbox.has_mail() { 0 } else { orphan_ns }
     }
 }
 
@@ -196,18 +256,13 @@ impl Reports for Sockets {
 }
 
 impl Drop for Sockets {
-    /// Nobody waits any more.
     fn drop(&mut self) {
+        self.end();
         for (_, line) in self.lines.iter() {
             let mut state = line.lock();
             state.ended = state.ended.or(Some(CloseReason::Aborted));
             state.wake_reader();
             state.wake_writer();
-        }
-        for queue in &self.listeners {
-            let mut state = queue.lock();
-            (state.ended, state.accepted) = (true, VecDeque::new());
-            state.wake();
         }
     }
 }

@@ -55,6 +55,10 @@ impl TcpStream {
         result
     }
 
+    pub(super) fn poll_connected(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.line.lock().poll_connected(context)
+    }
+
     fn poll_read_bytes(&self, buffer: &mut [u8], context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut state = self.line.lock();
         let read = state.poll_read(buffer, context);

@@ -185,7 +185,10 @@ impl<S: Service> Server<S> {
                 client.leases.push(name);
                 return Ok(reply);
             }
-            Command::Stop {} => self.stop.stop(),
+            Command::Stop {} => {
+                self.service.stopping(&mut self.ports);
+                self.stop.stop();
+            }
         }
         Ok(json!({}))
     }
