@@ -233,13 +233,6 @@ impl InlinePort {
         PortError::Gone { port: self.caps.name.clone(), what: "the port was removed from its switch".into() }
     }
 
-    fn check_pool(&self, batch: &Batch) -> Result<(), PortError> {
-        if batch.is_of(self.pool().region()) {
-            return Ok(());
-        }
-        Err(PortError::ForeignPool { port: self.caps.name.clone() })
-    }
-
     /// The rare batches: packets of several slots, packets to be copied, packets that are too long. A few at a time are put
     /// aside and forwarded.
     #[cold]
@@ -370,7 +363,7 @@ impl Port for InlinePort {
 
     #[inline]
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, self.pool())?;
         let held = batch.len();
         if self.edge.is_some() {
             self.receive_copies(batch);
@@ -385,7 +378,7 @@ impl Port for InlinePort {
 
     #[inline]
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, self.pool())?;
         let count = batch.len();
         let len_max = self.caps.frame_len_max;
         let all_fit = self.pool.region().frame_size() <= len_max || batch.iter().all(|packet| packet.len() <= len_max);

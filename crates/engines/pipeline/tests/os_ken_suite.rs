@@ -1,12 +1,14 @@
 //! The matches and actions of os-ken's certification suite, on the functions that do them: no switch, no traffic. `conformance/` runs the whole
 //! suite against the switch.
 
-use std::process::Command;
+mod python;
 
 use linerate_classify::Rule;
 use linerate_openflow::{Action, Field, FieldMatch, Match};
 use linerate_pipeline::packet::{Headers, PipelineFields, apply, compile_match};
 use serde_json::Value;
+
+use python::bytes;
 
 #[test]
 fn every_match_and_action_of_the_suite_does_what_it_wants() {
@@ -23,28 +25,6 @@ fn every_match_and_action_of_the_suite_does_what_it_wants() {
     }
     assert!(failed.is_empty(), "{} of {count} failed:\n{}", failed.len(), failed.join("\n"));
     assert_eq!(count, 940, "cases of match/ and action/");
-}
-
-/// The cases as JSON lines; `None`, and the reason printed, without os-ken.
-fn cases() -> Option<String> {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
-    let installed = format!("{root}/target/conformance/venv/bin/python3");
-    let python = if std::path::Path::new(&installed).exists() { installed.as_str() } else { "python3" };
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/os_ken/cases.py");
-    let output = match Command::new(python).arg(script).output() {
-        Ok(output) => output,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            println!("skipped: python3 is not installed");
-            return None;
-        }
-        Err(error) => panic!("{python}: {error}"),
-    };
-    if output.status.code() == Some(3) {
-        println!("skipped: os-ken is not installed (conformance/of13.py installs it)");
-        return None;
-    }
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(String::from_utf8(output.stdout).unwrap())
 }
 
 /// What a case comes to: the port, 0 for the controller, and the packet; `None` for a packet that no entry matches.
@@ -134,7 +114,9 @@ fn number(text: &Value) -> u128 {
     }
 }
 
-fn bytes(hexadecimal: &Value) -> Vec<u8> {
-    let text = hexadecimal.as_str().unwrap();
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
+/// The cases as JSON lines; `None`, and the reason printed, without os-ken.
+fn cases() -> Option<String> {
+    let installed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../target/conformance/venv/bin/python3");
+    let python = if std::path::Path::new(installed).exists() { installed } else { "python3" };
+    python::cases(python, "os_ken/cases.py", &[], "os-ken is not installed (conformance/of13.py installs it)")
 }

@@ -85,13 +85,6 @@ impl<C: Clock> Impaired<C> {
         Impaired { port, caps, pool: pool.clone(), clock, rx, tx }
     }
 
-    fn check_pool(&self, batch: &Batch) -> Result<(), PortError> {
-        if batch.is_of(self.pool.region()) {
-            return Ok(());
-        }
-        Err(PortError::ForeignPool { port: self.caps.name.clone() })
-    }
-
     /// Sends what is due; without a look at the clock where nothing waits.
     #[inline]
     fn push(&mut self) -> Result<(), PortError> {
@@ -161,7 +154,7 @@ impl<C: Clock> Port for Impaired<C> {
 
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.push()?;
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         let Some(rx) = &mut self.rx else { return self.port.receive(batch) };
         let (held, now_ns) = (batch.len(), self.clock.now_ns());
         rx.direction.release(now_ns, batch);
@@ -176,7 +169,7 @@ impl<C: Clock> Port for Impaired<C> {
     }
 
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         let Some(tx) = &mut self.tx else { return self.port.transmit(batch) };
         let now_ns = self.clock.now_ns();
         tx.push(&mut *self.port, now_ns)?;

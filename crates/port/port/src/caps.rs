@@ -1,5 +1,11 @@
 //! What a port can do.
 
+use std::io;
+
+use linerate_mem::{Batch, Pool};
+
+use crate::PortError;
+
 /// Bytes of the key in front of packets of ports with [`Caps::tunnel_keys`]: a number, most significant byte first.
 pub const TUNNEL_KEY_BYTES: usize = 8;
 
@@ -89,4 +95,23 @@ pub struct Caps {
     /// True if the far side takes packets without a turn of another thread of ours (`null:`, a NIC), so a sender may go on without
     /// a pause. False if the far side is a reader that must get its turn (`pipe:`).
     pub async_tx: bool,
+}
+
+impl Caps {
+    /// Whether a batch's packets lie in the pool of the port.
+    ///
+    /// # Errors
+    /// [`PortError::ForeignPool`] if they do not.
+    #[inline]
+    pub fn check_pool(&self, batch: &Batch, pool: &Pool) -> Result<(), PortError> {
+        if batch.is_of(pool.region()) {
+            return Ok(());
+        }
+        Err(PortError::ForeignPool { port: self.name.clone() })
+    }
+
+    /// The error of a system call: `operation` is what was to be done, e.g. `read`.
+    pub fn io_error(&self, operation: &'static str, source: io::Error) -> PortError {
+        PortError::Io { port: self.name.clone(), operation, source }
+    }
 }

@@ -50,17 +50,6 @@ impl ProbePort {
         ProbePort { pool: pool.clone(), caps, send, receive, waiting, stats }
     }
 
-    fn check_pool(&self, batch: &Batch) -> Result<(), PortError> {
-        if batch.is_of(self.pool.region()) {
-            return Ok(());
-        }
-        Err(PortError::ForeignPool { port: self.caps.name.clone() })
-    }
-
-    fn failed(&self, operation: &'static str, source: io::Error) -> PortError {
-        PortError::Io { port: self.caps.name.clone(), operation, source }
-    }
-
     /// Fetches one packet if none waits; true when one does.
     fn fetch(&mut self) -> Result<bool, PortError> {
         if self.waiting.is_empty()
@@ -68,7 +57,7 @@ impl ProbePort {
         {
             match receive() {
                 Ok(packet) => self.waiting.extend(packet),
-                Err(source) => return Err(self.failed("receive", source)),
+                Err(source) => return Err(self.caps.io_error("receive", source)),
             }
         }
         Ok(!self.waiting.is_empty())
@@ -105,7 +94,7 @@ impl Port for ProbePort {
     }
 
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         let mut count = 0;
         while self.fetch()? && self.hand_out(batch) {
             count += 1;
@@ -114,7 +103,7 @@ impl Port for ProbePort {
     }
 
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         complete_checksums(batch);
         let mut count = 0;
         while !batch.is_empty() {
@@ -129,7 +118,7 @@ impl Port for ProbePort {
             match send(&packet) {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(source) => return Err(self.failed("send", source)),
+                Err(source) => return Err(self.caps.io_error("send", source)),
             }
             self.pool.free_front(batch, slots);
             self.stats.tx_packets += 1;

@@ -257,9 +257,7 @@ impl Port for FileReceiver {
     }
 
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        if !batch.is_of(self.pool.region()) {
-            return Err(PortError::ForeignPool { port: self.caps.name.clone() });
-        }
+        self.caps.check_pool(batch, &self.pool)?;
         let mut count = 0;
         while batch.room() > 0 {
             let head = match self.current() {

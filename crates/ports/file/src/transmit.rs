@@ -74,13 +74,6 @@ impl FileSender {
         })
     }
 
-    fn check_pool(&self, batch: &Batch) -> Result<(), PortError> {
-        if batch.is_of(self.pool.region()) {
-            return Ok(());
-        }
-        Err(PortError::ForeignPool { port: self.caps.name.clone() })
-    }
-
     fn check_failure(&self) -> Result<(), PortError> {
         match &self.failure {
             None => Ok(()),
@@ -158,12 +151,12 @@ impl Port for FileSender {
     }
 
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         Ok(0)
     }
 
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         complete_checksums(batch);
         self.check_failure()?;
         let mut now_ns = None;

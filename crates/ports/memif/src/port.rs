@@ -89,9 +89,7 @@ impl MemifPort {
 
     #[inline]
     fn check(&mut self, batch: &Batch) -> Result<(), PortError> {
-        if !batch.is_of(self.pool.region()) {
-            return Err(PortError::ForeignPool { port: self.caps.name.clone() });
-        }
+        self.caps.check_pool(batch, &self.pool)?;
         self.refresh()
     }
 

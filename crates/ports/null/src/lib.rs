@@ -46,13 +46,13 @@ impl Port for NullPort {
     }
 
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         Ok(0)
     }
 
     #[inline]
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         let totals = batch.totals();
         if totals.packets != batch.len() as u64 {
             return self.transmit_long(batch);
@@ -88,14 +88,6 @@ impl Port for NullPort {
 }
 
 impl NullPort {
-    #[inline]
-    fn check_pool(&self, batch: &Batch) -> Result<(), PortError> {
-        if batch.is_of(self.pool.region()) {
-            return Ok(());
-        }
-        Err(PortError::ForeignPool { port: self.caps.name.clone() })
-    }
-
     /// The batch holds packets of several slots, any of which may be too long.
     #[cold]
     fn transmit_long(&mut self, batch: &mut Batch) -> Result<usize, PortError> {

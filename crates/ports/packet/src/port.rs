@@ -85,28 +85,19 @@ impl PacketPort {
         self.losses.freezes
     }
 
-    fn check_pool(&self, batch: &Batch) -> Result<(), PortError> {
-        if batch.is_of(self.pool.region()) {
-            return Ok(());
-        }
-        Err(PortError::ForeignPool { port: self.caps.name.clone() })
-    }
-
-    pub(crate) fn io_error(&self, operation: &'static str, source: std::io::Error) -> PortError {
-        PortError::Io { port: self.caps.name.clone(), operation, source }
-    }
-
     /// An error if the interface is down or gone, or if the socket has a pending one that is about something else.
     #[cold]
     pub(crate) fn check_device(&mut self) -> Result<(), PortError> {
         let socket = self.receiver.as_ref().map(|receiver| &receiver.socket).or(self.sender.as_ref());
         let pending = socket.map_or(Ok(None), Socket::take_error);
-        let pending = pending.map_err(|error| self.io_error("reading the socket's error", error))?;
+        let pending = pending.map_err(|error| self.caps.io_error("reading the socket's error", error))?;
         let trouble = self.device.trouble(&self.caps.name);
         self.down = trouble.is_some();
         match (trouble, pending) {
             (Some(trouble), _) => Err(trouble),
-            (None, Some(error)) if refusal(&error) == Refusal::Other => Err(self.io_error("AF_PACKET socket", error)),
+            (None, Some(error)) if refusal(&error) == Refusal::Other => {
+                Err(self.caps.io_error("AF_PACKET socket", error))
+            }
             (None, _) => Ok(()),
         }
     }
@@ -154,9 +145,9 @@ impl PacketPort {
             Refusal::Device => self.check_device().map(|()| Step::Again),
             Refusal::TooLong => match self.device.reread_mtu() {
                 Ok(true) => Ok(Step::Again),
-                _ => Err(self.io_error("sendmmsg", error)),
+                _ => Err(self.caps.io_error("sendmmsg", error)),
             },
-            Refusal::Other => Err(self.io_error("sendmmsg", error)),
+            Refusal::Other => Err(self.caps.io_error("sendmmsg", error)),
         }
     }
 
@@ -189,7 +180,7 @@ impl PacketPort {
                 Ok(false) => Err(PortError::FrameTooLong { port: self.caps.name.clone(), len, max }),
                 Err(error) => {
                     self.check_device()?;
-                    Err(self.io_error("reading the MTU", error))
+                    Err(self.caps.io_error("reading the MTU", error))
                 }
             },
         }
@@ -202,7 +193,7 @@ impl PacketPort {
         }
         let Some(socket) = &self.sender else { return Ok(Readiness::Closed) };
         let polled = poll(socket.as_fd(), PollFor::Writing, timeout_ns);
-        let polled = polled.map_err(|error| self.io_error("poll", error))?;
+        let polled = polled.map_err(|error| self.caps.io_error("poll", error))?;
         if polled.failed {
             self.check_device()?;
         }
@@ -216,12 +207,12 @@ impl Port for PacketPort {
     }
 
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         self.receive_packets(batch)
     }
 
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         complete_checksums(batch);
         if self.sender.is_none() {
             let what = "opened to receive only, so it does not send".into();

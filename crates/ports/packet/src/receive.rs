@@ -178,7 +178,7 @@ impl PacketPort {
             return Ok(Readiness::Ready);
         };
         let polled = poll(receiver.socket.as_fd(), PollFor::Reading, timeout_ns - pause_ns);
-        let polled = polled.map_err(|error| self.io_error("poll", error))?;
+        let polled = polled.map_err(|error| self.caps.io_error("poll", error))?;
         if polled.failed && !ready(&self.receiver) {
             self.check_receiving()?;
         }

@@ -77,17 +77,6 @@ impl PcapPort {
         }
     }
 
-    fn check_pool(&self, batch: &Batch) -> Result<(), PortError> {
-        if batch.is_of(self.pool.region()) {
-            return Ok(());
-        }
-        Err(PortError::ForeignPool { port: self.caps.name.clone() })
-    }
-
-    fn io_error(&self, operation: &'static str, source: io::Error) -> PortError {
-        PortError::Io { port: self.caps.name.clone(), operation, source }
-    }
-
     /// Asks libpcap for packets; an error of libpcap's becomes one only if the interface is in order.
     fn fill(&mut self, batch: &mut Batch) -> Result<Result<(), PcapError>, PortError> {
         let clock_offset_ns = clock::realtime_ahead_ns();
@@ -161,13 +150,13 @@ impl PcapPort {
             }
             Some(libc::EMSGSIZE) => {
                 self.device.check_len(&self.caps.name, batch.packet(0), len)?;
-                Err(self.io_error("pcap_inject", error))
+                Err(self.caps.io_error("pcap_inject", error))
             }
             Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => {
                 self.driver_full = true;
                 self.device.check(&self.caps.name)
             }
-            _ => Err(self.io_error("pcap_inject", error)),
+            _ => Err(self.caps.io_error("pcap_inject", error)),
         }
     }
 
@@ -176,7 +165,7 @@ impl PcapPort {
             clock::sleep_until_ns(clock::now_ns() + timeout_ns.min(self.timeout_ns));
             return Ok(Readiness::Ready);
         };
-        let polled = poll(fd, wanted, timeout_ns).map_err(|error| self.io_error("poll", error))?;
+        let polled = poll(fd, wanted, timeout_ns).map_err(|error| self.caps.io_error("poll", error))?;
         if (polled.failed || !polled.ready)
             && let Err(error) = self.device.check(&self.caps.name)
         {
@@ -193,7 +182,7 @@ impl Port for PcapPort {
     }
 
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         let before = self.receiver.totals.packets;
         let mut outcome = self.fill(batch);
         if self.receiver.totals.packets == before && (outcome.is_err() || self.looks_gone()) && self.has_just_gone() {
@@ -208,7 +197,7 @@ impl Port for PcapPort {
         match outcome? {
             // One that libpcap remembered from before the interface came back: the next call is in order.
             Err(_) if !std::mem::replace(&mut self.failed, true) => Ok(0),
-            Err(error) => Err(self.io_error(error.operation, io::Error::other(error.text))),
+            Err(error) => Err(self.caps.io_error(error.operation, io::Error::other(error.text))),
             Ok(()) => {
                 self.failed = false;
                 if self.drained {
@@ -221,7 +210,7 @@ impl Port for PcapPort {
     }
 
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         complete_checksums(batch);
         self.driver_full = false;
         let mut taken = 0;

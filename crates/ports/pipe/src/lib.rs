@@ -103,13 +103,6 @@ impl PipePort {
         let pool = pool.clone();
         PipePort { pool, sender, receiver, caps, stats: Stats::default(), lost_to_dead_peer: 0, room_wanted: 1 }
     }
-
-    fn check_pool(&self, batch: &Batch) -> Result<(), PortError> {
-        if batch.is_of(self.pool.region()) {
-            return Ok(());
-        }
-        Err(PortError::ForeignPool { port: self.caps.name.clone() })
-    }
 }
 
 impl Port for PipePort {
@@ -119,7 +112,7 @@ impl Port for PipePort {
 
     #[inline]
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         let held = batch.len();
         if self.receiver.receive(batch) == 0 {
             return Ok(0);
@@ -132,7 +125,7 @@ impl Port for PipePort {
 
     #[inline]
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         let before = batch.totals();
         if before.packets != batch.len() as u64 {
             return self.transmit_long(batch);

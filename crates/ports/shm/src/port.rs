@@ -127,10 +127,7 @@ impl ShmPort {
         if let Some(what) = &self.broken {
             return Err(PortError::PeerCorrupt { port: self.caps.name.clone(), what: what.clone() });
         }
-        if batch.is_of(self.pool.region()) {
-            return Ok(());
-        }
-        Err(PortError::ForeignPool { port: self.caps.name.clone() })
+        self.caps.check_pool(batch, &self.pool)
     }
 
     /// The peer broke the rules: nothing of it is looked at any more.

@@ -58,17 +58,6 @@ impl TapPort {
         }
     }
 
-    fn check_pool(&self, batch: &Batch) -> Result<(), PortError> {
-        if batch.is_of(self.pool.region()) {
-            return Ok(());
-        }
-        Err(PortError::ForeignPool { port: self.caps.name.clone() })
-    }
-
-    fn io_error(&self, operation: &'static str, source: io::Error) -> PortError {
-        PortError::Io { port: self.caps.name.clone(), operation, source }
-    }
-
     fn check_device(&mut self) -> Result<(), PortError> {
         let (port, interface) = (self.caps.name.clone(), self.device.name().to_string());
         match self.device.presence(&self.file) {
@@ -87,7 +76,7 @@ impl TapPort {
             Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS | libc::ENOMEM) => Ok(()),
             _ => {
                 self.check_device()?;
-                Err(self.io_error(operation, error))
+                Err(self.caps.io_error(operation, error))
             }
         }
     }
@@ -182,7 +171,7 @@ impl TapPort {
     }
 
     fn poll(&self, wanted: PollFor, timeout_ns: u64) -> Result<Polled, PortError> {
-        poll(self.file.as_fd(), wanted, timeout_ns).map_err(|error| self.io_error("poll", error))
+        poll(self.file.as_fd(), wanted, timeout_ns).map_err(|error| self.caps.io_error("poll", error))
     }
 }
 
@@ -192,7 +181,7 @@ impl Port for TapPort {
     }
 
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         let before = self.stats.rx_packets;
         let outcome = loop {
             if !self.long.is_empty() && !self.hand_out_long(batch) {
@@ -219,7 +208,7 @@ impl Port for TapPort {
     }
 
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         complete_checksums(batch);
         let mut taken = 0;
         while !batch.is_empty() {

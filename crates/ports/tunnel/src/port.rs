@@ -74,17 +74,6 @@ impl TunnelPort {
         }
     }
 
-    fn check_pool(&self, batch: &Batch) -> Result<(), PortError> {
-        if batch.is_of(self.pool.region()) {
-            return Ok(());
-        }
-        Err(PortError::ForeignPool { port: self.caps.name.clone() })
-    }
-
-    fn io_error(&self, operation: &'static str, source: io::Error) -> PortError {
-        PortError::Io { port: self.caps.name.clone(), operation, source }
-    }
-
     /// Reads one packet into a frame of the batch.
     fn read(&mut self, batch: &mut Batch) -> io::Result<Found> {
         let TunnelPort { pool, socket, encapsulation, spill, long, malformed, .. } = self;
@@ -173,7 +162,7 @@ impl TunnelPort {
             match error.raw_os_error() {
                 Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS | libc::ENOMEM) => return Ok(false),
                 Some(code) if is_of_the_network(code) => {}
-                _ => return Err(self.io_error("write", error)),
+                _ => return Err(self.caps.io_error("write", error)),
             }
         }
         self.unsendable += 1;
@@ -205,7 +194,7 @@ impl Port for TunnelPort {
     }
 
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         let before = self.stats.rx_packets;
         for _ in 0..READS_MAX {
             if !self.long.is_empty() && !self.hand_out_long(batch) {
@@ -220,7 +209,7 @@ impl Port for TunnelPort {
                     Some(code) if is_of_the_network(code) => {}
                     // What came before is handed out first; the error comes again.
                     _ if self.stats.rx_packets > before => break,
-                    _ => return Err(self.io_error("read", error)),
+                    _ => return Err(self.caps.io_error("read", error)),
                 },
             }
         }
@@ -228,7 +217,7 @@ impl Port for TunnelPort {
     }
 
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         complete_checksums(batch);
         let mut taken = 0;
         while let Some(span) = batch.span(0) {
@@ -257,7 +246,8 @@ impl Port for TunnelPort {
             Interest::Receive => PollFor::Reading,
             Interest::Transmit => PollFor::Writing,
         };
-        let polled = poll(self.socket.as_fd(), wanted, timeout_ns).map_err(|error| self.io_error("poll", error))?;
+        let polled =
+            poll(self.socket.as_fd(), wanted, timeout_ns).map_err(|error| self.caps.io_error("poll", error))?;
         Ok(if polled.ready || polled.failed { Readiness::Ready } else { Readiness::TimedOut })
     }
 
@@ -270,7 +260,7 @@ impl Port for TunnelPort {
 
     fn stats(&mut self) -> Result<Stats, PortError> {
         let mut stats = self.stats.clone();
-        let queue_full = sys::dropped(&self.socket).map_err(|error| self.io_error("read counters", error))?;
+        let queue_full = sys::dropped(&self.socket).map_err(|error| self.caps.io_error("read counters", error))?;
         let row = |cause: &str, packets| Drops { place: self.caps.name.clone(), cause: cause.into(), packets };
         stats.rx_drops = vec![
             row("queue of the socket full", queue_full),

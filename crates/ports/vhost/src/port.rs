@@ -70,13 +70,6 @@ impl VhostPort {
     pub fn peers(&self) -> Peers {
         self.server.peers()
     }
-
-    fn check_pool(&self, batch: &Batch) -> Result<(), PortError> {
-        if batch.is_of(self.pool.region()) {
-            return Ok(());
-        }
-        Err(PortError::ForeignPool { port: self.caps.name.clone() })
-    }
 }
 
 /// Gives the connection up over what was found; also when the guest took away memory.
@@ -263,14 +256,14 @@ impl Port for VhostPort {
     }
 
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         let shared = Arc::clone(&self.shared);
         let Some(mut device) = shared.try_device() else { return Ok(0) };
         Ok(self.receive_rings(&mut device, batch))
     }
 
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         complete_checksums(batch);
         if batch.is_empty() {
             return Ok(0);

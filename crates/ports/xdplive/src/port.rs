@@ -172,12 +172,12 @@ impl Port for XdpLivePort {
     }
 
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         Ok(0)
     }
 
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check_pool(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
         complete_checksums(batch);
         self.check_link()?;
         let mut packets = 0;
@@ -231,13 +231,6 @@ impl Port for XdpLivePort {
 }
 
 impl XdpLivePort {
-    fn check_pool(&self, batch: &Batch) -> Result<(), PortError> {
-        if batch.is_of(self.pool.region()) {
-            return Ok(());
-        }
-        Err(PortError::ForeignPool { port: self.caps.name.clone() })
-    }
-
     /// Copies packets until the slots are full, the batch is at its end, or a packet cannot be sent, which is the error.
     fn fill_slots(&mut self, batch: &Batch) -> Result<(), PortError> {
         self.shapes.clear();

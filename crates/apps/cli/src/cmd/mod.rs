@@ -5,6 +5,7 @@ mod bench_capture;
 pub mod bridge;
 pub mod capture;
 pub mod compare;
+mod ctl;
 pub mod doctor;
 pub mod lab;
 pub mod lb;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use linerate_control::{
-    Command as CommonRequest, Connection, ControlError, PortConfig, RuntimeDir, SettingValue, Settings, split_setting,
+    Command as CommonRequest, Connection, ControlError, PortConfig, SettingValue, Settings, split_setting,
 };
 use linerate_ofswitch::config::{NAME_DEFAULT, PROGRAM};
 use linerate_ofswitch::document::{BridgeDocument, FlowDocument, Part, PortDocument};
@@ -12,9 +12,12 @@ use linerate_ofswitch::request::{Change, Request, What};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::ctl;
 use crate::ofswitch::text;
 use crate::pktgen::log;
 use crate::traffic::note;
+
+const COMMAND: &str = "linerate ofswitch ctl";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -189,35 +192,21 @@ enum Listing {
 
 /// Runs the command.
 pub fn run(args: &Args) -> ExitCode {
-    let dir = match RuntimeDir::of(PROGRAM, &args.name) {
-        Ok(dir) => dir,
-        Err(error) => return complain(&error.to_string(), 2),
-    };
     let requests = match requests(&args.command) {
         Ok(requests) => requests,
-        Err(problem) => return complain(&problem, 2),
+        Err(problem) => return ctl::complain(COMMAND, &problem, 2),
     };
-    let mut shell = match Connection::to(&dir) {
-        Ok(connection) => Shell { connection, name: args.name.clone(), json: args.json },
-        Err(error) => return complain(&error.to_string(), 2),
-    };
-    let done = match &args.command {
-        Command::Show { what, only } => shell.show(what.what(), only.as_deref()),
-        Command::Drops => shell.show(What::Drops, None),
-        Command::Latency => shell.show(What::Latency, None),
-        Command::Save { file } => shell.save(file),
-        Command::Trace { .. } => requests.iter().try_for_each(|request| shell.trace(request)),
-        _ => requests.iter().try_for_each(|request| shell.answer(request)),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => complain(&error.to_string(), 1),
-    }
-}
-
-fn complain(problem: &str, status: u8) -> ExitCode {
-    note(&format!("linerate ofswitch ctl: {problem}"));
-    ExitCode::from(status)
+    ctl::connected(COMMAND, (PROGRAM, &args.name), |connection| {
+        let mut shell = Shell { connection, name: args.name.clone(), json: args.json };
+        match &args.command {
+            Command::Show { what, only } => shell.show(what.what(), only.as_deref()),
+            Command::Drops => shell.show(What::Drops, None),
+            Command::Latency => shell.show(What::Latency, None),
+            Command::Save { file } => shell.save(file),
+            Command::Trace { .. } => requests.iter().try_for_each(|request| shell.trace(request)),
+            _ => requests.iter().try_for_each(|request| shell.answer(request)),
+        }
+    })
 }
 
 /// Bytes of lines in one request, so that it stays below the longest.

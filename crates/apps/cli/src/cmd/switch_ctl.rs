@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use linerate_control::{
-    Command as CommonRequest, Connection, ControlError, PortConfig, RuntimeDir, SettingValue, Settings, split_setting,
+    Command as CommonRequest, Connection, ControlError, PortConfig, SettingValue, Settings, split_setting,
 };
 use linerate_switch::config::{MacConfig, MirrorConfig, NAME_DEFAULT, PROGRAM};
 use linerate_switch::document;
@@ -13,9 +13,11 @@ use linerate_switch::request::{Request, What};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::ctl;
 use crate::pktgen::log;
 use crate::switch::text;
-use crate::traffic::note;
+
+const COMMAND: &str = "linerate switch ctl";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -123,31 +125,14 @@ enum Table {
 
 /// Runs the command.
 pub fn run(args: &Args) -> ExitCode {
-    let dir = match RuntimeDir::of(PROGRAM, &args.name) {
-        Ok(dir) => dir,
-        Err(error) => return complain(&error.to_string(), 2),
-    };
     let requests = match requests(&args.command) {
         Ok(requests) => requests,
-        Err(problem) => return complain(&problem, 2),
+        Err(problem) => return ctl::complain(COMMAND, &problem, 2),
     };
-    let mut connection = match Connection::to(&dir) {
-        Ok(connection) => connection,
-        Err(error) => return complain(&error.to_string(), 2),
-    };
-    let done = match &args.command {
+    ctl::connected(COMMAND, (PROGRAM, &args.name), |mut connection| match &args.command {
         Command::Show { what } => show(&mut connection, what.what(), args.json),
         _ => requests.iter().try_for_each(|request| answer(&mut connection, request, args.json)),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => complain(&error.to_string(), 1),
-    }
-}
-
-fn complain(problem: &str, status: u8) -> ExitCode {
-    note(&format!("linerate switch ctl: {problem}"));
-    ExitCode::from(status)
+    })
 }
 
 /// The requests of a command that does not show a table.

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use linerate_control::{Command as CommonRequest, Connection, ControlError, RuntimeDir};
+use linerate_control::{Command as CommonRequest, Connection, ControlError};
 use linerate_endpoints::PROGRAM;
 use linerate_endpoints::document::{ConnectionDocument, ConnectionsDocument};
 use linerate_endpoints::request::{Request, What};
 use serde_json::{Value, json};
 
+use super::ctl;
 use crate::console::out;
 use crate::tcp::text;
-use crate::traffic::note;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,21 +60,7 @@ enum Table {
 
 /// Runs the command.
 pub fn run(args: &Args) -> ExitCode {
-    let connection = RuntimeDir::of(PROGRAM, &args.name).map_err(|error| error.to_string());
-    let connection = connection.and_then(|dir| Connection::to(&dir).map_err(|error| error.to_string()));
-    let mut connection = match connection {
-        Ok(connection) => connection,
-        Err(problem) => return complain(&problem, 2),
-    };
-    match answer(&mut connection, args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => complain(&error.to_string(), 1),
-    }
-}
-
-fn complain(problem: &str, status: u8) -> ExitCode {
-    note(&format!("linerate tcp ctl: {problem}"));
-    ExitCode::from(status)
+    ctl::connected("linerate tcp ctl", (PROGRAM, &args.name), |mut connection| answer(&mut connection, args))
 }
 
 fn answer(connection: &mut Connection, args: &Args) -> Result<(), ControlError> {
