@@ -90,7 +90,8 @@ pub enum Redirects {
 pub struct Limits {
     /// Neighbours that are known at a time, 4 to 16,383.
     pub neighbours: usize,
-    /// Packets that wait for a neighbour's address at a time, one a neighbour.
+    /// Packets that wait for addresses of neighbours at a time; half of them may wait for one neighbour, so that a burst of connections
+    /// to it loses no SYN.
     pub parked: usize,
     /// Destinations of which the path MTU is known at a time.
     pub paths: usize,
@@ -101,9 +102,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 1,024 neighbours, 128 parked packets, 4,096 paths, 32 reassemblies, 1,000 errors a second.
+    /// 1,024 neighbours, 2,048 parked packets, 4,096 paths, 32 reassemblies, 1,000 errors a second.
     fn default() -> Limits {
-        Limits { neighbours: 1024, parked: 128, paths: 4096, reassemblies: 32, icmp_errors_per_second: 1000 }
+        Limits { neighbours: 1024, parked: 2048, paths: 4096, reassemblies: 32, icmp_errors_per_second: 1000 }
     }
 }
 

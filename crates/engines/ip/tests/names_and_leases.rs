@@ -150,7 +150,7 @@ fn names_are_looked_up_over_udp() {
         assert!(rounds < 20);
         let mut out = Output { now_ns: a.now_ns, batch: &mut a.out, pool: &mut a.pool };
         resolver.tick(&mut a.udp, &mut a.ip, &mut out);
-        // The neighbour is resolved, and parks one question of two; the other is asked again.
+        // The neighbour is resolved, and both questions wait for it.
         let [_, questions] = exchange(&mut a, &mut b);
         for (question, data) in questions {
             let mut answer = data.clone();

@@ -27,20 +27,23 @@ fn read_arp(frame: &[u8]) -> Option<arp::Header> {
 }
 
 #[test]
-fn a_parked_datagram_leaves_when_the_neighbour_answers() {
+fn parked_datagrams_leave_in_order_when_the_neighbour_answers() {
     for to in ["10.0.0.2:7", "[fd00::2]:7"] {
         let mut a = Host::quiet(config(1, NET));
         let mut b = Host::quiet(config(2, OTHER));
         let any = if to.starts_with('[') { "[::]:7" } else { "0.0.0.0:7" };
         let server = b.bind(any);
         let client = a.bind(if to.starts_with('[') { "[::]:999" } else { "0.0.0.0:999" });
-        a.send(client, to, b"first is lost").unwrap();
-        a.send(client, to, b"hello").unwrap();
+        for number in 0..100 {
+            a.send(client, to, &[number]).unwrap();
+        }
         let [_, received] = exchange(&mut a, &mut b);
-        assert_eq!(received.len(), 1, "{to}");
-        assert_eq!((received[0].0.socket, &received[0].1[..]), (server, &b"hello"[..]));
+        assert_eq!(received.len(), 100, "{to}");
+        for (number, (datagram, data)) in received.iter().enumerate() {
+            assert_eq!((datagram.socket, &data[..]), (server, &[number as u8][..]));
+        }
         let counters = a.ip.counters();
-        assert_eq!((counters.parked, counters.parked_sent, counters.parked_dropped), (2, 1, 1));
+        assert_eq!((counters.parked, counters.parked_sent, counters.parked_dropped), (100, 100, 0));
         // The next one goes at once, and the answer needs no question, because the asker was heard.
         a.send(client, to, b"again").unwrap();
         let frames = a.sent();
@@ -51,6 +54,28 @@ fn a_parked_datagram_leaves_when_the_neighbour_answers() {
         assert_eq!(frames.len(), 1);
         assert_eq!(a.take(&frames[0]).unwrap().1, b"answer");
     }
+}
+
+#[test]
+fn the_oldest_of_too_many_parked_packets_go_and_half_of_the_room_is_left_for_other_neighbours() {
+    let mut limits = config(1, NET);
+    limits.limits.parked = 8;
+    let (mut a, mut b) = (Host::quiet(limits), Host::quiet(config(2, OTHER)));
+    b.bind("0.0.0.0:7");
+    let client = a.bind("0.0.0.0:999");
+    for number in 0..20 {
+        a.send(client, "10.0.0.2:7", &[number]).unwrap();
+    }
+    for neighbour in 10..15 {
+        let sent = a.send(client, &format!("10.0.0.{neighbour}:7"), b"x");
+        assert_eq!((neighbour, sent.is_ok()), (neighbour, neighbour < 14));
+    }
+    let [_, received] = exchange(&mut a, &mut b);
+    let numbers: Vec<u8> = received.iter().map(|(_, data)| data[0]).collect();
+    assert_eq!(numbers, [16, 17, 18, 19]);
+    let counters = a.ip.counters();
+    // 16 made room, and the fifth other neighbour found none.
+    assert_eq!((counters.parked, counters.parked_sent, counters.parked_dropped), (24, 4, 17));
 }
 
 #[test]

@@ -46,6 +46,12 @@ impl Record {
         u32::from(self.local_port) << 16 | u32::from(self.remote_port)
     }
 
+    /// The first number of a connection with the same addresses and ports: `isn`, if it is behind all that were used, else the least that is.
+    pub(crate) fn next_start(&self, isn: u32) -> Seq {
+        let least = self.snd_nxt + 0x1_0001;
+        if Seq(isn).after(least) { Seq(isn) } else { least }
+    }
+
     /// Addresses of IPv4.
     pub(crate) fn addresses(&self) -> [u128; 2] {
         [self.local.into(), self.remote.into()]

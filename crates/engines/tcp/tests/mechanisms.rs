@@ -271,6 +271,47 @@ fn a_port_in_time_wait_is_used_again_by_a_newer_connection() {
 }
 
 #[test]
+fn a_port_in_time_wait_is_connected_from_again_after_a_second() {
+    let mut pair = Pair::new();
+    let remote = address(B, 80);
+    pair.b.with(pair.now_ns, |_, io| io.listen(remote, ListenOptions::default())).unwrap();
+    let options = ConnectOptions { local_port: 4000, ..ConnectOptions::new(remote) };
+    let a = pair.a.with(pair.now_ns, |_, io| io.connect(options)).unwrap();
+    pair.run(100);
+    pair.b.app_mut().closes = true;
+    pair.a.with(pair.now_ns, |_, io| io.close(a));
+    pair.run(100);
+    assert_eq!(pair.a.with(pair.now_ns, |_, io| io.time_waits()), 1);
+    let early = pair.a.with(pair.now_ns, |_, io| io.connect(options));
+    assert_eq!(early, Err(linerate_tcp::ConnectError::InUse));
+    pair.run(1_000);
+    let last = tcp(&pair, true).iter().map(|frame| word(frame, 4)).max().unwrap();
+    let passed = tcp(&pair, true).len();
+    let again = pair.a.with(pair.now_ns, |_, io| io.connect(options)).unwrap();
+    pair.run(100);
+    assert_eq!(pair.a.app().connections(), [a, again]);
+    assert_eq!(pair.a.with(pair.now_ns, |_, io| io.time_waits()), 0);
+    let first = word(&tcp(&pair, true)[passed], 4);
+    assert!((1 << 16..1 << 31).contains(&first.wrapping_sub(last)), "numbers go on behind those of before");
+    pair.send_a(again, b"hello");
+    pair.run(100);
+    assert_eq!(pair.b.app().bytes(), b"hello");
+}
+
+#[test]
+fn a_burst_of_connections_to_a_new_neighbour_loses_no_syn() {
+    let mut pair = Pair::new();
+    let remote = address(B, 80);
+    pair.b.with(pair.now_ns, |_, io| io.listen(remote, ListenOptions::default())).unwrap();
+    for _ in 0..500 {
+        pair.connect(remote);
+    }
+    pair.run(10);
+    assert_eq!(pair.a.app().connections().len(), 500);
+    assert_eq!(pair.a.with(pair.now_ns, |_, io| io.send_counters()).retransmitted_syn, 0);
+}
+
+#[test]
 fn the_fin_that_comes_again_in_time_wait_is_acknowledged() {
     let mut pair = Pair::new();
     pair.b.app_mut().closes = true;

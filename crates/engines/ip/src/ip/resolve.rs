@@ -52,18 +52,20 @@ impl Ip {
         }
     }
 
-    /// Takes a link address in; the packet that was parked for it leaves.
+    /// Takes a link address in; the packets that were parked for it leave.
     pub(super) fn learned(&mut self, address: IpAddr, mac: MacAddress, learned: Learned, out: &mut Output<'_>) {
         let Some(hop) = self.neighbours.learn(address, mac, learned, out.now_ns) else { return };
-        let Some(parked) = self.neighbours.take_parked(hop) else { return };
-        let Some(link) = self.neighbours.header(hop).copied() else { return };
-        let (packet, checksum) = self.neighbours.parked(&parked);
-        let is_sent = out.frame(&[link.as_slice(), packet], checksum);
-        self.counters.sent += u64::from(is_sent);
-        self.counters.send_failed += u64::from(!is_sent);
-        self.counters.parked_sent += u64::from(is_sent);
-        self.neighbours.parked_dropped += u64::from(!is_sent);
-        self.neighbours.free_parked(parked);
+        // To ask for the header is to use the neighbour, so it is asked for only if a packet leaves.
+        while let Some(parked) = self.neighbours.take_parked(hop) {
+            let Some(link) = self.neighbours.header(hop).copied() else { return self.neighbours.free_parked(parked) };
+            let (packet, checksum) = self.neighbours.parked(&parked);
+            let is_sent = out.frame(&[link.as_slice(), packet], checksum);
+            self.counters.sent += u64::from(is_sent);
+            self.counters.send_failed += u64::from(!is_sent);
+            self.counters.parked_sent += u64::from(is_sent);
+            self.neighbours.parked_dropped += u64::from(!is_sent);
+            self.neighbours.free_parked(parked);
+        }
     }
 
     /// Asks, probes and gives up neighbours, as is due.

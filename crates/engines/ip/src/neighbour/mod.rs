@@ -1,5 +1,5 @@
 //! The neighbour cache of both families: link addresses, reachability (RFC 4861 section 7.3, which serves ARP as well: RFC 1122 section
-//! 2.3.2.1), and one parked packet a neighbour.
+//! 2.3.2.1), and packets that are parked until a neighbour answers.
 //!
 //! ```text
 //! hop -> Incomplete --answer--> Reachable --30 s--> Stale --used--> Delay --5 s--> Probe --3 x 1 s--> Failed
@@ -19,7 +19,7 @@ use linerate_mem::Checksum;
 use linerate_wire::{EtherType, MacAddress};
 
 use crate::link::{Link, LinkHeader};
-use parked::Parking;
+use parked::{Parking, Queue};
 
 pub use parked::Parked;
 
@@ -115,7 +115,7 @@ struct Entry {
     /// When somebody last sent to it; 0: never.
     used_ns: u64,
     is_router: bool,
-    parked: Option<Parked>,
+    parked: Queue,
 }
 
 /// How a link address was learned.
@@ -200,7 +200,7 @@ impl Neighbours {
             asked: 0,
             used_ns: 0,
             is_router: false,
-            parked: None,
+            parked: Queue::EMPTY,
         };
         Neighbours {
             link,
@@ -331,8 +331,8 @@ impl Neighbours {
         Some(self.hop(index))
     }
 
-    /// Parks a packet, which begins with its IP header, until the neighbour's link address is known. A packet that is parked there makes
-    /// room for it (RFC 1122 section 2.3.2.2). False if it was not taken.
+    /// Parks a packet, which begins with its IP header, until the neighbour's link address is known. If there is no room, the oldest packet
+    /// that is parked there makes room for it (RFC 1122 section 2.3.2.2). False if it was not taken.
     pub fn park(&mut self, hop: HopId, packet: &[u8], checksum: Checksum) -> bool {
         let is_current = self.hot.get(hop.index()).is_some_and(|hot| hot.generation == hop.generation());
         let waits = is_current && self.entries[hop.index()].state == State::Incomplete;
@@ -340,22 +340,23 @@ impl Neighbours {
             self.parked_dropped += 1;
             return false;
         }
-        if let Some(parked) = self.entries[hop.index()].parked.take() {
-            self.parking.free(parked);
+        let queue = &mut self.entries[hop.index()].parked;
+        if self.parking.is_full(queue)
+            && let Some(oldest) = self.parking.take(queue)
+        {
+            self.parking.free(oldest);
             self.parked_dropped += 1;
         }
-        let parked = self.parking.park(packet, checksum);
-        self.parked_dropped += u64::from(parked.is_none());
-        let taken = parked.is_some();
-        self.entries[hop.index()].parked = parked;
-        taken
+        let is_taken = self.parking.park(queue, packet, checksum);
+        self.parked_dropped += u64::from(!is_taken);
+        is_taken
     }
 
-    /// Takes the packet out that is parked for a neighbour whose link address is known. It must be given back by
+    /// Takes the oldest packet out that is parked for a neighbour whose link address is known. It must be given back by
     /// [`Neighbours::free_parked`].
     pub fn take_parked(&mut self, hop: HopId) -> Option<Parked> {
         let is_ready = self.hot.get(hop.index()).is_some_and(|hot| hot.is_ready && hot.generation == hop.generation());
-        if is_ready { self.entries[hop.index()].parked.take() } else { None }
+        if is_ready { self.parking.take(&mut self.entries[hop.index()].parked) } else { None }
     }
 
     /// Bytes of a parked packet.
@@ -525,7 +526,7 @@ impl Neighbours {
     }
 
     fn drop_parked(&mut self, index: usize) {
-        if let Some(parked) = self.entries[index].parked.take() {
+        while let Some(parked) = self.parking.take(&mut self.entries[index].parked) {
             self.parking.free(parked);
             self.parked_dropped += 1;
         }

@@ -1,10 +1,10 @@
 //! Segments of connections that ended (RFC 9293 section 3.10.7.4, TIME-WAIT; RFC 6191).
 
 use super::listen;
+use crate::egress;
 use crate::engine::Engine;
 use crate::segment::{Segment, bit};
 use crate::tuple::Tuple;
-use crate::{Seq, egress};
 
 pub(super) fn segment(engine: &mut Engine, tuple: &Tuple, place: u32, segment: &Segment<'_>) {
     let record = *engine.time_waits.get(place);
@@ -43,9 +43,6 @@ fn begins_anew(engine: &mut Engine, tuple: &Tuple, place: u32, segment: &Segment
     engine.forget(place);
     engine.counters.time_wait_recycled += 1;
     let (isn, _) = engine.start_numbers(tuple);
-    // The new numbers begin behind all that were used.
-    let least = record.snd_nxt + 0x1_0001;
-    let iss = if Seq(isn).after(least) { Seq(isn) } else { least };
-    listen::syn(engine, tuple, listener, segment, Some(iss));
+    listen::syn(engine, tuple, listener, segment, Some(record.next_start(isn)));
     true
 }

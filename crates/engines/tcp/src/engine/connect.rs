@@ -2,10 +2,13 @@
 
 use linerate_ip::{HopId, NoRoute};
 
-use super::Engine;
+use super::{Engine, IS_TIME_WAIT};
 use crate::cookie::Agreed;
 use crate::tuple::Tuple;
 use crate::{CloseReason, Conn, ConnectError, ConnectOptions, Flags, Seq, State, Tcb, send};
+
+/// Milliseconds in TIME-WAIT after which addresses and ports may be connected from again.
+const REUSE_AFTER_MS: u32 = 1_000;
 
 /// What is known when a block is made.
 pub(crate) struct Beginning {
@@ -32,15 +35,16 @@ impl Engine {
             NoRoute::NoAddress | NoRoute::NoGateway | NoRoute::NeighboursFull => ConnectError::NoRoute,
         })?;
         let mut tuple = Tuple::new((local, options.local_port).into(), remote);
+        let mut iss = None;
         if options.local_port == 0 {
             tuple.local_port = self.choose_port(&tuple)?;
-        } else if self.find(&tuple).is_some() {
-            return Err(ConnectError::InUse);
+        } else if let Some(value) = self.find(&tuple) {
+            iss = Some(self.reuse(value).ok_or(ConnectError::InUse)?);
         }
         let mut flags = Flags::KNOWN | Flags::TIMESTAMPS | Flags::SACK | Flags::WINDOW_SCALE;
         flags.put(Flags::NODELAY, options.nodelay);
         flags.put(Flags::ECN, self.config.ecn);
-        let beginning = Beginning { tuple, hop, state: State::SynSent, flags, iss: None, token: options.token };
+        let beginning = Beginning { tuple, hop, state: State::SynSent, flags, iss, token: options.token };
         let index = self.begin(beginning).ok_or(ConnectError::Full)?;
         if !send::open(&mut self.tcbs[index], &mut self.send) {
             self.tcbs[index].flags.clear(Flags::KNOWN);
@@ -50,6 +54,25 @@ impl Engine {
         self.counters.active_opens += 1;
         self.touch(index);
         Ok(self.conn(index))
+    }
+
+    /// Forgets the TIME-WAIT record that `value` of the table names, and returns the first number of the next connection of these addresses and
+    /// ports; `None` if they are in use. Timestamps tell segments of both connections apart (RFC 6191 section 2, for the side that connects),
+    /// a second after the last one of the old connection at the earliest.
+    fn reuse(&mut self, value: u32) -> Option<Seq> {
+        if value & IS_TIME_WAIT == 0 {
+            return None;
+        }
+        let place = value & !IS_TIME_WAIT;
+        let record = *self.time_waits.get(place);
+        let waited_ms = self.config.time_wait_ms.saturating_sub(record.until.wrapping_sub(self.now.tick));
+        if !record.timestamps || waited_ms < REUSE_AFTER_MS {
+            return None;
+        }
+        let iss = record.next_start(self.start_numbers(&self.tuple_of_record(place)).0);
+        self.forget(place);
+        self.counters.time_wait_recycled += 1;
+        Some(iss)
     }
 
     fn choose_port(&mut self, tuple: &Tuple) -> Result<u16, ConnectError> {
