@@ -143,6 +143,7 @@ impl Batch {
             // SAFETY: as in `packet`.
             bytes: unsafe { self.region.packet(*word) },
             more: crate::slot::more_of(*word),
+            checksum: Checksum::of(*word),
             time_ns: times_ns.get(index).copied().unwrap_or(0),
         })
     }
@@ -321,6 +322,19 @@ impl Batch {
         true
     }
 
+    /// Moves the first slot to the end of `other` as a packet of `len` bytes (cut to what its frame holds) of whose checksum this is known;
+    /// false, and nothing has happened, if there is none, or no room.
+    #[inline]
+    pub fn move_written(&mut self, other: &mut Batch, len: usize, checksum: Checksum) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let word = self.words[self.head];
+        let room = self.region.frame_size() - (word >> 16) as u16 as usize;
+        self.words[self.head] = word & !(0xffff | CHECKSUM_FLAGS) | len.min(room) as u64 | checksum.flags();
+        self.move_front(other)
+    }
+
     /// Cuts `bytes` bytes (all of them, if there are fewer) off the front of slot `index`.
     #[inline]
     pub fn adj(&mut self, index: usize, bytes: usize) {
@@ -445,6 +459,8 @@ pub struct Part<'a> {
     pub bytes: &'a [u8],
     /// True when the packet goes on in the next slot.
     pub more: bool,
+    /// What is known about its checksum.
+    pub checksum: Checksum,
     /// Its timestamp; 0 where the port gave none, or the batch keeps none.
     pub time_ns: u64,
 }

@@ -47,6 +47,82 @@ pub struct Fast6 {
     pub hop_limit: u8,
 }
 
+/// A TCP segment over IPv4 whose headers are those of nearly all segments: no VLAN tag, no options of IP, no fragment, and for the only
+/// option of TCP the timestamps, placed as RFC 7323 appendix A has them. The segment is for one of our addresses, and its checksums are
+/// right; its source address was not looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Usual4<'a> {
+    headers: &'a [u8; Usual4::HEADERS_LEN],
+    /// The data of the segment.
+    pub data: &'a [u8],
+}
+
+impl<'a> Usual4<'a> {
+    /// Bytes of the link header, the IP header and the TCP header.
+    pub const HEADERS_LEN: usize = 66;
+
+    /// The segment of a frame that [`crate::Ip::usual4`] recognised, and where it said that the data end.
+    #[inline]
+    pub fn of(frame: &'a [u8], end: u16) -> Option<Usual4<'a>> {
+        let (headers, data) = frame.get(..usize::from(end))?.split_first_chunk()?;
+        Some(Usual4 { headers, data })
+    }
+
+    #[inline]
+    fn word(&self, at: usize) -> u32 {
+        let bytes = self.headers;
+        u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+    }
+
+    /// Source address.
+    #[inline]
+    pub fn src(&self) -> u32 {
+        self.word(26)
+    }
+
+    /// Destination address, one of ours.
+    #[inline]
+    pub fn dst(&self) -> u32 {
+        self.word(30)
+    }
+
+    /// Source port in the upper half, destination port in the lower.
+    #[inline]
+    pub fn ports(&self) -> u32 {
+        self.word(34)
+    }
+
+    /// Sequence number.
+    #[inline]
+    pub fn seq(&self) -> u32 {
+        self.word(38)
+    }
+
+    /// Acknowledgment number.
+    #[inline]
+    pub fn ack(&self) -> u32 {
+        self.word(42)
+    }
+
+    /// Flags of the TCP header, as bits.
+    #[inline]
+    pub fn flags(&self) -> u8 {
+        self.headers[47]
+    }
+
+    /// Window, not scaled.
+    #[inline]
+    pub fn window(&self) -> u16 {
+        self.word(46) as u16
+    }
+
+    /// TSval and TSecr.
+    #[inline]
+    pub fn timestamps(&self) -> (u32, u32) {
+        (self.word(58), self.word(62))
+    }
+}
+
 impl Fast4 {
     /// Header and data of the transport.
     #[inline]
@@ -131,6 +207,27 @@ impl FastPath {
         }
     }
 
+    /// See [`crate::Ip::usual4`].
+    #[inline]
+    pub fn usual4(&self, frame: &[u8], checksum: Checksum) -> Option<u16> {
+        let head = frame.first_chunk::<{ Usual4::HEADERS_LEN }>()?;
+        let word = |at: usize| head[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        let segment = Usual4 { headers: head, data: &[] };
+        // Destination MAC address and the group bit of the source; EtherType, version and header length; fragment and protocol; header
+        // length and options of TCP.
+        let differences = (word(0) ^ self.mac << 16) & 0xffff_ffff_ffff_0100
+            | (word(12) ^ 0x0800_4500_0000_0000) & 0xffff_ff00_0000_0000
+            | (word(16) ^ 0x0000_0000_0000_0006) & 0x0000_0000_3fff_00ff
+            | (u64::from(segment.word(46)) ^ 0x8000_0000) & 0xf000_0000
+            | u64::from(segment.word(54) ^ 0x0101_080a);
+        let end = ethernet::HEADER_LEN + usize::from((word(12) >> 16) as u16);
+        let fits = (end >= Usual4::HEADERS_LEN) & (end <= frame.len()) & (end <= usize::from(u16::MAX));
+        if (differences != 0) | !fits | self.vlan.is_some() || !contains4(&self.in_use4, segment.dst()) {
+            return None;
+        }
+        (checksum != Checksum::Unknown || checksums_are_right(&frame[..end])).then_some(end as u16)
+    }
+
     /// See [`crate::Ip::fast4`].
     #[inline]
     pub fn fast4(&self, frame: &[u8], checksum: Checksum) -> Option<Fast4> {
@@ -205,4 +302,13 @@ impl FastPath {
         let (start, end) = ((offset + 40) as u16, (offset + 40 + len) as u16);
         Some(Fast6 { src, dst, offset: start, end, protocol, traffic_class, hop_limit: header[7] })
     }
+}
+
+/// True if both checksums of a usual segment are right.
+fn checksums_are_right(frame: &[u8]) -> bool {
+    let Some(packet) = frame.get(ethernet::HEADER_LEN..) else { return false };
+    let Some((header, payload)) = packet.split_first_chunk::<20>() else { return false };
+    let len = payload.len() as u16;
+    let pseudo = Sum::new().add_slice(&header[12..]).add_u16(Protocol::TCP.0.into()).add_u16(len);
+    Sum::new().add_slice(header).is_valid() && pseudo.add_slice(payload).is_valid()
 }

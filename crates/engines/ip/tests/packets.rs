@@ -4,7 +4,7 @@ mod support;
 
 use std::net::SocketAddr;
 
-use linerate_ip::{DropReason, ErrorKind, ErrorOut, Event, Inbound, IpConfig, Original, Redirects};
+use linerate_ip::{DropReason, ErrorKind, ErrorOut, Event, Inbound, IpConfig, Original, Redirects, Usual4};
 use linerate_mem::Checksum;
 use linerate_wire::{EtherType, Parsed, Protocol, Stack, Sum, ethernet, icmpv4, icmpv6, ipv4, ipv6, tcp, udp};
 use support::*;
@@ -76,6 +76,51 @@ fn plain_packets_take_the_fast_path_and_the_general_one_agrees() {
                 assert!(byte >= 14, "byte {byte}");
             }
         }
+    }
+}
+
+/// A segment whose only option is the timestamps is recognised by its first bytes; a frame that differs in any bit is only if it is plain, and
+/// says the same then.
+#[test]
+fn usual_segments_are_recognised_and_changed_ones_only_if_they_are_plain() {
+    let a = Host::quiet(config(1, NET));
+    let mut frame = frame4(2, 1, header4(), segment, 70);
+    frame[54..].copy_from_slice(&[1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2, b'd', b'a', b't', b'a']);
+    // The header is longer by the options, which its checksum covers.
+    frame[46] = 0x80;
+    let seal = |frame: &mut [u8]| {
+        frame[50..52].fill(0);
+        let pseudo = Sum::new().add_slice(&frame[26..34]).add_u16(6).add_u16((frame.len() - 34) as u16);
+        let sum = pseudo.add_slice(&frame[34..]).finish();
+        frame[50..52].copy_from_slice(&sum.to_be_bytes());
+    };
+    seal(&mut frame);
+    for checksum in [Checksum::Unknown, Checksum::Verified] {
+        assert_eq!(a.ip.usual4(&frame, checksum), Some(70));
+    }
+    let segment = Usual4::of(&frame, 70).unwrap();
+    assert_eq!((segment.src(), segment.dst()), (v4("10.0.0.2").to_bits(), v4("10.0.0.1").to_bits()));
+    assert_eq!((segment.ports(), segment.timestamps(), segment.data), (999 << 16 | 80, (1, 2), &b"data"[..]));
+    let mut recognised = 0;
+    for bit in 0..8 * frame.len() {
+        let mut other = frame.clone();
+        other[bit / 8] ^= 1 << (bit % 8);
+        // Nothing but the source's MAC address is covered neither by a checksum nor by a compare.
+        let is_covered = !(6 * 8..12 * 8).contains(&bit);
+        assert_eq!(a.ip.usual4(&other, Checksum::Unknown).is_none(), is_covered || bit == 6 * 8, "bit {bit}");
+        let Some(end) = a.ip.usual4(&other, Checksum::Verified) else { continue };
+        recognised += 1;
+        if let Some(fast) = a.ip.fast4(&other, Checksum::Verified) {
+            let usual = Usual4::of(&other, end).unwrap();
+            assert_eq!((fast.src, fast.dst, fast.end), (usual.src(), usual.dst(), end), "bit {bit}");
+            assert_eq!((fast.protocol, fast.offset), (Protocol::TCP, 34), "bit {bit}");
+        } else {
+            assert!((26 * 8..30 * 8).contains(&bit), "bit {bit}: only source addresses are left to be looked at");
+        }
+    }
+    assert!(recognised > 200, "{recognised}");
+    for len in 0..frame.len() {
+        assert_eq!(a.ip.usual4(&frame[..len], Checksum::Verified), None);
     }
 }
 

@@ -8,16 +8,16 @@
 //! ```
 //! At the end, every connection that was touched sends what it has: one acknowledgment for all its segments in the batch.
 
-use linerate_ip::{Fast4, Inbound};
+use linerate_ip::{Fast4, Inbound, Usual4};
 use linerate_mem::{Batch, Checksum, Pool};
 use linerate_port::{Context, Datapath, PortIndex};
 use linerate_wire::Protocol;
 
-use crate::arrive;
+use crate::arrive::{self, Plain};
 use crate::engine::{Engine, IS_TIME_WAIT};
 use crate::segment::Segment;
 use crate::tuple::Tuple;
-use crate::{App, Io, StackConfig, StackError};
+use crate::{App, Io, NONE, Seq, StackConfig, StackError};
 
 /// Packets of a pass.
 const PASS: usize = 64;
@@ -30,7 +30,7 @@ pub struct Stack<A: App> {
 }
 
 /// What is known of a packet before it is worked on.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Arrival {
     hash: u64,
     src: u32,
@@ -42,12 +42,14 @@ struct Arrival {
     kind: Kind,
     tos: u8,
     checksum: Checksum,
-    /// The control block that it is probably for.
-    block: Option<u32>,
+    /// The control block that it is probably for, or [`NONE`].
+    block: u32,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
+    /// A usual TCP segment over IPv4.
+    Usual4,
     /// A plain TCP segment over IPv4.
     Tcp4,
     /// A plain TCP segment over IPv6.
@@ -56,15 +58,26 @@ enum Kind {
     Udp4,
     /// A plain datagram over IPv6.
     Udp6,
+    /// A part of a packet of several frames, not the last one.
+    Frag,
+    /// The last part of such a packet.
+    LastFrag,
     /// Anything else.
-    #[default]
     Other,
+}
+
+impl Default for Arrival {
+    fn default() -> Arrival {
+        let (hash, src, dst, ports, start, end, tos) = (0, 0, 0, 0, 0, 0, 0);
+        let (kind, checksum) = (Kind::Other, Checksum::Unknown);
+        Arrival { hash, src, dst, ports, start, end, kind, tos, checksum, block: NONE }
+    }
 }
 
 impl Arrival {
     #[inline]
     fn is_tcp(&self) -> bool {
-        matches!(self.kind, Kind::Tcp4 | Kind::Tcp6)
+        matches!(self.kind, Kind::Usual4 | Kind::Tcp4 | Kind::Tcp6)
     }
 }
 
@@ -162,52 +175,67 @@ impl<A: App> Stack<A> {
         let Stack { engine, app, arrivals } = self;
         let arrivals = &mut arrivals[..count];
         let prefetch = engine.config.prefetch;
-        for (at, arrival) in arrivals.iter_mut().enumerate() {
-            let checksum = batch.checksum(from + at);
-            *arrival = recognize(engine, batch.packet(from + at), checksum);
-            arrival.checksum = checksum;
+        let mut goes_on = from > 0 && batch.more(from - 1);
+        for (arrival, part) in arrivals.iter_mut().zip(batch.parts().skip(from)) {
+            if part.more | goes_on {
+                goes_on = part.more;
+                *arrival = Arrival { kind: if part.more { Kind::Frag } else { Kind::LastFrag }, ..Arrival::default() };
+                continue;
+            }
+            recognize(engine, part.bytes, part.checksum, arrival);
             if prefetch && arrival.is_tcp() {
                 engine.prefetch_bucket(arrival.hash);
             }
         }
+        for arrival in arrivals.iter_mut().filter(|arrival| arrival.is_tcp()) {
+            arrival.block = engine.probable_block(arrival.hash);
+        }
         if prefetch && count > 1 {
-            for arrival in arrivals.iter_mut().filter(|arrival| arrival.is_tcp()) {
-                arrival.block = engine.prefetch_block(arrival.hash);
-            }
             for arrival in arrivals.iter() {
-                if let Some(block) = arrival.block {
-                    engine.prefetch_chunk(block);
-                }
+                engine.prefetch_chunk(arrival.block);
             }
         }
         let (mut tcp_count, mut udp_count) = (0, 0);
-        let has_frags = batch.totals().packets != batch.len() as u64;
-        for (at, arrival) in arrivals.iter().enumerate() {
-            let (frame, checksum) = (batch.packet(from + at), arrival.checksum);
-            if has_frags && (batch.more(from + at) || from + at > 0 && batch.more(from + at - 1)) {
-                // Packets of several frames are longer than the MTU of a stack, which fits into one.
-                engine.counters.in_errs += u64::from(!batch.more(from + at));
-                continue;
-            }
+        for (arrival, frame) in arrivals.iter().zip(batch.iter().skip(from)) {
             match arrival.kind {
+                Kind::Usual4 => {
+                    tcp_count += u64::from(usual(engine, app, arrival, frame));
+                }
                 Kind::Tcp4 | Kind::Tcp6 => {
                     tcp_count += 1;
-                    tcp(engine, app, arrival, frame, checksum);
+                    tcp(engine, app, arrival, frame);
                 }
                 Kind::Udp4 | Kind::Udp6 => {
                     udp_count += 1;
-                    udp(engine, app, arrival, frame, checksum);
+                    udp(engine, app, arrival, frame);
                 }
-                Kind::Other => other(engine, app, frame, checksum),
+                Kind::Other => other(engine, app, frame, arrival.checksum),
+                // Packets of several frames are longer than the MTU of a stack, which fits into one.
+                Kind::Frag => {}
+                Kind::LastFrag => engine.counters.in_errs += 1,
             }
         }
+        engine.counters.in_segs += tcp_count;
         engine.egress.ip.count_fast(tcp_count, udp_count);
     }
 }
 
 /// Stage 1 of a packet.
 #[inline]
-fn recognize(engine: &Engine, frame: &[u8], checksum: Checksum) -> Arrival {
+fn recognize(engine: &Engine, frame: &[u8], checksum: Checksum, arrival: &mut Arrival) {
+    if let Some(end) = engine.egress.ip.usual4(frame, checksum)
+        && let Some(segment) = Usual4::of(frame, end)
+    {
+        arrival.hash = engine.hash_v4(segment.dst(), segment.src(), segment.ports().rotate_left(16));
+        (arrival.kind, arrival.end, arrival.checksum, arrival.block) = (Kind::Usual4, end, checksum, NONE);
+        return;
+    }
+    *arrival = Arrival { checksum, ..plain(engine, frame, checksum) };
+}
+
+/// Stage 1 of a packet that is not usual.
+#[inline(never)]
+fn plain(engine: &Engine, frame: &[u8], checksum: Checksum) -> Arrival {
     if let Some(fast) = engine.egress.ip.fast4(frame, checksum) {
         if fast.protocol != Protocol::TCP {
             let (src, dst, start, end, tos) = (fast.src, fast.dst, fast.offset, fast.end, fast.tos);
@@ -240,11 +268,46 @@ fn recognize(engine: &Engine, frame: &[u8], checksum: Checksum) -> Arrival {
     Arrival::default()
 }
 
-/// Stage 3 of a plain TCP segment.
+/// Stage 3 of a usual TCP segment: nearly always it belongs to the connection whose tag it has, and is the one that is expected next.
+/// Otherwise it goes the way of plain segments; false if that shows that it is none.
 #[inline]
-fn tcp<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8], checksum: Checksum) {
+fn usual<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8]) -> bool {
+    if let Some(segment) = Usual4::of(frame, arrival.end)
+        && let Some(index) = engine.usual_connection(arrival.block, &segment)
+    {
+        let plain = Plain {
+            seq: Seq(segment.seq()),
+            ack: Seq(segment.ack()),
+            flags: segment.flags(),
+            window: segment.window(),
+            timestamps: Some(segment.timestamps()),
+            data: segment.data,
+        };
+        if arrive::fast_path(engine, app, index, &plain) {
+            return true;
+        }
+    }
+    unusual(engine, app, frame, arrival.checksum)
+}
+
+/// A segment with usual headers that the fast path does not take; false if its source address is none that another host can have.
+#[inline(never)]
+fn unusual<A: App>(engine: &mut Engine, app: &mut A, frame: &[u8], checksum: Checksum) -> bool {
+    let arrival = plain(engine, frame, checksum);
+    let is_plain = arrival.kind == Kind::Tcp4;
+    if is_plain {
+        tcp(engine, app, &Arrival { checksum, ..arrival }, frame);
+    } else {
+        other(engine, app, frame, checksum);
+    }
+    is_plain
+}
+
+/// Stage 3 of a plain TCP segment.
+#[inline(never)]
+fn tcp<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8]) {
+    let checksum = arrival.checksum;
     let Some(payload) = frame.get(usize::from(arrival.start)..usize::from(arrival.end)) else { return };
-    engine.counters.in_segs += 1;
     if arrival.kind == Kind::Tcp6 {
         let Some(fast) = engine.egress.ip.fast6(frame) else { return };
         let tuple = tuple(fast.dst, fast.src, arrival.ports, true);
@@ -265,7 +328,7 @@ fn tcp<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8]
     };
     let found = engine.find_v4(hash, dst, src, ports);
     if let Some(index) = found.filter(|value| value & IS_TIME_WAIT == 0)
-        && arrive::fast_path(engine, app, index, &parsed)
+        && arrive::fast_segment(engine, app, index, &parsed)
     {
         return;
     }
@@ -274,8 +337,8 @@ fn tcp<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8]
 
 /// Stage 3 of a plain datagram.
 #[inline]
-fn udp<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8], checksum: Checksum) {
-    let Arrival { src, dst, start: offset, end, tos, .. } = *arrival;
+fn udp<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8]) {
+    let Arrival { src, dst, start: offset, end, tos, checksum, .. } = *arrival;
     if arrival.kind == Kind::Udp4 {
         let fast = Fast4 { src, dst, offset, end, protocol: Protocol::UDP, tos, ttl: 0 };
         arrive::datagram::plain4(engine, app, &fast, frame, checksum);
@@ -324,7 +387,7 @@ fn segment<A: App>(
     };
     let found = engine.find_hashed(hash.unwrap_or_else(|| engine.hash(tuple)), tuple);
     if let Some(index) = found.filter(|value| value & IS_TIME_WAIT == 0)
-        && arrive::fast_path(engine, app, index, &parsed)
+        && arrive::fast_segment(engine, app, index, &parsed)
     {
         return;
     }

@@ -298,4 +298,13 @@ impl Tcb {
     pub fn in_flight(&self) -> u32 {
         self.snd_nxt - self.snd_una
     }
+
+    /// Puts the connection, whose block has this index, into the list of those that may have something to send.
+    #[inline]
+    pub(crate) fn touch(&mut self, index: u32, touched: &mut Vec<u32>) {
+        if !self.flags.has(Flags::TOUCHED) {
+            self.flags.set(Flags::TOUCHED);
+            touched.push(index);
+        }
+    }
 }

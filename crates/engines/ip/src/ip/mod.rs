@@ -189,6 +189,14 @@ impl Ip {
         self.fast.fast4(frame, checksum)
     }
 
+    /// Recognises a usual TCP segment over IPv4 for one of our addresses, and says where its data end in the frame ([`crate::Usual4`]). The
+    /// caller looks for a connection of these addresses; if there is none, the segment goes to [`Ip::fast4`], which looks at the source
+    /// address, too.
+    #[inline]
+    pub fn usual4(&self, frame: &[u8], checksum: Checksum) -> Option<u16> {
+        self.fast.usual4(frame, checksum)
+    }
+
     /// As [`Ip::fast4`], over IPv6.
     #[inline]
     pub fn fast6(&self, frame: &[u8]) -> Option<Fast6> {

@@ -47,7 +47,7 @@ pub(super) fn segment<A: App>(
 
 /// Data that is expected next, and fits into the window.
 #[inline]
-pub(super) fn in_order<A: App>(engine: &mut Engine, app: &mut A, index: u32, data: &[u8], mut fin: bool) {
+pub(super) fn in_order<A: App>(engine: &mut Engine, app: &mut A, index: u32, data: &[u8], fin: bool) {
     let tcb = &mut engine.tcbs[index];
     let conn = Conn { index, generation: tcb.generation };
     let seq = tcb.rcv_nxt;
@@ -59,16 +59,25 @@ pub(super) fn in_order<A: App>(engine: &mut Engine, app: &mut A, index: u32, dat
         taken = app.received(conn, data, &mut Io::new(engine)).min(len);
     }
     let (tick, delay) = (engine.now.tick, engine.config.ack_delay_ms);
-    let tcb = &mut engine.tcbs[index];
-    if tcb.generation != conn.generation || tcb.state == State::Closed {
+    let Engine { tcbs, touched, .. } = engine;
+    let tcb = &mut tcbs[index];
+    if (tcb.generation != conn.generation) | (tcb.state == State::Closed) {
         return;
     }
-    if taken == len && !fin && tcb.recv == NONE {
+    if (taken == len) & !fin & (tcb.recv == NONE) {
         note_received(tcb, tick, delay);
-        engine.touch(index);
+        tcb.touch(index, touched);
         return;
     }
+    keep_rest(engine, app, conn, seq, data, taken, fin);
+}
+
+/// As [`in_order`], for data that the program did not take all of, or something that waited behind them.
+#[inline(never)]
+fn keep_rest<A: App>(engine: &mut Engine, app: &mut A, conn: Conn, seq: Seq, data: &[u8], taken: usize, mut fin: bool) {
+    let (index, len) = (conn.index, data.len());
     if taken < len {
+        let tcb = &mut engine.tcbs[index];
         tcb.flags.set(Flags::PAUSED);
         let kept = engine.receive.append(&mut tcb.recv, seq + taken as u32, &data[taken..]);
         if taken + kept < len {
@@ -85,6 +94,7 @@ pub(super) fn in_order<A: App>(engine: &mut Engine, app: &mut A, index: u32, dat
             return;
         }
     }
+    let (tick, delay) = (engine.now.tick, engine.config.ack_delay_ms);
     note_received(&mut engine.tcbs[index], tick, delay);
     engine.touch(index);
     if fin {

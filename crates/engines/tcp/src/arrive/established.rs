@@ -6,57 +6,10 @@ use crate::engine::Engine;
 use crate::segment::{Options, Segment, bit};
 use crate::send::{self, Ack, AckOutcome};
 use crate::tuple::Tuple;
-use crate::{App, CloseReason, Flags, Io, NONE, Seq, State, Tcb};
+use crate::{App, CloseReason, Flags, Io, Seq, State, Tcb};
 
 /// ECN bits of the IP header: congestion experienced.
 const CE: u8 = 3;
-
-/// A segment in sequence, of a connection without anything unusual. False, and nothing has happened, if it must go the long way.
-#[inline]
-pub(crate) fn fast_path<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &Segment<'_>) -> bool {
-    let now = engine.now;
-    let tcb = &mut engine.tcbs[index];
-    let timestamps = tcb.flags.has(Flags::TIMESTAMPS);
-    let (value, _) = segment.timestamps.unwrap_or((0, 0));
-    let is_plain = (tcb.state == State::Established)
-        & (segment.flags & !bit::PSH == bit::ACK)
-        & (segment.seq == tcb.rcv_nxt)
-        & (tcb.recv == NONE)
-        & !tcb.flags.any(Flags::ECN)
-        & segment.options.is_empty()
-        & (segment.timestamps.is_some() == timestamps)
-        & (!timestamps | (value.wrapping_sub(tcb.ts_recent) as i32 >= 0))
-        & (segment.ack - tcb.snd_una <= tcb.snd_nxt - tcb.snd_una)
-        & (segment.data.len() <= (tcb.rcv_edge - tcb.rcv_nxt) as usize);
-    if !is_plain {
-        return false;
-    }
-    engine.counters.fast_path += 1;
-    if timestamps && tcb.ack_sent == tcb.rcv_nxt {
-        tcb.ts_recent = value;
-    }
-    let wnd = u32::from(segment.window) << tcb.snd_scale();
-    let conn = crate::Conn { index, generation: tcb.generation };
-    if segment.ack != tcb.snd_una || wnd != tcb.snd_wnd || segment.data.is_empty() {
-        let ts_echo = if timestamps { echo(segment, tcb.ts_offset) } else { None };
-        let (ack, seq, len) = (segment.ack, segment.seq, segment.data.len() as u32);
-        let ack = Ack { ack, seq, wnd, sack: &[], ts_echo, ece: false, len };
-        let outcome = send::on_ack(tcb, &mut engine.send, &ack, now);
-        engine.touch(index);
-        if outcome.room_again {
-            app.sendable(conn, &mut Io::new(engine));
-            if !is_same(engine, conn) {
-                return true;
-            }
-        }
-    }
-    if segment.data.is_empty() {
-        engine.counters.pure_acks += 1;
-    } else {
-        data::in_order(engine, app, index, segment.data, false);
-    }
-    true
-}
 
 /// A segment of a connection from SYN-RECEIVED on.
 pub(super) fn segment<A: App>(engine: &mut Engine, app: &mut A, tuple: &Tuple, index: u32, segment: &Segment<'_>) {

@@ -3,13 +3,14 @@
 mod data;
 pub(crate) mod datagram;
 mod established;
+mod fast;
 mod listen;
 mod offer;
 mod syn_sent;
 mod time_wait;
 
 pub(crate) use data::deliver_ready;
-pub(crate) use established::fast_path;
+pub(crate) use fast::{Plain, fast_path, fast_segment};
 
 use crate::engine::{Engine, Event, IS_TIME_WAIT};
 use crate::segment::Segment;

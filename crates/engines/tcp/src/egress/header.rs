@@ -123,23 +123,6 @@ pub(super) fn write_v4(frame: &mut [u8], link: &[u8], ends: Ends, segment: &Segm
         return 0;
     }
     let words = words_v4(ends, segment, tcp_len);
-    if let (Some((value, echo)), Ok(link), [], true) =
-        (segment.timestamps, <&[u8; 14]>::try_from(link), segment.options, partial)
-        && let Some((head, rest)) = frame.split_first_chunk_mut::<66>()
-        && let Some((link_place, head)) = head.split_first_chunk_mut::<14>()
-        && let Some(head) = head.first_chunk_mut::<52>()
-    {
-        // The usual segment.
-        *link_place = *link;
-        let [a, b, c, d, e, f, g, h, i, j] = words;
-        put(head, [a, b, c, d, e, f, g, h, i, j, TIMESTAMPS_HEAD, value, echo]);
-        if let ([place, ..], [byte]) = (&mut *rest, segment.data) {
-            *place = *byte;
-        } else if !segment.data.is_empty() {
-            rest[..segment.data.len()].copy_from_slice(segment.data);
-        }
-        return len;
-    }
     let (link_place, rest) = frame.split_at_mut(link.len());
     link_place.copy_from_slice(link);
     let Some((network, rest)) = rest.split_first_chunk_mut::<20>() else { return 0 };
@@ -147,6 +130,48 @@ pub(super) fn write_v4(frame: &mut [u8], link: &[u8], ends: Ends, segment: &Segm
     put(network, [a, b, c, d, e]);
     write_tcp(&mut rest[..tcp_len], tcp, segment, partial);
     len
+}
+
+/// As [`write_v4`], for a segment whose only options are the timestamps `stamps`, and a link header without a tag.
+#[inline]
+pub(super) fn write_usual(
+    frame: &mut [u8],
+    link: &[u8; 14],
+    ends: Ends,
+    segment: &Segment<'_>,
+    stamps: (u32, u32),
+    partial: bool,
+) -> usize {
+    let Some((head, rest)) = frame.split_first_chunk_mut::<66>() else { return 0 };
+    let data = segment.data;
+    let Some(place) = rest.get_mut(..data.len()) else { return 0 };
+    match (&mut *place, data) {
+        ([place], [byte]) => *place = *byte,
+        (place, data) => place.copy_from_slice(data),
+    }
+    let tcp_len = 32 + data.len();
+    let [a, b, c, d, e, f, g, h, i, j] =
+        words_v4(ends, &Segment { timestamps: Some(stamps), options: &[], ..*segment }, tcp_len);
+    let words = [a, b, c, d, e, f, g, h, i, j, TIMESTAMPS_HEAD, stamps.0, stamps.1];
+    if let Some((link_place, words_place)) = head.split_first_chunk_mut::<14>()
+        && let Some(words_place) = words_place.first_chunk_mut::<52>()
+    {
+        *link_place = *link;
+        put(words_place, words);
+    }
+    if !partial {
+        fill_checksum(&mut frame[34..34 + tcp_len]);
+    }
+    34 + tcp_len
+}
+
+/// Completes the checksum of a segment whose checksum field holds the sum of the pseudo-header.
+#[inline(never)]
+fn fill_checksum(tcp: &mut [u8]) {
+    let checksum = Sum::new().add_slice(tcp).finish();
+    if let Some(place) = tcp.get_mut(16..18) {
+        place.copy_from_slice(&checksum.to_be_bytes());
+    }
 }
 
 /// IP header and fixed part of the TCP header, whose checksum field holds the sum of the pseudo-header.
@@ -182,8 +207,7 @@ fn write_tcp(place: &mut [u8], fixed: [u32; 5], segment: &Segment<'_>, partial: 
         write_rest(rest, segment);
     }
     if !partial {
-        let checksum = Sum::new().add_slice(place).finish();
-        place[16..18].copy_from_slice(&checksum.to_be_bytes());
+        fill_checksum(place);
     }
 }
 

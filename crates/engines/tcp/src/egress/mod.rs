@@ -88,6 +88,28 @@ impl Egress {
         self.transmit_by(hop, |frame, link| header::write_v4(frame, link, ends, segment, partial))
     }
 
+    /// The link header of a hop that is known, if it has no tag.
+    #[inline]
+    pub(crate) fn usual_link(&self, hop: HopId) -> Option<[u8; 14]> {
+        self.ip.header(hop)?.as_slice().try_into().ok()
+    }
+
+    /// Sends a segment over IPv4 whose only options are the timestamps `stamps`. [`Egress::can_send`] said true before.
+    #[inline]
+    pub(crate) fn transmit_usual(&mut self, link: &[u8; 14], ends: Ends, segment: &Segment<'_>, stamps: (u32, u32)) {
+        let checksum = self.checksum();
+        let len = header::write_usual(self.frames.packet_mut(0), link, ends, segment, stamps, self.partial);
+        if len != 0 {
+            self.frames.move_written(&mut self.output, len, checksum);
+        }
+    }
+
+    /// What is known of the checksums of segments that leave.
+    #[inline]
+    fn checksum(&self) -> Checksum {
+        if self.partial { Checksum::Partial } else { Checksum::Unknown }
+    }
+
     /// Sends the frame that `write` makes of free bytes and the link header.
     #[inline]
     fn transmit_by(&mut self, hop: HopId, write: impl FnOnce(&mut [u8], &[u8]) -> usize) -> bool {
@@ -97,11 +119,8 @@ impl Egress {
         }
         let len = write(self.frames.packet_mut(0), link.as_slice());
         if len != 0 {
-            self.frames.set_len(0, len);
-            if self.partial {
-                self.frames.set_checksum(0, Checksum::Partial);
-            }
-            self.frames.move_front(&mut self.output);
+            let checksum = self.checksum();
+            self.frames.move_written(&mut self.output, len, checksum);
         }
         true
     }
@@ -118,8 +137,7 @@ impl Egress {
             return;
         }
         let len = header::write(&mut self.parcel, &[], tuple, segment, self.partial);
-        let checksum = if self.partial { Checksum::Partial } else { Checksum::Unknown };
-        self.ip.park(found, &self.parcel[..len], checksum);
+        self.ip.park(found, &self.parcel[..len], self.checksum());
     }
 
     /// The next hop to `remote`, and the source address: `local` if it is given.

@@ -14,19 +14,20 @@ pub(crate) use emit::syn_options;
 
 use std::collections::VecDeque;
 
+use linerate_ip::Usual4;
 use linerate_mem::Pool;
 use linerate_slab::{Fifo, Slab, TagTable, Wheel};
 
 use crate::cookie::Cookies;
 use crate::egress::Egress;
-use crate::hash::Key;
+use crate::hash::{Key, TableKey};
 use crate::listen::Listeners;
 use crate::ports::Ports;
 use crate::receive::ReceiveMemory;
 use crate::send::{self, SendMemory};
 use crate::time_wait::TimeWaits;
 use crate::tuple::Tuple;
-use crate::{CloseReason, Conn, Counters, Flags, Now, StackConfig, StackError, State, Tcb};
+use crate::{CloseReason, Conn, Counters, Flags, NONE, Now, StackConfig, StackError, State, Tcb};
 
 /// Bit of a value of the table: it names a TIME-WAIT record, not a control block.
 pub(crate) const IS_TIME_WAIT: u32 = 1 << 31;
@@ -56,7 +57,7 @@ pub(crate) struct Engine {
     /// Local and remote addresses of IPv6 connections.
     pairs: Slab<[u128; 2]>,
     table: TagTable,
-    table_key: Key,
+    table_key: TableKey,
     isn_key: Key,
     pub(crate) send: SendMemory,
     pub(crate) receive: ReceiveMemory,
@@ -67,7 +68,7 @@ pub(crate) struct Engine {
     wheel: Wheel,
     acks: Fifo<DelayedAck>,
     /// Connections that may have something to send; each has the flag `TOUCHED`.
-    touched: Vec<u32>,
+    pub(crate) touched: Vec<u32>,
     pub(crate) events: VecDeque<Event>,
     /// Where bytes lie while the program looks at them.
     pub(crate) scratch: Vec<u8>,
@@ -95,7 +96,7 @@ impl Engine {
             tcbs: Slab::new(connections)?,
             pairs: Slab::new(connections + time_waits)?,
             table: TagTable::new(connections + time_waits)?,
-            table_key: Key::derive(config.secret, 1),
+            table_key: TableKey::derive(config.secret, 1),
             isn_key: Key::derive(config.secret, 2),
             send: SendMemory::new(config.send.clone())?,
             receive: ReceiveMemory::new(connections, config.receive_budget_bytes)?,
@@ -162,16 +163,20 @@ impl Engine {
         self.table.prefetch(hash);
     }
 
-    /// Asks for the block that a lookup will probably find, and returns its index.
+    /// Index of the block that a lookup will probably find, or [`NONE`]. It is asked for, unless that is off.
     #[inline]
-    pub(crate) fn prefetch_block(&self, hash: u64) -> Option<u32> {
-        let value = self.table.candidate(hash)?;
+    pub(crate) fn probable_block(&self, hash: u64) -> u32 {
+        let Some(value) = self.table.candidate(hash) else { return NONE };
         if value & IS_TIME_WAIT != 0 {
-            self.time_waits.prefetch(value & !IS_TIME_WAIT);
-            return None;
+            if self.config.prefetch {
+                self.time_waits.prefetch(value & !IS_TIME_WAIT);
+            }
+            return NONE;
         }
-        self.tcbs.prefetch(value);
-        Some(value)
+        if self.config.prefetch {
+            self.tcbs.prefetch(value);
+        }
+        value
     }
 
     /// Asks for the oldest chunk of a connection whose block is in the cache.
@@ -180,6 +185,15 @@ impl Engine {
         if let Some(tcb) = self.tcbs.get(index) {
             self.send.prefetch(tcb);
         }
+    }
+
+    /// `index`, if it is that of the connection of a usual segment.
+    #[inline]
+    pub(crate) fn usual_connection(&self, index: u32, segment: &Usual4<'_>) -> Option<u32> {
+        let tcb = self.tcbs.get(index)?;
+        let ports = u32::from(tcb.remote_port) << 16 | u32::from(tcb.local_port);
+        let differences = tcb.remote ^ segment.src() | tcb.local ^ segment.dst() | ports ^ segment.ports();
+        ((differences == 0) & !tcb.flags.has(Flags::V6)).then_some(index)
     }
 
     /// Finds the connection or TIME-WAIT record of an IPv4 segment.
@@ -218,11 +232,7 @@ impl Engine {
     /// Puts a connection into the list of those that may have something to send.
     #[inline]
     pub(crate) fn touch(&mut self, index: u32) {
-        let flags = &mut self.tcbs[index].flags;
-        if !flags.has(Flags::TOUCHED) {
-            flags.set(Flags::TOUCHED);
-            self.touched.push(index);
-        }
+        self.tcbs[index].touch(index, &mut self.touched);
     }
 
     /// True if connections wait for a frame or for room in the output.

@@ -9,7 +9,7 @@ use super::scoreboard::{self, Delivery};
 use super::timer::{self, Timer};
 use super::{Ack, AckOutcome, cold, congestion, rtt, write};
 use crate::time::NEVER;
-use crate::{Flags, NONE, Now, Tcb};
+use crate::{Flags, NONE, Now, Seq, Tcb};
 
 /// Takes an acknowledgment and updates the window.
 #[inline]
@@ -22,7 +22,7 @@ pub(super) fn on_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, now:
         return AckOutcome::default();
     }
     let window_before = tcb.snd_wnd;
-    take_window(tcb, ack);
+    take_window(tcb, ack.seq, ack.wnd);
     let is_plain = ack.sack.is_empty() && !(ack.ece && tcb.flags.has(Flags::ECN));
     let mut outcome = if tcb.cold == NONE && is_plain && ack.ack != tcb.snd_una {
         advance(tcb, memory, ack, now)
@@ -34,22 +34,19 @@ pub(super) fn on_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, now:
             AckOutcome::default()
         }
     };
-    if tcb.flags.has(Flags::SEND_BLOCKED) && write::has_room_again(tcb, memory) {
-        tcb.flags.clear(Flags::SEND_BLOCKED);
-        outcome.room_again = true;
-    }
+    outcome.room_again = tcb.flags.has(Flags::SEND_BLOCKED) && write::take_room_again(tcb, memory);
     outcome
 }
 
 /// Updates the window (RFC 9293 section 3.10.7.4). Where it opens, `next_segment` sends, and a probe is not needed.
 #[inline]
-fn take_window(tcb: &mut Tcb, ack: &Ack<'_>) {
-    if tcb.snd_wl1.after(ack.seq) {
+pub(super) fn take_window(tcb: &mut Tcb, seq: Seq, wnd: u32) {
+    if tcb.snd_wl1.after(seq) {
         return;
     }
-    tcb.snd_wl1 = ack.seq;
-    tcb.snd_wnd = ack.wnd;
-    let unscaled = (ack.wnd >> tcb.snd_scale()).min(0xffff) as u16;
+    tcb.snd_wl1 = seq;
+    tcb.snd_wnd = wnd;
+    let unscaled = (wnd >> tcb.snd_scale()).min(0xffff) as u16;
     tcb.max_wnd = tcb.max_wnd.max(unscaled);
 }
 
@@ -90,7 +87,8 @@ fn advance(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, now: Now) -> A
 
 /// The window held the sender back and grows. State is made for congestion avoidance, which a connection without state comes to only
 /// if its state was given back.
-fn grow(tcb: &mut Tcb, memory: &mut SendMemory, acked: u32, now: Now) {
+#[inline(never)]
+pub(super) fn grow(tcb: &mut Tcb, memory: &mut SendMemory, acked: u32, now: Now) {
     let rest = congestion::slow_start(tcb, acked);
     if rest > 0 {
         let mut recovery = cold::load(tcb, memory);

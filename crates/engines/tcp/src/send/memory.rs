@@ -6,11 +6,11 @@
 
 use linerate_slab::{Array, ReserveError, Slab};
 
-use super::chunk::{HEADER, Header, LINE, Line};
+use super::chunk::{HEADER, Header, LINE, Line, Marks};
 use super::config::SendConfig;
 use super::counters::SendCounters;
 use super::recovery::Recovery;
-use crate::{NONE, Tcb};
+use crate::{NONE, Seq, Tcb};
 
 /// Lines of a chunk of each size.
 const SIZES: [u32; 5] = [1, 4, 16, 32, 142];
@@ -95,6 +95,26 @@ impl SendMemory {
             None => self.alloc_smaller(fit),
             found => found,
         }
+    }
+
+    /// Writes a new chunk of the smallest size, without marks; `None` if the bytes do not fit into it, or the budget is used up.
+    #[inline]
+    pub(super) fn alloc_small(&mut self, seq: Seq, bytes: &[u8]) -> Option<u32> {
+        let [size, ..] = &mut self.sizes;
+        if (bytes.len() > LINE - HEADER) | (self.lines_used == self.lines_max) {
+            return None;
+        }
+        let number = if size.free == NONE { size.carve()? } else { size.free };
+        let line = &mut size.lines[number];
+        size.free = Header::read(line).next;
+        let (marks, len) = (Marks::default(), bytes.len() as u16);
+        Header { next: NONE, seq, stamp: 0, len, marks, transmissions: 0 }.write(line);
+        match bytes {
+            [byte] => line[HEADER] = *byte,
+            _ => line[HEADER..HEADER + bytes.len()].copy_from_slice(bytes),
+        }
+        self.lines_used += 1;
+        Some(number)
     }
 
     #[cold]

@@ -22,6 +22,7 @@
 //! congestion.rs         the congestion window
 //! timer.rs              the one deadline
 //! write.rs, output.rs, ack.rs      what the application gives, what leaves, what comes back
+//! usual.rs              the three of them for one small segment at a time
 //! ```
 
 mod ack;
@@ -43,6 +44,7 @@ mod scoreboard;
 #[cfg(test)]
 mod tests;
 mod timer;
+mod usual;
 mod write;
 
 pub use config::{Congestion, SendConfig};
@@ -50,6 +52,7 @@ pub use counters::SendCounters;
 pub use info::SendInfo;
 pub use memory::{SEGMENT_MAX, SendMemory};
 pub use recovery::Phase;
+pub use usual::Last;
 
 use crate::time::NEVER;
 use crate::{Flags, NONE, Now, Seq, Tcb};
@@ -149,7 +152,7 @@ pub fn established(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) {
 /// `SEND_BLOCKED` is set. Also before the handshake is over; 0 after `close`.
 #[inline]
 pub fn write(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8], now: Now) -> usize {
-    write::write(tcb, memory, bytes, now)
+    if usual::write(tcb, memory, bytes) { bytes.len() } else { write::write(tcb, memory, bytes, now) }
 }
 
 /// Bytes that `write` would take now.
@@ -172,6 +175,20 @@ pub fn on_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, now: Now) -
 #[inline]
 pub fn next_segment<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: Now) -> Option<Outgoing<'a>> {
     output::next_segment(tcb, memory, now)
+}
+
+/// Takes an acknowledgment of all that is in flight, if that is one chunk and the connection has nothing unusual, and updates the window.
+/// `None`, and nothing has happened, if it does not apply; else whether `sendable` is due. The caller has checked that `ack` is after
+/// `snd_una` and at most `snd_nxt`, and that the segment reports nothing else.
+#[inline]
+pub fn on_usual_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: Seq, seq: Seq, wnd: u32, now: Now) -> Option<bool> {
+    usual::on_ack(tcb, memory, ack, seq, wnd, now)
+}
+
+/// As `next_segment`, if only one chunk waits, and it may leave as it is. `None` says nothing.
+#[inline]
+pub fn next_usual<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: Now) -> Option<Last<'a>> {
+    usual::next_segment(tcb, memory, now)
 }
 
 /// True if `next_segment` has nothing for certain: all that was written is in flight, and nothing was lost.

@@ -30,10 +30,13 @@ pub(super) fn next_segment<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: N
 /// True in the usual case: the chunk fits into both windows as it is, Nagle does not hold it, and there was no pause.
 #[inline]
 fn may_send_as_it_is(tcb: &Tcb, memory: &SendMemory, handle: u32, flight: u32, now: Now) -> bool {
-    if handle == NONE || !tcb.is_synchronized() {
-        return false;
-    }
-    let (header, payload) = (memory.header(handle), payload_max(tcb));
+    handle != NONE && tcb.is_synchronized() && fits(tcb, memory, &memory.header(handle), flight, now)
+}
+
+/// True if the first unsent chunk, whose header this is, fits into both windows, Nagle does not hold it, and there was no pause.
+#[inline]
+pub(super) fn fits(tcb: &Tcb, memory: &SendMemory, header: &Header, flight: u32, now: Now) -> bool {
+    let payload = payload_max(tcb);
     let (len, end) = (u32::from(header.len), flight + header.span());
     let may_follow = flight == 0 || len == payload || tcb.flags.has(Flags::NODELAY);
     let was_busy = flight != 0 || idle_ms(tcb, now) <= memory.config.rto_min_ms;
@@ -145,13 +148,20 @@ pub(super) fn coarse(now: Now) -> u16 {
 /// Sends a chunk for the first time.
 #[inline]
 fn send<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, handle: u32, now: Now) -> Outgoing<'a> {
+    let header = note_sent(tcb, memory, handle, now);
+    outgoing(tcb, memory, handle, &header, false)
+}
+
+/// Marks, counts and the timer of a chunk that is sent for the first time.
+#[inline]
+pub(super) fn note_sent(tcb: &mut Tcb, memory: &mut SendMemory, handle: u32, now: Now) -> Header {
     let header = mark_sent(tcb, memory, handle, now);
     if tcb.send_deadline == NEVER || timer::kind(tcb) == Timer::Window {
         timer::arm_clean(tcb, memory, now);
     } else if timer::kind(tcb) == Timer::Probe {
         timer::put_off(tcb, memory, now);
     }
-    outgoing(tcb, memory, handle, &header, false)
+    header
 }
 
 /// Marks and counts of a chunk that is sent for the first time.

@@ -9,11 +9,16 @@ use crate::{Flags, Now, Tcb};
 /// Room from which on an application that was refused is told, in bytes.
 const ROOM_AGAIN: usize = 16 << 10;
 
-/// True if it is worth while to tell an application that there is room again.
-#[inline]
-pub(super) fn has_room_again(tcb: &Tcb, memory: &SendMemory) -> bool {
+/// True if a write was cut short, and it is worth while to tell the application that there is room again: `SEND_BLOCKED` is cleared.
+#[inline(never)]
+pub(super) fn take_room_again(tcb: &mut Tcb, memory: &SendMemory) -> bool {
     let room = room(tcb, memory);
-    room >= ROOM_AGAIN.min(memory.config.buffer_max as usize / 4).max(1) || (tcb.queued == 0 && room > 0)
+    let is_enough = room >= ROOM_AGAIN.min(memory.config.buffer_max as usize / 4).max(1);
+    let is_due = is_enough || (tcb.queued == 0 && room > 0);
+    if is_due {
+        tcb.flags.clear(Flags::SEND_BLOCKED);
+    }
+    is_due
 }
 
 /// Takes bytes to be sent and returns how many.

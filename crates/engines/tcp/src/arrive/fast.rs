@@ -1,0 +1,86 @@
+//! The fast path: header prediction for segments of connections that stand (RFC 9293 section 3.10.7.4 comes to the same result).
+
+use super::{data, is_same};
+use crate::engine::Engine;
+use crate::segment::{Segment, bit};
+use crate::send::{self, Ack};
+use crate::{App, Conn, Flags, Io, NONE, Seq, State};
+
+/// A segment without options but the timestamps.
+#[derive(Clone, Copy)]
+pub(crate) struct Plain<'a> {
+    pub(crate) seq: Seq,
+    pub(crate) ack: Seq,
+    pub(crate) flags: u8,
+    /// Not scaled.
+    pub(crate) window: u16,
+    /// TSval and TSecr.
+    pub(crate) timestamps: Option<(u32, u32)>,
+    pub(crate) data: &'a [u8],
+}
+
+/// As [`fast_path`], for a segment with any options.
+pub(crate) fn fast_segment<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &Segment<'_>) -> bool {
+    let Segment { seq, ack, flags, window, timestamps, data, .. } = *segment;
+    segment.options.is_empty() && fast_path(engine, app, index, &Plain { seq, ack, flags, window, timestamps, data })
+}
+
+/// A segment in sequence, of a connection without anything unusual. False, and nothing has happened, if it must go the long way.
+#[inline]
+pub(crate) fn fast_path<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &Plain<'_>) -> bool {
+    let Engine { tcbs, send, counters, touched, now, .. } = &mut *engine;
+    let tcb = &mut tcbs[index];
+    let timestamps = tcb.flags.has(Flags::TIMESTAMPS);
+    let (value, echo) = segment.timestamps.unwrap_or((0, 0));
+    let is_plain = (tcb.state == State::Established)
+        & (segment.flags & !bit::PSH == bit::ACK)
+        & (segment.seq == tcb.rcv_nxt)
+        & (tcb.recv == NONE)
+        & !tcb.flags.any(Flags::ECN)
+        & (segment.timestamps.is_some() == timestamps)
+        & (!timestamps | (value.wrapping_sub(tcb.ts_recent) as i32 >= 0))
+        & (segment.ack - tcb.snd_una <= tcb.snd_nxt - tcb.snd_una)
+        & (segment.data.len() <= (tcb.rcv_edge - tcb.rcv_nxt) as usize);
+    if !is_plain {
+        return false;
+    }
+    counters.fast_path += 1;
+    if timestamps && tcb.ack_sent == tcb.rcv_nxt {
+        tcb.ts_recent = value;
+    }
+    let wnd = u32::from(segment.window) << tcb.snd_scale();
+    let conn = Conn { index, generation: tcb.generation };
+    let usual = if segment.ack == tcb.snd_una {
+        None
+    } else {
+        send::on_usual_ack(tcb, send, segment.ack, segment.seq, wnd, *now)
+    };
+    if let Some(room_again) = usual {
+        tcb.touch(index, touched);
+        if room_again && !tell_of_room(engine, app, conn) {
+            return true;
+        }
+    } else if segment.ack != tcb.snd_una || wnd != tcb.snd_wnd || segment.data.is_empty() {
+        let ts_echo = timestamps.then(|| echo.wrapping_sub(tcb.ts_offset));
+        let (ack, seq, len) = (segment.ack, segment.seq, segment.data.len() as u32);
+        let ack = Ack { ack, seq, wnd, sack: &[], ts_echo, ece: false, len };
+        let outcome = send::on_ack(tcb, send, &ack, *now);
+        tcb.touch(index, touched);
+        if outcome.room_again && !tell_of_room(engine, app, conn) {
+            return true;
+        }
+    }
+    if segment.data.is_empty() {
+        engine.counters.pure_acks += 1;
+    } else {
+        data::in_order(engine, app, index, segment.data, false);
+    }
+    true
+}
+
+/// Tells the program that there is room again; false if the connection is over then.
+#[cold]
+fn tell_of_room<A: App>(engine: &mut Engine, app: &mut A, conn: Conn) -> bool {
+    app.sendable(conn, &mut Io::new(engine));
+    is_same(engine, conn)
+}

@@ -1,0 +1,86 @@
+//! The usual case of a request and its answer, in one piece: a small segment was sent, and one acknowledgment takes all that is in flight.
+//! Each function here says that it does not apply, and has changed nothing then, or comes to the same as the general one.
+
+use super::chunk::Marks;
+use super::memory::SendMemory;
+use super::{ack, congestion, output, queue, rtt};
+use crate::time::NEVER;
+use crate::{Flags, NONE, Now, Seq, Tcb};
+
+/// What an acknowledgment of all that is in flight, one chunk, changed. The caller has checked that `up_to` is after `snd_una` and at most
+/// `snd_nxt`, that nothing is reported by SACK or ECN, and that the segment, whose window `wnd` is, is not older than the last one.
+#[inline]
+pub(super) fn on_ack(tcb: &mut Tcb, memory: &mut SendMemory, up_to: Seq, seq: Seq, wnd: u32, now: Now) -> Option<bool> {
+    let handle = tcb.head;
+    if (tcb.cold != NONE) | (up_to != tcb.snd_nxt) | (handle != tcb.last_sent) | (handle == NONE) {
+        return None;
+    }
+    let header = memory.header(handle);
+    if (header.marks != Marks::default()) | (header.end() != up_to) {
+        return None;
+    }
+    ack::take_window(tcb, seq, wnd);
+    let flight = up_to - tcb.snd_una;
+    memory.free(handle);
+    tcb.head = header.next;
+    tcb.last_sent = NONE;
+    if tcb.tail == handle {
+        tcb.tail = NONE;
+    }
+    tcb.snd_una = up_to;
+    tcb.queued -= flight;
+    rtt::sample(tcb, now.us.wrapping_sub(header.stamp));
+    if congestion::is_limited(tcb, flight) {
+        ack::grow(tcb, memory, flight, now);
+    }
+    tcb.send_deadline = NEVER;
+    Some(tcb.flags.has(Flags::SEND_BLOCKED) && super::write::take_room_again(tcb, memory))
+}
+
+/// A segment that leaves, and is the last one that was written.
+pub struct Last<'a> {
+    /// SEG.SEQ.
+    pub seq: Seq,
+    /// The data; at least one byte.
+    pub data: &'a [u8],
+}
+
+/// The one chunk that was never sent, if it may leave as it is.
+#[inline]
+pub(super) fn next_segment<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: Now) -> Option<Last<'a>> {
+    let flight = tcb.in_flight();
+    let is_other = tcb.cold != NONE || tcb.flags.any(Flags::WINDOW_PROBE | Flags::FIN_OWED | Flags::CWR_OWED);
+    if is_other | (tcb.queued == flight) {
+        return None;
+    }
+    let handle = if tcb.last_sent == NONE { tcb.head } else { memory.header(tcb.last_sent).next };
+    if handle == NONE || handle != tcb.tail {
+        return None;
+    }
+    let header = memory.header(handle);
+    if (header.marks != Marks::default()) | (header.len == 0) || !output::fits(tcb, memory, &header, flight, now) {
+        return None;
+    }
+    output::note_sent(tcb, memory, handle, now);
+    Some(Last { seq: header.seq, data: &memory.bytes(handle)[..usize::from(header.len)] })
+}
+
+/// Takes bytes to be sent that are one small segment, if nothing waits to be sent.
+#[inline]
+pub(super) fn write(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8]) -> bool {
+    let is_alone = (tcb.queued == tcb.in_flight()) & !tcb.flags.any(Flags::FIN_QUEUED | Flags::FIN_SENT);
+    let is_one_segment = (bytes.len().wrapping_sub(1)) < queue::payload_max(tcb) as usize;
+    if !(is_alone & is_one_segment & tcb.is_synchronized()) || bytes.len() > queue::room(tcb, memory) {
+        return false;
+    }
+    let seq = tcb.snd_una + tcb.queued;
+    let Some(handle) = memory.alloc_small(seq, bytes) else { return false };
+    if tcb.head == NONE {
+        tcb.head = handle;
+    } else {
+        memory.link(tcb.tail, handle);
+    }
+    tcb.tail = handle;
+    tcb.queued += bytes.len() as u32;
+    true
+}
