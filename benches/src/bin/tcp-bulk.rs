@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use linerate_endpoints::{NetworkConfig, Options, StackOptions};
-use linerate_programs::{Network, Program, Reports};
+use linerate_programs::{Network, Program, Remote, Reports};
 use linerate_sys::clock;
 use linerate_tcp::{CloseReason, Conn};
 
@@ -132,7 +132,7 @@ impl Bulk {
 impl Program for Bulk {
     fn start<N: Network>(&mut self, network: &mut N) -> Result<(), String> {
         if let Some(remote) = self.remote {
-            network.connect(remote, None, 0).map_err(|error| error.to_string())?;
+            network.connect(Remote::plain(remote), 0).map_err(|error| error.to_string())?;
         }
         if let Some(local) = self.local {
             network.listen(local, 0).map_err(|error| error.to_string())?;

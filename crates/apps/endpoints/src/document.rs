@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use linerate_control::WorkerDocument;
 use linerate_port::Drops;
+use linerate_programs::TlsDocument;
 use linerate_tcp::{Info, Origin};
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,8 @@ pub struct Snapshot<P> {
     /// The program.
     #[serde(flatten)]
     pub program: P,
+    /// TLS under the program; `None` if there is none.
+    pub tls: Option<TlsDocument>,
     /// Segments that were sent again, by cause.
     pub retransmissions: BTreeMap<String, u64>,
     /// Counters of the stack, by the names that `nstat` has; those that are 0 are left out.

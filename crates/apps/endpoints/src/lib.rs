@@ -1,7 +1,7 @@
 //! Programs over the TCP stack (`linerate-programs`) over a port, and sockets.
 //!
 //! ```text
-//! sockets/      streams and listeners for threads and for tasks of tokio and its like
+//! sockets/      streams and listeners for threads and for tasks of tokio and its like        tls/   TLS under any program
 //! run.rs        a program over a port: stack, worker, control socket      stack.rs: the stack's configuration
 //! service.rs    its requests (request.rs) and documents (document.rs, made by show.rs)
 //! ```
@@ -16,6 +16,7 @@ mod service;
 mod show;
 pub mod sockets;
 mod stack;
+pub mod tls;
 
 pub use linerate_control::StartError;
 pub use run::{Ended, Options, PROGRAM, Running, start};

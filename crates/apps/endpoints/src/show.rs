@@ -28,12 +28,14 @@ pub(crate) fn reading_of<P: Reports>(
 ) -> Snapshot<P::Document> {
     let now_ns = clock::now_ns();
     let spec = view.table.names().into_iter().next().map(|(_, name)| name).unwrap_or_default();
-    let (program, connections) = with(worker, |app, io| (app.0.document(io.time_ns()), io.connections()));
+    let (program, tls, connections) =
+        with(worker, |app, io| (app.0.document(io.time_ns()), app.0.tls(), io.connections()));
     Snapshot {
         schema: P::SCHEMA.into(),
         name: view.dir.name().into(),
         seconds: (now_ns - view.started_ns) as f64 / 1e9,
         program,
+        tls,
         retransmissions: retransmissions(worker),
         counters: counters(worker, false),
         stack_connections: connections as u64,

@@ -20,7 +20,9 @@ pub mod serve;
 mod table;
 #[cfg(test)]
 mod testing;
+mod tls;
 
-pub use network::{Network, OverStack, Program};
+pub use network::{Network, OverStack, Program, Remote};
 pub use reports::Reports;
 pub use table::Table;
+pub use tls::TlsDocument;

@@ -3,12 +3,12 @@
 //! It keeps the promises of [`Network`], in small pieces: at most `piece` bytes a delivery, at most `room` bytes on the way in a direction. So
 //! programs meet partial sends, bytes that come in halves, and calls in every order.
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use std::collections::VecDeque;
 
 use linerate_tcp::{CloseReason, Conn, ConnectError, ListenError, Listener};
 
-use crate::network::{Network, Program};
+use crate::network::{Network, Program, Remote};
 
 /// What happens to connections that are begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,9 +78,9 @@ impl Network for Side<'_> {
         self.state.now_ns
     }
 
-    fn connect(&mut self, remote: SocketAddr, _: Option<IpAddr>, token: u64) -> Result<Conn, ConnectError> {
+    fn connect(&mut self, to: Remote<'_>, token: u64) -> Result<Conn, ConnectError> {
         let index = self.state.links.len() as u32;
-        let mut link = Link { ends: Default::default(), remote, established: false };
+        let mut link = Link { ends: Default::default(), remote: to.address, established: false };
         link.ends[self.side].token = token;
         link.ends[1 - self.side].ended = true;
         self.state.links.push(link);

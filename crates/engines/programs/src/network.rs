@@ -13,11 +13,22 @@ pub trait Network {
     /// Time of this round in nanoseconds.
     fn time_ns(&self) -> u64;
 
-    /// Begins a connection whose word is `token`, from `local` if it is given. `connected` or `closed` follows.
+    /// Begins a connection whose word is `token`. `connected` (under TLS, after its handshake) or `closed` follows.
     ///
     /// # Errors
     /// The addresses are wrong, all local ports are in use, or the stack is full.
-    fn connect(&mut self, remote: SocketAddr, local: Option<IpAddr>, token: u64) -> Result<Conn, ConnectError>;
+    fn connect(&mut self, to: Remote<'_>, token: u64) -> Result<Conn, ConnectError>;
+
+    /// True if connections can be under TLS.
+    fn has_tls(&self) -> bool {
+        false
+    }
+
+    /// True if TLS ended the connection: its certificate is not trusted, or the peer does not speak it.
+    fn tls_failed(&self, conn: Conn) -> bool {
+        let _ = conn;
+        false
+    }
 
     /// Accepts connections at `address`; the unspecified address stands for all of the stack's. Their word is `token`.
     ///
@@ -48,6 +59,24 @@ pub trait Network {
 
     /// Local and remote address of a connection; `None` if it has ended.
     fn addresses(&self, conn: Conn) -> Option<(SocketAddr, SocketAddr)>;
+}
+
+/// Where a connection goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Remote<'a> {
+    /// The server.
+    pub address: SocketAddr,
+    /// Own address; the stack chooses if there is none.
+    pub local: Option<IpAddr>,
+    /// Name of the server, for a connection under TLS ([`Network::has_tls`]).
+    pub tls: Option<&'a str>,
+}
+
+impl Remote<'_> {
+    /// A connection without TLS, from any address.
+    pub fn plain(address: SocketAddr) -> Remote<'static> {
+        Remote { address, local: None, tls: None }
+    }
 }
 
 /// A program: callbacks on the thread of the stack, of which none may wait.
@@ -136,8 +165,9 @@ impl Network for Io<'_> {
         self.time_ns()
     }
 
-    fn connect(&mut self, remote: SocketAddr, local: Option<IpAddr>, token: u64) -> Result<Conn, ConnectError> {
-        Io::connect(self, ConnectOptions { local, token, nodelay: true, ..ConnectOptions::new(remote) })
+    fn connect(&mut self, to: Remote<'_>, token: u64) -> Result<Conn, ConnectError> {
+        let options = ConnectOptions { local: to.local, token, nodelay: true, ..ConnectOptions::new(to.address) };
+        Io::connect(self, options)
     }
 
     fn listen(&mut self, address: SocketAddr, token: u64) -> Result<Listener, ListenError> {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::network::Program;
+use crate::tls::TlsDocument;
 
 /// A program that tells what it does.
 pub trait Reports: Program + Send + 'static {
@@ -13,4 +14,9 @@ pub trait Reports: Program + Send + 'static {
 
     /// What it did until `now_ns`.
     fn document(&self, now_ns: u64) -> Self::Document;
+
+    /// TLS under it; `None` if there is none.
+    fn tls(&self) -> Option<TlsDocument> {
+        None
+    }
 }

@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 
 use linerate_tcp::{CloseReason, Conn};
 
-use crate::network::{Network, Program};
+use crate::network::{Network, Program, Remote};
 
 pub(crate) struct Talker {
     to: SocketAddr,
@@ -29,7 +29,7 @@ impl Talker {
 
 impl Program for Talker {
     fn start<N: Network>(&mut self, network: &mut N) -> Result<(), String> {
-        network.connect(self.to, None, 0).map(drop).map_err(|error| error.to_string())
+        network.connect(Remote::plain(self.to), 0).map(drop).map_err(|error| error.to_string())
     }
 
     fn connected<N: Network>(&mut self, conn: Conn, network: &mut N) {

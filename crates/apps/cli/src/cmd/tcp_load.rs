@@ -4,7 +4,11 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use linerate_programs::load::{Client, Config, Plan, RequestConfig, Text};
+use linerate_endpoints::NetworkConfig;
+use linerate_endpoints::Options;
+use linerate_endpoints::tls::{self, Tls, Trust};
+use linerate_programs::Reports;
+use linerate_programs::load::{Client, Config, LoadDocument, Plan, RequestConfig, Text};
 use linerate_sys::signal;
 
 use crate::tcp::network::NetworkArgs;
@@ -21,6 +25,8 @@ Examples:
       new connections, one request each, from 97 addresses in turn
   linerate tcp load tcp://198.18.5.1:7 --port xdp:veth1 --address 198.18.5.3/24 --request 1k --think 10ms
       1,000 bytes there, the same back; compared
+  linerate tcp load https://198.18.5.1/ --insecure --port veth1 --address 198.18.5.3/24 -c 100 -k 10
+      over TLS, 10 requests a connection; a whole handshake for each
   linerate tcp load --config mix.toml --port veth1 --address 198.18.5.3/24
       several kinds of requests by weight; docs/tcp.md has the words
 
@@ -30,7 +36,7 @@ Exit status: 0 done, and every request was answered with a status below 400; 1 n
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// http://ADDRESS[:PORT]/PATH, tcp://ADDRESS:PORT; several are a mix of equal weights
+    /// http://ADDRESS[:PORT]/PATH, https://..., tcp://ADDRESS:PORT, tls://ADDRESS:PORT; several are a mix of equal weights
     #[arg(value_name = "URL")]
     urls: Vec<String>,
     /// Connections at a time [default: 1; with --connection-rate, as many as it takes]
@@ -84,10 +90,10 @@ pub struct Args {
     /// Body of the request, from a file
     #[arg(long, value_name = "FILE")]
     body_file: Option<PathBuf>,
-    /// tcp: bytes of a request [default: 64]
+    /// tcp, tls: bytes of a request [default: 64]
     #[arg(long, value_name = "BYTES")]
     request: Option<String>,
-    /// tcp: bytes of an answer [default: the request itself]
+    /// tcp, tls: bytes of an answer [default: the request itself]
     #[arg(long, value_name = "BYTES")]
     response: Option<String>,
     /// HTTP: statuses that are right; an answer with another is a wrong one
@@ -99,6 +105,12 @@ pub struct Args {
     /// HTTP: a file that the body of each answer is compared with
     #[arg(long, value_name = "FILE")]
     expect_file: Option<PathBuf>,
+    /// TLS: a file with the certificates, in PEM, of the authorities that are trusted [default: those of the system]
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// TLS: accept every certificate
+    #[arg(long, conflicts_with = "ca")]
+    insecure: bool,
     /// A file with a URL a line: a mix of equal weights
     #[arg(long, value_name = "FILE")]
     urls_from: Option<PathBuf>,
@@ -120,8 +132,27 @@ pub fn run(args: &Args) -> Result<bool, String> {
     plan.sources = network.all_addresses().collect();
     let options = args.network.options("tcp-load", connections(&plan))?;
     signal::catch_stop_signals().map_err(|error| error.to_string())?;
+    let has_tls = plan.targets.iter().any(|target| target.scheme.is_tls());
     let client = Client::new(Arc::new(plan));
-    let running = linerate_endpoints::start(client, &network, options).map_err(|error| error.to_string())?;
+    if !has_tls {
+        return load(client, &network, options, args);
+    }
+    let trust = match &args.ca {
+        _ if args.insecure => Trust::Everybody,
+        Some(path) => Trust::File(path.clone()),
+        None => Trust::System,
+    };
+    let config = tls::client_config(&trust).map_err(|error| error.to_string())?;
+    load(Tls::client(client, config), &network, options, args)
+}
+
+fn load<P: Reports<Document = LoadDocument>>(
+    client: P,
+    network: &NetworkConfig,
+    options: Options,
+    args: &Args,
+) -> Result<bool, String> {
+    let running = linerate_endpoints::start(client, network, options).map_err(|error| error.to_string())?;
     let watching = Watching {
         duration_ns: None,
         stops_by_itself: true,

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use linerate_endpoints::NetworkConfig;
+use linerate_endpoints::tls::{self, Tls};
 use linerate_programs::Reports;
 use linerate_programs::serve::{Chargen, Discard, Echo, HttpServer, ServeDocument, Site};
 use linerate_sys::{clock, signal};
@@ -18,6 +19,7 @@ const EXAMPLES: &str = "\
 Examples:
   linerate tcp serve echo --port tap:lrtcp --address 198.18.5.1/24
   linerate tcp serve http --port veth1 --address 198.18.5.1/24 --address fd00:5::1/64 --body 1k --listen 8080
+  linerate tcp serve http --tls --port tap:lrtcp --address 198.18.5.1/24; then curl -k https://198.18.5.1/
   linerate tcp serve http --port memif:/run/vpp.sock --address 10.1.0.2/24 --gateway 10.1.0.1 --root site
 
 Give this host's kernel another address in the same network, on the other side of the port:
@@ -35,7 +37,7 @@ pub struct Args {
     /// What to serve
     #[arg(value_enum)]
     service: Service,
-    /// TCP port, or address and port, to listen at; can be given several times [default: 7, 9, 19 or 80 of all addresses]
+    /// TCP port, or address and port, to listen at; can be given several times [default: 7, 9, 19, 80, with TLS 443, of all addresses]
     #[arg(short, long = "listen", value_name = "[ADDRESS:]PORT")]
     listen: Vec<String>,
     /// http: answer every request with so many bytes [default: 18]
@@ -44,6 +46,15 @@ pub struct Args {
     /// http: serve the files of this folder, which are read once at the start
     #[arg(long, value_name = "FOLDER")]
     root: Option<PathBuf>,
+    /// TLS under the service: with --cert and --key, or with a certificate made at the start that signs itself
+    #[arg(long)]
+    tls: bool,
+    /// Certificate for TLS, with those of intermediate authorities, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls", requires = "key")]
+    cert: Option<PathBuf>,
+    /// Private key for TLS, in PEM
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
     /// End after this time: 10s, 500ms, 2m [default: at Ctrl-C]
     #[arg(short, long, value_name = "TIME")]
     duration: Option<String>,
@@ -95,6 +106,21 @@ fn serve<P: Reports<Document = ServeDocument>>(
     network: &NetworkConfig,
     args: &Args,
 ) -> Result<bool, String> {
+    if !args.tls {
+        return run_program(program, network, args);
+    }
+    let config = match (&args.cert, &args.key) {
+        (Some(cert), Some(key)) => tls::server_config(cert, key),
+        _ => tls::self_signed(network.all_addresses()),
+    };
+    run_program(Tls::server(program, config.map_err(|error| format!("--tls: {error}"))?), network, args)
+}
+
+fn run_program<P: Reports<Document = ServeDocument>>(
+    program: P,
+    network: &NetworkConfig,
+    args: &Args,
+) -> Result<bool, String> {
     let duration_ns = duration(args.duration.as_deref())?;
     let options = args.network.options("tcp-serve", CONNECTIONS_MAX)?;
     signal::catch_stop_signals().map_err(|error| error.to_string())?;
@@ -132,6 +158,7 @@ fn addresses(args: &Args, network: &NetworkConfig) -> Result<Vec<SocketAddr>, St
             Service::Echo => 7,
             Service::Discard => 9,
             Service::Chargen => 19,
+            Service::Http if args.tls => 443,
             Service::Http => 80,
         };
         return Ok(everywhere(port).collect());

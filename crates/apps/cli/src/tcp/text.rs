@@ -130,6 +130,11 @@ fn below<D>(lines: &mut Vec<String>, snapshot: &Snapshot<D>) {
         .filter(|(_, count)| **count > 0)
         .map(|(cause, times)| format!("{cause} {}", count(*times)))
         .collect();
+    if let Some(tls) = &snapshot.tls {
+        lines.push("TLS".into());
+        lines.push(row("handshakes", tls.handshakes, ""));
+        lines.extend(tls.errors.iter().map(|(why, times)| row("failed", *times, why)));
+    }
     lines.push(format!("sent again: {}", if again.is_empty() { "nothing".into() } else { again.join(", ") }));
     packets(lines, &snapshot.packets);
 }

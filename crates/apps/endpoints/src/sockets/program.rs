@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use linerate_programs::{Network, Program, Reports, Table};
+use linerate_programs::{Network, Program, Remote, Reports, Table};
 use linerate_tcp::{CloseReason, Conn, Listener};
 use serde::{Deserialize, Serialize};
 
@@ -106,7 +106,7 @@ impl Sockets {
         }
         let nowhere = Conn { index: u32::MAX, generation: 0 };
         let number = self.lines.insert((nowhere, Arc::clone(line)));
-        match network.connect(remote, None, u64::from(number) + 1) {
+        match network.connect(Remote::plain(remote), u64::from(number) + 1) {
             Ok(conn) => {
                 self.connected += 1;
                 if let Some((known, _)) = self.lines.get_mut(number) {

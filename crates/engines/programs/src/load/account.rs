@@ -14,6 +14,8 @@ pub enum Cause {
     TimedOut,
     /// A router or the own neighbour table says that there is no way.
     Unreachable,
+    /// TLS failed: a certificate is not trusted, or the server does not speak it.
+    Tls,
     /// The server closed the connection before it answered.
     Closed,
     /// The answer was not one of the protocol, or not the expected one.
@@ -24,11 +26,12 @@ pub enum Cause {
 
 impl Cause {
     /// All causes, in the order of the rows.
-    pub const ALL: [Cause; 7] = [
+    pub const ALL: [Cause; 8] = [
         Cause::Refused,
         Cause::Reset,
         Cause::TimedOut,
         Cause::Unreachable,
+        Cause::Tls,
         Cause::Closed,
         Cause::WrongAnswer,
         Cause::Unfinished,
@@ -41,6 +44,7 @@ impl Cause {
             Cause::Reset => "reset",
             Cause::TimedOut => "timed out",
             Cause::Unreachable => "unreachable",
+            Cause::Tls => "TLS failed",
             Cause::Closed => "closed before the answer",
             Cause::WrongAnswer => "wrong answer",
             Cause::Unfinished => "unfinished at the end",

@@ -2,10 +2,10 @@
 
 use super::client::{Client, Stage, TargetState};
 use super::connection::{Connection, InFlight, Phase};
-use super::plan::Pacing;
+use super::plan::{Pacing, Target};
 use super::random;
 use super::schedule::{Gaps, Timetable};
-use crate::network::Network;
+use crate::network::{Network, Remote};
 
 /// Handshakes under way at a time, unless connections are due by a schedule: more would only fill the server's backlog.
 const CONNECTING_MAX: u32 = 512;
@@ -90,7 +90,8 @@ impl Client {
 
     fn connect<N: Network>(&mut self, at: usize, due_ns: u64, network: &mut N) {
         let now_ns = network.time_ns();
-        let address = self.plan.targets[at].address;
+        let Target { address, scheme, name, .. } = &self.plan.targets[at];
+        let (address, tls) = (*address, scheme.is_tls().then_some(name.as_str()));
         let sources = &self.plan.sources;
         let source = (0..sources.len()).find_map(|_| {
             let source = sources[self.next_source % sources.len()];
@@ -100,7 +101,7 @@ impl Client {
         self.meters.connections.intended += 1;
         let number =
             self.connections.insert(Connection::new(at as u32, due_ns, now_ns, self.plan.requests_per_connection));
-        match network.connect(address, source, u64::from(number) + 1) {
+        match network.connect(Remote { address, local: source, tls }, u64::from(number) + 1) {
             Ok(conn) => {
                 self.meters.connections.begin();
                 self.connecting += 1;

@@ -206,6 +206,9 @@ impl Client {
 
 impl Program for Client {
     fn start<N: Network>(&mut self, network: &mut N) -> Result<(), String> {
+        if self.plan.targets.iter().any(|target| target.scheme.is_tls()) && !network.has_tls() {
+            return Err("there is no TLS under this load".into());
+        }
         self.begin(network);
         Ok(())
     }
@@ -292,7 +295,8 @@ impl Program for Client {
         let given = connection.cause;
         let target = connection.target as usize;
         self.reached(number, now_ns);
-        let cause = given.or(match why {
+        let tls = network.tls_failed(conn).then_some(Cause::Tls);
+        let cause = given.or(tls).or(match why {
             CloseReason::Normal => None,
             CloseReason::Reset => Some(Cause::Reset),
             CloseReason::Refused => Some(Cause::Refused),

@@ -281,7 +281,7 @@ impl RequestConfig {
 
     fn http(&self, url: &Url, body: Option<Vec<u8>>, one_request: bool) -> Result<Kind, String> {
         if self.request.is_some() || self.response.is_some() {
-            return Err("request and response sizes are for tcp; give body and expect-bytes".into());
+            return Err("request and response sizes are for tcp and tls; give body and expect-bytes".into());
         }
         let method = self.method.as_deref().unwrap_or(if body.is_some() { "POST" } else { "GET" });
         if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-') {
@@ -407,7 +407,7 @@ mod tests {
             ("[[request]]\nurl = \"http://1.2.3.4/\"\nheaders = [\"A: b\\r\\nC: d\"]", "header field"),
             ("[[request]]\nurl = \"http://1.2.3.4/\"\nmethod = \"GET /\"", "method"),
             ("[[request]]\nurl = \"http://1.2.3.4/\"\nweight = 0", "weight"),
-            ("[[request]]\nurl = \"https://1.2.3.4/\"", "TLS is not supported"),
+            ("[[request]]\nurl = \"ftp://1.2.3.4/\"", "no scheme"),
             ("[[request]]\nurl = \"tcp://1.2.3.4:5\"\nmethod = \"GET\"", "http"),
         ] {
             let error = plan(text).unwrap_err();

@@ -7,20 +7,30 @@ use core::net::{IpAddr, Ipv6Addr};
 pub enum Scheme {
     /// `http`: HTTP/1.1 over TCP.
     Http,
+    /// `https`: the same over TLS.
+    Https,
     /// `tcp`: bytes there and bytes back.
     Tcp,
+    /// `tls`: the same over TLS.
+    Tls,
 }
 
 impl Scheme {
     /// True if requests and answers are HTTP/1.1.
     pub fn is_http(self) -> bool {
-        self == Scheme::Http
+        matches!(self, Scheme::Http | Scheme::Https)
+    }
+
+    /// True if its connections are under TLS.
+    pub fn is_tls(self) -> bool {
+        matches!(self, Scheme::Https | Scheme::Tls)
     }
 
     fn port(self) -> Option<u16> {
         match self {
             Scheme::Http => Some(80),
-            Scheme::Tcp => None,
+            Scheme::Https => Some(443),
+            Scheme::Tcp | Scheme::Tls => None,
         }
     }
 }
@@ -59,8 +69,9 @@ impl Url {
         let scheme = match scheme {
             "http" => Scheme::Http,
             "tcp" => Scheme::Tcp,
-            "https" | "tls" => return Err(format!("{text}: TLS is not supported; there are http and tcp")),
-            other => return Err(format!("{text}: no scheme {other}; there are http and tcp")),
+            "https" => Scheme::Https,
+            "tls" => Scheme::Tls,
+            other => return Err(format!("{text}: no scheme {other}; there are http, https, tcp and tls")),
         };
         if text.bytes().any(|byte| byte.is_ascii_control() || byte == b' ') {
             return Err(format!("{text:?}: a URL has no spaces; write %20"));
@@ -138,8 +149,7 @@ mod tests {
     fn a_mistake_says_what_to_write() {
         for wrong in [
             "ftp://a/",
-            "https://a/",
-            "tls://a:443",
+            "tls://a",
             "tcp://a",
             "http://",
             "http://a:b/",

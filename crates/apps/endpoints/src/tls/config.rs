@@ -1,0 +1,152 @@
+//! Keys and certificates: TLS 1.2 and 1.3, with the `ring` provider of rustls.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig, SignatureScheme};
+
+/// Where distributions keep the certificates of public authorities.
+const SYSTEM_ROOTS: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+
+/// Whom a client trusts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// The authorities of the system.
+    System,
+    /// The authorities, or the very certificates, of a file.
+    File(PathBuf),
+    /// Everybody: certificates are not checked.
+    Everybody,
+}
+
+/// Why TLS is not possible with these files.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TlsError(String);
+
+/// A server with the key and certificate of these files, both in PEM.
+///
+/// # Errors
+/// One cannot be read, or they do not belong together.
+pub fn server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
+    let chain = certificates(certificate)?;
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, &error, "a private key"))?;
+    server(chain, private)
+        .map_err(|error| TlsError(format!("{} with {}: {error}", key.display(), certificate.display())))
+}
+
+/// A server with a certificate for these addresses that is made here, signs itself, and is gone with the process.
+///
+/// # Errors
+/// There are no random numbers.
+pub fn self_signed(addresses: impl Iterator<Item = IpAddr>) -> Result<Arc<ServerConfig>, TlsError> {
+    /// More names make the handshake slower, and nobody can check this certificate anyway.
+    const NAMES_MAX: usize = 16;
+    let names = addresses.take(NAMES_MAX).map(|address| address.to_string());
+    let made = rcgen::generate_simple_self_signed(names.chain(["localhost".to_owned()]).collect::<Vec<_>>());
+    let made = made.map_err(|error| TlsError(format!("a certificate cannot be made: {error}")))?;
+    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()).into();
+    server(vec![made.cert.der().clone()], key).map_err(|error| TlsError(error.to_string()))
+}
+
+fn server(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Arc<ServerConfig>, Error> {
+    let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    Ok(Arc::new(builder.with_no_client_auth().with_single_cert(chain, key)?))
+}
+
+/// A client that makes a whole handshake for each connection.
+///
+/// # Errors
+/// The file of the authorities cannot be read.
+pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, TlsError> {
+    let wrong = |error: Error| TlsError(error.to_string());
+    let builder =
+        ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().map_err(wrong)?;
+    let path = match trust {
+        Trust::Everybody => None,
+        Trust::File(path) => Some(path.clone()),
+        Trust::System => {
+            let found = SYSTEM_ROOTS.iter().map(PathBuf::from).find(|path| path.exists());
+            let nowhere =
+                || TlsError("this system has no certificates of authorities; give --ca FILE or --insecure".into());
+            Some(found.ok_or_else(nowhere)?)
+        }
+    };
+    let builder = match path {
+        None => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider()))),
+        Some(path) => {
+            let mut roots = RootCertStore::empty();
+            let (added, _) = roots.add_parsable_certificates(certificates(&path)?);
+            if added == 0 {
+                return Err(TlsError(format!("{} holds no certificate that can be used", path.display())));
+            }
+            builder.with_root_certificates(roots)
+        }
+    };
+    let mut config = builder.with_no_client_auth();
+    config.resumption = Resumption::disabled();
+    Ok(Arc::new(config))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let all = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let all = all.map_err(|error| unreadable(path, &error, "certificates"))?;
+    if all.is_empty() {
+        return Err(TlsError(format!("{} holds no certificate in PEM", path.display())));
+    }
+    Ok(all)
+}
+
+fn unreadable(path: &Path, error: &impl std::fmt::Display, what: &str) -> TlsError {
+    TlsError(format!("{} cannot be read as {what} in PEM: {error}", path.display()))
+}
+
+/// Accepts every certificate, and checks only that the server has its key.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
