@@ -324,7 +324,7 @@ impl Batch {
 
     /// Moves the first slot to the end of `other` as a packet of `len` bytes (cut to what its frame holds) of whose checksum this is known;
     /// false, and nothing has happened, if there is none, or no room.
-    #[inline]
+    #[inline(always)]
     pub fn move_written(&mut self, other: &mut Batch, len: usize, checksum: Checksum) -> bool {
         if self.is_empty() {
             return false;

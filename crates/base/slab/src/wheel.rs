@@ -44,6 +44,8 @@ pub struct Wheel {
     now: u32,
     /// Slots that come out at `now`, first blocks; level 0 last.
     due: [u32; LEVELS],
+    /// First tick at which a slot comes out, or an earlier one; `None` if none has entries.
+    soonest: Option<u32>,
     len: usize,
 }
 
@@ -73,7 +75,15 @@ impl Wheel {
     pub fn new(capacity: usize, now: u32) -> Result<Wheel, ReserveError> {
         let blocks = Slab::new(capacity.div_ceil(BLOCK) + 2 * SLOTS * LEVELS)?;
         let slots = Box::new([[NONE; SLOTS]; LEVELS]);
-        Ok(Wheel { blocks, slots, occupied: [[0; SLOTS / 64]; LEVELS], now, due: [NONE; LEVELS], len: 0 })
+        Ok(Wheel {
+            blocks,
+            slots,
+            occupied: [[0; SLOTS / 64]; LEVELS],
+            now,
+            due: [NONE; LEVELS],
+            soonest: None,
+            len: 0,
+        })
     }
 
     /// Number of entries.
@@ -93,7 +103,7 @@ impl Wheel {
     #[inline]
     pub fn restart(&mut self, now: u32) {
         if self.len == 0 {
-            self.now = now;
+            (self.now, self.soonest) = (now, None);
         }
     }
 
@@ -104,6 +114,11 @@ impl Wheel {
         let next = self.now.wrapping_add(1);
         let tick = if (tick.wrapping_sub(next) as i32) < 0 { next } else { tick };
         let (level, slot) = self.slot_of(tick);
+        let first = tick & (u32::MAX << (8 * level));
+        let is_sooner = |soonest: u32| first.wrapping_sub(self.now) < soonest.wrapping_sub(self.now);
+        if self.soonest.is_none_or(is_sooner) {
+            self.soonest = Some(first);
+        }
         self.put(level, slot, id).then_some(tick)
     }
 
@@ -168,13 +183,19 @@ impl Wheel {
     }
 
     /// The first tick at which an entry comes out; `None` if there is no entry. It may be too early for coarse slots, never too late.
+    #[inline]
     pub fn next_tick(&self) -> Option<u32> {
         if self.len == 0 {
             return None;
         }
-        if self.due.iter().any(|head| *head != NONE) {
+        if self.due != [NONE; LEVELS] {
             return Some(self.now);
         }
+        self.soonest
+    }
+
+    /// The first tick at which a slot comes out; `None` if none has entries.
+    fn next_slot(&self) -> Option<u32> {
         (0..LEVELS).filter_map(|level| self.next_of(level)).min_by_key(|tick| tick.wrapping_sub(self.now))
     }
 
@@ -197,7 +218,7 @@ impl Wheel {
 
     /// Moves on to the next tick at which something comes out, or to `now` if that is earlier. Nothing is due.
     fn advance(&mut self, now: u32) {
-        let to = match self.next_tick() {
+        let to = match self.next_slot() {
             Some(tick) if tick.wrapping_sub(self.now) < now.wrapping_sub(self.now) => tick,
             _ => now,
         };
@@ -205,12 +226,13 @@ impl Wheel {
         for level in 0..LEVELS {
             let shift = 8 * level as u32;
             if to & ((1u32 << shift) - 1) != 0 {
-                return;
+                break;
             }
             let slot = (to >> shift) as usize % SLOTS;
             self.due[level] = std::mem::replace(&mut self.slots[level][slot], NONE);
             self.occupied[level][slot / 64] &= !(1 << (slot % 64));
         }
+        self.soonest = self.next_slot();
     }
 
     /// The finest level in which `tick` has a slot of its own, before that level comes around.

@@ -116,6 +116,18 @@ impl<'a> Usual4<'a> {
         self.word(46) as u16
     }
 
+    /// Urgent pointer.
+    #[inline]
+    pub fn urgent(&self) -> u16 {
+        self.word(50) as u16
+    }
+
+    /// ECN bits of the IP header.
+    #[inline]
+    pub fn ecn(&self) -> u8 {
+        self.headers[15] & 3
+    }
+
     /// TSval and TSecr.
     #[inline]
     pub fn timestamps(&self) -> (u32, u32) {
@@ -264,9 +276,9 @@ impl FastPath {
         Some(Fast4 { src, dst, offset: start, end, protocol, tos: header[1], ttl: header[8] })
     }
 
-    /// True for addresses that another host can have.
+    /// See [`crate::Ip::may_send4`].
     #[inline]
-    fn may_send4(&self, src: u32) -> bool {
+    pub fn may_send4(&self, src: u32) -> bool {
         let first = src >> 24;
         (first.wrapping_sub(1) < 223) & (first != 127)
             && !contains4(&self.in_use4, src)

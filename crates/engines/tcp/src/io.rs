@@ -56,10 +56,7 @@ impl<'a> Io<'a> {
     /// Sends bytes, and returns how many were taken. If these are not all, `sendable` follows when there is room again.
     #[inline]
     pub fn send(&mut self, conn: Conn, bytes: &[u8]) -> usize {
-        match self.engine.index_of(conn) {
-            Some(index) => self.engine.write(index, bytes),
-            None => 0,
-        }
+        self.engine.write(conn, bytes)
     }
 
     /// Asks for the memory of a connection that the program will send on soon: some ten calls ahead.

@@ -123,6 +123,14 @@ impl Options {
     /// Reads options. An option with a bad length ends the reading, and those before it count.
     pub(crate) fn parse(mut bytes: &[u8]) -> Options {
         let mut options = Options::default();
+        if let [2, 4, i, j, 4, 2, 8, 10, a, b, c, d, e, f, g, h, 1, 3, 3, shift] = *bytes {
+            // A SYN of Linux, and of this stack.
+            options.mss = Some(u16::from_be_bytes([i, j]));
+            options.window_scale = Some(shift.min(14));
+            options.sack_permitted = true;
+            options.timestamps = Some((u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])));
+            return options;
+        }
         while let [kind, rest @ ..] = bytes {
             match kind {
                 0 => break,

@@ -221,7 +221,7 @@ impl<A: App> Stack<A> {
 }
 
 /// Stage 1 of a packet.
-#[inline]
+#[inline(always)]
 fn recognize(engine: &Engine, frame: &[u8], checksum: Checksum, arrival: &mut Arrival) {
     if let Some(end) = engine.egress.ip.usual4(frame, checksum)
         && let Some(segment) = Usual4::of(frame, end)
@@ -270,7 +270,7 @@ fn plain(engine: &Engine, frame: &[u8], checksum: Checksum) -> Arrival {
 
 /// Stage 3 of a usual TCP segment: nearly always it belongs to the connection whose tag it has, and is the one that is expected next.
 /// Otherwise it goes the way of plain segments; false if that shows that it is none.
-#[inline]
+#[inline(always)]
 fn usual<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8]) -> bool {
     if let Some(segment) = Usual4::of(frame, arrival.end)
         && let Some(index) = engine.usual_connection(arrival.block, &segment)
@@ -287,20 +287,49 @@ fn usual<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u
             return true;
         }
     }
-    unusual(engine, app, frame, arrival.checksum)
+    unusual(engine, app, arrival, frame)
 }
 
 /// A segment with usual headers that the fast path does not take; false if its source address is none that another host can have.
 #[inline(never)]
-fn unusual<A: App>(engine: &mut Engine, app: &mut A, frame: &[u8], checksum: Checksum) -> bool {
-    let arrival = plain(engine, frame, checksum);
-    let is_plain = arrival.kind == Kind::Tcp4;
-    if is_plain {
-        tcp(engine, app, &Arrival { checksum, ..arrival }, frame);
+fn unusual<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8]) -> bool {
+    let Some(usual) = Usual4::of(frame, arrival.end).filter(|usual| engine.egress.ip.may_send4(usual.src())) else {
+        other(engine, app, frame, arrival.checksum);
+        return false;
+    };
+    let (local, remote, ports) = (usual.dst(), usual.src(), usual.ports().rotate_left(16));
+    let segment = Segment {
+        src_port: ports as u16,
+        dst_port: (ports >> 16) as u16,
+        seq: Seq(usual.seq()),
+        ack: Seq(usual.ack()),
+        flags: usual.flags(),
+        window: usual.window(),
+        urgent: usual.urgent(),
+        timestamps: Some(usual.timestamps()),
+        options: &[],
+        data: usual.data,
+        ecn: usual.ecn(),
+    };
+    let tuple = tuple(local.into(), remote.into(), ports, false);
+    let found = engine.usual_connection(arrival.block, &usual);
+    if found.is_some() {
+        arrive::segment(engine, app, &tuple, found, &segment);
     } else {
-        other(engine, app, frame, checksum);
+        let found = engine.find_v4(arrival.hash, local, remote, ports);
+        any(engine, app, &tuple, found, &segment);
     }
-    is_plain
+    true
+}
+
+/// A segment whose connection was looked for: the fast path, or the long way.
+fn any<A: App>(engine: &mut Engine, app: &mut A, tuple: &Tuple, found: Option<u32>, segment: &Segment<'_>) {
+    if let Some(index) = found.filter(|value| value & IS_TIME_WAIT == 0)
+        && arrive::fast_segment(engine, app, index, segment)
+    {
+        return;
+    }
+    arrive::segment(engine, app, tuple, found, segment);
 }
 
 /// Stage 3 of a plain TCP segment.
@@ -327,12 +356,7 @@ fn tcp<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8]
         return;
     };
     let found = engine.find_v4(hash, dst, src, ports);
-    if let Some(index) = found.filter(|value| value & IS_TIME_WAIT == 0)
-        && arrive::fast_segment(engine, app, index, &parsed)
-    {
-        return;
-    }
-    arrive::segment(engine, app, &tuple(dst.into(), src.into(), ports, false), found, &parsed);
+    any(engine, app, &tuple(dst.into(), src.into(), ports, false), found, &parsed);
 }
 
 /// Stage 3 of a plain datagram.
@@ -386,12 +410,7 @@ fn segment<A: App>(
         return;
     };
     let found = engine.find_hashed(hash.unwrap_or_else(|| engine.hash(tuple)), tuple);
-    if let Some(index) = found.filter(|value| value & IS_TIME_WAIT == 0)
-        && arrive::fast_segment(engine, app, index, &parsed)
-    {
-        return;
-    }
-    arrive::segment(engine, app, tuple, found, &parsed);
+    any(engine, app, tuple, found, &parsed);
 }
 
 /// Local port in the upper half, remote one in the lower, of a segment that arrived.

@@ -190,11 +190,16 @@ impl Ip {
     }
 
     /// Recognises a usual TCP segment over IPv4 for one of our addresses, and says where its data end in the frame ([`crate::Usual4`]). The
-    /// caller looks for a connection of these addresses; if there is none, the segment goes to [`Ip::fast4`], which looks at the source
-    /// address, too.
+    /// caller looks for a connection of these addresses; if there is none, it asks [`Ip::may_send4`] about the source address, too.
     #[inline]
     pub fn usual4(&self, frame: &[u8], checksum: Checksum) -> Option<u16> {
         self.fast.usual4(frame, checksum)
+    }
+
+    /// True for addresses that another host can have.
+    #[inline]
+    pub fn may_send4(&self, src: u32) -> bool {
+        self.fast.may_send4(src)
     }
 
     /// As [`Ip::fast4`], over IPv6.

@@ -46,7 +46,7 @@ pub(super) fn segment<A: App>(
 }
 
 /// Data that is expected next, and fits into the window.
-#[inline]
+#[inline(always)]
 pub(super) fn in_order<A: App>(engine: &mut Engine, app: &mut A, index: u32, data: &[u8], fin: bool) {
     let tcb = &mut engine.tcbs[index];
     let conn = Conn { index, generation: tcb.generation };

@@ -20,13 +20,14 @@ pub(crate) struct Plain<'a> {
 }
 
 /// As [`fast_path`], for a segment with any options.
+#[inline(never)]
 pub(crate) fn fast_segment<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &Segment<'_>) -> bool {
     let Segment { seq, ack, flags, window, timestamps, data, .. } = *segment;
     segment.options.is_empty() && fast_path(engine, app, index, &Plain { seq, ack, flags, window, timestamps, data })
 }
 
 /// A segment in sequence, of a connection without anything unusual. False, and nothing has happened, if it must go the long way.
-#[inline]
+#[inline(always)]
 pub(crate) fn fast_path<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &Plain<'_>) -> bool {
     let Engine { tcbs, send, counters, touched, now, .. } = &mut *engine;
     let tcb = &mut tcbs[index];

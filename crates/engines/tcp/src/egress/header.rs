@@ -147,6 +147,7 @@ pub(super) fn write_usual(
     let Some(place) = rest.get_mut(..data.len()) else { return 0 };
     match (&mut *place, data) {
         ([place], [byte]) => *place = *byte,
+        (_, []) => {}
         (place, data) => place.copy_from_slice(data),
     }
     let tcp_len = 32 + data.len();

@@ -12,7 +12,7 @@ use linerate_mem::{Batch, Checksum, Pool};
 
 use crate::tuple::Tuple;
 use crate::{Now, StackConfig, StackError};
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr};
 
 /// Frames that are taken from the pool together.
 const FRAMES: usize = 32;
@@ -33,6 +33,43 @@ pub(crate) struct Egress {
     deadline_ns: Cell<Option<u64>>,
     /// Where a packet is built that has to wait for its neighbour.
     parcel: Vec<u8>,
+    hops: Hops,
+}
+
+/// Hops that were asked for last, by addresses of IPv4. They are all forgotten when the layer below may have learned something.
+struct Hops {
+    known: Box<[KnownHop; HOPS]>,
+    epoch: u32,
+}
+
+/// Entries of [`Hops`].
+const HOPS: usize = 256;
+
+#[derive(Clone, Copy)]
+struct KnownHop {
+    local: Ipv4Addr,
+    remote: Ipv4Addr,
+    hop: HopId,
+    epoch: u32,
+}
+
+impl Hops {
+    fn new() -> Hops {
+        let (local, remote) = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED);
+        Hops { known: Box::new([KnownHop { local, remote, hop: HopId::NONE, epoch: 0 }; HOPS]), epoch: 1 }
+    }
+
+    fn entry(&mut self, remote: Ipv4Addr) -> &mut KnownHop {
+        let bits = remote.to_bits();
+        &mut self.known[(bits ^ bits >> 8) as usize % HOPS]
+    }
+
+    fn forget(&mut self) {
+        self.epoch = self.epoch.wrapping_add(1);
+        if self.epoch == 0 {
+            *self = Hops::new();
+        }
+    }
 }
 
 impl Egress {
@@ -50,6 +87,7 @@ impl Egress {
             mtu,
             deadline_ns: Cell::new(None),
             parcel: vec![0; usize::from(mtu)],
+            hops: Hops::new(),
             pool,
         })
     }
@@ -142,13 +180,26 @@ impl Egress {
 
     /// The next hop to `remote`, and the source address: `local` if it is given.
     pub(crate) fn hop(&mut self, local: Option<IpAddr>, remote: IpAddr, now: Now) -> Result<(HopId, IpAddr), NoRoute> {
+        if let (Some(IpAddr::V4(local)), IpAddr::V4(remote)) = (local, remote) {
+            let epoch = self.hops.epoch;
+            let known = *self.hops.entry(remote);
+            let is_known = known.epoch == epoch && known.local == local && known.remote == remote;
+            if is_known && self.ip.header(known.hop).is_some() {
+                return Ok((known.hop, local.into()));
+            }
+        }
         self.deadline_ns.set(None);
-        self.ip.hop(local, remote, now.ns, &mut self.output, &mut self.pool)
+        let found = self.ip.hop(local, remote, now.ns, &mut self.output, &mut self.pool);
+        if let (Ok((hop, IpAddr::V4(local))), IpAddr::V4(remote)) = (&found, remote) {
+            *self.hops.entry(remote) = KnownHop { local: *local, remote, hop: *hop, epoch: self.hops.epoch };
+        }
+        found
     }
 
     /// The layer below, about to be called with something that may change its deadlines.
     pub(crate) fn ip_mut(&mut self) -> &mut Ip {
         self.deadline_ns.set(None);
+        self.hops.forget();
         &mut self.ip
     }
 
@@ -166,6 +217,7 @@ impl Egress {
     pub(crate) fn tick(&mut self, now: Now) {
         if self.deadline_ns() <= now.ns {
             self.deadline_ns.set(None);
+            self.hops.forget();
             self.ip.tick(now.ns, &mut self.output, &mut self.pool);
         }
     }
@@ -173,6 +225,7 @@ impl Egress {
     /// Gives a frame to the layer below.
     pub(crate) fn receive(&mut self, frame: &[u8], checksum: Checksum, now: Now) -> Inbound {
         self.deadline_ns.set(None);
+        self.hops.forget();
         self.ip.receive(frame, checksum, now.ns, &mut self.output, &mut self.pool)
     }
 }

@@ -30,7 +30,11 @@ impl Engine {
         let (count, mut done) = (self.touched.len(), 0);
         while done < count {
             let index = self.touched[done];
-            if !self.emit_usual(index) && !self.emit(index) {
+            if self.emit_usual(index) {
+                done += 1;
+                continue;
+            }
+            if !self.emit(index) {
                 self.counters.output_stalls += 1;
                 break;
             }
@@ -45,9 +49,9 @@ impl Engine {
         }
     }
 
-    /// Sends what one connection has, if that is one segment of an established connection without anything unusual; else false, and
-    /// nothing has happened.
-    #[inline]
+    /// Sends what one connection has, if that is at most one segment of a connection without anything unusual, and takes it off the list;
+    /// else false, and nothing has happened.
+    #[inline(always)]
     fn emit_usual(&mut self, index: u32) -> bool {
         const OTHER: Flags = Flags(Flags::V6.0 | Flags::ECN.0 | Flags::ECE_OWED.0);
         if !self.egress.can_send() {
@@ -55,23 +59,41 @@ impl Engine {
         }
         let Engine { tcbs, send, receive, egress, counters, config, now, .. } = self;
         let tcb = &mut tcbs[index];
-        let is_usual = (tcb.state == State::Established)
-            & tcb.flags.has(Flags::TIMESTAMPS)
-            & !tcb.flags.any(OTHER)
-            & (tcb.recv == NONE);
+        let is_usual =
+            tcb.is_synchronized() & tcb.flags.has(Flags::TIMESTAMPS) & !tcb.flags.any(OTHER) & (tcb.recv == NONE);
         if !is_usual {
             return false;
         }
         let Some(link) = egress.usual_link(tcb.hop) else { return false };
-        let Some(last) = send::next_usual(tcb, send, *now) else { return false };
-        let flags = acknowledge(tcb, right_edge(tcb, receive, config)) | bit::PSH;
+        let (seq, data, bits);
+        if send::is_idle(tcb) {
+            tcb.flags.clear(Flags::CWND_LIMITED | Flags::TOUCHED);
+            if !tcb.flags.has(Flags::ACK_NOW) {
+                if needs_filing(tcb) || tcb.flags.has(Flags::ACK_DELAYED) {
+                    self.file(index);
+                }
+                return true;
+            }
+            (seq, data, bits) = (tcb.snd_nxt, &[][..], 0);
+            counters.pure_acks_out += 1;
+        } else {
+            let Some(last) = send::next_usual(tcb, send, *now) else { return false };
+            let push = if last.data.is_empty() { 0 } else { bit::PSH };
+            (seq, data, bits) = (last.seq, last.data, if last.fin { bit::FIN | push } else { push });
+        }
+        let flags = acknowledge(tcb, right_edge(tcb, receive, config)) | bits;
         counters.out_segs += 1;
         let (ack, window) = (tcb.rcv_nxt, window_field(tcb));
-        let segment = Segment { seq: last.seq, ack, flags, window, data: last.data, ..Segment::EMPTY };
+        let segment = Segment { seq, ack, flags, window, data, ..Segment::EMPTY };
         let ports = u32::from(tcb.local_port) << 16 | u32::from(tcb.remote_port);
         let ends = Ends { local: tcb.local, remote: tcb.remote, ports };
         let stamps = (now.tick.wrapping_add(tcb.ts_offset), tcb.ts_recent);
         egress.transmit_usual(&link, ends, &segment, stamps);
+        // The segment carries every acknowledgment that is owed, so only a deadline may have to be filed.
+        tcb.flags.clear(Flags::TOUCHED);
+        if needs_filing(tcb) {
+            self.file(index);
+        }
         true
     }
 
@@ -194,8 +216,8 @@ impl Engine {
     #[inline]
     pub(super) fn file(&mut self, index: u32) {
         let tcb = &mut self.tcbs[index];
-        let due = send::deadline(tcb);
-        if due != NEVER && (tcb.filed == NEVER || (due.wrapping_sub(tcb.filed) as i32) < 0) {
+        if needs_filing(tcb) {
+            let due = send::deadline(tcb);
             let filed = self.file_entry(index, due);
             self.tcbs[index].filed = filed;
         }
@@ -210,6 +232,13 @@ impl Engine {
             }
         }
     }
+}
+
+/// True if the connection's next deadline is earlier than the tick that it is filed under.
+#[inline]
+fn needs_filing(tcb: &Tcb) -> bool {
+    let due = send::deadline(tcb);
+    due != NEVER && (tcb.filed == NEVER || (due.wrapping_sub(tcb.filed) as i32) < 0)
 }
 
 /// A segment of a connection without data.

@@ -242,7 +242,22 @@ impl Engine {
     }
 
     /// Bytes to send; returns how many were taken.
-    pub(crate) fn write(&mut self, index: u32, bytes: &[u8]) -> usize {
+    #[inline]
+    pub(crate) fn write(&mut self, conn: Conn, bytes: &[u8]) -> usize {
+        let Engine { tcbs, send, touched, .. } = self;
+        let Some(tcb) = tcbs.get_mut(conn.index) else { return 0 };
+        if (tcb.generation != conn.generation) | (tcb.state == State::Closed) {
+            return 0;
+        }
+        if send::write_usual(tcb, send, bytes) {
+            tcb.touch(conn.index, touched);
+            return bytes.len();
+        }
+        self.write_any(conn.index, bytes)
+    }
+
+    #[inline(never)]
+    fn write_any(&mut self, index: u32, bytes: &[u8]) -> usize {
         let tcb = &mut self.tcbs[index];
         if tcb.flags.any(Flags::FIN_QUEUED | Flags::FIN_SENT) || bytes.is_empty() {
             return 0;

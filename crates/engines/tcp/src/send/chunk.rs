@@ -106,12 +106,11 @@ impl Header {
         line[..4].copy_from_slice(&next.to_le_bytes());
     }
 
-    /// Notes the first transmission of the chunk that begins with `line`, and returns its header.
+    /// Notes the first transmission of the chunk that begins with `line`.
     #[inline]
-    pub fn write_sent(line: &mut Line, stamp: u32) -> Header {
+    pub fn write_sent(line: &mut Line, stamp: u32) {
         line[8..12].copy_from_slice(&stamp.to_le_bytes());
         line[15] = 1;
-        Header::read(line)
     }
 
     /// Sequence numbers that the chunk takes.

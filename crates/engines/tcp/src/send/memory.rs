@@ -163,10 +163,10 @@ impl SendMemory {
         Header::write_next(&mut self.size_mut(handle).lines[line_of(handle)], next);
     }
 
-    /// Notes that chunk `handle` is sent for the first time, and returns its header.
+    /// Notes that chunk `handle` is sent for the first time.
     #[inline]
-    pub(super) fn mark_sent(&mut self, handle: u32, stamp: u32) -> Header {
-        Header::write_sent(&mut self.size_mut(handle).lines[line_of(handle)], stamp)
+    pub(super) fn stamp(&mut self, handle: u32, stamp: u32) {
+        Header::write_sent(&mut self.size_mut(handle).lines[line_of(handle)], stamp);
     }
 
     /// Writes a new chunk: its header, and as many of `bytes` as it has room for. Returns how many these are.

@@ -152,7 +152,13 @@ pub fn established(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) {
 /// `SEND_BLOCKED` is set. Also before the handshake is over; 0 after `close`.
 #[inline]
 pub fn write(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8], now: Now) -> usize {
-    if usual::write(tcb, memory, bytes) { bytes.len() } else { write::write(tcb, memory, bytes, now) }
+    write::write(tcb, memory, bytes, now)
+}
+
+/// As `write`, if nothing waits to be sent, and the bytes are one small segment. False, and nothing has happened, if it does not apply.
+#[inline(always)]
+pub fn write_usual(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8]) -> bool {
+    usual::write(tcb, memory, bytes)
 }
 
 /// Bytes that `write` would take now.
@@ -180,13 +186,13 @@ pub fn next_segment<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: Now) -> 
 /// Takes an acknowledgment of all that is in flight, if that is one chunk and the connection has nothing unusual, and updates the window.
 /// `None`, and nothing has happened, if it does not apply; else whether `sendable` is due. The caller has checked that `ack` is after
 /// `snd_una` and at most `snd_nxt`, and that the segment reports nothing else.
-#[inline]
+#[inline(always)]
 pub fn on_usual_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: Seq, seq: Seq, wnd: u32, now: Now) -> Option<bool> {
     usual::on_ack(tcb, memory, ack, seq, wnd, now)
 }
 
 /// As `next_segment`, if only one chunk waits, and it may leave as it is. `None` says nothing.
-#[inline]
+#[inline(always)]
 pub fn next_usual<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: Now) -> Option<Last<'a>> {
     usual::next_segment(tcb, memory, now)
 }

@@ -148,26 +148,33 @@ pub(super) fn coarse(now: Now) -> u16 {
 /// Sends a chunk for the first time.
 #[inline]
 fn send<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, handle: u32, now: Now) -> Outgoing<'a> {
-    let header = note_sent(tcb, memory, handle, now);
+    let header = mark_sent(tcb, memory, handle, now);
+    arm_sent(tcb, memory, now);
     outgoing(tcb, memory, handle, &header, false)
 }
 
-/// Marks, counts and the timer of a chunk that is sent for the first time.
+/// The timer after something was sent for the first time.
 #[inline]
-pub(super) fn note_sent(tcb: &mut Tcb, memory: &mut SendMemory, handle: u32, now: Now) -> Header {
-    let header = mark_sent(tcb, memory, handle, now);
+pub(super) fn arm_sent(tcb: &mut Tcb, memory: &SendMemory, now: Now) {
     if tcb.send_deadline == NEVER || timer::kind(tcb) == Timer::Window {
         timer::arm_clean(tcb, memory, now);
     } else if timer::kind(tcb) == Timer::Probe {
         timer::put_off(tcb, memory, now);
     }
-    header
 }
 
 /// Marks and counts of a chunk that is sent for the first time.
 #[inline]
 fn mark_sent(tcb: &mut Tcb, memory: &mut SendMemory, handle: u32, now: Now) -> Header {
-    let header = memory.mark_sent(handle, now.us);
+    memory.stamp(handle, now.us);
+    let header = memory.header(handle);
+    count_sent(tcb, memory, handle, &header, now);
+    header
+}
+
+/// As [`mark_sent`], for a chunk that is stamped, and whose header this is.
+#[inline]
+pub(super) fn count_sent(tcb: &mut Tcb, memory: &mut SendMemory, handle: u32, header: &Header, now: Now) {
     tcb.last_sent = handle;
     tcb.snd_nxt = header.end();
     tcb.sent_at = coarse(now);
@@ -176,7 +183,6 @@ fn mark_sent(tcb: &mut Tcb, memory: &mut SendMemory, handle: u32, now: Now) -> H
     }
     memory.counters.segments += 1;
     memory.counters.bytes += u64::from(header.len);
-    header
 }
 
 /// The segment of a chunk.

@@ -386,7 +386,7 @@ mod tests {
         for place in 0..count {
             queue::append(&mut tcb, &mut memory, LEN as usize, &[0; LEN as usize], Marks::default()).unwrap();
             tcb.last_sent = tcb.tail;
-            memory.mark_sent(tcb.last_sent, 1_000 + place);
+            memory.stamp(tcb.last_sent, 1_000 + place);
         }
         tcb.snd_nxt = una + tcb.queued;
         let recovery = Recovery::new(&tcb);

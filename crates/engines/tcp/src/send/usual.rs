@@ -9,7 +9,7 @@ use crate::{Flags, NONE, Now, Seq, Tcb};
 
 /// What an acknowledgment of all that is in flight, one chunk, changed. The caller has checked that `up_to` is after `snd_una` and at most
 /// `snd_nxt`, that nothing is reported by SACK or ECN, and that the segment, whose window `wnd` is, is not older than the last one.
-#[inline]
+#[inline(always)]
 pub(super) fn on_ack(tcb: &mut Tcb, memory: &mut SendMemory, up_to: Seq, seq: Seq, wnd: u32, now: Now) -> Option<bool> {
     let handle = tcb.head;
     if (tcb.cold != NONE) | (up_to != tcb.snd_nxt) | (handle != tcb.last_sent) | (handle == NONE) {
@@ -41,12 +41,14 @@ pub(super) fn on_ack(tcb: &mut Tcb, memory: &mut SendMemory, up_to: Seq, seq: Se
 pub struct Last<'a> {
     /// SEG.SEQ.
     pub seq: Seq,
-    /// The data; at least one byte.
+    /// The data.
     pub data: &'a [u8],
+    /// FIN.
+    pub fin: bool,
 }
 
 /// The one chunk that was never sent, if it may leave as it is.
-#[inline]
+#[inline(always)]
 pub(super) fn next_segment<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: Now) -> Option<Last<'a>> {
     let flight = tcb.in_flight();
     let is_other = tcb.cold != NONE || tcb.flags.any(Flags::WINDOW_PROBE | Flags::FIN_OWED | Flags::CWR_OWED);
@@ -58,11 +60,16 @@ pub(super) fn next_segment<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: N
         return None;
     }
     let header = memory.header(handle);
-    if (header.marks != Marks::default()) | (header.len == 0) || !output::fits(tcb, memory, &header, flight, now) {
+    if ((header.marks != Marks::default()) & (header.marks != Marks::FIN))
+        || !output::fits(tcb, memory, &header, flight, now)
+    {
         return None;
     }
-    output::note_sent(tcb, memory, handle, now);
-    Some(Last { seq: header.seq, data: &memory.bytes(handle)[..usize::from(header.len)] })
+    memory.stamp(handle, now.us);
+    output::count_sent(tcb, memory, handle, &header, now);
+    output::arm_sent(tcb, memory, now);
+    let fin = header.marks == Marks::FIN;
+    Some(Last { seq: header.seq, data: &memory.bytes(handle)[..usize::from(header.len)], fin })
 }
 
 /// Takes bytes to be sent that are one small segment, if nothing waits to be sent.
