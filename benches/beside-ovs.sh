@@ -73,7 +73,7 @@ start_ovs() {
         other_config:dpdk-extra="--no-pci --in-memory --single-file-segments -l 0 --file-prefix=ovs$$"
     nice -n -20 "$ovs" "unix:$folder/db.sock" --detach --pidfile="$folder/vswitchd.pid" --log-file="$folder/log" 2>/dev/null
     ovs-vsctl --db="unix:$folder/db.sock" add-br br -- set bridge br datapath_type=netdev fail_mode=secure \
-        protocols=OpenFlow10,OpenFlow13 \
+        protocols=OpenFlow10,OpenFlow13,OpenFlow14 \
         -- add-port br 0 -- set interface 0 $(ovs_port 0) -- add-port br 1 -- set interface 1 $(ovs_port 1)
     control=$folder/${ovs##*/}.$(cat "$folder/vswitchd.pid").ctl
 }

@@ -206,7 +206,7 @@ pub struct Loop {
 }
 
 /// All of them.
-pub const LOOPS: [Loop; 48] = [
+pub const LOOPS: [Loop; 50] = [
     Loop {
         name: "cache_one_flow",
         what: "cache of exact matches, one flow, and counting it",
@@ -435,6 +435,23 @@ pub const LOOPS: [Loop; 48] = [
         threads: 1,
         run: |cores, packets| {
             ofswitch::engine(cores[0], ofswitch::Load { flows: 10_000, burst: 1, ..ofswitch::Load::ONE }, packets)
+        },
+    },
+    Loop {
+        name: "ofswitch_engine_10k_entries",
+        what: "the same, and each flow has an entry of its own",
+        threads: 1,
+        run: |cores, packets| {
+            let load = ofswitch::Load { flows: 10_000, burst: 1, entries: 10_000, ..ofswitch::Load::ONE };
+            ofswitch::engine(cores[0], load, packets)
+        },
+    },
+    Loop {
+        name: "ofswitch_engine_packets",
+        what: "what these loops do to make packets, 10,000 flows, and nothing else",
+        threads: 1,
+        run: |cores, packets| {
+            ofswitch::make(cores[0], ofswitch::Load { flows: 10_000, burst: 1, ..ofswitch::Load::ONE }, packets)
         },
     },
     Loop {

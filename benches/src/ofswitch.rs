@@ -118,6 +118,22 @@ fn switch(load: Load, pool: &Pool) -> (Switch, Forwarder) {
     (switch, forwarder)
 }
 
+/// Makes the packets of [`engine`], and frees them.
+pub fn make(core: usize, load: Load, packets: u64) -> Run {
+    let _ = affinity::pin_to_core(core);
+    let mut pool = Pool::new(PoolConfig::default()).expect("16 MiB of packet memory");
+    let mut source = Source::new(load);
+    let mut batch = Batch::new(&pool, BATCH);
+    let (mut made, watch) = (0, Stopwatch::start());
+    while made < packets {
+        pool.alloc(&mut batch, BATCH, 60);
+        source.write(&mut batch);
+        made += batch.len() as u64;
+        pool.free(&mut batch);
+    }
+    watch.stop(made)
+}
+
 /// The engine alone.
 pub fn engine(core: usize, load: Load, packets: u64) -> Run {
     let _ = affinity::pin_to_core(core);

@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::ExitCode;
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -169,10 +170,9 @@ fn packet_ins(address: &str, for_s: u64) -> Result<()> {
     put(&mut out, 1, &Message::FlowMod(delete_all()));
     let all = FlowMod { instructions: vec![Instruction::ApplyActions(vec![miss])], ..delete_all_as(FlowCommand::Add) };
     put(&mut out, 2, &Message::FlowMod(all));
-    switch.send(&out)?;
+    switch.send(std::mem::take(&mut out))?;
     let (mut answered, mut seen, began) = (0_u64, HashMap::new(), Instant::now());
     while began.elapsed() < Duration::from_secs(for_s) {
-        out.clear();
         switch.receive(|_, message| match message {
             Message::PacketIn(packet) if packet.data.len() >= 34 => {
                 let target = packet.data[30..34].iter().fold(0, |value, byte| value << 8 | u128::from(*byte));
@@ -186,7 +186,7 @@ fn packet_ins(address: &str, for_s: u64) -> Result<()> {
             }
             _ => {}
         })?;
-        switch.send(&out)?;
+        switch.send(std::mem::take(&mut out))?;
     }
     let elapsed = seconds(began.elapsed());
     println!("packet-ins {answered} {elapsed:.4} destinations {}", seen.len());
@@ -214,9 +214,11 @@ fn seconds(time: Duration) -> f64 {
     time.as_secs_f64()
 }
 
-/// A connection to a switch, behind its hello.
+/// A connection to a switch, behind its hello. Everything that is sent goes through one queue of whole messages, which a thread of its own
+/// writes: the switch may ask for an echo, or wait for its answers to be read, before it took all of a long queue.
 struct Connection {
     stream: TcpStream,
+    queue: Sender<Vec<u8>>,
     framer: Framer,
     buffer: Vec<u8>,
 }
@@ -230,11 +232,15 @@ impl Connection {
     fn new(stream: TcpStream) -> Result<Connection> {
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
         stream.set_read_timeout(Some(Duration::from_secs(60))).map_err(|error| error.to_string())?;
-        let mut connection = Connection { stream, framer: Framer::default(), buffer: vec![0; 256 * 1024] };
+        let mut writer = stream.try_clone().map_err(|error| error.to_string())?;
+        let (queue, messages) = channel::<Vec<u8>>();
+        // A switch that is gone shows when it is read from.
+        thread::spawn(move || messages.into_iter().all(|bytes| writer.write_all(&bytes).is_ok()));
+        let mut connection = Connection { stream, queue, framer: Framer::default(), buffer: vec![0; 256 * 1024] };
         let mut hello = Vec::new();
         put(&mut hello, 0, &Message::Hello(Hello { versions: Some(1 << VERSION) }));
         put(&mut hello, 1, &Message::FeaturesRequest);
-        connection.send(&hello)?;
+        connection.send(hello)?;
         let mut known = false;
         while !known {
             connection.receive(|_, message| known |= matches!(message, Message::FeaturesReply(_)))?;
@@ -242,26 +248,20 @@ impl Connection {
         Ok(connection)
     }
 
-    fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        self.stream.write_all(bytes).map_err(|error| format!("sending: {error}"))
+    /// Sends whole messages, behind those that wait.
+    fn send(&mut self, messages: Vec<u8>) -> Result<()> {
+        self.queue.send(messages).map_err(|_| "the switch closed the connection".into())
     }
 
-    /// Sends from a thread of its own, because the switch may answer before it took everything; returns the time until `is_last`.
-    fn timed(&mut self, bytes: Vec<u8>, mut is_last: impl FnMut(u32, &Message) -> bool) -> Result<Duration> {
-        let mut writer = self.stream.try_clone().map_err(|error| error.to_string())?;
+    /// Sends whole messages; returns the time until `is_last`.
+    fn timed(&mut self, messages: Vec<u8>, mut is_last: impl FnMut(u32, &Message) -> bool) -> Result<Duration> {
         let began = Instant::now();
-        thread::scope(|scope| {
-            let sent = scope.spawn(move || writer.write_all(&bytes));
-            let mut done = false;
-            while !done {
-                self.receive(|xid, message| done |= is_last(xid, message))?;
-            }
-            let elapsed = began.elapsed();
-            match sent.join() {
-                Ok(Ok(())) => Ok(elapsed),
-                _ => Err("the switch closed the connection".into()),
-            }
-        })
+        self.send(messages)?;
+        let mut done = false;
+        while !done {
+            self.receive(|xid, message| done |= is_last(xid, message))?;
+        }
+        Ok(began.elapsed())
     }
 
     /// Waits for bytes, and hands out the messages that are whole. Echo requests are answered.
@@ -282,6 +282,6 @@ impl Connection {
                 }
             }
         }
-        self.send(&answers)
+        if answers.is_empty() { Ok(()) } else { self.send(answers) }
     }
 }

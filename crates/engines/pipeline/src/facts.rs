@@ -1,6 +1,6 @@
 //! Facts about a packet that groups, meters and the cache need, in its key. Where they lie, `packet/key.rs` says.
 
-use linerate_classify::Key;
+use linerate_classify::{Key, Mask, WORDS};
 
 use crate::packet::{Headers, PipelineFields, shape};
 
@@ -8,6 +8,15 @@ use crate::packet::{Headers, PipelineFields, shape};
 const METADATA: usize = 5;
 /// Bits of word 7 that no field uses.
 const TABLE_AT: u32 = 54;
+
+/// The bits of a key by which a way depends on its packet whatever the entries compare: the metadata, which is part of packet-ins; the table
+/// in which the packet begins; whether the key has a second line.
+pub(crate) const BEYOND_ENTRIES: Mask = {
+    let mut words = [0; WORDS];
+    words[METADATA] = u64::MAX;
+    words[7] = Key::EXTENDED | 0xff << TABLE_AT;
+    Mask { words }
+};
 
 /// Puts other metadata into a key.
 #[inline]

@@ -19,6 +19,7 @@ mod meter_view;
 pub mod packet;
 mod port_view;
 mod records;
+mod relevant;
 mod shared;
 mod switch;
 mod tally;

@@ -15,6 +15,7 @@ use crate::group_view::GroupView;
 use crate::mac::MacTable;
 use crate::meter_view::MeterView;
 use crate::port_view::PortView;
+use crate::relevant::RelevantBits;
 use crate::tally::{Account, PerWorker, TableTally};
 
 /// Tables of a switch: 0 to 254.
@@ -52,6 +53,7 @@ impl State {
 pub(crate) struct Shared {
     pub(crate) tables: Vec<TableView>,
     pub(crate) flows: SlabReader<FlowView>,
+    pub(crate) relevant: RelevantBits,
     states: SlabReader<Arc<State>>,
     /// Index of the present state.
     state: AtomicU32,
@@ -135,6 +137,7 @@ impl Shared {
         Shared {
             tables,
             flows,
+            relevant: RelevantBits::new(),
             states: states.reader(),
             state: AtomicU32::new(states.current),
             state_number: AtomicU64::new(states.current().number),

@@ -10,10 +10,14 @@
 //! lost, and is counted as such.
 #![forbid(unsafe_code)]
 
+mod bell;
+
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
+use bell::{Bell, Ringer};
 use linerate_mem::{Batch, Pool, SlotReceiver, SlotSender, Totals, slot_ring};
 use linerate_port::{
     Caps, Device, Drops, FarSide, Fitting, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats,
@@ -26,7 +30,10 @@ pub const RING_DEFAULT: usize = 1024;
 pub struct PipePort {
     pool: Pool,
     sender: SlotSender,
+    /// Behind the sender, whose end it tells of when both are dropped.
+    ringer: Ringer,
     receiver: SlotReceiver,
+    bell: Arc<Bell>,
     caps: Caps,
     stats: Stats,
     lost_to_dead_peer: u64,
@@ -82,11 +89,21 @@ pub fn pair(name: &str, pool: &Pool, ring: usize) -> (PipePort, PipePort) {
 pub fn pair_from(name: &str, pool: &Pool, ring: usize, start: u32) -> (PipePort, PipePort) {
     let (a_sender, b_receiver) = slot_ring(pool, ring, start);
     let (b_sender, a_receiver) = slot_ring(pool, ring, start);
-    (PipePort::new(name, pool, a_sender, a_receiver), PipePort::new(name, pool, b_sender, b_receiver))
+    let (a_bell, b_bell) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
+    let (a_ringer, b_ringer) = (Ringer(Arc::clone(&b_bell)), Ringer(Arc::clone(&a_bell)));
+    (
+        PipePort::new(name, pool, (a_sender, a_ringer), (a_receiver, a_bell)),
+        PipePort::new(name, pool, (b_sender, b_ringer), (b_receiver, b_bell)),
+    )
 }
 
 impl PipePort {
-    fn new(name: &str, pool: &Pool, sender: SlotSender, receiver: SlotReceiver) -> PipePort {
+    fn new(
+        name: &str,
+        pool: &Pool,
+        (sender, ringer): (SlotSender, Ringer),
+        (receiver, bell): (SlotReceiver, Arc<Bell>),
+    ) -> PipePort {
         let caps = Caps {
             name: format!("pipe:{name}"),
             backend: "pipe",
@@ -101,7 +118,8 @@ impl PipePort {
             ..Caps::default()
         };
         let pool = pool.clone();
-        PipePort { pool, sender, receiver, caps, stats: Stats::default(), lost_to_dead_peer: 0, room_wanted: 1 }
+        let stats = Stats::default();
+        PipePort { pool, sender, ringer, receiver, bell, caps, stats, lost_to_dead_peer: 0, room_wanted: 1 }
     }
 }
 
@@ -137,6 +155,7 @@ impl Port for PipePort {
             self.room_wanted = 1;
             return Ok(0);
         }
+        self.ringer.ring();
         Ok(self.count_sent(before, batch.totals()))
     }
 
@@ -162,6 +181,10 @@ impl Port for PipePort {
         }
     }
 
+    fn arm_wakeup(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
+        self.bell.arm().map(add).is_some()
+    }
+
     fn stats(&mut self) -> Result<Stats, PortError> {
         let mut stats = self.stats.clone();
         if self.lost_to_dead_peer > 0 {
@@ -175,7 +198,7 @@ impl Port for PipePort {
     }
 }
 
-/// A sleeping side looks again this often; there is no descriptor to sleep on, and waking one would cost each sender a check.
+/// A side that waits by itself looks again this often.
 const NAP_NS: u64 = 50_000;
 
 impl PipePort {
@@ -204,6 +227,7 @@ impl PipePort {
         let before = batch.totals();
         if fitting.slots > 0 && alive {
             self.sender.send_front(batch, fitting.slots);
+            self.ringer.ring();
             self.count_sent(before, batch.totals());
         } else if fitting.slots > 0 {
             self.pool.free_front(batch, fitting.slots);

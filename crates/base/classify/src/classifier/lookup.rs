@@ -3,6 +3,9 @@
 //! 1. Atoms: each is hashed once a key, and its filter says which tuples cannot match (pruned tuple space).
 //! 2. Waves: each key takes the most important tuples that are left and whose own filters let it pass, asks for the buckets; then, for all
 //!    keys, for the entries; then it compares. A key is done when no tuple that is left can have a higher priority.
+//!
+//! Both stages go by the most important tuples first, then by twice as many, and so on, so that a key which one of the first has done with
+//! pays for the atoms of the first alone.
 
 use super::entries::{FIRST_WORDS, HEAD, Head, Lines};
 use super::hash::Hashing;
@@ -15,6 +18,8 @@ pub struct Scratch(Box<Lanes>);
 
 /// Tuples of a key whose filters are asked in one wave.
 const AT_ONCE: usize = 4;
+/// The most important tuples, which are looked at first.
+const TUPLES_FIRST: usize = 2;
 /// Probes of a wave.
 const PROBES: usize = BATCH * AT_ONCE;
 
@@ -97,38 +102,75 @@ impl Pass<'_> {
             return self.one_tuple(tuple, lanes, count);
         }
         lanes.candidates[..count].fill(all_tuples(self.group));
-        for (atom, hashes) in self.group.atoms.iter().zip(&mut lanes.hashes[..]) {
-            let hashes = hashes[..count].iter_mut().zip(&lanes.keys).zip(&mut lanes.candidates);
-            for ((hash, lane), candidates) in hashes {
-                let masked = atom.part.of(self.key(*lane));
-                *hash = self.hashing.atom(masked, atom.part.secret);
-                let absent = u64::from(!atom.present.test(*hash));
-                *candidates &= !(atom.tuples & absent.wrapping_neg());
+        let mut active: [u8; BATCH] = std::array::from_fn(|lane| lane as u8);
+        let (mut left, mut atoms, mut tuples, mut more) = (count, 0, 0, TUPLES_FIRST);
+        while left > 0 && tuples < self.group.tuples.len() {
+            (tuples, more) = (tuples + more, 2 * more);
+            atoms = self.hash_atoms(lanes, &active[..left], atoms, tuples);
+            self.search_tuples(lanes, &active[..left], tuples);
+            // Limits fall, so the first tuple that is left has the highest.
+            let limit = self.group.tuples.get(tuples).map_or(0, Tuple::limit);
+            let mut still = 0;
+            for at in 0..left {
+                let lane = active[at % BATCH];
+                let place = lane as usize % BATCH;
+                active[still % BATCH] = lane;
+                still += usize::from(lanes.candidates[place] != 0 && lanes.best[place] < limit);
             }
-        }
-        let mut active = count;
-        let mut order: [u8; BATCH] = std::array::from_fn(|lane| lane as u8);
-        while active > 0 {
-            let (mut pending, mut left) = (0, 0);
-            for at in 0..active {
-                let lane = order[at % BATCH] as usize % BATCH;
-                pending = self.next_tuples(lanes, lane, pending);
-                order[left % BATCH] = lane as u8;
-                left += usize::from(lanes.candidates[lane] != 0);
-            }
-            self.probe(lanes, pending);
-            active = left;
+            left = still;
         }
     }
 
-    /// Adds probes for the next tuples of a key that may have a better match. Which filters let a key pass cannot be foreseen, so no
+    /// Hashes the atoms from `from` on that the first `tuples` tuples compare, and drops the candidates that have no such value. Atoms stand
+    /// in the order of the first tuple that compares them. Returns how many atoms are hashed now.
+    #[inline]
+    fn hash_atoms(&self, lanes: &mut Lanes, active: &[u8], from: usize, tuples: usize) -> usize {
+        let mut at = from;
+        while let Some(atom) = self.group.atoms.get(at)
+            && (atom.tuples.trailing_zeros() as usize) < tuples
+        {
+            let hashes = &mut lanes.hashes[at % ATOMS];
+            for lane in active {
+                let lane = *lane as usize % BATCH;
+                let masked = atom.part.of(self.key(lanes.keys[lane]));
+                let hash = self.hashing.atom(masked, atom.part.secret);
+                hashes[lane] = hash;
+                let absent = u64::from(!atom.present.test(hash));
+                lanes.candidates[lane] &= !(atom.tuples & absent.wrapping_neg());
+            }
+            at += 1;
+        }
+        at
+    }
+
+    /// Goes through the candidates among the first `tuples` tuples, in waves.
+    #[inline]
+    fn search_tuples(&self, lanes: &mut Lanes, active: &[u8], tuples: usize) {
+        let within = crate::key::lanes(tuples);
+        let mut order = [0; BATCH];
+        order[..active.len()].copy_from_slice(active);
+        let mut left = active.len();
+        while left > 0 {
+            let (mut pending, mut still) = (0, 0);
+            for at in 0..left {
+                let lane = order[at % BATCH] as usize % BATCH;
+                pending = self.next_tuples(lanes, lane, within, pending);
+                order[still % BATCH] = lane as u8;
+                still += usize::from(lanes.candidates[lane] & within != 0);
+            }
+            self.probe(lanes, pending);
+            left = still;
+        }
+    }
+
+    /// Adds probes for the next tuples `within` which a key may have a better match. Which filters let a key pass cannot be foreseen, so no
     /// branch depends on it.
     #[inline]
-    fn next_tuples(&self, lanes: &mut Lanes, lane: usize, pending: usize) -> usize {
+    fn next_tuples(&self, lanes: &mut Lanes, lane: usize, within: u64, pending: usize) -> usize {
         let mut pending = pending;
         let mut candidates = lanes.candidates[lane];
         for _ in 0..AT_ONCE {
-            let number = candidates.trailing_zeros();
+            let number = (candidates & within).trailing_zeros();
             let Some(tuple) = self.group.tuples.get(number as usize) else { break };
             if lanes.best[lane] >= tuple.limit() {
                 candidates = 0;

@@ -27,6 +27,7 @@ pub(crate) enum Set {
 
 /// Up to 64 tuples.
 pub(crate) struct Group {
+    /// In the order of the first tuple that compares them.
     pub(crate) atoms: Vec<Atom>,
     pub(crate) tuples: Vec<Tuple>,
 }

@@ -58,9 +58,9 @@ impl Tuples {
         self.tables.iter().flatten()
     }
 
-    /// Tables.
-    pub(crate) fn len(&self) -> usize {
-        self.numbers.len()
+    /// The mask of each table.
+    pub(crate) fn masks(&self) -> impl ExactSizeIterator<Item = Mask> {
+        self.numbers.keys().copied()
     }
 
     /// The table of a mask, and its number.

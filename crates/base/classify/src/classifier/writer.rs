@@ -10,7 +10,7 @@ use super::table::Table;
 use super::tuples::Tuples;
 use super::value::Value;
 use crate::domain::Domain;
-use crate::key::Rule;
+use crate::key::{Mask, Rule};
 use crate::primitive::Arc;
 use crate::published::Publisher;
 
@@ -182,9 +182,9 @@ impl Classifier {
         self.len == 0
     }
 
-    /// Different masks of the rules.
-    pub fn masks(&self) -> usize {
-        self.tuples.len()
+    /// The different masks of the rules.
+    pub fn masks(&self) -> impl ExactSizeIterator<Item = Mask> {
+        self.tuples.masks()
     }
 
     /// Bytes that the rules take at most, without those of sets that workers may still read.

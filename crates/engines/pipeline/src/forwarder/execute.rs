@@ -344,6 +344,7 @@ impl Core {
         let key = hand.headers.key(batch.packet(0), &hand.fields);
         let mut known = key;
         beginning_in(&mut known, table);
+        self.relevant.apply(&mut known);
         let mut ways = [MISS];
         if let Some(cache) = &mut self.cache {
             cache.lookup_batch(std::slice::from_ref(&known), 1, &mut ways);
@@ -355,6 +356,7 @@ impl Core {
         ask(view, &mut [key], 1, table, &mut asked, &mut self.scratch);
         let way = self.way_of(view, &asked[0], hand.fields.metadata);
         if let Some(cache) = &mut self.cache
+            && self.relevant.is_current(&self.shared.relevant)
             && self.paths.get(way).is_some_and(|path| !path.is_transient)
         {
             cache.insert(&known, way);

@@ -1,8 +1,8 @@
 //! A batch on its way through the switch, in passes over at most 64 packets:
 //!
 //! ```text
-//! parse       the headers of each packet, and its key; neighbours with the same key are looked up once
-//! cache       the number of the way that packets with this key take
+//! parse       the headers of each packet, and its key; neighbours whose keys do not differ in what entries compare are looked up once
+//! cache       the number of the way that packets with this key take, of which the cache knows what entries compare
 //! ask         the tables about keys that the cache does not have, or whose way is stale, all together
 //! distribute  packets in a row that leave by one port as they are move as one; others are walked along their way, one by one
 //! ```
@@ -17,6 +17,7 @@ use super::resolve::{View, ask, build, each, is_current};
 use crate::action_set::ActionSet;
 use crate::drops::DropReason;
 use crate::packet::{CommonHeaders, Fragment, Headers, PipelineFields};
+use crate::relevant::Relevant;
 
 /// Packets that are looked at together.
 pub(super) const LANES: usize = 64;
@@ -87,11 +88,17 @@ impl Core {
         let Some(mut lanes) = self.lanes.take() else { return };
         batch.prefetch_heads(0, LANES);
         while !batch.is_empty() {
-            let (count, fresh) = lanes.parse(batch, fields, view.state.config.fragments);
+            let fragments = view.state.config.fragments;
+            let (count, fresh) = lanes.parse(batch, fields, fragments, &self.relevant);
             if count == 0 {
                 break;
             }
-            self.find_ways(view, &mut lanes, count, fresh, fields);
+            if !self.find_ways(view, &mut lanes, count, fresh, fields) {
+                // Entries that compare other bits came just now: these packets go by whole keys, which are right under any entries.
+                self.relevant = Relevant::ALL;
+                let (_, fresh) = lanes.parse(batch, fields, fragments, &self.relevant);
+                self.find_ways(view, &mut lanes, count, fresh, fields);
+            }
             self.distribute(view, &lanes, count, fields, in_slot, batch, pool);
         }
         self.lanes = Some(lanes);
@@ -105,8 +112,17 @@ impl Core {
     }
 
     /// Finds the ways of the first `count` packets. `fresh` has a bit for each whose key differs from that of the packet before it.
-    fn find_ways(&mut self, view: &View<'_>, lanes: &mut Lanes, count: usize, fresh: u64, fields: &PipelineFields) {
+    /// Returns false if entries came meanwhile that compare bits which the keys had in common unseen.
+    fn find_ways(
+        &mut self,
+        view: &View<'_>,
+        lanes: &mut Lanes,
+        count: usize,
+        fresh: u64,
+        fields: &PipelineFields,
+    ) -> bool {
         let Lanes { keys, ways, .. } = lanes;
+        each(fresh, |lane| self.relevant.apply(&mut keys[lane]));
         match &mut self.cache {
             Some(cache) => {
                 // Keys behind the last fresh one are those of their neighbours.
@@ -131,8 +147,8 @@ impl Core {
                 unknown |= 1 << lane;
             }
         });
-        if unknown != 0 {
-            self.ask_tables(view, lanes, count, unknown, fields);
+        if unknown != 0 && !self.ask_tables(view, lanes, count, unknown, fields) {
+            return false;
         }
         let misses = u64::from(unknown.count_ones());
         let account = self.account();
@@ -147,13 +163,25 @@ impl Core {
                 *known = way;
             }
         }
+        true
     }
 
-    /// Asks the tables about the lanes whose bit is set, and keeps what they say.
+    /// Asks the tables about the lanes whose bit is set, and keeps what they say. Returns false, and keeps nothing, if entries that were
+    /// met compare other bits than those that are left of the keys.
     #[inline(never)]
-    fn ask_tables(&mut self, view: &View<'_>, lanes: &mut Lanes, count: usize, unknown: u64, fields: &PipelineFields) {
+    fn ask_tables(
+        &mut self,
+        view: &View<'_>,
+        lanes: &mut Lanes,
+        count: usize,
+        unknown: u64,
+        fields: &PipelineFields,
+    ) -> bool {
         lanes.asked.iter_mut().for_each(Vec::clear);
         ask(view, &mut lanes.keys[..count], unknown, 0, &mut lanes.asked, &mut self.scratch);
+        if !self.relevant.is_all() && !self.relevant.is_current(&self.shared.relevant) {
+            return false;
+        }
         let entries = self.cache.as_ref().map_or(0, linerate_classify::Cache::len);
         self.account().cache_entries.set(entries as u64);
         let Lanes { keys, ways, asked, .. } = lanes;
@@ -175,6 +203,7 @@ impl Core {
                 cache.insert(&keys[lane], way);
             }
         });
+        true
     }
 
     /// The number of the way that rests on these entries.
@@ -192,7 +221,13 @@ impl Core {
 impl Lanes {
     /// Reads the headers of up to 64 packets. Returns how many, and a bit for each whose key differs from that of the one before.
     #[inline]
-    fn parse(&mut self, batch: &Batch, fields: &PipelineFields, fragments: Fragments) -> (usize, u64) {
+    fn parse(
+        &mut self,
+        batch: &Batch,
+        fields: &PipelineFields,
+        fragments: Fragments,
+        relevant: &Relevant,
+    ) -> (usize, u64) {
         let mut parts = batch.parts();
         let (mut count, mut fresh) = (0, 0u64);
         // The lane of the key before; none is before the first.
@@ -208,7 +243,7 @@ impl Lanes {
                 read_on(&mut lane, &mut parts);
             }
             if lane.kind.is_forwarded() {
-                if before == LANES || differ(&self.keys[before], &self.keys[count]) {
+                if before == LANES || relevant.differ(&self.keys[before], &self.keys[count]) {
                     fresh |= 1 << count;
                 }
                 before = count;
@@ -239,13 +274,6 @@ fn kind(headers: &Headers, more: bool, fragments: Fragments) -> Kind {
         Fragments::Reassemble if headers.fragment() != Fragment::Whole => Kind::Fragment,
         _ => Kind::Other,
     }
-}
-
-/// True if two keys differ. Those of flows do so in addresses or ports, which are compared first.
-#[inline]
-fn differ(one: &Key, other: &Key) -> bool {
-    let words = |at: usize| one.words[at] ^ other.words[at];
-    words(2) | words(3) != 0 || one != other
 }
 
 /// Adds the other slots of a packet.

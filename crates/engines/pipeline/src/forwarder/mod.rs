@@ -25,6 +25,7 @@ use crate::drops::DropReason;
 use crate::packet::{Headers, PipelineFields};
 use crate::port_view::PortView;
 use crate::records::{PacketOutRecord, RecordSender};
+use crate::relevant::Relevant;
 use crate::shared::{Shared, State, TABLES, TableTallies};
 use crate::tally::Account;
 use egress::{Egress, Prefix};
@@ -75,6 +76,7 @@ struct Core {
     /// Not there while a batch is worked on.
     lanes: Option<Lanes>,
     cache: Option<Cache>,
+    relevant: Relevant,
     paths: Paths,
     /// By the worker's number of a port.
     bindings: Vec<Option<Binding>>,
@@ -125,6 +127,7 @@ impl Forwarder {
             scratch: Scratch::default(),
             lanes: Some(Lanes::default()),
             cache: (cache_entries_max > 0).then(|| Cache::new(cache)),
+            relevant: Relevant::ALL,
             paths: Paths::default(),
             bindings: Vec::new(),
             by_slot: Vec::new(),
@@ -194,6 +197,14 @@ impl Core {
     fn egress_of(&mut self, slot: u16) -> Option<&mut Egress> {
         let place = *self.by_slot.get(usize::from(slot))?;
         Some(&mut self.bindings.get_mut(usize::from(place))?.as_mut()?.egress)
+    }
+
+    /// Before a version is entered.
+    #[inline]
+    fn read_relevant(&mut self) {
+        if !self.relevant.is_current(&self.shared.relevant) {
+            self.relevant = Relevant::of(&self.shared.relevant);
+        }
     }
 
     fn count(&mut self, table: u8, hit: Option<&Hit>, packets: u64, bytes: u64) {
@@ -389,6 +400,7 @@ impl Datapath for Forwarder {
     fn input(&mut self, from: PortIndex, batch: &mut Batch, context: &mut Context<'_>) {
         let Forwarder { reader, core, .. } = self;
         core.now_ns = context.now_ns;
+        core.read_relevant();
         let guard = reader.enter();
         if core.shared.has_other_state(core.state.number) {
             core.state = core.shared.state(&guard);
@@ -470,6 +482,7 @@ impl Datapath for Forwarder {
     fn tick(&mut self, context: &mut Context<'_>) {
         let Forwarder { reader, core, packet_outs, packet_outs_waiting } = self;
         core.now_ns = context.now_ns;
+        core.read_relevant();
         let guard = reader.enter();
         if core.shared.has_other_state(core.state.number) {
             core.state = core.shared.state(&guard);

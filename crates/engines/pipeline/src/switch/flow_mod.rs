@@ -97,6 +97,7 @@ impl Switch {
         self.note_uses(&instructions, true);
         self.entries.insert(request, instructions, flow, self.now_ns);
         self.note_timeouts(index);
+        self.shared.relevant.add(&rule.mask);
         self.classifiers[table].insert(&Rule { id: flow, ..rule });
         self.shared.tables[table].note_added(&self.domain);
         self.has_changed = true;
@@ -166,6 +167,7 @@ impl Switch {
             let all = doomed.len() == self.entries.of_table(table).len();
             if all {
                 self.classifiers[usize::from(table)].clear();
+                self.has_fewer_masks = true;
             }
             // From the end of the table's list, which keeps the others in their places.
             for index in doomed.into_iter().rev() {

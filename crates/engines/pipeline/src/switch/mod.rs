@@ -122,6 +122,8 @@ pub struct Switch {
     instruction_lists: InstructionLists,
     /// Entries have changed since the current version began.
     has_changed: bool,
+    /// A mask is gone since the current version began.
+    has_fewer_masks: bool,
     groups: BTreeMap<u32, Group>,
     meters: BTreeMap<u32, Meter>,
     ports: BTreeMap<u32, SwitchPort>,
@@ -162,6 +164,7 @@ impl Switch {
             entries: Entries::new(TABLES, options.entries_max),
             instruction_lists: InstructionLists::default(),
             has_changed: false,
+            has_fewer_masks: false,
             buffers: Buffers::new(options.buffers),
             timeouts: Timeouts::default(),
             domain,
@@ -267,8 +270,8 @@ impl Switch {
 
     /// Begins a version if entries have changed.
     fn begin_version(&mut self) {
-        if std::mem::take(&mut self.has_changed) {
-            self.domain.advance();
+        if self.has_changed {
+            self.advance();
         }
     }
 
@@ -313,8 +316,15 @@ impl Switch {
         let mut state = State::clone(&self.states.current());
         change(&mut state);
         self.states.publish(state, &self.shared);
+        self.advance();
+    }
+
+    fn advance(&mut self) {
         self.domain.advance();
         self.has_changed = false;
+        if std::mem::take(&mut self.has_fewer_masks) {
+            self.shared.relevant.set_to_union(self.classifiers.iter().flat_map(Classifier::masks));
+        }
     }
 
     /// True once workers have put packets for controllers into an empty queue.

@@ -31,7 +31,10 @@ impl Switch {
         let Some(entry) = self.entries.remove(index) else { return };
         let (flow, instructions) = (entry.flow, Arc::clone(&entry.instructions));
         if is_rule {
-            self.classifiers[usize::from(entry.table)].remove(&entry.rule());
+            let classifier = &mut self.classifiers[usize::from(entry.table)];
+            let masks = classifier.masks().len();
+            classifier.remove(&entry.rule());
+            self.has_fewer_masks |= classifier.masks().len() < masks;
         }
         self.note_uses(&instructions, false);
         self.retire(flow, Some(index), reason);

@@ -168,3 +168,36 @@ fn packets_that_were_put_together_are_cut_for_ports_that_take_less() {
     rig.check();
     assert!(rig.pool.is_whole());
 }
+
+#[test]
+fn flows_that_no_entry_tells_apart_are_known_as_one_until_an_entry_does() {
+    let mut rig = Rig::new(3);
+    let to_port = |entry: Match| entry.with(Field::EthType, 0x0800).with(Field::IpProto, 17);
+    rig.add(add(10, to_port(in_port(1)).with(Field::UdpDst, 80), apply(vec![output(2)])));
+    let packets: Vec<Vec<u8>> = (0..40).map(|flow| udp(1, 2, [1000 + flow, 80])).collect();
+    let ports = |rig: &mut Rig| rig.send_all(1, &packets).iter().map(|(port, _)| *port).collect::<Vec<u32>>();
+    for _ in 0..3 {
+        assert_eq!(ports(&mut rig), [2; 40]);
+    }
+    assert_eq!(rig.switch.totals().cache_misses, 2, "one key, kept when it was seen for the second time");
+
+    // Each of these entries compares a field that none compared before.
+    let one =
+        FlowMod { priority: 20, ..add(20, to_port(in_port(1)).with(Field::UdpSrc, 1007), apply(vec![output(3)])) };
+    rig.add(one.clone());
+    for _ in 0..3 {
+        let sent = ports(&mut rig);
+        assert_eq!((sent.iter().filter(|port| **port == 3).count(), sent.len()), (1, 40));
+    }
+    rig.add(FlowMod { command: FlowCommand::DeleteStrict, ..one });
+    let version = rig.switch.version();
+    assert!(rig.switch.quiesced(version));
+    for _ in 0..3 {
+        assert_eq!(ports(&mut rig), [2; 40]);
+    }
+    let source = to_port(in_port(1)).with_masked(Field::Ipv4Src, 0, 0xff);
+    rig.add(add(30, source, apply(vec![output(3)])));
+    assert_eq!(ports(&mut rig), [2; 40]);
+    assert_eq!(rig.send(1, &udp(0, 2, [1000, 80]))[0].0, 3);
+    rig.check();
+}

@@ -1,0 +1,66 @@
+//! Wakes the thread that sleeps until its side of a pipe receives something. A sender pays for a look at one flag a batch, and for
+//! a system call only if the other side sleeps.
+
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, OnceLock};
+
+/// The end of the side that sleeps, and shared by both.
+#[derive(Default)]
+pub(crate) struct Bell {
+    is_armed: AtomicBool,
+    /// What is written to and what is slept on; made when a side sleeps for the first time.
+    line: OnceLock<Option<[UnixStream; 2]>>,
+}
+
+/// The end of the side that sends. Rings when it is dropped, too.
+pub(crate) struct Ringer(pub(crate) Arc<Bell>);
+
+impl Bell {
+    /// The descriptor that becomes readable when the other side rings. What was sent before may not ring. `None` if the process has no
+    /// descriptor left.
+    pub(crate) fn arm(&self) -> Option<BorrowedFd<'_>> {
+        let [_, near] = self.line.get_or_init(|| line().ok()).as_ref()?;
+        if !self.is_armed.swap(true, Ordering::Relaxed) {
+            let _ = (&*near).read(&mut [0; 8]);
+        }
+        // Beside the fence of `ring`: the sender sees the flag, or the caller sees what it sent.
+        fence(Ordering::SeqCst);
+        Some(near.as_fd())
+    }
+}
+
+impl Ringer {
+    /// Wakes the other side if it sleeps. To be called behind what it shall see.
+    #[inline]
+    pub(crate) fn ring(&self) {
+        fence(Ordering::SeqCst);
+        if self.0.is_armed.load(Ordering::Relaxed) {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        if let Some(Some([far, _])) = self.0.line.get() {
+            // The byte comes before the flag falls, so that arming again takes it away. A full line is readable already.
+            let _ = (&*far).write(&[1]);
+            self.0.is_armed.store(false, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for Ringer {
+    fn drop(&mut self) {
+        self.ring();
+    }
+}
+
+fn line() -> std::io::Result<[UnixStream; 2]> {
+    let (far, near) = UnixStream::pair()?;
+    far.set_nonblocking(true)?;
+    near.set_nonblocking(true)?;
+    Ok([far, near])
+}
