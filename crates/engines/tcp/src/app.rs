@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 
 use linerate_ip::UdpId;
 
-use crate::{CloseReason, Conn, Io};
+use crate::{CloseReason, Conn, Io, SoftError};
 
 /// A program over the stack. The stack calls it while it works on a batch; nothing here may wait.
 pub trait App {
@@ -19,6 +19,11 @@ pub trait App {
     /// They are handed over in line with all others.
     fn urgent(&mut self, conn: Conn, ahead: u32, io: &mut Io<'_>) {
         let _ = (conn, ahead, io);
+    }
+
+    /// Something is wrong that does not end the connection: routers complain, or the peer does not answer. Programs need not do anything.
+    fn soft_error(&mut self, conn: Conn, error: SoftError, io: &mut Io<'_>) {
+        let _ = (conn, error, io);
     }
 
     /// There is room again after a send that was cut short.

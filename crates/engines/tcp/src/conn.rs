@@ -34,6 +34,19 @@ pub enum CloseReason {
     Aborted,
 }
 
+/// What does not end a connection by itself (RFC 9293 sections 3.8.3, 3.9.2.2): it may pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SoftError {
+    /// A segment was sent again three times, and nothing came back (R1).
+    NoAnswer,
+    /// A router says that the peer's network or host cannot be reached.
+    Unreachable,
+    /// A router says that a segment lived too long, or the peer that its fragments did not become whole.
+    TimeExceeded,
+    /// Somebody says that a field of the IP header is wrong.
+    ParameterProblem,
+}
+
 /// Who began a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {

@@ -5,6 +5,7 @@ use core::net::{IpAddr, SocketAddr};
 use linerate_ip::{BindError, SendError, UdpId};
 
 use crate::engine::{Engine, Event};
+use crate::receive::Settings;
 use crate::{
     CloseReason, Conn, ConnectError, ConnectOptions, Counters, Flags, Info, Keepalive, ListenError, ListenOptions,
     Listener, send,
@@ -57,6 +58,15 @@ impl<'a> Io<'a> {
     #[inline]
     pub fn send(&mut self, conn: Conn, bytes: &[u8]) -> usize {
         self.engine.write(conn, bytes)
+    }
+
+    /// Sends urgent bytes (RFC 9293 section 3.8.5), and returns how many were taken, as [`Io::send`]. The peer is told that urgent bytes are on the
+    /// way up to the last of them, before they fit into its window. RFC 6093 advises new protocols against urgent data.
+    pub fn send_urgent(&mut self, conn: Conn, bytes: &[u8]) -> usize {
+        match self.engine.index_of(conn) {
+            Some(index) => self.engine.write_urgent(index, bytes),
+            None => 0,
+        }
     }
 
     /// Asks for the memory of a connection that the program will send on soon: some ten calls ahead.
@@ -124,6 +134,27 @@ impl<'a> Io<'a> {
         if let Some(index) = self.engine.index_of(conn) {
             self.engine.set_keepalive(index, keepalive);
         }
+    }
+
+    /// Sets the differentiated services code point of the connection's segments (RFC 2474), of which the low six bits count; 0 at first. False
+    /// if the connection has ended, or there is no memory to keep it.
+    pub fn set_dscp(&mut self, conn: Conn, dscp: u8) -> bool {
+        self.set(conn, |settings| settings.dscp = dscp & 63)
+    }
+
+    /// Sets the time to live, or hop limit, of the connection's segments, at least 1; 64 at first. False as for [`Io::set_dscp`].
+    pub fn set_hop_limit(&mut self, conn: Conn, hop_limit: u8) -> bool {
+        self.set(conn, |settings| settings.hop_limit = hop_limit.max(1))
+    }
+
+    /// Sets how long a peer may leave segments, or probes of its window, without an answer before the connection ends (R2 of RFC 9293), in
+    /// milliseconds; `None`, as at first: as the stack's configuration has it. Also for the SYN. False as for [`Io::set_dscp`].
+    pub fn set_user_timeout(&mut self, conn: Conn, timeout_ms: Option<u32>) -> bool {
+        self.set(conn, |settings| settings.user_timeout_ms = timeout_ms)
+    }
+
+    fn set(&mut self, conn: Conn, change: impl FnOnce(&mut Settings)) -> bool {
+        self.engine.index_of(conn).is_some_and(|index| self.engine.set(index, change))
     }
 
     /// Opens a UDP socket: bound to `local`, or to a port that is free, and connected to `remote` if there is one.

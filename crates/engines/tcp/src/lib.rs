@@ -36,6 +36,7 @@ pub use app::App;
 pub use config::{StackConfig, StackError};
 pub use conn::{
     CloseReason, Conn, ConnectError, ConnectOptions, Info, Keepalive, ListenError, ListenOptions, Listener, Origin,
+    SoftError,
 };
 pub use counters::Counters;
 pub use io::Io;

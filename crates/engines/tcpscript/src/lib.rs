@@ -27,6 +27,6 @@ pub use pattern::stream_byte;
 pub use run::{Failure, run};
 pub use script::{
     Action, AppExpectation, Bound, Call, Ecn, EndReason, IcmpError, Message, Numbers, Open, Relation, Scenario, Script,
-    Segment, Stamp, Step, When,
+    Segment, SoftError, Stamp, Step, When,
 };
 pub use subject::{Endpoints, Event, Subject};

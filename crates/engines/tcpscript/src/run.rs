@@ -299,7 +299,7 @@ impl Runner<'_> {
             flow.endpoints.local_port = port("local_port").unwrap_or(0);
         }
         match call {
-            Call::Send(count) => {
+            Call::Send(count) | Call::SendUrgent(count) => {
                 let start = flow.sent.len();
                 flow.sent.extend((start..start + count).map(|offset| crate::stream_byte(offset as u64)));
             }
@@ -342,6 +342,7 @@ impl Runner<'_> {
             }
             AppExpectation::Connected => Event::Connected,
             AppExpectation::Urgent(bytes) => Event::Urgent(bytes),
+            AppExpectation::SoftError(error) => Event::SoftError(error),
             AppExpectation::PeerClosed => Event::PeerClosed,
             AppExpectation::Sendable => Event::Sendable,
             AppExpectation::Closed(reason) => Event::Closed(reason),

@@ -91,6 +91,8 @@ pub enum Call {
     Send(usize),
     /// Sends these bytes.
     SendBytes(Vec<u8>),
+    /// Sends so many bytes of the stream as urgent ones.
+    SendUrgent(usize),
     /// Sends no more, and the other side may go on.
     Close,
     /// Ends the connection with a reset.
@@ -116,10 +118,25 @@ pub enum AppExpectation {
     PeerClosed,
     /// There is room again after a send that was cut short.
     Sendable,
+    /// Something is wrong that does not end the connection.
+    SoftError(SoftError),
     /// The connection is over, because of this.
     Closed(EndReason),
     /// Nothing else.
     Nothing,
+}
+
+/// What is wrong without ending the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SoftError {
+    /// The peer does not answer.
+    NoAnswer,
+    /// The peer cannot be reached.
+    Unreachable,
+    /// A packet lived too long.
+    TimeExceeded,
+    /// A header field is wrong.
+    ParameterProblem,
 }
 
 /// Why a connection is over.

@@ -2,7 +2,7 @@
 
 use core::net::IpAddr;
 
-use crate::script::{Call, EndReason};
+use crate::script::{Call, EndReason, SoftError};
 
 /// Addresses and ports of a flow, from the side of the stack under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub enum Event {
     PeerClosed,
     /// There is room again.
     Sendable,
+    /// Something is wrong that does not end the connection.
+    SoftError(SoftError),
     /// The connection is over.
     Closed(EndReason),
 }

@@ -53,6 +53,10 @@ pub(super) fn segment<A: App>(engine: &mut Engine, app: &mut A, tuple: &Tuple, i
     }
     if is_same(engine, conn) {
         let tick = engine.now.tick;
+        let tcb = &engine.tcbs[index];
+        if let Some(record) = engine.receive.get_mut(tcb.recv) {
+            record.urgent = record.urgent.filter(|end| end.after(tcb.snd_una));
+        }
         engine.receive.clean(&mut engine.tcbs[index].recv, tick);
     }
 }

@@ -56,6 +56,11 @@ pub(crate) fn tell<A: App>(engine: &mut Engine, app: &mut A) {
                 }
             }
             Event::Resume(index) => deliver_ready(engine, app, index),
+            Event::SoftError(conn, error) => {
+                if is_same(engine, conn) {
+                    app.soft_error(conn, error, &mut Io::new(engine));
+                }
+            }
         }
     }
 }

@@ -19,14 +19,28 @@ pub(crate) struct Segment<'a> {
     /// The other options, in whole words.
     pub(crate) options: &'a [u8],
     pub(crate) data: &'a [u8],
-    /// ECN bits of the IP header.
-    pub(crate) ecn: u8,
+    /// Traffic class of the IP header: DSCP and ECN bits.
+    pub(crate) traffic_class: u8,
+    /// Time to live, hop limit.
+    pub(crate) hop_limit: u8,
+    /// Urgent pointer, with the flag URG.
+    pub(crate) urgent: u16,
 }
 
 impl Segment<'_> {
     /// Nothing, to take the rest of the fields from.
-    pub(crate) const EMPTY: Segment<'static> =
-        Segment { seq: Seq(0), ack: Seq(0), flags: 0, window: 0, timestamps: None, options: &[], data: &[], ecn: 0 };
+    pub(crate) const EMPTY: Segment<'static> = Segment {
+        seq: Seq(0),
+        ack: Seq(0),
+        flags: 0,
+        window: 0,
+        timestamps: None,
+        options: &[],
+        data: &[],
+        traffic_class: 0,
+        hop_limit: HOP_LIMIT,
+        urgent: 0,
+    };
 
     /// Bytes of the TCP header.
     #[inline]
@@ -82,7 +96,8 @@ impl Options {
     }
 }
 
-const TTL: u8 = 64;
+/// Time to live and hop limit, unless the program sets another.
+const HOP_LIMIT: u8 = 64;
 const TCP: u8 = 6;
 
 /// Writes link header, IP header, TCP header and data to the start of `frame`, and returns their length; 0 if they do not fit.
@@ -96,9 +111,9 @@ pub(super) fn write(frame: &mut [u8], link: &[u8], tuple: &Tuple, segment: &Segm
     let Some((network, rest)) = rest.split_first_chunk_mut::<40>() else { return 0 };
     let Some(tcp) = rest.get_mut(..tcp_len) else { return 0 };
     link_place.copy_from_slice(link);
-    network[..4].copy_from_slice(&(0x6000_0000 | u32::from(segment.ecn) << 20).to_be_bytes());
+    network[..4].copy_from_slice(&(0x6000_0000 | u32::from(segment.traffic_class) << 20).to_be_bytes());
     network[4..6].copy_from_slice(&(tcp_len as u16).to_be_bytes());
-    network[6..8].copy_from_slice(&[TCP, TTL]);
+    network[6..8].copy_from_slice(&[TCP, segment.hop_limit]);
     network[8..24].copy_from_slice(&tuple.local.to_be_bytes());
     network[24..].copy_from_slice(&tuple.remote.to_be_bytes());
     let fixed = fixed_words(tuple.ports(), segment, tuple.pseudo_sum(tcp_len));
@@ -132,7 +147,8 @@ pub(super) fn write_v4(frame: &mut [u8], link: &[u8], ends: Ends, segment: &Segm
     len
 }
 
-/// As [`write_v4`], for a segment whose only options are the timestamps `stamps`, and a link header without a tag.
+/// As [`write_v4`], for a segment whose only options are the timestamps `stamps`, whose IP header is the usual one, and a link header without a
+/// tag.
 #[inline]
 pub(super) fn write_usual(
     frame: &mut [u8],
@@ -151,8 +167,9 @@ pub(super) fn write_usual(
         (place, data) => place.copy_from_slice(data),
     }
     let tcp_len = 32 + data.len();
-    let [a, b, c, d, e, f, g, h, i, j] =
-        words_v4(ends, &Segment { timestamps: Some(stamps), options: &[], ..*segment }, tcp_len);
+    let Segment { seq, ack, flags, window, .. } = *segment;
+    let usual = Segment { seq, ack, flags, window, data, timestamps: Some(stamps), ..Segment::EMPTY };
+    let [a, b, c, d, e, f, g, h, i, j] = words_v4(ends, &usual, tcp_len);
     let words = [a, b, c, d, e, f, g, h, i, j, TIMESTAMPS_HEAD, stamps.0, stamps.1];
     if let Some((link_place, words_place)) = head.split_first_chunk_mut::<14>()
         && let Some(words_place) = words_place.first_chunk_mut::<52>()
@@ -178,8 +195,8 @@ fn fill_checksum(tcp: &mut [u8]) {
 /// IP header and fixed part of the TCP header, whose checksum field holds the sum of the pseudo-header.
 #[inline]
 fn words_v4(ends: Ends, segment: &Segment<'_>, tcp_len: usize) -> [u32; 10] {
-    let first = 0x4500_0000 | u32::from(segment.ecn) << 16 | (20 + tcp_len as u32);
-    let third = u32::from(TTL) << 24 | u32::from(TCP) << 16;
+    let first = 0x4500_0000 | u32::from(segment.traffic_class) << 16 | (20 + tcp_len as u32);
+    let third = u32::from(segment.hop_limit) << 24 | u32::from(TCP) << 16;
     let addresses = u64::from(ends.local) + u64::from(ends.remote);
     // Identification 0, because a datagram that may not be fragmented needs none (RFC 6864).
     let sum = Sum::new().add_u64(addresses + u64::from(first) + 0x4000 + u64::from(third));
@@ -193,7 +210,13 @@ fn words_v4(ends: Ends, segment: &Segment<'_>, tcp_len: usize) -> [u32; 10] {
 fn fixed_words(ports: u32, segment: &Segment<'_>, pseudo: Sum) -> [u32; 5] {
     let offset = (segment.header_len() as u32 / 4) << 28;
     let flags_and_window = u32::from(segment.flags) << 16 | u32::from(segment.window);
-    [ports, segment.seq.0, segment.ack.0, offset | flags_and_window, u32::from(pseudo.fold()) << 16]
+    [
+        ports,
+        segment.seq.0,
+        segment.ack.0,
+        offset | flags_and_window,
+        u32::from(pseudo.fold()) << 16 | u32::from(segment.urgent),
+    ]
 }
 
 /// Writes header and data, which are as long as `place`.

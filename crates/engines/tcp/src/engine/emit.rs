@@ -164,9 +164,10 @@ impl Engine {
             timestamps,
             options: options.as_ref().map_or(&[], Options::as_slice),
             data: queued.data,
-            ecn: if is_capable { ECT0 } else { 0 },
+            traffic_class: if is_capable { ECT0 } else { 0 },
+            ..Segment::EMPTY
         };
-        transmit(egress, tcb, pairs, &segment, *now);
+        transmit(egress, tcb, pairs, receive, &segment, *now);
         if send::is_idle(tcb) && !tcb.flags.has(Flags::ACK_NOW) { Emitted::Last } else { Emitted::More }
     }
 
@@ -180,7 +181,7 @@ impl Engine {
         counters.out_segs += 1;
         counters.pure_acks_out += 1;
         let segment = Segment { options, ..bare(tcb, tcb.snd_nxt, flags, *now) };
-        transmit(egress, tcb, pairs, &segment, *now);
+        transmit(egress, tcb, pairs, receive, &segment, *now);
         receive.clean(&mut tcb.recv, now.tick);
     }
 
@@ -189,7 +190,7 @@ impl Engine {
         if !self.egress.can_send() {
             return;
         }
-        let Engine { tcbs, egress, pairs, counters, now, .. } = self;
+        let Engine { tcbs, receive, egress, pairs, counters, now, .. } = self;
         let tcb = &mut tcbs[index];
         let mss = if tcb.flags.has(Flags::V6) { self.mss6 } else { self.mss4 };
         let (flags, window) = syn_header(tcb);
@@ -197,7 +198,7 @@ impl Engine {
         let options = options.as_slice();
         let segment = Segment { window, timestamps: None, options, ..bare(tcb, tcb.snd_una, flags, *now) };
         counters.retrans_segs += 1;
-        transmit(egress, tcb, pairs, &segment, *now);
+        transmit(egress, tcb, pairs, receive, &segment, *now);
     }
 
     /// Sends a segment that the peer must answer, because it is not acceptable (RFC 9293 section 3.8.4).
@@ -205,11 +206,11 @@ impl Engine {
         if !self.egress.can_send() {
             return;
         }
-        let Engine { tcbs, egress, pairs, counters, now, .. } = self;
+        let Engine { tcbs, receive, egress, pairs, counters, now, .. } = self;
         let tcb = &mut tcbs[index];
         counters.out_segs += 1;
         let segment = bare(tcb, tcb.snd_una - 1, bit::ACK, *now);
-        transmit(egress, tcb, pairs, &segment, *now);
+        transmit(egress, tcb, pairs, receive, &segment, *now);
     }
 
     /// Files the connection's next deadline, if it is earlier than the tick that it is filed under, and a delayed acknowledgment.
@@ -244,17 +245,45 @@ fn needs_filing(tcb: &Tcb) -> bool {
 /// A segment of a connection without data.
 fn bare(tcb: &Tcb, seq: Seq, flags: u8, now: Now) -> Segment<'static> {
     let (ack, window, timestamps) = (tcb.rcv_nxt, window_field(tcb), timestamps(tcb, now));
-    Segment { seq, ack, flags, window, timestamps, options: &[], data: &[], ecn: 0 }
+    Segment { seq, ack, flags, window, timestamps, ..Segment::EMPTY }
 }
 
-/// Sends a segment of a connection.
+/// Sends a segment of a connection, with what the program set.
 #[inline]
-fn transmit(egress: &mut Egress, tcb: &mut Tcb, pairs: &Slab<[u128; 2]>, segment: &Segment<'_>, now: Now) {
+fn transmit(
+    egress: &mut Egress,
+    tcb: &mut Tcb,
+    pairs: &Slab<[u128; 2]>,
+    receive: &ReceiveMemory,
+    segment: &Segment<'_>,
+    now: Now,
+) {
+    let dressed;
+    let segment = match receive.get(tcb.recv) {
+        Some(record) => {
+            dressed = dressed_by(record, segment);
+            &dressed
+        }
+        None => segment,
+    };
     let ports = u32::from(tcb.local_port) << 16 | u32::from(tcb.remote_port);
     let ends = Ends { local: tcb.local, remote: tcb.remote, ports };
     if tcb.flags.has(Flags::V6) || !egress.transmit_v4(ends, tcb.hop, segment) {
         egress.transmit(&tuple_of(tcb, pairs), &mut tcb.hop, segment, now);
     }
+}
+
+/// A segment with what the program set, and with the urgent pointer if it begins before the end of urgent bytes.
+#[cold]
+fn dressed_by<'a>(record: &Receive, segment: &Segment<'a>) -> Segment<'a> {
+    let mut segment = *segment;
+    segment.traffic_class |= record.settings.dscp << 2;
+    segment.hop_limit = record.settings.hop_limit;
+    if let Some(end) = record.urgent.filter(|end| end.after(segment.seq) && segment.flags & bit::SYN == 0) {
+        segment.flags |= bit::URG;
+        segment.urgent = (end - segment.seq).min(u32::from(u16::MAX)) as u16;
+    }
+    segment
 }
 
 /// TSval and TSecr, if the connection has timestamps.

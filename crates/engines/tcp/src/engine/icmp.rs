@@ -5,7 +5,7 @@ use linerate_wire::Protocol;
 
 use super::{Engine, IS_TIME_WAIT};
 use crate::tuple::Tuple;
-use crate::{CloseReason, Seq, State, send};
+use crate::{CloseReason, Seq, SoftError, State, send};
 
 impl Engine {
     /// Takes an ICMP error in.
@@ -34,7 +34,10 @@ impl Engine {
             // Hard errors end attempts only; a connection that stands outlives them (RFC 5461, RFC 9293 section 3.9.2.2).
             ErrorKind::PortUnreachable if is_attempt(tcb.state) => self.end(index, CloseReason::Refused),
             ErrorKind::Prohibited if is_attempt(tcb.state) => self.end(index, CloseReason::Unreachable),
-            _ => {}
+            ErrorKind::Unreachable { .. } => self.soft_error(index, SoftError::Unreachable),
+            ErrorKind::TimeExceeded => self.soft_error(index, SoftError::TimeExceeded),
+            ErrorKind::ParameterProblem => self.soft_error(index, SoftError::ParameterProblem),
+            ErrorKind::PortUnreachable | ErrorKind::Prohibited => {}
         }
     }
 }

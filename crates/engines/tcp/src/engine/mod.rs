@@ -27,7 +27,7 @@ use crate::receive::ReceiveMemory;
 use crate::send::{self, SendMemory};
 use crate::time_wait::TimeWaits;
 use crate::tuple::Tuple;
-use crate::{CloseReason, Conn, Counters, Flags, NONE, Now, StackConfig, StackError, State, Tcb};
+use crate::{CloseReason, Conn, Counters, Flags, NONE, Now, SoftError, StackConfig, StackError, State, Tcb};
 
 /// Bit of a value of the table: it names a TIME-WAIT record, not a control block.
 pub(crate) const IS_TIME_WAIT: u32 = 1 << 31;
@@ -45,6 +45,8 @@ pub(crate) enum Event {
     Sendable(u32),
     /// The program asked for bytes that it did not take before.
     Resume(u32),
+    /// Something is wrong that does not end the connection.
+    SoftError(Conn, SoftError),
 }
 
 /// Connections, tables, timers and memory of a stack.
@@ -265,6 +267,34 @@ impl Engine {
         let taken = send::write(tcb, &mut self.send, bytes, self.now);
         self.touch(index);
         taken
+    }
+
+    /// As [`Engine::write`], of urgent bytes: the urgent pointer points behind the last of those that were taken.
+    pub(crate) fn write_urgent(&mut self, index: u32, bytes: &[u8]) -> usize {
+        let tcb = &mut self.tcbs[index];
+        if self.receive.record(&mut tcb.recv).is_none() {
+            return 0;
+        }
+        let taken = self.write_any(index, bytes);
+        let tcb = &mut self.tcbs[index];
+        if let Some(record) = self.receive.get_mut(tcb.recv).filter(|_| taken > 0) {
+            // A SYN that is not acknowledged is in the queue, too.
+            record.urgent = Some(tcb.snd_una + tcb.queued);
+            // The peer is told at once, also if its window is closed (RFC 9293 section 3.8.5).
+            if tcb.is_synchronized() {
+                tcb.flags.set(Flags::ACK_NOW);
+            }
+        }
+        self.receive.clean(&mut tcb.recv, self.now.tick);
+        taken
+    }
+
+    /// Tells the program of something that does not end the connection.
+    pub(crate) fn soft_error(&mut self, index: u32, error: SoftError) {
+        if self.tcbs[index].flags.has(Flags::KNOWN) {
+            let conn = self.conn(index);
+            self.events.push_back(Event::SoftError(conn, error));
+        }
     }
 
     /// The secrets that connections need below the table: initial sequence number and offset of the timestamps' clock (RFC 6528,

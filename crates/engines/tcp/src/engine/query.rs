@@ -1,6 +1,7 @@
 //! What is known of connections, and what programs set.
 
 use super::Engine;
+use crate::receive::Settings;
 use crate::{Flags, Info, Keepalive, Origin, State, send};
 
 impl Engine {
@@ -42,6 +43,15 @@ impl Engine {
     pub(crate) fn connection_at(&self, index: u32) -> Option<crate::Conn> {
         let tcb = self.tcbs.get(index)?;
         (tcb.state != State::Closed).then(|| self.conn(index))
+    }
+
+    /// Changes what the program sets for a connection; false if there is no memory for it.
+    pub(crate) fn set(&mut self, index: u32, change: impl FnOnce(&mut Settings)) -> bool {
+        let tcb = &mut self.tcbs[index];
+        let Some(record) = self.receive.record(&mut tcb.recv) else { return false };
+        change(&mut record.settings);
+        self.receive.clean(&mut tcb.recv, self.now.tick);
+        true
     }
 
     /// Sets when a silent peer is probed.

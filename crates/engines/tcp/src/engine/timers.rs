@@ -5,7 +5,7 @@ use linerate_slab::Expired;
 use super::{Engine, Event};
 use crate::send::{self, TimerOutcome};
 use crate::time::NEVER;
-use crate::{CloseReason, Flags, State};
+use crate::{CloseReason, Flags, SoftError, State};
 
 /// Entries worked on in one call, at most; the rest is due at once.
 const CALL_MAX: usize = 4096;
@@ -157,9 +157,14 @@ impl Engine {
             self.file(expired.id);
             return;
         }
-        match send::on_timer(tcb, &mut self.send, self.now) {
+        let patience_ms = self.receive.get(tcb.recv).and_then(|record| record.settings.user_timeout_ms);
+        match send::on_timer(tcb, &mut self.send, patience_ms, self.now) {
             TimerOutcome::Nothing => self.file(expired.id),
             TimerOutcome::Send => self.touch(expired.id),
+            TimerOutcome::Doubt => {
+                self.soft_error(expired.id, SoftError::NoAnswer);
+                self.touch(expired.id);
+            }
             TimerOutcome::Room => {
                 self.events.push_back(Event::Sendable(expired.id));
                 self.touch(expired.id);

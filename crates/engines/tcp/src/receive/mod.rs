@@ -33,6 +33,26 @@ pub(crate) struct Receive {
     pub(crate) probes: u32,
     /// Tick under which keep-alive is filed in the timer wheel; 0 if it is not.
     pub(crate) filed: u32,
+    /// What the program set.
+    pub(crate) settings: Settings,
+    /// Number behind the urgent bytes that this side sends (SND.UP), until they are acknowledged.
+    pub(crate) urgent: Option<Seq>,
+}
+
+/// What a program sets for one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// Differentiated services code point of the segments, six bits.
+    pub(crate) dscp: u8,
+    /// Time to live or hop limit of the segments.
+    pub(crate) hop_limit: u8,
+    /// R2 of RFC 9293 in milliseconds, in place of the stack's.
+    pub(crate) user_timeout_ms: Option<u32>,
+}
+
+impl Settings {
+    /// Nothing was set.
+    pub(crate) const USUAL: Settings = Settings { dscp: 0, hop_limit: 64, user_timeout_ms: None };
 }
 
 /// Chunks in a list.
@@ -65,6 +85,8 @@ impl Receive {
         heard: 0,
         probes: 0,
         filed: 0,
+        settings: Settings::USUAL,
+        urgent: None,
     };
 
     /// True if a challenge acknowledgment was sent not long ago.
@@ -75,6 +97,7 @@ impl Receive {
     /// True if nothing is left that must be remembered at this tick.
     pub(crate) fn is_clean(&self, tick: u32) -> bool {
         let nothing_waits = self.ready.is_empty() && self.ahead.is_empty() && self.fin.is_none();
-        nothing_waits && self.sacks.is_empty() && self.keepalive.is_none() && !self.was_challenged(tick)
+        let nothing_set = self.keepalive.is_none() && self.settings == Settings::USUAL && self.urgent.is_none();
+        nothing_waits && nothing_set && self.sacks.is_empty() && !self.was_challenged(tick)
     }
 }

@@ -116,6 +116,8 @@ pub enum TimerOutcome {
     Nothing,
     /// `next_segment` may have something.
     Send,
+    /// As `Send`; the third time-out in a row has come, so the path or the peer is in doubt (R1).
+    Doubt,
     /// There is room again after a write was cut short: `sendable` is due. `SEND_BLOCKED` is cleared.
     Room,
     /// The peer did not answer for too long (R2): the connection ends.
@@ -209,9 +211,10 @@ pub fn deadline(tcb: &Tcb) -> u32 {
     tcb.send_deadline
 }
 
-/// Does what is due now: time-outs, probes, reordering timers.
-pub fn on_timer(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) -> TimerOutcome {
-    timer::on_timer(tcb, memory, now)
+/// Does what is due now: time-outs, probes, reordering timers. `patience_ms` is R2 of this connection in milliseconds, in place of that of the
+/// settings.
+pub fn on_timer(tcb: &mut Tcb, memory: &mut SendMemory, patience_ms: Option<u32>, now: Now) -> TimerOutcome {
+    timer::on_timer(tcb, memory, patience_ms, now)
 }
 
 /// The path takes segments of at most `mss` bytes from now on. What was sent in longer ones is sent again in shorter ones, and this is

@@ -293,7 +293,7 @@ fn choose(tcb: &mut Tcb, memory: &mut SendMemory, recovery: &mut Recovery, now: 
         }
         if handle == tcb.head && tcb.send_deadline != NEVER && timer::kind(tcb) == Timer::Timeout {
             // The time-out counts from the last transmission of the first chunk.
-            timer::set(tcb, Timer::Timeout, timer::time_out_ms(tcb, memory, recovery), now);
+            timer::set_time_out(tcb, memory, recovery, now);
         }
         let counter = match recovery.phase {
             _ if header.marks.has(Marks::SYN) => &mut memory.counters.retransmitted_syn,

@@ -43,6 +43,8 @@ pub(super) struct Recovery {
     pub backoffs: u8,
     /// Tick of the first of them; 0 if there is none.
     pub stuck_since: u32,
+    /// R2 of this connection in milliseconds, if the program set it.
+    pub patience_ms: Option<u32>,
     pub rack: Rack,
     pub prr: Prr,
     pub cubic: Cubic,
@@ -114,6 +116,7 @@ impl Recovery {
             dup_acks: 0,
             backoffs: 0,
             stuck_since: 0,
+            patience_ms: None,
             rack: Rack::new(tcb.snd_una, tcb.srtt_us),
             prr: Prr::default(),
             cubic: Cubic::default(),

@@ -11,6 +11,8 @@ use crate::{Flags, Now, Tcb};
 
 /// Milliseconds after which a write that found no memory is tried again.
 const RETRY_MS: u32 = 20;
+/// Time-outs in a row from which on the path is in doubt (R1 of RFC 9293: at least three).
+const DOUBTFUL: u8 = 3;
 
 /// What the deadline is for: two bits of the flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +102,7 @@ pub(super) fn time_out_ms(tcb: &Tcb, memory: &SendMemory, recovery: &Recovery) -
 }
 
 /// Does what is due now.
-pub(super) fn on_timer(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) -> TimerOutcome {
+pub(super) fn on_timer(tcb: &mut Tcb, memory: &mut SendMemory, patience_ms: Option<u32>, now: Now) -> TimerOutcome {
     if !now.is_due(tcb.send_deadline) {
         return TimerOutcome::Nothing;
     }
@@ -110,6 +112,7 @@ pub(super) fn on_timer(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) -> Time
         return retry_write(tcb, memory, now);
     }
     let mut recovery = cold::load(tcb, memory);
+    recovery.patience_ms = patience_ms;
     let outcome = match timer {
         Timer::Timeout => time_out(tcb, memory, &mut recovery, now),
         Timer::Probe => {
@@ -180,8 +183,8 @@ fn time_out(tcb: &mut Tcb, memory: &mut SendMemory, recovery: &mut Recovery, now
         recovery.frto = if frto { Frto::Resent } else { Frto::Off };
     }
     recovery.syn_resent |= is_syn;
-    set(tcb, Timer::Timeout, time_out_ms(tcb, memory, recovery), now);
-    TimerOutcome::Send
+    set_time_out(tcb, memory, recovery, now);
+    if recovery.backoffs == DOUBTFUL { TimerOutcome::Doubt } else { TimerOutcome::Send }
 }
 
 /// The peer's window is closed or too small for long: probe it (RFC 9293 section 3.8.6.1), for ever as long as the peer answers.
@@ -194,7 +197,7 @@ fn probe_window(tcb: &mut Tcb, memory: &mut SendMemory, recovery: &mut Recovery,
     }
     recovery.backoffs = recovery.backoffs.saturating_add(1);
     tcb.flags.set(Flags::WINDOW_PROBE);
-    set(tcb, Timer::Window, time_out_ms(tcb, memory, recovery), now);
+    set(tcb, Timer::Window, wait_ms(tcb, memory, recovery, now), now);
     TimerOutcome::Send
 }
 
@@ -204,8 +207,21 @@ fn is_stuck(memory: &SendMemory, recovery: &mut Recovery, is_syn: bool, now: Now
         recovery.stuck_since = now.tick.max(1);
         return false;
     }
-    let limit_ms = if is_syn { memory.config.give_up_syn_ms } else { memory.config.give_up_ms };
+    let usual_ms = if is_syn { memory.config.give_up_syn_ms } else { memory.config.give_up_ms };
+    let limit_ms = recovery.patience_ms.unwrap_or(usual_ms);
     now.tick.wrapping_sub(recovery.stuck_since) >= limit_ms
+}
+
+/// Sets the deadline to the retransmission time-out from now on.
+pub(super) fn set_time_out(tcb: &mut Tcb, memory: &SendMemory, recovery: &Recovery, now: Now) {
+    set(tcb, Timer::Timeout, wait_ms(tcb, memory, recovery, now), now);
+}
+
+/// The retransmission time-out, or what is left of the patience that the program set for a peer that does not answer.
+fn wait_ms(tcb: &Tcb, memory: &SendMemory, recovery: &Recovery, now: Now) -> u32 {
+    let left = |patience: u32| patience.saturating_sub(now.tick.wrapping_sub(recovery.stuck_since));
+    let most = recovery.patience_ms.filter(|_| recovery.stuck_since != NEVER).map_or(u32::MAX, left);
+    time_out_ms(tcb, memory, recovery).min(most)
 }
 
 fn give_up(memory: &mut SendMemory) -> TimerOutcome {

@@ -38,9 +38,13 @@ fn playable(scenario: &Scenario) -> Option<Scenario> {
     scenario.steps.retain(|step| match &step.action {
         Action::Check(_) => false,
         Action::App(AppExpectation::Closed(reason)) => matches!(reason, EndReason::Reset | EndReason::Refused),
-        Action::App(expectation) => {
-            !matches!(expectation, AppExpectation::Sendable | AppExpectation::Urgent(_) | AppExpectation::Nothing)
-        }
+        Action::App(expectation) => !matches!(
+            expectation,
+            AppExpectation::Sendable
+                | AppExpectation::Urgent(_)
+                | AppExpectation::SoftError(_)
+                | AppExpectation::Nothing
+        ),
         _ => true,
     });
     let times_ns = scenario.steps.iter().map(|step| match &step.action {
@@ -50,7 +54,7 @@ fn playable(scenario: &Scenario) -> Option<Scenario> {
     let time_ns: u64 = times_ns.sum();
     let can_call = |call: &Call| match call {
         Call::Listen(options) | Call::Connect(options) => options.is_empty(),
-        Call::Abort | Call::Refused(..) => false,
+        Call::Abort | Call::Refused(..) | Call::SendUrgent(_) => false,
         Call::Set(name, _) => name == "nodelay",
         _ => true,
     };

@@ -3,8 +3,8 @@
 use core::net::SocketAddr;
 use std::collections::{HashMap, VecDeque};
 
-use linerate_tcp::{App, CloseReason, Conn, Io};
-use linerate_tcpscript::{EndReason, Event};
+use linerate_tcp::{App, CloseReason, Conn, Io, SoftError};
+use linerate_tcpscript::{self as script, EndReason, Event};
 
 /// What the program knows of the connection with a remote address and port.
 #[derive(Debug, Default)]
@@ -86,6 +86,16 @@ impl App for Program {
 
     fn urgent(&mut self, conn: Conn, ahead: u32, _: &mut Io<'_>) {
         self.of(conn).events.push_back(Event::Urgent(ahead));
+    }
+
+    fn soft_error(&mut self, conn: Conn, error: SoftError, _: &mut Io<'_>) {
+        let error = match error {
+            SoftError::NoAnswer => script::SoftError::NoAnswer,
+            SoftError::Unreachable => script::SoftError::Unreachable,
+            SoftError::TimeExceeded => script::SoftError::TimeExceeded,
+            SoftError::ParameterProblem => script::SoftError::ParameterProblem,
+        };
+        self.of(conn).events.push_back(Event::SoftError(error));
     }
 
     fn sendable(&mut self, conn: Conn, io: &mut Io<'_>) {

@@ -83,9 +83,16 @@ impl Subject for ScriptSubject {
                     connect.local = local.map_err(|_| "not an address")?;
                     let conn = io.connect(connect).map_err(|error| error.to_string())?;
                     program.began(conn, to);
-                    Ok(())
+                    let own = ["remote", "local", "local_port"];
+                    let mut others = options.iter().filter(|(name, _)| !own.contains(&name.as_str()));
+                    others.try_for_each(|(name, value)| set(io, conn, name, value))
                 }
-                Call::Send(_) | Call::SendBytes(_) | Call::Close | Call::Abort | Call::Set(..) => {
+                Call::Send(_)
+                | Call::SendBytes(_)
+                | Call::SendUrgent(_)
+                | Call::Close
+                | Call::Abort
+                | Call::Set(..) => {
                     let conn = program.known(remote).conn.ok_or_else(no_connection)?;
                     let known = program.known(remote);
                     match call {
@@ -97,6 +104,14 @@ impl Subject for ScriptSubject {
                         Call::SendBytes(bytes) => {
                             known.unsent.extend(bytes);
                             known.sent_total += bytes.len() as u64;
+                        }
+                        Call::SendUrgent(count) => {
+                            let start = known.sent_total;
+                            let bytes: Vec<u8> =
+                                (start..start + *count as u64).map(linerate_tcpscript::stream_byte).collect();
+                            known.sent_total += *count as u64;
+                            let sent = io.send_urgent(conn, &bytes);
+                            return if sent == *count { Ok(()) } else { Err(format!("only {sent} bytes were taken")) };
                         }
                         Call::Close => known.closes = true,
                         Call::Abort => io.abort(conn),
@@ -170,6 +185,12 @@ impl Subject for ScriptSubject {
 fn set(io: &mut linerate_tcp::Io<'_>, conn: linerate_tcp::Conn, name: &str, value: &str) -> Result<(), String> {
     match name {
         "nodelay" => io.set_nodelay(conn, value == "on"),
+        "dscp" => assert!(io.set_dscp(conn, value.parse().map_err(|_| "not a code point")?)),
+        "hop_limit" => assert!(io.set_hop_limit(conn, value.parse().map_err(|_| "not a hop limit")?)),
+        "user_timeout" => {
+            let ns = linerate_units::duration_ns(value).map_err(|error| error.to_string())?;
+            assert!(io.set_user_timeout(conn, Some((ns / 1_000_000) as u32)));
+        }
         "keepalive" if value == "off" => io.set_keepalive(conn, None),
         "keepalive" => {
             let parts: Vec<&str> = value.split(',').collect();

@@ -2,11 +2,28 @@
 
 use super::segment;
 use super::words::{Words, duration_ns, number, pair, unknown};
-use crate::script::{Action, AppExpectation, Call, EndReason, IcmpError, Message, Open, Relation, Step, When};
+use crate::script::{
+    Action, AppExpectation, Call, EndReason, IcmpError, Message, Open, Relation, SoftError, Step, When,
+};
 
-const ACTIONS: [&str; 16] = [
-    "quiet", "app", "check", "open", "peer", "listen", "connect", "send", "close", "abort", "take", "hold", "option",
-    "fail", "icmp", "set",
+const ACTIONS: [&str; 17] = [
+    "quiet",
+    "app",
+    "check",
+    "open",
+    "peer",
+    "listen",
+    "connect",
+    "send",
+    "send-urgent",
+    "close",
+    "abort",
+    "take",
+    "hold",
+    "option",
+    "fail",
+    "icmp",
+    "set",
 ];
 
 /// Reads a line. A step that delivers nothing begins a batch. A train that is expected makes several steps.
@@ -93,6 +110,15 @@ fn app(words: &mut Words) -> Result<AppExpectation, String> {
         "urgent" => AppExpectation::Urgent(words.number("the number of bytes")?),
         "peer-closed" => AppExpectation::PeerClosed,
         "sendable" => AppExpectation::Sendable,
+        "soft-error" => AppExpectation::SoftError(match words.want("what is wrong")? {
+            "no-answer" => SoftError::NoAnswer,
+            "unreachable" => SoftError::Unreachable,
+            "time-exceeded" => SoftError::TimeExceeded,
+            "parameter-problem" => SoftError::ParameterProblem,
+            other => {
+                return Err(unknown(other, &["no-answer", "unreachable", "time-exceeded", "parameter-problem"]));
+            }
+        }),
         "nothing" => AppExpectation::Nothing,
         "closed" => AppExpectation::Closed(match words.want("why it is over")? {
             "normal" => EndReason::Normal,
@@ -106,7 +132,8 @@ fn app(words: &mut Words) -> Result<AppExpectation, String> {
             }
         }),
         _ => {
-            return Err(unknown(word, &["connected", "got", "urgent", "peer-closed", "sendable", "closed", "nothing"]));
+            let known = ["connected", "got", "urgent", "peer-closed", "sendable", "soft-error", "closed", "nothing"];
+            return Err(unknown(word, &known));
         }
     })
 }
@@ -159,6 +186,7 @@ fn call(word: &str, words: &mut Words) -> Result<Call, String> {
             quoted if quoted.starts_with('"') => Call::SendBytes(quoted.trim_matches('"').as_bytes().to_vec()),
             count => Call::Send(number::<u32>(count)? as usize),
         },
+        "send-urgent" => Call::SendUrgent(words.number::<u32>("the number of bytes")? as usize),
         "close" => Call::Close,
         "abort" => Call::Abort,
         "take" => match words.want("the number of bytes, or `all`")? {

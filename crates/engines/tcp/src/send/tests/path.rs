@@ -268,9 +268,9 @@ impl Simulation {
             self.answer(Some(reply));
         } else {
             let now = self.now();
-            match send::on_timer(&mut self.tcb, &mut self.memory, now) {
+            match send::on_timer(&mut self.tcb, &mut self.memory, None, now) {
                 TimerOutcome::GiveUp => self.gave_up = true,
-                TimerOutcome::Nothing | TimerOutcome::Send | TimerOutcome::Room => self.emit(),
+                TimerOutcome::Nothing | TimerOutcome::Send | TimerOutcome::Doubt | TimerOutcome::Room => self.emit(),
             }
         }
         true

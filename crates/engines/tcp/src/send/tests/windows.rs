@@ -219,14 +219,14 @@ fn a_refused_write_with_nothing_in_flight_is_told_by_the_timer() {
     assert_eq!(simulation.write(100), 0);
     simulation.now_ns += 100_000_000;
     let now = simulation.now();
-    let nothing = send::on_timer(&mut simulation.tcb, &mut simulation.memory, now);
+    let nothing = send::on_timer(&mut simulation.tcb, &mut simulation.memory, None, now);
     assert_eq!(nothing, TimerOutcome::Nothing);
     for handle in others {
         simulation.memory.free(handle);
     }
     simulation.now_ns += 100_000_000;
     let now = simulation.now();
-    assert_eq!(send::on_timer(&mut simulation.tcb, &mut simulation.memory, now), TimerOutcome::Room);
+    assert_eq!(send::on_timer(&mut simulation.tcb, &mut simulation.memory, None, now), TimerOutcome::Room);
     assert!(!simulation.tcb.flags.has(Flags::SEND_BLOCKED));
     simulation.finish();
 }
