@@ -9,6 +9,7 @@ mod checksum;
 mod datapath;
 mod device;
 mod error;
+mod fault_pause;
 mod fitting;
 mod monitor;
 mod options;
@@ -22,6 +23,7 @@ pub use checksum::{checksum_of, complete_checksum, complete_checksums, find_part
 pub use datapath::{Context, Datapath, PortIndex, TransmitRef};
 pub use device::Device;
 pub use error::{OpenError, PortError};
+pub use fault_pause::FaultPause;
 pub use fitting::Fitting;
 pub use monitor::{Monitor, MonitorAccount, MonitorCounts, Watched};
 pub use options::{Direction, OnCorrupt, OpenOptions, TxFull};

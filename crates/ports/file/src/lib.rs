@@ -9,17 +9,18 @@
 //! file:out.pcapng,write,snaplen=96    keeps the first 96 bytes of each packet, and notes its true length
 //! ```
 //! The file is streamed through one buffer of half a megabyte, whatever its size and whatever it claims about the sizes in
-//! it. (A named pipe can be read, too; `receive` then waits for its writer.) Packets longer than a frame become packets of
+//! it. (A named pipe can be read, too: a thread waits for its writer, and the port has nothing meanwhile.) Packets longer than a frame become packets of
 //! several slots. A packet is written with the time that its batch gives (nanoseconds since 1970), else with the time of the
 //! call.
 //!
 //! ```text
-//! receive.rs   the port that reads        transmit.rs  the port that writes
+//! receive.rs   the port that reads        transmit.rs  the port that writes        stream.rs  named pipes
 //! ```
 //! The formats themselves are in `linerate_pcapng`.
 #![forbid(unsafe_code)]
 
 mod receive;
+mod stream;
 mod transmit;
 
 use linerate_mem::{Batch, Pool};

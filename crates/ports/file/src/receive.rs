@@ -1,10 +1,16 @@
 //! The port that reads: packets of a capture file, with their times.
 
 use std::fs::File;
+use std::path::Path;
 
 use linerate_mem::{Batch, Pool, Scattered};
-use linerate_pcapng::{CaptureError, CaptureReader, ETHERNET, Head, PACKET_LEN_MAX};
+use linerate_pcapng::{CaptureReader, ETHERNET, Head, PACKET_LEN_MAX};
 use linerate_port::{Caps, Drops, FarSide, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
+
+use crate::stream::{Next, Stream, not_ethernet};
+
+/// Packets that one call of `receive` passes over, so that a file of packets that are none keeps nobody.
+const PASSED_OVER_MAX: usize = 4096;
 
 /// Shortest packet that is one: addresses and type.
 const PACKET_LEN_MIN: usize = 14;
@@ -30,17 +36,22 @@ pub struct FileReceiver {
     pool: Pool,
     caps: Caps,
     options: ReceiveOptions,
-    reader: CaptureReader<File>,
+    input: Input,
     /// The packet that was read and has not been handed out.
     current: Option<Head>,
     state: State,
     /// Passes that are over.
     passes: u64,
-    /// Packets of this pass, to notice a file without any.
+    /// Packets of this pass that were handed out, to notice a file without any.
     packets_of_pass: u64,
     stats: Stats,
     losses: Losses,
     cut_short: u64,
+}
+
+enum Input {
+    File(CaptureReader<File>),
+    Stream(Stream),
 }
 
 enum State {
@@ -70,18 +81,25 @@ impl FileReceiver {
     /// Opens the file of `spec` for reading.
     pub fn open(spec: &PortSpec, pool: &Pool, options: ReceiveOptions) -> Result<FileReceiver, OpenError> {
         let refuse = |cause: String, hint: &str| OpenError::new(spec, cause, hint);
-        let file = File::open(&spec.target)
-            .map_err(|error| refuse(error.to_string(), "to write a new file, add ,write to the name"))?;
-        let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
-        if options.passes != Some(1) && !is_file {
+        let not_opened =
+            |error: std::io::Error| refuse(error.to_string(), "to write a new file, add ,write to the name");
+        let path = Path::new(&spec.target);
+        if options.passes != Some(1) && std::fs::metadata(path).is_ok_and(|file| !file.is_file()) {
             return Err(refuse("it is no regular file, so it cannot be read again".into(), "leave out loop"));
         }
-        let reader = CaptureReader::new(file).map_err(|error| refuse(error.to_string(), ""))?;
-        if let Some(link_type) = reader.link_type()
-            && link_type != ETHERNET
-        {
-            return Err(refuse(format!("its packets have link type {link_type}, not Ethernet (1)"), ""));
-        }
+        let (input, format) = if Stream::is_one(path) {
+            (Input::Stream(Stream::open(path).map_err(not_opened)?), "stream")
+        } else {
+            let file = File::open(path).map_err(not_opened)?;
+            let reader = CaptureReader::new(file).map_err(|error| refuse(error.to_string(), ""))?;
+            if let Some(link_type) = reader.link_type()
+                && link_type != ETHERNET
+            {
+                return Err(refuse(not_ethernet(link_type), ""));
+            }
+            let format = reader.format_name();
+            (Input::File(reader), format)
+        };
         let caps = Caps {
             name: spec.to_string(),
             backend: "file",
@@ -89,7 +107,7 @@ impl FileReceiver {
             frame_len_max: PACKET_LEN_MAX,
             frags_max: PACKET_LEN_MAX.div_ceil(pool.packet_len_max()),
             copies: "each packet is copied from the read buffer into its frame",
-            detail: format!("{} file, read{}", reader.format_name(), if options.pad { ", padded" } else { "" }),
+            detail: format!("{format} file, read{}", if options.pad { ", padded" } else { "" }),
             far_side: FarSide::File,
             timestamps: true,
             ..Caps::default()
@@ -98,7 +116,7 @@ impl FileReceiver {
             pool: pool.clone(),
             caps,
             options,
-            reader,
+            input,
             current: None,
             state: State::Reading,
             passes: 0,
@@ -114,45 +132,54 @@ impl FileReceiver {
         self.cut_short
     }
 
-    /// The packet to hand out next; `None` at the end.
+    /// The packet to hand out next.
     #[inline]
-    fn current(&mut self) -> Result<Option<Head>, PortError> {
-        if self.current.is_some() {
-            return Ok(self.current);
+    fn current(&mut self) -> Result<Next, PortError> {
+        if let Some(head) = self.current {
+            return Ok(Next::Packet(head));
         }
         match &self.state {
             State::Reading => {}
-            State::Ended => return Ok(None),
+            State::Ended => return Ok(Next::End),
             State::Broken(text) => return Err(self.broken(text.clone())),
         }
         loop {
-            match self.reader.next() {
-                Ok(Some(head)) => {
-                    self.packets_of_pass += 1;
+            let next = match &mut self.input {
+                Input::File(reader) => {
+                    reader.next().map(|head| head.map_or(Next::End, Next::Packet)).map_err(|error| error.to_string())
+                }
+                Input::Stream(stream) => stream.next(),
+            };
+            match next {
+                Ok(Next::Packet(head)) => {
                     self.current = Some(head);
-                    return Ok(self.current);
+                    return next.map_err(|text| self.broken(text));
                 }
-                Ok(None) if self.goes_round() => match self.reader.rewind() {
-                    Ok(()) => self.packets_of_pass = 0,
-                    Err(error) => return Err(self.fail(error)),
-                },
-                Ok(None) => {
+                Ok(Next::NotYet) => return Ok(Next::NotYet),
+                Ok(Next::End) if self.goes_round() => {
+                    if let Input::File(reader) = &mut self.input
+                        && let Err(error) = reader.rewind()
+                    {
+                        return Err(self.fail(error.to_string()));
+                    }
+                    self.packets_of_pass = 0;
+                }
+                Ok(Next::End) => {
                     self.state = State::Ended;
-                    return Ok(None);
+                    return Ok(Next::End);
                 }
-                Err(error) => return Err(self.fail(error)),
+                Err(text) => return Err(self.fail(text)),
             }
         }
     }
 
-    /// At the end of a pass: whether another one follows. A file without packets is not read for ever.
+    /// At the end of a pass: whether another one follows. A file of which no packet can be handed out is not read for ever.
     fn goes_round(&mut self) -> bool {
         self.passes += 1;
         self.packets_of_pass > 0 && self.options.passes.is_none_or(|passes| self.passes < passes)
     }
 
-    fn fail(&mut self, error: CaptureError) -> PortError {
-        let text = error.to_string();
+    fn fail(&mut self, text: String) -> PortError {
         self.state = State::Broken(text.clone());
         self.broken(text)
     }
@@ -182,7 +209,7 @@ impl FileReceiver {
         if self.pool.alloc(batch, 1, len) == 0 {
             return Placed::NotNow;
         }
-        let packet = self.reader.packet();
+        let packet = self.input.packet();
         let (bytes, padding) = batch.packet_mut(index).split_at_mut(packet.len());
         bytes.copy_from_slice(packet);
         padding.fill(0);
@@ -194,7 +221,7 @@ impl FileReceiver {
     #[cold]
     fn place_long(&mut self, head: Head, len: usize, batch: &mut Batch) -> Placed {
         let first = batch.len();
-        let mut packet = self.reader.packet();
+        let mut packet = self.input.packet();
         let scattered = self.pool.scatter(batch, len, 0, |frame| {
             let (now, later) = packet.split_at(packet.len().min(frame.len()));
             let (bytes, padding) = frame.split_at_mut(now.len());
@@ -218,9 +245,20 @@ impl FileReceiver {
     #[inline]
     fn note_handed_out(&mut self, batch: &mut Batch, index: usize, head: &Head, len: usize) {
         batch.set_time_ns(index, head.time_ns);
+        self.packets_of_pass += 1;
         self.stats.rx_packets += 1;
         self.stats.rx_bytes += len as u64;
         self.cut_short += u64::from(head.original_len as usize > head.len);
+    }
+}
+
+impl Input {
+    #[inline]
+    fn packet(&self) -> &[u8] {
+        match self {
+            Input::File(reader) => reader.packet(),
+            Input::Stream(stream) => stream.packet(),
+        }
     }
 }
 
@@ -258,18 +296,18 @@ impl Port for FileReceiver {
 
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.caps.check_pool(batch, &self.pool)?;
-        let mut count = 0;
-        while batch.room() > 0 {
+        let (mut count, mut passed_over) = (0, 0);
+        while batch.room() > 0 && passed_over < PASSED_OVER_MAX {
             let head = match self.current() {
-                Ok(Some(head)) => head,
-                Ok(None) => break,
+                Ok(Next::Packet(head)) => head,
+                Ok(Next::NotYet | Next::End) => break,
                 // What was read before is handed out first; the error is said again at the next call.
                 Err(_) if count > 0 => break,
                 Err(error) => return Err(error),
             };
             match self.place(head, batch) {
                 Placed::HandedOut => count += 1,
-                Placed::Lost => {}
+                Placed::Lost => passed_over += 1,
                 Placed::NotNow => break,
             }
             self.current = None;
@@ -282,14 +320,19 @@ impl Port for FileReceiver {
         Err(PortError::Unsupported { port: self.caps.name.clone(), what })
     }
 
-    fn wait(&mut self, interest: Interest, _timeout_ns: u64) -> Result<Readiness, PortError> {
+    fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError> {
         if interest == Interest::Transmit {
             return Ok(Readiness::Closed);
         }
+        if let (None, Input::Stream(stream)) = (&self.current, &mut self.input)
+            && !stream.wait(timeout_ns)
+        {
+            return Ok(Readiness::TimedOut);
+        }
         match self.current() {
-            Ok(None) => Ok(Readiness::Closed),
+            Ok(Next::End) => Ok(Readiness::Closed),
             // An error, too, is worth a try: `receive` says it.
-            Ok(Some(_)) | Err(_) => Ok(Readiness::Ready),
+            Ok(Next::Packet(_) | Next::NotYet) | Err(_) => Ok(Readiness::Ready),
         }
     }
 

@@ -286,3 +286,69 @@ fn a_file_bigger_than_the_window_is_streamed() {
     assert_eq!(packets.len(), lens.len());
     assert!(packets.iter().enumerate().all(|(n, (_, bytes))| *bytes == packet(n, lens[n])));
 }
+
+#[test]
+fn a_file_of_packets_that_are_none_ends_and_keeps_nobody() {
+    let directory = TempDir::new().unwrap();
+    let mut pool = pool();
+    let path = file(&directory, &[10; 10_000]);
+    for options in ["", ",loop", ",loop=1000000"] {
+        let mut port = try_open(&path, options, &pool).unwrap();
+        let mut batch = Batch::new(&pool, 32);
+        let mut calls = 0;
+        while port.wait(Interest::Receive, 0).unwrap() != Readiness::Closed {
+            assert_eq!(port.receive(&mut batch).unwrap(), 0);
+            calls += 1;
+        }
+        assert_eq!(calls, 3, "a call passes over some thousands of them");
+        assert_eq!(port.stats().unwrap().rx_dropped(), 10_000);
+    }
+    // One that is a packet is enough to go round.
+    let path = file(&directory, &[10, 60]);
+    let mut port = try_open(&path, ",loop=3", &pool).unwrap();
+    assert_eq!(receive_all(&mut port, &mut pool, 8).len(), 3);
+}
+
+#[test]
+fn the_writer_of_a_named_pipe_is_not_waited_for() {
+    use std::io::Write;
+    let directory = TempDir::new().unwrap();
+    let (fifo, whole) = (directory.path().join("fifo"), file(&directory, &[60, 70, 10, 80]));
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    if !made.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no mkfifo");
+        return;
+    }
+    let mut pool = pool();
+    let mut batch = Batch::with_times(&pool, 8);
+    let mut port = try_open(&fifo, "", &pool).unwrap();
+    assert_eq!(port.receive(&mut batch).unwrap(), 0, "nobody writes yet");
+    assert_eq!(port.wait(Interest::Receive, 1000).unwrap(), Readiness::TimedOut);
+    let bytes = std::fs::read(&whole).unwrap();
+    let mut writer = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+    // A packet and a half.
+    let cut = 24 + (16 + 60) + 20;
+    writer.write_all(&bytes[..cut]).unwrap();
+    assert_eq!(port.wait(Interest::Receive, u64::MAX).unwrap(), Readiness::Ready);
+    assert_eq!(port.receive(&mut batch).unwrap(), 1);
+    assert_eq!(batch.packet(0), packet(0, 60));
+    assert_eq!(port.receive(&mut batch).unwrap(), 0);
+    pool.free(&mut batch);
+    writer.write_all(&bytes[cut..]).unwrap();
+    drop(writer);
+    let mut lens = Vec::new();
+    while port.wait(Interest::Receive, u64::MAX).unwrap() != Readiness::Closed {
+        port.receive(&mut batch).unwrap();
+        lens.extend((0..batch.len()).map(|index| batch.packet(index).len()));
+        pool.free(&mut batch);
+    }
+    assert_eq!(lens, [70, 80]);
+    assert_eq!(port.stats().unwrap().rx_dropped(), 1);
+    // One that nobody ever writes into is closed at once; one that holds something else says so.
+    drop(try_open(&fifo, "", &pool).unwrap());
+    let mut port = try_open(&fifo, "", &pool).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&fifo).unwrap().write_all(b"no capture at all").unwrap();
+    assert_eq!(port.wait(Interest::Receive, u64::MAX).unwrap(), Readiness::Ready);
+    assert!(port.receive(&mut batch).unwrap_err().to_string().contains("neither pcap nor pcapng"));
+    assert!(try_open(&fifo, ",loop", &pool).err().unwrap().to_string().contains("no regular file"));
+}

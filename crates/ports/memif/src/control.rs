@@ -117,7 +117,7 @@ pub(crate) fn end(key: &Key, connection: u64, what: &str, closing: bool) {
     if let Some(interface) = control.interface(key) {
         interface.closed |= closing;
         if interface.session == Some(connection) {
-            control.turn_away(connection, what);
+            control.punish(connection, what);
         }
     }
     drop(control);
@@ -220,7 +220,7 @@ impl Control {
                     *before = rings;
                 }
             }
-            jammed.into_iter().for_each(|session| self.turn_away(session, "You jam your eventfd"));
+            jammed.into_iter().for_each(|session| self.punish(session, "You jam your eventfd"));
         }
         if self.sessions.values().all(|session| session.bells.is_empty()) { u64::MAX } else { self.watch_at_ns }
     }

@@ -110,7 +110,8 @@ impl MemifPort {
         self.epoch = self.handoff.epoch();
         let delivery = self.handoff.collect();
         self.connection = delivery.connection;
-        if let Some(receiver) = self.receiver.take() {
+        if let Some(mut receiver) = self.receiver.take() {
+            receiver.freeze();
             self.left += self.remains.replace(receiver).map_or(0, |mut before| before.waiting());
         }
         self.armed = false;

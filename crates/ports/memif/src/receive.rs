@@ -27,6 +27,8 @@ pub(crate) struct ReceiveSide {
     next: u16,
     /// Slots up to here are filled, as far as was looked.
     filled: u16,
+    /// The peer is gone: slots up to here are the last, whatever it writes from now on.
+    last: Option<u16>,
 }
 
 /// What became of the packets that came out of rings.
@@ -66,7 +68,7 @@ enum Front {
 
 impl ReceiveSide {
     pub(crate) fn new(end: RingEnd, interrupts_wanted: bool) -> ReceiveSide {
-        let side = ReceiveSide { end, next: 0, filled: 0 };
+        let side = ReceiveSide { end, next: 0, filled: 0, last: None };
         side.enable_interrupts(interrupts_wanted);
         match &side.end.buffers {
             Buffers::Peers(_) => side.end.ring.tail().store(0, Ordering::Release),
@@ -248,7 +250,7 @@ impl ReceiveSide {
             Buffers::Peers(_) => self.end.ring.head(),
             Buffers::Own(_) => self.end.ring.tail(),
         };
-        let filled = index.load(Ordering::Acquire);
+        let filled = self.last.unwrap_or_else(|| index.load(Ordering::Acquire));
         let available = filled.wrapping_sub(self.next);
         // Of its own buffers, all are posted but those that wait here.
         if available > self.end.ring.slots() {
@@ -256,6 +258,11 @@ impl ReceiveSide {
         }
         self.filled = filled;
         Ok(available)
+    }
+
+    /// The peer is gone: what is in the ring now is the last of it; nothing, if it makes no sense.
+    pub(crate) fn freeze(&mut self) {
+        self.last = Some(self.look().map_or(self.next, |_| self.filled));
     }
 
     /// Whole packets that were not read; 0 if the ring makes no sense.

@@ -44,6 +44,14 @@ impl Receiver {
         }
     }
 
+    /// The peer is gone: what it wrote up to now is the last of it.
+    pub(crate) fn freeze(&mut self) {
+        match self {
+            Receiver::Copying(side) => side.freeze(),
+            Receiver::ZeroCopy(side) => side.freeze(),
+        }
+    }
+
     /// Whole packets that were not read; 0 if the ring makes no sense.
     pub(crate) fn waiting(&mut self) -> u64 {
         match self {

@@ -25,6 +25,8 @@ pub(crate) struct ZeroCopyRx {
     room_bytes: u16,
     /// Slots up to here are filled, as far as was looked.
     filled: u16,
+    /// The peer is gone: slots up to here are the last, whatever it writes from now on.
+    last: Option<u16>,
 }
 
 /// What became of the packet at the front of a ring.
@@ -39,7 +41,7 @@ impl ZeroCopyRx {
     /// One of `rings` of the interface.
     pub(crate) fn new(end: LentEnd, pool: &mut Pool, rings: u16) -> ZeroCopyRx {
         let lent = Lent::new(pool, end.ring.slots(), rings);
-        let mut side = ZeroCopyRx { end, lent, room_bytes: pool.packet_len_max() as u16, filled: 0 };
+        let mut side = ZeroCopyRx { end, lent, room_bytes: pool.packet_len_max() as u16, filled: 0, last: None };
         side.enable_interrupts(false);
         side.post(pool);
         side
@@ -169,13 +171,18 @@ impl ZeroCopyRx {
     /// As [`ZeroCopyRx::available`], with a look at the peer's index in any case.
     #[inline]
     pub(crate) fn look(&mut self) -> Result<u16, Corrupt> {
-        let filled = self.end.ring.tail().load(Ordering::Acquire);
+        let filled = self.last.unwrap_or_else(|| self.end.ring.tail().load(Ordering::Acquire));
         let available = filled.wrapping_sub(self.lent.first());
         if available > self.lent.count() {
             return Err(self.wrong_index(filled));
         }
         self.filled = filled;
         Ok(available)
+    }
+
+    /// The peer is gone: what is in the ring now is the last of it; nothing, if it makes no sense.
+    pub(crate) fn freeze(&mut self) {
+        self.last = Some(self.look().map_or(self.lent.first(), |_| self.filled));
     }
 
     /// Whole packets that were not taken back; 0 if the ring makes no sense.

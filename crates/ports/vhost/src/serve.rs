@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use linerate_port::FaultPause;
+use linerate_sys::clock;
 use vhost::vhost_user::{BackendReqHandler, Error};
 
 use crate::control::Control;
@@ -87,6 +89,14 @@ impl Drop for Server {
     }
 }
 
+/// How a front-end left.
+enum Leaving {
+    /// By itself, or it was sent away for what it said or wrote, which costs the port nothing.
+    Went,
+    /// It was sent away because it held the port up.
+    HeldUp,
+}
+
 struct Work {
     shared: Arc<Shared>,
     peers: Arc<Mutex<Peers>>,
@@ -97,24 +107,34 @@ struct Work {
 
 impl Work {
     fn run(self) {
+        let mut pause = FaultPause::default();
         while !self.shared.stopping.load(Ordering::Acquire) {
-            let (stream, pause_ms) = match &self.role {
+            let stream = match &self.role {
                 Role::Server(socket) => {
                     let _ = sys::readable([socket.listener.as_fd(), self.stopped.as_fd()], -1);
                     // Without a descriptor left (EMFILE) the connection stays in the queue.
-                    (socket.listener.accept().map(|(stream, _)| stream), RETRY_MS)
+                    socket.listener.accept().map(|(stream, _)| stream)
                 }
-                Role::Client(path) => (UnixStream::connect(path), RETRY_MS),
+                Role::Client(path) => UnixStream::connect(path),
             };
-            let good = stream.is_ok_and(|stream| self.serve(stream).is_ok());
-            if !good || matches!(self.role, Role::Client(_)) {
+            let served = stream.and_then(|stream| self.serve(stream));
+            let pause_ms = match served {
+                // Whoever connects meanwhile waits in the queue of the socket.
+                Ok(Leaving::HeldUp) => {
+                    let now_ns = clock::now_ns();
+                    i32::try_from((pause.fault(now_ns) - now_ns) / 1_000_000).unwrap_or(i32::MAX)
+                }
+                Ok(Leaving::Went) if matches!(self.role, Role::Server(_)) => 0,
+                _ => RETRY_MS,
+            };
+            if pause_ms > 0 {
                 let _ = sys::readable([self.stopped.as_fd()], pause_ms);
             }
         }
     }
 
     /// Answers one front-end until it goes, or is sent away.
-    fn serve(&self, stream: UnixStream) -> io::Result<()> {
+    fn serve(&self, stream: UnixStream) -> io::Result<Leaving> {
         // An accepted socket waits for whole messages.
         stream.set_nonblocking(false)?;
         let (polled, closable) = (stream.try_clone()?, stream.try_clone()?);
@@ -141,7 +161,8 @@ impl Work {
                 Err(error) => break error,
             }
         };
-        let jam = || self.shared.interrupts.take_jam().then(|| JAM.to_string());
+        let jammed = self.shared.interrupts.take_jam();
+        let jam = || jammed.then(|| JAM.to_string());
         let fault = self.shared.device().fault.take().or_else(jam).or_else(|| fault_of(&error));
         if fault.is_none() {
             self.drain();
@@ -156,7 +177,7 @@ impl Work {
                 peers.last_fault = Some(fault);
             }
         });
-        Ok(())
+        Ok(if jammed { Leaving::HeldUp } else { Leaving::Went })
     }
 
     /// Sleeps until there is a request; who else wants to connect meanwhile is sent away. An error when the port is closed.

@@ -1,8 +1,9 @@
 //! The socket that front-ends connect to.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -42,7 +43,7 @@ impl ServerSocket {
         let failed = |error: io::Error| not_bound(path, &error);
         let listener = sys::listen(path, mode & 0o700).map_err(failed)?;
         let socket = ServerSocket { listener, path: path.into(), identity: identity(path).ok() };
-        fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(failed)?;
+        set_mode(path, mode).map_err(failed)?;
         socket.listener.set_nonblocking(true).map_err(failed)?;
         Ok(socket)
     }
@@ -54,6 +55,17 @@ impl Drop for ServerSocket {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// Gives the socket at `path` its rights. What somebody who may write in the folder puts in its place meanwhile (a link to another file,
+/// another name of another socket) keeps its own.
+fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    let held = OpenOptions::new().read(true).custom_flags(sys::HOLD_WITHOUT_FOLLOWING).open(path)?;
+    let status = held.metadata()?;
+    if !status.file_type().is_socket() || status.uid() != sys::user() || status.nlink() != 1 {
+        return Err(io::Error::other("something else took its place"));
+    }
+    fs::set_permissions(format!("/proc/self/fd/{}", held.as_raw_fd()), fs::Permissions::from_mode(mode))
 }
 
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
@@ -131,6 +143,23 @@ mod tests {
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(ServerSocket::open(&link, 0o600).unwrap_err().cause.contains("no socket"));
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_socket_gives_no_rights_to_what_it_points_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, secret) = (folder.path().join("a"), folder.path().join("secret"));
+        fs::write(&secret, "text").unwrap();
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(&secret, &path).unwrap();
+        assert!(set_mode(&path, 0o666).is_err());
+        fs::remove_file(&path).unwrap();
+        let _other = UnixListener::bind(folder.path().join("other")).unwrap();
+        fs::hard_link(folder.path().join("other"), &path).unwrap();
+        let before = fs::metadata(&path).unwrap().mode();
+        assert!(set_mode(&path, 0o666).is_err());
+        assert_eq!(fs::metadata(&path).unwrap().mode(), before);
+        assert_eq!(fs::metadata(&secret).unwrap().mode() & 0o777, 0o600);
     }
 
     #[test]

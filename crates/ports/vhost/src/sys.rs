@@ -425,6 +425,9 @@ pub(crate) fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
+/// Flags of open(2) that hold a file of any kind, but no link, and do nothing with it.
+pub(crate) const HOLD_WITHOUT_FOLLOWING: c_int = libc::O_PATH | libc::O_NOFOLLOW;
+
 /// A socket at `path` that nobody but `mode` says may ever connect to: its rights are there before it is.
 pub(crate) fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
     // SAFETY: numbers; all zeros is a value.

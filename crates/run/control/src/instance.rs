@@ -10,6 +10,7 @@ use linerate_mem::Pool;
 use linerate_sys::{affinity, clock};
 use linerate_worker::{Config, Control, End, Notifier, PortLoss, Worker, notifier};
 
+use crate::event_log::EventLog;
 use crate::ports::{PortEvent, PortManager, PortTable, View};
 use crate::protocol::ControlError;
 use crate::reopener::Reopener;
@@ -166,7 +167,7 @@ pub fn start<S: Service>(
         reopener: Reopener::default(),
         leaving: Vec::new(),
         port_lost: false,
-        on_event,
+        events: EventLog::new(on_event),
     };
     let mut server = Server {
         service,

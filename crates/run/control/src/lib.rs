@@ -12,6 +12,7 @@
 
 mod connection;
 mod document;
+mod event_log;
 mod instance;
 mod opening;
 mod port_config;

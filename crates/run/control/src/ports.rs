@@ -8,6 +8,7 @@ use linerate_sys::clock;
 use linerate_worker::{Event, Handle, Loss, Role, Worker};
 use serde_json::{Value, json};
 
+use crate::event_log::EventLog;
 use crate::opening;
 use crate::port_config::{PortConfig, is_name};
 use crate::protocol::{ControlError, ErrorKind};
@@ -212,7 +213,7 @@ pub struct PortManager<S: Service> {
     pub(crate) leaving: Vec<String>,
     /// A port broke and was removed.
     pub(crate) port_lost: bool,
-    pub(crate) on_event: Box<dyn Fn(&str) + Send>,
+    pub(crate) events: EventLog,
 }
 
 impl<S: Service> PortManager<S> {
@@ -269,7 +270,7 @@ impl<S: Service> PortManager<S> {
     pub(crate) fn open(&mut self, service: &mut S, config: PortConfig, memif: Option<u32>) -> Result<(), ControlError> {
         let opened = opening::open(&config.spec, &self.pool)?;
         if let Some(choice) = &opened.choice {
-            (self.on_event)(&format!("port {}: {choice}", config.name()));
+            self.events.note(&config.name(), choice);
         }
         let (port, name) = (service.wrap(opened.into_port(), &self.pool)?, config.name());
         service.port_opened(&config, port.caps())?;
@@ -394,7 +395,7 @@ impl<S: Service> PortManager<S> {
     pub(crate) fn hear(&mut self, event: PortEvent) -> Option<PortChange> {
         match event {
             PortEvent::Noted { port, what, link } => {
-                (self.on_event)(&format!("port {port}: {what}"));
+                self.events.note(&port, &what);
                 link.map(|link| PortChange::Link(port, link))
             }
             PortEvent::Lost { record, taken, loss } => {
@@ -411,7 +412,7 @@ impl<S: Service> PortManager<S> {
                 let again = taken.caps().far_side == FarSide::Peer && !was_leaving;
                 self.port_lost |= broke && !again;
                 let what = if again { "opened again as soon as that works" } else { "removed" };
-                (self.on_event)(&format!("port {name}: {why}; {what}"));
+                self.events.note(&name, &format!("{why}; {what}"));
                 // Its socket is free before it is opened again.
                 drop(taken);
                 if again {
@@ -427,7 +428,7 @@ impl<S: Service> PortManager<S> {
         let now_ns = clock::now_ns();
         while let Some(waiting) = self.reopener.due(now_ns) {
             match self.open(service, waiting.config.clone(), waiting.memif) {
-                Ok(()) => (self.on_event)(&format!("port {}: up again", waiting.config.name())),
+                Ok(()) => self.events.note(&waiting.config.name(), "up again"),
                 Err(error) => self.reopener.failed(waiting, error.to_string(), clock::now_ns()),
             }
         }

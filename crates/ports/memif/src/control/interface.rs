@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use linerate_port::FaultPause;
+
 use super::session::Part;
 use super::{AttachError, Control, Listening};
 use crate::handoff::{Delivery, QueueHandoff};
@@ -20,6 +22,8 @@ pub(super) struct Interface {
     pub(super) session: Option<u64>,
     /// A client tries again then.
     pub(super) retry_at_ns: u64,
+    /// After faults of peers it takes no other for a while.
+    pub(super) pause: FaultPause,
     /// Its port was closed by a fault of a peer.
     pub(super) closed: bool,
     /// While a peer is connected: the rings of all queues, those that a port serves taken out.
@@ -54,6 +58,7 @@ impl Control {
             pool,
             session: None,
             retry_at_ns: 0,
+            pause: FaultPause::default(),
             closed: false,
             spare: Vec::new(),
         });

@@ -205,6 +205,9 @@ impl Control {
         if interface.session.is_some() {
             return Err(Refusal("Already connected".into()));
         }
+        if clock::now_ns() < interface.pause.until_ns() {
+            return Err(Refusal("Too soon after a fault".into()));
+        }
         interface.session = Some(number);
         Ok(Claims::new(&interface.options))
     }
@@ -219,6 +222,15 @@ impl Control {
         interface.spare = pairs;
         for handoff in interface.handoffs.clone() {
             interface.serve(number, &handoff);
+        }
+    }
+
+    /// Ends the session of a peer that broke the rules; the next one has to wait.
+    pub(super) fn punish(&mut self, number: u64, why: &str) {
+        let key = self.sessions.get(&number).and_then(|session| session.key.clone());
+        self.turn_away(number, why);
+        if let Some(interface) = key.and_then(|key| self.interface(&key)) {
+            interface.retry_at_ns = interface.pause.fault(clock::now_ns());
         }
     }
 

@@ -335,3 +335,48 @@ fn a_peer_that_jams_its_eventfd_holds_nobody_up() {
     assert_eq!(port.transmit(&mut batch).unwrap(), 1);
     until("end of the connection", || !port.is_connected().unwrap());
 }
+
+/// A client that hung up but kept its memory: what it sent before is received, what it writes later is not.
+#[test]
+fn a_client_that_goes_on_writing_after_it_went_is_not_heard() {
+    let mut place = Place::new();
+    let mut port = place.open("");
+    let (client, mut offer) = (Client::new(&place), offer());
+    client.connect(&mut offer);
+    until("connection", || port.is_connected().unwrap());
+    let ring = &rings(&offer)[0];
+    let send = |packets: u16| {
+        (0..16).for_each(|slot| ring.write(slot, Descriptor { flags: 0, region: 0, length: 60, offset: 1024 }));
+        ring.head().fetch_add(packets, Ordering::AcqRel);
+    };
+    send(3);
+    drop(client);
+    until("end of the connection", || !port.is_connected().unwrap());
+    send(2);
+    assert_eq!(received(&mut port, &mut place.pool).unwrap(), 3);
+    send(2);
+    let mut batch = Batch::new(&place.pool, 8);
+    for _ in 0..10 {
+        assert_eq!(port.receive(&mut batch).unwrap(), 0);
+    }
+    assert_eq!(port.stats().unwrap().rx_packets, 3);
+}
+
+/// After a fault the next peer has to wait, and is told so. The machine may stand still for longer than a pause; the next is longer.
+#[test]
+fn a_peer_that_comes_back_at_once_after_a_fault_is_refused() {
+    let mut place = Place::new();
+    let mut port = place.open(",corrupt=next");
+    for _ in 0..8 {
+        let (client, mut offer) = (Client::new(&place), offer());
+        client.connect(&mut offer);
+        until("connection", || port.is_connected().unwrap());
+        rings(&offer)[0].head().store(999, Ordering::Release);
+        corrupt(received(&mut port, &mut place.pool), "index 999");
+        match Client::new(&place).say(&Client::init(), None) {
+            Some(Message::Disconnect { text, .. }) if text == "Too soon after a fault" => return,
+            answer => assert_eq!(answer, Some(Message::Ack)),
+        }
+    }
+    panic!("it was never refused");
+}

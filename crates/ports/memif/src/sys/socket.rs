@@ -123,6 +123,10 @@ impl Channel {
 
     /// Sends one message, and a descriptor with it.
     pub(crate) fn send(&self, bytes: &[u8; MESSAGE_BYTES], file: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        self.send_part(bytes, file)
+    }
+
+    fn send_part(&self, bytes: &[u8], file: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let mut control = ControlBuffer::default();
         let mut part = libc::iovec { iov_base: bytes.as_ptr() as *mut libc::c_void, iov_len: bytes.len() };
         // SAFETY: a structure of integers and pointers, for which all zeros is a value.
@@ -161,14 +165,17 @@ impl Channel {
         // SAFETY: the header points to live buffers of the lengths in it.
         let len = unsafe { libc::recvmsg(self.fd.as_raw_fd(), &mut header, flags) };
         match check(len as libc::c_int) {
-            Ok(0) => return Ok(Received::End),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Received::Nothing),
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(Received::End),
             Err(error) => return Err(error),
         }
-        // All descriptors are owned from here on; the first is wanted.
+        // All descriptors are owned from here on, those of a message without a byte too, which looks like the end; the first is
+        // wanted.
         let mut files = received_files(&header);
+        if len == 0 {
+            return Ok(Received::End);
+        }
         let file = if files.is_empty() { None } else { Some(files.remove(0)) };
         Ok(Received::Message { bytes, len: len as usize, file })
     }
@@ -212,4 +219,29 @@ fn received_files(header: &libc::msghdr) -> Vec<OwnedFd> {
         }
     }
     files
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use linerate_sys::poll::{PollFor, poll};
+
+    use super::*;
+
+    #[test]
+    fn a_message_without_a_byte_leaves_no_descriptor_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder.path().join("s").display().to_string();
+        let listening = ListeningSocket::bind(&name).unwrap();
+        let peer = Channel::connect(&name).unwrap();
+        let channel = listening.accept().unwrap().unwrap();
+        let (mut reader, writer) = io::pipe().unwrap();
+        peer.send_part(&[], Some(writer.as_fd())).unwrap();
+        drop(writer);
+        assert!(matches!(channel.receive().unwrap(), Received::End));
+        // The pipe ends only when nobody has its other end any more.
+        assert!(poll(reader.as_fd(), PollFor::Reading, 0).unwrap().failed, "a descriptor was left open");
+        assert_eq!(reader.read(&mut [0; 1]).unwrap(), 0);
+    }
 }
