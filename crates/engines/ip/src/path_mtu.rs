@@ -94,11 +94,15 @@ impl PathMtus {
         mtu
     }
 
-    /// Full-sized packets to `dst` vanish without a word; returns the MTU from now on. A search for the real one begins.
-    pub fn black_hole(&mut self, dst: IpAddr, now_ns: u64) -> u16 {
+    /// Packets of `len` bytes to `dst` vanish without a word; returns the MTU from now on. A search for the real one begins, unless every path
+    /// should pass packets of that length.
+    pub fn black_hole(&mut self, dst: IpAddr, len: u16, now_ns: u64) -> u16 {
         let before = self.get(dst);
         let base = if dst.is_ipv4() { BASE_V4 } else { MTU_MIN_V6 };
-        let mtu = if before > base { base } else { min(dst) };
+        if len.min(before) <= base {
+            return before;
+        }
+        let mtu = base;
         let high = before.saturating_sub(1).max(mtu);
         self.set(dst, Path { mtu, high, is_searching: true, tries: 0, raise_ns: now_ns + RAISE_NS });
         mtu
@@ -211,7 +215,7 @@ mod tests {
     fn a_search_finds_what_passes() {
         for real in [1200, 1201, 1280, 1400, 1492, 1499, 1500, 4000, 8999, 9000] {
             let mut paths = PathMtus::new(9000, 4);
-            let mut mtu = paths.black_hole(dst(), 0);
+            let mut mtu = paths.black_hole(dst(), 9000, 0);
             let mut probes = 0;
             let mut search = |paths: &mut PathMtus, now_ns| {
                 while let Some(len) = paths.probe(dst(), now_ns) {
@@ -230,6 +234,11 @@ mod tests {
             let found = search(&mut paths, RAISE_NS);
             assert!(found <= real && found + STEP_MIN > real, "{found} of {real}");
             assert_eq!(paths.get(dst()), found);
+            assert_eq!(
+                paths.black_hole(dst(), 1200, RAISE_NS),
+                found,
+                "a packet that every path passes says nothing of the path"
+            );
         }
         assert_eq!(PathMtus::new(1500, 1).probe(dst(), u64::MAX), None);
     }

@@ -76,6 +76,12 @@ counters! {
     keepalive_fails = "TcpExtTCPAbortOnTimeout",
     /// Keep-alive probes sent.
     keepalive_probes = "TcpExtTCPKeepAlive",
+    /// Probes of longer segments that arrived (RFC 8899).
+    mtu_probes_arrived = "TcpExtTCPMTUPSuccess",
+    /// Probes of longer segments that were lost.
+    mtu_probes_lost = "TcpExtTCPMTUPFail",
+    /// Paths that were suspected of losing long segments without a word.
+    mtu_black_holes = "TcpExtTCPMTUPBlackHole",
     /// Connections refused because the table was full.
     table_full = "TcpExtTCPReqQFullDrop",
     /// Segments that found no connection and no listener.

@@ -334,6 +334,12 @@ impl Ip {
         self.hop_limit
     }
 
+    /// True if the path MTU to some destination is less than that of the link.
+    #[inline]
+    pub fn knows_paths(&self) -> bool {
+        !self.paths.is_empty()
+    }
+
     /// Longest IP packet to `dst` that passes, as far as is known, in bytes.
     #[inline]
     pub fn path_mtu(&self, dst: IpAddr) -> u16 {
@@ -347,11 +353,11 @@ impl Ip {
         self.paths.too_big(dst, mtu, now_ns)
     }
 
-    /// Takes in that full-sized packets to `dst` vanish although shorter ones arrive. Returns the path MTU from now on; a search for the
-    /// real one begins ([`Ip::mtu_probe`]).
-    pub fn path_black_hole(&mut self, dst: IpAddr, now_ns: u64) -> u16 {
+    /// Takes in that packets of `len` bytes to `dst` vanish. Returns the path MTU from now on; if they are longer than every path should pass,
+    /// a search for the real one begins ([`Ip::mtu_probe`]).
+    pub fn path_black_hole(&mut self, dst: IpAddr, len: u16, now_ns: u64) -> u16 {
         self.lifetimes_ns = self.lifetimes_ns.min(now_ns + HOUSEKEEPING_NS);
-        self.paths.black_hole(dst, now_ns)
+        self.paths.black_hole(dst, len, now_ns)
     }
 
     /// Length of the IP packet that is to be sent to `dst` as a probe of the path MTU now (RFC 8899, RFC 4821); `None` if none is due. The

@@ -103,6 +103,9 @@ impl Engine {
         if self.tcbs[index].state == State::Closed {
             return true;
         }
+        if self.tcbs[index].cold != NONE && self.egress.ip.knows_paths() {
+            self.search_mtu(index);
+        }
         while self.egress.can_send() {
             match self.emit_segment(index) {
                 Emitted::Last => return true,

@@ -25,7 +25,7 @@ impl Engine {
         match error.kind {
             ErrorKind::PacketTooBig { mtu } => {
                 let mtu = self.egress.ip.packet_too_big(tuple.remote_ip(), mtu, self.now.ns);
-                let mss = mtu.saturating_sub(if tuple.v6 { 60 } else { 40 }).max(48);
+                let mss = mtu.saturating_sub(header_len(&tuple)).max(48);
                 if mss < tcb.mss {
                     send::mtu_changed(tcb, &mut self.send, mss, self.now);
                     self.touch(index);
@@ -40,6 +40,57 @@ impl Engine {
             ErrorKind::PortUnreachable | ErrorKind::Prohibited => {}
         }
     }
+}
+
+impl Engine {
+    /// Nothing of the connection is acknowledged any more. If the first segment in flight is longer than every path should pass, that may be
+    /// why (RFC 8899 section 4.3, RFC 4821 section 7.7).
+    pub(super) fn suspect_black_hole(&mut self, index: u32) {
+        let tuple = self.tuple(index);
+        let tcb = &mut self.tcbs[index];
+        if !tcb.is_synchronized() {
+            return;
+        }
+        let options = tcb.mss - tcb.payload_max() as u16;
+        let len = send::first_len(tcb, &self.send).saturating_add(options + header_len(&tuple));
+        let mtu = self.egress.ip.path_black_hole(tuple.remote_ip(), len, self.now.ns);
+        let mss = mtu.saturating_sub(header_len(&tuple)).max(48);
+        if mss < tcb.mss {
+            self.counters.mtu_black_holes += 1;
+            send::mtu_changed(tcb, &mut self.send, mss, self.now);
+        }
+    }
+
+    /// Goes on with the search for the longest segment of the path, if the connection is one whose segments became shorter.
+    #[cold]
+    pub(super) fn search_mtu(&mut self, index: u32) {
+        let Some((mss_max, fate)) = send::mtu_search(&self.tcbs[index], &mut self.send) else { return };
+        let tuple = self.tuple(index);
+        let (remote, header) = (tuple.remote_ip(), header_len(&tuple));
+        match fate {
+            Some((mss, true)) => {
+                self.counters.mtu_probes_arrived += 1;
+                self.egress.ip.mtu_probe_acked(remote, mss + header);
+            }
+            Some((mss, false)) => {
+                self.counters.mtu_probes_lost += 1;
+                self.egress.ip.mtu_probe_lost(remote, mss + header);
+            }
+            None => {}
+        }
+        let longest = |mtu: u16| mtu.saturating_sub(header).min(mss_max);
+        let known = longest(self.egress.ip.path_mtu(remote));
+        if known > self.tcbs[index].mss {
+            send::mtu_changed(&mut self.tcbs[index], &mut self.send, known, self.now);
+        }
+        let target = self.egress.ip.mtu_probe(remote, self.now.ns).map_or(0, longest);
+        send::probe_mtu(&self.tcbs[index], &mut self.send, target);
+    }
+}
+
+/// Bytes of the headers of IP and TCP, without options.
+fn header_len(tuple: &Tuple) -> u16 {
+    if tuple.v6 { 60 } else { 40 }
 }
 
 fn is_attempt(state: State) -> bool {

@@ -163,6 +163,7 @@ impl Engine {
             TimerOutcome::Send => self.touch(expired.id),
             TimerOutcome::Doubt => {
                 self.soft_error(expired.id, SoftError::NoAnswer);
+                self.suspect_black_hole(expired.id);
                 self.touch(expired.id);
             }
             TimerOutcome::Room => {

@@ -2,6 +2,7 @@
 
 use super::congestion;
 use super::memory::SendMemory;
+use super::mtu;
 use super::prr::Prr;
 use super::recovery::{Phase, Recovery};
 use crate::{NONE, Tcb};
@@ -35,6 +36,9 @@ pub(super) fn drop_state(tcb: &mut Tcb, memory: &mut SendMemory) {
 
 /// Begins a fast recovery if something is lost and none is under way (RFC 6675 section 5 step 4, RFC 5681 section 3.2).
 pub(super) fn enter_recovery_if_lost(tcb: &mut Tcb, memory: &mut SendMemory, recovery: &mut Recovery) -> bool {
+    if mtu::judge(tcb, memory, recovery) {
+        recovery.is_harmless = true;
+    }
     let is_calm = matches!(recovery.phase, Phase::Open | Phase::Reduced);
     if recovery.lost == 0 || !is_calm || recovery.is_harmless {
         return false;

@@ -207,14 +207,14 @@ impl SendMemory {
         &mut size.lines.as_mut_slice()[first..first + lines].as_flattened_mut()[HEADER..]
     }
 
-    /// Copies `len` bytes from place `at` of chunk `from` to the front of chunk `to`, as many as fit.
-    pub(super) fn copy(&mut self, from: u32, at: usize, to: u32, len: usize) {
+    /// Copies `len` bytes between chunks; a chunk comes with the place of the first byte in it.
+    pub(super) fn copy(&mut self, (from, from_at): (u32, usize), (to, to_at): (u32, usize), len: usize) {
         let mut done = 0;
         while done < len {
             let mut part = [0; 256];
             let count = (len - done).min(part.len());
-            part[..count].copy_from_slice(&self.bytes(from)[at + done..at + done + count]);
-            self.bytes_mut(to)[done..done + count].copy_from_slice(&part[..count]);
+            part[..count].copy_from_slice(&self.bytes(from)[from_at + done..from_at + done + count]);
+            self.bytes_mut(to)[to_at + done..to_at + done + count].copy_from_slice(&part[..count]);
             done += count;
         }
     }
@@ -329,7 +329,7 @@ mod tests {
         for (place, byte) in memory.bytes_mut(from).iter_mut().enumerate() {
             *byte = place as u8;
         }
-        memory.copy(from, 1100, to, 900);
+        memory.copy((from, 1100), (to, 0), 900);
         assert!(memory.bytes(to)[..900].iter().enumerate().all(|(place, byte)| *byte == (1100 + place) as u8));
     }
 }

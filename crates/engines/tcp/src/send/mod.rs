@@ -19,6 +19,7 @@
 //! cubic.rs, prr.rs, rack.rs        the algorithms, without chunks
 //! recovery.rs, cold.rs  what loss recovery knows of a connection; only connections that lost something have it
 //! scoreboard.rs         marks on chunks: SACKED, LOST, RESENT
+//! mtu.rs                longer segments than the path is known to take
 //! congestion.rs         the congestion window
 //! timer.rs              the one deadline
 //! write.rs, output.rs, ack.rs      what the application gives, what leaves, what comes back
@@ -34,6 +35,7 @@ mod counters;
 mod cubic;
 mod info;
 mod memory;
+mod mtu;
 mod output;
 mod prr;
 mod queue;
@@ -145,7 +147,7 @@ pub fn established(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) {
         }
     }
     cold::store(tcb, memory, recovery);
-    if tcb.in_flight() == 0 {
+    if tcb.in_flight() == 0 && recovery.mtu.mss_max <= tcb.mss {
         cold::drop_state(tcb, memory);
     }
 }
@@ -220,16 +222,37 @@ pub fn on_timer(tcb: &mut Tcb, memory: &mut SendMemory, patience_ms: Option<u32>
 /// The path takes segments of at most `mss` bytes from now on. What was sent in longer ones is sent again in shorter ones, and this is
 /// no sign of congestion (RFC 1191 section 6.5).
 pub fn mtu_changed(tcb: &mut Tcb, memory: &mut SendMemory, mss: u16, now: Now) {
-    let is_smaller = mss < tcb.mss;
-    tcb.mss = mss;
-    if is_smaller && tcb.in_flight() != 0 && tcb.is_synchronized() {
-        let mut recovery = cold::load(tcb, memory);
-        if scoreboard::mark_too_long(tcb, memory, &mut recovery) && recovery.phase == Phase::Open {
-            recovery.is_harmless = true;
-            timer::arm(tcb, memory, &recovery, 0, now);
-        }
-        cold::store(tcb, memory, recovery);
+    let before = std::mem::replace(&mut tcb.mss, mss);
+    if mss >= before {
+        return;
     }
+    let mut recovery = cold::load(tcb, memory);
+    recovery.mtu.mss_max = recovery.mtu.mss_max.max(before);
+    let is_in_flight = tcb.in_flight() != 0 && tcb.is_synchronized();
+    if is_in_flight && scoreboard::mark_too_long(tcb, memory, &mut recovery) && recovery.phase == Phase::Open {
+        recovery.is_harmless = true;
+        timer::arm(tcb, memory, &recovery, 0, now);
+    }
+    cold::store(tcb, memory, recovery);
+}
+
+/// Of a connection whose segments are shorter than both sides would take, because of the path: the longest MSS, and the fate of a probe (the MSS
+/// that it tried, and whether it arrived), which is told once.
+pub fn mtu_search(tcb: &Tcb, memory: &mut SendMemory) -> Option<(u16, Option<(u16, bool)>)> {
+    let recovery = memory.recoveries.get_mut(tcb.cold).filter(|recovery| recovery.mtu.mss_max > tcb.mss)?;
+    Some((recovery.mtu.mss_max, recovery.mtu.fate.take()))
+}
+
+/// A segment of an MSS of `target`, which is at most what `mtu_search` said, is to be tried when there are bytes for it (RFC 8899); 0: none.
+pub fn probe_mtu(tcb: &Tcb, memory: &mut SendMemory, target: u16) {
+    if let Some(recovery) = memory.recoveries.get_mut(tcb.cold) {
+        recovery.mtu.target = target;
+    }
+}
+
+/// Bytes of data in the first segment in flight.
+pub fn first_len(tcb: &Tcb, memory: &SendMemory) -> u16 {
+    if tcb.head == NONE { 0 } else { memory.header(tcb.head).len }
 }
 
 /// The retransmission time-out in milliseconds, with its back-off.

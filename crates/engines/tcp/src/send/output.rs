@@ -5,7 +5,7 @@ use super::memory::SendMemory;
 use super::queue::{self, payload_max};
 use super::recovery::{Frto, Phase, Recovery, TailProbe};
 use super::timer::{self, Timer};
-use super::{Outgoing, cold, congestion, rtt, scoreboard};
+use super::{Outgoing, cold, congestion, mtu, rtt, scoreboard};
 use crate::time::NEVER;
 use crate::{Flags, NONE, Now, Tcb};
 
@@ -131,7 +131,9 @@ fn begin_again(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) {
         congestion::restart(tcb, &memory.config);
         let is_clean =
             |recovery: &Recovery| recovery.phase == Phase::Open && recovery.backoffs == 0 && !recovery.syn_resent;
-        if tcb.cold != NONE && memory.recoveries.get(tcb.cold).is_some_and(is_clean) {
+        let knows_path =
+            tcb.cold != NONE && memory.recoveries.get(tcb.cold).is_some_and(|recovery| recovery.mtu.mss_max > tcb.mss);
+        if !knows_path && tcb.cold != NONE && memory.recoveries.get(tcb.cold).is_some_and(is_clean) {
             cold::drop_state(tcb, memory);
         }
     }
@@ -305,6 +307,11 @@ fn choose(tcb: &mut Tcb, memory: &mut SendMemory, recovery: &mut Recovery, now: 
         *counter += 1;
         return resend(tcb, memory, recovery, handle, now);
     }
+    if recovery.mtu.target != 0
+        && let Some(handle) = mtu::build(tcb, memory, recovery, pipe)
+    {
+        return Some((handle, false));
+    }
     may_send(tcb, memory, pipe, now).map(|handle| (handle, false))
 }
 
@@ -316,6 +323,7 @@ fn resend(
     handle: u32,
     now: Now,
 ) -> Option<(u32, bool)> {
+    mtu::resent(recovery, handle);
     let payload = payload_max(tcb);
     if u32::from(memory.header(handle).len) > payload && !queue::split(tcb, memory, handle, payload) {
         return None;

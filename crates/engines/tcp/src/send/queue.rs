@@ -50,7 +50,7 @@ pub(super) fn enlarge(tcb: &mut Tcb, memory: &mut SendMemory, len: usize) -> Opt
         memory.free(new);
         return None;
     }
-    memory.copy(old, 0, new, header.len as usize);
+    memory.copy((old, 0), (new, 0), header.len as usize);
     memory.set(new, header);
     if tcb.head == old {
         tcb.head = new;
@@ -72,7 +72,7 @@ pub(super) fn split(tcb: &mut Tcb, memory: &mut SendMemory, handle: u32, len: u3
         memory.free(new);
         return false;
     }
-    memory.copy(handle, len as usize, new, rest as usize);
+    memory.copy((handle, len as usize), (new, 0), rest as usize);
     let syn = first.marks.numbers() - first.marks.without(Marks::SYN).numbers();
     let second =
         Header { seq: first.seq + syn + len, len: rest as u16, marks: first.marks.without(Marks::SYN), ..first };
@@ -88,6 +88,48 @@ pub(super) fn split(tcb: &mut Tcb, memory: &mut SendMemory, handle: u32, len: u3
         tcb.last_sent = new;
     }
     true
+}
+
+/// Makes one chunk of the first `len` bytes that were never sent. `None`, and all bytes are where they were, if there are not so many without
+/// SYN and FIN, or the budget is used up.
+pub(super) fn join(tcb: &mut Tcb, memory: &mut SendMemory, len: u32) -> Option<u32> {
+    let first = first_unsent(tcb, memory);
+    let (mut last, mut held) = (first, 0);
+    loop {
+        let header = (last != NONE).then(|| memory.header(last)).filter(|header| header.marks == Marks::default())?;
+        held += u32::from(header.len);
+        if held >= len {
+            let too_many = held - len;
+            if too_many != 0 && !split(tcb, memory, last, u32::from(header.len) - too_many) {
+                return None;
+            }
+            break;
+        }
+        last = header.next;
+    }
+    let new = memory.alloc(len as usize)?;
+    if memory.room(new) < len as usize {
+        memory.free(new);
+        return None;
+    }
+    let (seq, next) = (memory.header(first).seq, memory.header(last).next);
+    let (mut at, mut done) = (first, 0);
+    while done < len as usize {
+        let part = memory.header(at);
+        memory.copy((at, 0), (new, done), usize::from(part.len));
+        done += usize::from(part.len);
+        memory.free(at);
+        at = part.next;
+    }
+    memory.set(new, Header { next, seq, stamp: 0, len: len as u16, marks: Marks::default(), transmissions: 0 });
+    match tcb.last_sent {
+        NONE => tcb.head = new,
+        before => memory.link(before, new),
+    }
+    if tcb.tail == last {
+        tcb.tail = new;
+    }
+    Some(new)
 }
 
 /// Frees the first chunk, of which nothing is needed any more.

@@ -62,6 +62,8 @@ pub(super) struct Recovery {
     pub syn_resent: bool,
     /// Segments that were sent again, over the life of this state.
     pub retransmissions: u32,
+    /// The search for the longest segment of the path.
+    pub mtu: MtuSearch,
 }
 
 /// What a reduction changed.
@@ -87,6 +89,29 @@ pub(super) struct TailProbe {
     pub end: Seq,
     /// It was a retransmission (TLP.is_retrans).
     pub is_resent: bool,
+}
+
+/// What a connection knows of the search for the longest segment of its path (RFC 8899).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MtuSearch {
+    /// MSS before the path was found to take less: no segment may be longer. 0 if that never happened.
+    pub mss_max: u16,
+    /// MSS that is to be tried next; 0 if none is.
+    pub target: u16,
+    /// A probe in flight.
+    pub probe: Option<MtuProbe>,
+    /// The last probe, by the MSS that it tried, and whether it arrived.
+    pub fate: Option<(u16, bool)>,
+}
+
+/// A segment in flight that is longer than the path is known to take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MtuProbe {
+    /// Its chunk.
+    pub handle: u32,
+    pub end: Seq,
+    /// The MSS that it tries.
+    pub mss: u16,
 }
 
 /// Steps of F-RTO.
@@ -127,6 +152,7 @@ impl Recovery {
             is_harmless: false,
             syn_resent: false,
             retransmissions: 0,
+            mtu: MtuSearch::default(),
         }
     }
 
