@@ -65,8 +65,20 @@ fn packets<P: Reports>(worker: &mut TcpWorker<P>, name: String) -> PacketsDocume
 
 /// Counters by name.
 pub(crate) fn counters<P: Reports>(worker: &mut TcpWorker<P>, zeroes: bool) -> BTreeMap<String, u64> {
-    let counters = with(worker, |_, io| io.counters());
-    counters.each().filter(|(_, count)| zeroes || *count > 0).map(|(name, count)| (name.to_owned(), count)).collect()
+    let (counters, udp) = with(worker, |_, io| (io.counters(), io.udp_counters()));
+    let udp = [
+        ("UdpInDatagrams", udp.delivered),
+        ("UdpNoPorts", udp.no_port),
+        ("UdpInErrors", udp.malformed),
+        ("UdpOutDatagrams", udp.sent),
+        ("UdpSndbufErrors", udp.send_failed),
+    ];
+    counters
+        .each()
+        .chain(udp)
+        .filter(|(_, count)| zeroes || *count > 0)
+        .map(|(name, count)| (name.to_owned(), count))
+        .collect()
 }
 
 /// Segments that were sent again, by cause.

@@ -36,7 +36,7 @@ pub struct NetworkConfig {
 /// What a stack is made for.
 #[derive(Clone, Copy, Debug)]
 pub struct StackOptions {
-    /// Most connections at a time.
+    /// Most connections, and most UDP sockets, at a time.
     pub connections_max: usize,
 }
 
@@ -82,5 +82,7 @@ impl NetworkConfig {
 
 /// The configuration of the stack.
 pub(crate) fn config(options: &StackOptions, ip: IpConfig, secret: [u8; 16]) -> StackConfig {
-    StackConfig { ip, connections_max: options.connections_max, secret, ..StackConfig::default() }
+    let connections_max = options.connections_max;
+    // A load over UDP has a socket where one over TCP has a connection.
+    StackConfig { ip, connections_max, udp_sockets_max: connections_max, secret, ..StackConfig::default() }
 }

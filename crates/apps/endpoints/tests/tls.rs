@@ -10,7 +10,7 @@ use std::time::Instant;
 use linerate_endpoints::document::Snapshot;
 use linerate_endpoints::tls::{Tls, Trust, client_config, self_signed, server_config};
 use linerate_programs::load::{Cause, Client, Config, LoadDocument};
-use linerate_programs::serve::{Discard, Echo, HttpServer, ServeDocument, Server, Site};
+use linerate_programs::serve::{Addresses, Discard, Echo, HttpServer, ServeDocument, Server, Site};
 use linerate_programs::{Reports, TlsDocument};
 use link::{LONG, Link, any};
 
@@ -76,7 +76,8 @@ fn a_load_over_tls_is_answered_and_accounted_for() {
 fn long_echoes_over_tls_are_compared() {
     // More than all buffers hold, so that each side has to wait for the other one.
     let text = "connections = 3\ncount = 6\n[[request]]\nurl = \"tls://198.18.5.1:7\"\nrequest = \"8M\"\n";
-    let (client, _) = load(text, Echo::new(any(7)), &Files::new(), &Trust::Everybody);
+    let (client, _) =
+        load(text, Echo::new(Addresses { tcp: any(7), udp: Vec::new() }), &Files::new(), &Trust::Everybody);
     assert!(client.program.is_well(), "{:?}", client.program);
     assert_eq!(client.program.rx_bytes, 48_000_000);
 }
@@ -109,7 +110,10 @@ fn a_certificate_of_somebody_else_is_not_trusted() {
 fn clients_that_speak_no_tls_are_turned_away() {
     let link = Link::new();
     let addresses = ["198.18.5.1".parse().unwrap()].into_iter();
-    let server = link.start(1, Tls::server(Discard::new(any(9)), self_signed(addresses).unwrap()));
+    let server = link.start(
+        1,
+        Tls::server(Discard::new(Addresses { tcp: any(9), udp: Vec::new() }), self_signed(addresses).unwrap()),
+    );
     let host = link.host(2);
     let connect = || host.connect_blocking("198.18.5.1:9".parse().unwrap()).unwrap();
     let mut plain = connect();

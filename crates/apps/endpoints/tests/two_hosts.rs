@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use linerate_endpoints::Ended;
 use linerate_programs::Reports;
-use linerate_programs::load::{Client, Config};
-use linerate_programs::serve::{Echo, HttpServer, Server, Site};
+use linerate_programs::load::{Cause, Client, Config};
+use linerate_programs::serve::{Addresses, Echo, HttpServer, Server, Site};
 use link::{LONG, Link, any};
 
 /// Runs a load, whose frames are captured, against a server until its end.
@@ -64,16 +64,41 @@ fn connections_come_and_go() {
 #[test]
 fn long_echoes_are_compared() {
     let text = "connections = 3\ncount = 12\n[[request]]\nurl = \"tcp://198.18.5.1:7\"\nrequest = \"1M\"\n";
-    let (client, server) = load(text, Echo::new(any(7)));
+    let (client, server) = load(text, Echo::new(Addresses { tcp: any(7), udp: any(7) }));
     assert!(client.snapshot.program.is_well(), "{:?}", client.snapshot.program);
     assert_eq!(client.snapshot.program.rx_bytes, 12_000_000);
     assert_eq!(server.frames_missing, 0);
 }
 
 #[test]
+fn datagrams_of_both_families_are_echoed() {
+    for host in ["198.18.5.1", "[fd00:5::1]"] {
+        // The long ones leave in fragments.
+        let text = format!(
+            "connections = 20\ncount = 2000\n[[request]]\nurl = \"udp://{host}:7\"\n[[request]]\nurl = \"udp://{host}:7\"\nrequest = 4000\n"
+        );
+        let (client, server) = load(&text, Echo::new(Addresses { tcp: any(7), udp: any(7) }));
+        let load = &client.snapshot.program;
+        assert!(load.is_well() && load.requests.completed == 2000, "{load:?}");
+        assert_eq!((load.connections.begun, load.connections.completed), (20, 20), "{load:?}");
+        assert_eq!(server.snapshot.program.served.datagrams, 2000);
+        assert_eq!((client.frames_missing, server.frames_missing), (0, 0));
+    }
+}
+
+#[test]
+fn a_port_without_a_service_refuses_datagrams() {
+    let text = "connections = 2\ncount = 3\n[[request]]\nurl = \"udp://198.18.5.1:8\"\n";
+    let (client, _) = load(text, Echo::new(Addresses { tcp: any(7), udp: any(7) }));
+    let load = &client.snapshot.program;
+    assert!(load.requests.balances() && load.requests.begun == 3 && load.requests.lost_total() == 3, "{load:?}");
+    assert_eq!(load.requests.lost[0].cause, Cause::Refused, "{load:?}");
+}
+
+#[test]
 fn a_port_without_a_server_refuses() {
     let text = "connections = 2\nduration = \"300ms\"\n[[request]]\nurl = \"tcp://198.18.5.1:8\"\n";
-    let (client, _) = load(text, Echo::new(any(7)));
+    let (client, _) = load(text, Echo::new(Addresses { tcp: any(7), udp: any(7) }));
     let load = &client.snapshot.program;
     assert!(load.connections.balances() && load.connections.begun > 1 && load.requests.intended == 0, "{load:?}");
     assert_eq!(load.connections.lost_total(), load.connections.begun);

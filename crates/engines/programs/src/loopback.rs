@@ -3,10 +3,10 @@
 //! It keeps the promises of [`Network`], in small pieces: at most `piece` bytes a delivery, at most `room` bytes on the way in a direction. So
 //! programs meet partial sends, bytes that come in halves, and calls in every order.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
 
-use linerate_tcp::{CloseReason, Conn, ConnectError, ListenError, Listener};
+use linerate_tcp::{BindError, CloseReason, Conn, ConnectError, ErrorKind, ListenError, Listener, SendError, UdpId};
 
 use crate::network::{Network, Program, Remote};
 
@@ -48,6 +48,9 @@ struct Link {
     established: bool,
 }
 
+/// A UDP socket: the side that has it, its own address, the other end.
+type Socket = (usize, SocketAddr, Option<SocketAddr>);
+
 /// The state that both sides share.
 pub(crate) struct State {
     pub(crate) now_ns: u64,
@@ -58,6 +61,22 @@ pub(crate) struct State {
     listeners: Vec<(u16, u64)>,
     /// Connections that were begun.
     pub(crate) begun: usize,
+    /// UDP sockets by number; `None` when closed.
+    sockets: Vec<Option<Socket>>,
+    /// Datagrams under way: side of the sender, from, to, data.
+    datagrams: VecDeque<(usize, SocketAddr, SocketAddr, Vec<u8>)>,
+    /// What happens to the datagrams of the server, in turn: how many copies arrive.
+    pub(crate) copies: Vec<usize>,
+    answers: usize,
+}
+
+impl State {
+    /// The socket of a side at a port.
+    fn socket_at(&self, side: usize, port: u16) -> Option<UdpId> {
+        let is_it = |socket: &Option<Socket>| socket.is_some_and(|(owner, own, _)| owner == side && own.port() == port);
+        let index = self.sockets.iter().position(is_it)?;
+        Some(UdpId { index: index as u32, generation: 0 })
+    }
 }
 
 /// The network as one side sees it.
@@ -149,6 +168,34 @@ impl Network for Side<'_> {
         let remote = self.state.links.get(conn.index as usize)?.remote;
         Some((remote, remote))
     }
+
+    fn udp_open(&mut self, local: Option<SocketAddr>, remote: Option<SocketAddr>) -> Result<UdpId, BindError> {
+        let index = self.state.sockets.len() as u32;
+        let own = SocketAddr::from(([198, 18, 5, 2], 30_000 + index as u16));
+        self.state.sockets.push(Some((self.side, local.filter(|local| local.port() != 0).unwrap_or(own), remote)));
+        Ok(UdpId { index, generation: 0 })
+    }
+
+    fn udp_send(
+        &mut self,
+        socket: UdpId,
+        from: Option<IpAddr>,
+        to: Option<SocketAddr>,
+        data: &[u8],
+    ) -> Result<(), SendError> {
+        let Side { state, side } = self;
+        let Some((_, local, remote)) = state.sockets[socket.index as usize] else { return Err(SendError::Closed) };
+        let from = SocketAddr::new(from.unwrap_or(local.ip()), local.port());
+        let to = remote.or(to).ok_or(SendError::NotConnected)?;
+        let copies = if *side == 1 { state.copies[state.answers % state.copies.len()] } else { 1 };
+        state.answers += *side;
+        state.datagrams.extend((0..copies).map(|_| (*side, from, to, data.to_vec())));
+        Ok(())
+    }
+
+    fn udp_close(&mut self, socket: UdpId) {
+        self.state.sockets[socket.index as usize] = None;
+    }
 }
 
 /// A client and a server.
@@ -169,6 +216,10 @@ impl<C: Program, S: Program> Loopback<C, S> {
             links: Vec::new(),
             listeners: Vec::new(),
             begun: 0,
+            sockets: Vec::new(),
+            datagrams: VecDeque::new(),
+            copies: vec![1],
+            answers: 0,
         };
         Loopback { client, server, state }
     }
@@ -218,6 +269,7 @@ impl<C: Program, S: Program> Loopback<C, S> {
             calls += deliver(&mut self.server, &mut self.state, at, 1);
             calls += deliver(&mut self.client, &mut self.state, at, 0);
         }
+        calls += self.carry();
         let now_ns = self.state.now_ns;
         if now_ns >= self.client.next_deadline_ns() {
             self.client.tick(&mut Side { state: &mut self.state, side: 0 });
@@ -226,6 +278,28 @@ impl<C: Program, S: Program> Loopback<C, S> {
         if now_ns >= self.server.next_deadline_ns() {
             self.server.tick(&mut Side { state: &mut self.state, side: 1 });
             calls += 1;
+        }
+        calls
+    }
+
+    /// Delivers the datagrams that are under way.
+    fn carry(&mut self) -> usize {
+        let under_way = std::mem::take(&mut self.state.datagrams);
+        let calls = under_way.len();
+        for (sender, from, to, data) in under_way {
+            let side = 1 - sender;
+            let state = &mut self.state;
+            match (state.socket_at(side, to.port()), side) {
+                (Some(socket), 1) => self.server.datagram(socket, from, to, &data, &mut Side { state, side }),
+                (Some(socket), _) => self.client.datagram(socket, from, to, &data, &mut Side { state, side }),
+                // Nobody is there, and the client hears of it if it is still there itself.
+                (None, 1) => {
+                    if let Some(socket) = state.socket_at(sender, from.port()) {
+                        self.client.undelivered(socket, ErrorKind::PortUnreachable, &mut Side { state, side: sender });
+                    }
+                }
+                (None, _) => {}
+            }
         }
         calls
     }

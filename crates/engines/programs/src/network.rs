@@ -6,7 +6,10 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use linerate_tcp::{App, CloseReason, Conn, ConnectError, ConnectOptions, Io, ListenError, ListenOptions, Listener};
+use linerate_tcp::{
+    App, BindError, CloseReason, Conn, ConnectError, ConnectOptions, ErrorKind, Io, ListenError, ListenOptions,
+    Listener, SendError, UdpId,
+};
 
 /// What a program may ask of the stack. Each call does nothing for a connection that has ended.
 pub trait Network {
@@ -59,6 +62,27 @@ pub trait Network {
 
     /// Local and remote address of a connection; `None` if it has ended.
     fn addresses(&self, conn: Conn) -> Option<(SocketAddr, SocketAddr)>;
+
+    /// Opens a UDP socket at `local`, or at a port that is free, for datagrams to and from `remote`, or anybody.
+    ///
+    /// # Errors
+    /// The address or port is in use or not one of the stack, there is no way to `remote`, or there are too many sockets.
+    fn udp_open(&mut self, local: Option<SocketAddr>, remote: Option<SocketAddr>) -> Result<UdpId, BindError>;
+
+    /// Sends a datagram: to `to` if the socket is for anybody, from the address `from` if it is at all addresses.
+    ///
+    /// # Errors
+    /// There is no way, or no room now; the socket is closed.
+    fn udp_send(
+        &mut self,
+        socket: UdpId,
+        from: Option<IpAddr>,
+        to: Option<SocketAddr>,
+        data: &[u8],
+    ) -> Result<(), SendError>;
+
+    /// Closes a UDP socket.
+    fn udp_close(&mut self, socket: UdpId);
 }
 
 /// Where a connection goes.
@@ -101,6 +125,16 @@ pub trait Program {
 
     /// The connection ended. This is the last call for it; its word can still be read.
     fn closed<N: Network>(&mut self, conn: Conn, why: CloseReason, network: &mut N);
+
+    /// A datagram arrived at `to`, one of the stack's addresses.
+    fn datagram<N: Network>(&mut self, socket: UdpId, from: SocketAddr, to: SocketAddr, data: &[u8], network: &mut N) {
+        let _ = (socket, from, to, data, network);
+    }
+
+    /// Somebody says by ICMP that a datagram of this socket was not delivered.
+    fn undelivered<N: Network>(&mut self, socket: UdpId, why: ErrorKind, network: &mut N) {
+        let _ = (socket, why, network);
+    }
 
     /// Called if [`Program::next_deadline_ns`] has come.
     fn tick<N: Network>(&mut self, network: &mut N) {
@@ -145,6 +179,14 @@ impl<P: Program> App for OverStack<P> {
 
     fn closed(&mut self, conn: Conn, why: CloseReason, io: &mut Io<'_>) {
         self.0.closed(conn, why, io);
+    }
+
+    fn datagram(&mut self, socket: UdpId, from: SocketAddr, to: SocketAddr, data: &[u8], io: &mut Io<'_>) {
+        self.0.datagram(socket, from, to, data, io);
+    }
+
+    fn undelivered(&mut self, socket: UdpId, why: ErrorKind, io: &mut Io<'_>) {
+        self.0.undelivered(socket, why, io);
     }
 
     fn tick(&mut self, io: &mut Io<'_>) {
@@ -204,5 +246,23 @@ impl Network for Io<'_> {
 
     fn addresses(&self, conn: Conn) -> Option<(SocketAddr, SocketAddr)> {
         Io::info(self, conn).map(|info| (info.local, info.remote))
+    }
+
+    fn udp_open(&mut self, local: Option<SocketAddr>, remote: Option<SocketAddr>) -> Result<UdpId, BindError> {
+        Io::udp_open(self, local, remote)
+    }
+
+    fn udp_send(
+        &mut self,
+        socket: UdpId,
+        from: Option<IpAddr>,
+        to: Option<SocketAddr>,
+        data: &[u8],
+    ) -> Result<(), SendError> {
+        Io::udp_send(self, socket, from, to, data)
+    }
+
+    fn udp_close(&mut self, socket: UdpId) {
+        Io::udp_close(self, socket);
     }
 }

@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 
-use linerate_ip::UdpId;
+use linerate_ip::{ErrorKind, UdpId};
 
 use crate::{CloseReason, Conn, Io, SoftError};
 
@@ -40,6 +40,11 @@ pub trait App {
     /// A datagram arrived at `to`, one of the stack's addresses; an answer leaves from there ([`Io::udp_send`]).
     fn datagram(&mut self, socket: UdpId, from: SocketAddr, to: SocketAddr, data: &[u8], io: &mut Io<'_>) {
         let _ = (socket, from, to, data, io);
+    }
+
+    /// A router, or the other host, says that a datagram of the socket was not delivered. Anybody can say so, and a lost datagram says nothing.
+    fn undelivered(&mut self, socket: UdpId, why: ErrorKind, io: &mut Io<'_>) {
+        let _ = (socket, why, io);
     }
 
     /// Called once a round if [`App::next_deadline_ns`] has come.

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{A, B, B6, Pair, address};
+use linerate_tcp::ErrorKind;
 
 #[test]
 fn datagrams_reach_sockets_and_come_back() {
@@ -35,5 +36,6 @@ fn a_datagram_for_nobody_is_refused_by_icmp() {
     // ICMP, destination unreachable, port.
     let answers = pair.frames.iter().filter(|(to_b, frame)| !to_b && frame[12..14] == [8, 0] && frame[23] == 1);
     assert_eq!(answers.map(|(_, frame)| (frame[34], frame[35])).collect::<Vec<_>>(), [(3, 3)]);
+    assert_eq!(pair.a.app().undelivered, [(client, ErrorKind::PortUnreachable)]);
     pair.assert_clean();
 }

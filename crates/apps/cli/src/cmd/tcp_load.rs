@@ -25,6 +25,8 @@ Examples:
       new connections, one request each, from 97 addresses in turn
   linerate tcp load tcp://198.18.5.1:7 --port xdp:veth1 --address 198.18.5.3/24 --request 1k --think 10ms
       1,000 bytes there, the same back; compared
+  linerate tcp load udp://198.18.5.1:7 --port veth1 --address 198.18.5.3/24 -c 64 --rate 100k --timeout 1s
+      a datagram there and one back, each connection a socket with one request under way
   linerate tcp load https://198.18.5.1/ --insecure --port veth1 --address 198.18.5.3/24 -c 100 -k 10
       over TLS, 10 requests a connection; a whole handshake for each
   linerate tcp load --config mix.toml --port veth1 --address 198.18.5.3/24
@@ -36,7 +38,7 @@ Exit status: 0 done, and every request was answered with a status below 400; 1 n
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// http://ADDRESS[:PORT]/PATH, https://..., tcp://ADDRESS:PORT, tls://ADDRESS:PORT; several are a mix of equal weights
+    /// http://ADDRESS[:PORT]/PATH, https://..., tcp://ADDRESS:PORT, tls://..., udp://...; several are a mix of equal weights
     #[arg(value_name = "URL")]
     urls: Vec<String>,
     /// Connections at a time [default: 1; with --connection-rate, as many as it takes]
@@ -90,10 +92,10 @@ pub struct Args {
     /// Body of the request, from a file
     #[arg(long, value_name = "FILE")]
     body_file: Option<PathBuf>,
-    /// tcp, tls: bytes of a request [default: 64]
+    /// tcp, tls, udp: bytes of a request [default: 64]
     #[arg(long, value_name = "BYTES")]
     request: Option<String>,
-    /// tcp, tls: bytes of an answer [default: the request itself]
+    /// tcp, tls, udp: bytes of an answer [default: the request itself]
     #[arg(long, value_name = "BYTES")]
     response: Option<String>,
     /// HTTP: statuses that are right; an answer with another is a wrong one

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use linerate_endpoints::NetworkConfig;
 use linerate_endpoints::tls::{self, Tls};
 use linerate_programs::Reports;
-use linerate_programs::serve::{Chargen, Discard, Echo, HttpServer, ServeDocument, Site};
+use linerate_programs::serve::{Addresses, Chargen, Discard, Echo, HttpServer, ServeDocument, Site};
 use linerate_sys::{clock, signal};
 use linerate_units::bytes;
 
@@ -37,7 +37,7 @@ pub struct Args {
     /// What to serve
     #[arg(value_enum)]
     service: Service,
-    /// TCP port, or address and port, to listen at; can be given several times [default: 7, 9, 19, 80, with TLS 443, of all addresses]
+    /// Port, or address and port, to listen at; can be given several times [default: 7, 9, 19, 80, with TLS 443, of all addresses]
     #[arg(short, long = "listen", value_name = "[ADDRESS:]PORT")]
     listen: Vec<String>,
     /// http: answer every request with so many bytes [default: 18]
@@ -64,13 +64,13 @@ pub struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Service {
-    /// Send back what arrives (RFC 862)
+    /// Send back what arrives, over TCP and UDP (RFC 862)
     Echo,
     /// HTTP/1.1: keep-alive and pipelining, one answer or the files of a folder
     Http,
-    /// Take what arrives (RFC 863)
+    /// Take what arrives, over TCP and UDP (RFC 863)
     Discard,
-    /// Send lines of text until the client closes (RFC 864)
+    /// Send lines of text until the client closes, or a datagram for each datagram (RFC 864)
     Chargen,
 }
 
@@ -82,9 +82,9 @@ pub fn run(args: &Args) -> Result<bool, String> {
     let network = args.network.network()?;
     let addresses = addresses(args, &network)?;
     match args.service {
-        Service::Echo => serve(Echo::new(addresses), &network, args),
-        Service::Discard => serve(Discard::new(addresses), &network, args),
-        Service::Chargen => serve(Chargen::new(addresses), &network, args),
+        Service::Echo => serve(Echo::new(small(addresses, args)), &network, args),
+        Service::Discard => serve(Discard::new(small(addresses, args)), &network, args),
+        Service::Chargen => serve(Chargen::new(small(addresses, args)), &network, args),
         Service::Http => {
             let len = args.body.as_deref().map_or(Ok(18), bytes).map_err(|error| format!("--body: {error}"))?;
             let site = match &args.root {
@@ -141,6 +141,12 @@ fn run_program<P: Reports<Document = ServeDocument>>(
         crate::console::out(&text::serve(&ended.snapshot));
     }
     Ok(ended.frames_missing == 0 && !ended.port_lost)
+}
+
+/// The small services take datagrams, too, unless they are under TLS.
+fn small(tcp: Vec<SocketAddr>, args: &Args) -> Addresses {
+    let udp = if args.tls { Vec::new() } else { tcp.clone() };
+    Addresses { tcp, udp }
 }
 
 /// Where to listen.

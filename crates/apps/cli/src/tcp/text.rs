@@ -35,6 +35,10 @@ pub fn serve(snapshot: &Snapshot<ServeDocument>) -> String {
     lines.push(row("  failed", served.failed, "reset, timed out or aborted"));
     lines.push(row("  open", *open, ""));
     lines.push(row("requests", served.requests, &format!("{} of them answered with an error", count(served.errors))));
+    if served.datagrams > 0 {
+        let remark = format!("{} of them without an answer that was due", count(served.datagrams_unanswered));
+        lines.push(row("datagrams", served.datagrams, &remark));
+    }
     lines.push(row("received", served.rx_bytes, "bytes"));
     lines.push(row("sent", served.tx_bytes, "bytes"));
     below(&mut lines, snapshot);
@@ -83,6 +87,9 @@ pub fn load(snapshot: &Snapshot<LoadDocument>) -> String {
     account(&mut lines, "requests", &load.requests);
     account(&mut lines, "connections", &load.connections);
     lines.extend(load.refusals.iter().map(|(why, times)| row("not begun", *times, why)));
+    if load.stray_datagrams > 0 {
+        lines.push(row("strays", load.stray_datagrams, "datagrams that answer no request under way"));
+    }
     if !load.statuses.is_empty() {
         lines.push("HTTP statuses".into());
         lines.extend(load.statuses.iter().map(|(status, answers)| row(&status.to_string(), *answers, "")));

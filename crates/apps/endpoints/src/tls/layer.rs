@@ -1,11 +1,11 @@
 //! The network as a program under TLS sees it.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use linerate_programs::{Network, Remote, Table, TlsDocument};
-use linerate_tcp::{Conn, ConnectError, ListenError, Listener};
+use linerate_tcp::{BindError, Conn, ConnectError, ListenError, Listener, SendError, UdpId};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
 
@@ -209,5 +209,25 @@ impl<N: Network> Network for Secured<'_, N> {
 
     fn addresses(&self, conn: Conn) -> Option<(SocketAddr, SocketAddr)> {
         self.network.addresses(conn)
+    }
+
+    // Datagrams pass through.
+
+    fn udp_open(&mut self, local: Option<SocketAddr>, remote: Option<SocketAddr>) -> Result<UdpId, BindError> {
+        self.network.udp_open(local, remote)
+    }
+
+    fn udp_send(
+        &mut self,
+        socket: UdpId,
+        from: Option<IpAddr>,
+        to: Option<SocketAddr>,
+        data: &[u8],
+    ) -> Result<(), SendError> {
+        self.network.udp_send(socket, from, to, data)
+    }
+
+    fn udp_close(&mut self, socket: UdpId) {
+        self.network.udp_close(socket);
     }
 }

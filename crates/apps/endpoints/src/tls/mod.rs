@@ -16,10 +16,11 @@ mod session;
 pub use config::{TlsError, Trust, client_config, self_signed, server_config};
 
 use std::io::BufRead;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use linerate_programs::{Network, Program, Reports, TlsDocument};
-use linerate_tcp::{CloseReason, Conn};
+use linerate_tcp::{CloseReason, Conn, ErrorKind, UdpId};
 use rustls::{ClientConfig, ServerConfig};
 
 use self::layer::{Layer, Secured};
@@ -233,6 +234,18 @@ impl<P: Program> Program for Tls<P> {
             self.layer.document.fail("the connection ended during the handshake");
         }
         self.layer.sessions.remove(number);
+        self.settle(network);
+    }
+
+    fn datagram<N: Network>(&mut self, socket: UdpId, from: SocketAddr, to: SocketAddr, data: &[u8], network: &mut N) {
+        let (program, mut secured) = self.over(network);
+        program.datagram(socket, from, to, data, &mut secured);
+        self.settle(network);
+    }
+
+    fn undelivered<N: Network>(&mut self, socket: UdpId, why: ErrorKind, network: &mut N) {
+        let (program, mut secured) = self.over(network);
+        program.undelivered(socket, why, &mut secured);
         self.settle(network);
     }
 

@@ -25,8 +25,10 @@ use table::{Ends, Table, bits, mapped};
 /// Number of a socket. A stale one is refused by every call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UdpId {
-    index: u32,
-    generation: u32,
+    /// Index of its place.
+    pub index: u32,
+    /// Which of the sockets that had this place.
+    pub generation: u32,
 }
 
 /// A datagram for a socket.

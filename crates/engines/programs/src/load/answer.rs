@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     fn kind(answer: Answer) -> Kind {
-        Kind { name: "x".into(), bytes: b"hello".to_vec(), answer }
+        Kind { name: "x".into(), bytes: b"hello".to_vec(), answer, is_numbered: false }
     }
 
     /// All answers in `wire`, read in pieces.

@@ -1,10 +1,13 @@
 //! Which connection, and which request, begins when.
 
+use core::net::SocketAddr;
+
 use super::client::{Client, Stage, TargetState};
 use super::connection::{Connection, InFlight, Phase};
 use super::plan::{Pacing, Target};
 use super::random;
 use super::schedule::{Gaps, Timetable};
+use super::url::Scheme;
 use crate::network::{Network, Remote};
 
 /// Handshakes under way at a time, unless connections are due by a schedule: more would only fill the server's backlog.
@@ -90,8 +93,8 @@ impl Client {
 
     fn connect<N: Network>(&mut self, at: usize, due_ns: u64, network: &mut N) {
         let now_ns = network.time_ns();
-        let Target { address, scheme, name, .. } = &self.plan.targets[at];
-        let (address, tls) = (*address, scheme.is_tls().then_some(name.as_str()));
+        let Target { address, scheme, .. } = &self.plan.targets[at];
+        let (address, scheme) = (*address, *scheme);
         let sources = &self.plan.sources;
         let source = (0..sources.len()).find_map(|_| {
             let source = sources[self.next_source % sources.len()];
@@ -101,6 +104,14 @@ impl Client {
         self.meters.connections.intended += 1;
         let number =
             self.connections.insert(Connection::new(at as u32, due_ns, now_ns, self.plan.requests_per_connection));
+        if scheme == Scheme::Udp {
+            let source = source.map(|source| SocketAddr::new(source, 0));
+            if let Err(error) = self.open_socket(number, source, address, network) {
+                self.cannot_connect(at, number, &error.to_string(), now_ns);
+            }
+            return;
+        }
+        let tls = scheme.is_tls().then_some(self.plan.targets[at].name.as_str());
         match network.connect(Remote { address, local: source, tls }, u64::from(number) + 1) {
             Ok(conn) => {
                 self.meters.connections.begin();
@@ -115,13 +126,16 @@ impl Client {
                 }
                 self.arm(number, now_ns + self.plan.connect_timeout_ns);
             }
-            Err(error) => {
-                *self.meters.refusals.entry(error.to_string()).or_default() += 1;
-                self.connections.remove(number);
-                // Connections that end free what is missing.
-                self.targets[at].not_before_ns = now_ns + PAUSE_NS / 10;
-            }
+            Err(error) => self.cannot_connect(at, number, &error.to_string(), now_ns),
         }
+    }
+
+    /// A connection was not begun.
+    fn cannot_connect(&mut self, at: usize, number: u32, why: &str, now_ns: u64) {
+        *self.meters.refusals.entry(why.to_owned()).or_default() += 1;
+        self.connections.remove(number);
+        // Connections that end free what is missing.
+        self.targets[at].not_before_ns = now_ns + PAUSE_NS / 10;
     }
 
     /// An answer came on a connection: others may follow it to its target at once.
@@ -241,7 +255,8 @@ impl Client {
                 kinds[kinds.partition_point(|(_, sum)| *sum < point).min(kinds.len() - 1)].0
             }
         };
-        connection.requests.push_back(InFlight { kind, due_ns, begun_ns: now_ns });
+        let begun = self.meters.requests.begun;
+        connection.requests.push_back(InFlight { kind, number: begun, due_ns, begun_ns: now_ns });
         connection.unsent += 1;
         connection.left -= 1;
         if !matches!(self.plan.pacing, Pacing::Requests(_)) {
@@ -256,6 +271,9 @@ impl Client {
     pub(super) fn push<N: Network>(&mut self, number: u32, network: &mut N) {
         let Client { connections, plan, meters, .. } = self;
         let Some(connection) = connections.get_mut(number) else { return };
+        if let Some(socket) = connection.socket {
+            return self.push_datagram(number, socket, network);
+        }
         while connection.unsent > 0 {
             let at = connection.requests.len() - connection.unsent as usize;
             let bytes = &plan.kinds[connection.requests[at].kind as usize].bytes;
@@ -272,6 +290,9 @@ impl Client {
 
     /// Closes a connection in order.
     pub(super) fn close<N: Network>(&mut self, number: u32, network: &mut N) {
+        if self.end_socket(number, None, network) {
+            return;
+        }
         let Some(connection) = self.connections.get_mut(number) else { return };
         let conn = connection.conn;
         self.leave(number, network.time_ns());

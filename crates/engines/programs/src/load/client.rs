@@ -7,11 +7,12 @@
 //! Nothing here is stored by arrival: a request that is due and finds no free connection stays in the schedule, and is begun, with the time at
 //! which it was due, as soon as there is one. So its latency includes the wait, and an overload takes no memory.
 
+use core::net::SocketAddr;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use linerate_tcp::{CloseReason, Conn};
+use linerate_tcp::{CloseReason, Conn, ErrorKind, UdpId};
 
 use super::account::{Account, Cause};
 use super::answer::Whole;
@@ -27,6 +28,10 @@ pub struct Client {
     pub(super) plan: Arc<Plan>,
     pub(super) meters: Meters,
     pub(super) connections: Table<Connection>,
+    /// Connections over UDP, by their sockets.
+    pub(super) sockets: HashMap<UdpId, u32>,
+    /// A datagram that is put together.
+    pub(super) scratch: Vec<u8>,
     pub(super) targets: Vec<TargetState>,
     /// (time, number of a connection), the earliest first; at most one is not out of date for each connection.
     pub(super) timers: BinaryHeap<Reverse<(u64, u32)>>,
@@ -84,6 +89,8 @@ impl Client {
         Client {
             meters: Meters::new(plan.kinds.len()),
             connections: Table::default(),
+            sockets: HashMap::new(),
+            scratch: Vec::new(),
             targets: Vec::new(),
             timers: BinaryHeap::new(),
             stage: Stage::New,
@@ -134,7 +141,7 @@ impl Client {
     }
 
     /// An answer came to its end.
-    fn answered<N: Network>(&mut self, number: u32, whole: Whole, network: &mut N) {
+    pub(super) fn answered<N: Network>(&mut self, number: u32, whole: Whole, network: &mut N) {
         let now_ns = network.time_ns();
         let Client { connections, meters, plan, start_ns, stage, .. } = self;
         let Some(connection) = connections.get_mut(number) else { return };
@@ -168,6 +175,9 @@ impl Client {
 
     /// Ends a connection at once, because of `cause`.
     pub(super) fn fail<N: Network>(&mut self, number: u32, cause: Cause, network: &mut N) {
+        if self.end_socket(number, Some(cause), network) {
+            return;
+        }
         let Some(connection) = self.connections.get_mut(number) else { return };
         let conn = connection.conn;
         connection.cause = Some(cause);
@@ -318,6 +328,14 @@ impl Program for Client {
             self.connections.remove(number);
         }
         self.fill(network);
+    }
+
+    fn datagram<N: Network>(&mut self, socket: UdpId, _: SocketAddr, _: SocketAddr, data: &[u8], network: &mut N) {
+        self.answer_of(socket, data, network);
+    }
+
+    fn undelivered<N: Network>(&mut self, socket: UdpId, why: ErrorKind, network: &mut N) {
+        self.refused(socket, why, network);
     }
 
     fn tick<N: Network>(&mut self, network: &mut N) {

@@ -23,12 +23,15 @@ use std::path::PathBuf;
 use linerate_units::{bytes, count, duration_ns, positive_duration_ns};
 use serde::Deserialize;
 
+use super::datagrams::NUMBER_LEN;
 use super::plan::{Answer, Expected, Kind, Pacing, Plan, Target};
 use super::schedule::{Gaps, Rate};
 use super::url::{Host, Scheme, Url};
 
 /// Longest request, and longest expected body, in bytes.
 const BYTES_MAX: u64 = 64 << 20;
+/// Longest datagram, over IPv4 and IPv6.
+const DATAGRAM_MAX: usize = 65_487;
 /// Most kinds of requests.
 const KINDS_MAX: usize = 100_000;
 /// Most connections at a time.
@@ -75,7 +78,7 @@ pub struct Config {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct RequestConfig {
-    /// `http` or `tcp`, host, port and path.
+    /// `http`, `https`, `tcp`, `tls` or `udp`, host, port and path.
     pub url: String,
     /// For reports [default: method and URL].
     pub name: Option<String>,
@@ -89,9 +92,9 @@ pub struct RequestConfig {
     pub body: Option<String>,
     /// The same from a file.
     pub body_file: Option<PathBuf>,
-    /// Of `tcp`: bytes to send [default: 64].
+    /// Of `tcp`, `tls` and `udp`: bytes to send [default: 64].
     pub request: Option<Text>,
-    /// Of `tcp`: bytes of the answer; without it, the answer is the request.
+    /// Of `tcp`, `tls` and `udp`: bytes of the answer; without it, the answer is the request.
     pub response: Option<Text>,
     /// HTTP statuses that are right.
     pub expect_status: Vec<u16>,
@@ -185,6 +188,10 @@ impl Config {
         let connections = if by_connections { CONNECTIONS_MAX } else { 1 };
         let one_request = by_connections && self.requests_per_connection.is_none();
         let (targets, kinds) = self.requests(one_request || self.closes_after_one(), resolve)?;
+        let pipeline = number("pipeline", &self.pipeline, 1, 1024)? as u32;
+        if pipeline > 1 && targets.iter().any(|target| target.scheme == Scheme::Udp) {
+            return Err("pipeline: over UDP, a connection has one request under way; raise connections instead".into());
+        }
         let timeout_ns = positive("timeout", &self.timeout, 10_000_000_000)?;
         Ok(Plan {
             targets,
@@ -192,7 +199,7 @@ impl Config {
             gaps: if self.poisson { Gaps::Poisson } else { Gaps::Constant },
             connections: number("connections", &self.connections, connections, CONNECTIONS_MAX)? as u32,
             ramp_up_ns: time("ramp-up", &self.ramp_up, 0)?,
-            pipeline: number("pipeline", &self.pipeline, 1, 1024)? as u32,
+            pipeline,
             requests_per_connection: number(
                 "requests-per-connection",
                 &self.requests_per_connection,
@@ -275,13 +282,17 @@ impl RequestConfig {
             }
             (None, None) => None,
         };
-        let kind = if url.scheme.is_http() { self.http(url, body, one_request) } else { self.plain(body) };
+        let kind = if url.scheme.is_http() {
+            self.http(url, body, one_request)
+        } else {
+            self.plain(body, url.scheme == Scheme::Udp)
+        };
         kind.map_err(wrong)
     }
 
     fn http(&self, url: &Url, body: Option<Vec<u8>>, one_request: bool) -> Result<Kind, String> {
         if self.request.is_some() || self.response.is_some() {
-            return Err("request and response sizes are for tcp and tls; give body and expect-bytes".into());
+            return Err("request and response sizes are for tcp, tls and udp; give body and expect-bytes".into());
         }
         let method = self.method.as_deref().unwrap_or(if body.is_some() { "POST" } else { "GET" });
         if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-') {
@@ -327,15 +338,16 @@ impl RequestConfig {
             body: body.transpose()?,
         };
         let name = self.name.clone().unwrap_or_else(|| format!("{method} {}", self.url));
-        Ok(Kind { name, bytes, answer: Answer::Http(expected) })
+        Ok(Kind { name, bytes, answer: Answer::Http(expected), is_numbered: false })
     }
 
-    fn plain(&self, body: Option<Vec<u8>>) -> Result<Kind, String> {
+    fn plain(&self, body: Option<Vec<u8>>, is_udp: bool) -> Result<Kind, String> {
         let is_http = self.method.is_some() || !self.headers.is_empty() || !self.expect_status.is_empty();
         if is_http || self.expect_bytes.is_some() || self.expect_file.is_some() {
             return Err("method, headers and expect-... are for http and https; give request and response".into());
         }
         let size = self.request.as_ref().map(|text| text.bytes("request")).transpose()?;
+        let is_made = body.is_none();
         let bytes = match (body, size) {
             (Some(_), Some(_)) => return Err("request and body: only one of them can be what is sent".into()),
             (Some(body), None) => body,
@@ -345,11 +357,15 @@ impl RequestConfig {
         if bytes.is_empty() {
             return Err("a request has at least one byte".into());
         }
+        if is_udp && bytes.len() > DATAGRAM_MAX {
+            return Err(format!("a datagram has at most {DATAGRAM_MAX} bytes, and not {}", bytes.len()));
+        }
         let answer = match &self.response {
             Some(text) => Answer::Bytes(text.bytes("response")?),
             None => Answer::Echo,
         };
-        Ok(Kind { name: self.name.clone().unwrap_or_else(|| self.url.clone()), bytes, answer })
+        let is_numbered = is_udp && is_made && answer == Answer::Echo && bytes.len() >= NUMBER_LEN;
+        Ok(Kind { name: self.name.clone().unwrap_or_else(|| self.url.clone()), bytes, answer, is_numbered })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use linerate_tcp::Conn;
+use linerate_tcp::{Conn, UdpId};
 
 use super::account::Cause;
 use super::answer::Reader;
@@ -11,6 +11,8 @@ use super::answer::Reader;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlight {
     pub(super) kind: u32,
+    /// Number among all requests of the load.
+    pub(super) number: u64,
     /// When it was due.
     pub(super) due_ns: u64,
     /// When it was begun.
@@ -33,6 +35,8 @@ pub(super) enum Phase {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) conn: Conn,
+    /// Its socket, over UDP.
+    pub(super) socket: Option<UdpId>,
     pub(super) target: u32,
     pub(super) phase: Phase,
     /// When it was due.
@@ -62,6 +66,7 @@ impl Connection {
     pub(super) fn new(target: u32, due_ns: u64, now_ns: u64, left: u64) -> Connection {
         Connection {
             conn: Conn { index: u32::MAX, generation: 0 },
+            socket: None,
             target,
             phase: Phase::Connecting,
             due_ns,

@@ -30,6 +30,8 @@ pub struct LoadDocument {
     pub statuses: BTreeMap<u16, u64>,
     /// Answers with a status of 400 or more.
     pub errors: u64,
+    /// Datagrams that answer no request under way: copies, and those that nobody asked for.
+    pub stray_datagrams: u64,
     /// Bytes of requests.
     pub tx_bytes: u64,
     /// Bytes of answers.
@@ -137,6 +139,7 @@ impl Reports for Client {
             refusals: meters.refusals.clone(),
             statuses: meters.statuses.clone(),
             errors: meters.errors(),
+            stray_datagrams: meters.strays,
             tx_bytes: meters.tx_bytes,
             rx_bytes: meters.rx_bytes,
             measured_seconds,

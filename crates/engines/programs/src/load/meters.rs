@@ -22,8 +22,8 @@ pub struct Meters {
     pub tx_bytes: u64,
     /// Bytes of answers.
     pub rx_bytes: u64,
-    /// Answers that came after their request had timed out.
-    pub late: u64,
+    /// Datagrams that answer no request under way: copies, or nobody asked.
+    pub strays: u64,
     /// Connections that were begun without success, by what the stack said.
     pub refusals: BTreeMap<String, u64>,
     /// From the time a request was due to the last byte of its answer, after the warm-up.
@@ -58,7 +58,7 @@ impl Meters {
             statuses: BTreeMap::new(),
             tx_bytes: 0,
             rx_bytes: 0,
-            late: 0,
+            strays: 0,
             refusals: BTreeMap::new(),
             latency: Histogram::default(),
             handshakes: Histogram::default(),

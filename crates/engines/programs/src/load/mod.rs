@@ -3,7 +3,7 @@
 //! ```text
 //! config.rs    flags and files -> Plan          url.rs schedule.rs: their words
 //! plan.rs      what is to be done, checked      account.rs meters.rs: what became of it
-//! client.rs    the program that does it         begin.rs timers.rs connection.rs answer.rs: its parts
+//! client.rs    the program that does it         begin.rs timers.rs connection.rs answer.rs datagrams.rs: its parts
 //! ```
 
 mod account;
@@ -12,6 +12,7 @@ mod begin;
 mod client;
 mod config;
 mod connection;
+mod datagrams;
 mod document;
 mod meters;
 mod plan;

@@ -80,6 +80,8 @@ pub struct Kind {
     pub bytes: Vec<u8>,
     /// The answer.
     pub answer: Answer,
+    /// Its first 8 bytes are replaced by a number, and the answer has the same (UDP).
+    pub is_numbered: bool,
 }
 
 /// How an answer ends, and what it is to be.

@@ -6,12 +6,16 @@ use std::sync::Arc;
 use super::*;
 use crate::loopback::{Loopback, Weather};
 use crate::network::Program;
-use crate::serve::{Content, Discard, Echo, HttpServer, Server, Site};
+use crate::serve::{Addresses, Chargen, Content, Discard, Echo, HttpServer, Server, Site};
 
 const SECOND: u64 = 1_000_000_000;
 
 fn address() -> Vec<SocketAddr> {
     vec!["198.18.5.1:80".parse().unwrap()]
+}
+
+fn echo() -> Addresses {
+    Addresses { tcp: address(), udp: address() }
 }
 
 fn client(text: &str) -> Client {
@@ -37,6 +41,7 @@ fn lost(account: &Account, cause: Cause) -> u64 {
 }
 
 const HTTP: &str = "[[request]]\nurl = \"http://198.18.5.1/\"\n";
+const UDP: &str = "[[request]]\nurl = \"udp://198.18.5.1:80\"\n";
 const ECHO: &str = "[[request]]\nurl = \"tcp://198.18.5.1:80\"\n";
 
 #[test]
@@ -67,7 +72,7 @@ fn think_time_is_a_pause_between_answer_and_request() {
 #[test]
 fn an_open_loop_keeps_its_schedule_and_its_times() {
     let text = format!("connections = 4\nrate = \"1k\"\nduration = \"2s\"\n{ECHO}");
-    let mut net = load(&text, Echo::new(address()));
+    let mut net = load(&text, Echo::new(echo()));
     net.run(10_000, 20 * SECOND);
     let (connections, requests) = accounts(&net);
     assert_eq!((requests.intended, requests.completed, connections.begun), (2_000, 2_000, 4), "{requests:?}");
@@ -78,7 +83,7 @@ fn an_open_loop_keeps_its_schedule_and_its_times() {
 fn an_overload_shows_as_latency_and_as_requests_that_were_not_begun() {
     // One connection, and a round trip of about 10 ms: a hundred a second of the thousand.
     let text = format!("connections = 1\nrate = \"1k\"\nduration = \"2s\"\n{ECHO}");
-    let mut net = load(&text, Echo::new(address()));
+    let mut net = load(&text, Echo::new(echo()));
     net.run(10_000_000, 20 * SECOND);
     let (_, requests) = accounts(&net);
     assert_eq!(requests.intended, 2_000);
@@ -143,7 +148,7 @@ fn pipelined_requests_are_answered_in_order() {
 fn long_requests_wait_for_room() {
     let text =
         "connections = 2\ncount = 20\npipeline = 3\n[[request]]\nurl = \"tcp://198.18.5.1:80\"\nrequest = \"100k\"\n";
-    let mut net = load(text, Echo::new(address()));
+    let mut net = load(text, Echo::new(echo()));
     net.run(1_000, 100 * SECOND);
     let (_, requests) = accounts(&net);
     assert_eq!((requests.completed, net.client.meters().tx_bytes), (20, 2_000_000), "{requests:?}");
@@ -173,13 +178,13 @@ fn a_number_of_requests_ends_a_load_that_is_refused() {
 #[test]
 fn what_does_not_answer_times_out() {
     let text = format!("connections = 2\nduration = \"2s\"\ntimeout = \"500ms\"\n{ECHO}");
-    let mut net = load(&text, Discard::new(address()));
+    let mut net = load(&text, Discard::new(echo()));
     net.run(10_000, 20 * SECOND);
     let (connections, requests) = accounts(&net);
     assert_eq!((lost(&requests, Cause::TimedOut), requests.completed), (8, 0), "{requests:?}");
     assert_eq!(lost(&connections, Cause::TimedOut), 8, "{connections:?}");
 
-    let mut net = Loopback::new(client(&text), Discard::new(address()));
+    let mut net = Loopback::new(client(&text), Discard::new(echo()));
     net.state.weather = Weather::Silent;
     net.start();
     net.run(10_000, 20 * SECOND);
@@ -190,7 +195,7 @@ fn what_does_not_answer_times_out() {
 #[test]
 fn resets_are_counted_once_for_each_request_and_connection() {
     let text = format!("connections = 5\npipeline = 2\nduration = \"10s\"\n{ECHO}");
-    let mut net = load(&text, Discard::new(address()));
+    let mut net = load(&text, Discard::new(echo()));
     net.run(10_000, SECOND);
     net.reset_all();
     net.run(10_000, SECOND);
@@ -222,7 +227,7 @@ fn wrong_answers_are_no_completed_ones() {
     assert_eq!((requests.completed, lost(&requests, Cause::WrongAnswer)), (0, 10));
     assert_eq!(net.client.meters().latency.count(), 0);
 
-    let mut net = load(&format!("count = 5\n{HTTP}"), Echo::new(address()));
+    let mut net = load(&format!("count = 5\n{HTTP}"), Echo::new(echo()));
     net.run(10_000, 20 * SECOND);
     let (_, requests) = accounts(&net);
     assert_eq!((requests.completed, lost(&requests, Cause::WrongAnswer)), (0, 5), "an echo is no HTTP response");
@@ -231,7 +236,7 @@ fn wrong_answers_are_no_completed_ones() {
 #[test]
 fn the_end_waits_for_answers_and_then_aborts() {
     let text = format!("connections = 3\nduration = \"1s\"\n{ECHO}");
-    let mut net = load(&text, Discard::new(address()));
+    let mut net = load(&text, Discard::new(echo()));
     net.run(10_000, 100 * SECOND);
     let (connections, requests) = accounts(&net);
     assert!(net.client.is_done());
@@ -242,9 +247,64 @@ fn the_end_waits_for_answers_and_then_aborts() {
 #[test]
 fn the_warm_up_is_in_the_account_and_not_in_the_latency() {
     let text = format!("connections = 1\nrate = \"100\"\nwarmup = \"1s\"\nduration = \"3s\"\n{ECHO}");
-    let mut net = load(&text, Echo::new(address()));
+    let mut net = load(&text, Echo::new(echo()));
     net.run(10_000, 20 * SECOND);
     let (_, requests) = accounts(&net);
     let meters = net.client.meters();
     assert_eq!((requests.completed, meters.latency.count(), net.client.measured_ns(0)), (300, 200, 2 * SECOND));
+}
+
+#[test]
+fn datagrams_are_asked_and_answered() {
+    let text = format!("connections = 3\nduration = \"1s\"\n{UDP}");
+    let mut net = load(&text, Echo::new(echo()));
+    net.run(1_000_000, 20 * SECOND);
+    let (connections, requests) = accounts(&net);
+    assert!(net.client.is_done());
+    assert_eq!((connections.begun, connections.completed), (3, 3), "{connections:?}");
+    assert!(requests.completed > 1_000 && requests.completed == requests.intended, "{requests:?}");
+    assert_eq!(net.server.served().datagrams, requests.completed);
+    assert_eq!(net.client.meters().rx_bytes, 64 * requests.completed);
+}
+
+#[test]
+fn a_datagram_that_is_lost_costs_its_request_and_a_copy_answers_nothing() {
+    let text = format!("connections = 2\ncount = 90\ntimeout = \"100ms\"\n{UDP}");
+    let mut net = load(&text, Echo::new(echo()));
+    net.state.copies = vec![1, 2, 0];
+    net.run(1_000_000, 60 * SECOND);
+    let (connections, requests) = accounts(&net);
+    assert_eq!((requests.begun, requests.completed, lost(&requests, Cause::TimedOut)), (90, 60, 30), "{requests:?}");
+    // Each time-out gives a socket up; those that are left close in order.
+    assert_eq!(lost(&connections, Cause::TimedOut), 30, "{connections:?}");
+    // The last copy may come when its socket is closed already.
+    assert!((29..=30).contains(&net.client.meters().strays), "{}", net.client.meters().strays);
+}
+
+#[test]
+fn a_port_at_which_nobody_listens_refuses_datagrams() {
+    let text = format!("connections = 1\ncount = 5\n{UDP}");
+    let mut net = load(&text, Echo::new(Addresses { tcp: address(), udp: Vec::new() }));
+    net.run(1_000_000, 60 * SECOND);
+    let (connections, requests) = accounts(&net);
+    assert!(net.client.is_done());
+    assert_eq!((requests.begun, lost(&requests, Cause::Refused)), (5, 5), "{requests:?}");
+    assert_eq!(lost(&connections, Cause::Refused), 5, "{connections:?}");
+}
+
+#[test]
+fn a_datagram_with_another_answer_is_wrong() {
+    let text = "count = 3\n[[request]]\nurl = \"udp://198.18.5.1:80\"\nresponse = 443\n";
+    let mut net = load(text, Chargen::new(echo()));
+    net.run(1_000_000, 60 * SECOND);
+    assert_eq!(lost(&accounts(&net).1, Cause::WrongAnswer), 3);
+    let mut net = load(&text.replace("443", "444"), Chargen::new(echo()));
+    net.run(1_000_000, 60 * SECOND);
+    assert_eq!(accounts(&net).1.completed, 3);
+}
+
+#[test]
+fn datagrams_are_not_pipelined() {
+    let config = Config::parse(&format!("pipeline = 2\n{UDP}")).unwrap();
+    assert!(config.plan(&mut |name| Err(name.into())).unwrap_err().contains("connections"));
 }

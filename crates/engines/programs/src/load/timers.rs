@@ -85,6 +85,8 @@ impl Client {
                 if let Some(next_ns) = oldest_ns.into_iter().chain(think_ns).min() {
                     self.arm(number, next_ns);
                 }
+                // A datagram that found no room may find it now.
+                self.push(number, network);
                 self.go_on(number, network);
             }
         }

@@ -13,6 +13,8 @@ pub enum Scheme {
     Tcp,
     /// `tls`: the same over TLS.
     Tls,
+    /// `udp`: a datagram there and one back.
+    Udp,
 }
 
 impl Scheme {
@@ -30,7 +32,7 @@ impl Scheme {
         match self {
             Scheme::Http => Some(80),
             Scheme::Https => Some(443),
-            Scheme::Tcp | Scheme::Tls => None,
+            Scheme::Tcp | Scheme::Tls | Scheme::Udp => None,
         }
     }
 }
@@ -71,7 +73,8 @@ impl Url {
             "tcp" => Scheme::Tcp,
             "https" => Scheme::Https,
             "tls" => Scheme::Tls,
-            other => return Err(format!("{text}: no scheme {other}; there are http, https, tcp and tls")),
+            "udp" => Scheme::Udp,
+            other => return Err(format!("{text}: no scheme {other}; there are http, https, tcp, tls and udp")),
         };
         if text.bytes().any(|byte| byte.is_ascii_control() || byte == b' ') {
             return Err(format!("{text:?}: a URL has no spaces; write %20"));
@@ -159,7 +162,7 @@ mod tests {
             "http://[x]/",
             "http://a b/",
             "http://[::1]x/",
-            "udp://1.2.3.4:9",
+            "udp://1.2.3.4",
         ] {
             assert!(Url::parse(wrong).is_err(), "{wrong}");
         }

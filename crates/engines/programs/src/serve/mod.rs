@@ -25,6 +25,10 @@ pub struct Served {
     pub closed: u64,
     /// Connections that were reset, timed out or aborted.
     pub failed: u64,
+    /// Datagrams received.
+    pub datagrams: u64,
+    /// Datagrams that were due an answer and got none: there was no room, or their sender is a server like this one.
+    pub datagrams_unanswered: u64,
     /// Bytes received.
     pub rx_bytes: u64,
     /// Bytes sent.
@@ -41,6 +45,25 @@ impl Served {
             linerate_tcp::CloseReason::Normal => self.closed += 1,
             _ => self.failed += 1,
         }
+    }
+}
+
+/// Where a small service is offered.
+#[derive(Clone, Debug, Default)]
+pub struct Addresses {
+    /// For connections.
+    pub tcp: Vec<SocketAddr>,
+    /// For datagrams.
+    pub udp: Vec<SocketAddr>,
+}
+
+impl Addresses {
+    fn open<N: Network>(&self, network: &mut N) -> Result<(), String> {
+        listen(&self.tcp, network)?;
+        self.udp.iter().try_for_each(|address| {
+            let opened = network.udp_open(Some(*address), None);
+            opened.map(drop).map_err(|error| format!("cannot take datagrams at {address}: {error}"))
+        })
     }
 }
 

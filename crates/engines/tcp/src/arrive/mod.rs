@@ -61,6 +61,7 @@ pub(crate) fn tell<A: App>(engine: &mut Engine, app: &mut A) {
                     app.soft_error(conn, error, &mut Io::new(engine));
                 }
             }
+            Event::Undelivered(socket, kind) => app.undelivered(socket, kind, &mut Io::new(engine)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use linerate_ip::{ErrorKind, IcmpError};
 use linerate_wire::Protocol;
 
-use super::{Engine, IS_TIME_WAIT};
+use super::{Engine, Event, IS_TIME_WAIT};
 use crate::tuple::Tuple;
 use crate::{CloseReason, Seq, SoftError, State, send};
 
@@ -12,7 +12,10 @@ impl Engine {
     pub(crate) fn icmp_error(&mut self, error: &IcmpError) {
         let original = &error.original;
         if original.protocol == Protocol::UDP {
-            self.egress.udp.error(error, &mut self.egress.ip, self.now.ns);
+            let socket = self.egress.udp.error(error, &mut self.egress.ip, self.now.ns);
+            if let Some(socket) = socket.filter(|_| !matches!(error.kind, ErrorKind::PacketTooBig { .. })) {
+                self.events.push_back(Event::Undelivered(socket, error.kind));
+            }
             return;
         }
         let Some(sequence) = original.sequence.filter(|_| original.protocol == Protocol::TCP) else { return };

@@ -14,7 +14,7 @@ pub(crate) use emit::syn_options;
 
 use std::collections::VecDeque;
 
-use linerate_ip::Usual4;
+use linerate_ip::{ErrorKind, UdpId, Usual4};
 use linerate_mem::Pool;
 use linerate_slab::{Fifo, Slab, TagTable, Wheel};
 
@@ -47,6 +47,8 @@ pub(crate) enum Event {
     Resume(u32),
     /// Something is wrong that does not end the connection.
     SoftError(Conn, SoftError),
+    /// A datagram of this socket did not arrive, as ICMP says.
+    Undelivered(UdpId, ErrorKind),
 }
 
 /// Connections, tables, timers and memory of a stack.

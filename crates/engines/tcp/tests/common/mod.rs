@@ -7,7 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use linerate_ip::{AddressRange, IpConfig};
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Context, Datapath, PortIndex};
-use linerate_tcp::{App, CloseReason, Conn, ConnectOptions, Counters, Io, ListenOptions, Stack, StackConfig, UdpId};
+use linerate_tcp::{
+    App, CloseReason, Conn, ConnectOptions, Counters, ErrorKind, Io, ListenOptions, Stack, StackConfig, UdpId,
+};
 use linerate_wire::MacAddress;
 
 const PORT: PortIndex = PortIndex(0);
@@ -34,6 +36,8 @@ pub struct Recorder {
     pub takes: Option<usize>,
     /// Datagrams that arrived: socket and length.
     pub datagrams: Vec<(UdpId, usize)>,
+    /// Sockets of which a datagram was refused.
+    pub undelivered: Vec<(UdpId, ErrorKind)>,
     /// How far urgent bytes reached.
     pub urgent: Vec<u32>,
 }
@@ -57,6 +61,10 @@ impl App for Recorder {
         if self.echoes {
             io.udp_send(socket, Some(to.ip()), Some(from), data).unwrap();
         }
+    }
+
+    fn undelivered(&mut self, socket: UdpId, why: ErrorKind, _: &mut Io<'_>) {
+        self.undelivered.push((socket, why));
     }
 
     fn urgent(&mut self, _: Conn, ahead: u32, _: &mut Io<'_>) {
