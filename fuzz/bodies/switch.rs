@@ -47,6 +47,7 @@ impl<'a> Script<'a> {
             vlan,
             isolated: flags & 1 != 0,
             learning: flags & 2 == 0,
+            learn_limit: (flags & 64 != 0).then_some(1),
             frame_len_max: if flags & 8 != 0 { 100 } else { 65_535 },
             storm: StormLimits { unknown: limit, broadcast: limit, multicast: limit },
             rate_bits: limit.filter(|_| flags & 16 != 0),

@@ -9,6 +9,7 @@
 //! | `ethertype` | `0x8100`, `0x88a8` | of a trunk: the kind of its tags; 0x88a8 towards a provider |
 //! | `isolated` | yes, no | nothing goes from one isolated port to another |
 //! | `learning` | yes, no | addresses are learned here |
+//! | `learn-limit` | number | most addresses that are learned here; above that, a new one takes the place of an older one |
 //! | `monitor` | yes, no | in no VLAN: the port gets what mirrors copy to it, and nothing else |
 //! | `storm-broadcast`, `storm-multicast`, `storm-unknown` | packets a second | limit of ingress packets that are flooded |
 //! | `rate` | bit/s | ingress limit |
@@ -19,7 +20,7 @@ use linerate_l2::{CUSTOMER_TAG, PortSettings, Rate, SERVICE_TAG, StormLimits, Vl
 use linerate_port::Caps;
 use linerate_units::{self as units, UnitError};
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "access",
     "trunk",
     "native",
@@ -27,6 +28,7 @@ const KEYS: [&str; 13] = [
     "ethertype",
     "isolated",
     "learning",
+    "learn-limit",
     "monitor",
     "storm-broadcast",
     "storm-multicast",
@@ -61,6 +63,7 @@ impl Reader<'_> {
             vlan: self.vlan(monitor)?,
             isolated: self.read("isolated", yes_or_no)?.unwrap_or(false),
             learning: learning.unwrap_or(!monitor),
+            learn_limit: self.read("learn-limit", addresses)?,
             storm: StormLimits {
                 unknown: self.read("storm-unknown", packets)?.map(rate),
                 broadcast: self.read("storm-broadcast", packets)?.map(rate),
@@ -110,6 +113,11 @@ impl Reader<'_> {
         let Some(SettingValue(text)) = self.0.get(key) else { return Ok(None) };
         parse(text).map(Some).map_err(|problem| ControlError::new(format!("{key}: {problem}"), ""))
     }
+}
+
+/// A number of addresses.
+fn addresses(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("not a number of addresses: `{text}` (0 to {})", u32::MAX))
 }
 
 /// A VLAN ID, 1 to 4094 (IEEE 802.1Q table 9-2).
@@ -176,6 +184,7 @@ mod tests {
         let all = settings(&[
             ("isolated", "yes"),
             ("learning", "no"),
+            ("learn-limit", "100"),
             ("storm-broadcast", "1k"),
             ("storm-multicast", "20pps"),
             ("storm-unknown", "30"),
@@ -183,7 +192,7 @@ mod tests {
             ("rate-packets", "5k"),
         ])
         .unwrap();
-        assert!(all.isolated && !all.learning);
+        assert!(all.isolated && !all.learning && all.learn_limit == Some(100));
         let rates = [all.storm.broadcast, all.storm.multicast, all.storm.unknown, all.rate_bits, all.rate_packets];
         assert_eq!(rates.map(|rate| rate.unwrap().per_second), [1_000, 20, 30, 10_000_000, 5_000]);
     }
@@ -193,7 +202,9 @@ mod tests {
         assert!(settings(&[("access", "10"), ("trunk", "all")]).is_err());
         let error = settings(&[("acess", "1")]).unwrap_err();
         assert!(error.cause.contains("acess") && error.hint.contains("access"));
-        for (key, value) in [("access", "0"), ("isolated", "maybe"), ("rate", "fast"), ("ethertype", "0x0800")] {
+        for (key, value) in
+            [("access", "0"), ("isolated", "maybe"), ("rate", "fast"), ("ethertype", "0x0800"), ("learn-limit", "many")]
+        {
             assert!(settings(&[(key, value)]).is_err());
         }
         assert_eq!(settings(&[("access", "5000")]).unwrap_err().cause, "access: not a VLAN ID: `5000` (1 to 4094)");

@@ -84,6 +84,8 @@ pub struct PortSettings {
     pub isolated: bool,
     /// Learn source addresses here.
     pub learning: bool,
+    /// Most addresses that are learned here; above that, a new one takes the place of an older one. `None` leaves the port what the table has.
+    pub learn_limit: Option<u32>,
     /// Longest packet in bytes, without FCS, that the port takes; see `Caps::frame_len_max`.
     pub frame_len_max: usize,
     /// Limits of ingress packets that are flooded.
@@ -100,6 +102,7 @@ impl Default for PortSettings {
             vlan: VlanMode::default(),
             isolated: false,
             learning: true,
+            learn_limit: None,
             frame_len_max: usize::from(u16::MAX),
             storm: StormLimits::default(),
             rate_bits: None,

@@ -75,6 +75,7 @@ impl Switch {
             self.counters.push(PortCounters::default());
         }
         self.gates[free] = Gate::of(&settings);
+        self.table.set_learn_limit(free as u16, settings.learn_limit);
         let count = self.members.len();
         for member in self.members.iter_mut().flatten() {
             member.latency.resize_with(count, CoarseHistogram::default);
@@ -87,6 +88,7 @@ impl Switch {
             latency: (0..count).map(|_| CoarseHistogram::default()).collect(),
             mirrored: Mirrored::default(),
         });
+        self.table.set_ports(self.members.iter().flatten().count());
         self.note_mirrors();
         Ok(PortIndex(free as u16))
     }
@@ -97,7 +99,9 @@ impl Switch {
         let member = self.member_mut(port).ok_or(SettingsError::NoPort { port })?;
         let gate = Gate::of(&settings);
         member.limits = Limits::new(&settings);
+        let learn_limit = settings.learn_limit;
         member.settings = settings;
+        self.table.set_learn_limit(port.0, learn_limit);
         if let Some(known) = self.gates.get_mut(usize::from(port.0)) {
             *known = gate;
         }
@@ -118,6 +122,8 @@ impl Switch {
         self.mirrors.remove_port(port);
         let index = usize::from(port.0);
         *self.members.get_mut(index)? = None;
+        self.table.set_learn_limit(port.0, None);
+        self.table.set_ports(self.members.iter().flatten().count());
         *self.gates.get_mut(index)? = Gate::Restricted;
         for member in self.members.iter_mut().flatten() {
             let runs = member.queue.runs.iter_mut().filter(|run| run.ingress == port.0);

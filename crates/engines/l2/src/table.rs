@@ -7,10 +7,12 @@
 //! ```
 //! There are two places for each entry that the table is made for, and an entry makes way to its other bucket where that helps,
 //! so no address is evicted before the table is full; then the one that was silent for the longest time of the new one's eight
-//! places goes. Nothing is allocated after the table was made.
+//! places goes. A port that has its equal part of the table evicts only addresses of its own, and others evict those of such ports
+//! first. Nothing is allocated after the table was made.
 
 mod bucket;
 mod resize;
+mod share;
 
 use linerate_mem::prefetch;
 use linerate_wire::MacAddress;
@@ -19,6 +21,7 @@ use bucket::{Bucket, Entry, STATIC, State, TICK_SHIFT, WAYS};
 pub(crate) use bucket::{Key, tick};
 pub(crate) use resize::Progress;
 use resize::Successor;
+use share::Shares;
 
 /// Places for each entry that was asked for.
 const PLACES_PER_ENTRY: usize = 2;
@@ -40,7 +43,7 @@ pub struct MacCounters {
     pub aged: u64,
     /// Addresses that made way for a new one.
     pub evicted: u64,
-    /// Addresses that were not learned, for static entries had all of their places.
+    /// Addresses that were not learned, for static entries had all of their places, or their port had as many as it may have.
     pub not_learned: u64,
 }
 
@@ -98,6 +101,8 @@ pub(crate) struct MacTable {
     seed: u64,
     age_ticks: u32,
     counters: MacCounters,
+    shares: Shares,
+    ports: usize,
     /// Where the next sweep begins, and when the last one was.
     sweep_at: usize,
     swept_ns: u64,
@@ -115,6 +120,8 @@ impl MacTable {
             seed,
             age_ticks: age_ticks(age_s),
             counters: MacCounters { capacity, ..MacCounters::default() },
+            shares: Shares::new(capacity),
+            ports: 1,
             sweep_at: 0,
             swept_ns: 0,
             next: None,
@@ -123,6 +130,29 @@ impl MacTable {
 
     pub(crate) fn counters(&self) -> MacCounters {
         self.counters
+    }
+
+    /// Addresses of a port.
+    #[cfg(test)]
+    pub(crate) fn addresses_of(&self, port: u16) -> u32 {
+        self.shares.used(port)
+    }
+
+    /// Sets the number of ports, which have equal parts of the table.
+    pub(crate) fn set_ports(&mut self, ports: usize) {
+        self.ports = ports;
+        self.shares.divide(self.counters.capacity, ports);
+        if let Some(next) = &mut self.next {
+            next.table.set_ports(ports);
+        }
+    }
+
+    /// Sets how many addresses are learned at a port; above that, a new one takes the place of an older one of the port.
+    pub(crate) fn set_learn_limit(&mut self, port: u16, limit: Option<u32>) {
+        self.shares.set_limit(port, limit.unwrap_or(u32::MAX));
+        if let Some(next) = &mut self.next {
+            next.table.set_learn_limit(port, limit);
+        }
     }
 
     /// Returns the number of a key's first bucket, where it most likely is, and asks for its cache line.
@@ -187,8 +217,12 @@ impl MacTable {
         }
         let moved = entry.port != port;
         let moves = entry.moves.saturating_add(u16::from(moved));
+        let before = entry;
         let entry = Entry { port, moves, seen: tick, ..entry };
         self.bucket_mut(number).set(way, entry);
+        if moved {
+            self.shares.replace(before, entry);
+        }
         self.counters.moved += u64::from(moved);
         if self.next.is_some() {
             self.tell_next(entry);
@@ -197,13 +231,14 @@ impl MacTable {
 
     #[cold]
     fn insert(&mut self, first: usize, second: usize, new: Entry) {
-        let place = self.free_place(first, second).or_else(|| self.make_place(first, second));
+        let is_at_limit = self.shares.is_at_limit(new.port);
+        let place = if is_at_limit { None } else { self.unused_place(first, second) };
         let (number, way) = match place {
             Some(place) => {
                 self.counters.used += 1;
                 place
             }
-            None => match self.oldest(first, second, new.seen) {
+            None => match self.victim(first, second, new, is_at_limit) {
                 Some((idle, place)) => {
                     let count =
                         if idle > self.age_ticks { &mut self.counters.aged } else { &mut self.counters.evicted };
@@ -218,9 +253,37 @@ impl MacTable {
                 }
             },
         };
-        self.bucket_mut(number).set(way, new);
+        self.put(number, way, new);
         self.tell_next(new);
         self.counters.learned += 1;
+    }
+
+    /// Puts an entry, or none, into a place, whatever was there.
+    fn put(&mut self, number: usize, way: usize, entry: Entry) {
+        let before = self.bucket(number).entry(way);
+        self.bucket_mut(number).set(way, entry);
+        self.shares.replace(before, entry);
+    }
+
+    /// The entry of two buckets that makes way for a new one, with the time for which it was silent: one that is too old, else one of a
+    /// port that has more than its part, else, unless the new one's port has more than that, any; of these, the oldest.
+    fn victim(&self, first: usize, second: usize, new: Entry, own: bool) -> Option<(u32, (usize, usize))> {
+        if own {
+            return self.oldest(first, second, new.seen, |entry| entry.port == new.port);
+        }
+        let aged = self.oldest(first, second, new.seen, |entry| is_older(entry.seen, new.seen, self.age_ticks));
+        aged.or_else(|| {
+            if self.shares.has_its_part(new.port) {
+                return self.oldest(first, second, new.seen, |entry| entry.port == new.port);
+            }
+            let of_large = self.oldest(first, second, new.seen, |entry| self.shares.has_its_part(entry.port));
+            of_large.or_else(|| self.oldest(first, second, new.seen, |_| true))
+        })
+    }
+
+    /// A place that nothing is in, or that was made free.
+    fn unused_place(&mut self, first: usize, second: usize) -> Option<(usize, usize)> {
+        self.free_place(first, second).or_else(|| self.make_place(first, second))
     }
 
     fn free_place(&self, first: usize, second: usize) -> Option<(usize, usize)> {
@@ -236,6 +299,7 @@ impl MacTable {
                 let other = if one == number { two } else { one };
                 if let Some(free) = self.bucket(other).find(Key::default()) {
                     self.bucket_mut(other).set(free, entry);
+                    self.bucket_mut(number).set(way, Entry::default());
                     self.tell_next(entry);
                     return Some((number, way));
                 }
@@ -244,10 +308,19 @@ impl MacTable {
         None
     }
 
-    /// Of the entries of two buckets that are not static, the one that was silent for the longest time, with that time.
-    fn oldest(&self, first: usize, second: usize, tick: u32) -> Option<(u32, (usize, usize))> {
+    /// Of the entries of two buckets that are not static and `wanted`, the one that was silent for the longest time, with that time.
+    fn oldest(
+        &self,
+        first: usize,
+        second: usize,
+        tick: u32,
+        wanted: impl Fn(&Entry) -> bool,
+    ) -> Option<(u32, (usize, usize))> {
         let ways = [first, second].into_iter().flat_map(|number| (0..WAYS).map(move |way| (number, way)));
-        let learned = ways.filter(|(number, way)| self.bucket(*number).entry(*way).seen != STATIC);
+        let entries = ways.map(|place| (place, self.bucket(place.0).entry(place.1)));
+        let learned = entries
+            .filter(|(_, entry)| entry.key != Key::default() && entry.seen != STATIC && wanted(entry))
+            .map(|(place, _)| place);
         learned
             .map(|(number, way)| (tick.saturating_sub(self.bucket(number).entry(way).seen), (number, way)))
             .max_by_key(|(idle, _)| *idle)
@@ -259,24 +332,24 @@ impl MacTable {
         let entry = Entry { key, port, moves: 0, seen: STATIC };
         for number in [first, second] {
             if let Some(way) = self.bucket(number).find(key) {
-                self.bucket_mut(number).set(way, entry);
+                self.put(number, way, entry);
                 self.tell_next(entry);
                 return Ok(());
             }
         }
-        let refused = self.counters.not_learned;
-        // Inserted as if learned, then marked.
-        self.insert(first, second, Entry { seen: tick, ..entry });
-        if self.counters.not_learned != refused {
-            self.counters.not_learned = refused;
-            return Err(Full);
-        }
-        self.counters.learned -= 1;
-        for number in [first, second] {
-            if let Some(way) = self.bucket(number).find(key) {
-                self.bucket_mut(number).set(way, entry);
-            }
-        }
+        // Neither a limit nor its port's part holds a static entry back.
+        let unused = self.unused_place(first, second);
+        self.counters.used += u64::from(unused.is_some());
+        let place = unused.or_else(|| {
+            let (idle, place) = self.oldest(first, second, tick, |_| true)?;
+            let count = if idle > self.age_ticks { &mut self.counters.aged } else { &mut self.counters.evicted };
+            *count += 1;
+            let victim = self.bucket(place.0).entry(place.1).key;
+            self.tell_next_gone(victim);
+            Some(place)
+        });
+        let (number, way) = place.ok_or(Full)?;
+        self.put(number, way, entry);
         self.tell_next(entry);
         Ok(())
     }
@@ -286,7 +359,7 @@ impl MacTable {
         let (first, second) = self.places(key);
         for number in [first, second] {
             if let Some(way) = self.bucket(number).find(key) {
-                self.bucket_mut(number).set(way, Entry::default());
+                self.put(number, way, Entry::default());
                 self.counters.used -= 1;
                 self.tell_next_gone(key);
                 return true;
@@ -298,7 +371,14 @@ impl MacTable {
     /// Removes the learned addresses of a port (static ones, too, with `all`), or of every port.
     pub(crate) fn flush(&mut self, port: Option<u16>, all: bool) {
         let unwanted = |entry: &Entry| port.is_none_or(|port| entry.port == port) && (all || entry.seen != STATIC);
-        self.counters.used -= self.buckets.iter_mut().map(|bucket| bucket.remove(unwanted)).sum::<u64>();
+        let MacTable { buckets, shares, .. } = self;
+        let mut removed = |entry: &Entry| {
+            unwanted(entry) && {
+                shares.remove(*entry);
+                true
+            }
+        };
+        self.counters.used -= buckets.iter_mut().map(|bucket| bucket.remove(&mut removed)).sum::<u64>();
         self.tell_next_flush(port, all);
     }
 
@@ -318,8 +398,15 @@ impl MacTable {
         let (tick, age_ticks) = (tick(now_ns), self.age_ticks);
         let count = (self.buckets.len() / SWEEP_PARTS).max(64).min(self.buckets.len());
         for number in self.sweep_at..self.sweep_at + count {
-            let too_old = |entry: &Entry| entry.seen != STATIC && is_older(entry.seen, tick, age_ticks);
-            let aged = self.bucket_mut(number).remove(too_old);
+            let MacTable { buckets, shares, .. } = self;
+            let mask = buckets.len() - 1;
+            let aged = buckets[number & mask].remove(|entry| {
+                let too_old = entry.seen != STATIC && is_older(entry.seen, tick, age_ticks);
+                if too_old {
+                    shares.remove(*entry);
+                }
+                too_old
+            });
             self.counters.aged += aged;
             self.counters.used -= aged;
         }
@@ -456,6 +543,67 @@ mod tests {
         assert_eq!((table.lookup(key(1), 5), table.lookup(key(2), 5)), (None, Some(3)));
         assert!(table.forget(key(2)) && !table.forget(key(2)));
         assert_eq!(table.counters().used, 0);
+    }
+
+    /// The numbers of addresses by port are those that are in the table.
+    fn check_shares(table: &MacTable, ports: u16) {
+        for port in 0..ports {
+            let there = table.entries(0).filter(|entry| entry.port == crate::PortIndex(port)).count();
+            assert_eq!(table.addresses_of(port) as usize, there, "port {port}");
+        }
+    }
+
+    #[test]
+    fn a_port_with_a_flood_of_addresses_leaves_those_of_others_alone() {
+        let mut table = MacTable::new(256, 300, 7);
+        table.set_ports(4);
+        for number in 0..100 {
+            table.learn(key(number), (number % 3) as u16, 10);
+        }
+        for number in 1000..200_000 {
+            table.learn(key(number), 3, 20);
+        }
+        check_shares(&table, 4);
+        assert_eq!(table.counters().used, table.counters().capacity, "it may have what nobody else wants");
+        assert!((0..100).all(|number| table.lookup(key(number), 20).is_some()), "and evicts its own");
+        // The others get their part back from it, even the latest of its addresses.
+        for number in 500_000..500_090 {
+            table.learn(key(number), (number % 3) as u16, 20);
+        }
+        check_shares(&table, 4);
+        assert!((0..100).chain(500_000..500_090).all(|number| table.lookup(key(number), 20).is_some()));
+        assert_eq!(table.counters().not_learned, 0);
+    }
+
+    #[test]
+    fn no_more_addresses_than_its_limit_are_learned_at_a_port() {
+        let mut table = MacTable::new(256, 300, 7);
+        table.set_learn_limit(1, Some(10));
+        for number in 0..1000 {
+            table.learn(key(number), 1, number as u32 / 100);
+            table.learn(key(10_000 + number % 50), 2, 5);
+        }
+        assert_eq!((table.addresses_of(1), table.addresses_of(2)), (10, 50));
+        check_shares(&table, 3);
+        let counters = table.counters();
+        assert_eq!(counters.learned + counters.not_learned, 1000 + 50);
+        // An address that comes from elsewhere may come back, static entries are made all the same, a limit can be changed.
+        table.learn(key(10_000), 1, 9);
+        assert_eq!(table.lookup(key(10_000), 9), Some(1));
+        table.add_static(key(20_000), 1, 9).unwrap();
+        assert_eq!(table.lookup(key(20_000), 9), Some(1));
+        table.set_learn_limit(1, Some(30));
+        (30_000..30_100).for_each(|number| table.learn(key(number), 1, 9));
+        assert_eq!(table.addresses_of(1), 30);
+        table.begin_resize(MacTable::new(1024, 300, 0));
+        assert!(matches!(table.resize_step(usize::MAX, 9), Progress::Done(_)));
+        (40_000..40_100).for_each(|number| table.learn(key(number), 1, 9));
+        assert_eq!(table.addresses_of(1), 30);
+        check_shares(&table, 3);
+        table.flush(Some(1), true);
+        table.forget(key(10_001));
+        check_shares(&table, 3);
+        assert_eq!(table.addresses_of(1), 0);
     }
 
     #[test]

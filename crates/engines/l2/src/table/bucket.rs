@@ -135,7 +135,7 @@ impl Bucket {
     }
 
     /// Removes the entries for which `unwanted` is true; returns their number.
-    pub(super) fn remove(&mut self, unwanted: impl Fn(&Entry) -> bool) -> u64 {
+    pub(super) fn remove(&mut self, mut unwanted: impl FnMut(&Entry) -> bool) -> u64 {
         let mut removed = 0;
         for way in 0..WAYS {
             let entry = self.entry(way);

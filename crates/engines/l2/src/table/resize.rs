@@ -11,7 +11,7 @@ use super::{Entry, Full, Key, MacCounters, MacTable, STATIC, WAYS, is_older};
 
 /// The table that replaces the one in use.
 pub(super) struct Successor {
-    table: MacTable,
+    pub(super) table: MacTable,
     /// The bucket that is to be moved next.
     at: usize,
     /// A static entry found no place: there is nothing to become of it.
@@ -34,6 +34,8 @@ impl MacTable {
     /// Begins to become `table`, which is empty. Returns the one that it was becoming before, if any.
     pub(crate) fn begin_resize(&mut self, mut table: MacTable) -> Option<MacTable> {
         table.seed = self.seed;
+        table.shares.set_as(&self.shares, table.counters.capacity, self.ports);
+        table.ports = self.ports;
         let before = self.next.replace(Box::new(Successor { table, at: 0, full: false }));
         before.map(|before| before.table)
     }
@@ -114,18 +116,18 @@ impl MacTable {
         let (first, second) = self.places(entry.key);
         for number in [first, second] {
             if let Some(way) = self.bucket(number).find(entry.key) {
-                self.bucket_mut(number).set(way, entry);
+                self.put(number, way, entry);
                 return Ok(());
             }
         }
         let free = self.free_place(first, second).or_else(|| self.make_place(first, second));
         self.counters.used += u64::from(free.is_some());
         let place = free.or_else(|| {
-            let oldest = self.oldest(first, second, entry.seen).filter(|(older, _)| *older > 0);
+            let oldest = self.oldest(first, second, entry.seen, |_| true).filter(|(older, _)| *older > 0);
             oldest.map(|(_, place)| place)
         });
         match place {
-            Some((number, way)) => self.bucket_mut(number).set(way, entry),
+            Some((number, way)) => self.put(number, way, entry),
             None if entry.seen == STATIC => return Err(Full),
             None => {}
         }
