@@ -94,6 +94,9 @@ impl Flags {
     /// The application knows that the peer closed.
     pub const CLOSE_TOLD: Flags = Flags(1 << 24);
 
+    /// The peer has been silent for so long that its timestamps may be older than the last one (RFC 7323 section 5.5).
+    pub const SILENT: Flags = Flags(1 << 25);
+
     /// True if all bits of `other` are set.
     #[inline]
     pub const fn has(self, other: Flags) -> bool {

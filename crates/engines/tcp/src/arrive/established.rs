@@ -67,7 +67,7 @@ fn validate(engine: &mut Engine, index: u32, segment: &Segment<'_>) -> bool {
     let is_reset = segment.has(bit::RST);
     if tcb.flags.has(Flags::TIMESTAMPS) && !is_reset {
         match segment.timestamps {
-            Some((value, _)) if (value.wrapping_sub(tcb.ts_recent) as i32) < 0 => {
+            Some((value, _)) if (value.wrapping_sub(tcb.ts_recent) as i32) < 0 && !tcb.flags.has(Flags::SILENT) => {
                 engine.counters.paws_rejected += 1;
                 engine.answer_unacceptable(index, segment);
                 return false;
@@ -152,6 +152,7 @@ fn acknowledge<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &S
         && segment.seq.at_most(tcb.ack_sent)
     {
         tcb.ts_recent = value;
+        tcb.flags.clear(Flags::SILENT);
     }
     let options = if segment.options.is_empty() { Options::default() } else { Options::parse(segment.options) };
     let sacks = if tcb.flags.has(Flags::SACK) { options.sacks() } else { &[] };

@@ -96,6 +96,7 @@ impl Engine {
             remote = pair;
             flags.set(Flags::V6);
         }
+        self.silence.begin(self.now);
         self.serial = self.serial.wrapping_add(1);
         let tcb = Tcb {
             remote,

@@ -7,6 +7,7 @@ mod end;
 mod icmp;
 mod query;
 mod reply;
+mod silence;
 mod timers;
 
 pub(crate) use connect::Beginning;
@@ -70,6 +71,7 @@ pub(crate) struct Engine {
     pub(crate) cookies: Cookies,
     ports: Ports,
     wheel: Wheel,
+    silence: silence::Silence,
     acks: Fifo<DelayedAck>,
     /// Connections that may have something to send; each has the flag `TOUCHED`.
     pub(crate) touched: Vec<u32>,
@@ -109,6 +111,7 @@ impl Engine {
             cookies: Cookies::new(config.secret),
             ports: Ports::new(config.secret),
             wheel: Wheel::new(WHEEL_ENTRIES_MIN.max(8 * connections), 0)?,
+            silence: silence::Silence::default(),
             acks: Fifo::new(2 * connections)?,
             touched: Vec::with_capacity(1024),
             events: VecDeque::with_capacity(256),

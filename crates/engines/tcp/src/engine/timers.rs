@@ -20,6 +20,7 @@ impl Engine {
         self.egress.tick(self.now);
         self.expire_delayed_acks();
         self.expire_wheel();
+        self.look_for_silence();
         for _ in 0..CALL_MAX {
             let Some(place) = self.time_waits.expired(self.now, false) else { break };
             self.forget(place);
@@ -35,6 +36,7 @@ impl Engine {
             self.wheel.next_tick(),
             self.acks.front().map(|delayed| self.ack_tick(delayed.due)),
             self.time_waits.next_tick(),
+            self.silence.next_tick(),
         ];
         let ahead =
             ticks.into_iter().flatten().map(|tick| (tick.wrapping_sub(self.now.tick) as i32).max(0) as u64).min();
