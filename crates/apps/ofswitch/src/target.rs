@@ -19,8 +19,10 @@ pub struct Target {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// Number of auxiliary connections beside the main one.
+    /// Number of auxiliary connections beside the main one, of the same kind.
     pub auxiliary: u8,
+    /// Number of auxiliary connections by UDP behind those.
+    pub auxiliary_udp: u8,
 }
 
 /// An address at which controllers are waited for.
@@ -54,14 +56,22 @@ impl FromStr for Target {
             _ => return Err(wrong("begins neither with tcp: nor with ssl:")),
         };
         let (host, port) = host_and_port(place).ok_or_else(|| wrong("has no host or a wrong port"))?;
-        let mut auxiliary = 0;
+        let (mut auxiliary, mut auxiliary_udp) = (0, 0);
         for option in options.split(',').filter(|option| !option.is_empty()) {
-            let number = option.strip_prefix("aux=").and_then(|number| number.parse().ok());
-            auxiliary = number.filter(|number| *number <= AUXILIARY_MAX).ok_or_else(|| {
-                wrong(&format!("has an unknown option ({option}); aux=N, up to {AUXILIARY_MAX}, is one"))
-            })?;
+            let (count, number) = match option.split_once('=') {
+                Some(("aux", number)) => (&mut auxiliary, number),
+                Some(("udp-aux", _)) if tls => {
+                    return Err(wrong("asks for auxiliary connections by UDP, which nothing would encrypt; use aux=N"));
+                }
+                Some(("udp-aux", number)) => (&mut auxiliary_udp, number),
+                _ => return Err(wrong(&format!("has an unknown option ({option}); aux=N and udp-aux=N are known"))),
+            };
+            *count =
+                number.parse().ok().filter(|number| *number <= AUXILIARY_MAX).ok_or_else(|| {
+                    wrong(&format!("has a wrong number ({option}); it is one from 0 to {AUXILIARY_MAX}"))
+                })?;
         }
-        Ok(Target { tls, host: host.into(), port: port.unwrap_or(PORT_DEFAULT), auxiliary })
+        Ok(Target { tls, host: host.into(), port: port.unwrap_or(PORT_DEFAULT), auxiliary, auxiliary_udp })
     }
 }
 
@@ -125,7 +135,8 @@ impl fmt::Display for Target {
         let kind = if self.tls { "ssl" } else { "tcp" };
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         write!(out, "{kind}:{host}:{}", self.port)?;
-        if self.auxiliary > 0 { write!(out, ",aux={}", self.auxiliary) } else { Ok(()) }
+        let counts = [("aux", self.auxiliary), ("udp-aux", self.auxiliary_udp)];
+        counts.iter().filter(|(_, count)| *count > 0).try_for_each(|(word, count)| write!(out, ",{word}={count}"))
     }
 }
 
@@ -153,12 +164,12 @@ mod tests {
             ("tcp:::1", "tcp:[::1]:6653"),
             ("ssl:[::1]", "ssl:[::1]:6653"),
             ("tcp:10.0.0.1:6633,aux=2", "tcp:10.0.0.1:6633,aux=2"),
+            ("tcp:a:6633,udp-aux=3,aux=1", "tcp:a:6633,aux=1,udp-aux=3"),
         ] {
             assert_eq!(text.parse::<Target>().map(|target| target.to_string()), Ok(whole.into()), "{text}");
         }
-        for text in
-            ["", "tcp", "tcp:", "udp:1.2.3.4:1", "tcp:a:99999", "tcp:[x]:1", "ptcp:6653", "tcp:a:1,aux=99", "tcp:a:1,b"]
-        {
+        let wrong = ["", "tcp", "tcp:", "udp:1.2.3.4:1", "tcp:a:99999", "tcp:[x]:1", "ptcp:6653"];
+        for text in wrong.iter().chain(&["tcp:a:1,aux=99", "tcp:a:1,b", "tcp:a:1,udp-aux=x", "ssl:a:1,udp-aux=1"]) {
             let error = text.parse::<Target>().unwrap_err().to_string();
             assert!(error.contains("tcp:HOST:PORT"), "{text}: {error}");
         }

@@ -2,9 +2,10 @@
 
 mod common;
 
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, UdpSocket};
 
-use common::{Controller, Station, ask, config, marked, show, snapshot, start_in, stop, wait_until};
+use common::{Controller, LONG, Station, ask, config, marked, packet_out, show, snapshot, start_in, stop, wait_until};
 use linerate_control::Command;
 use linerate_ofswitch::Running;
 use linerate_ofswitch::request::What;
@@ -145,6 +146,57 @@ fn the_switch_connects_again_and_brings_auxiliary_connections() {
         assert!(auxiliary.next().is_none(), "it ends with the main connection");
     }
     drop(station);
+    stop(running);
+}
+
+/// The controller's end of a connection by UDP: what is written is a datagram.
+struct Datagrams(UdpSocket);
+
+impl Read for Datagrams {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        self.0.recv(bytes)
+    }
+}
+
+impl Write for Datagrams {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.send(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn auxiliary_connections_by_udp_carry_packets_both_ways() {
+    let folder = tempfile::tempdir().unwrap();
+    let both = || {
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        TcpListener::bind(udp.local_addr().unwrap()).ok().map(|listener| (udp, listener))
+    };
+    let (udp, listener) = std::iter::repeat_with(both).flatten().next().unwrap();
+    let mut config = config("udp", 2);
+    config.controllers.push(format!("tcp:{},udp-aux=1", listener.local_addr().unwrap()));
+    let running = start_in(folder.path(), &config);
+    let (mut station, mut other) = (Station::join(&running, "udp", 1), Station::join(&running, "udp", 2));
+    let mut main = Controller::accept(&listener);
+    main.add_flow("actions=controller:65535");
+    let (_, switch) = udp.peek_from(&mut [0; 16]).unwrap();
+    udp.connect(switch).unwrap();
+    udp.set_read_timeout(Some(LONG)).unwrap();
+    let mut auxiliary = Controller::of(Box::new(Datagrams(udp)));
+    let Message::FeaturesReply(features) = auxiliary.ask(&Message::FeaturesRequest) else { panic!() };
+    assert_eq!((features.datapath_id, features.auxiliary_id), (0xabc, 1));
+    assert_eq!(error_of(&auxiliary.ask(&Message::GetConfigRequest)), Some(ErrorKind::BadRequestBadType));
+    wait_until("both are up", || connected(&running) == 2);
+    station.send_all(7, 1);
+    assert_eq!(auxiliary.packet_in().data, marked(7), "packets go by the auxiliary connection");
+    auxiliary.send(&packet_out(8, "output:2"));
+    other.expect(1);
+    drop(main);
+    wait_until("it ends with the main connection", || connected(&running) == 0);
+    drop((station, other));
     stop(running);
 }
 

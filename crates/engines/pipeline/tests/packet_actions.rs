@@ -305,3 +305,29 @@ fn the_tag_of_a_backbone_stays_when_its_header_is_popped() {
     apply(&Action::PopVlan, &mut packet, &mut headers, &mut fields).unwrap();
     assert_eq!(packet, plain);
 }
+
+/// No field holds the drop-eligible bit of a tag (IEEE 802.1Q clause 9.6): entries do not compare it, set-field keeps it, and a new tag,
+/// which gets its fields from the tag behind it (section 5.12.1, table 7), has none.
+#[test]
+fn the_drop_eligible_bit_of_a_tag_stays_where_it_is() {
+    let mut packet: Vec<u8> = (0..12).collect();
+    packet.extend([0x81, 0, 0x70, 5, 8, 0]);
+    packet.resize(64, 0x5a);
+    let mut without = packet.clone();
+    without[14] = 0x60;
+    let mut headers = Headers::parse(&packet);
+    assert_eq!(key(&packet, &headers), key(&without, &Headers::parse(&without)));
+    let mut fields = PipelineFields::default();
+    let list = [
+        Action::SetField(Field::VlanVid, 0x1007),
+        Action::SetField(Field::VlanPcp, 1),
+        Action::PushVlan(0x88a8),
+        Action::SetField(Field::VlanVid, 0x1009),
+    ];
+    for action in &list {
+        apply(action, &mut packet, &mut headers, &mut fields).unwrap();
+    }
+    assert_eq!(packet[12..22], [0x88, 0xa8, 0x20, 9, 0x81, 0, 0x30, 7, 8, 0]);
+    apply(&Action::PopVlan, &mut packet, &mut headers, &mut fields).unwrap();
+    assert_eq!(packet[12..18], [0x81, 0, 0x30, 7, 8, 0]);
+}

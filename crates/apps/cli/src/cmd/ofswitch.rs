@@ -50,7 +50,7 @@ pub struct Args {
     /// A setting of a port, see below
     #[arg(short, long = "set", value_name = "PORT.KEY=VALUE")]
     settings: Vec<String>,
-    /// A controller to connect to: tcp:HOST[:PORT] or ssl:HOST[:PORT]; ,aux=N adds auxiliary connections
+    /// A controller to connect to: tcp:HOST[:PORT] or ssl:HOST[:PORT]; ,aux=N adds auxiliary connections, ,udp-aux=N such by UDP
     #[arg(short, long = "controller", value_name = "TARGET")]
     controllers: Vec<String>,
     /// An address at which controllers and ovs-ofctl may connect: ptcp:PORT[:IP] or pssl:PORT[:IP]

@@ -25,6 +25,9 @@ const READS_MAX: usize = 4;
 /// How long a connection that is over may still take what was written to it.
 const LINGER_NS: u64 = 1_000_000_000;
 
+/// How long a connection by UDP on which nothing came is kept: less than 5 s (OpenFlow 1.3.5 section 6.3.7).
+const HELLO_BY_UDP_NS: u64 = 4_000_000_000;
+
 /// Who began a connection, and which one it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -86,7 +89,11 @@ impl Channel {
         now_ns: u64,
     ) -> Channel {
         let auxiliary_id = if let Origin::Active { auxiliary, .. } = origin { auxiliary } else { 0 };
-        let session = Session::new(SessionConfig { auxiliary_id, ..SessionConfig::default() }, controller, now_ns);
+        let mut config = SessionConfig { auxiliary_id, ..SessionConfig::default() };
+        if stream.is_datagrams() {
+            (config.is_unreliable, config.hello_timeout_ns) = (true, HELLO_BY_UDP_NS);
+        }
+        let session = Session::new(config, controller, now_ns);
         Channel {
             stream,
             session,

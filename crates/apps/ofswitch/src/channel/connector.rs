@@ -3,12 +3,13 @@
 //! An attempt looks the name up and waits for the connection on a thread of its own, which ends with it.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
 use linerate_worker::Notifier;
 
+use super::socket::Socket;
 use crate::target::Target;
 
 /// How long an attempt takes at most for each address of the name.
@@ -21,11 +22,13 @@ const LONGEST_NS: u64 = 8_000_000_000;
 /// The reason before the first attempt.
 pub(crate) const NOT_YET: &str = "not connected yet";
 
-type Attempt = io::Result<(TcpStream, SocketAddr)>;
+type Attempt = io::Result<(Socket, SocketAddr)>;
 
 /// Connects to one controller again and again.
 pub(crate) struct Connector {
     target: Target,
+    /// Connects by UDP.
+    by_udp: bool,
     attempt: Option<Receiver<Attempt>>,
     failures: u32,
     next_ns: u64,
@@ -34,8 +37,8 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    pub(crate) fn new(target: Target) -> Connector {
-        Connector { target, attempt: None, failures: 0, next_ns: 0, why: NOT_YET.into() }
+    pub(crate) fn new(target: Target, by_udp: bool) -> Connector {
+        Connector { target, by_udp, attempt: None, failures: 0, next_ns: 0, why: NOT_YET.into() }
     }
 
     /// When [`Connector::turn`] has something to do; `u64::MAX` while an attempt is under way, which notifies.
@@ -44,7 +47,7 @@ impl Connector {
     }
 
     /// Starts an attempt when its time has come, or returns the connection of one that succeeded.
-    pub(crate) fn turn(&mut self, notifier: &Notifier, now_ns: u64) -> Option<(TcpStream, SocketAddr)> {
+    pub(crate) fn turn(&mut self, notifier: &Notifier, now_ns: u64) -> Option<(Socket, SocketAddr)> {
         match self.attempt.as_ref().map(Receiver::try_recv) {
             None if now_ns >= self.next_ns => self.start(notifier, now_ns),
             None | Some(Err(TryRecvError::Empty)) => {}
@@ -61,8 +64,9 @@ impl Connector {
     fn start(&mut self, notifier: &Notifier, now_ns: u64) {
         let (sender, receiver) = channel();
         let (host, port, notifier) = (self.target.host.clone(), self.target.port, notifier.clone());
+        let connect_to = if self.by_udp { udp } else { tcp };
         let work = move || {
-            let _ = sender.send(connect(&host, port));
+            let _ = sender.send(connect(&host, port, connect_to));
             notifier.notify();
         };
         match std::thread::Builder::new().name("connect".into()).spawn(work) {
@@ -85,15 +89,26 @@ impl Connector {
     }
 }
 
-fn connect(host: &str, port: u16) -> Attempt {
+fn connect(host: &str, port: u16, connect_to: fn(SocketAddr) -> io::Result<Socket>) -> Attempt {
     let mut outcome = Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
     for address in (host, port).to_socket_addrs()? {
-        outcome = TcpStream::connect_timeout(&address, ATTEMPT).map(|socket| (socket, address));
+        outcome = connect_to(address).map(|socket| (socket, address));
         if outcome.is_ok() {
             break;
         }
     }
     outcome
+}
+
+fn tcp(address: SocketAddr) -> io::Result<Socket> {
+    TcpStream::connect_timeout(&address, ATTEMPT).map(Socket::Tcp)
+}
+
+fn udp(address: SocketAddr) -> io::Result<Socket> {
+    let any = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
+    socket.connect(address)?;
+    Ok(Socket::Udp(socket))
 }
 
 #[cfg(test)]
@@ -102,7 +117,7 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_eight_seconds_and_shrink_after_a_success() {
-        let mut connector = Connector::new("tcp:127.0.0.1:1".parse().unwrap());
+        let mut connector = Connector::new("tcp:127.0.0.1:1".parse().unwrap(), false);
         let pauses: Vec<u64> = (0..8)
             .map(|_| {
                 connector.failed("refused".into(), 0);

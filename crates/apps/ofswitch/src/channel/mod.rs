@@ -9,7 +9,9 @@
 mod answer;
 mod connection;
 mod connector;
+mod datagrams;
 mod listener;
+mod socket;
 mod stream;
 
 use std::net::{SocketAddr, TcpStream};
@@ -27,7 +29,7 @@ use crate::tls::TlsConfigs;
 use connection::{Channel, Origin};
 use connector::Connector;
 use listener::Listener;
-use stream::{Side, stream};
+use socket::{Side, Socket, stream};
 
 /// Most connections that controllers make to the switch. One that has not said hello makes way for a new one.
 const PASSIVE_MAX: usize = 64;
@@ -87,7 +89,9 @@ impl Channels {
         let listeners = setup.listen.iter().map(open).collect::<Result<_, _>>()?;
         let known = setup.controllers.iter().map(|target| Known {
             target: target.clone(),
-            connectors: (0..=target.auxiliary).map(|_| Connector::new(target.clone())).collect(),
+            connectors: (0..=target.auxiliary + target.auxiliary_udp)
+                .map(|number| Connector::new(target.clone(), number > target.auxiliary))
+                .collect(),
             id: None,
         });
         Ok(Channels {
@@ -255,7 +259,7 @@ impl Channels {
             return;
         }
         let tls = self.setup.tls.as_ref().filter(|_| tls);
-        let Ok(stream) = stream(socket, peer, Side::Passive, tls) else { return };
+        let Ok(stream) = stream(Socket::Tcp(socket), peer, Side::Passive, tls) else { return };
         let (id, limit) = (self.controllers.join(), self.limit());
         self.channels.push(Channel::new(stream, (Origin::Passive, peer), id, limit, now_ns));
     }
@@ -299,7 +303,7 @@ impl Channels {
         }
     }
 
-    fn connected(&mut self, place: usize, number: usize, (socket, peer): (TcpStream, SocketAddr), now_ns: u64) {
+    fn connected(&mut self, place: usize, number: usize, (socket, peer): (Socket, SocketAddr), now_ns: u64) {
         let known = &mut self.known[place];
         let tls = self.setup.tls.as_ref().filter(|_| known.target.tls);
         let stream = match stream(socket, peer, Side::Active, tls) {

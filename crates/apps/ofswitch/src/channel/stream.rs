@@ -1,14 +1,10 @@
-//! A connection's bytes: plain TCP, or TLS over it. Nothing here waits.
+//! A connection's bytes: plain TCP, TLS over it, or UDP. Nothing here waits.
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 
-use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, ServerConnection, StreamOwned};
-
-use crate::tls::TlsConfigs;
 
 /// Bytes to and from a controller, without waiting.
 pub(crate) trait ByteStream: Read + Write + Send {
@@ -22,6 +18,11 @@ pub(crate) trait ByteStream: Read + Write + Send {
 
     /// The two sides have not agreed on the encryption yet: nothing else can be written.
     fn is_handshaking(&self) -> bool {
+        false
+    }
+
+    /// Messages may be lost, and overtake each other.
+    fn is_datagrams(&self) -> bool {
         false
     }
 }
@@ -57,38 +58,5 @@ impl ByteStream for StreamOwned<ServerConnection, TcpStream> {
 
     fn is_handshaking(&self) -> bool {
         self.conn.is_handshaking()
-    }
-}
-
-/// Which side began a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    /// The switch connected to a controller.
-    Active,
-    /// A controller connected to the switch.
-    Passive,
-}
-
-/// Makes a stream of a connected socket, encrypted if there is a configuration for that.
-pub(crate) fn stream(
-    socket: TcpStream,
-    peer: SocketAddr,
-    side: Side,
-    tls: Option<&TlsConfigs>,
-) -> io::Result<Box<dyn ByteStream>> {
-    socket.set_nonblocking(true)?;
-    // Replies are small and waited for.
-    socket.set_nodelay(true)?;
-    let Some(configs) = tls else { return Ok(Box::new(socket)) };
-    match side {
-        Side::Active => {
-            let name = ServerName::IpAddress(peer.ip().into());
-            let connection = ClientConnection::new(Arc::clone(&configs.client), name).map_err(io::Error::other)?;
-            Ok(Box::new(StreamOwned::new(connection, socket)))
-        }
-        Side::Passive => {
-            let connection = ServerConnection::new(Arc::clone(&configs.server)).map_err(io::Error::other)?;
-            Ok(Box::new(StreamOwned::new(connection, socket)))
-        }
     }
 }

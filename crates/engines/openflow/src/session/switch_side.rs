@@ -15,6 +15,9 @@ use crate::{
 pub struct SessionConfig {
     /// Number of an auxiliary connection; 0 for a main one (section 6.3.7). Auxiliary connections get packet-ins only.
     pub auxiliary_id: u8,
+    /// Messages may be lost and overtake each other, as by UDP: a hello may be missing, and only messages that stand for themselves are taken
+    /// (section 6.3.7).
+    pub is_unreliable: bool,
     /// A peer that was silent for so long gets an echo request, and after as long again is given up. 0: never.
     pub echo_interval_ns: u64,
     /// A peer that has not said hello after so long is given up. 0: never.
@@ -29,6 +32,7 @@ impl Default for SessionConfig {
     fn default() -> SessionConfig {
         SessionConfig {
             auxiliary_id: 0,
+            is_unreliable: false,
             echo_interval_ns: 5_000_000_000,
             hello_timeout_ns: 10_000_000_000,
             packet_in_limit_bytes: 1024 * 1024,
@@ -281,8 +285,11 @@ impl Peer {
     /// Works on a message; returns it if the switch must.
     fn take(&mut self, header: Header, message: &[u8], controllers: &mut Controllers) -> Option<Request> {
         if self.state == State::WaitsForHello {
-            self.first(header, message);
-            return None;
+            if !self.stands_without_hello(header) {
+                self.first(header, message);
+                return None;
+            }
+            self.state = State::Up;
         }
         if header.version != VERSION && header.kind > KIND_ERROR {
             self.error(header.xid, ErrorKind::BadRequestBadVersion, message);
@@ -295,6 +302,11 @@ impl Peer {
                 None
             }
         }
+    }
+
+    /// True if the hello before this message was lost, and both speak its version.
+    fn stands_without_hello(&self, header: Header) -> bool {
+        self.config.is_unreliable && header.version == VERSION && header.kind > KIND_ERROR
     }
 
     /// The first message must be a hello of a version that both speak (section 6.3.1).
@@ -324,6 +336,7 @@ impl Peer {
     ) -> Result<Option<RequestBody>, ErrorKind> {
         let body = &message[HEADER_BYTES..];
         match header.kind {
+            kind if self.config.is_unreliable && !KINDS_UNRELIABLE.contains(&kind) => Err(ErrorKind::BadRequestBadType),
             KIND_HELLO | KIND_ERROR | KIND_ECHO_REPLY => Ok(None),
             KIND_ECHO_REQUEST => {
                 self.output.put_raw(KIND_ECHO_REPLY, header.xid, body);
@@ -447,6 +460,8 @@ const KIND_ERROR: u8 = 1;
 const KIND_ECHO_REQUEST: u8 = 2;
 const KIND_ECHO_REPLY: u8 = 3;
 const KIND_MULTIPART_REQUEST: u8 = 18;
+/// Requests and answers of controllers that unreliable connections take: hello, error, echoes, experimenter, features, packet-out.
+const KINDS_UNRELIABLE: [u8; 7] = [KIND_HELLO, KIND_ERROR, KIND_ECHO_REQUEST, KIND_ECHO_REPLY, 4, 5, 13];
 
 /// Statistics of an entry, a group or a meter have a longer head than the message that made it, and must fit into a message, too.
 const CHANGE_BYTES_MAX: usize = crate::codec::MESSAGE_BYTES_MAX - 64;

@@ -1,9 +1,9 @@
 //! Several controllers: roles, asynchronous messages, auxiliary connections.
 
 use linerate_openflow::{
-    AsyncConfig, ControllerRole, Delivery, ErrorKind, FlowRemoved, FlowRemovedReason, Hello, Match, Message, NO_BUFFER,
-    PacketIn, PacketInReason, Reply, RequestBody, RoleMessage, Session, SessionConfig, SwitchConfig, SwitchFeatures,
-    encode,
+    AsyncConfig, ControllerRole, Delivery, ErrorKind, FlowRemoved, FlowRemovedReason, Hello, Match, Message,
+    MultipartRequest, NO_BUFFER, PacketIn, PacketInReason, Part, Reply, RequestBody, RoleMessage, Session,
+    SessionConfig, SwitchConfig, SwitchFeatures, encode,
 };
 
 use super::common::{Pair, flow_mod};
@@ -93,6 +93,39 @@ fn packets_and_events_go_to_those_who_want_them() {
     assert_eq!(pair.session.packet_in(&pair.controllers, &invalid_ttl), Delivery::Queued);
     assert_eq!(pair.session.flow_removed(&pair.controllers, &flow_removed()), Delivery::Filtered);
     assert_eq!(pair.received(), [(0, Message::PacketIn(invalid_ttl))]);
+}
+
+/// Section 6.3.7: only messages that stand for themselves, and a hello that was lost is not waited for.
+#[test]
+fn unreliable_connections_take_packets_and_no_changes() {
+    let mut pair = Pair::up();
+    let config = SessionConfig { auxiliary_id: 1, is_unreliable: true, ..SessionConfig::default() };
+    let controllers = std::mem::take(&mut pair.controllers);
+    let mut udp = Pair { session: Session::new(config, pair.session.controller(), 0), controllers, now_ns: 0 };
+    udp.send(1, &Message::FeaturesRequest);
+    assert!(matches!(udp.take().body, RequestBody::Features));
+    assert!(udp.session.is_up());
+    let first = udp.received().remove(0);
+    assert!(matches!(first, (_, Message::Hello(_))), "{first:?}");
+    udp.send(2, &Message::Hello(Hello { versions: Some(1 << 4) }));
+    udp.send(3, &Message::EchoRequest(vec![1]));
+    let mut refused = vec![Message::BarrierRequest, Message::RoleRequest(role(ControllerRole::Master, 1))];
+    refused.push(Message::MultipartRequest(Part { more: false, body: Ok(MultipartRequest::PortDescription) }));
+    for (xid, message) in (4..).zip(&refused) {
+        udp.send(xid, message);
+    }
+    assert_eq!(udp.request(), None);
+    let mut received = udp.received().into_iter();
+    assert_eq!(received.next(), Some((3, Message::EchoReply(vec![1]))));
+    let errors: Vec<_> = received
+        .map(|(xid, message)| match message {
+            Message::Error(error) => (xid, error.error()),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let bad_type = Some(ErrorKind::BadRequestBadType);
+    assert_eq!(errors, [(4, bad_type), (5, bad_type), (6, bad_type)]);
+    assert_eq!(udp.session.packet_in(&udp.controllers, &packet_in(PacketInReason::Action)), Delivery::Queued);
 }
 
 #[test]
