@@ -144,7 +144,8 @@ fn open(path: &str, direct: bool) -> io::Result<(File, bool)> {
         return Ok((File::from(io::stdout().as_fd().try_clone_to_owned()?), false));
     }
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    // What others sent is for the eyes of this user.
+    options.write(true).create(true).truncate(true).mode(0o600);
     if direct {
         // Some file systems refuse it (tmpfs); then as usual.
         if let Ok(file) = options.clone().custom_flags(libc::O_DIRECT).open(path)

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -88,7 +89,8 @@ fn everything_that_two_rings_give_is_in_the_file() {
         recorder.statistics(counts);
         let report = recorder.finish();
         assert_eq!((report.files, report.removed, &report.failure), (1, 0, &None));
-        assert_eq!(report.bytes, std::fs::metadata(&path).unwrap().len());
+        let file = std::fs::metadata(&path).unwrap();
+        assert_eq!((report.bytes, file.permissions().mode() & 0o777), (file.len(), 0o600));
         let (numbers, error) = read(&path);
         assert!(error.is_none(), "{error:?}");
         assert_eq!(numbers.iter().map(Vec::len).sum::<usize>(), 40_000);

@@ -6,6 +6,7 @@ pub mod capability;
 pub mod clock;
 pub mod counters;
 pub mod ethtool;
+pub mod folder_lock;
 pub mod memory;
 pub mod netdev;
 pub mod netlink;

@@ -1,8 +1,9 @@
 //! The port that writes: what is transmitted becomes a capture file.
 
 use std::collections::VecDeque;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 
 use linerate_mem::{Batch, Pool, Span};
 use linerate_pcapng::{FileFormat, PACKET_LEN_MAX, PacketHead, file_start, record, record_len};
@@ -43,7 +44,10 @@ impl FileSender {
         let refuse =
             |error: io::Error| OpenError::new(spec, error.to_string(), "is the directory there, and writable?");
         let format = FileFormat::of(&spec.target);
-        let mut file = File::create(&spec.target).map_err(refuse)?;
+        // What others sent is for the eyes of this user.
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = options.open(&spec.target).map_err(refuse)?;
         let mut buffer = Vec::with_capacity(BUFFER + 2 * PACKET_LEN_MAX);
         file_start(&mut buffer, format, snaplen);
         file.write_all(&buffer).map_err(refuse)?;

@@ -352,3 +352,12 @@ fn the_writer_of_a_named_pipe_is_not_waited_for() {
     assert!(port.receive(&mut batch).unwrap_err().to_string().contains("neither pcap nor pcapng"));
     assert!(try_open(&fifo, ",loop", &pool).err().unwrap().to_string().contains("no regular file"));
 }
+
+#[test]
+fn a_new_file_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("out.pcap");
+    drop(try_open(&path, ",write", &pool()).unwrap());
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+}

@@ -3,6 +3,9 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use linerate_sys::folder_lock::FolderLock;
 
 use crate::sys::{self, Channel, ListeningSocket};
 
@@ -29,6 +32,8 @@ impl Listener {
             let socket = ListeningSocket::bind(name).map_err(|error| not_bound(name, &error))?;
             return Ok(Listener { socket, name: name.into(), file: None });
         }
+        // Nobody else removes the socket between the moment it is bound and the one from which it answers.
+        let _lock = FolderLock::of(Path::new(name));
         remove_stale(name)?;
         let socket = ListeningSocket::bind(name).map_err(|error| not_bound(name, &error))?;
         let file = fs::symlink_metadata(name).ok().map(|file| (file.dev(), file.ino()));

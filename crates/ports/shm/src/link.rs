@@ -10,7 +10,7 @@
 //! The socket has mode 0600. One that another user owns is refused, and so is a process of another user that connects. One on
 //! which nobody listens any more is removed.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use linerate_sys::folder_lock::FolderLock;
 
 use crate::layout::{SOCKET_REMOVED, Shape};
 use crate::sys::{self, Words};
@@ -199,11 +201,7 @@ fn second(path: &Path, stream: UnixStream, file: (u64, u64)) -> Result<Joined, R
 /// Removes a socket on which nobody listens; only one process at a time looks, so that nobody's new one goes.
 fn remove_stale(path: &Path) -> Result<(), Refusal> {
     let refuse = |error: io::Error| (format!("cannot remove the stale {}: {error}", path.display()), "remove it");
-    let folder = File::open(folder_of(path)).map_err(refuse)?;
-    if !sys::lock_folder(&folder).map_err(refuse)? {
-        std::thread::sleep(Duration::from_millis(5));
-        return Ok(());
-    }
+    let _lock = FolderLock::of(path);
     let refused = |error: io::Error| error.kind() == ErrorKind::ConnectionRefused;
     if UnixStream::connect(path).is_err_and(refused) {
         match fs::remove_file(path) {

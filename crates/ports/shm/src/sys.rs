@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -183,16 +183,4 @@ pub fn receive_with(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usi
         header = unsafe { libc::CMSG_NXTHDR(&message, header) };
     }
     Ok((received as usize, descriptors))
-}
-
-/// An exclusive lock on a folder for as long as the value lives (flock(2)); `None` where another process has it.
-pub fn lock_folder(folder: &std::fs::File) -> io::Result<bool> {
-    // SAFETY: a plain call on an open descriptor.
-    match unsafe { libc::flock(folder.as_fd().as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
-        0 => Ok(true),
-        _ => match io::Error::last_os_error() {
-            error if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            error => Err(error),
-        },
-    }
 }

@@ -7,6 +7,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use linerate_sys::folder_lock::FolderLock;
+
 use crate::sys;
 
 /// Most bytes of a socket's path (unix(7): 108 with the zero behind it).
@@ -38,6 +40,8 @@ impl ServerSocket {
     /// Listens at `path`, with the rights `mode` from the first moment on. A socket that nobody listens at any more is
     /// removed; one of another user, one that is in use and a file that is no socket are left alone.
     pub(crate) fn open(path: &Path, mode: u32) -> Result<ServerSocket, Refusal> {
+        // Nobody else removes the socket between the moment it is bound and the one from which it answers.
+        let _lock = FolderLock::of(path);
         make_way(path)?;
         // Nobody but this user may connect before the rights are as they should be.
         let failed = |error: io::Error| not_bound(path, &error);

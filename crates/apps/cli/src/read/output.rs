@@ -1,8 +1,8 @@
 //! The packets again, in a new file.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 
 use linerate_pcapng::{
     ETHERNET, FileFormat, InterfaceHead, PACKET_LEN_MAX, PacketHead, SectionHead, file_start, interface, record,
@@ -44,7 +44,10 @@ impl Output {
         if let Some(input) = inputs.iter().find(|input| id(path).is_some() && id(input) == id(path)) {
             return Err(format!("{path}: this is {input}, which is read; write into another file"));
         }
-        let file = BufWriter::with_capacity(1 << 20, File::create(path).map_err(named)?);
+        let mut options = OpenOptions::new();
+        // What others sent is for the eyes of this user.
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(path).map_err(named)?;
+        let file = BufWriter::with_capacity(1 << 20, file);
         let target = match path.ends_with(".zst") {
             true => Target::Compressed(Box::new(zstd::Encoder::new(file, 3).map_err(named)?)),
             false => Target::Plain(file),
