@@ -32,7 +32,7 @@ const PER_ADDRESS: usize = 45_000;
 /// Addresses from which connections are opened and closed, so that ports do not run out while the last ones wait.
 const OPEN_ADDRESSES: usize = 16;
 /// Rounds between two looks at the clock that the stacks go by.
-const ROUNDS_PER_LOOK: u64 = 8;
+const ROUNDS_PER_LOOK: u64 = 32;
 /// Echoes between two looks at the clock of the thread.
 const STEP: u64 = 10_000;
 

@@ -205,6 +205,9 @@ impl Wheel {
             let Some(block) = self.blocks.get_mut(head).filter(|_| head != NONE) else { continue };
             block.len -= 1;
             let (id, next, emptied) = (block.ids[block.len as usize % BLOCK], block.next, block.len == 0);
+            if block.len == BLOCK as u32 / 2 {
+                self.blocks.prefetch(next);
+            }
             if emptied {
                 self.blocks.remove(head);
                 self.due[level] = next;

@@ -93,6 +93,9 @@ impl Flags {
     pub const ACK_FILED: Flags = Flags(1 << 23);
     /// The application knows that the peer closed.
     pub const CLOSE_TOLD: Flags = Flags(1 << 24);
+    /// A delayed acknowledgment left without data: the program answers small segments later than the delay, or not at all, so the next
+    /// ones are acknowledged at once.
+    pub const ACK_AT_ONCE: Flags = Flags(1 << 25);
 
     /// The peer has been silent for so long that its timestamps may be older than the last one (RFC 7323 section 5.5).
     pub const SILENT: Flags = Flags(1 << 25);
@@ -213,7 +216,8 @@ pub struct Tcb {
     pub mss: u16,
     /// Largest window that the peer ever advertised, unscaled.
     pub max_wnd: u16,
-    /// Low 16 bits of the tick at which a delayed acknowledgment leaves, if `ACK_DELAYED`.
+    /// Low 16 bits of the tick at which a delayed acknowledgment leaves, if `ACK_DELAYED`; with `ACK_AT_ONCE`, of the tick at which it would
+    /// have left.
     pub ack_due: u16,
     /// When data was last sent, in units of 16 ticks (`send`).
     pub sent_at: u16,

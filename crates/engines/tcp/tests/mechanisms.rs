@@ -461,3 +461,40 @@ fn connections_that_come_and_go_leave_room_for_the_next_ones() {
     assert_eq!((pair.a.app().closed().len(), pair.b.app().closed().len()), (20_000, 20_000));
     assert!(pair.a.app().closed().iter().all(|why| *why == CloseReason::Normal));
 }
+
+/// An acknowledgment waits for data to leave with. Where none came in time, the next small segment is acknowledged at once, until the
+/// program answers within the delay again.
+#[test]
+fn acknowledgments_wait_only_where_data_follow() {
+    let mut pair = Pair::new();
+    let (a, b) = pair.connected(ListenOptions { nodelay: true, ..ListenOptions::default() });
+    let alone = |pair: &mut Pair| {
+        let counters = pair.counters_b();
+        (counters.delayed_acks, counters.pure_acks_out)
+    };
+    let before = alone(&mut pair).1;
+    pair.send_a(a, b"1");
+    pair.settle();
+    assert_eq!(alone(&mut pair), (0, before));
+    pair.run(60);
+    assert_eq!(alone(&mut pair), (1, before + 1));
+    pair.send_a(a, b"2");
+    pair.settle();
+    assert_eq!(alone(&mut pair), (1, before + 2));
+    // An answer that comes later than the delay shows nothing else.
+    pair.run(100);
+    pair.send_b(b, b"late");
+    pair.settle();
+    pair.send_a(a, b"3");
+    pair.settle();
+    assert_eq!(alone(&mut pair), (1, before + 3));
+    pair.run(20);
+    pair.send_b(b, b"soon");
+    pair.settle();
+    pair.send_a(a, b"4");
+    pair.settle();
+    assert_eq!(alone(&mut pair), (1, before + 3));
+    pair.send_b(b, b"with the acknowledgment");
+    pair.run(100);
+    assert_eq!(alone(&mut pair), (1, before + 3));
+}

@@ -65,7 +65,7 @@ pub(super) fn in_order<A: App>(engine: &mut Engine, app: &mut A, index: u32, dat
         return;
     }
     if (taken == len) & !fin & (tcb.recv == NONE) {
-        note_received(tcb, tick, delay);
+        note_received(tcb, len, tick, delay);
         tcb.touch(index, touched);
         return;
     }
@@ -95,20 +95,23 @@ fn keep_rest<A: App>(engine: &mut Engine, app: &mut A, conn: Conn, seq: Seq, dat
         }
     }
     let (tick, delay) = (engine.now.tick, engine.config.ack_delay_ms);
-    note_received(&mut engine.tcbs[index], tick, delay);
+    note_received(&mut engine.tcbs[index], len, tick, delay);
     engine.touch(index);
     if fin {
         peer_finished(engine, app, index);
     }
 }
 
-/// Data in order are acknowledged at once after two full segments, else after the delay (RFC 9293 section 3.8.6.3).
+/// Data in order are acknowledged at once after two full segments, else after the delay (RFC 9293 section 3.8.6.3). The delay waits for
+/// data that the acknowledgment can leave with: small segments of a connection that had none in time are acknowledged at once.
 #[inline]
-fn note_received(tcb: &mut Tcb, tick: u32, delay: u32) {
+fn note_received(tcb: &mut Tcb, len: usize, tick: u32, delay: u32) {
     if tcb.rcv_nxt - tcb.ack_sent >= 2 * u32::from(tcb.rcv_mss) {
         tcb.flags.set(Flags::ACK_NOW);
     } else if !tcb.flags.has(Flags::ACK_DELAYED) {
-        tcb.flags.set(Flags::ACK_DELAYED);
+        let is_small = len < usize::from(tcb.rcv_mss);
+        let at_once = is_small & tcb.flags.has(Flags::ACK_AT_ONCE);
+        tcb.flags.set(if at_once { Flags::ACK_NOW } else { Flags::ACK_DELAYED });
         tcb.ack_due = tick.wrapping_add(delay) as u16;
     }
 }

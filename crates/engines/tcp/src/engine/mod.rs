@@ -251,10 +251,14 @@ impl Engine {
     /// Bytes to send; returns how many were taken.
     #[inline]
     pub(crate) fn write(&mut self, conn: Conn, bytes: &[u8]) -> usize {
-        let Engine { tcbs, send, touched, .. } = self;
+        let Engine { tcbs, send, touched, now, .. } = self;
         let Some(tcb) = tcbs.get_mut(conn.index) else { return 0 };
         if (tcb.generation != conn.generation) | (tcb.state == State::Closed) {
             return 0;
+        }
+        // The program answers within the delay after all, so the next acknowledgment waits for its data again.
+        if tcb.flags.has(Flags::ACK_AT_ONCE) && (tcb.ack_due.wrapping_sub(now.tick as u16) as i16) > 0 {
+            tcb.flags.clear(Flags::ACK_AT_ONCE);
         }
         if send::write_usual(tcb, send, bytes) {
             tcb.touch(conn.index, touched);

@@ -72,7 +72,9 @@ impl Engine {
                 continue;
             }
             if (tcb.ack_due.wrapping_sub(now) as i16) <= 0 {
-                tcb.flags.set(Flags::ACK_NOW);
+                // One segment of full size says nothing of the program: more of them may have been expected.
+                let is_small = tcb.rcv_nxt - tcb.ack_sent < u32::from(tcb.rcv_mss);
+                tcb.flags.set(if is_small { Flags::ACK_NOW | Flags::ACK_AT_ONCE } else { Flags::ACK_NOW });
                 self.counters.delayed_acks += 1;
                 self.touch(delayed.index);
             } else {

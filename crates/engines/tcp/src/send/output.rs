@@ -33,14 +33,17 @@ fn may_send_as_it_is(tcb: &Tcb, memory: &SendMemory, handle: u32, flight: u32, n
     handle != NONE && tcb.is_synchronized() && fits(tcb, memory, &memory.header(handle), flight, now)
 }
 
-/// True if the first unsent chunk, whose header this is, fits into both windows, Nagle does not hold it, and there was no pause.
+/// True if the first unsent chunk, whose header this is, fits into both windows, Nagle does not hold it, and there was no pause that
+/// changes the congestion window.
 #[inline]
 pub(super) fn fits(tcb: &Tcb, memory: &SendMemory, header: &Header, flight: u32, now: Now) -> bool {
     let payload = payload_max(tcb);
     let (len, end) = (u32::from(header.len), flight + header.span());
     let may_follow = flight == 0 || len == payload || tcb.flags.has(Flags::NODELAY);
-    let was_busy = flight != 0 || idle_ms(tcb, now) <= memory.config.rto_min_ms;
-    may_follow && was_busy && len <= payload && end <= tcb.snd_wnd && (flight == 0 || end <= tcb.cwnd)
+    let is_as_before = flight != 0
+        || idle_ms(tcb, now) <= memory.config.rto_min_ms
+        || tcb.cwnd <= congestion::initial_window(tcb, &memory.config);
+    may_follow && is_as_before && len <= payload && end <= tcb.snd_wnd && (flight == 0 || end <= tcb.cwnd)
 }
 
 /// The first unsent chunk, cut to what may leave, if something may; `pipe` bytes are in flight. Where the peer's window is in the way and
