@@ -13,6 +13,8 @@ use super::session::Session;
 
 /// The word of connections that a listener accepted and that have no session yet; the number of the listener's word stands below.
 const LISTENER: u64 = 1 << 32;
+/// A client has so long for its part of the handshake, so that those that never end do not pile up.
+const HANDSHAKE_NS: u64 = 10_000_000_000;
 /// A connection that failed has so long to take the alert that says why.
 const ALERT_NS: u64 = 1_000_000_000;
 
@@ -28,6 +30,8 @@ pub(super) struct Layer {
     pub(super) resumed: Vec<u32>,
     /// Connections that failed, and when they are reset.
     failed: VecDeque<(u64, Conn)>,
+    /// Connections that were accepted, and when their handshake is to be done. Those that are done stay until they are in front.
+    accepted: VecDeque<(u64, Conn)>,
     pub(super) document: TlsDocument,
 }
 
@@ -40,6 +44,7 @@ impl Layer {
             listeners: Vec::new(),
             resumed: Vec::new(),
             failed: VecDeque::new(),
+            accepted: VecDeque::new(),
             document: TlsDocument::default(),
         }
     }
@@ -57,6 +62,9 @@ impl Layer {
             let token = self.listeners.get((word - LISTENER) as usize).copied().unwrap_or(0);
             let number = self.sessions.insert(Session::new(conn, token, false));
             network.set_token(conn, u64::from(number) + 1);
+            if self.server.is_some() {
+                self.expect_handshake(conn, network);
+            }
             (number, self.server.clone().map(|config| ServerConnection::new(config).map(rustls::Connection::from)))
         } else {
             let Some(number) = self.number(conn, network) else { return false };
@@ -83,6 +91,19 @@ impl Layer {
         }
     }
 
+    /// Notes when the handshake of a new connection is to be done.
+    fn expect_handshake<N: Network>(&mut self, conn: Conn, network: &N) {
+        while self.accepted.front().is_some_and(|(_, conn)| !self.is_in_handshake(*conn, network)) {
+            self.accepted.pop_front();
+        }
+        self.accepted.push_back((network.time_ns() + HANDSHAKE_NS, conn));
+    }
+
+    fn is_in_handshake<N: Network>(&self, conn: Conn, network: &N) -> bool {
+        let session = self.number(conn, network).and_then(|number| self.sessions.get(number));
+        session.is_some_and(|session| !session.known && !session.failed)
+    }
+
     /// TLS does not go on with a connection. The alert that says why leaves before it is closed.
     pub(super) fn fail<N: Network>(&mut self, number: u32, error: &str, network: &mut N) {
         let Some(session) = self.sessions.get_mut(number).filter(|session| !session.failed) else { return };
@@ -94,16 +115,24 @@ impl Layer {
         self.failed.push_back((network.time_ns() + ALERT_NS, session.conn));
     }
 
-    /// Resets those that failed and whose peer did not close.
+    /// Ends handshakes that took too long, and resets connections that failed and whose peer did not close.
     pub(super) fn give_up<N: Network>(&mut self, network: &mut N) {
         let now_ns = network.time_ns();
+        while let Some((_, conn)) = self.accepted.pop_front_if(|(due_ns, _)| *due_ns <= now_ns) {
+            if self.is_in_handshake(conn, network)
+                && let Some(number) = self.number(conn, network)
+            {
+                self.fail(number, "the handshake took more than 10 s", network);
+            }
+        }
         while let Some((_, conn)) = self.failed.pop_front_if(|(due_ns, _)| *due_ns <= now_ns) {
             network.abort(conn);
         }
     }
 
     pub(super) fn next_deadline_ns(&self) -> u64 {
-        self.failed.front().map_or(u64::MAX, |(due_ns, _)| *due_ns)
+        let first = |queue: &VecDeque<(u64, Conn)>| queue.front().map_or(u64::MAX, |(due_ns, _)| *due_ns);
+        first(&self.failed).min(first(&self.accepted))
     }
 }
 
@@ -229,5 +258,109 @@ impl<N: Network> Network for Secured<'_, N> {
 
     fn udp_close(&mut self, socket: UdpId) {
         self.network.udp_close(socket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::tls::self_signed;
+
+    const S: u64 = 1_000_000_000;
+
+    /// Connections by number, with their words; what is sent goes nowhere.
+    #[derive(Default)]
+    struct Stack {
+        now_ns: u64,
+        words: BTreeMap<u32, u64>,
+        closed: Vec<u32>,
+        aborted: Vec<u32>,
+    }
+
+    impl Network for Stack {
+        fn time_ns(&self) -> u64 {
+            self.now_ns
+        }
+
+        fn connect(&mut self, _: Remote<'_>, _: u64) -> Result<Conn, ConnectError> {
+            unimplemented!("the server accepts")
+        }
+
+        fn listen(&mut self, _: SocketAddr, _: u64) -> Result<Listener, ListenError> {
+            unimplemented!("connections come by themselves")
+        }
+
+        fn stop_listening(&mut self, _: Listener) {}
+
+        fn send(&mut self, _: Conn, bytes: &[u8]) -> usize {
+            bytes.len()
+        }
+
+        fn close(&mut self, conn: Conn) {
+            self.closed.push(conn.index);
+        }
+
+        fn abort(&mut self, conn: Conn) {
+            self.aborted.push(conn.index);
+        }
+
+        fn resume(&mut self, _: Conn) {}
+
+        fn token(&self, conn: Conn) -> u64 {
+            self.words.get(&conn.index).copied().unwrap_or(LISTENER)
+        }
+
+        fn set_token(&mut self, conn: Conn, token: u64) {
+            self.words.insert(conn.index, token);
+        }
+
+        fn addresses(&self, _: Conn) -> Option<(SocketAddr, SocketAddr)> {
+            None
+        }
+
+        fn udp_open(&mut self, _: Option<SocketAddr>, _: Option<SocketAddr>) -> Result<UdpId, BindError> {
+            unimplemented!("no datagrams")
+        }
+
+        fn udp_send(&mut self, _: UdpId, _: Option<IpAddr>, _: Option<SocketAddr>, _: &[u8]) -> Result<(), SendError> {
+            unimplemented!("no datagrams")
+        }
+
+        fn udp_close(&mut self, _: UdpId) {}
+    }
+
+    #[test]
+    fn handshakes_that_never_end_are_given_up() {
+        let config = self_signed(["198.18.5.1".parse().unwrap()].into_iter()).unwrap();
+        let (mut layer, mut stack) = (Layer::new(Some(config), None), Stack::default());
+        layer.listeners.push(7);
+        for index in 0..3 {
+            stack.now_ns = u64::from(index) * S;
+            assert!(!layer.begin(Conn { index, generation: 0 }, &mut stack), "its handshake is to come");
+        }
+        // The second one is done.
+        let done = layer.number(Conn { index: 1, generation: 0 }, &stack).unwrap();
+        layer.sessions.get_mut(done).unwrap().known = true;
+        assert_eq!(layer.next_deadline_ns(), 10 * S);
+        stack.now_ns = 11 * S;
+        layer.give_up(&mut stack);
+        assert_eq!((&stack.closed[..], stack.aborted.len()), (&[0][..], 0));
+        stack.now_ns = 12 * S;
+        layer.give_up(&mut stack);
+        assert_eq!((&stack.closed[..], &stack.aborted[..]), (&[0, 2][..], &[0][..]));
+        stack.now_ns = 60 * S;
+        layer.give_up(&mut stack);
+        assert_eq!((&stack.closed[..], &stack.aborted[..]), (&[0, 2][..], &[0, 2][..]));
+        assert_eq!(layer.next_deadline_ns(), u64::MAX);
+        assert_eq!(layer.document.failed, 2);
+        // A queue of connections that are done is not kept.
+        for index in 10..1000 {
+            layer.begin(Conn { index, generation: 0 }, &mut stack);
+            let number = layer.number(Conn { index, generation: 0 }, &stack).unwrap();
+            layer.sessions.get_mut(number).unwrap().known = true;
+        }
+        assert_eq!(layer.accepted.len(), 1);
     }
 }
