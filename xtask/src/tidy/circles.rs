@@ -31,7 +31,7 @@ const PERMITTED: &[(&str, &[&str], &str)] = &[
 ];
 
 const SPLIT_OF_ONE_TYPE: &str = "the files hold parts of one type, which would be one long file otherwise";
-const LAB_CELL: [&str; 14] = [
+const LAB_CELL: [&str; 15] = [
     "back_to_back",
     "baseline",
     "capacity",
@@ -44,6 +44,7 @@ const LAB_CELL: [&str; 14] = [
     "no_loss",
     "recovery",
     "reset",
+    "sessions",
     "soak",
     "throughput",
 ];

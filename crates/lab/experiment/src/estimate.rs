@@ -105,6 +105,15 @@ fn work(test: &TestSpec) -> Work {
         // The overload, then the watch.
         TestKind::SystemRecovery => work.add(2, test.trial_ns),
         TestKind::MaxForwardingRate => work.add(6, test.trial_ns),
+        TestKind::Sessions(sessions) => {
+            let trials = if sessions.loads.is_empty() {
+                1 + 4 + halvings(sessions.resolution)
+            } else {
+                sessions.loads.len() as u64
+            };
+            work.add(trials, test.trial_ns);
+        }
+        TestKind::TcpEcho { orders } => work.add(2 + orders.len() as u64, test.trial_ns),
         TestKind::Reset | TestKind::Soak { .. } | TestKind::Load { .. } | TestKind::Ping { .. } => {
             work.add(1, test.trial_ns)
         }

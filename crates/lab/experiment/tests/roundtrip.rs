@@ -6,8 +6,9 @@ use std::net::Ipv4Addr;
 
 use linerate_experiment::{
     Capture, CaptureCores, CaptureTool, CellMatch, Command, Cores, CoresSpec, Direction, DutCores, DutKind, DutSpec,
-    Experiment, Firewall, FirewallTool, FlowOrder, FlowSpec, FlowSwitch, Limit, LimitOf, LossGoal, NextHop, Phases,
-    PortEnd, Published, Reception, Search, SizeSpec, SwitchPorts, TestKind, TestSpec, TesterPorts, TopologyKind, parse,
+    EchoOrder, Experiment, Firewall, FirewallTool, FlowOrder, FlowSpec, FlowSwitch, Limit, LimitOf, LossGoal, NextHop,
+    Phases, PortEnd, Published, Reception, Search, SessionKind, Sessions, SizeSpec, SwitchPorts, TestKind, TestSpec,
+    TesterPorts, TopologyKind, parse,
 };
 use proptest::prelude::*;
 
@@ -209,7 +210,32 @@ fn limits(kind: &TestKind, number: u64) -> Vec<Limit> {
     if number.is_multiple_of(3) { Vec::new() } else { all }
 }
 
+fn sessions() -> impl Strategy<Value = TestKind> {
+    let of = [SessionKind::ConnectionRate, SessionKind::ConcurrentConnections, SessionKind::RequestRate];
+    let loads = prop::collection::vec((1..1_000_000_000u64).prop_map(|load| load as f64), 0..4);
+    let numbers = (1..=16_000_000u32, 1..=1u64 << 20, span(1, 600_000), 1..1_000u32);
+    (prop::sample::select(of.to_vec()), loads, numbers).prop_map(|(of, loads, numbers)| {
+        let (connections, bytes, timeout_ns, resolution) = numbers;
+        // Only a search has a resolution of its own.
+        let resolution = if loads.is_empty() { f64::from(resolution) / 1_000.0 } else { 0.05 };
+        TestKind::Sessions(Sessions { of, connections, bytes, timeout_ns, loads, resolution })
+    })
+}
+
+/// Tests of TCP: no others are in an experiment with them.
+fn tests_of_tcp() -> impl Strategy<Value = Vec<TestSpec>> {
+    let orders = [vec![EchoOrder::Reply], vec![EchoOrder::RoundRobin, EchoOrder::Reply]];
+    let echo = prop::sample::select(orders.to_vec()).prop_map(|orders| TestKind::TcpEcho { orders });
+    let test = (prop_oneof![3 => sessions(), 1 => echo], span(1, 60_000));
+    let test = test.prop_map(|(kind, trial_ns)| TestSpec { kind, trial_ns, limits: vec![], cells: vec![] });
+    prop::collection::vec(test, 1..5)
+}
+
 fn tests() -> impl Strategy<Value = Vec<TestSpec>> {
+    prop_oneof![4 => tests_of_packets(), 1 => tests_of_tcp()]
+}
+
+fn tests_of_packets() -> impl Strategy<Value = Vec<TestSpec>> {
     let throughput = (search(), span(1, 5_000), prop::option::of(span(1, 60_000)))
         .prop_map(|(search, trial_ns, time_max_ns)| (TestKind::Throughput { search, time_max_ns }, trial_ns))
         .prop_map(|(kind, trial_ns)| TestSpec { limits: limits(&kind, trial_ns), kind, trial_ns, cells: vec![] });

@@ -196,6 +196,13 @@ fn other() -> BTreeMap<String, String> {
     facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
+/// Memory that this machine can give to programs without swapping; `None` if the kernel does not say.
+pub fn memory_available_bytes() -> Option<u64> {
+    let meminfo = text("/proc/meminfo")?;
+    let field = cpuinfo_field(&meminfo, &["MemAvailable"])?;
+    Some(field.split_whitespace().next()?.parse::<u64>().ok()? << 10)
+}
+
 fn huge_pages(meminfo: &str) -> Option<String> {
     let field = |name| cpuinfo_field(meminfo, &[name]);
     Some(format!("{} of {}, {} free", field("HugePages_Total")?, field("Hugepagesize")?, field("HugePages_Free")?))

@@ -20,5 +20,6 @@ pub mod run;
 pub mod runner;
 mod stalls;
 pub mod sysctl;
+pub mod tcp;
 pub mod tester;
 pub mod topology;

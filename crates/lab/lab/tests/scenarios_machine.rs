@@ -5,8 +5,12 @@ mod support;
 
 use std::sync::Mutex;
 
-use linerate_lab::tester::Cores;
-use linerate_lab::topology::Topology;
+use linerate_lab::counters::CounterSources;
+use linerate_lab::tcp::{Ends, Joined, SessionLoad, SessionSpec, run_sessions};
+use linerate_lab::tester::{Cores, Phases};
+use linerate_lab::topology::{Topology, TopologySpec};
+use linerate_testkit::or_skip;
+use support::built;
 use support::scenario::{MachineSetting, Scenario, assert_named, in_dut};
 
 static ALONE: Mutex<()> = Mutex::new(());
@@ -22,6 +26,37 @@ fn connection_tracking_table_of_1000() {
     let scenario = Scenario { flows: 20_000, ..Scenario::default() };
     let Some(ledger) = scenario.run(|topology| in_dut(topology, "nft", &[rules])) else { return };
     assert_named(&ledger, &[("DUT, IPv4 input", "connection tracking table full")]);
+}
+
+#[test]
+fn connections_that_a_table_of_200_has_no_room_for_are_named_in_both_accounts() {
+    let _alone = ALONE.lock();
+    let _setting = match MachineSetting::change("/proc/sys/net/netfilter/nf_conntrack_max", "200") {
+        Ok(setting) => setting,
+        Err(why) => return eprintln!("skipped: {why}"),
+    };
+    let Some(topology) = built(Topology::router(&TopologySpec::default())) else { return };
+    let rules = "table ip lab { chain c { type filter hook forward priority 0; ct state new accept; }; }";
+    let Some(()) = or_skip("no rule", in_dut(&topology, "nft", &[rules])) else { return };
+    let ends = Ends::open(&Joined::Namespaces(&topology, "packet"), 1500);
+    let Some(mut ends) = or_skip("no ports", ends) else { return };
+    let mut sources = CounterSources::open(&topology).expect("counters");
+    let flows = Scenario::default().flows();
+    let spec = SessionSpec {
+        load: SessionLoad::Concurrent(400),
+        duration_ns: 1_000_000_000,
+        bytes: 1,
+        timeout_ns: 1_000_000_000,
+        flows: &flows,
+        cores: Cores::default(),
+        phases: Phases { drain_ns: 20_000_000, drain_max_ns: 60_000_000_000, ..Phases::default() },
+    };
+    let outcome = run_sessions(&mut ends, Some(&mut sources), None, &spec, &mut || Ok(())).expect("a trial");
+    let connections = &outcome.connections;
+    assert!(connections.intended() >= 400 && !connections.is_whole(), "{outcome:?}");
+    assert!(connections.lost().iter().any(|loss| loss.cause == "timed out"), "{outcome:?}");
+    assert_eq!((connections.unexplained(), outcome.requests.unexplained()), (0, 0), "{outcome:?}");
+    assert_named(&outcome.ledger, &[("DUT, IPv4 input", "connection tracking table full")]);
 }
 
 #[test]

@@ -268,6 +268,27 @@ pub enum Found {
         /// Round trips of those that were answered; `None`: none was.
         rtt: Option<Latency>,
     },
+    /// The most connections a second that all succeed.
+    ConnectionRate(SessionsFound),
+    /// The most connections at a time that all succeed.
+    ConcurrentConnections(SessionsFound),
+    /// The most requests a second that all succeed.
+    RequestRate(SessionsFound),
+    /// Echoes of single bytes between two stacks, over connections that stand.
+    TcpEcho {
+        /// Connections that stood.
+        connections: u64,
+        /// Connections that were set up for a second of a core's time, both ends together.
+        #[serde(deserialize_with = "number::or_null")]
+        set_up_per_core_second: f64,
+        /// Connections that were closed for a second of a core's time, both ends together.
+        #[serde(deserialize_with = "number::or_null")]
+        torn_down_per_core_second: f64,
+        /// Resident bytes of a connection, both ends together; `None` where they are too few to tell.
+        bytes_per_connection: Option<f64>,
+        /// One for each order, in the order of measuring.
+        points: Vec<crate::EchoPoint>,
+    },
     /// One trial at a given load.
     Load {
         /// Packets per second sent.
@@ -277,6 +298,19 @@ pub enum Found {
         #[serde(deserialize_with = "number::or_null")]
         delivered_pps: f64,
     },
+}
+
+/// The highest load at which all connections, or all requests, succeed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionsFound {
+    /// That load; `None`: something failed at every load that was tried.
+    pub highest: Option<f64>,
+    /// The lowest load above it at which something failed.
+    pub fails_at: Option<f64>,
+    /// Whether the tester could not begin more.
+    pub tester_limited: bool,
+    /// The loads in the order of trying.
+    pub points: Vec<crate::SessionPoint>,
 }
 
 /// What a search found for one goal.

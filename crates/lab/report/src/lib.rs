@@ -35,6 +35,7 @@ mod openmetrics;
 mod overview;
 mod rate;
 mod reports;
+mod session;
 mod stalls;
 mod storage;
 mod subject;
@@ -54,7 +55,7 @@ pub use csv::{figures_csv, ledger_csv, trials_csv};
 pub use environment::{CacheLine, Environment};
 pub use experiment::{
     Cell, EXPERIMENT_SCHEMA, ExperimentTrial, FLOW_MATCHES, Finding, Found, GoalBounds, GoalFound, LatencyPoint,
-    LimitedBy, LossPoint, Noise, PublishedRow, Results, SearchStop, Work,
+    LimitedBy, LossPoint, Noise, PublishedRow, Results, SearchStop, SessionsFound, Work,
 };
 pub use figure::median;
 pub use html::html;
@@ -62,6 +63,7 @@ pub use markdown::results_markdown;
 pub use openmetrics::openmetrics;
 pub use rate::{Rate, RateError};
 pub(crate) use reports::reports;
+pub use session::{EchoPoint, SessionAccount, SessionLoss, SessionPoint, UnbalancedSessions};
 pub use stalls::{LOSS_BINS, LossTimes, STALLS_MAX, Stall, StallCause, StalledPart, Stalls};
 pub use storage::{LoadError, ResultsFolder, load_results, results_json};
 pub use subject::{Dut, Goal, Tool};

@@ -54,6 +54,7 @@ pub fn openmetrics(results: &Results) -> String {
         Family::new("linerate_time", "seconds", "Latency, recovery, outage and CPU time per packet, medians."),
         Family::new("linerate_loss", "ratio", "Share of packets lost, median."),
         Family::new("linerate_packets", "", "Counts of packets, such as the longest burst without loss, median."),
+        Family::new("linerate_sessions", "", "Connections, requests or echoes found, a second or at a time, median."),
         Family::new("linerate_cores_full", "", "Cores that were busy for 95 % of the time or more."),
         Family::new("linerate_work", "", "Cycles or instructions for each packet delivered, median."),
         Family::new("linerate_repetitions", "", "Repetitions behind a figure."),
@@ -66,7 +67,8 @@ pub fn openmetrics(results: &Results) -> String {
         Family::new("linerate_ledger", "packets", "Account of the trial of each cell that lost most."),
     ];
     {
-        let [rates, uppers, times, losses, packets, cores, work, repetitions, marked, goals, ledger] = &mut families;
+        let [rates, uppers, times, losses, packets, sessions, cores, work, repetitions, marked, goals, ledger] =
+            &mut families;
         for summary in summaries(results).0 {
             let Some(cell) = results.cells.get(summary.cell) else { continue };
             let flows = cell.flows.to_string();
@@ -77,6 +79,7 @@ pub fn openmetrics(results: &Results) -> String {
                 Unit::Nanoseconds => times.add(&labels, value / 1e9),
                 Unit::Share => losses.add(&labels, value),
                 Unit::Packets => packets.add(&labels, value),
+                Unit::PerSecond | Unit::Connections | Unit::Bytes => sessions.add(&labels, value),
                 Unit::Cores => cores.add(&labels, value),
                 Unit::CyclesPerPacket | Unit::InstructionsPerPacket => work.add(&labels, value),
             }

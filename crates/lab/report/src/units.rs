@@ -20,6 +20,11 @@ pub fn pps(rate_pps: f64) -> String {
     scaled(rate_pps, "pps")
 }
 
+/// A rate of other things: `12.30 k/s`.
+pub fn per_second(rate: f64) -> String {
+    scaled(rate, "/s")
+}
+
 /// A bit rate: `9.870 Gbit/s`.
 pub fn bps(rate_bps: f64) -> String {
     scaled(rate_bps, "bit/s")

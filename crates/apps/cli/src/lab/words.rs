@@ -119,10 +119,27 @@ fn figure(found: &Found) -> String {
             }
             None => format!("none of {} requests was answered", units::count(*sent)),
         },
+        Found::ConnectionRate(found) | Found::RequestRate(found) => sessions(found, units::per_second),
+        Found::ConcurrentConnections(found) => sessions(found, |count| units::count(count as u64)),
+        Found::TcpEcho { connections, points, .. } => {
+            let point = |point: &linerate_report::EchoPoint| {
+                format!("{} echoes by {}", units::per_second(point.per_second), point.order)
+            };
+            let points = points.iter().map(point).collect::<Vec<_>>().join("; ");
+            format!("{points} over {} connections", units::count(*connections))
+        }
         Found::Load { sent_pps, delivered_pps } => {
             format!("{} delivered of {} sent", units::pps(*delivered_pps), units::pps(*sent_pps))
         }
     }
+}
+
+fn sessions(found: &linerate_report::SessionsFound, words: impl Fn(f64) -> String) -> String {
+    let highest =
+        found.highest.map_or("no load at which all succeed".into(), |load| format!("all succeed at {}", words(load)));
+    let fails = found.fails_at.map_or(String::new(), |load| format!(" (not at {})", words(load)));
+    let tester = if found.tester_limited { ", the tester's limit" } else { "" };
+    format!("{highest}{fails}{tester}")
 }
 
 /// `9 min`, `1 h 20 min`, `45 s`.

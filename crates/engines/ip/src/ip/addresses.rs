@@ -15,6 +15,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 const PROBES_V4: u8 = 3;
 const PROBES_V6: u8 = 1;
 const ANNOUNCEMENTS: u8 = 2;
+/// Without duplicate detection, RFC 5227 asks for no announcement: one brings stale neighbours up to date, and nothing follows it later.
+const ANNOUNCEMENTS_UNDETECTED: u8 = 1;
 /// DEFEND_INTERVAL of RFC 5227.
 const DEFEND_NS: u64 = 10 * SECOND_NS;
 
@@ -71,6 +73,8 @@ impl Ip {
     fn step_address(&mut self, index: usize, out: &mut Output<'_>) -> bool {
         let now_ns = out.now_ns;
         let own = self.addresses.list()[index];
+        let detects = self.config.duplicate_detection || own.address.is_ipv6();
+        let announcements = if detects { ANNOUNCEMENTS } else { ANNOUNCEMENTS_UNDETECTED };
         let probes_max = if own.address.is_ipv4() { PROBES_V4 } else { PROBES_V6 };
         let mut next = own;
         match own.state {
@@ -93,9 +97,9 @@ impl Ip {
                 (next.state, next.probes, next.step_ns) = (AddressState::Ready, 0, now_ns);
                 self.tell(Event::AddressReady(own.address));
             }
-            AddressState::Ready | AddressState::Deprecated if own.probes < ANNOUNCEMENTS => {
+            AddressState::Ready | AddressState::Deprecated if own.probes < announcements => {
                 next.probes += 1;
-                next.step_ns = if next.probes < ANNOUNCEMENTS { now_ns + 2 * SECOND_NS } else { u64::MAX };
+                next.step_ns = if next.probes < announcements { now_ns + 2 * SECOND_NS } else { u64::MAX };
                 self.announce(own.address, out);
             }
             _ => next.step_ns = u64::MAX,

@@ -9,7 +9,7 @@ pub use dut::{
     Capture, CaptureCores, CaptureTool, Command, DutKind, DutSpec, Firewall, FirewallTool, FlowSwitch, Reception,
     SwitchPorts,
 };
-pub use test::{Limit, LimitOf, LossGoal, Search, TestKind, TestSpec};
+pub use test::{EchoOrder, Limit, LimitOf, LossGoal, Search, SessionKind, Sessions, TestKind, TestSpec};
 
 /// A plan: every DUT x size x flow pattern x direction x kind of tester port x placement on cores is a cell, less those in `skip`; in
 /// each cell every test runs so many times.
@@ -107,6 +107,26 @@ pub struct TesterPorts {
     pub sender: String,
     /// Counts.
     pub receiver: String,
+}
+
+/// What joins two TCP stacks of the tester directly, instead of interfaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DirectLink {
+    /// Memory that both share.
+    SharedMemory,
+    /// A link inside the process.
+    InProcess,
+}
+
+impl TesterPorts {
+    /// What joins the ends directly; `None`: interfaces.
+    pub fn direct_link(&self) -> Option<DirectLink> {
+        match self.sender.as_str() {
+            "memif" => Some(DirectLink::SharedMemory),
+            "pipe" => Some(DirectLink::InProcess),
+            _ => None,
+        }
+    }
 }
 
 /// Cores by number; `None` = the lab chooses.

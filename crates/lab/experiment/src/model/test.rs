@@ -108,6 +108,67 @@ pub enum TestKind {
         /// Packets per second.
         pps: Option<f64>,
     },
+    /// TCP connections, or requests over them, between two stacks of the tester: how many the device carries so that all succeed.
+    Sessions(Sessions),
+    /// Bytes that two stacks of the tester echo to each other, over as many connections as the cell has flows.
+    TcpEcho {
+        /// Which connection sends next, in the order of measuring. At least one.
+        orders: Vec<EchoOrder>,
+    },
+}
+
+impl TestKind {
+    /// Whether TCP stacks of the tester make its load. Other tests send packets by a schedule.
+    pub fn is_of_tcp(&self) -> bool {
+        matches!(self, TestKind::Sessions(_) | TestKind::TcpEcho { .. })
+    }
+}
+
+/// Which connection of an echo test sends next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EchoOrder {
+    /// The one whose byte came back.
+    Reply,
+    /// The next one in turn.
+    RoundRobin,
+}
+
+impl EchoOrder {
+    /// In files and reports: `reply`, `round-robin`.
+    pub fn word(self) -> &'static str {
+        match self {
+            EchoOrder::Reply => "reply",
+            EchoOrder::RoundRobin => "round-robin",
+        }
+    }
+}
+
+/// A test of connections or requests.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sessions {
+    /// What is counted.
+    pub of: SessionKind,
+    /// Connections at a time: of a request rate those that requests go over, of concurrent connections the most that are tried.
+    pub connections: u32,
+    /// Bytes of a request, which the server sends back.
+    pub bytes: u64,
+    /// Longest time of a handshake, and of an answer.
+    pub timeout_ns: u64,
+    /// Loads to try, in the order of trying; empty: the highest load at which all succeed is searched for.
+    pub loads: Vec<f64>,
+    /// Relative width of the bounds at which a search ends.
+    pub resolution: f64,
+}
+
+/// What a test of connections counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionKind {
+    /// Connections that are begun in a second; each makes one request and is closed.
+    ConnectionRate,
+    /// Connections that stand at a time; each makes one request and stays.
+    ConcurrentConnections,
+    /// Requests in a second over connections that stand.
+    RequestRate,
 }
 
 /// How the loads of a throughput test are chosen.

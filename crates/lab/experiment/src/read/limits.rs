@@ -35,7 +35,11 @@ pub(crate) fn read(test: &Section<'_>, kind: &TestKind) -> Vec<Limit> {
             LATENCIES.into_iter().for_each(|(key, of)| add(of, span(key)))
         }
         TestKind::SystemRecovery | TestKind::Reset => add(LimitOf::Outage, span("within")),
-        TestKind::FrameLoss { .. } | TestKind::BackToBack { .. } | TestKind::Capture { .. } => {}
+        TestKind::FrameLoss { .. }
+        | TestKind::BackToBack { .. }
+        | TestKind::Capture { .. }
+        | TestKind::Sessions(_)
+        | TestKind::TcpEcho { .. } => {}
     }
     limits
 }

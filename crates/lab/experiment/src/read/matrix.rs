@@ -17,7 +17,9 @@ const ENTRIES_MAX: usize = 100;
 const CELLS_MAX: usize = 10_000;
 /// Most tests in all cells and repetitions.
 const TESTS_MAX: usize = 100_000;
-const SENDERS: [(&str, &str); 3] = [("xdp", "xdp"), ("packet", "packet"), ("pcap", "pcap")];
+/// What joins the tester's ends directly stands here too: tests of TCP can do with it.
+const SENDERS: [(&str, &str); 5] =
+    [("xdp", "xdp"), ("packet", "packet"), ("pcap", "pcap"), ("pipe", "pipe"), ("memif", "memif")];
 const RECEIVERS: [(&str, &str); 4] = [("sink", "sink"), ("xdp", "xdp"), ("packet", "packet"), ("pcap", "pcap")];
 
 /// The dimensions.

@@ -10,6 +10,7 @@ mod limits;
 mod matrix;
 mod next_hop;
 mod section;
+mod sessions;
 mod sizes;
 mod surroundings;
 mod test;
@@ -28,7 +29,7 @@ pub const TEXT_LEN_MAX: usize = 256 << 10;
 /// Most published rows.
 const PUBLISHED_MAX: usize = 500;
 /// What a published row can be about.
-const FIGURES: [&str; 6] = ["throughput", "rate", "cores", "efficiency", "idle", "ping"];
+const FIGURES: [&str; 7] = ["throughput", "rate", "cores", "efficiency", "idle", "ping", "echoes"];
 /// How many errors of the TOML grammar are told: one often leads to others.
 const GRAMMAR_ERRORS_MAX: usize = 5;
 
@@ -102,6 +103,7 @@ fn build(file: &Section<'_>) -> Option<Experiment> {
         disturbed_retries: noise.retries,
         published: Vec::new(),
     };
+    sessions::check(file, &experiment);
     let known = Known::of(&experiment);
     let skip = matrix::skip(file, &known);
     let published = published(file, &known);

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use crate::read::cell_match::{self, Known};
 use crate::read::section::{self, SHARE_BELOW_1, Section, is_share_below_1};
-use crate::read::{goals, limits};
-use crate::{CellMatch, TestKind, TestSpec};
+use crate::read::{goals, limits, sessions};
+use crate::{CellMatch, SessionKind, TestKind, TestSpec};
 
 const TESTS_MAX: usize = 32;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -31,9 +31,11 @@ enum Word {
     Load,
     Capacity,
     NoLoss,
+    Sessions(SessionKind),
+    TcpEcho,
 }
 
-const KINDS: [(&str, Word); 13] = [
+const KINDS: [(&str, Word); 17] = [
     ("throughput", Word::Throughput),
     ("latency", Word::Latency),
     ("frame-loss", Word::FrameLoss),
@@ -47,6 +49,10 @@ const KINDS: [(&str, Word); 13] = [
     ("ping", Word::Ping),
     ("capacity", Word::Capacity),
     ("no-loss", Word::NoLoss),
+    ("connection-rate", Word::Sessions(SessionKind::ConnectionRate)),
+    ("concurrent-connections", Word::Sessions(SessionKind::ConcurrentConnections)),
+    ("request-rate", Word::Sessions(SessionKind::RequestRate)),
+    ("tcp-echo", Word::TcpEcho),
 ];
 
 pub(crate) fn all(file: &Section<'_>, has_captures: bool) -> Vec<TestSpec> {
@@ -128,6 +134,8 @@ fn test(table: &Section<'_>, word: Word) -> TestSpec {
             spec(trial(SECOND_NS / 5), TestKind::Capacity { trials })
         }
         Word::NoLoss => spec(trial(SECOND_NS), TestKind::NoLoss { shares: descending_shares(table) }),
+        Word::Sessions(of) => spec(trial(SECOND_NS), sessions::sessions(table, of)),
+        Word::TcpEcho => spec(trial(SECOND_NS), sessions::echo(table)),
         Word::Load => spec(trial(SECOND_NS), TestKind::Load { pps: table.rate_pps("rate") }),
     }
 }

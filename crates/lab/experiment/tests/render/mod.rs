@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use linerate_experiment::{
     CellMatch, Cores, Direction, DutCores, DutKind, Experiment, FirewallTool, FlowOrder, FlowSpec, FlowSwitch, Limit,
-    LimitOf, LossGoal, NextHop, Search, SizeSpec, SwitchPorts, TestKind, TestSpec, TopologyKind,
+    LimitOf, LossGoal, NextHop, Search, SessionKind, SizeSpec, SwitchPorts, TestKind, TestSpec, TopologyKind,
 };
 
 pub fn experiment(it: &Experiment) -> String {
@@ -226,6 +226,25 @@ fn test(spec: &TestSpec) -> String {
         TestKind::Soak { share } => format!("kind = 'soak'\n{trial}share = {share}\n"),
         TestKind::MaxForwardingRate => format!("kind = 'max-forwarding-rate'\n{trial}"),
         TestKind::Ping { interval_ns } => format!("kind = 'ping'\n{trial}interval = {}\n", span(*interval_ns)),
+        TestKind::Sessions(sessions) => {
+            let kind = match sessions.of {
+                SessionKind::ConnectionRate => "connection-rate",
+                SessionKind::ConcurrentConnections => "concurrent-connections",
+                SessionKind::RequestRate => "request-rate",
+            };
+            let loads = match sessions.loads.as_slice() {
+                [] => format!("resolution = {}\n", sessions.resolution),
+                loads => format!("loads = {}\n", list(loads, f64::to_string)),
+            };
+            let (connections, bytes, timeout) = (sessions.connections, sessions.bytes, span(sessions.timeout_ns));
+            format!(
+                "kind = '{kind}'\n{trial}{loads}connections = {connections}\nbytes = {bytes}\ntimeout = {timeout}\n"
+            )
+        }
+        TestKind::TcpEcho { orders } => {
+            let orders = list(orders, |order| format!("'{}'", order.word()));
+            format!("kind = 'tcp-echo'\n{trial}orders = {orders}\n")
+        }
         TestKind::Load { pps } => {
             let rate = pps.map_or(String::new(), |pps| format!("rate = '{pps}pps'\n"));
             format!("kind = 'load'\n{trial}{rate}")

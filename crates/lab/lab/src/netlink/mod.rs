@@ -82,6 +82,24 @@ pub struct Route {
     pub interface: u32,
 }
 
+/// linux/netfilter/nfnetlink.h and nfnetlink_conntrack.h: the message that deletes connections.
+const CONNTRACK_DELETE: u16 = (1 << 8) | 2;
+/// struct nfgenmsg, for all families.
+const NETFILTER_HEADER: [u8; 4] = [0; 4];
+
+/// Empties the connection table of a namespace; does nothing where the kernel tracks no connections, or cannot be asked about them.
+///
+/// # Errors
+/// The namespace cannot be entered, or the kernel refuses.
+pub fn flush_connections(namespace: &NetNs) -> io::Result<()> {
+    let Ok(mut socket) = netlink::Netlink::open_in(namespace, libc::NETLINK_NETFILTER) else { return Ok(()) };
+    match socket.exchange(CONNTRACK_DELETE, 0, &Body::new(&NETFILTER_HEADER)) {
+        // Without nf_conntrack_netlink the kernel knows no such message.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOENT)) => Ok(()),
+        outcome => outcome.map(drop),
+    }
+}
+
 /// An rtnetlink socket in one namespace.
 #[derive(Debug)]
 pub struct Netlink(netlink::Netlink);

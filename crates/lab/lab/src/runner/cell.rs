@@ -11,7 +11,7 @@ use super::store::Store;
 use super::watch::Event;
 use super::{
     End, RunError, back_to_back, baseline, capacity, capture, forwarding, frame_loss, judge, latency, load, no_loss,
-    now, recovery, reset, soak, throughput, work,
+    now, recovery, reset, sessions, soak, throughput, work,
 };
 use crate::tester::Load;
 
@@ -226,6 +226,8 @@ impl<'a> Bench<'a> {
                 self.tell(Event::Phase("echo requests through the device"));
                 Ok(rig.ping(trial_ns, *interval_ns)?)
             }
+            TestKind::Sessions(test) => sessions::find(self, rig, test, trial_ns),
+            TestKind::TcpEcho { orders } => sessions::echo(self, rig, orders, trial_ns),
             TestKind::Load { pps } => load::find(self, rig, *pps, trial_ns),
         }
     }
@@ -286,7 +288,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Keeps a trial with the finding under way, and saves.
-    fn keep(&mut self, mut trial: ExperimentTrial) -> Result<(), Halt> {
+    pub(super) fn keep(&mut self, mut trial: ExperimentTrial) -> Result<(), Halt> {
         trial.trial.baseline_pps = self.here().baseline_pps;
         let event = if trial.not_used.is_some() { Event::Again(&trial) } else { Event::Trialled(&trial) };
         (self.watch)(event);

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use linerate_experiment::{Direction, DutKind, DutSpec, Experiment, PortEnd, TesterPorts, TopologyKind};
 use linerate_ports::Access;
-use linerate_report::{
-    CacheLine, CoreUse, Dut, Environment, ExperimentTrial, FLOW_MATCHES, Found, Results, Stalls, Trial,
-};
+use linerate_report::{CacheLine, Dut, Environment, ExperimentTrial, Found, Results, Stalls, Trial};
 use linerate_sys::{affinity, signal};
 
 use super::cores::{self, Chosen};
+use super::lab_tcp::TcpRig;
+use super::observed::{core_use, moved};
 use super::plan::CellPlan;
 use super::rig::{Gone, Measured, Order, Reset, Rig, Rigs, rate_pps};
 use crate::dut::{self, Device, Path, Shown};
@@ -122,6 +122,11 @@ impl<'a> Lab<'a> {
     }
 }
 
+/// Whether TCP stacks are the ends of all its cells: tests of TCP and of packets are never in one experiment.
+fn is_of_tcp(experiment: &Experiment) -> bool {
+    experiment.tests.iter().any(|test| test.kind.is_of_tcp())
+}
+
 /// Which parts of a device nobody watches while a trial runs (docs/ledger.md, "When a core was away").
 fn unseen(kind: &DutKind, chosen: &Chosen, tester: &Tester) -> Vec<String> {
     let has_processes = matches!(
@@ -161,11 +166,18 @@ fn chosen(cell: &CellPlan<'_>, topology: &TopologyKind) -> Result<Chosen, String
 
 impl Rigs for Lab<'_> {
     fn open<'b>(&'b mut self, cell: &CellPlan<'_>) -> Result<Box<dyn Rig + 'b>, Gone> {
+        if is_of_tcp(self.experiment) {
+            let chosen = chosen(cell, &self.experiment.topology).map_err(Gone::Cannot)?;
+            let path = self.path(cell, &chosen);
+            let namespaces = (chosen, self.no_namespaces.as_deref());
+            return Ok(Box::new(TcpRig::open(cell, self.experiment, path, namespaces)?));
+        }
         Ok(Box::new(self.open_with(cell, cell.dut)?))
     }
 
     fn open_baseline<'b>(&'b mut self, cell: &CellPlan<'_>) -> Option<Result<Box<dyn Rig + 'b>, Gone>> {
-        if self.experiment.topology != TopologyKind::Namespaces || cell.dut.kind == DutKind::None {
+        let has_none = is_of_tcp(self.experiment) || cell.dut.kind == DutKind::None;
+        if self.experiment.topology != TopologyKind::Namespaces || has_none {
             return None;
         }
         let none = DutSpec { name: "baseline".into(), kind: DutKind::None };
@@ -420,14 +432,6 @@ fn recovery_ns(recovery: &Recovery) -> u64 {
     }
 }
 
-fn core_use(cpu: &crate::cpu::CpuTimes, roles: &[(&str, Vec<usize>)]) -> Vec<CoreUse> {
-    cpu.shares(|core| {
-        let here = roles.iter().filter(|(_, cores)| cores.contains(&(core as usize))).map(|(role, _)| *role);
-        let words: Vec<&str> = here.collect();
-        (!words.is_empty()).then(|| words.join(" + "))
-    })
-}
-
 /// One text of what a device showed before and after; `None`: it shows nothing.
 fn shown(before: &[Shown], after: &[Shown]) -> Option<String> {
     let mut text = String::new();
@@ -437,13 +441,4 @@ fn shown(before: &[Shown], after: &[Shown]) -> Option<String> {
         }
     }
     (!text.is_empty()).then_some(text)
-}
-
-/// Counters that grew, by how much; the matches of flow entries also where there were none.
-fn moved(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
-    let grown = |(name, value): (&String, &u64)| {
-        let by = value.saturating_sub(before.get(name).copied().unwrap_or(0));
-        (by > 0 || name == FLOW_MATCHES).then(|| (name.clone(), by))
-    };
-    after.iter().filter_map(grown).collect()
 }

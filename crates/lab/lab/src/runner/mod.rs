@@ -19,13 +19,16 @@ mod forwarding;
 mod frame_loss;
 mod judge;
 pub mod lab;
+mod lab_tcp;
 mod latency;
 mod load;
 mod no_loss;
+mod observed;
 mod plan;
 mod recovery;
 mod reset;
 mod rig;
+mod sessions;
 mod soak;
 mod store;
 #[cfg(test)]
@@ -41,7 +44,7 @@ use linerate_experiment::Experiment;
 use linerate_report::{EXPERIMENT_SCHEMA, Environment, Found, Results, Timestamp, Tool, capture_recommendation};
 
 pub use plan::{CellPlan, Slot, matches_pattern};
-pub use rig::{Gone, Measured, Order, Reset, Rig, Rigs};
+pub use rig::{Gone, Measured, Order, Reset, Rig, Rigs, SessionsOrder};
 pub use store::Store;
 pub use watch::Event;
 

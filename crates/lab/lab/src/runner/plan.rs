@@ -1,6 +1,8 @@
 //! What is to be measured: the cells of the matrix, and in each the findings to make, in order.
 
-use linerate_experiment::{CellSpec, Direction, Experiment, FlowOrder, FlowSpec, TestKind, TestSpec, matches_glob};
+use linerate_experiment::{
+    CellSpec, Direction, Experiment, FlowOrder, FlowSpec, SessionKind, TestKind, TestSpec, matches_glob,
+};
 use linerate_report::{Cell, Dut, Finding, PublishedRow, Results};
 
 use super::RunError;
@@ -143,6 +145,12 @@ pub fn test_name(kind: &TestKind) -> &'static str {
         TestKind::MaxForwardingRate => "max-forwarding-rate",
         TestKind::Capture { .. } => "capture",
         TestKind::Ping { .. } => "ping",
+        TestKind::Sessions(sessions) => match sessions.of {
+            SessionKind::ConnectionRate => "connection-rate",
+            SessionKind::ConcurrentConnections => "concurrent-connections",
+            SessionKind::RequestRate => "request-rate",
+        },
+        TestKind::TcpEcho { .. } => "tcp-echo",
         TestKind::Load { .. } => "load",
     }
 }

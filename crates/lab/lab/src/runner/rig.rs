@@ -1,8 +1,10 @@
 //! What measures: a rig for each cell, made by a maker of rigs.
 
-use linerate_report::{CapturePort, Dut, Environment, ExperimentTrial, Found, Purpose, Results};
+use linerate_experiment::EchoOrder;
+use linerate_report::{CapturePort, Dut, Environment, ExperimentTrial, Found, Purpose, Results, SessionPoint};
 
 use super::plan::CellPlan;
+use crate::tcp::SessionLoad;
 use crate::tester::{Load, Recovery};
 
 /// Makes rigs. The lab's own builds namespaces and devices ([`super::lab`]).
@@ -62,6 +64,40 @@ pub trait Rig {
     /// # Errors
     /// As [`Rig::trial`].
     fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<Found, Gone>;
+
+    /// Makes a trial of connections and requests between TCP stacks at both ends. The point's load is the caller's to set.
+    ///
+    /// # Errors
+    /// As [`Rig::trial`]; the ends are no TCP stacks.
+    fn sessions(&mut self, _order: &Order, _wanted: &SessionsOrder) -> Result<(ExperimentTrial, SessionPoint), Gone> {
+        Err(Gone::Cannot("the tester's ends are no TCP stacks".into()))
+    }
+
+    /// Echoes single bytes between TCP stacks at both ends, each order for a time.
+    ///
+    /// # Errors
+    /// As [`Rig::sessions`].
+    fn echo(
+        &mut self,
+        _order: &Order,
+        _orders: &[EchoOrder],
+        _duration_ns: u64,
+    ) -> Result<(ExperimentTrial, Found), Gone> {
+        Err(Gone::Cannot("the tester's ends are no TCP stacks".into()))
+    }
+}
+
+/// A trial of connections and requests to make.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SessionsOrder {
+    /// What is asked for.
+    pub load: SessionLoad,
+    /// For how long.
+    pub duration_ns: u64,
+    /// Bytes of a request.
+    pub bytes: u64,
+    /// Longest time of a handshake, and of an answer.
+    pub timeout_ns: u64,
 }
 
 /// A trial to make.

@@ -205,7 +205,7 @@ fn count_on_port(
 }
 
 /// What a port's totals of drops grew by.
-pub(super) fn drops_since(after: &[Drops], before: &[Drops]) -> Vec<Drops> {
+pub(crate) fn drops_since(after: &[Drops], before: &[Drops]) -> Vec<Drops> {
     let earlier = |drops: &Drops| {
         let same = before.iter().find(|earlier| earlier.place == drops.place && earlier.cause == drops.cause);
         same.map_or(0, |earlier| earlier.packets)

@@ -1,7 +1,7 @@
 //! A tester whose ends are memif ports: it shares memory with a switch, or with itself.
 
 use linerate_mem::{Pool, PoolConfig};
-use linerate_port::{Interest, OpenError, OpenOptions, Readiness};
+use linerate_port::{Interest, OpenError, OpenOptions, Port, Readiness};
 use linerate_sys::clock;
 
 use super::endpoint::Endpoint;
@@ -56,11 +56,16 @@ fn meet(ends: &mut [End; 2]) -> Option<usize> {
         }
         let can_send = |end: &mut End| {
             let port = end.sender.as_deref_mut();
-            port.is_none_or(|port| matches!(port.wait(Interest::Transmit, TURN_NS), Ok(Readiness::Ready)))
+            port.is_none_or(can_send)
         };
         let lonely = ends.iter_mut().position(|end| !can_send(end))?;
         if clock::now_ns() >= give_up_ns {
             return Some(lonely);
         }
     }
+}
+
+/// Whether a port can send; waits a little for it.
+pub(crate) fn can_send(port: &mut (dyn Port + 'static)) -> bool {
+    matches!(port.wait(Interest::Transmit, TURN_NS), Ok(Readiness::Ready))
 }

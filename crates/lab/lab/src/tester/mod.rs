@@ -41,8 +41,10 @@ use crate::stalls::Watcher;
 use crate::topology::{FrameAddresses, Topology, TopologyError};
 
 use device::Installed;
+pub(crate) use endpoint::drops_since;
 use ends::{Attachment, End};
 use gateway::Gateway;
+pub(crate) use memory::can_send;
 pub(crate) use threads::{Priority, raise_priority};
 
 pub use capture::{Capture, Captured};

@@ -43,7 +43,7 @@ use addresses::{address_dut, address_outer};
 use links::join;
 
 pub use links::{EGRESS_INTERFACE, GENERATOR_INTERFACE, GRO_SIZE_MAX, INGRESS_INTERFACE, RECEIVER_INTERFACE};
-pub(crate) use links::{GENERATOR_LINK, RECEIVER_LINK};
+pub(crate) use links::{GENERATOR_LINK, LINK_PREFIX_LEN, LinkAddresses, RECEIVER_LINK};
 pub use memory::{MemoryEnd, MemoryPath};
 
 /// What to build.

@@ -33,7 +33,7 @@ impl Scale {
         let is_relative = is_positive && !matches!(unit, Unit::Share | Unit::Cores);
         let is_tail = ["p99.9 ", "p99.99 ", "max ", "PDV "].iter().any(|tail| key.2.starts_with(tail));
         let (threshold, excluded) = match unit {
-            Unit::PacketsPerSecond => (thresholds.rate, thresholds.excluded.rate),
+            Unit::PacketsPerSecond | Unit::PerSecond | Unit::Connections => (thresholds.rate, thresholds.excluded.rate),
             Unit::Share | Unit::Cores => (0.0, 0.0),
             _ if is_tail => (thresholds.tail, f64::INFINITY),
             _ => (thresholds.time, thresholds.excluded.time),

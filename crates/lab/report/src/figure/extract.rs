@@ -67,6 +67,10 @@ fn test_name(found: &Found) -> &'static str {
         Found::Reset { .. } => "reset",
         Found::Soak { .. } => "soak",
         Found::MaxForwardingRate { .. } => "max-forwarding-rate",
+        Found::ConnectionRate(_) => "connection-rate",
+        Found::ConcurrentConnections(_) => "concurrent-connections",
+        Found::RequestRate(_) => "request-rate",
+        Found::TcpEcho { .. } => "tcp-echo",
         Found::Load { .. } => "load",
         Found::Capture { .. } => "capture",
         Found::Ping { .. } => "ping",
@@ -76,6 +80,7 @@ fn test_name(found: &Found) -> &'static str {
 fn known_test(name: &str) -> &'static str {
     let known = ["throughput", "latency", "frame-loss", "back-to-back", "system-recovery", "reset", "soak"];
     let known = known.iter().chain(&["max-forwarding-rate", "load", "capture", "capacity", "no-loss", "ping"]);
+    let known = known.chain(&["connection-rate", "concurrent-connections", "request-rate", "tcp-echo"]);
     known.copied().find(|known| *known == name).unwrap_or("test")
 }
 

@@ -20,6 +20,10 @@ pub(crate) enum Unit {
     Nanoseconds,
     Share,
     Packets,
+    /// Of connections, requests, echoes.
+    PerSecond,
+    Connections,
+    Bytes,
     Cores,
     CyclesPerPacket,
     InstructionsPerPacket,
@@ -32,7 +36,10 @@ impl Unit {
             Self::PacketsPerSecond => pps(value),
             Self::Nanoseconds => nanoseconds(value),
             Self::Share => percent(value),
-            Self::Packets if value.is_finite() => count(value.max(0.0).round() as u64),
+            Self::PerSecond => crate::units::per_second(value),
+            Self::Packets | Self::Connections | Self::Bytes if value.is_finite() => {
+                count(value.max(0.0).round() as u64)
+            }
             Self::Cores | Self::CyclesPerPacket | Self::InstructionsPerPacket if value.is_finite() => plain(value),
             _ => "-".to_owned(),
         }
@@ -45,6 +52,9 @@ impl Unit {
             Self::Nanoseconds => "ns",
             Self::Share => "ratio",
             Self::Packets => "packets",
+            Self::PerSecond => "1/s",
+            Self::Connections => "connections",
+            Self::Bytes => "bytes",
             Self::Cores => "cores",
             Self::CyclesPerPacket => "cycles/packet",
             Self::InstructionsPerPacket => "instructions/packet",

@@ -2,7 +2,7 @@
 
 use super::{Better, Mark, Unit, median};
 use crate::units::{nanoseconds, percent, pps};
-use crate::{CapturePoint, Found, GoalFound, Latency, LatencyPoint, LimitedBy, SearchStop};
+use crate::{CapturePoint, EchoPoint, Found, GoalFound, Latency, LatencyPoint, LimitedBy, SearchStop, SessionsFound};
 
 /// A figure without where it belongs.
 #[derive(Debug)]
@@ -81,6 +81,19 @@ pub(super) fn of_found(found: &Found) -> Vec<Part> {
         }
         Found::Capture { points } => points.iter().flat_map(of_capture).collect(),
         Found::Ping { sent, rtt, .. } => of_ping(*sent, rtt.as_ref()),
+        Found::ConnectionRate(found) => of_sessions("connections", Unit::PerSecond, found),
+        Found::ConcurrentConnections(found) => of_sessions("concurrent connections", Unit::Connections, found),
+        Found::RequestRate(found) => of_sessions("requests", Unit::PerSecond, found),
+        Found::TcpEcho { set_up_per_core_second, torn_down_per_core_second, bytes_per_connection, points, .. } => {
+            let rate = |name: &str, value: f64| Part::new(name, Unit::PerSecond, Better::Higher, value);
+            let mut parts: Vec<Part> = points.iter().flat_map(of_echo).collect();
+            parts.push(rate("set up per core", *set_up_per_core_second));
+            parts.push(rate("closed per core", *torn_down_per_core_second));
+            let bytes =
+                bytes_per_connection.map(|bytes| Part::new("bytes per connection", Unit::Bytes, Better::Lower, bytes));
+            parts.extend(bytes);
+            parts
+        }
         Found::Load { sent_pps, delivered_pps } => {
             let sent = Part::new("sent", PacketsPerSecond, Better::Neither, *sent_pps);
             vec![Part::new("delivered", PacketsPerSecond, Better::Higher, *delivered_pps), sent]
@@ -137,6 +150,26 @@ fn of_capture(point: &CapturePoint) -> Vec<Part> {
     // Of a ring whose level is not known there is no figure; the table of captures says so.
     let fill = point.fill_share().map(|share| part("ring full", Unit::Share, Better::Lower, Some(share), ""));
     parts.extend(fill);
+    parts
+}
+
+fn of_sessions(name: &str, unit: Unit, found: &SessionsFound) -> Vec<Part> {
+    let mut part = Part::or(name, unit, Better::Higher, found.highest, "something failed at every load");
+    part.upper = found.fails_at;
+    part.marks.extend(found.tester_limited.then_some(Mark::TesterLimited));
+    vec![part]
+}
+
+fn of_echo(point: &EchoPoint) -> Vec<Part> {
+    let of = |what: &str| if point.order == "reply" { what.to_owned() } else { format!("{what}, {}", point.order) };
+    let part = |name: &str, unit, better, value| Part::new(of(name), unit, better, value);
+    let mut parts = vec![
+        part("echoes", Unit::PerSecond, Better::Higher, point.per_second),
+        part("echoes per core", Unit::PerSecond, Better::Higher, point.per_core_second),
+    ];
+    let cycles =
+        point.cycles_per_echo.map(|cycles| part("cycles per echo", Unit::CyclesPerPacket, Better::Lower, cycles));
+    parts.extend(cycles);
     parts
 }
 

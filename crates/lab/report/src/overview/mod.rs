@@ -11,6 +11,7 @@ mod head;
 pub(crate) mod labels;
 mod points;
 mod recommendation;
+mod sessions;
 
 pub(crate) use account::{RowKind, account_rows, ledger_trials};
 pub(crate) use captures::{Curve, CurvePoint, Curves, capture_curves};
@@ -69,6 +70,8 @@ pub(crate) enum Topic {
     Link,
     Published,
     FlowCounters,
+    /// Connections and requests, load by load.
+    Sessions,
     Loss,
     Latency,
     Tests,
@@ -132,6 +135,8 @@ pub(crate) fn overview(results: &Results) -> Overview {
         flow_counters::grid(results, &labels),
         grids::link(results, &labels, &figures),
         captures::grid(results, &labels),
+        sessions::loads(results, &labels),
+        sessions::echoes(results, &labels),
         grids::loss(results, &labels),
         grids::latency(&labels, &figures),
         grids::tests(&labels, &figures),

@@ -235,6 +235,63 @@ fn ping(median_ns: Option<u64>) -> Found {
     Found::Ping { sent: 200, interval_ns: 10_000_000, rtt: median_ns.map(rtt) }
 }
 
+/// Loads of connections of which the last one meets a table that is full.
+fn sessions(highest: f64) -> SessionsFound {
+    let account = |intended: u64, begun: u64, lost: u64| {
+        let losses = vec![SessionLoss { cause: "timed out".to_owned(), count: lost }];
+        let losses = if lost > 0 { losses } else { Vec::new() };
+        SessionAccount::new((intended, begun, begun - lost), losses).unwrap()
+    };
+    let times = Latency {
+        samples: 100,
+        min_ns: 10_000,
+        mean_ns: 21_000.0,
+        p50_ns: 20_000,
+        p90_ns: 40_000,
+        p99_ns: 90_000,
+        p999_ns: 95_000,
+        p9999_ns: 95_000,
+        max_ns: 95_000,
+    };
+    let point = |load: f64, lost: u64| SessionPoint {
+        load,
+        connections: account(load as u64, load as u64 - lost / 2, lost),
+        requests: account(load as u64 - lost, load as u64 - lost, 0),
+        answered_per_second: load - lost as f64,
+        handshake: Some(times),
+        answer: (lost == 0).then_some(times),
+        retransmitted: lost * 2,
+        packets_lost: vec![Loss::new("DUT, IPv4 input", "connection tracking table full", lost * 3)],
+        packets_unexplained: 0,
+    };
+    SessionsFound {
+        highest: Some(highest),
+        fails_at: Some(highest * 2.0),
+        tester_limited: false,
+        points: vec![point(highest, 0), point(highest * 2.0, 40)],
+    }
+}
+
+fn echoes() -> Found {
+    let point = |order: &str, per_second: f64| EchoPoint {
+        order: order.to_owned(),
+        per_second,
+        per_core_second: per_second * 0.99,
+        cycles_per_echo: Some(2.6e9 / per_second),
+        segments_per_echo: 2.0,
+        acks_per_echo: 0.01,
+        retransmitted: 0,
+        connections_lost: 1,
+    };
+    Found::TcpEcho {
+        connections: 10_000,
+        set_up_per_core_second: 900_000.0,
+        torn_down_per_core_second: 1_100_000.0,
+        bytes_per_connection: Some(612.0),
+        points: vec![point("reply", 2.1e6), point("round-robin", 1.4e6)],
+    }
+}
+
 /// One of each other kind, those with something missing too.
 fn others(device: &Device) -> Vec<Finding> {
     let one = |name: &str| vec![trial(name, 64, 1, device.capacity_pps * 0.9, device.capacity_pps, device)];
@@ -291,6 +348,10 @@ fn others(device: &Device) -> Vec<Finding> {
         finding(2, recovery(None), one("recovery-2")),
         finding(1, reset, one("reset-1")),
         finding(1, Found::Soak { load_pps: capacity * 0.9, loss_ratio: 0.000_000_2 }, one("soak-1")),
+        finding(1, Found::ConnectionRate(sessions(1_000.0)), one("connection-rate-1")),
+        finding(1, Found::ConcurrentConnections(sessions(500.0)), one("concurrent-connections-1")),
+        finding(1, Found::RequestRate(SessionsFound { highest: None, ..sessions(800.0) }), one("request-rate-1")),
+        finding(1, echoes(), one("tcp-echo-1")),
         finding(1, ping(Some(210_000)), Vec::new()),
         finding(2, ping(None), Vec::new()),
         finding(1, Found::MaxForwardingRate { pps: capacity * 1.01, load_pps: capacity * 1.4 }, one("mfr-1")),

@@ -1,0 +1,275 @@
+//! Rigs whose ends are TCP stacks of the tester: what tests of connections, of requests and of echoes are made on.
+
+use linerate_experiment::{DirectLink, DutKind, EchoOrder, Experiment, FlowSpec, TesterPorts, TopologyKind};
+use linerate_ports::HEADERS;
+use linerate_report::{Account, Counted, Dut, Environment, ExperimentTrial, Found, Noise, SessionPoint, Stalls, Trial};
+
+use super::cores::{self, Chosen};
+use super::observed::{core_use, moved};
+use super::plan::CellPlan;
+use super::rig::{Gone, Measured, Order, Rig, SessionsOrder};
+use crate::counters::{CounterSources, SwitchSource};
+use crate::cpu::CpuTimes;
+use crate::dut::{self, Device, Path};
+use crate::environment;
+use crate::netlink::flush_connections;
+use crate::tcp::echo::{self, EchoSpec};
+use crate::tcp::{Ends, Joined, PairError, SessionSpec, run_sessions};
+use crate::tester::{Cores, Phases};
+use crate::topology::{Carrier, Joint, Topology, TopologySpec};
+
+/// Without capabilities of the host, and with them: this sends and receives on any interface.
+const PORTS_DEFAULT: &str = "packet";
+/// Bytes that a connection may take, both ends together, and what else is needed.
+const CONNECTION_BYTES: u64 = 800;
+const OTHER_BYTES: u64 = 512 << 20;
+
+/// A path with a stack at each end.
+pub(super) struct TcpRig<'a> {
+    device: Box<dyn Device>,
+    topology: Option<Topology>,
+    sources: Option<CounterSources>,
+    switch: Option<SwitchSource>,
+    ends: Ends,
+    /// What the ends are, in words.
+    ports: String,
+    flows: FlowSpec,
+    chosen: Chosen,
+    /// Whether a device is between the ends.
+    has_device: bool,
+    experiment: &'a Experiment,
+}
+
+/// What joins the ends of a cell; `None`: interfaces.
+fn direct_link(cell: &CellPlan<'_>) -> Option<DirectLink> {
+    let ports = cell.tester.filter(|_| cell.dut.kind == DutKind::None);
+    ports.and_then(TesterPorts::direct_link).or(cell.dut.kind.shares_memory().then_some(DirectLink::SharedMemory))
+}
+
+impl<'a> TcpRig<'a> {
+    /// Builds the device of a cell on the path `spec`, and opens the tester's ends.
+    pub(super) fn open(
+        cell: &CellPlan<'_>,
+        experiment: &'a Experiment,
+        spec: TopologySpec,
+        (chosen, no_namespaces): (Chosen, Option<&str>),
+    ) -> Result<TcpRig<'a>, Gone> {
+        let cannot = |error: &dyn std::fmt::Display| Gone::Cannot(error.to_string());
+        let direct = direct_link(cell);
+        if let (None, Some(why)) = (direct, no_namespaces) {
+            return Err(Gone::Cannot(format!("no network namespace can be made: {why}")));
+        }
+        let spec = match direct {
+            None => spec,
+            Some(DirectLink::SharedMemory) => TopologySpec { joint: Joint::Memif, ..spec },
+            Some(DirectLink::InProcess) => TopologySpec { ends: TopologyKind::InProcess, ..spec },
+        };
+        let built = dut::build(cell.dut, &spec).map_err(|error| cannot(&error))?;
+        let kind = cell.tester.map_or(PORTS_DEFAULT, |ports| ports.sender.as_str());
+        let mtu = u16::try_from(spec.mtu).unwrap_or(u16::MAX);
+        let opened = |joined: &Joined<'_>| Ends::open(joined, mtu).map_err(|error| cannot(&error));
+        let (mut topology, mut sources, mut switch) = (None, None, None);
+        let (ends, ports) = match built.path {
+            Path::Namespaces(mut path) => {
+                let ends = opened(&Joined::Namespaces(&path, kind))?;
+                path.place_again(chosen.placement).map_err(|error| cannot(&error))?;
+                sources = Some(CounterSources::open(&path).map_err(|error| cannot(&error))?);
+                topology = Some(*path);
+                (ends, kind.to_owned())
+            }
+            Path::Memory(path) => {
+                switch = path.switch.clone();
+                (opened(&Joined::Memory(&path))?, format!("shared memory, {HEADERS} bytes of headers"))
+            }
+            Path::InProcess => (opened(&Joined::Pipe)?, "a link inside this process".to_owned()),
+            Path::Captured(..) | Path::Ports { .. } => {
+                let why = "TCP needs a device that carries packets between two ends of the lab's own making";
+                return Err(Gone::Cannot(why.into()));
+            }
+        };
+        let (device, has_device) = (built.device, cell.dut.kind != DutKind::None);
+        let flows = cell.flows.clone();
+        Ok(TcpRig { device, topology, sources, switch, ends, ports, flows, chosen, has_device, experiment })
+    }
+
+    /// Cores of the client and of the server: without a device in between, the server has the device's.
+    fn cores(&self) -> [Option<usize>; 2] {
+        let Cores { generator, dut, receiver, .. } = self.chosen.threads;
+        [generator, if self.has_device { receiver } else { dut }]
+    }
+
+    fn roles(&self) -> Vec<(&'static str, Vec<usize>)> {
+        let [client, server] = self.cores();
+        let mut roles = vec![("client", client.into_iter().collect()), ("server", server.into_iter().collect())];
+        if self.has_device {
+            let of_dut = match self.chosen.of_dut.as_slice() {
+                [] => self.chosen.threads.dut.into_iter().collect(),
+                cores => cores.to_vec(),
+            };
+            roles.push(("DUT", of_dut));
+        }
+        roles
+    }
+
+    fn report(
+        &self,
+        order: &Order,
+        (account, cpu, duration_ns): (Account, &CpuTimes, u64),
+        notes: Vec<String>,
+    ) -> ExperimentTrial {
+        let mut path: Vec<String> = Vec::new();
+        for loss in account.lost() {
+            if !path.contains(&loss.place) {
+                path.push(loss.place.clone());
+            }
+        }
+        let steal_share = Some(cpu.steal_share()).filter(|share| share.is_finite()).unwrap_or(0.0);
+        ExperimentTrial {
+            noise: Noise { steal_share, ..Noise::default() },
+            stalls: Stalls {
+                unknown: vec!["when cores were away is not watched in tests of TCP".into()],
+                ..Stalls::default()
+            },
+            dut_counters: Default::default(),
+            work: Vec::new(),
+            not_used: None,
+            trial: Trial {
+                name: order.name.clone(),
+                purpose: order.purpose,
+                path,
+                size_wire: 0,
+                flows: self.flows.count(),
+                load_pps: account.intended() as f64 * 1e9 / duration_ns.max(1) as f64,
+                duration_ns,
+                account,
+                latency: None,
+                cpu: core_use(cpu, &self.roles()),
+                baseline_pps: None,
+                notes,
+            },
+        }
+    }
+}
+
+fn gone(error: PairError) -> Gone {
+    match error {
+        PairError::Stopped => Gone::Stopped,
+        error => Gone::Cannot(error.to_string()),
+    }
+}
+
+impl Rig for TcpRig<'_> {
+    fn describe(&self) -> Dut {
+        self.device.describe()
+    }
+
+    fn mode(&self) -> String {
+        let work = self.topology.as_ref().map(|topology| format!("{}; ", topology.mode_text())).unwrap_or_default();
+        work + &cores::in_words(&self.roles())
+    }
+
+    fn environment(&self) -> Option<Environment> {
+        let mut environment = environment::read(self.topology.as_ref());
+        environment.other.insert("tester's stacks are joined by".into(), self.ports.clone());
+        Some(environment)
+    }
+
+    /// Nothing: each trial begins with a connection that finds the way.
+    fn warm_up(&mut self) -> Result<(), Gone> {
+        Ok(())
+    }
+
+    fn trial(&mut self, _: &Order) -> Result<Measured, Gone> {
+        Err(Gone::Cannot("the tester's ends are TCP stacks, which send no packets by a schedule".into()))
+    }
+
+    fn ping(&mut self, _: u64, _: u64) -> Result<Found, Gone> {
+        Err(Gone::Cannot("the tester's ends are TCP stacks".into()))
+    }
+
+    fn sessions(&mut self, order: &Order, wanted: &SessionsOrder) -> Result<(ExperimentTrial, SessionPoint), Gone> {
+        let device = |error: dut::DutError| Gone::Device(error.to_string());
+        self.device.learn().map_err(device)?;
+        let before = self.device.counters().map_err(device)?;
+        let phases = self.experiment.phases;
+        let spec = SessionSpec {
+            load: wanted.load,
+            duration_ns: wanted.duration_ns,
+            bytes: wanted.bytes,
+            timeout_ns: wanted.timeout_ns,
+            flows: &self.flows,
+            cores: Cores { generator: self.cores()[0], receiver: self.cores()[1], ..Cores::default() },
+            phases: Phases { drain_ns: phases.drain_ns.max(Phases::default().drain_ns), ..Phases::default() },
+        };
+        let router = self.topology.as_ref().and_then(|topology| topology.dut.as_ref());
+        let router = router.filter(|dut| dut.carrier == Carrier::Routing);
+        // What a trial left in the table is not the next one's.
+        let mut flush = || match router {
+            Some(dut) => Ok(flush_connections(&dut.namespace)?),
+            None => Ok(()),
+        };
+        flush().map_err(gone)?;
+        let outcome = run_sessions(&mut self.ends, self.sources.as_mut(), self.switch.as_ref(), &spec, &mut flush);
+        self.device.check().map_err(device)?;
+        let outcome = outcome.map_err(gone)?;
+        let after = self.device.counters().map_err(device)?;
+        let account = outcome.ledger.account.clone();
+        let point = SessionPoint {
+            load: 0.0,
+            connections: outcome.connections,
+            requests: outcome.requests,
+            answered_per_second: outcome.answered_per_second,
+            handshake: outcome.handshake,
+            answer: outcome.answer,
+            retransmitted: outcome.retransmitted,
+            packets_lost: account.lost().iter().filter(|loss| loss.packets > 0).cloned().collect(),
+            packets_unexplained: account.unexplained(),
+        };
+        let mut notes = outcome.notes;
+        notes.extend(
+            outcome
+                .ledger
+                .unnamed
+                .iter()
+                .filter(|loss| loss.packets > 0)
+                .map(|loss| format!("{} packets lost {}: no counter names the cause", loss.packets, loss.place)),
+        );
+        let trial = self.report(order, (account, &outcome.cpu, wanted.duration_ns), notes);
+        Ok((ExperimentTrial { dut_counters: moved(&before, &after), ..trial }, point))
+    }
+
+    fn echo(
+        &mut self,
+        order: &Order,
+        orders: &[EchoOrder],
+        duration_ns: u64,
+    ) -> Result<(ExperimentTrial, Found), Gone> {
+        let connections = self.flows.count();
+        let needed = connections * CONNECTION_BYTES + OTHER_BYTES;
+        let available = environment::memory_available_bytes().unwrap_or(u64::MAX);
+        if needed > available {
+            let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+            return Err(Gone::Cannot(format!(
+                "{connections} connections need {:.1} GiB of memory, and this machine has {:.1} GiB free",
+                gib(needed),
+                gib(available)
+            )));
+        }
+        let spec = EchoSpec { connections: connections as usize, orders, duration_ns, cores: self.cores() };
+        let outcome = echo::run(&mut self.ends, &spec).map_err(gone)?;
+        self.device.check().map_err(|error| Gone::Device(error.to_string()))?;
+        let [client, server] = outcome.packets;
+        let (sent, delivered) = (client.0 + server.0, client.1 + server.1);
+        let counted = Counted { intended: sent, sent, delivered, ..Counted::default() };
+        let account = Account::new(counted, Vec::new()).map_err(|error| Gone::Cannot(error.to_string()))?;
+        let trial = self.report(order, (account, &outcome.cpu, duration_ns * orders.len() as u64), Vec::new());
+        let found = Found::TcpEcho {
+            connections,
+            set_up_per_core_second: outcome.set_up_per_core_second,
+            torn_down_per_core_second: outcome.torn_down_per_core_second,
+            bytes_per_connection: outcome.bytes_per_connection,
+            points: outcome.points,
+        };
+        Ok((trial, found))
+    }
+}

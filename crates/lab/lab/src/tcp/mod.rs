@@ -1,0 +1,18 @@
+//! TCP between the tester's two ends: a stack at each, with the device under test in between.
+//!
+//! ```text
+//!   client: Stack, Worker, port --> path (counters.rs reads it) --> port, Worker, Stack: server
+//! ```
+//! `ends.rs` opens the ports and gives the stacks addresses, `pair.rs` makes both work on one core or two, `sessions.rs` is a trial of
+//! connections and requests with its accounts, `echo.rs` one of echoes over connections that stand.
+
+pub mod echo;
+mod ends;
+mod error;
+mod pair;
+mod sessions;
+
+pub use ends::{Ends, Joined};
+pub use error::PairError;
+pub use pair::Pair;
+pub use sessions::{SessionLoad, SessionOutcome, SessionSpec, run as run_sessions};

@@ -1,0 +1,225 @@
+//! A client's stack and a server's, each over its port: rounds of both on one core in turn, or of each on a core of its own.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use linerate_ip::IpConfig;
+use linerate_port::{PortIndex, Stats};
+use linerate_sys::perf::{Counter, Event, Scope};
+use linerate_sys::{affinity, clock, signal};
+use linerate_tcp::{App, Counters, Stack, StackConfig};
+use linerate_worker::{Config, Role, Worker};
+
+use super::{Ends, PairError};
+
+/// What both stacks of a pair have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Most connections.
+    pub connections_max: usize,
+    /// Packets of a stack that wait for its port.
+    pub output_packets: usize,
+}
+
+/// What a drive cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cost {
+    /// Time of the wall.
+    pub wall_ns: u64,
+    /// Time on cores, both ends together.
+    pub core_ns: u64,
+    /// Cycles of both ends, where the machine counts them.
+    pub cycles: Option<f64>,
+}
+
+/// The two stacks.
+pub struct Pair<C: App, S: App> {
+    /// The client's.
+    pub client: Worker<Stack<C>>,
+    /// The server's.
+    pub server: Worker<Stack<S>>,
+    /// Core of each; `None` leaves it to the scheduler.
+    cores: [Option<usize>; 2],
+}
+
+/// Packets that left and reached an end.
+#[derive(Clone, Debug, Default)]
+pub struct EndStats(pub [Stats; 2]);
+
+/// Rounds between two looks at whether a drive is over.
+const LOOK_EVERY: u64 = 16;
+/// A TIME-WAIT of the tester's own: it begins more connections than there are ports for a minute.
+const TIME_WAIT_MS: u32 = 10;
+
+fn worker<A: App>(
+    (ends, end): (&mut Ends, usize),
+    ip: IpConfig,
+    shape: Shape,
+    app: A,
+) -> Result<Worker<Stack<A>>, PairError> {
+    let secret = ip.secret;
+    let mut config = StackConfig {
+        ip,
+        connections_max: shape.connections_max,
+        time_wait_ms: TIME_WAIT_MS,
+        secret,
+        output_packets: shape.output_packets,
+        ..StackConfig::default()
+    };
+    config.send.budget_bytes = shape.connections_max * 64 + (64 << 20);
+    let stack = Stack::new(config, &ends.pool, app)?;
+    let (mut worker, _) = Worker::new(stack, &ends.pool, Config::default(), Box::new(|_| {}))?;
+    for port in std::mem::take(&mut ends.ports[end]) {
+        worker.attach(port, &ends.pool, Role::default());
+    }
+    Ok(worker)
+}
+
+impl<C: App + Send, S: App + Send> Pair<C, S> {
+    /// Makes both stacks over the ports of `ends`, which [`Pair::into_ends`] gives back.
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    pub fn new(
+        ends: &mut Ends,
+        (client_ip, client): (IpConfig, C),
+        (server_ip, server): (IpConfig, S),
+        shape: Shape,
+        cores: [Option<usize>; 2],
+    ) -> Result<Pair<C, S>, PairError> {
+        let client = worker((ends, 0), client_ip, shape, client)?;
+        let server = worker((ends, 1), server_ip, shape, server)?;
+        Ok(Pair { client, server, cores })
+    }
+
+    /// Ends both stacks and gives the ports back.
+    pub fn into_ends(self, ends: &mut Ends) {
+        ends.ports = [self.client.into_ports().collect(), self.server.into_ports().collect()];
+    }
+
+    /// Rounds of both stacks until `is_over` says so, which is asked on the client's thread with the time. Returns what they cost.
+    ///
+    /// # Errors
+    /// A signal asked to stop.
+    pub fn drive(
+        &mut self,
+        mut is_over: impl FnMut(&mut Worker<Stack<C>>, u64) -> bool + Send,
+    ) -> Result<Cost, PairError> {
+        let Pair { client, server, cores: [client_core, server_core] } = self;
+        let apart = client_core.is_some() && server_core.is_some() && client_core != server_core;
+        let ended = AtomicBool::new(false);
+        let cost = std::thread::scope(|scope| {
+            let mut alone = Some(server);
+            let other = apart.then(|| {
+                let server = alone.take();
+                let ended = &ended;
+                let core = *server_core;
+                scope.spawn(move || {
+                    measured(core, || {
+                        let Some(server) = server else { return };
+                        while !ended.load(Ordering::Relaxed) {
+                            let now_ns = clock::now_ns();
+                            if !server.round(now_ns).moved() {
+                                std::thread::yield_now();
+                            }
+                        }
+                    })
+                })
+            });
+            let client_core = *client_core;
+            let ended = &ended;
+            let first = scope.spawn(move || {
+                let cost = measured(client_core, || {
+                    let mut rounds = 0u64;
+                    loop {
+                        let now_ns = clock::now_ns();
+                        let mut moved = client.round(now_ns).moved();
+                        if let Some(server) = &mut alone {
+                            moved |= server.round(now_ns).moved();
+                        }
+                        rounds += 1;
+                        if !moved {
+                            std::thread::yield_now();
+                        }
+                        let looks = !moved || rounds.is_multiple_of(LOOK_EVERY);
+                        if looks && (is_over(client, now_ns) || signal::stop_requested()) {
+                            return;
+                        }
+                    }
+                });
+                ended.store(true, Ordering::Relaxed);
+                cost
+            });
+            let mut cost = join(first);
+            if let Some(other) = other.map(join) {
+                cost.core_ns += other.core_ns;
+                cost.cycles = cost.cycles.zip(other.cycles).map(|(one, other)| one + other);
+            }
+            cost
+        });
+        if signal::stop_requested() { Err(PairError::Stopped) } else { Ok(cost) }
+    }
+
+    /// Drives both until no packet has reached or left the client for a while.
+    ///
+    /// # Errors
+    /// As [`Pair::drive`].
+    pub fn settle(&mut self, quiet_ns: u64, at_most_ns: u64) -> Result<(), PairError> {
+        let start_ns = clock::now_ns();
+        let mut last = (0, start_ns);
+        self.drive(|client, now_ns| {
+            let counters = client.datapath.with(now_ns, |_, io| io.counters());
+            let packets = counters.in_segs + counters.out_segs + counters.retrans_segs;
+            if packets != last.0 {
+                last = (packets, now_ns);
+            }
+            now_ns.saturating_sub(last.1) >= quiet_ns || now_ns.saturating_sub(start_ns) >= at_most_ns
+        })
+        .map(drop)
+    }
+
+    /// Counters of both stacks.
+    pub fn counters(&mut self) -> [Counters; 2] {
+        let now_ns = clock::now_ns();
+        [
+            self.client.datapath.with(now_ns, |_, io| io.counters()),
+            self.server.datapath.with(now_ns, |_, io| io.counters()),
+        ]
+    }
+
+    /// Totals of the ports of both ends.
+    ///
+    /// # Errors
+    /// A port cannot say.
+    pub fn stats(&mut self) -> Result<EndStats, PairError> {
+        Ok(EndStats([stats(&mut self.client)?, stats(&mut self.server)?]))
+    }
+}
+
+fn stats<A: App>(worker: &mut Worker<Stack<A>>) -> Result<Stats, PairError> {
+    let mut sum = Stats::default();
+    for index in 0.. {
+        let Some(port) = worker.port(PortIndex(index)) else { break };
+        sum.add(port.stats()?);
+    }
+    Ok(sum)
+}
+
+/// Does `work` on a core and says what it cost.
+fn measured(core: Option<usize>, work: impl FnOnce()) -> Cost {
+    if let Some(core) = core {
+        // Where it is refused, the scheduler chooses; the figures are no wronger for it.
+        let _ = affinity::pin_to_core(core);
+    }
+    let cycles = Counter::open(Event::Cycles, Scope::ThisThread).ok();
+    let (wall_ns, core_ns) = (clock::now_ns(), clock::thread_cpu_ns());
+    work();
+    Cost {
+        wall_ns: clock::now_ns() - wall_ns,
+        core_ns: clock::thread_cpu_ns() - core_ns,
+        cycles: cycles.and_then(|counter| counter.read().ok()?.scaled()),
+    }
+}
+
+fn join<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
