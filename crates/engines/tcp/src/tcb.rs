@@ -95,7 +95,7 @@ impl Flags {
     pub const CLOSE_TOLD: Flags = Flags(1 << 24);
     /// A delayed acknowledgment left without data: the program answers small segments later than the delay, or not at all, so the next
     /// ones are acknowledged at once.
-    pub const ACK_AT_ONCE: Flags = Flags(1 << 25);
+    pub const ACK_AT_ONCE: Flags = Flags(1 << 26);
 
     /// The peer has been silent for so long that its timestamps may be older than the last one (RFC 7323 section 5.5).
     pub const SILENT: Flags = Flags(1 << 25);
@@ -130,6 +130,44 @@ impl Flags {
         if on { self.set(other) } else { self.clear(other) }
     }
 }
+
+const _: () = {
+    // No two flags are the same bit.
+    let flags = [
+        Flags::V6,
+        Flags::TIMESTAMPS,
+        Flags::SACK,
+        Flags::WINDOW_SCALE,
+        Flags::ECN,
+        Flags::PASSIVE,
+        Flags::NODELAY,
+        Flags::CWND_LIMITED,
+        Flags::FIN_QUEUED,
+        Flags::FIN_SENT,
+        Flags::SEND_BLOCKED,
+        Flags::WINDOW_PROBE,
+        Flags::CWR_OWED,
+        Flags::TIMER_LOW,
+        Flags::TIMER_HIGH,
+        Flags::FIN_OWED,
+        Flags::TOUCHED,
+        Flags::ACK_NOW,
+        Flags::ACK_DELAYED,
+        Flags::ECE_OWED,
+        Flags::FIN_RECEIVED,
+        Flags::KNOWN,
+        Flags::PAUSED,
+        Flags::ACK_FILED,
+        Flags::CLOSE_TOLD,
+        Flags::ACK_AT_ONCE,
+        Flags::SILENT,
+    ];
+    let (mut seen, mut number) = (0, 0);
+    while number < flags.len() {
+        assert!(flags[number].0.is_power_of_two() && seen & flags[number].0 == 0);
+        (seen, number) = (seen | flags[number].0, number + 1);
+    }
+};
 
 impl std::ops::BitOr for Flags {
     type Output = Flags;
