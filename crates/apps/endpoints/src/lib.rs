@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod document;
+mod names;
 mod ready;
 pub mod request;
 mod run;

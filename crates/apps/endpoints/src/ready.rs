@@ -17,30 +17,34 @@ const LOOK_NS: u64 = 10_000_000;
 
 /// What is known of the addresses.
 #[derive(Default)]
-struct Found {
+pub(crate) struct Found {
     tentative: Option<IpAddr>,
     duplicate: Option<(IpAddr, String)>,
-    v4: bool,
+    pub(crate) v4: bool,
     /// An IPv6 address that is not link-local.
-    v6: bool,
+    pub(crate) v6: bool,
+    /// Name servers that DHCP or a router told.
+    pub(crate) name_servers: Vec<IpAddr>,
 }
 
-/// Waits.
+/// Waits, and tells what there is then.
 ///
 /// # Errors
 /// Somebody else has an address, no DHCP server or no router answers.
-pub(crate) fn wait<P: Reports>(view: &View<Stack<OverStack<P>>>, network: &NetworkConfig) -> Result<(), StartError> {
+pub(crate) fn wait<P: Reports>(view: &View<Stack<OverStack<P>>>, network: &NetworkConfig) -> Result<Found, StartError> {
+    let mut name_servers = Vec::new();
     let end_ns = clock::now_ns() + WAIT_NS;
     loop {
         let found = view.call(|worker| worker.datapath.with(clock::now_ns(), |_, io| look(io.ip())));
-        let found = found.map_err(refused("the stack"))?;
+        let mut found = found.map_err(refused("the stack"))?;
+        name_servers.append(&mut found.name_servers);
         let wrong = |cause: String, hint: &str| refused("the addresses")(ControlError::new(cause, hint));
         if let Some((address, owner)) = found.duplicate {
             let cause = format!("{owner} on this link has {address} already");
             return Err(wrong(cause, "give the stack another address, or --no-dad if the two never meet"));
         }
         if found.tentative.is_none() && (found.v4 || !network.dhcp) && (found.v6 || !network.slaac) {
-            return Ok(());
+            return Ok(Found { name_servers, ..found });
         }
         let now_ns = clock::now_ns();
         if now_ns >= end_ns {
@@ -57,8 +61,10 @@ pub(crate) fn wait<P: Reports>(view: &View<Stack<OverStack<P>>>, network: &Netwo
 fn look(ip: &mut linerate_ip::Ip) -> Found {
     let mut found = Found::default();
     while let Some(event) = ip.next_event() {
-        if let Event::AddressDuplicate(address, owner) = event {
-            found.duplicate = Some((address, owner.to_string()));
+        match event {
+            Event::AddressDuplicate(address, owner) => found.duplicate = Some((address, owner.to_string())),
+            Event::NameServer(server) => found.name_servers.push(server),
+            _ => {}
         }
     }
     for (address, _, state) in ip.addresses() {

@@ -1,5 +1,7 @@
 //! A program over the stack from its configuration to its end: a port, a worker, a control socket.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use linerate_control::{ControlError, Instance, PortConfig, PortManager, RuntimeDir, Setup, StartError, View, refused};
@@ -11,10 +13,10 @@ use linerate_tcp::Stack;
 use linerate_worker::Handle;
 
 use crate::document::Snapshot;
-use crate::ready;
 use crate::service::TcpService;
 use crate::show;
 use crate::stack::{self, ETHERNET_BYTES, NetworkConfig, StackOptions, VLAN_BYTES};
+use crate::{names, ready};
 
 /// The subcommand of `linerate` that runs these programs.
 pub const PROGRAM: &str = "tcp";
@@ -39,6 +41,7 @@ pub struct Options {
 
 /// A program that is running. Dropping it stops it.
 pub struct Running<P: Reports> {
+    names: BTreeMap<String, IpAddr>,
     instance: Instance<TcpService<P>>,
 }
 
@@ -52,10 +55,11 @@ pub struct Ended<P: Reports> {
     pub port_lost: bool,
 }
 
-/// Starts a program: opens its port and its control socket, waits for its addresses, and calls `Program::start`.
+/// Starts a program: opens its port and its control socket, waits for its addresses, looks names up, and calls `Program::start`.
 ///
 /// # Errors
-/// A part of the configuration is wrong, the port cannot be opened, an instance of that name is running, or the program cannot start.
+/// A part of the configuration is wrong, the port cannot be opened, an instance of that name is running, a name has no
+/// address, or the program cannot start.
 pub fn start<P: Reports>(program: P, network: &NetworkConfig, options: Options) -> Result<Running<P>, StartError> {
     check_addresses(network)?;
     let dir = match &options.folder {
@@ -69,7 +73,7 @@ pub fn start<P: Reports>(program: P, network: &NetworkConfig, options: Options) 
     let ip = network.ip(secret);
     let frame_len_max = usize::from(ip.mtu) + ETHERNET_BYTES + network.vlan.map_or(0, |_| VLAN_BYTES);
     let config = stack::config(&options.stack, ip, secret);
-    let datapath = Stack::new(config, &pool, OverStack(program)).map_err(|error| wrong("the stack", &error))?;
+    let datapath = Stack::new(config, &pool, OverStack::new(program)).map_err(|error| wrong("the stack", &error))?;
     let setup = Setup {
         lock,
         pool,
@@ -85,9 +89,10 @@ pub fn start<P: Reports>(program: P, network: &NetworkConfig, options: Options) 
         ports.add_port(service, port).map(drop).map_err(refused(&format!("port {}", network.port)))
     };
     let instance = linerate_control::start(setup, configure)?;
-    ready::wait(&instance.view, network)?;
+    let ready = ready::wait(&instance.view, network)?;
+    let names = names::look_up(&instance.view, network, ready, secret)?;
     begin(&instance.view)?;
-    Ok(Running { instance })
+    Ok(Running { instance, names })
 }
 
 fn wrong(what: &str, error: &dyn std::fmt::Display) -> StartError {
@@ -124,7 +129,7 @@ fn pool(spec: &PortSpec) -> Result<Pool, linerate_port::OpenError> {
 
 /// The first call of the program.
 fn begin<P: Reports>(view: &View<Stack<OverStack<P>>>) -> Result<(), StartError> {
-    let begun = view.call(|worker| worker.datapath.with(clock::now_ns(), |app, io| app.0.start(io)));
+    let begun = view.call(|worker| worker.datapath.with(clock::now_ns(), |app, io| app.program.start(io)));
     begun.map_err(refused("the stack"))?.map_err(|error| wrong("the program", &error))
 }
 
@@ -132,6 +137,11 @@ impl<P: Reports> Running<P> {
     /// Its sockets.
     pub fn dir(&self) -> &RuntimeDir {
         &self.instance.view.dir
+    }
+
+    /// The address of a name of [`NetworkConfig::names`].
+    pub fn address_of(&self, name: &str) -> Option<IpAddr> {
+        self.names.get(name).copied()
     }
 
     /// Reaches the thread of the stack.
@@ -160,7 +170,7 @@ impl<P: Reports> Running<P> {
     /// Asks it to come to its end; it ends by itself then, or does not.
     pub fn ask_to_stop(&self) {
         let _ = self.instance.view.call(|worker| {
-            worker.datapath.with(clock::now_ns(), |app, io| app.0.stop(io));
+            worker.datapath.with(clock::now_ns(), |app, io| app.program.stop(io));
         });
     }
 

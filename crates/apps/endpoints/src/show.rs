@@ -29,7 +29,7 @@ pub(crate) fn reading_of<P: Reports>(
     let now_ns = clock::now_ns();
     let spec = view.table.names().into_iter().next().map(|(_, name)| name).unwrap_or_default();
     let (program, tls, connections) =
-        with(worker, |app, io| (app.0.document(io.time_ns()), app.0.tls(), io.connections()));
+        with(worker, |app, io| (app.program.document(io.time_ns()), app.program.tls(), io.connections()));
     Snapshot {
         schema: P::SCHEMA.into(),
         name: view.dir.name().into(),
@@ -124,7 +124,7 @@ pub(crate) fn last_packets(packets: &mut PacketsDocument, stats: &Stats) {
 /// Begins nothing more, and resets every connection, so that peers need not find out by themselves that the program has ended.
 pub(crate) fn end<P: Reports>(worker: &mut TcpWorker<P>) {
     with(worker, |app, io| {
-        app.0.stop(io);
+        app.program.stop(io);
         for index in 0..io.connection_indexes() {
             if let Some(conn) = io.connection_at(index) {
                 io.abort(conn);

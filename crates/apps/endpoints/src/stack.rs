@@ -29,6 +29,10 @@ pub struct NetworkConfig {
     pub dhcp: bool,
     /// IPv6 addresses are made of the prefixes that routers advertise.
     pub slaac: bool,
+    /// Name servers, beside those that DHCP and routers tell.
+    pub name_servers: Vec<IpAddr>,
+    /// Names that are looked up before the program starts.
+    pub names: Vec<String>,
     /// Addresses are used without asking whether somebody else has them.
     pub no_duplicate_detection: bool,
 }

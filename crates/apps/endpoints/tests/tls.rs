@@ -41,7 +41,7 @@ fn load<S: Reports<Document = ServeDocument> + Server>(
     let link = Link::new();
     let config = server_config(&files.path("cert.pem"), &files.path("key.pem")).unwrap();
     let server = link.start(1, Tls::server(server, config));
-    let plan = Config::parse(text).unwrap().plan(&mut |name| Err(name.into())).unwrap();
+    let plan = Config::parse(text).unwrap().plan().unwrap();
     let client = link.start(2, Tls::client(Client::new(Arc::new(plan)), client_config(trust).unwrap()));
     let began = Instant::now();
     while !client.has_ended() {

@@ -16,7 +16,7 @@ use link::{LONG, Link, any};
 fn load<S: Reports + Server>(text: &str, server: S) -> (Ended<Client>, Ended<S>) {
     let link = Link::new();
     let server = link.start(1, server);
-    let plan = Config::parse(text).unwrap().plan(&mut |name| Err(name.into())).unwrap();
+    let plan = Config::parse(text).unwrap().plan().unwrap();
     let client = link.start(2, Client::new(Arc::new(plan)));
     let began = Instant::now();
     while !client.has_ended() {

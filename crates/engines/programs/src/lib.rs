@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! network.rs    Program and Network: what a program is, and what it may ask for
+//! over_stack.rs the same over the stack, and names that are looked up
 //! reports.rs    what a program tells of itself
 //! serve/        echo, discard, chargen, HTTP
 //! load/         the load generator: schedules, requests, its account
@@ -15,6 +16,7 @@ pub mod load;
 #[cfg(test)]
 mod loopback;
 mod network;
+mod over_stack;
 mod reports;
 pub mod serve;
 mod table;
@@ -22,7 +24,8 @@ mod table;
 mod testing;
 mod tls;
 
-pub use network::{Network, OverStack, Program, Remote};
+pub use network::{Network, Program, Remote};
+pub use over_stack::OverStack;
 pub use reports::Reports;
 pub use table::Table;
 pub use tls::TlsDocument;

@@ -1,14 +1,14 @@
 //! Between a program and the stack: what a program is, and what it may ask for.
 //!
 //! [`Program`] and [`Network`] are `linerate_tcp::App` and `linerate_tcp::Io` with the network as a type parameter. So a program runs over the
-//! stack ([`OverStack`]), and over two queues of bytes in tests (`loopback.rs`), and each combination is compiled by itself:
+//! stack ([`OverStack`](crate::OverStack)), and over two queues of bytes in tests (`loopback.rs`), and each combination is compiled by itself:
 //! there is no dynamic call.
 
 use core::net::{IpAddr, SocketAddr};
 
 use linerate_tcp::{
-    App, BindError, CloseReason, Conn, ConnectError, ConnectOptions, ErrorKind, Io, ListenError, ListenOptions,
-    Listener, SendError, UdpId,
+    BindError, CloseReason, Conn, ConnectError, ConnectOptions, ErrorKind, Io, ListenError, ListenOptions, Listener,
+    SendError, UdpId,
 };
 
 /// What a program may ask of the stack. Each call does nothing for a connection that has ended.
@@ -136,6 +136,11 @@ pub trait Program {
         let _ = (socket, why, network);
     }
 
+    /// The address of a name that the user gave, before the first call.
+    fn resolved(&mut self, name: &str, address: IpAddr) {
+        let _ = (name, address);
+    }
+
     /// Called if [`Program::next_deadline_ns`] has come.
     fn tick<N: Network>(&mut self, network: &mut N) {
         let _ = network;
@@ -154,51 +159,6 @@ pub trait Program {
     /// True if there is nothing left to do.
     fn is_done(&self) -> bool {
         false
-    }
-}
-
-/// A program over the stack.
-pub struct OverStack<P>(pub P);
-
-impl<P: Program> App for OverStack<P> {
-    fn connected(&mut self, conn: Conn, io: &mut Io<'_>) {
-        self.0.connected(conn, io);
-    }
-
-    fn received(&mut self, conn: Conn, data: &[u8], io: &mut Io<'_>) -> usize {
-        self.0.received(conn, data, io)
-    }
-
-    fn sendable(&mut self, conn: Conn, io: &mut Io<'_>) {
-        self.0.sendable(conn, io);
-    }
-
-    fn peer_closed(&mut self, conn: Conn, io: &mut Io<'_>) {
-        self.0.peer_closed(conn, io);
-    }
-
-    fn closed(&mut self, conn: Conn, why: CloseReason, io: &mut Io<'_>) {
-        self.0.closed(conn, why, io);
-    }
-
-    fn datagram(&mut self, socket: UdpId, from: SocketAddr, to: SocketAddr, data: &[u8], io: &mut Io<'_>) {
-        self.0.datagram(socket, from, to, data, io);
-    }
-
-    fn undelivered(&mut self, socket: UdpId, why: ErrorKind, io: &mut Io<'_>) {
-        self.0.undelivered(socket, why, io);
-    }
-
-    fn tick(&mut self, io: &mut Io<'_>) {
-        self.0.tick(io);
-    }
-
-    fn next_deadline_ns(&self) -> u64 {
-        self.0.next_deadline_ns()
-    }
-
-    fn is_done(&self) -> bool {
-        self.0.is_done()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use linerate_ip::{BindError, SendError, UdpId};
+use linerate_ip::{BindError, Ip, Output, SendError, Udp, UdpId};
 
 use crate::engine::{Engine, Event};
 use crate::receive::Settings;
@@ -185,6 +185,11 @@ impl<'a> Io<'a> {
         self.engine.egress.udp.close(socket);
     }
 
+    /// Calls `work` with the layer below, for what sends datagrams of its own, as a resolver does.
+    pub fn with_udp<R>(&mut self, work: impl FnOnce(&mut Udp, &mut Ip, &mut Output<'_>) -> R) -> R {
+        self.engine.egress.with_udp(self.engine.now, work)
+    }
+
     /// Address and port that a UDP socket is bound to.
     pub fn udp_local(&self, socket: UdpId) -> Option<SocketAddr> {
         self.engine.egress.udp.local(socket)
@@ -242,7 +247,7 @@ impl<'a> Io<'a> {
     }
 
     /// The layer below: its addresses, counters, events.
-    pub fn ip(&mut self) -> &mut linerate_ip::Ip {
+    pub fn ip(&mut self) -> &mut Ip {
         self.engine.egress.ip_mut()
     }
 }

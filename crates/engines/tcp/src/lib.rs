@@ -40,7 +40,7 @@ pub use conn::{
 };
 pub use counters::Counters;
 pub use io::Io;
-pub use linerate_ip::{BindError, ErrorKind, SendError, UdpId};
+pub use linerate_ip::{BindError, Datagram, ErrorKind, ResolveError, ResolveId, Resolver, SendError, UdpId};
 pub use seq::Seq;
 pub use stack::Stack;
 pub use tcb::{Flags, NONE, State, Tcb};

@@ -1,7 +1,7 @@
 //! `linerate tcp connect`: standard input to a server, and its answers to standard output, as `nc` does.
 
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::process;
 use std::sync::Arc;
 
@@ -25,20 +25,24 @@ const PIECE: usize = 64 * 1024;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Address and port of the server
-    #[arg(value_name = "ADDRESS:PORT")]
-    server: SocketAddr,
+    /// Address or name of the server, and its port
+    #[arg(value_name = "HOST:PORT")]
+    server: String,
     #[command(flatten)]
     network: NetworkArgs,
 }
 
 /// True when all went well.
 pub fn run(args: &Args) -> Result<bool, String> {
-    let network = args.network.network()?;
+    let mut network = args.network.network()?;
+    let (name, port) = host_and_port(&args.server)?;
+    network.names.extend(name.parse::<IpAddr>().is_err().then(|| name.clone()));
     // Several can run at a time, and nobody has to find them.
     let options = args.network.options(&format!("tcp-connect-{}", process::id()), 16)?;
     let host = Host::start(&network, options).map_err(|error| error.to_string())?;
-    let stream = host.connect_blocking(args.server).map_err(|error| format!("{}: {error}", args.server))?;
+    let ip = name.parse().ok().or_else(|| host.address_of(&name)).ok_or_else(|| format!("{name}: no address"))?;
+    let stream =
+        host.connect_blocking(SocketAddr::new(ip, port)).map_err(|error| format!("{}: {error}", args.server))?;
     if !args.network.quiet {
         let local = stream.local_addr().map_err(|error| error.to_string())?;
         note(&format!("connected: {local} to {}", args.server));
@@ -60,6 +64,18 @@ pub fn run(args: &Args) -> Result<bool, String> {
             Ok(false)
         }
     }
+}
+
+/// The host, without the brackets of an IPv6 address, and the port.
+fn host_and_port(text: &str) -> Result<(String, u16), String> {
+    let wrong = || format!("{text}: write ADDRESS:PORT, NAME:PORT or [V6]:PORT");
+    let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let port = port.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?;
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    if host.is_empty() || (bare.is_none() && host.contains(':')) {
+        return Err(wrong());
+    }
+    Ok((bare.unwrap_or(host).to_owned(), port))
 }
 
 /// The server has closed: what was written to it may still leave.

@@ -1,6 +1,5 @@
 //! `linerate tcp load`: the stateful load generator.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -29,6 +28,8 @@ Examples:
       a datagram there and one back, each connection a socket with one request under way
   linerate tcp load https://198.18.5.1/ --insecure --port veth1 --address 198.18.5.3/24 -c 100 -k 10
       over TLS, 10 requests a connection; a whole handshake for each
+  linerate tcp load http://www.example.org/ --dhcp --port veth1 --rate 10
+      address, gateway and name servers by DHCP
   linerate tcp load --config mix.toml --port veth1 --address 198.18.5.3/24
       several kinds of requests by weight; docs/tcp.md has the words
 
@@ -38,7 +39,7 @@ Exit status: 0 done, and every request was answered with a status below 400; 1 n
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// http://ADDRESS[:PORT]/PATH, https://..., tcp://ADDRESS:PORT, tls://..., udp://...; several are a mix of equal weights
+    /// http://HOST[:PORT]/PATH, https://..., tcp://HOST:PORT, tls://..., udp://..., a host by address or name; several are a mix of equal weights
     #[arg(value_name = "URL")]
     urls: Vec<String>,
     /// Connections at a time [default: 1; with --connection-rate, as many as it takes]
@@ -128,8 +129,9 @@ pub struct Args {
 
 /// True when all went well.
 pub fn run(args: &Args) -> Result<bool, String> {
-    let network = args.network.network()?;
-    let mut plan = config(args)?.plan(&mut resolve)?;
+    let mut network = args.network.network()?;
+    let mut plan = config(args)?.plan()?;
+    network.names = plan.names();
     // With several addresses, connections come from each in turn.
     plan.sources = network.all_addresses().collect();
     let options = args.network.options("tcp-load", connections(&plan))?;
@@ -174,10 +176,6 @@ fn connections(plan: &Plan) -> usize {
     const LEAST: usize = 65_536;
     const UNLIMITED: usize = 1 << 20;
     (plan.connections as usize).min(UNLIMITED.max(plan.connections as usize / 8)) + LEAST
-}
-
-fn resolve(name: &str) -> Result<IpAddr, String> {
-    Err(format!("{name} is a name; give an address, and the name by -H \"Host: {name}\""))
 }
 
 /// The file, then the flags.

@@ -32,6 +32,9 @@ pub struct NetworkArgs {
     /// Make IPv6 addresses of the prefixes that routers advertise
     #[arg(long)]
     slaac: bool,
+    /// A name server, beside those that DHCP and routers tell; can be given several times
+    #[arg(long = "dns", value_name = "ADDRESS")]
+    name_servers: Vec<IpAddr>,
     /// Use addresses at once, without asking for five seconds whether somebody else has them
     #[arg(long)]
     no_dad: bool,
@@ -71,6 +74,8 @@ impl NetworkArgs {
             mac: mac.map_err(|error| format!("--mac: {error}"))?,
             dhcp: self.dhcp,
             slaac: self.slaac,
+            name_servers: self.name_servers.clone(),
+            names: Vec::new(),
             no_duplicate_detection: self.no_dad,
         };
         if network.addresses.is_empty() && !self.dhcp && !self.slaac {

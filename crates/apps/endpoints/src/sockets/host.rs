@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use linerate_control::StartError;
@@ -37,6 +37,11 @@ impl Host {
     /// The program, its port and its worker.
     pub fn running(&self) -> &Running<Sockets> {
         &self.running
+    }
+
+    /// The address of a name of [`NetworkConfig::names`].
+    pub fn address_of(&self, name: &str) -> Option<IpAddr> {
+        self.running.address_of(name)
     }
 
     /// Connects. A future that is dropped gives the connection up.

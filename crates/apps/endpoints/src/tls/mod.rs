@@ -16,7 +16,7 @@ mod session;
 pub use config::{TlsError, Trust, client_config, self_signed, server_config};
 
 use std::io::BufRead;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use linerate_programs::{Network, Program, Reports, TlsDocument};
@@ -247,6 +247,10 @@ impl<P: Program> Program for Tls<P> {
         let (program, mut secured) = self.over(network);
         program.undelivered(socket, why, &mut secured);
         self.settle(network);
+    }
+
+    fn resolved(&mut self, name: &str, address: IpAddr) {
+        self.program.resolved(name, address);
     }
 
     fn tick<N: Network>(&mut self, network: &mut N) {

@@ -7,7 +7,7 @@
 //! Nothing here is stored by arrival: a request that is due and finds no free connection stays in the schedule, and is begun, with the time at
 //! which it was due, as soon as there is one. So its latency includes the wait, and an overload takes no memory.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -219,6 +219,9 @@ impl Program for Client {
         if self.plan.targets.iter().any(|target| target.scheme.is_tls()) && !network.has_tls() {
             return Err("there is no TLS under this load".into());
         }
+        if let Some(name) = self.plan.names().first() {
+            return Err(format!("{name} was not looked up"));
+        }
         self.begin(network);
         Ok(())
     }
@@ -336,6 +339,15 @@ impl Program for Client {
 
     fn undelivered<N: Network>(&mut self, socket: UdpId, why: ErrorKind, network: &mut N) {
         self.refused(socket, why, network);
+    }
+
+    fn resolved(&mut self, name: &str, address: IpAddr) {
+        let plan = Arc::make_mut(&mut self.plan);
+        for target in plan.targets.iter_mut().filter(|target| target.address.ip().is_unspecified()) {
+            if target.name == name {
+                target.address.set_ip(address);
+            }
+        }
     }
 
     fn tick<N: Network>(&mut self, network: &mut N) {

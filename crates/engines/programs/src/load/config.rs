@@ -17,7 +17,7 @@
 //! body = "hello"
 //! ```
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use linerate_units::{bytes, count, duration_ns, positive_duration_ns};
@@ -145,9 +145,6 @@ impl From<String> for Text {
     }
 }
 
-/// Finds the address of a name.
-pub type Resolve<'a> = &'a mut dyn FnMut(&str) -> Result<IpAddr, String>;
-
 impl Config {
     /// Reads a file.
     ///
@@ -161,7 +158,7 @@ impl Config {
     ///
     /// # Errors
     /// What is wrong, and what to write.
-    pub fn plan(&self, resolve: Resolve<'_>) -> Result<Plan, String> {
+    pub fn plan(&self) -> Result<Plan, String> {
         let time = |key: &str, text: &Option<String>, default_ns: u64| match text {
             Some(text) => duration_ns(text).map_err(|error| format!("{key}: {error}")),
             None => Ok(default_ns),
@@ -187,7 +184,7 @@ impl Config {
         let by_connections = matches!(pacing, Pacing::Connections(_));
         let connections = if by_connections { CONNECTIONS_MAX } else { 1 };
         let one_request = by_connections && self.requests_per_connection.is_none();
-        let (targets, kinds) = self.requests(one_request || self.closes_after_one(), resolve)?;
+        let (targets, kinds) = self.requests(one_request || self.closes_after_one())?;
         let pipeline = number("pipeline", &self.pipeline, 1, 1024)? as u32;
         if pipeline > 1 && targets.iter().any(|target| target.scheme == Scheme::Udp) {
             return Err("pipeline: over UDP, a connection has one request under way; raise connections instead".into());
@@ -227,7 +224,7 @@ impl Config {
         self.requests_per_connection.as_ref().is_some_and(|text| text.count("", 1, 1).is_ok())
     }
 
-    fn requests(&self, one_request: bool, resolve: Resolve<'_>) -> Result<(Vec<Target>, Vec<Kind>), String> {
+    fn requests(&self, one_request: bool) -> Result<(Vec<Target>, Vec<Kind>), String> {
         if self.requests.is_empty() {
             return Err("there is no request; give a URL, as http://198.18.5.1/ or tcp://198.18.5.1:7".into());
         }
@@ -247,8 +244,11 @@ impl Config {
                 Some(at) => at,
                 None => {
                     let address = match &url.host {
+                        Host::Address(address) if address.is_unspecified() => {
+                            return Err(format!("{}: {address} is no server", request.url));
+                        }
                         Host::Address(address) => *address,
-                        Host::Name(name) => resolve(name)?,
+                        Host::Name(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
                     };
                     let address = SocketAddr::new(address, url.port);
                     let (scheme, name) = (url.scheme, url.server_name());
@@ -378,7 +378,7 @@ mod tests {
     use super::*;
 
     fn plan(text: &str) -> Result<Plan, String> {
-        Config::parse(text)?.plan(&mut |name| Err(format!("{name}: no names here")))
+        Config::parse(text)?.plan()
     }
 
     #[test]
@@ -412,13 +412,22 @@ mod tests {
     }
 
     #[test]
+    fn names_wait_for_their_addresses() {
+        let text = "[[request]]\nurl = \"http://b.example/\"\n[[request]]\nurl = \"tcp://a.example:7\"\n\
+             [[request]]\nurl = \"http://b.example/x\"\n[[request]]\nurl = \"http://1.2.3.4/\"\n";
+        let plan = plan(text).unwrap();
+        assert_eq!(plan.names(), ["a.example", "b.example"]);
+        assert!(String::from_utf8_lossy(&plan.kinds[0].bytes).contains("Host: b.example\r\n"));
+    }
+
+    #[test]
     fn mistakes_are_refused_with_words() {
         for (text, word) in [
             ("", "URL"),
             ("connections = 0\n[[request]]\nurl = \"1.2.3.4\"", "connections"),
             ("rate = \"1\"\nconnection-rate = \"1\"\n[[request]]\nurl = \"1.2.3.4\"", "only one"),
             ("speed = 1", "speed"),
-            ("[[request]]\nurl = \"http://a.example/\"", "no names here"),
+            ("[[request]]\nurl = \"http://0.0.0.0/\"", "no server"),
             ("[[request]]\nurl = \"http://1.2.3.4/\"\nheaders = [\"A\"]", "header field"),
             ("[[request]]\nurl = \"http://1.2.3.4/\"\nheaders = [\"A: b\\r\\nC: d\"]", "header field"),
             ("[[request]]\nurl = \"http://1.2.3.4/\"\nmethod = \"GET /\"", "method"),

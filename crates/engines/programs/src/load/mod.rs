@@ -23,7 +23,7 @@ mod url;
 
 pub use account::{Account, Cause, Loss, Tally};
 pub use client::{Client, Stage};
-pub use config::{Config, RequestConfig, Resolve, Text};
+pub use config::{Config, RequestConfig, Text};
 pub use document::{KindDocument, LoadDocument, Times};
 pub use meters::{KindMeters, Meters};
 pub use plan::{Answer, Expected, Kind, Pacing, Plan, Target};

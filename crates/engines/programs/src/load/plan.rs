@@ -63,7 +63,7 @@ pub struct Target {
     pub scheme: Scheme,
     /// Where it is.
     pub address: SocketAddr,
-    /// Its name, for TLS.
+    /// Its name, or its address in words. The address is unspecified until the name is resolved.
     pub name: String,
     /// Its kinds of requests, with the sum of the weights up to each, so that the last one is 1.
     pub kinds: Vec<(u32, f64)>,
@@ -109,6 +109,15 @@ pub struct Expected {
 }
 
 impl Plan {
+    /// Names of servers whose addresses are to be found ([`Program::resolved`](crate::Program::resolved)).
+    pub fn names(&self) -> Vec<String> {
+        let unknown = self.targets.iter().filter(|target| target.address.ip().is_unspecified());
+        let mut names: Vec<String> = unknown.map(|target| target.name.clone()).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
     /// Connections at a time to a target.
     pub fn connections_of(&self, target: usize) -> u32 {
         let share = |upto: usize| {

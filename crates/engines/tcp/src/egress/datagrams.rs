@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use linerate_ip::{BindError, ErrorOut, Output, SendError, UdpId};
+use linerate_ip::{BindError, ErrorOut, Ip, Output, SendError, Udp, UdpId};
 
 use super::Egress;
 use crate::Now;
@@ -43,6 +43,13 @@ impl Egress {
             self.deadline_ns.set(None);
         }
         result
+    }
+
+    /// Calls `work` with sockets, the layer below and a way out.
+    pub(crate) fn with_udp<R>(&mut self, now: Now, work: impl FnOnce(&mut Udp, &mut Ip, &mut Output<'_>) -> R) -> R {
+        self.deadline_ns.set(None);
+        let mut out = Output { now_ns: now.ns, batch: &mut self.output, pool: &mut self.pool };
+        work(&mut self.udp, &mut self.ip, &mut out)
     }
 
     /// Tells the sender of a datagram that nobody listens, if nobody does. `packet` begins with its IP header.
