@@ -129,7 +129,7 @@ fn pair(ends: &mut Ends, spec: &SessionSpec<'_>) -> Result<Sessions, PairError> 
     let tcp = vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), SERVICE)];
     let server = Echo::new(Addresses { tcp, udp: Vec::new() });
     let cores = [spec.cores.generator, spec.cores.receiver];
-    Pair::new(ends, (client_ip, OverStack(Client::new(plan))), (server_ip, OverStack(server)), shape, cores)
+    Pair::new(ends, (client_ip, OverStack::new(Client::new(plan))), (server_ip, OverStack::new(server)), shape, cores)
 }
 
 /// The nth address of a range of the experiment, which checked that there are so many.
@@ -183,7 +183,7 @@ fn trial(
     spec: &SessionSpec<'_>,
     before_load: &mut dyn FnMut() -> Result<(), PairError>,
 ) -> Result<SessionOutcome, PairError> {
-    let started = pair.server.datapath.with(clock::now_ns(), |app, io| app.0.start(io));
+    let started = pair.server.datapath.with(clock::now_ns(), |app, io| app.program.start(io));
     started.map_err(PairError::Program)?;
     find_the_way(pair, spec)?;
     before_load()?;
@@ -195,7 +195,7 @@ fn trial(
     let (counters_before, stats_before) = (pair.counters(), pair.stats()?);
     let cpu_before = CpuTimes::read()?;
     let start_ns = clock::now_ns();
-    let begun = pair.client.datapath.with(start_ns, |app, io| app.0.start(io));
+    let begun = pair.client.datapath.with(start_ns, |app, io| app.program.start(io));
     begun.map_err(PairError::Program)?;
     // The load generator ends by itself; what does not end then is a fault, and shows as unexplained.
     let give_up_ns = start_ns.saturating_add(spec.duration_ns).saturating_add(4 * spec.timeout_ns + 10_000_000_000);
@@ -224,7 +224,7 @@ fn trial(
     if [before, after].iter().flatten().any(|(_, is_quiet)| !is_quiet) {
         notes.push("the path did not come to rest: packets were still under way, or others than the trial's moved its counters".into());
     }
-    let client = &pair.client.datapath.app().0;
+    let client = &pair.client.datapath.app().program;
     let (connections, requests) = client.accounts();
     notes.extend(client.meters().refusals.iter().map(|(why, count)| format!("{count} connections not begun: {why}")));
     let meters = client.meters();
