@@ -106,6 +106,8 @@ struct Bulk {
     stream: Stream,
     begun_ns: u64,
     end: Option<Result<String, String>>,
+    /// The connection is over, so that the peer knows of the end, too.
+    is_over: bool,
 }
 
 impl Bulk {
@@ -168,6 +170,7 @@ impl Program for Bulk {
     }
 
     fn closed<N: Network>(&mut self, _: Conn, why: CloseReason, network: &mut N) {
+        self.is_over = true;
         match why {
             CloseReason::Normal => self.finish(network.time_ns()),
             why => {
@@ -182,7 +185,7 @@ impl Reports for Bulk {
     const SCHEMA: &'static str = "linerate.tcp-bulk/1";
 
     fn document(&self, _: u64) -> Self::Document {
-        self.end.clone()
+        self.end.clone().filter(|_| self.is_over)
     }
 }
 
@@ -227,6 +230,7 @@ fn run(arguments: &[&str]) -> Result<String, String> {
         stream: Stream::new(),
         begun_ns: clock::now_ns(),
         end: None,
+        is_over: false,
     };
     match arguments {
         ["kernel", "send", remote, seconds] => kernel_send(at(remote)?, time(seconds)?),
