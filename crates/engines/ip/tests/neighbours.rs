@@ -253,6 +253,37 @@ fn addresses_are_probed_for_then_announced() {
 }
 
 #[test]
+fn an_address_that_is_probed_for_is_silent() {
+    let mut a = Host::new(detecting(1, NET));
+    let mut b = Host::quiet(config(2, &["10.0.0.2/24", "fd00::2/64"]));
+    let mut asked = [0, 0];
+    for step in 0..100_u64 {
+        a.run_until(step * SECOND / 10);
+        b.run_until(30 * SECOND + step * SECOND / 10);
+        // Whoever wants to send something to the addresses asks for them.
+        let _ = (b.hop("10.0.0.1"), b.hop("fd00::1"));
+        let is_ours = ["10.0.0.1", "fd00::1"].map(|address| a.ip.is_ours(ip(address)));
+        for frame in b.sent().iter().chain([&arp_request(2, "10.0.0.2", "10.0.0.1")]) {
+            asked[0] += u32::from(read_arp(frame).is_some() && !is_ours[0]);
+            asked[1] += u32::from(frame[12..14] == [0x86, 0xdd] && !is_ours[1]);
+            a.receive(frame);
+        }
+        for frame in a.sent() {
+            if let Some(arp) = read_arp(&frame).filter(|_| !is_ours[0]) {
+                assert_eq!((arp.operation, arp.sender_ip), (arp::REQUEST, v4("0.0.0.0")), "step {step}");
+            }
+            if frame[12..14] == [0x86, 0xdd] && !is_ours[1] {
+                assert_ne!(frame[22..38], v6("fd00::1").octets(), "step {step}");
+            }
+        }
+    }
+    assert!(asked[0] > 30 && asked[1] > 0, "{asked:?}");
+    assert!(a.ip.is_ours(ip("10.0.0.1")) && a.ip.is_ours(ip("fd00::1")));
+    a.receive(&arp_request(2, "10.0.0.2", "10.0.0.1"));
+    assert_eq!(read_arp(&a.sent()[0]).unwrap().sender_ip, v4("10.0.0.1"));
+}
+
+#[test]
 fn a_duplicate_is_never_used() {
     // One host has the address already; then both want it at the same time.
     let mut owner = Host::quiet(config(2, NET));
