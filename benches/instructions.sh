@@ -8,13 +8,23 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v valgrind >/dev/null || { echo "skipped: valgrind is not installed" >&2; exit 0; }
-cargo build --quiet --release --locked -p linerate-benches --bin linerate-loop
+cargo build --quiet --release --locked -p linerate-benches --bin linerate-loop --bin tcp-echo
+tcp_echo=${CARGO_TARGET_DIR:-target}/release/tcp-echo
 binary=${CARGO_TARGET_DIR:-target}/release/linerate-loop
 recorded=benches/instructions.csv
 
+# Instructions of a command.
+collected() {
+    valgrind --tool=callgrind --callgrind-out-file=/dev/null "$@" 2>&1 | awk '/Collected/ { print $NF }'
+}
+
+# Instructions of a loop with so many packets (of the TCP stack: echoes over 256 connections, or connections that are set up, used, and closed).
 count() {
-    valgrind --tool=callgrind --callgrind-out-file=/dev/null "$binary" "$1" "$2" 2>&1 |
-        awk '/Collected/ { print $NF }'
+    case $1 in
+        tcp_echo) collected "$tcp_echo" "echoes=$2" ;;
+        tcp_setup) collected "$tcp_echo" mode=open connections=1 window=256 "echoes=$2" ;;
+        *) collected "$binary" "$1" "$2" ;;
+    esac
 }
 
 table() {
@@ -25,7 +35,7 @@ table() {
         key_udp key_tagged_tcp6 key_arp actions_route actions_translate actions_tag \
         cache_one_flow cache_10k_flows rules_20_masks rules_20_masks_unknown \
         ofswitch_engine_one_flow ofswitch_engine_10k_flows ofswitch_engine_10k_entries ofswitch_engine_packets openflow_flow_mods openflow_flow_entries openflow_flow_stats \
-        udp_loop udp_loop_bound udp_loop_checksums; do
+        udp_loop udp_loop_bound udp_loop_checksums tcp_echo tcp_setup; do
         few=$(count "$loop" 100000)
         many=$(count "$loop" 300000)
         echo "$loop,$(awk -v a="$few" -v b="$many" 'BEGIN { printf "%.1f", (b - a) / 200000 }')"

@@ -167,6 +167,24 @@ mod tests {
         }
     }
 
+    /// Connections that all fall into one bucket under one secret are no worse than random ones under another: whoever does not know the
+    /// secret cannot choose a flood that collides.
+    #[test]
+    fn connections_chosen_to_collide_spread_under_another_secret() {
+        const BITS: u32 = 6;
+        let (known, unknown) = (TableKey::derive([1; 16], 1), TableKey::derive([2; 16], 1));
+        let hash = |key: &TableKey, number: u32| key.v4(1, number >> 16, number << 16 | 80);
+        let chosen: Vec<u32> = (0..).filter(|number| hash(&known, *number) >> (64 - BITS) == 5).take(4096).collect();
+        let most = |key: &TableKey, bits: u32| {
+            let mut load = vec![0u32; 1 << bits];
+            chosen.iter().for_each(|number| load[(hash(key, *number) >> (64 - bits)) as usize] += 1);
+            load.into_iter().max()
+        };
+        // All in one bucket, and eight on average; random ones come to about 21 at most.
+        assert_eq!(most(&known, BITS), Some(4096));
+        assert!(most(&unknown, 9) < Some(28), "{:?}", most(&unknown, 9));
+    }
+
     #[test]
     fn uses_and_directions_differ() {
         let (a, b) = (Key::derive([1; 16], 1), Key::derive([1; 16], 2));

@@ -498,3 +498,25 @@ fn acknowledgments_wait_only_where_data_follow() {
     pair.run(100);
     assert_eq!(alone(&mut pair), (1, before + 3));
 }
+
+/// A stack that always has more to send than leaves still asks whether its neighbour is there.
+#[test]
+fn a_full_output_leaves_room_for_questions_to_neighbours() {
+    let mut pair = Pair::with(StackConfig { output_packets: 4, ..config(1) }, config(2));
+    let (a, b) = pair.connected(ListenOptions { nodelay: true, ..ListenOptions::default() });
+    let bytes = [5; 20_000];
+    let mut sent = 0;
+    for _ in 0..15_000 {
+        // What is written fills the output before the timers of the layer below run.
+        sent += pair.send_a(a, &bytes);
+        pair.tick();
+        pair.pass(true);
+        pair.pass(false);
+        pair.b.with(pair.now_ns, |app, _| app.data.clear());
+        pair.frames.clear();
+        pair.now_ns += 10_000_000;
+    }
+    let retransmitted = pair.counters_a().retrans_segs;
+    assert!((retransmitted, pair.a.app().closed().len()) == (0, 0) && sent > 80_000_000, "{retransmitted}, {sent}");
+    assert_eq!(info(&mut pair, b).state, linerate_tcp::State::Established);
+}

@@ -4,7 +4,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use linerate_ip::{BindError, ErrorOut, Ip, Output, SendError, Udp, UdpId};
 
-use super::Egress;
+use super::{Egress, OWN};
 use crate::Now;
 
 impl Egress {
@@ -26,7 +26,7 @@ impl Egress {
         }
     }
 
-    /// Sends a datagram.
+    /// Sends a datagram, if there is room beside what is left to the layer below.
     #[inline]
     pub(crate) fn udp_send(
         &mut self,
@@ -36,6 +36,9 @@ impl Egress {
         data: &[u8],
         now: Now,
     ) -> Result<(), SendError> {
+        if self.output.room() <= OWN {
+            return Err(SendError::NoRoom);
+        }
         let mut out = Output { now_ns: now.ns, batch: &mut self.output, pool: &mut self.pool };
         let result = self.udp.send(socket, from, to, data, self.partial, &mut self.ip, &mut out);
         if result.is_err() {

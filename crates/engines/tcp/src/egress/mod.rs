@@ -16,6 +16,9 @@ use core::net::{IpAddr, Ipv4Addr};
 
 /// Frames that are taken from the pool together.
 const FRAMES: usize = 32;
+/// Room in the output that segments and datagrams leave to the layer below: a neighbour that is never asked, because the output is always full, would
+/// count as one that does not answer.
+const OWN: usize = 16;
 
 /// The layer below TCP, and frames.
 pub(crate) struct Egress {
@@ -81,7 +84,7 @@ impl Egress {
         Ok(Egress {
             ip: Ip::new(below)?,
             udp: Udp::new(config.udp_sockets_max, config.secret),
-            output: Batch::new(&pool, config.output_packets),
+            output: Batch::new(&pool, config.output_packets + OWN),
             frames: Batch::new(&pool, FRAMES),
             partial: config.partial_checksums,
             mtu,
@@ -100,7 +103,7 @@ impl Egress {
     /// True if a segment can be sent now: there is a free frame, and room in the output.
     #[inline]
     pub(crate) fn can_send(&mut self) -> bool {
-        self.output.room() != 0 && (!self.frames.is_empty() || self.take_frames())
+        self.output.room() > OWN && (!self.frames.is_empty() || self.take_frames())
     }
 
     #[cold]

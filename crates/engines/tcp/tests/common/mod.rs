@@ -202,7 +202,7 @@ impl Pair {
         }
     }
 
-    fn tick(&mut self) {
+    pub fn tick(&mut self) {
         let (now_ns, pool) = (self.now_ns, &mut self.pool);
         if self.a.next_deadline_ns() <= now_ns {
             self.a.tick(&mut Context { now_ns, pool, ports: &mut () });
@@ -213,7 +213,7 @@ impl Pair {
     }
 
     /// Hands over what one stack has to send; false if that is nothing.
-    fn pass(&mut self, to_b: bool) -> bool {
+    pub fn pass(&mut self, to_b: bool) -> bool {
         let mut batch = Batch::new(&self.pool, 64);
         let (now_ns, pool) = (self.now_ns, &mut self.pool);
         let sender: &mut dyn Datapath = if to_b { &mut self.a } else { &mut self.b };
