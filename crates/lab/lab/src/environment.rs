@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use linerate_report::Environment;
+use linerate_report::{CORE_CLOCK, Environment};
 use linerate_sys::capability::Capabilities;
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
@@ -183,7 +183,9 @@ fn other() -> BTreeMap<String, String> {
     let meminfo = text("/proc/meminfo").unwrap_or_default();
     let memory = |field: &str| cpuinfo_field(&meminfo, &[field]);
     let capabilities = Capabilities::read().ok().map(|held| held.to_string());
+    let cpuinfo = text("/proc/cpuinfo").unwrap_or_default();
     let facts = [
+        (CORE_CLOCK, cpuinfo_field(&cpuinfo, &["cpu MHz"]).map(|mhz| format!("{mhz} MHz"))),
         ("clock source", text("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
         ("huge pages", huge_pages(&meminfo)),
         ("transparent huge pages", text("/sys/kernel/mm/transparent_hugepage/enabled").and_then(|t| chosen(&t))),

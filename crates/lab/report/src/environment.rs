@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Key in [`Environment::other`] of the clock of a core: `2595.124 MHz`.
+pub const CORE_CLOCK: &str = "clock of a core";
+
 /// Where a result was measured. `None` and empty maps: not known here.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -3,8 +3,8 @@
 use super::labels::Labels;
 use super::{Entry, Grid, Tone, Topic, explained};
 use crate::figure::{Mark, Missing, Summary, Unit, median};
-use crate::units::{L1_OVERHEAD_BYTES, bps, count, percent, pps};
-use crate::{Found, Results};
+use crate::units::{L1_OVERHEAD_BYTES, bps, count, per_second, percent, pps};
+use crate::{CORE_CLOCK, Found, Results};
 
 /// Whether a figure is a rate that the device carried.
 pub(crate) fn is_rate(summary: &Summary) -> bool {
@@ -113,7 +113,7 @@ pub(super) fn published(results: &Results, labels: &Labels, figures: &[Summary])
                 Entry::new(figure_words(&row.what, measured)),
                 Entry::new(&row.text),
                 Entry::new(&row.source),
-                Entry::toned(measured.map_or("-".to_owned(), Summary::words), Tone::Strong),
+                Entry::toned(measured.map_or("-".to_owned(), |summary| measured_words(results, summary)), Tone::Strong),
                 Entry::toned(measured.map(Summary::mark_words).unwrap_or_default(), Tone::Doubtful),
             ]);
         }
@@ -122,6 +122,16 @@ pub(super) fn published(results: &Results, labels: &Labels, figures: &[Summary])
         grid.notes = vec!["Published figures were measured on other machines.".to_owned()];
     }
     grid
+}
+
+/// The measured figure; of echoes also the rate for each GHz of this machine's clock, since that decides them.
+fn measured_words(results: &Results, summary: &Summary) -> String {
+    let clock_mhz =
+        results.environment.other.get(CORE_CLOCK).and_then(|words| words.split(' ').next()?.parse::<f64>().ok());
+    match clock_mhz.filter(|mhz| *mhz > 0.0 && summary.test == "tcp-echo") {
+        Some(mhz) => format!("{} ({} per GHz)", summary.words(), per_second(summary.median() * 1_000.0 / mhz)),
+        None => summary.words(),
+    }
 }
 
 /// The published figure, with the load of the measured one where that has one.
@@ -140,6 +150,7 @@ fn beside<'a>(cell: usize, what: &str, figures: &'a [Summary]) -> Option<&'a Sum
             of_cell().find(|summary| is_rate(summary)).or_else(|| captured.next_back())
         }
         "cores" => of_cell().find(|summary| summary.unit == Unit::Cores),
+        "echoes" => of_cell().find(|summary| summary.test == "tcp-echo" && summary.name == what),
         // Loads rise, and what was published was measured at the highest.
         "efficiency" | "idle" => {
             let is_meant = |summary: &&Summary| summary.name.split(" at ").next() == Some(what);
