@@ -437,6 +437,42 @@ fn limits_are_of_the_figures_that_a_test_has() {
 }
 
 #[test]
+fn mistakes_in_tests_of_tcp_are_told() {
+    let with = |test: &str| {
+        let start = GOOD.find("[[test]]").expect("tests");
+        let published = GOOD.find("[[published]]").expect("published");
+        format!("{}[[test]]\n{test}\n{}", &GOOD[..start], &GOOD[published..])
+    };
+    for good in [
+        "kind = \"connection-rate\"",
+        "kind = \"request-rate\"\nconnections = 4\nloads = [100, 2.5e3]\ntimeout = \"2s\"",
+        "kind = \"concurrent-connections\"\nbytes = 1\n[[test]]\nkind = \"tcp-echo\"\norders = [\"round-robin\"]",
+    ] {
+        assert_eq!(errors(&with(good)), Vec::<String>::new(), "{good}");
+    }
+    for (bad, expected) in [
+        (
+            "kind = \"connection-rate\"\n[[test]]\nkind = \"load\"",
+            "tests of TCP and tests of packets are in one experiment",
+        ),
+        ("kind = \"tcp-echo\"\norders = [\"reply\", \"reply\"]", "reply is in `orders` twice"),
+        ("kind = \"tcp-echo\"\norders = [\"replay\"]", "did you mean \"reply\"?"),
+        ("kind = \"connection-rate\"\nloads = [0]", "a number from 1 to 1e9"),
+        ("kind = \"connection-rate\"\nloads = [\"5k\"]", "a number from 1 to 1e9"),
+        ("kind = \"request-rate\"\nconnections = 0", "`connections` is 0"),
+        ("kind = \"request-rate\"\nbytes = 2000000", "`bytes` is 2000000"),
+        ("kind = \"request-rate\"\ntimeout = \"20m\"", "`timeout` is \"20m\""),
+        ("kind = \"request-rate\"\nat_least = \"1Mpps\"", "unknown key in [[test]] \"at_least\""),
+    ] {
+        let found = errors(&with(bad));
+        assert!(found.iter().any(|error| error.contains(expected)), "{bad}: {found:#?}");
+    }
+    let pipe = GOOD.replace("sizes = [64, 1518]", "sizes = [64, 1518]\nports = [\"pipe\"]");
+    let found = errors(&pipe);
+    assert!(found.iter().any(|error| error.contains("pipe or memif only in tests of TCP")), "{found:#?}");
+}
+
+#[test]
 fn hostile_texts_are_refused() {
     let deep = format!("{GOOD}\n[cores]\ngenerator = {}", "[".repeat(100_000));
     let long = format!("{GOOD}# {}", "x".repeat(1 << 20));

@@ -2,7 +2,7 @@
 
 use super::labels::Labels;
 use super::{Entry, Grid, Tone, Topic, is_rate};
-use crate::figure::{Missing, Summary};
+use crate::figure::{Missing, Summary, Unit};
 use crate::units::{count, nanoseconds, percent};
 use crate::{Environment, Finding, Results};
 use std::collections::BTreeMap;
@@ -90,6 +90,8 @@ pub(super) fn sentences(results: &Results, labels: &Labels, figures: &[Summary],
             sentences.push(format!("Fastest ({goal}): {}. Slowest: {}.", described(most), described(least)));
         }
         (Some(only), _) => sentences.push(format!("{}: {}, {}.", only.name, described(only), spread_words(only))),
+        // Tests of TCP have rates of connections, in a table of their own.
+        _ if figures.iter().any(|summary| matches!(summary.unit, Unit::PerSecond | Unit::Connections)) => {}
         _ => sentences.push("No rate was measured.".to_owned()),
     }
     sentences.extend(super::goals::sentence(results));

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use linerate_experiment::Direction;
 use linerate_report::{
     Account, CapturePort, Counted, Dut, Environment, ExperimentTrial, Found, Latency, Loss, Noise, Purpose, RingTrend,
-    Stalls, Trial,
+    SessionAccount, SessionLoss, SessionPoint, Stalls, Trial,
 };
 
 use crate::runner::plan::{CellPlan, ways};
-use crate::runner::rig::{Gone, Measured, Order, Reset, Rig, Rigs};
+use crate::runner::rig::{Gone, Measured, Order, Reset, Rig, Rigs, SessionsOrder};
+use crate::tcp::SessionLoad;
 use crate::tester::{Load, Recovery};
 
 const RING: f64 = 256.0;
@@ -134,6 +135,37 @@ impl Rig for MadeUpRig<'_> {
 
     fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<Found, Gone> {
         Ok(Found::Ping { sent: duration_ns / interval_ns, interval_ns, rtt: None })
+    }
+
+    /// It carries as many connections, and requests, a second as packets, and has room for as many connections at a time.
+    fn sessions(&mut self, order: &Order, wanted: &SessionsOrder) -> Result<(ExperimentTrial, SessionPoint), Gone> {
+        let (carries, begins) = (self.maker.carries_pps, self.maker.sends_pps);
+        let seconds = wanted.duration_ns as f64 / 1e9;
+        let (asked, begun, room) = match wanted.load {
+            SessionLoad::ConnectionsPerSecond(rate) | SessionLoad::RequestsPerSecond(rate, _) => {
+                (rate * seconds, rate.min(begins) * seconds, carries * seconds)
+            }
+            SessionLoad::Concurrent(count) => (f64::from(count), f64::from(count), carries),
+            SessionLoad::ConnectionLoop(_) | SessionLoad::RequestLoop(_) => {
+                let most = carries.min(begins) * seconds;
+                (most, most, most)
+            }
+        };
+        let (asked, begun, completed) = (asked as u64, begun as u64, begun.min(room) as u64);
+        let lost = vec![SessionLoss { cause: "timed out".into(), count: begun - completed }];
+        let account = SessionAccount::new((asked, begun, completed), lost).expect("balanced");
+        let point = SessionPoint {
+            load: 0.0,
+            connections: account.clone(),
+            requests: account,
+            answered_per_second: completed as f64 / seconds,
+            handshake: None,
+            answer: None,
+            retransmitted: 0,
+            packets_lost: Vec::new(),
+            packets_unexplained: 0,
+        };
+        Ok((self.trial(order)?.trial, point))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod captures;
 mod made_up;
+mod sessions;
 
 use std::io;
 
