@@ -47,20 +47,31 @@ line() {
     "$loop" line_round_trip 100000 | awk '{ print $2 / $1 }'
 }
 
-# measure NAME COUNT: while the load runs, the difference of two readings of COUNT ("packets nanoseconds seconds").
+# measure NAME COUNT [PROCESS THREAD]: while the load runs, the difference of two readings of COUNT ("packets nanoseconds seconds"). Both
+# clocks run on while others have the core, so the share of its time that the thread waited for the core is left out.
 measure() {
     before=$(line)
     load &
     sleep 4
-    first=$($2)
+    first="$($2) $(scheduled "${3:-}" "${4:-}")"
     sleep "$seconds"
-    last=$($2)
+    last="$($2) $(scheduled "${3:-}" "${4:-}")"
     wait $!
     echo "$first $last $1 $before $(line)" | awk '{
-        n = $4 - $1
-        where = ($8 < 200 && $9 < 200) ? "near" : ($8 >= 200 && $9 >= 200) ? "far" : "moved"
-        printf "%s %.3f %.2f %s\n", $7, n / ($6 - $3) / 1e6, n ? ($5 - $2) / n : 0, where
+        n = $6 - $1
+        on = $9 - $4
+        waits = $10 - $5
+        where = ($12 < 200 && $13 < 200) ? "near" : ($12 >= 200 && $13 >= 200) ? "far" : "moved"
+        printf "%s %.3f %.2f %s\n", $11, n / ($8 - $3) / 1e6, n && on ? ($7 - $2) / n * on / (on + waits) : 0, where
     }' | tee -a "$folder.results"
+}
+
+# Nanoseconds that a thread of the process in a .pid file was on a core, and that it waited for one (schedstat of the kernel);
+# without a process, as if it never waited.
+scheduled() {
+    if [ -z "$1" ]; then date "+%s%N 0"; return; fi
+    task=$(grep -l "^$2" /proc/"$(cat "$folder/$1.pid")"/task/*/comm | head -1)
+    cut -d' ' -f1,2 "${task%comm}schedstat"
 }
 
 # Open vSwitch with one thread for packets on core 1, and a bridge "br" with two ports of the kind, without entries.
@@ -72,6 +83,10 @@ start_ovs() {
         other_config:pmd-cpu-mask=0x2 other_config:dpdk-socket-mem=256 \
         other_config:dpdk-extra="--no-pci --in-memory --single-file-segments -l 0 --file-prefix=ovs$$"
     nice -n -20 "$ovs" "unix:$folder/db.sock" --detach --pidfile="$folder/vswitchd.pid" --log-file="$folder/log" 2>/dev/null
+    # A daemon is in a session of its own, whose share of the cores (autogroup) shall be that of ours.
+    if [ -f /proc/self/autogroup ]; then
+        sed 's/.*nice //' /proc/self/autogroup >"/proc/$(cat "$folder/vswitchd.pid")/autogroup"
+    fi
     ovs-vsctl --db="unix:$folder/db.sock" add-br br -- set bridge br datapath_type=netdev fail_mode=secure \
         protocols=OpenFlow10,OpenFlow13,OpenFlow14 \
         -- add-port br 0 -- set interface 0 $(ovs_port 0) -- add-port br 1 -- set interface 1 $(ovs_port 1)
@@ -89,7 +104,7 @@ ovs_port() {
 measure_ovs() {
     # Its thread sends by the second queue of a memif; the first one is its main thread's.
     if [ "$kind" = memif ]; then queues=2; fi
-    measure openvswitch count_ovs
+    measure openvswitch count_ovs vswitchd pmd
     queues=1
     end_ovs
 }

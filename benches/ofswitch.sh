@@ -1,10 +1,11 @@
 #!/bin/sh
 # `linerate ofswitch` and Open vSwitch with DPDK in turn: the same ports, the same entries, one core each for packets.
-#     benches/ofswitch.sh memif|vhost ports|l4|flows|rules|fresh [RUNS [SECONDS]]
+#     benches/ofswitch.sh memif|vhost ports|l4|flow|flows|rules|fresh [RUNS [SECONDS]]
 #     benches/ofswitch.sh mods|memory|packet-ins|rtt|loading [RUNS]
 #   ports   one flow, an entry for each port: Open vSwitch's special fast path
 #   l4      one flow, an entry with the UDP port
-#   flows   10,000 flows, the entries of l4
+#   flow    one flow of the generator that the rows below have, too
+#   flows   10,000 flows
 #   rules   100,000 entries with 20 masks of addresses, and 1,000,000 flows that repeat
 #   fresh   the same entries, and packets whose addresses never repeat
 #   mods    100,000 flow-mods and a barrier, a dump, one delete; also by `ovs-ofctl add-flows`, whose own time is in it. Open vSwitch: netdev
@@ -43,7 +44,7 @@ entries() {
     ports | rtt) printf 'in_port=%s,actions=output:%s\n' 1 2 2 1 ;;
     loading) printf 'priority=200,in_port=%s,udp,actions=output:%s\n' 1 2 2 1 ;;
     l4) printf 'in_port=%s,udp,tp_dst=9,actions=output:%s\n' 1 2 2 1 ;;
-    flows) printf 'in_port=%s,udp,tp_dst=1001,actions=output:%s\n' 1 2 2 1 ;;
+    flow | flows) printf 'in_port=%s,udp,tp_dst=1001,actions=output:%s\n' 1 2 2 1 ;;
     rules | fresh)
         printf 'priority=1,in_port=%s,actions=output:%s\n' 1 2 2 1
         # Each mask has 13 bits of the address, so that 5,000 entries match more than half of all addresses.
@@ -60,6 +61,7 @@ entries() {
 
 case $row in
 ports | l4 | mods | memory | rtt | loading | packet-ins) ;;
+flow) traffic="--forward-mode=flowgen --flowgen-flows=1" begin=start ;;
 flows) traffic="--forward-mode=flowgen --flowgen-flows=10000" begin=start ;;
 rules) traffic="--forward-mode=flowgen --flowgen-flows=1000000" begin=start ;;
 fresh) traffic="--forward-mode=flowgen --flowgen-flows=2000000000" begin=start ;;
@@ -115,7 +117,7 @@ start_netdev() {
 
 packets() {
     start_linerate "$(near 0)" "$(near 1)"
-    measure linerate count_linerate
+    measure linerate count_linerate linerate worker
     end_linerate
     start_ovs
     entries >"$folder/entries"

@@ -26,7 +26,7 @@ with_linerate() {
         >"$folder/out" 2>&1 &
     echo $! >"$folder/linerate.pid"
     sleep 0.5
-    measure linerate count_linerate
+    measure linerate count_linerate linerate worker
     end_all
     wait
 }

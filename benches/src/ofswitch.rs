@@ -115,6 +115,11 @@ fn switch(load: Load, pool: &Pool) -> (Switch, Forwarder) {
     for number in 0..load.entries {
         switch.flow_mod(entry(number), 0).expect("room for the entries");
     }
+    if load.unknown {
+        // No packet matches it, but it compares whole addresses, so that the cache tells the flows apart.
+        let matching = Match::default().with(Field::EthType, 0x0800).with(Field::Ipv4Src, u32::MAX.into());
+        switch.flow_mod(FlowMod { priority: 1, matching, ..entry(0) }, 0).expect("room for one more");
+    }
     (switch, forwarder)
 }
 

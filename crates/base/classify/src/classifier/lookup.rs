@@ -19,7 +19,7 @@ pub struct Scratch(Box<Lanes>);
 /// Tuples of a key whose filters are asked in one wave.
 const AT_ONCE: usize = 4;
 /// The most important tuples, which are looked at first.
-const TUPLES_FIRST: usize = 2;
+const TUPLES_FIRST: usize = 6;
 /// Probes of a wave.
 const PROBES: usize = BATCH * AT_ONCE;
 
