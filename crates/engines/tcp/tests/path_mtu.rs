@@ -77,6 +77,27 @@ fn a_path_that_takes_longer_packets_again_is_found_after_ten_minutes() {
 }
 
 #[test]
+fn connections_that_begin_on_a_short_path_find_a_longer_one_as_well() {
+    for remote in [B, B6] {
+        let mut pair = narrow(1300);
+        let first = pair.connected_by(remote, ListenOptions::default());
+        transfer(&mut pair, first, 1_000_000, 60_000);
+        pair.filter = None;
+        let header = if remote == B { 40 } else { 60 };
+        let options = linerate_tcp::ConnectOptions::new(common::address(remote, 80));
+        let later = pair.a.with(pair.now_ns, |_, io| io.connect(options)).unwrap();
+        pair.run(1_000);
+        assert!(mss(&mut pair, later) + header <= 1300);
+        let accepted = pair.b.app().connections().into_iter().find(|conn| *conn != first.1).unwrap();
+        for _ in 0..11 {
+            pair.run(60_000);
+        }
+        transfer(&mut pair, (later, accepted), 1_000_000, 60_000);
+        assert_eq!(mss(&mut pair, later) + header, 1500, "{remote}");
+    }
+}
+
+#[test]
 fn a_peer_that_is_gone_for_a_while_costs_no_more_than_short_segments_for_a_while() {
     let mut pair = Pair::new();
     let conns = pair.connected_by(B, ListenOptions::default());

@@ -334,12 +334,6 @@ impl Ip {
         self.hop_limit
     }
 
-    /// True if the path MTU to some destination is less than that of the link.
-    #[inline]
-    pub fn knows_paths(&self) -> bool {
-        !self.paths.is_empty()
-    }
-
     /// Longest IP packet to `dst` that passes, as far as is known, in bytes.
     #[inline]
     pub fn path_mtu(&self, dst: IpAddr) -> u16 {

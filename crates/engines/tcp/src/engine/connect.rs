@@ -135,6 +135,7 @@ impl Engine {
         let tuple = self.tuple(index);
         let header = if tuple.v6 { 60 } else { 40 };
         let path = self.egress.ip.path_mtu(tuple.remote_ip()).saturating_sub(header);
+        let without_path = agreed.mss.min(if tuple.v6 { self.mss6 } else { self.mss4 });
         let share = self.receive.free_bytes() / 2;
         let window = share.min(self.config.receive_window_max as usize).clamp(2048, usize::from(u16::MAX)) as u32;
         let tcb = &mut self.tcbs[index];
@@ -144,6 +145,9 @@ impl Engine {
         tcb.flags.put(Flags::ECN, agreed.ecn);
         tcb.scales = agreed.window_scale.map_or(0, |scale| scale | self.window_shift << 4);
         tcb.mss = agreed.mss.min(path).max(48);
+        if without_path > tcb.mss {
+            send::mtu_is_known(tcb, &mut self.send, without_path);
+        }
         tcb.rcv_nxt = irs + 1;
         tcb.ack_sent = tcb.rcv_nxt;
         tcb.rcv_edge = tcb.rcv_nxt + window;

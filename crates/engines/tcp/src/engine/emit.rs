@@ -103,7 +103,7 @@ impl Engine {
         if self.tcbs[index].state == State::Closed {
             return true;
         }
-        if self.tcbs[index].cold != NONE && self.egress.ip.knows_paths() {
+        if self.tcbs[index].cold != NONE {
             self.search_mtu(index);
         }
         while self.egress.can_send() {

@@ -64,10 +64,17 @@ impl Engine {
         }
     }
 
-    /// Goes on with the search for the longest segment of the path, if the connection is one whose segments became shorter.
-    #[cold]
+    /// Goes on with the search for the longest segment of the path, if the connection's segments are shorter than both sides would take. Of a path
+    /// that was forgotten, because nobody probed, nothing is known but the link.
+    #[inline]
     pub(super) fn search_mtu(&mut self, index: u32) {
-        let Some((mss_max, fate)) = send::mtu_search(&self.tcbs[index], &mut self.send) else { return };
+        if let Some((mss_max, fate)) = send::mtu_search(&self.tcbs[index], &mut self.send) {
+            self.go_on_searching(index, mss_max, fate);
+        }
+    }
+
+    #[cold]
+    fn go_on_searching(&mut self, index: u32, mss_max: u16, fate: Option<(u16, bool)>) {
         let tuple = self.tuple(index);
         let (remote, header) = (tuple.remote_ip(), header_len(&tuple));
         match fate {

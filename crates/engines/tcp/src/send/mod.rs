@@ -236,6 +236,14 @@ pub fn mtu_changed(tcb: &mut Tcb, memory: &mut SendMemory, mss: u16, now: Now) {
     cold::store(tcb, memory, recovery);
 }
 
+/// The connection begins with segments shorter than `mss_max`, which both sides would take, because of what is known of the path.
+#[cold]
+pub fn mtu_is_known(tcb: &mut Tcb, memory: &mut SendMemory, mss_max: u16) {
+    let mut recovery = cold::load(tcb, memory);
+    recovery.mtu.mss_max = recovery.mtu.mss_max.max(mss_max);
+    cold::store(tcb, memory, recovery);
+}
+
 /// Of a connection whose segments are shorter than both sides would take, because of the path: the longest MSS, and the fate of a probe (the MSS
 /// that it tried, and whether it arrived), which is told once.
 pub fn mtu_search(tcb: &Tcb, memory: &mut SendMemory) -> Option<(u16, Option<(u16, bool)>)> {
