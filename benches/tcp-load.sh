@@ -1,7 +1,8 @@
 #!/bin/sh
 # `linerate tcp load` and wrk in turn against one nginx: requests for each second of CPU time of the client.
 #     benches/tcp-load.sh [RUNS [SECONDS [CONNECTIONS [PATH]]]]          5 runs of 5 s, 100 connections, a file of 615 bytes
-# Two namespaces and a veth pair, GRO on both ends, so that packets are received in a NAPI thread. nginx and its thread have core 0, the
+# Two namespaces and a veth pair, with GRO and without TSO on both ends: otherwise the kernel receives them on the sender's core, and not in the NAPI
+# thread, and the softirqs of wrk would count for nginx. nginx and its thread have core 0, the
 # client and its thread core 1. The client's CPU time is that of its process (with the softirqs in its calls) and of the NAPI thread of its
 # interface. Linerate receives and sends by `xdp:` and by `packet:`; it compares the body of each answer with the file, wrk does not.
 # Wants root, nginx, wrk, python3 and ethtool. Builds nothing: cargo build --release -p linerate
@@ -16,7 +17,8 @@ connections=${3:-100}
 path=${4:-/}
 linerate=$(realpath "${CARGO_TARGET_DIR:-target}/release/linerate")
 folder=$(mktemp -d)
-trap 'kill $(jobs -p) 2>/dev/null || true; ip netns del lr-server 2>/dev/null || true; rm -r "$folder"' EXIT
+nginx=
+trap '[ -z "$nginx" ] || kill "$nginx"; ip netns del lr-server 2>/dev/null || true; rm -r "$folder"' EXIT
 mount -t tmpfs none /run
 mkdir -p /run/netns
 export XDG_RUNTIME_DIR="$folder"
@@ -24,8 +26,8 @@ export XDG_RUNTIME_DIR="$folder"
 ip netns add lr-server
 ip link add veth0 type veth peer name veth1 netns lr-server
 server="ip netns exec lr-server"
-ethtool -K veth0 gro on >/dev/null
-$server ethtool -K veth1 gro on >/dev/null
+ethtool -K veth0 gro on tso off >/dev/null
+$server ethtool -K veth1 gro on tso off >/dev/null
 ip addr add 198.18.5.3/24 dev veth0
 $server ip addr add 198.18.5.2/24 dev veth1
 ip link set veth0 up
@@ -51,6 +53,7 @@ http { access_log off; keepalive_requests 100000000; server { listen 80 backlog=
 END
 chmod 755 "$folder"
 $server taskset -c 0 nginx -e stderr -c "$folder/nginx.conf" &
+nginx=$!
 sleep 1
 
 cat >"$folder/measure.py" <<'END'
