@@ -234,6 +234,15 @@ fn detecting(last: u8, addresses: &[&str]) -> IpConfig {
 }
 
 #[test]
+fn addresses_that_are_not_probed_for_are_announced_once() {
+    let mut a = Host::new(config(1, NET));
+    a.run_until(30 * SECOND);
+    let frames = a.sent();
+    let arps: Vec<_> = frames.iter().filter_map(|frame| read_arp(frame)).collect();
+    assert!(arps.len() == 1 && arps[0].sender_ip == v4("10.0.0.1") && arps[0].target_ip == v4("10.0.0.1"), "{arps:?}");
+}
+
+#[test]
 fn addresses_are_probed_for_then_announced() {
     let mut a = Host::new(detecting(1, NET));
     assert!(!a.ip.is_ours(ip("10.0.0.1")) && !a.ip.is_ours(ip("fd00::1")));
