@@ -64,6 +64,8 @@ impl NetworkConfig {
             .port
             .parse::<PortSpec>()
             .map_or(1500, |spec| linerate_ports::len_max([&spec]) - linerate_ports::HEADERS);
+        // The tag of a VLAN is a part of the frames that the port takes.
+        let mtu = mtu - self.vlan.map_or(0, |_| VLAN_BYTES);
         IpConfig {
             mac: self.mac.unwrap_or_else(|| mac_of(&self.addresses, &secret)),
             mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
@@ -89,4 +91,16 @@ pub(crate) fn config(options: &StackOptions, ip: IpConfig, secret: [u8; 16]) -> 
     let connections_max = options.connections_max;
     // A load over UDP has a socket where one over TCP has a connection.
     StackConfig { ip, connections_max, udp_sockets_max: connections_max, secret, ..StackConfig::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_takes_its_bytes_from_the_packets() {
+        let plain = NetworkConfig { port: "null:".into(), ..NetworkConfig::default() };
+        let tagged = NetworkConfig { vlan: Some(7), ..plain.clone() };
+        assert_eq!(tagged.ip([0; 16]).mtu + 4, plain.ip([0; 16]).mtu);
+    }
 }
