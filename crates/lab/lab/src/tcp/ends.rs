@@ -47,7 +47,8 @@ impl Ends {
     pub fn open(joined: &Joined<'_>, mtu: u16) -> Result<Ends, PairError> {
         let pool = Pool::new(PoolConfig { frames: FRAMES, ..PoolConfig::default() })?;
         let open = |spec: &PortSpec| -> Result<Box<dyn Port>, OpenError> {
-            Ok(linerate_ports::open_device(spec, &OpenOptions::default(), &pool)?.into_port())
+            // What a receive ring keeps back for a whole block would be in every round trip.
+            Ok(linerate_ports::open_device(spec, &OpenOptions::low_latency(), &pool)?.into_port())
         };
         let (mut ports, routed) = match joined {
             Joined::Namespaces(topology, kind) => {
