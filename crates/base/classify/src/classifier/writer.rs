@@ -59,6 +59,12 @@ impl Classifier {
         Classifier::with(domain, Hashing::random())
     }
 
+    /// As [`Classifier::new`], with secrets that everybody knows, so that counts of instructions repeat. Whoever may choose the rules could choose
+    /// some that collide.
+    pub fn with_known_secrets(domain: &Domain) -> Classifier {
+        Classifier::with(domain, Hashing::known())
+    }
+
     pub(crate) fn with(domain: &Domain, hashing: Hashing) -> Classifier {
         let (tuples, entries) = (Tuples::new(hashing), Entries::new(domain));
         Classifier { tuples, entries, publisher: Publisher::new(domain, Set::Empty), few: Some(Vec::new()), len: 0 }
