@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
+
 use common::{Ended, INTERFACE, Run, Wire};
 use linerate_pcapng::CaptureReader;
 use serde_json::Value;
@@ -107,6 +109,98 @@ fn two_interfaces_are_captured_at_once_into_rotating_files() {
     assert_eq!(packets[0] + packets[1], written);
     let ended: Vec<u64> = ends(&ended).iter().map(|end| number(&end["account"]["written"])).collect();
     assert_eq!(packets.to_vec(), ended);
+}
+
+/// A number of packets is exact, over all rings and ports of a capture, whatever still comes.
+#[test]
+fn a_count_is_exact() {
+    let Some(wire) = Wire::new(2) else { return };
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("a.pcapng");
+    for options in ["", "--rings 2", "-i xdp:veth0"] {
+        let line = format!("capture -i {INTERFACE} {options} -c 10 -w {} --json", path.display());
+        let running = Run::start_in(&wire.right, &line);
+        running.wait_for("ready", |text| text.contains("capturing on"));
+        let sent = format!("send packet:{INTERFACE} --json -q --count {COUNT} --rate 100kpps --flows 100");
+        Run::start_in(&wire.left, &sent).end().expect_code(0);
+        let ended = running.end();
+        ended.expect_code(0);
+        let written: u64 = ends(&ended).iter().map(|end| number(&end["account"]["written"])).sum();
+        assert_eq!(written, 10, "{options}: {}", ended.stdout);
+        let mut reader = CaptureReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+        assert_eq!(std::iter::from_fn(|| reader.next().unwrap()).count(), 10, "{options}");
+    }
+    // A file is not looked at beyond the last packet.
+    let again = Run::start(&format!("capture -r {} -c 3 --json", path.display())).end();
+    again.expect_code(0);
+    assert_eq!(number(&ends(&again)[0]["account"]["taken"]), 3);
+}
+
+/// As tcpdump: what an interface receives and what it sends, unless one direction is asked for.
+#[test]
+fn both_directions_are_captured_by_default() {
+    let Some(wire) = Wire::new(1) else { return };
+    for (options, packets) in [("", 30), ("-Q in", 10), ("-Q out", 20)] {
+        let running = Run::start_in(&wire.right, &format!("capture -i {INTERFACE} --json {options}"));
+        running.wait_for("ready", |text| text.contains("capturing on"));
+        Run::start_in(&wire.left, &format!("send packet:{INTERFACE} -q --count 10")).end().expect_code(0);
+        // Past the qdisc, nobody but the driver sees packets.
+        Run::start_in(&wire.right, &format!("send packet:{INTERFACE},qdisc -q --count 20")).end().expect_code(0);
+        running.signal("INT");
+        let ended = running.end();
+        ended.expect_code(0);
+        assert_eq!(number(&ends(&ended)[0]["account"]["taken"]), packets, "{options}");
+    }
+}
+
+/// `any` is each interface that is up, by its name.
+#[test]
+fn any_is_every_interface_that_is_up() {
+    let Some(wire) = Wire::new(1) else { return };
+    let running = Run::start_in(&wire.right, "capture -i any --json");
+    running.wait_for("ready", |text| text.contains("capturing on"));
+    Run::start_in(&wire.left, &format!("send packet:{INTERFACE} -q --count 10")).end().expect_code(0);
+    running.signal("INT");
+    let ended = running.end();
+    ended.expect_code(0);
+    let ports = ends(&ended);
+    let of_veth = ports.iter().find(|end| end["port"] == INTERFACE).unwrap();
+    assert_eq!(number(&of_veth["account"]["taken"]), 10);
+    // The loopback interface of a new namespace is down.
+    assert_eq!(ports.len(), 1, "{}", ended.stdout);
+}
+
+/// `linerate capture -w - | linerate read - -l` shows packets while the capture goes on.
+#[test]
+fn packets_flow_through_a_pipe_while_the_capture_goes_on() {
+    let Some(wire) = Wire::new(1) else { return };
+    let program = || std::process::Command::new(env!("CARGO_BIN_EXE_linerate"));
+    let (out, into) = std::io::pipe().unwrap();
+    let capture = wire.right.run(|| {
+        let mut command = program();
+        command.args(["capture", "-i", INTERFACE, "-w", "-"]).stdout(into).stderr(std::process::Stdio::piped());
+        command.spawn().unwrap()
+    });
+    let mut capture = Killed(capture.unwrap());
+    let mut command = program();
+    command.args(["read", "-", "-l", "--filter", "udp"]).stdin(out).stdout(std::process::Stdio::piped());
+    let mut read = Killed(command.spawn().unwrap());
+    let mut notes = BufReader::new(capture.0.stderr.take().unwrap()).lines();
+    assert!(notes.any(|line| line.unwrap().contains("capturing on")));
+    Run::start_in(&wire.left, &format!("send packet:{INTERFACE} -q --count 3")).end().expect_code(0);
+    let shown = BufReader::new(read.0.stdout.take().unwrap()).lines().take(3);
+    assert_eq!(shown.filter(|line| line.as_ref().unwrap().contains("UDP 49184 > 7")).count(), 3);
+    assert!(capture.0.try_wait().unwrap().is_none(), "the capture goes on");
+}
+
+/// A process that does not outlive its test.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]

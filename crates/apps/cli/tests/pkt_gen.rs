@@ -195,7 +195,8 @@ fn the_program_may_be_called_by_the_originals_name() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
     command.arg0("/usr/local/bin/pkt-gen").args(["-i", "null", "-f", "tx", "-n", "7"]);
     assert_eq!(Run::from(&mut command).end().expect_code(0).totals("Sent").0, 7);
-    let help = pkt_gen("-h");
+    let help = pkt_gen("--help");
     help.expect_code(0);
+    assert_eq!(help.stdout, pkt_gen("-h").stdout, "as all other commands have it");
     assert!(help.stdout.contains("Differences from netmap's pkt-gen"));
 }

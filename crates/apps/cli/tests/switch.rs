@@ -322,3 +322,27 @@ fn a_port_that_is_down_stays_and_comes_back() {
     }
     assert_eq!(switch.stop(), Some(0));
 }
+
+#[test]
+fn errors_of_a_file_have_their_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lab.toml");
+    for (text, place, words) in [
+        ("[switch\n", "line 1, column 8", "expected"),
+        ("name = 'a'\nagein = '3s'\n", "line 2, column 1", "agein"),
+        ("[[port]]\nspec = 'null:'\nfoo = 1\n", "line 3, column 1", "no setting foo"),
+        (
+            "[[port]]\nspec = 'null:'\n\n[[port]]\nname = 'b'\nspec = 'null:'\naccess = 4096\n",
+            "line 7, column 1",
+            "4096",
+        ),
+        ("[[port]]\nspec = 'null:'\naccess = 4\nqinq = 5\n", "line 1, column 1", "exclude each other"),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let ended = Run::start(&format!("switch -f {}", path.display())).end();
+        ended.expect_code(2);
+        for words in [&format!("lab.toml: {place}: "), words] {
+            assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
+        }
+    }
+}

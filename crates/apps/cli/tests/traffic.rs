@@ -239,6 +239,33 @@ fn what_flags_say_is_a_stream_file() {
     assert_eq!(port["intended_pps"].as_f64(), Some(10_000.0));
 }
 
+/// What a replay intends is what it then sends.
+#[test]
+fn a_replay_says_what_it_intends() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pcap");
+    let path = path.display();
+    Run::start(&format!("send file:{path} --count 101 --rate 1kpps --cores none -q")).end().expect_code(0);
+    let intended = |flags: &str| {
+        let shown = Run::start(&format!("send --replay {path} --dry-run {flags}")).end();
+        shown.expect_code(0);
+        shown.stdout.lines().last().unwrap().to_string()
+    };
+    let shown = Run::start(&format!("send --replay {path} --speed 2x --dry-run")).end();
+    shown.expect_code(0);
+    for words in ["2 times as fast", "101 packets of Ethernet, 6,060 bytes", "intended: 101 packets, in about "] {
+        assert!(shown.stdout.contains(words), "{words}: {}", shown.stdout);
+    }
+    assert!(intended("--loops 3").starts_with("intended: 303 packets"));
+    assert!(intended("--rate 10kpps --loops 0 --duration 1s").starts_with("intended: 10,000 packets, in about "));
+    assert_eq!(intended("--speed full --count 7"), "intended: 7 packets");
+    assert_eq!(intended("--speed full --loops 0"), "intended: packets until Ctrl-C");
+    assert!(intended("--speed full --loops 0 --duration 2s").ends_with("for 2.00 s at most"));
+    let sent = Run::start(&format!("send null: --replay {path} --loops 3 --speed full --json -q --cores none")).end();
+    assert_eq!(number(&json(&sent)["ports"][0]["sent"]), 303);
+    Run::start("send --replay /nonexistent --dry-run").end().expect_code(2);
+}
+
 #[test]
 fn what_cannot_be_is_said_before_anything_is_sent() {
     let folder = tempfile::tempdir().unwrap();

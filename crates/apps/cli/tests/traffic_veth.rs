@@ -142,3 +142,29 @@ fn an_interface_that_goes_away_ends_the_run_with_its_totals() {
     assert_eq!(number(&port["intended"]), number(&port["sent"]) + number(&port["unsent"]));
     assert!(number(&port["sent"]) > 0);
 }
+
+/// The kernel takes a frame of the full size with a tag on top, and a queue that is not there is refused.
+#[test]
+fn tagged_frames_of_full_size_are_sent() {
+    let Some(wire) = Wire::new(1) else { return };
+    for port in [format!("packet:{INTERFACE}"), format!("xdp:{INTERFACE}"), INTERFACE.to_string()] {
+        let count = "--count 100 --rate 10kpps --json -q";
+        let sent = format!("send {port} --size 1522 --layers ethernet/vlan/ipv4/udp {count}");
+        let receiver =
+            Run::start_in(&wire.right, &format!("receive packet:{INTERFACE} --expect 100 --duration 60s --json"));
+        receiver.wait_for("receiving", |text| text.contains("receiving on"));
+        Run::start_in(&wire.left, &sent).end().expect_code(0);
+        let received = receiver.end();
+        received.expect_code(0);
+        let untagged = Run::start_in(&wire.left, &format!("send {port} --size 1522 {count}")).end();
+        untagged.expect_code(2);
+        assert!(untagged.stderr.contains("1518 (1514 without FCS)"), "{}", untagged.stderr);
+    }
+    let refused = Run::start_in(&wire.left, &format!("send {INTERFACE}@3 --count 1")).end();
+    refused.expect_code(2);
+    assert!(
+        refused.stderr.contains("has one queue") && refused.stderr.contains("leave out @queue"),
+        "{}",
+        refused.stderr
+    );
+}

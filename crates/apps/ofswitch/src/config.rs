@@ -26,6 +26,7 @@ use std::str::FromStr;
 
 use linerate_control::{PortConfig, SettingValue, split_setting};
 use linerate_openflow::{Fragments, PortNumber};
+use linerate_units::TextError;
 use serde::{Deserialize, Serialize};
 
 use crate::target::{ListenAddress, Target};
@@ -159,7 +160,8 @@ impl Config {
     /// # Errors
     /// Where it is wrong, and how.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
-        toml::from_str(text).map_err(|error| ConfigError(error.to_string()))
+        let wrong = |error: toml::de::Error| TextError::at(text, error.span().unwrap_or(0..0), error.message());
+        toml::from_str(text).map_err(|error| ConfigError(wrong(error).to_string()))
     }
 
     /// Adds a port in the words of `--port`: `NUMBER=SPEC`.

@@ -9,10 +9,6 @@ use linerate_pcapng::PacketHead;
 
 use crate::message::Message;
 
-/// How long packets of a ring that pauses wait for others before they are handed over: short enough for who looks at the file, long
-/// enough for full buffers at a megabyte in that time.
-const SETTLE_NS: u64 = 250_000_000;
-
 /// What an intake was given, as other threads see it.
 #[derive(Debug, Default)]
 pub(crate) struct Published {
@@ -89,6 +85,7 @@ pub struct Intake {
     counts: IntakeCounts,
     published: Arc<Published>,
     in_flight: Arc<Level>,
+    settle_ns: u64,
     /// When [`Intake::settle`] first saw what is in the buffer.
     waiting_since_ns: Option<u64>,
 }
@@ -100,6 +97,7 @@ impl Intake {
         full: Sender<Message>,
         published: Arc<Published>,
         in_flight: Arc<Level>,
+        settle_ns: u64,
     ) -> Intake {
         Intake {
             number,
@@ -109,6 +107,7 @@ impl Intake {
             counts: IntakeCounts::default(),
             published,
             in_flight,
+            settle_ns,
             waiting_since_ns: None,
         }
     }
@@ -134,12 +133,12 @@ impl Intake {
         false
     }
 
-    /// For a ring that has nothing more at the moment: hands over what has waited for a quarter of a second, and publishes the counts.
-    /// A ring that is emptied often so still makes large writes. `now_ns` is of any clock that goes on evenly.
+    /// For a ring that has nothing more at the moment: hands over packets that have waited for `Settings::settle_ns`, and publishes the
+    /// counts. So a ring that is emptied often still makes large writes. `now_ns` is of any clock that goes on evenly.
     pub fn settle(&mut self, now_ns: u64) {
         if self.buffer.as_ref().is_some_and(|buffer| !buffer.is_empty()) {
             let since_ns = *self.waiting_since_ns.get_or_insert(now_ns);
-            if now_ns.saturating_sub(since_ns) >= SETTLE_NS {
+            if now_ns.saturating_sub(since_ns) >= self.settle_ns {
                 self.hand_over();
             }
         }

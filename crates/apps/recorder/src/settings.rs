@@ -12,6 +12,10 @@ pub const BUFFER_BYTES_MIN: usize = 512 << 10;
 /// Bytes of all buffers together.
 pub const QUEUE_BYTES_DEFAULT: usize = 64 << 20;
 
+/// How long packets of a ring that pauses wait for others before a file gets them, nanoseconds: short enough for somebody who looks at the
+/// file, long enough for full buffers at a megabyte in that time.
+pub const SETTLE_NS_FILE: u64 = 250_000_000;
+
 /// How bytes get to the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
@@ -45,6 +49,8 @@ pub struct Settings {
     /// Call fsync(2) when a file is closed. Without it a crash of the system (not of the program) loses what the system had not
     /// written yet.
     pub sync: bool,
+    /// How long packets of a ring that pauses wait for others before they are written, nanoseconds.
+    pub settle_ns: u64,
 }
 
 impl Settings {
@@ -54,6 +60,8 @@ impl Settings {
         Settings {
             format: FileFormat::of(&path),
             zstd_level: path.ends_with(".zst").then_some(1),
+            // Whoever reads a pipe is there now.
+            settle_ns: if is_file(&path) { SETTLE_NS_FILE } else { 0 },
             path,
             head,
             policy: RotationPolicy::default(),
@@ -63,6 +71,12 @@ impl Settings {
             sync: false,
         }
     }
+}
+
+/// False for standard output that is no file, and for a FIFO or device that is there already.
+fn is_file(path: &str) -> bool {
+    let path = if path == "-" { "/proc/self/fd/1" } else { path };
+    std::fs::metadata(path).map_or(true, |metadata| metadata.is_file())
 }
 
 /// Why a recorder could not be started.

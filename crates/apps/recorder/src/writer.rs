@@ -97,6 +97,7 @@ impl Recorder {
                 messages.clone(),
                 Arc::clone(&shown),
                 Arc::clone(&in_flight),
+                settings.settle_ns,
             ));
             published.push(shown);
             returns.push(empty);

@@ -19,8 +19,14 @@
 //! to = "file:a.pcapng"
 //! ```
 
+use std::ops::Range;
+
 use linerate_control::{PortConfig, SettingValue, split_setting};
+use linerate_units::TextError;
 use serde::{Deserialize, Serialize};
+use toml::de::DeTable;
+
+use crate::settings::check_settings;
 
 /// The subcommand of `linerate` that runs a switch.
 pub const PROGRAM: &str = "switch";
@@ -116,7 +122,16 @@ impl Config {
     /// # Errors
     /// Where it is wrong, and how.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
-        toml::from_str(text).map_err(|error| ConfigError(error.to_string()))
+        let wrong = |span: Option<Range<usize>>, problem: &str| {
+            ConfigError(TextError::at(text, span.unwrap_or(0..0), problem).to_string())
+        };
+        let config: Config = toml::from_str(text).map_err(|error| wrong(error.span(), error.message()))?;
+        for (index, port) in config.ports.iter().enumerate() {
+            if let Err((key, problem)) = check_settings(&port.settings) {
+                return Err(wrong(span_of(text, index, key.as_deref()), &problem));
+            }
+        }
+        Ok(config)
     }
 
     /// Adds a port in the words of `--port`: `NAME=SPEC`, or `SPEC`.
@@ -142,6 +157,15 @@ impl Config {
         self.ports[index].settings.insert(key, value);
         Ok(())
     }
+}
+
+/// Where the text has this key of its port table `index`, or where that table is.
+fn span_of(text: &str, index: usize, key: Option<&str>) -> Option<Range<usize>> {
+    let file = DeTable::parse(text).ok()?;
+    let (_, ports) = file.get_ref().iter().find(|(name, _)| name.get_ref() == "port")?;
+    let port = ports.get_ref().as_array()?.get(index)?;
+    let found = port.get_ref().as_table()?.iter().find(|(name, _)| Some(&**name.get_ref()) == key);
+    Some(found.map_or_else(|| port.span(), |(name, _)| name.span()))
 }
 
 impl MacConfig {

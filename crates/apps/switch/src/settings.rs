@@ -50,6 +50,19 @@ pub(crate) fn port_settings(settings: &Settings, caps: &Caps) -> Result<PortSett
     Ok(PortSettings { frame_len_max: caps.frame_len_max, ..engine })
 }
 
+/// Checks settings before there is a port.
+///
+/// # Errors
+/// What is wrong, and with which key if it is one alone.
+pub(crate) fn check_settings(settings: &Settings) -> Result<(), (Option<String>, String)> {
+    let check = |settings: &Settings| port_settings(settings, &Caps::default()).map(drop);
+    for (key, value) in settings {
+        let alone = Settings::from([(key.clone(), value.clone())]);
+        check(&alone).map_err(|error| (Some(key.clone()), error.to_string()))?;
+    }
+    check(settings).map_err(|error| (None, error.to_string()))
+}
+
 struct Reader<'a>(&'a Settings);
 
 impl Reader<'_> {

@@ -14,13 +14,15 @@
 //! assert_eq!(program.run(&packet, &Facts::of_len(60)), 262_144);
 //! packet[12..14].copy_from_slice(&[0x88, 0xcc]);
 //! assert_eq!(program.run(&packet, &Facts::of_len(60)), 0);
-//! let error = compile("tcp[13] & 2 != 0", Tags::InPacket, 262_144).unwrap_err();
+//! let error = compile("host www.example.org", Tags::InPacket, 262_144).unwrap_err();
 //! assert!(error.to_string().contains("libpcap"));
 //! ```
 //! ```text
 //! instruction.rs  one instruction, and its text     language/lexer.rs       words
 //! program.rs      programs, the checker             language/parse.rs       the grammar
 //! run.rs          the interpreter                   language/primitive.rs   what each primitive tests
+//!                                                   language/arithmetic.rs  comparisons of bytes and lengths
+//!                                                   language/chain.rs       headers behind headers
 //!                                                   language/generate.rs    tests to jumps
 //! ```
 #![forbid(unsafe_code)]

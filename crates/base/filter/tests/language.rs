@@ -80,6 +80,92 @@ fn primitives_mean_what_they_say() {
 }
 
 #[test]
+fn bytes_and_lengths_are_compared() {
+    for (expression, is_true) in [
+        ("len = 60", true),
+        ("len-1 = 59 or len - 1 = 59", true),
+        ("len > 60 or len < 60", false),
+        ("ip[8] = 64", true),
+        ("ip[0] & 0xf = 5", true),
+        ("(ip[0] & 0xf) << 2 = 20", true),
+        ("ip[2:2] + 14 = len", true),
+        ("ip[12:4] = 0x0a000001", true),
+        ("udp[2:2] = 53", true),
+        ("udp[(ip[0] & 0xf) - 3] = 0", true),
+        ("udp[0:2] > udp[2:2]", true),
+        ("tcp[13] != 2", false),
+        ("not tcp[13] = 2", true),
+        ("ether[12:2] = 0x800", true),
+        ("ip[9] * 2 == 34 && (udp)", true),
+        ("icmp[icmptype] != icmp-echo", false),
+        ("ip6[6] = 17", false),
+        ("-1 = 0xffffffff", true),
+    ] {
+        if expression.starts_with("len-1") {
+            assert!(compile(expression, Tags::InPacket, 96).is_err(), "`len-1` is a word, as in libpcap");
+            continue;
+        }
+        assert_eq!(passes(expression, &packet(&[])), is_true, "{expression}");
+    }
+    // Behind a tag, when `vlan` was named.
+    assert!(passes("vlan and udp[2:2] = 53", &packet(&[5])));
+}
+
+#[test]
+fn groups_and_labels() {
+    let mut group = packet(&[]);
+    group[30] = 239;
+    assert!(passes("ip multicast", &group) && !passes("ip multicast", &packet(&[])));
+    assert!(!passes("ip6 multicast", &group));
+    // Two labels, 100 and 200, in front of the packet.
+    let mut labelled = packet(&[]);
+    labelled[12..14].copy_from_slice(&[0x88, 0x47]);
+    labelled.splice(14..14, [0, 0x06, 0x40, 64, 0, 0x0c, 0x81, 64]);
+    for (expression, is_true) in [
+        ("mpls", true),
+        ("mpls 100", true),
+        ("mpls 200", false),
+        ("mpls 100 and mpls 200 and udp port 53", true),
+        ("mpls and mpls and mpls", false),
+        ("mpls and udp", false),
+        ("mpls and mpls and ip6", false),
+        ("mpls and mpls and arp", false),
+        ("udp", false),
+        ("mpls and mpls and ip[8] = 64", true),
+    ] {
+        assert_eq!(passes(expression, &labelled), is_true, "{expression}");
+    }
+    assert!(!passes("mpls", &packet(&[])));
+}
+
+#[test]
+fn a_protocol_is_found_behind_headers() {
+    // Ethernet, IPv6, then these headers (number of the next one, length field), then TCP.
+    let chain = |headers: &[(u8, u8)]| {
+        let mut packet = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd, 0x60, 0, 0, 0, 0, 0];
+        packet.extend([headers.first().map_or(6, |(own, _)| *own), 64]);
+        packet.extend([0; 32]);
+        for (at, (own, len)) in headers.iter().enumerate() {
+            let bytes = if *own == 51 { (usize::from(*len) + 2) * 4 } else { (usize::from(*len) + 1) * 8 };
+            let start = packet.len();
+            packet.resize(start + bytes, 0);
+            packet[start..start + 2].copy_from_slice(&[headers.get(at + 1).map_or(6, |(own, _)| *own), *len]);
+        }
+        packet.resize(packet.len() + 20, 0);
+        packet
+    };
+    for headers in [&[][..], &[(0, 0)], &[(0, 1), (43, 2)], &[(44, 0), (51, 4), (60, 0)], &[(0, 0); 8]] {
+        assert!(passes("ip6 protochain 6", &chain(headers)), "{headers:?}");
+        assert!(passes("protochain \\tcp", &chain(headers)), "{headers:?}");
+        assert!(!passes("ip6 protochain 17", &chain(headers)), "{headers:?}");
+        assert!(!passes("ip protochain 6", &chain(headers)), "{headers:?}");
+    }
+    assert!(!passes("ip6 protochain 6", &chain(&[(0, 0); 9])), "eight headers are passed");
+    assert!(!passes("ip6 protochain 6", &chain(&[(50, 0)])), "an encrypted packet shows no more");
+    assert!(passes("ip protochain 17", &packet(&[])) && passes("protochain 17", &packet(&[])));
+}
+
+#[test]
 fn what_comes_after_vlan_looks_behind_the_tag() {
     let (one, two) = (packet(&[5]), packet(&[5, 0x2006]));
     for (expression, of_one, of_two) in [
@@ -136,8 +222,18 @@ fn errors_have_their_place_and_say_what_to_do() {
         ("foo", 1, "not known"),
         ("80 or tcp", 1, "not known"),
         ("tcp or 80", 8, "not known"),
-        ("tcp[13] = 2", 4, "libpcap"),
-        ("tcp \u{e9}", 5, "libpcap"),
+        ("tcp[13]", 8, "a comparison is missing"),
+        ("tcp[13] & 2", 12, "a comparison is missing"),
+        ("tcp[13] = ", 11, "a number is missing"),
+        ("tcp[13:3] = 2", 8, "1, 2 or 4"),
+        ("tcp[13 = 2", 8, "`]`"),
+        ("len = foo", 7, "no number"),
+        ("len / 0 = 1", 5, "division by zero"),
+        ("len << 32 = 1", 5, "32 bits"),
+        ("ip[0xffffffff] = 1", 1, "outside of every packet"),
+        ("ip broadcast", 1, "dst host"),
+        ("mpls and vlan", 10, "in front of mpls"),
+        ("tcp \u{e9}", 5, "no sign"),
     ] {
         let error = compile(expression, Tags::InPacket, 96).unwrap_err();
         assert_eq!(error.at, at, "{expression}: {error}");

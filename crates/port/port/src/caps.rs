@@ -65,8 +65,10 @@ pub struct Caps {
     pub receives: bool,
     /// True when `transmit` can ever take something.
     pub transmits: bool,
-    /// Longest packet in bytes, without FCS (MTU + 14 on Ethernet; 4 more for each VLAN tag that the driver allows).
+    /// Longest packet without a VLAN tag in bytes, without FCS (MTU + 14 on Ethernet).
     pub frame_len_max: usize,
+    /// Bytes by which a packet that is sent may be longer if its first EtherType is that of an 802.1Q tag.
+    pub tag_bytes: usize,
     /// Largest number of frags (frames) of one packet; 1 means that each packet lies in one frame.
     pub frags_max: usize,
     /// True when packets are not copied between the pool's frames and the far side by this process.

@@ -247,7 +247,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         far_side: FarSide::Nothing,
         ..PLAIN
     },
-    Entry { name: "netmap", syntax: "netmap:IF, valeS:P", summary: "netmap, on kernels that have it", ..UNBUILT },
+    Entry { name: "netmap", syntax: "netmap:IF", summary: "netmap, on kernels that have it", ..UNBUILT },
     Entry { name: "dpdk", syntax: "dpdk:DEVARGS", summary: "DPDK's poll mode drivers", ..UNBUILT },
 ];
 

@@ -31,8 +31,10 @@ pub(crate) struct Candidate {
 /// What matters about an interface.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
-    /// Receive queues.
+    /// Receive queues; 1 where the driver does not tell.
     pub queues: u32,
+    /// Whether the driver tells.
+    pub queues_known: bool,
     /// Why the host needs the interface's packets.
     pub host_use: Option<String>,
 }
@@ -41,6 +43,7 @@ impl Facts {
     pub(crate) fn of(device: &Netdev) -> Facts {
         let channels = device.channels().ok().flatten();
         Facts {
+            queues_known: channels.is_some(),
             queues: channels.map_or(1, |channels| channels.rx.0 + channels.combined.0).max(1),
             host_use: host_use(device),
         }
@@ -57,8 +60,10 @@ pub(crate) fn open_bare(spec: &PortSpec, options: &OpenOptions, pool: &Pool) -> 
         let names = netdev::names().unwrap_or_default().join(", ");
         OpenError::new(spec, error.to_string(), format!("there are {names}; or write backend:target, as in pipe:a"))
     })?;
+    let facts = Facts::of(&device);
+    check_queue(spec, &facts)?;
     let mut refused: Vec<OpenError> = Vec::new();
-    for candidate in candidates(spec, &Facts::of(&device), options) {
+    for candidate in candidates(spec, &facts, options) {
         let Some(entry) = of(&candidate.spec) else { continue };
         match open_with(entry, &candidate.spec, options, pool) {
             Ok(device) => {
@@ -73,6 +78,19 @@ pub(crate) fn open_bare(spec: &PortSpec, options: &OpenOptions, pool: &Pool) -> 
     let causes: Vec<String> = refused.iter().map(|error| format!("{}: {}", error.spec, error.cause)).collect();
     let hint = refused.pop().map(|error| error.hint).unwrap_or_default();
     Err(OpenError::new(spec, causes.join("; "), hint))
+}
+
+/// A queue that is not there is refused in both directions: to send, AF_PACKET would take the name without the queue.
+fn check_queue(spec: &PortSpec, facts: &Facts) -> Result<(), OpenError> {
+    let queues = facts.queues;
+    match spec.options.first_queue {
+        Some(queue) if facts.queues_known && queue >= queues => {
+            let queues = if queues == 1 { "one queue".into() } else { format!("{queues} queues") };
+            let cause = format!("{} has {queues}, counted from 0", spec.target);
+            Err(OpenError::new(spec, cause, "leave out @queue, or name one that is there"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The ways to open it, best first.
@@ -135,7 +153,7 @@ mod tests {
     #[test]
     fn xdp_first_where_it_harms_nobody() {
         let (both, receive, transmit) = (OpenOptions::default(), OpenOptions::receive(), OpenOptions::transmit());
-        let free = Facts { queues: 4, host_use: None };
+        let free = Facts { queues: 4, queues_known: true, host_use: None };
         assert_eq!(specs("eth1", &free, &both), ["xdp:eth1,native,queues=4", "packet:eth1"]);
         assert_eq!(specs("eth1@2", &free, &receive), ["xdp:eth1@2,native", "packet:eth1@2"]);
         assert_eq!(specs("eth1", &free, &transmit), ["xdp:eth1", "packet:eth1"]);
@@ -148,5 +166,17 @@ mod tests {
         assert_eq!(specs("eth1", &free, &threads(4, transmit.clone())), ["xdp:eth1", "packet:eth1"]);
         assert_eq!(specs("eth1", &free, &threads(5, receive)), ["packet:eth1"]);
         assert_eq!(specs("eth1", &free, &threads(5, transmit)), ["packet:eth1"]);
+    }
+
+    #[test]
+    fn a_queue_that_is_not_there_is_refused() {
+        let check = |text: &str, queues, queues_known| {
+            let facts = Facts { queues, queues_known, host_use: None };
+            check_queue(&text.parse().unwrap(), &facts).map_err(|error| error.to_string())
+        };
+        let error = check("va@3", 1, true).unwrap_err();
+        assert!(error.contains("va has one queue") && error.contains("leave out @queue"), "{error}");
+        assert!(check("va@3", 3, true).is_err() && check("va@3", 4, true).is_ok() && check("va", 1, true).is_ok());
+        assert!(check("va@3", 1, false).is_ok(), "where the driver does not tell, the backend finds out");
     }
 }

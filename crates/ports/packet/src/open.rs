@@ -12,6 +12,7 @@ use crate::port::PacketPort;
 use crate::receive::{MERGED_LEN_MAX, Receiver};
 use crate::ring::BlockRing;
 use crate::sys::{RingShape, SLOTS_MAX, Socket};
+use crate::transmit::VLAN_BYTES;
 
 /// Bytes of frames that may be on their way through a driver.
 const SEND_BUFFER_BYTES: i32 = 4 << 20;
@@ -207,6 +208,7 @@ fn caps(spec: &PortSpec, options: &Options, device: &Device, ring: Option<RingSh
         receives: options.receives,
         transmits: options.transmits,
         frame_len_max: device.frame_len_max,
+        tag_bytes: VLAN_BYTES,
         frags_max: SLOTS_MAX,
         zero_copy: false,
         copies: "the kernel copies each packet into an skb or a ring block, this port copies from the block into the pool",

@@ -14,7 +14,7 @@ use crate::sys::{MESSAGES_MAX, SLOTS_MAX};
 
 /// Bytes by which a frame with an 802.1Q tag may be longer. The kernel grants them to ethertype 0x8100 only
 /// (packet_extra_vlan_len_allowed in net/packet/af_packet.c).
-const VLAN_BYTES: usize = 4;
+pub(crate) const VLAN_BYTES: usize = 4;
 const VLAN_ETHERTYPE: [u8; 2] = [0x81, 0x00];
 
 /// The first packets of a batch that can go into one call.

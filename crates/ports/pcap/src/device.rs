@@ -8,7 +8,7 @@ use linerate_sys::netdev::{Netdev, Presence};
 /// Bytes of an Ethernet header.
 pub(crate) const ETHERNET_BYTES: usize = 14;
 /// Bytes by which a frame with an 802.1Q tag may be longer.
-const VLAN_BYTES: usize = 4;
+pub(crate) const VLAN_BYTES: usize = 4;
 
 pub(crate) struct Device {
     netdev: Netdev,

@@ -4,7 +4,7 @@ use linerate_mem::Pool;
 use linerate_port::{Caps, Device as Opened, OpenError, PortSpec, RxRing, SpecError};
 use linerate_sys::netdev;
 
-use crate::device::Device;
+use crate::device::{Device, VLAN_BYTES};
 use crate::port::{PcapPort, SLOTS_MAX};
 use crate::sys::{self, Handle, PcapError, Settings};
 
@@ -56,6 +56,7 @@ fn one(spec: &PortSpec, settings: Settings, version: &str, pool: &Pool) -> Resul
         receives: true,
         transmits: true,
         frame_len_max: device.frame_len_max,
+        tag_bytes: VLAN_BYTES,
         frags_max: SLOTS_MAX,
         copies: "libpcap's ring and the kernel's skb copy each packet, and this port once more",
         detail: format!("{version}, buffer of {} KiB, {promiscuous}", settings.buffer_bytes >> 10),

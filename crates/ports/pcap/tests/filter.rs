@@ -114,6 +114,33 @@ fn coloned(address: [u8; 16]) -> String {
     std::net::Ipv6Addr::from(address).to_string()
 }
 
+/// A comparison of numbers. Indexes stay inside of the packets, because the compilers load in another order behind their ends.
+fn relation() -> impl Strategy<Value = String> {
+    let bytes = |protocol: &'static [&'static str], last: u32| {
+        (proptest::sample::select(protocol), 0..last, proptest::sample::select(&["", ":1", ":2", ":4"][..]))
+            .prop_map(|(protocol, index, size)| format!("{protocol}[{index}{size}]"))
+    };
+    let number = prop_oneof![
+        4 => bytes(&["ip", "ip6", "ether", "arp", "tcp", "udp", "sctp", "icmp", "igmp", "icmp6"], 24),
+        1 => bytes(&["tcp", "udp", "icmp"], 6).prop_map(|inner| format!("ip[{} & 15]", inner)),
+        1 => Just("len".to_string()),
+        1 => Just("udp[(ip[0] & 0xf) - 4]".to_string()),
+        3 => prop_oneof![0u32..8, 50u32..300, any::<u32>()].prop_map(|number| number.to_string()),
+    ];
+    let sum = number.prop_recursive(2, 4, 2, |inner| {
+        let operator = proptest::sample::select(&["+", "-", "*", "&", "|", "^"][..]);
+        // libpcap does not check that the protocol of a right operand is there; this compiler does.
+        let operand = prop_oneof![Just("len".to_string()), (0u32..70_000).prop_map(|number| number.to_string())];
+        let by = (proptest::sample::select(&["/", "%", "<<", ">>"][..]), 1u32..20);
+        prop_oneof![
+            (inner.clone(), operator, operand).prop_map(|(a, operator, b)| format!("({a} {operator} {b})")),
+            (inner, by).prop_map(|(a, (operator, b))| format!("({a} {operator} {b})")),
+        ]
+    });
+    let compare = proptest::sample::select(&["=", "==", "!=", ">", "<", ">=", "<="][..]);
+    (sum.clone(), compare, sum).prop_map(|(a, compare, b)| format!("{a} {compare} {b}"))
+}
+
 /// One primitive of the subset.
 fn primitive() -> impl Strategy<Value = String> {
     let direction = || prop_oneof![Just(""), Just("src "), Just("dst "), Just("src or dst "), Just("src and dst ")];
@@ -151,7 +178,8 @@ fn primitive() -> impl Strategy<Value = String> {
             });
             text
         }),
-        1 => word(&["ether broadcast", "ether multicast", "broadcast", "multicast"]),
+        1 => word(&["ether broadcast", "ether multicast", "broadcast", "multicast", "ip multicast", "ip6 multicast"]),
+        3 => relation(),
         3 => proptest::option::of(0u16..6).prop_map(|id| id.map_or("vlan".into(), |id| format!("vlan {id}"))),
         1 => (any::<bool>(), 100u32..400).prop_map(|(less, len)| format!("{} {len}", if less { "less" } else { "greater" })),
         1 => (port(), port()).prop_map(|(first, second)| format!("port ({first} or {second})")),
@@ -226,5 +254,40 @@ fn on_an_interface_vlan_asks_the_kernel() {
     for (facts, passes) in [(tag(5), true), (tag(0x6005), true), (tag(6), false), (Facts::of_len(100), false)] {
         assert_eq!(program.run(&packet, &facts) > 0, passes, "{facts:?}\n{program}");
         assert_eq!(beside.run(&packet, &facts) > 0, passes, "{facts:?}\n{beside}");
+    }
+}
+
+/// Packets behind one to three labels; few expressions, since libpcap knows nothing but IP behind a label.
+#[test]
+fn both_compilers_look_behind_labels() {
+    let packet = |labels: &[u32], version: u8| {
+        let mut packet = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0x47];
+        for (at, label) in labels.iter().enumerate() {
+            let bottom = u32::from(at + 1 == labels.len());
+            packet.extend((label << 12 | bottom << 8 | 64).to_be_bytes());
+        }
+        packet.push(version << 4 | 5);
+        packet.resize(packet.len() + 80, 6);
+        packet
+    };
+    for expression in [
+        "mpls",
+        "mpls 7",
+        "mpls and ip",
+        "mpls 7 and mpls 8",
+        "mpls and mpls and ip6",
+        "mpls and mpls and mpls",
+        "mpls and tcp",
+        "mpls and ip[8] = 6",
+    ] {
+        let Some(theirs) = by_libpcap(expression) else { return };
+        for labels in [&[7][..], &[8], &[7, 8], &[8, 7], &[7, 8, 9]] {
+            for version in [4, 6, 5] {
+                let packet = packet(labels, version);
+                let facts = Facts::of_len(packet.len() as u32);
+                let passed = (ours(expression).run(&packet, &facts), theirs.run(&packet, &facts));
+                assert_eq!(passed.0, passed.1, "`{expression}` of {labels:?}, version {version}");
+            }
+        }
     }
 }

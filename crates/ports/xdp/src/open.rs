@@ -15,7 +15,7 @@ use crate::attach::{AttachError, Attachment, ModeWanted};
 use crate::placement::Placement;
 use crate::port::XdpPort;
 use crate::queue::{Queue, QueueError, QueueShape, Step};
-use crate::transmit::Limits;
+use crate::transmit::{Limits, TAG_BYTES};
 use crate::umem;
 
 /// Entries of the fill and receive ring unless `ring=` says otherwise: enough to ride out a pause of a few milliseconds at a
@@ -331,6 +331,7 @@ impl Opener<'_> {
             receives: request.receives,
             transmits: request.transmits,
             frame_len_max: limits.frame_len_max,
+            tag_bytes: TAG_BYTES,
             frags_max: limits.frags_max,
             zero_copy: true,
             copies: match zero_copy {

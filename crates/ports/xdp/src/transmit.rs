@@ -30,7 +30,7 @@ pub(crate) struct TransmitSide {
 /// What one packet may be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Bytes without FCS; a packet with a VLAN tag may have 4 more.
+    /// Bytes without FCS; a packet with a VLAN tag may have [`TAG_BYTES`] more.
     pub(crate) frame_len_max: usize,
     pub(crate) frags_max: usize,
 }
@@ -213,7 +213,7 @@ impl Limits {
     #[cold]
     fn check_unusual(&self, batch: &Batch, at: usize) -> Result<u32, Option<Refusal>> {
         let Some(Span { slots: segments, len }) = batch.span(at) else { return Err(None) };
-        let tag = if is_tagged(batch.packet(at)) { 4 } else { 0 };
+        let tag = if is_tagged(batch.packet(at)) { TAG_BYTES } else { 0 };
         let empty = (at..at + segments).any(|index| batch.packet(index).is_empty());
         match () {
             () if len > self.frame_len_max + tag => Err(Some(Refusal::Long { len })),
@@ -223,6 +223,9 @@ impl Limits {
         }
     }
 }
+
+/// Bytes of a VLAN tag.
+pub(crate) const TAG_BYTES: usize = 4;
 
 /// Whether the packet starts with an 802.1Q or 802.1ad tag.
 fn is_tagged(packet: &[u8]) -> bool {

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 /// A socket's path has at most 107 bytes and a 0 (unix(7)).
 const SOCKET_PATH_LEN_MAX: usize = 107;
 const NAME_LEN_MAX: usize = 48;
+/// How often a folder is made again that others remove.
+const FOLDER_TRIES: usize = 8;
 
 /// Why an instance gets no runtime directory.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +86,18 @@ impl RuntimeDir {
         RuntimeDir::inside(&runtime_folder(own), program, name)
     }
 
+    /// As [`RuntimeDir::of`], to talk to an instance: makes no folder, so one that is not there stays away.
+    ///
+    /// # Errors
+    /// As [`RuntimeDir::of`].
+    pub fn existing(program: &'static str, name: &str) -> Result<RuntimeDir, RuntimeDirError> {
+        let folder = runtime_folder(own_user()?).join("linerate");
+        if folder.exists() {
+            check_folder(&folder)?;
+        }
+        RuntimeDir::named(folder, program, name)
+    }
+
     /// As [`RuntimeDir::of`], in a folder of the caller's choice instead of the runtime folder.
     ///
     /// # Errors
@@ -92,6 +106,11 @@ impl RuntimeDir {
         check_name(name)?;
         let folder = parent.join("linerate");
         own_folder(&folder)?;
+        RuntimeDir::named(folder, program, name)
+    }
+
+    fn named(folder: PathBuf, program: &'static str, name: &str) -> Result<RuntimeDir, RuntimeDirError> {
+        check_name(name)?;
         let dir = RuntimeDir { program, name: name.into(), folder };
         for path in [dir.control(), dir.memif()] {
             let text = path.to_string_lossy();
@@ -136,15 +155,21 @@ impl RuntimeDir {
     /// # Errors
     /// There is one already; something of somebody else is in the way.
     pub fn lock_instance(&self) -> Result<InstanceLock, RuntimeDirError> {
-        let lock = match FileLock::take(&self.lock(), false) {
-            Ok(Some(lock)) => lock,
-            Ok(None) => return Err(RuntimeDirError::Running { program: self.program, name: self.name.clone() }),
-            Err(error) => return Err(error),
+        // The last instance of this user may remove the folder at this moment.
+        let taken = (0..FOLDER_TRIES).find_map(|_| match FileLock::take(&self.lock(), false) {
+            Err(RuntimeDirError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                own_folder(&self.folder).err().map(Err)
+            }
+            taken => Some(taken),
+        });
+        let taken = taken.unwrap_or_else(|| FileLock::take(&self.lock(), false))?;
+        let Some(lock) = taken else {
+            return Err(RuntimeDirError::Running { program: self.program, name: self.name.clone() });
         };
         for path in [self.control(), self.memif()] {
             remove_socket(&path)?;
         }
-        Ok(InstanceLock { dir: self.clone(), _lock: lock })
+        Ok(InstanceLock { dir: self.clone(), lock: Some(lock) })
     }
 }
 
@@ -152,7 +177,8 @@ impl RuntimeDir {
 #[derive(Debug)]
 pub struct InstanceLock {
     dir: RuntimeDir,
-    _lock: FileLock,
+    /// Removed before the folder is.
+    lock: Option<FileLock>,
 }
 
 impl InstanceLock {
@@ -168,6 +194,18 @@ impl Drop for InstanceLock {
             // The next start removes a socket that cannot be removed now.
             let _ = remove_socket(&path);
         }
+        self.lock.take();
+        if let Ok(own) = own_user() {
+            remove_empty(&self.dir.folder, &temporary_folder(own));
+        }
+    }
+}
+
+/// Removes the instances' folder and `temporary`, which is around it, if both are empty. A folder of a session stays, and goes with the session.
+fn remove_empty(folder: &Path, temporary: &Path) {
+    if folder.parent() == Some(temporary) {
+        // An error means that another instance is there.
+        let _ = fs::remove_dir(folder).and_then(|()| fs::remove_dir(temporary));
     }
 }
 
@@ -277,6 +315,10 @@ fn runtime_folder(own: u32) -> PathBuf {
         return PathBuf::from("/run");
     }
     // A user without a session (a container): a folder of the user's own where temporary files go; `own_folder` checks whose.
+    temporary_folder(own)
+}
+
+fn temporary_folder(own: u32) -> PathBuf {
     std::env::temp_dir().join(format!("linerate-{own}"))
 }
 
@@ -290,6 +332,11 @@ fn own_folder(folder: &Path) -> Result<(), RuntimeDirError> {
             Err(error) => return Err(io_error(path)(error)),
         }
     }
+    check_folder(folder)
+}
+
+/// Checks that a folder is this user's, and is for this user alone.
+fn check_folder(folder: &Path) -> Result<(), RuntimeDirError> {
     let temporary = std::env::temp_dir();
     let checked = folder.ancestors().take_while(|path| path.starts_with(&temporary) && *path != temporary);
     for path in checked.chain([folder]) {
@@ -338,6 +385,25 @@ mod tests {
         drop(locked);
         assert_eq!(fs::read_dir(&dir.folder).unwrap().count(), 0, "nothing stays");
         dir.lock_instance().unwrap();
+    }
+
+    #[test]
+    fn an_empty_temporary_folder_is_not_left_behind() {
+        let parent = tempfile::tempdir().unwrap();
+        let temporary = parent.path().join("linerate-0");
+        let dir = RuntimeDir::inside(&temporary, "switch", "s").unwrap();
+        let other = RuntimeDir::inside(&temporary, "switch", "other").unwrap().lock_instance().unwrap();
+        remove_empty(&dir.folder, &temporary);
+        assert!(other.dir().lock().exists(), "another instance keeps it");
+        remove_empty(&dir.folder, &temporary.join("else"));
+        drop(other);
+        assert!(dir.folder.exists(), "it is no folder of temporary files");
+        remove_empty(&dir.folder, &temporary);
+        assert!(!temporary.exists() && parent.path().exists());
+        // Whoever was about to use it makes it again.
+        let lock = dir.lock_instance().unwrap();
+        assert!(dir.lock().exists());
+        drop(lock);
     }
 
     #[test]

@@ -112,9 +112,7 @@ impl Batches {
                 None => self.snaplen,
                 Some(filter) => filter.run(packet, &Facts::of_len(span.len as u32)).min(self.snaplen),
             };
-            if kept > 0 {
-                sink.taken += 1;
-                sink.bytes += span.len as u64;
+            if kept > 0 && sink.admit(span.len as u64) {
                 if let Some(intake) = &mut sink.intake {
                     let (interface, original_len) = (sink.interface, span.len as u32);
                     let head = PacketHead { interface, time_ns, original_len, direction: Direction::Unknown };
@@ -132,7 +130,10 @@ impl Batches {
 impl Source for Batches {
     fn walk(&mut self, sink: &mut Sink) -> Result<usize, String> {
         let mut walked = 0;
-        while walked < WALK_MAX && self.end.as_ref().is_none_or(|end| !end.over && end.packets < REST_MAX) {
+        while walked < WALK_MAX
+            && !sink.is_full()
+            && self.end.as_ref().is_none_or(|end| !end.over && end.packets < REST_MAX)
+        {
             // A file can wait for the writer. (A batch of frames is less than a buffer.)
             self.held_back = self.timestamps == Timestamps::Recorded
                 && sink.intake.as_ref().is_some_and(|intake| !intake.has_room());
@@ -186,10 +187,10 @@ impl Source for Batches {
     }
 
     /// What is not taken and not lost was not offered: it is still the port's.
-    fn counters(&mut self, taken: u64) -> Result<RingCounters, String> {
+    fn counters(&mut self, sink: &Sink) -> Result<RingCounters, String> {
         let dropped = self.port.stats().map_err(|error| error.to_string())?.rx_dropped();
         // How often the ring was full nobody tells; at least once, if packets were dropped.
-        Ok(RingCounters { offered: taken + dropped, dropped, freezes: u64::from(dropped > 0) })
+        Ok(RingCounters { offered: sink.taken + dropped, dropped, freezes: u64::from(dropped > 0) })
     }
 
     fn level_bytes(&self) -> Option<(u64, u64)> {
@@ -199,7 +200,7 @@ impl Source for Batches {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicU64};
+    use std::sync::atomic::AtomicBool;
 
     use linerate_mem::PoolConfig;
 
@@ -217,17 +218,9 @@ mod tests {
         let filter = linerate_ports::compile_filter("less 100", linerate_ports::FilterPlace::WholePackets, 262_144);
         let source = Batches::new(far, pool.clone(), Some(filter.unwrap().0), 262_144);
         assert_eq!(source.timestamps(), Timestamps::None);
-        let (control, port_packets) = (Control::default(), AtomicU64::new(0));
-        let sink = Sink { intake: None, interface: 0, taken: 0, bytes: 0, timestamped_by_nic: 0 };
-        let run = RingRun {
-            source: Box::new(source),
-            sink,
-            packets_max: None,
-            port_packets: &port_packets,
-            control: &control,
-            core: None,
-            polls: false,
-        };
+        let control = Control::default();
+        let sink = Sink::new(None, 0, None);
+        let run = RingRun { source: Box::new(source), sink, control: &control, core: None, polls: false };
         let sent = AtomicBool::new(false);
         let end = std::thread::scope(|scope| {
             let mut pool = pool.clone();
@@ -275,7 +268,7 @@ mod tests {
         drop(file);
         let port = linerate_ports::open(&format!("file:{}", path("in.pcap")), &pool).unwrap();
         let source = Batches::new(port, pool.clone(), None, 262_144);
-        let (control, port_packets) = (Control::default(), AtomicU64::new(0));
+        let control = Control::default();
         let (go, gone) = std::sync::mpsc::channel::<()>();
         let reader_path = path("out.pcap");
         let (end, read) = std::thread::scope(|scope| {
@@ -291,17 +284,9 @@ mod tests {
                 ..linerate_recorder::Settings::new(path("out.pcap"), linerate_capture::FileHead::default())
             };
             let (recorder, mut intakes) = linerate_recorder::Recorder::start(settings, 1).unwrap();
-            let sink = Sink { intake: intakes.pop(), interface: 0, taken: 0, bytes: 0, timestamped_by_nic: 0 };
-            let (control, port_packets) = (&control, &port_packets);
-            let run = RingRun {
-                source: Box::new(source),
-                sink,
-                packets_max: None,
-                port_packets,
-                control,
-                core: None,
-                polls: false,
-            };
+            let sink = Sink::new(intakes.pop(), 0, None);
+            let control = &control;
+            let run = RingRun { source: Box::new(source), sink, control, core: None, polls: false };
             let ring = scope.spawn(move || run.run());
             // Until nothing moves any more, or all has been taken.
             let mut taken = u64::MAX;

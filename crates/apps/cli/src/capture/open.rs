@@ -8,7 +8,7 @@ use linerate_ports::{Access, FilterCompiler, FilterPlace, PoolPlan, compile_filt
 use linerate_report::units::count;
 use linerate_sys::affinity::allowed_cores;
 use linerate_sys::counters::{CounterReader, Counters};
-use linerate_sys::netdev::Netdev;
+use linerate_sys::netdev::{self, Netdev};
 
 use super::batch::{Batches, Timestamps};
 use super::ring::Ring;
@@ -61,8 +61,8 @@ pub struct CaptureRequest {
     pub rings: Rings,
     /// Take packets for other hardware addresses, too.
     pub promiscuous: bool,
-    /// Which packets of an interface.
-    pub direction: CaptureDirection,
+    /// Which packets; `None` = both directions of an interface, what other ports receive.
+    pub direction: Option<CaptureDirection>,
     /// Whose clock timestamps packets, where there is a choice.
     pub timestamps: TimestampSource,
     /// In tcpdump's language.
@@ -143,7 +143,60 @@ pub fn open_port(name: &str, request: &CaptureRequest) -> Result<Opened, String>
     port(name, &spec, request)
 }
 
+/// The name that stands for all interfaces.
+const ANY: &str = "any";
+/// The least ring of one of all interfaces.
+const ANY_RING_BYTES_MIN: u64 = 1 << 20;
+
+/// The ports that names stand for, where `any` is every interface that is up and carries Ethernet frames. These have one ring each, and share
+/// the bytes of the request's rings.
+///
+/// # Errors
+/// The system does not tell its interfaces, or none is up.
+pub fn expand_any(names: &[String], request: &mut CaptureRequest) -> Result<Vec<String>, String> {
+    if !names.iter().any(|name| name == ANY) || Netdev::open(ANY).is_ok() {
+        return Ok(names.to_vec());
+    }
+    let present = netdev::names().map_err(|error| format!("-i {ANY}: cannot list the interfaces: {error}"))?;
+    let mut all: Vec<String> = names.iter().filter(|name| *name != ANY).cloned().collect();
+    let others = all.len();
+    for name in present {
+        if !all.contains(&name) && Netdev::open(&name).is_ok_and(|device| carries_frames(&device)) {
+            all.push(name);
+        }
+    }
+    let count = all.len() - others;
+    if count == 0 {
+        return Err(format!("-i {ANY}: no Ethernet interface is up here; `ip link` lists the interfaces"));
+    }
+    request.ring_bytes = (request.ring_bytes / count as u64).max(ANY_RING_BYTES_MIN);
+    if request.rings == Rings::Auto {
+        request.rings = Rings::Number(1);
+    }
+    Ok(all)
+}
+
+fn carries_frames(device: &Netdev) -> bool {
+    let is_ethernet = |kind| [libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK].contains(&kind);
+    device.hardware_type().is_ok_and(is_ethernet) && device.is_up().unwrap_or(false)
+}
+
+/// What is captured of an interface. The loopback interface shows each packet twice, when it is sent and when it is received; one is enough
+/// unless somebody asks.
+fn direction_of(device: &str, asked: Option<CaptureDirection>) -> CaptureDirection {
+    let is_loopback = || {
+        let kind = Netdev::open(device).and_then(|device| device.hardware_type());
+        kind.is_ok_and(|kind| kind == libc::ARPHRD_LOOPBACK)
+    };
+    match asked {
+        Some(direction) => direction,
+        None if is_loopback() => CaptureDirection::In,
+        None => CaptureDirection::Inout,
+    }
+}
+
 fn interface(name: &str, device: &str, request: &CaptureRequest) -> Result<Opened, String> {
+    let direction = direction_of(device, request.direction);
     let (rings, spread) = match request.rings {
         Rings::Auto => (queues(device).min(allowed_cores().len().max(1)), Spread::Flows),
         Rings::Queues => (queues(device), Spread::Queues),
@@ -156,7 +209,7 @@ fn interface(name: &str, device: &str, request: &CaptureRequest) -> Result<Opene
             (program, filter_words(compiler, true))
         }
     };
-    let filter = match request.direction {
+    let filter = match direction {
         CaptureDirection::Out => program.0.for_sent().map_err(|error| format!("--filter: {error}"))?,
         CaptureDirection::In | CaptureDirection::Inout => program.0,
     };
@@ -165,14 +218,14 @@ fn interface(name: &str, device: &str, request: &CaptureRequest) -> Result<Opene
         ring_bytes: request.ring_bytes / rings as u64,
         retire_ms: RETIRE_MS,
         promiscuous: request.promiscuous,
-        outgoing: request.direction.sends(),
+        outgoing: direction.sends(),
         hardware_timestamps: timestamps.is_nic(),
         filter,
     };
     // Before the first packet: then no more are offered than were received.
-    let interface = Interface::open(device, request.direction);
+    let interface = Interface::open(device, direction);
     let captures = RingCapture::open_rings(device, &options, rings, spread).map_err(|error| error.to_string())?;
-    let whose = request.direction.words();
+    let whose = direction.words();
     let (ring_bytes, mac) = captures.first().map_or((0, None), |ring| (ring.level_bytes().1, ring.mac()));
     let note = match timestamps.why_not() {
         Some(why) => format!("; timestamps by the kernel, since {why}"),
@@ -183,7 +236,7 @@ fn interface(name: &str, device: &str, request: &CaptureRequest) -> Result<Opene
         (_, Spread::Flows) => format!("{rings} rings of {} bytes each, by flow", count(ring_bytes)),
         (_, Spread::Queues) => format!("{rings} rings of {} bytes each, by receive queue", count(ring_bytes)),
     };
-    let (outgoing, hardware_timestamps) = (request.direction.sends(), timestamps.is_nic());
+    let (outgoing, hardware_timestamps) = (direction.sends(), timestamps.is_nic());
     let source = |ring| Box::new(Ring { ring, outgoing, hardware_timestamps }) as Box<dyn Source>;
     Ok(Opened {
         head: InterfaceHead {
@@ -207,12 +260,8 @@ fn filter_words(compiler: FilterCompiler, in_kernel: bool) -> &'static str {
     match (compiler, in_kernel) {
         (FilterCompiler::Libpcap, true) => "; the kernel runs the filter, which libpcap compiled",
         (FilterCompiler::Libpcap, false) => "; this process runs the filter, which libpcap compiled",
-        (FilterCompiler::Subset, true) => {
-            "; the kernel runs the filter (libpcap is not installed: a part of its language is known)"
-        }
-        (FilterCompiler::Subset, false) => {
-            "; this process runs the filter (libpcap is not installed: a part of its language is known)"
-        }
+        (FilterCompiler::Subset, true) => "; the kernel runs the filter, which Linerate compiled",
+        (FilterCompiler::Subset, false) => "; this process runs the filter, which Linerate compiled",
     }
 }
 
@@ -228,7 +277,7 @@ fn port(name: &str, spec: &PortSpec, request: &CaptureRequest) -> Result<Opened,
             "{name}: only an interface's own ring (-i IF) has timestamps of the NIC; leave --timestamps nic out"
         ));
     }
-    if request.direction.sends() {
+    if request.direction.is_some_and(CaptureDirection::sends) {
         return Err(format!(
             "{name}: only an interface's own ring (-i IF) shows what this host sends; leave --direction out"
         ));

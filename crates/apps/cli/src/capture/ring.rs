@@ -19,28 +19,24 @@ pub struct Ring {
 impl Source for Ring {
     fn walk(&mut self, sink: &mut Sink) -> Result<usize, String> {
         let Ring { ring, outgoing, hardware_timestamps } = self;
-        let Sink { intake, interface, .. } = sink;
-        let (mut bytes, mut by_hardware) = (0, 0);
         let walked = ring.walk(WALK_MAX, |packet| {
             let original_len = packet.original_len() as u32;
-            bytes += u64::from(original_len);
-            if *hardware_timestamps {
-                by_hardware += u64::from(packet.timestamped_by_hardware());
+            if !sink.admit(u64::from(original_len)) {
+                return;
             }
-            let Some(intake) = intake else { return };
+            if *hardware_timestamps {
+                sink.timestamped_by_nic += u64::from(packet.timestamped_by_hardware());
+            }
+            let Some(intake) = &mut sink.intake else { return };
             let direction = match *outgoing {
                 false => Direction::Unknown,
                 true if packet.is_outgoing() => Direction::Outbound,
                 true => Direction::Inbound,
             };
-            let head = PacketHead { interface: *interface, time_ns: packet.time_ns(), original_len, direction };
+            let head = PacketHead { interface: sink.interface, time_ns: packet.time_ns(), original_len, direction };
             intake.packet(&head, packet.len(), |place| packet.copy(place));
         });
-        let walked = walked.map_err(|error| error.to_string())?;
-        sink.taken += walked as u64;
-        sink.bytes += bytes;
-        sink.timestamped_by_nic += by_hardware;
-        Ok(walked)
+        walked.map_err(|error| error.to_string())
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<bool, String> {
@@ -56,8 +52,10 @@ impl Source for Ring {
         counts.ring.offered.saturating_sub(counts.ring.dropped) <= counts.taken
     }
 
-    fn counters(&mut self, _: u64) -> Result<RingCounters, String> {
-        self.ring.counters().map_err(|error| error.to_string())
+    /// Packets that came after the last one of the quota were in the ring, too, but after the capture's end.
+    fn counters(&mut self, sink: &Sink) -> Result<RingCounters, String> {
+        let counts = self.ring.counters().map_err(|error| error.to_string())?;
+        Ok(RingCounters { offered: counts.offered.saturating_sub(sink.refused), ..counts })
     }
 
     fn level_bytes(&self) -> Option<(u64, u64)> {

@@ -1,6 +1,7 @@
 //! All rings, to their end, and the accounts.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use linerate_capture::{Account, Counted, FileHead, RotationPolicy};
@@ -34,7 +35,7 @@ pub struct Plan {
     pub policy: RotationPolicy,
     /// Ends after this time, nanoseconds.
     pub duration_ns: Option<u64>,
-    /// Ends after so many packets of any port.
+    /// Ends after so many packets, of all ports together, and takes no more than these.
     pub packets_max: Option<u64>,
     /// Time between two lines, nanoseconds.
     pub interval_ns: u64,
@@ -82,17 +83,15 @@ pub fn run(plan: &Plan) -> Result<bool, String> {
     };
     signal::catch_stop_signals().map_err(|error| format!("cannot catch signals: {error}"))?;
     let controls: Vec<Control> = (0..rings).map(|_| Control::default()).collect();
-    let port_packets: Vec<AtomicU64> = opened.iter().map(|_| AtomicU64::new(0)).collect();
+    let quota = plan.packets_max.map(|packets| Arc::new(AtomicU64::new(packets)));
     opened.iter().for_each(|port| note(&port.note));
     let mut runs = Vec::with_capacity(rings);
     let mut intakes = intakes.drain(..);
     for (number, port) in opened.drain(..).enumerate() {
         for source in port.sources {
-            let sink =
-                Sink { intake: intakes.next(), interface: number as u32, taken: 0, bytes: 0, timestamped_by_nic: 0 };
-            let (port_packets, control) = (&port_packets[number], &controls[runs.len()]);
-            let (packets_max, core) = (plan.packets_max, cores.of(runs.len()));
-            runs.push(RingRun { source, sink, packets_max, port_packets, control, core, polls: plan.polls });
+            let sink = Sink::new(intakes.next(), number as u32, quota.clone());
+            let (control, core) = (&controls[runs.len()], cores.of(runs.len()));
+            runs.push(RingRun { source, sink, control, core, polls: plan.polls });
         }
     }
     let (start_ns, start_unix_ns) = (clock::now_ns(), clock::realtime_ns());

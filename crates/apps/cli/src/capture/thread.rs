@@ -1,5 +1,6 @@
 //! The thread of a ring: takes packets out of it, shows its counts when asked, and knows when it has seen all.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use linerate_capture::{FillGauge, FillReport};
@@ -44,11 +45,11 @@ pub trait Source: Send {
     /// After [`Source::stop`], and a walk that looked at `walked` packets: whether all that were there have been seen.
     fn is_walked(&mut self, walked: usize, counts: &Counts) -> bool;
 
-    /// The ring's counts, of which `taken` packets were taken out so far.
+    /// The ring's counts; `sink` says how many packets were taken out so far. Packets that the quota refused are not offered.
     ///
     /// # Errors
     /// What the system answers.
-    fn counters(&mut self, taken: u64) -> Result<RingCounters, String>;
+    fn counters(&mut self, sink: &Sink) -> Result<RingCounters, String>;
 
     /// Bytes in the ring and room in it, where they can be known.
     fn level_bytes(&self) -> Option<(u64, u64)>;
@@ -66,6 +67,36 @@ pub struct Sink {
     pub bytes: u64,
     /// Of these packets, those with a timestamp of the NIC's clock.
     pub timestamped_by_nic: u64,
+    /// Packets that the rings of the capture may still take together; `None` = any number.
+    quota: Option<Arc<AtomicU64>>,
+    /// Packets that came when the quota was used up. They count as packets after the end of the capture.
+    pub refused: u64,
+}
+
+impl Sink {
+    /// Nothing taken yet. `quota` is shared by all rings of a capture that ends after so many packets.
+    pub fn new(intake: Option<Intake>, interface: u32, quota: Option<Arc<AtomicU64>>) -> Sink {
+        Sink { intake, interface, taken: 0, bytes: 0, timestamped_by_nic: 0, quota, refused: 0 }
+    }
+
+    /// Counts a packet that had `len` bytes on the wire. False: the capture has as many packets as it was to have, and this one is not taken.
+    #[inline]
+    pub fn admit(&mut self, len: u64) -> bool {
+        if let Some(quota) = &self.quota
+            && quota.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err()
+        {
+            self.refused += 1;
+            return false;
+        }
+        self.taken += 1;
+        self.bytes += len;
+        true
+    }
+
+    /// True when the capture has as many packets as it was to have.
+    pub fn is_full(&self) -> bool {
+        self.quota.as_ref().is_some_and(|quota| quota.load(Ordering::Relaxed) == 0)
+    }
 }
 
 /// What the thread found out.
@@ -86,10 +117,6 @@ pub struct RingRun<'a> {
     pub source: Box<dyn Source>,
     /// Where its packets go.
     pub sink: Sink,
-    /// Stop when the port has had so many packets.
-    pub packets_max: Option<u64>,
-    /// Packets that the rings of the port have had.
-    pub port_packets: &'a AtomicU64,
     /// Shared with the thread that reports.
     pub control: &'a Control,
     /// The core to run on.
@@ -128,7 +155,6 @@ impl RingRun<'_> {
                 }
                 next_gauge_ns = now_ns + GAUGE_NS;
             }
-            let before = self.sink.taken;
             let walked = self.source.walk(&mut self.sink);
             let question = self.control.question();
             let mut counts = None;
@@ -148,7 +174,7 @@ impl RingRun<'_> {
                 if walked > 0 {
                     stopped_ns = Some(clock::now_ns());
                 }
-            } else if self.control.stop.load(Ordering::Acquire) || self.has_enough(self.sink.taken - before) {
+            } else if self.control.stop.load(Ordering::Acquire) || self.has_enough() {
                 self.source.stop()?;
                 stopped_ns = Some(clock::now_ns());
             }
@@ -160,10 +186,9 @@ impl RingRun<'_> {
         }
     }
 
-    /// Whether the port has had as many packets as it was to have.
-    fn has_enough(&self, more: u64) -> bool {
-        let Some(packets_max) = self.packets_max else { return false };
-        let enough = self.port_packets.fetch_add(more, Ordering::Relaxed) + more >= packets_max;
+    /// Whether the capture has as many packets as it was to have; then all of it ends.
+    fn has_enough(&self) -> bool {
+        let enough = self.sink.is_full();
         if enough {
             self.control.ends_capture.store(true, Ordering::Release);
         }
@@ -192,7 +217,7 @@ impl RingRun<'_> {
         let Sink { taken, bytes, timestamped_by_nic, .. } = self.sink;
         let dropped_for_buffers = self.sink.intake.as_ref().map_or(0, |intake| intake.counts().dropped);
         let level_bytes = self.source.level_bytes().map(|(level, _)| level);
-        let (ring, cpu_ns) = (self.source.counters(taken)?, clock::thread_cpu_ns());
+        let (ring, cpu_ns) = (self.source.counters(&self.sink)?, clock::thread_cpu_ns());
         let counts = Counts { taken, bytes, timestamped_by_nic, dropped_for_buffers, ring, level_bytes, cpu_ns };
         self.control.show(counts);
         Ok(counts)

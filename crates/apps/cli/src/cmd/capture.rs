@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use linerate_capture::RotationPolicy;
 use linerate_units::{bytes, count, positive_duration_ns};
 
-use crate::capture::open::{CaptureDirection, CaptureRequest, RINGS_MAX, Rings};
+use crate::capture::open::{CaptureDirection, CaptureRequest, RINGS_MAX, Rings, expand_any};
 use crate::capture::run::{self, Plan};
 use crate::capture::timestamps::TimestampSource;
 use crate::traffic::note;
@@ -33,9 +33,12 @@ full: such a run was too short to be free of loss. docs/capture.md has more. Exi
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Ports: an interface (an AF_PACKET ring, walked in place), or xdp:IF, pcap:IF, tap:NAME, memif:SOCKET, vhost:SOCKET, shm:SOCKET,
-    /// file:PATH as `linerate ports` lists them; each has a thread of its own
-    #[arg(short, long = "interface", value_name = "PORT", required = true)]
+    /// file:PATH as `linerate ports` lists them; each has a thread of its own. `any` is every Ethernet interface that is up now
+    #[arg(short, long = "interface", value_name = "PORT", required_unless_present = "read")]
     interfaces: Vec<String>,
+    /// Capture file to take packets from, as -i file:FILE; `linerate read FILE` prints its packets
+    #[arg(short, long, value_name = "FILE")]
+    read: Vec<String>,
     /// File to write: pcapng, or pcap when its name ends in .pcap, with .zst compressed; - is standard output
     #[arg(short, long, value_name = "FILE")]
     write: Option<String>,
@@ -48,9 +51,10 @@ pub struct Args {
     /// Take packets for other hardware addresses, too
     #[arg(long)]
     promiscuous: bool,
-    /// Which packets: those that this host receives, those that it sends, or both (out and inout: interfaces only)
-    #[arg(short = 'Q', long, value_name = "DIRECTION", value_enum, default_value_t = CaptureDirection::In)]
-    direction: CaptureDirection,
+    /// Which packets: those that this host receives, those that it sends, or both [default: both on an interface, one of the two on
+    /// the loopback interface, where each packet goes both ways; other ports show what they receive]
+    #[arg(short = 'Q', long, value_name = "DIRECTION", value_enum)]
+    direction: Option<CaptureDirection>,
     /// The rings of each port together: of an interface, of pcap:, and of xdp: (in frames); others have what their name says
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = ring_bytes)]
     ring: u64,
@@ -65,7 +69,7 @@ pub struct Args {
     /// Ends after this time: 10s, 500ms, 2m [default: at Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = positive_duration_ns)]
     duration: Option<u64>,
-    /// Ends when a port has had so many packets; those that are in its ring then are captured as well
+    /// Ends after exactly so many packets, of all ports together
     #[arg(short, long, value_name = "N", value_parser = count)]
     count: Option<u64>,
     /// Time between two lines
@@ -113,18 +117,21 @@ fn plan(args: &Args) -> Result<Plan, String> {
     if args.json && args.write.as_deref() == Some("-") {
         return Err("-w - and --json both want standard output".into());
     }
+    let mut request = CaptureRequest {
+        ring_bytes: args.ring,
+        rings: rings(args.rings.as_deref())?,
+        promiscuous: args.promiscuous,
+        direction: args.direction,
+        timestamps: args.timestamps,
+        filter: args.filter.clone(),
+        // Nobody reads the bytes of packets that are only counted, so the kernel need not copy them.
+        snaplen: if args.write.is_some() { args.snaplen } else { 1 },
+    };
+    let mut ports = expand_any(&args.interfaces, &mut request)?;
+    ports.extend(args.read.iter().map(|path| linerate_ports::file(path).to_string()));
     Ok(Plan {
-        ports: args.interfaces.clone(),
-        request: CaptureRequest {
-            ring_bytes: args.ring,
-            rings: rings(args.rings.as_deref())?,
-            promiscuous: args.promiscuous,
-            direction: args.direction,
-            timestamps: args.timestamps,
-            filter: args.filter.clone(),
-            // Nobody reads the bytes of packets that are only counted, so the kernel need not copy them.
-            snaplen: if args.write.is_some() { args.snaplen } else { 1 },
-        },
+        ports,
+        request,
         path: args.write.clone(),
         policy: RotationPolicy {
             file_bytes: args.file_bytes,

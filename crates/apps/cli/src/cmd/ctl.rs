@@ -13,7 +13,7 @@ pub(super) fn connected(
     (program, name): (&'static str, &str),
     talk: impl FnOnce(Connection) -> Result<(), ControlError>,
 ) -> ExitCode {
-    let connection = RuntimeDir::of(program, name).map_err(|error| error.to_string());
+    let connection = RuntimeDir::existing(program, name).map_err(|error| error.to_string());
     let connection = connection.and_then(|dir| Connection::to(&dir).map_err(|error| error.to_string()));
     match connection {
         Ok(connection) => match talk(connection) {

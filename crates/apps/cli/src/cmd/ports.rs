@@ -20,6 +20,14 @@ pub struct Args {
 /// Version of the JSON document; rises when a reader must change.
 const SCHEMA: u32 = 1;
 
+/// Names that are no backend's.
+const VALE: Backend = Backend {
+    name: "vale",
+    syntax: "valeS:P",
+    summary: "port P of the software switch valeS (linerate switch), which is started if need be",
+    usable: Ok(()),
+};
+
 /// Lists backends and interfaces. Status 2 when the kernel does not tell them.
 pub fn run(args: &Args) -> ExitCode {
     let interfaces = match linerate_ports::interfaces() {
@@ -29,7 +37,8 @@ pub fn run(args: &Args) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let backends = linerate_ports::list();
+    let mut backends = linerate_ports::list();
+    backends.push(VALE);
     if !args.json {
         log::out(text(&backends, &interfaces).trim_end());
         return ExitCode::SUCCESS;

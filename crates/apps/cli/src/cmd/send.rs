@@ -70,7 +70,7 @@ pub struct Args {
     /// uses, if there are enough]
     #[arg(long, value_name = "LIST", help_heading = "Running")]
     cores: Option<String>,
-    /// Print the stream file that the flags stand for, with what comes of it, and send nothing
+    /// Print the stream file that the flags stand for, with what comes of it, or what a replay would send, and send nothing
     #[arg(long, help_heading = "Running")]
     dry_run: bool,
     /// Print one JSON document (linerate.send/1) on stdout
@@ -187,8 +187,12 @@ impl What {
     }
 
     fn show(&self) -> Result<(), String> {
-        let What::Streams(wanted) = self else {
-            return Err("--dry-run is about streams, and a replay has none".into());
+        let wanted = match self {
+            What::Streams(wanted) => wanted,
+            What::Replay(request) => {
+                log::out(&request.intention()?.join("\n"));
+                return Ok(());
+            }
         };
         let comments: String = self.introduce().iter().map(|line| format!("\n# {line}")).collect();
         log::out(&format!("{}\n{comments}", wanted.text.trim_end()));

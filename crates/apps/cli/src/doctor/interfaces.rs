@@ -59,7 +59,7 @@ fn merging(interface: &Interface) -> Vec<Finding> {
     findings
 }
 
-/// A finding if the feature is on; with the command if it can be switched off.
+/// A finding if the feature is on, with what switches it off.
 fn merger(
     interface: &Interface,
     what: &str,
@@ -70,7 +70,16 @@ fn merger(
 ) -> Option<Finding> {
     let (active, changeable) = *interface.features.get(feature)?;
     let finding = active.then(|| finding(&topic(interface, what), "on", why))?;
-    Some(if changeable { finding.fix(format!("ethtool -K {} {switch} off", interface.name)) } else { finding })
+    let fix = match (changeable, interface.driver.as_str()) {
+        (true, _) => format!("ethtool -K {} {switch} off", interface.name),
+        (false, "virtio_net") => "this guest cannot switch it off; on the hypervisor, give the virtio-net device \
+                                  guest_tso4=off,guest_tso6=off,guest_uso4=off,guest_uso6=off"
+            .into(),
+        (false, _) => {
+            "this driver cannot switch it off; count packets with another card, or on the sender's side".into()
+        }
+    };
+    Some(finding.fix(fix))
 }
 
 fn rings(interface: &Interface) -> Option<Finding> {

@@ -47,7 +47,12 @@ fn whatever_merges_packets_is_named() {
     let card = Interface { features: on(&["rx-gro", "rx-lro", "rx-gro-hw"]), ..nic() };
     assert_eq!(judge(&card, "eth1 LRO"), (Severity::Warning, "ethtool -K eth1 lro off".into()));
     assert_eq!(judge(&card, "eth1 GRO").0, Severity::Note);
-    assert_eq!(judge(&card, "eth1 hardware GRO").0, Severity::Warning);
+    assert_eq!(judge(&card, "eth1 hardware GRO"), (Severity::Warning, "ethtool -K eth1 rx-gro-hw off".into()));
+    // "on [fixed]", as ethtool -k says it.
+    let fixed = Interface { features: [("rx-gro-hw".to_string(), (true, false))].into(), ..nic() };
+    assert!(judge(&fixed, "eth1 hardware GRO").1.contains("another card"));
+    let guest = Interface { driver: "virtio_net".into(), ..fixed };
+    assert!(judge(&guest, "eth1 hardware GRO").1.contains("guest_tso4=off"));
     // On veth GRO is what switches NAPI on.
     let veth = Interface { driver: "veth".into(), features: on(&["rx-gro"]), ..nic() };
     assert!(!check(&veth, &host(4)).iter().any(|finding| finding.topic.contains("GRO")));

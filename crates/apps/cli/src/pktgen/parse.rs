@@ -10,7 +10,7 @@ pub const GRAMMAR: &str = "46a:f:F:Nn:i:Il:d:s:D:S:b:c:o:p:T:w:WvR:XC:H:rP:zZAhB
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// `-h`.
+    /// `-h`, or `--help` as all other commands have it.
     Help,
     /// A run.
     Run(Box<Options>),
@@ -18,6 +18,9 @@ pub enum Request {
 
 /// Reads the words behind the command's name.
 pub fn parse(words: &[String]) -> Result<Request, UsageError> {
+    if words.iter().any(|word| word == "--help") {
+        return Ok(Request::Help);
+    }
     let given = getopt(GRAMMAR, words)?;
     if given.iter().any(|given| given.letter == 'h') {
         return Ok(Request::Help);

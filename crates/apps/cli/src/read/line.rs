@@ -5,12 +5,16 @@ use linerate_report::Timestamp;
 use linerate_wire::{Hexdump, Summary};
 use serde::Serialize;
 
+use super::layers::{Data, Layers};
 use super::packets::Packet;
 
-/// One line of `--json`.
+/// One line of `--json` (`linerate.packet/1`, docs/schema/packet-1.json). Fields are added, never renamed.
 #[derive(Serialize)]
 struct Line<'a> {
+    schema: &'static str,
     number: u64,
+    /// In UTC, with nine digits behind the second.
+    time: String,
     time_ns: u64,
     #[serde(skip_serializing_if = "str::is_empty")]
     interface: &'a str,
@@ -20,6 +24,13 @@ struct Line<'a> {
     length: u32,
     kept: usize,
     summary: String,
+    /// The headers; left out of packets that are not Ethernet frames.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    layers: Option<&'a Layers>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<Data>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
 }
 
 /// The packet for people, without an end of line.
@@ -40,14 +51,20 @@ pub fn text(number: u64, packet: &Packet<'_>) -> String {
 
 /// The packet as a JSON object.
 pub fn json(number: u64, packet: &Packet<'_>) -> String {
+    let layers = (packet.head.link_type == ETHERNET).then(|| Layers::of(packet.bytes));
     let line = Line {
+        schema: "linerate.packet/1",
         number,
+        time: time(packet.head.time_ns),
         time_ns: packet.head.time_ns,
         interface: name(packet),
         direction: direction(packet),
         length: packet.head.original_len,
         kept: packet.head.len,
         summary: summary(packet),
+        layers: layers.as_ref(),
+        data: layers.as_ref().map(|layers| layers.data),
+        error: layers.as_ref().and_then(|layers| layers.error.as_deref()),
     };
     // Numbers and texts always can be.
     serde_json::to_string(&line).unwrap_or_default()

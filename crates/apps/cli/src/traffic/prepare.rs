@@ -1,11 +1,11 @@
 //! A stream file and an open port -> what one thread is to do. Everything that can be known to fail is refused here, with
 //! the numbers.
 
-use linerate_gen::config::{FCS_BYTES, StreamFile};
+use linerate_gen::config::{FCS_BYTES, StreamEntry, StreamFile};
 use linerate_gen::{Arrival, BATCH_DEFAULT, SenderPlan, reduce_for_tx_generator};
 use linerate_port::{Caps, FarSide, Port};
 use linerate_report::Rate;
-use linerate_wire::{Layer, MacAddress};
+use linerate_wire::{EtherType, Layer, MacAddress};
 
 /// Shortest Ethernet frame on the wire, FCS included.
 const SIZE_WIRE_MIN: u32 = 64;
@@ -80,18 +80,21 @@ pub fn offload_to(port: &mut dyn Port, plan: &SenderPlan) -> Result<bool, String
 }
 
 fn check_len(file: &StreamFile, caps: &Caps) -> Result<(), String> {
-    let len_max = file.len_max();
-    if len_max <= caps.frame_len_max {
-        return Ok(());
-    }
+    let allowed = |entry: &StreamEntry| match entry.spec.stack.layers.get(1) {
+        Some(Layer::Vlan { tpid: EtherType::VLAN, .. }) => caps.frame_len_max + caps.tag_bytes,
+        _ => caps.frame_len_max,
+    };
+    let longest = |entry: &StreamEntry| entry.spec.lens.iter().copied().max().unwrap_or(0);
+    let Some(entry) = file.streams.iter().find(|entry| longest(entry) > allowed(entry)) else { return Ok(()) };
+    let (len_max, allowed) = (longest(entry), allowed(entry));
     Err(format!(
         "{}: packets of {} bytes on the wire ({len_max} without FCS) are longer than the {} ({} without FCS) that it takes; \
          a larger MTU (`ip link set DEV mtu {}`) or a smaller size helps",
         caps.name,
         len_max + FCS_BYTES,
-        caps.frame_len_max + FCS_BYTES,
-        caps.frame_len_max,
-        len_max.saturating_sub(14)
+        allowed + FCS_BYTES,
+        allowed,
+        (len_max + caps.frame_len_max).saturating_sub(allowed + 14)
     ))
 }
 
@@ -147,6 +150,21 @@ mod tests {
             "{error}"
         );
         assert!(prepare(&file, None, &caps(9014, None), 0, None).is_ok());
+    }
+
+    #[test]
+    fn a_tag_makes_a_frame_longer_where_the_port_says_so() {
+        let tagged = |size: u32, tags: &str| {
+            let file =
+                parse(&format!("[[stream]]\nsize = {size}\nlayers = ['ethernet', {tags}, 'ipv4', 'udp']")).unwrap();
+            let caps = Caps { tag_bytes: 4, ..caps(1514, None) };
+            prepare(&file, None, &caps, 0, None).map(|_| ())
+        };
+        assert_eq!(tagged(1522, "'vlan'"), Ok(()));
+        let error = tagged(1523, "'vlan'").unwrap_err();
+        assert!(error.contains("1522 (1518 without FCS)") && error.contains("mtu 1501"), "{error}");
+        assert!(tagged(1522, "'qinq'").is_err(), "the kernel grants the bytes to EtherType 0x8100 only");
+        assert_eq!(tagged(1522, "'vlan', 'vlan'"), Ok(()));
     }
 
     #[test]

@@ -3,10 +3,13 @@
 use linerate_gen::config::StreamFile;
 use linerate_gen::{BATCH_DEFAULT, CatchUp, ReplayPlan, Speed};
 use linerate_mem::Pool;
+use linerate_pcapng::ETHERNET;
 use linerate_port::{Direction, FarSide, Port, PortSpec};
 use linerate_report::Rate;
+use linerate_report::units::{count, nanoseconds};
 
 use super::open;
+use crate::read::packets::Packets;
 
 /// Flags for a replay.
 #[derive(clap::Args, Default)]
@@ -31,6 +34,8 @@ pub struct ReplayRequest {
     pub plan: ReplayPlan,
     /// The same in words.
     pub words: String,
+    /// How often a file is sent; `None` = over and over.
+    loops: Option<u64>,
 }
 
 impl ReplayFlags {
@@ -68,7 +73,8 @@ impl ReplayFlags {
         };
         let source = source(text, self.loops)?;
         let words = format!("replays {source} {words}");
-        Ok(Some(ReplayRequest { source, plan, words }))
+        let loops = Some(self.loops.unwrap_or(1)).filter(|loops| *loops > 0);
+        Ok(Some(ReplayRequest { source, plan, words, loops }))
     }
 
     fn speed(&self) -> Result<Speed, String> {
@@ -90,6 +96,87 @@ impl ReplayRequest {
     /// As its backend.
     pub fn open_source(&self, pool: &Pool) -> Result<Box<dyn Port>, String> {
         open::open_noted(&self.source, Direction::Receive, pool, true)
+    }
+
+    /// What would be sent, in lines; a file is read to its end for this.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn intention(&self) -> Result<Vec<String>, String> {
+        let mut lines = vec![self.words.clone()];
+        if linerate_ports::far_side(&self.source) != FarSide::File {
+            lines.push("how many packets that port will receive is not known before".into());
+            return Ok(lines);
+        }
+        let recorded = Recorded::of(&self.source.target)?;
+        lines.push(format!(
+            "the file has {} packets of Ethernet, {} bytes, recorded over {}",
+            count(recorded.packets),
+            count(recorded.bytes),
+            nanoseconds(recorded.span_ns as f64)
+        ));
+        lines.push(self.total(&recorded));
+        Ok(lines)
+    }
+
+    /// How many packets go in which time.
+    fn total(&self, recorded: &Recorded) -> String {
+        let ReplayPlan { speed, packets, duration_ns, .. } = self.plan;
+        let of_file = self.loops.map(|loops| recorded.packets.saturating_mul(loops));
+        let most = [of_file, packets].into_iter().flatten().min();
+        // Time that a packet takes on average.
+        let gap_ns = match speed {
+            Speed::Full => None,
+            Speed::Rate { rate_pps, .. } => Some(1e9 / rate_pps),
+            Speed::Recorded(factor) => {
+                Some(recorded.span_ns as f64 / factor / recorded.packets.saturating_sub(1).max(1) as f64)
+            }
+        };
+        let limit_ns = duration_ns.map(|duration_ns| duration_ns as f64);
+        let in_time =
+            |gap_ns: f64| limit_ns.map(|limit_ns| if gap_ns > 0.0 { (limit_ns / gap_ns) as u64 } else { u64::MAX });
+        let most = [most, gap_ns.and_then(in_time)].into_iter().flatten().min();
+        let time = match (gap_ns, most) {
+            (Some(gap_ns), Some(packets)) => {
+                format!(", in about {}", nanoseconds(packets.saturating_sub(1) as f64 * gap_ns))
+            }
+            (None, _) => limit_ns.map_or(String::new(), |limit_ns| format!(", for {} at most", nanoseconds(limit_ns))),
+            (Some(_), None) => String::new(),
+        };
+        match most {
+            Some(packets) => format!("intended: {} packets{time}", count(packets)),
+            None => format!("intended: packets until Ctrl-C{time}"),
+        }
+    }
+}
+
+/// What a capture file has.
+#[derive(Default)]
+struct Recorded {
+    packets: u64,
+    bytes: u64,
+    /// From the first packet to the last.
+    span_ns: u64,
+}
+
+impl Recorded {
+    fn of(path: &str) -> Result<Recorded, String> {
+        let mut packets = Packets::new(&[path.to_string()], false);
+        let (mut recorded, mut first_ns) = (Recorded::default(), None);
+        while packets.advance() {
+            let Some(packet) = packets.packet() else { break };
+            if packet.head.link_type != ETHERNET {
+                continue;
+            }
+            let first_ns = *first_ns.get_or_insert(packet.head.time_ns);
+            recorded.packets += 1;
+            recorded.bytes += packet.head.len as u64;
+            recorded.span_ns = recorded.span_ns.max(packet.head.time_ns.saturating_sub(first_ns));
+        }
+        match packets.take_errors().into_iter().next() {
+            Some(error) => Err(error),
+            None => Ok(recorded),
+        }
     }
 }
 

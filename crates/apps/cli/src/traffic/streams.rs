@@ -5,8 +5,9 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use linerate_gen::Stream;
-use linerate_gen::config::{ConfigError, FCS_BYTES, StreamEntry, StreamFile, TEXT_LEN_MAX, parse};
+use linerate_gen::config::{FCS_BYTES, StreamEntry, StreamFile, TEXT_LEN_MAX, parse};
 use linerate_report::Rate;
+use linerate_units::TextError;
 use linerate_wire::Summary;
 
 use super::rules::{self, Setting};
@@ -200,14 +201,14 @@ fn layer_of(names: &[&str], setting: &Setting) -> Option<usize> {
 }
 
 fn wanted(text: String, place: &str) -> Result<Wanted, String> {
-    let words = |error: ConfigError| format!("{place}: {error}");
+    let words = |error: TextError| format!("{place}: {error}");
     let file = parse(&text).map_err(words)?;
     let rate = match &file.rate {
         None => None,
         Some(rate) => Some(
             rate.text
                 .parse::<Rate>()
-                .map_err(|error| words(ConfigError::at(&text, rate.span.clone(), error.to_string())))?,
+                .map_err(|error| words(TextError::at(&text, rate.span.clone(), error.to_string())))?,
         ),
     };
     Ok(Wanted { file, rate, text })

@@ -16,6 +16,8 @@ pub(super) enum Kind<'a> {
     Not,
     Open,
     Close,
+    /// A comparison or an operation of numbers, a bracket, and in brackets a colon.
+    Operator(&'a str),
     /// A keyword, a number, an address, a name. `\tcp` (a name that is also a keyword) keeps its backslash.
     Word(&'a str),
 }
@@ -23,11 +25,12 @@ pub(super) enum Kind<'a> {
 pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, LanguageError> {
     let mut tokens = Vec::new();
     let mut rest = text;
+    let mut brackets = 0u32;
     loop {
         rest = rest.trim_start();
         let at = text.len() - rest.len() + 1;
         let Some(first) = rest.chars().next() else { return Ok(tokens) };
-        let word_len = rest.find(|letter| !is_of_word(letter)).unwrap_or(rest.len());
+        let word_len = word_len(rest, brackets > 0);
         let (kind, len) = match first {
             '(' => (Kind::Open, 1),
             ')' => (Kind::Close, 1),
@@ -36,18 +39,37 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, LanguageError> {
             '|' if rest.starts_with("||") => (Kind::Or, 2),
             _ if word_len > 0 => (word(&rest[..word_len]), word_len),
             other => {
-                let problem =
-                    format!("`{other}` is not known here: bytes and arithmetic need libpcap (install libpcap)");
-                return Err(LanguageError { at, problem });
+                let Some(operator) = OPERATORS.iter().find(|operator| rest.starts_with(**operator)) else {
+                    return Err(LanguageError { at, problem: format!("`{other}` is no sign of a filter") });
+                };
+                (Kind::Operator(&rest[..operator.len()]), operator.len())
             }
         };
+        match kind {
+            Kind::Operator("[") => brackets += 1,
+            Kind::Operator("]") => brackets = brackets.saturating_sub(1),
+            _ => {}
+        }
         tokens.push(Token { at, kind });
         rest = &rest[len..];
     }
 }
 
-fn is_of_word(letter: char) -> bool {
-    letter.is_ascii_alphanumeric() || ".:/-_\\".contains(letter)
+/// Longer ones first.
+const OPERATORS: [&str; 20] =
+    ["==", "!=", ">=", "<=", "<<", ">>", "=", ">", "<", "+", "-", "*", "/", "%", "&", "|", "^", "[", "]", ":"];
+
+/// Bytes of the word at the start of `rest`; 0 if there is none. In brackets a colon stands between index and size, and signs are operations.
+fn word_len(rest: &str, in_brackets: bool) -> usize {
+    let is_first = |letter: char| letter.is_ascii_alphanumeric() || letter == '\\' || rest.starts_with("::");
+    let is_of_word =
+        |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || (!in_brackets && ".:/-\\".contains(letter));
+    if !rest.starts_with(is_first) || (in_brackets && rest.starts_with("::")) {
+        return 0;
+    }
+    let len = rest.find(|letter| !is_of_word(letter)).unwrap_or(rest.len());
+    // `len/2` is a division; `10/8` is a network.
+    if rest[..len].starts_with("len/") { "len".len() } else { len }
 }
 
 fn word(text: &str) -> Kind<'_> {
@@ -73,7 +95,25 @@ mod tests {
             [Word("net"), Word("10.0.0.0/8"), Or, Word("host"), Word("::1")]
         );
         assert_eq!(tokens("a  and b").unwrap()[1], Token { at: 4, kind: And });
-        for (text, at) in [("tcp[0]", 4), ("len >= 3", 5), ("a & b", 3), ("ä", 1), ("a != b", 3)] {
+        let operator = Operator;
+        assert_eq!(
+            kinds("ip[0:2]&0xf!=len-1"),
+            [
+                Word("ip"),
+                operator("["),
+                Word("0"),
+                operator(":"),
+                Word("2"),
+                operator("]"),
+                operator("&"),
+                Word("0xf"),
+                operator("!="),
+                Word("len-1")
+            ]
+        );
+        assert_eq!(kinds("len/2"), [Word("len"), operator("/"), Word("2")]);
+        assert_eq!(kinds("[1-2]"), [operator("["), Word("1"), operator("-"), Word("2"), operator("]")]);
+        for (text, at) in [("\u{e4}", 1), ("tcp ?", 5), ("a $ b", 3)] {
             assert_eq!(tokens(text).unwrap_err().at, at, "{text}");
         }
     }

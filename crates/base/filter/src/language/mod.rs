@@ -1,5 +1,7 @@
 //! A subset of tcpdump's language (pcap-filter(7)), compiled as libpcap compiles it, for hosts without libpcap.
 
+mod arithmetic;
+mod chain;
 mod generate;
 mod lexer;
 mod parse;
@@ -10,8 +12,9 @@ use crate::Program;
 /// What the subset has, for messages and help.
 pub const SUBSET: &str = "\
 host, net, port, portrange with src, dst, src or dst, src and dst; ip, ip6, arp, rarp, tcp, udp, sctp, icmp, icmp6, igmp, alone \
-or in front of those; proto NUMBER; ether host, ether proto NUMBER, ether broadcast, ether multicast; vlan [ID]; less, greater; \
-and, or, not, parentheses. Addresses and ports are numbers.";
+or in front of those; proto NUMBER, protochain NUMBER; ether host, ether proto NUMBER, ether broadcast, ether multicast, \
+ip multicast, ip6 multicast; vlan [ID], mpls [LABEL]; less, greater; comparisons of len, numbers and bytes, such as \
+tcp[13] & 2 != 0; and, or, not, parentheses. Addresses and ports are numbers.";
 
 /// Where the packets that are filtered have their VLAN tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +72,7 @@ enum Condition {
 /// Load a value into the accumulator, then compare it.
 struct Test {
     load: Vec<crate::Instruction>,
-    /// JEQ, JGT, JGE or JSET.
+    /// JEQ, JGT, JGE or JSET, of k or (with `code::X`) of X.
     jump: u16,
     k: u32,
 }

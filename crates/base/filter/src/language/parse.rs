@@ -3,10 +3,10 @@
 //! ```text
 //! expression  term { (and | or) term }       both bind alike, from left to right
 //! term        not term | ( expression ) | primitive | value
-//! primitive   [protocol] [direction] [kind] value | protocol | vlan [id] | less n | greater n
+//! primitive   [protocol] [direction] [kind] value | protocol | vlan [id] | mpls [label] | less n | greater n | relation
 //! value       one value | not value | ( value { (and | or) value } )
 //! ```
-//! A value alone has the qualifiers of the primitive before it: `port 80 or 443`. `vlan` changes what comes after it in the
+//! Relations are in `arithmetic.rs`. A value alone has the qualifiers of the primitive before it: `port 80 or 443`. `vlan` changes what comes after it in the
 //! text: those primitives look behind one more tag. So primitives are made into conditions in the order of the text.
 
 use super::lexer::{Kind as Sign, Token};
@@ -22,16 +22,16 @@ pub(super) fn parse(tokens: &[Token<'_>], tags: Tags, end: usize) -> Result<Cond
     }
 }
 
-struct Parser<'a> {
-    tokens: &'a [Token<'a>],
-    next: usize,
+pub(super) struct Parser<'a> {
+    pub tokens: &'a [Token<'a>],
+    pub next: usize,
     /// Place past the end of the text.
     end: usize,
-    link: Link,
+    pub link: Link,
     /// Qualifiers of the last primitive, for values alone.
-    last: Option<Qualifiers>,
+    pub last: Option<Qualifiers>,
     primitives: usize,
-    depth: usize,
+    pub depth: usize,
 }
 
 type Parsed = Result<Condition, LanguageError>;
@@ -59,6 +59,9 @@ impl<'a> Parser<'a> {
 
     fn term(&mut self) -> Parsed {
         let at = self.place();
+        if self.at_relation() {
+            return self.relation();
+        }
         match self.peek() {
             Some(Sign::Not) => self.deeper(|parser| Ok(parser.term()?.not())),
             Some(Sign::Open) => self.deeper(|parser| {
@@ -84,7 +87,7 @@ impl<'a> Parser<'a> {
         condition
     }
 
-    fn close(&mut self, opened_at: usize) -> Result<(), LanguageError> {
+    pub(super) fn close(&mut self, opened_at: usize) -> Result<(), LanguageError> {
         if self.peek() != Some(Sign::Close) {
             return Err(
                 self.wrong(self.place(), &format!("the parenthesis of character {opened_at} is not closed here"))
@@ -101,7 +104,14 @@ impl<'a> Parser<'a> {
                 let id = self.number_if_there(4095)?;
                 self.last = None;
                 self.counted(at)?;
-                return Ok(self.link.vlan(id));
+                return self.link.vlan(id).map_err(|problem| self.wrong(at, &problem));
+            }
+            "mpls" => {
+                self.next += 1;
+                let label = self.number_if_there(0xf_ffff)?;
+                self.last = None;
+                self.counted(at)?;
+                return Ok(self.link.mpls(label));
             }
             "less" | "greater" => {
                 self.next += 1;
@@ -123,7 +133,7 @@ impl<'a> Parser<'a> {
             self.next += 1;
             self.last = None;
             self.counted(at)?;
-            return Ok(self.link.cast(cast == "broadcast"));
+            return self.link.cast(protocol, cast == "broadcast").map_err(|problem| self.wrong(at, &problem));
         }
         let direction = self.direction();
         let kind = self.kind();
@@ -177,6 +187,7 @@ impl<'a> Parser<'a> {
             Sign::Word("port") => Kind::Port,
             Sign::Word("portrange") => Kind::PortRange,
             Sign::Word("proto") => Kind::Protocol,
+            Sign::Word("protochain") => Kind::Chain,
             _ => return None,
         };
         self.next += 1;
@@ -230,7 +241,7 @@ impl<'a> Parser<'a> {
         Ok(Some(number))
     }
 
-    fn counted(&mut self, at: usize) -> Result<(), LanguageError> {
+    pub(super) fn counted(&mut self, at: usize) -> Result<(), LanguageError> {
         self.primitives += 1;
         if self.primitives > PRIMITIVES_MAX {
             return Err(self.wrong(at, &format!("more than {PRIMITIVES_MAX} primitives")));
@@ -238,24 +249,23 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn peek(&self) -> Option<Sign<'a>> {
+    pub(super) fn peek(&self) -> Option<Sign<'a>> {
         self.tokens.get(self.next).map(|token| token.kind)
     }
 
     /// Where the next token is.
-    fn place(&self) -> usize {
+    pub(super) fn place(&self) -> usize {
         self.tokens.get(self.next).map_or(self.end, |token| token.at)
     }
 
-    fn wrong(&self, at: usize, problem: &str) -> LanguageError {
+    pub(super) fn wrong(&self, at: usize, problem: &str) -> LanguageError {
         LanguageError { at, problem: problem.into() }
     }
 
     /// Words that libpcap knows and this subset does not.
     fn is_keyword(word: &str) -> bool {
-        const OUTSIDE: [&str; 36] = [
+        const OUTSIDE: [&str; 33] = [
             "gateway",
-            "protochain",
             "inbound",
             "outbound",
             "ifname",
@@ -272,7 +282,6 @@ impl<'a> Parser<'a> {
             "fddi",
             "tr",
             "ppp",
-            "mpls",
             "pppoed",
             "pppoes",
             "geneve",
@@ -289,7 +298,6 @@ impl<'a> Parser<'a> {
             "ipx",
             "netbeui",
             "stp",
-            "len",
         ];
         OUTSIDE.contains(&word)
     }

@@ -7,10 +7,11 @@ use super::{Condition, Tags, Test};
 use crate::Instruction;
 use crate::instruction::{ANCILLARY, code, fact};
 
-const IP: u32 = 0x0800;
+pub(super) const IP: u32 = 0x0800;
 const ARP: u32 = 0x0806;
 const RARP: u32 = 0x8035;
-const IP6: u32 = 0x86dd;
+pub(super) const IP6: u32 = 0x86dd;
+const MPLS: u32 = 0x8847;
 const TAGS: [u32; 3] = [0x8100, 0x88a8, 0x9100];
 
 const TCP: u32 = 6;
@@ -57,7 +58,7 @@ impl Protocol {
 
     /// Whether `broadcast` and `multicast` may follow.
     pub fn has_casts(self) -> bool {
-        self == Protocol::Ether
+        matches!(self, Protocol::Ether | Protocol::Network(IP | IP6))
     }
 }
 
@@ -77,6 +78,8 @@ pub(super) enum Kind {
     Port,
     PortRange,
     Protocol,
+    /// A protocol behind extension headers.
+    Chain,
 }
 
 impl Kind {
@@ -86,7 +89,7 @@ impl Kind {
             Kind::Net => "a network, such as 10.0.0.0/8",
             Kind::Port => "a port",
             Kind::PortRange => "a range of ports, such as 1000-2000",
-            Kind::Protocol => "the number of a protocol",
+            Kind::Protocol | Kind::Chain => "the number of a protocol",
         }
     }
 }
@@ -106,35 +109,70 @@ pub(super) struct Link {
     depth: u32,
     /// Bytes of the tags in the packet that were named so far.
     tag_bytes: u32,
+    /// MPLS labels named so far.
+    labels: u32,
+}
+
+/// Where a protocol's header begins.
+pub(super) struct Header {
+    /// What has to hold for the header to be there.
+    pub check: Option<Condition>,
+    /// From the start of the packet.
+    pub at: u32,
+    /// The length of the IPv4 header comes on top.
+    pub behind_ip_header: bool,
 }
 
 type Made = Result<Condition, String>;
 
 impl Link {
     pub fn new(tags: Tags) -> Link {
-        Link { tags, depth: 0, tag_bytes: 0 }
+        Link { tags, depth: 0, tag_bytes: 0, labels: 0 }
     }
 
     /// A tag, of this id or any; what follows looks behind it.
-    pub fn vlan(&mut self, id: Option<u32>) -> Condition {
+    pub fn vlan(&mut self, id: Option<u32>) -> Made {
+        if self.labels > 0 {
+            return Err("vlan stands in front of mpls, not behind it".into());
+        }
         let first = self.depth == 0;
         self.depth += 1;
         if first && self.tags == Tags::Beside {
             let load = |which| vec![Instruction::new(code::LD_B_ABS, ANCILLARY + which)];
             let present = equal(load(fact::TAG_PRESENT), 1);
-            return match id {
+            return Ok(match id {
                 None => present,
                 Some(id) => present.and(equal(masked(load(fact::TAG), 0xfff), id)),
-            };
+            });
         }
         let any = TAGS.map(|tag| self.ethertype(tag)).into_iter().reduce(Condition::or);
         let any = any.unwrap_or_else(|| self.ethertype(TAGS[0]));
         let control = self.network(code::LD_H_ABS, 0);
         self.tag_bytes += 4;
-        match id {
+        Ok(match id {
             None => any,
             Some(id) => any.and(equal(masked(control, 0xfff), id)),
+        })
+    }
+
+    /// A label, of this number or any; what follows looks behind it.
+    pub fn mpls(&mut self, label: Option<u32>) -> Condition {
+        let there = match self.labels {
+            0 => self.ethertype(MPLS),
+            _ => self.bottom_of_stack().not(),
+        };
+        let entry = self.network(code::LD_W_ABS, 0);
+        self.labels += 1;
+        match label {
+            None => there,
+            Some(label) => there.and(equal(masked(entry, 0xffff_f000), label << 12)),
         }
+    }
+
+    /// The label named last is the last one of the packet.
+    fn bottom_of_stack(&self) -> Condition {
+        let load = load(code::LD_B_ABS, self.at(0) - 2);
+        Condition::Test(Test { load, jump: code::JSET, k: 1 })
     }
 
     /// A length of at least, or at most.
@@ -147,11 +185,42 @@ impl Link {
     }
 
     /// Destination address of all, or of many.
-    pub fn cast(&self, broadcast: bool) -> Condition {
-        match broadcast {
-            true => mac_at(0, [0xff; 6]),
-            false => Condition::Test(Test { load: load(code::LD_B_ABS, 0), jump: code::JSET, k: 1 }),
+    pub fn cast(&self, protocol: Option<Protocol>, broadcast: bool) -> Made {
+        let byte = |at| self.network(code::LD_B_ABS, at);
+        Ok(match (protocol, broadcast) {
+            (Some(Protocol::Network(IP)), false) => {
+                self.ethertype(IP).and(Condition::Test(Test { load: byte(16), jump: code::JGE, k: 224 }))
+            }
+            (Some(Protocol::Network(IP6)), false) => self.ethertype(IP6).and(equal(byte(24), 255)),
+            (Some(Protocol::Network(_)), true) => {
+                return Err("no mask of a network is known here; write `ip dst host ADDRESS` instead".into());
+            }
+            (_, true) => mac_at(0, [0xff; 6]),
+            (_, false) => Condition::Test(Test { load: load(code::LD_B_ABS, 0), jump: code::JSET, k: 1 }),
+        })
+    }
+
+    /// Where the header of a protocol begins whose bytes are asked for.
+    pub fn header(&self, protocol: Protocol) -> Header {
+        match protocol {
+            Protocol::Ether => Header { check: None, at: 0, behind_ip_header: false },
+            Protocol::Network(ethertype) => {
+                Header { check: Some(self.ethertype(ethertype)), at: self.at(0), behind_ip_header: false }
+            }
+            Protocol::Transport(number, Over::Ip6) => {
+                let check = self.ethertype(IP6).and(equal(self.network(code::LD_B_ABS, 6), number));
+                Header { check: Some(check), at: self.at(40), behind_ip_header: false }
+            }
+            Protocol::Transport(number, _) => {
+                let check = self.transport(number, Over::Ip).and(self.no_later_fragment());
+                Header { check: Some(check), at: self.at(0), behind_ip_header: true }
+            }
         }
+    }
+
+    /// A whole IPv4 packet, or its first fragment.
+    fn no_later_fragment(&self) -> Condition {
+        Condition::Test(Test { load: self.network(code::LD_H_ABS, 6), jump: code::JSET, k: 0x1fff }).not()
     }
 
     /// A protocol by itself.
@@ -183,7 +252,7 @@ impl Link {
                     Some(_) => Err("ports are of tcp, udp and sctp only".into()),
                 }
             }
-            (Kind::Protocol, protocol) => self.numbered(qualifiers, protocol, word),
+            (Kind::Protocol | Kind::Chain, protocol) => self.numbered(qualifiers, protocol, word),
         }
     }
 
@@ -191,7 +260,7 @@ impl Link {
         if qualifiers.direction != Direction::Either {
             return Err("proto has no direction".into());
         }
-        if protocol == Some(Protocol::Ether) {
+        if protocol == Some(Protocol::Ether) && qualifiers.kind == Kind::Protocol {
             let ethertype = match word.strip_prefix('\\').map(Protocol::of) {
                 Some(Some(Protocol::Network(ethertype))) => ethertype,
                 Some(_) => return Err(format!("`{word}` is no name of an EtherType; write its number")),
@@ -214,7 +283,12 @@ impl Link {
             Some(_) => return Err(format!("`{word}` is no name of a protocol; write its number")),
             None => number(word, 255).map_err(|problem| named(word, "a protocol", &problem))?,
         };
-        Ok(self.transport(number, over))
+        Ok(match (qualifiers.kind, over) {
+            (Kind::Chain, Over::Ip) => self.chain(IP, number),
+            (Kind::Chain, Over::Ip6) => self.chain(IP6, number),
+            (Kind::Chain, Over::Both) => self.chain(IP, number).or(self.chain(IP6, number)),
+            (_, over) => self.transport(number, over),
+        })
     }
 
     fn mac(&self, direction: Direction, word: &str) -> Made {
@@ -297,8 +371,6 @@ impl Link {
             let tests = numbers.iter().map(|number| equal(self.network(code::LD_B_ABS, at), *number));
             tests.reduce(Condition::or).unwrap_or_else(|| equal(self.network(code::LD_B_ABS, at), TCP))
         };
-        let not_later_fragment =
-            Condition::Test(Test { load: self.network(code::LD_H_ABS, 6), jump: code::JSET, k: 0x1fff }).not();
         let v4 = directed(direction, |source| {
             let header = Instruction::new(code::LDX_MSH, self.at(0));
             let port = Instruction::new(code::LD_H_IND, self.at(if source { 0 } else { 2 }));
@@ -306,13 +378,21 @@ impl Link {
         });
         let v6 =
             directed(direction, |source| within(|| self.network(code::LD_H_ABS, if source { 40 } else { 42 }), range));
-        let v4 = self.ethertype(IP).and(is_one_of(9)).and(not_later_fragment).and(v4);
+        let v4 = self.ethertype(IP).and(is_one_of(9)).and(self.no_later_fragment()).and(v4);
         let v6 = self.ethertype(IP6).and(is_one_of(6)).and(v6);
         v6.or(v4)
     }
 
-    fn ethertype(&self, value: u32) -> Condition {
-        equal(load(code::LD_H_ABS, 12 + self.tag_bytes), value)
+    /// What the network header is. Behind labels that is seen from its first four bits.
+    pub(super) fn ethertype(&self, value: u32) -> Condition {
+        let version = |version| equal(masked(self.network(code::LD_B_ABS, 0), 0xf0), version);
+        match (self.labels, value) {
+            (0, _) => equal(load(code::LD_H_ABS, 12 + self.tag_bytes), value),
+            (_, IP) => self.bottom_of_stack().and(version(0x40)),
+            (_, IP6) => self.bottom_of_stack().and(version(0x60)),
+            // No packet is longer than this.
+            _ => Condition::Test(Test { load: load(code::LD_LEN, 0), jump: code::JGT, k: u32::MAX }),
+        }
     }
 
     /// A load from the network header.
@@ -320,8 +400,8 @@ impl Link {
         load(code, self.at(at))
     }
 
-    fn at(&self, at: u32) -> u32 {
-        14 + self.tag_bytes + at
+    pub(super) fn at(&self, at: u32) -> u32 {
+        14 + self.tag_bytes + 4 * self.labels + at
     }
 }
 

@@ -15,7 +15,6 @@
 //!
 //! Reading order: `raw.rs` has the shapes, `layer.rs`, `size.rs` and `rule.rs` turn them into a [`StreamSpec`].
 
-mod error;
 mod layer;
 mod raw;
 mod rule;
@@ -25,10 +24,9 @@ mod stream;
 
 use std::ops::Range;
 
-use linerate_units::positive_duration_ns;
+use linerate_units::{TextError, positive_duration_ns};
 use toml::Spanned;
 
-pub use error::ConfigError;
 pub use size::FCS_BYTES;
 
 use crate::pace::{Arrival, CatchUp, Schedule};
@@ -75,7 +73,7 @@ pub struct StreamEntry {
 pub struct RateText {
     /// The text.
     pub text: String,
-    /// Where it stands, in bytes, for [`ConfigError::at`].
+    /// Where it stands, in bytes, for [`TextError::at`].
     pub span: Range<usize>,
 }
 
@@ -90,13 +88,14 @@ pub struct RateText {
 /// let error = linerate_gen::config::parse("[[stream]]\nsize = 20\n").unwrap_err();
 /// assert_eq!((error.line, error.column), (2, 8));
 /// ```
-pub fn parse(text: &str) -> Result<StreamFile, ConfigError> {
+pub fn parse(text: &str) -> Result<StreamFile, TextError> {
     if text.len() > TEXT_LEN_MAX {
         let message = format!("a stream file of {} bytes; at most {TEXT_LEN_MAX} are read", text.len());
-        return Err(ConfigError::at(text, 0..0, message));
+        return Err(TextError::at(text, 0..0, message));
     }
-    let raw: raw::File = toml::from_str(text).map_err(|error| ConfigError::from_toml(text, &error))?;
-    build(raw).map_err(|problem| ConfigError::at(text, problem.span, problem.message))
+    let raw: raw::File = toml::from_str(text)
+        .map_err(|error: toml::de::Error| TextError::at(text, error.span().unwrap_or(0..0), error.message()))?;
+    build(raw).map_err(|problem| TextError::at(text, problem.span, problem.message))
 }
 
 impl StreamFile {

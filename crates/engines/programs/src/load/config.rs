@@ -20,7 +20,7 @@
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use linerate_units::{bytes, count, duration_ns, positive_duration_ns};
+use linerate_units::{TextError, bytes, count, duration_ns, positive_duration_ns};
 use serde::Deserialize;
 
 use super::datagrams::NUMBER_LEN;
@@ -151,7 +151,8 @@ impl Config {
     /// # Errors
     /// It is not TOML, or has unknown words; with the place.
     pub fn parse(text: &str) -> Result<Config, String> {
-        toml::from_str(text).map_err(|error| error.to_string())
+        let wrong = |error: toml::de::Error| TextError::at(text, error.span().unwrap_or(0..0), error.message());
+        toml::from_str(text).map_err(|error| wrong(error).to_string())
     }
 
     /// Checks everything, reads the files that it names, and makes the requests.

@@ -1,4 +1,4 @@
-//! What is wrong with a stream file, and where.
+//! What is wrong with a file that a user wrote, and where.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,9 +6,9 @@ use std::ops::Range;
 /// Most characters of a line that an error shows.
 const EXCERPT_LEN_MAX: usize = 120;
 
-/// An error in a stream file. Displayed, it shows the line and marks the place.
+/// An error in a file. Displayed, it shows the line and marks the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigError {
+pub struct TextError {
     /// Line, from 1.
     pub line: usize,
     /// Column in characters, from 1.
@@ -21,9 +21,9 @@ pub struct ConfigError {
     mark: (usize, usize),
 }
 
-impl ConfigError {
+impl TextError {
     /// An error about the bytes `span` of `text`.
-    pub fn at(text: &str, span: Range<usize>, message: impl Into<String>) -> ConfigError {
+    pub fn at(text: &str, span: Range<usize>, message: impl Into<String>) -> TextError {
         let start = floor_boundary(text, span.start);
         let end = floor_boundary(text, span.end.max(start));
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
@@ -33,7 +33,7 @@ impl ConfigError {
         let skipped = before.saturating_sub(EXCERPT_LEN_MAX / 2);
         let excerpt: String = line.chars().skip(skipped).take(EXCERPT_LEN_MAX).map(printable).collect();
         let room = (excerpt.chars().count() + skipped).saturating_sub(before);
-        ConfigError {
+        TextError {
             line: text[..start].matches('\n').count() + 1,
             column: before + 1,
             message: message.into(),
@@ -41,14 +41,9 @@ impl ConfigError {
             mark: (before - skipped, marked.min(room).max(1)),
         }
     }
-
-    /// An error of the TOML parser, or of a value's type.
-    pub(super) fn from_toml(text: &str, error: &toml::de::Error) -> ConfigError {
-        ConfigError::at(text, error.span().unwrap_or(0..0), error.message())
-    }
 }
 
-impl fmt::Display for ConfigError {
+impl fmt::Display for TextError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = self.line.to_string();
         let margin = " ".repeat(number.len());
@@ -59,7 +54,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-impl std::error::Error for ConfigError {}
+impl std::error::Error for TextError {}
 
 fn printable(letter: char) -> char {
     if letter.is_control() { ' ' } else { letter }
@@ -79,7 +74,7 @@ mod tests {
     #[test]
     fn marks_the_place() {
         let text = "a = 1\nnäme = true # x\n";
-        let error = ConfigError::at(text, 14..18, "no");
+        let error = TextError::at(text, 14..18, "no");
         assert_eq!((error.line, error.column), (2, 8));
         assert_eq!(error.to_string(), "line 2, column 8: no\n  2 | näme = true # x\n    |        ^^^^");
     }
@@ -87,7 +82,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_span_can_be_shown(text in "(\\PC|\n){0,300}", start in 0usize..400, len in 0usize..400) {
-            let error = ConfigError::at(&text, start..start + len, "no");
+            let error = TextError::at(&text, start..start + len, "no");
             prop_assert!(error.line >= 1 && error.column >= 1);
             prop_assert_eq!(error.to_string().lines().count(), 3);
         }
