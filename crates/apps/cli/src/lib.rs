@@ -12,6 +12,7 @@ pub mod bridge;
 pub mod capture;
 pub mod cmd;
 pub mod doctor;
+pub mod help;
 pub mod lab;
 pub mod lb;
 pub mod moving;

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use linerate::cmd;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use linerate::{cmd, help};
 
 /// How many packets per second a path carries, where the others go, and what a packet costs
 #[derive(Parser)]
@@ -49,6 +49,10 @@ enum Command {
     Ports(cmd::ports::Args),
     /// Checks this host for what costs packets
     Doctor(cmd::doctor::Args),
+    /// Prints the script that completes this program's command lines in a shell
+    Completions(cmd::completions::CompletionsArgs),
+    /// Prints or writes man pages
+    Man(cmd::completions::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -56,7 +60,11 @@ fn main() -> ExitCode {
     if let Some(words) = cmd::pkt_gen::wanted(&arguments) {
         return cmd::pkt_gen::run_words(words);
     }
-    match Arguments::parse_from(arguments).command {
+    let definition = || help::fitted(Arguments::command());
+    let matches = definition().get_matches_from(arguments);
+    let arguments =
+        Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut definition()).exit());
+    match arguments.command {
         Command::Bench(args) => cmd::bench::run(&args),
         Command::Lab(args) => cmd::lab::run(&args),
         Command::Compare(args) => cmd::compare::run(&args),
@@ -73,5 +81,7 @@ fn main() -> ExitCode {
         Command::Bridge(args) => cmd::bridge::run(&args),
         Command::Lb(args) => cmd::lb::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
+        Command::Completions(args) => cmd::completions::completions(&args, Arguments::command()),
+        Command::Man(args) => cmd::completions::man(&args, Arguments::command()),
     }
 }

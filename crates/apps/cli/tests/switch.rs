@@ -339,10 +339,11 @@ fn errors_of_a_file_have_their_place() {
         ("[[port]]\nspec = 'null:'\naccess = 4\nqinq = 5\n", "line 1, column 1", "exclude each other"),
     ] {
         std::fs::write(&path, text).unwrap();
-        let ended = Run::start(&format!("switch -f {}", path.display())).end();
-        ended.expect_code(2);
+        let output = Command::new(env!("CARGO_BIN_EXE_linerate")).args(["switch", "-f"]).arg(&path).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
         for words in [&format!("lab.toml: {place}: "), words] {
-            assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
+            assert!(stderr.contains(words), "{words}: {stderr}");
         }
     }
 }

@@ -112,13 +112,14 @@ impl Batches {
                 None => self.snaplen,
                 Some(filter) => filter.run(packet, &Facts::of_len(span.len as u32)).min(self.snaplen),
             };
-            if kept > 0 && sink.admit(span.len as u64) {
-                if let Some(intake) = &mut sink.intake {
-                    let (interface, original_len) = (sink.interface, span.len as u32);
-                    let head = PacketHead { interface, time_ns, original_len, direction: Direction::Unknown };
-                    let packet = &packet[..packet.len().min(kept as usize)];
-                    intake.packet(&head, packet.len(), |place| place.copy_from_slice(packet));
-                }
+            if kept > 0
+                && sink.admit(span.len as u64)
+                && let Some(intake) = &mut sink.intake
+            {
+                let (interface, original_len) = (sink.interface, span.len as u32);
+                let head = PacketHead { interface, time_ns, original_len, direction: Direction::Unknown };
+                let packet = &packet[..packet.len().min(kept as usize)];
+                intake.packet(&head, packet.len(), |place| place.copy_from_slice(packet));
             }
             index += span.slots;
             packets += 1;

@@ -146,22 +146,20 @@ impl Line<'_> {
             }
             return text;
         }
-        let mut lines = vec![format!("in {:.2} s {text}", self.seconds), format!("  account  {}", self.account)];
-        if let Some(dropped) = self.dropped_by_interface.filter(|dropped| *dropped > 0) {
-            lines.push(format!("  besides  {} dropped by the interface, which nobody saw", count(dropped)));
-        }
+        let mut lines = vec![format!("in {:.2} s {text}", self.seconds)];
+        lines.extend(table(&self.account, self.dropped_by_interface));
         if let Some(by_nic) = self.timestamped_by_nic {
-            lines.push(format!("  timestamps   {}", timestamps_words(by_nic, self.packets)));
+            lines.push(format!("  timestamps  {}", timestamps_words(by_nic, self.packets)));
         }
         if let Some(bytes) = self.ring_bytes {
             let holds = self.ring_holds_ns.map_or("".into(), |ns| format!(", {} at this rate", nanoseconds(ns as f64)));
             let level = self.ring.map_or("how full it was is not known for this kind of port".into(), |ring| {
                 format!("at most {} full; {}", percent(ring.highest_share()), projection(ring.projection))
             });
-            lines.push(format!("  ring     {} bytes{holds}; {level}", count(bytes)));
+            lines.push(format!("  ring        {} bytes{holds}; {level}", count(bytes)));
         }
         let share = self.cpu_ns as f64 / 1e9 / self.seconds.max(1e-9);
-        lines.push(format!("  cpu      {}, {} of a core", nanoseconds(self.cpu_ns as f64), percent(share)));
+        lines.push(format!("  cpu         {}, {} of a core", nanoseconds(self.cpu_ns as f64), percent(share)));
         lines.join("\n")
     }
 }
@@ -180,6 +178,32 @@ impl Writer {
             nanoseconds(self.cpu_ns as f64),
         )
     }
+}
+
+/// The account, a line for each place: what is further in is a part of what is above it.
+fn table(account: &Account, dropped_by_interface: Option<u64>) -> Vec<String> {
+    let counted = account.counted();
+    let mut rows: Vec<(usize, &str, u64)> = Vec::new();
+    if let Some(dropped) = dropped_by_interface.filter(|dropped| *dropped > 0) {
+        rows.push((0, "dropped by the interface, unseen", dropped));
+    }
+    if let (Some(received), Some(filtered)) = (counted.received, account.filtered()) {
+        rows.extend([(0, "passed the interface", received), (1, "filtered out", filtered)]);
+    }
+    rows.extend([
+        (0, "offered to the ring", counted.offered),
+        (1, "dropped by the ring", counted.dropped_by_ring),
+        (0, "taken out of the ring", counted.taken),
+        (1, "dropped: no free buffer", counted.dropped_for_buffers),
+        (1, "dropped: errors of the disk", counted.dropped_by_errors),
+        (1, "counted, not stored", counted.counted_only),
+        (1, "written", counted.written),
+    ]);
+    let row = |(depth, what, packets): (usize, &str, u64)| {
+        let what = format!("{}{what}", "  ".repeat(depth));
+        format!("  {what:<34} {:>17}", count(packets))
+    };
+    rows.into_iter().map(row).collect()
 }
 
 /// Whose clock timestamped `packets` packets, of which `by_nic` have the NIC's.

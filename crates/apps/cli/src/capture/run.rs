@@ -282,19 +282,22 @@ impl Watch<'_> {
         if let Some(last) = lines.last_mut() {
             last.writer = writer.clone();
         }
-        lines.iter().for_each(|line| self.out(line));
         for port in &self.ports {
             for error in ends[port.rings.clone()].iter().filter_map(|end| end.error.as_ref()) {
                 fine = false;
                 note(&format!("linerate capture: {}: {error}", port.name));
             }
         }
-        let Some(writer) = writer else { return fine };
-        note(&writer.text());
-        if let Some(failure) = &writer.failure {
-            note(&format!("linerate capture: writing ended early: {failure}"));
+        if let Some(writer) = &writer {
+            note(&writer.text());
+            if let Some(failure) = &writer.failure {
+                fine = false;
+                note(&format!("linerate capture: writing ended early: {failure}"));
+            }
         }
-        fine && writer.failure.is_none()
+        // Results come last, so that they stay on the screen.
+        lines.iter().for_each(|line| self.out(line));
+        fine
     }
 
     fn statistics(&self, recorder: Option<&Recorder>, part: &Part<'_>, account: &Account, end_ns: Option<u64>) {

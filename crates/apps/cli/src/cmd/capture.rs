@@ -23,10 +23,10 @@ Examples:
   linerate capture -i xdp:eth2 -i pcap:eth3 -i file:old.pcapng -w all.pcapng
       ports of any kind, which `linerate ports` lists; xdp: takes the packets away from the host
 
-How to read the last lines: packets received by the interface = filtered out (refused by the filter, of the other direction, before the start
-or after the end) + offered to the ring. Offered = dropped by the ring (this program was too slow for a while, and the ring too small) + taken.
-Taken = counted or written + dropped by the writer (the disk was too slow, or failed). A ring whose level rises says when it would have been
-full: such a run was too short to be free of loss. docs/capture.md has more. Exit status: 0 done; 1 a port or the disk failed; 2 could not start.";
+How to read the account at the end: packets that passed the interface = filtered out (refused by the filter, of the other direction, before the
+start or after the end) + offered to the ring. Offered = dropped by the ring (this program was too slow for a while, and the ring too small) +
+taken. Taken = counted or written + dropped by the writer (the disk was too slow, or failed). A ring whose level rises says when it would have
+been full: such a run was too short to be free of loss. docs/capture.md has more. Exit status: 0 done; 1 a port or the disk failed; 2 could not start.";
 
 /// Arguments of `linerate capture`.
 #[derive(clap::Args)]

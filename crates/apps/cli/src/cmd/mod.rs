@@ -5,6 +5,7 @@ mod bench_capture;
 pub mod bridge;
 pub mod capture;
 pub mod compare;
+pub mod completions;
 mod ctl;
 pub mod doctor;
 pub mod lab;

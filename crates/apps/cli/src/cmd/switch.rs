@@ -29,12 +29,17 @@ Examples:
       the names of netmap's VALE: the switch vale0 is found, or started for as long as it is used
 
 A port is any of `linerate ports`. Settings of a port (--set PORT.KEY=VALUE, or the words of a file's [[port]]):
-  access=VLAN            in one VLAN, packets without tags          isolated=yes       nothing to other isolated ports
-  trunk=all|10,20-30     packets with the tags of these VLANs       learning=no        learn no addresses here
-  native=VLAN|none       of a trunk: VLAN of packets without tag    monitor=yes        gets the copies of mirrors only
-  qinq=VLAN              all packets, tags and all, in this VLAN    rate=10M           ingress limit, bit/s
-  ethertype=0x88a8       of a trunk: service tags                   rate-packets=10k   ingress limit, packets/s
-  storm-broadcast=1k, storm-multicast=1k, storm-unknown=1k          limit of flooded packets, packets/s
+  access=VLAN            in one VLAN, packets without tags
+  trunk=all|10,20-30     packets with the tags of these VLANs
+  native=VLAN|none       of a trunk: VLAN of packets without tag
+  qinq=VLAN              all packets, tags and all, in this VLAN
+  ethertype=0x88a8       of a trunk: service tags
+  isolated=yes           nothing to other isolated ports
+  learning=no            learn no addresses here
+  monitor=yes            gets the copies of mirrors only
+  rate=10M               ingress limit, bit/s
+  rate-packets=10k       ingress limit, packets/s
+  storm-broadcast=1k     limit of flooded packets, packets/s; also storm-multicast, storm-unknown
 
 docs/switch.md tells what happens to a packet, and describes the control socket.
 Exit status: 0 done; 1 a port broke and did not come back, or the account does not balance; 2 could not start.";
