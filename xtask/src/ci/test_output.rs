@@ -84,7 +84,9 @@ impl TestOutput {
         let mut reader = Reader::default();
         let take = |line: &str| {
             if reader.take(line) {
-                show(line);
+                // Which binary took how long.
+                let is_result = line.starts_with("test result: ");
+                show(&if is_result { format!("{}: {line}", reader.binary.name) } else { line.to_owned() });
             }
         };
         let ended = process::watch(command, deadline, take).context("running cargo test")?;

@@ -1,10 +1,9 @@
 //! A cell from its baseline to its last finding; and all cells one after another.
 
-use std::time::Instant;
-
 use linerate_experiment::TestKind;
 use linerate_report::{Cell, Environment, ExperimentTrial, Finding, Found, Purpose, Results};
 
+use super::pace::Pace;
 use super::plan::{CellPlan, Plan, Slot, test_name, ways};
 use super::rig::{Gone, Measured, Order, Rig, Rigs, rate_pps};
 use super::store::Store;
@@ -24,7 +23,7 @@ pub(super) fn all(
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<End, RunError> {
     let found = results.cells.iter().map(|cell| cell.findings.len()).sum();
-    let pace = Pace { start: Instant::now(), found };
+    let pace = Pace::start(found);
     let left_ns = pace.left_ns(plan, found);
     watch(Event::Begin { findings: plan.findings(), found, left_ns });
     for (number, cell) in plan.cells.iter().enumerate() {
@@ -46,29 +45,6 @@ pub(super) fn all(
         }
     }
     Ok(End::Complete)
-}
-
-/// How fast findings come.
-#[derive(Clone, Copy)]
-struct Pace {
-    start: Instant,
-    /// Findings there at the start.
-    found: usize,
-}
-
-impl Pace {
-    /// Time to come: as the findings of this run took, on the mean; before the first one, by the experiment's own estimate.
-    fn left_ns(&self, plan: &Plan<'_>, found: usize) -> u64 {
-        let left = plan.findings().saturating_sub(found) as f64;
-        let each_ns = match found.saturating_sub(self.found) {
-            0 => {
-                let all: usize = plan.experiment.cells().iter().map(|cell| plan.slots(cell).len()).sum();
-                plan.experiment.estimate().duration_ns as f64 / all.max(1) as f64
-            }
-            made => self.start.elapsed().as_nanos() as f64 / made as f64,
-        };
-        (each_ns * left) as u64
-    }
 }
 
 /// A figure this close to the baseline is the tester's own limit.

@@ -24,6 +24,7 @@ mod latency;
 mod load;
 mod no_loss;
 mod observed;
+mod pace;
 mod plan;
 mod recovery;
 mod reset;

@@ -59,6 +59,16 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// How long each finding is expected to take, in nanoseconds, in order; what makes a cell counts with its first one.
+    pub(super) fn expected_ns(&self) -> Vec<u64> {
+        let of_cell = |cell: &CellPlan<'a>| {
+            let mut setup_ns = self.experiment.setup_ns(cell);
+            let times = self.slots(cell).into_iter().map(|slot| self.experiment.test_ns(slot.test));
+            times.map(|time| time.saturating_add(std::mem::take(&mut setup_ns))).collect::<Vec<_>>()
+        };
+        self.cells.iter().flat_map(of_cell).collect()
+    }
+
     pub(super) fn findings(&self) -> usize {
         self.cells.iter().map(|cell| self.slots(cell).len()).sum()
     }
