@@ -27,6 +27,12 @@ pub const STEPS: &[Step] = &[
         run: clippy,
     },
     Step { name: "test", about: "the tests; those that cannot run here say why", limit_min: 60, run: test },
+    Step {
+        name: "dpdk",
+        about: "the backend over libdpdk has no warnings and passes its tests, and `ports/all` builds with it",
+        limit_min: 5,
+        run: dpdk,
+    },
     Step { name: "doc", about: "the documentation builds without warnings", limit_min: 15, run: doc },
     Step {
         name: "loom",
@@ -64,6 +70,7 @@ pub const STEPS: &[Step] = &[
 /// Tests of the workspace, at least, so that a run that leaves most of them out does not pass. Raise it as tests are added.
 const TESTS_LEAST: u64 = 1_700;
 /// Tests of the other steps, at least.
+const DPDK_LEAST: u64 = 14;
 const LOOM_LEAST: u64 = 7;
 const MIRI_LEAST: u64 = 36;
 const ADDRESS_LEAST: u64 = 120;
@@ -108,6 +115,27 @@ fn clippy(context: &Context) -> Result<Outcome> {
 
 fn test(context: &Context) -> Result<Outcome> {
     context.tests(|| context.cargo(["test", "--workspace", "--locked"]), TESTS_LEAST)
+}
+
+fn dpdk(context: &Context) -> Result<Outcome> {
+    match Command::new("pkg-config").args(["--atleast-version=22.11", "libdpdk"]).status() {
+        Ok(status) if status.success() => {}
+        Ok(_) => return Ok(Outcome::Skipped("libdpdk 22.11 or later is not installed".into())),
+        Err(error) => return Ok(Outcome::Skipped(format!("pkg-config, which finds libdpdk: {error}"))),
+    }
+    let package = ["--package", "linerate-port-dpdk", "--features", "libdpdk", "--locked"];
+    let mut clippy = context.cargo(["clippy", "--all-targets"]);
+    clippy.args(package).args(["--", "-D", "warnings"]);
+    let check = context.cargo(["check", "--package", "linerate-ports", "--features", "dpdk", "--locked"]);
+    if let failed @ Outcome::Failed(_) = context.each(&mut [clippy, check])? {
+        return Ok(failed);
+    }
+    let command = || {
+        let mut command = context.cargo(["test"]);
+        command.args(package);
+        command
+    };
+    context.tests(command, DPDK_LEAST)
 }
 
 fn doc(context: &Context) -> Result<Outcome> {

@@ -37,6 +37,7 @@ mod region;
 mod slot;
 mod slot_ring;
 mod slot_table;
+mod words;
 
 pub use batch::{Batch, Part, Span, Totals};
 pub use four_words::FourWords;

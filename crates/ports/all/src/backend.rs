@@ -18,7 +18,7 @@ pub struct Backend {
 }
 
 /// Why something cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unusable {
     /// What is missing.
     pub why: String,
@@ -248,10 +248,31 @@ pub(crate) const ENTRIES: &[Entry] = &[
         ..PLAIN
     },
     Entry { name: "netmap", syntax: "netmap:IF", summary: "netmap, on kernels that have it", ..UNBUILT },
-    Entry { name: "dpdk", syntax: "dpdk:DEVARGS", summary: "DPDK's poll mode drivers", ..UNBUILT },
+    #[cfg(feature = "dpdk")]
+    Entry {
+        name: "dpdk",
+        syntax: DPDK_SYNTAX,
+        summary: DPDK_SUMMARY,
+        open: Some(|spec, pool| boxed(linerate_port_dpdk::open(spec, pool))),
+        access: Some(Access::Exclusive),
+        ..PLAIN
+    },
+    #[cfg(not(feature = "dpdk"))]
+    Entry { name: "dpdk", syntax: DPDK_SYNTAX, summary: DPDK_SUMMARY, probe: without_dpdk, ..PLAIN },
 ];
 
+const DPDK_SYNTAX: &str = "dpdk:DEVARGS";
+const DPDK_SUMMARY: &str = "DPDK's drivers: a network card that the kernel gave away, or a virtual device (net_null0)";
+
 const UNBUILT: Entry = Entry { probe: not_built, ..PLAIN };
+
+#[cfg(not(feature = "dpdk"))]
+fn without_dpdk() -> Result<(), Unusable> {
+    Err(Unusable {
+        why: "this program was built without DPDK".into(),
+        what_to_do: "where libdpdk is installed (22.11 or later), `cargo build --release -p linerate --features dpdk` builds it in".into(),
+    })
+}
 
 fn boxed<P: Port + 'static>(opened: Result<Device<P>, OpenError>) -> Result<Device, OpenError> {
     opened.map(Device::boxed)
@@ -261,10 +282,8 @@ fn usable() -> Result<(), Unusable> {
     Ok(())
 }
 
-pub(crate) const NOT_BUILT: &str = "this backend is not built yet";
-
 fn not_built() -> Result<(), Unusable> {
-    Err(Unusable { why: NOT_BUILT.into(), what_to_do: String::new() })
+    Err(Unusable { why: "this backend is not built yet".into(), what_to_do: String::new() })
 }
 
 fn probe_xdp() -> Result<(), Unusable> {

@@ -4,7 +4,7 @@ use linerate_impair::Impairments;
 use linerate_mem::Pool;
 use linerate_port::{Device, Direction, OpenError, OpenOptions, Port, PortSpec, SpecError};
 
-use crate::backend::{Entry, NOT_BUILT, find, lines};
+use crate::backend::{Entry, Unusable, find, lines};
 use crate::{choose, merged};
 
 /// An open device.
@@ -87,7 +87,9 @@ pub(crate) fn open_with(
     pool: &Pool,
 ) -> Result<Device, OpenError> {
     let Some(open) = entry.open else {
-        return Err(OpenError::new(spec, NOT_BUILT, format!("there are{}", lines())));
+        let Unusable { why, what_to_do } = (entry.probe)().err().unwrap_or_default();
+        let hint = if what_to_do.is_empty() { format!("there are{}", lines()) } else { what_to_do };
+        return Err(OpenError::new(spec, why, hint));
     };
     open(spec.completed(options), pool)
 }
