@@ -115,10 +115,32 @@ fn missing_tools_cost_their_cell_and_nothing_else() {
 }
 
 #[test]
+fn the_commands_of_a_file_are_shown_and_agreed_to_before_its_first_run() {
+    let text = TINY.replace("kind = \"router\"", "kind = \"router\"\nsetup = [\"touch '/nonexistent/mark'\"]");
+    let place = Experiment::new(&text);
+    let refused = place.lab(&["run", &place.file()]);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    for words in ["with your rights", "plain: touch \\'/nonexistent/mark\\'", "--yes"] {
+        assert!(refused.stderr.contains(words), "{words}: {}", refused.stderr);
+    }
+    // Agreed to, it is run: it fails, and that is told.
+    let agreed = place.lab(&["run", &place.file(), "--yes", "--plain"]);
+    if !can_measure(&agreed) {
+        return;
+    }
+    assert!(agreed.stderr.contains("with your rights") && agreed.stderr.contains("touch"), "{}", agreed.stderr);
+    // Shipped ones and files without commands ask nothing: what is wrong here is the cell.
+    for experiment in ["ledger-causes", &Experiment::new(TINY).file()] {
+        let ended = place.lab(&["run", experiment, "--only", "no-such-cell"]);
+        assert!(!ended.stderr.contains("with your rights"), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn a_command_that_crashes_is_told_with_its_last_words() {
     let dut = "kind = \"command\"\nstart = [\"sh\", \"-c\", \"echo last words; sleep 0.3; exit 7\"]\n";
     let place = Experiment::new(&TINY.replace("kind = \"router\"\n", dut));
-    let ended = place.lab(&["run", &place.file(), "--plain"]);
+    let ended = place.lab(&["run", &place.file(), "--plain", "--yes"]);
     if !can_measure(&ended) {
         return;
     }

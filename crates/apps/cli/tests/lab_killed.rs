@@ -68,7 +68,7 @@ fn at_random_moments(name: &str, is_expected: impl Fn(&Ended) -> bool) {
     machine.assert_nothing_left();
     let again = place.lab(&["clean"]);
     assert!(again.stdout.contains("nothing was left behind"), "{} {}", again.stdout, again.stderr);
-    let ended = place.lab(&["run", &place.file(), "--plain"]);
+    let ended = place.lab(&["run", &place.file(), "--plain", "--yes"]);
     assert!(matches!(ended.code, Some(0 | 1)), "it goes on to its end: {}", ended.stderr);
     assert!(place.runs().iter().any(|run| load(run)["complete"] == true));
 }

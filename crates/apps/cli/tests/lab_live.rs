@@ -17,7 +17,7 @@ fn with_losses() -> String {
 
 /// Runs it on a pseudo terminal, which `script` makes; none where that is not installed.
 fn on_a_terminal(place: &Experiment) -> Option<String> {
-    let command = format!("{} lab run {}", env!("CARGO_BIN_EXE_linerate"), place.file());
+    let command = format!("{} lab run {} --yes", env!("CARGO_BIN_EXE_linerate"), place.file());
     let mut script = Command::new("script");
     script.args(["-qec", &command, "/dev/null"]).env("TERM", "xterm").stdin(Stdio::null());
     script.current_dir(std::path::Path::new(&place.file()).parent().expect("a folder"));
@@ -57,7 +57,7 @@ fn a_terminal_sees_bounds_rates_losses_and_the_time_left() {
 #[test]
 fn without_a_terminal_there_are_plain_lines() {
     let place = Experiment::new(&with_losses());
-    let ended = place.lab(&["run", &place.file()]);
+    let ended = place.lab(&["run", &place.file(), "--yes"]);
     if !can_measure(&ended) {
         return;
     }

@@ -9,7 +9,7 @@ use common::{in_namespace, ip};
 use linerate_bpf::insn::Reg::*;
 use linerate_bpf::insn::Width;
 use linerate_bpf::programs::drop_reasons::{DropReasons, Ignored};
-use linerate_bpf::{Assembler, BpfError, Tally, Tracepoint};
+use linerate_bpf::{Assembler, AttachMode, BpfError, Program, ProgramOptions, Tally, Tracepoint, XdpLink};
 use linerate_sys::netns::NetNs;
 
 /// This thread's namespace by number.
@@ -58,6 +58,39 @@ fn drops_are_counted_by_reason_in_the_namespaces_asked_for() {
         let Some(elsewhere) = attached(&[here()], &Ignored { reasons: &[], places: &[place] }) else { return };
         send_to_nobody(5).expect("sent");
         assert!(elsewhere.read().expect("counts").keys().all(|other| other.place != key.place));
+    });
+}
+
+/// Frames that a program redirects to an interface that is not there.
+#[test]
+fn errors_of_xdp_programs_are_counted_by_interface() {
+    use linerate_bpf::programs::xdp_errors::{XdpError, XdpErrors};
+    in_namespace(|| {
+        // Datagrams leave by `near` without a question for an address.
+        let neighbour = ["neigh", "add", "10.9.9.2", "lladdr", "02:00:00:00:00:09", "dev", "near"];
+        if !common::make_pair() || !ip(&["addr", "add", "10.9.9.1/24", "dev", "near"]) || !ip(&neighbour) {
+            return;
+        }
+        let errors = match XdpErrors::attach(&[here()]) {
+            Ok(errors) => errors,
+            Err(error) => return eprintln!("skipped: {error}"),
+        };
+        // To an interface that does not exist: an error for each frame.
+        let mut asm = Assembler::new();
+        asm.mov64(R1, 9_999);
+        asm.mov64(R2, 0);
+        asm.call(linerate_bpf::insn::helper::REDIRECT);
+        asm.exit();
+        let insns = asm.assemble().expect("assembled");
+        let program = Program::load_xdp("away", &insns, ProgramOptions::default()).expect("loaded");
+        let _link = XdpLink::attach(&program, common::FAR, AttachMode::Native).expect("attached");
+        let socket = UdpSocket::bind("10.9.9.1:0").expect("a socket");
+        (0..7).for_each(|_| assert_eq!(socket.send_to(b"away", "10.9.9.2:9").expect("sent"), 4));
+        common::wait_until(|| errors.read().is_ok_and(|counted| counted.values().sum::<u64>() >= 7));
+        let counted = errors.read().expect("counts");
+        let [(key, 7)] = counted.iter().collect::<Vec<_>>()[..] else { panic!("one kind: {counted:?}") };
+        assert_eq!((key.namespace, key.interface), (here(), common::FAR));
+        assert!(matches!(key.error, XdpError::Redirect(errno) if errno > 0), "{key:?}");
     });
 }
 

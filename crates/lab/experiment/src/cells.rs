@@ -44,6 +44,14 @@ impl CellSpec<'_> {
 }
 
 impl Experiment {
+    /// The commands that its DUTs run with the rights of who runs the experiment: the DUT's name, and the words of a shell.
+    pub fn commands(&self) -> Vec<(String, String)> {
+        let of = |dut: &DutSpec| -> Vec<(String, String)> {
+            dut.kind.commands().into_iter().map(|command| (dut.name.clone(), command)).collect()
+        };
+        self.duts.iter().flat_map(of).collect()
+    }
+
     /// The cells in the order in which they are run: all of a DUT together, so that it is set up once; in it by cores, ports,
     /// size, flows and direction. Cells that `skip` names are left out. A DUT that shares memory with the tester has one cell where
     /// others have one for each kind of ports.

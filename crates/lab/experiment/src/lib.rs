@@ -44,9 +44,9 @@ pub use error::{Errors, Problem};
 pub use estimate::Estimate;
 pub use model::{
     Capture, CaptureCores, CaptureTool, CellMatch, Command, Cores, CoresSpec, DirectLink, Direction, DutCores, DutKind,
-    DutSpec, EchoOrder, Experiment, Firewall, FirewallTool, FlowOrder, FlowSpec, FlowSwitch, Limit, LimitOf, LossGoal,
-    NextHop, Phases, PortEnd, Published, Reception, Search, SessionKind, Sessions, SizeSpec, SwitchPorts, TestKind,
-    TestSpec, TesterPorts, TopologyKind,
+    DutSpec, EchoOrder, ExpectedLoss, Experiment, Firewall, FirewallTool, FlowOrder, FlowSpec, FlowSwitch, Limit,
+    LimitOf, LossGoal, NextHop, Phases, PortEnd, Published, Reception, Search, SessionKind, Sessions, SizeSpec,
+    SwitchPorts, TestKind, TestSpec, TesterPorts, TopologyKind,
 };
 pub use names::matches_glob;
 pub use read::{TEXT_LEN_MAX, parse};

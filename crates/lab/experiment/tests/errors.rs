@@ -82,6 +82,8 @@ const MISTAKES: &[(&str, &str, &str, &[&str])] = &[
     ("name = \"x\"", "name = \"../x\"", "1:8", &["letters, digits, dots and dashes"]),
     ("name = \"snat\"", "name = \"Plain\"", "13:8", &["two DUTs are called"]),
     ("firewall = \"iptables\"\n", "", "15:8", &["`snat` needs firewall"]),
+    ("snat = true", "snat = true\nloses = { place = \"a\" }", "17:9", &["`loses` needs a place and a cause"]),
+    ("snat = true", "snat = true\nsetup = \"true\"", "17:9", &["`setup`"]),
     ("snat = true", "snat = 1", "16:8", &["`snat` is a whole number; expected true or false"]),
     ("snat = true", "", "15:12", &["a firewall without rules does nothing"]),
     (

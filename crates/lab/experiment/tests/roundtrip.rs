@@ -6,9 +6,9 @@ use std::net::Ipv4Addr;
 
 use linerate_experiment::{
     Capture, CaptureCores, CaptureTool, CellMatch, Command, Cores, CoresSpec, Direction, DutCores, DutKind, DutSpec,
-    EchoOrder, Experiment, Firewall, FirewallTool, FlowOrder, FlowSpec, FlowSwitch, Limit, LimitOf, LossGoal, NextHop,
-    Phases, PortEnd, Published, Reception, Search, SessionKind, Sessions, SizeSpec, SwitchPorts, TestKind, TestSpec,
-    TesterPorts, TopologyKind, parse,
+    EchoOrder, ExpectedLoss, Experiment, Firewall, FirewallTool, FlowOrder, FlowSpec, FlowSwitch, Limit, LimitOf,
+    LossGoal, NextHop, Phases, PortEnd, Published, Reception, Search, SessionKind, Sessions, SizeSpec, SwitchPorts,
+    TestKind, TestSpec, TesterPorts, TopologyKind, parse,
 };
 use proptest::prelude::*;
 
@@ -53,10 +53,17 @@ fn command() -> impl Strategy<Value = Command> {
 fn firewall() -> impl Strategy<Value = Firewall> {
     let tool = prop::sample::select(vec![FirewallTool::Iptables, FirewallTool::Nft]);
     let sysctls = prop::collection::btree_map("net/[a-z]{1,6}/[a-z._-]{1,6}[a-z]", "[a-z0-9 ]{1,10}", 0..3);
-    (prop::option::of(tool), 1..1_000u32, any::<bool>(), any::<bool>(), sysctls).prop_map(
-        |(tool, rules, conntrack, snat, sysctls)| match tool {
-            Some(_) => Firewall { tool, rules, conntrack, snat, sysctls },
-            None => Firewall { sysctls, ..Firewall::default() },
+    let lines = || prop::collection::vec("[a-z '{};|]{1,20}", 0..3);
+    let loses = prop::option::of(("[a-z, 4]{1,9}", "[a-z ]{1,9}"));
+    let commands = (lines(), lines(), loses);
+    (prop::option::of(tool), 1..1_000u32, any::<bool>(), any::<bool>(), sysctls, commands).prop_map(
+        |(tool, rules, conntrack, snat, sysctls, (setup, teardown, loses))| {
+            let loses = loses.map(|(place, cause)| ExpectedLoss { place, cause });
+            let of_tool = match tool {
+                Some(_) => Firewall { tool, rules, conntrack, snat, ..Firewall::default() },
+                None => Firewall::default(),
+            };
+            Firewall { sysctls, setup, teardown, loses, ..of_tool }
         },
     )
 }

@@ -41,6 +41,12 @@ pub enum Hook {
     Egress,
 }
 
+impl Hook {
+    /// Every one of them.
+    pub const ALL: [Hook; 7] =
+        [Hook::Ingress, Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting, Hook::Egress];
+}
+
 /// A base chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {

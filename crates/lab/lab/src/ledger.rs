@@ -104,7 +104,9 @@ fn of_losses(
 }
 
 fn of_way<'a>(ends: &Ends, ports: &'a PortRows) -> Way<'a> {
-    Way { sent: ends.counted.sent, received: ends.received, ports }
+    let counted = &ends.counted;
+    let known = counted.delivered + counted.duplicated + ports.other_streams;
+    Way { sent: counted.sent, received: ends.received, unknown: ends.received.saturating_sub(known), ports }
 }
 
 fn sum(one: Counted, other: Counted) -> Counted {

@@ -28,13 +28,15 @@ impl ProcFile {
     }
 }
 
-/// The IPv4, ICMP, UDP and TCP counters of a namespace (`snmp`, `netstat`), IPv6's (`snmp6`) and connection tracking's.
+/// The IPv4, ICMP, UDP and TCP counters of a namespace (`snmp`, `netstat`), IPv6's (`snmp6`), connection tracking's and
+/// IPsec's (`xfrm_stat`).
 #[derive(Debug)]
 pub(crate) struct ProcNet {
     snmp: ProcFile,
     netstat: ProcFile,
     snmp6: Option<ProcFile>,
     conntrack: Option<ProcFile>,
+    xfrm: Option<ProcFile>,
 }
 
 impl ProcNet {
@@ -45,14 +47,15 @@ impl ProcNet {
             netstat: ProcFile::of_this_thread("netstat")?,
             snmp6: ProcFile::of_this_thread("snmp6").ok(),
             conntrack: ProcFile::of_this_thread("stat/nf_conntrack").ok(),
+            xfrm: ProcFile::of_this_thread("xfrm_stat").ok(),
         })
     }
 
-    /// All of them: `Ip.InReceives`, `IpExt.InNoRoutes`, `Ip6InReceives`, `conntrack.drop`.
+    /// All of them: `Ip.InReceives`, `IpExt.InNoRoutes`, `Ip6InReceives`, `conntrack.drop`, `XfrmInPolBlock`.
     pub(crate) fn read(&mut self) -> io::Result<Counters> {
         let mut counters = parse_paired(&self.snmp.read()?);
         counters.extend(parse_paired(&self.netstat.read()?));
-        if let Some(file) = &mut self.snmp6 {
+        for file in [&mut self.snmp6, &mut self.xfrm].into_iter().flatten() {
             counters.extend(parse_lines(&file.read()?));
         }
         if let Some(file) = &mut self.conntrack {

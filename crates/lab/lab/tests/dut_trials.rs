@@ -60,7 +60,7 @@ fn closes(kind: DutKind, silent: Option<&str>) {
                 Some(place) => {
                     let account = &ledger.account;
                     assert!(account.delivered() > 0 && account.unexplained() == 0, "{what}: {ledger:?}");
-                    let mut guessed = account.lost().iter().filter(|loss| loss.by_elimination && loss.packets > 0);
+                    let mut guessed = account.lost().iter().filter(|loss| loss.is_inferred());
                     assert!(guessed.all(|loss| loss.place == place), "{what}: {ledger:?}");
                 }
             }

@@ -71,7 +71,7 @@ fn packets_that_no_entry_matches_are_named() {
     let lost: Vec<_> = account.lost().iter().filter(|row| row.packets > 0).collect();
     let [row] = lost.as_slice() else { panic!("{:#?}", carried.ledger) };
     assert_eq!((row.place.as_str(), row.cause.as_str(), row.packets), ("OpenFlow switch", "table-miss", PACKETS));
-    assert!(!row.by_elimination && row.hint.is_some() && row.counter.is_some(), "{row:?}");
+    assert!(row.inferred_from.is_none() && row.hint.is_some() && row.counter.is_some(), "{row:?}");
     assert_eq!((account.delivered(), account.unexplained()), (0, 0), "{:#?}", carried.ledger);
     assert_eq!(built.device.counters().expect("counters")[FLOW_MATCHES], 0);
 }

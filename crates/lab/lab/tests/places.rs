@@ -1,50 +1,20 @@
 //! The arithmetic of losses on counters as they were seen to move (docs/ledger.md has the experiments).
 
+#[path = "support/made_up.rs"]
+mod made_up;
+
 use std::collections::BTreeMap;
 
-use linerate_lab::counters::{Difference, DutCounters, InterfaceCounters};
+use linerate_lab::counters::Difference;
 use linerate_lab::hooks::{Chain, Hook};
 use linerate_lab::ledger::{Ends, Ledger, close};
 use linerate_lab::places::{Losses, PortRows, Way, losses, losses_of_ways};
-use linerate_lab::proc_net::{Counters, Softnet};
+use linerate_lab::proc_net::Softnet;
 use linerate_report::{Counted, Loss};
-
-/// Counters of a router through which `packets` went without loss.
-fn router(packets: u64) -> Difference {
-    let interface = |name: &str, rx_packets, tx_packets| InterfaceCounters {
-        name: name.to_owned(),
-        rx_packets,
-        tx_packets,
-        running: true,
-        ..InterfaceCounters::default()
-    };
-    let mut difference = Difference::default();
-    difference.generator.interface = interface("lr-gen", 0, packets);
-    difference.receiver.interface = interface("lr-recv", packets, 0);
-    difference.receiver.interface.rx_otherhost_dropped = packets;
-    difference.dut = Some(DutCounters {
-        ingress: interface("lr-in", packets, 0),
-        egress: interface("lr-out", 0, packets),
-        protocols: named([("Ip.InReceives", packets), ("Ip.ForwDatagrams", packets), ("Ip.OutTransmits", packets)]),
-        ..DutCounters::default()
-    });
-    difference
-}
-
-fn named<const N: usize>(counters: [(&str, u64); N]) -> Counters {
-    counters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-fn dut(difference: &mut Difference) -> &mut DutCounters {
-    difference.dut.as_mut().expect("a router")
-}
+use made_up::{dut, named, router, rows};
 
 fn with_backlog_drops(difference: &mut Difference, dropped: u64) {
     difference.host.softnet = BTreeMap::from([(1, Softnet { dropped, time_squeeze: 0 })]);
-}
-
-fn rows(losses: &Losses) -> Vec<(&str, &str, u64)> {
-    losses.rows.iter().map(|row| (row.place.as_str(), row.cause.as_str(), row.packets)).collect()
 }
 
 #[test]
@@ -161,13 +131,13 @@ fn arp_and_icmp_of_the_dut_do_not_hide_a_waiting_packet() {
     difference.generator.interface.rx_otherhost_dropped = 6;
     difference.receiver.interface.rx_packets = 3;
     difference.receiver.interface.rx_otherhost_dropped = 0;
-    difference.host.neighbour_discards = Some(744);
     let router = dut(&mut difference);
+    router.unresolved_neighbours = vec![std::net::Ipv4Addr::new(198, 18, 1, 77)];
     router.ingress.tx_packets = 6;
     router.egress.tx_packets = 3;
     router.protocols.extend(named([("Ip.OutRequests", 6), ("Ip.OutTransmits", 1006)]));
     let found = losses(&difference, 1000, 3, &PortRows::default());
-    assert_eq!(rows(&found), [("DUT, neighbour table", "a next hop does not answer", 1000)]);
+    assert_eq!(rows(&found), [("DUT, neighbour table", "next hop 198.18.1.77 does not answer", 1000)]);
 }
 
 /// A receiver whose XDP program takes the frames before IPv4 sees them: they are not taken for ARP.
@@ -176,7 +146,7 @@ fn frames_that_xdp_took_are_not_taken_for_arp() {
     let mut difference = router(1000);
     difference.receiver.interface.rx_otherhost_dropped = 0;
     difference.receiver.interface.xdp = true;
-    difference.host.neighbour_discards = Some(3);
+    dut(&mut difference).unresolved_neighbours = vec![std::net::Ipv4Addr::new(198, 18, 1, 77)];
     assert_eq!(losses(&difference, 1000, 1000, &PortRows::default()), Losses::default());
 }
 
@@ -191,7 +161,8 @@ fn fragments_are_neither_lost_nor_gained() {
     dut(&mut difference).egress.tx_packets = 2000;
     difference.receiver.interface.rx_packets = 2000;
     difference.receiver.interface.rx_otherhost_dropped = 2000;
-    assert_eq!(losses(&difference, 1000, 2000, &PortRows::default()), Losses::default());
+    let found = losses(&difference, 1000, 2000, &PortRows::default());
+    assert_eq!((found.rows, found.unnamed), (vec![], vec![]));
 }
 
 /// An older kernel: what is lost behind the decision to forward is lost at the output.
@@ -223,7 +194,7 @@ fn a_chain_is_named_only_where_something_is_missing() {
     difference.receiver.interface.rx_packets = 990;
     let found = losses(&difference, 1000, 990, &PortRows::default());
     let cause = "nftables chains filter forward, nat post";
-    assert!(found.rows.iter().all(|row| row.by_elimination), "{found:?}");
+    assert!(found.rows.iter().all(|row| row.is_inferred()), "{found:?}");
     assert_eq!(rows(&found), [("DUT, forwarding", cause, 10)]);
 }
 
@@ -288,7 +259,7 @@ fn router_both_ways() -> Difference {
 
 fn both(difference: &Difference, forward: (u64, u64), backward: (u64, u64)) -> Losses {
     let ports = PortRows::default();
-    let way = |(sent, received)| Way { sent, received, ports: &ports };
+    let way = |(sent, received)| Way { sent, received, unknown: 0, ports: &ports };
     losses_of_ways(difference, way(forward), Some(way(backward)))
 }
 

@@ -82,8 +82,8 @@ fn both_ways_are_one_piece_inside_the_device_and_two_on_the_links() {
         let inside = dut(&mut difference);
         (inside.egress.rx_packets, inside.ingress.tx_packets, inside.egress.napi) = (50, 50, true);
         let ports = PortRows::default();
-        let forward = Way { sent: 100, received: 100, ports: &ports };
-        let backward = Way { sent: 57, received: 50, ports: &ports };
+        let forward = Way { sent: 100, received: 100, unknown: 0, ports: &ports };
+        let backward = Way { sent: 57, received: 50, unknown: 0, ports: &ports };
         let found = losses_of_ways(&difference, forward, Some(backward));
         assert_eq!(rows(&found), [("receive ring of lr-out", 7)]);
         assert_eq!(found.unnamed, []);

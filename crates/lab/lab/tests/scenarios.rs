@@ -9,6 +9,7 @@ use linerate_lab::netlink::Netlink;
 use linerate_lab::placement::Placement;
 use linerate_lab::tester::AskReasons;
 use linerate_lab::topology::{Topology, TopologySpec};
+use linerate_testkit::or_skip;
 use support::scenario::{Scenario, assert_named, in_dut};
 use support::wait_until;
 
@@ -38,7 +39,7 @@ fn mtu_too_small() {
         rewrite(topology, "ip frag-off set 0x4000")
     };
     let Some(ledger) = scenario.run(shrink) else { return };
-    assert_named(&ledger, &[(FORWARDING, "longer than the MTU of lr-out")]);
+    assert_named(&ledger, &[(FORWARDING, "longer than the MTU of its route or of the interface")]);
 }
 
 #[test]
@@ -54,7 +55,7 @@ fn nftables_rule() {
             format!("table {family} lab {{ chain c {{ type filter hook {hook} priority 0; ip ttl > 0 drop; }}; }}");
         let Some(ledger) = Scenario::default().run(|topology| in_dut(topology, "nft", &[&rules])) else { return };
         assert_named(&ledger, &[(place, "nftables chain lab c")]);
-        let guessed = ledger.account.lost().iter().any(|loss| loss.by_elimination);
+        let guessed = ledger.account.lost().iter().any(|loss| loss.is_inferred());
         assert_eq!(guessed, !has_reasons(), "{ledger:?}");
     }
 }
@@ -95,7 +96,9 @@ fn source_address_of_the_dut() {
 
 #[test]
 fn a_loss_without_a_cause_asks_for_the_kernels_reasons_and_for_another_trial() {
-    let scenario = Scenario { source: Ipv4Addr::new(198, 18, 1, 1), ..Scenario::default() };
+    // More than what the kernel is asked for from the first trial on.
+    let rate_pps = Some(60_000.0);
+    let scenario = Scenario { source: Ipv4Addr::new(198, 18, 1, 1), rate_pps, ..Scenario::default() };
     let Some(mut tester) = scenario.tester_that_asks(AskReasons::WhenNeeded) else { return };
     if !has_reasons() {
         return eprintln!("skipped: the kernel's drop reasons cannot be read");
@@ -109,12 +112,38 @@ fn a_loss_without_a_cause_asks_for_the_kernels_reasons_and_for_another_trial() {
     assert_eq!(second.again, None);
     assert_named(&second.ledger, &[(INPUT, "source address is the DUT's own")]);
     // A loss that counters name needs none.
-    let scenario = Scenario { destination: Ipv4Addr::new(203, 0, 113, 9), ..Scenario::default() };
+    let scenario = Scenario { destination: Ipv4Addr::new(203, 0, 113, 9), rate_pps, ..Scenario::default() };
     let Some(mut tester) = scenario.tester_that_asks(AskReasons::WhenNeeded) else { return };
     let named = scenario.outcome(&mut tester);
     assert_eq!(named.again, None);
     assert_named(&named.ledger, &[(INPUT, "no route")]);
     assert!(tester.blind_spot().is_some());
+    // In a small load asking costs next to nothing.
+    let small = Scenario { source: Ipv4Addr::new(198, 18, 1, 1), ..Scenario::default() };
+    let Some(mut tester) = small.tester_that_asks(AskReasons::WhenNeeded) else { return };
+    let first = small.outcome(&mut tester);
+    assert_eq!(first.again, None);
+    assert_named(&first.ledger, &[(INPUT, "source address is the DUT's own")]);
+}
+
+/// What is inferred is asked of the kernel, too: a chain that accepts all is not to blame for what the kernel refused beside it.
+#[test]
+fn a_loss_with_an_inferred_cause_asks_for_another_trial() {
+    let accepts = "table ip lab { chain c { type filter hook prerouting priority 0; }; }";
+    let source = Ipv4Addr::new(198, 18, 1, 1);
+    let scenario = Scenario { source, rate_pps: Some(60_000.0), ..Scenario::default() };
+    let Some(mut tester) = scenario.tester_that_asks(AskReasons::WhenNeeded) else { return };
+    let prepared = in_dut(tester.topology.as_ref().expect("a path"), "nft", &[accepts]);
+    let Some(()) = or_skip("not prepared", prepared) else { return };
+    if !has_reasons() {
+        return eprintln!("skipped: the kernel's drop reasons cannot be read");
+    }
+    let first = scenario.outcome(&mut tester);
+    let blamed = |ledger: &Ledger| ledger.account.lost().iter().any(|loss| loss.cause.contains("lab c"));
+    assert!(blamed(&first.ledger) && first.again.is_some(), "{first:?}");
+    let second = scenario.outcome(&mut tester).ledger;
+    assert_named(&second, &[(INPUT, "source address is the DUT's own")]);
+    assert!(!blamed(&second), "{second:?}");
 }
 
 #[test]

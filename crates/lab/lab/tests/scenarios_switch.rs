@@ -37,7 +37,7 @@ fn all_at(carried: &Carried, place: &str, reason: &str) {
         "{:#?}",
         carried.ledger
     );
-    assert!(!row.by_elimination && row.counter.is_some() && row.hint.is_some(), "{row:?}");
+    assert!(row.inferred_from.is_none() && row.counter.is_some() && row.hint.is_some(), "{row:?}");
     assert_eq!((account.delivered(), account.unexplained()), (0, 0), "{:#?}", carried.ledger);
 }
 
@@ -112,7 +112,7 @@ fn a_switch_that_stands_still() {
         return eprintln!("skipped: the machine was too busy to fill a ring");
     };
     assert_named(&ledger, &[("AF_PACKET ring of lr-in", "ring full"), ("AF_PACKET ring of lr-recv", "ring full")]);
-    assert!(ledger.account.lost().iter().all(|row| !row.by_elimination), "{ledger:#?}");
+    assert!(ledger.account.lost().iter().all(|row| row.inferred_from.is_none()), "{ledger:#?}");
     assert_eq!(ledger.account.unexplained(), 0, "{ledger:#?}");
 }
 
@@ -178,7 +178,7 @@ fn stands_still(kind: DutKind, rows: &[(&str, &str)]) {
 
 fn named_by_the_switch(ledger: &Ledger, rows: &[(&str, &str)]) {
     assert_named(ledger, rows);
-    assert!(ledger.account.lost().iter().all(|row| !row.by_elimination), "{ledger:#?}");
+    assert!(ledger.account.lost().iter().all(|row| row.inferred_from.is_none()), "{ledger:#?}");
     assert_eq!(ledger.account.unexplained(), 0, "{ledger:#?}");
 }
 

@@ -40,7 +40,7 @@ fn balances(outcome: &Outcome) {
     let account = &outcome.ledger.account;
     assert!(account.delivered() > 0, "{outcome:#?}");
     assert_eq!(account.unexplained(), 0, "{outcome:#?}");
-    assert!(account.lost().iter().all(|row| !row.by_elimination && row.hint.is_some()), "{account:#?}");
+    assert!(account.lost().iter().all(|row| row.inferred_from.is_none() && row.hint.is_some()), "{account:#?}");
 }
 
 fn loads() -> impl Iterator<Item = (u32, Load, bool)> {

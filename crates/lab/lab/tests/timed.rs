@@ -81,7 +81,7 @@ fn sinks_and_ports_measure_a_known_delay() {
             let account = &outcome.ledger.account;
             assert_eq!(account.unexplained(), 0, "{:?}", outcome.ledger);
             // A busy machine may keep the device from its core for longer than its socket's buffer lasts.
-            let guessed: u64 = account.lost().iter().filter(|row| row.by_elimination).map(|row| row.packets).sum();
+            let guessed: u64 = account.lost().iter().filter(|row| row.is_inferred()).map(|row| row.packets).sum();
             assert!(guessed <= dropped, "the device had no room for {dropped}: {:?}", outcome.ledger);
             let Some(latency) = outcome.delays.as_ref().and_then(|delays| delays.latency()) else {
                 assert_eq!(account.delivered(), 0, "what arrives has a delay: {:?}", outcome.ledger);

@@ -187,7 +187,7 @@ fn a_router_is_asked_for_its_address_and_told_ours() {
     let Some(outcome) = trial(&host, &silent, 2_000.0) else { return };
     assert_eq!(outcome.ledger.account.delivered(), 0, "{:?}", outcome.ledger);
     let [lost] = outcome.ledger.account.lost() else { panic!("one place: {:?}", outcome.ledger) };
-    assert!(lost.place == "between port-a and port-b" && lost.by_elimination, "{lost:?}");
+    assert!(lost.place == "between port-a and port-b" && lost.is_inferred(), "{lost:?}");
     // The router asks who we are: its questions are in the interface's counters, and hide as many losses.
     assert!((0..=10).contains(&outcome.ledger.account.unexplained()), "{:?}", outcome.ledger);
 }
@@ -214,8 +214,8 @@ fn a_loss_that_nothing_counts_explains_nothing() {
     };
     let loss = || Loss::new("a cable", "cut", 4).counted_by("tx_dropped");
     assert!(explained(10, vec![], vec![]) && explained(6, vec![loss()], vec![]));
-    assert!(explained(10, vec![Loss { packets: 0, ..loss() }.by_elimination()], vec![]));
-    assert!(!explained(6, vec![loss().by_elimination()], vec![]));
+    assert!(explained(10, vec![Loss { packets: 0, ..loss() }.inferred_from("totals")], vec![]));
+    assert!(!explained(6, vec![loss().inferred_from("totals")], vec![]));
     assert!(!explained(6, vec![], vec![]) && !explained(0, vec![Loss { packets: 10, ..loss() }], vec![]));
     assert!(!explained(6, vec![loss()], vec![loss()]));
 }

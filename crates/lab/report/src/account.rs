@@ -17,9 +17,10 @@ pub struct Loss {
     /// The counter that says so, for instance `/proc/net/softnet_stat dropped, core 1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counter: Option<String>,
-    /// Whether no counter and no reason of the kernel names the cause: nothing else stands where the packets are missing.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub by_elimination: bool,
+    /// What the cause was inferred from, in words, where no counter and no reason of the kernel says it of these packets: nothing
+    /// else stands where they are missing, or a counter says no more than that it can be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inferred_from: Option<String>,
     /// What to change, where something can be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -28,7 +29,7 @@ pub struct Loss {
 impl Loss {
     /// `packets` lost at `place` because of `cause`.
     pub fn new(place: impl Into<String>, cause: impl Into<String>, packets: u64) -> Self {
-        Self { place: place.into(), cause: cause.into(), packets, counter: None, by_elimination: false, hint: None }
+        Self { place: place.into(), cause: cause.into(), packets, counter: None, inferred_from: None, hint: None }
     }
 
     /// Names the counter that was read.
@@ -37,17 +38,22 @@ impl Loss {
         self
     }
 
-    /// Says that the cause was found by elimination.
-    pub fn by_elimination(mut self) -> Self {
-        self.by_elimination = true;
+    /// Says that the cause is an inference, and from what.
+    pub fn inferred_from(mut self, what: impl Into<String>) -> Self {
+        self.inferred_from = Some(what.into());
         self
     }
 
-    /// The cause, and how it was found where no counter says so.
+    /// Whether the cause is an inference of packets that were lost.
+    pub fn is_inferred(&self) -> bool {
+        self.inferred_from.is_some() && self.packets > 0
+    }
+
+    /// The cause, and what it was inferred from where no counter says it.
     pub fn cause_words(&self) -> Cow<'_, str> {
-        match self.by_elimination {
-            true => Cow::Owned(format!("{} (by elimination)", self.cause)),
-            false => Cow::Borrowed(&self.cause),
+        match &self.inferred_from {
+            Some(what) => Cow::Owned(format!("{} (inferred from {what})", self.cause)),
+            None => Cow::Borrowed(&self.cause),
         }
     }
 
@@ -62,7 +68,7 @@ impl Loss {
         self.place == other.place
             && self.cause == other.cause
             && self.counter == other.counter
-            && self.by_elimination == other.by_elimination
+            && self.inferred_from == other.inferred_from
     }
 }
 

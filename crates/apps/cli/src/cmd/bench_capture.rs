@@ -105,7 +105,7 @@ pub fn run(args: &Args) -> ExitCode {
         as_root,
         no_namespaces: None,
     };
-    match run::run(&Plan { experiment, text }, &options) {
+    match run::run(&Plan { experiment, text, is_shipped: true }, &options) {
         Ok(ended) => conclude(args, &ended),
         Err(problem) => refuse(&problem),
     }

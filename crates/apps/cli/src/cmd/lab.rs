@@ -12,7 +12,7 @@ use linerate_sys::signal;
 use crate::lab::file::{self, Changes};
 use crate::lab::place::{self, Place};
 use crate::lab::run::{self, Ended, Options};
-use crate::lab::{clean, runs, shipped, words};
+use crate::lab::{clean, consent, runs, shipped, words};
 use crate::pktgen::log;
 
 /// Arguments of `linerate lab`.
@@ -71,6 +71,9 @@ struct RunArgs {
     /// Plain lines instead of the live view
     #[arg(long)]
     plain: bool,
+    /// Agree to the commands that the file runs with your rights; they are shown before its first run. Shipped experiments ask nothing
+    #[arg(long)]
+    yes: bool,
 }
 
 const RUN_HELP_END: &str = "\
@@ -109,6 +112,9 @@ fn carry_out(args: &RunArgs) -> ExitCode {
         Ok(plan) => plan,
         Err(problem) => return refuse_as_is(&problem),
     };
+    if let Err(problem) = consent::ask(&plan, &args.results, args.yes) {
+        return refuse(&problem);
+    }
     // Before any thread: a user namespace is entered by a process of one thread.
     let (as_root, no_namespaces) = match place::place() {
         Place::Namespaces { as_root } => (as_root, None),

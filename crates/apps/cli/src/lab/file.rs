@@ -12,6 +12,8 @@ pub struct Plan {
     pub experiment: Experiment,
     /// The file, whole, with what the command line changed as a comment at its end: a run is resumed with the same text only.
     pub text: String,
+    /// Whether the file is one of the shipped ones, to the letter.
+    pub is_shipped: bool,
 }
 
 /// What the command line changes.
@@ -38,7 +40,8 @@ pub fn plan(word: &str, changes: &Changes) -> Result<Plan, String> {
     if let Some(trial_ns) = changes.trial_ns {
         shorten_all(&mut experiment, trial_ns);
     }
-    Ok(Plan { text: text + &changes.as_comment(), experiment })
+    let is_shipped = shipped::SHIPPED.iter().any(|(_, known)| *known == text);
+    Ok(Plan { text: text + &changes.as_comment(), experiment, is_shipped })
 }
 
 /// The text that `word` names, and what to call it. A file goes before a shipped experiment.

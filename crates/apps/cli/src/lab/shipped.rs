@@ -1,7 +1,7 @@
 //! The experiments that come with the program.
 
 /// Name and text of each, the quickest first.
-pub const SHIPPED: [(&str, &str); 9] = [
+pub const SHIPPED: [(&str, &str); 10] = [
     ("quick", include_str!("../../../../../experiments/quick.toml")),
     ("linux-router-2019", include_str!("../../../../../experiments/linux-router-2019.toml")),
     ("switch-compare", include_str!("../../../../../experiments/switch-compare.toml")),
@@ -9,6 +9,7 @@ pub const SHIPPED: [(&str, &str); 9] = [
     ("bpf-capture-2009", include_str!("../../../../../experiments/bpf-capture-2009.toml")),
     ("lagopus-2014", include_str!("../../../../../experiments/lagopus-2014.toml")),
     ("tcp-2018", include_str!("../../../../../experiments/tcp-2018.toml")),
+    ("ledger-causes", include_str!("../../../../../experiments/ledger-causes.toml")),
     ("tcp-devices", include_str!("../../../../../experiments/tcp-devices.toml")),
     ("full-rfc2544", include_str!("../../../../../experiments/full-rfc2544.toml")),
 ];

@@ -10,15 +10,16 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use crate::asm::{Assembler, Label};
-use crate::btf::{Btf, BtfError};
+use super::device_key::{self, DeviceLayout};
+use crate::asm::Assembler;
+use crate::btf::Btf;
 use crate::error::BpfError;
-use crate::insn::{Alu, Cond, Insn, Reg, Reg::*, Width, helper};
+use crate::insn::{Cond, Insn, Reg::*, Width};
 use crate::tally::Tally;
 use crate::tracepoint::Tracepoint;
 
-/// Most namespaces that one program watches.
-pub const NAMESPACES_MAX: usize = 16;
+pub use super::device_key::NAMESPACES_MAX;
+
 /// Different combinations of namespace, interface, reason and place that are kept apart.
 pub const ENTRIES_MAX: u32 = 1024;
 
@@ -28,12 +29,9 @@ const NO_DROPS: [&str; 2] = ["SKB_NOT_DROPPED_YET", "SKB_CONSUMED"];
 // The key on the stack: namespace, interface, reason, zero, place.
 const KEY: i16 = -32;
 const KEY_BYTES: u32 = 24;
-const KEY_INTERFACE: i16 = KEY + 4;
 const KEY_REASON: i16 = KEY + 8;
 const KEY_ZERO: i16 = KEY + 12;
 const KEY_PLACE: i16 = KEY + 16;
-/// Where kernel memory is read to.
-const POINTER: i16 = -8;
 const SCRATCH: i16 = -40;
 
 /// The program, attached; gone when dropped.
@@ -73,10 +71,7 @@ impl DropReasons {
     /// [`BpfError::Permission`] without CAP_BPF and CAP_PERFMON; [`BpfError::Types`] on a kernel that does not show its types
     /// or gives no reasons (before 5.17); [`BpfError::Argument`] for too many namespaces.
     pub fn attach(namespaces: &[u32], ignored: &Ignored<'_>) -> Result<DropReasons, BpfError> {
-        if namespaces.is_empty() || namespaces.len() > NAMESPACES_MAX {
-            let text = format!("drop reasons of {} namespaces: 1 to {NAMESPACES_MAX} are possible", namespaces.len());
-            return Err(BpfError::Argument(text));
-        }
+        device_key::check(namespaces)?;
         let kernel = Kernel::known()?;
         let mut reasons = BTreeMap::new();
         let mut ignored_numbers = Vec::new();
@@ -154,28 +149,18 @@ struct Layout {
     place_argument: i16,
     reason_argument: i16,
     skb_dev: u32,
-    dev_ifindex: u32,
-    dev_net: u32,
-    net_inum: u32,
+    device: DeviceLayout,
 }
 
 impl Layout {
     fn read(btf: &Btf) -> Result<Layout, BpfError> {
-        // The first parameter is the tracepoint's own and no argument of the program.
-        let parameters = btf.parameters("btf_trace_kfree_skb")?;
-        let argument = |wanted: &str| {
-            let position = parameters.iter().skip(1).position(|parameter| parameter == wanted);
-            let offset = position.and_then(|position| i16::try_from(position * 8).ok());
-            offset.ok_or_else(|| BtfError::Missing(format!("argument `{wanted}` of the tracepoint kfree_skb")))
-        };
+        let argument = |wanted: &str| device_key::argument(btf, "kfree_skb", wanted);
         Ok(Layout {
             skb_argument: argument("sk_buff *")?,
             place_argument: argument("void *")?,
             reason_argument: argument("skb_drop_reason")?,
             skb_dev: btf.offset_bytes("sk_buff", &["dev"])?,
-            dev_ifindex: btf.offset_bytes("net_device", &["ifindex"])?,
-            dev_net: btf.offset_bytes("net_device", &["nd_net", "net"])?,
-            net_inum: btf.offset_bytes("net", &["ns", "inum"])?,
+            device: DeviceLayout::read(btf)?,
         })
     }
 }
@@ -188,7 +173,7 @@ fn emit(
     tally: &Tally,
 ) -> Result<Vec<Insn>, BpfError> {
     let mut asm = Assembler::new();
-    let (out, wanted) = (asm.label(), asm.label());
+    let out = asm.label();
     asm.load(Width::Dw, R7, R1, layout.reason_argument);
     for number in ignored {
         asm.jump_if32(Cond::Eq, R7, *number as i32, out);
@@ -203,19 +188,8 @@ fn emit(
         asm.bind(elsewhere);
     }
     asm.load(Width::Dw, R6, R1, layout.skb_argument);
-    emit_read(&mut asm, POINTER, 8, R6, layout.skb_dev, out);
-    asm.load(Width::Dw, R9, R10, POINTER);
-    asm.jump_if(Cond::Eq, R9, 0, out);
-    emit_read(&mut asm, POINTER, 8, R9, layout.dev_net, out);
-    asm.load(Width::Dw, R6, R10, POINTER);
-    emit_read(&mut asm, KEY, 4, R6, layout.net_inum, out);
-    asm.load(Width::W, R1, R10, KEY);
-    for namespace in namespaces {
-        asm.jump_if32(Cond::Eq, R1, *namespace as i32, wanted);
-    }
-    asm.jump(out);
-    asm.bind(wanted);
-    emit_read(&mut asm, KEY_INTERFACE, 4, R9, layout.dev_ifindex, out);
+    device_key::emit_pointer(&mut asm, R9, R6, layout.skb_dev, out);
+    layout.device.emit(&mut asm, namespaces, KEY, out);
     asm.store(Width::W, R10, KEY_REASON, R7);
     asm.store_imm(Width::W, R10, KEY_ZERO, 0);
     asm.store(Width::Dw, R10, KEY_PLACE, R8);
@@ -224,15 +198,4 @@ fn emit(
     asm.mov64(R0, 0);
     asm.exit();
     Ok(asm.assemble()?)
-}
-
-/// Reads `bytes` bytes of kernel memory, `offset` after the address in `base`, to the stack; goes to `failed` if there is none.
-fn emit_read(asm: &mut Assembler, to: i16, bytes: i32, base: Reg, offset: u32, failed: Label) {
-    asm.mov64(R1, R10);
-    asm.alu64(Alu::Add, R1, i32::from(to));
-    asm.mov64(R2, bytes);
-    asm.mov64(R3, base);
-    asm.alu64(Alu::Add, R3, offset as i32);
-    asm.call(helper::PROBE_READ_KERNEL);
-    asm.jump_if(Cond::Ne, R0, 0, failed);
 }

@@ -2,11 +2,12 @@
 //!
 //! [`live_tx`] transmits and [`count_rx`] receives without a packet ever leaving the kernel; they meet in the
 //! [`signature`]. [`redirect_xsk`] serves AF_XDP sockets, [`drop_count`] is the cheapest sink and [`forward`] the
-//! cheapest forwarder. [`drop_reasons`] sees the packets that the kernel drops, and why; [`core_watch`] sees who takes a core
-//! away from a thread.
+//! cheapest forwarder. [`drop_reasons`] sees the packets that the kernel drops, and why, [`xdp_errors`] the frames that XDP
+//! programs could not send on; [`core_watch`] sees who takes a core away from a thread.
 
 pub mod core_watch;
 pub mod count_rx;
+mod device_key;
 pub mod drop_count;
 pub mod drop_reasons;
 pub mod forward;
@@ -14,3 +15,4 @@ pub mod histogram;
 pub mod live_tx;
 pub mod redirect_xsk;
 pub mod signature;
+pub mod xdp_errors;

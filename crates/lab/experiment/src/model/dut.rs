@@ -62,9 +62,32 @@ impl DutKind {
         }
     }
 
+    /// The commands that it runs with the rights of who runs the experiment, as words of a shell.
+    pub fn commands(&self) -> Vec<String> {
+        let line = |words: &Vec<String>| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        match self {
+            Self::Router(router) => router.setup.iter().chain(&router.teardown).cloned().collect(),
+            Self::Command(own) => {
+                let all = [&own.start, &own.ready, &own.counters, &own.stop, &own.version];
+                all.into_iter().filter(|words| !words.is_empty()).map(line).collect()
+            }
+            Self::External { counters, .. } if !counters.is_empty() => vec![line(counters)],
+            _ => Vec::new(),
+        }
+    }
+
     /// Whether it only takes packets in, each interface for itself: a direction of the load is then one port of it.
     pub fn captures(&self) -> bool {
         matches!(self, Self::Capture(_))
+    }
+}
+
+/// A word as a shell takes it back.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,+@%".contains(letter);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
 
@@ -167,7 +190,7 @@ pub enum SwitchPorts {
     Memif,
 }
 
-/// Rules of a router.
+/// Rules of a router, and the commands that set it up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Firewall {
     /// Which tool makes them; needed when anything below is set.
@@ -180,6 +203,21 @@ pub struct Firewall {
     pub snat: bool,
     /// Settings of the DUT's namespace, by path under /proc/sys: `net/netfilter/nf_conntrack_max` and the like.
     pub sysctls: BTreeMap<String, String>,
+    /// Command lines for `sh -c` in the DUT's namespace, run one after another once all else is set.
+    pub setup: Vec<String>,
+    /// The same, run before the namespace goes; what they answer does not matter.
+    pub teardown: Vec<String>,
+    /// The row of the ledger that its losses are expected in.
+    pub loses: Option<ExpectedLoss>,
+}
+
+/// Where packets are expected to be lost, and why: beginnings of the words of a ledger's row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpectedLoss {
+    /// Where.
+    pub place: String,
+    /// Why.
+    pub cause: String,
 }
 
 /// What installs rules.

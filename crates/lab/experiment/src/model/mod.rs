@@ -6,8 +6,8 @@ mod test;
 use std::net::{IpAddr, Ipv4Addr};
 
 pub use dut::{
-    Capture, CaptureCores, CaptureTool, Command, DutKind, DutSpec, Firewall, FirewallTool, FlowSwitch, Reception,
-    SwitchPorts,
+    Capture, CaptureCores, CaptureTool, Command, DutKind, DutSpec, ExpectedLoss, Firewall, FirewallTool, FlowSwitch,
+    Reception, SwitchPorts,
 };
 pub use test::{EchoOrder, Limit, LimitOf, LossGoal, Search, SessionKind, Sessions, TestKind, TestSpec};
 

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use crate::read::capture;
 use crate::read::section::{self, Section};
 use crate::read::surroundings::Place;
-use crate::{Command, DutKind, DutSpec, Firewall, FirewallTool, FlowSwitch, SwitchPorts, TopologyKind, words};
+use crate::{
+    Command, DutKind, DutSpec, ExpectedLoss, Firewall, FirewallTool, FlowSwitch, SwitchPorts, TopologyKind, words,
+};
 
 /// Most devices of an experiment.
 const DUTS_MAX: usize = 100;
@@ -190,7 +192,26 @@ fn firewall(table: &Section<'_>) -> Firewall {
         }
         _ => {}
     }
-    Firewall { tool, rules, conntrack, snat, sysctls: sysctls(table) }
+    let lines = |key| table.texts(key).unwrap_or_default();
+    let (setup, teardown) = (lines("setup"), lines("teardown"));
+    Firewall { tool, rules, conntrack, snat, sysctls: sysctls(table), setup, teardown, loses: loses(table) }
+}
+
+/// The row that losses are expected in.
+fn loses(table: &Section<'_>) -> Option<ExpectedLoss> {
+    let value = table.value("loses")?;
+    let log = table.log;
+    let words = |key| value.get_ref().as_table()?.get(key).and_then(|value| section::text(value, key, log));
+    match (words("place"), words("cause")) {
+        (Some(place), Some(cause)) => Some(ExpectedLoss { place, cause }),
+        _ => {
+            log.error(
+                value.span(),
+                "`loses` needs a place and a cause, as { place = \"DUT, IPv4 input\", cause = \"no route\" }",
+            );
+            None
+        }
+    }
 }
 
 /// Settings under /proc/sys/net, by path.

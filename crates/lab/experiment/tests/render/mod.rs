@@ -87,7 +87,14 @@ fn kind(kind: &DutKind) -> String {
             }
             let settings: Vec<String> =
                 firewall.sysctls.iter().map(|(path, value)| format!("{} = {}", text(path), text(value))).collect();
-            out + &format!("sysctls = {{ {} }}\n", settings.join(", "))
+            out += &format!("sysctls = {{ {} }}\n", settings.join(", "));
+            let lines = |lines: &[String]| lines.iter().map(|line| text(line)).collect::<Vec<_>>().join(", ");
+            out += &format!("setup = [{}]\nteardown = [{}]\n", lines(&firewall.setup), lines(&firewall.teardown));
+            let loses = firewall
+                .loses
+                .iter()
+                .map(|loss| format!("loses = {{ place = {}, cause = {} }}\n", text(&loss.place), text(&loss.cause)));
+            out + &loses.collect::<String>()
         }
         DutKind::Bridge => "kind = 'bridge'\n".into(),
         DutKind::XdpForwarder => "kind = 'xdp-forwarder'\n".into(),

@@ -18,6 +18,14 @@ pub struct InterfaceCounters {
     pub tx_dropped: u64,
     /// Packets that IPv4 dropped because their destination MAC address is another's.
     pub rx_otherhost_dropped: u64,
+    /// Packets that a network card had no buffer of the host for (`rx_missed_errors`).
+    pub rx_missed: u64,
+    /// Packets that found the receive FIFO of a network card full (`rx_fifo_errors`).
+    pub rx_fifo: u64,
+    /// Packets that arrived with a wrong checksum of the frame (`rx_crc_errors`).
+    pub rx_crc: u64,
+    /// Packets that a network card could not transmit (`tx_errors`).
+    pub tx_errors: u64,
     /// Packets that its queueing discipline dropped; in no other counter.
     pub queue_drops: u64,
     /// Packets that wait in its queueing discipline: at the time of a snapshot, and at the end of a difference.
@@ -56,6 +64,10 @@ impl InterfaceCounters {
             rx_dropped: self.rx_dropped.saturating_sub(earlier.rx_dropped),
             tx_dropped: self.tx_dropped.saturating_sub(earlier.tx_dropped),
             rx_otherhost_dropped: self.rx_otherhost_dropped.saturating_sub(earlier.rx_otherhost_dropped),
+            rx_missed: self.rx_missed.saturating_sub(earlier.rx_missed),
+            rx_fifo: self.rx_fifo.saturating_sub(earlier.rx_fifo),
+            rx_crc: self.rx_crc.saturating_sub(earlier.rx_crc),
+            tx_errors: self.tx_errors.saturating_sub(earlier.tx_errors),
             queue_drops: self.queue_drops.saturating_sub(earlier.queue_drops),
             queued: self.queued,
             queued_before: earlier.queued,

@@ -58,9 +58,13 @@ pub struct DutCounters {
     pub egress: InterfaceCounters,
     /// `/proc/net` of the namespace.
     pub protocols: Counters,
+    /// What its other interfaces transmitted, by name.
+    pub elsewhere: Counters,
     /// nftables chains that packets can meet.
     pub chains: Vec<Chain>,
-    /// Next hops that do not answer.
+    /// Tables of iptables (legacy) that are in use.
+    pub legacy_tables: Vec<String>,
+    /// Next hops that did not answer when the counters were read first, or last.
     pub unresolved_neighbours: Vec<Ipv4Addr>,
     /// Whether a blackhole, unreachable or prohibit route exists.
     pub refusing_route: bool,
@@ -73,11 +77,6 @@ pub struct DutCounters {
 pub struct HostCounters {
     /// By core.
     pub softnet: BTreeMap<usize, Softnet>,
-    /// Packets dropped because too many waited for one neighbour; `None` where it cannot be read (only the first network
-    /// namespace shows it).
-    pub neighbour_discards: Option<u64>,
-    /// Packets dropped because the neighbour table had no room for their next hop; read as `neighbour_discards` is.
-    pub neighbour_table_fulls: Option<u64>,
 }
 
 /// One reading: totals since the interfaces were made.
@@ -99,7 +98,7 @@ pub struct Snapshot {
     pub blind_spot: Option<String>,
 }
 
-/// What was added between two readings. The lists (chains, neighbours, routes) are those of the later one.
+/// What was added between two readings. The lists (chains, neighbours, routes) have what either of them had.
 pub type Difference = Snapshot;
 
 impl Snapshot {
@@ -129,6 +128,11 @@ impl Snapshot {
                 ingress: later.ingress.since(&earlier.ingress),
                 egress: later.egress.since(&earlier.egress),
                 protocols: added(&later.protocols, &earlier.protocols),
+                elsewhere: added(&later.elsewhere, &earlier.elsewhere),
+                unresolved_neighbours: either(&later.unresolved_neighbours, &earlier.unresolved_neighbours),
+                chains: either(&later.chains, &earlier.chains),
+                legacy_tables: either(&later.legacy_tables, &earlier.legacy_tables),
+                refusing_route: later.refusing_route || earlier.refusing_route,
                 switch: later.switch.as_ref().zip(earlier.switch.as_ref()).map(|(later, earlier)| later.since(earlier)),
                 ..later.clone()
             }
@@ -175,14 +179,7 @@ impl HostCounters {
             let dropped = later.dropped.saturating_sub(earlier.dropped);
             (*core, Softnet { dropped, time_squeeze: later.time_squeeze.saturating_sub(earlier.time_squeeze) })
         };
-        let added = |later: Option<u64>, earlier: Option<u64>| {
-            later.zip(earlier).map(|(later, earlier)| later.saturating_sub(earlier))
-        };
-        Self {
-            softnet: self.softnet.iter().map(core).collect(),
-            neighbour_discards: added(self.neighbour_discards, earlier.neighbour_discards),
-            neighbour_table_fulls: added(self.neighbour_table_fulls, earlier.neighbour_table_fulls),
-        }
+        Self { softnet: self.softnet.iter().map(core).collect() }
     }
 
     /// Packets that all cores dropped because their backlog was full.
@@ -190,6 +187,14 @@ impl HostCounters {
         self.softnet.values().map(|core| core.dropped).sum()
     }
 }
+
+/// What is in one list or in the other.
+fn either<T: Clone + PartialEq>(later: &[T], earlier: &[T]) -> Vec<T> {
+    let mut all = earlier.to_vec();
+    all.extend(later.iter().filter(|one| !earlier.contains(one)).cloned());
+    all
+}
+
 fn added(later: &Counters, earlier: &Counters) -> Counters {
     let value = |(name, value): (&String, &u64)| {
         (name.clone(), value.saturating_sub(earlier.get(name).copied().unwrap_or_default()))
@@ -206,23 +211,18 @@ mod tests {
         let interface = |rx_packets, napi| InterfaceCounters { rx_packets, napi, running: true, ..Default::default() };
         let earlier = Snapshot {
             receiver: SideCounters { interface: interface(10, true), protocols: Counters::from([("a".to_owned(), 1)]) },
-            host: HostCounters {
-                softnet: BTreeMap::from([(1, Softnet { dropped: 2, time_squeeze: 0 })]),
-                neighbour_discards: Some(5),
-                neighbour_table_fulls: None,
-            },
+            host: HostCounters { softnet: BTreeMap::from([(1, Softnet { dropped: 2, time_squeeze: 0 })]) },
             ..Snapshot::default()
         };
         let mut later = earlier.clone();
         later.receiver.interface = interface(17, false);
         later.receiver.protocols.insert("a".to_owned(), 4);
         later.host.softnet.insert(1, Softnet { dropped: 12, time_squeeze: 1 });
-        later.host.neighbour_discards = Some(6);
         let difference = later.since(&earlier);
         assert_eq!(difference.receiver.interface.rx_packets, 7);
         assert!(difference.receiver.interface.napi, "it had NAPI for a part of the time");
         assert_eq!(difference.receiver.protocols["a"], 3);
-        assert_eq!((difference.host.backlog_drops(), difference.host.neighbour_discards), (10, Some(1)));
+        assert_eq!(difference.host.backlog_drops(), 10);
         // An interface that was made anew starts at 0: no huge number comes of it.
         assert_eq!(earlier.since(&later).receiver.interface.rx_packets, 0);
     }

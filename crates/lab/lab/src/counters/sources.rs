@@ -12,7 +12,7 @@ use crate::drops::DropSource;
 use crate::hooks::HookReader;
 use crate::napi::NetdevFamily;
 use crate::netlink::Netlink;
-use crate::proc_net::{ProcFile, ProcNet, parse_softnet, sum_columns};
+use crate::proc_net::{ProcFile, ProcNet, parse_softnet};
 use crate::topology::{Carrier, Interface, Topology};
 
 /// The open files and sockets from which snapshots of one topology are read, from any thread.
@@ -22,7 +22,6 @@ pub struct CounterSources {
     dut: Option<DutSource>,
     receiver: SideSource,
     softnet: ProcFile,
-    neighbours: Option<ProcFile>,
     /// Every interface's other end is among these.
     joined: bool,
     reasons: Reasons,
@@ -50,6 +49,7 @@ impl CounterSources {
                 egress: InterfaceSource::open(&dut.namespace, dut.egress.name, dut.egress.index)?,
                 protocols: dut.namespace.run(ProcNet::of_this_thread)??,
                 hooks: HookReader::open(&dut.namespace).ok(),
+                legacy: dut.namespace.run(|| ProcFile::of_this_thread("ip_tables_names"))?.ok(),
                 switch: match &dut.carrier {
                     Carrier::Switch(source) => Some(source.clone()),
                     _ => None,
@@ -61,7 +61,6 @@ impl CounterSources {
             dut: dut.transpose()?,
             receiver: side(&topology.receiver.namespace, &topology.receiver.interface)?,
             softnet: ProcFile::of_this_thread("softnet_stat")?,
-            neighbours: ProcFile::of_this_thread("stat/arp_cache").ok(),
             joined: true,
             reasons: Reasons::LeftOut,
         })
@@ -77,7 +76,6 @@ impl CounterSources {
             dut: None,
             receiver: SideSource::open(namespace, b.0, b.1)?,
             softnet: ProcFile::of_this_thread("softnet_stat")?,
-            neighbours: None,
             joined: false,
             reasons: Reasons::Refused("the path is not inside this machine".to_owned()),
         })
@@ -90,17 +88,40 @@ impl CounterSources {
 
     /// Reads the kernel's drop reasons from now on, where they had been left out. Whether it does.
     pub(crate) fn read_drop_reasons(&mut self, topology: &Topology) -> bool {
-        if matches!(self.reasons, Reasons::LeftOut) {
-            self.reasons = Reasons::of(topology);
-            return matches!(self.reasons, Reasons::Read(_));
+        match std::mem::replace(&mut self.reasons, Reasons::LeftOut) {
+            Reasons::LeftOut => {
+                self.reasons = Reasons::of(topology);
+                matches!(self.reasons, Reasons::Read(_))
+            }
+            Reasons::ReadForNow(source) => {
+                self.reasons = Reasons::Read(source);
+                false
+            }
+            other => {
+                self.reasons = other;
+                false
+            }
         }
-        false
+    }
+
+    /// Reads the kernel's drop reasons in the next trial, if that `is_cheap`; not in trials where it is not, unless they were needed.
+    pub(crate) fn ask_where_cheap(&mut self, topology: &Topology, is_cheap: bool) {
+        match (&self.reasons, is_cheap) {
+            (Reasons::LeftOut, true) => {
+                self.reasons = match Reasons::of(topology) {
+                    Reasons::Read(source) => Reasons::ReadForNow(source),
+                    other => other,
+                }
+            }
+            (Reasons::ReadForNow(_), false) => self.reasons = Reasons::LeftOut,
+            _ => {}
+        }
     }
 
     /// Why the kernel's drop reasons are not read, if so.
     pub fn blind_spot(&self) -> Option<&str> {
         match &self.reasons {
-            Reasons::Read(_) => None,
+            Reasons::Read(_) | Reasons::ReadForNow(_) => None,
             Reasons::LeftOut => Some("left out, for what they cost"),
             Reasons::Refused(why) => Some(why),
         }
@@ -114,15 +135,9 @@ impl CounterSources {
         let generator = self.generator.read()?;
         let dut = self.dut.as_mut().map(DutSource::read).transpose()?;
         let receiver = self.receiver.read()?;
-        let neighbours = self.neighbours.as_mut().and_then(|file| file.read().ok());
-        let neighbours = neighbours.map(|text| sum_columns(&text)).unwrap_or_default();
-        let host = HostCounters {
-            softnet: parse_softnet(&self.softnet.read()?),
-            neighbour_discards: neighbours.get("unresolved_discards").copied(),
-            neighbour_table_fulls: neighbours.get("table_fulls").copied(),
-        };
+        let host = HostCounters { softnet: parse_softnet(&self.softnet.read()?) };
         let drops = match &mut self.reasons {
-            Reasons::Read(source) => source.read().ok(),
+            Reasons::Read(source) | Reasons::ReadForNow(source) => source.read().ok(),
             Reasons::LeftOut | Reasons::Refused(_) => None,
         };
         Ok(Snapshot {
@@ -190,6 +205,8 @@ pub(crate) struct Reading {
 #[derive(Debug)]
 enum Reasons {
     Read(Box<DropSource>),
+    /// As long as loads are small.
+    ReadForNow(Box<DropSource>),
     /// Though nothing is known to hinder it.
     LeftOut,
     /// What hinders it, in words.
@@ -228,19 +245,26 @@ struct DutSource {
     egress: InterfaceSource,
     protocols: ProcNet,
     hooks: Option<HookReader>,
+    legacy: Option<ProcFile>,
     switch: Option<SwitchSource>,
 }
 
 impl DutSource {
     fn read(&mut self) -> Result<DutCounters, CountersError> {
         let netlink = &mut self.egress.netlink;
-        let unresolved_neighbours = netlink.unresolved_neighbours(self.egress.index)?;
+        let unresolved_neighbours = netlink.unresolved_neighbours()?;
         let refusing_route = netlink.has_refusing_route()?;
+        let known = [self.ingress.index, self.egress.index];
+        let others = netlink.links()?.into_iter().filter(|(index, ..)| !known.contains(index));
+        let elsewhere = others.map(|(_, name, tx_packets)| (name, tx_packets)).collect();
+        let legacy = self.legacy.as_mut().and_then(|file| file.read().ok()).unwrap_or_default();
         Ok(DutCounters {
             carrier: self.carrier.clone(),
             ingress: self.ingress.read()?,
             egress: self.egress.read()?,
             protocols: self.protocols.read()?,
+            elsewhere,
+            legacy_tables: legacy.lines().map(str::to_owned).collect(),
             chains: self.hooks.as_mut().and_then(|hooks| hooks.chains().ok()).unwrap_or_default(),
             unresolved_neighbours,
             refusing_route,
@@ -283,6 +307,10 @@ impl InterfaceSource {
             rx_dropped: link.counters.rx_dropped,
             tx_dropped: link.counters.tx_dropped,
             rx_otherhost_dropped: link.counters.rx_otherhost_dropped,
+            rx_missed: link.counters.rx_missed,
+            rx_fifo: link.counters.rx_fifo,
+            rx_crc: link.counters.rx_crc,
+            tx_errors: link.counters.tx_errors,
             queue_drops: queue.drops,
             queued: queue.queued,
             queued_before: 0,

@@ -165,7 +165,7 @@ mod tests {
                 ("switch port out", "packet without a byte", 1),
             ]
         );
-        assert!(counters.losses().all(|row| row.counter.is_some() && !row.by_elimination));
+        assert!(counters.losses().all(|row| row.counter.is_some() && row.inferred_from.is_none()));
         assert_eq!((counters.received, counters.sent, counters.waiting), (100, 80, 1));
         assert_eq!(SwitchCounters::of(&Value::Null), SwitchCounters::default());
     }

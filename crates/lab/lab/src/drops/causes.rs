@@ -1,14 +1,9 @@
-//! Which cause the kernel's reason for a drop stands for, and where on the path it can be meant.
+//! The table of causes: what a reason of the kernel for a drop stands for, and on which pieces of the path it can be meant.
 //!
-//! The totals of the path's counters say how many packets each piece of the path lost; reasons only divide that number, so no
-//! packet is counted twice. A reason that stands for one piece alone is asked first, then come the counters of causes, then the
-//! reasons that more than one piece gives. What a counter has named is taken off the reasons that say the same.
-//!
-//! Reasons: Linux `include/net/dropreason-core.h`. Functions: found by experiment, docs/ledger.md.
+//! Reasons: Linux `include/net/dropreason-core.h`. Functions: found by experiment, docs/ledger.md. What a user can change about a
+//! cause is in `hints`.
 
-use std::collections::BTreeMap;
-
-use super::{DropCounts, DropKind};
+use super::{DropKind, REDIRECT_ERROR, XDP_EXCEPTION};
 
 /// A piece of the path, between two totals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +20,7 @@ pub(crate) enum Piece {
     Forwarding,
     /// From IP output to the DUT's interfaces.
     Output,
-    /// Inside a device that carries frames as they are.
+    /// Inside a device that carries frames as they are, or in its own way: all four pieces of a router in one.
     Inside,
     /// From an interface to the port.
     Reception,
@@ -37,11 +32,22 @@ pub(crate) struct At<'a> {
     pub piece: Piece,
     /// The interface that packets come from.
     pub from: &'a str,
-    /// The interface that they go to; on the DUT both are its own.
+    /// The interface that they go to; at the DUT's output the one behind it.
     pub to: &'a str,
-    /// What stands at this piece in words: the nftables chains of its hooks; at the output the next hop that does not answer; on
-    /// a link that the far interface was down for a time.
-    pub known: Option<&'a str>,
+    pub known: Known<'a>,
+}
+
+/// What stands at a piece, in words.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Known<'a> {
+    /// The nftables chains of its hooks.
+    pub chains: Option<&'a str>,
+    /// The hooks at which rules of iptables (legacy) can be.
+    pub legacy: Option<&'a str>,
+    /// The next hops that do not answer.
+    pub neighbours: Option<&'a str>,
+    /// That the far interface of a link was down for a time.
+    pub down: Option<&'a str>,
 }
 
 /// A cause, in the words that the counters' rows have too.
@@ -52,210 +58,195 @@ pub(crate) struct Cause {
 }
 
 /// Where a rule's packets are lost.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
+    /// The interface that they came from.
     From,
+    /// The interface that they were to go to.
     To,
+    /// The interface that they were on.
+    On,
+    /// The stage of the router.
+    Stage,
     RingOfTo,
     Backlog,
-    Is(&'static str),
+    Neighbours,
 }
 
 /// A reason, the function that gave it ("" = any), where both can be meant, and what they mean.
-struct Rule {
+pub(crate) struct Rule {
     reason: &'static str,
     function: &'static str,
-    piece: Piece,
+    pieces: &'static [Piece],
     place: Place,
-    /// `{from}` and `{to}` are the interfaces' names.
+    /// `{from}`, `{to}` and `{on}` are the interfaces' names, `{what}` is the function; `{chain}`, `{legacy}` and `{neighbour}` are what
+    /// [`Known`] has, or what is said without it.
     cause: &'static str,
 }
 
-const fn rule(reason: &'static str, function: &'static str, piece: Piece, place: Place, cause: &'static str) -> Rule {
-    Rule { reason, function, piece, place, cause }
+const fn rule(
+    reason: &'static str,
+    function: &'static str,
+    pieces: &'static [Piece],
+    place: Place,
+    cause: &'static str,
+) -> Rule {
+    Rule { reason, function, pieces, place, cause }
 }
 
-const INPUT: Place = Place::Is("DUT, IPv4 input");
-const FORWARDING: Place = Place::Is("DUT, forwarding");
-const NEIGHBOUR: Place = Place::Is("DUT, neighbour table");
-/// Stands for the chains of the hook.
-const CHAIN: &str = "{chain}";
-/// Stands for the next hop, if it is known.
-const UNRESOLVED: &str = "{neighbour}";
 /// The kernel checks both in one place (`is_skb_forwardable` of net/core/dev.c): the frame is too long, or the interface is down.
 const REFUSED: &str = "frame longer than the MTU of {to}";
+const DOWN: &str = "no carrier: {to} is down";
+pub(crate) const BACKLOG: &str = "backlog full (net.core.netdev_max_backlog)";
+pub(crate) const QUEUE_FULL: &str = "queueing discipline full";
+pub(crate) const NO_HANDLER: &str = "no protocol handler for this EtherType";
+pub(crate) const MALFORMED: &str = "malformed IP header";
+pub(crate) const TTL: &str = "TTL expired";
+pub(crate) const NO_ROUTE: &str = "no route";
+pub(crate) const REFUSING_ROUTE: &str = "blackhole, unreachable or prohibit route";
+pub(crate) const TOO_LONG: &str =
+    "packet longer than the MTU of its route or of the interface, and may not be fragmented";
+pub(crate) const REDIRECT_FAILED: &str = "redirect by the XDP program failed";
+pub(crate) const XDP_TX_FAILED: &str = "sent back by the XDP program (XDP_TX), which the interface refused";
+pub(crate) const XDP_DROPPED: &str = "dropped by the XDP program";
+pub(crate) const IPSEC: &str = "an IPsec policy (XFRM) does not let it pass";
+const RING_WENT_DOWN: &str = "in the ring of {to} when it went down";
+const TABLE_FULL: &str = "table full (net.ipv4.neigh.default.gc_thresh3)";
+const NETFILTER: [Piece; 4] = [Ingress, Routing, Forwarding, Output];
 
 use Piece::{Forwarding, Ingress, Inside, Link, Output, Reception, Routing, Sending};
+use Place::{Backlog, From, Neighbours, On, RingOfTo, Stage, To};
 
 /// The first rule that fits is taken.
 const RULES: &[Rule] = &[
-    rule("NOT_SPECIFIED", "veth_xmit", Link, Place::RingOfTo, "ring full: its core did not keep up"),
-    rule("NOT_SPECIFIED", "__dev_forward_skb2", Link, Place::To, REFUSED),
-    rule("NOT_SPECIFIED", "__dev_direct_xmit", Link, Place::From, "no carrier: {to} is down"),
-    rule("DEV_READY", "", Link, Place::From, "no carrier: {to} is down"),
-    rule("FULL_RING", "", Link, Place::RingOfTo, "ring full: its core did not keep up"),
-    rule("NOT_SPECIFIED", "veth_napi_del_range", Sending, Place::RingOfTo, "in the ring of {to} when it went down"),
-    rule("NOT_SPECIFIED", "veth_napi_del_range", Output, Place::RingOfTo, "in the ring of {to} when it went down"),
-    rule("QDISC_DROP", "", Sending, Place::From, "queueing discipline full"),
-    rule("QDISC_DROP", "", Link, Place::From, "no carrier: {to} is down"),
-    rule("QDISC_DROP", "", Output, Place::To, "queueing discipline full"),
-    rule("QDISC_OVERLIMIT", "", Sending, Place::From, "queueing discipline full"),
-    rule("QDISC_OVERLIMIT", "", Output, Place::To, "queueing discipline full"),
-    rule("QDISC_CONGESTED", "", Output, Place::To, "dropped by active queue management"),
-    rule("CPU_BACKLOG", "", Link, Place::Backlog, BACKLOG),
-    rule("CPU_BACKLOG", "", Ingress, Place::Backlog, BACKLOG),
-    rule("CPU_BACKLOG", "", Inside, Place::Backlog, BACKLOG),
-    rule("QDISC_DROP", "", Inside, Place::To, "queueing discipline full"),
-    rule("NETFILTER_DROP", "", Inside, Place::From, CHAIN),
-    rule("BRIDGE_INGRESS_STP_STATE", "", Inside, Place::From, "the bridge's port does not forward (STP state)"),
-    rule("BRIDGE_NON_FORWARDING_STATE", "", Inside, Place::To, "the bridge's port does not forward (STP state)"),
-    rule("UNHANDLED_PROTO", "", Ingress, Place::From, "no protocol handler for this EtherType"),
-    rule("TC_INGRESS", "", Ingress, Place::From, "dropped by a tc filter or policer"),
-    rule("TC_EGRESS", "", Output, Place::To, "dropped by a tc filter or policer"),
-    rule("XDP", "", Ingress, Place::From, "dropped by the XDP program"),
-    rule("NETFILTER_DROP", "", Ingress, Place::From, CHAIN),
-    rule("NETFILTER_DROP", "", Routing, INPUT, CHAIN),
-    rule("NETFILTER_DROP", "", Forwarding, FORWARDING, CHAIN),
-    rule("NETFILTER_DROP", "", Output, Place::To, CHAIN),
-    rule("IP_CSUM", "", Routing, INPUT, "wrong IP header checksum"),
-    rule("IP_INHDR", "ip_forward", Routing, INPUT, "TTL expired"),
-    rule("IP_INHDR", "", Routing, INPUT, "malformed IP header"),
-    rule("PKT_TOO_SMALL", "", Routing, INPUT, "shorter than its IP header says"),
-    rule("IP_RPFILTER", "", Routing, INPUT, "reverse path filter"),
-    rule("IP_INNOROUTES", "", Routing, INPUT, "no route"),
-    rule("IP_OUTNOROUTES", "", Routing, INPUT, "no route"),
-    rule("IP_INADDRERRORS", "", Routing, INPUT, "not for the DUT, and forwarding is off"),
-    rule("IP_NOPROTO", "", Routing, INPUT, "for the DUT itself, protocol unknown"),
-    rule("NO_SOCKET", "", Routing, INPUT, "taken by the DUT's own stack"),
-    rule("NOT_SPECIFIED", "ip_error", Routing, INPUT, "blackhole, unreachable or prohibit route"),
-    rule("NOT_SPECIFIED", "dst_discard", Routing, INPUT, "blackhole, unreachable or prohibit route"),
-    rule("IP_LOCAL_SOURCE", "", Routing, INPUT, "source address is the DUT's own"),
-    rule("IP_LOCALNET", "", Routing, INPUT, "source or destination is a loopback address"),
-    rule("IP_INVALID_SOURCE", "", Routing, INPUT, "source address that no host may have"),
-    rule("IP_INVALID_DEST", "", Routing, INPUT, "destination address that no host may have"),
-    rule("INVALID_PROTO", "", Routing, INPUT, "malformed IP header"),
-    rule("UNICAST_IN_L2_MULTICAST", "", Routing, INPUT, "IP unicast in an Ethernet multicast"),
-    rule("PKT_TOO_BIG", "", Forwarding, FORWARDING, "packet longer than the MTU of {to}, and may not be fragmented"),
-    rule("NEIGH_QUEUEFULL", "", Output, NEIGHBOUR, UNRESOLVED),
-    rule("NEIGH_FAILED", "", Output, NEIGHBOUR, UNRESOLVED),
-    rule("NEIGH_DEAD", "", Output, NEIGHBOUR, UNRESOLVED),
-    rule("QUEUE_PURGE", "neigh_invalidate", Output, NEIGHBOUR, UNRESOLVED),
-    rule("NEIGH_CREATEFAIL", "", Output, NEIGHBOUR, "table full (net.ipv4.neigh.default.gc_thresh3)"),
-    rule("PACKET_SOCK_ERROR", "", Reception, Place::To, "receive ring of the packet socket full"),
-    rule("SOCKET_RCVBUFF", "", Reception, Place::To, "receive buffer of the socket full"),
+    // Links, and what is before and behind the DUT.
+    rule("NOT_SPECIFIED", "veth_xmit", &[Link], RingOfTo, "ring full: its core did not keep up"),
+    rule("FULL_RING", "", &[Link], RingOfTo, "ring full: its core did not keep up"),
+    rule("NOT_SPECIFIED", "veth_napi_del_range", &[Sending, Output], RingOfTo, RING_WENT_DOWN),
+    rule("NOT_SPECIFIED", "__dev_forward_skb2", &[Link], To, REFUSED),
+    rule("NOT_SPECIFIED", "__dev_direct_xmit", &[Link], From, DOWN),
+    rule("DEV_READY", "", &[Link], From, DOWN),
+    rule("CPU_BACKLOG", "", &[Link, Ingress], Backlog, BACKLOG),
+    rule("PACKET_SOCK_ERROR", "", &[Reception], To, "receive ring of the packet socket full"),
+    rule("SOCKET_RCVBUFF", "", &[Reception], To, "receive buffer of the socket full"),
+    // Queueing disciplines and filters.
+    rule("QDISC_DROP", "", &[Sending, Output], On, QUEUE_FULL),
+    rule("QDISC_DROP", "", &[Link], From, DOWN),
+    rule("QDISC_OVERLIMIT", "", &[Sending, Output], On, QUEUE_FULL),
+    rule("QDISC_CONGESTED", "", &[Sending, Output], On, "dropped by active queue management"),
+    rule("TC_INGRESS", "", &[Ingress], On, "dropped by a tc filter or policer"),
+    rule("TC_EGRESS", "", &[Output], On, "dropped by a tc filter or policer"),
+    // XDP.
+    rule("XDP", "", &[Ingress], On, XDP_DROPPED),
+    rule("NOT_SPECIFIED", "bpf_prog_run_generic_xdp", &[Ingress], On, XDP_DROPPED),
+    rule("NOT_SPECIFIED", "netif_receive_generic_xdp", &[Ingress], On, XDP_DROPPED),
+    rule("NOT_SPECIFIED", "do_xdp_generic", &[Ingress], On, XDP_DROPPED),
+    rule(REDIRECT_ERROR, "", &[Ingress], On, "redirect by the XDP program failed: {what}"),
+    rule(XDP_EXCEPTION, "XDP_TX", &[Ingress], On, XDP_TX_FAILED),
+    rule(XDP_EXCEPTION, "XDP_ABORTED", &[Ingress], On, "the XDP program aborted (XDP_ABORTED): an error in it"),
+    rule(XDP_EXCEPTION, "", &[Ingress], On, "the XDP program ended with {what}, which failed"),
+    // Netfilter.
+    rule("NETFILTER_DROP", "nft_do_chain", &NETFILTER, Stage, "{chain}"),
+    rule("NETFILTER_DROP", "", &NETFILTER, Stage, "{legacy}"),
+    rule("NOT_SPECIFIED", "nf_queue", &NETFILTER, Stage, "queued to user space (NFQUEUE), where no program takes it"),
+    rule(
+        "NOT_SPECIFIED",
+        "nf_hook_slow",
+        &NETFILTER,
+        Stage,
+        "queued to user space (NFQUEUE), where no program takes it",
+    ),
+    // The bridge.
+    rule("BRIDGE_INGRESS_STP_STATE", "", &[Inside], On, "the bridge's port does not forward (STP state)"),
+    rule("BRIDGE_NON_FORWARDING_STATE", "", &[Inside], To, "the bridge's port does not forward (STP state)"),
+    // IP.
+    rule("UNHANDLED_PROTO", "", &[Ingress], On, NO_HANDLER),
+    rule("IP_CSUM", "", &[Routing], Stage, "wrong IP header checksum"),
+    rule("IP_INHDR", "ip_forward", &[Routing], Stage, TTL),
+    rule("IP_INHDR", "ip6_forward", &[Routing], Stage, TTL),
+    rule("IP_INHDR", "", &[Routing], Stage, MALFORMED),
+    rule("INVALID_PROTO", "", &[Routing], Stage, MALFORMED),
+    rule("PKT_TOO_SMALL", "", &[Routing], Stage, "shorter than its IP header says"),
+    rule("IP_RPFILTER", "", &[Routing], Stage, "reverse path filter"),
+    rule("IP_INNOROUTES", "", &[Routing], Stage, NO_ROUTE),
+    rule("IP_OUTNOROUTES", "", &[Routing], Stage, NO_ROUTE),
+    rule("IP_INADDRERRORS", "", &[Routing], Stage, "not for the DUT, and forwarding is off"),
+    rule("IP_NOPROTO", "", &[Routing], Stage, "for the DUT itself, protocol unknown"),
+    rule("NO_SOCKET", "", &[Routing], Stage, "taken by the DUT's own stack"),
+    rule("NOT_SPECIFIED", "ip_error", &[Routing], Stage, REFUSING_ROUTE),
+    rule("NOT_SPECIFIED", "dst_discard", &[Routing], Stage, REFUSING_ROUTE),
+    rule("IP_LOCAL_SOURCE", "", &[Routing], Stage, "source address is the DUT's own"),
+    rule("IP_LOCALNET", "", &[Routing], Stage, "source or destination is a loopback address"),
+    rule("IP_INVALID_SOURCE", "", &[Routing], Stage, "source address that no host may have"),
+    rule("IP_INVALID_DEST", "", &[Routing], Stage, "destination address that no host may have"),
+    rule("UNICAST_IN_L2_MULTICAST", "", &[Routing], Stage, "IP unicast in an Ethernet multicast"),
+    rule("XFRM_POLICY", "", &[Routing, Forwarding], Stage, IPSEC),
+    rule("PKT_TOO_BIG", "", &[Forwarding], Stage, TOO_LONG),
+    // Neighbours.
+    rule("NEIGH_QUEUEFULL", "", &[Output], Neighbours, "{neighbour}"),
+    rule("NEIGH_FAILED", "", &[Output], Neighbours, "{neighbour}"),
+    rule("NEIGH_DEAD", "", &[Output], Neighbours, "{neighbour}"),
+    rule("QUEUE_PURGE", "neigh_invalidate", &[Output], Neighbours, "{neighbour}"),
+    rule("NEIGH_CREATEFAIL", "", &[Output], Neighbours, TABLE_FULL),
 ];
 
-const BACKLOG: &str = "backlog full (net.core.netdev_max_backlog)";
-
-/// The kernel's drops that no row has named yet.
-#[derive(Debug, Default)]
-pub(crate) struct Reasons {
-    left: BTreeMap<DropKind, u64>,
+/// The rule of a drop on a piece, if there is one.
+pub(crate) fn rule_of(kind: &DropKind, at: At<'_>) -> Option<&'static Rule> {
+    let fits = |rule: &&Rule| {
+        let is_there = rule.place != RingOfTo || kind.interface.as_deref() == Some(at.to);
+        rule.is_of(at.piece) && is_there && rule.fits(kind)
+    };
+    RULES.iter().find(fits)
 }
 
-/// How sure a reason must be to name a loss.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sureness {
-    /// Only reasons that stand for this piece of the path alone.
-    OnlyHere,
-    /// Every reason that this piece gives, and those that are in no table, in the kernel's own words.
-    Any,
+/// Whether some piece has a rule for a drop.
+pub(crate) fn is_known(kind: &DropKind) -> bool {
+    RULES.iter().any(|rule| rule.fits(kind))
 }
 
-/// A share of a piece's loss, named.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Share {
-    pub cause: Cause,
-    pub packets: u64,
-    /// The kernel's words.
-    pub says: String,
-}
-
-impl Reasons {
-    pub(crate) fn new(drops: Option<&DropCounts>) -> Self {
-        Self { left: drops.map(|drops| drops.packets.clone()).unwrap_or_default() }
-    }
-
-    /// Packets of a piece that were dropped for one reason and that no row has named yet.
-    pub(crate) fn packets(&self, at: At<'_>, reason: &str) -> u64 {
-        self.left.iter().filter(|(kind, _)| at.concerns(kind) && kind.reason == reason).map(|(_, left)| left).sum()
-    }
-
-    /// Names up to `lost` packets of a piece, and takes them off.
-    pub(crate) fn divide(&mut self, at: At<'_>, lost: u64, sureness: Sureness) -> Vec<Share> {
-        let mut rest = lost;
-        let mut shares = Vec::new();
-        for (kind, left) in self.left.iter_mut().filter(|(kind, _)| at.concerns(kind)) {
-            let known = rule_of(kind, at.piece);
-            let sure = known.is_some_and(|rule| rule.is_sure(kind, at));
-            if (sureness == Sureness::OnlyHere && !sure) || *left == 0 || rest == 0 {
-                continue;
-            }
-            let cause = match known {
-                Some(rule) => rule.cause(at),
-                // It belongs to another piece, whose turn comes.
-                None if RULES.iter().any(|rule| rule.fits(kind)) => continue,
-                None if kind.function.is_none() => continue,
-                None => at.in_the_kernels_words(kind),
-            };
-            let packets = (*left).min(rest);
-            *left -= packets;
-            rest -= packets;
-            shares.push(Share { cause, packets, says: says(kind) });
-        }
-        shares
-    }
-
-    /// Takes off what a counter has named.
-    pub(crate) fn settle(&mut self, at: At<'_>, place: &str, cause: &str, packets: u64) {
-        let mut rest = packets;
-        for (kind, left) in self.left.iter_mut().filter(|(kind, _)| at.concerns(kind)) {
-            let same = |known: Cause| known.place == place && (known.cause == cause || is_netfilters(cause, kind));
-            if rule_of(kind, at.piece).is_some_and(|rule| same(rule.cause(at))) {
-                let taken = (*left).min(rest);
-                *left -= taken;
-                rest -= taken;
-            }
-        }
-    }
-
-    /// Drops on these interfaces that no total misses: more than `at_least` of a kind, in words.
-    pub(crate) fn contradictions(&self, interfaces: &[&str], at_least: u64) -> Vec<String> {
-        let of_these = |kind: &DropKind| kind.interface.is_some_and(|name| interfaces.contains(&name));
-        let many = self.left.iter().filter(|(kind, left)| **left > at_least && of_these(kind));
-        let words = |(kind, left): (&DropKind, &u64)| {
-            let interface = kind.interface.unwrap_or_default();
-            format!(
-                "the kernel dropped {left} packets on {interface} ({}) that the path's totals do not miss",
-                says(kind)
-            )
-        };
-        many.map(words).collect()
+impl Piece {
+    /// Whether what is lost here is lost in the DUT's namespace, on whatever interface.
+    fn is_in_dut(self) -> bool {
+        matches!(self, Ingress | Routing | Forwarding | Output | Inside)
     }
 }
 
 impl At<'_> {
     /// Whether a drop can be of this piece by its interface.
-    fn concerns(&self, kind: &DropKind) -> bool {
-        let Some(interface) = kind.interface else { return false };
+    pub(crate) fn concerns(&self, kind: &DropKind) -> bool {
+        let is_on = |name: &str| kind.interface.as_deref() == Some(name);
         match self.piece {
-            Reception => interface == self.to,
-            _ => interface == self.from || interface == self.to,
+            Reception => is_on(self.to),
+            Output => kind.in_dut || is_on(self.to),
+            piece if piece.is_in_dut() => kind.in_dut,
+            _ => is_on(self.from) || is_on(self.to),
         }
     }
 
-    fn in_the_kernels_words(&self, kind: &DropKind) -> Cause {
-        let place = match self.piece {
+    /// What is in no table.
+    pub(crate) fn in_the_kernels_words(&self, kind: &DropKind) -> Cause {
+        Cause { place: self.stage(kind), cause: format!("dropped by the kernel: {}", says(kind)) }
+    }
+
+    fn stage(&self, kind: &DropKind) -> String {
+        let on = kind.interface.as_deref();
+        match self.piece {
             Routing => "DUT, IPv4 input".to_owned(),
             Forwarding => "DUT, forwarding".to_owned(),
-            Sending | Ingress => self.from.to_owned(),
-            Link | Output | Inside | Reception => self.to.to_owned(),
-        };
-        Cause { place, cause: format!("dropped by the kernel: {}", says(kind)) }
+            Sending => self.from.to_owned(),
+            Ingress => on.unwrap_or(self.from).to_owned(),
+            Link | Reception => self.to.to_owned(),
+            Output => on.unwrap_or(self.from).to_owned(),
+            Inside => on.unwrap_or(self.to).to_owned(),
+        }
     }
 }
 
 impl Rule {
+    fn is_of(&self, piece: Piece) -> bool {
+        self.pieces.contains(&piece) || piece == Inside && self.pieces.iter().any(|piece| piece.is_in_dut())
+    }
+
     fn fits(&self, kind: &DropKind) -> bool {
         let of_reason = |rule: &&Rule| rule.reason == kind.reason;
         of_reason(&self)
@@ -267,128 +258,75 @@ impl Rule {
     }
 
     /// Whether no other piece can be meant: no rule says so, or the ring that it was lost in is this piece's.
-    fn is_sure(&self, kind: &DropKind, at: At<'_>) -> bool {
-        let ring_is_here = matches!(self.place, Place::RingOfTo) && kind.interface == Some(at.to);
-        ring_is_here || RULES.iter().filter(|rule| rule.fits(kind)).all(|rule| rule.piece == at.piece)
+    pub(crate) fn is_sure(&self, kind: &DropKind, at: At<'_>) -> bool {
+        let is_here =
+            |rule: &Rule| rule.pieces.iter().all(|piece| *piece == at.piece || at.piece == Inside && piece.is_in_dut());
+        self.place == RingOfTo || RULES.iter().filter(|rule| rule.fits(kind)).all(is_here)
     }
 
-    fn cause(&self, at: At<'_>) -> Cause {
-        let cause = match (self.cause, at.known) {
-            (CHAIN | UNRESOLVED | REFUSED, Some(known)) => known.to_owned(),
-            (CHAIN, None) => "netfilter verdict".to_owned(),
-            (UNRESOLVED, None) => "a next hop does not answer".to_owned(),
-            (cause, _) => cause.replace("{from}", at.from).replace("{to}", at.to),
+    pub(crate) fn cause(&self, kind: &DropKind, at: At<'_>) -> Cause {
+        let on = kind.interface.as_deref().unwrap_or(at.from);
+        let what = kind.function.as_deref().unwrap_or_default();
+        let or = |known: Option<&str>, otherwise: &str| known.unwrap_or(otherwise).to_owned();
+        let cause = match (self.cause, at.known.down) {
+            ("{chain}", _) => or(at.known.chains, "an nftables chain that is gone"),
+            ("{legacy}", _) => or(at.known.legacy, "netfilter verdict of a hook outside nftables"),
+            ("{neighbour}", _) => or(at.known.neighbours, "a next hop does not answer"),
+            (REFUSED, Some(down)) => down.to_owned(),
+            (cause, _) => {
+                let cause = cause.replace("{from}", at.from).replace("{to}", at.to);
+                cause.replace("{on}", on).replace("{what}", what)
+            }
         };
         let place = match self.place {
-            Place::To if self.cause == REFUSED && at.known.is_some() => at.from.to_owned(),
-            Place::From => at.from.to_owned(),
-            Place::To => at.to.to_owned(),
-            Place::RingOfTo => format!("receive ring of {}", at.to),
-            Place::Backlog => "receive backlog of a core".to_owned(),
-            Place::Is(place) => place.to_owned(),
+            To if self.cause == REFUSED && at.known.down.is_some() => at.from.to_owned(),
+            From => at.from.to_owned(),
+            To => at.to.to_owned(),
+            On => on.to_owned(),
+            Stage => match (at.piece, self.pieces) {
+                (Inside, [Routing, ..]) => At { piece: Routing, ..at }.stage(kind),
+                (Inside, [Forwarding, ..]) => At { piece: Forwarding, ..at }.stage(kind),
+                (Inside, _) => "DUT, netfilter".to_owned(),
+                _ => at.stage(kind),
+            },
+            RingOfTo => format!("receive ring of {}", at.to),
+            Backlog => "receive backlog of a core".to_owned(),
+            Neighbours => "DUT, neighbour table".to_owned(),
         };
         Cause { place, cause }
     }
 }
 
-fn rule_of(kind: &DropKind, piece: Piece) -> Option<&'static Rule> {
-    RULES.iter().find(|rule| rule.piece == piece && rule.fits(kind))
-}
-
-/// Connection tracking drops by a netfilter verdict, and counts why.
-fn is_netfilters(cause: &str, kind: &DropKind) -> bool {
-    cause.starts_with("connection tracking") && kind.reason == "NETFILTER_DROP"
-}
-
 /// The kernel's own words.
-fn says(kind: &DropKind) -> String {
+pub(crate) fn says(kind: &DropKind) -> String {
     match &kind.function {
+        Some(function) if [REDIRECT_ERROR, XDP_EXCEPTION].contains(&kind.reason.as_str()) => {
+            format!("{}: {function}", kind.reason)
+        }
         Some(function) => format!("{} in {function}", kind.reason),
         None => format!("{} in a function whose name the kernel hides", kind.reason),
+    }
+}
+
+/// Where the kernel says so.
+pub(crate) fn witness(kind: &DropKind) -> String {
+    match [REDIRECT_ERROR, XDP_EXCEPTION].contains(&kind.reason.as_str()) {
+        true => format!("tracepoint {}", says(kind)),
+        false => format!("skb:kfree_skb {}", says(kind)),
     }
 }
 
 /// The causes of all rules.
 #[cfg(test)]
 pub(crate) fn all_words() -> Vec<String> {
-    let at = |rule: &Rule| At { piece: rule.piece, from: "a", to: "b", known: None };
-    RULES.iter().map(|rule| rule.cause(at(rule)).cause).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn reasons(drops: &[(&'static str, &str, Option<&str>, u64)]) -> Reasons {
-        let kind = |interface, reason: &str, function: Option<&str>| DropKind {
-            interface: Some(interface),
-            reason: reason.to_owned(),
-            function: function.map(str::to_owned),
+    let words = |rule: &Rule| {
+        let kind = DropKind {
+            interface: Some("b".into()),
+            in_dut: true,
+            reason: rule.reason.into(),
+            function: Some(rule.function.into()),
         };
-        let packets =
-            drops.iter().map(|(on, reason, function, count)| (kind(*on, reason, *function), *count)).collect();
-        Reasons::new(Some(&DropCounts { packets, uncounted: 0 }))
-    }
-
-    fn at(piece: Piece) -> At<'static> {
-        At { piece, from: "lr-in", to: "lr-out", known: Some("nftables chain lab c") }
-    }
-
-    fn causes(shares: &[Share]) -> Vec<(&str, u64)> {
-        shares.iter().map(|share| (share.cause.cause.as_str(), share.packets)).collect()
-    }
-
-    #[test]
-    fn a_reason_names_no_more_than_is_lost_and_than_it_has() {
-        let mut reasons =
-            reasons(&[("lr-in", "IP_INHDR", Some("ip_forward"), 10), ("lr-in", "NETFILTER_DROP", Some("f"), 5)]);
-        assert_eq!(causes(&reasons.divide(at(Routing), 4, Sureness::OnlyHere)), [("TTL expired", 4)]);
-        let rest = reasons.divide(at(Routing), 8, Sureness::Any);
-        assert_eq!(causes(&rest), [("TTL expired", 6), ("nftables chain lab c", 2)]);
-        assert_eq!(causes(&reasons.divide(at(Forwarding), 9, Sureness::OnlyHere)), []);
-        assert_eq!(causes(&reasons.divide(at(Forwarding), 9, Sureness::Any)), [("nftables chain lab c", 3)]);
-        assert_eq!(causes(&reasons.divide(at(Output), 9, Sureness::Any)), []);
-    }
-
-    #[test]
-    fn what_a_counter_named_is_not_named_again_and_what_is_left_contradicts() {
-        let mut reasons =
-            reasons(&[("lr-in", "NETFILTER_DROP", Some("nf_hook_slow"), 100), ("lr-gen", "X", None, 100)]);
-        reasons.settle(at(Routing), "DUT, IPv4 input", "connection tracking table full", 70);
-        assert_eq!(reasons.contradictions(&["lr-in", "lr-out"], 30), [] as [String; 0]);
-        let [said] = &reasons.contradictions(&["lr-in", "lr-out"], 29)[..] else { panic!("one kind") };
-        assert!(said.contains("30 packets on lr-in") && said.contains("nf_hook_slow"), "{said}");
-    }
-
-    #[test]
-    fn an_unknown_reason_is_told_in_the_kernels_words_and_a_hidden_function_says_nothing() {
-        let mut unknown = reasons(&[("lr-out", "BRAND_NEW", Some("somewhere"), 3)]);
-        let told = unknown.divide(at(Forwarding), 9, Sureness::Any);
-        assert_eq!(causes(&told), [("dropped by the kernel: BRAND_NEW in somewhere", 3)]);
-        let mut hidden = reasons(&[("lr-in", "IP_INHDR", None, 3), ("lr-in", "IP_CSUM", None, 2)]);
-        assert_eq!(causes(&hidden.divide(at(Routing), 9, Sureness::Any)), [("wrong IP header checksum", 2)]);
-    }
-
-    #[test]
-    fn a_ring_of_the_next_interface_is_sure_although_two_pieces_have_one() {
-        let mut reasons = reasons(&[("lr-out", "NOT_SPECIFIED", Some("veth_napi_del_range"), 7)]);
-        let other = At { from: "lr-out", to: "lr-recv", ..at(Output) };
-        assert_eq!(causes(&reasons.divide(other, 9, Sureness::OnlyHere)), []);
-        let named = reasons.divide(at(Sending), 9, Sureness::OnlyHere);
-        assert_eq!(causes(&named), [("in the ring of lr-out when it went down", 7)]);
-    }
-
-    #[test]
-    fn a_refused_frame_is_too_long_unless_the_interface_was_down() {
-        let refused = [("lr-out", "NOT_SPECIFIED", Some("__dev_forward_skb2"), 9)];
-        let up = At { known: None, ..at(Link) };
-        let [share] = &reasons(&refused).divide(up, 9, Sureness::Any)[..] else { panic!("one cause") };
-        assert_eq!(
-            (share.cause.place.as_str(), &*share.cause.cause),
-            ("lr-out", "frame longer than the MTU of lr-out")
-        );
-        let down = At { known: Some("no carrier: lr-out is down"), ..at(Link) };
-        let [share] = &reasons(&refused).divide(down, 9, Sureness::Any)[..] else { panic!("one cause") };
-        assert_eq!((share.cause.place.as_str(), &*share.cause.cause), ("lr-in", "no carrier: lr-out is down"));
-    }
+        rule.cause(&kind, At { piece: rule.pieces[0], from: "a", to: "b", known: Known::default() }).cause
+    };
+    RULES.iter().map(words).collect()
 }

@@ -23,7 +23,7 @@ const HINTS: &[(&str, &str)] = &[
     ("frame longer than the MTU", "raise the MTU of that interface, or send shorter frames"),
     (
         "packet longer than the MTU",
-        "raise the MTU of that interface, send shorter packets, or allow fragments (no DF bit)",
+        "raise the MTU of that interface or route (ip route get ADDRESS shows a route's), send shorter packets, or allow fragments (no DF bit)",
     ),
     (
         "ring full: its core",
@@ -71,11 +71,48 @@ const HINTS: &[(&str, &str)] = &[
     ),
     ("blackhole, unreachable or prohibit", "remove that route from the DUT (ip route show)"),
     ("nftables chain", "a rule or the policy of that chain drops them (nft list ruleset; nft monitor trace)"),
-    ("netfilter verdict", "a hook outside nftables drops them: iptables-legacy rules, connection tracking, a module"),
+    (
+        "netfilter verdict",
+        "a hook outside nftables drops them: connection tracking (conntrack -S), or a module of the kernel",
+    ),
     ("next hop", "make the next hop answer ARP: is it up, and is its address right? (ip neigh show)"),
     ("a next hop does not answer", "make the next hop answer ARP: is it up, and is its address right? (ip neigh show)"),
     ("table full (net.ipv4.neigh", "raise net.ipv4.neigh.default.gc_thresh3, or use fewer next hops"),
     ("dropped by the XDP program", "look at the XDP program on that interface (ip link show)"),
+    (
+        "redirect by the XDP program failed",
+        "look at where the program redirects to: is that interface up, and does it take XDP frames? (the peer of a veth needs NAPI: GRO on, or an XDP program)",
+    ),
+    (
+        "sent back by the XDP program",
+        "the interface takes no XDP frames: the peer of a veth needs NAPI (GRO on, or an XDP program)",
+    ),
+    ("the XDP program aborted", "mend the XDP program (bpftool prog tracelog shows what it prints)"),
+    ("the XDP program ended", "mend the XDP program: its action failed, or is none"),
+    ("sent back out of the interface", "a route leads back to the sender (ip route get ADDRESS in the DUT)"),
+    ("sent back out of", "the XDP program sends them back (XDP_TX): look at it (ip link show)"),
+    ("sent out of an interface", "look at the routes of these destinations (ip route get ADDRESS in the DUT)"),
+    ("redirected by the XDP program", "look at where the XDP program redirects to (bpftool map dump)"),
+    (
+        "queued to user space",
+        "start the program that takes packets from that queue, or let the rule pass them without it (`bypass`)",
+    ),
+    ("an IPsec policy", "look at the policies and states of IPsec (ip xfrm policy; ip xfrm state)"),
+    ("an iptables (legacy) rule", "look at the rules (iptables-legacy-save -c)"),
+    ("an nftables chain that is gone", "find out who changed the ruleset meanwhile (nft monitor)"),
+    ("cut into fragments", "raise the MTU behind the DUT, or send shorter packets"),
+    ("arrived changed", "the device rewrites or cuts the end of packets: set captures of both sides beside each other"),
+    ("dropped by the tester's own interface", "the tester's own loss: a lower rate, or a faster port of the tester"),
+    ("not transmitted by the tester's own", "the tester's own loss: look at its cable and its driver (ethtool -S)"),
+    (
+        "no room in the receive queue of the tester's",
+        "the tester's own loss: longer receive queues (ethtool -G), or a core of its own",
+    ),
+    (
+        "receive FIFO of the tester's",
+        "the tester's own loss: longer receive queues (ethtool -G), or pause frames (ethtool -A)",
+    ),
+    ("arrived damaged at the tester's", "look at the cable and the transceivers between the device and the tester"),
     ("dropped by the driver", "the receiving port did not take frames in time: a larger ring, a core of its own"),
     (
         "ring full: the capture",

@@ -1,19 +1,24 @@
 //! What the kernel itself says about the packets that it drops on a path: its reason, and the function that dropped them.
 //!
 //! A program at the tracepoint `skb:kfree_skb` counts them in the kernel ([`linerate_bpf::programs::drop_reasons`]), those of
-//! the path's namespaces only. How they divide the losses that the counters' totals show is in `causes`.
+//! the path's namespaces only; two others count what XDP programs could not send on ([`linerate_bpf::programs::xdp_errors`]). How
+//! they divide the losses that the counters' totals show is in `reasons`; what each means, in the table of `causes`.
 
 pub(crate) mod causes;
 pub(crate) mod hints;
+pub(crate) mod reasons;
 pub(crate) mod remarks;
 mod symbols;
 
 use std::collections::BTreeMap;
 
+use linerate_bpf::BpfError;
 use linerate_bpf::programs::drop_reasons::{DropKey, DropReasons, Ignored};
+use linerate_bpf::programs::xdp_errors::{XdpError, XdpErrors};
 use linerate_sys::netns::NetNs;
 
-use crate::topology::{Interface, Topology};
+use crate::netlink::Netlink;
+use crate::topology::Topology;
 use symbols::Symbols;
 
 /// Left out, because each delivered packet is dropped so: by the receiver's stack once a packet socket has its copy. On the
@@ -22,14 +27,22 @@ const IGNORED: [&str; 1] = ["OTHERHOST"];
 /// Left out for the same sake: an XDP program that receives drops what it has counted. The driver counts these, too.
 const IGNORED_FUNCTION: &str = "veth_xdp_rcv_skb";
 
+/// What stands for the reason of a redirect that failed.
+pub(crate) const REDIRECT_ERROR: &str = "xdp_redirect_err";
+/// What stands for the reason of a frame whose XDP program failed, or was not obeyed.
+pub(crate) const XDP_EXCEPTION: &str = "xdp_exception";
+
 /// One kind of drop.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DropKind {
-    /// The interface's name, if it is one of the path's.
-    pub interface: Option<&'static str>,
+    /// The interface's name, if it is there when the drops are read.
+    pub interface: Option<String>,
+    /// Whether it is one of the DUT's namespace.
+    pub in_dut: bool,
     /// The kernel's reason without its prefix: `NO_SOCKET`.
     pub reason: String,
-    /// The function of the kernel that dropped it; none where the kernel hides its addresses (`kernel.kptr_restrict`).
+    /// The function of the kernel that dropped it; none where the kernel hides its addresses (`kernel.kptr_restrict`). Of an error of
+    /// XDP, the action or the error number.
     pub function: Option<String>,
 }
 
@@ -56,54 +69,96 @@ impl DropCounts {
     }
 }
 
-/// The program that counts, attached as long as this lives.
+/// The programs that count, attached as long as this lives.
 #[derive(Debug)]
 pub(crate) struct DropSource {
-    program: DropReasons,
-    interfaces: Vec<(u32, Interface)>,
+    drops: DropReasons,
+    /// None on a kernel that lacks its tracepoints.
+    errors: Option<XdpErrors>,
+    interfaces: Interfaces,
     symbols: Symbols,
 }
 
 impl DropSource {
-    /// Attaches it for the namespaces of a topology; what hinders it, in words.
+    /// Attaches them for the namespaces of a topology; what hinders it, in words.
     pub(crate) fn open(topology: &Topology) -> Result<Self, String> {
-        let mut interfaces = Vec::new();
-        let mut add = |namespace: &NetNs, of: &[&Interface]| -> Result<(), String> {
-            let inode = namespace.inode().map_err(|error| error.to_string())?;
-            let number = u32::try_from(inode).map_err(|error| error.to_string())?;
-            interfaces.extend(of.iter().map(|interface| (number, (*interface).clone())));
-            Ok(())
-        };
-        add(&topology.generator.namespace, &[&topology.generator.interface])?;
-        if let Some(dut) = &topology.dut {
-            add(&dut.namespace, &[&dut.ingress, &dut.egress])?;
-        }
-        add(&topology.receiver.namespace, &[&topology.receiver.interface])?;
-        let mut namespaces: Vec<u32> = interfaces.iter().map(|(namespace, _)| *namespace).collect();
-        namespaces.dedup();
+        let interfaces = Interfaces::of(topology)?;
+        let namespaces: Vec<u32> = interfaces.namespaces.iter().map(|(number, ..)| *number).collect();
         let places: Vec<_> = symbols::extent(IGNORED_FUNCTION).into_iter().collect();
         let ignored = Ignored { reasons: &IGNORED, places: &places };
-        let program = DropReasons::attach(&namespaces, &ignored).map_err(|error| error.to_string())?;
-        Ok(Self { program, interfaces, symbols: Symbols::default() })
+        let drops = DropReasons::attach(&namespaces, &ignored).map_err(|error| error.to_string())?;
+        let errors = XdpErrors::attach(&namespaces).ok();
+        Ok(Self { drops, errors, interfaces, symbols: Symbols::default() })
     }
 
-    /// Totals since it was attached.
-    pub(crate) fn read(&mut self) -> Result<DropCounts, linerate_bpf::BpfError> {
-        let raw = self.program.read()?;
+    /// Totals since they were attached.
+    pub(crate) fn read(&mut self) -> Result<DropCounts, BpfError> {
+        let raw = self.drops.read()?;
         self.symbols.learn(raw.keys().map(call_site));
         let mut packets = BTreeMap::new();
         for (key, count) in raw {
-            *packets.entry(self.kind(&key)).or_default() += count;
+            let (interface, in_dut) = self.interfaces.name(key.namespace, key.interface);
+            let function = self.symbols.name(call_site(&key)).map(str::to_owned);
+            let kind = DropKind { interface, in_dut, reason: self.drops.reason(key.reason), function };
+            *packets.entry(kind).or_default() += count;
         }
-        Ok(DropCounts { packets, uncounted: self.program.uncounted()? })
+        let errors = self.errors.as_ref().map(XdpErrors::read).transpose()?.unwrap_or_default();
+        for (key, count) in errors {
+            let (interface, in_dut) = self.interfaces.name(key.namespace, key.interface);
+            let (reason, what) = in_words(key.error);
+            let kind = DropKind { interface, in_dut, reason: reason.to_owned(), function: Some(what) };
+            *packets.entry(kind).or_default() += count;
+        }
+        Ok(DropCounts { packets, uncounted: self.drops.uncounted()? })
+    }
+}
+
+/// The interfaces of a path's namespaces, those that came later too.
+#[derive(Debug)]
+struct Interfaces {
+    /// Each namespace by number, whether it is the DUT's, and where its interfaces are listed.
+    namespaces: Vec<(u32, bool, Netlink)>,
+    names: BTreeMap<(u32, u32), String>,
+}
+
+impl Interfaces {
+    fn of(topology: &Topology) -> Result<Self, String> {
+        let namespace = |namespace: &NetNs, is_dut| -> Result<(u32, bool, Netlink), String> {
+            let inode = namespace.inode().map_err(|error| error.to_string())?;
+            let number = u32::try_from(inode).map_err(|error| error.to_string())?;
+            Ok((number, is_dut, Netlink::open_in(namespace).map_err(|error| error.to_string())?))
+        };
+        let mut namespaces =
+            vec![namespace(&topology.generator.namespace, false)?, namespace(&topology.receiver.namespace, false)?];
+        if let Some(dut) = &topology.dut {
+            namespaces.push(namespace(&dut.namespace, true)?);
+        }
+        Ok(Self { namespaces, names: BTreeMap::new() })
     }
 
-    fn kind(&self, key: &DropKey) -> DropKind {
-        let same = |known: &&(u32, Interface)| known.0 == key.namespace && known.1.index == key.interface;
-        DropKind {
-            interface: self.interfaces.iter().find(same).map(|(_, interface)| interface.name),
-            reason: self.program.reason(key.reason),
-            function: self.symbols.name(call_site(key)).map(str::to_owned),
+    /// The name of an interface, if there is one of that index, and whether it is in the DUT's namespace.
+    fn name(&mut self, namespace: u32, index: u32) -> (Option<String>, bool) {
+        let known = self.namespaces.iter_mut().find(|(number, ..)| *number == namespace);
+        let Some((_, in_dut, netlink)) = known else { return (None, false) };
+        if !self.names.contains_key(&(namespace, index)) {
+            let links = netlink.links().unwrap_or_default();
+            self.names.extend(links.into_iter().map(|(index, name, _)| ((namespace, index), name)));
+        }
+        (self.names.get(&(namespace, index)).cloned(), *in_dut)
+    }
+}
+
+/// An error of XDP in the words of a drop: what stands for its reason, and its action or error number (linux/bpf.h, errno.h).
+fn in_words(error: XdpError) -> (&'static str, String) {
+    match error {
+        XdpError::Exception(action) => {
+            let known = ["XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT"];
+            let name = known.get(action as usize).map_or_else(|| format!("action {action}"), |name| (*name).to_owned());
+            (XDP_EXCEPTION, name)
+        }
+        XdpError::Redirect(errno) => {
+            let text = std::io::Error::from_raw_os_error(errno).to_string();
+            (REDIRECT_ERROR, text.split(" (os").next().unwrap_or_default().to_owned())
         }
     }
 }

@@ -3,12 +3,15 @@
 use crate::counters::{Difference, InterfaceCounters};
 use crate::ledger::Ledger;
 use crate::proc_net::Counters;
+use linerate_report::Loss;
 
 /// What the counters and reasons of a trial say beyond its account, in sentences.
 pub(crate) fn remarks(difference: &Difference, ledger: &Ledger) -> Vec<String> {
     let mut remarks = ledger.contradictions.clone();
     remarks.extend(difference.blind_spot.as_ref().filter(|_| is_guessed(ledger)).map(|why| {
-        format!("the kernel's drop reasons were not read ({why}): causes without a counter are named by elimination or not at all")
+        format!(
+            "the kernel's drop reasons were not read ({why}): causes without a counter are inferred or not named at all"
+        )
     }));
     if let Some(drops) = difference.drops.as_ref().filter(|drops| drops.uncounted > 0) {
         remarks.push(format!("{} drops found no room in the table of drop reasons", drops.uncounted));
@@ -38,7 +41,7 @@ pub(crate) fn is_unsure(ledger: &Ledger) -> bool {
 
 /// Whether losses are named without a counter that says so.
 fn is_guessed(ledger: &Ledger) -> bool {
-    !ledger.unnamed.is_empty() || ledger.account.lost().iter().any(|loss| loss.by_elimination && loss.packets > 0)
+    !ledger.unnamed.is_empty() || ledger.account.lost().iter().any(Loss::is_inferred)
 }
 
 /// Pause frames that an interface received, by whatever name its driver counts them (IEEE 802.3 annex 31B).
@@ -62,7 +65,7 @@ mod tests {
     use super::*;
     use crate::counters::DutCounters;
     use crate::drops::DropCounts;
-    use linerate_report::{Account, Counted, Loss};
+    use linerate_report::{Account, Counted};
 
     fn ledger(lost: Vec<Loss>) -> Ledger {
         let account = Account::new(Counted { intended: 10, sent: 10, ..Counted::default() }, lost).expect("balances");
@@ -71,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_guess_says_what_was_not_seen_and_a_counter_does_not() {
-        let guess = ledger(vec![Loss::new("a", "nftables chain c", 10).by_elimination()]);
+        let guess = ledger(vec![Loss::new("a", "nftables chain c", 10).inferred_from("its hook")]);
         let blind = Difference { blind_spot: Some("no rights".into()), ..Difference::default() };
         let said = remarks(&blind, &guess);
         assert!(said.len() == 2 && said[0] == "odd" && said[1].contains("no rights"), "{said:?}");

@@ -22,6 +22,10 @@ pub(super) fn build(firewall: &Firewall, spec: &TopologySpec) -> Result<Built, D
     let mut configuration = links::configuration(spec);
     configuration.insert("forwarding".into(), "net.ipv4.ip_forward=1, rp_filter off, static neighbours".into());
     configuration.extend(firewall::apply(firewall, spec, &links.dut().namespace)?);
+    let place = Place::inside(&links.dut().namespace);
+    firewall.setup.iter().try_for_each(|line| place.run(&shell(line), None).map(drop))?;
+    configuration
+        .extend(firewall.setup.iter().enumerate().map(|(at, line)| (format!("setup {}", at + 1), line.clone())));
     let stateful = firewall.conntrack || firewall.snat;
     let router = Router {
         links,
@@ -29,6 +33,7 @@ pub(super) fn build(firewall: &Firewall, spec: &TopologySpec) -> Result<Built, D
         stateful,
         counts_rules: firewall.tool == Some(FirewallTool::Iptables),
         configuration,
+        teardown: firewall.teardown.clone(),
     };
     Ok(Built { path: Path::Namespaces(Box::new(topology)), device: Box::new(router) })
 }
@@ -40,6 +45,20 @@ struct Router {
     /// Whether its rules have counters of their own: those of iptables do.
     counts_rules: bool,
     configuration: BTreeMap<String, String>,
+    teardown: Vec<String>,
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        let place = Place::inside(&self.links.dut().namespace);
+        // What they answer does not matter: the namespace goes with all that is in it.
+        self.teardown.iter().for_each(|line| drop(place.run(&shell(line), None)));
+    }
+}
+
+/// A command line for the shell.
+fn shell(line: &str) -> Vec<String> {
+    ["sh", "-c", line].map(str::to_owned).to_vec()
 }
 
 impl Device for Router {

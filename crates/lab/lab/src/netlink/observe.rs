@@ -31,6 +31,14 @@ pub struct LinkCounters {
     pub tx_dropped: u64,
     /// Packets dropped because their destination MAC address is another's; 0 on kernels before 5.19.
     pub rx_otherhost_dropped: u64,
+    /// Packets that a network card had no buffer of the host for (`rx_missed_errors`).
+    pub rx_missed: u64,
+    /// Packets that found the receive FIFO of a network card full (`rx_fifo_errors`).
+    pub rx_fifo: u64,
+    /// Packets that arrived with a wrong checksum of the frame (`rx_crc_errors`).
+    pub rx_crc: u64,
+    /// Packets that a network card could not transmit (`tx_errors`).
+    pub tx_errors: u64,
 }
 
 /// State and counters of an interface.
@@ -67,6 +75,10 @@ impl LinkStatistics {
             rx_dropped: u64_at(statistics, 48)?,
             tx_dropped: u64_at(statistics, 56)?,
             rx_otherhost_dropped: u64_at(statistics, 192).unwrap_or(0),
+            rx_missed: u64_at(statistics, 120)?,
+            rx_fifo: u64_at(statistics, 112)?,
+            rx_crc: u64_at(statistics, 96)?,
+            tx_errors: u64_at(statistics, 40)?,
         };
         let xdp = attributes.nested(libc::IFLA_XDP).and_then(|xdp| xdp.find(IFLA_XDP_ATTACHED));
         Some(Self {
@@ -90,6 +102,19 @@ impl Netlink {
         statistics.ok_or_else(|| NetlinkError::new(action, io::Error::other("the answer has no 64-bit counters")))
     }
 
+    /// Every interface of the namespace by index and name, with what it has transmitted.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn links(&mut self) -> Result<Vec<(u32, String, u64)>, NetlinkError> {
+        let answers = self.exchange("list the interfaces", libc::RTM_GETLINK, DUMP, &link_message(0))?;
+        let link = |answer: &Vec<u8>| {
+            let name = Attributes::behind(LINK_HEADER_LEN, answer).text(libc::IFLA_IFNAME)?;
+            Some((u32_at(answer, 4)?, name, LinkStatistics::of(answer)?.counters.tx_packets))
+        };
+        Ok(answers.iter().filter_map(link).collect())
+    }
+
     /// What the root queueing discipline of an interface dropped, and what waits in it; nothing when it has none.
     ///
     /// # Errors
@@ -109,18 +134,17 @@ impl Netlink {
         Ok(answers.iter().find_map(counts).unwrap_or_default())
     }
 
-    /// The IPv4 addresses that were looked for on an interface and have not answered.
+    /// The IPv4 addresses of the namespace that were looked for and have not answered.
     ///
     /// # Errors
     /// When the kernel does not answer.
-    pub fn unresolved_neighbours(&mut self, interface: u32) -> Result<Vec<Ipv4Addr>, NetlinkError> {
+    pub fn unresolved_neighbours(&mut self) -> Result<Vec<Ipv4Addr>, NetlinkError> {
         let answers = self.list("list the neighbours", libc::RTM_GETNEIGH, NEIGHBOUR_HEADER_LEN)?;
         let waiting = |answer: &Vec<u8>| {
             let waits = [Some(libc::NUD_INCOMPLETE), Some(libc::NUD_FAILED)].contains(&u16_at(answer, 8));
-            let is_there = u32_at(answer, 4) == Some(interface);
             let address = Attributes::behind(NEIGHBOUR_HEADER_LEN, answer).find(libc::NDA_DST)?;
             let address: [u8; 4] = address.try_into().ok()?;
-            (waits && is_there).then_some(Ipv4Addr::from(address))
+            waits.then_some(Ipv4Addr::from(address))
         };
         Ok(answers.iter().filter_map(waiting).collect())
     }

@@ -1,9 +1,10 @@
 //! Losses of a device that takes packets in and passes none on: each of its interfaces ends a path.
 
 use super::segment::Segment;
-use super::{Path, Way, backlog_full, counted};
+use super::{Path, Way, counted};
 use crate::counters::InterfaceCounters;
-use crate::drops::causes::{Piece, Sureness};
+use crate::drops::causes::{Known, Piece};
+use crate::drops::reasons::Sureness;
 
 impl Path {
     /// From a sending interface to the capture's ring behind `to`; `lost` packets the sender counts as dropped.
@@ -16,7 +17,7 @@ impl Path {
         let others = to.rx_dropped.saturating_sub(from.driver_sum("tx", "xdp_xmit_errors") + by_driver);
         let late = others.min(missing);
         self.link(from, to, lost, by_driver + late);
-        let mut segment = Segment::new(missing, Piece::Reception, to, to, None);
+        let mut segment = Segment::new(missing, Piece::Reception, to, to, Known::default());
         for loss in &way.ports.receiver {
             self.push(loss.clone());
         }
@@ -24,8 +25,7 @@ impl Path {
         let name = &to.name;
         let drops = by_driver.saturating_sub(in_ring);
         segment.take(counted(name, "dropped by the driver", &format!("{name} rx_queue_*_drops"), drops));
-        let in_backlog = segment.take(backlog_full(late.min(self.backlog)));
-        self.backlog -= in_backlog;
+        self.take_backlog(&mut segment, late);
         self.divide(&mut segment, Sureness::Any);
         self.close(segment, &format!("between {name} and the capture"));
     }

@@ -3,16 +3,18 @@
 use linerate_report::Loss;
 
 use super::segment::{ALL, RING_FULL, Segment};
-use super::{Path, Way, backlog_full};
+use super::{Path, Way, counted};
 use crate::counters::InterfaceCounters;
-use crate::drops::causes::{At, Piece, Sureness};
+use crate::drops::causes::{At, Known, Piece};
+use crate::drops::reasons::Sureness;
 
 impl Path {
     /// From the port to its interface. Returns how many packets the interface lost then: not those that it saw more often than the
     /// port counts them, which it refused and the port sent again.
     pub(super) fn sending(&mut self, interface: &InterfaceCounters, next: &InterfaceCounters, way: Way<'_>) -> u64 {
         let handed = interface.tx_packets + interface.tx_dropped - self.carried_over.at(interface);
-        let mut segment = Segment::new(way.sent.saturating_sub(handed), Piece::Sending, interface, next, None);
+        let lost = way.sent.saturating_sub(handed);
+        let mut segment = Segment::new(lost, Piece::Sending, interface, next, Known::default());
         self.divide(&mut segment, Sureness::OnlyHere);
         segment.take_queue_drops(interface);
         segment.take_queued(interface);
@@ -23,7 +25,7 @@ impl Path {
         segment.take_ring_of(next);
         self.close(segment, &format!("between the sending port and {}", interface.name));
         let resent = handed.saturating_sub(way.sent);
-        let at = At { piece: Piece::Link, from: &interface.name, to: &next.name, known: None };
+        let at = At { piece: Piece::Link, from: &interface.name, to: &next.name, known: Known::default() };
         self.reasons.settle(at, &format!("receive ring of {}", next.name), RING_FULL, resent);
         interface.tx_dropped.saturating_sub(resent)
     }
@@ -33,14 +35,15 @@ impl Path {
     pub(super) fn link(&mut self, from: &InterfaceCounters, to: &InterfaceCounters, lost: u64, late: u64) {
         let down = format!("no carrier: {} is down", to.name);
         let was_down = !to.running || to.carrier_losses > 0;
-        let mut segment = Segment::new(lost, Piece::Link, from, to, was_down.then_some(down.as_str()));
+        let known = Known { down: was_down.then_some(down.as_str()), ..Known::default() };
+        let mut segment = Segment::new(lost, Piece::Link, from, to, known);
         // Those on their way when an interface went down: both ends count them.
         let late = late + self.reasons.packets(segment.at, "DEV_READY");
         self.divide(&mut segment, Sureness::OnlyHere);
         let in_both = to.rx_dropped.saturating_sub(late);
         let refused = |packets| {
             let loss = match was_down {
-                true => Loss::new(&from.name, &down, packets),
+                true => Loss::new(&from.name, &down, packets).inferred_from(format!("{} rx_dropped", to.name)),
                 false => Loss::new(&to.name, format!("frame longer than the MTU of {}", to.name), packets),
             };
             loss.counted_by(format!("{} rx_dropped", to.name))
@@ -50,29 +53,54 @@ impl Path {
             // A full ring is counted by the sender alone, or by both for XDP frames.
             segment.take(refused(in_both.saturating_sub(from.driver_sum("tx", "xdp_xmit_errors"))));
             self.divide(&mut segment, Sureness::Any);
-            let cause = match was_down {
-                false => RING_FULL,
-                true => "ring full, or the interface was down for a time",
-            };
             let ring = format!("receive ring of {}", to.name);
-            segment.take(Loss::new(ring, cause, ALL).counted_by(tx_dropped));
+            segment.take(match was_down {
+                false => Loss::new(ring, RING_FULL, ALL).counted_by(tx_dropped),
+                true => {
+                    Loss::new(ring, "ring full, or the interface was down for a time", ALL).inferred_from(tx_dropped)
+                }
+            });
         } else {
-            let in_backlog = segment.take(backlog_full(in_both.min(self.backlog)));
-            self.backlog -= in_backlog;
+            let in_backlog = self.take_backlog(&mut segment, in_both);
             segment.take(refused(in_both - in_backlog));
-            segment.take(Loss::new(&from.name, &down, ALL).counted_by(tx_dropped));
+            self.divide(&mut segment, Sureness::Any);
+            segment.take_rest(&from.name, was_down.then(|| down.clone()), &tx_dropped);
         }
-        self.close(segment, "");
+        self.close(segment, &format!("between {} and {}", from.name, to.name));
     }
 
-    /// Between two interfaces that are not two ends of one link. What is missing there a device outside the lab has lost, or its cables.
+    /// Out of the tester's interface where a device outside the lab is: what it did not transmit is the tester's own loss.
+    pub(super) fn transmitting(&mut self, from: &InterfaceCounters, lost: u64) {
+        let name = &from.name;
+        let dropped = counted(name, "dropped by the tester's own interface", &format!("{name} tx_dropped"), lost);
+        self.push(dropped);
+    }
+
+    /// Between two interfaces that are not two ends of one link. What the tester's own network cards lost is theirs; the rest a device
+    /// outside the lab has lost, or its cables.
     pub(super) fn between(&mut self, from: &InterfaceCounters, to: &InterfaceCounters, outside: bool) {
-        let mut segment = Segment::new(from.tx_packets.saturating_sub(to.rx_packets), Piece::Link, from, to, None);
+        let lost = from.tx_packets.saturating_sub(to.rx_packets);
+        let mut segment = Segment::new(lost, Piece::Link, from, to, Known::default());
         let place = format!("between {} and {}", from.name, to.name);
-        let cause = "lost in the device or on its cables";
-        segment.take_rest_by_elimination(outside.then(|| cause.to_owned()), &place);
         if outside {
-            self.hidden_at(Loss::new(&place, cause, ALL).by_elimination());
+            segment.take(counted(
+                &from.name,
+                "not transmitted by the tester's own interface",
+                &format!("{} tx_errors", from.name),
+                from.tx_errors,
+            ));
+            let own = [
+                ("rx_missed_errors", "no room in the receive queue of the tester's own network card", to.rx_missed),
+                ("rx_fifo_errors", "receive FIFO of the tester's own network card full", to.rx_fifo),
+                ("rx_crc_errors", "arrived damaged at the tester's own network card (wrong FCS)", to.rx_crc),
+            ];
+            for (counter, cause, packets) in own {
+                segment.take(counted(&to.name, cause, &format!("{} {counter}", to.name), packets));
+            }
+            let cause = "lost in the device or on its cables";
+            let totals = format!("{} tx_packets and {} rx_packets", from.name, to.name);
+            segment.take_rest(&place, Some(cause.to_owned()), &totals);
+            self.hidden_at(Loss::new(&place, cause, ALL).inferred_from(totals));
         }
         self.close(segment, &place);
     }
@@ -80,7 +108,7 @@ impl Path {
     /// From the receiver's interface to the receiving port.
     pub(super) fn reception(&mut self, receiver: &InterfaceCounters, way: Way<'_>) {
         let lost = receiver.rx_packets.saturating_sub(way.received);
-        let mut segment = Segment::new(lost, Piece::Reception, receiver, receiver, None);
+        let mut segment = Segment::new(lost, Piece::Reception, receiver, receiver, Known::default());
         for loss in &way.ports.receiver {
             // As the port says, even beyond what is missing: an over-explained ledger must show.
             self.push(loss.clone());
@@ -95,5 +123,6 @@ impl Path {
         segment.take(drops.counted_by(format!("{name} rx_queue_*_drops")));
         self.divide(&mut segment, Sureness::Any);
         self.close(segment, &format!("between {name} and the receiving port"));
+        self.arrived_unknown(receiver, way);
     }
 }

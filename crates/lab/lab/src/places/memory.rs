@@ -38,7 +38,9 @@ pub fn losses_over_memory(switch: &SwitchCounters, ways: &[Way<'_>]) -> Losses {
     if switch.restarted {
         let missing = sent.saturating_sub(received + sum(&losses.rows));
         let cause = "in its rings and queues when it was stopped";
-        losses.rows.extend((missing > 0).then(|| Loss::new(SWITCH, cause, missing).by_elimination()));
+        losses.rows.extend(
+            (missing > 0).then(|| Loss::new(SWITCH, cause, missing).inferred_from("its account, which begins anew")),
+        );
     } else {
         let queued = in_switch(SWITCH, switch);
         let queued = Loss { packets: queued.packets.min(inside), ..queued };
@@ -74,7 +76,7 @@ mod tests {
     }
 
     fn found(switch: &SwitchCounters, sent: u64, received: u64, ports: &PortRows) -> Losses {
-        losses_over_memory(switch, &[Way { sent, received, ports }])
+        losses_over_memory(switch, &[Way { sent, received, unknown: 0, ports }])
     }
 
     fn rows(losses: &[Loss]) -> Vec<(&str, u64)> {
@@ -118,6 +120,6 @@ mod tests {
         let anew = SwitchCounters { restarted: true, ..switch(30, 20, 10) };
         let losses = found(&anew, 100, 60, &PortRows::default());
         assert_eq!(rows(&losses.rows), [("switch port out", 10), ("Linerate switch", 30)]);
-        assert!(losses.rows[1].by_elimination && losses.unnamed.is_empty());
+        assert!(losses.rows[1].is_inferred() && losses.unnamed.is_empty());
     }
 }

@@ -6,6 +6,7 @@
 //! a loss that no counter names (a netfilter rule without `counter`, a blackhole route) still has its place.
 //! docs/ledger.md has the experiments behind each rule.
 
+mod arrived;
 mod captured;
 mod link;
 mod memory;
@@ -17,8 +18,9 @@ mod switched;
 use linerate_report::Loss;
 
 use crate::counters::{Difference, InterfaceCounters};
-use crate::drops::causes::{Reasons, Sureness};
+use crate::drops::causes::BACKLOG;
 use crate::drops::hints;
+use crate::drops::reasons::{Reasons, Sureness};
 use crate::topology::Carrier;
 pub use memory::losses_over_memory;
 use queued::CarriedOver;
@@ -49,6 +51,8 @@ pub struct Losses {
     pub unnamed: Vec<Loss>,
     /// Causes of which it is known only how many packets they can have: for what is in no row in the end.
     pub at_most: Vec<Loss>,
+    /// The same, for what is neither in a row nor missing at a place that is known.
+    pub arrived: Vec<Loss>,
     /// Drops that the kernel tells of and that the path's totals do not miss, in words.
     pub contradictions: Vec<String>,
 }
@@ -61,13 +65,15 @@ pub struct Way<'a> {
     pub sent: u64,
     /// By the receiving port's count.
     pub received: u64,
+    /// Of these, packets that are none of a load's: without its signature.
+    pub unknown: u64,
     /// What the two ports know themselves.
     pub ports: &'a PortRows,
 }
 
 /// The losses between a port that handed `sent` packets to its interface and one that took `received` from its own, one way.
 pub fn losses(difference: &Difference, sent: u64, received: u64, ports: &PortRows) -> Losses {
-    losses_of_ways(difference, Way { sent, received, ports }, None)
+    losses_of_ways(difference, Way { sent, received, unknown: 0, ports }, None)
 }
 
 /// The losses from the generator's port to the receiver's and, where there is load that way too, from there `backward`. The
@@ -79,6 +85,10 @@ pub fn losses_of_ways(difference: &Difference, forward: Way<'_>, backward: Optio
         carried_over: CarriedOver::of(difference, forward, backward),
         reasons: Reasons::new(difference.drops.as_ref()),
     };
+    if path.reasons.are_read {
+        // The counter is the whole machine's; what the kernel says is of the path.
+        path.backlog = path.backlog.min(path.reasons.any("CPU_BACKLOG"));
+    }
     let generator = &difference.generator.interface;
     let receiver = &difference.receiver.interface;
     let (first, last) = difference.dut.as_ref().map_or((receiver, generator), |dut| (&dut.ingress, &dut.egress));
@@ -101,14 +111,15 @@ pub fn losses_of_ways(difference: &Difference, forward: Way<'_>, backward: Optio
             for (((from, to), lost), late) in entered.into_iter().zip(&on_link).zip(late) {
                 path.link(from, to, *lost, late);
             }
-            path.switching(dut, missing, (late.iter().sum(), backward.is_some()));
+            path.switching(dut, missing, (late, backward.is_some()));
             path.link(&dut.egress, receiver, dut.egress.tx_dropped, receiver.driver_sum("rx", "drops"));
             if backward.is_some() {
                 path.link(&dut.ingress, generator, dut.ingress.tx_dropped, generator.driver_sum("rx", "drops"));
             }
         }
         Some(dut) => {
-            let mut missing = before_ip(dut).saturating_sub(xdp_drops(&dut.ingress));
+            let before_ip = before_ip(dut, difference, (forward, backward));
+            let mut missing = before_ip.saturating_sub(xdp_drops(&dut.ingress));
             let late = dropped_after_reception(&dut.ingress, generator, missing);
             missing -= late;
             path.link(generator, &dut.ingress, on_link[0], late);
@@ -119,21 +130,24 @@ pub fn losses_of_ways(difference: &Difference, forward: Way<'_>, backward: Optio
                 path.link(receiver, &dut.egress, *lost, late);
                 late_of.push((&dut.egress, late));
             }
-            path.ingress(dut, &late_of);
+            path.ingress(dut, &late_of, before_ip);
             path.routing(dut);
             path.forwarding(dut);
             path.output(dut, difference, backward.is_some());
             path.link(&dut.egress, receiver, dut.egress.tx_dropped, receiver.driver_sum("rx", "drops"));
             if backward.is_some() {
-                path.link(&dut.ingress, generator, dut.ingress.tx_dropped, generator.driver_sum("rx", "drops"));
+                let lost = dut.ingress.tx_dropped.saturating_sub(dut.ingress.driver_sum("rx", "xdp_tx_errors"));
+                path.link(&dut.ingress, generator, lost, generator.driver_sum("rx", "drops"));
             }
         }
         None => {
-            path.link(generator, receiver, on_link[0], receiver.driver_sum("rx", "drops"));
-            path.between(generator, receiver, difference.outside);
-            if let Some(lost) = on_link.get(1) {
-                path.link(receiver, generator, *lost, generator.driver_sum("rx", "drops"));
-                path.between(receiver, generator, difference.outside);
+            let ends = [(generator, receiver), (receiver, generator)];
+            for ((from, to), lost) in ends.into_iter().zip(on_link) {
+                match difference.outside {
+                    true => path.transmitting(from, lost),
+                    false => path.link(from, to, lost, to.driver_sum("rx", "drops")),
+                }
+                path.between(from, to, difference.outside);
             }
         }
     }
@@ -174,18 +188,29 @@ impl Path {
         }
     }
 
+    /// Gives what was dropped in the backlogs of cores its row, of `most` packets at most; how many it got.
+    fn take_backlog(&mut self, segment: &mut Segment<'_>, most: u64) -> u64 {
+        let row = backlog_full(most.min(self.backlog));
+        let taken = segment.take(match self.reasons.are_read {
+            true => row,
+            false => row.inferred_from("/proc/net/softnet_stat, which is of the whole machine, and rx_dropped"),
+        });
+        self.backlog -= taken;
+        taken
+    }
+
     /// The losses with their hints, and where the kernel's reasons contradict the totals.
     fn finish(mut self, difference: &Difference, sent: u64) -> Losses {
-        let interfaces: Vec<&str> = match &difference.dut {
-            // What a capture has taken the kernel drops behind it.
-            Some(dut) if dut.carrier != Carrier::Capture => vec![&dut.ingress.name, &dut.egress.name],
-            _ => Vec::new(),
-        };
-        self.losses.contradictions = self.reasons.contradictions(&interfaces, (sent / 1000).max(10));
+        // What a capture has taken the kernel drops behind it.
+        if difference.dut.as_ref().is_some_and(|dut| dut.carrier != Carrier::Capture) {
+            self.losses.contradictions = self.reasons.contradictions((sent / 1000).max(10));
+        }
         hints::add(&mut self.losses.rows);
         hints::add(&mut self.losses.unnamed);
         self.losses.at_most.retain(|row| row.packets > 0);
         hints::add(&mut self.losses.at_most);
+        self.losses.arrived.retain(|row| row.packets > 0);
+        hints::add(&mut self.losses.arrived);
         self.losses
     }
 
@@ -199,7 +224,7 @@ impl Path {
 }
 
 fn backlog_full(packets: u64) -> Loss {
-    let loss = Loss::new("receive backlog of a core", "backlog full (net.core.netdev_max_backlog)", packets);
+    let loss = Loss::new("receive backlog of a core", BACKLOG, packets);
     loss.counted_by("/proc/net/softnet_stat dropped")
 }
 

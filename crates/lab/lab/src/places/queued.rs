@@ -100,17 +100,24 @@ impl Losses {
         let named: u64 = rows.iter().map(|row| row.packets).sum();
         let moved = self.at_most.iter().filter(|row| row.cause == UNDER_WAY).map(|row| row.packets).sum();
         let mut twice = named.saturating_sub(missing).min(moved);
-        let (guessed, rest): (Vec<_>, Vec<_>) = rows.iter_mut().partition(|row| row.by_elimination);
+        let (guessed, rest): (Vec<_>, Vec<_>) = rows.iter_mut().partition(|row| row.inferred_from.is_some());
         for row in guessed.into_iter().chain(rest.into_iter().filter(|row| row.cause == STILL_QUEUED)) {
             let packets = row.packets.min(twice);
             (row.packets, twice) = (row.packets - packets, twice - packets);
         }
         rows.retain(|row| row.packets > 0);
         let mut left = missing.saturating_sub(named);
-        for row in self.at_most {
-            let packets = row.packets.min(left);
-            left -= packets;
+        let mut give = |row: Loss, most: u64| {
+            let packets = row.packets.min(most);
             rows.extend((packets > 0).then_some(Loss { packets, ..row }));
+            packets
+        };
+        for row in self.at_most {
+            left -= give(row, left);
+        }
+        left = left.saturating_sub(self.unnamed.iter().map(|row| row.packets).sum());
+        for row in self.arrived {
+            left -= give(row, left);
         }
         rows
     }
@@ -140,7 +147,7 @@ mod tests {
 
     #[test]
     fn what_moved_while_it_was_counted_is_in_no_two_rows_and_what_did_not_move_contradicts() {
-        let rows = || vec![Loss::new("a", STILL_QUEUED, 70), Loss::new("b", "guess", 2).by_elimination()];
+        let rows = || vec![Loss::new("a", STILL_QUEUED, 70), Loss::new("b", "guess", 2).inferred_from("totals")];
         let found = losses(rows(), vec![under_way("c", 5)]);
         assert_eq!(packets(&found.clone().rows_of(72)), [("a", 70), ("b", 2)]);
         assert_eq!(packets(&found.clone().rows_of(68)), [("a", 68)]);

@@ -3,37 +3,39 @@
 use linerate_report::Loss;
 
 use super::segment::Segment;
-use super::{Path, backlog_full, counted};
-use crate::counters::{Difference, DutCounters, HostCounters, InterfaceCounters, SideCounters};
-use crate::drops::causes::{At, Piece, Sureness};
+use super::{Path, Way, counted};
+use crate::counters::{Difference, DutCounters, InterfaceCounters, SideCounters};
+use crate::drops::causes::{self, IPSEC, Known, MALFORMED, NO_HANDLER, Piece, TOO_LONG, TTL};
+use crate::drops::reasons::Sureness;
 use crate::hooks::Hook;
 use crate::proc_net::Counters;
 
+const INPUT: &str = "DUT, IPv4 input";
+const FORWARDING: &str = "DUT, forwarding";
+const CHAINS: &str = "the nftables chains at that hook";
+
 impl Path {
-    /// From the DUT's interfaces that take load to its IPv4 input; so many of each one's drops came here.
-    pub(super) fn ingress(&mut self, dut: &DutCounters, late_of: &[(&InterfaceCounters, u64)]) {
+    /// From the DUT's interfaces that take load to its IPv4 input, where so many are missing; so many of each one's drops came here.
+    pub(super) fn ingress(&mut self, dut: &DutCounters, late_of: &[(&InterfaceCounters, u64)], missing: u64) {
         let strangers: u64 = late_of.iter().map(|(interface, _)| interface.rx_otherhost_dropped).sum();
-        let chain = chain_at(dut, &[Hook::Ingress]);
-        let (first, last) = (&dut.ingress, &dut.egress);
-        let mut segment = Segment::new(before_ip(dut) + strangers, Piece::Ingress, first, last, chain.as_deref());
+        let chains = chains_at(dut, &[Hook::Ingress]);
+        let known = Known { chains: chains.as_deref(), ..Known::default() };
+        let mut segment = Segment::new(missing + strangers, Piece::Ingress, &dut.ingress, &dut.egress, known);
+        self.divide(&mut segment, Sureness::OnlyHere);
         for (interface, late) in late_of {
             let name = &interface.name;
-            segment.take_xdp_drops(interface);
-            let in_backlog = segment.take(backlog_full((*late).min(self.backlog)));
-            self.backlog -= in_backlog;
-            let cause = "no protocol handler for this EtherType";
-            segment.take(Loss::new(name, cause, late - in_backlog).counted_by(format!("{name} rx_dropped")));
+            let by_program = segment.take_xdp(interface);
+            let in_backlog = self.take_backlog(&mut segment, late.saturating_sub(by_program));
+            let dropped = late.saturating_sub(by_program + in_backlog);
+            segment.take(Loss::new(name, NO_HANDLER, dropped).inferred_from(format!("{name} rx_dropped")));
             let cause = "destination MAC address (or VLAN) is not the DUT's";
             let stranger = Loss::new(name, cause, interface.rx_otherhost_dropped);
             segment.take(stranger.counted_by(format!("{name} rx_otherhost_dropped")));
         }
         let names: Vec<&str> = late_of.iter().map(|(interface, _)| interface.name.as_str()).collect();
         let names = names.join(" or ");
-        for (interface, _) in late_of {
-            segment.at = At { from: &interface.name, to: &interface.name, ..segment.at };
-            self.divide(&mut segment, Sureness::Any);
-        }
-        segment.take_rest_by_elimination(chain.clone(), &names);
+        self.divide(&mut segment, Sureness::Any);
+        segment.take_rest(&names, chains.clone(), CHAINS);
         self.close(segment, &format!("between {names} and IPv4 input of the DUT"));
         let ipv6 = counted("DUT, IPv6 input", "IPv6 is off", "Ip6InDiscards", count(&dut.protocols, "Ip6InDiscards"));
         self.push(ipv6);
@@ -42,80 +44,130 @@ impl Path {
     /// From IPv4 input to the decision to forward.
     pub(super) fn routing(&mut self, dut: &DutCounters) {
         let counter = |name| count(&dut.protocols, name);
-        let place = "DUT, IPv4 input";
         let lost = counter("Ip.InReceives").saturating_sub(counter("Ip.ForwDatagrams"));
-        let chain = chain_at(dut, &[Hook::Prerouting, Hook::Input]);
-        let mut segment = Segment::new(lost, Piece::Routing, &dut.ingress, &dut.egress, chain.as_deref());
+        let chains = chains_at(dut, &[Hook::Prerouting, Hook::Input]);
+        let legacy = legacy_in(dut, "PREROUTING or INPUT");
+        let known = Known { chains: chains.as_deref(), legacy: legacy.as_deref(), ..Known::default() };
+        let mut segment = Segment::new(lost, Piece::Routing, &dut.ingress, &dut.egress, known);
         self.divide(&mut segment, Sureness::OnlyHere);
         let checksum = counter("IpExt.InCsumErrors");
-        segment.take(counted(place, "wrong IP header checksum", "IpExt.InCsumErrors", checksum));
-        let header = match counter("Icmp.OutTimeExcds") {
-            0 => "malformed IP header",
-            _ => "TTL expired",
-        };
-        segment.take(counted(place, header, "Ip.InHdrErrors", counter("Ip.InHdrErrors").saturating_sub(checksum)));
+        segment.take(counted(INPUT, "wrong IP header checksum", "IpExt.InCsumErrors", checksum));
+        let headers = counter("Ip.InHdrErrors").saturating_sub(checksum);
+        let either = Loss::new(INPUT, format!("{MALFORMED}, or {TTL}"), headers);
+        segment.take_covering(either.inferred_from("Ip.InHdrErrors, which counts both"), &[MALFORMED, TTL]);
         for (name, cause) in INPUT_CAUSES {
-            segment.take(counted(place, cause, name, counter(name)));
+            segment.take(counted(INPUT, cause, name, counter(name)));
         }
+        let ipsec = dut.protocols.iter().filter(|(name, _)| name.starts_with("Xfrm")).map(|(_, packets)| packets).sum();
+        segment.take(counted(INPUT, IPSEC, "/proc/net/xfrm_stat", ipsec));
         let table_full = counter("conntrack.drop").saturating_sub(counter("conntrack.insert_failed"));
-        segment.take(counted(place, "connection tracking table full", "nf_conntrack drop", table_full));
+        segment.take(counted(INPUT, "connection tracking table full", "nf_conntrack drop", table_full));
         self.divide(&mut segment, Sureness::Any);
-        let refusing = "blackhole, unreachable or prohibit route";
-        let only = match (chain.clone(), dut.refusing_route) {
-            (Some(chain), true) => Some(format!("{chain}, or a {refusing}")),
-            (None, true) => Some(refusing.to_owned()),
-            (chain, false) => chain,
-        };
-        segment.take_rest_by_elimination(only, place);
+        let refusing = dut.refusing_route.then(|| causes::REFUSING_ROUTE.to_owned());
+        let standing: Vec<String> = [chains.clone(), legacy.clone(), refusing].into_iter().flatten().collect();
+        let only = (!standing.is_empty()).then(|| standing.join(", or "));
+        segment.take_rest(INPUT, only, "what stands there");
         self.close(segment, "between IPv4 input and forwarding of the DUT");
     }
 
     /// From the decision to forward to IPv4 output. Packets of the DUT's own (its ICMP errors) join here.
     pub(super) fn forwarding(&mut self, dut: &DutCounters) {
         let counter = |name| count(&dut.protocols, name);
-        let place = "DUT, forwarding";
         let arrived = counter("Ip.ForwDatagrams") + counter("Ip.OutRequests") + counter("Ip.FragCreates");
         let left = out_transmits(&dut.protocols) + counter("Ip.FragOKs");
         let lost = arrived.saturating_sub(left);
-        let chain = chain_at(dut, &[Hook::Forward, Hook::Postrouting, Hook::Output]);
-        let mut segment = Segment::new(lost, Piece::Forwarding, &dut.ingress, &dut.egress, chain.as_deref());
+        let chains = chains_at(dut, &[Hook::Forward, Hook::Postrouting, Hook::Output]);
+        let legacy = legacy_in(dut, "FORWARD or POSTROUTING");
+        let known = Known { chains: chains.as_deref(), legacy: legacy.as_deref(), ..Known::default() };
+        let mut segment = Segment::new(lost, Piece::Forwarding, &dut.ingress, &dut.egress, known);
         self.divide(&mut segment, Sureness::OnlyHere);
-        let cause = format!("packet longer than the MTU of {}, and may not be fragmented", dut.egress.name);
-        segment.take(counted(place, &cause, "Ip.FragFails", counter("Ip.FragFails")));
+        segment.take(counted(FORWARDING, TOO_LONG, "Ip.FragFails", counter("Ip.FragFails")));
         let cause = "connection tracking could not insert it";
-        segment.take(counted(place, cause, "nf_conntrack insert_failed", counter("conntrack.insert_failed")));
+        segment.take(counted(FORWARDING, cause, "nf_conntrack insert_failed", counter("conntrack.insert_failed")));
         self.divide(&mut segment, Sureness::Any);
-        segment.take_rest_by_elimination(chain.clone(), place);
+        let standing: Vec<String> = [chains.clone(), legacy.clone()].into_iter().flatten().collect();
+        let only = (!standing.is_empty()).then(|| standing.join(", or "));
+        segment.take_rest(FORWARDING, only, "what stands at its hooks");
         self.close(segment, "between forwarding and IPv4 output of the DUT");
+        self.fragmented(dut);
     }
 
-    /// From IPv4 output to the DUT's interfaces: queueing and neighbours.
+    /// From IPv4 output to the DUT's interfaces: queueing and neighbours; and out of interfaces that lead elsewhere.
     pub(super) fn output(&mut self, dut: &DutCounters, difference: &Difference, both_ways: bool) {
         let (ingress, egress) = (&dut.ingress, &dut.egress);
-        let handed: u64 = [ingress, egress].iter().map(|i| i.tx_packets + i.tx_dropped).sum();
-        let neighbour = neighbour_cause(dut, &difference.host);
+        let sum = |of: fn(&InterfaceCounters) -> u64| of(ingress) + of(egress);
+        let neighbours = silent_neighbours(dut);
         // The interfaces also count ARP requests and what XDP sent; IPv4 does not.
-        let arp = match neighbour {
-            Some(_) => not_ip(&difference.generator) + not_ip(&difference.receiver),
-            None => 0,
+        let arp = match neighbours.is_some() || self.reasons.any("NEIGH_") > 0 {
+            true => not_ip(&difference.generator) + not_ip(&difference.receiver),
+            false => 0,
         };
-        let xdp: u64 = [ingress, egress].iter().map(|i| i.driver_sum("tx", "xdp_xmit")).sum();
+        let redirected = sum(|i| i.driver_sum("rx", "xdp_redirect"));
         let earlier = self.carried_over.at(ingress) + self.carried_over.at(egress);
-        let lost = (out_transmits(&dut.protocols) + arp + xdp + earlier).saturating_sub(handed);
-        let chain = chain_at(dut, &[Hook::Egress]);
-        let known = neighbour.clone().or(chain.clone());
+        let entered = out_transmits(&dut.protocols) + arp + redirected + earlier;
+        let lost = entered.saturating_sub(sum(handed));
+        let chains = chains_at(dut, &[Hook::Egress]);
+        let known = Known { chains: chains.as_deref(), neighbours: neighbours.as_deref(), ..Known::default() };
         let receiver = &difference.receiver.interface;
-        let mut segment = Segment::new(lost, Piece::Output, egress, receiver, known.as_deref());
+        let mut segment = Segment::new(lost, Piece::Output, egress, receiver, known);
         self.divide(&mut segment, Sureness::OnlyHere);
-        segment.at = At { from: &ingress.name, to: &egress.name, ..segment.at };
         let queues = if both_ways { vec![egress, ingress] } else { vec![egress] };
         queues.iter().for_each(|queue| segment.take_queue_drops(queue));
         queues.iter().for_each(|queue| segment.take_queued(queue));
         self.divide(&mut segment, Sureness::Any);
-        segment.take_rest_if(neighbour, "DUT, neighbour table");
+        let arrived = sum(|i| i.driver_sum("tx", "xdp_xmit") + i.driver_sum("tx", "xdp_xmit_errors"));
+        let cause = "redirected by the XDP program to another interface than the path's";
+        let counters = "rx_queue_*_xdp_redirect less tx_queue_*_xdp_xmit";
+        segment.take(counted(&ingress.name, cause, counters, redirected.saturating_sub(arrived)));
+        for (name, packets) in &dut.elsewhere {
+            let cause = "sent out of an interface that does not lead to the receiver";
+            segment.take(counted(name, cause, &format!("{name} tx_packets"), *packets));
+        }
+        segment.take_rest("DUT, neighbour table", neighbours.clone(), "the neighbour table");
         segment.take_ring_of(receiver);
-        segment.take_rest_by_elimination(chain.clone(), &egress.name);
+        segment.take_rest(&egress.name, chains.clone(), CHAINS);
         self.close(segment, &format!("between IPv4 output of the DUT and {}", egress.name));
+        self.turned_back(dut, ingress, egress, &difference.generator);
+        if both_ways {
+            self.turned_back(dut, egress, ingress, &difference.receiver);
+        }
+    }
+
+    /// What left by the interface that it came in by: more than came in by the other one, and than the DUT sent of its own.
+    fn turned_back(
+        &mut self,
+        dut: &DutCounters,
+        interface: &InterfaceCounters,
+        other: &InterfaceCounters,
+        behind: &SideCounters,
+    ) {
+        let own = count(&dut.protocols, "Ip.OutRequests") + count(&dut.protocols, "Ip.FragCreates") + not_ip(behind);
+        let expected = other.rx_packets + own + self.carried_over.at(interface);
+        let cause = "sent back out of the interface that it came in by";
+        let packets = handed(interface).saturating_sub(expected);
+        self.push(counted(&interface.name, cause, &format!("{} tx_packets", interface.name), packets));
+    }
+}
+
+impl Segment<'_> {
+    /// What the XDP program of an interface dropped, sent back, and could not send on; how many of these the interface counts as dropped.
+    pub(super) fn take_xdp(&mut self, interface: &InterfaceCounters) -> u64 {
+        let name = &interface.name;
+        self.take_xdp_drops(interface);
+        let sent_back = format!("sent back out of {name} by the XDP program (XDP_TX)");
+        let counter = |counter: &str| (format!("{name} rx_queue_*_{counter}"), interface.driver_sum("rx", counter));
+        let (source, packets) = counter("xdp_tx");
+        self.take(counted(name, &sent_back, &source, packets));
+        let (source, packets) = counter("xdp_tx_errors");
+        self.take(counted(name, causes::XDP_TX_FAILED, &source, packets));
+        if !interface.xdp {
+            return 0;
+        }
+        let (source, packets) = counter("drops");
+        let failed =
+            Loss::new(name, "redirect by the XDP program failed, or it sent back what the interface refused", packets);
+        self.take_covering(failed.inferred_from(source), &[causes::REDIRECT_FAILED, causes::XDP_TX_FAILED]);
+        packets
     }
 }
 
@@ -124,19 +176,26 @@ const INPUT_CAUSES: [(&str, &str); 7] = [
     ("IpExt.InTruncatedPkts", "shorter than its IP header says"),
     ("Ip.InDiscards", "out of memory"),
     ("TcpExt.IPReversePathFilter", "reverse path filter"),
-    ("IpExt.InNoRoutes", "no route"),
+    ("IpExt.InNoRoutes", causes::NO_ROUTE),
     ("Ip.InAddrErrors", "not for the DUT, and forwarding is off"),
     ("Ip.InUnknownProtos", "for the DUT itself, protocol unknown"),
     ("Ip.InDelivers", "taken by the DUT's own stack"),
 ];
 
-/// Packets that the ingress counted as received and that did not reach IPv4 input or its "other host" drop.
-pub(super) fn before_ip(dut: &DutCounters) -> u64 {
+/// Packets that the DUT's interfaces counted as received and that did not reach IPv4 input or its "other host" drop.
+pub(super) fn before_ip(dut: &DutCounters, difference: &Difference, ways: (Way<'_>, Option<Way<'_>>)) -> u64 {
     let interfaces = [&dut.ingress, &dut.egress];
     let sum = |of: fn(&InterfaceCounters) -> u64| interfaces.iter().map(|interface| of(interface)).sum::<u64>();
-    let elsewhere = sum(|i| i.driver_sum("rx", "xdp_redirect") + i.driver_sum("rx", "xdp_tx"));
+    let redirected = sum(|i| i.driver_sum("rx", "xdp_redirect"));
     let in_ip = count(&dut.protocols, "Ip.InReceives") + count(&dut.protocols, "Ip6InReceives");
-    sum(|i| i.rx_packets).saturating_sub(sum(|i| i.rx_otherhost_dropped) + elsewhere + in_ip)
+    let own = testers_own(&difference.generator, ways.0.sent)
+        + testers_own(&difference.receiver, ways.1.map_or(0, |way| way.sent));
+    sum(|i| i.rx_packets).saturating_sub(sum(|i| i.rx_otherhost_dropped) + redirected + in_ip + own)
+}
+
+/// Packets that a tester's side sent beside its load and that are not IP: its answers to ARP.
+fn testers_own(side: &SideCounters, load: u64) -> u64 {
+    side.interface.tx_packets.saturating_sub(load + out_transmits(&side.protocols))
 }
 
 /// Drops of one of the DUT's interfaces that its peer does not count too. Drops on the veth come before the packet is counted as
@@ -144,6 +203,12 @@ pub(super) fn before_ip(dut: &DutCounters) -> u64 {
 pub(super) fn dropped_after_reception(interface: &InterfaceCounters, peer: &InterfaceCounters, missing: u64) -> u64 {
     let on_link = peer.driver_sum("tx", "xdp_xmit_errors");
     interface.rx_dropped.saturating_sub(on_link).min(missing)
+}
+
+/// Packets that were handed to one of the DUT's interfaces; not those that its XDP program sent back, which never left it.
+fn handed(interface: &InterfaceCounters) -> u64 {
+    let sent_back = interface.driver_sum("rx", "xdp_tx") + interface.driver_sum("rx", "xdp_tx_errors");
+    (interface.tx_packets + interface.tx_dropped).saturating_sub(sent_back)
 }
 
 /// Packets that reached a tester's side and are not IP: the DUT's ARP. Where an XDP program takes packets first this cannot
@@ -157,17 +222,20 @@ fn not_ip(side: &SideCounters) -> u64 {
     interface.rx_packets.saturating_sub(interface.rx_otherhost_dropped + in_ip)
 }
 
-fn neighbour_cause(dut: &DutCounters, host: &HostCounters) -> Option<String> {
-    match (dut.unresolved_neighbours.as_slice(), host.neighbour_discards, host.neighbour_table_fulls) {
-        ([address, ..], _, _) => Some(format!("next hop {address} does not answer")),
-        ([], Some(1..), _) => Some("a next hop does not answer".to_owned()),
-        ([], _, Some(1..)) => Some("table full (net.ipv4.neigh.default.gc_thresh3)".to_owned()),
-        _ => None,
+/// The next hops of the DUT that did not answer, in words.
+pub(super) fn silent_neighbours(dut: &DutCounters) -> Option<String> {
+    let mut addresses = dut.unresolved_neighbours.clone();
+    addresses.sort_unstable();
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    match addresses.as_slice() {
+        [] => None,
+        [address] => Some(format!("next hop {address} does not answer")),
+        addresses => Some(format!("next hops {} do not answer", addresses.join(", "))),
     }
 }
 
-/// The chain that must have dropped what is missing at one of these hooks, in words.
-fn chain_at(dut: &DutCounters, hooks: &[Hook]) -> Option<String> {
+/// The chains of which one must have dropped what is missing at these hooks, in words.
+pub(super) fn chains_at(dut: &DutCounters, hooks: &[Hook]) -> Option<String> {
     let names: Vec<&str> =
         dut.chains.iter().filter(|chain| hooks.contains(&chain.hook)).map(|chain| chain.name.as_str()).collect();
     match names.as_slice() {
@@ -175,6 +243,11 @@ fn chain_at(dut: &DutCounters, hooks: &[Hook]) -> Option<String> {
         [name] => Some(format!("nftables chain {name}")),
         names => Some(format!("nftables chains {}", names.join(", "))),
     }
+}
+
+/// The rules of iptables (legacy) at these hooks, in words, where there can be some.
+pub(super) fn legacy_in(dut: &DutCounters, hooks: &str) -> Option<String> {
+    (!dut.legacy_tables.is_empty()).then(|| format!("an iptables (legacy) rule in {hooks}"))
 }
 
 /// Packets that IPv4 gave to the neighbour layer. Kernels that do not count them show no loss in forwarding but what has a

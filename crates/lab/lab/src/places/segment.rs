@@ -3,7 +3,8 @@
 use linerate_report::Loss;
 
 use crate::counters::InterfaceCounters;
-use crate::drops::causes::{At, Piece, Share};
+use crate::drops::causes::{At, Known, Piece, QUEUE_FULL, XDP_DROPPED};
+use crate::drops::reasons::Share;
 
 /// Whatever is left of a segment.
 pub(super) const ALL: u64 = u64::MAX;
@@ -35,7 +36,7 @@ impl<'a> Segment<'a> {
         piece: Piece,
         from: &'a InterfaceCounters,
         to: &'a InterfaceCounters,
-        known: Option<&'a str>,
+        known: Known<'a>,
     ) -> Self {
         let at = At { piece, from: &from.name, to: &to.name, known };
         Self { left: lost, rows: Vec::new(), at, by_reasons: Vec::new(), by_counters: Vec::new() }
@@ -43,8 +44,16 @@ impl<'a> Segment<'a> {
 
     /// Gives at most `loss.packets` of what is left to one cause, less what reasons have given it; how many it got.
     pub(super) fn take(&mut self, loss: Loss) -> u64 {
+        let cause = loss.cause.clone();
+        self.take_covering(loss, &[&cause])
+    }
+
+    /// As [`Segment::take`] by a counter that counts several causes: those with these beginnings.
+    pub(super) fn take_covering(&mut self, loss: Loss, causes: &[&str]) -> u64 {
         let mut wanted = loss.packets;
-        let same = |share: &&mut (String, String, u64)| share.0 == loss.place && share.1 == loss.cause;
+        let same = |share: &&mut (String, String, u64)| {
+            share.0 == loss.place && causes.iter().any(|cause| share.1.starts_with(cause))
+        };
         for (.., packets) in self.by_reasons.iter_mut().filter_map(|share| same(&share).then_some(share)) {
             let known = wanted.min(*packets);
             *packets -= known;
@@ -61,36 +70,30 @@ impl<'a> Segment<'a> {
 
     /// Adds what a reason of the kernel has named.
     pub(super) fn take_share(&mut self, share: Share) {
-        let Share { cause, packets, says } = share;
+        let Share { cause, packets, witness } = share;
         self.left = self.left.saturating_sub(packets);
         self.by_reasons.push((cause.place.clone(), cause.cause.clone(), packets));
-        self.push(Loss::new(cause.place, cause.cause, packets).counted_by(format!("skb:kfree_skb {says}")));
+        self.push(Loss::new(cause.place, cause.cause, packets).counted_by(witness));
     }
 
-    /// Gives all that is left to a cause, if there is one.
-    pub(super) fn take_rest_if(&mut self, cause: Option<String>, place: &str) {
+    /// Gives all that is left to a cause, if there is one, and says what that is inferred from.
+    pub(super) fn take_rest(&mut self, place: &str, cause: Option<String>, inferred_from: &str) {
         if let Some(cause) = cause {
-            self.take(Loss::new(place, cause, ALL));
-        }
-    }
-
-    /// As [`Segment::take_rest_if`], where nothing says so but that nothing else stands there.
-    pub(super) fn take_rest_by_elimination(&mut self, cause: Option<String>, place: &str) {
-        if let Some(cause) = cause {
-            self.take(Loss::new(place, cause, ALL).by_elimination());
+            self.take(Loss::new(place, cause, ALL).inferred_from(inferred_from));
         }
     }
 
     pub(super) fn take_queue_drops(&mut self, interface: &InterfaceCounters) {
         let name = &interface.name;
-        let drops = Loss::new(name, "queueing discipline full", interface.queue_drops);
+        let drops = Loss::new(name, QUEUE_FULL, interface.queue_drops);
         self.take(drops.counted_by(format!("qdisc of {name} dropped")));
     }
 
     pub(super) fn take_xdp_drops(&mut self, interface: &InterfaceCounters) {
         let name = &interface.name;
-        let drops = Loss::new(name, "dropped by the XDP program", interface.driver_sum("rx", "xdp_drops"));
-        self.take(drops.counted_by(format!("{name} rx_queue_*_xdp_drops")));
+        let drops = Loss::new(name, XDP_DROPPED, interface.driver_sum("rx", "xdp_drops"));
+        let causes = [XDP_DROPPED, "the XDP program aborted", "the XDP program ended"];
+        self.take_covering(drops.counted_by(format!("{name} rx_queue_*_xdp_drops")), &causes);
     }
 
     /// What waits in the ring of an interface that goes down is freed uncounted: at most the rings full, each time.
@@ -100,13 +103,14 @@ impl<'a> Segment<'a> {
                 to.driver.keys().filter(|name| name.starts_with("rx_queue_") && name.ends_with("_xdp_packets"));
             let most = VETH_RING_SLOTS * queues.count().max(1) as u64 * to.carrier_losses.max(1);
             let cause = format!("in the ring of {} when it went down", to.name);
-            self.take(Loss::new(format!("receive ring of {}", to.name), cause, most).by_elimination());
+            let lost = Loss::new(format!("receive ring of {}", to.name), cause, most);
+            self.take(lost.inferred_from(format!("the carrier of {}, which went away", to.name)));
         }
     }
 
     fn push(&mut self, loss: Loss) {
         let same = |row: &&mut Loss| {
-            (&row.place, &row.cause, row.by_elimination) == (&loss.place, &loss.cause, loss.by_elimination)
+            (&row.place, &row.cause, &row.inferred_from) == (&loss.place, &loss.cause, &loss.inferred_from)
         };
         match self.rows.iter_mut().find(same) {
             Some(row) => row.packets = row.packets.saturating_add(loss.packets),

@@ -2,11 +2,14 @@
 
 use linerate_report::Loss;
 
+use super::Path;
 use super::queued::in_switch;
+use super::routed::{chains_at, legacy_in, silent_neighbours};
 use super::segment::{ALL, Segment};
-use super::{Path, backlog_full};
 use crate::counters::{DutCounters, InterfaceCounters, SwitchCounters};
-use crate::drops::causes::{Piece, Sureness};
+use crate::drops::causes::{Known, Piece};
+use crate::drops::reasons::Sureness;
+use crate::hooks::Hook;
 use crate::topology::Carrier;
 
 /// What is lost in Linerate's switch without a word of its own.
@@ -23,15 +26,19 @@ impl Path {
     }
 
     /// From the DUT's interfaces in to its interfaces out, where so many are missing; `late` of their drops on reception came here.
-    pub(super) fn switching(&mut self, dut: &DutCounters, missing: u64, (late, both_ways): (u64, bool)) {
+    pub(super) fn switching(&mut self, dut: &DutCounters, missing: u64, (late, both_ways): ([u64; 2], bool)) {
         let (ingress, egress) = (&dut.ingress, &dut.egress);
-        let mut segment = Segment::new(missing, Piece::Inside, ingress, egress, None);
+        // A program can have set up the kernel to route or filter.
+        let (chains, neighbours) = (chains_at(dut, &Hook::ALL), silent_neighbours(dut));
+        let legacy = legacy_in(dut, "one of its hooks");
+        let (chains, legacy, neighbours) = (chains.as_deref(), legacy.as_deref(), neighbours.as_deref());
+        let known = Known { chains, legacy, neighbours, down: None };
+        let mut segment = Segment::new(missing, Piece::Inside, ingress, egress, known);
         self.divide(&mut segment, Sureness::OnlyHere);
-        for interface in [ingress, egress] {
-            segment.take_xdp_drops(interface);
+        for (interface, late) in [ingress, egress].into_iter().zip(late) {
+            let by_program = segment.take_xdp(interface);
+            self.take_backlog(&mut segment, late.saturating_sub(by_program));
         }
-        let in_backlog = segment.take(backlog_full(late.min(self.backlog)));
-        self.backlog -= in_backlog;
         segment.take_queue_drops(egress);
         segment.take_queued(egress);
         if both_ways {
@@ -49,7 +56,9 @@ impl Path {
             self.hidden_at(Loss { packets: queued.packets.min(switch.waiting_before), ..queued });
         }
         self.divide(&mut segment, Sureness::Any);
-        let kept = |name: &str| Loss::new(name, "the device took it in and did not send it on", ALL).by_elimination();
+        let totals = format!("the totals of {} and {}", ingress.name, egress.name);
+        let kept =
+            |name: &str| Loss::new(name, "the device took it in and did not send it on", ALL).inferred_from(&totals);
         match &dut.carrier {
             Carrier::Process(name) => {
                 segment.take(kept(name));
@@ -60,7 +69,8 @@ impl Path {
             Carrier::Bridge | Carrier::Routing | Carrier::Capture => {}
         }
         if !egress.running || egress.carrier_losses > 0 {
-            segment.take(Loss::new(&egress.name, format!("{} was down: there was no way out", egress.name), ALL));
+            let down = format!("{} was down: there was no way out", egress.name);
+            segment.take_rest(&egress.name, Some(down), &format!("the carrier of {}", egress.name));
         }
         self.close(segment, &format!("between {} and {} of the DUT", ingress.name, egress.name));
     }

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use linerate_experiment::{Direction, DutKind, DutSpec, Experiment, PortEnd, TesterPorts, TopologyKind};
+use linerate_experiment::{Direction, DutKind, DutSpec, ExpectedLoss, Experiment, PortEnd, TesterPorts, TopologyKind};
 use linerate_ports::Access;
-use linerate_report::{CacheLine, Dut, Environment, ExperimentTrial, Found, Results, Stalls, Trial};
+use linerate_report::{
+    Account, CacheLine, Dut, Environment, ExperimentTrial, Found, Loss, Results, Stalls, Trial, units,
+};
 use linerate_sys::{affinity, signal};
 
 use super::cores::{self, Chosen};
@@ -84,6 +86,10 @@ impl<'a> Lab<'a> {
             over_memory,
             tester,
             chosen,
+            loses: match &dut.kind {
+                DutKind::Router(router) => router.loses.clone(),
+                _ => None,
+            },
             experiment: self.experiment,
         })
     }
@@ -225,6 +231,8 @@ struct LabRig<'a> {
     /// Whether the tester shares memory with it.
     over_memory: bool,
     chosen: Chosen,
+    /// The row that its losses are expected in.
+    loses: Option<ExpectedLoss>,
     experiment: &'a Experiment,
 }
 
@@ -406,6 +414,8 @@ impl LabRig<'_> {
                 path.push(loss.place.clone());
             }
         }
+        let mut notes = outcome.notes;
+        notes.extend(self.loses.as_ref().and_then(|expected| unexpected(expected, &account)));
         let as_sent_pps = account.intended() as f64 * 1e9 / duration_ns.max(1) as f64;
         Trial {
             name: order.name.clone(),
@@ -419,9 +429,20 @@ impl LabRig<'_> {
             latency: outcome.delays.as_ref().filter(|_| order.latency).and_then(Delays::latency),
             cpu: core_use(&outcome.cpu, &self.roles()),
             baseline_pps: None,
-            notes: outcome.notes,
+            notes,
         }
     }
+}
+
+/// What is to be said of losses that were expected in one row and are not: fewer than 99 % of them.
+fn unexpected(expected: &ExpectedLoss, account: &Account) -> Option<String> {
+    let lost = account.sent().saturating_sub(account.delivered());
+    let is_row = |loss: &&Loss| loss.place.starts_with(&expected.place) && loss.cause.starts_with(&expected.cause);
+    let there: u64 = account.lost().iter().filter(is_row).map(|loss| loss.packets).sum();
+    (lost == 0 || there < lost - lost / 100).then(|| {
+        let (there, lost) = (units::count(there), units::count(lost));
+        format!("the file expects all losses at {} ({}): {there} of {lost} are", expected.place, expected.cause)
+    })
 }
 
 fn recovery_ns(recovery: &Recovery) -> u64 {

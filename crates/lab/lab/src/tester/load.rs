@@ -61,6 +61,15 @@ impl Load {
         }
     }
 
+    /// The highest rate that it asks for, in packets per second; none where the port decides.
+    pub(super) fn highest_pps(&self) -> Option<f64> {
+        match *self {
+            Load::Rate { pps, .. } => Some(pps),
+            Load::Step { before_pps, after_pps, .. } => before_pps.map(|before_pps| before_pps.max(after_pps)),
+            Load::Full { .. } | Load::Burst { .. } => None,
+        }
+    }
+
     /// Its schedules, one after another.
     pub(super) fn schedules(&self) -> (Schedule, Vec<Schedule>) {
         let constant = |rate_pps, duration_ns| Schedule {

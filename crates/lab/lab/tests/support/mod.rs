@@ -47,7 +47,7 @@ pub fn assert_explained(ledger: &Ledger, what: &str) {
     let account = &ledger.account;
     assert!(account.delivered() > 0, "{what}: {ledger:?}");
     assert_eq!(account.unexplained(), 0, "{what}: {ledger:?}");
-    let guessed = account.lost().iter().any(|loss| loss.by_elimination && loss.packets > 0);
+    let guessed = account.lost().iter().any(|loss| loss.is_inferred());
     assert!(!guessed && ledger.unnamed.is_empty(), "{what}: {ledger:?}");
 }
 

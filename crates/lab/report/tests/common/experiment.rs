@@ -50,7 +50,9 @@ pub fn trial(
         Loss::new("lr-in", "receive ring full", ring)
             .counted_by("lr-gen tx_dropped")
             .with_hint("raise the ring: rx=4096"),
-        Loss::new("IPv4 in", "no route to the destination", 0).counted_by("IpExt InNoRoutes").by_elimination(),
+        Loss::new("IPv4 in", "no route to the destination", 0)
+            .counted_by("IpExt InNoRoutes")
+            .inferred_from("the routes that there are"),
         Loss::new("IPv4 in", "backlog of core 1 full", backlog).counted_by("softnet_stat dropped, core 1"),
     ];
     let counted = Counted { intended, sent, delivered, duplicated: 0, reordered: if flows > 1 { 3 } else { 0 } };

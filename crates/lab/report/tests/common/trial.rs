@@ -38,7 +38,7 @@ pub fn search(number: u32, load: u64, lost: u64) -> Trial {
 pub fn overload() -> Trial {
     let counted = Counted { intended: 9_000_000, sent: 8_512_345, delivered: 2_730_001, duplicated: 0, reordered: 12 };
     let losses = vec![
-        Loss::new("receiver", "socket buffer full", 0).by_elimination(),
+        Loss::new("receiver", "socket buffer full", 0).inferred_from("nothing else"),
         Loss::new("ip", "no route to the destination", 41)
             .counted_by("/proc/net/snmp Ip OutNoRoutes")
             .with_hint("add a route"),
@@ -90,11 +90,11 @@ fn any_count() -> impl Strategy<Value = u64> {
 }
 
 fn any_losses() -> impl Strategy<Value = Vec<Loss>> {
-    let words = (option::of(any_text()), option::of(any_text()), any::<bool>());
+    let words = (option::of(any_text()), option::of(any_text()), option::of(any_text()));
     let loss = (prop_oneof!["[a-c]", any_text()], any_text(), any_count(), words);
-    let loss = loss.prop_map(|(place, cause, packets, (counter, hint, by_elimination))| {
+    let loss = loss.prop_map(|(place, cause, packets, (counter, hint, inferred_from))| {
         let packets = packets / 8;
-        Loss { place, cause, packets, counter, by_elimination, hint }
+        Loss { place, cause, packets, counter, inferred_from, hint }
     });
     vec(loss, 0..5)
 }
