@@ -19,9 +19,10 @@ mod shim {
 
     pub fn build() -> Result<(), String> {
         println!("cargo:rerun-if-env-changed=PKG_CONFIG_PATH");
+        println!("cargo:rerun-if-env-changed=PKG_CONFIG_LIBDIR");
         pkg_config(&["--exists"]).map_err(|_| {
-            "libdpdk is not installed, or pkg-config does not find it: `apt-get install libdpdk-dev pkg-config` (Debian: \
-             dpdk-dev) adds it, or PKG_CONFIG_PATH names the folder of libdpdk.pc"
+            "libdpdk is not installed, or pkg-config does not find it: `apt-get install dpdk-dev pkg-config` adds it on Debian \
+             and Ubuntu; PKG_CONFIG_PATH names the folder of a libdpdk.pc elsewhere"
         })?;
         let at_least = format!("--atleast-version={OLDEST}");
         let version = pkg_config(&["--modversion"])?;

@@ -254,7 +254,6 @@ pub(crate) const ENTRIES: &[Entry] = &[
         syntax: DPDK_SYNTAX,
         summary: DPDK_SUMMARY,
         open: Some(|spec, pool| boxed(linerate_port_dpdk::open(spec, pool))),
-        access: Some(Access::Exclusive),
         ..PLAIN
     },
     #[cfg(not(feature = "dpdk"))]
