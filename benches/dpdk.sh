@@ -63,9 +63,11 @@ class Testpmd:
         sys.exit('testpmd has no forwarding thread')
 
     def end(self):
-        self.say('quit')
         try:
+            self.say('quit')
             self.process.wait(20)
+        except BrokenPipeError:
+            self.process.wait()
         except subprocess.TimeoutExpired:
             self.process.kill()
 

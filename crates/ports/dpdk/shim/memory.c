@@ -92,7 +92,9 @@ static struct rte_mempool *make_mempool(struct ln_memory *memory, uint32_t frame
     uint64_t bytes;
 
     snprintf(name, sizeof(name), "linerate%d", __atomic_fetch_add(&number, 1, __ATOMIC_RELAXED));
-    mempool = rte_mempool_create_empty(name, frames, sizeof(struct rte_mbuf), CACHE, sizeof(private), SOCKET_ID_ANY,
+    /* A small pool must not end in the caches. */
+    mempool = rte_mempool_create_empty(name, frames, sizeof(struct rte_mbuf), RTE_MIN(frames / 8, (uint32_t)CACHE),
+                                       sizeof(private), SOCKET_ID_ANY,
                                        RTE_MEMPOOL_F_NO_SPREAD | RTE_MEMPOOL_F_NO_IOVA_CONTIG);
     if (mempool == NULL)
         return NULL;
