@@ -135,7 +135,7 @@ fn longer_than_the_way_out_and_not_to_be_fragmented() {
     };
     let datagram = Datagram { payload_len: 1000, dont_fragment: true, ..Datagram::default() };
     let Some(ledger) = provoke(shrink, datagram) else { return };
-    assert_one_row(&ledger, "DUT, forwarding", "MTU of lr-out");
+    assert_one_row(&ledger, "DUT, forwarding", "MTU of its route or of the interface");
 }
 
 #[test]

@@ -13,10 +13,12 @@ impl Path {
         self.losses.arrived.push(row);
     }
 
-    /// What reached the receiver and has no signature of a load can be packets of the trial which the device changed.
+    /// What reached the receiver and has no signature of a load can be packets of the trial which the device changed. A few can be the
+    /// device's own, such as questions for addresses.
     pub(super) fn arrived_unknown(&mut self, receiver: &InterfaceCounters, way: Way<'_>) {
         let cause = "arrived changed: the signature in their last 16 bytes is damaged";
-        let row = Loss::new(&receiver.name, cause, way.unknown);
+        let few = (way.sent / 1000).max(10);
+        let row = Loss::new(&receiver.name, cause, if way.unknown > few { way.unknown } else { 0 });
         self.losses.arrived.push(row.inferred_from("packets without a signature that reached the receiver"));
     }
 }

@@ -123,6 +123,5 @@ impl Path {
         segment.take(drops.counted_by(format!("{name} rx_queue_*_drops")));
         self.divide(&mut segment, Sureness::Any);
         self.close(segment, &format!("between {name} and the receiving port"));
-        self.arrived_unknown(receiver, way);
     }
 }

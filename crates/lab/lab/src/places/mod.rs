@@ -151,9 +151,13 @@ pub fn losses_of_ways(difference: &Difference, forward: Way<'_>, backward: Optio
             }
         }
     }
-    path.reception(receiver, forward);
-    if let Some(way) = backward {
-        path.reception(generator, way);
+    let ends = [(receiver, Some(forward)), (generator, backward)];
+    for (end, way) in ends.into_iter().filter_map(|(end, way)| Some((end, way?))) {
+        path.reception(end, way);
+        // A device outside the lab can have sent them: each then hides a packet that it lost.
+        if !difference.outside {
+            path.arrived_unknown(end, way);
+        }
     }
     path.finish(difference, sent)
 }
