@@ -3,7 +3,9 @@
 mod body;
 mod head;
 mod malformed;
+mod partial;
 
 pub use body::{Body, Step};
 pub use head::{RequestHead, ResponseHead, request_head, response_head};
 pub use malformed::Malformed;
+pub use partial::Partial;

@@ -2,14 +2,14 @@
 
 use super::account::Cause;
 use super::plan::{Answer, Expected, Kind};
-use crate::http::{Body, response_head};
+use crate::http::{Body, Partial, response_head};
 
 /// The answer that a connection is reading.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     at: At,
     /// The beginning of a head.
-    partial: Vec<u8>,
+    partial: Partial,
     status: u16,
     keep_alive: bool,
     /// Bytes of content so far.
@@ -83,20 +83,24 @@ impl Reader {
     }
 
     /// The server closed: the answer, if that is its end.
-    pub(super) fn peer_closed(&mut self, kind: &Kind) -> Option<Whole> {
-        matches!(self.at, At::Body(Body::UntilClose)).then(|| self.finish_http(&kind.answer))
+    pub(super) fn peer_closed(&mut self, kind: &Kind) -> Result<Option<Whole>, Cause> {
+        if !self.partial.is_empty() {
+            response_head(self.partial.bytes(), false).map_err(|_| Cause::WrongAnswer)?;
+        }
+        Ok(matches!(self.at, At::Body(Body::UntilClose)).then(|| self.finish_http(&kind.answer)))
     }
 
     fn head(&mut self, data: &[u8], expected: &Expected) -> Result<(usize, Option<Whole>), Cause> {
         let kept = self.partial.len();
-        if kept > 0 {
-            self.partial.extend_from_slice(data);
+        if kept > 0 && !self.partial.push(data) {
+            return Ok((data.len(), None));
         }
-        let bytes = if kept > 0 { &self.partial[..] } else { data };
+        let bytes = if kept > 0 { self.partial.bytes() } else { data };
         let Some(head) = response_head(bytes, expected.to_head).map_err(|_| Cause::WrongAnswer)? else {
             if kept == 0 {
-                self.partial.extend_from_slice(data);
+                self.partial.push(data);
             }
+            self.partial.was_parsed();
             return Ok((data.len(), None));
         };
         let taken = head.len - kept;
@@ -159,7 +163,7 @@ mod tests {
                 rest = &rest[taken..];
             }
         }
-        all.extend(reader.peer_closed(kind));
+        all.extend(reader.peer_closed(kind)?);
         Ok(all)
     }
 

@@ -288,12 +288,14 @@ impl Program for Client {
             return;
         };
         connection.left = 0;
-        let whole = connection
-            .requests
-            .front()
-            .and_then(|request| connection.reader.peer_closed(&self.plan.kinds[request.kind as usize]));
-        if let Some(whole) = whole {
-            self.answered(number, whole, network);
+        let whole = match connection.requests.front() {
+            Some(request) => connection.reader.peer_closed(&self.plan.kinds[request.kind as usize]),
+            None => Ok(None),
+        };
+        match whole {
+            Ok(Some(whole)) => self.answered(number, whole, network),
+            Ok(None) => {}
+            Err(cause) => return self.fail(number, cause, network),
         }
         self.lose_requests(number, Cause::Closed);
         self.close(number, network);

@@ -8,7 +8,7 @@ use core::net::SocketAddr;
 use linerate_tcp::{CloseReason, Conn};
 
 use super::{Content, Served, Server, Site, listen};
-use crate::http::{Body, Malformed, RequestHead, request_head};
+use crate::http::{Body, Malformed, Partial, RequestHead, request_head};
 use crate::network::{Network, Program};
 use crate::table::Table;
 
@@ -27,7 +27,7 @@ pub struct HttpServer {
 #[derive(Default)]
 struct Connection {
     /// The beginning of a head.
-    partial: Vec<u8>,
+    partial: Partial,
     /// The rest of a request's body, and the answer that follows it.
     body: Option<(Body, Response)>,
     /// The answer that is being sent, and how much of it was.
@@ -155,10 +155,11 @@ impl HttpServer {
         }
         let mut partial = std::mem::take(&mut connection.partial);
         let kept = partial.len();
-        if kept > 0 {
-            partial.extend_from_slice(data);
+        if kept > 0 && !partial.push(data) {
+            connection.partial = partial;
+            return data.len();
         }
-        let bytes = if kept > 0 { &partial[..] } else { data };
+        let bytes = if kept > 0 { partial.bytes() } else { data };
         match request_head(bytes) {
             Ok(Some(head)) => {
                 let (taken, response) = (head.len - kept, self.respond(&head));
@@ -178,8 +179,9 @@ impl HttpServer {
             }
             Ok(None) => {
                 if kept == 0 {
-                    partial.extend_from_slice(data);
+                    partial.push(data);
                 }
+                partial.was_parsed();
                 if let Some(connection) = self.connections.get_mut(number) {
                     connection.partial = partial;
                 }
@@ -341,6 +343,13 @@ impl Program for HttpServer {
     fn peer_closed<N: Network>(&mut self, conn: Conn, network: &mut N) {
         let number = self.number(conn, network);
         let Some(connection) = self.connections.get_mut(number) else { return };
+        let partial = std::mem::take(&mut connection.partial);
+        if !partial.is_empty()
+            && let Err(malformed) = request_head(partial.bytes())
+        {
+            self.refuse(number, conn, malformed, 0, network);
+            return;
+        }
         connection.closing = true;
         if connection.sending.is_none() {
             network.close(conn);
