@@ -57,6 +57,19 @@ pub struct PacketsDocument {
     pub tx_drops: Vec<Drops>,
 }
 
+/// A capture of the frames between the stack and its port that began, or that ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CaptureDocument {
+    /// The file.
+    pub file: String,
+    /// Frames that are in it; 0 while it is being written.
+    pub written: u64,
+    /// Frames that it has not, because there was no room for a copy, or the file took none.
+    pub missed: u64,
+    /// Why frames are missing.
+    pub causes: Vec<Drops>,
+}
+
 /// Some connections.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ConnectionsDocument {

@@ -1,5 +1,7 @@
 //! The requests of the control socket that only a program over TCP has. docs/tcp.md describes them.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 /// Most connections in one reply; `next` of the reply says where to go on.
@@ -16,6 +18,12 @@ pub enum Request {
         /// Of `connections`: where to go on, from `next` of the reply before.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<u32>,
+    },
+    /// Frames are written to a file from now on, or not any more.
+    Capture {
+        /// The file, by its absolute path; none: the capture ends.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        file: Option<PathBuf>,
     },
 }
 

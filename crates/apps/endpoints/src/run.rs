@@ -10,7 +10,7 @@ use linerate_port::{FarSide, OpenOptions, PortSpec};
 use linerate_programs::{OverStack, Reports};
 use linerate_sys::clock;
 use linerate_tcp::Stack;
-use linerate_worker::Handle;
+use linerate_worker::{Eagerness, Handle};
 
 use crate::document::Snapshot;
 use crate::service::TcpService;
@@ -78,7 +78,7 @@ pub fn start<P: Reports>(program: P, network: &NetworkConfig, options: Options) 
         lock,
         pool,
         datapath,
-        service: TcpService::new(frame_len_max, options.capture),
+        service: TcpService::new(frame_len_max, eagerness(&spec), options.capture),
         core: options.core,
         others: Vec::new(),
         idle_exit_ns: None,
@@ -120,6 +120,15 @@ fn check_addresses(network: &NetworkConfig) -> Result<(), StartError> {
         }
     }
     Ok(())
+}
+
+/// The kernel takes a few microseconds for each packet of an interface, in which a worker that spins or naps would burn what others need: it
+/// sleeps there until packets come, as a program over the kernel's sockets does. Over memory a packet may follow within a microsecond.
+fn eagerness(spec: &PortSpec) -> Eagerness {
+    match linerate_ports::far_side(spec) {
+        FarSide::Interface => Eagerness::Sleeps,
+        _ => Eagerness::default(),
+    }
 }
 
 fn pool(spec: &PortSpec) -> Result<Pool, linerate_port::OpenError> {

@@ -6,7 +6,12 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use linerate_control::Connection;
 use linerate_endpoints::Ended;
+use linerate_endpoints::document::CaptureDocument;
+use linerate_endpoints::request::Request;
+use linerate_mem::{Batch, Pool, PoolConfig};
+use linerate_port::{Interest, OpenOptions, Readiness};
 use linerate_programs::Reports;
 use linerate_programs::load::{Cause, Client, Config};
 use linerate_programs::serve::{Addresses, Echo, HttpServer, Server, Site};
@@ -49,6 +54,55 @@ fn a_load_is_answered_and_accounted_for() {
         assert_eq!((client.frames_missing, server.frames_missing), (0, 0));
         assert!(client.snapshot.packets.sent > 100 && client.snapshot.counters["TcpActiveOpens"] == 50);
     }
+}
+
+/// Frames in a capture file.
+fn frames_of(path: &std::path::Path) -> u64 {
+    let pool = Pool::new(PoolConfig { frames: 1024, frame_size: 2048 }).unwrap();
+    let file = linerate_ports::file(&path.display().to_string());
+    let mut port = linerate_ports::open_device(&file, &OpenOptions::default(), &pool).unwrap().into_port();
+    let mut batch = Batch::new(&pool, 64);
+    let mut frames = 0;
+    loop {
+        let received = port.receive(&mut batch).unwrap();
+        frames += received as u64;
+        pool.clone().free(&mut batch);
+        if received == 0 && port.wait(Interest::Receive, 1_000_000).unwrap() == Readiness::Closed {
+            return frames;
+        }
+    }
+}
+
+#[test]
+fn a_capture_begins_and_ends_while_a_program_runs() {
+    let link = Link::new();
+    let server = link.start(1, Echo::new(Addresses { tcp: any(7), udp: any(7) }));
+    let text = "connections = 2\nduration = \"600s\"\n[[request]]\nurl = \"tcp://198.18.5.1:7\"\nthink = \"1ms\"\n";
+    let client = link.start(2, Client::new(Arc::new(Config::parse(text).unwrap().plan().unwrap())));
+    let mut control = Connection::to(server.dir()).unwrap();
+    let mut capture = |file: Option<&std::path::Path>| -> Result<CaptureDocument, _> {
+        let request = Request::Capture { file: file.map(Into::into) };
+        control.ask(&request).map(|value| serde_json::from_value(value).unwrap())
+    };
+    assert!(capture(None).is_err(), "nothing is captured yet");
+    for number in 0..2 {
+        let path = link.0.path().join(format!("{number}.pcapng"));
+        assert_eq!(capture(Some(&path)).unwrap().file, path.display().to_string());
+        assert!(capture(Some(&path)).is_err(), "one capture at a time");
+        let passed = || server.snapshot().unwrap().packets;
+        let (began, before) = (Instant::now(), passed());
+        while passed().sent < before.sent + 100 {
+            assert!(began.elapsed() < LONG, "no packets pass");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let after = passed();
+        let ended = capture(None).unwrap();
+        let least = after.sent + after.received - before.sent - before.received;
+        assert!(ended.written >= least && (ended.missed, ended.causes.len()) == (0, 0), "{least}: {ended:?}");
+        assert_eq!(frames_of(&path), ended.written);
+    }
+    client.stop().unwrap();
+    assert_eq!(server.stop().unwrap().frames_missing, 0);
 }
 
 #[test]

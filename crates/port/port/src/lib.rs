@@ -25,7 +25,7 @@ pub use device::Device;
 pub use error::{OpenError, PortError};
 pub use fault_pause::FaultPause;
 pub use fitting::Fitting;
-pub use monitor::{Monitor, MonitorAccount, MonitorCounts, Watched};
+pub use monitor::{Monitor, MonitorAccount, MonitorCounts, WatchSwitch, Watched};
 pub use options::{Direction, OnCorrupt, OpenOptions, TxFull};
 pub use port::{Interest, LinkState, Port, Readiness};
 pub use spec::{PortSpec, SpecError};

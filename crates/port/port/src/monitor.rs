@@ -9,7 +9,8 @@
 //! which costs no copy besides that; else, and for what the port took, each packet is copied once.
 
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use linerate_mem::{Batch, Pool};
 
@@ -53,7 +54,9 @@ pub struct MonitorAccount {
 /// A watched port. It is a port as the one that it wraps.
 pub struct Monitor {
     port: Box<dyn Port>,
-    watcher: Box<dyn Port>,
+    /// `None` while nobody watches.
+    watcher: Option<Box<dyn Port>>,
+    switch: WatchSwitch,
     watched: Watched,
     /// Frames for copies.
     pool: Pool,
@@ -72,10 +75,31 @@ const COPIES: usize = 4096;
 impl Monitor {
     /// Watches `port` by `watcher`, which is open on `pool`.
     pub fn new(port: Box<dyn Port>, watcher: Box<dyn Port>, watched: Watched, pool: &Pool) -> Monitor {
+        Monitor { watcher: Some(watcher), ..Monitor::switched(port, watched, pool) }
+    }
+
+    /// A port that nobody watches until its [`WatchSwitch`] says so.
+    pub fn switched(port: Box<dyn Port>, watched: Watched, pool: &Pool) -> Monitor {
         let copies = Batch::with_times(pool, COPIES);
         let (made, counts) = (Vec::with_capacity(COPIES), MonitorCounts::default());
-        let account = Arc::default();
-        Monitor { port, watcher, watched, pool: pool.clone(), copies, made, counts, account, failure: None }
+        let (account, switch) = Default::default();
+        Monitor {
+            port,
+            watcher: None,
+            switch,
+            watched,
+            pool: pool.clone(),
+            copies,
+            made,
+            counts,
+            account,
+            failure: None,
+        }
+    }
+
+    /// Begins and ends the watching after the port has been given away.
+    pub fn switch(&self) -> WatchSwitch {
+        self.switch.clone()
     }
 
     /// What became of the copies.
@@ -88,20 +112,16 @@ impl Monitor {
         Arc::clone(&self.account)
     }
 
-    /// The watcher's facts.
-    pub fn watcher_caps(&self) -> &Caps {
-        self.watcher.caps()
-    }
-
     /// Completes what the watcher holds, and reads its totals with what did not get there.
     ///
     /// # Errors
     /// As its `stats`; what broke it earlier shows as the cause of the losses.
     pub fn watcher_stats(&mut self) -> Result<Stats, PortError> {
-        if let Err(error) = self.watcher.flush() {
+        let Some(watcher) = &mut self.watcher else { return Ok(Stats::default()) };
+        if let Err(error) = watcher.flush() {
             self.failure.get_or_insert(error.to_string());
         }
-        let mut stats = self.watcher.stats()?;
+        let mut stats = watcher.stats()?;
         let place = format!("monitor of {}", self.port.caps().name);
         let refused = self.failure.clone().unwrap_or_else(|| "the watcher did not take it at once".into());
         for (cause, packets) in
@@ -116,10 +136,11 @@ impl Monitor {
 
     /// Lets the watcher send packets from where they lie. Returns how many it sent, and the slot behind them.
     fn transmit_ref(&mut self, batch: &Batch, from: usize) -> (usize, usize) {
-        if self.failure.is_some() || batch.has_partial_checksums(from) {
+        let Some(watcher) = self.watcher.as_mut().filter(|_| self.failure.is_none()) else { return (0, from) };
+        if batch.has_partial_checksums(from) {
             return (0, from);
         }
-        let shown = self.watcher.transmit_ref(batch, from).unwrap_or_else(|error| {
+        let shown = watcher.transmit_ref(batch, from).unwrap_or_else(|error| {
             if !matches!(error, PortError::Down { .. }) {
                 self.failure = Some(error.to_string());
             }
@@ -153,11 +174,9 @@ impl Monitor {
             None => self.counts.no_frame += without,
             Some(_) => self.counts.refused += without,
         }
-        if self.copies.is_empty() {
-            return;
-        }
+        let Some(watcher) = self.watcher.as_mut().filter(|_| !self.copies.is_empty()) else { return };
         let before = self.copies.totals().packets;
-        if let Err(error) = self.watcher.transmit(&mut self.copies) {
+        if let Err(error) = watcher.transmit(&mut self.copies) {
             // A packet that is too long for the watcher is one that it does not take; anything else breaks it.
             if !matches!(error, PortError::FrameTooLong { .. } | PortError::Down { .. }) {
                 self.failure = Some(error.to_string());
@@ -167,6 +186,76 @@ impl Monitor {
         self.counts.taken += before - left;
         self.counts.refused += left;
         self.pool.free(&mut self.copies);
+    }
+
+    /// Does what the switch was told.
+    #[cold]
+    fn obey(&mut self) {
+        let switch = self.switch.clone();
+        let mut state = switch.state();
+        switch.0.is_told.store(false, Ordering::Relaxed);
+        let Some(order) = state.order.take() else { return };
+        if self.watcher.is_some() {
+            let stats = self.watcher_stats().unwrap_or_default();
+            state.ended = Some(MonitorAccount { counts: self.counts, stats });
+        }
+        (self.watcher, self.counts, self.failure) = (None, MonitorCounts::default(), None);
+        if let Order::Begin(watcher) = order {
+            self.watcher = Some(watcher);
+        }
+    }
+}
+
+/// Begins and ends the watching of a port, from any thread. The port does as it was told when it is flushed.
+#[derive(Clone, Default)]
+pub struct WatchSwitch(Arc<Switch>);
+
+#[derive(Default)]
+struct Switch {
+    is_told: AtomicBool,
+    state: Mutex<SwitchState>,
+}
+
+#[derive(Default)]
+struct SwitchState {
+    order: Option<Order>,
+    /// The account of the watching that ended last.
+    ended: Option<MonitorAccount>,
+}
+
+enum Order {
+    Begin(Box<dyn Port>),
+    End,
+}
+
+impl WatchSwitch {
+    /// Lets `watcher`, which is open on the pool of the monitor, watch from now on.
+    pub fn begin(&self, watcher: Box<dyn Port>) {
+        self.tell(Order::Begin(watcher));
+    }
+
+    /// Ends the watching: the watcher is closed.
+    pub fn end(&self) {
+        self.tell(Order::End);
+    }
+
+    /// Takes back what the port has not done yet; true if there was something.
+    pub fn withdraw(&self) -> bool {
+        self.state().order.take().is_some()
+    }
+
+    /// The account of the watching that ended last, once.
+    pub fn take_account(&self) -> Option<MonitorAccount> {
+        self.state().ended.take()
+    }
+
+    fn tell(&self, order: Order) {
+        self.state().order = Some(order);
+        self.0.is_told.store(true, Ordering::Relaxed);
+    }
+
+    fn state(&self) -> MutexGuard<'_, SwitchState> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -178,7 +267,7 @@ impl Port for Monitor {
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         let held = batch.len();
         let received = self.port.receive(batch)?;
-        if received > 0 && self.watched != Watched::Transmitted {
+        if received > 0 && self.watcher.is_some() && self.watched != Watched::Transmitted {
             let (shown, at) = self.transmit_ref(batch, held);
             self.copy(batch, at);
             self.settle(received - shown);
@@ -188,7 +277,7 @@ impl Port for Monitor {
 
     /// Copies are made before the port takes the packets: their frames are gone after that.
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        if self.watched == Watched::Received {
+        if self.watched == Watched::Received || self.watcher.is_none() {
             return self.port.transmit(batch);
         }
         let before = batch.totals().packets;
@@ -199,8 +288,11 @@ impl Port for Monitor {
     }
 
     fn flush(&mut self) -> Result<usize, PortError> {
-        if self.failure.is_none()
-            && let Err(error) = self.watcher.flush()
+        if self.switch.0.is_told.load(Ordering::Relaxed) {
+            self.obey();
+        }
+        if let Some(watcher) = self.watcher.as_mut().filter(|_| self.failure.is_none())
+            && let Err(error) = watcher.flush()
             && !matches!(error, PortError::Down { .. })
         {
             self.failure = Some(error.to_string());
@@ -217,7 +309,8 @@ impl Port for Monitor {
     }
 
     fn next_deadline_ns(&self) -> Option<u64> {
-        self.port.next_deadline_ns().into_iter().chain(self.watcher.next_deadline_ns()).min()
+        let watcher = self.watcher.as_ref().and_then(|watcher| watcher.next_deadline_ns());
+        self.port.next_deadline_ns().into_iter().chain(watcher).min()
     }
 
     fn rx_occupancy(&self) -> Option<(u64, u64)> {

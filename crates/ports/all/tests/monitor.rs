@@ -114,3 +114,39 @@ fn without_a_frame_there_is_no_copy_and_the_port_goes_on() {
     let account = port.account().lock().unwrap().clone();
     assert_eq!((account.counts.seen, account.stats.tx_packets + account.stats.tx_dropped()), (5, 5));
 }
+
+/// Watching begins and ends while the port is in use: nothing is copied before and after.
+#[test]
+fn watching_is_switched_on_and_off() {
+    let mut pool = pool();
+    let handle = pool.clone();
+    let open = |suffix: &str| open(&format!("pipe:switched-{suffix},ring=64"), &handle).unwrap();
+    let (near, mut far) = (open("port"), open("port"));
+    let mut port = Monitor::switched(near, Watched::Both, &handle);
+    let switch = port.switch();
+    let mut into = Batch::new(&pool, 64);
+    for round in 0..3 {
+        let (watcher, mut seen) = (open(&format!("watcher{round}")), open(&format!("watcher{round}")));
+        let mut pass = |port: &mut Monitor, pool: &mut Pool| {
+            assert_eq!(port.transmit(&mut packets(pool, 5)).unwrap(), 5);
+            far.receive(&mut into).unwrap();
+            pool.free(&mut into);
+        };
+        pass(&mut port, &mut pool);
+        switch.begin(watcher);
+        port.flush().unwrap();
+        pass(&mut port, &mut pool);
+        let mut copies = Batch::new(&pool, 64);
+        assert_eq!(seen.receive(&mut copies).unwrap(), 5);
+        pool.free(&mut copies);
+        switch.end();
+        port.flush().unwrap();
+        let account = switch.take_account().unwrap();
+        assert_eq!((account.counts.seen, account.counts.taken, account.stats.tx_packets), (5, 5, 5));
+        pass(&mut port, &mut pool);
+        assert!(switch.take_account().is_none() && !switch.withdraw());
+        assert_eq!(port.counts().seen, 0);
+    }
+    drop((port, far, handle));
+    assert!(pool.is_whole());
+}

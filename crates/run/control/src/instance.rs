@@ -134,7 +134,8 @@ pub fn start<S: Service>(
             }
             told.notify();
         };
-        let config = Config { port_loss: PortLoss::TakesOut, drain_output_ns: LEAVING_NS, ..Config::default() };
+        let (port_loss, eagerness) = (PortLoss::TakesOut, service.eagerness());
+        let config = Config { port_loss, drain_output_ns: LEAVING_NS, eagerness, ..Config::default() };
         let worker = Worker::new(datapath, &pool, config, Box::new(on_port_event));
         let (worker, handle) = worker.map_err(io_error("the worker"))?;
         let control = Control::sheltered();

@@ -3,6 +3,7 @@
 use linerate_mem::Pool;
 use linerate_port::{Caps, Datapath, LinkState, Port, PortIndex};
 use linerate_sys::poll::PollSet;
+use linerate_worker::Eagerness;
 use serde_json::Value;
 
 use crate::port_config::PortConfig;
@@ -41,6 +42,11 @@ pub trait Service: Sized + Send + 'static {
         settings: &Settings,
         caps: &Caps,
     ) -> Result<(), ControlError>;
+
+    /// What its workers do in the first moment after a packet.
+    fn eagerness(&self) -> Eagerness {
+        Eagerness::default()
+    }
 
     /// Answers a request whose command is not one of [`crate::Command`].
     ///

@@ -1,11 +1,12 @@
 //! `linerate tcp ctl`: queries a running `linerate tcp` program over its control socket, or ends it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use linerate_control::{Command as CommonRequest, Connection, ControlError};
 use linerate_endpoints::PROGRAM;
-use linerate_endpoints::document::{ConnectionDocument, ConnectionsDocument};
+use linerate_endpoints::document::{CaptureDocument, ConnectionDocument, ConnectionsDocument};
 use linerate_endpoints::request::{Request, What};
 use serde_json::{Value, json};
 
@@ -18,6 +19,8 @@ Examples:
   linerate tcp ctl show connections                as `ss -ti` has them
   linerate tcp ctl --name tcp-load show counters   as `nstat` has them
   linerate tcp ctl show stats                      a JSON document: the program, its port, its worker
+  linerate tcp ctl capture frames.pcapng           writes all frames from now on, until:
+  linerate tcp ctl capture --stop
   linerate tcp ctl stop
 
 Exit status: 0 done; 1 refused by the program; 2 there is no such program.";
@@ -44,6 +47,15 @@ enum Command {
         #[arg(value_enum)]
         what: Table,
     },
+    /// Write all frames of the stack to a file from now on
+    Capture {
+        /// The file, which is made anew: pcapng, or pcap by its name
+        #[arg(required_unless_present = "stop", conflicts_with = "stop", value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// End the capture, and print how many frames it has
+        #[arg(long)]
+        stop: bool,
+    },
     /// End the program
     Stop,
 }
@@ -67,6 +79,15 @@ fn answer(connection: &mut Connection, args: &Args) -> Result<(), ControlError> 
     let show = |what| Request::Show { what, after: None };
     match &args.command {
         Command::Stop => drop(connection.ask(&CommonRequest::Stop {})?),
+        Command::Capture { file, .. } => {
+            // The program may run in another folder.
+            let absolute = file.as_ref().map(std::path::absolute).transpose();
+            let file = absolute.map_err(|error| ControlError::new(format!("the file: {error}"), ""))?;
+            let begins = file.is_some();
+            let value = connection.ask(&Request::Capture { file })?;
+            let capture: CaptureDocument = read(value.clone())?;
+            out(&if args.json { value.to_string() } else { text::capture(&capture, begins) });
+        }
         Command::Show { what: Table::Connections } => {
             let all = connections(connection)?;
             out(&if args.json { json!({ "connections": all }).to_string() } else { text::connections(&all) });

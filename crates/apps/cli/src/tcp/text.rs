@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use linerate_endpoints::document::{ConnectionDocument, PacketsDocument, Snapshot};
+use linerate_endpoints::document::{CaptureDocument, ConnectionDocument, PacketsDocument, Snapshot};
 use linerate_programs::load::{Account, LoadDocument, Times};
 use linerate_programs::serve::ServeDocument;
 use linerate_report::units::{bps, count, nanoseconds, percent};
@@ -152,6 +152,16 @@ fn packets(lines: &mut Vec<String>, packets: &PacketsDocument) {
     lines.push(row("sent", packets.sent, &format!("{} bytes", count(packets.sent_bytes))));
     lines.extend(packets.rx_drops.iter().map(|drop| row("missed", drop.packets, &at(drop))));
     lines.extend(packets.tx_drops.iter().map(|drop| row("dropped", drop.packets, &at(drop))));
+}
+
+/// A capture that began, or that ended.
+pub fn capture(capture: &CaptureDocument, begins: bool) -> String {
+    if begins {
+        return format!("frames are written to {}", capture.file);
+    }
+    let mut lines = vec![format!("{}: {} frames", capture.file, count(capture.written))];
+    lines.extend(capture.causes.iter().map(|drop| row("missing", drop.packets, &at(drop))));
+    lines.join("\n")
 }
 
 /// Connections as `ss -ti` writes them.
