@@ -78,7 +78,7 @@ pub fn start<P: Reports>(program: P, network: &NetworkConfig, options: Options) 
         lock,
         pool,
         datapath,
-        service: TcpService::new(frame_len_max, eagerness(&spec), options.capture),
+        service: TcpService::new(frame_len_max, eagerness::<P>(&spec), options.capture),
         core: options.core,
         others: Vec::new(),
         idle_exit_ns: None,
@@ -122,11 +122,11 @@ fn check_addresses(network: &NetworkConfig) -> Result<(), StartError> {
     Ok(())
 }
 
-/// The kernel takes a few microseconds for each packet of an interface, in which a worker that spins or naps would burn what others need: it
-/// sleeps there until packets come, as a program over the kernel's sockets does. Over memory a packet may follow within a microsecond.
-fn eagerness(spec: &PortSpec) -> Eagerness {
+/// The kernel takes a few microseconds for each packet of an interface, so a worker that spins or naps between them burns most of the time that a
+/// load is measured by. Over memory a packet may follow within a microsecond.
+fn eagerness<P: Reports>(spec: &PortSpec) -> Eagerness {
     match linerate_ports::far_side(spec) {
-        FarSide::Interface => Eagerness::Sleeps,
+        FarSide::Interface if P::SAVES_CPU => Eagerness::Sleeps,
         _ => Eagerness::default(),
     }
 }

@@ -77,7 +77,7 @@ fn frames_of(path: &std::path::Path) -> u64 {
 fn a_capture_begins_and_ends_while_a_program_runs() {
     let link = Link::new();
     let server = link.start(1, Echo::new(Addresses { tcp: any(7), udp: any(7) }));
-    let text = "connections = 2\nduration = \"600s\"\n[[request]]\nurl = \"tcp://198.18.5.1:7\"\nthink = \"1ms\"\n";
+    let text = "connections = 2\nthink = \"1ms\"\nduration = \"600s\"\n[[request]]\nurl = \"tcp://198.18.5.1:7\"\n";
     let client = link.start(2, Client::new(Arc::new(Config::parse(text).unwrap().plan().unwrap())));
     let mut control = Connection::to(server.dir()).unwrap();
     let mut capture = |file: Option<&std::path::Path>| -> Result<CaptureDocument, _> {

@@ -11,6 +11,8 @@ pub trait Reports: Program + Send + 'static {
     type Document: Serialize + for<'de> Deserialize<'de> + Send + 'static;
     /// Name and version of its document.
     const SCHEMA: &'static str;
+    /// Its time on the core counts for more than the last microseconds of its answers: over an interface it sleeps until packets come.
+    const SAVES_CPU: bool = false;
 
     /// What it did until `now_ns`.
     fn document(&self, now_ns: u64) -> Self::Document;

@@ -1,6 +1,7 @@
 //! Listeners: who accepts what.
 
 use core::net::{IpAddr, SocketAddr};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use crate::{ListenError, ListenOptions, Listener};
@@ -20,6 +21,8 @@ pub(crate) struct Listeners {
     /// By port; several of different addresses.
     ports: BTreeMap<u16, Vec<u32>>,
     all: Vec<Option<Listening>>,
+    /// What was found last, while listeners neither come nor go.
+    found: Cell<Option<(IpAddr, u16, u32)>>,
 }
 
 impl Listeners {
@@ -30,6 +33,7 @@ impl Listeners {
         if self.all.iter().flatten().any(|other| other.address == address) {
             return Err(ListenError::InUse);
         }
+        self.found.set(None);
         let number = self.all.len() as u32;
         self.all.push(Some(Listening { address, options, half_open: 0 }));
         self.ports.entry(address.port()).or_default().push(number);
@@ -38,6 +42,7 @@ impl Listeners {
 
     pub(crate) fn remove(&mut self, listener: Listener) {
         let Some(listening) = self.all.get_mut(listener.0 as usize).and_then(Option::take) else { return };
+        self.found.set(None);
         let port = listening.address.port();
         if let Some(numbers) = self.ports.get_mut(&port) {
             numbers.retain(|number| *number != listener.0);
@@ -48,7 +53,21 @@ impl Listeners {
     }
 
     /// The listener of an address and port: the one of this very address, or of all.
+    #[inline]
     pub(crate) fn find(&self, address: IpAddr, port: u16) -> Option<u32> {
+        if let Some((known_address, known_port, number)) = self.found.get()
+            && known_port == port
+            && known_address == address
+        {
+            return Some(number);
+        }
+        let number = self.look_for(address, port)?;
+        self.found.set(Some((address, port, number)));
+        Some(number)
+    }
+
+    #[inline(never)]
+    fn look_for(&self, address: IpAddr, port: u16) -> Option<u32> {
         let numbers = self.ports.get(&port)?;
         let is = |number: &&u32, wanted: IpAddr| self.get(**number).is_some_and(|known| known.address.ip() == wanted);
         let any = match address {

@@ -14,16 +14,23 @@ const COUNTERS: usize = 1024;
 pub(crate) struct Ports {
     key: Key,
     counters: Box<[u32; COUNTERS]>,
+    /// The destination that was asked for last, and its hash.
+    last: (Tuple, u64),
 }
 
 impl Ports {
     pub(crate) fn new(secret: [u8; 16]) -> Ports {
-        Ports { key: Key::derive(secret, 3), counters: Box::new([0; COUNTERS]) }
+        let (key, nobody) = (Key::derive(secret, 3), Tuple::default());
+        Ports { key, counters: Box::new([0; COUNTERS]), last: (nobody, key.tuple(&nobody)) }
     }
 
     /// The ports to a destination in the order in which they are tried. `tuple` has no local port yet.
-    pub(crate) fn candidates(&self, tuple: &Tuple) -> Candidates {
-        let hash = self.key.tuple(&Tuple { local_port: 0, ..*tuple });
+    pub(crate) fn candidates(&mut self, tuple: &Tuple) -> Candidates {
+        let destination = Tuple { local_port: 0, ..*tuple };
+        if self.last.0 != destination {
+            self.last = (destination, self.key.tuple(&destination));
+        }
+        let hash = self.last.1;
         let counter = (hash >> 32) as usize % COUNTERS;
         Candidates { counter, start: (hash as u32).wrapping_add(self.counters[counter]), step: 0 }
     }

@@ -73,7 +73,9 @@ impl<'a> Segment<'a> {
         }
         segment.options = bytes.get(HEADER_LEN..header_len)?;
         segment.data = &bytes[header_len..];
-        if !segment.options.is_empty() {
+        if let Some(offer) = Offer::of(segment.options) {
+            segment.timestamps = Some(offer.timestamps);
+        } else if !segment.options.is_empty() {
             segment.timestamps = Options::parse(segment.options).timestamps;
         }
         Some(segment)
@@ -104,6 +106,25 @@ impl std::fmt::Display for Segment<'_> {
     }
 }
 
+/// The options of a SYN of Linux, and of this stack, in their order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offer {
+    pub(crate) mss: u16,
+    /// Shift, at most 14.
+    pub(crate) window_scale: u8,
+    pub(crate) timestamps: (u32, u32),
+}
+
+impl Offer {
+    /// `None` if the options are others: [`Options::parse`] reads them.
+    #[inline]
+    pub(crate) fn of(options: &[u8]) -> Option<Offer> {
+        let [2, 4, i, j, 4, 2, 8, 10, a, b, c, d, e, f, g, h, 1, 3, 3, shift] = *options else { return None };
+        let timestamps = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
+        Some(Offer { mss: u16::from_be_bytes([i, j]), window_scale: shift.min(14), timestamps })
+    }
+}
+
 /// Most SACK blocks of a segment.
 pub(crate) const SACKS_MAX: usize = 4;
 
@@ -123,14 +144,6 @@ impl Options {
     /// Reads options. An option with a bad length ends the reading, and those before it count.
     pub(crate) fn parse(mut bytes: &[u8]) -> Options {
         let mut options = Options::default();
-        if let [2, 4, i, j, 4, 2, 8, 10, a, b, c, d, e, f, g, h, 1, 3, 3, shift] = *bytes {
-            // A SYN of Linux, and of this stack.
-            options.mss = Some(u16::from_be_bytes([i, j]));
-            options.window_scale = Some(shift.min(14));
-            options.sack_permitted = true;
-            options.timestamps = Some((u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])));
-            return options;
-        }
         while let [kind, rest @ ..] = bytes {
             match kind {
                 0 => break,

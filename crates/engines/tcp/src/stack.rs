@@ -110,10 +110,17 @@ impl<A: App> Stack<A> {
 
     /// Tells the program what happened, and sends what connections have.
     fn finish(&mut self) {
-        arrive::tell(&mut self.engine, &mut self.app);
+        self.tell();
         self.engine.flush();
         // Connections may have ended while they sent.
-        arrive::tell(&mut self.engine, &mut self.app);
+        self.tell();
+    }
+
+    #[inline]
+    fn tell(&mut self) {
+        if !self.engine.events.is_empty() {
+            arrive::tell(&mut self.engine, &mut self.app);
+        }
     }
 }
 
@@ -274,29 +281,39 @@ fn plain(engine: &Engine, frame: &[u8], checksum: Checksum) -> Arrival {
 fn usual<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8]) -> bool {
     if let Some(segment) = Usual4::of(frame, arrival.end)
         && let Some(index) = engine.usual_connection(arrival.block, &segment)
+        && arrive::fast_path(engine, app, index, &plain_of(&segment))
     {
-        let plain = Plain {
-            seq: Seq(segment.seq()),
-            ack: Seq(segment.ack()),
-            flags: segment.flags(),
-            window: segment.window(),
-            timestamps: Some(segment.timestamps()),
-            data: segment.data,
-        };
-        if arrive::fast_path(engine, app, index, &plain) {
-            return true;
-        }
+        return true;
     }
     unusual(engine, app, arrival, frame)
+}
+
+#[inline(always)]
+fn plain_of<'a>(segment: &Usual4<'a>) -> Plain<'a> {
+    Plain {
+        seq: Seq(segment.seq()),
+        ack: Seq(segment.ack()),
+        flags: segment.flags(),
+        window: segment.window(),
+        timestamps: Some(segment.timestamps()),
+        data: segment.data,
+    }
 }
 
 /// A segment with usual headers that the fast path does not take; false if its source address is none that another host can have.
 #[inline(never)]
 fn unusual<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8]) -> bool {
-    let Some(usual) = Usual4::of(frame, arrival.end).filter(|usual| engine.egress.ip.may_send4(usual.src())) else {
+    let Some(usual) = Usual4::of(frame, arrival.end) else { return false };
+    let found = engine.usual_connection(arrival.block, &usual);
+    if let Some(index) = found
+        && arrive::brief_path(engine, app, index, &plain_of(&usual))
+    {
+        return true;
+    }
+    if !engine.egress.ip.may_send4(usual.src()) {
         other(engine, app, frame, arrival.checksum);
         return false;
-    };
+    }
     let (local, remote, ports) = (usual.dst(), usual.src(), usual.ports().rotate_left(16));
     let segment = Segment {
         src_port: ports as u16,
@@ -312,7 +329,6 @@ fn unusual<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &
         ecn: usual.ecn(),
     };
     let tuple = tuple(local.into(), remote.into(), ports, false);
-    let found = engine.usual_connection(arrival.block, &usual);
     if found.is_some() {
         arrive::segment(engine, app, &tuple, found, &segment);
     } else {

@@ -7,8 +7,8 @@ use crate::{Flags, Now, Seq, Tcb};
 /// What is remembered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
-    local: u32,
-    remote: u32,
+    pub(crate) local: u32,
+    pub(crate) remote: u32,
     local_port: u16,
     remote_port: u16,
     pub(crate) snd_nxt: Seq,

@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use linerate_wire::{Protocol, Sum};
 
 /// Both ends of a connection. IPv4 addresses lie in the lower 32 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Tuple {
     pub(crate) local: u128,
     pub(crate) remote: u128,

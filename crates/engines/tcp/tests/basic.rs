@@ -142,6 +142,28 @@ fn a_half_closed_connection_still_carries_bytes_the_other_way() {
     pair.assert_clean();
 }
 
+/// Whoever acknowledges what was sent can be reached (RFC 4861 section 7.3.1): it is not asked for its address again.
+#[test]
+fn a_neighbour_that_makes_progress_is_not_probed() {
+    for (remote, echoes) in [(B, true), (B, false), (B6, true)] {
+        let mut pair = Pair::new();
+        pair.b.app_mut().echoes = echoes;
+        let (a, _) = pair.connected_by(remote, ListenOptions { nodelay: true, ..ListenOptions::default() });
+        pair.run(5_000);
+        // ARP, or a neighbour solicitation.
+        let is_question = |frame: &[u8]| {
+            frame[12..14] == [8, 6] || frame[12..14] == [0x86, 0xdd] && (frame[20], frame[54]) == (58, 135)
+        };
+        pair.frames.clear();
+        for _ in 0..300 {
+            assert_eq!(pair.send_a(a, b"x"), 1);
+            pair.run(1_000);
+        }
+        let questions = pair.frames.iter().filter(|(_, frame)| is_question(frame)).count();
+        assert_eq!(questions, 0, "{remote}, echoes: {echoes}");
+    }
+}
+
 #[test]
 fn a_full_stack_refuses_and_harms_nobody() {
     let mut pair = Pair::with(StackConfigOf::connections(4), config(2));

@@ -117,6 +117,7 @@ impl LoadDocument {
 impl Reports for Client {
     type Document = LoadDocument;
     const SCHEMA: &'static str = LOAD_SCHEMA;
+    const SAVES_CPU: bool = true;
 
     fn document(&self, now_ns: u64) -> LoadDocument {
         let ((connections, requests), meters) = (self.accounts(), self.meters());

@@ -131,7 +131,7 @@ fn complete<A: App>(engine: &mut Engine, app: &mut A, tuple: &Tuple, index: u32,
     send::established(tcb, &mut engine.send, now);
     engine.touch(index);
     if is_passive {
-        engine.listeners.count(tuple.local_ip(), tuple.local_port, false);
+        engine.no_longer_half_open(index);
         engine.counters.passive_opens += 1;
     }
     connected(engine, app, index);
@@ -157,6 +157,10 @@ fn acknowledge<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &S
     let options = if segment.options.is_empty() { Options::default() } else { Options::parse(segment.options) };
     let sacks = if tcb.flags.has(Flags::SACK) { options.sacks() } else { &[] };
     let ack = ack_of(tcb, segment, sacks);
+    if segment.ack.after(tcb.snd_una) || segment.end().after(tcb.rcv_nxt) {
+        // What was sent arrived, or the peer had an acknowledgment and sent on: the neighbour works (RFC 4861 section 7.3.1).
+        engine.egress.ip.confirm(tcb.hop);
+    }
     let outcome = send::on_ack(tcb, &mut engine.send, &ack, now);
     if segment.len() == 0 {
         engine.counters.pure_acks += 1;
@@ -166,7 +170,7 @@ fn acknowledge<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &S
 }
 
 /// What an acknowledgment changes beside the send side; false if the connection is over.
-fn after_ack<A: App>(engine: &mut Engine, app: &mut A, index: u32, outcome: AckOutcome) -> bool {
+pub(super) fn after_ack<A: App>(engine: &mut Engine, app: &mut A, index: u32, outcome: AckOutcome) -> bool {
     if outcome.fin_acked {
         match engine.tcbs[index].state {
             State::FinWait1 => engine.tcbs[index].state = State::FinWait2,

@@ -29,7 +29,7 @@ pub(crate) fn fast_segment<A: App>(engine: &mut Engine, app: &mut A, index: u32,
 /// A segment in sequence, of a connection without anything unusual. False, and nothing has happened, if it must go the long way.
 #[inline(always)]
 pub(crate) fn fast_path<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &Plain<'_>) -> bool {
-    let Engine { tcbs, send, counters, touched, now, .. } = &mut *engine;
+    let Engine { tcbs, send, counters, touched, egress, now, .. } = &mut *engine;
     let tcb = &mut tcbs[index];
     const OTHER: Flags = Flags(Flags::ECN.0 | Flags::SILENT.0);
     let timestamps = tcb.flags.has(Flags::TIMESTAMPS);
@@ -47,6 +47,9 @@ pub(crate) fn fast_path<A: App>(engine: &mut Engine, app: &mut A, index: u32, se
         return false;
     }
     counters.fast_path += 1;
+    if (segment.ack != tcb.snd_una) | !segment.data.is_empty() {
+        egress.ip.confirm(tcb.hop);
+    }
     if timestamps && tcb.ack_sent == tcb.rcv_nxt {
         tcb.ts_recent = value;
     }

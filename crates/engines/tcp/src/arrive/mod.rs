@@ -1,5 +1,6 @@
 //! A segment arrives (RFC 9293 section 3.10.7): whose it is, and what it changes.
 
+mod brief;
 mod data;
 pub(crate) mod datagram;
 mod established;
@@ -9,6 +10,7 @@ mod offer;
 mod syn_sent;
 mod time_wait;
 
+pub(crate) use brief::brief_path;
 pub(crate) use data::deliver_ready;
 pub(crate) use fast::{Plain, fast_path, fast_segment};
 

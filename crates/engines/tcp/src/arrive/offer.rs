@@ -2,7 +2,7 @@
 
 use crate::Tcb;
 use crate::cookie::Agreed;
-use crate::segment::{Options, Segment, bit};
+use crate::segment::{Offer, Options, Segment, bit};
 use crate::tuple::Tuple;
 
 /// The window of a SYN is not scaled. A block holds the largest one in the scaled unit.
@@ -14,6 +14,10 @@ pub(super) fn first_window(tcb: &mut Tcb, segment: &Segment<'_>) {
 
 /// What this side agrees to of what a SYN offers.
 pub(super) fn answer(tuple: &Tuple, segment: &Segment<'_>) -> Agreed {
+    let ecn = segment.flags & (bit::ECE | bit::CWR) == bit::ECE | bit::CWR;
+    if let Some(Offer { mss, window_scale, .. }) = Offer::of(segment.options) {
+        return Agreed { mss, window_scale: Some(window_scale), sack: true, timestamps: true, ecn };
+    }
     // The parser keeps no options if the timestamps are the only one.
     let offered = Options::parse(segment.options);
     Agreed {
@@ -21,7 +25,7 @@ pub(super) fn answer(tuple: &Tuple, segment: &Segment<'_>) -> Agreed {
         window_scale: offered.window_scale,
         sack: offered.sack_permitted,
         timestamps: segment.timestamps.is_some(),
-        ecn: segment.flags & (bit::ECE | bit::CWR) == bit::ECE | bit::CWR,
+        ecn,
     }
 }
 

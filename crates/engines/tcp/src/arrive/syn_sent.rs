@@ -52,7 +52,7 @@ pub(super) fn segment<A: App>(engine: &mut Engine, app: &mut A, index: u32, segm
         ece: false,
         len: segment.len(),
     };
-    send::on_ack(tcb, &mut engine.send, &ack, now);
+    send::on_plain_ack(tcb, &mut engine.send, &ack, now);
     tcb.state = State::Established;
     tcb.flags.set(Flags::ACK_NOW);
     send::established(tcb, &mut engine.send, now);

@@ -65,6 +65,17 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) const NONE: Options = Options { bytes: [1; OPTIONS_MAX], len: 0 };
 
+    /// Options of these words.
+    #[inline]
+    pub(crate) fn of<const WORDS: usize>(words: [u32; WORDS]) -> Options {
+        const { assert!(4 * WORDS <= OPTIONS_MAX) };
+        let mut options = Options { bytes: [0; OPTIONS_MAX], len: 4 * WORDS as u8 };
+        for (place, word) in options.bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+            *place = word.to_be_bytes();
+        }
+        options
+    }
+
     /// Appends bytes as far as they fit.
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
@@ -149,7 +160,7 @@ pub(super) fn write_v4(frame: &mut [u8], link: &[u8], ends: Ends, segment: &Segm
 
 /// As [`write_v4`], for a segment whose only options are the timestamps `stamps`, whose IP header is the usual one, and a link header without a
 /// tag.
-#[inline]
+#[inline(always)]
 pub(super) fn write_usual(
     frame: &mut [u8],
     link: &[u8; 14],
@@ -181,6 +192,34 @@ pub(super) fn write_usual(
         fill_checksum(&mut frame[34..34 + tcp_len]);
     }
     34 + tcp_len
+}
+
+/// As [`write_v4`], for a SYN with these words of options, without data.
+#[inline]
+pub(super) fn write_syn(
+    frame: &mut [u8],
+    link: &[u8; 14],
+    ends: Ends,
+    segment: &Segment<'_>,
+    options: [u32; 5],
+    partial: bool,
+) -> usize {
+    const LEN: usize = 14 + 20 + 40;
+    let Some(place) = frame.first_chunk_mut::<LEN>() else { return 0 };
+    // The length of the options counts, and not what they are.
+    let segment = Segment { options: &[0; 20], timestamps: None, data: &[], ..*segment };
+    let [a, b, c, d, e, f, g, h, i, j] = words_v4(ends, &segment, 40);
+    let [k, l, m, n, o] = options;
+    if let Some((link_place, words_place)) = place.split_first_chunk_mut::<14>()
+        && let Some(words_place) = words_place.first_chunk_mut::<60>()
+    {
+        *link_place = *link;
+        put(words_place, [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o]);
+    }
+    if !partial {
+        fill_checksum(&mut place[34..]);
+    }
+    LEN
 }
 
 /// Completes the checksum of a segment whose checksum field holds the sum of the pseudo-header.

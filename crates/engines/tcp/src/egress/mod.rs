@@ -67,6 +67,13 @@ impl Hops {
         &mut self.known[(bits ^ bits >> 8) as usize % HOPS]
     }
 
+    /// The hop between these addresses, if it is known.
+    fn get(&mut self, local: Ipv4Addr, remote: Ipv4Addr) -> Option<HopId> {
+        let epoch = self.epoch;
+        let known = self.entry(remote);
+        ((known.epoch == epoch) & (known.local == local) & (known.remote == remote)).then_some(known.hop)
+    }
+
     fn forget(&mut self) {
         self.epoch = self.epoch.wrapping_add(1);
         if self.epoch == 0 {
@@ -135,11 +142,28 @@ impl Egress {
         self.ip.header(hop)?.as_slice().try_into().ok()
     }
 
+    /// The hop between these addresses, if it was asked for not long ago, and its link header, if that has no tag.
+    pub(crate) fn known_link(&mut self, local: u32, remote: u32) -> Option<(HopId, [u8; 14])> {
+        let (local, remote) = (Ipv4Addr::from_bits(local), Ipv4Addr::from_bits(remote));
+        let hop = self.hops.get(local, remote)?;
+        Some((hop, self.usual_link(hop)?))
+    }
+
     /// Sends a segment over IPv4 whose only options are the timestamps `stamps`. [`Egress::can_send`] said true before.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn transmit_usual(&mut self, link: &[u8; 14], ends: Ends, segment: &Segment<'_>, stamps: (u32, u32)) {
         let checksum = self.checksum();
         let len = header::write_usual(self.frames.packet_mut(0), link, ends, segment, stamps, self.partial);
+        if len != 0 {
+            self.frames.move_written(&mut self.output, len, checksum);
+        }
+    }
+
+    /// Sends a SYN over IPv4 with these words of options. [`Egress::can_send`] said true before.
+    #[inline]
+    pub(crate) fn transmit_syn(&mut self, link: &[u8; 14], ends: Ends, segment: &Segment<'_>, options: [u32; 5]) {
+        let checksum = self.checksum();
+        let len = header::write_syn(self.frames.packet_mut(0), link, ends, segment, options, self.partial);
         if len != 0 {
             self.frames.move_written(&mut self.output, len, checksum);
         }
@@ -183,13 +207,11 @@ impl Egress {
 
     /// The next hop to `remote`, and the source address: `local` if it is given.
     pub(crate) fn hop(&mut self, local: Option<IpAddr>, remote: IpAddr, now: Now) -> Result<(HopId, IpAddr), NoRoute> {
-        if let (Some(IpAddr::V4(local)), IpAddr::V4(remote)) = (local, remote) {
-            let epoch = self.hops.epoch;
-            let known = *self.hops.entry(remote);
-            let is_known = known.epoch == epoch && known.local == local && known.remote == remote;
-            if is_known && self.ip.header(known.hop).is_some() {
-                return Ok((known.hop, local.into()));
-            }
+        if let (Some(IpAddr::V4(local)), IpAddr::V4(remote)) = (local, remote)
+            && let Some(hop) = self.hops.get(local, remote)
+            && self.ip.header(hop).is_some()
+        {
+            return Ok((hop, local.into()));
         }
         self.deadline_ns.set(None);
         let found = self.ip.hop(local, remote, now.ns, &mut self.output, &mut self.pool);

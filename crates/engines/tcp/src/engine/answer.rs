@@ -1,10 +1,10 @@
 //! Acknowledgments that a segment asks for: duplicates, challenges, windows that opened.
 
 use super::Engine;
-use super::emit::right_edge;
+use super::window::right_edge;
 use crate::segment::{Segment, bit};
 use crate::time::NEVER;
-use crate::{Flags, Seq};
+use crate::{Flags, Seq, send};
 
 impl Engine {
     /// A segment is not acceptable: it is answered (RFC 9293 section 3.10.7.4, first). A segment with data or FIN is at once, because its
@@ -63,7 +63,11 @@ impl Engine {
 
     /// Sends an acknowledgment now, because the connection's block will be gone at the end of the batch.
     pub(crate) fn acknowledge_now(&mut self, index: u32) {
-        if self.egress.can_send() {
+        if !self.egress.can_send() {
+            return;
+        }
+        self.tcbs[index].flags.set(Flags::ACK_NOW);
+        if !send::is_idle(&self.tcbs[index]) || !self.emit_usual(index) {
             self.send_ack(index);
         }
     }

@@ -1,5 +1,7 @@
 //! What leaves: segments of the connections that were touched, after all that arrived was worked on (RFC 9293, MUST-58 and MUST-59).
 
+use super::syn::{syn_header, syn_options};
+use super::window::{acknowledge, right_edge, window_field};
 use super::{DelayedAck, Engine, tuple_of};
 use linerate_slab::Slab;
 
@@ -8,7 +10,7 @@ use crate::receive::{Receive, ReceiveMemory};
 use crate::segment::{SACKS_MAX, bit};
 use crate::send;
 use crate::time::NEVER;
-use crate::{Flags, NONE, Now, Seq, StackConfig, State, Tcb};
+use crate::{Flags, NONE, Now, Seq, State, Tcb};
 
 /// What became of an attempt to send a segment.
 enum Emitted {
@@ -52,7 +54,7 @@ impl Engine {
     /// Sends what one connection has, if that is at most one segment of a connection without anything unusual, and takes it off the list;
     /// else false, and nothing has happened.
     #[inline(always)]
-    fn emit_usual(&mut self, index: u32) -> bool {
+    pub(super) fn emit_usual(&mut self, index: u32) -> bool {
         const OTHER: Flags = Flags(Flags::V6.0 | Flags::ECN.0 | Flags::ECE_OWED.0);
         if !self.egress.can_send() {
             return false;
@@ -101,6 +103,9 @@ impl Engine {
     #[inline(never)]
     fn emit(&mut self, index: u32) -> bool {
         if self.tcbs[index].state == State::Closed {
+            return true;
+        }
+        if !self.tcbs[index].is_synchronized() && self.emit_usual_syn(index) {
             return true;
         }
         if self.tcbs[index].cold != NONE {
@@ -293,73 +298,6 @@ fn dressed_by<'a>(record: &Receive, segment: &Segment<'a>) -> Segment<'a> {
 #[inline]
 fn timestamps(tcb: &Tcb, now: Now) -> Option<(u32, u32)> {
     tcb.flags.has(Flags::TIMESTAMPS).then(|| (now.tick.wrapping_add(tcb.ts_offset), tcb.ts_recent))
-}
-
-/// Right edge of the window that this side may advertise now, out of what is left of the budget of all connections.
-#[inline]
-pub(super) fn right_edge(tcb: &Tcb, receive: &ReceiveMemory, config: &StackConfig) -> Seq {
-    let share = (receive.free_bytes() / 2).min(config.receive_window_max as usize) as u32;
-    let waiting = if tcb.recv == NONE { 0 } else { receive.get(tcb.recv).map_or(0, |record| record.ready.bytes) };
-    // A connection of which nothing waits always gets room for a few segments: its program takes them at once.
-    let floor = if waiting == 0 { 4 * u32::from(tcb.rcv_mss) } else { 0 };
-    tcb.rcv_nxt + share.max(floor).saturating_sub(waiting)
-}
-
-/// Notes that an acknowledgment leaves, moves the right edge of the window, and returns the flags of the header.
-#[inline]
-fn acknowledge(tcb: &mut Tcb, right: Seq) -> u8 {
-    tcb.flags.clear(Flags::ACK_NOW | Flags::ACK_DELAYED);
-    tcb.ack_sent = tcb.rcv_nxt;
-    // Receiver's avoidance of silly windows (RFC 9293 section 3.8.6.2.2): the edge moves by a segment at least, or not at all.
-    let least = u32::from(tcb.rcv_mss).min((right - tcb.rcv_nxt) / 2).max(1);
-    if right.at_least(tcb.rcv_edge + least) {
-        let scale = tcb.rcv_scale();
-        let field = ((right - tcb.rcv_nxt) >> scale).min(u32::from(u16::MAX));
-        tcb.rcv_edge = tcb.rcv_edge.max(tcb.rcv_nxt + (field << scale));
-    }
-    // The header cannot say every window: the edge is where the peer will see it.
-    tcb.rcv_edge = tcb.rcv_edge.max(tcb.rcv_nxt + (u32::from(window_field(tcb)) << tcb.rcv_scale()));
-    if tcb.flags.has(Flags::ECE_OWED) { bit::ACK | bit::ECE } else { bit::ACK }
-}
-
-/// The window as it stands in the header, rounded up, so that the edge that the peer sees never moves back.
-#[inline]
-fn window_field(tcb: &Tcb) -> u16 {
-    let scale = tcb.rcv_scale();
-    let window = tcb.rcv_edge - tcb.rcv_nxt;
-    ((window + ((1 << scale) - 1)) >> scale).min(u32::from(u16::MAX)) as u16
-}
-
-/// Flags and window of a SYN. Its window is never scaled (RFC 7323 section 2.2).
-fn syn_header(tcb: &mut Tcb) -> (u8, u16) {
-    let is_answer = tcb.state != State::SynSent;
-    let ecn = match (tcb.flags.has(Flags::ECN), is_answer) {
-        (false, _) => 0,
-        (true, true) => bit::ECE,
-        (true, false) => bit::ECE | bit::CWR,
-    };
-    let window = (tcb.rcv_edge - tcb.rcv_nxt).min(u32::from(u16::MAX)) as u16;
-    (bit::SYN | ecn | if is_answer { bit::ACK } else { 0 }, window)
-}
-
-/// Options of a SYN: those that are offered, or, in an answer, those that were agreed on.
-pub(crate) fn syn_options(tcb: &Tcb, mss: u16, shift: u8, timestamps: Option<(u32, u32)>) -> Options {
-    let [high, low] = mss.to_be_bytes();
-    let mut options = Options::NONE;
-    options.push(&[2, 4, high, low]);
-    match (tcb.flags.has(Flags::SACK), timestamps) {
-        (sack, Some((value, echo))) => {
-            options.push(if sack { &[4, 2] } else { &[1, 1] });
-            let ([a, b, c, d], [e, f, g, h]) = (value.to_be_bytes(), echo.to_be_bytes());
-            options.push(&[8, 10, a, b, c, d, e, f, g, h]);
-        }
-        (true, None) => options.push(&[1, 1, 4, 2]),
-        (false, None) => {}
-    }
-    if tcb.flags.has(Flags::WINDOW_SCALE) {
-        options.push(&[1, 3, 3, shift]);
-    }
-    options
 }
 
 /// SACK blocks, if there are some, and the data leave room for them.

@@ -8,7 +8,6 @@ use crate::{CloseReason, Flags, State, send};
 impl Engine {
     /// The connection is over. The program is told if it knows the connection, and the block is freed afterwards.
     pub(crate) fn end(&mut self, index: u32, why: CloseReason) {
-        let tuple = self.tuple(index);
         let tcb = &self.tcbs[index];
         match tcb.state {
             State::Closed => return,
@@ -17,9 +16,9 @@ impl Engine {
             _ => {}
         }
         if tcb.state == State::SynReceived && tcb.flags.has(Flags::PASSIVE) {
-            self.listeners.count(tuple.local_ip(), tuple.local_port, false);
+            self.no_longer_half_open(index);
         }
-        self.table.remove(self.hash(&tuple), index);
+        self.table.remove(self.hash_of(index), index);
         if why == CloseReason::Normal && self.lingers(index) {
             return;
         }
@@ -27,6 +26,12 @@ impl Engine {
             self.pairs.remove(self.tcbs[index].remote);
         }
         self.release(index, why);
+    }
+
+    /// A connection of a listener leaves the handshake.
+    pub(crate) fn no_longer_half_open(&mut self, index: u32) {
+        let tuple = self.tuple(index);
+        self.listeners.count(tuple.local_ip(), tuple.local_port, false);
     }
 
     /// True if the program has not taken all bytes of a connection that is over. Its block stays, outside of the table, until the program
@@ -58,7 +63,7 @@ impl Engine {
             self.end(index, CloseReason::Normal);
             return;
         };
-        let hash = self.hash(&self.tuple(index));
+        let hash = self.hash_of(index);
         self.table.replace(hash, index, place | IS_TIME_WAIT);
         if self.lingers(index) {
             let tcb = &mut self.tcbs[index];
@@ -100,8 +105,12 @@ impl Engine {
 
     /// Takes a TIME-WAIT record out of the table.
     pub(crate) fn forget(&mut self, place: u32) {
-        let tuple = self.tuple_of_record(place);
-        self.table.remove(self.hash(&tuple), place | IS_TIME_WAIT);
+        let record = self.time_waits.get(place);
+        let hash = match record.pair {
+            None => self.hash_v4(record.local, record.remote, record.ports()),
+            Some(_) => self.hash(&self.tuple_of_record(place)),
+        };
+        self.table.remove(hash, place | IS_TIME_WAIT);
         let record = self.time_waits.remove(place);
         if let Some(pair) = record.pair {
             self.pairs.remove(pair);

@@ -8,10 +8,12 @@ mod icmp;
 mod query;
 mod reply;
 mod silence;
+mod syn;
 mod timers;
+mod window;
 
 pub(crate) use connect::Beginning;
-pub(crate) use emit::syn_options;
+pub(crate) use syn::syn_options;
 
 use std::collections::VecDeque;
 
@@ -162,6 +164,16 @@ impl Engine {
     /// Hash of a connection in the table.
     pub(crate) fn hash(&self, tuple: &Tuple) -> u64 {
         self.table_key.tuple(tuple)
+    }
+
+    /// Hash of a connection that stands, in the table.
+    #[inline]
+    fn hash_of(&self, index: u32) -> u64 {
+        let tcb = &self.tcbs[index];
+        if tcb.flags.has(Flags::V6) {
+            return self.hash(&self.tuple(index));
+        }
+        self.hash_v4(tcb.local, tcb.remote, u32::from(tcb.local_port) << 16 | u32::from(tcb.remote_port))
     }
 
     /// Asks for the bucket of a hash.

@@ -32,17 +32,22 @@ impl Engine {
         if self.has_touched() || !self.events.is_empty() {
             return self.now.ns;
         }
-        let ticks = [
-            self.wheel.next_tick(),
-            self.acks.front().map(|delayed| self.ack_tick(delayed.due)),
-            self.time_waits.next_tick(),
-            self.silence.next_tick(),
-        ];
-        let ahead =
-            ticks.into_iter().flatten().map(|tick| (tick.wrapping_sub(self.now.tick) as i32).max(0) as u64).min();
-        let start = self.now.ns / 1_000_000;
-        let due = ahead.map_or(u64::MAX, |ahead| (start + ahead) * 1_000_000);
-        due.min(self.egress.deadline_ns())
+        // Ticks from now on; none is ahead by so many.
+        let mut ahead = i32::MAX;
+        let mut is_next = |tick: Option<u32>| {
+            if let Some(tick) = tick {
+                ahead = ahead.min(tick.wrapping_sub(self.now.tick) as i32);
+            }
+        };
+        is_next(self.wheel.next_tick());
+        is_next(self.acks.front().map(|delayed| self.ack_tick(delayed.due)));
+        is_next(self.time_waits.next_tick());
+        is_next(self.silence.next_tick());
+        let below_ns = self.egress.deadline_ns();
+        if ahead == i32::MAX {
+            return below_ns;
+        }
+        below_ns.min((self.now.ns / 1_000_000 + ahead.max(0) as u64) * 1_000_000)
     }
 
     /// The tick near now whose low 16 bits are these.

@@ -39,7 +39,7 @@ pub(super) fn on_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, now:
 }
 
 /// Updates the window (RFC 9293 section 3.10.7.4). Where it opens, `next_segment` sends, and a probe is not needed.
-#[inline]
+#[inline(always)]
 pub(super) fn take_window(tcb: &mut Tcb, seq: Seq, wnd: u32) {
     if tcb.snd_wl1.after(seq) {
         return;

@@ -97,9 +97,9 @@ impl SendMemory {
         }
     }
 
-    /// Writes a new chunk of the smallest size, without marks; `None` if the bytes do not fit into it, or the budget is used up.
-    #[inline]
-    pub(super) fn alloc_small(&mut self, seq: Seq, bytes: &[u8]) -> Option<u32> {
+    /// Writes a new chunk of the smallest size; `None` if the bytes do not fit into it, or the budget is used up.
+    #[inline(always)]
+    pub(super) fn alloc_small(&mut self, seq: Seq, bytes: &[u8], marks: Marks) -> Option<u32> {
         let [size, ..] = &mut self.sizes;
         if (bytes.len() > LINE - HEADER) | (self.lines_used == self.lines_max) {
             return None;
@@ -107,7 +107,7 @@ impl SendMemory {
         let number = if size.free == NONE { size.carve()? } else { size.free };
         let line = &mut size.lines[number];
         size.free = Header::read(line).next;
-        let (marks, len) = (Marks::default(), bytes.len() as u16);
+        let len = bytes.len() as u16;
         Header { next: NONE, seq, stamp: 0, len, marks, transmissions: 0 }.write(line);
         match bytes {
             [byte] => line[HEADER] = *byte,

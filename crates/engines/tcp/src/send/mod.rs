@@ -181,6 +181,15 @@ pub fn on_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, now: Now) -
     ack::on_ack(tcb, memory, ack, now)
 }
 
+/// As `on_ack`, of an acknowledgment of one chunk, SYN and FIN included, that reports nothing else.
+#[inline]
+pub fn on_plain_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, now: Now) -> AckOutcome {
+    match usual::on_single_ack(tcb, memory, ack, now) {
+        Some(outcome) => outcome,
+        None => ack::on_ack(tcb, memory, ack, now),
+    }
+}
+
 /// The next segment that may leave now: by Nagle, the peer's window, the congestion window, recovery, and probes. The caller sends it.
 #[inline]
 pub fn next_segment<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: Now) -> Option<Outgoing<'a>> {
@@ -199,6 +208,11 @@ pub fn on_usual_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: Seq, seq: Seq, 
 #[inline(always)]
 pub fn next_usual<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: Now) -> Option<Last<'a>> {
     usual::next_segment(tcb, memory, now)
+}
+
+/// As `next_segment`, for a SYN that was never sent, without data: its number. `None` says nothing.
+pub fn next_syn(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) -> Option<Seq> {
+    usual::next_syn(tcb, memory, now)
 }
 
 /// True if `next_segment` has nothing for certain: all that was written is in flight, and nothing was lost.

@@ -159,7 +159,7 @@ fn send<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, handle: u32, now: Now) ->
 }
 
 /// The timer after something was sent for the first time.
-#[inline]
+#[inline(always)]
 pub(super) fn arm_sent(tcb: &mut Tcb, memory: &SendMemory, now: Now) {
     if tcb.send_deadline == NEVER || timer::kind(tcb) == Timer::Window {
         timer::arm_clean(tcb, memory, now);
@@ -178,7 +178,7 @@ fn mark_sent(tcb: &mut Tcb, memory: &mut SendMemory, handle: u32, now: Now) -> H
 }
 
 /// As [`mark_sent`], for a chunk that is stamped, and whose header this is.
-#[inline]
+#[inline(always)]
 pub(super) fn count_sent(tcb: &mut Tcb, memory: &mut SendMemory, handle: u32, header: &Header, now: Now) {
     tcb.last_sent = handle;
     tcb.snd_nxt = header.end();

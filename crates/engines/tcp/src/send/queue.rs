@@ -28,17 +28,30 @@ pub(super) fn first_unsent(tcb: &Tcb, memory: &SendMemory) -> u32 {
 /// are; `None` if the budget is used up.
 #[inline]
 pub(super) fn append(tcb: &mut Tcb, memory: &mut SendMemory, room: usize, bytes: &[u8], marks: Marks) -> Option<usize> {
-    let handle = memory.alloc(room)?;
     let seq = tcb.snd_una + tcb.queued;
+    let handle = memory.alloc(room)?;
     let taken = memory.fill(handle, Header { next: NONE, seq, stamp: 0, len: 0, marks, transmissions: 0 }, bytes);
+    put_last(tcb, memory, handle);
+    tcb.queued += taken as u32 + marks.numbers();
+    Some(taken)
+}
+
+/// Appends a SYN or a FIN alone; false if the budget is used up.
+pub(super) fn append_mark(tcb: &mut Tcb, memory: &mut SendMemory, mark: Marks) -> bool {
+    let Some(handle) = memory.alloc_small(tcb.snd_una + tcb.queued, &[], mark) else { return false };
+    put_last(tcb, memory, handle);
+    tcb.queued += mark.numbers();
+    true
+}
+
+#[inline]
+fn put_last(tcb: &mut Tcb, memory: &mut SendMemory, handle: u32) {
     if tcb.head == NONE {
         tcb.head = handle;
     } else {
         memory.link(tcb.tail, handle);
     }
     tcb.tail = handle;
-    tcb.queued += taken as u32 + marks.numbers();
-    Some(taken)
 }
 
 /// Moves the last chunk, which is also the first that was never sent, into a larger one; `None` if the budget is used up.

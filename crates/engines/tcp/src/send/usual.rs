@@ -3,7 +3,7 @@
 
 use super::chunk::Marks;
 use super::memory::SendMemory;
-use super::{ack, congestion, output, queue, rtt};
+use super::{Ack, AckOutcome, ack, congestion, output, queue, rtt};
 use crate::time::NEVER;
 use crate::{Flags, NONE, Now, Seq, Tcb};
 
@@ -35,6 +35,40 @@ pub(super) fn on_ack(tcb: &mut Tcb, memory: &mut SendMemory, up_to: Seq, seq: Se
     }
     tcb.send_deadline = NEVER;
     Some(tcb.flags.has(Flags::SEND_BLOCKED) && super::write::take_room_again(tcb, memory))
+}
+
+/// As [`on_ack`], also of a SYN or FIN. `None`, and nothing has happened, if it does not apply.
+#[inline]
+pub(super) fn on_single_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, now: Now) -> Option<AckOutcome> {
+    let handle = tcb.head;
+    if (tcb.cold != NONE) | (ack.ack != tcb.snd_nxt) | (handle != tcb.last_sent) | (handle == NONE) {
+        return None;
+    }
+    let header = memory.header(handle);
+    if (header.marks.without(Marks::SYN).without(Marks::FIN) != Marks::default()) | (header.end() != ack.ack) {
+        return None;
+    }
+    ack::take_window(tcb, ack.seq, ack.wnd);
+    let flight = ack.ack - tcb.snd_una;
+    memory.free(handle);
+    tcb.head = header.next;
+    tcb.last_sent = NONE;
+    if tcb.tail == handle {
+        tcb.tail = NONE;
+    }
+    tcb.snd_una = ack.ack;
+    tcb.queued -= flight;
+    rtt::sample(tcb, now.us.wrapping_sub(header.stamp));
+    if congestion::is_limited(tcb, flight) {
+        ack::grow(tcb, memory, flight, now);
+    }
+    tcb.send_deadline = NEVER;
+    Some(AckOutcome {
+        bytes_acked: flight - header.marks.numbers(),
+        syn_acked: header.marks.has(Marks::SYN),
+        fin_acked: header.marks.has(Marks::FIN),
+        room_again: tcb.flags.has(Flags::SEND_BLOCKED) && super::write::take_room_again(tcb, memory),
+    })
 }
 
 /// A segment that leaves, and is the last one that was written.
@@ -72,6 +106,22 @@ pub(super) fn next_segment<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: N
     Some(Last { seq: header.seq, data: &memory.bytes(handle)[..usize::from(header.len)], fin })
 }
 
+/// The SYN, if it was never sent, and nothing is known of losses: its number.
+pub(super) fn next_syn(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) -> Option<Seq> {
+    let handle = tcb.head;
+    if (tcb.cold != NONE) | (tcb.in_flight() != 0) | (handle == NONE) {
+        return None;
+    }
+    let header = memory.header(handle);
+    if (header.marks != Marks::SYN) | (header.len != 0) {
+        return None;
+    }
+    memory.stamp(handle, now.us);
+    output::count_sent(tcb, memory, handle, &header, now);
+    output::arm_sent(tcb, memory, now);
+    Some(header.seq)
+}
+
 /// Takes bytes to be sent that are one small segment, if nothing waits to be sent.
 #[inline]
 pub(super) fn write(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8]) -> bool {
@@ -81,7 +131,7 @@ pub(super) fn write(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8]) -> boo
         return false;
     }
     let seq = tcb.snd_una + tcb.queued;
-    let Some(handle) = memory.alloc_small(seq, bytes) else { return false };
+    let Some(handle) = memory.alloc_small(seq, bytes, Marks::default()) else { return false };
     if tcb.head == NONE {
         tcb.head = handle;
     } else {

@@ -109,7 +109,7 @@ fn extend(tcb: &mut Tcb, memory: &mut SendMemory, handle: u32, bytes: &[u8]) {
 
 /// A SYN is to be sent.
 pub(super) fn open(tcb: &mut Tcb, memory: &mut SendMemory) -> bool {
-    queue::append(tcb, memory, 0, &[], Marks::SYN).is_some()
+    queue::append_mark(tcb, memory, Marks::SYN)
 }
 
 /// A FIN follows the bytes that were written.
@@ -128,7 +128,7 @@ pub(super) fn close(tcb: &mut Tcb, memory: &mut SendMemory) {
             return;
         }
     }
-    if queue::append(tcb, memory, 0, &[], Marks::FIN).is_none() {
+    if !queue::append_mark(tcb, memory, Marks::FIN) {
         // `next_segment` tries again.
         tcb.flags.set(Flags::FIN_OWED);
     }
