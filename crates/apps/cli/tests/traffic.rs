@@ -368,3 +368,40 @@ fn the_examples_of_the_help_are_right() {
         assert!(ended.stdout.contains("# stream 0"), "{line}\n{}", ended.stdout);
     }
 }
+
+/// Keys of the terminal change the rate of a sender that runs. `script` gives it a terminal.
+#[test]
+fn keys_change_the_rate() {
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Command, Stdio};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("result.json");
+    let line = format!(
+        "{} send null: --rate 1kpps --duration 60s --cores none --json > {}",
+        env!("CARGO_BIN_EXE_linerate"),
+        path.display()
+    );
+    let mut command = Command::new("script");
+    command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return eprintln!("skipped: script: {error}"),
+    };
+    let mut keyboard = child.stdin.take().unwrap();
+    let mut screen = BufReader::new(child.stdout.take().unwrap())
+        .split(b'\n')
+        .map(|line| String::from_utf8_lossy(&line.unwrap()).into_owned());
+    let mut wait_for = |words: &str| assert!(screen.any(|line| line.contains(words)), "no {words}");
+    wait_for("keys: + and -");
+    keyboard.write_all(b"*").unwrap();
+    wait_for("the rate is 2.000 kpps from now on");
+    keyboard.write_all(b"***").unwrap();
+    wait_for("the rate is 16.00 kpps from now on");
+    keyboard.write_all(b"/q").unwrap();
+    wait_for("the rate is 8.000 kpps from now on");
+    child.wait().unwrap();
+    let document: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let port = &document["ports"][0];
+    assert_eq!(number(&port["intended"]), number(&port["sent"]) + number(&port["unsent"]), "{port}");
+    assert!(port["intended_pps"].as_f64().unwrap() > 1_000.5, "{port}");
+}

@@ -168,3 +168,54 @@ fn tagged_frames_of_full_size_are_sent() {
         refused.stderr
     );
 }
+
+fn run(namespace: &NetNs, line: &str) -> std::process::Output {
+    let mut words = line.split_whitespace();
+    let run = || std::process::Command::new(words.next().unwrap()).args(words).output().unwrap();
+    namespace.run(run).unwrap()
+}
+
+/// The kernel on the right is the gateway: it is asked for its address, and gets answers for those that the streams come from.
+#[test]
+fn a_gateway_is_asked_for_and_gets_answers() {
+    for (gateway, source, options) in [
+        (
+            "192.0.2.1/24",
+            "192.0.2.7",
+            "--layers ethernet/ipv4/udp --set ipv4.source=192.0.2.7 --set ipv4.destination=192.0.2.1",
+        ),
+        (
+            "2001:db8::1/64",
+            "2001:db8::7",
+            "--layers ethernet/ipv6/udp --set ipv6.source=2001:db8::7 --set ipv6.destination=2001:db8::1",
+        ),
+    ] {
+        let Some(wire) = Wire::new(1) else { return };
+        wire.right
+            .run(|| std::fs::write(format!("/proc/sys/net/ipv6/conf/{INTERFACE}/disable_ipv6"), "0"))
+            .unwrap()
+            .unwrap();
+        let nodad = if gateway.contains(':') { "nodad" } else { "" };
+        assert!(run(&wire.right, &format!("ip address add {gateway} dev {INTERFACE} {nodad}")).status.success());
+        let address = gateway.split('/').next().unwrap();
+        let mac = run(&wire.right, &format!("cat /sys/class/net/{INTERFACE}/address")).stdout;
+        let line = format!("send packet:{INTERFACE} --gateway {address} {options} --rate 100pps --duration 60s");
+        let sender = Run::start_in(&wire.left, &line);
+        sender.wait_for("the gateway's address", |text| text.contains(&format!("{address} is at ")));
+        let mac = String::from_utf8(mac).unwrap();
+        // /sys shows the namespace in which it was mounted.
+        if !mac.trim().is_empty() {
+            assert!(sender.stderr().contains(mac.trim()), "{mac}: {}", sender.stderr());
+        }
+        let pinged = run(&wire.right, &format!("ping -c 2 -W 20 {source}"));
+        assert!(pinged.status.success(), "{pinged:?}\n{}", sender.stderr());
+        sender.signal("INT");
+        sender.end().expect_code(0);
+        // Nobody there: it is said, and nothing is sent.
+        let refused =
+            Run::start_in(&wire.left, &line.replace(&format!("--gateway {address}"), &format!("--gateway {address}9")))
+                .end();
+        refused.expect_code(2);
+        assert!(refused.stderr.contains("it answered no "), "{}", refused.stderr);
+    }
+}

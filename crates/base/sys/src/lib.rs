@@ -19,6 +19,7 @@ pub mod random;
 pub mod raw;
 pub mod shared;
 pub mod signal;
+pub mod terminal;
 pub mod timestamping;
 pub mod usage;
 pub mod userns;

@@ -2,8 +2,8 @@
 //! from the inside out.
 
 use crate::layout::{ChecksumField, LayerSpan, Layout};
+use crate::{EtherType, geneve, ipv4, ipv6, mpls, vlan, vxlan};
 use crate::{Layer, LayerKind, Stack, Sum, UdpChecksum};
-use crate::{ipv4, ipv6, mpls, vlan, vxlan};
 use std::fmt;
 
 /// A frame and where everything is in it.
@@ -89,7 +89,9 @@ impl Stack {
             after = Some(layer);
         }
         match after {
-            None | Some(LayerKind::Vxlan) => Err(BuildError::Order { layer: None, after }),
+            None | Some(LayerKind::Vxlan | LayerKind::Geneve | LayerKind::Gre) => {
+                Err(BuildError::Order { layer: None, after })
+            }
             Some(_) => Ok(()),
         }
     }
@@ -116,6 +118,7 @@ impl Stack {
                 }
                 Layer::Ipv6(header) => check("flow label", header.flow_label, ipv6::MAX_FLOW_LABEL)?,
                 Layer::Vxlan(header) => check("network identifier", header.vni, vxlan::MAX_VNI)?,
+                Layer::Geneve(header) => check("network identifier", header.vni, geneve::MAX_VNI)?,
                 Layer::Udp(_) if over_ipv6 && self.udp_checksum == UdpChecksum::Absent => {
                     return Err(BuildError::ChecksumRequired);
                 }
@@ -143,8 +146,8 @@ impl Stack {
     }
 
     fn has_udp_checksum(&self, network: LayerKind, next: Option<&Layer>) -> bool {
-        let outside_vxlan = matches!(next, Some(Layer::Vxlan(_)));
-        network == LayerKind::Ipv6 || self.udp_checksum == UdpChecksum::Computed && !outside_vxlan
+        let outside_tunnel = matches!(next, Some(Layer::Vxlan(_) | Layer::Geneve(_)));
+        network == LayerKind::Ipv6 || self.udp_checksum == UdpChecksum::Computed && !outside_tunnel
     }
 }
 
@@ -155,9 +158,11 @@ fn may_follow(after: Option<LayerKind>, layer: LayerKind) -> bool {
         None | Some(Vxlan) => layer == Ethernet,
         Some(Ethernet | Vlan) => matches!(layer, Vlan | Mpls | Arp | Ipv4 | Ipv6),
         Some(Mpls) => matches!(layer, Mpls | Ipv4 | Ipv6),
-        Some(Ipv4) => matches!(layer, Udp | Tcp | Icmpv4),
-        Some(Ipv6) => matches!(layer, Udp | Tcp | Icmpv6),
-        Some(Udp) => layer == Vxlan,
+        Some(Ipv4) => matches!(layer, Udp | Tcp | Icmpv4 | Gre),
+        Some(Ipv6) => matches!(layer, Udp | Tcp | Icmpv6 | Gre),
+        Some(Udp) => matches!(layer, Vxlan | Geneve),
+        Some(Geneve) => matches!(layer, Ethernet | Ipv4 | Ipv6),
+        Some(Gre) => matches!(layer, Ethernet | Mpls | Ipv4 | Ipv6),
         Some(Arp | Tcp | Icmpv4 | Icmpv6) => false,
     }
 }
@@ -186,6 +191,9 @@ fn derive_fields(layer: &mut Layer, next: Option<&Layer>, len: usize) -> Result<
         Layer::Tcp(header) => header.checksum = 0,
         Layer::Icmpv4(header) => header.checksum = 0,
         Layer::Icmpv6(header) => header.checksum = 0,
+        // A frame has no EtherType of its own in front of it.
+        Layer::Geneve(header) => header.protocol = ethertype.unwrap_or(EtherType::TRANSPARENT_ETHERNET),
+        Layer::Gre(header) => header.protocol = ethertype.unwrap_or(EtherType::TRANSPARENT_ETHERNET),
         Layer::Arp(_) | Layer::Vxlan(_) => {}
     }
     Ok(())

@@ -27,6 +27,10 @@ pub enum LayerKind {
     Icmpv6,
     /// VXLAN header.
     Vxlan,
+    /// Geneve header with options.
+    Geneve,
+    /// GRE header with what its flags announce.
+    Gre,
 }
 
 impl fmt::Display for LayerKind {
@@ -43,6 +47,8 @@ impl fmt::Display for LayerKind {
             LayerKind::Icmpv4 => "ICMPv4",
             LayerKind::Icmpv6 => "ICMPv6",
             LayerKind::Vxlan => "VXLAN",
+            LayerKind::Geneve => "Geneve",
+            LayerKind::Gre => "GRE",
         })
     }
 }
@@ -70,6 +76,8 @@ impl EtherType {
     pub const MPLS: EtherType = EtherType(0x8847);
     /// MPLS with upstream-assigned label (once "multicast"), 0x8848.
     pub const MPLS_UPSTREAM: EtherType = EtherType(0x8848);
+    /// A whole Ethernet frame in a tunnel, 0x6558.
+    pub const TRANSPARENT_ETHERNET: EtherType = EtherType(0x6558);
     /// 802.1ad service tag, 0x88a8.
     pub const QINQ: EtherType = EtherType(0x88a8);
     /// PBB service instance tag (802.1ah), 0x88e7.
@@ -117,6 +125,8 @@ pub struct Protocol(pub u8);
 impl Protocol {
     /// IPv6 hop-by-hop options, 0.
     pub const HOP_BY_HOP: Protocol = Protocol(0);
+    /// GRE, 47.
+    pub const GRE: Protocol = Protocol(47);
     /// ICMP for IPv4, 1.
     pub const ICMPV4: Protocol = Protocol(1);
     /// TCP, 6.

@@ -28,7 +28,7 @@
 //! - [`Summary`] and [`Hexdump`] show a frame to a human.
 //!
 //! # Not supported
-//! IP in IP, GRE, Geneve, IPv6 extension headers when building (they are skipped when parsing),
+//! IP in IP, IPv6 extension headers when building (they are skipped when parsing), options of Geneve, checksums of GRE,
 //! jumbograms (RFC 2675), 802.3 length frames with LLC (they parse as Ethernet with an unknown
 //! payload), ARP for other than Ethernet and IPv4.
 //!
@@ -48,6 +48,8 @@
 pub mod arp;
 pub mod checksum;
 pub mod ethernet;
+pub mod geneve;
+pub mod gre;
 pub mod icmpv4;
 pub mod icmpv6;
 pub mod ipv4;

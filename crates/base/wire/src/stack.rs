@@ -1,7 +1,7 @@
 //! [`Stack`]: the headers of a frame from the outside in, and what fills the rest.
 
 use crate::{EtherType, LayerKind, Protocol};
-use crate::{arp, ethernet, icmpv4, icmpv6, ipv4, ipv6, mpls, tcp, udp, vlan, vxlan};
+use crate::{arp, ethernet, geneve, gre, icmpv4, icmpv6, ipv4, ipv6, mpls, tcp, udp, vlan, vxlan};
 
 /// One layer of a [`Stack`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,10 @@ pub enum Layer {
     Icmpv6(icmpv6::Header),
     /// VXLAN; an Ethernet layer follows.
     Vxlan(vxlan::Header),
+    /// Geneve; Ethernet or IP follows.
+    Geneve(geneve::Header),
+    /// GRE; Ethernet, MPLS or IP follows.
+    Gre(gre::Header),
 }
 
 impl Layer {
@@ -55,6 +59,8 @@ impl Layer {
             Layer::Icmpv4(_) => LayerKind::Icmpv4,
             Layer::Icmpv6(_) => LayerKind::Icmpv6,
             Layer::Vxlan(_) => LayerKind::Vxlan,
+            Layer::Geneve(_) => LayerKind::Geneve,
+            Layer::Gre(_) => LayerKind::Gre,
         }
     }
 
@@ -72,6 +78,8 @@ impl Layer {
             Layer::Icmpv4(header) => header.header_len(),
             Layer::Icmpv6(header) => header.header_len(),
             Layer::Vxlan(header) => header.header_len(),
+            Layer::Geneve(header) => header.header_len(),
+            Layer::Gre(header) => header.header_len(),
         }
     }
 
@@ -92,6 +100,8 @@ impl Layer {
             Layer::Icmpv4(header) => header.emit(bytes),
             Layer::Icmpv6(header) => header.emit(bytes),
             Layer::Vxlan(header) => header.emit(bytes),
+            Layer::Geneve(header) => header.emit(bytes),
+            Layer::Gre(header) => header.emit(bytes),
         }
     }
 
@@ -114,6 +124,7 @@ impl Layer {
             Layer::Tcp(_) => Some(Protocol::TCP),
             Layer::Icmpv4(_) => Some(Protocol::ICMPV4),
             Layer::Icmpv6(_) => Some(Protocol::ICMPV6),
+            Layer::Gre(_) => Some(Protocol::GRE),
             _ => None,
         }
     }
@@ -130,7 +141,7 @@ macro_rules! layer_from {
 }
 
 layer_from!(ethernet => Ethernet, mpls => Mpls, arp => Arp, ipv4 => Ipv4, ipv6 => Ipv6, udp => Udp, tcp => Tcp,
-    icmpv4 => Icmpv4, icmpv6 => Icmpv6, vxlan => Vxlan);
+    icmpv4 => Icmpv4, icmpv6 => Icmpv6, vxlan => Vxlan, geneve => Geneve, gre => Gre);
 
 impl From<vlan::Header> for Layer {
     /// An 802.1Q tag.
@@ -193,7 +204,7 @@ fn splitmix64(state: &mut u64) -> u64 {
 /// Whether UDP over IPv4 carries a checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UdpChecksum {
-    /// Yes, except outside VXLAN, where RFC 7348 section 5 wants 0.
+    /// Yes, except outside VXLAN, where RFC 7348 section 5 wants 0, and outside Geneve, where it may be 0 (RFC 8926 section 3.3).
     #[default]
     Computed,
     /// No: 0. Over IPv6, where it must be there (RFC 8200 section 8.1), building fails.
@@ -204,8 +215,8 @@ pub enum UdpChecksum {
 /// bytes.
 ///
 /// The order must be that of a real frame: Ethernet; VLAN tags; MPLS labels; ARP, or IPv4 or IPv6;
-/// UDP, TCP or the ICMP of that family; behind UDP, VXLAN and another such stack. It may end after
-/// any layer but VXLAN.
+/// UDP, TCP, GRE or the ICMP of that family; behind UDP, VXLAN and another such stack, or Geneve; behind Geneve and GRE another such
+/// stack, or its part from IP on. It may end after any layer but a tunnel's.
 ///
 /// ```
 /// use linerate_wire::*;

@@ -3,7 +3,9 @@
 //! A name is `layer.field`, `layer#2.field` for the second layer of that kind (the inner VLAN tag, the inner IPv4 header of
 //! VXLAN), or `offset+width` in bytes for what has no name.
 
-use linerate_wire::{LayerKind, Layout, ethernet, icmpv4, icmpv6, ipv4, ipv6, mpls, tcp, udp, vlan, vxlan};
+use linerate_wire::{
+    LayerKind, Layout, ethernet, geneve, gre, icmpv4, icmpv6, ipv4, ipv6, mpls, tcp, udp, vlan, vxlan,
+};
 
 use crate::plan_error::PlanError;
 
@@ -76,11 +78,13 @@ fn rows(kind: LayerKind) -> Vec<Row> {
             whole("sequence", icmpv6::field::SEQUENCE),
         ],
         LayerKind::Vxlan => vec![("vni", vxlan::field::VNI_WORD, 8, 24)],
+        LayerKind::Geneve => vec![("vni", geneve::field::VNI_WORD, 8, 24)],
+        LayerKind::Gre => vec![whole("key", gre::field::KEY)],
         LayerKind::Arp => Vec::new(),
     }
 }
 
-const LAYER_NAMES: [(&str, LayerKind); 10] = [
+const LAYER_NAMES: [(&str, LayerKind); 12] = [
     ("ethernet", LayerKind::Ethernet),
     ("vlan", LayerKind::Vlan),
     ("mpls", LayerKind::Mpls),
@@ -91,6 +95,8 @@ const LAYER_NAMES: [(&str, LayerKind); 10] = [
     ("icmp", LayerKind::Icmpv4),
     ("icmpv6", LayerKind::Icmpv6),
     ("vxlan", LayerKind::Vxlan),
+    ("geneve", LayerKind::Geneve),
+    ("gre", LayerKind::Gre),
 ];
 
 /// Finds a field by its name in a frame.
@@ -116,6 +122,11 @@ pub fn locate(layout: &Layout, name: &str) -> Result<FieldLocation, PlanError> {
     let span = layout.layers.iter().filter(|span| span.kind == *kind).nth(number - 1);
     let span = span.ok_or_else(|| wrong(format!("the packet has no such layer ({layer} number {number})")))?;
     let range = span.field(range.clone());
+    if range.end > span.range().end {
+        return Err(wrong(format!(
+            "this {layer} layer has no {field}; give it one: {{ {layer} = {{ {field} = 1 }} }}"
+        )));
+    }
     Ok(FieldLocation { offset: range.start, width: range.len(), shift: *shift, value_bits: *value_bits })
 }
 

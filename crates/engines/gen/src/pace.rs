@@ -237,6 +237,22 @@ impl Pacer {
         self.taken
     }
 
+    /// Closes the schedule at `now_ns`, and begins the same one at another rate for the rest of its time and packets. Returns the packets
+    /// that were asked for so far.
+    pub fn change_rate(&mut self, rate_pps: f64, now_ns: u64) -> u64 {
+        let (end_ns, packets) = (self.end_ns, self.schedule.packets);
+        let asked = self.close(now_ns);
+        let rest = Schedule {
+            rate_pps: Some(rate_pps),
+            packets: packets.map(|packets| packets.saturating_sub(asked)),
+            duration_ns: (end_ns < u64::MAX).then(|| end_ns.saturating_sub(now_ns + 1)),
+            ..self.schedule
+        };
+        // What was due at this nanosecond has been asked for.
+        *self = Pacer::new(rest, now_ns + 1);
+        asked
+    }
+
     #[inline]
     fn step(&mut self) {
         match self.schedule.arrival {
@@ -290,6 +306,28 @@ mod tests {
     fn a_second_at_a_rate_is_that_many_packets() {
         for rate in [1.0, 3.0, 10_000.0, 999_999.0, 14_880_952.0] {
             assert_eq!(all_times(schedule(rate, Arrival::Constant)).len(), rate as usize);
+        }
+    }
+
+    #[test]
+    fn a_rate_that_changes_keeps_the_ends_of_the_schedule() {
+        for packets in [None, Some(700)] {
+            let schedule = Schedule { packets, ..schedule(1_000.0, Arrival::Constant) };
+            let mut pacer = Pacer::new(schedule, 0);
+            let mut times = Vec::new();
+            let mut taken = 0;
+            let mut asked = 0;
+            for now_ns in (0..=1_200).map(|step| step * 1_000_000) {
+                while pacer.take(now_ns, 64, &mut times) > 0 {}
+                taken += times.len() as u64;
+                times.clear();
+                if now_ns == 500_000_000 {
+                    asked = pacer.change_rate(200.0, now_ns);
+                }
+            }
+            // Half a second at 1,000 (the packet at 500 ms included), then half a second at 200 packets a second.
+            let all = packets.unwrap_or(501 + 100).min(501 + 100);
+            assert_eq!((asked, taken, asked + pacer.close(1_200_000_000)), (501, all, all));
         }
     }
 

@@ -131,6 +131,11 @@ impl Sender {
         self.pacer = Pacer::new(schedule, start_ns);
     }
 
+    /// Goes on at another rate until the schedule's own end. Packets that were due by `now_ns` and not made are unsent.
+    pub fn change_rate(&mut self, rate_pps: f64, now_ns: u64) {
+        self.intended_before += self.pacer.change_rate(rate_pps, now_ns);
+    }
+
     /// Length of the longest packet, in bytes without FCS: what the port must take.
     pub fn len_max(&self) -> usize {
         self.len_max

@@ -20,6 +20,10 @@ pub struct Control {
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
+    /// Bits of a rate in packets per second that was asked for and not taken yet; 0 = none.
+    rate: AtomicU64,
+    /// A rate was asked for.
+    rate_changed: AtomicBool,
     /// Wakes the loop if it sleeps.
     sleeper: OnceLock<Notifier>,
 }
@@ -43,6 +47,26 @@ impl Control {
     #[inline]
     pub fn stopping(&self) -> bool {
         self.shared.stop.load(Ordering::Acquire) || !self.ignores_signals && stop_requested()
+    }
+
+    /// Asks a sender of streams to go on at another rate, in packets per second.
+    pub fn set_rate_pps(&self, rate_pps: f64) {
+        self.shared.rate_changed.store(true, Ordering::Relaxed);
+        self.shared.rate.store(rate_pps.to_bits(), Ordering::Release);
+    }
+
+    /// True once [`Control::set_rate_pps`] was called.
+    pub fn rate_was_changed(&self) -> bool {
+        self.shared.rate_changed.load(Ordering::Relaxed)
+    }
+
+    /// For the loop: the rate that was asked for since the last call.
+    #[inline]
+    pub(crate) fn take_rate_pps(&self) -> Option<f64> {
+        if self.shared.rate.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        Some(f64::from_bits(self.shared.rate.swap(0, Ordering::AcqRel))).filter(|rate_pps| *rate_pps > 0.0)
     }
 
     /// [`Control::stop`] wakes the loop by this. A control serves one loop; later ones are not woken.

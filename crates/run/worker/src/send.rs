@@ -85,9 +85,20 @@ fn run(sender: &mut Sender, port: &mut dyn Port, give_up_ns: u64, control: &Cont
         match next {
             Next::At(due_ns) => {
                 backoff = Backoff::default();
+                // All that is due by now has been sent, so nothing becomes unsent by the change.
+                if let Some(rate_pps) = control.take_rate_pps() {
+                    sender.change_rate(rate_pps, now_ns);
+                    continue;
+                }
                 pause(due_ns, now_ns, port)?;
             }
-            Next::PortFull => backoff.wait_for_room(port)?,
+            Next::PortFull => {
+                // A sender without a rate, or one that is late, is never ahead of its schedule.
+                if let Some(rate_pps) = control.take_rate_pps() {
+                    sender.change_rate(rate_pps, now_ns);
+                }
+                backoff.wait_for_room(port)?;
+            }
             Next::NoFrames => backoff.wait_for_frames(port)?,
             Next::Done => break,
         }

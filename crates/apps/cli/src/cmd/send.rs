@@ -1,5 +1,6 @@
 //! `linerate send`: streams into ports, paced and accounted for; with `--receive`, both ends of a path.
 
+use std::net::IpAddr;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
@@ -9,10 +10,12 @@ use linerate_mem::Pool;
 use linerate_port::{Direction, FarSide, PortSpec};
 use linerate_report::Timestamp;
 use linerate_sys::signal;
+use linerate_wire::MacAddress;
 
 use crate::pktgen::log;
 use crate::traffic::cores::Cores;
 use crate::traffic::document::SendDocument;
+use crate::traffic::neighbours::{Neighbours, Own};
 use crate::traffic::open::{self, open_noted};
 use crate::traffic::prepare::{Prepared, offload_to, prepare};
 use crate::traffic::replay::{ReplayFlags, ReplayRequest};
@@ -30,8 +33,8 @@ Examples, the first three for any user:
       packets into a capture file, to look at
   linerate send veth0 --receive veth1 --rate 500kpps --duration 10s
       through a path whose both ends are here, with the account of every packet
-  linerate send eth1 --set ethernet.destination=02:00:00:00:00:07 --set ipv4.destination=192.0.2.1
-      to a router, until Ctrl-C
+  linerate send eth1 --gateway 192.0.2.1 --set ipv4.source=192.0.2.7 --set ipv4.destination=10.0.0.1
+      to a router, whose Ethernet address is asked for, until Ctrl-C; who asks for 192.0.2.7, or pings it, is answered
   linerate send eth1 eth2 --file examples/streams/mixed.toml --json
       a stream file on two ports, the result as JSON
   linerate send eth1 --replay trace.pcap --speed 2x --loops 10
@@ -52,6 +55,13 @@ pub struct Args {
     /// Also receive on this port, in this process, and account for every packet. The other end of a pipe: is received by itself
     #[arg(long, value_name = "PORT")]
     receive: Vec<String>,
+    /// Send to this router or host: its Ethernet address is asked for by ARP or neighbour discovery, and takes the place of
+    /// ethernet.destination. Implies --answer
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "replay")]
+    gateway: Option<IpAddr>,
+    /// Answer ARP, neighbour discovery and pings for the addresses that the streams come from
+    #[arg(long, conflicts_with = "replay")]
+    answer: bool,
     #[command(flatten)]
     streams: StreamFlags,
     #[command(flatten)]
@@ -128,15 +138,16 @@ fn try_run(args: &Args) -> Result<bool, String> {
         }
     };
     what.introduce().iter().chain(&cores.note).for_each(|line| tell(line));
-    let mut jobs = Vec::with_capacity(specs.len());
+    let (mut jobs, mut neighbours) = (Vec::with_capacity(specs.len()), Vec::new());
     for (position, spec) in specs.iter().enumerate() {
-        let (job, notes) = what.job(args, spec, position, &pool, cores.of(position))?;
+        let (job, asked, notes) = what.job(args, spec, position, &pool, cores.of(position))?;
         notes.iter().for_each(|line| tell(line));
         jobs.push(job);
+        neighbours.extend(asked);
     }
     signal::catch_stop_signals().map_err(|error| format!("cannot catch signals: {error}"))?;
     let started = Timestamp::from_system(SystemTime::now());
-    let (sent, received) = sending::run(jobs, beside, &pool, args.quiet)?;
+    let (sent, received) = sending::run(jobs, neighbours, beside, &pool, args.quiet)?;
     let interrupted = signal::stop_requested();
     let document = SendDocument::new(what.streams(), what.replay(), &sent, received.as_ref(), started, interrupted);
     if args.json {
@@ -218,7 +229,7 @@ impl What {
         position: usize,
         pool: &Pool,
         core: Option<usize>,
-    ) -> Result<(Job, Vec<String>), String> {
+    ) -> Result<(Job, Option<Neighbours>, Vec<String>), String> {
         let mut port = open_noted(spec, Direction::Transmit, pool, args.quiet)?;
         match self {
             What::Replay(request) => {
@@ -227,11 +238,15 @@ impl What {
                     Speed::Rate { rate_pps, .. } => Some(rate_pps),
                     _ => None,
                 };
-                Ok((Job { port, work, rate_pps, ids: vec![None], core }, Vec::new()))
+                Ok((Job { port, work, rate_pps, ids: vec![None], core }, None, Vec::new()))
             }
             What::Streams(wanted) => {
                 let batch = args.batch.map(usize::from);
-                let mut prepared = prepare(&wanted.file, wanted.rate, port.caps(), position, batch)?;
+                let (neighbours, gateway) = neighbours(args, spec, &wanted.file, port.caps().mac)?;
+                let mut prepared = prepare(&wanted.file, wanted.rate, port.caps(), position, batch, gateway)?;
+                if let (Some(address), Some(mac)) = (args.gateway, gateway) {
+                    prepared.notes.push(format!("{spec}: {address} is at {mac}"));
+                }
                 prepared.plan.schedule.catch_up = args.catch_up();
                 let Prepared { plan, ids, rate_pps, mut notes } = prepared;
                 let offloaded = if args.no_tx_generator { Ok(false) } else { offload_to(&mut *port, &plan) };
@@ -244,10 +259,29 @@ impl What {
                 } else {
                     Work::Streams(plan)
                 };
-                Ok((Job { port, work, rate_pps, ids, core }, notes))
+                Ok((Job { port, work, rate_pps, ids, core }, neighbours, notes))
             }
         }
     }
+}
+
+/// Who answers for the streams of a port, and the Ethernet address of its gateway, where these are asked for.
+fn neighbours(
+    args: &Args,
+    spec: &PortSpec,
+    file: &StreamFile,
+    mac: Option<[u8; 6]>,
+) -> Result<(Option<Neighbours>, Option<MacAddress>), String> {
+    if args.gateway.is_none() && !args.answer {
+        return Ok((None, None));
+    }
+    if linerate_ports::far_side(spec) != FarSide::Interface {
+        return Err(format!("{spec}: a gateway is asked for, and questions are answered, on interfaces only"));
+    }
+    let own = Own::of(file, mac).map_err(|error| format!("{spec}: {error}"))?;
+    let mut neighbours = Neighbours::open(&spec.target, &own, args.gateway)?;
+    let gateway = args.gateway.map(|gateway| neighbours.resolve(gateway)).transpose()?;
+    Ok((Some(neighbours), gateway))
 }
 
 /// The ports to receive on: those asked for, and the other ends of pipes, which nobody else can open.

@@ -107,9 +107,16 @@ fn draw(state: &mut State, above: Option<&str>) {
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
-/// The line in one row of the terminal.
+/// The line in one row of the terminal, without the words that do not fit.
 fn cut(line: &str, columns: usize) -> String {
-    line.chars().take(columns.saturating_sub(1)).collect()
+    const MORE: &str = " ...";
+    let room = columns.saturating_sub(1);
+    if line.chars().count() <= room {
+        return line.to_string();
+    }
+    let start: String = line.chars().take(room.saturating_sub(MORE.len()) + 1).collect();
+    let end = start.trim_end().rfind(' ').map_or("", |end| start[..end].trim_end());
+    if end.is_empty() { line.chars().take(room).collect() } else { format!("{end}{MORE}") }
 }
 
 impl State {
@@ -176,6 +183,14 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_word_is_cut() {
+        assert_eq!(cut("all of it", 10), "all of it");
+        assert_eq!(cut("one two three", 12), "one two ...");
+        assert_eq!(cut("one  two three", 9), "one ...");
+        assert_eq!(cut("abcdefghij", 6), "abcde", "a word that fills the row has no other end");
+    }
 
     #[test]
     fn the_lines_say_what_goes_on() {

@@ -2,7 +2,8 @@
 //! have (docs/streams.md). The second layer of a kind is called `NAME#2`, as there.
 
 use linerate_wire::{
-    EtherType, MacAddress, ParseError, Protocol, arp, ethernet, icmpv4, icmpv6, ipv4, ipv6, mpls, tcp, udp, vlan, vxlan,
+    EtherType, MacAddress, ParseError, Protocol, arp, ethernet, geneve, gre, icmpv4, icmpv6, ipv4, ipv6, mpls, tcp,
+    udp, vlan, vxlan,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
@@ -88,6 +89,16 @@ impl Layers {
             Next::Datagram(vxlan::PORT) if vxlan::Packet::new_checked(bytes).is_ok() => {
                 self.push("vxlan", json!({ "vni": vxlan::Header::parse(bytes)?.vni }));
                 Ok(Step::over(vxlan::HEADER_LEN, Next::Ethernet))
+            }
+            Next::Datagram(geneve::PORT) if geneve::Packet::new_checked(bytes).is_ok() => {
+                let packet = geneve::Packet::new_checked(bytes)?;
+                self.push("geneve", json!({ "vni": packet.vni(), "ethertype": packet.protocol().0 }));
+                Ok(Step::over(packet.header_len(), tunnelled(packet.protocol())))
+            }
+            Next::Transport(Protocol::GRE) => {
+                let packet = gre::Packet::new_checked(bytes)?;
+                self.push("gre", json!({ "key": packet.key(), "ethertype": packet.protocol().0 }));
+                Ok(Step::over(packet.header_len(), tunnelled(packet.protocol())))
             }
             Next::Transport(_) | Next::Datagram(_) | Next::Data => Ok(Step::over(0, Next::Data)),
         }
@@ -204,6 +215,14 @@ impl Layers {
             before => format!("{name}#{}", before + 1),
         };
         self.layers.push((name, fields));
+    }
+}
+
+/// What a tunnel carries.
+fn tunnelled(protocol: EtherType) -> Next {
+    match protocol {
+        EtherType::TRANSPARENT_ETHERNET => Next::Ethernet,
+        other => Next::Network(other),
     }
 }
 

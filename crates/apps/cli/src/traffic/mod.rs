@@ -12,7 +12,9 @@
 pub mod claims;
 pub mod cores;
 pub mod document;
+pub mod keys;
 pub mod live;
+pub mod neighbours;
 pub mod notify;
 pub mod open;
 pub mod prepare;

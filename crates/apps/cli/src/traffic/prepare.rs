@@ -22,7 +22,7 @@ pub struct Prepared {
     pub notes: Vec<String>,
 }
 
-/// Plans what the port with these `caps`, the one at `position` among all ports, sends of `file`.
+/// Plans what the port with these `caps`, the one at `position` among all ports, sends of `file`; with `gateway` to that Ethernet address.
 ///
 /// # Errors
 /// Packets that the port cannot take, a rate that cannot be worked out, or too many signature ids.
@@ -32,6 +32,7 @@ pub fn prepare(
     caps: &Caps,
     position: usize,
     batch: Option<usize>,
+    gateway: Option<MacAddress>,
 ) -> Result<Prepared, String> {
     check_len(file, caps)?;
     let rate_pps =
@@ -45,6 +46,9 @@ pub fn prepare(
             (entry.source_mac_given, caps.mac, spec.stack.layers.first_mut())
         {
             header.src = MacAddress(mac);
+        }
+        if let (Some(mac), Some(Layer::Ethernet(header))) = (gateway, spec.stack.layers.first_mut()) {
+            header.dst = mac;
         }
         if let Some(id) = &mut spec.signature {
             let raised = usize::from(*id) + position * file.streams.len();
@@ -142,14 +146,14 @@ mod tests {
     #[test]
     fn lengths_are_compared_with_the_port() {
         let file = parse("[[stream]]\nsize = 9018").unwrap();
-        let error = prepare(&file, None, &caps(1514, None), 0, None).map(|_| ()).unwrap_err();
+        let error = prepare(&file, None, &caps(1514, None), 0, None, None).map(|_| ()).unwrap_err();
         assert!(
             error.contains("9018 bytes on the wire (9014 without FCS)")
                 && error.contains("1518 (1514 without FCS)")
                 && error.contains("mtu 9000"),
             "{error}"
         );
-        assert!(prepare(&file, None, &caps(9014, None), 0, None).is_ok());
+        assert!(prepare(&file, None, &caps(9014, None), 0, None, None).is_ok());
     }
 
     #[test]
@@ -158,7 +162,7 @@ mod tests {
             let file =
                 parse(&format!("[[stream]]\nsize = {size}\nlayers = ['ethernet', {tags}, 'ipv4', 'udp']")).unwrap();
             let caps = Caps { tag_bytes: 4, ..caps(1514, None) };
-            prepare(&file, None, &caps, 0, None).map(|_| ())
+            prepare(&file, None, &caps, 0, None, None).map(|_| ())
         };
         assert_eq!(tagged(1522, "'vlan'"), Ok(()));
         let error = tagged(1523, "'vlan'").unwrap_err();
@@ -173,18 +177,18 @@ mod tests {
             "[[stream]]\nid = 10\n[[stream]]\nlayers = [{ ethernet = { source = '02:00:00:00:00:55' } }, 'ipv4']",
         )
         .unwrap();
-        let prepared = prepare(&file, None, &caps(1514, None), 2, Some(8)).unwrap();
+        let prepared = prepare(&file, None, &caps(1514, None), 2, Some(8), None).unwrap();
         assert_eq!((prepared.ids, prepared.plan.batch), (vec![Some(14), Some(5)], 8));
         let source = |stream: usize| prepared.plan.streams[stream].0.images[0].bytes[11];
         assert_eq!((source(0), source(1)), (9, 0x55));
         let file = parse("[[stream]]\nid = 65535").unwrap();
-        assert!(prepare(&file, None, &caps(1514, None), 1, None).is_err());
+        assert!(prepare(&file, None, &caps(1514, None), 1, None, None).is_err());
     }
 
     #[test]
     fn rates_follow_from_sizes_and_link() {
         let file = parse("[[stream]]\nsize = 'imix'").unwrap();
-        let rate = |text: &str, link| prepare(&file, Some(text.parse().unwrap()), &caps(1514, link), 0, None);
+        let rate = |text: &str, link| prepare(&file, Some(text.parse().unwrap()), &caps(1514, link), 0, None, None);
         let mean = (7.0 * 64.0 + 4.0 * 594.0 + 1518.0) / 12.0;
         let pps = rate("50%", Some(10_000_000_000)).unwrap().rate_pps.unwrap();
         assert!((pps - 5e9 / 8.0 / (mean + 20.0)).abs() < 1e-6, "{pps}");

@@ -11,6 +11,9 @@ use linerate_sys::clock;
 use linerate_worker::{self as worker, Control, ReceiveEnd, SendEnd};
 
 use super::cores;
+use super::keys::RateKeys;
+use super::neighbours::Neighbours;
+use super::note;
 use super::progress::{Progress, Snapshot};
 
 /// One port and what it sends.
@@ -119,17 +122,21 @@ const LOOK_NS: u64 = 10_000_000;
 /// Packets on their way are given up when nothing has arrived for this long.
 const QUIET_NS: u64 = 300_000_000;
 
-/// Runs all jobs to their end. The result is in the order of the jobs.
+/// Runs all jobs to their end, while `neighbours` answer. The result is in the order of the jobs.
 ///
 /// # Errors
 /// A thread that did not come to its end.
 pub fn run(
     jobs: Vec<Job>,
+    neighbours: Vec<Neighbours>,
     beside: Option<LocalReceiver>,
     pool: &Pool,
     quiet: bool,
 ) -> Result<(Vec<Sent>, Option<Received>), String> {
     let controls: Vec<Control> = jobs.iter().map(|_| Control::default()).collect();
+    let changeable =
+        |(number, job): (usize, &Job)| matches!(job.work, Work::Streams(_)).then_some((number, job.rate_pps));
+    let rates: Vec<_> = jobs.iter().enumerate().filter_map(changeable).collect();
     let receive_control = Control::sheltered();
     let (ready, start) = (Barrier::new(jobs.len() + 1), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -137,6 +144,16 @@ pub fn run(
             let (pool, control) = (pool.clone(), receive_control.clone());
             scope.spawn(move || receive(beside, &pool, &control))
         });
+        let answering = Control::sheltered();
+        for mut neighbours in neighbours {
+            let control = answering.clone();
+            scope.spawn(move || {
+                // The sender notices by itself that its interface is down.
+                if let Err(error) = neighbours.serve(&control) {
+                    note(&format!("no more answers to neighbours: {error}"));
+                }
+            });
+        }
         let senders: Vec<_> = jobs
             .into_iter()
             .zip(&controls)
@@ -154,7 +171,13 @@ pub fn run(
             sent: Some(Snapshot::sum(controls.iter().map(|control| control.meter.read()))),
             received: receiving.as_ref().map(|_| receive_control.meter.read()),
         };
-        wait_for_senders(&senders, &mut progress, read);
+        let mut keys = if quiet { None } else { RateKeys::new(rates, start_ns) };
+        wait_for_senders(&senders, &mut progress, read, |now_ns| {
+            if let Some(keys) = &mut keys {
+                keys.look(now_ns, &controls);
+            }
+        });
+        drop(keys);
         let sent = senders.into_iter().map(|thread| thread.join().map_err(|_| "a sending thread failed".to_string()));
         let sent = sent.collect::<Result<Vec<Sent>, String>>();
         if let Some(receiving) = &receiving {
@@ -162,15 +185,22 @@ pub fn run(
             wait_for_packets(on_the_way, &receive_control, receiving);
         }
         receive_control.stop();
+        answering.stop();
         let received = receiving.map(|thread| thread.join().map_err(|_| "the receiving thread failed".to_string()));
         Ok((sent?, received.transpose()?))
     })
 }
 
-fn wait_for_senders(senders: &[ScopedJoinHandle<'_, Sent>], progress: &mut Progress, read: impl Fn() -> Snapshot) {
+fn wait_for_senders(
+    senders: &[ScopedJoinHandle<'_, Sent>],
+    progress: &mut Progress,
+    read: impl Fn() -> Snapshot,
+    mut look: impl FnMut(u64),
+) {
     while senders.iter().any(|thread| !thread.is_finished()) {
         let now_ns = clock::now_ns();
         progress.tick(now_ns, &read);
+        look(now_ns);
         clock::sleep_until_ns(now_ns + LOOK_NS);
     }
 }
@@ -207,17 +237,20 @@ fn send(mut job: Job, pool: &Pool, control: &Control, ready: &Barrier, start: &A
         }
     };
     let busy_ns = report.last_ns.map_or(0, |last_ns| last_ns.saturating_sub(start_ns));
+    let changed = control.rate_was_changed();
     let stopped = control.stopping() || error.is_some();
     let by_count =
         schedule.packets.zip(job.rate_pps).map(|(packets, rate_pps)| (packets as f64 / rate_pps * 1e9) as u64);
     let scheduled_ns = match [schedule.duration_ns, by_count].into_iter().flatten().min() {
-        Some(whole_ns) if !stopped => whole_ns,
+        // How long packets take whose rate has changed is known at the end.
+        Some(whole_ns) if !stopped && (!changed || schedule.duration_ns == Some(whole_ns)) => whole_ns,
         _ => busy_ns,
     };
     Sent {
         caps: job.port.caps().clone(),
         core: job.core,
-        rate_pps: job.rate_pps,
+        // Of a rate that has changed, the mean.
+        rate_pps: if changed { Some(report.intended as f64 * 1e9 / scheduled_ns.max(1) as f64) } else { job.rate_pps },
         offloaded: matches!(job.work, Work::Offloaded { .. }),
         ids: job.ids,
         report,

@@ -7,7 +7,8 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use std::fmt;
 
 use linerate_wire::{
-    EtherType, Layer, MacAddress, Protocol, ethernet, icmpv4, icmpv6, ipv4, ipv6, mpls, tcp, udp, vlan, vxlan,
+    EtherType, Layer, MacAddress, Protocol, ethernet, geneve, gre, icmpv4, icmpv6, ipv4, ipv6, mpls, tcp, udp, vlan,
+    vxlan,
 };
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
@@ -33,6 +34,8 @@ pub(super) enum RawLayer {
     Icmp(Icmp),
     Icmpv6(Icmp),
     Vxlan(Vxlan),
+    Geneve(Vxlan),
+    Gre(Gre),
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -49,6 +52,8 @@ enum Name {
     Icmp,
     Icmpv6,
     Vxlan,
+    Geneve,
+    Gre,
 }
 
 #[derive(Default, Deserialize)]
@@ -135,6 +140,12 @@ pub(super) struct Vxlan {
     vni: Option<u32>,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Gre {
+    key: Option<u32>,
+}
+
 impl<'de> Deserialize<'de> for RawLayer {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RawLayer, D::Error> {
         deserializer.deserialize_any(LayerVisitor)
@@ -170,6 +181,8 @@ impl<'de> Visitor<'de> for LayerVisitor {
             Name::Icmp => RawLayer::Icmp(map.next_value()?),
             Name::Icmpv6 => RawLayer::Icmpv6(map.next_value()?),
             Name::Vxlan => RawLayer::Vxlan(map.next_value()?),
+            Name::Geneve => RawLayer::Geneve(map.next_value()?),
+            Name::Gre => RawLayer::Gre(map.next_value()?),
         };
         match map.next_key::<String>()? {
             None => Ok(layer),
@@ -195,6 +208,8 @@ impl RawLayer {
             Name::Icmp => RawLayer::Icmp(Icmp::default()),
             Name::Icmpv6 => RawLayer::Icmpv6(Icmp::default()),
             Name::Vxlan => RawLayer::Vxlan(Vxlan::default()),
+            Name::Geneve => RawLayer::Geneve(Vxlan::default()),
+            Name::Gre => RawLayer::Gre(Gre::default()),
         }
     }
 
@@ -212,11 +227,15 @@ impl RawLayer {
             RawLayer::Mpls(label) => label.header().into(),
             RawLayer::Ipv4(ip) => ip.header()?.into(),
             RawLayer::Ipv6(ip) => ip.header().into(),
-            RawLayer::Udp(udp) => udp.header(matches!(next, Some(RawLayer::Vxlan(_)))).into(),
+            RawLayer::Udp(udp) => udp.header(next).into(),
             RawLayer::Tcp(tcp) => tcp.header().into(),
             RawLayer::Icmp(icmp) => icmp.header_v4().into(),
             RawLayer::Icmpv6(icmp) => icmp.header_v6().into(),
             RawLayer::Vxlan(tunnel) => vxlan::Header { vni: tunnel.vni.unwrap_or(1) }.into(),
+            RawLayer::Geneve(tunnel) => {
+                geneve::Header { vni: tunnel.vni.unwrap_or(1), ..geneve::Header::default() }.into()
+            }
+            RawLayer::Gre(tunnel) => gre::Header { key: tunnel.key, ..gre::Header::default() }.into(),
         })
     }
 }
@@ -293,8 +312,12 @@ impl Ipv6 {
 }
 
 impl Udp {
-    fn header(&self, carries_vxlan: bool) -> udp::Header {
-        let destination = if carries_vxlan { vxlan::PORT } else { DESTINATION_PORT };
+    fn header(&self, next: Option<&RawLayer>) -> udp::Header {
+        let destination = match next {
+            Some(RawLayer::Vxlan(_)) => vxlan::PORT,
+            Some(RawLayer::Geneve(_)) => geneve::PORT,
+            _ => DESTINATION_PORT,
+        };
         udp::Header {
             src_port: self.source.unwrap_or(SOURCE_PORT),
             dst_port: self.destination.unwrap_or(destination),

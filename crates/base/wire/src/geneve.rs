@@ -1,0 +1,129 @@
+//! Geneve (RFC 8926 section 3); options are passed over when parsing, and never written.
+
+use crate::bytes::{be16, be32, put16, put32};
+use crate::{EtherType, LayerKind, ParseError};
+
+/// Length of the fixed header in bytes, without options.
+pub const HEADER_LEN: usize = 8;
+/// The UDP destination port that IANA assigned.
+pub const PORT: u16 = 6081;
+/// Largest network identifier.
+pub const MAX_VNI: u32 = 0xff_ffff;
+
+/// Where the fields lie in the header.
+pub mod field {
+    use std::ops::Range;
+    /// Version, two bits, and length of the options in units of 4 bytes.
+    pub const LENGTH: Range<usize> = 0..1;
+    /// What follows: an EtherType.
+    pub const PROTOCOL: Range<usize> = 2..4;
+    /// Network identifier and the reserved byte behind it.
+    pub const VNI_WORD: Range<usize> = 4..8;
+}
+
+/// A view of a Geneve header and what it carries.
+///
+/// ```
+/// use linerate_wire::{EtherType, geneve};
+/// let header = geneve::Header { vni: 0x123456, protocol: EtherType::TRANSPARENT_ETHERNET };
+/// let mut bytes = [0; 22];
+/// header.emit(&mut bytes);
+/// let packet = geneve::Packet::new_checked(bytes).unwrap();
+/// assert_eq!((packet.header(), packet.payload().len()), (header, 14));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<T> {
+    buffer: T,
+}
+
+impl<T: AsRef<[u8]>> Packet<T> {
+    /// A view without checks: accessors panic if the buffer is shorter than [`HEADER_LEN`].
+    #[inline]
+    pub const fn new_unchecked(buffer: T) -> Self {
+        Packet { buffer }
+    }
+
+    /// A view whose accessors never panic.
+    ///
+    /// # Errors
+    /// `Truncated` if the header or its options do not fit, `Malformed` if the version is not 0.
+    pub fn new_checked(buffer: T) -> Result<Self, ParseError> {
+        let have = buffer.as_ref().len();
+        ParseError::check_len(LayerKind::Geneve, HEADER_LEN, have)?;
+        let packet = Packet { buffer };
+        let version = packet.buffer.as_ref()[field::LENGTH.start] >> 6;
+        ParseError::check_field(version == 0, LayerKind::Geneve, "version", version)?;
+        ParseError::check_len(LayerKind::Geneve, packet.header_len(), have)?;
+        Ok(packet)
+    }
+
+    /// The buffer back.
+    #[inline]
+    pub fn into_inner(self) -> T {
+        self.buffer
+    }
+
+    /// Length of the header with its options, in bytes.
+    #[inline]
+    pub fn header_len(&self) -> usize {
+        HEADER_LEN + 4 * usize::from(self.buffer.as_ref()[field::LENGTH.start] & 0x3f)
+    }
+
+    /// Network identifier, 24 bits.
+    #[inline]
+    pub fn vni(&self) -> u32 {
+        be32(self.buffer.as_ref(), field::VNI_WORD) >> 8
+    }
+
+    /// What follows.
+    #[inline]
+    pub fn protocol(&self) -> EtherType {
+        EtherType(be16(self.buffer.as_ref(), field::PROTOCOL))
+    }
+
+    /// What it carries.
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        let bytes = self.buffer.as_ref();
+        &bytes[self.header_len().min(bytes.len())..]
+    }
+
+    /// The fields as values.
+    pub fn header(&self) -> Header {
+        Header { vni: self.vni(), protocol: self.protocol() }
+    }
+}
+
+/// The fields of a Geneve header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// Network identifier, 24 bits.
+    pub vni: u32,
+    /// What follows; [`EtherType::TRANSPARENT_ETHERNET`] for a whole frame.
+    pub protocol: EtherType,
+}
+
+impl Header {
+    /// Reads the header at the start of `bytes`.
+    ///
+    /// # Errors
+    /// As [`Packet::new_checked`].
+    pub fn parse(bytes: &[u8]) -> Result<Header, ParseError> {
+        Packet::new_checked(bytes).map(|packet| packet.header())
+    }
+
+    /// Length in bytes of what `emit` writes.
+    pub const fn header_len(&self) -> usize {
+        HEADER_LEN
+    }
+
+    /// Writes the header, without options, to the start of `bytes`; bits of the identifier above the low 24 are dropped.
+    ///
+    /// # Panics
+    /// If `bytes` is shorter than [`Header::header_len`].
+    pub fn emit(&self, bytes: &mut [u8]) {
+        put16(bytes, 0..2, 0);
+        put16(bytes, field::PROTOCOL, self.protocol.0);
+        put32(bytes, field::VNI_WORD, self.vni << 8);
+    }
+}
