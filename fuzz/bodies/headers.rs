@@ -34,6 +34,8 @@ pub fn run(data: &[u8]) {
     view!(data, icmpv4, new_checked);
     view!(data, icmpv6, new_checked);
     view!(data, vxlan, new_checked);
+    view!(data, geneve, new_checked);
+    view!(data, gre, new_checked);
 }
 
 fn frame(data: &[u8]) {

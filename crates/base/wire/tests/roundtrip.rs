@@ -22,6 +22,8 @@ fn read_layer(span: &LayerSpan, tpid: Option<EtherType>, frame: &[u8]) -> Layer 
         LayerKind::Icmpv4 => icmpv4::Header { checksum: 0, ..icmpv4::Header::parse(bytes).unwrap() }.into(),
         LayerKind::Icmpv6 => icmpv6::Header { checksum: 0, ..icmpv6::Header::parse(bytes).unwrap() }.into(),
         LayerKind::Vxlan => vxlan::Header::parse(bytes).unwrap().into(),
+        LayerKind::Geneve => geneve::Header::parse(bytes).unwrap().into(),
+        LayerKind::Gre => gre::Header::parse(bytes).unwrap().into(),
     }
 }
 

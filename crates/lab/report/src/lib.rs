@@ -67,7 +67,7 @@ pub use session::{EchoPoint, SessionAccount, SessionLoss, SessionPoint, Unbalanc
 pub use stalls::{LOSS_BINS, LossTimes, STALLS_MAX, Stall, StallCause, StalledPart, Stalls};
 pub use storage::{LoadError, ResultsFolder, load_results, results_json};
 pub use subject::{Dut, Goal, Tool};
-pub use terminal::{ledger, results_terminal, trials_terminal};
+pub use terminal::{ledger, results_screen, results_terminal, trials_terminal};
 pub use timestamp::Timestamp;
 pub use trial::{CoreUse, Latency, Purpose, Rates, Trial};
 

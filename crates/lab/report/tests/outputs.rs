@@ -105,6 +105,18 @@ fn a_trial_that_was_made_again_is_shown_and_in_no_figure() {
 }
 
 #[test]
+fn the_screen_ends_with_the_summary() {
+    let results = rich(1);
+    let (file, screen) = (results_terminal(&results, 120, false), results_screen(&results, 120, false));
+    let heading = file.lines().next().unwrap();
+    let [tables, summary] = screen.split(heading).collect::<Vec<_>>()[..] else { panic!("one heading: {screen}") };
+    assert!(tables.contains("Throughput") && !summary.contains("Throughput"), "{screen}");
+    assert!(file.contains("\nEnvironment\n") && !screen.contains("\nEnvironment\n"), "{screen}");
+    let whole: std::collections::HashSet<&str> = file.lines().collect();
+    assert!(screen.lines().all(|line| whole.contains(line)), "the file has all that the screen has");
+}
+
+#[test]
 fn terminal_lines_fit_and_colours_change_nothing_else() {
     for results in [rich(1), small(), hostile()] {
         for columns in [40, 80, 120] {

@@ -10,7 +10,7 @@ use linerate_experiment::{
 };
 use linerate_lab::cleanup;
 use linerate_lab::runner::End;
-use linerate_report::{Rate, Results, results_json, results_terminal, trials_terminal};
+use linerate_report::{Rate, Results, results_json, results_screen, trials_terminal};
 use linerate_sys::signal;
 
 use crate::lab::file::{self, Changes, Plan};
@@ -129,12 +129,12 @@ fn conclude(args: &Args, Ended { results, folder, end }: &Ended) -> ExitCode {
     } else {
         let columns = terminal_size::terminal_size().map_or(110, |(width, _)| usize::from(width.0));
         let colour = std::io::stdout().is_terminal();
-        log::out(results_terminal(results, columns, colour).trim_end());
         if args.trials {
-            log::out(format!("\n{}", trials_terminal(results, columns, colour)).trim_end());
+            log::out(&trials_terminal(results, columns, colour));
         }
+        log::out(results_screen(results, columns, colour).trim_end());
     }
-    tell!("kept in {}; report.html there has the pictures", folder.display());
+    tell!("kept in {}; report.html there has the pictures, report.txt the environment", folder.display());
     match end {
         Err(error) => refuse(&error.to_string()),
         Ok(End::Stopped) => refuse("stopped"),

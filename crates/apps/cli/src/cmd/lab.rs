@@ -144,10 +144,10 @@ fn conclude(args: &RunArgs, ended: &Ended) -> ExitCode {
         log::out(results_json(results).trim_end());
     } else {
         let columns = terminal_size::terminal_size().map_or(110, |(width, _)| usize::from(width.0));
-        let text = linerate_report::results_terminal(results, columns, std::io::stdout().is_terminal());
+        let text = linerate_report::results_screen(results, columns, std::io::stdout().is_terminal());
         log::out(text.trim_end());
     }
-    tell!("kept in {}", folder.display());
+    tell!("kept in {}; report.txt there has the environment, too", folder.display());
     let findings = || results.cells.iter().flat_map(|cell| &cell.findings);
     match end {
         Err(error) => refuse(&error.to_string()),

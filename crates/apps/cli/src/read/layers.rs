@@ -248,3 +248,41 @@ fn mac(address: MacAddress) -> String {
 fn icmp(kind: u8, code: u8, checksum: u16, identifier: u16, sequence: u16) -> Value {
     json!({ "type": kind, "code": code, "checksum": checksum, "identifier": identifier, "sequence": sequence })
 }
+
+#[cfg(test)]
+mod tests {
+    use linerate_wire::Stack;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tunnels() -> Vec<u8> {
+        let udp = udp::Header { dst_port: geneve::PORT, ..Default::default() };
+        let stack = Stack::new().with(ethernet::Header::default()).with(ipv4::Header::default());
+        let stack = stack.with(gre::Header { key: Some(5), ..Default::default() }).with(ipv6::Header::default());
+        let stack = stack.with(udp).with(geneve::Header { vni: 9, ..Default::default() });
+        let stack = stack.with(ethernet::Header::default()).with(ipv4::Header::default()).with(tcp::Header::default());
+        stack.build(200).unwrap().bytes
+    }
+
+    #[test]
+    fn tunnels_are_followed() {
+        let layers = Layers::of(&tunnels());
+        let names: Vec<&str> = layers.layers.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["ethernet", "ipv4", "gre", "ipv6", "udp", "geneve", "ethernet#2", "ipv4#2", "tcp"]);
+        let of = |name: &str| &layers.layers.iter().find(|(other, _)| other == name).unwrap().1;
+        assert_eq!((&of("gre")["key"], &of("geneve")["vni"]), (&json!(5), &json!(9)));
+        assert_eq!((layers.data.offset + layers.data.length, layers.error), (200, None));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_break_it(changes in prop::collection::vec((0usize..200, any::<u8>()), 0..12), len in 0usize..=200) {
+            let mut bytes = tunnels();
+            changes.into_iter().for_each(|(at, byte)| bytes[at] = byte);
+            let layers = Layers::of(&bytes[..len]);
+            prop_assert!(layers.data.offset + layers.data.length <= len && layers.layers.len() <= LAYERS_MAX);
+            prop_assert!(serde_json::to_string(&layers).is_ok());
+        }
+    }
+}

@@ -4,7 +4,7 @@ use super::ledger;
 use super::page::{Page, Style};
 use super::table::{Cell, Set, Table};
 use crate::Results;
-use crate::overview::{Grid, Tone, Topic, ledger_trials, overview};
+use crate::overview::{Grid, Overview, Tone, Topic, ledger_trials, overview};
 use crate::units::{count, nanoseconds, pps};
 
 /// Writes what an experiment found for a terminal of `columns` columns, with or without colours.
@@ -13,6 +13,24 @@ use crate::units::{count, nanoseconds, pps};
 pub fn results_terminal(results: &Results, columns: usize, colour: bool) -> String {
     let overview = overview(results);
     let mut page = Page::new(columns, colour);
+    print_summary(&mut page, &overview);
+    print_grids(&mut page, results, &overview.grids);
+    page.finish()
+}
+
+/// As [`results_terminal`], for the screen of somebody who waited for the run: the summary comes last, where it stays in sight, and the
+/// environment is left to the files.
+pub fn results_screen(results: &Results, columns: usize, colour: bool) -> String {
+    let mut overview = overview(results);
+    overview.grids.retain(|grid| grid.topic != Topic::Environment);
+    let mut page = Page::new(columns, colour);
+    print_grids(&mut page, results, &overview.grids);
+    page.gap();
+    print_summary(&mut page, &overview);
+    page.finish()
+}
+
+fn print_summary(page: &mut Page, overview: &Overview) {
     page.paragraph("", 0, Style::Heading, &overview.title);
     page.paragraph("", 2, Style::Faint, &overview.subtitle);
     if !overview.about.is_empty() {
@@ -25,13 +43,15 @@ pub fn results_terminal(results: &Results, columns: usize, colour: bool) -> Stri
     for sentence in &overview.sentences {
         page.paragraph("", 2, Style::Plain, sentence);
     }
-    for grid in &overview.grids {
-        print_grid(&mut page, grid);
+}
+
+fn print_grids(page: &mut Page, results: &Results, grids: &[Grid]) {
+    for grid in grids {
+        print_grid(page, grid);
         if grid.topic == Topic::Cores {
-            print_ledgers(&mut page, results);
+            print_ledgers(page, results);
         }
     }
-    page.finish()
 }
 
 /// Writes every trial behind the findings for a terminal: a line each, with its whole account.

@@ -7,7 +7,7 @@ mod table;
 
 use crate::Trial;
 pub(crate) use experiment::grids;
-pub use experiment::{results_terminal, trials_terminal};
+pub use experiment::{results_screen, results_terminal, trials_terminal};
 use page::Page;
 pub(crate) use page::{clean, wrap};
 
