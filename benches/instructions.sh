@@ -33,8 +33,8 @@ table() {
         impair_loss impair_delay impair_jitter switch_two_macs switch_10k_macs switch_1514 \
         switch_engine_10k_macs record filter \
         key_udp key_tagged_tcp6 key_arp actions_route actions_translate actions_tag \
-        cache_one_flow cache_10k_flows rules_20_masks rules_20_masks_unknown \
-        ofswitch_engine_one_flow ofswitch_engine_10k_flows ofswitch_engine_10k_entries ofswitch_engine_packets openflow_flow_mods openflow_flow_entries openflow_flow_stats \
+        cache_one_flow cache_10k_flows rules_20_masks rules_20_masks_sorted rules_20_masks_unknown \
+        ofswitch_engine_one_flow ofswitch_engine_10k_flows ofswitch_engine_10k_entries ofswitch_engine_20_masks ofswitch_engine_packets openflow_flow_mods openflow_flow_entries openflow_flow_stats \
         udp_loop udp_loop_bound udp_loop_checksums tcp_echo tcp_setup; do
         few=$(count "$loop" 100000)
         many=$(count "$loop" 300000)

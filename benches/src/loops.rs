@@ -206,7 +206,7 @@ pub struct Loop {
 }
 
 /// All of them.
-pub const LOOPS: [Loop; 50] = [
+pub const LOOPS: [Loop; 52] = [
     Loop {
         name: "cache_one_flow",
         what: "cache of exact matches, one flow, and counting it",
@@ -226,8 +226,14 @@ pub const LOOPS: [Loop; 50] = [
         run: |cores, packets| classify::rules(cores[0], Priorities::Random, Headers::Known, packets),
     },
     Loop {
+        name: "rules_20_masks_sorted",
+        what: "the same, the more specific the more important",
+        threads: 1,
+        run: |cores, packets| classify::rules(cores[0], Priorities::Specific, Headers::Known, packets),
+    },
+    Loop {
         name: "rules_20_masks_unknown",
-        what: "the same, headers that match no rule",
+        what: "lookup among 10,000 rules with 20 masks and any priorities, headers that match no rule",
         threads: 1,
         run: |cores, packets| classify::rules(cores[0], Priorities::Random, Headers::Unknown, packets),
     },
@@ -452,6 +458,15 @@ pub const LOOPS: [Loop; 50] = [
         threads: 1,
         run: |cores, packets| {
             ofswitch::make(cores[0], ofswitch::Load { flows: 10_000, burst: 1, ..ofswitch::Load::ONE }, packets)
+        },
+    },
+    Loop {
+        name: "ofswitch_engine_20_masks",
+        what: "the same, 20 masks with 1,000 entries each, which match half of all packets, the first mask the most important; no flow comes twice",
+        threads: 1,
+        run: |cores, packets| {
+            let load = ofswitch::Load { entries: 1_000, masks: 20, burst: 1, unknown: true, ..ofswitch::Load::ONE };
+            ofswitch::engine(cores[0], load, packets)
         },
     },
     Loop {

@@ -19,8 +19,10 @@ pub struct Load {
     pub flows: u32,
     /// Packets in a row of one flow.
     pub burst: u32,
-    /// Entries, each for the destination of one flow.
+    /// Entries, each for the destination of one flow; of each mask, if there are several.
     pub entries: u32,
+    /// Masks of the destination, each of 11 bits next to each other; the more to the left, the more important. One: all of its bits.
+    pub masks: u32,
     /// Flows that never come again follow one another.
     pub unknown: bool,
     /// The worker has a cache.
@@ -29,7 +31,7 @@ pub struct Load {
 
 impl Load {
     /// One flow and one entry of layer 4.
-    pub const ONE: Load = Load { flows: 1, burst: 64, entries: 1, unknown: false, cache: true };
+    pub const ONE: Load = Load { flows: 1, burst: 64, entries: 1, masks: 1, unknown: false, cache: true };
 }
 
 /// Packets of flows in turn.
@@ -58,16 +60,24 @@ impl Source {
                 flow %= self.load.flows;
             }
             packet[26..30].copy_from_slice(&flow.to_be_bytes());
-            let entry = flow % self.load.entries;
-            packet[31..34].copy_from_slice(&entry.to_be_bytes()[1..]);
+            if self.load.masks > 1 {
+                packet[30..34].copy_from_slice(&flow.wrapping_mul(0x9e37_79b1).to_be_bytes());
+            } else {
+                packet[31..34].copy_from_slice(&(flow % self.load.entries).to_be_bytes()[1..]);
+            }
             self.next = self.next.wrapping_add(1);
         }
     }
 }
 
-fn entry(number: u32) -> FlowMod {
+/// The entry with this number, of mask `mask` if there are several.
+fn entry(number: u32, mask: Option<u32>) -> FlowMod {
     let [_, a, b, c] = number.to_be_bytes();
-    let destination = u32::from_be_bytes([10, a, b, c]);
+    let matching = Match::default().with(Field::InPort, 1).with(Field::EthType, 0x0800).with(Field::IpProto, 17);
+    let matching = match mask {
+        None => matching.with(Field::Ipv4Dst, u32::from_be_bytes([10, a, b, c]).into()).with(Field::UdpDst, 9),
+        Some(shift) => matching.with_masked(Field::Ipv4Dst, u128::from(number) << shift, 0x7ff << shift),
+    };
     FlowMod {
         cookie: 0,
         cookie_mask: 0,
@@ -75,17 +85,12 @@ fn entry(number: u32) -> FlowMod {
         command: FlowCommand::Add,
         idle_timeout_s: 0,
         hard_timeout_s: 0,
-        priority: 10,
+        priority: 10 + mask.unwrap_or_default() as u16,
         buffer_id: NO_BUFFER,
         out_port: PortNumber::ANY,
         out_group: GROUP_ANY,
         flags: FlowFlags(0),
-        matching: Match::default()
-            .with(Field::InPort, 1)
-            .with(Field::EthType, 0x0800)
-            .with(Field::IpProto, 17)
-            .with(Field::Ipv4Dst, destination.into())
-            .with(Field::UdpDst, 9),
+        matching,
         instructions: vec![Instruction::ApplyActions(vec![Action::Output { port: PortNumber(2), max_len: 0 }])],
     }
 }
@@ -112,13 +117,19 @@ fn switch(load: Load, pool: &Pool) -> (Switch, Forwarder) {
         switch.add_port(settings, true, 0).expect("a new port");
         assert!(forwarder.bind(PortIndex(port as u16 - 1), PortNumber(port), false));
     }
-    for number in 0..load.entries {
-        switch.flow_mod(entry(number), 0).expect("room for the entries");
+    let masks = (0..load.masks).map(|mask| (load.masks > 1).then_some(mask));
+    for (mask, number) in masks.flat_map(|mask| (0..load.entries).map(move |number| (mask, number))) {
+        switch.flow_mod(entry(number, mask), 0).expect("room for the entries");
+    }
+    if load.masks > 1 {
+        // For packets that none of them matches.
+        let all = Match::default().with(Field::InPort, 1);
+        switch.flow_mod(FlowMod { priority: 1, matching: all, ..entry(0, None) }, 0).expect("room for one more");
     }
     if load.unknown {
         // No packet matches it, but it compares whole addresses, so that the cache tells the flows apart.
         let matching = Match::default().with(Field::EthType, 0x0800).with(Field::Ipv4Src, u32::MAX.into());
-        switch.flow_mod(FlowMod { priority: 1, matching, ..entry(0) }, 0).expect("room for one more");
+        switch.flow_mod(FlowMod { priority: 1, matching, ..entry(0, None) }, 0).expect("room for one more");
     }
     (switch, forwarder)
 }

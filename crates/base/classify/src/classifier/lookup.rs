@@ -18,8 +18,9 @@ pub struct Scratch(Box<Lanes>);
 
 /// Tuples of a key whose filters are asked in one wave.
 const AT_ONCE: usize = 4;
-/// The most important tuples, which are looked at first.
+/// The most important tuples, which are looked at first; and where a match in the first one is most likely the best.
 const TUPLES_FIRST: usize = 6;
+const TUPLES_FIRST_SORTED: usize = 2;
 /// Probes of a wave.
 const PROBES: usize = BATCH * AT_ONCE;
 
@@ -102,12 +103,22 @@ impl Pass<'_> {
             return self.one_tuple(tuple, lanes, count);
         }
         lanes.candidates[..count].fill(all_tuples(self.group));
+        if self.group.tuples.first().is_some_and(Tuple::is_last_word) {
+            self.run_waves::<true>(lanes, count);
+        } else {
+            self.run_waves::<false>(lanes, count);
+        }
+    }
+
+    /// `SORTED`: a match in the first tuple is most likely the best, perhaps in others as well.
+    fn run_waves<const SORTED: bool>(&self, lanes: &mut Lanes, count: usize) {
         let mut active: [u8; BATCH] = std::array::from_fn(|lane| lane as u8);
-        let (mut left, mut atoms, mut tuples, mut more) = (count, 0, 0, TUPLES_FIRST);
+        let first = if SORTED { TUPLES_FIRST_SORTED } else { TUPLES_FIRST };
+        let (mut left, mut atoms, mut tuples, mut more) = (count, 0, 0, first);
         while left > 0 && tuples < self.group.tuples.len() {
             (tuples, more) = (tuples + more, 2 * more);
             atoms = self.hash_atoms(lanes, &active[..left], atoms, tuples);
-            self.search_tuples(lanes, &active[..left], tuples);
+            self.search_tuples::<SORTED>(lanes, &active[..left], tuples);
             // Limits fall, so the first tuple that is left has the highest.
             let limit = self.group.tuples.get(tuples).map_or(0, Tuple::limit);
             let mut still = 0;
@@ -145,7 +156,7 @@ impl Pass<'_> {
 
     /// Goes through the candidates among the first `tuples` tuples, in waves.
     #[inline]
-    fn search_tuples(&self, lanes: &mut Lanes, active: &[u8], tuples: usize) {
+    fn search_tuples<const SORTED: bool>(&self, lanes: &mut Lanes, active: &[u8], tuples: usize) {
         let within = crate::key::lanes(tuples);
         let mut order = [0; BATCH];
         order[..active.len()].copy_from_slice(active);
@@ -154,7 +165,7 @@ impl Pass<'_> {
             let (mut pending, mut still) = (0, 0);
             for at in 0..left {
                 let lane = order[at % BATCH] as usize % BATCH;
-                pending = self.next_tuples(lanes, lane, within, pending);
+                pending = self.next_tuples::<SORTED>(lanes, lane, within, pending);
                 order[still % BATCH] = lane as u8;
                 still += usize::from(lanes.candidates[lane] & within != 0);
             }
@@ -164,9 +175,9 @@ impl Pass<'_> {
     }
 
     /// Adds probes for the next tuples `within` which a key may have a better match. Which filters let a key pass cannot be foreseen, so no
-    /// branch depends on it.
+    /// branch depends on it but one: a filter that lets a key pass to the best match ends the wave, and spares the other tuples.
     #[inline]
-    fn next_tuples(&self, lanes: &mut Lanes, lane: usize, within: u64, pending: usize) -> usize {
+    fn next_tuples<const SORTED: bool>(&self, lanes: &mut Lanes, lane: usize, within: u64, pending: usize) -> usize {
         let mut pending = pending;
         let mut candidates = lanes.candidates[lane];
         for _ in 0..AT_ONCE {
@@ -180,7 +191,11 @@ impl Pass<'_> {
             let slots = tuple.slots().iter();
             let hash = slots.fold(0u64, |sum, slot| sum.wrapping_add(lanes.hashes[*slot as usize % ATOMS][lane]));
             lanes.probes[pending % PROBES] = Probe { hash, lane: lane as u8, tuple: number as u8, place: 0, entry: 0 };
-            pending += usize::from(tuple.filter.test(hash));
+            let may_match = tuple.filter.test(hash);
+            pending += usize::from(may_match);
+            if SORTED && may_match & tuple.is_last_word() {
+                break;
+            }
         }
         lanes.candidates[lane] = candidates;
         pending

@@ -8,7 +8,7 @@ use super::filter::Filter;
 use super::hash::Hashing;
 use super::linear::Linear;
 use crate::key::{Key, Mask, WORDS};
-use crate::primitive::{AtomicU32, Ordering};
+use crate::primitive::{AtomicBool, AtomicU32, Ordering};
 
 /// Tuples of a group.
 pub(crate) const TUPLES: usize = 64;
@@ -67,6 +67,9 @@ impl Part {
 pub(crate) struct Tuple {
     /// One more than the highest priority of this tuple and of all behind it; 0 if they have no rule.
     limit: AtomicU32,
+    /// No rule of a tuple behind it is more important than any of its own, as far as was known when limits changed last. A hint: it says
+    /// how many tuples are worth asking at once.
+    is_last_word: AtomicBool,
     /// Atoms in use.
     count: u8,
     /// Where the atoms stand in the group.
@@ -81,8 +84,8 @@ impl Tuple {
         let (mut all_parts, mut all_slots) = ([Part::default(); WORDS], [0; WORDS]);
         all_parts[..parts.len()].copy_from_slice(parts);
         all_slots[..slots.len()].copy_from_slice(slots);
-        let (limit, count) = (AtomicU32::new(0), parts.len() as u8);
-        Tuple { limit, count, slots: all_slots, parts: all_parts, filter, buckets }
+        let (limit, is_last_word, count) = (AtomicU32::new(0), AtomicBool::new(false), parts.len() as u8);
+        Tuple { limit, is_last_word, count, slots: all_slots, parts: all_parts, filter, buckets }
     }
 
     #[inline]
@@ -95,6 +98,17 @@ impl Tuple {
         if self.limit() != limit {
             self.limit.store(limit, Ordering::Release);
         }
+    }
+
+    /// A match here is most likely the best there is.
+    #[inline]
+    pub(crate) fn is_last_word(&self) -> bool {
+        self.is_last_word.load(Ordering::Relaxed)
+    }
+
+    /// Changes the hint; by the writer, at any time.
+    pub(crate) fn set_last_word(&self, is_last_word: bool) {
+        self.is_last_word.store(is_last_word, Ordering::Relaxed);
     }
 
     #[inline]

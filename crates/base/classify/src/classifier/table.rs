@@ -40,6 +40,11 @@ impl Table {
         self.priorities.last_key_value().map_or(0, |(priority, _)| u32::from(*priority) + 1)
     }
 
+    /// One more than the lowest priority; 0 without rules.
+    pub(crate) fn floor(&self) -> u32 {
+        self.priorities.first_key_value().map_or(0, |(priority, _)| u32::from(*priority) + 1)
+    }
+
     /// True if a rule has this priority.
     pub(crate) fn has_priority(&self, priority: u16) -> bool {
         self.priorities.contains_key(&priority)

@@ -166,8 +166,10 @@ impl Tuples {
         let tuples = groups.iter().flat_map(|group| &group.tuples).rev();
         let (mut limit, mut is_sorted) = (0, true);
         for (tuple, number) in tuples.zip(self.order.iter().rev()) {
-            let own = self.tables.get(*number).and_then(Option::as_ref).map_or(0, Table::limit);
+            let table = self.table(*number);
+            let own = table.map_or(0, Table::limit);
             is_sorted &= own >= limit;
+            tuple.set_last_word(table.map_or(0, Table::floor) >= limit);
             limit = limit.max(own);
             tuple.set_limit(limit);
         }
