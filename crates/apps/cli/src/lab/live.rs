@@ -115,7 +115,7 @@ fn cut(line: &str, columns: usize) -> String {
         return line.to_string();
     }
     let start: String = line.chars().take(room.saturating_sub(MORE.len()) + 1).collect();
-    let end = start.trim_end().rfind(' ').map_or("", |end| start[..end].trim_end());
+    let end = start.rfind(' ').map_or("", |end| start[..end].trim_end());
     if end.is_empty() { line.chars().take(room).collect() } else { format!("{end}{MORE}") }
 }
 
