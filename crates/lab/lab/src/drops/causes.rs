@@ -22,6 +22,8 @@ pub(crate) enum Piece {
     Output,
     /// Inside a device that carries frames as they are, or in its own way: all four pieces of a router in one.
     Inside,
+    /// Inside a switch in user space. The kernel's own stack gets a copy of each frame, and what it drops of those is nobody's loss.
+    InSwitch,
     /// From an interface to the port.
     Reception,
 }
@@ -114,7 +116,7 @@ const RING_WENT_DOWN: &str = "in the ring of {to} when it went down";
 const TABLE_FULL: &str = "table full (net.ipv4.neigh.default.gc_thresh3)";
 const NETFILTER: [Piece; 4] = [Ingress, Routing, Forwarding, Output];
 
-use Piece::{Forwarding, Ingress, Inside, Link, Output, Reception, Routing, Sending};
+use Piece::{Forwarding, InSwitch, Ingress, Inside, Link, Output, Reception, Routing, Sending};
 use Place::{Backlog, From, Neighbours, On, RingOfTo, Stage, To};
 
 /// The first rule that fits is taken.
@@ -158,6 +160,7 @@ const RULES: &[Rule] = &[
     ),
     // The bridge.
     rule("BRIDGE_INGRESS_STP_STATE", "", &[Inside], On, "the bridge's port does not forward (STP state)"),
+    rule("NO_TX_TARGET", "", &[Inside], To, "the bridge has no port to send it to: {to} is down, or does not forward"),
     rule("BRIDGE_NON_FORWARDING_STATE", "", &[Inside], To, "the bridge's port does not forward (STP state)"),
     // IP.
     rule("UNHANDLED_PROTO", "", &[Ingress], On, NO_HANDLER),
@@ -207,7 +210,7 @@ pub(crate) fn is_known(kind: &DropKind) -> bool {
 impl Piece {
     /// Whether what is lost here is lost in the DUT's namespace, on whatever interface.
     fn is_in_dut(self) -> bool {
-        matches!(self, Ingress | Routing | Forwarding | Output | Inside)
+        matches!(self, Ingress | Routing | Forwarding | Output | Inside | InSwitch)
     }
 }
 
@@ -237,14 +240,18 @@ impl At<'_> {
             Ingress => on.unwrap_or(self.from).to_owned(),
             Link | Reception => self.to.to_owned(),
             Output => on.unwrap_or(self.from).to_owned(),
-            Inside => on.unwrap_or(self.to).to_owned(),
+            Inside | InSwitch => on.unwrap_or(self.to).to_owned(),
         }
     }
 }
 
 impl Rule {
     fn is_of(&self, piece: Piece) -> bool {
-        self.pieces.contains(&piece) || piece == Inside && self.pieces.iter().any(|piece| piece.is_in_dut())
+        match piece {
+            Inside => self.pieces.iter().any(|piece| piece.is_in_dut()),
+            InSwitch => self.pieces.iter().all(|piece| matches!(piece, Ingress | Output | Inside)),
+            piece => self.pieces.contains(&piece),
+        }
     }
 
     fn fits(&self, kind: &DropKind) -> bool {
@@ -259,8 +266,9 @@ impl Rule {
 
     /// Whether no other piece can be meant: no rule says so, or the ring that it was lost in is this piece's.
     pub(crate) fn is_sure(&self, kind: &DropKind, at: At<'_>) -> bool {
+        let is_whole_dut = matches!(at.piece, Inside | InSwitch);
         let is_here =
-            |rule: &Rule| rule.pieces.iter().all(|piece| *piece == at.piece || at.piece == Inside && piece.is_in_dut());
+            |rule: &Rule| rule.pieces.iter().all(|piece| *piece == at.piece || is_whole_dut && piece.is_in_dut());
         self.place == RingOfTo || RULES.iter().filter(|rule| rule.fits(kind)).all(is_here)
     }
 

@@ -33,7 +33,8 @@ impl Path {
         let legacy = legacy_in(dut, "one of its hooks");
         let (chains, legacy, neighbours) = (chains.as_deref(), legacy.as_deref(), neighbours.as_deref());
         let known = Known { chains, legacy, neighbours, down: None };
-        let mut segment = Segment::new(missing, Piece::Inside, ingress, egress, known);
+        let piece = if dut.switch.is_some() { Piece::InSwitch } else { Piece::Inside };
+        let mut segment = Segment::new(missing, piece, ingress, egress, known);
         self.divide(&mut segment, Sureness::OnlyHere);
         for (interface, late) in [ingress, egress].into_iter().zip(late) {
             let by_program = segment.take_xdp(interface);
