@@ -36,6 +36,7 @@ const HINTS: &[(&str, &str)] = &[
     ("in the ring of", "find out what takes the interface down"),
     ("no carrier", "set the interface up and find out what takes it down"),
     ("backlog full", "raise net.core.netdev_max_backlog, spread the load over more cores (RPS), or turn on NAPI (GRO)"),
+    ("the bridge has no port", "set the bridge's ports up, and see whether they forward (bridge link show)"),
     ("the bridge's port does not forward", "wait until the port forwards, or turn off STP (bridge link show)"),
     ("no protocol handler", "send IPv4 or ARP, or load what handles this EtherType"),
     (
