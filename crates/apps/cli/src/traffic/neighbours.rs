@@ -211,14 +211,14 @@ impl Neighbours {
         pool.free(out);
         let due_ns = ip.next_deadline_ns().saturating_sub(clock::now_ns());
         ring.wait(due_ns.min(NAP_NS)).map_err(|error| error.to_string())?;
+        let now_ns = clock::now_ns();
         let mut frame = [0; LEN_MAX as usize];
         let walked = ring.walk(BATCH / 2, |packet| {
             let len = packet.len().min(frame.len());
             packet.copy(&mut frame[..len]);
-            ip.receive(&frame[..len], Checksum::Unknown, clock::now_ns(), out, pool);
+            ip.receive(&frame[..len], Checksum::Unknown, now_ns, out, pool);
         });
         walked.map_err(|error| error.to_string())?;
-        let now_ns = clock::now_ns();
         if now_ns >= ip.next_deadline_ns() {
             ip.tick(now_ns, out, pool);
         }
