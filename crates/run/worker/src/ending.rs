@@ -66,7 +66,7 @@ impl<D: Datapath> Worker<D> {
         let give_up_ns = clock::now_ns() + self.config.drain_input_ns;
         loop {
             let now_ns = clock::now_ns();
-            if now_ns >= give_up_ns || self.datapath.is_done() || self.round(now_ns).received == 0 {
+            if now_ns >= give_up_ns || self.datapath.is_done() || self.round_of_all(now_ns).received == 0 {
                 break;
             }
         }
@@ -78,7 +78,7 @@ impl<D: Datapath> Worker<D> {
         self.ports.close_outside(true);
         loop {
             let now_ns = clock::now_ns();
-            let moved = self.round(now_ns).moved();
+            let moved = self.round_of_all(now_ns).moved();
             self.look_for_last_packet();
             let sourceless = self.ports.are_exhausted(false).is_none() && !self.waits();
             if self.exhausted || sourceless || now_ns >= give_up_ns {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   round   receive -> input, tick, output -> transmit -> tx_done; then at most one job from outside        worker.rs
+//!   shares  a port whose calls take longer than those of others waits until the others had as much          shares.rs
 //!   pause   after a round that moved nothing: flush, look for closed ports, then spin, nap, or sleep       pause.rs idle.rs
 //!   ports   ports that break, hang, close or are to go; links that go down and come back                  ports.rs links.rs
 //!   end     input that has arrived, output that waits, packets that ports took and did not finish          ending.rs
@@ -24,6 +25,7 @@ mod ports;
 mod receive;
 mod replay;
 mod send;
+mod shares;
 mod tx_generator;
 mod wait;
 mod worker;

@@ -81,9 +81,9 @@ impl<D: Datapath> Worker<D> {
     /// Sleeps until a port or another thread wakes the worker, or it is time for something.
     fn sleep(&mut self, idle: &mut Idle, bed: &mut Bed) {
         let blind = self.arm_wakeups(bed);
-        // Packets that came before wakeups were armed do not wake it.
+        // Packets that came before wakeups were armed do not wake it, whosever they are.
         let now_ns = clock::now_ns();
-        let round = self.round(now_ns);
+        let round = self.round_of_all(now_ns);
         if round.moved() {
             return idle.moved(now_ns, round.received);
         }

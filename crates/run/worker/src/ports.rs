@@ -3,6 +3,7 @@
 use linerate_mem::Batch;
 use linerate_port::{Context, Datapath, Interest, LinkState, Port, PortError, PortIndex, Readiness, TransmitRef};
 
+use crate::shares::Account;
 use crate::worker::Worker;
 
 /// How long a port that is to go may still bring and take packets.
@@ -127,6 +128,9 @@ pub(crate) struct Attached {
     /// It took packets since the last `flush` that left nothing.
     pub(crate) unflushed: bool,
     checked_ns: u64,
+    /// Time that went into receiving from it, and into sending to it.
+    pub(crate) received: Account,
+    pub(crate) sent: Account,
 }
 
 impl Attached {
@@ -146,7 +150,15 @@ impl Attached {
             stuck_told_ns: 0,
             unflushed: false,
             checked_ns: 0,
+            received: Account::default(),
+            sent: Account::default(),
         }
+    }
+
+    /// The worker receives from it, and the datapath took all that came.
+    #[inline]
+    pub(crate) fn is_served(&self) -> bool {
+        self.open && self.held.is_empty()
     }
 
     pub(crate) fn settle(&mut self) {
@@ -163,6 +175,12 @@ impl Ports {
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (PortIndex, &mut Attached)> {
         let numbered = self.0.iter_mut().enumerate();
         numbered.filter_map(|(place, attached)| Some((PortIndex(place as u16), attached.as_mut()?)))
+    }
+
+    /// What went into each port, and whether it waits for packets to be received from it.
+    pub(crate) fn accounts(&self) -> impl Iterator<Item = (Account, bool)> {
+        let ports = self.0.iter().flatten();
+        ports.flat_map(|attached| [(attached.received, attached.is_served()), (attached.sent, false)])
     }
 
     /// The number of a port that is attached next.

@@ -11,7 +11,8 @@ use linerate_sys::clock;
 use crate::idle::Eagerness;
 use crate::job::{Handle, JOBS_MAX, Job};
 use crate::notifier::{Notifier, Wakeup, notifier};
-use crate::ports::{Ending, Event, PortLoss, Ports};
+use crate::ports::{Attached, Ending, Event, PortLoss, Ports};
+use crate::shares::Shares;
 
 /// Packets wait for a port that takes none for so long before the datapath is told, and is told again.
 const STUCK_NS: u64 = 1_000_000_000;
@@ -33,6 +34,8 @@ pub struct Config {
     pub drain_input_ns: u64,
     /// How long packets that wait in outputs may still leave at the end, and as long again ports may complete what they took.
     pub drain_output_ns: u64,
+    /// Nanoseconds of a clock that goes on while ports are called: by it ports share the worker's time.
+    pub clock: fn() -> u64,
 }
 
 impl Default for Config {
@@ -44,6 +47,7 @@ impl Default for Config {
             port_loss: PortLoss::default(),
             drain_input_ns: 0,
             drain_output_ns: 1_000_000_000,
+            clock: clock::now_ns,
         }
     }
 }
@@ -86,6 +90,7 @@ pub struct Worker<D> {
     pub turns: Turns,
     pub(crate) config: Config,
     pub(crate) ports: Ports,
+    pub(crate) shares: Shares,
     /// The pools of the ports, each once.
     pub(crate) homes: Vec<Home>,
     pub(crate) on_event: Box<dyn FnMut(Event) + Send>,
@@ -126,6 +131,7 @@ impl<D: Datapath> Worker<D> {
             turns: Turns::default(),
             config,
             ports: Ports::default(),
+            shares: Shares::new(config.clock),
             homes: Vec::new(),
             on_event,
             jobs,
@@ -144,6 +150,7 @@ impl<D: Datapath> Worker<D> {
     /// Serves every port once: packets that have arrived go through the datapath, then each port gets what is for it.
     #[inline]
     pub fn round(&mut self, now_ns: u64) -> Round {
+        self.shares.begin(now_ns, self.ports.accounts());
         let received = self.receive(now_ns);
         if now_ns >= self.links_due_ns {
             self.check_links(now_ns);
@@ -160,6 +167,14 @@ impl<D: Datapath> Worker<D> {
         round
     }
 
+    /// A round in which no port waits for its share.
+    pub(crate) fn round_of_all(&mut self, now_ns: u64) -> Round {
+        self.shares.off = true;
+        let round = self.round(now_ns);
+        self.shares.off = false;
+        round
+    }
+
     /// The worker's handle of the pool that it was made with.
     pub fn pool(&self) -> &Pool {
         // `Worker::new` made the first one.
@@ -168,7 +183,29 @@ impl<D: Datapath> Worker<D> {
 
     #[inline]
     fn receive(&mut self, now_ns: u64) -> usize {
+        if let Some(start_ns) = self.shares.start() {
+            return self.receive_shares(start_ns, now_ns);
+        }
         (0..self.ports.0.len()).map(|place| self.receive_from(PortIndex(place as u16), now_ns)).sum()
+    }
+
+    /// Receives from each port that did not have more than its share of the time.
+    fn receive_shares(&mut self, start_ns: u64, now_ns: u64) -> usize {
+        let (mut received, mut since_ns) = (0, start_ns);
+        for place in 0..self.ports.0.len() {
+            let index = PortIndex(place as u16);
+            let ahead = |attached: &mut Attached| attached.is_served() && self.shares.is_ahead(attached.received);
+            if self.ports.get_mut(index).is_some_and(ahead) {
+                continue;
+            }
+            let slots = self.receive_from(index, now_ns);
+            received += slots;
+            if let Some(attached) = self.ports.get_mut(index) {
+                let full = slots >= self.config.batch / 2;
+                since_ns = self.shares.charge_received(&mut attached.received, since_ns, full);
+            }
+        }
+        received
     }
 
     /// Receives once from a port; returns how many slots the datapath was given.
@@ -234,6 +271,7 @@ impl<D: Datapath> Worker<D> {
     #[inline]
     pub(crate) fn transmit(&mut self, now_ns: u64) -> usize {
         let (mut sent, mut sent_ns) = (0, 0);
+        let mut since_ns = self.shares.start();
         for place in 0..self.ports.0.len() {
             let Some(Some(attached)) = self.ports.0.get_mut(place) else { continue };
             let index = PortIndex(place as u16);
@@ -242,7 +280,15 @@ impl<D: Datapath> Worker<D> {
                 self.stuck(index, now_ns);
                 continue;
             }
-            match attached.port.transmit(batch) {
+            if since_ns.is_some() && self.shares.is_ahead(attached.sent) {
+                continue;
+            }
+            let outcome = attached.port.transmit(batch);
+            if let Some(since_ns) = &mut since_ns {
+                let packets = *outcome.as_ref().unwrap_or(&0);
+                *since_ns = self.shares.charge_sent(&mut attached.sent, *since_ns, packets);
+            }
+            match outcome {
                 Ok(0) => self.stuck(index, now_ns),
                 Ok(taken) => {
                     // The time at which packets leave is read once a round.

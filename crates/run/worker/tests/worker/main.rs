@@ -3,4 +3,5 @@
 
 mod common;
 mod rounds;
+mod shares;
 mod threads;
