@@ -4,8 +4,9 @@ use super::Complaint;
 use super::lexer::Source;
 
 /// The backends, and the words before the colon of a port's name.
-const BACKENDS: [&str; 14] = [
+const BACKENDS: [&str; 15] = [
     "pipe", "null", "file", "packet", "xdp", "xdplive", "pcap", "tap", "memif", "vhost", "shm", "vxlan", "gre", "dpdk",
+    "netmap",
 ];
 /// Those of them that mean nothing else in English or in a format, so that the bare word is a backend.
 const UNAMBIGUOUS: [&str; 5] = ["xdp", "xdplive", "memif", "vhost", "shm"];

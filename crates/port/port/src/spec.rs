@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! spec     = [ backend ":" ] target [ "@" queue ] { "," option }
+//!          | [ backend ":" ] target "@conf:" option { "," option }       as netmap writes options
 //! backend  = letter { letter | digit }              pipe null file packet xdp xdplive pcap tap ...
 //! target   = { any character but "," and "@" }      an interface, a path, a name; may be empty (null:)
 //! queue    = decimal number
@@ -224,7 +225,10 @@ impl FromStr for PortSpec {
         }
         let backend = backend.map(str::to_string);
         let mut spec = PortSpec { backend, target, text: text.into(), ..PortSpec::default() };
-        let options = options.iter().map(|option| option.split_once('=').unwrap_or((option, "yes")));
+        // Options may begin as netmap writes them.
+        let first = queue.and_then(|queue| queue.strip_prefix("conf:"));
+        let queue = queue.filter(|_| first.is_none());
+        let options = first.iter().chain(options).map(|option| option.split_once('=').unwrap_or((option, "yes")));
         if options.clone().any(|(key, _)| key == "@") {
             return Err(error("has an option @; a queue stands behind the target: eth0@3"));
         }
@@ -305,6 +309,9 @@ mod tests {
         assert_eq!(parse("eth0").unwrap().backend, None);
         assert_eq!(parse("null:").unwrap().target, "");
         assert_eq!(parse("eth0@2").unwrap().options.first_queue, Some(2));
+        let netmaps = parse("netmap:vale0:a@conf:rings=2,slots=512").unwrap();
+        assert_eq!((netmaps.target.as_str(), netmaps.wrote("@")), ("vale0:a", false));
+        assert_eq!(netmaps.own, [("rings".into(), "2".into()), ("slots".into(), "512".into())]);
         assert!(parse("x:1,@=3").unwrap_err().to_string().contains("eth0@3"));
         // A colon after what is no backend word belongs to the name (an alias interface).
         assert_eq!(parse("ETH0:1").unwrap().target, "ETH0:1");
@@ -334,6 +341,8 @@ mod tests {
             "a\nb",
             "xdp:e@4294967296",
             "xdp:e@",
+            "xdp:e@conf:",
+            "xdp:e@conf:@=3",
             "pipe:a,promisc=maybe",
             "pipe:a,tx_only,rx_only",
             "pipe:a,queues=0",

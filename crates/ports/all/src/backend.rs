@@ -32,7 +32,7 @@ impl From<OpenError> for Unusable {
     }
 }
 
-/// All backends, the ones that are not built yet as well, in the order of their usefulness to someone who looks for one.
+/// All backends, those that this program was built without as well, in the order of their usefulness to someone who looks for one.
 pub fn list() -> Vec<Backend> {
     let backend = |entry: &Entry| Backend {
         name: entry.name,
@@ -56,7 +56,7 @@ pub(crate) struct Entry {
     pub summary: &'static str,
     /// Tells whether it can be used, without side effects.
     pub probe: fn() -> Result<(), Unusable>,
-    /// `None`: not built yet.
+    /// `None`: this program was built without it.
     pub open: Option<Open>,
     /// For ports whose memory is their own: which these are, and what makes the pool that they must be opened on.
     pub pool: Option<(HasOwnMemory, MakePool)>,
@@ -247,7 +247,14 @@ pub(crate) const ENTRIES: &[Entry] = &[
         far_side: FarSide::Nothing,
         ..PLAIN
     },
-    Entry { name: "netmap", syntax: "netmap:IF", summary: "netmap, on kernels that have it", ..UNBUILT },
+    Entry {
+        name: "netmap",
+        syntax: "netmap:PORT",
+        summary: "netmap's kernel module: IF, IF-N, IF^, vale0:a (the kernel's switch), IF{1 (pipe), IF/r (monitor)",
+        probe: || Ok(linerate_port_netmap::probe()?),
+        open: Some(|spec, pool| boxed(linerate_port_netmap::open(spec, pool))),
+        ..PLAIN
+    },
     #[cfg(feature = "dpdk")]
     Entry {
         name: "dpdk",
@@ -263,8 +270,6 @@ pub(crate) const ENTRIES: &[Entry] = &[
 const DPDK_SYNTAX: &str = "dpdk:DEVARGS";
 const DPDK_SUMMARY: &str = "DPDK's drivers: a network card that the kernel gave away, or a virtual device (net_null0)";
 
-const UNBUILT: Entry = Entry { probe: not_built, ..PLAIN };
-
 #[cfg(not(feature = "dpdk"))]
 fn without_dpdk() -> Result<(), Unusable> {
     Err(Unusable {
@@ -279,10 +284,6 @@ fn boxed<P: Port + 'static>(opened: Result<Device<P>, OpenError>) -> Result<Devi
 
 fn usable() -> Result<(), Unusable> {
     Ok(())
-}
-
-fn not_built() -> Result<(), Unusable> {
-    Err(Unusable { why: "this backend is not built yet".into(), what_to_do: String::new() })
 }
 
 fn probe_xdp() -> Result<(), Unusable> {

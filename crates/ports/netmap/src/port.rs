@@ -1,0 +1,313 @@
+//! The port: one ring pair, its totals, and what it says when the interface is gone.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use linerate_mem::{Batch, Pool};
+use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats, complete_checksums};
+use linerate_sys::clock;
+use linerate_sys::netdev::{Netdev, Presence};
+use linerate_sys::poll::{PollFor, poll};
+use linerate_sys::promiscuous::Promiscuous;
+
+use crate::abi::FRAGMENTS_MAX;
+use crate::fault::Fault;
+use crate::receive::Receiver;
+use crate::sys::Control;
+use crate::transmit::Sender;
+
+/// Slots that are filled before a sync, if packets keep coming in large batches. A sync is a system call, which costs as much as some
+/// hundred packets; `flush` and `wait` sync at once.
+const SLOTS_PER_SYNC: u32 = 512;
+/// A batch of fewer packets is handed over at once.
+const LARGE_BATCH: usize = 32;
+/// A sleeper asks after the interface this often.
+const CHECK_NS: u64 = 50_000_000;
+
+/// What a port keeps as long as it is open, beside its rings.
+pub(crate) struct Held {
+    /// Promiscuous mode, for all ports of the device.
+    pub _promiscuous: Option<Arc<Promiscuous>>,
+    /// The interface, and its index; `None` for a port that stands on none.
+    pub interface: Option<(Netdev, u32)>,
+}
+
+/// The port of one ring pair.
+pub struct NetmapPort {
+    pub(crate) caps: Caps,
+    pub(crate) receiver: Option<Receiver>,
+    pub(crate) sender: Option<Sender>,
+    pub(crate) pool: Pool,
+    pub(crate) control: Control,
+    pub(crate) held: Held,
+    /// What somebody wrote that closed the port.
+    pub(crate) corrupt: Option<String>,
+}
+
+impl NetmapPort {
+    #[inline]
+    fn check(&self, batch: &Batch) -> Result<(), PortError> {
+        self.caps.check_pool(batch, &self.pool)?;
+        match self.corrupt {
+            None => Ok(()),
+            Some(_) => self.check_sound(),
+        }
+    }
+
+    #[cold]
+    fn check_sound(&self) -> Result<(), PortError> {
+        match &self.corrupt {
+            None => Ok(()),
+            Some(what) => Err(PortError::PeerCorrupt { port: self.caps.name.clone(), what: what.clone() }),
+        }
+    }
+
+    /// Gives read slots back and takes over what has arrived.
+    #[inline]
+    fn sync_receive(&mut self) -> Result<(), Fault> {
+        let Some(side) = &mut self.receiver else { return Ok(()) };
+        side.unreleased = 0;
+        self.control.sync_receive().map_err(|source| Fault::of("NIOCRXSYNC", source))?;
+        Ok(side.ring.look()?)
+    }
+
+    /// Hands filled slots over and takes over what was sent.
+    #[inline]
+    fn sync_transmit(&mut self) -> Result<(), Fault> {
+        let Some(side) = &mut self.sender else { return Ok(()) };
+        side.unsynced = 0;
+        self.control.sync_transmit().map_err(|source| Fault::of("NIOCTXSYNC", source))?;
+        Ok(side.ring.look()?)
+    }
+
+    #[inline]
+    fn try_receive(&mut self, batch: &mut Batch) -> Result<usize, Fault> {
+        let Some(side) = &mut self.receiver else { return Ok(0) };
+        if batch.room() == 0 {
+            return Ok(0);
+        }
+        let mut packets = 0;
+        if side.ring.available() > 0 {
+            packets = side.receive(batch, &mut self.pool)?;
+        }
+        if packets == 0 {
+            self.sync_receive()?;
+            if let Some(side) = self.receiver.as_mut().filter(|side| side.ring.available() > 0) {
+                packets = side.receive(batch, &mut self.pool)?;
+            }
+        }
+        if self.receiver.as_ref().is_some_and(Receiver::must_release) {
+            self.sync_receive()?;
+        }
+        Ok(packets)
+    }
+
+    #[inline]
+    fn try_transmit(&mut self, batch: &mut Batch) -> Result<usize, Fault> {
+        let mut taken = 0;
+        loop {
+            let Some(side) = &mut self.sender else { return Ok(taken) };
+            match side.transmit(batch, &mut self.pool) {
+                Ok(packets) => taken += packets,
+                Err(Fault::TooLong(_)) if taken > 0 => break,
+                Err(fault) => return Err(fault),
+            }
+            if batch.is_empty() {
+                break;
+            }
+            let before = side.ring.available();
+            self.sync_transmit()?;
+            if self.sender.as_ref().is_none_or(|side| side.ring.available() <= before) {
+                break;
+            }
+        }
+        let wanted = self.sender.as_ref().is_some_and(|side| {
+            let most = SLOTS_PER_SYNC.min(side.ring.memory.slots() / 2);
+            side.unsynced >= most || side.unsynced > 0 && taken < LARGE_BATCH
+        });
+        if wanted {
+            self.sync_transmit()?;
+        }
+        Ok(taken)
+    }
+
+    fn is_ready(&mut self, interest: Interest) -> Result<bool, Fault> {
+        match interest {
+            // A sleep syncs, even one of no time.
+            Interest::Receive => Ok(self.receiver.as_ref().is_some_and(|side| side.ring.available() > 0)),
+            Interest::Transmit => {
+                self.sync_transmit()?;
+                Ok(self.sender.as_ref().is_some_and(|side| side.ring.available() > 0))
+            }
+        }
+    }
+
+    /// What the interface is doing; `Up` for a port that stands on none.
+    fn presence(&self) -> Presence {
+        match &self.held.interface {
+            Some((device, index)) => device.presence(*index),
+            None => Presence::Up,
+        }
+    }
+
+    /// Whether the interface is gone or down.
+    fn check_interface(&self) -> Result<(), PortError> {
+        let port = || self.caps.name.clone();
+        match (self.presence(), &self.held.interface) {
+            (Presence::Gone, Some((device, _))) => {
+                Err(PortError::Gone { port: port(), what: format!("interface {} was deleted", device.name()) })
+            }
+            (Presence::Down, Some((device, _))) => {
+                Err(PortError::Down { port: port(), interface: device.name().into() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn broken(&mut self, fault: Fault) -> PortError {
+        let port = self.caps.name.clone();
+        match fault {
+            Fault::Corrupt(what) => {
+                self.corrupt = Some(what.clone());
+                PortError::PeerCorrupt { port, what }
+            }
+            Fault::TooLong(len) => PortError::FrameTooLong { port, len, max: self.caps.frame_len_max },
+            Fault::Gone => PortError::Gone { port, what: "netmap gave the port up".into() },
+            // A ring that netmap stopped says EIO: its interface is down, or on its way out.
+            Fault::Io { operation, source } => match self.check_interface() {
+                Err(error) => error,
+                Ok(()) => PortError::Io { port, operation, source },
+            },
+        }
+    }
+
+    /// Sleeps; false when a signal ended the sleep.
+    fn sleep(&mut self, interest: Interest, left_ns: u64) -> Result<bool, PortError> {
+        let wanted = match interest {
+            Interest::Receive => PollFor::Reading,
+            Interest::Transmit => PollFor::Writing,
+        };
+        let (before_ns, nap_ns) = (clock::now_ns(), left_ns.min(CHECK_NS));
+        let polled = poll(self.control.as_fd(), wanted, nap_ns).map_err(|source| self.caps.io_error("poll", source))?;
+        if polled.failed {
+            self.check_interface()?;
+        }
+        // The kernel synced.
+        if let Some(side) = self.receiver.as_mut().filter(|_| interest == Interest::Receive) {
+            side.unreleased = 0;
+        }
+        let looked =
+            [self.receiver.as_mut().map(|side| &mut side.ring), self.sender.as_mut().map(|side| &mut side.ring)]
+                .into_iter()
+                .flatten()
+                .try_for_each(|ring| ring.look());
+        looked.map_err(|corrupt| self.broken(corrupt.into()))?;
+        Ok(polled.ready || polled.failed || clock::now_ns().saturating_sub(before_ns) >= nap_ns)
+    }
+}
+
+impl Port for NetmapPort {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    #[inline]
+    fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        self.check(batch)?;
+        self.try_receive(batch).map_err(|fault| self.broken(fault))
+    }
+
+    #[inline]
+    fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        self.check(batch)?;
+        complete_checksums(batch);
+        self.try_transmit(batch).map_err(|fault| self.broken(fault))
+    }
+
+    fn flush(&mut self) -> Result<usize, PortError> {
+        self.check_sound()?;
+        let idle = self.sender.as_ref().is_none_or(|side| side.ring.pending() == 0);
+        if !idle {
+            self.sync_transmit().map_err(|fault| self.broken(fault))?;
+        }
+        Ok(self.sender.as_ref().map_or(0, |side| side.pending().packets as usize))
+    }
+
+    fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError> {
+        self.check_sound()?;
+        if interest == Interest::Receive && self.receiver.is_none() {
+            return Ok(Readiness::Closed);
+        }
+        let deadline_ns = clock::now_ns().saturating_add(timeout_ns);
+        loop {
+            if self.is_ready(interest).map_err(|fault| self.broken(fault))? {
+                return Ok(Readiness::Ready);
+            }
+            self.check_interface()?;
+            let left_ns = deadline_ns.saturating_sub(clock::now_ns());
+            let awake = self.sleep(interest, left_ns)?;
+            if left_ns == 0 || !awake {
+                let ready = self.is_ready(interest).map_err(|fault| self.broken(fault))?;
+                return Ok(if ready { Readiness::Ready } else { Readiness::TimedOut });
+            }
+        }
+    }
+
+    fn arm_wakeup(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
+        if self.corrupt.is_some() || self.receiver.is_none() || self.presence() != Presence::Up {
+            return false;
+        }
+        add(self.control.as_fd());
+        true
+    }
+
+    fn rx_occupancy(&self) -> Option<(u64, u64)> {
+        let memory = &self.receiver.as_ref()?.ring.memory;
+        let bytes = |slots: u32| u64::from(slots) * memory.buffer_bytes() as u64;
+        Some((bytes(self.receiver.as_ref()?.ring.available()), bytes(memory.slots() - 1)))
+    }
+
+    fn link(&mut self) -> Result<LinkState, PortError> {
+        self.check_sound()?;
+        match self.check_interface() {
+            Ok(()) => {}
+            Err(PortError::Down { .. }) => return Ok(LinkState::Down),
+            Err(error) => return Err(error),
+        }
+        let running = self.held.interface.as_ref().is_none_or(|(device, _)| device.is_running().unwrap_or(false));
+        Ok(if running { LinkState::Up } else { LinkState::Down })
+    }
+
+    fn stats(&mut self) -> Result<Stats, PortError> {
+        let row = |cause: &str, packets| Drops { place: self.caps.name.clone(), cause: cause.into(), packets };
+        let mut stats = Stats::default();
+        if let Some(side) = &self.receiver {
+            (stats.rx_packets, stats.rx_bytes) = (side.totals.packets, side.totals.bytes);
+            stats.rx_drops = vec![
+                row("longer than a batch takes", side.totals.too_long),
+                row("packet without a byte", side.totals.empty),
+            ];
+        }
+        if let Some(side) = &self.sender {
+            let sent = side.sent();
+            (stats.tx_packets, stats.tx_bytes) = (sent.packets, sent.bytes);
+            stats.tx_drops = vec![row("packet without a byte", side.empty)];
+        }
+        stats.rx_drops.retain(|row| row.packets > 0);
+        stats.tx_drops.retain(|row| row.packets > 0);
+        Ok(stats)
+    }
+}
+
+impl Drop for NetmapPort {
+    /// What is in the ring is sent, as far as the far side has room for it.
+    fn drop(&mut self) {
+        if self.corrupt.is_none() && self.sender.as_ref().is_some_and(|side| side.unsynced > 0) {
+            let _ = self.sync_transmit();
+        }
+    }
+}
+
+/// Most frames of the pool in one packet: they are copied into as many slots as it needs.
+pub(crate) const FRAGS_MAX: usize = FRAGMENTS_MAX;

@@ -1,0 +1,100 @@
+//! The indices of a ring, which the kernel and this process move in turn.
+//!
+//! ```text
+//!        head            tail
+//! | ...... | ours ....... | the kernel's ... |      slots head to tail - 1 are ours, the others are the kernel's
+//! ```
+//! This process moves `head` and the kernel moves `tail`, within a sync only. `head` and `tail` are kept in private memory; what stands in
+//! the area is written, and read back after a sync alone.
+
+use crate::fault::Corrupt;
+use crate::sys::RingMemory;
+
+/// One ring, with indices of this process's own.
+pub(crate) struct Ring {
+    pub memory: RingMemory,
+    head: u32,
+    tail: u32,
+}
+
+impl Ring {
+    /// A ring that was just bound.
+    ///
+    /// # Errors
+    /// Its indices cannot be.
+    pub(crate) fn new(memory: RingMemory) -> Result<Ring, Corrupt> {
+        let mut ring = Ring { head: memory.head(), tail: 0, memory };
+        if ring.head >= ring.memory.slots() {
+            return Err(ring.impossible("head", ring.head));
+        }
+        ring.look()?;
+        Ok(ring)
+    }
+
+    /// Takes over the kernel's index, after a sync.
+    ///
+    /// # Errors
+    /// It is not below the number of slots, or somebody else moved ours.
+    #[inline]
+    pub(crate) fn look(&mut self) -> Result<(), Corrupt> {
+        let (head, tail) = (self.memory.head(), self.memory.tail());
+        if tail >= self.memory.slots() {
+            return Err(self.impossible("tail", tail));
+        }
+        if head != self.head {
+            return Err(self.moved(head));
+        }
+        self.tail = tail;
+        Ok(())
+    }
+
+    #[cold]
+    fn impossible(&self, name: &str, index: u32) -> Corrupt {
+        Corrupt(format!("{name} {index} to a ring of {} slots", self.memory.slots()))
+    }
+
+    /// The kernel moves `head` only if it found it, or a slot, wrong; another process has no business with it.
+    #[cold]
+    fn moved(&self, head: u32) -> Corrupt {
+        Corrupt(format!("head {head} to a ring that this port left at {} (is the ring open twice?)", self.head))
+    }
+
+    /// First slot of ours.
+    #[inline]
+    pub(crate) fn head(&self) -> u32 {
+        self.head
+    }
+
+    /// Slots of ours.
+    #[inline]
+    pub(crate) fn available(&self) -> u32 {
+        let distance = self.tail.wrapping_sub(self.head);
+        if self.tail < self.head { distance.wrapping_add(self.memory.slots()) } else { distance }
+    }
+
+    /// Slots of a transmit ring that the kernel has not sent yet: a ring keeps one slot free.
+    #[inline]
+    pub(crate) fn pending(&self) -> u32 {
+        self.memory.slots() - 1 - self.available()
+    }
+
+    /// The slot behind slot `index`.
+    #[inline]
+    pub(crate) fn next(&self, index: u32) -> u32 {
+        if index + 1 >= self.memory.slots() { 0 } else { index + 1 }
+    }
+
+    /// The slot `distance` slots behind slot `index`; `distance` is at most the number of slots.
+    #[inline]
+    pub(crate) fn after(&self, index: u32, distance: u32) -> u32 {
+        let (slots, sum) = (self.memory.slots(), u64::from(index) + u64::from(distance));
+        (if sum >= u64::from(slots) { sum - u64::from(slots) } else { sum }) as u32
+    }
+
+    /// Hands the slots before `head` to the kernel, at the next sync.
+    #[inline]
+    pub(crate) fn release(&mut self, head: u32) {
+        self.head = head;
+        self.memory.set_head(head);
+    }
+}

@@ -1,0 +1,179 @@
+//! Sending: packets are copied into the buffers of the ring.
+
+use linerate_mem::{Batch, Pool};
+
+use crate::abi::{FRAGMENTS_MAX, MORE_FRAGMENTS, REPORT, SlotWord};
+use crate::fault::{Corrupt, Fault};
+use crate::ring::Ring;
+
+/// Totals of what was put into the ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+/// What a slot of the ring holds: bytes, and whether the packet ends there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Note {
+    len: u16,
+    ends: bool,
+}
+
+/// A transmit ring.
+pub(crate) struct Sender {
+    pub ring: Ring,
+    /// All that was put into the ring.
+    put: Totals,
+    /// By slot, for the account of what is not sent yet.
+    notes: Box<[Note]>,
+    /// Slots that were filled since the last sync.
+    pub unsynced: u32,
+    /// A sync hands packets over to the receiver itself (a pipe, a veth pair, a switch), so that they are sent then. Slots come back later.
+    hands_over: bool,
+    /// Packets without a byte, which were taken and not sent.
+    pub empty: u64,
+    pub frame_len_max: usize,
+    /// Bytes of a packet in one slot, at most.
+    slot_bytes: usize,
+}
+
+impl Sender {
+    /// A sender of packets of up to `len_max` bytes, as far as the slots of one packet hold them.
+    pub(crate) fn new(ring: Ring, len_max: usize, hands_over: bool) -> Sender {
+        let slot_bytes = ring.memory.buffer_bytes().min(usize::from(u16::MAX));
+        let frame_len_max = len_max.min(slot_bytes * FRAGMENTS_MAX.min(ring.memory.slots() as usize - 1));
+        let notes = vec![Note::default(); ring.memory.slots() as usize].into();
+        Sender { ring, put: Totals::default(), notes, unsynced: 0, hands_over, empty: 0, frame_len_max, slot_bytes }
+    }
+
+    /// Takes packets from the front of the batch, as many as there are slots for, and returns how many.
+    ///
+    /// # Errors
+    /// A packet is too long and none was taken, or a slot names a buffer that there is not.
+    #[inline]
+    pub(crate) fn transmit(&mut self, batch: &mut Batch, pool: &mut Pool) -> Result<usize, Fault> {
+        let mut taken = 0;
+        loop {
+            let plain = self.put_plain(batch)?;
+            pool.free_front(batch, plain);
+            taken += plain;
+            if batch.is_empty() || self.ring.available() == 0 {
+                break;
+            }
+            match self.put_other(batch, pool) {
+                Ok(true) => taken += 1,
+                Ok(false) => break,
+                // The next call says it again.
+                Err(Fault::TooLong(_)) if taken > 0 => break,
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Puts packets of one frame and one slot into the ring, from the front of the batch on, and returns how many.
+    #[inline]
+    fn put_plain(&mut self, batch: &Batch) -> Result<usize, Corrupt> {
+        let len_max = self.slot_bytes.min(self.frame_len_max);
+        let (mut index, available) = (self.ring.head(), self.ring.available() as usize);
+        let (mut last, mut bytes, mut count) = (index, 0, 0);
+        for part in batch.parts().take(available) {
+            let len = part.bytes.len();
+            if part.more || len > len_max || len == 0 {
+                break;
+            }
+            self.put_slot(index, part.bytes, false)?;
+            (last, index) = (index, self.ring.next(index));
+            bytes += len as u64;
+            count += 1;
+        }
+        if count > 0 {
+            self.publish(last, index, count as u32, Totals { packets: count as u64, bytes });
+        }
+        Ok(count)
+    }
+
+    /// Fills a slot.
+    #[inline]
+    fn put_slot(&mut self, index: u32, bytes: &[u8], more: bool) -> Result<(), Corrupt> {
+        let memory = &self.ring.memory;
+        let SlotWord { buffer, .. } = memory.slot(index);
+        if !memory.write(buffer, 0, bytes) {
+            return Err(wrong_buffer(index, buffer));
+        }
+        memory.set_offset(index, 0);
+        let (len, flags) = (bytes.len() as u16, if more { MORE_FRAGMENTS } else { 0 });
+        memory.set_slot(index, SlotWord { buffer, len, flags });
+        if let Some(note) = self.notes.get_mut(index as usize) {
+            *note = Note { len, ends: !more };
+        }
+        Ok(())
+    }
+
+    /// Hands filled slots over, at the next sync; asks for a report about the last one.
+    #[inline]
+    fn publish(&mut self, last: u32, head: u32, slots: u32, totals: Totals) {
+        let word = self.ring.memory.slot(last);
+        self.ring.memory.set_slot(last, SlotWord { flags: word.flags | REPORT, ..word });
+        self.ring.release(head);
+        self.unsynced += slots;
+        self.put.packets += totals.packets;
+        self.put.bytes += totals.bytes;
+    }
+
+    /// Takes the packet at the front of the batch, which has several frames or needs several slots, or has no byte. False if there is no
+    /// room for it now, or its last frame is not in the batch.
+    #[cold]
+    fn put_other(&mut self, batch: &mut Batch, pool: &mut Pool) -> Result<bool, Fault> {
+        let Some(span) = batch.span(0) else { return Ok(false) };
+        if span.len > self.frame_len_max {
+            return Err(Fault::TooLong(span.len));
+        }
+        let slots = span.len.div_ceil(self.slot_bytes);
+        if slots > self.ring.available() as usize {
+            return Ok(false);
+        }
+        if slots == 0 {
+            self.empty += 1;
+            pool.free_front(batch, span.slots);
+            return Ok(true);
+        }
+        let mut reader = batch.reader(0, span.slots);
+        let (mut index, mut last) = (self.ring.head(), self.ring.head());
+        let mut gathered = vec![0; self.slot_bytes];
+        for slot in 1..=slots {
+            let len = reader.read(&mut gathered);
+            self.put_slot(index, &gathered[..len], slot < slots)?;
+            (last, index) = (index, self.ring.next(index));
+        }
+        self.publish(last, index, slots as u32, Totals { packets: 1, bytes: span.len as u64 });
+        pool.free_front(batch, span.slots);
+        Ok(true)
+    }
+
+    /// What was put into the ring and not sent, as of the last sync.
+    pub(crate) fn pending(&self) -> Totals {
+        let slots = if self.hands_over { self.unsynced } else { self.ring.pending() };
+        let first = self.ring.after(self.ring.head(), self.ring.memory.slots() - slots);
+        let notes = (0..slots).filter_map(|slot| self.notes.get(self.ring.after(first, slot) as usize));
+        notes.fold(Totals::default(), |sum, note| Totals {
+            packets: sum.packets + u64::from(note.ends),
+            bytes: sum.bytes + u64::from(note.len),
+        })
+    }
+
+    /// What was sent, as of the last sync.
+    pub(crate) fn sent(&self) -> Totals {
+        let pending = self.pending();
+        Totals {
+            packets: self.put.packets.saturating_sub(pending.packets),
+            bytes: self.put.bytes.saturating_sub(pending.bytes),
+        }
+    }
+}
+
+#[cold]
+fn wrong_buffer(index: u32, buffer: u32) -> Corrupt {
+    Corrupt(format!("slot {index} with buffer {buffer}, which is not in the area"))
+}

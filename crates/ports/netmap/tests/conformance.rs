@@ -1,0 +1,221 @@
+//! The contract of ports, inside a kernel that has netmap: over pipes, the kernel's VALE switch and veth pairs.
+//!
+//! Where this kernel has none, these tests run themselves in a user-mode Linux.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use linerate_mem::{Batch, Pool};
+use linerate_port::{Caps, Interest, Port, PortError, Readiness, Stats};
+use linerate_sys::netdev::Netdev;
+use linerate_sys::netns::NetNs;
+use linerate_sys::veth::{self, VethEnd};
+use linerate_testkit::{Disturbance, Facts, Harness, Hit, Link, check_all};
+
+/// All ports of a kernel without much memory share it.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A number that no other name of this process has.
+fn number() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+fn open(text: &str, pool: &Pool) -> Result<Vec<Box<dyn Port>>, String> {
+    let spec = text.parse().map_err(|error: linerate_port::SpecError| error.to_string())?;
+    let opened = linerate_port_netmap::open(spec, pool).map_err(|error| error.to_string())?;
+    Ok(opened.boxed().into_ports())
+}
+
+fn one(text: &str, pool: &Pool) -> Result<Box<dyn Port>, String> {
+    Ok(open(text, pool)?.remove(0))
+}
+
+/// Checks a harness: here, where this kernel has netmap, else in the user-mode Linux that `LINERATE_UML` names (docs/netmap.md), in which
+/// this program runs `test` alone.
+fn check(test: &str, harness: &mut dyn Harness) {
+    let Err(error) = linerate_port_netmap::probe() else {
+        let _alone = alone();
+        check_all(harness);
+        return;
+    };
+    let Some(folder) = std::env::var_os("LINERATE_UML").filter(|_| std::env::var_os("UML").is_none()) else {
+        println!("skipped: {}, and LINERATE_UML names no user-mode Linux with it", error.cause);
+        return;
+    };
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/uml/run.sh");
+    let mut command = Command::new(script);
+    command.args(["-t", "400"]).arg(folder).arg(std::env::current_exe().unwrap());
+    let output = command.args(["--exact", test, "--nocapture"]).output().unwrap();
+    print!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed") && !text.contains("skipped"), "{test} in {script}");
+}
+
+/// The two ends of a pipe, whose parent needs not be an interface.
+struct Pipe;
+
+impl Harness for Pipe {
+    fn name(&self) -> String {
+        "netmap pipe".into()
+    }
+
+    fn facts(&self) -> Facts {
+        Facts { lossless: true, wrap_packets: 5_000, ..Facts::default() }
+    }
+
+    fn open(&mut self, pool: &Pool, _start: u32) -> Result<Link, String> {
+        let number = number();
+        let receiver = one(&format!("netmap:lr{number}{{1"), pool)?;
+        Ok(Link::Pair { sender: one(&format!("netmap:lr{number}}}1"), pool)?, receiver })
+    }
+}
+
+#[test]
+fn pipe() {
+    check("pipe", &mut Pipe);
+}
+
+/// A port that counts what passes.
+struct Counted {
+    port: Box<dyn Port>,
+    /// Packets sent, less those received.
+    under_way: Arc<AtomicI64>,
+}
+
+impl Port for Counted {
+    fn caps(&self) -> &Caps {
+        self.port.caps()
+    }
+
+    fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        let packets = self.port.receive(batch)?;
+        self.under_way.fetch_sub(packets as i64, Ordering::Relaxed);
+        Ok(packets)
+    }
+
+    fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        let packets = self.port.transmit(batch)?;
+        self.under_way.fetch_add(packets as i64, Ordering::Relaxed);
+        Ok(packets)
+    }
+
+    fn flush(&mut self) -> Result<usize, PortError> {
+        self.port.flush()
+    }
+
+    fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError> {
+        self.port.wait(interest, timeout_ns)
+    }
+
+    fn stats(&mut self) -> Result<Stats, PortError> {
+        self.port.stats()
+    }
+}
+
+/// Two ports of a switch.
+struct Vale {
+    options: &'static str,
+    queue: usize,
+    under_way: Arc<AtomicI64>,
+}
+
+impl Vale {
+    fn with(options: &'static str) -> Vale {
+        Vale { options, queue: 0, under_way: Arc::default() }
+    }
+}
+
+impl Harness for Vale {
+    fn name(&self) -> String {
+        format!("netmap VALE {}, ring pair {}", self.options, self.queue)
+    }
+
+    fn facts(&self) -> Facts {
+        Facts { wrap_packets: 5_000, ..Facts::default() }
+    }
+
+    fn open(&mut self, pool: &Pool, _start: u32) -> Result<Link, String> {
+        let number = number();
+        let receivers = open(&format!("netmap:vale{number}:r{}", self.options), pool)?;
+        let senders = open(&format!("netmap:vale{number}:s{}", self.options), pool)?;
+        self.under_way = Arc::default();
+        let counted = |ports: Vec<Box<dyn Port>>| -> Vec<Box<dyn Port>> {
+            let count = |port| Box::new(Counted { port, under_way: Arc::clone(&self.under_way) }) as Box<dyn Port>;
+            ports.into_iter().map(count).collect()
+        };
+        Ok(Link::Queues { senders: counted(senders), receivers: counted(receivers), queue: self.queue })
+    }
+
+    /// The switch drops what a full port has no room for, and counts it nowhere.
+    fn lost_on_path(&mut self) -> u64 {
+        self.under_way.load(Ordering::Relaxed).max(0) as u64
+    }
+}
+
+#[test]
+fn vale() {
+    check("vale", &mut Vale::with(""));
+}
+
+#[test]
+fn vale_with_small_rings() {
+    check("vale_with_small_rings", &mut Vale::with(",slots=128"));
+}
+
+/// A veth pair in a namespace of its own, both ends in netmap's native mode.
+#[derive(Default)]
+struct Veth {
+    namespace: Option<NetNs>,
+}
+
+impl Veth {
+    fn inside<T: Send>(&self, work: impl FnOnce(&NetNs) -> T + Send) -> Result<T, String> {
+        let namespace = self.namespace.as_ref().ok_or("no link was opened")?;
+        namespace.run(|| work(namespace)).map_err(|error| error.to_string())
+    }
+}
+
+impl Harness for Veth {
+    fn name(&self) -> String {
+        "netmap over veth".into()
+    }
+
+    fn facts(&self) -> Facts {
+        Facts { wrap_packets: 5_000, ..Facts::default() }
+    }
+
+    fn open(&mut self, pool: &Pool, _start: u32) -> Result<Link, String> {
+        let namespace = NetNs::anonymous().map_err(|error| error.to_string())?;
+        let end = |name| VethEnd { name, namespace: &namespace };
+        veth::create(end("near"), end("far"), 1).map_err(|error| error.to_string())?;
+        let opened = namespace.run(|| {
+            let device = |name: &str| Netdev::open(name).map_err(|error| error.to_string());
+            veth::bring_up(&device("near")?, &device("far")?).map_err(|error| error.to_string())?;
+            let receiver = one("netmap:far", pool)?;
+            Ok::<_, String>((one("netmap:near", pool)?, receiver))
+        });
+        self.namespace = Some(namespace);
+        let (sender, receiver) = opened.map_err(|error| error.to_string())??;
+        Ok(Link::Pair { sender, receiver })
+    }
+
+    fn disturb(&mut self, what: Disturbance) -> Result<Option<Hit>, String> {
+        self.inside(|namespace| match what {
+            Disturbance::Down => Netdev::open("near").and_then(|device| device.set_up(false)),
+            Disturbance::Up => Netdev::open("near").and_then(|device| device.set_up(true)),
+            Disturbance::Delete => veth::delete(namespace, "near"),
+        })?
+        .map_err(|error| error.to_string())?;
+        Ok(Some(Hit { sender: true, receiver: what == Disturbance::Delete }))
+    }
+}
+
+#[test]
+fn veth_pair() {
+    check("veth_pair", &mut Veth::default());
+}
