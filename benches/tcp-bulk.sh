@@ -1,10 +1,12 @@
 #!/bin/sh
 # Bulk TCP between Linerate's stack and Linux's, beside Linux and Linux over the same path, in turn: goodput, every byte checked.
-#     benches/tcp-bulk.sh [RUNS [SECONDS [packet|xdp|tap [CASE...]]]]        7 runs of 10 s, packet, all cases
+#     benches/tcp-bulk.sh [RUNS [SECONDS [PORT [CASE...]]]]        7 runs of 10 s, packet, all cases
+# PORT is packet, xdp or tap (`clean` only), with options behind it: `packet,no_offload`.
 # Cases: clean loss0.1 loss1 loss5 reorder delay all. `clean` is one veth pair (or a TAP device beside a veth pair); the others have
 # `linerate bridge` in the middle, which loses, delays and reorders by a seed, the number of the run, in both directions. Reordering: a rate
 # of 100 Mbit/s, where 5 % of the packets overtake the ten before them. Delay: 10 ms each way. All: both, and 1 % of loss.
-# Segmentation offloads are off, checksum offloads as the kernel has them; CUBIC on both sides. A row is a case and who sends to whom:
+# Segmentation offloads of the interfaces are off, or on with LINERATE_OFFLOADS=on for all but Linux and Linux; checksum offloads are as the kernel
+# has them; CUBIC on both sides. A row is a case and who sends to whom:
 # goodput in Mbit/s as min / median / max, and the ratio of the medians to Linux and Linux.
 # Wants root, python3 and ethtool. Builds nothing: cargo build --release -p linerate -p linerate-benches
 set -eu
@@ -27,6 +29,11 @@ export XDG_RUNTIME_DIR="$folder"
 near="ip netns exec near"
 far="ip netns exec far"
 
+# Turns segmentation offloads of interface $2 in namespace $1 off, or leaves them on ($3).
+offloads() {
+    [ "$3" = on ] || ip netns exec "$1" ethtool -K "$2" tso off gso off gro off >/dev/null
+}
+
 # Makes both ends, with `$1` interfaces between them: none (a veth pair) or path (two pairs, joined by a bridge).
 build() {
     ip netns add near
@@ -42,7 +49,7 @@ build() {
         ip link add near0 netns near type veth peer name far0 netns far
     fi
     for end in near far; do
-        ip netns exec $end ethtool -K ${end}0 tso off gso off gro off >/dev/null
+        offloads $end ${end}0 "$2"
         ip netns exec $end sysctl -qw net.ipv4.tcp_no_metrics_save=1
     done
     $near ip addr add 198.18.7.1/24 dev near0
@@ -52,6 +59,12 @@ build() {
         # A namespace cannot choose another default than the host's; a route can.
         ip netns exec $end ip route replace 198.18.7.0/24 dev ${end}0 congctl cubic
     done
+    if [ "${port%%,*}" = tap ]; then
+        $far ip tuntap add dev tap0 mode tap
+        $far ip link set tap0 up
+        $far ip addr add 198.18.8.2/24 dev tap0
+        $far ip route replace 198.18.8.0/24 dev tap0 congctl cubic
+    fi
 }
 
 # One transfer: case, run, who sends and who receives (linux or linerate). Prints the goodput.
@@ -67,10 +80,12 @@ transfer() {
         *) echo "no case $case" >&2; exit 2 ;;
     esac
     bridge=
+    on=off
+    [ "$sender:$receiver" = linux:linux ] || on=${LINERATE_OFFLOADS:-off}
     if [ "$case" = clean ]; then
-        build none
+        build none $on
     else
-        build path
+        build path $on
         ends="packet:path0 packet:path1"
         if [ -n "$reorder" ]; then
             "$binaries/linerate" bridge "packet:path0,impair-rx=$reorder" "packet:path1,impair-rx=$reorder" -q \
@@ -81,17 +96,22 @@ transfer() {
         bridge=$!
         sleep 0.5
     fi
-    spec=$port:near0
+    options=${port#"${port%%,*}"}
+    spec=${port%%,*}:near0$options own=198.18.7.3 peer=198.18.7.2 end=$near
+    # The kernel's side of a TAP device is at the far end.
+    [ "${port%%,*}" != tap ] || spec=tap:tap0$options own=198.18.8.3 peer=198.18.8.2 end=$far
     # Linerate is at the near end; Linux at the far one, or at both.
     case $sender:$receiver in
         linux:linux) from="$near $binaries/tcp-bulk kernel send 198.18.7.2:5001 $seconds"; to="$far $binaries/tcp-bulk kernel receive 198.18.7.2:5001" ;;
-        linerate:linux) from="$near $binaries/tcp-bulk $spec 198.18.7.3/24 send 198.18.7.2:5001 $seconds"; to="$far $binaries/tcp-bulk kernel receive 198.18.7.2:5001" ;;
-        linux:linerate) from="$far $binaries/tcp-bulk kernel send 198.18.7.3:5001 $seconds"; to="$near $binaries/tcp-bulk $spec 198.18.7.3/24 receive 198.18.7.3:5001" ;;
+        linerate:linux) from="$end $binaries/tcp-bulk $spec $own/24 send $peer:5001 $seconds"; to="$far $binaries/tcp-bulk kernel receive $peer:5001" ;;
+        linux:linerate) from="$far $binaries/tcp-bulk kernel send $own:5001 $seconds"; to="$end $binaries/tcp-bulk $spec $own/24 receive $own:5001" ;;
     esac
     rm -f "$folder/errors"
     $to >"$folder/received" 2>"$folder/errors" &
     receiving=$!
     until grep -qs ready "$folder/errors"; do sleep 0.02; done
+    # The kernel's half of a TAP device's offloads is known when somebody has opened it.
+    [ "$spec" = "${spec#tap}" ] || [ "$receiver" = linux ] || offloads far tap0 $on
     timeout -s KILL $((seconds * 6 + 30)) $from >"$folder/sent" 2>>"$folder/errors" ||
         { echo "sender failed: $(cat "$folder/errors")" >&2; kill $receiving 2>/dev/null || true; }
     wait $receiving || echo "receiver failed: $(cat "$folder/errors")" >&2

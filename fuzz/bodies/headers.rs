@@ -65,6 +65,12 @@ fn offloads(data: &[u8]) {
         let in_pieces = partial.checksum(data.chunks(7));
         assert_eq!(partial.complete(&mut frame), in_pieces.is_some());
     }
+    if let Some(mut merge) = Merge::begin(data) {
+        // The same segment again does not follow itself.
+        assert!(!merge.append(data) && merge.segments() == 1);
+        let headers_len = merge.finish().len();
+        assert_eq!((headers_len, merge.headers_len() + merge.data_len()), (merge.headers_len(), data.len()));
+    }
     let size = data.first().map_or(1, |byte| usize::from(*byte) + 1);
     for cut in [Segments::new(data, size, None), Segments::fitting(data, 3 * size)] {
         let Some(mut segments) = cut else { continue };

@@ -72,7 +72,7 @@ pub fn start<P: Reports>(program: P, network: &NetworkConfig, options: Options) 
     let secret = linerate_sys::random::secret().map_err(|error| wrong("random numbers", &error))?;
     let ip = network.ip(secret);
     let frame_len_max = usize::from(ip.mtu) + ETHERNET_BYTES + network.vlan.map_or(0, |_| VLAN_BYTES);
-    let config = stack::config(&options.stack, ip, secret);
+    let config = stack::config(&options.stack, &spec, ip, secret);
     let datapath = Stack::new(config, &pool, OverStack::new(program)).map_err(|error| wrong("the stack", &error))?;
     let setup = Setup {
         lock,

@@ -87,10 +87,11 @@ impl NetworkConfig {
 }
 
 /// The configuration of the stack.
-pub(crate) fn config(options: &StackOptions, ip: IpConfig, secret: [u8; 16]) -> StackConfig {
-    let connections_max = options.connections_max;
+pub(crate) fn config(options: &StackOptions, port: &PortSpec, ip: IpConfig, secret: [u8; 16]) -> StackConfig {
+    let (connections_max, partial_checksums) = (options.connections_max, linerate_ports::offloads(port));
     // A load over UDP has a socket where one over TCP has a connection.
-    StackConfig { ip, connections_max, udp_sockets_max: connections_max, secret, ..StackConfig::default() }
+    let udp_sockets_max = connections_max;
+    StackConfig { ip, connections_max, udp_sockets_max, secret, partial_checksums, ..StackConfig::default() }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@
 //!   checksums cover what;
 //! - [`Parsed`] finds the layers of a received frame, [`verify_checksums`] checks them;
 //! - [`PartialChecksum`] completes what a kernel left to a network card, [`Segments`] cuts what it
-//!   left to be cut;
+//!   left to be cut, [`Merge`] joins segments for it;
 //! - [`FlowKey`] is the 5-tuple of a frame and its hashes;
 //! - [`Summary`] and [`Hexdump`] show a frame to a human.
 //!
@@ -69,6 +69,7 @@ mod flow;
 mod kinds;
 mod layout;
 mod mac;
+mod merge;
 mod options;
 mod partial;
 mod pretty;
@@ -84,6 +85,7 @@ pub use flow::FlowKey;
 pub use kinds::{EtherType, LayerKind, Protocol};
 pub use layout::{ChecksumField, ChecksumUpdate, LayerSpan, Layout};
 pub use mac::{MacAddress, MacParseError};
+pub use merge::Merge;
 pub use options::Options;
 pub use partial::PartialChecksum;
 pub use pretty::{Hexdump, Summary};

@@ -252,3 +252,107 @@ fn what_is_complete_or_something_else_is_not_partial() {
     let arp = [&[0xff; 12][..], &[0x08, 0x06], &[0; 46]].concat();
     assert_eq!(PartialChecksum::find(&arp), None);
 }
+
+/// A TCP segment, with timestamps, of a stream that begins at `base`.
+fn segment_at(v6: bool, number: u16, at: u32, len: usize, flags: tcp::Flags) -> Vec<u8> {
+    let stack = Stack::new().with(ethernet::Header::default());
+    let stack = match v6 {
+        true => stack.with(ipv6::Header { traffic_class: 2, ..Default::default() }),
+        false => stack.with(ipv4::Header { dont_fragment: true, identification: number, ..Default::default() }),
+    };
+    let timestamps = [1, 1, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8];
+    let sequence = 0xffff_ff00_u32.wrapping_add(at);
+    let header = tcp::Header {
+        sequence,
+        acknowledgment: 9,
+        flags,
+        window: 77,
+        options: Options::new(LayerKind::Tcp, &timestamps).unwrap(),
+        ..Default::default()
+    };
+    let headers = 14 + if v6 { 40 } else { 20 } + 32;
+    let mut bytes = stack.with(header).build(headers + len).unwrap().bytes;
+    for (place, byte) in bytes[headers..].iter_mut().zip(at..) {
+        *place = byte as u8;
+    }
+    bytes
+}
+
+#[test]
+fn merged_segments_are_cut_into_what_they_were() {
+    const PUSHED: tcp::Flags = tcp::Flags(tcp::Flags::ACK.0 | tcp::Flags::PSH.0);
+    const LAST: tcp::Flags = tcp::Flags(PUSHED.0 | tcp::Flags::FIN.0);
+    for v6 in [false, true] {
+        for (count, last_len, last_flags) in [(2, 1448, tcp::Flags::ACK), (44, 1, LAST), (3, 1447, PUSHED)] {
+            let len_of = |number| if number + 1 == count { last_len } else { 1448 };
+            let flags_of = |number| if number + 1 == count { last_flags } else { tcp::Flags::ACK };
+            let segments: Vec<Vec<u8>> = (0..count)
+                .map(|number| segment_at(v6, number as u16, number * 1448, len_of(number), flags_of(number)))
+                .collect();
+            let mut merge = Merge::begin(&segments[0]).unwrap();
+            assert!(segments[1..].iter().all(|segment| merge.append(segment)));
+            assert_eq!((merge.segments(), merge.size(), merge.is_ipv6()), (count as usize, 1448, v6));
+            let (at, data_len) = (merge.headers_len(), merge.data_len());
+            let mut whole = merge.finish().to_vec();
+            segments.iter().for_each(|segment| whole.extend_from_slice(&segment[at..]));
+            assert_eq!(whole.len(), at + data_len);
+            let partial = PartialChecksum::find(&whole).unwrap();
+            assert_eq!((partial.start, partial.end), (merge.transport_at(), whole.len()));
+            let mut cut = Segments::new(&whole, merge.size(), Some(merge.transport_at())).unwrap();
+            for segment in &segments {
+                let range = cut.next(&mut whole).unwrap();
+                let mut found = whole[range].to_vec();
+                // The checksums of the segments that went in were not looked at: the program had none yet.
+                let (from, to) = (merge.transport_at() + 16, merge.transport_at() + 18);
+                assert!(v6 || verify_checksums(&found).is_ok());
+                found[from..to].copy_from_slice(&segment[from..to]);
+                assert_eq!(found, *segment);
+            }
+            assert!(cut.next(&mut whole).is_none());
+        }
+    }
+}
+
+#[test]
+fn what_does_not_follow_is_not_merged() {
+    for v6 in [false, true] {
+        let first = segment_at(v6, 0, 0, 1000, tcp::Flags::ACK);
+        let next = segment_at(v6, 1, 1000, 1000, tcp::Flags::ACK);
+        let merge = Merge::begin(&first).unwrap();
+        assert!(merge.clone().append(&next));
+        // Each byte of the headers counts, but identification and checksums.
+        let free = if v6 { vec![70, 71] } else { vec![18, 19, 24, 25, 50, 51] };
+        for at in 0..merge.headers_len() {
+            let mut other = next.clone();
+            other[at] ^= 0x40;
+            assert_eq!(merge.clone().append(&other), free.contains(&at), "byte {at}, IPv6: {v6}");
+        }
+        // A gap, a repetition, longer than the first, padding, nothing, a short one in the middle, too much for IP.
+        for (at, len) in [(1001, 1000), (0, 1000), (1000, 1001), (1000, 0)] {
+            assert!(!merge.clone().append(&segment_at(v6, 1, at, len, tcp::Flags::ACK)));
+        }
+        assert!(!merge.clone().append(&[&next[..], &[0]].concat()));
+        assert!(!merge.clone().append(&[]));
+        let mut short = merge.clone();
+        assert!(short.append(&segment_at(v6, 1, 1000, 999, tcp::Flags::ACK)));
+        assert!(!short.append(&segment_at(v6, 2, 1999, 999, tcp::Flags::ACK)));
+        let mut long = merge;
+        let taken = (1..100).take_while(|number| long.append(&segment_at(v6, 0, number * 1000, 1000, tcp::Flags::ACK)));
+        assert_eq!(taken.count(), 64);
+        // No data, other flags, cut short anywhere.
+        assert!(Merge::begin(&segment_at(v6, 0, 0, 0, tcp::Flags::ACK)).is_none());
+        for flags in [tcp::Flags::SYN, tcp::Flags::RST, tcp::Flags::URG, tcp::Flags::ECE, tcp::Flags::CWR] {
+            assert!(Merge::begin(&segment_at(v6, 0, 0, 10, tcp::Flags(flags.0 | tcp::Flags::ACK.0))).is_none());
+        }
+        assert!(Merge::begin(&segment_at(v6, 0, 0, 10, tcp::Flags(0))).is_none());
+        for len in 0..first.len() {
+            assert!(Merge::begin(&first[..len]).is_none());
+        }
+    }
+    let mut fragment = segment_at(false, 0, 0, 1000, tcp::Flags::ACK);
+    fragment[20] = 0x20;
+    assert!(Merge::begin(&fragment).is_none());
+    let mut may_be_cut = segment_at(false, 0, 0, 1000, tcp::Flags::ACK);
+    may_be_cut[20] = 0;
+    assert!(Merge::begin(&may_be_cut).is_none());
+}

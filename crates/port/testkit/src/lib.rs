@@ -12,6 +12,7 @@
 //! probe.rs     a port made of two closures, for backends that have only one direction, or no second end
 //! child.rs     this test binary again, as a process to be killed        rings.rs   links between threads, by rings
 //! memory.rs    what a process takes                        skip.rs     which errors skip a test
+//! segments.rs  TCP segments that a port may hand over many at a time
 //! ```
 //! A port that takes the contract seriously has no luck to rely on: nothing here depends on timing, except that a packet that
 //! does not arrive within [`Facts::patience`] counts as lost.
@@ -26,6 +27,7 @@ mod packets;
 mod probe;
 mod report;
 mod rings;
+mod segments;
 mod session;
 mod skip;
 
@@ -35,4 +37,5 @@ pub use outcome::Outcome;
 pub use probe::{ProbePort, ReceiveProbe, SendProbe};
 pub use report::{Line, Report, check_all, run_all, run_check};
 pub use rings::Rings;
+pub use segments::{append_partial, tcp_segments};
 pub use skip::{may_skip, or_skip, program_or_skip};

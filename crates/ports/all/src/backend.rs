@@ -66,6 +66,8 @@ pub(crate) struct Entry {
     pub access: Option<Access>,
     /// Its receive rings consist of frames of the pool, which must be of a page at most.
     pub lends_frames: bool,
+    /// Partial checksums of packets that are sent stay partial, and TCP segments with such checksums leave many at a time.
+    pub offloads: bool,
 }
 
 pub(crate) fn find(name: &str) -> Option<&'static Entry> {
@@ -116,6 +118,12 @@ pub fn far_side(spec: &PortSpec) -> FarSide {
     of(spec).map_or(FarSide::Interface, |entry| entry.far_side)
 }
 
+/// True if a program that sends TCP segments by the port that a spec names had better leave their checksums partial: nobody computes them
+/// then, and the port hands many segments over in one piece. Other ports complete them in software.
+pub fn offloads(spec: &PortSpec) -> bool {
+    of(spec).is_some_and(|entry| entry.offloads)
+}
+
 /// One line for each backend that can be written: its syntax and what it is.
 pub(crate) fn lines() -> String {
     let built = ENTRIES.iter().filter(|entry| entry.open.is_some());
@@ -132,6 +140,7 @@ const PLAIN: Entry = Entry {
     pool: None,
     far_side: FarSide::Interface,
     lends_frames: false,
+    offloads: false,
     access: None,
 };
 
@@ -162,6 +171,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         probe: || Ok(linerate_port_packet::probe()?),
         open: Some(|spec, pool| boxed(linerate_port_packet::open(spec, pool))),
         access: Some(Access::Shared),
+        offloads: true,
         ..PLAIN
     },
     Entry {
@@ -170,6 +180,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         summary: "a TAP device made for this port: the kernel's own stack is the far side; needs CAP_NET_ADMIN",
         probe: || Ok(linerate_port_tap::probe()?),
         open: Some(|spec, pool| boxed(linerate_port_tap::open(spec, pool))),
+        offloads: true,
         ..PLAIN
     },
     Entry {

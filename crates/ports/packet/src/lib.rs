@@ -22,6 +22,12 @@
 //! `ring=` grows to two blocks of 128 KiB at least, so that each has room for one. A capture ([`RingCapture`]) shows packets as they
 //! are.
 //!
+//! In the other direction, packets with a partial checksum are sent as they are, with a note, and TCP segments of one connection that
+//! follow each other in a batch leave as one packet of up to 64 KiB, which the kernel or the network card cuts where it must be cut.
+//! An interface whose checksum or segmentation offload is off (`ethtool -K`) gets what its own host's TCP would send: complete, cut packets;
+//! since the kernel cuts nothing past the qdisc, the port goes through it from the first time that such an interface refused a merged packet.
+//! What looks at the far side of a veth without such notes sees large packets and partial checksums, as it does of Linux's own TCP.
+//!
 //! [`RingCapture`] is the same ring for captures: packets are looked at where they lie and copied once, to where they are written.
 //!
 //! # Options
@@ -39,11 +45,11 @@
 //! - `refused=drop` a packet that the driver refuses (a full ring) is lost, and counted as such, as a NIC's would be;
 //!   `refused=retry` (the default) sends it again, so that a slow far side holds the sender back.
 //! - `qdisc` send through the interface's queueing discipline (and past `tcpdump` on this side) instead of around it.
+//! - `no_offload` complete checksums and send segments one by one.
 //! - `tx_only` no ring, no listening: costs nothing for what arrives. `rx_only` no sending.
 
 mod capture;
 mod device;
-mod offload;
 mod open;
 mod options;
 mod port;

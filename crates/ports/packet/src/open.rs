@@ -4,12 +4,12 @@ use std::fmt::Display;
 use std::io;
 
 use linerate_mem::Pool;
-use linerate_port::{Caps, Device as Opened, OpenError, PortSpec, RxRing};
+use linerate_port::{Caps, Device as Opened, LongPacket, OpenError, PortSpec, RxRing};
 
 use crate::device::Device;
 use crate::options::{Fanout, Options};
 use crate::port::PacketPort;
-use crate::receive::{MERGED_LEN_MAX, Receiver};
+use crate::receive::Receiver;
 use crate::ring::BlockRing;
 use crate::sys::{RingShape, SLOTS_MAX, Socket};
 use crate::transmit::VLAN_BYTES;
@@ -58,6 +58,7 @@ fn one(spec: &PortSpec, options: &Options, pool: &Pool) -> Result<PacketPort, Op
     };
     let caps = caps(spec, options, &device, ring);
     let mut port = PacketPort::new(caps, pool, device, sender, receiver);
+    port.set_offload(options.offload, options.qdisc);
     if options.drop_refused {
         port.drop_refused();
     }
@@ -99,6 +100,9 @@ fn set_up_sending(socket: &Socket, options: &Options, device: &Device) -> io::Re
     if !options.qdisc {
         socket.set(libc::PACKET_QDISC_BYPASS, 1)?;
     }
+    if options.offload {
+        socket.set(libc::PACKET_VNET_HDR, 1)?;
+    }
     socket.bind(device.index, false)
 }
 
@@ -119,7 +123,7 @@ fn set_up_receiving(
         socket.set_receive_buffer(BESIDE_BYTES).map_err(error("making room beside the ring"))?;
         frame_len_max
     } else {
-        frame_len_max.max(MERGED_LEN_MAX)
+        frame_len_max.max(LongPacket::LEN_MAX)
     };
     let shape = options.ring_shape(longest);
     let bytes = shape.block_bytes * shape.blocks;
@@ -201,7 +205,8 @@ fn caps(spec: &PortSpec, options: &Options, device: &Device, ring: Option<RingSh
         format!("receives by {ring}, {promiscuous}{fanout}")
     });
     let path = if options.qdisc { "through the qdisc" } else { "past the qdisc" };
-    let sending = options.transmits.then(|| format!("sends by sendmmsg {path}"));
+    let merging = if options.offload { "" } else { ", nothing left to the kernel" };
+    let sending = options.transmits.then(|| format!("sends by sendmmsg {path}{merging}"));
     Caps {
         name: spec.to_string(),
         backend: "packet",

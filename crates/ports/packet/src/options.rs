@@ -5,8 +5,20 @@ use linerate_port::{PortSpec, SpecError, TxFull};
 use crate::sys::{PAGE_BYTES, RingShape};
 
 /// The names of all options, for error messages.
-pub(crate) const NAMES: &[&str] =
-    &["@", "ring", "retire", "prompt", "promisc", "fanout", "queues", "qdisc", "refused", "tx_only", "rx_only"];
+pub(crate) const NAMES: &[&str] = &[
+    "@",
+    "ring",
+    "retire",
+    "prompt",
+    "promisc",
+    "fanout",
+    "queues",
+    "qdisc",
+    "no_offload",
+    "refused",
+    "tx_only",
+    "rx_only",
+];
 
 /// Bytes of the receive ring unless `ring=` says otherwise: at 1 Mpps of 64-byte frames 110 ms of them, and four such
 /// ports and a pool stay under 100 MB.
@@ -38,6 +50,8 @@ pub(crate) struct Options {
     pub fanout: Option<Fanout>,
     /// Send through the queueing discipline.
     pub qdisc: bool,
+    /// Checksums and the cutting of TCP segments are left to the kernel.
+    pub offload: bool,
     /// A packet that the driver refuses is lost, and counted so, instead of being sent again.
     pub drop_refused: bool,
 }
@@ -64,6 +78,7 @@ impl Options {
             promiscuous: false,
             fanout: None,
             qdisc: false,
+            offload: false,
             drop_refused: false,
         }
     }
@@ -74,6 +89,7 @@ impl Options {
         let retire_ms = spec.take_number("retire", 1, 1000)?;
         let fanout = spec.take("fanout").map(|value| fanout(spec, &value)).transpose()?;
         let qdisc = spec.take_flag("qdisc")?;
+        let offload = !spec.take_flag("no_offload")?;
         spec.finish(NAMES)?;
         let asked = &spec.options;
         let prompt = asked.low_latency == Some(true) && retire_ms.is_none();
@@ -88,8 +104,8 @@ impl Options {
                 spec.error("@queue, ring, retire, prompt and fanout are about receiving; leave out tx_only, or them")
             );
         }
-        if spec.wrote("rx_only") && !asked.transmits() && (qdisc || spec.wrote("refused")) {
-            return Err(spec.error("qdisc and refused are about sending; leave out rx_only, or them"));
+        if spec.wrote("rx_only") && !asked.transmits() && (qdisc || !offload || spec.wrote("refused")) {
+            return Err(spec.error("qdisc, no_offload and refused are about sending; leave out rx_only, or them"));
         }
         let sockets = asked.ports();
         let share = asked.ring_bytes.map(|bytes| (bytes / sockets as u64).clamp(RING_BYTES_MIN, RING_BYTES_MAX));
@@ -103,6 +119,7 @@ impl Options {
             promiscuous: asked.promiscuous.unwrap_or(true),
             fanout,
             qdisc,
+            offload,
             drop_refused: asked.tx_full == Some(TxFull::Drop),
         })
     }
@@ -184,6 +201,7 @@ mod tests {
         assert_eq!((options.ring_shape(1518), options.ring_shape(9018)), (single(2048, 8192), single(16_384, 1024)));
         assert_eq!(take("packet:a,prompt,ring=70000").unwrap().ring_shape(1518), single(2048, 34));
         assert!(take("packet:a,qdisc,tx_only").unwrap().qdisc);
+        assert!(take("packet:a").unwrap().offload && !take("packet:a,no_offload").unwrap().offload);
         assert_eq!(take("packet:a,queues=3").unwrap().sockets, 3);
     }
 
@@ -215,6 +233,7 @@ mod tests {
             "packet:a@0,tx_only",
             "packet:a,fanout=1,tx_only",
             "packet:a,qdisc,rx_only",
+            "packet:a,no_offload,rx_only",
             "packet:a,prompt,retire=1",
             "packet:a,prompt,tx_only",
             "packet:a,refused=maybe",

@@ -18,8 +18,7 @@ const DRIVER_NAP_NS: u64 = 20_000;
 /// Answers that turned out to be out of date (the interface was down, the MTU another) that one `transmit` puts up with.
 const TRIES_MAX: u32 = 4;
 
-/// AF_PACKET sockets on an interface, one for each direction: with a kernel's notes about offloads in front of what is received,
-/// a socket would want them in front of what is sent, too.
+/// AF_PACKET sockets on an interface, one for each direction.
 pub struct PacketPort {
     pub(crate) caps: Caps,
     pub(crate) pool: Pool,
@@ -29,6 +28,10 @@ pub struct PacketPort {
     /// `None` with `rx_only`.
     sender: Option<Socket>,
     messages: Messages,
+    /// Checksums and the cutting of segments are left to the kernel.
+    offload: bool,
+    /// The socket sends through the queueing discipline.
+    through_qdisc: bool,
     pub(crate) stats: Stats,
     pub(crate) losses: RingLosses,
     too_short: u64,
@@ -47,6 +50,11 @@ impl PacketPort {
     /// From now on a packet that the driver refuses is lost instead of being sent again.
     pub(crate) fn drop_refused(&mut self) {
         self.refused = Some(0);
+    }
+
+    /// From now on each packet is sent with a note, for which the socket is set up.
+    pub(crate) fn set_offload(&mut self, offload: bool, through_qdisc: bool) {
+        (self.offload, self.through_qdisc) = (offload, through_qdisc);
     }
 
     /// The socket that receives, if there is one.
@@ -68,6 +76,8 @@ impl PacketPort {
             receiver,
             sender,
             messages: Messages::new(),
+            offload: false,
+            through_qdisc: false,
             stats: Stats::default(),
             losses: RingLosses::default(),
             too_short: 0,
@@ -127,12 +137,18 @@ impl PacketPort {
     #[inline]
     fn send_run(&mut self, batch: &mut Batch, run: transmit::Run) -> Result<Step, PortError> {
         let Some(socket) = &self.sender else { return Ok(Step::Full) };
-        let error = match self.messages.send(socket, batch, run.slots) {
+        let error = match self.messages.send(socket, batch, run.slots, self.offload) {
             Ok(sent) => return Ok(self.sent(batch, run, sent)),
             Err(error) => error,
         };
         match refusal(&error) {
             Refusal::BufferFull => Ok(Step::Full),
+            // Past the qdisc the kernel cuts nothing (__dev_direct_xmit in net/core/dev.c): if the interface does not, the packet is dropped.
+            Refusal::DriverFull if self.messages.first_is_merged() && !self.through_qdisc => {
+                self.through_qdisc = true;
+                socket.set(libc::PACKET_QDISC_BYPASS, 0).map_err(|error| self.caps.io_error("setsockopt", error))?;
+                Ok(Step::Again)
+            }
             Refusal::DriverFull if self.refused.is_some() && error.raw_os_error() == Some(libc::ENOBUFS) => {
                 self.pool.free_front(batch, slots_of(batch, 1));
                 self.refused = self.refused.map(|packets| packets + 1);
@@ -213,7 +229,9 @@ impl Port for PacketPort {
 
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.caps.check_pool(batch, &self.pool)?;
-        complete_checksums(batch);
+        if !self.offload {
+            complete_checksums(batch);
+        }
         if self.sender.is_none() {
             let what = "opened to receive only, so it does not send".into();
             return Err(PortError::Unsupported { port: self.caps.name.clone(), what });

@@ -1,25 +1,20 @@
 //! The receiving side of the port: packets out of the ring, one copied into one frame if it can be, and those that cannot.
 
-use std::ops::Range;
 use std::os::fd::AsFd;
 
-use linerate_mem::{Batch, Checksum, Pool, Scattered, Written};
-use linerate_port::{PortError, Readiness, Stats};
+use linerate_mem::{Batch, Checksum, Written};
+use linerate_port::{LongPacket, PortError, Readiness, Unfinished, VnetHeader};
 use linerate_sys::clock;
 use linerate_sys::poll::{PollFor, poll};
-use linerate_wire::Segments;
 
-use crate::offload::{NOTE_BYTES, Offload};
 use crate::port::PacketPort;
-use crate::ring::{BlockRing, Found, RingLosses, TAG_AT, corrupt};
+use crate::ring::{BlockRing, Found, TAG_AT, corrupt};
 use crate::sys::Socket;
 
 /// So many empty `receive` calls pass between two looks at the interface, for callers that spin and never `wait`.
 const EMPTY_CALLS_MAX: u32 = 4096;
 /// Kernels before 6.18 hand blocks over at ticks of their timer, up to 10 ms apart.
 const TIMER_TICK_NS: u64 = 10_000_000;
-/// Longest packet that a kernel makes of several, in bytes: an IPv6 payload of 65,535, its header, Ethernet and two tags.
-pub(crate) const MERGED_LEN_MAX: usize = 65_535 + 40 + 14 + 2 * 4;
 
 /// A socket that receives, its ring, and the packet that is being handed out in parts.
 pub(crate) struct Receiver {
@@ -31,14 +26,7 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     pub(crate) fn new(socket: Socket, ring: BlockRing) -> Receiver {
-        let long = LongPacket {
-            bytes: vec![0; MERGED_LEN_MAX].into(),
-            time_ns: 0,
-            next: 0..0,
-            segments: None,
-            checksum: Checksum::Unknown,
-        };
-        Receiver { ring, socket, long }
+        Receiver { ring, socket, long: LongPacket::new() }
     }
 
     /// True if `receive` may find a packet.
@@ -112,10 +100,10 @@ impl PacketPort {
     fn take_long(&mut self, clock_offset_ns: u64) {
         let Some(Receiver { ring, socket, long }) = &mut self.receiver else { return };
         let Ok(Some(packet)) = ring.front() else { return };
-        if let Err(loss) = long.load(ring, socket, &packet) {
+        let time_ns = packet.time_ns.wrapping_sub(clock_offset_ns);
+        if let Err(loss) = load(long, ring, socket, &packet, time_ns) {
             self.losses.count(loss);
         }
-        long.time_ns = packet.time_ns.wrapping_sub(clock_offset_ns);
         ring.advance(&packet);
     }
 
@@ -124,7 +112,7 @@ impl PacketPort {
     fn hand_out_long(&mut self, batch: &mut Batch) -> bool {
         match &mut self.receiver {
             Some(Receiver { long, .. }) if !long.is_empty() => {
-                long.hand_out(&mut self.pool, batch, &mut self.stats, &mut self.losses)
+                long.hand_out(&mut self.pool, batch, &mut self.stats, &mut self.losses.too_long)
             }
             _ => true,
         }
@@ -210,73 +198,32 @@ pub(crate) enum Loss {
     NotCompleted,
 }
 
-/// A packet that is not handed out as it lies in the ring: longer than a frame, or merged of several.
-struct LongPacket {
-    bytes: Box<[u8]>,
-    time_ns: u64,
-    /// Where the part is that is handed out next; empty when there is none.
-    next: Range<usize>,
-    /// How it is cut, if it is merged.
-    segments: Option<Segments>,
-    /// Of each part.
-    checksum: Checksum,
+/// Takes a packet over from the ring, or from the socket where the ring has only its beginning.
+fn load(long: &mut LongPacket, ring: &BlockRing, socket: &Socket, packet: &Found, time_ns: u64) -> Result<(), Loss> {
+    let bytes = long.bytes_mut();
+    let (len, note) = if !packet.truncated && packet.len() <= bytes.len() {
+        ring.copy(packet, 0, &mut bytes[..packet.len()]);
+        (packet.len(), ring.offload(packet))
+    } else if packet.has_copy() {
+        load_copy(bytes, socket, packet).ok_or(Loss::Truncated)?
+    } else {
+        return Err(Loss::Truncated);
+    };
+    long.begin(len, &note, time_ns).map_err(|why| match why {
+        Unfinished::NotCut => Loss::NotCut,
+        Unfinished::NotCompleted => Loss::NotCompleted,
+    })
 }
 
-impl LongPacket {
-    #[inline]
-    fn is_empty(&self) -> bool {
-        self.next.is_empty()
-    }
-
-    /// Takes a packet over from the ring, or from the socket where the ring has only its beginning.
-    fn load(&mut self, ring: &BlockRing, socket: &Socket, packet: &Found) -> Result<(), Loss> {
-        let (len, offload) = if !packet.truncated && packet.len() <= self.bytes.len() {
-            ring.copy(packet, 0, &mut self.bytes[..packet.len()]);
-            (packet.len(), ring.offload(packet))
-        } else if packet.has_copy() {
-            self.load_copy(socket, packet).ok_or(Loss::Truncated)?
-        } else {
-            return Err(Loss::Truncated);
-        };
-        if offload.is_merged() {
-            let mut segments = offload.segments(&self.bytes[..len]).ok_or(Loss::NotCut)?;
-            self.next = segments.next(&mut self.bytes).unwrap_or(0..0);
-            self.checksum = if segments.checksums_are_partial() { Checksum::Partial } else { Checksum::Unknown };
-            self.segments = Some(segments);
-        } else {
-            self.checksum = offload.checksum(&mut self.bytes[..len]).ok_or(Loss::NotCompleted)?;
-            (self.next, self.segments) = (0..len, None);
-        }
-        Ok(())
-    }
-
-    /// Reads the whole packet, which the kernel keeps beside the ring, and puts its VLAN tag back.
-    fn load_copy(&mut self, socket: &Socket, packet: &Found) -> Option<(usize, Offload)> {
-        let tag = packet.tag.as_ref().map_or(&[][..], |tag| tag);
-        let (addresses, rest) = self.bytes.split_at_mut(TAG_AT);
-        let (inserted, rest) = rest.split_at_mut(tag.len());
-        let mut note = [0; NOTE_BYTES];
-        let len = socket.receive_copy(&mut [&mut note, addresses, rest]).ok()?.checked_sub(NOTE_BYTES)?;
-        inserted.copy_from_slice(tag);
-        let whole = TAG_AT + tag.len() + len.checked_sub(TAG_AT)?;
-        (whole == packet.original_len() && whole <= self.bytes.len()).then(|| (whole, Offload::parse(note, tag.len())))
-    }
-
-    /// Appends what is left, as far as there are room and frames; true when that was all.
-    fn hand_out(&mut self, pool: &mut Pool, batch: &mut Batch, stats: &mut Stats, losses: &mut RingLosses) -> bool {
-        while !self.next.is_empty() {
-            let (packet, first) = (&self.bytes[self.next.clone()], batch.len());
-            match pool.scatter_bytes(batch, packet, self.time_ns) {
-                Scattered::NotNow => return false,
-                Scattered::TooLong => losses.too_long += 1,
-                Scattered::Done => {
-                    batch.set_checksum(first, self.checksum);
-                    stats.rx_packets += 1;
-                    stats.rx_bytes += packet.len() as u64;
-                }
-            }
-            self.next = self.segments.as_mut().and_then(|left| left.next(&mut self.bytes)).unwrap_or(0..0);
-        }
-        true
-    }
+/// Reads the whole packet, which the kernel keeps beside the ring, and puts its VLAN tag back.
+fn load_copy(bytes: &mut [u8], socket: &Socket, packet: &Found) -> Option<(usize, VnetHeader)> {
+    let tag = packet.tag.as_ref().map_or(&[][..], |tag| tag);
+    let len_max = bytes.len();
+    let (addresses, rest) = bytes.split_at_mut(TAG_AT);
+    let (inserted, rest) = rest.split_at_mut(tag.len());
+    let mut note = [0; VnetHeader::BYTES];
+    let len = socket.receive_copy(&mut [&mut note, addresses, rest]).ok()?.checked_sub(VnetHeader::BYTES)?;
+    inserted.copy_from_slice(tag);
+    let whole = TAG_AT + tag.len() + len.checked_sub(TAG_AT)?;
+    (whole == packet.original_len() && whole <= len_max).then(|| (whole, VnetHeader::parse(note, tag.len())))
 }

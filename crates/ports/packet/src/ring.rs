@@ -4,9 +4,8 @@
 //! The kernel hands over a block at a time, so looking for packets is one load from memory and no system call. Each number
 //! in a block is read once and checked against the block before it is used: **what cannot be is reported, not followed.**
 
-use linerate_port::{Drops, PortError};
+use linerate_port::{Drops, PortError, VnetHeader};
 
-use crate::offload::{NOTE_BYTES, Offload};
 use crate::receive::Loss;
 use crate::sys::{Mapping, PacketHeader, RingShape};
 
@@ -224,12 +223,12 @@ impl BlockRing {
     }
 
     /// What the kernel notes about a packet that was not taken out, right in front of it; of sockets with PACKET_VNET_HDR only.
-    pub(crate) fn offload(&self, packet: &Found) -> Offload {
-        let mut note = [0; NOTE_BYTES];
-        if let Some(at) = packet.start.checked_sub(NOTE_BYTES) {
+    pub(crate) fn offload(&self, packet: &Found) -> VnetHeader {
+        let mut note = [0; VnetHeader::BYTES];
+        if let Some(at) = packet.start.checked_sub(VnetHeader::BYTES) {
             self.mapping.copy(at, &mut note);
         }
-        Offload::parse(note, packet.tag.map_or(0, |_| TAG_BYTES))
+        VnetHeader::parse(note, packet.tag.map_or(0, |_| TAG_BYTES))
     }
 
     /// Blocks that the kernel has handed over and that were not given back: they follow each other, so it is a look at each of them

@@ -4,13 +4,16 @@
 //! copied out first.
 #![allow(unsafe_code)]
 
+mod messages;
+
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{c_int, c_void};
-use linerate_mem::Batch;
+
+pub(crate) use messages::{MESSAGES_MAX, Messages, SLOTS_MAX};
 
 /// An AF_PACKET socket for whole frames (`SOCK_RAW`). It receives nothing before [`Socket::bind`].
 pub(crate) struct Socket {
@@ -393,59 +396,6 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the mapping was made by `new` with this size and nothing refers to it any more.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
-    }
-}
-
-/// Most packets of one sendmmsg(2) call.
-pub(crate) const MESSAGES_MAX: usize = 64;
-/// Most slots of one call, and so of one packet.
-pub(crate) const SLOTS_MAX: usize = 128;
-
-/// The arrays that sendmmsg(2) reads, filled anew for each call.
-pub(crate) struct Messages {
-    headers: Box<[libc::mmsghdr]>,
-    parts: Box<[libc::iovec]>,
-}
-
-// SAFETY: the pointers inside are written and used within one call of `send` only.
-unsafe impl Send for Messages {}
-
-impl Messages {
-    pub(crate) fn new() -> Messages {
-        // SAFETY: plain C structures of integers and pointers; all zeros is a value of each.
-        let (header, part): (libc::mmsghdr, libc::iovec) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-        Messages { headers: vec![header; MESSAGES_MAX].into(), parts: vec![part; SLOTS_MAX].into() }
-    }
-
-    /// Sends the packets in the first `slots` slots of the batch, at most what one call takes, and returns how many packets
-    /// the kernel took. The last of the slots ends a packet.
-    ///
-    /// # Errors
-    /// When it took none: the errno of the first.
-    pub(crate) fn send(&mut self, socket: &Socket, batch: &Batch, slots: usize) -> io::Result<usize> {
-        let slots = slots.min(SLOTS_MAX).min(batch.len());
-        let (mut messages, mut parts) = (0, 0);
-        for (index, packet) in batch.iter().take(slots).enumerate() {
-            self.parts[index] = libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
-            parts += 1;
-            if batch.more(index) {
-                continue;
-            }
-            let Some(header) = self.headers.get_mut(messages) else { break };
-            header.msg_hdr.msg_iovlen = parts;
-            messages += 1;
-            parts = 0;
-        }
-        let mut part = self.parts.as_mut_ptr();
-        for header in &mut self.headers[..messages] {
-            header.msg_hdr.msg_iov = part;
-            // SAFETY: the messages' parts follow each other, and all of them are inside the array.
-            part = unsafe { part.add(header.msg_hdr.msg_iovlen) };
-        }
-        let (fd, first) = (socket.fd.as_raw_fd(), self.headers.as_mut_ptr());
-        // SAFETY: the first `messages` headers name parts set above, which name bytes that the borrowed batch keeps.
-        let sent = unsafe { libc::sendmmsg(fd, first, messages as u32, libc::MSG_DONTWAIT) };
-        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 }
 

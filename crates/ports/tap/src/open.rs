@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 
 use linerate_mem::Pool;
-use linerate_port::{Caps, Device as Opened, OpenError, PortSpec};
+use linerate_port::{Caps, Device as Opened, OpenError, PortSpec, VnetHeader};
 use linerate_sys::capability::{Capabilities, Capability};
 use linerate_sys::netdev::Netdev;
 
@@ -25,7 +25,8 @@ const MTU_MAX: u64 = 65_521;
 /// No CAP_NET_ADMIN, no /dev/net/tun, the name is taken; each with what to do.
 pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<Opened<TapPort>, OpenError> {
     let mtu = spec.take_number("mtu", MTU_MIN, MTU_MAX).map_err(|error| OpenError::new(&spec, error.problem, ""))?;
-    spec.finish(&["mtu"]).map_err(|error| OpenError::new(&spec, error.problem, ""))?;
+    let offload = !spec.take_flag("no_offload").map_err(|error| OpenError::new(&spec, error.problem, ""))?;
+    spec.finish(&["mtu", "no_offload"]).map_err(|error| OpenError::new(&spec, error.problem, ""))?;
     let name = spec.target.as_str();
     if name.is_empty() {
         return Err(OpenError::new(&spec, "names no device", "write tap:NAME, with a name that no interface has"));
@@ -34,6 +35,7 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<Opened<TapPort>, OpenErro
     let existed = Netdev::open(name).is_ok();
     sys::attach(&file, name).map_err(|error| not_attached(&spec, &error))?;
     let failed = |error: io::Error| OpenError::new(&spec, format!("setting up {name}: {error}"), "");
+    sys::set_up_notes(&file, VnetHeader::BYTES as i32, offload).map_err(failed)?;
     let netdev = Netdev::open(name).map_err(failed)?;
     if let Some(mtu) = mtu {
         netdev.set_mtu(mtu as u32).map_err(failed)?;
@@ -41,6 +43,7 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<Opened<TapPort>, OpenErro
     netdev.set_up(true).map_err(failed)?;
     let mtu = netdev.mtu().map_err(failed)?;
     let made = if existed { "which was there before" } else { "made for this port" };
+    let left = if offload { "checksums and segmentation left to whoever needs them" } else { "no offloads" };
     let caps = Caps {
         name: spec.to_string(),
         backend: "tap",
@@ -49,13 +52,13 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<Opened<TapPort>, OpenErro
         frame_len_max: mtu as usize + ETHERNET_BYTES,
         frags_max: SLOTS_MAX,
         copies: "the kernel copies each packet between an skb and the pool's frame",
-        detail: format!("TAP device {name}, {made}, MTU {mtu}"),
+        detail: format!("TAP device {name}, {made}, MTU {mtu}, {left}"),
         mac: netdev.mac().ok(),
         async_tx: true,
         ..Caps::default()
     };
     let device = Device::open(name).map_err(failed)?;
-    Ok(Opened::of(TapPort::new(caps, pool, file, device)))
+    Ok(Opened::of(TapPort::new(caps, pool, file, device, offload)))
 }
 
 /// Whether this process can make TAP devices; makes none.

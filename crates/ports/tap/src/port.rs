@@ -4,10 +4,14 @@ use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use linerate_mem::{Batch, Pool, Scattered, Span, Written};
-use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats, complete_checksums};
+use linerate_mem::{Batch, Pool, Span, Written};
+use linerate_port::{
+    Caps, Drops, Interest, LinkState, LongPacket, Port, PortError, Readiness, Stats, Unfinished, VnetHeader,
+    complete_checksums, merge_at,
+};
 use linerate_sys::netdev::Presence;
 use linerate_sys::poll::{PollFor, Polled, poll};
+use linerate_wire::Merge;
 
 use crate::device::Device;
 
@@ -17,8 +21,6 @@ pub(crate) const ETHERNET_BYTES: usize = 14;
 const VLAN_BYTES: usize = 4;
 /// Most slots of one packet.
 pub(crate) const SLOTS_MAX: usize = 128;
-/// Bytes of the longest packet that the kernel hands to a TAP device, tags included.
-const PACKET_LEN_MAX: usize = 65_536 + 64;
 /// A sleeping reader looks this often whether the device was set down, which wakes nobody.
 const SLEEP_NS_MAX: u64 = 100_000_000;
 /// So many empty `receive` calls pass between two looks, for callers that never `wait`.
@@ -31,29 +33,32 @@ pub struct TapPort {
     file: File,
     device: Device,
     frame_len_max: usize,
-    /// Where a packet goes on that is longer than a frame.
-    spill: Box<[u8]>,
-    /// A packet longer than a frame, as long as the batch or the pool has no room for it.
-    long: Vec<u8>,
+    /// Where packets are read to, and stay while they are handed out in parts.
+    long: LongPacket,
+    /// Checksums and the cutting of segments are left to the kernel.
+    offload: bool,
     stats: Stats,
     too_short: u64,
     too_long: u64,
+    /// Merged or with a partial checksum in a way that is not known here.
+    unknown: u64,
     empty_calls: u32,
 }
 
 impl TapPort {
-    pub(crate) fn new(caps: Caps, pool: &Pool, file: File, device: Device) -> TapPort {
+    pub(crate) fn new(caps: Caps, pool: &Pool, file: File, device: Device, offload: bool) -> TapPort {
         TapPort {
             frame_len_max: caps.frame_len_max,
             caps,
             pool: pool.clone(),
             file,
             device,
-            spill: vec![0; PACKET_LEN_MAX].into(),
-            long: Vec::new(),
+            long: LongPacket::new(),
+            offload,
             stats: Stats::default(),
             too_short: 0,
             too_long: 0,
+            unknown: 0,
             empty_calls: 0,
         }
     }
@@ -81,22 +86,32 @@ impl TapPort {
         }
     }
 
-    /// Reads packets until one is longer than a frame (it is then in `long`) or there is nothing more to do.
+    /// Reads packets until one does not go into one frame as it is (it is then in `long`) or there is nothing more to do.
     fn read_run(&mut self, batch: &mut Batch) -> io::Result<()> {
-        let (spill, long) = (&mut self.spill, &mut self.long);
+        let TapPort { file, long, too_long, unknown, .. } = self;
         let (mut outcome, mut bytes) = (Ok(()), 0);
         let taken = self.pool.fill(batch, usize::MAX, |frame| {
-            let room = frame.len();
-            match (&self.file).read_vectored(&mut [IoSliceMut::new(frame), IoSliceMut::new(spill)]) {
-                Ok(len) if len <= room => {
-                    bytes += len as u64;
-                    return Some(Written { len, ..Written::default() });
+            let (len, note) = match read_packet(file, long.bytes_mut()) {
+                Ok(read) => read,
+                Err(error) => {
+                    outcome = Err(error);
+                    return None;
                 }
-                Ok(len) => {
-                    long.extend_from_slice(frame);
-                    long.extend_from_slice(&spill[..len - room]);
-                }
-                Err(error) => outcome = Err(error),
+            };
+            if len <= frame.len() && !note.is_merged() {
+                let packet = &mut long.bytes_mut()[..len];
+                let Some(checksum) = note.checksum(packet) else {
+                    *unknown += 1;
+                    return None;
+                };
+                frame[..len].copy_from_slice(packet);
+                bytes += len as u64;
+                return Some(Written { len, checksum, ..Written::default() });
+            }
+            if len > LongPacket::LEN_MAX {
+                *too_long += 1;
+            } else if let Err(Unfinished::NotCut | Unfinished::NotCompleted) = long.begin(len, &note, 0) {
+                *unknown += 1;
             }
             None
         });
@@ -105,55 +120,74 @@ impl TapPort {
         outcome
     }
 
-    /// Hands out the packet that was too long for a frame; false when it has to wait.
+    /// Hands out the packet that is in parts; false when something is left of it.
     fn hand_out_long(&mut self, batch: &mut Batch) -> bool {
-        match self.pool.scatter_bytes(batch, &self.long, 0) {
-            Scattered::NotNow => return false,
-            Scattered::TooLong => self.too_long += 1,
-            Scattered::Done => {
-                self.stats.rx_packets += 1;
-                self.stats.rx_bytes += self.long.len() as u64;
-            }
-        }
-        self.long.clear();
-        true
+        self.long.hand_out(&mut self.pool, batch, &mut self.stats, &mut self.too_long)
     }
 
-    /// Sends the packet in the first `slots` slots; false when there is no room for it now.
-    fn send_front(&mut self, batch: &mut Batch, slots: usize, len: usize) -> Result<bool, PortError> {
-        let sent = self.write(batch, 0, slots, len)?;
+    /// Writes the packet in `slots` slots from `at` on; false when there is no room for it now.
+    fn write(&mut self, batch: &Batch, at: usize, span: Span, note: VnetHeader) -> Result<bool, PortError> {
+        let note = note.to_bytes();
+        let mut parts = [IoSlice::new(&[]); SLOTS_MAX + 2];
+        parts[0] = IoSlice::new(&note);
+        for (part, bytes) in parts[1..].iter_mut().zip(batch.iter().skip(at).take(span.slots)) {
+            *part = IoSlice::new(bytes);
+        }
+        let sent = self.write_parts(&parts[..=span.slots])?;
         if sent {
-            self.pool.free_front(batch, slots);
+            self.stats.tx_packets += 1;
+            self.stats.tx_bytes += span.len as u64;
         }
         Ok(sent)
     }
 
-    /// Writes the packet in `slots` slots from `at` on; false when there is no room for it now.
-    fn write(&mut self, batch: &Batch, at: usize, slots: usize, len: usize) -> Result<bool, PortError> {
-        let mut parts = [IoSlice::new(&[]); SLOTS_MAX];
-        for (part, bytes) in parts.iter_mut().zip(batch.iter().skip(at).take(slots)) {
-            *part = IoSlice::new(bytes);
-        }
-        if let Err(error) = (&self.file).write_vectored(&parts[..slots]) {
+    /// Writes one packet; false when there is no room for it now.
+    fn write_parts(&mut self, parts: &[IoSlice<'_>]) -> Result<bool, PortError> {
+        // A packet is written as a whole, or not at all.
+        if let Err(error) = (&self.file).write_vectored(parts) {
             return self.failure("write", error).map(|()| false);
         }
-        self.stats.tx_packets += 1;
-        self.stats.tx_bytes += len as u64;
         Ok(true)
     }
 
-    /// Sends or discards the packet at the front of the batch; false when it stays for now.
-    fn transmit_front(&mut self, batch: &mut Batch) -> Result<bool, PortError> {
-        let Some(Span { slots, len }) = batch.span(0) else { return Ok(false) };
-        if len < ETHERNET_BYTES {
-            self.pool.free_front(batch, slots);
+    /// Sends or discards the packet at the front of the batch, or several as one; returns how many left, 0 when it stays for now.
+    fn transmit_front(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+        let Some(span) = batch.span(0) else { return Ok(0) };
+        if span.len < ETHERNET_BYTES {
+            self.pool.free_front(batch, span.slots);
             self.too_short += 1;
-            return Ok(true);
+            return Ok(1);
         }
-        if len > self.frame_len_max || slots > SLOTS_MAX {
-            self.check_len(batch, slots, len)?;
+        if span.len > self.frame_len_max || span.slots > SLOTS_MAX {
+            self.check_len(batch, span.slots, span.len)?;
         }
-        self.send_front(batch, slots, len)
+        if let Some(merge) = merge_at(batch, 0, SLOTS_MAX) {
+            return self.transmit_merged(batch, merge);
+        }
+        let note = VnetHeader::of_packet(batch, 0);
+        let sent = self.write(batch, 0, span, note)?;
+        if sent {
+            self.pool.free_front(batch, span.slots);
+        }
+        Ok(usize::from(sent))
+    }
+
+    /// Sends the segments at the front as one packet; returns how many they are, or 0.
+    fn transmit_merged(&mut self, batch: &mut Batch, mut merge: Merge) -> Result<usize, PortError> {
+        let (note, segments, data_len) = (VnetHeader::of_merged(&merge).to_bytes(), merge.segments(), merge.data_len());
+        let headers = merge.finish();
+        let mut parts = [IoSlice::new(&[]); SLOTS_MAX + 2];
+        (parts[0], parts[1]) = (IoSlice::new(&note), IoSlice::new(headers));
+        for (part, bytes) in parts[2..].iter_mut().zip(batch.iter().take(segments)) {
+            *part = IoSlice::new(&bytes[headers.len()..]);
+        }
+        if !self.write_parts(&parts[..segments + 2])? {
+            return Ok(0);
+        }
+        self.stats.tx_packets += segments as u64;
+        self.stats.tx_bytes += (segments * headers.len() + data_len) as u64;
+        self.pool.free_front(batch, segments);
+        Ok(segments)
     }
 
     #[cold]
@@ -173,6 +207,13 @@ impl TapPort {
     fn poll(&self, wanted: PollFor, timeout_ns: u64) -> Result<Polled, PortError> {
         poll(self.file.as_fd(), wanted, timeout_ns).map_err(|error| self.caps.io_error("poll", error))
     }
+}
+
+/// Reads a packet with its note. The length may be more than there was room for.
+fn read_packet(mut file: &File, to: &mut [u8]) -> io::Result<(usize, VnetHeader)> {
+    let mut note = [0; VnetHeader::BYTES];
+    let len = file.read_vectored(&mut [IoSliceMut::new(&mut note), IoSliceMut::new(to)])?;
+    Ok((len.saturating_sub(VnetHeader::BYTES), VnetHeader::parse(note, 0)))
 }
 
 impl Port for TapPort {
@@ -209,12 +250,14 @@ impl Port for TapPort {
 
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.caps.check_pool(batch, &self.pool)?;
-        complete_checksums(batch);
+        if !self.offload {
+            complete_checksums(batch);
+        }
         let mut taken = 0;
         while !batch.is_empty() {
             match self.transmit_front(batch) {
-                Ok(true) => taken += 1,
-                Ok(false) => break,
+                Ok(0) => break,
+                Ok(packets) => taken += packets,
                 // What was sent before the error is reported first; the error comes again.
                 Err(_) if taken > 0 => break,
                 Err(error) => return Err(error),
@@ -227,7 +270,7 @@ impl Port for TapPort {
         let (mut at, mut packets) = (from, 0);
         while let Some(span) = batch.span(at) {
             let fits = span.slots <= SLOTS_MAX && (ETHERNET_BYTES..=self.frame_len_max).contains(&span.len);
-            let sent = if fits { self.write(batch, at, span.slots, span.len) } else { Ok(false) };
+            let sent = if fits { self.write(batch, at, span, VnetHeader::default()) } else { Ok(false) };
             match sent {
                 Ok(true) => (at, packets) = (at + span.slots, packets + 1),
                 Ok(false) => break,
@@ -286,6 +329,7 @@ impl Port for TapPort {
         stats.rx_drops = vec![
             row(format!("queue of TAP device {name}"), "queue full", queue_full),
             row(self.caps.name.clone(), "longer than the batch", self.too_long),
+            row(self.caps.name.clone(), "left to a network card in a way that is not known", self.unknown),
         ];
         stats.tx_drops = vec![row(self.caps.name.clone(), "shorter than an Ethernet header", self.too_short)];
         stats.rx_drops.retain(|row| row.packets > 0);

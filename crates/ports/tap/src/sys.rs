@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Makes `clone_device`, an open /dev/net/tun, the far end of TAP device `name`, which is made if there is none.
+/// Makes `clone_device`, an open /dev/net/tun, the far end of TAP device `name`, which is made if there is none. Each packet has a note in
+/// front (`struct virtio_net_hdr`) both ways.
 pub(crate) fn attach(clone_device: &File, name: &str) -> io::Result<()> {
     // SAFETY: ifreq is a plain C structure of integers and pointers; all zeros is a value of it.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -15,9 +16,24 @@ pub(crate) fn attach(clone_device: &File, name: &str) -> io::Result<()> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
+    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
     // SAFETY: TUNSETIFF reads and writes one ifreq.
     match unsafe { libc::ioctl(clone_device.as_raw_fd(), libc::TUNSETIFF as _, &mut request) } {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Sets the length of the notes, and what the kernel may leave to this side: with `offload`, checksums and the cutting of TCP segments.
+pub(crate) fn set_up_notes(file: &File, note_bytes: libc::c_int, offload: bool) -> io::Result<()> {
+    /// TUN_F_CSUM, TUN_F_TSO4, TUN_F_TSO6, TUN_F_TSO_ECN (linux/if_tun.h).
+    const OFFLOADS: libc::c_ulong = 1 | 2 | 4 | 8;
+    // SAFETY: TUNSETVNETHDRSZ reads one integer.
+    if unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETHDRSZ as _, &note_bytes) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: TUNSETOFFLOAD takes a number.
+    match unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, if offload { OFFLOADS } else { 0 }) } {
         0.. => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
