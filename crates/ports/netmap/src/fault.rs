@@ -12,6 +12,8 @@ pub(crate) enum Fault {
     Corrupt(String),
     /// The interface was deleted, or the module unloaded.
     Gone,
+    /// The interface is down or gone.
+    NotUp,
     /// A packet is longer than the port takes.
     TooLong(usize),
     Io {

@@ -319,6 +319,7 @@ impl Opener<'_> {
             control: bound.control,
             held: Held { _promiscuous: promiscuous, interface },
             corrupt: None,
+            lost: None,
         })
     }
 

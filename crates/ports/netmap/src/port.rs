@@ -42,6 +42,8 @@ pub struct NetmapPort {
     pub(crate) held: Held,
     /// What somebody wrote that closed the port.
     pub(crate) corrupt: Option<String>,
+    /// Why what is in the ring was not sent, as of the last sync.
+    pub(crate) lost: Option<&'static str>,
 }
 
 impl NetmapPort {
@@ -62,9 +64,19 @@ impl NetmapPort {
         }
     }
 
+    /// A sync of an interface that is down would sleep until it is up, and no signal would end that (`nm_kr_tryget` of netmap_kern.h).
+    #[inline]
+    fn check_up(&self) -> Result<(), Fault> {
+        match &self.held.interface {
+            Some((device, _)) if !device.is_up().unwrap_or(false) => Err(Fault::NotUp),
+            _ => Ok(()),
+        }
+    }
+
     /// Gives read slots back and takes over what has arrived.
     #[inline]
     fn sync_receive(&mut self) -> Result<(), Fault> {
+        self.check_up()?;
         let Some(side) = &mut self.receiver else { return Ok(()) };
         side.unreleased = 0;
         self.control.sync_receive().map_err(|source| Fault::of("NIOCRXSYNC", source))?;
@@ -74,9 +86,11 @@ impl NetmapPort {
     /// Hands filled slots over and takes over what was sent.
     #[inline]
     fn sync_transmit(&mut self) -> Result<(), Fault> {
+        self.check_up()?;
         let Some(side) = &mut self.sender else { return Ok(()) };
-        side.unsynced = 0;
         self.control.sync_transmit().map_err(|source| Fault::of("NIOCTXSYNC", source))?;
+        side.unsynced = 0;
+        self.lost = None;
         Ok(side.ring.look()?)
     }
 
@@ -173,7 +187,23 @@ impl NetmapPort {
                 PortError::PeerCorrupt { port, what }
             }
             Fault::TooLong(len) => PortError::FrameTooLong { port, len, max: self.caps.frame_len_max },
-            Fault::Gone => PortError::Gone { port, what: "netmap gave the port up".into() },
+            Fault::Gone => {
+                self.lost = Some("interface gone");
+                PortError::Gone { port, what: "netmap gave the port up".into() }
+            }
+            Fault::NotUp => {
+                let error = self.check_interface().err();
+                self.lost = Some(if matches!(error, Some(PortError::Gone { .. })) {
+                    "interface gone"
+                } else {
+                    "interface down"
+                });
+                // It may have come up again meanwhile.
+                error.unwrap_or_else(|| {
+                    let interface = self.held.interface.as_ref().map(|(device, _)| device.name().to_string());
+                    PortError::Down { port, interface: interface.unwrap_or_default() }
+                })
+            }
             // A ring that netmap stopped says EIO: its interface is down, or on its way out.
             Fault::Io { operation, source } => match self.check_interface() {
                 Err(error) => error,
@@ -293,6 +323,7 @@ impl Port for NetmapPort {
             let sent = side.sent();
             (stats.tx_packets, stats.tx_bytes) = (sent.packets, sent.bytes);
             stats.tx_drops = vec![row("packet without a byte", side.empty)];
+            stats.tx_drops.extend(self.lost.map(|cause| row(cause, side.pending().packets)));
         }
         stats.rx_drops.retain(|row| row.packets > 0);
         stats.tx_drops.retain(|row| row.packets > 0);

@@ -5,6 +5,7 @@
 use std::process::Command;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Caps, Interest, Port, PortError, Readiness, Stats};
@@ -18,6 +19,9 @@ fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// What comes on this path comes at once.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A number that no other name of this process has.
 fn number() -> u32 {
@@ -136,7 +140,7 @@ impl Harness for Vale {
     }
 
     fn facts(&self) -> Facts {
-        Facts { wrap_packets: 5_000, ..Facts::default() }
+        Facts { wrap_packets: 5_000, patience: PATIENCE, ..Facts::default() }
     }
 
     fn open(&mut self, pool: &Pool, _start: u32) -> Result<Link, String> {
@@ -186,7 +190,7 @@ impl Harness for Veth {
     }
 
     fn facts(&self) -> Facts {
-        Facts { wrap_packets: 5_000, ..Facts::default() }
+        Facts { wrap_packets: 5_000, patience: PATIENCE, ..Facts::default() }
     }
 
     fn open(&mut self, pool: &Pool, _start: u32) -> Result<Link, String> {
@@ -205,10 +209,11 @@ impl Harness for Veth {
     }
 
     fn disturb(&mut self, what: Disturbance) -> Result<Option<Hit>, String> {
-        self.inside(|namespace| match what {
+        self.inside(|_| match what {
             Disturbance::Down => Netdev::open("near").and_then(|device| device.set_up(false)),
             Disturbance::Up => Netdev::open("near").and_then(|device| device.set_up(true)),
-            Disturbance::Delete => veth::delete(namespace, "near"),
+            // Who deletes an interface waits until its ports are closed.
+            Disturbance::Delete => Command::new("ip").args(["link", "delete", "near"]).spawn().map(drop),
         })?
         .map_err(|error| error.to_string())?;
         Ok(Some(Hit { sender: true, receiver: what == Disturbance::Delete }))
