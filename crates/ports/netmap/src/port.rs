@@ -17,7 +17,7 @@ use crate::sys::Control;
 use crate::transmit::Sender;
 
 /// Slots that are filled before a sync, if packets keep coming in large batches. A sync is a system call, which costs as much as some
-/// hundred packets; `flush` and `wait` sync at once.
+/// hundred packets; `flush` and `wait` sync at once. Where the receiver gets the packets within the sync, the ring is filled first.
 const SLOTS_PER_SYNC: u32 = 512;
 /// A batch of fewer packets is handed over at once.
 const LARGE_BATCH: usize = 32;
@@ -136,7 +136,8 @@ impl NetmapPort {
             }
         }
         let wanted = self.sender.as_ref().is_some_and(|side| {
-            let most = SLOTS_PER_SYNC.min(side.ring.memory.slots() / 2);
+            let slots = side.ring.memory.slots();
+            let most = if side.hands_over { slots - 1 } else { SLOTS_PER_SYNC.min(slots / 2) };
             side.unsynced >= most || side.unsynced > 0 && taken < LARGE_BATCH
         });
         if wanted {
@@ -212,13 +213,12 @@ impl NetmapPort {
         }
     }
 
-    /// Sleeps; false when a signal ended the sleep.
-    fn sleep(&mut self, interest: Interest, left_ns: u64) -> Result<bool, PortError> {
+    /// Sleeps for at most this long; false if nothing came.
+    fn sleep(&mut self, interest: Interest, nap_ns: u64) -> Result<bool, PortError> {
         let wanted = match interest {
             Interest::Receive => PollFor::Reading,
             Interest::Transmit => PollFor::Writing,
         };
-        let (before_ns, nap_ns) = (clock::now_ns(), left_ns.min(CHECK_NS));
         let polled = poll(self.control.as_fd(), wanted, nap_ns).map_err(|source| self.caps.io_error("poll", source))?;
         if polled.failed {
             self.check_interface()?;
@@ -233,7 +233,7 @@ impl NetmapPort {
                 .flatten()
                 .try_for_each(|ring| ring.look());
         looked.map_err(|corrupt| self.broken(corrupt.into()))?;
-        Ok(polled.ready || polled.failed || clock::now_ns().saturating_sub(before_ns) >= nap_ns)
+        Ok(polled.ready)
     }
 }
 
@@ -269,17 +269,21 @@ impl Port for NetmapPort {
         if interest == Interest::Receive && self.receiver.is_none() {
             return Ok(Readiness::Closed);
         }
-        let deadline_ns = clock::now_ns().saturating_add(timeout_ns);
+        let mut left_ns = timeout_ns;
         loop {
             if self.is_ready(interest).map_err(|fault| self.broken(fault))? {
                 return Ok(Readiness::Ready);
             }
             self.check_interface()?;
-            let left_ns = deadline_ns.saturating_sub(clock::now_ns());
-            let awake = self.sleep(interest, left_ns)?;
-            if left_ns == 0 || !awake {
-                let ready = self.is_ready(interest).map_err(|fault| self.broken(fault))?;
-                return Ok(if ready { Readiness::Ready } else { Readiness::TimedOut });
+            let (before_ns, nap_ns) = (clock::now_ns(), left_ns.min(CHECK_NS));
+            if self.sleep(interest, nap_ns)? && self.is_ready(interest).map_err(|fault| self.broken(fault))? {
+                return Ok(Readiness::Ready);
+            }
+            let slept_ns = clock::now_ns().saturating_sub(before_ns);
+            left_ns = left_ns.saturating_sub(slept_ns.max(1));
+            // A sleep that a signal ended is not continued.
+            if left_ns == 0 || slept_ns < nap_ns {
+                return Ok(Readiness::TimedOut);
             }
         }
     }

@@ -30,7 +30,7 @@ pub(crate) struct Sender {
     /// Slots that were filled since the last sync.
     pub unsynced: u32,
     /// A sync hands packets over to the receiver itself (a pipe, a veth pair, a switch), so that they are sent then. Slots come back later.
-    hands_over: bool,
+    pub hands_over: bool,
     /// Packets without a byte, which were taken and not sent.
     pub empty: u64,
     pub frame_len_max: usize,
