@@ -12,6 +12,7 @@
 mod places;
 
 use std::ffi::CStr;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -42,6 +43,33 @@ pub fn memory_file(name: &CStr, bytes: usize) -> io::Result<OwnedFd> {
     // SAFETY: takes a descriptor and a number.
     check(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) })?;
     Ok(file)
+}
+
+/// Another open file of the same memory, for another process: not a copy of the descriptor, so that [`is_open_here_alone`] can tell the
+/// two apart. Whoever made the memory goes on with such a file, too, because the file as it was made does not count among the open ones.
+///
+/// # Errors
+/// As open(2) of a file in `/proc/self/fd`.
+pub fn open_again(file: BorrowedFd<'_>) -> io::Result<File> {
+    File::options().read(true).write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+/// Sets the signal that tells of a lease to be given up (fcntl(2); linux/include/uapi/asm-generic/fcntl.h).
+const F_SETSIG: libc::c_int = 10;
+
+/// True if this open file is the only one of its memory: no other process has a descriptor or a mapping of it. A write lease (fcntl(2),
+/// F_SETLEASE) can be had only then. False also where the kernel cannot tell.
+pub fn is_open_here_alone(file: BorrowedFd<'_>) -> bool {
+    let fd = file.as_raw_fd();
+    // SAFETY: takes a descriptor, a command and a number.
+    let set = |command: libc::c_int, value: libc::c_int| check(unsafe { libc::fcntl(fd, command, value) });
+    // Whoever opens the file in this moment breaks the lease; what the holder is sent then must not end the process.
+    let alone = set(F_SETSIG, libc::SIGURG).is_ok() && set(libc::F_SETLEASE, libc::F_WRLCK).is_ok();
+    if alone {
+        // A lease that was broken meanwhile is gone.
+        let _ = set(libc::F_SETLEASE, libc::F_UNLCK);
+    }
+    alone
 }
 
 /// Where a file lives.

@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use linerate_sys::folder_lock::FolderLock;
+use linerate_sys::shared::{is_open_here_alone, open_again};
 
 use crate::layout::{SOCKET_REMOVED, Shape};
 use crate::sys::{self, Words};
@@ -53,6 +54,10 @@ struct Sockets {
     memory: OwnedFd,
     listener: UnixListener,
     peer: Option<UnixStream>,
+    /// The peer closed the connection; its process may still have the memory.
+    hung_up: bool,
+    /// Another process had the memory since it was last known to be here alone.
+    shared: bool,
     path: PathBuf,
     /// Device and inode of the socket's file.
     file: (u64, u64),
@@ -131,7 +136,8 @@ fn folder_of(path: &Path) -> &Path {
 /// Makes memory and socket; `None` when somebody else has just made the socket.
 fn make(path: &Path, shape: Shape) -> Result<Option<Joined>, Refusal> {
     let refuse = |what: &str, error: io::Error| (format!("{what}: {error}"), "");
-    let memory = sys::sealed_memory(shape.bytes()).map_err(|error| refuse("no shared memory", error))?;
+    let memory = sys::sealed_memory(shape.bytes()).and_then(|made| open_again(made.as_fd()));
+    let memory = memory.map(OwnedFd::from).map_err(|error| refuse("no shared memory", error))?;
     let words = Words::map(memory.as_fd(), shape.rings().frames).map_err(|error| refuse("no shared memory", error))?;
     // Under its own name it appears with its mode, and listening.
     let folder = folder_of(path);
@@ -153,7 +159,8 @@ fn make(path: &Path, shape: Shape) -> Result<Option<Joined>, Refusal> {
     };
     let handed = memory.try_clone().map_err(|error| refuse("no descriptor", error))?;
     let file = (metadata.dev(), metadata.ino());
-    let sockets = Sockets { memory: handed, listener, peer: None, path: path.into(), file };
+    let sockets =
+        Sockets { memory: handed, listener, peer: None, hung_up: false, shared: false, path: path.into(), file };
     let link =
         Link { shape, side: 0, words: Arc::new(words), opened: Default::default(), sockets: Some(Mutex::new(sockets)) };
     Ok(Some(Joined { memory, first: true, link }))
@@ -192,7 +199,8 @@ fn second(path: &Path, stream: UnixStream, file: (u64, u64)) -> Result<Joined, R
     // Only after the size is known and sealed a word of it may be touched; `Region::map_shared` looks, so it comes first.
     let handed = memory.try_clone().map_err(refuse)?;
     let words = Words::map(memory.as_fd(), shape.rings().frames).map_err(refuse)?;
-    let sockets = Sockets { memory: handed, listener, peer: Some(stream), path: path.into(), file };
+    let sockets =
+        Sockets { memory: handed, listener, peer: Some(stream), hung_up: false, shared: true, path: path.into(), file };
     let link =
         Link { shape, side, words: Arc::new(words), opened: Default::default(), sockets: Some(Mutex::new(sockets)) };
     Ok(Joined { memory, first: false, link })
@@ -233,7 +241,12 @@ impl Link {
             sockets.refuse_others();
             return Found::There;
         }
-        sockets.peer = None;
+        // Who closed the connection may still read and write the memory. Until that is known to be over, no frame of it comes back.
+        sockets.hung_up = true;
+        if !is_open_here_alone(sockets.memory.as_fd()) {
+            return Found::There;
+        }
+        (sockets.peer, sockets.shared) = (None, false);
         Found::Gone
     }
 
@@ -255,10 +268,11 @@ impl Link {
     }
 
     /// Calls `with` with the descriptor that becomes readable when the other process wakes this one, comes or goes; `None`
-    /// inside one process.
+    /// inside one process, and as long as only its memory keeps the other process.
     pub fn with_descriptor<T>(&self, with: impl FnOnce(std::os::fd::BorrowedFd<'_>) -> T) -> Option<T> {
         let sockets = self.sockets()?;
         Some(match &sockets.peer {
+            Some(_) if sockets.hung_up => return None,
             Some(peer) => with(peer.as_fd()),
             None => with(sockets.listener.as_fd()),
         })
@@ -281,8 +295,12 @@ fn is_open(mut peer: &UnixStream) -> bool {
 }
 
 impl Sockets {
-    /// Hands the memory to the first process of this user that waits; true when one has it.
+    /// Hands the memory to the first process of this user that waits; true when one has it. No other process has it then.
     fn admit(&mut self, shape: Shape, side: usize) -> bool {
+        // One that was cut off may still have the memory. Whoever comes next waits in the queue of the socket.
+        if self.shared && !is_open_here_alone(self.memory.as_fd()) {
+            return false;
+        }
         while let Ok((stream, _)) = self.listener.accept() {
             let ours = sys::peer_uid(stream.as_fd()).is_ok_and(|uid| uid == sys::own_uid());
             if !ours || stream.set_nonblocking(true).is_err() {
@@ -292,8 +310,9 @@ impl Sockets {
             for number in [1 - side as u32, shape.ring, shape.frames, shape.frame_size] {
                 message.extend(number.to_le_bytes());
             }
-            if sys::send_with(stream.as_fd(), &message, [self.memory.as_fd(), self.listener.as_fd()]).is_ok() {
-                self.peer = Some(stream);
+            let Ok(memory) = open_again(self.memory.as_fd()) else { return false };
+            if sys::send_with(stream.as_fd(), &message, [memory.as_fd(), self.listener.as_fd()]).is_ok() {
+                (self.peer, self.hung_up, self.shared) = (Some(stream), false, true);
                 return true;
             }
         }
@@ -352,6 +371,25 @@ mod tests {
             let second = second.join().unwrap();
             [first, second]
         })
+    }
+
+    #[test]
+    fn a_peer_that_hung_up_and_kept_the_memory_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("link");
+        for made_it_first in [true, false] {
+            let [first, second] = both_ends(&path);
+            let (stays, goes) = if made_it_first { (first, second) } else { (second, first) };
+            let (mapping, descriptor) = (Arc::clone(&goes.words), goes.sockets().unwrap().memory.try_clone().unwrap());
+            drop(goes);
+            assert_eq!(stays.look(true), Found::There, "it has a mapping and a descriptor");
+            assert!(stays.with_descriptor(|_| ()).is_none(), "a closed connection would wake for ever");
+            drop(mapping);
+            assert_eq!(stays.look(true), Found::There, "it has a descriptor");
+            drop(descriptor);
+            assert_eq!([stays.look(true), stays.look(false)], [Found::Gone, Found::Nobody]);
+            drop(stays);
+        }
     }
 
     #[test]

@@ -3,20 +3,14 @@
 use std::any::Any;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use linerate_mem::{MapError, Pool, PoolConfig, Region};
-use linerate_sys::shared::memory_file;
-
-use super::check;
-
-/// Sets the signal that tells of a lease to be given up (fcntl(2); linux/include/uapi/asm-generic/fcntl.h).
-const F_SETSIG: libc::c_int = 10;
+use linerate_sys::shared::{is_open_here_alone, memory_file, open_again};
 
 /// Memory of a pool, which one other process at a time may map.
 ///
-/// Whoever is given the memory gets an open file of its own, not a copy of this one. A write lease (fcntl(2), F_SETLEASE) can be
-/// had as long as no other open file of the memory exists: no descriptor of it and no mapping, in whichever process.
+/// Whoever is given the memory gets an open file of its own, not a copy of this one.
 #[derive(Debug)]
 pub(crate) struct PoolFile {
     file: File,
@@ -29,7 +23,7 @@ impl PoolFile {
         let too_big = || io::Error::from_raw_os_error(libc::EFBIG);
         let bytes = config.frames.checked_mul(config.frame_size).ok_or_else(too_big)?.next_multiple_of(4096);
         // The file as it was made does not count among the open ones; one that was opened does.
-        let file = open_again(&memory_file(c"linerate memif pool", bytes)?)?;
+        let file = open_again(memory_file(c"linerate memif pool", bytes)?.as_fd())?;
         Ok(PoolFile { file, bytes })
     }
 
@@ -47,34 +41,19 @@ impl PoolFile {
 
     /// An open file for another process.
     pub(crate) fn lend(&self) -> io::Result<OwnedFd> {
-        open_again(&self.file).map(OwnedFd::from)
+        open_again(self.file.as_fd()).map(OwnedFd::from)
     }
 
     /// True when no other process has the memory any more. False also where the kernel cannot tell.
     pub(crate) fn is_here_alone(&self) -> bool {
-        let fd = self.file.as_raw_fd();
-        let lease = |kind: libc::c_int| {
-            // SAFETY: takes a descriptor, a command and a number.
-            check(unsafe { libc::fcntl(fd, libc::F_SETLEASE, kind) })
-        };
-        // Whoever opens the file in this moment breaks the lease; what the holder is sent then must not end the process.
-        // SAFETY: as above.
-        let quiet = check(unsafe { libc::fcntl(fd, F_SETSIG, libc::SIGURG) });
-        let alone = quiet.is_ok() && lease(libc::F_WRLCK).is_ok();
-        if alone {
-            // A lease that was broken meanwhile is gone.
-            let _ = lease(libc::F_UNLCK);
-        }
-        alone
+        is_open_here_alone(self.file.as_fd())
     }
-}
-
-fn open_again(file: &impl AsFd) -> io::Result<File> {
-    File::options().read(true).write(true).open(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use linerate_sys::shared::SharedMapping;
 
     use super::*;
