@@ -226,6 +226,11 @@ impl Running {
         self.instance.has_ended()
     }
 
+    /// Sleeps for `timeout_ns`, until a signal arrives, or until it ends by itself.
+    pub fn sleep(&self, timeout_ns: u64) {
+        self.instance.sleep(timeout_ns);
+    }
+
     /// Ends it: packets that wait are sent, ports are closed, sockets removed.
     ///
     /// # Errors

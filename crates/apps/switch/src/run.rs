@@ -137,6 +137,11 @@ impl Running {
         self.0.has_ended()
     }
 
+    /// Sleeps for `timeout_ns`, until a signal arrives, or until it ends by itself.
+    pub fn sleep(&self, timeout_ns: u64) {
+        self.0.sleep(timeout_ns);
+    }
+
     /// Ends it: packets that wait are sent, ports are closed, sockets removed.
     ///
     /// # Errors

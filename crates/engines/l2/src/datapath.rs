@@ -6,8 +6,11 @@ use linerate_port::{Context, Datapath, PortIndex};
 use crate::counters::DropReason;
 use crate::switch::Switch;
 
-/// How often a part of the MAC table is searched for addresses that are too old: as often as an idle worker wakes up.
+/// How often a part of the MAC table is searched for addresses that are too old.
 const AGEING_NS: u64 = 50_000_000;
+/// So many parts are searched at once where no packet came meanwhile, and then after so many times as long, so that a worker at rest
+/// sleeps.
+const RESTING_PARTS: u64 = 20;
 
 impl Datapath for Switch {
     #[inline]
@@ -55,7 +58,8 @@ impl Datapath for Switch {
     }
 
     fn tick(&mut self, context: &mut Context<'_>) {
-        self.age_at_ns = context.now_ns + AGEING_NS;
-        self.age(context.now_ns);
+        let parts = if self.now_ns == self.ticked_ns { RESTING_PARTS } else { 1 };
+        (self.age_at_ns, self.ticked_ns) = (context.now_ns + parts * AGEING_NS, context.now_ns);
+        self.age_parts(context.now_ns, parts as usize);
     }
 }

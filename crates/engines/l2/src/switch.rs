@@ -38,6 +38,8 @@ pub struct Switch {
     pub(crate) taps: Vec<MirrorTap>,
     /// When a part of the MAC table is searched next for addresses that are too old.
     pub(crate) age_at_ns: u64,
+    /// When the last tick was.
+    pub(crate) ticked_ns: u64,
 }
 
 impl Switch {
@@ -59,6 +61,7 @@ impl Switch {
             resizing_to: config.mac_entries,
             taps: Vec::with_capacity(TAPS_MAX),
             age_at_ns: 0,
+            ticked_ns: u64::MAX,
             config,
         })
     }
@@ -195,8 +198,12 @@ impl Switch {
     /// Forgets addresses that were silent for too long, in a part of the table, once a millisecond at most; to be called
     /// now and then. An address that is too old is not found, whether it was removed already or not.
     pub fn age(&mut self, now_ns: u64) {
+        self.age_parts(now_ns, 1);
+    }
+
+    pub(crate) fn age_parts(&mut self, now_ns: u64, parts: usize) {
         self.now_ns = now_ns;
-        self.table.sweep(now_ns);
+        self.table.sweep(now_ns, parts);
     }
 
     /// Makes an entry of the MAC table that neither ages nor moves.

@@ -387,16 +387,16 @@ impl MacTable {
         self.age_ticks = age_ticks(age_s);
     }
 
-    /// Removes addresses that were silent for too long from a part of the table, once a millisecond at most, so that it may be called
+    /// Removes addresses that were silent for too long from so many parts of the table, once a millisecond at most, so that it may be called
     /// as often as one likes.
-    pub(crate) fn sweep(&mut self, now_ns: u64) {
+    pub(crate) fn sweep(&mut self, now_ns: u64, parts: usize) {
         // A resize leaves addresses behind that are too old.
         if now_ns.wrapping_sub(self.swept_ns) < 1_000_000 || self.next.is_some() {
             return;
         }
         self.swept_ns = now_ns;
         let (tick, age_ticks) = (tick(now_ns), self.age_ticks);
-        let count = (self.buckets.len() / SWEEP_PARTS).max(64).min(self.buckets.len());
+        let count = (parts * (self.buckets.len() / SWEEP_PARTS).max(64)).min(self.buckets.len());
         for number in self.sweep_at..self.sweep_at + count {
             let MacTable { buckets, shares, .. } = self;
             let mask = buckets.len() - 1;
@@ -520,7 +520,7 @@ mod tests {
         // Looked up too late, it is gone, swept or not.
         assert_eq!(table.lookup(key(1), tick(303 * S)), None);
         for step in 0..SWEEP_PARTS as u64 {
-            table.sweep(303 * S + step * 1_000_000);
+            table.sweep(303 * S + step * 1_000_000, 1);
         }
         assert_eq!((table.counters().aged, table.counters().used), (1, 2));
         assert_eq!(table.lookup(key(2), tick(303 * S)), Some(2));

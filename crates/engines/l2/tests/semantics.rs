@@ -6,6 +6,8 @@ use linerate_l2::{
     CUSTOMER_TAG, DropReason, FlowMatch, Mirror, MirrorSelect, PortIndex, PortSettings, Rate, SERVICE_TAG,
     SettingsError, StormLimits, VlanMode, VlanSet,
 };
+use linerate_mem::Batch;
+use linerate_port::{Context, Datapath, TransmitRef};
 use linerate_wire::{Stack, ethernet, ipv4, udp};
 use support::{Rig, frame, mac};
 
@@ -82,6 +84,36 @@ fn a_station_that_moves_is_found_where_it_is() {
         Some((B, 1))
     );
     rig.check();
+}
+
+/// A worker that sends nothing by itself.
+struct Nobody;
+
+impl TransmitRef for Nobody {
+    fn transmit_ref(&mut self, _: PortIndex, _: &Batch, _: usize) -> usize {
+        0
+    }
+}
+
+#[test]
+fn a_switch_at_rest_wants_a_tick_a_second_and_forgets_as_soon() {
+    let mut rig = plain(2);
+    rig.send(PortIndex(0), &frame(9, 4, &[], 60));
+    let tick = |rig: &mut Rig| {
+        let before_ns = rig.now_ns;
+        rig.switch.tick(&mut Context { now_ns: before_ns, pool: &mut rig.pool, ports: &mut Nobody });
+        rig.now_ns = rig.switch.next_deadline_ns();
+        rig.now_ns - before_ns
+    };
+    assert_eq!([tick(&mut rig), tick(&mut rig)], [S / 20, S], "packets came, none came");
+    // Silent for the 300 s of the default, and found within the time that the search of all parts takes.
+    while rig.switch.mac_counters().aged == 0 {
+        assert_eq!(tick(&mut rig), S);
+        assert!(rig.now_ns < 355 * S, "it is still there");
+    }
+    assert!(rig.now_ns >= 300 * S);
+    rig.send(PortIndex(0), &frame(9, 4, &[], 60));
+    assert_eq!(tick(&mut rig), S / 20, "packets come again");
 }
 
 #[test]

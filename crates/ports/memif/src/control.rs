@@ -17,16 +17,16 @@ mod session;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use linerate_sys::clock;
 use linerate_sys::poll::PollSet;
 
 use crate::handoff::QueueHandoff;
+use crate::link::RING_WATCH;
 use crate::listener::{Listener, PathRefusal};
 use crate::options::{Key, Options, Role};
 use crate::pool::PoolMemory;
-use crate::sys::Doorbell;
 use interface::Interface;
 use session::Session;
 
@@ -34,7 +34,7 @@ use session::Session;
 const RETRY_NS: u64 = 50_000_000;
 /// A listener that could not accept (no descriptors are left) is left alone for this long.
 const PAUSE_NS: u64 = 100_000_000;
-/// Where ports ring peers, a look this often at whether one hangs in it.
+/// While ports ring peers, a look this often at whether one hangs in it.
 const WATCH_NS: u64 = 100_000_000;
 
 /// Everything about control channels.
@@ -71,8 +71,6 @@ static CONTROL: Mutex<Control> = Mutex::new(Control {
     running: false,
     watch_at_ns: 0,
 });
-/// Wakes the thread.
-static BELL: OnceLock<Doorbell> = OnceLock::new();
 
 fn lock() -> MutexGuard<'static, Control> {
     CONTROL.lock().unwrap_or_else(PoisonError::into_inner)
@@ -86,10 +84,7 @@ pub(crate) fn attach(
     pool: Option<Arc<PoolMemory>>,
 ) -> Result<Arc<QueueHandoff>, AttachError> {
     let handoff = Arc::new(QueueHandoff::new(queue).map_err(|error| AttachError::Io("make an eventfd", error))?);
-    if BELL.get().is_none() {
-        // A second one, made at the same time by another thread, is closed again.
-        let _ = BELL.set(Doorbell::new().map_err(|error| AttachError::Io("make an eventfd", error))?);
-    }
+    RING_WATCH.prepare().map_err(|error| AttachError::Io("make an eventfd", error))?;
     let mut control = lock();
     control.add_handoff(options, &handoff, pool)?;
     if !control.running {
@@ -125,7 +120,7 @@ pub(crate) fn end(key: &Key, connection: u64, what: &str, closing: bool) {
 }
 
 fn wake() {
-    if let Some(bell) = BELL.get() {
+    if let Some(bell) = RING_WATCH.bell() {
         bell.ring();
     }
 }
@@ -150,7 +145,7 @@ fn run() {
             // No memory for the call: there will be some, or nothing helps.
             clock::sleep_until_ns(clock::now_ns() + PAUSE_NS);
         }
-        if let Some(bell) = BELL.get() {
+        if let Some(bell) = RING_WATCH.bell() {
             bell.silence();
         }
         let mut control = lock();
@@ -205,11 +200,11 @@ impl Control {
     }
 
     /// Looks for a port that hangs while it rings its peer, lets it go on, and ends that connection. The next look is due at the
-    /// time that it returns.
+    /// time that it returns: never, if no port rang since the last look, because the next one that rings wakes the thread.
     fn watch_bells(&mut self, now_ns: u64) -> u64 {
         if now_ns >= self.watch_at_ns {
             self.watch_at_ns = now_ns + WATCH_NS;
-            let mut jammed = Vec::new();
+            let (mut jammed, mut rang) = (Vec::new(), false);
             for (number, session) in &mut self.sessions {
                 for (bell, before) in &mut session.bells {
                     let rings = bell.rings();
@@ -217,18 +212,24 @@ impl Control {
                         bell.free();
                         jammed.push(*number);
                     }
+                    rang |= rings % 2 == 1 || rings != *before;
                     *before = rings;
                 }
             }
+            RING_WATCH.set(rang);
+            let rings = |session: &Session| session.bells.iter().any(|(bell, before)| bell.rings() != *before);
+            if !rang && self.sessions.values().any(rings) {
+                RING_WATCH.set(true);
+            }
             jammed.into_iter().for_each(|session| self.punish(session, "You jam your eventfd"));
         }
-        if self.sessions.values().all(|session| session.bells.is_empty()) { u64::MAX } else { self.watch_at_ns }
+        if RING_WATCH.looks() { self.watch_at_ns } else { u64::MAX }
     }
 
     fn list_descriptors(&self, now_ns: u64, sleeping: &mut PollSet, whose: &mut Vec<Who>) {
         sleeping.clear();
         whose.clear();
-        if let Some(bell) = BELL.get() {
+        if let Some(bell) = RING_WATCH.bell() {
             sleeping.add(bell.as_fd(), true, false);
             whose.push(Who::Bell);
         }

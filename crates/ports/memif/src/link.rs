@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use crate::sys::{Doorbell, NO_INTERRUPT, Regions, Ring, Span};
+use crate::sys::{Doorbell, NO_INTERRUPT, Regions, Ring, RingWatch, Span};
+
+/// Looks after ports that ring.
+pub(crate) static RING_WATCH: RingWatch = RingWatch::new();
 
 /// Region that is the pool, where packets are not copied.
 pub(crate) const POOL_REGION: u16 = 1;
@@ -61,7 +64,7 @@ pub(crate) fn wake_peer(ring: &Ring, bell: Option<&Doorbell>) {
     if ring.flags().load(Ordering::Relaxed) & NO_INTERRUPT == 0
         && let Some(bell) = bell
     {
-        bell.ring();
+        bell.ring_peer(&RING_WATCH);
     }
 }
 

@@ -21,9 +21,11 @@ use crate::transmit::{Sent, Stop};
 /// Where nobody rings, a sleeper looks again this often.
 const NAP_NS: u64 = 50_000;
 
-/// Where the peer rings, a sleeper looks again this often all the same: DPDK looks at whether it has to ring before its index
+/// Where the peer rings, a sleeper looks again after so long all the same: DPDK looks at whether it has to ring before its index
 /// is out for sure.
 const NAP_ARMED_NS: u64 = 10_000_000;
+/// What a peer does after it saw the wish to be rung it rings for, so that each further look is after twice the time, up to this.
+const NAP_ARMED_MAX_NS: u64 = 1_000_000_000;
 
 /// What a peer did that took away memory.
 const MEMORY_LOST: &str = "a smaller size to its shared memory, which is cut short";
@@ -52,6 +54,9 @@ pub struct MemifPort {
     fault: Option<String>,
     /// Ends the sleep of a caller that sleeps by itself.
     alarm: Option<Alarm>,
+    /// When that is, and how long it was set for.
+    alarm_at_ns: u64,
+    nap_ns: u64,
     /// Kept from one sleep to the next.
     sleeping: PollSet,
 }
@@ -74,6 +79,8 @@ impl MemifPort {
             armed: false,
             fault: None,
             alarm: None,
+            alarm_at_ns: 0,
+            nap_ns: 0,
             sleeping: PollSet::default(),
         }
     }
@@ -185,16 +192,25 @@ impl MemifPort {
             side.enable_interrupts(wanted);
         }
         self.armed = wanted;
+        (self.alarm_at_ns, self.nap_ns) = (0, 0);
         // What was put in before the peer saw the flag is seen by the look that follows.
         fence(Ordering::SeqCst);
         self.silence();
     }
 
     /// Takes away the ringing for what came so far: the caller looks at the rings after that.
-    fn silence(&self) {
+    fn silence(&mut self) {
         self.receiver.iter().filter_map(Receiver::bell).for_each(|bell| bell.silence());
-        if let Some(alarm) = &self.alarm {
-            alarm.set(if self.armed { NAP_ARMED_NS } else { 0 });
+        let Some(alarm) = &self.alarm else { return };
+        if !self.armed {
+            alarm.set(0);
+            return;
+        }
+        let now_ns = clock::now_ns();
+        if now_ns >= self.alarm_at_ns {
+            self.nap_ns = (2 * self.nap_ns).clamp(NAP_ARMED_NS, NAP_ARMED_MAX_NS);
+            self.alarm_at_ns = now_ns + self.nap_ns;
+            alarm.set(self.nap_ns);
         }
     }
 

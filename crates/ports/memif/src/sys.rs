@@ -9,7 +9,7 @@ mod socket;
 
 use std::io;
 
-pub(crate) use bell::{Alarm, Doorbell};
+pub(crate) use bell::{Alarm, Doorbell, RingWatch};
 pub(crate) use pool_file::PoolFile;
 pub(crate) use regions::{Regions, Span};
 pub(crate) use ring::{COOKIE, Descriptor, NEXT, NO_INTERRUPT, Ring};

@@ -1,14 +1,16 @@
 //! An instance from its start to its end: two threads, one socket, one name.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use linerate_mem::Pool;
+use linerate_sys::poll::PollSet;
 use linerate_sys::{affinity, clock};
-use linerate_worker::{Config, Control, End, Notifier, PortLoss, Worker, notifier};
+use linerate_worker::{Config, Control, End, Notifier, PortLoss, Wakeup, Worker, notifier};
 
 use crate::event_log::EventLog;
 use crate::ports::{PortEvent, PortManager, PortTable, View};
@@ -19,6 +21,8 @@ use crate::server::{Closed, Server};
 use crate::service::Service;
 use crate::stop::Stop;
 
+/// Longest sleep of a worker that has nothing to do: requests, and the end, wake it.
+const SLEEP_MAX_NS: u64 = 1_000_000_000;
 /// How long packets that wait may still leave at the end.
 const LEAVING_NS: u64 = 200_000_000;
 
@@ -93,6 +97,8 @@ pub struct Instance<S: Service> {
     notifier: Notifier,
     workers: Vec<WorkerThread<S::Datapath>>,
     server: Option<JoinHandle<Closed<S>>>,
+    /// Wakes who waits for the control thread to end.
+    ended: Wakeup,
 }
 
 /// An instance that ended. Dropping it removes the sockets.
@@ -120,7 +126,8 @@ pub fn start<S: Service>(
 ) -> Result<Instance<S>, StartError> {
     let Setup { lock, pool, datapath, service, core, others, idle_exit_ns, on_event } = setup;
     let listener = listen(lock.dir())?;
-    let (notifier, wakeup) = notifier().map_err(io_error("a notifier"))?;
+    let ((notifier, wakeup), (end, ended)) =
+        notifier().and_then(|first| Ok((first, self::notifier()?))).map_err(io_error("a notifier"))?;
     let (sender, events) = mpsc::channel();
     let started_ns = clock::now_ns();
     let (mut workers, mut views, mut stop) = (Vec::new(), Vec::new(), Stop::default());
@@ -135,7 +142,13 @@ pub fn start<S: Service>(
             told.notify();
         };
         let (port_loss, eagerness) = (PortLoss::TakesOut, service.eagerness());
-        let config = Config { port_loss, drain_output_ns: LEAVING_NS, eagerness, ..Config::default() };
+        let config = Config {
+            port_loss,
+            drain_output_ns: LEAVING_NS,
+            eagerness,
+            sleep_max_ns: SLEEP_MAX_NS,
+            ..Config::default()
+        };
         let worker = Worker::new(datapath, &pool, config, Box::new(on_port_event));
         let (worker, handle) = worker.map_err(io_error("the worker"))?;
         let control = Control::sheltered();
@@ -159,6 +172,7 @@ pub fn start<S: Service>(
         notifier,
         workers,
         server: None,
+        ended,
     };
     let ports = PortManager {
         view,
@@ -186,7 +200,9 @@ pub fn start<S: Service>(
     let pinned: Vec<usize> = server.ports.views().filter_map(|view| view.core).collect();
     let control = move || {
         leave_cores(&pinned);
-        server.run()
+        let closed = server.run();
+        end.notify();
+        closed
     };
     let server = std::thread::Builder::new().name("control".into()).spawn(control);
     instance.server = Some(server.map_err(io_error("start the control thread"))?);
@@ -237,7 +253,18 @@ fn start_worker<D: linerate_port::Datapath + Send + 'static>(
 impl<S: Service> Instance<S> {
     /// True if it has ended, by `stop` over its socket or because nobody used it.
     pub fn has_ended(&self) -> bool {
-        self.stop.stopping() || self.workers.is_empty() || self.workers.iter().any(JoinHandle::is_finished)
+        let server_ended = self.server.as_ref().is_some_and(JoinHandle::is_finished);
+        let worker_ended = self.workers.is_empty() || self.workers.iter().any(JoinHandle::is_finished);
+        self.stop.stopping() || server_ended || worker_ended
+    }
+
+    /// Sleeps for `timeout_ns`, until a signal arrives, or until it ends by `stop` over its socket or because nobody used it.
+    pub fn sleep(&self, timeout_ns: u64) {
+        let mut set = PollSet::default();
+        set.add(self.ended.as_fd(), true, false);
+        if set.wait(timeout_ns).is_err() {
+            clock::sleep_until_ns(clock::now_ns() + timeout_ns);
+        }
     }
 
     /// Ends it: packets that wait are sent, and both threads end. Returns `None` if a thread failed.

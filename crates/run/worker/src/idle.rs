@@ -15,8 +15,9 @@ const STUCK_SLEEP_NS: u64 = 5_000_000;
 /// A worker that sleeps at once, and that so many packets came to since its last pause, naps for so long first.
 const BUSY_PACKETS: usize = 64;
 const BUSY_NAP_NS: u64 = 50_000;
-/// Longest sleep, so that ports notice that their interface is down, and a signal is seen.
-const SLEEP_NS: u64 = 50_000_000;
+/// Longest sleep at first, so that ports notice that their interface is down, and a signal is seen. Each further one may be half as
+/// long again.
+pub(crate) const SLEEP_NS: u64 = 50_000_000;
 /// Sleeps in a row that a descriptor ended and that brought nothing, after which descriptors are not trusted for a while.
 const FALSE_ALARMS_MAX: u32 = 4;
 const FALSE_ALARM_NAP_NS: u64 = 5_000_000;
@@ -74,11 +75,14 @@ pub(crate) struct Idle {
     /// Packets since the last pause.
     packets: usize,
     false_alarms: u32,
+    /// Longest sleep now, and at last.
+    sleep_ns: u64,
+    sleep_max_ns: u64,
 }
 
 impl Idle {
-    pub(crate) fn new(eagerness: Eagerness, now_ns: u64) -> Idle {
-        Idle { eagerness, moved_ns: now_ns, packets: 0, false_alarms: 0 }
+    pub(crate) fn new(eagerness: Eagerness, sleep_max_ns: u64, now_ns: u64) -> Idle {
+        Idle { eagerness, moved_ns: now_ns, packets: 0, false_alarms: 0, sleep_ns: SLEEP_NS, sleep_max_ns }
     }
 
     /// A round moved something.
@@ -87,6 +91,7 @@ impl Idle {
         self.moved_ns = now_ns;
         self.packets += packets;
         self.false_alarms = 0;
+        self.sleep_ns = SLEEP_NS;
     }
 
     /// A round moved nothing.
@@ -109,13 +114,19 @@ impl Idle {
         }
     }
 
-    /// How long to sleep on descriptors. `blind`: some port has none.
-    pub(crate) fn sleep_ns(&self, blind: bool, stuck: Stuck) -> u64 {
+    /// How long to sleep on descriptors. `blind`: some port has none. `settled`: all ports work, and are to stay.
+    pub(crate) fn sleep_ns(&mut self, blind: bool, stuck: Stuck, settled: bool) -> u64 {
+        if blind || stuck != Stuck::Not || !settled {
+            self.sleep_ns = SLEEP_NS;
+        }
         match (blind, stuck) {
             (true, _) => BLIND_NAP_NS,
             (false, Stuck::Lately) => STUCK_LATELY_SLEEP_NS,
             (false, Stuck::Long) => STUCK_SLEEP_NS,
-            (false, Stuck::Not) => SLEEP_NS,
+            (false, Stuck::Not) => {
+                let longer_ns = (self.sleep_ns + self.sleep_ns / 2).min(self.sleep_max_ns);
+                std::mem::replace(&mut self.sleep_ns, longer_ns)
+            }
         }
     }
 
@@ -136,19 +147,27 @@ mod tests {
 
     #[test]
     fn the_longer_nothing_comes_the_longer_the_pause() {
-        let mut idle = Idle::new(Eagerness::Spins, 1_000);
+        let mut idle = Idle::new(Eagerness::Spins, 1_000_000_000, 1_000);
         assert_eq!(idle.pause(2_000), Pause::Spin);
         assert_eq!(idle.pause(200_000), Pause::Nap(NAP_NS));
         assert_eq!(idle.pause(5_000_000), Pause::Sleep);
         let sleeps_ns = [(true, Stuck::Lately), (false, Stuck::Lately), (false, Stuck::Long), (false, Stuck::Not)]
-            .map(|(blind, stuck)| idle.sleep_ns(blind, stuck));
+            .map(|(blind, stuck)| idle.sleep_ns(blind, stuck, true));
         assert!(sleeps_ns.is_sorted() && sleeps_ns[3] == SLEEP_NS);
+        let mut sleeps_ns = || idle.sleep_ns(false, Stuck::Not, true);
+        let first = sleeps_ns();
+        assert!(first > SLEEP_NS && sleeps_ns() > first && (0..10).all(|_| sleeps_ns() <= 1_000_000_000));
+        assert_eq!(sleeps_ns(), 1_000_000_000);
+        // A port that is down is asked for often; a packet begins anew.
+        assert_eq!(idle.sleep_ns(false, Stuck::Not, false), SLEEP_NS);
+        idle.moved(6_000_000, 1);
+        assert_eq!(idle.sleep_ns(false, Stuck::Not, true), SLEEP_NS);
     }
 
     #[test]
     fn eagerness_is_about_the_first_moment_only() {
         let [mut yields, mut sleeps] =
-            [Eagerness::Yields, Eagerness::Sleeps].map(|eagerness| Idle::new(eagerness, 1_000));
+            [Eagerness::Yields, Eagerness::Sleeps].map(|eagerness| Idle::new(eagerness, SLEEP_NS, 1_000));
         assert_eq!([yields.pause(2_000), sleeps.pause(2_000)], [Pause::Yield, Pause::Sleep]);
         assert_eq!([yields.pause(5_000_000), sleeps.pause(5_000_000)], [Pause::Sleep; 2]);
         sleeps.moved(6_000_000, BUSY_PACKETS);
@@ -158,7 +177,7 @@ mod tests {
     #[test]
     fn a_descriptor_that_wakes_for_nothing_does_not_keep_the_worker_awake() {
         for eagerness in [Eagerness::Spins, Eagerness::Sleeps] {
-            let mut idle = Idle::new(eagerness, 0);
+            let mut idle = Idle::new(eagerness, SLEEP_NS, 0);
             for _ in 0..FALSE_ALARMS_MAX {
                 assert_eq!(idle.pause(5_000_000), Pause::Sleep);
                 idle.woken(true);

@@ -30,7 +30,7 @@ impl<D: Datapath> Worker<D> {
         control.wakes(&self.notifier);
         self.exhausted = false;
         self.ports.close_outside(false);
-        let mut idle = Idle::new(self.config.eagerness, clock::now_ns());
+        let mut idle = Idle::new(self.config.eagerness, self.config.sleep_max_ns, clock::now_ns());
         let mut bed = Bed::default();
         // When a round began that moved packets: the time until the next one is its own.
         let mut busy_since_ns = None;
@@ -92,7 +92,8 @@ impl<D: Datapath> Worker<D> {
         }
         self.turns.sleeps += 1;
         let left_ns = self.next_deadline_ns().saturating_sub(now_ns);
-        let sleep_ns = idle.sleep_ns(blind, self.stuck_ports(now_ns)).min(left_ns);
+        let (stuck, settled) = (self.stuck_ports(now_ns), self.ports.are_settled());
+        let sleep_ns = idle.sleep_ns(blind, stuck, settled).min(left_ns);
         let woken = bed.set.wait(sleep_ns).unwrap_or_else(|_| {
             // A descriptor that cannot be slept on is no reason to spin.
             clock::sleep_until_ns(clock::now_ns() + 1_000_000);

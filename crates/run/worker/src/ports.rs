@@ -209,6 +209,11 @@ impl Ports {
         }
     }
 
+    /// True if no port is down, closed, or about to go.
+    pub(crate) fn are_settled(&self) -> bool {
+        self.0.iter().flatten().all(|attached| attached.usable && !attached.closed && attached.ending == Ending::No)
+    }
+
     /// When the first port has work to do although nothing arrives; `u64::MAX`: none has.
     pub(crate) fn next_deadline_ns(&self) -> u64 {
         let usable = self.0.iter().flatten().filter(|attached| attached.usable);

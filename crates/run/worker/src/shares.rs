@@ -18,6 +18,9 @@ const CHARGE_MAX_NS: u64 = 100_000;
 /// long for a packet into a network namespace, where it is received at once.
 const SEND_NS: u64 = 2_000;
 
+/// Calls in a row that did not fill half of the batch, after which a port does not count as one that always has packets.
+const FULL_CALLS: u8 = 4;
+
 /// Shares of the ports of one worker.
 pub(crate) struct Shares {
     /// Nanoseconds of a clock that goes on while ports are called.
@@ -37,8 +40,8 @@ pub(crate) struct Shares {
 pub(crate) struct Account {
     /// Time in its calls, with time that it let pass, in nanoseconds as in [`Shares::served_ns`].
     served_ns: u64,
-    /// Its last call filled half of the batch or more, so that others would wait if it waited.
-    full: bool,
+    /// Calls for which it still counts as one that always has packets: one filled half of the batch or more a moment ago.
+    full: u8,
 }
 
 impl Shares {
@@ -63,7 +66,7 @@ impl Shares {
             most_ns = most_ns.max(account.served_ns);
             if self.is_ahead(account) {
                 ahead_ns = ahead_ns.min(account.served_ns);
-            } else if account.full && served {
+            } else if account.full > 0 && served {
                 full_ns = full_ns.min(account.served_ns);
             }
         }
@@ -86,7 +89,7 @@ impl Shares {
 
     /// Charges a port for a call that began at `since_ns`, and in which it brought a full batch or not. Returns the time.
     pub(crate) fn charge_received(&self, account: &mut Account, since_ns: u64, full: bool) -> u64 {
-        account.full = full;
+        account.full = if full { FULL_CALLS } else { account.full.saturating_sub(1) };
         self.charge(account, since_ns, 0)
     }
 

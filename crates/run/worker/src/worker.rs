@@ -8,7 +8,7 @@ use linerate_mem::{Batch, Pool};
 use linerate_port::{Context, Datapath, PortError, PortIndex};
 use linerate_sys::clock;
 
-use crate::idle::Eagerness;
+use crate::idle::{Eagerness, SLEEP_NS};
 use crate::job::{Handle, JOBS_MAX, Job};
 use crate::notifier::{Notifier, Wakeup, notifier};
 use crate::ports::{Attached, Ending, Event, PortLoss, Ports};
@@ -34,6 +34,10 @@ pub struct Config {
     pub drain_input_ns: u64,
     /// How long packets that wait in outputs may still leave at the end, and as long again ports may complete what they took.
     pub drain_output_ns: u64,
+    /// Longest sleep while nothing comes, in nanoseconds. A worker that nobody wakes for a signal to the process, or that looks for itself
+    /// whether the far sides of its ports are there, sleeps for 50 ms, which is the default. One that sleeps for longer at last does so
+    /// after sleeps of 50 ms and more; with a port that is down or about to go it does not.
+    pub sleep_max_ns: u64,
     /// Nanoseconds of a clock that goes on while ports are called: by it ports share the worker's time.
     pub clock: fn() -> u64,
 }
@@ -47,6 +51,7 @@ impl Default for Config {
             port_loss: PortLoss::default(),
             drain_input_ns: 0,
             drain_output_ns: 1_000_000_000,
+            sleep_max_ns: SLEEP_NS,
             clock: clock::now_ns,
         }
     }

@@ -185,7 +185,9 @@ fn watch(running: &Running, run_ns: Option<u64>, args: &Args) {
                 print_json(&snapshot);
             }
         }
-        clock::sleep_until_ns((now_ns + 100_000_000).min(end_ns.unwrap_or(u64::MAX)));
+        let wake_ns = (now_ns + SECOND_NS).min(end_ns.unwrap_or(u64::MAX));
+        let wake_ns = if args.json { wake_ns.min(next_ns) } else { wake_ns };
+        running.sleep(wake_ns - now_ns);
     }
 }
 

@@ -183,8 +183,9 @@ fn watch(running: &Running, run_ns: Option<u64>, progress: &mut Progress) {
                 progress.show(snapshot);
             }
         }
-        let wake_ns = (now_ns + 100_000_000).min(end_ns.unwrap_or(u64::MAX));
-        clock::sleep_until_ns(wake_ns);
+        let wake_ns = (now_ns + SECOND_NS).min(end_ns.unwrap_or(u64::MAX));
+        let wake_ns = if progress.wanted() { wake_ns.min(next_ns) } else { wake_ns };
+        running.sleep(wake_ns - now_ns);
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use linerate_sys::poll::{PollFor, poll};
 
@@ -14,6 +15,55 @@ pub(crate) struct Doorbell {
     fd: OwnedFd,
     /// Odd while a thread is about to ring.
     ringing: AtomicU32,
+}
+
+/// Whether the control thread looks now and then for a port that hangs while it rings its peer. It does as long as ports ring, so that a
+/// process at rest sleeps.
+#[derive(Debug)]
+pub(crate) struct RingWatch {
+    looks: AtomicBool,
+    /// Wakes the thread.
+    bell: OnceLock<Doorbell>,
+}
+
+impl RingWatch {
+    pub(crate) const fn new() -> RingWatch {
+        RingWatch { looks: AtomicBool::new(false), bell: OnceLock::new() }
+    }
+
+    /// What the thread sleeps on, from the first [`RingWatch::prepare`] on.
+    pub(crate) fn bell(&self) -> Option<&Doorbell> {
+        self.bell.get()
+    }
+
+    pub(crate) fn prepare(&self) -> io::Result<()> {
+        if self.bell.get().is_none() {
+            // A second one, made at the same time by another thread, is closed again.
+            let _ = self.bell.set(Doorbell::new()?);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn looks(&self) -> bool {
+        self.looks.load(Ordering::SeqCst)
+    }
+
+    /// The thread looks from now on, or no longer. In the latter case it looks once more after this: who began to ring before does not
+    /// wake it, who begins later does.
+    pub(crate) fn set(&self, looks: bool) {
+        self.looks.store(looks, Ordering::SeqCst);
+    }
+
+    /// A port that has counted that it rings begins to.
+    #[inline]
+    fn begin(&self) {
+        if !self.looks.load(Ordering::SeqCst)
+            && !self.looks.swap(true, Ordering::SeqCst)
+            && let Some(bell) = self.bell.get()
+        {
+            bell.ring();
+        }
+    }
 }
 
 impl Doorbell {
@@ -42,18 +92,29 @@ impl Doorbell {
         Ok(())
     }
 
-    /// Rings. One that rings already needs nothing; so no error is of interest.
-    pub(crate) fn ring(&self) {
-        let one = 1u64.to_ne_bytes();
+    /// Rings at a peer, which may make that hang.
+    pub(crate) fn ring_peer(&self, watch: &RingWatch) {
+        self.ringing.fetch_add(1, Ordering::SeqCst);
+        watch.begin();
+        self.write();
         self.ringing.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Rings at a thread of this process.
+    pub(crate) fn ring(&self) {
+        self.write();
+    }
+
+    /// One that rings already needs nothing; so no error is of interest.
+    fn write(&self) {
+        let one = 1u64.to_ne_bytes();
         // SAFETY: eight live bytes.
         unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
-        self.ringing.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Changes each time that a thread begins or ends to ring; odd in between.
     pub(crate) fn rings(&self) -> u32 {
-        self.ringing.load(Ordering::Relaxed)
+        self.ringing.load(Ordering::SeqCst)
     }
 
     /// True when whoever rings would have to wait: a counter that no honest peer ever fills.
@@ -114,13 +175,13 @@ impl Alarm {
         Ok(Alarm { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
-    /// Sets it to ring once in `delay_ns` (less than a second), or with 0 never. It no longer rings for what was before.
+    /// Sets it to ring once in `delay_ns`, or with 0 never. It no longer rings for what was before.
     pub(crate) fn set(&self, delay_ns: u64) {
-        let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        let setting = libc::itimerspec {
-            it_interval: none,
-            it_value: libc::timespec { tv_nsec: delay_ns as libc::c_long, ..none },
+        let part = |ns: u64| libc::timespec {
+            tv_sec: (ns / 1_000_000_000) as libc::time_t,
+            tv_nsec: (ns % 1_000_000_000) as libc::c_long,
         };
+        let setting = libc::itimerspec { it_interval: part(0), it_value: part(delay_ns) };
         // SAFETY: the setting is live; the one before is not asked for.
         unsafe { libc::timerfd_settime(self.fd.as_raw_fd(), 0, &setting, std::ptr::null_mut()) };
     }

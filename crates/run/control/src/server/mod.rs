@@ -24,8 +24,8 @@ use client::{Client, Input};
 
 /// Most connections at a time. The one that was silent longest makes way for a new one, unless a port lives by it.
 const CLIENTS_MAX: usize = 64;
-/// Longest sleep, so that a stop is seen.
-const SLEEP_NS: u64 = 200_000_000;
+/// Longest sleep. Whoever wants something wakes it.
+const SLEEP_NS: u64 = 1_000_000_000;
 
 pub(crate) struct Server<S: Service> {
     pub service: S,
@@ -83,6 +83,8 @@ impl<S: Service> Server<S> {
         self.service.arm(set);
         let now_ns = clock::now_ns();
         let next_ns = self.ports.reopener.next_ns().unwrap_or(u64::MAX).min(self.service.next_deadline_ns());
+        let next_ns =
+            next_ns.min(self.idle_exit_ns.map_or(u64::MAX, |idle_exit_ns| self.used_ns.saturating_add(idle_exit_ns)));
         let due_ns = next_ns.saturating_sub(now_ns);
         let ready = self.clients.iter().any(Client::has_line);
         let timeout_ns = if ready { 0 } else { due_ns.min(SLEEP_NS) };
