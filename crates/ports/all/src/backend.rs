@@ -108,6 +108,11 @@ pub fn memif(socket: &std::path::Path) -> PortSpec {
     PortSpec::new("memif", &socket.to_string_lossy())
 }
 
+/// Whether this kernel has netmap, and this process may use it.
+pub fn has_netmap() -> bool {
+    linerate_port_netmap::probe().is_ok()
+}
+
 /// How a spec's backend opens interfaces; `None` where it opens something else, and for a bare interface.
 pub fn access(spec: &PortSpec) -> Option<Access> {
     of(spec)?.access

@@ -33,7 +33,9 @@ pub mod capture {
     pub use linerate_port_packet::{CaptureOptions, RingCapture, RingCounters, RingPacket, Spread};
 }
 
-pub use backend::{Access, Backend, Unusable, access, far_side, file, is_packet_socket, list, memif, offloads, shm};
+pub use backend::{
+    Access, Backend, Unusable, access, far_side, file, has_netmap, is_packet_socket, list, memif, offloads, shm,
+};
 pub use filter::{FilterCompiler, FilterPlace, compile_filter};
 pub use interfaces::{Interface, interfaces};
 pub use merged::share_out;

@@ -2,14 +2,15 @@
 //!
 //! | `-i` | port |
 //! |---|---|
-//! | `ix0`, `netmap:ix0` | the interface, by the fastest backend that works there |
-//! | `netmap:ix0-3` | its queue 3: `ix0@3` |
+//! | `ix0` | the interface: by netmap if this kernel has it, else by the fastest backend that works there |
+//! | `netmap:NAME` | a port of netmap, if this kernel has it; else `netmap:ix0` is `ix0`, and `netmap:ix0-3` its queue 3: `ix0@3` |
 //! | `null` | `null:` |
 //! | `tap:X`, `tap0` | `tap:X`, `tap:tap0` |
 //! | `vale0:a` | port a of the software switch vale0, which is started if it does not run |
 //! | `pcap:X`, `file:F`, `xdp:X`, ... | as they are |
 //!
-//! What only netmap's kernel module has (host rings, pipes, monitors) is refused, with what to use instead.
+//! What only netmap's kernel module has (host rings, pipes, monitors, the kernel's switch as `netmap:vale0:a`) is refused where the kernel
+//! has none, with what to use instead.
 
 use linerate_port::{FarSide, OpenError, PortSpec};
 use linerate_switch::vale::ValeName;
@@ -36,7 +37,12 @@ pub struct InterfaceError {
 impl Interface {
     /// Finds the port that a name means. Whether it exists shows when it is opened.
     pub fn parse(text: &str) -> Result<Interface, InterfaceError> {
-        let spec = port_name(text)?;
+        Interface::parse_for(text, linerate_ports::has_netmap())
+    }
+
+    /// As [`Interface::parse`], for a kernel that has netmap or not.
+    fn parse_for(text: &str, has_netmap: bool) -> Result<Interface, InterfaceError> {
+        let spec = port_name(text, has_netmap)?;
         let spec: PortSpec = spec.parse().map_err(|error: linerate_port::SpecError| InterfaceError {
             problem: error.to_string(),
             cure: "name an interface or a port, as eth1, packet:eth1 or null:".into(),
@@ -80,12 +86,15 @@ impl Interface {
     }
 }
 
-fn port_name(text: &str) -> Result<String, InterfaceError> {
+fn port_name(text: &str, has_netmap: bool) -> Result<String, InterfaceError> {
     if text.is_empty() {
         return Err(error("the name is empty".into(), "name an interface, as -i eth1"));
     }
-    if let Some(name) = text.strip_prefix("netmap:") {
-        return netmap_name(name);
+    match text.strip_prefix("netmap:") {
+        Some(_) if has_netmap => return Ok(text.into()),
+        Some(name) => return netmap_name(name),
+        None if has_netmap && is_interface(text) => return Ok(format!("netmap:{text}")),
+        None => {}
     }
     if let Some(Err(wrong)) = ValeName::parse(text) {
         return Err(error(format!("{text}: {}", wrong.cause), &wrong.hint));
@@ -97,6 +106,11 @@ fn port_name(text: &str) -> Result<String, InterfaceError> {
     })
 }
 
+/// True for the name of an interface that there is, without options.
+fn is_interface(text: &str) -> bool {
+    !text.contains([':', ',', '@']) && !is_tap(text) && linerate_sys::netdev::Netdev::open(text).is_ok()
+}
+
 /// `tap`, `tap0`, `tap17`: the names that the original opens as TAP devices.
 fn is_tap(text: &str) -> bool {
     text.strip_prefix("tap").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
@@ -106,6 +120,13 @@ fn is_tap(text: &str) -> bool {
 fn netmap_name(name: &str) -> Result<String, InterfaceError> {
     let end = name.find(['-', '*', '^', '{', '}', '/', '@']).unwrap_or(name.len());
     let (interface, rest) = name.split_at(end);
+    if interface.contains(':') {
+        let what = format!("netmap:{name}: the kernel's switches are part of netmap's module, which is not loaded");
+        return Err(error(
+            what,
+            &format!("write {name} for a port of Linerate's own switch, or load the module (docs/netmap.md)"),
+        ));
+    }
     if interface.is_empty() {
         return Err(error("netmap: names no interface".into(), "name one, as -i netmap:eth1"));
     }
@@ -116,10 +137,10 @@ fn netmap_name(name: &str) -> Result<String, InterfaceError> {
     }
     let what = match rest.chars().next() {
         Some('-') => "a ring is a number",
-        Some('*' | '^') => "host rings exist only in netmap's kernel module",
-        Some('{' | '}') => "pipes of netmap exist only in its kernel module",
-        Some('@') => "memory allocators exist only in netmap's kernel module",
-        _ => "flags behind / exist only in netmap's kernel module",
+        Some('*' | '^') => "host rings exist only in netmap's kernel module, which is not loaded",
+        Some('{' | '}') => "pipes of netmap exist only in its kernel module, which is not loaded",
+        Some('@') => "memory allocators exist only in netmap's kernel module, which is not loaded",
+        _ => "flags behind / exist only in netmap's kernel module, which is not loaded",
     };
     let cure = format!("write netmap:{interface}, or netmap:{interface}-0 for one queue");
     Err(error(format!("netmap:{name}: {what}"), &cure))
@@ -154,13 +175,32 @@ mod tests {
             ("pipe:a", Some("pipe"), "a", None),
             ("vale0:a", Some("vale0"), "a", None),
         ] {
-            let interface = Interface::parse(text).expect(text);
+            let interface = Interface::parse_for(text, false).expect(text);
             assert_eq!(
                 (interface.spec.backend.as_deref(), interface.spec.target.as_str(), interface.spec.options.first_queue),
                 (backend, target, queue)
             );
             assert_eq!(interface.text, text);
         }
+    }
+
+    #[test]
+    fn where_the_kernel_has_netmap_its_names_are_its_own() {
+        for (text, name) in [
+            ("netmap:ix1", "netmap:ix1"),
+            ("netmap:ix1-3", "netmap:ix1-3"),
+            ("netmap:ix1^", "netmap:ix1^"),
+            ("netmap:vale0:a{2", "netmap:vale0:a{2"),
+            ("lo", "netmap:lo"),
+            ("no-such-if", "no-such-if"),
+            ("lo@0", "lo@0"),
+            ("vale0:a", "vale0:a"),
+            ("tap0", "tap:tap0"),
+        ] {
+            let interface = Interface::parse_for(text, true).expect(text);
+            assert_eq!((interface.spec.to_string(), interface.text.as_str()), (name.into(), text));
+        }
+        assert_eq!(Interface::parse_for("lo", false).expect("lo").spec.to_string(), "lo");
     }
 
     #[test]
@@ -175,11 +215,12 @@ mod tests {
             "netmap:ix0^",
             "netmap:ix0*",
             "netmap:ix0-x",
+            "netmap:vale0:a",
         ] {
-            assert!(!Interface::parse(text).expect_err(text).cure.is_empty());
+            assert!(!Interface::parse_for(text, false).expect_err(text).cure.is_empty());
         }
         for text in ["netmap:ix0{3", "netmap:ix0/T", "netmap:ix0@2", "xdp:ix0@a", "eth0,,"] {
-            assert!(!Interface::parse(text).expect_err(text).cure.is_empty());
+            assert!(!Interface::parse_for(text, false).expect_err(text).cure.is_empty());
         }
     }
 

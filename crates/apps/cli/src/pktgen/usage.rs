@@ -10,6 +10,7 @@ netmap's pkt-gen for every kind of port: the same options, the same report lines
 What and where
   -i PORT        interface (eth1, netmap:eth1, eth1@2 for its queue 2) or any port of Linerate: packet:IF xdp:IF
                  xdplive:IF tap:NAME pcap:IF file:FILE null pipe:NAME. `linerate ports` lists those usable here.
+                 Where netmap's module is loaded, eth1 and netmap:NAME are netmap's ports.
   -f FUNCTION    rx (default), tx, ping, pong, txseq, rxseq
   -n COUNT       stop after COUNT packets over all threads; 0 (default) = never
   -W             rx, rxseq: stop after 1 s of silence once packets have come
@@ -64,8 +65,9 @@ Differences from netmap's pkt-gen
   * min_space is always 99999: ports do not tell it. -A counts reports of 0 pps, too.
   * -F with txseq is an error; -I, -C and the copy bits of -o do nothing; -H takes 0 only.
   * On pipe: (inside one process) tx, txseq and ping bring rx, rxseq and pong along on a second thread.
-  * -i vale0:a is port a of the software switch vale0 (linerate switch), which is started if need be and ends after use.
-  * Host rings, monitors and netmap pipes need netmap's kernel module and are refused.
+  * -i vale0:a is port a of the software switch vale0 (linerate switch), which is started if need be and ends after use;
+    the kernel's switch is netmap:vale0:a.
+  * Host rings, monitors, netmap pipes and the kernel's switch (netmap:vale0:a) need netmap's kernel module.
 ";
 
 #[cfg(test)]
