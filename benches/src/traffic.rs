@@ -60,7 +60,7 @@ impl Traffic {
             duration_ns: None,
             catch_up: CatchUp::Burst,
         };
-        SenderPlan { streams: vec![(self.plan(), 1)], schedule, batch, first_sequence: 0 }
+        SenderPlan { streams: vec![(self.plan(), 1)], schedule, batch, first_sequence: 0, in_turn: false }
     }
 
     /// Panics unless the packets are what the benches say they are: a bench of wrong packets would be worth nothing.

@@ -43,14 +43,21 @@ impl TextError {
     }
 }
 
+impl TextError {
+    /// The line with its number, right-aligned in so many characters, and the mark below it.
+    pub fn excerpt_marked(&self, number_width: usize) -> String {
+        let (before, marked) = self.mark;
+        let width = number_width.max(self.line.to_string().len());
+        let marks = " ".repeat(before) + &"^".repeat(marked);
+        format!("{:width$} | {}\n{:width$} | {marks}", self.line, self.excerpt, "")
+    }
+}
+
 impl fmt::Display for TextError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let number = self.line.to_string();
-        let margin = " ".repeat(number.len());
-        let (before, marked) = self.mark;
         writeln!(out, "line {}, column {}: {}", self.line, self.column, self.message)?;
-        writeln!(out, "  {number} | {}", self.excerpt)?;
-        write!(out, "  {margin} | {}{}", " ".repeat(before), "^".repeat(marked))
+        let indented = self.line.to_string().len() + 2;
+        out.write_str(&self.excerpt_marked(indented))
     }
 }
 

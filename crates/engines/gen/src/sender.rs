@@ -29,6 +29,9 @@ pub struct SenderPlan {
     pub batch: usize,
     /// Number of each stream's first packet.
     pub first_sequence: u64,
+    /// Whether the streams take turns, one packet each, and their packets share one run of numbers (and then one id in the signature),
+    /// so that a receiver takes them for one stream. Weights then have no effect.
+    pub in_turn: bool,
 }
 
 /// What came of it.
@@ -88,8 +91,12 @@ pub struct Sender {
     owners: Vec<u16>,
     sent_from_batch: usize,
     scratch: Vec<u8>,
-    /// One stream, one length, one frame for each packet.
+    /// One length, one frame for each packet, of one stream or of several that take turns.
     uniform: bool,
+    /// Of streams that take turns: whose turn it is.
+    turn: usize,
+    /// Stream, image and length of the next packet, where it is known: there was no frame for it.
+    pending: Option<(usize, usize, usize)>,
     departures: Departures,
     /// What earlier schedules asked for.
     intended_before: u64,
@@ -100,13 +107,22 @@ impl Sender {
     /// A sender whose schedule starts at `start_ns`. `pool` is the one that the port was opened on.
     pub fn new(plan: &SenderPlan, pool: &Pool, start_ns: u64) -> Sender {
         let mut streams: Vec<Stream> = plan.streams.iter().map(|(stream, _)| Stream::new(stream)).collect();
-        streams.iter_mut().for_each(|stream| stream.set_sequence(plan.first_sequence));
-        let weights = plan.streams.iter().map(|(_, weight)| *weight).collect();
+        let count = streams.len() as u64;
+        for (at, stream) in streams.iter_mut().enumerate() {
+            let (more, stride) = if plan.in_turn { (at as u64, count) } else { (0, 1) };
+            stream.set_sequence(plan.first_sequence + more);
+            stream.set_stride(stride);
+        }
+        let weights = plan.streams.iter().map(|(_, weight)| if plan.in_turn { 1 } else { *weight }).collect();
         let len_max = streams.iter().map(Stream::len_max).max().unwrap_or(0);
         let segments = len_max.div_ceil(pool.packet_len_max().max(1)).max(1);
         let batch_max = plan.batch.clamp(1, 4096);
         Sender {
-            uniform: streams.len() == 1 && streams[0].is_one_size() && segments == 1,
+            uniform: (streams.len() == 1 || plan.in_turn)
+                && streams.iter().all(|stream| stream.is_one_size() && stream.len_max() == len_max)
+                && segments == 1,
+            turn: 0,
+            pending: None,
             report: SenderReport { sent_by_stream: vec![0; streams.len()], ..SenderReport::default() },
             streams,
             mixer: Mixer::new(weights),
@@ -190,33 +206,55 @@ impl Sender {
         if self.uniform { self.fill_uniform(due) } else { self.fill_mixed(due) }
     }
 
-    /// One stream, one length: the hot loop.
+    /// One length: the hot loop.
     #[inline(always)]
     fn fill_uniform(&mut self, due: usize) -> Option<Next> {
-        let stream = &mut self.streams[0];
         let had = self.pool.alloc(&mut self.batch, due, self.len_max);
-        stream.write_all(0, self.batch.iter_mut().zip(self.times_ns.iter().copied()));
-        self.owners.resize(had, 0);
+        match &mut self.streams[..] {
+            [stream] => {
+                stream.write_all(0, self.batch.iter_mut().zip(self.times_ns.iter().copied()));
+                self.owners.resize(had, 0);
+            }
+            _ => self.write_in_turn(had),
+        }
         self.give_back_unmade(due, had)
+    }
+
+    /// Writes the batch's packets, of which each stream has every so many.
+    fn write_in_turn(&mut self, packets: usize) {
+        let count = self.streams.len();
+        for (at, stream) in self.streams.iter_mut().enumerate() {
+            let first = (at + count - self.turn) % count;
+            let all = self.batch.iter_mut().zip(self.times_ns.iter().copied());
+            stream.write_all(0, all.skip(first).step_by(count));
+        }
+        self.owners.extend((0..packets).map(|number| ((self.turn + number) % count) as u16));
+        self.turn = (self.turn + packets) % count;
     }
 
     fn fill_mixed(&mut self, due: usize) -> Option<Next> {
         let mut made = 0;
         while made < due {
-            let at = self.mixer.next();
+            let (at, image, len) = self.pending.take().unwrap_or_else(|| {
+                let at = self.mixer.next();
+                let (image, len) = self.streams[at].next_image();
+                (at, image, len)
+            });
             let stream = &mut self.streams[at];
-            let (image, len) = stream.next_image();
             let time_ns = self.times_ns[made];
             let held = self.batch.len();
             if len <= self.pool.packet_len_max() {
                 if self.pool.alloc(&mut self.batch, 1, len) == 0 {
+                    self.pending = Some((at, image, len));
                     break;
                 }
                 stream.write(image, self.batch.packet_mut(held), time_ns);
             } else {
+                let sequence = stream.sequence();
                 stream.write(image, &mut self.scratch[..len], time_ns);
                 if !self.pool.append(&mut self.batch, &self.scratch[..len], 0) {
-                    stream.set_sequence(stream.sequence() - 1);
+                    stream.set_sequence(sequence);
+                    self.pending = Some((at, image, len));
                     break;
                 }
             }

@@ -51,6 +51,8 @@ pub struct SumPlan {
 pub struct Stream {
     signature: Option<u16>,
     sequence: u64,
+    /// From one packet's number to the next one's.
+    stride: u64,
     fast: Vec<Field>,
     slow: Vec<Field>,
     /// Rises whenever a slow field changes.
@@ -65,6 +67,7 @@ impl Stream {
         let mut stream = Stream {
             signature: plan.signature,
             sequence: 0,
+            stride: 1,
             fast: Vec::new(),
             slow: Vec::new(),
             epoch: 0,
@@ -120,6 +123,11 @@ impl Stream {
         self.sequence = sequence;
     }
 
+    /// Numbers every `stride`-th packet of a run whose others are of other streams.
+    pub(crate) fn set_stride(&mut self, stride: u64) {
+        self.stride = stride;
+    }
+
     /// Writes the next packet. `packet` has the image's length.
     #[inline]
     pub fn write(&mut self, image: usize, packet: &mut [u8], time_ns: u64) {
@@ -136,7 +144,7 @@ impl Stream {
         if self.fast.is_empty() && self.signature.is_none() {
             for (packet, _) in packets {
                 copy_image(packet, &image.bytes);
-                self.sequence += 1;
+                self.sequence += self.stride;
             }
             return;
         }
@@ -180,7 +188,7 @@ impl Stream {
             for (sum, total) in image.sums.iter().zip(sums) {
                 sum.write(packet, total + sum.signature.of(signed));
             }
-            sequence += 1;
+            sequence += self.stride;
             if wrapped {
                 self.epoch += 1;
                 image.refresh(&self.slow, self.epoch);

@@ -11,7 +11,7 @@ pub struct CellSpec<'a> {
     pub id: String,
     /// The device.
     pub dut: &'a DutSpec,
-    /// The size.
+    /// The size that was asked for; [`CellSpec::frames`] has what is sent.
     pub size: &'a SizeSpec,
     /// The flows, in each direction.
     pub flows: &'a FlowSpec,
@@ -26,6 +26,11 @@ pub struct CellSpec<'a> {
 }
 
 impl CellSpec<'_> {
+    /// The sizes that are sent: those asked for, or what is needed with IPv6.
+    pub fn frames(&self) -> SizeSpec {
+        self.size.frames(self.flows)
+    }
+
     /// Whether a test is made in this cell.
     pub fn has(&self, test: &TestSpec) -> bool {
         test.cells.is_empty() || test.cells.iter().any(|row| self.is_matched_by(row))

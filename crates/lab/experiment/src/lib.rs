@@ -40,13 +40,13 @@ mod scalar;
 mod words;
 
 pub use cells::CellSpec;
-pub use error::{Errors, Problem};
+pub use error::Errors;
 pub use estimate::Estimate;
 pub use model::{
-    Capture, CaptureCores, CaptureTool, CellMatch, Command, Cores, CoresSpec, DirectLink, Direction, DutCores, DutKind,
-    DutSpec, EchoOrder, ExpectedLoss, Experiment, Firewall, FirewallTool, FlowOrder, FlowSpec, FlowSwitch, Limit,
-    LimitOf, LossGoal, NextHop, Phases, PortEnd, Published, Reception, Search, SessionKind, Sessions, SizeSpec,
-    SwitchPorts, TestKind, TestSpec, TesterPorts, TopologyKind,
+    Addresses6, Capture, CaptureCores, CaptureTool, CellMatch, Command, Cores, CoresSpec, DirectLink, Direction,
+    DutCores, DutKind, DutSpec, EchoOrder, ExpectedLoss, Experiment, Firewall, FirewallTool, FlowIp, FlowOrder,
+    FlowSpec, FlowSwitch, IpVersion, Limit, LimitOf, LossGoal, NextHop, Phases, PortEnd, Published, Reception, Search,
+    SessionKind, Sessions, SizeSpec, SwitchPorts, TestKind, TestSpec, TesterPorts, TopologyKind,
 };
-pub use names::matches_glob;
+pub use names::{FRAME_IPV6_MIN, matches_glob};
 pub use read::{TEXT_LEN_MAX, parse};

@@ -1,7 +1,10 @@
 //! Names of the entries of a matrix: short, unique in their dimension, parts of cell ids.
 
-use crate::{Direction, FlowOrder, FlowSpec, SizeSpec, TesterPorts};
+use crate::{Direction, FlowIp, FlowOrder, FlowSpec, SizeSpec, TesterPorts};
 
+/// The shortest frame of IPv6 that tells packets apart, in bytes on the wire: Ethernet 14, IPv6 40 (RFC 8200 section 3), UDP 8, the
+/// signature 16, the frame check sequence 4.
+pub const FRAME_IPV6_MIN: u32 = 82;
 /// Addresses of one side of a pattern that is only a number.
 const ADDRESSES_DEFAULT_MAX: u64 = 100;
 
@@ -10,19 +13,39 @@ impl SizeSpec {
     pub fn name(&self) -> String {
         self.label.split(' ').next().unwrap_or_default().to_lowercase()
     }
+
+    /// The frames that are sent for this size with such flows: of at least [`FRAME_IPV6_MIN`] bytes on the wire where some are of IPv6, so
+    /// that all packets of a cell have the sizes that its label says.
+    pub fn frames(&self, flows: &FlowSpec) -> SizeSpec {
+        let is_short = |part: &(u32, u32)| part.0 < FRAME_IPV6_MIN;
+        if flows.ip == FlowIp::V4 || !self.parts.iter().any(is_short) {
+            return self.clone();
+        }
+        let longer = self.parts.iter().map(|(bytes, weight)| ((*bytes).max(FRAME_IPV6_MIN), *weight));
+        SizeSpec {
+            label: format!("{} (frames of {FRAME_IPV6_MIN} bytes, the least with IPv6)", self.label),
+            parts: longer.collect(),
+        }
+    }
 }
 
 impl FlowSpec {
-    /// Number of flows.
+    /// Number of flows, of all versions of IP together.
     pub fn count(&self) -> u64 {
+        self.count_of_one().saturating_mul(self.ip.versions().len() as u64)
+    }
+
+    /// Number of flows of each version of IP that it has.
+    pub fn count_of_one(&self) -> u64 {
         self.sources.saturating_mul(self.destinations).saturating_mul(self.ports)
     }
 
-    /// `10000` for a pattern that a number stands for, else sources x destinations (x ports): `1x49`, `100x100-random`.
+    /// `10000` for a pattern that a number stands for, else sources x destinations (x ports): `1x49`, `100x100-random`; with IPv6
+    /// `10000-ipv6` and `10000-dual`.
     pub fn name(&self) -> String {
         let shape = (self.sources, self.destinations, self.ports);
         let mut name = match self.ports {
-            _ if shape == divided(self.count()) => self.count().to_string(),
+            _ if shape == divided(self.count_of_one()) => self.count().to_string(),
             1 => format!("{}x{}", self.sources, self.destinations),
             _ => format!("{}x{}x{}", self.sources, self.destinations, self.ports),
         };
@@ -30,6 +53,11 @@ impl FlowSpec {
             FlowOrder::Odometer => {}
             FlowOrder::Random(1) => name += "-random",
             FlowOrder::Random(seed) => name += &format!("-random{seed}"),
+        }
+        match self.ip {
+            FlowIp::V4 => {}
+            FlowIp::V6(_) => name += "-ipv6",
+            FlowIp::Dual(_) => name += "-dual",
         }
         name
     }

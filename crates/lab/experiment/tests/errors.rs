@@ -44,8 +44,7 @@ text = "1.4 Mpps"
 fn errors(text: &str) -> Vec<String> {
     let Err(errors) = parse(text, "x.toml") else { return Vec::new() };
     assert_eq!(errors.to_string().lines().count(), 3 * errors.problems.len());
-    let at =
-        |problem: &linerate_experiment::Problem| format!("{}:{} {}", problem.line, problem.column, problem.message);
+    let at = |problem: &linerate_units::TextError| format!("{}:{} {}", problem.line, problem.column, problem.message);
     errors.problems.iter().map(at).collect()
 }
 

@@ -2,13 +2,13 @@
 
 mod render;
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use linerate_experiment::{
-    Capture, CaptureCores, CaptureTool, CellMatch, Command, Cores, CoresSpec, Direction, DutCores, DutKind, DutSpec,
-    EchoOrder, ExpectedLoss, Experiment, Firewall, FirewallTool, FlowOrder, FlowSpec, FlowSwitch, Limit, LimitOf,
-    LossGoal, NextHop, Phases, PortEnd, Published, Reception, Search, SessionKind, Sessions, SizeSpec, SwitchPorts,
-    TestKind, TestSpec, TesterPorts, TopologyKind, parse,
+    Addresses6, Capture, CaptureCores, CaptureTool, CellMatch, Command, Cores, CoresSpec, Direction, DutCores, DutKind,
+    DutSpec, EchoOrder, ExpectedLoss, Experiment, Firewall, FirewallTool, FlowIp, FlowOrder, FlowSpec, FlowSwitch,
+    Limit, LimitOf, LossGoal, NextHop, Phases, PortEnd, Published, Reception, Search, SessionKind, Sessions, SizeSpec,
+    SwitchPorts, TestKind, TestSpec, TesterPorts, TopologyKind, parse,
 };
 use proptest::prelude::*;
 
@@ -121,13 +121,24 @@ fn sizes(mtu: u32) -> impl Strategy<Value = Vec<SizeSpec>> {
 
 fn flows() -> impl Strategy<Value = Vec<FlowSpec>> {
     let order = prop_oneof![Just(FlowOrder::Odometer), (0..i64::MAX as u64).prop_map(FlowOrder::Random)];
-    let one = (1..400u64, 1..400u64, 1..100u64, order).prop_map(|(sources, destinations, ports, order)| FlowSpec {
-        source: Ipv4Addr::new(10, 0, 0, 1),
-        sources,
-        destination: Ipv4Addr::new(198, 19, 0, 1),
-        destinations,
-        ports,
-        order,
+    let addresses = Addresses6 {
+        source: Ipv6Addr::new(0x2001, 0xdb8, 7, 1, 0, 0, 0, 1),
+        destination: Ipv6Addr::new(0x2001, 2, 0, 2, 0, 0, 0, 9),
+    };
+    let ip = prop_oneof![Just(FlowIp::V4), Just(FlowIp::V6(addresses)), Just(FlowIp::Dual(addresses))];
+    let one = (1..400u64, 1..400u64, 1..100u64, order, ip).prop_map(|(sources, destinations, ports, order, ip)| {
+        // What a pattern of IPv6 alone says of IPv4 is not in its file.
+        let is_v4 = ip.has(linerate_experiment::IpVersion::V4);
+        let or = |own, default| if is_v4 { Ipv4Addr::from_octets(own) } else { Ipv4Addr::from_octets(default) };
+        FlowSpec {
+            source: or([10, 0, 0, 1], [192, 0, 2, 1]),
+            sources,
+            destination: or([198, 19, 0, 1], [192, 0, 2, 101]),
+            destinations,
+            ports,
+            order,
+            ip,
+        }
     });
     prop::collection::vec(one, 1..4).prop_map(|mut flows| {
         flows.sort_by_key(FlowSpec::name);

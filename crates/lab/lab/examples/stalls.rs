@@ -148,7 +148,15 @@ fn show(outcome: &Outcome) {
 
 fn trial(tester: &mut Tester, cores: Cores, load: Load) -> Result<Outcome, Box<dyn Error>> {
     let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 101));
-    let flows = FlowSpec { source, sources: 1, destination, destinations: 1, ports: 1, order: FlowOrder::Odometer };
+    let flows = FlowSpec {
+        source,
+        sources: 1,
+        destination,
+        destinations: 1,
+        ports: 1,
+        order: FlowOrder::Odometer,
+        ip: linerate_experiment::FlowIp::V4,
+    };
     let size = fixed_size(64);
     Ok(tester.trial(&TrialSpec { cores, ..TrialSpec::new(&size, &flows, load) })?)
 }

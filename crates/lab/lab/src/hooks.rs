@@ -5,6 +5,7 @@
 
 use std::io;
 
+use linerate_experiment::IpVersion;
 use linerate_sys::netlink::{Attributes, Body, DUMP, Netlink};
 use linerate_sys::netns::NetNs;
 
@@ -19,6 +20,7 @@ const NFTA_HOOK_HOOKNUM: u16 = 1;
 const NFPROTO_INET: u8 = 1;
 const NFPROTO_IPV4: u8 = 2;
 const NFPROTO_NETDEV: u8 = 5;
+const NFPROTO_IPV6: u8 = 10;
 /// NF_INET_INGRESS, which the inet family has beside the five of IPv4.
 const INET_INGRESS: u32 = 5;
 
@@ -54,9 +56,18 @@ pub struct Chain {
     pub hook: Hook,
     /// Its table and name: `filter forward`.
     pub name: String,
+    /// The version of IP whose packets alone it is called for.
+    pub only: Option<IpVersion>,
 }
 
-/// The base chains that IPv4 packets can meet.
+impl Chain {
+    /// Whether packets of that version of IP meet it.
+    pub fn meets(&self, version: IpVersion) -> bool {
+        self.only.is_none_or(|only| only == version)
+    }
+}
+
+/// The base chains that IP packets can meet.
 #[derive(Debug)]
 pub struct HookReader {
     netlink: Netlink,
@@ -95,15 +106,20 @@ fn chain_of(answer: &[u8]) -> Option<Chain> {
     let hook = match (family, number) {
         (NFPROTO_NETDEV, 0) | (NFPROTO_INET, INET_INGRESS) => Hook::Ingress,
         (NFPROTO_NETDEV, 1) => Hook::Egress,
-        (NFPROTO_IPV4 | NFPROTO_INET, 0) => Hook::Prerouting,
-        (NFPROTO_IPV4 | NFPROTO_INET, 1) => Hook::Input,
-        (NFPROTO_IPV4 | NFPROTO_INET, 2) => Hook::Forward,
-        (NFPROTO_IPV4 | NFPROTO_INET, 3) => Hook::Output,
-        (NFPROTO_IPV4 | NFPROTO_INET, 4) => Hook::Postrouting,
+        (NFPROTO_IPV4 | NFPROTO_IPV6 | NFPROTO_INET, 0) => Hook::Prerouting,
+        (NFPROTO_IPV4 | NFPROTO_IPV6 | NFPROTO_INET, 1) => Hook::Input,
+        (NFPROTO_IPV4 | NFPROTO_IPV6 | NFPROTO_INET, 2) => Hook::Forward,
+        (NFPROTO_IPV4 | NFPROTO_IPV6 | NFPROTO_INET, 3) => Hook::Output,
+        (NFPROTO_IPV4 | NFPROTO_IPV6 | NFPROTO_INET, 4) => Hook::Postrouting,
         _ => return None,
     };
+    let only = match family {
+        NFPROTO_IPV4 => Some(IpVersion::V4),
+        NFPROTO_IPV6 => Some(IpVersion::V6),
+        _ => None,
+    };
     let name = format!("{} {}", attributes.text(NFTA_CHAIN_TABLE)?, attributes.text(NFTA_CHAIN_NAME)?);
-    Some(Chain { hook, name })
+    Some(Chain { hook, name, only })
 }
 
 #[cfg(test)]
@@ -118,10 +134,14 @@ mod tests {
     #[test]
     fn a_hook_number_means_what_its_family_says() {
         let chain = chain_of(&answer(NFPROTO_IPV4, 2)).expect("a base chain");
-        assert_eq!(chain, Chain { hook: Hook::Forward, name: "filter f".to_owned() });
+        assert_eq!(chain, Chain { hook: Hook::Forward, name: "filter f".to_owned(), only: Some(IpVersion::V4) });
         assert_eq!(chain_of(&answer(NFPROTO_NETDEV, 0)).map(|chain| chain.hook), Some(Hook::Ingress));
         assert_eq!(chain_of(&answer(NFPROTO_INET, 5)).map(|chain| chain.hook), Some(Hook::Ingress));
-        assert_eq!(chain_of(&answer(10, 2)), None, "IPv6 is not on the path");
+        let versions = |family| {
+            let chain = chain_of(&answer(family, 2)).expect("a base chain");
+            [IpVersion::V4, IpVersion::V6].map(|version| chain.meets(version))
+        };
+        assert_eq!([NFPROTO_IPV4, NFPROTO_IPV6, NFPROTO_INET].map(versions), [[true, false], [false, true], [true; 2]]);
         assert_eq!(chain_of(&answer(NFPROTO_IPV4, 2)[..12]), None, "a chain without a hook is no base chain");
     }
 

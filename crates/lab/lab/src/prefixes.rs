@@ -1,6 +1,6 @@
-//! The shortest list of networks that covers a range of IPv4 addresses exactly, for routes.
+//! The shortest list of networks that covers a range of addresses exactly, for routes.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An IPv4 network: its first address and its prefix length in bits.
 pub type Network = (Ipv4Addr, u8);
@@ -14,17 +14,66 @@ pub type Network = (Ipv4Addr, u8);
 /// assert_eq!(networks, [(Ipv4Addr::new(192, 0, 2, 1), 32), (Ipv4Addr::new(192, 0, 2, 2), 31)]);
 /// ```
 pub fn cover(first: Ipv4Addr, last: Ipv4Addr) -> Vec<Network> {
-    let (mut next, last) = (u64::from(u32::from(first)), u64::from(u32::from(last)));
-    let mut networks = Vec::new();
-    while next <= last {
-        // The largest block that starts here: limited by the alignment of its start and by the end of the range.
-        let aligned = if next == 0 { 32 } else { next.trailing_zeros().min(32) };
-        let fits = (last - next + 1).ilog2();
-        let host_bits = aligned.min(fits);
-        networks.push((Ipv4Addr::from(next as u32), (32 - host_bits) as u8));
-        next += 1 << host_bits;
+    let blocks = blocks(u32::from(first).into(), u32::from(last).into(), 32);
+    blocks.map(|(first, prefix_len)| (Ipv4Addr::from(first as u32), prefix_len)).collect()
+}
+
+/// As [`cover`], of either version of IP.
+pub fn cover_range(range: Range) -> Vec<(IpAddr, u8)> {
+    match range {
+        Range::V4(first, last) => cover(first, last).into_iter().map(|(network, len)| (network.into(), len)).collect(),
+        Range::V6(first, last) => {
+            blocks(first.into(), last.into(), 128).map(|(first, len)| (Ipv6Addr::from(first).into(), len)).collect()
+        }
     }
-    networks
+}
+
+/// The largest aligned blocks that hold the numbers `first` to `last` of so many bits, in order, each with its prefix length.
+fn blocks(first: u128, last: u128, bits: u32) -> impl Iterator<Item = (u128, u8)> {
+    let mut next = (first <= last).then_some(first);
+    std::iter::from_fn(move || {
+        let start = next?;
+        // The largest block that starts here: limited by the alignment of its start and by the end of the range.
+        let aligned = start.trailing_zeros().min(bits);
+        let fits = (last - start).checked_add(1).map_or(u128::BITS, u128::ilog2);
+        let host_bits = aligned.min(fits);
+        let size = 1_u128.checked_shl(host_bits);
+        next = size.and_then(|size| start.checked_add(size)).filter(|next| *next <= last);
+        Some((start, (bits - host_bits) as u8))
+    })
+}
+
+/// First and last address of some flows, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Range {
+    /// Of IPv4.
+    V4(Ipv4Addr, Ipv4Addr),
+    /// Of IPv6.
+    V6(Ipv6Addr, Ipv6Addr),
+}
+
+impl Range {
+    /// The smallest network that holds both.
+    ///
+    /// ```
+    /// use linerate_lab::prefixes::Range;
+    /// let range = Range::V6("2001:db8:0:1::1".parse()?, "2001:db8:0:1::64".parse()?);
+    /// assert_eq!(range.common(), ("2001:db8:0:1::".parse()?, 121));
+    /// # Ok::<(), std::net::AddrParseError>(())
+    /// ```
+    pub fn common(self) -> (IpAddr, u8) {
+        match self {
+            Self::V4(first, last) => {
+                let (network, len) = common((first, last));
+                (network.into(), len)
+            }
+            Self::V6(first, last) => {
+                let prefix_len = (first.to_bits() ^ last.to_bits()).leading_zeros();
+                let mask = u128::MAX.checked_shl(128 - prefix_len).unwrap_or(0);
+                (Ipv6Addr::from(first.to_bits() & mask).into(), prefix_len as u8)
+            }
+        }
+    }
 }
 
 /// The smallest network that holds `first` and `last`.
@@ -73,6 +122,24 @@ mod tests {
         assert_eq!(all, [(Ipv4Addr::UNSPECIFIED, 0)]);
         assert_eq!(cover(Ipv4Addr::BROADCAST, Ipv4Addr::BROADCAST), [(Ipv4Addr::BROADCAST, 32)]);
         assert_eq!(cover(Ipv4Addr::BROADCAST, Ipv4Addr::UNSPECIFIED), []);
+    }
+
+    #[test]
+    fn ranges_of_ipv6_are_covered_the_same_way() {
+        let at = |host: u128| Ipv6Addr::from(0x2001_0db8_u128 << 96 | host);
+        for (first, last) in [(1, 100), (101, 200), (0, 255), (7, 7)] {
+            let of_ipv6 = cover_range(Range::V6(at(first), at(last)));
+            let address = |host: u128| Ipv4Addr::from(host as u32);
+            let of_ipv4 = cover_range(Range::V4(address(first), address(last)));
+            let lens =
+                |networks: &[(IpAddr, u8)], bits: u8| networks.iter().map(|(_, len)| bits - len).collect::<Vec<_>>();
+            assert_eq!(lens(&of_ipv6, 128), lens(&of_ipv4, 32));
+            assert_eq!(of_ipv6[0].0, IpAddr::from(at(first)));
+        }
+        let all = cover_range(Range::V6(Ipv6Addr::UNSPECIFIED, Ipv6Addr::from(u128::MAX)));
+        assert_eq!(all, [(Ipv6Addr::UNSPECIFIED.into(), 0)]);
+        assert_eq!(cover_range(Range::V6(at(2), at(1))), []);
+        assert_eq!(Range::V6(at(7), at(7)).common(), (at(7).into(), 128));
     }
 
     #[test]

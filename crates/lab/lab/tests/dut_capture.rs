@@ -22,7 +22,15 @@ fn spec() -> TopologySpec {
 
 fn flows() -> FlowSpec {
     let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 101));
-    FlowSpec { source, sources: 10, destination, destinations: 10, ports: 1, order: FlowOrder::Odometer }
+    FlowSpec {
+        source,
+        sources: 10,
+        destination,
+        destinations: 10,
+        ports: 1,
+        order: FlowOrder::Odometer,
+        ip: linerate_experiment::FlowIp::V4,
+    }
 }
 
 /// `None` after saying why the test is skipped: steering and pinning want root, and libpcap or the program may not be there.

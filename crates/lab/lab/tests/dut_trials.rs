@@ -15,7 +15,15 @@ const MS: u64 = 1_000_000;
 
 fn hundred_flows() -> FlowSpec {
     let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 101));
-    FlowSpec { source, sources: 10, destination, destinations: 10, ports: 1, order: FlowOrder::Odometer }
+    FlowSpec {
+        source,
+        sources: 10,
+        destination,
+        destinations: 10,
+        ports: 1,
+        order: FlowOrder::Odometer,
+        ip: linerate_experiment::FlowIp::V4,
+    }
 }
 
 fn rules(tool: FirewallTool) -> [DutKind; 2] {

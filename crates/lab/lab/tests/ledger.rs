@@ -115,9 +115,9 @@ fn a_next_hop_that_does_not_answer() {
     let add_route = |topology: &Topology| {
         let (dut, mut netlink) = dut(topology);
         let route = Route {
-            network: Ipv4Addr::new(203, 0, 113, 0),
+            network: Ipv4Addr::new(203, 0, 113, 0).into(),
             prefix_len: 24,
-            gateway: Ipv4Addr::new(198, 18, 1, 77),
+            gateway: Ipv4Addr::new(198, 18, 1, 77).into(),
             interface: dut.egress.index,
         };
         netlink.add_route(route).expect("route");

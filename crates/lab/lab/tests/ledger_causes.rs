@@ -1,4 +1,4 @@
-//! The losses of `experiments/ledger-causes.toml`: each is provoked, and ends in the row that the file expects.
+//! The losses of `experiments/ledger-causes.toml` and `ledger-causes-ipv6.toml`: each is provoked, and ends in the row that the file expects.
 //!
 //! With the kernel's drop reasons nearly all lost packets are in that row, and none is there by an inference. Without, a row is that one, or says that
 //! it is an inference.
@@ -18,26 +18,25 @@ use linerate_lab::topology::{Topology, TopologySpec};
 use linerate_testkit::or_skip;
 use support::scenario::{Scenario, assert_named, in_dut};
 
-fn experiment() -> Experiment {
+fn experiments() -> [Experiment; 2] {
+    ["ledger-causes.toml", "ledger-causes-ipv6.toml"].map(experiment)
+}
+
+fn experiment(file: &str) -> Experiment {
     let folder: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "..", "..", "experiments"].iter().collect();
-    let text = std::fs::read_to_string(folder.join("ledger-causes.toml")).expect("the file");
-    parse(&text, "ledger-causes.toml").unwrap_or_else(|errors| panic!("{errors}"))
+    let text = std::fs::read_to_string(folder.join(file)).expect("the file");
+    parse(&text, file).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
 /// A trial of a cell at a rate.
 fn ledger_of(cell: &CellSpec<'_>, pps: f64, drop_reasons: AskReasons) -> Option<Ledger> {
-    let flows = cell.flows;
-    let path = TopologySpec {
-        sources: (flows.source, flows.source),
-        destinations: (flows.destination, flows.destination),
-        ..TopologySpec::default()
-    };
+    let path = TopologySpec::default().for_flows(cell.flows);
     let built = or_skip(&cell.dut.name, dut::build(cell.dut, &path))?;
     let Path::Namespaces(topology) = built.path else { panic!("a router") };
     let spec = TesterSpec { drop_reasons, ..TesterSpec::new("packet", "packet") };
     let mut tester = or_skip("no tester", Tester::open(*topology, &spec))?;
     let load = Load::Rate { pps, duration_ns: 200_000_000 };
-    let ledger = tester.trial(&TrialSpec::new(cell.size, flows, load)).expect("a trial").ledger;
+    let ledger = tester.trial(&TrialSpec::new(&cell.frames(), cell.flows, load)).expect("a trial").ledger;
     drop(built.device);
     Some(ledger)
 }
@@ -51,8 +50,8 @@ fn expected(cell: &CellSpec<'_>) -> ExpectedLoss {
 
 #[test]
 fn each_loss_is_in_its_row_by_the_kernels_word() {
-    let (experiment, mut wrong) = (experiment(), Vec::new());
-    for cell in experiment.cells() {
+    let (experiments, mut wrong) = (experiments(), Vec::new());
+    for cell in experiments.iter().flat_map(Experiment::cells) {
         let Some(ledger) = ledger_of(&cell, 5_000.0, AskReasons::Always) else { continue };
         let row = expected(&cell);
         eprint!("{}: ", cell.dut.name);
@@ -74,8 +73,8 @@ fn each_loss_is_in_its_row_by_the_kernels_word() {
 /// Above the rate up to which the kernel is asked at once, by counters alone: nothing wrong is called counted.
 #[test]
 fn without_the_kernels_word_a_row_is_right_or_an_inference() {
-    let (experiment, mut wrong) = (experiment(), Vec::new());
-    for cell in experiment.cells() {
+    let (experiments, mut wrong) = (experiments(), Vec::new());
+    for cell in experiments.iter().flat_map(Experiment::cells) {
         let Some(ledger) = ledger_of(&cell, 60_000.0, AskReasons::WhenNeeded) else { continue };
         let row = expected(&cell);
         // A busy machine fills rings and backlogs at this rate.

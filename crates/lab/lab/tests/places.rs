@@ -132,7 +132,7 @@ fn arp_and_icmp_of_the_dut_do_not_hide_a_waiting_packet() {
     difference.receiver.interface.rx_packets = 3;
     difference.receiver.interface.rx_otherhost_dropped = 0;
     let router = dut(&mut difference);
-    router.unresolved_neighbours = vec![std::net::Ipv4Addr::new(198, 18, 1, 77)];
+    router.unresolved_neighbours = vec![std::net::Ipv4Addr::new(198, 18, 1, 77).into()];
     router.ingress.tx_packets = 6;
     router.egress.tx_packets = 3;
     router.protocols.extend(named([("Ip.OutRequests", 6), ("Ip.OutTransmits", 1006)]));
@@ -146,7 +146,7 @@ fn frames_that_xdp_took_are_not_taken_for_arp() {
     let mut difference = router(1000);
     difference.receiver.interface.rx_otherhost_dropped = 0;
     difference.receiver.interface.xdp = true;
-    dut(&mut difference).unresolved_neighbours = vec![std::net::Ipv4Addr::new(198, 18, 1, 77)];
+    dut(&mut difference).unresolved_neighbours = vec![std::net::Ipv4Addr::new(198, 18, 1, 77).into()];
     assert_eq!(losses(&difference, 1000, 1000, &PortRows::default()), Losses::default());
 }
 
@@ -173,7 +173,7 @@ fn a_kernel_that_does_not_count_ipv4_output_still_balances() {
     assert_eq!(losses(&difference, 1000, 1000, &PortRows::default()), Losses::default());
     dut(&mut difference).egress.tx_packets = 900;
     dut(&mut difference).protocols.insert("Ip.FragFails".to_owned(), 60);
-    dut(&mut difference).unresolved_neighbours = vec![std::net::Ipv4Addr::new(198, 18, 1, 77)];
+    dut(&mut difference).unresolved_neighbours = vec![std::net::Ipv4Addr::new(198, 18, 1, 77).into()];
     difference.receiver.interface.rx_packets = 900;
     difference.receiver.interface.rx_otherhost_dropped = 900;
     let found = losses(&difference, 1000, 900, &PortRows::default());
@@ -185,8 +185,8 @@ fn a_kernel_that_does_not_count_ipv4_output_still_balances() {
 fn a_chain_is_named_only_where_something_is_missing() {
     let mut difference = router(1000);
     dut(&mut difference).chains = vec![
-        Chain { hook: Hook::Forward, name: "filter forward".to_owned() },
-        Chain { hook: Hook::Postrouting, name: "nat post".to_owned() },
+        Chain { hook: Hook::Forward, name: "filter forward".to_owned(), only: None },
+        Chain { hook: Hook::Postrouting, name: "nat post".to_owned(), only: None },
     ];
     assert_eq!(losses(&difference, 1000, 1000, &PortRows::default()), Losses::default());
     dut(&mut difference).protocols.insert("Ip.OutTransmits".to_owned(), 990);

@@ -86,7 +86,7 @@ fn a_silent_next_hop_is_inferred_and_several_are_all_named() {
     difference.receiver.interface.rx_packets = 400;
     difference.receiver.interface.rx_otherhost_dropped = 400;
     assert_eq!(rows(&found(&difference, 1000, 400)), []);
-    dut(&mut difference).unresolved_neighbours = [77, 78].map(|host| Ipv4Addr::new(198, 18, 1, host)).to_vec();
+    dut(&mut difference).unresolved_neighbours = [77, 78].map(|host| Ipv4Addr::new(198, 18, 1, host).into()).to_vec();
     let cause = "next hops 198.18.1.77, 198.18.1.78 do not answer";
     assert_eq!(inferred(&found(&difference, 1000, 400)), [(cause, 600)]);
     told(&mut difference, &[("lr-out", "NEIGH_FAILED", "neigh_invalidate", 600)]);
@@ -99,7 +99,7 @@ fn a_tc_filter_at_the_output_is_where_it_is_and_a_chain_beside_it_is_not_blamed(
     let mut difference = router(1000);
     dut(&mut difference).egress.tx_packets = 400;
     difference.receiver.interface.rx_packets = 400;
-    dut(&mut difference).chains = vec![Chain { hook: Hook::Egress, name: "lab accepts".into() }];
+    dut(&mut difference).chains = vec![Chain { hook: Hook::Egress, name: "lab accepts".into(), only: None }];
     assert_eq!(inferred(&found(&difference, 1000, 400)), [("nftables chain lab accepts", 600)]);
     told(&mut difference, &[("lr-out", "TC_EGRESS", "tcf_qevent_handle", 600)]);
     let losses = found(&difference, 1000, 400);

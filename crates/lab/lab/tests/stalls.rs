@@ -16,7 +16,15 @@ const MS: u64 = 1_000_000;
 
 fn flows() -> FlowSpec {
     let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 101));
-    FlowSpec { source, sources: 1, destination, destinations: 1, ports: 1, order: FlowOrder::Odometer }
+    FlowSpec {
+        source,
+        sources: 1,
+        destination,
+        destinations: 1,
+        ports: 1,
+        order: FlowOrder::Odometer,
+        ip: linerate_experiment::FlowIp::V4,
+    }
 }
 
 #[test]

@@ -21,7 +21,15 @@ fn a_stopped_trial_has_its_account_and_the_next_one_does_not_begin() {
     let Some(mut tester) = opened(topology, &TesterSpec::new("packet", "packet").both_ways()) else { return };
     let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 101));
     let order = FlowOrder::Odometer;
-    let flows = FlowSpec { source, sources: 5, destination, destinations: 5, ports: 2, order };
+    let flows = FlowSpec {
+        source,
+        sources: 5,
+        destination,
+        destinations: 5,
+        ports: 2,
+        order,
+        ip: linerate_experiment::FlowIp::V4,
+    };
     let size = fixed_size(64);
     let load = Load::Rate { pps: 5_000.0, duration_ns: 60_000_000_000 };
     let spec = TrialSpec { backward: Some(load), ..TrialSpec::new(&size, &flows, load) };

@@ -22,7 +22,15 @@ const DELAY_NS: u64 = 20 * MS;
 
 fn flows() -> FlowSpec {
     let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 101));
-    FlowSpec { source, sources: 10, destination, destinations: 10, ports: 1, order: FlowOrder::Odometer }
+    FlowSpec {
+        source,
+        sources: 10,
+        destination,
+        destinations: 10,
+        ports: 1,
+        order: FlowOrder::Odometer,
+        ip: linerate_experiment::FlowIp::V4,
+    }
 }
 
 /// Passes frames from one socket to the other, each `DELAY_NS` after it came. How late each one was then, by its signature.

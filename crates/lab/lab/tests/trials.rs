@@ -15,7 +15,7 @@ use support::{built, opened};
 
 fn flows(sources: u64, destinations: u64, ports: u64, order: FlowOrder) -> FlowSpec {
     let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 101));
-    FlowSpec { source, sources, destination, destinations, ports, order }
+    FlowSpec { source, sources, destination, destinations, ports, order, ip: linerate_experiment::FlowIp::V4 }
 }
 
 fn hundred() -> FlowSpec {

@@ -45,6 +45,7 @@ fn flows() -> FlowSpec {
         destinations: 10,
         ports: 1,
         order: FlowOrder::Odometer,
+        ip: linerate_experiment::FlowIp::V4,
     }
 }
 
@@ -104,7 +105,12 @@ fn router() -> Option<(NetNs, NetNs)> {
     netlink.add_address(near, Ipv4Addr::new(198, 18, 0, 1), 24).expect("an address");
     netlink.add_address(far, Ipv4Addr::new(198, 18, 1, 1), 24).expect("an address");
     let gateway = Ipv4Addr::new(198, 18, 1, 2);
-    let route = Route { network: Ipv4Addr::new(192, 0, 2, 128), prefix_len: 25, gateway, interface: far };
+    let route = Route {
+        network: Ipv4Addr::new(192, 0, 2, 128).into(),
+        prefix_len: 25,
+        gateway: gateway.into(),
+        interface: far,
+    };
     netlink.add_route(route).expect("a route");
     let forward = || {
         sysctl::set("net/ipv4/ip_forward", "1")?;

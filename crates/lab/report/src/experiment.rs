@@ -58,6 +58,9 @@ pub struct Cell {
     pub size_wire: f64,
     /// Number of flows in each direction.
     pub flows: u64,
+    /// The versions of IP of the flows: `IPv6`, `IPv4 and IPv6`; none where they are of IPv4 alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ip: Option<String>,
     /// In words: `100 sources x 100 destinations, odometer`.
     pub flow_pattern: String,
     /// `one way` or `both ways`; of a capture `one port` or `two ports`.

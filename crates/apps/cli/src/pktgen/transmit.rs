@@ -31,6 +31,7 @@ pub fn transmit(mut task: Task, rate_pps: f64) -> Result<Outcome, PlanError> {
         },
         batch: burst,
         first_sequence: 0,
+        in_turn: false,
     };
     if let Some(outcome) = offloaded(&mut task, &plan) {
         return Ok(outcome);

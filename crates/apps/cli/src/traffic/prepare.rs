@@ -64,6 +64,7 @@ pub fn prepare(
         schedule: file.schedule(rate_pps),
         batch: batch.unwrap_or(BATCH_DEFAULT),
         first_sequence: 0,
+        in_turn: false,
     };
     Ok(Prepared { plan, ids, rate_pps, notes: notes(file, rate_pps, caps) })
 }

@@ -3,7 +3,7 @@
 mod dut;
 mod test;
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use dut::{
     Capture, CaptureCores, CaptureTool, Command, DutKind, DutSpec, ExpectedLoss, Firewall, FirewallTool, FlowSwitch,
@@ -172,21 +172,86 @@ pub struct SizeSpec {
     pub parts: Vec<(u32, u32)>,
 }
 
-/// Which flows a load is made of: sources x destinations x source ports. The ranges of sources and destinations do not overlap.
+/// Which flows a load is made of: sources x destinations x source ports, of IPv4, of IPv6, or of each. The ranges of sources and
+/// destinations do not overlap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowSpec {
-    /// First source address; the others follow.
+    /// First source address of IPv4; the others follow.
     pub source: Ipv4Addr,
-    /// How many sources, at least 1.
+    /// How many sources, at least 1; with both versions of IP, of each.
     pub sources: u64,
-    /// First destination address; the others follow.
+    /// First destination address of IPv4; the others follow.
     pub destination: Ipv4Addr,
-    /// How many destinations, at least 1.
+    /// How many destinations, at least 1; with both versions of IP, of each.
     pub destinations: u64,
     /// How many UDP source ports, at least 1.
     pub ports: u64,
     /// In which order.
     pub order: FlowOrder,
+    /// Of which version of IP the packets are, and the addresses of those of IPv6.
+    pub ip: FlowIp,
+}
+
+/// The versions of IP in a flow pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowIp {
+    /// IPv4 alone.
+    V4,
+    /// IPv6 alone.
+    V6(Addresses6),
+    /// As many flows of IPv6 as of IPv4, whose packets take turns.
+    Dual(Addresses6),
+}
+
+/// The first addresses of a pattern's flows of IPv6. The others follow in the low 64 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addresses6 {
+    /// First source.
+    pub source: Ipv6Addr,
+    /// First destination.
+    pub destination: Ipv6Addr,
+}
+
+/// A version of IP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IpVersion {
+    /// RFC 791.
+    V4,
+    /// RFC 8200.
+    V6,
+}
+
+impl FlowIp {
+    /// The versions, IPv4 first.
+    pub fn versions(self) -> &'static [IpVersion] {
+        match self {
+            Self::V4 => &[IpVersion::V4],
+            Self::V6(_) => &[IpVersion::V6],
+            Self::Dual(_) => &[IpVersion::V4, IpVersion::V6],
+        }
+    }
+
+    /// Whether there are flows of a version.
+    pub fn has(self, version: IpVersion) -> bool {
+        self.versions().contains(&version)
+    }
+
+    /// The addresses of IPv6, where there are flows of it.
+    pub fn addresses6(self) -> Option<Addresses6> {
+        match self {
+            Self::V4 => None,
+            Self::V6(addresses) | Self::Dual(addresses) => Some(addresses),
+        }
+    }
+
+    /// For people: `IPv4`, `IPv6`, `IPv4 and IPv6`.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::V4 => "IPv4",
+            Self::V6(_) => "IPv6",
+            Self::Dual(_) => "IPv4 and IPv6",
+        }
+    }
 }
 
 /// What the lab does around each trial (RFC 2544 section 23), besides resolving addresses.

@@ -49,7 +49,20 @@ pub(crate) fn read(file: &Section<'_>, place: &Place) -> Matrix {
     table.needed("sizes", "[64, 1518, \"imix\"]");
     let sizes = each(&table, "sizes", |value| sizes::read(value, counting, log), SizeSpec::name);
     table.needed("flows", "[1, 10000]");
-    let flows = each(&table, "flows", |value| flows::read(value, &place.kind, log), FlowSpec::name);
+    let mut versions: Vec<flows::Ip> = Vec::new();
+    for value in table.list("ip", 1..=3).unwrap_or_default() {
+        let Some(ip) = section::word(value, "version of IP", &flows::IPS, log) else { continue };
+        if versions.contains(&ip) {
+            log.error(value.span(), "this version of IP is there twice");
+        } else {
+            versions.push(ip);
+        }
+    }
+    if versions.is_empty() {
+        versions.push(flows::Ip::V4);
+    }
+    let read = |value: &Value<'_>| flows::read(value, &versions, &place.kind, log);
+    let flows = each_of(&table, "flows", read, FlowSpec::name);
     let mut directions: Vec<Direction> = Vec::new();
     for value in table.list("directions", 1..=2).unwrap_or_default() {
         let Some(direction) = section::word(value, "direction", &DIRECTIONS, log) else { continue };
@@ -82,13 +95,24 @@ fn each<T>(
     read: impl Fn(&Value<'_>) -> Option<T>,
     name: impl Fn(&T) -> String,
 ) -> Vec<T> {
+    each_of(table, key, |value| read(value).into_iter().collect(), name)
+}
+
+/// As [`each`], where a value can stand for several entries.
+fn each_of<T>(
+    table: &Section<'_>,
+    key: &'static str,
+    read: impl Fn(&Value<'_>) -> Vec<T>,
+    name: impl Fn(&T) -> String,
+) -> Vec<T> {
     let mut entries: Vec<T> = Vec::new();
     for value in table.list(key, 1..=ENTRIES_MAX).unwrap_or_default() {
-        let Some(entry) = read(value) else { continue };
-        if entries.iter().any(|other| name(other) == name(&entry)) {
-            table.log.error(value.span(), format!("{} is in `{key}` twice; expected each once", name(&entry)));
+        for entry in read(value) {
+            if entries.iter().any(|other| name(other) == name(&entry)) {
+                table.log.error(value.span(), format!("{} is in `{key}` twice; expected each once", name(&entry)));
+            }
+            entries.push(entry);
         }
-        entries.push(entry);
     }
     entries
 }

@@ -1,7 +1,7 @@
 //! Tests of TCP connections and requests.
 
 use crate::read::section::{self, SHARE_BELOW_1, Section, is_share_below_1};
-use crate::{EchoOrder, Experiment, SessionKind, Sessions, TestKind};
+use crate::{EchoOrder, Experiment, FlowIp, SessionKind, Sessions, TestKind};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Most connections at a time.
@@ -63,6 +63,9 @@ pub(crate) fn check(file: &Section<'_>, experiment: &Experiment) {
     let of_tcp = experiment.tests.iter().filter(|test| test.kind.is_of_tcp()).count();
     if of_tcp > 0 && of_tcp < experiment.tests.len() {
         file.error("test", "tests of TCP and tests of packets are in one experiment; expected a file for each");
+    }
+    if of_tcp > 0 && experiment.flows.iter().any(|flows| flows.ip != FlowIp::V4) {
+        file.error("matrix", "tests of TCP are made over IPv4; expected flows without `ip`, or with ip = \"4\"");
     }
     if of_tcp == 0 && experiment.testers.iter().any(|ports| ports.direct_link().is_some()) {
         file.error("matrix", "the tester's ports are pipe or memif only in tests of TCP");

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use linerate_experiment::{
-    CellMatch, Cores, Direction, DutCores, DutKind, Experiment, FirewallTool, FlowOrder, FlowSpec, FlowSwitch, Limit,
-    LimitOf, LossGoal, NextHop, Search, SessionKind, SizeSpec, SwitchPorts, TestKind, TestSpec, TopologyKind,
+    CellMatch, Cores, Direction, DutCores, DutKind, Experiment, FirewallTool, FlowIp, FlowOrder, FlowSpec, FlowSwitch,
+    Limit, LimitOf, LossGoal, NextHop, Search, SessionKind, SizeSpec, SwitchPorts, TestKind, TestSpec, TopologyKind,
 };
 
 pub fn experiment(it: &Experiment) -> String {
@@ -179,10 +179,17 @@ fn flows(flows: &FlowSpec) -> String {
         FlowOrder::Random(seed) => format!("order = 'random', seed = {seed}"),
     };
     let (sources, destinations, ports) = (flows.sources, flows.destinations, flows.ports);
-    format!(
-        "{{ source = '{}', sources = {sources}, destination = '{}', destinations = {destinations}, ports = {ports}, {order} }}",
-        flows.source, flows.destination
-    )
+    let of_ipv4 = format!("source = '{}', destination = '{}'", flows.source, flows.destination);
+    let of_ipv6 = flows
+        .ip
+        .addresses6()
+        .map_or(String::new(), |first| format!("source6 = '{}', destination6 = '{}'", first.source, first.destination));
+    let addresses = match flows.ip {
+        FlowIp::V4 => format!("{of_ipv4}, ip = '4'"),
+        FlowIp::V6(_) => format!("{of_ipv6}, ip = '6'"),
+        FlowIp::Dual(_) => format!("{of_ipv4}, {of_ipv6}, ip = 'dual'"),
+    };
+    format!("{{ {addresses}, sources = {sources}, destinations = {destinations}, ports = {ports}, {order} }}")
 }
 
 fn cells(row: &CellMatch, separator: &str) -> String {

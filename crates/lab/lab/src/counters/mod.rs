@@ -11,7 +11,7 @@ mod switch_source;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use crate::drops::DropCounts;
 use crate::hooks::Chain;
@@ -64,10 +64,14 @@ pub struct DutCounters {
     pub chains: Vec<Chain>,
     /// Tables of iptables (legacy) that are in use.
     pub legacy_tables: Vec<String>,
+    /// Tables of ip6tables (legacy) that are in use.
+    pub legacy_tables_6: Vec<String>,
     /// Next hops that did not answer when the counters were read first, or last.
-    pub unresolved_neighbours: Vec<Ipv4Addr>,
-    /// Whether a blackhole, unreachable or prohibit route exists.
+    pub unresolved_neighbours: Vec<IpAddr>,
+    /// Whether a blackhole, unreachable or prohibit route of IPv4 exists.
     pub refusing_route: bool,
+    /// The same of IPv6.
+    pub refusing_route_6: bool,
     /// What Linerate's own switch says of itself; none of other devices, and while it does not answer.
     pub switch: Option<SwitchCounters>,
 }
@@ -132,7 +136,9 @@ impl Snapshot {
                 unresolved_neighbours: either(&later.unresolved_neighbours, &earlier.unresolved_neighbours),
                 chains: either(&later.chains, &earlier.chains),
                 legacy_tables: either(&later.legacy_tables, &earlier.legacy_tables),
+                legacy_tables_6: either(&later.legacy_tables_6, &earlier.legacy_tables_6),
                 refusing_route: later.refusing_route || earlier.refusing_route,
+                refusing_route_6: later.refusing_route_6 || earlier.refusing_route_6,
                 switch: later.switch.as_ref().zip(earlier.switch.as_ref()).map(|(later, earlier)| later.since(earlier)),
                 ..later.clone()
             }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
+use linerate_experiment::IpVersion;
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 
@@ -50,6 +51,7 @@ impl CounterSources {
                 protocols: dut.namespace.run(ProcNet::of_this_thread)??,
                 hooks: HookReader::open(&dut.namespace).ok(),
                 legacy: dut.namespace.run(|| ProcFile::of_this_thread("ip_tables_names"))?.ok(),
+                legacy_6: dut.namespace.run(|| ProcFile::of_this_thread("ip6_tables_names"))?.ok(),
                 switch: match &dut.carrier {
                     Carrier::Switch(source) => Some(source.clone()),
                     _ => None,
@@ -246,6 +248,7 @@ struct DutSource {
     protocols: ProcNet,
     hooks: Option<HookReader>,
     legacy: Option<ProcFile>,
+    legacy_6: Option<ProcFile>,
     switch: Option<SwitchSource>,
 }
 
@@ -253,21 +256,27 @@ impl DutSource {
     fn read(&mut self) -> Result<DutCounters, CountersError> {
         let netlink = &mut self.egress.netlink;
         let unresolved_neighbours = netlink.unresolved_neighbours()?;
-        let refusing_route = netlink.has_refusing_route()?;
+        let refusing_route = netlink.has_refusing_route(IpVersion::V4)?;
+        let refusing_route_6 = netlink.has_refusing_route(IpVersion::V6)?;
         let known = [self.ingress.index, self.egress.index];
         let others = netlink.links()?.into_iter().filter(|(index, ..)| !known.contains(index));
         let elsewhere = others.map(|(_, name, tx_packets)| (name, tx_packets)).collect();
-        let legacy = self.legacy.as_mut().and_then(|file| file.read().ok()).unwrap_or_default();
+        let [legacy_tables, legacy_tables_6] = [&mut self.legacy, &mut self.legacy_6].map(|file| {
+            let text = file.as_mut().and_then(|file| file.read().ok()).unwrap_or_default();
+            text.lines().map(str::to_owned).collect()
+        });
         Ok(DutCounters {
             carrier: self.carrier.clone(),
             ingress: self.ingress.read()?,
             egress: self.egress.read()?,
             protocols: self.protocols.read()?,
             elsewhere,
-            legacy_tables: legacy.lines().map(str::to_owned).collect(),
+            legacy_tables,
+            legacy_tables_6,
             chains: self.hooks.as_mut().and_then(|hooks| hooks.chains().ok()).unwrap_or_default(),
             unresolved_neighbours,
             refusing_route,
+            refusing_route_6,
             // After the interfaces: what they have counted it has had the time to take.
             switch: self.switch.as_ref().and_then(|switch| switch.read().ok()),
         })

@@ -3,6 +3,8 @@
 //! Reasons: Linux `include/net/dropreason-core.h`. Functions: found by experiment, docs/ledger.md. What a user can change about a
 //! cause is in `hints`.
 
+use linerate_experiment::IpVersion;
+
 use super::{DropKind, REDIRECT_ERROR, XDP_EXCEPTION};
 
 /// A piece of the path, between two totals.
@@ -50,6 +52,10 @@ pub(crate) struct Known<'a> {
     pub neighbours: Option<&'a str>,
     /// That the far interface of a link was down for a time.
     pub down: Option<&'a str>,
+    /// The version of IP whose packets alone the piece has.
+    pub ip: Option<IpVersion>,
+    /// That a route which refuses packets stands beside those that are missing, where one counter is for both.
+    pub no_route: Option<&'a str>,
 }
 
 /// A cause, in the words that the counters' rows have too.
@@ -81,7 +87,7 @@ pub(crate) struct Rule {
     function: &'static str,
     pieces: &'static [Piece],
     place: Place,
-    /// `{from}`, `{to}` and `{on}` are the interfaces' names, `{what}` is the function; `{chain}`, `{legacy}` and `{neighbour}` are what
+    /// `{from}`, `{to}` and `{on}` are the interfaces' names, `{what}` is the function; `{chain}`, `{legacy}`, `{neighbour}` and `{no_route}` are what
     /// [`Known`] has, or what is said without it.
     cause: &'static str,
 }
@@ -104,7 +110,10 @@ pub(crate) const QUEUE_FULL: &str = "queueing discipline full";
 pub(crate) const NO_HANDLER: &str = "no protocol handler for this EtherType";
 pub(crate) const MALFORMED: &str = "malformed IP header";
 pub(crate) const TTL: &str = "TTL expired";
+pub(crate) const HOP_LIMIT: &str = "hop limit expired";
 pub(crate) const NO_ROUTE: &str = "no route";
+/// IPv6 counts and names both alike.
+pub(crate) const NO_ROUTE_OR_REFUSED: &str = "no route, or an unreachable or prohibit route";
 pub(crate) const REFUSING_ROUTE: &str = "blackhole, unreachable or prohibit route";
 pub(crate) const TOO_LONG: &str =
     "packet longer than the MTU of its route or of the interface, and may not be fragmented";
@@ -112,6 +121,7 @@ pub(crate) const REDIRECT_FAILED: &str = "redirect by the XDP program failed";
 pub(crate) const XDP_TX_FAILED: &str = "sent back by the XDP program (XDP_TX), which the interface refused";
 pub(crate) const XDP_DROPPED: &str = "dropped by the XDP program";
 pub(crate) const IPSEC: &str = "an IPsec policy (XFRM) does not let it pass";
+pub(crate) const IPV6_OFF: &str = "IPv6 is off";
 const RING_WENT_DOWN: &str = "in the ring of {to} when it went down";
 const TABLE_FULL: &str = "table full (net.ipv4.neigh.default.gc_thresh3)";
 const NETFILTER: [Piece; 4] = [Ingress, Routing, Forwarding, Output];
@@ -166,11 +176,13 @@ const RULES: &[Rule] = &[
     rule("UNHANDLED_PROTO", "", &[Ingress], On, NO_HANDLER),
     rule("IP_CSUM", "", &[Routing], Stage, "wrong IP header checksum"),
     rule("IP_INHDR", "ip_forward", &[Routing], Stage, TTL),
-    rule("IP_INHDR", "ip6_forward", &[Routing], Stage, TTL),
+    rule("IP_INHDR", "ip6_forward", &[Routing], Stage, HOP_LIMIT),
     rule("IP_INHDR", "", &[Routing], Stage, MALFORMED),
     rule("INVALID_PROTO", "", &[Routing], Stage, MALFORMED),
     rule("PKT_TOO_SMALL", "", &[Routing], Stage, "shorter than its IP header says"),
     rule("IP_RPFILTER", "", &[Routing], Stage, "reverse path filter"),
+    rule("IP_INNOROUTES", "ip6_pkt_prohibit", &[Routing], Stage, REFUSING_ROUTE),
+    rule("IP_INNOROUTES", "ip6_pkt_discard", &[Routing], Stage, "{no_route}"),
     rule("IP_INNOROUTES", "", &[Routing], Stage, NO_ROUTE),
     rule("IP_OUTNOROUTES", "", &[Routing], Stage, NO_ROUTE),
     rule("IP_INADDRERRORS", "", &[Routing], Stage, "not for the DUT, and forwarding is off"),
@@ -178,6 +190,9 @@ const RULES: &[Rule] = &[
     rule("NO_SOCKET", "", &[Routing], Stage, "taken by the DUT's own stack"),
     rule("NOT_SPECIFIED", "ip_error", &[Routing], Stage, REFUSING_ROUTE),
     rule("NOT_SPECIFIED", "dst_discard", &[Routing], Stage, REFUSING_ROUTE),
+    rule("NOT_SPECIFIED", "dst_discard_out", &[Routing], Stage, REFUSING_ROUTE),
+    rule("NOT_SPECIFIED", "ip6_forward", &[Routing], Stage, IPSEC),
+    rule("IPV6DISABLED", "", &[Routing], Stage, IPV6_OFF),
     rule("IP_LOCAL_SOURCE", "", &[Routing], Stage, "source address is the DUT's own"),
     rule("IP_LOCALNET", "", &[Routing], Stage, "source or destination is a loopback address"),
     rule("IP_INVALID_SOURCE", "", &[Routing], Stage, "source address that no host may have"),
@@ -207,6 +222,19 @@ pub(crate) fn is_known(kind: &DropKind) -> bool {
     RULES.iter().any(|rule| rule.fits(kind))
 }
 
+/// Of which version of IP the packets of a drop are, as far as the function's name says so. `__udp4_lib_rcv` has the one of IPv4 in its
+/// name, and all of IPv6 have a 6.
+fn version_of(kind: &DropKind) -> Option<IpVersion> {
+    let function = kind.function.as_deref()?;
+    let is_v6 = ["ip6", "ipv6", "udp6", "icmpv6", "ndisc", "IPV6"].iter().any(|part| function.contains(part));
+    let is_v4 = ["ip_", "__udp4", "icmp_", "arp_"].iter().any(|part| function.starts_with(part));
+    match (is_v6 || kind.reason.starts_with("IPV6"), is_v4) {
+        (true, _) => Some(IpVersion::V6),
+        (false, true) => Some(IpVersion::V4),
+        (false, false) => None,
+    }
+}
+
 impl Piece {
     /// Whether what is lost here is lost in the DUT's namespace, on whatever interface.
     fn is_in_dut(self) -> bool {
@@ -221,7 +249,9 @@ impl At<'_> {
         match self.piece {
             Reception => is_on(self.to),
             Output => kind.in_dut || is_on(self.to),
-            piece if piece.is_in_dut() => kind.in_dut,
+            piece if piece.is_in_dut() => {
+                kind.in_dut && self.known.ip.is_none_or(|ip| version_of(kind).is_none_or(|of_drop| of_drop == ip))
+            }
             _ => is_on(self.from) || is_on(self.to),
         }
     }
@@ -234,7 +264,10 @@ impl At<'_> {
     fn stage(&self, kind: &DropKind) -> String {
         let on = kind.interface.as_deref();
         match self.piece {
-            Routing => "DUT, IPv4 input".to_owned(),
+            Routing => match self.known.ip.or(version_of(kind)) {
+                Some(IpVersion::V6) => "DUT, IPv6 input".to_owned(),
+                Some(IpVersion::V4) | None => "DUT, IPv4 input".to_owned(),
+            },
             Forwarding => "DUT, forwarding".to_owned(),
             Sending => self.from.to_owned(),
             Ingress => on.unwrap_or(self.from).to_owned(),
@@ -279,6 +312,7 @@ impl Rule {
         let cause = match (self.cause, at.known.down) {
             ("{chain}", _) => or(at.known.chains, "an nftables chain that is gone"),
             ("{legacy}", _) => or(at.known.legacy, "netfilter verdict of a hook outside nftables"),
+            ("{no_route}", _) => or(at.known.no_route, NO_ROUTE),
             ("{neighbour}", _) => or(at.known.neighbours, "a next hop does not answer"),
             (REFUSED, Some(down)) => down.to_owned(),
             (cause, _) => {

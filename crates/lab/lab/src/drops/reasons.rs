@@ -125,8 +125,14 @@ mod tests {
         Reasons::new(Some(&DropCounts { packets, uncounted: 0 }))
     }
 
-    const CHAIN: Known<'static> =
-        Known { chains: Some("nftables chain lab c"), legacy: None, neighbours: None, down: None };
+    const CHAIN: Known<'static> = Known {
+        chains: Some("nftables chain lab c"),
+        legacy: None,
+        neighbours: None,
+        down: None,
+        ip: None,
+        no_route: None,
+    };
 
     fn at(piece: Piece) -> At<'static> {
         At { piece, from: "lr-in", to: "lr-out", known: CHAIN }

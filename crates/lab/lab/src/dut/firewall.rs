@@ -1,19 +1,19 @@
 //! The rules of a router: as text for `iptables-restore` or `nft`, loaded, and read back.
 //!
 //! Rules that no packet matches ask for IP protocol 253, which RFC 3692 keeps for experiments, between two networks of
-//! RFC 5737. Of the 2019 experiment's rules the addresses are the smallest networks that hold the test's sources and its
+//! RFC 5737, or of RFC 3849. Flows of IPv6 have the same rules in tables of their own, by `ip6tables-restore` or in `table ip6`. Of the 2019 experiment's rules the addresses are the smallest networks that hold the test's sources and its
 //! destinations; since these can overlap, its SNAT rules also name the way out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use linerate_experiment::{Firewall, FirewallTool};
+use linerate_experiment::{Firewall, FirewallTool, IpVersion};
 use linerate_sys::netns::NetNs;
 
 use super::DutError;
 use super::tools::{Place, words};
-use crate::prefixes::{self, Network};
+use crate::prefixes::{self, Range};
 use crate::sysctl;
 use crate::topology::{EGRESS_INTERFACE, GENERATOR_LINK, INGRESS_INTERFACE, RECEIVER_LINK, TopologySpec};
 
@@ -26,21 +26,33 @@ struct Way {
     from: String,
     to: String,
     out: &'static str,
-    translated: Ipv4Addr,
+    translated: IpAddr,
 }
 
-fn ways(spec: &TopologySpec) -> [Way; 2] {
-    let text = |range| network_text(prefixes::common(range));
-    let (sources, destinations) = (text(spec.sources), text(spec.destinations));
+fn ways(spec: &TopologySpec, version: IpVersion) -> Vec<Way> {
+    let is_of =
+        |range: &&Range| matches!((range, version), (Range::V4(..), IpVersion::V4) | (Range::V6(..), IpVersion::V6));
+    let text = |ranges: &[Range]| {
+        let (address, prefix_len) = ranges.iter().find(is_of)?.common();
+        Some(format!("{address}/{prefix_len}"))
+    };
+    let [sources, destinations] = spec.ranges();
+    let Some((sources, destinations)) = text(&sources).zip(text(&destinations)) else { return Vec::new() };
     let back = (destinations.clone(), sources.clone());
-    [
-        Way { from: sources, to: destinations, out: EGRESS_INTERFACE, translated: RECEIVER_LINK.dut },
-        Way { from: back.0, to: back.1, out: INGRESS_INTERFACE, translated: GENERATOR_LINK.dut },
+    let own = [RECEIVER_LINK, GENERATOR_LINK].map(|link| match version {
+        IpVersion::V4 => IpAddr::from(link.dut),
+        IpVersion::V6 => link.dut6.into(),
+    });
+    vec![
+        Way { from: sources, to: destinations, out: EGRESS_INTERFACE, translated: own[0] },
+        Way { from: back.0, to: back.1, out: INGRESS_INTERFACE, translated: own[1] },
     ]
 }
 
-fn network_text((address, prefix_len): Network) -> String {
-    format!("{address}/{prefix_len}")
+/// The versions of IP of a path's flows.
+fn versions(spec: &TopologySpec) -> impl Iterator<Item = IpVersion> {
+    let all = [(spec.ipv4, IpVersion::V4), (spec.ipv6.is_some(), IpVersion::V6)];
+    all.into_iter().filter(|(has, _)| *has).map(|(_, version)| version)
 }
 
 /// Loads the rules into `namespace` and sets what is to be set there. What was set, in words.
@@ -51,7 +63,11 @@ pub(super) fn apply(
 ) -> Result<BTreeMap<String, String>, DutError> {
     let mut configuration = BTreeMap::new();
     match firewall.tool {
-        Some(tool) => load(tool, firewall, spec, namespace, &mut configuration)?,
+        Some(tool) => {
+            for version in versions(spec) {
+                load((tool, version), firewall, spec, namespace, &mut configuration)?;
+            }
+        }
         None if firewall.rules > 0 || firewall.conntrack || firewall.snat => {
             return Err(DutError::Unsupported("rules need a tool: `iptables` or `nft`".into()));
         }
@@ -76,7 +92,7 @@ pub(super) fn apply(
 }
 
 fn load(
-    tool: FirewallTool,
+    (tool, of_ip): (FirewallTool, IpVersion),
     firewall: &Firewall,
     spec: &TopologySpec,
     namespace: &NetNs,
@@ -87,12 +103,14 @@ fn load(
     }
     let place = Place::inside(namespace);
     let (version, text) = match tool {
-        FirewallTool::Iptables => (place.run(&words("iptables --version"), None)?, iptables(firewall, spec)),
-        FirewallTool::Nft => (place.run(&words("nft --version"), None)?, nft(firewall, spec)),
+        FirewallTool::Iptables => (place.run(&words("iptables --version"), None)?, iptables(firewall, spec, of_ip)),
+        FirewallTool::Nft => (place.run(&words("nft --version"), None)?, nft(firewall, spec, of_ip)),
     };
-    let (load, list) = match tool {
-        FirewallTool::Iptables => ("iptables-restore", "iptables-save"),
-        FirewallTool::Nft => ("nft -f -", "nft list table ip linerate"),
+    let (load, list) = match (tool, of_ip) {
+        (FirewallTool::Iptables, IpVersion::V4) => ("iptables-restore", "iptables-save"),
+        (FirewallTool::Iptables, IpVersion::V6) => ("ip6tables-restore", "ip6tables-save"),
+        (FirewallTool::Nft, IpVersion::V4) => ("nft -f -", "nft list table ip linerate"),
+        (FirewallTool::Nft, IpVersion::V6) => ("nft -f -", "nft list table ip6 linerate"),
     };
     place.run(&words(load), Some(&text)).map_err(explain)?;
     let listed = place.run(&words(list), None)?;
@@ -104,7 +122,11 @@ fn load(
         return Err(DutError::Command { command: load.into(), how: what, output: String::new() });
     }
     configuration.insert("rules set by".into(), version.lines().next().unwrap_or_default().trim().to_owned());
-    configuration.insert("rules".into(), in_words(firewall, &text));
+    let name = match of_ip {
+        IpVersion::V4 => "rules",
+        IpVersion::V6 => "rules of IPv6",
+    };
+    configuration.insert(name.into(), in_words(firewall, &text));
     Ok(())
 }
 
@@ -142,19 +164,23 @@ fn in_words(firewall: &Firewall, text: &str) -> String {
     if rules.is_empty() { "none".into() } else { rules.join("; ") }
 }
 
-fn unmatched(number: u32) -> (Ipv4Addr, Ipv4Addr) {
+fn unmatched(number: u32, version: IpVersion) -> (IpAddr, IpAddr) {
     let [.., high, low] = number.to_be_bytes();
-    (Ipv4Addr::new(203, 0, 113, low), Ipv4Addr::new(198, 51, 100, high))
+    let of_ipv6 = |subnet, host: u8| Ipv6Addr::new(0x2001, 0xdb8, 0xffff, subnet, 0, 0, 0, host.into()).into();
+    match version {
+        IpVersion::V4 => (Ipv4Addr::new(203, 0, 113, low).into(), Ipv4Addr::new(198, 51, 100, high).into()),
+        IpVersion::V6 => (of_ipv6(1, low), of_ipv6(2, high)),
+    }
 }
 
-fn iptables(firewall: &Firewall, spec: &TopologySpec) -> String {
+fn iptables(firewall: &Firewall, spec: &TopologySpec, version: IpVersion) -> String {
     let mut text = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n".to_owned();
     for number in 0..firewall.rules {
-        let (source, destination) = unmatched(number);
+        let (source, destination) = unmatched(number, version);
         let _ = writeln!(text, "-A FORWARD -s {source} -d {destination} -p 253 -j DROP");
     }
     if firewall.conntrack {
-        for way in ways(spec) {
+        for way in ways(spec, version) {
             let to = way.to;
             let _ = writeln!(text, "-A FORWARD -d {to} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT");
         }
@@ -162,7 +188,7 @@ fn iptables(firewall: &Firewall, spec: &TopologySpec) -> String {
     text.push_str("COMMIT\n");
     if firewall.snat {
         text.push_str("*nat\n:POSTROUTING ACCEPT [0:0]\n");
-        for Way { from, to, out, translated } in ways(spec) {
+        for Way { from, to, out, translated } in ways(spec, version) {
             let _ = writeln!(text, "-A POSTROUTING -d {to} -s {from} -o {out} -j SNAT --to-source {translated}");
         }
         text.push_str("COMMIT\n");
@@ -170,23 +196,27 @@ fn iptables(firewall: &Firewall, spec: &TopologySpec) -> String {
     text
 }
 
-fn nft(firewall: &Firewall, spec: &TopologySpec) -> String {
-    let mut text = "table ip linerate {\n".to_owned();
+fn nft(firewall: &Firewall, spec: &TopologySpec, version: IpVersion) -> String {
+    let (ip, protocol) = match version {
+        IpVersion::V4 => ("ip", "ip protocol"),
+        IpVersion::V6 => ("ip6", "ip6 nexthdr"),
+    };
+    let mut text = format!("table {ip} linerate {{\n");
     if firewall.rules > 0 || firewall.conntrack {
         text.push_str(" chain forward {\n  type filter hook forward priority filter; policy accept;\n");
         for number in 0..firewall.rules {
-            let (source, destination) = unmatched(number);
-            let _ = writeln!(text, "  ip saddr {source} ip daddr {destination} ip protocol 253 drop");
+            let (source, destination) = unmatched(number, version);
+            let _ = writeln!(text, "  {ip} saddr {source} {ip} daddr {destination} {protocol} 253 drop");
         }
-        for way in ways(spec).into_iter().filter(|_| firewall.conntrack) {
-            let _ = writeln!(text, "  ip daddr {} ct state related,established accept", way.to);
+        for way in ways(spec, version).into_iter().filter(|_| firewall.conntrack) {
+            let _ = writeln!(text, "  {ip} daddr {} ct state related,established accept", way.to);
         }
         text.push_str(" }\n");
     }
     if firewall.snat {
         text.push_str(" chain postrouting {\n  type nat hook postrouting priority srcnat; policy accept;\n");
-        for Way { from, to, out, translated } in ways(spec) {
-            let _ = writeln!(text, "  oifname \"{out}\" ip daddr {to} ip saddr {from} snat to {translated}");
+        for Way { from, to, out, translated } in ways(spec, version) {
+            let _ = writeln!(text, "  oifname \"{out}\" {ip} daddr {to} {ip} saddr {from} snat to {translated}");
         }
         text.push_str(" }\n");
     }
@@ -220,6 +250,7 @@ fn set(namespace: &NetNs, name: &str, value: &str) -> Result<(), DutError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topology::Ranges6;
 
     fn all(tool: FirewallTool) -> Firewall {
         Firewall { tool: Some(tool), rules: 300, conntrack: true, snat: true, ..Firewall::default() }
@@ -227,16 +258,28 @@ mod tests {
 
     #[test]
     fn both_forms_have_the_same_rules_each_once() {
-        let spec = TopologySpec::default();
-        for (tool, text) in [
-            (FirewallTool::Iptables, iptables(&all(FirewallTool::Iptables), &spec)),
-            (FirewallTool::Nft, nft(&all(FirewallTool::Nft), &spec)),
+        let at = |subnet, host| Ipv6Addr::new(0x2001, 0xdb8, 0, subnet, 0, 0, 0, host);
+        let ipv6 = Ranges6 { sources: (at(1, 1), at(1, 100)), destinations: (at(2, 1), at(2, 1)) };
+        let spec = TopologySpec { ipv6: Some(ipv6), ..TopologySpec::default() };
+        for (tool, version) in [
+            (FirewallTool::Iptables, IpVersion::V4),
+            (FirewallTool::Nft, IpVersion::V4),
+            (FirewallTool::Iptables, IpVersion::V6),
+            (FirewallTool::Nft, IpVersion::V6),
         ] {
+            let text = match tool {
+                FirewallTool::Iptables => iptables(&all(tool), &spec, version),
+                FirewallTool::Nft => nft(&all(tool), &spec, version),
+            };
+            let (unmatched, network, own) = match version {
+                IpVersion::V4 => ("203.0.113.", "192.0.2.0/25", "198.18.1.1"),
+                IpVersion::V6 => ("2001:db8:ffff:1::", "2001:db8:0:1::/121", "2001:2:0:1::1"),
+            };
             assert_eq!(count_rules(&text), [300, 2, 2], "{tool:?}");
-            let rules: Vec<&str> = text.lines().filter(|line| line.contains("203.0.113.")).collect();
+            let rules: Vec<&str> = text.lines().filter(|line| line.contains(unmatched)).collect();
             let distinct: std::collections::BTreeSet<&str> = rules.iter().copied().collect();
             assert_eq!((rules.len(), distinct.len()), (300, 300));
-            assert!(text.contains("192.0.2.0/25") && text.contains("198.18.1.1"), "{text}");
+            assert!(text.contains(network) && text.contains(own), "{text}");
             assert!(in_words(&all(tool), &text).starts_with("300 in FORWARD"));
         }
     }

@@ -20,7 +20,11 @@ pub(super) fn build(firewall: &Firewall, spec: &TopologySpec) -> Result<Built, D
     let opened = links.dut().namespace.run(ProcNet::of_this_thread).and_then(|opened| opened);
     let counters = opened.map_err(DutError::system("open /proc/net of the router"))?;
     let mut configuration = links::configuration(spec);
-    configuration.insert("forwarding".into(), "net.ipv4.ip_forward=1, rp_filter off, static neighbours".into());
+    let mut forwarding = vec!["net.ipv4.ip_forward=1, rp_filter off"];
+    if spec.ipv6.is_some() {
+        forwarding.push("net.ipv6.conf.all.forwarding=1, no link-local addresses, accept_ra and accept_dad off");
+    }
+    configuration.insert("forwarding".into(), format!("{}, static neighbours", forwarding.join(", ")));
     configuration.extend(firewall::apply(firewall, spec, &links.dut().namespace)?);
     let place = Place::inside(&links.dut().namespace);
     firewall.setup.iter().try_for_each(|line| place.run(&shell(line), None).map(drop))?;
@@ -70,8 +74,12 @@ impl Device for Router {
         let mut counters = self.counters.read().map_err(DutError::system("read /proc/net of the router"))?;
         counters.retain(|name, _| OWN.iter().any(|prefix| name.starts_with(prefix)));
         if self.counts_rules {
-            let listed = Place::inside(&self.links.dut().namespace).run(&words("iptables-save -c"), None)?;
-            counters.extend(rule_counters(&listed));
+            let spec = self.links.spec();
+            let tools = [(spec.ipv4, "iptables-save -c"), (spec.ipv6.is_some(), "ip6tables-save -c")];
+            for (_, list) in tools.into_iter().filter(|(is_used, _)| *is_used) {
+                let listed = Place::inside(&self.links.dut().namespace).run(&words(list), None)?;
+                counters.extend(rule_counters(&listed));
+            }
         }
         Ok(counters)
     }
@@ -93,7 +101,7 @@ impl Device for Router {
 }
 
 /// What of `/proc/net` speaks of forwarded packets.
-const OWN: [&str; 4] = ["Ip.", "IpExt.", "Icmp.Out", "conntrack."];
+const OWN: [&str; 6] = ["Ip.", "IpExt.", "Icmp.Out", "Ip6", "Icmp6Out", "conntrack."];
 
 /// Packets of the rules that test packets can match, from lines such as `[12:720] -A FORWARD -d 192.0.2.0/24 ...`.
 fn rule_counters(listed: &str) -> BTreeMap<String, u64> {

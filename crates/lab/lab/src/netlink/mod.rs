@@ -4,7 +4,7 @@
 //! The socket stays in the namespace in which it was opened, whichever thread uses it.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
 
 use linerate_sys::netlink::{self, Body, CREATE, REPLACE, link_header};
@@ -58,26 +58,26 @@ pub struct VethShape {
     pub queues: u32,
 }
 
-/// A static neighbour: the Ethernet address behind an IPv4 one.
+/// A static neighbour: the Ethernet address behind an IP one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Neighbour {
     /// Index of the interface that it is on.
     pub interface: u32,
-    /// Its IPv4 address.
-    pub address: Ipv4Addr,
+    /// Its IP address.
+    pub address: IpAddr,
     /// Its Ethernet address.
     pub mac: [u8; 6],
 }
 
-/// An IPv4 route through a gateway.
+/// A route through a gateway, both of one version of IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
     /// Destination network.
-    pub network: Ipv4Addr,
+    pub network: IpAddr,
     /// Its prefix length in bits.
     pub prefix_len: u8,
     /// The next hop.
-    pub gateway: Ipv4Addr,
+    pub gateway: IpAddr,
     /// Index of the interface that it is on.
     pub interface: u32,
 }
@@ -180,15 +180,22 @@ impl Netlink {
         self.request(&action, libc::RTM_SETLINK, 0, &message)
     }
 
-    /// Gives an interface an IPv4 address.
+    /// Gives an interface an address. One of IPv6 can be used at once: nobody is asked whether another has it (RFC 4862 section 5.4).
     ///
     /// # Errors
     /// `EEXIST` when it has it, `EPERM` without CAP_NET_ADMIN.
-    pub fn add_address(&mut self, interface: u32, address: Ipv4Addr, prefix_len: u8) -> Result<(), NetlinkError> {
+    pub fn add_address(
+        &mut self,
+        interface: u32,
+        address: impl Into<IpAddr>,
+        prefix_len: u8,
+    ) -> Result<(), NetlinkError> {
+        let address = address.into();
+        let flags = if address.is_ipv6() { libc::IFA_F_NODAD as u8 } else { 0 };
         // struct ifaddrmsg: family, prefix length, flags, scope, index.
-        let mut header = [libc::AF_INET as u8, prefix_len, 0, libc::RT_SCOPE_UNIVERSE, 0, 0, 0, 0];
+        let mut header = [family(address), prefix_len, flags, libc::RT_SCOPE_UNIVERSE, 0, 0, 0, 0];
         header[4..].copy_from_slice(&interface.to_ne_bytes());
-        let octets = address.octets();
+        let octets = octets(address);
         let message = Body::new(&header).with(libc::IFA_LOCAL, &octets).with(libc::IFA_ADDRESS, &octets);
         let action = format!("add the address {address}/{prefix_len}");
         self.request(&action, libc::RTM_NEWADDR, CREATE, &message)
@@ -256,16 +263,30 @@ fn route_message(route: Route) -> Body {
     // struct rtmsg: family, lengths of destination and source, TOS, table, protocol, scope, type, flags.
     let (table, protocol) = (libc::RT_TABLE_MAIN, libc::RTPROT_STATIC);
     let (scope, kind) = (libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST);
-    let header = [libc::AF_INET as u8, route.prefix_len, 0, 0, table, protocol, scope, kind, 0, 0, 0, 0];
-    let message = Body::new(&header).with(libc::RTA_DST, &route.network.octets());
-    message.with(libc::RTA_GATEWAY, &route.gateway.octets()).with_u32(libc::RTA_OIF, route.interface)
+    let header = [family(route.network), route.prefix_len, 0, 0, table, protocol, scope, kind, 0, 0, 0, 0];
+    let message = Body::new(&header).with(libc::RTA_DST, &octets(route.network));
+    message.with(libc::RTA_GATEWAY, &octets(route.gateway)).with_u32(libc::RTA_OIF, route.interface)
+}
+
+fn family(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(_) => libc::AF_INET as u8,
+        IpAddr::V6(_) => libc::AF_INET6 as u8,
+    }
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
 }
 
 fn neighbour_message(neighbour: Neighbour) -> Body {
     // struct ndmsg: family, index, state, flags, type.
     let mut header = [0; NEIGHBOUR_HEADER_LEN];
-    header[0] = libc::AF_INET as u8;
+    header[0] = family(neighbour.address);
     header[4..8].copy_from_slice(&neighbour.interface.to_ne_bytes());
     header[8..10].copy_from_slice(&libc::NUD_PERMANENT.to_ne_bytes());
-    Body::new(&header).with(libc::NDA_DST, &neighbour.address.octets())
+    Body::new(&header).with(libc::NDA_DST, &octets(neighbour.address))
 }

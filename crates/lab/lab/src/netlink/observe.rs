@@ -1,8 +1,9 @@
 //! What rtnetlink tells about a namespace: counters and state of links, queueing disciplines, neighbours, routes.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
+use linerate_experiment::IpVersion;
 use linerate_sys::netlink::{Attributes, Body, DUMP, u16_at, u32_at, u64_at};
 
 use super::{NEIGHBOUR_HEADER_LEN, Netlink, NetlinkError, link_message};
@@ -134,35 +135,56 @@ impl Netlink {
         Ok(answers.iter().find_map(counts).unwrap_or_default())
     }
 
-    /// The IPv4 addresses of the namespace that were looked for and have not answered.
+    /// The addresses of the namespace that were looked for and have not answered.
     ///
     /// # Errors
     /// When the kernel does not answer.
-    pub fn unresolved_neighbours(&mut self) -> Result<Vec<Ipv4Addr>, NetlinkError> {
-        let answers = self.list("list the neighbours", libc::RTM_GETNEIGH, NEIGHBOUR_HEADER_LEN)?;
+    pub fn unresolved_neighbours(&mut self) -> Result<Vec<IpAddr>, NetlinkError> {
+        let mut answers = self.list("list the neighbours", libc::RTM_GETNEIGH, NEIGHBOUR_HEADER_LEN, libc::AF_INET)?;
+        // A kernel without IPv6 has none.
+        let of_ipv6 = self.list("list the neighbours", libc::RTM_GETNEIGH, NEIGHBOUR_HEADER_LEN, libc::AF_INET6);
+        answers.extend(of_ipv6.unwrap_or_default());
         let waiting = |answer: &Vec<u8>| {
             let waits = [Some(libc::NUD_INCOMPLETE), Some(libc::NUD_FAILED)].contains(&u16_at(answer, 8));
             let address = Attributes::behind(NEIGHBOUR_HEADER_LEN, answer).find(libc::NDA_DST)?;
-            let address: [u8; 4] = address.try_into().ok()?;
-            waits.then_some(Ipv4Addr::from(address))
+            let of_ipv4 = <[u8; 4]>::try_from(address).ok().map(IpAddr::from);
+            let address = of_ipv4.or_else(|| <[u8; 16]>::try_from(address).ok().map(IpAddr::from))?;
+            waits.then_some(address)
         };
         Ok(answers.iter().filter_map(waiting).collect())
     }
 
-    /// Whether an IPv4 route exists that refuses what it matches: blackhole, unreachable or prohibit.
+    /// Whether a route of this version of IP exists that refuses what it matches: blackhole, unreachable or prohibit.
     ///
     /// # Errors
     /// When the kernel does not answer.
-    pub fn has_refusing_route(&mut self) -> Result<bool, NetlinkError> {
-        let answers = self.list("list the routes", libc::RTM_GETROUTE, ROUTE_HEADER_LEN)?;
+    pub fn has_refusing_route(&mut self, version: IpVersion) -> Result<bool, NetlinkError> {
+        let answers = match version {
+            IpVersion::V4 => self.list("list the routes", libc::RTM_GETROUTE, ROUTE_HEADER_LEN, libc::AF_INET)?,
+            // A kernel without IPv6 has none.
+            IpVersion::V6 => {
+                self.list("list the routes", libc::RTM_GETROUTE, ROUTE_HEADER_LEN, libc::AF_INET6).unwrap_or_default()
+            }
+        };
         let refusing = [libc::RTN_BLACKHOLE, libc::RTN_UNREACHABLE, libc::RTN_PROHIBIT];
-        Ok(answers.iter().any(|answer| answer.get(7).is_some_and(|kind| refusing.contains(kind))))
+        // The kernel's own route to nowhere is behind all others.
+        let is_last = |answer: &[u8]| {
+            let priority = Attributes::behind(ROUTE_HEADER_LEN, answer).u32(libc::RTA_PRIORITY);
+            priority == Some(u32::MAX)
+        };
+        Ok(answers.iter().any(|answer| answer.get(7).is_some_and(|kind| refusing.contains(kind)) && !is_last(answer)))
     }
 
-    /// All of IPv4.
-    fn list(&mut self, action: &str, kind: u16, header_len: usize) -> Result<Vec<Vec<u8>>, NetlinkError> {
+    /// All of one family.
+    fn list(
+        &mut self,
+        action: &str,
+        kind: u16,
+        header_len: usize,
+        family: libc::c_int,
+    ) -> Result<Vec<Vec<u8>>, NetlinkError> {
         let mut header = vec![0; header_len];
-        header[0] = libc::AF_INET as u8;
+        header[0] = family as u8;
         self.exchange(action, kind, DUMP, &Body::new(&header))
     }
 }

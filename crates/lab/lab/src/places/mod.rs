@@ -1,13 +1,14 @@
 //! Where on the path packets were lost, and why: a [`Difference`] of counters turned into rows, each lost packet in one row.
 //!
 //! The path is cut where the kernel counts all packets that pass: the interfaces' packet counters, IPv4's `InReceives`,
-//! `ForwDatagrams` and `OutTransmits`. What one such total has more than the next was lost in between, and the counters of
+//! `ForwDatagrams` and `OutTransmits`, and those of IPv6. What one such total has more than the next was lost in between, and the counters of
 //! causes only divide that number. So no packet is counted twice, although on a veth one drop moves up to four counters, and
 //! a loss that no counter names (a netfilter rule without `counter`, a blackhole route) still has its place.
 //! docs/ledger.md has the experiments behind each rule.
 
 mod arrived;
 mod captured;
+mod ip;
 mod link;
 mod memory;
 mod queued;
@@ -22,6 +23,7 @@ use crate::drops::causes::BACKLOG;
 use crate::drops::hints;
 use crate::drops::reasons::{Reasons, Sureness};
 use crate::topology::Carrier;
+use ip::{IPV4, IPV6};
 pub use memory::losses_over_memory;
 use queued::CarriedOver;
 use routed::{before_ip, dropped_after_reception};
@@ -131,8 +133,11 @@ pub fn losses_of_ways(difference: &Difference, forward: Way<'_>, backward: Optio
                 late_of.push((&dut.egress, late));
             }
             path.ingress(dut, &late_of, before_ip);
-            path.routing(dut);
-            path.forwarding(dut);
+            for ip in [IPV4, IPV6] {
+                path.routing(dut, &ip);
+                path.forwarding(dut, &ip);
+            }
+            path.fragmented(dut);
             path.output(dut, difference, backward.is_some());
             path.link(&dut.egress, receiver, dut.egress.tx_dropped, receiver.driver_sum("rx", "drops"));
             if backward.is_some() {
@@ -220,7 +225,14 @@ impl Path {
 
     fn close(&mut self, mut segment: Segment<'_>, between: &str) {
         self.settle(&mut segment);
-        self.losses.rows.extend(segment.rows);
+        for row in segment.rows {
+            // What happens to packets of IPv4 and of IPv6 in the same way is one row.
+            let same = |other: &&mut Loss| *other == &Loss { packets: other.packets, ..row.clone() };
+            match self.losses.rows.iter_mut().find(same) {
+                Some(other) => other.packets = other.packets.saturating_add(row.packets),
+                None => self.losses.rows.push(row),
+            }
+        }
         if segment.left > 0 {
             self.losses.unnamed.push(Loss::new(between, "no counter names the cause", segment.left));
         }

@@ -1,16 +1,19 @@
-//! Losses inside a router: between the totals of its IPv4 counters.
+//! Losses inside a router: between the totals of the counters of IPv4 and of IPv6.
 
+use linerate_experiment::IpVersion;
 use linerate_report::Loss;
 
+use super::ip::{IPV4, IPV6, Ip};
 use super::segment::Segment;
 use super::{Path, Way, counted};
 use crate::counters::{Difference, DutCounters, InterfaceCounters, SideCounters};
-use crate::drops::causes::{self, IPSEC, Known, MALFORMED, NO_HANDLER, Piece, TOO_LONG, TTL};
+use crate::drops::causes::{
+    self, IPSEC, Known, MALFORMED, NO_HANDLER, NO_ROUTE, NO_ROUTE_OR_REFUSED, Piece, REFUSING_ROUTE, TOO_LONG,
+};
 use crate::drops::reasons::Sureness;
-use crate::hooks::Hook;
+use crate::hooks::{Chain, Hook};
 use crate::proc_net::Counters;
 
-const INPUT: &str = "DUT, IPv4 input";
 const FORWARDING: &str = "DUT, forwarding";
 const CHAINS: &str = "the nftables chains at that hook";
 
@@ -18,7 +21,7 @@ impl Path {
     /// From the DUT's interfaces that take load to its IPv4 input, where so many are missing; so many of each one's drops came here.
     pub(super) fn ingress(&mut self, dut: &DutCounters, late_of: &[(&InterfaceCounters, u64)], missing: u64) {
         let strangers: u64 = late_of.iter().map(|(interface, _)| interface.rx_otherhost_dropped).sum();
-        let chains = chains_at(dut, &[Hook::Ingress]);
+        let chains = chains_at(dut, &[Hook::Ingress], None);
         let known = Known { chains: chains.as_deref(), ..Known::default() };
         let mut segment = Segment::new(missing + strangers, Piece::Ingress, &dut.ingress, &dut.egress, known);
         self.divide(&mut segment, Sureness::OnlyHere);
@@ -36,77 +39,92 @@ impl Path {
         let names = names.join(" or ");
         self.divide(&mut segment, Sureness::Any);
         segment.take_rest(&names, chains.clone(), CHAINS);
-        self.close(segment, &format!("between {names} and IPv4 input of the DUT"));
-        let ipv6 = counted("DUT, IPv6 input", "IPv6 is off", "Ip6InDiscards", count(&dut.protocols, "Ip6InDiscards"));
-        self.push(ipv6);
+        self.close(segment, &format!("between {names} and IP input of the DUT"));
     }
 
-    /// From IPv4 input to the decision to forward.
-    pub(super) fn routing(&mut self, dut: &DutCounters) {
+    /// From the input of a version of IP to the decision to forward.
+    pub(super) fn routing(&mut self, dut: &DutCounters, ip: &Ip) {
         let counter = |name| count(&dut.protocols, name);
-        let lost = counter("Ip.InReceives").saturating_sub(counter("Ip.ForwDatagrams"));
-        let chains = chains_at(dut, &[Hook::Prerouting, Hook::Input]);
-        let legacy = legacy_in(dut, "PREROUTING or INPUT");
-        let known = Known { chains: chains.as_deref(), legacy: legacy.as_deref(), ..Known::default() };
+        let lost = counter(ip.in_receives).saturating_sub(counter(ip.forwarded));
+        let chains = chains_at(dut, &[Hook::Prerouting, Hook::Input], Some(ip.version));
+        let legacy = legacy_in(dut, "PREROUTING or INPUT", Some(ip.version));
+        let is_refusing = ip.is_refusing(dut);
+        let known = Known {
+            chains: chains.as_deref(),
+            legacy: legacy.as_deref(),
+            ip: Some(ip.version),
+            no_route: is_refusing.then_some(NO_ROUTE_OR_REFUSED),
+            ..Known::default()
+        };
         let mut segment = Segment::new(lost, Piece::Routing, &dut.ingress, &dut.egress, known);
         self.divide(&mut segment, Sureness::OnlyHere);
-        let checksum = counter("IpExt.InCsumErrors");
-        segment.take(counted(INPUT, "wrong IP header checksum", "IpExt.InCsumErrors", checksum));
-        let headers = counter("Ip.InHdrErrors").saturating_sub(checksum);
-        let either = Loss::new(INPUT, format!("{MALFORMED}, or {TTL}"), headers);
-        segment.take_covering(either.inferred_from("Ip.InHdrErrors, which counts both"), &[MALFORMED, TTL]);
-        for (name, cause) in INPUT_CAUSES {
-            segment.take(counted(INPUT, cause, name, counter(name)));
-        }
+        let checksum = ip.checksum_errors.map_or(0, &counter);
+        segment.take(counted(ip.input, "wrong IP header checksum", ip.checksum_errors.unwrap_or_default(), checksum));
+        let headers = counter(ip.header_errors).saturating_sub(checksum);
+        let either = Loss::new(ip.input, format!("{MALFORMED}, or {}", ip.hops), headers);
+        let both = format!("{}, which counts both", ip.header_errors);
+        segment.take_covering(either.inferred_from(both), &[MALFORMED, ip.hops]);
         let ipsec = dut.protocols.iter().filter(|(name, _)| name.starts_with("Xfrm")).map(|(_, packets)| packets).sum();
-        segment.take(counted(INPUT, IPSEC, "/proc/net/xfrm_stat", ipsec));
+        let by_policy = segment.take(counted(ip.input, IPSEC, "/proc/net/xfrm_stat", ipsec));
+        for (name, cause) in ip.causes {
+            let packets = counter(name);
+            match *name {
+                // What a policy forbids is counted here, too.
+                "Ip6InDiscards" => segment.take(counted(ip.input, cause, name, packets.saturating_sub(by_policy))),
+                "Ip6InNoRoutes" if is_refusing => {
+                    let loss = Loss::new(ip.input, NO_ROUTE_OR_REFUSED, packets).counted_by(*name);
+                    segment.take_covering(loss, &[NO_ROUTE, REFUSING_ROUTE])
+                }
+                _ => segment.take(counted(ip.input, cause, name, packets)),
+            };
+        }
         let table_full = counter("conntrack.drop").saturating_sub(counter("conntrack.insert_failed"));
-        segment.take(counted(INPUT, "connection tracking table full", "nf_conntrack drop", table_full));
+        segment.take(counted(ip.input, "connection tracking table full", "nf_conntrack drop", table_full));
         self.divide(&mut segment, Sureness::Any);
-        let refusing = dut.refusing_route.then(|| causes::REFUSING_ROUTE.to_owned());
+        let refusing = is_refusing.then(|| REFUSING_ROUTE.to_owned());
         let standing: Vec<String> = [chains.clone(), legacy.clone(), refusing].into_iter().flatten().collect();
         let only = (!standing.is_empty()).then(|| standing.join(", or "));
-        segment.take_rest(INPUT, only, "what stands there");
-        self.close(segment, "between IPv4 input and forwarding of the DUT");
+        segment.take_rest(ip.input, only, "what stands there");
+        self.close(segment, &format!("between {} input and forwarding of the DUT", ip.name));
     }
 
-    /// From the decision to forward to IPv4 output. Packets of the DUT's own (its ICMP errors) join here.
-    pub(super) fn forwarding(&mut self, dut: &DutCounters) {
+    /// From the decision to forward to the output of a version of IP. Packets of the DUT's own (its ICMP errors) join here.
+    pub(super) fn forwarding(&mut self, dut: &DutCounters, ip: &Ip) {
         let counter = |name| count(&dut.protocols, name);
-        let arrived = counter("Ip.ForwDatagrams") + counter("Ip.OutRequests") + counter("Ip.FragCreates");
-        let left = out_transmits(&dut.protocols) + counter("Ip.FragOKs");
+        let arrived = ip.joined.iter().map(|name| counter(name)).sum::<u64>();
+        let left = ip.transmitted(&dut.protocols) + counter(ip.fragmented);
         let lost = arrived.saturating_sub(left);
-        let chains = chains_at(dut, &[Hook::Forward, Hook::Postrouting, Hook::Output]);
-        let legacy = legacy_in(dut, "FORWARD or POSTROUTING");
-        let known = Known { chains: chains.as_deref(), legacy: legacy.as_deref(), ..Known::default() };
+        let chains = chains_at(dut, &[Hook::Forward, Hook::Postrouting, Hook::Output], Some(ip.version));
+        let legacy = legacy_in(dut, "FORWARD or POSTROUTING", Some(ip.version));
+        let known =
+            Known { chains: chains.as_deref(), legacy: legacy.as_deref(), ip: Some(ip.version), ..Known::default() };
         let mut segment = Segment::new(lost, Piece::Forwarding, &dut.ingress, &dut.egress, known);
         self.divide(&mut segment, Sureness::OnlyHere);
-        segment.take(counted(FORWARDING, TOO_LONG, "Ip.FragFails", counter("Ip.FragFails")));
+        segment.take(counted(FORWARDING, TOO_LONG, ip.too_long, counter(ip.too_long)));
         let cause = "connection tracking could not insert it";
         segment.take(counted(FORWARDING, cause, "nf_conntrack insert_failed", counter("conntrack.insert_failed")));
         self.divide(&mut segment, Sureness::Any);
         let standing: Vec<String> = [chains.clone(), legacy.clone()].into_iter().flatten().collect();
         let only = (!standing.is_empty()).then(|| standing.join(", or "));
         segment.take_rest(FORWARDING, only, "what stands at its hooks");
-        self.close(segment, "between forwarding and IPv4 output of the DUT");
-        self.fragmented(dut);
+        self.close(segment, &format!("between forwarding and {} output of the DUT", ip.name));
     }
 
-    /// From IPv4 output to the DUT's interfaces: queueing and neighbours; and out of interfaces that lead elsewhere.
+    /// From IP output to the DUT's interfaces: queueing and neighbours; and out of interfaces that lead elsewhere.
     pub(super) fn output(&mut self, dut: &DutCounters, difference: &Difference, both_ways: bool) {
         let (ingress, egress) = (&dut.ingress, &dut.egress);
         let sum = |of: fn(&InterfaceCounters) -> u64| of(ingress) + of(egress);
         let neighbours = silent_neighbours(dut);
-        // The interfaces also count ARP requests and what XDP sent; IPv4 does not.
+        // The interfaces also count ARP requests and what XDP sent; IP does not. It does count neighbour solicitations.
         let arp = match neighbours.is_some() || self.reasons.any("NEIGH_") > 0 {
             true => not_ip(&difference.generator) + not_ip(&difference.receiver),
             false => 0,
         };
         let redirected = sum(|i| i.driver_sum("rx", "xdp_redirect"));
         let earlier = self.carried_over.at(ingress) + self.carried_over.at(egress);
-        let entered = out_transmits(&dut.protocols) + arp + redirected + earlier;
+        let entered = transmitted(&dut.protocols) + arp + redirected + earlier;
         let lost = entered.saturating_sub(sum(handed));
-        let chains = chains_at(dut, &[Hook::Egress]);
+        let chains = chains_at(dut, &[Hook::Egress], None);
         let known = Known { chains: chains.as_deref(), neighbours: neighbours.as_deref(), ..Known::default() };
         let receiver = &difference.receiver.interface;
         let mut segment = Segment::new(lost, Piece::Output, egress, receiver, known);
@@ -126,7 +144,7 @@ impl Path {
         segment.take_rest("DUT, neighbour table", neighbours.clone(), "the neighbour table");
         segment.take_ring_of(receiver);
         segment.take_rest(&egress.name, chains.clone(), CHAINS);
-        self.close(segment, &format!("between IPv4 output of the DUT and {}", egress.name));
+        self.close(segment, &format!("between IP output of the DUT and {}", egress.name));
         self.turned_back(dut, ingress, egress, &difference.generator);
         if both_ways {
             self.turned_back(dut, egress, ingress, &difference.receiver);
@@ -141,7 +159,8 @@ impl Path {
         other: &InterfaceCounters,
         behind: &SideCounters,
     ) {
-        let own = count(&dut.protocols, "Ip.OutRequests") + count(&dut.protocols, "Ip.FragCreates") + not_ip(behind);
+        let made = ["Ip.OutRequests", "Ip.FragCreates", "Ip6OutRequests", "Ip6FragCreates"];
+        let own = made.iter().map(|name| count(&dut.protocols, name)).sum::<u64>() + not_ip(behind);
         let expected = other.rx_packets + own + self.carried_over.at(interface);
         let cause = "sent back out of the interface that it came in by";
         let packets = handed(interface).saturating_sub(expected);
@@ -171,18 +190,7 @@ impl Segment<'_> {
     }
 }
 
-/// Counters of IPv4 input that stand for one dropped (or kept) packet each.
-const INPUT_CAUSES: [(&str, &str); 7] = [
-    ("IpExt.InTruncatedPkts", "shorter than its IP header says"),
-    ("Ip.InDiscards", "out of memory"),
-    ("TcpExt.IPReversePathFilter", "reverse path filter"),
-    ("IpExt.InNoRoutes", causes::NO_ROUTE),
-    ("Ip.InAddrErrors", "not for the DUT, and forwarding is off"),
-    ("Ip.InUnknownProtos", "for the DUT itself, protocol unknown"),
-    ("Ip.InDelivers", "taken by the DUT's own stack"),
-];
-
-/// Packets that the DUT's interfaces counted as received and that did not reach IPv4 input or its "other host" drop.
+/// Packets that the DUT's interfaces counted as received and that did not reach the input of IP or its "other host" drop.
 pub(super) fn before_ip(dut: &DutCounters, difference: &Difference, ways: (Way<'_>, Option<Way<'_>>)) -> u64 {
     let interfaces = [&dut.ingress, &dut.egress];
     let sum = |of: fn(&InterfaceCounters) -> u64| interfaces.iter().map(|interface| of(interface)).sum::<u64>();
@@ -195,7 +203,7 @@ pub(super) fn before_ip(dut: &DutCounters, difference: &Difference, ways: (Way<'
 
 /// Packets that a tester's side sent beside its load and that are not IP: its answers to ARP.
 fn testers_own(side: &SideCounters, load: u64) -> u64 {
-    side.interface.tx_packets.saturating_sub(load + out_transmits(&side.protocols))
+    side.interface.tx_packets.saturating_sub(load + transmitted(&side.protocols))
 }
 
 /// Drops of one of the DUT's interfaces that its peer does not count too. Drops on the veth come before the packet is counted as
@@ -234,10 +242,10 @@ pub(super) fn silent_neighbours(dut: &DutCounters) -> Option<String> {
     }
 }
 
-/// The chains of which one must have dropped what is missing at these hooks, in words.
-pub(super) fn chains_at(dut: &DutCounters, hooks: &[Hook]) -> Option<String> {
-    let names: Vec<&str> =
-        dut.chains.iter().filter(|chain| hooks.contains(&chain.hook)).map(|chain| chain.name.as_str()).collect();
+/// The chains of which one must have dropped what is missing at these hooks, of that version of IP where that is known, in words.
+pub(super) fn chains_at(dut: &DutCounters, hooks: &[Hook], version: Option<IpVersion>) -> Option<String> {
+    let is_met = |chain: &&Chain| version.is_none_or(|version| chain.meets(version)) && hooks.contains(&chain.hook);
+    let names: Vec<&str> = dut.chains.iter().filter(is_met).map(|chain| chain.name.as_str()).collect();
     match names.as_slice() {
         [] => None,
         [name] => Some(format!("nftables chain {name}")),
@@ -246,17 +254,21 @@ pub(super) fn chains_at(dut: &DutCounters, hooks: &[Hook]) -> Option<String> {
 }
 
 /// The rules of iptables (legacy) at these hooks, in words, where there can be some.
-pub(super) fn legacy_in(dut: &DutCounters, hooks: &str) -> Option<String> {
-    (!dut.legacy_tables.is_empty()).then(|| format!("an iptables (legacy) rule in {hooks}"))
+pub(super) fn legacy_in(dut: &DutCounters, hooks: &str, version: Option<IpVersion>) -> Option<String> {
+    let has = |of, tables: &[String]| version.is_none_or(|version| version == of) && !tables.is_empty();
+    let has_v4 = has(IpVersion::V4, &dut.legacy_tables);
+    let has_v6 = has(IpVersion::V6, &dut.legacy_tables_6);
+    let tool = match (has_v4, has_v6) {
+        (true, _) => "iptables",
+        (false, true) => "ip6tables",
+        (false, false) => return None,
+    };
+    Some(format!("an {tool} (legacy) rule in {hooks}"))
 }
 
-/// Packets that IPv4 gave to the neighbour layer. Kernels that do not count them show no loss in forwarding but what has a
-/// counter, and the rest at the output.
-fn out_transmits(counters: &Counters) -> u64 {
-    let joined = ["Ip.ForwDatagrams", "Ip.OutRequests", "Ip.FragCreates"].map(|name| count(counters, name));
-    let gone = ["Ip.FragOKs", "Ip.FragFails", "conntrack.insert_failed"].map(|name| count(counters, name));
-    let derived = joined.iter().sum::<u64>().saturating_sub(gone.iter().sum());
-    counters.get("Ip.OutTransmits").copied().unwrap_or(derived)
+/// Packets that both versions of IP gave to the neighbour layer.
+fn transmitted(counters: &Counters) -> u64 {
+    [IPV4, IPV6].iter().map(|ip| ip.transmitted(counters)).sum()
 }
 
 fn count(counters: &Counters, name: &str) -> u64 {

@@ -29,10 +29,10 @@ impl Path {
     pub(super) fn switching(&mut self, dut: &DutCounters, missing: u64, (late, both_ways): ([u64; 2], bool)) {
         let (ingress, egress) = (&dut.ingress, &dut.egress);
         // A program can have set up the kernel to route or filter.
-        let (chains, neighbours) = (chains_at(dut, &Hook::ALL), silent_neighbours(dut));
-        let legacy = legacy_in(dut, "one of its hooks");
+        let (chains, neighbours) = (chains_at(dut, &Hook::ALL, None), silent_neighbours(dut));
+        let legacy = legacy_in(dut, "one of its hooks", None);
         let (chains, legacy, neighbours) = (chains.as_deref(), legacy.as_deref(), neighbours.as_deref());
-        let known = Known { chains, legacy, neighbours, down: None };
+        let known = Known { chains, legacy, neighbours, ..Known::default() };
         let piece = if dut.switch.is_some() { Piece::InSwitch } else { Piece::Inside };
         let mut segment = Segment::new(missing, piece, ingress, egress, known);
         self.divide(&mut segment, Sureness::OnlyHere);

@@ -79,7 +79,7 @@ impl<'a> Lab<'a> {
         Ok(LabRig {
             unseen: unseen(&dut.kind, &chosen, &tester),
             device: built.device,
-            size: cell.size.clone(),
+            size: cell.frames(),
             flows: cell.flows.clone(),
             both_ways: cell.direction == Direction::BothWays,
             places_device: tester.topology.is_some() || over_memory && dut.kind != DutKind::None,
@@ -95,21 +95,15 @@ impl<'a> Lab<'a> {
     }
 
     fn path(&self, cell: &CellPlan<'_>, chosen: &Chosen) -> TopologySpec {
-        let last = |first: std::net::Ipv4Addr, count: u64| {
-            let more = u32::try_from(count.saturating_sub(1)).unwrap_or(u32::MAX);
-            std::net::Ipv4Addr::from(u32::from(first).saturating_add(more))
-        };
-        let flows = cell.flows;
         TopologySpec {
             ends: self.experiment.topology.clone(),
             joint: if cell.dut.kind.shares_memory() { Joint::Memif } else { Joint::Veth },
             mtu: self.experiment.mtu,
             placement: chosen.placement,
             dut_cores: chosen.of_dut.clone(),
-            sources: (flows.source, last(flows.source, flows.sources)),
-            destinations: (flows.destination, last(flows.destination, flows.destinations)),
             ..TopologySpec::default()
         }
+        .for_flows(cell.flows)
     }
 
     /// With the host's capabilities: AF_XDP sends more than a router carries, and a counting program needs no thread. Without:

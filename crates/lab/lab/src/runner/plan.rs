@@ -1,7 +1,7 @@
 //! What is to be measured: the cells of the matrix, and in each the findings to make, in order.
 
 use linerate_experiment::{
-    CellSpec, Direction, Experiment, FlowOrder, FlowSpec, SessionKind, TestKind, TestSpec, matches_glob,
+    CellSpec, Direction, Experiment, FlowIp, FlowOrder, FlowSpec, SessionKind, TestKind, TestSpec, matches_glob,
 };
 use linerate_report::{Cell, Dut, Finding, PublishedRow, Results};
 
@@ -85,14 +85,16 @@ impl<'a> Plan<'a> {
 
 /// Results of a cell before anything was measured.
 pub(super) fn empty_cell(cell: &CellPlan<'_>, experiment: &Experiment) -> Cell {
+    let frames = cell.frames();
     let published = experiment.published.iter().filter(|row| cell.is_matched_by(&row.cells));
     Cell {
         id: cell.id.clone(),
         dut_name: cell.dut.name.clone(),
         dut: Dut { name: cell.dut.name.clone(), ..Dut::default() },
-        size: cell.size.label.clone(),
-        size_wire: mean_size(cell.size),
+        size_wire: mean_size(&frames),
+        size: frames.label,
         flows: cell.flows.count(),
+        ip: (cell.flows.ip != FlowIp::V4).then(|| cell.flows.ip.words().to_owned()),
         flow_pattern: pattern_words(cell.flows),
         direction: direction_words(cell).to_owned(),
         cores: cell.placement.map(str::to_owned),
@@ -126,6 +128,11 @@ fn pattern_words(flows: &FlowSpec) -> String {
     if flows.ports > 1 {
         words += &format!(" x {}", counted(flows.ports, "port"));
     }
+    words += match flows.ip {
+        FlowIp::V4 => "",
+        FlowIp::V6(_) => " of IPv6",
+        FlowIp::Dual(_) => ", of IPv4 and of IPv6 in turn",
+    };
     match flows.order {
         FlowOrder::Odometer => words + ", odometer",
         FlowOrder::Random(seed) => words + &format!(", random order (seed {seed})"),

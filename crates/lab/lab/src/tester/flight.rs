@@ -227,10 +227,10 @@ fn lanes<'a>(
 ) -> Vec<Lane<'a>> {
     let lane = |((port, load), arrived): ((&'a mut Box<dyn Port>, &WayLoad), _)| {
         let (schedule, then) = load.load.schedules();
-        let streams = vec![(load.stream.clone(), 1)];
+        let streams = load.streams.iter().map(|stream| (stream.clone(), 1)).collect();
         Lane {
             port: port.as_mut(),
-            plan: SenderPlan { streams, schedule, batch: BATCH_DEFAULT, first_sequence: 0 },
+            plan: SenderPlan { streams, schedule, batch: BATCH_DEFAULT, first_sequence: 0, in_turn: true },
             then,
             arrived,
         }

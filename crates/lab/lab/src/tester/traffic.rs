@@ -1,12 +1,12 @@
 //! From sizes and a flow pattern of an experiment to the packets of one direction.
 //!
-//! Packets are UDP over IPv4. A mix of sizes is one stream whose lengths follow each other in a fixed order with the asked weights,
+//! Packets are UDP over IPv4, over IPv6, or over each in turn: then two streams with one run of numbers. A mix of sizes is one stream whose lengths follow each other in a fixed order with the asked weights,
 //! spread evenly, so a trial has one run of sequence numbers. Lengths and flows turn independently: where the number of flows and the
 //! length of that order have a common divisor, a flow in odometer order sees only some of the sizes.
 
-use linerate_experiment::{FlowOrder, FlowSpec, SizeSpec};
+use linerate_experiment::{Addresses6, FlowOrder, FlowSpec, IpVersion, SizeSpec};
 use linerate_gen::{Advance, PlanError, Rule, Sizes, StreamPlan, StreamSpec, Values};
-use linerate_wire::{MacAddress, Stack, ethernet, ipv4, udp};
+use linerate_wire::{MacAddress, Stack, ethernet, ipv4, ipv6, udp};
 
 use crate::topology::{FrameAddresses, Topology};
 
@@ -53,10 +53,10 @@ pub fn mean_size(size: &SizeSpec) -> f64 {
     size.parts.iter().map(|(bytes, weight)| f64::from(*bytes) * f64::from(*weight)).sum::<f64>() / weights
 }
 
-/// The packets of one direction; `id` is their stream's in the signature.
+/// The packets of one direction, a stream for each version of IP; `id` is theirs in the signature.
 ///
 /// # Errors
-/// A size too short for headers and signature (62 bytes on the wire), no size, weights whose order would be longer than 10,000, or
+/// A size too short for headers and signature (62 bytes on the wire, with IPv6 82), no size, weights whose order would be longer than 10,000, or
 /// flows beyond the end of the addresses or ports.
 pub fn plan(
     size: &SizeSpec,
@@ -64,40 +64,62 @@ pub fn plan(
     way: Way,
     link: FrameAddresses,
     id: u16,
-) -> Result<StreamPlan, PlanError> {
-    let (src, dst) = match way {
-        Way::Forward => (flows.source, flows.destination),
-        Way::Backward => (flows.destination, flows.source),
-    };
-    let stack = Stack::new()
-        .with(ethernet::Header {
-            src: MacAddress::from(link.source),
-            dst: MacAddress::from(link.destination),
-            ..ethernet::Header::default()
-        })
-        .with(ipv4::Header { src, dst, ttl: 64, ..ipv4::Header::default() })
-        .with(udp::Header { src_port: UDP_PORT, dst_port: UDP_PORT, ..udp::Header::default() });
+) -> Result<Vec<StreamPlan>, PlanError> {
     let order = order(size)?;
-    let lens = size.parts.iter().map(|(bytes, _)| bytes.saturating_sub(FCS_LEN) as usize).collect();
+    let lens: Vec<usize> = size.parts.iter().map(|(bytes, _)| bytes.saturating_sub(FCS_LEN) as usize).collect();
     let sizes = if size.parts.len() == 1 { Sizes::One } else { Sizes::Pattern(order) };
-    StreamSpec { stack, lens, sizes, rules: rules(flows, way)?, signature: Some(id) }.plan()
+    let ethernet = ethernet::Header {
+        src: MacAddress::from(link.source),
+        dst: MacAddress::from(link.destination),
+        ..ethernet::Header::default()
+    };
+    let stream = |version: &IpVersion| {
+        let stack = Stack::new().with(ethernet);
+        let stack = match (version, flows.ip.addresses6()) {
+            (IpVersion::V6, Some(Addresses6 { source, destination })) => {
+                let (src, dst) = turned(way, source, destination);
+                stack.with(ipv6::Header { src, dst, hop_limit: 64, ..ipv6::Header::default() })
+            }
+            _ => {
+                let (src, dst) = turned(way, flows.source, flows.destination);
+                stack.with(ipv4::Header { src, dst, ttl: 64, ..ipv4::Header::default() })
+            }
+        };
+        let stack = stack.with(udp::Header { src_port: UDP_PORT, dst_port: UDP_PORT, ..udp::Header::default() });
+        let rules = rules(flows, way, *version)?;
+        StreamSpec { stack, lens: lens.clone(), sizes: sizes.clone(), rules, signature: Some(id) }.plan()
+    };
+    flows.ip.versions().iter().map(stream).collect()
 }
 
-/// The varying fields: UDP port fastest, then sources, then destinations; or each at random.
-fn rules(flows: &FlowSpec, way: Way) -> Result<Vec<Rule>, PlanError> {
-    let (port, source, destination) = match way {
-        Way::Forward => ("udp.source", "ipv4.source", "ipv4.destination"),
-        Way::Backward => ("udp.destination", "ipv4.destination", "ipv4.source"),
+/// From and to.
+fn turned<T>(way: Way, source: T, destination: T) -> (T, T) {
+    match way {
+        Way::Forward => (source, destination),
+        Way::Backward => (destination, source),
+    }
+}
+
+/// The varying fields: UDP port fastest, then sources, then destinations; or each at random. Addresses of IPv6 vary in their low 64 bits.
+fn rules(flows: &FlowSpec, way: Way, version: IpVersion) -> Result<Vec<Rule>, PlanError> {
+    let low = |address: std::net::Ipv6Addr| (address.to_bits() as u64, u64::MAX);
+    let of_ipv4 = |address: std::net::Ipv4Addr| (u64::from(address.to_bits()), u64::from(u32::MAX));
+    let (layer, sources, destinations) = match (version, flows.ip.addresses6()) {
+        (IpVersion::V6, Some(first)) => ("ipv6", low(first.source), low(first.destination)),
+        _ => ("ipv4", of_ipv4(flows.source), of_ipv4(flows.destination)),
     };
+    let (source, destination) = turned(way, format!("{layer}.source"), format!("{layer}.destination"));
+    let port = turned(way, "udp.source", "udp.destination").0;
     let wheels = [
         (port, u64::from(UDP_PORT), u64::from(u16::MAX), flows.ports),
-        (source, u64::from(u32::from(flows.source)), u64::from(u32::MAX), flows.sources),
-        (destination, u64::from(u32::from(flows.destination)), u64::from(u32::MAX), flows.destinations),
+        (source.as_str(), sources.0, sources.1, flows.sources),
+        (destination.as_str(), destinations.0, destinations.1, flows.destinations),
     ];
     let mut rules: Vec<Rule> = Vec::new();
     for (number, (field, first, last, count)) in wheels.into_iter().enumerate() {
         if count.saturating_sub(1) > last - first {
-            let problem = format!("{count} values from {first} on; there are {} left", last - first + 1);
+            let problem =
+                format!("{count} values from {first} on; there are {} left", (last - first).saturating_add(1));
             return Err(PlanError::Field { name: field.into(), problem });
         }
         if count < 2 {
@@ -144,6 +166,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::net::Ipv4Addr;
 
+    use linerate_experiment::FlowIp;
     use linerate_gen::Stream;
 
     use super::*;
@@ -156,11 +179,12 @@ mod tests {
             destinations,
             ports,
             order,
+            ip: FlowIp::V4,
         }
     }
 
     fn packets(size: &SizeSpec, flows: &FlowSpec, way: Way, count: usize) -> Vec<Vec<u8>> {
-        let mut stream = Stream::new(&plan(size, flows, way, nobody(), 3).expect("a plan"));
+        let mut stream = Stream::new(&plan(size, flows, way, nobody(), 3).expect("a plan")[0]);
         let packet = |_| {
             let (image, len) = stream.next_image();
             let mut packet = vec![0; len];
@@ -216,6 +240,35 @@ mod tests {
         assert_eq!(all, again);
         let distinct: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), 15, "all flows, and no other: {distinct:?}");
+    }
+
+    #[test]
+    fn packets_of_ipv6_have_its_addresses_and_a_checksum_that_is_right() {
+        let first = Addresses6 {
+            source: "2001:db8:0:1::1".parse().unwrap(),
+            destination: "2001:db8:0:2::101".parse().unwrap(),
+        };
+        let spec = FlowSpec { ip: FlowIp::V6(first), ..flows(3, 2, 2, FlowOrder::Odometer) };
+        for (way, source) in [(Way::Forward, 22), (Way::Backward, 38)] {
+            let all = packets(&fixed_size(82), &spec, way, 12);
+            let distinct: std::collections::BTreeSet<_> = all.iter().map(|packet| packet[22..58].to_vec()).collect();
+            assert_eq!(distinct.len(), 12, "each flow once");
+            for packet in all {
+                assert_eq!(
+                    (packet.len(), &packet[12..15], &packet[source..source + 8]),
+                    (78, &[0x86, 0xdd, 0x60][..], &first.source.octets()[..8])
+                );
+                let ip = ipv6::Packet::new_checked(&packet[14..]).expect("IPv6");
+                assert!(ip.hop_limit() == 64 && packet[60..62] != [0, 0]);
+                // RFC 8200 section 8.1: the sum over pseudo-header, header and payload is all ones.
+                let words = packet[22..].chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+                let sum: u32 = words.sum::<u32>() + u32::from(ip.payload_len()) + 17;
+                assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
+            }
+        }
+        assert!(plan(&fixed_size(81), &spec, Way::Forward, nobody(), 0).is_err());
+        let both = FlowSpec { ip: FlowIp::Dual(first), ..spec };
+        assert_eq!(plan(&fixed_size(82), &both, Way::Forward, nobody(), 0).expect("a plan").len(), 2);
     }
 
     #[test]

@@ -77,8 +77,8 @@ const ASKED_MAX_PPS: f64 = 50_000.0;
 pub(super) struct WayLoad {
     pub(super) way: Way,
     pub(super) load: Load,
-    pub(super) stream: StreamPlan,
-    /// Their stream's id.
+    pub(super) streams: Vec<StreamPlan>,
+    /// Their id in the signature.
     pub(super) id: u16,
 }
 
@@ -135,8 +135,8 @@ impl Tester {
         let load = |(way, load): (Way, Load)| {
             let id = self.next_stream();
             let link = self.link(way);
-            let stream = traffic::plan(spec.size, spec.flows, way, link, id)?;
-            Ok(WayLoad { way, load, stream, id })
+            let streams = traffic::plan(spec.size, spec.flows, way, link, id)?;
+            Ok(WayLoad { way, load, streams, id })
         };
         wanted.into_iter().flatten().map(load).collect()
     }

@@ -1,6 +1,6 @@
 //! The veth pairs of a path: their addresses, and how each end is prepared.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use linerate_sys::netdev::Netdev;
 
@@ -22,6 +22,8 @@ pub const GRO_SIZE_MAX: u32 = 1;
 pub(crate) const GENERATOR_LINK: LinkAddresses = LinkAddresses {
     outer: Ipv4Addr::new(198, 18, 0, 2),
     dut: Ipv4Addr::new(198, 18, 0, 1),
+    outer6: Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2),
+    dut6: Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 1),
     outer_mac: [0x02, 0x4c, 0x52, 0, 0, 0x02],
     dut_mac: [0x02, 0x4c, 0x52, 0, 0, 0x01],
     nobody_mac: [0x02, 0x4c, 0x52, 0, 0, 0xf2],
@@ -29,11 +31,14 @@ pub(crate) const GENERATOR_LINK: LinkAddresses = LinkAddresses {
 pub(crate) const RECEIVER_LINK: LinkAddresses = LinkAddresses {
     outer: Ipv4Addr::new(198, 18, 1, 2),
     dut: Ipv4Addr::new(198, 18, 1, 1),
+    outer6: Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 2),
+    dut6: Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 1),
     outer_mac: [0x02, 0x4c, 0x52, 0, 1, 0x02],
     dut_mac: [0x02, 0x4c, 0x52, 0, 1, 0x01],
     nobody_mac: [0x02, 0x4c, 0x52, 0, 1, 0xf2],
 };
 pub(crate) const LINK_PREFIX_LEN: u8 = 24;
+pub(crate) const LINK_PREFIX_LEN_6: u8 = 64;
 
 /// Offloads that are off on every interface; those a kernel does not know are passed over.
 const OFFLOADS_OFF: [&str; 9] = [
@@ -53,6 +58,8 @@ const OFFLOADS_OFF: [&str; 9] = [
 pub(crate) struct LinkAddresses {
     pub(crate) outer: Ipv4Addr,
     pub(crate) dut: Ipv4Addr,
+    pub(crate) outer6: Ipv6Addr,
+    pub(crate) dut6: Ipv6Addr,
     pub(crate) outer_mac: [u8; 6],
     pub(crate) dut_mac: [u8; 6],
     /// The Ethernet address under which the DUT reaches `outer`: nobody's.

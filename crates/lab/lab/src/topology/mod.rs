@@ -13,8 +13,13 @@
 //! 192.0.2.101-200; the DUT has a route for each network of the exact cover of both ranges, destinations towards the
 //! receiver and sources back towards the generator, and reverse path filtering off. Nothing else is routed.
 //!
+//! With flows of IPv6 the links of the DUT also have 2001:2::/64 and 2001:2:0:1::/64, of RFC 5180's block for benchmarking, with the
+//! same host numbers, and routes for the flows' addresses.
+//!
 //! What keeps the counters clean:
-//! - IPv6 is off in all namespaces before any interface exists: no neighbour discovery, no MLD.
+//! - IPv6 is off in all namespaces before any interface exists, but for a router with flows of IPv6: no neighbour discovery, no MLD.
+//!   That router has no link-local addresses, does not look for other users of its addresses, and solicits no routers; it still
+//!   reports the multicast groups of its addresses (MLD), which are packets of its own.
 //! - Neighbours are static: no ARP. The addresses behind 198.18.0.2 and 198.18.1.2 are Ethernet addresses that no
 //!   device has, so the stacks of generator and receiver drop what arrives as "other host" at once, after AF_PACKET
 //!   and before IP counts anything.
@@ -29,14 +34,15 @@ mod links;
 mod memory;
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-use linerate_experiment::TopologyKind;
+use linerate_experiment::{FlowSpec, IpVersion, TopologyKind};
 use linerate_sys::netns::NetNs;
 
 use crate::counters::SwitchSource;
 use crate::netlink::{NetlinkError, VethEnd};
 use crate::placement::{self, Mode, Placement};
+use crate::prefixes::Range;
 use crate::sysctl;
 
 use addresses::{address_dut, address_outer};
@@ -61,13 +67,61 @@ pub struct TopologySpec {
     pub placement: Placement,
     /// Cores that the DUT's processes may use; empty: all that this process may.
     pub dut_cores: Vec<usize>,
-    /// First and last source address of the test flows.
+    /// First and last source address of the test flows of IPv4.
     pub sources: (Ipv4Addr, Ipv4Addr),
-    /// First and last destination address of the test flows.
+    /// First and last destination address of the test flows of IPv4.
     pub destinations: (Ipv4Addr, Ipv4Addr),
+    /// Whether there are flows of IPv4.
+    pub ipv4: bool,
+    /// The addresses of the test flows of IPv6, where there are some.
+    pub ipv6: Option<Ranges6>,
     /// Whether the namespaces get names (`linerate-PID-ROLE`, for `ip netns exec`). They then outlive a killed run;
     /// [`crate::cleanup`] finds them.
     pub named: bool,
+}
+
+/// The addresses of test flows of IPv6.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ranges6 {
+    /// First and last source address.
+    pub sources: (Ipv6Addr, Ipv6Addr),
+    /// First and last destination address.
+    pub destinations: (Ipv6Addr, Ipv6Addr),
+}
+
+impl TopologySpec {
+    /// With the addresses of these flows.
+    pub fn for_flows(self, flows: &FlowSpec) -> Self {
+        let last = |first: Ipv4Addr, count: u64| {
+            let more = u32::try_from(count.saturating_sub(1)).unwrap_or(u32::MAX);
+            (first, Ipv4Addr::from(u32::from(first).saturating_add(more)))
+        };
+        let last6 = |first: Ipv6Addr, count: u64| {
+            (first, Ipv6Addr::from(first.to_bits().saturating_add(count.saturating_sub(1).into())))
+        };
+        Self {
+            sources: last(flows.source, flows.sources),
+            destinations: last(flows.destination, flows.destinations),
+            ipv4: flows.ip.has(IpVersion::V4),
+            ipv6: flows.ip.addresses6().map(|first| Ranges6 {
+                sources: last6(first.source, flows.sources),
+                destinations: last6(first.destination, flows.destinations),
+            }),
+            ..self
+        }
+    }
+
+    /// The addresses of sources and of destinations: a range for each version of IP that the flows have.
+    pub(crate) fn ranges(&self) -> [Vec<Range>; 2] {
+        let of = |(first, last), ranges6: Option<(Ipv6Addr, Ipv6Addr)>| {
+            let of_ipv4 = self.ipv4.then_some(Range::V4(first, last));
+            of_ipv4.into_iter().chain(ranges6.map(|(first, last)| Range::V6(first, last))).collect()
+        };
+        [
+            of(self.sources, self.ipv6.map(|ranges| ranges.sources)),
+            of(self.destinations, self.ipv6.map(|ranges| ranges.destinations)),
+        ]
+    }
 }
 
 /// What joins the parts of a path that the lab makes.
@@ -91,6 +145,8 @@ impl Default for TopologySpec {
             dut_cores: Vec::new(),
             sources: (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 100)),
             destinations: (Ipv4Addr::new(192, 0, 2, 101), Ipv4Addr::new(192, 0, 2, 200)),
+            ipv4: true,
+            ipv6: None,
             named: false,
         }
     }
@@ -139,7 +195,7 @@ pub struct Side {
 /// How a DUT carries packets from one interface to the other. It decides where the ledger can cut the path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Carrier {
-    /// The kernel's IPv4 forwarding.
+    /// The kernel's forwarding of IP.
     #[default]
     Routing,
     /// The kernel's bridge.
@@ -328,6 +384,9 @@ fn three(spec: &TopologySpec, carrier: Carrier) -> Result<(Side, Dut, Side), Top
     let receiver_namespace = quiet_namespace(spec, "receiver")?;
     if carrier == Carrier::Routing {
         enable_forwarding(&dut_namespace)?;
+        if spec.ipv6.is_some() {
+            enable_forwarding_6(&dut_namespace)?;
+        }
     }
     let outer = VethEnd { namespace: &generator_namespace, name: GENERATOR_INTERFACE, mac: GENERATOR_LINK.outer_mac };
     let inner = VethEnd { namespace: &dut_namespace, name: INGRESS_INTERFACE, mac: GENERATOR_LINK.dut_mac };
@@ -360,6 +419,23 @@ fn quiet_namespace(spec: &TopologySpec, role: &str) -> Result<NetNs, TopologyErr
     });
     quiet.and_then(|result| result).map_err(step("turn off IPv6 in a network namespace"))?;
     Ok(namespace)
+}
+
+/// IPv6 on, with forwarding, for interfaces that will come: addresses that are given stay through a reset, and no others are made.
+fn enable_forwarding_6(namespace: &NetNs) -> Result<(), TopologyError> {
+    let enabled = namespace.run(|| {
+        for scope in ["all", "default"] {
+            let set = |name: &str, value| sysctl::set(&format!("net/ipv6/conf/{scope}/{name}"), value);
+            set("forwarding", "1")?;
+            set("accept_ra", "0")?;
+            set("accept_dad", "0")?;
+            set("keep_addr_on_down", "1")?;
+            set("disable_ipv6", "0")?;
+        }
+        // IN6_ADDR_GEN_MODE_NONE of linux/if_link.h: no link-local address.
+        sysctl::set("net/ipv6/conf/default/addr_gen_mode", "1")
+    });
+    enabled.and_then(|result| result).map_err(step("turn on IPv6 forwarding in the DUT"))
 }
 
 /// Forwarding on, reverse path filtering and redirects off, for interfaces that are there and that will come.

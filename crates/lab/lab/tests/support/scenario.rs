@@ -122,7 +122,15 @@ impl Scenario {
     /// What is sent.
     pub fn flows(&self) -> FlowSpec {
         let (source, destination) = (self.source, self.destination);
-        FlowSpec { source, sources: 1, destination, destinations: 1, ports: self.flows, order: FlowOrder::Odometer }
+        FlowSpec {
+            source,
+            sources: 1,
+            destination,
+            destinations: 1,
+            ports: self.flows,
+            order: FlowOrder::Odometer,
+            ip: linerate_experiment::FlowIp::V4,
+        }
     }
 }
 

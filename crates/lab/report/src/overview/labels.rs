@@ -12,14 +12,15 @@ pub(crate) struct Labels {
 
 impl Labels {
     pub(crate) fn new(results: &Results) -> Self {
-        let parts: Vec<[String; 5]> = results.cells.iter().map(parts).collect();
+        let names_ip = results.cells.iter().any(|cell| cell.ip.is_some());
+        let parts: Vec<[String; 6]> = results.cells.iter().map(|cell| parts(cell, names_ip)).collect();
         let varies = |index: usize| {
             let mut values = parts.iter().filter_map(|parts| parts.get(index));
             let first = values.next();
             values.any(|value| Some(value) != first)
         };
-        let varying: Vec<usize> = (0..5).filter(|index| varies(*index)).collect();
-        let join = |parts: &[String; 5], keep: &dyn Fn(usize) -> bool| {
+        let varying: Vec<usize> = (0..6).filter(|index| varies(*index)).collect();
+        let join = |parts: &[String; 6], keep: &dyn Fn(usize) -> bool| {
             let kept = parts.iter().enumerate().filter(|(index, part)| keep(*index) && !part.is_empty());
             kept.map(|(_, part)| part.as_str()).collect::<Vec<_>>().join(", ")
         };
@@ -42,9 +43,10 @@ impl Labels {
     }
 }
 
-fn parts(cell: &Cell) -> [String; 5] {
+fn parts(cell: &Cell, names_ip: bool) -> [String; 6] {
     let cores = cell.cores.as_ref().map_or(String::new(), |name| format!("cores {name}"));
-    [cell.dut_name.clone(), size_words(cell), flows_words(cell.flows), cell.direction.clone(), cores]
+    let ip = if names_ip { cell.ip.as_deref().unwrap_or("IPv4") } else { "" };
+    [cell.dut_name.clone(), size_words(cell), flows_words(cell.flows), ip.to_owned(), cell.direction.clone(), cores]
 }
 
 /// `64 B`, or the label of a mix.
@@ -59,5 +61,6 @@ pub(crate) fn flows_words(flows: u64) -> String {
 /// The device, and the placement on cores where that is a dimension: what a line of a picture stands for.
 pub(crate) fn line_name(cell: &Cell) -> String {
     let cores = cell.cores.as_ref().map_or(String::new(), |name| format!(", cores {name}"));
-    format!("{}{cores}", cell.dut_name)
+    let ip = cell.ip.as_ref().map_or(String::new(), |ip| format!(", {ip}"));
+    format!("{}{ip}{cores}", cell.dut_name)
 }

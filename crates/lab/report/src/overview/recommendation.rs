@@ -210,6 +210,7 @@ mod tests {
             size_wire: 64.0,
             flows: 1,
             flow_pattern: String::new(),
+            ip: None,
             direction: "two ports".into(),
             cores: None,
             mode: String::new(),

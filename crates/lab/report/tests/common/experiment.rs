@@ -396,6 +396,7 @@ pub fn cell(dut: &str, size_wire: u32, flows: u64, direction: &str, baseline_pps
         size: size_wire.to_string(),
         size_wire: f64::from(size_wire),
         flows,
+        ip: None,
         flow_pattern: if flows == 1 { "1 source x 1 destination" } else { "100 sources x 100 destinations, odometer" }
             .to_owned(),
         direction: direction.to_owned(),
