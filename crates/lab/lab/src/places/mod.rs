@@ -19,7 +19,7 @@ mod switched;
 use linerate_report::Loss;
 
 use crate::counters::{Difference, InterfaceCounters};
-use crate::drops::causes::BACKLOG;
+use crate::drops::causes::{BACKLOG, Piece};
 use crate::drops::hints;
 use crate::drops::reasons::{Reasons, Sureness};
 use crate::topology::Carrier;
@@ -226,8 +226,9 @@ impl Path {
     fn close(&mut self, mut segment: Segment<'_>, between: &str) {
         self.settle(&mut segment);
         for row in segment.rows {
-            // What happens to packets of IPv4 and of IPv6 in the same way is one row.
-            let same = |other: &&mut Loss| *other == &Loss { packets: other.packets, ..row.clone() };
+            // What happens to forwarded packets of IPv4 and of IPv6 in the same way is one row.
+            let is_of_both = segment.at.piece == Piece::Forwarding;
+            let same = |other: &&mut Loss| is_of_both && *other == &Loss { packets: other.packets, ..row.clone() };
             match self.losses.rows.iter_mut().find(same) {
                 Some(other) => other.packets = other.packets.saturating_add(row.packets),
                 None => self.losses.rows.push(row),
