@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use linerate_control::{ControlError, Instance, PortConfig, PortManager, RuntimeDir, Setup, StartError, View, refused};
 use linerate_mem::Pool;
 use linerate_port::{FarSide, OpenOptions, PortSpec};
+use linerate_programs::load::Client;
+use linerate_programs::serve::AnyServer;
 use linerate_programs::{OverStack, Reports};
 use linerate_sys::clock;
 use linerate_tcp::Stack;
@@ -16,6 +18,7 @@ use crate::document::Snapshot;
 use crate::service::TcpService;
 use crate::show;
 use crate::stack::{self, ETHERNET_BYTES, NetworkConfig, StackOptions, VLAN_BYTES};
+use crate::tls::MaybeTls;
 use crate::{names, ready};
 
 /// The subcommand of `linerate` that runs these programs.
@@ -93,6 +96,30 @@ pub fn start<P: Reports>(program: P, network: &NetworkConfig, options: Options) 
     let names = names::look_up(&instance.view, network, ready, secret)?;
     begin(&instance.view)?;
     Ok(Running { instance, names })
+}
+
+/// [`start`] for a server. A function without type parameters is compiled here, with optimization, and not by whoever calls it.
+///
+/// # Errors
+/// Those of [`start`].
+pub fn start_server(
+    server: MaybeTls<AnyServer>,
+    network: &NetworkConfig,
+    options: Options,
+) -> Result<Running<MaybeTls<AnyServer>>, StartError> {
+    start(server, network, options)
+}
+
+/// [`start`] for the load generator, compiled here as well.
+///
+/// # Errors
+/// Those of [`start`].
+pub fn start_load(
+    client: MaybeTls<Client>,
+    network: &NetworkConfig,
+    options: Options,
+) -> Result<Running<MaybeTls<Client>>, StartError> {
+    start(client, network, options)
 }
 
 fn wrong(what: &str, error: &dyn std::fmt::Display) -> StartError {

@@ -3,6 +3,7 @@
 //! ```text
 //! network.rs    Program and Network: what a program is, and what it may ask for
 //! over_stack.rs the same over the stack, and names that are looked up
+//! either.rs     one of two programs, chosen when it starts
 //! reports.rs    what a program tells of itself
 //! serve/        echo, discard, chargen, HTTP
 //! load/         the load generator: schedules, requests, its account
@@ -11,6 +12,7 @@
 //! `linerate-endpoints` runs them over a port under control; the lab runs them between a device under test and itself.
 #![forbid(unsafe_code)]
 
+mod either;
 pub mod http;
 pub mod load;
 #[cfg(test)]
@@ -24,6 +26,7 @@ mod table;
 mod testing;
 mod tls;
 
+pub use either::Either;
 pub use network::{Network, Program, Remote};
 pub use over_stack::OverStack;
 pub use reports::Reports;

@@ -1,6 +1,7 @@
 //! Jobs from other threads, done by the worker between two rounds.
 
-use std::sync::mpsc::{self, SyncSender};
+use std::any::Any;
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::time::Duration;
 
 use crate::Worker;
@@ -13,6 +14,9 @@ const ANSWER: Duration = Duration::from_secs(10);
 
 /// Work for the thread of a worker. It runs between two rounds and delays packets, so it is short.
 pub type Job<D> = Box<dyn FnOnce(&mut Worker<D>) + Send>;
+
+/// The answer to a job of any type. A channel for each type would be compiled anew for each, which took a tenth of the program's build.
+type Answer = Box<dyn Any + Send>;
 
 /// The worker has ended, or does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,13 +54,29 @@ impl<D: 'static> Handle<D> {
         &self,
         work: impl FnOnce(&mut Worker<D>) -> T + Send + 'static,
     ) -> Result<T, WorkerEnded> {
-        let (sender, answer) = mpsc::channel();
-        let job: Job<D> = Box::new(move |worker| {
-            // If nobody waits any more, the answer is thrown away.
-            let _ = sender.send(work(worker));
-        });
+        let (sender, answer) = channel();
+        self.bring(Box::new(move |worker| send(&sender, Box::new(work(worker)))))?;
+        let answer = wait(&answer)?.downcast::<T>().map_err(|_| WorkerEnded)?;
+        Ok(*answer)
+    }
+
+    /// Hands a job over and wakes the worker.
+    fn bring(&self, job: Job<D>) -> Result<(), WorkerEnded> {
         self.jobs.send(job).map_err(|_| WorkerEnded)?;
         self.notifier.notify();
-        answer.recv_timeout(ANSWER).map_err(|_| WorkerEnded)
+        Ok(())
     }
+}
+
+fn channel() -> (Sender<Answer>, Receiver<Answer>) {
+    mpsc::channel()
+}
+
+fn send(sender: &Sender<Answer>, answer: Answer) {
+    // If nobody waits any more, the answer is thrown away.
+    let _ = sender.send(answer);
+}
+
+fn wait(answer: &Receiver<Answer>) -> Result<Answer, WorkerEnded> {
+    answer.recv_timeout(ANSWER).map_err(|_| WorkerEnded)
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use linerate_endpoints::NetworkConfig;
 use linerate_endpoints::Options;
-use linerate_endpoints::tls::{self, Tls, Trust};
-use linerate_programs::Reports;
-use linerate_programs::load::{Client, Config, LoadDocument, Plan, RequestConfig, Text};
+use linerate_endpoints::tls::{self, MaybeTls, Tls, Trust};
+use linerate_programs::Either;
+use linerate_programs::load::{Client, Config, Plan, RequestConfig, Text};
 use linerate_sys::signal;
 
 use crate::tcp::network::NetworkArgs;
@@ -139,7 +139,7 @@ pub fn run(args: &Args) -> Result<bool, String> {
     let has_tls = plan.targets.iter().any(|target| target.scheme.is_tls());
     let client = Client::new(Arc::new(plan));
     if !has_tls {
-        return load(client, &network, options, args);
+        return load(Either::Left(client), &network, options, args);
     }
     let trust = match &args.ca {
         _ if args.insecure => Trust::Everybody,
@@ -147,16 +147,11 @@ pub fn run(args: &Args) -> Result<bool, String> {
         None => Trust::System,
     };
     let config = tls::client_config(&trust).map_err(|error| error.to_string())?;
-    load(Tls::client(client, config), &network, options, args)
+    load(Either::Right(Tls::client(client, config)), &network, options, args)
 }
 
-fn load<P: Reports<Document = LoadDocument>>(
-    client: P,
-    network: &NetworkConfig,
-    options: Options,
-    args: &Args,
-) -> Result<bool, String> {
-    let running = linerate_endpoints::start(client, network, options).map_err(|error| error.to_string())?;
+fn load(client: MaybeTls<Client>, network: &NetworkConfig, options: Options, args: &Args) -> Result<bool, String> {
+    let running = linerate_endpoints::start_load(client, network, options).map_err(|error| error.to_string())?;
     let watching = Watching {
         duration_ns: None,
         stops_by_itself: true,

@@ -4,9 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use linerate_endpoints::NetworkConfig;
-use linerate_endpoints::tls::{self, Tls};
-use linerate_programs::Reports;
-use linerate_programs::serve::{Addresses, Chargen, Discard, Echo, HttpServer, ServeDocument, Site};
+use linerate_endpoints::tls::{self, MaybeTls, Tls};
+use linerate_programs::Either;
+use linerate_programs::serve::{Addresses, AnyServer, Chargen, Discard, Echo, HttpServer, Site};
 use linerate_sys::{clock, signal};
 use linerate_units::bytes;
 
@@ -82,9 +82,9 @@ pub fn run(args: &Args) -> Result<bool, String> {
     let network = args.network.network()?;
     let addresses = addresses(args, &network)?;
     match args.service {
-        Service::Echo => serve(Echo::new(small(addresses, args)), &network, args),
-        Service::Discard => serve(Discard::new(small(addresses, args)), &network, args),
-        Service::Chargen => serve(Chargen::new(small(addresses, args)), &network, args),
+        Service::Echo => serve(Echo::new(small(addresses, args)).into(), &network, args),
+        Service::Discard => serve(Discard::new(small(addresses, args)).into(), &network, args),
+        Service::Chargen => serve(Chargen::new(small(addresses, args)).into(), &network, args),
         Service::Http => {
             let len = args.body.as_deref().map_or(Ok(18), bytes).map_err(|error| format!("--body: {error}"))?;
             let site = match &args.root {
@@ -93,7 +93,7 @@ pub fn run(args: &Args) -> Result<bool, String> {
                 None => Site::of_len(len as usize),
             };
             serve(
-                HttpServer::new(addresses, site, clock::realtime_ns().saturating_sub(clock::now_ns())),
+                HttpServer::new(addresses, site, clock::realtime_ns().saturating_sub(clock::now_ns())).into(),
                 &network,
                 args,
             )
@@ -101,30 +101,23 @@ pub fn run(args: &Args) -> Result<bool, String> {
     }
 }
 
-fn serve<P: Reports<Document = ServeDocument>>(
-    program: P,
-    network: &NetworkConfig,
-    args: &Args,
-) -> Result<bool, String> {
+fn serve(server: AnyServer, network: &NetworkConfig, args: &Args) -> Result<bool, String> {
     if !args.tls {
-        return run_program(program, network, args);
+        return run_server(Either::Left(server), network, args);
     }
     let config = match (&args.cert, &args.key) {
         (Some(cert), Some(key)) => tls::server_config(cert, key),
         _ => tls::self_signed(network.all_addresses()),
     };
-    run_program(Tls::server(program, config.map_err(|error| format!("--tls: {error}"))?), network, args)
+    let config = config.map_err(|error| format!("--tls: {error}"))?;
+    run_server(Either::Right(Tls::server(server, config)), network, args)
 }
 
-fn run_program<P: Reports<Document = ServeDocument>>(
-    program: P,
-    network: &NetworkConfig,
-    args: &Args,
-) -> Result<bool, String> {
+fn run_server(server: MaybeTls<AnyServer>, network: &NetworkConfig, args: &Args) -> Result<bool, String> {
     let duration_ns = duration(args.duration.as_deref())?;
     let options = args.network.options("tcp-serve", CONNECTIONS_MAX)?;
     signal::catch_stop_signals().map_err(|error| error.to_string())?;
-    let running = linerate_endpoints::start(program, network, options).map_err(|error| error.to_string())?;
+    let running = linerate_endpoints::start_server(server, network, options).map_err(|error| error.to_string())?;
     if !args.network.quiet {
         let own: Vec<String> = network.addresses.iter().map(ToString::to_string).collect();
         note(&format!("{} serves at {}; Ctrl-C ends it", running.dir().name(), own.join(", ")));

@@ -19,11 +19,14 @@ use std::io::BufRead;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use linerate_programs::{Network, Program, Reports, TlsDocument};
+use linerate_programs::{Either, Network, Program, Reports, TlsDocument};
 use linerate_tcp::{CloseReason, Conn, ErrorKind, UdpId};
 use rustls::{ClientConfig, ServerConfig};
 
 use self::layer::{Layer, Secured};
+
+/// A program over TLS, or without: what is known when it starts.
+pub type MaybeTls<P> = Either<P, Tls<P>>;
 
 /// A program over TLS.
 pub struct Tls<P> {

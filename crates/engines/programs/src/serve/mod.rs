@@ -1,10 +1,12 @@
 //! Servers: echo, discard, chargen, HTTP.
 
+mod any;
 mod document;
 mod http;
 mod plain;
 mod site;
 
+pub use any::AnyServer;
 pub use document::ServeDocument;
 pub use http::HttpServer;
 pub use plain::{Chargen, Discard, Echo};
