@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use linerate::bridge::lane::{Bridge, Lane};
-use linerate::lb::balance::Balancer;
-use linerate::lb::output::Output;
+use linerate_bridge::bridge::lane::{Bridge, Lane};
+use linerate_bridge::lb::balance::Balancer;
+use linerate_bridge::lb::output::Output;
 use linerate_gen::Stream;
 use linerate_mem::{Batch, Pool, PoolConfig, SlotReceiver, SlotSender, slot_ring};
 use linerate_port::{Caps, Interest, Port, PortError, PortIndex, Readiness, Stats};

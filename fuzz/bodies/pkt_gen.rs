@@ -1,9 +1,9 @@
 //! Body of the fuzz target `pkt_gen`: any text as a range, as an interface name and as a command line of `pkt-gen`. Also run by
 //! the tests of `linerate`.
 
-use linerate::pktgen::interface::Interface;
-use linerate::pktgen::parse::{Request, parse};
-use linerate::pktgen::ranges::{EndpointRange, Family};
+use linerate_pktgen::interface::Interface;
+use linerate_pktgen::parse::{Request, parse};
+use linerate_pktgen::ranges::{EndpointRange, Family};
 
 /// Reads the bytes as each of them; what is taken means what it shows, what is refused says what to write instead.
 pub fn run(data: &[u8]) {

@@ -14,7 +14,7 @@ const UNAMBIGUOUS: [&str; 5] = ["xdp", "xdplive", "memif", "vhost", "shm"];
 /// Where a name may stand, by the start of the path, and why.
 const NAMES_ALLOWED: &[(&str, &str)] = &[
     ("crates/ports/", "each backend has its own name, and ports/all has them all"),
-    ("crates/apps/cli/src/pktgen/interface.rs", "the names of netmap's pkt-gen are translated there"),
+    ("crates/apps/pktgen/src/interface.rs", "the names of netmap's pkt-gen are translated there"),
     ("crates/apps/cli/src/cmd/bench_capture.rs", "the values of --tool are backends"),
     ("crates/lab/experiment/src/", "experiment files say which backends they compare"),
     ("crates/lab/lab/src/dut/switch.rs", "the words of experiment files become port names there"),

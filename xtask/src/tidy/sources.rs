@@ -24,9 +24,12 @@ const WAITS: [&str; 3] = ["crates/run/worker/", "crates/ports/", "crates/port/"]
 
 /// Files that wait for a port by themselves, each with the reason. Short, and meant to stay so.
 const WAITS_TOO: &[(&str, &str)] = &[
-    ("crates/apps/cli/src/capture/batch.rs", "the thread of a capture walks rings in place, which no datapath can"),
-    ("crates/apps/cli/src/pktgen/ping.rs", "sends by a schedule"),
-    ("crates/apps/cli/src/pktgen/replay.rs", "asks whether a file is at its end"),
+    (
+        "crates/apps/recorder/src/capture/batch.rs",
+        "the thread of a capture walks rings in place, which no datapath can",
+    ),
+    ("crates/apps/pktgen/src/ping.rs", "sends by a schedule"),
+    ("crates/apps/pktgen/src/replay.rs", "asks whether a file is at its end"),
     ("crates/lab/lab/src/tester/memory.rs", "asks before a trial whether the peers have come"),
 ];
 
@@ -179,7 +182,7 @@ mod tests {
     fn one_loop_waits_for_ports() {
         let text = "//! Head.\nfn a() {\n    port.wait(Interest::Receive, 0);\n}\n";
         for path in
-            ["crates/apps/cli/src/lb/balance.rs", "crates/lab/lab/src/run/lanes.rs", "crates/apps/switch/src/run.rs"]
+            ["crates/apps/bridge/src/lb/balance.rs", "crates/lab/lab/src/run/lanes.rs", "crates/apps/switch/src/run.rs"]
         {
             assert_found(path, text, ":3: waits for a port");
         }

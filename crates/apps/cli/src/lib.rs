@@ -2,23 +2,12 @@
 //!
 //! Thin glue over the crates below it. `main.rs` picks the subcommand, `cmd/NAME.rs` reads its arguments.
 #![forbid(unsafe_code)]
-// They panic where a stream is closed; see console.rs.
+// They panic where a stream is closed; see linerate-console.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-#[macro_use]
-mod console;
-
-pub mod bridge;
-pub mod capture;
 pub mod cmd;
-pub mod doctor;
 pub mod help;
 pub mod lab;
-pub mod lb;
-pub mod moving;
 pub mod ofswitch;
-pub mod pktgen;
-pub mod read;
 pub mod switch;
 pub mod tcp;
-pub mod traffic;

@@ -14,6 +14,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod capture;
 mod file;
 mod intake;
 mod message;

@@ -16,7 +16,7 @@ use linerate_sys::signal;
 use crate::lab::file::{self, Changes, Plan};
 use crate::lab::place::{self, Place};
 use crate::lab::run::{self, Ended, Options};
-use crate::pktgen::log;
+use linerate_console::print;
 
 /// Arguments of `linerate bench`.
 #[derive(clap::Args)]
@@ -125,16 +125,19 @@ pub fn run(args: &Args) -> ExitCode {
 
 fn conclude(args: &Args, Ended { results, folder, end }: &Ended) -> ExitCode {
     if args.json {
-        log::out(results_json(results).trim_end());
+        print(results_json(results).trim_end());
     } else {
         let columns = terminal_size::terminal_size().map_or(110, |(width, _)| usize::from(width.0));
         let colour = std::io::stdout().is_terminal();
         if args.trials {
-            log::out(&trials_terminal(results, columns, colour));
+            print(&trials_terminal(results, columns, colour));
         }
-        log::out(results_screen(results, columns, colour).trim_end());
+        print(results_screen(results, columns, colour).trim_end());
     }
-    tell!("kept in {}; report.html there has the pictures, report.txt the environment", folder.display());
+    linerate_console::tell!(
+        "kept in {}; report.html there has the pictures, report.txt the environment",
+        folder.display()
+    );
     match end {
         Err(error) => refuse(&error.to_string()),
         Ok(End::Stopped) => refuse("stopped"),
@@ -153,7 +156,7 @@ fn status(results: &Results) -> ExitCode {
 }
 
 fn refuse(problem: &str) -> ExitCode {
-    tell!("linerate bench: {problem}");
+    linerate_console::tell!("linerate bench: {problem}");
     ExitCode::from(2)
 }
 

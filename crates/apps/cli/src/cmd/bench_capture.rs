@@ -13,7 +13,7 @@ use linerate_sys::signal;
 use crate::lab::file::Plan;
 use crate::lab::place::{self, Place};
 use crate::lab::run::{self, Ended, Options};
-use crate::pktgen::log;
+use linerate_console::print;
 
 /// Arguments of `linerate bench capture`.
 #[derive(clap::Args)]
@@ -113,15 +113,15 @@ pub fn run(args: &Args) -> ExitCode {
 
 fn conclude(args: &Args, Ended { results, folder, end }: &Ended) -> ExitCode {
     let recommendation = capture_recommendation(results);
-    tell!("kept in {}", folder.display());
+    linerate_console::tell!("kept in {}", folder.display());
     if args.json {
-        log::out(results_json(results).trim_end());
+        print(results_json(results).trim_end());
     } else {
         let columns = terminal_size::terminal_size().map_or(110, |(width, _)| usize::from(width.0));
         let colour = std::io::stdout().is_terminal();
         let text = linerate_report::results_terminal(results, columns, colour);
         let end = linerate_report::capture_recommendation_terminal(results, columns, colour);
-        log::out(format!("{text}\n{end}").trim_end());
+        print(format!("{text}\n{end}").trim_end());
     }
     match end {
         Err(error) => refuse(&error.to_string()),
@@ -136,7 +136,7 @@ fn conclude(args: &Args, Ended { results, folder, end }: &Ended) -> ExitCode {
 }
 
 fn refuse(problem: &str) -> ExitCode {
-    tell!("linerate bench capture: {problem}");
+    linerate_console::tell!("linerate bench capture: {problem}");
     ExitCode::from(2)
 }
 

@@ -7,11 +7,11 @@ use linerate_impair::{Impairments, Settings};
 use linerate_port::{Caps, Direction, FarSide, Monitor, MonitorAccount, PortSpec, Watched};
 use linerate_worker::Control;
 
-use crate::bridge::document::{BRIDGE_SCHEMA, BridgeDocument, LaneRow, MonitorRow, PortRow};
-use crate::bridge::forward::Plan;
-use crate::moving::frame::{Frame, MovingArgs, exit};
-use crate::traffic::cores::Cores;
-use crate::traffic::{note, open};
+use linerate_bridge::bridge::document::{BRIDGE_SCHEMA, BridgeDocument, LaneRow, MonitorRow, PortRow};
+use linerate_bridge::bridge::forward::Plan;
+use linerate_bridge::frame::{Frame, MovingArgs, exit};
+use linerate_console::cores::Cores;
+use linerate_console::{note, open};
 
 const EXAMPLES: &str = "\
 Examples:

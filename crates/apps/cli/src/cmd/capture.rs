@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use linerate_capture::RotationPolicy;
 use linerate_units::{bytes, count, positive_duration_ns};
 
-use crate::capture::open::{CaptureDirection, CaptureRequest, RINGS_MAX, Rings, expand_any};
-use crate::capture::run::{self, Plan};
-use crate::capture::timestamps::TimestampSource;
-use crate::traffic::note;
+use linerate_console::note;
+use linerate_recorder::capture::open::{CaptureDirection, CaptureRequest, RINGS_MAX, Rings, expand_any};
+use linerate_recorder::capture::run::{self, Plan};
+use linerate_recorder::capture::timestamps::TimestampSource;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -9,7 +9,7 @@ use linerate_report::{
     comparison_terminal, load_results,
 };
 
-use crate::pktgen::log;
+use linerate_console::print;
 
 /// Arguments of `linerate compare`.
 #[derive(clap::Args)]
@@ -75,7 +75,7 @@ pub fn run(args: &Args) -> ExitCode {
             comparison_terminal(&comparison, columns, std::io::stdout().is_terminal())
         }
     };
-    log::out(text.trim_end());
+    print(text.trim_end());
     match (comparison.is_worse(), comparison.is_inconclusive()) {
         (true, _) => ExitCode::from(1),
         (false, true) => ExitCode::from(3),
@@ -94,6 +94,6 @@ fn compared(args: &Args) -> Result<Comparison, String> {
 }
 
 fn refuse(problem: &str) -> ExitCode {
-    tell!("linerate compare: {problem}");
+    linerate_console::tell!("linerate compare: {problem}");
     ExitCode::from(2)
 }

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::Command;
 use clap_complete::Shell;
 
-use crate::console;
-use crate::traffic::note;
+use linerate_console::note;
+use linerate_console::out;
 
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
@@ -43,7 +43,7 @@ pub fn completions(args: &CompletionsArgs, mut command: Command) -> ExitCode {
     let mut script = Vec::new();
     let name = command.get_name().to_string();
     clap_complete::generate(args.shell, &mut command, name, &mut script);
-    console::out(String::from_utf8_lossy(&script).trim_end());
+    out(String::from_utf8_lossy(&script).trim_end());
     ExitCode::SUCCESS
 }
 
@@ -56,7 +56,7 @@ pub fn man(args: &ManArgs, command: Command) -> ExitCode {
         None => {
             let mut page = Vec::new();
             let rendered = clap_mangen::Man::new(command).render(&mut page).map_err(|error| error.to_string());
-            rendered.map(|()| _ = console::out(String::from_utf8_lossy(&page).trim_end()))
+            rendered.map(|()| _ = out(String::from_utf8_lossy(&page).trim_end()))
         }
     };
     match written {

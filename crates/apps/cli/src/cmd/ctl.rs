@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use linerate_control::{Connection, ControlError, RuntimeDir};
 
-use crate::traffic::note;
+use linerate_console::note;
 
 /// Connects to the running program `name` of a kind, and talks to it. The exit status is 0 when all was done, 1 when the program refused, and 2
 /// when there is no such program; `command` begins each message, e.g. `linerate switch ctl`.

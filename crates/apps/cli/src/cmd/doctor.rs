@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use crate::doctor::{Severity, examine, gather, show};
-use crate::pktgen::log;
+use linerate_console::print;
+use linerate_doctor::{Severity, examine, gather, show};
 
 /// Arguments of `linerate doctor`.
 #[derive(clap::Args)]
@@ -21,21 +21,21 @@ pub fn run(args: &Args) -> ExitCode {
     let facts = match gather::gather(&args.interfaces) {
         Ok(facts) => facts,
         Err(error) => {
-            tell!("linerate doctor: {error}; `ip link` lists the interfaces");
+            linerate_console::tell!("linerate doctor: {error}; `ip link` lists the interfaces");
             return ExitCode::from(2);
         }
     };
     let findings = examine(&facts);
     if args.json {
         match show::json(&facts, &findings) {
-            Ok(text) => log::out(&text),
+            Ok(text) => print(&text),
             Err(error) => {
-                tell!("linerate doctor: {error}");
+                linerate_console::tell!("linerate doctor: {error}");
                 return ExitCode::from(2);
             }
         }
     } else {
-        log::out(&show::text(&facts, &findings));
+        print(&show::text(&facts, &findings));
     }
     let problem = findings.iter().any(|finding| finding.severity == Severity::Problem);
     ExitCode::from(u8::from(problem))

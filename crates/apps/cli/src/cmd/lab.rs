@@ -13,7 +13,7 @@ use crate::lab::file::{self, Changes};
 use crate::lab::place::{self, Place};
 use crate::lab::run::{self, Ended, Options};
 use crate::lab::{clean, consent, runs, shipped, words};
-use crate::pktgen::log;
+use linerate_console::print;
 
 /// Arguments of `linerate lab`.
 #[derive(clap::Args)]
@@ -141,13 +141,13 @@ fn carry_out(args: &RunArgs) -> ExitCode {
 fn conclude(args: &RunArgs, ended: &Ended) -> ExitCode {
     let Ended { results, folder, end } = ended;
     if args.json {
-        log::out(results_json(results).trim_end());
+        print(results_json(results).trim_end());
     } else {
         let columns = terminal_size::terminal_size().map_or(110, |(width, _)| usize::from(width.0));
         let text = linerate_report::results_screen(results, columns, std::io::stdout().is_terminal());
-        log::out(text.trim_end());
+        print(text.trim_end());
     }
-    tell!("kept in {}; report.txt there has the environment, too", folder.display());
+    linerate_console::tell!("kept in {}; report.txt there has the environment, too", folder.display());
     let findings = || results.cells.iter().flat_map(|cell| &cell.findings);
     match end {
         Err(error) => refuse(&error.to_string()),
@@ -186,7 +186,7 @@ fn list(args: &ResultsArgs) -> ExitCode {
     if all.is_empty() {
         text += "  none\n";
     }
-    log::out(text.trim_end());
+    print(text.trim_end());
     ExitCode::SUCCESS
 }
 
@@ -197,17 +197,14 @@ fn check(args: &CheckArgs) -> ExitCode {
             Ok(Ok(experiment)) => {
                 let estimate = experiment.estimate();
                 let time = words::span(estimate.duration_ns);
-                log::out(&format!(
-                    "{word}: good: {} cells, {} trials, about {time}\n",
-                    estimate.cells, estimate.trials
-                ));
+                print(&format!("{word}: good: {} cells, {} trials, about {time}\n", estimate.cells, estimate.trials));
             }
             Ok(Err(errors)) => {
-                tell!("{errors}");
+                linerate_console::tell!("{errors}");
                 status = status.max(1);
             }
             Err(problem) => {
-                tell!("linerate lab: {problem}");
+                linerate_console::tell!("linerate lab: {problem}");
                 status = 2;
             }
         }
@@ -218,7 +215,7 @@ fn check(args: &CheckArgs) -> ExitCode {
 fn clean_up(args: &ResultsArgs) -> ExitCode {
     let removed = clean::all(&args.results);
     if removed.is_empty() {
-        log::out("nothing was left behind");
+        print("nothing was left behind");
     }
     let failed = removed.iter().any(|(_, error)| error.is_some());
     tell_removed(removed);
@@ -228,8 +225,8 @@ fn clean_up(args: &ResultsArgs) -> ExitCode {
 fn tell_removed(removed: clean::Removed) {
     for (what, error) in removed {
         match error {
-            None => tell!("removed {what}, which a killed run had left"),
-            Some(error) => tell!("{what}, which a killed run had left, cannot be removed: {error}"),
+            None => linerate_console::tell!("removed {what}, which a killed run had left"),
+            Some(error) => linerate_console::tell!("{what}, which a killed run had left, cannot be removed: {error}"),
         }
     }
 }
@@ -243,14 +240,14 @@ fn trial_ns(text: &str) -> Result<u64, String> {
 }
 
 fn refuse(problem: &str) -> ExitCode {
-    tell!("linerate lab: {problem}");
+    linerate_console::tell!("linerate lab: {problem}");
     ExitCode::from(2)
 }
 
 /// Errors of a file begin with `error: FILE:LINE`.
 fn refuse_as_is(problem: &str) -> ExitCode {
     if problem.starts_with("error: ") {
-        tell!("{problem}");
+        linerate_console::tell!("{problem}");
         return ExitCode::from(2);
     }
     refuse(problem)

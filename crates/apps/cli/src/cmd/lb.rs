@@ -1,18 +1,11 @@
 //! `linerate lb`: spreads one port over several.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use linerate_mem::Pool;
-use linerate_port::{Caps, Direction};
-use linerate_worker::{Config, Control, Role, Worker};
-
-use crate::lb::balance::Balancer;
-use crate::lb::document::LbDocument;
-use crate::lb::groups::groups;
-use crate::lb::output::Output;
-use crate::moving::frame::{Frame, MovingArgs, exit};
-use crate::traffic::open;
+use linerate_bridge::frame::{Frame, MovingArgs, exit};
+use linerate_bridge::lb::document::LbDocument;
+use linerate_bridge::lb::run::{Lb, Plan};
+use linerate_worker::Control;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,44 +47,19 @@ pub fn run(args: &Args) -> ExitCode {
 fn try_run(args: &Args) -> Result<bool, String> {
     let frame = Frame::new(&args.moving)?;
     let control = [Control::default()];
-    let (mut worker, caps) = open(args, &control[0])?;
-    frame.begin(caps.iter())?;
-    let moved = frame.run(&[format!("{} ->", caps[0].name)], &control, || worker.run(&control[0]))?;
+    let plan = Plan {
+        input: &args.input,
+        outputs: &args.output,
+        pipes: &args.pipes,
+        extra: args.extra as usize,
+        batch: args.moving.batch as usize,
+        quiet: args.moving.quiet,
+    };
+    let mut lb = Lb::open(&plan, &control[0])?;
+    frame.begin(lb.caps.iter())?;
+    let moved = frame.run(&[format!("{} ->", lb.caps[0].name)], &control, || lb.run(&control[0]))?;
     let run = moved.run(moved.end.core_ns, moved.end.error.as_ref());
-    let document = LbDocument::new(&worker.datapath, &moved.end, &caps, run);
+    let document = LbDocument::new(lb.datapath(), &moved.end, &lb.caps, run);
     frame.show(&document, || document.text())?;
     Ok(document.run.error.is_none() && document.unexplained == 0)
-}
-
-/// The worker, and the facts about its ports.
-fn open(args: &Args, control: &Control) -> Result<(Worker<Balancer>, Vec<Caps>), String> {
-    let groups = groups(&args.output, &args.pipes, &args.input)?;
-    let input = open::specs(std::slice::from_ref(&args.input))?;
-    let specs = [input, open::specs(&groups.concat())?].concat();
-    let (extra, batch) = (args.extra as usize, args.moving.batch as usize);
-    let pools = open::pools(&specs, extra)?;
-    let mut ports = Vec::new();
-    for (number, (spec, pool)) in specs.iter().zip(&pools).enumerate() {
-        let usage = if number == 0 { Direction::Receive } else { Direction::Transmit };
-        ports.push(open::open_noted(spec, usage, pool, args.moving.quiet)?);
-    }
-    let caps: Vec<Caps> = ports.iter().map(|port| port.caps().clone()).collect();
-    let pool = &pools[0];
-    // Room for the longest packet.
-    let slots = caps[0].frame_len_max.div_ceil(pool.packet_len_max().max(1)).min(caps[0].frags_max).max(batch);
-    let output = |away: &Pool| Output::new(away, !Arc::ptr_eq(away.region(), pool.region()), extra + 2 * slots);
-    let balancer = Balancer {
-        outputs: pools[1..].iter().map(output).collect(),
-        groups: groups.iter().map(Vec::len).collect(),
-        extra,
-        received: 0,
-        meter: Arc::clone(&control.meter),
-    };
-    let config = Config { batch: slots, timestamps: true, ..Config::default() };
-    let worker = Worker::new(balancer, pool, config, Box::new(|_| ()));
-    let (mut worker, _) = worker.map_err(|error| format!("a descriptor to wake the worker: {error}"))?;
-    for (number, (port, pool)) in ports.into_iter().zip(&pools).enumerate() {
-        worker.attach(port, pool, Role { receives: number == 0, ..Role::default() });
-    }
-    Ok((worker, caps))
 }

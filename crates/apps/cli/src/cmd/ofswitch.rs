@@ -10,7 +10,7 @@ use linerate_sys::{clock, signal};
 use linerate_units::duration_ns;
 
 use crate::ofswitch::text;
-use crate::traffic::note;
+use linerate_console::note;
 
 use super::ofswitch_ctl;
 
@@ -151,7 +151,7 @@ fn switch(args: &Args) -> Result<bool, String> {
     if args.json {
         print_json(&ended.snapshot);
     } else if !quiet {
-        crate::pktgen::log::out(&text::account(&ended.snapshot));
+        linerate_console::print(&text::account(&ended.snapshot));
     }
     if ended.frames_missing > 0 {
         note(&format!("{} frames did not come back; this is a bug of a port", ended.frames_missing));
@@ -193,7 +193,7 @@ fn watch(running: &Running, run_ns: Option<u64>, args: &Args) {
 
 fn print_json(snapshot: &linerate_ofswitch::document::Snapshot) {
     match serde_json::to_string(snapshot) {
-        Ok(line) => crate::pktgen::log::out(&line),
+        Ok(line) => linerate_console::print(&line),
         Err(error) => note(&error.to_string()),
     }
 }

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use super::ctl;
 use crate::ofswitch::text;
-use crate::pktgen::log;
-use crate::traffic::note;
+use linerate_console::note;
+use linerate_console::print;
 
 const COMMAND: &str = "linerate ofswitch ctl";
 
@@ -273,7 +273,7 @@ fn traces(packet: &str, in_port: Option<&str>) -> Result<Vec<Value>, String> {
     if packet.contains('=') || !Path::new(packet).exists() {
         return Ok(vec![request(packet.into())]);
     }
-    let mut reader = crate::read::input::open(packet)?;
+    let mut reader = linerate_reader::input::open(packet)?;
     let mut requests = Vec::new();
     while requests.len() < TRACES_MAX && reader.next().map_err(|error| format!("{packet}: {error}"))?.is_some() {
         let digits: String = reader.packet().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -336,14 +336,14 @@ impl Shell {
             _ => value.to_string(),
         };
         if !text.is_empty() {
-            log::out(&text);
+            print(&text);
         }
         Ok(())
     }
 
     fn trace(&mut self, request: &Value) -> Result<(), ControlError> {
         let value = self.connection.ask(request)?;
-        log::out(&if self.json { value.to_string() } else { text::trace(&read(value)?) });
+        print(&if self.json { value.to_string() } else { text::trace(&read(value)?) });
         Ok(())
     }
 
@@ -373,10 +373,10 @@ impl Shell {
                 What::Interface | What::Port => json!(self.ports(what, only)?),
                 _ => self.ask(what, None)?,
             };
-            log::out(&value.to_string());
+            print(&value.to_string());
             return Ok(());
         }
-        log::out(&match what {
+        print(&match what {
             What::Flow => text::flows(&name, &self.parts::<FlowDocument>(what)?),
             What::Table => text::tables(&name, &self.ask::<Vec<_>>(what, None)?),
             What::Flowcache => text::flowcache(&name, &self.ask(what, None)?),
@@ -416,7 +416,7 @@ impl Shell {
     fn save(&mut self, file: &Path) -> Result<(), ControlError> {
         let lines = self.parts::<String>(What::State)?;
         if file == Path::new("-") {
-            log::out(&lines.join("\n"));
+            print(&lines.join("\n"));
             return Ok(());
         }
         let text = lines.iter().map(|line| format!("{line}\n")).collect::<String>();

@@ -4,9 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::pktgen::parse::{Request, parse};
-use crate::pktgen::usage::USAGE;
-use crate::pktgen::{log, run};
+use linerate_pktgen::parse::{Request, parse};
+use linerate_pktgen::usage::USAGE;
+use linerate_pktgen::{log, run};
 
 /// The subcommand's name, and the program's when it is called by it.
 const NAME: &str = "pkt-gen";
@@ -53,7 +53,7 @@ pub fn run_words(words: &[OsString]) -> ExitCode {
 }
 
 fn refuse(text: &str) -> ExitCode {
-    tell!("{NAME}: {text}");
+    linerate_console::tell!("{NAME}: {text}");
     ExitCode::from(2)
 }
 

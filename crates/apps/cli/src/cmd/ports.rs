@@ -7,7 +7,7 @@ use linerate_ports::{Backend, Interface, Unusable};
 use linerate_wire::MacAddress;
 use serde::Serialize;
 
-use crate::pktgen::log;
+use linerate_console::print;
 
 /// Arguments of `linerate ports`.
 #[derive(clap::Args)]
@@ -33,23 +33,23 @@ pub fn run(args: &Args) -> ExitCode {
     let interfaces = match linerate_ports::interfaces() {
         Ok(interfaces) => interfaces,
         Err(error) => {
-            tell!("linerate ports: the interfaces cannot be listed: {error}");
+            linerate_console::tell!("linerate ports: the interfaces cannot be listed: {error}");
             return ExitCode::from(2);
         }
     };
     let mut backends = linerate_ports::list();
     backends.push(VALE);
     if !args.json {
-        log::out(text(&backends, &interfaces).trim_end());
+        print(text(&backends, &interfaces).trim_end());
         return ExitCode::SUCCESS;
     }
     match json(&backends, &interfaces) {
         Ok(text) => {
-            log::out(&text);
+            print(&text);
             ExitCode::SUCCESS
         }
         Err(error) => {
-            tell!("linerate ports: {error}");
+            linerate_console::tell!("linerate ports: {error}");
             ExitCode::from(2)
         }
     }

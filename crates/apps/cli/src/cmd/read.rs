@@ -9,11 +9,11 @@ use linerate_pcapng::{ETHERNET, PACKET_LEN_MAX};
 use linerate_ports::{FilterPlace, compile_filter};
 use linerate_units::count;
 
-use crate::read::cut::Cut;
-use crate::read::output::Output;
-use crate::read::packets::{Packet, Packets};
-use crate::read::{flows, line};
-use crate::traffic::note;
+use linerate_console::note;
+use linerate_reader::cut::Cut;
+use linerate_reader::output::Output;
+use linerate_reader::packets::{Packet, Packets};
+use linerate_reader::{flows, line};
 
 const EXAMPLES: &str = "\
 Examples:

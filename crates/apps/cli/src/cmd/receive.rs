@@ -10,13 +10,15 @@ use linerate_sys::signal;
 use linerate_units::{count, positive_duration_ns};
 use linerate_worker::Control;
 
-use crate::pktgen::log;
-use crate::traffic::cores::Cores;
-use crate::traffic::document::{RECEIVE_SCHEMA, ReceiveDocument, ReceivedAll, tool};
-use crate::traffic::open::{self, open_noted};
-use crate::traffic::progress::{self, Snapshot};
-use crate::traffic::watch::{EndedBy, Ends, WatchOptions, watch};
-use crate::traffic::{note, text};
+use linerate_console::cores::Cores;
+use linerate_console::note;
+use linerate_console::open::{self, open_noted};
+use linerate_console::print;
+use linerate_console::tool;
+use linerate_console::watch::{EndedBy, Ends, WatchOptions, watch};
+use linerate_traffic::document::{RECEIVE_SCHEMA, ReceiveDocument, ReceivedAll};
+use linerate_traffic::progress::{self, Snapshot};
+use linerate_traffic::text;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -121,9 +123,9 @@ fn try_run(args: &Args) -> Result<bool, String> {
         received: ReceivedAll::new(&receiver, &caps, &end, None),
     };
     if args.json {
-        log::out(&serde_json::to_string_pretty(&document).map_err(|error| error.to_string())?);
+        print(&serde_json::to_string_pretty(&document).map_err(|error| error.to_string())?);
     } else {
-        log::out(&text::counted(&document));
+        print(&text::counted(&document));
     }
     let enough = args.expect.is_none_or(|expected| document.received.packets >= expected);
     Ok(enough && document.ended_by != EndedBy::Error)

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use linerate_report::{Results, figures_csv, html, load_results, openmetrics, results_json, results_markdown};
 
-use crate::pktgen::log;
+use linerate_console::print;
 
 /// Arguments of `linerate report`.
 #[derive(clap::Args)]
@@ -54,7 +54,7 @@ pub fn run(args: &Args) -> ExitCode {
     };
     let text = render(&results, args);
     match &args.output {
-        None => log::out(text.trim_end()),
+        None => print(text.trim_end()),
         Some(path) => {
             if let Err(error) = std::fs::write(path, text) {
                 return refuse(&format!("{}: {error}", path.display()));
@@ -80,6 +80,6 @@ fn render(results: &Results, args: &Args) -> String {
 }
 
 fn refuse(problem: &str) -> ExitCode {
-    tell!("linerate report: {problem}");
+    linerate_console::tell!("linerate report: {problem}");
     ExitCode::from(2)
 }

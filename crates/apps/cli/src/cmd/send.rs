@@ -12,16 +12,17 @@ use linerate_report::Timestamp;
 use linerate_sys::signal;
 use linerate_wire::MacAddress;
 
-use crate::pktgen::log;
-use crate::traffic::cores::Cores;
-use crate::traffic::document::SendDocument;
-use crate::traffic::neighbours::{Neighbours, Own};
-use crate::traffic::open::{self, open_noted};
-use crate::traffic::prepare::{Prepared, offload_to, prepare};
-use crate::traffic::replay::{ReplayFlags, ReplayRequest};
-use crate::traffic::sending::{self, Job, LocalReceiver, Work};
-use crate::traffic::streams::{StreamFlags, Wanted, describe};
-use crate::traffic::{note, text};
+use linerate_console::cores::Cores;
+use linerate_console::note;
+use linerate_console::open::{self, open_noted};
+use linerate_console::print;
+use linerate_traffic::document::SendDocument;
+use linerate_traffic::neighbours::{Neighbours, Own};
+use linerate_traffic::prepare::{Prepared, offload_to, prepare};
+use linerate_traffic::replay::{ReplayFlags, ReplayRequest};
+use linerate_traffic::sending::{self, Job, LocalReceiver, Work};
+use linerate_traffic::streams::{StreamFlags, Wanted, describe};
+use linerate_traffic::text;
 
 const EXAMPLES: &str = "\
 Examples, the first three for any user:
@@ -151,9 +152,9 @@ fn try_run(args: &Args) -> Result<bool, String> {
     let interrupted = signal::stop_requested();
     let document = SendDocument::new(what.streams(), what.replay(), &sent, received.as_ref(), started, interrupted);
     if args.json {
-        log::out(&serde_json::to_string_pretty(&document).map_err(|error| error.to_string())?);
+        print(&serde_json::to_string_pretty(&document).map_err(|error| error.to_string())?);
     } else {
-        log::out(&text::sent(&document));
+        print(&text::sent(&document));
     }
     Ok(document.is_complete())
 }
@@ -201,12 +202,12 @@ impl What {
         let wanted = match self {
             What::Streams(wanted) => wanted,
             What::Replay(request) => {
-                log::out(&request.intention()?.join("\n"));
+                print(&request.intention()?.join("\n"));
                 return Ok(());
             }
         };
         let comments: String = self.introduce().iter().map(|line| format!("\n# {line}")).collect();
-        log::out(&format!("{}\n{comments}", wanted.text.trim_end()));
+        print(&format!("{}\n{comments}", wanted.text.trim_end()));
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use linerate_units::duration_ns;
 
 use crate::switch::progress::{Form, Progress, json};
 use crate::switch::text;
-use crate::traffic::note;
+use linerate_console::note;
 
 use super::switch_ctl;
 
@@ -148,7 +148,7 @@ fn switch(args: &Args) -> Result<bool, String> {
     if args.json {
         json(&ended.snapshot);
     } else if !quiet {
-        crate::pktgen::log::out(&text::account(&ended.snapshot));
+        linerate_console::print(&text::account(&ended.snapshot));
     }
     if ended.frames_missing > 0 {
         note(&format!("{} frames did not come back; this is a bug of a port", ended.frames_missing));

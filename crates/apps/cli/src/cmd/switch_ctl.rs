@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::ctl;
-use crate::pktgen::log;
 use crate::switch::text;
+use linerate_console::print;
 
 const COMMAND: &str = "linerate switch ctl";
 
@@ -198,7 +198,7 @@ fn answer(connection: &mut Connection, request: &Value, as_json: bool) -> Result
         _ => value.to_string(),
     };
     if !text.is_empty() {
-        log::out(&text);
+        print(&text);
     }
     Ok(())
 }
@@ -208,7 +208,7 @@ fn show(connection: &mut Connection, what: What, as_json: bool) -> Result<(), Co
         return show_macs(connection, as_json);
     }
     let value = connection.ask(&Request::Show { what, after: None })?;
-    log::out(&if as_json { value.to_string() } else { shown(what, value)? });
+    print(&if as_json { value.to_string() } else { shown(what, value)? });
     Ok(())
 }
 
@@ -239,7 +239,7 @@ fn show_macs(connection: &mut Connection, as_json: bool) -> Result<(), ControlEr
             break;
         }
     }
-    log::out(&if as_json { json!({ "macs": all }).to_string() } else { text::macs(&all) });
+    print(&if as_json { json!({ "macs": all }).to_string() } else { text::macs(&all) });
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::{tcp_connect, tcp_ctl, tcp_load, tcp_serve};
-use crate::traffic::note;
+use linerate_console::note;
 
 const EXAMPLES: &str = "\
 Examples:

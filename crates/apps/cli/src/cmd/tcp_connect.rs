@@ -8,7 +8,7 @@ use std::sync::Arc;
 use linerate_endpoints::sockets::{Host, TcpStream};
 
 use crate::tcp::network::NetworkArgs;
-use crate::traffic::note;
+use linerate_console::note;
 
 const EXAMPLES: &str = "\
 Examples:

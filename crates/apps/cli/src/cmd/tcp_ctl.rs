@@ -11,8 +11,8 @@ use linerate_endpoints::request::{Request, What};
 use serde_json::{Value, json};
 
 use super::ctl;
-use crate::console::out;
 use crate::tcp::text;
+use linerate_console::out;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -161,7 +161,7 @@ fn load(client: MaybeTls<Client>, network: &NetworkConfig, options: Options, arg
     };
     let ended = watch(running, &watching)?;
     if !args.network.json && !args.network.quiet {
-        crate::console::out(&text::load(&ended.snapshot));
+        linerate_console::out(&text::load(&ended.snapshot));
     }
     Ok(ended.snapshot.program.is_well() && ended.frames_missing == 0 && !ended.port_lost)
 }

@@ -13,7 +13,7 @@ use linerate_units::bytes;
 use crate::tcp::network::{NetworkArgs, duration};
 use crate::tcp::text;
 use crate::tcp::watch::{Watching, watch};
-use crate::traffic::note;
+use linerate_console::note;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -131,7 +131,7 @@ fn run_server(server: MaybeTls<AnyServer>, network: &NetworkConfig, args: &Args)
     };
     let ended = watch(running, &watching)?;
     if !args.network.json && !args.network.quiet {
-        crate::console::out(&text::serve(&ended.snapshot));
+        linerate_console::out(&text::serve(&ended.snapshot));
     }
     Ok(ended.frames_missing == 0 && !ended.port_lost)
 }

@@ -20,14 +20,14 @@ pub fn ask(plan: &Plan, results: &Path, yes: bool) -> Result<(), String> {
     if !yes && has_run() {
         return Ok(());
     }
-    tell!("{}", words(&commands));
+    linerate_console::tell!("{}", words(&commands));
     if yes {
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
         return Err("it was not agreed that these commands are run: --yes agrees".into());
     }
-    tell!("Run them? [y/N]");
+    linerate_console::tell!("Run them? [y/N]");
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer).map_err(|error| format!("no answer could be read: {error}"))?;
     match answer.trim().to_ascii_lowercase().as_str() {

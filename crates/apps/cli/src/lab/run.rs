@@ -58,7 +58,7 @@ fn open(plan: &Plan, options: &Options) -> Result<(ResultsFolder, Results), Stri
         && let Some((folder, results)) =
             ResultsFolder::resume(dir, &plan.text).map_err(|error| unwritable(dir, &error))?
     {
-        tell!("going on with {}, which was stopped (--fresh starts anew)", folder.path().display());
+        linerate_console::tell!("going on with {}, which was stopped (--fresh starts anew)", folder.path().display());
         return Ok((folder, results));
     }
     let only = options.only.as_deref();

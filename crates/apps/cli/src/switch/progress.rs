@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use linerate_report::units::{count, pps};
 use linerate_switch::document::Snapshot;
 
-use crate::pktgen::log;
+use linerate_console::print;
 
 /// How it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Progress {
     /// Ends the line on the terminal, so that another can follow.
     pub fn end_line(&mut self) {
         if std::mem::take(&mut self.open_line) {
-            crate::traffic::note("");
+            linerate_console::note("");
         }
     }
 }
@@ -68,8 +68,8 @@ impl Progress {
 /// Prints a snapshot as one line.
 pub fn json(snapshot: &Snapshot) {
     match serde_json::to_string(snapshot) {
-        Ok(line) => log::out(&line),
-        Err(error) => crate::traffic::note(&error.to_string()),
+        Ok(line) => print(&line),
+        Err(error) => linerate_console::note(&error.to_string()),
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use linerate_endpoints::{NetworkConfig, Options, StackOptions};
 use linerate_units::{count, duration_ns};
 
-use crate::traffic::note;
+use linerate_console::note;
 
 /// Where the stack is, and how it runs.
 #[derive(clap::Args)]

@@ -8,7 +8,7 @@ use linerate_programs::load::{Account, LoadDocument, Times};
 use linerate_programs::serve::ServeDocument;
 use linerate_report::units::{bps, count, nanoseconds, percent};
 
-use crate::moving::account::{at, row};
+use linerate_bridge::account::{at, row};
 
 /// A second of a server: what follows the time.
 pub fn serve_line(now: &Snapshot<ServeDocument>, before: Option<&Snapshot<ServeDocument>>, seconds: f64) -> String {

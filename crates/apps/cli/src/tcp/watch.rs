@@ -5,9 +5,9 @@ use linerate_endpoints::{Ended, Running};
 use linerate_programs::Reports;
 use linerate_sys::{clock, signal};
 
-use crate::pktgen::log;
-use crate::traffic::live::Live;
-use crate::traffic::note;
+use linerate_console::live::Live;
+use linerate_console::note;
+use linerate_console::print;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// How often the main thread looks.
@@ -80,7 +80,7 @@ pub fn watch<P: Reports>(running: Running<P>, watching: &Watching<'_, P::Documen
 
 fn print_json<D: serde::Serialize>(snapshot: &Snapshot<D>) {
     match serde_json::to_string(snapshot) {
-        Ok(line) => log::out(&line),
+        Ok(line) => print(&line),
         Err(error) => note(&error.to_string()),
     }
 }
