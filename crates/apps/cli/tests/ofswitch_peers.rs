@@ -69,15 +69,22 @@ impl Site {
         Ok((output.status.success(), said.into_owned()))
     }
 
-    /// Repeats pings from one host to the other until an answer comes.
-    fn wait_for_ping(&self) {
+    /// Repeats pings from one host to the other until an answer comes. `None` if there is nothing to ping with.
+    fn wait_for_ping(&self) -> Option<()> {
+        has_ping()?;
         let ping = || {
             let mut command = Command::new("ping");
             let command = command.args(["-c", "1", "-W", "1", "192.0.2.2"]).stdout(Stdio::null());
             self.hosts[0].run(|| command.status()).expect("enter").is_ok_and(|status| status.success())
         };
         wait_until("an answer to a ping", ping);
+        Some(())
     }
+}
+
+/// `None`, and a line that says why, if there is no ping.
+fn has_ping() -> Option<()> {
+    program_or_skip("ping", Command::new("ping").arg("-V").output()).map(drop)
 }
 
 fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
@@ -261,7 +268,7 @@ fn ovs_testcontroller_makes_it_learn() {
     let Some(controller) = program_or_skip("ovs-testcontroller", site.start(&mut command)) else { return };
     let _controller = Ends(controller);
     let switch = site.switch("testcontroller", "--controller tcp:127.0.0.1:6653");
-    site.wait_for_ping();
+    let Some(()) = site.wait_for_ping() else { return };
     drop(switch);
 }
 
@@ -282,7 +289,7 @@ fn simple_switch_13_makes_it_learn() {
     command.arg(root.join("conformance/ryu_apps.py")).arg("simple_switch_13");
     let _controller = Ends(site.start(&mut command).expect("a controller"));
     let switch = site.switch("simple", "--controller tcp:127.0.0.1:6653");
-    site.wait_for_ping();
+    let Some(()) = site.wait_for_ping() else { return };
     drop(switch);
 }
 
@@ -293,7 +300,7 @@ fn the_controller_of_the_examples_makes_it_learn() {
     command.arg(root.join("examples/openflow/controller.py")).arg("learning");
     let _controller = Ends(site.start(&mut command).expect("a controller"));
     let switch = site.switch("example", "--controller tcp:127.0.0.1:6653");
-    site.wait_for_ping();
+    let Some(()) = site.wait_for_ping() else { return };
     drop(switch);
 }
 
@@ -324,7 +331,7 @@ fn ofctl_rest_drives_it() {
         );
         assert!(http("POST /stats/flowentry/add", &flow).contains(" 200 "));
     }
-    site.wait_for_ping();
+    let Some(()) = site.wait_for_ping() else { return };
     for what in
         ["desc", "table", "port", "portdesc", "group", "groupdesc", "groupfeatures", "meter", "meterconfig", "queue"]
     {

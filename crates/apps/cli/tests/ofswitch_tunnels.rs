@@ -33,6 +33,7 @@ struct Site {
 impl Site {
     fn new() -> Option<Site> {
         let make = || Ok::<_, std::io::Error>([(); 4].map(|()| NetNs::anonymous()));
+        program_or_skip("ping", Command::new("ping").arg("-V").output())?;
         let [near, switch, far, behind] = or_skip("network namespaces", make())?;
         let made = near.and_then(|near| Ok(Site { near, switch: switch?, far: far?, behind: behind? }));
         let site = or_skip("network namespaces", made)?;

@@ -6,6 +6,7 @@ use common::{Ended, INTERFACE, Run, Wire};
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 use linerate_sys::veth::{self, VethEnd};
+use linerate_testkit::program_or_skip;
 use serde_json::Value;
 
 fn json(ended: &Ended) -> Value {
@@ -169,10 +170,12 @@ fn tagged_frames_of_full_size_are_sent() {
     );
 }
 
-fn run(namespace: &NetNs, line: &str) -> std::process::Output {
+/// Runs a command; `None`, and a line that says why, if the program is missing.
+fn run(namespace: &NetNs, line: &str) -> Option<std::process::Output> {
     let mut words = line.split_whitespace();
-    let run = || std::process::Command::new(words.next().unwrap()).args(words).output().unwrap();
-    namespace.run(run).unwrap()
+    let program = words.next().unwrap();
+    let output = namespace.run(|| std::process::Command::new(program).args(words).output()).unwrap();
+    program_or_skip(program, output)
 }
 
 /// The kernel on the right is the gateway: it is asked for its address, and gets answers for those that the streams come from.
@@ -196,18 +199,20 @@ fn a_gateway_is_asked_for_and_gets_answers() {
             .unwrap()
             .unwrap();
         let nodad = if gateway.contains(':') { "nodad" } else { "" };
-        assert!(run(&wire.right, &format!("ip address add {gateway} dev {INTERFACE} {nodad}")).status.success());
+        let added = run(&wire.right, &format!("ip address add {gateway} dev {INTERFACE} {nodad}"));
+        let Some(added) = added else { return };
+        assert!(added.status.success(), "{added:?}");
         let address = gateway.split('/').next().unwrap();
-        let mac = run(&wire.right, &format!("cat /sys/class/net/{INTERFACE}/address")).stdout;
+        let Some(mac) = run(&wire.right, &format!("cat /sys/class/net/{INTERFACE}/address")) else { return };
         let line = format!("send packet:{INTERFACE} --gateway {address} {options} --rate 100pps --duration 60s");
         let sender = Run::start_in(&wire.left, &line);
         sender.wait_for("the gateway's address", |text| text.contains(&format!("{address} is at ")));
-        let mac = String::from_utf8(mac).unwrap();
+        let mac = String::from_utf8(mac.stdout).unwrap();
         // /sys shows the namespace in which it was mounted.
         if !mac.trim().is_empty() {
             assert!(sender.stderr().contains(mac.trim()), "{mac}: {}", sender.stderr());
         }
-        let pinged = run(&wire.right, &format!("ping -c 2 -W 20 {source}"));
+        let Some(pinged) = run(&wire.right, &format!("ping -c 2 -W 20 {source}")) else { return };
         assert!(pinged.status.success(), "{pinged:?}\n{}", sender.stderr());
         sender.signal("INT");
         sender.end().expect_code(0);

@@ -14,7 +14,7 @@
 /// What is wrong with the text. Values are not checked here; the stream file's reader does that.
 ///
 /// ```
-/// use linerate::traffic::rules::vary;
+/// use linerate_traffic::rules::vary;
 /// assert_eq!(vary("udp.source=1024..65535,random=3").unwrap(),
 ///     r#"{ field = "udp.source", first = 1024, last = 65535, order = "random", seed = 3 }"#);
 /// assert_eq!(vary("vlan.id=5+7,cycle").unwrap(), r#"{ field = "vlan.id", values = [5, 7], each = "cycle" }"#);

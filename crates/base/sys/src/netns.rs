@@ -238,12 +238,17 @@ fn mount(source: &str, target: &Path, kind: &str, flags: libc::c_ulong) -> io::R
 }
 
 fn on_new_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    let mut work = Some(work);
+    let mut result = None;
+    run_on_new_thread(&mut || result = work.take().map(|work| work()))?;
+    result.unwrap_or_else(|| Err(io::Error::other("the thread did nothing")))
+}
+
+/// Starts a thread and waits for its end. It has no type parameters: a thread is much code to compile for each work.
+fn run_on_new_thread(work: &mut (dyn FnMut() + Send)) -> io::Result<()> {
     thread::scope(|scope| {
         let handle = thread::Builder::new().name("netns".to_owned()).spawn_scoped(scope, work)?;
-        match handle.join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        handle.join().map_err(|panic| std::panic::resume_unwind(panic))
     })
 }
 
