@@ -195,11 +195,16 @@ fn arping_and_tracepath_find_the_host() {
     let Some(mut rig) = Rig::new(config(2, OURS)) else { return };
     if let Some(output) = rig.program("arping", "-c 2 -w 5 -I tap0 10.77.0.2") {
         assert_success("arping", &output);
-        // A duplicate is found: the status is 1.
-        let output = rig.program("arping", "-D -c 2 -w 3 -I tap0 10.77.0.2").unwrap();
-        assert_eq!(output.status.code(), Some(1), "{output:?}");
-        let output = rig.program("arping", "-D -c 2 -w 3 -I tap0 10.77.0.3").unwrap();
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        // There are two programs of this name, and the one of iputils looks for duplicates by -D; its status is 1 if there is one.
+        let version = rig.program("arping", "-V").unwrap();
+        if String::from_utf8_lossy(&version.stdout).contains("iputils") {
+            let output = rig.program("arping", "-D -c 2 -w 3 -I tap0 10.77.0.2").unwrap();
+            assert_eq!(output.status.code(), Some(1), "{output:?}");
+            let output = rig.program("arping", "-D -c 2 -w 3 -I tap0 10.77.0.3").unwrap();
+            assert_eq!(output.status.code(), Some(0), "{output:?}");
+        } else {
+            eprintln!("skipped in part: the arping of iputils is not installed");
+        }
     }
     for dst in ["10.77.0.2", "fd77::2"] {
         let Some(output) = rig.program("tracepath", &format!("-n {dst}")) else { return };
