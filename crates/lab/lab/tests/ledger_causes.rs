@@ -77,9 +77,14 @@ fn without_the_kernels_word_a_row_is_right_or_an_inference() {
     for cell in experiments.iter().flat_map(Experiment::cells) {
         let Some(ledger) = ledger_of(&cell, 60_000.0, AskReasons::WhenNeeded) else { continue };
         let row = expected(&cell);
+        // The totals of IPv6 have one number for routes that are missing and those that prohibit (Ip6InNoRoutes).
+        let counted_as = match cell.dut.name.as_str() {
+            "ipv6-prohibit" => "no route, or an unreachable or prohibit route",
+            _ => &row.cause,
+        };
         // A busy machine fills rings and backlogs at this rate.
         let is_right = |place: &str, cause: &str| {
-            place.starts_with(&row.place) && cause.contains(&row.cause) || cause.contains("ring full")
+            place.starts_with(&row.place) && cause.contains(counted_as) || cause.contains("ring full")
         };
         let mut counted = ledger.account.lost().iter().filter(|loss| loss.packets > 0 && !loss.is_inferred());
         let stranger = counted.find(|loss| !is_right(&loss.place, &loss.cause));

@@ -232,7 +232,7 @@ mod tests {
                 0 => Rate::PacketsPerSecond(value),
                 1 => Rate::L1BitsPerSecond(value.round().max(1.0)),
                 2 => Rate::L2BitsPerSecond(value),
-                _ => Rate::PercentOfLink(value % 100.0 + f64::MIN_POSITIVE),
+                _ => Rate::PercentOfLink((value % 100.0).max(1e-6)),
             };
             prop_assert_eq!(rate.to_string().parse(), Ok(rate));
         }
