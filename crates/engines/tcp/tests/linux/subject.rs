@@ -56,7 +56,8 @@ impl Linux {
         let text = |error: std::io::Error| error.to_string();
         let namespace = NetNs::anonymous().map_err(text)?;
         let pool = Pool::new(PoolConfig { frames: 2048, frame_size: 2048 }).map_err(|error| error.to_string())?;
-        let opened = namespace.run(|| linerate_port_tap::open("tap:tap0".parse().unwrap(), &pool)).map_err(text)?;
+        let opened =
+            namespace.run(|| linerate_port_tap::open("tap:tap0,no_offload".parse().unwrap(), &pool)).map_err(text)?;
         let port = opened.map_err(|error| error.to_string())?.into_port();
         let input = Batch::new(&pool, 64);
         let linux = Linux {
