@@ -111,8 +111,8 @@ impl PortSpec {
 
     /// The name of the port of queue `queue`, which opens that port alone.
     pub fn at_queue(&self, queue: u32) -> String {
-        let parts = split_unescaped(&self.text, ',').unwrap_or_default();
-        let options = parts.iter().skip(1).filter(|option| !option.starts_with("queues="));
+        let (_, options) = split_options(&self.text);
+        let options = options.iter().filter(|option| !option.starts_with("queues="));
         let backend = self.backend.as_ref().map(|backend| format!("{backend}:")).unwrap_or_default();
         let options: String = options.map(|option| format!(",{option}")).collect();
         format!("{backend}{}@{queue}{options}", escaped(&self.target))
@@ -128,10 +128,8 @@ impl PortSpec {
     pub fn cut(&mut self, key: &str) -> Option<String> {
         let value = self.take(key)?;
         let is_other = |part: &&str| part.split_once('=').map_or(*part, |(name, _)| name) != key;
-        let parts = split_unescaped(&self.text, ',')?;
-        let (name, options) = parts.split_first()?;
-        self.text =
-            std::iter::once(*name).chain(options.iter().copied().filter(is_other)).collect::<Vec<_>>().join(",");
+        let (name, options) = split_options(&self.text);
+        self.text = std::iter::once(name).chain(options.into_iter().filter(is_other)).collect::<Vec<_>>().join(",");
         Some(value)
     }
 
@@ -242,6 +240,23 @@ impl FromStr for PortSpec {
     }
 }
 
+/// The options as they are written, and what stands before them: `netmap:a@conf:x,y` has the options `x` and `y` of `netmap:a`.
+fn split_options(text: &str) -> (&str, Vec<&str>) {
+    let mut options = split_unescaped(text, ',').unwrap_or_default();
+    let Some(name) = options.first().copied() else { return (text, options) };
+    let at = split_unescaped(name, '@').unwrap_or_default();
+    match (at.first(), at.get(1).and_then(|queue| queue.strip_prefix("conf:"))) {
+        (Some(before), Some(first)) => {
+            options[0] = first;
+            (before, options)
+        }
+        _ => {
+            options.remove(0);
+            (name, options)
+        }
+    }
+}
+
 /// Splits off `backend:`; a name that is no plain word before the colon is part of the target.
 fn split_backend(name: &str) -> (Option<&str>, &str) {
     match name.split_once(':') {
@@ -326,6 +341,12 @@ mod tests {
         );
         assert_eq!(spec.to_string(), "file:/tmp/a\\,b.pcap,write");
         assert_eq!(spec.own, [("write".into(), "yes".into())]);
+        let mut netmaps = parse("netmap:vale0:a@conf:impair=loss 1%,slots=512,rings=2").unwrap();
+        assert_eq!(
+            (netmaps.cut("impair"), netmaps.to_string()),
+            (Some("loss 1%".into()), "netmap:vale0:a,slots=512,rings=2".into())
+        );
+        assert_eq!(parse("netmap:a@conf:rings=2,slots=512").unwrap().at_queue(3), "netmap:a@3,rings=2,slots=512");
     }
 
     #[test]
