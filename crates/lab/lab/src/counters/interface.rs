@@ -18,14 +18,8 @@ pub struct InterfaceCounters {
     pub tx_dropped: u64,
     /// Packets that IPv4 dropped because their destination MAC address is another's.
     pub rx_otherhost_dropped: u64,
-    /// Packets that a network card had no buffer of the host for (`rx_missed_errors`).
-    pub rx_missed: u64,
-    /// Packets that found the receive FIFO of a network card full (`rx_fifo_errors`).
-    pub rx_fifo: u64,
-    /// Packets that arrived with a wrong checksum of the frame (`rx_crc_errors`).
-    pub rx_crc: u64,
-    /// Packets that a network card could not transmit (`tx_errors`).
-    pub tx_errors: u64,
+    /// The kernel's own fields of errors and drops, `rx_missed_errors` and so on ([`crate::netlink::ERROR_FIELDS`]).
+    pub fields: Counters,
     /// Packets that its queueing discipline dropped; in no other counter.
     pub queue_drops: u64,
     /// Packets that wait in its queueing discipline: at the time of a snapshot, and at the end of a difference.
@@ -40,7 +34,9 @@ pub struct InterfaceCounters {
     pub napi: bool,
     /// Whether an XDP program is attached.
     pub xdp: bool,
-    /// The driver's own counters.
+    /// Who drives it, as `ethtool -i` prints it; empty where it does not tell.
+    pub driver_name: String,
+    /// The driver's own counters. Of a name that several of them have, the sum.
     pub driver: Counters,
 }
 
@@ -64,10 +60,7 @@ impl InterfaceCounters {
             rx_dropped: self.rx_dropped.saturating_sub(earlier.rx_dropped),
             tx_dropped: self.tx_dropped.saturating_sub(earlier.tx_dropped),
             rx_otherhost_dropped: self.rx_otherhost_dropped.saturating_sub(earlier.rx_otherhost_dropped),
-            rx_missed: self.rx_missed.saturating_sub(earlier.rx_missed),
-            rx_fifo: self.rx_fifo.saturating_sub(earlier.rx_fifo),
-            rx_crc: self.rx_crc.saturating_sub(earlier.rx_crc),
-            tx_errors: self.tx_errors.saturating_sub(earlier.tx_errors),
+            fields: added(&self.fields, &earlier.fields),
             queue_drops: self.queue_drops.saturating_sub(earlier.queue_drops),
             queued: self.queued,
             queued_before: earlier.queued,
@@ -75,6 +68,7 @@ impl InterfaceCounters {
             running: self.running,
             napi: self.napi || earlier.napi,
             xdp: self.xdp || earlier.xdp,
+            driver_name: self.driver_name.clone(),
             driver: added(&self.driver, &earlier.driver),
         }
     }

@@ -4,6 +4,7 @@
 //! docs/ledger.md. How they are read is in `sources`; how they add up to a list of losses is in [`crate::places`].
 
 mod interface;
+pub mod nic;
 mod open_vswitch;
 mod sources;
 mod switch;

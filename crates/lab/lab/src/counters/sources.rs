@@ -8,12 +8,12 @@ use linerate_experiment::IpVersion;
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 
-use super::{CountersError, DutCounters, HostCounters, InterfaceCounters, SideCounters, Snapshot, SwitchSource};
+use super::{CountersError, DutCounters, HostCounters, InterfaceCounters, SideCounters, Snapshot, SwitchSource, nic};
 use crate::drops::DropSource;
 use crate::hooks::HookReader;
 use crate::napi::NetdevFamily;
-use crate::netlink::Netlink;
-use crate::proc_net::{ProcFile, ProcNet, parse_softnet};
+use crate::netlink::{ERROR_FIELDS, Netlink};
+use crate::proc_net::{Counters, ProcFile, ProcNet, parse_softnet};
 use crate::topology::{Carrier, Interface, Topology};
 
 /// The open files and sockets from which snapshots of one topology are read, from any thread.
@@ -288,6 +288,7 @@ struct InterfaceSource {
     index: u32,
     netlink: Netlink,
     device: Netdev,
+    driver_name: String,
     driver_names: Vec<String>,
     netdev_family: Option<NetdevFamily>,
 }
@@ -298,6 +299,7 @@ impl InterfaceSource {
         Ok(Self {
             index,
             netlink: Netlink::open_in(namespace)?,
+            driver_name: device.driver_info()?.map(|info| info.driver).unwrap_or_default(),
             driver_names: device.statistic_names()?,
             device,
             netdev_family: NetdevFamily::open(namespace).ok(),
@@ -307,8 +309,17 @@ impl InterfaceSource {
     fn read(&mut self) -> Result<InterfaceCounters, CountersError> {
         // First: what leaves the queue between the two readings is then still in it, and not missing.
         let queue = self.netlink.queue_counts(self.index)?;
+        if nic::has_table(&self.driver_name) {
+            // Many drivers bring the kernel's fields up to date when they are asked for their own, and otherwise once in seconds.
+            self.device.statistic_values(self.driver_names.len())?;
+        }
         let link = self.netlink.link_statistics(self.index)?;
         let values = self.device.statistic_values(self.driver_names.len())?;
+        let fields = ERROR_FIELDS.into_iter().zip(link.counters.errors);
+        let mut driver = Counters::new();
+        for (name, value) in self.driver_names.iter().zip(values) {
+            *driver.entry(name.clone()).or_default() += value;
+        }
         Ok(InterfaceCounters {
             name: self.device.name().to_owned(),
             rx_packets: link.counters.rx_packets,
@@ -316,10 +327,7 @@ impl InterfaceSource {
             rx_dropped: link.counters.rx_dropped,
             tx_dropped: link.counters.tx_dropped,
             rx_otherhost_dropped: link.counters.rx_otherhost_dropped,
-            rx_missed: link.counters.rx_missed,
-            rx_fifo: link.counters.rx_fifo,
-            rx_crc: link.counters.rx_crc,
-            tx_errors: link.counters.tx_errors,
+            fields: fields.map(|((name, _), value)| (name.to_owned(), value)).collect(),
             queue_drops: queue.drops,
             queued: queue.queued,
             queued_before: 0,
@@ -327,7 +335,8 @@ impl InterfaceSource {
             running: link.running,
             napi: self.has_napi()?,
             xdp: link.xdp,
-            driver: self.driver_names.iter().cloned().zip(values).collect(),
+            driver_name: self.driver_name.clone(),
+            driver,
         })
     }
 

@@ -117,6 +117,10 @@ const HINTS: &[(&str, &str)] = &[
     ("dropped by the tester's own interface", "the tester's own loss: a lower rate, or a faster port of the tester"),
     ("not transmitted by the tester's own", "the tester's own loss: look at its cable and its driver (ethtool -S)"),
     (
+        "discarded by the tester's own network card",
+        "the tester's own loss: a lower rate, or a faster port of the tester",
+    ),
+    (
         "no room in the receive queue of the tester's",
         "the tester's own loss: longer receive queues (ethtool -G), or a core of its own",
     ),
@@ -125,6 +129,25 @@ const HINTS: &[(&str, &str)] = &[
         "the tester's own loss: longer receive queues (ethtool -G), or pause frames (ethtool -A)",
     ),
     ("arrived damaged at the tester's", "look at the cable and the transceivers between the device and the tester"),
+    (
+        "no free descriptor in a receive queue of the tester's",
+        "the tester's own loss: longer receive queues (ethtool -G), more of them (ethtool -L), or a core of its own",
+    ),
+    (
+        "packet buffer of the tester's",
+        "the tester's own loss: the card gets packets to memory too slowly (PCIe lanes, NUMA node), or its queues are full (ethtool -G)",
+    ),
+    (
+        "arrived with a length that the tester's",
+        "raise the MTU of the tester's interface, or look at what the device changes",
+    ),
+    ("arrived shorter than the tester's", "look at what the device cuts, and at cable and transceivers"),
+    ("arrived longer than the tester's", "raise the MTU of the tester's interface"),
+    (
+        "over the allowance of the tester's own instance",
+        "the tester's own loss: a lower rate, or an instance with a higher allowance of packets, bytes or connections",
+    ),
+    ("no rule of the tester's own network card", "turn on promiscuous mode, or send to the card's own address"),
     ("dropped by the driver", "the receiving port did not take frames in time: a larger ring, a core of its own"),
     (
         "ring full: the capture",

@@ -28,9 +28,9 @@ pub(crate) fn remarks(difference: &Difference, ledger: &Ledger) -> Vec<String> {
             remarks
                 .push(format!("connection tracking resolved {clashes} clashes of packets of one new flow (not lost)"));
         }
-        remarks.extend([&dut.ingress, &dut.egress].into_iter().filter_map(paused));
+        remarks.extend([&dut.ingress, &dut.egress].into_iter().flat_map(paused));
     }
-    remarks.extend([&difference.generator.interface, &difference.receiver.interface].into_iter().filter_map(paused));
+    remarks.extend([&difference.generator.interface, &difference.receiver.interface].into_iter().flat_map(paused));
     remarks
 }
 
@@ -44,16 +44,26 @@ fn is_guessed(ledger: &Ledger) -> bool {
     !ledger.unnamed.is_empty() || ledger.account.lost().iter().any(Loss::is_inferred)
 }
 
-/// Pause frames that an interface received, by whatever name its driver counts them (IEEE 802.3 annex 31B).
-fn paused(interface: &InterfaceCounters) -> Option<String> {
-    let is_pause = |name: &str| name.contains("pause") && name.contains("rx") && !name.contains("duration");
-    let frames: u64 = interface.driver.iter().filter(|(name, _)| is_pause(name)).map(|(_, frames)| frames).sum();
-    (frames > 0).then(|| {
-        format!(
-            "{} received {frames} pause frames: its link partner held it back (ethtool -A turns them off)",
-            interface.name
-        )
-    })
+/// Pause frames that an interface received and sent (IEEE 802.3 annex 31B).
+fn paused(interface: &InterfaceCounters) -> Vec<String> {
+    let name = &interface.name;
+    let [received, sent] = interface.pause_frames();
+    let of = |frames: u64, says: String| (frames > 0).then_some(says);
+    let words = [
+        of(
+            received,
+            format!(
+                "{name} received {received} pause frames: its link partner held it back (ethtool -A turns them off)"
+            ),
+        ),
+        of(
+            sent,
+            format!(
+                "{name} sent {sent} pause frames: it held its link partner back, whose losses can be its own then (ethtool -A)"
+            ),
+        ),
+    ];
+    words.into_iter().flatten().collect()
 }
 
 fn count(counters: &Counters, name: &str) -> u64 {
@@ -88,11 +98,12 @@ mod tests {
         let mut dut = DutCounters::default();
         dut.ingress.name = "eth7".into();
         dut.ingress.driver.insert("rx_pause_frames".into(), 3);
+        dut.ingress.driver.insert("tx_pause_frames".into(), 2);
         dut.protocols.insert("conntrack.clash_resolve".into(), 4);
         let drops = Some(DropCounts { uncounted: 5, ..DropCounts::default() });
         let difference = Difference { dut: Some(dut), drops, ..Difference::default() };
         let said = remarks(&difference, &ledger(Vec::new())).join("; ");
-        for words in ["5 drops", "4 clashes", "eth7 received 3 pause frames"] {
+        for words in ["5 drops", "4 clashes", "eth7 received 3 pause frames", "eth7 sent 2 pause frames"] {
             assert!(said.contains(words), "{words}: {said}");
         }
     }

@@ -13,7 +13,7 @@ use linerate_sys::netns::NetNs;
 mod bridge;
 mod observe;
 
-pub use observe::{LinkCounters, LinkStatistics, QueueCounts};
+pub use observe::{ERROR_FIELDS, LinkCounters, LinkStatistics, QueueCounts};
 
 /// struct ndmsg.
 const NEIGHBOUR_HEADER_LEN: usize = 12;

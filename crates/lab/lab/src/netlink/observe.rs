@@ -19,6 +19,21 @@ const IFLA_XDP_ATTACHED: u16 = 2;
 /// linux/pkt_sched.h.
 const TC_H_ROOT: u32 = 0xffff_ffff;
 
+/// Fields of struct rtnl_link_stats64 that count errors and drops, with their offsets in bytes. The kernel adds what its stack drops to
+/// `rx_dropped` and `tx_dropped`.
+pub const ERROR_FIELDS: [(&str, usize); 10] = [
+    ("rx_errors", 32),
+    ("tx_errors", 40),
+    ("rx_dropped", 48),
+    ("tx_dropped", 56),
+    ("rx_length_errors", 80),
+    ("rx_over_errors", 88),
+    ("rx_crc_errors", 96),
+    ("rx_frame_errors", 104),
+    ("rx_fifo_errors", 112),
+    ("rx_missed_errors", 120),
+];
+
 /// Counters of an interface: a part of struct rtnl_link_stats64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkCounters {
@@ -32,14 +47,8 @@ pub struct LinkCounters {
     pub tx_dropped: u64,
     /// Packets dropped because their destination MAC address is another's; 0 on kernels before 5.19.
     pub rx_otherhost_dropped: u64,
-    /// Packets that a network card had no buffer of the host for (`rx_missed_errors`).
-    pub rx_missed: u64,
-    /// Packets that found the receive FIFO of a network card full (`rx_fifo_errors`).
-    pub rx_fifo: u64,
-    /// Packets that arrived with a wrong checksum of the frame (`rx_crc_errors`).
-    pub rx_crc: u64,
-    /// Packets that a network card could not transmit (`tx_errors`).
-    pub tx_errors: u64,
+    /// Errors and drops, by the names in [`ERROR_FIELDS`].
+    pub errors: [u64; ERROR_FIELDS.len()],
 }
 
 /// State and counters of an interface.
@@ -76,10 +85,7 @@ impl LinkStatistics {
             rx_dropped: u64_at(statistics, 48)?,
             tx_dropped: u64_at(statistics, 56)?,
             rx_otherhost_dropped: u64_at(statistics, 192).unwrap_or(0),
-            rx_missed: u64_at(statistics, 120)?,
-            rx_fifo: u64_at(statistics, 112)?,
-            rx_crc: u64_at(statistics, 96)?,
-            tx_errors: u64_at(statistics, 40)?,
+            errors: ERROR_FIELDS.map(|(_, offset)| u64_at(statistics, offset).unwrap_or(0)),
         };
         let xdp = attributes.nested(libc::IFLA_XDP).and_then(|xdp| xdp.find(IFLA_XDP_ATTACHED));
         Some(Self {

@@ -5,6 +5,7 @@ use linerate_report::Loss;
 use super::segment::{ALL, RING_FULL, Segment};
 use super::{Path, Way, counted};
 use crate::counters::InterfaceCounters;
+use crate::counters::nic::{self, Lost, Stage};
 use crate::drops::causes::{At, Known, Piece};
 use crate::drops::reasons::Sureness;
 
@@ -20,6 +21,9 @@ impl Path {
         segment.take_queued(interface);
         for loss in &way.ports.generator {
             segment.take(loss.clone());
+        }
+        for lost in interface.lost_at(Stage::Refused) {
+            segment.take(by_card(interface, lost));
         }
         self.divide(&mut segment, Sureness::Any);
         segment.take_ring_of(next);
@@ -78,24 +82,26 @@ impl Path {
 
     /// Between two interfaces that are not two ends of one link. What the tester's own network cards lost is theirs; the rest a device
     /// outside the lab has lost, or its cables.
-    pub(super) fn between(&mut self, from: &InterfaceCounters, to: &InterfaceCounters, outside: bool) {
-        let lost = from.tx_packets.saturating_sub(to.rx_packets);
+    /// `not_handed_over` of the first one's `tx_dropped` are not in its `tx_packets`.
+    pub(super) fn between(
+        &mut self,
+        from: &InterfaceCounters,
+        to: &InterfaceCounters,
+        (outside, not_handed_over): (bool, u64),
+    ) {
+        let lost = from.tx_packets.saturating_sub(to.taken_in());
         let mut segment = Segment::new(lost, Piece::Link, from, to, Known::default());
         let place = format!("between {} and {}", from.name, to.name);
         if outside {
-            segment.take(counted(
-                &from.name,
-                "not transmitted by the tester's own interface",
-                &format!("{} tx_errors", from.name),
-                from.tx_errors,
-            ));
-            let own = [
-                ("rx_missed_errors", "no room in the receive queue of the tester's own network card", to.rx_missed),
-                ("rx_fifo_errors", "receive FIFO of the tester's own network card full", to.rx_fifo),
-                ("rx_crc_errors", "arrived damaged at the tester's own network card (wrong FCS)", to.rx_crc),
-            ];
-            for (counter, cause, packets) in own {
-                segment.take(counted(&to.name, cause, &format!("{} {counter}", to.name), packets));
+            // Those that were not handed over have their row before.
+            let row = |lost: Lost| Lost {
+                packets: lost.packets.saturating_sub(if lost.counter == "tx_dropped" { not_handed_over } else { 0 }),
+                ..lost
+            };
+            let leaving = from.lost_at(Stage::Leaving).into_iter().map(|lost| (from, row(lost)));
+            let arriving = to.lost_at(Stage::Arriving).into_iter().map(|lost| (to, lost));
+            for (card, lost) in leaving.chain(arriving) {
+                segment.take(by_card(card, lost));
             }
             let cause = "lost in the device or on its cables";
             let totals = format!("{} tx_packets and {} rx_packets", from.name, to.name);
@@ -107,7 +113,7 @@ impl Path {
 
     /// From the receiver's interface to the receiving port.
     pub(super) fn reception(&mut self, receiver: &InterfaceCounters, way: Way<'_>) {
-        let lost = receiver.rx_packets.saturating_sub(way.received);
+        let lost = receiver.taken_in().saturating_sub(way.received);
         let mut segment = Segment::new(lost, Piece::Reception, receiver, receiver, Known::default());
         for loss in &way.ports.receiver {
             // As the port says, even beyond what is missing: an over-explained ledger must show.
@@ -117,11 +123,27 @@ impl Path {
         // They are told at the end, when it is known how many of them no other row has.
         segment.left = segment.left.saturating_sub(way.ports.while_reading);
         self.under_way(receiver, way);
-        segment.take_xdp_drops(receiver);
         let name = &receiver.name;
-        let drops = Loss::new(name, "dropped by the driver", receiver.driver_sum("rx", "drops"));
-        segment.take(drops.counted_by(format!("{name} rx_queue_*_drops")));
+        if nic::has_table(&receiver.driver_name) {
+            for lost in receiver.lost_at(Stage::Received) {
+                segment.take(by_card(receiver, lost));
+            }
+        } else {
+            segment.take_xdp_drops(receiver);
+            let drops = Loss::new(name, "dropped by the driver", receiver.driver_sum("rx", "drops"));
+            segment.take(drops.counted_by(format!("{name} rx_queue_*_drops")));
+        }
         self.divide(&mut segment, Sureness::Any);
         self.close(segment, &format!("between {name} and the receiving port"));
+    }
+}
+
+/// The row of what one of the tester's own network cards lost.
+fn by_card(card: &InterfaceCounters, lost: Lost) -> Loss {
+    let counter = format!("{} {}", card.name, lost.counter);
+    let row = Loss::new(&card.name, lost.cause, lost.packets);
+    match lost.is_unsure {
+        true => row.inferred_from(format!("{counter}, which has packets that were not lost, too")),
+        false => row.counted_by(counter),
     }
 }

@@ -152,7 +152,7 @@ pub fn losses_of_ways(difference: &Difference, forward: Way<'_>, backward: Optio
                     true => path.transmitting(from, lost),
                     false => path.link(from, to, lost, to.driver_sum("rx", "drops")),
                 }
-                path.between(from, to, difference.outside);
+                path.between(from, to, (difference.outside, lost));
             }
         }
     }
