@@ -322,6 +322,19 @@ fn dut_and_topology_have_to_fit() {
     assert!(found.len() == 1 && found[0].contains("`ports` is for namespaces"), "{found:#?}");
     let found = errors(&file(&ports.replace("eth2", "eth1"), "none", ""));
     assert!(found.len() == 1 && found[0].contains("both ends are \"xdp:eth1\""), "{found:#?}");
+    for (cable, words) in [
+        ("[\"xdp:eth3\", \"xdp:eth4\"]", ""),
+        ("[\"xdp:eth3\"]", "needs two ports"),
+        ("[\"xdp:eth3\", \"xdp:eth3\"]", "needs two ports"),
+        ("[\"xdp:eth3\", \"\"]", "needs two ports"),
+        ("[\"xdp:eth3\", \"xdp:eth2\"]", "\"xdp:eth2\" is cabled to the device"),
+    ] {
+        let found = errors(&file(&format!("{ports}\nbaseline_ports = {cable}"), "external", ""));
+        assert_eq!((found.is_empty(), found.len() <= 1), (words.is_empty(), true), "{cable}: {found:#?}");
+        assert!(found.iter().all(|error| error.contains(words)), "{cable}: {found:#?}");
+    }
+    let found = errors(&file("baseline_ports = [\"xdp:eth3\", \"xdp:eth4\"]", "none", ""));
+    assert!(found.len() == 1 && found[0].contains("unknown key in [topology] \"baseline_ports\""), "{found:#?}");
     let found = errors(&file("kind = \"ports\"\na = \"xdp:eth1\"", "none", ""));
     assert!(found.len() == 1 && found[0].contains("[topology] needs `b`"), "{found:#?}");
 }

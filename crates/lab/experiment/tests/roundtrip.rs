@@ -370,7 +370,12 @@ fn experiment() -> impl Strategy<Value = Experiment> {
             let published = vec![Published { source, cells, what, value: value.map(f64::from), text: printed }];
             let directions = [Direction::OneWay, Direction::BothWays][..directions].to_vec();
             let phases = Phases { warm_up_ns, wait_ns, drain_ns, rest_ns };
+            let baseline_ports = match topology {
+                TopologyKind::Ports { .. } if is_third => Some(["xdp:cable2".to_string(), "xdp:cable3".to_string()]),
+                _ => None,
+            };
             Experiment {
+                baseline_ports,
                 name,
                 title,
                 about,

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use linerate_report::{CORE_CLOCK, Environment};
 use linerate_sys::capability::Capabilities;
+use linerate_sys::ethtool::{Pause, RingSizes};
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 
@@ -73,6 +74,14 @@ const BOOT_WORDS: [&str; 12] = [
     "default_hugepagesz",
 ];
 
+/// Adds the tester's interfaces in this thread's network namespace, by name.
+pub(crate) fn add_interfaces(environment: &mut Environment, names: &[String]) {
+    let Ok(here) = NetNs::current() else { return };
+    for name in names {
+        add_interface(environment, &here, name);
+    }
+}
+
 /// Reads the environment; of interfaces and namespaces, those of the topology in use.
 pub fn read(topology: Option<&Topology>) -> Environment {
     let mut environment = Environment {
@@ -116,6 +125,12 @@ fn add_interface(environment: &mut Environment, namespace: &NetNs, name: &str) {
         let driver = format!("{} {}", info.driver, info.version);
         environment.other.insert(format!("{name} driver"), driver.trim_end().to_owned());
     }
+    if let Ok(Some(sizes)) = device.ring_sizes() {
+        environment.other.insert(format!("{name} ring sizes"), ring_sizes(sizes));
+    }
+    if let Ok(Some(pause)) = device.pause() {
+        environment.other.insert(format!("{name} pause frames"), pause_frames(pause).to_owned());
+    }
     if let Ok(mtu) = device.mtu() {
         environment.other.insert(format!("{name} MTU"), mtu.to_string());
     }
@@ -124,6 +139,19 @@ fn add_interface(environment: &mut Environment, namespace: &NetNs, name: &str) {
             let state = if feature.active { "on" } else { "off" };
             environment.offloads.insert(format!("{name} {}", feature.name), state.to_owned());
         }
+    }
+}
+
+fn ring_sizes(RingSizes { rx, rx_max, tx, tx_max }: RingSizes) -> String {
+    format!("{rx} of {rx_max} descriptors for reception, {tx} of {tx_max} for transmission")
+}
+
+fn pause_frames(pause: Pause) -> &'static str {
+    match (pause.rx, pause.tx) {
+        (true, true) => "obeyed and sent",
+        (true, false) => "obeyed",
+        (false, true) => "sent",
+        (false, false) => "off",
     }
 }
 
@@ -279,6 +307,15 @@ mod tests {
         assert!(environment.kernel.is_some_and(|kernel| kernel.starts_with("Linux ")));
         assert!(environment.cores_online >= Some(1));
         assert!(environment.offloads.is_empty());
+    }
+
+    #[test]
+    fn rings_and_pause_frames_of_a_card_are_told_in_words() {
+        let sizes = RingSizes { rx: 512, rx_max: 4096, tx: 256, tx_max: 2048 };
+        assert_eq!(ring_sizes(sizes), "512 of 4096 descriptors for reception, 256 of 2048 for transmission");
+        let pause = |rx, tx| pause_frames(Pause { autonegotiated: true, rx, tx });
+        let words = [pause(true, true), pause(true, false), pause(false, true), pause(false, false)];
+        assert_eq!(words, ["obeyed and sent", "obeyed", "sent", "off"]);
     }
 
     #[test]

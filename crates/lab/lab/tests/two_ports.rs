@@ -7,9 +7,11 @@ use std::net::Ipv4Addr;
 use linerate_experiment::{FlowOrder, FlowSpec};
 use linerate_lab::ledger::Ledger;
 use linerate_lab::netlink::{Netlink, Route, VethEnd, VethShape};
+use linerate_lab::runner::lab::Lab;
+use linerate_lab::runner::{self, Store};
 use linerate_lab::sysctl;
 use linerate_lab::tester::{Load, NextHop, Outcome, PortEnd, PortsSpec, Tester, TrialSpec, fixed_size};
-use linerate_report::{Account, Counted, Loss};
+use linerate_report::{Account, Counted, Loss, Results};
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 use linerate_testkit::or_skip;
@@ -198,6 +200,47 @@ fn a_router_is_asked_for_its_address_and_told_ours() {
     assert!((0..=10).contains(&outcome.ledger.account.unexplained()), "{:?}", outcome.ledger);
 }
 
+/// The box takes one of its ports down and up again while packets come.
+#[test]
+fn a_link_that_goes_away_during_a_trial_is_named() {
+    let Some((host, router)) = router() else { return };
+    let near = NextHop::Mac([2, 0x4c, 0x52, 7, 3, 2]);
+    let a = PortEnd { port: "packet:port-a".into(), next_hop: near };
+    let spec = PortsSpec { a, ..PortsSpec::new("", "packet:port-b") };
+    let trials = |goes_away: bool| -> Outcome {
+        let measure = || {
+            let mut tester = Tester::on_ports(&spec).expect("two ports");
+            let (size, flows) = (fixed_size(128), flows());
+            let spec = TrialSpec::new(&size, &flows, Load::Rate { pps: 2_000.0, duration_ns: 600 * MS });
+            std::thread::scope(|scope| {
+                let toggling = goes_away.then(|| {
+                    scope.spawn(|| {
+                        std::thread::sleep(std::time::Duration::from_millis(300));
+                        let index = router.run(|| Netdev::open("near")?.index()).expect("enter").expect("an index");
+                        let mut netlink = Netlink::open_in(&router).expect("netlink");
+                        [false, true].map(|up| netlink.set_up(index, up).expect("set"))
+                    })
+                });
+                let outcome = tester.trial(&spec).expect("a trial");
+                toggling.map(|thread| thread.join().expect("toggled"));
+                outcome
+            })
+        };
+        host.run(measure).expect("enter")
+    };
+    let outcome = trials(false);
+    assert_eq!(outcome.link_flaps, [] as [String; 0], "{outcome:#?}");
+    let outcome = trials(true);
+    let [flap] = &outcome.link_flaps[..] else { panic!("one link: {outcome:#?}") };
+    assert!(
+        flap.contains("the link of port-a went away once during the trial") && outcome.notes.contains(flap),
+        "{flap}"
+    );
+    for loss in outcome.ledger.account.lost().iter().filter(|loss| loss.place == "between port-a and port-b") {
+        assert!(loss.cause.starts_with("lost while a link of the tester was away"), "{loss:?}");
+    }
+}
+
 #[test]
 fn a_gateway_that_does_not_answer_is_an_error_that_names_it() {
     let Some((host, _router)) = router() else { return };
@@ -207,6 +250,56 @@ fn a_gateway_that_does_not_answer_is_an_error_that_names_it() {
     let error = host.run(|| Tester::on_ports(&spec).map(|_| ()).map_err(|error| error.to_string())).expect("enter");
     let Err(problem) = error else { panic!("nobody is there") };
     assert!(problem.contains("198.18.0.99 does not answer"), "{problem}");
+}
+
+struct Nowhere;
+
+impl Store for Nowhere {
+    fn save(&mut self, _: &Results) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn keep_shown(&mut self, _: &str, _: &str, _: &str) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A box between two ports of a host, and a cable between two others for the baseline.
+#[test]
+fn a_baseline_on_a_cable_between_two_other_ports() {
+    let text = |baseline: &str| {
+        format!(
+            "name = \"x\"\ntitle = \"X\"\n[topology]\nkind = \"ports\"\na = \"packet:port-a\"\nb = \"packet:port-b\"\n{baseline}\n\
+             [[dut]]\nname = \"box\"\nkind = \"external\"\ndescription = \"a veth pair\"\n[matrix]\nsizes = [64]\nflows = [1]\n\
+             [[test]]\nkind = \"load\"\nrate = \"1000pps\"\ntrial = \"100ms\"\n"
+        )
+    };
+    for (baseline, is_measured) in [("", false), ("baseline_ports = [\"packet:cable-a\", \"packet:cable-b\"]", true)] {
+        let Some(host) = namespace() else { return };
+        pair((&host, "port-a"), (&host, "port-b"), 6);
+        pair((&host, "cable-a"), (&host, "cable-b"), 7);
+        let experiment = linerate_experiment::parse(&text(baseline), "x.toml").expect("an experiment");
+        let mut results = runner::begin(&experiment, "", None, "0").expect("a cell");
+        let measured = host.run(|| {
+            let mut lab = Lab::new(&experiment, false, None);
+            runner::run(&experiment, &mut results, &mut lab, &mut Nowhere, &mut |_| {}).expect("kept");
+            ["cable-a", "cable-b"].map(|name| {
+                let index = Netdev::open(name).and_then(|device| device.index()).expect("a port");
+                Netlink::open().expect("netlink").link_statistics(index).expect("counters").counters.tx_packets
+            })
+        });
+        let cell = &results.cells[0];
+        let [sent, back] = measured.expect("enter");
+        assert_eq!(
+            (cell.baseline_pps.is_some(), sent > 100, back),
+            (is_measured, is_measured, 0),
+            "{baseline}: {cell:#?}"
+        );
+        let account = &cell.findings[0].trials.last().expect("a trial").trial.account;
+        assert!(account.delivered() > 0 && account.unexplained() == 0, "{account:#?}");
+        let other = &results.environment.other;
+        assert!(other["port-a driver"].starts_with("veth") && other["port-b MTU"] == "1500", "{other:#?}");
+    }
 }
 
 /// What the tests above hold against a ledger can fail.

@@ -23,6 +23,8 @@ pub struct Experiment {
     pub about: String,
     /// Between which ends packets go.
     pub topology: TopologyKind,
+    /// Between two ports of this host: two other ports with a cable from one to the other, on which the baseline is measured.
+    pub baseline_ports: Option<[String; 2]>,
     /// Bytes of layer 3 in one frame, on every link that the lab makes.
     pub mtu: u32,
     /// Which ports the tester uses: a dimension of the matrix. Empty = the best that work.

@@ -86,6 +86,7 @@ fn build(file: &Section<'_>) -> Option<Experiment> {
         title: title.unwrap_or_default(),
         about,
         topology: place.kind,
+        baseline_ports: place.baseline_ports,
         mtu: place.mtu,
         testers: matrix.testers,
         cores,

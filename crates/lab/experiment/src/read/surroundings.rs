@@ -12,14 +12,16 @@ const HOUR_NS: u64 = 3_600 * SECOND_NS;
 /// Where frames go, and how long they may be.
 pub(crate) struct Place {
     pub(crate) kind: TopologyKind,
+    pub(crate) baseline_ports: Option<[String; 2]>,
     pub(crate) mtu: u32,
 }
 
 pub(crate) fn topology(file: &Section<'_>) -> Place {
-    let default = Place { kind: TopologyKind::Namespaces, mtu: 1_500 };
+    let default = Place { kind: TopologyKind::Namespaces, baseline_ports: None, mtu: 1_500 };
     let Some(table) = file.section("topology", "[topology]") else { return default };
     let kinds = [("namespaces", 0), ("ports", 1), ("in-process", 2)];
     let mtu = table.integer("mtu", 46..=MTU_MAX).map_or(default.mtu, |mtu| mtu as u32);
+    let mut baseline_ports = None;
     let kind = match table.word("kind", "kind of topology", &kinds) {
         Some(1) => {
             let (a, b) = (port(&table, "a"), port(&table, "b"));
@@ -27,13 +29,30 @@ pub(crate) fn topology(file: &Section<'_>) -> Place {
                 table.error("b", format!("both ends are {a:?}; expected two ports"));
             }
             let (to_a, to_b) = (next_hop::read(&table, "a_next_hop"), next_hop::read(&table, "b_next_hop"));
+            baseline_ports = cabled(&table, [&a, &b]);
             TopologyKind::Ports { a: PortEnd { port: a, next_hop: to_a }, b: PortEnd { port: b, next_hop: to_b } }
         }
         Some(2) => TopologyKind::InProcess,
         _ => TopologyKind::Namespaces,
     };
     table.finish();
-    Place { kind, mtu }
+    Place { kind, baseline_ports, mtu }
+}
+
+/// The two ports of the baseline. A port with a cable to the device has none to another port.
+fn cabled(table: &Section<'_>, device: [&String; 2]) -> Option<[String; 2]> {
+    let key = "baseline_ports";
+    let ports: [String; 2] = table.texts(key)?.try_into().unwrap_or_default();
+    let [one, other] = &ports;
+    if one.trim().is_empty() || other.trim().is_empty() || one == other {
+        table.error(key, "`baseline_ports` needs two ports, as [\"xdp:eth2\", \"xdp:eth3\"]");
+    } else if let Some(port) = ports.iter().find(|port| device.contains(port)) {
+        table.error(
+            key,
+            format!("{port:?} is cabled to the device; expected two ports with a cable from one to the other"),
+        );
+    }
+    Some(ports)
 }
 
 fn port(table: &Section<'_>, key: &'static str) -> String {

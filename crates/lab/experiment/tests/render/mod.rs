@@ -50,7 +50,12 @@ fn topology(it: &Experiment) -> String {
         TopologyKind::InProcess => "kind = 'in-process'".to_string(),
         TopologyKind::Ports { a, b } => {
             let (to_a, to_b) = (next_hop("a_next_hop", a.next_hop), next_hop("b_next_hop", b.next_hop));
-            format!("kind = 'ports'\na = {}\n{to_a}b = {}\n{to_b}", text(&a.port), text(&b.port))
+            let cable = it
+                .baseline_ports
+                .as_ref()
+                .map(|[one, other]| format!("baseline_ports = [{}, {}]\n", text(one), text(other)));
+            let cable = cable.unwrap_or_default();
+            format!("kind = 'ports'\na = {}\n{to_a}b = {}\n{to_b}{cable}", text(&a.port), text(&b.port))
         }
     };
     format!("[topology]\nmtu = {}\n{kind}\n", it.mtu)

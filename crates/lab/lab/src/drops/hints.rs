@@ -117,6 +117,10 @@ const HINTS: &[(&str, &str)] = &[
     ("dropped by the tester's own interface", "the tester's own loss: a lower rate, or a faster port of the tester"),
     ("not transmitted by the tester's own", "the tester's own loss: look at its cable and its driver (ethtool -S)"),
     (
+        "lost while a link of the tester was away",
+        "look at the cable, the transceivers and the logs of both sides (ip -s -s link show)",
+    ),
+    (
         "discarded by the tester's own network card",
         "the tester's own loss: a lower rate, or a faster port of the tester",
     ),

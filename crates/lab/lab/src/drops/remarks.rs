@@ -34,6 +34,25 @@ pub(crate) fn remarks(difference: &Difference, ledger: &Ledger) -> Vec<String> {
     remarks
 }
 
+/// Links of the tester's own network cards that went away, where the device is outside the lab. (What happens to the links of the lab's own
+/// devices is a part of their losses.)
+pub(crate) fn link_flaps(difference: &Difference) -> Vec<String> {
+    let cards = [&difference.generator.interface, &difference.receiver.interface];
+    let flapped = cards.into_iter().filter(|card| difference.outside && card.carrier_losses > 0);
+    let sentence = |card: &InterfaceCounters| {
+        let times = match card.carrier_losses {
+            1 => "once".to_owned(),
+            times => format!("{times} times"),
+        };
+        let now = if card.running { "" } else { " and is not back" };
+        format!(
+            "the link of {} went away {times} during the trial{now}: look at its cable, its transceivers and the device",
+            card.name
+        )
+    };
+    flapped.map(sentence).collect()
+}
+
 /// Whether the kernel's drop reasons could say more of a trial's losses than its counters did.
 pub(crate) fn is_unsure(ledger: &Ledger) -> bool {
     ledger.account.unexplained() != 0 || is_guessed(ledger)
@@ -91,6 +110,20 @@ mod tests {
         let counted = ledger(vec![Loss::new("a", "no route", 10).counted_by("InNoRoutes")]);
         assert_eq!(remarks(&blind, &counted).len(), 1);
         assert_eq!(remarks(&Difference::default(), &guess).len(), 1);
+    }
+
+    #[test]
+    fn a_link_of_the_testers_that_went_away_is_told_where_the_device_is_outside() {
+        let mut difference = Difference { outside: true, ..Difference::default() };
+        let cards = [&mut difference.generator.interface, &mut difference.receiver.interface];
+        for (card, (name, times)) in cards.into_iter().zip([("eth0", 1), ("eth1", 3)]) {
+            (card.name, card.carrier_losses, card.running) = (name.into(), times, times == 1);
+        }
+        let said = link_flaps(&difference);
+        assert!(said.len() == 2 && said[0].contains("eth0 went away once during the trial:"), "{said:?}");
+        assert!(said[1].contains("eth1 went away 3 times during the trial and is not back"), "{said:?}");
+        difference.outside = false;
+        assert!(link_flaps(&difference).is_empty());
     }
 
     #[test]

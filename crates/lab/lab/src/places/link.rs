@@ -103,7 +103,10 @@ impl Path {
             for (card, lost) in leaving.chain(arriving) {
                 segment.take(by_card(card, lost));
             }
-            let cause = "lost in the device or on its cables";
+            let cause = match [from, to].iter().any(|card| card.carrier_losses > 0) {
+                true => "lost while a link of the tester was away, or in the device",
+                false => "lost in the device or on its cables",
+            };
             let totals = format!("{} tx_packets and {} rx_packets", from.name, to.name);
             segment.take_rest(&place, Some(cause.to_owned()), &totals);
             self.hidden_at(Loss::new(&place, cause, ALL).inferred_from(totals));

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use linerate_experiment::{Direction, DutKind, DutSpec, ExpectedLoss, Experiment, PortEnd, TesterPorts, TopologyKind};
+use linerate_experiment::{
+    Direction, DutKind, DutSpec, ExpectedLoss, Experiment, NextHop, PortEnd, TesterPorts, TopologyKind,
+};
 use linerate_ports::Access;
 use linerate_report::{
     Account, CacheLine, Dut, Environment, ExperimentTrial, Found, Loss, Results, Stalls, Trial, units,
@@ -46,19 +48,17 @@ impl<'a> Lab<'a> {
         Self { experiment, as_root, no_namespaces, first, cache_line_before_ns: None }
     }
 
-    fn open_with(&self, cell: &CellPlan<'_>, dut: &DutSpec) -> Result<LabRig<'a>, Gone> {
+    fn open_with(&self, cell: &CellPlan<'_>, dut: &DutSpec, ends: &TopologyKind) -> Result<LabRig<'a>, Gone> {
         let over_memory = cell.dut.kind.shares_memory();
-        if let (TopologyKind::Namespaces, Some(why), false) =
-            (&self.experiment.topology, &self.no_namespaces, over_memory)
-        {
+        if let (TopologyKind::Namespaces, Some(why), false) = (ends, &self.no_namespaces, over_memory) {
             return Err(Gone::Cannot(format!("no network namespace can be made: {why}")));
         }
-        let chosen = chosen(cell, &self.experiment.topology).map_err(Gone::Cannot)?;
+        let chosen = chosen(cell, ends).map_err(Gone::Cannot)?;
         if chosen.of_dut.len() > 1 && dut.kind == DutKind::XdpForwarder {
             let why = "the XDP forwarder works where its queue's thread does: on one core";
             return Err(Gone::Cannot(why.into()));
         }
-        let path = self.path(cell, &chosen);
+        let path = self.path(cell, &chosen, ends);
         let built = dut::build(dut, &path).map_err(|error| Gone::Cannot(error.to_string()))?;
         let captures = matches!(built.path, Path::Captured(..));
         let mut tester = match built.path {
@@ -94,9 +94,9 @@ impl<'a> Lab<'a> {
         })
     }
 
-    fn path(&self, cell: &CellPlan<'_>, chosen: &Chosen) -> TopologySpec {
+    fn path(&self, cell: &CellPlan<'_>, chosen: &Chosen, ends: &TopologyKind) -> TopologySpec {
         TopologySpec {
-            ends: self.experiment.topology.clone(),
+            ends: ends.clone(),
             joint: if cell.dut.kind.shares_memory() { Joint::Memif } else { Joint::Veth },
             mtu: self.experiment.mtu,
             placement: chosen.placement,
@@ -168,20 +168,28 @@ impl Rigs for Lab<'_> {
     fn open<'b>(&'b mut self, cell: &CellPlan<'_>) -> Result<Box<dyn Rig + 'b>, Gone> {
         if is_of_tcp(self.experiment) {
             let chosen = chosen(cell, &self.experiment.topology).map_err(Gone::Cannot)?;
-            let path = self.path(cell, &chosen);
+            let path = self.path(cell, &chosen, &self.experiment.topology);
             let namespaces = (chosen, self.no_namespaces.as_deref());
             return Ok(Box::new(TcpRig::open(cell, self.experiment, path, namespaces)?));
         }
-        Ok(Box::new(self.open_with(cell, cell.dut)?))
+        Ok(Box::new(self.open_with(cell, cell.dut, &self.experiment.topology)?))
     }
 
     fn open_baseline<'b>(&'b mut self, cell: &CellPlan<'_>) -> Option<Result<Box<dyn Rig + 'b>, Gone>> {
         let has_none = is_of_tcp(self.experiment) || cell.dut.kind == DutKind::None;
-        if self.experiment.topology != TopologyKind::Namespaces || has_none {
+        let ends = match (&self.experiment.topology, &self.experiment.baseline_ports) {
+            (TopologyKind::Namespaces, _) => TopologyKind::Namespaces,
+            (TopologyKind::Ports { .. }, Some(ports)) => {
+                let [a, b] = ports.clone().map(|port| PortEnd { port, next_hop: NextHop::OtherEnd });
+                TopologyKind::Ports { a, b }
+            }
+            _ => return None,
+        };
+        if has_none {
             return None;
         }
         let none = DutSpec { name: "baseline".into(), kind: DutKind::None };
-        Some(self.open_with(cell, &none).map(|rig| Box::new(rig) as Box<dyn Rig + 'b>))
+        Some(self.open_with(cell, &none, &ends).map(|rig| Box::new(rig) as Box<dyn Rig + 'b>))
     }
 
     fn environment(&self) -> Environment {
@@ -254,6 +262,7 @@ impl Rig for LabRig<'_> {
 
     fn environment(&self) -> Option<Environment> {
         let mut environment = environment::read(self.tester.topology.as_ref());
+        environment::add_interfaces(&mut environment, &self.tester.cards);
         if self.device.mode().is_some() {
             // The device says where it works, anew for each trial.
             environment.other.remove("first hop runs");
@@ -382,6 +391,8 @@ impl LabRig<'_> {
             recovery,
             captured: self.device.captured(),
             shown: None,
+            // A device that is reset takes its links down.
+            link_flaps: if reset.is_some() { Vec::new() } else { outcome.link_flaps.clone() },
             again: outcome.again.clone(),
             reset: reset.filter(|_| has_timeline).map(|how| Reset { how, outage_ns }),
             trial: ExperimentTrial {

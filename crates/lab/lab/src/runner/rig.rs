@@ -15,7 +15,8 @@ pub trait Rigs {
     /// What is missing, in words: the cell cannot be measured.
     fn open<'a>(&'a mut self, cell: &CellPlan<'_>) -> Result<Box<dyn Rig + 'a>, Gone>;
 
-    /// The same path without a device; `None` where there is no such path (a cabled box, a link inside this process).
+    /// The same path without a device; `None` where there is no such path (a cabled box without ports for it, a link inside this
+    /// process).
     ///
     /// # Errors
     /// As [`Rigs::open`].
@@ -141,6 +142,8 @@ pub struct Measured {
     pub captured: Option<Vec<CapturePort>>,
     /// What the device showed before and after, where it shows anything.
     pub shown: Option<String>,
+    /// As [`crate::tester::Outcome::link_flaps`]; empty where the trial resets the device.
+    pub link_flaps: Vec<String>,
     /// As [`crate::tester::Outcome::again`].
     pub again: Option<String>,
 }

@@ -5,7 +5,8 @@ use linerate_report::{ExperimentTrial, Noise, units};
 
 use super::rig::{Gone, Measured, Order, Rig};
 
-/// Makes a trial, again where the kernel's drop reasons came too late for it, and while it is disturbed and retries are left. Each one
+/// Makes a trial, again where the kernel's drop reasons came too late for it, and while it is disturbed (a link of the tester's went away, too)
+/// and retries are left. Each one
 /// that is made again is handed to `set_aside` and says why. The notes and the noise of the one that comes back say so, too.
 pub(super) fn undisturbed<E: From<Gone>>(
     rig: &mut dyn Rig,
@@ -20,14 +21,18 @@ pub(super) fn undisturbed<E: From<Gone>>(
         attempt += 1;
         let mut measured = rig.trial(order)?;
         let noise = measured.trial.noise;
-        let disturbed = is_disturbed(&noise, measured.trial.trial.duration_ns, experiment);
+        let flapped = !measured.link_flaps.is_empty();
+        let disturbed = flapped || is_disturbed(&noise, measured.trial.trial.duration_ns, experiment);
         measured.trial.noise = Noise { disturbed, repeated, ..noise };
         let unasked = measured.again.take().filter(|_| made_again.is_none());
         let why = match &unasked {
             Some(why) => why.clone(),
             None if disturbed && repeated < experiment.disturbed_retries => {
                 repeated += 1;
-                disturbed_words(&noise)
+                match flapped {
+                    true => format!("{}: made again", measured.link_flaps.join("; ")),
+                    false => disturbed_words(&noise),
+                }
             }
             None => {
                 measured.trial.trial.notes.extend(made_again);

@@ -134,6 +134,8 @@ pub struct Tester {
     /// The path; none for a link inside this process, for shared memory and for two ports of this host.
     pub topology: Option<Topology>,
     sources: Option<CounterSources>,
+    /// The interfaces of two ports of this host, by name.
+    pub(crate) cards: Vec<String>,
     /// What counts on a path of shared memory.
     switch: Option<SwitchSource>,
     ends: [End; 2],
@@ -212,6 +214,7 @@ impl Tester {
         Tester {
             topology: None,
             sources: None,
+            cards: Vec::new(),
             switch: None,
             ends,
             device: None,

@@ -38,6 +38,8 @@ pub struct Outcome {
     pub work_missing: Option<String>,
     /// What ended it early. The account is right up to then.
     pub interrupted: Option<Interruption>,
+    /// Links of the tester's own network cards that went away during the trial, in sentences. Its losses say little about the device.
+    pub link_flaps: Vec<String>,
     /// Why it should be made again, for the notes of the one that is made: a thousandth of its packets or more were lost without a
     /// cause, and the kernel is asked for its drop reasons only from now on.
     pub again: Option<String>,

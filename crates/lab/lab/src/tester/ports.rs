@@ -65,7 +65,8 @@ impl Tester {
             [Some(a), Some(b)] => Some(CounterSources::of_ports(&here, (&a.name, a.index), (&b.name, b.index))?),
             _ => None,
         };
-        let mut tester = Tester { sources, both_ways: both, ..Tester::between([first, second], pool) };
+        let names = cards.iter().flatten().map(|card| card.name.clone()).collect();
+        let mut tester = Tester { sources, cards: names, both_ways: both, ..Tester::between([first, second], pool) };
         for (number, (end, card)) in [&spec.a, &spec.b].into_iter().zip(&cards).enumerate() {
             if let (NextHop::Gateway { own, gateway }, Some(card)) = (end.next_hop, card) {
                 let question = Question { interface: card.index, own_mac: card.mac, own, gateway };

@@ -19,7 +19,7 @@ use super::traffic::{self, Way};
 use super::{Tester, work};
 use crate::counters::{Difference, SwitchCounters};
 use crate::drops::hints;
-use crate::drops::remarks::{is_unsure, remarks};
+use crate::drops::remarks::{is_unsure, link_flaps, remarks};
 use crate::ledger::{self, Ends, Ledger};
 use crate::places::PortRows;
 use linerate_worker::SendEnd;
@@ -182,6 +182,8 @@ fn outcome(flown: Flown, loads: Vec<WayLoad>) -> Result<Outcome, TrialError> {
     let ledger = close(&ways, &rows, difference.as_ref(), switch.as_ref())?;
     let mut notes = notes(&ledger, &ways, quiet, incomplete);
     notes.extend(difference.iter().flat_map(|difference| remarks(difference, &ledger)));
+    let link_flaps = difference.as_ref().map(link_flaps).unwrap_or_default();
+    notes.extend(link_flaps.iter().cloned());
     notes.extend(interrupted.as_ref().map(|why| format!("ended early: {why}")));
     noise.steal_share = Some(cpu.steal_share()).filter(|share| share.is_finite()).unwrap_or(0.0);
     let work = parts.iter().map(|(of, counts)| counts.per_packet(of, ledger.account.delivered())).collect();
@@ -197,6 +199,7 @@ fn outcome(flown: Flown, loads: Vec<WayLoad>) -> Result<Outcome, TrialError> {
         work,
         work_missing: work_missing.map(|error| work::why_not(&error)),
         interrupted,
+        link_flaps,
         again: None,
         notes,
     })

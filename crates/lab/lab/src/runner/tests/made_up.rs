@@ -30,6 +30,8 @@ pub(super) struct MadeUp {
     pub(super) trouble: Option<(&'static str, Trouble)>,
     /// A signal comes in the trial after so many.
     pub(super) stop_after: Option<usize>,
+    /// A link of the tester's goes away in the first trials.
+    pub(super) flapped: usize,
     /// The first trials are disturbed.
     pub(super) disturbed: usize,
     /// The first trials lose packets whose cause the kernel would have told.
@@ -50,6 +52,7 @@ impl MadeUp {
             sends_pps,
             trouble: None,
             stop_after: None,
+            flapped: 0,
             disturbed: 0,
             unasked: 0,
             starved: 0,
@@ -204,6 +207,8 @@ impl MadeUpRig<'_> {
         let account = Account::new(counted, vec![Loss::new("ring", "full", counted.sent - counted.delivered)]);
         let disturbed = self.maker.disturbed > 0;
         self.maker.disturbed -= usize::from(disturbed);
+        let flapped = self.maker.flapped > 0;
+        self.maker.flapped -= usize::from(flapped);
         let unasked = self.maker.unasked > 0;
         self.maker.unasked -= usize::from(unasked);
         let latency = Latency {
@@ -244,6 +249,7 @@ impl MadeUpRig<'_> {
             },
             captured: self.captures.then(|| ports(self.direction, &counted)),
             shown: (!self.baseline).then(|| format!("{} packets", counted.delivered)),
+            link_flaps: if flapped { vec!["the link of eth9 went away once".to_owned()] } else { Vec::new() },
             again: unasked.then(|| "made again: nobody was asked".to_owned()),
             histogram: Vec::new(),
             pdv_ns: order.latency.then_some(4),

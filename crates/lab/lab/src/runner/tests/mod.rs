@@ -401,6 +401,24 @@ fn disturbed_trials_are_made_again_then_marked_and_all_are_kept() {
 }
 
 #[test]
+fn a_trial_in_which_a_link_of_the_testers_went_away_is_made_again_and_names_it() {
+    let (mut experiment, file) = experiment("", "[[test]]\nkind = \"load\"\nrate = \"1000pps\"\n");
+    experiment.disturbed_retries = 1;
+    // Of the baseline, and of the first device.
+    let (results, _, _) = all(&experiment, &file, &mut MadeUp { flapped: 2, ..MadeUp::new(5e5, 2e6) });
+    let mut rigs = MadeUp { flapped: 3, ..MadeUp::new(5e5, 2e6) };
+    let (worse, _, _) = all(&experiment, &file, &mut rigs);
+    assert_eq!(results.cells[0].findings[0].trials.len(), 1, "the baseline's two trials were hit");
+    let [first, last] = &worse.cells[0].findings[0].trials[..] else { panic!("{worse:#?}") };
+    let why = first.not_used.as_deref().unwrap_or_default();
+    assert!(why.contains("eth9 went away once") && why.ends_with("made again"), "{why}");
+    assert_eq!((last.noise.disturbed, last.noise.repeated, &last.not_used), (false, 1, &None));
+    let (always, _, _) = all(&experiment, &file, &mut MadeUp { flapped: 1_000, ..MadeUp::new(5e5, 2e6) });
+    let last = always.cells[0].findings[0].trials.last().expect("a trial");
+    assert_eq!((last.noise.disturbed, last.noise.repeated), (true, 1), "it is marked in the end");
+}
+
+#[test]
 fn the_trials_of_a_search_are_numbered_without_those_that_were_made_again() {
     let (mut experiment, file) = experiment("", THROUGHPUT);
     (experiment.gap_max_ns, experiment.disturbed_retries) = (1_000_000, 1);
