@@ -31,7 +31,7 @@ table() {
     echo "loop,instructions_per_packet"
     for loop in gen_null_fixed gen_null_flows gen_null_signed pipe_one_core_unread pipe_one_core_checked receive_check \
         impair_loss impair_delay impair_jitter switch_two_macs switch_10k_macs switch_1514 \
-        switch_engine_10k_macs record filter \
+        switch_engine_10k_macs switch_engine_shared switch_engine_crossing record filter \
         key_udp key_tagged_tcp6 key_arp actions_route actions_translate actions_tag \
         cache_one_flow cache_10k_flows rules_20_masks rules_20_masks_sorted rules_20_masks_unknown \
         ofswitch_engine_one_flow ofswitch_engine_10k_flows ofswitch_engine_10k_entries ofswitch_engine_20_masks ofswitch_engine_packets openflow_flow_mods openflow_flow_entries openflow_flow_stats \

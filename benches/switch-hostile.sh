@@ -48,7 +48,7 @@ PY
 
 # with KIND: a run with a guest of this kind.
 with() {
-    nice -n -20 "$built/linerate" switch --name bench --core 1 --quiet --port "a=file:$folder/a.pcap,loop" \
+    nice -n -20 "$built/linerate" switch --name bench --cores 1 --quiet --port "a=file:$folder/a.pcap,loop" \
         --port "b=file:$folder/b.pcap,loop" --port "c=vhost:$folder/c" >"$folder/out" 2>&1 &
     switch=$!
     sleep 0.5

@@ -22,7 +22,7 @@ count_linerate() {
 }
 
 with_linerate() {
-    nice -n -20 "$linerate" switch --name bench --core 1 --quiet --port "a=$(near 0)" --port "b=$(near 1)" \
+    nice -n -20 "$linerate" switch --name bench --cores 1 --quiet --port "a=$(near 0)" --port "b=$(near 1)" \
         >"$folder/out" 2>&1 &
     echo $! >"$folder/linerate.pid"
     sleep 0.5

@@ -206,7 +206,7 @@ pub struct Loop {
 }
 
 /// All of them.
-pub const LOOPS: [Loop; 52] = [
+pub const LOOPS: [Loop; 55] = [
     Loop {
         name: "cache_one_flow",
         what: "cache of exact matches, one flow, and counting it",
@@ -428,6 +428,30 @@ pub const LOOPS: [Loop; 52] = [
         what: "the engine of the switch alone, 10,000 stations",
         threads: 1,
         run: |cores, packets| switch::engine(cores[0], Load { len: switch::SHORT, macs: 10_000, ports: 1 }, packets),
+    },
+    Loop {
+        name: "switch_engine_shared",
+        what: "the same as one of two workers with one MAC table",
+        threads: 1,
+        run: |cores, packets| {
+            switch::engine_shared(cores[0], Load { len: switch::SHORT, macs: 10_000, ports: 1 }, packets)
+        },
+    },
+    Loop {
+        name: "switch_engine_crossing",
+        what: "the same, every packet from one worker to the other, both on this thread",
+        threads: 1,
+        run: |cores, packets| {
+            switch::engine_crossing(cores[0], Load { len: switch::SHORT, macs: 10_000, ports: 1 }, packets)
+        },
+    },
+    Loop {
+        name: "switch_engine_two_cores",
+        what: "the same, two workers with one MAC table, a source and a sink each",
+        threads: 2,
+        run: |cores, packets| {
+            switch::engine_two_cores(cores, Load { len: switch::SHORT, macs: 10_000, ports: 1 }, packets)
+        },
     },
     Loop {
         name: "ofswitch_engine_one_flow",

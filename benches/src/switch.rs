@@ -2,12 +2,13 @@
 //! received, read, and their frames given back.
 
 use std::hint::black_box;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use linerate_gen::Histogram;
 use linerate_l2::{PortIndex, PortSettings, Switch, SwitchConfig};
 use linerate_mem::{Batch, Pool, PoolConfig};
-use linerate_port::{Datapath, Port};
+use linerate_port::{Context, Datapath, Port};
 use linerate_switch::{Clocks, InlinePort, InlineSwitch};
 use linerate_sys::{affinity, clock};
 
@@ -55,13 +56,15 @@ struct Source {
     image: Vec<u8>,
     pairs: usize,
     next: usize,
+    /// Of the sources and of the destinations.
+    sides: [u8; 2],
 }
 
 impl Source {
     fn new(load: Load) -> Source {
         let mut image = vec![0x5a; load.len];
         image[12..14].copy_from_slice(&[0x88, 0xb5]);
-        Source { image, pairs: (load.macs / 2).max(1), next: 0 }
+        Source { image, pairs: (load.macs / 2).max(1), next: 0, sides: [0, 1] }
     }
 
     /// Writes the next packets into the frames of a batch: a copy of the image, with the addresses.
@@ -69,8 +72,8 @@ impl Source {
     fn write(&mut self, batch: &mut Batch) {
         for packet in batch.iter_mut() {
             packet[..self.image.len()].copy_from_slice(&self.image);
-            packet[..6].copy_from_slice(&station(1, self.next));
-            packet[6..12].copy_from_slice(&station(0, self.next));
+            packet[..6].copy_from_slice(&station(self.sides[1], self.next));
+            packet[6..12].copy_from_slice(&station(self.sides[0], self.next));
             self.next += 1;
             if self.next == self.pairs {
                 self.next = 0;
@@ -117,17 +120,96 @@ pub fn inline(core: usize, load: Load, packets: u64) -> Run {
 
 /// The engine alone: batches that are in the cache go in at one port and are taken out at the others.
 pub fn engine(core: usize, load: Load, packets: u64) -> Run {
+    let pool = pool();
+    let mut switch = Switch::new(config(), &pool).expect("a valid shape");
+    worker(core, load, packets, 0, &mut switch, pool)
+}
+
+/// The same as one of two workers that share the MAC table; the other one does nothing.
+pub fn engine_shared(core: usize, load: Load, packets: u64) -> Run {
+    let pool = pool();
+    let mut switch = Switch::new(config(), &pool).expect("a valid shape");
+    let _other = switch.another_worker().expect("a valid shape");
+    worker(core, load, packets, 0, &mut switch, pool)
+}
+
+/// Two workers on two cores with one MAC table, each with a source and sinks of its own.
+pub fn engine_two_cores(cores: [usize; 2], load: Load, packets: u64) -> Run {
+    let pool = pool();
+    let mut first = Switch::new(config(), &pool).expect("a valid shape");
+    let second = first.another_worker().expect("a valid shape");
+    let start = Barrier::new(2);
+    let runs = std::thread::scope(|scope| {
+        let workers = [(0, first), (1, second)].map(|(number, mut switch)| {
+            let (start, pool) = (&start, pool.clone());
+            scope.spawn(move || {
+                start.wait();
+                worker(cores[number as usize], load, packets / 2, number, &mut switch, pool)
+            })
+        });
+        workers.map(|worker| worker.join().expect("a worker of a bench"))
+    });
+    Run {
+        packets: runs[0].packets + runs[1].packets,
+        wall_ns: runs[0].wall_ns.max(runs[1].wall_ns),
+        core_ns: runs[0].core_ns.max(runs[1].core_ns),
+    }
+}
+
+/// Every packet comes in at one worker and leaves by a port of the other one; this thread does the work of both, and a batch is the ring.
+pub fn engine_crossing(core: usize, load: Load, packets: u64) -> Run {
     let _ = affinity::pin_to_core(core);
     let mut pool = pool();
-    let mut switch = Switch::new(config(), &pool).expect("a valid shape");
-    let sender = switch.add_port(PortSettings::default()).expect("room for a port");
-    let receivers: Vec<PortIndex> =
-        (0..load.ports).map(|_| switch.add_port(PortSettings::default()).expect("room for a port")).collect();
+    let mut first = Switch::new(config(), &pool).expect("a valid shape");
+    let mut second = first.another_worker().expect("a valid shape");
+    let settings = PortSettings::default;
+    let sender = first.add_named_port("sender", settings()).expect("room for a port");
+    let into = second.add_ring_from_worker("receiver");
+    let receiver = second.add_named_port("receiver", settings()).expect("room for a port");
+    let out = first.add_ring_to_worker("receiver").expect("the port is there");
+    let to = first.port_named("receiver").expect("the port is there");
     for number in 0..load.macs / 2 {
-        let port = receivers[number % receivers.len()];
-        switch.add_static(0, station(1, number).into(), port).expect("room for the stations");
+        first.add_static(0, station(1, number).into(), to).expect("room for the stations");
     }
     let mut source = Source::new(load);
+    let (mut batch, mut ring) = (Batch::new(&pool, BATCH), Batch::new(&pool, BATCH));
+    let mut sent = 0;
+    let watch = Stopwatch::start();
+    while sent < packets {
+        pool.alloc(&mut batch, BATCH, load.len);
+        source.write(&mut batch);
+        let mut context = Context { now_ns: sent, pool: &mut pool, ports: &mut () };
+        first.input(sender, &mut batch, &mut context);
+        if let Some(queue) = first.output(out) {
+            let count = queue.move_to(&mut ring, BATCH);
+            first.tx_done(out, count, sent);
+        }
+        second.input(into, &mut ring, &mut context);
+        if let Some(queue) = second.output(receiver) {
+            let count = queue.len();
+            pool.free(queue);
+            second.tx_done(receiver, count, sent);
+            sent += count as u64;
+        }
+    }
+    watch.stop(sent)
+}
+
+/// A source at one port, sinks at the others, all of one worker.
+fn worker(core: usize, load: Load, packets: u64, number: u8, switch: &mut Switch, mut pool: Pool) -> Run {
+    let _ = affinity::pin_to_core(core);
+    let add = |switch: &mut Switch, name: String| {
+        let index = switch.add_named_port(&name, PortSettings::default()).expect("room for a port");
+        (index, switch.port_of(index).expect("it was just added"))
+    };
+    let (_, sender) = add(switch, format!("{number} sender"));
+    let receivers: Vec<(PortIndex, PortIndex)> =
+        (0..load.ports).map(|port| add(switch, format!("{number} receiver {port}"))).collect();
+    let mut source = Source { sides: [2 * number, 2 * number + 1], ..Source::new(load) };
+    for station in 0..load.macs / 2 {
+        let (_, port) = receivers[station % receivers.len()];
+        switch.add_static(0, self::station(source.sides[1], station).into(), port).expect("room for the stations");
+    }
     let mut batch = Batch::new(&pool, BATCH);
     let mut sent = 0;
     let watch = Stopwatch::start();
@@ -135,7 +217,7 @@ pub fn engine(core: usize, load: Load, packets: u64) -> Run {
         pool.alloc(&mut batch, BATCH, load.len);
         source.write(&mut batch);
         switch.forward(sender, &mut batch, &mut pool, sent);
-        for receiver in &receivers {
+        for (receiver, _) in &receivers {
             let Some(queue) = switch.output(*receiver) else { continue };
             let count = queue.len();
             pool.free(queue);

@@ -103,7 +103,10 @@ fn claim(
 }
 
 /// `0,2-4` -> 0, 2, 3, 4.
-fn list_of(text: &str) -> Result<Vec<usize>, String> {
+///
+/// # Errors
+/// A text that is no list, or a number above 4,095.
+pub fn list_of(text: &str) -> Result<Vec<usize>, String> {
     let refuse = || format!("--cores {text}: a list of cores is 2,3 or 2-5, or none");
     let number = |word: &str| word.parse::<usize>().ok().filter(|core| *core < 4096).ok_or_else(refuse);
     let mut cores = Vec::new();

@@ -29,7 +29,7 @@ impl Service for OfService {
         Err(ControlError::new(format!("port {} is not one of the switch", config.name()), ""))
     }
 
-    fn add_handoff(path: &mut Forwarder, config: &PortConfig) -> Result<PortIndex, ControlError> {
+    fn add_handoff(path: &mut Forwarder, config: &PortConfig, _: bool) -> Result<PortIndex, ControlError> {
         let (index, number) = (path.next_index(), number(&config.name())?);
         if path.bind(index, number, true) {
             return Ok(index);

@@ -40,9 +40,9 @@ pub struct Config {
     /// Its name: that of its sockets.
     #[serde(default)]
     pub name: Option<String>,
-    /// CPU core to pin the worker to.
+    /// CPU cores to pin workers to, one worker for each.
     #[serde(default)]
-    pub core: Option<usize>,
+    pub cores: Vec<usize>,
     /// Most ports at a time, those that are added later included: packet memory is set aside for so many.
     #[serde(default)]
     pub ports_max: Option<usize>,

@@ -29,11 +29,29 @@ pub struct Snapshot {
     pub totals: TotalsDocument,
     /// The MAC table.
     pub table: TableDocument,
-    /// How the worker spent its time.
-    pub worker: WorkerDocument,
+    /// The workers: their ports, their packets, their time.
+    pub workers: Vec<SwitchWorkerDocument>,
     /// The switch has ended: nothing waits any more.
     #[serde(default)]
     pub last: bool,
+}
+
+/// A worker of the switch. What it received and sent includes ports that it had.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SwitchWorkerDocument {
+    /// How it spent its time.
+    #[serde(flatten)]
+    pub worker: WorkerDocument,
+    /// Names of its ports.
+    pub ports: Vec<String>,
+    /// Packets from its ports.
+    pub received: u64,
+    /// Packets that its ports took.
+    pub sent: u64,
+    /// Packets that it gave to other workers, for their ports.
+    pub handed_over: u64,
+    /// Packets that it took from other workers, for its ports.
+    pub handed_in: u64,
 }
 
 /// Packets of one port, as the engine counts them.

@@ -1,11 +1,11 @@
 //! Mirrors: from words to the engine's, with the ports that are opened for them alone.
 
-use linerate_control::{ControlError, PortConfig, PortManager, SettingValue};
-use linerate_l2::{FlowMatch, Mirror, MirrorCounts, MirrorId, MirrorSelect, PortIndex};
+use linerate_control::{ControlError, PortConfig, PortManager, SettingValue, View};
+use linerate_l2::{FlowMatch, Mirror, MirrorCounts, MirrorId, MirrorSelect, PortIndex, Switch};
 
 use crate::config::MirrorConfig;
 use crate::document::MirrorDocument;
-use crate::service::L2Service;
+use crate::service::{L2Service, port_number};
 
 /// All mirrors, by the numbers that users see.
 #[derive(Default)]
@@ -17,7 +17,8 @@ pub(crate) struct Mirrors {
 struct Kept {
     number: u32,
     config: MirrorConfig,
-    id: MirrorId,
+    /// By worker.
+    ids: Vec<MirrorId>,
     /// Name of the port that was opened for it.
     own_port: Option<String>,
 }
@@ -36,13 +37,13 @@ impl Mirrors {
     ) -> Result<u32, ControlError> {
         let number = self.next;
         let flow = flow(&config)?;
-        let is_port = ports.view.table.index(&config.to).is_some();
+        let is_port = ports.views().any(|view| view.table.index(&config.to).is_some());
         let own_port = if is_port { None } else { Some(open_own_port(ports, &config.to, number)?) };
         let to = own_port.as_ref().unwrap_or(&config.to);
         match begin(ports, &config, to, flow) {
-            Ok(id) => {
+            Ok(ids) => {
                 self.next += 1;
-                self.kept.push(Kept { number, config, id, own_port });
+                self.kept.push(Kept { number, config, ids, own_port });
                 Ok(number)
             }
             Err(error) => {
@@ -60,7 +61,7 @@ impl Mirrors {
             return Err(ControlError::new(format!("there is no mirror {number}"), "show mirrors lists them"));
         };
         let kept = self.kept.remove(place);
-        ports.view.call(move |worker| worker.datapath.remove_mirror(kept.id))?;
+        end(ports, &kept.ids)?;
         if let Some(port) = kept.own_port {
             ports.leave(&port);
         }
@@ -68,11 +69,17 @@ impl Mirrors {
     }
 
     pub(crate) fn documents(&self, ports: &PortManager<L2Service>) -> Result<Vec<MirrorDocument>, ControlError> {
-        let counted: Vec<(MirrorId, MirrorCounts)> =
-            ports.view.call(|worker| worker.datapath.mirrors().map(|(id, _, counts)| (id, counts)).collect())?;
+        let count = |view: &View<Switch>| {
+            view.call(|worker| worker.datapath.mirrors().map(|(id, _, counts)| (id, counts)).collect::<Vec<_>>())
+        };
+        let counted = ports.views().map(count).collect::<Result<Vec<_>, _>>()?;
         let document = |kept: &Kept| {
-            let counts =
-                counted.iter().find(|(id, _)| *id == kept.id).map_or_else(Default::default, |(_, counts)| *counts);
+            let mut counts = MirrorCounts::default();
+            for (id, counted) in kept.ids.iter().zip(&counted) {
+                let own = counted.iter().find(|(counted, _)| counted == id).map(|(_, own)| *own).unwrap_or_default();
+                counts.shown += own.shown;
+                counts.copied += own.copied;
+            }
             MirrorDocument {
                 number: kept.number,
                 mirror: kept.config.clone(),
@@ -85,17 +92,37 @@ impl Mirrors {
     }
 }
 
-/// Begins a mirror in the engine.
+/// Begins a mirror in every worker, each of which copies what it forwards.
 fn begin(
     ports: &PortManager<L2Service>,
     config: &MirrorConfig,
     to: &str,
     flow: Option<FlowMatch>,
-) -> Result<MirrorId, ControlError> {
-    let from = config.from.as_deref().map(|name| ports.view.index(name)).transpose()?;
-    let (select, to) = (select(config, from, flow)?, ports.view.index(to)?);
-    let added = ports.view.call(move |worker| worker.datapath.add_mirror(Mirror { select, to }))?;
-    added.map_err(|error| ControlError::new(error.to_string(), ""))
+) -> Result<Vec<MirrorId>, ControlError> {
+    let from = config.from.as_deref().map(|name| port_number(ports, name)).transpose()?;
+    let (select, to) = (select(config, from, flow)?, port_number(ports, to)?);
+    let mirror = Mirror { select, to };
+    let mut ids = Vec::new();
+    for view in ports.views() {
+        let mirror = mirror.clone();
+        match view.call(move |worker| worker.datapath.add_mirror(mirror))? {
+            Ok(id) => ids.push(id),
+            Err(error) => {
+                end(ports, &ids)?;
+                return Err(ControlError::new(error.to_string(), ""));
+            }
+        }
+    }
+    Ok(ids)
+}
+
+/// Ends a mirror in the first workers.
+fn end(ports: &PortManager<L2Service>, ids: &[MirrorId]) -> Result<(), ControlError> {
+    for (view, id) in ports.views().zip(ids) {
+        let id = *id;
+        view.call(move |worker| worker.datapath.remove_mirror(id))?;
+    }
+    Ok(())
 }
 
 /// Opens a port that only gets copies; returns its name.

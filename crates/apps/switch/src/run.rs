@@ -14,7 +14,7 @@ use linerate_sys::clock;
 use crate::config::{Config, NAME_DEFAULT, PROGRAM};
 use crate::document::Snapshot;
 use crate::service::{L2Service, add_mac};
-use crate::show;
+use crate::show::{self, Reading};
 use crate::table::age_s;
 
 /// Most ports of a switch that was not told, beside those it starts with.
@@ -62,17 +62,25 @@ pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
     let lock = dir.lock_instance()?;
     let shape = PoolShape {
         specs: config.ports.iter().map(|port| port.spec.clone()).collect(),
-        ports_max: ports_max(config),
+        // Each worker has a queue for each port.
+        ports_max: ports_max(config) * config.cores.len().max(1),
         frame_len_max: config.frame_len_max,
     };
     let pool = linerate_control::pool(&shape).map_err(refused("memory"))?;
+    let mut datapath = engine(config, &pool)?;
+    let mut others = Vec::new();
+    for core in config.cores.iter().skip(1) {
+        let worker = datapath.another_worker();
+        let worker = worker.map_err(|error| refused("the switch")(ControlError::new(error.to_string(), "")))?;
+        others.push((worker, Some(*core)));
+    }
     let setup = Setup {
         lock,
-        datapath: engine(config, &pool)?,
+        datapath,
         pool,
         service: L2Service::default(),
-        core: config.core,
-        others: Vec::new(),
+        core: config.cores.first().copied(),
+        others,
         idle_exit_ns: options.idle_exit_ns,
         on_event: options.on_event,
     };
@@ -129,7 +137,11 @@ impl Running {
     /// # Errors
     /// The switch is ending.
     pub fn snapshot(&self) -> Result<Snapshot, ControlError> {
-        show::snapshot(&self.0.view)
+        show::snapshot(&self.views())
+    }
+
+    fn views(&self) -> Vec<View<Switch>> {
+        std::iter::once(&self.0.view).chain(&self.0.others).cloned().collect()
     }
 
     /// True if it has ended, by `stop` over its socket or because nobody used it.
@@ -149,7 +161,7 @@ impl Running {
     pub fn stop(mut self) -> Result<Ended, ControlError> {
         let failed = || ControlError::new("a thread of the switch failed", "this is a bug; please report it");
         let mut ended = self.0.end().ok_or_else(failed)?;
-        let snapshot = last_reading(&self.0.view, &self.0.pool, &mut ended);
+        let snapshot = last_reading(&self.views(), &self.0.pool, &mut ended);
         let port_lost = ended.port_lost || snapshot.ports.iter().any(|port| port.state.starts_with("down"));
         drop(ended);
         let mut pool = self.0.pool.clone();
@@ -160,18 +172,31 @@ impl Running {
 }
 
 /// The totals, with every packet in its last place.
-fn last_reading(view: &View<Switch>, pool: &Pool, ended: &mut EndedInstance<L2Service>) -> Snapshot {
-    let EndedInstance { worker, end, .. } = ended;
-    let mut snapshot = show::reading_of(worker, &view.table, view, true);
-    for document in &mut snapshot.ports {
-        let index = view.table.index(&document.name);
-        if let Some(end) = index.and_then(|index| end.port(index)) {
-            document.set_drops(end.stats.clone());
+fn last_reading(views: &[View<Switch>], pool: &Pool, ended: &mut EndedInstance<L2Service>) -> Snapshot {
+    let EndedInstance { worker, end, others, .. } = ended;
+    let mut workers = vec![(worker, end)];
+    workers.extend(others.iter_mut().map(|(worker, end)| (worker, end)));
+    let mut readings: Vec<Reading> = Vec::new();
+    for ((worker, end), view) in workers.iter_mut().zip(views) {
+        let mut reading = show::read(worker, view);
+        for document in &mut reading.documents {
+            let index = view.table.index(&document.name);
+            if let Some(end) = index.and_then(|index| end.port(index)) {
+                document.set_drops(end.stats.clone());
+            }
         }
+        readings.push(reading);
     }
+    let mut snapshot = show::compose(&views[0], &readings, &readings);
     let mut pool = pool.clone();
     let context = &mut Context { now_ns: clock::now_ns(), pool: &mut pool, ports: &mut () };
-    view.table.names().into_iter().for_each(|(index, _)| worker.datapath.removed(index, context));
+    for ((worker, _), reading) in workers.iter_mut().zip(&mut readings) {
+        worker.datapath.bound().into_iter().for_each(|index| worker.datapath.removed(index, context));
+        reading.totals = worker.datapath.totals();
+        reading.drops = worker.datapath.drops().collect();
+    }
     pool.flush();
-    Snapshot { totals: show::totals(&worker.datapath), ..snapshot }
+    snapshot.totals = show::last_totals(&readings);
+    snapshot.last = true;
+    snapshot
 }

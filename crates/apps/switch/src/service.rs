@@ -1,6 +1,6 @@
 //! The L2 switch under control: its requests, and its settings.
 
-use linerate_control::{ControlError, PortConfig, PortManager, Service, Settings, add_port_drops, read_command};
+use linerate_control::{ControlError, PortConfig, PortManager, Service, Settings, View, read_command};
 use linerate_l2::{PortIndex, Switch};
 use linerate_port::Caps;
 use linerate_wire::MacAddress;
@@ -23,11 +23,23 @@ impl Service for L2Service {
     type Datapath = Switch;
 
     fn add_port(switch: &mut Switch, config: &PortConfig, caps: &Caps) -> Result<PortIndex, ControlError> {
-        switch.add_port(port_settings(&config.settings, caps)?).map_err(say)
+        switch.add_named_port(&config.name(), port_settings(&config.settings, caps)?).map_err(say)
+    }
+
+    fn add_handoff(switch: &mut Switch, config: &PortConfig, leads_to_port: bool) -> Result<PortIndex, ControlError> {
+        if leads_to_port {
+            return switch.add_ring_to_worker(&config.name()).map_err(say);
+        }
+        Ok(switch.add_ring_from_worker(&config.name()))
     }
 
     fn set_port(switch: &mut Switch, port: PortIndex, settings: &Settings, caps: &Caps) -> Result<(), ControlError> {
-        switch.set_port(port, port_settings(settings, caps)?).map_err(say)
+        let number = switch.port_of(port).ok_or_else(|| ControlError::new("the port was just removed", ""))?;
+        switch.set_port(number, port_settings(settings, caps)?).map_err(say)
+    }
+
+    fn set_handoff(switch: &mut Switch, ring: PortIndex, settings: &Settings, caps: &Caps) -> Result<(), ControlError> {
+        Self::set_port(switch, ring, settings, caps)
     }
 
     fn answer(&mut self, ports: &mut PortManager<Self>, request: Value) -> Result<Value, ControlError> {
@@ -37,7 +49,8 @@ impl Service for L2Service {
             Request::RemoveMac { mac, vlan } => remove_mac(ports, &mac, vlan.unwrap_or(0))?,
             Request::FlushMacs { port: None } => ports.view.call(|worker| worker.datapath.flush_macs(None))?,
             Request::FlushMacs { port: Some(port) } => {
-                ports.view.call_for(&port, |worker, index| worker.datapath.flush_macs(Some(index)))?;
+                let number = port_number(ports, &port)?;
+                ports.view.call(move |worker| worker.datapath.flush_macs(Some(number)))?;
             }
             Request::AddMirror { mirror } => return Ok(json!({ "mirror": self.mirrors.add(ports, mirror)? })),
             Request::RemoveMirror { mirror } => self.mirrors.remove(ports, mirror)?,
@@ -56,24 +69,36 @@ impl Service for L2Service {
 
 impl L2Service {
     fn show(&self, ports: &PortManager<Self>, what: What, after: u64) -> Result<Value, ControlError> {
-        let (view, table) = (&ports.view, ports.view.table.clone());
+        let view = &ports.view;
         match what {
             What::Ports => document(port_list(ports)?),
             What::Stats => document(snapshot(ports)?),
-            What::Macs => document(view.call(move |worker| show::macs(&worker.datapath, &table, after))?),
-            What::Vlans => document(view.call(|worker| show::vlans(&worker.datapath))?),
-            What::Latency => document(view.call(move |worker| show::latency(&worker.datapath, &table))?),
+            What::Macs => document(view.call(move |worker| show::macs(&worker.datapath, after))?),
+            What::Vlans => document(show::vlans(&views(ports))?),
+            What::Latency => document(show::latency(&views(ports))?),
             What::Drops => document(drops(ports)?),
             What::Mirrors => document(self.mirrors.documents(ports)?),
         }
     }
 }
 
+/// All workers.
+fn views(ports: &PortManager<L2Service>) -> Vec<View<Switch>> {
+    ports.views().cloned().collect()
+}
+
+/// Number in the switch of the port of that name.
+pub(crate) fn port_number(ports: &PortManager<L2Service>, name: &str) -> Result<PortIndex, ControlError> {
+    // Its error says which ports there are.
+    ports.index(name)?;
+    let wanted = name.to_owned();
+    let number = ports.view.call(move |worker| worker.datapath.port_named(&wanted))?;
+    number.ok_or_else(|| ControlError::new(format!("port {name} was just removed"), ""))
+}
+
 /// All ports, with those that are out.
 fn port_list(ports: &PortManager<L2Service>) -> Result<Vec<PortDocument>, ControlError> {
-    let table = ports.view.table.clone();
-    let mut documents = ports.view.call(move |worker| show::ports(worker, &table))?;
-    add_port_drops(&ports.view, &mut documents)?;
+    let mut documents = show::ports(&views(ports))?;
     documents.extend(ports_out(ports));
     Ok(documents)
 }
@@ -89,14 +114,13 @@ fn ports_out(ports: &PortManager<L2Service>) -> impl Iterator<Item = PortDocumen
 
 /// Everything at one moment.
 fn snapshot(ports: &PortManager<L2Service>) -> Result<Snapshot, ControlError> {
-    let mut snapshot = show::snapshot(&ports.view)?;
+    let mut snapshot = show::snapshot(&views(ports))?;
     snapshot.ports.extend(ports_out(ports));
     Ok(snapshot)
 }
 
 fn drops(ports: &PortManager<L2Service>) -> Result<Vec<DropDocument>, ControlError> {
-    let table = ports.view.table.clone();
-    let mut rows = ports.view.call(move |worker| show::drops(&worker.datapath, &table))?;
+    let mut rows = show::drops(&views(ports))?;
     for port in port_list(ports)? {
         for (at, places) in [("port-rx", &port.port_rx_drops), ("port-tx", &port.port_tx_drops)] {
             rows.extend(places.iter().map(|lost| DropDocument {
@@ -112,8 +136,8 @@ fn drops(ports: &PortManager<L2Service>) -> Result<Vec<DropDocument>, ControlErr
 
 /// Adds a static address.
 pub(crate) fn add_mac(ports: &PortManager<L2Service>, mac: &str, port: &str, vlan: u16) -> Result<(), ControlError> {
-    let mac = address(mac)?;
-    ports.view.call_for(port, move |worker, index| worker.datapath.add_static(vlan, mac, index))?.map_err(say)
+    let (mac, number) = (address(mac)?, port_number(ports, port)?);
+    ports.view.call(move |worker| worker.datapath.add_static(vlan, mac, number))?.map_err(say)
 }
 
 fn remove_mac(ports: &PortManager<L2Service>, mac: &str, vlan: u16) -> Result<(), ControlError> {

@@ -2,45 +2,146 @@
 
 use std::collections::BTreeMap;
 
-use linerate_control::{ControlError, PortTable, View, add_port_drops, port_documents, worker_document};
-use linerate_l2::{DropCounts, PortCounters, PortIndex, Switch};
+use linerate_control::{ControlError, View, WorkerDocument, add_port_drops, port_documents, worker_document};
+use linerate_l2::{DropCounts, DropReason, PortCounters, PortIndex, Switch, Totals, VlanCounters};
 use linerate_sys::clock;
 use linerate_worker::Worker;
 
 use crate::document::{
     CountersDocument, DropDocument, LatencyDocument, MacDocument, MacsDocument, PortDocument, SCHEMA, Snapshot,
-    TableDocument, TotalsDocument, VlanDocument,
+    SwitchWorkerDocument, TableDocument, TotalsDocument, VlanDocument,
 };
 use crate::request::MACS_MAX;
 
 /// Name of a port that is gone.
 pub(crate) const GONE: &str = "(gone)";
 
-/// Everything at one moment, except the drops that only the ports count, which are asked for port by port so that packets move between.
-pub(crate) fn snapshot(view: &View<Switch>) -> Result<Snapshot, ControlError> {
-    let (table, reading) = (view.table.clone(), view.clone());
-    let mut snapshot = view.call(move |worker| reading_of(worker, &table, &reading, false))?;
-    add_port_drops(view, &mut snapshot.ports)?;
-    Ok(snapshot)
+/// What one worker has at one moment.
+pub(crate) struct Reading {
+    /// Its ports, without the drops that only the ports themselves count.
+    pub(crate) documents: Vec<PortDocument>,
+    /// The ports of all workers, as this one counts them.
+    counters: Vec<(String, PortCounters)>,
+    retired: PortCounters,
+    pub(crate) totals: Totals,
+    pub(crate) drops: Vec<(DropReason, u64)>,
+    table: TableDocument,
+    worker: WorkerDocument,
 }
 
-/// Everything at one moment, except the drops that only the ports count.
-pub(crate) fn reading_of(worker: &mut Worker<Switch>, table: &PortTable, view: &View<Switch>, last: bool) -> Snapshot {
+/// Reads a worker, on its thread.
+pub(crate) fn read(worker: &mut Worker<Switch>, view: &View<Switch>) -> Reading {
+    let documents = port_documents(worker, &view.table, |_, _| CountersDocument::default());
+    let switch = &worker.datapath;
+    let counted = |(port, name)| Some((name, *switch.port_counters(port)?));
+    Reading {
+        documents,
+        counters: switch.named_ports().into_iter().filter_map(counted).collect(),
+        retired: *switch.retired(),
+        totals: switch.totals(),
+        drops: switch.drops().collect(),
+        table: mac_table(switch),
+        worker: worker_document(worker, view.core),
+    }
+}
+
+/// Reads all workers, one after another.
+fn read_all(views: &[View<Switch>]) -> Result<Vec<Reading>, ControlError> {
+    let read = |view: &View<Switch>| {
+        let own = view.clone();
+        view.call(move |worker| self::read(worker, &own))
+    };
+    views.iter().map(read).collect()
+}
+
+/// Two readings, of which the first says what left; of one worker, one is enough.
+fn read_twice(views: &[View<Switch>]) -> Result<(Vec<Reading>, Vec<Reading>), ControlError> {
+    let earlier = if views.len() > 1 { read_all(views)? } else { Vec::new() };
+    Ok((earlier, read_all(views)?))
+}
+
+/// Everything at one moment, except the drops that only the ports count, which are asked for port by port so that packets move between.
+pub(crate) fn snapshot(views: &[View<Switch>]) -> Result<Snapshot, ControlError> {
+    let (earlier, mut readings) = read_twice(views)?;
+    for (reading, view) in readings.iter_mut().zip(views) {
+        add_port_drops(view, &mut reading.documents)?;
+    }
+    let earlier = if earlier.is_empty() { &readings } else { &earlier };
+    let view = views.first().ok_or_else(|| ControlError::new("there is no worker", "please report this"))?;
+    Ok(compose(view, earlier, &readings))
+}
+
+/// One document of all workers.
+pub(crate) fn compose(view: &View<Switch>, earlier: &[Reading], readings: &[Reading]) -> Snapshot {
+    let worker = |reading: &Reading| {
+        let ports = &reading.totals.ports;
+        SwitchWorkerDocument {
+            worker: reading.worker.clone(),
+            ports: reading.documents.iter().map(|document| document.name.clone()).collect(),
+            received: ports.received_packets,
+            sent: ports.sent_packets - ports.handed_over_packets,
+            handed_over: ports.handed_over_packets,
+            handed_in: ports.handed_in_packets,
+        }
+    };
     Snapshot {
         schema: SCHEMA.into(),
         name: view.dir.name().into(),
         seconds: (clock::now_ns() - view.started_ns) as f64 / 1e9,
-        ports: ports(worker, table),
-        totals: totals(&worker.datapath),
-        table: mac_table(&worker.datapath),
-        worker: worker_document(worker, view.core),
-        last,
+        ports: documents(earlier, readings),
+        totals: totals(&sum(earlier, readings), readings),
+        table: readings.first().map(|reading| reading.table.clone()).unwrap_or_default(),
+        workers: readings.iter().map(worker).collect(),
+        last: false,
     }
 }
 
-/// Ports without the drops that only the ports themselves count.
-pub(crate) fn ports(worker: &mut Worker<Switch>, table: &PortTable) -> Vec<PortDocument> {
-    port_documents(worker, table, |switch, index| switch.port_counters(index).map(counters).unwrap_or_default())
+/// All ports, in the order of their numbers, with what all workers count of them.
+fn documents(earlier: &[Reading], readings: &[Reading]) -> Vec<PortDocument> {
+    let mut documents: Vec<PortDocument> = readings.iter().flat_map(|reading| reading.documents.clone()).collect();
+    let order: Vec<&String> =
+        readings.iter().take(1).flat_map(|reading| &reading.counters).map(|(name, _)| name).collect();
+    documents.sort_by_key(|document| order.iter().position(|name| **name == document.name).unwrap_or(usize::MAX));
+    for document in &mut documents {
+        let of = |readings: &[Reading]| counters_of(readings, &document.name);
+        document.counters = counters(&of(readings).left_as_in(&of(earlier)).across_workers());
+    }
+    documents
+}
+
+fn counters_of(readings: &[Reading], name: &str) -> PortCounters {
+    let mut sum = PortCounters::default();
+    let counters = readings.iter().flat_map(|reading| &reading.counters).filter(|(known, _)| known == name);
+    counters.for_each(|(_, counters)| sum.merge(counters));
+    sum
+}
+
+/// The account over all workers.
+fn sum(earlier: &[Reading], readings: &[Reading]) -> Totals {
+    let all = |readings: &[Reading]| {
+        let mut sum = Totals::default();
+        readings.iter().for_each(|reading| sum.merge(&reading.totals));
+        sum
+    };
+    let (before, now) = (all(earlier), all(readings));
+    Totals { ports: now.ports.left_as_in(&before.ports), ..now }.across_workers()
+}
+
+/// The account at the end. Packets that no worker took out of a ring any more were dropped with their port.
+pub(crate) fn last_totals(readings: &[Reading]) -> TotalsDocument {
+    let sum = sum(readings, readings);
+    let mut document = totals(&sum, readings);
+    let left = std::mem::take(&mut document.waiting);
+    if left > 0 {
+        document.discarded += left;
+        *document.drops.entry(DropReason::PortRemoved.to_string()).or_default() += left;
+    }
+    document
+}
+
+/// Ports of all workers.
+pub(crate) fn ports(views: &[View<Switch>]) -> Result<Vec<PortDocument>, ControlError> {
+    snapshot(views).map(|snapshot| snapshot.ports)
 }
 
 fn counters(counted: &PortCounters) -> CountersDocument {
@@ -65,22 +166,26 @@ fn by_reason(counts: &DropCounts) -> BTreeMap<String, u64> {
     counts.iter().map(|(reason, packets)| (reason.to_string(), packets)).collect()
 }
 
-pub(crate) fn totals(switch: &Switch) -> TotalsDocument {
-    let totals = switch.totals();
+fn totals(totals: &Totals, readings: &[Reading]) -> TotalsDocument {
     let ports = &totals.ports;
+    let mut drops = BTreeMap::new();
+    for (reason, packets) in readings.iter().flat_map(|reading| &reading.drops) {
+        *drops.entry(reason.to_string()).or_default() += packets;
+    }
+    let unbalanced = readings.iter().find_map(|reading| reading.totals.balances().err());
     TotalsDocument {
         received: ports.received_packets,
         unicast: ports.unicast,
         flooded: ports.flooded,
         dropped: ports.dropped.total(),
-        drops: switch.drops().filter(|(_, packets)| *packets > 0).map(|(r, n)| (r.to_string(), n)).collect(),
+        drops,
         flood_copies: ports.flood_copies,
         mirror_copies: ports.mirror_copies,
         queued: ports.queued_packets,
         sent: ports.sent_packets,
         waiting: totals.waiting,
         discarded: ports.discarded.total(),
-        unbalanced: totals.balances().err(),
+        unbalanced: unbalanced.or_else(|| totals.balances().err()),
     }
 }
 
@@ -99,7 +204,8 @@ fn mac_table(switch: &Switch) -> TableDocument {
     }
 }
 
-pub(crate) fn macs(switch: &Switch, table: &PortTable, after: u64) -> MacsDocument {
+pub(crate) fn macs(switch: &Switch, after: u64) -> MacsDocument {
+    let names: BTreeMap<PortIndex, String> = switch.named_ports().into_iter().collect();
     let skipped = usize::try_from(after).unwrap_or(usize::MAX);
     let mut entries = switch.macs().skip(skipped);
     let macs: Vec<MacDocument> = entries
@@ -108,7 +214,7 @@ pub(crate) fn macs(switch: &Switch, table: &PortTable, after: u64) -> MacsDocume
         .map(|entry| MacDocument {
             mac: entry.mac.to_string(),
             vlan: entry.vlan,
-            port: table.name(entry.port).unwrap_or_else(|| GONE.into()),
+            port: names.get(&entry.port).cloned().unwrap_or_else(|| GONE.into()),
             is_static: entry.is_static,
             idle_s: u64::from(entry.idle_s),
             moves: u64::from(entry.moves),
@@ -118,23 +224,37 @@ pub(crate) fn macs(switch: &Switch, table: &PortTable, after: u64) -> MacsDocume
     MacsDocument { macs, next }
 }
 
-pub(crate) fn vlans(switch: &Switch) -> Vec<VlanDocument> {
-    let document = |vlan: u16| {
-        let counted = switch.vlan_counters(vlan)?;
-        Some(VlanDocument {
-            vlan,
-            received: counted.received_packets,
-            received_bytes: counted.received_bytes,
-            unicast: counted.unicast,
-            flooded: counted.flooded,
-            dropped: by_reason(&counted.dropped),
-        })
+pub(crate) fn vlans(views: &[View<Switch>]) -> Result<Vec<VlanDocument>, ControlError> {
+    let mut sums: BTreeMap<u16, VlanCounters> = BTreeMap::new();
+    for view in views {
+        let counted = view.call(|worker| {
+            let switch = &worker.datapath;
+            switch.vlans().filter_map(|vlan| Some((vlan, *switch.vlan_counters(vlan)?))).collect::<Vec<_>>()
+        })?;
+        counted.iter().for_each(|(vlan, counters)| sums.entry(*vlan).or_default().merge(counters));
+    }
+    let document = |(vlan, counted): (u16, VlanCounters)| VlanDocument {
+        vlan,
+        received: counted.received_packets,
+        received_bytes: counted.received_bytes,
+        unicast: counted.unicast,
+        flooded: counted.flooded,
+        dropped: by_reason(&counted.dropped),
     };
-    switch.vlans().filter_map(document).collect()
+    Ok(sums.into_iter().map(document).collect())
 }
 
-pub(crate) fn latency(switch: &Switch, table: &PortTable) -> Vec<LatencyDocument> {
-    let ports = table.names();
+/// Latency of packets whose ports are of one worker.
+pub(crate) fn latency(views: &[View<Switch>]) -> Result<Vec<LatencyDocument>, ControlError> {
+    let mut rows = Vec::new();
+    for view in views {
+        rows.extend(view.call(|worker| latency_of(&worker.datapath))?);
+    }
+    Ok(rows)
+}
+
+fn latency_of(switch: &Switch) -> Vec<LatencyDocument> {
+    let ports = switch.named_ports();
     let pairs = ports.iter().flat_map(|from| ports.iter().map(move |to| (from, to)));
     let document = |((from, from_name), (to, to_name)): (&(PortIndex, String), &(PortIndex, String))| {
         let histogram = switch.latency(*from, *to).filter(|histogram| histogram.count() > 0)?;
@@ -153,15 +273,16 @@ pub(crate) fn latency(switch: &Switch, table: &PortTable) -> Vec<LatencyDocument
 }
 
 /// Drops of the engine, by port; those of the ports themselves are added by the caller.
-pub(crate) fn drops(switch: &Switch, table: &PortTable) -> Vec<DropDocument> {
+pub(crate) fn drops(views: &[View<Switch>]) -> Result<Vec<DropDocument>, ControlError> {
+    let readings = read_all(views)?;
     let mut rows = Vec::new();
-    for (index, name) in table.names() {
-        if let Some(counted) = switch.port_counters(index) {
-            drops_of_port(&mut rows, &name, counted);
-        }
+    for (name, _) in readings.iter().take(1).flat_map(|reading| &reading.counters) {
+        drops_of_port(&mut rows, name, &counters_of(&readings, name));
     }
-    drops_of_port(&mut rows, GONE, switch.retired());
-    rows
+    let mut retired = PortCounters::default();
+    readings.iter().for_each(|reading| retired.merge(&reading.retired));
+    drops_of_port(&mut rows, GONE, &retired);
+    Ok(rows)
 }
 
 fn drops_of_port(rows: &mut Vec<DropDocument>, port: &str, counted: &PortCounters) {

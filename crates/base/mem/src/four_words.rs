@@ -1,27 +1,37 @@
 //! Four words that are compared with a value at once: the keys of one line of a hash table.
 #![allow(unsafe_code)]
 
+use core::sync::atomic::{AtomicU32, Ordering};
+
 /// Four 64-bit words. Their halves lie apart, because baseline x86-64 compares four words of 32 bits in one instruction, but
-/// not two of 64.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// not two of 64. Several threads may read while one writes; a word that is being replaced may be read with the halves of two, so that who
+/// shares the words reads the one that it found again.
+#[derive(Debug, Default)]
 #[repr(C, align(32))]
 pub struct FourWords {
-    low: [u32; 4],
-    high: [u32; 4],
+    low: [AtomicU32; 4],
+    high: [AtomicU32; 4],
 }
 
 impl FourWords {
-    /// The word at `at` modulo 4.
+    /// The word at `at` modulo 4. What was read before is older than this word.
     #[inline]
     pub fn word(&self, at: usize) -> u64 {
-        u64::from(self.high[at % 4]) << 32 | u64::from(self.low[at % 4])
+        let low = self.low[at % 4].load(Ordering::Acquire);
+        u64::from(self.high[at % 4].load(Ordering::Acquire)) << 32 | u64::from(low)
     }
 
     /// Changes the word at `at` modulo 4.
     #[inline]
-    pub fn set(&mut self, at: usize, word: u64) {
-        self.low[at % 4] = word as u32;
-        self.high[at % 4] = (word >> 32) as u32;
+    pub fn set(&self, at: usize, word: u64) {
+        self.low[at % 4].store(word as u32, Ordering::Release);
+        self.high[at % 4].store((word >> 32) as u32, Ordering::Release);
+    }
+
+    /// Makes the upper half of the word at `at` modulo 4 zero, so that no word whose upper half is another one is found there.
+    #[inline]
+    pub fn clear_high(&self, at: usize) {
+        self.high[at % 4].store(0, Ordering::Release);
     }
 
     /// Place of the first word that equals `word`, 0 to 3. Takes no branch that depends on the place, which a core could not foresee.
@@ -31,21 +41,28 @@ impl FourWords {
         (equal != 0).then(|| equal.trailing_zeros() as usize % 4)
     }
 
-    /// A bit for each word that equals `word`.
+    /// A bit for each word that equals `word`. The lower halves are read before the upper ones.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline]
     fn equal(&self, word: u64) -> u32 {
         use core::arch::x86_64::{
-            _mm_and_si128, _mm_castsi128_ps, _mm_cmpeq_epi32, _mm_cvtsi64_si128, _mm_load_si128, _mm_movemask_ps,
-            _mm_shuffle_epi32,
+            _mm_and_si128, _mm_castsi128_ps, _mm_cvtsi64_si128, _mm_movemask_ps, _mm_shuffle_epi32,
         };
-        // SAFETY: SSE2 is part of x86-64. Each load is of the 16 bytes of one array, and both arrays lie at multiples of 16
-        // because the structure is aligned to 32 bytes and the first array has 16.
+        // SAFETY: SSE2 is part of x86-64. Each comparison reads the 16 bytes of one array, and both arrays lie at multiples of 16
+        // because the structure is aligned to 32 bytes and the first array has 16. The instructions may read words that another thread
+        // writes: x86-64 reads each aligned word of 32 bits as a whole, in the order of the instructions, which is what a
+        // relaxed atomic load does or more.
         unsafe {
             let word = _mm_cvtsi64_si128(word as i64);
-            let (low, high) = (_mm_shuffle_epi32::<0x00>(word), _mm_shuffle_epi32::<0x55>(word));
-            let low = _mm_cmpeq_epi32(low, _mm_load_si128(self.low.as_ptr().cast()));
-            let high = _mm_cmpeq_epi32(high, _mm_load_si128(self.high.as_ptr().cast()));
+            let (mut low, mut high) = (_mm_shuffle_epi32::<0x00>(word), _mm_shuffle_epi32::<0x55>(word));
+            core::arch::asm!(
+                "pcmpeqd {low}, xmmword ptr [{at}]",
+                "pcmpeqd {high}, xmmword ptr [{at} + 16]",
+                low = inout(xmm_reg) low,
+                high = inout(xmm_reg) high,
+                at = in(reg) self,
+                options(pure, readonly, nostack, preserves_flags),
+            );
             _mm_movemask_ps(_mm_castsi128_ps(_mm_and_si128(low, high))) as u32
         }
     }
@@ -66,7 +83,7 @@ mod tests {
         let all = [0, low, high, low | high, 1, 1 << 32, u64::MAX];
         for words in (0..all.len().pow(4)).map(|code| [0, 1, 2, 3].map(|at| all[code / all.len().pow(at) % all.len()]))
         {
-            let mut four = FourWords::default();
+            let four = FourWords::default();
             words.iter().enumerate().for_each(|(at, word)| four.set(at, *word));
             assert_eq!([0, 1, 2, 3].map(|at| four.word(at)), words);
             for word in all {

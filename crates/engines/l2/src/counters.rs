@@ -4,7 +4,10 @@
 //! at the port where it came in:   received = unicast + flooded + dropped (by reason)
 //! at the ports where it goes out: queued   = sent + waiting + discarded (by reason)
 //! of the whole switch:            queued   = unicast + flood copies + mirror copies
+//! of one of several workers:      queued   = unicast + flood copies + mirror copies + handed in
 //! ```
+//! A packet for a port of another worker is queued twice, and "sent" to that worker in between; [`PortCounters::across_workers`] counts
+//! it once.
 //! A flooded packet counts once where it came in and once for each port that got a copy; a copy that a port did not get is
 //! counted there as refused, with the reason.
 
@@ -156,6 +159,14 @@ pub struct PortCounters {
     pub discarded_bytes: u64,
     /// Copies for this port that were not made, or not queued.
     pub refused: DropCounts,
+    /// Part of the packets that were sent: those that the worker took that has the port.
+    pub handed_over_packets: u64,
+    /// Their bytes.
+    pub handed_over_bytes: u64,
+    /// Part of the packets that were queued: those that came from other workers.
+    pub handed_in_packets: u64,
+    /// Their bytes.
+    pub handed_in_bytes: u64,
 }
 
 impl PortCounters {
@@ -176,6 +187,39 @@ impl PortCounters {
         self.discarded.merge(&other.discarded);
         self.discarded_bytes += other.discarded_bytes;
         self.refused.merge(&other.refused);
+        self.handed_over_packets += other.handed_over_packets;
+        self.handed_over_bytes += other.handed_over_bytes;
+        self.handed_in_packets += other.handed_in_packets;
+        self.handed_in_bytes += other.handed_in_bytes;
+    }
+
+    /// The sums over all workers without the way between them: what is between two workers waits.
+    pub fn across_workers(&self) -> PortCounters {
+        PortCounters {
+            queued_packets: self.queued_packets.saturating_sub(self.handed_in_packets),
+            queued_bytes: self.queued_bytes.saturating_sub(self.handed_in_bytes),
+            sent_packets: self.sent_packets.saturating_sub(self.handed_over_packets),
+            sent_bytes: self.sent_bytes.saturating_sub(self.handed_over_bytes),
+            handed_over_packets: 0,
+            handed_over_bytes: 0,
+            handed_in_packets: 0,
+            handed_in_bytes: 0,
+            ..*self
+        }
+    }
+
+    /// Takes from `earlier`, an earlier reading of the same counters, what happened to packets after they were queued. Workers are read
+    /// one after another; of a packet that moves meanwhile, nothing is counted then that comes later than what is not counted.
+    pub fn left_as_in(&self, earlier: &PortCounters) -> PortCounters {
+        PortCounters {
+            sent_packets: earlier.sent_packets,
+            sent_bytes: earlier.sent_bytes,
+            discarded: earlier.discarded,
+            discarded_bytes: earlier.discarded_bytes,
+            handed_over_packets: earlier.handed_over_packets,
+            handed_over_bytes: earlier.handed_over_bytes,
+            ..*self
+        }
     }
 
     /// Counts packets that came in and went nowhere.
@@ -183,6 +227,15 @@ impl PortCounters {
     pub(crate) fn drop(&mut self, reason: DropReason, packets: u64, bytes: u64) {
         self.dropped.add(reason, packets);
         self.dropped_bytes += bytes;
+    }
+
+    /// Counts packets that came from another worker.
+    #[inline]
+    pub(crate) fn hand_in(&mut self, packets: u64, bytes: u64) {
+        self.queued_packets += packets;
+        self.queued_bytes += bytes;
+        self.handed_in_packets += packets;
+        self.handed_in_bytes += bytes;
     }
 
     /// Packets that wait in the egress queue.
@@ -217,11 +270,36 @@ pub struct Totals {
     pub waiting: u64,
 }
 
+impl VlanCounters {
+    /// Adds the totals of the same VLAN in another worker, or of another VLAN.
+    pub fn merge(&mut self, other: &VlanCounters) {
+        self.received_packets += other.received_packets;
+        self.received_bytes += other.received_bytes;
+        self.unicast += other.unicast;
+        self.flooded += other.flooded;
+        self.dropped.merge(&other.dropped);
+    }
+}
+
 impl Totals {
+    /// Adds the totals of another worker.
+    pub fn merge(&mut self, other: &Totals) {
+        self.ports.merge(&other.ports);
+        self.vlans.merge(&other.vlans);
+        self.waiting += other.waiting;
+    }
+
+    /// The sums over all workers without the way between them, as [`PortCounters::across_workers`].
+    pub fn across_workers(&self) -> Totals {
+        let ports = self.ports.across_workers();
+        let left = ports.sent_packets + ports.discarded.total();
+        Totals { ports, waiting: ports.queued_packets.saturating_sub(left), ..*self }
+    }
+
     /// Checks every equation of this account; the error says which one does not hold.
     pub fn balances(&self) -> Result<(), String> {
         let (ports, vlans) = (&self.ports, &self.vlans);
-        let copies = ports.flood_copies + ports.mirror_copies;
+        let copies = ports.flood_copies + ports.mirror_copies + ports.handed_in_packets;
         let equations = [
             ("received", ports.received_packets, ports.unicast + ports.flooded + ports.dropped.total()),
             ("queued", ports.queued_packets, ports.unicast + copies),

@@ -3,6 +3,7 @@
 use linerate_mem::Batch;
 use linerate_port::{Context, Datapath, PortIndex};
 
+use crate::binding::{Binding, Way};
 use crate::counters::DropReason;
 use crate::switch::Switch;
 
@@ -15,42 +16,53 @@ const RESTING_PARTS: u64 = 20;
 impl Datapath for Switch {
     #[inline]
     fn input(&mut self, from: PortIndex, batch: &mut Batch, context: &mut Context<'_>) {
-        if self.mirrors.entries.is_empty() {
-            self.forward(from, batch, context.pool, context.now_ns);
-        } else {
-            self.forward_mirrored(from, batch, context);
+        match self.binding(from) {
+            Some(Binding { port, way: Way::Port }) if self.mirrors.entries.is_empty() => {
+                self.forward(PortIndex(port), batch, context.pool, context.now_ns);
+            }
+            Some(Binding { port, way: Way::Port }) => self.forward_mirrored(PortIndex(port), batch, context),
+            Some(Binding { port, .. }) => self.take_over(PortIndex(port), batch, context.pool, context.now_ns),
+            None => self.drop_all(batch, context.pool),
         }
     }
 
     #[inline]
     fn output(&mut self, to: PortIndex) -> Option<&mut Batch> {
-        self.member_mut(to).map(|member| &mut member.queue.batch)
+        let port = self.way_out(to)?;
+        self.member_mut(port).map(|member| &mut member.queue.batch)
     }
 
     #[inline]
     fn tx_done(&mut self, to: PortIndex, packets: usize, now_ns: u64) {
-        self.tx_done_at(to, packets, Some(now_ns));
+        match self.binding(to) {
+            Some(Binding { port, way: Way::Port }) => self.tx_done_at(PortIndex(port), packets, Some(now_ns)),
+            Some(Binding { port, way: Way::To }) => self.handed_over(PortIndex(port), packets),
+            _ => {}
+        }
     }
 
     fn waiting(&self, to: PortIndex) -> u64 {
-        self.member(to).map_or(0, |member| member.queue.packets())
+        self.way_out(to).and_then(|port| self.member(port)).map_or(0, |member| member.queue.packets())
     }
 
     /// Drops all packets that wait, and from now on those that are longer than `len_max`.
     fn too_long(&mut self, to: PortIndex, len_max: usize, context: &mut Context<'_>) {
-        self.discard(to, DropReason::TooLong, context.pool);
-        if let Some(member) = self.member_mut(to) {
+        let Some(port) = self.way_out(to) else { return };
+        self.discard(port, DropReason::TooLong, context.pool);
+        if let Some(member) = self.member_mut(port) {
             member.settings.frame_len_max = len_max;
         }
     }
 
     /// Drops the packets that wait.
     fn stuck(&mut self, to: PortIndex, context: &mut Context<'_>) {
-        self.discard(to, DropReason::EgressFull, context.pool);
+        if let Some(port) = self.way_out(to) {
+            self.discard(port, DropReason::EgressFull, context.pool);
+        }
     }
 
     fn removed(&mut self, port: PortIndex, context: &mut Context<'_>) {
-        self.remove_port(port, context.pool);
+        self.remove_binding(port, context.pool);
     }
 
     fn next_deadline_ns(&self) -> u64 {

@@ -61,6 +61,7 @@ impl Switch {
     /// When the batch or the pool is of another region than the switch's pool.
     pub fn forward(&mut self, ingress: PortIndex, arrived: &mut Batch, pool: &mut Pool, now_ns: u64) {
         self.now_ns = now_ns;
+        self.table.refresh();
         let Some(member) = self.member_mut(ingress) else { return self.drop_all(arrived, pool) };
         let limited = member.limits.fill(now_ns);
         let origin = IngressContext {
@@ -98,10 +99,12 @@ impl Switch {
         let tick = tick(origin.now_ns);
         let mut rest = packets;
         loop {
-            let (view, gates, ingress) = (self.table.view(tick), &self.gates, origin.port.0);
-            let known = match origin.learning {
-                true => decide_known::<true>(&view, gates, ingress, rest),
-                false => decide_known::<false>(&view, gates, ingress, rest),
+            let (table, gates, ingress) = (&self.table, &self.gates, origin.port.0);
+            let known = match (origin.learning, table.is_shared()) {
+                (true, false) => decide_known::<true, false>(&table.view(tick), gates, ingress, rest),
+                (false, false) => decide_known::<false, false>(&table.view(tick), gates, ingress, rest),
+                (true, true) => decide_known::<true, true>(&table.view(tick), gates, ingress, rest),
+                (false, true) => decide_known::<false, true>(&table.view(tick), gates, ingress, rest),
             };
             let Some((packet, later)) = rest.get_mut(known..).and_then(<[Packet]>::split_first_mut) else { return };
             if origin.learning {
@@ -250,10 +253,10 @@ impl Switch {
 }
 
 /// Decides on packets as long as nothing has to be learned and nothing stands in the way, the rule under load; returns how many
-/// that were. Nothing changes meanwhile, so all that is looked at stays in registers.
+/// that were. This worker changes nothing meanwhile, so all that is looked at stays in registers.
 #[inline(never)]
-fn decide_known<const LEARNS: bool>(
-    table: &View<'_>,
+fn decide_known<const LEARNS: bool, const SHARED: bool>(
+    table: &View<'_, SHARED>,
     gates: &[Gate; PORTS_MAX],
     ingress: u16,
     packets: &mut [Packet],

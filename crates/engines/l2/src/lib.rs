@@ -6,7 +6,8 @@
 //! batch  ---> parse -> police -> decide -> distribute ---> egress queues ---> ports
 //! forward.rs                     table.rs  flood.rs, mirror.rs   queue.rs
 //! ```
-//! Read [`Switch`] and then `forward.rs`. The equations of the account are in [`Totals`]. A worker drives the switch as its
+//! Read [`Switch`] and then `forward.rs`. Several workers serve the ports of one switch with a [`Switch`] each and one MAC table
+//! (`workers.rs`, `table/shared.rs`). The equations of the account are in [`Totals`]. A worker drives the switch as its
 //! [`linerate_port::Datapath`] (`datapath.rs`).
 //!
 //! ```
@@ -30,6 +31,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod binding;
 mod counters;
 mod datapath;
 mod flood;
@@ -46,6 +48,7 @@ mod settings;
 mod switch;
 mod table;
 mod vlan;
+mod workers;
 
 pub use counters::{DropCounts, DropReason, PortCounters, Totals, VlanCounters};
 pub use linerate_measure::Rate;

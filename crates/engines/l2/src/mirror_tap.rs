@@ -28,7 +28,7 @@ impl Switch {
             if tap.queue.is_some() {
                 self.defer(tap);
             } else if self.is_idle(tap.to) {
-                let packets = context.ports.transmit_ref(tap.to, arrived, 0);
+                let packets = self.transmit_ref(tap.to, arrived, 0, context);
                 self.mirrored_rx(tap, ingress, arrived, packets);
             }
         }
@@ -55,6 +55,11 @@ impl Switch {
             return Some(MirrorTap { id: entry.id, to, queue: Some(queue), index });
         }
         (rx && to != ingress).then_some(MirrorTap { id: entry.id, to, queue: None, index })
+    }
+
+    /// As [`linerate_port::TransmitRef::transmit_ref`], if the port is one of this worker.
+    fn transmit_ref(&self, to: PortIndex, batch: &Batch, from: usize, context: &mut Context<'_>) -> usize {
+        self.index_of(to).map_or(0, |index| context.ports.transmit_ref(index, batch, from))
     }
 
     /// True if nothing waits for a port that came before the packets in hand.
@@ -86,7 +91,7 @@ impl Switch {
         let idle = self.is_idle(tap.to);
         let Some(member) = self.member(port) else { return };
         let queue = &member.queue.batch;
-        let packets = if idle { context.ports.transmit_ref(tap.to, queue, before) } else { 0 };
+        let packets = if idle { self.transmit_ref(tap.to, queue, before, context) } else { 0 };
         let (mut at, bytes) = extent(queue, before, packets);
         self.note_mirrored(tap, ingress, packets as u64, bytes);
         let origin = IngressContext::of_mirror(ingress, self.now_ns);

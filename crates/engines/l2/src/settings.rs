@@ -149,6 +149,12 @@ pub enum SettingsError {
         /// The number.
         port: PortIndex,
     },
+    /// No worker has a port of this name.
+    #[error("no worker has a port {name}")]
+    NoPortNamed {
+        /// The name.
+        name: String,
+    },
     /// No VLAN has this id.
     #[error("not a VLAN ID: {vlan} (1 to 4094, or 0 for no VLAN)")]
     Vlan {

@@ -4,23 +4,28 @@ use linerate_measure::CoarseHistogram;
 use linerate_mem::{Batch, Pool};
 use linerate_wire::MacAddress;
 
+use crate::binding::{Binding, SharedPorts, Way};
 use crate::counters::{DropReason, PortCounters, Totals, VlanCounters};
 use crate::member::{Gate, Limits, Member, Mirrored, PortBitmap};
 use crate::mirror::{MirrorTap, Mirrors, TAPS_MAX};
 use crate::packet::{CHUNK, Packet, UNCLASSIFIED};
 use crate::queue::{EgressQueue, Run};
 use crate::settings::{ConfigError, PORTS_MAX, PortIndex, PortSettings, SettingsError, SwitchConfig};
-use crate::table::{Key, MacCounters, MacEntry, MacTable, tick};
+use crate::table::{Key, MacCounters, MacEntry, MacTable, Table, tick};
 use crate::vlan::VLANS;
 
-/// A learning switch. It has no clock and no sockets: a worker gives it packets and the time, and takes packets from its egress
+/// A learning switch, or the part of one that one of several workers serves (`workers.rs`). It has no clock and no sockets: a worker gives it packets and the time, and takes packets from its egress
 /// queues.
 pub struct Switch {
     pub(crate) config: SwitchConfig,
     /// For making batches; packets come and go through the caller's handle.
     pool: Pool,
-    pub(crate) table: MacTable,
-    /// By port index, as `counters` and `gates`.
+    pub(crate) table: Table,
+    /// What the ports of the worker are to the switch, by the worker's numbers.
+    pub(crate) bindings: Vec<Option<Binding>>,
+    /// The ports of all workers by name.
+    pub(crate) names: SharedPorts,
+    /// By number of the port in the switch, as `counters` and `gates`.
     pub(crate) members: Vec<Option<Member>>,
     pub(crate) counters: Vec<PortCounters>,
     pub(crate) gates: Box<[Gate; PORTS_MAX]>,
@@ -48,7 +53,9 @@ impl Switch {
         config.check()?;
         Ok(Switch {
             pool: pool.clone(),
-            table: MacTable::new(config.mac_entries, config.age_s, config.hash_seed),
+            table: Table::new(MacTable::new(config.mac_entries, config.age_s, config.hash_seed)),
+            bindings: Vec::with_capacity(config.ports_max),
+            names: SharedPorts::default(),
             members: Vec::with_capacity(config.ports_max),
             counters: Vec::with_capacity(config.ports_max),
             gates: Box::new([Gate::Restricted; PORTS_MAX]),
@@ -66,14 +73,24 @@ impl Switch {
         })
     }
 
-    /// Adds a port under the lowest number that is free. All memory of the port is allocated here.
+    /// Adds a port under the lowest number that is free, for the worker and for the switch. All memory of the port is allocated here.
+    ///
+    /// # Errors
+    /// A setting is wrong, or the switch has as many ports as it was made for.
     pub fn add_port(&mut self, settings: PortSettings) -> Result<PortIndex, SettingsError> {
         settings.check()?;
         let free = self.members.iter().position(Option::is_none).unwrap_or(self.members.len());
+        self.add_member(free, settings)?;
+        self.bind(Binding { port: free as u16, way: Way::Port });
+        Ok(PortIndex(free as u16))
+    }
+
+    /// Adds the queue of a port of this or of another worker.
+    pub(crate) fn add_member(&mut self, free: usize, settings: PortSettings) -> Result<(), SettingsError> {
         if free >= self.config.ports_max {
             return Err(SettingsError::Full { ports_max: self.config.ports_max });
         }
-        if free == self.members.len() {
+        while free >= self.members.len() {
             self.members.push(None);
             self.counters.push(PortCounters::default());
         }
@@ -93,7 +110,7 @@ impl Switch {
         });
         self.table.set_ports(self.members.iter().flatten().count());
         self.note_mirrors();
-        Ok(PortIndex(free as u16))
+        Ok(())
     }
 
     /// Changes a port's settings. Its counters, addresses and waiting packets stay; its limits start afresh.
@@ -103,7 +120,10 @@ impl Switch {
         let gate = Gate::of(&settings);
         member.limits = Limits::new(&settings);
         let learn_limit = settings.learn_limit;
-        member.settings = settings;
+        member.settings = settings.clone();
+        if self.index_of(port).is_some() {
+            self.note_settings(port, &settings);
+        }
         self.table.set_learn_limit(port.0, learn_limit);
         if let Some(known) = self.gates.get_mut(usize::from(port.0)) {
             *known = gate;
@@ -119,9 +139,16 @@ impl Switch {
     /// Removes a port: packets that wait there are dropped and counted, its addresses are forgotten (static ones, too), mirrors
     /// from or to it end. Returns its last counters, which stay in [`Switch::retired`]; `None` if there is no such port.
     pub fn remove_port(&mut self, port: PortIndex, pool: &mut Pool) -> Option<PortCounters> {
+        let last = self.remove_member(port, pool)?;
+        self.table.flush(Some(port.0), true);
+        self.unbind(port);
+        Some(last)
+    }
+
+    /// Removes the queue of a port of this or of another worker.
+    pub(crate) fn remove_member(&mut self, port: PortIndex, pool: &mut Pool) -> Option<PortCounters> {
         self.member(port)?;
         self.discard(port, DropReason::PortRemoved, pool);
-        self.table.flush(Some(port.0), true);
         self.mirrors.remove_port(port);
         let index = usize::from(port.0);
         *self.members.get_mut(index)? = None;
@@ -136,6 +163,11 @@ impl Switch {
         let last = std::mem::take(self.counters.get_mut(index)?);
         self.retired.merge(&last);
         Some(last)
+    }
+
+    /// The pool that it was made with.
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
     }
 
     /// The ports that there are.
@@ -272,13 +304,7 @@ impl Switch {
     /// The account of the whole switch, with the ports that are gone.
     pub fn totals(&self) -> Totals {
         let mut vlans = VlanCounters::default();
-        for vlan in self.vlans.iter().filter(|vlan| vlan.received_packets > 0) {
-            vlans.received_packets += vlan.received_packets;
-            vlans.received_bytes += vlan.received_bytes;
-            vlans.unicast += vlan.unicast;
-            vlans.flooded += vlan.flooded;
-            vlans.dropped.merge(&vlan.dropped);
-        }
+        self.vlans.iter().filter(|vlan| vlan.received_packets > 0).for_each(|vlan| vlans.merge(vlan));
         let waiting = self.members.iter().flatten().map(|member| member.queue.packets()).sum();
         Totals { ports: self.port_totals(), vlans, waiting }
     }

@@ -11,17 +11,21 @@
 //! first. Nothing is allocated after the table was made.
 
 mod bucket;
+mod places;
 mod resize;
 mod share;
+mod shared;
 
-use linerate_mem::prefetch;
 use linerate_wire::MacAddress;
 
-use bucket::{Bucket, Entry, STATIC, State, TICK_SHIFT, WAYS};
+use bucket::{Bucket, Entry, STATIC, TICK_SHIFT, WAYS};
 pub(crate) use bucket::{Key, tick};
+use places::Places;
+pub(crate) use places::View;
 pub(crate) use resize::Progress;
 use resize::Successor;
 use share::Shares;
+pub(crate) use shared::Table;
 
 /// Places for each entry that was asked for.
 const PLACES_PER_ENTRY: usize = 2;
@@ -64,42 +68,12 @@ pub struct MacEntry {
     pub moves: u16,
 }
 
-/// The table at one time, for a loop in which nothing changes. It looks into the first bucket of an address only, whose number is
-/// what [`MacTable::prefetch`] returned.
-pub(crate) struct View<'a> {
-    buckets: &'a [Bucket],
-    tick: u32,
-    /// Addresses that were seen last before this tick are too old.
-    oldest: u32,
-}
-
-impl View<'_> {
-    #[inline]
-    fn state(&self, key: Key, first: u32) -> Option<State> {
-        self.buckets.get(first as usize)?.state(key)
-    }
-
-    /// True when the table says already that the address is at that port, as of now.
-    #[inline]
-    pub(crate) fn says(&self, key: Key, first: u32, port: u16) -> bool {
-        self.state(key, first).is_some_and(|state| state.is(port, self.tick))
-    }
-
-    /// The port of an address.
-    #[inline]
-    pub(crate) fn port(&self, key: Key, first: u32) -> Option<u16> {
-        self.state(key, first).filter(|state| state.is_since(self.oldest)).map(State::port)
-    }
-}
-
 /// No place is left for a static entry: static ones have all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
 pub(crate) struct MacTable {
-    buckets: Box<[Bucket]>,
-    seed: u64,
-    age_ticks: u32,
+    places: Places,
     counters: MacCounters,
     shares: Shares,
     ports: usize,
@@ -116,9 +90,7 @@ impl MacTable {
         let buckets = (entries * PLACES_PER_ENTRY).div_ceil(WAYS).next_power_of_two().max(2);
         let capacity = (buckets * WAYS) as u64;
         MacTable {
-            buckets: vec![Bucket::default(); buckets].into(),
-            seed,
-            age_ticks: age_ticks(age_s),
+            places: Places::new(buckets, seed, age_ticks(age_s)),
             counters: MacCounters { capacity, ..MacCounters::default() },
             shares: Shares::new(capacity),
             ports: 1,
@@ -155,47 +127,21 @@ impl MacTable {
         }
     }
 
-    /// Returns the number of a key's first bucket, where it most likely is, and asks for its cache line.
-    #[inline]
-    pub(crate) fn prefetch(&self, key: Key) -> u32 {
-        let first = hash(key, self.seed) as u32 & (self.buckets.len() as u32).wrapping_sub(1);
-        prefetch(&self.buckets, first as usize);
-        first
-    }
-
     /// Numbers of the two buckets of a key.
     #[inline]
     fn places(&self, key: Key) -> (usize, usize) {
-        let hash = hash(key, self.seed);
-        let mask = self.buckets.len() - 1;
-        let first = hash as usize & mask;
-        let second = (hash >> 32) as usize & mask;
-        (first, if second == first { first ^ 1 } else { second })
+        self.places.of(key)
     }
 
     #[inline]
     fn bucket(&self, number: usize) -> &Bucket {
-        // The mask keeps the number inside the slice, which the compiler sees: no panic path.
-        &self.buckets[number & (self.buckets.len() - 1)]
-    }
-
-    #[inline]
-    fn bucket_mut(&mut self, number: usize) -> &mut Bucket {
-        let mask = self.buckets.len() - 1;
-        &mut self.buckets[number & mask]
-    }
-
-    /// The table for a loop in which nothing changes.
-    #[inline]
-    pub(crate) fn view(&self, tick: u32) -> View<'_> {
-        View { buckets: &self.buckets, tick, oldest: tick.saturating_sub(self.age_ticks) }
+        self.places.bucket(number)
     }
 
     /// The port of an address, wherever it is in the table.
+    #[cfg(test)]
     pub(crate) fn lookup(&self, key: Key, tick: u32) -> Option<u16> {
-        let (first, second) = self.places(key);
-        let state = self.bucket(first).state(key).or_else(|| self.bucket(second).state(key))?;
-        state.is_since(tick.saturating_sub(self.age_ticks)).then(|| state.port())
+        self.places.lookup::<false>(key, tick)
     }
 
     /// Notes that an address was seen at a port.
@@ -219,7 +165,7 @@ impl MacTable {
         let moves = entry.moves.saturating_add(u16::from(moved));
         let before = entry;
         let entry = Entry { port, moves, seen: tick, ..entry };
-        self.bucket_mut(number).set(way, entry);
+        self.bucket(number).set(way, entry);
         if moved {
             self.shares.replace(before, entry);
         }
@@ -241,7 +187,7 @@ impl MacTable {
             None => match self.victim(first, second, new, is_at_limit) {
                 Some((idle, place)) => {
                     let count =
-                        if idle > self.age_ticks { &mut self.counters.aged } else { &mut self.counters.evicted };
+                        if idle > self.places.age_ticks { &mut self.counters.aged } else { &mut self.counters.evicted };
                     *count += 1;
                     let victim = self.bucket(place.0).entry(place.1).key;
                     self.tell_next_gone(victim);
@@ -261,7 +207,7 @@ impl MacTable {
     /// Puts an entry, or none, into a place, whatever was there.
     fn put(&mut self, number: usize, way: usize, entry: Entry) {
         let before = self.bucket(number).entry(way);
-        self.bucket_mut(number).set(way, entry);
+        self.bucket(number).set(way, entry);
         self.shares.replace(before, entry);
     }
 
@@ -271,7 +217,7 @@ impl MacTable {
         if own {
             return self.oldest(first, second, new.seen, |entry| entry.port == new.port);
         }
-        let aged = self.oldest(first, second, new.seen, |entry| is_older(entry.seen, new.seen, self.age_ticks));
+        let aged = self.oldest(first, second, new.seen, |entry| is_older(entry.seen, new.seen, self.places.age_ticks));
         aged.or_else(|| {
             if self.shares.has_its_part(new.port) {
                 return self.oldest(first, second, new.seen, |entry| entry.port == new.port);
@@ -298,8 +244,8 @@ impl MacTable {
                 let (one, two) = self.places(entry.key);
                 let other = if one == number { two } else { one };
                 if let Some(free) = self.bucket(other).find(Key::default()) {
-                    self.bucket_mut(other).set(free, entry);
-                    self.bucket_mut(number).set(way, Entry::default());
+                    self.bucket(other).set(free, entry);
+                    self.bucket(number).set(way, Entry::default());
                     self.tell_next(entry);
                     return Some((number, way));
                 }
@@ -342,7 +288,7 @@ impl MacTable {
         self.counters.used += u64::from(unused.is_some());
         let place = unused.or_else(|| {
             let (idle, place) = self.oldest(first, second, tick, |_| true)?;
-            let count = if idle > self.age_ticks { &mut self.counters.aged } else { &mut self.counters.evicted };
+            let count = if idle > self.places.age_ticks { &mut self.counters.aged } else { &mut self.counters.evicted };
             *count += 1;
             let victim = self.bucket(place.0).entry(place.1).key;
             self.tell_next_gone(victim);
@@ -371,20 +317,20 @@ impl MacTable {
     /// Removes the learned addresses of a port (static ones, too, with `all`), or of every port.
     pub(crate) fn flush(&mut self, port: Option<u16>, all: bool) {
         let unwanted = |entry: &Entry| port.is_none_or(|port| entry.port == port) && (all || entry.seen != STATIC);
-        let MacTable { buckets, shares, .. } = self;
+        let MacTable { places, shares, .. } = self;
         let mut removed = |entry: &Entry| {
             unwanted(entry) && {
                 shares.remove(*entry);
                 true
             }
         };
-        self.counters.used -= buckets.iter_mut().map(|bucket| bucket.remove(&mut removed)).sum::<u64>();
+        self.counters.used -= places.buckets.iter().map(|bucket| bucket.remove(&mut removed)).sum::<u64>();
         self.tell_next_flush(port, all);
     }
 
     /// Sets the seconds of silence after which an address is forgotten.
     pub(crate) fn set_ageing(&mut self, age_s: u32) {
-        self.age_ticks = age_ticks(age_s);
+        self.places.age_ticks = age_ticks(age_s);
     }
 
     /// Removes addresses that were silent for too long from so many parts of the table, once a millisecond at most, so that it may be called
@@ -395,12 +341,11 @@ impl MacTable {
             return;
         }
         self.swept_ns = now_ns;
-        let (tick, age_ticks) = (tick(now_ns), self.age_ticks);
-        let count = (parts * (self.buckets.len() / SWEEP_PARTS).max(64)).min(self.buckets.len());
+        let (tick, age_ticks) = (tick(now_ns), self.places.age_ticks);
+        let count = (parts * (self.places.buckets.len() / SWEEP_PARTS).max(64)).min(self.places.buckets.len());
         for number in self.sweep_at..self.sweep_at + count {
-            let MacTable { buckets, shares, .. } = self;
-            let mask = buckets.len() - 1;
-            let aged = buckets[number & mask].remove(|entry| {
+            let MacTable { places, shares, .. } = self;
+            let aged = places.bucket(number).remove(|entry| {
                 let too_old = entry.seen != STATIC && is_older(entry.seen, tick, age_ticks);
                 if too_old {
                     shares.remove(*entry);
@@ -410,35 +355,14 @@ impl MacTable {
             self.counters.aged += aged;
             self.counters.used -= aged;
         }
-        self.sweep_at = (self.sweep_at + count) & (self.buckets.len() - 1);
+        self.sweep_at = (self.sweep_at + count) & (self.places.buckets.len() - 1);
     }
 
     /// The addresses of the table, in no order, as they are at `tick`.
+    #[cfg(test)]
     pub(crate) fn entries(&self, tick: u32) -> impl Iterator<Item = MacEntry> + '_ {
-        let entries = self.buckets.iter().flat_map(Bucket::entries);
-        entries.filter(|entry| entry.key != Key::default()).map(move |entry| {
-            let is_static = entry.seen == STATIC;
-            let idle = if is_static { 0 } else { tick.saturating_sub(entry.seen) };
-            MacEntry {
-                mac: MacAddress::from_u64(entry.key.mac()),
-                vlan: entry.key.vlan(),
-                port: crate::PortIndex(entry.port),
-                is_static,
-                idle_s: ((u64::from(idle) << TICK_SHIFT) / 1_000_000_000) as u32,
-                moves: entry.moves,
-            }
-        })
+        self.places.entries(tick)
     }
-}
-
-/// The fractional bits of the golden ratio, made odd.
-const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// Mixes a key with the seed: all bits of the result depend on all of both.
-#[inline]
-fn hash(key: Key, seed: u64) -> u64 {
-    let product = u128::from(key.0 ^ seed) * u128::from(MULTIPLIER);
-    (product >> 64) as u64 ^ product as u64
 }
 
 /// Ticks in `age_s` seconds, rounded up, so that an address is never forgotten too early.
@@ -466,7 +390,7 @@ mod tests {
     fn a_line_is_a_bucket_and_an_entry_is_16_bytes() {
         assert_eq!((size_of::<Bucket>(), align_of::<Bucket>(), size_of::<Entry>()), (64, 64, 16));
         let table = MacTable::new(8192, 300, 0);
-        assert!(table.buckets.len() * size_of::<Bucket>() <= 64 * 8192);
+        assert!(table.places.buckets.len() * size_of::<Bucket>() <= 64 * 8192);
     }
 
     #[test]
@@ -482,9 +406,9 @@ mod tests {
             assert_eq!(counters.used, entries);
             assert!((0..entries).all(|number| table.lookup(key(number), 0) == Some(number as u16)));
             assert_eq!(table.lookup(key(entries + 1), 0), None);
-            let view = table.view(0);
+            let view = table.places.view::<false>(0);
             let near = (0..entries).filter(|number| {
-                let first = table.prefetch(key(*number));
+                let first = table.places.prefetch(key(*number));
                 let port = view.port(key(*number), first);
                 assert!(port.is_none_or(|port| port == *number as u16));
                 assert_eq!(view.says(key(*number), first, *number as u16), port.is_some());

@@ -353,7 +353,7 @@ impl<S: Service> PortManager<S> {
     ) -> Result<Option<(PortConfig, Caps)>, ControlError> {
         let view = self.view_of(name);
         let table = view.table.clone();
-        view.call_for(name, move |worker, index| {
+        let changed = view.call_for(name, move |worker, index| {
             let Some(record) = table.record(index) else { return Ok(None) };
             let settings = merged(&record.config.settings, &changes);
             let Some(caps) = worker.port(index).map(|port| port.caps().clone()) else { return Ok(None) };
@@ -366,7 +366,14 @@ impl<S: Service> PortManager<S> {
                 }
             });
             Ok(Some((config, caps)))
-        })?
+        })??;
+        let Some((config, caps)) = changed else { return Ok(None) };
+        let views: Vec<&View<S::Datapath>> = self.views().collect();
+        for (_, worker, ring) in self.rings.iter().filter(|(port, ..)| port == name) {
+            let (ring, settings, caps) = (*ring, config.settings.clone(), caps.clone());
+            views[*worker].call(move |worker| S::set_handoff(&mut worker.datapath, ring, &settings, &caps))??;
+        }
+        Ok(Some((config, caps)))
     }
 
     /// Opens a memif port for a connection; returns its name and the reply.
@@ -452,7 +459,7 @@ fn attach_ring<S: Service>(
 ) -> Result<PortIndex, ControlError> {
     let (pool, config) = (pool.clone(), config.clone());
     view.call(move |worker| {
-        let index = S::add_handoff(&mut worker.datapath, &config)?;
+        let index = S::add_handoff(&mut worker.datapath, &config, !receives)?;
         same(worker.attach(end, &pool, Role { receives, handoff: true, ..Role::default() }), index)
     })?
 }

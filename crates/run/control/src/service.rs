@@ -23,13 +23,32 @@ pub trait Service: Sized + Send + 'static {
     fn add_port(path: &mut Self::Datapath, config: &PortConfig, caps: &Caps) -> Result<PortIndex, ControlError>;
 
     /// Adds one end of a ring between two workers, of which one has the port of this configuration: packets that the other one sends to
-    /// that port go by the ring. The number is the lowest that is free. Only datapaths of several workers need it.
+    /// that port go by the ring. The number is the lowest that is free. `leads_to_port`: this end is that of the other worker, and the port is
+    /// there already; the end of the port's own worker is added before the port. Only datapaths of several workers need it.
     ///
     /// # Errors
     /// The datapath has no such rings, or no such port.
-    fn add_handoff(path: &mut Self::Datapath, config: &PortConfig) -> Result<PortIndex, ControlError> {
-        let _ = (path, config);
+    fn add_handoff(
+        path: &mut Self::Datapath,
+        config: &PortConfig,
+        leads_to_port: bool,
+    ) -> Result<PortIndex, ControlError> {
+        let _ = (path, config, leads_to_port);
         Err(ControlError::new("this datapath has one worker", ""))
+    }
+
+    /// Tells a worker that has a ring to a port that all settings of the port were changed, by [`Service::set_port`].
+    ///
+    /// # Errors
+    /// There is no such ring.
+    fn set_handoff(
+        path: &mut Self::Datapath,
+        ring: PortIndex,
+        settings: &Settings,
+        caps: &Caps,
+    ) -> Result<(), ControlError> {
+        let _ = (path, ring, settings, caps);
+        Ok(())
     }
 
     /// Changes all settings of a port, or, if there is an error, none.

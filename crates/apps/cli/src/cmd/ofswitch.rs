@@ -74,9 +74,9 @@ pub struct Args {
     /// IP fragments: normal, drop or reassemble [default: normal]
     #[arg(long, value_name = "WAY")]
     fragments: Option<String>,
-    /// CPU cores to pin workers to, one worker for each: 1 or 1,2 [default: one worker, not pinned]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    cores: Vec<usize>,
+    /// CPU cores to pin workers to, one worker for each: 1, 1,2 or 0-3 [default: one worker, not pinned]
+    #[arg(long, value_name = "LIST")]
+    cores: Option<String>,
     /// Most entries of each flow table [default: 1000000]
     #[arg(long, value_name = "N")]
     table_size: Option<u32>,
@@ -215,8 +215,8 @@ fn config(args: &Args) -> Result<Config, String> {
     }
     config.controllers.extend(args.controllers.iter().cloned());
     config.listen.extend(args.listen.iter().cloned());
-    if !args.cores.is_empty() {
-        config.cores = args.cores.clone();
+    if let Some(list) = &args.cores {
+        config.cores = linerate_console::cores::list_of(list)?;
     }
     config.name = args.name.clone().or(config.name);
     config.dpid = args.dpid.clone().map(SettingValue).or(config.dpid);

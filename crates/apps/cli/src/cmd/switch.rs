@@ -21,8 +21,10 @@ Examples:
       two TAP devices on one switch; Ctrl-C prints the account of all packets
   linerate switch --port veth0 --port veth2 --set veth0.access=10 --set veth2.trunk=10,20-30 --mirror from=veth0,to=file:copy.pcapng
       VLANs, and a copy of what one port sends and gets
-  linerate switch --name lab --port up=eth1 --port vm=vhost:/run/vm.sock --port vpp=memif:/run/vpp.sock --core 1
+  linerate switch --name lab --port up=eth1 --port vm=vhost:/run/vm.sock --port vpp=memif:/run/vpp.sock --cores 1
       an interface, a virtual machine and a VPP or DPDK program (memif), on a core of its own
+  linerate switch --port a=eth1 --port b=eth2 --port c=vhost:/run/c.sock --cores 0,1
+      on two cores, which serve the ports in turn (a and c, b) and have one MAC table
   linerate switch ctl --name lab show ports           also: macs, stats, drops, vlans, latency, mirrors; --json
   linerate switch ctl --name lab add-port x=tap:x access=10
   linerate pkt-gen -i vale0:a -f rx & linerate pkt-gen -i vale0:b -f tx
@@ -69,9 +71,9 @@ pub struct Args {
     /// Name of the switch, and of its sockets [default: switch]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// CPU core to pin the worker to
-    #[arg(long, value_name = "N")]
-    core: Option<usize>,
+    /// CPU cores to pin workers to, one worker for each: 1, 1,2 or 0-3. Each port is served by one of them [default: one worker, not pinned]
+    #[arg(long, value_name = "LIST")]
+    cores: Option<String>,
     /// Addresses that the MAC table holds, up to 1048576 [default: 8192]
     #[arg(long, value_name = "N")]
     table_size: Option<usize>,
@@ -149,6 +151,9 @@ fn switch(args: &Args) -> Result<bool, String> {
         json(&ended.snapshot);
     } else if !quiet {
         linerate_console::print(&text::account(&ended.snapshot));
+        if ended.snapshot.workers.len() > 1 {
+            linerate_console::print(&text::workers(&ended.snapshot));
+        }
     }
     if ended.frames_missing > 0 {
         note(&format!("{} frames did not come back; this is a bug of a port", ended.frames_missing));
@@ -212,7 +217,9 @@ fn config(args: &Args) -> Result<Config, String> {
         config.mirrors.push(MirrorConfig::parse(mirror).map_err(say)?);
     }
     config.name = args.name.clone().or(config.name);
-    config.core = args.core.or(config.core);
+    if let Some(list) = &args.cores {
+        config.cores = linerate_console::cores::list_of(list)?;
+    }
     config.table_size = args.table_size.or(config.table_size);
     config.ageing = args.ageing.clone().map(SettingValue).or(config.ageing);
     config.ports_max = args.ports_max.or(config.ports_max);

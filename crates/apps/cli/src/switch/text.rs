@@ -104,32 +104,54 @@ pub(crate) fn own_losses(lines: &mut Vec<String>, port: &str, when: &str, places
     }
 }
 
-/// The account, the table and the worker.
+/// The account, the table and the workers.
 pub fn stats(snapshot: &Snapshot) -> String {
-    let (mac_table, worker) = (&snapshot.table, &snapshot.worker);
-    let share = |nanoseconds: u64| nanoseconds as f64 / 1e7 / snapshot.seconds.max(1e-9);
-    format!(
-        "{}\n  MAC table: {} addresses in {} places, made for {}, kept for {} s; {} learned, {} moved, {} aged, {} evicted, {} not learned\n  worker: {:.1} % of a core{}, \
-         moving packets {:.1} % of the time, {} of {} rounds, {} sleeps; {} of {} frames free",
+    let mac_table = &snapshot.table;
+    let mut lines = vec![
         account(snapshot),
-        count(mac_table.used),
-        count(mac_table.capacity),
-        count(mac_table.size),
-        mac_table.ageing_s,
-        count(mac_table.learned),
-        count(mac_table.moved),
-        count(mac_table.aged),
-        count(mac_table.evicted),
-        count(mac_table.not_learned),
-        share(worker.cpu_ns),
-        worker.core.map_or(String::new(), |core| format!(" (core {core})")),
-        share(worker.busy_ns),
-        count(worker.busy_rounds),
-        count(worker.rounds),
-        count(worker.sleeps),
-        count(worker.frames_free),
-        count(worker.frames),
-    )
+        format!(
+            "  MAC table: {} addresses in {} places, made for {}, kept for {} s; {} learned, {} moved, {} aged, {} evicted, {} not learned",
+            count(mac_table.used),
+            count(mac_table.capacity),
+            count(mac_table.size),
+            mac_table.ageing_s,
+            count(mac_table.learned),
+            count(mac_table.moved),
+            count(mac_table.aged),
+            count(mac_table.evicted),
+            count(mac_table.not_learned),
+        ),
+    ];
+    if snapshot.workers.len() > 1 {
+        lines.push(workers(snapshot));
+    }
+    let share = |nanoseconds: u64| nanoseconds as f64 / 1e7 / snapshot.seconds.max(1e-9);
+    lines.extend(snapshot.workers.iter().map(|document| {
+        let worker = &document.worker;
+        format!(
+            "  worker{}: {:.1} % of a core, moving packets {:.1} % of the time, {} of {} rounds, {} sleeps; {} of {} frames free",
+            worker.core.map_or(String::new(), |core| format!(" on core {core}")),
+            share(worker.cpu_ns),
+            share(worker.busy_ns),
+            count(worker.busy_rounds),
+            count(worker.rounds),
+            count(worker.sleeps),
+            count(worker.frames_free),
+            count(worker.frames),
+        )
+    }));
+    lines.join("\n")
+}
+
+/// What each worker did.
+pub fn workers(snapshot: &Snapshot) -> String {
+    let mut rows = vec![head(&["  core", "received", "sent", "to others", "from others", "ports"])];
+    rows.extend(snapshot.workers.iter().map(|worker| {
+        let core = worker.worker.core.map_or("-".into(), |core| core.to_string());
+        let counts = [worker.received, worker.sent, worker.handed_over, worker.handed_in].map(count);
+        [core].into_iter().chain(counts).chain([worker.ports.join(" ")]).collect()
+    }));
+    table(rows, &[0, 1, 2, 3, 4])
 }
 
 /// Addresses.

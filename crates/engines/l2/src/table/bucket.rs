@@ -1,5 +1,7 @@
 //! One line of the MAC table: four entries, each with an address, and the port and time at which it was seen.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use linerate_mem::FourWords;
 
 /// Entries of a bucket.
@@ -80,6 +82,11 @@ impl State {
         (self.0 >> State::MOVES) as u16
     }
 
+    #[inline]
+    pub(super) fn seen(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
     /// True if the address was seen at `port` in the tick `tick`.
     #[inline]
     pub(super) fn is(self, port: u16, tick: u32) -> bool {
@@ -93,12 +100,12 @@ impl State {
     }
 }
 
-/// Four places for entries in one cache line.
-#[derive(Clone, Default)]
+/// Four places for entries in one cache line. Several threads may read them while one writes.
+#[derive(Default)]
 #[repr(C, align(64))]
 pub(super) struct Bucket {
     keys: FourWords,
-    states: [State; WAYS],
+    states: [AtomicU64; WAYS],
 }
 
 impl Bucket {
@@ -108,34 +115,64 @@ impl Bucket {
         self.keys.position(key.0)
     }
 
-    /// Finds a key and returns everything else about its entry.
+    /// Finds a key and returns everything else about its entry. `SHARED`: another thread may put another entry there meanwhile, so the
+    /// key is read again after the state.
     #[inline]
-    pub(super) fn state(&self, key: Key) -> Option<State> {
-        self.find(key).map(|way| self.states[way])
+    pub(super) fn state<const SHARED: bool>(&self, key: Key) -> Option<State> {
+        let way = self.find(key)?;
+        let state = State(self.states[way].load(Ordering::Acquire));
+        // The halves of a key are found before the state and are there after it, and the lower half of an entry changes only while the upper
+        // one is zero: so all three are of one entry.
+        if SHARED && self.keys.word(way) != key.0 {
+            return None;
+        }
+        Some(state)
     }
 
     /// The entry in a place below [`WAYS`].
     #[inline]
     pub(super) fn entry(&self, way: usize) -> Entry {
-        let State(state) = self.states[way % WAYS];
         let key = Key(self.keys.word(way));
-        Entry { key, port: self.states[way % WAYS].port(), moves: state as u16, seen: (state >> 32) as u32 }
+        let state = State(self.states[way % WAYS].load(Ordering::Acquire));
+        Entry { key, port: state.port(), moves: state.0 as u16, seen: state.seen() }
     }
 
-    /// The entries in all places, used or free.
+    /// The entries in all places that are used. One that is just being replaced may be missing.
     pub(super) fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
-        (0..WAYS).map(|way| self.entry(way))
+        let entries = (0..WAYS).map(|way| (way, self.entry(way)));
+        // Read twice, as in `state`.
+        let whole = entries.filter(|(way, entry)| entry.key.0 & USED != 0 && self.keys.word(*way) == entry.key.0);
+        whole.map(|(_, entry)| entry)
     }
 
-    /// Puts an entry into a place below [`WAYS`].
+    /// Puts an entry into a place below [`WAYS`]. Only one thread may do so at a time.
     #[inline]
-    pub(super) fn set(&mut self, way: usize, entry: Entry) {
+    pub(super) fn set(&self, way: usize, entry: Entry) {
+        if self.keys.word(way) != entry.key.0 {
+            self.keys.clear_high(way);
+        }
+        self.states[way % WAYS].store(State::of(entry).0, Ordering::Release);
         self.keys.set(way, entry.key.0);
-        self.states[way % WAYS] = State::of(entry);
+    }
+
+    /// Notes that the address in a place was seen again where it was, if that is what the place says: `Some(true)` if it is noted, `None` if
+    /// the address is not there. May be called while another thread writes.
+    pub(super) fn renew(&self, key: Key, port: u16, tick: u32) -> Option<bool> {
+        let way = self.find(key)?;
+        let state = self.state::<true>(key)?;
+        if state.seen() == STATIC || (state.port() == port && state.seen() >= tick) {
+            return Some(true);
+        }
+        let new = State(u64::from(tick) << 32 | state.0 & 0xffff_ffff);
+        // Should there be another entry by now with the same port and time, then its time is a tick too late.
+        let place = &self.states[way];
+        Some(
+            state.port() == port && place.compare_exchange(state.0, new.0, Ordering::AcqRel, Ordering::Relaxed).is_ok(),
+        )
     }
 
     /// Removes the entries for which `unwanted` is true; returns their number.
-    pub(super) fn remove(&mut self, mut unwanted: impl FnMut(&Entry) -> bool) -> u64 {
+    pub(super) fn remove(&self, mut unwanted: impl FnMut(&Entry) -> bool) -> u64 {
         let mut removed = 0;
         for way in 0..WAYS {
             let entry = self.entry(way);

@@ -33,7 +33,7 @@ pub(crate) enum Progress {
 impl MacTable {
     /// Begins to become `table`, which is empty. Returns the one that it was becoming before, if any.
     pub(crate) fn begin_resize(&mut self, mut table: MacTable) -> Option<MacTable> {
-        table.seed = self.seed;
+        table.places.seed = self.places.seed;
         table.shares.set_as(&self.shares, table.counters.capacity, self.ports);
         table.ports = self.ports;
         let before = self.next.replace(Box::new(Successor { table, at: 0, full: false }));
@@ -43,14 +43,14 @@ impl MacTable {
     /// Moves the entries of `buckets` buckets, and takes the new table into use after the last ones.
     pub(crate) fn resize_step(&mut self, buckets: usize, tick: u32) -> Progress {
         let Some(mut next) = self.next.take() else { return Progress::Idle };
-        let end = next.at.saturating_add(buckets).min(self.buckets.len());
+        let end = next.at.saturating_add(buckets).min(self.places.buckets.len());
         for number in next.at..end {
             for way in 0..WAYS {
                 let entry = self.bucket(number).entry(way);
                 if entry.key == Key::default() {
                     continue;
                 }
-                if entry.seen != STATIC && is_older(entry.seen, tick, self.age_ticks) {
+                if entry.seen != STATIC && is_older(entry.seen, tick, self.places.age_ticks) {
                     self.forget_aged(entry.key, &mut next.table);
                 } else {
                     next.full |= next.table.adopt(entry).is_err();
@@ -61,7 +61,7 @@ impl MacTable {
         if next.full {
             return Progress::Refused(next.table);
         }
-        if end < self.buckets.len() {
+        if end < self.places.buckets.len() {
             self.next = Some(next);
             return Progress::GoesOn;
         }
@@ -74,7 +74,7 @@ impl MacTable {
         let lost = self.counters.used.saturating_sub(table.counters.used);
         let MacCounters { used, capacity, .. } = table.counters;
         table.counters = MacCounters { used, capacity, evicted: self.counters.evicted + lost, ..self.counters };
-        table.age_ticks = self.age_ticks;
+        table.places.age_ticks = self.places.age_ticks;
         table.swept_ns = self.swept_ns;
         table
     }

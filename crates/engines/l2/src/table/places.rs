@@ -1,0 +1,122 @@
+//! The places of a MAC table: what its readers see of it, while one thread at a time writes.
+
+use std::sync::Arc;
+
+use linerate_mem::prefetch;
+use linerate_wire::MacAddress;
+
+use super::MacEntry;
+use super::bucket::{Bucket, Entry, Key, STATIC, State, TICK_SHIFT};
+
+/// The buckets of a table, and how a key is found in them. A clone has the same buckets.
+#[derive(Clone)]
+pub(super) struct Places {
+    pub(super) buckets: Arc<[Bucket]>,
+    pub(super) seed: u64,
+    pub(super) age_ticks: u32,
+}
+
+/// The table for a loop in which this thread changes nothing; with `SHARED`, others may. It looks into the first bucket of an address only, whose number is
+/// what [`Places::prefetch`] returned.
+pub(crate) struct View<'a, const SHARED: bool> {
+    buckets: &'a [Bucket],
+    tick: u32,
+    /// Addresses that were seen last before this tick are too old.
+    oldest: u32,
+}
+
+impl<const SHARED: bool> View<'_, SHARED> {
+    #[inline]
+    fn state(&self, key: Key, first: u32) -> Option<State> {
+        self.buckets.get(first as usize)?.state::<SHARED>(key)
+    }
+
+    /// True when the table says already that the address is at that port, as of now.
+    #[inline]
+    pub(crate) fn says(&self, key: Key, first: u32, port: u16) -> bool {
+        self.state(key, first).is_some_and(|state| state.is(port, self.tick))
+    }
+
+    /// The port of an address.
+    #[inline]
+    pub(crate) fn port(&self, key: Key, first: u32) -> Option<u16> {
+        self.state(key, first).filter(|state| state.is_since(self.oldest)).map(State::port)
+    }
+}
+
+impl Places {
+    pub(super) fn new(buckets: usize, seed: u64, age_ticks: u32) -> Places {
+        Places { buckets: (0..buckets).map(|_| Bucket::default()).collect(), seed, age_ticks }
+    }
+
+    /// Returns the number of a key's first bucket, where it most likely is, and asks for its cache line.
+    #[inline]
+    pub(super) fn prefetch(&self, key: Key) -> u32 {
+        let first = hash(key, self.seed) as u32 & (self.buckets.len() as u32).wrapping_sub(1);
+        prefetch(&self.buckets, first as usize);
+        first
+    }
+
+    /// Notes that an address was seen again where it was; false if it is new, or moved. May be called while another thread writes.
+    pub(super) fn renew(&self, key: Key, port: u16, tick: u32) -> bool {
+        let (first, second) = self.of(key);
+        let renewed = self.bucket(first).renew(key, port, tick);
+        renewed.or_else(|| self.bucket(second).renew(key, port, tick)).unwrap_or(false)
+    }
+
+    /// Numbers of the two buckets of a key.
+    #[inline]
+    pub(super) fn of(&self, key: Key) -> (usize, usize) {
+        let hash = hash(key, self.seed);
+        let mask = self.buckets.len() - 1;
+        let first = hash as usize & mask;
+        let second = (hash >> 32) as usize & mask;
+        (first, if second == first { first ^ 1 } else { second })
+    }
+
+    #[inline]
+    pub(super) fn bucket(&self, number: usize) -> &Bucket {
+        // The mask keeps the number inside the slice, which the compiler sees: no panic path.
+        &self.buckets[number & (self.buckets.len() - 1)]
+    }
+
+    /// The table for a loop.
+    #[inline]
+    pub(super) fn view<const SHARED: bool>(&self, tick: u32) -> View<'_, SHARED> {
+        View { buckets: &self.buckets, tick, oldest: tick.saturating_sub(self.age_ticks) }
+    }
+
+    /// The port of an address, wherever it is in the table.
+    pub(super) fn lookup<const SHARED: bool>(&self, key: Key, tick: u32) -> Option<u16> {
+        let (first, second) = self.of(key);
+        let state = self.bucket(first).state::<SHARED>(key).or_else(|| self.bucket(second).state::<SHARED>(key))?;
+        state.is_since(tick.saturating_sub(self.age_ticks)).then(|| state.port())
+    }
+
+    /// The addresses of the table, in no order, as they are at `tick`.
+    pub(super) fn entries(&self, tick: u32) -> impl Iterator<Item = MacEntry> + '_ {
+        let entries = self.buckets.iter().flat_map(Bucket::entries);
+        entries.map(move |entry: Entry| {
+            let is_static = entry.seen == STATIC;
+            let idle = if is_static { 0 } else { tick.saturating_sub(entry.seen) };
+            MacEntry {
+                mac: MacAddress::from_u64(entry.key.mac()),
+                vlan: entry.key.vlan(),
+                port: crate::PortIndex(entry.port),
+                is_static,
+                idle_s: ((u64::from(idle) << TICK_SHIFT) / 1_000_000_000) as u32,
+                moves: entry.moves,
+            }
+        })
+    }
+}
+
+/// The fractional bits of the golden ratio, made odd.
+const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Mixes a key with the seed: all bits of the result depend on all of both.
+#[inline]
+fn hash(key: Key, seed: u64) -> u64 {
+    let product = u128::from(key.0 ^ seed) * u128::from(MULTIPLIER);
+    (product >> 64) as u64 ^ product as u64
+}
