@@ -94,6 +94,32 @@ fn errors_of_xdp_programs_are_counted_by_interface() {
     });
 }
 
+/// Two next hops that nobody is: each has its own count, of both versions of IP.
+#[test]
+fn packets_that_wait_for_a_next_hop_are_counted_by_its_address() {
+    use linerate_bpf::programs::neighbours::NeighbourWaits;
+    in_namespace(|| {
+        if !common::make_pair() || !ip(&["addr", "add", "10.9.9.1/24", "dev", "near"]) {
+            return;
+        }
+        let waits = match NeighbourWaits::attach(&[here()]) {
+            Ok(waits) => waits,
+            Err(error) => return eprintln!("skipped: {error}"),
+        };
+        let Ok(elsewhere) = NeighbourWaits::attach(&[1]) else { panic!("the same program again") };
+        let socket = UdpSocket::bind("10.9.9.1:0").expect("a socket");
+        for (last, packets) in [(77, 9), (78, 5)] {
+            (0..packets)
+                .for_each(|_| assert_eq!(socket.send_to(b"wait", (format!("10.9.9.{last}"), 9)).expect("sent"), 4));
+        }
+        let counted = waits.read().expect("counts");
+        let by_address: Vec<_> = counted.iter().map(|(key, packets)| (key.address.to_string(), *packets)).collect();
+        assert_eq!(by_address, [("10.9.9.77".to_owned(), 9), ("10.9.9.78".to_owned(), 5)]);
+        assert!(counted.keys().all(|key| key.namespace == here()), "{counted:?}");
+        assert!(elsewhere.read().expect("counts").is_empty());
+    });
+}
+
 #[test]
 fn a_full_table_says_how_much_it_missed() {
     in_namespace(|| {

@@ -70,6 +70,26 @@ fn each_loss_is_in_its_row_by_the_kernels_word() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// What is lost to each of two next hops that do not answer.
+#[test]
+fn two_next_hops_have_a_row_each() {
+    let experiment = experiment("ledger-causes.toml");
+    let cells = experiment.cells();
+    let cell = cells.iter().find(|cell| cell.dut.name == "two-next-hops").expect("a cell");
+    let Some(ledger) = ledger_of(cell, 5_000.0, AskReasons::Always) else { return };
+    if !has_reasons() {
+        return eprintln!("skipped: the kernel's drop reasons cannot be read");
+    }
+    let lost = ledger.account.sent() - ledger.account.delivered();
+    let to = |address: &str| -> u64 {
+        let cause = format!("next hop {address} does not answer");
+        ledger.account.lost().iter().filter(|row| row.cause == cause).map(|row| row.packets).sum()
+    };
+    let [one, other] = ["198.18.1.77", "198.18.1.78"].map(to);
+    // Sixteen flows go by hash: each next hop gets some of them, and a flow is a sixteenth.
+    assert!(one >= lost / 17 && other >= lost / 17 && one + other >= lost - lost / 100, "{:#?}", ledger.account);
+}
+
 /// Above the rate up to which the kernel is asked at once, by counters alone: nothing wrong is called counted.
 #[test]
 fn without_the_kernels_word_a_row_is_right_or_an_inference() {

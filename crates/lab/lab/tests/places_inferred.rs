@@ -23,7 +23,7 @@ fn told(difference: &mut Difference, drops: &[(&str, &str, &str, u64)]) {
         function: Some(function.to_owned()),
     };
     let packets = drops.iter().map(|(on, reason, function, packets)| (kind(on, reason, function), *packets)).collect();
-    difference.drops = Some(DropCounts { packets, uncounted: 0 });
+    difference.drops = Some(DropCounts { packets, ..DropCounts::default() });
 }
 
 fn inferred(losses: &Losses) -> Vec<(&str, u64)> {

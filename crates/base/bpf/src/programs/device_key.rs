@@ -53,7 +53,7 @@ pub(super) fn emit_pointer(asm: &mut Assembler, to: Reg, base: Reg, offset: u32,
 }
 
 /// Reads `bytes` bytes of kernel memory, `offset` after the address in `base`, to the stack; goes to `failed` if there is none.
-fn emit_read(asm: &mut Assembler, to: i16, bytes: i32, base: Reg, offset: u32, failed: Label) {
+pub(super) fn emit_read(asm: &mut Assembler, to: i16, bytes: i32, base: Reg, offset: u32, failed: Label) {
     asm.mov64(R1, R10);
     asm.alu64(Alu::Add, R1, i32::from(to));
     asm.mov64(R2, bytes);

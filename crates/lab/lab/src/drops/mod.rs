@@ -1,7 +1,8 @@
 //! What the kernel itself says about the packets that it drops on a path: its reason, and the function that dropped them.
 //!
 //! A program at the tracepoint `skb:kfree_skb` counts them in the kernel ([`linerate_bpf::programs::drop_reasons`]), those of
-//! the path's namespaces only; two others count what XDP programs could not send on ([`linerate_bpf::programs::xdp_errors`]). How
+//! the path's namespaces only; two others count what XDP programs could not send on ([`linerate_bpf::programs::xdp_errors`]), and one
+//! which next hops packets waited for ([`linerate_bpf::programs::neighbours`]). How
 //! they divide the losses that the counters' totals show is in `reasons`; what each means, in the table of `causes`.
 
 pub(crate) mod causes;
@@ -11,9 +12,11 @@ pub(crate) mod remarks;
 mod symbols;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use linerate_bpf::BpfError;
 use linerate_bpf::programs::drop_reasons::{DropKey, DropReasons, Ignored};
+use linerate_bpf::programs::neighbours::NeighbourWaits;
 use linerate_bpf::programs::xdp_errors::{XdpError, XdpErrors};
 use linerate_sys::netns::NetNs;
 
@@ -51,6 +54,9 @@ pub struct DropKind {
 pub struct DropCounts {
     /// By kind.
     pub packets: BTreeMap<DropKind, u64>,
+    /// Packets in the DUT's namespace that had to wait for the address of a next hop, by next hop. Those of one that never answered are among
+    /// the drops, too.
+    pub waited: BTreeMap<IpAddr, u64>,
     /// Drops that found no room in the kernel's table.
     pub uncounted: u64,
 }
@@ -64,6 +70,14 @@ impl DropCounts {
         };
         Self {
             packets: self.packets.iter().filter_map(added).collect(),
+            waited: self
+                .waited
+                .iter()
+                .map(|(address, waited)| {
+                    (*address, waited - earlier.waited.get(address).copied().unwrap_or(0).min(*waited))
+                })
+                .filter(|(_, waited)| *waited > 0)
+                .collect(),
             uncounted: self.uncounted.saturating_sub(earlier.uncounted),
         }
     }
@@ -75,6 +89,8 @@ pub(crate) struct DropSource {
     drops: DropReasons,
     /// None on a kernel that lacks its tracepoints.
     errors: Option<XdpErrors>,
+    /// None on a kernel that lacks its tracepoint.
+    neighbours: Option<NeighbourWaits>,
     interfaces: Interfaces,
     symbols: Symbols,
 }
@@ -88,7 +104,8 @@ impl DropSource {
         let ignored = Ignored { reasons: &IGNORED, places: &places };
         let drops = DropReasons::attach(&namespaces, &ignored).map_err(|error| error.to_string())?;
         let errors = XdpErrors::attach(&namespaces).ok();
-        Ok(Self { drops, errors, interfaces, symbols: Symbols::default() })
+        let neighbours = NeighbourWaits::attach(&namespaces).ok();
+        Ok(Self { drops, errors, neighbours, interfaces, symbols: Symbols::default() })
     }
 
     /// Totals since they were attached.
@@ -109,7 +126,13 @@ impl DropSource {
             let kind = DropKind { interface, in_dut, reason: reason.to_owned(), function: Some(what) };
             *packets.entry(kind).or_default() += count;
         }
-        Ok(DropCounts { packets, uncounted: self.drops.uncounted()? })
+        let mut waited = BTreeMap::new();
+        for (key, count) in self.neighbours.as_ref().map(NeighbourWaits::read).transpose()?.unwrap_or_default() {
+            if self.interfaces.name(key.namespace, key.interface).1 {
+                *waited.entry(key.address).or_default() += count;
+            }
+        }
+        Ok(DropCounts { packets, waited, uncounted: self.drops.uncounted()? })
     }
 }
 

@@ -122,7 +122,7 @@ mod tests {
             function: function.map(str::to_owned),
         };
         let packets = drops.iter().map(|(on, reason, function, count)| (kind(on, reason, *function), *count)).collect();
-        Reasons::new(Some(&DropCounts { packets, uncounted: 0 }))
+        Reasons::new(Some(&DropCounts { packets, ..DropCounts::default() }))
     }
 
     const CHAIN: Known<'static> = Known {

@@ -11,6 +11,7 @@ mod captured;
 mod ip;
 mod link;
 mod memory;
+mod neighbours;
 mod queued;
 mod routed;
 mod segment;

@@ -4,6 +4,7 @@ use linerate_experiment::IpVersion;
 use linerate_report::Loss;
 
 use super::ip::{IPV4, IPV6, Ip};
+use super::neighbours::{NEIGHBOUR_TABLE, silent_neighbours};
 use super::segment::Segment;
 use super::{Path, Way, counted};
 use crate::counters::{Difference, DutCounters, InterfaceCounters, SideCounters};
@@ -141,10 +142,11 @@ impl Path {
             let cause = "sent out of an interface that does not lead to the receiver";
             segment.take(counted(name, cause, &format!("{name} tx_packets"), *packets));
         }
-        segment.take_rest("DUT, neighbour table", neighbours.clone(), "the neighbour table");
+        segment.take_rest(NEIGHBOUR_TABLE, neighbours.clone(), "the neighbour table");
         segment.take_ring_of(receiver);
         segment.take_rest(&egress.name, chains.clone(), CHAINS);
         self.close(segment, &format!("between IP output of the DUT and {}", egress.name));
+        self.apart_by_next_hop(dut, difference.drops.as_ref());
         self.turned_back(dut, ingress, egress, &difference.generator);
         if both_ways {
             self.turned_back(dut, egress, ingress, &difference.receiver);
@@ -228,18 +230,6 @@ fn not_ip(side: &SideCounters) -> u64 {
     }
     let in_ip = count(&side.protocols, "Ip.InReceives") + count(&side.protocols, "Ip6InReceives");
     interface.rx_packets.saturating_sub(interface.rx_otherhost_dropped + in_ip)
-}
-
-/// The next hops of the DUT that did not answer, in words.
-pub(super) fn silent_neighbours(dut: &DutCounters) -> Option<String> {
-    let mut addresses = dut.unresolved_neighbours.clone();
-    addresses.sort_unstable();
-    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    match addresses.as_slice() {
-        [] => None,
-        [address] => Some(format!("next hop {address} does not answer")),
-        addresses => Some(format!("next hops {} do not answer", addresses.join(", "))),
-    }
 }
 
 /// The chains of which one must have dropped what is missing at these hooks, of that version of IP where that is known, in words.

@@ -3,8 +3,9 @@
 use linerate_report::Loss;
 
 use super::Path;
+use super::neighbours::silent_neighbours;
 use super::queued::in_switch;
-use super::routed::{chains_at, legacy_in, silent_neighbours};
+use super::routed::{chains_at, legacy_in};
 use super::segment::{ALL, Segment};
 use crate::counters::{DutCounters, InterfaceCounters, SwitchCounters};
 use crate::drops::causes::{Known, Piece};
