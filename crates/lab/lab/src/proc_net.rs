@@ -28,6 +28,17 @@ impl ProcFile {
     }
 }
 
+/// Whether a packet socket takes what arrives on one of these interfaces, by `/proc/net/packet`. (One without a protocol only sends.)
+pub(crate) fn has_packet_socket(text: &str, interfaces: [u32; 2]) -> bool {
+    let takes = |line: &str| -> Option<bool> {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let (protocol, interface, running) = (columns.get(3)?, columns.get(4)?.parse::<u32>().ok()?, columns.get(5)?);
+        let is_meant = interface == 0 || interfaces.contains(&interface);
+        Some(is_meant && *running == "1" && protocol.bytes().any(|digit| digit != b'0'))
+    };
+    text.lines().skip(1).any(|line| takes(line) == Some(true))
+}
+
 /// The IPv4, ICMP, UDP and TCP counters of a namespace (`snmp`, `netstat`), IPv6's (`snmp6`), connection tracking's and
 /// IPsec's (`xfrm_stat`).
 #[derive(Debug)]
@@ -132,6 +143,19 @@ pub(crate) fn sum_columns(text: &str) -> Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packet_sockets_that_receive_are_told_from_those_that_send() {
+        let head = "sk               RefCnt Type Proto  Iface R Rmem   User   Inode\n";
+        let line = |protocol, interface, running| {
+            format!("{head}ffff8881 3      3    {protocol}   {interface}     {running} 0      0      4242\n")
+        };
+        assert!(has_packet_socket(&line("0003", 7, 1), [7, 8]) && has_packet_socket(&line("0800", 0, 1), [7, 8]));
+        for other in [line("0000", 7, 1), line("0003", 9, 1), line("0003", 7, 0), head.to_owned(), "x\ny z".to_owned()]
+        {
+            assert!(!has_packet_socket(&other, [7, 8]), "{other}");
+        }
+    }
 
     #[test]
     fn names_and_values_are_paired_by_group() {

@@ -15,6 +15,8 @@ use linerate_lab::dut::{self, Path};
 use linerate_lab::ledger::Ledger;
 use linerate_lab::tester::{AskReasons, Load, Tester, TesterSpec, TrialSpec};
 use linerate_lab::topology::{Topology, TopologySpec};
+use linerate_report::Loss;
+use linerate_sys::raw::RawSocket;
 use linerate_testkit::or_skip;
 use support::scenario::{Scenario, assert_named, in_dut};
 
@@ -201,6 +203,40 @@ fn losses_of_the_kernel_behind_a_command_are_named() {
         let scenario = Scenario { rate_pps: Some(5_000.0), duration_ms: 200, ..Scenario::default() };
         let ledger = scenario.trial(&mut tester);
         assert_named(&ledger, &[(place, cause)]);
+        assert_eq!(ledger.contradictions, [] as [String; 0]);
+        drop(built.device);
+    }
+}
+
+/// A device that reads by packet sockets has all that it loses: the kernel's stack drops copies of the same frames, which are nobody's.
+#[test]
+fn copies_that_the_kernel_drops_beside_packet_sockets_are_nobodys_loss() {
+    use linerate_experiment::{Command, DutSpec};
+    // The frames are for this station, so the stack looks at them: it does not forward.
+    let start = ["sh", "-c", "ip link set {in} address 02:4c:52:00:01:f2; exec sleep 600"].map(str::to_owned).to_vec();
+    let ready = ["sh", "-c", "ip link show {in} | grep -q 02:4c:52:00:01:f2"].map(str::to_owned).to_vec();
+    for reads in [true, false] {
+        let command =
+            Command { start: start.clone(), ready: ready.clone(), ready_ns: 20_000_000_000, ..Command::default() };
+        let kind = DutKind::Command(command);
+        let built = dut::build(&DutSpec { name: "own".into(), kind }, &TopologySpec::default());
+        let Some(built) = or_skip("no device", built) else { return };
+        let Path::Namespaces(topology) = built.path else { panic!("namespaces") };
+        let device = topology.dut.as_ref().expect("a device");
+        let open = || RawSocket::receiver(device.ingress.index, std::time::Duration::from_secs(1));
+        let _socket = reads.then(|| device.namespace.run(open).expect("enter").expect("a packet socket"));
+        let spec = TesterSpec::new("packet", "packet");
+        let Some(mut tester) = or_skip("no tester", Tester::open(*topology, &spec)) else { return };
+        let scenario = Scenario { rate_pps: Some(5_000.0), duration_ms: 200, ..Scenario::default() };
+        let ledger = scenario.trial(&mut tester);
+        let lost = ledger.account.sent() - ledger.account.delivered();
+        let kept = |row: &Loss| row.cause == "the device took it in and did not send it on" && row.is_inferred();
+        let by_device: u64 = ledger.account.lost().iter().filter(|row| kept(row)).map(|row| row.packets).sum();
+        match reads {
+            true => assert!(by_device >= lost - lost / 100 && lost > 0, "{ledger:#?}"),
+            false if has_reasons() => assert!(by_device <= lost / 100, "the kernel says so: {ledger:#?}"),
+            false => {}
+        }
         assert_eq!(ledger.contradictions, [] as [String; 0]);
         drop(built.device);
     }

@@ -73,6 +73,8 @@ pub struct DutCounters {
     pub refusing_route: bool,
     /// The same of IPv6.
     pub refusing_route_6: bool,
+    /// Whether programs read packet sockets on its interfaces and the kernel does not forward: what the kernel drops are copies.
+    pub reads_packet_sockets: bool,
     /// What Linerate's own switch says of itself; none of other devices, and while it does not answer.
     pub switch: Option<SwitchCounters>,
 }
@@ -139,6 +141,7 @@ impl Snapshot {
                 legacy_tables: either(&later.legacy_tables, &earlier.legacy_tables),
                 legacy_tables_6: either(&later.legacy_tables_6, &earlier.legacy_tables_6),
                 refusing_route: later.refusing_route || earlier.refusing_route,
+                reads_packet_sockets: later.reads_packet_sockets || earlier.reads_packet_sockets,
                 refusing_route_6: later.refusing_route_6 || earlier.refusing_route_6,
                 switch: later.switch.as_ref().zip(earlier.switch.as_ref()).map(|(later, earlier)| later.since(earlier)),
                 ..later.clone()

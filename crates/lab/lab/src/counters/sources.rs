@@ -13,7 +13,7 @@ use crate::drops::DropSource;
 use crate::hooks::HookReader;
 use crate::napi::NetdevFamily;
 use crate::netlink::{ERROR_FIELDS, Netlink};
-use crate::proc_net::{Counters, ProcFile, ProcNet, parse_softnet};
+use crate::proc_net::{Counters, ProcFile, ProcNet, has_packet_socket, parse_softnet};
 use crate::topology::{Carrier, Interface, Topology};
 
 /// The open files and sockets from which snapshots of one topology are read, from any thread.
@@ -52,6 +52,10 @@ impl CounterSources {
                 hooks: HookReader::open(&dut.namespace).ok(),
                 legacy: dut.namespace.run(|| ProcFile::of_this_thread("ip_tables_names"))?.ok(),
                 legacy_6: dut.namespace.run(|| ProcFile::of_this_thread("ip6_tables_names"))?.ok(),
+                packet_sockets: match &dut.carrier {
+                    Carrier::Process(_) => dut.namespace.run(|| ProcFile::of_this_thread("packet"))?.ok(),
+                    _ => None,
+                },
                 switch: match &dut.carrier {
                     Carrier::Switch(source) => Some(source.clone()),
                     _ => None,
@@ -249,6 +253,8 @@ struct DutSource {
     hooks: Option<HookReader>,
     legacy: Option<ProcFile>,
     legacy_6: Option<ProcFile>,
+    /// Of a program, which can take its packets by packet sockets.
+    packet_sockets: Option<ProcFile>,
     switch: Option<SwitchSource>,
 }
 
@@ -265,11 +271,16 @@ impl DutSource {
             let text = file.as_mut().and_then(|file| file.read().ok()).unwrap_or_default();
             text.lines().map(str::to_owned).collect()
         });
+        let protocols = self.protocols.read()?;
+        let sockets = self.packet_sockets.as_mut().and_then(|file| file.read().ok()).unwrap_or_default();
+        // "Ip.Forwarding" of /proc/net/snmp: 1 it forwards, 2 it does not (RFC 1213, ipForwarding).
+        let forwards = protocols.get("Ip.Forwarding") == Some(&1);
         Ok(DutCounters {
             carrier: self.carrier.clone(),
             ingress: self.ingress.read()?,
             egress: self.egress.read()?,
-            protocols: self.protocols.read()?,
+            reads_packet_sockets: !forwards && has_packet_socket(&sockets, known),
+            protocols,
             elsewhere,
             legacy_tables,
             legacy_tables_6,

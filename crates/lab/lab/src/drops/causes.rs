@@ -24,7 +24,7 @@ pub(crate) enum Piece {
     Output,
     /// Inside a device that carries frames as they are, or in its own way: all four pieces of a router in one.
     Inside,
-    /// Inside a switch in user space. The kernel's own stack gets a copy of each frame, and what it drops of those is nobody's loss.
+    /// Inside a switch in user space, or another program that reads packet sockets. The kernel's own stack gets a copy of each frame, and what it drops of those is nobody's loss.
     InSwitch,
     /// From an interface to the port.
     Reception,

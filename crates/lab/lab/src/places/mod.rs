@@ -211,8 +211,8 @@ impl Path {
 
     /// The losses with their hints, and where the kernel's reasons contradict the totals.
     fn finish(mut self, difference: &Difference, sent: u64) -> Losses {
-        // What a capture has taken the kernel drops behind it.
-        if difference.dut.as_ref().is_some_and(|dut| dut.carrier != Carrier::Capture) {
+        // What a capture has taken the kernel drops behind it, and so with the copies of what a program reads.
+        if difference.dut.as_ref().is_some_and(|dut| dut.carrier != Carrier::Capture && !dut.reads_packet_sockets) {
             self.losses.contradictions = self.reasons.contradictions((sent / 1000).max(10));
         }
         hints::add(&mut self.losses.rows);

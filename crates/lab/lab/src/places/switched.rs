@@ -34,7 +34,8 @@ impl Path {
         let legacy = legacy_in(dut, "one of its hooks", None);
         let (chains, legacy, neighbours) = (chains.as_deref(), legacy.as_deref(), neighbours.as_deref());
         let known = Known { chains, legacy, neighbours, ..Known::default() };
-        let piece = if dut.switch.is_some() { Piece::InSwitch } else { Piece::Inside };
+        let has_copies = dut.switch.is_some() || dut.reads_packet_sockets;
+        let piece = if has_copies { Piece::InSwitch } else { Piece::Inside };
         let mut segment = Segment::new(missing, piece, ingress, egress, known);
         self.divide(&mut segment, Sureness::OnlyHere);
         for (interface, late) in [ingress, egress].into_iter().zip(late) {
