@@ -206,7 +206,7 @@ pub struct Loop {
 }
 
 /// All of them.
-pub const LOOPS: [Loop; 55] = [
+pub const LOOPS: [Loop; 56] = [
     Loop {
         name: "cache_one_flow",
         what: "cache of exact matches, one flow, and counting it",
@@ -450,7 +450,15 @@ pub const LOOPS: [Loop; 55] = [
         what: "the same, two workers with one MAC table, a source and a sink each",
         threads: 2,
         run: |cores, packets| {
-            switch::engine_two_cores(cores, Load { len: switch::SHORT, macs: 10_000, ports: 1 }, packets)
+            switch::engine_two_cores(cores, Load { len: switch::SHORT, macs: 10_000, ports: 1 }, packets, false)
+        },
+    },
+    Loop {
+        name: "switch_engine_two_alone",
+        what: "two such switches with a core each, and nothing in common",
+        threads: 2,
+        run: |cores, packets| {
+            switch::engine_two_cores(cores, Load { len: switch::SHORT, macs: 10_000, ports: 1 }, packets, true)
         },
     },
     Loop {

@@ -51,20 +51,18 @@ fn station(side: u8, number: usize) -> [u8; 6] {
     [2, side, a, b, c, d]
 }
 
-/// Packets of all pairs of stations in turn.
-struct Source {
+/// Packets of all pairs of stations in turn, from those of one side to those of the next.
+struct Source<const SIDE: u8 = 0> {
     image: Vec<u8>,
     pairs: usize,
     next: usize,
-    /// Of the sources and of the destinations.
-    sides: [u8; 2],
 }
 
-impl Source {
-    fn new(load: Load) -> Source {
+impl<const SIDE: u8> Source<SIDE> {
+    fn new(load: Load) -> Source<SIDE> {
         let mut image = vec![0x5a; load.len];
         image[12..14].copy_from_slice(&[0x88, 0xb5]);
-        Source { image, pairs: (load.macs / 2).max(1), next: 0, sides: [0, 1] }
+        Source { image, pairs: (load.macs / 2).max(1), next: 0 }
     }
 
     /// Writes the next packets into the frames of a batch: a copy of the image, with the addresses.
@@ -72,8 +70,8 @@ impl Source {
     fn write(&mut self, batch: &mut Batch) {
         for packet in batch.iter_mut() {
             packet[..self.image.len()].copy_from_slice(&self.image);
-            packet[..6].copy_from_slice(&station(self.sides[1], self.next));
-            packet[6..12].copy_from_slice(&station(self.sides[0], self.next));
+            packet[..6].copy_from_slice(&station(SIDE + 1, self.next));
+            packet[6..12].copy_from_slice(&station(SIDE, self.next));
             self.next += 1;
             if self.next == self.pairs {
                 self.next = 0;
@@ -97,7 +95,7 @@ pub fn inline(core: usize, load: Load, packets: u64) -> Run {
     let mut receivers: Vec<InlinePort> =
         (0..load.ports).map(|_| switch.attach("receiver").expect("room for a port")).collect();
     switch.with(|switch| teach(switch, load, &receivers));
-    let mut source = Source::new(load);
+    let mut source = Source::<0>::new(load);
     let (mut out, mut back) = (Batch::new(&pool, BATCH), Batch::new(&pool, 2 * BATCH));
     let (mut received, mut sum) = (0, 0);
     let watch = Stopwatch::start();
@@ -122,7 +120,7 @@ pub fn inline(core: usize, load: Load, packets: u64) -> Run {
 pub fn engine(core: usize, load: Load, packets: u64) -> Run {
     let pool = pool();
     let mut switch = Switch::new(config(), &pool).expect("a valid shape");
-    worker(core, load, packets, 0, &mut switch, pool)
+    worker::<0>(core, load, packets, &mut switch, pool)
 }
 
 /// The same as one of two workers that share the MAC table; the other one does nothing.
@@ -130,21 +128,26 @@ pub fn engine_shared(core: usize, load: Load, packets: u64) -> Run {
     let pool = pool();
     let mut switch = Switch::new(config(), &pool).expect("a valid shape");
     let _other = switch.another_worker().expect("a valid shape");
-    worker(core, load, packets, 0, &mut switch, pool)
+    worker::<0>(core, load, packets, &mut switch, pool)
 }
 
-/// Two workers on two cores with one MAC table, each with a source and sinks of its own.
-pub fn engine_two_cores(cores: [usize; 2], load: Load, packets: u64) -> Run {
+/// Two workers on two cores, each with a source and sinks of its own: with one MAC table, or, `alone`, two switches that have nothing in common.
+pub fn engine_two_cores(cores: [usize; 2], load: Load, packets: u64, alone: bool) -> Run {
     let pool = pool();
+    let config = || SwitchConfig { mac_entries: if alone { 16_384 } else { 32_768 }, ..config() };
     let mut first = Switch::new(config(), &pool).expect("a valid shape");
-    let second = first.another_worker().expect("a valid shape");
+    let second = if alone { Switch::new(config(), &pool) } else { first.another_worker() };
+    let second = second.expect("a valid shape");
     let start = Barrier::new(2);
     let runs = std::thread::scope(|scope| {
         let workers = [(0, first), (1, second)].map(|(number, mut switch)| {
             let (start, pool) = (&start, pool.clone());
             scope.spawn(move || {
                 start.wait();
-                worker(cores[number as usize], load, packets / 2, number, &mut switch, pool)
+                match number {
+                    0 => worker::<0>(cores[0], load, packets / 2, &mut switch, pool),
+                    _ => worker::<2>(cores[1], load, packets / 2, &mut switch, pool),
+                }
             })
         });
         workers.map(|worker| worker.join().expect("a worker of a bench"))
@@ -171,7 +174,7 @@ pub fn engine_crossing(core: usize, load: Load, packets: u64) -> Run {
     for number in 0..load.macs / 2 {
         first.add_static(0, station(1, number).into(), to).expect("room for the stations");
     }
-    let mut source = Source::new(load);
+    let mut source = Source::<0>::new(load);
     let (mut batch, mut ring) = (Batch::new(&pool, BATCH), Batch::new(&pool, BATCH));
     let mut sent = 0;
     let watch = Stopwatch::start();
@@ -196,19 +199,19 @@ pub fn engine_crossing(core: usize, load: Load, packets: u64) -> Run {
 }
 
 /// A source at one port, sinks at the others, all of one worker.
-fn worker(core: usize, load: Load, packets: u64, number: u8, switch: &mut Switch, mut pool: Pool) -> Run {
+fn worker<const SIDE: u8>(core: usize, load: Load, packets: u64, switch: &mut Switch, mut pool: Pool) -> Run {
     let _ = affinity::pin_to_core(core);
     let add = |switch: &mut Switch, name: String| {
         let index = switch.add_named_port(&name, PortSettings::default()).expect("room for a port");
         (index, switch.port_of(index).expect("it was just added"))
     };
-    let (_, sender) = add(switch, format!("{number} sender"));
+    let (_, sender) = add(switch, format!("{SIDE} sender"));
     let receivers: Vec<(PortIndex, PortIndex)> =
-        (0..load.ports).map(|port| add(switch, format!("{number} receiver {port}"))).collect();
-    let mut source = Source { sides: [2 * number, 2 * number + 1], ..Source::new(load) };
+        (0..load.ports).map(|port| add(switch, format!("{SIDE} receiver {port}"))).collect();
+    let mut source = Source::<SIDE>::new(load);
     for station in 0..load.macs / 2 {
         let (_, port) = receivers[station % receivers.len()];
-        switch.add_static(0, self::station(source.sides[1], station).into(), port).expect("room for the stations");
+        switch.add_static(0, self::station(SIDE + 1, station).into(), port).expect("room for the stations");
     }
     let mut batch = Batch::new(&pool, BATCH);
     let mut sent = 0;
@@ -245,7 +248,7 @@ pub fn hops_one_core(core: usize, hops: usize) -> Histogram {
     let mut pool = pool();
     let switch = InlineSwitch::new(config(), &pool, clocks()).expect("a valid shape");
     let [mut a, mut b] = ["a", "b"].map(|name| switch.attach(name).expect("room for a port"));
-    let mut source = Source::new(Load { len: SHORT, macs: 2, ports: 1 });
+    let mut source = Source::<0>::new(Load { len: SHORT, macs: 2, ports: 1 });
     let mut out: Vec<Batch> = (0..TRAIN).map(|_| Batch::new(&pool, 1)).collect();
     let mut back = Batch::new(&pool, TRAIN);
     switch.with(|switch| switch.add_static(0, station(1, 0).into(), b.index())).expect("room for the station");
@@ -280,7 +283,7 @@ pub fn hops_two_cores(cores: [usize; 2], hops: usize) -> Histogram {
         switch.add_static(0, station(1, 0).into(), b.index()).expect("room for the station");
         switch.add_static(0, station(0, 0).into(), a.index()).expect("room for the station");
     });
-    let mut source = Source::new(Load { len: SHORT, macs: 2, ports: 1 });
+    let mut source = Source::<0>::new(Load { len: SHORT, macs: 2, ports: 1 });
     let mut far_pool = pool.clone();
     let arrived = std::sync::Arc::new(AtomicUsize::new(0));
     let has_arrived = std::sync::Arc::clone(&arrived);

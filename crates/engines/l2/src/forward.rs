@@ -96,16 +96,30 @@ impl Switch {
     }
 
     fn decide(&mut self, origin: &IngressContext, packets: &mut [Packet]) {
+        match self.table.is_shared() {
+            false => self.decide_in::<false>(origin, packets),
+            true => self.decide_in::<true>(origin, packets),
+        }
+    }
+
+    /// `SHARED`: other workers may write to the MAC table.
+    fn decide_in<const SHARED: bool>(&mut self, origin: &IngressContext, packets: &mut [Packet]) {
         let tick = tick(origin.now_ns);
         let mut rest = packets;
         loop {
             let (table, gates, ingress) = (&self.table, &self.gates, origin.port.0);
-            let known = match (origin.learning, table.is_shared()) {
-                (true, false) => decide_known::<true, false>(&table.view(tick), gates, ingress, rest),
-                (false, false) => decide_known::<false, false>(&table.view(tick), gates, ingress, rest),
-                (true, true) => decide_known::<true, true>(&table.view(tick), gates, ingress, rest),
-                (false, true) => decide_known::<false, true>(&table.view(tick), gates, ingress, rest),
+            let stamp = SHARED.then(|| table.stamp());
+            let mut known = match origin.learning {
+                true => decide_known::<true, false>(&table.view(tick), gates, ingress, rest),
+                false => decide_known::<false, false>(&table.view(tick), gates, ingress, rest),
             };
+            if stamp.is_some_and(|stamp| !table.is_as_at(stamp)) {
+                // Another worker wrote meanwhile. Verdicts are given anew.
+                known = match origin.learning {
+                    true => decide_known::<true, true>(&table.view(tick), gates, ingress, rest),
+                    false => decide_known::<false, true>(&table.view(tick), gates, ingress, rest),
+                };
+            }
             let Some((packet, later)) = rest.get_mut(known..).and_then(<[Packet]>::split_first_mut) else { return };
             if origin.learning {
                 self.table.learn(packet.source, origin.port.0, tick);

@@ -4,9 +4,10 @@
 //! worker 0   Table { places } --reads, no lock--> buckets <--writes-- MacTable <--lock-- worker 0, worker 1: a new address, a move,
 //! worker 1   Table { places } --reads, no lock----^                                      ageing, the end of a port, a resize
 //! ```
-//! An address that was seen again where it was, the rule under load, is noted without the lock, once a tick.
+//! An address that was seen again where it was, the rule under load, is noted without the lock, once a tick. A reader looks at a pass of packets as if
+//! the table were its own, and sees afterwards by the count of writes whether it was; if not, it looks again, address by address with care.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::places::Places;
@@ -17,7 +18,25 @@ struct Common {
     table: Mutex<MacTable>,
     /// Changes when the places do: after a resize, and with the time of ageing.
     version: AtomicU64,
+    /// Odd while somebody writes; twice the number of writes else.
+    writes: AtomicU64,
 }
+
+impl Common {
+    fn with<T>(&self, work: impl FnOnce(&mut MacTable) -> T) -> T {
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.writes.load(Ordering::Relaxed);
+        // Whatever is written to the places is written with release, so who reads it finds the odd count, too.
+        self.writes.store(before.wrapping_add(1) | 1, Ordering::Relaxed);
+        let done = work(&mut table);
+        self.writes.store((before | 1).wrapping_add(1), Ordering::Release);
+        done
+    }
+}
+
+/// A time at which a table was read; see [`Table::is_as_at`].
+#[derive(Clone, Copy)]
+pub(crate) struct Stamp(u64);
 
 /// Who may write.
 enum Writer {
@@ -46,7 +65,11 @@ impl Table {
             Writer::Common(common) => Arc::clone(common),
             Writer::Own(table) => {
                 let table = std::mem::replace(&mut **table, MacTable::new(1, 0, 0));
-                Arc::new(Common { table: Mutex::new(table), version: AtomicU64::new(self.version) })
+                Arc::new(Common {
+                    table: Mutex::new(table),
+                    version: AtomicU64::new(self.version),
+                    writes: AtomicU64::new(0),
+                })
             }
         };
         self.writer = Writer::Common(Arc::clone(&common));
@@ -87,7 +110,28 @@ impl Table {
     fn with<T>(&mut self, work: impl FnOnce(&mut MacTable) -> T) -> T {
         match &mut self.writer {
             Writer::Own(table) => work(table),
-            Writer::Common(common) => work(&mut common.table.lock().unwrap_or_else(PoisonError::into_inner)),
+            Writer::Common(common) => common.with(work),
+        }
+    }
+
+    /// The time now, before something is read.
+    #[inline]
+    pub(crate) fn stamp(&self) -> Stamp {
+        match &self.writer {
+            Writer::Own(_) => Stamp(0),
+            Writer::Common(common) => Stamp(common.writes.load(Ordering::Acquire)),
+        }
+    }
+
+    /// True if nobody wrote since: what was read meanwhile was there all the time.
+    #[inline]
+    pub(crate) fn is_as_at(&self, stamp: Stamp) -> bool {
+        match &self.writer {
+            Writer::Own(_) => true,
+            Writer::Common(common) => {
+                fence(Ordering::Acquire);
+                stamp.0.is_multiple_of(2) && common.writes.load(Ordering::Relaxed) == stamp.0
+            }
         }
     }
 
@@ -97,7 +141,7 @@ impl Table {
         self.places.prefetch(key)
     }
 
-    /// The table for a loop. `SHARED` must be true where other workers may write.
+    /// The table for a loop. Without `SHARED`, what was read counts only if [`Table::is_as_at`] says so.
     #[inline]
     pub(crate) fn view<const SHARED: bool>(&self, tick: u32) -> View<'_, SHARED> {
         self.places.view(tick)
@@ -105,7 +149,10 @@ impl Table {
 
     /// The port of an address, wherever it is in the table.
     pub(crate) fn lookup(&self, key: Key, tick: u32) -> Option<u16> {
-        self.places.lookup::<true>(key, tick)
+        match self.is_shared() {
+            false => self.places.lookup::<false>(key, tick),
+            true => self.places.lookup::<true>(key, tick),
+        }
     }
 
     /// Notes that an address was seen at a port.
@@ -234,6 +281,28 @@ mod tests {
         assert_eq!(second.entries(5).map(|entry| entry.idle_s).collect::<Vec<_>>(), [0]);
         second.learn(key(3), 4, 6);
         assert_eq!((first.lookup(key(3), 6), first.counters().moved), (Some(4), 1));
+    }
+
+    #[test]
+    fn what_was_read_counts_only_if_nobody_wrote_meanwhile() {
+        let mut first = Table::new(MacTable::new(64, 300, 1));
+        assert!(first.is_as_at(first.stamp()));
+        let mut second = first.share();
+        first.learn(key(3), 2, 1);
+        let stamp = second.stamp();
+        first.learn(key(3), 2, 2);
+        assert!(second.is_as_at(stamp), "no address came, went or moved");
+        let writes: [fn(&mut Table); 3] =
+            [|table| table.learn(key(4), 2, 2), |table| table.learn(key(3), 4, 2), |table| table.flush(None, true)];
+        for write in writes {
+            let stamp = second.stamp();
+            write(&mut first);
+            assert!(!second.is_as_at(stamp));
+            assert!(second.is_as_at(second.stamp()));
+        }
+        let Writer::Common(common) = &first.writer else { panic!("it is shared") };
+        common.with(|_| assert!(!second.is_as_at(second.stamp()), "while somebody writes"));
+        second.flush(None, false);
     }
 
     #[test]
