@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let options = Options {
         name: "hyper-server".into(),
         folder: None,
-        core: None,
+        cores: Vec::new(),
         stack: StackOptions { connections_max: 65_536 },
         capture: None,
         on_event: Box::new(|line| eprintln!("{line}")),

@@ -182,10 +182,15 @@ impl Program for Bulk {
 
 impl Reports for Bulk {
     type Document = Option<Result<String, String>>;
+    type Reading = Self::Document;
     const SCHEMA: &'static str = "linerate.tcp-bulk/1";
 
-    fn document(&self, _: u64) -> Self::Document {
+    fn reading(&self, _: u64) -> Self::Document {
         self.end.clone().filter(|_| self.is_over)
+    }
+
+    fn document(readings: &[Self::Document]) -> Self::Document {
+        readings.iter().flatten().next().cloned()
     }
 }
 
@@ -199,7 +204,7 @@ fn own_stack(port: &str, address: &str, bulk: Bulk) -> Result<String, String> {
     let options = Options {
         name: format!("tcp-bulk-{}", std::process::id()),
         folder: None,
-        core: None,
+        cores: Vec::new(),
         stack: StackOptions { connections_max: 1024 },
         capture: None,
         on_event: Box::new(|event| eprintln!("{event}")),

@@ -190,6 +190,68 @@ fn nginx_is_loaded_and_every_request_accounted_for() {
     assert_eq!(last(ended.expect_code(1))["connections"]["lost"][0]["cause"], "refused");
 }
 
+/// Cores of this process, as `--cores` takes them; none where there is only one.
+fn two_cores() -> Option<String> {
+    let allowed = linerate_sys::affinity::allowed_cores();
+    match allowed.as_slice() {
+        [one, other, ..] => Some(format!("{one},{other}")),
+        _ => {
+            eprintln!("skipped: this process has one core");
+            None
+        }
+    }
+}
+
+/// Curl and wrk against a server of two cores over an interface of one queue; then a load of two cores against nginx.
+#[test]
+fn two_cores_share_the_connections_of_others() {
+    let (Some(place), Some(cores)) = (Place::new(), two_cores()) else { return };
+    let server = place.serve(&format!("http --body 3000 --name cores --cores {cores}"));
+    for host in ["198.18.5.1", "[fd00:5::1]"] {
+        for _ in 0..12 {
+            let url = format!("http://{host}/");
+            let words = ["-g", "-s", "-m", "60", "-o", "/dev/null", "-w", "%{http_code} %{size_download}", &url];
+            if let Some(text) = place.program("curl", &words) {
+                assert_eq!(text, "200 3000");
+            }
+        }
+    }
+    if let Some(text) = place.program("wrk", &["-t1", "-c20", "-d1s", "http://198.18.5.1/"]) {
+        assert!(text.contains("requests in") && !text.contains("Socket errors") && !text.contains("Non-2xx"), "{text}");
+    }
+    let words = "-c 2 -i 0.2 -w 20 -s 4000 198.18.5.1";
+    if let Some(text) = place.program("ping", &words.split(' ').collect::<Vec<_>>()) {
+        assert!(text.contains("2 received") && !text.contains("duplicates"), "a long ping has one answer: {text}");
+    }
+    let ended = place.linerate(&place.wire.right, "tcp ctl --name cores show stats").end();
+    ended.expect_code(0);
+    let document: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let of_cores = document["cores"].as_array().unwrap();
+    let accepted = |core: &Value| core["served"]["connections"].as_u64().unwrap();
+    assert!(of_cores.len() == 2 && of_cores.iter().all(|core| accepted(core) > 3), "{document}");
+    assert_eq!(of_cores.iter().map(accepted).sum::<u64>(), accepted(&document));
+    let ended = place.linerate(&place.wire.right, "tcp ctl --name cores stop").end();
+    ended.expect_code(0);
+    let ended = server.end();
+    ended.expect_code(0);
+    let text = &ended.stdout;
+    assert!(text.contains("handed over") && text.contains("of a core"), "{text}");
+    let Some(_nginx) = place.nginx() else { return };
+    let load = |words: &str| {
+        let network = format!("--port packet:{INTERFACE} {SERVER} --cores {cores} --json -q");
+        place.linerate(&place.wire.right, &format!("tcp load {words} {network}")).end()
+    };
+    let ended = load("http://198.18.5.2:8080/ -c 10 -n 401 --expect-bytes 615 -k 20");
+    let document = last(ended.expect_code(0));
+    assert_eq!(document["requests"]["completed"], 401);
+    let completed = document["cores"].as_array().unwrap().iter().map(|core| core["requests"]["completed"].as_u64());
+    assert_eq!(completed.collect::<Vec<_>>(), [Some(201), Some(200)]);
+    let ended = load("http://198.18.5.2:8081/ -c 4 -d 300ms");
+    assert_eq!(last(ended.expect_code(1))["connections"]["lost"][0]["cause"], "refused");
+    let ended = load("http://198.18.5.2:8080/ -c 1");
+    assert!(ended.expect_code(2).stderr.contains("name fewer cores"), "{}", ended.stderr);
+}
+
 #[test]
 fn ctl_shows_a_connection_that_echoes() {
     let Some(place) = Place::new() else { return };

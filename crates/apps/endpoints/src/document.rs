@@ -30,10 +30,48 @@ pub struct Snapshot<P> {
     pub stack_connections: u64,
     /// Packets at the port.
     pub packets: PacketsDocument,
-    /// The thread that does all this.
+    /// The thread that does all this; of several cores, the sum.
     pub worker: WorkerDocument,
+    /// The same by core, if there are several.
+    #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
+    pub cores: Vec<CoreDocument<P>>,
     /// It is the last document of the program.
     pub last: bool,
+}
+
+/// A program on one of several cores: a stack of its own, which owns a part of all connections.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CoreDocument<P> {
+    /// Number of its shard, from 0 on.
+    pub shard: u16,
+    /// The program.
+    #[serde(flatten)]
+    pub program: P,
+    /// Connections in its stack, without those in TIME-WAIT.
+    pub stack_connections: u64,
+    /// Connections that were begun or accepted.
+    pub opened: u64,
+    /// TCP segments that its stack received.
+    pub segments_received: u64,
+    /// Packets between the cores.
+    pub steering: SteeringDocument,
+    /// Its thread.
+    pub worker: WorkerDocument,
+}
+
+/// Packets between the cores of one program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SteeringDocument {
+    /// Packets that arrived at the queue of this core; 0 if it has none.
+    pub arrived: u64,
+    /// Of those, handed over to the cores that own their connections; copies for all cores count for each.
+    pub handed_over: u64,
+    /// Of those, lost, because the ring to the other core was full.
+    pub lost: u64,
+    /// Packets that this core got from others.
+    pub taken_over: u64,
+    /// Packets of cores without a queue that left by the queue of this one.
+    pub relayed: u64,
 }
 
 /// Packets at the port.

@@ -20,5 +20,5 @@ mod stack;
 pub mod tls;
 
 pub use linerate_control::StartError;
-pub use run::{Ended, Options, PROGRAM, Running, start, start_load, start_server};
+pub use run::{Ended, Options, PROGRAM, Running, start, start_load, start_server, start_shards};
 pub use stack::{NetworkConfig, StackOptions};

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use linerate_control::{ControlError, StartError, View, refused};
 use linerate_programs::{OverStack, Reports};
 use linerate_sys::clock;
-use linerate_tcp::Stack;
+use linerate_tcp::Sharded;
 
 use crate::ready::Found;
 use crate::stack::NetworkConfig;
@@ -19,14 +19,12 @@ const LOOK_NS: u64 = 5_000_000;
 /// # Errors
 /// No name server is known or answers, or a name has no such address.
 pub(crate) fn look_up<P: Reports>(
-    view: &View<Stack<OverStack<P>>>,
+    views: &[View<Sharded<OverStack<P>>>],
     network: &NetworkConfig,
     found: Found,
     secret: [u8; 16],
 ) -> Result<BTreeMap<String, IpAddr>, StartError> {
-    if network.names.is_empty() {
-        return Ok(BTreeMap::new());
-    }
+    let Some(view) = views.first().filter(|_| !network.names.is_empty()) else { return Ok(BTreeMap::new()) };
     let servers: Vec<IpAddr> = network.name_servers.iter().copied().chain(found.name_servers).collect();
     let names = network.names.clone();
     let begun = view.call(move |worker| {
@@ -52,12 +50,14 @@ pub(crate) fn look_up<P: Reports>(
         let address = usable.ok_or_else(|| wrong(name, "it has no address of a family that the stack has".into()))?;
         addresses.insert(name.clone(), address);
     }
-    let told = addresses.clone();
-    let tell = view.call(move |worker| {
-        worker.datapath.with(clock::now_ns(), |app, _| {
-            told.iter().for_each(|(name, address)| app.program.resolved(name, *address));
+    for view in views {
+        let told = addresses.clone();
+        let tell = view.call(move |worker| {
+            worker.datapath.with(clock::now_ns(), |app, _| {
+                told.iter().for_each(|(name, address)| app.program.resolved(name, *address));
+            });
         });
-    });
-    tell.map_err(refused("the stack"))?;
+        tell.map_err(refused("the stack"))?;
+    }
     Ok(addresses)
 }

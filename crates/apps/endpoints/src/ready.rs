@@ -6,7 +6,7 @@ use linerate_control::{ControlError, StartError, View, refused};
 use linerate_ip::{AddressState, Event};
 use linerate_programs::{OverStack, Reports};
 use linerate_sys::clock;
-use linerate_tcp::Stack;
+use linerate_tcp::Sharded;
 
 use crate::stack::NetworkConfig;
 
@@ -31,7 +31,10 @@ pub(crate) struct Found {
 ///
 /// # Errors
 /// Somebody else has an address, no DHCP server or no router answers.
-pub(crate) fn wait<P: Reports>(view: &View<Stack<OverStack<P>>>, network: &NetworkConfig) -> Result<Found, StartError> {
+pub(crate) fn wait<P: Reports>(
+    view: &View<Sharded<OverStack<P>>>,
+    network: &NetworkConfig,
+) -> Result<Found, StartError> {
     let mut name_servers = Vec::new();
     let end_ns = clock::now_ns() + WAIT_NS;
     loop {

@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use linerate_control::{ControlError, Instance, PortConfig, PortManager, RuntimeDir, Setup, StartError, View, refused};
+use linerate_control::{ControlError, Instance, PortConfig, PortManager, RuntimeDir, Setup, StartError, refused};
+use linerate_ip::IpConfig;
 use linerate_mem::Pool;
 use linerate_port::{FarSide, OpenOptions, PortSpec};
 use linerate_programs::load::Client;
 use linerate_programs::serve::AnyServer;
 use linerate_programs::{OverStack, Reports};
 use linerate_sys::clock;
-use linerate_tcp::Stack;
-use linerate_worker::{Eagerness, Handle};
+use linerate_tcp::{Shard, Sharded, ShardsDone, Stack};
+use linerate_worker::{Eagerness, End, Handle};
 
 use crate::document::Snapshot;
 use crate::service::TcpService;
-use crate::show;
+use crate::show::{self, TcpView, TcpWorker};
 use crate::stack::{self, ETHERNET_BYTES, NetworkConfig, StackOptions, VLAN_BYTES};
 use crate::tls::MaybeTls;
 use crate::{names, ready};
@@ -32,8 +33,8 @@ pub struct Options {
     pub name: String,
     /// Folder for its socket instead of the user's runtime folder.
     pub folder: Option<PathBuf>,
-    /// Core to pin the worker to.
-    pub core: Option<usize>,
+    /// Cores to pin the workers to, in the order of the shards; workers without one run where the kernel puts them.
+    pub cores: Vec<usize>,
     /// The stack.
     pub stack: StackOptions,
     /// A capture file (pcapng, or pcap by its name) that all frames are written to, as they pass between the stack and its port.
@@ -64,26 +65,59 @@ pub struct Ended<P: Reports> {
 /// A part of the configuration is wrong, the port cannot be opened, an instance of that name is running, a name has no
 /// address, or the program cannot start.
 pub fn start<P: Reports>(program: P, network: &NetworkConfig, options: Options) -> Result<Running<P>, StartError> {
+    start_shards(vec![program], network, options)
+}
+
+/// As [`start`], with a shard, that is, a stack on a thread of its own, for each of these programs. Their addresses are the same, and each
+/// has a part of the connections; they share nothing else.
+///
+/// # Errors
+/// Those of [`start`]; there are none or more than 64 programs; several of them ask for an address by DHCP.
+pub fn start_shards<P: Reports>(
+    programs: Vec<P>,
+    network: &NetworkConfig,
+    options: Options,
+) -> Result<Running<P>, StartError> {
     check_addresses(network)?;
+    let shards = programs.len();
+    if network.dhcp && shards > 1 {
+        let error = ControlError::new("an address that DHCP gave is for one core", "give --address, or one core");
+        return Err(refused("the addresses")(error));
+    }
     let dir = match &options.folder {
         Some(folder) => RuntimeDir::inside(folder, PROGRAM, &options.name)?,
         None => RuntimeDir::of(PROGRAM, &options.name)?,
     };
     let lock = dir.lock_instance()?;
     let spec: PortSpec = network.port.parse().map_err(|error| wrong("the port", &error))?;
-    let pool = pool(&spec).map_err(|error| wrong("memory", &error))?;
-    let secret = linerate_sys::random::secret().map_err(|error| wrong("random numbers", &error))?;
-    let ip = network.ip(secret);
-    let frame_len_max = usize::from(ip.mtu) + ETHERNET_BYTES + network.vlan.map_or(0, |_| VLAN_BYTES);
-    let config = stack::config(&options.stack, &spec, ip, secret);
-    let datapath = Stack::new(config, &pool, OverStack::new(program)).map_err(|error| wrong("the stack", &error))?;
+    let pool = pool(&spec, shards).map_err(|error| wrong("memory", &error))?;
+    let secret = || linerate_sys::random::secret().map_err(|error| wrong("random numbers", &error));
+    let first = network.ip(secret()?, Shard::default());
+    let frame_len_max = usize::from(first.mtu) + ETHERNET_BYTES + network.vlan.map_or(0, |_| VLAN_BYTES);
+    let done = ShardsDone::default();
+    let mut datapaths = Vec::new();
+    for (number, program) in programs.into_iter().enumerate() {
+        let shard = u16::try_from(number).ok().zip(u16::try_from(shards).ok());
+        let shard = shard.and_then(|(number, of)| Shard::new(number, of));
+        let too_many = || refused("cores")(ControlError::new(format!("{shards} cores are too many"), "the most is 64"));
+        let (shard, secret) = (shard.ok_or_else(too_many)?, secret()?);
+        // All have one MAC address.
+        let ip = IpConfig { mac: first.mac, ..network.ip(secret, shard) };
+        let config = stack::config(&options.stack, &spec, ip, secret);
+        let stack = Stack::new(config, &pool, OverStack::new(program)).map_err(|error| wrong("the stack", &error))?;
+        datapaths.push((Sharded::new(stack, shard, done.clone(), &pool), options.cores.get(number).copied()));
+    }
+    if datapaths.is_empty() {
+        return Err(refused("cores")(ControlError::new("there is no program to run", "give one for each core")));
+    }
+    let (datapath, core) = datapaths.remove(0);
     let setup = Setup {
         lock,
         pool,
         datapath,
         service: TcpService::new(frame_len_max, eagerness::<P>(&spec), options.capture),
-        core: options.core,
-        others: Vec::new(),
+        core,
+        others: datapaths,
         idle_exit_ns: None,
         on_event: options.on_event,
     };
@@ -92,34 +126,36 @@ pub fn start<P: Reports>(program: P, network: &NetworkConfig, options: Options) 
         ports.add_port(service, port).map(drop).map_err(refused(&format!("port {}", network.port)))
     };
     let instance = linerate_control::start(setup, configure)?;
-    let ready = ready::wait(&instance.view, network)?;
-    let names = names::look_up(&instance.view, network, ready, secret)?;
-    begin(&instance.view)?;
-    Ok(Running { instance, names })
+    let mut running = Running { instance, names: BTreeMap::new() };
+    let views = running.views();
+    let mut ready = views.iter().map(|view| ready::wait(view, network)).collect::<Result<Vec<_>, _>>()?;
+    running.names = names::look_up(&views, network, ready.swap_remove(0), secret()?)?;
+    views.iter().try_for_each(begin)?;
+    Ok(running)
 }
 
-/// [`start`] for a server. A function without type parameters is compiled here, with optimization, and not by whoever calls it.
+/// [`start_shards`] for servers. A function without type parameters is compiled here, with optimization, and not by whoever calls it.
 ///
 /// # Errors
 /// Those of [`start`].
 pub fn start_server(
-    server: MaybeTls<AnyServer>,
+    servers: Vec<MaybeTls<AnyServer>>,
     network: &NetworkConfig,
     options: Options,
 ) -> Result<Running<MaybeTls<AnyServer>>, StartError> {
-    start(server, network, options)
+    start_shards(servers, network, options)
 }
 
-/// [`start`] for the load generator, compiled here as well.
+/// [`start_shards`] for the load generator, compiled here as well.
 ///
 /// # Errors
 /// Those of [`start`].
 pub fn start_load(
-    client: MaybeTls<Client>,
+    clients: Vec<MaybeTls<Client>>,
     network: &NetworkConfig,
     options: Options,
 ) -> Result<Running<MaybeTls<Client>>, StartError> {
-    start(client, network, options)
+    start_shards(clients, network, options)
 }
 
 fn wrong(what: &str, error: &dyn std::fmt::Display) -> StartError {
@@ -158,13 +194,14 @@ fn eagerness<P: Reports>(spec: &PortSpec) -> Eagerness {
     }
 }
 
-fn pool(spec: &PortSpec) -> Result<Pool, linerate_port::OpenError> {
+fn pool(spec: &PortSpec, shards: usize) -> Result<Pool, linerate_port::OpenError> {
     let options = OpenOptions::default();
-    linerate_ports::pool(&linerate_ports::PoolPlan { ports: &[(spec, &options)], len_max: 0, extra: FRAMES_WAITING })
+    let extra = FRAMES_WAITING.saturating_mul(shards);
+    linerate_ports::pool(&linerate_ports::PoolPlan { ports: &[(spec, &options)], len_max: 0, extra })
 }
 
 /// The first call of the program.
-fn begin<P: Reports>(view: &View<Stack<OverStack<P>>>) -> Result<(), StartError> {
+fn begin<P: Reports>(view: &TcpView<P>) -> Result<(), StartError> {
     let begun = view.call(|worker| worker.datapath.with(clock::now_ns(), |app, io| app.program.start(io)));
     begun.map_err(refused("the stack"))?.map_err(|error| wrong("the program", &error))
 }
@@ -180,8 +217,13 @@ impl<P: Reports> Running<P> {
         self.names.get(name).copied()
     }
 
-    /// Reaches the thread of the stack.
-    pub(crate) fn handle(&self) -> Handle<Stack<OverStack<P>>> {
+    /// The workers, by the numbers of their shards.
+    fn views(&self) -> Vec<TcpView<P>> {
+        std::iter::once(&self.instance.view).chain(&self.instance.others).cloned().collect()
+    }
+
+    /// Reaches the thread of the first stack.
+    pub(crate) fn handle(&self) -> Handle<Sharded<OverStack<P>>> {
         self.instance.view.handle.clone()
     }
 
@@ -195,7 +237,7 @@ impl<P: Reports> Running<P> {
     /// # Errors
     /// The program is ending.
     pub fn snapshot(&self) -> Result<Snapshot<P::Document>, ControlError> {
-        show::snapshot(&self.instance.view)
+        show::snapshot(&self.views())
     }
 
     /// True if it has ended, by itself or by `stop` over its socket.
@@ -205,15 +247,19 @@ impl<P: Reports> Running<P> {
 
     /// Asks it to come to its end; it ends by itself then, or does not.
     pub fn ask_to_stop(&self) {
-        let _ = self.instance.view.call(|worker| {
-            worker.datapath.with(clock::now_ns(), |app, io| app.program.stop(io));
-        });
+        for view in self.views() {
+            let _ = view.call(|worker| {
+                worker.datapath.with(clock::now_ns(), |app, io| app.program.stop(io));
+            });
+        }
     }
 
     /// Resets every connection, unless that has happened.
     fn reset_all(&self) {
         if !self.has_ended() {
-            let _ = self.instance.view.call(|worker| show::end(worker));
+            for view in self.views() {
+                let _ = view.call(|worker| show::end(worker));
+            }
         }
     }
 
@@ -224,15 +270,22 @@ impl<P: Reports> Running<P> {
     pub fn stop(mut self) -> Result<Ended<P>, ControlError> {
         let failed = || ControlError::new("a thread of the program failed", "this is a bug; please report it");
         self.reset_all();
-        let view = self.instance.view.clone();
-        let mut ended = self.instance.end().ok_or_else(failed)?;
-        let mut snapshot = show::reading_of(&mut ended.worker, &view, true);
-        if let Some(end) = ended.end.port(linerate_port::PortIndex(0)) {
-            show::last_packets(&mut snapshot.packets, &end.stats);
-        }
-        snapshot.worker.cpu_ns = ended.end.core_ns;
-        let port_lost = ended.port_lost;
-        drop(ended);
+        let views = self.views();
+        let ended = self.instance.end().ok_or_else(failed)?;
+        let (mut workers, port_lost) = (ended.others, ended.port_lost);
+        workers.insert(0, (ended.worker, ended.end));
+        let reading = |((worker, end), view): (&mut (TcpWorker<P>, End), &TcpView<P>)| {
+            let port = worker.datapath.port();
+            let mut reading = show::reading_of(worker, view.core);
+            if let Some(end) = port.and_then(|port| end.port(port)) {
+                reading.last_packets(&end.stats);
+            }
+            reading.worker.cpu_ns = end.core_ns;
+            reading
+        };
+        let readings = workers.iter_mut().zip(&views).map(reading).collect();
+        let snapshot = show::snapshot_of(&views, readings, true);
+        drop(workers);
         let mut pool = self.instance.pool.clone();
         pool.flush();
         let frames_missing = (pool.region().frames() as usize).saturating_sub(pool.available());

@@ -1,19 +1,20 @@
 //! A program over TCP under control: its one port, and its requests.
 
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-use linerate_control::{ControlError, PortConfig, PortManager, Service, Settings, read_command};
+use linerate_control::{ControlError, Handoff, PortConfig, PortManager, Service, Settings, read_command};
 use linerate_mem::Pool;
 use linerate_port::{Caps, Monitor, OpenOptions, Port, PortIndex, WatchSwitch, Watched, drops_that_happened};
 use linerate_programs::{OverStack, Reports};
-use linerate_tcp::Stack;
+use linerate_tcp::{App, ShardPort, Sharded};
 use linerate_worker::Eagerness;
 use serde_json::Value;
 
 use crate::document::CaptureDocument;
 use crate::request::{Request, What};
-use crate::show;
+use crate::show::{self, TcpView};
 
 /// The service of a program `P`.
 pub(crate) struct TcpService<P> {
@@ -25,8 +26,8 @@ pub(crate) struct TcpService<P> {
     eagerness: Eagerness,
     /// File that all frames are written to from the start.
     first_capture: Option<PathBuf>,
-    /// The port, and what its frames are written to.
-    tap: Option<Tap>,
+    /// The queues of the port, and what their frames are written to.
+    taps: Vec<Tap>,
     program: PhantomData<fn() -> P>,
 }
 
@@ -40,7 +41,14 @@ struct Tap {
 
 impl<P> TcpService<P> {
     pub(crate) fn new(frame_len_max: usize, eagerness: Eagerness, capture: Option<PathBuf>) -> TcpService<P> {
-        TcpService { port: None, frame_len_max, eagerness, first_capture: capture, tap: None, program: PhantomData }
+        TcpService {
+            port: None,
+            frame_len_max,
+            eagerness,
+            first_capture: capture,
+            taps: Vec::new(),
+            program: PhantomData,
+        }
     }
 }
 
@@ -52,8 +60,17 @@ impl<P: Reports> TcpService<P> {
         file: Option<PathBuf>,
     ) -> Result<CaptureDocument, ControlError> {
         let out = || ControlError::new("the port is out", "it comes back by itself when its interface or peer does");
-        let tap = self.tap.as_mut().ok_or_else(out)?;
-        let flush = || ports.view.call(|worker| worker.port(PortIndex(0)).map(|port| drop(port.flush())));
+        let tap = match self.taps.as_mut_slice() {
+            [] => return Err(out()),
+            [tap] => tap,
+            _ => return Err(several_queues()),
+        };
+        let flush = || {
+            ports.view.call(|worker| {
+                let port = worker.datapath.port()?;
+                worker.port(port).map(|port| drop(port.flush()))
+            })
+        };
         match (tap.file.clone(), file) {
             (Some(known), Some(_)) => {
                 let cause = format!("frames are written to {} already", known.display());
@@ -86,17 +103,43 @@ impl<P: Reports> TcpService<P> {
     }
 }
 
+/// A file has one writer, and each queue one of its own.
+fn several_queues() -> ControlError {
+    ControlError::new("frames of a port of several queues cannot be captured", "open it with queues=1")
+}
+
 fn capture_file(path: &Path, pool: &Pool) -> Result<Box<dyn Port>, ControlError> {
     let file = linerate_ports::file(&path.display().to_string());
     let opened = linerate_ports::open_device(&file, &OpenOptions::transmit(), pool);
     Ok(opened.map_err(|error| ControlError::new(error.to_string(), ""))?.into_port())
 }
 
-impl<P: Reports> Service for TcpService<P> {
-    type Datapath = Stack<OverStack<P>>;
+fn bind<A: App>(path: &mut Sharded<A>, port: ShardPort) -> Result<PortIndex, ControlError> {
+    path.bind(port).ok_or_else(|| ControlError::new("the stack has its port", "please report this"))
+}
 
-    fn add_port(_: &mut Self::Datapath, _: &PortConfig, _: &Caps) -> Result<PortIndex, ControlError> {
-        Ok(PortIndex(0))
+fn views<P: Reports>(ports: &PortManager<TcpService<P>>) -> Vec<TcpView<P>> {
+    ports.views().cloned().collect()
+}
+
+impl<P: Reports> Service for TcpService<P> {
+    type Datapath = Sharded<OverStack<P>>;
+
+    const STEERS: bool = true;
+
+    fn add_port(path: &mut Self::Datapath, _: &PortConfig, _: &Caps) -> Result<PortIndex, ControlError> {
+        bind(path, ShardPort::Port)
+    }
+
+    fn add_handoff(path: &mut Self::Datapath, _: &PortConfig, handoff: Handoff) -> Result<PortIndex, ControlError> {
+        let port = match handoff {
+            Handoff::ToPort => ShardPort::ToPort,
+            Handoff::ForPort => ShardPort::ForPort,
+            // Worker and shard have one number.
+            Handoff::ToWorker(worker) => ShardPort::ToShard(u16::try_from(worker).unwrap_or(u16::MAX)),
+            Handoff::FromWorker => ShardPort::FromShards,
+        };
+        bind(path, port)
     }
 
     fn set_port(_: &mut Self::Datapath, _: PortIndex, settings: &Settings, _: &Caps) -> Result<(), ControlError> {
@@ -113,13 +156,16 @@ impl<P: Reports> Service for TcpService<P> {
     fn answer(&mut self, ports: &mut PortManager<Self>, request: Value) -> Result<Value, ControlError> {
         let document = match read_command(request)? {
             Request::Show { what: What::Connections, after } => {
-                let after = after.unwrap_or(0);
-                serde_json::to_value(ports.view.call(move |worker| show::connections(worker, after))?)
+                serde_json::to_value(show::connections(&views(ports), after)?)
             }
             Request::Show { what: What::Counters, .. } => {
-                serde_json::to_value(ports.view.call(|worker| show::counters(worker, true))?)
+                let mut all = BTreeMap::new();
+                for view in ports.views() {
+                    show::add_counts(&mut all, &view.call(|worker| show::counters(worker, true))?);
+                }
+                serde_json::to_value(all)
             }
-            Request::Show { what: What::Stats, .. } => serde_json::to_value(show::snapshot(&ports.view)?),
+            Request::Show { what: What::Stats, .. } => serde_json::to_value(show::snapshot(&views(ports))?),
             Request::Capture { file } => serde_json::to_value(self.capture(ports, file)?),
         };
         document.map_err(|error| ControlError::new(error.to_string(), ""))
@@ -147,19 +193,25 @@ impl<P: Reports> Service for TcpService<P> {
 
     fn wrap(&mut self, port: Box<dyn Port>, pool: &Pool) -> Result<Box<dyn Port>, ControlError> {
         let file = self.first_capture.clone();
+        if file.is_some() && !self.taps.is_empty() {
+            return Err(several_queues());
+        }
         let port = match &file {
             Some(path) => Monitor::new(port, capture_file(path, pool)?, Watched::Both, pool),
             None => Monitor::switched(port, Watched::Both, pool),
         };
-        self.tap = Some(Tap { switch: port.switch(), pool: pool.clone(), file });
+        self.taps.push(Tap { switch: port.switch(), pool: pool.clone(), file });
         Ok(Box::new(port))
     }
 
     fn stopping(&mut self, ports: &mut PortManager<Self>) {
-        let _ = ports.view.call(|worker| show::end(worker));
+        for view in ports.views() {
+            let _ = view.call(|worker| show::end(worker));
+        }
     }
 
     fn port_removed(&mut self, _: &mut PortManager<Self>, _: &str) {
-        (self.port, self.tap) = (None, None);
+        self.port = None;
+        self.taps.clear();
     }
 }

@@ -2,46 +2,175 @@
 
 use std::collections::BTreeMap;
 
-use linerate_control::{ControlError, View, worker_document};
-use linerate_port::{PortIndex, Stats, drops_that_happened};
-use linerate_programs::{OverStack, Reports};
+use linerate_control::{ControlError, View, WorkerDocument, worker_document};
+use linerate_port::{Stats, drops_that_happened};
+use linerate_programs::{OverStack, Reports, TlsDocument};
 use linerate_sys::clock;
-use linerate_tcp::Stack;
+use linerate_tcp::Sharded;
 use linerate_worker::Worker;
 
-use crate::document::{ConnectionDocument, ConnectionsDocument, PacketsDocument, Snapshot};
+use crate::document::{
+    ConnectionDocument, ConnectionsDocument, CoreDocument, PacketsDocument, Snapshot, SteeringDocument,
+};
 use crate::request::CONNECTIONS_MAX;
 
-type TcpWorker<P> = Worker<Stack<OverStack<P>>>;
+pub(crate) type TcpView<P> = View<Sharded<OverStack<P>>>;
+pub(crate) type TcpWorker<P> = Worker<Sharded<OverStack<P>>>;
 
-/// Everything at one moment.
-pub(crate) fn snapshot<P: Reports>(view: &View<Stack<OverStack<P>>>) -> Result<Snapshot<P::Document>, ControlError> {
-    let reading = view.clone();
-    view.call(move |worker| reading_of(worker, &reading, false))
+/// Bits of a place in the list of all connections that tell the place in one core's list.
+const PLACE_BITS: u32 = 26;
+
+/// Everything of one core at one moment.
+pub(crate) struct Reading<P: Reports> {
+    program: P::Reading,
+    tls: Option<TlsDocument>,
+    retransmissions: BTreeMap<String, u64>,
+    counters: BTreeMap<String, u64>,
+    stack_connections: u64,
+    packets: Option<PacketsDocument>,
+    shard: u16,
+    steering: SteeringDocument,
+    pub(crate) worker: WorkerDocument,
 }
 
 /// Everything at one moment.
-pub(crate) fn reading_of<P: Reports>(
-    worker: &mut TcpWorker<P>,
-    view: &View<Stack<OverStack<P>>>,
-    last: bool,
-) -> Snapshot<P::Document> {
-    let now_ns = clock::now_ns();
-    let spec = view.table.names().into_iter().next().map(|(_, name)| name).unwrap_or_default();
+pub(crate) fn snapshot<P: Reports>(views: &[TcpView<P>]) -> Result<Snapshot<P::Document>, ControlError> {
+    let reading = |view: &TcpView<P>| {
+        let core = view.core;
+        view.call(move |worker| reading_of(worker, core))
+    };
+    let readings = views.iter().map(reading).collect::<Result<Vec<_>, _>>()?;
+    Ok(snapshot_of(views, readings, false))
+}
+
+/// Everything of one core at one moment.
+pub(crate) fn reading_of<P: Reports>(worker: &mut TcpWorker<P>, core: Option<usize>) -> Reading<P> {
     let (program, tls, connections) =
-        with(worker, |app, io| (app.program.document(io.time_ns()), app.program.tls(), io.connections()));
-    Snapshot {
-        schema: P::SCHEMA.into(),
-        name: view.dir.name().into(),
-        seconds: (now_ns - view.started_ns) as f64 / 1e9,
+        with(worker, |app, io| (app.program.reading(io.time_ns()), app.program.tls(), io.connections()));
+    let between = worker.datapath.shard_counters();
+    Reading {
         program,
         tls,
         retransmissions: retransmissions(worker),
         counters: counters(worker, false),
         stack_connections: connections as u64,
-        packets: packets(worker, spec),
-        worker: worker_document(worker, view.core),
+        packets: packets(worker),
+        shard: worker.datapath.shard().number(),
+        steering: SteeringDocument {
+            arrived: between.arrived,
+            handed_over: between.handed_over,
+            lost: between.lost,
+            taken_over: between.taken_over,
+            relayed: between.relayed,
+        },
+        worker: worker_document(worker, core),
+    }
+}
+
+impl<P: Reports> Reading<P> {
+    /// Takes over the last totals of the port.
+    pub(crate) fn last_packets(&mut self, stats: &Stats) {
+        if let Some(packets) = &mut self.packets {
+            *packets = PacketsDocument { port: packets.port.clone(), detail: packets.detail.clone(), ..counts(stats) };
+        }
+    }
+}
+
+/// The document of all cores.
+pub(crate) fn snapshot_of<P: Reports>(
+    views: &[TcpView<P>],
+    readings: Vec<Reading<P>>,
+    last: bool,
+) -> Snapshot<P::Document> {
+    let now_ns = clock::now_ns();
+    let (name, started_ns) =
+        views.first().map_or((String::new(), now_ns), |view| (view.dir.name().into(), view.started_ns));
+    let spec = views.iter().flat_map(|view| view.table.names()).map(|(_, name)| name).next().unwrap_or_default();
+    let mut all = Snapshot {
+        schema: P::SCHEMA.into(),
+        name,
+        seconds: (now_ns - started_ns) as f64 / 1e9,
+        program: P::document(&[]),
+        tls: None,
+        retransmissions: BTreeMap::new(),
+        counters: BTreeMap::new(),
+        stack_connections: 0,
+        packets: PacketsDocument::default(),
+        worker: WorkerDocument::default(),
+        cores: Vec::new(),
         last,
+    };
+    let are_several = readings.len() > 1;
+    let mut programs = Vec::new();
+    for reading in readings {
+        add_counts(&mut all.retransmissions, &reading.retransmissions);
+        add_counts(&mut all.counters, &reading.counters);
+        all.stack_connections += reading.stack_connections;
+        if let Some(tls) = &reading.tls {
+            all.tls.get_or_insert_default().add(tls);
+        }
+        if let Some(packets) = &reading.packets {
+            add_packets(&mut all.packets, packets);
+        }
+        all.worker = if are_several { sum_of(&all.worker, &reading.worker) } else { reading.worker.clone() };
+        if are_several {
+            let counter = |name: &str| reading.counters.get(name).copied().unwrap_or(0);
+            all.cores.push(CoreDocument {
+                shard: reading.shard,
+                program: P::document(std::slice::from_ref(&reading.program)),
+                stack_connections: reading.stack_connections,
+                opened: counter("TcpActiveOpens") + counter("TcpPassiveOpens"),
+                segments_received: counter("TcpInSegs"),
+                steering: reading.steering,
+                worker: reading.worker,
+            });
+        }
+        programs.push(reading.program);
+    }
+    all.program = P::document(&programs);
+    if all.packets.port.is_empty() {
+        all.packets.port = spec;
+    }
+    all
+}
+
+/// Adds counts by name.
+pub(crate) fn add_counts(sum: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {
+    for (name, count) in more {
+        *sum.entry(name.clone()).or_default() += count;
+    }
+}
+
+/// Packets of another queue.
+fn add_packets(sum: &mut PacketsDocument, more: &PacketsDocument) {
+    if sum.port.is_empty() {
+        (sum.port, sum.detail) = (more.port.clone(), more.detail.clone());
+    }
+    sum.received += more.received;
+    sum.received_bytes += more.received_bytes;
+    sum.sent += more.sent;
+    sum.sent_bytes += more.sent_bytes;
+    for (sum, more) in [(&mut sum.rx_drops, &more.rx_drops), (&mut sum.tx_drops, &more.tx_drops)] {
+        for drops in more {
+            match sum.iter_mut().find(|known| (&known.place, &known.cause) == (&drops.place, &drops.cause)) {
+                Some(known) => known.packets += drops.packets,
+                None => sum.push(drops.clone()),
+            }
+        }
+    }
+}
+
+/// Two threads together; the pool is one.
+fn sum_of(one: &WorkerDocument, other: &WorkerDocument) -> WorkerDocument {
+    WorkerDocument {
+        core: None,
+        rounds: one.rounds + other.rounds,
+        busy_rounds: one.busy_rounds + other.busy_rounds,
+        busy_ns: one.busy_ns + other.busy_ns,
+        sleeps: one.sleeps + other.sleeps,
+        cpu_ns: one.cpu_ns + other.cpu_ns,
+        frames: other.frames,
+        frames_free: other.frames_free,
     }
 }
 
@@ -52,15 +181,13 @@ fn with<P: Reports, R>(
     worker.datapath.with(clock::now_ns(), work)
 }
 
-fn packets<P: Reports>(worker: &mut TcpWorker<P>, name: String) -> PacketsDocument {
-    let Some(port) = worker.port(PortIndex(0)) else {
-        return PacketsDocument { port: name, ..PacketsDocument::default() };
-    };
+/// Packets at the worker's queue of the port; `None` if it has none.
+fn packets<P: Reports>(worker: &mut TcpWorker<P>) -> Option<PacketsDocument> {
+    let port = worker.datapath.port()?;
+    let port = worker.port(port)?;
     let (caps, stats) = (port.caps().clone(), port.stats().unwrap_or_default());
     let detail = format!("{}: {}", caps.backend, caps.detail);
-    let mut packets = PacketsDocument { port: caps.name, detail, ..PacketsDocument::default() };
-    last_packets(&mut packets, &stats);
-    packets
+    Some(PacketsDocument { port: caps.name, detail, ..counts(&stats) })
 }
 
 /// Counters by name.
@@ -95,8 +222,23 @@ fn retransmissions<P: Reports>(worker: &mut TcpWorker<P>) -> BTreeMap<String, u6
     causes.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect()
 }
 
-/// Connections from index `after` on.
-pub(crate) fn connections<P: Reports>(worker: &mut TcpWorker<P>, after: u32) -> ConnectionsDocument {
+/// Connections from place `after` on, core by core.
+pub(crate) fn connections<P: Reports>(
+    views: &[TcpView<P>],
+    after: Option<u32>,
+) -> Result<ConnectionsDocument, ControlError> {
+    let after = after.unwrap_or(0);
+    let (core, place) = (after >> PLACE_BITS, after & ((1 << PLACE_BITS) - 1));
+    let Some(view) = views.get(core as usize) else { return Ok(ConnectionsDocument::default()) };
+    let mut document = view.call(move |worker| connections_of(worker, place))?;
+    let next_core = core + 1;
+    let at_next_core = (next_core < views.len() as u32).then_some(next_core << PLACE_BITS);
+    document.next = document.next.map(|place| core << PLACE_BITS | place).or(at_next_core);
+    Ok(document)
+}
+
+/// Connections of one core from index `after` on.
+fn connections_of<P: Reports>(worker: &mut TcpWorker<P>, after: u32) -> ConnectionsDocument {
     with(worker, |_, io| {
         let mut document = ConnectionsDocument::default();
         // Free places cost a look each, so the looks are bounded, too.
@@ -114,11 +256,17 @@ pub(crate) fn connections<P: Reports>(worker: &mut TcpWorker<P>, after: u32) -> 
     })
 }
 
-/// Takes over the last totals of the port.
-pub(crate) fn last_packets(packets: &mut PacketsDocument, stats: &Stats) {
-    (packets.received, packets.received_bytes) = (stats.rx_packets, stats.rx_bytes);
-    (packets.sent, packets.sent_bytes) = (stats.tx_packets, stats.tx_bytes);
-    (packets.rx_drops, packets.tx_drops) = (drops_that_happened(&stats.rx_drops), drops_that_happened(&stats.tx_drops));
+/// Totals of a queue of the port.
+fn counts(stats: &Stats) -> PacketsDocument {
+    PacketsDocument {
+        received: stats.rx_packets,
+        received_bytes: stats.rx_bytes,
+        sent: stats.tx_packets,
+        sent_bytes: stats.tx_bytes,
+        rx_drops: drops_that_happened(&stats.rx_drops),
+        tx_drops: drops_that_happened(&stats.tx_drops),
+        ..PacketsDocument::default()
+    }
 }
 
 /// Begins nothing more, and resets every connection, so that peers need not find out by themselves that the program has ended.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use linerate_ip::{AddressRange, DhcpMode, IpConfig};
 use linerate_port::PortSpec;
-use linerate_tcp::StackConfig;
+use linerate_tcp::{Shard, StackConfig};
 use linerate_wire::MacAddress;
 
 /// Bytes of an Ethernet header.
@@ -40,7 +40,7 @@ pub struct NetworkConfig {
 /// What a stack is made for.
 #[derive(Clone, Copy, Debug)]
 pub struct StackOptions {
-    /// Most connections, and most UDP sockets, at a time.
+    /// Most connections, and most UDP sockets, at a time, on all cores together.
     pub connections_max: usize,
 }
 
@@ -59,7 +59,7 @@ fn mac_of(addresses: &[AddressRange], secret: &[u8; 16]) -> MacAddress {
 
 impl NetworkConfig {
     /// The configuration of the layer below TCP.
-    pub(crate) fn ip(&self, secret: [u8; 16]) -> IpConfig {
+    pub(crate) fn ip(&self, secret: [u8; 16], shard: Shard) -> IpConfig {
         let mtu = self
             .port
             .parse::<PortSpec>()
@@ -74,7 +74,9 @@ impl NetworkConfig {
             gateways: self.gateways.clone(),
             slaac: self.slaac,
             dhcp: if self.dhcp { DhcpMode::On { host_name: String::new() } } else { DhcpMode::Off },
-            duplicate_detection: !self.no_duplicate_detection,
+            // The first one asks for all.
+            duplicate_detection: !self.no_duplicate_detection && shard.is_first(),
+            shard,
             secret,
             ..IpConfig::default()
         }
@@ -88,10 +90,17 @@ impl NetworkConfig {
 
 /// The configuration of the stack.
 pub(crate) fn config(options: &StackOptions, port: &PortSpec, ip: IpConfig, secret: [u8; 16]) -> StackConfig {
-    let (connections_max, partial_checksums) = (options.connections_max, linerate_ports::offloads(port));
+    let partial_checksums = linerate_ports::offloads(port);
+    let connections_max = part_of(options.connections_max, ip.shard);
     // A load over UDP has a socket where one over TCP has a connection.
     let udp_sockets_max = connections_max;
     StackConfig { ip, connections_max, udp_sockets_max, secret, partial_checksums, ..StackConfig::default() }
+}
+
+/// Connections of one shard: its part, and a quarter more, because they are not spread evenly.
+fn part_of(connections: usize, shard: Shard) -> usize {
+    let of = usize::from(shard.of());
+    if of == 1 { connections } else { (connections / of + connections / of / 4 + 64).min(connections) }
 }
 
 #[cfg(test)]
@@ -102,6 +111,7 @@ mod tests {
     fn a_tag_takes_its_bytes_from_the_packets() {
         let plain = NetworkConfig { port: "null:".into(), ..NetworkConfig::default() };
         let tagged = NetworkConfig { vlan: Some(7), ..plain.clone() };
-        assert_eq!(tagged.ip([0; 16]).mtu + 4, plain.ip([0; 16]).mtu);
+        let mtu = |network: &NetworkConfig| network.ip([0; 16], Shard::default()).mtu;
+        assert_eq!(mtu(&tagged) + 4, mtu(&plain));
     }
 }

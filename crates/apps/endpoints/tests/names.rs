@@ -65,9 +65,12 @@ impl Program for NameServer {
 
 impl Reports for NameServer {
     type Document = ServeDocument;
+    type Reading = ();
     const SCHEMA: &'static str = "test";
 
-    fn document(&self, _: u64) -> ServeDocument {
+    fn reading(&self, _: u64) {}
+
+    fn document(_: &[()]) -> ServeDocument {
         ServeDocument::default()
     }
 }

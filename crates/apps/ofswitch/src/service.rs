@@ -1,6 +1,6 @@
 //! The OpenFlow switch under control: its ports, its controllers, its requests.
 
-use linerate_control::{ControlError, PortConfig, PortManager, Service, Settings, read_command};
+use linerate_control::{ControlError, Handoff, PortConfig, PortManager, Service, Settings, read_command};
 use linerate_openflow::PortNumber;
 use linerate_pipeline::{Forwarder, PortSettings};
 use linerate_port::{Caps, LinkState, PortIndex};
@@ -29,7 +29,7 @@ impl Service for OfService {
         Err(ControlError::new(format!("port {} is not one of the switch", config.name()), ""))
     }
 
-    fn add_handoff(path: &mut Forwarder, config: &PortConfig, _: bool) -> Result<PortIndex, ControlError> {
+    fn add_handoff(path: &mut Forwarder, config: &PortConfig, _: Handoff) -> Result<PortIndex, ControlError> {
         let (index, number) = (path.next_index(), number(&config.name())?);
         if path.bind(index, number, true) {
             return Ok(index);

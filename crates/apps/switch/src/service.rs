@@ -1,6 +1,6 @@
 //! The L2 switch under control: its requests, and its settings.
 
-use linerate_control::{ControlError, PortConfig, PortManager, Service, Settings, View, read_command};
+use linerate_control::{ControlError, Handoff, PortConfig, PortManager, Service, Settings, View, read_command};
 use linerate_l2::{PortIndex, Switch};
 use linerate_port::Caps;
 use linerate_wire::MacAddress;
@@ -26,8 +26,8 @@ impl Service for L2Service {
         switch.add_named_port(&config.name(), port_settings(&config.settings, caps)?).map_err(say)
     }
 
-    fn add_handoff(switch: &mut Switch, config: &PortConfig, leads_to_port: bool) -> Result<PortIndex, ControlError> {
-        if leads_to_port {
+    fn add_handoff(switch: &mut Switch, config: &PortConfig, handoff: Handoff) -> Result<PortIndex, ControlError> {
+        if handoff == Handoff::ToPort {
             return switch.add_ring_to_worker(&config.name()).map_err(say);
         }
         Ok(switch.add_ring_from_worker(&config.name()))

@@ -5,6 +5,8 @@ use core::str::FromStr;
 
 use linerate_wire::MacAddress;
 
+use crate::shard::Shard;
+
 /// Smallest MTU that IPv6 allows (RFC 8200 section 5), in bytes.
 pub const MTU_MIN_V6: u16 = 1280;
 /// Smallest MTU that IPv4 allows (RFC 791), in bytes.
@@ -37,6 +39,8 @@ pub struct IpConfig {
     pub redirects: Redirects,
     /// Secret of this run, from the system's source of random numbers. Keys hashes and makes numbers that others must not guess.
     pub secret: [u8; 16],
+    /// Which of several shards with these addresses it is. Those behind the first answer nothing that belongs to no connection.
+    pub shard: Shard,
     /// Bounds of the tables.
     pub limits: Limits,
 }
@@ -57,6 +61,7 @@ impl Default for IpConfig {
             duplicate_detection: true,
             redirects: Redirects::Refuse,
             secret: [0; 16],
+            shard: Shard::default(),
             limits: Limits::default(),
         }
     }

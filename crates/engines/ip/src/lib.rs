@@ -26,6 +26,8 @@ mod output;
 mod path_mtu;
 mod random;
 mod routes;
+mod shard;
+mod steering;
 mod udp;
 
 pub use address::AddressState;
@@ -39,4 +41,6 @@ pub use ip::{ErrorOut, Ip, NoRoute};
 pub use link::LinkHeader;
 pub use neighbour::HopId;
 pub use output::Output;
+pub use shard::{SHARDS_MAX, STEERING_ENTRIES, Shard, entry, fold6};
+pub use steering::{Steering, steering};
 pub use udp::{BindError, Datagram, SendError, Udp, UdpCounters, UdpId};

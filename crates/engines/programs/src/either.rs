@@ -83,13 +83,18 @@ impl<A: Program, B: Program> Program for Either<A, B> {
     }
 }
 
-impl<A: Reports, B: Reports<Document = A::Document>> Reports for Either<A, B> {
+impl<A: Reports, B: Reports<Document = A::Document, Reading = A::Reading>> Reports for Either<A, B> {
     type Document = A::Document;
+    type Reading = A::Reading;
     const SCHEMA: &'static str = A::SCHEMA;
     const SAVES_CPU: bool = A::SAVES_CPU && B::SAVES_CPU;
 
-    fn document(&self, now_ns: u64) -> A::Document {
-        both!(self, program => program.document(now_ns))
+    fn reading(&self, now_ns: u64) -> A::Reading {
+        both!(self, program => program.reading(now_ns))
+    }
+
+    fn document(readings: &[A::Reading]) -> A::Document {
+        A::document(readings)
     }
 
     fn tls(&self) -> Option<TlsDocument> {

@@ -9,13 +9,18 @@ use crate::tls::TlsDocument;
 pub trait Reports: Program + Send + 'static {
     /// What it tells.
     type Document: Serialize + for<'de> Deserialize<'de> + Send + 'static;
+    /// What it tells on one core, of which a document of all cores is made.
+    type Reading: Send + 'static;
     /// Name and version of its document.
     const SCHEMA: &'static str;
     /// Its time on the core counts for more than the last microseconds of its answers: over an interface it sleeps until packets come.
     const SAVES_CPU: bool = false;
 
     /// What it did until `now_ns`.
-    fn document(&self, now_ns: u64) -> Self::Document;
+    fn reading(&self, now_ns: u64) -> Self::Reading;
+
+    /// What the programs did together that gave these readings, one on each core.
+    fn document(readings: &[Self::Reading]) -> Self::Document;
 
     /// TLS under it; `None` if there is none.
     fn tls(&self) -> Option<TlsDocument> {

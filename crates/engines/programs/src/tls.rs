@@ -19,6 +19,15 @@ pub struct TlsDocument {
 const ERRORS_MAX: usize = 32;
 
 impl TlsDocument {
+    /// Adds the counts of another core.
+    pub fn add(&mut self, other: &TlsDocument) {
+        self.handshakes += other.handshakes;
+        self.failed += other.failed;
+        for (error, times) in &other.errors {
+            *self.errors.entry(error.clone()).or_default() += times;
+        }
+    }
+
     /// Counts a connection that failed.
     pub fn fail(&mut self, error: &str) {
         self.failed += 1;

@@ -3,6 +3,7 @@
 //! ```text
 //! stack.rs      Stack: a Datapath; the batch pipeline
 //! app.rs io.rs  what programs implement, and what they may call meanwhile
+//! sharded.rs    Sharded: a stack that is one of several on cores of their own
 //! tcb.rs        the control block of a connection: two cache lines
 //! send/         what was written and is not acknowledged; what leaves now; loss recovery; congestion control
 //! ```
@@ -26,6 +27,7 @@ mod receive;
 mod segment;
 pub mod send;
 mod seq;
+mod sharded;
 mod stack;
 mod tcb;
 mod time;
@@ -40,8 +42,10 @@ pub use conn::{
 };
 pub use counters::Counters;
 pub use io::Io;
+pub use linerate_ip::Shard;
 pub use linerate_ip::{BindError, Datagram, ErrorKind, ResolveError, ResolveId, Resolver, SendError, UdpId};
 pub use seq::Seq;
+pub use sharded::{ShardCounters, ShardPort, Sharded, ShardsDone};
 pub use stack::Stack;
 pub use tcb::{Flags, NONE, State, Tcb};
 pub use time::Now;

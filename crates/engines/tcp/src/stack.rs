@@ -108,6 +108,18 @@ impl<A: App> Stack<A> {
         &mut self.app
     }
 
+    /// Packets that the output takes beside those that wait.
+    #[inline]
+    pub(crate) fn output_room(&self) -> usize {
+        self.engine.egress.output.room()
+    }
+
+    /// Packets of somebody else that are to leave with the stack's own; as many as [`Stack::output_room`] says.
+    #[inline]
+    pub(crate) fn relay(&mut self, batch: &mut Batch, count: usize) -> usize {
+        batch.move_to(&mut self.engine.egress.output, count)
+    }
+
     /// Tells the program what happened, and sends what connections have.
     fn finish(&mut self) {
         self.tell();

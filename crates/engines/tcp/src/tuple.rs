@@ -2,6 +2,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use linerate_ip::fold6;
 use linerate_wire::{Protocol, Sum};
 
 /// Both ends of a connection. IPv4 addresses lie in the lower 32 bits.
@@ -29,6 +30,12 @@ impl Tuple {
     #[inline]
     pub(crate) fn ports(&self) -> u32 {
         u32::from(self.local_port) << 16 | u32::from(self.remote_port)
+    }
+
+    /// What shards are told apart by.
+    #[inline]
+    pub(crate) fn fold(&self) -> u16 {
+        fold6(self.local, self.remote, self.ports())
     }
 
     pub(crate) fn local_ip(&self) -> IpAddr {

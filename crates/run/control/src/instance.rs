@@ -245,6 +245,7 @@ fn start_worker<D: linerate_port::Datapath + Send + 'static>(
             let _ = affinity::pin_to_core(number);
         }
         let end = worker.run(&control);
+        worker.refuse_jobs();
         (worker, end)
     };
     std::thread::Builder::new().name("worker".into()).spawn(work).map_err(io_error("start the worker thread"))

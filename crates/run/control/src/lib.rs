@@ -36,5 +36,5 @@ pub use protocol::{
     reply_line, request_line,
 };
 pub use runtime_dir::{FileLock, InstanceLock, RuntimeDir, RuntimeDirError};
-pub use service::Service;
+pub use service::{Handoff, Service};
 pub use value::{SettingValue, Settings, merged, yes_or_no};

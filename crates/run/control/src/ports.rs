@@ -14,7 +14,7 @@ use crate::port_config::{PortConfig, is_name};
 use crate::protocol::{ControlError, ErrorKind};
 use crate::reopener::Reopener;
 use crate::runtime_dir::RuntimeDir;
-use crate::service::Service;
+use crate::service::{Handoff, Service};
 use crate::value::{Settings, merged};
 
 /// Most ports that are given out to connections.
@@ -272,9 +272,21 @@ impl<S: Service> PortManager<S> {
         if let Some(choice) = &opened.choice {
             self.events.note(&config.name(), choice);
         }
-        let (port, name) = (service.wrap(opened.into_port(), &self.pool)?, config.name());
-        service.port_opened(&config, port.caps())?;
-        self.attach(config, port, memif).inspect_err(|_| service.port_removed(self, &name))
+        let ports = if S::STEERS {
+            linerate_ports::share_out(opened.device, self.views().count())
+        } else {
+            vec![opened.into_port()]
+        };
+        let wrap = |port| service.wrap(port, &self.pool);
+        let (ports, name) = (ports.into_iter().map(wrap).collect::<Result<Vec<_>, _>>()?, config.name());
+        let Some(caps) = ports.first().map(|port| port.caps().clone()) else { return Ok(()) };
+        service.port_opened(&config, &caps)?;
+        self.attach(config, ports, memif).inspect_err(|_| {
+            // Queues and rings that workers have got already go with it.
+            self.close_rings(&name);
+            self.leave_queues(&name);
+            service.port_removed(self, &name);
+        })
     }
 
     /// Opens a port that only gets packets, for example a file that is written, and attaches it.
@@ -283,32 +295,60 @@ impl<S: Service> PortManager<S> {
     /// The port cannot be opened, or a setting is wrong.
     pub fn add_output(&mut self, config: PortConfig) -> Result<(), ControlError> {
         let port = opening::open_output(&config.spec, &self.pool)?.into_port();
-        self.attach(config, port, None)
+        self.attach(config, vec![port], None)
     }
 
-    fn attach(&mut self, config: PortConfig, port: Box<dyn Port>, memif: Option<u32>) -> Result<(), ControlError> {
+    /// Gives the queues of a port to workers, one each, and joins the workers by rings.
+    fn attach(
+        &mut self,
+        config: PortConfig,
+        queues: Vec<Box<dyn Port>>,
+        memif: Option<u32>,
+    ) -> Result<(), ControlError> {
         let views: Vec<View<S::Datapath>> = self.views().cloned().collect();
-        let home = (0..views.len()).min_by_key(|worker| views[*worker].table.names().len()).unwrap_or(0);
-        // The ends that lead to the port come first: what comes by them finds the port.
+        // Those with the fewest ports; in the order of their numbers, where they have as many.
+        let mut homes: Vec<usize> = (0..views.len()).collect();
+        homes.sort_by_key(|worker| views[*worker].table.names().len());
+        homes.truncate(queues.len());
+        // The ends that lead to the port come first: what comes by them finds the port. Rings for what arrives are there before it.
+        let ring = |from: usize, to: usize| linerate_ports::pipe(&format!("{}-{from}-{to}", config.name()), &self.pool);
         let mut ends = Vec::new();
-        for worker in (0..views.len()).filter(|worker| *worker != home) {
-            let [tx, rx] = linerate_ports::pipe(&format!("{}-{worker}", config.name()), &self.pool);
-            attach_ring::<S>(&views[home], rx, &self.pool, &config, true)?;
+        for worker in (0..views.len()).filter(|worker| !homes.contains(worker)) {
+            let home = homes[worker % homes.len()];
+            let [tx, rx] = ring(worker, home);
+            attach_ring::<S>(&views[home], rx, &self.pool, &config, Handoff::ForPort)?;
             ends.push((worker, tx));
         }
-        let (table, pool, own) = (views[home].table.clone(), self.pool.clone(), config.clone());
-        views[home].call(move |worker| {
-            let index = S::add_port(&mut worker.datapath, &own, port.caps())?;
-            let role = Role { forgives: port.caps().survives_peers, ..Role::default() };
-            same(worker.attach(port, &pool, role), index)?;
-            table.change(index, |record| *record = Some(Record { config: own, memif, down: None }));
-            Ok(())
-        })??;
+        let pairs = homes.iter().flat_map(|from| (0..views.len()).map(move |to| (*from, to)));
+        for (from, to) in pairs.filter(|(from, to)| S::STEERS && from != to) {
+            let [tx, rx] = ring(from, to);
+            attach_ring::<S>(&views[to], rx, &self.pool, &config, Handoff::FromWorker)?;
+            let index = attach_ring::<S>(&views[from], tx, &self.pool, &config, Handoff::ToWorker(to))?;
+            self.rings.push((config.name(), from, index));
+        }
+        for (home, port) in homes.iter().zip(queues) {
+            let (table, pool, own) = (views[*home].table.clone(), self.pool.clone(), config.clone());
+            views[*home].call(move |worker| {
+                let index = S::add_port(&mut worker.datapath, &own, port.caps())?;
+                let role = Role { forgives: port.caps().survives_peers, ..Role::default() };
+                same(worker.attach(port, &pool, role), index)?;
+                table.change(index, |record| *record = Some(Record { config: own, memif, down: None }));
+                Ok(())
+            })??;
+        }
         for (worker, tx) in ends {
-            let index = attach_ring::<S>(&views[worker], tx, &self.pool, &config, false)?;
+            let index = attach_ring::<S>(&views[worker], tx, &self.pool, &config, Handoff::ToPort)?;
             self.rings.push((config.name(), worker, index));
         }
         Ok(())
+    }
+
+    /// Lets the queues of a port go that workers have. True if there were any.
+    fn leave_queues(&self, name: &str) -> bool {
+        let let_go = |view: &View<S::Datapath>| {
+            view.call_for(name, |worker, index| worker.leave(index, clock::now_ns())) == Ok(true)
+        };
+        self.views().filter(|view| view.table.index(name).is_some()).filter(|view| let_go(view)).count() > 0
     }
 
     /// Closes the rings to a port that is gone: the far ends see it.
@@ -337,7 +377,7 @@ impl<S: Service> PortManager<S> {
         if self.reopener.forget(name) {
             return;
         }
-        if self.view_of(name).call_for(name, |worker, index| worker.leave(index, clock::now_ns())) == Ok(true) {
+        if self.leave_queues(name) {
             self.leaving.push(name.into());
         }
     }
@@ -408,6 +448,10 @@ impl<S: Service> PortManager<S> {
             PortEvent::Lost { record, taken, loss } => {
                 let name = record.config.name();
                 self.close_rings(&name);
+                if S::STEERS {
+                    // Its other queues go with it: the workers that have them serve a part of the connections only.
+                    self.leave_queues(&name);
+                }
                 let was_leaving = self.leaving.contains(&name);
                 self.leaving.retain(|leaving| *leaving != name);
                 let (why, broke) = match loss {
@@ -455,11 +499,12 @@ fn attach_ring<S: Service>(
     end: Box<dyn Port>,
     pool: &Pool,
     config: &PortConfig,
-    receives: bool,
+    handoff: Handoff,
 ) -> Result<PortIndex, ControlError> {
     let (pool, config) = (pool.clone(), config.clone());
     view.call(move |worker| {
-        let index = S::add_handoff(&mut worker.datapath, &config, !receives)?;
+        let index = S::add_handoff(&mut worker.datapath, &config, handoff)?;
+        let receives = matches!(handoff, Handoff::ForPort | Handoff::FromWorker);
         same(worker.attach(end, &pool, Role { receives, handoff: true, ..Role::default() }), index)
     })?
 }

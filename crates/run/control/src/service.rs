@@ -11,6 +11,19 @@ use crate::ports::PortManager;
 use crate::protocol::ControlError;
 use crate::value::Settings;
 
+/// One end of a ring between two workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handoff {
+    /// Packets for a port of another worker leave by it. The port is there already.
+    ToPort,
+    /// Packets for the worker's own port come by it. It is added before the port.
+    ForPort,
+    /// Packets that arrived at the worker's own port leave by it, to the worker of this number ([`Service::STEERS`]).
+    ToWorker(usize),
+    /// Packets that arrived at a port of another worker come by it ([`Service::STEERS`]).
+    FromWorker,
+}
+
 /// A datapath under control. The first two functions run on the worker's thread, the others on the control thread.
 pub trait Service: Sized + Send + 'static {
     /// The datapath of the worker.
@@ -22,18 +35,20 @@ pub trait Service: Sized + Send + 'static {
     /// A setting is wrong, or the datapath has no room.
     fn add_port(path: &mut Self::Datapath, config: &PortConfig, caps: &Caps) -> Result<PortIndex, ControlError>;
 
-    /// Adds one end of a ring between two workers, of which one has the port of this configuration: packets that the other one sends to
-    /// that port go by the ring. The number is the lowest that is free. `leads_to_port`: this end is that of the other worker, and the port is
-    /// there already; the end of the port's own worker is added before the port. Only datapaths of several workers need it.
+    /// True if packets that arrive at a port may be for any worker: rings lead from each worker that has a queue of the port to all
+    /// others, and a port of several queues is divided among the workers.
+    const STEERS: bool = false;
+
+    /// Adds one end of a ring between two workers. The number is the lowest that is free. Only datapaths of several workers need it.
     ///
     /// # Errors
     /// The datapath has no such rings, or no such port.
     fn add_handoff(
         path: &mut Self::Datapath,
         config: &PortConfig,
-        leads_to_port: bool,
+        handoff: Handoff,
     ) -> Result<PortIndex, ControlError> {
-        let _ = (path, config, leads_to_port);
+        let _ = (path, config, handoff);
         Err(ControlError::new("this datapath has one worker", ""))
     }
 

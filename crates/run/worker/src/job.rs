@@ -68,6 +68,13 @@ impl<D: 'static> Handle<D> {
     }
 }
 
+impl<D> Worker<D> {
+    /// Refuses jobs from now on, those that wait included: whoever brought one is told so at once. For a worker that runs no more.
+    pub fn refuse_jobs(&mut self) {
+        self.jobs = mpsc::sync_channel(0).1;
+    }
+}
+
 fn channel() -> (Sender<Answer>, Receiver<Answer>) {
     mpsc::channel()
 }

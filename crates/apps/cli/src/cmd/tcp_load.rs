@@ -30,6 +30,8 @@ Examples:
       over TLS, 10 requests a connection; a whole handshake for each
   linerate tcp load http://www.example.org/ --dhcp --port veth1 --rate 10
       address, gateway and name servers by DHCP
+  linerate tcp load tcp://198.18.5.1:7 --port memif:/run/m.sock,role=client,queues=2 --address 198.18.5.3/24 -c 1k --cores 2,3
+      a stack on each of two cores, with half of the connections each
   linerate tcp load --config mix.toml --port veth1 --address 198.18.5.3/24
       several kinds of requests by weight; docs/tcp.md has the words
 
@@ -137,9 +139,10 @@ pub fn run(args: &Args) -> Result<bool, String> {
     let options = args.network.options("tcp-load", connections(&plan))?;
     signal::catch_stop_signals().map_err(|error| error.to_string())?;
     let has_tls = plan.targets.iter().any(|target| target.scheme.is_tls());
-    let client = Client::new(Arc::new(plan));
+    let plans = plan.divided(args.network.shards()?).map_err(|error| format!("--cores: {error}"))?;
+    let clients: Vec<Client> = plans.into_iter().map(|plan| Client::new(Arc::new(plan))).collect();
     if !has_tls {
-        return load(Either::Left(client), &network, options, args);
+        return load(clients.into_iter().map(Either::Left).collect(), &network, options, args);
     }
     let trust = match &args.ca {
         _ if args.insecure => Trust::Everybody,
@@ -147,11 +150,17 @@ pub fn run(args: &Args) -> Result<bool, String> {
         None => Trust::System,
     };
     let config = tls::client_config(&trust).map_err(|error| error.to_string())?;
-    load(Either::Right(Tls::client(client, config)), &network, options, args)
+    let secured = |client| Either::Right(Tls::client(client, Arc::clone(&config)));
+    load(clients.into_iter().map(secured).collect(), &network, options, args)
 }
 
-fn load(client: MaybeTls<Client>, network: &NetworkConfig, options: Options, args: &Args) -> Result<bool, String> {
-    let running = linerate_endpoints::start_load(client, network, options).map_err(|error| error.to_string())?;
+fn load(
+    clients: Vec<MaybeTls<Client>>,
+    network: &NetworkConfig,
+    options: Options,
+    args: &Args,
+) -> Result<bool, String> {
+    let running = linerate_endpoints::start_load(clients, network, options).map_err(|error| error.to_string())?;
     let watching = Watching {
         duration_ns: None,
         stops_by_itself: true,

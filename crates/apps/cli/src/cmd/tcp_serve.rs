@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use linerate_endpoints::NetworkConfig;
 use linerate_endpoints::tls::{self, MaybeTls, Tls};
@@ -21,6 +22,7 @@ Examples:
   linerate tcp serve http --port veth1 --address 198.18.5.1/24 --address fd00:5::1/64 --body 1k --listen 8080
   linerate tcp serve http --tls --port tap:lrtcp --address 198.18.5.1/24; then curl -k https://198.18.5.1/
   linerate tcp serve http --port memif:/run/vpp.sock --address 10.1.0.2/24 --gateway 10.1.0.1 --root site
+  linerate tcp serve http --cores 2,3 --port xdp:eth1,queues=2 --address 198.18.5.1/24    a stack on each of two cores
 
 Give this host's kernel another address in the same network, on the other side of the port:
   ip addr add 198.18.5.2/24 dev lrtcp
@@ -82,9 +84,9 @@ pub fn run(args: &Args) -> Result<bool, String> {
     let network = args.network.network()?;
     let addresses = addresses(args, &network)?;
     match args.service {
-        Service::Echo => serve(Echo::new(small(addresses, args)).into(), &network, args),
-        Service::Discard => serve(Discard::new(small(addresses, args)).into(), &network, args),
-        Service::Chargen => serve(Chargen::new(small(addresses, args)).into(), &network, args),
+        Service::Echo => serve(&|| Echo::new(small(addresses.clone(), args)).into(), &network, args),
+        Service::Discard => serve(&|| Discard::new(small(addresses.clone(), args)).into(), &network, args),
+        Service::Chargen => serve(&|| Chargen::new(small(addresses.clone(), args)).into(), &network, args),
         Service::Http => {
             let len = args.body.as_deref().map_or(Ok(18), bytes).map_err(|error| format!("--body: {error}"))?;
             let site = match &args.root {
@@ -92,32 +94,32 @@ pub fn run(args: &Args) -> Result<bool, String> {
                 None if len > 1 << 30 => return Err("--body: more than 1 GiB".into()),
                 None => Site::of_len(len as usize),
             };
-            serve(
-                HttpServer::new(addresses, site, clock::realtime_ns().saturating_sub(clock::now_ns())).into(),
-                &network,
-                args,
-            )
+            let epoch_ns = clock::realtime_ns().saturating_sub(clock::now_ns());
+            serve(&|| HttpServer::new(addresses.clone(), site.clone(), epoch_ns).into(), &network, args)
         }
     }
 }
 
-fn serve(server: AnyServer, network: &NetworkConfig, args: &Args) -> Result<bool, String> {
+/// Runs a server that `make` makes on each core.
+fn serve(make: &dyn Fn() -> AnyServer, network: &NetworkConfig, args: &Args) -> Result<bool, String> {
+    let servers: Vec<AnyServer> = (0..args.network.shards()?).map(|_| make()).collect();
     if !args.tls {
-        return run_server(Either::Left(server), network, args);
+        return run_servers(servers.into_iter().map(Either::Left).collect(), network, args);
     }
     let config = match (&args.cert, &args.key) {
         (Some(cert), Some(key)) => tls::server_config(cert, key),
         _ => tls::self_signed(network.all_addresses()),
     };
     let config = config.map_err(|error| format!("--tls: {error}"))?;
-    run_server(Either::Right(Tls::server(server, config)), network, args)
+    let secured = |server| Either::Right(Tls::server(server, Arc::clone(&config)));
+    run_servers(servers.into_iter().map(secured).collect(), network, args)
 }
 
-fn run_server(server: MaybeTls<AnyServer>, network: &NetworkConfig, args: &Args) -> Result<bool, String> {
+fn run_servers(servers: Vec<MaybeTls<AnyServer>>, network: &NetworkConfig, args: &Args) -> Result<bool, String> {
     let duration_ns = duration(args.duration.as_deref())?;
     let options = args.network.options("tcp-serve", CONNECTIONS_MAX)?;
     signal::catch_stop_signals().map_err(|error| error.to_string())?;
-    let running = linerate_endpoints::start_server(server, network, options).map_err(|error| error.to_string())?;
+    let running = linerate_endpoints::start_server(servers, network, options).map_err(|error| error.to_string())?;
     if !args.network.quiet {
         let own: Vec<String> = network.addresses.iter().map(ToString::to_string).collect();
         note(&format!("{} serves at {}; Ctrl-C ends it", running.dir().name(), own.join(", ")));

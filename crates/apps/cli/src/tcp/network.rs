@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use linerate_endpoints::{NetworkConfig, Options, StackOptions};
 use linerate_units::{count, duration_ns};
 
+use linerate_console::cores::Cores;
 use linerate_console::note;
 
 /// Where the stack is, and how it runs.
@@ -47,9 +48,9 @@ pub struct NetworkArgs {
     /// Write all frames into a file: pcapng, or pcap by its name
     #[arg(short = 'w', long, value_name = "FILE")]
     capture: Option<PathBuf>,
-    /// CPU core to pin the worker to
-    #[arg(long, value_name = "N")]
-    core: Option<usize>,
+    /// CPU cores, as 0,1 or 2-5: a stack for each, with a part of the connections, pinned to it [default: one, not pinned]
+    #[arg(long, value_name = "LIST")]
+    cores: Option<String>,
     /// Print a JSON document on stdout each second, and one at the end
     #[arg(long)]
     pub json: bool,
@@ -59,6 +60,27 @@ pub struct NetworkArgs {
 }
 
 impl NetworkArgs {
+    /// The cores of `--cores`, in order; none without it.
+    fn pins(&self) -> Result<Vec<usize>, String> {
+        let Some(list) = &self.cores else { return Ok(Vec::new()) };
+        let named = Cores::choose(Some(list), 1)?;
+        let pins: Vec<usize> = (0..).map_while(|thread| named.of(thread)).collect();
+        // So that other Linerates know of all of them.
+        Cores::choose(Some(list), pins.len())?;
+        match pins.iter().enumerate().find(|(at, core)| pins[..*at].contains(core)) {
+            Some((_, core)) => Err(format!("--cores {list}: core {core} is named twice")),
+            None => Ok(pins),
+        }
+    }
+
+    /// Stacks to run: one for each core of `--cores`.
+    ///
+    /// # Errors
+    /// It is no list of cores.
+    pub fn shards(&self) -> Result<usize, String> {
+        Ok(self.pins()?.len().max(1))
+    }
+
     /// Where the stack is.
     ///
     /// # Errors
@@ -98,7 +120,7 @@ impl NetworkArgs {
         Ok(Options {
             name: self.name.clone().unwrap_or_else(|| name.to_owned()),
             folder: None,
-            core: self.core,
+            cores: self.pins()?,
             stack: StackOptions { connections_max: most.map_or(connections, |most| most as usize) },
             capture: self.capture.clone(),
             on_event: Box::new(move |line| {

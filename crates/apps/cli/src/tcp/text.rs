@@ -142,6 +142,7 @@ fn below<D>(lines: &mut Vec<String>, snapshot: &Snapshot<D>) {
         lines.push(row("handshakes", tls.handshakes, ""));
         lines.extend(tls.errors.iter().map(|(why, times)| row("failed", *times, why)));
     }
+    cores(lines, snapshot);
     lines.push(format!("sent again: {}", if again.is_empty() { "nothing".into() } else { again.join(", ") }));
     packets(lines, &snapshot.packets);
 }
@@ -152,6 +153,37 @@ fn packets(lines: &mut Vec<String>, packets: &PacketsDocument) {
     lines.push(row("sent", packets.sent, &format!("{} bytes", count(packets.sent_bytes))));
     lines.extend(packets.rx_drops.iter().map(|drop| row("missed", drop.packets, &at(drop))));
     lines.extend(packets.tx_drops.iter().map(|drop| row("dropped", drop.packets, &at(drop))));
+}
+
+/// What each of several cores did, and whether one has much more to do than others.
+fn cores<D>(lines: &mut Vec<String>, snapshot: &Snapshot<D>) {
+    if snapshot.cores.is_empty() {
+        return;
+    }
+    lines.push(format!(
+        "  {:<6} {:>12} {:>14} {:>14} {:>12} {:>10} {:>10}",
+        "core", "connections", "segments in", "arrived", "handed over", "lost", "of a core"
+    ));
+    for one in &snapshot.cores {
+        lines.push(format!(
+            "  {:<6} {:>12} {:>14} {:>14} {:>12} {:>10} {:>10}",
+            one.worker.core.map_or_else(|| format!("#{}", one.shard), |core| core.to_string()),
+            count(one.opened),
+            count(one.segments_received),
+            count(one.steering.arrived),
+            count(one.steering.handed_over),
+            count(one.steering.lost),
+            percent(one.worker.cpu_ns as f64 / 1e9 / snapshot.seconds.max(1e-9)),
+        ));
+    }
+    let all: u64 = snapshot.cores.iter().map(|one| one.segments_received).sum();
+    let most = snapshot.cores.iter().map(|one| one.segments_received).max().unwrap_or(0);
+    // Of few segments nothing follows.
+    if most > 1000 && most > 2 * all / snapshot.cores.len() as u64 {
+        let few = snapshot.cores.iter().map(|one| one.opened).sum::<u64>() < 8 * snapshot.cores.len() as u64;
+        let why = if few { "there are few connections" } else { "their addresses and ports hash alike" };
+        lines.push(format!("  one core got more than twice its share: {why}"));
+    }
 }
 
 /// A capture that began, or that ended.

@@ -248,10 +248,20 @@ impl Program for Sockets {
 
 impl Reports for Sockets {
     type Document = SocketsDocument;
+    type Reading = SocketsDocument;
     const SCHEMA: &'static str = "linerate.tcp-sockets/1";
 
-    fn document(&self, _: u64) -> SocketsDocument {
+    fn reading(&self, _: u64) -> SocketsDocument {
         SocketsDocument { accepted: self.accepted, connected: self.connected, open: self.lines.len() as u64 }
+    }
+
+    fn document(readings: &[SocketsDocument]) -> SocketsDocument {
+        let sum = |count: fn(&SocketsDocument) -> u64| readings.iter().map(count).sum();
+        SocketsDocument {
+            accepted: sum(|one| one.accepted),
+            connected: sum(|one| one.connected),
+            open: sum(|one| one.open),
+        }
     }
 }
 

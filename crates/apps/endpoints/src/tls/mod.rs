@@ -282,10 +282,15 @@ impl<P: Program> Program for Tls<P> {
 
 impl<P: Reports> Reports for Tls<P> {
     type Document = P::Document;
+    type Reading = P::Reading;
     const SCHEMA: &'static str = P::SCHEMA;
 
-    fn document(&self, now_ns: u64) -> P::Document {
-        self.program.document(now_ns)
+    fn reading(&self, now_ns: u64) -> P::Reading {
+        self.program.reading(now_ns)
+    }
+
+    fn document(readings: &[P::Reading]) -> P::Document {
+        P::document(readings)
     }
 
     fn tls(&self) -> Option<TlsDocument> {

@@ -37,7 +37,7 @@ impl Link {
         Options {
             name: name.into(),
             folder: Some(self.0.path().to_owned()),
-            core: None,
+            cores: Vec::new(),
             stack: StackOptions { connections_max: 10_000 },
             capture: (name == "end2").then(|| self.0.path().join("frames.pcapng")),
             on_event: Box::new(|_| {}),

@@ -74,7 +74,13 @@ impl Ip {
         let now_ns = out.now_ns;
         let own = self.addresses.list()[index];
         let detects = self.config.duplicate_detection || own.address.is_ipv6();
-        let announcements = if detects { ANNOUNCEMENTS } else { ANNOUNCEMENTS_UNDETECTED };
+        let announcements = if !self.config.shard.is_first() {
+            0
+        } else if detects {
+            ANNOUNCEMENTS
+        } else {
+            ANNOUNCEMENTS_UNDETECTED
+        };
         let probes_max = if own.address.is_ipv4() { PROBES_V4 } else { PROBES_V6 };
         let mut next = own;
         match own.state {
@@ -134,6 +140,9 @@ impl Ip {
 
     /// Somebody else has used the address of ours at `index` of the list, in an ARP packet or in neighbour discovery.
     pub(super) fn conflict(&mut self, index: usize, mac: MacAddress, out: &mut Output<'_>) {
+        if !self.config.shard.is_first() {
+            return;
+        }
         let own = self.addresses.list()[index];
         match own.state {
             AddressState::Tentative => self.give_up(index, mac, out),

@@ -12,6 +12,7 @@ use crate::counters::DropReason;
 use crate::inbound::{ErrorKind, IcmpError, Inbound, Original};
 use crate::output::Output;
 use crate::path_mtu::plateau_below;
+use crate::steering::is_told_by_first;
 
 const REDIRECT: u8 = 5;
 const PARAMETER_PROBLEM: u8 = 12;
@@ -95,7 +96,12 @@ impl Ip {
         let is_echo = matches!(about.payload().first(), Some(&icmpv4::ECHO_REQUEST | &icmpv4::ECHO_REPLY));
         let is_error = about.protocol() == Protocol::ICMPV4 && !is_echo;
         let is_later = about.fragment_offset() != 0;
-        if is_error || is_later || !self.is_host4(src) || !self.addresses.is_ours4(dst.to_bits()) {
+        if is_error
+            || is_later
+            || is_told_by_first(self.config.shard, packet)
+            || !self.is_host4(src)
+            || !self.addresses.is_ours4(dst.to_bits())
+        {
             return;
         }
         if !self.error_limit.allows(src.into(), out.now_ns) {

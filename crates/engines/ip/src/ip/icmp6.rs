@@ -11,6 +11,7 @@ use crate::config::MTU_MIN_V6;
 use crate::counters::DropReason;
 use crate::inbound::{ErrorKind, IcmpError, Inbound, Original, Packet};
 use crate::output::Output;
+use crate::steering::is_told_by_first;
 
 const PACKET_TOO_BIG: u8 = 2;
 /// Queries of multicast listener discovery (RFC 3810).
@@ -97,7 +98,8 @@ impl Ip {
         let is_error = is_icmp && kind.is_none_or(|kind| kind < INFORMATIONAL || kind == REDIRECT);
         // An unknown option may be told of although the packet was for a group.
         let may_be_group = error.kind == PARAMETER_PROBLEM6 && error.code == 2;
-        if is_error || !is_host6(src) || dst.is_multicast() && !may_be_group {
+        let is_told = is_told_by_first(self.config.shard, packet);
+        if is_error || is_told || !is_host6(src) || dst.is_multicast() && !may_be_group {
             return;
         }
         let own = if dst.is_multicast() { self.addresses.source_for(src.into()) } else { Some(dst.into()) };

@@ -12,6 +12,7 @@ use crate::counters::DropReason;
 use crate::inbound::{Inbound, Packet};
 use crate::link::Arrived;
 use crate::output::Output;
+use crate::steering;
 
 /// Every host is in this group (RFC 1112).
 const ALL_HOSTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
@@ -67,6 +68,10 @@ impl Ip {
         let result = match self.reassembler.add(packet, 0, 0, out.now_ns) {
             Reassembly::Held => Ok(Inbound::Handled),
             Reassembly::Refused(_) => Err(DropReason::Fragment),
+            // Every shard has put it together; it is for one of them.
+            Reassembly::Whole { packet, .. } if !steering::of_packet(packet).is_for(self.config.shard) => {
+                Ok(Inbound::Handled)
+            }
             Reassembly::Whole { packet, .. } => {
                 assembled.clear();
                 assembled.extend_from_slice(packet);
@@ -85,6 +90,10 @@ impl Ip {
         let mut starts: Vec<Vec<u8>> = Vec::new();
         let tell = |start: &[u8]| starts.push(start[..start.len().min(1232)].to_vec());
         self.reassembler.expire_each(out.now_ns, tell);
+        if !self.config.shard.is_first() {
+            // Every shard has them, and one tells.
+            starts.clear();
+        }
         for start in starts {
             match start[0] >> 4 {
                 4 => self.error4(Error4 { kind: 11, code: 1, word: 0 }, &start, out),

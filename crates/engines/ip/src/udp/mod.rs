@@ -19,6 +19,7 @@ use crate::fast::{Fast4, Fast6};
 use crate::inbound::{ErrorKind, IcmpError, Packet};
 use crate::ip::{Ip, NoRoute};
 use crate::output::Output;
+use crate::shard::Shard;
 use send::{Path, Paths};
 use table::{Ends, Table, bits, mapped};
 
@@ -110,8 +111,13 @@ pub struct Udp {
 impl Udp {
     /// No sockets, and room for `sockets`. `secret` keys hashes and the choice of ports.
     pub fn new(sockets: usize, secret: [u8; 16]) -> Udp {
+        Udp::of_shard(sockets, secret, Shard::default())
+    }
+
+    /// As [`Udp::new`], for one of several shards: connected sockets get ports that it owns.
+    pub fn of_shard(sockets: usize, secret: [u8; 16], shard: Shard) -> Udp {
         Udp {
-            table: Table::new(sockets, secret),
+            table: Table::new(sockets, secret, shard),
             paths: Paths::default(),
             counters: UdpCounters::default(),
             scratch: Vec::new(),

@@ -6,6 +6,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{BindError, UdpId};
 use crate::random::Random;
+use crate::shard::Shard;
 
 /// Ports that are chosen for sockets without one (RFC 6056 section 3.2 wants them from a wide range).
 const EPHEMERAL: core::ops::RangeInclusive<u16> = 32_768..=60_999;
@@ -57,6 +58,13 @@ impl Ends {
     }
 }
 
+impl Ends {
+    /// True if datagrams between the two belong to the shard.
+    fn are_of(&self, shard: Shard) -> bool {
+        shard.owns((bits(self.local), self.local_port), (bits(self.remote), self.remote_port))
+    }
+}
+
 struct Socket {
     ends: Ends,
     generation: u32,
@@ -78,10 +86,11 @@ pub(super) struct Table {
     ports: Vec<Port>,
     index: HashMap<Ends, u32>,
     random: Random,
+    shard: Shard,
 }
 
 impl Table {
-    pub fn new(capacity: usize, secret: [u8; 16]) -> Table {
+    pub fn new(capacity: usize, secret: [u8; 16], shard: Shard) -> Table {
         Table {
             sockets: Vec::with_capacity(capacity.min(1 << 16)),
             free: Vec::new(),
@@ -89,6 +98,7 @@ impl Table {
             ports: vec![Port::default(); 1 << 16],
             index: HashMap::with_capacity(capacity.min(1 << 16)),
             random: Random::new(secret, "udp"),
+            shard,
         }
     }
 
@@ -145,7 +155,8 @@ impl Table {
         // A socket that is not connected wants a port for itself, so that answers to others do not reach it.
         let is_free = |ends: &Ends| match ends.remote_port {
             0 => self.ports[usize::from(ends.local_port)].count == 0,
-            _ => !self.index.contains_key(ends),
+            // Answers are to reach this shard.
+            _ => !self.index.contains_key(ends) && ends.are_of(self.shard),
         };
         all.find(is_free).ok_or(BindError::NoPort)
     }
@@ -191,7 +202,7 @@ mod tests {
 
     #[test]
     fn the_most_exact_socket_takes_a_datagram() {
-        let mut table = Table::new(8, [1; 16]);
+        let mut table = Table::new(8, [1; 16], Shard::default());
         let any = table.add(ends("0.0.0.0", 53, "", 0)).unwrap();
         let datagram = of("10.0.0.1", 53, "10.0.0.9", 999);
         assert_eq!(table.find(&datagram), Some(any));
@@ -214,7 +225,7 @@ mod tests {
 
     #[test]
     fn ports_are_chosen_until_there_are_none() {
-        let mut table = Table::new(100_000, [1; 16]);
+        let mut table = Table::new(100_000, [1; 16], Shard::default());
         let count = usize::from(EPHEMERAL.end() - EPHEMERAL.start()) + 1;
         for _ in 0..count {
             table.add(ends("10.0.0.1", 0, "10.0.0.9", 7)).unwrap();
@@ -223,6 +234,6 @@ mod tests {
         assert!(table.add(ends("10.0.0.1", 0, "10.0.0.9", 8)).is_ok());
         assert!(table.add(ends("10.0.0.2", 0, "10.0.0.9", 7)).is_ok());
         assert_eq!(table.add(ends("10.0.0.3", 0, "", 0)), Err(BindError::NoPort), "each port has a socket");
-        assert_eq!(Table::new(0, [1; 16]).add(ends("10.0.0.1", 1, "", 0)), Err(BindError::TooMany));
+        assert_eq!(Table::new(0, [1; 16], Shard::default()).add(ends("10.0.0.1", 1, "", 0)), Err(BindError::TooMany));
     }
 }

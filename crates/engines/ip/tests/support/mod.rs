@@ -50,7 +50,7 @@ impl Host {
     pub fn new(config: IpConfig) -> Host {
         let pool = Pool::new(linerate_mem::PoolConfig { frames: 1024, frame_size: 2048 }).unwrap();
         let out = Batch::new(&pool, 512);
-        let udp = Udp::new(100_000, config.secret);
+        let udp = Udp::of_shard(100_000, config.secret, config.shard);
         let mut host = Host { ip: Ip::new(config).unwrap(), udp, out, pool, now_ns: 1 };
         host.tick();
         host

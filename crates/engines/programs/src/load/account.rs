@@ -132,6 +132,25 @@ impl Account {
         }
     }
 
+    /// Adds the account of another core. What is unexplained there does not make up for what is unexplained here.
+    pub(super) fn add(&mut self, other: &Account) {
+        self.intended += other.intended;
+        self.unbegun += other.unbegun;
+        self.begun += other.begun;
+        self.completed += other.completed;
+        self.open += other.open;
+        let both = [&self.lost, &other.lost];
+        let count = |cause| {
+            both.iter().flat_map(|lost| lost.iter()).filter(|loss| loss.cause == cause).map(|loss| loss.count).sum()
+        };
+        let lost = Cause::ALL.iter().map(|cause| Loss { cause: *cause, count: count(*cause) });
+        self.lost = lost.filter(|loss| loss.count > 0).collect();
+        self.unexplained = match (self.unexplained, other.unexplained) {
+            (one, other) if (one < 0) == (other < 0) || one == 0 || other == 0 => one + other,
+            (one, other) => one.abs() + other.abs(),
+        };
+    }
+
     /// True if every one that was asked for is in a row.
     pub fn balances(&self) -> bool {
         self.unexplained == 0
@@ -146,6 +165,24 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn accounts_of_cores_add_up_and_hide_nothing() {
+        let account = |begun: u64, cause| {
+            let mut tally = Tally { intended: 10, begun, completed: 5, ..Tally::default() };
+            tally.lose(cause, 2);
+            Account::new(&tally, 1)
+        };
+        let mut sum = account(8, Cause::Reset);
+        sum.add(&account(8, Cause::Reset));
+        sum.add(&account(8, Cause::Refused));
+        assert_eq!((sum.intended, sum.unbegun, sum.begun, sum.completed, sum.open), (30, 6, 24, 15, 3));
+        let lost = [Loss { cause: Cause::Refused, count: 2 }, Loss { cause: Cause::Reset, count: 4 }];
+        assert_eq!((sum.lost.as_slice(), sum.unexplained), (&lost[..], 0));
+        sum.add(&account(9, Cause::Reset));
+        sum.add(&account(7, Cause::Reset));
+        assert_eq!(sum.unexplained, 2, "one too many on a core, one too few on another");
+    }
 
     #[test]
     fn what_is_in_no_row_is_unexplained() {

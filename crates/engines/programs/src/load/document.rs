@@ -1,13 +1,15 @@
 //! What a load tells of itself.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use linerate_measure::LogLinear;
 use serde::{Deserialize, Serialize};
 
-use super::account::Account;
+use super::account::{Account, Tally};
 use super::client::{Client, Stage};
-use super::plan::Pacing;
+use super::meters::Meters;
+use super::plan::{Pacing, Plan};
 use crate::reports::Reports;
 
 /// Name and version of the document of a load.
@@ -114,41 +116,78 @@ impl LoadDocument {
     }
 }
 
+/// What a load tells on one core.
+pub struct LoadReading {
+    plan: Arc<Plan>,
+    connections: Account,
+    requests: Account,
+    meters: Meters,
+    measured_ns: u64,
+    is_done: bool,
+}
+
 impl Reports for Client {
     type Document = LoadDocument;
+    type Reading = LoadReading;
     const SCHEMA: &'static str = LOAD_SCHEMA;
     const SAVES_CPU: bool = true;
 
-    fn document(&self, now_ns: u64) -> LoadDocument {
-        let ((connections, requests), meters) = (self.accounts(), self.meters());
-        let measured_seconds = self.measured_ns(now_ns) as f64 / 1e9;
-        let kinds = self.plan.kinds.iter().zip(&meters.kinds).take(KINDS_MAX).map(|(kind, meters)| KindDocument {
+    fn reading(&self, now_ns: u64) -> LoadReading {
+        let (connections, requests) = self.accounts();
+        LoadReading {
+            plan: Arc::clone(&self.plan),
+            connections,
+            requests,
+            meters: self.meters().clone(),
+            measured_ns: self.measured_ns(now_ns),
+            is_done: self.stage() == Stage::Done,
+        }
+    }
+
+    fn document(readings: &[LoadReading]) -> LoadDocument {
+        let kinds = readings.first().map_or(0, |reading| reading.plan.kinds.len());
+        let (mut meters, nothing) = (Meters::new(kinds), Account::new(&Tally::default(), 0));
+        let (mut connections, mut requests) = (nothing.clone(), nothing);
+        let (mut measured_ns, mut requests_per_second) = (0, 0.0);
+        for reading in readings {
+            meters.add(&reading.meters);
+            connections.add(&reading.connections);
+            requests.add(&reading.requests);
+            // Each core has begun at its own time.
+            measured_ns = measured_ns.max(reading.measured_ns);
+            if reading.measured_ns > 0 {
+                requests_per_second += reading.meters.answered as f64 / (reading.measured_ns as f64 / 1e9);
+            }
+        }
+        let plan = readings.first().map(|reading| &reading.plan);
+        let names = plan.into_iter().flat_map(|plan| &plan.kinds);
+        let kinds = names.zip(&meters.kinds).take(KINDS_MAX).map(|(kind, meters)| KindDocument {
             name: kind.name.clone(),
             completed: meters.completed,
             errors: meters.errors,
             latency: meters.latency.as_ref().map(Times::of),
         });
-        let pacing = match self.plan.pacing {
-            Pacing::Closed => "closed",
-            Pacing::Requests(_) => "requests",
-            Pacing::Connections(_) => "connections",
+        let pacing = match plan.map(|plan| &plan.pacing) {
+            None | Some(Pacing::Closed) => "closed",
+            Some(Pacing::Requests(_)) => "requests",
+            Some(Pacing::Connections(_)) => "connections",
         };
         LoadDocument {
             pacing: pacing.into(),
             connections,
             requests,
-            refusals: meters.refusals.clone(),
-            statuses: meters.statuses.clone(),
             errors: meters.errors(),
             stray_datagrams: meters.strays,
             tx_bytes: meters.tx_bytes,
             rx_bytes: meters.rx_bytes,
-            measured_seconds,
-            requests_per_second: if measured_seconds > 0.0 { meters.answered as f64 / measured_seconds } else { 0.0 },
+            measured_seconds: measured_ns as f64 / 1e9,
+            requests_per_second,
             latency: Times::of(&meters.latency),
             handshakes: Times::of(&meters.handshakes),
             kinds: kinds.collect(),
-            done: self.stage() == Stage::Done,
+            done: readings.iter().all(|reading| reading.is_done),
+            refusals: meters.refusals,
+            statuses: meters.statuses,
         }
     }
 }

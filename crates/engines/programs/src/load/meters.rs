@@ -67,6 +67,29 @@ impl Meters {
         }
     }
 
+    /// Adds what another core measured of the same kinds of requests.
+    pub(super) fn add(&mut self, other: &Meters) {
+        for (status, answers) in &other.statuses {
+            *self.statuses.entry(*status).or_default() += answers;
+        }
+        for (why, times) in &other.refusals {
+            *self.refusals.entry(why.clone()).or_default() += times;
+        }
+        self.tx_bytes += other.tx_bytes;
+        self.rx_bytes += other.rx_bytes;
+        self.strays += other.strays;
+        self.answered += other.answered;
+        self.latency.merge(&other.latency);
+        self.handshakes.merge(&other.handshakes);
+        for (mine, theirs) in self.kinds.iter_mut().zip(&other.kinds) {
+            mine.completed += theirs.completed;
+            mine.errors += theirs.errors;
+            if let (Some(mine), Some(theirs)) = (&mut mine.latency, &theirs.latency) {
+                mine.merge(theirs);
+            }
+        }
+    }
+
     /// Requests with a status of 400 or more.
     pub fn errors(&self) -> u64 {
         self.statuses.range(400..).map(|(_, count)| count).sum()

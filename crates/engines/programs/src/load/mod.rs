@@ -24,7 +24,7 @@ mod url;
 pub use account::{Account, Cause, Loss, Tally};
 pub use client::{Client, Stage};
 pub use config::{Config, RequestConfig, Text};
-pub use document::{KindDocument, LoadDocument, Times};
+pub use document::{KindDocument, LoadDocument, LoadReading, Times};
 pub use meters::{KindMeters, Meters};
 pub use plan::{Answer, Expected, Kind, Pacing, Plan, Target};
 pub use schedule::{Gaps, Piece, Rate, Timetable};

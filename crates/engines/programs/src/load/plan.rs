@@ -118,6 +118,37 @@ impl Plan {
         names
     }
 
+    /// The plans of `cores` loads that make this one together: connections, rates and the number of requests are divided.
+    ///
+    /// # Errors
+    /// There are fewer connections, or requests, than cores.
+    pub fn divided(&self, cores: usize) -> Result<Vec<Plan>, String> {
+        let least = (self.connections as u64 / self.targets.len().max(1) as u64).min(self.requests_max);
+        if cores == 0 || (cores as u64) > least.max(1) {
+            return Err(format!(
+                "{cores} cores have no connection and no request each; raise connections, or name fewer cores"
+            ));
+        }
+        let part = |whole: u64, at: usize| {
+            let (cores, at) = (cores as u64, at as u64);
+            whole / cores + u64::from(at < whole % cores)
+        };
+        let share = 1.0 / cores as f64;
+        let plan = |at: usize| Plan {
+            pacing: match &self.pacing {
+                Pacing::Closed => Pacing::Closed,
+                Pacing::Requests(rate) => Pacing::Requests(rate.scaled(share)),
+                Pacing::Connections(rate) => Pacing::Connections(rate.scaled(share)),
+            },
+            connections: part(self.connections.into(), at) as u32,
+            requests_max: if self.requests_max == u64::MAX { u64::MAX } else { part(self.requests_max, at) },
+            // Random numbers of one core have nothing to do with those of another.
+            seed: self.seed.wrapping_add((at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            ..self.clone()
+        };
+        Ok((0..cores).map(plan).collect())
+    }
+
     /// Connections at a time to a target.
     pub fn connections_of(&self, target: usize) -> u32 {
         let share = |upto: usize| {

@@ -17,8 +17,9 @@ pub struct ServeDocument {
     pub open: u64,
 }
 
-fn document(server: &impl Server) -> ServeDocument {
-    let served = server.served();
+fn document(readings: &[Served]) -> ServeDocument {
+    let mut served = Served::default();
+    readings.iter().for_each(|reading| served.add(reading));
     ServeDocument { served, open: served.connections - served.closed - served.failed }
 }
 
@@ -26,10 +27,15 @@ macro_rules! reports {
     ($($server:ty),*) => {
         $(impl Reports for $server {
             type Document = ServeDocument;
+            type Reading = Served;
             const SCHEMA: &'static str = SERVE_SCHEMA;
 
-            fn document(&self, _: u64) -> ServeDocument {
-                document(self)
+            fn reading(&self, _: u64) -> Served {
+                self.served()
+            }
+
+            fn document(readings: &[Served]) -> ServeDocument {
+                document(readings)
             }
         })*
     };

@@ -42,6 +42,30 @@ pub struct Served {
 }
 
 impl Served {
+    /// Adds the counts of another core.
+    pub(crate) fn add(&mut self, other: &Served) {
+        let Served {
+            connections,
+            closed,
+            failed,
+            datagrams,
+            datagrams_unanswered,
+            rx_bytes,
+            tx_bytes,
+            requests,
+            errors,
+        } = other;
+        self.connections += connections;
+        self.closed += closed;
+        self.failed += failed;
+        self.datagrams += datagrams;
+        self.datagrams_unanswered += datagrams_unanswered;
+        self.rx_bytes += rx_bytes;
+        self.tx_bytes += tx_bytes;
+        self.requests += requests;
+        self.errors += errors;
+    }
+
     fn end(&mut self, why: linerate_tcp::CloseReason) {
         match why {
             linerate_tcp::CloseReason::Normal => self.closed += 1,

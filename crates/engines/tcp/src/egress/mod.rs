@@ -90,7 +90,7 @@ impl Egress {
         let mtu = below.mtu;
         Ok(Egress {
             ip: Ip::new(below)?,
-            udp: Udp::new(config.udp_sockets_max, config.secret),
+            udp: Udp::of_shard(config.udp_sockets_max, config.secret, config.ip.shard),
             output: Batch::new(&pool, config.output_packets + OWN),
             frames: Batch::new(&pool, FRAMES),
             partial: config.partial_checksums,

@@ -77,7 +77,12 @@ impl Engine {
 
     fn choose_port(&mut self, tuple: &Tuple) -> Result<u16, ConnectError> {
         let mut candidates = self.ports.candidates(tuple);
-        let free = candidates.find(|port| self.find(&Tuple { local_port: *port, ..*tuple }).is_none());
+        let shard = self.config.ip.shard;
+        let free = candidates.find(|port| {
+            let tuple = Tuple { local_port: *port, ..*tuple };
+            // Answers are to reach this shard.
+            (shard.of() == 1 || shard.owner(tuple.fold()) == shard.number()) && self.find(&tuple).is_none()
+        });
         self.ports.taken(&candidates);
         free.ok_or(ConnectError::NoPort)
     }

@@ -55,6 +55,10 @@ fn it_sleeps_wakes_for_jobs_and_stops_at_once() {
         control.stop();
         assert!(running.join().unwrap().error.is_none());
     });
+    worker.refuse_jobs();
+    let asked = std::time::Instant::now();
+    assert!(handle.call(|_| ()).is_err(), "the worker runs no more");
+    assert!(asked.elapsed().as_secs() < 5, "nobody waits for an answer that never comes");
     drop(worker);
     assert!(handle.call(|_| ()).is_err(), "there is no worker any more");
     drop((left, right));
