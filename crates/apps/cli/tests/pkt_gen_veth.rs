@@ -113,6 +113,16 @@ fn two_threads_on_one_queue_share_the_flows() {
     let (sent, received) = exchange(&wire, &rx, &tx);
     assert!(received.stdout.starts_with("Receiving from packet:"), "{}", received.stdout);
     assert_eq!((sent.totals("Sent").0, received.totals("Received").0), (3001, 3001));
+    assert!(sent.stderr.contains("thread 1: ") && received.stderr.contains("thread 1: "), "{}", received.stderr);
+    assert!(!received.stderr.contains("of the packets of 2 threads"), "{}", received.stderr);
+    // One flow stays on one thread, which is worth a word.
+    let tx = format!("{INTERFACE} -f tx -w 0 -n 3001");
+    let (_, received) = exchange(&wire, &rx, &tx);
+    assert!(
+        received.stderr.contains("got 100.0 % of the packets of 2 threads: they are of one flow"),
+        "{}",
+        received.stderr
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! ```text
 //! line.rs      lines for people, though nobody may read them       live.rs     a line a second
 //! open.rs      specs -> ports on one pool                           watch.rs    a thread until it is stopped; notify.rs
-//! cores.rs     which thread runs where; claims.rs: who else is there
+//! cores.rs     which thread runs where; claims.rs: who else is there     shares.rs  whether queues have equal shares
 //! ```
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -14,6 +14,7 @@ mod line;
 pub mod live;
 pub mod notify;
 pub mod open;
+pub mod shares;
 pub mod watch;
 
 pub use line::{err, note, out, print};

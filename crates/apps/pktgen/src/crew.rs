@@ -146,6 +146,7 @@ impl Crew {
     pub fn finish(self, options: &Options, counterpart: Option<Counterpart>) -> bool {
         let outcomes: Vec<Outcome> = self.threads.into_iter().map(join).collect();
         let mut well = report::totals(options, did(options.function), &outcomes);
+        report::threads(options, &self.cpus, &outcomes);
         if let Some(counterpart) = counterpart {
             counterpart.control.stop();
             well &= report::totals(options, did(counterpart.function), &[join(counterpart.thread)]);

@@ -3,9 +3,11 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use linerate_console::shares;
 use linerate_sys::clock;
 use linerate_worker::Control;
 
+use super::cpus::Cpus;
 use super::format::{Counts, Window, rate_pps};
 use super::log::{diag, out};
 use super::options::Options;
@@ -75,6 +77,25 @@ pub fn totals(options: &Options, did: Option<&str>, outcomes: &[Outcome]) -> boo
         }
     }
     outcomes.iter().all(|outcome| outcome.error.is_none())
+}
+
+/// What each thread did, where there are several.
+pub fn threads(options: &Options, cpus: &Cpus, outcomes: &[Outcome]) {
+    if outcomes.len() < 2 {
+        return;
+    }
+    let packets: Vec<u64> = outcomes.iter().map(|outcome| outcome.counts.packets).collect();
+    let total = packets.iter().sum::<u64>().max(1);
+    for (thread, packets) in packets.iter().enumerate() {
+        let cpu = cpus.of_thread(thread).map_or(String::new(), |cpu| format!(" on CPU {cpu}"));
+        let share = *packets as f64 / total as f64 * 100.0;
+        diag!("main_thread", "thread {thread}{cpu}: {packets} packets, {share:.1} %");
+    }
+    if options.function.receives()
+        && let Some(warning) = shares::uneven("thread", &packets)
+    {
+        diag!("main_thread", "{warning}");
+    }
 }
 
 /// From the first thread's start to the last one's end.

@@ -288,6 +288,12 @@ impl Watch<'_> {
                 note(&format!("linerate capture: {}: {error}", port.name));
             }
         }
+        for port in &self.ports {
+            let offered: Vec<u64> = moments[port.rings.clone()].iter().map(|ring| ring.counted.offered).collect();
+            if let Some(warning) = linerate_console::shares::uneven("ring", &offered) {
+                note(&format!("linerate capture: {}: {warning}", port.name));
+            }
+        }
         if let Some(writer) = &writer {
             note(&writer.text());
             if let Some(failure) = &writer.failure {
