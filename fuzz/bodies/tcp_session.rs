@@ -7,12 +7,13 @@
 use core::net::SocketAddr;
 
 use linerate_ip::{AddressRange, IpConfig};
+use linerate_mem::PoolConfig;
 use linerate_tcp::{ConnectOptions, Io, Keepalive, ListenOptions, StackConfig};
 use linerate_tcpscript::Event;
 use linerate_wire::{LayerKind, MacAddress, Options, Parsed, Stack, Transport, ethernet, ipv4, tcp, verify_checksums};
 
-use super::machine::Machine;
 use super::program::Program;
+use linerate_tcp::machine::Machine;
 
 const LOCAL: [u8; 4] = [192, 0, 2, 1];
 const REMOTE: [u8; 4] = [192, 0, 2, 2];
@@ -48,7 +49,9 @@ struct Session<'a> {
 pub fn run(data: &[u8]) -> usize {
     let Some((choice, rest)) = data.split_first() else { return 0 };
     let config = config(*choice);
-    let mut machine = Machine::new(config, 512, 1_000_000_000, Program::default()).expect("a stack");
+    let mut machine =
+        Machine::new(config, PoolConfig { frames: 512, ..PoolConfig::default() }, 1_000_000_000, Program::default())
+            .expect("a stack");
     let listen = ListenOptions { backlog: 2, ..ListenOptions::default() };
     machine.with(|_, io| io.listen((LOCAL, 80).into(), listen).map(drop)).expect("listening");
     let flow = |number: usize| {

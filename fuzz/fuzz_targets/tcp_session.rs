@@ -1,8 +1,5 @@
 #![no_main]
 
-#[path = "../../crates/engines/tcp/tests/support/machine.rs"]
-#[allow(dead_code)]
-mod machine;
 #[path = "../../crates/engines/tcp/tests/support/program.rs"]
 #[allow(dead_code)]
 mod program;

@@ -22,6 +22,7 @@ mod engine;
 mod hash;
 mod io;
 mod listen;
+pub mod machine;
 mod ports;
 mod receive;
 mod segment;

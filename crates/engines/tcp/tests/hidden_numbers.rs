@@ -5,6 +5,7 @@ mod support;
 use core::net::SocketAddr;
 
 use linerate_ip::{AddressRange, IpConfig};
+use linerate_mem::PoolConfig;
 use linerate_tcp::{ConnectOptions, StackConfig};
 use linerate_wire::{Parsed, tcp};
 use support::Machine;
@@ -29,7 +30,13 @@ fn syn(secret: u8, to: u8, port: u16, after_ns: u64) -> Shown {
         ..IpConfig::default()
     };
     let config = StackConfig { ip, connections_max: 16, secret: [secret; 16], ..StackConfig::default() };
-    let mut machine = Machine::new(config, 512, START_NS + after_ns, Program::default()).expect("a stack");
+    let mut machine = Machine::new(
+        config,
+        PoolConfig { frames: 512, ..PoolConfig::default() },
+        START_NS + after_ns,
+        Program::default(),
+    )
+    .expect("a stack");
     let remote = SocketAddr::from(([192, 0, 2, to], 80));
     machine
         .with(|_, io| io.connect(ConnectOptions { local_port: port, ..ConnectOptions::new(remote) }))

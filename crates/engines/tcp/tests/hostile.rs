@@ -8,7 +8,7 @@ mod tcp_script;
 #[path = "../../../../fuzz/bodies/tcp_session.rs"]
 mod tcp_session;
 
-use support::{machine, program};
+use support::program;
 
 /// A handshake, data both ways, a close; then the same with faults; a connect; keep-alive; out of order and SACK.
 fn sessions() -> Vec<Vec<u8>> {

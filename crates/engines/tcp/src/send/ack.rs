@@ -171,7 +171,13 @@ fn recover(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, same_window: b
         }
         _ => {}
     }
-    let keeps = timer::kind(tcb) == Timer::Timeout && tcb.send_deadline != NEVER && wait_us == 0;
+    // What brought nothing on puts neither the time-out off nor a tail loss probe (RFC 8985 section 7.2).
+    let keeps = match timer::kind(tcb) {
+        Timer::Timeout => true,
+        Timer::Probe => state.may_probe(),
+        Timer::Reorder | Timer::Window => false,
+    };
+    let keeps = keeps && tcb.send_deadline != NEVER && wait_us == 0;
     if has_moved || entered || undone || !keeps {
         timer::arm(tcb, memory, state, wait_us, now);
     }

@@ -1,4 +1,4 @@
-//! Proportional rate reduction (RFC 6937): how much may leave for each acknowledgment of a recovery, so that the window comes down to
+//! Proportional rate reduction (RFC 9937): how much may leave for each acknowledgment of a recovery, so that the window comes down to
 //! `ssthresh` evenly, neither in a pause nor in a burst.
 
 /// State of one recovery. All counts are bytes.
@@ -24,19 +24,16 @@ impl Prr {
     }
 
     /// An acknowledgment reported `delivered` bytes, and `pipe` bytes are in flight: bytes that may leave now. `is_good` means that the
-    /// acknowledgment brought `snd_una` on and reported no further loss; then the window may grow as in slow start (PRR-SSRB), else it
-    /// is held (PRR-CRB).
+    /// acknowledgment brought `snd_una` on and reported no further loss (SafeACK); then the window may grow as in slow start (PRR-SSRB),
+    /// else as much leaves as arrived (PRR-CRB, section 6.2), whatever was sent before.
     pub fn on_ack(&mut self, delivered: u32, pipe: u32, ssthresh: u32, mss: u32, is_good: bool) -> u32 {
         self.delivered = self.delivered.saturating_add(delivered);
         if pipe > ssthresh {
             let due = (u64::from(self.delivered) * u64::from(ssthresh)).div_ceil(u64::from(self.flight));
             return (due.min(u64::from(u32::MAX)) as u32).saturating_sub(self.out);
         }
-        let mut limit = self.delivered.saturating_sub(self.out);
-        if is_good {
-            limit = limit.max(delivered).saturating_add(mss);
-        }
-        limit.min(ssthresh - pipe)
+        let limit = self.delivered.saturating_sub(self.out).max(delivered);
+        limit.saturating_add(if is_good { mss } else { 0 }).min(ssthresh - pipe)
     }
 }
 

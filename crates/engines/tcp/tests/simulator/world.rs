@@ -3,6 +3,7 @@
 use core::net::SocketAddr;
 
 use linerate_ip::{AddressRange, IpConfig};
+use linerate_mem::PoolConfig;
 use linerate_tcp::{ListenOptions, StackConfig};
 use linerate_wire::MacAddress;
 
@@ -75,7 +76,13 @@ impl World {
                 life.left = lives;
                 life.at_once = shape.at_once;
             }
-            Machine::new(config(shape, end, secret), shape.frames, start_ns, life).expect("a stack")
+            Machine::new(
+                config(shape, end, secret),
+                PoolConfig { frames: shape.frames, ..PoolConfig::default() },
+                start_ns,
+                life,
+            )
+            .expect("a stack")
         };
         let mut machines = [machine(0), machine(1)];
         let any: SocketAddr = if shape.v6 { ([0u16; 8], PORT).into() } else { ([0u8; 4], PORT).into() };

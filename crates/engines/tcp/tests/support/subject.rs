@@ -2,11 +2,12 @@
 
 use core::net::SocketAddr;
 
+use linerate_mem::PoolConfig;
+use linerate_tcp::machine::Machine;
 use linerate_tcp::{ConnectOptions, Keepalive, ListenOptions};
 use linerate_tcpscript::{Call, Endpoints, Event, Scenario, Subject};
 use linerate_wire::MacAddress;
 
-use super::machine::Machine;
 use super::program::Program;
 use super::{settings, values};
 
@@ -26,8 +27,13 @@ impl ScriptSubject {
     /// A stack with the settings of `scenario`.
     pub fn new(scenario: &Scenario) -> Result<ScriptSubject, String> {
         let config = settings::config(scenario)?;
-        let machine =
-            Machine::new(config, settings::FRAMES, START_NS, Program::default()).map_err(|error| error.to_string())?;
+        let machine = Machine::new(
+            config,
+            PoolConfig { frames: settings::FRAMES, ..PoolConfig::default() },
+            START_NS,
+            Program::default(),
+        )
+        .map_err(|error| error.to_string())?;
         Ok(ScriptSubject { machine: Some(machine) })
     }
 

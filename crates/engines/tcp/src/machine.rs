@@ -1,30 +1,47 @@
-//! A stack with a program, driven as the worker does, under a virtual clock: frames in, frames out.
+//! A stack with a program, driven as the worker does, under a virtual clock: frames in, frames out. For tests, and for tools that play
+//! scenarios with time to spare.
 
 use std::collections::VecDeque;
 
-use linerate_mem::{Batch, Pool, PoolConfig};
+use crate::{App, Io, Stack, StackConfig, StackError};
+use linerate_mem::{Batch, MapError, Pool, PoolConfig};
 use linerate_port::{Context, Datapath, PortIndex};
-use linerate_tcp::{App, Io, Stack, StackConfig, StackError};
 
 /// The one port of a stack.
 const PORT: PortIndex = PortIndex(0);
 /// Ticks without progress after which a deadline counts as one that never passes.
 const TICKS_MAX: u32 = 10_000;
 
+/// Why a machine could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// There is no memory for its frames.
+    #[error(transparent)]
+    Pool(#[from] MapError),
+    /// The stack refuses its configuration.
+    #[error(transparent)]
+    Stack(#[from] StackError),
+}
+
 /// A stack, its pool, and the frames that left.
 pub struct Machine<A: App> {
+    /// The stack.
     pub stack: Stack<A>,
     pool: Pool,
     arrived: Batch,
+    /// The time in nanoseconds.
     pub now_ns: u64,
     left: VecDeque<Vec<u8>>,
     ticks: u32,
 }
 
 impl<A: App> Machine<A> {
-    /// A machine at time `now_ns` with `frames` frames, a power of two.
-    pub fn new(config: StackConfig, frames: usize, now_ns: u64, app: A) -> Result<Machine<A>, StackError> {
-        let pool = Pool::new(PoolConfig { frames, ..PoolConfig::default() }).expect("a pool");
+    /// A machine at time `now_ns`. Packets that are longer than a frame of `pool` do not arrive.
+    ///
+    /// # Errors
+    /// There is no memory for it, or the configuration makes no sense.
+    pub fn new(config: StackConfig, pool: PoolConfig, now_ns: u64, app: A) -> Result<Machine<A>, MachineError> {
+        let pool = Pool::new(pool)?;
         let arrived = Batch::new(&pool, 1024);
         let stack = Stack::new(config, &pool, app)?;
         let mut machine = Machine { stack, pool, arrived, now_ns, left: VecDeque::new(), ticks: 0 };
@@ -52,7 +69,8 @@ impl<A: App> Machine<A> {
             self.collect();
             if self.arrived.len() == before {
                 // Back pressure with an output that is empty would last for ever.
-                panic!("the stack takes nothing although all that it sent has left");
+                debug_assert!(false, "the stack takes nothing although all that it sent has left");
+                self.pool.free(&mut self.arrived);
             }
         }
         self.tick_if_due();
@@ -110,7 +128,7 @@ impl<A: App> Machine<A> {
 
     fn tick(&mut self) {
         self.ticks += 1;
-        assert!(self.ticks < TICKS_MAX, "the deadline {} never passes", self.stack.next_deadline_ns());
+        debug_assert!(self.ticks < TICKS_MAX, "the deadline {} never passes", self.stack.next_deadline_ns());
         let mut ports = ();
         let mut context = Context { now_ns: self.now_ns, pool: &mut self.pool, ports: &mut ports };
         self.stack.tick(&mut context);
@@ -129,12 +147,15 @@ impl<A: App> Machine<A> {
         }
     }
 
-    /// True if the deadline of the stack has come.
+    /// When the stack has something to do next, in nanoseconds; `u64::MAX` for never.
     pub fn next_deadline_ns(&self) -> u64 {
         self.stack.next_deadline_ns()
     }
 
     /// Ends the stack; every frame must be free afterwards.
+    ///
+    /// # Errors
+    /// Frames are missing.
     pub fn end(self) -> Result<(), String> {
         let Machine { stack, mut pool, arrived, .. } = self;
         drop(stack);
