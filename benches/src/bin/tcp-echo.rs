@@ -12,6 +12,7 @@
 //! window=N         bytes on the way at most
 //! counters=0       1: all counters of both stacks, for each echo
 //! echoes=N         echoes (or connections) to count instead of seconds, by a clock of its own, for an instruction counter
+//! cores=N          so many pairs of shards, each pair on a thread and with a queue of its own; each thread prints its own figures
 //! ```
 //! It prints echoes (or connections) for a second of thread CPU time, packets and acknowledgments for each, resident bytes for each connection.
 
@@ -23,7 +24,10 @@ use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Context, Datapath, PortIndex};
 use linerate_sys::clock;
 use linerate_sys::perf::{Counter, Event, Scope};
-use linerate_tcp::{App, CloseReason, Conn, ConnectOptions, Counters, Io, ListenOptions, Stack, StackConfig};
+use linerate_tcp::{
+    App, CloseReason, Conn, ConnectOptions, Counters, Io, ListenOptions, Shard, ShardPort, Sharded, ShardsDone, Stack,
+    StackConfig,
+};
 
 const PORT: PortIndex = PortIndex(0);
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
@@ -48,6 +52,7 @@ struct Settings {
     prefetch: bool,
     window: usize,
     counters: bool,
+    cores: u16,
 }
 
 impl Settings {
@@ -62,6 +67,7 @@ impl Settings {
             prefetch: true,
             window: 0,
             counters: false,
+            cores: 1,
         };
         for argument in std::env::args().skip(1) {
             let wrong = || format!("not a setting: {argument}; the head of the source names them");
@@ -76,6 +82,7 @@ impl Settings {
                 ("batch", _, Ok(number)) => settings.batch = *number as usize,
                 ("prefetch", _, Ok(number)) => settings.prefetch = *number != 0.0,
                 ("counters", _, Ok(number)) => settings.counters = *number != 0.0,
+                ("cores", _, Ok(number)) => settings.cores = *number as u16,
                 ("window", _, Ok(number)) => settings.window = *number as usize,
                 _ => return Err(wrong()),
             }
@@ -172,8 +179,8 @@ impl App for Client {
 
 /// Both stacks, and the batches between them.
 struct Pair {
-    client: Stack<Client>,
-    server: Stack<Server>,
+    client: Sharded<Client>,
+    server: Sharded<Server>,
     to_server: Batch,
     to_client: Batch,
     pool: Pool,
@@ -192,6 +199,8 @@ impl Pair {
         let pool = Pool::new(PoolConfig { frames, frame_size: 2048 }).map_err(|error| error.to_string())?;
         let spare = if settings.opens { OPEN_ADDRESSES } else { 0 };
         let addresses = (settings.connections / PER_ADDRESS + 1 + spare) as u32;
+        // Each pair is the first of its kind, because that one answers ARP.
+        let shard = Shard::new(0, settings.cores).ok_or("cores: 1 to 64")?;
         let config = |number: u8, first: Ipv4Addr, count: u32| {
             let range = AddressRange { first: first.into(), count, prefix_len: 15 };
             let mut config = StackConfig {
@@ -200,6 +209,7 @@ impl Pair {
                     addresses: vec![range],
                     duplicate_detection: false,
                     ipv6: false,
+                    shard,
                     ..IpConfig::default()
                 },
                 connections_max: settings.connections + 65_536,
@@ -229,7 +239,11 @@ impl Pair {
         };
         let text = |error: linerate_tcp::StackError| error.to_string();
         let client = Stack::new(config(1, first, addresses), &pool, client).map_err(text)?;
-        let mut server = Stack::new(config(2, SERVER, 1), &pool, Server).map_err(text)?;
+        let server = Stack::new(config(2, SERVER, 1), &pool, Server).map_err(text)?;
+        let mut client = Sharded::new(client, shard, ShardsDone::default(), &pool);
+        let mut server = Sharded::new(server, shard, ShardsDone::default(), &pool);
+        let bound = [client.bind(ShardPort::Port), server.bind(ShardPort::Port)];
+        assert_eq!(bound, [Some(PORT); 2]);
         let now_ns = clock::thread_cpu_ns();
         let listen = ListenOptions { backlog: 65_536, nodelay: true, ..ListenOptions::default() };
         server.with(now_ns, |_, io| io.listen((SERVER, 80).into(), listen)).map_err(|error| error.to_string())?;
@@ -295,7 +309,16 @@ fn main() -> ExitCode {
     }
 }
 
+/// Runs each pair of shards on its thread.
 fn run(settings: &Settings) -> Result<(), String> {
+    std::thread::scope(|scope| {
+        let pair = |_| scope.spawn(|| run_pair(settings));
+        let threads: Vec<_> = (0..settings.cores).map(pair).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread failed".to_owned())?)
+    })
+}
+
+fn run_pair(settings: &Settings) -> Result<(), String> {
     let before = resident_bytes();
     let mut pair = Pair::new(settings)?;
     let made = resident_bytes();
@@ -345,6 +368,12 @@ fn run(settings: &Settings) -> Result<(), String> {
         (used.saturating_sub(made)) as f64 / settings.connections as f64,
         (made - before) as f64 / 1e6,
     );
+    let strays = [pair.client.shard_counters(), pair.server.shard_counters()].map(|one| one.handed_over + one.lost);
+    // The answer to the question for the link address is for all.
+    let most = u64::from(settings.cores) * (settings.connections / PER_ADDRESS + 2 + OPEN_ADDRESSES) as u64;
+    if strays.iter().any(|strays| *strays > most) {
+        return Err(format!("packets for others: {strays:?}"));
+    }
     let ended = pair.client.app().ended;
     if ended > 0 { Err(format!("{ended} connections were lost")) } else { Ok(()) }
 }

@@ -124,6 +124,16 @@ impl<A: App> Sharded<A> {
         self.exit.filter(|exit| self.kind(*exit) == Some(ShardPort::Port))
     }
 
+    /// The program.
+    pub fn app(&self) -> &A {
+        self.stack.app()
+    }
+
+    /// The program, to change.
+    pub fn app_mut(&mut self) -> &mut A {
+        self.stack.app_mut()
+    }
+
     /// Which shard it is.
     pub fn shard(&self) -> Shard {
         self.shard
