@@ -39,6 +39,26 @@ pub struct PipePort {
     lost_to_dead_peer: u64,
     /// Slots of the packet that did not fit; waiting for less room than that would be in vain.
     room_wanted: usize,
+    /// The last member: it is dropped after the rings have closed.
+    name: Name,
+}
+
+/// Name under which the other side may still wait for its opener; empty if none can.
+#[derive(Default)]
+struct Name(String);
+
+impl Drop for Name {
+    /// A side that nobody opened goes with the other one, and what is in its ring back to the pool.
+    fn drop(&mut self) {
+        if self.0.is_empty() {
+            return;
+        }
+        let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_alone = waiting.get(&self.0).is_some_and(|side| !side.receiver.peer_alive());
+        let side = if is_alone { waiting.remove(&self.0) } else { None };
+        drop(waiting);
+        drop(side);
+    }
 }
 
 /// Longest packet in bytes: what a slot's length field can say.
@@ -73,7 +93,8 @@ fn side(mut spec: PortSpec, pool: &Pool) -> Result<PipePort, OpenError> {
             Ok(side)
         }
         _ => {
-            let (first, second) = pair(&spec.target, pool, ring.map_or(RING_DEFAULT, |ring| ring as usize));
+            let (mut first, second) = pair(&spec.target, pool, ring.map_or(RING_DEFAULT, |ring| ring as usize));
+            first.name = Name(spec.target.clone());
             waiting.insert(spec.target, second);
             Ok(first)
         }
@@ -119,7 +140,7 @@ impl PipePort {
         };
         let pool = pool.clone();
         let stats = Stats::default();
-        PipePort { pool, sender, ringer, receiver, bell, caps, stats, lost_to_dead_peer: 0, room_wanted: 1 }
+        PipePort { pool, sender, ringer, receiver, bell, caps, stats, lost_to_dead_peer: 0, room_wanted: 1, name: Name::default() }
     }
 }
 
