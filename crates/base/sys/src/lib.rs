@@ -11,6 +11,7 @@ pub mod memory;
 pub mod netdev;
 pub mod netlink;
 pub mod netns;
+pub mod owner;
 pub mod perf;
 pub mod poll;
 pub mod process;

@@ -140,7 +140,18 @@ impl PipePort {
         };
         let pool = pool.clone();
         let stats = Stats::default();
-        PipePort { pool, sender, ringer, receiver, bell, caps, stats, lost_to_dead_peer: 0, room_wanted: 1, name: Name::default() }
+        PipePort {
+            pool,
+            sender,
+            ringer,
+            receiver,
+            bell,
+            caps,
+            stats,
+            lost_to_dead_peer: 0,
+            room_wanted: 1,
+            name: Name::default(),
+        }
     }
 }
 

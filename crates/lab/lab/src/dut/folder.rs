@@ -6,6 +6,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use linerate_sys::owner::Owner;
+
 use super::DutError;
 
 const PREFIX: &str = "linerate-";
@@ -14,11 +16,11 @@ const ROLE: &str = "-dut-";
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    /// `linerate-PID-dut-N` where temporary files go, for its owner only.
+    /// `linerate-OWNER-dut-N` (linerate_sys::owner) where temporary files go, for its owner only.
     pub(super) fn make() -> Result<Self, DutError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         loop {
-            let name = format!("{PREFIX}{}{ROLE}{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+            let name = format!("{PREFIX}{}{ROLE}{}", Owner::this(), NEXT.fetch_add(1, Ordering::Relaxed));
             let path = std::env::temp_dir().join(name);
             // A socket's name has at most 107 bytes (unix(7)).
             match fs::DirBuilder::new().mode(0o700).create(&path) {
@@ -51,13 +53,12 @@ pub(super) fn remove_folders_left_behind() -> Vec<(String, Option<std::io::Error
     let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
     let removed = |entry: fs::DirEntry| {
         let name = entry.file_name().into_string().ok()?;
-        let gone = !Path::new("/proc").join(owner(&name)?.to_string()).exists();
-        gone.then(|| (name, fs::remove_dir_all(entry.path()).err()))
+        owner(&name)?.is_gone().then(|| (name, fs::remove_dir_all(entry.path()).err()))
     };
     entries.filter_map(removed).collect()
 }
 
-fn owner(name: &str) -> Option<u32> {
+fn owner(name: &str) -> Option<Owner> {
     let (process, number) = name.strip_prefix(PREFIX)?.split_once(ROLE)?;
     number.parse::<u64>().ok()?;
     process.parse().ok()
@@ -72,7 +73,7 @@ mod tests {
         let folder = Folder::make().expect("a folder");
         let path = folder.path().to_owned();
         let name = path.file_name().and_then(|name| name.to_str()).expect("text").to_owned();
-        assert_eq!(owner(&name), Some(std::process::id()));
+        assert_eq!(owner(&name), Some(Owner::this()));
         fs::write(folder.text("file"), "x").expect("it can be written to");
         assert!(remove_folders_left_behind().iter().all(|(removed, _)| *removed != name), "its process lives");
         drop(folder);
@@ -88,7 +89,7 @@ mod tests {
         let number: u64 = number.parse().expect("a number");
         // Tests beside this one take numbers, too, so it leaves several.
         let left: Vec<PathBuf> = (number + 1..number + 20)
-            .map(|number| std::env::temp_dir().join(format!("{PREFIX}{}{ROLE}{number}", std::process::id())))
+            .map(|number| std::env::temp_dir().join(format!("{PREFIX}{}{ROLE}{number}", Owner::this())))
             .filter(|path| fs::create_dir(path).is_ok())
             .collect();
         let second = Folder::make().expect("another folder");
@@ -99,10 +100,15 @@ mod tests {
     #[test]
     fn a_folder_of_a_process_that_is_gone_is_removed() {
         // No system has a process of such a number (PID_MAX_LIMIT, include/linux/threads.h).
-        let name = format!("{PREFIX}{}{ROLE}0", (4 << 20) + std::process::id());
-        let path = std::env::temp_dir().join(&name);
-        fs::create_dir(&path).expect("a folder");
+        let here = Owner::this().to_string();
+        let here = here.split_once('.').map_or(String::new(), |(_, namespace)| format!(".{namespace}"));
+        let number = (4 << 20) + std::process::id();
+        let of = |namespace: &str| std::env::temp_dir().join(format!("{PREFIX}{number}{namespace}{ROLE}0"));
+        // Of a process of another PID namespace nobody here knows anything.
+        let (gone, elsewhere) = (of(&here), of(".12"));
+        [&gone, &elsewhere].into_iter().for_each(|path| fs::create_dir(path).expect("a folder"));
         remove_folders_left_behind();
-        assert!(!path.exists());
+        assert!(!gone.exists() && elsewhere.exists());
+        fs::remove_dir(elsewhere).expect("it was left");
     }
 }

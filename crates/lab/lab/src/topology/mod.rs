@@ -75,7 +75,7 @@ pub struct TopologySpec {
     pub ipv4: bool,
     /// The addresses of the test flows of IPv6, where there are some.
     pub ipv6: Option<Ranges6>,
-    /// Whether the namespaces get names (`linerate-PID-ROLE`, for `ip netns exec`). They then outlive a killed run;
+    /// Whether the namespaces get names (`linerate-PID-ROLE`, in a container `linerate-PID.NAMESPACE-ROLE`, for `ip netns exec`). They then outlive a killed run;
     /// [`crate::cleanup`] finds them.
     pub named: bool,
 }

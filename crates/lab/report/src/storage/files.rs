@@ -5,6 +5,8 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use linerate_sys::owner::Owner;
+
 const NAME_CHARACTERS_MAX: usize = 64;
 const FILE_CHARACTERS_MAX: usize = 200;
 /// So many runs of one name in one second have a folder each.
@@ -19,7 +21,7 @@ impl Unfinished {
         fs::create_dir_all(dir).map_err(|error| at(dir, error))?;
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let path = dir.join(format!(".unfinished-{}-{number}", std::process::id()));
+            let path = dir.join(format!(".unfinished-{}-{number}", Owner::this()));
             match fs::create_dir(&path) {
                 Ok(()) => return Ok(Self(path)),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
