@@ -138,11 +138,11 @@ fn dropping_a_device_ends_all_that_it_started() {
     let folder = tempfile::tempdir().expect("a folder");
     let mark = folder.path().join("mark").to_str().expect("text").to_owned();
     std::fs::write(&mark, "").expect("written");
-    // Both have the mark among their words from the fork on, and start nothing else that could have it for a moment.
+    // Both shells become a tail. For a moment of it, a process has no words at all; a tail becomes nothing else.
     let script = r#"tail -f "$0" & exec tail -f "$0""#;
     let command = Command { start: words(&["sh", "-c", script, &mark]), ..Command::default() };
     let Some(built) = device(DutKind::Command(command)) else { return };
-    let running = || processes_with(&mark);
+    let running = || tails_of(&mark);
     let deadline = Instant::now() + Duration::from_secs(60);
     while running() < 2 && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
@@ -155,10 +155,11 @@ fn dropping_a_device_ends_all_that_it_started() {
     }
 }
 
-fn processes_with(mark: &str) -> usize {
+fn tails_of(mark: &str) -> usize {
     let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
     let command = |entry: std::fs::DirEntry| std::fs::read_to_string(entry.path().join("cmdline")).ok();
-    entries.filter_map(command).filter(|command| command.split('\0').any(|word| word == mark)).count()
+    let is_tail = |command: &String| command.starts_with("tail\0") && command.split('\0').any(|word| word == mark);
+    entries.filter_map(command).filter(is_tail).count()
 }
 
 #[test]
