@@ -88,7 +88,7 @@ impl CapturePoint {
 
     /// Bytes of the rings of all ports.
     pub(crate) fn buffers(&self) -> u64 {
-        self.ports.iter().filter_map(|port| port.ring_capacity).sum()
+        number::sum(self.ports.iter().filter_map(|port| port.ring_capacity))
     }
 }
 

@@ -65,7 +65,9 @@ pub use rate::{Rate, RateError};
 pub(crate) use reports::reports;
 pub use session::{EchoPoint, SessionAccount, SessionLoss, SessionPoint, UnbalancedSessions};
 pub use stalls::{LOSS_BINS, LossTimes, STALLS_MAX, Stall, StallCause, StalledPart, Stalls};
-pub use storage::{LoadError, ResultsFolder, load_results, results_json};
+#[doc(hidden)]
+pub use storage::fuzzing;
+pub use storage::{LoadError, ResultsFolder, load_results, read_results, results_json};
 pub use subject::{Dut, Goal, Tool};
 pub use terminal::{ledger, results_screen, results_terminal, trials_terminal};
 pub use timestamp::Timestamp;

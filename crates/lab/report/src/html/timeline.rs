@@ -2,6 +2,7 @@
 
 use super::chart::{Svg, WIDTH};
 use super::page::Page;
+use crate::number::sum;
 use crate::units::{count, nanoseconds};
 use crate::{ExperimentTrial, Stall, StalledPart};
 
@@ -15,7 +16,7 @@ const WIDTH_MIN: f64 = 1.5;
 pub(super) fn picture(page: &mut Page, made: &ExperimentTrial) {
     let stalls = &made.stalls;
     let bins = stalls.loss.as_ref().map(|loss| (loss.bin_ns, loss.lost.as_slice())).unwrap_or_default();
-    let lost: u64 = bins.1.iter().sum();
+    let lost = sum(bins.1.iter().copied());
     if stalls.list.is_empty() && lost == 0 {
         return;
     }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::LedgerTrial;
+use crate::number::sum;
 use crate::{Finding, Loss, Results, Trial};
 
 /// What a row of an account is.
@@ -32,7 +33,7 @@ pub(crate) struct Row<'a> {
 pub(crate) fn account_rows(trial: &Trial) -> Vec<Row<'_>> {
     let account = &trial.account;
     let plain = |kind, packets: i128| Row { kind, place: "", cause: Cow::Borrowed(""), hint: "", counter: "", packets };
-    let unsent_known: u64 = account.unsent_by().iter().map(|loss| loss.packets).sum();
+    let unsent_known = sum(account.unsent_by().iter().map(|loss| loss.packets));
     let mut rows = vec![plain(RowKind::Intended, account.intended().into())];
     rows.extend(moved(account.unsent_by()).into_iter().map(|loss| of_loss(RowKind::Unsent, loss)));
     if account.unsent() > unsent_known {

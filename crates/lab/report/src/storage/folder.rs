@@ -182,15 +182,26 @@ impl ResultsFolder {
 pub fn load_results(path: &Path) -> Result<Results, LoadError> {
     let is_folder = path.is_dir();
     let file = if is_folder { path.join(RESULT_FILE) } else { path.to_owned() };
-    let read = |file: &Path| fs::read_to_string(file).map_err(|error| LoadError::Read { path: file.to_owned(), error });
-    let text = read(&file)?;
-    let mut results: Results = parse(&file, &text, EXPERIMENT_SCHEMA)?;
+    let failed = |path: &Path, error| LoadError::Read { path: path.to_owned(), error };
+    let text = fs::read_to_string(&file).map_err(|error| failed(&file, error))?;
     let journal = path.join(JOURNAL_FILE);
-    if is_folder && journal.exists() {
+    let bytes = match is_folder && journal.exists() {
+        true => Some(fs::read(&journal).map_err(|error| failed(&journal, error))?),
+        false => None,
+    };
+    read_results(&file, &text, bytes.as_deref())
+}
+
+/// A run from its document and its journal, where it has one. `file` is the document's name in errors.
+///
+/// # Errors
+/// As [`load_results`].
+pub fn read_results(file: &Path, document: &str, journal: Option<&[u8]>) -> Result<Results, LoadError> {
+    let mut results: Results = parse(file, document, EXPERIMENT_SCHEMA)?;
+    if let Some(journal) = journal {
         // A line cut short may end within a letter.
-        let bytes = fs::read(&journal).map_err(|error| LoadError::Read { path: journal.clone(), error })?;
-        replay(&mut results, &text, &String::from_utf8_lossy(&bytes))
-            .map_err(|what| LoadError::Journal { path: journal, what })?;
+        replay(&mut results, document, &String::from_utf8_lossy(journal))
+            .map_err(|what| LoadError::Journal { path: file.with_file_name(JOURNAL_FILE), what })?;
     }
     Ok(results)
 }

@@ -3,7 +3,8 @@
 mod document;
 mod files;
 mod folder;
+pub mod fuzzing;
 mod journal;
 
 pub use document::LoadError;
-pub use folder::{ResultsFolder, load_results, results_json};
+pub use folder::{ResultsFolder, load_results, read_results, results_json};
