@@ -1,6 +1,9 @@
 //! `linerate send` and `linerate receive` from the outside, over ports that need no rights.
 
 mod common;
+#[path = "../../../lab/report/tests/common/validate.rs"]
+#[allow(dead_code)]
+mod validate;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -49,6 +52,73 @@ fn a_pipe_needs_one_command_and_accounts_for_every_packet() {
     assert_eq!(number(&document["received"]["foreign"]["packets"]), 0);
     assert_eq!(number(&stream["latency"]["samples"]), 50_000);
     assert!(ended.stderr.is_empty(), "{}", ended.stderr);
+}
+
+/// What is wrong with a document, by its published schema.
+fn schema_errors(document: &Value) -> Vec<String> {
+    let name = document["schema"].as_str().unwrap().trim_start_matches("linerate.").replace('/', "-");
+    let schema: Value = serde_json::from_str(&validate::read(&format!("schema/{name}.json"))).unwrap();
+    validate::errors(&schema, &schema, document, "")
+}
+
+fn packets(rows: &Value) -> Vec<u64> {
+    rows.as_array().unwrap().iter().map(|row| number(&row["packets"])).collect()
+}
+
+#[test]
+fn threads_of_a_port_divide_its_packets() {
+    let ended =
+        Run::start("send null: --queues 3 --cores none --flows 100 --rate 100kpps --count 10001 --json -q").end();
+    ended.expect_code(0);
+    let document = json(&ended);
+    check_account(&document);
+    assert_eq!(schema_errors(&document), [""; 0]);
+    let port = &document["ports"][0];
+    assert_eq!((number(&port["sent"]), packets(&port["queues"])), (10_001, vec![3_334, 3_334, 3_333]));
+    assert_eq!(
+        (packets(&document["cores"]), &port["intended_pps"]),
+        (vec![3_334, 3_334, 3_333], &serde_json::json!(100_000.0))
+    );
+    let ids: Vec<u64> = port["streams"].as_array().unwrap().iter().map(|stream| number(&stream["id"])).collect();
+    assert_eq!(ids, [0, 1, 2]);
+    // A duration: what all threads intend is what one would. As much is allowed as one packet of each that is due just at the end.
+    let ended =
+        Run::start("send null: --queues 3 --cores none --flows 100 --rate 10kpps --duration 500ms --json -q").end();
+    let intended = number(&json(&ended)["ports"][0]["intended"]);
+    assert!(intended.abs_diff(5_000) <= 1, "{intended}");
+    let text = Run::start("send null: --queues 2 --cores none --count 1000 -q").end();
+    for part in
+        ["queue 0                500   50.0 %", "queue 1                500   50.0 %", "thread 1                 500"]
+    {
+        assert!(text.stdout.contains(part), "{part}: {}", text.stdout);
+    }
+}
+
+#[test]
+fn documents_are_as_their_schemas_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pcapng").display().to_string();
+    let sent = Run::start(&format!("send file:{path} pipe:s --count 101 --rate 1kpps --flows 3 --json -q")).end();
+    assert_eq!(schema_errors(&json(&sent)), [""; 0]);
+    let received = Run::start(&format!("receive file:{path} --expect 7 --json -q")).end();
+    assert_eq!(schema_errors(&json(&received)), [""; 0]);
+    let mut broken = json(&received);
+    broken["received"]["streams"][0]["lost"] = Value::Null;
+    assert!(!schema_errors(&broken).is_empty());
+}
+
+#[test]
+fn threads_that_cannot_be_are_refused() {
+    for (line, words) in [
+        ("send pipe:a --queues 2", "fewer than the 2 threads"),
+        ("send null: --queues 3 --cores 0", "name 3 cores"),
+        ("send null: --replay x.pcap --queues 2 --cores none", "packets of a capture leave in their order"),
+        ("receive file:x.pcap --queues 1 --cores 0,0", "2 threads for 1 queues"),
+    ] {
+        let ended = Run::start(line).end();
+        ended.expect_code(2);
+        assert!(ended.stderr.contains(words), "{line}: {}", ended.stderr);
+    }
 }
 
 #[test]

@@ -42,6 +42,47 @@ fn exchange(receiver: &str, sender: &str, more: &str) {
     assert!(number(&stream["latency"]["min_ns"]) > 0);
 }
 
+/// Several threads on both sides: sequence, loss and latency are those of the whole stream, and each flow stays in order.
+fn exchange_over_queues(receiver: &str, sender: &str) {
+    let Some(wire) = Wire::new(4) else { return };
+    let count = 20_001;
+    let receive =
+        format!("receive {receiver} --expect {count} --duration 120s --from-start --queues 4 --cores none --json");
+    let listening = Run::start_in(&wire.right, &receive);
+    listening.wait_for("ready", |text| text.contains("receiving on"));
+    let send = format!("send {sender} --count {count} --rate 50kpps --flows 500 --json -q");
+    let sent = Run::start_in(&wire.left, &send).end();
+    sent.expect_code(0);
+    let received = listening.end();
+    received.expect_code(0);
+    let (sent, received) = (json(&sent), json(&received));
+    let received = &received["received"];
+    let streams = received["streams"].as_array().unwrap();
+    for sent in sent["ports"][0]["streams"].as_array().unwrap() {
+        let stream = streams.iter().find(|stream| stream["id"] == sent["id"]).unwrap();
+        assert_eq!((&stream["delivered"], number(&stream["lost"])), (&sent["sent"], 0), "{stream}");
+        assert_eq!(number(&stream["duplicated"]) + number(&stream["reordered"]), 0, "{stream}");
+        assert_eq!(stream["latency"]["samples"], sent["sent"], "{stream}");
+    }
+    let of = |rows: &Value| rows.as_array().unwrap().iter().map(|row| number(&row["packets"])).collect::<Vec<u64>>();
+    let (cores, queues) = (of(&received["cores"]), of(&received["ports"][0]["queues"]));
+    assert_eq!((cores.len(), queues.len()), (4, 4), "{received}");
+    assert_eq!((cores.iter().sum::<u64>(), &queues), (number(&received["packets"]), &cores), "{received}");
+    assert!(cores.iter().filter(|packets| **packets > 1_000).count() > 1, "one thread got all: {cores:?}");
+}
+
+#[test]
+fn four_threads_receive_the_flows_of_one() {
+    exchange_over_queues(&format!("packet:{INTERFACE}"), &format!("packet:{INTERFACE}"));
+}
+
+#[test]
+fn four_threads_receive_what_two_send() {
+    let port = format!("packet:{INTERFACE}");
+    exchange_over_queues(&port, &format!("{port} --queues 2 --cores none"));
+    exchange_over_queues(&format!("xdp:{INTERFACE}"), &format!("xdp:{INTERFACE} --queues 4 --cores none"));
+}
+
 #[test]
 fn af_packet_to_af_packet() {
     exchange(&format!("packet:{INTERFACE}"), &format!("packet:{INTERFACE}"), "--flows 100");

@@ -4,6 +4,7 @@
 //! line.rs      lines for people, though nobody may read them       live.rs     a line a second
 //! open.rs      specs -> ports on one pool                           watch.rs    a thread until it is stopped; notify.rs
 //! cores.rs     which thread runs where; claims.rs: who else is there     shares.rs  whether queues have equal shares
+//! tables.rs    what each queue and each core did
 //! ```
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -15,6 +16,7 @@ pub mod live;
 pub mod notify;
 pub mod open;
 pub mod shares;
+pub mod tables;
 pub mod watch;
 
 pub use line::{err, note, out, print};

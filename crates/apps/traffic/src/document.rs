@@ -1,17 +1,18 @@
-//! The documents of `--json`: `linerate.send/1` and `linerate.receive/1`. `docs/send-receive.md` describes every field; the
-//! rule for readers is that fields may be added, and that a change of meaning changes the number.
+//! The documents of `--json`: `linerate.send/1` and `linerate.receive/1`. `docs/send-receive.md` describes every field, `docs/schema/` has
+//! the schemas; the rule for readers is that fields may be added, and that a change of meaning changes the number.
 
 use std::collections::BTreeMap;
 
-use linerate_console::tool;
+use linerate_console::tables::{CoreRow, QueueRow};
+use linerate_console::{shares, tool};
 use linerate_gen::config::StreamFile;
-use linerate_gen::{Histogram, Receiver, SequenceCounts, StreamReport};
-use linerate_port::{Caps, Drops, FarSide, Stats, drops_that_happened};
+use linerate_gen::{Histogram, MergedStream, Receiver, SenderReport, SequenceCounts};
+use linerate_port::{Drops, FarSide, Stats, drops_that_happened};
 use linerate_report::{Latency, Timestamp, Tool};
-use linerate_worker::ReceiveEnd;
 use serde::Serialize;
 
-use super::sending::{Received, Sent};
+use super::receiving::Received;
+use super::sending::Sent;
 use linerate_console::watch::EndedBy;
 
 /// Schema of [`SendDocument`].
@@ -40,6 +41,8 @@ pub struct SendDocument {
     pub replay: Option<String>,
     /// The ports, in the order given.
     pub ports: Vec<PortSent>,
+    /// The threads that sent.
+    pub cores: Vec<CoreRow>,
     /// What was received in the same process, if anything was.
     pub received: Option<ReceivedAll>,
 }
@@ -73,8 +76,10 @@ pub struct PortSent {
     pub port: String,
     /// How it was opened.
     pub detail: String,
-    /// Core of its thread.
+    /// Core of its thread, of the first one if it has several.
     pub core: Option<usize>,
+    /// Its queues, each with a thread of its own.
+    pub queues: Vec<QueueRow>,
     /// The port made the packets by itself, from the stream.
     pub offloaded: bool,
     /// Packets that the schedule asked for: `intended = unsent + sent`.
@@ -154,6 +159,8 @@ pub struct ReceivedAll {
     pub foreign: Foreign,
     /// By port.
     pub ports: Vec<PortReceived>,
+    /// The threads that received.
+    pub cores: Vec<CoreRow>,
     /// What broke a port.
     pub error: Option<String>,
 }
@@ -215,6 +222,8 @@ pub struct PortReceived {
     pub bytes: u64,
     /// Packets that reached it and were not handed over.
     pub drops: Vec<Drops>,
+    /// The same by queue.
+    pub queues: Vec<QueueRow>,
 }
 
 impl SendDocument {
@@ -235,9 +244,9 @@ impl SendDocument {
             interrupted,
             streams: streams.map_or(Vec::new(), |file| file.streams.iter().map(stream_entry).collect()),
             replay,
-            ports: sent.iter().map(PortSent::new).collect(),
-            received: received
-                .map(|received| ReceivedAll::new(&received.receiver, &received.caps, &received.end, Some(&sent_by_id))),
+            ports: sent.chunk_by(|one, other| one.position == other.position).map(PortSent::new).collect(),
+            cores: sent.iter().map(sending_core).collect(),
+            received: received.map(|received| ReceivedAll::new(std::slice::from_ref(received), Some(&sent_by_id))),
         }
     }
 
@@ -252,6 +261,10 @@ impl SendDocument {
             |received: &ReceivedAll| received.error.is_none() && received.streams.iter().all(|stream| stream.lost == 0);
         self.ports.iter().all(sent) && self.received.as_ref().is_none_or(arrived)
     }
+}
+
+fn sending_core(sent: &Sent) -> CoreRow {
+    CoreRow::new(sent.core, vec![sent.caps.name.clone()], sent.report.sent, sent.report.bytes, sent.cpu_ns)
 }
 
 fn stream_entry(entry: &linerate_gen::config::StreamEntry) -> StreamEntry {
@@ -277,53 +290,78 @@ fn sent_by_id(sent: &[Sent]) -> BTreeMap<u16, u64> {
     by_id
 }
 
+/// The account of all threads of a port.
+fn merged(threads: &[Sent]) -> SenderReport {
+    let mut all = SenderReport::default();
+    for report in threads.iter().map(|sent| &sent.report) {
+        all.intended += report.intended;
+        all.sent += report.sent;
+        all.bytes += report.bytes;
+        all.batches += report.batches;
+        all.first_ns = [all.first_ns, report.first_ns].into_iter().flatten().min();
+        all.last_ns = all.last_ns.max(report.last_ns);
+        all.lateness.merge(&report.lateness);
+        all.gap_error.merge(&report.gap_error);
+    }
+    all
+}
+
 impl PortSent {
-    fn new(sent: &Sent) -> PortSent {
-        let report = &sent.report;
-        let busy_ns = report.last_ns.map_or(0, |last_ns| last_ns.saturating_sub(sent.start_ns));
-        let seconds = sent.scheduled_ns.max(busy_ns) as f64 / 1e9;
+    /// What the threads of one port sent.
+    fn new(threads: &[Sent]) -> PortSent {
+        let report = merged(threads);
+        let start_ns = threads.iter().map(|sent| sent.start_ns).min().unwrap_or(0);
+        let scheduled_ns = threads.iter().map(|sent| sent.start_ns + sent.scheduled_ns).max().unwrap_or(0) - start_ns;
+        let rate_pps: Option<f64> = threads.iter().map(|sent| sent.rate_pps).sum();
+        let busy_ns = report.last_ns.map_or(0, |last_ns| last_ns.saturating_sub(start_ns));
+        let seconds = scheduled_ns.max(busy_ns) as f64 / 1e9;
         let rates = Rates::new(report.sent, report.bytes, seconds);
         // What the schedule asked for, over its own time: for random gaps that is not quite the mean rate.
-        let scheduled_pps = report.intended as f64 / (sent.scheduled_ns.max(1) as f64 / 1e9);
-        let rate_error = sent
-            .rate_pps
-            .filter(|_| report.intended > 0 && sent.scheduled_ns > 0)
-            .map(|_| rates.pps / scheduled_pps - 1.0);
-        let stream = |(id, packets): (&Option<u16>, &u64)| StreamSent { id: *id, sent: *packets };
+        let scheduled_pps = report.intended as f64 / (scheduled_ns.max(1) as f64 / 1e9);
+        let rate_error =
+            rate_pps.filter(|_| report.intended > 0 && scheduled_ns > 0).map(|_| rates.pps / scheduled_pps - 1.0);
+        let streams = threads.iter().flat_map(|sent| sent.ids.iter().zip(&sent.report.sent_by_stream));
+        let mut stats = Stats::default();
+        threads.iter().for_each(|sent| stats.add(sent.stats.clone()));
+        let queue = |(number, sent): (usize, &Sent)| QueueRow::sent(number, &sent.caps.name, sent.core, &sent.stats);
+        let caps = threads.first().map(|sent| sent.caps.clone()).unwrap_or_default();
         PortSent {
-            port: sent.caps.name.clone(),
-            detail: sent.caps.detail.clone(),
-            core: sent.core,
-            offloaded: sent.offloaded,
+            port: caps.name,
+            detail: caps.detail,
+            core: threads.first().and_then(|sent| sent.core),
+            queues: threads.iter().enumerate().map(queue).collect(),
+            offloaded: threads.iter().all(|sent| sent.offloaded),
             intended: report.intended,
             sent: report.sent,
             unsent: report.unsent(),
-            too_long: sent.too_long,
+            too_long: threads.iter().map(|sent| sent.too_long).sum(),
             bytes: report.bytes,
             seconds,
-            intended_pps: sent.rate_pps,
+            intended_pps: rate_pps,
             sent_pps: rates.pps,
             l1_bps: rates.l1_bps,
             l2_bps: rates.l2_bps,
             rate_error,
             lateness: spread(&report.lateness),
             gap_error: spread(&report.gap_error),
-            streams: sent.ids.iter().zip(&report.sent_by_stream).map(stream).collect(),
-            drops: drops_that_happened(&sent.stats.tx_drops),
-            incomplete: sent.incomplete,
-            error: sent.error.clone(),
+            streams: streams.map(|(id, packets)| StreamSent { id: *id, sent: *packets }).collect(),
+            drops: drops_that_happened(&stats.tx_drops),
+            incomplete: threads.iter().map(|sent| sent.incomplete).sum(),
+            error: threads.iter().find_map(|sent| sent.error.clone()),
         }
     }
 }
 
 impl ReceivedAll {
-    /// The counts of a receiver; `sent` says how many packets of each stream there were, where that is known.
-    pub fn new(receiver: &Receiver, caps: &[Caps], end: &ReceiveEnd, sent: Option<&BTreeMap<u16, u64>>) -> ReceivedAll {
-        let (packets, bytes) = receiver.totals();
-        let (foreign_packets, foreign_bytes) = receiver.foreign();
+    /// The counts of all receiving threads; `sent` says how many packets of each stream there were, where that is known.
+    pub fn new(threads: &[Received], sent: Option<&BTreeMap<u16, u64>>) -> ReceivedAll {
+        let receivers: Vec<&Receiver> = threads.iter().map(|thread| &thread.receiver).collect();
+        let sum = |one: (u64, u64), other: (u64, u64)| (one.0 + other.0, one.1 + other.1);
+        let (packets, bytes) = receivers.iter().map(|receiver| receiver.totals()).fold((0, 0), sum);
+        let (foreign_packets, foreign_bytes) = receivers.iter().map(|receiver| receiver.foreign()).fold((0, 0), sum);
         let sent_of = |id: u16| sent.and_then(|sent| sent.get(&id).copied());
         let mut streams: Vec<StreamReceived> =
-            receiver.streams().iter().map(|stream| StreamReceived::new(stream, sent_of(stream.id))).collect();
+            MergedStream::of(&receivers).iter().map(|stream| StreamReceived::new(stream, sent_of(stream.id))).collect();
         for (id, packets) in sent.into_iter().flatten() {
             if !streams.iter().any(|stream| stream.id == *id) {
                 streams.push(StreamReceived::missing(*id, *packets));
@@ -335,38 +373,70 @@ impl ReceivedAll {
             bytes,
             streams,
             foreign: Foreign { packets: foreign_packets, bytes: foreign_bytes },
-            ports: caps.iter().zip(&end.stats).map(port_received).collect(),
-            error: end.error.as_ref().map(ToString::to_string),
+            ports: ports_received(threads),
+            cores: threads.iter().map(receiving_core).collect(),
+            error: threads.iter().find_map(|thread| thread.error.clone()),
         }
+    }
+
+    /// What to know about ports whose queues got unequal shares.
+    pub fn uneven(&self) -> Vec<String> {
+        let shares = |port: &PortReceived| {
+            let packets: Vec<u64> = port.queues.iter().map(|queue| queue.packets).collect();
+            shares::uneven("queue", &packets).map(|text| format!("{}: {text}", port.port))
+        };
+        self.ports.iter().filter_map(shares).collect()
     }
 }
 
-fn port_received((caps, stats): (&Caps, &Stats)) -> PortReceived {
-    PortReceived {
-        port: caps.name.clone(),
-        detail: caps.detail.clone(),
+fn receiving_core(thread: &Received) -> CoreRow {
+    let (packets, bytes) = thread.receiver.totals();
+    let queues = thread.caps.iter().map(|caps| caps.name.clone()).collect();
+    CoreRow::new(thread.core, queues, packets, bytes, thread.cpu_ns)
+}
+
+/// What each port received, by the queues of all threads.
+fn ports_received(threads: &[Received]) -> Vec<PortReceived> {
+    let mut queues: Vec<(usize, QueueRow, &str, &Stats)> = Vec::new();
+    for thread in threads {
+        let rows = thread.queues.iter().zip(&thread.caps).zip(&thread.stats);
+        queues.extend(rows.map(|(((port, queue), caps), stats)| {
+            (*port, QueueRow::received(*queue, &caps.name, thread.core, stats), caps.detail.as_str(), stats)
+        }));
+    }
+    queues.sort_by_key(|(port, row, ..)| (*port, row.queue));
+    queues.chunk_by(|one, other| one.0 == other.0).filter_map(port_received).collect()
+}
+
+/// The port of these queues.
+fn port_received(queues: &[(usize, QueueRow, &str, &Stats)]) -> Option<PortReceived> {
+    let (_, first, detail, _) = queues.first()?;
+    let mut stats = Stats::default();
+    queues.iter().for_each(|(.., queue)| stats.add((*queue).clone()));
+    Some(PortReceived {
+        port: first.port.clone(),
+        detail: (*detail).to_owned(),
         packets: stats.rx_packets,
         bytes: stats.rx_bytes,
         drops: drops_that_happened(&stats.rx_drops),
-    }
+        queues: queues.iter().map(|(_, row, ..)| row.clone()).collect(),
+    })
 }
 
 impl StreamReceived {
-    fn new(stream: &StreamReport, sent: Option<u64>) -> StreamReceived {
-        let SequenceCounts { delivered, lost, duplicated, reordered, beyond_window, restarts } = match sent {
-            Some(sent) => stream.counts_until(sent),
-            None => stream.counts(),
-        };
-        let seconds = (stream.last_ns - stream.first_ns) as f64 / 1e9;
+    fn new(stream: &MergedStream<'_>, sent: Option<u64>) -> StreamReceived {
+        let SequenceCounts { delivered, lost, duplicated, reordered, beyond_window, restarts } = stream.counts(sent);
+        let (packets, bytes) = (stream.packets(), stream.bytes());
+        let seconds = (stream.last_ns() - stream.first_ns()) as f64 / 1e9;
         // The first packet opens the time, it is not in it.
-        let counted = stream.packets.saturating_sub(1);
-        let rates = Rates::new(counted, stream.bytes * counted / stream.packets.max(1), seconds);
+        let counted = packets.saturating_sub(1);
+        let rates = Rates::new(counted, bytes * counted / packets.max(1), seconds);
         let known = |rate: f64| (seconds > 0.0).then_some(rate);
         StreamReceived {
             id: stream.id,
             sent,
-            packets: stream.packets,
-            bytes: stream.bytes,
+            packets,
+            bytes,
             delivered,
             lost,
             duplicated,
@@ -377,7 +447,7 @@ impl StreamReceived {
             pps: known(rates.pps),
             l1_bps: known(rates.l1_bps),
             l2_bps: known(rates.l2_bps),
-            latency: spread(&stream.latency),
+            latency: spread(&stream.latency()),
         }
     }
 

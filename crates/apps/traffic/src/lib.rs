@@ -3,6 +3,7 @@
 //! ```text
 //! streams.rs    flags -> stream file -> streams         rules.rs      --vary and --set in words of a stream file
 //! prepare.rs    streams x port -> plan, with checks      sending.rs    threads that send (and receive beside it)
+//! receiving.rs  threads that receive
 //! replay.rs     --replay: captures instead of streams    progress.rs   what is shown a second
 //! document.rs   the JSON documents                      text.rs       the same for people
 //! ```
@@ -14,6 +15,7 @@ pub mod keys;
 pub mod neighbours;
 pub mod prepare;
 pub mod progress;
+pub mod receiving;
 pub mod replay;
 pub mod rules;
 pub mod sending;

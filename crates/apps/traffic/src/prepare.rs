@@ -10,7 +10,25 @@ use linerate_wire::{EtherType, Layer, MacAddress};
 /// Shortest Ethernet frame on the wire, FCS included.
 const SIZE_WIRE_MIN: u32 = 64;
 
-/// Streams for one port, checked against it.
+/// One of all threads that send.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Position of its port among all ports.
+    pub port: usize,
+    /// Its number among the threads of that port.
+    pub thread: usize,
+    /// Threads of each port.
+    pub threads: usize,
+}
+
+impl Place {
+    /// Its number among all threads.
+    fn number(self) -> usize {
+        self.port * self.threads.max(1) + self.thread
+    }
+}
+
+/// Streams for one thread of a port, checked against that port.
 pub struct Prepared {
     /// The plan.
     pub plan: SenderPlan,
@@ -18,11 +36,14 @@ pub struct Prepared {
     pub ids: Vec<Option<u16>>,
     /// The rate in packets per second; `None` = as fast as the port takes packets.
     pub rate_pps: Option<f64>,
+    /// By how many nanoseconds later than the first thread of its port it starts.
+    pub later_ns: u64,
     /// What a user should know.
     pub notes: Vec<String>,
 }
 
-/// Plans what the port with these `caps`, the one at `position` among all ports, sends of `file`; with `gateway` to that Ethernet address.
+/// Plans what one thread of the port with these `caps` sends of `file`; with `gateway` to that Ethernet address. The threads of a port divide
+/// flows, rate and number of packets among them, and each has its own stream ids, as each port has.
 ///
 /// # Errors
 /// Packets that the port cannot take, a rate that cannot be worked out, or too many signature ids.
@@ -30,7 +51,7 @@ pub fn prepare(
     file: &StreamFile,
     rate: Option<Rate>,
     caps: &Caps,
-    position: usize,
+    place: Place,
     batch: Option<usize>,
     gateway: Option<MacAddress>,
 ) -> Result<Prepared, String> {
@@ -40,8 +61,16 @@ pub fn prepare(
     let rate_pps = rate_pps.map_err(|error| format!("{}: {error}", caps.name))?;
     let mut streams = Vec::new();
     let mut ids = Vec::new();
-    for entry in &file.streams {
-        let mut spec = entry.spec.clone();
+    let mut notes = if place.thread == 0 { notes(file, rate_pps, caps) } else { Vec::new() };
+    for (at, entry) in file.streams.iter().enumerate() {
+        let (mut spec, has_own_flows) = entry.spec.share(place.thread, place.threads);
+        if !has_own_flows && place.thread == 0 {
+            notes.push(format!(
+                "{}: stream {at} has fewer flows than there are threads, so each of the {} threads sends all of them; packets of a flow that leave \
+                 by two queues may overtake each other (--flows makes more)",
+                caps.name, place.threads
+            ));
+        }
         if let (false, Some(mac), Some(Layer::Ethernet(header))) =
             (entry.source_mac_given, caps.mac, spec.stack.layers.first_mut())
         {
@@ -51,7 +80,7 @@ pub fn prepare(
             header.dst = mac;
         }
         if let Some(id) = &mut spec.signature {
-            let raised = usize::from(*id) + position * file.streams.len();
+            let raised = usize::from(*id) + place.number() * file.streams.len();
             *id = u16::try_from(raised).map_err(|_| {
                 format!("{}: stream id {raised} does not fit 16 bits; begin with lower ones", caps.name)
             })?;
@@ -59,14 +88,10 @@ pub fn prepare(
         ids.push(spec.signature);
         streams.push((spec.plan().map_err(|error| error.to_string())?, entry.weight));
     }
-    let plan = SenderPlan {
-        streams,
-        schedule: file.schedule(rate_pps),
-        batch: batch.unwrap_or(BATCH_DEFAULT),
-        first_sequence: 0,
-        in_turn: false,
-    };
-    Ok(Prepared { plan, ids, rate_pps, notes: notes(file, rate_pps, caps) })
+    let (schedule, later_ns) = file.schedule(rate_pps).share(place.thread, place.threads);
+    let plan =
+        SenderPlan { streams, schedule, batch: batch.unwrap_or(BATCH_DEFAULT), first_sequence: 0, in_turn: false };
+    Ok(Prepared { rate_pps: plan.schedule.rate_pps, plan, ids, later_ns, notes })
 }
 
 /// Has the port itself make the packets, where it can make these; says why where it could and cannot.
@@ -147,14 +172,14 @@ mod tests {
     #[test]
     fn lengths_are_compared_with_the_port() {
         let file = parse("[[stream]]\nsize = 9018").unwrap();
-        let error = prepare(&file, None, &caps(1514, None), 0, None, None).map(|_| ()).unwrap_err();
+        let error = prepare(&file, None, &caps(1514, None), Place::default(), None, None).map(|_| ()).unwrap_err();
         assert!(
             error.contains("9018 bytes on the wire (9014 without FCS)")
                 && error.contains("1518 (1514 without FCS)")
                 && error.contains("mtu 9000"),
             "{error}"
         );
-        assert!(prepare(&file, None, &caps(9014, None), 0, None, None).is_ok());
+        assert!(prepare(&file, None, &caps(9014, None), Place::default(), None, None).is_ok());
     }
 
     #[test]
@@ -163,7 +188,7 @@ mod tests {
             let file =
                 parse(&format!("[[stream]]\nsize = {size}\nlayers = ['ethernet', {tags}, 'ipv4', 'udp']")).unwrap();
             let caps = Caps { tag_bytes: 4, ..caps(1514, None) };
-            prepare(&file, None, &caps, 0, None, None).map(|_| ())
+            prepare(&file, None, &caps, Place::default(), None, None).map(|_| ())
         };
         assert_eq!(tagged(1522, "'vlan'"), Ok(()));
         let error = tagged(1523, "'vlan'").unwrap_err();
@@ -178,22 +203,48 @@ mod tests {
             "[[stream]]\nid = 10\n[[stream]]\nlayers = [{ ethernet = { source = '02:00:00:00:00:55' } }, 'ipv4']",
         )
         .unwrap();
-        let prepared = prepare(&file, None, &caps(1514, None), 2, Some(8), None).unwrap();
+        let prepared =
+            prepare(&file, None, &caps(1514, None), Place { port: 2, ..Place::default() }, Some(8), None).unwrap();
         assert_eq!((prepared.ids, prepared.plan.batch), (vec![Some(14), Some(5)], 8));
         let source = |stream: usize| prepared.plan.streams[stream].0.images[0].bytes[11];
         assert_eq!((source(0), source(1)), (9, 0x55));
         let file = parse("[[stream]]\nid = 65535").unwrap();
-        assert!(prepare(&file, None, &caps(1514, None), 1, None, None).is_err());
+        assert!(prepare(&file, None, &caps(1514, None), Place { port: 1, ..Place::default() }, None, None).is_err());
     }
 
     #[test]
     fn rates_follow_from_sizes_and_link() {
         let file = parse("[[stream]]\nsize = 'imix'").unwrap();
-        let rate = |text: &str, link| prepare(&file, Some(text.parse().unwrap()), &caps(1514, link), 0, None, None);
+        let rate = |text: &str, link| {
+            prepare(&file, Some(text.parse().unwrap()), &caps(1514, link), Place::default(), None, None)
+        };
         let mean = (7.0 * 64.0 + 4.0 * 594.0 + 1518.0) / 12.0;
         let pps = rate("50%", Some(10_000_000_000)).unwrap().rate_pps.unwrap();
         assert!((pps - 5e9 / 8.0 / (mean + 20.0)).abs() < 1e-6, "{pps}");
         assert!(rate("50%", None).is_err());
         assert_eq!(rate("20Gbit/s", Some(10_000_000_000)).unwrap().notes.len(), 1);
+    }
+
+    #[test]
+    fn threads_divide_flows_rate_and_packets_and_have_ids_of_their_own() {
+        let file = parse(
+            "rate = '1kpps'\ncount = 5\n[[stream]]\nid = 10\nvary = [{ field = 'udp.source', first = 1, count = 4 }]\n[[stream]]\n",
+        );
+        let file = file.unwrap();
+        let thread = |thread| {
+            let place = Place { port: 1, thread, threads: 2 };
+            prepare(&file, Some("1kpps".parse().unwrap()), &caps(1514, None), place, None, None).unwrap()
+        };
+        let (first, second) = (thread(0), thread(1));
+        assert_eq!((first.ids, second.ids), (vec![Some(14), Some(5)], vec![Some(16), Some(7)]));
+        assert_eq!((first.plan.schedule.packets, second.plan.schedule.packets), (Some(3), Some(2)));
+        assert_eq!(
+            (first.rate_pps, second.rate_pps, first.later_ns, second.later_ns),
+            (Some(500.0), Some(500.0), 0, 1_000_000)
+        );
+        assert!(first.plan.streams[0].0.fields != second.plan.streams[0].0.fields);
+        // The second stream has one flow.
+        assert!(matches!(&first.notes[..], [note] if note.contains("stream 1 has fewer flows")), "{:?}", first.notes);
+        assert!(second.notes.is_empty());
     }
 }

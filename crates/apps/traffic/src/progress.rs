@@ -21,6 +21,8 @@ pub struct Snapshot {
     pub sent: Option<MeterReading>,
     /// Received, if anything receives.
     pub received: Option<MeterReading>,
+    /// Several threads receive, each a part of a stream's numbers, so what is missing is known at the end only.
+    pub queues_divide: bool,
 }
 
 impl Snapshot {
@@ -66,7 +68,7 @@ pub fn line(before: &Snapshot, now: &Snapshot, seconds: f64) -> String {
     };
     add("sent", now.sent, before.sent);
     add("received", now.received, before.received);
-    if let Some(received) = now.received {
+    if let Some(received) = now.received.filter(|_| !now.queues_divide) {
         line += &format!("  lost {}", count(received.lost));
     }
     line
@@ -79,8 +81,8 @@ mod tests {
     #[test]
     fn a_line_has_rates_of_the_last_second() {
         let reading = |packets: u64, lost: u64| MeterReading { packets, bytes: packets * 60, batches: 1, lost };
-        let before = Snapshot { sent: Some(reading(1_000, 0)), received: Some(reading(900, 0)) };
-        let now = Snapshot { sent: Some(reading(3_000, 0)), received: Some(reading(1_900, 7)) };
+        let before = Snapshot { sent: Some(reading(1_000, 0)), received: Some(reading(900, 0)), queues_divide: false };
+        let now = Snapshot { sent: Some(reading(3_000, 0)), received: Some(reading(1_900, 7)), queues_divide: false };
         assert_eq!(
             line(&before, &now, 1.0),
             "  sent 3,000 (2.000 kpps, L1 1.344 Mbit/s)  received 1,900 (1.000 kpps, L1 672.0 kbit/s)  lost 7"

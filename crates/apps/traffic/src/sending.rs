@@ -1,23 +1,26 @@
-//! The threads of `linerate send`: one for each port that sends, and one for the ports that it receives on.
+//! The threads of `linerate send`: one for each queue that sends, and one for the ports that it receives on.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
 
-use linerate_gen::{Arrival, Receiver, ReplayPlan, Schedule, SenderPlan, SenderReport};
+use linerate_gen::{Arrival, ReplayPlan, Schedule, SenderPlan, SenderReport};
 use linerate_mem::Pool;
 use linerate_port::{Caps, Port, Stats};
 use linerate_sys::clock;
-use linerate_worker::{self as worker, Control, ReceiveEnd, SendEnd};
+use linerate_worker::{self as worker, Control, SendEnd};
 
 use super::keys::RateKeys;
 use super::neighbours::Neighbours;
 use super::progress::{Progress, Snapshot};
+use super::receiving::{Received, Share};
 use linerate_console::cores;
 use linerate_console::note;
 
-/// One port and what it sends.
+/// One thread: its port, which is a queue of a port if that has several threads, and what it sends.
 pub struct Job {
+    /// Position of its port among all ports.
+    pub position: usize,
     /// The port.
     pub port: Box<dyn Port>,
     /// What it sends.
@@ -28,6 +31,8 @@ pub struct Job {
     pub ids: Vec<Option<u16>>,
     /// Where its thread runs.
     pub core: Option<usize>,
+    /// By how many nanoseconds later than the others its schedule starts.
+    pub later_ns: u64,
 }
 
 /// What a port sends, and who makes it.
@@ -69,6 +74,10 @@ impl Work {
 
 /// What became of a job.
 pub struct Sent {
+    /// Position of its port among all ports.
+    pub position: usize,
+    /// Time of a core that its thread took, in nanoseconds.
+    pub cpu_ns: u64,
     /// What the port was.
     pub caps: Caps,
     /// Where its thread ran.
@@ -95,26 +104,6 @@ pub struct Sent {
     pub offloaded: bool,
 }
 
-/// Ports that receive beside the senders.
-pub struct LocalReceiver {
-    /// The ports.
-    pub ports: Vec<Box<dyn Port>>,
-    /// What counts their packets.
-    pub receiver: Receiver,
-    /// Where their thread runs.
-    pub core: Option<usize>,
-}
-
-/// What was received beside the senders.
-pub struct Received {
-    /// What the ports were.
-    pub caps: Vec<Caps>,
-    /// The counts.
-    pub receiver: Receiver,
-    /// The ports' totals, and what broke one.
-    pub end: ReceiveEnd,
-}
-
 /// Time between the moment that all threads are ready and the start of the schedule.
 const LEAD_NS: u64 = 1_000_000;
 /// How often the main thread looks.
@@ -129,7 +118,7 @@ const QUIET_NS: u64 = 300_000_000;
 pub fn run(
     jobs: Vec<Job>,
     neighbours: Vec<Neighbours>,
-    beside: Option<LocalReceiver>,
+    beside: Option<Share>,
     pool: &Pool,
     quiet: bool,
 ) -> Result<(Vec<Sent>, Option<Received>), String> {
@@ -142,7 +131,7 @@ pub fn run(
     std::thread::scope(|scope| {
         let receiving = beside.map(|beside| {
             let (pool, control) = (pool.clone(), receive_control.clone());
-            scope.spawn(move || receive(beside, &pool, &control))
+            scope.spawn(move || beside.receive(&pool, &control))
         });
         let answering = Control::sheltered();
         for mut neighbours in neighbours {
@@ -170,6 +159,7 @@ pub fn run(
         let read = || Snapshot {
             sent: Some(Snapshot::sum(controls.iter().map(|control| control.meter.read()))),
             received: receiving.as_ref().map(|_| receive_control.meter.read()),
+            queues_divide: false,
         };
         let mut keys = if quiet { None } else { RateKeys::new(rates, start_ns) };
         wait_for_senders(&senders, &mut progress, read, |now_ns| {
@@ -222,7 +212,8 @@ fn send(mut job: Job, pool: &Pool, control: &Control, ready: &Barrier, start: &A
     cores::pin(job.core);
     ready.wait();
     ready.wait();
-    let start_ns = start.load(Ordering::Acquire);
+    let start_ns = start.load(Ordering::Acquire).saturating_add(job.later_ns);
+    let began_ns = clock::thread_cpu_ns();
     let port = &mut *job.port;
     let (schedule, mut too_long) = (job.work.schedule(), 0);
     let SendEnd { report, stats, incomplete, error, .. } = match &mut job.work {
@@ -247,6 +238,8 @@ fn send(mut job: Job, pool: &Pool, control: &Control, ready: &Barrier, start: &A
         _ => busy_ns,
     };
     Sent {
+        position: job.position,
+        cpu_ns: clock::thread_cpu_ns().saturating_sub(began_ns),
         caps: job.port.caps().clone(),
         core: job.core,
         // Of a rate that has changed, the mean.
@@ -261,11 +254,4 @@ fn send(mut job: Job, pool: &Pool, control: &Control, ready: &Barrier, start: &A
         scheduled_ns,
         too_long,
     }
-}
-
-fn receive(beside: LocalReceiver, pool: &Pool, control: &Control) -> Received {
-    let LocalReceiver { mut ports, mut receiver, core } = beside;
-    cores::pin(core);
-    let end = worker::receive(&mut ports, &mut receiver, pool, control, &mut |_| {});
-    Received { caps: ports.iter().map(|port| port.caps().clone()).collect(), receiver, end }
 }

@@ -1,5 +1,6 @@
 //! The documents for people.
 
+use linerate_console::tables::{core_lines, queue_lines};
 use linerate_port::Drops;
 use linerate_report::Latency;
 use linerate_report::units::{bps, count, nanoseconds, percent, pps};
@@ -13,6 +14,7 @@ const STREAMS_SHOWN: usize = 32;
 pub fn sent(document: &SendDocument) -> String {
     let mut lines = Vec::new();
     document.ports.iter().for_each(|port| port_sent(&mut lines, port));
+    lines.extend(core_lines(&document.cores));
     if let Some(all) = &document.received {
         received(&mut lines, all);
     }
@@ -33,7 +35,11 @@ pub fn counted(document: &ReceiveDocument) -> String {
 }
 
 fn port_sent(lines: &mut Vec<String>, port: &PortSent) {
-    let core = port.core.map_or(String::new(), |core| format!(", core {core}"));
+    let core = match (port.core, port.queues.len()) {
+        (_, 2..) => format!(", {} queues", port.queues.len()),
+        (Some(core), _) => format!(", core {core}"),
+        (None, _) => String::new(),
+    };
     let maker = if port.offloaded { ", packets made by the port" } else { "" };
     lines.push(format!("{} ({}{maker}{core}): {:.2} s", port.port, port.detail, port.seconds));
     let intended = port.intended_pps.map_or("as fast as it goes".into(), |rate| format!("at {}", pps(rate)));
@@ -57,6 +63,7 @@ fn port_sent(lines: &mut Vec<String>, port: &PortSent) {
     }
     spread(lines, "lateness", port.lateness.as_ref());
     spread(lines, "gap error", port.gap_error.as_ref());
+    lines.extend(queue_lines(&port.queues));
     if port.streams.len() > 1 {
         for stream in port.streams.iter().take(STREAMS_SHOWN) {
             let id = stream.id.map_or("no signature".into(), |id| format!("stream {id}"));
@@ -74,7 +81,9 @@ fn received(lines: &mut Vec<String>, all: &ReceivedAll) {
         lines.push(format!("{} ({})", port.port, port.detail));
         lines.push(format!("  received   {}", right(port.packets)));
         drops(lines, "dropped", &port.drops);
+        lines.extend(queue_lines(&port.queues));
     }
+    lines.extend(core_lines(&all.cores));
     for stream in all.streams.iter().take(STREAMS_SHOWN) {
         stream_received(lines, stream);
     }

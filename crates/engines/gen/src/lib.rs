@@ -3,6 +3,7 @@
 
 pub mod config;
 mod departure;
+mod divide;
 mod field;
 mod locate;
 mod pace;
@@ -24,7 +25,7 @@ pub use locate::{FieldLocation, locate};
 pub use pace::{Arrival, CatchUp, Pacer, Schedule};
 pub use plan::{Rule, StreamSpec};
 pub use plan_error::PlanError;
-pub use receiver::{Receiver, ReceiverConfig, STREAMS_MAX, StreamReport};
+pub use receiver::{MergedStream, Receiver, ReceiverConfig, STREAMS_MAX, StreamReport};
 pub use replay::{Replay, ReplayNext, ReplayPlan, ReplayReport, Speed};
 pub use sender::{BATCH_DEFAULT, Next, Sender, SenderPlan, SenderReport};
 pub use sequence::{SequenceCounts, SequenceTracker, Start, WINDOW_DEFAULT};

@@ -3,7 +3,7 @@
 use linerate_measure::Histogram;
 use linerate_mem::Batch;
 
-use crate::sequence::{SequenceCounts, SequenceTracker, Start, WINDOW_DEFAULT};
+use crate::sequence::{SequenceCounts, SequenceTracker, Start, WINDOW_DEFAULT, merged_counts};
 use crate::signature::{SEQUENCE_MASK, Signature, TIME_MASK, read_words};
 
 /// Most streams that are told apart. Packets of further ones are counted as foreign, so memory stays bounded.
@@ -55,10 +55,59 @@ impl StreamReport {
     pub fn counts(&self) -> SequenceCounts {
         self.tracker.counts()
     }
+}
 
-    /// The same when the sender is known to have sent the numbers below `end`.
-    pub fn counts_until(&self, end: u64) -> SequenceCounts {
-        self.tracker.counts_until(end)
+/// One stream at all receivers among which its packets were divided.
+pub struct MergedStream<'a> {
+    /// The stream's id.
+    pub id: u16,
+    parts: Vec<&'a StreamReport>,
+}
+
+impl MergedStream<'_> {
+    /// The streams of several receivers (threads, each with its queues), in the order of their first packets.
+    pub fn of<'a>(receivers: &[&'a Receiver]) -> Vec<MergedStream<'a>> {
+        let mut merged: Vec<MergedStream<'a>> = Vec::new();
+        for stream in receivers.iter().flat_map(|receiver| receiver.streams()) {
+            match merged.iter_mut().find(|merged| merged.id == stream.id) {
+                Some(merged) => merged.parts.push(stream),
+                None => merged.push(MergedStream { id: stream.id, parts: vec![stream] }),
+            }
+        }
+        merged
+    }
+
+    /// All arrivals, duplicates among them.
+    pub fn packets(&self) -> u64 {
+        self.parts.iter().map(|part| part.packets).sum()
+    }
+
+    /// Their bytes, without FCS.
+    pub fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.bytes).sum()
+    }
+
+    /// Time of the first arrival, in nanoseconds of the receivers' clock.
+    pub fn first_ns(&self) -> u64 {
+        self.parts.iter().map(|part| part.first_ns).min().unwrap_or(0)
+    }
+
+    /// Time of the last arrival.
+    pub fn last_ns(&self) -> u64 {
+        self.parts.iter().map(|part| part.last_ns).max().unwrap_or(0)
+    }
+
+    /// Scheduled time of sending to arrival, of first arrivals.
+    pub fn latency(&self) -> Histogram {
+        let mut all = Histogram::default();
+        self.parts.iter().for_each(|part| all.merge(&part.latency));
+        all
+    }
+
+    /// Loss, duplication and reordering; `end` is the number behind the last one that the sender is known to have sent. Order is judged by each
+    /// receiver for itself.
+    pub fn counts(&self, end: Option<u64>) -> SequenceCounts {
+        merged_counts(&self.parts.iter().map(|part| &part.tracker).collect::<Vec<_>>(), end)
     }
 }
 

@@ -18,6 +18,20 @@ pub enum Start {
     At(u64),
 }
 
+/// Runs of a sender that are remembered one by one.
+const RUNS_MAX: usize = 1024;
+
+/// The numbers of one run of the sender, as far as one tracker saw them.
+#[derive(Clone, Copy, Debug)]
+struct SenderRun {
+    base: u64,
+    next: u64,
+    delivered: u64,
+    first_number: u64,
+    first_time_ns: u64,
+    newest_time_ns: u64,
+}
+
 /// The counts of a stream. `expected = delivered + lost`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SequenceCounts {
@@ -44,7 +58,12 @@ pub struct SequenceTracker {
     /// Number at which this run of the sender started.
     base: u64,
     seen_any: bool,
+    /// Number and scheduled time of this run's first packet (of a first packet with the first number: that number, and 0), and the newest time.
+    first_number: u64,
+    first_time_ns: u64,
     newest_time_ns: u64,
+    /// Runs of the sender before this one, for those who merge trackers; at most [`RUNS_MAX`].
+    runs_before: Vec<SenderRun>,
     /// One bit for each number of the window: set = missing. Allocated at the first gap.
     missing: Vec<u64>,
     /// Numbers of earlier runs of the sender that did not arrive.
@@ -66,7 +85,10 @@ impl SequenceTracker {
             next: base,
             base,
             seen_any: matches!(start, Start::At(_)),
+            first_number: base,
+            first_time_ns: 0,
             newest_time_ns: 0,
+            runs_before: Vec::new(),
             missing: Vec::new(),
             lost_before: 0,
             delivered_this_run: 0,
@@ -126,6 +148,9 @@ impl SequenceTracker {
             (self.base, self.next) = (sequence, sequence);
         }
         if sequence >= self.next {
+            if self.delivered_this_run == 0 {
+                (self.first_number, self.first_time_ns) = (sequence, time_ns);
+            }
             self.advance(sequence);
             self.newest_time_ns = time_ns;
             self.delivered_this_run += 1;
@@ -185,6 +210,9 @@ impl SequenceTracker {
 
     /// The sender began anew: what it had sent before is settled.
     fn restart(&mut self, sequence: u64, time_ns: u64) {
+        if self.runs_before.len() < RUNS_MAX {
+            self.runs_before.push(self.run());
+        }
         self.counts = self.counts();
         self.lost_before = self.counts.lost;
         self.counts.restarts += 1;
@@ -196,8 +224,62 @@ impl SequenceTracker {
         self.delivered_this_run = 1;
         self.missing = Vec::new();
         self.advance(sequence);
-        self.newest_time_ns = time_ns;
+        (self.first_number, self.first_time_ns, self.newest_time_ns) = (sequence, time_ns, time_ns);
     }
+
+    fn run(&self) -> SenderRun {
+        let SequenceTracker { base, next, first_number, first_time_ns, newest_time_ns, .. } = *self;
+        SenderRun { base, next, delivered: self.delivered_this_run, first_number, first_time_ns, newest_time_ns }
+    }
+}
+
+/// The counts of one stream whose packets came to several trackers, each packet to one of them (queues of a port divide packets so). `end` is
+/// the number that follows the last one sent, where that is known.
+///
+/// Order is judged by each tracker for itself: a flow is in one queue. A packet that comes to two trackers counts as delivered by both,
+/// if there is one missing for it, else as duplicated. A sender that begins again is noticed by trackers that saw higher numbers before.
+pub fn merged_counts(trackers: &[&SequenceTracker], end: Option<u64>) -> SequenceCounts {
+    if let [tracker] = trackers {
+        return end.map_or_else(|| tracker.counts(), |end| tracker.counts_until(end));
+    }
+    let mut sum = SequenceCounts::default();
+    let mut runs: Vec<SenderRun> = Vec::new();
+    for tracker in trackers.iter().filter(|tracker| tracker.seen_any) {
+        sum.duplicated += tracker.counts.duplicated;
+        sum.reordered += tracker.counts.reordered;
+        sum.beyond_window += tracker.counts.beyond_window;
+        runs.extend(tracker.runs_before.iter().chain([&tracker.run()]));
+    }
+    // A tracker that was told where numbers start and has seen none knows no time.
+    let (mut runs, silent): (Vec<_>, Vec<_>) = runs.into_iter().partition(|run| run.delivered > 0);
+    runs.sort_unstable_by_key(|run| run.first_time_ns);
+    let mut whole: Vec<SenderRun> = Vec::new();
+    for run in runs {
+        match whole.last_mut() {
+            // Times rise with numbers. Old numbers with new times are those of a sender that began again.
+            Some(last) if run.first_time_ns <= last.newest_time_ns || run.first_number >= last.next => {
+                last.base = last.base.min(run.base);
+                last.next = last.next.max(run.next);
+                last.delivered += run.delivered;
+                last.newest_time_ns = last.newest_time_ns.max(run.newest_time_ns);
+            }
+            _ => whole.push(run),
+        }
+    }
+    if whole.is_empty() {
+        whole.extend(silent.first());
+    }
+    sum.restarts = whole.len().saturating_sub(1) as u64;
+    let last = whole.len().saturating_sub(1);
+    for (at, run) in whole.iter().enumerate() {
+        let next = end.filter(|_| at == last).map_or(run.next, |end| end.max(run.next));
+        let expected = next - run.base;
+        let delivered = run.delivered.min(expected);
+        sum.delivered += delivered;
+        sum.duplicated += run.delivered - delivered;
+        sum.lost += expected - delivered;
+    }
+    sum
 }
 
 #[cfg(test)]
@@ -270,5 +352,57 @@ mod tests {
             expected.lost = next - expected.delivered;
             prop_assert_eq!(tracker.counts(), expected);
         }
+    }
+
+    /// The counts of packets (number, time) that are divided among trackers by `queue`.
+    fn divided(start: Start, packets: &[(u64, u64, usize)], queues: usize) -> SequenceCounts {
+        let mut trackers: Vec<_> = (0..queues).map(|_| SequenceTracker::new(start, 1 << 12)).collect();
+        for (number, time_ns, queue) in packets {
+            trackers[*queue].record(*number, *time_ns);
+        }
+        merged_counts(&trackers.iter().collect::<Vec<_>>(), None)
+    }
+
+    proptest! {
+        /// Of packets that queues divide, loss and duplicates are those that one tracker counts. Each number has its queue, as each flow has. After
+        /// the restart of a sender that had sent more, too.
+        #[test]
+        fn queues_together_count_as_one(
+            steps in proptest::collection::vec((1u64..4, any::<bool>()), 1..300),
+            restart in any::<bool>(),
+            from_start in any::<bool>(),
+            queues in 1usize..5,
+        ) {
+            let queue_of = |number: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as usize % queues;
+            let mut packets: Vec<(u64, u64, usize)> = Vec::new();
+            if restart {
+                packets.extend((3..2_000).filter(|number| number % 7 != 0).map(|number| (number, number, queue_of(number))));
+            }
+            let (mut number, mut time_ns) = (0, 10_000);
+            for (step, twice) in steps {
+                (number, time_ns) = (number + step, time_ns + 10 * step);
+                packets.extend(std::iter::repeat_n((number, time_ns, queue_of(number)), 1 + usize::from(twice)));
+            }
+            let start = if from_start { Start::At(0) } else { Start::FirstSeen };
+            let in_one: Vec<_> = packets.iter().map(|(number, time_ns, _)| (*number, *time_ns, 0)).collect();
+            let one = divided(start, &in_one, 1);
+            prop_assert_eq!(one.restarts, u64::from(restart));
+            prop_assert_eq!(divided(start, &packets, queues), one);
+        }
+    }
+
+    #[test]
+    fn a_stream_that_one_queue_never_saw_is_whole() {
+        let counts = divided(Start::At(0), &[(0, 10, 0), (1, 20, 0), (3, 40, 0)], 4);
+        assert_eq!((counts.delivered, counts.lost, counts.restarts), (3, 1, 0));
+        assert_eq!(divided(Start::At(0), &[], 3), SequenceCounts::default());
+        let trackers = [SequenceTracker::new(Start::At(0), 64), SequenceTracker::new(Start::At(0), 64)];
+        assert_eq!(merged_counts(&trackers.each_ref(), Some(7)).lost, 7);
+    }
+
+    #[test]
+    fn a_packet_that_comes_to_two_queues_is_not_more_than_was_sent() {
+        let counts = divided(Start::At(0), &[(0, 10, 0), (0, 10, 1), (1, 20, 0), (2, 30, 1)], 2);
+        assert_eq!((counts.delivered, counts.lost, counts.duplicated), (3, 0, 1));
     }
 }

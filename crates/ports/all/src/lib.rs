@@ -38,6 +38,6 @@ pub use backend::{
 };
 pub use filter::{FilterCompiler, FilterPlace, compile_filter};
 pub use interfaces::{Interface, interfaces};
-pub use merged::share_out;
+pub use merged::{divide, share_out};
 pub use open::{Opened, open, open_device, parse, pipe};
 pub use pool::{FRAME_LEN_MAX, HEADERS, PoolPlan, frame_bytes, len_max, pool, pool_config, pools};

@@ -23,19 +23,23 @@ pub(crate) fn merge(device: Device) -> Box<dyn Port> {
     merge_ports(name, device.into_ports())
 }
 
-/// Divides the ports of a device among `shares` threads, neighbours together.
+/// Divides the ports of a device among `shares` threads, neighbours together, and makes one port of each share.
 ///
 /// There are at least as many ports as shares ([`crate::open_device`] sees to that); without ports there are no shares.
 pub fn share_out(device: Device, shares: usize) -> Vec<Box<dyn Port>> {
-    let (queues, shares) = (device.queues(), shares.clamp(1, device.queues()));
-    let mut ports = device.into_ports().into_iter();
-    let share = |number: usize| {
-        let count = (number + 1) * queues / shares - number * queues / shares;
-        let own: Vec<Box<dyn Port>> = ports.by_ref().take(count).collect();
+    let merged = |own: Vec<Box<dyn Port>>| {
         let name = own.first().map(|port| port.caps().name.clone()).unwrap_or_default();
         merge_ports(name, own)
     };
-    (0..shares).map(share).collect()
+    divide(device, shares).into_iter().map(merged).collect()
+}
+
+/// As [`share_out`], with the ports of each share by themselves.
+pub fn divide(device: Device, shares: usize) -> Vec<Vec<Box<dyn Port>>> {
+    let (queues, shares) = (device.queues(), shares.clamp(1, device.queues()));
+    let mut ports = device.into_ports().into_iter();
+    let count = |share: usize| (share + 1) * queues / shares - share * queues / shares;
+    (0..shares).map(|share| ports.by_ref().take(count(share)).collect()).collect()
 }
 
 /// `ports` is not empty.

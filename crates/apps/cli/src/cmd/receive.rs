@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use linerate_gen::{Receiver, ReceiverConfig, Start, WINDOW_DEFAULT};
-use linerate_port::{Caps, Direction, FarSide, PortSpec};
+use linerate_gen::{ReceiverConfig, Start, WINDOW_DEFAULT};
+use linerate_port::{Caps, FarSide};
 use linerate_report::Timestamp;
 use linerate_sys::signal;
 use linerate_units::{count, positive_duration_ns};
@@ -12,12 +12,13 @@ use linerate_worker::Control;
 
 use linerate_console::cores::Cores;
 use linerate_console::note;
-use linerate_console::open::{self, open_noted};
+use linerate_console::open::{self, Division};
 use linerate_console::print;
 use linerate_console::tool;
 use linerate_console::watch::{EndedBy, Ends, WatchOptions, watch};
 use linerate_traffic::document::{RECEIVE_SCHEMA, ReceiveDocument, ReceivedAll};
 use linerate_traffic::progress::{self, Snapshot};
+use linerate_traffic::receiving::{Share, receive_all};
 use linerate_traffic::text;
 
 const EXAMPLES: &str = "\
@@ -58,9 +59,13 @@ pub struct Args {
     /// Numbers back for which late packets are told from duplicates
     #[arg(long, value_name = "N", default_value_t = WINDOW_DEFAULT, value_parser = clap::value_parser!(u64).range(64..=1 << 28))]
     window: u64,
-    /// Core of the receiving thread, or none [default: the last one that no other Linerate uses]
+    /// Cores of the receiving threads, as 2,3 or 2-5, or none [default: the last ones that no other Linerate uses]. The queues of each port
+    /// are divided among as many threads as there are cores
     #[arg(long, value_name = "LIST")]
     cores: Option<String>,
+    /// Queues of each port to receive from, each by a thread of its own unless --cores names fewer cores [default: those that the port has]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    queues: Option<u32>,
     /// Print one JSON document (linerate.receive/1) on stdout
     #[arg(long)]
     json: bool,
@@ -88,40 +93,40 @@ fn try_run(args: &Args) -> Result<bool, String> {
             "{pipe} lies inside one process, so nothing can arrive here; `linerate send {pipe}` sends and receives"
         ));
     }
-    let cores = Cores::choose(args.cores.as_deref(), 1)?;
+    let division = Division::of(args.cores.as_deref(), args.queues, 1, 0)?;
+    let cores = Cores::choose(args.cores.as_deref(), division.threads)?;
     cores.note.iter().filter(|_| !args.quiet).for_each(|line| note(line));
-    let pool = open::pool(&[], &specs, 0)?;
-    let open = |spec: &PortSpec| open_noted(spec, Direction::Receive, &pool, args.quiet);
-    let mut ports = specs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let pool = open::pool((&[], division), (&specs, division), 0)?;
+    let mut shares = Share::open(&specs, division, &pool, args.quiet, |caps| config(args, caps))?;
+    shares.iter_mut().enumerate().for_each(|(thread, share)| share.core = cores.of(thread));
     signal::catch_stop_signals().map_err(|error| format!("cannot catch signals: {error}"))?;
-    let caps: Vec<Caps> = ports.iter().map(|port| port.caps().clone()).collect();
-    let mut receiver = Receiver::new(config(args, &caps));
     let started = Timestamp::from_system(SystemTime::now());
     if !args.quiet {
-        ports.iter().for_each(|port| note(&format!("receiving on {} ({})", port.caps().name, port.caps().detail)));
+        let ports = shares.iter().flat_map(|share| &share.ports);
+        ports.for_each(|port| note(&format!("receiving on {} ({})", port.caps().name, port.caps().detail)));
     }
-    let control = Control::default();
+    let controls: Vec<Control> = shares.iter().map(|_| Control::default()).collect();
     let mut before = Snapshot::default();
     let mut line = |seconds| {
-        let now = Snapshot { sent: None, received: Some(control.meter.read()) };
+        let received = Snapshot::sum(controls.iter().map(|control| control.meter.read()));
+        let now = Snapshot { sent: None, received: Some(received), queues_divide: controls.len() > 1 };
         let line = progress::line(&before, &now, seconds);
         before = now;
         line
     };
-    let options = WatchOptions { core: cores.of(0), ends, quiet: args.quiet };
-    let (end, ended_by, took_ns) = watch(options, std::slice::from_ref(&control), &mut line, || {
-        linerate_worker::receive(&mut ports, &mut receiver, &pool, &control, &mut |_| {})
-    })?;
-    let ended_by = if end.error.is_some() { EndedBy::Error } else { ended_by };
+    let options = WatchOptions { core: None, ends, quiet: args.quiet };
+    let (received, ended_by, took_ns) = watch(options, &controls, &mut line, || receive_all(shares, &pool, &controls))?;
+    let received = ReceivedAll::new(&received?, None);
     let document = ReceiveDocument {
         schema: RECEIVE_SCHEMA,
         tool: tool(),
         started,
         seconds: took_ns as f64 / 1e9,
-        ended_by,
+        ended_by: if received.error.is_some() { EndedBy::Error } else { ended_by },
         expected: args.expect,
-        received: ReceivedAll::new(&receiver, &caps, &end, None),
+        received,
     };
+    document.received.uneven().iter().filter(|_| !args.quiet).for_each(|line| note(line));
     if args.json {
         print(&serde_json::to_string_pretty(&document).map_err(|error| error.to_string())?);
     } else {

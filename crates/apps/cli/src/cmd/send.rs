@@ -5,22 +5,23 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use linerate_gen::config::StreamFile;
-use linerate_gen::{CatchUp, Receiver, ReceiverConfig, Speed, Start};
+use linerate_gen::{CatchUp, ReceiverConfig, Speed, Start};
 use linerate_mem::Pool;
-use linerate_port::{Direction, FarSide, PortSpec};
+use linerate_port::{Direction, FarSide, Port, PortSpec};
 use linerate_report::Timestamp;
 use linerate_sys::signal;
 use linerate_wire::MacAddress;
 
 use linerate_console::cores::Cores;
 use linerate_console::note;
-use linerate_console::open::{self, open_noted};
+use linerate_console::open::{self, Division, open_divided};
 use linerate_console::print;
 use linerate_traffic::document::SendDocument;
 use linerate_traffic::neighbours::{Neighbours, Own};
-use linerate_traffic::prepare::{Prepared, offload_to, prepare};
+use linerate_traffic::prepare::{Place, Prepared, offload_to, prepare};
+use linerate_traffic::receiving::Share;
 use linerate_traffic::replay::{ReplayFlags, ReplayRequest};
-use linerate_traffic::sending::{self, Job, LocalReceiver, Work};
+use linerate_traffic::sending::{self, Job, Work};
 use linerate_traffic::streams::{StreamFlags, Wanted, describe};
 use linerate_traffic::text;
 
@@ -50,7 +51,7 @@ Exit status: 0 everything was sent (and, with --receive, arrived); 1 something w
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Ports to send on, each with a thread of its own
+    /// Ports to send on, each with a thread of its own, or several (--cores, --queues)
     #[arg(value_name = "PORT", required_unless_present = "dry_run")]
     ports: Vec<String>,
     /// Also receive on this port, in this process, and account for every packet. The other end of a pipe: is received by itself
@@ -78,9 +79,12 @@ pub struct Args {
     #[arg(long, help_heading = "Running")]
     no_tx_generator: bool,
     /// Cores of the threads, senders first: 2,3 or 2-5, or none [default: one each that no other Linerate
-    /// uses, if there are enough]
+    /// uses, if there are enough]. Each port gets as many threads as there are cores for it, each with a queue and flows of its own
     #[arg(long, value_name = "LIST", help_heading = "Running")]
     cores: Option<String>,
+    /// Queues of each port to send on, each by a thread that has its own part of flows, rate and count [default: as many as --cores gives a port, else 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Running")]
+    queues: Option<u32>,
     /// Print the stream file that the flags stand for, with what comes of it, or what a replay would send, and send nothing
     #[arg(long, help_heading = "Running")]
     dry_run: bool,
@@ -129,10 +133,12 @@ fn try_run(args: &Args) -> Result<bool, String> {
     }
     let specs = open::specs(&args.ports)?;
     let receive_specs = receive_specs(args, &specs)?;
-    let threads = specs.len() + usize::from(!receive_specs.is_empty());
-    let cores = Cores::choose(args.cores.as_deref(), threads)?;
-    let pool = what.pool(&specs, &receive_specs)?;
-    let beside = beside(&receive_specs, &pool, cores.of(specs.len()), args.quiet)?;
+    let receivers = usize::from(!receive_specs.is_empty());
+    let division = division(args, specs.len(), receivers)?;
+    let senders = specs.len() * division.threads;
+    let cores = Cores::choose(args.cores.as_deref(), senders + receivers)?;
+    let pool = what.pool((&specs, division), &receive_specs)?;
+    let beside = beside(&receive_specs, &pool, cores.of(senders), args.quiet)?;
     let tell = |line: &str| {
         if !args.quiet {
             note(line)
@@ -141,11 +147,12 @@ fn try_run(args: &Args) -> Result<bool, String> {
     what.introduce().iter().chain(&cores.note).for_each(|line| tell(line));
     let (mut jobs, mut neighbours) = (Vec::with_capacity(specs.len()), Vec::new());
     for (position, spec) in specs.iter().enumerate() {
-        let (job, asked, notes) = what.job(args, spec, position, &pool, cores.of(position))?;
+        let (threads, asked, notes) = what.jobs(args, spec, (position, division), &pool)?;
         notes.iter().for_each(|line| tell(line));
-        jobs.push(job);
+        jobs.extend(threads);
         neighbours.extend(asked);
     }
+    jobs.iter_mut().enumerate().for_each(|(thread, job)| job.core = cores.of(thread));
     signal::catch_stop_signals().map_err(|error| format!("cannot catch signals: {error}"))?;
     let started = Timestamp::from_system(SystemTime::now());
     let (sent, received) = sending::run(jobs, neighbours, beside, &pool, args.quiet)?;
@@ -158,6 +165,25 @@ fn try_run(args: &Args) -> Result<bool, String> {
     }
     Ok(document.is_complete())
 }
+
+/// The threads of each port. One that sends has one queue.
+fn division(args: &Args, ports: usize, receivers: usize) -> Result<Division, String> {
+    let division = Division::of(args.cores.as_deref(), args.queues, ports, receivers)?;
+    let threads = division.threads;
+    if args.queues.is_some_and(|queues| queues as usize != threads) {
+        let (queues, wanted) = (args.queues.unwrap_or(1), args.queues.unwrap_or(1) as usize * ports + receivers);
+        return Err(format!(
+            "--queues {queues}: each queue has a thread, so name {wanted} cores with --cores, or none"
+        ));
+    }
+    if args.replay.replay.is_some() && threads > 1 {
+        return Err("--replay: packets of a capture leave in their order, by one queue of each port; name one core for each port".into());
+    }
+    Ok(division)
+}
+
+/// The jobs of a port's threads, who answers for its streams, and what a user should know.
+type Jobs = (Vec<Job>, Option<Neighbours>, Vec<String>);
 
 /// What is sent.
 enum What {
@@ -211,59 +237,85 @@ impl What {
         Ok(())
     }
 
-    fn pool(&self, senders: &[PortSpec], receivers: &[PortSpec]) -> Result<Pool, String> {
+    fn pool(&self, senders: (&[PortSpec], Division), receivers: &[PortSpec]) -> Result<Pool, String> {
+        let one = Division::default();
         match self {
-            What::Streams(wanted) => open::pool(senders, receivers, wanted.file.len_max()),
+            What::Streams(wanted) => open::pool(senders, (receivers, one), wanted.file.len_max()),
             // Packets are as long as the ports allow; the source needs frames as a receiver does.
             What::Replay(request) => {
                 let receivers: Vec<PortSpec> = receivers.iter().chain([&request.source]).cloned().collect();
-                open::pool(senders, &receivers, linerate_ports::len_max(senders))
+                open::pool(senders, (&receivers, one), linerate_ports::len_max(senders.0))
             }
         }
     }
 
-    /// The job of one port, and what a user should know about it.
-    fn job(
+    /// The jobs of the threads of one port, and what a user should know about them.
+    fn jobs(
         &self,
         args: &Args,
         spec: &PortSpec,
-        position: usize,
+        (position, division): (usize, Division),
         pool: &Pool,
-        core: Option<usize>,
-    ) -> Result<(Job, Option<Neighbours>, Vec<String>), String> {
-        let mut port = open_noted(spec, Direction::Transmit, pool, args.quiet)?;
+    ) -> Result<Jobs, String> {
+        let queues = open_divided(spec, Direction::Transmit, division, pool, args.quiet)?;
+        // A thread sends on the first of its queues.
+        let ports: Vec<Box<dyn Port>> = queues.into_iter().filter_map(|own| own.into_iter().next()).collect();
         match self {
             What::Replay(request) => {
-                let work = Work::Replay { plan: request.plan, source: request.open_source(pool)? };
                 let rate_pps = match request.plan.speed {
                     Speed::Rate { rate_pps, .. } => Some(rate_pps),
                     _ => None,
                 };
-                Ok((Job { port, work, rate_pps, ids: vec![None], core }, None, Vec::new()))
+                let job = |port| {
+                    let work = Work::Replay { plan: request.plan, source: request.open_source(pool)? };
+                    Ok(Job { position, port, work, rate_pps, ids: vec![None], core: None, later_ns: 0 })
+                };
+                Ok((ports.into_iter().map(job).collect::<Result<_, String>>()?, None, Vec::new()))
             }
             What::Streams(wanted) => {
-                let batch = args.batch.map(usize::from);
-                let (neighbours, gateway) = neighbours(args, spec, &wanted.file, port.caps().mac)?;
-                let mut prepared = prepare(&wanted.file, wanted.rate, port.caps(), position, batch, gateway)?;
+                let mac = ports.first().and_then(|port| port.caps().mac);
+                let (neighbours, gateway) = neighbours(args, spec, &wanted.file, mac)?;
+                let mut notes = Vec::new();
                 if let (Some(address), Some(mac)) = (args.gateway, gateway) {
-                    prepared.notes.push(format!("{spec}: {address} is at {mac}"));
+                    notes.push(format!("{spec}: {address} is at {mac}"));
                 }
-                prepared.plan.schedule.catch_up = args.catch_up();
-                let Prepared { plan, ids, rate_pps, mut notes } = prepared;
-                let offloaded = if args.no_tx_generator { Ok(false) } else { offload_to(&mut *port, &plan) };
-                let offloaded = offloaded.unwrap_or_else(|why| {
-                    notes.push(why);
-                    false
-                });
-                let work = if offloaded {
-                    Work::Offloaded { schedule: plan.schedule, packet_len: wanted.file.len_max() }
-                } else {
-                    Work::Streams(plan)
+                let threads = ports.len();
+                let job = |(thread, port)| {
+                    let place = Place { port: position, thread, threads };
+                    stream_job(args, wanted, place, port, gateway, &mut notes)
                 };
-                Ok((Job { port, work, rate_pps, ids, core }, neighbours, notes))
+                let jobs = ports.into_iter().enumerate().map(job).collect::<Result<_, String>>()?;
+                Ok((jobs, neighbours, notes))
             }
         }
     }
+}
+
+/// The job of a thread that sends streams.
+fn stream_job(
+    args: &Args,
+    wanted: &Wanted,
+    place: Place,
+    mut port: Box<dyn Port>,
+    gateway: Option<MacAddress>,
+    notes: &mut Vec<String>,
+) -> Result<Job, String> {
+    let batch = args.batch.map(usize::from);
+    let mut prepared = prepare(&wanted.file, wanted.rate, port.caps(), place, batch, gateway)?;
+    prepared.plan.schedule.catch_up = args.catch_up();
+    let Prepared { plan, ids, rate_pps, later_ns, notes: more } = prepared;
+    notes.extend(more);
+    let offloaded = if args.no_tx_generator { Ok(false) } else { offload_to(&mut *port, &plan) };
+    let offloaded = offloaded.unwrap_or_else(|why| {
+        notes.push(why);
+        false
+    });
+    let work = if offloaded {
+        Work::Offloaded { schedule: plan.schedule, packet_len: wanted.file.len_max() }
+    } else {
+        Work::Streams(plan)
+    };
+    Ok(Job { position: place.port, port, work, rate_pps, ids, core: None, later_ns })
 }
 
 /// Who answers for the streams of a port, and the Ethernet address of its gateway, where these are asked for.
@@ -297,12 +349,11 @@ fn receive_specs(args: &Args, specs: &[PortSpec]) -> Result<Vec<PortSpec>, Strin
     Ok(receive)
 }
 
-fn beside(specs: &[PortSpec], pool: &Pool, core: Option<usize>, quiet: bool) -> Result<Option<LocalReceiver>, String> {
+fn beside(specs: &[PortSpec], pool: &Pool, core: Option<usize>, quiet: bool) -> Result<Option<Share>, String> {
     if specs.is_empty() {
         return Ok(None);
     }
-    let open = |spec: &PortSpec| open_noted(spec, Direction::Receive, pool, quiet);
-    let ports = specs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-    let receiver = Receiver::new(ReceiverConfig { start: Start::At(0), ..ReceiverConfig::default() });
-    Ok(Some(LocalReceiver { ports, receiver, core }))
+    let config = ReceiverConfig { start: Start::At(0), ..ReceiverConfig::default() };
+    let shares = Share::open(specs, Division::default(), pool, quiet, |_| config)?;
+    Ok(shares.into_iter().next().map(|share| Share { core, ..share }))
 }
