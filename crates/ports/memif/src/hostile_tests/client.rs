@@ -204,7 +204,7 @@ fn a_client_that_writes_nonsense_loses_its_connection_and_nothing_else() {
 }
 
 /// A sound client comes, and packets go both ways.
-fn exchange(place: &mut Place, port: &mut MemifPort, options: &str) {
+pub(super) fn exchange(place: &mut Place, port: &mut MemifPort, options: &str) {
     let mut client = place.open(&format!("{options},role=client"));
     until("connection", || port.is_connected().unwrap() && client.is_connected().unwrap());
     let mut batch = Batch::new(&place.pool, 8);

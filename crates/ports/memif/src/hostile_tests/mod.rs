@@ -1,6 +1,7 @@
 //! Peers that break the protocol, over real sockets: each loses its connection, and the port is as the user wanted it.
 
 mod client;
+mod sequences;
 mod server;
 mod walks;
 
