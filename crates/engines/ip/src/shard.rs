@@ -58,14 +58,14 @@ impl Shard {
         self.of == 1 || self.owner(fold(one, other)) == self.number
     }
 
-    /// The shard that packets of this [`fold4`], [`fold6`] belong to.
+    /// The shard that packets with this fold of their addresses and ports belong to.
     #[inline]
     pub fn owner(self, fold: u16) -> u16 {
         u16::from(entry(fold)) % self.of
     }
 }
 
-/// The entry of the table, of [`STEERING_ENTRIES`], that packets of this [`fold4`], [`fold6`] have.
+/// The entry of the table, of [`STEERING_ENTRIES`], that packets with this fold of their addresses and ports have.
 #[inline]
 pub fn entry(fold: u16) -> u8 {
     UPPER[usize::from(fold >> 8)] ^ LOWER[usize::from(fold & 0xff)]
@@ -79,7 +79,7 @@ pub fn fold4(one: u32, other: u32, ports: u32) -> u16 {
     (all >> 16 ^ all) as u16
 }
 
-/// As [`fold4`], over IPv6.
+/// The same over IPv6.
 #[inline]
 pub fn fold6(one: u128, other: u128, ports: u32) -> u16 {
     let all = one ^ other;
