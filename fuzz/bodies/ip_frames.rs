@@ -3,7 +3,9 @@
 //! The first byte chooses a configuration. Then come records: a time step in tenths of a second (its top bit: make the checksums right
 //! first), the length of the frame in two bytes, the frame.
 
-use linerate_ip::{DhcpMode, ErrorOut, Inbound, Ip, IpConfig, Limits, Output, Redirects, Udp};
+use linerate_ip::{
+    DhcpMode, ErrorOut, Inbound, Ip, IpConfig, Limits, Output, Packet, Redirects, Shard, Steering, Udp, steering,
+};
 use linerate_mem::{Batch, Checksum, Pool, PoolConfig};
 use linerate_wire::{EtherType, Protocol, Sum, ethernet, icmpv4, icmpv6, ipv4, ipv6, udp, verify_checksums};
 
@@ -51,6 +53,7 @@ pub fn run(data: &[u8]) {
         match ip.receive(&frame, Checksum::Unknown, now_ns, &mut out, &mut pool) {
             Inbound::Udp(packet) => {
                 let bytes = ip.bytes(&packet, &frame).to_vec();
+                check_steering(&frame, &packet, &bytes[packet.payload.clone()]);
                 match udp.receive(&packet, &bytes) {
                     Some(datagram) => {
                         let data = &bytes[datagram.data.clone()];
@@ -66,6 +69,7 @@ pub fn run(data: &[u8]) {
             Inbound::Tcp(packet) => {
                 let bytes = ip.bytes(&packet, &frame).to_vec();
                 assert!(packet.payload.len() >= 20 && packet.payload.end <= bytes.len());
+                check_steering(&frame, &packet, &bytes[packet.payload.clone()]);
                 ip.send_error(ErrorOut::Prohibited, &bytes[packet.network..], now_ns, &mut out, &mut pool);
             }
             Inbound::Error(error) => {
@@ -85,6 +89,21 @@ pub fn run(data: &[u8]) {
     drop(out);
     pool.flush();
     assert!(pool.is_whole());
+}
+
+/// A packet that a transport gets was steered to the shard that owns its ends, or to all; what is for DHCP clients, to the first.
+fn check_steering(frame: &[u8], packet: &Packet, transport: &[u8]) {
+    let port = |at: usize| u16::from_be_bytes([transport[at], transport[at + 1]]);
+    let (one, other) = ((packet.src, port(0)), (packet.dst, port(2)));
+    let owners = |shard: u16| Shard::new(shard, 4).is_some_and(|shard| shard.owns(one, other));
+    match steering(frame) {
+        Steering::Owner(fold) => {
+            let steered = |shard: u16| Shard::new(shard, 4).is_some_and(|of| of.owner(fold) == shard);
+            assert!((0..4).all(|shard| steered(shard) == owners(shard)), "{frame:02x?}");
+        }
+        Steering::All => assert!(packet.reassembled, "{frame:02x?}"),
+        Steering::First => assert_eq!(other.1, 68, "{frame:02x?}"),
+    }
 }
 
 /// True if only the transport's checks, which the fast path leaves to others, can have refused the frame.
