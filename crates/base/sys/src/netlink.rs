@@ -234,6 +234,8 @@ pub fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -272,5 +274,43 @@ mod tests {
         message.extend((-libc::EPERM).to_ne_bytes());
         let error = collect(&message, 7, &mut Vec::new()).expect_err("an error");
         assert_eq!(error.raw_os_error(), Some(libc::EPERM));
+    }
+
+    /// Bytes of which many are lengths that could be, so that what lies behind them is reached.
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        let word = prop_oneof![
+            3 => (0_u32..64).prop_map(u32::to_ne_bytes),
+            2 => (0_u16..32, 0_u16..8).prop_map(|(len, kind)| [len.to_ne_bytes(), kind.to_ne_bytes()].concat().try_into().unwrap_or_default()),
+            1 => any::<[u8; 4]>(),
+        ];
+        (proptest::collection::vec(word, 0..60), 0_usize..4)
+            .prop_map(|(words, cut)| words.concat()[..(words.len() * 4).saturating_sub(cut)].to_vec())
+    }
+
+    proptest! {
+        #[test]
+        fn any_answer_is_read_or_refused(datagram in bytes(), sequence in 0_u32..4) {
+            let mut answers = Vec::new();
+            let complete = collect(&datagram, sequence, &mut answers);
+            let header_and_body: usize = answers.iter().map(|answer| HEADER_LEN + answer.len()).sum();
+            prop_assert!(header_and_body <= datagram.len());
+            if let Err(error) = complete {
+                prop_assert!(!error.to_string().is_empty());
+            }
+        }
+
+        #[test]
+        fn attributes_lie_where_they_are_found(area in bytes(), header in 0_usize..20, kind in 0_u16..8) {
+            let attributes = Attributes::behind(header, &area);
+            if let Some(value) = attributes.find(kind) {
+                let at = value.as_ptr() as usize - area.as_ptr() as usize;
+                prop_assert!(at >= header + 4 && at + value.len() <= area.len());
+                prop_assert_eq!(u16_at(&area, at - 4).map(usize::from), Some(4 + value.len()));
+                prop_assert_eq!(u16_at(&area, at - 2).map(|found| found & 0x3fff), Some(kind));
+            }
+            let (_, _, text) = (attributes.u16(kind), attributes.u32_be(kind), attributes.text(kind));
+            prop_assert!(text.is_none_or(|text| !text.contains('\0')));
+            prop_assert!(attributes.nested(kind).and_then(|inner| inner.find(kind)).is_none_or(|value| value.len() <= area.len()));
+        }
     }
 }
