@@ -19,20 +19,19 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 
+use linerate_experiment::EchoOrder;
 use linerate_ip::{AddressRange, IpConfig};
+use linerate_lab::tcp::echo::{EchoClient, EchoPhase, EchoServer, PER_ADDRESS, resident_bytes};
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Context, Datapath, PortIndex};
 use linerate_sys::clock;
 use linerate_sys::perf::{Counter, Event, Scope};
 use linerate_tcp::{
-    App, CloseReason, Conn, ConnectOptions, Counters, Io, ListenOptions, Shard, ShardPort, Sharded, ShardsDone, Stack,
-    StackConfig,
+    ConnectOptions, Counters, ListenOptions, Shard, ShardPort, Sharded, ShardsDone, Stack, StackConfig,
 };
 
 const PORT: PortIndex = PortIndex(0);
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-/// Connections from one address of the client, below the number of ports that it chooses from.
-const PER_ADDRESS: usize = 45_000;
 /// Addresses from which connections are opened and closed, so that ports do not run out while the last ones wait.
 const OPEN_ADDRESSES: usize = 16;
 /// Rounds between two looks at the clock that the stacks go by.
@@ -94,93 +93,10 @@ impl Settings {
     }
 }
 
-/// Sends back what it receives.
-struct Server;
-
-impl App for Server {
-    fn connected(&mut self, _: Conn, _: &mut Io<'_>) {}
-
-    fn received(&mut self, conn: Conn, data: &[u8], io: &mut Io<'_>) -> usize {
-        io.send(conn, data)
-    }
-
-    fn peer_closed(&mut self, conn: Conn, io: &mut Io<'_>) {
-        io.close(conn);
-    }
-
-    fn closed(&mut self, _: Conn, _: CloseReason, _: &mut Io<'_>) {}
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Opening,
-    Echoing,
-}
-
-struct Client {
-    phase: Phase,
-    robin: bool,
-    conns: Vec<Conn>,
-    next: usize,
-    connected: usize,
-    echoes: u64,
-    /// Connections that were opened and closed again.
-    cycles: u64,
-    ended: u64,
-    on_the_way: usize,
-    opens: bool,
-}
-
-impl Client {
-    /// The next connection in turn sends a byte.
-    fn send_next(&mut self, io: &mut Io<'_>) {
-        let conn = self.conns[self.next];
-        self.next = if self.next + 1 == self.conns.len() { 0 } else { self.next + 1 };
-        if let Some(soon) = self.conns.get(self.next + 15) {
-            io.prefetch(*soon);
-        }
-        self.on_the_way += io.send(conn, b"x");
-    }
-}
-
-impl App for Client {
-    fn connected(&mut self, conn: Conn, io: &mut Io<'_>) {
-        self.connected += 1;
-        if self.opens && self.phase != Phase::Opening {
-            io.send(conn, b"x");
-        } else {
-            self.conns.push(conn);
-        }
-    }
-
-    fn received(&mut self, conn: Conn, data: &[u8], io: &mut Io<'_>) -> usize {
-        self.echoes += data.len() as u64;
-        if self.opens {
-            io.close(conn);
-            return data.len();
-        }
-        self.on_the_way -= data.len();
-        if self.phase == Phase::Echoing {
-            if self.robin {
-                self.send_next(io);
-            } else {
-                self.on_the_way += io.send(conn, b"x");
-            }
-        }
-        data.len()
-    }
-
-    fn peer_closed(&mut self, _: Conn, _: &mut Io<'_>) {}
-
-    fn closed(&mut self, _: Conn, why: CloseReason, _: &mut Io<'_>) {
-        if why == CloseReason::Normal { self.cycles += 1 } else { self.ended += 1 }
-    }
-}
-
 /// Both stacks, and the batches between them.
 struct Pair {
-    client: Sharded<Client>,
-    server: Sharded<Server>,
+    client: Sharded<EchoClient>,
+    server: Sharded<EchoServer>,
     to_server: Batch,
     to_client: Batch,
     pool: Pool,
@@ -225,21 +141,10 @@ impl Pair {
             config
         };
         let first = Ipv4Addr::new(198, 19, 0, 1);
-        let client = Client {
-            phase: Phase::Opening,
-            robin: settings.robin,
-            conns: Vec::with_capacity(settings.connections),
-            next: 0,
-            connected: 0,
-            echoes: 0,
-            cycles: 0,
-            ended: 0,
-            on_the_way: 0,
-            opens: settings.opens,
-        };
+        let client = EchoClient::new(settings.connections);
         let text = |error: linerate_tcp::StackError| error.to_string();
         let client = Stack::new(config(1, first, addresses), &pool, client).map_err(text)?;
-        let server = Stack::new(config(2, SERVER, 1), &pool, Server).map_err(text)?;
+        let server = Stack::new(config(2, SERVER, 1), &pool, EchoServer).map_err(text)?;
         let mut client = Sharded::new(client, shard, ShardsDone::default(), &pool);
         let mut server = Sharded::new(server, shard, ShardsDone::default(), &pool);
         let bound = [client.bind(ShardPort::Port), server.bind(ShardPort::Port)];
@@ -350,7 +255,8 @@ fn run_pair(settings: &Settings) -> Result<(), String> {
         opening_ns as f64 / 1e9,
         settings.connections as f64 * 1e3 / opening_ns as f64
     );
-    pair.client.app_mut().phase = Phase::Echoing;
+    let order = if settings.robin { EchoOrder::RoundRobin } else { EchoOrder::Reply };
+    pair.client.app_mut().phase = if settings.opens { EchoPhase::Opening } else { EchoPhase::Echoing(order) };
     let window = settings.window;
     if !settings.opens {
         pair.client.with(pair.now_ns, |app, io| (0..window).for_each(|_| app.send_next(io)));
@@ -374,7 +280,7 @@ fn run_pair(settings: &Settings) -> Result<(), String> {
     if strays.iter().any(|strays| *strays > most) {
         return Err(format!("packets for others: {strays:?}"));
     }
-    let ended = pair.client.app().ended;
+    let ended = pair.client.app().lost;
     if ended > 0 { Err(format!("{ended} connections were lost")) } else { Ok(()) }
 }
 
@@ -389,7 +295,7 @@ struct Run {
 
 fn measure(pair: &mut Pair, settings: &Settings, seconds: f64) -> Run {
     let before = pair.counters();
-    let count = |pair: &Pair| if settings.opens { pair.client.app().cycles } else { pair.client.app().echoes };
+    let count = |pair: &Pair| if settings.opens { pair.client.app().closed } else { pair.client.app().echoes };
     let first = count(pair);
     let instructions = Counter::open(Event::Instructions, Scope::ThisThread).ok();
     let (cpu, wall, rounds) = (clock::thread_cpu_ns(), clock::now_ns(), pair.rounds);
@@ -400,7 +306,7 @@ fn measure(pair: &mut Pair, settings: &Settings, seconds: f64) -> Run {
         if settings.opens {
             let client = pair.client.app();
             let standing = (settings.connections + OPEN_ADDRESSES) as u64;
-            let waiting = pair.begun - standing - client.cycles - client.ended;
+            let waiting = pair.begun - standing - client.closed - client.lost;
             let room = settings.window.saturating_sub(waiting as usize);
             pair.connect(room.min(64), offset);
             // Other addresses than those of the connections that stand, one after the other.
@@ -467,9 +373,4 @@ impl Run {
             println!("each: {:.0} instructions", each(instructions));
         }
     }
-}
-
-fn resident_bytes() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    text.split_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0) * 4096
 }

@@ -5,6 +5,7 @@ pub mod affinity;
 pub mod capability;
 pub mod clock;
 pub mod counters;
+pub mod epoll;
 pub mod ethtool;
 pub mod folder_lock;
 pub mod memory;

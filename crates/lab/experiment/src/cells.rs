@@ -7,7 +7,8 @@ use crate::{CellMatch, Cores, CoresSpec, Direction, DutSpec, Experiment, FlowSpe
 #[derive(Debug, Clone, PartialEq)]
 pub struct CellSpec<'a> {
     /// Unique and stable: `snat/64/10000/both-ways`, and `none/64/1x49/one-way/pcap/apart` where ports and cores are dimensions;
-    /// of captures `NAME/64/100/two-ports`.
+    /// of captures `NAME/64/100/two-ports`; of tests of TCP, which have no sizes and directions unless several are listed,
+    /// `direct/256/pipe/apart`.
     pub id: String,
     /// The device.
     pub dut: &'a DutSpec,
@@ -84,7 +85,11 @@ impl Experiment {
                 }
             }
         }
-        cells.iter_mut().for_each(|cell| cell.id = id(cell));
+        let shown = Shown {
+            size: !self.is_of_tcp() || self.sizes.len() > 1,
+            direction: !self.is_of_tcp() || self.directions.len() > 1,
+        };
+        cells.iter_mut().for_each(|cell| cell.id = id(cell, shown));
         cells.retain(|cell| !self.skip.iter().any(|row| cell.is_matched_by(row)));
         cells
     }
@@ -94,10 +99,19 @@ fn testers_of<'a, 'b>(dut: &DutSpec, all: &'b [Option<&'a TesterPorts>]) -> &'b 
     if dut.kind.shares_memory() { &[None] } else { all }
 }
 
-fn id(cell: &CellSpec<'_>) -> String {
+/// Which parts an id has.
+#[derive(Clone, Copy)]
+struct Shown {
+    size: bool,
+    direction: bool,
+}
+
+fn id(cell: &CellSpec<'_>, shown: Shown) -> String {
     let CellSpec { dut, size, flows, direction, tester, placement, .. } = cell;
     let tester = tester.map_or(String::new(), |tester| format!("/{}", tester.name()));
     let placement = placement.map_or(String::new(), |name| format!("/{name}"));
     let direction = if dut.kind.captures() { direction.word_for_captures() } else { direction.word() };
-    format!("{}/{}/{}/{direction}{tester}{placement}", dut.name, size.name(), flows.name())
+    let size = if shown.size { format!("/{}", size.name()) } else { String::new() };
+    let direction = if shown.direction { format!("/{direction}") } else { String::new() };
+    format!("{}{size}/{}{direction}{tester}{placement}", dut.name, flows.name())
 }

@@ -44,9 +44,9 @@ pub use error::Errors;
 pub use estimate::Estimate;
 pub use model::{
     Addresses6, Capture, CaptureCores, CaptureTool, CellMatch, Command, Cores, CoresSpec, DirectLink, Direction,
-    DutCores, DutKind, DutSpec, EchoOrder, ExpectedLoss, Experiment, Firewall, FirewallTool, FlowIp, FlowOrder,
-    FlowSpec, FlowSwitch, IpVersion, Limit, LimitOf, LossGoal, NextHop, Phases, PortEnd, Published, Reception, Search,
-    SessionKind, Sessions, SizeSpec, SwitchPorts, TestKind, TestSpec, TesterPorts, TopologyKind,
+    DutCores, DutKind, DutSpec, EchoOrder, EchoStack, ExpectedLoss, Experiment, Firewall, FirewallTool, FlowIp,
+    FlowOrder, FlowSpec, FlowSwitch, IpVersion, Limit, LimitOf, LossGoal, NextHop, Phases, PortEnd, Published,
+    Reception, Search, SessionKind, Sessions, SizeSpec, SwitchPorts, TestKind, TestSpec, TesterPorts, TopologyKind,
 };
 pub use names::{FRAME_IPV6_MIN, matches_glob};
 pub use read::{TEXT_LEN_MAX, parse};

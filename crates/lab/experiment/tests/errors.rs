@@ -459,6 +459,8 @@ fn mistakes_in_tests_of_tcp_are_told() {
     };
     for good in [
         "kind = \"connection-rate\"",
+        "kind = \"udp-loop\"\ntrial = \"20ms\"",
+        "kind = \"tcp-echo\"\nstack = \"linux\"",
         "kind = \"request-rate\"\nconnections = 4\nloads = [100, 2.5e3]\ntimeout = \"2s\"",
         "kind = \"concurrent-connections\"\nbytes = 1\n[[test]]\nkind = \"tcp-echo\"\norders = [\"round-robin\"]",
     ] {
@@ -471,6 +473,8 @@ fn mistakes_in_tests_of_tcp_are_told() {
         ),
         ("kind = \"tcp-echo\"\norders = [\"reply\", \"reply\"]", "reply is in `orders` twice"),
         ("kind = \"tcp-echo\"\norders = [\"replay\"]", "did you mean \"reply\"?"),
+        ("kind = \"tcp-echo\"\nstack = \"smalltcp\"", "did you mean \"smoltcp\"?"),
+        ("kind = \"udp-loop\"\norders = [\"reply\"]", "unknown key in [[test]] \"orders\""),
         ("kind = \"connection-rate\"\nloads = [0]", "a number from 1 to 1e9"),
         ("kind = \"connection-rate\"\nloads = [\"5k\"]", "a number from 1 to 1e9"),
         ("kind = \"request-rate\"\nconnections = 0", "`connections` is 0"),

@@ -6,9 +6,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use linerate_experiment::{
     Addresses6, Capture, CaptureCores, CaptureTool, CellMatch, Command, Cores, CoresSpec, Direction, DutCores, DutKind,
-    DutSpec, EchoOrder, ExpectedLoss, Experiment, Firewall, FirewallTool, FlowIp, FlowOrder, FlowSpec, FlowSwitch,
-    Limit, LimitOf, LossGoal, NextHop, Phases, PortEnd, Published, Reception, Search, SessionKind, Sessions, SizeSpec,
-    SwitchPorts, TestKind, TestSpec, TesterPorts, TopologyKind, parse,
+    DutSpec, EchoOrder, EchoStack, ExpectedLoss, Experiment, Firewall, FirewallTool, FlowIp, FlowOrder, FlowSpec,
+    FlowSwitch, Limit, LimitOf, LossGoal, NextHop, Phases, PortEnd, Published, Reception, Search, SessionKind,
+    Sessions, SizeSpec, SwitchPorts, TestKind, TestSpec, TesterPorts, TopologyKind, parse,
 };
 use proptest::prelude::*;
 
@@ -243,8 +243,10 @@ fn sessions() -> impl Strategy<Value = TestKind> {
 /// Tests of TCP: no others are in an experiment with them.
 fn tests_of_tcp() -> impl Strategy<Value = Vec<TestSpec>> {
     let orders = [vec![EchoOrder::Reply], vec![EchoOrder::RoundRobin, EchoOrder::Reply]];
-    let echo = prop::sample::select(orders.to_vec()).prop_map(|orders| TestKind::TcpEcho { orders });
-    let test = (prop_oneof![3 => sessions(), 1 => echo], span(1, 60_000));
+    let stacks = [EchoStack::Linerate, EchoStack::Linux, EchoStack::Smoltcp, EchoStack::Lwip];
+    let echo = (prop::sample::select(orders.to_vec()), prop::sample::select(stacks.to_vec()))
+        .prop_map(|(orders, stack)| TestKind::TcpEcho { orders, stack });
+    let test = (prop_oneof![3 => sessions(), 1 => echo, 1 => Just(TestKind::UdpLoop)], span(1, 60_000));
     let test = test.prop_map(|(kind, trial_ns)| TestSpec { kind, trial_ns, limits: vec![], cells: vec![] });
     prop::collection::vec(test, 1..5)
 }
@@ -367,7 +369,14 @@ fn experiment() -> impl Strategy<Value = Experiment> {
             let is_third = value.is_some_and(|value: u32| value.is_multiple_of(3));
             tests.iter_mut().filter(|_| is_third).for_each(|test| test.cells = vec![cells.clone()]);
             let (source, what) = (printed.clone(), "throughput".to_string());
-            let published = vec![Published { source, cells, what, value: value.map(f64::from), text: printed }];
+            let published = vec![Published {
+                source,
+                cells,
+                what,
+                value: value.map(f64::from),
+                clock_ghz: value.map(|_| 2.25),
+                text: printed,
+            }];
             let directions = [Direction::OneWay, Direction::BothWays][..directions].to_vec();
             let phases = Phases { warm_up_ns, wait_ns, drain_ns, rest_ns };
             let baseline_ports = match topology {

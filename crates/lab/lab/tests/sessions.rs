@@ -6,8 +6,9 @@ mod support;
 use linerate_experiment::{DutKind, EchoOrder, Firewall, FirewallTool, FlowSpec, SwitchPorts};
 use linerate_lab::counters::CounterSources;
 use linerate_lab::dut::Path;
-use linerate_lab::tcp::echo::{self, EchoSpec};
+use linerate_lab::tcp::echo::{self, EchoOutcome, EchoSpec};
 use linerate_lab::tcp::{Ends, Joined, PairError, SessionLoad, SessionOutcome, SessionSpec, run_sessions};
+use linerate_lab::tcp::{peers, udp_loop};
 use linerate_lab::tester::{Cores, Phases};
 use linerate_lab::topology::{Joint, TopologySpec};
 use support::assert_explained;
@@ -170,5 +171,61 @@ fn echoes_over_standing_connections_lose_none_and_count_their_segments() {
         assert!(outcome.set_up_per_core_second > 0.0 && outcome.torn_down_per_core_second > 0.0);
         let [client, server] = outcome.packets;
         assert_eq!((client.0, client.1), (server.1, server.0), "{outcome:?}");
+    }
+}
+
+#[test]
+fn every_connection_and_every_byte_of_an_echo_is_in_the_account() {
+    let mut ends = Ends::open(&Joined::Pipe, 1500).expect("a link in memory");
+    let orders = [EchoOrder::Reply, EchoOrder::RoundRobin];
+    let spec = EchoSpec { connections: 300, orders: &orders, duration_ns: 20 * MS, cores: [None, None] };
+    assert_whole(&echo::run(&mut ends, &spec).expect("echoes"), 300);
+}
+
+fn assert_whole(outcome: &EchoOutcome, connections: u64) {
+    let of_connections = &outcome.connections;
+    assert_eq!(of_connections.intended(), connections, "{outcome:?}");
+    assert!(of_connections.is_whole() && of_connections.unexplained() == 0, "{outcome:?}");
+    for point in &outcome.points {
+        assert!(point.per_second > 0.0 && point.echoes.completed() > 0, "{outcome:?}");
+        assert!(point.echoes.is_whole() && point.echoes.unexplained() == 0, "{outcome:?}");
+        assert!(point.segments_per_echo > 1.0, "{outcome:?}");
+    }
+    let [client, server] = outcome.packets;
+    assert_eq!((client.0, client.1), (server.1, server.0), "{outcome:?}");
+}
+
+#[test]
+fn datagrams_go_back_and_forth_and_none_is_lost() {
+    let mut ends = Ends::open(&Joined::Pipe, 1500).expect("a link in memory");
+    let outcome = udp_loop::run(&mut ends, 20 * MS, [None, None]).expect("a loop");
+    let datagrams = &outcome.datagrams;
+    assert!(datagrams.completed() > 1_000 && datagrams.is_whole(), "{outcome:?}");
+    assert!(outcome.per_second > 0.0 && outcome.per_core_second > 0.0, "{outcome:?}");
+    let [first, second] = outcome.packets;
+    assert_eq!((first.0, first.1), (second.1, second.0), "{outcome:?}");
+}
+
+#[test]
+fn other_stacks_echo_under_the_same_load() {
+    let orders = [EchoOrder::Reply, EchoOrder::RoundRobin];
+    for connections in [1, 40] {
+        let spec = EchoSpec { connections, orders: &orders, duration_ns: 20 * MS, cores: [None, None] };
+        let mut ends = Ends::open(&Joined::Pipe, 1500).expect("a link in memory");
+        assert_whole(&peers::smoltcp(&mut ends, &spec).expect("echoes by smoltcp"), connections as u64);
+        for (why, peer) in [("no namespaces for Linux's TCP", peers::linux(&spec)), ("no lwIP", peers::lwip(&spec))] {
+            if let Some(outcome) = linerate_testkit::or_skip(why, peer) {
+                assert_whole(&outcome, connections as u64);
+            }
+        }
+    }
+}
+
+#[test]
+fn more_connections_than_another_stack_is_made_for_are_refused_with_the_reason() {
+    let spec = EchoSpec { connections: 1_000_000, orders: &[], duration_ns: MS, cores: [None, None] };
+    let mut ends = Ends::open(&Joined::Pipe, 1500).expect("a link in memory");
+    for refused in [peers::smoltcp(&mut ends, &spec), peers::linux(&spec), peers::lwip(&spec)] {
+        assert!(refused.expect_err("too many").to_string().contains("at most"));
     }
 }

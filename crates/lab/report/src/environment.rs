@@ -34,6 +34,14 @@ pub struct Environment {
     pub other: BTreeMap<String, String>,
 }
 
+impl Environment {
+    /// The clock of a core in GHz, where it is known.
+    pub fn core_clock_ghz(&self) -> Option<f64> {
+        let megahertz = self.other.get(CORE_CLOCK)?.split(' ').next()?.parse::<f64>().ok()?;
+        Some(megahertz / 1_000.0).filter(|ghz| ghz.is_finite() && *ghz > 0.0)
+    }
+}
+
 /// How long one cache line takes to a second core and back. Virtual cores move, and two-core results are compared only when
 /// this is alike.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

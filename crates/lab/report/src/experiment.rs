@@ -51,9 +51,9 @@ pub struct Cell {
     pub dut_name: String,
     /// What the DUT was.
     pub dut: Dut,
-    /// Label of the frame size on the wire.
+    /// Label of the frame size on the wire; empty in tests of TCP, which makes the packets itself.
     pub size: String,
-    /// Mean bytes of a frame on the wire.
+    /// Mean bytes of a frame on the wire; 0 in tests of TCP.
     #[serde(deserialize_with = "number::or_null")]
     pub size_wire: f64,
     /// Number of flows in each direction.
@@ -63,8 +63,11 @@ pub struct Cell {
     pub ip: Option<String>,
     /// In words: `100 sources x 100 destinations, odometer`.
     pub flow_pattern: String,
-    /// `one way` or `both ways`; of a capture `one port` or `two ports`.
+    /// `one way` or `both ways`; of a capture `one port` or `two ports`; empty in tests of TCP.
     pub direction: String,
+    /// The tester's ports, where they are a dimension of the matrix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ports: Option<String>,
     /// Name of the placement on cores, where that is a dimension of the matrix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<String>,
@@ -278,20 +281,9 @@ pub enum Found {
     /// The most requests a second that all succeed.
     RequestRate(SessionsFound),
     /// Echoes of single bytes between two stacks, over connections that stand.
-    TcpEcho {
-        /// Connections that stood.
-        connections: u64,
-        /// Connections that were set up for a second of a core's time, both ends together.
-        #[serde(deserialize_with = "number::or_null")]
-        set_up_per_core_second: f64,
-        /// Connections that were closed for a second of a core's time, both ends together.
-        #[serde(deserialize_with = "number::or_null")]
-        torn_down_per_core_second: f64,
-        /// Resident bytes of a connection, both ends together; `None` where they are too few to tell.
-        bytes_per_connection: Option<f64>,
-        /// One for each order, in the order of measuring.
-        points: Vec<crate::EchoPoint>,
-    },
+    TcpEcho(crate::EchoesFound),
+    /// UDP datagrams sent back and forth between two stacks.
+    UdpLoop(crate::UdpFound),
     /// One trial at a given load.
     Load {
         /// Packets per second sent.
@@ -433,10 +425,13 @@ pub struct LossPoint {
 pub struct PublishedRow {
     /// Where: name and year.
     pub source: String,
-    /// Which figure: `throughput`, `rate`, `cores`, `efficiency`, `idle`, `ping`.
+    /// Which figure: `throughput`, `rate`, `cores`, `efficiency`, `idle`, `ping`, `echoes`, `udp-cycles`.
     pub what: String,
     /// Its value; packets per second for rates, nanoseconds for round trips.
     pub value: Option<f64>,
+    /// Its value for each GHz of the clock of the cores that it was measured on, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_ghz: Option<f64>,
     /// As it was printed.
     pub text: String,
 }

@@ -63,7 +63,7 @@ pub use markdown::results_markdown;
 pub use openmetrics::openmetrics;
 pub use rate::{Rate, RateError};
 pub(crate) use reports::reports;
-pub use session::{EchoPoint, SessionAccount, SessionLoss, SessionPoint, UnbalancedSessions};
+pub use session::{EchoPoint, EchoesFound, SessionAccount, SessionLoss, SessionPoint, UdpFound, UnbalancedSessions};
 pub use stalls::{LOSS_BINS, LossTimes, STALLS_MAX, Stall, StallCause, StalledPart, Stalls};
 #[doc(hidden)]
 pub use storage::fuzzing;

@@ -50,7 +50,54 @@ pub struct SessionPoint {
     pub packets_unexplained: i64,
 }
 
-/// Echoes of single bytes over connections that stand.
+/// Echoes of single bytes over connections that stand, by one stack at both ends.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EchoesFound {
+    /// Whose TCP it is: `Linerate`, `Linux`, `smoltcp`, `lwIP`.
+    #[serde(default = "linerate")]
+    pub stack: String,
+    /// Connections that the test asked for.
+    pub connections: u64,
+    /// Where they went: completed are those that were set up, stood, and were closed in order.
+    #[serde(default)]
+    pub connection_account: SessionAccount,
+    /// Connections that were set up for a second of a core's time, both ends together.
+    #[serde(deserialize_with = "number::or_null")]
+    pub set_up_per_core_second: f64,
+    /// Connections that were closed for a second of a core's time, both ends together.
+    #[serde(deserialize_with = "number::or_null")]
+    pub torn_down_per_core_second: f64,
+    /// Resident bytes of a connection, both ends together; `None` where they are too few to tell.
+    pub bytes_per_connection: Option<f64>,
+    /// Resident bytes of the process that has both ends, huge pages included, when all connections stood and had echoed.
+    #[serde(default)]
+    pub resident_bytes: Option<u64>,
+    /// One for each order, in the order of measuring.
+    pub points: Vec<EchoPoint>,
+}
+
+fn linerate() -> String {
+    "Linerate".to_owned()
+}
+
+/// UDP datagrams that two stacks send back to each other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UdpFound {
+    /// Cycles a second, of both ends together: an end receives a datagram and sends one.
+    #[serde(deserialize_with = "number::or_null")]
+    pub per_second: f64,
+    /// Cycles for a second of a core's time, both ends together.
+    #[serde(deserialize_with = "number::or_null")]
+    pub per_core_second: f64,
+    /// Cycles a second for each GHz of the cores' clock; `None` where that is not known.
+    pub per_ghz: Option<f64>,
+    /// Datagrams on their way at a time.
+    pub window: u64,
+    /// Datagrams: begun are those that were sent, completed those that arrived.
+    pub datagrams: SessionAccount,
+}
+
+/// Echoes in one order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EchoPoint {
     /// `reply`: the connection whose byte came back sends next. `round-robin`: the next one in turn does.
@@ -61,6 +108,12 @@ pub struct EchoPoint {
     /// Echoes for a second of a core's time, both ends together.
     #[serde(deserialize_with = "number::or_null")]
     pub per_core_second: f64,
+    /// Echoes a second for each GHz of the cores' clock; `None` where that is not known.
+    #[serde(default)]
+    pub per_ghz: Option<f64>,
+    /// Where the bytes went: completed are those that came back.
+    #[serde(default)]
+    pub echoes: SessionAccount,
     /// Cycles of an echo, both ends together; `None` where the machine does not count them.
     pub cycles_per_echo: Option<f64>,
     /// Segments for each echo.

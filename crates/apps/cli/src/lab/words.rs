@@ -121,12 +121,14 @@ fn figure(found: &Found) -> String {
         },
         Found::ConnectionRate(found) | Found::RequestRate(found) => sessions(found, units::per_second),
         Found::ConcurrentConnections(found) => sessions(found, |count| units::count(count as u64)),
-        Found::TcpEcho { connections, points, .. } => {
+        Found::UdpLoop(found) => format!("{} cycles of both ends", units::per_second(found.per_second)),
+        Found::TcpEcho(linerate_report::EchoesFound { stack, connections, points, .. }) => {
             let point = |point: &linerate_report::EchoPoint| {
                 format!("{} echoes by {}", units::per_second(point.per_second), point.order)
             };
             let points = points.iter().map(point).collect::<Vec<_>>().join("; ");
-            format!("{points} over {} connections", units::count(*connections))
+            let by = if stack == "Linerate" { String::new() } else { format!("{}: ", printable(stack)) };
+            format!("{by}{points} over {} connections", units::count(*connections))
         }
         Found::Load { sent_pps, delivered_pps } => {
             format!("{} delivered of {} sent", units::pps(*delivered_pps), units::pps(*sent_pps))

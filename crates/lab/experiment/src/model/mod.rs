@@ -9,7 +9,7 @@ pub use dut::{
     Capture, CaptureCores, CaptureTool, Command, DutKind, DutSpec, ExpectedLoss, Firewall, FirewallTool, FlowSwitch,
     Reception, SwitchPorts,
 };
-pub use test::{EchoOrder, Limit, LimitOf, LossGoal, Search, SessionKind, Sessions, TestKind, TestSpec};
+pub use test::{EchoOrder, EchoStack, Limit, LimitOf, LossGoal, Search, SessionKind, Sessions, TestKind, TestSpec};
 
 /// A plan: every DUT x size x flow pattern x direction x kind of tester port x placement on cores is a cell, less those in `skip`; in
 /// each cell every test runs so many times.
@@ -58,6 +58,13 @@ pub struct Experiment {
     pub disturbed_retries: u32,
     /// What others published for the same experiment.
     pub published: Vec<Published>,
+}
+
+impl Experiment {
+    /// Whether its tests are those of [`TestKind::is_of_tcp`]. They are all of one sort.
+    pub fn is_of_tcp(&self) -> bool {
+        self.tests.iter().any(|test| test.kind.is_of_tcp())
+    }
 }
 
 /// Between which ends packets go.
@@ -313,10 +320,12 @@ pub struct Published {
     pub source: String,
     /// For which cells.
     pub cells: CellMatch,
-    /// Which figure: `throughput`, `rate`, `cores`, `efficiency`, `idle`, `ping`.
+    /// Which figure: `throughput`, `rate`, `cores`, `efficiency`, `idle`, `ping`, `echoes`, `udp-cycles`.
     pub what: String,
     /// Its value; in packets per second for rates, in nanoseconds for round trips.
     pub value: Option<f64>,
+    /// Clock of the cores that it was measured on, in GHz.
+    pub clock_ghz: Option<f64>,
     /// As it was printed, with its unit.
     pub text: String,
 }

@@ -114,13 +114,17 @@ pub enum TestKind {
     TcpEcho {
         /// Which connection sends next, in the order of measuring. At least one.
         orders: Vec<EchoOrder>,
+        /// Whose TCP it is at both ends.
+        stack: EchoStack,
     },
+    /// UDP datagrams that two stacks of the tester send back to each other.
+    UdpLoop,
 }
 
 impl TestKind {
-    /// Whether TCP stacks of the tester make its load. Other tests send packets by a schedule.
+    /// Whether stacks of TCP and UDP at both ends make its load. Other tests send packets by a schedule.
     pub fn is_of_tcp(&self) -> bool {
-        matches!(self, TestKind::Sessions(_) | TestKind::TcpEcho { .. })
+        matches!(self, TestKind::Sessions(_) | TestKind::TcpEcho { .. } | TestKind::UdpLoop)
     }
 }
 
@@ -139,6 +143,42 @@ impl EchoOrder {
         match self {
             EchoOrder::Reply => "reply",
             EchoOrder::RoundRobin => "round-robin",
+        }
+    }
+}
+
+/// Whose TCP echoes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EchoStack {
+    /// Linerate's.
+    #[default]
+    Linerate,
+    /// The Linux kernel's, over a veth pair of its own.
+    Linux,
+    /// smoltcp's, over the ports of the cell.
+    Smoltcp,
+    /// lwIP's, over a queue in memory.
+    Lwip,
+}
+
+impl EchoStack {
+    /// In files: `linerate`, `linux`, `smoltcp`, `lwip`.
+    pub fn word(self) -> &'static str {
+        match self {
+            EchoStack::Linerate => "linerate",
+            EchoStack::Linux => "linux",
+            EchoStack::Smoltcp => "smoltcp",
+            EchoStack::Lwip => "lwip",
+        }
+    }
+
+    /// In reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            EchoStack::Linerate => "Linerate",
+            EchoStack::Linux => "Linux",
+            EchoStack::Smoltcp => "smoltcp",
+            EchoStack::Lwip => "lwIP",
         }
     }
 }

@@ -39,7 +39,8 @@ pub(crate) fn read(test: &Section<'_>, kind: &TestKind) -> Vec<Limit> {
         | TestKind::BackToBack { .. }
         | TestKind::Capture { .. }
         | TestKind::Sessions(_)
-        | TestKind::TcpEcho { .. } => {}
+        | TestKind::TcpEcho { .. }
+        | TestKind::UdpLoop => {}
     }
     limits
 }

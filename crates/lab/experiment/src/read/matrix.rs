@@ -32,8 +32,8 @@ pub(crate) struct Matrix {
     pub(crate) repetitions: u32,
 }
 
-/// Reads all of `[matrix]` but `skip`, which is for [`skip`].
-pub(crate) fn read(file: &Section<'_>, place: &Place) -> Matrix {
+/// Reads all of `[matrix]` but `skip`, which is for [`skip`]. TCP makes the packets of its tests itself, so that those need no sizes.
+pub(crate) fn read(file: &Section<'_>, place: &Place, is_of_tcp: bool) -> Matrix {
     let log = file.log;
     let empty = Matrix {
         sizes: vec![],
@@ -46,8 +46,13 @@ pub(crate) fn read(file: &Section<'_>, place: &Place) -> Matrix {
     file.needs_table("matrix", "a table [matrix] with sizes and flows");
     let Some(table) = file.section("matrix", "[matrix]") else { return empty };
     let counting = sizes::Counting { fcs: table.boolean("fcs").unwrap_or(true), mtu: place.mtu };
-    table.needed("sizes", "[64, 1518, \"imix\"]");
-    let sizes = each(&table, "sizes", |value| sizes::read(value, counting, log), SizeSpec::name);
+    if !is_of_tcp {
+        table.needed("sizes", "[64, 1518, \"imix\"]");
+    }
+    let mut sizes = each(&table, "sizes", |value| sizes::read(value, counting, log), SizeSpec::name);
+    if is_of_tcp && !table.has("sizes") {
+        sizes.push(sizes::least());
+    }
     table.needed("flows", "[1, 10000]");
     let mut versions: Vec<flows::Ip> = Vec::new();
     for value in table.list("ip", 1..=3).unwrap_or_default() {

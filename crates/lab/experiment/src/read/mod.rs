@@ -29,7 +29,7 @@ pub const TEXT_LEN_MAX: usize = 256 << 10;
 /// Most published rows.
 const PUBLISHED_MAX: usize = 500;
 /// What a published row can be about.
-const FIGURES: [&str; 7] = ["throughput", "rate", "cores", "efficiency", "idle", "ping", "echoes"];
+const FIGURES: [&str; 8] = ["throughput", "rate", "cores", "efficiency", "idle", "ping", "echoes", "udp-cycles"];
 /// How many errors of the TOML grammar are told: one often leads to others.
 const GRAMMAR_ERRORS_MAX: usize = 5;
 
@@ -78,8 +78,9 @@ fn build(file: &Section<'_>) -> Option<Experiment> {
     let noise = surroundings::noise(file);
     let phases = surroundings::phases(file);
     let duts = dut::all(file, &place);
-    let matrix = matrix::read(file, &place);
     let tests = test::all(file, duts.iter().any(|dut| dut.kind.captures()));
+    let is_of_tcp = tests.iter().any(|test| test.kind.is_of_tcp());
+    let matrix = matrix::read(file, &place, is_of_tcp);
 
     let mut experiment = Experiment {
         name: name.unwrap_or_default(),
@@ -152,11 +153,14 @@ fn published(file: &Section<'_>, known: &Known) -> Vec<(Published, Range<usize>)
             .and_then(|_| row.word("what", "figure", &FIGURES.map(|name| (name, name))));
         let text = row.needed("text", "\"1.4 Mpps\"").and_then(|value| section::text(value, "text", log));
         let value = row.number("value", |value| (0.0..=1e15).contains(&value), "a number that is not negative");
+        let clock_ghz =
+            row.number("clock_ghz", |ghz| (0.001..=100.0).contains(&ghz), "a clock in GHz, from 0.001 to 100");
         let cells = cell_match::read(&row, known);
         let span = row.span.clone();
         row.finish();
         let what = what.unwrap_or_default().to_string();
-        let row = Published { source: source.unwrap_or_default(), cells, what, value, text: text.unwrap_or_default() };
+        let (source, text) = (source.unwrap_or_default(), text.unwrap_or_default());
+        let row = Published { source, cells, what, value, clock_ghz, text };
         (row, span)
     };
     file.sections("published", PUBLISHED_MAX).into_iter().map(read).collect()

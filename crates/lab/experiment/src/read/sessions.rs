@@ -1,7 +1,7 @@
 //! Tests of TCP connections and requests.
 
 use crate::read::section::{self, SHARE_BELOW_1, Section, is_share_below_1};
-use crate::{EchoOrder, Experiment, FlowIp, SessionKind, Sessions, TestKind};
+use crate::{EchoOrder, EchoStack, Experiment, FlowIp, SessionKind, Sessions, TestKind};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Most connections at a time.
@@ -40,6 +40,13 @@ pub(crate) fn sessions(table: &Section<'_>, of: SessionKind) -> TestKind {
     })
 }
 
+const STACKS: [(&str, EchoStack); 4] = [
+    ("linerate", EchoStack::Linerate),
+    ("linux", EchoStack::Linux),
+    ("smoltcp", EchoStack::Smoltcp),
+    ("lwip", EchoStack::Lwip),
+];
+
 pub(crate) fn echo(table: &Section<'_>) -> TestKind {
     const ORDERS: [(&str, EchoOrder); 2] = [("reply", EchoOrder::Reply), ("round-robin", EchoOrder::RoundRobin)];
     let mut orders: Vec<EchoOrder> = Vec::new();
@@ -55,7 +62,8 @@ pub(crate) fn echo(table: &Section<'_>) -> TestKind {
         table.value("orders");
         orders = ORDERS.map(|(_, order)| order).to_vec();
     }
-    TestKind::TcpEcho { orders }
+    let stack = table.word("stack", "stack", &STACKS).unwrap_or_default();
+    TestKind::TcpEcho { orders, stack }
 }
 
 /// The tester's ends are either stacks or what sends packets by a schedule: in one experiment all tests are of one sort.

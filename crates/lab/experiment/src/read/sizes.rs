@@ -53,6 +53,11 @@ impl Counting {
     }
 }
 
+/// The shortest frame: stands where a matrix has no sizes.
+pub(crate) fn least() -> SizeSpec {
+    SizeSpec { label: WIRE_MIN.to_string(), parts: vec![(WIRE_MIN as u32, 1)] }
+}
+
 /// Reads one entry of `sizes`.
 pub(crate) fn read(value: &Value<'_>, counting: Counting, log: &Log) -> Option<SizeSpec> {
     match value.get_ref() {

@@ -33,9 +33,10 @@ enum Word {
     NoLoss,
     Sessions(SessionKind),
     TcpEcho,
+    UdpLoop,
 }
 
-const KINDS: [(&str, Word); 17] = [
+const KINDS: [(&str, Word); 18] = [
     ("throughput", Word::Throughput),
     ("latency", Word::Latency),
     ("frame-loss", Word::FrameLoss),
@@ -53,6 +54,7 @@ const KINDS: [(&str, Word); 17] = [
     ("concurrent-connections", Word::Sessions(SessionKind::ConcurrentConnections)),
     ("request-rate", Word::Sessions(SessionKind::RequestRate)),
     ("tcp-echo", Word::TcpEcho),
+    ("udp-loop", Word::UdpLoop),
 ];
 
 pub(crate) fn all(file: &Section<'_>, has_captures: bool) -> Vec<TestSpec> {
@@ -136,6 +138,7 @@ fn test(table: &Section<'_>, word: Word) -> TestSpec {
         Word::NoLoss => spec(trial(SECOND_NS), TestKind::NoLoss { shares: descending_shares(table) }),
         Word::Sessions(of) => spec(trial(SECOND_NS), sessions::sessions(table, of)),
         Word::TcpEcho => spec(trial(SECOND_NS), sessions::echo(table)),
+        Word::UdpLoop => spec(trial(SECOND_NS), TestKind::UdpLoop),
         Word::Load => spec(trial(SECOND_NS), TestKind::Load { pps: table.rate_pps("rate") }),
     }
 }

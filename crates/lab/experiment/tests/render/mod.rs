@@ -28,6 +28,7 @@ pub fn experiment(it: &Experiment) -> String {
         out += &format!("[[published]]\nsource = {source}\nwhat = {what}\ntext = {printed}\n");
         out += &cells(&row.cells, "\n");
         row.value.iter().for_each(|value| out += &format!("value = {value}\n"));
+        row.clock_ghz.iter().for_each(|ghz| out += &format!("clock_ghz = {ghz}\n"));
     }
     out
 }
@@ -260,10 +261,11 @@ fn test(spec: &TestSpec) -> String {
                 "kind = '{kind}'\n{trial}{loads}connections = {connections}\nbytes = {bytes}\ntimeout = {timeout}\n"
             )
         }
-        TestKind::TcpEcho { orders } => {
+        TestKind::TcpEcho { orders, stack } => {
             let orders = list(orders, |order| format!("'{}'", order.word()));
-            format!("kind = 'tcp-echo'\n{trial}orders = {orders}\n")
+            format!("kind = 'tcp-echo'\n{trial}orders = {orders}\nstack = '{}'\n", stack.word())
         }
+        TestKind::UdpLoop => format!("kind = 'udp-loop'\n{trial}"),
         TestKind::Load { pps } => {
             let rate = pps.map_or(String::new(), |pps| format!("rate = '{pps}pps'\n"));
             format!("kind = 'load'\n{trial}{rate}")

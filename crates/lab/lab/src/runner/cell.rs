@@ -203,7 +203,8 @@ impl<'a> Bench<'a> {
                 Ok(rig.ping(trial_ns, *interval_ns)?)
             }
             TestKind::Sessions(test) => sessions::find(self, rig, test, trial_ns),
-            TestKind::TcpEcho { orders } => sessions::echo(self, rig, orders, trial_ns),
+            TestKind::TcpEcho { orders, stack } => sessions::echo(self, rig, (*stack, orders), trial_ns),
+            TestKind::UdpLoop => sessions::udp_loop(self, rig, trial_ns),
             TestKind::Load { pps } => load::find(self, rig, *pps, trial_ns),
         }
     }

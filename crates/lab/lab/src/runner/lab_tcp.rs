@@ -1,8 +1,12 @@
 //! Rigs whose ends are TCP stacks of the tester: what tests of connections, of requests and of echoes are made on.
 
-use linerate_experiment::{DirectLink, DutKind, EchoOrder, Experiment, FlowSpec, TesterPorts, TopologyKind};
+use linerate_experiment::{DirectLink, DutKind, EchoOrder, EchoStack, Experiment, FlowSpec, TesterPorts, TopologyKind};
+use linerate_port::Drops;
 use linerate_ports::HEADERS;
-use linerate_report::{Account, Counted, Dut, Environment, ExperimentTrial, Found, Noise, SessionPoint, Stalls, Trial};
+use linerate_report::{
+    Account, Counted, Dut, EchoesFound, Environment, ExperimentTrial, Found, Loss, Noise, SessionPoint, Stalls, Trial,
+    UdpFound,
+};
 
 use super::cores::{self, Chosen};
 use super::observed::{core_use, moved};
@@ -14,7 +18,7 @@ use crate::dut::{self, Device, Path};
 use crate::environment;
 use crate::netlink::flush_connections;
 use crate::tcp::echo::{self, EchoSpec};
-use crate::tcp::{Ends, Joined, PairError, SessionSpec, run_sessions};
+use crate::tcp::{Ends, Joined, PairError, SessionSpec, peers, run_sessions, udp_loop};
 use crate::tester::{Cores, Phases};
 use crate::topology::{Carrier, Joint, Topology, TopologySpec};
 
@@ -238,9 +242,26 @@ impl Rig for TcpRig<'_> {
         Ok((ExperimentTrial { dut_counters: moved(&before, &after), ..trial }, point))
     }
 
+    fn udp_loop(&mut self, order: &Order, duration_ns: u64) -> Result<(ExperimentTrial, Found), Gone> {
+        let cores = self.cores();
+        let outcome = udp_loop::run(&mut self.ends, duration_ns, cores).map_err(gone)?;
+        self.device.check().map_err(|error| Gone::Device(error.to_string()))?;
+        let trial =
+            self.report(order, (counted(outcome.packets, &outcome.drops)?, &outcome.cpu, duration_ns), Vec::new());
+        let found = UdpFound {
+            per_second: outcome.per_second,
+            per_core_second: outcome.per_core_second,
+            per_ghz: core_clock_ghz().map(|ghz| outcome.per_second / ghz),
+            window: udp_loop::WINDOW,
+            datagrams: outcome.datagrams,
+        };
+        Ok((trial, Found::UdpLoop(found)))
+    }
+
     fn echo(
         &mut self,
         order: &Order,
+        stack: EchoStack,
         orders: &[EchoOrder],
         duration_ns: u64,
     ) -> Result<(ExperimentTrial, Found), Gone> {
@@ -256,20 +277,47 @@ impl Rig for TcpRig<'_> {
             )));
         }
         let spec = EchoSpec { connections: connections as usize, orders, duration_ns, cores: self.cores() };
-        let outcome = echo::run(&mut self.ends, &spec).map_err(gone)?;
+        let outcome = match stack {
+            EchoStack::Linerate => echo::run(&mut self.ends, &spec),
+            EchoStack::Linux => peers::linux(&spec),
+            EchoStack::Smoltcp => peers::smoltcp(&mut self.ends, &spec),
+            EchoStack::Lwip => peers::lwip(&spec),
+        }
+        .map_err(gone)?;
         self.device.check().map_err(|error| Gone::Device(error.to_string()))?;
-        let [client, server] = outcome.packets;
-        let (sent, delivered) = (client.0 + server.0, client.1 + server.1);
-        let counted = Counted { intended: sent, sent, delivered, ..Counted::default() };
-        let account = Account::new(counted, Vec::new()).map_err(|error| Gone::Cannot(error.to_string()))?;
-        let trial = self.report(order, (account, &outcome.cpu, duration_ns * orders.len() as u64), Vec::new());
-        let found = Found::TcpEcho {
+        let times = (counted(outcome.packets, &outcome.drops)?, &outcome.cpu, duration_ns * orders.len() as u64);
+        let trial = self.report(order, times, outcome.notes);
+        let mut points = outcome.points;
+        let clock_ghz = core_clock_ghz();
+        points.iter_mut().for_each(|point| point.per_ghz = clock_ghz.map(|ghz| point.per_second / ghz));
+        let found = EchoesFound {
+            stack: stack.name().to_owned(),
             connections,
+            connection_account: outcome.connections,
             set_up_per_core_second: outcome.set_up_per_core_second,
             torn_down_per_core_second: outcome.torn_down_per_core_second,
             bytes_per_connection: outcome.bytes_per_connection,
-            points: outcome.points,
+            resident_bytes: outcome.resident_bytes,
+            points,
         };
-        Ok((trial, found))
+        Ok((trial, Found::TcpEcho(found)))
     }
+}
+
+/// The account of the packets of both ends. Ports count what they lost of other packets, too, so that no more is theirs than is missing.
+fn counted([client, server]: [(u64, u64); 2], drops: &[Drops]) -> Result<Account, Gone> {
+    let (sent, delivered) = (client.0 + server.0, client.1 + server.1);
+    let mut missing = sent.saturating_sub(delivered);
+    let loss = |drops: &Drops| {
+        let packets = drops.packets.min(missing);
+        missing -= packets;
+        Loss::new(&drops.place, &drops.cause, packets)
+    };
+    let lost = drops.iter().map(loss).collect();
+    let counted = Counted { intended: sent, sent, delivered, ..Counted::default() };
+    Account::new(counted, lost).map_err(|error| Gone::Cannot(error.to_string()))
+}
+
+fn core_clock_ghz() -> Option<f64> {
+    environment::read(None).core_clock_ghz()
 }

@@ -63,7 +63,7 @@ impl<'a> Plan<'a> {
     pub(super) fn expected_ns(&self) -> Vec<u64> {
         let of_cell = |cell: &CellPlan<'a>| {
             let mut setup_ns = self.experiment.setup_ns(cell);
-            let times = self.slots(cell).into_iter().map(|slot| self.experiment.test_ns(slot.test));
+            let times = self.slots(cell).into_iter().map(|slot| self.experiment.test_ns(slot.test, cell));
             times.map(|time| time.saturating_add(std::mem::take(&mut setup_ns))).collect::<Vec<_>>()
         };
         self.cells.iter().flat_map(of_cell).collect()
@@ -86,17 +86,20 @@ impl<'a> Plan<'a> {
 /// Results of a cell before anything was measured.
 pub(super) fn empty_cell(cell: &CellPlan<'_>, experiment: &Experiment) -> Cell {
     let frames = cell.frames();
+    // TCP makes the packets itself.
+    let of_tcp = experiment.is_of_tcp();
     let published = experiment.published.iter().filter(|row| cell.is_matched_by(&row.cells));
     Cell {
         id: cell.id.clone(),
         dut_name: cell.dut.name.clone(),
         dut: Dut { name: cell.dut.name.clone(), ..Dut::default() },
-        size_wire: mean_size(&frames),
-        size: frames.label,
+        size_wire: if of_tcp { 0.0 } else { mean_size(&frames) },
+        size: if of_tcp { String::new() } else { frames.label },
         flows: cell.flows.count(),
         ip: (cell.flows.ip != FlowIp::V4).then(|| cell.flows.ip.words().to_owned()),
         flow_pattern: pattern_words(cell.flows),
-        direction: direction_words(cell).to_owned(),
+        direction: if of_tcp { String::new() } else { direction_words(cell).to_owned() },
+        ports: cell.tester.filter(|_| experiment.testers.len() > 1).map(|ports| ports.name()),
         cores: cell.placement.map(str::to_owned),
         mode: String::new(),
         baseline_pps: None,
@@ -106,6 +109,7 @@ pub(super) fn empty_cell(cell: &CellPlan<'_>, experiment: &Experiment) -> Cell {
                 source: row.source.clone(),
                 what: row.what.clone(),
                 value: row.value,
+                per_ghz: row.value.zip(row.clock_ghz).map(|(value, ghz)| value / ghz),
                 text: row.text.clone(),
             })
             .collect(),
@@ -168,6 +172,7 @@ pub fn test_name(kind: &TestKind) -> &'static str {
             SessionKind::RequestRate => "request-rate",
         },
         TestKind::TcpEcho { .. } => "tcp-echo",
+        TestKind::UdpLoop => "udp-loop",
         TestKind::Load { .. } => "load",
     }
 }

@@ -1,6 +1,6 @@
 //! What measures: a rig for each cell, made by a maker of rigs.
 
-use linerate_experiment::EchoOrder;
+use linerate_experiment::{EchoOrder, EchoStack};
 use linerate_report::{CapturePort, Dut, Environment, ExperimentTrial, Found, Purpose, Results, SessionPoint};
 
 use super::plan::CellPlan;
@@ -74,13 +74,22 @@ pub trait Rig {
         Err(Gone::Cannot("the tester's ends are no TCP stacks".into()))
     }
 
-    /// Echoes single bytes between TCP stacks at both ends, each order for a time.
+    /// Sends datagrams back and forth between the stacks at both ends.
     ///
     /// # Errors
     /// As [`Rig::sessions`].
+    fn udp_loop(&mut self, _order: &Order, _duration_ns: u64) -> Result<(ExperimentTrial, Found), Gone> {
+        Err(Gone::Cannot("the tester's ends are no stacks of UDP".into()))
+    }
+
+    /// Echoes single bytes between TCP stacks at both ends, Linerate's or another's, each order for a time.
+    ///
+    /// # Errors
+    /// As [`Rig::sessions`]; the other stack is not there, or cannot do it.
     fn echo(
         &mut self,
         _order: &Order,
+        _stack: EchoStack,
         _orders: &[EchoOrder],
         _duration_ns: u64,
     ) -> Result<(ExperimentTrial, Found), Gone> {

@@ -1,6 +1,6 @@
 //! Connections and requests: a ladder of loads, or the search for the highest one at which all succeed.
 
-use linerate_experiment::{EchoOrder, SessionKind, Sessions};
+use linerate_experiment::{EchoOrder, EchoStack, SessionKind, Sessions};
 use linerate_report::{Found, Purpose, SessionAccount, SessionPoint, SessionsFound, units};
 use linerate_search::{Goal, Limit, Load as Number, Search};
 
@@ -35,12 +35,24 @@ pub(super) fn find(bench: &mut Bench<'_>, rig: &mut dyn Rig, test: &Sessions, tr
 pub(super) fn echo(
     bench: &mut Bench<'_>,
     rig: &mut dyn Rig,
-    orders: &[EchoOrder],
+    (stack, orders): (EchoStack, &[EchoOrder]),
     trial_ns: u64,
 ) -> Result<Found, Halt> {
-    let order = bench.order("echoes of single bytes", Purpose::Overload, Load::Full { duration_ns: trial_ns });
+    let words = match stack {
+        EchoStack::Linerate => "echoes of single bytes".to_owned(),
+        other => format!("echoes of single bytes by {}", other.name()),
+    };
+    let order = bench.order(&words, Purpose::Overload, Load::Full { duration_ns: trial_ns });
     bench.begin_trial(&order, None);
-    let (trial, found) = rig.echo(&order, orders, trial_ns)?;
+    let (trial, found) = rig.echo(&order, stack, orders, trial_ns)?;
+    bench.keep(trial)?;
+    Ok(found)
+}
+
+pub(super) fn udp_loop(bench: &mut Bench<'_>, rig: &mut dyn Rig, trial_ns: u64) -> Result<Found, Halt> {
+    let order = bench.order("datagrams back and forth", Purpose::Overload, Load::Full { duration_ns: trial_ns });
+    bench.begin_trial(&order, None);
+    let (trial, found) = rig.udp_loop(&order, trial_ns)?;
     bench.keep(trial)?;
     Ok(found)
 }

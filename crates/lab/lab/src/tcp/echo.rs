@@ -4,13 +4,15 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use linerate_experiment::EchoOrder;
-use linerate_report::EchoPoint;
+use linerate_port::Drops;
+use linerate_report::{EchoPoint, SessionAccount, SessionLoss};
 use linerate_sys::{clock, random};
 use linerate_tcp::{App, CloseReason, Conn, ConnectOptions, Counters, Io, ListenOptions};
 
 use super::pair::{Cost, Shape};
 use super::{Ends, Pair, PairError};
 use crate::cpu::CpuTimes;
+use crate::tester::drops_since;
 
 /// Connections from one address of the client, below the number of ports that it chooses from.
 pub const PER_ADDRESS: usize = 45_000;
@@ -18,15 +20,15 @@ pub const PER_ADDRESS: usize = 45_000;
 const SERVER: (Ipv4Addr, u16) = (Ipv4Addr::new(198, 18, 128, 1), 7);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 1);
 /// Handshakes, and closing connections, at a time.
-const AT_A_TIME: usize = 1024;
+pub(super) const AT_A_TIME: usize = 1024;
 /// Bytes on the way at most: more than a stack takes in one round gain nothing.
-const WINDOW_MAX: usize = 1024;
+pub(super) const WINDOW_MAX: usize = 1024;
 /// Without progress for so long, a part of the test has failed.
-const STUCK_NS: u64 = 5_000_000_000;
+pub(super) const STUCK_NS: u64 = 5_000_000_000;
 /// Connections that were closed and whose other end is not, beside those that stand.
 const SPARE: usize = 65_536;
 /// No packet for so long, and both ends are at rest.
-const QUIET_NS: u64 = 20_000_000;
+pub(super) const QUIET_NS: u64 = 20_000_000;
 /// Resident memory of fewer connections is lost in that of the packets, which is the same for any number of them.
 const BYTES_TOLD_FROM: usize = 1_000_000;
 
@@ -36,6 +38,7 @@ pub struct EchoServer;
 impl App for EchoServer {
     fn connected(&mut self, _: Conn, _: &mut Io<'_>) {}
 
+    #[inline]
     fn received(&mut self, conn: Conn, data: &[u8], io: &mut Io<'_>) -> usize {
         io.send(conn, data)
     }
@@ -75,6 +78,8 @@ pub struct EchoClient {
     pub lost: u64,
     /// Bytes that were sent and are not back.
     pub on_the_way: usize,
+    /// Bytes that were sent.
+    pub sent: u64,
 }
 
 impl EchoClient {
@@ -89,17 +94,26 @@ impl EchoClient {
             closed: 0,
             lost: 0,
             on_the_way: 0,
+            sent: 0,
         }
     }
 
     /// The next connection in turn sends a byte.
+    #[inline]
     pub fn send_next(&mut self, io: &mut Io<'_>) {
         let conn = self.conns[self.next];
         self.next = if self.next + 1 == self.conns.len() { 0 } else { self.next + 1 };
         if let Some(soon) = self.conns.get(self.next + 15) {
             io.prefetch(*soon);
         }
-        self.on_the_way += io.send(conn, b"x");
+        self.send(conn, io);
+    }
+
+    #[inline]
+    fn send(&mut self, conn: Conn, io: &mut Io<'_>) {
+        let sent = io.send(conn, b"x");
+        self.on_the_way += sent;
+        self.sent += sent as u64;
     }
 }
 
@@ -113,6 +127,7 @@ impl App for EchoClient {
         }
     }
 
+    #[inline]
     fn received(&mut self, conn: Conn, data: &[u8], io: &mut Io<'_>) -> usize {
         self.echoes += data.len() as u64;
         match self.phase {
@@ -121,7 +136,7 @@ impl App for EchoClient {
             EchoPhase::Echoing(order) => {
                 self.on_the_way -= data.len();
                 match order {
-                    EchoOrder::Reply => self.on_the_way += io.send(conn, b"x"),
+                    EchoOrder::Reply => self.send(conn, io),
                     EchoOrder::RoundRobin => self.send_next(io),
                 }
             }
@@ -158,12 +173,20 @@ pub struct EchoOutcome {
     pub set_up_per_core_second: f64,
     /// Connections closed for a second of a core's time.
     pub torn_down_per_core_second: f64,
+    /// Where the connections went.
+    pub connections: SessionAccount,
     /// Resident bytes of a connection.
     pub bytes_per_connection: Option<f64>,
-    /// Packets that the client's port sent and received, the server's too.
+    /// Resident bytes of this process, huge pages included, when all connections stood and had echoed.
+    pub resident_bytes: Option<u64>,
+    /// Segments that the client sent and received, the server's too. The kernel sends packets of its own on interfaces, which do not count.
     pub packets: [(u64, u64); 2],
+    /// Packets that the ports lost.
+    pub drops: Vec<Drops>,
     /// What the cores did.
     pub cpu: CpuTimes,
+    /// What a reader has to know beside the figures.
+    pub notes: Vec<String>,
 }
 
 type Echoes = Pair<EchoClient, EchoServer>;
@@ -188,41 +211,62 @@ fn measure(pair: &mut Echoes, spec: &EchoSpec<'_>, resident_before: usize) -> Re
     let listen = ListenOptions { backlog: 65_536, nodelay: true, ..ListenOptions::default() };
     let listening = pair.server.datapath.with(clock::now_ns(), |_, io| io.listen(SERVER.into(), listen));
     listening.map_err(|error| PairError::Program(error.to_string()))?;
-    let cpu_before = CpuTimes::read()?;
+    let (cpu_before, drops_before) = (CpuTimes::read()?, pair.drops()?);
     let set_up = set_up(pair, spec.connections)?;
     let standing = resident_bytes().saturating_sub(resident_before);
     let mut points = Vec::new();
     for order in spec.orders {
         points.push(echo(pair, *order, spec)?);
     }
+    let resident = resident_bytes();
     let torn_down = tear_down(pair, spec.connections)?;
     // The last segments are on their way when the last connection has ended.
     pair.settle(QUIET_NS, STUCK_NS)?;
-    let stats = pair.stats()?.0;
+    let drops = drops_since(&pair.drops()?, &drops_before);
+    let packets = pair.counters().map(|counters| (counters.out_segs + counters.retrans_segs, counters.in_segs));
     let each = |cost: Cost| spec.connections as f64 * 1e9 / cost.core_ns.max(1) as f64;
+    let app = pair.client.datapath.app();
+    let counts = (spec.connections as u64, app.connected as u64, app.closed);
+    let connections = account(counts, app.lost, "ended before they were closed")?;
     Ok(EchoOutcome {
         points,
+        connections,
+        resident_bytes: Some(resident as u64),
         set_up_per_core_second: each(set_up),
         torn_down_per_core_second: each(torn_down),
         bytes_per_connection: (spec.connections >= BYTES_TOLD_FROM)
             .then_some(standing as f64 / spec.connections as f64),
-        packets: stats.map(|stats| (stats.tx_packets, stats.rx_packets)),
+        packets,
+        drops,
         cpu: CpuTimes::read()?.since(&cpu_before),
+        notes: Vec::new(),
     })
 }
 
+/// The account of connections or bytes: `(intended, begun, completed)`, of those that are neither up to `lost` were lost to a known cause.
+pub(super) fn account(
+    (intended, begun, completed): (u64, u64, u64),
+    lost: u64,
+    cause: &str,
+) -> Result<SessionAccount, PairError> {
+    let count = lost.min(begun.saturating_sub(completed));
+    let lost = (count > 0).then(|| SessionLoss { cause: cause.to_owned(), count });
+    SessionAccount::new((intended, begun, completed), lost.into_iter().collect())
+        .map_err(|error| PairError::Program(error.to_string()))
+}
+
 /// Tells whether a count has grown lately.
-struct Progress {
+pub(super) struct Progress {
     last: u64,
     since_ns: u64,
 }
 
 impl Progress {
-    fn new() -> Progress {
+    pub(super) fn new() -> Progress {
         Progress { last: 0, since_ns: clock::now_ns() }
     }
 
-    fn is_stuck(&mut self, count: u64, now_ns: u64) -> bool {
+    pub(super) fn is_stuck(&mut self, count: u64, now_ns: u64) -> bool {
         if count != self.last {
             (self.last, self.since_ns) = (count, now_ns);
         }
@@ -258,7 +302,9 @@ fn set_up(pair: &mut Echoes, wanted: usize) -> Result<Cost, PairError> {
 
 fn echo(pair: &mut Echoes, order: EchoOrder, spec: &EchoSpec<'_>) -> Result<EchoPoint, PairError> {
     let window = spec.connections.clamp(1, WINDOW_MAX);
-    pair.client.datapath.app_mut().phase = EchoPhase::Echoing(order);
+    let client = pair.client.datapath.app_mut();
+    client.phase = EchoPhase::Echoing(order);
+    let (sent, came, lost_before) = (client.sent, client.echoes, client.lost);
     pair.client.datapath.with(clock::now_ns(), |app, io| (0..window).for_each(|_| app.send_next(io)));
     run_for(pair, spec.duration_ns / 5)?;
     let (before, echoes, lost) = (pair.counters(), pair.client.datapath.app().echoes, pair.client.datapath.app().lost);
@@ -273,7 +319,11 @@ fn echo(pair: &mut Echoes, order: EchoOrder, spec: &EchoSpec<'_>) -> Result<Echo
         app.on_the_way == 0 || progress.is_stuck(app.echoes, now_ns)
     })?;
     // What did not come back now never will.
-    pair.client.datapath.app_mut().on_the_way = 0;
+    let app = pair.client.datapath.app_mut();
+    app.on_the_way = 0;
+    // A connection has a byte on its way at most.
+    let (sent, came, ended) = (app.sent - sent, app.echoes - came, app.lost - lost_before);
+    let account = account((sent, sent, came), ended, "their connection ended")?;
     let sum = |get: fn(&Counters) -> u64| {
         after.iter().map(get).sum::<u64>().saturating_sub(before.iter().map(get).sum::<u64>())
     };
@@ -282,6 +332,8 @@ fn echo(pair: &mut Echoes, order: EchoOrder, spec: &EchoSpec<'_>) -> Result<Echo
         order: order.word().to_owned(),
         per_second: echoes as f64 * 1e9 / cost.wall_ns.max(1) as f64,
         per_core_second: echoes as f64 * 1e9 / cost.core_ns.max(1) as f64,
+        per_ghz: None,
+        echoes: account,
         cycles_per_echo: cost.cycles.map(|cycles| cycles / echoes as f64).filter(|cycles| cycles.is_finite()),
         segments_per_echo: each(sum(|counters| counters.out_segs)),
         acks_per_echo: each(sum(|counters| counters.pure_acks_out)),
@@ -311,8 +363,12 @@ fn tear_down(pair: &mut Echoes, wanted: usize) -> Result<Cost, PairError> {
     if ended >= wanted { Ok(cost) } else { Err(PairError::Short(ended, wanted)) }
 }
 
-/// Resident memory of this process.
+/// Resident memory of this process, with the huge pages of packet memory and tables, which Linux counts apart.
 pub fn resident_bytes() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    text.split_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0) * 4096
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let bytes = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<usize>().ok().map(|kib| kib << 10)
+    };
+    bytes("VmRSS:").unwrap_or(0) + bytes("HugetlbPages:").unwrap_or(0)
 }

@@ -36,6 +36,8 @@ pub struct Ends {
     pub(super) ports: [Vec<Box<dyn Port>>; 2],
     /// Whether a router of the kernel stands between the two.
     routed: bool,
+    /// Whether checksums are left to whom the packets go to: to nobody inside this process, and to the kernel where it takes them.
+    pub(super) offloads: bool,
     mtu: u16,
 }
 
@@ -49,6 +51,13 @@ impl Ends {
         let open = |spec: &PortSpec| -> Result<Box<dyn Port>, OpenError> {
             // What a receive ring keeps back for a whole block would be in every round trip.
             Ok(linerate_ports::open_device(spec, &OpenOptions::low_latency(), &pool)?.into_port())
+        };
+        let offloads = match joined {
+            Joined::Namespaces(topology, kind) => {
+                linerate_ports::offloads(&PortSpec::new(kind, topology.generator.interface.name))
+            }
+            Joined::Memory(_) => false,
+            Joined::Pipe => true,
         };
         let (mut ports, routed) = match joined {
             Joined::Namespaces(topology, kind) => {
@@ -73,7 +82,7 @@ impl Ends {
         if matches!(joined, Joined::Memory(_)) {
             meet(&mut ports)?;
         }
-        Ok(Ends { pool, ports, routed, mtu })
+        Ok(Ends { pool, ports, routed, offloads, mtu })
     }
 
     /// The configuration of the layer below TCP: of the client with the addresses from `first` on, or of the server.

@@ -29,6 +29,9 @@ pub enum PairError {
     /// The server cannot be reached.
     #[error("no connection could be made through the device before the load began; does it carry IPv4 and ARP?")]
     Unreachable,
+    /// A peer of the test is not installed.
+    #[error("{0}")]
+    Missing(String),
     /// A program could not begin.
     #[error("{0}")]
     Program(String),

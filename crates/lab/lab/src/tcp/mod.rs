@@ -10,7 +10,9 @@ pub mod echo;
 mod ends;
 mod error;
 mod pair;
+pub mod peers;
 mod sessions;
+pub mod udp_loop;
 
 pub use ends::{Ends, Joined};
 pub use error::PairError;

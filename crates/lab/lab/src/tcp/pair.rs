@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use linerate_ip::IpConfig;
-use linerate_port::{PortIndex, Stats};
+use linerate_port::{Drops, PortIndex, Stats};
 use linerate_sys::perf::{Counter, Event, Scope};
 use linerate_sys::{affinity, clock, signal};
 use linerate_tcp::{App, Counters, Stack, StackConfig};
@@ -29,6 +29,19 @@ pub struct Cost {
     pub core_ns: u64,
     /// Cycles of both ends, where the machine counts them.
     pub cycles: Option<f64>,
+}
+
+/// An end that works in rounds.
+pub(super) trait Rounds: Send {
+    /// Does what can be done now, and says whether there was anything.
+    fn round(&mut self, now_ns: u64) -> bool;
+}
+
+impl<A: App + Send> Rounds for Worker<Stack<A>> {
+    #[inline]
+    fn round(&mut self, now_ns: u64) -> bool {
+        Worker::round(self, now_ns).moved()
+    }
 }
 
 /// The two stacks.
@@ -63,6 +76,7 @@ fn worker<A: App>(
         time_wait_ms: TIME_WAIT_MS,
         secret,
         output_packets: shape.output_packets,
+        partial_checksums: ends.offloads,
         ..StackConfig::default()
     };
     config.send.budget_bytes = shape.connections_max * 64 + (64 << 20);
@@ -100,63 +114,8 @@ impl<C: App + Send, S: App + Send> Pair<C, S> {
     ///
     /// # Errors
     /// A signal asked to stop.
-    pub fn drive(
-        &mut self,
-        mut is_over: impl FnMut(&mut Worker<Stack<C>>, u64) -> bool + Send,
-    ) -> Result<Cost, PairError> {
-        let Pair { client, server, cores: [client_core, server_core] } = self;
-        let apart = client_core.is_some() && server_core.is_some() && client_core != server_core;
-        let ended = AtomicBool::new(false);
-        let cost = std::thread::scope(|scope| {
-            let mut alone = Some(server);
-            let other = apart.then(|| {
-                let server = alone.take();
-                let ended = &ended;
-                let core = *server_core;
-                scope.spawn(move || {
-                    measured(core, || {
-                        let Some(server) = server else { return };
-                        while !ended.load(Ordering::Relaxed) {
-                            let now_ns = clock::now_ns();
-                            if !server.round(now_ns).moved() {
-                                std::thread::yield_now();
-                            }
-                        }
-                    })
-                })
-            });
-            let client_core = *client_core;
-            let ended = &ended;
-            let first = scope.spawn(move || {
-                let cost = measured(client_core, || {
-                    let mut rounds = 0u64;
-                    loop {
-                        let now_ns = clock::now_ns();
-                        let mut moved = client.round(now_ns).moved();
-                        if let Some(server) = &mut alone {
-                            moved |= server.round(now_ns).moved();
-                        }
-                        rounds += 1;
-                        if !moved {
-                            std::thread::yield_now();
-                        }
-                        let looks = !moved || rounds.is_multiple_of(LOOK_EVERY);
-                        if looks && (is_over(client, now_ns) || signal::stop_requested()) {
-                            return;
-                        }
-                    }
-                });
-                ended.store(true, Ordering::Relaxed);
-                cost
-            });
-            let mut cost = join(first);
-            if let Some(other) = other.map(join) {
-                cost.core_ns += other.core_ns;
-                cost.cycles = cost.cycles.zip(other.cycles).map(|(one, other)| one + other);
-            }
-            cost
-        });
-        if signal::stop_requested() { Err(PairError::Stopped) } else { Ok(cost) }
+    pub fn drive(&mut self, is_over: impl FnMut(&mut Worker<Stack<C>>, u64) -> bool + Send) -> Result<Cost, PairError> {
+        drive(&mut self.client, &mut self.server, self.cores, is_over)
     }
 
     /// Drives both until no packet has reached or left the client for a while.
@@ -177,6 +136,15 @@ impl<C: App + Send, S: App + Send> Pair<C, S> {
         .map(drop)
     }
 
+    /// Drives both for a while: what is on its way without a timer arrives.
+    ///
+    /// # Errors
+    /// As [`Pair::drive`].
+    pub fn settle_for(&mut self, time_ns: u64) -> Result<(), PairError> {
+        let start_ns = clock::now_ns();
+        self.drive(|_, now_ns| now_ns.saturating_sub(start_ns) >= time_ns).map(drop)
+    }
+
     /// Counters of both stacks.
     pub fn counters(&mut self) -> [Counters; 2] {
         let now_ns = clock::now_ns();
@@ -186,6 +154,14 @@ impl<C: App + Send, S: App + Send> Pair<C, S> {
         ]
     }
 
+    /// Packets that the ports of both ends lost so far, by place and cause.
+    ///
+    /// # Errors
+    /// A port cannot say.
+    pub fn drops(&mut self) -> Result<Vec<Drops>, PairError> {
+        Ok(self.stats()?.0.into_iter().flat_map(|stats| [stats.rx_drops, stats.tx_drops]).flatten().collect())
+    }
+
     /// Totals of the ports of both ends.
     ///
     /// # Errors
@@ -193,6 +169,70 @@ impl<C: App + Send, S: App + Send> Pair<C, S> {
     pub fn stats(&mut self) -> Result<EndStats, PairError> {
         Ok(EndStats([stats(&mut self.client)?, stats(&mut self.server)?]))
     }
+}
+
+/// Rounds of both ends until `is_over` says so, which is asked on the client's thread with the time: in turn on one core, or each on a core
+/// of its own. Returns what they cost.
+///
+/// # Errors
+/// A signal asked to stop.
+pub(super) fn drive<C: Rounds, S: Rounds>(
+    client: &mut C,
+    server: &mut S,
+    cores: [Option<usize>; 2],
+    mut is_over: impl FnMut(&mut C, u64) -> bool + Send,
+) -> Result<Cost, PairError> {
+    let [client_core, server_core] = cores;
+    let apart = client_core.is_some() && server_core.is_some() && client_core != server_core;
+    let ended = AtomicBool::new(false);
+    let cost = std::thread::scope(|scope| {
+        let mut alone = Some(server);
+        let other = apart.then(|| {
+            let server = alone.take();
+            let ended = &ended;
+            scope.spawn(move || {
+                measured(server_core, || {
+                    let Some(server) = server else { return };
+                    while !ended.load(Ordering::Relaxed) {
+                        let now_ns = clock::now_ns();
+                        if !server.round(now_ns) {
+                            std::thread::yield_now();
+                        }
+                    }
+                })
+            })
+        });
+        let ended = &ended;
+        let first = scope.spawn(move || {
+            let cost = measured(client_core, || {
+                let mut rounds = 0u64;
+                loop {
+                    let now_ns = clock::now_ns();
+                    let mut moved = client.round(now_ns);
+                    if let Some(server) = &mut alone {
+                        moved |= server.round(now_ns);
+                    }
+                    rounds += 1;
+                    if !moved {
+                        std::thread::yield_now();
+                    }
+                    let looks = !moved || rounds.is_multiple_of(LOOK_EVERY);
+                    if looks && (is_over(client, now_ns) || signal::stop_requested()) {
+                        return;
+                    }
+                }
+            });
+            ended.store(true, Ordering::Relaxed);
+            cost
+        });
+        let mut cost = join(first);
+        if let Some(other) = other.map(join) {
+            cost.core_ns += other.core_ns;
+            cost.cycles = cost.cycles.zip(other.cycles).map(|(one, other)| one + other);
+        }
+        cost
+    });
+    if signal::stop_requested() { Err(PairError::Stopped) } else { Ok(cost) }
 }
 
 fn stats<A: App>(worker: &mut Worker<Stack<A>>) -> Result<Stats, PairError> {

@@ -70,7 +70,8 @@ fn test_name(found: &Found) -> &'static str {
         Found::ConnectionRate(_) => "connection-rate",
         Found::ConcurrentConnections(_) => "concurrent-connections",
         Found::RequestRate(_) => "request-rate",
-        Found::TcpEcho { .. } => "tcp-echo",
+        Found::TcpEcho(_) => "tcp-echo",
+        Found::UdpLoop(_) => "udp-loop",
         Found::Load { .. } => "load",
         Found::Capture { .. } => "capture",
         Found::Ping { .. } => "ping",
@@ -80,7 +81,7 @@ fn test_name(found: &Found) -> &'static str {
 fn known_test(name: &str) -> &'static str {
     let known = ["throughput", "latency", "frame-loss", "back-to-back", "system-recovery", "reset", "soak"];
     let known = known.iter().chain(&["max-forwarding-rate", "load", "capture", "capacity", "no-loss", "ping"]);
-    let known = known.chain(&["connection-rate", "concurrent-connections", "request-rate", "tcp-echo"]);
+    let known = known.chain(&["connection-rate", "concurrent-connections", "request-rate", "tcp-echo", "udp-loop"]);
     known.copied().find(|known| *known == name).unwrap_or("test")
 }
 

@@ -2,7 +2,9 @@
 
 use super::{Better, Mark, Unit, median};
 use crate::units::{nanoseconds, percent, pps};
-use crate::{CapturePoint, EchoPoint, Found, GoalFound, Latency, LatencyPoint, LimitedBy, SearchStop, SessionsFound};
+use crate::{
+    CapturePoint, EchoPoint, EchoesFound, Found, GoalFound, Latency, LatencyPoint, LimitedBy, SearchStop, SessionsFound,
+};
 
 /// A figure without where it belongs.
 #[derive(Debug)]
@@ -84,16 +86,11 @@ pub(super) fn of_found(found: &Found) -> Vec<Part> {
         Found::ConnectionRate(found) => of_sessions("connections", Unit::PerSecond, found),
         Found::ConcurrentConnections(found) => of_sessions("concurrent connections", Unit::Connections, found),
         Found::RequestRate(found) => of_sessions("requests", Unit::PerSecond, found),
-        Found::TcpEcho { set_up_per_core_second, torn_down_per_core_second, bytes_per_connection, points, .. } => {
-            let rate = |name: &str, value: f64| Part::new(name, Unit::PerSecond, Better::Higher, value);
-            let mut parts: Vec<Part> = points.iter().flat_map(of_echo).collect();
-            parts.push(rate("set up per core", *set_up_per_core_second));
-            parts.push(rate("closed per core", *torn_down_per_core_second));
-            let bytes =
-                bytes_per_connection.map(|bytes| Part::new("bytes per connection", Unit::Bytes, Better::Lower, bytes));
-            parts.extend(bytes);
-            parts
-        }
+        Found::TcpEcho(found) => of_echoes(found),
+        Found::UdpLoop(found) => vec![
+            Part::new("udp-cycles", Unit::PerSecond, Better::Higher, found.per_second),
+            Part::new("udp-cycles per core", Unit::PerSecond, Better::Higher, found.per_core_second),
+        ],
         Found::Load { sent_pps, delivered_pps } => {
             let sent = Part::new("sent", PacketsPerSecond, Better::Neither, *sent_pps);
             vec![Part::new("delivered", PacketsPerSecond, Better::Higher, *delivered_pps), sent]
@@ -160,8 +157,23 @@ fn of_sessions(name: &str, unit: Unit, found: &SessionsFound) -> Vec<Part> {
     vec![part]
 }
 
-fn of_echo(point: &EchoPoint) -> Vec<Part> {
-    let of = |what: &str| if point.order == "reply" { what.to_owned() } else { format!("{what}, {}", point.order) };
+/// Other stacks' figures are named after them: they stand beside ours in one cell.
+fn of_echoes(found: &EchoesFound) -> Vec<Part> {
+    let of = |what: &str| if found.stack == "Linerate" { what.to_owned() } else { format!("{what}, {}", found.stack) };
+    let rate = |name: &str, value: f64| Part::new(of(name), Unit::PerSecond, Better::Higher, value);
+    let mut parts: Vec<Part> = found.points.iter().flat_map(|point| of_echo(point, &of)).collect();
+    parts.push(rate("set up per core", found.set_up_per_core_second));
+    parts.push(rate("closed per core", found.torn_down_per_core_second));
+    let bytes = |bytes| Part::new(of("bytes per connection"), Unit::Bytes, Better::Lower, bytes);
+    parts.extend(found.bytes_per_connection.map(bytes));
+    parts
+}
+
+fn of_echo(point: &EchoPoint, of_stack: &impl Fn(&str) -> String) -> Vec<Part> {
+    let of = |what: &str| {
+        let what = of_stack(what);
+        if point.order == "reply" { what } else { format!("{what}, {}", point.order) }
+    };
     let part = |name: &str, unit, better, value| Part::new(of(name), unit, better, value);
     let mut parts = vec![
         part("echoes", Unit::PerSecond, Better::Higher, point.per_second),

@@ -3,8 +3,8 @@
 use super::labels::Labels;
 use super::{Entry, Grid, Tone, Topic, explained};
 use crate::figure::{Mark, Missing, Summary, Unit, median};
-use crate::units::{L1_OVERHEAD_BYTES, bps, count, per_second, percent, pps};
-use crate::{CORE_CLOCK, Found, Results};
+use crate::units::{L1_OVERHEAD_BYTES, bps, count, percent, pps};
+use crate::{Found, Results};
 
 /// Whether a figure is a rate that the device carried.
 pub(crate) fn is_rate(summary: &Summary) -> bool {
@@ -94,9 +94,12 @@ pub(super) fn link(results: &Results, labels: &Labels, figures: &[Summary]) -> G
     grid
 }
 
-/// What others published, beside what was measured here.
+/// What others published, beside what was measured here. Where the clock of the others' machine is known, both figures are compared for each
+/// GHz, too.
 pub(super) fn published(results: &Results, labels: &Labels, figures: &[Summary]) -> Grid {
-    let columns = [
+    let clock_ghz = results.environment.core_clock_ghz();
+    let has_clocks = results.cells.iter().flat_map(|cell| &cell.published).any(|row| row.per_ghz.is_some());
+    let mut columns = vec![
         ("cell", false),
         ("figure", false),
         ("published", false),
@@ -104,34 +107,55 @@ pub(super) fn published(results: &Results, labels: &Labels, figures: &[Summary])
         ("measured here", true),
         ("mark", false),
     ];
+    if has_clocks {
+        columns.splice(5..5, [("times", true), ("times per GHz", true)]);
+    }
     let mut grid = Grid::new(Topic::Published, "Published and measured", &columns);
+    let (mut compared, mut slower, mut slower_per_ghz) = (0, 0, 0);
     for (index, cell) in results.cells.iter().enumerate() {
         for row in &cell.published {
             let measured = beside(index, &row.what, figures);
-            grid.rows.push(vec![
+            let mut entries = vec![
                 Entry::new(labels.of(index)),
                 Entry::new(figure_words(&row.what, measured)),
                 Entry::new(&row.text),
                 Entry::new(&row.source),
-                Entry::toned(measured.map_or("-".to_owned(), |summary| measured_words(results, summary)), Tone::Strong),
-                Entry::toned(measured.map(Summary::mark_words).unwrap_or_default(), Tone::Doubtful),
-            ]);
+                Entry::toned(measured.map_or("-".to_owned(), Summary::words), Tone::Strong),
+            ];
+            if has_clocks {
+                let here = measured.map(Summary::median);
+                let here_per_ghz = here.zip(clock_ghz).map(|(here, ghz)| here / ghz).filter(|_| row.per_ghz.is_some());
+                let [times, times_per_ghz] = [(here, row.value), (here_per_ghz, row.per_ghz)]
+                    .map(|(here, there)| Some(here? / there.filter(|value| *value > 0.0)?));
+                compared += usize::from(times.is_some());
+                slower += usize::from(times.is_some_and(|times| times < 1.0));
+                slower_per_ghz += usize::from(times_per_ghz.is_some_and(|times| times < 1.0));
+                let ratio = |value: Option<f64>| match value {
+                    Some(times) => {
+                        Entry::toned(format!("{times:.2}"), if times < 1.0 { Tone::Bad } else { Tone::Good })
+                    }
+                    None => Entry::new("-"),
+                };
+                entries.extend([ratio(times), ratio(times_per_ghz)]);
+            }
+            entries.push(Entry::toned(measured.map(Summary::mark_words).unwrap_or_default(), Tone::Doubtful));
+            grid.rows.push(entries);
         }
     }
     if !grid.rows.is_empty() {
         grid.notes = vec!["Published figures were measured on other machines.".to_owned()];
     }
-    grid
-}
-
-/// The measured figure; of echoes also the rate for each GHz of this machine's clock, since that decides them.
-fn measured_words(results: &Results, summary: &Summary) -> String {
-    let clock_mhz =
-        results.environment.other.get(CORE_CLOCK).and_then(|words| words.split(' ').next()?.parse::<f64>().ok());
-    match clock_mhz.filter(|mhz| *mhz > 0.0 && summary.test == "tcp-echo") {
-        Some(mhz) => format!("{} ({} per GHz)", summary.words(), per_second(summary.median() * 1_000.0 / mhz)),
-        None => summary.words(),
+    if compared > 0 {
+        let note = format!(
+            "Times: the figure here over the published one. Of {} figures that were measured, {} are below the published ones, and {} \
+             for each GHz of both machines' clocks.",
+            count(compared as u64),
+            count(slower as u64),
+            count(slower_per_ghz as u64)
+        );
+        grid.notes.push(note);
     }
+    grid
 }
 
 /// The published figure, with the load of the measured one where that has one.

@@ -13,14 +13,14 @@ pub(crate) struct Labels {
 impl Labels {
     pub(crate) fn new(results: &Results) -> Self {
         let names_ip = results.cells.iter().any(|cell| cell.ip.is_some());
-        let parts: Vec<[String; 6]> = results.cells.iter().map(|cell| parts(cell, names_ip)).collect();
+        let parts: Vec<[String; 7]> = results.cells.iter().map(|cell| parts(cell, names_ip)).collect();
         let varies = |index: usize| {
             let mut values = parts.iter().filter_map(|parts| parts.get(index));
             let first = values.next();
             values.any(|value| Some(value) != first)
         };
-        let varying: Vec<usize> = (0..6).filter(|index| varies(*index)).collect();
-        let join = |parts: &[String; 6], keep: &dyn Fn(usize) -> bool| {
+        let varying: Vec<usize> = (0..7).filter(|index| varies(*index)).collect();
+        let join = |parts: &[String; 7], keep: &dyn Fn(usize) -> bool| {
             let kept = parts.iter().enumerate().filter(|(index, part)| keep(*index) && !part.is_empty());
             kept.map(|(_, part)| part.as_str()).collect::<Vec<_>>().join(", ")
         };
@@ -43,15 +43,25 @@ impl Labels {
     }
 }
 
-fn parts(cell: &Cell, names_ip: bool) -> [String; 6] {
+fn parts(cell: &Cell, names_ip: bool) -> [String; 7] {
     let cores = cell.cores.as_ref().map_or(String::new(), |name| format!("cores {name}"));
     let ip = if names_ip { cell.ip.as_deref().unwrap_or("IPv4") } else { "" };
-    [cell.dut_name.clone(), size_words(cell), flows_words(cell.flows), ip.to_owned(), cell.direction.clone(), cores]
+    let flows = if cell.size.is_empty() { connections_words(cell.flows) } else { flows_words(cell.flows) };
+    let ports = cell.ports.clone().unwrap_or_default();
+    [cell.dut_name.clone(), size_words(cell), flows, ip.to_owned(), cell.direction.clone(), ports, cores]
 }
 
-/// `64 B`, or the label of a mix.
+/// `64 B`, or the label of a mix; nothing in tests of TCP.
 pub(crate) fn size_words(cell: &Cell) -> String {
-    if cell.size.bytes().all(|byte| byte.is_ascii_digit()) { format!("{} B", cell.size) } else { cell.size.clone() }
+    if !cell.size.is_empty() && cell.size.bytes().all(|byte| byte.is_ascii_digit()) {
+        format!("{} B", cell.size)
+    } else {
+        cell.size.clone()
+    }
+}
+
+pub(crate) fn connections_words(connections: u64) -> String {
+    if connections == 1 { "1 connection".to_owned() } else { format!("{} connections", count(connections)) }
 }
 
 pub(crate) fn flows_words(flows: u64) -> String {

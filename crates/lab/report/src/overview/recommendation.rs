@@ -212,6 +212,7 @@ mod tests {
             flow_pattern: String::new(),
             ip: None,
             direction: "two ports".into(),
+            ports: None,
             cores: None,
             mode: String::new(),
             baseline_pps: None,

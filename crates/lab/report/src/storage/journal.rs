@@ -17,7 +17,7 @@ pub(super) enum Line {
     /// A new cell, or one that changed; without its findings.
     Cell { cell: usize, head: Box<Cell> },
     /// A new finding, or one that changed; without its trials.
-    Finding { cell: usize, finding: usize, head: Finding },
+    Finding { cell: usize, finding: usize, head: Box<Finding> },
     /// A trial that ended.
     Trial { cell: usize, finding: usize, trial: usize, made: Box<ExperimentTrial> },
 }
@@ -75,7 +75,7 @@ fn finding_lines(known: &SavedCell, cell_index: usize, cell: &Cell) -> Option<Ve
         let (known_head, trials) = known.findings.get(index).copied().unzip();
         let head = finding_head(finding);
         if known_head != Some(hash(&head)) {
-            lines.push(Line::Finding { cell: cell_index, finding: index, head });
+            lines.push(Line::Finding { cell: cell_index, finding: index, head: Box::new(head) });
         }
         let from = trials.unwrap_or(0);
         for (trial, made) in finding.trials.get(from..)?.iter().enumerate() {
@@ -118,7 +118,7 @@ fn apply(results: &mut Results, line: Line) -> Option<()> {
         Line::Finding { cell, finding, head } => {
             let findings = &mut results.cells.get_mut(cell)?.findings;
             let trials = findings.get_mut(finding).map(|finding| std::mem::take(&mut finding.trials));
-            put(findings, finding, Finding { trials: trials.unwrap_or_default(), ..head })
+            put(findings, finding, Finding { trials: trials.unwrap_or_default(), ..*head })
         }
         Line::Trial { cell, finding, trial, made } => {
             put(&mut results.cells.get_mut(cell)?.findings.get_mut(finding)?.trials, trial, *made)
@@ -167,6 +167,7 @@ fn cell_head(cell: &Cell) -> Cell {
         ip,
         direction,
         cores,
+        ports,
         mode,
         baseline_pps,
         published,
@@ -183,6 +184,7 @@ fn cell_head(cell: &Cell) -> Cell {
         ip: ip.clone(),
         direction: direction.clone(),
         cores: cores.clone(),
+        ports: ports.clone(),
         mode: mode.clone(),
         baseline_pps: *baseline_pps,
         findings: Vec::new(),

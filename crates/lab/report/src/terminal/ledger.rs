@@ -8,7 +8,9 @@ use crate::{Latency, Loss, Trial};
 /// Prints the ledger with its heading.
 pub(super) fn print(page: &mut Page, trial: &Trial) {
     let load = format!("{} intended for {}", pps(trial.load_pps), nanoseconds(trial.duration_ns as f64));
-    let heading = format!("{}: {}, {}, {load}", trial.name, frame_bytes(trial.size_wire), flows(trial.flows));
+    // TCP makes packets of many sizes.
+    let size = if trial.size_wire == 0 { String::new() } else { format!("{}, ", frame_bytes(trial.size_wire)) };
+    let heading = format!("{}: {size}{}, {load}", trial.name, flows(trial.flows));
     page.paragraph("", 0, Style::Heading, &heading);
     if !trial.path.is_empty() {
         page.paragraph("  path", 8, Style::Plain, &trial.path.join(" > "));

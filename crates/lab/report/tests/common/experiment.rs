@@ -274,24 +274,44 @@ fn sessions(highest: f64) -> SessionsFound {
     }
 }
 
-fn echoes() -> Found {
+fn whole(count: u64) -> SessionAccount {
+    SessionAccount::new((count, count, count), Vec::new()).expect("an account")
+}
+
+fn echoes(stack: &str) -> Found {
     let point = |order: &str, per_second: f64| EchoPoint {
         order: order.to_owned(),
         per_second,
         per_core_second: per_second * 0.99,
+        per_ghz: Some(per_second / 2.6),
+        echoes: whole(per_second as u64),
         cycles_per_echo: Some(2.6e9 / per_second),
         segments_per_echo: 2.0,
         acks_per_echo: 0.01,
         retransmitted: 0,
         connections_lost: 1,
     };
-    Found::TcpEcho {
+    let lost = vec![SessionLoss { cause: "reset".to_owned(), count: 1 }];
+    Found::TcpEcho(EchoesFound {
+        stack: stack.to_owned(),
         connections: 10_000,
+        connection_account: SessionAccount::new((10_000, 10_000, 9_999), lost).expect("an account"),
         set_up_per_core_second: 900_000.0,
         torn_down_per_core_second: 1_100_000.0,
         bytes_per_connection: Some(612.0),
+        resident_bytes: Some(4_100_000_000),
         points: vec![point("reply", 2.1e6), point("round-robin", 1.4e6)],
-    }
+    })
+}
+
+fn udp_loop() -> Found {
+    Found::UdpLoop(UdpFound {
+        per_second: 42.5e6,
+        per_core_second: 43e6,
+        per_ghz: None,
+        window: 64,
+        datagrams: whole(85_000_000),
+    })
 }
 
 /// One of each other kind, those with something missing too.
@@ -353,7 +373,9 @@ fn others(device: &Device) -> Vec<Finding> {
         finding(1, Found::ConnectionRate(sessions(1_000.0)), one("connection-rate-1")),
         finding(1, Found::ConcurrentConnections(sessions(500.0)), one("concurrent-connections-1")),
         finding(1, Found::RequestRate(SessionsFound { highest: None, ..sessions(800.0) }), one("request-rate-1")),
-        finding(1, echoes(), one("tcp-echo-1")),
+        finding(1, echoes("Linerate"), one("tcp-echo-1")),
+        finding(1, echoes("Linux"), one("tcp-echo-1")),
+        finding(1, udp_loop(), one("udp-loop-1")),
         finding(1, ping(Some(210_000)), Vec::new()),
         finding(2, ping(None), Vec::new()),
         finding(1, Found::MaxForwardingRate { pps: capacity * 1.01, load_pps: capacity * 1.4 }, one("mfr-1")),
@@ -374,6 +396,7 @@ fn published(dut: &str, flows: u64, direction: &str) -> Vec<PublishedRow> {
         source: "toonk.io 2019".to_owned(),
         what: what.to_owned(),
         value: Some(value),
+        per_ghz: None,
         text: text.to_owned(),
     };
     match (dut, flows, direction) {
@@ -400,6 +423,7 @@ pub fn cell(dut: &str, size_wire: u32, flows: u64, direction: &str, baseline_pps
         flow_pattern: if flows == 1 { "1 source x 1 destination" } else { "100 sources x 100 destinations, odometer" }
             .to_owned(),
         direction: direction.to_owned(),
+        ports: Some("xdp".to_owned()),
         cores: Some("apart".to_owned()),
         mode: "DUT on core 1; generator and receiver on core 0".to_owned(),
         baseline_pps: Some(baseline_pps),

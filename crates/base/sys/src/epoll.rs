@@ -1,0 +1,104 @@
+//! Many descriptors at once: which of them have something to read (epoll(7)), at a cost that does not grow with their number.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// A set of descriptors.
+#[derive(Debug)]
+pub struct Epoll {
+    fd: OwnedFd,
+    events: Vec<libc::epoll_event>,
+}
+
+impl Epoll {
+    /// An empty set, of which at most `events_max` descriptors are told at a time.
+    ///
+    /// # Errors
+    /// As epoll_create1(2).
+    pub fn new(events_max: usize) -> io::Result<Epoll> {
+        // SAFETY: no memory is passed.
+        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just made it, and nobody else has it.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Epoll { fd, events: vec![libc::epoll_event { events: 0, u64: 0 }; events_max.max(1)] })
+    }
+
+    /// Adds a descriptor under a number. It leaves the set when it is closed.
+    ///
+    /// # Errors
+    /// As epoll_ctl(2).
+    pub fn add(&self, fd: BorrowedFd<'_>, number: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: number };
+        // SAFETY: both descriptors are open, and `event` is valid for the call.
+        match unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &mut event) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Appends the numbers of descriptors that can be read now, or have ended, without waiting.
+    ///
+    /// # Errors
+    /// As epoll_wait(2); never `EINTR`.
+    pub fn ready(&mut self, numbers: &mut Vec<u64>) -> io::Result<()> {
+        let most = self.events.len().min(i32::MAX as usize) as i32;
+        // SAFETY: the kernel writes at most `most` events into memory that holds as many.
+        match unsafe { libc::epoll_wait(self.fd.as_raw_fd(), self.events.as_mut_ptr(), most, 0) } {
+            count @ 0.. => {
+                numbers.extend(self.events.iter().take(count as usize).map(|event| event.u64));
+                Ok(())
+            }
+            _ => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+                error => Err(error),
+            },
+        }
+    }
+}
+
+/// Raises the number of descriptors that this process may have open as far as it may without rights, and returns it (getrlimit(2),
+/// `RLIMIT_NOFILE`).
+///
+/// # Errors
+/// As setrlimit(2).
+pub fn raise_open_files() -> io::Result<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid for the call.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: `limit` is valid for the call.
+    match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } {
+        0 => Ok(limit.rlim_cur),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn those_that_can_be_read_are_told_by_their_numbers() {
+        let pipes: Vec<_> = (0..5).map(|_| io::pipe().expect("a pipe")).collect();
+        let mut set = Epoll::new(2).expect("a set");
+        pipes.iter().zip(10..).for_each(|((reader, _), number)| set.add(reader.as_fd(), number).expect("added"));
+        let mut told = Vec::new();
+        set.ready(&mut told).expect("told");
+        assert_eq!(told, []);
+        for index in [1, 3] {
+            (&pipes[index].1).write_all(b"x").expect("written");
+        }
+        set.ready(&mut told).expect("told");
+        told.sort_unstable();
+        assert_eq!(told, [11, 13]);
+        assert!(raise_open_files().expect("a limit") > 0);
+    }
+}
