@@ -18,9 +18,7 @@ use super::tree::TextFile;
 const PERMITTED: &[(&str, &[&str], &str)] = &[
     ("crates/apps/switch", &["mirrors", "service"], SPLIT_OF_ONE_TYPE),
     ("crates/base/mem", &["batch", "ownership", "pool"], "a pool fills batches, a batch returns its slots to the pool"),
-    ("crates/lab/lab", &LAB_CELL, "a cell runs its tests, and each test continues the cell's state"),
     ("crates/lab/lab", &["capture", "endpoint", "ends", "outcome", "sink"], SPLIT_OF_ONE_TYPE),
-    ("crates/lab/lab", &LAB, "the lab's parts name each other; the lab is reshaped as a whole"),
     ("crates/lab/lab", &["flight", "sight", "trial"], SPLIT_OF_ONE_TYPE),
     ("crates/ports/all", &["choose", "open"], "a bare interface is opened as the first candidate that opens"),
     ("crates/ports/packet", &["port", "receive", "ring"], SPLIT_OF_ONE_TYPE),
@@ -31,36 +29,6 @@ const PERMITTED: &[(&str, &[&str], &str)] = &[
 ];
 
 const SPLIT_OF_ONE_TYPE: &str = "the files hold parts of one type, which would be one long file otherwise";
-const LAB_CELL: [&str; 15] = [
-    "back_to_back",
-    "baseline",
-    "capacity",
-    "capture",
-    "cell",
-    "forwarding",
-    "frame_loss",
-    "latency",
-    "load",
-    "no_loss",
-    "recovery",
-    "reset",
-    "sessions",
-    "soak",
-    "throughput",
-];
-const LAB: [&str; 11] = [
-    "cleanup",
-    "counters",
-    "drops",
-    "dut",
-    "environment",
-    "fixed_loop",
-    "ledger",
-    "places",
-    "stalls",
-    "tester",
-    "topology",
-];
 
 /// Names of a module from the crate's root down.
 type ModulePath = Vec<String>;

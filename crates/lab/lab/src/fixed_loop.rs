@@ -13,7 +13,7 @@ use linerate_sys::affinity::pin_to_core;
 use linerate_sys::clock::{now_ns, sleep_until_ns};
 use linerate_sys::signal;
 
-use crate::tester::{Priority, raise_priority};
+use crate::threads::{Priority, raise_priority};
 
 /// Steps of one sample: some tens of microseconds, much longer than reading the clock takes.
 const STEPS: usize = 10_000;

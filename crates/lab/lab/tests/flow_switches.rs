@@ -7,8 +7,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
 use linerate_experiment::{DutKind, FlowSwitch, SwitchPorts};
-use linerate_lab::counters::SwitchSource;
 use linerate_lab::dut::{Built, Path, Shown};
+use linerate_lab::switches::SwitchSource;
 use linerate_lab::tester::{Cores, Load, Tester, TrialSpec, fixed_size};
 use linerate_lab::topology::{Carrier, Joint, TopologySpec};
 use linerate_report::FLOW_MATCHES;

@@ -7,11 +7,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use linerate_experiment::{DutKind, FlowSwitch, SwitchPorts};
-use linerate_lab::counters::SwitchSource;
 use linerate_lab::dut::{Built, Path};
 use linerate_lab::ledger::{Ends, Ledger, close_over_memory};
 use linerate_lab::netlink::Netlink;
 use linerate_lab::places::PortRows;
+use linerate_lab::switches::SwitchSource;
 use linerate_lab::tester::{Load, TesterSpec, TrialSpec, fixed_size};
 use linerate_lab::topology::{Carrier, FrameAddresses};
 use linerate_mem::{Batch, Pool, PoolConfig};

@@ -4,8 +4,8 @@
 mod support;
 
 use linerate_experiment::{DutKind, SwitchPorts};
-use linerate_lab::counters::SwitchSource;
 use linerate_lab::dut::{Built, Device, Path};
+use linerate_lab::switches::SwitchSource;
 use linerate_lab::tester::{Cores, Load, Outcome, Tester, TrialSpec, fixed_size};
 use linerate_lab::topology::{Joint, TopologySpec};
 use linerate_sys::affinity::allowed_cores;

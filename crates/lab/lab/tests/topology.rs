@@ -114,7 +114,7 @@ fn segments_of_one_tcp_stream_are_not_merged() {
 fn named_namespaces_can_be_opened_by_name_and_go_with_the_topology() {
     let spec = TopologySpec { named: true, ..TopologySpec::default() };
     let Some(topology) = built(Topology::router(&spec)) else { return };
-    let name = linerate_lab::cleanup::namespace_name("dut");
+    let name = linerate_lab::topology::namespace_name("dut");
     assert_eq!(topology.dut.as_ref().expect("router").namespace.name(), Some(name.as_str()));
     assert!(linerate_sys::netns::named().contains(&name));
     assert!(!linerate_lab::cleanup::left_behind().contains(&name), "this process still runs");

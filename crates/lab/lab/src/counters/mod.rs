@@ -5,10 +5,7 @@
 
 mod interface;
 pub mod nic;
-mod open_vswitch;
 mod sources;
-mod switch;
-mod switch_source;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,15 +15,12 @@ use crate::drops::DropCounts;
 use crate::hooks::Chain;
 use crate::netlink::NetlinkError;
 use crate::proc_net::{Counters, Softnet};
+use crate::switches::SwitchCounters;
 use crate::topology::Carrier;
 
 pub use interface::InterfaceCounters;
-pub(crate) use open_vswitch::of_ports;
 pub use sources::CounterSources;
 pub(crate) use sources::Reading;
-pub use switch::SwitchCounters;
-pub(crate) use switch::place_of_port;
-pub use switch_source::SwitchSource;
 
 /// Why the counters could not be read.
 #[derive(Debug, thiserror::Error)]

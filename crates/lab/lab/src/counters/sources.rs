@@ -8,12 +8,13 @@ use linerate_experiment::IpVersion;
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 
-use super::{CountersError, DutCounters, HostCounters, InterfaceCounters, SideCounters, Snapshot, SwitchSource, nic};
+use super::{CountersError, DutCounters, HostCounters, InterfaceCounters, SideCounters, Snapshot, nic};
 use crate::drops::DropSource;
 use crate::hooks::HookReader;
 use crate::napi::NetdevFamily;
 use crate::netlink::{ERROR_FIELDS, Netlink};
 use crate::proc_net::{Counters, ProcFile, ProcNet, has_packet_socket, parse_softnet};
+use crate::switches::SwitchSource;
 use crate::topology::{Carrier, Interface, Topology};
 
 /// The open files and sockets from which snapshots of one topology are read, from any thread.

@@ -8,7 +8,6 @@
 pub(crate) mod causes;
 pub(crate) mod hints;
 pub(crate) mod reasons;
-pub(crate) mod remarks;
 mod symbols;
 
 use std::collections::BTreeMap;

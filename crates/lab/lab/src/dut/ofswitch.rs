@@ -12,7 +12,7 @@ use super::folder::Folder;
 use super::own::SWITCH;
 use super::tools::Place;
 use super::{DutError, Shown};
-use crate::counters::SwitchSource;
+use crate::switches::SwitchSource;
 use crate::topology::{MemoryPath, TopologySpec};
 
 /// Its flow entries, in its folder.

@@ -15,8 +15,8 @@ use super::links::{self, Links};
 use super::stations::Stations;
 use super::tools::{Place, died};
 use super::{Built, Device, DutError, Path, Shown, flow_table, ofswitch, own};
-use crate::counters::{SwitchSource, place_of_port};
 use crate::placement::Placement;
+use crate::switches::{SwitchSource, place_of_port};
 use crate::topology::{Carrier, EGRESS_INTERFACE, INGRESS_INTERFACE, MemoryPath, Topology, TopologySpec};
 
 /// Names of its sockets, and of the ports of the learning switch: towards the generator, towards the receiver.

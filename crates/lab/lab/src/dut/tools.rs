@@ -10,7 +10,7 @@ use linerate_sys::netns::NetNs;
 use linerate_sys::process::{OUTPUT_BYTES_MAX, Process, Spec};
 
 use super::DutError;
-use crate::tester::{Priority, raise_priority};
+use crate::threads::{Priority, raise_priority};
 
 /// Longest run of a tool. Loading 65,536 rules takes seconds.
 pub(super) const TOOL_MAX: Duration = Duration::from_secs(60);

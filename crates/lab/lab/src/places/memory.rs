@@ -8,8 +8,8 @@ use linerate_report::Loss;
 use super::queued::{in_switch, under_way};
 use super::switched::SWITCH;
 use super::{Losses, Way};
-use crate::counters::{SwitchCounters, place_of_port};
 use crate::drops::hints;
+use crate::switches::{SwitchCounters, place_of_port};
 
 /// Where the tester's own ports lose something.
 const TESTERS_PORT: &str = "the tester's memif port";

@@ -5,7 +5,8 @@ use linerate_report::Loss;
 
 use super::segment::Segment;
 use super::{Losses, Path, Way};
-use crate::counters::{Difference, InterfaceCounters, SwitchCounters};
+use crate::counters::{Difference, InterfaceCounters};
+use crate::switches::SwitchCounters;
 
 /// The cause of what waits in a queue at the end of a trial.
 const STILL_QUEUED: &str = "still queued when the counters were read";

@@ -7,10 +7,11 @@ use super::neighbours::silent_neighbours;
 use super::queued::in_switch;
 use super::routed::{chains_at, legacy_in};
 use super::segment::{ALL, Segment};
-use crate::counters::{DutCounters, InterfaceCounters, SwitchCounters};
+use crate::counters::{DutCounters, InterfaceCounters};
 use crate::drops::causes::{Known, Piece};
 use crate::drops::reasons::Sureness;
 use crate::hooks::Hook;
+use crate::switches::SwitchCounters;
 use crate::topology::Carrier;
 
 /// What is lost in Linerate's switch without a word of its own.

@@ -3,7 +3,7 @@
 use linerate_report::{Found, Purpose};
 use linerate_search::back_to_back::{BackToBack, Burst, Settings, buffer_time};
 
-use super::cell::{Bench, Halt};
+use super::bench::{Bench, Halt};
 use super::rig::Rig;
 use crate::tester::Load;
 

@@ -2,7 +2,7 @@
 
 use linerate_report::{ExperimentTrial, Purpose, Results};
 
-use super::cell::Bench;
+use super::bench::Bench;
 use super::plan::{CellPlan, Plan};
 use super::rig::{Gone, Order, Rigs};
 use super::watch::Event;

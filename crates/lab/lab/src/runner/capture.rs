@@ -2,7 +2,7 @@
 
 use linerate_report::{CapturePoint, CapturePort, CoreUse, Found, Purpose};
 
-use super::cell::{Bench, Halt};
+use super::bench::{Bench, Halt};
 use super::rig::{Measured, Rig};
 use crate::tester::Load;
 

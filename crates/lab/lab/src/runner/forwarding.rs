@@ -4,7 +4,7 @@ use linerate_report::{Found, Purpose};
 use linerate_search::Load as Pps;
 use linerate_search::max_forwarding_rate::MaxForwardingRate;
 
-use super::cell::{Bench, Halt};
+use super::bench::{Bench, Halt};
 use super::rig::Rig;
 use super::throughput::in_words_of_search;
 use crate::tester::Load;

@@ -4,7 +4,7 @@ use linerate_report::{Found, LossPoint, Purpose};
 use linerate_search::Load as Pps;
 use linerate_search::frame_loss::FrameLoss;
 
-use super::cell::{Bench, Halt};
+use super::bench::{Bench, Halt};
 use super::rig::Rig;
 use super::throughput::in_words_of_search;
 use crate::tester::Load;

@@ -11,6 +11,7 @@
 
 mod back_to_back;
 mod baseline;
+mod bench;
 mod capacity;
 mod capture;
 mod cell;

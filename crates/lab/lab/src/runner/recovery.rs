@@ -5,7 +5,7 @@ use linerate_report::{Found, Purpose};
 use linerate_search::Load as Pps;
 use linerate_search::recovery::LoadDrop;
 
-use super::cell::{Bench, Halt};
+use super::bench::{Bench, Halt};
 use super::rig::{Order, Rig};
 use crate::tester::{Load, Recovery};
 

@@ -4,7 +4,7 @@ use linerate_experiment::{EchoOrder, EchoStack, SessionKind, Sessions};
 use linerate_report::{Found, Purpose, SessionAccount, SessionPoint, SessionsFound, units};
 use linerate_search::{Goal, Limit, Load as Number, Search};
 
-use super::cell::{Bench, Halt};
+use super::bench::{Bench, Halt};
 use super::rig::{Rig, SessionsOrder};
 use crate::tcp::SessionLoad;
 use crate::tester::Load;

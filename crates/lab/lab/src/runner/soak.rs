@@ -2,7 +2,7 @@
 
 use linerate_report::{Found, Purpose};
 
-use super::cell::{Bench, Halt};
+use super::bench::{Bench, Halt};
 use super::rig::{Order, Rig};
 use crate::tester::Load;
 

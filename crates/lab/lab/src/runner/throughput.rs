@@ -6,7 +6,7 @@ use linerate_experiment::{LossGoal, Search as Kind};
 use linerate_report::{Found, GoalBounds, GoalFound, LimitedBy, Purpose, SearchStop};
 use linerate_search::{Bounds, Limit, Load as Pps, Stop, mlr};
 
-use super::cell::{Bench, Ceiling, Halt};
+use super::bench::{Bench, Ceiling, Halt};
 use super::rig::{Measured, Rig};
 use crate::tester::Load;
 

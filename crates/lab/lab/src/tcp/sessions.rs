@@ -17,10 +17,11 @@ use linerate_tcp::{ConnectOptions, Counters, State};
 
 use super::pair::{EndStats, Shape};
 use super::{Ends, Pair, PairError};
-use crate::counters::{CounterSources, SwitchSource};
+use crate::counters::CounterSources;
 use crate::cpu::CpuTimes;
 use crate::ledger::{self, Ledger};
 use crate::places::PortRows;
+use crate::switches::SwitchSource;
 use crate::tester::{Cores, Delays, Phases};
 
 /// Port of the server.

@@ -5,7 +5,7 @@ use linerate_port::{Context, Datapath, Port, PortError, PortIndex};
 use linerate_worker::{Config, Control, Eagerness, Role, Worker};
 
 use super::TesterError;
-use super::threads::{Priority, pin_and_prioritize};
+use crate::threads::{Priority, pin_and_prioritize};
 
 const BATCH: usize = 64;
 /// How long packets that have arrived when the trial ends may still pass.

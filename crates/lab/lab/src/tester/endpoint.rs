@@ -14,9 +14,9 @@ use super::delays::Delays;
 use super::ends::{Attachment, open_port};
 use super::outcome::TrialError;
 use super::sink::Sink;
-use super::threads::{Priority, pin_and_prioritize};
 use super::timeline::{Recorder, Timeline};
 use crate::run::Arrived;
+use crate::threads::{Priority, pin_and_prioritize};
 
 /// What arrived in one trial, in one direction.
 #[derive(Debug, Default)]

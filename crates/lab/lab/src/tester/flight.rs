@@ -17,14 +17,15 @@ use super::noise::Noise;
 use super::outcome::TrialError;
 use super::rest::{Counters, at_rest, at_rest_since, switch_at_rest};
 use super::sight::{Sight, cores_in_use};
-use super::threads::{Priority, REAL_TIME_MAX_NS, pin_and_prioritize, raise_priority};
 use super::trial::{Cores, TrialSpec, WayLoad};
 use super::work::{self, Counts};
 use super::{Tester, ends::End};
-use crate::counters::{Difference, SwitchCounters};
+use crate::counters::Difference;
 use crate::cpu::CpuTimes;
 use crate::placement::Mode;
 use crate::run::{self, Arrived, Kept, Lane};
+use crate::switches::SwitchCounters;
+use crate::threads::{Priority, REAL_TIME_MAX_NS, pin_and_prioritize, raise_priority};
 use linerate_worker::{Control, SendEnd};
 
 /// From the start of the threads to the first packet.

@@ -22,7 +22,6 @@ mod ports;
 mod rest;
 mod sight;
 mod sink;
-mod threads;
 pub mod timeline;
 mod traffic;
 mod trial;
@@ -34,10 +33,11 @@ use linerate_mem::{Pool, PoolConfig};
 use linerate_port::{OpenError, Port};
 use linerate_sys::clock;
 
-use crate::counters::{CounterSources, CountersError, SwitchSource};
+use crate::counters::{CounterSources, CountersError};
 use crate::fixed_loop::Calm;
 use crate::placement::{self, Mode, Placement};
 use crate::stalls::Watcher;
+use crate::switches::SwitchSource;
 use crate::topology::{FrameAddresses, Topology, TopologyError};
 
 use device::Installed;
@@ -45,7 +45,6 @@ pub(crate) use endpoint::drops_since;
 use ends::{Attachment, End};
 use gateway::Gateway;
 pub(crate) use memory::can_send;
-pub(crate) use threads::{Priority, raise_priority};
 
 pub use capture::{Capture, Captured};
 pub use delays::Delays;

@@ -3,7 +3,8 @@
 use linerate_sys::clock;
 
 use super::phases::Phases;
-use crate::counters::{CounterSources, CountersError, Reading, Snapshot, SwitchCounters, SwitchSource};
+use crate::counters::{CounterSources, CountersError, Reading, Snapshot};
+use crate::switches::{SwitchCounters, SwitchSource};
 
 /// What counts on the path, beside its ends.
 pub(super) struct Counters<'a> {

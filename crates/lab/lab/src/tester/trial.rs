@@ -17,11 +17,12 @@ use super::outcome::{Interruption, Outcome, TrialError, WayOutcome};
 use super::phases::{Learning, Phases, pause_ns};
 use super::traffic::{self, Way};
 use super::{Tester, work};
-use crate::counters::{Difference, SwitchCounters};
+use crate::counters::Difference;
 use crate::drops::hints;
-use crate::drops::remarks::{is_unsure, link_flaps, remarks};
+use crate::ledger::remarks::{is_unsure, link_flaps, remarks};
 use crate::ledger::{self, Ends, Ledger};
 use crate::places::PortRows;
+use crate::switches::SwitchCounters;
 use linerate_worker::SendEnd;
 
 /// Which core does what; `None` leaves it to the scheduler.

@@ -15,7 +15,7 @@ use linerate_ports::HEADERS;
 
 use super::links::{GENERATOR_LINK, RECEIVER_LINK};
 use super::{FrameAddresses, TopologySpec};
-use crate::counters::SwitchSource;
+use crate::switches::SwitchSource;
 
 /// The two ends of a path of shared memory.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -32,6 +32,7 @@
 mod addresses;
 mod links;
 mod memory;
+mod names;
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -39,10 +40,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use linerate_experiment::{FlowSpec, IpVersion, TopologyKind};
 use linerate_sys::netns::NetNs;
 
-use crate::counters::SwitchSource;
 use crate::netlink::{NetlinkError, VethEnd};
 use crate::placement::{self, Mode, Placement};
 use crate::prefixes::Range;
+use crate::switches::SwitchSource;
 use crate::sysctl;
 
 use addresses::{address_dut, address_outer};
@@ -51,6 +52,8 @@ use links::join;
 pub use links::{EGRESS_INTERFACE, GENERATOR_INTERFACE, GRO_SIZE_MAX, INGRESS_INTERFACE, RECEIVER_INTERFACE};
 pub(crate) use links::{GENERATOR_LINK, LINK_PREFIX_LEN, LinkAddresses, RECEIVER_LINK};
 pub use memory::{MemoryEnd, MemoryPath};
+pub use names::namespace_name;
+pub(crate) use names::owner_of;
 
 /// What to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -407,7 +410,7 @@ fn place_dut(dut: &Dut, spec: &TopologySpec) -> Result<Mode, TopologyError> {
 /// A namespace in which nothing speaks unasked.
 fn quiet_namespace(spec: &TopologySpec, role: &str) -> Result<NetNs, TopologyError> {
     let made = match spec.named {
-        true => NetNs::create_named(&crate::cleanup::namespace_name(role)),
+        true => NetNs::create_named(&namespace_name(role)),
         false => NetNs::anonymous(),
     };
     let namespace = made.map_err(step("make a network namespace"))?;

@@ -13,7 +13,7 @@ use linerate_sys::affinity;
 
 use super::super::DutError;
 use crate::placement::{self, Mode, Placement};
-use crate::tester::{Priority, raise_priority};
+use crate::threads::{Priority, raise_priority};
 use crate::topology::{Dut, Interface, TopologySpec};
 
 /// A capture's settings on cores that there are.

@@ -15,7 +15,7 @@ use super::links::{self, Links};
 use super::switch::dut_cores;
 use super::tools::{Place, TOOL_MAX};
 use super::{Built, Device, DutError, Path, Shown};
-use crate::counters::{SwitchSource, of_ports};
+use crate::switches::{SwitchSource, of_ports};
 use crate::topology::{Carrier, EGRESS_INTERFACE, INGRESS_INTERFACE, MemoryPath, Topology, TopologySpec};
 
 use daemons::Daemons;

@@ -1,7 +1,7 @@
 //! What a trial's account should be read with: what was not seen, and what moved beside the losses.
 
+use super::Ledger;
 use crate::counters::{Difference, InterfaceCounters};
-use crate::ledger::Ledger;
 use crate::proc_net::Counters;
 use linerate_report::Loss;
 

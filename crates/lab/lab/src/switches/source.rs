@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use linerate_sys::clock;
 use serde_json::{Value, json};
 
+use super::counters::SwitchCounters;
 use super::open_vswitch;
-use super::switch::SwitchCounters;
 
 /// Longest wait for an answer. The worker answers between two rounds, if it has a core.
 const ANSWER_MAX: Duration = Duration::from_secs(20);

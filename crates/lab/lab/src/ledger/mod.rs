@@ -3,11 +3,14 @@
 //! The arithmetic is [`linerate_report::Account`]'s; here the losses come together: those that counters of the path show
 //! ([`crate::places`]) and those that the ports know themselves.
 
+pub(crate) mod remarks;
+
 use linerate_report::{Account, AccountError, Counted, Loss};
 
-use crate::counters::{Difference, SwitchCounters};
+use crate::counters::Difference;
 use crate::drops::hints;
 use crate::places::{self, Losses, PortRows, Way};
+use crate::switches::SwitchCounters;
 
 /// What the ends of a trial counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use linerate_report::Loss;
 use linerate_sys::process::{OUTPUT_BYTES_MAX, Process, Spec};
 
-use super::switch::SwitchCounters;
+use super::counters::SwitchCounters;
 
 /// Longest run of the command.
 const ANSWER_MAX: Duration = Duration::from_secs(20);

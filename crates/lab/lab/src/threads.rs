@@ -18,7 +18,7 @@ const NICE: i32 = -20;
 /// Low in the real-time class: above every ordinary thread, below whatever else the machine runs in it.
 const REAL_TIME: i32 = 1;
 /// Longest load in the real-time class, in nanoseconds: with the trial before it well below the share that the kernel allows.
-pub(super) const REAL_TIME_MAX_NS: u64 = 500_000_000;
+pub(crate) const REAL_TIME_MAX_NS: u64 = 500_000_000;
 
 /// How far the threads of a trial go ahead of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,7 +39,7 @@ pub(crate) fn raise_priority(thread_id: i32, priority: Priority) {
 }
 
 /// Puts the calling thread on its core, ahead of what else runs there. A wish, as [`raise_priority`] is.
-pub(super) fn pin_and_prioritize(core: Option<usize>, priority: Priority) {
+pub(crate) fn pin_and_prioritize(core: Option<usize>, priority: Priority) {
     if let Some(core) = core {
         let _ = affinity::pin_to_core(core);
     }
