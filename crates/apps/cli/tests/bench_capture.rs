@@ -80,6 +80,7 @@ fn the_text_ends_with_the_recommendation() {
     }
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("its level") && text.contains("of sent"), "{text}");
+    assert!(text.lines().all(|line| line.trim() != "Environment"), "the environment is in the file: {text}");
     let end = text.rfind("Recommendation").and_then(|at| text.get(at..)).expect("the recommendation");
     assert!(end.contains("One setting was measured") && end.lines().count() < 12, "{text}");
 }

@@ -113,13 +113,13 @@ pub fn run(args: &Args) -> ExitCode {
 
 fn conclude(args: &Args, Ended { results, folder, end }: &Ended) -> ExitCode {
     let recommendation = capture_recommendation(results);
-    linerate_console::tell!("kept in {}", folder.display());
+    linerate_console::tell!("kept in {}; report.txt there has the environment, too", folder.display());
     if args.json {
         print(results_json(results).trim_end());
     } else {
         let columns = terminal_size::terminal_size().map_or(110, |(width, _)| usize::from(width.0));
         let colour = std::io::stdout().is_terminal();
-        let text = linerate_report::results_terminal(results, columns, colour);
+        let text = linerate_report::results_screen(results, columns, colour);
         let end = linerate_report::capture_recommendation_terminal(results, columns, colour);
         print(format!("{text}\n{end}").trim_end());
     }
