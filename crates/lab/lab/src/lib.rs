@@ -18,6 +18,7 @@
 
 pub mod cache_line;
 pub mod cleanup;
+mod core_clock;
 pub mod counters;
 pub mod cpu;
 pub mod drops;

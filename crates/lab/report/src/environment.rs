@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 /// Key in [`Environment::other`] of the clock of a core: `2595.124 MHz`.
 pub const CORE_CLOCK: &str = "clock of a core";
 
+/// Key of the clock of a core as it was measured while it worked: `4061 MHz`.
+pub const CORE_CLOCK_MEASURED: &str = "clock of a core, measured";
+
 /// Where a result was measured. `None` and empty maps: not known here.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -35,9 +38,10 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// The clock of a core in GHz, where it is known.
+    /// The clock of a core in GHz, where it is known: the measured one, or else the one that the kernel tells.
     pub fn core_clock_ghz(&self) -> Option<f64> {
-        let megahertz = self.other.get(CORE_CLOCK)?.split(' ').next()?.parse::<f64>().ok()?;
+        let known = self.other.get(CORE_CLOCK_MEASURED).or_else(|| self.other.get(CORE_CLOCK));
+        let megahertz = known?.split(' ').next()?.parse::<f64>().ok()?;
         Some(megahertz / 1_000.0).filter(|ghz| ghz.is_finite() && *ghz > 0.0)
     }
 }

@@ -52,7 +52,7 @@ pub use compare::{
     comparison_terminal,
 };
 pub use csv::{figures_csv, ledger_csv, trials_csv};
-pub use environment::{CORE_CLOCK, CacheLine, Environment};
+pub use environment::{CORE_CLOCK, CORE_CLOCK_MEASURED, CacheLine, Environment};
 pub use experiment::{
     Cell, EXPERIMENT_SCHEMA, ExperimentTrial, FLOW_MATCHES, Finding, Found, GoalBounds, GoalFound, LatencyPoint,
     LimitedBy, LossPoint, Noise, PublishedRow, Results, SearchStop, SessionsFound, Work,

@@ -4,14 +4,15 @@ use linerate_experiment::{DirectLink, DutKind, EchoOrder, EchoStack, Experiment,
 use linerate_port::Drops;
 use linerate_ports::HEADERS;
 use linerate_report::{
-    Account, Counted, Dut, EchoesFound, Environment, ExperimentTrial, Found, Loss, Noise, SessionPoint, Stalls, Trial,
-    UdpFound,
+    Account, CORE_CLOCK_MEASURED, Counted, Dut, EchoesFound, Environment, ExperimentTrial, Found, Loss, Noise,
+    SessionPoint, Stalls, Trial, UdpFound,
 };
 
 use super::cores::{self, Chosen};
 use super::observed::{core_use, moved};
 use super::plan::CellPlan;
 use super::rig::{Gone, Measured, Order, Rig, SessionsOrder};
+use crate::core_clock;
 use crate::counters::CounterSources;
 use crate::cpu::CpuTimes;
 use crate::dut::{self, Device, Path};
@@ -42,6 +43,8 @@ pub(super) struct TcpRig<'a> {
     chosen: Chosen,
     /// Whether a device is between the ends.
     has_device: bool,
+    /// Clock of a core in GHz, where it could be measured.
+    clock_ghz: Option<f64>,
     experiment: &'a Experiment,
 }
 
@@ -94,7 +97,8 @@ impl<'a> TcpRig<'a> {
         };
         let (device, has_device) = (built.device, cell.dut.kind != DutKind::None);
         let flows = cell.flows.clone();
-        Ok(TcpRig { device, topology, sources, switch, ends, ports, flows, chosen, has_device, experiment })
+        let clock_ghz = core_clock::measured_ghz();
+        Ok(TcpRig { clock_ghz, device, topology, sources, switch, ends, ports, flows, chosen, has_device, experiment })
     }
 
     /// Cores of the client and of the server: without a device in between, the server has the device's.
@@ -114,6 +118,10 @@ impl<'a> TcpRig<'a> {
             roles.push(("DUT", of_dut));
         }
         roles
+    }
+
+    fn core_clock_ghz(&self) -> Option<f64> {
+        self.clock_ghz.or_else(|| environment::read(None).core_clock_ghz())
     }
 
     fn report(
@@ -176,6 +184,8 @@ impl Rig for TcpRig<'_> {
     fn environment(&self) -> Option<Environment> {
         let mut environment = environment::read(self.topology.as_ref());
         environment.other.insert("tester's stacks are joined by".into(), self.ports.clone());
+        let measured = self.clock_ghz.map(|ghz| (CORE_CLOCK_MEASURED.into(), format!("{:.0} MHz", ghz * 1_000.0)));
+        environment.other.extend(measured);
         Some(environment)
     }
 
@@ -252,7 +262,7 @@ impl Rig for TcpRig<'_> {
         let found = UdpFound {
             per_second: outcome.per_second,
             per_core_second: outcome.per_core_second,
-            per_ghz: core_clock_ghz().map(|ghz| outcome.per_second / ghz),
+            per_ghz: self.core_clock_ghz().map(|ghz| outcome.per_second / ghz),
             window: udp_loop::WINDOW,
             datagrams: outcome.datagrams,
         };
@@ -289,7 +299,7 @@ impl Rig for TcpRig<'_> {
         let times = (counted(outcome.packets, &outcome.drops)?, &outcome.cpu, duration_ns * orders.len() as u64);
         let trial = self.report(order, times, outcome.notes);
         let mut points = outcome.points;
-        let clock_ghz = core_clock_ghz();
+        let clock_ghz = self.core_clock_ghz();
         points.iter_mut().for_each(|point| point.per_ghz = clock_ghz.map(|ghz| point.per_second / ghz));
         let found = EchoesFound {
             stack: stack.name().to_owned(),
@@ -317,8 +327,4 @@ fn counted([client, server]: [(u64, u64); 2], drops: &[Drops]) -> Result<Account
     let lost = drops.iter().map(loss).collect();
     let counted = Counted { intended: sent, sent, delivered, ..Counted::default() };
     Account::new(counted, lost).map_err(|error| Gone::Cannot(error.to_string()))
-}
-
-fn core_clock_ghz() -> Option<f64> {
-    environment::read(None).core_clock_ghz()
 }

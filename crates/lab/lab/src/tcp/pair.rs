@@ -58,6 +58,8 @@ pub struct Pair<C: App, S: App> {
 #[derive(Clone, Debug, Default)]
 pub struct EndStats(pub [Stats; 2]);
 
+/// Rounds without work, of an end with a core of its own, before it lets others have the core: some microseconds.
+const SPIN_ROUNDS: u32 = 100;
 /// Rounds between two looks at whether a drive is over.
 const LOOK_EVERY: u64 = 16;
 /// A TIME-WAIT of the tester's own: it begins more connections than there are ports for a minute.
@@ -193,11 +195,10 @@ pub(super) fn drive<C: Rounds, S: Rounds>(
             scope.spawn(move || {
                 measured(server_core, || {
                     let Some(server) = server else { return };
+                    let mut idle = Idle::new(apart);
                     while !ended.load(Ordering::Relaxed) {
-                        let now_ns = clock::now_ns();
-                        if !server.round(now_ns) {
-                            std::thread::yield_now();
-                        }
+                        let moved = server.round(clock::now_ns());
+                        idle.after(moved);
                     }
                 })
             })
@@ -205,7 +206,7 @@ pub(super) fn drive<C: Rounds, S: Rounds>(
         let ended = &ended;
         let first = scope.spawn(move || {
             let cost = measured(client_core, || {
-                let mut rounds = 0u64;
+                let (mut rounds, mut idle) = (0u64, Idle::new(apart));
                 loop {
                     let now_ns = clock::now_ns();
                     let mut moved = client.round(now_ns);
@@ -213,9 +214,7 @@ pub(super) fn drive<C: Rounds, S: Rounds>(
                         moved |= server.round(now_ns);
                     }
                     rounds += 1;
-                    if !moved {
-                        std::thread::yield_now();
-                    }
+                    idle.after(moved);
                     let looks = !moved || rounds.is_multiple_of(LOOK_EVERY);
                     if looks && (is_over(client, now_ns) || signal::stop_requested()) {
                         return;
@@ -242,6 +241,35 @@ fn stats<A: App>(worker: &mut Worker<Stack<A>>) -> Result<Stats, PairError> {
         sum.add(port.stats()?);
     }
     Ok(sum)
+}
+
+/// What follows a round in which there was nothing to do.
+struct Idle {
+    /// Rounds in a row.
+    rounds: u32,
+    /// So many pass before others get the core.
+    patient: u32,
+}
+
+impl Idle {
+    /// An end with a core of its own waits there for the other end's answer, which comes sooner than a call of the kernel returns.
+    fn new(apart: bool) -> Idle {
+        Idle { rounds: 0, patient: if apart { SPIN_ROUNDS } else { 0 } }
+    }
+
+    fn after(&mut self, moved: bool) {
+        if moved {
+            self.rounds = 0;
+            return;
+        }
+        if self.rounds >= self.patient {
+            self.rounds = 0;
+            std::thread::yield_now();
+        } else {
+            self.rounds += 1;
+            std::hint::spin_loop();
+        }
+    }
 }
 
 /// Does `work` on a core and says what it cost.
