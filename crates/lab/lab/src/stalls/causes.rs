@@ -57,10 +57,11 @@ pub(crate) fn of_generator(core: Option<u32>, log: &TurnLog, watched: &Watched, 
         (true, true) => StallCause::Hypervisor,
         _ => StallCause::Unknown,
     };
-    let away = log.away.list().iter().flat_map(|span| rests(*span, &taken, 0));
+    let covered = Covered::of(&taken, 0);
+    let away = log.away.list().iter().flat_map(|span| covered.rests(*span));
     stalls.extend(away.filter(|span| span.length_ns() >= NOTED_NS).map(|span| rest(span, cause.clone())));
     if !machine.dut_in_calls && watched.knows_tasks {
-        let calls = log.calls.list().iter().flat_map(|span| rests(*span, &taken, 0));
+        let calls = log.calls.list().iter().flat_map(|span| covered.rests(*span));
         let long = calls.filter(|span| span.length_ns() >= CALL_REST_NS);
         stalls.extend(long.map(|span| Stall { exact: false, ..rest(span, cause.clone()) }));
     }
@@ -73,7 +74,8 @@ pub(crate) fn of_dut(core: u32, silent: &[Span], watched: &Watched, machine: Mac
     let taken: Vec<&TakenBy> = watched.taken.iter().filter(|taken| taken.core == core).collect();
     let mut stalls: Vec<Stall> = taken.iter().filter_map(|taken| of_taken(taken, StalledPart::Dut, machine)).collect();
     if watched.knows_tasks {
-        let rests = silent.iter().flat_map(|span| rests(*span, &taken, SILENT_SLACK_NS));
+        let covered = Covered::of(&taken, SILENT_SLACK_NS);
+        let rests = silent.iter().flat_map(|span| covered.rests(*span));
         let cause = if machine.is_virtual { StallCause::Hypervisor } else { StallCause::Unknown };
         stalls.extend(rests.filter(|span| span.length_ns() >= SILENT_REST_NS).map(|span| Stall {
             core: Some(core),
@@ -104,27 +106,42 @@ fn of_taken(taken: &TakenBy, part: StalledPart, machine: Machine) -> Option<Stal
     (!taken.is_own).then_some(stall)
 }
 
-/// The parts of a span that no taken time covers, each widened by `slack_ns` on both sides.
-fn rests(span: Span, taken: &[&TakenBy], slack_ns: u64) -> Vec<Span> {
-    let mut parts = vec![span];
-    for other in taken {
-        let (from, to) = (other.span.start_ns.saturating_sub(slack_ns), other.span.end_ns.saturating_add(slack_ns));
-        parts = parts
-            .into_iter()
-            .flat_map(|part| {
-                let before = Span { start_ns: part.start_ns, end_ns: part.end_ns.min(from) };
-                let after = Span { start_ns: part.start_ns.max(to), end_ns: part.end_ns };
-                if part.end_ns <= from || part.start_ns >= to {
-                    [Some(part), None]
-                } else {
-                    [Some(before), Some(after)]
-                }
-            })
-            .flatten()
-            .filter(|part| part.length_ns() > 0)
-            .collect();
+/// The times for which something had a core, in their order and joined where they meet: a long trial on a busy machine has tens of
+/// thousands of them, and thousands of spans to set beside them.
+struct Covered(Vec<Span>);
+
+impl Covered {
+    /// Those of `taken`, each widened by `slack_ns` on both sides.
+    fn of(taken: &[&TakenBy], slack_ns: u64) -> Covered {
+        let widened = |taken: &&TakenBy| Span {
+            start_ns: taken.span.start_ns.saturating_sub(slack_ns),
+            end_ns: taken.span.end_ns.saturating_add(slack_ns),
+        };
+        let mut spans: Vec<Span> = taken.iter().map(widened).filter(|span| span.length_ns() > 0).collect();
+        spans.sort_unstable();
+        spans.dedup_by(|next, last| {
+            let meets = next.start_ns <= last.end_ns;
+            if meets {
+                last.end_ns = last.end_ns.max(next.end_ns);
+            }
+            meets
+        });
+        Covered(spans)
     }
-    parts
+
+    /// The parts of a span that are not covered.
+    fn rests(&self, span: Span) -> Vec<Span> {
+        let first = self.0.partition_point(|covered| covered.end_ns <= span.start_ns);
+        let mut parts = Vec::new();
+        let mut from_ns = span.start_ns;
+        for covered in self.0[first..].iter().take_while(|covered| covered.start_ns < span.end_ns) {
+            parts.push(Span { start_ns: from_ns, end_ns: covered.start_ns });
+            from_ns = covered.end_ns;
+        }
+        parts.push(Span { start_ns: from_ns, end_ns: span.end_ns });
+        parts.retain(|part| part.length_ns() > 0);
+        parts
+    }
 }
 
 #[cfg(test)]
@@ -221,11 +238,24 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_cut_by_each_taken_time() {
-        let cuts = [task(0, span(10, 20), false), task(0, span(30, 40), false), task(0, span(90, 120), false)];
-        let taken: Vec<&TakenBy> = cuts.iter().collect();
-        assert_eq!(rests(span(0, 100), &taken, 0), [span(0, 10), span(20, 30), span(40, 90)]);
-        assert_eq!(rests(span(0, 100), &taken, 5 * US), [span(0, 5), span(45, 85)]);
-        assert_eq!(rests(span(12, 18), &taken, 0), []);
+    fn what_is_not_covered_is_left_whatever_order_and_overlap_the_times_have() {
+        let times = [span(50, 60), span(10, 30), span(20, 40), span(25, 26), span(70, 70), span(90, 200)];
+        let taken: Vec<TakenBy> = times.iter().map(|at| task(0, *at, false)).collect();
+        let taken: Vec<&TakenBy> = taken.iter().collect();
+        let rests = |slack_us: u64, of: Span| Covered::of(&taken, slack_us * US).rests(of);
+        assert_eq!(rests(0, span(0, 100)), [span(0, 10), span(40, 50), span(60, 90)]);
+        assert_eq!(rests(0, span(20, 35)), []);
+        assert_eq!(rests(0, span(35, 55)), [span(40, 50)]);
+        assert_eq!(rests(0, span(61, 62)), [span(61, 62)]);
+        assert_eq!(rests(5, span(0, 100)), [span(0, 5), span(75, 85)]);
+    }
+
+    /// Done one by one, each with each, this would take minutes, as it did for a trial of four seconds on a machine of several slow cores.
+    #[test]
+    fn a_long_trial_on_a_busy_machine_is_accounted_for() {
+        let away: Vec<Span> = (0..4_000).map(|number| span(number * 1_000, number * 1_000 + 500)).collect();
+        let taken = (0..40_000).map(|number| task(0, span(number * 100, number * 100 + 20), false)).collect();
+        let stalls = of_generator(Some(0), &log(&away, &away), &watched(taken), VIRTUAL);
+        assert_eq!(stalls.len(), 40_000, "no rest is long enough");
     }
 }

@@ -239,14 +239,17 @@ const GVE: Driver = Driver {
 };
 
 /// Totals are the device's counts of good packets. Names have blanks before them, and repeat for each queue. `drv dropped rx total` has its
-/// causes `err` and `fcs`, so these have no rows; `drv dropped tx total` is the kernel's `tx_dropped`.
+/// causes `err` and `fcs`, so these have no rows; `drv dropped tx total` is the kernel's `tx_dropped`. XDP programs (from Linux 6.6 on) get
+/// packets that the device has counted.
 const VMXNET3: Driver = Driver {
     name: "vmxnet3",
-    source: "vmxnet3/vmxnet3_ethtool.c (vmxnet3_get_stats64)",
+    source: "vmxnet3/vmxnet3_ethtool.c (vmxnet3_get_stats64), vmxnet3_xdp.c",
     rows: &[
         arriving("pkts rx OOB", NO_BUFFER),
         arriving("pkts rx err", BAD),
         received("drv dropped rx total", BY_DRIVER),
+        received("xdp drops", BY_XDP),
+        received("xdp aborted", BY_XDP),
         refused("pkts tx err", NOT_SENT),
         refused("pkts tx discard", NOT_SENT),
     ],
