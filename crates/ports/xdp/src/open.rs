@@ -322,6 +322,14 @@ impl Opener<'_> {
             _ => "no program, only sends".into(),
         };
         let speed_mbps = device.speed_mbps().ok().flatten();
+        let all = device.channels().ok().flatten().map_or(1, |all| all.rx.0 + all.combined.0);
+        let left = match program {
+            Some(_) if request.queues < all => format!(
+                ", {} of {all} receive queues: packets of the others stay with the host (queues={all} takes all)",
+                request.queues
+            ),
+            _ => String::new(),
+        };
         Caps {
             name: match self.spec.to_string() {
                 plain if request.queues > 1 || !plain.contains(['@', ',']) => self.spec.at_queue(queue.number),
@@ -338,7 +346,7 @@ impl Opener<'_> {
                 true => "nothing is copied, the device uses the frames",
                 false => "the kernel copies each packet between its frame and an skb",
             },
-            detail: format!("{receives}, {}, need-wakeup", if zero_copy { "zero-copy" } else { "copy mode" }),
+            detail: format!("{receives}, {}, need-wakeup{left}", if zero_copy { "zero-copy" } else { "copy mode" }),
             link_bps: speed_mbps.map(|speed| u64::from(speed) * 1_000_000),
             mac: device.mac().ok(),
             rx_ring: request.receives.then(|| RxRing::of_frames(request.ring.into(), queue.loans.frame_bytes())),

@@ -1,6 +1,7 @@
 //! One socket on one queue of an interface, with its rings and the frames that it holds.
 
 use std::io;
+use std::sync::atomic::AtomicU64;
 
 use linerate_mem::{Batch, Pool};
 use linerate_port::Drops;
@@ -11,7 +12,7 @@ use crate::loans::Loans;
 use crate::placement::Placement;
 use crate::receive::ReceiveSide;
 use crate::rings::{ConsumerEnd, ProducerEnd};
-use crate::sys::XdpSocket;
+use crate::sys::{DescriptorCell, XdpSocket};
 use crate::transmit::{Limits, Refusal, TransmitSide};
 use crate::umem::{self, ReleaseProbe};
 
@@ -68,6 +69,29 @@ pub(crate) struct Queue {
     counters: Counters,
 }
 
+/// The rings of a socket, as far as they are used.
+struct Mapped {
+    /// Fill and receive ring.
+    receive: Option<(ProducerEnd<AtomicU64>, ConsumerEnd<DescriptorCell>)>,
+    /// Transmit and completion ring.
+    transmit: Option<(ProducerEnd<DescriptorCell>, ConsumerEnd<AtomicU64>)>,
+}
+
+impl Mapped {
+    fn of(socket: &XdpSocket, shape: QueueShape) -> io::Result<Mapped> {
+        let (mut receive, mut transmit) = (None, None);
+        if shape.receive_entries > 0 {
+            let fill = ProducerEnd::new(socket.map_ring(RingKind::Fill, shape.receive_entries)?);
+            receive = Some((fill, ConsumerEnd::new(socket.map_ring(RingKind::Receive, shape.receive_entries)?)));
+        }
+        if shape.transmit_entries > 0 {
+            let ring = ProducerEnd::new(socket.map_ring(RingKind::Transmit, shape.transmit_entries)?);
+            transmit = Some((ring, ConsumerEnd::new(socket.map_ring(RingKind::Completion, shape.transmit_entries)?)));
+        }
+        Ok(Mapped { receive, transmit })
+    }
+}
+
 /// The counters of `XDP_STATISTICS` that stand for packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counters {
@@ -93,29 +117,25 @@ impl Queue {
             socket.create_ring(RingKind::Transmit, shape.transmit_entries).map_err(&rings)?;
             set_budget(&socket, shape).map_err(Step::Budget.failed())?;
         }
+        // Before the socket is bound: kernels before 6.4 let no ring be mapped afterwards (net/xdp/xsk.c: xsk_mmap).
+        let mapped = Mapped::of(&socket, shape).map_err(&rings)?;
         umem::bind_patiently(&socket, shape.ifindex, shape.queue, shape.flags).map_err(Step::Bind.failed())?;
-        Queue::take_rings(pool, socket, shape).map_err(rings)
+        Queue::take_rings(pool, socket, shape, mapped).map_err(rings)
     }
 
-    fn take_rings(pool: &Pool, socket: XdpSocket, shape: QueueShape) -> io::Result<Queue> {
+    fn take_rings(pool: &Pool, socket: XdpSocket, shape: QueueShape, mapped: Mapped) -> io::Result<Queue> {
         let zero_copy = socket.is_zero_copy()?;
         let mut loans = Loans::new(pool, shape.placement);
         if zero_copy {
             loans.release = Some(ReleaseProbe::new(shape.ifindex, shape.queue)?);
         }
         let mut receive = None;
-        if shape.receive_entries > 0 {
-            let fill = ProducerEnd::new(socket.map_ring(RingKind::Fill, shape.receive_entries)?);
-            let ring = ConsumerEnd::new(socket.map_ring(RingKind::Receive, shape.receive_entries)?);
+        if let Some((fill, ring)) = mapped.receive {
             let side = receive.insert(ReceiveSide::new(fill, ring, shape.receive_share, zero_copy));
             side.refill(&mut loans, &socket).map_err(|fault| io::Error::other(format!("{fault:?}")))?;
         }
-        let mut transmit = None;
-        if shape.transmit_entries > 0 {
-            let ring = ProducerEnd::new(socket.map_ring(RingKind::Transmit, shape.transmit_entries)?);
-            let completion = ConsumerEnd::new(socket.map_ring(RingKind::Completion, shape.transmit_entries)?);
-            transmit = Some(TransmitSide::new(ring, completion, zero_copy, shape.limits));
-        }
+        let transmit =
+            mapped.transmit.map(|(ring, completion)| TransmitSide::new(ring, completion, zero_copy, shape.limits));
         let counters = Counters::default();
         Ok(Queue { receive, transmit, socket, loans, number: shape.queue, zero_copy, counters })
     }

@@ -51,6 +51,23 @@ fn packets_arrive_whole_and_in_order() {
     }
 }
 
+/// The kernel spreads flows over all queues of an interface, so a port that has some of them gets some of the packets.
+#[test]
+fn a_port_says_that_it_does_not_have_all_queues() {
+    on_a_pair(2, |_| {
+        let pool = small_pool();
+        let detail = |spec: &str| open(spec, &pool).unwrap().caps().detail.clone();
+        let one = detail("xdp:near");
+        assert!(
+            one.ends_with("1 of 2 receive queues: packets of the others stay with the host (queues=2 takes all)"),
+            "{one}"
+        );
+        assert!(!detail("xdp:near,tx_only").contains("receive queues"));
+        let both = open_device("xdp:near,queues=2", &pool).unwrap().into_ports();
+        assert!(both.iter().all(|port| !port.caps().detail.contains("receive queues")));
+    });
+}
+
 #[test]
 fn a_sender_alone_attaches_nothing() {
     on_a_pair(1, |_| {
