@@ -28,6 +28,8 @@ pub struct InterfaceCounters {
     pub queued_before: u64,
     /// Times that its carrier went away.
     pub carrier_losses: u64,
+    /// Of a difference: whether it was down or without a carrier when it began.
+    pub away_before: bool,
     /// Whether it is up and has a carrier now.
     pub running: bool,
     /// Whether it receives by NAPI, through a ring of its own.
@@ -41,6 +43,11 @@ pub struct InterfaceCounters {
 }
 
 impl InterfaceCounters {
+    /// Of a difference: whether its carrier went away, or came back. (Some interfaces never have one.)
+    pub fn was_away(&self) -> bool {
+        self.carrier_losses > 0 || self.away_before && self.running
+    }
+
     /// The sum of the driver's counters of one kind over all queues: `rx`, `xdp_drops` is `rx_queue_0_xdp_drops` and so on.
     pub fn driver_sum(&self, direction: &str, counter: &str) -> u64 {
         let prefix = format!("{direction}_queue_");
@@ -65,6 +72,7 @@ impl InterfaceCounters {
             queued: self.queued,
             queued_before: earlier.queued,
             carrier_losses: self.carrier_losses.saturating_sub(earlier.carrier_losses),
+            away_before: !earlier.running,
             running: self.running,
             napi: self.napi || earlier.napi,
             xdp: self.xdp || earlier.xdp,

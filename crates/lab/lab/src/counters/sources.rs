@@ -344,6 +344,7 @@ impl InterfaceSource {
             queued: queue.queued,
             queued_before: 0,
             carrier_losses: link.carrier_losses.into(),
+            away_before: false,
             running: link.running,
             napi: self.has_napi()?,
             xdp: link.xdp,

@@ -38,17 +38,15 @@ pub(crate) fn remarks(difference: &Difference, ledger: &Ledger) -> Vec<String> {
 /// devices is a part of their losses.)
 pub(crate) fn link_flaps(difference: &Difference) -> Vec<String> {
     let cards = [&difference.generator.interface, &difference.receiver.interface];
-    let flapped = cards.into_iter().filter(|card| difference.outside && card.carrier_losses > 0);
+    let flapped = cards.into_iter().filter(|card| difference.outside && card.was_away());
     let sentence = |card: &InterfaceCounters| {
-        let times = match card.carrier_losses {
-            1 => "once".to_owned(),
-            times => format!("{times} times"),
+        let went_away = match card.carrier_losses {
+            0 => "was away when the trial began".to_owned(),
+            1 => "went away once during the trial".to_owned(),
+            times => format!("went away {times} times during the trial"),
         };
         let now = if card.running { "" } else { " and is not back" };
-        format!(
-            "the link of {} went away {times} during the trial{now}: look at its cable, its transceivers and the device",
-            card.name
-        )
+        format!("the link of {} {went_away}{now}: look at its cable, its transceivers and the device", card.name)
     };
     flapped.map(sentence).collect()
 }
@@ -122,6 +120,12 @@ mod tests {
         let said = link_flaps(&difference);
         assert!(said.len() == 2 && said[0].contains("eth0 went away once during the trial:"), "{said:?}");
         assert!(said[1].contains("eth1 went away 3 times during the trial and is not back"), "{said:?}");
+        let cards = [&mut difference.generator.interface, &mut difference.receiver.interface];
+        for (card, away_before) in cards.into_iter().zip([true, false]) {
+            (card.carrier_losses, card.away_before, card.running) = (0, away_before, true);
+        }
+        let said = link_flaps(&difference);
+        assert!(said.len() == 1 && said[0].contains("eth0 was away when the trial began:"), "{said:?}");
         difference.outside = false;
         assert!(link_flaps(&difference).is_empty());
     }

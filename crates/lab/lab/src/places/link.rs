@@ -103,7 +103,7 @@ impl Path {
             for (card, lost) in leaving.chain(arriving) {
                 segment.take(by_card(card, lost));
             }
-            let cause = match [from, to].iter().any(|card| card.carrier_losses > 0) {
+            let cause = match [from, to].iter().any(|card| card.was_away()) {
                 true => "lost while a link of the tester was away, or in the device",
                 false => "lost in the device or on its cables",
             };
