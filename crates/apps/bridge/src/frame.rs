@@ -120,7 +120,7 @@ impl Frame {
 
 impl<T> Moved<T> {
     /// The run with the time on a core and what broke it.
-    pub fn run(&self, core_ns: u64, error: Option<&linerate_port::PortError>) -> RunRow {
+    pub fn run(&self, core_ns: u64, error: Option<&impl ToString>) -> RunRow {
         let ended_by = if error.is_some() { EndedBy::Error } else { self.run.ended_by };
         let core_share = core_ns as f64 / self.took_ns.max(1) as f64;
         RunRow { ended_by, core_share, error: error.map(ToString::to_string), ..self.run.clone() }

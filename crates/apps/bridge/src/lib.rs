@@ -4,6 +4,7 @@
 //! bridge/      packets of one port to another, both ways
 //! lb/          packets of one port over several, by flow
 //! frame.rs     flags, start, progress, end
+//! crew.rs      their workers, each on its thread
 //! account.rs   parts of their documents: a run, what was sent by a port, drops; as JSON and for people
 //! ```
 #![forbid(unsafe_code)]
@@ -11,5 +12,6 @@
 
 pub mod account;
 pub mod bridge;
+mod crew;
 pub mod frame;
 pub mod lb;

@@ -92,6 +92,32 @@ fn a_capture_is_split_by_flow_and_nothing_is_lost() {
 }
 
 #[test]
+fn several_workers_lose_nothing_and_keep_flows_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let flags = "--flows 60 --size 64:7,594:4,1518:1,4000:1 --rate 1Mpps -q";
+    Run::start(&format!("send file:{} --count 9000 {flags}", path("in.pcap"))).end().expect_code(0);
+    let sent = packets(&path("in.pcap"));
+    let pipes = format!("-p file:{}:3 -p file:{}:2", path("three-{}.pcap"), path("two-{}.pcap"));
+    let line = format!("lb -i file:{} {pipes} --cores 0,0,0 -B 100000 --json", path("in.pcap"));
+    let document = json(Run::start(&line).end().expect_code(0));
+    check_account(&document);
+    assert_eq!((number(&document["received"]), &document["ended_by"]), (9000, &"ports".into()));
+    let received: Vec<u64> =
+        document["cores"].as_array().unwrap().iter().map(|core| number(&core["packets"])).collect();
+    assert_eq!((received, document["queues"].as_array().unwrap().len()), (vec![9000, 0, 0], 1));
+    for (name, count) in [("three", 3), ("two", 2)] {
+        let arrived: Vec<Vec<u8>> =
+            (0..count).flat_map(|number| packets(&path(&format!("{name}-{number}.pcap")))).collect();
+        let mut flows: HashMap<[String; 2], [Vec<&[u8]>; 2]> = HashMap::new();
+        for (side, packets) in [&sent, &arrived].into_iter().enumerate() {
+            packets.iter().for_each(|packet| flows.entry(flow(packet)).or_default()[side].push(packet));
+        }
+        assert!(flows.len() == 60 && flows.values().all(|[sent, arrived]| sent == arrived), "{name}");
+    }
+}
+
+#[test]
 fn every_group_gets_every_packet() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();

@@ -123,8 +123,15 @@ pub fn open_divided(
 /// The memory cannot be had.
 pub fn pools(specs: &[PortSpec], extra: usize) -> Result<Vec<Pool>, String> {
     let both = OpenOptions::default();
-    let ports: Vec<_> = specs.iter().map(|spec| (spec, &both)).collect();
-    linerate_ports::pools(&PoolPlan { ports: &ports, len_max: 0, extra }).map_err(|error| error.to_string())
+    pools_with(&specs.iter().map(|spec| (spec, &both)).collect::<Vec<_>>(), extra)
+}
+
+/// As [`pools`], for ports that are opened with options.
+///
+/// # Errors
+/// The memory cannot be had.
+pub fn pools_with(ports: &[(&PortSpec, &OpenOptions)], extra: usize) -> Result<Vec<Pool>, String> {
+    linerate_ports::pools(&PoolPlan { ports, len_max: 0, extra }).map_err(|error| error.to_string())
 }
 
 /// Opens a port for one direction, or for both where it may turn out to go one way only, and says on stderr which backend a bare

@@ -7,7 +7,8 @@ use linerate_port::{Port, PortError, PortIndex};
 use linerate_worker::{Config, Control, End, Meter, PortEnd, Role, Worker};
 
 use super::lane::{Bridge, Counts, Lane};
-use linerate_console::cores::{self, Cores};
+use crate::crew::run_all;
+use linerate_console::cores::Cores;
 
 /// A bridge between two open ports.
 pub struct Plan {
@@ -141,23 +142,7 @@ impl Ready {
     /// Moves packets until a stop is asked for, nothing will ever come again, or a port breaks: a worker on this thread, others on
     /// threads of their own, each on its core.
     pub fn run(mut self, controls: &[Control], cores: Option<&Cores>) -> BridgeEnd {
-        let run = |(number, worker): (usize, &mut Worker<Bridge>)| {
-            if let Some(cores) = cores {
-                cores::pin(cores.of(number));
-            }
-            let end = worker.run(&controls[number]);
-            if end.error.is_some() {
-                controls.iter().for_each(Control::stop);
-            }
-            end
-        };
-        let ends: Vec<End> = std::thread::scope(|scope| {
-            let mut workers = self.workers.iter_mut().enumerate();
-            let (first, run) = (workers.next(), &run);
-            let others: Vec<_> = workers.map(|worker| scope.spawn(move || run(worker))).collect();
-            let first = first.map(run);
-            first.into_iter().chain(others.into_iter().filter_map(|other| other.join().ok())).collect()
-        });
+        let ends = run_all(&mut self.workers, controls, cores);
         self.end(ends)
     }
 

@@ -9,15 +9,22 @@ use linerate_worker::Meter;
 use super::output::Output;
 use super::spread::{flow_hash, output_of};
 
-/// The number of the port that packets come from; the outputs follow it.
-pub const INPUT: PortIndex = PortIndex(0);
-
 /// Groups of outputs. Every group gets every packet.
+///
+/// ```text
+/// ports of a worker   | inputs | outputs: a port, or the ring to its worker | rings of other workers to outputs that are ports here |
+/// ```
 pub struct Balancer {
-    /// All outputs, one group after the other.
+    /// Ports that packets come from.
+    pub inputs: usize,
+    /// All outputs, one group after the other; without an input those that are ports of this worker.
     pub outputs: Vec<Output>,
+    /// Their numbers among the outputs of all workers.
+    pub numbers: Vec<usize>,
     /// Outputs of each group.
     pub groups: Vec<usize>,
+    /// The places in `outputs` of the rings by which packets of other workers come.
+    pub rings: Vec<usize>,
     /// Slots that may wait, over all outputs, when new packets come.
     pub extra: usize,
     /// Packets that came in.
@@ -63,16 +70,33 @@ impl Balancer {
     }
 
     fn output_mut(&mut self, to: PortIndex) -> Option<&mut Output> {
-        self.outputs.get_mut(usize::from(to.0).checked_sub(1)?)
+        let place = self.place_of(to)?;
+        self.outputs.get_mut(place)
+    }
+
+    /// The place of the output behind a port.
+    #[inline]
+    fn place_of(&self, to: PortIndex) -> Option<usize> {
+        usize::from(to.0).checked_sub(self.inputs)
+    }
+
+    /// The place of the output whose packets other workers send by this port.
+    #[inline]
+    fn output_behind(&self, from: PortIndex) -> Option<usize> {
+        self.rings.get(self.place_of(from)?.checked_sub(self.outputs.len())?).copied()
     }
 }
 
 impl Datapath for Balancer {
     #[inline]
-    fn input(&mut self, _: PortIndex, batch: &mut Batch, context: &mut Context<'_>) {
+    fn input(&mut self, from: PortIndex, batch: &mut Batch, context: &mut Context<'_>) {
         let waiting = self.outputs.iter().map(Output::backlog).sum::<usize>();
         if waiting > self.extra {
             self.trim(waiting - self.extra);
+        }
+        if let Some(output) = self.output_behind(from) {
+            self.outputs[output].take_over(batch);
+            return;
         }
         while let Some(span) = batch.span(0) {
             self.spread(batch, span.slots, context);
@@ -93,7 +117,7 @@ impl Datapath for Balancer {
     }
 
     fn waiting(&self, to: PortIndex) -> u64 {
-        let output = usize::from(to.0).checked_sub(1).and_then(|number| self.outputs.get(number));
+        let output = self.place_of(to).and_then(|place| self.outputs.get(place));
         output.map_or(0, Output::held)
     }
 

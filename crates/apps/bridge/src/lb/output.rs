@@ -15,11 +15,13 @@ pub struct Output {
     pub counts: Counts,
 }
 
-/// Packets of an output. `assigned = taken + overflowed + too_long + no_buffer`, and what is held.
+/// Packets of an output. `assigned + handed = taken + overflowed + too_long + no_buffer`, and what is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Meant for this output.
+    /// Meant for this output by this worker.
     pub assigned: u64,
+    /// Meant for it by another worker, which handed them over.
+    pub handed: u64,
     /// Taken by its port.
     pub taken: u64,
     /// Gave way to newer ones when no more could wait.
@@ -28,6 +30,23 @@ pub struct Counts {
     pub too_long: u64,
     /// Could not be copied for want of a free frame.
     pub no_buffer: u64,
+}
+
+impl Counts {
+    /// Adds what another worker counted.
+    pub fn add(&mut self, other: &Counts) {
+        self.assigned += other.assigned;
+        self.handed += other.handed;
+        self.taken += other.taken;
+        self.overflowed += other.overflowed;
+        self.too_long += other.too_long;
+        self.no_buffer += other.no_buffer;
+    }
+
+    /// Packets that were dropped.
+    pub fn lost(&self) -> u64 {
+        self.overflowed + self.too_long + self.no_buffer
+    }
 }
 
 impl Output {
@@ -77,6 +96,15 @@ impl Output {
         } else {
             self.counts.no_buffer += 1;
         }
+    }
+
+    /// Takes all packets of `batch`, which another worker assigned; they are of the port's own pool.
+    #[inline]
+    pub fn take_over(&mut self, batch: &mut Batch) {
+        let packets = batch.totals().packets;
+        batch.move_to(&mut self.queue, batch.len());
+        self.counts.handed += packets;
+        self.held += packets;
     }
 
     /// The port took some.

@@ -3,8 +3,10 @@
 use std::process::ExitCode;
 
 use linerate_bridge::frame::{Frame, MovingArgs, exit};
-use linerate_bridge::lb::document::LbDocument;
+use linerate_bridge::lb::document::{LbDocument, input_name};
 use linerate_bridge::lb::run::{Lb, Plan};
+use linerate_console::cores::{Cores, list_of};
+use linerate_console::note;
 use linerate_worker::Control;
 
 const EXAMPLES: &str = "\
@@ -15,6 +17,8 @@ Examples:
       splits a capture by flow (any user)
   linerate lb -i eth1 -p ids:4 -p log:1
       every packet to one of ids}0 to ids}3, and a copy of it to log}0
+  linerate lb -i xdp:eth1 --queues 2 --cores 2-4 -p ids:3
+      two cores take a queue of eth1 each, and three cores send to one port each
 
 IP packets go by addresses, protocol and ports, fragments without the ports; others by their MAC addresses.
 Exit status: 0 done; 1 a port broke, or a packet is unaccounted for; 2 could not start.";
@@ -32,7 +36,14 @@ pub struct Args {
     /// A further group, which gets every packet too: COUNT ports by number; {} in NAME stands for it, else }0, }1 ... follow
     #[arg(short, long, value_name = "[NAME:]COUNT")]
     pipes: Vec<String>,
-    /// Packets (frames) that may wait, over all outputs; then the longest queue loses its oldest
+    /// Workers, each on one of these cores, as 2,3 or 2-5; outputs are divided among them in turn, packets for one of another worker cross
+    /// by a ring, without their timestamps [default: one worker]
+    #[arg(long, value_name = "LIST", conflicts_with = "core")]
+    cores: Option<String>,
+    /// Queues of the input, each served by one of the first workers [default: what the port opens by itself, by the first]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    queues: Option<u32>,
+    /// Packets (frames) that may wait in a worker, over all outputs; then the longest queue loses its oldest
     #[arg(short = 'B', long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
     extra: u32,
     #[command(flatten)]
@@ -46,20 +57,34 @@ pub fn run(args: &Args) -> ExitCode {
 
 fn try_run(args: &Args) -> Result<bool, String> {
     let frame = Frame::new(&args.moving)?;
-    let control = [Control::default()];
+    let workers = match args.cores.as_deref() {
+        None | Some("none") => 1,
+        Some(list) => list_of(list)?.len(),
+    };
+    let cores = args.cores.as_deref().map(|list| Cores::choose(Some(list), workers)).transpose()?;
+    cores.iter().filter_map(|cores| cores.note.as_deref()).filter(|_| !args.moving.quiet).for_each(note);
+    let controls: Vec<Control> = (0..workers).map(|_| Control::default()).collect();
     let plan = Plan {
         input: &args.input,
+        queues: args.queues,
+        workers,
         outputs: &args.output,
         pipes: &args.pipes,
         extra: args.extra as usize,
         batch: args.moving.batch as usize,
         quiet: args.moving.quiet,
     };
-    let mut lb = Lb::open(&plan, &control[0])?;
-    frame.begin(lb.caps.iter())?;
-    let moved = frame.run(&[format!("{} ->", lb.caps[0].name)], &control, || lb.run(&control[0]))?;
-    let run = moved.run(moved.end.core_ns, moved.end.error.as_ref());
-    let document = LbDocument::new(lb.datapath(), &moved.end, &lb.caps, run);
+    let lb = Lb::open(&plan, &controls)?;
+    let caps = (lb.inputs.clone(), lb.outputs.clone());
+    frame.begin(caps.0.iter().chain(&caps.1))?;
+    let input = input_name(&caps.0);
+    let name =
+        |worker: usize| if workers == 1 { format!("{input} ->") } else { format!("{input} by worker {worker} ->") };
+    let names: Vec<String> = (0..workers).map(name).collect();
+    let moved = frame.run(&names, &controls, || lb.run(&controls, cores.as_ref()))?;
+    let core_ns = moved.end.workers.iter().map(|worker| worker.core_ns).sum();
+    let run = moved.run(core_ns, moved.end.error.as_ref());
+    let document = LbDocument::new(&moved.end, (&caps.0, &caps.1), cores.as_ref(), run);
     frame.show(&document, || document.text())?;
     Ok(document.run.error.is_none() && document.unexplained == 0)
 }
