@@ -3,6 +3,7 @@
 //! What each counter counts, and which of them count the same packet twice, was found by experiment; the table is in
 //! docs/ledger.md. How they are read is in `sources`; how they add up to a list of losses is in [`crate::places`].
 
+mod agreeing;
 mod interface;
 pub mod nic;
 mod sources;

@@ -8,6 +8,7 @@ use linerate_experiment::IpVersion;
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 
+use super::agreeing::agreeing;
 use super::{CountersError, DutCounters, HostCounters, InterfaceCounters, SideCounters, Snapshot, nic};
 use crate::drops::DropSource;
 use crate::hooks::HookReader;
@@ -158,6 +159,14 @@ impl CounterSources {
         })
     }
 
+    /// Reads again, after a reading that was made `last`: until two readings one after the other agree, a few times at most.
+    ///
+    /// # Errors
+    /// As [`CounterSources::snapshot`].
+    pub(crate) fn snapshot_after(&mut self, last: &Snapshot) -> Result<Snapshot, CountersError> {
+        agreeing(last, || self.snapshot())
+    }
+
     /// Reads until no packet has moved for `quiet` and none waits in a queueing discipline, for `at_most` in all: a packet in a ring is
     /// in no counter. The last reading, and whether the path had come to rest.
     ///
@@ -241,7 +250,9 @@ impl SideSource {
     }
 
     fn read(&mut self) -> Result<SideCounters, CountersError> {
-        Ok(SideCounters { interface: self.interface.read()?, protocols: self.protocols.read()? })
+        // First, as of the device: what is between two readings of the interfaces is then in it (agreeing.rs).
+        let protocols = self.protocols.read()?;
+        Ok(SideCounters { interface: self.interface.read()?, protocols })
     }
 }
 

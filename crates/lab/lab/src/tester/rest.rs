@@ -26,7 +26,7 @@ impl Counters<'_> {
     ) -> Result<[u64; 2], CountersError> {
         let mut moved = [0; 2];
         if let (Some(sources), Some(last)) = (self.sources.as_deref_mut(), &mut *reading) {
-            let next = sources.snapshot()?;
+            let next = sources.snapshot_after(&last.snapshot)?;
             let reached = next.since(&last.snapshot).reached();
             moved = std::array::from_fn(|end| reached[end] + last.lately[end]);
             last.snapshot = next;
