@@ -23,7 +23,7 @@ const BISECTION_LOADS: u64 = 5;
 pub struct Estimate {
     /// Cells of the matrix.
     pub cells: usize,
-    /// Trials in all of them.
+    /// Trials in all of them, without those of repetitions for which there is time left.
     pub trials: u64,
     /// Time for which the trials send, in nanoseconds.
     pub sending_ns: u64,
@@ -53,7 +53,10 @@ impl Experiment {
         let setups = cells.iter().fold(0, |sum: u64, cell| sum.saturating_add(self.setup_ns(cell)));
         let setups = setups.saturating_add(paths.saturating_mul(SETUP_NS));
         let around = around_ns(&self.phases).saturating_mul(total.trials);
-        let duration_ns = total.sending_ns.saturating_add(around).saturating_add(setups);
+        let asked_ns = total.sending_ns.saturating_add(around).saturating_add(setups);
+        // What is done sooner goes on with more repetitions.
+        let given_ns = self.cell_time_ns.unwrap_or(0).saturating_mul(cells.len() as u64);
+        let duration_ns = asked_ns.max(given_ns);
         Estimate { cells: cells.len(), trials: total.trials, sending_ns: total.sending_ns, duration_ns }
     }
 

@@ -329,7 +329,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
             });
             let head = (name(), text(), text(), placements(&topology), testers(&topology), Just(topology));
             let matrix = (duts, sizes(mtu), flows(), 1..3usize, 1..=20u32);
-            let noise = (share(), span(1, 60_000), 0..=20u32);
+            let noise = (share(), span(1, 60_000), 0..=20u32, prop::option::of(span(1_000, 60_000)));
             let phases = (span(0, 5_000), span(0, 5_000), span(1, 5_000), span(0, 5_000));
             (head, matrix, tests(), noise, phases, text(), prop::option::of(0..1_000_000u32), Just(mtu))
         })
@@ -350,7 +350,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
             tests.retain(|test| {
                 duts.iter().any(|dut| dut.kind.captures()) || !matches!(test.kind, TestKind::Capture { .. })
             });
-            let (steal_max, gap_max_ns, disturbed_retries) = noise;
+            let (steal_max, gap_max_ns, disturbed_retries, cell_time_ns) = noise;
             let (warm_up_ns, wait_ns, drain_ns, rest_ns) = phases;
             let cells = CellMatch {
                 dut: Some(duts[0].name.clone()),
@@ -401,6 +401,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                 phases,
                 tests,
                 repetitions,
+                cell_time_ns,
                 steal_max,
                 gap_max_ns,
                 disturbed_retries,

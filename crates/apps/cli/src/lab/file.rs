@@ -35,7 +35,7 @@ pub fn plan(word: &str, changes: &Changes) -> Result<Plan, String> {
     let (text, name) = read(word)?;
     let mut experiment = parse(&text, &name).map_err(|errors| errors.to_string())?;
     if let Some(repetitions) = changes.repetitions {
-        experiment.repetitions = repetitions;
+        (experiment.repetitions, experiment.cell_time_ns) = (repetitions, None);
     }
     if let Some(trial_ns) = changes.trial_ns {
         shorten_all(&mut experiment, trial_ns);

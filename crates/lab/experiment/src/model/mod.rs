@@ -49,6 +49,8 @@ pub struct Experiment {
     pub tests: Vec<TestSpec>,
     /// How often each test is repeated in each cell. At least 1.
     pub repetitions: u32,
+    /// Each cell gets further repetitions of all its tests while they end nearer to this time, in nanoseconds, than it did without.
+    pub cell_time_ns: Option<u64>,
     /// A trial during which the hypervisor took more than this share of time, or a tester's thread was kept from its core for
     /// longer than `gap_max_ns`, is disturbed: it is repeated up to `disturbed_retries` times, then marked.
     pub steal_max: f64,

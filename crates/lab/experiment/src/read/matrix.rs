@@ -1,6 +1,6 @@
 //! `[matrix]`: what is combined with what.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use toml::de::DeValue;
 
@@ -17,6 +17,8 @@ const ENTRIES_MAX: usize = 100;
 const CELLS_MAX: usize = 10_000;
 /// Most tests in all cells and repetitions.
 const TESTS_MAX: usize = 100_000;
+/// Shortest and longest time of a cell.
+const CELL_TIME_NS: RangeInclusive<u64> = 1_000_000_000..=86_400_000_000_000;
 /// What joins the tester's ends directly stands here too: tests of TCP can do with it.
 const SENDERS: [(&str, &str); 5] =
     [("xdp", "xdp"), ("packet", "packet"), ("pcap", "pcap"), ("pipe", "pipe"), ("memif", "memif")];
@@ -30,6 +32,7 @@ pub(crate) struct Matrix {
     pub(crate) testers: Vec<TesterPorts>,
     pub(crate) placements: Vec<CoresSpec>,
     pub(crate) repetitions: u32,
+    pub(crate) cell_time_ns: Option<u64>,
 }
 
 /// Reads all of `[matrix]` but `skip`, which is for [`skip`]. TCP makes the packets of its tests itself, so that those need no sizes.
@@ -42,6 +45,7 @@ pub(crate) fn read(file: &Section<'_>, place: &Place, is_of_tcp: bool) -> Matrix
         testers: vec![],
         placements: vec![],
         repetitions: 1,
+        cell_time_ns: None,
     };
     file.needs_table("matrix", "a table [matrix] with sizes and flows");
     let Some(table) = file.section("matrix", "[matrix]") else { return empty };
@@ -88,9 +92,10 @@ pub(crate) fn read(file: &Section<'_>, place: &Place, is_of_tcp: bool) -> Matrix
         table.error("cores", "`cores` is a dimension here and a table [cores] too; expected one of them");
     }
     let repetitions = table.integer("repetitions", 1..=1_000).unwrap_or(1) as u32;
+    let cell_time_ns = table.span_ns("cell_time", CELL_TIME_NS);
     table.value("skip");
     table.finish();
-    Matrix { sizes, flows, directions, testers, placements, repetitions }
+    Matrix { sizes, flows, directions, testers, placements, repetitions, cell_time_ns }
 }
 
 /// The entries of one dimension; no two have one name.

@@ -100,6 +100,7 @@ fn build(file: &Section<'_>) -> Option<Experiment> {
         phases,
         tests,
         repetitions: matrix.repetitions,
+        cell_time_ns: matrix.cell_time_ns,
         steal_max: noise.steal_max,
         gap_max_ns: noise.gap_max_ns,
         disturbed_retries: noise.retries,

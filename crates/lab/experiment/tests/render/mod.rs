@@ -153,6 +153,7 @@ fn matrix(it: &Experiment) -> String {
         directions.join(", "),
         it.repetitions
     );
+    it.cell_time_ns.iter().for_each(|time_ns| out += &format!("cell_time = {}\n", span(*time_ns)));
     if !it.testers.is_empty() {
         let pair = |ports: &linerate_experiment::TesterPorts| {
             format!("{{ sender = {}, receiver = {} }}", text(&ports.sender), text(&ports.receiver))

@@ -33,7 +33,7 @@ pub(super) fn of(
         bench.tell(Event::Again(&trial));
         Ok::<(), Gone>(())
     };
-    let measured = work::undisturbed(rig.as_mut(), &order, plan.experiment, &mut again)?;
+    let measured = work::undisturbed(rig.as_mut(), &order, (plan.experiment, &mut work::Hope::default()), &mut again)?;
     bench.tell(Event::Trialled(&measured.trial));
     Ok(Some(measured.rates().1))
 }

@@ -1,5 +1,7 @@
 //! A cell under measurement: what its tests make trials with, and where their findings go.
 
+use std::time::Instant;
+
 use linerate_report::{Cell, ExperimentTrial, Found, Purpose, Results};
 
 use super::pace::Pace;
@@ -59,6 +61,10 @@ pub(super) struct Bench<'a> {
     /// Directions under load.
     pub(super) ways: f64,
     pub(super) pace: Pace,
+    /// Whether making disturbed trials again gives undisturbed ones.
+    pub(super) hope: work::Hope,
+    /// When the cell began.
+    pub(super) start: Instant,
     /// What came of a trial at the tester's full rate, once it was made.
     pub(super) ceiling: Option<Ceiling>,
 }
@@ -83,8 +89,11 @@ impl Bench<'_> {
             (last.found, last.why_not) = (found, why_not);
         }
         self.save()?;
-        let number = self.results.cells.iter().map(|cell| cell.findings.len()).sum();
-        let left_ns = self.pace.left_ns(self.plan, number);
+        let number = self.plan.found(self.results);
+        let begun_ns = self.start.elapsed().as_nanos() as u64;
+        let after = self.results.cells.len().saturating_sub(self.cell + 1);
+        let left_ns =
+            self.pace.left_ns(self.plan, self.results).max(self.plan.given_ns(after + 1).saturating_sub(begun_ns));
         if let Some(cell) = self.results.cells.get(self.cell)
             && let Some(finding) = cell.findings.last()
         {
@@ -97,7 +106,9 @@ impl Bench<'_> {
     pub(super) fn trial(&mut self, rig: &mut dyn Rig, order: Order, bounds: Option<&str>) -> Result<Measured, Halt> {
         self.begin_trial(&order, bounds);
         let experiment = self.plan.experiment;
-        let measured = work::undisturbed(rig, &order, experiment, &mut |trial| self.keep(trial))?;
+        let mut hope = self.hope;
+        let measured = work::undisturbed(rig, &order, (experiment, &mut hope), &mut |trial| self.keep(trial))?;
+        self.hope = hope;
         if let Some(shown) = &measured.shown {
             let id = self.here().id.clone();
             let trial = order.name.strip_prefix(&format!("{id}: ")).unwrap_or(&order.name);

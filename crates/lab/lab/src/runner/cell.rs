@@ -1,5 +1,7 @@
 //! A cell from its baseline to its last finding; and all cells one after another.
 
+use std::time::Instant;
+
 use linerate_experiment::TestKind;
 use linerate_report::{Environment, Finding, Found, Results};
 
@@ -9,10 +11,14 @@ use super::plan::{CellPlan, Plan, Slot, test_name, ways};
 use super::rig::{Gone, Rig, Rigs};
 use super::store::Store;
 use super::watch::Event;
+use super::work::Hope;
 use super::{
     End, RunError, back_to_back, baseline, capacity, capture, forwarding, frame_loss, latency, load, no_loss, recovery,
     reset, sessions, soak, throughput,
 };
+
+/// A cell has at most so many times the repetitions that the experiment asks for.
+const REPETITIONS_MAX_TIMES: u32 = 4;
 
 /// Measures every cell that lacks findings.
 pub(super) fn all(
@@ -22,9 +28,10 @@ pub(super) fn all(
     store: &mut dyn Store,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<End, RunError> {
-    let found = results.cells.iter().map(|cell| cell.findings.len()).sum();
+    let found = plan.found(results);
     let pace = Pace::start(found);
-    let left_ns = pace.left_ns(plan, found);
+    let lacking = plan.lacking(results);
+    let left_ns = pace.left_ns(plan, results).max(plan.given_ns(lacking));
     watch(Event::Begin { findings: plan.findings(), found, left_ns });
     for (number, cell) in plan.cells.iter().enumerate() {
         let Some(index) = results.cells.iter().position(|there| there.id == cell.id) else { continue };
@@ -35,7 +42,10 @@ pub(super) fn all(
         }
         watch(Event::Cell { number: number + 1, cells: plan.cells.len(), id: &cell.id });
         let ways = ways(cell.direction);
-        let mut bench = Bench { plan, slots, results, store, watch, cell: index, ways, pace, ceiling: None };
+        let start = Instant::now();
+        let hope = Hope::default();
+        let mut bench =
+            Bench { plan, slots, results, store, watch, cell: index, ways, pace, hope, start, ceiling: None };
         match bench.measure(cell, rigs) {
             Ok(()) => {}
             Err(Halt::Stopped) => return Ok(End::Stopped),
@@ -86,10 +96,30 @@ impl<'a> Bench<'a> {
         let slots = self.missing();
         self.tell(Event::Phase("warming up"));
         match rig.warm_up() {
-            Ok(()) => slots.into_iter().try_for_each(|slot| self.find(slot, rig.as_mut())),
+            Ok(()) => {
+                slots.into_iter().try_for_each(|slot| self.find(slot, rig.as_mut()))?;
+                self.go_on(rig.as_mut())
+            }
             Err(Gone::Stopped) => Err(Halt::Stopped),
             Err(Gone::Device(why) | Gone::Cannot(why)) => self.give_up(&format!("while warming up: {why}")),
         }
+    }
+
+    /// More repetitions of all tests, while the time that the experiment gives to a cell lasts: the last one ends as near to it as can be.
+    fn go_on(&mut self, rig: &mut dyn Rig) -> Result<(), Halt> {
+        let Some(time_ns) = self.plan.experiment.cell_time_ns else { return Ok(()) };
+        let last = self.slots.iter().map(|slot| slot.repetition).max().unwrap_or(0);
+        let tests: Vec<_> = self.slots.iter().filter(|slot| slot.repetition == last).copied().collect();
+        // A device that died within them was built anew.
+        let begun = self.here().findings.iter().map(|finding| finding.repetition).max().unwrap_or(0);
+        for done in begun.max(last).. {
+            let taken_ns = self.start.elapsed().as_nanos() as u64;
+            if !has_time(taken_ns, done, time_ns) || done >= last.saturating_mul(REPETITIONS_MAX_TIMES) {
+                break;
+            }
+            tests.iter().try_for_each(|slot| self.find(Slot { repetition: done + 1, ..*slot }, rig))?;
+        }
+        Ok(())
     }
 
     /// What was not found yet.
@@ -166,5 +196,22 @@ impl<'a> Bench<'a> {
             self.conclude(slot, None, Some(why.to_owned()))?;
         }
         Ok(())
+    }
+}
+
+/// Whether one more repetition, after `done` that took so long, ends nearer to the time given than this one did.
+fn has_time(taken_ns: u64, done: u32, time_ns: u64) -> bool {
+    taken_ns.saturating_add(taken_ns / u64::from(done.max(1)) / 2) <= time_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_time;
+
+    #[test]
+    fn repetitions_end_as_near_to_the_time_given_as_they_can() {
+        assert!(has_time(12_000, 3, 14_000), "16 is as near to 14 as 12 is");
+        assert!(!has_time(13_000, 3, 15_000), "17.3 is further from 15 than 13 is");
+        assert!(!has_time(30_000, 3, 20_000) && has_time(0, 0, 1));
     }
 }

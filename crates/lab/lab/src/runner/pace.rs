@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use linerate_report::Results;
+
 use super::plan::Plan;
 
 /// Weight of the experiment's own estimate against the time that was measured: a share of the whole.
@@ -21,9 +23,9 @@ impl Pace {
         Self { start: Instant::now(), found }
     }
 
-    /// Time to come after the first `found` findings, in nanoseconds.
-    pub(super) fn left_ns(&self, plan: &Plan<'_>, found: usize) -> u64 {
-        let expected = plan.expected_ns();
+    /// Time to come until what the experiment asks for is found, in nanoseconds.
+    pub(super) fn left_ns(&self, plan: &Plan<'_>, results: &Results) -> u64 {
+        let (expected, found) = (plan.expected_ns(), plan.found(results));
         let sum = |from: usize, to: usize| expected.iter().take(to).skip(from).sum::<u64>();
         left_ns(self.start.elapsed().as_nanos() as f64, sum(self.found, found), sum(found, expected.len()))
     }

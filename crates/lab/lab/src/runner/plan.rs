@@ -69,6 +69,29 @@ impl<'a> Plan<'a> {
         self.cells.iter().flat_map(of_cell).collect()
     }
 
+    /// Findings that are there, of those that the experiment asks for: not the repetitions for which there was time.
+    pub(super) fn found(&self, results: &Results) -> usize {
+        self.progress(results).map(|(found, slots)| found.min(slots)).sum()
+    }
+
+    /// Cells that lack findings.
+    pub(super) fn lacking(&self, results: &Results) -> usize {
+        self.progress(results).filter(|(found, slots)| found < slots).count()
+    }
+
+    /// The time that the experiment gives to so many cells, in nanoseconds; 0 where it gives none.
+    pub(super) fn given_ns(&self, cells: usize) -> u64 {
+        self.experiment.cell_time_ns.unwrap_or(0).saturating_mul(cells as u64)
+    }
+
+    /// Of each cell, the findings there are and those that are asked for.
+    fn progress(&self, results: &Results) -> impl Iterator<Item = (usize, usize)> {
+        self.cells.iter().map(|cell| {
+            let there = results.cells.iter().find(|there| there.id == cell.id);
+            (there.map_or(0, |there| there.findings.len()), self.slots(cell).len())
+        })
+    }
+
     pub(super) fn findings(&self) -> usize {
         self.cells.iter().map(|cell| self.slots(cell).len()).sum()
     }

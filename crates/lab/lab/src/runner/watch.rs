@@ -46,7 +46,7 @@ pub enum Event<'a> {
         cell: &'a str,
         /// What it found, or why not.
         finding: &'a Finding,
-        /// Findings so far.
+        /// Findings so far, of those that the experiment asks for.
         found: usize,
         /// Trial time to come, in nanoseconds, as far as it can be told.
         left_ns: u64,

@@ -5,13 +5,44 @@ use linerate_report::{ExperimentTrial, Noise, units};
 
 use super::rig::{Gone, Measured, Order, Rig};
 
+/// A trial that stays disturbed, however often it is made again, tells of a machine that is never undisturbed: to make every one twice costs
+/// twice the time and gives nothing. So after such a trial one disturbed trial counts as it is, after the next two, then four, and so on, until
+/// a trial is undisturbed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Hope {
+    /// Trials in a row that stayed disturbed.
+    in_vain: u32,
+    /// Disturbed trials that will count as they are.
+    resting: u32,
+}
+
+/// At most eight disturbed trials in a row count as they are.
+const RESTING_MAX_LOG2: u32 = 3;
+
+impl Hope {
+    fn is_left(&self) -> bool {
+        self.resting == 0
+    }
+
+    /// A trial counts from now on, after so many repetitions.
+    fn note(&mut self, disturbed: bool, repeated: u32) {
+        match (disturbed, repeated) {
+            (false, _) => *self = Self::default(),
+            (true, 0) => self.resting = self.resting.saturating_sub(1),
+            (true, _) => {
+                self.resting = 1 << self.in_vain.min(RESTING_MAX_LOG2);
+                self.in_vain += 1;
+            }
+        }
+    }
+}
+
 /// Makes a trial, again where the kernel's drop reasons came too late for it, and while it is disturbed (a link of the tester's went away, too)
-/// and retries are left. Each one
-/// that is made again is handed to `set_aside` and says why. The notes and the noise of the one that comes back say so, too.
+/// and retries are left. Each one that is made again is handed to `set_aside` and says why. The notes and the noise of the one that comes back say so, too.
 pub(super) fn undisturbed<E: From<Gone>>(
     rig: &mut dyn Rig,
     order: &Order,
-    experiment: &Experiment,
+    (experiment, hope): (&Experiment, &mut Hope),
     set_aside: &mut dyn FnMut(ExperimentTrial) -> Result<(), E>,
 ) -> Result<Measured, E> {
     let mut repeated = 0;
@@ -27,7 +58,7 @@ pub(super) fn undisturbed<E: From<Gone>>(
         let unasked = measured.again.take().filter(|_| made_again.is_none());
         let why = match &unasked {
             Some(why) => why.clone(),
-            None if disturbed && repeated < experiment.disturbed_retries => {
+            None if disturbed && repeated < experiment.disturbed_retries && (flapped || hope.is_left()) => {
                 repeated += 1;
                 match flapped {
                     true => format!("{}: made again", measured.link_flaps.join("; ")),
@@ -35,6 +66,7 @@ pub(super) fn undisturbed<E: From<Gone>>(
                 }
             }
             None => {
+                hope.note(disturbed, repeated);
                 measured.trial.trial.notes.extend(made_again);
                 return Ok(measured);
             }

@@ -401,6 +401,43 @@ fn disturbed_trials_are_made_again_then_marked_and_all_are_kept() {
 }
 
 #[test]
+fn a_machine_that_is_always_disturbed_does_not_have_every_trial_made_twice() {
+    let (mut experiment, file) = experiment("repetitions = 30", "[[test]]\nkind = \"load\"\nrate = \"1000pps\"\n");
+    (experiment.gap_max_ns, experiment.disturbed_retries) = (1_000_000, 1);
+    let made = |disturbed: usize| {
+        let mut rigs = MadeUp { disturbed, ..MadeUp::new(5e5, 2e6) };
+        let (results, _, _) = all(&experiment, &file, &mut rigs);
+        results.cells[0].findings.iter().map(|finding| finding.trials.len()).collect::<Vec<_>>()
+    };
+    let always = made(1_000);
+    let again: Vec<usize> = (1..).zip(&always).filter(|(_, trials)| **trials > 1).map(|(number, _)| number).collect();
+    assert_eq!(again, [1, 3, 6, 11, 20, 29], "one rests, then two, four, eight");
+    // The baseline and its repetition, and the first three trials of the device: the first in vain, the second at rest, then all is well.
+    assert_eq!(made(5)[..4], [2, 1, 1, 1]);
+}
+
+#[test]
+fn a_cell_with_time_left_gets_more_repetitions_and_one_without_those_that_were_asked_for() {
+    let tests = "[[test]]\nkind = \"load\"\n[[test]]\nkind = \"max-forwarding-rate\"";
+    let (experiment, file) = experiment("repetitions = 3", tests);
+    let made = |cell_time_ns| {
+        let (results, end, _) =
+            all(&Experiment { cell_time_ns, ..experiment.clone() }, &file, &mut MadeUp::new(5e5, 2e6));
+        assert!(matches!(end, Ok(End::Complete)) && results.complete);
+        results
+            .cells
+            .iter()
+            .map(|cell| cell.findings.iter().map(|finding| finding.repetition).collect())
+            .collect::<Vec<Vec<_>>>()
+    };
+    let asked = vec![1, 1, 2, 2, 3, 3];
+    assert_eq!(made(None), [asked.clone(), asked.clone()]);
+    assert_eq!(made(Some(1)), [asked.clone(), asked], "there is no time left");
+    let most: Vec<u32> = (1..=12).flat_map(|repetition| [repetition; 2]).collect();
+    assert_eq!(made(Some(u64::MAX)), [most.clone(), most], "four times as many at most");
+}
+
+#[test]
 fn a_trial_in_which_a_link_of_the_testers_went_away_is_made_again_and_names_it() {
     let (mut experiment, file) = experiment("", "[[test]]\nkind = \"load\"\nrate = \"1000pps\"\n");
     experiment.disturbed_retries = 1;
