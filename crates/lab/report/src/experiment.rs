@@ -37,6 +37,9 @@ pub struct Results {
     pub environment: Environment,
     /// What makes the result doubtful.
     pub warnings: Vec<String>,
+    /// The rates with the bounds that are stated of them, and what these are made of; `None` where no rate was measured, or not all are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<StatedBounds>,
     /// Of captures: the best setting for the host, by which rule, and how sure that is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recommendation: Vec<String>,
@@ -355,6 +358,44 @@ pub struct GoalBounds {
     pub lower_pps: Option<f64>,
     /// The lowest load that failed.
     pub upper_pps: Option<f64>,
+}
+
+/// What the bounds of a run's rates are made of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StatedBounds {
+    /// By which share the fixed loop moved: between the slowest and the fastest finding, each by its median trial, on the core where it moved most;
+    /// `None` where it was not timed, or there is one finding only.
+    pub loop_moved: Option<f64>,
+    /// Shortest and longest round trip of a cache line between the cores, in nanoseconds; `None` where they share one.
+    pub cache_line_ns: Option<[f64; 2]>,
+    /// Whether the machine kept its pace: by both.
+    pub kept_pace: bool,
+    /// In the order of the cells.
+    pub rates: Vec<RateBounds>,
+}
+
+/// A rate with its bounds, in packets per second.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RateBounds {
+    /// Id of the cell.
+    pub cell: String,
+    /// `capacity`, or the name of a goal: `NDR`.
+    pub figure: String,
+    /// Median of the repetitions; of a capacity, of their trials.
+    #[serde(deserialize_with = "number::or_null")]
+    pub pps: f64,
+    /// The bounds that are stated.
+    #[serde(deserialize_with = "number::or_null")]
+    pub lower_pps: f64,
+    /// See `lower_pps`.
+    #[serde(deserialize_with = "number::or_null")]
+    pub upper_pps: f64,
+    /// First part: those of all repetitions.
+    pub spread: GoalBounds,
+    /// Second part: the repetitions restated for the slowest and the fastest moment; `None` where the machine kept its pace, or nothing was
+    /// measured under overload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<GoalBounds>,
 }
 
 /// Why a search ended.

@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod bounds;
 mod capture;
 mod compare;
 mod csv;
@@ -45,6 +46,7 @@ mod trial;
 pub mod units;
 
 pub use account::{Account, AccountError, Counted, Loss};
+pub use bounds::stated_bounds;
 pub use capture::{CapturePoint, CapturePort, RingTrend};
 pub use compare::{
     COMPARISON_SCHEMA, Compared, Comparison, Excluded, Method, NoiseLimits, Pair, Reason, RunNoise, Setting,
@@ -55,7 +57,7 @@ pub use csv::{figures_csv, ledger_csv, trials_csv};
 pub use environment::{CORE_CLOCK, CORE_CLOCK_MEASURED, CacheLine, Environment};
 pub use experiment::{
     Cell, EXPERIMENT_SCHEMA, ExperimentTrial, FLOW_MATCHES, Finding, Found, GoalBounds, GoalFound, LatencyPoint,
-    LimitedBy, LossPoint, Noise, PublishedRow, Results, SearchStop, SessionsFound, Work,
+    LimitedBy, LossPoint, Noise, PublishedRow, RateBounds, Results, SearchStop, SessionsFound, StatedBounds, Work,
 };
 pub use figure::median;
 pub use html::html;

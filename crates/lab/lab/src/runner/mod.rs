@@ -43,7 +43,9 @@ use std::io;
 use std::time::SystemTime;
 
 use linerate_experiment::Experiment;
-use linerate_report::{EXPERIMENT_SCHEMA, Environment, Found, Results, Timestamp, Tool, capture_recommendation};
+use linerate_report::{
+    EXPERIMENT_SCHEMA, Environment, Found, Results, Timestamp, Tool, capture_recommendation, stated_bounds,
+};
 
 pub use plan::{CellPlan, Slot, matches_pattern};
 pub use rig::{Gone, Measured, Order, Reset, Rig, Rigs, SessionsOrder};
@@ -97,6 +99,7 @@ pub fn begin(experiment: &Experiment, file: &str, only: Option<&str>, version: &
         cells: plan.cells.iter().map(|cell| plan::empty_cell(cell, experiment)).collect(),
         environment: Environment::default(),
         warnings: Vec::new(),
+        bounds: None,
         recommendation: Vec::new(),
     })
 }
@@ -123,6 +126,7 @@ pub fn run(
     rigs.after(results);
     results.ended = now();
     results.recommendation = capture_recommendation(results);
+    results.bounds = stated_bounds(results);
     if let Ok(End::Complete) = end {
         results.complete = plan.is_complete(results);
     }

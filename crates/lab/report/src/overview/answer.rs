@@ -2,10 +2,11 @@
 //! capacity; others are told by their sentences alone.
 
 use super::labels::Labels;
+use crate::bounds::has_moved;
 use crate::figure::median;
 use crate::number::sum;
 use crate::units::{count, nanoseconds, percent, pps};
-use crate::{Cell, ExperimentTrial, Finding, Found, GoalFound, Results};
+use crate::{Cell, Finding, Found, GoalFound, RateBounds, Results, StatedBounds, stated_bounds};
 
 /// More cells than this are for the tables.
 const CELLS_MAX: usize = 6;
@@ -16,23 +17,27 @@ pub(super) fn answer(results: &Results, labels: &Labels) -> Vec<String> {
     if results.cells.len() > CELLS_MAX || !results.cells.iter().any(|cell| is_meant(&cell)) {
         return Vec::new();
     }
+    let stated = stated_bounds(results);
     let lines = results.cells.iter().enumerate().map(|(index, cell)| {
+        let of_cell = |rate: &&RateBounds| rate.cell == cell.id;
+        let bounds: Vec<&RateBounds> = stated.iter().flat_map(|stated| &stated.rates).filter(of_cell).collect();
         let parts: Vec<String> =
-            [goals(cell), capacity(cell).into_iter().collect(), no_loss(cell).into_iter().collect()].concat();
+            [goals(cell, &bounds), capacity(&bounds).into_iter().collect(), no_loss(cell).into_iter().collect()]
+                .concat();
         let parts = if parts.is_empty() { "nothing could be measured".to_owned() } else { parts.join("; ") };
         format!("{}: {parts}.", labels.of(index))
     });
-    lines.chain(interruptions(results, labels)).chain(machine(results)).collect()
+    lines.chain(interruptions(results, labels)).chain(stated.as_ref().and_then(machine)).collect()
 }
 
 fn found(cell: &Cell) -> impl Iterator<Item = &Found> {
     cell.findings.iter().filter_map(|finding| finding.found.as_ref())
 }
 
-/// `812.0 kpps without loss (760.0 kpps to 835.0 kpps)` of each goal: the median of the repetitions, and the bounds of all of them.
-fn goals(cell: &Cell) -> Vec<String> {
+/// `812.0 kpps without loss (760.0 kpps to 835.0 kpps)` of each goal: the median of the repetitions, and the bounds that are stated.
+fn goals(cell: &Cell, bounds: &[&RateBounds]) -> Vec<String> {
     let Some(first) = searches(cell).next() else { return Vec::new() };
-    first.iter().map(|goal| goal_words(goal, &of_name(cell, &goal.name))).collect()
+    first.iter().map(|goal| goal_words(goal, &of_name(cell, &goal.name), bounds)).collect()
 }
 
 fn searches(cell: &Cell) -> impl Iterator<Item = &Vec<GoalFound>> {
@@ -43,19 +48,21 @@ fn of_name<'a>(cell: &'a Cell, name: &str) -> Vec<&'a GoalFound> {
     searches(cell).flatten().filter(|goal| goal.name == name).collect()
 }
 
-fn goal_words(goal: &GoalFound, all: &[&GoalFound]) -> String {
+fn goal_words(goal: &GoalFound, all: &[&GoalFound], bounds: &[&RateBounds]) -> String {
     let what = match goal.loss_ratio {
         0.0 => "without loss".to_owned(),
         ratio => format!("with at most {} lost", percent(ratio).replace("00 %", " %")),
     };
-    let lower: Vec<f64> = all.iter().filter_map(|goal| goal.lower_pps).collect();
-    if lower.is_empty() {
+    if all.iter().all(|goal| goal.lower_pps.is_none()) {
         let tried = all.iter().filter_map(|goal| goal.upper_pps).fold(f64::INFINITY, f64::min);
         return format!("no load {what}: the lowest that was tried, {}, lost more", pps(tried));
     }
-    let highest = all.iter().map(|goal| goal.upper_pps.or(goal.lower_pps).unwrap_or(0.0)).fold(0.0, f64::max);
-    let least = lower.iter().copied().fold(f64::INFINITY, f64::min);
-    format!("{} {what} ({}, {} to {})", pps(median(&lower)), goal.name, pps(least), pps(highest))
+    let Some(bounds) = rate_of(bounds, &goal.name) else { return String::new() };
+    format!("{} {what} ({}, {} to {})", pps(bounds.pps), goal.name, pps(bounds.lower_pps), pps(bounds.upper_pps))
+}
+
+fn rate_of<'a>(bounds: &[&'a RateBounds], figure: &str) -> Option<&'a RateBounds> {
+    bounds.iter().find(|bounds| bounds.figure == figure).copied()
 }
 
 /// The first goal of a cell outside interruptions and with them, where that makes a difference: `1 flow: NDR 812.0 kpps, with them 24.00 kpps`.
@@ -70,13 +77,9 @@ fn with_interruptions(cell: &Cell, label: &str) -> Option<String> {
         .then(|| format!("{label}: {} {}, with them {}", first.name, pps(median(&outside)), pps(median(&with))))
 }
 
-fn capacity(cell: &Cell) -> Option<String> {
-    let of = |found: &Found| {
-        if let Found::Capacity { delivered_pps, .. } = found { delivered_pps.clone() } else { Vec::new() }
-    };
-    let all: Vec<f64> = found(cell).flat_map(of).collect();
-    let (least, most) = (all.iter().copied().fold(f64::INFINITY, f64::min), all.iter().copied().fold(0.0, f64::max));
-    (!all.is_empty()).then(|| format!("{} under overload ({} to {})", pps(median(&all)), pps(least), pps(most)))
+fn capacity(bounds: &[&RateBounds]) -> Option<String> {
+    let bounds = rate_of(bounds, "capacity")?;
+    Some(format!("{} under overload ({} to {})", pps(bounds.pps), pps(bounds.lower_pps), pps(bounds.upper_pps)))
 }
 
 /// The best of the repetitions: one trial without loss is the proof.
@@ -129,40 +132,20 @@ fn interruptions(results: &Results, labels: &Labels) -> Option<String> {
 }
 
 /// How far the machine kept its pace.
-fn machine(results: &Results) -> Option<String> {
-    let paces =
-        [|made: &ExperimentTrial| made.noise.generator_pace_ns, |made: &ExperimentTrial| made.noise.dut_pace_ns];
-    let moved = paces.into_iter().filter_map(|pace| pace_moved(results, pace)).reduce(f64::max)?;
-    let trials = || results.cells.iter().flat_map(|cell| &cell.findings).flat_map(Finding::used_trials);
-    let trips = || trials().filter_map(|made| made.noise.cache_line_ns);
-    let (least, most) = (trips().fold(f64::INFINITY, f64::min), trips().fold(0.0, f64::max));
-    let has_moved = most > least * NEAR;
-    let line = match has_moved {
-        true => format!(", and a cache line took {} to {} between them", nanoseconds(least), nanoseconds(most)),
-        false => String::new(),
+fn machine(bounds: &StatedBounds) -> Option<String> {
+    let moved = bounds.loop_moved?;
+    let line = match bounds.cache_line_ns {
+        Some([least, most]) if has_moved(least, most) => {
+            format!(", and a cache line took {} to {} between them", nanoseconds(least), nanoseconds(most))
+        }
+        _ => String::new(),
     };
-    let kept = match moved < PACE_KEPT && !has_moved {
+    let kept = match bounds.kept_pace {
         true => "kept their pace",
-        false => "did not keep their pace, so another run may differ by more than these bounds",
+        false => {
+            "did not keep their pace, so the bounds reach from the slowest to the fastest moment of this run; at another \
+             one it may be slower or faster still"
+        }
     };
     Some(format!("The cores {kept}: a fixed loop, timed beside each trial, moved by {}{line}.", percent(moved)))
-}
-
-/// Round trips of a cache line further apart than this are those of other cores: the hypervisor has moved them.
-const NEAR: f64 = 1.5;
-/// A machine whose fixed loop moves by less than this kept its pace.
-const PACE_KEPT: f64 = 0.05;
-
-/// By which share the time of the fixed loop moved over the run: between the slowest and the fastest finding, each by its median trial.
-fn pace_moved(results: &Results, pace: fn(&ExperimentTrial) -> Option<f64>) -> Option<f64> {
-    let findings = results.cells.iter().flat_map(|cell| &cell.findings);
-    let times: Vec<f64> = findings
-        .filter_map(|finding| {
-            let times: Vec<f64> = finding.used_trials().filter_map(pace).collect();
-            (!times.is_empty()).then(|| median(&times))
-        })
-        .collect();
-    let (least, most) =
-        (times.iter().copied().fold(f64::INFINITY, f64::min), times.iter().copied().fold(0.0, f64::max));
-    (times.len() > 1).then(|| (most - least) / median(&times))
 }

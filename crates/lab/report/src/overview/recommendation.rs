@@ -236,6 +236,7 @@ mod tests {
             cells,
             environment: Environment::default(),
             warnings: Vec::new(),
+            bounds: None,
             recommendation: Vec::new(),
         }
     }

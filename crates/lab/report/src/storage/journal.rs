@@ -151,6 +151,7 @@ fn fixed(results: &Results) -> Results {
         cells: Vec::new(),
         environment: environment.clone(),
         warnings: Vec::new(),
+        bounds: None,
         recommendation: Vec::new(),
     }
 }

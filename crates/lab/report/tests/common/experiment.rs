@@ -457,6 +457,7 @@ fn document(name: &str, title: &str, cells: Vec<Cell>) -> Results {
             ..Environment::default()
         },
         warnings: Vec::new(),
+        bounds: None,
         recommendation: Vec::new(),
     }
 }
@@ -487,6 +488,12 @@ pub fn rich(seed: u64) -> Results {
     let mut results = document("linux-router-2019", "Linux as a router, 2019", cells);
     results.warnings = vec!["core 1 lost 2.4 % of its time to the hypervisor".to_owned()];
     results.recommendation = capture_recommendation(&results);
+    // Of the second device on, the fixed loop took longer.
+    for (number, cell) in results.cells.iter_mut().enumerate() {
+        let trials = cell.findings.iter_mut().flat_map(|finding| &mut finding.trials);
+        trials.for_each(|made| made.noise.dut_pace_ns = Some(if number < 4 { 27e3 } else { 30e3 }));
+    }
+    results.bounds = stated_bounds(&results);
     results
 }
 
