@@ -174,7 +174,7 @@ mod tests {
             let in_tests = format!("//! Head.\n#[cfg(test)]\nmod tests {{\n{line}\n}}\n");
             assert_eq!(complaints(path, &in_tests), [""; 0]);
             assert_eq!(complaints("crates/engines/gen/tests/pace.rs", &format!("//! Head.\n{line}\n")), [""; 0]);
-            assert_eq!(complaints("crates/lab/lab/src/run.rs", &format!("//! Head.\n{line}\n")), [""; 0]);
+            assert_eq!(complaints("crates/lab/lab/src/lanes.rs", &format!("//! Head.\n{line}\n")), [""; 0]);
         }
         assert_eq!(complaints(path, "//! Head.\nfn a(now_ns: u64) {} // Instant::now\n"), [""; 0]);
     }
@@ -183,7 +183,7 @@ mod tests {
     fn one_loop_waits_for_ports() {
         let text = "//! Head.\nfn a() {\n    port.wait(Interest::Receive, 0);\n}\n";
         for path in
-            ["crates/apps/bridge/src/lb/balance.rs", "crates/lab/lab/src/run/lanes.rs", "crates/apps/switch/src/run.rs"]
+            ["crates/apps/bridge/src/lb/balance.rs", "crates/lab/lab/src/lanes.rs", "crates/apps/switch/src/run.rs"]
         {
             assert_found(path, text, ":3: waits for a port");
         }

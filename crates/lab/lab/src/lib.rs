@@ -5,7 +5,7 @@
 //! ```text
 //! runner                                      experiments: cells, findings, one file a test
 //! dut, cleanup                                devices under test, and what killed runs left behind
-//! tcp, tester                                 a TCP stack at each end of a path; packets from end to end: trials
+//! tcp, tester, lanes                          a TCP stack at each end of a path; packets from end to end: trials
 //! stalls, fixed_loop                          when cores were away, and how fast they work
 //! ledger                                      the account of a trial, and remarks on it
 //! places                                      what the counters' differences say: losses by place and cause
@@ -13,7 +13,7 @@
 //! drops                                       what the kernel says of the packets that it drops
 //! topology, environment                       namespaces, links, addresses; the record of a machine
 //! placement, switches, hooks, napi            which core works where; switches' own accounts; what the kernel lists
-//! netlink, proc_net, sysctl, prefixes, run, threads, cpu, cache_line
+//! netlink, proc_net, sysctl, prefixes, turns, threads, cpu, cache_line
 //! ```
 
 pub mod cache_line;
@@ -26,6 +26,7 @@ pub mod dut;
 pub mod environment;
 mod fixed_loop;
 pub mod hooks;
+pub mod lanes;
 pub mod ledger;
 pub mod napi;
 pub mod netlink;
@@ -33,7 +34,6 @@ pub mod placement;
 pub mod places;
 pub mod prefixes;
 pub mod proc_net;
-pub mod run;
 pub mod runner;
 mod stalls;
 pub mod switches;
@@ -42,3 +42,4 @@ pub mod tcp;
 pub mod tester;
 mod threads;
 pub mod topology;
+pub mod turns;

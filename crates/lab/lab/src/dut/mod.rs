@@ -9,6 +9,7 @@
 
 mod bridge;
 mod capture;
+mod captured;
 mod command;
 mod error;
 mod external;
@@ -36,11 +37,11 @@ use std::sync::Arc;
 use linerate_experiment::{DutKind, DutSpec, PortEnd};
 use linerate_report::{CapturePort, Dut};
 
-use crate::tester::Capture;
 use crate::topology::{MemoryPath, Topology, TopologySpec};
 
 use switch::Program;
 
+pub use captured::{Capture, Captured};
 pub use error::DutError;
 pub use ping::ping;
 
@@ -124,7 +125,7 @@ pub enum Path {
     Captured(Box<Topology>, Arc<dyn Capture>),
     /// The tester shares memory with the device.
     Memory(Box<MemoryPath>),
-    /// The ends of a link inside this process, which the tester makes ([`crate::tester::Tester::in_process`]).
+    /// The ends of a link inside this process, which the tester makes.
     InProcess,
 }
 

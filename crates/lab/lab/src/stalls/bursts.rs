@@ -8,7 +8,7 @@
 
 use linerate_report::{LOSS_BINS, LossTimes};
 
-use crate::run::{Marks, Span};
+use crate::turns::{Marks, Span};
 
 /// Packets that a veth's ring holds (VETH_RING_SIZE of drivers/net/veth.c).
 const RING_PACKETS: u64 = 256;

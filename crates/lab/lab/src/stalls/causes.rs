@@ -11,7 +11,7 @@ use linerate_bpf::programs::core_watch::Taker;
 use linerate_report::{StallCause, StalledPart};
 
 use super::watch::{TakenBy, Watched};
-use crate::run::{NOTED_NS, Span, TurnLog};
+use crate::turns::{NOTED_NS, Span, TurnLog};
 
 /// A rest of a call that is as long as this was a stall; shorter ones may be the kernel's work.
 const CALL_REST_NS: u64 = 500_000;
@@ -147,7 +147,7 @@ impl Covered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Spans;
+    use crate::turns::Spans;
 
     const US: u64 = 1_000;
     const VIRTUAL: Machine = Machine { is_virtual: true, dut_in_calls: false };

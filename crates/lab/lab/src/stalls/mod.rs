@@ -1,7 +1,7 @@
 //! When the cores of a trial were away, by whom, and what was lost meanwhile.
 //!
 //! Three observers, none of which costs a core more than half a percent: a program in the kernel that sees tasks and interrupts
-//! ([`watch`]), the sending loop's own clock ([`crate::run::TurnLog`]), and the same loop's looks at what arrives at the far end.
+//! ([`watch`]), the sending loop's own clock ([`crate::turns::TurnLog`]), and the same loop's looks at what arrives at the far end.
 //! [`causes`] makes stalls of what they saw, [`bursts`] lays the packets lost over them, [`rows`] divides the ledger's rows.
 //! docs/ledger.md says what each observer can tell and what not.
 
@@ -12,7 +12,7 @@ mod watch;
 
 use linerate_report::{Account, AccountError, LossTimes, Stalls};
 
-use crate::run::{Marks, Span, TurnLog};
+use crate::turns::{Marks, Span, TurnLog};
 use bursts::{Runs, lay};
 pub(crate) use causes::Machine;
 use causes::{Stall, of_dut, of_generator};

@@ -61,7 +61,7 @@ mod tests {
     use linerate_report::{Counted, StallCause};
 
     use super::*;
-    use crate::run::Span;
+    use crate::turns::Span;
 
     fn stall(length_us: u64) -> Stall {
         Stall {

@@ -4,7 +4,7 @@ use std::fs;
 
 use linerate_bpf::programs::core_watch::{CORES_MAX, CoreWatch, Taken, Taker};
 
-use crate::run::Span;
+use crate::turns::Span;
 
 /// What lasts as long as this is recorded, in nanoseconds.
 const RECORDED_NS: u32 = 50_000;

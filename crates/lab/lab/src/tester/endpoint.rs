@@ -9,14 +9,14 @@ use linerate_port::{Drops, FarSide, OpenOptions, Port, PortError, PortSpec, Stat
 use linerate_worker::{Control, discard, receive};
 
 use super::TesterError;
-use super::capture::Capture;
 use super::delays::Delays;
 use super::ends::{Attachment, open_port};
 use super::outcome::TrialError;
 use super::sink::Sink;
 use super::timeline::{Recorder, Timeline};
-use crate::run::Arrived;
+use crate::dut::{Capture, Captured};
 use crate::threads::{Priority, pin_and_prioritize};
+use crate::turns::Arrived;
 
 /// What arrived in one trial, in one direction.
 #[derive(Debug, Default)]
@@ -43,6 +43,23 @@ pub struct Arrivals {
     pub drops: Vec<Drops>,
     /// What broke the receiving port, if something did; the counts are right up to then.
     pub error: Option<PortError>,
+}
+
+impl Arrivals {
+    /// Each packet that the capture has counts as delivered, because a capture tells nothing of their numbers.
+    fn of(captured: Captured) -> Arrivals {
+        let place = format!("ring of the capture on {}", captured.interface);
+        let drops = |cause: &str, packets| Drops { place: place.clone(), cause: cause.to_owned(), packets };
+        Arrivals {
+            delivered: captured.captured,
+            received: captured.captured,
+            drops: vec![
+                drops("ring full: the capture did not keep up", captured.dropped_by_ring),
+                drops("no buffer, or the disk failed: the writer did not keep up", captured.dropped_by_writer),
+            ],
+            ..Arrivals::default()
+        }
+    }
 }
 
 /// The receiving end.
@@ -162,7 +179,7 @@ impl<'scope> Counting<'scope> {
     pub(super) fn finish(self) -> Arrivals {
         match self {
             Counting::Sink(sink) => sink.arrivals(),
-            Counting::Capture { capture, ports, port } => capture.finish(ports, port).arrivals(),
+            Counting::Capture { capture, ports, port } => Arrivals::of(capture.finish(ports, port)),
             Counting::Thread(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
         }
     }

@@ -22,10 +22,11 @@ use super::work::{self, Counts};
 use super::{Tester, ends::End};
 use crate::counters::Difference;
 use crate::cpu::CpuTimes;
+use crate::lanes::{self, Kept, Lane};
 use crate::placement::Mode;
-use crate::run::{self, Arrived, Kept, Lane};
 use crate::switches::SwitchCounters;
 use crate::threads::{Priority, REAL_TIME_MAX_NS, pin_and_prioritize, raise_priority};
+use crate::turns::Arrived;
 use linerate_worker::{Control, SendEnd};
 
 /// From the start of the threads to the first packet.
@@ -263,7 +264,7 @@ fn send_on(
     let work = work::Counting::start(Counted::ThisThread);
     let usage_before = ThreadUsage::read();
     let cpu_before = CpuTimes::read();
-    let (ends, kept) = run::send_lanes(lanes, pool, start_ns, &Control::default());
+    let (ends, kept) = lanes::send_lanes(lanes, pool, start_ns, &Control::default());
     let cpu = CpuTimes::read().and_then(|after| Ok(after.since(&cpu_before?)));
     let noise = Noise::of_thread(usage_before, ThreadUsage::read());
     Sent { ends, kept, thread, cpu, noise, work: work.and_then(work::Counting::finish) }

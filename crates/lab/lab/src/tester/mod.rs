@@ -6,7 +6,6 @@
 //! ```
 //! [`Tester::trial`] takes a [`TrialSpec`]: sizes, flows, a [`Load`] for each direction, cores, [`Phases`]. It gives an [`Outcome`].
 
-mod capture;
 mod delays;
 mod device;
 mod endpoint;
@@ -34,6 +33,7 @@ use linerate_port::{OpenError, Port};
 use linerate_sys::clock;
 
 use crate::counters::{CounterSources, CountersError};
+use crate::dut::Capture;
 use crate::fixed_loop::Calm;
 use crate::placement::{self, Mode, Placement};
 use crate::stalls::Watcher;
@@ -46,7 +46,6 @@ use ends::{Attachment, End};
 use gateway::Gateway;
 pub(crate) use memory::can_send;
 
-pub use capture::{Capture, Captured};
 pub use delays::Delays;
 pub use endpoint::{Arrivals, Endpoint};
 pub use linerate_experiment::{NextHop, PortEnd};

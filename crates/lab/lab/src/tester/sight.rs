@@ -7,8 +7,8 @@ use super::endpoint::Endpoint;
 use super::outcome::Outcome;
 use super::trial::Cores;
 use crate::environment;
-use crate::run::{Marks, TurnLog};
 use crate::stalls::{self, Machine, Seen, Watched};
+use crate::turns::{Marks, TurnLog};
 
 /// What was seen while the load ran.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use linerate_bpf::{AttachMode, BpfError, XdpLink};
 use super::delays::Delays;
 use super::endpoint::Arrivals;
 use super::timeline::{LossSeen, Timeline};
-use crate::run::Arrived;
+use crate::turns::Arrived;
 
 /// The programs, and their hold on the interface: gone when dropped, or with the process.
 pub struct Sink {

@@ -8,13 +8,13 @@ use linerate_report::CapturePort;
 use linerate_sys::process::Process;
 
 use super::super::DutError;
+use super::super::captured::{Capture, Captured};
 use super::super::folder::Folder;
 use super::super::links::Links;
 use super::super::tools::{Place, died};
 use super::NAME;
 use super::lines::PortLine;
 use super::receiving::Receiving;
-use crate::tester::{Capture, Captured};
 
 /// Time between two lines of a port: how late it is known that it has begun, and what it has taken in.
 const INTERVAL: &str = "50ms";

@@ -144,14 +144,14 @@ pub struct TurnLog {
 }
 
 /// Makes a [`TurnLog`].
-pub(super) struct TurnLogger<'a> {
+pub struct TurnLogger<'a> {
     log: TurnLog,
     watch: Option<ArrivalWatch<'a>>,
 }
 
 impl<'a> TurnLogger<'a> {
     /// With what counts the arrivals of each lane, where there is something that does.
-    pub(super) fn new(lanes: &[Option<&'a dyn Arrived>]) -> TurnLogger<'a> {
+    pub fn new(lanes: &[Option<&'a dyn Arrived>]) -> TurnLogger<'a> {
         let marks = lanes.iter().map(|_| Marks::with_room()).collect();
         let all: Option<Vec<&dyn Arrived>> = lanes.iter().copied().collect();
         TurnLogger { log: TurnLog { marks, ..TurnLog::default() }, watch: all.map(ArrivalWatch::new) }
@@ -159,7 +159,7 @@ impl<'a> TurnLogger<'a> {
 
     /// A turn begins at `now_ns`; the loop meant to be back at `meant_ns`. `sent` gives what each lane has sent so far.
     #[inline]
-    pub(super) fn begin(&mut self, meant_ns: u64, now_ns: u64, sent: impl Iterator<Item = u64>) {
+    pub fn begin(&mut self, meant_ns: u64, now_ns: u64, sent: impl Iterator<Item = u64>) {
         let was_away = now_ns.saturating_sub(meant_ns) >= NOTED_NS;
         if was_away {
             self.log.away.push(meant_ns, now_ns);
@@ -179,7 +179,7 @@ impl<'a> TurnLogger<'a> {
 
     /// The ports had their turn.
     #[inline]
-    pub(super) fn called(&mut self, from_ns: u64, to_ns: u64) {
+    pub fn called(&mut self, from_ns: u64, to_ns: u64) {
         if to_ns.saturating_sub(from_ns) >= NOTED_NS {
             self.log.calls.push(from_ns, to_ns);
             if let Some(watch) = &mut self.watch {
@@ -188,7 +188,7 @@ impl<'a> TurnLogger<'a> {
         }
     }
 
-    pub(super) fn finish(mut self, now_ns: u64, sent: impl Iterator<Item = u64>) -> TurnLog {
+    pub fn finish(mut self, now_ns: u64, sent: impl Iterator<Item = u64>) -> TurnLog {
         for (marks, packets) in self.log.marks.iter_mut().zip(sent) {
             marks.note(now_ns, packets, true);
         }

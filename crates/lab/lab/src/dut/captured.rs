@@ -1,9 +1,5 @@
 //! A device that counts what it is sent itself, instead of passing it on: a capture.
 
-use linerate_port::Drops;
-
-use super::endpoint::Arrivals;
-
 /// Counts in place of the tester's own end. It is started before the load and ended when the path is at rest.
 pub trait Capture: Send + Sync {
     /// Begins to count on so many ports, unless it does already.
@@ -28,21 +24,4 @@ pub struct Captured {
     pub dropped_by_writer: u64,
     /// The port's interface.
     pub interface: String,
-}
-
-impl Captured {
-    /// Each packet that it has counts as delivered: it tells nothing of their numbers.
-    pub(super) fn arrivals(self) -> Arrivals {
-        let place = format!("ring of the capture on {}", self.interface);
-        let drops = |cause: &str, packets| Drops { place: place.clone(), cause: cause.to_owned(), packets };
-        Arrivals {
-            delivered: self.captured,
-            received: self.captured,
-            drops: vec![
-                drops("ring full: the capture did not keep up", self.dropped_by_ring),
-                drops("no buffer, or the disk failed: the writer did not keep up", self.dropped_by_writer),
-            ],
-            ..Arrivals::default()
-        }
-    }
 }

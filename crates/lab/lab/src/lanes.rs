@@ -8,7 +8,7 @@ use linerate_mem::Pool;
 use linerate_port::{Port, PortError};
 use linerate_sys::clock;
 
-use super::turns::{Arrived, TurnLog, TurnLogger};
+use crate::turns::{Arrived, TurnLog, TurnLogger};
 
 use linerate_worker::{Backoff, Control, MeterReading, SendEnd, after_waiting_for, give_up_ns, pause};
 
