@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use linerate_benches::measure::{Spread, cycles_per_ns};
 use linerate_benches::peers::compare::{By, COMPARISONS, Comparison, Tools};
 use linerate_benches::peers::{Reached, Unable};
-use linerate_lab::cache_line;
+use linerate_testbed::cache_line;
 
 fn main() -> ExitCode {
     let mut runs = 5;
@@ -92,7 +92,7 @@ struct Record {
 impl Record {
     fn begin(folder: &str) -> Record {
         let _ = std::fs::create_dir_all(folder);
-        let environment = serde_json::to_string_pretty(&linerate_lab::environment::read(None)).unwrap_or_default();
+        let environment = serde_json::to_string_pretty(&linerate_testbed::environment::read(None)).unwrap_or_default();
         let _ = std::fs::write(format!("{folder}/environment.json"), environment + "\n");
         Record {
             rows: "comparison,run,side,mpps,core_ns_per_packet,ratio,round_trip_before_ns,round_trip_after_ns\n".into(),

@@ -21,7 +21,6 @@ use std::process::ExitCode;
 
 use linerate_experiment::EchoOrder;
 use linerate_ip::{AddressRange, IpConfig};
-use linerate_lab::tcp::echo::{EchoClient, EchoPhase, EchoServer, PER_ADDRESS, resident_bytes};
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Context, Datapath, PortIndex};
 use linerate_sys::clock;
@@ -29,6 +28,7 @@ use linerate_sys::perf::{Counter, Event, Scope};
 use linerate_tcp::{
     ConnectOptions, Counters, ListenOptions, Shard, ShardPort, Sharded, ShardsDone, Stack, StackConfig,
 };
+use linerate_tester::tcp::echo::{EchoClient, EchoPhase, EchoServer, PER_ADDRESS, resident_bytes};
 
 const PORT: PortIndex = PortIndex(0);
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);

@@ -17,8 +17,8 @@ const NAMES_ALLOWED: &[(&str, &str)] = &[
     ("crates/apps/pktgen/src/interface.rs", "the names of netmap's pkt-gen are translated there"),
     ("crates/apps/cli/src/cmd/bench_capture.rs", "the values of --tool are backends"),
     ("crates/lab/experiment/src/", "experiment files say which backends they compare"),
-    ("crates/lab/lab/src/dut/switch.rs", "the words of experiment files become port names there"),
-    ("crates/lab/lab/src/runner/lab.rs", "the ports of a tester that the experiment file leaves open"),
+    ("crates/lab/testbed/src/dut/switch.rs", "the words of experiment files become port names there"),
+    ("crates/lab/runner/src/lab.rs", "the ports of a tester that the experiment file leaves open"),
 ];
 
 /// Where a text may begin with a comma and an option, and why.

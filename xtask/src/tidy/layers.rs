@@ -154,8 +154,11 @@ mod tests {
             member("crates/run/worker", &["linerate-port", "linerate-sys"]),
             member("crates/lab/search", &[]),
             member("crates/lab/report", &["serde"]),
-            member("crates/lab/lab", &["linerate-gen", "linerate-ports", "linerate-search", "linerate-sys"]),
-            member("crates/apps/cli", &["linerate-lab", "linerate-ports"]),
+            member("crates/lab/testbed", &["linerate-ports", "linerate-sys"]),
+            member("crates/lab/ledger", &["linerate-testbed", "linerate-report"]),
+            member("crates/lab/tester", &["linerate-ledger", "linerate-gen", "linerate-ports"]),
+            member("crates/lab/runner", &["linerate-tester", "linerate-search"]),
+            member("crates/apps/cli", &["linerate-runner", "linerate-ports"]),
             member("xtask", &["anyhow"]),
         ]
     }
@@ -187,14 +190,14 @@ mod tests {
             ("crates/engines/gen", "linerate-sys", "no clock"),
             ("crates/engines/gen", "libc", "no clock"),
             ("crates/engines/gen", "tokio", "no clock"),
-            ("crates/engines/gen", "linerate-lab", "layer lab above"),
+            ("crates/engines/gen", "linerate-tester", "layer lab above"),
             ("crates/engines/gen", "linerate-worker", "layer run above"),
-            ("crates/run/worker", "linerate-lab", "layer lab above"),
+            ("crates/run/worker", "linerate-ledger", "layer lab above"),
             ("crates/base/wire", "linerate-mem", "knows no other crate"),
             ("crates/lab/search", "linerate-report", "knows no other crate"),
             ("crates/lab/report", "linerate-port", "knows no ports"),
             ("crates/lab/report", "linerate-ports", "knows no ports"),
-            ("crates/lab/lab", "linerate", "layer apps above"),
+            ("crates/lab/runner", "linerate", "layer apps above"),
             ("crates/apps/cli", "xtask", "tool of the workspace"),
         ] {
             let complaints = with(folder, name);

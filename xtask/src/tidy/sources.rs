@@ -30,7 +30,7 @@ const WAITS_TOO: &[(&str, &str)] = &[
     ),
     ("crates/apps/pktgen/src/ping.rs", "sends by a schedule"),
     ("crates/apps/pktgen/src/replay.rs", "asks whether a file is at its end"),
-    ("crates/lab/lab/src/tester/memory.rs", "asks before a trial whether the peers have come"),
+    ("crates/lab/tester/src/memory.rs", "asks before a trial whether the peers have come"),
 ];
 
 /// Layers in which no crate has anything unsafe.
@@ -174,7 +174,7 @@ mod tests {
             let in_tests = format!("//! Head.\n#[cfg(test)]\nmod tests {{\n{line}\n}}\n");
             assert_eq!(complaints(path, &in_tests), [""; 0]);
             assert_eq!(complaints("crates/engines/gen/tests/pace.rs", &format!("//! Head.\n{line}\n")), [""; 0]);
-            assert_eq!(complaints("crates/lab/lab/src/lanes.rs", &format!("//! Head.\n{line}\n")), [""; 0]);
+            assert_eq!(complaints("crates/lab/tester/src/lanes.rs", &format!("//! Head.\n{line}\n")), [""; 0]);
         }
         assert_eq!(complaints(path, "//! Head.\nfn a(now_ns: u64) {} // Instant::now\n"), [""; 0]);
     }
@@ -183,7 +183,7 @@ mod tests {
     fn one_loop_waits_for_ports() {
         let text = "//! Head.\nfn a() {\n    port.wait(Interest::Receive, 0);\n}\n";
         for path in
-            ["crates/apps/bridge/src/lb/balance.rs", "crates/lab/lab/src/lanes.rs", "crates/apps/switch/src/run.rs"]
+            ["crates/apps/bridge/src/lb/balance.rs", "crates/lab/tester/src/lanes.rs", "crates/apps/switch/src/run.rs"]
         {
             assert_found(path, text, ":3: waits for a port");
         }
@@ -213,7 +213,7 @@ mod tests {
             "crates/port/port/src/port.rs",
             "crates/ports/xdp/src/port.rs",
             "crates/engines/gen/src/sys.rs",
-            "crates/lab/lab/src/sys.rs",
+            "crates/lab/testbed/src/sys.rs",
             "crates/apps/cli/src/main.rs",
             "xtask/src/main.rs",
         ] {

@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use linerate_experiment::{
     DutKind, DutSpec, Experiment, FlowOrder, FlowSpec, Limit, LimitOf, SizeSpec, TestKind, TesterPorts, TopologyKind,
 };
-use linerate_lab::cleanup;
-use linerate_lab::runner::End;
 use linerate_report::{Rate, Results, results_json, results_screen, trials_terminal};
+use linerate_runner::End;
 use linerate_sys::signal;
+use linerate_testbed::cleanup;
 
 use crate::lab::file::{self, Changes, Plan};
 use crate::lab::place::{self, Place};

@@ -5,10 +5,10 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use linerate_lab::cleanup;
-use linerate_lab::runner::End;
 use linerate_report::{capture_recommendation, results_json};
+use linerate_runner::End;
 use linerate_sys::signal;
+use linerate_testbed::cleanup;
 
 use crate::lab::file::Plan;
 use crate::lab::place::{self, Place};

@@ -4,10 +4,10 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use linerate_lab::cleanup;
-use linerate_lab::runner::{End, reached};
 use linerate_report::results_json;
+use linerate_runner::{End, reached};
 use linerate_sys::signal;
+use linerate_testbed::cleanup;
 
 use crate::lab::file::{self, Changes};
 use crate::lab::place::{self, Place};

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use linerate_lab::cleanup;
 use linerate_sys::owner::Owner;
+use linerate_testbed::cleanup;
 
 /// What was found: each thing, with the error that kept it if one did.
 pub type Removed = Vec<(String, Option<std::io::Error>)>;

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use linerate_lab::runner::Event;
 use linerate_report::units;
+use linerate_runner::Event;
 
 use super::words;
 

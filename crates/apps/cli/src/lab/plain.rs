@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use linerate_lab::runner::Event;
 use linerate_report::units;
+use linerate_runner::Event;
 
 use super::words;
 

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use linerate_lab::runner::lab::Lab;
-use linerate_lab::runner::{self, End, RunError};
 use linerate_report::{Results, ResultsFolder};
+use linerate_runner::lab::Lab;
+use linerate_runner::{self as runner, End, RunError};
 
 use super::file::Plan;
 use super::view::View;

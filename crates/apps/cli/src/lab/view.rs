@@ -1,6 +1,6 @@
 //! Who watches a run: lines that update themselves on a terminal, plain lines elsewhere.
 
-use linerate_lab::runner::Event;
+use linerate_runner::Event;
 
 use super::live::Live;
 use super::plain::Plain;

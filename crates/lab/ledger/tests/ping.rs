@@ -1,0 +1,47 @@
+//! Round trips by the program `ping`. Where it is not installed, or no namespace can be made, the tests are skipped.
+
+mod support;
+
+use linerate_experiment::{Capture, CaptureCores, CaptureTool, DutKind, Firewall, Reception};
+use linerate_report::Found;
+use linerate_testbed::dut::{self, DutError};
+use support::carry::{PACKETS, Way, carry_some, device};
+
+const MS: u64 = 1_000_000;
+
+#[test]
+fn echoes_come_back_over_the_path_and_through_a_bridge_and_leave_it_quiet() {
+    for kind in [DutKind::None, DutKind::Bridge] {
+        let Some(mut built) = device(kind.clone()) else { continue };
+        let topology = built.path.topology().expect("namespaces");
+        let found = match dut::ping(topology, 200 * MS, 10 * MS) {
+            Err(DutError::Missing { program, .. }) => return eprintln!("skipped: {program} is not installed"),
+            found => found.unwrap_or_else(|error| panic!("{kind:?}: {error}")),
+        };
+        let Found::Ping { sent: 20, interval_ns, rtt: Some(rtt) } = found else { panic!("{kind:?}: {found:?}") };
+        assert_eq!(interval_ns, 10 * MS);
+        assert!((1..=20).contains(&rtt.samples) && rtt.min_ns > 0 && rtt.min_ns <= rtt.p50_ns, "{rtt:?}");
+        assert!(rtt.p50_ns <= rtt.p99_ns && rtt.p99_ns <= rtt.max_ns, "{rtt:?}");
+        // Afterwards nobody speaks unasked: every packet on the path is the test's.
+        if kind == DutKind::Bridge {
+            carry_some(&mut built, Way::Forward, PACKETS).all_delivered();
+        }
+    }
+}
+
+#[test]
+fn a_device_that_does_not_carry_frames_as_they_are_is_told() {
+    let capture = Capture {
+        tool: CaptureTool::Packet,
+        receive: Reception::Interrupt,
+        cores: CaptureCores::All,
+        buffer_bytes: 1 << 20,
+        file: false,
+    };
+    for kind in [DutKind::Router(Firewall::default()), DutKind::Capture(capture)] {
+        let Some(built) = device(kind) else { continue };
+        let found = dut::ping(built.path.topology().expect("namespaces"), 10 * MS, 10 * MS);
+        let error = found.expect_err("no echo comes back").to_string();
+        assert!(error.contains("carries frames as they are"), "{error}");
+    }
+}

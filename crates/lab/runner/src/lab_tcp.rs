@@ -1,0 +1,330 @@
+//! Rigs whose ends are TCP stacks of the tester: what tests of connections, of requests and of echoes are made on.
+
+use linerate_experiment::{DirectLink, DutKind, EchoOrder, EchoStack, Experiment, FlowSpec, TesterPorts, TopologyKind};
+use linerate_port::Drops;
+use linerate_ports::HEADERS;
+use linerate_report::{
+    Account, CORE_CLOCK_MEASURED, Counted, Dut, EchoesFound, Environment, ExperimentTrial, Found, Loss, Noise,
+    SessionPoint, Stalls, Trial, UdpFound,
+};
+
+use super::cores::{self, Chosen};
+use super::observed::{core_use, moved};
+use super::plan::CellPlan;
+use super::rig::{Gone, Measured, Order, Rig, SessionsOrder};
+use crate::core_clock;
+use linerate_ledger::counters::CounterSources;
+use linerate_testbed::cpu::CpuTimes;
+use linerate_testbed::dut::{self, Device, Path};
+use linerate_testbed::environment;
+use linerate_testbed::netlink::flush_connections;
+use linerate_testbed::switches::SwitchSource;
+use linerate_testbed::topology::{Carrier, Joint, Topology, TopologySpec};
+use linerate_tester::tcp::echo::{self, EchoSpec};
+use linerate_tester::tcp::{Ends, Joined, PairError, SessionSpec, peers, run_sessions, udp_loop};
+use linerate_tester::{Cores, Phases};
+
+/// Without capabilities of the host, and with them: this sends and receives on any interface.
+const PORTS_DEFAULT: &str = "packet";
+/// Bytes that a connection may take, both ends together, and what else is needed.
+const CONNECTION_BYTES: u64 = 800;
+const OTHER_BYTES: u64 = 512 << 20;
+
+/// A path with a stack at each end.
+pub(super) struct TcpRig<'a> {
+    device: Box<dyn Device>,
+    topology: Option<Topology>,
+    sources: Option<CounterSources>,
+    switch: Option<SwitchSource>,
+    ends: Ends,
+    /// What the ends are, in words.
+    ports: String,
+    flows: FlowSpec,
+    chosen: Chosen,
+    /// Whether a device is between the ends.
+    has_device: bool,
+    /// Clock of a core in GHz, where it could be measured.
+    clock_ghz: Option<f64>,
+    experiment: &'a Experiment,
+}
+
+/// What joins the ends of a cell; `None`: interfaces.
+fn direct_link(cell: &CellPlan<'_>) -> Option<DirectLink> {
+    let ports = cell.tester.filter(|_| cell.dut.kind == DutKind::None);
+    ports.and_then(TesterPorts::direct_link).or(cell.dut.kind.shares_memory().then_some(DirectLink::SharedMemory))
+}
+
+impl<'a> TcpRig<'a> {
+    /// Builds the device of a cell on the path `spec`, and opens the tester's ends.
+    pub(super) fn open(
+        cell: &CellPlan<'_>,
+        experiment: &'a Experiment,
+        spec: TopologySpec,
+        (chosen, no_namespaces): (Chosen, Option<&str>),
+    ) -> Result<TcpRig<'a>, Gone> {
+        let cannot = |error: &dyn std::fmt::Display| Gone::Cannot(error.to_string());
+        let direct = direct_link(cell);
+        if let (None, Some(why)) = (direct, no_namespaces) {
+            return Err(Gone::Cannot(format!("no network namespace can be made: {why}")));
+        }
+        let spec = match direct {
+            None => spec,
+            Some(DirectLink::SharedMemory) => TopologySpec { joint: Joint::Memif, ..spec },
+            Some(DirectLink::InProcess) => TopologySpec { ends: TopologyKind::InProcess, ..spec },
+        };
+        let built = dut::build(cell.dut, &spec).map_err(|error| cannot(&error))?;
+        let kind = cell.tester.map_or(PORTS_DEFAULT, |ports| ports.sender.as_str());
+        let mtu = u16::try_from(spec.mtu).unwrap_or(u16::MAX);
+        let opened = |joined: &Joined<'_>| Ends::open(joined, mtu).map_err(|error| cannot(&error));
+        let (mut topology, mut sources, mut switch) = (None, None, None);
+        let (ends, ports) = match built.path {
+            Path::Namespaces(mut path) => {
+                let ends = opened(&Joined::Namespaces(&path, kind))?;
+                path.place_again(chosen.placement).map_err(|error| cannot(&error))?;
+                sources = Some(CounterSources::open(&path).map_err(|error| cannot(&error))?);
+                topology = Some(*path);
+                (ends, kind.to_owned())
+            }
+            Path::Memory(path) => {
+                switch = path.switch.clone();
+                (opened(&Joined::Memory(&path))?, format!("shared memory, {HEADERS} bytes of headers"))
+            }
+            Path::InProcess => (opened(&Joined::Pipe)?, "a link inside this process".to_owned()),
+            Path::Captured(..) | Path::Ports { .. } => {
+                let why = "TCP needs a device that carries packets between two ends of the lab's own making";
+                return Err(Gone::Cannot(why.into()));
+            }
+        };
+        let (device, has_device) = (built.device, cell.dut.kind != DutKind::None);
+        let flows = cell.flows.clone();
+        let clock_ghz = core_clock::measured_ghz();
+        Ok(TcpRig { clock_ghz, device, topology, sources, switch, ends, ports, flows, chosen, has_device, experiment })
+    }
+
+    /// Cores of the client and of the server: without a device in between, the server has the device's.
+    fn cores(&self) -> [Option<usize>; 2] {
+        let Cores { generator, dut, receiver, .. } = self.chosen.threads;
+        [generator, if self.has_device { receiver } else { dut }]
+    }
+
+    fn roles(&self) -> Vec<(&'static str, Vec<usize>)> {
+        let [client, server] = self.cores();
+        let mut roles = vec![("client", client.into_iter().collect()), ("server", server.into_iter().collect())];
+        if self.has_device {
+            let of_dut = match self.chosen.of_dut.as_slice() {
+                [] => self.chosen.threads.dut.into_iter().collect(),
+                cores => cores.to_vec(),
+            };
+            roles.push(("DUT", of_dut));
+        }
+        roles
+    }
+
+    fn core_clock_ghz(&self) -> Option<f64> {
+        self.clock_ghz.or_else(|| environment::read(None).core_clock_ghz())
+    }
+
+    fn report(
+        &self,
+        order: &Order,
+        (account, cpu, duration_ns): (Account, &CpuTimes, u64),
+        notes: Vec<String>,
+    ) -> ExperimentTrial {
+        let mut path: Vec<String> = Vec::new();
+        for loss in account.lost() {
+            if !path.contains(&loss.place) {
+                path.push(loss.place.clone());
+            }
+        }
+        let steal_share = Some(cpu.steal_share()).filter(|share| share.is_finite()).unwrap_or(0.0);
+        ExperimentTrial {
+            noise: Noise { steal_share, ..Noise::default() },
+            stalls: Stalls {
+                unknown: vec!["when cores were away is not watched in tests of TCP".into()],
+                ..Stalls::default()
+            },
+            dut_counters: Default::default(),
+            work: Vec::new(),
+            not_used: None,
+            trial: Trial {
+                name: order.name.clone(),
+                purpose: order.purpose,
+                path,
+                size_wire: 0,
+                flows: self.flows.count(),
+                load_pps: account.intended() as f64 * 1e9 / duration_ns.max(1) as f64,
+                duration_ns,
+                account,
+                latency: None,
+                cpu: core_use(cpu, &self.roles()),
+                baseline_pps: None,
+                notes,
+            },
+        }
+    }
+}
+
+fn gone(error: PairError) -> Gone {
+    match error {
+        PairError::Stopped => Gone::Stopped,
+        error => Gone::Cannot(error.to_string()),
+    }
+}
+
+impl Rig for TcpRig<'_> {
+    fn describe(&self) -> Dut {
+        self.device.describe()
+    }
+
+    fn mode(&self) -> String {
+        let work = self.topology.as_ref().map(|topology| format!("{}; ", topology.mode_text())).unwrap_or_default();
+        work + &cores::in_words(&self.roles())
+    }
+
+    fn environment(&self) -> Option<Environment> {
+        let mut environment = environment::read(self.topology.as_ref());
+        environment.other.insert("tester's stacks are joined by".into(), self.ports.clone());
+        let measured = self.clock_ghz.map(|ghz| (CORE_CLOCK_MEASURED.into(), format!("{:.0} MHz", ghz * 1_000.0)));
+        environment.other.extend(measured);
+        Some(environment)
+    }
+
+    /// Nothing: each trial begins with a connection that finds the way.
+    fn warm_up(&mut self) -> Result<(), Gone> {
+        Ok(())
+    }
+
+    fn trial(&mut self, _: &Order) -> Result<Measured, Gone> {
+        Err(Gone::Cannot("the tester's ends are TCP stacks, which send no packets by a schedule".into()))
+    }
+
+    fn ping(&mut self, _: u64, _: u64) -> Result<Found, Gone> {
+        Err(Gone::Cannot("the tester's ends are TCP stacks".into()))
+    }
+
+    fn sessions(&mut self, order: &Order, wanted: &SessionsOrder) -> Result<(ExperimentTrial, SessionPoint), Gone> {
+        let device = |error: dut::DutError| Gone::Device(error.to_string());
+        self.device.learn().map_err(device)?;
+        let before = self.device.counters().map_err(device)?;
+        let phases = self.experiment.phases;
+        let spec = SessionSpec {
+            load: wanted.load,
+            duration_ns: wanted.duration_ns,
+            bytes: wanted.bytes,
+            timeout_ns: wanted.timeout_ns,
+            flows: &self.flows,
+            cores: Cores { generator: self.cores()[0], receiver: self.cores()[1], ..Cores::default() },
+            phases: Phases { drain_ns: phases.drain_ns.max(Phases::default().drain_ns), ..Phases::default() },
+        };
+        let router = self.topology.as_ref().and_then(|topology| topology.dut.as_ref());
+        let router = router.filter(|dut| dut.carrier == Carrier::Routing);
+        // What a trial left in the table is not the next one's.
+        let mut flush = || match router {
+            Some(dut) => Ok(flush_connections(&dut.namespace)?),
+            None => Ok(()),
+        };
+        flush().map_err(gone)?;
+        let outcome = run_sessions(&mut self.ends, self.sources.as_mut(), self.switch.as_ref(), &spec, &mut flush);
+        self.device.check().map_err(device)?;
+        let outcome = outcome.map_err(gone)?;
+        let after = self.device.counters().map_err(device)?;
+        let account = outcome.ledger.account.clone();
+        let point = SessionPoint {
+            load: 0.0,
+            connections: outcome.connections,
+            requests: outcome.requests,
+            answered_per_second: outcome.answered_per_second,
+            handshake: outcome.handshake,
+            answer: outcome.answer,
+            retransmitted: outcome.retransmitted,
+            packets_lost: account.lost().iter().filter(|loss| loss.packets > 0).cloned().collect(),
+            packets_unexplained: account.unexplained(),
+        };
+        let mut notes = outcome.notes;
+        notes.extend(
+            outcome
+                .ledger
+                .unnamed
+                .iter()
+                .filter(|loss| loss.packets > 0)
+                .map(|loss| format!("{} packets lost {}: no counter names the cause", loss.packets, loss.place)),
+        );
+        let trial = self.report(order, (account, &outcome.cpu, wanted.duration_ns), notes);
+        Ok((ExperimentTrial { dut_counters: moved(&before, &after), ..trial }, point))
+    }
+
+    fn udp_loop(&mut self, order: &Order, duration_ns: u64) -> Result<(ExperimentTrial, Found), Gone> {
+        let cores = self.cores();
+        let outcome = udp_loop::run(&mut self.ends, duration_ns, cores).map_err(gone)?;
+        self.device.check().map_err(|error| Gone::Device(error.to_string()))?;
+        let trial =
+            self.report(order, (counted(outcome.packets, &outcome.drops)?, &outcome.cpu, duration_ns), Vec::new());
+        let found = UdpFound {
+            per_second: outcome.per_second,
+            per_core_second: outcome.per_core_second,
+            per_ghz: self.core_clock_ghz().map(|ghz| outcome.per_second / ghz),
+            window: udp_loop::WINDOW,
+            datagrams: outcome.datagrams,
+        };
+        Ok((trial, Found::UdpLoop(found)))
+    }
+
+    fn echo(
+        &mut self,
+        order: &Order,
+        stack: EchoStack,
+        orders: &[EchoOrder],
+        duration_ns: u64,
+    ) -> Result<(ExperimentTrial, Found), Gone> {
+        let connections = self.flows.count();
+        let needed = connections * CONNECTION_BYTES + OTHER_BYTES;
+        let available = environment::memory_available_bytes().unwrap_or(u64::MAX);
+        if needed > available {
+            let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+            return Err(Gone::Cannot(format!(
+                "{connections} connections need {:.1} GiB of memory, and this machine has {:.1} GiB free",
+                gib(needed),
+                gib(available)
+            )));
+        }
+        let spec = EchoSpec { connections: connections as usize, orders, duration_ns, cores: self.cores() };
+        let outcome = match stack {
+            EchoStack::Linerate => echo::run(&mut self.ends, &spec),
+            EchoStack::Linux => peers::linux(&spec),
+            EchoStack::Smoltcp => peers::smoltcp(&mut self.ends, &spec),
+            EchoStack::Lwip => peers::lwip(&spec),
+        }
+        .map_err(gone)?;
+        self.device.check().map_err(|error| Gone::Device(error.to_string()))?;
+        let times = (counted(outcome.packets, &outcome.drops)?, &outcome.cpu, duration_ns * orders.len() as u64);
+        let trial = self.report(order, times, outcome.notes);
+        let mut points = outcome.points;
+        let clock_ghz = self.core_clock_ghz();
+        points.iter_mut().for_each(|point| point.per_ghz = clock_ghz.map(|ghz| point.per_second / ghz));
+        let found = EchoesFound {
+            stack: stack.name().to_owned(),
+            connections,
+            connection_account: outcome.connections,
+            set_up_per_core_second: outcome.set_up_per_core_second,
+            torn_down_per_core_second: outcome.torn_down_per_core_second,
+            bytes_per_connection: outcome.bytes_per_connection,
+            resident_bytes: outcome.resident_bytes,
+            points,
+        };
+        Ok((trial, Found::TcpEcho(found)))
+    }
+}
+
+/// The account of the packets of both ends. Ports count what they lost of other packets, too, so that no more is theirs than is missing.
+fn counted([client, server]: [(u64, u64); 2], drops: &[Drops]) -> Result<Account, Gone> {
+    let (sent, delivered) = (client.0 + server.0, client.1 + server.1);
+    let mut missing = sent.saturating_sub(delivered);
+    let loss = |drops: &Drops| {
+        let packets = drops.packets.min(missing);
+        missing -= packets;
+        Loss::new(&drops.place, &drops.cause, packets)
+    };
+    let lost = drops.iter().map(loss).collect();
+    let counted = Counted { intended: sent, sent, delivered, ..Counted::default() };
+    Account::new(counted, lost).map_err(|error| Gone::Cannot(error.to_string()))
+}

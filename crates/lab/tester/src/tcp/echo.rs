@@ -1,0 +1,374 @@
+//! Echoes of single bytes over connections that stand: how many a second, and what setting up, standing and closing cost (experiment
+//! `tcp-2018`).
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use linerate_experiment::EchoOrder;
+use linerate_port::Drops;
+use linerate_report::{EchoPoint, SessionAccount, SessionLoss};
+use linerate_sys::{clock, random};
+use linerate_tcp::{App, CloseReason, Conn, ConnectOptions, Counters, Io, ListenOptions};
+
+use super::pair::{Cost, Shape};
+use super::{Ends, Pair, PairError};
+use crate::drops_since;
+use linerate_testbed::cpu::CpuTimes;
+
+/// Connections from one address of the client, below the number of ports that it chooses from.
+pub const PER_ADDRESS: usize = 45_000;
+/// Address and port of the server, and the first address of the client.
+const SERVER: (Ipv4Addr, u16) = (Ipv4Addr::new(198, 18, 128, 1), 7);
+const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 1);
+/// Handshakes, and closing connections, at a time.
+pub(super) const AT_A_TIME: usize = 1024;
+/// Bytes on the way at most: more than a stack takes in one round gain nothing.
+pub(super) const WINDOW_MAX: usize = 1024;
+/// Without progress for so long, a part of the test has failed.
+pub(super) const STUCK_NS: u64 = 5_000_000_000;
+/// Connections that were closed and whose other end is not, beside those that stand.
+const SPARE: usize = 65_536;
+/// No packet for so long, and both ends are at rest.
+pub(super) const QUIET_NS: u64 = 20_000_000;
+/// Resident memory of fewer connections is lost in that of the packets, which is the same for any number of them.
+const BYTES_TOLD_FROM: usize = 1_000_000;
+
+/// Sends back what it receives.
+pub struct EchoServer;
+
+impl App for EchoServer {
+    fn connected(&mut self, _: Conn, _: &mut Io<'_>) {}
+
+    #[inline]
+    fn received(&mut self, conn: Conn, data: &[u8], io: &mut Io<'_>) -> usize {
+        io.send(conn, data)
+    }
+
+    fn peer_closed(&mut self, conn: Conn, io: &mut Io<'_>) {
+        io.close(conn);
+    }
+
+    fn closed(&mut self, _: Conn, _: CloseReason, _: &mut Io<'_>) {}
+}
+
+/// What an echo client does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EchoPhase {
+    /// Connections that come to stand are kept, and nothing is sent.
+    Standing,
+    /// A byte that comes back sends the next one.
+    Echoing(EchoOrder),
+    /// Each new connection sends a byte, and is closed when that comes back.
+    Opening,
+}
+
+/// Sends single bytes over its connections.
+pub struct EchoClient {
+    /// What it does.
+    pub phase: EchoPhase,
+    /// The connections that stand, in the order in which they came to.
+    pub conns: Vec<Conn>,
+    next: usize,
+    /// Connections that came to stand.
+    pub connected: usize,
+    /// Bytes that came back.
+    pub echoes: u64,
+    /// Connections that were closed in order.
+    pub closed: u64,
+    /// Connections that ended otherwise.
+    pub lost: u64,
+    /// Bytes that were sent and are not back.
+    pub on_the_way: usize,
+    /// Bytes that were sent.
+    pub sent: u64,
+}
+
+impl EchoClient {
+    /// For so many connections.
+    pub fn new(connections: usize) -> EchoClient {
+        EchoClient {
+            phase: EchoPhase::Standing,
+            conns: Vec::with_capacity(connections),
+            next: 0,
+            connected: 0,
+            echoes: 0,
+            closed: 0,
+            lost: 0,
+            on_the_way: 0,
+            sent: 0,
+        }
+    }
+
+    /// The next connection in turn sends a byte.
+    #[inline]
+    pub fn send_next(&mut self, io: &mut Io<'_>) {
+        let conn = self.conns[self.next];
+        self.next = if self.next + 1 == self.conns.len() { 0 } else { self.next + 1 };
+        if let Some(soon) = self.conns.get(self.next + 15) {
+            io.prefetch(*soon);
+        }
+        self.send(conn, io);
+    }
+
+    #[inline]
+    fn send(&mut self, conn: Conn, io: &mut Io<'_>) {
+        let sent = io.send(conn, b"x");
+        self.on_the_way += sent;
+        self.sent += sent as u64;
+    }
+}
+
+impl App for EchoClient {
+    fn connected(&mut self, conn: Conn, io: &mut Io<'_>) {
+        self.connected += 1;
+        if self.phase == EchoPhase::Opening {
+            io.send(conn, b"x");
+        } else {
+            self.conns.push(conn);
+        }
+    }
+
+    #[inline]
+    fn received(&mut self, conn: Conn, data: &[u8], io: &mut Io<'_>) -> usize {
+        self.echoes += data.len() as u64;
+        match self.phase {
+            EchoPhase::Opening => io.close(conn),
+            EchoPhase::Standing => self.on_the_way -= data.len(),
+            EchoPhase::Echoing(order) => {
+                self.on_the_way -= data.len();
+                match order {
+                    EchoOrder::Reply => self.send(conn, io),
+                    EchoOrder::RoundRobin => self.send_next(io),
+                }
+            }
+        }
+        data.len()
+    }
+
+    fn peer_closed(&mut self, _: Conn, _: &mut Io<'_>) {}
+
+    fn closed(&mut self, _: Conn, why: CloseReason, _: &mut Io<'_>) {
+        if why == CloseReason::Normal { self.closed += 1 } else { self.lost += 1 }
+    }
+}
+
+/// A test to make.
+#[derive(Clone, Copy, Debug)]
+pub struct EchoSpec<'a> {
+    /// Connections that stand.
+    pub connections: usize,
+    /// Which one sends next, one after the other.
+    pub orders: &'a [EchoOrder],
+    /// Time of each order.
+    pub duration_ns: u64,
+    /// Cores of client and server.
+    pub cores: [Option<usize>; 2],
+}
+
+/// What it found.
+#[derive(Debug)]
+pub struct EchoOutcome {
+    /// One for each order.
+    pub points: Vec<EchoPoint>,
+    /// Connections set up for a second of a core's time.
+    pub set_up_per_core_second: f64,
+    /// Connections closed for a second of a core's time.
+    pub torn_down_per_core_second: f64,
+    /// Where the connections went.
+    pub connections: SessionAccount,
+    /// Resident bytes of a connection.
+    pub bytes_per_connection: Option<f64>,
+    /// Resident bytes of this process, huge pages included, when all connections stood and had echoed.
+    pub resident_bytes: Option<u64>,
+    /// Segments that the client sent and received, the server's too. The kernel sends packets of its own on interfaces, which do not count.
+    pub packets: [(u64, u64); 2],
+    /// Packets that the ports lost.
+    pub drops: Vec<Drops>,
+    /// What the cores did.
+    pub cpu: CpuTimes,
+    /// What a reader has to know beside the figures.
+    pub notes: Vec<String>,
+}
+
+type Echoes = Pair<EchoClient, EchoServer>;
+
+/// Makes the test.
+///
+/// # Errors
+/// Connections do not come to stand, or stop answering.
+pub fn run(ends: &mut Ends, spec: &EchoSpec<'_>) -> Result<EchoOutcome, PairError> {
+    let before = resident_bytes();
+    let client_ip = ends.ip(true, (CLIENT, (spec.connections / PER_ADDRESS + 1) as u32), random::secret()?);
+    let server_ip = ends.ip(false, (SERVER.0, 1), random::secret()?);
+    let shape = Shape { connections_max: spec.connections + SPARE, output_packets: 2 * WINDOW_MAX };
+    let client = EchoClient::new(spec.connections);
+    let mut pair = Pair::new(ends, (client_ip, client), (server_ip, EchoServer), shape, spec.cores)?;
+    let result = measure(&mut pair, spec, before);
+    pair.into_ends(ends);
+    result
+}
+
+fn measure(pair: &mut Echoes, spec: &EchoSpec<'_>, resident_before: usize) -> Result<EchoOutcome, PairError> {
+    let listen = ListenOptions { backlog: 65_536, nodelay: true, ..ListenOptions::default() };
+    let listening = pair.server.datapath.with(clock::now_ns(), |_, io| io.listen(SERVER.into(), listen));
+    listening.map_err(|error| PairError::Program(error.to_string()))?;
+    let (cpu_before, drops_before) = (CpuTimes::read()?, pair.drops()?);
+    let set_up = set_up(pair, spec.connections)?;
+    let standing = resident_bytes().saturating_sub(resident_before);
+    let mut points = Vec::new();
+    for order in spec.orders {
+        points.push(echo(pair, *order, spec)?);
+    }
+    let resident = resident_bytes();
+    let torn_down = tear_down(pair, spec.connections)?;
+    // The last segments are on their way when the last connection has ended.
+    pair.settle(QUIET_NS, STUCK_NS)?;
+    let drops = drops_since(&pair.drops()?, &drops_before);
+    let packets = pair.counters().map(|counters| (counters.out_segs + counters.retrans_segs, counters.in_segs));
+    let each = |cost: Cost| spec.connections as f64 * 1e9 / cost.core_ns.max(1) as f64;
+    let app = pair.client.datapath.app();
+    let counts = (spec.connections as u64, app.connected as u64, app.closed);
+    let connections = account(counts, app.lost, "ended before they were closed")?;
+    Ok(EchoOutcome {
+        points,
+        connections,
+        resident_bytes: Some(resident as u64),
+        set_up_per_core_second: each(set_up),
+        torn_down_per_core_second: each(torn_down),
+        bytes_per_connection: (spec.connections >= BYTES_TOLD_FROM)
+            .then_some(standing as f64 / spec.connections as f64),
+        packets,
+        drops,
+        cpu: CpuTimes::read()?.since(&cpu_before),
+        notes: Vec::new(),
+    })
+}
+
+/// The account of connections or bytes: `(intended, begun, completed)`, of those that are neither up to `lost` were lost to a known cause.
+pub(super) fn account(
+    (intended, begun, completed): (u64, u64, u64),
+    lost: u64,
+    cause: &str,
+) -> Result<SessionAccount, PairError> {
+    let count = lost.min(begun.saturating_sub(completed));
+    let lost = (count > 0).then(|| SessionLoss { cause: cause.to_owned(), count });
+    SessionAccount::new((intended, begun, completed), lost.into_iter().collect())
+        .map_err(|error| PairError::Program(error.to_string()))
+}
+
+/// Tells whether a count has grown lately.
+pub(super) struct Progress {
+    last: u64,
+    since_ns: u64,
+}
+
+impl Progress {
+    pub(super) fn new() -> Progress {
+        Progress { last: 0, since_ns: clock::now_ns() }
+    }
+
+    pub(super) fn is_stuck(&mut self, count: u64, now_ns: u64) -> bool {
+        if count != self.last {
+            (self.last, self.since_ns) = (count, now_ns);
+        }
+        now_ns.saturating_sub(self.since_ns) >= STUCK_NS
+    }
+}
+
+fn set_up(pair: &mut Echoes, wanted: usize) -> Result<Cost, PairError> {
+    let remote: SocketAddr = SERVER.into();
+    let (mut begun, mut progress) = (0, Progress::new());
+    let cost = pair.drive(|client, now_ns| {
+        let connected = client.datapath.app().connected;
+        // The first one waits for the neighbour's link address; others would be lost meanwhile.
+        let window = if connected == 0 { 1usize } else { AT_A_TIME };
+        let room = window.saturating_sub(begun - connected).min(wanted - begun);
+        client.datapath.with(now_ns, |_, io| {
+            let first = begun;
+            for at in first..first + room {
+                let address = Ipv4Addr::from_bits(CLIENT.to_bits() + (at / PER_ADDRESS) as u32);
+                let options =
+                    ConnectOptions { local: Some(IpAddr::V4(address)), nodelay: true, ..ConnectOptions::new(remote) };
+                if io.connect(options).is_err() {
+                    break;
+                }
+                begun += 1;
+            }
+        });
+        connected == wanted || progress.is_stuck(connected as u64, now_ns)
+    })?;
+    let connected = pair.client.datapath.app().connected;
+    if connected == wanted { Ok(cost) } else { Err(PairError::Short(connected, wanted)) }
+}
+
+fn echo(pair: &mut Echoes, order: EchoOrder, spec: &EchoSpec<'_>) -> Result<EchoPoint, PairError> {
+    let window = spec.connections.clamp(1, WINDOW_MAX);
+    let client = pair.client.datapath.app_mut();
+    client.phase = EchoPhase::Echoing(order);
+    let (sent, came, lost_before) = (client.sent, client.echoes, client.lost);
+    pair.client.datapath.with(clock::now_ns(), |app, io| (0..window).for_each(|_| app.send_next(io)));
+    run_for(pair, spec.duration_ns / 5)?;
+    let (before, echoes, lost) = (pair.counters(), pair.client.datapath.app().echoes, pair.client.datapath.app().lost);
+    let cost = run_for(pair, spec.duration_ns)?;
+    let after = pair.counters();
+    let app = pair.client.datapath.app_mut();
+    let (echoes, lost) = (app.echoes - echoes, app.lost - lost);
+    app.phase = EchoPhase::Standing;
+    let mut progress = Progress::new();
+    pair.drive(|client, now_ns| {
+        let app = client.datapath.app();
+        app.on_the_way == 0 || progress.is_stuck(app.echoes, now_ns)
+    })?;
+    // What did not come back now never will.
+    let app = pair.client.datapath.app_mut();
+    app.on_the_way = 0;
+    // A connection has a byte on its way at most.
+    let (sent, came, ended) = (app.sent - sent, app.echoes - came, app.lost - lost_before);
+    let account = account((sent, sent, came), ended, "their connection ended")?;
+    let sum = |get: fn(&Counters) -> u64| {
+        after.iter().map(get).sum::<u64>().saturating_sub(before.iter().map(get).sum::<u64>())
+    };
+    let each = |total: u64| total as f64 / echoes as f64;
+    Ok(EchoPoint {
+        order: order.word().to_owned(),
+        per_second: echoes as f64 * 1e9 / cost.wall_ns.max(1) as f64,
+        per_core_second: echoes as f64 * 1e9 / cost.core_ns.max(1) as f64,
+        per_ghz: None,
+        echoes: account,
+        cycles_per_echo: cost.cycles.map(|cycles| cycles / echoes as f64).filter(|cycles| cycles.is_finite()),
+        segments_per_echo: each(sum(|counters| counters.out_segs)),
+        acks_per_echo: each(sum(|counters| counters.pure_acks_out)),
+        retransmitted: sum(|counters| counters.retrans_segs),
+        connections_lost: lost,
+    })
+}
+
+fn run_for(pair: &mut Echoes, duration_ns: u64) -> Result<Cost, PairError> {
+    let start_ns = clock::now_ns();
+    pair.drive(|_, now_ns| now_ns.saturating_sub(start_ns) >= duration_ns)
+}
+
+fn tear_down(pair: &mut Echoes, wanted: usize) -> Result<Cost, PairError> {
+    let (mut begun, mut progress) = (0, Progress::new());
+    let cost = pair.drive(|client, now_ns| {
+        let app = client.datapath.app();
+        let ended = (app.closed + app.lost) as usize;
+        let room = AT_A_TIME.saturating_sub(begun - ended.min(begun)).min(wanted - begun);
+        let some: Vec<Conn> = app.conns[begun..begun + room].to_vec();
+        client.datapath.with(now_ns, |_, io| some.into_iter().for_each(|conn| io.close(conn)));
+        begun += room;
+        ended >= wanted || progress.is_stuck(ended as u64, now_ns)
+    })?;
+    let app = pair.client.datapath.app();
+    let ended = (app.closed + app.lost) as usize;
+    if ended >= wanted { Ok(cost) } else { Err(PairError::Short(ended, wanted)) }
+}
+
+/// Resident memory of this process, with the huge pages of packet memory and tables, which Linux counts apart.
+pub fn resident_bytes() -> usize {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let bytes = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<usize>().ok().map(|kib| kib << 10)
+    };
+    bytes("VmRSS:").unwrap_or(0) + bytes("HugetlbPages:").unwrap_or(0)
+}

@@ -1,0 +1,144 @@
+//! Datagrams that two stacks send back to each other: how many cycles a second, where a cycle is a receive and a send of one end (experiment
+//! `tcp-2018`, column "UDP loop").
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use linerate_ip::UdpId;
+use linerate_port::Drops;
+use linerate_report::SessionAccount;
+use linerate_sys::{clock, random};
+use linerate_tcp::{App, CloseReason, Conn, Io};
+
+use super::echo::{Progress, QUIET_NS, account};
+use super::pair::{Cost, Shape};
+use super::{Ends, Pair, PairError};
+use crate::drops_since;
+use linerate_testbed::cpu::CpuTimes;
+
+/// Datagrams on their way: two batches of a stack, so that both ends have one to work on.
+pub const WINDOW: u64 = 128;
+const ENDS: [(Ipv4Addr, u16); 2] = [(Ipv4Addr::new(198, 19, 0, 1), 7), (Ipv4Addr::new(198, 18, 128, 1), 7)];
+const SHAPE: Shape = Shape { connections_max: 64, output_packets: 4 * WINDOW as usize };
+
+/// Sends back what arrives.
+struct Returns {
+    socket: Option<UdpId>,
+    /// Whether datagrams are sent back; else they end here.
+    goes_on: bool,
+    received: u64,
+    sent: u64,
+}
+
+impl Returns {
+    fn new() -> Returns {
+        Returns { socket: None, goes_on: true, received: 0, sent: 0 }
+    }
+
+    fn send(&mut self, io: &mut Io<'_>) -> bool {
+        let sent = self.socket.is_some_and(|socket| io.udp_send(socket, None, None, b"x").is_ok());
+        self.sent += u64::from(sent);
+        sent
+    }
+}
+
+impl App for Returns {
+    fn connected(&mut self, _: Conn, _: &mut Io<'_>) {}
+
+    fn received(&mut self, _: Conn, data: &[u8], _: &mut Io<'_>) -> usize {
+        data.len()
+    }
+
+    fn peer_closed(&mut self, _: Conn, _: &mut Io<'_>) {}
+
+    fn closed(&mut self, _: Conn, _: CloseReason, _: &mut Io<'_>) {}
+
+    #[inline]
+    fn datagram(&mut self, _: UdpId, _: SocketAddr, _: SocketAddr, _: &[u8], io: &mut Io<'_>) {
+        self.received += 1;
+        if self.goes_on {
+            self.send(io);
+        }
+    }
+}
+
+/// What it found.
+#[derive(Debug)]
+pub struct UdpOutcome {
+    /// Cycles a second, both ends together.
+    pub per_second: f64,
+    /// Cycles for a second of a core's time, both ends together.
+    pub per_core_second: f64,
+    /// Datagrams: sent by both ends, and received.
+    pub datagrams: SessionAccount,
+    /// Datagrams that the first end sent and received, the second's too.
+    pub packets: [(u64, u64); 2],
+    /// Packets that the ports lost.
+    pub drops: Vec<Drops>,
+    /// What the cores did.
+    pub cpu: CpuTimes,
+}
+
+type Loop = Pair<Returns, Returns>;
+
+/// Makes the test.
+///
+/// # Errors
+/// No datagram crosses the path, or the stacks cannot be made.
+pub fn run(ends: &mut Ends, duration_ns: u64, cores: [Option<usize>; 2]) -> Result<UdpOutcome, PairError> {
+    let first = ends.ip(true, (ENDS[0].0, 1), random::secret()?);
+    let second = ends.ip(false, (ENDS[1].0, 1), random::secret()?);
+    let mut pair = Pair::new(ends, (first, Returns::new()), (second, Returns::new()), SHAPE, cores)?;
+    let result = measure(&mut pair, duration_ns);
+    pair.into_ends(ends);
+    result
+}
+
+fn measure(pair: &mut Loop, duration_ns: u64) -> Result<UdpOutcome, PairError> {
+    let (cpu_before, drops_before) = (CpuTimes::read()?, pair.drops()?);
+    let now_ns = clock::now_ns();
+    let open = |end: usize, io: &mut Io<'_>| {
+        let socket = io.udp_open(Some(ENDS[end].into()), Some(ENDS[1 - end].into()));
+        socket.map_err(|error| PairError::Program(error.to_string()))
+    };
+    let first = pair.client.datapath.with(now_ns, |_, io| open(0, io))?;
+    let second = pair.server.datapath.with(now_ns, |_, io| open(1, io))?;
+    pair.client.datapath.app_mut().socket = Some(first);
+    pair.server.datapath.app_mut().socket = Some(second);
+    // The first datagram finds the way there and back.
+    pair.client.datapath.with(now_ns, |app, io| app.send(io));
+    let mut progress = Progress::new();
+    pair.drive(|end, now_ns| end.datapath.app().received > 0 || progress.is_stuck(0, now_ns))?;
+    if pair.client.datapath.app().received == 0 {
+        return Err(PairError::Unreachable);
+    }
+    pair.client.datapath.with(clock::now_ns(), |app, io| (1..WINDOW).for_each(|_| _ = app.send(io)));
+    run_for(pair, duration_ns / 5)?;
+    let before = cycles(pair);
+    let cost = run_for(pair, duration_ns)?;
+    let done = (cycles(pair) - before) as f64;
+    pair.client.datapath.app_mut().goes_on = false;
+    pair.server.datapath.app_mut().goes_on = false;
+    pair.settle_for(QUIET_NS)?;
+    let (client, server) = (pair.client.datapath.app(), pair.server.datapath.app());
+    let packets = [(client.sent, client.received), (server.sent, server.received)];
+    let (sent, received) = (client.sent + server.sent, client.received + server.received);
+    let drops = drops_since(&pair.drops()?, &drops_before);
+    let lost = drops.iter().map(|drops| drops.packets).sum();
+    Ok(UdpOutcome {
+        per_second: done * 1e9 / cost.wall_ns.max(1) as f64,
+        per_core_second: done * 1e9 / cost.core_ns.max(1) as f64,
+        datagrams: account((sent, sent, received), lost, "by a port")?,
+        packets,
+        drops,
+        cpu: CpuTimes::read()?.since(&cpu_before),
+    })
+}
+
+fn cycles(pair: &Loop) -> u64 {
+    pair.client.datapath.app().received + pair.server.datapath.app().received
+}
+
+fn run_for(pair: &mut Loop, duration_ns: u64) -> Result<Cost, PairError> {
+    let start_ns = clock::now_ns();
+    pair.drive(|_, now_ns| now_ns.saturating_sub(start_ns) >= duration_ns)
+}

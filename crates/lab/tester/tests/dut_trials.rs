@@ -1,0 +1,166 @@
+//! Every device under the tester's load, both ways at once: the ledger closes, and what is lost has its place.
+
+mod support;
+
+use std::net::Ipv4Addr;
+
+use linerate_experiment::{DutKind, Firewall, FirewallTool, FlowOrder, FlowSpec, FlowSwitch, SwitchPorts};
+use linerate_sys::affinity::allowed_cores;
+use linerate_testbed::dut::{Built, Device, Path};
+use linerate_testbed::placement::Placement;
+use linerate_testbed::topology::TopologySpec;
+use linerate_tester::{Cores, Load, Outcome, Tester, TesterSpec, TrialSpec, fixed_size};
+
+const MS: u64 = 1_000_000;
+
+fn hundred_flows() -> FlowSpec {
+    let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 101));
+    FlowSpec {
+        source,
+        sources: 10,
+        destination,
+        destinations: 10,
+        ports: 1,
+        order: FlowOrder::Odometer,
+        ip: linerate_experiment::FlowIp::V4,
+    }
+}
+
+fn rules(tool: FirewallTool) -> [DutKind; 2] {
+    let with = |rules, conntrack, snat| {
+        DutKind::Router(Firewall { tool: Some(tool), rules, conntrack, snat, ..Firewall::default() })
+    };
+    [with(100, true, false), with(0, false, true)]
+}
+
+/// A tester with a device between its ends.
+fn tester(kind: DutKind, ports: &TesterSpec) -> Option<(Tester, Box<dyn Device>, Cores)> {
+    let cores = allowed_cores();
+    let (generator, dut) = (cores.first().copied(), cores.last().copied());
+    let placement = Placement::Thread { core: dut };
+    let path = TopologySpec { placement, ..TopologySpec::default() };
+    let Built { path, device } = support::carry::device_on(kind, &path)?;
+    let Path::Namespaces(topology) = path else { panic!("namespaces") };
+    let mut tester = support::opened(*topology, ports)?;
+    tester.place(placement).expect("placed");
+    Some((tester, device, Cores { generator, generator_back: None, dut, receiver: generator }))
+}
+
+fn run(kind: &DutKind, ports: &TesterSpec, load: Load) -> Option<Outcome> {
+    let (mut tester, mut device, cores) = tester(kind.clone(), ports)?;
+    device.learn().expect("learning");
+    let (size, flows) = (fixed_size(64), hundred_flows());
+    let spec = TrialSpec { backward: Some(load), cores, ..TrialSpec::new(&size, &flows, load) };
+    let outcome = tester.trial(&spec).expect("a trial");
+    device.check().expect("it still works");
+    Some(outcome)
+}
+
+/// Every packet arrived or was lost where a counter says so. A program that says nothing of its own losses (docs/ledger.md) has those that
+/// are left, under a load that it cannot carry.
+fn closes(kind: DutKind, silent: Option<&str>) {
+    for ports in [TesterSpec::new("xdp", "sink"), TesterSpec::new("packet", "packet")] {
+        for load in [Load::Rate { pps: 5_000.0, duration_ns: 100 * MS }, Load::Full { duration_ns: 100 * MS }] {
+            let Some(outcome) = run(&kind, &ports.clone().both_ways(), load) else { return };
+            let (ledger, what) = (&outcome.ledger, format!("{kind:?} {ports:?} {load:?}"));
+            match silent.filter(|_| matches!(load, Load::Full { .. })) {
+                None => support::assert_explained(ledger, &format!("{what} {:?}", outcome.difference)),
+                Some(place) => {
+                    let account = &ledger.account;
+                    assert!(account.delivered() > 0 && account.unexplained() == 0, "{what}: {ledger:?}");
+                    let mut guessed = account.lost().iter().filter(|loss| loss.is_inferred());
+                    assert!(guessed.all(|loss| loss.place == place), "{what}: {ledger:?}");
+                }
+            }
+        }
+    }
+}
+
+/// A reset in the middle of a trial: packets stop for a time, come again, and the next trial is as if nothing had been.
+fn comes_back(kind: DutKind) {
+    let ports = TesterSpec::new("packet", "packet").both_ways();
+    let Some((mut tester, mut device, cores)) = tester(kind.clone(), &ports) else { return };
+    device.learn().expect("learning");
+    let (size, flows) = (fixed_size(64), hundred_flows());
+    let mut was_hit = false;
+    // On a busy machine a short trial can be over before the device is reset: longer ones, then.
+    for duration_ms in [2_500, 8_000, 25_000] {
+        let load = Load::Rate { pps: 2_000.0, duration_ns: duration_ms * MS };
+        let spec = TrialSpec { backward: Some(load), cores, ..TrialSpec::new(&size, &flows, load) };
+        let reset = std::thread::spawn(move || {
+            let mut carried = || device.counters().expect("counters").values().sum::<u64>();
+            let before = carried();
+            support::wait_until(|| carried() > before + 500);
+            let done = device.reset();
+            (device, done)
+        });
+        let outcome = tester.trial(&spec).expect("a trial");
+        let (back, done) = reset.join().expect("no panic");
+        device = back;
+        let done = done.expect("reset");
+        let account = &outcome.ledger.account;
+        assert!(account.delivered() > 0, "{kind:?} {done}: {account:?}");
+        was_hit = account.delivered() < account.sent();
+        if was_hit {
+            break;
+        }
+    }
+    assert!(was_hit, "{kind:?}: packets passed it all the time while it was reset");
+    device.check().expect("it works again");
+    let load = Load::Rate { pps: 2_000.0, duration_ns: 100 * MS };
+    let spec = TrialSpec { backward: Some(load), cores, ..TrialSpec::new(&size, &flows, load) };
+    let outcome = tester.trial(&spec).expect("a trial");
+    let account = &outcome.ledger.account;
+    assert_eq!((account.delivered(), account.unexplained()), (account.sent(), 0), "{kind:?} {:?}", outcome.ledger);
+}
+
+#[test]
+fn kernel_devices_come_back_after_a_reset_under_load() {
+    [DutKind::Router(Firewall::default()), DutKind::Bridge, DutKind::XdpForwarder].into_iter().for_each(comes_back);
+}
+
+#[test]
+fn open_vswitch_comes_back_after_a_reset_under_load() {
+    comes_back(DutKind::OpenVswitch(FlowSwitch::default()));
+}
+
+#[test]
+fn the_plain_router_and_the_direct_path() {
+    closes(DutKind::Router(Firewall::default()), None);
+    closes(DutKind::None, None);
+}
+
+#[test]
+fn rules_of_iptables() {
+    rules(FirewallTool::Iptables).into_iter().for_each(|kind| closes(kind, None));
+}
+
+#[test]
+fn rules_of_nft() {
+    rules(FirewallTool::Nft).into_iter().for_each(|kind| closes(kind, None));
+}
+
+#[test]
+fn the_bridge() {
+    closes(DutKind::Bridge, None);
+}
+
+#[test]
+fn the_xdp_forwarder() {
+    closes(DutKind::XdpForwarder, None);
+}
+
+#[test]
+fn linerates_switch_comes_back_after_a_reset_under_load() {
+    [SwitchPorts::Packet, SwitchPorts::Xdp].map(DutKind::Switch).into_iter().for_each(comes_back);
+}
+
+#[test]
+fn linerates_switch() {
+    [SwitchPorts::Packet, SwitchPorts::Xdp].map(DutKind::Switch).into_iter().for_each(|kind| closes(kind, None));
+}
+
+#[test]
+fn open_vswitch() {
+    closes(DutKind::OpenVswitch(FlowSwitch::default()), Some("Open vSwitch"));
+}

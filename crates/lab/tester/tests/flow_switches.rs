@@ -1,0 +1,106 @@
+//! Switches with flow entries as devices: what their entries count, what they show, and what they lose. Where Open vSwitch, or this program
+//! itself, is not there, its part is skipped.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
+use linerate_experiment::{DutKind, FlowSwitch, SwitchPorts};
+use linerate_report::FLOW_MATCHES;
+use linerate_sys::affinity::allowed_cores;
+use linerate_testbed::dut::{Built, Path, Shown};
+use linerate_testbed::switches::SwitchSource;
+use linerate_testbed::topology::{Carrier, Joint, TopologySpec};
+use linerate_tester::{Cores, Load, Tester, TrialSpec, fixed_size};
+use support::carry::{PACKETS, Way, carry, carry_some, device, device_on};
+use support::scenario::Scenario;
+
+fn switches(ports: SwitchPorts, entries: u32) -> [DutKind; 2] {
+    let switch = FlowSwitch { ports, entries };
+    [DutKind::OpenVswitch(switch), DutKind::OfSwitch(switch)]
+}
+
+fn text<'a>(shown: &'a [Shown], command: &str) -> &'a str {
+    let found = shown.iter().find(|shown| shown.command.contains(command));
+    found.map_or_else(|| panic!("{command}: {shown:?}"), |shown| shown.text.as_str())
+}
+
+#[test]
+fn entries_by_address_and_by_port_count_what_they_match_and_are_shown() {
+    let [ovs, of] = switches(SwitchPorts::Packet, 10);
+    let xdp = DutKind::OfSwitch(FlowSwitch { ports: SwitchPorts::Xdp, entries: 10 });
+    for kind in [ovs, of, xdp] {
+        let Some(mut built) = device(kind.clone()) else { continue };
+        let before = built.device.counters().expect("counters");
+        assert_eq!(before[FLOW_MATCHES], 0, "{kind:?}: {before:?}");
+        carry_some(&mut built, Way::Forward, PACKETS).all_delivered();
+        carry_some(&mut built, Way::Backward, PACKETS).all_delivered();
+        let counters = built.device.counters().expect("counters");
+        assert_eq!(counters[FLOW_MATCHES], 2 * PACKETS, "{kind:?}: {counters:?}");
+        let shown = built.device.show().expect("it answers");
+        let flows = if matches!(kind, DutKind::OpenVswitch(_)) { "dump-flows" } else { "show flow" };
+        let flows = text(&shown, flows);
+        // The flow has an entry of its own, one each way, and falls through to none by port.
+        let counted = |line: &&str| {
+            line.contains(&format!("packets={PACKETS},")) || line.contains(&format!("packet_count={PACKETS},"))
+        };
+        let of_address = flows.lines().filter(counted).filter(|line| line.contains("192.0.2.1")).count();
+        assert_eq!(of_address, 2, "{kind:?}: {flows}");
+        assert_eq!(flows.lines().filter(|line| line.contains("in_port=")).count(), 12, "{kind:?}: {flows}");
+        built.device.reset().expect("reset");
+        carry_some(&mut built, Way::Forward, PACKETS).all_delivered();
+        built.device.check().expect("alive");
+    }
+}
+
+#[test]
+fn packets_that_no_entry_matches_are_named() {
+    let Some(mut built) = device(DutKind::OfSwitch(FlowSwitch::default())) else { return };
+    let topology = built.path.topology().expect("namespaces");
+    let Some(Carrier::Switch(SwitchSource::Control(socket))) = topology.dut.as_ref().map(|dut| &dut.carrier) else {
+        panic!("a switch")
+    };
+    let mut stream = UnixStream::connect(socket).expect("its socket");
+    stream.write_all(b"{\"v\":1,\"command\":\"flow\",\"action\":\"delete\",\"flows\":[\"\"]}\n").expect("written");
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).expect("an answer");
+    assert!(answer.contains("\"ok\""), "{answer}");
+    let carried = carry(&mut built, Way::Forward);
+    let account = &carried.ledger.account;
+    let lost: Vec<_> = account.lost().iter().filter(|row| row.packets > 0).collect();
+    let [row] = lost.as_slice() else { panic!("{:#?}", carried.ledger) };
+    assert_eq!((row.place.as_str(), row.cause.as_str(), row.packets), ("OpenFlow switch", "table-miss", PACKETS));
+    assert!(row.inferred_from.is_none() && row.hint.is_some() && row.counter.is_some(), "{row:?}");
+    assert_eq!((account.delivered(), account.unexplained()), (0, 0), "{:#?}", carried.ledger);
+    assert_eq!(built.device.counters().expect("counters")[FLOW_MATCHES], 0);
+}
+
+#[test]
+fn trials_over_shared_memory_balance_and_the_entries_count_all_that_came_in() {
+    const MS: u64 = 1_000_000;
+    for kind in switches(SwitchPorts::Memif, 10) {
+        let spec = TopologySpec { joint: Joint::Memif, ..TopologySpec::default() };
+        let Some(Built { path: Path::Memory(path), mut device }) = device_on(kind.clone(), &spec) else { continue };
+        let mut tester = Tester::over_memory(&path).unwrap_or_else(|error| panic!("{kind:?}: {error}"));
+        for (load, size, both) in [
+            (Load::Rate { pps: 5_000.0, duration_ns: 100 * MS }, 64, true),
+            (Load::Full { duration_ns: 50 * MS }, 1518, false),
+        ] {
+            let before = device.counters().expect("counters")[FLOW_MATCHES];
+            let cores = allowed_cores();
+            let cores =
+                Cores { generator: cores.first().copied(), receiver: cores.first().copied(), ..Cores::default() };
+            let (size, flows) = (fixed_size(size), Scenario::default().flows());
+            let spec = TrialSpec { backward: both.then_some(load), cores, ..TrialSpec::new(&size, &flows, load) };
+            let outcome = tester.trial(&spec).expect("a trial");
+            let account = &outcome.ledger.account;
+            assert!(account.delivered() > 0, "{kind:?}: {outcome:#?}");
+            assert_eq!(account.unexplained(), 0, "{kind:?}: {outcome:#?}");
+            let matched = device.counters().expect("counters")[FLOW_MATCHES] - before;
+            assert_eq!(matched, account.sent(), "{kind:?}: {outcome:#?}");
+        }
+        let shown = device.show().expect("it answers");
+        assert!(shown.len() >= 4 && shown.iter().all(|shown| !shown.text.trim().is_empty()), "{shown:?}");
+    }
+}

@@ -1,0 +1,91 @@
+//! Losses that come of a setting of the whole machine. They have a test binary of their own, since `cargo test` runs one binary
+//! at a time, and run one after the other in it: under such a setting any other trial would lose packets too.
+
+mod support;
+
+use std::sync::Mutex;
+
+use linerate_ledger::counters::CounterSources;
+use linerate_testbed::topology::{Topology, TopologySpec};
+use linerate_tester::tcp::{Ends, Joined, SessionLoad, SessionSpec, run_sessions};
+use linerate_tester::{Cores, Phases};
+use linerate_testkit::or_skip;
+use support::built;
+use support::scenario::{MachineSetting, Scenario, assert_named, in_dut};
+
+static ALONE: Mutex<()> = Mutex::new(());
+
+#[test]
+fn connection_tracking_table_of_1000() {
+    let _alone = ALONE.lock();
+    let _setting = match MachineSetting::change("/proc/sys/net/netfilter/nf_conntrack_max", "1000") {
+        Ok(setting) => setting,
+        Err(why) => return eprintln!("skipped: {why}"),
+    };
+    let rules = "table ip lab { chain c { type filter hook forward priority 0; ct state new accept; }; }";
+    let scenario = Scenario { flows: 20_000, ..Scenario::default() };
+    let Some(ledger) = scenario.run(|topology| in_dut(topology, "nft", &[rules])) else { return };
+    assert_named(&ledger, &[("DUT, IPv4 input", "connection tracking table full")]);
+}
+
+#[test]
+fn connections_that_a_table_of_200_has_no_room_for_are_named_in_both_accounts() {
+    let _alone = ALONE.lock();
+    let _setting = match MachineSetting::change("/proc/sys/net/netfilter/nf_conntrack_max", "200") {
+        Ok(setting) => setting,
+        Err(why) => return eprintln!("skipped: {why}"),
+    };
+    let Some(topology) = built(Topology::router(&TopologySpec::default())) else { return };
+    let rules = "table ip lab { chain c { type filter hook forward priority 0; ct state new accept; }; }";
+    let Some(()) = or_skip("no rule", in_dut(&topology, "nft", &[rules])) else { return };
+    let ends = Ends::open(&Joined::Namespaces(&topology, "packet"), 1500);
+    let Some(mut ends) = or_skip("no ports", ends) else { return };
+    let mut sources = CounterSources::open(&topology).expect("counters");
+    let flows = Scenario::default().flows();
+    let spec = SessionSpec {
+        load: SessionLoad::Concurrent(400),
+        duration_ns: 1_000_000_000,
+        bytes: 1,
+        timeout_ns: 1_000_000_000,
+        flows: &flows,
+        cores: Cores::default(),
+        phases: Phases { drain_ns: 20_000_000, drain_max_ns: 60_000_000_000, ..Phases::default() },
+    };
+    let outcome = run_sessions(&mut ends, Some(&mut sources), None, &spec, &mut || Ok(())).expect("a trial");
+    let connections = &outcome.connections;
+    assert!(connections.intended() >= 400 && !connections.is_whole(), "{outcome:?}");
+    assert!(connections.lost().iter().any(|loss| loss.cause == "timed out"), "{outcome:?}");
+    assert_eq!((connections.unexplained(), outcome.requests.unexplained()), (0, 0), "{outcome:?}");
+    assert_named(&outcome.ledger, &[("DUT, IPv4 input", "connection tracking table full")]);
+}
+
+#[test]
+fn backlog_of_100() {
+    let _alone = ALONE.lock();
+    let _setting = match MachineSetting::change("/proc/sys/net/core/netdev_max_backlog", "100") {
+        Ok(setting) => setting,
+        Err(why) => return eprintln!("skipped: {why}"),
+    };
+    let cores = linerate_sys::affinity::allowed_cores();
+    let (Some(here), Some(there)) = (cores.first().copied(), cores.last().copied().filter(|core| *core < 32)) else {
+        return eprintln!("skipped: no cores to steer packets to");
+    };
+    let steer = |topology: &Topology| {
+        let dut = topology.dut.as_ref().ok_or("no router")?;
+        let mask = format!("{:x}", 1_u32 << there);
+        let to_core = || std::fs::write("/sys/class/net/lr-in/queues/rx-0/rps_cpus", mask);
+        let steered = dut.namespace.run_with_sysfs(to_core).and_then(|result| result);
+        steered.map_err(|error| format!("no RPS: {error}"))?;
+        // So many rules that the core cannot keep up with the sender.
+        let rules = "meta mark 1 drop; ".repeat(2_000);
+        let chain = format!("table ip lab {{ chain c {{ type filter hook prerouting priority 0; {rules} }}; }}");
+        in_dut(topology, "nft", &[&chain])
+    };
+    let cores = Cores { generator: Some(here), ..Cores::default() };
+    let scenario = Scenario { rate_pps: None, cores, receiver: "sink", ..Scenario::default() };
+    let Some(ledger) = scenario.run(steer) else { return };
+    if ledger.account.lost_total() == 0 {
+        return eprintln!("skipped: the cores emptied their backlogs in time");
+    }
+    assert_named(&ledger, &[("receive backlog of a core", "backlog full")]);
+}
