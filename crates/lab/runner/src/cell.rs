@@ -12,10 +12,7 @@ use super::rig::{Gone, Rig, Rigs};
 use super::store::Store;
 use super::watch::Event;
 use super::work::Hope;
-use super::{
-    End, RunError, back_to_back, baseline, capacity, capture, forwarding, frame_loss, latency, load, no_loss, recovery,
-    reset, sessions, soak, throughput,
-};
+use super::{End, RunError, baseline, loads, no_loss, rfc2544, sessions, throughput};
 
 /// A cell has at most so many times the repetitions that the experiment asks for.
 const REPETITIONS_MAX_TIMES: u32 = 4;
@@ -156,18 +153,18 @@ impl<'a> Bench<'a> {
             TestKind::Throughput { search, time_max_ns } => {
                 throughput::find(self, rig, search, (trial_ns, *time_max_ns))
             }
-            TestKind::Capacity { trials } => capacity::find(self, rig, *trials, trial_ns),
+            TestKind::Capacity { trials } => loads::capacity(self, rig, *trials, trial_ns),
             TestKind::NoLoss { shares } => no_loss::find(self, rig, shares, trial_ns),
-            TestKind::Latency { shares, idle_pps } => latency::find(self, rig, shares, *idle_pps, trial_ns),
-            TestKind::FrameLoss { loads_pps } => frame_loss::find(self, rig, loads_pps, trial_ns),
+            TestKind::Latency { shares, idle_pps } => rfc2544::latency(self, rig, shares, *idle_pps, trial_ns),
+            TestKind::FrameLoss { loads_pps } => rfc2544::frame_loss(self, rig, loads_pps, trial_ns),
             TestKind::BackToBack { burst_max_ns, bursts } => {
-                back_to_back::find(self, rig, *burst_max_ns, *bursts, trial_ns)
+                rfc2544::back_to_back(self, rig, *burst_max_ns, *bursts, trial_ns)
             }
-            TestKind::SystemRecovery => recovery::find(self, rig, trial_ns),
-            TestKind::Reset => reset::find(self, rig, trial_ns),
-            TestKind::Soak { share } => soak::find(self, rig, *share, trial_ns),
-            TestKind::MaxForwardingRate => forwarding::find(self, rig, trial_ns),
-            TestKind::Capture { loads_pps } => capture::find(self, rig, loads_pps, trial_ns),
+            TestKind::SystemRecovery => rfc2544::recovery(self, rig, trial_ns),
+            TestKind::Reset => rfc2544::reset(self, rig, trial_ns),
+            TestKind::Soak { share } => loads::soak(self, rig, *share, trial_ns),
+            TestKind::MaxForwardingRate => loads::forwarding(self, rig, trial_ns),
+            TestKind::Capture { loads_pps } => loads::capture(self, rig, loads_pps, trial_ns),
             TestKind::Ping { interval_ns } => {
                 self.tell(Event::Phase("echo requests through the device"));
                 Ok(rig.ping(trial_ns, *interval_ns)?)
@@ -175,7 +172,7 @@ impl<'a> Bench<'a> {
             TestKind::Sessions(test) => sessions::find(self, rig, test, trial_ns),
             TestKind::TcpEcho { orders, stack } => sessions::echo(self, rig, (*stack, orders), trial_ns),
             TestKind::UdpLoop => sessions::udp_loop(self, rig, trial_ns),
-            TestKind::Load { pps } => load::find(self, rig, *pps, trial_ns),
+            TestKind::Load { pps } => loads::load(self, rig, *pps, trial_ns),
         }
     }
 

@@ -9,30 +9,22 @@
 //! its neighbours (one test each), `work.rs` (one trial: noise, account, saving). The flow knows no ports: [`lab`] joins it to
 //! them, and the tests of this folder to a device made up of numbers.
 
-mod back_to_back;
 mod baseline;
 mod bench;
-mod capacity;
-mod capture;
 mod cell;
 mod core_clock;
 mod cores;
-mod forwarding;
-mod frame_loss;
 mod judge;
 pub mod lab;
 mod lab_tcp;
-mod latency;
-mod load;
+mod loads;
 mod no_loss;
 mod observed;
 mod pace;
 mod plan;
-mod recovery;
-mod reset;
+mod rfc2544;
 mod rig;
 mod sessions;
-mod soak;
 mod store;
 #[cfg(test)]
 mod tests;
