@@ -4,7 +4,7 @@ use linerate_ledger::counters::{Difference, DutCounters, HostCounters, Interface
 use linerate_ledger::places::{PortRows, Way, losses_of_ways};
 use linerate_report::Loss;
 use linerate_testbed::proc_net::Softnet;
-use linerate_testbed::topology::Carrier;
+use linerate_testbed::topology::Forwarding;
 
 fn interface(name: &str, rx_packets: u64, tx_packets: u64) -> InterfaceCounters {
     InterfaceCounters { name: name.into(), rx_packets, tx_packets, running: true, ..InterfaceCounters::default() }
@@ -23,7 +23,7 @@ fn path(ingress: InterfaceCounters, egress: InterfaceCounters, backlog: u64) -> 
             tx_dropped: 100 - egress.rx_packets,
             ..interface("lr-recv", 0, egress.rx_packets)
         }),
-        dut: Some(DutCounters { carrier: Carrier::Capture, ingress, egress, ..DutCounters::default() }),
+        dut: Some(DutCounters { forwarding: Forwarding::captured(), ingress, egress, ..DutCounters::default() }),
         host: HostCounters { softnet },
         ..Difference::default()
     }

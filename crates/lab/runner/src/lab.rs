@@ -6,7 +6,6 @@ use std::time::Duration;
 use linerate_experiment::{
     Direction, DutKind, DutSpec, ExpectedLoss, Experiment, NextHop, PortEnd, TesterPorts, TopologyKind,
 };
-use linerate_ports::Access;
 use linerate_report::{
     Account, CacheLine, Dut, Environment, ExperimentTrial, Found, Loss, Results, Stalls, Trial, units,
 };
@@ -17,13 +16,13 @@ use super::lab_tcp::TcpRig;
 use super::observed::{core_use, moved};
 use super::plan::CellPlan;
 use super::rig::{Gone, Measured, Order, Reset, Rig, Rigs, rate_pps};
-use linerate_testbed::dut::{self, Device, Path, Shown};
+use linerate_testbed::dut::{self, Device, Shown};
 use linerate_testbed::environment;
 use linerate_testbed::placement::Mode;
 use linerate_testbed::topology::{Joint, TopologySpec};
 use linerate_tester::{
-    AskReasons, Cores, Delays, Interruption, Load, Outcome, Phases, PortsSpec, Recovery, Tester, TesterSpec,
-    TrialError, TrialSpec, mean_size,
+    AskReasons, Cores, Delays, Interruption, Load, Outcome, Phases, Recovery, Tester, TesterSpec, TrialError,
+    TrialSpec, mean_size,
 };
 
 /// Makes rigs for the cells of an experiment.
@@ -54,30 +53,17 @@ impl<'a> Lab<'a> {
             return Err(Gone::Cannot(format!("no network namespace can be made: {why}")));
         }
         let chosen = chosen(cell, ends).map_err(Gone::Cannot)?;
-        if chosen.of_dut.len() > 1 && dut.kind == DutKind::XdpForwarder {
-            let why = "the XDP forwarder works where its queue's thread does: on one core";
-            return Err(Gone::Cannot(why.into()));
-        }
         let path = self.path(cell, &chosen, ends);
         let built = dut::build(dut, &path).map_err(|error| Gone::Cannot(error.to_string()))?;
-        let captures = matches!(built.path, Path::Captured(..));
-        let mut tester = match built.path {
-            Path::Namespaces(topology) => Tester::open(*topology, &self.ports(cell)),
-            Path::Captured(topology, capture) => Tester::capturing(*topology, &capture, &self.ports(cell)),
-            Path::Memory(path) => Tester::over_memory(&path),
-            Path::InProcess => Tester::in_process(),
-            Path::Ports { a, b } => Tester::on_ports(&on_ports(cell, a, b)),
-        }
-        .map_err(|error| Gone::Cannot(error.to_string()))?;
+        let tester = Tester::around(built.path, &self.ports(cell));
+        let mut tester = tester.map_err(|error| Gone::Cannot(error.to_string()))?;
         let cannot = |error: linerate_testbed::topology::TopologyError| Gone::Cannot(error.to_string());
-        if !captures {
-            tester.place(chosen.placement).map_err(cannot)?;
-        }
-        if chosen.of_dut.len() > 1 && matches!(dut.kind, DutKind::Router(_) | DutKind::Bridge) {
+        tester.place(chosen.placement).map_err(cannot)?;
+        if chosen.of_dut.len() > 1 && built.device.is_steered() {
             tester.steer(&chosen.of_dut).map_err(cannot)?;
         }
         Ok(LabRig {
-            unseen: unseen(&dut.kind, &chosen, &tester),
+            unseen: unseen(built.device.has_processes(), &chosen, &tester),
             device: built.device,
             size: cell.frames(),
             flows: cell.flows.clone(),
@@ -86,10 +72,6 @@ impl<'a> Lab<'a> {
             over_memory,
             tester,
             chosen,
-            loses: match &dut.kind {
-                DutKind::Router(router) => router.loses.clone(),
-                _ => None,
-            },
             experiment: self.experiment,
         })
     }
@@ -128,11 +110,7 @@ fn is_of_tcp(experiment: &Experiment) -> bool {
 }
 
 /// Which parts of a device nobody watches while a trial runs (docs/ledger.md, "When a core was away").
-fn unseen(kind: &DutKind, chosen: &Chosen, tester: &Tester) -> Vec<String> {
-    let has_processes = matches!(
-        kind,
-        DutKind::Switch(_) | DutKind::OpenVswitch(_) | DutKind::OfSwitch(_) | DutKind::Command(_) | DutKind::Capture(_)
-    );
+fn unseen(has_processes: bool, chosen: &Chosen, tester: &Tester) -> Vec<String> {
     let is_floating = tester.topology.as_ref().is_some_and(|topology| matches!(topology.mode(), Mode::Floating { .. }));
     let sentences = [
         (has_processes, "how long the DUT's own processes waited for a core is not known"),
@@ -143,17 +121,6 @@ fn unseen(kind: &DutKind, chosen: &Chosen, tester: &Tester) -> Vec<String> {
         (chosen.of_dut.len() > 1, "when the DUT's cores beside the first one were away is not known"),
     ];
     sentences.into_iter().filter(|(is, _)| *is).map(|(_, sentence)| sentence.to_owned()).collect()
-}
-
-/// An interface that takes one socket (AF_XDP) cannot be emptied beside the port that sends, so with both ways the counting
-/// program counts.
-fn on_ports(cell: &CellPlan<'_>, a: PortEnd, b: PortEnd) -> PortsSpec {
-    let both_ways = cell.direction == Direction::BothWays;
-    let exclusive = |end: &PortEnd| {
-        linerate_ports::parse(&end.port).is_ok_and(|spec| linerate_ports::access(&spec) == Some(Access::Exclusive))
-    };
-    let sink = both_ways && (exclusive(&a) || exclusive(&b));
-    PortsSpec { a, b, sink, both_ways, ..PortsSpec::new("", "") }
 }
 
 /// What a tester on virtual links sends at most, to size what tells its packets apart.
@@ -234,7 +201,6 @@ struct LabRig<'a> {
     over_memory: bool,
     chosen: Chosen,
     /// The row that its losses are expected in.
-    loses: Option<ExpectedLoss>,
     experiment: &'a Experiment,
 }
 
@@ -420,7 +386,7 @@ impl LabRig<'_> {
             }
         }
         let mut notes = outcome.notes;
-        notes.extend(self.loses.as_ref().and_then(|expected| unexpected(expected, &account)));
+        notes.extend(self.device.loses().and_then(|expected| unexpected(expected, &account)));
         let as_sent_pps = account.intended() as f64 * 1e9 / duration_ns.max(1) as f64;
         Trial {
             name: order.name.clone(),

@@ -19,7 +19,7 @@ use linerate_testbed::dut::{self, Device, Path};
 use linerate_testbed::environment;
 use linerate_testbed::netlink::flush_connections;
 use linerate_testbed::switches::SwitchSource;
-use linerate_testbed::topology::{Carrier, Joint, Topology, TopologySpec};
+use linerate_testbed::topology::{Cut, Joint, Topology, TopologySpec};
 use linerate_tester::tcp::echo::{self, EchoSpec};
 use linerate_tester::tcp::{Ends, Joined, PairError, SessionSpec, peers, run_sessions, udp_loop};
 use linerate_tester::{Cores, Phases};
@@ -217,7 +217,7 @@ impl Rig for TcpRig<'_> {
             phases: Phases { drain_ns: phases.drain_ns.max(Phases::default().drain_ns), ..Phases::default() },
         };
         let router = self.topology.as_ref().and_then(|topology| topology.dut.as_ref());
-        let router = router.filter(|dut| dut.carrier == Carrier::Routing);
+        let router = router.filter(|dut| dut.forwarding.cut == Cut::Routed);
         // What a trial left in the table is not the next one's.
         let mut flush = || match router {
             Some(dut) => Ok(flush_connections(&dut.namespace)?),

@@ -38,7 +38,7 @@ use linerate_sys::clock;
 use crate::fixed_loop::Calm;
 use linerate_ledger::counters::{CounterSources, CountersError};
 use linerate_ledger::stalls::Watcher;
-use linerate_testbed::dut::Capture;
+use linerate_testbed::dut::{Capture, Path};
 use linerate_testbed::placement::{self, Mode, Placement};
 use linerate_testbed::switches::SwitchSource;
 use linerate_testbed::topology::{FrameAddresses, Topology, TopologyError};
@@ -183,12 +183,26 @@ impl Tester {
         Ok(Tester { topology: Some(topology), sources: Some(sources), both_ways: both, ..tester })
     }
 
+    /// Opens the ends of the path that a device was built on, whatever joins them: where a kind of device is measured on is its own word.
+    ///
+    /// # Errors
+    /// What could not be opened, and what to do.
+    pub fn around(path: Path, spec: &TesterSpec) -> Result<Tester, TesterError> {
+        match path {
+            Path::Namespaces(topology) => Self::open(*topology, spec),
+            Path::Captured(topology, capture) => Self::capturing(*topology, &capture, spec),
+            Path::Memory(path) => Self::over_memory(&path),
+            Path::InProcess => Self::in_process(),
+            Path::Ports { a, b } => Self::on_ports(&PortsSpec::between(a, b, spec.both_ways)),
+        }
+    }
+
     /// Opens the sending ports on a path that ends in a capture: each end sends to its own interface of the device, the second one
     /// where there is load both ways.
     ///
     /// # Errors
     /// As [`Tester::open`].
-    pub fn capturing(topology: Topology, capture: &Arc<dyn Capture>, spec: &TesterSpec) -> Result<Tester, TesterError> {
+    fn capturing(topology: Topology, capture: &Arc<dyn Capture>, spec: &TesterSpec) -> Result<Tester, TesterError> {
         let pool = Pool::new(PoolConfig { frames: FRAMES, ..PoolConfig::default() })?;
         let both = spec.both_ways;
         let sides = [(&topology.generator, Way::Forward, true), (&topology.receiver, Way::Backward, both)];
@@ -269,10 +283,13 @@ impl Tester {
     /// Puts the work of the path's first hop where it shall run (opening ports can have replaced its NAPI threads), ahead of
     /// what else runs there; with both ways, that of the first hop of the way back too.
     ///
+    /// A capture says itself where it works, so its path is left as it is.
+    ///
     /// # Errors
     /// When the interface has no NAPI any more though it should.
     pub fn place(&mut self, placement: Placement) -> Result<(), TopologyError> {
-        let Some(topology) = &mut self.topology else { return Ok(()) };
+        let captures = self.ends.iter().any(|end| matches!(end.endpoint, Some(Endpoint::Capture { .. })));
+        let Some(topology) = self.topology.as_mut().filter(|_| !captures) else { return Ok(()) };
         self.napi_threads = threads_of(topology.place_again(placement)?);
         if self.both_ways {
             let (namespace, interface) = match &topology.dut {

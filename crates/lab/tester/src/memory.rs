@@ -19,7 +19,7 @@ impl Tester {
     ///
     /// # Errors
     /// What could not be opened; nobody came to an end.
-    pub fn over_memory(path: &MemoryPath) -> Result<Tester, TesterError> {
+    pub(crate) fn over_memory(path: &MemoryPath) -> Result<Tester, TesterError> {
         let pool = Pool::new(PoolConfig { frames: FRAMES, ..PoolConfig::default() })?;
         let open = |end: &MemoryEnd, link| -> Result<End, TesterError> {
             let receives = open_port(&end.receives, OpenOptions::default(), &pool)?;

@@ -37,6 +37,16 @@ impl PortsSpec {
         let end = |port| PortEnd { port, next_hop: NextHop::OtherEnd };
         PortsSpec { a: end(a.into()), b: end(b.into()), sink: false, both_ways: false, sequences: 1 << 25 }
     }
+
+    /// Between the ends of a path. An interface that takes one socket (AF_XDP) cannot be emptied beside the port that sends, so with both
+    /// ways the counting program counts.
+    pub(crate) fn between(a: PortEnd, b: PortEnd, both_ways: bool) -> PortsSpec {
+        let exclusive = |end: &PortEnd| {
+            linerate_ports::parse(&end.port).is_ok_and(|spec| linerate_ports::access(&spec) == Some(Access::Exclusive))
+        };
+        let sink = both_ways && (exclusive(&a) || exclusive(&b));
+        PortsSpec { a, b, sink, both_ways, ..PortsSpec::new("", "") }
+    }
 }
 
 /// An interface by name, with what is needed of it.

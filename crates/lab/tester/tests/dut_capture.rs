@@ -46,10 +46,10 @@ struct Rig {
 
 fn rig(capture: Capture, ports: usize) -> Option<Rig> {
     let Built { path, device } = built(capture)?;
-    let Path::Captured(topology, session) = path else { panic!("a capture's path") };
+    assert!(matches!(path, Path::Captured(..)), "a capture's path");
     let ends = TesterSpec::new("packet", "packet");
     let ends = if ports == 2 { ends.both_ways() } else { ends };
-    let tester = Tester::capturing(*topology, &session, &ends).expect("sending ports");
+    let tester = Tester::around(path, &ends).expect("sending ports");
     Some(Rig { tester, device })
 }
 

@@ -11,8 +11,8 @@ use linerate_report::FLOW_MATCHES;
 use linerate_sys::affinity::allowed_cores;
 use linerate_testbed::dut::{Built, Path, Shown};
 use linerate_testbed::switches::SwitchSource;
-use linerate_testbed::topology::{Carrier, Joint, TopologySpec};
-use linerate_tester::{Cores, Load, Tester, TrialSpec, fixed_size};
+use linerate_testbed::topology::{Joint, TopologySpec};
+use linerate_tester::{Cores, Load, Tester, TesterSpec, TrialSpec, fixed_size};
 use support::carry::{PACKETS, Way, carry, carry_some, device, device_on};
 use support::scenario::Scenario;
 
@@ -58,7 +58,8 @@ fn entries_by_address_and_by_port_count_what_they_match_and_are_shown() {
 fn packets_that_no_entry_matches_are_named() {
     let Some(mut built) = device(DutKind::OfSwitch(FlowSwitch::default())) else { return };
     let topology = built.path.topology().expect("namespaces");
-    let Some(Carrier::Switch(SwitchSource::Control(socket))) = topology.dut.as_ref().map(|dut| &dut.carrier) else {
+    let Some(SwitchSource::Control(socket)) = topology.dut.as_ref().and_then(|dut| dut.forwarding.switch.as_ref())
+    else {
         panic!("a switch")
     };
     let mut stream = UnixStream::connect(socket).expect("its socket");
@@ -81,8 +82,9 @@ fn trials_over_shared_memory_balance_and_the_entries_count_all_that_came_in() {
     const MS: u64 = 1_000_000;
     for kind in switches(SwitchPorts::Memif, 10) {
         let spec = TopologySpec { joint: Joint::Memif, ..TopologySpec::default() };
-        let Some(Built { path: Path::Memory(path), mut device }) = device_on(kind.clone(), &spec) else { continue };
-        let mut tester = Tester::over_memory(&path).unwrap_or_else(|error| panic!("{kind:?}: {error}"));
+        let Some(Built { path: path @ Path::Memory(_), mut device }) = device_on(kind.clone(), &spec) else { continue };
+        let tester = Tester::around(path, &TesterSpec::new("packet", "packet"));
+        let mut tester = tester.unwrap_or_else(|error| panic!("{kind:?}: {error}"));
         for (load, size, both) in [
             (Load::Rate { pps: 5_000.0, duration_ns: 100 * MS }, 64, true),
             (Load::Full { duration_ns: 50 * MS }, 1518, false),

@@ -15,7 +15,7 @@ use linerate_report::Counted;
 use linerate_testbed::dut::{Built, Path};
 use linerate_testbed::netlink::Netlink;
 use linerate_testbed::switches::SwitchSource;
-use linerate_testbed::topology::{Carrier, FrameAddresses};
+use linerate_testbed::topology::{Forwarding, FrameAddresses};
 use linerate_tester::{Load, TesterSpec, TrialSpec, fixed_size};
 use support::carry::{Carried, PACKETS, carry_frame, device};
 use support::scenario::{Scenario, assert_named};
@@ -80,7 +80,7 @@ fn a_switch_that_stands_still() {
     device.learn().expect("learning frames");
     let dut = topology.dut.as_ref().expect("a switch").try_clone().expect("a handle");
     let Some(mut tester) = support::opened(*topology, &TesterSpec::new("packet", "packet")) else { return };
-    let process = process_of(&dut.carrier).expect("its process");
+    let process = process_of(&dut.forwarding).expect("its process");
     let signal = |name: &str| {
         let sent = Command::new("kill").args([name, &process]).status();
         assert!(sent.is_ok_and(|status| status.success()), "kill {name}");
@@ -117,8 +117,8 @@ fn a_switch_that_stands_still() {
 }
 
 /// The number of the process of a switch, by its folder; tests beside this one have switches of their own.
-fn process_of(carrier: &Carrier) -> Option<String> {
-    let Carrier::Switch(SwitchSource::Control(socket)) = carrier else { return None };
+fn process_of(forwarding: &Forwarding) -> Option<String> {
+    let Some(SwitchSource::Control(socket)) = &forwarding.switch else { return None };
     let folder = format!("XDG_RUNTIME_DIR={}", socket.parent()?.parent()?.display());
     let entries = std::fs::read_dir("/proc").ok()?.flatten();
     let mut numbers = entries.filter_map(|entry| entry.file_name().into_string().ok());

@@ -7,8 +7,8 @@ use linerate_experiment::{DutKind, SwitchPorts};
 use linerate_sys::affinity::allowed_cores;
 use linerate_testbed::dut::{Built, Device, Path};
 use linerate_testbed::switches::SwitchSource;
-use linerate_testbed::topology::{Joint, TopologySpec};
-use linerate_tester::{Cores, Load, Outcome, Tester, TrialSpec, fixed_size};
+use linerate_testbed::topology::{Joint, MemoryPath, TopologySpec};
+use linerate_tester::{Cores, Load, Outcome, Tester, TesterError, TesterSpec, TrialSpec, fixed_size};
 use support::scenario::Scenario;
 
 const MS: u64 = 1_000_000;
@@ -24,7 +24,11 @@ fn built(kind: DutKind, mtu: u32) -> Option<Built> {
 
 fn tester_on(built: &Built) -> Tester {
     let Path::Memory(path) = &built.path else { panic!("shared memory") };
-    Tester::over_memory(path).unwrap_or_else(|error| panic!("{error}"))
+    over(path.clone()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn over(path: Box<MemoryPath>) -> Result<Tester, TesterError> {
+    Tester::around(Path::Memory(path), &TesterSpec::new("packet", "packet"))
 }
 
 fn trial(tester: &mut Tester, (size, load, both): (u32, Load, bool)) -> Outcome {
@@ -130,11 +134,7 @@ fn the_path_without_a_device_loses_nothing() {
 #[test]
 fn a_switch_that_nobody_serves_is_told() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = linerate_testbed::topology::MemoryPath::through(
-        folder.path(),
-        SwitchSource::new(folder.path().join("none.ctl")),
-        0,
-    );
-    let error = Tester::over_memory(&path).map(|_| ()).expect_err("nobody is there").to_string();
+    let path = MemoryPath::through(folder.path(), SwitchSource::new(folder.path().join("none.ctl")), 0);
+    let error = over(Box::new(path)).map(|_| ()).expect_err("nobody is there").to_string();
     assert!(error.contains("nobody came to the other end"), "{error}");
 }

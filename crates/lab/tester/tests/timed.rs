@@ -13,7 +13,7 @@ use linerate_gen::Signature;
 use linerate_sys::clock::{now_ns, sleep_until_ns};
 use linerate_sys::raw::RawSocket;
 use linerate_testbed::netlink::Netlink;
-use linerate_testbed::topology::{Carrier, Topology, TopologySpec};
+use linerate_testbed::topology::{Forwarding, Topology, TopologySpec};
 use linerate_tester::{Load, Outcome, TesterSpec, TrialSpec, fixed_size};
 use support::{built, opened};
 
@@ -55,8 +55,8 @@ fn delaying(from: &RawSocket, to: &RawSocket, done: &AtomicBool) -> Vec<u64> {
 /// One trial over a device that delays, how late each packet was when the device passed it on, in order, and how many it had no room
 /// for; `None` after saying that the test is skipped.
 fn delayed(sender: &str, receiver: &str) -> Option<(Outcome, Vec<u64>, u64)> {
-    let carrier = Carrier::Process("a delay".into());
-    let topology = built(Topology::switched(&TopologySpec::default(), carrier))?;
+    let forwarding = Forwarding::by_process("a delay");
+    let topology = built(Topology::switched(&TopologySpec::default(), forwarding))?;
     let dut = topology.dut.as_ref().expect("a DUT").try_clone().expect("a handle");
     let sockets = dut.namespace.run(|| -> std::io::Result<_> {
         Ok((RawSocket::receiver(dut.ingress.index, Duration::from_micros(500))?, RawSocket::sender(dut.egress.index)?))

@@ -17,7 +17,7 @@ use crate::hooks::Chain;
 use linerate_testbed::netlink::NetlinkError;
 use linerate_testbed::proc_net::{Counters, Softnet};
 use linerate_testbed::switches::SwitchCounters;
-use linerate_testbed::topology::Carrier;
+use linerate_testbed::topology::Forwarding;
 
 pub use interface::InterfaceCounters;
 pub use sources::CounterSources;
@@ -47,7 +47,7 @@ pub struct SideCounters {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DutCounters {
     /// What carries packets between its interfaces.
-    pub carrier: Carrier,
+    pub forwarding: Forwarding,
     /// Towards the generator.
     pub ingress: InterfaceCounters,
     /// Towards the receiver.

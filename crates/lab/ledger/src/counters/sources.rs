@@ -15,8 +15,7 @@ use crate::hooks::HookReader;
 use linerate_testbed::napi::NetdevFamily;
 use linerate_testbed::netlink::{ERROR_FIELDS, Netlink};
 use linerate_testbed::proc_net::{Counters, ProcFile, ProcNet, has_packet_socket, parse_softnet};
-use linerate_testbed::switches::SwitchSource;
-use linerate_testbed::topology::{Carrier, Interface, Topology};
+use linerate_testbed::topology::{Forwarding, Interface, Topology};
 
 /// The open files and sockets from which snapshots of one topology are read, from any thread.
 #[derive(Debug)]
@@ -47,20 +46,16 @@ impl CounterSources {
         let side = |namespace, interface: &Interface| SideSource::open(namespace, interface.name, interface.index);
         let dut = topology.dut.as_ref().map(|dut| -> Result<DutSource, CountersError> {
             Ok(DutSource {
-                carrier: dut.carrier.clone(),
+                forwarding: dut.forwarding.clone(),
                 ingress: InterfaceSource::open(&dut.namespace, dut.ingress.name, dut.ingress.index)?,
                 egress: InterfaceSource::open(&dut.namespace, dut.egress.name, dut.egress.index)?,
                 protocols: dut.namespace.run(ProcNet::of_this_thread)??,
                 hooks: HookReader::open(&dut.namespace).ok(),
                 legacy: dut.namespace.run(|| ProcFile::of_this_thread("ip_tables_names"))?.ok(),
                 legacy_6: dut.namespace.run(|| ProcFile::of_this_thread("ip6_tables_names"))?.ok(),
-                packet_sockets: match &dut.carrier {
-                    Carrier::Process(_) => dut.namespace.run(|| ProcFile::of_this_thread("packet"))?.ok(),
-                    _ => None,
-                },
-                switch: match &dut.carrier {
-                    Carrier::Switch(source) => Some(source.clone()),
-                    _ => None,
+                packet_sockets: match dut.forwarding.may_copy {
+                    true => dut.namespace.run(|| ProcFile::of_this_thread("packet"))?.ok(),
+                    false => None,
                 },
             })
         });
@@ -259,7 +254,7 @@ impl SideSource {
 
 #[derive(Debug)]
 struct DutSource {
-    carrier: Carrier,
+    forwarding: Forwarding,
     ingress: InterfaceSource,
     egress: InterfaceSource,
     protocols: ProcNet,
@@ -268,7 +263,6 @@ struct DutSource {
     legacy_6: Option<ProcFile>,
     /// Of a program, which can take its packets by packet sockets.
     packet_sockets: Option<ProcFile>,
-    switch: Option<SwitchSource>,
 }
 
 impl DutSource {
@@ -289,7 +283,7 @@ impl DutSource {
         // "Ip.Forwarding" of /proc/net/snmp: 1 it forwards, 2 it does not (RFC 1213, ipForwarding).
         let forwards = protocols.get("Ip.Forwarding") == Some(&1);
         Ok(DutCounters {
-            carrier: self.carrier.clone(),
+            forwarding: self.forwarding.clone(),
             ingress: self.ingress.read()?,
             egress: self.egress.read()?,
             reads_packet_sockets: !forwards && has_packet_socket(&sockets, known),
@@ -302,7 +296,7 @@ impl DutSource {
             refusing_route,
             refusing_route_6,
             // After the interfaces: what they have counted it has had the time to take.
-            switch: self.switch.as_ref().and_then(|switch| switch.read().ok()),
+            switch: self.forwarding.switch.as_ref().and_then(|switch| switch.read().ok()),
         })
     }
 }

@@ -24,7 +24,7 @@ use crate::drops::causes::{BACKLOG, Piece};
 use crate::drops::hints;
 use crate::drops::reasons::{Reasons, Sureness};
 use ip::{IPV4, IPV6};
-use linerate_testbed::topology::Carrier;
+use linerate_testbed::topology::Cut;
 pub use memory::losses_over_memory;
 use queued::CarriedOver;
 use routed::{before_ip, dropped_after_reception};
@@ -100,14 +100,14 @@ pub fn losses_of_ways(difference: &Difference, forward: Way<'_>, backward: Optio
     let on_link: Vec<u64> = senders.iter().map(|(from, to, way)| path.sending(from, to, *way)).collect();
     let sent = forward.sent + backward.map_or(0, |way| way.sent);
     match &difference.dut {
-        Some(dut) if dut.carrier == Carrier::Capture => {
+        Some(dut) if dut.forwarding.cut == Cut::Captured => {
             let ends = [(generator, &dut.ingress, Some(forward)), (receiver, &dut.egress, backward)];
             for ((from, to, way), lost) in ends.into_iter().zip(&on_link) {
                 way.into_iter().for_each(|way| path.capturing(from, to, *lost, way));
             }
             return path.finish(difference, sent);
         }
-        Some(dut) if dut.carrier != Carrier::Routing => {
+        Some(dut) if dut.forwarding.cut == Cut::Switched => {
             let entered = [(generator, &dut.ingress), (receiver, &dut.egress)];
             let missing = path.missing_in(dut);
             let late = switched::dropped_after_reception(missing, &entered);
@@ -212,7 +212,7 @@ impl Path {
     /// The losses with their hints, and where the kernel's reasons contradict the totals.
     fn finish(mut self, difference: &Difference, sent: u64) -> Losses {
         // What a capture has taken the kernel drops behind it, and so with the copies of what a program reads.
-        if difference.dut.as_ref().is_some_and(|dut| dut.carrier != Carrier::Capture && !dut.reads_packet_sockets) {
+        if difference.dut.as_ref().is_some_and(|dut| dut.forwarding.cut != Cut::Captured && !dut.reads_packet_sockets) {
             self.losses.contradictions = self.reasons.contradictions((sent / 1000).max(10));
         }
         hints::add(&mut self.losses.rows);

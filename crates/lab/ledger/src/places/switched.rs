@@ -12,7 +12,7 @@ use crate::drops::causes::{Known, Piece};
 use crate::drops::reasons::Sureness;
 use crate::hooks::Hook;
 use linerate_testbed::switches::SwitchCounters;
-use linerate_testbed::topology::Carrier;
+use linerate_testbed::topology::Remainder;
 
 /// What is lost in Linerate's switch without a word of its own.
 pub(super) const SWITCH: &str = "Linerate switch";
@@ -63,14 +63,15 @@ impl Path {
         let totals = format!("the totals of {} and {}", ingress.name, egress.name);
         let kept =
             |name: &str| Loss::new(name, "the device took it in and did not send it on", ALL).inferred_from(&totals);
-        match &dut.carrier {
-            Carrier::Process(name) => {
+        match &dut.forwarding.remainder {
+            Remainder::Device(name) => {
                 segment.take(kept(name));
-                self.hidden_at(kept(name));
+                if dut.forwarding.switch.is_none() {
+                    self.hidden_at(kept(name));
+                }
             }
-            Carrier::Switch(_) => drop(segment.take(kept(SWITCH))),
-            Carrier::Xdp => drop(segment.take(stranger)),
-            Carrier::Bridge | Carrier::Routing | Carrier::Capture => {}
+            Remainder::Stack => drop(segment.take(stranger)),
+            Remainder::Unnamed => {}
         }
         if !egress.running || egress.carrier_losses > 0 {
             let down = format!("{} was down: there was no way out", egress.name);

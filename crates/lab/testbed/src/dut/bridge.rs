@@ -11,7 +11,7 @@ use super::stations::Stations;
 use super::{Built, Device, DutError, Path, kernel_release};
 use crate::netlink::Netlink;
 use crate::sysctl;
-use crate::topology::{Carrier, Topology, TopologySpec};
+use crate::topology::{Forwarding, Topology, TopologySpec};
 
 /// The bridge's own interface.
 const BRIDGE_INTERFACE: &str = "lr-br";
@@ -20,7 +20,7 @@ pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
     if spec.ends != TopologyKind::Namespaces {
         return Err(DutError::Unsupported("the kernel bridge needs the topology `namespaces`".into()));
     }
-    let topology = Topology::switched(spec, Carrier::Bridge)?;
+    let topology = Topology::switched(spec, Forwarding::switched())?;
     let links = Links::of(&topology, spec)?;
     join(&links)?;
     links.wait_running()?;
@@ -81,6 +81,10 @@ impl Device for Bridge {
     }
 
     fn needs_warm_up(&self) -> bool {
+        true
+    }
+
+    fn is_steered(&self) -> bool {
         true
     }
 

@@ -11,7 +11,7 @@ use linerate_sys::process::Process;
 use super::links::{self, Links};
 use super::tools::{Place, died};
 use super::{Built, Device, DutError, Path, readings};
-use crate::topology::{Carrier, EGRESS_INTERFACE, INGRESS_INTERFACE, Topology, TopologySpec};
+use crate::topology::{EGRESS_INTERFACE, Forwarding, INGRESS_INTERFACE, Topology, TopologySpec};
 
 /// Between two tries of the ready probe.
 const PROBE_GAP: Duration = Duration::from_millis(20);
@@ -24,7 +24,7 @@ pub(super) fn build(command: &Command, spec: &TopologySpec) -> Result<Built, Dut
     let name = name_of(command)?;
     let (path, links, command) = match &spec.ends {
         TopologyKind::Namespaces => {
-            let topology = Topology::switched(spec, Carrier::Process(name.clone()))?;
+            let topology = Topology::switched(spec, Forwarding::by_process(&name))?;
             let links = Links::of(&topology, spec)?;
             let path = Path::Namespaces(Box::new(topology));
             (path, Some(links), filled_in(command, INGRESS_INTERFACE, EGRESS_INTERFACE))
@@ -102,6 +102,10 @@ impl Device for Program {
 
     /// What it keeps of flows is not known from here.
     fn needs_warm_up(&self) -> bool {
+        true
+    }
+
+    fn has_processes(&self) -> bool {
         true
     }
 }

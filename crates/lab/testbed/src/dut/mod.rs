@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use linerate_experiment::{DutKind, DutSpec, PortEnd};
+use linerate_experiment::{DutKind, DutSpec, ExpectedLoss, PortEnd};
 use linerate_report::{CapturePort, Dut};
 
 use crate::topology::{MemoryPath, Topology, TopologySpec};
@@ -92,6 +92,21 @@ pub trait Device: Send {
 
     /// Of a capture: what its ports said at the end of the last trial.
     fn captured(&self) -> Option<Vec<CapturePort>> {
+        None
+    }
+
+    /// Whether it works where the kernel receives its packets, so that these can be spread over cores (receive packet steering).
+    fn is_steered(&self) -> bool {
+        false
+    }
+
+    /// Whether processes of its own do its work, whose waits for a core nobody watches.
+    fn has_processes(&self) -> bool {
+        false
+    }
+
+    /// The loss that the experiment file expects of it, if it does.
+    fn loses(&self) -> Option<&ExpectedLoss> {
         None
     }
 

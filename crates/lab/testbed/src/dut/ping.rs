@@ -8,7 +8,7 @@ use linerate_report::{Found, Latency};
 use super::DutError;
 use super::tools::Place;
 use crate::sysctl;
-use crate::topology::{Carrier, Side, Topology};
+use crate::topology::{Cut, Side, Topology};
 
 /// Longest wait for the first answer: a device may have to learn where the ends are.
 const FIRST_MAX: Duration = Duration::from_secs(5);
@@ -22,7 +22,7 @@ const LAST_S: u32 = 1;
 /// # Errors
 /// A device that does not carry frames as they are; `ping` is not installed; IPv6 is not in this kernel.
 pub fn ping(topology: &Topology, duration_ns: u64, interval_ns: u64) -> Result<Found, DutError> {
-    if let Some(Carrier::Routing | Carrier::Capture) = topology.dut.as_ref().map(|dut| &dut.carrier) {
+    if topology.dut.as_ref().is_some_and(|dut| dut.forwarding.cut != Cut::Switched) {
         let why = "link-local addresses reach the other end only through a device that carries frames as they are";
         return Err(DutError::Unsupported(why.into()));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_experiment::{Firewall, FirewallTool, TopologyKind};
+use linerate_experiment::{ExpectedLoss, Firewall, FirewallTool, TopologyKind};
 use linerate_report::Dut;
 
 use super::links::{self, Links};
@@ -38,6 +38,7 @@ pub(super) fn build(firewall: &Firewall, spec: &TopologySpec) -> Result<Built, D
         counts_rules: firewall.tool == Some(FirewallTool::Iptables),
         configuration,
         teardown: firewall.teardown.clone(),
+        loses: firewall.loses.clone(),
     };
     Ok(Built { path: Path::Namespaces(Box::new(topology)), device: Box::new(router) })
 }
@@ -50,6 +51,7 @@ struct Router {
     counts_rules: bool,
     configuration: BTreeMap<String, String>,
     teardown: Vec<String>,
+    loses: Option<ExpectedLoss>,
 }
 
 impl Drop for Router {
@@ -97,6 +99,14 @@ impl Device for Router {
 
     fn needs_warm_up(&self) -> bool {
         self.stateful
+    }
+
+    fn is_steered(&self) -> bool {
+        true
+    }
+
+    fn loses(&self) -> Option<&ExpectedLoss> {
+        self.loses.as_ref()
     }
 }
 

@@ -17,10 +17,12 @@ use super::tools::{Place, died};
 use super::{Built, Device, DutError, Path, Shown, flow_table, ofswitch, own};
 use crate::placement::Placement;
 use crate::switches::{SwitchSource, place_of_port};
-use crate::topology::{Carrier, EGRESS_INTERFACE, INGRESS_INTERFACE, MemoryPath, Topology, TopologySpec};
+use crate::topology::{EGRESS_INTERFACE, Forwarding, INGRESS_INTERFACE, MemoryPath, Remainder, Topology, TopologySpec};
 
 /// Names of its sockets, and of the ports of the learning switch: towards the generator, towards the receiver.
 const PORTS: [&str; 2] = ["in", "out"];
+/// Its name in the rows of a ledger, whichever of the two it is.
+const IN_REPORTS: &str = "Linerate switch";
 /// Longest wait until it answers.
 const READY_MAX: Duration = Duration::from_secs(20);
 const PROBE_GAP: Duration = Duration::from_millis(5);
@@ -51,6 +53,12 @@ impl Program {
     }
 }
 
+/// It says what it lost, so what is left is lost in it without a word.
+fn forwarding(source: &SwitchSource) -> Forwarding {
+    let remainder = Remainder::Device(IN_REPORTS.into());
+    Forwarding { switch: Some(source.clone()), remainder, ..Forwarding::switched() }
+}
+
 pub(super) fn build(what: Program, ports: SwitchPorts, spec: &TopologySpec) -> Result<Built, DutError> {
     if spec.ends != TopologyKind::Namespaces {
         return Err(DutError::Unsupported("the switch needs the topology `namespaces`".into()));
@@ -76,7 +84,7 @@ pub(super) fn build(what: Program, ports: SwitchPorts, spec: &TopologySpec) -> R
             (Path::Memory(Box::new(path)), At::Memory(dut_cores(spec)))
         }
         SwitchPorts::Packet | SwitchPorts::Xdp => {
-            let topology = Topology::switched(spec, Carrier::Switch(source.clone()))?;
+            let topology = Topology::switched(spec, forwarding(&source))?;
             let (links, stations) = (Links::of(&topology, spec)?, Stations::of(&topology)?);
             (Path::Namespaces(Box::new(topology)), At::Interfaces(Box::new((links, stations))))
         }
@@ -146,6 +154,10 @@ impl Device for Switch {
     }
 
     fn needs_warm_up(&self) -> bool {
+        true
+    }
+
+    fn has_processes(&self) -> bool {
         true
     }
 

@@ -13,7 +13,7 @@ use linerate_sys::netdev::Netdev;
 
 use super::links::{self, Links};
 use super::{Built, Device, DutError, Path, kernel_release};
-use crate::topology::{Carrier, Interface, Side, Topology, TopologySpec};
+use crate::topology::{Forwarding, Interface, Remainder, Side, Topology, TopologySpec};
 
 /// From this MTU on frames can be in several buffers.
 const MTU_ONE_BUFFER: u32 = 3_000;
@@ -22,7 +22,10 @@ pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
     if spec.ends != TopologyKind::Namespaces {
         return Err(DutError::Unsupported("the XDP forwarder needs the topology `namespaces`".into()));
     }
-    let mut topology = Topology::switched(spec, Carrier::Xdp)?;
+    if spec.dut_cores.len() > 1 {
+        return Err(DutError::Unsupported("the XDP forwarder works where its queue's thread does: on one core".into()));
+    }
+    let mut topology = Topology::switched(spec, Forwarding { remainder: Remainder::Stack, ..Forwarding::switched() })?;
     take_redirected_frames(&topology.generator)?;
     take_redirected_frames(&topology.receiver)?;
     let links = Links::of(&topology, spec)?;

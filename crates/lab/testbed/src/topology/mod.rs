@@ -30,6 +30,7 @@
 //! Namespaces are anonymous unless names are asked for: a killed run leaves nothing.
 
 mod addresses;
+mod forwarding;
 mod links;
 mod memory;
 mod names;
@@ -43,12 +44,12 @@ use linerate_sys::netns::NetNs;
 use crate::netlink::{NetlinkError, VethEnd};
 use crate::placement::{self, Mode, Placement};
 use crate::prefixes::Range;
-use crate::switches::SwitchSource;
 use crate::sysctl;
 
 use addresses::{address_dut, address_outer};
 use links::join;
 
+pub use forwarding::{Cut, Forwarding, Remainder};
 pub use links::{EGRESS_INTERFACE, GENERATOR_INTERFACE, GRO_SIZE_MAX, INGRESS_INTERFACE, RECEIVER_INTERFACE};
 pub use links::{GENERATOR_LINK, LINK_PREFIX_LEN, LinkAddresses, RECEIVER_LINK};
 pub use memory::{MemoryEnd, MemoryPath};
@@ -195,24 +196,6 @@ pub struct Side {
     pub interface: Interface,
 }
 
-/// How a DUT carries packets from one interface to the other. It decides where the ledger can cut the path.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Carrier {
-    /// The kernel's forwarding of IP.
-    #[default]
-    Routing,
-    /// The kernel's bridge.
-    Bridge,
-    /// An XDP program on both interfaces.
-    Xdp,
-    /// A process that takes and sends frames; its name.
-    Process(String),
-    /// A capture, which carries nothing: both interfaces are the ends of paths.
-    Capture,
-    /// Linerate's own switch, which says what it lost.
-    Switch(SwitchSource),
-}
-
 /// The device in the middle.
 #[derive(Debug)]
 pub struct Dut {
@@ -223,7 +206,7 @@ pub struct Dut {
     /// Its interface towards the receiver.
     pub egress: Interface,
     /// What carries packets between them.
-    pub carrier: Carrier,
+    pub forwarding: Forwarding,
 }
 
 impl Dut {
@@ -236,7 +219,7 @@ impl Dut {
             namespace: self.namespace.try_clone()?,
             ingress: self.ingress.clone(),
             egress: self.egress.clone(),
-            carrier: self.carrier.clone(),
+            forwarding: self.forwarding.clone(),
         })
     }
 
@@ -278,7 +261,7 @@ impl Topology {
     /// # Errors
     /// The first step that the kernel refused. Nothing stays behind.
     pub fn router(spec: &TopologySpec) -> Result<Self, TopologyError> {
-        let (generator, dut, receiver) = three(spec, Carrier::Routing)?;
+        let (generator, dut, receiver) = three(spec, Forwarding::routed())?;
         address_outer(&generator, GENERATOR_LINK, GENERATOR_LINK.dut_mac, spec.destinations)?;
         address_outer(&receiver, RECEIVER_LINK, RECEIVER_LINK.dut_mac, spec.sources)?;
         address_dut(&dut, spec)?;
@@ -293,8 +276,8 @@ impl Topology {
     ///
     /// # Errors
     /// The first step that the kernel refused. Nothing stays behind.
-    pub fn switched(spec: &TopologySpec, carrier: Carrier) -> Result<Self, TopologyError> {
-        let (generator, dut, receiver) = three(spec, carrier)?;
+    pub fn switched(spec: &TopologySpec, forwarding: Forwarding) -> Result<Self, TopologyError> {
+        let (generator, dut, receiver) = three(spec, forwarding)?;
         let (here, there) = (GENERATOR_LINK.nobody_mac, RECEIVER_LINK.nobody_mac);
         address_outer(&generator, GENERATOR_LINK, there, spec.destinations)?;
         address_outer(&receiver, RECEIVER_LINK, here, spec.sources)?;
@@ -381,11 +364,11 @@ impl Topology {
 }
 
 /// Generator, DUT and receiver, joined by two veth pairs.
-fn three(spec: &TopologySpec, carrier: Carrier) -> Result<(Side, Dut, Side), TopologyError> {
+fn three(spec: &TopologySpec, forwarding: Forwarding) -> Result<(Side, Dut, Side), TopologyError> {
     let generator_namespace = quiet_namespace(spec, "generator")?;
     let dut_namespace = quiet_namespace(spec, "dut")?;
     let receiver_namespace = quiet_namespace(spec, "receiver")?;
-    if carrier == Carrier::Routing {
+    if forwarding.cut == Cut::Routed {
         enable_forwarding(&dut_namespace)?;
         if spec.ipv6.is_some() {
             enable_forwarding_6(&dut_namespace)?;
@@ -399,7 +382,7 @@ fn three(spec: &TopologySpec, carrier: Carrier) -> Result<(Side, Dut, Side), Top
     let (receiver_interface, egress) = join(outer, inner, spec)?;
     let generator = Side { namespace: generator_namespace, interface: generator_interface };
     let receiver = Side { namespace: receiver_namespace, interface: receiver_interface };
-    Ok((generator, Dut { namespace: dut_namespace, ingress, egress, carrier }, receiver))
+    Ok((generator, Dut { namespace: dut_namespace, ingress, egress, forwarding }, receiver))
 }
 
 fn place_dut(dut: &Dut, spec: &TopologySpec) -> Result<Mode, TopologyError> {

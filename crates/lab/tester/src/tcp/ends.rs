@@ -11,7 +11,7 @@ use linerate_wire::MacAddress;
 use super::PairError;
 use crate::can_send;
 use linerate_testbed::topology::{
-    Carrier, GENERATOR_LINK, LINK_PREFIX_LEN, LinkAddresses, MemoryPath, RECEIVER_LINK, Side, Topology,
+    Cut, GENERATOR_LINK, LINK_PREFIX_LEN, LinkAddresses, MemoryPath, RECEIVER_LINK, Side, Topology,
 };
 
 /// Frames of the pool of both ends.
@@ -65,7 +65,7 @@ impl Ends {
                     let spec = PortSpec::new(kind, side.interface.name);
                     Ok(vec![side.namespace.run(|| open(&spec))??])
                 };
-                let routed = topology.dut.as_ref().is_some_and(|dut| dut.carrier == Carrier::Routing);
+                let routed = topology.dut.as_ref().is_some_and(|dut| dut.forwarding.cut == Cut::Routed);
                 ([at(&topology.generator)?, at(&topology.receiver)?], routed)
             }
             Joined::Memory(path) => {

@@ -23,7 +23,7 @@ use super::folder::Folder;
 use super::links::{self, Links};
 use super::tools::Place;
 use super::{Built, Device, DutError, Path, own};
-use crate::topology::{Carrier, EGRESS_INTERFACE, INGRESS_INTERFACE, Topology, TopologySpec};
+use crate::topology::{EGRESS_INTERFACE, Forwarding, INGRESS_INTERFACE, Topology, TopologySpec};
 use receiving::Receiving;
 use session::Session;
 
@@ -40,7 +40,7 @@ pub(super) fn build(capture: Capture, spec: &TopologySpec) -> Result<Built, DutE
     let program = own::program();
     let version = Place::default().run(&[program.clone(), "--version".into()], None)?;
     let version = version.trim().rsplit(' ').next().map(str::to_owned);
-    let topology = Topology::switched(spec, Carrier::Capture)?;
+    let topology = Topology::switched(spec, Forwarding::captured())?;
     let folder = capture.file.then(Folder::make).transpose()?;
     let interface = |name: &str| match capture.tool {
         CaptureTool::Packet => name.to_owned(),
@@ -96,6 +96,10 @@ impl Device for Capturing {
 
     fn needs_warm_up(&self) -> bool {
         false
+    }
+
+    fn has_processes(&self) -> bool {
+        true
     }
 
     fn captured(&self) -> Option<Vec<CapturePort>> {

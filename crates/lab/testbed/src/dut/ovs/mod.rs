@@ -16,7 +16,7 @@ use super::switch::dut_cores;
 use super::tools::{Place, TOOL_MAX};
 use super::{Built, Device, DutError, Path, Shown};
 use crate::switches::{SwitchSource, of_ports};
-use crate::topology::{Carrier, EGRESS_INTERFACE, INGRESS_INTERFACE, MemoryPath, Topology, TopologySpec};
+use crate::topology::{EGRESS_INTERFACE, Forwarding, INGRESS_INTERFACE, MemoryPath, Topology, TopologySpec};
 
 use daemons::Daemons;
 
@@ -34,7 +34,7 @@ pub(super) fn build(switch: FlowSwitch, spec: &TopologySpec) -> Result<Built, Du
         _ => {
             // Before all else, because it says what is not installed.
             version(PROGRAM)?;
-            let topology = Topology::switched(spec, Carrier::Process(NAME.into()))?;
+            let topology = Topology::switched(spec, Forwarding::by_process(NAME))?;
             let links = Links::of(&topology, spec)?;
             (Some(topology), At::Interfaces(Box::new(links)))
         }
@@ -196,6 +196,10 @@ impl Device for Switch {
     }
 
     fn needs_warm_up(&self) -> bool {
+        true
+    }
+
+    fn has_processes(&self) -> bool {
         true
     }
 }
