@@ -31,27 +31,15 @@ pub(crate) fn all(file: &Section<'_>, place: &Place) -> Vec<DutSpec> {
         if !name.is_empty() && duts.iter().any(|dut| dut.name.eq_ignore_ascii_case(&name)) {
             table.error("name", format!("two DUTs are called {name:?}; each needs its own name"));
         }
-        if let Some((word, more)) = several(&table, &name) {
-            check_place(&table, word, place);
-            add_several(&table, more, &mut duts);
-            table.finish();
-            continue;
-        }
-        let kind = kind(&table, place).unwrap_or(DutKind::None);
+        let read = read_kind(&table, &name, place);
         table.finish();
-        duts.push(DutSpec { name, kind });
+        match read {
+            Some(more) if more.len() != 1 || more[0].name != name => add_several(&table, more, &mut duts),
+            Some(one) => duts.extend(one),
+            None => duts.push(DutSpec { name, kind: DutKind::None }),
+        }
     }
     duts
-}
-
-/// The devices of a kind whose settings can be lists; `None`: it is of another kind.
-fn several(table: &Section<'_>, name: &str) -> Option<(Word, Vec<DutSpec>)> {
-    match table.value("kind")?.get_ref().as_str()? {
-        "capture" => Some((Word::Capture, capture::read(table, name))),
-        "openvswitch" => Some((Word::OpenVswitch, open_vswitches(table, name))),
-        "ofswitch" => Some((Word::OfSwitch, of_switches(table, name))),
-        _ => None,
-    }
 }
 
 /// One device, or one for each combination where settings are lists.
@@ -90,79 +78,72 @@ fn flow_switches(table: &Section<'_>, name: &str, ports: SwitchPorts, kind: fn(F
     entries.into_iter().map(dut).collect()
 }
 
-#[derive(Clone, Copy)]
-enum Word {
-    Router,
-    Bridge,
-    Xdp,
-    OpenVswitch,
-    OfSwitch,
-    Switch,
-    Capture,
-    Pipe,
-    Command,
-    External,
-    None,
+/// A kind of device: all that the reader knows of it.
+struct Kind {
+    word: &'static str,
+    /// Between which ends it fits: namespaces, ports of this host, a link inside this process.
+    fits: [bool; 3],
+    read: Read,
 }
 
-const KINDS: [(&str, Word); 11] = [
-    ("router", Word::Router),
-    ("bridge", Word::Bridge),
-    ("xdp-forwarder", Word::Xdp),
-    ("openvswitch", Word::OpenVswitch),
-    ("ofswitch", Word::OfSwitch),
-    ("switch", Word::Switch),
-    ("capture", Word::Capture),
-    ("pipe", Word::Pipe),
-    ("command", Word::Command),
-    ("external", Word::External),
-    ("none", Word::None),
+/// How the keys of a kind are read.
+enum Read {
+    /// It stands for one device.
+    One(fn(&Section<'_>) -> DutKind),
+    /// Its settings can be lists, so it can stand for several devices, whose names begin with the one given.
+    Several(fn(&Section<'_>, &str) -> Vec<DutSpec>),
+}
+
+const KINDS: [Kind; 11] = [
+    Kind { word: "router", fits: [true, false, false], read: Read::One(|table| DutKind::Router(firewall(table))) },
+    Kind { word: "bridge", fits: [true, false, false], read: Read::One(|_| DutKind::Bridge) },
+    Kind { word: "xdp-forwarder", fits: [true, false, false], read: Read::One(|_| DutKind::XdpForwarder) },
+    Kind { word: "openvswitch", fits: [true, false, false], read: Read::Several(open_vswitches) },
+    Kind { word: "ofswitch", fits: [true, false, false], read: Read::Several(of_switches) },
+    Kind { word: "switch", fits: [true, false, false], read: Read::One(|table| DutKind::Switch(switch_ports(table))) },
+    Kind { word: "capture", fits: [true, false, false], read: Read::Several(capture::read) },
+    Kind { word: "pipe", fits: [false, false, true], read: Read::One(|_| DutKind::Pipe) },
+    Kind {
+        word: "command",
+        fits: [true, true, false],
+        read: Read::One(|table| DutKind::Command(command(table, true))),
+    },
+    Kind { word: "external", fits: [false, true, false], read: Read::One(external) },
+    Kind { word: "none", fits: [true, true, true], read: Read::One(|_| DutKind::None) },
 ];
 
-fn kind(table: &Section<'_>, place: &Place) -> Option<DutKind> {
+/// The devices that a table stands for; `None`: its kind is not known.
+fn read_kind(table: &Section<'_>, name: &str, place: &Place) -> Option<Vec<DutSpec>> {
     table.needed("kind", "\"router\"")?;
-    let word = table.word("kind", "kind of DUT", &KINDS);
-    // The keys of all kinds are known where the kind is not, so that one mistake is told once.
-    let Some(word) = word else {
+    let known: Vec<(&str, &Kind)> = KINDS.iter().map(|kind| (kind.word, kind)).collect();
+    let Some(kind) = table.word("kind", "kind of DUT", &known) else {
+        // The keys of all kinds are known where the kind is not, so that one mistake is told once.
         let _ = (firewall(table), of_switches(table, ""), command(table, false), external(table));
         let _ = capture::read(table, "");
         return None;
     };
-    check_place(table, word, place);
-    Some(match word {
-        Word::Router => DutKind::Router(firewall(table)),
-        Word::Bridge => DutKind::Bridge,
-        Word::Xdp => DutKind::XdpForwarder,
-        Word::Switch => DutKind::Switch(switch_ports(table)),
-        // Read by `all`: they can stand for several devices.
-        Word::Capture | Word::OpenVswitch | Word::OfSwitch => return None,
-        Word::Pipe => DutKind::Pipe,
-        Word::Command => DutKind::Command(command(table, true)),
-        Word::External => external(table),
-        Word::None => DutKind::None,
+    check_place(table, kind, place);
+    Some(match kind.read {
+        Read::One(read) => vec![DutSpec { name: name.to_owned(), kind: read(table) }],
+        Read::Several(read) => read(table, name),
     })
 }
 
 /// A device has to fit between the ends of the topology.
-fn check_place(table: &Section<'_>, word: Word, place: &Place) {
-    let fits = match place.kind {
-        TopologyKind::Namespaces => !matches!(word, Word::Pipe | Word::External),
-        TopologyKind::Ports { .. } => matches!(word, Word::Command | Word::External | Word::None),
-        TopologyKind::InProcess => matches!(word, Word::Pipe | Word::None),
+fn check_place(table: &Section<'_>, kind: &Kind, place: &Place) {
+    let (topology, column, why) = match place.kind {
+        TopologyKind::Namespaces => ("namespaces", 0, " (pipe needs in-process, external needs ports)"),
+        TopologyKind::Ports { .. } => ("ports", 1, " (the others are made in namespaces)"),
+        TopologyKind::InProcess => ("in-process", 2, ""),
     };
-    if fits {
+    if kind.fits[column] {
         return;
     }
-    let (topology, expected) = match place.kind {
-        TopologyKind::Namespaces => (
-            "namespaces",
-            "router, bridge, xdp-forwarder, openvswitch, ofswitch, switch, capture, command or none (pipe needs in-process, external needs ports)",
-        ),
-        TopologyKind::Ports { .. } => ("ports", "external, command or none (the others are made in namespaces)"),
-        TopologyKind::InProcess => ("in-process", "pipe or none"),
-    };
-    let name = KINDS.iter().find(|(_, known)| *known as usize == word as usize).map_or("", |(name, _)| name);
-    table.error("kind", format!("the DUT {name} contradicts the topology {topology}, which takes {expected}"));
+    let fitting: Vec<&str> = KINDS.iter().filter(|other| other.fits[column]).map(|other| other.word).collect();
+    let (last, others) = fitting.split_last().unwrap_or((&"none", &[]));
+    let expected = format!("{} or {last}{why}", others.join(", "));
+    let word = kind.word;
+    table.error("kind", format!("the DUT {word} contradicts the topology {topology}, which takes {expected}"));
 }
 
 fn switch_ports(table: &Section<'_>) -> SwitchPorts {
