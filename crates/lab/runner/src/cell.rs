@@ -15,7 +15,7 @@ use super::work::Hope;
 use super::{End, RunError, baseline, loads, no_loss, rfc2544, sessions, throughput};
 
 /// A cell has at most so many times the repetitions that the experiment asks for.
-const REPETITIONS_MAX_TIMES: u32 = 4;
+const REPETITIONS_MAX_TIMES: u32 = 8;
 
 /// Measures every cell that lacks findings.
 pub(super) fn all(

@@ -33,7 +33,7 @@ pub struct Args {
     /// Length of each trial in milliseconds; short ones see few interruptions [default: 100, and 500 for the figure without any loss]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(20..=3_600_000))]
     trial_ms: Option<u64>,
-    /// How often each figure is measured
+    /// How often each figure is measured [default: as often as 23 s for each number of flows allow]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: Option<u32>,
     /// Frame length on the wire, with FCS, in bytes

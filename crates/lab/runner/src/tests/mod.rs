@@ -433,8 +433,8 @@ fn a_cell_with_time_left_gets_more_repetitions_and_one_without_those_that_were_a
     let asked = vec![1, 1, 2, 2, 3, 3];
     assert_eq!(made(None), [asked.clone(), asked.clone()]);
     assert_eq!(made(Some(1)), [asked.clone(), asked], "there is no time left");
-    let most: Vec<u32> = (1..=12).flat_map(|repetition| [repetition; 2]).collect();
-    assert_eq!(made(Some(u64::MAX)), [most.clone(), most], "four times as many at most");
+    let most: Vec<u32> = (1..=24).flat_map(|repetition| [repetition; 2]).collect();
+    assert_eq!(made(Some(u64::MAX)), [most.clone(), most], "eight times as many at most");
 }
 
 #[test]
