@@ -158,7 +158,7 @@ impl<T: Copy> Array<T> {
         let lines = self.lines();
         let first = index as usize * size_of::<T>() / LINE;
         linerate_mem::prefetch_to_write(lines, first);
-        if size_of::<T>() > LINE {
+        if size_of::<T>() > LINE || !LINE.is_multiple_of(size_of::<T>().max(1)) {
             linerate_mem::prefetch_to_write(lines, first + 1);
         }
     }

@@ -9,6 +9,7 @@ use crate::{Array, ReserveError};
 /// let (first, second) = (slab.insert('a').unwrap(), slab.insert('b').unwrap());
 /// assert_eq!(slab.insert('c'), None);
 /// assert_eq!(slab.remove(first), 'a');
+/// assert_eq!(slab.vacant(), Some(&'a'));
 /// assert_eq!((slab.insert('d'), slab[second], slab.len()), (Some(first), 'b', 2));
 /// ```
 pub struct Slab<T: Copy> {
@@ -55,6 +56,12 @@ impl<T: Copy> Slab<T> {
         let Some(index) = self.free.pop() else { return self.values.push(value) };
         self.values[index] = value;
         Some(index)
+    }
+
+    /// The last value of the place that the next value is stored in; `None` if that place was never used, or there is none.
+    #[inline]
+    pub fn vacant(&self) -> Option<&T> {
+        self.values.get(*self.free.as_slice().last()?)
     }
 
     /// Frees place `index`, which the caller owns, and returns its last value. The caller frees a place once only.

@@ -49,6 +49,18 @@ pub(crate) struct Candidates {
     step: u32,
 }
 
+impl Candidates {
+    /// The port that comes `ahead` behind the one that was returned last.
+    pub(crate) fn later(&self, ahead: u32) -> u16 {
+        port(self.start.wrapping_add(self.step).wrapping_add(ahead))
+    }
+}
+
+/// The port of a number that counts up for ever.
+fn port(number: u32) -> u16 {
+    FIRST + (number % COUNT) as u16
+}
+
 impl Iterator for Candidates {
     type Item = u16;
 
@@ -57,7 +69,7 @@ impl Iterator for Candidates {
             return None;
         }
         self.step += 1;
-        Some(FIRST + (self.start.wrapping_add(self.step) % COUNT) as u16)
+        Some(port(self.start.wrapping_add(self.step)))
     }
 }
 

@@ -215,7 +215,7 @@ pub struct Tcb {
     pub ack_sent: Seq,
     /// Timestamp to echo (TS.Recent of RFC 7323).
     pub ts_recent: u32,
-    /// Tick that the connection's entry of the timer wheel is filed under; 0 if there is none.
+    /// Tick that the block's entry of the timer wheel is filed under; 0 if there is none. It outlives the connection, as the entry does.
     pub filed: u32,
     /// First chunk that is kept until it is acknowledged (`send`).
     pub head: u32,

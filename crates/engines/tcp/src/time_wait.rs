@@ -158,6 +158,11 @@ impl TimeWaits {
         }
     }
 
+    /// The record that is to run out behind so many others, or that did so early.
+    pub(crate) fn later(&self, ahead: usize) -> Option<u32> {
+        self.queue.nth(ahead).map(|queued| queued.index)
+    }
+
     /// Tick at which the first entry comes up.
     pub(crate) fn next_tick(&self) -> Option<u32> {
         self.queue.front().map(|first| first.until)

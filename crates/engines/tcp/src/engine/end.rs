@@ -1,9 +1,13 @@
 //! How connections end: at once, or by way of TIME-WAIT.
 
 use super::{Engine, Event, IS_TIME_WAIT, tuple_of};
+use crate::time::NEVER;
 use crate::time_wait::Record;
 use crate::tuple::Tuple;
 use crate::{CloseReason, Flags, State, send};
+
+/// TIME-WAIT records that are asked for ahead when the oldest one is forgotten.
+const RECORDS_AHEAD: usize = 16;
 
 impl Engine {
     /// The connection is over. The program is told if it knows the connection, and the block is freed afterwards.
@@ -44,7 +48,7 @@ impl Engine {
         record.keepalive = None;
         send::ended(tcb, &mut self.send);
         tcb.state = State::TimeWait;
-        (tcb.filed, tcb.send_deadline) = (0, 0);
+        tcb.send_deadline = NEVER;
         true
     }
 
@@ -89,7 +93,8 @@ impl Engine {
         send::ended(tcb, &mut self.send);
         self.receive.end(&mut tcb.recv);
         tcb.state = State::Closed;
-        (tcb.filed, tcb.send_deadline) = (0, 0);
+        // `filed` stays, because the entry of the wheel does: the next connection with this block need not file a deadline behind it.
+        tcb.send_deadline = NEVER;
         if tcb.flags.has(Flags::KNOWN) {
             self.events.push_back(Event::Closed(index, why));
         } else {
@@ -105,6 +110,9 @@ impl Engine {
 
     /// Takes a TIME-WAIT record out of the table.
     pub(crate) fn forget(&mut self, place: u32) {
+        if self.config.prefetch {
+            self.prefetch_oldest();
+        }
         let record = self.time_waits.get(place);
         let hash = match record.pair {
             None => self.hash_v4(record.local, record.remote, record.ports()),
@@ -114,6 +122,17 @@ impl Engine {
         let record = self.time_waits.remove(place);
         if let Some(pair) = record.pair {
             self.pairs.remove(pair);
+        }
+    }
+
+    /// Asks for what the records need that are forgotten after the next ones: of one the line, of another one before it the bucket.
+    fn prefetch_oldest(&self) {
+        if let Some(place) = self.time_waits.later(RECORDS_AHEAD) {
+            self.time_waits.prefetch(place);
+        }
+        if let Some(place) = self.time_waits.later(RECORDS_AHEAD / 2) {
+            let record = self.time_waits.get(place);
+            self.prefetch_bucket(self.hash_v4(record.local, record.remote, record.ports()));
         }
     }
 

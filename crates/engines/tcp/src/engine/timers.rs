@@ -110,8 +110,8 @@ impl Engine {
         }
     }
 
-    /// Files an entry of the wheel, and returns its tick. A wheel that is full is freed of the entries of connections that have ended, or that
-    /// were filed again for earlier; each connection has two at most that count, so there is room then.
+    /// Files an entry of the wheel, and returns its tick. A wheel that is full is freed of the entries that blocks do not go by any more,
+    /// because they were filed again for earlier; each block has two at most that count, so there is room then.
     #[inline]
     pub(super) fn file_entry(&mut self, id: u32, due: u32) -> u32 {
         let tick = self.wheel.add(id, due).or_else(|| {
@@ -129,9 +129,8 @@ impl Engine {
     fn drop_stale_entries(&mut self) {
         let Engine { wheel, tcbs, receive, .. } = self;
         wheel.retain(|entry| {
-            let Some(tcb) = tcbs.get(entry.id & !IS_KEEPALIVE).filter(|tcb| tcb.state != State::Closed) else {
-                return false;
-            };
+            // A block that is free keeps its entry for the next connection.
+            let Some(tcb) = tcbs.get(entry.id & !IS_KEEPALIVE) else { return false };
             let filed = match entry.id & IS_KEEPALIVE {
                 0 => tcb.filed,
                 _ => receive.get(tcb.recv).map_or(NEVER, |record| record.filed),
