@@ -154,12 +154,9 @@ impl Pool {
             // SAFETY: the frame is free and this handle's, so nobody else has its bytes; `packet_len_max` keeps them inside it.
             let Some(written) = write(unsafe { self.region.packet_mut(word) }) else { return filled };
             self.loaded.pop();
+            let word = Slot::new_word(frame, offset, written.len.min(len_max) as u16) | written.checksum.flags();
             // SAFETY: as in `alloc`; the frame has just left the free ones.
-            unsafe { batch.push(Slot::new(frame, offset, written.len.min(len_max) as u16)) };
-            batch.set_time_ns(batch.len() - 1, written.time_ns);
-            if written.checksum != Checksum::Unknown {
-                batch.set_checksum(batch.len() - 1, written.checksum);
-            }
+            unsafe { batch.push_word(word, written.time_ns) };
         }
         wanted
     }
@@ -187,6 +184,12 @@ impl Pool {
     pub fn free_front(&mut self, batch: &mut Batch, count: usize) {
         batch.check_region(&self.region);
         let mut words = batch.drain_words(count);
+        if let [word] = words
+            && self.loaded.len() < MAGAZINE
+        {
+            self.loaded.push(crate::slot::frame_of(*word));
+            return;
+        }
         while !words.is_empty() {
             if self.loaded.len() == MAGAZINE {
                 self.unload();

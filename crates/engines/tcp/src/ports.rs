@@ -76,7 +76,7 @@ impl Iterator for Candidates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashSet;
+    use std::collections::{HashSet, VecDeque};
 
     #[test]
     fn all_ports_to_a_destination_are_used_before_it_gives_up() {
@@ -90,5 +90,22 @@ mod tests {
             assert!(port >= FIRST && used.insert(port));
         }
         assert_eq!(used.len(), COUNT as usize);
+    }
+
+    /// What is asked for ahead is what is chosen then, as long as all ports are free.
+    #[test]
+    fn a_later_port_is_the_one_that_is_tried_then() {
+        let mut ports = Ports::new([7; 16]);
+        let tuple = Tuple { local: 1, remote: 2, local_port: 0, remote_port: 80, v6: false };
+        let mut expected = VecDeque::new();
+        for _ in 0..100_000 {
+            let mut candidates = ports.candidates(&tuple);
+            let port = candidates.next();
+            expected.push_back(candidates.later(8));
+            ports.taken(&candidates);
+            if expected.len() > 8 {
+                assert_eq!(port, expected.pop_front());
+            }
+        }
     }
 }

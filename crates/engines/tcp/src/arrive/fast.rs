@@ -31,11 +31,13 @@ pub(crate) fn fast_segment<A: App>(engine: &mut Engine, app: &mut A, index: u32,
 pub(crate) fn fast_path<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &Plain<'_>) -> bool {
     let Engine { tcbs, send, counters, touched, egress, now, .. } = &mut *engine;
     let tcb = &mut tcbs[index];
+    if tcb.state != State::Established {
+        return false;
+    }
     const OTHER: Flags = Flags(Flags::ECN.0 | Flags::SILENT.0);
     let timestamps = tcb.flags.has(Flags::TIMESTAMPS);
     let (value, echo) = segment.timestamps.unwrap_or((0, 0));
-    let is_plain = (tcb.state == State::Established)
-        & (segment.flags & !bit::PSH == bit::ACK)
+    let is_plain = (segment.flags & !bit::PSH == bit::ACK)
         & (segment.seq == tcb.rcv_nxt)
         & (tcb.recv == NONE)
         & !tcb.flags.any(OTHER)

@@ -36,6 +36,13 @@ impl Engine {
                 done += 1;
                 continue;
             }
+            let tcb = &mut self.tcbs[index];
+            if tcb.state == State::Closed {
+                // It ended since it was touched.
+                tcb.flags.clear(Flags::TOUCHED);
+                done += 1;
+                continue;
+            }
             if !self.emit(index) {
                 self.counters.output_stalls += 1;
                 break;
@@ -83,10 +90,9 @@ impl Engine {
             let push = if last.data.is_empty() { 0 } else { bit::PSH };
             (seq, data, bits) = (last.seq, last.data, if last.fin { bit::FIN | push } else { push });
         }
-        let flags = acknowledge(tcb, right_edge(tcb, receive, config)) | bits;
+        let (flags, window) = acknowledge(tcb, right_edge(tcb, receive, config));
         counters.out_segs += 1;
-        let (ack, window) = (tcb.rcv_nxt, window_field(tcb));
-        let segment = Segment { seq, ack, flags, window, data, ..Segment::EMPTY };
+        let segment = Segment { seq, ack: tcb.rcv_nxt, flags: flags | bits, window, data, ..Segment::EMPTY };
         let ports = u32::from(tcb.local_port) << 16 | u32::from(tcb.remote_port);
         let ends = Ends { local: tcb.local, remote: tcb.remote, ports };
         let stamps = (now.tick.wrapping_add(tcb.ts_offset), tcb.ts_recent);
@@ -102,9 +108,6 @@ impl Engine {
     /// Sends what one connection has; false if it had to stop for want of frames or room.
     #[inline(never)]
     fn emit(&mut self, index: u32) -> bool {
-        if self.tcbs[index].state == State::Closed {
-            return true;
-        }
         if !self.tcbs[index].is_synchronized() && self.emit_usual_syn(index) {
             return true;
         }
@@ -133,8 +136,7 @@ impl Engine {
         let tcb = &mut tcbs[index];
         let Some(queued) = send::next_segment(tcb, send, *now) else { return Emitted::Nothing };
         let is_urgent = tcb.flags.has(Flags::ACK_NOW);
-        let mut flags = acknowledge(tcb, right_edge(tcb, receive, config));
-        let mut window = window_field(tcb);
+        let (mut flags, mut window) = acknowledge(tcb, right_edge(tcb, receive, config));
         let mut timestamps = timestamps(tcb, *now);
         let mut options = None;
         if queued.push {
@@ -183,7 +185,7 @@ impl Engine {
     pub(super) fn send_ack(&mut self, index: u32) {
         let Engine { tcbs, receive, egress, pairs, counters, config, now, .. } = self;
         let tcb = &mut tcbs[index];
-        let flags = acknowledge(tcb, right_edge(tcb, receive, config));
+        let (flags, _) = acknowledge(tcb, right_edge(tcb, receive, config));
         let options = receive.get_mut(tcb.recv).and_then(|record| report_sacks(tcb, record, 0));
         let options = options.as_ref().map_or(&[][..], Options::as_slice);
         counters.out_segs += 1;

@@ -35,8 +35,8 @@ use crate::{CloseReason, Conn, Counters, Flags, NONE, Now, SoftError, StackConfi
 /// Bit of a value of the table: it names a TIME-WAIT record, not a control block.
 pub(crate) const IS_TIME_WAIT: u32 = 1 << 31;
 
-/// Least capacity of the timer wheel. Entries of connections that ended stay for a second and more, so a stack that opens and closes
-/// millions in a second needs more entries than it has connections.
+/// Least capacity of the timer wheel. Entries of deadlines that moved to an earlier tick stay until theirs, so it needs more entries than
+/// there are blocks.
 const WHEEL_ENTRIES_MIN: usize = 1 << 25;
 
 /// Something that the program is to be told when it can be called.

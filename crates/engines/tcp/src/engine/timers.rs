@@ -215,3 +215,74 @@ impl Engine {
         self.send_probe(index);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use linerate_ip::{HopId, IpConfig};
+    use linerate_mem::{Pool, PoolConfig};
+
+    use super::*;
+    use crate::StackConfig;
+    use crate::engine::Beginning;
+    use crate::tuple::Tuple;
+
+    const MS: u64 = 1_000_000;
+
+    fn engine() -> Engine {
+        let pool = Pool::new(PoolConfig::default()).unwrap();
+        let mac = linerate_wire::MacAddress([2, 0, 0, 0, 0, 1]);
+        let ip = IpConfig { mac, duplicate_detection: false, ipv6: false, ..IpConfig::default() };
+        let mut engine = Engine::new(StackConfig { ip, connections_max: 4, ..StackConfig::default() }, pool).unwrap();
+        engine.set_now(5_000 * MS);
+        engine
+    }
+
+    /// A connection whose next deadline is in so many milliseconds, filed if it has to be.
+    fn begin(engine: &mut Engine, ms: u32) -> u32 {
+        let tuple = Tuple { local: 1, remote: 2, local_port: 3, remote_port: 4, v6: false };
+        let (hop, state, flags) = (HopId::NONE, State::SynReceived, Flags(0));
+        let index = engine.begin(Beginning { tuple, hop, state, flags, iss: None, token: 0 }).unwrap();
+        engine.tcbs[index].send_deadline = engine.now.in_ms(ms);
+        engine.file(index);
+        index
+    }
+
+    /// Connections with the same block, one after the other, share one entry, which finds the deadline of the last one.
+    #[test]
+    fn an_entry_outlives_its_connection() {
+        let mut engine = engine();
+        for life in 0..100 {
+            let index = begin(&mut engine, 200 + life);
+            assert_eq!((index, engine.wheel.len()), (0, 1));
+            engine.end(index, CloseReason::Aborted);
+        }
+        // Nor is the entry of a free block taken for one that nobody needs.
+        engine.drop_stale_entries();
+        let index = begin(&mut engine, 400);
+        assert_eq!(engine.wheel.len(), 1);
+        engine.set_now(5_200 * MS);
+        engine.expire_wheel();
+        // The deadline was not yet due; it is found at its own tick at the latest.
+        assert!(engine.wheel.len() == 1 && engine.tcbs[index].filed != NEVER);
+        let deadline = engine.tcbs[index].send_deadline;
+        for ms in 5_201..=5_400 {
+            assert_eq!((engine.tcbs[index].send_deadline, deadline), (deadline, 5_400));
+            engine.set_now(ms * MS);
+            engine.expire_wheel();
+        }
+        assert_ne!(engine.tcbs[index].send_deadline, deadline);
+    }
+
+    /// An entry of a free block that came out is not counted on by the next connection.
+    #[test]
+    fn a_block_whose_entry_came_out_while_it_was_free_is_filed_again() {
+        let mut engine = engine();
+        let index = begin(&mut engine, 200);
+        engine.end(index, CloseReason::Aborted);
+        engine.set_now(5_300 * MS);
+        engine.expire_wheel();
+        assert!(engine.wheel.is_empty() && engine.tcbs[index].filed == NEVER);
+        begin(&mut engine, 200);
+        assert_eq!(engine.wheel.len(), 1);
+    }
+}

@@ -14,9 +14,9 @@ pub(super) fn right_edge(tcb: &Tcb, receive: &ReceiveMemory, config: &StackConfi
     tcb.rcv_nxt + share.max(floor).saturating_sub(waiting)
 }
 
-/// Notes that an acknowledgment leaves, moves the right edge of the window, and returns the flags of the header.
+/// Notes that an acknowledgment leaves, moves the right edge of the window, and returns the flags and the window of the header.
 #[inline(always)]
-pub(super) fn acknowledge(tcb: &mut Tcb, right: Seq) -> u8 {
+pub(super) fn acknowledge(tcb: &mut Tcb, right: Seq) -> (u8, u16) {
     tcb.flags.clear(Flags::ACK_NOW | Flags::ACK_DELAYED);
     tcb.ack_sent = tcb.rcv_nxt;
     // Receiver's avoidance of silly windows (RFC 9293 section 3.8.6.2.2): the edge moves by a segment at least, or not at all.
@@ -27,8 +27,9 @@ pub(super) fn acknowledge(tcb: &mut Tcb, right: Seq) -> u8 {
         tcb.rcv_edge = tcb.rcv_edge.max(tcb.rcv_nxt + (field << scale));
     }
     // The header cannot say every window: the edge is where the peer will see it.
-    tcb.rcv_edge = tcb.rcv_edge.max(tcb.rcv_nxt + (u32::from(window_field(tcb)) << tcb.rcv_scale()));
-    if tcb.flags.has(Flags::ECE_OWED) { bit::ACK | bit::ECE } else { bit::ACK }
+    let field = window_field(tcb);
+    tcb.rcv_edge = tcb.rcv_edge.max(tcb.rcv_nxt + (u32::from(field) << tcb.rcv_scale()));
+    (if tcb.flags.has(Flags::ECE_OWED) { bit::ACK | bit::ECE } else { bit::ACK }, field)
 }
 
 /// The window as it stands in the header, rounded up, so that the edge that the peer sees never moves back.

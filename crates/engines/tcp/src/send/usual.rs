@@ -59,7 +59,8 @@ pub(super) fn on_single_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_
     tcb.snd_una = ack.ack;
     tcb.queued -= flight;
     rtt::sample(tcb, now.us.wrapping_sub(header.stamp));
-    if congestion::is_limited(tcb, flight) {
+    // The first window does not depend on what is known of it before the handshake is over.
+    if !header.marks.has(Marks::SYN) && congestion::is_limited(tcb, flight) {
         ack::grow(tcb, memory, flight, now);
     }
     tcb.send_deadline = NEVER;
