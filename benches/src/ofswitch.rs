@@ -21,7 +21,8 @@ pub struct Load {
     pub burst: u32,
     /// Entries, each for the destination of one flow; of each mask, if there are several.
     pub entries: u32,
-    /// Masks of the destination, each of 11 bits next to each other; the more to the left, the more important. One: all of its bits.
+    /// Masks of the destination, each of as many bits next to each other as entries need that match a third to a half of all packets; the more
+    /// to the left, the more important. One: all of its bits.
     pub masks: u32,
     /// Flows that never come again follow one another.
     pub unknown: bool,
@@ -71,12 +72,12 @@ impl Source {
 }
 
 /// The entry with this number, of mask `mask` if there are several.
-fn entry(number: u32, mask: Option<u32>) -> FlowMod {
+fn entry(number: u32, mask: Option<(u32, u128)>) -> FlowMod {
     let [_, a, b, c] = number.to_be_bytes();
     let matching = Match::default().with(Field::InPort, 1).with(Field::EthType, 0x0800).with(Field::IpProto, 17);
     let matching = match mask {
         None => matching.with(Field::Ipv4Dst, u32::from_be_bytes([10, a, b, c]).into()).with(Field::UdpDst, 9),
-        Some(shift) => matching.with_masked(Field::Ipv4Dst, u128::from(number) << shift, 0x7ff << shift),
+        Some((shift, bits)) => matching.with_masked(Field::Ipv4Dst, u128::from(number) << shift, bits << shift),
     };
     FlowMod {
         cookie: 0,
@@ -85,7 +86,7 @@ fn entry(number: u32, mask: Option<u32>) -> FlowMod {
         command: FlowCommand::Add,
         idle_timeout_s: 0,
         hard_timeout_s: 0,
-        priority: 10 + mask.unwrap_or_default() as u16,
+        priority: 10 + mask.unwrap_or_default().0 as u16,
         buffer_id: NO_BUFFER,
         out_port: PortNumber::ANY,
         out_group: GROUP_ANY,
@@ -117,7 +118,8 @@ fn switch(load: Load, pool: &Pool) -> (Switch, Forwarder) {
         switch.add_port(settings, true, 0).expect("a new port");
         assert!(forwarder.bind(PortIndex(port as u16 - 1), PortNumber(port), false));
     }
-    let masks = (0..load.masks).map(|mask| (load.masks > 1).then_some(mask));
+    let bits = u128::from((2 * load.entries).next_power_of_two() - 1);
+    let masks = (0..load.masks).map(|mask| (load.masks > 1).then_some((mask, bits)));
     for (mask, number) in masks.flat_map(|mask| (0..load.entries).map(move |number| (mask, number))) {
         switch.flow_mod(entry(number, mask), 0).expect("room for the entries");
     }

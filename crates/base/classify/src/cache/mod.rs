@@ -60,6 +60,8 @@ pub struct Cache {
     refused: u32,
     /// Numbers without a pattern.
     misses: u64,
+    /// Of the keys that were looked up last, by lane.
+    hashes: [u64; BATCH],
 }
 
 /// A key on its way through the cache.
@@ -93,6 +95,7 @@ impl Cache {
             hand: 0,
             refused: 0,
             misses: 0,
+            hashes: [0; BATCH],
         }
     }
 
@@ -136,6 +139,7 @@ impl Cache {
                     Some(place) => self.sets.use_value(probe.set as usize, place),
                     None => {
                         missed |= 1 << lane;
+                        self.hashes[lane] = probe.hash;
                         prefetch(&self.seen, self.sight(probe.hash).0);
                         MISS
                     }
@@ -146,6 +150,18 @@ impl Cache {
         self.hand = if self.hand + 1 < self.sets.len() { self.hand + 1 } else { 0 };
         self.sets.forget_use(self.hand);
         wanted & lanes(keys.len()) & !missed
+    }
+
+    /// As [`Cache::insert`] for the key that was in this lane of the last lookup and was not found there, for less.
+    #[inline]
+    pub fn insert_missed(&mut self, lane: usize, key: &Key, value: u32) -> bool {
+        let hash = self.hashes[lane % BATCH];
+        debug_assert_eq!(hash, self.hash(key));
+        // Most keys of traffic that the cache cannot hold end here.
+        if self.second_sight && !self.see(hash) {
+            return false;
+        }
+        self.keep(hash, key, value)
     }
 
     /// Keeps `value` for a key that missed, or changes the value of a key that is in the cache. Returns false if the cache
@@ -162,6 +178,21 @@ impl Cache {
         if self.second_sight && !self.see(hash) {
             return false;
         }
+        self.put(hash, key, value)
+    }
+
+    /// Keeps a key that may have come into the cache meanwhile.
+    fn keep(&mut self, hash: u64, key: &Key, value: u32) -> bool {
+        let set = self.sets.of(hash);
+        if let Some(place) = self.sets.find(set, self.sets.tagged(set, hash), key) {
+            self.sets.set_value(set, place, value);
+            return true;
+        }
+        self.put(hash, key, value)
+    }
+
+    /// Keeps a key that is not in the cache.
+    fn put(&mut self, hash: u64, key: &Key, value: u32) -> bool {
         let room = |sets: &Sets| sets.free(sets.of(hash)).or_else(|| sets.unused(sets.of(hash)));
         if room(&self.sets).is_none() {
             for _ in 0..SETS_MORE.min(self.sets_max - self.sets.len()) {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::filter::Filter;
 use super::hash::Hashing;
-use super::set::Part;
+use super::tuple::Part;
 use super::value::Value;
 use crate::fold::Folding;
 
@@ -57,7 +57,7 @@ impl Atoms {
         let mut is_full = false;
         for (number, word) in numbers.iter().zip(value.words()) {
             let Some(Some(atom)) = self.all.get_mut(*number) else { continue };
-            atom.values += usize::from(atom.present.add(hashing.atom(*word, atom.part.secret)));
+            atom.values += usize::from(atom.present.add(hashing.finish(hashing.atom(*word, atom.part.secret))));
             is_full |= atom.values > atom.present.capacity();
         }
         is_full
@@ -67,7 +67,8 @@ impl Atoms {
     pub(crate) fn add_again(&mut self, numbers: &[(usize, usize)], value: &Value, hashing: &Hashing) {
         for (at, number) in numbers {
             let Some(Some(atom)) = self.all.get_mut(*number) else { continue };
-            atom.values += usize::from(atom.present.add(hashing.atom(value.words()[*at], atom.part.secret)));
+            let hash = hashing.finish(hashing.atom(value.words()[*at], atom.part.secret));
+            atom.values += usize::from(atom.present.add(hash));
         }
     }
 

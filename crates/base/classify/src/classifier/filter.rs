@@ -44,6 +44,11 @@ impl<const BITS: u32> Filter<BITS> {
         rest & 1 == 1
     }
 
+    /// Where the words lie, and which bits of `hash >> 32` choose one.
+    pub(crate) fn place(&self) -> (u64, u64) {
+        (self.words.as_ptr().expose_provenance() as u64, self.words.len() as u64 - 1)
+    }
+
     /// Bytes of the words.
     pub(crate) fn bytes(&self) -> usize {
         self.words.bytes()

@@ -4,13 +4,17 @@
 //! 2. Waves: each key takes the most important tuples that are left and whose own filters let it pass, asks for the buckets; then, for all
 //!    keys, for the entries; then it compares. A key is done when no tuple that is left can have a higher priority.
 //!
+//! Where the processor has vectors, the first stage is another one: eight tuples at a time are hashed and their filters asked (`blocks.rs`).
+//!
 //! Both stages go by the most important tuples first, then by twice as many, and so on, so that a key which one of the first has done with
 //! pays for the atoms of the first alone.
 
+use super::blocks::{Answers, BLOCK};
 use super::entries::{FIRST_WORDS, HEAD, Head, Lines};
 use super::hash::Hashing;
-use super::set::{ATOMS, Group, Part, Set, Tuple};
-use crate::key::{BATCH, Key, MISS};
+use super::set::{ATOMS, Group, Set};
+use super::tuple::{Part, Tuple};
+use crate::key::{BATCH, FIRST, Key, MISS};
 use crate::primitive::Ordering;
 
 /// Memory of lookups, which one worker keeps for all its classifiers.
@@ -34,6 +38,7 @@ struct Lanes {
     candidates: [u64; BATCH],
     /// Of each atom of the group.
     hashes: Box<[[u64; BATCH]]>,
+    answers: Answers,
     probes: [Probe; PROBES],
 }
 
@@ -52,7 +57,8 @@ impl Default for Scratch {
         let none = [0; BATCH];
         let (candidates, hashes) = ([0; BATCH], vec![[0; BATCH]; ATOMS].into_boxed_slice());
         let probes = [Probe::default(); PROBES];
-        Scratch(Box::new(Lanes { keys: [0; BATCH], best: none, ids: none, candidates, hashes, probes }))
+        let answers = Answers::default();
+        Scratch(Box::new(Lanes { keys: [0; BATCH], best: none, ids: none, candidates, hashes, answers, probes }))
     }
 }
 
@@ -102,12 +108,82 @@ impl Pass<'_> {
         if let [tuple] = &self.group.tuples[..] {
             return self.one_tuple(tuple, lanes, count);
         }
+        if self.hashing.vectors() {
+            return self.run_blocks(lanes, count);
+        }
         lanes.candidates[..count].fill(all_tuples(self.group));
         if self.group.tuples.first().is_some_and(Tuple::is_last_word) {
             self.run_waves::<true>(lanes, count);
         } else {
             self.run_waves::<false>(lanes, count);
         }
+    }
+
+    /// Block by block, as long as a block may have a better match.
+    fn run_blocks(&self, lanes: &mut Lanes, count: usize) {
+        let mut active: [u8; BATCH] = std::array::from_fn(|lane| lane as u8);
+        let mut left = count;
+        for (number, block) in self.group.blocks.iter().enumerate() {
+            let first = number * BLOCK;
+            // Limits fall, so the first tuple that is left has the highest.
+            let limit = self.group.tuples.get(first).map_or(0, Tuple::limit);
+            let mut still = 0;
+            for at in 0..left {
+                let lane = active[at % BATCH];
+                active[still % BATCH] = lane;
+                still += usize::from(lanes.best[lane as usize % BATCH] < limit);
+            }
+            left = still;
+            if left == 0 {
+                return;
+            }
+            block.ask(self.hashing, (self.keys, &lanes.keys), &active[..left], &mut lanes.answers);
+            self.search_block(lanes, &active[..left], first);
+        }
+    }
+
+    /// Goes through the tuples of a block, from `first` on, whose filters let keys pass, in waves.
+    #[inline]
+    fn search_block(&self, lanes: &mut Lanes, active: &[u8], first: usize) {
+        let mut order = [0; BATCH];
+        order[..active.len()].copy_from_slice(active);
+        let mut left = active.len();
+        while left > 0 {
+            let (mut pending, mut still) = (0, 0);
+            for at in 0..left {
+                let lane = order[at % BATCH] as usize % BATCH;
+                pending = self.next_of_block(lanes, lane, first, pending);
+                order[still % BATCH] = lane as u8;
+                still += usize::from(lanes.answers.passed[lane] != 0);
+            }
+            self.probe(lanes, pending);
+            left = still;
+        }
+    }
+
+    /// Adds probes for the next tuples that may have a better match for a key, up to one behind which there is likely no better one.
+    #[inline]
+    fn next_of_block(&self, lanes: &mut Lanes, lane: usize, first: usize, pending: usize) -> usize {
+        let mut pending = pending;
+        let mut passed = lanes.answers.passed[lane];
+        for _ in 0..AT_ONCE {
+            let number = first + passed.trailing_zeros() as usize;
+            let Some(tuple) = self.group.tuples.get(number).filter(|_| passed != 0) else { break };
+            if lanes.best[lane] >= tuple.limit() {
+                passed = 0;
+                break;
+            }
+            passed &= passed - 1;
+            let hash = lanes.answers.hashes[lane][number % BLOCK];
+            tuple.buckets.prefetch(tuple.buckets.home(hash));
+            lanes.probes[pending % PROBES] = Probe { hash, lane: lane as u8, tuple: number as u8, place: 0, entry: 0 };
+            pending += 1;
+            if tuple.is_last_word() {
+                break;
+            }
+        }
+        lanes.answers.passed[lane] = passed;
+        pending
     }
 
     /// `SORTED`: a match in the first tuple is most likely the best, perhaps in others as well.
@@ -146,7 +222,7 @@ impl Pass<'_> {
                 let masked = atom.part.of(self.key(lanes.keys[lane]));
                 let hash = self.hashing.atom(masked, atom.part.secret);
                 hashes[lane] = hash;
-                let absent = u64::from(!atom.present.test(hash));
+                let absent = u64::from(!atom.present.test(self.hashing.finish(hash)));
                 lanes.candidates[lane] &= !(atom.tuples & absent.wrapping_neg());
             }
             at += 1;
@@ -169,6 +245,7 @@ impl Pass<'_> {
                 order[still % BATCH] = lane as u8;
                 still += usize::from(lanes.candidates[lane] & within != 0);
             }
+            self.prefetch(lanes, pending);
             self.probe(lanes, pending);
             left = still;
         }
@@ -189,7 +266,8 @@ impl Pass<'_> {
             }
             candidates &= candidates - 1;
             let slots = tuple.slots().iter();
-            let hash = slots.fold(0u64, |sum, slot| sum.wrapping_add(lanes.hashes[*slot as usize % ATOMS][lane]));
+            let sum = slots.fold(0u64, |sum, slot| sum.wrapping_add(lanes.hashes[*slot as usize % ATOMS][lane]));
+            let hash = self.hashing.finish(sum);
             lanes.probes[pending % PROBES] = Probe { hash, lane: lane as u8, tuple: number as u8, place: 0, entry: 0 };
             let may_match = tuple.filter.test(hash);
             pending += usize::from(may_match);
@@ -210,20 +288,26 @@ impl Pass<'_> {
             }
             let key = self.key(lanes.keys[lane % BATCH]);
             let add = |sum: u64, part: &Part| sum.wrapping_add(self.hashing.atom(part.of(key), part.secret));
-            let hash = tuple.parts().iter().fold(0, add);
+            let hash = self.hashing.finish(tuple.parts().iter().fold(0, add));
             lanes.probes[pending % PROBES] = Probe { hash, lane: lane as u8, ..Probe::default() };
             pending += 1;
         }
+        self.prefetch(lanes, pending);
         self.probe(lanes, pending);
     }
 
-    /// Finishes the first probes.
-    fn probe(&self, lanes: &mut Lanes, pending: usize) {
+    /// Asks for the buckets of the first probes.
+    #[inline]
+    fn prefetch(&self, lanes: &Lanes, pending: usize) {
         for probe in &lanes.probes[..pending] {
             if let Some(tuple) = self.group.tuples.get(probe.tuple as usize) {
                 tuple.buckets.prefetch(tuple.buckets.home(probe.hash));
             }
         }
+    }
+
+    /// Finishes the first probes, whose buckets were asked for.
+    fn probe(&self, lanes: &mut Lanes, pending: usize) {
         let mut hits = 0;
         for at in 0..pending {
             let mut probe = lanes.probes[at % PROBES];
@@ -271,6 +355,12 @@ impl Pass<'_> {
     #[inline]
     fn compare(&self, tuple: &Tuple, entry: u32, key: &Key) -> Option<Head> {
         let line = &self.lines.get(entry)?.0;
+        if tuple.is_plain() {
+            let all = tuple.parts().iter().zip(&line[HEAD..]).fold(0, |all, (part, word)| {
+                all | key.words[part.word as usize % FIRST] & part.mask ^ word.load(Ordering::Relaxed)
+            });
+            return (all == 0).then(|| Head::of(line[0].load(Ordering::Relaxed)));
+        }
         let differ = |part: &Part, at: usize| part.of(key) ^ line[at].load(Ordering::Relaxed);
         let parts = tuple.parts();
         let first = parts.iter().take(FIRST_WORDS).enumerate();

@@ -5,6 +5,7 @@
 //! one otherwise. `lookup.rs` is the readers' way through it, `writer.rs` and `tuple.rs` the writer's side.
 
 mod atoms;
+mod blocks;
 mod buckets;
 mod entries;
 mod filter;
@@ -16,6 +17,7 @@ mod set;
 mod table;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod tuple;
 mod tuples;
 mod value;
 mod writer;

@@ -7,7 +7,7 @@ use super::buckets::Buckets;
 use super::entries::{Entries, NONE};
 use super::filter::Filter;
 use super::hash::Hashing;
-use super::set::{Part, Tuple};
+use super::tuple::{Part, Tuple};
 use super::value::Value;
 use crate::key::{Key, Mask, Rule};
 

@@ -197,8 +197,9 @@ proptest! {
         asked in prop::collection::vec(rule(), 20),
         kept in prop_oneof![Just(u64::MAX), Just(7 << 48 | 1 << 32 | 3), Just(1), Just(0)],
         filters in any::<bool>(),
+        vectors in any::<bool>(),
     ) {
-        compare(Hashing::for_tests(kept, filters), &changes, &keys, &asked);
+        compare(Hashing::for_tests(kept, filters, vectors), &changes, &keys, &asked);
     }
 }
 
@@ -212,10 +213,17 @@ impl Numbers {
     }
 }
 
-/// Many masks and values, so that tables, filters and groups grow and shrink; `priority` of the mask's number and a number.
+/// Many masks and values, so that tables, filters and groups grow and shrink; `priority` of the mask's number and a number. With vectors, if
+/// the processor has them, and without.
 fn many(masks: u64, count: u64, priority: impl Fn(u64, u64) -> u16) {
+    for hashing in [Hashing::random(), Hashing::random().without_vectors()] {
+        many_with(hashing, masks, count, &priority);
+    }
+}
+
+fn many_with(hashing: Hashing, masks: u64, count: u64, priority: impl Fn(u64, u64) -> u16) {
     let mut numbers = Numbers(7);
-    let mut beside = Beside::new(Hashing::random());
+    let mut beside = Beside::new(hashing);
     let mut rules = Vec::new();
     for number in 0..count {
         let of_mask = numbers.next(masks);

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 
 use super::atoms::{Atoms, put};
+use super::blocks::Block;
 use super::entries::Entries;
 use super::hash::Hashing;
-use super::set::{ATOMS, Atom, Group, Part, Set, TUPLES};
+use super::set::{ATOMS, Atom, Group, Set, TUPLES};
 use super::table::Table;
+use super::tuple::{Part, Tuple};
 use super::value::Value;
 use crate::fold::Folding;
 use crate::key::Mask;
@@ -240,7 +242,7 @@ impl<'a> Growing<'a> {
         let shared = self.atoms.into_iter().filter_map(|(number, part, tuples)| {
             atoms.present(number).map(|present| Atom { part, tuples, present: present.clone() })
         });
-        let tuples = self.tables.iter().map(|(table, slots)| table.tuple(slots)).collect();
-        Group { atoms: shared.collect(), tuples }
+        let tuples: Vec<Tuple> = self.tables.iter().map(|(table, slots)| table.tuple(slots)).collect();
+        Group { atoms: shared.collect(), blocks: Block::all(&tuples), tuples }
     }
 }

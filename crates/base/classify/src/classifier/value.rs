@@ -1,7 +1,7 @@
 //! The words of a rule's value.
 
 use super::hash::Hashing;
-use super::set::Part;
+use super::tuple::Part;
 use crate::key::WORDS;
 
 /// The words of a rule's value that its mask uses, in the order of the atoms, and their hash.
@@ -19,6 +19,7 @@ impl Value {
             value.words[at] = word(at, part);
             value.hash = value.hash.wrapping_add(hashing.atom(value.words[at], part.secret));
         }
+        value.hash = hashing.finish(value.hash);
         value
     }
 

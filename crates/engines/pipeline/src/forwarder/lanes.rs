@@ -123,11 +123,12 @@ impl Core {
     ) -> bool {
         let Lanes { keys, ways, .. } = lanes;
         each(fresh, |lane| self.relevant.apply(&mut keys[lane]));
+        let mut missed = 0;
         match &mut self.cache {
             Some(cache) => {
                 // Keys behind the last fresh one are those of their neighbours.
                 let end = LANES - fresh.leading_zeros() as usize;
-                cache.lookup_batch(&keys[..end], fresh, &mut ways[..]);
+                missed = fresh & !cache.lookup_batch(&keys[..end], fresh, &mut ways[..]);
             }
             None => ways[..count].fill(MISS),
         }
@@ -147,7 +148,7 @@ impl Core {
                 unknown |= 1 << lane;
             }
         });
-        if unknown != 0 && !self.ask_tables(view, lanes, count, unknown, fields) {
+        if unknown != 0 && !self.ask_tables(view, lanes, count, (unknown, missed), fields) {
             return false;
         }
         let misses = u64::from(unknown.count_ones());
@@ -166,7 +167,7 @@ impl Core {
         true
     }
 
-    /// Asks the tables about the lanes whose bit is set, and keeps what they say. Returns false, and keeps nothing, if entries that were
+    /// Asks the tables about the lanes whose bit is set in `unknown`, and keeps what they say; those in `missed` are not in the cache. Returns false, and keeps nothing, if entries that were
     /// met compare other bits than those that are left of the keys.
     #[inline(never)]
     fn ask_tables(
@@ -174,7 +175,7 @@ impl Core {
         view: &View<'_>,
         lanes: &mut Lanes,
         count: usize,
-        unknown: u64,
+        (unknown, missed): (u64, u64),
         fields: &PipelineFields,
     ) -> bool {
         lanes.asked.iter_mut().for_each(Vec::clear);
@@ -193,14 +194,18 @@ impl Core {
         each(unknown, |lane| {
             // The tables may have changed the metadata of the key.
             crate::facts::set_metadata(&mut keys[lane], fields.metadata);
-            let way = self.way_of(view, &asked[lane], fields.metadata);
+            let known = self.paths.get_mut(ways[lane]).is_some_and(|path| is_current(view, path));
+            let way = if known { ways[lane] } else { self.way_of(view, &asked[lane], fields.metadata) };
             ways[lane] = way;
             let Some(path) = self.paths.get(way) else { return };
             path.hit.iter().for_each(|hit| self.counters.prefetch(hit.counter));
             if let Some(cache) = &mut self.cache
                 && !path.is_transient
             {
-                cache.insert(&keys[lane], way);
+                match missed >> lane & 1 {
+                    1 => cache.insert_missed(lane, &keys[lane], way),
+                    _ => cache.insert(&keys[lane], way),
+                };
             }
         });
         true

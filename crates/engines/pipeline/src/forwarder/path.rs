@@ -124,7 +124,11 @@ impl Path {
     }
 
     /// True if the way rests on these answers.
+    #[inline]
     pub(super) fn rests_on(&self, asked: &[Asked]) -> bool {
+        if let [only] = asked {
+            return self.is_single && *only == self.first;
+        }
         asked.split_first().is_some_and(|(first, later)| *first == self.first && *later == *self.later)
     }
 

@@ -52,6 +52,7 @@ impl Paths {
     }
 
     /// The newest way that rests on these answers, for packets whose metadata was this at first.
+    #[inline]
     pub(super) fn find(&self, asked: &[Asked], metadata: u64) -> Option<u32> {
         let number = match single(asked, metadata) {
             Some(slot) => self.by_flow.get(slot as usize).copied().filter(|number| *number != MISS)?,
