@@ -59,7 +59,8 @@ impl Experiment {
     }
 
     /// The cells in the order in which they are run: all of a DUT together, so that it is set up once; in it by cores, ports,
-    /// size, flows and direction. Cells that `skip` names are left out. A DUT that shares memory with the tester has one cell where
+    /// size, flows and direction (of a switch with flow entries by cores, ports, direction, flows and size, so that its entries are
+    /// loaded once for as many cells as they serve). Cells that `skip` names are left out. A DUT that shares memory with the tester has one cell where
     /// others have one for each kind of ports.
     pub fn cells(&self) -> Vec<CellSpec<'_>> {
         let testers: Vec<Option<&TesterPorts>> = match self.testers.as_slice() {
@@ -74,6 +75,7 @@ impl Experiment {
         for dut in &self.duts {
             for &(placement, cores) in &placements {
                 for &tester in testers_of(dut, &testers) {
+                    let first = cells.len();
                     for size in &self.sizes {
                         for flows in &self.flows {
                             for &direction in &self.directions {
@@ -81,6 +83,13 @@ impl Experiment {
                                 cells.push(CellSpec { id, dut, size, flows, direction, tester, cores, placement });
                             }
                         }
+                    }
+                    if dut.kind.is_flow_switch() {
+                        let place_of = |cell: &CellSpec<'_>| {
+                            let direction = self.directions.iter().position(|there| *there == cell.direction);
+                            (direction, self.flows.iter().position(|there| there == cell.flows))
+                        };
+                        cells[first..].sort_by_key(place_of);
                     }
                 }
             }
@@ -92,6 +101,27 @@ impl Experiment {
         cells.iter_mut().for_each(|cell| cell.id = id(cell, shown));
         cells.retain(|cell| !self.skip.iter().any(|row| cell.is_matched_by(row)));
         cells
+    }
+
+    /// The flows that the device of a cell is set up for: the cell's own, or, of a switch whose flow entries are the same for all flows of the
+    /// experiment (none by address, or one for each flow of all), those of which the others are a part.
+    pub fn flows_of_device<'a>(&'a self, cell: &CellSpec<'a>) -> &'a FlowSpec {
+        let pairs = |flows: &FlowSpec| flows.sources.saturating_mul(flows.destinations);
+        let widest = self.flows.iter().max_by_key(|flows| pairs(flows));
+        let entries = u64::from(cell.dut.kind.flow_entries());
+        let serves_all = |widest: &&FlowSpec| {
+            (entries == 0 || entries >= pairs(widest).saturating_mul(2))
+                && self.flows.iter().all(|flows| flows.is_part_of(widest))
+        };
+        widest.filter(|_| cell.dut.kind.is_flow_switch()).filter(serves_all).unwrap_or(cell.flows)
+    }
+
+    /// Whether the device of the cell `before` serves `cell`, too, as it is: a switch with the same flow entries, between the same ends.
+    pub fn keeps_device(&self, before: &CellSpec<'_>, cell: &CellSpec<'_>) -> bool {
+        cell.dut.kind.is_flow_switch()
+            && before.dut == cell.dut
+            && (before.direction, before.tester, before.cores) == (cell.direction, cell.tester, cell.cores)
+            && self.flows_of_device(before) == self.flows_of_device(cell)
     }
 }
 

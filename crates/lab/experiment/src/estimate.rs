@@ -50,7 +50,8 @@ impl Experiment {
             }
         }
         let paths = known_paths.len() as u64;
-        let setups = cells.iter().fold(0, |sum: u64, cell| sum.saturating_add(self.setup_ns(cell)));
+        let setups = cells.iter().zip(before(&cells));
+        let setups = setups.fold(0, |sum: u64, (cell, before)| sum.saturating_add(self.setup_ns(before, cell)));
         let setups = setups.saturating_add(paths.saturating_mul(SETUP_NS));
         let around = around_ns(&self.phases).saturating_mul(total.trials);
         let asked_ns = total.sending_ns.saturating_add(around).saturating_add(setups);
@@ -60,8 +61,11 @@ impl Experiment {
         Estimate { cells: cells.len(), trials: total.trials, sending_ns: total.sending_ns, duration_ns }
     }
 
-    /// The expected time to make a cell's device and its surroundings, in nanoseconds.
-    pub fn setup_ns(&self, cell: &CellSpec<'_>) -> u64 {
+    /// The expected time to make a cell's device and its surroundings, in nanoseconds, or to go on with those of the cell before it.
+    pub fn setup_ns(&self, before: Option<&CellSpec<'_>>, cell: &CellSpec<'_>) -> u64 {
+        if before.is_some_and(|before| self.keeps_device(before, cell)) {
+            return self.phases.warm_up_ns;
+        }
         let entries = u64::from(cell.dut.kind.flow_entries());
         SETUP_NS.saturating_add(self.phases.warm_up_ns).saturating_add(entries.saturating_mul(ENTRY_NS))
     }
@@ -71,6 +75,11 @@ impl Experiment {
         let work = work(test, cell.flows.count());
         work.sending_ns.saturating_add(around_ns(&self.phases).saturating_mul(work.trials))
     }
+}
+
+/// The cell before each.
+fn before<'a, 'b>(cells: &'b [CellSpec<'a>]) -> impl Iterator<Item = Option<&'b CellSpec<'a>>> {
+    std::iter::once(None).chain(cells.iter().map(Some))
 }
 
 fn around_ns(phases: &Phases) -> u64 {

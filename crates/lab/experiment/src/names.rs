@@ -40,6 +40,13 @@ impl FlowSpec {
         self.sources.saturating_mul(self.destinations).saturating_mul(self.ports)
     }
 
+    /// Whether all pairs of addresses are among those of `other`.
+    pub fn is_part_of(&self, other: &FlowSpec) -> bool {
+        (self.source, self.destination, self.ip) == (other.source, other.destination, other.ip)
+            && self.sources <= other.sources
+            && self.destinations <= other.destinations
+    }
+
     /// `10000` for a pattern that a number stands for, else sources x destinations (x ports): `1x49`, `100x100-random`; with IPv6
     /// `10000-ipv6` and `10000-dual`.
     pub fn name(&self) -> String {

@@ -51,6 +51,28 @@ fn each_number_of_entries_is_a_device() {
 }
 
 #[test]
+fn the_entries_of_a_switch_are_loaded_once_for_all_cells_that_they_serve() {
+    let text = FILE.replace("entries = [0, 1000]", "entries = [0, 10, 20000]");
+    let text = text.replace(
+        "{ destinations = 100 }]",
+        "{ destinations = 100 }, 10000]\ndirections = [\"one-way\", \"both-ways\"]",
+    );
+    let experiment = read(&text);
+    let cells = experiment.cells();
+    let loads = |dut: &str| {
+        let of: Vec<_> = cells.iter().filter(|cell| cell.dut.name == dut).collect();
+        assert_eq!(of.len(), 2 * 4 * 2, "sizes, patterns, directions");
+        1 + of.windows(2).filter(|pair| !experiment.keeps_device(pair[0], pair[1])).count()
+    };
+    // In each direction: once where no entry is by address or all flows have entries, else once for each pattern.
+    assert_eq!(["of-0", "of-10", "of-20000", "ovs"].map(loads), [2, 8, 2, 2]);
+    let widest = experiment.flows_of_device(&cells[0]);
+    assert_eq!((widest.sources, widest.destinations), (100, 100), "{widest:?}");
+    let first = cells.iter().position(|cell| cell.dut.name == "of-10").expect("its cells");
+    assert!(!experiment.keeps_device(&cells[first - 1], &cells[first]), "another switch");
+}
+
+#[test]
 fn patterns_of_as_many_flows_are_told_apart_by_their_names() {
     let experiment = read(FILE);
     let row = &experiment.published[0].cells;

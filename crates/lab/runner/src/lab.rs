@@ -35,6 +35,8 @@ pub struct Lab<'a> {
     /// Of the first cell: what the cache line is measured between.
     first: Option<Cores>,
     cache_line_before_ns: Option<f64>,
+    /// The rig of the last cell, which may serve the next one, too.
+    kept: Option<(CellPlan<'a>, LabRig<'a>)>,
 }
 
 impl<'a> Lab<'a> {
@@ -44,7 +46,7 @@ impl<'a> Lab<'a> {
         let cells = experiment.cells();
         let first = cells.first().and_then(|cell| chosen(cell, &experiment.topology).ok());
         let first = first.map(|chosen| chosen.threads);
-        Self { experiment, as_root, no_namespaces, first, cache_line_before_ns: None }
+        Self { experiment, as_root, no_namespaces, first, cache_line_before_ns: None, kept: None }
     }
 
     fn open_with(&self, cell: &CellPlan<'_>, dut: &DutSpec, ends: &TopologyKind) -> Result<LabRig<'a>, Gone> {
@@ -68,6 +70,7 @@ impl<'a> Lab<'a> {
             size: cell.frames(),
             flows: cell.flows.clone(),
             both_ways: cell.direction == Direction::BothWays,
+            is_warm: false,
             places_device: tester.topology.is_some() || over_memory && dut.kind != DutKind::None,
             over_memory,
             tester,
@@ -85,7 +88,7 @@ impl<'a> Lab<'a> {
             dut_cores: chosen.of_dut.clone(),
             ..TopologySpec::default()
         }
-        .for_flows(cell.flows)
+        .for_flows(self.experiment.flows_of_device(cell))
     }
 
     /// With the host's capabilities: AF_XDP sends more than a router carries, and a counting program needs no thread. Without:
@@ -139,7 +142,19 @@ impl Rigs for Lab<'_> {
             let namespaces = (chosen, self.no_namespaces.as_deref());
             return Ok(Box::new(TcpRig::open(cell, self.experiment, path, namespaces)?));
         }
-        Ok(Box::new(self.open_with(cell, cell.dut, &self.experiment.topology)?))
+        let kept = self.kept.take().filter(|(before, _)| self.experiment.keeps_device(before, cell));
+        let kept = kept.and_then(|(_, rig)| rig.go_on_with(cell));
+        let rig = match kept {
+            Some(rig) => rig,
+            None => self.open_with(cell, cell.dut, &self.experiment.topology)?,
+        };
+        if !cell.dut.kind.is_flow_switch() {
+            return Ok(Box::new(rig));
+        }
+        // It stays for the next cell.
+        let cells = self.experiment.cells();
+        let Some(same) = cells.into_iter().find(|known| known.id == cell.id) else { return Ok(Box::new(rig)) };
+        Ok(Box::new(&mut self.kept.insert((same, rig)).1))
     }
 
     fn open_baseline<'b>(&'b mut self, cell: &CellPlan<'_>) -> Option<Result<Box<dyn Rig + 'b>, Gone>> {
@@ -155,6 +170,9 @@ impl Rigs for Lab<'_> {
         if has_none {
             return None;
         }
+        if self.kept.as_ref().is_some_and(|(before, _)| !before.dut.kind.sleeps_at_rest()) {
+            self.kept = None;
+        }
         let none = DutSpec { name: "baseline".into(), kind: DutKind::None };
         Some(self.open_with(cell, &none, &ends).map(|rig| Box::new(rig) as Box<dyn Rig + 'b>))
     }
@@ -168,6 +186,7 @@ impl Rigs for Lab<'_> {
     }
 
     fn after(&mut self, results: &mut Results) {
+        self.kept = None;
         let pair = self.first.and_then(|cores| cores.generator.zip(cores.dut)).filter(|(here, there)| here != there);
         results.environment.cache_line = pair.map(|(here, there)| CacheLine {
             cores: [here as u32, there as u32],
@@ -195,6 +214,8 @@ struct LabRig<'a> {
     size: linerate_experiment::SizeSpec,
     flows: linerate_experiment::FlowSpec,
     both_ways: bool,
+    /// Whether the device has seen these flows.
+    is_warm: bool,
     /// Whether it works where the lab puts it.
     places_device: bool,
     /// Whether the tester shares memory with it.
@@ -244,12 +265,14 @@ impl Rig for LabRig<'_> {
             0 if self.device.needs_warm_up() => WARM_UP_NS,
             other => other,
         };
-        if warm_up_ns == 0 {
+        if warm_up_ns == 0 || self.is_warm {
             return Ok(());
         }
         let pps = WARM_UP_PPS.max(self.flows.count() as f64 * 2e9 / warm_up_ns as f64).min(WARM_UP_MAX_PPS);
         let load = Load::Rate { pps, duration_ns: warm_up_ns };
-        self.fly(load, false, None).map(|_| ())
+        self.fly(load, false, None)?;
+        self.is_warm = true;
+        Ok(())
     }
 
     fn trial(&mut self, order: &Order) -> Result<Measured, Gone> {
@@ -278,7 +301,15 @@ const WARM_UP_NS: u64 = 500_000_000;
 const WARM_UP_PPS: f64 = 10_000.0;
 const WARM_UP_MAX_PPS: f64 = 200_000.0;
 
-impl LabRig<'_> {
+impl<'a> LabRig<'a> {
+    /// For another cell of the same device; `None` if the device does not work any more.
+    fn go_on_with(mut self, cell: &CellPlan<'_>) -> Option<LabRig<'a>> {
+        self.device.check().ok()?;
+        self.is_warm &= self.flows == *cell.flows;
+        (self.size, self.flows) = (cell.frames(), cell.flows.clone());
+        Some(self)
+    }
+
     /// What runs on which cores: the device where the lab places it, the receiver where it has a thread.
     fn roles(&self) -> Vec<(&'static str, Vec<usize>)> {
         let Cores { generator, dut, receiver, .. } = self.chosen.threads;

@@ -60,9 +60,10 @@ impl<'a> Plan<'a> {
     }
 
     /// How long each finding is expected to take, in nanoseconds, in order; what makes a cell counts with its first one.
-    pub(super) fn expected_ns(&self) -> Vec<u64> {
-        let of_cell = |cell: &CellPlan<'a>| {
-            let mut setup_ns = self.experiment.setup_ns(cell);
+    pub(super) fn expected_ns<'b>(&'b self) -> Vec<u64> {
+        let mut before = None;
+        let of_cell = |cell: &'b CellPlan<'a>| {
+            let mut setup_ns = self.experiment.setup_ns(before.replace(cell), cell);
             let times = self.slots(cell).into_iter().map(|slot| self.experiment.test_ns(slot.test, cell));
             times.map(|time| time.saturating_add(std::mem::take(&mut setup_ns))).collect::<Vec<_>>()
         };

@@ -97,6 +97,33 @@ pub trait Rig {
     }
 }
 
+/// A rig that is lent for a cell.
+impl<R: Rig + ?Sized> Rig for &mut R {
+    fn describe(&self) -> Dut {
+        (**self).describe()
+    }
+
+    fn mode(&self) -> String {
+        (**self).mode()
+    }
+
+    fn environment(&self) -> Option<Environment> {
+        (**self).environment()
+    }
+
+    fn warm_up(&mut self) -> Result<(), Gone> {
+        (**self).warm_up()
+    }
+
+    fn trial(&mut self, order: &Order) -> Result<Measured, Gone> {
+        (**self).trial(order)
+    }
+
+    fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<Found, Gone> {
+        (**self).ping(duration_ns, interval_ns)
+    }
+}
+
 /// A trial of connections and requests to make.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SessionsOrder {

@@ -54,6 +54,16 @@ impl DutKind {
         ports == Some(SwitchPorts::Memif)
     }
 
+    /// Whether it is a switch with flow entries.
+    pub fn is_flow_switch(&self) -> bool {
+        matches!(self, Self::OpenVswitch(_) | Self::OfSwitch(_))
+    }
+
+    /// Whether it leaves its core to others while no packet comes: all but Open vSwitch with DPDK, which polls without end.
+    pub fn sleeps_at_rest(&self) -> bool {
+        !matches!(self, Self::OpenVswitch(FlowSwitch { ports: SwitchPorts::Memif, .. }))
+    }
+
     /// How many flow entries by address it is given.
     pub fn flow_entries(&self) -> u32 {
         match self {

@@ -8,6 +8,7 @@ use linerate_sys::process::Process;
 use crate::dut::DutError;
 use crate::dut::folder::Folder;
 use crate::dut::tools::{Place, died};
+use crate::threads::{Priority, raise_priority};
 
 use super::At;
 
@@ -70,6 +71,20 @@ impl Daemons {
             }
         }
         Ok(())
+    }
+
+    /// Puts the polling threads ahead of what else runs on their cores, as the tester's threads and Linerate's switches are. They have their
+    /// cores for themselves, so nothing of the lab has to wait for them. A wish, as [`raise_priority`] is.
+    pub(super) fn put_polling_threads_ahead(&self) {
+        let Some(id) = self.switch.id() else { return };
+        let threads = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
+        for thread in threads.map(|thread| thread.path()) {
+            let is_polling = std::fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.starts_with("pmd-"));
+            let number = thread.file_name().and_then(|name| name.to_str()?.parse().ok());
+            if let Some(number) = number.filter(|_| is_polling) {
+                raise_priority(number, Priority::Nice);
+            }
+        }
     }
 
     /// Runs `ovs-vsctl`, which waits until the switch has done what it says.
@@ -155,7 +170,7 @@ fn start_switch(at: &At, place: &Place<'_>, folder: &Folder) -> Result<Process, 
     let command = [&[at.program(), &database, &unixctl, "--no-chdir"], LOGGING.as_slice()].concat();
     let switch = match at {
         At::Interfaces(_) => place.start_ahead(&line(&command))?,
-        // It polls without end.
+        // It polls without end; its polling threads go ahead on their cores once they are there.
         At::Memory { .. } => place.start(&line(&command))?,
     };
     answers(place, &switch, "ovs-vswitchd", &line(&["ovs-appctl", "-t", &control, "version"]))?;

@@ -53,7 +53,7 @@ pub(super) fn build(switch: FlowSwitch, spec: &TopologySpec) -> Result<Built, Du
         }
     };
     let entries = flow_table::lines(switch.entries, spec);
-    let device = Switch { at, daemons, version, configuration, entries, entry_count: switch.entries };
+    let device = Switch { at, daemons, version, configuration, entries, entry_count: switch.entries, settled: None };
     device.set_up()?;
     Ok(Built { path, device: Box::new(device) })
 }
@@ -99,6 +99,8 @@ struct Switch {
     entries: String,
     /// Those by address.
     entry_count: u32,
+    /// What the ports had counted when the flows' numbers were brought up to date last.
+    settled: Option<String>,
 }
 
 impl Switch {
@@ -125,16 +127,28 @@ impl Switch {
                 return Err(DutError::Unsupported(text));
             }
         }
+        self.daemons.put_polling_threads_ahead();
         self.add_flows()
+    }
+
+    /// Waits until the flows' numbers are up to date, by a round of the revalidators, and returns what the ports counted. Numbers to which no
+    /// packet was added since the last time are.
+    fn settle(&mut self) -> Result<String, DutError> {
+        let ports = self.daemons.openflow(&self.at, &["--no-names", "dump-ports"], &[])?;
+        if self.settled.as_ref() != Some(&ports) {
+            self.daemons.control(&self.at, "revalidator/wait")?;
+            self.settled = Some(ports.clone());
+        }
+        Ok(ports)
     }
 
     fn add_flows(&self) -> Result<(), DutError> {
         self.daemons.add_flows(&self.at, &self.entries, TOOL_MAX + ENTRY_MAX * self.entry_count)
     }
 
-    /// The number of packets that entries of a port, or all, have matched.
-    fn matched(&self, of: &[&str]) -> Result<u64, DutError> {
-        let aggregate = self.daemons.openflow(&self.at, &["dump-aggregate"], of)?;
+    /// The number of packets that entries of a port have matched.
+    fn matched(&self, of: &str) -> Result<u64, DutError> {
+        let aggregate = self.daemons.openflow(&self.at, &["dump-aggregate"], &[of])?;
         counters::of_aggregate(&aggregate).ok_or_else(|| {
             DutError::Unsupported(format!("`ovs-ofctl dump-aggregate` printed no packets: {}", aggregate.trim()))
         })
@@ -149,13 +163,16 @@ impl Device for Switch {
     /// Packets that flow entries matched, of the ports, and how the datapath's lookups ended.
     fn counters(&mut self) -> Result<BTreeMap<String, u64>, DutError> {
         self.daemons.check()?;
-        // The flows' numbers are brought up to date by a round of the revalidators.
-        self.daemons.control(&self.at, "revalidator/wait")?;
-        let mut found = BTreeMap::from([(FLOW_MATCHES.to_owned(), self.matched(&[])?)]);
+        let ports = self.settle()?;
+        let mut found = BTreeMap::new();
+        let mut all = 0;
+        // Each entry is of one of the two.
         for port in ["in_port=1", "in_port=2"] {
-            found.insert(format!("flow {port}"), self.matched(&[port])?);
+            let matched = self.matched(port)?;
+            all += matched;
+            found.insert(format!("flow {port}"), matched);
         }
-        let ports = self.daemons.openflow(&self.at, &["--no-names", "dump-ports"], &[])?;
+        found.insert(FLOW_MATCHES.to_owned(), all);
         let datapath = self.daemons.control(&self.at, "dpctl/show")?;
         found.extend(of_ports(&ports));
         found.extend(counters::of_datapath(&datapath));
@@ -175,6 +192,7 @@ impl Device for Switch {
             return Err(DutError::NoReset("Open vSwitch with DPDK, whose counters begin anew,".into()));
         }
         self.daemons.restart_switch(&self.at)?;
+        self.settled = None;
         self.add_flows()?;
         Ok("ovs-vswitchd stopped and started anew, its flows set again".into())
     }
@@ -182,8 +200,7 @@ impl Device for Switch {
     fn show(&mut self) -> Result<Vec<Shown>, DutError> {
         let flows = if self.entry_count <= ENTRIES_READ_MAX { "dump-flows" } else { "dump-aggregate" };
         let mut shown = Vec::new();
-        // The flows' numbers are brought up to date by a round of the revalidators.
-        self.daemons.control(&self.at, "revalidator/wait")?;
+        self.settle()?;
         for command in [flows, "dump-tables", "dump-ports"] {
             let text = self.daemons.openflow(&self.at, &["--no-names", command], &[])?;
             shown.push(Shown { command: format!("ovs-ofctl {command} br0"), text });
