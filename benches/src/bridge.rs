@@ -151,6 +151,9 @@ pub fn balance(core: usize, packets: u64) -> Run {
         linerate_port_null::open(spec, &pool).expect("null: opens everywhere").boxed().into_port()
     });
     let balancer = Balancer {
+        inputs: 1,
+        numbers: (0..4).collect(),
+        rings: Vec::new(),
         outputs: (0..4).map(|_| Output::new(&pool, false, RING)).collect(),
         groups: vec![4],
         extra: 0,
