@@ -3,12 +3,15 @@
 #
 #   benches/instructions.sh           prints a table beside the recorded one; fails if a loop drifted by more than 3 %
 #   benches/instructions.sh --record  writes benches/instructions.csv
+#   benches/instructions.sh --build   builds what is counted, and counts nothing
 #
+# As many loops at a time as there are cores.
 # The count of a run of 300,000 packets less that of one of 100,000, so that the start of the process is not in it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v valgrind >/dev/null || { echo "skipped: valgrind is not installed" >&2; exit 0; }
-cargo build --quiet --release --locked -p linerate-benches --bin linerate-loop --bin tcp-echo
+cargo build --quiet --release --locked -p linerate-benches --no-default-features --bin linerate-loop --bin tcp-echo
+[ "${1:-}" != --build ] || exit 0
 tcp_echo=${CARGO_TARGET_DIR:-target}/release/tcp-echo
 binary=${CARGO_TARGET_DIR:-target}/release/linerate-loop
 recorded=benches/instructions.csv
@@ -27,19 +30,35 @@ count() {
     esac
 }
 
+# The row of a loop.
+row() {
+    local few many
+    few=$(count "$1" 100000)
+    many=$(count "$1" 300000)
+    echo "$1,$(awk -v a="$few" -v b="$many" 'BEGIN { printf "%.1f", (b - a) / 200000 }')"
+}
+
 table() {
     echo "loop,instructions_per_packet"
-    for loop in gen_null_fixed gen_null_flows gen_null_signed pipe_one_core_unread pipe_one_core_checked receive_check \
-        impair_loss impair_delay impair_jitter switch_two_macs switch_10k_macs switch_1514 \
-        switch_engine_10k_macs switch_engine_shared switch_engine_crossing record filter \
-        key_udp key_tagged_tcp6 key_arp actions_route actions_translate actions_tag \
-        cache_one_flow cache_10k_flows rules_20_masks rules_20_masks_sorted rules_20_masks_unknown \
-        ofswitch_engine_one_flow ofswitch_engine_10k_flows ofswitch_engine_10k_entries ofswitch_engine_20_masks ofswitch_engine_packets openflow_flow_mods openflow_flow_entries openflow_flow_stats \
-        udp_loop udp_loop_bound udp_loop_checksums tcp_echo tcp_setup; do
-        few=$(count "$loop" 100000)
-        many=$(count "$loop" 300000)
-        echo "$loop,$(awk -v a="$few" -v b="$many" 'BEGIN { printf "%.1f", (b - a) / 200000 }')"
+    local loops=(gen_null_fixed gen_null_flows gen_null_signed pipe_one_core_unread pipe_one_core_checked receive_check
+        impair_loss impair_delay impair_jitter switch_two_macs switch_10k_macs switch_1514
+        switch_engine_10k_macs switch_engine_shared switch_engine_crossing record filter
+        key_udp key_tagged_tcp6 key_arp actions_route actions_translate actions_tag
+        cache_one_flow cache_10k_flows rules_20_masks rules_20_masks_sorted rules_20_masks_unknown
+        ofswitch_engine_one_flow ofswitch_engine_10k_flows ofswitch_engine_10k_entries ofswitch_engine_20_masks ofswitch_engine_packets openflow_flow_mods openflow_flow_entries openflow_flow_stats
+        udp_loop udp_loop_bound udp_loop_checksums tcp_echo tcp_setup)
+    local rows loop
+    rows=$(mktemp -d)
+    for loop in "${loops[@]}"; do
+        row "$loop" >"$rows/$loop" &
+        # One more when one ends.
+        while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
     done
+    wait
+    local missing=0
+    for loop in "${loops[@]}"; do [ -s "$rows/$loop" ] && cat "$rows/$loop" || missing=1; done
+    rm -r "$rows"
+    return "$missing"
 }
 
 if [ "${1:-}" = --record ]; then

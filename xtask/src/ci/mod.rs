@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! steps.rs        the steps
+//! ahead.rs        builds of later steps, made while tests wait
 //! tools.rs        what a step needs and a machine may lack
 //! process.rs      commands with a time limit
 //! test_output.rs  the output of `cargo test`, read for what passed, failed, was skipped and died
@@ -9,6 +10,7 @@
 //! lists.rs        the tests that may be skipped, and those that were unsteady before
 //! ```
 
+mod ahead;
 mod lists;
 mod process;
 mod steps;
@@ -31,6 +33,8 @@ pub struct Context {
     target: PathBuf,
     /// When the step's commands are ended.
     deadline: Instant,
+    /// Names of the steps that follow.
+    later: Vec<&'static str>,
 }
 
 /// How a step ended.
@@ -76,11 +80,12 @@ pub fn run(root: &Path, names: &[&str]) -> Result<bool> {
     let metadata = metadata.current_dir(root).no_deps().other_options(["--locked".to_owned()]).exec();
     let target = PathBuf::from(metadata.context("cargo metadata")?.target_directory);
     let mut done = Vec::new();
-    for step in steps {
+    for (number, step) in steps.iter().enumerate() {
         println!("\n== {}: {}", step.name, step.about);
         let start = Instant::now();
         let deadline = start + Duration::from_secs(60 * step.limit_min);
-        let context = Context { root: root.to_path_buf(), target: target.clone(), deadline };
+        let later = steps[number + 1..].iter().map(|step| step.name).collect();
+        let context = Context { root: root.to_path_buf(), target: target.clone(), deadline, later };
         let outcome = (step.run)(&context).unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")));
         let ended = Done { name: step.name, outcome, time: start.elapsed() };
         println!("{}", ended.line());
@@ -169,7 +174,7 @@ mod tests {
     fn a_failed_step_fails_the_run() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let deadline = Instant::now() + Duration::from_secs(60);
-        let context = Context { root: root.into(), target: root.join("target"), deadline };
+        let context = Context { root: root.into(), target: root.join("target"), deadline, later: Vec::new() };
         let is_failed = |outcome: Result<Outcome>| matches!(outcome, Ok(Outcome::Failed(_)));
         assert!(is_failed(context.outcome_of(&mut context.cargo(["no-such-command"]))));
         assert!(matches!(context.outcome_of(&mut context.cargo(["--version"])), Ok(Outcome::Passed(_))));

@@ -9,6 +9,7 @@ use std::thread;
 
 use anyhow::{Context as _, Result, bail};
 
+use super::ahead;
 use super::lists::{Lists, UNSTEADY};
 use super::process::watch;
 use super::test_output::TestOutput;
@@ -114,7 +115,41 @@ fn clippy(context: &Context) -> Result<Outcome> {
 }
 
 fn test(context: &Context) -> Result<Outcome> {
-    context.tests(|| context.cargo(["test", "--workspace", "--locked"]), TESTS_LEAST)
+    let built = context.outcome_of(&mut context.cargo(["test", "--workspace", "--no-run", "--locked"]))?;
+    if let Outcome::Failed(_) = built {
+        return Ok(built);
+    }
+    let tests = || context.tests(|| context.cargo(["test", "--workspace", "--locked"]), TESTS_LEAST);
+    ahead::while_building(context, builds_ahead(context)?, tests)
+}
+
+/// What later steps need, those first that take longest.
+fn builds_ahead(context: &Context) -> Result<Vec<Command>> {
+    let is_later = |name: &str| context.later.contains(&name);
+    let mut builds = Vec::new();
+    if is_later("fuzz") && why_no_fuzzing().is_none() {
+        let (path, install) = cargo_fuzz(context)?;
+        builds.extend(install);
+        builds.push(fuzz_build(context, &path));
+    }
+    if is_later("instructions") && why_no_counts(context)?.is_none() {
+        let mut script = instructions_script(context);
+        script.arg("--build");
+        builds.push(script);
+    }
+    if is_later("address")
+        && let Ok(triple) = sanitizer()
+    {
+        let mut build = address_tests(context, triple);
+        build.arg("--no-run");
+        builds.push(build);
+    }
+    if is_later("loom") {
+        let mut build = loom_tests(context);
+        build.arg("--no-run");
+        builds.push(build);
+    }
+    Ok(builds)
 }
 
 fn dpdk(context: &Context) -> Result<Outcome> {
@@ -144,13 +179,14 @@ fn doc(context: &Context) -> Result<Outcome> {
 }
 
 fn loom(context: &Context) -> Result<Outcome> {
-    let command = || {
-        let packages = ["--package", "linerate-ring", "--package", "linerate-classify"];
-        let mut command = context.cargo(["test", "--test", "loom", "--release", "--locked"]);
-        command.args(packages).env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", context.target.join("loom"));
-        command
-    };
-    context.tests(command, LOOM_LEAST)
+    context.tests(|| loom_tests(context), LOOM_LEAST)
+}
+
+fn loom_tests(context: &Context) -> Command {
+    let packages = ["--package", "linerate-ring", "--package", "linerate-classify"];
+    let mut command = context.cargo(["test", "--test", "loom", "--release", "--locked"]);
+    command.args(packages).env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", context.target.join("loom"));
+    command
 }
 
 fn miri(context: &Context) -> Result<Outcome> {
@@ -177,30 +213,31 @@ fn address(context: &Context) -> Result<Outcome> {
         Ok(triple) => triple,
         Err(why) => return Ok(Outcome::Skipped(why)),
     };
-    let command = || {
-        // With a target named, the flags are not for build scripts and macros, which run under the compiler.
-        let mut command = context.nightly_cargo(["test", "--locked", "--lib", "--target", triple]);
-        command.args(SHARED_MEMORY.iter().flat_map(|name| ["--package", name]));
-        command.args(SHARED_MEMORY_TESTS.iter().flat_map(|name| ["--test", name]));
-        command.env("RUSTFLAGS", "-Zsanitizer=address").env("CARGO_TARGET_DIR", context.target.join("address"));
-        // Threads that outlive a test are no error, and looking for leaks takes rights that a container may lack.
-        command.env("ASAN_OPTIONS", "detect_leaks=0");
-        command
-    };
-    context.tests(command, ADDRESS_LEAST)
+    context.tests(|| address_tests(context, triple), ADDRESS_LEAST)
+}
+
+fn address_tests(context: &Context, triple: &str) -> Command {
+    // With a target named, the flags are not for build scripts and macros, which run under the compiler.
+    let mut command = context.nightly_cargo(["test", "--locked", "--lib", "--target", triple]);
+    command.args(SHARED_MEMORY.iter().flat_map(|name| ["--package", name]));
+    command.args(SHARED_MEMORY_TESTS.iter().flat_map(|name| ["--test", name]));
+    command.env("RUSTFLAGS", "-Zsanitizer=address").env("CARGO_TARGET_DIR", context.target.join("address"));
+    // Threads that outlive a test are no error, and looking for leaks takes rights that a container may lack.
+    command.env("ASAN_OPTIONS", "detect_leaks=0");
+    command
 }
 
 fn fuzz(context: &Context) -> Result<Outcome> {
-    if let Err(why) = sanitizer() {
+    if let Some(why) = why_no_fuzzing() {
         return Ok(Outcome::Skipped(why));
     }
-    if !is_installed("c++") && !is_installed("g++") && !is_installed("clang++") {
-        return Ok(Outcome::Skipped("no C++ compiler for libFuzzer".into()));
+    let (path, install) = cargo_fuzz(context)?;
+    if let Some(mut install) = install {
+        println!("cargo-fuzz is missing; building it");
+        if let Outcome::Failed(why) = context.outcome_of(&mut install)? {
+            return Ok(Outcome::Skipped(format!("no cargo-fuzz: {why}")));
+        }
     }
-    let path = match cargo_fuzz(context)? {
-        Ok(path) => path,
-        Err(why) => return Ok(Outcome::Skipped(why)),
-    };
     // cargo-fuzz has no --locked of its own.
     let locked = ["metadata", "--manifest-path", "fuzz/Cargo.toml", "--locked", "--format-version", "1", "--no-deps"];
     let log = context.target.join("fuzz-metadata.log");
@@ -211,9 +248,7 @@ fn fuzz(context: &Context) -> Result<Outcome> {
     if targets.len() < FUZZ_LEAST {
         return Ok(Outcome::Failed(format!("{} targets; there are {FUZZ_LEAST} at least", targets.len())));
     }
-    // All of them in one build, which keeps all cores busy.
-    let mut build = context.nightly_cargo(["fuzz", "build", "--sanitizer", "address", "--target-dir"]);
-    build.arg(context.target.join("fuzz")).env("PATH", &path);
+    let mut build = fuzz_build(context, &path);
     if let failed @ Outcome::Failed(_) = context.outcome_logged(&mut build, &context.target.join("fuzz-build.log"))? {
         return Ok(failed);
     }
@@ -225,6 +260,21 @@ fn fuzz(context: &Context) -> Result<Outcome> {
         }
     }
     Ok(Outcome::Passed(format!("{} targets, {FUZZ_TIME_S} s each, {inputs} inputs", targets.len())))
+}
+
+fn why_no_fuzzing() -> Option<String> {
+    if let Err(why) = sanitizer() {
+        return Some(why);
+    }
+    let is_there = ["c++", "g++", "clang++"].iter().any(is_installed);
+    (!is_there).then(|| "no C++ compiler for libFuzzer".into())
+}
+
+/// All targets in one build, which keeps all cores busy.
+fn fuzz_build(context: &Context, path: &OsStr) -> Command {
+    let mut build = context.nightly_cargo(["fuzz", "build", "--sanitizer", "address", "--target-dir"]);
+    build.arg(context.target.join("fuzz")).env("PATH", path);
+    build
 }
 
 /// Does the same with each of them, as many at a time as there are cores.
@@ -305,23 +355,30 @@ fn sanitizer() -> Result<&'static str, String> {
 }
 
 fn instructions(context: &Context) -> Result<Outcome> {
+    match why_no_counts(context)? {
+        Some(why) => Ok(Outcome::Skipped(why)),
+        None => context.outcome_of(&mut instructions_script(context)),
+    }
+}
+
+fn why_no_counts(context: &Context) -> Result<Option<String>> {
     if !is_installed("valgrind") {
-        return Ok(Outcome::Skipped(
-            "valgrind is not installed; `apt-get install valgrind`, or the like, adds it".into(),
-        ));
+        let why = "valgrind is not installed; `apt-get install valgrind`, or the like, adds it";
+        return Ok(Some(why.into()));
     }
     let recorded = fs::read_to_string(context.root.join("benches/instructions.csv")).context("reading the counts")?;
     let compiler = context.rustc_version()?;
     let Some(by) = recorded.lines().find_map(|line| line.strip_prefix("# ")) else {
         bail!("benches/instructions.csv does not say which compiler it is of");
     };
-    if by != compiler {
-        let why = format!("recorded with {by}, this is {compiler}: `benches/instructions.sh --record` counts anew");
-        return Ok(Outcome::Skipped(why));
-    }
+    let why = format!("recorded with {by}, this is {compiler}: `benches/instructions.sh --record` counts anew");
+    Ok((by != compiler).then_some(why))
+}
+
+fn instructions_script(context: &Context) -> Command {
     let mut script = Command::new("benches/instructions.sh");
     script.current_dir(&context.root).env("CARGO_TARGET_DIR", &context.target);
-    context.outcome_of(&mut script)
+    script
 }
 
 fn openflow(context: &Context) -> Result<Outcome> {

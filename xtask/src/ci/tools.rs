@@ -34,8 +34,18 @@ impl Context {
 
     /// Runs the command with its output on the terminal.
     pub fn outcome_of(&self, command: &mut Command) -> Result<Outcome> {
+        println!("$ {}", line_of(command));
+        self.outcome(command)
+    }
+
+    /// Runs the command with its output in a file, and shows nothing.
+    pub fn outcome_quiet(&self, command: &mut Command, log: &Path) -> Result<Outcome> {
+        let output = File::create(log).with_context(|| format!("creating {}", log.display()))?;
+        self.outcome(command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output))
+    }
+
+    fn outcome(&self, command: &mut Command) -> Result<Outcome> {
         let line = line_of(command);
-        println!("$ {line}");
         let ended = process::run(command, self.deadline).with_context(|| format!("running {line}"))?;
         Ok(if ended.succeeded {
             Outcome::Passed(String::new())
@@ -46,8 +56,8 @@ impl Context {
 
     /// Runs a talkative command with its output in a file, which is shown when the command fails.
     pub fn outcome_logged(&self, command: &mut Command, log: &Path) -> Result<Outcome> {
-        let output = File::create(log).with_context(|| format!("creating {}", log.display()))?;
-        let outcome = self.outcome_of(command.stdout(output.try_clone()?).stderr(output))?;
+        println!("$ {}", line_of(command));
+        let outcome = self.outcome_quiet(command, log)?;
         if let Outcome::Failed(_) = &outcome {
             println!("{}", String::from_utf8_lossy(&fs::read(log)?));
         }
@@ -102,20 +112,16 @@ pub fn nightly() -> Result<(), String> {
 /// The cargo-fuzz that is installed where none is.
 const CARGO_FUZZ: &str = "0.13.2";
 
-/// Sees to it that there is a cargo-fuzz, by building one into the target folder where none is installed. The `PATH` on which it is
-/// found, or why there is none.
-pub fn cargo_fuzz(context: &Context) -> Result<Result<OsString, String>> {
+/// The `PATH` on which cargo-fuzz is found, and the command that builds one into the target folder where none is installed.
+pub fn cargo_fuzz(context: &Context) -> Result<(OsString, Option<Command>)> {
     let path = env::var_os("PATH").unwrap_or_default();
     let tools = context.target.join("tools");
     let folders = env::split_paths(&path).chain([tools.join("bin")]).collect::<Vec<PathBuf>>();
     let path = env::join_paths(folders).context("PATH")?;
-    let is_there = || works(context.cargo(["fuzz", "--version"]).env("PATH", &path));
-    if is_there() {
-        return Ok(Ok(path));
+    if works(context.cargo(["fuzz", "--version"]).env("PATH", &path)) {
+        return Ok((path, None));
     }
-    let root = tools.to_string_lossy().into_owned();
-    let words = ["install", "cargo-fuzz", "--version", CARGO_FUZZ, "--locked", "--root", &root];
-    println!("cargo-fuzz is missing; building it");
-    context.outcome_of(&mut context.cargo(words))?;
-    Ok(if is_there() { Ok(path) } else { Err(format!("no cargo-fuzz, and `cargo {}` failed", words.join(" "))) })
+    let mut install = context.cargo(["install", "cargo-fuzz", "--version", CARGO_FUZZ, "--locked", "--root"]);
+    install.arg(tools);
+    Ok((path, Some(install)))
 }
