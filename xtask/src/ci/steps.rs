@@ -149,6 +149,9 @@ fn builds_ahead(context: &Context) -> Result<Vec<Command>> {
         build.arg("--no-run");
         builds.push(build);
     }
+    if is_later("doc") {
+        builds.push(documentation(context));
+    }
     Ok(builds)
 }
 
@@ -174,8 +177,13 @@ fn dpdk(context: &Context) -> Result<Outcome> {
 }
 
 fn doc(context: &Context) -> Result<Outcome> {
+    context.outcome_of(&mut documentation(context))
+}
+
+fn documentation(context: &Context) -> Command {
     let mut command = context.cargo(["doc", "--workspace", "--no-deps", "--locked"]);
-    context.outcome_of(command.env("RUSTDOCFLAGS", "-D warnings"))
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    command
 }
 
 fn loom(context: &Context) -> Result<Outcome> {

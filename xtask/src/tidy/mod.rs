@@ -7,6 +7,7 @@
 //! tree.rs      what any file may say           (paths of a machine, notes to oneself)
 //! circles.rs   which modules of a crate may name each other
 //! requirements.rs  each requirement of the TCP standards has a test, or a reason
+//! test_programs.rs  no test is forgotten
 //! lexer.rs     code without comments, literals and tests
 //! ```
 //! The rules are functions of names and texts, so that their tests can show each of them failing.
@@ -17,6 +18,7 @@ mod layers;
 mod lexer;
 mod requirements;
 mod sources;
+mod test_programs;
 mod tree;
 
 use std::fmt;
@@ -63,6 +65,7 @@ pub fn run(root: &Path) -> Result<bool> {
     }
     complaints.extend(circles::check(&files));
     complaints.extend(requirements::check(&files));
+    complaints.extend(test_programs::check(&files));
     complaints.sort();
     for complaint in &complaints {
         println!("{complaint}");

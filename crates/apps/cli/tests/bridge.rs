@@ -1,6 +1,6 @@
 //! `linerate bridge` from the outside: captures, which need no rights, and a chain of two veth pairs.
 
-mod common;
+use super::common;
 
 use common::{Chain, Ended, Run};
 use serde_json::Value;

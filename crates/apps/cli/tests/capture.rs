@@ -1,6 +1,6 @@
 //! `linerate capture` over a veth pair: what was sent is in the file, or counted as lost, to the packet.
 
-mod common;
+use super::common;
 
 use std::io::{BufRead, BufReader};
 

@@ -1,6 +1,6 @@
 //! `linerate capture` on ports of each kind: to the packet, also when the ring was too small.
 
-mod common;
+use super::common;
 
 use std::path::Path;
 

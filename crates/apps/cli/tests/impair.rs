@@ -1,6 +1,6 @@
 //! Impaired ports from the outside: captures, which need no rights, and hosts that talk TCP through `linerate bridge`.
 
-mod common;
+use super::common;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,6 +1,6 @@
 //! `linerate lab` from the outside: an experiment from its file to its reports, resumed, refused, and without its tools.
 
-mod lab_support;
+use super::lab_support;
 
 use lab_support::{Experiment, TINY, assert_accounts, can_measure, load};
 

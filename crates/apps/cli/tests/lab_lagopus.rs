@@ -1,7 +1,7 @@
 //! The shipped experiment `lagopus-2014`, the shortest of it: each switch at the smallest size with one flow. Open vSwitch's cells are
 //! skipped where it is not installed.
 
-mod lab_support;
+use super::lab_support;
 
 use lab_support::{Experiment, can_measure, load};
 use serde_json::Value;

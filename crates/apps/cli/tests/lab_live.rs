@@ -1,6 +1,6 @@
 //! The live view of `linerate lab run`: lines at the bottom of a terminal that say what goes on, and plain lines where there is none.
 
-mod lab_support;
+use super::lab_support;
 
 use std::process::{Command, Stdio};
 

@@ -1,7 +1,7 @@
 //! The shipped experiment `tcp-2018`, its quick form with one connection: every link, both placements, the loop of
 //! datagrams and other stacks, beside what was published.
 
-mod lab_support;
+use super::lab_support;
 
 use lab_support::{Experiment, can_measure, load};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! `linerate lb` from the outside: captures, which need no rights, and interfaces.
 
-mod common;
+use super::common;
 
 use std::collections::{HashMap, HashSet};
 

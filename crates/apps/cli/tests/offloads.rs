@@ -1,7 +1,7 @@
 //! Hosts that leave checksums and the cutting of packets to a network card, as every namespace with a veth does: what they send
 //! over TCP and UDP gets through `linerate switch` and `linerate bridge`, on ports of each kind, with all offloads as they are.
 
-mod common;
+use super::common;
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -1,7 +1,7 @@
 //! `linerate ofswitch` under the programs that people use with OpenFlow switches: ovs-ofctl, ovs-testcontroller, applications of Ryu on os-ken.
 //! Those of os-ken run where `conformance/ryu_apps.py --install simple_switch_13` has made them.
 
-mod common;
+use super::common;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

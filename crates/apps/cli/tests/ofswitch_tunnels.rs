@@ -1,6 +1,6 @@
 //! Tunnels of `linerate ofswitch` to VXLAN devices of the kernel and to Open vSwitch: keys by entry, both ways.
 
-mod common;
+use super::common;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,6 +1,6 @@
 //! The binary as `pkt-gen`, on ports that need no rights: null, pipe and capture files.
 
-mod common;
+use super::common;
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;

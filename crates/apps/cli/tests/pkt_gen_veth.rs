@@ -1,6 +1,6 @@
 //! `pkt-gen` between two processes over a veth pair: the command lines of published experiments, counts to the packet.
 
-mod common;
+use super::common;
 
 use common::{INTERFACE, Run, Wire, dropped_sending};
 

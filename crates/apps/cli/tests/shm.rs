@@ -1,6 +1,6 @@
 //! `shm:` between processes: every packet counted, either side killed and started again, bridges and balancers on it.
 
-mod common;
+use super::common;
 
 use std::time::{Duration, Instant};
 

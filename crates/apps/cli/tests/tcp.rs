@@ -1,6 +1,6 @@
 //! `linerate tcp` against the kernel's TCP and programs of others over a veth pair: curl, Python's sockets, wrk, ab, nginx.
 
-mod common;
+use super::common;
 
 use std::io::Write as _;
 use std::path::Path;

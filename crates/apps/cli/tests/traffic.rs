@@ -1,6 +1,6 @@
 //! `linerate send` and `linerate receive` from the outside, over ports that need no rights.
 
-mod common;
+use super::common;
 #[path = "../../../lab/report/tests/common/validate.rs"]
 #[allow(dead_code)]
 mod validate;

@@ -1,6 +1,6 @@
 //! `linerate send` and `linerate receive` over a veth pair: sent == received, to the packet.
 
-mod common;
+use super::common;
 
 use common::{Ended, INTERFACE, Run, Wire};
 use linerate_sys::netdev::Netdev;

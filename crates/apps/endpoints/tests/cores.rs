@@ -1,6 +1,6 @@
 //! Programs on several cores: a stack each, over ports of one queue and of several.
 
-mod link;
+use super::link;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! Names are looked up by the stack itself, at a name server that is a program over another stack.
 
-mod link;
+use super::link;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Streams and listeners in tasks of tokio, over two stacks that a memif joins.
 
-mod link;
+use super::link;
 
 use std::future::Future;
 use std::io::ErrorKind;

@@ -1,6 +1,6 @@
 //! Programs over TLS, over two stacks that a memif joins.
 
-mod link;
+use super::link;
 
 use std::io::{Read, Write};
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! Programs over two stacks of this process, which a memif joins: a load and its server, sockets for threads.
 
-mod link;
+use super::link;
 
 use std::io::{Read, Write};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Controllers of our own at a switch: requests, packets both ways, ports, roles, auxiliary connections, reconnects, fail modes.
 
-mod common;
+use super::common;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};

@@ -1,6 +1,6 @@
 //! A switch without a controller: entries of a file and of the control socket, what it shows, what it saves.
 
-mod common;
+use super::common;
 
 use common::{Station, ask, config, show, snapshot, start_in, stop, wait_until};
 use linerate_control::{Command, SettingValue};

@@ -1,6 +1,6 @@
 //! Controllers that break the rules: packets of installed entries pass meanwhile, and sound controllers are served.
 
-mod common;
+use super::common;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

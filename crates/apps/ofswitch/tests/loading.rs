@@ -1,6 +1,6 @@
 //! Many entries come and go while packets pass: those of entries that stay lose nothing.
 
-mod common;
+use super::common;
 
 use common::{Controller, Station, config, show, snapshot, start_in, stop, wait_until};
 use linerate_ofswitch::request::What;

@@ -1,6 +1,6 @@
 //! Encrypted channels, both ways, with certificates that are made here.
 
-mod common;
+use super::common;
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! The control socket, and clients that mean no good.
 
-mod common;
+use super::common;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;

@@ -7,7 +7,7 @@
 //! ```
 //! A debug build moves a five-hundredth of them, with the same events.
 
-mod common;
+use super::common;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

@@ -1,6 +1,6 @@
 //! The whole switch, between threads of this process: packets arrive, accounts balance, ports come and go.
 
-mod common;
+use super::common;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

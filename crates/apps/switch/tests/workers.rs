@@ -1,6 +1,6 @@
 //! A switch on several cores, between threads of this process: what one worker learns the other one knows, and sums are right to the packet.
 
-mod common;
+use super::common;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

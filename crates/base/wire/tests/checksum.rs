@@ -1,6 +1,6 @@
 //! The fast sums and the incremental updates against the slow and obvious ones.
 
-mod common;
+use super::common;
 
 use common::{bytes, naive_finish, naive_sum, word};
 use linerate_wire::checksum::*;

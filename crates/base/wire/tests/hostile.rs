@@ -1,6 +1,6 @@
 //! Nothing panics on any bytes, and no accessor panics after `new_checked`, whatever setters wrote.
 
-mod common;
+use super::common;
 
 use linerate_wire::*;
 use proptest::prelude::*;

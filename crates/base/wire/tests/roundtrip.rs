@@ -1,6 +1,6 @@
 //! What is built parses back, verifies, and stays right when fields are patched in place.
 
-mod common;
+use super::common;
 
 use common::{recompute, stack, stack_and_len};
 use linerate_wire::*;

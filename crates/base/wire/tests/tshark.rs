@@ -1,6 +1,6 @@
 //! Wireshark's view of built and patched frames, where tshark is installed.
 
-mod common;
+use super::common;
 
 use linerate_wire::*;
 use proptest::prelude::*;

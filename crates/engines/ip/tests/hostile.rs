@@ -6,7 +6,7 @@ mod ip_frames;
 mod ip_names;
 #[path = "../../../../fuzz/bodies/mutate.rs"]
 mod mutate;
-mod support;
+use super::support;
 
 use linerate_wire::{MacAddress, Stack, arp, ethernet, icmpv4, icmpv6, ipv4, ipv6, tcp, udp};
 use support::*;

@@ -1,6 +1,6 @@
 //! Against the Linux kernel over a TAP device in a namespace: ping, arping, tracepath, UDP sockets, a VLAN device, dnsmasq.
 
-mod support;
+use super::support;
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};

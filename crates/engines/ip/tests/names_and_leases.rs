@@ -1,6 +1,6 @@
 //! The DHCP client and the resolver inside a host, against a server that the test plays.
 
-mod support;
+use super::support;
 
 use linerate_ip::{DhcpMode, Event, Inbound, IpConfig, Output, ResolveError, Resolver};
 use linerate_wire::{EtherType, MacAddress, Stack, arp, ethernet, ipv4, udp};

@@ -1,6 +1,6 @@
 //! ARP and neighbour discovery: questions, answers, probes, duplicate addresses, floods.
 
-mod support;
+use super::support;
 
 use linerate_ip::{AddressState, Event, Inbound, IpConfig, NoRoute};
 use linerate_mem::Checksum;

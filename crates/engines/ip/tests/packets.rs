@@ -1,6 +1,6 @@
 //! Packets in and out: what is refused and why, echoes, errors, fragments, path MTU, routers.
 
-mod support;
+use super::support;
 
 use std::net::SocketAddr;
 

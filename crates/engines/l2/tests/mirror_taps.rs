@@ -1,7 +1,7 @@
 //! A mirror's port that sends packets from where they lie gets the same packets as one that gets copies, however many it can send so, and
 //! the account balances.
 
-mod support;
+use super::support;
 
 use linerate_l2::{Mirror, MirrorSelect, PortIndex, PortSettings};
 use linerate_mem::Batch;

@@ -1,7 +1,7 @@
 //! Any packets at any ports, in any VLANs, while ports come and go, beside a model that does the same with vectors and maps.
 //! After every step each packet is accounted for, and each byte that leaves is the one that the model says.
 
-mod support;
+use super::support;
 
 use proptest::prelude::*;
 use support::model::{Model, QUEUE_SLOTS};

@@ -1,6 +1,6 @@
 //! What users are promised, one promise a test. The model beside which any sequence is checked is in `oracle.rs`.
 
-mod support;
+use super::support;
 
 use linerate_l2::{
     CUSTOMER_TAG, DropReason, FlowMatch, Mirror, MirrorSelect, PortIndex, PortSettings, Rate, SERVICE_TAG,

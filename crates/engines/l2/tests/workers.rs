@@ -1,6 +1,6 @@
 //! Two workers with one MAC table: what one learns, the other knows, and together they account for every packet.
 
-mod support;
+use super::support;
 
 use linerate_l2::{
     DropReason, Mirror, MirrorSelect, PortCounters, PortIndex, PortSettings, Switch, SwitchConfig, Totals,

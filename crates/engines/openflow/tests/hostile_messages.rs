@@ -1,7 +1,6 @@
 //! The bodies of the fuzz targets `openflow_message` and `openflow_session`, on mutations that are the same on every run.
 
-#[path = "../../../../fuzz/bodies/mutate.rs"]
-mod mutate;
+use super::mutate;
 #[path = "../../../../fuzz/bodies/openflow_message.rs"]
 mod openflow_message;
 #[path = "../../../../fuzz/bodies/openflow_session.rs"]

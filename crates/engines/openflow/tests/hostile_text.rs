@@ -1,7 +1,6 @@
 //! The body of the fuzz target `openflow_text`, on mutations that are the same on every run.
 
-#[path = "../../../../fuzz/bodies/mutate.rs"]
-mod mutate;
+use super::mutate;
 #[path = "../../../../fuzz/bodies/openflow_text.rs"]
 mod openflow_text;
 

@@ -2,7 +2,7 @@
 
 #[path = "../../../../fuzz/bodies/mutate.rs"]
 mod mutate;
-mod packets;
+use super::packets;
 #[path = "../../../../fuzz/bodies/pipeline_packet.rs"]
 mod pipeline_packet;
 

@@ -1,7 +1,7 @@
 //! Random flow-mods, groups, ports, links, times and packets, on the switch with caches of several sizes and on the slow reference: packets,
 //! packet-ins, errors, counters and removed entries are the same.
 
-mod packets;
+use super::packets;
 #[path = "machine/reference.rs"]
 mod reference;
 #[path = "switch/rig.rs"]

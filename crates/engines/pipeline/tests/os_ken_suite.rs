@@ -1,7 +1,7 @@
 //! The matches and actions of os-ken's certification suite, on the functions that do them: no switch, no traffic. `conformance/` runs the whole
 //! suite against the switch.
 
-mod python;
+use super::python;
 
 use linerate_classify::Rule;
 use linerate_openflow::{Action, Field, FieldMatch, Match};

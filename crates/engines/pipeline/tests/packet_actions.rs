@@ -1,7 +1,7 @@
 //! Header actions on random packets: the right bytes change, checksums stay as right or wrong as they were, and the headers that actions keep
 //! up to date are those that a parser finds.
 
-mod packets;
+use super::packets;
 
 use linerate_mem::{Batch, Checksum, Pool};
 use linerate_openflow::{Action, Field};

@@ -1,6 +1,6 @@
 //! Packets made of fields, and the hash of flows.
 
-mod packets;
+use super::packets;
 
 use linerate_openflow::{Field, FieldMatch, Match};
 use linerate_pipeline::packet::{Headers, PipelineFields, build_packet};

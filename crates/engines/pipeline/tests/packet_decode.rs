@@ -1,6 +1,6 @@
 //! Random packets, whole and damaged, against the slow decoder.
 
-mod packets;
+use super::packets;
 
 use linerate_classify::Rule;
 use linerate_openflow::{Field, FieldMatch, Match};

@@ -1,6 +1,6 @@
 //! Reassembly of fragments, under a clock that the test sets.
 
-mod packets;
+use super::packets;
 
 use linerate_pipeline::packet::{Fragment, Headers, cut_into_fragments};
 use linerate_reassembly::{FragmentDrop, Reassembler, Reassembly, ReassemblyLimits};

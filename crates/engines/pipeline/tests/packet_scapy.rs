@@ -1,6 +1,6 @@
 //! Random packets and random lists of actions: the bytes, checksums included, are those that scapy makes of them (`scapy/cases.py`).
 
-mod python;
+use super::python;
 
 use linerate_openflow::Match;
 use linerate_openflow::text::parse_actions;

@@ -1,6 +1,6 @@
 //! A connection begins, carries bytes both ways, and ends.
 
-mod common;
+use super::common;
 
 use common::{A6, B, B6, Pair, Told, address, config};
 use linerate_tcp::{CloseReason, ConnectOptions, ListenOptions, Origin, State};

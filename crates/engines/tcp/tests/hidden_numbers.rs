@@ -1,6 +1,6 @@
 //! Numbers that nobody outside may guess: initial sequence numbers (RFC 6528), ports (RFC 6056), clocks of timestamps (RFC 7323 section 5.4).
 
-mod support;
+use super::support;
 
 use core::net::SocketAddr;
 

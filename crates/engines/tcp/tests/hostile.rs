@@ -2,7 +2,7 @@
 
 #[path = "../../../../fuzz/bodies/mutate.rs"]
 mod mutate;
-mod support;
+use super::support;
 #[path = "../../../../fuzz/bodies/tcp_script.rs"]
 mod tcp_script;
 #[path = "../../../../fuzz/bodies/tcp_session.rs"]

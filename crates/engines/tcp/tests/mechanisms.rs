@@ -1,6 +1,6 @@
 //! One mechanism after the other, between two stacks.
 
-mod common;
+use super::common;
 
 use common::{A, B, Pair, Told, address, config};
 use linerate_tcp::{CloseReason, Conn, ConnectOptions, Keepalive, ListenOptions, StackConfig};

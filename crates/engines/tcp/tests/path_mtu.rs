@@ -1,6 +1,6 @@
 //! Paths that lose long packets without a word: the stack finds out how long they may be (RFC 8899, RFC 4821).
 
-mod common;
+use super::common;
 
 use common::{B, B6, Pair, config};
 use linerate_tcp::{Conn, ListenOptions};

@@ -1,6 +1,6 @@
 //! Stacks that share addresses, one a core: connections are divided among them, and everything that belongs to one reaches its owner.
 
-mod common;
+use super::common;
 
 use std::collections::HashSet;
 

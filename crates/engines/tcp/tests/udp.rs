@@ -1,6 +1,6 @@
 //! Datagrams through the stack.
 
-mod common;
+use super::common;
 
 use common::{A, B, B6, Pair, address};
 use linerate_tcp::ErrorKind;

@@ -1,6 +1,6 @@
 //! Any valid experiment, written as TOML, is read back as it was.
 
-mod render;
+use super::render;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,6 +1,6 @@
 //! Programs and external boxes as devices.
 
-mod support;
+use super::support;
 
 use std::collections::BTreeMap;
 use std::path::Path as FilePath;

@@ -1,6 +1,6 @@
 //! Devices under test in real namespaces: each carries packets both ways, its ledger balances, and nothing stays behind.
 
-mod support;
+use super::support;
 
 use linerate_experiment::{DutKind, Firewall, FirewallTool, TopologyKind};
 use linerate_report::Loss;

@@ -1,6 +1,6 @@
 //! Losses provoked one by one in real namespaces: each has its row, exact to the packet, and nothing is left unexplained.
 
-mod support;
+use super::support;
 
 use std::net::Ipv4Addr;
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! Round trips by the program `ping`. Where it is not installed, or no namespace can be made, the tests are skipped.
 
-mod support;
+use super::support;
 
 use linerate_experiment::{Capture, CaptureCores, CaptureTool, DutKind, Firewall, Reception};
 use linerate_report::Found;

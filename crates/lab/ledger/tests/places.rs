@@ -1,7 +1,6 @@
 //! The arithmetic of losses on counters as they were seen to move (docs/ledger.md has the experiments).
 
-#[path = "support/made_up.rs"]
-mod made_up;
+use super::made_up;
 
 use std::collections::BTreeMap;
 

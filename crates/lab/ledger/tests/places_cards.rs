@@ -1,7 +1,6 @@
 //! The tester's own network cards on both sides of a box: counters as their drivers print them, made up.
 
-#[path = "support/made_up.rs"]
-mod made_up;
+use super::made_up;
 
 use linerate_ledger::counters::{Difference, InterfaceCounters};
 use linerate_ledger::places::{PortRows, losses};

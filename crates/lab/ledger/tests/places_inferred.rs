@@ -1,7 +1,6 @@
 //! What counters alone do not say is marked as an inference, or named by the kernel's reasons.
 
-#[path = "support/made_up.rs"]
-mod made_up;
+use super::made_up;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -2,9 +2,7 @@
 //!
 //! `cargo test -p linerate-report --test bounds -- --nocapture` prints the shares.
 
-#[path = "common/experiment.rs"]
-#[allow(dead_code)]
-mod experiment;
+use super::experiment;
 
 use experiment::{Device, Random, finding, sizes, trial};
 use linerate_report::{

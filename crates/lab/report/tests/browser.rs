@@ -2,11 +2,8 @@
 //!
 //! Set `LINERATE_SHOTS` to a folder to keep the pictures and look at them.
 
-#[path = "common/experiment.rs"]
-#[allow(dead_code)]
-mod experiment;
-#[path = "common/hostile.rs"]
-mod hostile;
+use super::experiment;
+use super::hostile;
 
 use experiment::{rich, sizes, small};
 use linerate_report::*;

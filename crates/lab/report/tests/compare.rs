@@ -1,10 +1,7 @@
 //! Comparisons: no difference where there is none, the right one where there is, and what cannot be told is said.
 
-#[path = "common/experiment.rs"]
-#[allow(dead_code)]
-mod experiment;
-#[path = "common/hostile.rs"]
-mod hostile;
+use super::experiment;
+use super::hostile;
 
 use experiment::{Device, Random, cell, rich, sizes, small, throughput};
 use linerate_report::*;

@@ -1,8 +1,6 @@
 //! Comparisons that must not pass for "no difference": too little is known, figures vanish, values have no spread or are 0.
 
-#[path = "common/experiment.rs"]
-#[allow(dead_code)]
-mod experiment;
+use super::experiment;
 
 use experiment::{Device, Random, cell, finding, small, throughput, trial};
 use linerate_report::*;

@@ -1,10 +1,7 @@
 //! Results of experiments against their published schema, `docs/schema/experiment-result-1.json`.
 
-#[path = "common/experiment.rs"]
-#[allow(dead_code)]
-mod experiment;
-#[path = "common/hostile.rs"]
-mod hostile;
+use super::experiment;
+use super::hostile;
 #[path = "common/validate.rs"]
 mod validate;
 

@@ -1,8 +1,6 @@
 //! Stored runs that were tampered with: the body of the fuzz target, on mutations that are the same on every run.
 
-#[path = "common/experiment.rs"]
-#[allow(dead_code)]
-mod experiment;
+use super::experiment;
 #[path = "../../../../fuzz/bodies/mutate.rs"]
 mod mutate;
 #[path = "../../../../fuzz/bodies/results.rs"]

@@ -1,10 +1,7 @@
 //! An experiment's results in every format: complete, marked, escaped, and valid by the formats' own rules.
 
-#[path = "common/experiment.rs"]
-#[allow(dead_code)]
-mod experiment;
-#[path = "common/hostile.rs"]
-mod hostile;
+use super::experiment;
+use super::hostile;
 
 use experiment::{Device, finding, rich, sizes, small, trial};
 use hostile::{HOSTILE, hostile};

@@ -1,8 +1,6 @@
 //! Runs on disk: cheap to save, whole after a kill, resumed by their experiment file.
 
-#[path = "common/experiment.rs"]
-#[allow(dead_code)]
-mod experiment;
+use super::experiment;
 
 use experiment::{rich, small};
 use linerate_report::*;
@@ -179,7 +177,7 @@ fn a_full_disk_leaves_what_was_saved() {
     for size_kib in [600, 1_500] {
         let dir = tempfile::tempdir().unwrap();
         let script = format!(
-            "mount -t tmpfs -o size={size_kib}k tmpfs \"$1\" || exit 77; exec \"$2\" --exact a_full_disk_leaves_what_was_saved --nocapture"
+            "mount -t tmpfs -o size={size_kib}k tmpfs \"$1\" || exit 77; exec \"$2\" --exact storage::a_full_disk_leaves_what_was_saved --nocapture"
         );
         let child = std::process::Command::new("unshare")
             .args(["--mount", "sh", "-c", &script, "sh"])

@@ -1,6 +1,6 @@
 //! The search against devices whose loss curves are known.
 
-mod common;
+use super::common;
 
 use common::{curve, disturbed, livelock, sharp, soft};
 use linerate_search::{Goal, Limit, Load, Outcome, Reason, RunError, Search, Stop, Trial};

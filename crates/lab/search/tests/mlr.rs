@@ -1,6 +1,6 @@
 //! MLRsearch on single devices: limits, irregular results, unasked trials, errors.
 
-mod common;
+use super::common;
 
 use common::{curve, sharp, soft};
 use linerate_search::mlr::{Goal, Limits, Order, Outcome, Reason, Search};

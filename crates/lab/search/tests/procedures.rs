@@ -1,6 +1,6 @@
 //! The procedures beside the throughput searches, against devices with known answers and figures computed by hand.
 
-mod common;
+use super::common;
 
 use common::{curve, livelock, sharp, soft};
 use linerate_search::back_to_back::{BackToBack, Burst, Settings, buffer_time};

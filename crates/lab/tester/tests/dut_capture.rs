@@ -85,28 +85,41 @@ fn closes(rig: &mut Rig, load: Load, ports: usize) -> u64 {
     account.sent()
 }
 
-#[test]
-fn every_packet_is_captured_or_has_a_place_on_one_port_and_on_two() {
-    for tool in [CaptureTool::Packet, CaptureTool::Pcap, CaptureTool::Xdp] {
-        for (receive, cores) in [
-            (Reception::Interrupt, CaptureCores::One),
-            (Reception::Interrupt, CaptureCores::All),
-            (Reception::ThreadedNapi, CaptureCores::One),
-            (Reception::ThreadedNapi, CaptureCores::All),
-            (Reception::BusyPoll, CaptureCores::One),
-            (Reception::BusyPoll, CaptureCores::All),
-        ] {
-            if (tool, cores) == (CaptureTool::Xdp, CaptureCores::One) && receive != Reception::ThreadedNapi {
-                continue;
-            }
-            for ports in [1, 2] {
-                let Some(mut rig) = rig(capture(tool, receive, cores), ports) else { break };
-                let sent = closes(&mut rig, Load::Rate { pps: 5_000.0, duration_ns: 100 * MS }, ports);
-                assert!(sent > 0);
-                closes(&mut rig, Load::Full { duration_ns: 100 * MS }, ports);
-            }
+/// At every way of receiving, on one port and on two.
+fn every_packet_is_captured_or_has_a_place(tool: CaptureTool) {
+    for (receive, cores) in [
+        (Reception::Interrupt, CaptureCores::One),
+        (Reception::Interrupt, CaptureCores::All),
+        (Reception::ThreadedNapi, CaptureCores::One),
+        (Reception::ThreadedNapi, CaptureCores::All),
+        (Reception::BusyPoll, CaptureCores::One),
+        (Reception::BusyPoll, CaptureCores::All),
+    ] {
+        if (tool, cores) == (CaptureTool::Xdp, CaptureCores::One) && receive != Reception::ThreadedNapi {
+            continue;
+        }
+        for ports in [1, 2] {
+            let Some(mut rig) = rig(capture(tool, receive, cores), ports) else { break };
+            let sent = closes(&mut rig, Load::Rate { pps: 5_000.0, duration_ns: 100 * MS }, ports);
+            assert!(sent > 0);
+            closes(&mut rig, Load::Full { duration_ns: 100 * MS }, ports);
         }
     }
+}
+
+#[test]
+fn every_packet_is_captured_by_packet_sockets_or_has_a_place() {
+    every_packet_is_captured_or_has_a_place(CaptureTool::Packet);
+}
+
+#[test]
+fn every_packet_is_captured_by_libpcap_or_has_a_place() {
+    every_packet_is_captured_or_has_a_place(CaptureTool::Pcap);
+}
+
+#[test]
+fn every_packet_is_captured_by_xdp_sockets_or_has_a_place() {
+    every_packet_is_captured_or_has_a_place(CaptureTool::Xdp);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Every device under the tester's load, both ways at once: the ledger closes, and what is lost has its place.
 
-mod support;
+use super::support;
 
 use std::net::Ipv4Addr;
 

@@ -1,7 +1,7 @@
 //! Switches with flow entries as devices: what their entries count, what they show, and what they lose. Where Open vSwitch, or this program
 //! itself, is not there, its part is skipped.
 
-mod support;
+use super::support;
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;

@@ -3,7 +3,7 @@
 //! With the kernel's drop reasons nearly all lost packets are in that row, and none is there by an inference. Without, a row is that one, or says that
 //! it is an inference.
 
-mod support;
+use super::support;
 
 use std::path::PathBuf;
 

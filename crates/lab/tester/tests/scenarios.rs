@@ -1,6 +1,6 @@
 //! Losses provoked one by one, through the tester as a user runs it: nearly all lost packets have the right place, cause and hint.
 
-mod support;
+use super::support;
 
 use std::net::Ipv4Addr;
 

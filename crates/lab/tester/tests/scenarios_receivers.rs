@@ -1,6 +1,6 @@
 //! Receivers that are too slow or stand still: their own rows name the loss, and the ledger balances.
 
-mod support;
+use super::support;
 
 use std::time::Duration;
 

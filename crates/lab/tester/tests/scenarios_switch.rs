@@ -1,7 +1,7 @@
 //! Losses in Linerate's own switch, provoked one by one: each has a row by port and reason, read from the switch's counters. The
 //! program has to have been built; without it the tests are skipped.
 
-mod support;
+use super::support;
 
 use std::process::Command;
 use std::time::Duration;

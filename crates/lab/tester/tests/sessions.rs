@@ -1,7 +1,7 @@
 //! Connections and requests between two stacks of the tester, through devices of the lab. The account of connections, that of requests and
 //! the ledger of their packets leave nothing unexplained. Time limits are so long that no machine is too slow for them.
 
-mod support;
+use super::support;
 
 use linerate_experiment::{DutKind, EchoOrder, Firewall, FirewallTool, FlowSpec, SwitchPorts};
 use linerate_ledger::counters::CounterSources;

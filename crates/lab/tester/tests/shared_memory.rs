@@ -1,7 +1,7 @@
 //! Trials on paths of shared memory: through Linerate's own switch, and without a device. The program has to have been built;
 //! without it the tests of the switch are skipped.
 
-mod support;
+use super::support;
 
 use linerate_experiment::{DutKind, SwitchPorts};
 use linerate_sys::affinity::allowed_cores;

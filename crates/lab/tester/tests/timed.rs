@@ -1,7 +1,7 @@
 //! Times that the tester reports against times that the test itself knows: a delay, an outage. What is asserted is causality
 //! (nothing arrives before it was sent, nothing while the path was cut), not speed.
 
-mod support;
+use super::support;
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;

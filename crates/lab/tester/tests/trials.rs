@@ -1,6 +1,6 @@
 //! Trials of the tester on paths of namespaces and inside the process: what is counted adds up, both ways too.
 
-mod support;
+use super::support;
 
 use std::net::Ipv4Addr;
 

@@ -1,6 +1,6 @@
 //! Trials one after the other on a path that holds packets back: the account of each is about its own packets.
 
-mod support;
+use super::support;
 
 use linerate_testbed::topology::{Topology, TopologySpec};
 use linerate_tester::{Load, Outcome, TesterSpec, TrialSpec, fixed_size};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::program::{Program, installed};
+use super::program::{Program, installed};
 
 const QEMU: &str = "qemu-system-x86_64";
 /// A machine without hardware support, on cores that others use, takes its time.

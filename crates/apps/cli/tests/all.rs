@@ -1,0 +1,29 @@
+//! The tests that can share a process, a module each: one program to link.
+
+mod bridge;
+mod capture;
+mod capture_ports;
+mod closed_streams;
+mod common;
+mod compare;
+mod help;
+mod impair;
+mod lab;
+mod lab_lagopus;
+mod lab_live;
+mod lab_support;
+mod lab_tcp;
+mod lb;
+mod offloads;
+mod ofswitch;
+mod ofswitch_peers;
+mod ofswitch_tunnels;
+mod pkt_gen;
+mod pkt_gen_veth;
+mod read;
+mod shm;
+mod switch;
+mod switch_guests;
+mod tcp;
+mod traffic;
+mod traffic_veth;
