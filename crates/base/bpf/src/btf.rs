@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::io;
+use std::sync::OnceLock;
 
 /// Where the kernel shows its own types.
 const KERNEL: &str = "/sys/kernel/btf/vmlinux";
@@ -87,6 +88,18 @@ impl Btf {
     /// [`BtfError::Unreadable`], [`BtfError::Damaged`].
     pub fn of_kernel() -> Result<Btf, BtfError> {
         Btf::parse(fs::read(KERNEL).map_err(BtfError::Unreadable)?)
+    }
+
+    /// What `read` finds in the running kernel's types, which one process reads once.
+    pub(crate) fn once<Found, Failed: From<BtfError>>(
+        known: &'static OnceLock<Found>,
+        read: impl FnOnce(&Btf) -> Result<Found, Failed>,
+    ) -> Result<&'static Found, Failed> {
+        if let Some(found) = known.get() {
+            return Ok(found);
+        }
+        let found = read(&Btf::of_kernel()?)?;
+        Ok(known.get_or_init(|| found))
     }
 
     /// Types from bytes in this machine's byte order.

@@ -134,12 +134,7 @@ struct Kernel {
 impl Kernel {
     fn known() -> Result<&'static Kernel, BpfError> {
         static KNOWN: OnceLock<Kernel> = OnceLock::new();
-        if let Some(kernel) = KNOWN.get() {
-            return Ok(kernel);
-        }
-        let btf = Btf::of_kernel()?;
-        let kernel = Kernel { layout: Layout::read(&btf)?, reasons: btf.enumeration("skb_drop_reason")? };
-        Ok(KNOWN.get_or_init(|| kernel))
+        Btf::once(&KNOWN, |btf| Ok(Kernel { layout: Layout::read(btf)?, reasons: btf.enumeration("skb_drop_reason")? }))
     }
 }
 

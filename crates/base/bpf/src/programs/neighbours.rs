@@ -98,11 +98,7 @@ struct Layout {
 impl Layout {
     fn known() -> Result<&'static Layout, BpfError> {
         static KNOWN: OnceLock<Layout> = OnceLock::new();
-        if let Some(layout) = KNOWN.get() {
-            return Ok(layout);
-        }
-        let layout = Layout::read(&Btf::of_kernel()?)?;
-        Ok(KNOWN.get_or_init(|| layout))
+        Ok(Btf::once(&KNOWN, Layout::read)?)
     }
 
     fn read(btf: &Btf) -> Result<Layout, BtfError> {
