@@ -47,7 +47,7 @@ enum Command {
     Tcp(Box<cmd::tcp::Args>),
     /// Lists the ports that can be opened here, and what the others need
     Ports(cmd::ports::Args),
-    /// Checks this host for what costs packets
+    /// Checks this host for settings that cause packet loss
     Doctor(cmd::doctor::Args),
     /// Prints the script that completes this program's command lines in a shell
     Completions(cmd::completions::CompletionsArgs),

@@ -1,6 +1,6 @@
 //! Stated bounds: on made-up machines whose pace drifts, neighbouring runs overlap within them; a calm machine's are those of the repetitions.
 //!
-//! `cargo test -p linerate-report --test bounds -- --nocapture` prints the shares.
+//! `cargo test -p linerate-report --test all bounds:: -- --nocapture` prints the shares.
 
 use super::experiment;
 

@@ -34,7 +34,7 @@ docs/lab.md how to run it and read its report.
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Carries an experiment out, or goes on with a stopped run of it
+    /// Runs an experiment, or resumes an interrupted run of it
     Run(RunArgs),
     /// Lists the shipped experiments, and the runs in the results folder
     List(ResultsArgs),
