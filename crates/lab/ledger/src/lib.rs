@@ -10,10 +10,10 @@
 //! drops, hooks, turns                         the kernel's reasons for drops, its hooks; what a sending loop notes of time
 //! ```
 
+pub mod attribution;
 pub mod counters;
 pub mod drops;
 pub mod hooks;
 pub mod ledger;
-pub mod places;
 pub mod stalls;
 pub mod turns;

@@ -11,9 +11,9 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use linerate_experiment::{DutKind, Firewall, FirewallTool, FlowSwitch};
+use linerate_ledger::attribution::PortRows;
 use linerate_ledger::counters::CounterSources;
 use linerate_ledger::ledger::{Ends, Ledger, close};
-use linerate_ledger::places::PortRows;
 use linerate_report::Counted;
 use linerate_sys::capability::{Capabilities, Capability};
 use linerate_sys::{netns, userns};

@@ -4,10 +4,10 @@ use super::made_up;
 
 use std::collections::BTreeMap;
 
+use linerate_ledger::attribution::{Losses, PortRows, Way, losses, losses_of_ways};
 use linerate_ledger::counters::Difference;
 use linerate_ledger::hooks::{Chain, Hook};
 use linerate_ledger::ledger::{Ends, Ledger, close};
-use linerate_ledger::places::{Losses, PortRows, Way, losses, losses_of_ways};
 use linerate_report::{Counted, Loss};
 use linerate_testbed::proc_net::Softnet;
 use made_up::{dut, named, router, rows};

@@ -1,7 +1,7 @@
 //! Losses on a path that ends in a capture, from made-up counters.
 
+use linerate_ledger::attribution::{PortRows, Way, losses_of_ways};
 use linerate_ledger::counters::{Difference, DutCounters, HostCounters, InterfaceCounters, SideCounters};
-use linerate_ledger::places::{PortRows, Way, losses_of_ways};
 use linerate_report::Loss;
 use linerate_testbed::proc_net::Softnet;
 use linerate_testbed::topology::Forwarding;

@@ -2,8 +2,8 @@
 
 use super::made_up;
 
+use linerate_ledger::attribution::{PortRows, losses};
 use linerate_ledger::counters::{Difference, InterfaceCounters};
-use linerate_ledger::places::{PortRows, losses};
 use linerate_report::Loss;
 use made_up::{named, router};
 

@@ -5,11 +5,11 @@ use super::made_up;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use linerate_ledger::attribution::{Losses, PortRows, losses};
 use linerate_ledger::counters::Difference;
 use linerate_ledger::drops::{DropCounts, DropKind};
 use linerate_ledger::hooks::{Chain, Hook};
 use linerate_ledger::ledger::{Ends, close};
-use linerate_ledger::places::{Losses, PortRows, losses};
 use linerate_report::{Counted, Loss};
 use made_up::{dut, named, router, rows};
 

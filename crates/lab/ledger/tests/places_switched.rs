@@ -1,8 +1,8 @@
 //! The arithmetic of losses inside a device that carries frames as they are.
 
+use linerate_ledger::attribution::{Losses, PortRows, Way, losses, losses_of_ways};
 use linerate_ledger::counters::{Difference, DutCounters, InterfaceCounters};
 use linerate_ledger::ledger::{Ends, close};
-use linerate_ledger::places::{Losses, PortRows, Way, losses, losses_of_ways};
 use linerate_report::Counted;
 use linerate_testbed::topology::{Forwarding, Remainder};
 

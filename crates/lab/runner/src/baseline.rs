@@ -1,10 +1,10 @@
-//! The rate of a path without its device: what the tester can do there. Measured once for each path that cells share.
+//! The rate of a path without its device: what the tester can do there. TrialResult once for each path that cells share.
 
 use linerate_report::{ExperimentTrial, Purpose, Results};
 
 use super::bench::Bench;
 use super::plan::{CellPlan, Plan};
-use super::rig::{Gone, Order, Rigs};
+use super::testbed::{TestbedError, TestbedFactory, TrialRequest};
 use super::watch::Event;
 use super::work;
 use linerate_tester::Load;
@@ -17,23 +17,25 @@ pub(super) fn of(
     cell: &CellPlan<'_>,
     plan: &Plan<'_>,
     bench: &mut Bench<'_>,
-    rigs: &mut dyn Rigs,
-) -> Result<Option<f64>, Gone> {
+    testbeds: &mut dyn TestbedFactory,
+) -> Result<Option<f64>, TestbedError> {
     if let Some(known) = known(cell, plan, bench.results) {
         return Ok(Some(known));
     }
-    let stop_requested = rigs.stop_requested();
-    let Some(opened) = rigs.open_baseline(cell).filter(|_| !stop_requested) else { return Ok(None) };
+    let stop_requested = testbeds.stop_requested();
+    let Some(opened) = testbeds.open_baseline(cell).filter(|_| !stop_requested) else { return Ok(None) };
     bench.tell(Event::Phase("baseline: the same path without the device"));
-    let mut rig = opened?;
+    let mut testbed = opened?;
     let trial_ns = plan.experiment.tests.iter().map(|test| test.trial_ns).min().unwrap_or(BASELINE_MAX_NS);
-    let order = Order::new("baseline", Purpose::Baseline, Load::Full { duration_ns: trial_ns.min(BASELINE_MAX_NS) });
+    let order =
+        TrialRequest::new("baseline", Purpose::Baseline, Load::Full { duration_ns: trial_ns.min(BASELINE_MAX_NS) });
     bench.begin_trial(&order, None);
     let mut again = |trial: ExperimentTrial| {
         bench.tell(Event::Again(&trial));
-        Ok::<(), Gone>(())
+        Ok::<(), TestbedError>(())
     };
-    let measured = work::undisturbed(rig.as_mut(), &order, (plan.experiment, &mut work::Hope::default()), &mut again)?;
+    let measured =
+        work::undisturbed(testbed.as_mut(), &order, (plan.experiment, &mut work::Hope::default()), &mut again)?;
     bench.tell(Event::Trialled(&measured.trial));
     Ok(Some(measured.rates().1))
 }

@@ -6,8 +6,8 @@ use linerate_report::{Cell, ExperimentTrial, Found, Purpose, Results};
 
 use super::pace::Pace;
 use super::plan::{Plan, Slot};
-use super::rig::{Gone, Measured, Order, Rig, rate_pps};
 use super::store::Store;
+use super::testbed::{Testbed, TestbedError, TrialRequest, TrialResult, rate_pps};
 use super::watch::Event;
 use super::{judge, now, work};
 use linerate_tester::Load;
@@ -31,12 +31,12 @@ pub(super) enum Halt {
     Cannot(String),
 }
 
-impl From<Gone> for Halt {
-    fn from(gone: Gone) -> Self {
+impl From<TestbedError> for Halt {
+    fn from(gone: TestbedError) -> Self {
         match gone {
-            Gone::Stopped => Self::Stopped,
-            Gone::Device(why) => Self::Device(why),
-            Gone::Cannot(why) => Self::Cannot(why),
+            TestbedError::Stopped => Self::Stopped,
+            TestbedError::Device(why) => Self::Device(why),
+            TestbedError::Cannot(why) => Self::Cannot(why),
         }
     }
 }
@@ -73,7 +73,7 @@ pub(super) struct Bench<'a> {
 #[derive(Debug, Clone)]
 pub(super) struct Ceiling {
     pub(super) sent_pps: f64,
-    pub(super) measured: Measured,
+    pub(super) measured: TrialResult,
 }
 
 impl Bench<'_> {
@@ -103,11 +103,16 @@ impl Bench<'_> {
     }
 
     /// Makes a trial, keeps it with the finding under way, and saves.
-    pub(super) fn trial(&mut self, rig: &mut dyn Rig, order: Order, bounds: Option<&str>) -> Result<Measured, Halt> {
+    pub(super) fn trial(
+        &mut self,
+        testbed: &mut dyn Testbed,
+        order: TrialRequest,
+        bounds: Option<&str>,
+    ) -> Result<TrialResult, Halt> {
         self.begin_trial(&order, bounds);
         let experiment = self.plan.experiment;
         let mut hope = self.hope;
-        let measured = work::undisturbed(rig, &order, (experiment, &mut hope), &mut |trial| self.keep(trial))?;
+        let measured = work::undisturbed(testbed, &order, (experiment, &mut hope), &mut |trial| self.keep(trial))?;
         self.hope = hope;
         if let Some(shown) = &measured.shown {
             let id = self.here().id.clone();
@@ -136,23 +141,23 @@ impl Bench<'_> {
     }
 
     /// An order of the finding under way.
-    pub(super) fn order(&mut self, words: &str, purpose: Purpose, load: Load) -> Order {
+    pub(super) fn order(&mut self, words: &str, purpose: Purpose, load: Load) -> TrialRequest {
         let cell = self.here();
         let (id, finding) = (cell.id.clone(), cell.findings.last());
         let (test, repetition, trials) = finding
             .map_or(("", 1, 0), |finding| (finding.test.as_str(), finding.repetition, finding.used_trials().count()));
         let words = if words.is_empty() { String::new() } else { format!(" ({words})") };
-        Order::new(format!("{id}: {test} {repetition}, trial {}{words}", trials + 1), purpose, load)
+        TrialRequest::new(format!("{id}: {test} {repetition}, trial {}{words}", trials + 1), purpose, load)
     }
 
     /// The trial at the tester's full rate, made once for a device.
-    pub(super) fn ceiling(&mut self, rig: &mut dyn Rig, trial_ns: u64) -> Result<Ceiling, Halt> {
+    pub(super) fn ceiling(&mut self, testbed: &mut dyn Testbed, trial_ns: u64) -> Result<Ceiling, Halt> {
         if let Some(ceiling) = &self.ceiling {
             return Ok(ceiling.clone());
         }
         let duration_ns = trial_ns.clamp(CEILING_MIN_NS, CEILING_MAX_NS);
         let order = self.order("full rate", Purpose::Overload, Load::Full { duration_ns });
-        let measured = self.trial(rig, order, None)?;
+        let measured = self.trial(testbed, order, None)?;
         let ceiling = Ceiling { sent_pps: measured.rates().0 / self.ways, measured };
         if ceiling.sent_pps < 2.0 {
             return Err(Halt::Cannot("the tester sent no packets at its full rate".into()));
@@ -172,7 +177,7 @@ impl Bench<'_> {
         found.map(|pps| pps / ways).filter(|pps| *pps >= 1.0).ok_or_else(|| Halt::Cannot(why.into()))
     }
 
-    pub(super) fn begin_trial(&mut self, order: &Order, bounds: Option<&str>) {
+    pub(super) fn begin_trial(&mut self, order: &TrialRequest, bounds: Option<&str>) {
         let load_pps = rate_pps(&order.load).map(|pps| pps * self.ways);
         let duration_ns = order.load.duration_ns();
         (self.watch)(Event::Trial { name: &order.name, load_pps, duration_ns, bounds });

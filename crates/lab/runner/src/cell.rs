@@ -8,8 +8,8 @@ use linerate_report::{Environment, Finding, Found, Results};
 use super::bench::{Bench, Halt};
 use super::pace::Pace;
 use super::plan::{CellPlan, Plan, Slot, test_name, ways};
-use super::rig::{Gone, Rig, Rigs};
 use super::store::Store;
+use super::testbed::{Testbed, TestbedError, TestbedFactory};
 use super::watch::Event;
 use super::work::Hope;
 use super::{End, RunError, baseline, loads, no_loss, rfc2544, sessions, throughput};
@@ -21,7 +21,7 @@ const REPETITIONS_MAX_TIMES: u32 = 8;
 pub(super) fn all(
     plan: &Plan<'_>,
     results: &mut Results,
-    rigs: &mut dyn Rigs,
+    testbeds: &mut dyn TestbedFactory,
     store: &mut dyn Store,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<End, RunError> {
@@ -43,7 +43,7 @@ pub(super) fn all(
         let hope = Hope::default();
         let mut bench =
             Bench { plan, slots, results, store, watch, cell: index, ways, pace, hope, start, ceiling: None };
-        match bench.measure(cell, rigs) {
+        match bench.measure(cell, testbeds) {
             Ok(()) => {}
             Err(Halt::Stopped) => return Ok(End::Stopped),
             Err(Halt::Store(error)) => return Err(RunError::Store(error)),
@@ -55,18 +55,20 @@ pub(super) fn all(
 }
 
 impl<'a> Bench<'a> {
-    fn measure(&mut self, cell: &CellPlan<'_>, rigs: &mut dyn Rigs) -> Result<(), Halt> {
-        if rigs.stop_requested() {
+    fn measure(&mut self, cell: &CellPlan<'_>, testbeds: &mut dyn TestbedFactory) -> Result<(), Halt> {
+        if testbeds.stop_requested() {
             return Err(Halt::Stopped);
         }
-        match baseline::of(cell, self.plan, self, rigs) {
+        match baseline::of(cell, self.plan, self, testbeds) {
             Ok(pps) => self.here().baseline_pps = pps,
-            Err(Gone::Stopped) => return Err(Halt::Stopped),
-            Err(Gone::Device(why) | Gone::Cannot(why)) => self.warn(format!("{}: no baseline: {why}", cell.id)),
+            Err(TestbedError::Stopped) => return Err(Halt::Stopped),
+            Err(TestbedError::Device(why) | TestbedError::Cannot(why)) => {
+                self.warn(format!("{}: no baseline: {why}", cell.id))
+            }
         }
         // A device that died is built anew once.
         for _ in 0..2 {
-            match self.with_rig(cell, rigs) {
+            match self.with_rig(cell, testbeds) {
                 Err(Halt::Device(_)) => {}
                 other => return other,
             }
@@ -75,35 +77,37 @@ impl<'a> Bench<'a> {
     }
 
     /// Builds the device and makes the findings that are missing. A death ends it, with its finding made.
-    fn with_rig(&mut self, cell: &CellPlan<'_>, rigs: &mut dyn Rigs) -> Result<(), Halt> {
+    fn with_rig(&mut self, cell: &CellPlan<'_>, testbeds: &mut dyn TestbedFactory) -> Result<(), Halt> {
         self.ceiling = None;
         self.tell(Event::Phase(&format!("building {}", cell.dut.name)));
-        let mut rig = match rigs.open(cell) {
-            Ok(rig) => rig,
-            Err(Gone::Stopped) => return Err(Halt::Stopped),
-            Err(Gone::Device(why) | Gone::Cannot(why)) => return self.give_up(&why),
+        let mut testbed = match testbeds.open(cell) {
+            Ok(testbed) => testbed,
+            Err(TestbedError::Stopped) => return Err(Halt::Stopped),
+            Err(TestbedError::Device(why) | TestbedError::Cannot(why)) => return self.give_up(&why),
         };
-        let (dut, mode) = (rig.describe(), rig.mode());
+        let (dut, mode) = (testbed.describe(), testbed.mode());
         let there = self.here();
         (there.dut, there.mode) = (dut, mode);
-        if let Some(environment) = rig.environment() {
+        if let Some(environment) = testbed.environment() {
             let cache_line = self.results.environment.cache_line;
             self.results.environment = Environment { cache_line, ..environment };
         }
         let slots = self.missing();
         self.tell(Event::Phase("warming up"));
-        match rig.warm_up() {
+        match testbed.warm_up() {
             Ok(()) => {
-                slots.into_iter().try_for_each(|slot| self.find(slot, rig.as_mut()))?;
-                self.go_on(rig.as_mut())
+                slots.into_iter().try_for_each(|slot| self.find(slot, testbed.as_mut()))?;
+                self.go_on(testbed.as_mut())
             }
-            Err(Gone::Stopped) => Err(Halt::Stopped),
-            Err(Gone::Device(why) | Gone::Cannot(why)) => self.give_up(&format!("while warming up: {why}")),
+            Err(TestbedError::Stopped) => Err(Halt::Stopped),
+            Err(TestbedError::Device(why) | TestbedError::Cannot(why)) => {
+                self.give_up(&format!("while warming up: {why}"))
+            }
         }
     }
 
     /// More repetitions of all tests, while the time that the experiment gives to a cell lasts: the last one ends as near to it as can be.
-    fn go_on(&mut self, rig: &mut dyn Rig) -> Result<(), Halt> {
+    fn go_on(&mut self, testbed: &mut dyn Testbed) -> Result<(), Halt> {
         let Some(time_ns) = self.plan.experiment.cell_time_ns else { return Ok(()) };
         let last = self.slots.iter().map(|slot| slot.repetition).max().unwrap_or(0);
         let tests: Vec<_> = self.slots.iter().filter(|slot| slot.repetition == last).copied().collect();
@@ -114,7 +118,7 @@ impl<'a> Bench<'a> {
             if !has_time(taken_ns, done, time_ns) || done >= last.saturating_mul(REPETITIONS_MAX_TIMES) {
                 break;
             }
-            tests.iter().try_for_each(|slot| self.find(Slot { repetition: done + 1, ..*slot }, rig))?;
+            tests.iter().try_for_each(|slot| self.find(Slot { repetition: done + 1, ..*slot }, testbed))?;
         }
         Ok(())
     }
@@ -126,7 +130,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Makes one finding. What stops the run or the device is returned, after it was noted.
-    fn find(&mut self, slot: Slot<'_>, rig: &mut dyn Rig) -> Result<(), Halt> {
+    fn find(&mut self, slot: Slot<'_>, testbed: &mut dyn Testbed) -> Result<(), Halt> {
         let test = test_name(&slot.test.kind).to_owned();
         self.here().findings.push(Finding {
             test,
@@ -136,7 +140,7 @@ impl<'a> Bench<'a> {
             goals: Vec::new(),
             trials: Vec::new(),
         });
-        match self.test(slot, rig) {
+        match self.test(slot, testbed) {
             Ok(found) => self.conclude(slot, Some(found), None),
             Err(Halt::Cannot(why)) => self.conclude(slot, None, Some(why)),
             Err(Halt::Device(why)) => {
@@ -147,32 +151,32 @@ impl<'a> Bench<'a> {
         }
     }
 
-    fn test(&mut self, slot: Slot<'_>, rig: &mut dyn Rig) -> Result<Found, Halt> {
+    fn test(&mut self, slot: Slot<'_>, testbed: &mut dyn Testbed) -> Result<Found, Halt> {
         let trial_ns = slot.test.trial_ns;
         match &slot.test.kind {
             TestKind::Throughput { search, time_max_ns } => {
-                throughput::find(self, rig, search, (trial_ns, *time_max_ns))
+                throughput::find(self, testbed, search, (trial_ns, *time_max_ns))
             }
-            TestKind::Capacity { trials } => loads::capacity(self, rig, *trials, trial_ns),
-            TestKind::NoLoss { shares } => no_loss::find(self, rig, shares, trial_ns),
-            TestKind::Latency { shares, idle_pps } => rfc2544::latency(self, rig, shares, *idle_pps, trial_ns),
-            TestKind::FrameLoss { loads_pps } => rfc2544::frame_loss(self, rig, loads_pps, trial_ns),
+            TestKind::Capacity { trials } => loads::capacity(self, testbed, *trials, trial_ns),
+            TestKind::NoLoss { shares } => no_loss::find(self, testbed, shares, trial_ns),
+            TestKind::Latency { shares, idle_pps } => rfc2544::latency(self, testbed, shares, *idle_pps, trial_ns),
+            TestKind::FrameLoss { loads_pps } => rfc2544::frame_loss(self, testbed, loads_pps, trial_ns),
             TestKind::BackToBack { burst_max_ns, bursts } => {
-                rfc2544::back_to_back(self, rig, *burst_max_ns, *bursts, trial_ns)
+                rfc2544::back_to_back(self, testbed, *burst_max_ns, *bursts, trial_ns)
             }
-            TestKind::SystemRecovery => rfc2544::recovery(self, rig, trial_ns),
-            TestKind::Reset => rfc2544::reset(self, rig, trial_ns),
-            TestKind::Soak { share } => loads::soak(self, rig, *share, trial_ns),
-            TestKind::MaxForwardingRate => loads::forwarding(self, rig, trial_ns),
-            TestKind::Capture { loads_pps } => loads::capture(self, rig, loads_pps, trial_ns),
+            TestKind::SystemRecovery => rfc2544::recovery(self, testbed, trial_ns),
+            TestKind::Reset => rfc2544::reset(self, testbed, trial_ns),
+            TestKind::Soak { share } => loads::soak(self, testbed, *share, trial_ns),
+            TestKind::MaxForwardingRate => loads::forwarding(self, testbed, trial_ns),
+            TestKind::Capture { loads_pps } => loads::capture(self, testbed, loads_pps, trial_ns),
             TestKind::Ping { interval_ns } => {
                 self.tell(Event::Phase("echo requests through the device"));
-                Ok(rig.ping(trial_ns, *interval_ns)?)
+                Ok(testbed.ping(trial_ns, *interval_ns)?)
             }
-            TestKind::Sessions(test) => sessions::find(self, rig, test, trial_ns),
-            TestKind::TcpEcho { orders, stack } => sessions::echo(self, rig, (*stack, orders), trial_ns),
-            TestKind::UdpLoop => sessions::udp_loop(self, rig, trial_ns),
-            TestKind::Load { pps } => loads::load(self, rig, *pps, trial_ns),
+            TestKind::Sessions(test) => sessions::find(self, testbed, test, trial_ns),
+            TestKind::TcpEcho { orders, stack } => sessions::echo(self, testbed, (*stack, orders), trial_ns),
+            TestKind::UdpLoop => sessions::udp_loop(self, testbed, trial_ns),
+            TestKind::Load { pps } => loads::load(self, testbed, *pps, trial_ns),
         }
     }
 

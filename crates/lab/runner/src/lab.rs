@@ -1,4 +1,4 @@
-//! The lab's own rigs: devices of [`linerate_testbed::dut`] on paths of [`linerate_testbed::topology`], measured by a [`Tester`].
+//! The lab's own testbeds: devices of [`linerate_testbed::dut`] on paths of [`linerate_testbed::topology`], measured by a [`Tester`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,17 +15,17 @@ use super::cores::{self, Chosen};
 use super::lab_tcp::TcpRig;
 use super::observed::{core_use, moved};
 use super::plan::CellPlan;
-use super::rig::{Gone, Measured, Order, Reset, Rig, Rigs, rate_pps};
+use super::testbed::{Reset, Testbed, TestbedError, TestbedFactory, TrialRequest, TrialResult, rate_pps};
 use linerate_testbed::dut::{self, Device, Shown};
 use linerate_testbed::environment;
 use linerate_testbed::placement::Mode;
-use linerate_testbed::topology::{Joint, TopologySpec};
+use linerate_testbed::topology::{LinkKind, TopologySpec};
 use linerate_tester::{
-    AskReasons, Cores, Delays, Interruption, Load, Outcome, Phases, Recovery, Tester, TesterSpec, TrialError,
+    Cores, Delays, DropReasonMode, Interruption, Load, Outcome, Phases, Recovery, Tester, TesterSpec, TrialError,
     TrialSpec, mean_size,
 };
 
-/// Makes rigs for the cells of an experiment.
+/// Makes testbeds for the cells of an experiment.
 pub struct Lab<'a> {
     experiment: &'a Experiment,
     /// Whether programs may be loaded into the kernel.
@@ -35,7 +35,7 @@ pub struct Lab<'a> {
     /// Of the first cell: what the cache line is measured between.
     first: Option<Cores>,
     cache_line_before_ns: Option<f64>,
-    /// The rig of the last cell, which may serve the next one, too.
+    /// The testbed of the last cell, which may serve the next one, too.
     kept: Option<(CellPlan<'a>, LabRig<'a>)>,
 }
 
@@ -49,17 +49,17 @@ impl<'a> Lab<'a> {
         Self { experiment, as_root, no_namespaces, first, cache_line_before_ns: None, kept: None }
     }
 
-    fn open_with(&self, cell: &CellPlan<'_>, dut: &DutSpec, ends: &TopologyKind) -> Result<LabRig<'a>, Gone> {
+    fn open_with(&self, cell: &CellPlan<'_>, dut: &DutSpec, ends: &TopologyKind) -> Result<LabRig<'a>, TestbedError> {
         let over_memory = cell.dut.kind.shares_memory();
         if let (TopologyKind::Namespaces, Some(why), false) = (ends, &self.no_namespaces, over_memory) {
-            return Err(Gone::Cannot(format!("no network namespace can be made: {why}")));
+            return Err(TestbedError::Cannot(format!("no network namespace can be made: {why}")));
         }
-        let chosen = chosen(cell, ends).map_err(Gone::Cannot)?;
+        let chosen = chosen(cell, ends).map_err(TestbedError::Cannot)?;
         let path = self.path(cell, &chosen, ends);
-        let built = dut::build(dut, &path).map_err(|error| Gone::Cannot(error.to_string()))?;
+        let built = dut::build(dut, &path).map_err(|error| TestbedError::Cannot(error.to_string()))?;
         let tester = Tester::around(built.path, &self.ports(cell));
-        let mut tester = tester.map_err(|error| Gone::Cannot(error.to_string()))?;
-        let cannot = |error: linerate_testbed::topology::TopologyError| Gone::Cannot(error.to_string());
+        let mut tester = tester.map_err(|error| TestbedError::Cannot(error.to_string()))?;
+        let cannot = |error: linerate_testbed::topology::TopologyError| TestbedError::Cannot(error.to_string());
         tester.place(chosen.placement).map_err(cannot)?;
         if chosen.of_dut.len() > 1 && built.device.is_steered() {
             tester.steer(&chosen.of_dut).map_err(cannot)?;
@@ -82,7 +82,7 @@ impl<'a> Lab<'a> {
     fn path(&self, cell: &CellPlan<'_>, chosen: &Chosen, ends: &TopologyKind) -> TopologySpec {
         TopologySpec {
             ends: ends.clone(),
-            joint: if cell.dut.kind.shares_memory() { Joint::Memif } else { Joint::Veth },
+            link: if cell.dut.kind.shares_memory() { LinkKind::Memif } else { LinkKind::Veth },
             mtu: self.experiment.mtu,
             placement: chosen.placement,
             dut_cores: chosen.of_dut.clone(),
@@ -102,7 +102,7 @@ impl<'a> Lab<'a> {
         let trial_ns = self.experiment.tests.iter().map(|test| test.trial_ns).max().unwrap_or(0);
         let packets = (trial_ns as f64 / 1e9 * RATE_MAX_PPS) as u64;
         let sequences = packets.next_power_of_two().clamp(1 << 25, 1 << 28);
-        let spec = TesterSpec { sequences, drop_reasons: AskReasons::WhenNeeded, ..spec };
+        let spec = TesterSpec { sequences, drop_reasons: DropReasonMode::WhenNeeded, ..spec };
         if cell.direction == Direction::BothWays { spec.both_ways() } else { spec }
     }
 }
@@ -134,30 +134,30 @@ fn chosen(cell: &CellPlan<'_>, topology: &TopologyKind) -> Result<Chosen, String
     cores::choose(cell.cores, topology, &affinity::allowed_cores())
 }
 
-impl Rigs for Lab<'_> {
-    fn open<'b>(&'b mut self, cell: &CellPlan<'_>) -> Result<Box<dyn Rig + 'b>, Gone> {
+impl TestbedFactory for Lab<'_> {
+    fn open<'b>(&'b mut self, cell: &CellPlan<'_>) -> Result<Box<dyn Testbed + 'b>, TestbedError> {
         if is_of_tcp(self.experiment) {
-            let chosen = chosen(cell, &self.experiment.topology).map_err(Gone::Cannot)?;
+            let chosen = chosen(cell, &self.experiment.topology).map_err(TestbedError::Cannot)?;
             let path = self.path(cell, &chosen, &self.experiment.topology);
             let namespaces = (chosen, self.no_namespaces.as_deref());
             return Ok(Box::new(TcpRig::open(cell, self.experiment, path, namespaces)?));
         }
         let kept = self.kept.take().filter(|(before, _)| self.experiment.keeps_device(before, cell));
-        let kept = kept.and_then(|(_, rig)| rig.go_on_with(cell));
-        let rig = match kept {
-            Some(rig) => rig,
+        let kept = kept.and_then(|(_, testbed)| testbed.go_on_with(cell));
+        let testbed = match kept {
+            Some(testbed) => testbed,
             None => self.open_with(cell, cell.dut, &self.experiment.topology)?,
         };
         if !cell.dut.kind.is_flow_switch() {
-            return Ok(Box::new(rig));
+            return Ok(Box::new(testbed));
         }
         // It stays for the next cell.
         let cells = self.experiment.cells();
-        let Some(same) = cells.into_iter().find(|known| known.id == cell.id) else { return Ok(Box::new(rig)) };
-        Ok(Box::new(&mut self.kept.insert((same, rig)).1))
+        let Some(same) = cells.into_iter().find(|known| known.id == cell.id) else { return Ok(Box::new(testbed)) };
+        Ok(Box::new(&mut self.kept.insert((same, testbed)).1))
     }
 
-    fn open_baseline<'b>(&'b mut self, cell: &CellPlan<'_>) -> Option<Result<Box<dyn Rig + 'b>, Gone>> {
+    fn open_baseline<'b>(&'b mut self, cell: &CellPlan<'_>) -> Option<Result<Box<dyn Testbed + 'b>, TestbedError>> {
         let has_none = is_of_tcp(self.experiment) || cell.dut.kind == DutKind::None;
         let ends = match (&self.experiment.topology, &self.experiment.baseline_ports) {
             (TopologyKind::Namespaces, _) => TopologyKind::Namespaces,
@@ -174,7 +174,7 @@ impl Rigs for Lab<'_> {
             self.kept = None;
         }
         let none = DutSpec { name: "baseline".into(), kind: DutKind::None };
-        Some(self.open_with(cell, &none, &ends).map(|rig| Box::new(rig) as Box<dyn Rig + 'b>))
+        Some(self.open_with(cell, &none, &ends).map(|testbed| Box::new(testbed) as Box<dyn Testbed + 'b>))
     }
 
     fn environment(&self) -> Environment {
@@ -225,7 +225,7 @@ struct LabRig<'a> {
     experiment: &'a Experiment,
 }
 
-impl Rig for LabRig<'_> {
+impl Testbed for LabRig<'_> {
     fn describe(&self) -> Dut {
         self.device.describe()
     }
@@ -260,7 +260,7 @@ impl Rig for LabRig<'_> {
         Some(environment)
     }
 
-    fn warm_up(&mut self) -> Result<(), Gone> {
+    fn warm_up(&mut self) -> Result<(), TestbedError> {
         let warm_up_ns = match self.experiment.phases.warm_up_ns {
             0 if self.device.needs_warm_up() => WARM_UP_NS,
             other => other,
@@ -270,28 +270,30 @@ impl Rig for LabRig<'_> {
         }
         let pps = WARM_UP_PPS.max(self.flows.count() as f64 * 2e9 / warm_up_ns as f64).min(WARM_UP_MAX_PPS);
         let load = Load::Rate { pps, duration_ns: warm_up_ns };
-        self.fly(load, false, None)?;
+        self.run_load(load, false, None)?;
         self.is_warm = true;
         Ok(())
     }
 
-    fn trial(&mut self, order: &Order) -> Result<Measured, Gone> {
-        let cannot = |error: dut::DutError| Gone::Device(error.to_string());
+    fn trial(&mut self, order: &TrialRequest) -> Result<TrialResult, TestbedError> {
+        let cannot = |error: dut::DutError| TestbedError::Device(error.to_string());
         self.device.learn().map_err(cannot)?;
         let shown_before = self.device.show().map_err(cannot)?;
         let before = self.device.counters().map_err(cannot)?;
         let timed = order.latency || order.timeline;
-        let (outcome, reset) = self.fly(order.load, timed, order.reset_after_ns)?;
+        let (outcome, reset) = self.run_load(order.load, timed, order.reset_after_ns)?;
         let after = self.device.counters().map_err(cannot)?;
         let shown = shown(&shown_before, &self.device.show().map_err(cannot)?);
-        Ok(Measured { shown, ..self.measured(order, outcome, moved(&before, &after), reset) })
+        Ok(TrialResult { shown, ..self.measured(order, outcome, moved(&before, &after), reset) })
     }
 
-    fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<Found, Gone> {
+    fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<Found, TestbedError> {
         let Some(topology) = &self.tester.topology else {
-            return Err(Gone::Cannot("between these ends are no interfaces of the kernel, which `ping` needs".into()));
+            return Err(TestbedError::Cannot(
+                "between these ends are no interfaces of the kernel, which `ping` needs".into(),
+            ));
         };
-        dut::ping(topology, duration_ns, interval_ns).map_err(|error| Gone::Cannot(error.to_string()))
+        dut::ping(topology, duration_ns, interval_ns).map_err(|error| TestbedError::Cannot(error.to_string()))
     }
 }
 
@@ -326,7 +328,12 @@ impl<'a> LabRig<'a> {
     }
 
     /// One load, with the device reset meanwhile where that is asked for.
-    fn fly(&mut self, load: Load, timed: bool, reset_after_ns: Option<u64>) -> Result<(Outcome, Option<String>), Gone> {
+    fn run_load(
+        &mut self,
+        load: Load,
+        timed: bool,
+        reset_after_ns: Option<u64>,
+    ) -> Result<(Outcome, Option<String>), TestbedError> {
         let phases = self.experiment.phases;
         let spec = TrialSpec {
             backward: self.both_ways.then_some(load),
@@ -356,33 +363,33 @@ impl<'a> LabRig<'a> {
             });
             (outcome, reset)
         });
-        self.device.check().map_err(|error| Gone::Device(error.to_string()))?;
-        let reset = reset.transpose().map_err(|error| Gone::Cannot(error.to_string()))?;
+        self.device.check().map_err(|error| TestbedError::Device(error.to_string()))?;
+        let reset = reset.transpose().map_err(|error| TestbedError::Cannot(error.to_string()))?;
         let outcome = outcome.map_err(|error| match error {
-            TrialError::Stopped => Gone::Stopped,
-            error => Gone::Cannot(error.to_string()),
+            TrialError::Stopped => TestbedError::Stopped,
+            error => TestbedError::Cannot(error.to_string()),
         })?;
         match &outcome.interrupted {
             None => Ok((outcome, reset)),
-            Some(Interruption::Signal) => Err(Gone::Stopped),
-            Some(Interruption::Device(error)) => Err(Gone::Device(error.to_string())),
-            Some(other) => Err(Gone::Device(other.to_string())),
+            Some(Interruption::Signal) => Err(TestbedError::Stopped),
+            Some(Interruption::Device(error)) => Err(TestbedError::Device(error.to_string())),
+            Some(other) => Err(TestbedError::Device(other.to_string())),
         }
     }
 
     fn measured(
         &self,
-        order: &Order,
+        order: &TrialRequest,
         outcome: Outcome,
         dut_counters: BTreeMap<String, u64>,
         reset: Option<String>,
-    ) -> Measured {
+    ) -> TrialResult {
         let recovery = outcome.ways.iter().filter_map(|way| way.recovery()).max_by_key(recovery_ns);
         let has_timeline = outcome.ways.iter().all(|way| way.arrivals.timeline.is_some());
         // Of both directions the longer; none if one did not come back.
         let outages: Option<Vec<u64>> = outcome.ways.iter().map(|way| way.outage_ns()).collect();
         let outage_ns = outages.and_then(|all| all.into_iter().max());
-        Measured {
+        TrialResult {
             histogram: outcome.delays.as_ref().filter(|_| order.latency).map(Delays::curve).unwrap_or_default(),
             pdv_ns: outcome.delays.as_ref().filter(|_| order.latency).and_then(Delays::variation_ns),
             recovery,
@@ -406,7 +413,7 @@ impl<'a> LabRig<'a> {
         }
     }
 
-    fn trial_report(&self, order: &Order, outcome: Outcome) -> Trial {
+    fn trial_report(&self, order: &TrialRequest, outcome: Outcome) -> Trial {
         let account = outcome.ledger.account;
         let ways = if self.both_ways { 2.0 } else { 1.0 };
         let duration_ns = outcome.duration_ns;

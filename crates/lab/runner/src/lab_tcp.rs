@@ -1,4 +1,4 @@
-//! Rigs whose ends are TCP stacks of the tester: what tests of connections, of requests and of echoes are made on.
+//! TestbedFactory whose ends are TCP stacks of the tester: what tests of connections, of requests and of echoes are made on.
 
 use linerate_experiment::{DirectLink, DutKind, EchoOrder, EchoStack, Experiment, FlowSpec, TesterPorts, TopologyKind};
 use linerate_port::Drops;
@@ -11,7 +11,7 @@ use linerate_report::{
 use super::cores::{self, Chosen};
 use super::observed::{core_use, moved};
 use super::plan::CellPlan;
-use super::rig::{Gone, Measured, Order, Rig, SessionsOrder};
+use super::testbed::{SessionsRequest, Testbed, TestbedError, TrialRequest, TrialResult};
 use crate::core_clock;
 use linerate_ledger::counters::CounterSources;
 use linerate_testbed::cpu::CpuTimes;
@@ -19,7 +19,7 @@ use linerate_testbed::dut::{self, Device, Path};
 use linerate_testbed::environment;
 use linerate_testbed::netlink::flush_connections;
 use linerate_testbed::switches::SwitchSource;
-use linerate_testbed::topology::{Cut, Joint, Topology, TopologySpec};
+use linerate_testbed::topology::{Cut, LinkKind, Topology, TopologySpec};
 use linerate_tester::tcp::echo::{self, EchoSpec};
 use linerate_tester::tcp::{Ends, Joined, PairError, SessionSpec, peers, run_sessions, udp_loop};
 use linerate_tester::{Cores, Phases};
@@ -61,15 +61,15 @@ impl<'a> TcpRig<'a> {
         experiment: &'a Experiment,
         spec: TopologySpec,
         (chosen, no_namespaces): (Chosen, Option<&str>),
-    ) -> Result<TcpRig<'a>, Gone> {
-        let cannot = |error: &dyn std::fmt::Display| Gone::Cannot(error.to_string());
+    ) -> Result<TcpRig<'a>, TestbedError> {
+        let cannot = |error: &dyn std::fmt::Display| TestbedError::Cannot(error.to_string());
         let direct = direct_link(cell);
         if let (None, Some(why)) = (direct, no_namespaces) {
-            return Err(Gone::Cannot(format!("no network namespace can be made: {why}")));
+            return Err(TestbedError::Cannot(format!("no network namespace can be made: {why}")));
         }
         let spec = match direct {
             None => spec,
-            Some(DirectLink::SharedMemory) => TopologySpec { joint: Joint::Memif, ..spec },
+            Some(DirectLink::SharedMemory) => TopologySpec { link: LinkKind::Memif, ..spec },
             Some(DirectLink::InProcess) => TopologySpec { ends: TopologyKind::InProcess, ..spec },
         };
         let built = dut::build(cell.dut, &spec).map_err(|error| cannot(&error))?;
@@ -92,7 +92,7 @@ impl<'a> TcpRig<'a> {
             Path::InProcess => (opened(&Joined::Pipe)?, "a link inside this process".to_owned()),
             Path::Captured(..) | Path::Ports { .. } => {
                 let why = "TCP needs a device that carries packets between two ends of the lab's own making";
-                return Err(Gone::Cannot(why.into()));
+                return Err(TestbedError::Cannot(why.into()));
             }
         };
         let (device, has_device) = (built.device, cell.dut.kind != DutKind::None);
@@ -126,7 +126,7 @@ impl<'a> TcpRig<'a> {
 
     fn report(
         &self,
-        order: &Order,
+        order: &TrialRequest,
         (account, cpu, duration_ns): (Account, &CpuTimes, u64),
         notes: Vec<String>,
     ) -> ExperimentTrial {
@@ -164,14 +164,14 @@ impl<'a> TcpRig<'a> {
     }
 }
 
-fn gone(error: PairError) -> Gone {
+fn gone(error: PairError) -> TestbedError {
     match error {
-        PairError::Stopped => Gone::Stopped,
-        error => Gone::Cannot(error.to_string()),
+        PairError::Stopped => TestbedError::Stopped,
+        error => TestbedError::Cannot(error.to_string()),
     }
 }
 
-impl Rig for TcpRig<'_> {
+impl Testbed for TcpRig<'_> {
     fn describe(&self) -> Dut {
         self.device.describe()
     }
@@ -190,20 +190,24 @@ impl Rig for TcpRig<'_> {
     }
 
     /// Nothing: each trial begins with a connection that finds the way.
-    fn warm_up(&mut self) -> Result<(), Gone> {
+    fn warm_up(&mut self) -> Result<(), TestbedError> {
         Ok(())
     }
 
-    fn trial(&mut self, _: &Order) -> Result<Measured, Gone> {
-        Err(Gone::Cannot("the tester's ends are TCP stacks, which send no packets by a schedule".into()))
+    fn trial(&mut self, _: &TrialRequest) -> Result<TrialResult, TestbedError> {
+        Err(TestbedError::Cannot("the tester's ends are TCP stacks, which send no packets by a schedule".into()))
     }
 
-    fn ping(&mut self, _: u64, _: u64) -> Result<Found, Gone> {
-        Err(Gone::Cannot("the tester's ends are TCP stacks".into()))
+    fn ping(&mut self, _: u64, _: u64) -> Result<Found, TestbedError> {
+        Err(TestbedError::Cannot("the tester's ends are TCP stacks".into()))
     }
 
-    fn sessions(&mut self, order: &Order, wanted: &SessionsOrder) -> Result<(ExperimentTrial, SessionPoint), Gone> {
-        let device = |error: dut::DutError| Gone::Device(error.to_string());
+    fn sessions(
+        &mut self,
+        order: &TrialRequest,
+        wanted: &SessionsRequest,
+    ) -> Result<(ExperimentTrial, SessionPoint), TestbedError> {
+        let device = |error: dut::DutError| TestbedError::Device(error.to_string());
         self.device.learn().map_err(device)?;
         let before = self.device.counters().map_err(device)?;
         let phases = self.experiment.phases;
@@ -253,10 +257,10 @@ impl Rig for TcpRig<'_> {
         Ok((ExperimentTrial { dut_counters: moved(&before, &after), ..trial }, point))
     }
 
-    fn udp_loop(&mut self, order: &Order, duration_ns: u64) -> Result<(ExperimentTrial, Found), Gone> {
+    fn udp_loop(&mut self, order: &TrialRequest, duration_ns: u64) -> Result<(ExperimentTrial, Found), TestbedError> {
         let cores = self.cores();
         let outcome = udp_loop::run(&mut self.ends, duration_ns, cores).map_err(gone)?;
-        self.device.check().map_err(|error| Gone::Device(error.to_string()))?;
+        self.device.check().map_err(|error| TestbedError::Device(error.to_string()))?;
         let trial =
             self.report(order, (counted(outcome.packets, &outcome.drops)?, &outcome.cpu, duration_ns), Vec::new());
         let found = UdpFound {
@@ -271,17 +275,17 @@ impl Rig for TcpRig<'_> {
 
     fn echo(
         &mut self,
-        order: &Order,
+        order: &TrialRequest,
         stack: EchoStack,
         orders: &[EchoOrder],
         duration_ns: u64,
-    ) -> Result<(ExperimentTrial, Found), Gone> {
+    ) -> Result<(ExperimentTrial, Found), TestbedError> {
         let connections = self.flows.count();
         let needed = connections * CONNECTION_BYTES + OTHER_BYTES;
         let available = environment::memory_available_bytes().unwrap_or(u64::MAX);
         if needed > available {
             let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-            return Err(Gone::Cannot(format!(
+            return Err(TestbedError::Cannot(format!(
                 "{connections} connections need {:.1} GiB of memory, and this machine has {:.1} GiB free",
                 gib(needed),
                 gib(available)
@@ -295,7 +299,7 @@ impl Rig for TcpRig<'_> {
             EchoStack::Lwip => peers::lwip(&spec),
         }
         .map_err(gone)?;
-        self.device.check().map_err(|error| Gone::Device(error.to_string()))?;
+        self.device.check().map_err(|error| TestbedError::Device(error.to_string()))?;
         let times = (counted(outcome.packets, &outcome.drops)?, &outcome.cpu, duration_ns * orders.len() as u64);
         let trial = self.report(order, times, outcome.notes);
         let mut points = outcome.points;
@@ -316,7 +320,7 @@ impl Rig for TcpRig<'_> {
 }
 
 /// The account of the packets of both ends. Ports count what they lost of other packets, too, so that no more is theirs than is missing.
-fn counted([client, server]: [(u64, u64); 2], drops: &[Drops]) -> Result<Account, Gone> {
+fn counted([client, server]: [(u64, u64); 2], drops: &[Drops]) -> Result<Account, TestbedError> {
     let (sent, delivered) = (client.0 + server.0, client.1 + server.1);
     let mut missing = sent.saturating_sub(delivered);
     let loss = |drops: &Drops| {
@@ -326,5 +330,5 @@ fn counted([client, server]: [(u64, u64); 2], drops: &[Drops]) -> Result<Account
     };
     let lost = drops.iter().map(loss).collect();
     let counted = Counted { intended: sent, sent, delivered, ..Counted::default() };
-    Account::new(counted, lost).map_err(|error| Gone::Cannot(error.to_string()))
+    Account::new(counted, lost).map_err(|error| TestbedError::Cannot(error.to_string()))
 }

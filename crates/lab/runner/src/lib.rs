@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   Experiment --plan--> cells --> baseline, device, warm-up --> tests x repetitions --> trials --> Store
-//!                                        |  (trait Rigs, trait Rig: what measures)        (trait Store: what keeps)
+//!                                        |  (trait TestbedFactory, trait Testbed: what measures)        (trait Store: what keeps)
 //! ```
 //!
-//! Read [`Rig`] (what can be measured in a cell), `cell.rs` (a cell from its device to its last finding), `throughput.rs` and
+//! Read [`Testbed`] (what can be measured in a cell), `cell.rs` (a cell from its device to its last finding), `throughput.rs` and
 //! its neighbours (one test each), `work.rs` (one trial: noise, account, saving). The flow knows no ports: [`lab`] joins it to
 //! them, and the tests of this folder to a device made up of numbers.
 
@@ -23,9 +23,9 @@ mod observed;
 mod pace;
 mod plan;
 mod rfc2544;
-mod rig;
 mod sessions;
 mod store;
+mod testbed;
 #[cfg(test)]
 mod tests;
 mod throughput;
@@ -41,8 +41,8 @@ use linerate_report::{
 };
 
 pub use plan::{CellPlan, Slot, matches_pattern};
-pub use rig::{Gone, Measured, Order, Reset, Rig, Rigs, SessionsOrder};
 pub use store::Store;
+pub use testbed::{Reset, SessionsRequest, Testbed, TestbedError, TestbedFactory, TrialRequest, TrialResult};
 pub use watch::Event;
 
 use plan::Plan;
@@ -104,7 +104,7 @@ pub fn begin(experiment: &Experiment, file: &str, only: Option<&str>, version: &
 pub fn run(
     experiment: &Experiment,
     results: &mut Results,
-    rigs: &mut dyn Rigs,
+    testbeds: &mut dyn TestbedFactory,
     store: &mut dyn Store,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<End, RunError> {
@@ -112,11 +112,11 @@ pub fn run(
     plan.drop_unfinished(results);
     results.complete = false;
     if results.environment == Environment::default() {
-        results.environment = rigs.environment();
+        results.environment = testbeds.environment();
     }
-    rigs.before(results);
-    let mut end = cell::all(&plan, results, rigs, store, watch);
-    rigs.after(results);
+    testbeds.before(results);
+    let mut end = cell::all(&plan, results, testbeds, store, watch);
+    testbeds.after(results);
     results.ended = now();
     results.recommendation = capture_recommendation(results);
     results.bounds = stated_bounds(results);

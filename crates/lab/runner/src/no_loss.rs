@@ -5,18 +5,23 @@ use linerate_search::Load as Pps;
 use linerate_search::no_loss::NoLoss;
 
 use super::bench::{Bench, Halt};
-use super::rig::Rig;
+use super::testbed::Testbed;
 use super::throughput::in_words_of_search;
 use linerate_tester::Load;
 
-pub(super) fn find(bench: &mut Bench<'_>, rig: &mut dyn Rig, shares: &[f64], trial_ns: u64) -> Result<Found, Halt> {
+pub(super) fn find(
+    bench: &mut Bench<'_>,
+    testbed: &mut dyn Testbed,
+    shares: &[f64],
+    trial_ns: u64,
+) -> Result<Found, Halt> {
     let from = Pps::from_pps(bench.throughput_pps()? as u64);
     let mut search = NoLoss::new(from, shares, trial_ns).map_err(Halt::search)?;
     let mut points = Vec::new();
     while let Some(load) = search.next() {
         let rate = Load::Rate { pps: load.pps() as f64, duration_ns: trial_ns };
         let order = bench.order("", Purpose::Search, rate);
-        let measured = bench.trial(rig, order, None)?;
+        let measured = bench.trial(testbed, order, None)?;
         search.record(in_words_of_search(&measured, load, trial_ns)).map_err(Halt::search)?;
         let (sent_pps, delivered_pps) = measured.rates();
         let loss_ratio = measured.loss_ratio();

@@ -7,7 +7,7 @@ use linerate_search::frame_loss::FrameLoss;
 use linerate_search::recovery::LoadDrop;
 
 use super::bench::{Bench, Halt};
-use super::rig::{Order, Rig};
+use super::testbed::{Testbed, TrialRequest};
 use super::throughput::in_words_of_search;
 use linerate_tester::{Load, Recovery};
 
@@ -23,7 +23,7 @@ const RESET_AFTER: u64 = 4;
 /// Latency at shares of the throughput (RFC 2544 section 26.2; RFC 8219 sections 7.2 and 7.3).
 pub(super) fn latency(
     bench: &mut Bench<'_>,
-    rig: &mut dyn Rig,
+    testbed: &mut dyn Testbed,
     shares: &[f64],
     idle_pps: f64,
     trial_ns: u64,
@@ -38,7 +38,7 @@ pub(super) fn latency(
         let pps = if *share > 0.0 { share * full_pps } else { idle_pps };
         let words = format!("{:.0} % of the throughput", share * 100.0);
         let order = bench.order(&words, Purpose::Throughput, Load::Rate { pps, duration_ns: trial_ns });
-        let measured = bench.trial(rig, Order { latency: true, ..order }, None)?;
+        let measured = bench.trial(testbed, TrialRequest { latency: true, ..order }, None)?;
         points.push(LatencyPoint {
             share: *share,
             load_pps: pps * bench.ways,
@@ -53,12 +53,14 @@ pub(super) fn latency(
 /// Loss against offered load, from the highest load downwards until two in a row lose nothing (RFC 2544 section 26.3).
 pub(super) fn frame_loss(
     bench: &mut Bench<'_>,
-    rig: &mut dyn Rig,
+    testbed: &mut dyn Testbed,
     loads_pps: &[f64],
     trial_ns: u64,
 ) -> Result<Found, Halt> {
     let mut curve = match loads_pps {
-        [] => FrameLoss::downwards(Pps::from_pps(bench.ceiling(rig, trial_ns)?.sent_pps as u64), LOAD_STEP, trial_ns),
+        [] => {
+            FrameLoss::downwards(Pps::from_pps(bench.ceiling(testbed, trial_ns)?.sent_pps as u64), LOAD_STEP, trial_ns)
+        }
         given => FrameLoss::at(given.iter().map(|pps| Pps::from_pps(*pps as u64)).collect(), trial_ns),
     }
     .map_err(Halt::search)?;
@@ -66,7 +68,7 @@ pub(super) fn frame_loss(
     while let Some(load) = curve.next() {
         let rate = Load::Rate { pps: load.pps() as f64, duration_ns: trial_ns };
         let order = bench.order("", Purpose::Overload, rate);
-        let measured = bench.trial(rig, order, None)?;
+        let measured = bench.trial(testbed, order, None)?;
         curve.record(in_words_of_search(&measured, load, trial_ns)).map_err(Halt::search)?;
         let (sent_pps, delivered_pps) = measured.rates();
         let loss_ratio = measured.loss_ratio();
@@ -78,19 +80,19 @@ pub(super) fn frame_loss(
 /// The longest burst at full rate that loses nothing (RFC 2544 section 26.4), and the buffer that it shows (RFC 9004 section 6.4).
 pub(super) fn back_to_back(
     bench: &mut Bench<'_>,
-    rig: &mut dyn Rig,
+    testbed: &mut dyn Testbed,
     burst_max_ns: u64,
     bursts: u32,
     trial_ns: u64,
 ) -> Result<Found, Halt> {
-    let sent_pps = bench.ceiling(rig, trial_ns)?.sent_pps;
+    let sent_pps = bench.ceiling(testbed, trial_ns)?.sent_pps;
     let burst_max = ((sent_pps * burst_max_ns as f64 / 1e9) as u64).max(1);
     let step = (burst_max / BURST_STEP).clamp(1, BURST_STEP_MAX);
     let mut search = BackToBack::new(Settings { burst_max, step, repetitions: bursts.max(1) }).map_err(Halt::search)?;
     while let Some(packets) = search.next() {
         let number = search.outcome().longest.len() + 1;
         let order = bench.order(&format!("burst {number} of {bursts}"), Purpose::Search, Load::Burst { packets });
-        let measured = bench.trial(rig, order, None)?;
+        let measured = bench.trial(testbed, order, None)?;
         // Both directions have a burst of this length; what either lost counts.
         let account = &measured.trial.trial.account;
         let lost = account.intended().saturating_sub(account.delivered()).min(packets);
@@ -111,9 +113,9 @@ pub(super) fn back_to_back(
 
 /// System recovery: an overload of 110 % of the throughput (or all that the tester can send) is halved, and the time until nothing more
 /// is lost is measured (RFC 2544 section 26.5).
-pub(super) fn recovery(bench: &mut Bench<'_>, rig: &mut dyn Rig, trial_ns: u64) -> Result<Found, Halt> {
+pub(super) fn recovery(bench: &mut Bench<'_>, testbed: &mut dyn Testbed, trial_ns: u64) -> Result<Found, Halt> {
     let throughput = Pps::from_pps(bench.throughput_pps()? as u64);
-    let maximum = Pps::from_pps(bench.ceiling(rig, trial_ns)?.sent_pps as u64);
+    let maximum = Pps::from_pps(bench.ceiling(testbed, trial_ns)?.sent_pps as u64);
     let drop = LoadDrop::of(throughput, maximum, trial_ns, trial_ns);
     if !drop.is_overload(throughput) {
         return Err(Halt::Cannot("the tester cannot send more than the throughput, so there is no overload".into()));
@@ -121,7 +123,7 @@ pub(super) fn recovery(bench: &mut Bench<'_>, rig: &mut dyn Rig, trial_ns: u64) 
     let (overload_pps, after_pps) = (drop.overload.pps() as f64, drop.after.pps() as f64);
     let load = Load::Step { before_pps: Some(overload_pps), before_ns: trial_ns, after_pps, after_ns: trial_ns };
     let order = bench.order("110 %, then half of it", Purpose::Overload, load);
-    let measured = bench.trial(rig, Order { timeline: true, ..order }, None)?;
+    let measured = bench.trial(testbed, TrialRequest { timeline: true, ..order }, None)?;
     let recovery_ns = match measured.recovery {
         Some(Recovery::AtOnce) => Some(0),
         Some(Recovery::After { recovery_ns }) => Some(recovery_ns),
@@ -137,11 +139,11 @@ pub(super) fn recovery(bench: &mut Bench<'_>, rig: &mut dyn Rig, trial_ns: u64) 
 
 /// Reset: the device is reset under load at its throughput, and the time without packets is measured (RFC 2544 section 26.6), also by the
 /// number of lost packets (RFC 6201 section 4).
-pub(super) fn reset(bench: &mut Bench<'_>, rig: &mut dyn Rig, trial_ns: u64) -> Result<Found, Halt> {
+pub(super) fn reset(bench: &mut Bench<'_>, testbed: &mut dyn Testbed, trial_ns: u64) -> Result<Found, Halt> {
     let pps = bench.throughput_pps()?;
     let order = bench.order("reset under load", Purpose::Throughput, Load::Rate { pps, duration_ns: trial_ns });
-    let order = Order { timeline: true, reset_after_ns: Some(trial_ns / RESET_AFTER), ..order };
-    let measured = bench.trial(rig, order, None)?;
+    let order = TrialRequest { timeline: true, reset_after_ns: Some(trial_ns / RESET_AFTER), ..order };
+    let measured = bench.trial(testbed, order, None)?;
     let Some(reset) = measured.reset.clone() else {
         return Err(Halt::Cannot("the receiving end does not tell when packets arrive".into()));
     };

@@ -5,7 +5,7 @@ use linerate_report::{Found, Purpose, SessionAccount, SessionPoint, SessionsFoun
 use linerate_search::{Goal, Limit, Load as Number, Search};
 
 use super::bench::{Bench, Halt};
-use super::rig::{Rig, SessionsOrder};
+use super::testbed::{SessionsRequest, Testbed};
 use linerate_tester::Load;
 use linerate_tester::tcp::SessionLoad;
 
@@ -18,11 +18,16 @@ const LOAD_MIN: u64 = 10;
 /// A search that does not converge ends after so many trials.
 const TRIALS_MAX: u32 = 40;
 
-pub(super) fn find(bench: &mut Bench<'_>, rig: &mut dyn Rig, test: &Sessions, trial_ns: u64) -> Result<Found, Halt> {
+pub(super) fn find(
+    bench: &mut Bench<'_>,
+    testbed: &mut dyn Testbed,
+    test: &Sessions,
+    trial_ns: u64,
+) -> Result<Found, Halt> {
     let mut points = Vec::new();
     let found = match test.loads.is_empty() {
-        false => ladder(bench, rig, test, trial_ns, &mut points)?,
-        true => search(bench, rig, test, trial_ns, &mut points)?,
+        false => ladder(bench, testbed, test, trial_ns, &mut points)?,
+        true => search(bench, testbed, test, trial_ns, &mut points)?,
     };
     let found = SessionsFound { points, ..found };
     Ok(match test.of {
@@ -34,7 +39,7 @@ pub(super) fn find(bench: &mut Bench<'_>, rig: &mut dyn Rig, test: &Sessions, tr
 
 pub(super) fn echo(
     bench: &mut Bench<'_>,
-    rig: &mut dyn Rig,
+    testbed: &mut dyn Testbed,
     (stack, orders): (EchoStack, &[EchoOrder]),
     trial_ns: u64,
 ) -> Result<Found, Halt> {
@@ -44,15 +49,15 @@ pub(super) fn echo(
     };
     let order = bench.order(&words, Purpose::Overload, Load::Full { duration_ns: trial_ns });
     bench.begin_trial(&order, None);
-    let (trial, found) = rig.echo(&order, stack, orders, trial_ns)?;
+    let (trial, found) = testbed.echo(&order, stack, orders, trial_ns)?;
     bench.keep(trial)?;
     Ok(found)
 }
 
-pub(super) fn udp_loop(bench: &mut Bench<'_>, rig: &mut dyn Rig, trial_ns: u64) -> Result<Found, Halt> {
+pub(super) fn udp_loop(bench: &mut Bench<'_>, testbed: &mut dyn Testbed, trial_ns: u64) -> Result<Found, Halt> {
     let order = bench.order("datagrams back and forth", Purpose::Overload, Load::Full { duration_ns: trial_ns });
     bench.begin_trial(&order, None);
-    let (trial, found) = rig.udp_loop(&order, trial_ns)?;
+    let (trial, found) = testbed.udp_loop(&order, trial_ns)?;
     bench.keep(trial)?;
     Ok(found)
 }
@@ -60,14 +65,14 @@ pub(super) fn udp_loop(bench: &mut Bench<'_>, rig: &mut dyn Rig, trial_ns: u64) 
 /// The loads that the experiment names.
 fn ladder(
     bench: &mut Bench<'_>,
-    rig: &mut dyn Rig,
+    testbed: &mut dyn Testbed,
     test: &Sessions,
     trial_ns: u64,
     points: &mut Vec<SessionPoint>,
 ) -> Result<SessionsFound, Halt> {
     let mut found = SessionsFound { highest: None, fails_at: None, tester_limited: false, points: Vec::new() };
     for load in &test.loads {
-        let point = trial(bench, rig, test, load_of(test, *load), (*load, trial_ns))?;
+        let point = trial(bench, testbed, test, load_of(test, *load), (*load, trial_ns))?;
         match is_whole(test, &point) {
             true => found.highest = Some(found.highest.map_or(*load, |highest| highest.max(*load))),
             false => found.fails_at = Some(found.fails_at.map_or(*load, |least| least.min(*load))),
@@ -82,7 +87,7 @@ fn ladder(
 /// Halving between a load at which all succeed and one at which something fails.
 fn search(
     bench: &mut Bench<'_>,
-    rig: &mut dyn Rig,
+    testbed: &mut dyn Testbed,
     test: &Sessions,
     trial_ns: u64,
     points: &mut Vec<SessionPoint>,
@@ -94,7 +99,7 @@ fn search(
                 SessionKind::RequestRate => SessionLoad::RequestLoop(test.connections),
                 _ => SessionLoad::ConnectionLoop(LOOP_CONNECTIONS),
             };
-            let point = trial(bench, rig, test, load, (0.0, trial_ns))?;
+            let point = trial(bench, testbed, test, load, (0.0, trial_ns))?;
             let reached = point.answered_per_second;
             points.push(SessionPoint { load: reached, ..point });
             reached * ABOVE_LOOP
@@ -108,7 +113,7 @@ fn search(
     let mut search = Search::new(goal).map_err(Halt::search)?;
     while let Some(number) = search.next() {
         let load = number.pps() as f64;
-        let point = trial(bench, rig, test, load_of(test, load), (load, trial_ns))?;
+        let point = trial(bench, testbed, test, load_of(test, load), (load, trial_ns))?;
         search.record(in_words_of_search(test, &point, number, trial_ns)).map_err(Halt::search)?;
         points.push(point);
     }
@@ -132,7 +137,7 @@ fn load_of(test: &Sessions, load: f64) -> SessionLoad {
 
 fn trial(
     bench: &mut Bench<'_>,
-    rig: &mut dyn Rig,
+    testbed: &mut dyn Testbed,
     test: &Sessions,
     load: SessionLoad,
     (number, duration_ns): (f64, u64),
@@ -147,8 +152,8 @@ fn trial(
     };
     let order = bench.order(&words, Purpose::Search, Load::Full { duration_ns });
     bench.begin_trial(&order, None);
-    let wanted = SessionsOrder { load, duration_ns, bytes: test.bytes, timeout_ns: test.timeout_ns };
-    let (trial, point) = rig.sessions(&order, &wanted)?;
+    let wanted = SessionsRequest { load, duration_ns, bytes: test.bytes, timeout_ns: test.timeout_ns };
+    let (trial, point) = testbed.sessions(&order, &wanted)?;
     bench.keep(trial)?;
     Ok(SessionPoint { load: number, ..point })
 }

@@ -7,7 +7,7 @@ use linerate_report::{Found, GoalBounds, GoalFound, LimitedBy, Purpose, SearchSt
 use linerate_search::{Bounds, Limit, Load as Pps, Stop, mlr};
 
 use super::bench::{Bench, Ceiling, Halt};
-use super::rig::{Measured, Rig};
+use super::testbed::{Testbed, TrialResult};
 use linerate_tester::Load;
 
 /// Lowest load of a search, in packets per second and direction.
@@ -24,25 +24,25 @@ const UNSENT_RETRIES: u32 = 3;
 /// `time_max_ns`: after it no further trial begins.
 pub(super) fn find(
     bench: &mut Bench<'_>,
-    rig: &mut dyn Rig,
+    testbed: &mut dyn Testbed,
     search: &Kind,
     (trial_ns, time_max_ns): (u64, Option<u64>),
 ) -> Result<Found, Halt> {
     let end = time_max_ns.and_then(|time_ns| Instant::now().checked_add(Duration::from_nanos(time_ns)));
     let has_time = || end.is_none_or(|end| Instant::now() < end);
-    let ceiling = bench.ceiling(rig, trial_ns)?;
+    let ceiling = bench.ceiling(testbed, trial_ns)?;
     let goals = match search {
         Kind::Bisection { resolution, loss_ratio, confirmations } => {
-            bisection(bench, rig, &ceiling, trial_ns, (*resolution, *loss_ratio, *confirmations), &has_time)?
+            bisection(bench, testbed, &ceiling, trial_ns, (*resolution, *loss_ratio, *confirmations), &has_time)?
         }
-        Kind::Mlr { goals } => multiple(bench, rig, &ceiling, goals, &has_time)?,
+        Kind::Mlr { goals } => multiple(bench, testbed, &ceiling, goals, &has_time)?,
     };
     Ok(Found::Throughput { goals })
 }
 
 fn bisection(
     bench: &mut Bench<'_>,
-    rig: &mut dyn Rig,
+    testbed: &mut dyn Testbed,
     ceiling: &Ceiling,
     trial_ns: u64,
     (resolution, loss_ratio, confirmations): (f64, f64, u32),
@@ -63,7 +63,7 @@ fn bisection(
     }
     while let Some(load) = search.next().filter(|_| has_time()) {
         let bounds = bounds_words(search.bounds(), bench.ways);
-        let trial = trial(bench, rig, (load, trial_ns), &bounds, &[loss_ratio])?;
+        let trial = trial(bench, testbed, (load, trial_ns), &bounds, &[loss_ratio])?;
         search.record(trial).map_err(Halt::search)?;
     }
     let outcome = search.outcome();
@@ -77,7 +77,7 @@ fn bisection(
 
 fn multiple(
     bench: &mut Bench<'_>,
-    rig: &mut dyn Rig,
+    testbed: &mut dyn Testbed,
     ceiling: &Ceiling,
     goals: &[LossGoal],
     has_time: &dyn Fn() -> bool,
@@ -93,7 +93,7 @@ fn multiple(
     let ratios: Vec<f64> = goals.iter().map(|goal| goal.loss_ratio).collect();
     while let Some(step) = search.next_step().filter(|_| has_time()) {
         let words = goal_words(&search, step.goal, bench.ways);
-        let trial = trial(bench, rig, (step.order.load, step.order.duration_ns), &words, &ratios)?;
+        let trial = trial(bench, testbed, (step.order.load, step.order.duration_ns), &words, &ratios)?;
         search.record(trial).map_err(Halt::search)?;
     }
     let outcome = search.outcome();
@@ -138,7 +138,7 @@ fn range(ceiling: &Ceiling) -> (Pps, Pps) {
 /// A trial of a search: a load for a time. It is made again while unsent packets alone would decide one of the goals.
 fn trial(
     bench: &mut Bench<'_>,
-    rig: &mut dyn Rig,
+    testbed: &mut dyn Testbed,
     (load, duration_ns): (Pps, u64),
     bounds: &str,
     loss_ratios: &[f64],
@@ -147,7 +147,7 @@ fn trial(
     let mut retries = 0;
     loop {
         let order = bench.order("", Purpose::Search, rate);
-        let measured = bench.trial(rig, order, Some(bounds))?;
+        let measured = bench.trial(testbed, order, Some(bounds))?;
         let trial = in_words_of_search(&measured, load, duration_ns);
         let is_testers = loss_ratios.iter().any(|ratio| trial.is_decided_by_unsent(*ratio));
         if !is_testers || retries >= UNSENT_RETRIES {
@@ -159,7 +159,7 @@ fn trial(
 }
 
 /// Whatever did not arrive is lost to the search, explained or not.
-pub(super) fn in_words_of_search(measured: &Measured, load: Pps, duration_ns: u64) -> linerate_search::Trial {
+pub(super) fn in_words_of_search(measured: &TrialResult, load: Pps, duration_ns: u64) -> linerate_search::Trial {
     let account = &measured.trial.trial.account;
     let lost = account.sent().saturating_sub(account.delivered());
     linerate_search::Trial {

@@ -3,7 +3,7 @@
 use linerate_experiment::Experiment;
 use linerate_report::{ExperimentTrial, Noise, units};
 
-use super::rig::{Gone, Measured, Order, Rig};
+use super::testbed::{Testbed, TestbedError, TrialRequest, TrialResult};
 
 /// A trial that stays disturbed, however often it is made again, tells of a machine that is never undisturbed: to make every one twice costs
 /// twice the time and gives nothing. So after such a trial one disturbed trial counts as it is, after the next two, then four, and so on, until
@@ -39,18 +39,18 @@ impl Hope {
 
 /// Makes a trial, again where the kernel's drop reasons came too late for it, and while it is disturbed (a link of the tester's went away, too)
 /// and retries are left. Each one that is made again is handed to `set_aside` and says why. The notes and the noise of the one that comes back say so, too.
-pub(super) fn undisturbed<E: From<Gone>>(
-    rig: &mut dyn Rig,
-    order: &Order,
+pub(super) fn undisturbed<E: From<TestbedError>>(
+    testbed: &mut dyn Testbed,
+    order: &TrialRequest,
     (experiment, hope): (&Experiment, &mut Hope),
     set_aside: &mut dyn FnMut(ExperimentTrial) -> Result<(), E>,
-) -> Result<Measured, E> {
+) -> Result<TrialResult, E> {
     let mut repeated = 0;
     let mut made_again = None;
     let mut attempt = 0;
     loop {
         attempt += 1;
-        let mut measured = rig.trial(order)?;
+        let mut measured = testbed.trial(order)?;
         let noise = measured.trial.noise;
         let flapped = !measured.link_flaps.is_empty();
         let disturbed = flapped || is_disturbed(&noise, measured.trial.trial.duration_ns, experiment);

@@ -11,10 +11,10 @@ mod device;
 mod endpoint;
 mod ends;
 mod fixed_loop;
-mod flight;
 mod gateway;
 pub mod lanes;
 mod load;
+mod load_run;
 mod memory;
 mod noise;
 mod outcome;
@@ -72,13 +72,13 @@ pub struct TesterSpec {
     /// Packets of one direction of a trial that a `sink` tells apart (duplicates, reordering): one bit each, up to 2^30.
     pub sequences: u64,
     /// When the kernel is asked for the reasons of its drops, on a path of the tester's own making.
-    pub drop_reasons: AskReasons,
+    pub drop_reasons: DropReasonMode,
 }
 
 /// When the kernel is asked for the reasons of its drops. Asking costs the receiver some tens of nanoseconds for each packet, which
 /// shows in figures at the limit of a path (docs/ledger.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AskReasons {
+pub enum DropReasonMode {
     /// In every trial.
     Always,
     /// In trials of up to 50,000 packets a second, which it costs next to nothing; in others once a trial lost packets whose cause no
@@ -94,7 +94,7 @@ impl TesterSpec {
             receiver: receiver.into(),
             both_ways: false,
             sequences: 1 << 25,
-            drop_reasons: AskReasons::Always,
+            drop_reasons: DropReasonMode::Always,
         }
     }
 
@@ -176,8 +176,8 @@ impl Tester {
         let first = End::open(&near, (true, both), spec, traffic::addresses(&topology, Way::Forward), &pool)?;
         let second = End::open(&far, (both, true), spec, traffic::addresses(&topology, Way::Backward), &pool)?;
         let sources = match spec.drop_reasons {
-            AskReasons::Always => CounterSources::open(&topology)?,
-            AskReasons::WhenNeeded => CounterSources::without_drop_reasons(&topology)?,
+            DropReasonMode::Always => CounterSources::open(&topology)?,
+            DropReasonMode::WhenNeeded => CounterSources::without_drop_reasons(&topology)?,
         };
         let tester = Tester::between([first, second], pool);
         Ok(Tester { topology: Some(topology), sources: Some(sources), both_ways: both, ..tester })
@@ -217,8 +217,8 @@ impl Tester {
         second.endpoint = counts(0);
         first.endpoint = if both { counts(1) } else { None };
         let sources = match spec.drop_reasons {
-            AskReasons::Always => CounterSources::open(&topology)?,
-            AskReasons::WhenNeeded => CounterSources::without_drop_reasons(&topology)?,
+            DropReasonMode::Always => CounterSources::open(&topology)?,
+            DropReasonMode::WhenNeeded => CounterSources::without_drop_reasons(&topology)?,
         };
         let tester = Tester::between([first, second], pool);
         Ok(Tester { topology: Some(topology), sources: Some(sources), both_ways: both, ..tester })

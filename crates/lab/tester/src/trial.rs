@@ -10,18 +10,18 @@ use linerate_report::{Counted, Loss, Stalls, units};
 use linerate_sys::signal;
 
 use super::endpoint::{Arrivals, drops_since};
-use super::flight::Flown;
 use super::load::Load;
+use super::load_run::LoadRun;
 use super::noise;
 use super::outcome::{Interruption, Outcome, TrialError, WayOutcome};
 use super::phases::{Learning, Phases, pause_ns};
 use super::traffic::{self, Way};
 use super::{Tester, work};
+use linerate_ledger::attribution::PortRows;
 use linerate_ledger::counters::Difference;
 use linerate_ledger::drops::hints;
 use linerate_ledger::ledger::remarks::{is_unsure, link_flaps, remarks};
 use linerate_ledger::ledger::{self, Ends, Ledger};
-use linerate_ledger::places::PortRows;
 use linerate_testbed::switches::SwitchCounters;
 use linerate_worker::SendEnd;
 
@@ -103,11 +103,11 @@ impl Tester {
             let pps: Option<f64> = loads.iter().map(|load| load.load.highest_pps()).sum();
             sources.ask_where_cheap(topology, pps.is_some_and(|pps| pps <= ASKED_MAX_PPS));
         }
-        let mut flown = self.fly(&loads, spec)?;
-        flown.noise.cache_line_ns = cache_line_ns;
-        flown.noise.pace_ns = pace_ns;
-        let sight = std::mem::take(&mut flown.sight);
-        let mut outcome = outcome(flown, loads)?;
+        let mut load_run = self.run_load(&loads, spec)?;
+        load_run.noise.cache_line_ns = cache_line_ns;
+        load_run.noise.pace_ns = pace_ns;
+        let sight = std::mem::take(&mut load_run.sight);
+        let mut outcome = outcome(load_run, loads)?;
         self.note_stalls(&mut outcome, sight)?;
         if let (Some(sources), Some(topology)) = (&mut self.sources, &self.topology)
             && is_unsure(&outcome.ledger)
@@ -128,7 +128,7 @@ impl Tester {
         let backward = spec.backward.map(|_| load);
         let spec = TrialSpec { flows: &flows, forward: load, backward, timed: false, ..*spec };
         let loads = self.loads(&spec)?;
-        self.fly(&loads, &spec).map(|_| ())
+        self.run_load(&loads, &spec).map(|_| ())
     }
 
     fn loads(&mut self, spec: &TrialSpec<'_>) -> Result<Vec<WayLoad>, TrialError> {
@@ -150,8 +150,8 @@ impl Tester {
     }
 }
 
-fn outcome(flown: Flown, loads: Vec<WayLoad>) -> Result<Outcome, TrialError> {
-    let Flown {
+fn outcome(load_run: LoadRun, loads: Vec<WayLoad>) -> Result<Outcome, TrialError> {
+    let LoadRun {
         sends,
         arrivals,
         stats_before,
@@ -165,7 +165,7 @@ fn outcome(flown: Flown, loads: Vec<WayLoad>) -> Result<Outcome, TrialError> {
         work_missing,
         device,
         sight: _,
-    } = flown;
+    } = load_run;
     let mut interrupted = device.map(Interruption::Device);
     let mut ways = Vec::new();
     let mut rows = Vec::new();

@@ -11,7 +11,7 @@ use linerate_report::FLOW_MATCHES;
 use linerate_sys::affinity::allowed_cores;
 use linerate_testbed::dut::{Built, Path, Shown};
 use linerate_testbed::switches::SwitchSource;
-use linerate_testbed::topology::{Joint, TopologySpec};
+use linerate_testbed::topology::{LinkKind, TopologySpec};
 use linerate_tester::{Cores, Load, Tester, TesterSpec, TrialSpec, fixed_size};
 use support::carry::{PACKETS, Way, carry, carry_some, device, device_on};
 use support::scenario::Scenario;
@@ -81,7 +81,7 @@ fn packets_that_no_entry_matches_are_named() {
 fn trials_over_shared_memory_balance_and_the_entries_count_all_that_came_in() {
     const MS: u64 = 1_000_000;
     for kind in switches(SwitchPorts::Memif, 10) {
-        let spec = TopologySpec { joint: Joint::Memif, ..TopologySpec::default() };
+        let spec = TopologySpec { link: LinkKind::Memif, ..TopologySpec::default() };
         let Some(Built { path: path @ Path::Memory(_), mut device }) = device_on(kind.clone(), &spec) else { continue };
         let tester = Tester::around(path, &TesterSpec::new("packet", "packet"));
         let mut tester = tester.unwrap_or_else(|error| panic!("{kind:?}: {error}"));

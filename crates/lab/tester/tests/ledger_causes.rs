@@ -16,7 +16,7 @@ use linerate_report::Loss;
 use linerate_sys::raw::RawSocket;
 use linerate_testbed::dut::{self, Path};
 use linerate_testbed::topology::{Topology, TopologySpec};
-use linerate_tester::{AskReasons, Load, Tester, TesterSpec, TrialSpec};
+use linerate_tester::{DropReasonMode, Load, Tester, TesterSpec, TrialSpec};
 use linerate_testkit::or_skip;
 use support::scenario::{Scenario, assert_named, in_dut};
 
@@ -31,7 +31,7 @@ fn experiment(file: &str) -> Experiment {
 }
 
 /// A trial of a cell at a rate.
-fn ledger_of(cell: &CellSpec<'_>, pps: f64, drop_reasons: AskReasons) -> Option<Ledger> {
+fn ledger_of(cell: &CellSpec<'_>, pps: f64, drop_reasons: DropReasonMode) -> Option<Ledger> {
     let path = TopologySpec::default().for_flows(cell.flows);
     let built = or_skip(&cell.dut.name, dut::build(cell.dut, &path))?;
     let Path::Namespaces(topology) = built.path else { panic!("a router") };
@@ -54,7 +54,7 @@ fn expected(cell: &CellSpec<'_>) -> ExpectedLoss {
 fn each_loss_is_in_its_row_by_the_kernels_word() {
     let (experiments, mut wrong) = (experiments(), Vec::new());
     for cell in experiments.iter().flat_map(Experiment::cells) {
-        let Some(ledger) = ledger_of(&cell, 5_000.0, AskReasons::Always) else { continue };
+        let Some(ledger) = ledger_of(&cell, 5_000.0, DropReasonMode::Always) else { continue };
         let row = expected(&cell);
         eprint!("{}: ", cell.dut.name);
         let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -78,7 +78,7 @@ fn two_next_hops_have_a_row_each() {
     let experiment = experiment("ledger-causes.toml");
     let cells = experiment.cells();
     let cell = cells.iter().find(|cell| cell.dut.name == "two-next-hops").expect("a cell");
-    let Some(ledger) = ledger_of(cell, 5_000.0, AskReasons::Always) else { return };
+    let Some(ledger) = ledger_of(cell, 5_000.0, DropReasonMode::Always) else { return };
     if !has_reasons() {
         return eprintln!("skipped: the kernel's drop reasons cannot be read");
     }
@@ -97,7 +97,7 @@ fn two_next_hops_have_a_row_each() {
 fn without_the_kernels_word_a_row_is_right_or_an_inference() {
     let (experiments, mut wrong) = (experiments(), Vec::new());
     for cell in experiments.iter().flat_map(Experiment::cells) {
-        let Some(ledger) = ledger_of(&cell, 60_000.0, AskReasons::WhenNeeded) else { continue };
+        let Some(ledger) = ledger_of(&cell, 60_000.0, DropReasonMode::WhenNeeded) else { continue };
         let row = expected(&cell);
         // The totals of IPv6 have one number for routes that are missing and those that prohibit (Ip6InNoRoutes).
         let counted_as = match cell.dut.name.as_str() {

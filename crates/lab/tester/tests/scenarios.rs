@@ -8,7 +8,7 @@ use linerate_ledger::ledger::Ledger;
 use linerate_testbed::netlink::Netlink;
 use linerate_testbed::placement::Placement;
 use linerate_testbed::topology::{Topology, TopologySpec};
-use linerate_tester::AskReasons;
+use linerate_tester::DropReasonMode;
 use linerate_testkit::or_skip;
 use support::scenario::{Scenario, assert_named, in_dut};
 use support::wait_until;
@@ -99,7 +99,7 @@ fn a_loss_without_a_cause_asks_for_the_kernels_reasons_and_for_another_trial() {
     // More than what the kernel is asked for from the first trial on.
     let rate_pps = Some(60_000.0);
     let scenario = Scenario { source: Ipv4Addr::new(198, 18, 1, 1), rate_pps, ..Scenario::default() };
-    let Some(mut tester) = scenario.tester_that_asks(AskReasons::WhenNeeded) else { return };
+    let Some(mut tester) = scenario.tester_that_asks(DropReasonMode::WhenNeeded) else { return };
     if !has_reasons() {
         return eprintln!("skipped: the kernel's drop reasons cannot be read");
     }
@@ -113,14 +113,14 @@ fn a_loss_without_a_cause_asks_for_the_kernels_reasons_and_for_another_trial() {
     assert_named(&second.ledger, &[(INPUT, "source address is the DUT's own")]);
     // A loss that counters name needs none.
     let scenario = Scenario { destination: Ipv4Addr::new(203, 0, 113, 9), rate_pps, ..Scenario::default() };
-    let Some(mut tester) = scenario.tester_that_asks(AskReasons::WhenNeeded) else { return };
+    let Some(mut tester) = scenario.tester_that_asks(DropReasonMode::WhenNeeded) else { return };
     let named = scenario.outcome(&mut tester);
     assert_eq!(named.again, None);
     assert_named(&named.ledger, &[(INPUT, "no route")]);
     assert!(tester.blind_spot().is_some());
     // In a small load asking costs next to nothing.
     let small = Scenario { source: Ipv4Addr::new(198, 18, 1, 1), ..Scenario::default() };
-    let Some(mut tester) = small.tester_that_asks(AskReasons::WhenNeeded) else { return };
+    let Some(mut tester) = small.tester_that_asks(DropReasonMode::WhenNeeded) else { return };
     let first = small.outcome(&mut tester);
     assert_eq!(first.again, None);
     assert_named(&first.ledger, &[(INPUT, "source address is the DUT's own")]);
@@ -132,7 +132,7 @@ fn a_loss_with_an_inferred_cause_asks_for_another_trial() {
     let accepts = "table ip lab { chain c { type filter hook prerouting priority 0; }; }";
     let source = Ipv4Addr::new(198, 18, 1, 1);
     let scenario = Scenario { source, rate_pps: Some(60_000.0), ..Scenario::default() };
-    let Some(mut tester) = scenario.tester_that_asks(AskReasons::WhenNeeded) else { return };
+    let Some(mut tester) = scenario.tester_that_asks(DropReasonMode::WhenNeeded) else { return };
     let prepared = in_dut(tester.topology.as_ref().expect("a path"), "nft", &[accepts]);
     let Some(()) = or_skip("not prepared", prepared) else { return };
     if !has_reasons() {

@@ -4,9 +4,9 @@ use super::support;
 
 use std::time::Duration;
 
+use linerate_ledger::attribution::PortRows;
 use linerate_ledger::counters::CounterSources;
 use linerate_ledger::ledger::{Ends, Ledger, close};
-use linerate_ledger::places::PortRows;
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::Port;
 use linerate_report::{Counted, Loss};

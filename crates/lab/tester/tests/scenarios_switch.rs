@@ -7,8 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use linerate_experiment::{DutKind, FlowSwitch, SwitchPorts};
+use linerate_ledger::attribution::PortRows;
 use linerate_ledger::ledger::{Ends, Ledger, close_over_memory};
-use linerate_ledger::places::PortRows;
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Interest, OpenOptions, Port, PortSpec, Readiness};
 use linerate_report::Counted;

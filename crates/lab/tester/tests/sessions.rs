@@ -6,7 +6,7 @@ use super::support;
 use linerate_experiment::{DutKind, EchoOrder, Firewall, FirewallTool, FlowSpec, SwitchPorts};
 use linerate_ledger::counters::CounterSources;
 use linerate_testbed::dut::Path;
-use linerate_testbed::topology::{Joint, TopologySpec};
+use linerate_testbed::topology::{LinkKind, TopologySpec};
 use linerate_tester::tcp::echo::{self, EchoOutcome, EchoSpec};
 use linerate_tester::tcp::{Ends, Joined, PairError, SessionLoad, SessionOutcome, SessionSpec, run_sessions};
 use linerate_tester::tcp::{peers, udp_loop};
@@ -32,7 +32,7 @@ fn spec(load: SessionLoad, flows: &FlowSpec) -> SessionSpec<'_> {
 fn sessions(kind: DutKind, load: SessionLoad, duration_ns: u64) -> Option<SessionOutcome> {
     let mut built = match kind.shares_memory() {
         false => device(kind)?,
-        true => device_on(kind, &TopologySpec { joint: Joint::Memif, ..TopologySpec::default() })?,
+        true => device_on(kind, &TopologySpec { link: LinkKind::Memif, ..TopologySpec::default() })?,
     };
     built.device.learn().expect("the device learns its stations");
     let flows = Scenario::default().flows();

@@ -7,7 +7,7 @@ use linerate_experiment::{DutKind, SwitchPorts};
 use linerate_sys::affinity::allowed_cores;
 use linerate_testbed::dut::{Built, Device, Path};
 use linerate_testbed::switches::SwitchSource;
-use linerate_testbed::topology::{Joint, MemoryPath, TopologySpec};
+use linerate_testbed::topology::{LinkKind, MemoryPath, TopologySpec};
 use linerate_tester::{Cores, Load, Outcome, Tester, TesterError, TesterSpec, TrialSpec, fixed_size};
 use support::scenario::Scenario;
 
@@ -19,7 +19,7 @@ fn tester(kind: DutKind, mtu: u32) -> Option<(Tester, Box<dyn Device>)> {
 }
 
 fn built(kind: DutKind, mtu: u32) -> Option<Built> {
-    support::carry::device_on(kind, &TopologySpec { joint: Joint::Memif, mtu, ..TopologySpec::default() })
+    support::carry::device_on(kind, &TopologySpec { link: LinkKind::Memif, mtu, ..TopologySpec::default() })
 }
 
 fn tester_on(built: &Built) -> Tester {

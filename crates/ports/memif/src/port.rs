@@ -24,7 +24,7 @@ const NAP_NS: u64 = 50_000;
 /// Where the peer rings, a sleeper looks again after so long all the same: DPDK looks at whether it has to ring before its index
 /// is out for sure.
 const NAP_ARMED_NS: u64 = 10_000_000;
-/// What a peer does after it saw the wish to be rung it rings for, so that each further look is after twice the time, up to this.
+/// A peer that saw the armed flag notifies of all that it does afterwards, so each further look comes after twice the time, up to this.
 const NAP_ARMED_MAX_NS: u64 = 1_000_000_000;
 
 /// What a peer did that took away memory.

@@ -10,18 +10,18 @@
 //! lost, and is counted as such.
 #![forbid(unsafe_code)]
 
-mod bell;
+mod wakeup;
 
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use bell::{Bell, Ringer};
 use linerate_mem::{Batch, Pool, SlotReceiver, SlotSender, Totals, slot_ring};
 use linerate_port::{
     Caps, Device, Drops, FarSide, Fitting, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats,
 };
+use wakeup::{Notifier, Wakeup};
 
 /// Slots of a ring unless `ring=` says otherwise. Small enough to stay in a cache with its frames' first lines.
 pub const RING_DEFAULT: usize = 1024;
@@ -31,9 +31,9 @@ pub struct PipePort {
     pool: Pool,
     sender: SlotSender,
     /// Behind the sender, whose end it tells of when both are dropped.
-    ringer: Ringer,
+    notifier: Notifier,
     receiver: SlotReceiver,
-    bell: Arc<Bell>,
+    wakeup: Arc<Wakeup>,
     caps: Caps,
     stats: Stats,
     lost_to_dead_peer: u64,
@@ -101,7 +101,7 @@ fn side(mut spec: PortSpec, pool: &Pool) -> Result<PipePort, OpenError> {
     }
 }
 
-/// Both sides of a new pipe with `ring` slots in each direction, without a place in the list of names.
+/// Both sides of a new pipe with `notify` slots in each direction, without a place in the list of names.
 pub fn pair(name: &str, pool: &Pool, ring: usize) -> (PipePort, PipePort) {
     pair_from(name, pool, ring, 0)
 }
@@ -110,11 +110,11 @@ pub fn pair(name: &str, pool: &Pool, ring: usize) -> (PipePort, PipePort) {
 pub fn pair_from(name: &str, pool: &Pool, ring: usize, start: u32) -> (PipePort, PipePort) {
     let (a_sender, b_receiver) = slot_ring(pool, ring, start);
     let (b_sender, a_receiver) = slot_ring(pool, ring, start);
-    let (a_bell, b_bell) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
-    let (a_ringer, b_ringer) = (Ringer(Arc::clone(&b_bell)), Ringer(Arc::clone(&a_bell)));
+    let (a_wakeup, b_wakeup) = (Arc::new(Wakeup::default()), Arc::new(Wakeup::default()));
+    let (a_notifier, b_notifier) = (Notifier(Arc::clone(&b_wakeup)), Notifier(Arc::clone(&a_wakeup)));
     (
-        PipePort::new(name, pool, (a_sender, a_ringer), (a_receiver, a_bell)),
-        PipePort::new(name, pool, (b_sender, b_ringer), (b_receiver, b_bell)),
+        PipePort::new(name, pool, (a_sender, a_notifier), (a_receiver, a_wakeup)),
+        PipePort::new(name, pool, (b_sender, b_notifier), (b_receiver, b_wakeup)),
     )
 }
 
@@ -122,8 +122,8 @@ impl PipePort {
     fn new(
         name: &str,
         pool: &Pool,
-        (sender, ringer): (SlotSender, Ringer),
-        (receiver, bell): (SlotReceiver, Arc<Bell>),
+        (sender, notifier): (SlotSender, Notifier),
+        (receiver, wakeup): (SlotReceiver, Arc<Wakeup>),
     ) -> PipePort {
         let caps = Caps {
             name: format!("pipe:{name}"),
@@ -143,9 +143,9 @@ impl PipePort {
         PipePort {
             pool,
             sender,
-            ringer,
+            notifier,
             receiver,
-            bell,
+            wakeup,
             caps,
             stats,
             lost_to_dead_peer: 0,
@@ -187,7 +187,7 @@ impl Port for PipePort {
             self.room_wanted = 1;
             return Ok(0);
         }
-        self.ringer.ring();
+        self.notifier.notify();
         Ok(self.count_sent(before, batch.totals()))
     }
 
@@ -214,7 +214,7 @@ impl Port for PipePort {
     }
 
     fn arm_wakeup(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
-        self.bell.arm().map(add).is_some()
+        self.wakeup.arm().map(add).is_some()
     }
 
     fn stats(&mut self) -> Result<Stats, PortError> {
@@ -259,7 +259,7 @@ impl PipePort {
         let before = batch.totals();
         if fitting.slots > 0 && alive {
             self.sender.send_front(batch, fitting.slots);
-            self.ringer.ring();
+            self.notifier.notify();
             self.count_sent(before, batch.totals());
         } else if fitting.slots > 0 {
             self.pool.free_front(batch, fitting.slots);

@@ -85,8 +85,8 @@ fn interface_text(interface: &Interface, all: &[Backend], out: &mut String) {
         let _ = writeln!(out, "  {:<20} used by the host: {host_use}", "");
     }
     match &interface.bare {
-        Some(spec) => *out += &format!("  {:<20} {name} stands for {spec}\n", ""),
-        None => *out += &format!("  {:<20} {name} by itself cannot be opened\n", ""),
+        Some(spec) => *out += &format!("  {:<20} {name} opens as {spec}\n", ""),
+        None => *out += &format!("  {:<20} no usable backend for {name}\n", ""),
     }
     for (backend, usable) in &interface.backends {
         let everywhere = all.iter().find(|one| one.name == *backend).map(|one| &one.usable);
@@ -212,7 +212,7 @@ mod tests {
         let (backends, interfaces) = example();
         let text = text(&backends, &interfaces);
         assert!(text.contains("  eth1                 ixgbe, up, 8 queues, MTU 1500, 10000 Mbit/s\n"), "{text}");
-        assert!(text.contains("eth1 stands for packet:eth1\n") && text.contains("used by the host: eth1 has address"));
+        assert!(text.contains("eth1 opens as packet:eth1\n") && text.contains("used by the host: eth1 has address"));
         assert!(text.contains("xdp:eth1                 needs CAP_NET_RAW: run with sudo\n"), "{text}");
         assert!(text.contains("packet:eth1              usable\n"));
         assert!(text.contains("tap:eth1                 not usable, see below\n"), "{text}");

@@ -1,7 +1,7 @@
 //! Every counter on the path of a packet, read at once, and the difference of two readings.
 //!
 //! What each counter counts, and which of them count the same packet twice, was found by experiment; the table is in
-//! docs/ledger.md. How they are read is in `sources`; how they add up to a list of losses is in [`crate::places`].
+//! docs/ledger.md. How they are read is in `sources`; how they add up to a list of losses is in [`crate::attribution`].
 
 mod agreeing;
 mod interface;

@@ -19,7 +19,7 @@ pub(crate) struct Reasons {
 
 /// How sure a reason must be to name a loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sureness {
+pub(crate) enum Confidence {
     /// Only reasons that stand for this piece of the path alone.
     OnlyHere,
     /// Every reason that this piece gives, and those that are in no table, in the kernel's own words.
@@ -52,13 +52,13 @@ impl Reasons {
     }
 
     /// Names up to `lost` packets of a piece, and takes them off.
-    pub(crate) fn divide(&mut self, at: At<'_>, lost: u64, sureness: Sureness) -> Vec<Share> {
+    pub(crate) fn divide(&mut self, at: At<'_>, lost: u64, sureness: Confidence) -> Vec<Share> {
         let mut rest = lost;
         let mut shares = Vec::new();
         for (kind, left) in self.left.iter_mut().filter(|(kind, _)| at.concerns(kind)) {
             let known = causes::rule_of(kind, at);
             let sure = known.is_some_and(|rule| rule.is_sure(kind, at));
-            if (sureness == Sureness::OnlyHere && !sure) || *left == 0 || rest == 0 {
+            if (sureness == Confidence::OnlyHere && !sure) || *left == 0 || rest == 0 {
                 continue;
             }
             let cause = match known {
@@ -148,12 +148,12 @@ mod tests {
             ("lr-in", "IP_INHDR", Some("ip_forward"), 10),
             ("lr-in", "NETFILTER_DROP", Some("nft_do_chain"), 5),
         ]);
-        assert_eq!(causes(&reasons.divide(at(Routing), 4, Sureness::OnlyHere)), [("TTL expired", 4)]);
-        let rest = reasons.divide(at(Routing), 8, Sureness::Any);
+        assert_eq!(causes(&reasons.divide(at(Routing), 4, Confidence::OnlyHere)), [("TTL expired", 4)]);
+        let rest = reasons.divide(at(Routing), 8, Confidence::Any);
         assert_eq!(causes(&rest), [("TTL expired", 6), ("nftables chain lab c", 2)]);
-        assert_eq!(causes(&reasons.divide(at(Forwarding), 9, Sureness::OnlyHere)), []);
-        assert_eq!(causes(&reasons.divide(at(Forwarding), 9, Sureness::Any)), [("nftables chain lab c", 3)]);
-        assert_eq!(causes(&reasons.divide(at(Output), 9, Sureness::Any)), []);
+        assert_eq!(causes(&reasons.divide(at(Forwarding), 9, Confidence::OnlyHere)), []);
+        assert_eq!(causes(&reasons.divide(at(Forwarding), 9, Confidence::Any)), [("nftables chain lab c", 3)]);
+        assert_eq!(causes(&reasons.divide(at(Output), 9, Confidence::Any)), []);
     }
 
     #[test]
@@ -169,18 +169,18 @@ mod tests {
     #[test]
     fn an_unknown_reason_is_told_in_the_kernels_words_and_a_hidden_function_says_nothing() {
         let mut unknown = reasons(&[("lr-out", "BRAND_NEW", Some("somewhere"), 3)]);
-        let told = unknown.divide(at(Forwarding), 9, Sureness::Any);
+        let told = unknown.divide(at(Forwarding), 9, Confidence::Any);
         assert_eq!(causes(&told), [("dropped by the kernel: BRAND_NEW in somewhere", 3)]);
         let mut hidden = reasons(&[("lr-in", "IP_INHDR", None, 3), ("lr-in", "IP_CSUM", None, 2)]);
-        assert_eq!(causes(&hidden.divide(at(Routing), 9, Sureness::Any)), [("wrong IP header checksum", 2)]);
+        assert_eq!(causes(&hidden.divide(at(Routing), 9, Confidence::Any)), [("wrong IP header checksum", 2)]);
     }
 
     #[test]
     fn a_ring_of_the_next_interface_is_sure_although_two_pieces_have_one() {
         let mut reasons = reasons(&[("lr-out", "NOT_SPECIFIED", Some("veth_napi_del_range"), 7)]);
         let other = At { from: "lr-out", to: "lr-recv", ..at(Output) };
-        assert_eq!(causes(&reasons.divide(other, 9, Sureness::OnlyHere)), []);
-        let named = reasons.divide(at(Sending), 9, Sureness::OnlyHere);
+        assert_eq!(causes(&reasons.divide(other, 9, Confidence::OnlyHere)), []);
+        let named = reasons.divide(at(Sending), 9, Confidence::OnlyHere);
         assert_eq!(causes(&named), [("in the ring of lr-out when it went down", 7)]);
     }
 
@@ -188,13 +188,13 @@ mod tests {
     fn a_refused_frame_is_too_long_unless_the_interface_was_down() {
         let refused = [("lr-out", "NOT_SPECIFIED", Some("__dev_forward_skb2"), 9)];
         let up = At { known: Known::default(), ..at(Link) };
-        let [share] = &reasons(&refused).divide(up, 9, Sureness::Any)[..] else { panic!("one cause") };
+        let [share] = &reasons(&refused).divide(up, 9, Confidence::Any)[..] else { panic!("one cause") };
         assert_eq!(
             (share.cause.place.as_str(), &*share.cause.cause),
             ("lr-out", "frame longer than the MTU of lr-out")
         );
         let down = At { known: Known { down: Some("no carrier: lr-out is down"), ..Known::default() }, ..at(Link) };
-        let [share] = &reasons(&refused).divide(down, 9, Sureness::Any)[..] else { panic!("one cause") };
+        let [share] = &reasons(&refused).divide(down, 9, Confidence::Any)[..] else { panic!("one cause") };
         assert_eq!((share.cause.place.as_str(), &*share.cause.cause), ("lr-in", "no carrier: lr-out is down"));
     }
 }

@@ -1,15 +1,15 @@
 //! The account of a trial: `intended = unsent + sent`, and `sent = delivered + lost at places + unexplained`.
 //!
 //! The arithmetic is [`linerate_report::Account`]'s; here the losses come together: those that counters of the path show
-//! ([`crate::places`]) and those that the ports know themselves.
+//! ([`crate::attribution`]) and those that the ports know themselves.
 
 pub mod remarks;
 
 use linerate_report::{Account, AccountError, Counted, Loss};
 
+use crate::attribution::{self, Losses, PortRows, Way};
 use crate::counters::Difference;
 use crate::drops::hints;
-use crate::places::{self, Losses, PortRows, Way};
 use linerate_testbed::switches::SwitchCounters;
 
 /// What the ends of a trial counted.
@@ -38,7 +38,7 @@ pub struct Ledger {
 ///
 /// ```
 /// use linerate_ledger::ledger::{Ends, close};
-/// use linerate_ledger::places::PortRows;
+/// use linerate_ledger::attribution::PortRows;
 /// use linerate_report::{Counted, Loss};
 ///
 /// let counted = Counted { intended: 100, sent: 90, delivered: 85, ..Counted::default() };
@@ -66,7 +66,7 @@ pub fn close_ways(
 ) -> Result<Ledger, AccountError> {
     let way = |(ends, ports): (&Ends, _)| of_way(ends, ports);
     let losses = match difference {
-        Some(difference) => places::losses_of_ways(difference, way(forward), backward.map(way)),
+        Some(difference) => attribution::losses_of_ways(difference, way(forward), backward.map(way)),
         None => {
             let ports = [Some(forward), backward].into_iter().flatten().map(|(_, ports)| ports);
             let mut rows: Vec<Loss> =
@@ -89,7 +89,7 @@ pub fn close_over_memory(
 ) -> Result<Ledger, AccountError> {
     let ways: Vec<Way<'_>> =
         [Some(forward), backward].into_iter().flatten().map(|(ends, ports)| of_way(ends, ports)).collect();
-    of_losses(forward, backward, places::losses_over_memory(switch, &ways))
+    of_losses(forward, backward, attribution::losses_over_memory(switch, &ways))
 }
 
 fn of_losses(

@@ -3,8 +3,8 @@
 use linerate_report::{Account, AccountError, Loss, StalledPart, units};
 
 use super::causes::Stall;
+use crate::attribution::RING_FULL;
 use crate::drops::hints;
-use crate::places::RING_FULL;
 
 /// Whether a ring can have lost packets because of a stall that others caused: one of the DUT's core.
 pub(super) fn costs_packets(stall: &Stall) -> bool {

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use linerate_experiment::{DutKind, DutSpec};
+use linerate_ledger::attribution::PortRows;
 use linerate_ledger::counters::{CounterSources, Difference};
 use linerate_ledger::ledger::{Ends, Ledger, close};
-use linerate_ledger::places::PortRows;
 use linerate_report::{Counted, Loss};
 use linerate_testbed::dut::{self, Built};
 use linerate_testbed::topology::{FrameAddresses, Side, Topology, TopologySpec};

@@ -1,8 +1,8 @@
 //! Counters of a path as a trial adds them, made up.
 #![allow(dead_code)] // Each test binary uses its own part.
 
+use linerate_ledger::attribution::Losses;
 use linerate_ledger::counters::{Difference, DutCounters, InterfaceCounters};
-use linerate_ledger::places::Losses;
 use linerate_testbed::proc_net::Counters;
 
 /// Counters of a router through which `packets` went without loss.

@@ -9,7 +9,7 @@ use linerate_report::{
 };
 
 use crate::plan::{CellPlan, ways};
-use crate::rig::{Gone, Measured, Order, Reset, Rig, Rigs, SessionsOrder};
+use crate::testbed::{Reset, SessionsRequest, Testbed, TestbedError, TestbedFactory, TrialRequest, TrialResult};
 use linerate_tester::tcp::SessionLoad;
 use linerate_tester::{Load, Recovery};
 
@@ -63,11 +63,11 @@ impl MadeUp {
     }
 }
 
-impl Rigs for MadeUp {
-    fn open<'a>(&'a mut self, cell: &CellPlan<'_>) -> Result<Box<dyn Rig + 'a>, Gone> {
+impl TestbedFactory for MadeUp {
+    fn open<'a>(&'a mut self, cell: &CellPlan<'_>) -> Result<Box<dyn Testbed + 'a>, TestbedError> {
         let troubled = self.trouble.as_ref().is_some_and(|(name, _)| *name == cell.dut.name);
         if troubled && matches!(self.trouble, Some((_, Trouble::Missing))) {
-            return Err(Gone::Cannot("`made-up` is not installed".into()));
+            return Err(TestbedError::Cannot("`made-up` is not installed".into()));
         }
         Ok(Box::new(MadeUpRig {
             direction: cell.direction,
@@ -78,7 +78,7 @@ impl Rigs for MadeUp {
         }))
     }
 
-    fn open_baseline<'a>(&'a mut self, cell: &CellPlan<'_>) -> Option<Result<Box<dyn Rig + 'a>, Gone>> {
+    fn open_baseline<'a>(&'a mut self, cell: &CellPlan<'_>) -> Option<Result<Box<dyn Testbed + 'a>, TestbedError>> {
         self.baselines += 1;
         Some(Ok(Box::new(MadeUpRig {
             direction: cell.direction,
@@ -107,7 +107,7 @@ struct MadeUpRig<'a> {
     maker: &'a mut MadeUp,
 }
 
-impl Rig for MadeUpRig<'_> {
+impl Testbed for MadeUpRig<'_> {
     fn describe(&self) -> Dut {
         Dut { name: "made up".into(), ..Dut::default() }
     }
@@ -116,32 +116,36 @@ impl Rig for MadeUpRig<'_> {
         "nowhere".into()
     }
 
-    fn warm_up(&mut self) -> Result<(), Gone> {
+    fn warm_up(&mut self) -> Result<(), TestbedError> {
         Ok(())
     }
 
-    fn trial(&mut self, order: &Order) -> Result<Measured, Gone> {
+    fn trial(&mut self, order: &TrialRequest) -> Result<TrialResult, TestbedError> {
         if !self.baseline {
             let number = self.maker.trials;
             if self.maker.stop_requested() {
-                return Err(Gone::Stopped);
+                return Err(TestbedError::Stopped);
             }
             self.maker.trials += 1;
             if let (true, Some((_, Trouble::DiesAt(when)))) = (self.troubled, &self.maker.trouble)
                 && when.contains(&number)
             {
-                return Err(Gone::Device("made up died: signal 9".into()));
+                return Err(TestbedError::Device("made up died: signal 9".into()));
             }
         }
         Ok(self.measure(order))
     }
 
-    fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<Found, Gone> {
+    fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<Found, TestbedError> {
         Ok(Found::Ping { sent: duration_ns / interval_ns, interval_ns, rtt: None })
     }
 
     /// It carries as many connections, and requests, a second as packets, and has room for as many connections at a time.
-    fn sessions(&mut self, order: &Order, wanted: &SessionsOrder) -> Result<(ExperimentTrial, SessionPoint), Gone> {
+    fn sessions(
+        &mut self,
+        order: &TrialRequest,
+        wanted: &SessionsRequest,
+    ) -> Result<(ExperimentTrial, SessionPoint), TestbedError> {
         let (carries, begins) = (self.maker.carries_pps, self.maker.sends_pps);
         let seconds = wanted.duration_ns as f64 / 1e9;
         let (asked, begun, room) = match wanted.load {
@@ -173,7 +177,7 @@ impl Rig for MadeUpRig<'_> {
 }
 
 impl MadeUpRig<'_> {
-    fn measure(&mut self, order: &Order) -> Measured {
+    fn measure(&mut self, order: &TrialRequest) -> TrialResult {
         let carries_pps = if self.baseline { f64::INFINITY } else { self.maker.carries_pps };
         let sends_pps = self.maker.sends_pps;
         let (asked, pps, seconds) = match order.load {
@@ -222,7 +226,7 @@ impl MadeUpRig<'_> {
             p9999_ns: 6,
             max_ns: 7,
         };
-        Measured {
+        TrialResult {
             trial: ExperimentTrial {
                 trial: Trial {
                     name: order.name.clone(),
@@ -281,8 +285,8 @@ fn ports(direction: Direction, counted: &Counted) -> Vec<CapturePort> {
 fn a_baseline_purpose_is_not_a_trial_of_the_device() {
     let mut maker = MadeUp::new(1.0, 2.0);
     let direction = Direction::OneWay;
-    let mut rig = MadeUpRig { direction, baseline: true, troubled: false, captures: false, maker: &mut maker };
-    let order = Order::new("baseline", Purpose::Baseline, Load::Full { duration_ns: 1_000_000_000 });
-    assert!(rig.trial(&order).is_ok());
+    let mut testbed = MadeUpRig { direction, baseline: true, troubled: false, captures: false, maker: &mut maker };
+    let order = TrialRequest::new("baseline", Purpose::Baseline, Load::Full { duration_ns: 1_000_000_000 });
+    assert!(testbed.trial(&order).is_ok());
     assert_eq!(maker.trials, 0);
 }

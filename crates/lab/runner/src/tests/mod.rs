@@ -54,10 +54,10 @@ fn trials(results: &Results) -> usize {
     results.cells.iter().flat_map(|cell| &cell.findings).map(|finding| finding.trials.len()).sum()
 }
 
-fn all(experiment: &Experiment, file: &str, rigs: &mut MadeUp) -> (Results, Result<End, RunError>, Kept) {
+fn all(experiment: &Experiment, file: &str, testbeds: &mut MadeUp) -> (Results, Result<End, RunError>, Kept) {
     let mut results = begin(experiment, file, None, "0").expect("cells");
     let mut kept = Kept::default();
-    let end = run(experiment, &mut results, rigs, &mut kept, &mut |_| {});
+    let end = run(experiment, &mut results, testbeds, &mut kept, &mut |_| {});
     (results, end, kept)
 }
 
@@ -71,8 +71,8 @@ fn throughput(results: &Results, cell: usize) -> f64 {
 #[test]
 fn every_cell_gets_its_throughput_and_every_trial_is_kept_at_once() {
     let (experiment, file) = experiment("", THROUGHPUT);
-    let mut rigs = MadeUp::new(500_000.0, 2_000_000.0);
-    let (results, end, kept) = all(&experiment, &file, &mut rigs);
+    let mut testbeds = MadeUp::new(500_000.0, 2_000_000.0);
+    let (results, end, kept) = all(&experiment, &file, &mut testbeds);
     assert!(matches!(end, Ok(End::Complete)), "{end:?}");
     assert!(results.complete && reached(&results));
     for cell in 0..2 {
@@ -83,7 +83,7 @@ fn every_cell_gets_its_throughput_and_every_trial_is_kept_at_once() {
     }
     assert_eq!(kept.trials, trials(&results));
     assert!(kept.saves > kept.trials, "after each trial, and after each finding");
-    assert_eq!(rigs.baselines, 1, "cells of one path share their baseline");
+    assert_eq!(testbeds.baselines, 1, "cells of one path share their baseline");
 }
 
 #[test]
@@ -124,26 +124,26 @@ fn rates_of_both_ways_are_sums() {
 #[test]
 fn a_placement_on_cores_is_a_dimension() {
     let (experiment, file) = experiment("cores = [\"apart\", \"shared\"]\nskip = [{ dut = \"two\" }]", THROUGHPUT);
-    let mut rigs = MadeUp::new(500_000.0, 2_000_000.0);
-    let (results, end, _) = all(&experiment, &file, &mut rigs);
+    let mut testbeds = MadeUp::new(500_000.0, 2_000_000.0);
+    let (results, end, _) = all(&experiment, &file, &mut testbeds);
     assert!(matches!(end, Ok(End::Complete)));
     let cells: Vec<_> = results.cells.iter().map(|cell| (cell.id.as_str(), cell.cores.as_deref())).collect();
     assert_eq!(cells, [("one/64/1/one-way/apart", Some("apart")), ("one/64/1/one-way/shared", Some("shared"))]);
-    assert_eq!(rigs.baselines, 2, "another placement is another path");
+    assert_eq!(testbeds.baselines, 2, "another placement is another path");
 }
 
 #[test]
 fn a_path_of_shared_memory_has_a_baseline_of_its_own() {
     let (mut experiment, file) = experiment("", THROUGHPUT);
     experiment.duts[1].kind = DutKind::Switch(SwitchPorts::Memif);
-    let mut rigs = MadeUp::new(500_000.0, 2_000_000.0);
-    let (_, end, _) = all(&experiment, &file, &mut rigs);
+    let mut testbeds = MadeUp::new(500_000.0, 2_000_000.0);
+    let (_, end, _) = all(&experiment, &file, &mut testbeds);
     assert!(matches!(end, Ok(End::Complete)));
-    assert_eq!(rigs.baselines, 2);
+    assert_eq!(testbeds.baselines, 2);
     experiment.duts[1].kind = DutKind::Switch(SwitchPorts::Xdp);
-    let mut rigs = MadeUp::new(500_000.0, 2_000_000.0);
-    all(&experiment, &file, &mut rigs).1.expect("a run");
-    assert_eq!(rigs.baselines, 1);
+    let mut testbeds = MadeUp::new(500_000.0, 2_000_000.0);
+    all(&experiment, &file, &mut testbeds).1.expect("a run");
+    assert_eq!(testbeds.baselines, 1);
 }
 
 #[test]
@@ -232,10 +232,10 @@ fn where_interruptions_cost_packets_at_every_load_the_figure_without_loss_is_mis
     all(&experiment, &file, &mut quiet).1.expect("a run");
     // In the trials after those of the search.
     let mut results = begin(&experiment, &file, None, "0").expect("cells");
-    let mut rigs = MadeUp { stop_after: Some(quiet.trials - 1), ..MadeUp::new(500_000.0, 2_000_000.0) };
-    run(&experiment, &mut results, &mut rigs, &mut Kept::default(), &mut |_| {}).expect("kept");
-    let mut rigs = MadeUp { interrupted: 9, ..MadeUp::new(500_000.0, 2_000_000.0) };
-    run(&experiment, &mut results, &mut rigs, &mut Kept::default(), &mut |_| {}).expect("kept");
+    let mut testbeds = MadeUp { stop_after: Some(quiet.trials - 1), ..MadeUp::new(500_000.0, 2_000_000.0) };
+    run(&experiment, &mut results, &mut testbeds, &mut Kept::default(), &mut |_| {}).expect("kept");
+    let mut testbeds = MadeUp { interrupted: 9, ..MadeUp::new(500_000.0, 2_000_000.0) };
+    run(&experiment, &mut results, &mut testbeds, &mut Kept::default(), &mut |_| {}).expect("kept");
     let Some(Found::NoLoss { pps: None, points, why: Some(why), .. }) = &results.cells[0].findings[1].found else {
         panic!("{results:#?}")
     };
@@ -246,8 +246,8 @@ fn where_interruptions_cost_packets_at_every_load_the_figure_without_loss_is_mis
 #[test]
 fn unsent_packets_decide_no_search() {
     let (experiment, file) = experiment("skip = [{ dut = \"two\" }]", THROUGHPUT);
-    let mut rigs = MadeUp { starved: 3, ..MadeUp::new(500_000.0, 2_000_000.0) };
-    let (results, _, _) = all(&experiment, &file, &mut rigs);
+    let mut testbeds = MadeUp { starved: 3, ..MadeUp::new(500_000.0, 2_000_000.0) };
+    let (results, _, _) = all(&experiment, &file, &mut testbeds);
     let (quiet, _, _) = all(&experiment, &file, &mut MadeUp::new(500_000.0, 2_000_000.0));
     assert_eq!(
         results.cells[0].findings[0].found, quiet.cells[0].findings[0].found,
@@ -257,8 +257,8 @@ fn unsent_packets_decide_no_search() {
         |results: &Results| results.cells[0].findings[0].trials.iter().filter(|made| made.not_used.is_some()).count();
     assert_eq!((unused(&results), unused(&quiet)), (3, 0));
     // A load that the tester never sends whole is its own limit, and is said to be.
-    let mut rigs = MadeUp { starved: 1_000, ..MadeUp::new(3_000_000.0, 2_000_000.0) };
-    let (results, _, _) = all(&experiment, &file, &mut rigs);
+    let mut testbeds = MadeUp { starved: 1_000, ..MadeUp::new(3_000_000.0, 2_000_000.0) };
+    let (results, _, _) = all(&experiment, &file, &mut testbeds);
     let Some(Found::Throughput { goals }) = &results.cells[0].findings[0].found else { panic!("{results:#?}") };
     assert_eq!(goals[0].limited_by, linerate_report::LimitedBy::Tester);
 }
@@ -267,8 +267,8 @@ fn unsent_packets_decide_no_search() {
 fn a_goal_outside_interruptions_says_what_the_figure_is_with_them() {
     let of = |line: &str| {
         let (experiment, file) = experiment("skip = [{ dut = \"two\" }]", &format!("{THROUGHPUT}\n{line}"));
-        let mut rigs = MadeUp { interrupted: 1_000, ..MadeUp::new(500_000.0, 2_000_000.0) };
-        let (results, _, _) = all(&experiment, &file, &mut rigs);
+        let mut testbeds = MadeUp { interrupted: 1_000, ..MadeUp::new(500_000.0, 2_000_000.0) };
+        let (results, _, _) = all(&experiment, &file, &mut testbeds);
         match &results.cells[0].findings[0].found {
             Some(Found::Throughput { goals }) => goals[0].clone(),
             other => panic!("{other:?}"),
@@ -299,15 +299,15 @@ fn a_full_rate_trial_shorter_than_those_of_a_bisection_counts_for_nothing() {
 #[test]
 fn a_search_ends_with_its_time_and_says_what_it_knows() {
     let (experiment, file) = experiment("skip = [{ dut = \"two\" }]", &format!("{THROUGHPUT}\ntime_max = \"1ms\"\n"));
-    let mut rigs = MadeUp::new(500_000.0, 2_000_000.0);
+    let mut testbeds = MadeUp::new(500_000.0, 2_000_000.0);
     let mut experiment = experiment;
     if let linerate_experiment::TestKind::Throughput { time_max_ns, .. } = &mut experiment.tests[0].kind {
         assert_eq!(*time_max_ns, Some(1_000_000));
         *time_max_ns = Some(0);
     }
-    let (results, _, _) = all(&experiment, &file, &mut rigs);
+    let (results, _, _) = all(&experiment, &file, &mut testbeds);
     let Some(Found::Throughput { goals }) = &results.cells[0].findings[0].found else { panic!("{results:#?}") };
-    assert_eq!((rigs.trials, goals[0].stop), (1, linerate_report::SearchStop::UsedUp), "the one at full rate");
+    assert_eq!((testbeds.trials, goals[0].stop), (1, linerate_report::SearchStop::UsedUp), "the one at full rate");
     assert_eq!((goals[0].lower_pps, goals[0].upper_pps), (None, Some(2e6)));
 }
 
@@ -316,16 +316,20 @@ fn a_stopped_run_keeps_what_it_has_and_goes_on_where_it_stopped() {
     let tests = "[[test]]\nkind = \"load\"\nrate = \"1000pps\"\n[[test]]\nkind = \"load\"\nrate = \"2000pps\"\n";
     let (experiment, file) = experiment("repetitions = 2", tests);
     for stop_after in 0..10 {
-        let mut rigs = MadeUp { stop_after: Some(stop_after), ..MadeUp::new(500_000.0, 2_000_000.0) };
-        let (mut results, end, kept) = all(&experiment, &file, &mut rigs);
+        let mut testbeds = MadeUp { stop_after: Some(stop_after), ..MadeUp::new(500_000.0, 2_000_000.0) };
+        let (mut results, end, kept) = all(&experiment, &file, &mut testbeds);
         let whole = matches!(end, Ok(End::Complete));
         assert_eq!(results.complete, whole, "{stop_after}");
         assert_eq!(kept.trials, trials(&results));
         let before = results.clone();
-        let mut rigs = MadeUp::new(500_000.0, 2_000_000.0);
-        let end = run(&experiment, &mut results, &mut rigs, &mut Kept::default(), &mut |_| {});
+        let mut testbeds = MadeUp::new(500_000.0, 2_000_000.0);
+        let end = run(&experiment, &mut results, &mut testbeds, &mut Kept::default(), &mut |_| {});
         assert!(matches!(end, Ok(End::Complete)) && results.complete, "{stop_after}");
-        assert_eq!(rigs.trials + trials(&before), 8, "no finished trial is made again, none is left out: {stop_after}");
+        assert_eq!(
+            testbeds.trials + trials(&before),
+            8,
+            "no finished trial is made again, none is left out: {stop_after}"
+        );
         for (cell, earlier) in results.cells.iter().zip(&before.cells) {
             assert_eq!(cell.findings.len(), 4);
             let finished: Vec<_> = earlier.findings.iter().filter(|finding| finding.found.is_some()).cloned().collect();
@@ -341,13 +345,13 @@ fn a_device_that_dies_is_built_again_once_and_the_next_cell_is_measured() {
     let why = |results: &Results, cell: usize| -> Vec<bool> {
         results.cells[cell].findings.iter().map(|finding| finding.why_not.is_some()).collect()
     };
-    let mut rigs = MadeUp { trouble: Some(("one", Trouble::DiesAt(vec![1]))), ..MadeUp::new(5e5, 2e6) };
-    let (results, end, _) = all(&experiment, &file, &mut rigs);
+    let mut testbeds = MadeUp { trouble: Some(("one", Trouble::DiesAt(vec![1]))), ..MadeUp::new(5e5, 2e6) };
+    let (results, end, _) = all(&experiment, &file, &mut testbeds);
     assert!(matches!(end, Ok(End::Complete)) && results.complete && !reached(&results));
     assert_eq!(why(&results, 0), [false, true, false], "the test under which it died, and no other");
     assert_eq!(why(&results, 1), [false; 3]);
-    let mut rigs = MadeUp { trouble: Some(("one", Trouble::DiesAt(vec![0, 1]))), ..MadeUp::new(5e5, 2e6) };
-    let (results, _, _) = all(&experiment, &file, &mut rigs);
+    let mut testbeds = MadeUp { trouble: Some(("one", Trouble::DiesAt(vec![0, 1]))), ..MadeUp::new(5e5, 2e6) };
+    let (results, _, _) = all(&experiment, &file, &mut testbeds);
     assert_eq!((why(&results, 0), why(&results, 1)), (vec![true; 3], vec![false; 3]), "twice, and it is left alone");
     let words = results.cells[0].findings[0].why_not.as_deref().unwrap_or("");
     assert!(words.contains("died"), "{words}");
@@ -356,8 +360,8 @@ fn a_device_that_dies_is_built_again_once_and_the_next_cell_is_measured() {
 #[test]
 fn what_cannot_be_built_says_why_and_the_rest_goes_on() {
     let (experiment, file) = experiment("", THROUGHPUT);
-    let mut rigs = MadeUp { trouble: Some(("one", Trouble::Missing)), ..MadeUp::new(5e5, 2e6) };
-    let (results, end, _) = all(&experiment, &file, &mut rigs);
+    let mut testbeds = MadeUp { trouble: Some(("one", Trouble::Missing)), ..MadeUp::new(5e5, 2e6) };
+    let (results, end, _) = all(&experiment, &file, &mut testbeds);
     assert!(matches!(end, Ok(End::Complete)) && results.complete && !reached(&results));
     assert_eq!(results.cells[0].findings[0].why_not.as_deref(), Some("`made-up` is not installed"));
     assert!(throughput(&results, 1) > 4e5);
@@ -377,16 +381,16 @@ fn latency_without_a_throughput_says_so() {
 fn disturbed_trials_are_made_again_then_marked_and_all_are_kept() {
     let (mut experiment, file) = experiment("", "[[test]]\nkind = \"load\"\nrate = \"1000pps\"\n");
     (experiment.gap_max_ns, experiment.disturbed_retries) = (1_000_000, 2);
-    let mut rigs = MadeUp { disturbed: 1, ..MadeUp::new(5e5, 2e6) };
+    let mut testbeds = MadeUp { disturbed: 1, ..MadeUp::new(5e5, 2e6) };
     let mut again = 0;
     let mut results = begin(&experiment, &file, Some("one"), "0").expect("cells");
     let watch = &mut |event: Event<'_>| again += usize::from(matches!(event, Event::Again(_)));
-    run(&experiment, &mut results, &mut rigs, &mut Kept::default(), watch).expect("kept");
+    run(&experiment, &mut results, &mut testbeds, &mut Kept::default(), watch).expect("kept");
     let [only] = &results.cells[0].findings[0].trials[..] else { panic!("{results:#?}") };
     let noise = only.noise;
     assert_eq!((noise.disturbed, noise.repeated, again), (false, 0, 1), "the baseline's trial was the disturbed one");
-    let mut rigs = MadeUp { disturbed: 1_000, ..MadeUp::new(5e5, 2e6) };
-    let (results, _, kept) = all(&experiment, &file, &mut rigs);
+    let mut testbeds = MadeUp { disturbed: 1_000, ..MadeUp::new(5e5, 2e6) };
+    let (results, _, kept) = all(&experiment, &file, &mut testbeds);
     let [first, second, last] = &results.cells[0].findings[0].trials[..] else { panic!("{results:#?}") };
     assert_eq!((last.noise.disturbed, last.noise.repeated, &last.not_used), (true, 2, &None));
     for (number, made) in [first, second].into_iter().enumerate() {
@@ -405,8 +409,8 @@ fn a_machine_that_is_always_disturbed_does_not_have_every_trial_made_twice() {
     let (mut experiment, file) = experiment("repetitions = 30", "[[test]]\nkind = \"load\"\nrate = \"1000pps\"\n");
     (experiment.gap_max_ns, experiment.disturbed_retries) = (1_000_000, 1);
     let made = |disturbed: usize| {
-        let mut rigs = MadeUp { disturbed, ..MadeUp::new(5e5, 2e6) };
-        let (results, _, _) = all(&experiment, &file, &mut rigs);
+        let mut testbeds = MadeUp { disturbed, ..MadeUp::new(5e5, 2e6) };
+        let (results, _, _) = all(&experiment, &file, &mut testbeds);
         results.cells[0].findings.iter().map(|finding| finding.trials.len()).collect::<Vec<_>>()
     };
     let always = made(1_000);
@@ -443,8 +447,8 @@ fn a_trial_in_which_a_link_of_the_testers_went_away_is_made_again_and_names_it()
     experiment.disturbed_retries = 1;
     // Of the baseline, and of the first device.
     let (results, _, _) = all(&experiment, &file, &mut MadeUp { flapped: 2, ..MadeUp::new(5e5, 2e6) });
-    let mut rigs = MadeUp { flapped: 3, ..MadeUp::new(5e5, 2e6) };
-    let (worse, _, _) = all(&experiment, &file, &mut rigs);
+    let mut testbeds = MadeUp { flapped: 3, ..MadeUp::new(5e5, 2e6) };
+    let (worse, _, _) = all(&experiment, &file, &mut testbeds);
     assert_eq!(results.cells[0].findings[0].trials.len(), 1, "the baseline's two trials were hit");
     let [first, last] = &worse.cells[0].findings[0].trials[..] else { panic!("{worse:#?}") };
     let why = first.not_used.as_deref().unwrap_or_default();
@@ -474,7 +478,7 @@ fn a_trial_whose_losses_have_no_cause_yet_is_made_again_and_says_so() {
     let (mut experiment, file) = experiment("", "[[test]]\nkind = \"load\"\nrate = \"1000pps\"\n");
     experiment.disturbed_retries = 0;
     // Of the baseline, of the first device, and the second time in a row, which cannot be.
-    let mut rigs = MadeUp { unasked: 4, ..MadeUp::new(5e5, 2e6) };
+    let mut testbeds = MadeUp { unasked: 4, ..MadeUp::new(5e5, 2e6) };
     let mut again = Vec::new();
     let mut results = begin(&experiment, &file, None, "0").expect("cells");
     let watch = &mut |event: Event<'_>| {
@@ -482,7 +486,7 @@ fn a_trial_whose_losses_have_no_cause_yet_is_made_again_and_says_so() {
             again.push(trial.trial.name.clone());
         }
     };
-    run(&experiment, &mut results, &mut rigs, &mut Kept::default(), watch).expect("kept");
+    run(&experiment, &mut results, &mut testbeds, &mut Kept::default(), watch).expect("kept");
     assert_eq!(again.len(), 2, "{again:?}");
     let notes = |cell: &Cell| -> Vec<_> {
         cell.findings[0].trials.iter().map(|made| (made.not_used.clone(), made.trial.notes.clone())).collect()
@@ -499,10 +503,10 @@ fn a_full_disk_ends_the_run_and_says_so() {
     for full_after in 0..6 {
         let mut results = begin(&experiment, &file, None, "0").expect("cells");
         let mut kept = Kept { full_after: Some(full_after), ..Kept::default() };
-        let mut rigs = MadeUp::new(5e5, 2e6);
-        let end = run(&experiment, &mut results, &mut rigs, &mut kept, &mut |_| {});
+        let mut testbeds = MadeUp::new(5e5, 2e6);
+        let end = run(&experiment, &mut results, &mut testbeds, &mut kept, &mut |_| {});
         assert!(matches!(end, Err(RunError::Store(_))), "{end:?}");
-        assert!(rigs.trials <= full_after + 1, "nothing is measured that cannot be kept");
+        assert!(testbeds.trials <= full_after + 1, "nothing is measured that cannot be kept");
     }
 }
 

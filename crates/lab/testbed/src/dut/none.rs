@@ -7,12 +7,12 @@ use linerate_report::Dut;
 
 use super::folder::Folder;
 use super::{Built, Device, DutError, Path};
-use crate::topology::{Joint, MemoryPath, Topology, TopologySpec};
+use crate::topology::{LinkKind, MemoryPath, Topology, TopologySpec};
 
 pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
     let mut folder = None;
     let path = match &spec.ends {
-        TopologyKind::Namespaces if spec.joint == Joint::Memif => {
+        TopologyKind::Namespaces if spec.link == LinkKind::Memif => {
             let path = MemoryPath::direct(folder.insert(Folder::make()?).path());
             Path::Memory(Box::new(path))
         }

@@ -62,7 +62,7 @@ pub struct TopologySpec {
     /// Between which ends packets go. What is said below is of namespaces only.
     pub ends: TopologyKind,
     /// What joins the ends to the DUT, and to each other where there is none.
-    pub joint: Joint,
+    pub link: LinkKind,
     /// Bytes of layer 3 in one frame, on every link.
     pub mtu: u32,
     /// Queues of every interface.
@@ -130,7 +130,7 @@ impl TopologySpec {
 
 /// What joins the parts of a path that the lab makes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Joint {
+pub enum LinkKind {
     /// Virtual Ethernet pairs between namespaces.
     #[default]
     Veth,
@@ -142,7 +142,7 @@ impl Default for TopologySpec {
     fn default() -> Self {
         Self {
             ends: TopologyKind::Namespaces,
-            joint: Joint::Veth,
+            link: LinkKind::Veth,
             mtu: 1500,
             queues: 1,
             placement: Placement::SenderContext,

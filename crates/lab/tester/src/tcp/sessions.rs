@@ -18,9 +18,9 @@ use linerate_tcp::{ConnectOptions, Counters, State};
 use super::pair::{EndStats, Shape};
 use super::{Ends, Pair, PairError};
 use crate::{Cores, Delays, Phases};
+use linerate_ledger::attribution::PortRows;
 use linerate_ledger::counters::CounterSources;
 use linerate_ledger::ledger::{self, Ledger};
-use linerate_ledger::places::PortRows;
 use linerate_testbed::cpu::CpuTimes;
 use linerate_testbed::switches::SwitchSource;
 

@@ -9,7 +9,7 @@ use linerate_experiment::{FlowOrder, FlowSpec};
 use linerate_ledger::ledger::Ledger;
 use linerate_sys::netns::NetNs;
 use linerate_testbed::topology::{Topology, TopologySpec};
-use linerate_tester::{AskReasons, Cores, Load, Outcome, Tester, TesterSpec, TrialSpec, fixed_size};
+use linerate_tester::{Cores, DropReasonMode, Load, Outcome, Tester, TesterSpec, TrialSpec, fixed_size};
 use linerate_testkit::or_skip;
 
 use super::{built, opened};
@@ -97,11 +97,11 @@ impl Scenario {
 
     /// A tester on a fresh router.
     pub fn tester(&self) -> Option<Tester> {
-        self.tester_that_asks(AskReasons::Always)
+        self.tester_that_asks(DropReasonMode::Always)
     }
 
     /// The same, asking for the kernel's drop reasons at the times stated.
-    pub fn tester_that_asks(&self, drop_reasons: AskReasons) -> Option<Tester> {
+    pub fn tester_that_asks(&self, drop_reasons: DropReasonMode) -> Option<Tester> {
         let topology = built(Topology::router(&self.path))?;
         opened(topology, &TesterSpec { drop_reasons, ..TesterSpec::new(self.sender, self.receiver) })
     }

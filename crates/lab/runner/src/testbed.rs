@@ -1,4 +1,4 @@
-//! What measures: a rig for each cell, made by a maker of rigs.
+//! What measures: a testbed for each cell, made by a maker of testbeds.
 
 use linerate_experiment::{EchoOrder, EchoStack};
 use linerate_report::{CapturePort, Dut, Environment, ExperimentTrial, Found, Purpose, Results, SessionPoint};
@@ -7,20 +7,20 @@ use super::plan::CellPlan;
 use linerate_tester::tcp::SessionLoad;
 use linerate_tester::{Load, Recovery};
 
-/// Makes rigs. The lab's own builds namespaces and devices ([`super::lab`]).
-pub trait Rigs {
+/// Makes testbeds. The lab's own builds namespaces and devices ([`super::lab`]).
+pub trait TestbedFactory {
     /// The path of a cell with its device, ready to carry packets.
     ///
     /// # Errors
     /// What is missing, in words: the cell cannot be measured.
-    fn open<'a>(&'a mut self, cell: &CellPlan<'_>) -> Result<Box<dyn Rig + 'a>, Gone>;
+    fn open<'a>(&'a mut self, cell: &CellPlan<'_>) -> Result<Box<dyn Testbed + 'a>, TestbedError>;
 
     /// The same path without a device; `None` where there is no such path (a cabled box without ports for it, a link inside this
     /// process).
     ///
     /// # Errors
-    /// As [`Rigs::open`].
-    fn open_baseline<'a>(&'a mut self, cell: &CellPlan<'_>) -> Option<Result<Box<dyn Rig + 'a>, Gone>>;
+    /// As [`TestbedFactory::open`].
+    fn open_baseline<'a>(&'a mut self, cell: &CellPlan<'_>) -> Option<Result<Box<dyn Testbed + 'a>, TestbedError>>;
 
     /// Where it measures.
     fn environment(&self) -> Environment;
@@ -36,7 +36,7 @@ pub trait Rigs {
 }
 
 /// A path with a device, on which one trial after another is made. Dropping it takes everything down.
-pub trait Rig {
+pub trait Testbed {
     /// What the device is.
     fn describe(&self) -> Dut;
 
@@ -51,54 +51,58 @@ pub trait Rig {
     /// Sends what a stateful device has to see before the first trial that counts.
     ///
     /// # Errors
-    /// As [`Rig::trial`].
-    fn warm_up(&mut self) -> Result<(), Gone>;
+    /// As [`Testbed::trial`].
+    fn warm_up(&mut self) -> Result<(), TestbedError>;
 
     /// Makes one trial.
     ///
     /// # Errors
     /// Why there is no account of it.
-    fn trial(&mut self, order: &Order) -> Result<Measured, Gone>;
+    fn trial(&mut self, order: &TrialRequest) -> Result<TrialResult, TestbedError>;
 
     /// Sends echo requests through the device for a time, one each interval.
     ///
     /// # Errors
-    /// As [`Rig::trial`].
-    fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<Found, Gone>;
+    /// As [`Testbed::trial`].
+    fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<Found, TestbedError>;
 
     /// Makes a trial of connections and requests between TCP stacks at both ends. The point's load is the caller's to set.
     ///
     /// # Errors
-    /// As [`Rig::trial`]; the ends are no TCP stacks.
-    fn sessions(&mut self, _order: &Order, _wanted: &SessionsOrder) -> Result<(ExperimentTrial, SessionPoint), Gone> {
-        Err(Gone::Cannot("the tester's ends are no TCP stacks".into()))
+    /// As [`Testbed::trial`]; the ends are no TCP stacks.
+    fn sessions(
+        &mut self,
+        _order: &TrialRequest,
+        _wanted: &SessionsRequest,
+    ) -> Result<(ExperimentTrial, SessionPoint), TestbedError> {
+        Err(TestbedError::Cannot("the tester's ends are no TCP stacks".into()))
     }
 
     /// Sends datagrams back and forth between the stacks at both ends.
     ///
     /// # Errors
-    /// As [`Rig::sessions`].
-    fn udp_loop(&mut self, _order: &Order, _duration_ns: u64) -> Result<(ExperimentTrial, Found), Gone> {
-        Err(Gone::Cannot("the tester's ends are no stacks of UDP".into()))
+    /// As [`Testbed::sessions`].
+    fn udp_loop(&mut self, _order: &TrialRequest, _duration_ns: u64) -> Result<(ExperimentTrial, Found), TestbedError> {
+        Err(TestbedError::Cannot("the tester's ends are no stacks of UDP".into()))
     }
 
     /// Echoes single bytes between TCP stacks at both ends, Linerate's or another's, each order for a time.
     ///
     /// # Errors
-    /// As [`Rig::sessions`]; the other stack is not there, or cannot do it.
+    /// As [`Testbed::sessions`]; the other stack is not there, or cannot do it.
     fn echo(
         &mut self,
-        _order: &Order,
+        _order: &TrialRequest,
         _stack: EchoStack,
         _orders: &[EchoOrder],
         _duration_ns: u64,
-    ) -> Result<(ExperimentTrial, Found), Gone> {
-        Err(Gone::Cannot("the tester's ends are no TCP stacks".into()))
+    ) -> Result<(ExperimentTrial, Found), TestbedError> {
+        Err(TestbedError::Cannot("the tester's ends are no TCP stacks".into()))
     }
 }
 
-/// A rig that is lent for a cell.
-impl<R: Rig + ?Sized> Rig for &mut R {
+/// A testbed that is lent for a cell.
+impl<R: Testbed + ?Sized> Testbed for &mut R {
     fn describe(&self) -> Dut {
         (**self).describe()
     }
@@ -111,22 +115,22 @@ impl<R: Rig + ?Sized> Rig for &mut R {
         (**self).environment()
     }
 
-    fn warm_up(&mut self) -> Result<(), Gone> {
+    fn warm_up(&mut self) -> Result<(), TestbedError> {
         (**self).warm_up()
     }
 
-    fn trial(&mut self, order: &Order) -> Result<Measured, Gone> {
+    fn trial(&mut self, order: &TrialRequest) -> Result<TrialResult, TestbedError> {
         (**self).trial(order)
     }
 
-    fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<Found, Gone> {
+    fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<Found, TestbedError> {
         (**self).ping(duration_ns, interval_ns)
     }
 }
 
 /// A trial of connections and requests to make.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SessionsOrder {
+pub struct SessionsRequest {
     /// What is asked for.
     pub load: SessionLoad,
     /// For how long.
@@ -139,7 +143,7 @@ pub struct SessionsOrder {
 
 /// A trial to make.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Order {
+pub struct TrialRequest {
     /// Its name, unique in its cell.
     pub name: String,
     /// What for.
@@ -154,7 +158,7 @@ pub struct Order {
     pub reset_after_ns: Option<u64>,
 }
 
-impl Order {
+impl TrialRequest {
     /// Without delays, times or resets.
     pub fn new(name: impl Into<String>, purpose: Purpose, load: Load) -> Self {
         Self { name: name.into(), purpose, load, latency: false, timeline: false, reset_after_ns: None }
@@ -163,7 +167,7 @@ impl Order {
 
 /// What a trial showed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Measured {
+pub struct TrialResult {
     /// For the results. `noise.disturbed` and `noise.repeated` are the runner's to set.
     pub trial: ExperimentTrial,
     /// Upper edges of the delays' buckets in nanoseconds, with packets.
@@ -193,9 +197,9 @@ pub struct Reset {
     pub outage_ns: Option<u64>,
 }
 
-/// Why there is no rig, or no trial of it.
+/// Why there is no testbed, or no trial of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Gone {
+pub enum TestbedError {
     /// A signal asked to stop.
     Stopped,
     /// The device does not work any more: it may be built anew.
@@ -204,7 +208,7 @@ pub enum Gone {
     Cannot(String),
 }
 
-impl std::fmt::Display for Gone {
+impl std::fmt::Display for TestbedError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Stopped => formatter.write_str("stopped by a signal"),
@@ -213,7 +217,7 @@ impl std::fmt::Display for Gone {
     }
 }
 
-impl Measured {
+impl TrialResult {
     /// Packets per second over both directions: sent, delivered.
     pub fn rates(&self) -> (f64, f64) {
         self.trial.trial.rates().map_or((0.0, 0.0), |rates| (rates.sent_pps, rates.delivered_pps))

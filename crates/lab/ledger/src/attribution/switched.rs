@@ -9,7 +9,7 @@ use super::routed::{chains_at, legacy_in};
 use super::segment::{ALL, Segment};
 use crate::counters::{DutCounters, InterfaceCounters};
 use crate::drops::causes::{Known, Piece};
-use crate::drops::reasons::Sureness;
+use crate::drops::reasons::Confidence;
 use crate::hooks::Hook;
 use linerate_testbed::switches::SwitchCounters;
 use linerate_testbed::topology::Remainder;
@@ -38,7 +38,7 @@ impl Path {
         let has_copies = dut.switch.is_some() || dut.reads_packet_sockets;
         let piece = if has_copies { Piece::InSwitch } else { Piece::Inside };
         let mut segment = Segment::new(missing, piece, ingress, egress, known);
-        self.divide(&mut segment, Sureness::OnlyHere);
+        self.divide(&mut segment, Confidence::OnlyHere);
         for (interface, late) in [ingress, egress].into_iter().zip(late) {
             let by_program = segment.take_xdp(interface);
             self.take_backlog(&mut segment, late.saturating_sub(by_program));
@@ -59,7 +59,7 @@ impl Path {
             let queued = in_switch(SWITCH, switch);
             self.hidden_at(Loss { packets: queued.packets.min(switch.waiting_before), ..queued });
         }
-        self.divide(&mut segment, Sureness::Any);
+        self.divide(&mut segment, Confidence::Any);
         let totals = format!("the totals of {} and {}", ingress.name, egress.name);
         let kept =
             |name: &str| Loss::new(name, "the device took it in and did not send it on", ALL).inferred_from(&totals);

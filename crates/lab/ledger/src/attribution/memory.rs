@@ -68,7 +68,7 @@ fn sum(rows: &[Loss]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::places::PortRows;
+    use crate::attribution::PortRows;
 
     fn switch(received: u64, sent: u64, full: u64) -> SwitchCounters {
         let inside = vec![Loss::new("switch port out", "egress-full", full)];

@@ -4,7 +4,7 @@ use super::segment::Segment;
 use super::{Path, Way, counted};
 use crate::counters::InterfaceCounters;
 use crate::drops::causes::{Known, Piece};
-use crate::drops::reasons::Sureness;
+use crate::drops::reasons::Confidence;
 
 impl Path {
     /// From a sending interface to the capture's ring behind `to`; `lost` packets the sender counts as dropped.
@@ -26,7 +26,7 @@ impl Path {
         let drops = by_driver.saturating_sub(in_ring);
         segment.take(counted(name, "dropped by the driver", &format!("{name} rx_queue_*_drops"), drops));
         self.take_backlog(&mut segment, late);
-        self.divide(&mut segment, Sureness::Any);
+        self.divide(&mut segment, Confidence::Any);
         self.close(segment, &format!("between {name} and the capture"));
     }
 }

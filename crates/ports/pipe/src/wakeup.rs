@@ -9,33 +9,33 @@ use std::sync::{Arc, OnceLock};
 
 /// The end of the side that sleeps, and shared by both.
 #[derive(Default)]
-pub(crate) struct Bell {
+pub(crate) struct Wakeup {
     is_armed: AtomicBool,
     /// What is written to and what is slept on; made when a side sleeps for the first time.
     line: OnceLock<Option<[UnixStream; 2]>>,
 }
 
-/// The end of the side that sends. Rings when it is dropped, too.
-pub(crate) struct Ringer(pub(crate) Arc<Bell>);
+/// The end of the side that sends. Notifies when it is dropped, too.
+pub(crate) struct Notifier(pub(crate) Arc<Wakeup>);
 
-impl Bell {
-    /// The descriptor that becomes readable when the other side rings. What was sent before may not ring. `None` if the process has no
+impl Wakeup {
+    /// The descriptor that becomes readable when the other side notifies. What was sent before may not notify. `None` if the process has no
     /// descriptor left.
     pub(crate) fn arm(&self) -> Option<BorrowedFd<'_>> {
         let [_, near] = self.line.get_or_init(|| line().ok()).as_ref()?;
         if !self.is_armed.swap(true, Ordering::Relaxed) {
             let _ = (&*near).read(&mut [0; 8]);
         }
-        // Beside the fence of `ring`: the sender sees the flag, or the caller sees what it sent.
+        // Beside the fence of `notify`: the sender sees the flag, or the caller sees what it sent.
         fence(Ordering::SeqCst);
         Some(near.as_fd())
     }
 }
 
-impl Ringer {
+impl Notifier {
     /// Wakes the other side if it sleeps. To be called behind what it shall see.
     #[inline]
-    pub(crate) fn ring(&self) {
+    pub(crate) fn notify(&self) {
         fence(Ordering::SeqCst);
         if self.0.is_armed.load(Ordering::Relaxed) {
             self.wake();
@@ -52,9 +52,9 @@ impl Ringer {
     }
 }
 
-impl Drop for Ringer {
+impl Drop for Notifier {
     fn drop(&mut self) {
-        self.ring();
+        self.notify();
     }
 }
 

@@ -7,7 +7,7 @@ use super::{Path, Way, counted};
 use crate::counters::InterfaceCounters;
 use crate::counters::nic::{self, Lost, Stage};
 use crate::drops::causes::{At, Known, Piece};
-use crate::drops::reasons::Sureness;
+use crate::drops::reasons::Confidence;
 
 impl Path {
     /// From the port to its interface. Returns how many packets the interface lost then: not those that it saw more often than the
@@ -16,7 +16,7 @@ impl Path {
         let handed = interface.tx_packets + interface.tx_dropped - self.carried_over.at(interface);
         let lost = way.sent.saturating_sub(handed);
         let mut segment = Segment::new(lost, Piece::Sending, interface, next, Known::default());
-        self.divide(&mut segment, Sureness::OnlyHere);
+        self.divide(&mut segment, Confidence::OnlyHere);
         segment.take_queue_drops(interface);
         segment.take_queued(interface);
         for loss in &way.ports.generator {
@@ -25,7 +25,7 @@ impl Path {
         for lost in interface.lost_at(Stage::Refused) {
             segment.take(by_card(interface, lost));
         }
-        self.divide(&mut segment, Sureness::Any);
+        self.divide(&mut segment, Confidence::Any);
         segment.take_ring_of(next);
         self.close(segment, &format!("between the sending port and {}", interface.name));
         let resent = handed.saturating_sub(way.sent);
@@ -43,7 +43,7 @@ impl Path {
         let mut segment = Segment::new(lost, Piece::Link, from, to, known);
         // Those on their way when an interface went down: both ends count them.
         let late = late + self.reasons.packets(segment.at, "DEV_READY");
-        self.divide(&mut segment, Sureness::OnlyHere);
+        self.divide(&mut segment, Confidence::OnlyHere);
         let in_both = to.rx_dropped.saturating_sub(late);
         let refused = |packets| {
             let loss = match was_down {
@@ -56,7 +56,7 @@ impl Path {
         if to.napi {
             // A full ring is counted by the sender alone, or by both for XDP frames.
             segment.take(refused(in_both.saturating_sub(from.driver_sum("tx", "xdp_xmit_errors"))));
-            self.divide(&mut segment, Sureness::Any);
+            self.divide(&mut segment, Confidence::Any);
             let ring = format!("receive ring of {}", to.name);
             segment.take(match was_down {
                 false => Loss::new(ring, RING_FULL, ALL).counted_by(tx_dropped),
@@ -67,7 +67,7 @@ impl Path {
         } else {
             let in_backlog = self.take_backlog(&mut segment, in_both);
             segment.take(refused(in_both - in_backlog));
-            self.divide(&mut segment, Sureness::Any);
+            self.divide(&mut segment, Confidence::Any);
             segment.take_rest(&from.name, was_down.then(|| down.clone()), &tx_dropped);
         }
         self.close(segment, &format!("between {} and {}", from.name, to.name));
@@ -136,7 +136,7 @@ impl Path {
             let drops = Loss::new(name, "dropped by the driver", receiver.driver_sum("rx", "drops"));
             segment.take(drops.counted_by(format!("{name} rx_queue_*_drops")));
         }
-        self.divide(&mut segment, Sureness::Any);
+        self.divide(&mut segment, Confidence::Any);
         self.close(segment, &format!("between {name} and the receiving port"));
     }
 }

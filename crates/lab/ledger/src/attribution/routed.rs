@@ -11,7 +11,7 @@ use crate::counters::{Difference, DutCounters, InterfaceCounters, SideCounters};
 use crate::drops::causes::{
     self, IPSEC, Known, MALFORMED, NO_HANDLER, NO_ROUTE, NO_ROUTE_OR_REFUSED, Piece, REFUSING_ROUTE, TOO_LONG,
 };
-use crate::drops::reasons::Sureness;
+use crate::drops::reasons::Confidence;
 use crate::hooks::{Chain, Hook};
 use linerate_testbed::proc_net::Counters;
 
@@ -25,7 +25,7 @@ impl Path {
         let chains = chains_at(dut, &[Hook::Ingress], None);
         let known = Known { chains: chains.as_deref(), ..Known::default() };
         let mut segment = Segment::new(missing + strangers, Piece::Ingress, &dut.ingress, &dut.egress, known);
-        self.divide(&mut segment, Sureness::OnlyHere);
+        self.divide(&mut segment, Confidence::OnlyHere);
         for (interface, late) in late_of {
             let name = &interface.name;
             let by_program = segment.take_xdp(interface);
@@ -38,7 +38,7 @@ impl Path {
         }
         let names: Vec<&str> = late_of.iter().map(|(interface, _)| interface.name.as_str()).collect();
         let names = names.join(" or ");
-        self.divide(&mut segment, Sureness::Any);
+        self.divide(&mut segment, Confidence::Any);
         segment.take_rest(&names, chains.clone(), CHAINS);
         self.close(segment, &format!("between {names} and IP input of the DUT"));
     }
@@ -58,7 +58,7 @@ impl Path {
             ..Known::default()
         };
         let mut segment = Segment::new(lost, Piece::Routing, &dut.ingress, &dut.egress, known);
-        self.divide(&mut segment, Sureness::OnlyHere);
+        self.divide(&mut segment, Confidence::OnlyHere);
         let checksum = ip.checksum_errors.map_or(0, &counter);
         segment.take(counted(ip.input, "wrong IP header checksum", ip.checksum_errors.unwrap_or_default(), checksum));
         let headers = counter(ip.header_errors).saturating_sub(checksum);
@@ -81,7 +81,7 @@ impl Path {
         }
         let table_full = counter("conntrack.drop").saturating_sub(counter("conntrack.insert_failed"));
         segment.take(counted(ip.input, "connection tracking table full", "nf_conntrack drop", table_full));
-        self.divide(&mut segment, Sureness::Any);
+        self.divide(&mut segment, Confidence::Any);
         let refusing = is_refusing.then(|| REFUSING_ROUTE.to_owned());
         let standing: Vec<String> = [chains.clone(), legacy.clone(), refusing].into_iter().flatten().collect();
         let only = (!standing.is_empty()).then(|| standing.join(", or "));
@@ -100,11 +100,11 @@ impl Path {
         let known =
             Known { chains: chains.as_deref(), legacy: legacy.as_deref(), ip: Some(ip.version), ..Known::default() };
         let mut segment = Segment::new(lost, Piece::Forwarding, &dut.ingress, &dut.egress, known);
-        self.divide(&mut segment, Sureness::OnlyHere);
+        self.divide(&mut segment, Confidence::OnlyHere);
         segment.take(counted(FORWARDING, TOO_LONG, ip.too_long, counter(ip.too_long)));
         let cause = "connection tracking could not insert it";
         segment.take(counted(FORWARDING, cause, "nf_conntrack insert_failed", counter("conntrack.insert_failed")));
-        self.divide(&mut segment, Sureness::Any);
+        self.divide(&mut segment, Confidence::Any);
         let standing: Vec<String> = [chains.clone(), legacy.clone()].into_iter().flatten().collect();
         let only = (!standing.is_empty()).then(|| standing.join(", or "));
         segment.take_rest(FORWARDING, only, "what stands at its hooks");
@@ -129,11 +129,11 @@ impl Path {
         let known = Known { chains: chains.as_deref(), neighbours: neighbours.as_deref(), ..Known::default() };
         let receiver = &difference.receiver.interface;
         let mut segment = Segment::new(lost, Piece::Output, egress, receiver, known);
-        self.divide(&mut segment, Sureness::OnlyHere);
+        self.divide(&mut segment, Confidence::OnlyHere);
         let queues = if both_ways { vec![egress, ingress] } else { vec![egress] };
         queues.iter().for_each(|queue| segment.take_queue_drops(queue));
         queues.iter().for_each(|queue| segment.take_queued(queue));
-        self.divide(&mut segment, Sureness::Any);
+        self.divide(&mut segment, Confidence::Any);
         let arrived = sum(|i| i.driver_sum("tx", "xdp_xmit") + i.driver_sum("tx", "xdp_xmit_errors"));
         let cause = "redirected by the XDP program to another interface than the path's";
         let counters = "rx_queue_*_xdp_redirect less tx_queue_*_xdp_xmit";

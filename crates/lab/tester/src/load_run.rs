@@ -35,7 +35,7 @@ const LEAD_NS: u64 = 5_000_000;
 const READ_NS: u64 = 500_000;
 
 /// What came of a load.
-pub(super) struct Flown {
+pub(super) struct LoadRun {
     /// By direction.
     pub(super) sends: Vec<SendEnd>,
     /// By direction.
@@ -72,7 +72,7 @@ struct Sent {
 
 impl Tester {
     /// Sends the loads, forward first, and counts what arrives.
-    pub(super) fn fly(&mut self, loads: &[WayLoad], spec: &TrialSpec<'_>) -> Result<Flown, TrialError> {
+    pub(super) fn run_load(&mut self, loads: &[WayLoad], spec: &TrialSpec<'_>) -> Result<LoadRun, TrialError> {
         let priority = self.prioritize(loads, &spec.cores);
         let dut_threads = self.dut_threads(loads.len() > 1);
         let Tester { sources, switch, ends: [first, second], device, gateways, pool, watcher, .. } = self;
@@ -138,7 +138,7 @@ impl Tester {
         let quiet = [&before, &after].into_iter().flatten().all(|reading| reading.is_quiet);
         let difference = after.zip(before).map(|(after, before)| after.snapshot.since(&before.snapshot));
         let switches = switch_after.zip(switch_before);
-        let mut flown = Flown {
+        let mut load_run = LoadRun {
             sends: Vec::new(),
             arrivals,
             stats_before,
@@ -159,12 +159,13 @@ impl Tester {
         let dut =
             dut_threads.first().map(|(core, _)| *core).filter(|core| Some(*core as usize) != spec.cores.generator);
         let threads: Vec<_> = sent.iter().filter_map(|sent| sent.thread).chain(dut_threads).collect();
-        flown.sight = Sight { dut, start_ns: flown.start_ns, watched: watcher.finish(&threads), logs: Vec::new() };
-        flown.collect(sent)?;
+        load_run.sight =
+            Sight { dut, start_ns: load_run.start_ns, watched: watcher.finish(&threads), logs: Vec::new() };
+        load_run.collect(sent)?;
         if let (Some(core), Some(counting)) = (dut_core, dut_work) {
-            flown.note_work(&format!("DUT (all of core {core})"), counting.and_then(work::Counting::finish));
+            load_run.note_work(&format!("DUT (all of core {core})"), counting.and_then(work::Counting::finish));
         }
-        Ok(flown)
+        Ok(load_run)
     }
 }
 
@@ -186,7 +187,7 @@ impl Tester {
     }
 }
 
-impl Flown {
+impl LoadRun {
     fn collect(&mut self, sent: Vec<Sent>) -> Result<(), TrialError> {
         let several = sent.len() > 1;
         for (number, thread) in sent.into_iter().enumerate() {

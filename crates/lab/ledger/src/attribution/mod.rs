@@ -22,7 +22,7 @@ use linerate_report::Loss;
 use crate::counters::{Difference, InterfaceCounters};
 use crate::drops::causes::{BACKLOG, Piece};
 use crate::drops::hints;
-use crate::drops::reasons::{Reasons, Sureness};
+use crate::drops::reasons::{Confidence, Reasons};
 use ip::{IPV4, IPV6};
 use linerate_testbed::topology::Cut;
 pub use memory::losses_over_memory;
@@ -184,7 +184,7 @@ impl Path {
     }
 
     /// Names a part of what is left by the kernel's reasons.
-    fn divide(&mut self, segment: &mut Segment<'_>, sureness: Sureness) {
+    fn divide(&mut self, segment: &mut Segment<'_>, sureness: Confidence) {
         self.settle(segment);
         for share in self.reasons.divide(segment.at, segment.left, sureness) {
             segment.take_share(share);
