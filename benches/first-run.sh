@@ -96,9 +96,10 @@ for key in runs[0]["figures"]:
     parts = [run["spread"].get(key) for run in runs]
     parts = [(one, other) for one, other in zip(parts, parts[1:]) if one and other]
     by_spread = sum(one[0] <= other[1] and other[0] <= one[1] for one, other in parts)
-    width = lambda keep: [(f[2] - f[1]) / 2 / f[0] for f, run in zip(of, runs) if f and keep(run)] or [float("nan")]
+    width = lambda keep: [(f[2] - f[1]) / 2 / f[0] for f, run in zip(of, runs) if f and keep(run)]
+    shown = lambda widths: f"median {statistics.median(widths):.1%}, most {max(widths):.1%} of {len(widths)} runs" if widths else "no run"
     calm = width(lambda run: run["moved"] < 0.05)
     still = width(lambda run: run["moved"] < 0.05 and run["trip"][1] <= 1.5 * run["trip"][0])
-    print(f"{key[0]} flows, {key[1]}: {overlap} of {len(pairs)} neighbours overlap ({by_spread} by the spread alone); half-width median {statistics.median(width(lambda run: True)):.1%}, "
-          f"where the loop moved by less than 5 %: median {statistics.median(calm):.1%}, most {max(calm):.1%} ({len(calm)} runs); and the cores were not moved: most {max(still):.1%} ({len(still)} runs)")
+    print(f"{key[0]} flows, {key[1]}: {overlap} of {len(pairs)} neighbours overlap ({by_spread} by the spread alone); half-width {shown(width(lambda run: True))}; "
+          f"where the loop moved by less than 5 %: {shown(calm)}; and the cores were not moved: {shown(still)}")
 PY

@@ -9,7 +9,8 @@
 //! made. How fast the device was in each moment is known: each of the trials under overload, of which every repetition has some, is a
 //! time of the device itself. A rate without loss is a share of what the device can deliver, and the share is the device's own. So each repetition is
 //! restated for the slowest and the fastest of these moments: times what was delivered under overload then, by the median of what was delivered
-//! beside that repetition. The bounds stated are those of both parts together.
+//! beside that repetition. A share above 1 says that the trials beside it met a slower moment than the search did, so it counts as 1. The bounds
+//! stated are those of both parts together.
 //!
 //! Cells are measured one after the other, so one may have all its trials while the cores are near and the next one all while they are far. That is
 //! known, too: a round trip of a cache line is timed beside each trial. What a round trip longer by a nanosecond costs a packet is the slope of
@@ -155,17 +156,18 @@ fn of_repetitions(
     moments: Option<&Moments<'_>>,
 ) -> Option<RateBounds> {
     let lower: Vec<f64> = repetitions.iter().filter_map(|repetition| repetition.lower_pps).collect();
-    let bounds = |factor: &dyn Fn(u32, usize) -> f64| {
+    let bounds = |factor: &dyn Fn(u32, usize, f64) -> f64| {
         let ends = |end: usize, of: fn(&Repetition) -> Option<f64>| {
-            range(repetitions.iter().filter_map(move |one| Some(of(one)? * factor(one.number, end))))
+            range(repetitions.iter().filter_map(move |one| of(one).map(|pps| pps * factor(one.number, end, pps))))
         };
         let [least, _] = ends(0, |one| one.lower_pps)?;
         let [_, most] = ends(1, |one| one.upper_pps)?;
         Some([least, most])
     };
-    let [least, most] = bounds(&|_, _| 1.0)?;
+    let [least, most] = bounds(&|_, _, _| 1.0)?;
     let machine = moments.and_then(|moments| {
-        bounds(&|number, end| moments.extremes.get(end).copied().unwrap_or(1.0) / moments.beside(number))
+        let extreme = |end: usize| moments.extremes.get(end).copied().unwrap_or(1.0);
+        bounds(&|number, end, pps| extreme(end) / moments.beside(number).max(pps))
     });
     let machine = machine.filter(|ends| ends.iter().all(|end| end.is_finite()));
     Some(RateBounds {
