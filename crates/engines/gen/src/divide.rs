@@ -211,6 +211,19 @@ mod tests {
     }
 
     #[test]
+    fn a_part_that_would_start_after_the_end_intends_nothing() {
+        let whole = Schedule {
+            rate_pps: Some(1_000.0),
+            arrival: Arrival::Constant,
+            packets: None,
+            duration_ns: Some(1),
+            catch_up: CatchUp::Burst,
+        };
+        let intended: Vec<u64> = (0..3).map(|part| Pacer::new(whole.share(part, 3).0, 0).close(1 << 60)).collect();
+        assert_eq!(intended, [1, 0, 0]);
+    }
+
+    #[test]
     fn values_in_step_stay_in_step() {
         let range = |first, count| Values::Range { first, step: 1, count };
         for count in [4, 5] {

@@ -69,6 +69,9 @@ impl Schedule {
             Arrival::Burst { packets } => Fixed::from(packets.max(1)),
             Arrival::Poisson { .. } => return None,
         };
+        if self.duration_ns == Some(0) {
+            return Some(0);
+        }
         let last_ns = self.duration_ns.map_or(elapsed_ns, |duration| elapsed_ns.min(duration.saturating_sub(1)));
         let pause = (self.gap() as Fixed).max(1).saturating_mul(together);
         let due = ((Fixed::from(last_ns) + 1) << 32).div_ceil(pause).saturating_mul(together);
