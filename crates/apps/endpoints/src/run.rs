@@ -185,6 +185,9 @@ fn check_addresses(network: &NetworkConfig) -> Result<(), StartError> {
     Ok(())
 }
 
+// A load generator is judged by its time on the core, in whatever its program is wrapped.
+const _: () = assert!(<MaybeTls<Client> as Reports>::SAVES_CPU && !<MaybeTls<AnyServer> as Reports>::SAVES_CPU);
+
 /// The kernel takes a few microseconds for each packet of an interface, so a worker that spins or naps between them burns most of the time that a
 /// load is measured by. Over memory a packet may follow within a microsecond.
 fn eagerness<P: Reports>(spec: &PortSpec) -> Eagerness {

@@ -67,6 +67,7 @@ impl Reports for NameServer {
     type Document = ServeDocument;
     type Reading = ();
     const SCHEMA: &'static str = "test";
+    const SAVES_CPU: bool = false;
 
     fn reading(&self, _: u64) {}
 

@@ -14,7 +14,7 @@ pub trait Reports: Program + Send + 'static {
     /// Name and version of its document.
     const SCHEMA: &'static str;
     /// Its time on the core counts for more than the last microseconds of its answers: over an interface it sleeps until packets come.
-    const SAVES_CPU: bool = false;
+    const SAVES_CPU: bool;
 
     /// What it did until `now_ns`.
     fn reading(&self, now_ns: u64) -> Self::Reading;

@@ -250,6 +250,7 @@ impl Reports for Sockets {
     type Document = SocketsDocument;
     type Reading = SocketsDocument;
     const SCHEMA: &'static str = "linerate.tcp-sockets/1";
+    const SAVES_CPU: bool = false;
 
     fn reading(&self, _: u64) -> SocketsDocument {
         SocketsDocument { accepted: self.accepted, connected: self.connected, open: self.lines.len() as u64 }

@@ -284,6 +284,7 @@ impl<P: Reports> Reports for Tls<P> {
     type Document = P::Document;
     type Reading = P::Reading;
     const SCHEMA: &'static str = P::SCHEMA;
+    const SAVES_CPU: bool = P::SAVES_CPU;
 
     fn reading(&self, now_ns: u64) -> P::Reading {
         self.program.reading(now_ns)

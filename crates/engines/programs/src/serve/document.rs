@@ -29,6 +29,7 @@ macro_rules! reports {
             type Document = ServeDocument;
             type Reading = Served;
             const SCHEMA: &'static str = SERVE_SCHEMA;
+            const SAVES_CPU: bool = false;
 
             fn reading(&self, _: u64) -> Served {
                 self.served()
