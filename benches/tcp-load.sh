@@ -5,6 +5,7 @@
 # thread, and the softirqs of wrk would count for nginx. nginx and its thread have core 0, the
 # client and its thread core 1. The client's CPU time is that of its process (with the softirqs in its calls) and of the NAPI thread of its
 # interface. Linerate receives and sends by `xdp:` and by `packet:`; it compares the body of each answer with the file, wrk does not.
+# DEFER_NS=200000: the client's interface collects packets for so long, for wrk and for Linerate (napi_defer_hard_irqs, gro_flush_timeout).
 # Wants root, nginx, wrk, python3 and ethtool. Builds nothing: cargo build --release -p linerate
 set -eu
 if [ -z "${LINERATE_INSIDE:-}" ]; then
@@ -23,16 +24,20 @@ mount -t tmpfs none /run
 mkdir -p /run/netns
 export XDG_RUNTIME_DIR="$folder"
 
+mount -t sysfs none /sys
 ip netns add lr-server
 ip link add veth0 type veth peer name veth1 netns lr-server
 server="ip netns exec lr-server"
 ethtool -K veth0 gro on tso off >/dev/null
 $server ethtool -K veth1 gro on tso off >/dev/null
+if [ "${DEFER_NS:-0}" -gt 0 ]; then
+    echo 2 >/sys/class/net/veth0/napi_defer_hard_irqs
+    echo "$DEFER_NS" >/sys/class/net/veth0/gro_flush_timeout
+fi
 ip addr add 198.18.5.3/24 dev veth0
 $server ip addr add 198.18.5.2/24 dev veth1
 ip link set veth0 up
 $server ip link set veth1 up
-mount -t sysfs none /sys
 echo 1 >/sys/class/net/veth0/threaded
 $server sh -c 'mount -t sysfs none /sys; echo 1 >/sys/class/net/veth1/threaded'
 
