@@ -1,7 +1,7 @@
 //! Who may name a backend, and who may put a port's name together: `ports/all`, and a few who read names that users write.
 
 use super::Complaint;
-use super::lexer::Source;
+use super::lexer::{Source, has_word};
 
 /// The backends, and the words before the colon of a port's name.
 const BACKENDS: [&str; 15] = [
@@ -38,9 +38,11 @@ pub fn check(path: &str, source: &Source) -> Vec<Complaint> {
     let allowed = |list: &[(&str, &str)]| list.iter().any(|(start, _)| path.starts_with(start));
     let (names, options) = (allowed(NAMES_ALLOWED), allowed(OPTIONS_ALLOWED) || path.starts_with("crates/port/port/"));
     let mut complaints = Vec::new();
+    let mut above = Above::default();
     for (line, code) in source.production() {
+        let head = above.head(code);
         for text in literals(code, &source.written[line - 1]) {
-            if !names && names_backend(&text, code) {
+            if !names && names_backend(&text, &[code, head]) {
                 let rule = "names a backend; ask linerate_ports (far_side, access, file, ...) or the port's Caps";
                 complaints.push(Complaint::new(path, line, format!("`{text}` {rule}")));
             }
@@ -64,22 +66,41 @@ fn literals(code: &str, written: &str) -> Vec<String> {
         .collect()
 }
 
-/// A whole port name, or the bare word where it can mean nothing else or is compared with a backend.
-fn names_backend(text: &str, code: &str) -> bool {
+/// The lines that the next one is indented below.
+#[derive(Default)]
+struct Above<'a>(Vec<(usize, &'a str)>);
+
+impl<'a> Above<'a> {
+    /// The head of the block that a line is in, if it is that of a `match`; lines are given in order.
+    fn head(&mut self, code: &'a str) -> &'a str {
+        let indent = code.len() - code.trim_start().len();
+        if code.trim().is_empty() {
+            return "";
+        }
+        self.0.retain(|(above, _)| *above < indent);
+        let head = self.0.last().map_or("", |(_, head)| head);
+        self.0.push((indent, code));
+        if has_word(head, "match") { head } else { "" }
+    }
+}
+
+/// A whole port name, or the bare word where it can mean nothing else or is compared with a backend in one of these lines.
+fn names_backend(text: &str, code: &[&str]) -> bool {
     let named = |(word, rest): (&str, &str)| BACKENDS.contains(&word) && !rest.starts_with([' ', ':']);
     text.split_once(':').is_some_and(named)
         || UNAMBIGUOUS.contains(&text)
-        || BACKENDS.contains(&text) && code.contains("backend")
+        || BACKENDS.contains(&text) && code.iter().any(|line| line.contains("backend"))
 }
 
-/// `,key`, `,key=` or `{spec},key=`, without a space: no list of words.
+/// `,key`, `,key=` or `{spec},key=`, without a space: no list of words. Also what is written behind `{spec}`, whatever it is.
 fn is_option(text: &str) -> bool {
     let glued = text.strip_prefix(',').or_else(|| text.split_once("},").map(|(_, rest)| rest));
     let key_ends = |rest: &str| {
         let end = rest.find(|letter: char| !letter.is_ascii_lowercase() && letter != '_').unwrap_or(rest.len());
         end > 0 && (end == rest.len() || rest[end..].starts_with(['=', ',']))
     };
-    !text.contains(' ') && glued.is_some_and(key_ends)
+    let behind_spec = |glue: &str| text.contains(&format!("{{spec}}{glue}"));
+    !text.contains(' ') && (glued.is_some_and(key_ends) || behind_spec(",") || behind_spec("@"))
 }
 
 #[cfg(test)]
@@ -101,6 +122,7 @@ mod tests {
             r#"open("packet:eth0");"#,
             r#"format!("pipe:{name}");"#,
             r#"text.strip_prefix("memif:");"#,
+            "match caps.backend {\n    \"packet\" | \"tap\" => true,\n    _ => false,\n}",
         ] {
             assert!(complaints(PATH, line) > 0, "{line}");
             assert_eq!(complaints("crates/ports/all/src/a.rs", line), 0, "{line}");
@@ -112,6 +134,7 @@ mod tests {
             r#"say("no file: none");"#,
             r#"format!("{path}: pcap");"#,
             r#"flag("packet");"#,
+            "match word {\n    \"packet\" => true,\n    _ => false,\n}",
         ] {
             assert_eq!(complaints(PATH, line), 0, "{line}");
         }
@@ -127,6 +150,8 @@ mod tests {
             r#"format!("{spec},write");"#,
             r#"format!("{name}@{queue},rings=2,role=client");"#,
             r#"format!(",ring={}", bytes);"#,
+            r#"format!("{spec},{option}");"#,
+            r#"format!("{spec}@{queue}");"#,
         ] {
             assert!(complaints(PATH, line) > 0, "{line}");
             assert_eq!(complaints("crates/port/port/src/spec.rs", line), 0, "{line}");
