@@ -3,16 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use linerate_control::{
-    Command as CommonRequest, Connection, ControlError, PortConfig, SettingValue, Settings, split_setting,
-};
+use linerate_control::{Command as CommonRequest, Connection, ControlError, PortConfig, split_setting};
 use linerate_ofswitch::config::{NAME_DEFAULT, PROGRAM};
 use linerate_ofswitch::document::{BridgeDocument, FlowDocument, Part, PortDocument};
 use linerate_ofswitch::request::{Change, Request, What};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::ctl;
+use super::ctl::{self, read};
 use crate::ofswitch::text;
 use linerate_console::note;
 use linerate_console::print;
@@ -204,7 +202,7 @@ pub fn run(args: &Args) -> ExitCode {
             Command::Latency => shell.show(What::Latency, None),
             Command::Save { file } => shell.save(file),
             Command::Trace { .. } => requests.iter().try_for_each(|request| shell.trace(request)),
-            _ => requests.iter().try_for_each(|request| shell.answer(request)),
+            _ => requests.iter().try_for_each(|request| ctl::answer(&mut shell.connection, request, args.json)),
         }
     })
 }
@@ -241,7 +239,7 @@ fn requests(command: &Command) -> Result<Vec<Value>, String> {
         }
         Command::AddPort { port, settings } => {
             let port = PortConfig::parse(port)?;
-            let settings = words(settings)?;
+            let settings = ctl::settings(settings, "speed=1G")?;
             vec![json!(CommonRequest::AddPort { name: Some(port.name()), spec: port.spec, settings })]
         }
         Command::RemovePort { port } => vec![json!(CommonRequest::RemovePort { port: port.clone() })],
@@ -311,14 +309,6 @@ fn set(text: &str) -> Result<Value, String> {
     Ok(json!(CommonRequest::Set { port: Some(port), settings: [(key, value)].into() }))
 }
 
-fn words(settings: &[String]) -> Result<Settings, String> {
-    let word = |text: &String| {
-        let (key, value) = text.split_once('=').ok_or_else(|| format!("{text}: write KEY=VALUE, as speed=1G"))?;
-        Ok((key.to_owned(), SettingValue(value.to_owned())))
-    };
-    settings.iter().map(word).collect()
-}
-
 /// A connection to a switch, and how answers are printed.
 struct Shell {
     connection: Connection,
@@ -327,20 +317,6 @@ struct Shell {
 }
 
 impl Shell {
-    fn answer(&mut self, request: &Value) -> Result<(), ControlError> {
-        let value = self.connection.ask(request)?;
-        let text = match value.as_object() {
-            Some(object) if !self.json => {
-                object.iter().map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ")
-            }
-            _ => value.to_string(),
-        };
-        if !text.is_empty() {
-            print(&text);
-        }
-        Ok(())
-    }
-
     fn trace(&mut self, request: &Value) -> Result<(), ControlError> {
         let value = self.connection.ask(request)?;
         print(&if self.json { value.to_string() } else { text::trace(&read(value)?) });
@@ -353,15 +329,10 @@ impl Shell {
 
     /// All parts of a long document.
     fn parts<T: DeserializeOwned>(&mut self, what: What) -> Result<Vec<T>, ControlError> {
-        let (mut all, mut after) = (Vec::new(), None);
-        loop {
+        ctl::parts(|after| {
             let part: Part<T> = self.ask(what, after)?;
-            all.extend(part.items);
-            after = part.next;
-            if after.is_none() {
-                return Ok(all);
-            }
-        }
+            Ok((part.items, part.next))
+        })
     }
 
     fn show(&mut self, what: What, only: Option<&str>) -> Result<(), ControlError> {
@@ -424,13 +395,6 @@ impl Shell {
         note(&format!("{} lines in {}", lines.len(), file.display()));
         Ok(())
     }
-}
-
-fn read<T: DeserializeOwned>(value: Value) -> Result<T, ControlError> {
-    let strange = |error: serde_json::Error| {
-        ControlError::new(format!("the switch answered something strange: {error}"), "is it of another version?")
-    };
-    serde_json::from_value(value).map_err(strange)
 }
 
 impl Listing {

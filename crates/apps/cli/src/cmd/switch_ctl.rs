@@ -8,12 +8,11 @@ use linerate_control::{
 };
 use linerate_switch::config::{MacConfig, MirrorConfig, NAME_DEFAULT, PROGRAM};
 use linerate_switch::document;
-use linerate_switch::document::{MacDocument, MacsDocument};
+use linerate_switch::document::MacsDocument;
 use linerate_switch::request::{Request, What};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::ctl;
+use super::ctl::{self, read};
 use crate::switch::text;
 use linerate_console::print;
 
@@ -131,7 +130,7 @@ pub fn run(args: &Args) -> ExitCode {
     };
     ctl::connected(COMMAND, (PROGRAM, &args.name), |mut connection| match &args.command {
         Command::Show { what } => show(&mut connection, what.what(), args.json),
-        _ => requests.iter().try_for_each(|request| answer(&mut connection, request, args.json)),
+        _ => requests.iter().try_for_each(|request| ctl::answer(&mut connection, request, args.json)),
     })
 }
 
@@ -143,7 +142,11 @@ fn requests(command: &Command) -> Result<Vec<Value>, String> {
         Command::Set { settings } => return set(settings),
         Command::AddPort { port, settings } => {
             let port = PortConfig::parse(port)?;
-            common(CommonRequest::AddPort { name: Some(port.name()), spec: port.spec, settings: words(settings)? })
+            common(CommonRequest::AddPort {
+                name: Some(port.name()),
+                spec: port.spec,
+                settings: ctl::settings(settings, "access=10")?,
+            })
         }
         Command::RemovePort { port } => common(CommonRequest::RemovePort { port: port.clone() }),
         Command::Stop => common(CommonRequest::Stop {}),
@@ -183,26 +186,6 @@ fn set(settings: &[String]) -> Result<Vec<Value>, String> {
     Ok(changes.into_iter().map(|(port, settings)| common(CommonRequest::Set { port, settings })).collect())
 }
 
-fn words(settings: &[String]) -> Result<Settings, String> {
-    let word = |text: &String| {
-        let (key, value) = text.split_once('=').ok_or_else(|| format!("{text}: write KEY=VALUE, as access=10"))?;
-        Ok((key.to_owned(), SettingValue(value.to_owned())))
-    };
-    settings.iter().map(word).collect()
-}
-
-fn answer(connection: &mut Connection, request: &Value, as_json: bool) -> Result<(), ControlError> {
-    let value = connection.ask(request)?;
-    let text = match value.as_object() {
-        Some(object) if !as_json => object.iter().map(|(key, value)| format!("{key} {}", plain(value))).collect(),
-        _ => value.to_string(),
-    };
-    if !text.is_empty() {
-        print(&text);
-    }
-    Ok(())
-}
-
 fn show(connection: &mut Connection, what: What, as_json: bool) -> Result<(), ControlError> {
     if what == What::Macs {
         return show_macs(connection, as_json);
@@ -210,10 +193,6 @@ fn show(connection: &mut Connection, what: What, as_json: bool) -> Result<(), Co
     let value = connection.ask(&Request::Show { what, after: None })?;
     print(&if as_json { value.to_string() } else { shown(what, value)? });
     Ok(())
-}
-
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn shown(what: What, value: Value) -> Result<String, ControlError> {
@@ -228,26 +207,13 @@ fn shown(what: What, value: Value) -> Result<String, ControlError> {
     })
 }
 
-/// The table comes in parts.
 fn show_macs(connection: &mut Connection, as_json: bool) -> Result<(), ControlError> {
-    let (mut all, mut after): (Vec<MacDocument>, _) = (Vec::new(), None);
-    loop {
+    let all = ctl::parts(|after| {
         let part: MacsDocument = read(connection.ask(&Request::Show { what: What::Macs, after })?)?;
-        all.extend(part.macs);
-        after = part.next;
-        if after.is_none() {
-            break;
-        }
-    }
+        Ok((part.macs, part.next))
+    })?;
     print(&if as_json { json!({ "macs": all }).to_string() } else { text::macs(&all) });
     Ok(())
-}
-
-fn read<T: DeserializeOwned>(value: Value) -> Result<T, ControlError> {
-    let strange = |error: serde_json::Error| {
-        ControlError::new(format!("the switch answered something strange: {error}"), "is it of another version?")
-    };
-    serde_json::from_value(value).map_err(strange)
 }
 
 impl Table {

@@ -8,9 +8,9 @@ use linerate_control::{Command as CommonRequest, Connection, ControlError};
 use linerate_endpoints::PROGRAM;
 use linerate_endpoints::document::{CaptureDocument, ConnectionDocument, ConnectionsDocument};
 use linerate_endpoints::request::{Request, What};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::ctl;
+use super::ctl::{self, read};
 use crate::tcp::text;
 use linerate_console::out;
 
@@ -102,22 +102,9 @@ fn answer(connection: &mut Connection, args: &Args) -> Result<(), ControlError> 
     Ok(())
 }
 
-/// The table comes in parts.
 fn connections(connection: &mut Connection) -> Result<Vec<ConnectionDocument>, ControlError> {
-    let (mut all, mut after) = (Vec::new(), None);
-    loop {
+    ctl::parts(|after| {
         let part: ConnectionsDocument = read(connection.ask(&Request::Show { what: What::Connections, after })?)?;
-        all.extend(part.connections);
-        after = part.next;
-        if after.is_none() {
-            return Ok(all);
-        }
-    }
-}
-
-fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, ControlError> {
-    let strange = |error: serde_json::Error| {
-        ControlError::new(format!("the program answered something strange: {error}"), "is it of another version?")
-    };
-    serde_json::from_value(value).map_err(strange)
+        Ok((part.connections, part.next))
+    })
 }
