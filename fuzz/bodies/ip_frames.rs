@@ -143,8 +143,8 @@ fn repair(frame: &mut [u8]) {
         && let Ok(mut packet) = ipv4::Packet::new_checked(&mut *bytes)
     {
         packet.fill_checksum();
-        let protocol = packet.protocol();
-        let payload = packet.payload_mut();
+        let (protocol, data) = (packet.protocol(), packet.header_len()..usize::from(packet.total_len()));
+        let payload = &mut bytes[data];
         match protocol {
             Protocol::ICMPV4 if payload.len() >= 8 => icmpv4::Packet::new_unchecked(payload).fill_checksum(),
             Protocol::UDP if payload.len() >= 8 => udp::Packet::new_unchecked(payload).set_checksum(0),

@@ -109,11 +109,6 @@ impl Assembler {
         self.swap(class::ALU | class::END | class::SOURCE_REG, dst, bits);
     }
 
-    /// Converts the low `bits` of `dst` between host and little-endian order, and clears the rest.
-    pub fn to_little_endian(&mut self, dst: Reg, bits: i32) {
-        self.swap(class::ALU | class::END, dst, bits);
-    }
-
     /// `dst = *(src + off)`, zero-extended.
     pub fn load(&mut self, width: Width, dst: Reg, src: Reg, off: i16) {
         self.push(class::LDX | class::MODE_MEM | width as u8, dst as u8, src as u8, off, 0);
@@ -163,12 +158,6 @@ impl Assembler {
     /// Goes to `label` if `dst COND operand` on the low 32 bits.
     pub fn jump_if32(&mut self, cond: Cond, dst: Reg, operand: impl Into<Operand>, label: Label) {
         self.branch(class::JMP32 | cond as u8, dst, operand.into(), label);
-    }
-
-    /// Goes on, or goes to `label` when the kernel ends the loop that this stands in
-    /// (`may_goto`, Linux 6.9 and later; not part of RFC 9669).
-    pub fn may_goto(&mut self, label: Label) {
-        self.branch(class::JMP | class::JCOND, Reg::R0, Operand::Imm(0), label);
     }
 
     /// Calls a kernel function of [`helper`]; `R0` is the result and `R1` to `R5` are lost.

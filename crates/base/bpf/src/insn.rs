@@ -201,10 +201,6 @@ pub mod xdp_md {
     pub const DATA: i16 = 0;
     /// One past the last byte of the frame's linear part.
     pub const DATA_END: i16 = 4;
-    /// First byte of the metadata before the frame.
-    pub const DATA_META: i16 = 8;
-    /// Interface on which the frame arrived.
-    pub const INGRESS_IFINDEX: i16 = 12;
     /// Receive queue on which it arrived.
     pub const RX_QUEUE_INDEX: i16 = 16;
     /// The structure's size in bytes.
@@ -228,7 +224,6 @@ pub(crate) mod class {
     pub const END: u8 = 0xd0;
     pub const CALL: u8 = 0x80;
     pub const EXIT: u8 = 0x90;
-    pub const JCOND: u8 = 0xe0;
     pub const PSEUDO_MAP_FD: u8 = 1;
     pub const PSEUDO_MAP_VALUE: u8 = 2;
 }

@@ -207,22 +207,6 @@ impl MapView {
         self.word(offset).map(|word| word.store(value, Ordering::Relaxed)).is_some()
     }
 
-    /// Copies `bytes` to byte `offset` on; false, with nothing copied, if they do not fit.
-    /// Words that are covered in part are read, changed and written back.
-    pub fn store_bytes(&self, offset: usize, bytes: &[u8]) -> bool {
-        let words = self.words();
-        if offset.checked_add(bytes.len()).is_none_or(|end| end > words.len() * 8) {
-            return false;
-        }
-        for (position, byte) in (offset..).zip(bytes) {
-            let word = &words[position / 8];
-            let mut image = word.load(Ordering::Relaxed).to_ne_bytes();
-            image[position % 8] = *byte;
-            word.store(u64::from_ne_bytes(image), Ordering::Relaxed);
-        }
-        true
-    }
-
     /// Sets all words to zero.
     pub fn clear(&self) {
         self.words().iter().for_each(|word| word.store(0, Ordering::Relaxed));

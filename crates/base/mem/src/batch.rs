@@ -166,14 +166,6 @@ impl Batch {
         }
     }
 
-    /// Asks for the line that each packet begins in, before they are written one after the other.
-    #[inline]
-    pub fn prefetch_to_write(&self) {
-        for word in self.words() {
-            crate::prefetch::to_write(self.region.first_byte(*word));
-        }
-    }
-
     /// The packets' bytes, first to last, to write.
     #[inline]
     pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut [u8]> {

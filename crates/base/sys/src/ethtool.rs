@@ -13,7 +13,6 @@ const GET_DRIVER_INFO: u32 = 0x03;
 const GET_LINK: u32 = 0x0a;
 const GET_RING_SIZES: u32 = 0x10;
 const GET_PAUSE: u32 = 0x12;
-const SET_PAUSE: u32 = 0x13;
 const GET_STRINGS: u32 = 0x1b;
 const GET_STATISTICS: u32 = 0x1d;
 const GET_SET_INFO: u32 = 0x37;
@@ -254,16 +253,6 @@ impl Netdev {
         // SAFETY: ETHTOOL_GPAUSEPARAM reads and writes four words.
         let answered = supported(unsafe { self.ethtool(words.as_mut_ptr().cast()) })?;
         Ok(answered.map(|()| Pause { autonegotiated: words[1] != 0, rx: words[2] != 0, tx: words[3] != 0 }))
-    }
-
-    /// Sets flow control.
-    ///
-    /// # Errors
-    /// `EOPNOTSUPP` when the driver has none, `EPERM` without CAP_NET_ADMIN.
-    pub fn set_pause(&self, pause: Pause) -> io::Result<()> {
-        let mut words = [SET_PAUSE, pause.autonegotiated.into(), pause.rx.into(), pause.tx.into()];
-        // SAFETY: ETHTOOL_SPAUSEPARAM reads four words.
-        unsafe { self.ethtool(words.as_mut_ptr().cast()) }
     }
 
     /// Whether the driver sees a link; `None` when it does not tell.

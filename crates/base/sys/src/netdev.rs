@@ -129,16 +129,6 @@ impl Netdev {
         self.set_flags(if up { flags | bit } else { flags & !bit })
     }
 
-    /// Sets its promiscuous flag.
-    ///
-    /// # Errors
-    /// `EPERM` without CAP_NET_ADMIN.
-    pub fn set_promiscuous(&self, promiscuous: bool) -> io::Result<()> {
-        let flags = self.flags()?;
-        let bit = libc::IFF_PROMISC as u16;
-        self.set_flags(if promiscuous { flags | bit } else { flags & !bit })
-    }
-
     /// Its MTU: bytes of layer 3 in one frame.
     ///
     /// # Errors
@@ -186,20 +176,6 @@ impl Netdev {
         self.ioctl(libc::SIOCGIFHWADDR, &mut request)?;
         // SAFETY: SIOCGIFHWADDR filled this member of the union.
         Ok(unsafe { request.ifr_ifru.ifru_hwaddr }.sa_family)
-    }
-
-    /// Sets its Ethernet address.
-    ///
-    /// # Errors
-    /// `EADDRNOTAVAIL` for a multicast address, `EPERM` without CAP_NET_ADMIN.
-    pub fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
-        let mut request = self.request();
-        let mut address = libc::sockaddr { sa_family: libc::ARPHRD_ETHER, sa_data: [0; 14] };
-        for (to, from) in address.sa_data.iter_mut().zip(mac) {
-            *to = from as libc::c_char;
-        }
-        request.ifr_ifru.ifru_hwaddr = address;
-        self.ioctl(libc::SIOCSIFHWADDR, &mut request)
     }
 
     /// One SIOCETHTOOL call: `data` starts with the command word and is as long as the command's

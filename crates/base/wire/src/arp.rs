@@ -73,12 +73,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
         Ok(Packet { buffer })
     }
 
-    /// The buffer back.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
-    }
-
     /// Operation: [`REQUEST`], [`REPLY`] or another number.
     #[inline]
     pub fn operation(&self) -> u16 {

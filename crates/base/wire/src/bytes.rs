@@ -43,13 +43,6 @@ pub fn cut(bytes: &[u8], start: usize, end: usize) -> &[u8] {
     &bytes[start.min(end)..end]
 }
 
-/// [`cut`] for writing.
-#[inline]
-pub fn cut_mut(bytes: &mut [u8], start: usize, end: usize) -> &mut [u8] {
-    let end = end.min(bytes.len());
-    &mut bytes[start.min(end)..end]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

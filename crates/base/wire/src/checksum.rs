@@ -10,7 +10,7 @@
 //! the old or the new data is all zero. No IPv4 header (version) and nothing with a pseudo-header
 //! (protocol number) is all zero; only an ICMPv4 echo reply with identifier, sequence and payload 0
 //! can be. UDP sends a computed 0x0000 as 0xffff, because 0x0000 means "no checksum" (RFC 768): use
-//! the `_udp` forms.
+//! [`Sum::finish_udp`] and [`Sum::update_udp`].
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -18,7 +18,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// those on slices.
 ///
 /// ```
-/// use linerate_wire::{Sum, checksum};
+/// use linerate_wire::Sum;
 /// // RFC 1071 section 3: the words 0001 f203 f4f5 f6f7 add up to ddf2.
 /// let sum = Sum::new().add_slice(&[0x00, 0x01, 0xf2, 0x03]).add_u32(0xf4f5_f6f7);
 /// assert_eq!(sum.fold(), 0xddf2);
@@ -26,7 +26,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 ///
 /// // The difference that a changed field makes, applied to a checksum.
 /// let delta = Sum::new().replace_u16(0x5555, 0x3285);
-/// assert_eq!(delta.update(0xdd2f), checksum::update16(0xdd2f, 0x5555, 0x3285));
+/// assert_eq!(delta.update(0xdd2f), 0x0000);
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
@@ -109,12 +109,6 @@ impl Sum {
     #[inline]
     pub const fn sub_u16(self, value: u16) -> Sum {
         self.add_u16(!value)
-    }
-
-    /// Takes two 16-bit words out.
-    #[inline]
-    pub const fn sub_u32(self, value: u32) -> Sum {
-        self.add_u32(!value)
     }
 
     /// Takes four 16-bit words out.
@@ -210,54 +204,6 @@ impl Sum {
 #[inline]
 pub fn checksum(bytes: &[u8]) -> u16 {
     Sum::new().add_slice(bytes).finish()
-}
-
-/// `checksum` after a 16-bit word of its data changed (RFC 1624 equation 3).
-#[inline]
-pub const fn update16(checksum: u16, old: u16, new: u16) -> u16 {
-    Sum::new().replace_u16(old, new).update(checksum)
-}
-
-/// `checksum` after a 32-bit word of its data changed.
-#[inline]
-pub const fn update32(checksum: u16, old: u32, new: u32) -> u16 {
-    Sum::new().replace_u32(old, new).update(checksum)
-}
-
-/// `checksum` after a 64-bit word of its data changed.
-#[inline]
-pub const fn update64(checksum: u16, old: u64, new: u64) -> u16 {
-    Sum::new().replace_u64(old, new).update(checksum)
-}
-
-/// `checksum` after bytes at an even offset of its data changed.
-#[inline]
-pub fn update_slice(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
-    Sum::new().replace_slice_at(0, old, new).update(checksum)
-}
-
-/// [`update16`] for UDP: 0x0000 (no checksum) stays, and is never the result otherwise.
-#[inline]
-pub const fn update16_udp(checksum: u16, old: u16, new: u16) -> u16 {
-    Sum::new().replace_u16(old, new).update_udp(checksum)
-}
-
-/// [`update32`] for UDP: 0x0000 (no checksum) stays, and is never the result otherwise.
-#[inline]
-pub const fn update32_udp(checksum: u16, old: u32, new: u32) -> u16 {
-    Sum::new().replace_u32(old, new).update_udp(checksum)
-}
-
-/// [`update64`] for UDP: 0x0000 (no checksum) stays, and is never the result otherwise.
-#[inline]
-pub const fn update64_udp(checksum: u16, old: u64, new: u64) -> u16 {
-    Sum::new().replace_u64(old, new).update_udp(checksum)
-}
-
-/// [`update_slice`] for UDP: 0x0000 (no checksum) stays, and is never the result otherwise.
-#[inline]
-pub fn update_slice_udp(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
-    Sum::new().replace_slice_at(0, old, new).update_udp(checksum)
 }
 
 /// The ones'-complement sum of `bytes` as native-endian 64-bit words, with end-around carry.

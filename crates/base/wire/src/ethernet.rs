@@ -24,7 +24,7 @@ pub mod field {
 /// let mut packet = ethernet::Packet::new_checked([0u8; 60]).unwrap();
 /// packet.set_dst(MacAddress::BROADCAST);
 /// packet.set_ethertype(EtherType::ARP);
-/// assert!(packet.dst().is_broadcast());
+/// assert_eq!(packet.dst(), MacAddress::BROADCAST);
 /// assert_eq!(packet.payload().len(), 46);
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -47,12 +47,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
     pub fn new_checked(buffer: T) -> Result<Self, ParseError> {
         ParseError::check_len(LayerKind::Ethernet, HEADER_LEN, buffer.as_ref().len())?;
         Ok(Packet { buffer })
-    }
-
-    /// The buffer back.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
     }
 
     /// Destination address.
@@ -103,12 +97,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
     #[inline]
     pub fn set_ethertype(&mut self, ethertype: EtherType) {
         put16(self.buffer.as_mut(), field::ETHERTYPE, ethertype.0);
-    }
-
-    /// What follows the header, for writing.
-    #[inline]
-    pub fn payload_mut(&mut self) -> &mut [u8] {
-        &mut self.buffer.as_mut()[HEADER_LEN..]
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`FlowKey`]: the 5-tuple of a frame, and two hashes of it.
+//! [`FlowKey`]: the 5-tuple of a frame, and a hash of it.
 
 use crate::{LayerKind, Parsed, Protocol, Transport};
 use crate::{bytes::cut, icmpv4, icmpv6, ipv4, ipv6, tcp, udp};
@@ -19,7 +19,6 @@ use std::net::IpAddr;
 /// let key = FlowKey::from_frame(&stack.build(64).unwrap().bytes).unwrap();
 /// assert_eq!(key.to_string(), "10.0.0.1:1000 > 10.0.0.2:53 UDP");
 /// assert_eq!(key.hash_symmetric(), key.reversed().hash_symmetric());
-/// assert_ne!(key.hash_asymmetric(), key.reversed().hash_asymmetric());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowKey {
@@ -84,25 +83,13 @@ impl FlowKey {
         FlowKey { src: self.dst, dst: self.src, src_port: self.dst_port, dst_port: self.src_port, ..self }
     }
 
-    /// A hash that differs by direction, for spreading flows over queues and tables: two
-    /// multiplications for IPv4, four for IPv6. It is the same everywhere and always, so whoever
-    /// chooses the packets can choose collisions: it does not defend a table against an attacker.
-    #[inline]
-    pub fn hash_asymmetric(&self) -> u64 {
-        self.hash_endpoints(endpoint(self.src, self.src_port), endpoint(self.dst, self.dst_port))
-    }
-
-    /// A hash that is the same in both directions; else as [`FlowKey::hash_asymmetric`].
+    /// A hash that is the same in both directions, for dividing flows between ports and cores: two multiplications for
+    /// IPv4, four for IPv6. It is the same everywhere and always, so whoever chooses the packets can choose collisions.
     #[inline]
     pub fn hash_symmetric(&self) -> u64 {
         let (src, dst) = (endpoint(self.src, self.src_port), endpoint(self.dst, self.dst_port));
-        self.hash_endpoints(src.min(dst), src.max(dst))
-    }
-
-    #[inline]
-    fn hash_endpoints(&self, first: u64, second: u64) -> u64 {
         let family = u64::from(self.src.is_ipv6()) << 8;
-        let both = mix(first ^ KEYS[0], second ^ KEYS[1]);
+        let both = mix(src.min(dst) ^ KEYS[0], src.max(dst) ^ KEYS[1]);
         mix(both ^ KEYS[2], KEYS[3] ^ family ^ u64::from(self.protocol.0))
     }
 }
@@ -175,8 +162,7 @@ mod tests {
 
     #[test]
     fn hashes_stay_what_they_are() {
-        assert_eq!(key(1).hash_asymmetric(), 0x4990_8ad6_34a4_ec8e);
-        assert_eq!(key(1).hash_symmetric(), key(1).hash_asymmetric());
+        assert_eq!(key(1).hash_symmetric(), 0x4990_8ad6_34a4_ec8e);
     }
 
     /// Flows that a range of addresses or ports makes must spread over low bits and high bits.

@@ -57,12 +57,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
         Ok(packet)
     }
 
-    /// The buffer back.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
-    }
-
     /// Length of the header with its options, in bytes.
     #[inline]
     pub fn header_len(&self) -> usize {

@@ -59,12 +59,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
         Ok(packet)
     }
 
-    /// The buffer back.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
-    }
-
     fn flags(&self) -> u16 {
         be16(self.buffer.as_ref(), field::FLAGS)
     }

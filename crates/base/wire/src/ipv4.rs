@@ -1,6 +1,6 @@
 //! IPv4 (RFC 791 section 3.1; traffic class byte as of RFC 2474 and RFC 3168).
 
-use crate::bytes::{array, be16, cut, cut_mut, put16};
+use crate::bytes::{array, be16, cut, put16};
 use crate::{LayerKind, Options, ParseError, Protocol, Sum};
 use std::net::Ipv4Addr;
 
@@ -15,8 +15,6 @@ const MORE_FRAGMENTS: u16 = 0x2000;
 /// Where the fields lie in the header.
 pub mod field {
     use std::ops::Range;
-    /// Version and header length, four bits each.
-    pub const VERSION_IHL: Range<usize> = 0..1;
     /// DSCP (6 bits) and ECN (2).
     pub const TOS: Range<usize> = 1..2;
     /// Length of header and data in bytes.
@@ -90,12 +88,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
         ParseError::check_len(LayerKind::Ipv4, header_len, have)?;
         ParseError::check_field(usize::from(total_len) >= header_len, LayerKind::Ipv4, "total length", total_len)?;
         Ok(packet)
-    }
-
-    /// The buffer back.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
     }
 
     /// Version.
@@ -291,13 +283,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
     pub fn fill_checksum(&mut self) {
         self.set_checksum(0);
         self.set_checksum(self.sum().finish());
-    }
-
-    /// The data, for writing.
-    #[inline]
-    pub fn payload_mut(&mut self) -> &mut [u8] {
-        let (start, end) = (self.header_len(), usize::from(self.total_len()));
-        cut_mut(self.buffer.as_mut(), start, end)
     }
 }
 

@@ -2,7 +2,7 @@
 
 pub use crate::extensions::{ExtensionHeader, ExtensionHeaders, UpperLayer};
 
-use crate::bytes::{array, be16, be32, cut, cut_mut, put16, put32};
+use crate::bytes::{array, be16, be32, cut, put16, put32};
 use crate::{LayerKind, ParseError, Protocol, Sum};
 use std::net::Ipv6Addr;
 
@@ -75,12 +75,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
         let version = packet.version();
         ParseError::check_field(version == 6, LayerKind::Ipv6, "version", version)?;
         Ok(packet)
-    }
-
-    /// The buffer back.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
     }
 
     /// Version.
@@ -186,13 +180,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         put32(self.buffer.as_mut(), field::VERSION_CLASS_FLOW, word | u32::from(traffic_class) << 20);
     }
 
-    /// Sets the flow label; bits above the low 20 are dropped.
-    #[inline]
-    pub fn set_flow_label(&mut self, flow_label: u32) {
-        let word = be32(self.buffer.as_ref(), field::VERSION_CLASS_FLOW) & !MAX_FLOW_LABEL;
-        put32(self.buffer.as_mut(), field::VERSION_CLASS_FLOW, word | flow_label & MAX_FLOW_LABEL);
-    }
-
     /// Sets the length of what follows the fixed header, in bytes.
     #[inline]
     pub fn set_payload_len(&mut self, payload_len: u16) {
@@ -221,13 +208,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
     #[inline]
     pub fn set_dst(&mut self, dst: Ipv6Addr) {
         self.buffer.as_mut()[field::DST].copy_from_slice(&dst.octets());
-    }
-
-    /// What follows the fixed header, for writing.
-    #[inline]
-    pub fn payload_mut(&mut self) -> &mut [u8] {
-        let end = self.total_len();
-        cut_mut(self.buffer.as_mut(), HEADER_LEN, end)
     }
 }
 

@@ -66,6 +66,7 @@ mod dissect;
 mod error;
 mod extensions;
 mod flow;
+mod icmp;
 mod kinds;
 mod layout;
 mod mac;

@@ -11,7 +11,7 @@ use std::str::FromStr;
 /// use linerate_wire::MacAddress;
 /// let mac: MacAddress = "02:00:00:00:00:1".parse().unwrap();
 /// assert_eq!(mac.to_string(), "02:00:00:00:00:01");
-/// assert!(mac.is_local() && !mac.is_multicast());
+/// assert!(!mac.is_multicast());
 /// assert_eq!(MacAddress::from_u64(mac.to_u64()), mac);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,19 +23,9 @@ impl MacAddress {
     /// 00:00:00:00:00:00, no address.
     pub const ZERO: MacAddress = MacAddress([0; 6]);
 
-    /// Whether this is the broadcast address.
-    pub fn is_broadcast(self) -> bool {
-        self == MacAddress::BROADCAST
-    }
-
     /// Whether the group bit is set (broadcast too).
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
-    }
-
-    /// Whether the locally administered bit is set.
-    pub const fn is_local(self) -> bool {
-        self.0[0] & 2 != 0
     }
 
     /// The address as a number, first byte most significant.

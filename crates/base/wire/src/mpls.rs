@@ -48,12 +48,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
         Ok(Packet { buffer })
     }
 
-    /// The buffer back.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
-    }
-
     /// The whole entry as a number.
     #[inline]
     pub fn entry(&self) -> u32 {
@@ -104,34 +98,10 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         put32(self.buffer.as_mut(), field::ENTRY, entry);
     }
 
-    /// Sets the label; bits above the low 20 are dropped.
-    #[inline]
-    pub fn set_label(&mut self, label: u32) {
-        self.set_entry(self.entry() & 0xfff | label << 12);
-    }
-
-    /// Sets the traffic class; bits above the low 3 are dropped.
-    #[inline]
-    pub fn set_tc(&mut self, tc: u8) {
-        self.set_entry(self.entry() & !0xe00 | u32::from(tc & MAX_TC) << 9);
-    }
-
-    /// Sets the bottom of stack bit.
-    #[inline]
-    pub fn set_bottom(&mut self, bottom: bool) {
-        self.set_entry(self.entry() & !0x100 | u32::from(bottom) << 8);
-    }
-
     /// Sets the time to live.
     #[inline]
     pub fn set_ttl(&mut self, ttl: u8) {
         self.buffer.as_mut()[field::TTL.start] = ttl;
-    }
-
-    /// What follows the entry, for writing.
-    #[inline]
-    pub fn payload_mut(&mut self) -> &mut [u8] {
-        &mut self.buffer.as_mut()[HEADER_LEN..]
     }
 }
 

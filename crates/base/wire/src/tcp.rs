@@ -1,6 +1,6 @@
 //! TCP (RFC 9293 section 3.1).
 
-use crate::bytes::{be16, be32, cut, cut_mut, put16, put32};
+use crate::bytes::{be16, be32, cut, put16, put32};
 use crate::{LayerKind, Options, ParseError, Sum};
 use std::fmt;
 use std::ops::BitOr;
@@ -119,12 +119,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
         ParseError::check_field(header_len >= HEADER_LEN, LayerKind::Tcp, "header length", header_len as u32)?;
         ParseError::check_len(LayerKind::Tcp, header_len, have)?;
         Ok(packet)
-    }
-
-    /// The buffer back.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
     }
 
     /// Source port.
@@ -274,13 +268,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
     pub fn fill_checksum(&mut self, pseudo: Sum) {
         self.set_checksum(0);
         self.set_checksum(pseudo.add_sum(self.sum()).finish());
-    }
-
-    /// The data, for writing.
-    #[inline]
-    pub fn payload_mut(&mut self) -> &mut [u8] {
-        let start = self.header_len();
-        cut_mut(self.buffer.as_mut(), start, usize::MAX)
     }
 }
 

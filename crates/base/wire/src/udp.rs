@@ -1,6 +1,6 @@
 //! UDP (RFC 768).
 
-use crate::bytes::{be16, cut, cut_mut, put16};
+use crate::bytes::{be16, cut, put16};
 use crate::{LayerKind, ParseError, Sum};
 
 /// Header length in bytes.
@@ -68,12 +68,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
         let length = packet.length();
         ParseError::check_field(usize::from(length) >= HEADER_LEN, LayerKind::Udp, "length", length)?;
         Ok(packet)
-    }
-
-    /// The buffer back.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
     }
 
     /// Source port.
@@ -160,13 +154,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
     pub fn fill_checksum(&mut self, pseudo: Sum) {
         self.set_checksum(0);
         self.set_checksum(pseudo.add_sum(self.sum()).finish_udp());
-    }
-
-    /// The data, for writing.
-    #[inline]
-    pub fn payload_mut(&mut self) -> &mut [u8] {
-        let end = usize::from(self.length());
-        cut_mut(self.buffer.as_mut(), HEADER_LEN, end)
     }
 }
 

@@ -52,12 +52,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
         Ok(Packet { buffer })
     }
 
-    /// The buffer back.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
-    }
-
     /// The whole tag control information.
     #[inline]
     pub fn tci(&self) -> u16 {
@@ -108,34 +102,10 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         put16(self.buffer.as_mut(), field::TCI, tci);
     }
 
-    /// Sets the priority; bits above the low 3 are dropped.
-    #[inline]
-    pub fn set_pcp(&mut self, pcp: u8) {
-        self.set_tci(self.tci() & 0x1fff | u16::from(pcp) << 13);
-    }
-
-    /// Sets the drop eligible indicator.
-    #[inline]
-    pub fn set_dei(&mut self, dei: bool) {
-        self.set_tci(self.tci() & 0xefff | u16::from(dei) << 12);
-    }
-
-    /// Sets the VLAN id; bits above the low 12 are dropped.
-    #[inline]
-    pub fn set_vid(&mut self, vid: u16) {
-        self.set_tci(self.tci() & 0xf000 | vid & MAX_VID);
-    }
-
     /// Sets the EtherType of what follows.
     #[inline]
     pub fn set_ethertype(&mut self, ethertype: EtherType) {
         put16(self.buffer.as_mut(), field::ETHERTYPE, ethertype.0);
-    }
-
-    /// What follows the tag, for writing.
-    #[inline]
-    pub fn payload_mut(&mut self) -> &mut [u8] {
-        &mut self.buffer.as_mut()[HEADER_LEN..]
     }
 }
 

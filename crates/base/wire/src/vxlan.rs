@@ -58,12 +58,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
         Ok(Packet { buffer })
     }
 
-    /// The buffer back.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
-    }
-
     /// Network identifier, 24 bits.
     #[inline]
     pub fn vni(&self) -> u32 {
@@ -88,12 +82,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
     #[inline]
     pub fn set_vni(&mut self, vni: u32) {
         put32(self.buffer.as_mut(), field::VNI_WORD, vni << 8);
-    }
-
-    /// The inner Ethernet frame, for writing.
-    #[inline]
-    pub fn payload_mut(&mut self) -> &mut [u8] {
-        &mut self.buffer.as_mut()[HEADER_LEN..]
     }
 }
 

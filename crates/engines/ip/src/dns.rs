@@ -105,13 +105,6 @@ impl Resolver {
         }
     }
 
-    /// Adds a server, for example of [`Event::NameServer`](crate::Event::NameServer).
-    pub fn add_server(&mut self, server: IpAddr) {
-        if !self.servers.contains(&server) && self.servers.len() < 8 {
-            self.servers.push(server);
-        }
-    }
-
     /// Begins to look a name up; [`Resolver::next_answer`] has the addresses later. An address as text is its own answer.
     ///
     /// # Errors

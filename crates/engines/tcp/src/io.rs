@@ -190,11 +190,6 @@ impl<'a> Io<'a> {
         self.engine.egress.with_udp(self.engine.now, work)
     }
 
-    /// Address and port that a UDP socket is bound to.
-    pub fn udp_local(&self, socket: UdpId) -> Option<SocketAddr> {
-        self.engine.egress.udp.local(socket)
-    }
-
     /// Counts of datagrams.
     pub fn udp_counters(&self) -> linerate_ip::UdpCounters {
         *self.engine.egress.udp.counters()

@@ -216,13 +216,6 @@ impl Ip {
         self.counters.delivered_udp += udp;
     }
 
-    /// Counts frames of the fast path whose transport checksum is wrong; they are not counted otherwise.
-    #[inline]
-    pub fn count_bad_checksums(&mut self, frames: u64) {
-        self.counters.received += frames;
-        self.counters.dropped[DropReason::TransportChecksum as usize] += frames;
-    }
-
     /// Takes any frame in, with all checks.
     pub fn receive(
         &mut self,
@@ -306,12 +299,6 @@ impl Ip {
     #[inline]
     pub fn header(&self, hop: HopId) -> Option<&LinkHeader> {
         self.neighbours.header(hop)
-    }
-
-    /// Bytes of link headers: 14, or 18 in a VLAN.
-    #[inline]
-    pub fn link_header_len(&self) -> usize {
-        self.link.header_len()
     }
 
     /// Notes that packets to the neighbour arrive, because the transport made progress; then it is not probed.

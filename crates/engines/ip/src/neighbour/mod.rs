@@ -51,18 +51,6 @@ impl HopId {
     fn generation(self) -> u32 {
         self.0 & GENERATION_MASK
     }
-
-    /// The number as a word, for tables.
-    #[inline]
-    pub fn to_bits(self) -> u32 {
-        self.0
-    }
-
-    /// The number of a word that [`HopId::to_bits`] gave.
-    #[inline]
-    pub fn from_bits(bits: u32) -> HopId {
-        HopId(bits)
-    }
 }
 
 /// What is known about a neighbour.

@@ -182,12 +182,6 @@ impl Udp {
         Some(SocketAddr::new(bits(ends.local), ends.local_port))
     }
 
-    /// Address and port that a socket is connected to.
-    pub fn remote(&self, socket: UdpId) -> Option<SocketAddr> {
-        let ends = self.table.ends(socket).filter(|ends| ends.remote_port != 0)?;
-        Some(SocketAddr::new(bits(ends.remote), ends.remote_port))
-    }
-
     /// Takes in what [`Ip::fast4`] recognised. `None`: nobody listens there (then [`Udp::is_unreachable`] is true for it, and the caller calls
     /// [`Ip::send_error`]), or the datagram is not in order; it was counted.
     #[inline]

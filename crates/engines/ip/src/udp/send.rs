@@ -7,7 +7,7 @@ use linerate_wire::{Protocol, Sum, ipv4, ipv6, udp};
 
 use super::table::{Ends, any_of, bits, mapped};
 use super::{SendError, Udp, UdpId};
-use crate::ip::{Ip, NoRoute};
+use crate::ip::Ip;
 use crate::link::LinkHeader;
 use crate::neighbour::HopId;
 use crate::output::Output;
@@ -277,12 +277,4 @@ fn emit(path: &Path, link: &LinkHeader, data: &[u8], trusted: bool, out: &mut Ou
         Some(Written { len, time_ns: 0, checksum })
     };
     if out.pool.fill(out.batch, 1, write) == 1 { Ok(()) } else { Err(SendError::NoRoom) }
-}
-
-/// Errors that a program may want to tell apart from its own mistakes.
-impl SendError {
-    /// True if sending again later may succeed.
-    pub fn is_temporary(self) -> bool {
-        matches!(self, SendError::NoRoom | SendError::NoRoute(NoRoute::NoAddress | NoRoute::NeighboursFull))
-    }
 }
