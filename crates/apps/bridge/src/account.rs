@@ -36,7 +36,7 @@ impl RunRow {
     }
 }
 
-/// What became of packets that were meant for a port: with the copies that it made they are `forwarded + drops + incomplete +
+/// What became of packets that were meant for a port: with the copies that it made they are `forwarded + drops + tx_pending +
 /// unexplained`.
 #[derive(Debug, Serialize)]
 pub struct SentRow {
@@ -51,24 +51,24 @@ pub struct SentRow {
     /// Packets that did not get there.
     pub drops: Vec<Drops>,
     /// Packets that the port took and had not finished at the end.
-    pub incomplete: u64,
+    pub tx_pending: u64,
     /// What is left of the account; 0 if every packet was found.
     pub unexplained: i64,
 }
 
 impl SentRow {
     /// The account of `meant` packets, of which `here` were lost before the port took them.
-    pub fn new(meant: u64, here: Vec<Drops>, stats: &Stats, incomplete: u64, seconds: f64) -> SentRow {
+    pub fn new(meant: u64, here: Vec<Drops>, stats: &Stats, tx_pending: u64, seconds: f64) -> SentRow {
         let mut drops = here;
         drops.retain(|drop| drop.packets > 0);
         drops.extend(drops_that_happened(&stats.tx_drops));
-        let gone = stats.tx_packets + incomplete + drops.iter().map(|drop| drop.packets).sum::<u64>();
+        let gone = stats.tx_packets + tx_pending + drops.iter().map(|drop| drop.packets).sum::<u64>();
         SentRow {
             forwarded: stats.tx_packets,
             forwarded_bytes: stats.tx_bytes,
             forwarded_pps: if seconds > 0.0 { stats.tx_packets as f64 / seconds } else { 0.0 },
             drops,
-            incomplete,
+            tx_pending,
             duplicated: stats.tx_duplicated,
             unexplained: (meant + stats.tx_duplicated) as i64 - gone as i64,
         }
@@ -82,8 +82,8 @@ impl SentRow {
         if self.duplicated > 0 {
             lines.push(row("duplicated", self.duplicated, "copies that the port made, forwarded or dropped"));
         }
-        if self.incomplete > 0 {
-            lines.push(row("incomplete", self.incomplete, "taken by the port, not sent a second after the end"));
+        if self.tx_pending > 0 {
+            lines.push(row("tx pending", self.tx_pending, "taken by the port, not sent a second after the end"));
         }
     }
 }

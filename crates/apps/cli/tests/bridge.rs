@@ -21,7 +21,7 @@ fn sum(drops: &Value) -> u64 {
 fn check_account(document: &Value) {
     assert_eq!(document["schema"], "linerate.bridge/1");
     for lane in document["lanes"].as_array().unwrap() {
-        let gone = number(&lane["forwarded"]) + sum(&lane["drops"]) + number(&lane["incomplete"]);
+        let gone = number(&lane["forwarded"]) + sum(&lane["drops"]) + number(&lane["tx_pending"]);
         assert_eq!((number(&lane["received"]), lane["unexplained"].as_i64()), (gone, Some(0)), "{lane}");
     }
 }
@@ -131,7 +131,7 @@ fn both_ways(ports: [&str; 2], flags: &str) {
     check_account(&document);
     assert_eq!(document["ended_by"], "signal");
     for (lane, (delivered, missed)) in document["lanes"].as_array().unwrap().iter().zip(delivered) {
-        let lost = sum(&lane["drops"]) + number(&lane["incomplete"]) + sum(&lane["missed"]) + missed;
+        let lost = sum(&lane["drops"]) + number(&lane["tx_pending"]) + sum(&lane["rx_missed"]) + missed;
         assert_eq!(delivered + lost, count, "{lane}");
     }
 }

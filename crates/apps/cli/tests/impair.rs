@@ -59,7 +59,7 @@ fn a_name_carries_impairments_and_mistakes_are_told() {
     let document: Value = serde_json::from_str(&ended.stdout).unwrap();
     let lane = &document["lanes"][0];
     let received = number(&lane["received"]);
-    assert_eq!(received + lost(&lane["missed"], "random loss"), 1000, "{lane}");
+    assert_eq!(received + lost(&lane["rx_missed"], "random loss"), 1000, "{lane}");
     assert_eq!(number(&lane["forwarded"]) + lost(&lane["drops"], "queue full"), received, "{lane}");
     for (name, words) in [
         ("null:,impair=los 1%", "did you mean loss?"),
@@ -147,7 +147,7 @@ fn tcp_gets_through_loss_and_delay() {
     let document: Value = serde_json::from_str(&ended.stdout).unwrap();
     for lane in document["lanes"].as_array().unwrap() {
         let came = number(&lane["received"]) + number(&lane["duplicated"]);
-        let gone = number(&lane["forwarded"]) + lost(&lane["drops"], "") + number(&lane["incomplete"]);
+        let gone = number(&lane["forwarded"]) + lost(&lane["drops"], "") + number(&lane["tx_pending"]);
         assert_eq!((came, lane["unexplained"].as_i64()), (gone, Some(0)), "{lane}");
         // 4 MiB are 2,900 packets.
         assert!(lost(&lane["drops"], "random loss") > 0 && number(&lane["duplicated"]) > 0, "{lane}");

@@ -27,7 +27,7 @@ fn check_account(document: &Value) {
     let mut groups: HashMap<u64, u64> = HashMap::new();
     for output in document["outputs"].as_array().unwrap() {
         *groups.entry(number(&output["group"])).or_default() += number(&output["assigned"]);
-        let gone = number(&output["forwarded"]) + sum(&output["drops"]) + number(&output["incomplete"]);
+        let gone = number(&output["forwarded"]) + sum(&output["drops"]) + number(&output["tx_pending"]);
         assert_eq!((number(&output["assigned"]), output["unexplained"].as_i64()), (gone, Some(0)), "{output}");
     }
     assert!(groups.values().all(|assigned| *assigned == number(&document["received"])), "{document}");
@@ -186,7 +186,7 @@ fn interfaces_are_balanced_until_they_are_stopped() {
     ended.expect_code(0);
     let document = json(&ended);
     check_account(&document);
-    assert_eq!((number(&document["received"]), sum(&document["missed"])), (4000, 0));
+    assert_eq!((number(&document["received"]), sum(&document["rx_missed"])), (4000, 0));
     let forwarded = number(&document["outputs"][0]["forwarded"]);
     listening.wait_for("packets", |text| text.contains(&format!("received {} (", count(forwarded))));
     listening.signal("INT");

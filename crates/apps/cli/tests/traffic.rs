@@ -49,7 +49,7 @@ fn a_pipe_needs_one_command_and_accounts_for_every_packet() {
     for nothing in ["lost", "duplicated", "reordered"] {
         assert_eq!(number(&stream[nothing]), 0, "{nothing}");
     }
-    assert_eq!(number(&document["received"]["foreign"]["packets"]), 0);
+    assert_eq!(number(&document["received"]["other_traffic"]["packets"]), 0);
     assert_eq!(number(&stream["latency"]["samples"]), 50_000);
     assert!(ended.stderr.is_empty(), "{}", ended.stderr);
 }

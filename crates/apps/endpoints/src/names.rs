@@ -8,7 +8,7 @@ use linerate_programs::{OverStack, Reports};
 use linerate_sys::clock;
 use linerate_tcp::Sharded;
 
-use crate::ready::Found;
+use crate::ready::HostAddresses;
 use crate::stack::NetworkConfig;
 
 /// Time between two looks.
@@ -21,7 +21,7 @@ const LOOK_NS: u64 = 5_000_000;
 pub(crate) fn look_up<P: Reports>(
     views: &[View<Sharded<OverStack<P>>>],
     network: &NetworkConfig,
-    found: Found,
+    found: HostAddresses,
     secret: [u8; 16],
 ) -> Result<BTreeMap<String, IpAddr>, StartError> {
     let Some(view) = views.first().filter(|_| !network.names.is_empty()) else { return Ok(BTreeMap::new()) };

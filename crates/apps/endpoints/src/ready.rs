@@ -17,7 +17,7 @@ const LOOK_NS: u64 = 10_000_000;
 
 /// What is known of the addresses.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct HostAddresses {
     tentative: Option<IpAddr>,
     duplicate: Option<(IpAddr, String)>,
     pub(crate) v4: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Found {
 pub(crate) fn wait<P: Reports>(
     view: &View<Sharded<OverStack<P>>>,
     network: &NetworkConfig,
-) -> Result<Found, StartError> {
+) -> Result<HostAddresses, StartError> {
     let mut name_servers = Vec::new();
     let end_ns = clock::now_ns() + WAIT_NS;
     loop {
@@ -47,7 +47,7 @@ pub(crate) fn wait<P: Reports>(
             return Err(wrong(cause, "give the stack another address, or --no-dad if the two never meet"));
         }
         if found.tentative.is_none() && (found.v4 || !network.dhcp) && (found.v6 || !network.slaac) {
-            return Ok(Found { name_servers, ..found });
+            return Ok(HostAddresses { name_servers, ..found });
         }
         let now_ns = clock::now_ns();
         if now_ns >= end_ns {
@@ -61,8 +61,8 @@ pub(crate) fn wait<P: Reports>(
     }
 }
 
-fn look(ip: &mut linerate_ip::Ip) -> Found {
-    let mut found = Found::default();
+fn look(ip: &mut linerate_ip::Ip) -> HostAddresses {
+    let mut found = HostAddresses::default();
     while let Some(event) = ip.next_event() {
         match event {
             Event::AddressDuplicate(address, owner) => found.duplicate = Some((address, owner.to_string())),

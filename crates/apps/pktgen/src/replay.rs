@@ -54,7 +54,7 @@ const SLOTS_OF_ONE_MAX: usize = 192;
 
 /// Waits until the port has sent what it took, and reads what became of it.
 pub fn settle(task: &mut Task, outcome: &mut Outcome) {
-    outcome.incomplete = complete(&mut *task.port, FLUSH_NS).unwrap_or_else(|error| {
+    outcome.tx_pending = complete(&mut *task.port, FLUSH_NS).unwrap_or_else(|error| {
         outcome.error.get_or_insert_with(|| error.to_string());
         0
     });

@@ -68,11 +68,11 @@ pub fn totals(options: &Options, did: Option<&str>, outcomes: &[Outcome]) -> boo
         for drops in &outcome.drops {
             diag!("main_thread", "{} packets lost at {}: {}", drops.packets, drops.place, drops.cause);
         }
-        if outcome.incomplete > 0 {
+        if outcome.tx_pending > 0 {
             diag!(
                 "main_thread",
                 "{} packets were accepted by the port and not sent within a second",
-                outcome.incomplete
+                outcome.tx_pending
             );
         }
     }

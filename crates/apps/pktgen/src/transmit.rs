@@ -44,7 +44,7 @@ pub fn transmit(mut task: Task, rate_pps: f64) -> Result<Outcome, PlanError> {
         start_ns,
         end_ns: clock::now_ns(),
         drops: end.stats.tx_drops,
-        incomplete: end.incomplete,
+        tx_pending: end.tx_pending,
         error: end.error.map(|error| error.to_string()),
         ..Outcome::default()
     })

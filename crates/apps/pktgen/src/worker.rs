@@ -48,7 +48,7 @@ pub struct Outcome {
     /// Packets that the port lost, by its own account.
     pub drops: Vec<Drops>,
     /// Packets that the port accepted and had not finished a second after the last one.
-    pub incomplete: u64,
+    pub tx_pending: u64,
     /// What ended the work before its time, if something did.
     pub error: Option<String>,
 }
@@ -104,7 +104,7 @@ pub fn serve<D: Datapath>(
     outcome.error = end.error.map(|error| error.to_string());
     if let Some(port) = end.ports.into_iter().flatten().next() {
         outcome.drops = [port.stats.tx_drops, port.stats.rx_drops].concat();
-        outcome.incomplete = port.tx_pending;
+        outcome.tx_pending = port.tx_pending;
     }
     Ok((worker.datapath, outcome))
 }

@@ -113,7 +113,7 @@ pub struct PortSent {
     /// Packets that the port took and did not send.
     pub drops: Vec<Drops>,
     /// Packets whose sending was not complete when the program ended.
-    pub incomplete: u64,
+    pub tx_pending: u64,
     /// What broke the port.
     pub error: Option<String>,
 }
@@ -149,14 +149,14 @@ pub struct ReceiveDocument {
 /// What arrived.
 #[derive(Debug, Serialize)]
 pub struct ReceivedAll {
-    /// All packets, duplicates and foreign ones among them.
+    /// All packets, duplicates and other traffic among them.
     pub packets: u64,
     /// Their bytes, without FCS.
     pub bytes: u64,
     /// By stream.
     pub streams: Vec<StreamReceived>,
     /// Packets without a signature.
-    pub foreign: Foreign,
+    pub other_traffic: OtherTraffic,
     /// By port.
     pub ports: Vec<PortReceived>,
     /// The threads that received.
@@ -167,7 +167,7 @@ pub struct ReceivedAll {
 
 /// Packets that belong to no stream.
 #[derive(Debug, Serialize)]
-pub struct Foreign {
+pub struct OtherTraffic {
     /// How many.
     pub packets: u64,
     /// Their bytes, without FCS.
@@ -255,7 +255,7 @@ impl SendDocument {
     pub fn is_complete(&self) -> bool {
         let sent = |port: &PortSent| {
             let in_time = self.interrupted || port.unsent == 0;
-            in_time && port.incomplete == 0 && port.error.is_none() && port.drops.is_empty()
+            in_time && port.tx_pending == 0 && port.error.is_none() && port.drops.is_empty()
         };
         let arrived =
             |received: &ReceivedAll| received.error.is_none() && received.streams.iter().all(|stream| stream.lost == 0);
@@ -346,7 +346,7 @@ impl PortSent {
             gap_error: spread(&report.gap_error),
             streams: streams.map(|(id, packets)| StreamSent { id: *id, sent: *packets }).collect(),
             drops: drops_that_happened(&stats.tx_drops),
-            incomplete: threads.iter().map(|sent| sent.incomplete).sum(),
+            tx_pending: threads.iter().map(|sent| sent.tx_pending).sum(),
             error: threads.iter().find_map(|sent| sent.error.clone()),
         }
     }
@@ -358,7 +358,7 @@ impl ReceivedAll {
         let receivers: Vec<&Receiver> = threads.iter().map(|thread| &thread.receiver).collect();
         let sum = |one: (u64, u64), other: (u64, u64)| (one.0 + other.0, one.1 + other.1);
         let (packets, bytes) = receivers.iter().map(|receiver| receiver.totals()).fold((0, 0), sum);
-        let (foreign_packets, foreign_bytes) = receivers.iter().map(|receiver| receiver.foreign()).fold((0, 0), sum);
+        let (other_packets, other_bytes) = receivers.iter().map(|receiver| receiver.other_traffic()).fold((0, 0), sum);
         let sent_of = |id: u16| sent.and_then(|sent| sent.get(&id).copied());
         let mut streams: Vec<StreamReceived> =
             MergedStream::of(&receivers).iter().map(|stream| StreamReceived::new(stream, sent_of(stream.id))).collect();
@@ -372,7 +372,7 @@ impl ReceivedAll {
             packets,
             bytes,
             streams,
-            foreign: Foreign { packets: foreign_packets, bytes: foreign_bytes },
+            other_traffic: OtherTraffic { packets: other_packets, bytes: other_bytes },
             ports: ports_received(threads),
             cores: threads.iter().map(receiving_core).collect(),
             error: threads.iter().find_map(|thread| thread.error.clone()),

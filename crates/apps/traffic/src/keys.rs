@@ -14,20 +14,20 @@ pub const HELP: &str = "keys: + and - change the rate by a tenth, * and / double
 
 /// What a key asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Wish {
+enum KeyAction {
     /// This many times the rate.
     Times(f64),
     End,
 }
 
-impl Wish {
-    fn of(key: u8) -> Option<Wish> {
+impl KeyAction {
+    fn of(key: u8) -> Option<KeyAction> {
         Some(match key {
-            b'+' | b'=' => Wish::Times(1.1),
-            b'-' => Wish::Times(1.0 / 1.1),
-            b'*' => Wish::Times(2.0),
-            b'/' => Wish::Times(0.5),
-            b'q' => Wish::End,
+            b'+' | b'=' => KeyAction::Times(1.1),
+            b'-' => KeyAction::Times(1.0 / 1.1),
+            b'*' => KeyAction::Times(2.0),
+            b'/' => KeyAction::Times(0.5),
+            b'q' => KeyAction::End,
             _ => return None,
         })
     }
@@ -52,9 +52,9 @@ impl RateKeys {
     /// Does what keys ask for.
     pub fn look(&mut self, now_ns: u64, controls: &[Control]) {
         while let Some(key) = self.keys.next() {
-            match Wish::of(key) {
-                Some(Wish::Times(factor)) => self.change(factor, now_ns, controls),
-                Some(Wish::End) => controls.iter().for_each(Control::stop),
+            match KeyAction::of(key) {
+                Some(KeyAction::Times(factor)) => self.change(factor, now_ns, controls),
+                Some(KeyAction::End) => controls.iter().for_each(Control::stop),
                 None => note(HELP),
             }
         }
@@ -80,9 +80,10 @@ mod tests {
 
     #[test]
     fn keys_and_what_they_ask_for() {
-        assert_eq!((Wish::of(b'*'), Wish::of(b'q')), (Some(Wish::Times(2.0)), Some(Wish::End)));
-        assert_eq!(Wish::of(b'x'), None);
-        let (Some(Wish::Times(up)), Some(Wish::Times(down))) = (Wish::of(b'+'), Wish::of(b'-')) else {
+        assert_eq!((KeyAction::of(b'*'), KeyAction::of(b'q')), (Some(KeyAction::Times(2.0)), Some(KeyAction::End)));
+        assert_eq!(KeyAction::of(b'x'), None);
+        let (Some(KeyAction::Times(up)), Some(KeyAction::Times(down))) = (KeyAction::of(b'+'), KeyAction::of(b'-'))
+        else {
             panic!("both change the rate");
         };
         assert!((up * down - 1.0).abs() < 1e-12);

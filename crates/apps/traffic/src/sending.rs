@@ -91,7 +91,7 @@ pub struct Sent {
     /// The port's totals.
     pub stats: Stats,
     /// Packets that the port took and whose sending was not complete at the end.
-    pub incomplete: u64,
+    pub tx_pending: u64,
     /// What broke the port.
     pub error: Option<String>,
     /// Start of the schedule.
@@ -126,14 +126,14 @@ pub fn run(
     let changeable =
         |(number, job): (usize, &Job)| matches!(job.work, Work::Streams(_)).then_some((number, job.rate_pps));
     let rates: Vec<_> = jobs.iter().enumerate().filter_map(changeable).collect();
-    let receive_control = Control::sheltered();
+    let receive_control = Control::ignoring_signals();
     let (ready, start) = (Barrier::new(jobs.len() + 1), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let receiving = beside.map(|beside| {
             let (pool, control) = (pool.clone(), receive_control.clone());
             scope.spawn(move || beside.receive(&pool, &control))
         });
-        let answering = Control::sheltered();
+        let answering = Control::ignoring_signals();
         for mut neighbours in neighbours {
             let control = answering.clone();
             scope.spawn(move || {
@@ -171,8 +171,8 @@ pub fn run(
         let sent = senders.into_iter().map(|thread| thread.join().map_err(|_| "a sending thread failed".to_string()));
         let sent = sent.collect::<Result<Vec<Sent>, String>>();
         if let Some(receiving) = &receiving {
-            let on_the_way: u64 = sent.iter().flatten().map(|sent| sent.report.sent).sum();
-            wait_for_packets(on_the_way, &receive_control, receiving);
+            let in_flight: u64 = sent.iter().flatten().map(|sent| sent.report.sent).sum();
+            wait_for_packets(in_flight, &receive_control, receiving);
         }
         receive_control.stop();
         answering.stop();
@@ -216,7 +216,7 @@ fn send(mut job: Job, pool: &Pool, control: &Control, ready: &Barrier, start: &A
     let began_ns = clock::thread_cpu_ns();
     let port = &mut *job.port;
     let (schedule, mut too_long) = (job.work.schedule(), 0);
-    let SendEnd { report, stats, incomplete, error, .. } = match &mut job.work {
+    let SendEnd { report, stats, tx_pending, error, .. } = match &mut job.work {
         Work::Streams(plan) => worker::send(port, plan, pool, start_ns, control),
         Work::Offloaded { schedule, packet_len } => {
             worker::send_generated(port, schedule, *packet_len, start_ns, control)
@@ -248,7 +248,7 @@ fn send(mut job: Job, pool: &Pool, control: &Control, ready: &Barrier, start: &A
         ids: job.ids,
         report,
         stats,
-        incomplete,
+        tx_pending,
         error: error.map(|error| error.to_string()),
         start_ns,
         scheduled_ns,

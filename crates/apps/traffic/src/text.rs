@@ -51,10 +51,10 @@ fn port_sent(lines: &mut Vec<String>, port: &PortSent) {
         lines.push(format!("  too long   {}  of these, for this port", right(port.too_long)));
     }
     drops(lines, "dropped", &port.drops);
-    if port.incomplete > 0 {
+    if port.tx_pending > 0 {
         lines.push(format!(
-            "  incomplete {}  taken by the port, not sent a second after the end",
-            right(port.incomplete)
+            "  tx pending {}  taken by the port, not sent a second after the end",
+            right(port.tx_pending)
         ));
     }
     if let Some(error) = port.rate_error {
@@ -88,11 +88,11 @@ fn received(lines: &mut Vec<String>, all: &ReceivedAll) {
         stream_received(lines, stream);
     }
     more(lines, all.streams.len());
-    if all.foreign.packets > 0 || all.streams.is_empty() {
+    if all.other_traffic.packets > 0 || all.streams.is_empty() {
         lines.push(format!(
             "without signature: {} packets, {} bytes",
-            count(all.foreign.packets),
-            count(all.foreign.bytes)
+            count(all.other_traffic.packets),
+            count(all.other_traffic.bytes)
         ));
     }
     if let Some(error) = &all.error {

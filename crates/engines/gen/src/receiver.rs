@@ -6,7 +6,7 @@ use linerate_mem::Batch;
 use crate::sequence::{SequenceCounts, SequenceTracker, Start, WINDOW_DEFAULT, merged_counts};
 use crate::signature::{SEQUENCE_MASK, Signature, TIME_MASK, read_words};
 
-/// Most streams that are told apart. Packets of further ones are counted as foreign, so memory stays bounded.
+/// Most streams that are told apart. Packets of further ones are counted as other traffic, so memory stays bounded.
 pub const STREAMS_MAX: usize = 1024;
 
 /// A signature's time may lie this far behind the present, and [`FUTURE_MAX_NS`] before it; else it is taken for chance.
@@ -20,7 +20,7 @@ pub struct ReceiverConfig {
     pub start: Start,
     /// Numbers back for which duplicates are told from late packets.
     pub window: u64,
-    /// Streams to count: `None` = all, `Some((first, count))` = these ids, others are foreign.
+    /// Streams to count: `None` = all, `Some((first, count))` = these ids, others are other traffic.
     pub streams: Option<(u16, u16)>,
     /// Arrival times are of the clock that the senders timestamp with. If not (a capture is read), there are no latencies, and a
     /// signature is believed without a look at its time.
@@ -117,8 +117,8 @@ pub struct Receiver {
     streams: Vec<StreamReport>,
     /// Index into `streams` of each id, or [`NONE`].
     index: Box<[u16]>,
-    foreign_packets: u64,
-    foreign_bytes: u64,
+    other_packets: u64,
+    other_bytes: u64,
     other_streams: u64,
 }
 
@@ -128,7 +128,7 @@ impl Receiver {
     /// A receiver that has seen nothing.
     pub fn new(config: ReceiverConfig) -> Receiver {
         let index = vec![NONE; 1 << 16].into();
-        Receiver { config, streams: Vec::new(), index, foreign_packets: 0, foreign_bytes: 0, other_streams: 0 }
+        Receiver { config, streams: Vec::new(), index, other_packets: 0, other_bytes: 0, other_streams: 0 }
     }
 
     /// Counts all packets of a batch that arrived by `now_ns`; the batch keeps them. Packets over several slots count by their
@@ -169,14 +169,14 @@ impl Receiver {
     /// Counts a packet and says what the next one is like, if it follows this one in every respect.
     #[inline]
     fn begin_run(&mut self, words: (u64, u64), len: usize, now_ns: u64) -> Run {
-        let Some(signature) = Signature::from_words(words) else { return self.record_foreign(len) };
+        let Some(signature) = Signature::from_words(words) else { return self.record_other(len) };
         let mut at = self.index[usize::from(signature.stream)];
         if at == NONE {
             at = self.open_stream(&signature, now_ns);
         }
         let Some(stream) = self.streams.get_mut(usize::from(at)) else {
             self.other_streams += 1;
-            return self.record_foreign(len);
+            return self.record_other(len);
         };
         let age_ns = age_ns(now_ns, signature.time_ns);
         let scheduled_ns = if self.config.same_clock { now_ns.wrapping_add_signed(-age_ns) } else { signature.time_ns };
@@ -219,8 +219,8 @@ impl Receiver {
     }
 
     /// Packets without a signature, or of streams that are not counted, and their bytes.
-    pub fn foreign(&self) -> (u64, u64) {
-        (self.foreign_packets, self.foreign_bytes)
+    pub fn other_traffic(&self) -> (u64, u64) {
+        (self.other_packets, self.other_bytes)
     }
 
     /// Packets with a signature, of streams that are not counted.
@@ -232,13 +232,13 @@ impl Receiver {
     pub fn totals(&self) -> (u64, u64) {
         self.streams
             .iter()
-            .fold(self.foreign(), |(packets, bytes), stream| (packets + stream.packets, bytes + stream.bytes))
+            .fold(self.other_traffic(), |(packets, bytes), stream| (packets + stream.packets, bytes + stream.bytes))
     }
 
     #[inline]
-    fn record_foreign(&mut self, len: usize) -> Run {
-        self.foreign_packets += 1;
-        self.foreign_bytes += len as u64;
+    fn record_other(&mut self, len: usize) -> Run {
+        self.other_packets += 1;
+        self.other_bytes += len as u64;
         Run::NONE
     }
 
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_by_stream_and_keeps_foreign_packets_apart() {
+    fn counts_by_stream_and_keeps_other_packets_apart() {
         let mut receiver = Receiver::new(ReceiverConfig::default());
         for (number, arrival) in [(0, 1_000), (1, 1_500), (1, 1_600), (4, 3_000)] {
             receiver.record_packet(&packet(7, number, 900 + number), 60, arrival);
@@ -351,7 +351,7 @@ mod tests {
         let counts = stream.counts();
         assert_eq!((counts.delivered, counts.lost, counts.duplicated), (3, 2, 1));
         assert_eq!((stream.latency.count(), stream.latency.max_ns()), (3, Some(2_096)));
-        assert_eq!((receiver.foreign(), receiver.totals()), ((1, 100), (5, 340)));
+        assert_eq!((receiver.other_traffic(), receiver.totals()), ((1, 100), (5, 340)));
     }
 
     proptest! {
@@ -377,7 +377,7 @@ mod tests {
                 single.record_packet(&bytes, 60, if timestamped && late > 0 { 4_000 } else { 5_000 });
             }
             whole.record(&batch, 5_000);
-            prop_assert_eq!((whole.totals(), whole.foreign()), (single.totals(), single.foreign()));
+            prop_assert_eq!((whole.totals(), whole.other_traffic()), (single.totals(), single.other_traffic()));
             for (one, other) in whole.streams().iter().zip(single.streams()) {
                 prop_assert_eq!((one.id, one.packets, one.counts()), (other.id, other.packets, other.counts()));
                 prop_assert!(one.latency.buckets().eq(other.latency.buckets()));
@@ -392,14 +392,14 @@ mod tests {
         let mut receiver = Receiver::new(ReceiverConfig::default());
         (0..=u16::MAX).for_each(|stream| receiver.record_packet(&packet(stream, 0, 10), 60, 20));
         assert_eq!(receiver.streams().len(), STREAMS_MAX);
-        assert_eq!(receiver.foreign().0, 65_536 - STREAMS_MAX as u64);
+        assert_eq!(receiver.other_traffic().0, 65_536 - STREAMS_MAX as u64);
     }
 
     #[test]
     fn an_implausible_time_is_chance_not_a_stream() {
         let mut receiver = Receiver::new(ReceiverConfig::default());
         receiver.record_packet(&packet(1, 0, 1 << 47), 60, 1_000);
-        assert_eq!((receiver.streams().len(), receiver.foreign().0), (0, 1));
+        assert_eq!((receiver.streams().len(), receiver.other_traffic().0), (0, 1));
     }
 
     #[test]
@@ -422,6 +422,6 @@ mod tests {
             receiver.record_packet(&packet(stream, 0, 10), 60, 20);
         }
         receiver.record_packet(&[0; 60], 60, 20);
-        assert_eq!((receiver.streams().len(), receiver.foreign().0, receiver.other_streams()), (2, 3, 2));
+        assert_eq!((receiver.streams().len(), receiver.other_traffic().0, receiver.other_streams()), (2, 3, 2));
     }
 }

@@ -9,11 +9,11 @@ use crate::settings::PortSettings;
 pub(crate) struct Binding {
     /// Number of the port in the switch.
     pub(crate) port: u16,
-    pub(crate) way: Way,
+    pub(crate) kind: BindingKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum BindingKind {
     /// The port itself.
     Port,
     /// A ring to the worker that has the port.

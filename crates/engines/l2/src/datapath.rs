@@ -3,7 +3,7 @@
 use linerate_mem::Batch;
 use linerate_port::{Context, Datapath, PortIndex};
 
-use crate::binding::{Binding, Way};
+use crate::binding::{Binding, BindingKind};
 use crate::counters::DropReason;
 use crate::switch::Switch;
 
@@ -17,10 +17,10 @@ impl Datapath for Switch {
     #[inline]
     fn input(&mut self, from: PortIndex, batch: &mut Batch, context: &mut Context<'_>) {
         match self.binding(from) {
-            Some(Binding { port, way: Way::Port }) if self.mirrors.entries.is_empty() => {
+            Some(Binding { port, kind: BindingKind::Port }) if self.mirrors.entries.is_empty() => {
                 self.forward(PortIndex(port), batch, context.pool, context.now_ns);
             }
-            Some(Binding { port, way: Way::Port }) => self.forward_mirrored(PortIndex(port), batch, context),
+            Some(Binding { port, kind: BindingKind::Port }) => self.forward_mirrored(PortIndex(port), batch, context),
             Some(Binding { port, .. }) => self.take_over(PortIndex(port), batch, context.pool, context.now_ns),
             None => self.drop_all(batch, context.pool),
         }
@@ -35,8 +35,8 @@ impl Datapath for Switch {
     #[inline]
     fn tx_done(&mut self, to: PortIndex, packets: usize, now_ns: u64) {
         match self.binding(to) {
-            Some(Binding { port, way: Way::Port }) => self.tx_done_at(PortIndex(port), packets, Some(now_ns)),
-            Some(Binding { port, way: Way::To }) => self.handed_over(PortIndex(port), packets),
+            Some(Binding { port, kind: BindingKind::Port }) => self.tx_done_at(PortIndex(port), packets, Some(now_ns)),
+            Some(Binding { port, kind: BindingKind::To }) => self.handed_over(PortIndex(port), packets),
             _ => {}
         }
     }

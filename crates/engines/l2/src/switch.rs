@@ -4,7 +4,7 @@ use linerate_measure::CoarseHistogram;
 use linerate_mem::{Batch, Pool};
 use linerate_wire::MacAddress;
 
-use crate::binding::{Binding, SharedPorts, Way};
+use crate::binding::{Binding, BindingKind, SharedPorts};
 use crate::counters::{DropReason, PortCounters, Totals, VlanCounters};
 use crate::member::{Gate, Limits, Member, Mirrored, PortBitmap};
 use crate::mirror::{MirrorTap, Mirrors, TAPS_MAX};
@@ -81,7 +81,7 @@ impl Switch {
         settings.check()?;
         let free = self.members.iter().position(Option::is_none).unwrap_or(self.members.len());
         self.add_member(free, settings)?;
-        self.bind(Binding { port: free as u16, way: Way::Port });
+        self.bind(Binding { port: free as u16, kind: BindingKind::Port });
         Ok(PortIndex(free as u16))
     }
 

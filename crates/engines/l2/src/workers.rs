@@ -13,7 +13,7 @@
 use linerate_mem::{Batch, Pool};
 use linerate_port::PortIndex;
 
-use crate::binding::{Binding, Way};
+use crate::binding::{Binding, BindingKind};
 use crate::counters::DropReason;
 use crate::queue::Run;
 use crate::settings::{PortSettings, SettingsError};
@@ -53,7 +53,7 @@ impl Switch {
             return Err(error);
         }
         (port.settings, port.bindings) = (Some(settings), port.bindings + 1);
-        Ok(self.bind(Binding { port: number as u16, way: Way::Port }))
+        Ok(self.bind(Binding { port: number as u16, kind: BindingKind::Port }))
     }
 
     /// Adds the end of a ring by which another worker sends to a port of this one, before the port itself. Returns the worker's number.
@@ -64,7 +64,7 @@ impl Switch {
         if let Some(port) = ports.get_mut(number) {
             port.bindings += 1;
         }
-        self.bind(Binding { port: number as u16, way: Way::From })
+        self.bind(Binding { port: number as u16, kind: BindingKind::From })
     }
 
     /// Adds the end of a ring that leads to a port of another worker, which has the port already. Returns the worker's number.
@@ -81,7 +81,7 @@ impl Switch {
         let settings = port.settings.clone().ok_or_else(unknown)?;
         self.add_member(number, settings)?;
         port.bindings += 1;
-        Ok(self.bind(Binding { port: number as u16, way: Way::To }))
+        Ok(self.bind(Binding { port: number as u16, kind: BindingKind::To }))
     }
 
     /// Number in the switch of a port or ring of the worker.
@@ -98,7 +98,7 @@ impl Switch {
 
     /// Number in the worker of a port of the switch; `None` if another worker has it.
     pub fn index_of(&self, port: PortIndex) -> Option<PortIndex> {
-        let own = |binding: &Option<Binding>| *binding == Some(Binding { port: port.0, way: Way::Port });
+        let own = |binding: &Option<Binding>| *binding == Some(Binding { port: port.0, kind: BindingKind::Port });
         self.bindings.iter().position(own).map(|index| PortIndex(index as u16))
     }
 
@@ -128,7 +128,7 @@ impl Switch {
     /// The port whose packets leave by a port of the worker.
     #[inline]
     pub(crate) fn way_out(&self, index: PortIndex) -> Option<PortIndex> {
-        self.binding(index).filter(|binding| binding.way != Way::From).map(|binding| PortIndex(binding.port))
+        self.binding(index).filter(|binding| binding.kind != BindingKind::From).map(|binding| PortIndex(binding.port))
     }
 
     /// Gives the lowest number of the worker that is free.
@@ -160,12 +160,12 @@ impl Switch {
 
     /// A port or a ring was taken out of the worker.
     pub(crate) fn remove_binding(&mut self, index: PortIndex, pool: &mut Pool) {
-        let Some(Binding { port, way }) = self.binding(index) else { return };
-        if way == Way::Port {
+        let Some(Binding { port, kind }) = self.binding(index) else { return };
+        if kind == BindingKind::Port {
             self.remove_port(PortIndex(port), pool);
             return;
         }
-        if way == Way::To {
+        if kind == BindingKind::To {
             self.remove_member(PortIndex(port), pool);
         }
         self.bindings[usize::from(index.0)] = None;

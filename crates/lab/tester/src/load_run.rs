@@ -97,7 +97,7 @@ impl Tester {
         let early = counters.read_again(&mut before, &mut switch_before)?;
         let dut_core = spec.cores.dut.filter(|core| Some(*core) != spec.cores.generator);
         let dut_work = dut_core.map(|core| work::Counting::start(Counted::Core(core)));
-        let [control, device_control, quiet_control] = std::array::from_fn(|_| Control::sheltered());
+        let [control, device_control, quiet_control] = std::array::from_fn(|_| Control::ignoring_signals());
         let gateways: &[_] = gateways;
         let (sent, read, switch_after, arrivals, broken) = std::thread::scope(|scope| -> Result<_, TrialError> {
             let serving = device.as_mut().map(|device| scope.spawn(|| device.serve(spec.cores.dut, &device_control)));

@@ -169,11 +169,11 @@ fn outcome(load_run: LoadRun, loads: Vec<WayLoad>) -> Result<Outcome, TrialError
     let mut interrupted = device.map(Interruption::Device);
     let mut ways = Vec::new();
     let mut rows = Vec::new();
-    let mut incomplete = 0;
+    let mut tx_pending = 0;
     for (((load, mut end), mut arrivals), before) in loads.into_iter().zip(sends).zip(arrivals).zip(stats_before) {
         let whole = end.error.is_none() && !signal::stop_requested();
         interrupted = interruption(end.error.take(), arrivals.error.take()).or(interrupted);
-        incomplete += end.incomplete;
+        tx_pending += end.tx_pending;
         rows.push(port_rows(&end, &arrivals, &before));
         ways.push(way_outcome(load, end, arrivals, (start_ns, whole)));
     }
@@ -181,7 +181,7 @@ fn outcome(load_run: LoadRun, loads: Vec<WayLoad>) -> Result<Outcome, TrialError
         interrupted = Some(Interruption::Signal);
     }
     let ledger = close(&ways, &rows, difference.as_ref(), switch.as_ref())?;
-    let mut notes = notes(&ledger, &ways, quiet, incomplete);
+    let mut notes = notes(&ledger, &ways, quiet, tx_pending);
     notes.extend(difference.iter().flat_map(|difference| remarks(difference, &ledger)));
     let link_flaps = difference.as_ref().map(link_flaps).unwrap_or_default();
     notes.extend(link_flaps.iter().cloned());
@@ -294,13 +294,13 @@ fn merged_delays(ways: &[WayOutcome]) -> Option<super::Delays> {
     Some(merged)
 }
 
-fn notes(ledger: &Ledger, ways: &[WayOutcome], quiet: bool, incomplete: u64) -> Vec<String> {
+fn notes(ledger: &Ledger, ways: &[WayOutcome], quiet: bool, tx_pending: u64) -> Vec<String> {
     let mut notes = Vec::new();
     if !quiet {
         notes.push("the path did not come to rest: packets were still under way, or others than the trial's moved its counters".into());
     }
-    if incomplete > 0 {
-        notes.push(format!("{incomplete} packets were still in the sending port a second after the last one"));
+    if tx_pending > 0 {
+        notes.push(format!("{tx_pending} packets were still in the sending port a second after the last one"));
     }
     let beyond: u64 = ways.iter().map(|way| way.arrivals.beyond).sum();
     if beyond > 0 {

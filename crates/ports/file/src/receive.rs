@@ -10,7 +10,7 @@ use linerate_port::{Caps, Drops, FarSide, Interest, OpenError, Port, PortError, 
 use crate::stream::{Next, Stream, not_ethernet};
 
 /// Packets that one call of `receive` passes over, so that a file of packets that are none keeps nobody.
-const PASSED_OVER_MAX: usize = 4096;
+const SKIPPED_MAX: usize = 4096;
 
 /// Shortest packet that is one: addresses and type.
 const PACKET_LEN_MIN: usize = 14;
@@ -296,8 +296,8 @@ impl Port for FileReceiver {
 
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.caps.check_pool(batch, &self.pool)?;
-        let (mut count, mut passed_over) = (0, 0);
-        while batch.room() > 0 && passed_over < PASSED_OVER_MAX {
+        let (mut count, mut skipped) = (0, 0);
+        while batch.room() > 0 && skipped < SKIPPED_MAX {
             let head = match self.current() {
                 Ok(Next::Packet(head)) => head,
                 Ok(Next::NotYet | Next::End) => break,
@@ -307,7 +307,7 @@ impl Port for FileReceiver {
             };
             match self.place(head, batch) {
                 Placed::HandedOut => count += 1,
-                Placed::Lost => passed_over += 1,
+                Placed::Lost => skipped += 1,
                 Placed::NotNow => break,
             }
             self.current = None;

@@ -11,7 +11,7 @@ use linerate_sys::poll::{PollFor, poll};
 use crate::device::Device;
 use crate::open::{NOTHING, failed, no_socket, share_by};
 use crate::options::Options;
-use crate::ring::{BlockRing, Found, corrupt};
+use crate::ring::{BlockRing, PacketInRing, corrupt};
 use crate::sys::Socket;
 
 /// Longest sleep of a reader that keeps up, without a look at the ring: at 25 ms a ring of 64 MiB still takes a burst of 20 Gbit/s
@@ -67,7 +67,7 @@ pub struct RingCapture {
 /// A packet in the ring.
 pub struct RingPacket<'a> {
     ring: &'a BlockRing,
-    found: &'a Found,
+    found: &'a PacketInRing,
 }
 
 impl RingPacket<'_> {

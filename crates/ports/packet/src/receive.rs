@@ -8,7 +8,7 @@ use linerate_sys::clock;
 use linerate_sys::poll::{PollFor, poll};
 
 use crate::port::PacketPort;
-use crate::ring::{BlockRing, Found, TAG_AT, corrupt};
+use crate::ring::{BlockRing, PacketInRing, TAG_AT, corrupt};
 use crate::sys::Socket;
 
 /// So many empty `receive` calls pass between two looks at the interface, for callers that spin and never `wait`.
@@ -176,7 +176,7 @@ impl PacketPort {
 
 /// Copies a packet, and says what is known about its checksum; `None` if it is not one packet as it lies in the ring.
 #[inline]
-fn copy_whole(ring: &BlockRing, packet: &Found, to: &mut [u8]) -> Option<Checksum> {
+fn copy_whole(ring: &BlockRing, packet: &PacketInRing, to: &mut [u8]) -> Option<Checksum> {
     if packet.truncated || packet.is_partial() && ring.offload(packet).is_merged() {
         return None;
     }
@@ -199,7 +199,13 @@ pub(crate) enum Loss {
 }
 
 /// Takes a packet over from the ring, or from the socket where the ring has only its beginning.
-fn load(long: &mut LongPacket, ring: &BlockRing, socket: &Socket, packet: &Found, time_ns: u64) -> Result<(), Loss> {
+fn load(
+    long: &mut LongPacket,
+    ring: &BlockRing,
+    socket: &Socket,
+    packet: &PacketInRing,
+    time_ns: u64,
+) -> Result<(), Loss> {
     let bytes = long.bytes_mut();
     let (len, note) = if !packet.truncated && packet.len() <= bytes.len() {
         ring.copy(packet, 0, &mut bytes[..packet.len()]);
@@ -216,7 +222,7 @@ fn load(long: &mut LongPacket, ring: &BlockRing, socket: &Socket, packet: &Found
 }
 
 /// Reads the whole packet, which the kernel keeps beside the ring, and puts its VLAN tag back.
-fn load_copy(bytes: &mut [u8], socket: &Socket, packet: &Found) -> Option<(usize, VnetHeader)> {
+fn load_copy(bytes: &mut [u8], socket: &Socket, packet: &PacketInRing) -> Option<(usize, VnetHeader)> {
     let tag = packet.tag.as_ref().map_or(&[][..], |tag| tag);
     let len_max = bytes.len();
     let (addresses, rest) = bytes.split_at_mut(TAG_AT);

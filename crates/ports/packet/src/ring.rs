@@ -39,7 +39,7 @@ const LINE_BYTES: usize = 64;
 
 /// A packet found in the ring.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Found {
+pub(crate) struct PacketInRing {
     /// Its header in the mapping.
     header_at: usize,
     /// First byte in the mapping.
@@ -60,7 +60,7 @@ pub(crate) struct Found {
     next: usize,
 }
 
-impl Found {
+impl PacketInRing {
     /// Bytes of the packet, its VLAN tag included.
     #[inline]
     pub(crate) fn len(&self) -> usize {
@@ -153,7 +153,7 @@ impl BlockRing {
 
     /// The oldest packet that was not taken out yet; it stays in the ring.
     #[inline(always)]
-    pub(crate) fn front(&mut self) -> Result<Option<Found>, &'static str> {
+    pub(crate) fn front(&mut self) -> Result<Option<PacketInRing>, &'static str> {
         if let Some(what) = self.corrupt {
             return Err(what);
         }
@@ -172,7 +172,7 @@ impl BlockRing {
     pub(crate) fn walk(
         &mut self,
         packets_max: usize,
-        mut each: impl FnMut(&BlockRing, &Found),
+        mut each: impl FnMut(&BlockRing, &PacketInRing),
     ) -> Result<usize, &'static str> {
         let mut count = 0;
         while count < packets_max {
@@ -205,7 +205,7 @@ impl BlockRing {
 
     /// Takes out the packet that [`BlockRing::front`] gave; with the last of a block the block becomes the kernel's.
     #[inline(always)]
-    pub(crate) fn advance(&mut self, front: &Found) {
+    pub(crate) fn advance(&mut self, front: &PacketInRing) {
         self.offset = front.next;
         self.left = self.left.saturating_sub(1);
         if self.left == 0 {
@@ -215,7 +215,7 @@ impl BlockRing {
 
     /// `sll_pkttype` of a packet that was not taken out: whose it is, and which way it went.
     #[inline]
-    pub(crate) fn packet_type(&self, packet: &Found) -> u8 {
+    pub(crate) fn packet_type(&self, packet: &PacketInRing) -> u8 {
         let address = if self.single { SINGLE_ADDRESS_AT } else { ADDRESS_AT };
         let mut byte = [0];
         self.mapping.copy(packet.header_at + address + TYPE_AT, &mut byte);
@@ -223,7 +223,7 @@ impl BlockRing {
     }
 
     /// What the kernel notes about a packet that was not taken out, right in front of it; of sockets with PACKET_VNET_HDR only.
-    pub(crate) fn offload(&self, packet: &Found) -> VnetHeader {
+    pub(crate) fn offload(&self, packet: &PacketInRing) -> VnetHeader {
         let mut note = [0; VnetHeader::BYTES];
         if let Some(at) = packet.start.checked_sub(VnetHeader::BYTES) {
             self.mapping.copy(at, &mut note);
@@ -248,14 +248,14 @@ impl BlockRing {
     /// Copies bytes of a packet, from byte `from` of it on, as many as `to` holds; its VLAN tag is where it was on the wire.
     /// The caller asks for bytes inside the packet only.
     #[inline]
-    pub(crate) fn copy(&self, packet: &Found, from: usize, to: &mut [u8]) {
+    pub(crate) fn copy(&self, packet: &PacketInRing, from: usize, to: &mut [u8]) {
         match packet.tag {
             None => self.copy_stored(packet, from, to),
             Some(tag) => self.copy_tagged(packet, tag, from, to),
         }
     }
 
-    fn copy_tagged(&self, packet: &Found, tag: [u8; TAG_BYTES], from: usize, to: &mut [u8]) {
+    fn copy_tagged(&self, packet: &PacketInRing, tag: [u8; TAG_BYTES], from: usize, to: &mut [u8]) {
         const TAG_END: usize = TAG_AT + TAG_BYTES;
         let end = from + to.len();
         if from < TAG_AT {
@@ -274,7 +274,7 @@ impl BlockRing {
 
     /// `packet_at` checked that the packet is inside its block; a request past it copies nothing.
     #[inline]
-    fn copy_stored(&self, packet: &Found, from: usize, to: &mut [u8]) {
+    fn copy_stored(&self, packet: &PacketInRing, from: usize, to: &mut [u8]) {
         if from + to.len() <= packet.stored {
             self.mapping.copy(packet.start + from, to);
         }
@@ -337,7 +337,7 @@ impl BlockRing {
     }
 
     #[inline(always)]
-    fn packet_at(&self, offset: usize, left: usize) -> Result<Found, &'static str> {
+    fn packet_at(&self, offset: usize, left: usize) -> Result<PacketInRing, &'static str> {
         if offset > self.block_bytes - PACKET_HEADER_BYTES {
             return Err("a packet that starts outside its block");
         }
@@ -355,7 +355,7 @@ impl BlockRing {
         }
         self.call_ahead(offset, header.next as usize);
         let tagged = header.status & libc::TP_STATUS_VLAN_VALID != 0;
-        Ok(Found {
+        Ok(PacketInRing {
             header_at: start,
             start: self.block_start() + data,
             stored,

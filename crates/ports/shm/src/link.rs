@@ -63,9 +63,9 @@ struct Sockets {
     file: (u64, u64),
 }
 
-/// What was found out about the other process.
+/// What has become of the other process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum PeerChange {
     /// It is there.
     There,
     /// It has just gone.
@@ -232,22 +232,22 @@ impl Link {
 
     /// Looks whether the other process is still there, and where there is none whether one has come: with `admit`, it gets the
     /// memory.
-    pub fn look(&self, admit: bool) -> Found {
-        let Some(mut sockets) = self.sockets() else { return Found::There };
+    pub fn look(&self, admit: bool) -> PeerChange {
+        let Some(mut sockets) = self.sockets() else { return PeerChange::There };
         let Some(peer) = &sockets.peer else {
-            return if admit && sockets.admit(self.shape, self.side) { Found::Came } else { Found::Nobody };
+            return if admit && sockets.admit(self.shape, self.side) { PeerChange::Came } else { PeerChange::Nobody };
         };
         if is_open(peer) {
             sockets.refuse_others();
-            return Found::There;
+            return PeerChange::There;
         }
         // Who closed the connection may still read and write the memory. Until that is known to be over, no frame of it comes back.
         sockets.hung_up = true;
         if !is_open_here_alone(sockets.memory.as_fd()) {
-            return Found::There;
+            return PeerChange::There;
         }
         (sockets.peer, sockets.shared) = (None, false);
-        Found::Gone
+        PeerChange::Gone
     }
 
     /// Wakes the other process, which sleeps on the connection.
@@ -364,7 +364,7 @@ mod tests {
         std::thread::scope(|scope| {
             let second = scope.spawn(|| join(path, SHAPE).map_err(|refusal| refusal.0).unwrap().link);
             let deadline = Instant::now() + Duration::from_secs(60);
-            while first.look(true) != Found::Came {
+            while first.look(true) != PeerChange::Came {
                 assert!(Instant::now() < deadline, "nobody comes");
                 std::thread::yield_now();
             }
@@ -382,12 +382,12 @@ mod tests {
             let (stays, goes) = if made_it_first { (first, second) } else { (second, first) };
             let (mapping, descriptor) = (Arc::clone(&goes.words), goes.sockets().unwrap().memory.try_clone().unwrap());
             drop(goes);
-            assert_eq!(stays.look(true), Found::There, "it has a mapping and a descriptor");
+            assert_eq!(stays.look(true), PeerChange::There, "it has a mapping and a descriptor");
             assert!(stays.with_descriptor(|_| ()).is_none(), "a closed connection would wake for ever");
             drop(mapping);
-            assert_eq!(stays.look(true), Found::There, "it has a descriptor");
+            assert_eq!(stays.look(true), PeerChange::There, "it has a descriptor");
             drop(descriptor);
-            assert_eq!([stays.look(true), stays.look(false)], [Found::Gone, Found::Nobody]);
+            assert_eq!([stays.look(true), stays.look(false)], [PeerChange::Gone, PeerChange::Nobody]);
             drop(stays);
         }
     }

@@ -15,7 +15,7 @@ use linerate_sys::clock;
 use linerate_sys::poll::{PollFor, poll};
 
 use crate::layout::{asleep, attached, goes_on};
-use crate::link::{Found, Link};
+use crate::link::{Link, PeerChange};
 use crate::ring::{Consumer, Corrupt, Producer};
 use frames::{GIVE_BACK_MAX, SLACK};
 use peer::Peer;
@@ -352,7 +352,7 @@ impl Drop for ShmPort {
                 let _ = ownership.import_free(pool, read, |_| true);
             }
         }
-        if self.link.look(false) == Found::Gone {
+        if self.link.look(false) == PeerChange::Gone {
             ownership.reclaim(pool);
         }
         self.link.wake();

@@ -40,7 +40,7 @@ pub struct TunnelPort {
 }
 
 /// What a read found.
-enum Found {
+enum ReadResult {
     Packet,
     /// A packet that is not for this port, or broken.
     Nothing,
@@ -75,9 +75,9 @@ impl TunnelPort {
     }
 
     /// Reads one packet into a frame of the batch.
-    fn read(&mut self, batch: &mut Batch) -> io::Result<Found> {
+    fn read(&mut self, batch: &mut Batch) -> io::Result<ReadResult> {
         let TunnelPort { pool, socket, encapsulation, spill, long, malformed, .. } = self;
-        let (mut outcome, mut start, prefix) = (Ok(Found::End), 0, encapsulation.prefix_bytes());
+        let (mut outcome, mut start, prefix) = (Ok(ReadResult::End), 0, encapsulation.prefix_bytes());
         let mut unwrap = |packet: &mut [u8]| match encapsulation.unwrap(packet) {
             Ok(start) => Some(start),
             Err(why) => {
@@ -89,7 +89,7 @@ impl TunnelPort {
             let room = frame.len();
             match (&*socket).read_vectored(&mut [IoSliceMut::new(frame), IoSliceMut::new(spill)]) {
                 Ok(len) if len <= room => {
-                    outcome = Ok(Found::Nothing);
+                    outcome = Ok(ReadResult::Nothing);
                     start = unwrap(&mut frame[..len])?;
                     // A peer on the same host may have left it to a network card that is not there.
                     let inner = frame.get(start + prefix..len).unwrap_or_default();
@@ -98,7 +98,7 @@ impl TunnelPort {
                 Ok(len) => {
                     long.extend_from_slice(frame);
                     long.extend_from_slice(&spill[..len - room]);
-                    outcome = Ok(Found::Long);
+                    outcome = Ok(ReadResult::Long);
                 }
                 Err(error) => outcome = Err(error),
             }
@@ -108,14 +108,14 @@ impl TunnelPort {
             batch.adj(batch.len() - 1, start);
             self.stats.rx_packets += 1;
             self.stats.rx_bytes += batch.packet(batch.len() - 1).len() as u64;
-            return Ok(Found::Packet);
+            return Ok(ReadResult::Packet);
         }
-        if let Ok(Found::Long) = outcome {
+        if let Ok(ReadResult::Long) = outcome {
             match unwrap(long) {
                 Some(start) => _ = long.drain(..start),
                 None => {
                     long.clear();
-                    outcome = Ok(Found::Nothing);
+                    outcome = Ok(ReadResult::Nothing);
                 }
             }
         }
@@ -201,8 +201,8 @@ impl Port for TunnelPort {
                 break;
             }
             match self.read(batch) {
-                Ok(Found::Packet | Found::Nothing | Found::Long) => {}
-                Ok(Found::End) => break,
+                Ok(ReadResult::Packet | ReadResult::Nothing | ReadResult::Long) => {}
+                Ok(ReadResult::End) => break,
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EAGAIN) => break,
                     Some(libc::EINTR) => {}

@@ -151,7 +151,7 @@ pub fn start<S: Service>(
         };
         let worker = Worker::new(datapath, &pool, config, Box::new(on_port_event));
         let (worker, handle) = worker.map_err(io_error("the worker"))?;
-        let control = Control::sheltered();
+        let control = Control::ignoring_signals();
         stop.0.push(control.clone());
         match start_worker(worker, core, control) {
             Ok(worker) => workers.push(worker),

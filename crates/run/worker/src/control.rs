@@ -31,7 +31,7 @@ struct Shared {
 impl Control {
     /// A control whose loop goes on when the process gets a signal to stop: whoever made it calls [`Control::stop`] when it is time
     /// (a receiver ends after the senders of its process).
-    pub fn sheltered() -> Control {
+    pub fn ignoring_signals() -> Control {
         Control { ignores_signals: true, ..Control::default() }
     }
 

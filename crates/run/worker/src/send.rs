@@ -23,7 +23,7 @@ pub struct SendEnd {
     /// The port's totals at the end.
     pub stats: Stats,
     /// Packets that the port took and that were not complete a second after the last one.
-    pub incomplete: u64,
+    pub tx_pending: u64,
     /// What broke the port, if something did; the account and the totals are right all the same.
     pub error: Option<PortError>,
     /// The port of a lane took nothing more at last: what is unsent then waited for room, not for its thread.
@@ -33,7 +33,7 @@ pub struct SendEnd {
 impl SendEnd {
     /// Lets the port complete what it took, and reads its totals.
     pub fn new(report: SenderReport, port: &mut dyn Port, mut error: Option<PortError>) -> SendEnd {
-        let incomplete = complete(port, FLUSH_NS).unwrap_or_else(|failure| {
+        let tx_pending = complete(port, FLUSH_NS).unwrap_or_else(|failure| {
             error.get_or_insert(failure);
             0
         });
@@ -41,7 +41,7 @@ impl SendEnd {
             error.get_or_insert(failure);
             Stats::default()
         });
-        SendEnd { report, stats, incomplete, error, was_full: false }
+        SendEnd { report, stats, tx_pending, error, was_full: false }
     }
 }
 

@@ -61,7 +61,7 @@ impl MonitorRow {
     }
 }
 
-/// One direction. `received = forwarded + drops + incomplete + unexplained`.
+/// One direction. `received = forwarded + drops + tx_pending + unexplained`.
 #[derive(Debug, Serialize)]
 pub struct LaneRow {
     /// Port that packets came from.
@@ -71,7 +71,7 @@ pub struct LaneRow {
     /// Slots were handed over; nothing was copied between the two ports.
     pub zero_copy: bool,
     /// Packets that reached the near port and that it lost before the bridge could take them; not part of `received`.
-    pub missed: Vec<Drops>,
+    pub rx_missed: Vec<Drops>,
     /// Packets that came.
     pub received: u64,
     /// Their bytes, without FCS.
@@ -95,7 +95,7 @@ impl LaneRow {
         ];
         LaneRow {
             zero_copy,
-            missed: drops_that_happened(&near.stats.rx_drops),
+            rx_missed: drops_that_happened(&near.stats.rx_drops),
             received: lane.received,
             received_bytes: near.stats.rx_bytes,
             sent: SentRow::new(lane.received, drops, &far.stats, far.tx_pending, seconds),
@@ -130,7 +130,7 @@ fn lane_text(lines: &mut Vec<String>, lane: &LaneRow, verbose: bool) {
     lane.sent.lines(lines);
     lines.extend(unexplained(lane.sent.unexplained));
     lines.extend(
-        lane.missed.iter().map(|drop| row("missed", drop.packets, &format!("before the bridge, {}", at(drop)))),
+        lane.rx_missed.iter().map(|drop| row("rx missed", drop.packets, &format!("before the bridge, {}", at(drop)))),
     );
     if verbose && lane.batches > 0 {
         lines.push(format!("  {:.1} packets a batch", lane.received as f64 / lane.batches as f64));

@@ -30,7 +30,7 @@ pub struct LbDocument {
     /// Their bytes, without FCS.
     pub received_bytes: u64,
     /// Packets that reached the input and that it lost before they could be taken; not part of `received`.
-    pub missed: Vec<Drops>,
+    pub rx_missed: Vec<Drops>,
     /// The queues of the input, each served by one worker.
     pub queues: Vec<QueueRow>,
     /// The workers: the packets that each received from the input, and its time for all that it did.
@@ -41,7 +41,7 @@ pub struct LbDocument {
     pub unexplained: i64,
 }
 
-/// One output. `assigned = forwarded + drops + incomplete + unexplained`.
+/// One output. `assigned = forwarded + drops + tx_pending + unexplained`.
 #[derive(Debug, Serialize)]
 pub struct OutputRow {
     /// Its port.
@@ -83,7 +83,7 @@ impl LbDocument {
             detail: inputs.first().map(|caps| caps.detail.clone()).unwrap_or_default(),
             received,
             received_bytes: input.rx_bytes,
-            missed: drops_that_happened(&input.rx_drops),
+            rx_missed: drops_that_happened(&input.rx_drops),
             queues: queues.collect(),
             cores: (0..end.workers.len()).map(|worker| core_row(end, worker, inputs, core(worker))).collect(),
             unexplained: (received * end.groups.len() as u64) as i64 - assigned as i64 + lost,
@@ -95,7 +95,7 @@ impl LbDocument {
     pub fn text(&self) -> String {
         let mut lines = vec![self.run.head("balanced"), self.input.clone()];
         lines.push(row("received", self.received, &format!("{} bytes", count(self.received_bytes))));
-        lines.extend(self.missed.iter().map(|drop| row("missed", drop.packets, &at(drop))));
+        lines.extend(self.rx_missed.iter().map(|drop| row("rx missed", drop.packets, &at(drop))));
         lines.extend(queue_lines(&self.queues));
         lines.extend(uneven("queue", &self.queues.iter().map(|queue| queue.packets).collect::<Vec<_>>()));
         lines.extend(core_lines(&self.cores));

@@ -151,7 +151,7 @@ fn packets(lines: &mut Vec<String>, packets: &PacketsDocument) {
     lines.push(format!("packets of {}", packets.port));
     lines.push(row("received", packets.received, &format!("{} bytes", count(packets.received_bytes))));
     lines.push(row("sent", packets.sent, &format!("{} bytes", count(packets.sent_bytes))));
-    lines.extend(packets.rx_drops.iter().map(|drop| row("missed", drop.packets, &at(drop))));
+    lines.extend(packets.rx_drops.iter().map(|drop| row("rx missed", drop.packets, &at(drop))));
     lines.extend(packets.tx_drops.iter().map(|drop| row("dropped", drop.packets, &at(drop))));
 }
 

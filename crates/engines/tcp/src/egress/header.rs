@@ -158,7 +158,7 @@ pub(super) fn write_v4(frame: &mut [u8], link: &[u8], ends: Ends, segment: &Segm
     len
 }
 
-/// As [`write_v4`], for a segment whose only options are the timestamps `stamps`, whose IP header is the usual one, and a link header without a
+/// As [`write_v4`], for a segment whose only options are `timestamps`, whose IP header is the usual one, and a link header without a
 /// tag.
 #[inline(always)]
 pub(super) fn write_usual(
@@ -166,7 +166,7 @@ pub(super) fn write_usual(
     link: &[u8; 14],
     ends: Ends,
     segment: &Segment<'_>,
-    stamps: (u32, u32),
+    timestamps: (u32, u32),
     partial: bool,
 ) -> usize {
     let Some((head, rest)) = frame.split_first_chunk_mut::<66>() else { return 0 };
@@ -179,9 +179,9 @@ pub(super) fn write_usual(
     }
     let tcp_len = 32 + data.len();
     let Segment { seq, ack, flags, window, .. } = *segment;
-    let usual = Segment { seq, ack, flags, window, data, timestamps: Some(stamps), ..Segment::EMPTY };
+    let usual = Segment { seq, ack, flags, window, data, timestamps: Some(timestamps), ..Segment::EMPTY };
     let [a, b, c, d, e, f, g, h, i, j] = words_v4(ends, &usual, tcp_len);
-    let words = [a, b, c, d, e, f, g, h, i, j, TIMESTAMPS_HEAD, stamps.0, stamps.1];
+    let words = [a, b, c, d, e, f, g, h, i, j, TIMESTAMPS_HEAD, timestamps.0, timestamps.1];
     if let Some((link_place, words_place)) = head.split_first_chunk_mut::<14>()
         && let Some(words_place) = words_place.first_chunk_mut::<52>()
     {

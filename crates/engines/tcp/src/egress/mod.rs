@@ -149,11 +149,17 @@ impl Egress {
         Some((hop, self.usual_link(hop)?))
     }
 
-    /// Sends a segment over IPv4 whose only options are the timestamps `stamps`. [`Egress::can_send`] said true before.
+    /// Sends a segment over IPv4 whose only options are `timestamps`. [`Egress::can_send`] said true before.
     #[inline(always)]
-    pub(crate) fn transmit_usual(&mut self, link: &[u8; 14], ends: Ends, segment: &Segment<'_>, stamps: (u32, u32)) {
+    pub(crate) fn transmit_usual(
+        &mut self,
+        link: &[u8; 14],
+        ends: Ends,
+        segment: &Segment<'_>,
+        timestamps: (u32, u32),
+    ) {
         let checksum = self.checksum();
-        let len = header::write_usual(self.frames.packet_mut(0), link, ends, segment, stamps, self.partial);
+        let len = header::write_usual(self.frames.packet_mut(0), link, ends, segment, timestamps, self.partial);
         if len != 0 {
             self.frames.move_written(&mut self.output, len, checksum);
         }

@@ -95,8 +95,8 @@ impl Engine {
         let segment = Segment { seq, ack: tcb.rcv_nxt, flags: flags | bits, window, data, ..Segment::EMPTY };
         let ports = u32::from(tcb.local_port) << 16 | u32::from(tcb.remote_port);
         let ends = Ends { local: tcb.local, remote: tcb.remote, ports };
-        let stamps = (now.tick.wrapping_add(tcb.ts_offset), tcb.ts_recent);
-        egress.transmit_usual(&link, ends, &segment, stamps);
+        let timestamps = (now.tick.wrapping_add(tcb.ts_offset), tcb.ts_recent);
+        egress.transmit_usual(&link, ends, &segment, timestamps);
         // The segment carries every acknowledgment that is owed, so only a deadline may have to be filed.
         tcb.flags.clear(Flags::TOUCHED);
         if needs_filing(tcb) {

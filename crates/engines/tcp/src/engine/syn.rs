@@ -34,10 +34,10 @@ impl Engine {
         counters.out_segs += 1;
         let ack = if flags & bit::ACK == 0 { Seq(0) } else { tcb.rcv_nxt };
         let segment = Segment { seq, ack, flags, window, ..Segment::EMPTY };
-        let stamps = (now.tick.wrapping_add(tcb.ts_offset), tcb.ts_recent);
+        let timestamps = (now.tick.wrapping_add(tcb.ts_offset), tcb.ts_recent);
         let ports = u32::from(tcb.local_port) << 16 | u32::from(tcb.remote_port);
         let ends = Ends { local: tcb.local, remote: tcb.remote, ports };
-        egress.transmit_syn(&link, ends, &segment, all_options(self.mss4, self.window_shift, stamps));
+        egress.transmit_syn(&link, ends, &segment, all_options(self.mss4, self.window_shift, timestamps));
         true
     }
 }
@@ -56,10 +56,10 @@ pub(super) fn syn_header(tcb: &mut Tcb) -> (u8, u16) {
 
 /// Options of a SYN: those that are offered, or, in an answer, those that were agreed on.
 pub(crate) fn syn_options(tcb: &Tcb, mss: u16, shift: u8, timestamps: Option<(u32, u32)>) -> Options {
-    if let Some(stamps) = timestamps
+    if let Some(timestamps) = timestamps
         && tcb.flags.has(Flags::SACK | Flags::WINDOW_SCALE)
     {
-        return Options::of(all_options(mss, shift, stamps));
+        return Options::of(all_options(mss, shift, timestamps));
     }
     let [high, low] = mss.to_be_bytes();
     let mut options = Options::NONE;

@@ -77,7 +77,7 @@ pub struct EchoClient {
     /// Connections that ended otherwise.
     pub lost: u64,
     /// Bytes that were sent and are not back.
-    pub on_the_way: usize,
+    pub in_flight: usize,
     /// Bytes that were sent.
     pub sent: u64,
 }
@@ -93,7 +93,7 @@ impl EchoClient {
             echoes: 0,
             closed: 0,
             lost: 0,
-            on_the_way: 0,
+            in_flight: 0,
             sent: 0,
         }
     }
@@ -112,7 +112,7 @@ impl EchoClient {
     #[inline]
     fn send(&mut self, conn: Conn, io: &mut Io<'_>) {
         let sent = io.send(conn, b"x");
-        self.on_the_way += sent;
+        self.in_flight += sent;
         self.sent += sent as u64;
     }
 }
@@ -132,9 +132,9 @@ impl App for EchoClient {
         self.echoes += data.len() as u64;
         match self.phase {
             EchoPhase::Opening => io.close(conn),
-            EchoPhase::Standing => self.on_the_way -= data.len(),
+            EchoPhase::Standing => self.in_flight -= data.len(),
             EchoPhase::Echoing(order) => {
-                self.on_the_way -= data.len();
+                self.in_flight -= data.len();
                 match order {
                     EchoOrder::Reply => self.send(conn, io),
                     EchoOrder::RoundRobin => self.send_next(io),
@@ -316,11 +316,11 @@ fn echo(pair: &mut Echoes, order: EchoOrder, spec: &EchoSpec<'_>) -> Result<Echo
     let mut progress = Progress::new();
     pair.drive(|client, now_ns| {
         let app = client.datapath.app();
-        app.on_the_way == 0 || progress.is_stuck(app.echoes, now_ns)
+        app.in_flight == 0 || progress.is_stuck(app.echoes, now_ns)
     })?;
     // What did not come back now never will.
     let app = pair.client.datapath.app_mut();
-    app.on_the_way = 0;
+    app.in_flight = 0;
     // A connection has a byte on its way at most.
     let (sent, came, ended) = (app.sent - sent, app.echoes - came, app.lost - lost_before);
     let account = account((sent, sent, came), ended, "their connection ended")?;

@@ -18,7 +18,7 @@ use crate::sys::{Channel, Doorbell, Received};
 /// A peer has this long for a handshake.
 const HANDSHAKE_NS: u64 = 10_000_000_000;
 /// Peers of one process that have not said yet what they want.
-const STRANGERS_MAX: usize = 64;
+const UNIDENTIFIED_MAX: usize = 64;
 /// Messages taken from one peer before the others get their turn.
 const TURN: usize = 64;
 
@@ -56,7 +56,7 @@ enum Answer {
 
 impl Control {
     pub(super) fn accept(&mut self, name: &str) {
-        let strangers = |control: &Control| {
+        let unidentified = |control: &Control| {
             control.sessions.values().filter(|session| matches!(session.part, Part::Greeting(_))).count()
         };
         for _ in 0..TURN {
@@ -66,7 +66,7 @@ impl Control {
             match listener.socket.accept() {
                 Ok(Some(channel)) if channel.peer_uid().is_ok_and(|uid| listener::trusted(uid, true)) => {
                     // One too many is closed without a word.
-                    if strangers(self) < STRANGERS_MAX && send(&channel, &handshake::hello(), None).is_ok() {
+                    if unidentified(self) < UNIDENTIFIED_MAX && send(&channel, &handshake::hello(), None).is_ok() {
                         self.add_session(channel, Part::Greeting(name.into()), None);
                     }
                 }

@@ -6,7 +6,7 @@ use linerate_port::PortError;
 
 use super::ShmPort;
 use crate::layout::{asleep, attached, goes_on};
-use crate::link::Found;
+use crate::link::PeerChange;
 use crate::ring::{Consumer, Producer};
 
 /// Calls that moved nothing, between two looks whether the other process is still there.
@@ -45,7 +45,7 @@ impl ShmPort {
     pub(super) fn look_for_peer(&mut self) -> Result<(), PortError> {
         if self.is_over() {
             // Its process may have gone on for a while after its port.
-            if self.link.look(false) == Found::Gone {
+            if self.link.look(false) == PeerChange::Gone {
                 self.reclaim();
             }
             return Ok(());
@@ -64,11 +64,11 @@ impl ShmPort {
         }
         let admit = self.peer == Peer::Never || self.peer == Peer::Gone && !self.once;
         match self.link.look(admit) {
-            Found::Came => self.peer = Peer::There,
-            Found::Gone => return self.see_off(0),
+            PeerChange::Came => self.peer = Peer::There,
+            PeerChange::Gone => return self.see_off(0),
             // Its port is closed, its process goes on: whoever waits for nobody else is done with it.
-            Found::There if left && self.once && self.is_drained()? => self.peer = Peer::Gone,
-            Found::There | Found::Nobody => {}
+            PeerChange::There if left && self.once && self.is_drained()? => self.peer = Peer::Gone,
+            PeerChange::There | PeerChange::Nobody => {}
         }
         Ok(())
     }
