@@ -104,8 +104,8 @@ fn what_a_small_ring_loses_is_counted() {
         let account = &end["account"];
         assert_eq!(number(&account["taken"]) + number(&account["dropped_by_ring"]), 5000, "{kind}: {account}");
         assert!(number(&account["dropped_by_ring"]) > 4000, "{kind}: {account}");
-        let efficiency = end["efficiency"].as_f64().unwrap();
-        assert!((efficiency - number(&account["taken"]) as f64 / 5000.0).abs() < 1e-9, "{kind}: {end}");
+        let capture_ratio = end["capture_ratio"].as_f64().unwrap();
+        assert!((capture_ratio - number(&account["taken"]) as f64 / 5000.0).abs() < 1e-9, "{kind}: {end}");
         let ring = &end["ring"];
         if kind == "pcap" {
             assert!(ring.is_null(), "libpcap does not tell: {end}");
@@ -275,7 +275,7 @@ fn a_file_is_captured_to_its_end_and_all_ports_are_summed() {
     assert!(packets(directory.path().join("d.pcapng").as_path()).iter().all(|(_, bytes)| bytes.len() == 60));
     let ended = Run::start(&format!("capture {from}")).end();
     ended.expect_code(0);
-    for words in ["sum: 800 packets", "efficiency 100 %", "  cpu "] {
+    for words in ["sum: 800 packets", "capture ratio 100 %", "  cpu "] {
         assert!(ended.stdout.contains(words), "{words}: {}", ended.stdout);
     }
 }

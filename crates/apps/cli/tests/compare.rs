@@ -7,7 +7,7 @@ mod experiment;
 use std::path::Path;
 use std::process::Command;
 
-use linerate_report::{Found, Results, results_json};
+use linerate_report::{Results, TestResult, results_json};
 
 /// Runs the command on these arguments, in a folder with the runs: exit status, output and errors, with a space for each line's end.
 fn compare(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -24,7 +24,7 @@ fn save(folder: &Path, name: &str, results: &Results) {
 /// A run in which the search for the NDR of the smallest frames found that no load passed.
 fn without_ndr(mut results: Results) -> Results {
     for finding in &mut results.cells[0].findings {
-        let Some(Found::Throughput { goals }) = &mut finding.found else { continue };
+        let Some(TestResult::Throughput { goals }) = &mut finding.found else { continue };
         goals[0].lower_pps = None;
         goals[0].conditional_pps = None;
         goals[0].with_interruptions = None;

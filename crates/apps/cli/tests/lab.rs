@@ -106,7 +106,7 @@ fn missing_tools_cost_their_cell_and_nothing_else() {
     for cell in results["cells"].as_array().expect("cells") {
         let missing = cell["dut_name"] == "nat";
         for finding in cell["findings"].as_array().expect("findings") {
-            let why = finding["why_not"].as_str().unwrap_or("");
+            let why = finding["error"].as_str().unwrap_or("");
             assert_eq!(why.contains("nft"), missing, "{finding}");
             assert_eq!(finding["found"].is_null(), missing, "{finding}");
         }
@@ -146,12 +146,8 @@ fn a_command_that_crashes_is_told_with_its_last_words() {
     }
     assert_eq!(ended.code, Some(2), "nothing could be measured: {}", ended.stderr);
     let results = load(&place.only_run());
-    let why: Vec<&str> = results["cells"][0]["findings"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|f| f["why_not"].as_str())
-        .collect();
+    let why: Vec<&str> =
+        results["cells"][0]["findings"].as_array().into_iter().flatten().filter_map(|f| f["error"].as_str()).collect();
     assert!(why.iter().any(|why| why.contains("last words") || why.contains("died")), "{why:?}\n{}", ended.stderr);
     assert_eq!(results["complete"], true, "there is nothing left to try");
     place.assert_nothing_left();

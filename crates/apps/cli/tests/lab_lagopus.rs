@@ -25,7 +25,7 @@ fn each_switch_is_measured_beside_the_published_exam_and_its_counters_are_reconc
     assert_eq!(names, ["back-to-back-0", "ofswitch-0", "ovs-0", "ofswitch-memif-0", "ovs-dpdk-0"]);
     for cell in cells {
         let (id, findings) = (cell["id"].as_str().expect("an id"), cell["findings"].as_array().expect("findings"));
-        if let Some(why) = findings[0]["why_not"].as_str() {
+        if let Some(why) = findings[0]["error"].as_str() {
             assert!(!id.starts_with("ofswitch") && !id.starts_with("back"), "{id}: {why}");
             eprintln!("skipped: {id}: {why}");
             continue;
@@ -50,7 +50,7 @@ fn each_switch_is_measured_beside_the_published_exam_and_its_counters_are_reconc
     }
     for dut in [0, 1] {
         let ping = &cells[dut]["findings"][1];
-        assert!(ping["test"] == "ping" && (ping["found"]["sent"] == 10 || ping["why_not"].is_string()), "{ping}");
+        assert!(ping["test"] == "ping" && (ping["found"]["sent"] == 10 || ping["error"].is_string()), "{ping}");
     }
     let report = std::fs::read_to_string(folder.join("report.txt")).expect("a report");
     for words in ["Published and measured", "ainoniwa.net, 2014", "Flow counters and the tester's"] {

@@ -22,7 +22,7 @@ loads = ["10kpps", "20kpps"]
 source = "A. Body, 2009"
 dut = "c-*-512KiB"
 direction = "two-ports"
-what = "efficiency"
+what = "capture-ratio"
 value = 0.98
 text = "98 %"
 "#;

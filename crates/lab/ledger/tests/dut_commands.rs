@@ -10,7 +10,7 @@ use linerate_experiment::{Command, DutKind, NextHop, PortEnd, TopologyKind};
 use linerate_testbed::dut::{self, Built, DutError, Path};
 use linerate_testbed::topology::TopologySpec;
 use linerate_testkit::{may_skip, or_skip};
-use support::carry::{PACKETS, Way, carry, carry_some, device, named};
+use support::carry::{Direction, PACKETS, carry, carry_some, device, named};
 
 /// Carries frames between two interfaces, drops every `drop`th, writes how many it carried into a file, and `ready` beside it.
 const FORWARDER: &str = r#"
@@ -60,8 +60,8 @@ fn forwarder(folder: &FilePath, drop: u32) -> Command {
 fn a_program_carries_packets_both_ways_counts_and_starts_anew() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(mut built) = device(DutKind::Command(forwarder(folder.path(), 0))) else { return };
-    carry_some(&mut built, Way::Forward, PACKETS).all_delivered();
-    carry_some(&mut built, Way::Backward, PACKETS).all_delivered();
+    carry_some(&mut built, Direction::Forward, PACKETS).all_delivered();
+    carry_some(&mut built, Direction::Backward, PACKETS).all_delivered();
     let expected =
         [("carried back", PACKETS), ("carried there", PACKETS)].map(|(name, value)| (name.to_owned(), value));
     let expected = BTreeMap::from(expected);
@@ -76,14 +76,14 @@ fn a_program_carries_packets_both_ways_counts_and_starts_anew() {
     std::fs::remove_file(folder.path().join("ready")).expect("it was there");
     let done = built.device.reset().expect("reset");
     assert_eq!(done, "python3 stopped and started anew");
-    carry_some(&mut built, Way::Forward, PACKETS).all_delivered();
+    carry_some(&mut built, Direction::Forward, PACKETS).all_delivered();
 }
 
 #[test]
 fn what_a_program_keeps_for_itself_is_its_own_row() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(mut built) = device(DutKind::Command(forwarder(folder.path(), 3))) else { return };
-    let ledger = carry_some(&mut built, Way::Forward, PACKETS - PACKETS / 3).ledger;
+    let ledger = carry_some(&mut built, Direction::Forward, PACKETS - PACKETS / 3).ledger;
     let account = &ledger.account;
     assert_eq!((account.delivered(), account.unexplained()), (PACKETS - PACKETS / 3, 0), "{ledger:?}");
     let [row] = account.lost() else { panic!("one row: {ledger:?}") };
@@ -180,15 +180,15 @@ fn testpmd_over_packet_sockets_carries_packets_both_ways() {
     let built = dut::build(&named(DutKind::Command(command)), &TopologySpec::default());
     let Some(mut built) = or_skip("no testpmd", built) else { return };
     wait_until_forwarding(&mut built);
-    carry_some(&mut built, Way::Forward, PACKETS).all_delivered();
-    carry_some(&mut built, Way::Backward, PACKETS).all_delivered();
+    carry_some(&mut built, Direction::Forward, PACKETS).all_delivered();
+    carry_some(&mut built, Direction::Backward, PACKETS).all_delivered();
 }
 
 /// testpmd binds its sockets some time before its forwarding begins; what waited in them until then comes in a later round.
 fn wait_until_forwarding(built: &mut Built) {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        let account = carry(built, Way::Forward).ledger.account;
+        let account = carry(built, Direction::Forward).ledger.account;
         if (account.delivered(), account.unexplained()) == (PACKETS, 0) {
             return;
         }

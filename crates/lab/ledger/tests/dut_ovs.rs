@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 
 use linerate_experiment::{DutKind, FlowSwitch};
 use linerate_testbed::dut::{Built, DutError};
-use support::carry::{PACKETS, Way, carry_some, device};
+use support::carry::{Direction, PACKETS, carry_some, device};
 
 #[test]
 fn open_vswitch_carries_packets_both_ways_counts_them_is_reset_dies_and_leaves_nothing() {
     let Some(mut built) = device(DutKind::OpenVswitch(FlowSwitch::default())) else { return };
     assert!(built.device.needs_warm_up());
-    carry_some(&mut built, Way::Forward, PACKETS).all_delivered();
-    carry_some(&mut built, Way::Backward, PACKETS).all_delivered();
+    carry_some(&mut built, Direction::Forward, PACKETS).all_delivered();
+    carry_some(&mut built, Direction::Backward, PACKETS).all_delivered();
     let counters = built.device.counters().expect("counters");
     assert_eq!((counters["flow in_port=1"], counters["flow in_port=2"]), (PACKETS, PACKETS), "{counters:?}");
     assert!(counters["datapath hit"] + counters["datapath missed"] >= 2 * PACKETS, "{counters:?}");
     let done = built.device.reset().expect("reset");
     assert!(done.contains("started anew"), "{done}");
-    carry_some(&mut built, Way::Forward, PACKETS).all_delivered();
-    carry_some(&mut built, Way::Backward, PACKETS).all_delivered();
+    carry_some(&mut built, Direction::Forward, PACKETS).all_delivered();
+    carry_some(&mut built, Direction::Backward, PACKETS).all_delivered();
     built.device.check().expect("alive");
     let description = built.device.describe();
     assert!(description.version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit())));

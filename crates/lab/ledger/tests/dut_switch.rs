@@ -4,9 +4,9 @@ mod support;
 
 use linerate_experiment::{DutKind, SwitchPorts};
 use linerate_testbed::dut::Built;
-use support::carry::{PACKETS, Way, carry_some, device};
+use support::carry::{Direction, PACKETS, carry_some, device};
 
-fn carries_all(built: &mut Built, way: Way) {
+fn carries_all(built: &mut Built, way: Direction) {
     carry_some(built, way, PACKETS).all_delivered();
 }
 
@@ -21,14 +21,14 @@ fn the_switch_carries_packets_both_ways_counts_them_is_reset_and_leaves_nothing(
 fn works_and_leaves_nothing(mut built: Built) {
     assert!(built.device.needs_warm_up());
     built.device.learn().expect("learning frames");
-    carries_all(&mut built, Way::Forward);
-    carries_all(&mut built, Way::Backward);
+    carries_all(&mut built, Direction::Forward);
+    carries_all(&mut built, Direction::Backward);
     let counters = built.device.counters().expect("counters");
     assert!(counters["in received"] >= PACKETS && counters["out received"] >= PACKETS, "{counters:?}");
     assert!(counters["in sent"] >= PACKETS && counters["out sent"] >= PACKETS, "{counters:?}");
     let done = built.device.reset().expect("reset");
     assert!(done.contains("started anew"), "{done}");
-    carries_all(&mut built, Way::Forward);
+    carries_all(&mut built, Direction::Forward);
     built.device.check().expect("alive");
     let description = built.device.describe();
     assert!(description.version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit())));

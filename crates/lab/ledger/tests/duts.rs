@@ -8,21 +8,21 @@ use linerate_testbed::dut::{DutError, Path};
 use linerate_testbed::netlink::Netlink;
 use linerate_testbed::placement::Placement;
 use linerate_testbed::topology::TopologySpec;
-use support::carry::{Way, carry, device};
+use support::carry::{Direction, carry, device};
 
 #[test]
 fn a_plain_router_carries_packets_both_ways_and_after_a_reset() {
     let Some(mut built) = device(DutKind::Router(Firewall::default())) else { return };
     let before = built.device.counters().expect("counters");
-    carry(&mut built, Way::Forward).all_delivered();
-    carry(&mut built, Way::Backward).all_delivered();
+    carry(&mut built, Direction::Forward).all_delivered();
+    carry(&mut built, Direction::Backward).all_delivered();
     let after = built.device.counters().expect("counters");
     assert_eq!(after["Ip.ForwDatagrams"] - before["Ip.ForwDatagrams"], 2 * support::carry::PACKETS);
     let done = built.device.reset().expect("reset");
     assert!(done.contains("lr-in and lr-out down"), "{done}");
     built.device.check().expect("it is up again");
-    carry(&mut built, Way::Forward).all_delivered();
-    carry(&mut built, Way::Backward).all_delivered();
+    carry(&mut built, Direction::Forward).all_delivered();
+    carry(&mut built, Direction::Backward).all_delivered();
     let description = built.device.describe();
     assert_eq!(description.configuration["rules"], "none");
     assert!(description.version.is_some());
@@ -34,8 +34,8 @@ fn rules_of_either_tool_carry_packets_and_the_ledger_closes() {
         let rules = Firewall { tool: Some(tool), rules: 200, conntrack: true, ..Firewall::default() };
         let Some(mut built) = device(DutKind::Router(rules)) else { continue };
         assert!(built.device.needs_warm_up());
-        carry(&mut built, Way::Forward).all_delivered();
-        carry(&mut built, Way::Backward).all_delivered();
+        carry(&mut built, Direction::Forward).all_delivered();
+        carry(&mut built, Direction::Backward).all_delivered();
         let description = built.device.describe();
         assert!(description.configuration["rules"].starts_with("200 in FORWARD"), "{description:?}");
         assert!(description.configuration["rules set by"].to_lowercase().contains('v'), "{description:?}");
@@ -52,7 +52,7 @@ fn translated_packets_are_delivered_under_the_routers_address() {
     for tool in [FirewallTool::Iptables, FirewallTool::Nft] {
         let rules = Firewall { tool: Some(tool), snat: true, ..Firewall::default() };
         let Some(mut built) = device(DutKind::Router(rules)) else { continue };
-        for (way, router) in [(Way::Forward, [198, 18, 1, 1]), (Way::Backward, [198, 18, 0, 1])] {
+        for (way, router) in [(Direction::Forward, [198, 18, 1, 1]), (Direction::Backward, [198, 18, 0, 1])] {
             let carried = carry(&mut built, way);
             carried.all_delivered();
             assert!(carried.frames.iter().all(|frame| frame[26..30] == router), "{tool:?} {way:?}");
@@ -103,12 +103,12 @@ fn a_bridge_learns_both_stations_and_carries_packets_both_ways_and_after_a_reset
         Some(text) => assert!(text.contains("02:4c:52:00:00:f2"), "{text}"),
     }
     drop(receiver);
-    carry(&mut built, Way::Forward).all_delivered();
-    carry(&mut built, Way::Backward).all_delivered();
+    carry(&mut built, Direction::Forward).all_delivered();
+    carry(&mut built, Direction::Backward).all_delivered();
     let done = built.device.reset().expect("reset");
     assert!(done.contains("down"), "{done}");
-    carry(&mut built, Way::Forward).all_delivered();
-    carry(&mut built, Way::Backward).all_delivered();
+    carry(&mut built, Direction::Forward).all_delivered();
+    carry(&mut built, Direction::Backward).all_delivered();
     assert_eq!(built.device.describe().name, "Linux kernel bridge");
 }
 
@@ -123,15 +123,15 @@ fn an_xdp_program_carries_packets_both_ways_counts_them_and_works_after_a_reset(
     for placement in [Placement::SenderContext, Placement::Thread { core: None }] {
         let path = TopologySpec { placement, ..TopologySpec::default() };
         let Some(mut built) = support::carry::device_on(DutKind::XdpForwarder, &path) else { return };
-        carry(&mut built, Way::Forward).all_delivered();
-        carry(&mut built, Way::Backward).all_delivered();
+        carry(&mut built, Direction::Forward).all_delivered();
+        carry(&mut built, Direction::Backward).all_delivered();
         let counters = built.device.counters().expect("counters");
         let packets = support::carry::PACKETS;
         assert_eq!((counters["lr-in redirected"], counters["lr-in refused"]), (packets, 0));
         assert_eq!((counters["lr-out redirected"], counters["lr-out refused"]), (packets, 0));
         built.device.reset().expect("reset");
-        carry(&mut built, Way::Forward).all_delivered();
-        carry(&mut built, Way::Backward).all_delivered();
+        carry(&mut built, Direction::Forward).all_delivered();
+        carry(&mut built, Direction::Backward).all_delivered();
     }
 }
 
@@ -141,7 +141,7 @@ fn frames_that_a_switching_device_cannot_send_on_are_lost_at_its_way_out() {
         let Some(mut built) = device(kind.clone()) else { continue };
         let side = &built.path.topology().expect("namespaces").receiver;
         Netlink::open_in(&side.namespace).and_then(|mut link| link.set_up(side.interface.index, false)).expect("down");
-        let ledger = carry(&mut built, Way::Forward).ledger;
+        let ledger = carry(&mut built, Direction::Forward).ledger;
         let account = &ledger.account;
         assert_eq!((account.delivered(), account.unexplained()), (0, 0), "{kind:?} {ledger:?}");
         let is_named = |row: &Loss| row.place.contains("lr-out") && !row.cause.contains("by the kernel");
@@ -152,8 +152,8 @@ fn frames_that_a_switching_device_cannot_send_on_are_lost_at_its_way_out() {
 #[test]
 fn no_device_is_the_direct_path() {
     let Some(mut built) = device(DutKind::None) else { return };
-    carry(&mut built, Way::Forward).all_delivered();
-    carry(&mut built, Way::Backward).all_delivered();
+    carry(&mut built, Direction::Forward).all_delivered();
+    carry(&mut built, Direction::Backward).all_delivered();
     assert!(matches!(built.device.reset(), Err(DutError::NoReset(_))));
 }
 

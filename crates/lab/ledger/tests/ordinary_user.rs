@@ -21,7 +21,7 @@ use linerate_testbed::dut;
 use linerate_testbed::placement::{Mode, Placement};
 use linerate_testbed::topology::{Topology, TopologySpec};
 use linerate_testkit::{may_skip, or_skip};
-use support::carry::{Way, carry_some, named};
+use support::carry::{Direction, carry_some, named};
 use support::{Datagram, RawSocket};
 
 const CHILD: &str = "LINERATE_TEST_ORDINARY_USER";
@@ -108,8 +108,8 @@ fn devices() {
                 eprintln!("skipped in part: {kind:?}: {error}");
             }
             Ok(mut built) => {
-                carry_some(&mut built, Way::Forward, support::carry::PACKETS).all_delivered();
-                carry_some(&mut built, Way::Backward, support::carry::PACKETS).all_delivered();
+                carry_some(&mut built, Direction::Forward, support::carry::PACKETS).all_delivered();
+                carry_some(&mut built, Direction::Backward, support::carry::PACKETS).all_delivered();
                 eprintln!("as an ordinary user: {}", built.device.describe().name);
             }
         }

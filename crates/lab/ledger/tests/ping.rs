@@ -3,9 +3,9 @@
 use super::support;
 
 use linerate_experiment::{Capture, CaptureCores, CaptureTool, DutKind, Firewall, Reception};
-use linerate_report::Found;
+use linerate_report::TestResult;
 use linerate_testbed::dut::{self, DutError};
-use support::carry::{PACKETS, Way, carry_some, device};
+use support::carry::{Direction, PACKETS, carry_some, device};
 
 const MS: u64 = 1_000_000;
 
@@ -18,13 +18,13 @@ fn echoes_come_back_over_the_path_and_through_a_bridge_and_leave_it_quiet() {
             Err(DutError::Missing { program, .. }) => return eprintln!("skipped: {program} is not installed"),
             found => found.unwrap_or_else(|error| panic!("{kind:?}: {error}")),
         };
-        let Found::Ping { sent: 20, interval_ns, rtt: Some(rtt) } = found else { panic!("{kind:?}: {found:?}") };
+        let TestResult::Ping { sent: 20, interval_ns, rtt: Some(rtt) } = found else { panic!("{kind:?}: {found:?}") };
         assert_eq!(interval_ns, 10 * MS);
         assert!((1..=20).contains(&rtt.samples) && rtt.min_ns > 0 && rtt.min_ns <= rtt.p50_ns, "{rtt:?}");
         assert!(rtt.p50_ns <= rtt.p99_ns && rtt.p99_ns <= rtt.max_ns, "{rtt:?}");
         // Afterwards nobody speaks unasked: every packet on the path is the test's.
         if kind == DutKind::Bridge {
-            carry_some(&mut built, Way::Forward, PACKETS).all_delivered();
+            carry_some(&mut built, Direction::Forward, PACKETS).all_delivered();
         }
     }
 }

@@ -4,7 +4,7 @@ use super::made_up;
 
 use std::collections::BTreeMap;
 
-use linerate_ledger::attribution::{Losses, PortRows, Way, losses, losses_of_ways};
+use linerate_ledger::attribution::{Direction, Losses, PortRows, losses, losses_of_ways};
 use linerate_ledger::counters::Difference;
 use linerate_ledger::hooks::{Chain, Hook};
 use linerate_ledger::ledger::{Ends, Ledger, close};
@@ -258,7 +258,7 @@ fn router_both_ways() -> Difference {
 
 fn both(difference: &Difference, forward: (u64, u64), backward: (u64, u64)) -> Losses {
     let ports = PortRows::default();
-    let way = |(sent, received)| Way { sent, received, unknown: 0, ports: &ports };
+    let way = |(sent, received)| Direction { sent, received, unknown: 0, ports: &ports };
     losses_of_ways(difference, way(forward), Some(way(backward)))
 }
 

@@ -1,6 +1,6 @@
 //! Losses on a path that ends in a capture, from made-up counters.
 
-use linerate_ledger::attribution::{PortRows, Way, losses_of_ways};
+use linerate_ledger::attribution::{Direction, PortRows, losses_of_ways};
 use linerate_ledger::counters::{Difference, DutCounters, HostCounters, InterfaceCounters, SideCounters};
 use linerate_report::Loss;
 use linerate_testbed::proc_net::Softnet;
@@ -42,8 +42,8 @@ fn each_port_has_its_own_losses() {
     let napi = |interface| InterfaceCounters { napi: true, ..interface };
     let path = path(napi(interface("lr-in", 90, 0)), napi(interface("lr-out", 100, 0)), 0);
     let (of_ring, nothing) = (ring(20), PortRows::default());
-    let forward = Way { sent: 100, received: 70, unknown: 0, ports: &of_ring };
-    let backward = Way { sent: 100, received: 97, unknown: 0, ports: &nothing };
+    let forward = Direction { sent: 100, received: 70, unknown: 0, ports: &of_ring };
+    let backward = Direction { sent: 100, received: 97, unknown: 0, ports: &nothing };
     let losses = losses_of_ways(&path, forward, Some(backward));
     assert_eq!(rows(&losses.rows), [("receive ring of lr-in", 10), ("ring of the capture on lr-in", 20)]);
     assert_eq!(rows(&losses.unnamed), [("between lr-out and the capture", 3)], "what nobody counts has its place");
@@ -55,7 +55,7 @@ fn a_backlog_refuses_packets_before_the_interface_counts_them_or_after_it() {
     let before = InterfaceCounters { rx_dropped: 10, ..interface("lr-in", 90, 0) };
     let nothing = PortRows::default();
     let one = |path: &Difference, received| {
-        losses_of_ways(path, Way { sent: 100, received, unknown: 0, ports: &nothing }, None)
+        losses_of_ways(path, Direction { sent: 100, received, unknown: 0, ports: &nothing }, None)
     };
     let losses = one(&path(before, interface("lr-out", 100, 0), 10), 90);
     assert_eq!((rows(&losses.rows), losses.unnamed.len()), (vec![("receive backlog of a core", 10)], 0));
@@ -70,7 +70,7 @@ fn what_an_af_xdp_ring_refused_is_no_loss_of_the_link() {
     let driver = [("rx_queue_0_drops".to_owned(), 20)].into();
     let ingress = InterfaceCounters { rx_dropped: 20, napi: true, xdp: true, driver, ..interface("lr-in", 90, 0) };
     let of_ring = ring(20);
-    let way = Way { sent: 100, received: 70, unknown: 0, ports: &of_ring };
+    let way = Direction { sent: 100, received: 70, unknown: 0, ports: &of_ring };
     let losses = losses_of_ways(&path(ingress, interface("lr-out", 100, 0), 0), way, None);
     assert_eq!(rows(&losses.rows), [("receive ring of lr-in", 10), ("ring of the capture on lr-in", 20)]);
     assert_eq!(losses.unnamed, []);

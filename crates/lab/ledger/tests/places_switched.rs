@@ -1,6 +1,6 @@
 //! The arithmetic of losses inside a device that carries frames as they are.
 
-use linerate_ledger::attribution::{Losses, PortRows, Way, losses, losses_of_ways};
+use linerate_ledger::attribution::{Direction, Losses, PortRows, losses, losses_of_ways};
 use linerate_ledger::counters::{Difference, DutCounters, InterfaceCounters};
 use linerate_ledger::ledger::{Ends, close};
 use linerate_report::Counted;
@@ -87,8 +87,8 @@ fn both_ways_are_one_piece_inside_the_device_and_two_on_the_links() {
         let inside = dut(&mut difference);
         (inside.egress.rx_packets, inside.ingress.tx_packets, inside.egress.napi) = (50, 50, true);
         let ports = PortRows::default();
-        let forward = Way { sent: 100, received: 100, unknown: 0, ports: &ports };
-        let backward = Way { sent: 57, received: 50, unknown: 0, ports: &ports };
+        let forward = Direction { sent: 100, received: 100, unknown: 0, ports: &ports };
+        let backward = Direction { sent: 57, received: 50, unknown: 0, ports: &ports };
         let found = losses_of_ways(&difference, forward, Some(backward));
         assert_eq!(rows(&found), [("receive ring of lr-out", 7)]);
         assert_eq!(found.unnamed, []);

@@ -17,10 +17,10 @@ pub struct CapturePoint {
     pub captured_pps: f64,
     /// Captured / (captured + dropped), by the capture's own counts, mean of the ports; `None`: it saw no packet. What the kernel
     /// lost before the capture's ring is in none of these counts.
-    pub efficiency: Option<f64>,
+    pub capture_ratio: Option<f64>,
     /// Captured / sent.
     #[serde(deserialize_with = "number::or_null")]
-    pub captured_ratio: f64,
+    pub captured_of_sent: f64,
     /// Share of the time of all cores of the machine, the tester's among them, in which nothing ran; `None`: not known.
     pub idle_share: Option<f64>,
     /// CPU time of the capturing threads for each packet captured, in nanoseconds; `None`: not known, or nothing captured.
@@ -94,7 +94,7 @@ impl CapturePoint {
 
 impl CapturePort {
     /// Captured / (captured + dropped), by its own counts; `None`: it saw no packet.
-    pub fn efficiency(&self) -> Option<f64> {
+    pub fn capture_ratio(&self) -> Option<f64> {
         let seen = self.captured + self.dropped_by_ring + self.dropped_by_writer;
         (seen > 0).then(|| self.captured as f64 / seen as f64)
     }
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn efficiency_is_by_the_captures_own_counts() {
+    fn capture_ratio_is_by_the_captures_own_counts() {
         let port = |captured, dropped_by_ring| CapturePort {
             port: "a".into(),
             captured,
@@ -117,13 +117,13 @@ mod tests {
             time_to_full_ns: None,
             cpu_ns: None,
         };
-        assert_eq!((port(75, 25).efficiency(), port(0, 0).efficiency()), (Some(0.75), None));
+        assert_eq!((port(75, 25).capture_ratio(), port(0, 0).capture_ratio()), (Some(0.75), None));
         let point = CapturePoint {
             load_pps: 1.0,
             sent_pps: 1.0,
             captured_pps: 1.0,
-            efficiency: None,
-            captured_ratio: 1.0,
+            capture_ratio: None,
+            captured_of_sent: 1.0,
             idle_share: None,
             cpu_ns_per_packet: None,
             ports: vec![

@@ -7,19 +7,19 @@ use crate::{Cell, ExperimentTrial, Finding, Results};
 /// One row for each figure of each repetition: goals, percentiles, losses, costs.
 pub fn figures_csv(results: &Results) -> String {
     let head =
-        "cell,dut,size,size_wire,flows,direction,baseline_pps,test,figure,repetition,value,upper,unit,marks,why_not";
+        "cell,dut,size,size_wire,flows,direction,baseline_pps,test,figure,repetition,value,upper,unit,marks,error";
     let mut text = format!("{head}\r\n");
     for figure in figures(results) {
         let Some(cell) = results.cells.get(figure.cell) else { continue };
         let Figure { test, name, unit, repetition, value, upper, marks, .. } = figure;
-        let (value, why_not) = match value {
+        let (value, error) = match value {
             Ok(value) => (number(value), String::new()),
             Err(why) => (String::new(), why),
         };
         let marks = marks.iter().map(|mark| mark.short()).collect::<Vec<_>>().join("; ");
         let mut fields = cell_fields(cell);
         fields.extend([test.to_owned(), name, repetition.to_string(), value]);
-        fields.extend([upper.map(number).unwrap_or_default(), unit.symbol().to_owned(), marks, why_not]);
+        fields.extend([upper.map(number).unwrap_or_default(), unit.symbol().to_owned(), marks, error]);
         line(&mut text, &fields);
     }
     for cell in &results.cells {
@@ -29,8 +29,8 @@ pub fn figures_csv(results: &Results) -> String {
                 let figure = format!("goal: {}, {}", goal.name, goal.wanted);
                 let (value, unit) = (u8::from(goal.met).to_string(), "met".to_owned());
                 fields.extend([finding.test.clone(), figure, finding.repetition.to_string(), value]);
-                let why_not = if goal.measured.is_none() { "not measured" } else { "" };
-                fields.extend([String::new(), unit, String::new(), why_not.to_owned()]);
+                let error = if goal.measured.is_none() { "not measured" } else { "" };
+                fields.extend([String::new(), unit, String::new(), error.to_owned()]);
                 line(&mut text, &fields);
             }
         }

@@ -88,16 +88,16 @@ pub struct Cell {
 /// What one test found in one repetition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Which test of the experiment: `throughput`, `latency`, as [`Found`] names them.
+    /// Which test of the experiment: `throughput`, `latency`, as [`TestResult`] names them.
     #[serde(default)]
     pub test: String,
     /// From 1.
     pub repetition: u32,
-    /// What was found; `None`: it could not be measured, and `why_not` says why; with neither the run was stopped within it.
-    pub found: Option<Found>,
+    /// What was found; `None`: it could not be measured, and `error` says why; with neither the run was stopped within it.
+    pub found: Option<TestResult>,
     /// Why nothing could be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why_not: Option<String>,
+    pub error: Option<String>,
     /// The limits that the experiment sets on its figures, met or missed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<Goal>,
@@ -176,7 +176,7 @@ pub struct Noise {
 /// What a test found. Rates are packets per second of both directions together; ratios are 0 to 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "test", rename_all = "kebab-case")]
-pub enum Found {
+pub enum TestResult {
     /// One for each goal.
     Throughput {
         /// In the order of the goals.
@@ -466,7 +466,7 @@ pub struct LossPoint {
 pub struct PublishedRow {
     /// Where: name and year.
     pub source: String,
-    /// Which figure: `throughput`, `rate`, `cores`, `efficiency`, `idle`, `ping`, `echoes`, `udp-cycles`.
+    /// Which figure: `throughput`, `rate`, `cores`, `capture-ratio`, `idle`, `ping`, `echoes`, `udp-cycles`.
     pub what: String,
     /// Its value; packets per second for rates, nanoseconds for round trips.
     pub value: Option<f64>,

@@ -56,8 +56,8 @@ pub use compare::{
 pub use csv::{figures_csv, ledger_csv, trials_csv};
 pub use environment::{CORE_CLOCK, CORE_CLOCK_MEASURED, CacheLine, Environment};
 pub use experiment::{
-    Cell, EXPERIMENT_SCHEMA, ExperimentTrial, FLOW_MATCHES, Finding, Found, GoalBounds, GoalFound, LatencyPoint,
-    LimitedBy, LossPoint, Noise, PublishedRow, RateBounds, Results, SearchStop, SessionsFound, StatedBounds, Work,
+    Cell, EXPERIMENT_SCHEMA, ExperimentTrial, FLOW_MATCHES, Finding, GoalBounds, GoalFound, LatencyPoint, LimitedBy,
+    LossPoint, Noise, PublishedRow, RateBounds, Results, SearchStop, SessionsFound, StatedBounds, TestResult, Work,
 };
 pub use figure::median;
 pub use html::html;

@@ -6,13 +6,13 @@ use super::experiment;
 
 use experiment::{Device, Random, finding, sizes, trial};
 use linerate_report::{
-    ExperimentTrial, Found, GoalBounds, GoalFound, LimitedBy, Noise, RateBounds, Results, SearchStop, StatedBounds,
-    results_terminal, stated_bounds,
+    ExperimentTrial, GoalBounds, GoalFound, LimitedBy, Noise, RateBounds, Results, SearchStop, StatedBounds,
+    TestResult, results_terminal, stated_bounds,
 };
 
 const DEVICE: Device = Device { capacity_pps: 8e5, noise: 0.0, baseline_pps: 1.5e6 };
 
-fn search(carries_pps: f64) -> Found {
+fn search(carries_pps: f64) -> TestResult {
     let goal = GoalFound {
         name: "NDR".to_owned(),
         loss_ratio: 0.0,
@@ -30,19 +30,19 @@ fn search(carries_pps: f64) -> Found {
         outside_interruptions: true,
         with_interruptions: None,
     };
-    Found::Throughput { goals: vec![goal] }
+    TestResult::Throughput { goals: vec![goal] }
 }
 
 /// A repetition: a search, then trials under overload, with the loop's time and the cache line's beside each.
 fn repetition(number: u32, carries_pps: f64, delivered_pps: &[f64], (loop_ns, line_ns): (f64, f64)) -> Vec<Made> {
     let overload =
-        Found::Capacity { delivered_pps: delivered_pps.to_vec(), sent_pps: vec![1.5e6; delivered_pps.len()] };
+        TestResult::Capacity { delivered_pps: delivered_pps.to_vec(), sent_pps: vec![1.5e6; delivered_pps.len()] };
     [search(carries_pps), overload].map(|found| Made { number, found, loop_ns, line_ns }).into()
 }
 
 struct Made {
     number: u32,
-    found: Found,
+    found: TestResult,
     loop_ns: f64,
     line_ns: f64,
 }

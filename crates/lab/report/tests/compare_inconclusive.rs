@@ -17,7 +17,7 @@ fn ndr(rates_pps: &[Option<f64>], width: f64) -> Results {
     let finding = |(repetition, lower_pps): (u32, &Option<f64>)| {
         let mut finding = throughput(repetition, 64, 1, &DEVICE, &mut Random(1));
         finding.trials.clear();
-        if let Some(Found::Throughput { goals }) = &mut finding.found {
+        if let Some(TestResult::Throughput { goals }) = &mut finding.found {
             goals.truncate(1);
             let upper_pps = Some(lower_pps.unwrap_or(1e3) * (1.0 + width));
             let limited_by = LimitedBy::Loss;
@@ -29,15 +29,15 @@ fn ndr(rates_pps: &[Option<f64>], width: f64) -> Results {
     run((1..).zip(rates_pps).map(finding).collect())
 }
 
-fn found(all: &[Found]) -> Results {
+fn found(all: &[TestResult]) -> Results {
     let made = |repetition| vec![trial(&format!("t-{repetition}"), 64, 1, 0.5e6, 1e6, &DEVICE)];
     run((1..).zip(all).map(|(repetition, found)| finding(repetition, found.clone(), made(repetition))).collect())
 }
 
 /// The finding of a test that failed.
 fn dead(test: &str, repetition: u32) -> Finding {
-    let why_not = Some("the DUT stopped: exit status 1".to_owned());
-    Finding { test: test.to_owned(), repetition, found: None, why_not, goals: Vec::new(), trials: Vec::new() }
+    let error = Some("the DUT stopped: exit status 1".to_owned());
+    Finding { test: test.to_owned(), repetition, found: None, error, goals: Vec::new(), trials: Vec::new() }
 }
 
 fn figure<'a>(comparison: &'a Comparison, name: &str) -> &'a Compared {
@@ -104,8 +104,8 @@ fn a_figure_that_vanished_is_the_worst_difference() {
 
 #[test]
 fn every_kind_of_figure_can_vanish() {
-    let recovery = |recovery_ns| Found::SystemRecovery { recovery_ns, overload_pps: 1e6, after_pps: 5e5 };
-    let outage = |outage_ns| Found::Reset { how: "down".to_owned(), outage_ns, outage_by_loss_ns: 7_000_000 };
+    let recovery = |recovery_ns| TestResult::SystemRecovery { recovery_ns, overload_pps: 1e6, after_pps: 5e5 };
+    let outage = |outage_ns| TestResult::Reset { how: "down".to_owned(), outage_ns, outage_by_loss_ns: 7_000_000 };
     let latency = |samples| {
         let latency = Latency {
             samples,
@@ -126,7 +126,7 @@ fn every_kind_of_figure_can_vanish() {
             histogram: Vec::new(),
             pdv_ns: None,
         });
-        Found::Latency { points: points.into() }
+        TestResult::Latency { points: points.into() }
     };
     let cases = [
         (recovery(Some(2_000_000)), recovery(None), "recovery"),
@@ -134,7 +134,7 @@ fn every_kind_of_figure_can_vanish() {
         (latency(1_000), latency(0), "p99.9 at 50 %"),
     ];
     for (before, after, name) in cases {
-        let both = |found: &Found| [found.clone(), found.clone()];
+        let both = |found: &TestResult| [found.clone(), found.clone()];
         let comparison = compare(&[found(&both(&before)), found(&both(&after))]);
         assert_eq!(verdict(&comparison, name), GONE, "{name}");
         // Gone in one of two: some repetitions say one thing, some the other.
@@ -164,7 +164,7 @@ fn what_the_tester_or_the_noise_took_away_is_not_gone() {
     let before = ndr(&[Some(981e3); 2], 0.01);
     let mut after = ndr(&[None, None], 0.01);
     for finding in &mut after.cells[0].findings {
-        let Some(Found::Throughput { goals }) = &mut finding.found else { continue };
+        let Some(TestResult::Throughput { goals }) = &mut finding.found else { continue };
         goals[0].limited_by = LimitedBy::Tester;
     }
     assert_eq!(verdict(&compare(&[before.clone(), after]), "NDR"), inconclusive(Reason::Tester));
@@ -183,9 +183,9 @@ fn what_the_tester_or_the_noise_took_away_is_not_gone() {
     assert_eq!(verdict(&compare(&[quiet.clone(), busy]), "NDR"), inconclusive(Reason::Busier));
     // That the DUT itself died is no matter of noise.
     let mut died = with_noise(ndr(&[Some(1e6)], 0.01), stolen);
-    died.cells[0].findings.push(finding(1, Found::Load { sent_pps: 1e5, delivered_pps: 1e5 }, Vec::new()));
+    died.cells[0].findings.push(finding(1, TestResult::Load { sent_pps: 1e5, delivered_pps: 1e5 }, Vec::new()));
     died.cells[0].findings[0].found = None;
-    died.cells[0].findings[0].why_not = Some("the DUT stopped".to_owned());
+    died.cells[0].findings[0].error = Some("the DUT stopped".to_owned());
     assert_eq!(verdict(&compare(&[quiet, died]), "NDR"), GONE);
 }
 
@@ -198,7 +198,7 @@ fn a_run_that_is_not_complete_is_inconclusive() {
     assert_eq!(verdict(&comparison, "NDR"), inconclusive(Reason::NotMeasured));
     assert!(comparison.is_inconclusive() && !comparison.differs());
     // A finding in which the run was stopped is not one that failed.
-    after.cells[0].findings.push(Finding { why_not: None, ..dead("throughput", 1) });
+    after.cells[0].findings.push(Finding { error: None, ..dead("throughput", 1) });
     assert_eq!(verdict(&compare(&[before, after]), "NDR"), inconclusive(Reason::NotMeasured));
 }
 
@@ -222,7 +222,7 @@ fn bounds_wider_than_asked_for_are_the_resolution() {
     let open = |rate_pps: f64| {
         let mut results = ndr(&[Some(rate_pps); 3], 0.005);
         for finding in &mut results.cells[0].findings {
-            let Some(Found::Throughput { goals }) = &mut finding.found else { continue };
+            let Some(TestResult::Throughput { goals }) = &mut finding.found else { continue };
             goals[0].upper_pps = Some(rate_pps * 2.5);
         }
         results
@@ -249,9 +249,10 @@ fn a_large_change_that_is_not_significant_is_inconclusive() {
 
 #[test]
 fn values_that_can_be_0_have_absolute_thresholds() {
-    let soak = |ratio: f64| Found::Soak { load_pps: 5e5, loss_ratio: ratio };
-    let reset = |outage_ns| Found::Reset { how: "down".to_owned(), outage_ns: Some(outage_ns), outage_by_loss_ns: 0 };
-    let load = |delivered_pps| Found::Load { sent_pps: 1e5, delivered_pps };
+    let soak = |ratio: f64| TestResult::Soak { load_pps: 5e5, loss_ratio: ratio };
+    let reset =
+        |outage_ns| TestResult::Reset { how: "down".to_owned(), outage_ns: Some(outage_ns), outage_by_loss_ns: 0 };
+    let load = |delivered_pps| TestResult::Load { sent_pps: 1e5, delivered_pps };
     let cases = [
         (soak(0.0), soak(1e-6), "loss at 500 kpps", SAME),
         (soak(0.0), soak(0.02), "loss at 500 kpps", WORSE),
@@ -263,7 +264,7 @@ fn values_that_can_be_0_have_absolute_thresholds() {
         (load(0.0), load(0.0), "delivered", SAME),
     ];
     for (before, after, name, wanted) in cases {
-        let thrice = |found: &Found| [found.clone(), found.clone(), found.clone()];
+        let thrice = |found: &TestResult| [found.clone(), found.clone(), found.clone()];
         let comparison = compare(&[found(&thrice(&before)), found(&thrice(&after))]);
         let name = comparison.pairs[0].figures.iter().find(|it| it.figure.starts_with(&name[..4])).unwrap();
         assert_eq!((name.verdict, name.reason), wanted, "{before:?} {after:?} {name:?}");
@@ -273,7 +274,7 @@ fn values_that_can_be_0_have_absolute_thresholds() {
 #[test]
 fn few_packets_leave_a_loss_open() {
     let lossy = |lost: u64| {
-        let mut results = found(&[0, 1].map(|_| Found::Soak { load_pps: 5e5, loss_ratio: lost as f64 / 50.0 }));
+        let mut results = found(&[0, 1].map(|_| TestResult::Soak { load_pps: 5e5, loss_ratio: lost as f64 / 50.0 }));
         for finding in &mut results.cells[0].findings {
             finding.trials = vec![trial("t", 64, 1, 50.0, 1e6, &DEVICE)];
         }
@@ -356,7 +357,7 @@ fn what_interruptions_of_the_host_took_does_not_decide() {
     let counted = |lower_pps: Option<f64>| {
         let mut results = ndr(&[Some(1e6); 3], 0.01);
         for finding in &mut results.cells[0].findings {
-            let Some(Found::Throughput { goals }) = &mut finding.found else { continue };
+            let Some(TestResult::Throughput { goals }) = &mut finding.found else { continue };
             goals[0].with_interruptions = Some(GoalBounds { lower_pps, upper_pps: None });
         }
         results
@@ -374,7 +375,7 @@ fn only_limits_say_nothing() {
     let limited = |rate_pps: f64| {
         let mut results = ndr(&[Some(rate_pps); 3], 0.01);
         for finding in &mut results.cells[0].findings {
-            let Some(Found::Throughput { goals }) = &mut finding.found else { continue };
+            let Some(TestResult::Throughput { goals }) = &mut finding.found else { continue };
             (goals[0].limited_by, goals[0].upper_pps) = (LimitedBy::Maximum, None);
         }
         results

@@ -28,9 +28,11 @@ fn broken_numbers() -> Results {
     let mut results = rich(1);
     for finding in results.cells.iter_mut().flat_map(|cell| &mut cell.findings) {
         match &mut finding.found {
-            Some(Found::Soak { loss_ratio, .. }) => *loss_ratio = f64::NAN,
-            Some(Found::FrameLoss { points }) => points.iter_mut().for_each(|point| point.load_pps = f64::INFINITY),
-            Some(Found::Latency { points }) => points.iter_mut().for_each(|point| point.latency = None),
+            Some(TestResult::Soak { loss_ratio, .. }) => *loss_ratio = f64::NAN,
+            Some(TestResult::FrameLoss { points }) => {
+                points.iter_mut().for_each(|point| point.load_pps = f64::INFINITY)
+            }
+            Some(TestResult::Latency { points }) => points.iter_mut().for_each(|point| point.latency = None),
             _ => {}
         }
         finding.trials.iter_mut().for_each(|made| made.noise.steal_share = f64::NAN);

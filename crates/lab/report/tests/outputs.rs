@@ -280,7 +280,7 @@ fn the_ledger_shown_is_that_of_the_trial_that_lost_most_not_of_the_one_with_most
     };
     let starved = made("starved", counted(1_000_000, 100_000, 99_999));
     let lossy = made("lossy", counted(1_000_000, 1_000_000, 873_367));
-    let load = Found::Load { sent_pps: 1e6, delivered_pps: 1e6 };
+    let load = TestResult::Load { sent_pps: 1e6, delivered_pps: 1e6 };
     let text = results_terminal(&one_cell(vec![finding(1, load.clone(), vec![starved.clone(), lossy])]), 120, false);
     assert!(text.contains("lossy: 64 B") && !text.contains("starved: 64 B"), "{text}");
     // Where nothing was lost, the unsent ones are all there is to tell.
@@ -321,9 +321,9 @@ fn the_answer_comes_first_with_bounds_interruptions_and_pace() {
         vec![made]
     };
     let run = |paces: [f64; 2], line_ns: f64| {
-        let search = |pps, with| Found::Throughput { goals: vec![goal(pps, with)] };
-        let rates = |all: [f64; 3]| Found::Capacity { delivered_pps: all.into(), sent_pps: vec![1.5e6; 3] };
-        let no_loss = Found::NoLoss { pps: Some(6.5e5), duration_ns: 500_000_000, points: Vec::new(), why: None };
+        let search = |pps, with| TestResult::Throughput { goals: vec![goal(pps, with)] };
+        let rates = |all: [f64; 3]| TestResult::Capacity { delivered_pps: all.into(), sent_pps: vec![1.5e6; 3] };
+        let no_loss = TestResult::NoLoss { pps: Some(6.5e5), duration_ns: 500_000_000, points: Vec::new(), why: None };
         one_cell(vec![
             finding(1, search(8e5, None), trials(paces[0], 110.0)),
             finding(2, search(7e5, Some(2e5)), trials(paces[1], line_ns)),

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use linerate_report::{Cell, ExperimentTrial, Found, Purpose, Results};
+use linerate_report::{Cell, ExperimentTrial, Purpose, Results, TestResult};
 
 use super::pace::Pace;
 use super::plan::{Plan, Slot};
@@ -81,12 +81,12 @@ impl Bench<'_> {
     pub(super) fn conclude(
         &mut self,
         slot: Slot<'_>,
-        found: Option<Found>,
-        why_not: Option<String>,
+        found: Option<TestResult>,
+        error: Option<String>,
     ) -> Result<(), Halt> {
         if let Some(last) = self.here().findings.last_mut() {
             last.goals = judge::judge(slot.test, found.as_ref());
-            (last.found, last.why_not) = (found, why_not);
+            (last.found, last.error) = (found, error);
         }
         self.save()?;
         let number = self.plan.found(self.results);
@@ -170,7 +170,7 @@ impl Bench<'_> {
     pub(super) fn throughput_pps(&mut self) -> Result<f64, Halt> {
         let ways = self.ways;
         let found = self.here().findings.iter().rev().find_map(|finding| match &finding.found {
-            Some(Found::Throughput { goals }) => goals.first()?.lower_pps,
+            Some(TestResult::Throughput { goals }) => goals.first()?.lower_pps,
             _ => None,
         });
         let why = "needs the throughput, and none was found before in this cell";

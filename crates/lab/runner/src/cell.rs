@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use linerate_experiment::TestKind;
-use linerate_report::{Environment, Finding, Found, Results};
+use linerate_report::{Environment, Finding, Results, TestResult};
 
 use super::bench::{Bench, Halt};
 use super::pace::Pace;
@@ -136,7 +136,7 @@ impl<'a> Bench<'a> {
             test,
             repetition: slot.repetition,
             found: None,
-            why_not: None,
+            error: None,
             goals: Vec::new(),
             trials: Vec::new(),
         });
@@ -151,7 +151,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    fn test(&mut self, slot: Slot<'_>, testbed: &mut dyn Testbed) -> Result<Found, Halt> {
+    fn test(&mut self, slot: Slot<'_>, testbed: &mut dyn Testbed) -> Result<TestResult, Halt> {
         let trial_ns = slot.test.trial_ns;
         match &slot.test.kind {
             TestKind::Throughput { search, time_max_ns } => {
@@ -190,7 +190,7 @@ impl<'a> Bench<'a> {
                 test,
                 repetition,
                 found: None,
-                why_not: None,
+                error: None,
                 goals: Vec::new(),
                 trials,
             });

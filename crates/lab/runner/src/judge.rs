@@ -1,14 +1,14 @@
 //! The limits that a user set on a test's figures, against what was found.
 
 use linerate_experiment::{Limit, LimitOf, TestSpec};
-use linerate_report::{Found, Goal, Latency, median, units};
+use linerate_report::{Goal, Latency, TestResult, median, units};
 
 /// Each limit of the test as a goal, met or missed. What was not measured does not meet it.
-pub(super) fn judge(test: &TestSpec, found: Option<&Found>) -> Vec<Goal> {
+pub(super) fn judge(test: &TestSpec, found: Option<&TestResult>) -> Vec<Goal> {
     test.limits.iter().flat_map(|limit| goals(test, limit, found)).collect()
 }
 
-fn goals(test: &TestSpec, limit: &Limit, found: Option<&Found>) -> Vec<Goal> {
+fn goals(test: &TestSpec, limit: &Limit, found: Option<&TestResult>) -> Vec<Goal> {
     let figures = found.map(|found| figures(test, limit, found)).unwrap_or_default();
     if figures.is_empty() {
         return vec![goal(limit, limit.goal.as_deref().unwrap_or(""), None)];
@@ -17,10 +17,10 @@ fn goals(test: &TestSpec, limit: &Limit, found: Option<&Found>) -> Vec<Goal> {
 }
 
 /// The figures that a limit is about, by name.
-fn figures(test: &TestSpec, limit: &Limit, found: &Found) -> Vec<(String, Option<f64>)> {
+fn figures(test: &TestSpec, limit: &Limit, found: &TestResult) -> Vec<(String, Option<f64>)> {
     let one = |value: Option<f64>| vec![(String::new(), value)];
     match (limit.of, found) {
-        (LimitOf::Rate, Found::Throughput { goals }) => {
+        (LimitOf::Rate, TestResult::Throughput { goals }) => {
             let has_own = |name: &str| test.limits.iter().any(|other| other.goal.as_deref() == Some(name));
             let is_meant = |name: &str| match &limit.goal {
                 Some(goal) => goal == name,
@@ -29,26 +29,26 @@ fn figures(test: &TestSpec, limit: &Limit, found: &Found) -> Vec<(String, Option
             let meant = goals.iter().filter(|goal| is_meant(&goal.name));
             meant.map(|goal| (goal.name.clone(), goal.lower_pps)).collect()
         }
-        (LimitOf::Rate, Found::MaxForwardingRate { pps, .. }) => one(Some(*pps)),
-        (LimitOf::Rate, Found::Capacity { delivered_pps, .. }) => one(Some(median(delivered_pps))),
-        (LimitOf::Rate, Found::NoLoss { pps, .. }) => one(*pps),
-        (LimitOf::Rate, Found::Load { delivered_pps, .. }) => one(Some(*delivered_pps)),
-        (LimitOf::Loss, Found::Load { sent_pps, delivered_pps }) => {
+        (LimitOf::Rate, TestResult::MaxForwardingRate { pps, .. }) => one(Some(*pps)),
+        (LimitOf::Rate, TestResult::Capacity { delivered_pps, .. }) => one(Some(median(delivered_pps))),
+        (LimitOf::Rate, TestResult::NoLoss { pps, .. }) => one(*pps),
+        (LimitOf::Rate, TestResult::Load { delivered_pps, .. }) => one(Some(*delivered_pps)),
+        (LimitOf::Loss, TestResult::Load { sent_pps, delivered_pps }) => {
             one((*sent_pps > 0.0).then(|| (1.0 - delivered_pps / sent_pps).max(0.0)))
         }
-        (LimitOf::Loss, Found::Soak { loss_ratio, .. }) => one(Some(*loss_ratio)),
-        (LimitOf::P50 | LimitOf::P99 | LimitOf::P999, Found::Latency { points }) => points
+        (LimitOf::Loss, TestResult::Soak { loss_ratio, .. }) => one(Some(*loss_ratio)),
+        (LimitOf::P50 | LimitOf::P99 | LimitOf::P999, TestResult::Latency { points }) => points
             .iter()
             .map(|point| {
                 let latency = point.latency.map(|latency| percentile(limit.of, &latency));
                 (format!("at {} load", units::percent(point.share)), latency.map(|ns| ns as f64))
             })
             .collect(),
-        (LimitOf::P50 | LimitOf::P99 | LimitOf::P999, Found::Ping { rtt, .. }) => {
+        (LimitOf::P50 | LimitOf::P99 | LimitOf::P999, TestResult::Ping { rtt, .. }) => {
             one(rtt.map(|rtt| percentile(limit.of, &rtt) as f64))
         }
-        (LimitOf::Outage, Found::SystemRecovery { recovery_ns, .. }) => one(recovery_ns.map(|ns| ns as f64)),
-        (LimitOf::Outage, Found::Reset { outage_ns, .. }) => one(outage_ns.map(|ns| ns as f64)),
+        (LimitOf::Outage, TestResult::SystemRecovery { recovery_ns, .. }) => one(recovery_ns.map(|ns| ns as f64)),
+        (LimitOf::Outage, TestResult::Reset { outage_ns, .. }) => one(outage_ns.map(|ns| ns as f64)),
         _ => Vec::new(),
     }
 }
@@ -127,7 +127,7 @@ mod tests {
     fn a_goal_of_its_own_comes_before_that_of_the_test() {
         let test = test(vec![limit(LimitOf::Rate, None, 1e6), limit(LimitOf::Rate, Some("PDR"), 3e6)]);
         let goals = vec![found("NDR", Some(1e6)), found("PDR", Some(2e6)), found("own", None)];
-        let judged = judge(&test, Some(&Found::Throughput { goals }));
+        let judged = judge(&test, Some(&TestResult::Throughput { goals }));
         let words: Vec<_> = judged.iter().map(|goal| (goal.name.as_str(), goal.wanted.as_str(), goal.met)).collect();
         let (million, three) = ("at least 1.000 Mpps", "at least 3.000 Mpps");
         assert_eq!(words, [("rate NDR", million, true), ("rate own", million, false), ("rate PDR", three, false)]);
@@ -138,16 +138,16 @@ mod tests {
 
     #[test]
     fn limits_of_loss_and_time_are_upper_ones() {
-        let met = |of, bound, found: &Found| judge(&test(vec![limit(of, None, bound)]), Some(found))[0].met;
-        let load = Found::Load { sent_pps: 100.0, delivered_pps: 99.0 };
+        let met = |of, bound, found: &TestResult| judge(&test(vec![limit(of, None, bound)]), Some(found))[0].met;
+        let load = TestResult::Load { sent_pps: 100.0, delivered_pps: 99.0 };
         assert!(met(LimitOf::Loss, 0.02, &load) && !met(LimitOf::Loss, 0.005, &load));
         assert!(met(LimitOf::Rate, 99.0, &load) && !met(LimitOf::Rate, 99.5, &load));
-        let reset = Found::Reset { how: String::new(), outage_ns: Some(5), outage_by_loss_ns: 5 };
+        let reset = TestResult::Reset { how: String::new(), outage_ns: Some(5), outage_by_loss_ns: 5 };
         assert!(met(LimitOf::Outage, 5.0, &reset) && !met(LimitOf::Outage, 4.0, &reset));
         assert!(!met(
             LimitOf::Outage,
             1e9,
-            &Found::SystemRecovery { recovery_ns: None, overload_pps: 1.0, after_pps: 1.0 }
+            &TestResult::SystemRecovery { recovery_ns: None, overload_pps: 1.0, after_pps: 1.0 }
         ));
     }
 }

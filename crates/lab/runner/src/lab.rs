@@ -7,7 +7,7 @@ use linerate_experiment::{
     Direction, DutKind, DutSpec, ExpectedLoss, Experiment, NextHop, PortEnd, TesterPorts, TopologyKind,
 };
 use linerate_report::{
-    Account, CacheLine, Dut, Environment, ExperimentTrial, Found, Loss, Results, Stalls, Trial, units,
+    Account, CacheLine, Dut, Environment, ExperimentTrial, Loss, Results, Stalls, TestResult, Trial, units,
 };
 use linerate_sys::{affinity, signal};
 
@@ -287,7 +287,7 @@ impl Testbed for LabRig<'_> {
         Ok(TrialResult { shown, ..self.measured(order, outcome, moved(&before, &after), reset) })
     }
 
-    fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<Found, TestbedError> {
+    fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<TestResult, TestbedError> {
         let Some(topology) = &self.tester.topology else {
             return Err(TestbedError::Cannot(
                 "between these ends are no interfaces of the kernel, which `ping` needs".into(),

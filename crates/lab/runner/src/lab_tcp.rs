@@ -4,8 +4,8 @@ use linerate_experiment::{DirectLink, DutKind, EchoOrder, EchoStack, Experiment,
 use linerate_port::Drops;
 use linerate_ports::HEADERS;
 use linerate_report::{
-    Account, CORE_CLOCK_MEASURED, Counted, Dut, EchoesFound, Environment, ExperimentTrial, Found, Loss, Noise,
-    SessionPoint, Stalls, Trial, UdpFound,
+    Account, CORE_CLOCK_MEASURED, Counted, Dut, EchoesFound, Environment, ExperimentTrial, Loss, Noise, SessionPoint,
+    Stalls, TestResult, Trial, UdpFound,
 };
 
 use super::cores::{self, Chosen};
@@ -198,7 +198,7 @@ impl Testbed for TcpRig<'_> {
         Err(TestbedError::Cannot("the tester's ends are TCP stacks, which send no packets by a schedule".into()))
     }
 
-    fn ping(&mut self, _: u64, _: u64) -> Result<Found, TestbedError> {
+    fn ping(&mut self, _: u64, _: u64) -> Result<TestResult, TestbedError> {
         Err(TestbedError::Cannot("the tester's ends are TCP stacks".into()))
     }
 
@@ -257,7 +257,11 @@ impl Testbed for TcpRig<'_> {
         Ok((ExperimentTrial { dut_counters: moved(&before, &after), ..trial }, point))
     }
 
-    fn udp_loop(&mut self, order: &TrialRequest, duration_ns: u64) -> Result<(ExperimentTrial, Found), TestbedError> {
+    fn udp_loop(
+        &mut self,
+        order: &TrialRequest,
+        duration_ns: u64,
+    ) -> Result<(ExperimentTrial, TestResult), TestbedError> {
         let cores = self.cores();
         let outcome = udp_loop::run(&mut self.ends, duration_ns, cores).map_err(gone)?;
         self.device.check().map_err(|error| TestbedError::Device(error.to_string()))?;
@@ -270,7 +274,7 @@ impl Testbed for TcpRig<'_> {
             window: udp_loop::WINDOW,
             datagrams: outcome.datagrams,
         };
-        Ok((trial, Found::UdpLoop(found)))
+        Ok((trial, TestResult::UdpLoop(found)))
     }
 
     fn echo(
@@ -279,7 +283,7 @@ impl Testbed for TcpRig<'_> {
         stack: EchoStack,
         orders: &[EchoOrder],
         duration_ns: u64,
-    ) -> Result<(ExperimentTrial, Found), TestbedError> {
+    ) -> Result<(ExperimentTrial, TestResult), TestbedError> {
         let connections = self.flows.count();
         let needed = connections * CONNECTION_BYTES + OTHER_BYTES;
         let available = environment::memory_available_bytes().unwrap_or(u64::MAX);
@@ -315,7 +319,7 @@ impl Testbed for TcpRig<'_> {
             resident_bytes: outcome.resident_bytes,
             points,
         };
-        Ok((trial, Found::TcpEcho(found)))
+        Ok((trial, TestResult::TcpEcho(found)))
     }
 }
 

@@ -37,7 +37,7 @@ use std::time::SystemTime;
 
 use linerate_experiment::Experiment;
 use linerate_report::{
-    EXPERIMENT_SCHEMA, Environment, Found, Results, Timestamp, Tool, capture_recommendation, stated_bounds,
+    EXPERIMENT_SCHEMA, Environment, Results, TestResult, Timestamp, Tool, capture_recommendation, stated_bounds,
 };
 
 pub use plan::{CellPlan, Slot, matches_pattern};
@@ -140,11 +140,11 @@ pub fn reached(results: &Results) -> bool {
             .all(|finding| finding.found.as_ref().is_some_and(is_reached) && finding.goals.iter().all(|goal| goal.met))
 }
 
-fn is_reached(found: &Found) -> bool {
+fn is_reached(found: &TestResult) -> bool {
     match found {
-        Found::Throughput { goals } => goals.iter().all(|goal| goal.lower_pps.is_some()),
-        Found::SystemRecovery { recovery_ns, .. } => recovery_ns.is_some(),
-        Found::Reset { outage_ns, .. } => outage_ns.is_some(),
+        TestResult::Throughput { goals } => goals.iter().all(|goal| goal.lower_pps.is_some()),
+        TestResult::SystemRecovery { recovery_ns, .. } => recovery_ns.is_some(),
+        TestResult::Reset { outage_ns, .. } => outage_ns.is_some(),
         _ => true,
     }
 }

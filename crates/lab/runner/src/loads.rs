@@ -1,6 +1,6 @@
 //! Tests that say what comes of given loads: one trial, overload, a long trial, the highest rate that is forwarded, a capture's ladder.
 
-use linerate_report::{CapturePoint, CapturePort, CoreUse, Found, Purpose};
+use linerate_report::{CapturePoint, CapturePort, CoreUse, Purpose, TestResult};
 use linerate_search::Load as Pps;
 use linerate_search::max_forwarding_rate::MaxForwardingRate;
 
@@ -18,12 +18,12 @@ pub(super) fn load(
     testbed: &mut dyn Testbed,
     pps: Option<f64>,
     trial_ns: u64,
-) -> Result<Found, Halt> {
+) -> Result<TestResult, Halt> {
     let purpose = if pps.is_some() { Purpose::Throughput } else { Purpose::Overload };
     let order = bench.order("", purpose, Load::new(pps, trial_ns));
     let measured = bench.trial(testbed, TrialRequest { latency: pps.is_some(), ..order }, None)?;
     let (sent_pps, delivered_pps) = measured.rates();
-    Ok(Found::Load { sent_pps, delivered_pps })
+    Ok(TestResult::Load { sent_pps, delivered_pps })
 }
 
 /// The rate delivered under overload: several short trials at the tester's full rate, most of which no interruption falls into.
@@ -32,7 +32,7 @@ pub(super) fn capacity(
     testbed: &mut dyn Testbed,
     trials: u32,
     trial_ns: u64,
-) -> Result<Found, Halt> {
+) -> Result<TestResult, Halt> {
     let (mut delivered, mut sent) = (Vec::new(), Vec::new());
     for _ in 0..trials {
         let order = bench.order("full rate", Purpose::Overload, Load::Full { duration_ns: trial_ns });
@@ -40,19 +40,24 @@ pub(super) fn capacity(
         delivered.push(delivered_pps);
         sent.push(sent_pps);
     }
-    Ok(Found::Capacity { delivered_pps: delivered, sent_pps: sent })
+    Ok(TestResult::Capacity { delivered_pps: delivered, sent_pps: sent })
 }
 
 /// One long trial at a share of the throughput.
-pub(super) fn soak(bench: &mut Bench<'_>, testbed: &mut dyn Testbed, share: f64, trial_ns: u64) -> Result<Found, Halt> {
+pub(super) fn soak(
+    bench: &mut Bench<'_>,
+    testbed: &mut dyn Testbed,
+    share: f64,
+    trial_ns: u64,
+) -> Result<TestResult, Halt> {
     let pps = share * bench.throughput_pps()?;
     let order = bench.order("", Purpose::Throughput, Load::Rate { pps, duration_ns: trial_ns });
     let measured = bench.trial(testbed, TrialRequest { latency: true, ..order }, None)?;
-    Ok(Found::Soak { load_pps: pps * bench.ways, loss_ratio: measured.loss_ratio() })
+    Ok(TestResult::Soak { load_pps: pps * bench.ways, loss_ratio: measured.loss_ratio() })
 }
 
 /// The highest rate that is delivered at any offered load (maximum forwarding rate, RFC 2285 section 3.6.3, RFC 2889).
-pub(super) fn forwarding(bench: &mut Bench<'_>, testbed: &mut dyn Testbed, trial_ns: u64) -> Result<Found, Halt> {
+pub(super) fn forwarding(bench: &mut Bench<'_>, testbed: &mut dyn Testbed, trial_ns: u64) -> Result<TestResult, Halt> {
     let maximum = Pps::from_pps(bench.ceiling(testbed, trial_ns)?.sent_pps as u64);
     let mut search = MaxForwardingRate::new(maximum, RESOLUTION, trial_ns).map_err(Halt::search)?;
     while let Some(load) = search.next() {
@@ -64,7 +69,7 @@ pub(super) fn forwarding(bench: &mut Bench<'_>, testbed: &mut dyn Testbed, trial
     let Some((pps, load)) = search.outcome().best else {
         return Err(Halt::Cannot("no load was tried".into()));
     };
-    Ok(Found::MaxForwardingRate { pps: pps * bench.ways, load_pps: load.pps() as f64 * bench.ways })
+    Ok(TestResult::MaxForwardingRate { pps: pps * bench.ways, load_pps: load.pps() as f64 * bench.ways })
 }
 
 /// What a capture takes in of a ladder of loads, what it costs, and how full its rings are.
@@ -73,7 +78,7 @@ pub(super) fn capture(
     testbed: &mut dyn Testbed,
     loads_pps: &[f64],
     trial_ns: u64,
-) -> Result<Found, Halt> {
+) -> Result<TestResult, Halt> {
     let mut points = Vec::new();
     for pps in loads_pps {
         let order = bench.order("", Purpose::Overload, Load::Rate { pps: *pps, duration_ns: trial_ns });
@@ -83,22 +88,22 @@ pub(super) fn capture(
         };
         points.push(point(pps * bench.ways, &measured, ports));
     }
-    Ok(Found::Capture { points })
+    Ok(TestResult::Capture { points })
 }
 
 fn point(load_pps: f64, measured: &TrialResult, ports: &[CapturePort]) -> CapturePoint {
     let (sent_pps, captured_pps) = measured.rates();
     let account = &measured.trial.trial.account;
-    let of_ports: Option<Vec<f64>> = ports.iter().map(CapturePort::efficiency).collect();
-    let efficiency = of_ports.filter(|all| !all.is_empty()).map(|all| all.iter().sum::<f64>() / all.len() as f64);
+    let of_ports: Option<Vec<f64>> = ports.iter().map(CapturePort::capture_ratio).collect();
+    let capture_ratio = of_ports.filter(|all| !all.is_empty()).map(|all| all.iter().sum::<f64>() / all.len() as f64);
     let cpu_ns: Option<u64> = ports.iter().map(|port| port.cpu_ns).sum();
     let captured: u64 = ports.iter().map(|port| port.captured).sum();
     CapturePoint {
         load_pps,
         sent_pps,
         captured_pps,
-        efficiency,
-        captured_ratio: account.delivered() as f64 / account.sent() as f64,
+        capture_ratio,
+        captured_of_sent: account.delivered() as f64 / account.sent() as f64,
         idle_share: idle_share(&measured.trial.trial.cpu),
         cpu_ns_per_packet: cpu_ns.filter(|_| captured > 0).map(|cpu_ns| cpu_ns as f64 / captured as f64),
         ports: ports.to_vec(),

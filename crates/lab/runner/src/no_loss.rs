@@ -1,6 +1,6 @@
 //! The highest of a few loads that one trial carries without losing a packet.
 
-use linerate_report::{Found, LossPoint, Purpose, units};
+use linerate_report::{LossPoint, Purpose, TestResult, units};
 use linerate_search::Load as Pps;
 use linerate_search::no_loss::NoLoss;
 
@@ -14,7 +14,7 @@ pub(super) fn find(
     testbed: &mut dyn Testbed,
     shares: &[f64],
     trial_ns: u64,
-) -> Result<Found, Halt> {
+) -> Result<TestResult, Halt> {
     let from = Pps::from_pps(bench.throughput_pps()? as u64);
     let mut search = NoLoss::new(from, shares, trial_ns).map_err(Halt::search)?;
     let mut points = Vec::new();
@@ -29,7 +29,7 @@ pub(super) fn find(
     }
     let pps = search.found().map(|load| load.pps() as f64 * bench.ways);
     let why = pps.is_none().then(|| why(&search, bench.ways, trial_ns));
-    Ok(Found::NoLoss { pps, duration_ns: trial_ns, points, why })
+    Ok(TestResult::NoLoss { pps, duration_ns: trial_ns, points, why })
 }
 
 /// Why no load passed, and what it would take.

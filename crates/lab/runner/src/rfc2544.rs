@@ -1,6 +1,6 @@
 //! The procedures of RFC 2544 beside throughput (`throughput.rs`): latency, frame loss, back-to-back, system recovery, reset.
 
-use linerate_report::{Found, LatencyPoint, LossPoint, Purpose};
+use linerate_report::{LatencyPoint, LossPoint, Purpose, TestResult};
 use linerate_search::Load as Pps;
 use linerate_search::back_to_back::{BackToBack, Burst, Settings, buffer_time};
 use linerate_search::frame_loss::FrameLoss;
@@ -27,7 +27,7 @@ pub(super) fn latency(
     shares: &[f64],
     idle_pps: f64,
     trial_ns: u64,
-) -> Result<Found, Halt> {
+) -> Result<TestResult, Halt> {
     // Shares above 0 need the throughput; share 0 alone does not.
     let full_pps = match shares.iter().any(|share| *share > 0.0) {
         true => bench.throughput_pps()?,
@@ -47,7 +47,7 @@ pub(super) fn latency(
             pdv_ns: measured.pdv_ns,
         });
     }
-    Ok(Found::Latency { points })
+    Ok(TestResult::Latency { points })
 }
 
 /// Loss against offered load, from the highest load downwards until two in a row lose nothing (RFC 2544 section 26.3).
@@ -56,7 +56,7 @@ pub(super) fn frame_loss(
     testbed: &mut dyn Testbed,
     loads_pps: &[f64],
     trial_ns: u64,
-) -> Result<Found, Halt> {
+) -> Result<TestResult, Halt> {
     let mut curve = match loads_pps {
         [] => {
             FrameLoss::downwards(Pps::from_pps(bench.ceiling(testbed, trial_ns)?.sent_pps as u64), LOAD_STEP, trial_ns)
@@ -74,7 +74,7 @@ pub(super) fn frame_loss(
         let loss_ratio = measured.loss_ratio();
         points.push(LossPoint { load_pps: load.pps() as f64 * bench.ways, sent_pps, delivered_pps, loss_ratio });
     }
-    Ok(Found::FrameLoss { points })
+    Ok(TestResult::FrameLoss { points })
 }
 
 /// The longest burst at full rate that loses nothing (RFC 2544 section 26.4), and the buffer that it shows (RFC 9004 section 6.4).
@@ -84,7 +84,7 @@ pub(super) fn back_to_back(
     burst_max_ns: u64,
     bursts: u32,
     trial_ns: u64,
-) -> Result<Found, Halt> {
+) -> Result<TestResult, Halt> {
     let sent_pps = bench.ceiling(testbed, trial_ns)?.sent_pps;
     let burst_max = ((sent_pps * burst_max_ns as f64 / 1e9) as u64).max(1);
     let step = (burst_max / BURST_STEP).clamp(1, BURST_STEP_MAX);
@@ -102,7 +102,7 @@ pub(super) fn back_to_back(
     let throughput_pps = bench.throughput_pps().ok();
     let mean = outcome.statistics.map(|statistics| statistics.mean);
     let buffer = throughput_pps.zip(mean).filter(|_| !outcome.at_maximum);
-    Ok(Found::BackToBack {
+    Ok(TestResult::BackToBack {
         bursts: outcome.longest,
         sent_pps: sent_pps * bench.ways,
         throughput_pps: throughput_pps.map(|pps| pps * bench.ways),
@@ -113,7 +113,7 @@ pub(super) fn back_to_back(
 
 /// System recovery: an overload of 110 % of the throughput (or all that the tester can send) is halved, and the time until nothing more
 /// is lost is measured (RFC 2544 section 26.5).
-pub(super) fn recovery(bench: &mut Bench<'_>, testbed: &mut dyn Testbed, trial_ns: u64) -> Result<Found, Halt> {
+pub(super) fn recovery(bench: &mut Bench<'_>, testbed: &mut dyn Testbed, trial_ns: u64) -> Result<TestResult, Halt> {
     let throughput = Pps::from_pps(bench.throughput_pps()? as u64);
     let maximum = Pps::from_pps(bench.ceiling(testbed, trial_ns)?.sent_pps as u64);
     let drop = LoadDrop::of(throughput, maximum, trial_ns, trial_ns);
@@ -130,7 +130,7 @@ pub(super) fn recovery(bench: &mut Bench<'_>, testbed: &mut dyn Testbed, trial_n
         Some(Recovery::NotYet) => None,
         None => return Err(Halt::Cannot("the receiving end does not tell when packets arrive".into())),
     };
-    Ok(Found::SystemRecovery {
+    Ok(TestResult::SystemRecovery {
         recovery_ns,
         overload_pps: overload_pps * bench.ways,
         after_pps: after_pps * bench.ways,
@@ -139,7 +139,7 @@ pub(super) fn recovery(bench: &mut Bench<'_>, testbed: &mut dyn Testbed, trial_n
 
 /// Reset: the device is reset under load at its throughput, and the time without packets is measured (RFC 2544 section 26.6), also by the
 /// number of lost packets (RFC 6201 section 4).
-pub(super) fn reset(bench: &mut Bench<'_>, testbed: &mut dyn Testbed, trial_ns: u64) -> Result<Found, Halt> {
+pub(super) fn reset(bench: &mut Bench<'_>, testbed: &mut dyn Testbed, trial_ns: u64) -> Result<TestResult, Halt> {
     let pps = bench.throughput_pps()?;
     let order = bench.order("reset under load", Purpose::Throughput, Load::Rate { pps, duration_ns: trial_ns });
     let order = TrialRequest { timeline: true, reset_after_ns: Some(trial_ns / RESET_AFTER), ..order };
@@ -151,5 +151,5 @@ pub(super) fn reset(bench: &mut Bench<'_>, testbed: &mut dyn Testbed, trial_ns: 
     let lost = account.sent().saturating_sub(account.delivered()) as f64;
     let sent_pps = measured.rates().0;
     let outage_by_loss_ns = if sent_pps > 0.0 { (lost / sent_pps * 1e9) as u64 } else { 0 };
-    Ok(Found::Reset { how: reset.how, outage_ns: reset.outage_ns, outage_by_loss_ns })
+    Ok(TestResult::Reset { how: reset.how, outage_ns: reset.outage_ns, outage_by_loss_ns })
 }

@@ -1,7 +1,7 @@
 //! Connections and requests: a ladder of loads, or the search for the highest one at which all succeed.
 
 use linerate_experiment::{EchoOrder, EchoStack, SessionKind, Sessions};
-use linerate_report::{Found, Purpose, SessionAccount, SessionPoint, SessionsFound, units};
+use linerate_report::{Purpose, SessionAccount, SessionPoint, SessionsFound, TestResult, units};
 use linerate_search::{Goal, Limit, Load as Number, Search};
 
 use super::bench::{Bench, Halt};
@@ -23,7 +23,7 @@ pub(super) fn find(
     testbed: &mut dyn Testbed,
     test: &Sessions,
     trial_ns: u64,
-) -> Result<Found, Halt> {
+) -> Result<TestResult, Halt> {
     let mut points = Vec::new();
     let found = match test.loads.is_empty() {
         false => ladder(bench, testbed, test, trial_ns, &mut points)?,
@@ -31,9 +31,9 @@ pub(super) fn find(
     };
     let found = SessionsFound { points, ..found };
     Ok(match test.of {
-        SessionKind::ConnectionRate => Found::ConnectionRate(found),
-        SessionKind::ConcurrentConnections => Found::ConcurrentConnections(found),
-        SessionKind::RequestRate => Found::RequestRate(found),
+        SessionKind::ConnectionRate => TestResult::ConnectionRate(found),
+        SessionKind::ConcurrentConnections => TestResult::ConcurrentConnections(found),
+        SessionKind::RequestRate => TestResult::RequestRate(found),
     })
 }
 
@@ -42,7 +42,7 @@ pub(super) fn echo(
     testbed: &mut dyn Testbed,
     (stack, orders): (EchoStack, &[EchoOrder]),
     trial_ns: u64,
-) -> Result<Found, Halt> {
+) -> Result<TestResult, Halt> {
     let words = match stack {
         EchoStack::Linerate => "echoes of single bytes".to_owned(),
         other => format!("echoes of single bytes by {}", other.name()),
@@ -54,7 +54,7 @@ pub(super) fn echo(
     Ok(found)
 }
 
-pub(super) fn udp_loop(bench: &mut Bench<'_>, testbed: &mut dyn Testbed, trial_ns: u64) -> Result<Found, Halt> {
+pub(super) fn udp_loop(bench: &mut Bench<'_>, testbed: &mut dyn Testbed, trial_ns: u64) -> Result<TestResult, Halt> {
     let order = bench.order("datagrams back and forth", Purpose::Overload, Load::Full { duration_ns: trial_ns });
     bench.begin_trial(&order, None);
     let (trial, found) = testbed.udp_loop(&order, trial_ns)?;

@@ -1,7 +1,7 @@
 //! What measures: a testbed for each cell, made by a maker of testbeds.
 
 use linerate_experiment::{EchoOrder, EchoStack};
-use linerate_report::{CapturePort, Dut, Environment, ExperimentTrial, Found, Purpose, Results, SessionPoint};
+use linerate_report::{CapturePort, Dut, Environment, ExperimentTrial, Purpose, Results, SessionPoint, TestResult};
 
 use super::plan::CellPlan;
 use linerate_tester::tcp::SessionLoad;
@@ -64,7 +64,7 @@ pub trait Testbed {
     ///
     /// # Errors
     /// As [`Testbed::trial`].
-    fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<Found, TestbedError>;
+    fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<TestResult, TestbedError>;
 
     /// Makes a trial of connections and requests between TCP stacks at both ends. The point's load is the caller's to set.
     ///
@@ -82,7 +82,11 @@ pub trait Testbed {
     ///
     /// # Errors
     /// As [`Testbed::sessions`].
-    fn udp_loop(&mut self, _order: &TrialRequest, _duration_ns: u64) -> Result<(ExperimentTrial, Found), TestbedError> {
+    fn udp_loop(
+        &mut self,
+        _order: &TrialRequest,
+        _duration_ns: u64,
+    ) -> Result<(ExperimentTrial, TestResult), TestbedError> {
         Err(TestbedError::Cannot("the tester's ends are no stacks of UDP".into()))
     }
 
@@ -96,7 +100,7 @@ pub trait Testbed {
         _stack: EchoStack,
         _orders: &[EchoOrder],
         _duration_ns: u64,
-    ) -> Result<(ExperimentTrial, Found), TestbedError> {
+    ) -> Result<(ExperimentTrial, TestResult), TestbedError> {
         Err(TestbedError::Cannot("the tester's ends are no TCP stacks".into()))
     }
 }
@@ -123,7 +127,7 @@ impl<R: Testbed + ?Sized> Testbed for &mut R {
         (**self).trial(order)
     }
 
-    fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<Found, TestbedError> {
+    fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<TestResult, TestbedError> {
         (**self).ping(duration_ns, interval_ns)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use linerate_experiment::{LossGoal, Search as Kind};
-use linerate_report::{Found, GoalBounds, GoalFound, LimitedBy, Purpose, SearchStop};
+use linerate_report::{GoalBounds, GoalFound, LimitedBy, Purpose, SearchStop, TestResult};
 use linerate_search::{Bounds, Limit, Load as Pps, Stop, mlr};
 
 use super::bench::{Bench, Ceiling, Halt};
@@ -27,7 +27,7 @@ pub(super) fn find(
     testbed: &mut dyn Testbed,
     search: &Kind,
     (trial_ns, time_max_ns): (u64, Option<u64>),
-) -> Result<Found, Halt> {
+) -> Result<TestResult, Halt> {
     let end = time_max_ns.and_then(|time_ns| Instant::now().checked_add(Duration::from_nanos(time_ns)));
     let has_time = || end.is_none_or(|end| Instant::now() < end);
     let ceiling = bench.ceiling(testbed, trial_ns)?;
@@ -37,7 +37,7 @@ pub(super) fn find(
         }
         Kind::Mlr { goals } => multiple(bench, testbed, &ceiling, goals, &has_time)?,
     };
-    Ok(Found::Throughput { goals })
+    Ok(TestResult::Throughput { goals })
 }
 
 fn bisection(

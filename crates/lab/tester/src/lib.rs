@@ -57,7 +57,7 @@ pub use noise::Noise;
 pub use outcome::{Interruption, Outcome, Recovery, TrialError, WayOutcome};
 pub use phases::{Learning, Phases};
 pub use ports::PortsSpec;
-pub use traffic::{FCS_LEN, Way, fixed_size, mean_size, plan};
+pub use traffic::{Direction, FCS_LEN, fixed_size, mean_size, plan};
 pub use trial::{Cores, TrialSpec};
 
 /// Which ports the tester uses. On a path of the tester's own making all are opened inside its namespaces.
@@ -173,8 +173,8 @@ impl Tester {
         let pool = Pool::new(PoolConfig { frames: FRAMES, ..PoolConfig::default() })?;
         let both = spec.both_ways;
         let (near, far) = (Attachment::of(&topology.generator), Attachment::of(&topology.receiver));
-        let first = End::open(&near, (true, both), spec, traffic::addresses(&topology, Way::Forward), &pool)?;
-        let second = End::open(&far, (both, true), spec, traffic::addresses(&topology, Way::Backward), &pool)?;
+        let first = End::open(&near, (true, both), spec, traffic::addresses(&topology, Direction::Forward), &pool)?;
+        let second = End::open(&far, (both, true), spec, traffic::addresses(&topology, Direction::Backward), &pool)?;
         let sources = match spec.drop_reasons {
             DropReasonMode::Always => CounterSources::open(&topology)?,
             DropReasonMode::WhenNeeded => CounterSources::without_drop_reasons(&topology)?,
@@ -205,7 +205,7 @@ impl Tester {
     fn capturing(topology: Topology, capture: &Arc<dyn Capture>, spec: &TesterSpec) -> Result<Tester, TesterError> {
         let pool = Pool::new(PoolConfig { frames: FRAMES, ..PoolConfig::default() })?;
         let both = spec.both_ways;
-        let sides = [(&topology.generator, Way::Forward, true), (&topology.receiver, Way::Backward, both)];
+        let sides = [(&topology.generator, Direction::Forward, true), (&topology.receiver, Direction::Backward, both)];
         let [first, second] = sides.map(|(side, way, sends)| {
             let addresses = traffic::addresses(&topology, way);
             End::open(&Attachment::of(side), (sends, false), spec, addresses, &pool)
@@ -343,10 +343,10 @@ impl Tester {
         self.sources.as_ref().and_then(CounterSources::blind_spot)
     }
 
-    fn link(&self, way: Way) -> FrameAddresses {
+    fn link(&self, way: Direction) -> FrameAddresses {
         match way {
-            Way::Forward => self.ends[0].link,
-            Way::Backward => self.ends[1].link,
+            Direction::Forward => self.ends[0].link,
+            Direction::Backward => self.ends[1].link,
         }
     }
 }

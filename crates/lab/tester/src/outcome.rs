@@ -7,7 +7,7 @@ use linerate_report::{Counted, Stalls, Work};
 use super::delays::Delays;
 use super::endpoint::Arrivals;
 use super::noise::Noise;
-use super::traffic::Way;
+use super::traffic::Direction;
 use linerate_ledger::counters::{CountersError, Difference};
 use linerate_ledger::ledger::Ledger;
 use linerate_testbed::cpu::CpuTimes;
@@ -51,7 +51,7 @@ pub struct Outcome {
 #[derive(Debug)]
 pub struct WayOutcome {
     /// Which direction.
-    pub way: Way,
+    pub way: Direction,
     /// Packets by the ends' own counts.
     pub counted: Counted,
     /// The sender's own account, with its pacing.

@@ -12,7 +12,7 @@ use linerate_testbed::topology::{FrameAddresses, Topology};
 
 /// The direction of packets on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// From the first end to the second: sources to destinations.
     Forward,
     /// From the second end to the first: the same flows mirrored, destinations to sources, so that a stateful device sees replies.
@@ -30,10 +30,10 @@ const ORDER_MAX: u64 = 10_000;
 const NOBODY: [u8; 6] = [0x02, 0x4c, 0x52, 0xff, 0xff, 0xff];
 
 /// The addresses of frames on a path of the lab's making.
-pub(super) fn addresses(topology: &Topology, way: Way) -> FrameAddresses {
+pub(super) fn addresses(topology: &Topology, way: Direction) -> FrameAddresses {
     match way {
-        Way::Forward => topology.forward(),
-        Way::Backward => topology.backward(),
+        Direction::Forward => topology.forward(),
+        Direction::Backward => topology.backward(),
     }
 }
 
@@ -61,7 +61,7 @@ pub fn mean_size(size: &SizeSpec) -> f64 {
 pub fn plan(
     size: &SizeSpec,
     flows: &FlowSpec,
-    way: Way,
+    way: Direction,
     link: FrameAddresses,
     id: u16,
 ) -> Result<Vec<StreamPlan>, PlanError> {
@@ -93,15 +93,15 @@ pub fn plan(
 }
 
 /// From and to.
-fn turned<T>(way: Way, source: T, destination: T) -> (T, T) {
+fn turned<T>(way: Direction, source: T, destination: T) -> (T, T) {
     match way {
-        Way::Forward => (source, destination),
-        Way::Backward => (destination, source),
+        Direction::Forward => (source, destination),
+        Direction::Backward => (destination, source),
     }
 }
 
 /// The varying fields: UDP port fastest, then sources, then destinations; or each at random. Addresses of IPv6 vary in their low 64 bits.
-fn rules(flows: &FlowSpec, way: Way, version: IpVersion) -> Result<Vec<Rule>, PlanError> {
+fn rules(flows: &FlowSpec, way: Direction, version: IpVersion) -> Result<Vec<Rule>, PlanError> {
     let low = |address: std::net::Ipv6Addr| (address.to_bits() as u64, u64::MAX);
     let of_ipv4 = |address: std::net::Ipv4Addr| (u64::from(address.to_bits()), u64::from(u32::MAX));
     let (layer, sources, destinations) = match (version, flows.ip.addresses6()) {
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    fn packets(size: &SizeSpec, flows: &FlowSpec, way: Way, count: usize) -> Vec<Vec<u8>> {
+    fn packets(size: &SizeSpec, flows: &FlowSpec, way: Direction, count: usize) -> Vec<Vec<u8>> {
         let mut stream = Stream::new(&plan(size, flows, way, nobody(), 3).expect("a plan")[0]);
         let packet = |_| {
             let (image, len) = stream.next_image();
@@ -204,7 +204,7 @@ mod tests {
         let imix = SizeSpec { label: "IMIX".into(), parts: vec![(64, 28), (570, 16), (1518, 4)] };
         let mut counts = BTreeMap::new();
         let lens: Vec<usize> =
-            packets(&imix, &flows(1, 1, 1, FlowOrder::Odometer), Way::Forward, 24).iter().map(Vec::len).collect();
+            packets(&imix, &flows(1, 1, 1, FlowOrder::Odometer), Direction::Forward, 24).iter().map(Vec::len).collect();
         lens.iter().for_each(|len| *counts.entry(*len).or_insert(0) += 1);
         assert_eq!(counts, BTreeMap::from([(60, 14), (566, 8), (1514, 2)]));
         assert!((mean_size(&imix) - 353.83).abs() < 0.01);
@@ -214,7 +214,8 @@ mod tests {
     #[test]
     fn an_odometer_takes_each_flow_once_a_round_ports_first() {
         let spec = flows(3, 2, 4, FlowOrder::Odometer);
-        let all: Vec<[u8; 4]> = packets(&fixed_size(64), &spec, Way::Forward, 48).iter().map(|p| flow(p)).collect();
+        let all: Vec<[u8; 4]> =
+            packets(&fixed_size(64), &spec, Direction::Forward, 48).iter().map(|p| flow(p)).collect();
         assert_eq!(all[..2], [[1, 101, 210, 210], [1, 101, 211, 210]]);
         assert_eq!((all[4], all[12]), ([2, 101, 210, 210], [1, 102, 210, 210]));
         let round: std::collections::BTreeSet<_> = all[..24].iter().collect();
@@ -225,7 +226,8 @@ mod tests {
     #[test]
     fn the_way_back_is_the_mirror() {
         let spec = flows(3, 2, 4, FlowOrder::Odometer);
-        let [forth, back] = [Way::Forward, Way::Backward].map(|way| packets(&fixed_size(64), &spec, way, 24));
+        let [forth, back] =
+            [Direction::Forward, Direction::Backward].map(|way| packets(&fixed_size(64), &spec, way, 24));
         for (forth, back) in forth.iter().zip(&back) {
             let [source, destination, source_port, destination_port] = flow(forth);
             assert_eq!(flow(back), [destination, source, destination_port, source_port]);
@@ -235,8 +237,10 @@ mod tests {
     #[test]
     fn random_flows_come_from_the_seed_and_stay_in_range() {
         let spec = flows(5, 1, 3, FlowOrder::Random(9));
-        let all: Vec<[u8; 4]> = packets(&fixed_size(64), &spec, Way::Forward, 400).iter().map(|p| flow(p)).collect();
-        let again: Vec<[u8; 4]> = packets(&fixed_size(64), &spec, Way::Forward, 400).iter().map(|p| flow(p)).collect();
+        let all: Vec<[u8; 4]> =
+            packets(&fixed_size(64), &spec, Direction::Forward, 400).iter().map(|p| flow(p)).collect();
+        let again: Vec<[u8; 4]> =
+            packets(&fixed_size(64), &spec, Direction::Forward, 400).iter().map(|p| flow(p)).collect();
         assert_eq!(all, again);
         let distinct: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), 15, "all flows, and no other: {distinct:?}");
@@ -249,7 +253,7 @@ mod tests {
             destination: "2001:db8:0:2::101".parse().unwrap(),
         };
         let spec = FlowSpec { ip: FlowIp::V6(first), ..flows(3, 2, 2, FlowOrder::Odometer) };
-        for (way, source) in [(Way::Forward, 22), (Way::Backward, 38)] {
+        for (way, source) in [(Direction::Forward, 22), (Direction::Backward, 38)] {
             let all = packets(&fixed_size(82), &spec, way, 12);
             let distinct: std::collections::BTreeSet<_> = all.iter().map(|packet| packet[22..58].to_vec()).collect();
             assert_eq!(distinct.len(), 12, "each flow once");
@@ -266,20 +270,20 @@ mod tests {
                 assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
             }
         }
-        assert!(plan(&fixed_size(81), &spec, Way::Forward, nobody(), 0).is_err());
+        assert!(plan(&fixed_size(81), &spec, Direction::Forward, nobody(), 0).is_err());
         let both = FlowSpec { ip: FlowIp::Dual(first), ..spec };
-        assert_eq!(plan(&fixed_size(82), &both, Way::Forward, nobody(), 0).expect("a plan").len(), 2);
+        assert_eq!(plan(&fixed_size(82), &both, Direction::Forward, nobody(), 0).expect("a plan").len(), 2);
     }
 
     #[test]
     fn what_cannot_be_is_refused() {
         let one = flows(1, 1, 1, FlowOrder::Odometer);
         for size in [fixed_size(61), fixed_size(0), SizeSpec { label: String::new(), parts: vec![] }] {
-            assert!(plan(&size, &one, Way::Forward, nobody(), 0).is_err(), "{size:?}");
+            assert!(plan(&size, &one, Direction::Forward, nobody(), 0).is_err(), "{size:?}");
         }
         let weights = SizeSpec { label: "x".into(), parts: vec![(64, 1), (128, u32::MAX)] };
-        assert!(plan(&weights, &one, Way::Forward, nobody(), 0).is_err());
+        assert!(plan(&weights, &one, Direction::Forward, nobody(), 0).is_err());
         let ports = flows(1, 1, 65_000, FlowOrder::Odometer);
-        assert!(plan(&fixed_size(64), &ports, Way::Forward, nobody(), 0).is_err());
+        assert!(plan(&fixed_size(64), &ports, Direction::Forward, nobody(), 0).is_err());
     }
 }

@@ -15,7 +15,7 @@ use super::load_run::LoadRun;
 use super::noise;
 use super::outcome::{Interruption, Outcome, TrialError, WayOutcome};
 use super::phases::{Learning, Phases, pause_ns};
-use super::traffic::{self, Way};
+use super::traffic::{self, Direction};
 use super::{Tester, work};
 use linerate_ledger::attribution::PortRows;
 use linerate_ledger::counters::Difference;
@@ -76,7 +76,7 @@ const ASKED_MAX_PPS: f64 = 50_000.0;
 
 /// The packets of one direction and when they go.
 pub(super) struct WayLoad {
-    pub(super) way: Way,
+    pub(super) way: Direction,
     pub(super) load: Load,
     pub(super) streams: Vec<StreamPlan>,
     /// Their id in the signature.
@@ -132,8 +132,8 @@ impl Tester {
     }
 
     fn loads(&mut self, spec: &TrialSpec<'_>) -> Result<Vec<WayLoad>, TrialError> {
-        let wanted = [Some((Way::Forward, spec.forward)), spec.backward.map(|load| (Way::Backward, load))];
-        let load = |(way, load): (Way, Load)| {
+        let wanted = [Some((Direction::Forward, spec.forward)), spec.backward.map(|load| (Direction::Backward, load))];
+        let load = |(way, load): (Direction, Load)| {
             let id = self.next_stream();
             let link = self.link(way);
             let streams = traffic::plan(spec.size, spec.flows, way, link, id)?;
@@ -198,7 +198,7 @@ fn outcome(load_run: LoadRun, loads: Vec<WayLoad>) -> Result<Outcome, TrialError
         noise,
         stalls: Stalls::default(),
         work,
-        work_missing: work_missing.map(|error| work::why_not(&error)),
+        work_missing: work_missing.map(|error| work::explain(&error)),
         interrupted,
         link_flaps,
         again: None,

@@ -46,7 +46,7 @@ impl Counts {
 }
 
 /// Why there are no counts, in words.
-pub(super) fn why_not(error: &io::Error) -> String {
+pub(super) fn explain(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => {
             "this machine has no counters of cycles and instructions".into()
@@ -75,9 +75,9 @@ mod tests {
     fn a_machine_without_counters_says_so() {
         match Counting::start(Scope::ThisThread) {
             Ok(counting) => assert!(counting.finish().is_ok()),
-            Err(error) => eprintln!("skipped: {}", why_not(&error)),
+            Err(error) => eprintln!("skipped: {}", explain(&error)),
         }
-        assert!(why_not(&io::Error::from_raw_os_error(libc::ENOENT)).contains("no counters"));
-        assert!(why_not(&io::Error::from_raw_os_error(libc::EACCES)).contains("CAP_PERFMON"));
+        assert!(explain(&io::Error::from_raw_os_error(libc::ENOENT)).contains("no counters"));
+        assert!(explain(&io::Error::from_raw_os_error(libc::EACCES)).contains("CAP_PERFMON"));
     }
 }

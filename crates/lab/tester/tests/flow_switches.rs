@@ -13,7 +13,7 @@ use linerate_testbed::dut::{Built, Path, Shown};
 use linerate_testbed::switches::SwitchSource;
 use linerate_testbed::topology::{LinkKind, TopologySpec};
 use linerate_tester::{Cores, Load, Tester, TesterSpec, TrialSpec, fixed_size};
-use support::carry::{PACKETS, Way, carry, carry_some, device, device_on};
+use support::carry::{Direction, PACKETS, carry, carry_some, device, device_on};
 use support::scenario::Scenario;
 
 fn switches(ports: SwitchPorts, entries: u32) -> [DutKind; 2] {
@@ -34,8 +34,8 @@ fn entries_by_address_and_by_port_count_what_they_match_and_are_shown() {
         let Some(mut built) = device(kind.clone()) else { continue };
         let before = built.device.counters().expect("counters");
         assert_eq!(before[FLOW_MATCHES], 0, "{kind:?}: {before:?}");
-        carry_some(&mut built, Way::Forward, PACKETS).all_delivered();
-        carry_some(&mut built, Way::Backward, PACKETS).all_delivered();
+        carry_some(&mut built, Direction::Forward, PACKETS).all_delivered();
+        carry_some(&mut built, Direction::Backward, PACKETS).all_delivered();
         let counters = built.device.counters().expect("counters");
         assert_eq!(counters[FLOW_MATCHES], 2 * PACKETS, "{kind:?}: {counters:?}");
         let shown = built.device.show().expect("it answers");
@@ -49,7 +49,7 @@ fn entries_by_address_and_by_port_count_what_they_match_and_are_shown() {
         assert_eq!(of_address, 2, "{kind:?}: {flows}");
         assert_eq!(flows.lines().filter(|line| line.contains("in_port=")).count(), 12, "{kind:?}: {flows}");
         built.device.reset().expect("reset");
-        carry_some(&mut built, Way::Forward, PACKETS).all_delivered();
+        carry_some(&mut built, Direction::Forward, PACKETS).all_delivered();
         built.device.check().expect("alive");
     }
 }
@@ -67,7 +67,7 @@ fn packets_that_no_entry_matches_are_named() {
     let mut answer = String::new();
     BufReader::new(stream).read_line(&mut answer).expect("an answer");
     assert!(answer.contains("\"ok\""), "{answer}");
-    let carried = carry(&mut built, Way::Forward);
+    let carried = carry(&mut built, Direction::Forward);
     let account = &carried.ledger.account;
     let lost: Vec<_> = account.lost().iter().filter(|row| row.packets > 0).collect();
     let [row] = lost.as_slice() else { panic!("{:#?}", carried.ledger) };

@@ -148,7 +148,7 @@ fn conclude(args: &Args, Ended { results, folder, end }: &Ended) -> ExitCode {
 fn status(results: &Results) -> ExitCode {
     let findings = || results.cells.iter().flat_map(|cell| &cell.findings);
     if findings().all(|finding| finding.found.is_none()) {
-        let why = findings().find_map(|finding| finding.why_not.clone()).unwrap_or_default();
+        let why = findings().find_map(|finding| finding.error.clone()).unwrap_or_default();
         return refuse(&format!("nothing could be measured: {why}"));
     }
     let met = findings().all(|finding| finding.goals.iter().all(|goal| goal.met));

@@ -128,7 +128,7 @@ fn conclude(args: &Args, Ended { results, folder, end }: &Ended) -> ExitCode {
         Ok(End::Stopped) => refuse("stopped; the same command goes on from here"),
         Ok(End::Complete) if recommendation.is_empty() => {
             let findings = results.cells.iter().flat_map(|cell| &cell.findings);
-            let why = findings.filter_map(|finding| finding.why_not.as_deref()).next().unwrap_or_default();
+            let why = findings.filter_map(|finding| finding.error.as_deref()).next().unwrap_or_default();
             refuse(&format!("nothing could be measured: {why}"))
         }
         Ok(End::Complete) => ExitCode::SUCCESS,

@@ -13,7 +13,7 @@ use linerate_recorder::capture::timestamps::TimestampSource;
 const EXAMPLES: &str = "\
 Examples:
   linerate capture -i eth2 -i eth3
-      counts on two ports at once until Ctrl-C: packets, bytes, rates, losses, efficiency, for each and in sum
+      counts on two ports at once until Ctrl-C: packets, bytes, rates, losses, capture ratio, for each and in sum
   linerate capture -i eth2 -w trace.pcapng --filter 'udp port 53' --snaplen 128
   linerate capture -i eth2 -w trace.pcapng --file-bytes 1000000000 --total-bytes 20000000000
       files of a gigabyte, the oldest removed, 20 GB at most

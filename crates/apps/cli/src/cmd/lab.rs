@@ -153,7 +153,7 @@ fn conclude(args: &RunArgs, ended: &Ended) -> ExitCode {
         Err(error) => refuse(&error.to_string()),
         Ok(End::Stopped) => refuse("stopped; the same command goes on from here"),
         Ok(End::Complete) if findings().all(|finding| finding.found.is_none()) => {
-            let why = findings().find_map(|finding| finding.why_not.clone()).unwrap_or_default();
+            let why = findings().find_map(|finding| finding.error.clone()).unwrap_or_default();
             refuse(&format!("nothing could be measured: {why}"))
         }
         Ok(End::Complete) if reached(results) => ExitCode::SUCCESS,

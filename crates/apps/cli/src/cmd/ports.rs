@@ -149,14 +149,14 @@ struct BackendRow<'a> {
 struct UsableRow<'a> {
     name: &'a str,
     usable: bool,
-    why_not: Option<&'a str>,
+    cause: Option<&'a str>,
     what_to_do: Option<&'a str>,
 }
 
 fn usable_row<'a>(name: &'a str, usable: &'a Result<(), Unusable>) -> UsableRow<'a> {
     let reason = usable.as_ref().err();
     let what_to_do = reason.map(|reason| reason.what_to_do.as_str()).filter(|text| !text.is_empty());
-    UsableRow { name, usable: reason.is_none(), why_not: reason.map(|reason| reason.why.as_str()), what_to_do }
+    UsableRow { name, usable: reason.is_none(), cause: reason.map(|reason| reason.why.as_str()), what_to_do }
 }
 
 fn json(backends: &[Backend], interfaces: &[Interface]) -> serde_json::Result<String> {
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!((&value["schema"], &value["interfaces"][0]["mac"]), (&1.into(), &"02:00:00:00:00:01".into()));
         assert_eq!(value["interfaces"][0]["backends"][0]["what_to_do"], "run with sudo");
         assert_eq!(value["backends"][0]["usable"], true);
-        assert_eq!(value["backends"][1]["why_not"], "needs CAP_NET_RAW");
+        assert_eq!(value["backends"][1]["cause"], "needs CAP_NET_RAW");
         assert!(value["backends"][1]["what_to_do"].is_null());
     }
 }

@@ -1,6 +1,6 @@
 //! What happened, in a line of text each.
 
-use linerate_report::{ExperimentTrial, Finding, Found, units};
+use linerate_report::{ExperimentTrial, Finding, TestResult, units};
 
 /// `505.2 kpps delivered of 512.0 kpps sent, 1.3 % lost, 0 unsent`.
 pub fn trial(trial: &ExperimentTrial) -> String {
@@ -43,17 +43,17 @@ pub fn losses(trial: &ExperimentTrial, lines: usize) -> Vec<String> {
 /// What a test found.
 pub fn finding(finding: &Finding) -> String {
     let test = &finding.test;
-    match (&finding.found, &finding.why_not) {
+    match (&finding.found, &finding.error) {
         (Some(found), _) => format!("{test}: {}", figure(found)),
         (None, Some(why)) => format!("{test}: not measured: {}", printable(why)),
         (None, None) => format!("{test}: stopped"),
     }
 }
 
-fn figure(found: &Found) -> String {
+fn figure(found: &TestResult) -> String {
     let time = |span_ns: Option<u64>, none: &str| span_ns.map_or(none.into(), |ns| units::nanoseconds(ns as f64));
     match found {
-        Found::Throughput { goals } => {
+        TestResult::Throughput { goals } => {
             let goal = |goal: &linerate_report::GoalFound| {
                 let lower = goal.lower_pps.map_or("no load passed".into(), units::pps);
                 let upper = goal.upper_pps.map_or(String::new(), |pps| format!(" (fails at {})", units::pps(pps)));
@@ -62,7 +62,7 @@ fn figure(found: &Found) -> String {
             };
             goals.iter().map(goal).collect::<Vec<_>>().join("; ")
         }
-        Found::Capacity { delivered_pps, .. } => {
+        TestResult::Capacity { delivered_pps, .. } => {
             let (least, most) = (
                 delivered_pps.iter().copied().fold(f64::INFINITY, f64::min),
                 delivered_pps.iter().copied().fold(0.0, f64::max),
@@ -75,11 +75,11 @@ fn figure(found: &Found) -> String {
                 delivered_pps.len()
             )
         }
-        Found::NoLoss { pps, duration_ns, why, .. } => match pps {
+        TestResult::NoLoss { pps, duration_ns, why, .. } => match pps {
             Some(pps) => format!("{} without loss for {}", units::pps(*pps), units::nanoseconds(*duration_ns as f64)),
             None => format!("no load without loss: {}", printable(why.as_deref().unwrap_or("none passed"))),
         },
-        Found::Latency { points } => {
+        TestResult::Latency { points } => {
             let point = |point: &linerate_report::LatencyPoint| {
                 let latency = point.latency.map(|latency| (latency.p50_ns, latency.p99_ns));
                 let words = latency.map_or("-".into(), |(p50, p99)| {
@@ -89,40 +89,40 @@ fn figure(found: &Found) -> String {
             };
             points.iter().map(point).collect::<Vec<_>>().join("; ")
         }
-        Found::FrameLoss { points } => {
+        TestResult::FrameLoss { points } => {
             let most = points.iter().map(|point| point.loss_ratio).fold(0.0, f64::max);
             format!("{} loads, up to {} lost", points.len(), units::percent(most))
         }
-        Found::BackToBack { bursts, at_maximum, .. } => {
+        TestResult::BackToBack { bursts, at_maximum, .. } => {
             let mean = bursts.iter().sum::<u64>() / bursts.len().max(1) as u64;
             let more = if *at_maximum { " (the longest tried)" } else { "" };
             format!("bursts of {} packets{more}", units::count(mean))
         }
-        Found::SystemRecovery { recovery_ns, .. } => time(*recovery_ns, "did not recover"),
-        Found::Reset { outage_ns, how, .. } => {
+        TestResult::SystemRecovery { recovery_ns, .. } => time(*recovery_ns, "did not recover"),
+        TestResult::Reset { outage_ns, how, .. } => {
             format!("{} ({})", time(*outage_ns, "did not come back"), printable(how))
         }
-        Found::Soak { load_pps, loss_ratio } => {
+        TestResult::Soak { load_pps, loss_ratio } => {
             format!("{} lost at {}", units::percent(*loss_ratio), units::pps(*load_pps))
         }
-        Found::MaxForwardingRate { pps, load_pps } => {
+        TestResult::MaxForwardingRate { pps, load_pps } => {
             format!("{} at {} offered", units::pps(*pps), units::pps(*load_pps))
         }
-        Found::Capture { points } => {
-            let least = points.iter().map(|point| point.captured_ratio).fold(1.0, f64::min);
+        TestResult::Capture { points } => {
+            let least = points.iter().map(|point| point.captured_of_sent).fold(1.0, f64::min);
             format!("{} loads, {} captured of the one that lost most", points.len(), units::percent(least))
         }
-        Found::Ping { sent, rtt, .. } => match rtt {
+        TestResult::Ping { sent, rtt, .. } => match rtt {
             Some(rtt) => {
                 let (median, p99) = (units::nanoseconds(rtt.p50_ns as f64), units::nanoseconds(rtt.p99_ns as f64));
                 format!("RTT {median}, p99 {p99} ({} of {} answered)", units::count(rtt.samples), units::count(*sent))
             }
             None => format!("none of {} requests was answered", units::count(*sent)),
         },
-        Found::ConnectionRate(found) | Found::RequestRate(found) => sessions(found, units::per_second),
-        Found::ConcurrentConnections(found) => sessions(found, |count| units::count(count as u64)),
-        Found::UdpLoop(found) => format!("{} cycles of both ends", units::per_second(found.per_second)),
-        Found::TcpEcho(linerate_report::EchoesFound { stack, connections, points, .. }) => {
+        TestResult::ConnectionRate(found) | TestResult::RequestRate(found) => sessions(found, units::per_second),
+        TestResult::ConcurrentConnections(found) => sessions(found, |count| units::count(count as u64)),
+        TestResult::UdpLoop(found) => format!("{} cycles of both ends", units::per_second(found.per_second)),
+        TestResult::TcpEcho(linerate_report::EchoesFound { stack, connections, points, .. }) => {
             let point = |point: &linerate_report::EchoPoint| {
                 format!("{} echoes by {}", units::per_second(point.per_second), point.order)
             };
@@ -130,7 +130,7 @@ fn figure(found: &Found) -> String {
             let by = if stack == "Linerate" { String::new() } else { format!("{}: ", printable(stack)) };
             format!("{by}{points} over {} connections", units::count(*connections))
         }
-        Found::Load { sent_pps, delivered_pps } => {
+        TestResult::Load { sent_pps, delivered_pps } => {
             format!("{} delivered of {} sent", units::pps(*delivered_pps), units::pps(*sent_pps))
         }
     }

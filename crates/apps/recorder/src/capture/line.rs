@@ -46,7 +46,7 @@ pub struct Line<'a> {
     pub bps: f64,
     /// Taken, of taken and dropped by the ring, over the same time; 1 = nothing was lost. Left out when nothing came.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub efficiency: Option<f64>,
+    pub capture_ratio: Option<f64>,
     /// Since the start.
     pub account: Account,
     /// Packets that the interface dropped before anyone could see them, since the start.
@@ -134,8 +134,8 @@ impl Line<'_> {
             count(self.account.counted().dropped_by_ring),
             count(self.account.dropped_by_writer()),
         );
-        if let Some(efficiency) = self.efficiency {
-            text += &format!(", efficiency {}", percent(efficiency));
+        if let Some(capture_ratio) = self.capture_ratio {
+            text += &format!(", capture ratio {}", percent(capture_ratio));
         }
         if !self.end {
             if let (Some(room), Some(level)) = (self.ring_bytes, self.ring_level_bytes) {

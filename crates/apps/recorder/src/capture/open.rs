@@ -227,7 +227,7 @@ fn interface(name: &str, device: &str, request: &CaptureRequest) -> Result<Opene
     let captures = RingCapture::open_rings(device, &options, rings, spread).map_err(|error| error.to_string())?;
     let whose = direction.words();
     let (ring_bytes, mac) = captures.first().map_or((0, None), |ring| (ring.level_bytes().1, ring.mac()));
-    let note = match timestamps.why_not() {
+    let note = match timestamps.fallback_reason() {
         Some(why) => format!("; timestamps by the kernel, since {why}"),
         None => String::new(),
     };

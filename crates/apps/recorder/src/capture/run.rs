@@ -344,7 +344,7 @@ impl Watch<'_> {
             bytes,
             pps,
             bps: bytes_ps * 8.0,
-            efficiency: (packets + dropped > 0).then(|| packets as f64 / (packets + dropped) as f64),
+            capture_ratio: (packets + dropped > 0).then(|| packets as f64 / (packets + dropped) as f64),
             account,
             dropped_by_interface: now.dropped_by_interface,
             timestamped_by_nic: timestamped_by_nic(part),

@@ -26,7 +26,7 @@ pub enum TimestampSource {
 pub struct Clock {
     /// The NIC timestamps as long as this is held.
     nic: Option<Nic>,
-    why_not: Option<String>,
+    fallback_reason: Option<String>,
 }
 
 #[derive(Debug)]
@@ -70,12 +70,14 @@ impl Clock {
         let facts = Facts { can, now: device.timestamped().ok().flatten(), ahead_ns };
         let refused = |why: &str| format!("{interface}: no timestamps of the NIC: {why}; leave --timestamps nic out");
         match choice(wanted, &facts) {
-            Choice::Kernel(why) => Ok(Clock { nic: None, why_not: why.map(str::to_string) }),
+            Choice::Kernel(why) => Ok(Clock { nic: None, fallback_reason: why.map(str::to_string) }),
             Choice::Refused(why) => Err(refused(why)),
             Choice::Nic => match TimestampsHeld::hold(device) {
-                Ok(held) => Ok(Clock { nic: Some(Nic { _held: held, number, ahead_ns }), why_not: None }),
+                Ok(held) => Ok(Clock { nic: Some(Nic { _held: held, number, ahead_ns }), fallback_reason: None }),
                 Err(error) if wanted == TimestampSource::Nic => Err(refused(&error.to_string())),
-                Err(error) => Ok(Clock { nic: None, why_not: Some(format!("the NIC's cannot be turned on: {error}")) }),
+                Err(error) => {
+                    Ok(Clock { nic: None, fallback_reason: Some(format!("the NIC's cannot be turned on: {error}")) })
+                }
             },
         }
     }
@@ -86,8 +88,8 @@ impl Clock {
     }
 
     /// Why it is not the NIC, where it could have been.
-    pub fn why_not(&self) -> Option<&str> {
-        self.why_not.as_deref()
+    pub fn fallback_reason(&self) -> Option<&str> {
+        self.fallback_reason.as_deref()
     }
 }
 
@@ -151,7 +153,7 @@ mod tests {
     #[test]
     fn an_interface_without_a_clock_has_the_kernels() {
         let clock = Clock::choose("lo", TimestampSource::Auto).unwrap();
-        assert!(!clock.is_nic() && clock.why_not().is_none() && clock.to_string().contains("CLOCK_REALTIME"));
+        assert!(!clock.is_nic() && clock.fallback_reason().is_none() && clock.to_string().contains("CLOCK_REALTIME"));
         assert!(Clock::choose("lo", TimestampSource::Nic).unwrap_err().contains("--timestamps nic"));
     }
 }

@@ -322,7 +322,7 @@ pub struct Published {
     pub source: String,
     /// For which cells.
     pub cells: CellMatch,
-    /// Which figure: `throughput`, `rate`, `cores`, `efficiency`, `idle`, `ping`, `echoes`, `udp-cycles`.
+    /// Which figure: `throughput`, `rate`, `cores`, `capture-ratio`, `idle`, `ping`, `echoes`, `udp-cycles`.
     pub what: String,
     /// Its value; in packets per second for rates, in nanoseconds for round trips.
     pub value: Option<f64>,

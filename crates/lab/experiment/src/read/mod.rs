@@ -29,7 +29,7 @@ pub const TEXT_LEN_MAX: usize = 256 << 10;
 /// Most published rows.
 const PUBLISHED_MAX: usize = 500;
 /// What a published row can be about.
-const FIGURES: [&str; 8] = ["throughput", "rate", "cores", "efficiency", "idle", "ping", "echoes", "udp-cycles"];
+const FIGURES: [&str; 8] = ["throughput", "rate", "cores", "capture-ratio", "idle", "ping", "echoes", "udp-cycles"];
 /// How many errors of the TOML grammar are told: one often leads to others.
 const GRAMMAR_ERRORS_MAX: usize = 5;
 

@@ -2,7 +2,7 @@
 
 use linerate_report::Loss;
 
-use super::{Path, Way};
+use super::{Direction, Path};
 use crate::counters::{DutCounters, InterfaceCounters};
 
 impl Path {
@@ -15,7 +15,7 @@ impl Path {
 
     /// What reached the receiver and has no signature of a load can be packets of the trial which the device changed. A few can be the
     /// device's own, such as questions for addresses.
-    pub(super) fn arrived_unknown(&mut self, receiver: &InterfaceCounters, way: Way<'_>) {
+    pub(super) fn arrived_unknown(&mut self, receiver: &InterfaceCounters, way: Direction<'_>) {
         let cause = "arrived changed: the signature in their last 16 bytes is damaged";
         let few = (way.sent / 1000).max(10);
         let row = Loss::new(&receiver.name, cause, if way.unknown > few { way.unknown } else { 0 });

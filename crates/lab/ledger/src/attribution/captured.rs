@@ -1,14 +1,20 @@
 //! Losses of a device that takes packets in and passes none on: each of its interfaces ends a path.
 
 use super::segment::Segment;
-use super::{Path, Way, counted};
+use super::{Direction, Path, counted};
 use crate::counters::InterfaceCounters;
 use crate::drops::causes::{Known, Piece};
 use crate::drops::reasons::Confidence;
 
 impl Path {
     /// From a sending interface to the capture's ring behind `to`; `lost` packets the sender counts as dropped.
-    pub(super) fn capturing(&mut self, from: &InterfaceCounters, to: &InterfaceCounters, lost: u64, way: Way<'_>) {
+    pub(super) fn capturing(
+        &mut self,
+        from: &InterfaceCounters,
+        to: &InterfaceCounters,
+        lost: u64,
+        way: Direction<'_>,
+    ) {
         let in_ring: u64 = way.ports.receiver.iter().map(|loss| loss.packets).sum();
         let missing = to.rx_packets.saturating_sub(way.received + in_ring);
         // What a full AF_XDP ring refused the driver counts, too, after it has counted the packet as received.

@@ -3,7 +3,7 @@
 use linerate_report::Loss;
 
 use super::segment::{ALL, RING_FULL, Segment};
-use super::{Path, Way, counted};
+use super::{Direction, Path, counted};
 use crate::counters::InterfaceCounters;
 use crate::counters::nic::{self, Lost, Stage};
 use crate::drops::causes::{At, Known, Piece};
@@ -12,7 +12,12 @@ use crate::drops::reasons::Confidence;
 impl Path {
     /// From the port to its interface. Returns how many packets the interface lost then: not those that it saw more often than the
     /// port counts them, which it refused and the port sent again.
-    pub(super) fn sending(&mut self, interface: &InterfaceCounters, next: &InterfaceCounters, way: Way<'_>) -> u64 {
+    pub(super) fn sending(
+        &mut self,
+        interface: &InterfaceCounters,
+        next: &InterfaceCounters,
+        way: Direction<'_>,
+    ) -> u64 {
         let handed = interface.tx_packets + interface.tx_dropped - self.carried_over.at(interface);
         let lost = way.sent.saturating_sub(handed);
         let mut segment = Segment::new(lost, Piece::Sending, interface, next, Known::default());
@@ -115,7 +120,7 @@ impl Path {
     }
 
     /// From the receiver's interface to the receiving port.
-    pub(super) fn reception(&mut self, receiver: &InterfaceCounters, way: Way<'_>) {
+    pub(super) fn reception(&mut self, receiver: &InterfaceCounters, way: Direction<'_>) {
         let lost = receiver.taken_in().saturating_sub(way.received);
         let mut segment = Segment::new(lost, Piece::Reception, receiver, receiver, Known::default());
         for loss in &way.ports.receiver {

@@ -7,7 +7,7 @@ use linerate_report::Loss;
 
 use super::queued::{in_switch, under_way};
 use super::switched::SWITCH;
-use super::{Losses, Way};
+use super::{Direction, Losses};
 use crate::drops::hints;
 use linerate_testbed::switches::{SwitchCounters, place_of_port};
 
@@ -15,7 +15,7 @@ use linerate_testbed::switches::{SwitchCounters, place_of_port};
 const TESTERS_PORT: &str = "the tester's memif port";
 
 /// The losses of all directions together.
-pub fn losses_over_memory(switch: &SwitchCounters, ways: &[Way<'_>]) -> Losses {
+pub fn losses_over_memory(switch: &SwitchCounters, ways: &[Direction<'_>]) -> Losses {
     let own = |rows: &[Loss]| -> Vec<Loss> {
         let named = rows.iter().map(|row| Loss { place: place_of_port(&row.place, TESTERS_PORT), ..row.clone() });
         named.filter(|row| row.packets > 0).collect()
@@ -76,7 +76,7 @@ mod tests {
     }
 
     fn found(switch: &SwitchCounters, sent: u64, received: u64, ports: &PortRows) -> Losses {
-        losses_over_memory(switch, &[Way { sent, received, unknown: 0, ports }])
+        losses_over_memory(switch, &[Direction { sent, received, unknown: 0, ports }])
     }
 
     fn rows(losses: &[Loss]) -> Vec<(&str, u64)> {

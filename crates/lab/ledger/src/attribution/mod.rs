@@ -63,7 +63,7 @@ pub struct Losses {
 /// Packets of one direction: from a port that handed `sent` packets to its interface to one that took `received` from its own, the
 /// latter counting everything that came, duplicates and strangers too.
 #[derive(Debug, Clone, Copy)]
-pub struct Way<'a> {
+pub struct Direction<'a> {
     /// By the sending port's count.
     pub sent: u64,
     /// By the receiving port's count.
@@ -76,12 +76,12 @@ pub struct Way<'a> {
 
 /// The losses between a port that handed `sent` packets to its interface and one that took `received` from its own, one way.
 pub fn losses(difference: &Difference, sent: u64, received: u64, ports: &PortRows) -> Losses {
-    losses_of_ways(difference, Way { sent, received, unknown: 0, ports }, None)
+    losses_of_ways(difference, Direction { sent, received, unknown: 0, ports }, None)
 }
 
 /// The losses from the generator's port to the receiver's and, where there is load that way too, from there `backward`. The
 /// kernel's totals of the DUT do not tell directions apart, so a piece of the path inside it is summed over both.
-pub fn losses_of_ways(difference: &Difference, forward: Way<'_>, backward: Option<Way<'_>>) -> Losses {
+pub fn losses_of_ways(difference: &Difference, forward: Direction<'_>, backward: Option<Direction<'_>>) -> Losses {
     let mut path = Path {
         losses: Losses::default(),
         backlog: difference.host.backlog_drops(),

@@ -4,7 +4,7 @@
 use linerate_report::Loss;
 
 use super::segment::Segment;
-use super::{Losses, Path, Way};
+use super::{Direction, Losses, Path};
 use crate::counters::{Difference, InterfaceCounters};
 use linerate_testbed::switches::SwitchCounters;
 
@@ -24,7 +24,7 @@ pub(super) struct CarriedOver {
 impl CarriedOver {
     /// Of the packets of other streams that a way's end took, those that had waited in the queues before the trial, the last queue of
     /// the path first.
-    pub(super) fn of(difference: &Difference, forward: Way<'_>, backward: Option<Way<'_>>) -> Self {
+    pub(super) fn of(difference: &Difference, forward: Direction<'_>, backward: Option<Direction<'_>>) -> Self {
         let (generator, receiver) = (&difference.generator.interface, &difference.receiver.interface);
         let dut = difference.dut.as_ref();
         let mut carried = CarriedOver::default();
@@ -39,7 +39,7 @@ impl CarriedOver {
         carried
     }
 
-    fn add(&mut self, last: Option<&InterfaceCounters>, first: &InterfaceCounters, way: Way<'_>) {
+    fn add(&mut self, last: Option<&InterfaceCounters>, first: &InterfaceCounters, way: Direction<'_>) {
         let mut others = way.ports.other_streams;
         for interface in last.into_iter().chain([first]) {
             others -= self.add_one(interface, others);
@@ -71,7 +71,7 @@ impl Segment<'_> {
 
 impl Path {
     /// What reached an end's interface while the counters were read may be in some of them and not in others.
-    pub(super) fn under_way(&mut self, to: &InterfaceCounters, way: Way<'_>) {
+    pub(super) fn under_way(&mut self, to: &InterfaceCounters, way: Direction<'_>) {
         let row = under_way(&to.name, way.ports.while_reading);
         self.losses.at_most.push(row.counted_by(format!("{} rx_packets", to.name)));
     }

@@ -6,7 +6,7 @@ use linerate_report::Loss;
 use super::ip::{IPV4, IPV6, Ip};
 use super::neighbours::{NEIGHBOUR_TABLE, silent_neighbours};
 use super::segment::Segment;
-use super::{Path, Way, counted};
+use super::{Direction, Path, counted};
 use crate::counters::{Difference, DutCounters, InterfaceCounters, SideCounters};
 use crate::drops::causes::{
     self, IPSEC, Known, MALFORMED, NO_HANDLER, NO_ROUTE, NO_ROUTE_OR_REFUSED, Piece, REFUSING_ROUTE, TOO_LONG,
@@ -193,7 +193,11 @@ impl Segment<'_> {
 }
 
 /// Packets that the DUT's interfaces counted as received and that did not reach the input of IP or its "other host" drop.
-pub(super) fn before_ip(dut: &DutCounters, difference: &Difference, ways: (Way<'_>, Option<Way<'_>>)) -> u64 {
+pub(super) fn before_ip(
+    dut: &DutCounters,
+    difference: &Difference,
+    ways: (Direction<'_>, Option<Direction<'_>>),
+) -> u64 {
     let interfaces = [&dut.ingress, &dut.egress];
     let sum = |of: fn(&InterfaceCounters) -> u64| interfaces.iter().map(|interface| of(interface)).sum::<u64>();
     let redirected = sum(|i| i.driver_sum("rx", "xdp_redirect"));

@@ -7,7 +7,7 @@ pub mod remarks;
 
 use linerate_report::{Account, AccountError, Counted, Loss};
 
-use crate::attribution::{self, Losses, PortRows, Way};
+use crate::attribution::{self, Direction, Losses, PortRows};
 use crate::counters::Difference;
 use crate::drops::hints;
 use linerate_testbed::switches::SwitchCounters;
@@ -87,7 +87,7 @@ pub fn close_over_memory(
     backward: Option<(&Ends, &PortRows)>,
     switch: &SwitchCounters,
 ) -> Result<Ledger, AccountError> {
-    let ways: Vec<Way<'_>> =
+    let ways: Vec<Direction<'_>> =
         [Some(forward), backward].into_iter().flatten().map(|(ends, ports)| of_way(ends, ports)).collect();
     of_losses(forward, backward, attribution::losses_over_memory(switch, &ways))
 }
@@ -106,10 +106,10 @@ fn of_losses(
     Ok(Ledger { account: Account::new(counted, rows)?, unnamed, contradictions })
 }
 
-fn of_way<'a>(ends: &Ends, ports: &'a PortRows) -> Way<'a> {
+fn of_way<'a>(ends: &Ends, ports: &'a PortRows) -> Direction<'a> {
     let counted = &ends.counted;
     let known = counted.delivered + counted.duplicated + ports.other_streams;
-    Way { sent: counted.sent, received: ends.received, unknown: ends.received.saturating_sub(known), ports }
+    Direction { sent: counted.sent, received: ends.received, unknown: ends.received.saturating_sub(known), ports }
 }
 
 fn sum(one: Counted, other: Counted) -> Counted {

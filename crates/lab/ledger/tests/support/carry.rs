@@ -18,7 +18,7 @@ pub const PACKETS: u64 = 60;
 
 /// Which way packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     Forward,
     Backward,
 }
@@ -54,23 +54,23 @@ impl Carried {
 }
 
 /// Sends [`PACKETS`] datagrams of one flow through the device.
-pub fn carry(built: &mut Built, way: Way) -> Carried {
+pub fn carry(built: &mut Built, way: Direction) -> Carried {
     carry_some(built, way, 0)
 }
 
 /// As [`carry`], through a device whose process may be without a core for longer than a path is waited for: until so many have
 /// arrived, or for a minute.
-pub fn carry_some(built: &mut Built, way: Way, arriving: u64) -> Carried {
+pub fn carry_some(built: &mut Built, way: Direction, arriving: u64) -> Carried {
     // Where an interface is down nothing can be learned.
     let _ = built.device.learn();
     let topology = built.path.topology().expect("namespaces");
     let datagram = match way {
-        Way::Forward => Datagram::default(),
-        Way::Backward => swap(Datagram::default()),
+        Direction::Forward => Datagram::default(),
+        Direction::Backward => swap(Datagram::default()),
     };
     let (from, to, addresses) = match way {
-        Way::Forward => (&topology.generator, &topology.receiver, topology.forward()),
-        Way::Backward => (&topology.receiver, &topology.generator, topology.backward()),
+        Direction::Forward => (&topology.generator, &topology.receiver, topology.forward()),
+        Direction::Backward => (&topology.receiver, &topology.generator, topology.backward()),
     };
     carry_datagrams((topology, from, to), &datagram.frame_to(addresses), way, arriving)
 }
@@ -79,10 +79,15 @@ pub fn carry_some(built: &mut Built, way: Way, arriving: u64) -> Carried {
 pub fn carry_frame(built: &mut Built, frame: &[u8]) -> Carried {
     built.device.learn().expect("learning frames");
     let topology = built.path.topology().expect("namespaces");
-    carry_datagrams((topology, &topology.generator, &topology.receiver), frame, Way::Forward, 0)
+    carry_datagrams((topology, &topology.generator, &topology.receiver), frame, Direction::Forward, 0)
 }
 
-fn carry_datagrams((topology, from, to): (&Topology, &Side, &Side), frame: &[u8], way: Way, arriving: u64) -> Carried {
+fn carry_datagrams(
+    (topology, from, to): (&Topology, &Side, &Side),
+    frame: &[u8],
+    way: Direction,
+    arriving: u64,
+) -> Carried {
     let sender = RawSocket::sender(from);
     let receiver = RawSocket::open_with(to, Duration::from_millis(200));
     let mut sources = CounterSources::open(topology).expect("counters");
@@ -107,8 +112,8 @@ fn carry_datagrams((topology, from, to): (&Topology, &Side, &Side), frame: &[u8]
     let delivered = frames.len() as u64;
     let counted = Counted { intended: PACKETS, sent: PACKETS, delivered, ..Counted::default() };
     let difference = match way {
-        Way::Forward => after.since(&before),
-        Way::Backward => mirrored(after.since(&before)),
+        Direction::Forward => after.since(&before),
+        Direction::Backward => mirrored(after.since(&before)),
     };
     let receiver = vec![Loss::new("receiving socket", "buffer full", receiver.drops())];
     let ports = PortRows { receiver, ..PortRows::default() };

@@ -3,7 +3,7 @@
 use super::of_found::{Part, of_found};
 use super::{Better, Figure, Mark, Unit};
 use crate::trial::is_tester_limited;
-use crate::{CoreUse, ExperimentTrial, Finding, Found, Results, Trial};
+use crate::{CoreUse, ExperimentTrial, Finding, Results, TestResult, Trial};
 
 /// Every figure of every repetition, in the order of the document.
 pub(crate) fn figures(results: &Results) -> Vec<Figure> {
@@ -20,7 +20,7 @@ pub(crate) fn of_finding(cell: usize, baseline_pps: Option<f64>, finding: &Findi
     let disturbed = finding.used_trials().any(|trial| trial.noise.disturbed);
     let spoilt = disturbed && finding.used_trials().all(|trial| trial.noise.disturbed);
     let Some(found) = &finding.found else {
-        let why = finding.why_not.clone().unwrap_or_else(|| "the run was stopped within it".to_owned());
+        let why = finding.error.clone().unwrap_or_else(|| "the run was stopped within it".to_owned());
         let name = "";
         let part = Part { value: Err(why), ..Part::new(name, Unit::PacketsPerSecond, Better::Neither, f64::NAN) };
         return vec![figure(cell, known_test(&finding.test), finding.repetition, part)];
@@ -55,26 +55,26 @@ fn figure(cell: usize, test: &'static str, repetition: u32, part: Part) -> Figur
 }
 
 /// The name of the test in the document.
-fn test_name(found: &Found) -> &'static str {
+fn test_name(found: &TestResult) -> &'static str {
     match found {
-        Found::Throughput { .. } => "throughput",
-        Found::Capacity { .. } => "capacity",
-        Found::NoLoss { .. } => "no-loss",
-        Found::Latency { .. } => "latency",
-        Found::FrameLoss { .. } => "frame-loss",
-        Found::BackToBack { .. } => "back-to-back",
-        Found::SystemRecovery { .. } => "system-recovery",
-        Found::Reset { .. } => "reset",
-        Found::Soak { .. } => "soak",
-        Found::MaxForwardingRate { .. } => "max-forwarding-rate",
-        Found::ConnectionRate(_) => "connection-rate",
-        Found::ConcurrentConnections(_) => "concurrent-connections",
-        Found::RequestRate(_) => "request-rate",
-        Found::TcpEcho(_) => "tcp-echo",
-        Found::UdpLoop(_) => "udp-loop",
-        Found::Load { .. } => "load",
-        Found::Capture { .. } => "capture",
-        Found::Ping { .. } => "ping",
+        TestResult::Throughput { .. } => "throughput",
+        TestResult::Capacity { .. } => "capacity",
+        TestResult::NoLoss { .. } => "no-loss",
+        TestResult::Latency { .. } => "latency",
+        TestResult::FrameLoss { .. } => "frame-loss",
+        TestResult::BackToBack { .. } => "back-to-back",
+        TestResult::SystemRecovery { .. } => "system-recovery",
+        TestResult::Reset { .. } => "reset",
+        TestResult::Soak { .. } => "soak",
+        TestResult::MaxForwardingRate { .. } => "max-forwarding-rate",
+        TestResult::ConnectionRate(_) => "connection-rate",
+        TestResult::ConcurrentConnections(_) => "concurrent-connections",
+        TestResult::RequestRate(_) => "request-rate",
+        TestResult::TcpEcho(_) => "tcp-echo",
+        TestResult::UdpLoop(_) => "udp-loop",
+        TestResult::Load { .. } => "load",
+        TestResult::Capture { .. } => "capture",
+        TestResult::Ping { .. } => "ping",
     }
 }
 
@@ -86,21 +86,21 @@ fn known_test(name: &str) -> &'static str {
 }
 
 /// Tests whose trials run at one steady load.
-fn has_costs(found: &Found) -> bool {
+fn has_costs(found: &TestResult) -> bool {
     matches!(
         found,
-        Found::Throughput { .. }
-            | Found::Soak { .. }
-            | Found::MaxForwardingRate { .. }
-            | Found::Load { .. }
-            | Found::Capacity { .. }
+        TestResult::Throughput { .. }
+            | TestResult::Soak { .. }
+            | TestResult::MaxForwardingRate { .. }
+            | TestResult::Load { .. }
+            | TestResult::Capacity { .. }
     )
 }
 
 /// The trial that stands for a finding: of a search the last one at the load nearest to what was found, else the one that
 /// delivered most.
 pub(crate) fn key_trial(finding: &Finding) -> Option<&ExperimentTrial> {
-    if let Some(Found::Throughput { goals }) = &finding.found {
+    if let Some(TestResult::Throughput { goals }) = &finding.found {
         let found_pps = goals.first().and_then(|goal| goal.lower_pps)?;
         let distance = |made: &ExperimentTrial| (made.trial.load_pps - found_pps).abs();
         return finding.used_trials().rev().min_by(|one, other| distance(one).total_cmp(&distance(other)));

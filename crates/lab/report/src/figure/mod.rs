@@ -119,7 +119,7 @@ impl Mark {
 pub(crate) struct Figure {
     /// Index of its cell.
     pub(crate) cell: usize,
-    /// The test, as [`crate::Found`] names it; `cpu` for costs.
+    /// The test, as [`crate::TestResult`] names it; `cpu` for costs.
     pub(crate) test: &'static str,
     /// Which figure of the test: `NDR`, `p99 at 50 %`.
     pub(crate) name: String,

@@ -3,7 +3,8 @@
 use super::{Better, Mark, Unit, median};
 use crate::units::{nanoseconds, percent, pps};
 use crate::{
-    CapturePoint, EchoPoint, EchoesFound, Found, GoalFound, Latency, LatencyPoint, LimitedBy, SearchStop, SessionsFound,
+    CapturePoint, EchoPoint, EchoesFound, GoalFound, Latency, LatencyPoint, LimitedBy, SearchStop, SessionsFound,
+    TestResult,
 };
 
 /// A figure without where it belongs.
@@ -24,18 +25,18 @@ impl Part {
         Self { name: name.into(), unit, better, value, upper: None, width: None, marks: Vec::new() }
     }
 
-    fn or(name: impl Into<String>, unit: Unit, better: Better, value: Option<f64>, why_not: &str) -> Self {
+    fn or(name: impl Into<String>, unit: Unit, better: Better, value: Option<f64>, error: &str) -> Self {
         let value = value.filter(|value| value.is_finite());
-        Self { value: value.ok_or_else(|| why_not.to_owned()), ..Self::new(name, unit, better, f64::NAN) }
+        Self { value: value.ok_or_else(|| error.to_owned()), ..Self::new(name, unit, better, f64::NAN) }
     }
 }
 
-pub(super) fn of_found(found: &Found) -> Vec<Part> {
+pub(super) fn of_found(found: &TestResult) -> Vec<Part> {
     use Unit::{Nanoseconds, Packets, PacketsPerSecond, Share};
     let time = |span_ns: u64| span_ns as f64;
     match found {
-        Found::Throughput { goals } => goals.iter().flat_map(of_goal).collect(),
-        Found::Capacity { delivered_pps, sent_pps } => {
+        TestResult::Throughput { goals } => goals.iter().flat_map(of_goal).collect(),
+        TestResult::Capacity { delivered_pps, sent_pps } => {
             let (least, most) =
                 delivered_pps.iter().fold((f64::INFINITY, 0.0), |(a, b): (f64, f64), pps| (a.min(*pps), b.max(*pps)));
             let spread = Part::new("spread", Share, Better::Lower, (most - least) / median(delivered_pps));
@@ -43,7 +44,7 @@ pub(super) fn of_found(found: &Found) -> Vec<Part> {
             let capacity = Part::new("capacity", PacketsPerSecond, Better::Higher, median(delivered_pps));
             if delivered_pps.len() > 1 { vec![capacity, spread, sent] } else { vec![capacity, sent] }
         }
-        Found::NoLoss { pps, duration_ns, points, why } => {
+        TestResult::NoLoss { pps, duration_ns, points, why } => {
             let name = format!("no loss over {}", nanoseconds(*duration_ns as f64));
             let why = why.as_deref().unwrap_or("no load passed");
             let mut part = Part::or(name, PacketsPerSecond, Better::Higher, *pps, why);
@@ -51,12 +52,12 @@ pub(super) fn of_found(found: &Found) -> Vec<Part> {
             part.upper = pps.and(points.iter().rev().nth(1)).map(|point| point.load_pps);
             vec![part]
         }
-        Found::Latency { points } => points.iter().flat_map(of_point).collect(),
-        Found::FrameLoss { points } => {
+        TestResult::Latency { points } => points.iter().flat_map(of_point).collect(),
+        TestResult::FrameLoss { points } => {
             let name = |load_pps: f64| format!("loss at {}", pps(load_pps));
             points.iter().map(|p| Part::new(name(p.load_pps), Share, Better::Lower, p.loss_ratio)).collect()
         }
-        Found::BackToBack { bursts, buffer_seconds, at_maximum, .. } => {
+        TestResult::BackToBack { bursts, buffer_seconds, at_maximum, .. } => {
             let mean = bursts.iter().map(|burst| *burst as f64).sum::<f64>() / bursts.len() as f64;
             let mut parts = vec![Part::new("mean burst", Packets, Better::Higher, mean)];
             let buffer = buffer_seconds.map(|seconds| Part::new("buffer", Nanoseconds, Better::Neither, seconds * 1e9));
@@ -66,32 +67,32 @@ pub(super) fn of_found(found: &Found) -> Vec<Part> {
             }
             parts
         }
-        Found::SystemRecovery { recovery_ns, .. } => {
+        TestResult::SystemRecovery { recovery_ns, .. } => {
             let why = "it did not recover while it was watched";
             vec![Part::or("recovery", Nanoseconds, Better::Lower, recovery_ns.map(time), why)]
         }
-        Found::Reset { outage_ns, outage_by_loss_ns, .. } => {
+        TestResult::Reset { outage_ns, outage_by_loss_ns, .. } => {
             let why = "it did not come back while it was watched";
             let by_loss = Part::new("outage by lost packets", Nanoseconds, Better::Lower, time(*outage_by_loss_ns));
             vec![Part::or("outage", Nanoseconds, Better::Lower, outage_ns.map(time), why), by_loss]
         }
-        Found::Soak { load_pps, loss_ratio } => {
+        TestResult::Soak { load_pps, loss_ratio } => {
             vec![Part::new(format!("loss at {}", pps(*load_pps)), Share, Better::Lower, *loss_ratio)]
         }
-        Found::MaxForwardingRate { pps, .. } => {
+        TestResult::MaxForwardingRate { pps, .. } => {
             vec![Part::new("rate", PacketsPerSecond, Better::Higher, *pps)]
         }
-        Found::Capture { points } => points.iter().flat_map(of_capture).collect(),
-        Found::Ping { sent, rtt, .. } => of_ping(*sent, rtt.as_ref()),
-        Found::ConnectionRate(found) => of_sessions("connections", Unit::PerSecond, found),
-        Found::ConcurrentConnections(found) => of_sessions("concurrent connections", Unit::Connections, found),
-        Found::RequestRate(found) => of_sessions("requests", Unit::PerSecond, found),
-        Found::TcpEcho(found) => of_echoes(found),
-        Found::UdpLoop(found) => vec![
+        TestResult::Capture { points } => points.iter().flat_map(of_capture).collect(),
+        TestResult::Ping { sent, rtt, .. } => of_ping(*sent, rtt.as_ref()),
+        TestResult::ConnectionRate(found) => of_sessions("connections", Unit::PerSecond, found),
+        TestResult::ConcurrentConnections(found) => of_sessions("concurrent connections", Unit::Connections, found),
+        TestResult::RequestRate(found) => of_sessions("requests", Unit::PerSecond, found),
+        TestResult::TcpEcho(found) => of_echoes(found),
+        TestResult::UdpLoop(found) => vec![
             Part::new("udp-cycles", Unit::PerSecond, Better::Higher, found.per_second),
             Part::new("udp-cycles per core", Unit::PerSecond, Better::Higher, found.per_core_second),
         ],
-        Found::Load { sent_pps, delivered_pps } => {
+        TestResult::Load { sent_pps, delivered_pps } => {
             let sent = Part::new("sent", PacketsPerSecond, Better::Neither, *sent_pps);
             vec![Part::new("delivered", PacketsPerSecond, Better::Higher, *delivered_pps), sent]
         }
@@ -128,12 +129,12 @@ fn of_goal(goal: &GoalFound) -> Vec<Part> {
 
 fn of_capture(point: &CapturePoint) -> Vec<Part> {
     let at = pps(point.load_pps);
-    let part = |name: &str, unit, better, value: Option<f64>, why_not: &str| {
-        Part::or(format!("{name} at {at}"), unit, better, value, why_not)
+    let part = |name: &str, unit, better, value: Option<f64>, error: &str| {
+        Part::or(format!("{name} at {at}"), unit, better, value, error)
     };
     let mut parts = vec![
-        part("efficiency", Unit::Share, Better::Higher, point.efficiency, "the capture saw no packet"),
-        part("captured of sent", Unit::Share, Better::Higher, Some(point.captured_ratio), "nothing was sent"),
+        part("capture ratio", Unit::Share, Better::Higher, point.capture_ratio, "the capture saw no packet"),
+        part("captured of sent", Unit::Share, Better::Higher, Some(point.captured_of_sent), "nothing was sent"),
         part("captured", Unit::PacketsPerSecond, Better::Neither, Some(point.captured_pps), "nothing was sent"),
         part("idle", Unit::Share, Better::Higher, point.idle_share, "the cores' times could not be read"),
         part(

@@ -17,7 +17,7 @@ struct Picture {
 }
 
 const PICTURES: [Picture; 2] = [
-    Picture { caption: "Captured of what was sent", share: "captured", value: |point| Some(point.captured_ratio) },
+    Picture { caption: "Captured of what was sent", share: "captured", value: |point| Some(point.captured_of_sent) },
     Picture { caption: "Idle share of all cores", share: "idle", value: |point| point.idle_share },
 ];
 

@@ -6,7 +6,7 @@ use super::page::Page;
 use crate::figure::load_words;
 use crate::overview::labels::Labels;
 use crate::units::nanoseconds;
-use crate::{Cell, Found, LatencyPoint, Results};
+use crate::{Cell, LatencyPoint, Results, TestResult};
 
 /// The last nine that is drawn.
 const NINES_MAX: f64 = 6.0;
@@ -32,7 +32,7 @@ pub(super) fn charts(page: &mut Page, results: &Results, labels: &Labels) {
 fn lines(cell: &Cell) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for finding in &cell.findings {
-        let Some(Found::Latency { points }) = &finding.found else { continue };
+        let Some(TestResult::Latency { points }) = &finding.found else { continue };
         for point in points {
             let name = match point.share {
                 0.0 => format!("idle ({})", crate::units::pps(point.load_pps)),

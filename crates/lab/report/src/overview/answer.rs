@@ -6,14 +6,14 @@ use crate::bounds::has_moved;
 use crate::figure::median;
 use crate::number::sum;
 use crate::units::{count, nanoseconds, percent, pps};
-use crate::{Cell, Finding, Found, GoalFound, RateBounds, Results, StatedBounds, stated_bounds};
+use crate::{Cell, Finding, GoalFound, RateBounds, Results, StatedBounds, TestResult, stated_bounds};
 
 /// More cells than this are for the tables.
 const CELLS_MAX: usize = 6;
 
 /// One line for each cell, and one on the machine; none where no cell has a capacity.
 pub(super) fn answer(results: &Results, labels: &Labels) -> Vec<String> {
-    let is_meant = |cell: &&Cell| found(cell).any(|found| matches!(found, Found::Capacity { .. }));
+    let is_meant = |cell: &&Cell| found(cell).any(|found| matches!(found, TestResult::Capacity { .. }));
     if results.cells.len() > CELLS_MAX || !results.cells.iter().any(|cell| is_meant(&cell)) {
         return Vec::new();
     }
@@ -30,7 +30,7 @@ pub(super) fn answer(results: &Results, labels: &Labels) -> Vec<String> {
     lines.chain(interruptions(results, labels)).chain(stated.as_ref().and_then(machine)).collect()
 }
 
-fn found(cell: &Cell) -> impl Iterator<Item = &Found> {
+fn found(cell: &Cell) -> impl Iterator<Item = &TestResult> {
     cell.findings.iter().filter_map(|finding| finding.found.as_ref())
 }
 
@@ -41,7 +41,7 @@ fn goals(cell: &Cell, bounds: &[&RateBounds]) -> Vec<String> {
 }
 
 fn searches(cell: &Cell) -> impl Iterator<Item = &Vec<GoalFound>> {
-    found(cell).filter_map(|found| if let Found::Throughput { goals } = found { Some(goals) } else { None })
+    found(cell).filter_map(|found| if let TestResult::Throughput { goals } = found { Some(goals) } else { None })
 }
 
 fn of_name<'a>(cell: &'a Cell, name: &str) -> Vec<&'a GoalFound> {
@@ -87,7 +87,7 @@ fn no_loss(cell: &Cell) -> Option<String> {
     let mut best: Option<(f64, u64)> = None;
     let mut why = None;
     for found in found(cell) {
-        let Found::NoLoss { pps, duration_ns, why: because, .. } = found else { continue };
+        let TestResult::NoLoss { pps, duration_ns, why: because, .. } = found else { continue };
         why = why.or(because.as_deref());
         best = [best, pps.map(|pps| (pps, *duration_ns))]
             .into_iter()

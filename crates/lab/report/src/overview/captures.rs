@@ -14,7 +14,7 @@ const DRAWN_OF_EACH: usize = 3;
 const COLUMNS: [(&str, bool); 8] = [
     ("load", true),
     ("sent", true),
-    ("efficiency", true),
+    ("capture ratio", true),
     ("of sent", true),
     ("idle", true),
     ("CPU/packet", true),
@@ -33,12 +33,12 @@ pub(super) fn grid(results: &Results, labels: &Labels) -> Grid {
     }
     if !grid.rows.is_empty() {
         grid.notes = vec![
-            "Loads are of all ports together. Efficiency: captured / (captured + dropped) by the capture's own counts, mean of \
+            "Loads are of all ports together. Capture ratio: captured / (captured + dropped) by the capture's own counts, mean of \
              the ports; it does not see what the kernel lost before the ring. Of sent: captured / sent, which does. Idle: of all \
              cores, the tester's among them. CPU/packet: of the capturing threads alone."
                 .to_owned(),
             "A ring loses nothing until it has been full once: in a short trial a large one hides that its reader is too slow. \
-             So its highest level and what the level says of a longer run stand beside the efficiency, where the capture knows them."
+             So its highest level and what the level says of a longer run stand beside the capture ratio, where the capture knows them."
                 .to_owned(),
         ];
     }
@@ -79,7 +79,7 @@ pub(crate) struct Curve {
 pub(crate) struct CurvePoint {
     pub(crate) load_pps: f64,
     /// Captured / sent.
-    pub(crate) captured_ratio: f64,
+    pub(crate) captured_of_sent: f64,
     pub(crate) idle_share: Option<f64>,
 }
 
@@ -101,7 +101,7 @@ fn curves(ranking: &Ranking<'_>) -> Curves {
 fn curve(cell: &Cell) -> Curve {
     let point = |point: &Point<'_>| CurvePoint {
         load_pps: point.load_pps(),
-        captured_ratio: point.captured_ratio(),
+        captured_of_sent: point.captured_of_sent(),
         idle_share: point.of(|point| point.idle_share),
     };
     Curve { name: cell.dut_name.clone(), points: points(cell).iter().map(point).collect() }

@@ -4,7 +4,7 @@ use super::labels::Labels;
 use super::{Entry, Grid, Tone, Topic, explained};
 use crate::figure::{Summary, key_trial};
 use crate::units::{count, nanoseconds, percent, pps};
-use crate::{Cell, CoreUse, ExperimentTrial, Finding, Found, Results};
+use crate::{Cell, CoreUse, ExperimentTrial, Finding, Results, TestResult};
 
 /// More steal than this is shown as doubtful, whatever the experiment's limit.
 const STEAL_DOUBTFUL: f64 = 0.01;
@@ -36,7 +36,7 @@ pub(super) fn cost(labels: &Labels, figures: &[Summary]) -> Grid {
 /// The trial of a cell whose cores are shown: at the rate found, in the first repetition that has one.
 pub(crate) fn cores_trial(cell: &Cell) -> Option<&ExperimentTrial> {
     let with_cores = |made: &&ExperimentTrial| !made.trial.cpu.is_empty();
-    let searches = cell.findings.iter().filter(|finding| matches!(finding.found, Some(Found::Throughput { .. })));
+    let searches = cell.findings.iter().filter(|finding| matches!(finding.found, Some(TestResult::Throughput { .. })));
     searches.chain(&cell.findings).filter_map(key_trial).find(with_cores)
 }
 

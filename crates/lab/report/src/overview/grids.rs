@@ -4,7 +4,7 @@ use super::labels::Labels;
 use super::{Entry, Grid, Tone, Topic, explained};
 use crate::figure::{Mark, Missing, Summary, Unit, median};
 use crate::units::{L1_OVERHEAD_BYTES, bps, count, percent, pps};
-use crate::{Found, Results};
+use crate::{Results, TestResult};
 
 /// Whether a figure is a rate that the device carried.
 pub(crate) fn is_rate(summary: &Summary) -> bool {
@@ -176,8 +176,9 @@ fn beside<'a>(cell: usize, what: &str, figures: &'a [Summary]) -> Option<&'a Sum
         "cores" => of_cell().find(|summary| summary.unit == Unit::Cores),
         "echoes" => of_cell().find(|summary| summary.test == "tcp-echo" && summary.name == what),
         // Loads rise, and what was published was measured at the highest.
-        "efficiency" | "idle" => {
-            let is_meant = |summary: &&Summary| summary.name.split(" at ").next() == Some(what);
+        "capture-ratio" | "idle" => {
+            let name = what.replace('-', " ");
+            let is_meant = |summary: &&Summary| summary.name.split(" at ").next() == Some(&name);
             of_cell().filter(|summary| summary.test == "capture").rfind(is_meant)
         }
         what => of_cell().find(|summary| summary.test == what || summary.name == what),
@@ -207,7 +208,7 @@ pub(super) fn loss(results: &Results, labels: &Labels) -> Grid {
 pub(crate) fn loss_points(results: &Results, cell: usize) -> Vec<crate::LossPoint> {
     let mut points: Vec<crate::LossPoint> = Vec::new();
     for finding in results.cells.get(cell).iter().flat_map(|cell| &cell.findings) {
-        if let Some(Found::FrameLoss { points: more }) = &finding.found {
+        if let Some(TestResult::FrameLoss { points: more }) = &finding.found {
             points.extend(more);
         }
     }

@@ -4,7 +4,7 @@ use super::{Entry, Tone};
 use crate::capture::{CapturePoint, RingTrend};
 use crate::figure::median;
 use crate::units::{nanoseconds, percent, pps};
-use crate::{Cell, Found};
+use crate::{Cell, TestResult};
 
 /// A load was really sent if this share of it was.
 const SENT_SHARE: f64 = 0.95;
@@ -13,7 +13,7 @@ const SENT_SHARE: f64 = 0.95;
 pub(super) fn points(cell: &Cell) -> Vec<Point<'_>> {
     let mut all: Vec<&CapturePoint> = Vec::new();
     for finding in &cell.findings {
-        if let Some(Found::Capture { points }) = &finding.found {
+        if let Some(TestResult::Capture { points }) = &finding.found {
             all.extend(points);
         }
     }
@@ -36,13 +36,13 @@ impl Point<'_> {
         (!known.is_empty()).then(|| median(&known))
     }
 
-    pub(super) fn captured_ratio(&self) -> f64 {
-        self.of(|point| Some(point.captured_ratio)).unwrap_or(0.0)
+    pub(super) fn captured_of_sent(&self) -> f64 {
+        self.of(|point| Some(point.captured_of_sent)).unwrap_or(0.0)
     }
 
     /// Between the repetitions.
     pub(super) fn spread(&self) -> f64 {
-        let of = |fold: fn(f64, f64) -> f64| self.0.iter().map(|point| point.captured_ratio).reduce(fold);
+        let of = |fold: fn(f64, f64) -> f64| self.0.iter().map(|point| point.captured_of_sent).reduce(fold);
         of(f64::max).zip(of(f64::min)).map_or(0.0, |(most, least)| most - least)
     }
 
@@ -74,15 +74,15 @@ impl Point<'_> {
     /// Load to the trend of the ring, as both grids have it.
     pub(super) fn entries(&self) -> Vec<Entry> {
         let share = |share: Option<f64>| share.map_or("-".to_owned(), percent);
-        let lost = if self.captured_ratio() < 1.0 { Tone::Bad } else { Tone::Good };
+        let lost = if self.captured_of_sent() < 1.0 { Tone::Bad } else { Tone::Good };
         let sent = self.of(|point| Some(point.sent_pps));
         let cost = self.of(|point| point.cpu_ns_per_packet);
         let doubtful = if self.ring_trend() >= RingTrend::FullIn { Tone::Doubtful } else { Tone::Plain };
         vec![
             Entry::new(pps(self.load_pps())),
             Entry::toned(sent.map_or("-".to_owned(), pps), if self.was_sent() { Tone::Plain } else { Tone::Doubtful }),
-            Entry::new(share(self.of(|point| point.efficiency))),
-            Entry::toned(percent(self.captured_ratio()), lost),
+            Entry::new(share(self.of(|point| point.capture_ratio))),
+            Entry::toned(percent(self.captured_of_sent()), lost),
             Entry::new(share(self.of(|point| point.idle_share))),
             Entry::new(cost.map_or("-".to_owned(), nanoseconds)),
             Entry::new(share(self.of(CapturePoint::fill_share))),

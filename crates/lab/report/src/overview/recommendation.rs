@@ -30,7 +30,7 @@ pub(crate) fn recommendation(results: &Results) -> Vec<String> {
              each packet in its threads and {ring}.",
             setting(best.cell),
             ranking.case,
-            percent(point.captured_ratio()),
+            percent(point.captured_of_sent()),
             cost.map_or("an unknown amount".to_owned(), nanoseconds)
         ));
         let rule = format!(
@@ -132,9 +132,9 @@ impl<'a> Ranking<'a> {
             Some(fair) => fair,
             None => loads.iter().find_map(|load| at(*load).map(|candidates| (*load, candidates)))?,
         };
-        let most = candidates.iter().map(|candidate| candidate.point.captured_ratio()).fold(0.0, f64::max);
+        let most = candidates.iter().map(|candidate| candidate.point.captured_of_sent()).fold(0.0, f64::max);
         let equal = candidates.iter().map(|candidate| candidate.point.spread()).fold(EQUAL_SHARE, f64::max);
-        let is_equal = |candidate: &Candidate<'_>| candidate.point.captured_ratio() >= most - equal;
+        let is_equal = |candidate: &Candidate<'_>| candidate.point.captured_of_sent() >= most - equal;
         let equals = candidates.iter().filter(|candidate| is_equal(candidate)).count();
         let cost =
             |candidate: &Candidate<'_>| candidate.point.of(|point| point.cpu_ns_per_packet).unwrap_or(f64::INFINITY);
@@ -149,7 +149,7 @@ impl<'a> Ranking<'a> {
         // Groups first; what is better than another by more than the noise is in an earlier one.
         let rank = |candidate: &Candidate<'_>| {
             let equal = is_equal(candidate);
-            let lost = if equal { 0 } else { ((1.0 - candidate.point.captured_ratio()) * 1e6) as u64 };
+            let lost = if equal { 0 } else { ((1.0 - candidate.point.captured_of_sent()) * 1e6) as u64 };
             let cheap = equal && cost(candidate) <= cheapest * (1.0 + EQUAL_COST);
             let dear = if cheap { 0 } else { (cost(candidate) * 1e3) as u64 };
             (!equal, lost, ring(candidate), dear, candidate.point.buffers())
@@ -173,7 +173,7 @@ fn setting(cell: &Cell) -> String {
 mod tests {
     use super::*;
     use crate::capture::CapturePort;
-    use crate::{Dut, EXPERIMENT_SCHEMA, Environment, Finding, Found, Timestamp, Tool};
+    use crate::{Dut, EXPERIMENT_SCHEMA, Environment, Finding, TestResult, Timestamp, Tool};
 
     fn point(load_pps: f64, ratio: f64, idle: f64, ring: u64, ring_trend: RingTrend) -> CapturePoint {
         let port = CapturePort {
@@ -191,8 +191,8 @@ mod tests {
             load_pps,
             sent_pps: load_pps,
             captured_pps: load_pps * ratio,
-            efficiency: Some(1.0),
-            captured_ratio: ratio,
+            capture_ratio: Some(1.0),
+            captured_of_sent: ratio,
             idle_share: Some(idle),
             cpu_ns_per_packet: Some(100.0),
             ports: vec![port],
@@ -200,7 +200,7 @@ mod tests {
     }
 
     fn cell(name: &str, points: Vec<CapturePoint>) -> Cell {
-        let found = Some(Found::Capture { points });
+        let found = Some(TestResult::Capture { points });
         let (test, goals, trials) = ("capture".to_owned(), Vec::new(), Vec::new());
         Cell {
             id: format!("{name}/64/1/two-ports"),
@@ -216,7 +216,7 @@ mod tests {
             cores: None,
             mode: String::new(),
             baseline_pps: None,
-            findings: vec![Finding { test, repetition: 1, found, why_not: None, goals, trials }],
+            findings: vec![Finding { test, repetition: 1, found, error: None, goals, trials }],
             published: Vec::new(),
         }
     }
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(names(1), ["large"]);
         assert!(cases[0].case.ends_with("3 of 8") && cases[1].case.starts_with("512"), "{}", cases[0].case);
         let last = &cases[1].settings[0].points[1];
-        assert_eq!((last.load_pps, last.captured_ratio, last.idle_share), (2e5, 0.7, Some(0.5)));
+        assert_eq!((last.load_pps, last.captured_of_sent, last.idle_share), (2e5, 0.7, Some(0.5)));
         let page = crate::html(&results);
         assert_eq!(
             (page.matches("<figcaption>Captured of").count(), page.matches("<figcaption>Idle share").count()),

@@ -3,7 +3,7 @@
 use super::labels::Labels;
 use super::{Entry, Grid, Tone, Topic};
 use crate::units::{count, nanoseconds, per_second};
-use crate::{EchoesFound, Found, Results, SessionAccount, SessionPoint, SessionsFound};
+use crate::{EchoesFound, Results, SessionAccount, SessionPoint, SessionsFound, TestResult};
 
 /// Every load of every cell.
 pub(super) fn loads(results: &Results, labels: &Labels) -> Grid {
@@ -43,10 +43,10 @@ pub(super) fn loads(results: &Results, labels: &Labels) -> Grid {
 
 type Words = fn(f64) -> String;
 
-fn of_loads(found: &Found) -> Option<(&SessionsFound, Words)> {
+fn of_loads(found: &TestResult) -> Option<(&SessionsFound, Words)> {
     match found {
-        Found::ConnectionRate(found) | Found::RequestRate(found) => Some((found, per_second)),
-        Found::ConcurrentConnections(found) => Some((found, |load| count(load as u64))),
+        TestResult::ConnectionRate(found) | TestResult::RequestRate(found) => Some((found, per_second)),
+        TestResult::ConcurrentConnections(found) => Some((found, |load| count(load as u64))),
         _ => None,
     }
 }
@@ -203,7 +203,7 @@ pub(super) fn udp_loops(results: &Results, labels: &Labels) -> Grid {
     let mut grid = Grid::new(Topic::Sessions, "UDP loop", &columns);
     for (index, cell) in results.cells.iter().enumerate() {
         for finding in &cell.findings {
-            let Some(Found::UdpLoop(found)) = &finding.found else { continue };
+            let Some(TestResult::UdpLoop(found)) = &finding.found else { continue };
             let mut row = vec![
                 Entry::new(labels.of(index)),
                 Entry::toned(per_second(found.per_second), Tone::Strong),
@@ -228,7 +228,7 @@ pub(super) fn udp_loops(results: &Results, labels: &Labels) -> Grid {
 fn all_echoes(results: &Results) -> impl Iterator<Item = (usize, &EchoesFound)> {
     results.cells.iter().enumerate().flat_map(|(index, cell)| {
         cell.findings.iter().filter_map(move |finding| match &finding.found {
-            Some(Found::TcpEcho(found)) => Some((index, found)),
+            Some(TestResult::TcpEcho(found)) => Some((index, found)),
             _ => None,
         })
     })

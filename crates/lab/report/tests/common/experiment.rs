@@ -130,12 +130,12 @@ pub fn throughput(repetition: u32, size_wire: u32, flows: u64, device: &Device, 
             .then_some(GoalBounds { lower_pps: Some(carries * 0.2), upper_pps: Some(carries * 0.21) }),
     };
     let goals = vec![goal("NDR", 0.0, 0.0, 1.0), goal("PDR", 0.005, 0.5, if tester_limited { 1.0 } else { 1.012 })];
-    finding(repetition, Found::Throughput { goals }, trials)
+    finding(repetition, TestResult::Throughput { goals }, trials)
 }
 
-pub fn finding(repetition: u32, found: Found, trials: Vec<ExperimentTrial>) -> Finding {
+pub fn finding(repetition: u32, found: TestResult, trials: Vec<ExperimentTrial>) -> Finding {
     let test = serde_json::to_value(&found).unwrap()["test"].as_str().unwrap().to_owned();
-    Finding { test, repetition, found: Some(found), why_not: None, goals: Vec::new(), trials }
+    Finding { test, repetition, found: Some(found), error: None, goals: Vec::new(), trials }
 }
 
 fn latency_point(share: f64, load_pps: f64, random: &mut Random) -> LatencyPoint {
@@ -165,7 +165,7 @@ fn latency(repetition: u32, size_wire: u32, device: &Device, random: &mut Random
     let points = shares.iter().map(|share| latency_point(*share, load(*share), random)).collect();
     let name = format!("latency-{repetition}");
     let trials = vec![trial(&name, size_wire, 1, load(0.5), device.capacity_pps, device)];
-    finding(repetition, Found::Latency { points }, trials)
+    finding(repetition, TestResult::Latency { points }, trials)
 }
 
 fn frame_loss(repetition: u32, size_wire: u32, device: &Device, random: &mut Random) -> Finding {
@@ -180,7 +180,7 @@ fn frame_loss(repetition: u32, size_wire: u32, device: &Device, random: &mut Ran
         let name = format!("frame-loss-{repetition}-{}", 11 - step);
         trials.push(trial(&name, size_wire, 1, load_pps, carries, device));
     }
-    finding(repetition, Found::FrameLoss { points }, trials)
+    finding(repetition, TestResult::FrameLoss { points }, trials)
 }
 
 fn capture_point(pps: f64) -> CapturePoint {
@@ -199,22 +199,22 @@ fn capture_point(pps: f64) -> CapturePoint {
         load_pps: pps,
         sent_pps: pps,
         captured_pps: pps * 0.999,
-        efficiency: port.efficiency(),
-        captured_ratio: 0.999,
+        capture_ratio: port.capture_ratio(),
+        captured_of_sent: 0.999,
         idle_share: Some(0.31),
         cpu_ns_per_packet: Some(310.0),
         ports: vec![port],
     }
 }
 
-fn no_loss(capacity: f64, pps: Option<f64>) -> Found {
+fn no_loss(capacity: f64, pps: Option<f64>) -> TestResult {
     let point = |share: f64, loss_ratio| LossPoint {
         load_pps: share * capacity,
         sent_pps: share * capacity,
         delivered_pps: share * capacity * (1.0 - loss_ratio),
         loss_ratio,
     };
-    Found::NoLoss {
+    TestResult::NoLoss {
         pps,
         duration_ns: 500_000_000,
         points: vec![point(0.9, 0.001), point(0.5, if pps.is_some() { 0.0 } else { 0.0001 })],
@@ -222,7 +222,7 @@ fn no_loss(capacity: f64, pps: Option<f64>) -> Found {
     }
 }
 
-fn ping(median_ns: Option<u64>) -> Found {
+fn ping(median_ns: Option<u64>) -> TestResult {
     let rtt = |p50_ns: u64| linerate_report::Latency {
         samples: 199,
         min_ns: p50_ns / 2,
@@ -234,7 +234,7 @@ fn ping(median_ns: Option<u64>) -> Found {
         p9999_ns: p50_ns * 4,
         max_ns: p50_ns * 4,
     };
-    Found::Ping { sent: 200, interval_ns: 10_000_000, rtt: median_ns.map(rtt) }
+    TestResult::Ping { sent: 200, interval_ns: 10_000_000, rtt: median_ns.map(rtt) }
 }
 
 /// Loads of connections of which the last one meets a table that is full.
@@ -278,7 +278,7 @@ fn whole(count: u64) -> SessionAccount {
     SessionAccount::new((count, count, count), Vec::new()).expect("an account")
 }
 
-fn echoes(stack: &str) -> Found {
+fn echoes(stack: &str) -> TestResult {
     let point = |order: &str, per_second: f64| EchoPoint {
         order: order.to_owned(),
         per_second,
@@ -292,7 +292,7 @@ fn echoes(stack: &str) -> Found {
         connections_lost: 1,
     };
     let lost = vec![SessionLoss { cause: "reset".to_owned(), count: 1 }];
-    Found::TcpEcho(EchoesFound {
+    TestResult::TcpEcho(EchoesFound {
         stack: stack.to_owned(),
         connections: 10_000,
         connection_account: SessionAccount::new((10_000, 10_000, 9_999), lost).expect("an account"),
@@ -304,8 +304,8 @@ fn echoes(stack: &str) -> Found {
     })
 }
 
-fn udp_loop() -> Found {
-    Found::UdpLoop(UdpFound {
+fn udp_loop() -> TestResult {
+    TestResult::UdpLoop(UdpFound {
         per_second: 42.5e6,
         per_core_second: 43e6,
         per_ghz: None,
@@ -319,16 +319,19 @@ fn others(device: &Device) -> Vec<Finding> {
     let one = |name: &str| vec![trial(name, 64, 1, device.capacity_pps * 0.9, device.capacity_pps, device)];
     let capacity = device.capacity_pps;
     let bursts = vec![812, 820, 799, 805];
-    let back_to_back = Found::BackToBack {
+    let back_to_back = TestResult::BackToBack {
         bursts,
         sent_pps: device.baseline_pps,
         throughput_pps: Some(capacity),
         buffer_seconds: Some(0.000_31),
         at_maximum: false,
     };
-    let recovery =
-        |recovery_ns| Found::SystemRecovery { recovery_ns, overload_pps: capacity * 1.1, after_pps: capacity * 0.5 };
-    let reset = Found::Reset {
+    let recovery = |recovery_ns| TestResult::SystemRecovery {
+        recovery_ns,
+        overload_pps: capacity * 1.1,
+        after_pps: capacity * 0.5,
+    };
+    let reset = TestResult::Reset {
         how: "interface down and up".to_owned(),
         outage_ns: Some(212_000_000),
         outage_by_loss_ns: 212_400_000,
@@ -342,7 +345,7 @@ fn others(device: &Device) -> Vec<Finding> {
     before.not_used = Some("disturbed (6 % of the time stolen, sender away for 12.4 ms): made again".to_owned());
     (before.noise, disturbed[0].noise) = (noise, Noise { repeated: 1, ..noise });
     disturbed.insert(0, before);
-    let why_not = "the DUT stopped: exit status 1".to_owned();
+    let error = "the DUT stopped: exit status 1".to_owned();
     let missed = linerate_report::Goal {
         name: "rate".to_owned(),
         wanted: "at least 1.000 Mpps".to_owned(),
@@ -352,12 +355,12 @@ fn others(device: &Device) -> Vec<Finding> {
     vec![
         finding(
             1,
-            Found::Capture { points: [0.5, 1.0].map(|share| capture_point(share * capacity)).into() },
+            TestResult::Capture { points: [0.5, 1.0].map(|share| capture_point(share * capacity)).into() },
             one("capture-1"),
         ),
         finding(
             1,
-            Found::Capacity {
+            TestResult::Capacity {
                 delivered_pps: [0.9, 0.95, 0.85].map(|share| share * capacity).into(),
                 sent_pps: vec![capacity * 1.3; 3],
             },
@@ -369,22 +372,22 @@ fn others(device: &Device) -> Vec<Finding> {
         finding(1, recovery(Some(1_700_000)), one("recovery-1")),
         finding(2, recovery(None), one("recovery-2")),
         finding(1, reset, one("reset-1")),
-        finding(1, Found::Soak { load_pps: capacity * 0.9, loss_ratio: 0.000_000_2 }, one("soak-1")),
-        finding(1, Found::ConnectionRate(sessions(1_000.0)), one("connection-rate-1")),
-        finding(1, Found::ConcurrentConnections(sessions(500.0)), one("concurrent-connections-1")),
-        finding(1, Found::RequestRate(SessionsFound { highest: None, ..sessions(800.0) }), one("request-rate-1")),
+        finding(1, TestResult::Soak { load_pps: capacity * 0.9, loss_ratio: 0.000_000_2 }, one("soak-1")),
+        finding(1, TestResult::ConnectionRate(sessions(1_000.0)), one("connection-rate-1")),
+        finding(1, TestResult::ConcurrentConnections(sessions(500.0)), one("concurrent-connections-1")),
+        finding(1, TestResult::RequestRate(SessionsFound { highest: None, ..sessions(800.0) }), one("request-rate-1")),
         finding(1, echoes("Linerate"), one("tcp-echo-1")),
         finding(1, echoes("Linux"), one("tcp-echo-1")),
         finding(1, udp_loop(), one("udp-loop-1")),
         finding(1, ping(Some(210_000)), Vec::new()),
         finding(2, ping(None), Vec::new()),
-        finding(1, Found::MaxForwardingRate { pps: capacity * 1.01, load_pps: capacity * 1.4 }, one("mfr-1")),
-        finding(1, Found::Load { sent_pps: capacity * 0.9, delivered_pps: capacity * 0.9 }, disturbed),
+        finding(1, TestResult::MaxForwardingRate { pps: capacity * 1.01, load_pps: capacity * 1.4 }, one("mfr-1")),
+        finding(1, TestResult::Load { sent_pps: capacity * 0.9, delivered_pps: capacity * 0.9 }, disturbed),
         Finding {
             test: "load".to_owned(),
             repetition: 2,
             found: None,
-            why_not: Some(why_not),
+            error: Some(error),
             goals: vec![missed],
             trials: Vec::new(),
         },

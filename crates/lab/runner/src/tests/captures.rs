@@ -1,7 +1,7 @@
 //! Ladders of loads for captures, on a made-up one.
 
 use linerate_experiment::parse;
-use linerate_report::{Found, RingTrend};
+use linerate_report::{RingTrend, TestResult};
 
 use super::made_up::MadeUp;
 use super::{End, all};
@@ -34,17 +34,20 @@ fn each_load_is_a_point_and_the_best_setting_is_named() {
     for cell in captures {
         let ways = if cell.direction == "two ports" { 2.0 } else { 1.0 };
         let finding = &cell.findings[0];
-        let Some(Found::Capture { points }) = &finding.found else { panic!("{finding:?}") };
+        let Some(TestResult::Capture { points }) = &finding.found else { panic!("{finding:?}") };
         assert_eq!((points.len(), finding.trials.len()), (2, 2));
         let [low, high] = points.as_slice() else { panic!("two loads") };
         assert_eq!((low.load_pps, high.load_pps), (1e5 * ways, 4e5 * ways), "of all ports together");
-        assert_eq!((low.captured_ratio, low.efficiency, low.ring_trend()), (1.0, Some(1.0), RingTrend::Steady));
-        assert_eq!((high.captured_ratio, high.efficiency, high.ring_trend()), (0.5, Some(0.5), RingTrend::Overflowed));
+        assert_eq!((low.captured_of_sent, low.capture_ratio, low.ring_trend()), (1.0, Some(1.0), RingTrend::Steady));
+        assert_eq!(
+            (high.captured_of_sent, high.capture_ratio, high.ring_trend()),
+            (0.5, Some(0.5), RingTrend::Overflowed)
+        );
         assert_eq!((high.ports.len() as f64, high.cpu_ns_per_packet), (ways, Some(1000.0)));
         assert_eq!(low.idle_share, None, "nobody read the cores' times");
     }
     for cell in routers {
-        let why = cell.findings[0].why_not.as_deref().unwrap_or_default();
+        let why = cell.findings[0].error.as_deref().unwrap_or_default();
         assert!(
             why.contains("no capture") && cell.direction.ends_with("way") | cell.direction.ends_with("ways"),
             "{why}"

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use linerate_experiment::Direction;
 use linerate_report::{
-    Account, CapturePort, Counted, Dut, Environment, ExperimentTrial, Found, Latency, Loss, Noise, Purpose, RingTrend,
-    SessionAccount, SessionLoss, SessionPoint, Stalls, Trial,
+    Account, CapturePort, Counted, Dut, Environment, ExperimentTrial, Latency, Loss, Noise, Purpose, RingTrend,
+    SessionAccount, SessionLoss, SessionPoint, Stalls, TestResult, Trial,
 };
 
 use crate::plan::{CellPlan, ways};
@@ -136,8 +136,8 @@ impl Testbed for MadeUpRig<'_> {
         Ok(self.measure(order))
     }
 
-    fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<Found, TestbedError> {
-        Ok(Found::Ping { sent: duration_ns / interval_ns, interval_ns, rtt: None })
+    fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<TestResult, TestbedError> {
+        Ok(TestResult::Ping { sent: duration_ns / interval_ns, interval_ns, rtt: None })
     }
 
     /// It carries as many connections, and requests, a second as packets, and has room for as many connections at a time.

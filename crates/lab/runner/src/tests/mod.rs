@@ -7,7 +7,7 @@ mod sessions;
 use std::io;
 
 use linerate_experiment::{DutKind, Experiment, SwitchPorts, parse};
-use linerate_report::{Cell, Finding, Found, Results};
+use linerate_report::{Cell, Finding, Results, TestResult};
 
 use super::plan::Plan;
 use super::{End, Event, RunError, Store, begin, matches_pattern, reached, run};
@@ -63,7 +63,7 @@ fn all(experiment: &Experiment, file: &str, testbeds: &mut MadeUp) -> (Results, 
 
 fn throughput(results: &Results, cell: usize) -> f64 {
     match &results.cells[cell].findings[0].found {
-        Some(Found::Throughput { goals }) => goals[0].lower_pps.expect("a lower bound"),
+        Some(TestResult::Throughput { goals }) => goals[0].lower_pps.expect("a lower bound"),
         other => panic!("{other:?}"),
     }
 }
@@ -97,7 +97,7 @@ fn a_test_of_some_cells_is_made_there_only_and_what_devices_showed_is_kept_by_tr
         results.cells.iter().map(tests).collect::<Vec<_>>(),
         [vec!["load"; 2], vec!["load", "ping", "load", "ping"]]
     );
-    let pinged = Found::Ping { sent: 200, interval_ns: 10_000_000, rtt: None };
+    let pinged = TestResult::Ping { sent: 200, interval_ns: 10_000_000, rtt: None };
     assert_eq!(results.cells[1].findings[1].found.as_ref(), Some(&pinged));
     let shown: Vec<_> = kept.shown.iter().map(|(cell, trial, text)| format!("{cell}, {trial}: {text}")).collect();
     let expected =
@@ -150,11 +150,11 @@ fn a_path_of_shared_memory_has_a_baseline_of_its_own() {
 fn a_figure_near_the_baseline_is_the_testers() {
     let (experiment, file) = experiment("", THROUGHPUT);
     let (results, _, _) = all(&experiment, &file, &mut MadeUp::new(3_000_000.0, 2_000_000.0));
-    let Some(Found::Throughput { goals }) = &results.cells[0].findings[0].found else { panic!("no throughput") };
+    let Some(TestResult::Throughput { goals }) = &results.cells[0].findings[0].found else { panic!("no throughput") };
     assert!(goals[0].tester_limited);
     assert_eq!(goals[0].limited_by, linerate_report::LimitedBy::Tester);
     let (results, _, _) = all(&experiment, &file, &mut MadeUp::new(1_000_000.0, 2_000_000.0));
-    let Some(Found::Throughput { goals }) = &results.cells[0].findings[0].found else { panic!("no throughput") };
+    let Some(TestResult::Throughput { goals }) = &results.cells[0].findings[0].found else { panic!("no throughput") };
     assert!(!goals[0].tester_limited);
 }
 
@@ -169,38 +169,38 @@ fn every_test_finds_something() {
     assert!(matches!(end, Ok(End::Complete)));
     assert_eq!(results.cells[0].findings.len(), 18);
     for finding in results.cells.iter().flat_map(|cell| &cell.findings) {
-        assert!(finding.why_not.is_none(), "{}: {:?}", finding.test, finding.why_not);
+        assert!(finding.error.is_none(), "{}: {:?}", finding.test, finding.error);
         assert!(!finding.trials.is_empty(), "{}", finding.test);
     }
     let found = |test: &str| {
         let finding = results.cells[0].findings.iter().find(|finding| finding.test == test);
         finding.and_then(|finding| finding.found.clone()).unwrap_or_else(|| panic!("{test}"))
     };
-    let Found::Latency { points } = found("latency") else { panic!() };
+    let TestResult::Latency { points } = found("latency") else { panic!() };
     assert!(points.iter().all(|point| point.latency.is_some()));
-    let Found::FrameLoss { points } = found("frame-loss") else { panic!() };
+    let TestResult::FrameLoss { points } = found("frame-loss") else { panic!() };
     assert!(
         points[0].loss_ratio > 0.7 && points.iter().rev().take(2).all(|point| point.loss_ratio == 0.0),
         "{points:?}"
     );
-    let Found::BackToBack { bursts, at_maximum, buffer_seconds, .. } = found("back-to-back") else { panic!() };
+    let TestResult::BackToBack { bursts, at_maximum, buffer_seconds, .. } = found("back-to-back") else { panic!() };
     // 256 slots, of which the device empties a quarter while they fill.
     assert!(bursts.len() == 2 && bursts.iter().all(|packets| (330..=342).contains(packets)), "{bursts:?}");
     assert!(!at_maximum);
     let slots = buffer_seconds.expect("corrected") * 2e6;
     assert!((245.0..=260.0).contains(&slots), "{slots}");
-    let Found::MaxForwardingRate { pps, .. } = found("max-forwarding-rate") else { panic!() };
+    let TestResult::MaxForwardingRate { pps, .. } = found("max-forwarding-rate") else { panic!() };
     assert!((499_000.0..=501_000.0).contains(&pps), "{pps}");
     assert_eq!(
         found("system-recovery"),
-        Found::SystemRecovery {
+        TestResult::SystemRecovery {
             recovery_ns: Some(7_000_000),
             overload_pps: match found("system-recovery") {
-                Found::SystemRecovery { overload_pps, .. } => overload_pps,
+                TestResult::SystemRecovery { overload_pps, .. } => overload_pps,
                 _ => 0.0,
             },
             after_pps: match found("system-recovery") {
-                Found::SystemRecovery { overload_pps, .. } => overload_pps / 2.0,
+                TestResult::SystemRecovery { overload_pps, .. } => overload_pps / 2.0,
                 _ => 0.0,
             },
         }
@@ -216,11 +216,11 @@ fn capacity_is_measured_several_times_and_a_load_without_loss_is_proved_once() {
     let (results, _, _) = all(&experiment, &file, &mut MadeUp::new(500_000.0, 2_000_000.0));
     assert!(reached(&results));
     let [search, capacity, no_loss] = &results.cells[0].findings[..] else { panic!("{results:#?}") };
-    let Some(Found::Capacity { delivered_pps, sent_pps }) = &capacity.found else { panic!("{capacity:#?}") };
+    let Some(TestResult::Capacity { delivered_pps, sent_pps }) = &capacity.found else { panic!("{capacity:#?}") };
     assert!(delivered_pps.len() == 3 && delivered_pps.iter().all(|pps| (499e3..=501e3).contains(pps)), "{capacity:#?}");
     assert!(sent_pps.iter().all(|pps| (1.99e6..=2.01e6).contains(pps)));
-    let Some(Found::Throughput { goals }) = &search.found else { panic!("{search:#?}") };
-    let Some(Found::NoLoss { pps, points, why, .. }) = &no_loss.found else { panic!("{no_loss:#?}") };
+    let Some(TestResult::Throughput { goals }) = &search.found else { panic!("{search:#?}") };
+    let Some(TestResult::NoLoss { pps, points, why, .. }) = &no_loss.found else { panic!("{no_loss:#?}") };
     assert_eq!((*pps, points.len(), why), (goals[0].lower_pps, 1, &None));
 }
 
@@ -236,7 +236,7 @@ fn where_interruptions_cost_packets_at_every_load_the_figure_without_loss_is_mis
     run(&experiment, &mut results, &mut testbeds, &mut Kept::default(), &mut |_| {}).expect("kept");
     let mut testbeds = MadeUp { interrupted: 9, ..MadeUp::new(500_000.0, 2_000_000.0) };
     run(&experiment, &mut results, &mut testbeds, &mut Kept::default(), &mut |_| {}).expect("kept");
-    let Some(Found::NoLoss { pps: None, points, why: Some(why), .. }) = &results.cells[0].findings[1].found else {
+    let Some(TestResult::NoLoss { pps: None, points, why: Some(why), .. }) = &results.cells[0].findings[1].found else {
         panic!("{results:#?}")
     };
     assert_eq!(points.len(), 2);
@@ -259,7 +259,7 @@ fn unsent_packets_decide_no_search() {
     // A load that the tester never sends whole is its own limit, and is said to be.
     let mut testbeds = MadeUp { starved: 1_000, ..MadeUp::new(3_000_000.0, 2_000_000.0) };
     let (results, _, _) = all(&experiment, &file, &mut testbeds);
-    let Some(Found::Throughput { goals }) = &results.cells[0].findings[0].found else { panic!("{results:#?}") };
+    let Some(TestResult::Throughput { goals }) = &results.cells[0].findings[0].found else { panic!("{results:#?}") };
     assert_eq!(goals[0].limited_by, linerate_report::LimitedBy::Tester);
 }
 
@@ -270,7 +270,7 @@ fn a_goal_outside_interruptions_says_what_the_figure_is_with_them() {
         let mut testbeds = MadeUp { interrupted: 1_000, ..MadeUp::new(500_000.0, 2_000_000.0) };
         let (results, _, _) = all(&experiment, &file, &mut testbeds);
         match &results.cells[0].findings[0].found {
-            Some(Found::Throughput { goals }) => goals[0].clone(),
+            Some(TestResult::Throughput { goals }) => goals[0].clone(),
             other => panic!("{other:?}"),
         }
     };
@@ -306,7 +306,7 @@ fn a_search_ends_with_its_time_and_says_what_it_knows() {
         *time_max_ns = Some(0);
     }
     let (results, _, _) = all(&experiment, &file, &mut testbeds);
-    let Some(Found::Throughput { goals }) = &results.cells[0].findings[0].found else { panic!("{results:#?}") };
+    let Some(TestResult::Throughput { goals }) = &results.cells[0].findings[0].found else { panic!("{results:#?}") };
     assert_eq!((testbeds.trials, goals[0].stop), (1, linerate_report::SearchStop::UsedUp), "the one at full rate");
     assert_eq!((goals[0].lower_pps, goals[0].upper_pps), (None, Some(2e6)));
 }
@@ -343,7 +343,7 @@ fn a_device_that_dies_is_built_again_once_and_the_next_cell_is_measured() {
     let tests = "[[test]]\nkind = \"load\"\nrate = \"1000pps\"\n[[test]]\nkind = \"load\"\nrate = \"2000pps\"\n[[test]]\nkind = \"load\"\nrate = \"3000pps\"\n";
     let (experiment, file) = experiment("", tests);
     let why = |results: &Results, cell: usize| -> Vec<bool> {
-        results.cells[cell].findings.iter().map(|finding| finding.why_not.is_some()).collect()
+        results.cells[cell].findings.iter().map(|finding| finding.error.is_some()).collect()
     };
     let mut testbeds = MadeUp { trouble: Some(("one", Trouble::DiesAt(vec![1]))), ..MadeUp::new(5e5, 2e6) };
     let (results, end, _) = all(&experiment, &file, &mut testbeds);
@@ -353,7 +353,7 @@ fn a_device_that_dies_is_built_again_once_and_the_next_cell_is_measured() {
     let mut testbeds = MadeUp { trouble: Some(("one", Trouble::DiesAt(vec![0, 1]))), ..MadeUp::new(5e5, 2e6) };
     let (results, _, _) = all(&experiment, &file, &mut testbeds);
     assert_eq!((why(&results, 0), why(&results, 1)), (vec![true; 3], vec![false; 3]), "twice, and it is left alone");
-    let words = results.cells[0].findings[0].why_not.as_deref().unwrap_or("");
+    let words = results.cells[0].findings[0].error.as_deref().unwrap_or("");
     assert!(words.contains("died"), "{words}");
 }
 
@@ -363,7 +363,7 @@ fn what_cannot_be_built_says_why_and_the_rest_goes_on() {
     let mut testbeds = MadeUp { trouble: Some(("one", Trouble::Missing)), ..MadeUp::new(5e5, 2e6) };
     let (results, end, _) = all(&experiment, &file, &mut testbeds);
     assert!(matches!(end, Ok(End::Complete)) && results.complete && !reached(&results));
-    assert_eq!(results.cells[0].findings[0].why_not.as_deref(), Some("`made-up` is not installed"));
+    assert_eq!(results.cells[0].findings[0].error.as_deref(), Some("`made-up` is not installed"));
     assert!(throughput(&results, 1) > 4e5);
 }
 
@@ -373,7 +373,7 @@ fn latency_without_a_throughput_says_so() {
     let mut experiment = experiment;
     experiment.tests[0].kind = linerate_experiment::TestKind::Soak { share: 0.5 };
     let (results, _, _) = all(&experiment, &file, &mut MadeUp::new(5e5, 2e6));
-    let why = results.cells[0].findings[0].why_not.clone().unwrap_or_default();
+    let why = results.cells[0].findings[0].error.clone().unwrap_or_default();
     assert!(why.contains("throughput"), "{why}");
 }
 

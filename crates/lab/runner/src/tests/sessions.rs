@@ -1,6 +1,6 @@
 //! Searches and ladders of connections and requests, on devices made up of numbers.
 
-use linerate_report::{Found, SessionsFound};
+use linerate_report::{SessionsFound, TestResult};
 
 use super::made_up::MadeUp;
 use super::{all, experiment};
@@ -11,7 +11,11 @@ fn found(test: &str, carries: f64, begins: f64) -> SessionsFound {
     let (results, end, _) = all(&experiment, &file, &mut MadeUp::new(carries, begins));
     assert!(end.is_ok() && results.complete, "{end:?}");
     match results.cells[0].findings[0].found.clone() {
-        Some(Found::ConnectionRate(found) | Found::ConcurrentConnections(found) | Found::RequestRate(found)) => found,
+        Some(
+            TestResult::ConnectionRate(found)
+            | TestResult::ConcurrentConnections(found)
+            | TestResult::RequestRate(found),
+        ) => found,
         other => panic!("{other:?}"),
     }
 }

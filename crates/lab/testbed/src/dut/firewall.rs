@@ -22,14 +22,14 @@ const RULES_MAX: u32 = 1 << 16;
 const CONNTRACK_MAX: &str = "net/netfilter/nf_conntrack_max";
 
 /// One direction: its test packets go `from` -> `to`, leave by `out`, and are translated to `translated`.
-struct Way {
+struct DirectionRules {
     from: String,
     to: String,
     out: &'static str,
     translated: IpAddr,
 }
 
-fn ways(spec: &TopologySpec, version: IpVersion) -> Vec<Way> {
+fn ways(spec: &TopologySpec, version: IpVersion) -> Vec<DirectionRules> {
     let is_of =
         |range: &&Range| matches!((range, version), (Range::V4(..), IpVersion::V4) | (Range::V6(..), IpVersion::V6));
     let text = |ranges: &[Range]| {
@@ -44,8 +44,8 @@ fn ways(spec: &TopologySpec, version: IpVersion) -> Vec<Way> {
         IpVersion::V6 => link.dut6.into(),
     });
     vec![
-        Way { from: sources, to: destinations, out: EGRESS_INTERFACE, translated: own[0] },
-        Way { from: back.0, to: back.1, out: INGRESS_INTERFACE, translated: own[1] },
+        DirectionRules { from: sources, to: destinations, out: EGRESS_INTERFACE, translated: own[0] },
+        DirectionRules { from: back.0, to: back.1, out: INGRESS_INTERFACE, translated: own[1] },
     ]
 }
 
@@ -188,7 +188,7 @@ fn iptables(firewall: &Firewall, spec: &TopologySpec, version: IpVersion) -> Str
     text.push_str("COMMIT\n");
     if firewall.snat {
         text.push_str("*nat\n:POSTROUTING ACCEPT [0:0]\n");
-        for Way { from, to, out, translated } in ways(spec, version) {
+        for DirectionRules { from, to, out, translated } in ways(spec, version) {
             let _ = writeln!(text, "-A POSTROUTING -d {to} -s {from} -o {out} -j SNAT --to-source {translated}");
         }
         text.push_str("COMMIT\n");
@@ -215,7 +215,7 @@ fn nft(firewall: &Firewall, spec: &TopologySpec, version: IpVersion) -> String {
     }
     if firewall.snat {
         text.push_str(" chain postrouting {\n  type nat hook postrouting priority srcnat; policy accept;\n");
-        for Way { from, to, out, translated } in ways(spec, version) {
+        for DirectionRules { from, to, out, translated } in ways(spec, version) {
             let _ = writeln!(text, "  oifname \"{out}\" {ip} daddr {to} {ip} saddr {from} snat to {translated}");
         }
         text.push_str(" }\n");

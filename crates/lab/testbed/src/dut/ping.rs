@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use linerate_report::{Found, Latency};
+use linerate_report::{Latency, TestResult};
 
 use super::DutError;
 use super::tools::Place;
@@ -21,7 +21,7 @@ const LAST_S: u32 = 1;
 ///
 /// # Errors
 /// A device that does not carry frames as they are; `ping` is not installed; IPv6 is not in this kernel.
-pub fn ping(topology: &Topology, duration_ns: u64, interval_ns: u64) -> Result<Found, DutError> {
+pub fn ping(topology: &Topology, duration_ns: u64, interval_ns: u64) -> Result<TestResult, DutError> {
     if topology.dut.as_ref().is_some_and(|dut| dut.forwarding.cut != Cut::Switched) {
         let why = "link-local addresses reach the other end only through a device that carries frames as they are";
         return Err(DutError::Unsupported(why.into()));
@@ -33,13 +33,13 @@ pub fn ping(topology: &Topology, duration_ns: u64, interval_ns: u64) -> Result<F
     let deadline = Instant::now() + FIRST_MAX;
     while round_trips_ns(&place.printed_by(&command(1, interval_ns, &target), MORE)?).is_empty() {
         if Instant::now() >= deadline {
-            return Ok(Found::Ping { sent: 1, interval_ns, rtt: None });
+            return Ok(TestResult::Ping { sent: 1, interval_ns, rtt: None });
         }
     }
     let sent = (duration_ns / interval_ns.max(1)).max(1);
     let at_most = Duration::from_nanos(duration_ns) + MORE;
     let printed = place.printed_by(&command(sent, interval_ns, &target), at_most)?;
-    Ok(Found::Ping { sent, interval_ns, rtt: latency(round_trips_ns(&printed)) })
+    Ok(TestResult::Ping { sent, interval_ns, rtt: latency(round_trips_ns(&printed)) })
 }
 
 fn command(count: u64, interval_ns: u64, target: &str) -> Vec<String> {

@@ -30,7 +30,10 @@ pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
     take_redirected_frames(&topology.receiver)?;
     let links = Links::of(&topology, spec)?;
     let [ingress, egress] = links.interfaces();
-    let programs = [Way::attach(&links, ingress, egress, spec)?, Way::attach(&links, egress, ingress, spec)?];
+    let programs = [
+        DirectionProgram::attach(&links, ingress, egress, spec)?,
+        DirectionProgram::attach(&links, egress, ingress, spec)?,
+    ];
     // The program brought NAPI of its own.
     topology.place_again(spec.placement)?;
     let mut configuration = links::configuration(spec);
@@ -49,13 +52,13 @@ fn take_redirected_frames(side: &Side) -> Result<(), DutError> {
 }
 
 /// The program that takes frames on one interface.
-struct Way {
+struct DirectionProgram {
     program: Forward,
     _link: XdpLink,
     name: &'static str,
 }
 
-impl Way {
+impl DirectionProgram {
     fn attach(links: &Links, from: &Interface, to: &Interface, spec: &TopologySpec) -> Result<Self, DutError> {
         let attached = links.dut().namespace.run(|| -> Result<_, BpfError> {
             let program = Forward::load(to.index, spec.mtu > MTU_ONE_BUFFER)?;
@@ -74,7 +77,7 @@ fn refused(error: BpfError) -> DutError {
 
 struct Forwarder {
     links: Links,
-    programs: [Way; 2],
+    programs: [DirectionProgram; 2],
     configuration: BTreeMap<String, String>,
 }
 
@@ -89,7 +92,7 @@ impl Device for Forwarder {
 
     fn counters(&mut self) -> Result<BTreeMap<String, u64>, DutError> {
         let mut counters = self.links.counters()?;
-        for Way { program, name, .. } in &self.programs {
+        for DirectionProgram { program, name, .. } in &self.programs {
             let forwarded = program.forwarded().map_err(refused)?;
             counters.insert(format!("{name} redirected"), forwarded.redirected);
             counters.insert(format!("{name} refused"), forwarded.refused);
