@@ -42,16 +42,6 @@ impl Assembler {
         Assembler::default()
     }
 
-    /// The slots so far; `load_imm64` and the map loads take two.
-    pub fn len(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// True before the first instruction.
-    pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
-    }
-
     /// Resolves the jumps and returns the program.
     ///
     /// # Errors

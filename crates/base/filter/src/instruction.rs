@@ -79,8 +79,6 @@ pub(crate) mod fact {
     pub const PROTOCOL: u32 = 0;
     pub const PACKET_TYPE: u32 = 4;
     pub const INTERFACE: u32 = 8;
-    pub const NETLINK: u32 = 12;
-    pub const NETLINK_NESTED: u32 = 16;
     pub const MARK: u32 = 20;
     pub const QUEUE: u32 = 24;
     pub const HARDWARE_TYPE: u32 = 28;
@@ -89,28 +87,12 @@ pub(crate) mod fact {
     pub const XOR_X: u32 = 40;
     pub const TAG: u32 = 44;
     pub const TAG_PRESENT: u32 = 48;
-    pub const PAYLOAD: u32 = 52;
-    pub const RANDOM: u32 = 56;
     pub const TAG_PROTOCOL: u32 = 60;
 
-    pub const ALL: [u32; 16] = [
-        PROTOCOL,
-        PACKET_TYPE,
-        INTERFACE,
-        NETLINK,
-        NETLINK_NESTED,
-        MARK,
-        QUEUE,
-        HARDWARE_TYPE,
-        HASH,
-        CORE,
-        XOR_X,
-        TAG,
-        TAG_PRESENT,
-        PAYLOAD,
-        RANDOM,
-        TAG_PROTOCOL,
-    ];
+    /// All that the kernel knows, at multiples of 4. Those without a name are 0 here.
+    pub fn all() -> impl Iterator<Item = u32> {
+        (PROTOCOL..=TAG_PROTOCOL).step_by(4)
+    }
 }
 
 impl Instruction {

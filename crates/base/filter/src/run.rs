@@ -240,7 +240,7 @@ mod tests {
         let tag = Some(Tag { protocol: 0x8100, control: 0x2064 });
         let facts = Facts { tag, packet_type: 4, interface: 7, queue: 2, mark: 5, hash: 6, core: 1, original_len: 60 };
         let fact = |which| a_after(&[(LD_W_ABS, ANCILLARY + which)], &[], &facts);
-        let all: Vec<u32> = fact::ALL.iter().map(|which| fact(*which)).collect();
+        let all: Vec<u32> = fact::all().map(fact).collect();
         assert_eq!(all, [0, 4, 7, 0, 0, 5, 2, 1, 6, 1, 0, 0x2064, 1, 0, 0, 0x8100]);
         let sent = Program::everything(9).for_sent().unwrap();
         assert_eq!(sent.run(&[0; 60], &facts), 9);

@@ -15,14 +15,6 @@ impl FileFormat {
         let path = path.strip_suffix(".zst").unwrap_or(path);
         if path.ends_with(".pcap") { FileFormat::Pcap } else { FileFormat::Pcapng }
     }
-
-    /// What the names of such files end in, without the dot.
-    pub fn extension(self) -> &'static str {
-        match self {
-            FileFormat::Pcap => "pcap",
-            FileFormat::Pcapng => "pcapng",
-        }
-    }
 }
 
 /// Which way a packet went, as seen from the host that captured it (bits 0 and 1 of `epb_flags`).

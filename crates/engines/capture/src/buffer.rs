@@ -28,8 +28,6 @@ pub struct WriteBuffer {
     len: usize,
     packets: u64,
     packet_bytes: u64,
-    first_ns: u64,
-    last_ns: u64,
 }
 
 impl WriteBuffer {
@@ -39,7 +37,7 @@ impl WriteBuffer {
         let alignment = if capacity < HUGE_PAGE / 2 { ALIGNMENT } else { HUGE_PAGE };
         let memory: Box<[u8]> = vec![0; capacity + alignment + 2 * ALIGNMENT].into();
         let start = memory.as_ptr().align_offset(alignment).min(alignment);
-        WriteBuffer { format, memory, start, capacity, len: 0, packets: 0, packet_bytes: 0, first_ns: 0, last_ns: 0 }
+        WriteBuffer { format, memory, start, capacity, len: 0, packets: 0, packet_bytes: 0 }
     }
 
     /// The memory for records, to be told how to lie; writing there spoils the records. (Padding may need a page behind it.)
@@ -64,12 +62,8 @@ impl WriteBuffer {
         }
         let place = record(self.format, self.memory.get_mut(start..start + len)?, head, kept)?;
         self.len += len;
-        if self.packets == 0 {
-            self.first_ns = head.time_ns;
-        }
         self.packets += 1;
         self.packet_bytes += u64::from(head.original_len);
-        self.last_ns = head.time_ns;
         Some(place)
     }
 
@@ -131,14 +125,9 @@ impl WriteBuffer {
         self.packet_bytes
     }
 
-    /// Time of the first and of the last packet, nanoseconds since 1970; 0 when there is none.
-    pub fn times_ns(&self) -> (u64, u64) {
-        (self.first_ns, self.last_ns)
-    }
-
     /// Forgets all records.
     pub fn clear(&mut self) {
-        (self.len, self.packets, self.packet_bytes, self.first_ns, self.last_ns) = (0, 0, 0, 0, 0);
+        (self.len, self.packets, self.packet_bytes) = (0, 0, 0);
     }
 }
 
@@ -166,7 +155,6 @@ mod tests {
             assert!(packets.len() > 5 && buffer.len() <= buffer.capacity());
             assert_eq!(buffer.bytes().as_ptr() as usize % ALIGNMENT, 0);
             assert_eq!((buffer.packets(), buffer.packet_bytes()), (packets.len() as u64, packets.len() as u64 * 1500));
-            assert_eq!(buffer.times_ns(), (packets[0].0, packets[packets.len() - 1].0));
             let mut file = Vec::new();
             file_start(&mut file, format, 0);
             file.extend(buffer.bytes());

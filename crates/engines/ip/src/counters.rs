@@ -51,31 +51,8 @@ pub enum DropReason {
 }
 
 impl DropReason {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [DropReason; 22] = [
-        DropReason::Truncated,
-        DropReason::Vlan,
-        DropReason::OtherMac,
-        DropReason::SourceMac,
-        DropReason::EtherType,
-        DropReason::Malformed,
-        DropReason::HeaderChecksum,
-        DropReason::TransportChecksum,
-        DropReason::SourceAddress,
-        DropReason::OtherAddress,
-        DropReason::NotReady,
-        DropReason::LinkBroadcast,
-        DropReason::SourceRoute,
-        DropReason::Option,
-        DropReason::Protocol,
-        DropReason::Fragment,
-        DropReason::Arp,
-        DropReason::Icmp,
-        DropReason::NeighbourDiscovery,
-        DropReason::Redirect,
-        DropReason::IcmpQuote,
-        DropReason::Dhcp,
-    ];
+    /// How many there are.
+    pub const COUNT: usize = DropReason::Dhcp as usize + 1;
 
     /// Its name in documents.
     pub fn name(self) -> &'static str {
@@ -121,7 +98,7 @@ pub struct Counters {
     /// Frames for this layer: ARP, ICMP, neighbour discovery, DHCP, fragments that are kept.
     pub handled: u64,
     /// Frames that were dropped, by the number of the reason.
-    pub dropped: [u64; DropReason::ALL.len()],
+    pub dropped: [u64; DropReason::COUNT],
     /// Frames that this layer sent on its own: requests, answers, errors, parked packets.
     pub sent: u64,
     /// Frames that this layer could not send, because the batch or the pool had no room.

@@ -1,7 +1,7 @@
 //! A ring whose packets are looked at where they lie: for captures, which copy each packet once, to where it is written.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 
 use linerate_filter::Program;
 use linerate_port::{OpenError, PortError, PortSpec};
@@ -220,7 +220,8 @@ impl RingCapture {
     }
 
     /// Takes no packet any more; those in the ring are still to be walked. Then `offered = dropped + walked`, once the kernel
-    /// has handed over the block that it was filling, which takes it at most [`RingCapture::retire_ns`] and a tick of its timer.
+    /// has handed over the block that it was filling, which takes it at most the time that the ring was
+    /// opened with (`retire`) and a tick of its timer.
     ///
     /// # Errors
     /// What the system answers.
@@ -246,19 +247,9 @@ impl RingCapture {
         self.ring.level_bytes()
     }
 
-    /// How long the kernel keeps a block that is not full.
-    pub fn retire_ns(&self) -> u64 {
-        self.ring.retire_ns
-    }
-
     /// Hardware address of the interface.
     pub fn mac(&self) -> Option<[u8; 6]> {
         self.device.mac()
-    }
-
-    /// The descriptor to sleep on, with others.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
     }
 
     fn io_error(&self, operation: &'static str, source: io::Error) -> PortError {
