@@ -9,5 +9,6 @@ pub mod cmd;
 pub mod help;
 pub mod lab;
 pub mod ofswitch;
+mod running;
 pub mod switch;
 pub mod tcp;

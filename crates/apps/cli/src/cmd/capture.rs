@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use linerate_capture::RotationPolicy;
 use linerate_units::{bytes, count, positive_duration_ns};
 
-use linerate_console::note;
+use super::status;
 use linerate_recorder::capture::open::{CaptureDirection, CaptureRequest, RINGS_MAX, Rings, expand_any};
 use linerate_recorder::capture::run::{self, Plan};
 use linerate_recorder::capture::timestamps::TimestampSource;
@@ -104,13 +104,7 @@ pub struct Args {
 
 /// Captures. Status 1 when a port or the disk failed, 2 when it could not start.
 pub fn run(args: &Args) -> ExitCode {
-    match plan(args).and_then(|plan| run::run(&plan)) {
-        Ok(fine) => ExitCode::from(u8::from(!fine)),
-        Err(error) => {
-            note(&format!("linerate capture: {error}"));
-            ExitCode::from(2)
-        }
-    }
+    status::of("linerate capture", plan(args).and_then(|plan| run::run(&plan)))
 }
 
 fn plan(args: &Args) -> Result<Plan, String> {

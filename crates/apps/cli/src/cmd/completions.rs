@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Command;
 use clap_complete::Shell;
 
-use linerate_console::note;
+use super::status;
 use linerate_console::out;
 
 const COMPLETIONS_EXAMPLES: &str = "\
@@ -59,11 +59,5 @@ pub fn man(args: &ManArgs, command: Command) -> ExitCode {
             rendered.map(|()| _ = out(String::from_utf8_lossy(&page).trim_end()))
         }
     };
-    match written {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            note(&format!("linerate man: {error}"));
-            ExitCode::from(2)
-        }
-    }
+    status::of("linerate man", written.map(|()| true))
 }

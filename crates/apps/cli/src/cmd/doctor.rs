@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use super::status;
 use linerate_console::print;
 use linerate_doctor::{Severity, examine, gather, show};
 
@@ -18,25 +19,17 @@ pub struct Args {
 
 /// Examines the host and prints what it found. Status 1 when something cannot work, 2 when it could not look.
 pub fn run(args: &Args) -> ExitCode {
-    let facts = match gather::gather(&args.interfaces) {
-        Ok(facts) => facts,
-        Err(error) => {
-            linerate_console::tell!("linerate doctor: {error}; `ip link` lists the interfaces");
-            return ExitCode::from(2);
-        }
-    };
+    status::of("linerate doctor", try_run(args))
+}
+
+fn try_run(args: &Args) -> Result<bool, String> {
+    let facts = gather::gather(&args.interfaces);
+    let facts = facts.map_err(|error| format!("{error}; `ip link` lists the interfaces"))?;
     let findings = examine(&facts);
-    if args.json {
-        match show::json(&facts, &findings) {
-            Ok(text) => print(&text),
-            Err(error) => {
-                linerate_console::tell!("linerate doctor: {error}");
-                return ExitCode::from(2);
-            }
-        }
-    } else {
-        print(&show::text(&facts, &findings));
-    }
-    let problem = findings.iter().any(|finding| finding.severity == Severity::Problem);
-    ExitCode::from(u8::from(problem))
+    let text = match args.json {
+        true => show::json(&facts, &findings).map_err(|error| error.to_string())?,
+        false => show::text(&facts, &findings),
+    };
+    print(&text);
+    Ok(findings.iter().all(|finding| finding.severity != Severity::Problem))
 }

@@ -18,6 +18,7 @@ pub mod read;
 pub mod receive;
 pub mod report;
 pub mod send;
+mod status;
 pub mod switch;
 mod switch_ctl;
 pub mod tcp;

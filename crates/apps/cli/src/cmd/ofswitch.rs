@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use linerate_control::{SettingValue, StartError};
 use linerate_ofswitch::{Config, Options, Running};
-use linerate_sys::{clock, signal};
+use linerate_sys::signal;
 use linerate_units::duration_ns;
 
 use crate::ofswitch::text;
+use crate::running::{self, print_json};
 use linerate_console::note;
 
-use super::ofswitch_ctl;
+use super::{ofswitch_ctl, status};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -120,13 +121,7 @@ pub fn run(args: &Args) -> ExitCode {
     if let Some(Command::Ctl(args)) = &args.command {
         return ofswitch_ctl::run(args);
     }
-    match switch(args) {
-        Ok(well) => ExitCode::from(u8::from(!well)),
-        Err(problem) => {
-            note(&format!("linerate ofswitch: {problem}"));
-            ExitCode::from(2)
-        }
-    }
+    status::of("linerate ofswitch", switch(args))
 }
 
 /// True when all went well.
@@ -146,7 +141,18 @@ fn switch(args: &Args) -> Result<bool, String> {
     if !quiet {
         announce(&running);
     }
-    watch(&running, run_ns, args);
+    running::wait_for_end(
+        run_ns,
+        || running.has_ended(),
+        |timeout_ns| running.sleep(timeout_ns),
+        || {
+            if args.json
+                && let Ok(snapshot) = running.snapshot()
+            {
+                print_json(&snapshot);
+            }
+        },
+    );
     let ended = running.stop().map_err(|error| error.to_string())?;
     if args.json {
         print_json(&ended.snapshot);
@@ -167,46 +173,9 @@ fn announce(running: &Running) {
     }
 }
 
-const SECOND_NS: u64 = 1_000_000_000;
-
-/// Until a signal, the end of the time, or the end of the switch.
-fn watch(running: &Running, run_ns: Option<u64>, args: &Args) {
-    let start_ns = clock::now_ns();
-    let end_ns = run_ns.map(|run_ns| start_ns.saturating_add(run_ns));
-    let mut next_ns = start_ns + SECOND_NS;
-    while !signal::stop_requested() && !running.has_ended() {
-        let now_ns = clock::now_ns();
-        if end_ns.is_some_and(|end_ns| now_ns >= end_ns) {
-            return;
-        }
-        if args.json && now_ns >= next_ns {
-            next_ns = now_ns + SECOND_NS;
-            if let Ok(snapshot) = running.snapshot() {
-                print_json(&snapshot);
-            }
-        }
-        let wake_ns = (now_ns + SECOND_NS).min(end_ns.unwrap_or(u64::MAX));
-        let wake_ns = if args.json { wake_ns.min(next_ns) } else { wake_ns };
-        running.sleep(wake_ns - now_ns);
-    }
-}
-
-fn print_json(snapshot: &linerate_ofswitch::document::Snapshot) {
-    match serde_json::to_string(snapshot) {
-        Ok(line) => linerate_console::print(&line),
-        Err(error) => note(&error.to_string()),
-    }
-}
-
 /// The file, then the flags.
 fn config(args: &Args) -> Result<Config, String> {
-    let mut config = match &args.config {
-        Some(path) => {
-            let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-            Config::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?
-        }
-        None => Config::default(),
-    };
+    let mut config = running::configuration(args.config.as_deref(), Config::parse)?;
     for port in &args.ports {
         config.add_port(port).map_err(|error| error.to_string())?;
     }

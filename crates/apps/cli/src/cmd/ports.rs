@@ -7,6 +7,7 @@ use linerate_ports::{Backend, Interface, Unusable};
 use linerate_wire::MacAddress;
 use serde::Serialize;
 
+use super::status;
 use linerate_console::print;
 
 /// Arguments of `linerate ports`.
@@ -30,29 +31,20 @@ const VALE: Backend = Backend {
 
 /// Lists backends and interfaces. Status 2 when the kernel does not tell them.
 pub fn run(args: &Args) -> ExitCode {
-    let interfaces = match linerate_ports::interfaces() {
-        Ok(interfaces) => interfaces,
-        Err(error) => {
-            linerate_console::tell!("linerate ports: the interfaces cannot be listed: {error}");
-            return ExitCode::from(2);
-        }
-    };
+    status::of("linerate ports", try_run(args))
+}
+
+fn try_run(args: &Args) -> Result<bool, String> {
+    let interfaces = linerate_ports::interfaces();
+    let interfaces = interfaces.map_err(|error| format!("the interfaces cannot be listed: {error}"))?;
     let mut backends = linerate_ports::list();
     backends.push(VALE);
-    if !args.json {
-        print(text(&backends, &interfaces).trim_end());
-        return ExitCode::SUCCESS;
-    }
-    match json(&backends, &interfaces) {
-        Ok(text) => {
-            print(&text);
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            linerate_console::tell!("linerate ports: {error}");
-            ExitCode::from(2)
-        }
-    }
+    let text = match args.json {
+        true => json(&backends, &interfaces).map_err(|error| error.to_string())?,
+        false => text(&backends, &interfaces),
+    };
+    print(text.trim_end());
+    Ok(true)
 }
 
 fn text(backends: &[Backend], interfaces: &[Interface]) -> String {

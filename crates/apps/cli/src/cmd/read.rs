@@ -9,6 +9,7 @@ use linerate_pcapng::{ETHERNET, PACKET_LEN_MAX};
 use linerate_ports::{FilterPlace, compile_filter};
 use linerate_units::count;
 
+use super::status;
 use linerate_console::note;
 use linerate_reader::cut::Cut;
 use linerate_reader::output::Output;
@@ -85,13 +86,7 @@ pub struct Args {
 
 /// Reads. Status 1 when a file was not whole, or could not be read or written; 2 when it could not start.
 pub fn run(args: &Args) -> ExitCode {
-    match try_run(args) {
-        Ok(whole) => ExitCode::from(u8::from(!whole)),
-        Err(error) => {
-            note(&format!("linerate read: {error}"));
-            ExitCode::from(2)
-        }
-    }
+    status::of("linerate read", try_run(args))
 }
 
 /// What becomes of the packets.

@@ -10,6 +10,7 @@ use linerate_sys::signal;
 use linerate_units::{count, positive_duration_ns};
 use linerate_worker::Control;
 
+use super::status;
 use linerate_console::cores::Cores;
 use linerate_console::note;
 use linerate_console::open::{self, Division};
@@ -76,13 +77,7 @@ pub struct Args {
 
 /// Receives. Status 1 when fewer packets arrived than expected or a port broke, 2 when it could not start.
 pub fn run(args: &Args) -> ExitCode {
-    match try_run(args) {
-        Ok(fine) => ExitCode::from(u8::from(!fine)),
-        Err(error) => {
-            note(&format!("linerate receive: {error}"));
-            ExitCode::from(2)
-        }
-    }
+    status::of("linerate receive", try_run(args))
 }
 
 fn try_run(args: &Args) -> Result<bool, String> {

@@ -12,6 +12,7 @@ use linerate_report::Timestamp;
 use linerate_sys::signal;
 use linerate_wire::MacAddress;
 
+use super::status;
 use linerate_console::cores::Cores;
 use linerate_console::note;
 use linerate_console::open::{self, Division, open_divided};
@@ -116,13 +117,7 @@ impl Args {
 
 /// Sends. Status 1 when something that was asked for was not sent or did not arrive, 2 when it could not start.
 pub fn run(args: &Args) -> ExitCode {
-    match try_run(args) {
-        Ok(complete) => ExitCode::from(u8::from(!complete)),
-        Err(error) => {
-            note(&format!("linerate send: {error}"));
-            ExitCode::from(2)
-        }
-    }
+    status::of("linerate send", try_run(args))
 }
 
 fn try_run(args: &Args) -> Result<bool, String> {

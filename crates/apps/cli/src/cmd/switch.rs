@@ -5,15 +5,16 @@ use std::process::ExitCode;
 
 use linerate_control::SettingValue;
 use linerate_switch::config::{Config, MacConfig, MirrorConfig};
-use linerate_switch::{Options, Running, StartError};
-use linerate_sys::{clock, signal};
+use linerate_switch::{Options, StartError};
+use linerate_sys::signal;
 use linerate_units::duration_ns;
 
-use crate::switch::progress::{Form, Progress, json};
+use crate::running::{self, print_json};
+use crate::switch::progress::{Form, Progress};
 use crate::switch::text;
 use linerate_console::note;
 
-use super::switch_ctl;
+use super::{status, switch_ctl};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -111,13 +112,7 @@ pub fn run(args: &Args) -> ExitCode {
     if let Some(Command::Ctl(args)) = &args.command {
         return switch_ctl::run(args);
     }
-    match switch(args) {
-        Ok(well) => ExitCode::from(u8::from(!well)),
-        Err(problem) => {
-            note(&format!("linerate switch: {problem}"));
-            ExitCode::from(2)
-        }
-    }
+    status::of("linerate switch", switch(args))
 }
 
 /// True when all went well.
@@ -144,11 +139,22 @@ fn switch(args: &Args) -> Result<bool, String> {
         ));
     }
     let mut progress = Progress::new(form(args));
-    watch(&running, run_ns, &mut progress);
+    running::wait_for_end(
+        run_ns,
+        || running.has_ended(),
+        |timeout_ns| running.sleep(timeout_ns),
+        || {
+            if progress.wanted()
+                && let Ok(snapshot) = running.snapshot()
+            {
+                progress.show(snapshot);
+            }
+        },
+    );
     progress.end_line();
     let ended = running.stop().map_err(|error| error.to_string())?;
     if args.json {
-        json(&ended.snapshot);
+        print_json(&ended.snapshot);
     } else if !quiet {
         linerate_console::print(&text::account(&ended.snapshot));
         if ended.snapshot.workers.len() > 1 {
@@ -170,39 +176,9 @@ fn form(args: &Args) -> Form {
     }
 }
 
-const SECOND_NS: u64 = 1_000_000_000;
-
-/// Until a signal, the end of the time, or the end of the switch.
-fn watch(running: &Running, run_ns: Option<u64>, progress: &mut Progress) {
-    let start_ns = clock::now_ns();
-    let end_ns = run_ns.map(|run_ns| start_ns.saturating_add(run_ns));
-    let mut next_ns = start_ns + SECOND_NS;
-    while !signal::stop_requested() && !running.has_ended() {
-        let now_ns = clock::now_ns();
-        if end_ns.is_some_and(|end_ns| now_ns >= end_ns) {
-            return;
-        }
-        if progress.wanted() && now_ns >= next_ns {
-            next_ns = now_ns + SECOND_NS;
-            if let Ok(snapshot) = running.snapshot() {
-                progress.show(snapshot);
-            }
-        }
-        let wake_ns = (now_ns + SECOND_NS).min(end_ns.unwrap_or(u64::MAX));
-        let wake_ns = if progress.wanted() { wake_ns.min(next_ns) } else { wake_ns };
-        running.sleep(wake_ns - now_ns);
-    }
-}
-
 /// The file, then the flags.
 fn config(args: &Args) -> Result<Config, String> {
-    let mut config = match &args.config {
-        Some(path) => {
-            let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-            Config::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?
-        }
-        None => Config::default(),
-    };
+    let mut config = running::configuration(args.config.as_deref(), Config::parse)?;
     let say = |error: linerate_switch::config::ConfigError| error.to_string();
     for port in &args.ports {
         config.add_port(port).map_err(say)?;

@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::{tcp_connect, tcp_ctl, tcp_load, tcp_serve};
-use linerate_console::note;
+use super::{status, tcp_connect, tcp_ctl, tcp_load, tcp_serve};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,11 +42,5 @@ pub fn run(args: &Args) -> ExitCode {
         Command::Load(args) => ("load", tcp_load::run(args)),
         Command::Ctl(args) => return tcp_ctl::run(args),
     };
-    match done {
-        Ok(well) => ExitCode::from(u8::from(!well)),
-        Err(problem) => {
-            note(&format!("linerate tcp {name}: {problem}"));
-            ExitCode::from(2)
-        }
-    }
+    status::of(&format!("linerate tcp {name}"), done)
 }

@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use linerate_report::units::{count, pps};
 use linerate_switch::document::Snapshot;
 
-use linerate_console::print;
+use crate::running::print_json;
 
 /// How it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Progress {
     pub fn show(&mut self, snapshot: Snapshot) {
         match self.form {
             Form::Quiet => {}
-            Form::Json => json(&snapshot),
+            Form::Json => print_json(&snapshot),
             // Without a terminal, seconds without packets are not worth a line.
             Form::Lines if !self.terminal && snapshot.totals == self.before.totals => {}
             Form::Lines => {
@@ -62,14 +62,6 @@ impl Progress {
         if std::mem::take(&mut self.open_line) {
             linerate_console::note("");
         }
-    }
-}
-
-/// Prints a snapshot as one line.
-pub fn json(snapshot: &Snapshot) {
-    match serde_json::to_string(snapshot) {
-        Ok(line) => print(&line),
-        Err(error) => linerate_console::note(&error.to_string()),
     }
 }
 

@@ -7,7 +7,8 @@ use linerate_sys::{clock, signal};
 
 use linerate_console::live::Live;
 use linerate_console::note;
-use linerate_console::print;
+
+use crate::running::print_json;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// How often the main thread looks.
@@ -76,11 +77,4 @@ pub fn watch<P: Reports>(running: Running<P>, watching: &Watching<'_, P::Documen
         note(&format!("{} frames did not come back; this is a bug", ended.frames_missing));
     }
     Ok(ended)
-}
-
-fn print_json<D: serde::Serialize>(snapshot: &Snapshot<D>) {
-    match serde_json::to_string(snapshot) {
-        Ok(line) => print(&line),
-        Err(error) => note(&error.to_string()),
-    }
 }
