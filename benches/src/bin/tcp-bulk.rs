@@ -184,6 +184,7 @@ impl Reports for Bulk {
     type Document = Option<Result<String, String>>;
     type Reading = Self::Document;
     const SCHEMA: &'static str = "linerate.tcp-bulk/1";
+    const SAVES_CPU: bool = false;
 
     fn reading(&self, _: u64) -> Self::Document {
         self.end.clone().filter(|_| self.is_over)
