@@ -1,6 +1,6 @@
 //! Few rules, compared one after the other.
 
-use crate::key::{Key, MISS, Rule};
+use crate::key::{Key, MISS, Mask, Rule};
 
 /// Rules that are compared so, at most. The model checker looks at tables, so it has none.
 pub(crate) const LINEAR: usize = if cfg!(loom) { 0 } else { 16 };
@@ -34,6 +34,13 @@ impl Linear {
             linear.rules.push(One { id: rule.id, end: linear.words.len() as u32 });
         }
         linear
+    }
+
+    /// The bits that some rule compares.
+    pub(crate) fn compared(&self) -> Mask {
+        let mut all = Mask::NONE;
+        self.words.iter().for_each(|word| all.words[word.at as usize] |= word.mask);
+        all
     }
 
     #[inline]

@@ -14,7 +14,7 @@ use super::entries::{FIRST_WORDS, HEAD, Head, Lines};
 use super::hash::Hashing;
 use super::set::{ATOMS, Group, Set};
 use super::tuple::{Part, Tuple};
-use crate::key::{BATCH, FIRST, Key, MISS};
+use crate::key::{BATCH, FIRST, Key, MISS, Mask};
 use crate::primitive::Ordering;
 
 /// Memory of lookups, which one worker keeps for all its classifiers.
@@ -85,6 +85,14 @@ pub(crate) fn lookup(set: &Set, lines: &Lines, keys: &[Key], wanted: u64, hits: 
             }
         }
     }
+}
+
+/// Looks up one key; see [`super::ClassifierReader::lookup_wide`].
+pub(crate) fn lookup_wide(set: &Set, lines: &Lines, key: &Key, scratch: &mut Scratch) -> (u32, Mask) {
+    let mut hits = [MISS];
+    lookup(set, lines, std::slice::from_ref(key), 1, &mut hits, scratch);
+    let rank = if hits[0] == MISS { 0 } else { scratch.0.best[0] };
+    (hits[0], set.deciding(rank))
 }
 
 #[inline]

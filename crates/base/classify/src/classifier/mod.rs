@@ -23,7 +23,7 @@ mod value;
 mod writer;
 
 use crate::domain::Guard;
-use crate::key::{BATCH, Key};
+use crate::key::{BATCH, Key, Mask};
 use crate::primitive::Arc;
 use crate::published::Published;
 use entries::Lines;
@@ -49,5 +49,15 @@ impl ClassifierReader {
     pub fn lookup_batch(&self, guard: &Guard<'_>, keys: &[Key], wanted: u64, hits: &mut [u32], scratch: &mut Scratch) {
         assert!(keys.len() <= BATCH && hits.len() >= keys.len());
         lookup::lookup(self.set.load(guard), &self.lines, keys, wanted, hits, scratch);
+    }
+
+    /// Looks up one key as [`ClassifierReader::lookup_batch`] does, and says by which bits the answer is decided: as long as no rule is added
+    /// and the one that was found is there, a key with the same bits gets the same answer, or another rule of the same priority. The mask
+    /// counts words 8 to 15 of a key without a second line as zero.
+    ///
+    /// # Panics
+    /// If the guard is of a worker of another domain.
+    pub fn lookup_wide(&self, guard: &Guard<'_>, key: &Key, scratch: &mut Scratch) -> (u32, Mask) {
+        lookup::lookup_wide(self.set.load(guard), &self.lines, key, scratch)
     }
 }

@@ -8,6 +8,7 @@ use super::filter::Filter;
 use super::hash::Hashing;
 use super::linear::Linear;
 use super::tuple::{Part, Tuple};
+use crate::key::Mask;
 
 /// Tuples of a group.
 pub(crate) const TUPLES: usize = 64;
@@ -31,6 +32,37 @@ pub(crate) struct Group {
     pub(crate) tuples: Vec<Tuple>,
     /// The tuples, eight by eight.
     pub(crate) blocks: Vec<Block>,
+    /// For each tuple the bits that it compares or one before it, in this group or another one.
+    pub(crate) compared: Vec<Mask>,
+}
+
+impl Set {
+    /// Notes what tuples compare.
+    pub(crate) fn note_compared(groups: &mut [Group]) {
+        let mut all = Mask::NONE;
+        for group in groups {
+            group.compared.clear();
+            for tuple in &group.tuples {
+                tuple.parts().iter().for_each(|part| all.words[part.word as usize] |= part.mask);
+                group.compared.push(all);
+            }
+        }
+    }
+
+    /// The bits by which it is decided that a rule of this rank, which is one more than its priority, is the best for a key; 0 if there is
+    /// none. More bits may be named, but none is left out.
+    pub(crate) fn deciding(&self, rank: u32) -> Mask {
+        match self {
+            Set::Empty => Mask::NONE,
+            Set::Linear(linear) => linear.compared(),
+            // Limits fall, so tuples that could do better, or as well, are the first ones.
+            Set::Tuples { groups, .. } => {
+                let tuples = groups.iter().flat_map(|group| group.tuples.iter().zip(&group.compared));
+                let deciding = tuples.take_while(|(tuple, _)| tuple.limit() >= rank).last();
+                deciding.map_or(Mask::NONE, |(_, compared)| *compared)
+            }
+        }
+    }
 }
 
 /// One word under one mask, of a group.

@@ -148,6 +148,24 @@ impl Beside {
         }
     }
 
+    /// Keys that have the bits which decide about one of them get its answer. `noise` changes others.
+    #[cfg(not(miri))]
+    fn look_up_wide(&mut self, keys: &[Key], noise: &[u64]) {
+        for (number, key) in keys.iter().enumerate() {
+            let (id, mask) = self.reader.lookup_wide(&self.worker.enter(), key, &mut self.scratch);
+            let others = keys.iter().copied().chain(noise.iter().map(|noise| {
+                let words = (0..WORDS).map(|at| key.words[at] ^ noise.rotate_left(at as u32 * 7) & !mask.words[at]);
+                Key { words: std::array::from_fn(|at| words.clone().nth(at).unwrap_or_default()) }
+            }));
+            let has_bits = |other: &Key| (0..WORDS).all(|at| (other.word(at) ^ key.word(at)) & mask.words[at] == 0);
+            for other in others.filter(has_bits) {
+                let expected = expected(&self.rules, &other);
+                let is_right = if id == MISS { expected.is_empty() } else { expected.contains(&id) };
+                assert!(is_right, "key {number} has {id} by {mask:x?}, but {other:x?} has {expected:?}");
+            }
+        }
+    }
+
     #[cfg(not(miri))]
     fn ask(&self, rule: &Rule) {
         let same = self.rules.iter().filter(|one| one.priority == rule.priority && one.same_match(rule));
@@ -175,6 +193,7 @@ fn compare(hashing: Hashing, changes: &[Change], keys: &[Key], asked: &[Rule]) {
         }
     }
     beside.look_up(keys);
+    beside.look_up_wide(keys, &[1, 2, 3, u64::MAX, 0x0123_4567_89ab_cdef]);
     asked.iter().for_each(|rule| beside.ask(rule));
     while !beside.rules.is_empty() {
         beside.change(&Change::Remove(beside.rules.len() / 2));
@@ -246,6 +265,8 @@ fn many_with(hashing: Hashing, masks: u64, count: u64, priority: impl Fn(u64, u6
         }
         if round < 3 {
             beside.look_up(&keys);
+            #[cfg(not(miri))]
+            beside.look_up_wide(&keys[..20], &[u64::MAX, 0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210]);
         }
     }
     let left = beside.rules.len();

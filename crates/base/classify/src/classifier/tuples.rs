@@ -194,7 +194,8 @@ impl Tuples {
                 groups.push(group);
             }
         }
-        let groups = groups.into_iter().map(|group| group.finish(&self.atoms)).collect();
+        let mut groups: Vec<Group> = groups.into_iter().map(|group| group.finish(&self.atoms)).collect();
+        Set::note_compared(&mut groups);
         let set = Set::Tuples { hashing: self.hashing, groups };
         self.order = order;
         self.set_limits(&set);
@@ -243,6 +244,6 @@ impl<'a> Growing<'a> {
             atoms.present(number).map(|present| Atom { part, tuples, present: present.clone() })
         });
         let tuples: Vec<Tuple> = self.tables.iter().map(|(table, slots)| table.tuple(slots)).collect();
-        Group { atoms: shared.collect(), blocks: Block::all(&tuples), tuples }
+        Group { atoms: shared.collect(), blocks: Block::all(&tuples), tuples, compared: Vec::new() }
     }
 }
