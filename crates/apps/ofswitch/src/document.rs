@@ -113,7 +113,7 @@ pub struct TableDocument {
 pub struct FlowcacheDocument {
     /// Keys.
     pub entries: u64,
-    /// Packets whose key was found.
+    /// Packets whose way was known: their key was found, or they are like packets of late in what the tables looked at.
     pub hits: u64,
     /// Packets that went through the tables.
     pub misses: u64,

@@ -80,6 +80,11 @@ impl Relevant {
         self.number == Relevant::ALL.number
     }
 
+    /// True if a mask has all relevant bits.
+    pub(crate) fn is_within(&self, mask: &Mask) -> bool {
+        self.mask.words.iter().zip(&mask.words).all(|(relevant, word)| relevant & !word == 0)
+    }
+
     /// Leaves the relevant bits of a key.
     #[inline]
     pub(crate) fn apply(&self, key: &mut Key) {

@@ -413,7 +413,9 @@ fn run(seed: u64, steps: usize) {
                 }
                 let (port, _) = known[random.below(known.len() as u64) as usize];
                 let of_port: Vec<Vec<u8>> = known.iter().filter(|one| one.0 == port).map(|one| one.1.clone()).collect();
-                let packets: Vec<Vec<u8>> = (0..1 + random.below(6))
+                // Few, or so many that the worker looks for what they have in common.
+                let most = random.one_of(&[6, 6, 30]);
+                let packets: Vec<Vec<u8>> = (0..1 + random.below(most))
                     .map(|_| of_port[random.below(of_port.len() as u64) as usize].clone())
                     .collect();
                 let mut wanted: Vec<Seen> = packets.iter().flat_map(|packet| reference.packet(port, packet)).collect();

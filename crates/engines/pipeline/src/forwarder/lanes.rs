@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! parse       the headers of each packet, and its key; neighbours whose keys do not differ in what entries compare are looked up once
-//! cache       the number of the way that packets with this key take, of which the cache knows what entries compare
+//! wide        the ways of late, with the bits by which they were decided on: packets with the same bits take them (`wide.rs`)
+//! cache       the number of the way that packets with this key take, of which the cache knows what entries compare; it may rest (`rest.rs`)
 //! ask         the tables about keys that the cache does not have, or whose way is stale, all together
 //! distribute  packets in a row that leave by one port as they are move as one; others are walked along their way, one by one
 //! ```
@@ -13,14 +14,18 @@ use linerate_openflow::Fragments;
 
 use super::Core;
 use super::path::Asked;
-use super::resolve::{View, ask, build, each, is_current};
+use super::resolve::{View, ask_on, build, each, is_current, look_up};
 use crate::action_set::ActionSet;
 use crate::drops::DropReason;
+use crate::facts::BEYOND_ENTRIES;
 use crate::packet::{CommonHeaders, Fragment, Headers, PipelineFields};
 use crate::relevant::Relevant;
 
 /// Packets that are looked at together.
 pub(super) const LANES: usize = 64;
+
+/// Packets of a pass, at least, unlike those of late, before the way of one of them is learned.
+const OPEN_MIN: u32 = 4;
 
 /// A packet of the pass.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,6 +62,8 @@ pub(super) struct Lanes {
     pub(super) ways: Box<[u32; LANES]>,
     pub(super) headers: Box<[Headers; LANES]>,
     keys: Box<[Key; LANES]>,
+    /// What the first table found.
+    hits: Box<[u32; LANES]>,
     asked: Vec<Vec<Asked>>,
 }
 
@@ -67,6 +74,7 @@ impl Default for Lanes {
             ways: Box::new([MISS; LANES]),
             headers: Box::new([Headers::default(); LANES]),
             keys: Box::new([Key::ZERO; LANES]),
+            hits: Box::new([MISS; LANES]),
             asked: (0..LANES).map(|_| Vec::with_capacity(8)).collect(),
         }
     }
@@ -106,6 +114,7 @@ impl Core {
 
     pub(super) fn forget_ways(&mut self) {
         self.paths.clear();
+        self.wide.clear();
         if let Some(cache) = &mut self.cache {
             cache.clear();
         }
@@ -121,35 +130,24 @@ impl Core {
         fresh: u64,
         fields: &PipelineFields,
     ) -> bool {
-        let Lanes { keys, ways, .. } = lanes;
-        each(fresh, |lane| self.relevant.apply(&mut keys[lane]));
-        let mut missed = 0;
-        match &mut self.cache {
-            Some(cache) => {
-                // Keys behind the last fresh one are those of their neighbours.
-                let end = LANES - fresh.leading_zeros() as usize;
-                missed = fresh & !cache.lookup_batch(&keys[..end], fresh, &mut ways[..]);
-            }
-            None => ways[..count].fill(MISS),
+        let is_wide = fields.metadata == 0 && self.wide.is_turn(fresh.count_ones());
+        let open = if is_wide { fresh & !self.ask_wide(view, lanes, fresh) } else { fresh };
+        let (mut unknown, mut missed) = (open, 0);
+        let keeps = open != 0 && self.cache.is_some() && self.rest.is_turn();
+        if keeps {
+            (unknown, missed) = self.ask_cache(view, lanes, open);
         }
-        each(fresh, |lane| self.paths.prefetch(ways[lane]));
-        let (mut unknown, mut right) = (0u64, MISS);
-        each(fresh, |lane| {
-            let way = ways[lane];
-            if way == right && way != MISS {
-                return;
-            }
-            if let Some(path) = self.paths.get_mut(way)
-                && is_current(view, path)
-            {
-                path.hit.iter().for_each(|hit| self.counters.prefetch(hit.counter));
-                right = way;
-            } else {
-                unknown |= 1 << lane;
-            }
-        });
-        if unknown != 0 && !self.ask_tables(view, lanes, count, (unknown, missed), fields) {
+        if unknown != 0 && !self.ask_tables(view, lanes, count, (unknown, missed), keeps, fields) {
             return false;
+        }
+        if keeps {
+            self.rest.note(open.count_ones(), (open & !unknown).count_ones());
+        }
+        if is_wide {
+            self.wide.note(fresh.count_ones(), (fresh & !open).count_ones());
+            if open.count_ones() >= OPEN_MIN {
+                self.learn_wide(view, lanes, LANES - 1 - open.leading_zeros() as usize);
+            }
         }
         let misses = u64::from(unknown.count_ones());
         let account = self.account();
@@ -167,8 +165,71 @@ impl Core {
         true
     }
 
-    /// Asks the tables about the lanes whose bit is set in `unknown`, and keeps what they say; those in `missed` are not in the cache. Returns false, and keeps nothing, if entries that were
-    /// met compare other bits than those that are left of the keys.
+    /// Finds the ways of those among the lanes in `fresh` that are like packets of late; returns these lanes.
+    #[inline]
+    fn ask_wide(&mut self, view: &View<'_>, lanes: &mut Lanes, fresh: u64) -> u64 {
+        let Core { wide, paths, counters, .. } = self;
+        wide.check(|way| {
+            paths.get_mut(way).is_some_and(|path| {
+                path.hit.iter().for_each(|hit| counters.prefetch(hit.counter));
+                is_current(view, path)
+            })
+        });
+        let mut found = 0;
+        each(fresh, |lane| {
+            let way = wide.find(&lanes.keys[lane]);
+            lanes.ways[lane] = way;
+            found |= u64::from(way != MISS) << lane;
+        });
+        found
+    }
+
+    /// Learns the way of a lane, which is known, with the bits that decide it, if it rests on one entry of the first table.
+    #[inline(never)]
+    fn learn_wide(&mut self, view: &View<'_>, lanes: &Lanes, lane: usize) {
+        let (key, way) = (&lanes.keys[lane], lanes.ways[lane]);
+        let Some(path) = self.paths.get(way).filter(|path| path.is_single && !path.is_transient) else { return };
+        let Asked { table: 0, flow: Some((slot, _)) } = path.first else { return };
+        let (id, mut mask) = view.shared.tables[0].rules.lookup_wide(view.guard, key, &mut self.scratch);
+        mask.words.iter_mut().zip(BEYOND_ENTRIES.words).for_each(|(word, more)| *word |= more);
+        // Where all relevant bits decide, only equal keys take the way; and those make no lanes of their own.
+        if id == slot && !self.relevant.is_within(&mask) {
+            self.wide.learn(key, mask, way);
+        }
+    }
+
+    /// Finds the ways of the lanes whose bit is set in `fresh` in the cache. Returns those whose way is not known there, or stale, and those
+    /// whose key the cache does not have.
+    #[inline]
+    fn ask_cache(&mut self, view: &View<'_>, lanes: &mut Lanes, fresh: u64) -> (u64, u64) {
+        let Lanes { keys, ways, .. } = lanes;
+        each(fresh, |lane| self.relevant.apply(&mut keys[lane]));
+        let Some(cache) = &mut self.cache else { return (fresh, 0) };
+        // Keys behind the last fresh one are those of their neighbours.
+        let end = LANES - fresh.leading_zeros() as usize;
+        let missed = fresh & !cache.lookup_batch(&keys[..end], fresh, &mut ways[..]);
+        each(fresh, |lane| self.paths.prefetch(ways[lane]));
+        let (mut unknown, mut right) = (0u64, MISS);
+        each(fresh, |lane| {
+            let way = ways[lane];
+            if way == right && way != MISS {
+                return;
+            }
+            if let Some(path) = self.paths.get_mut(way)
+                && is_current(view, path)
+            {
+                path.hit.iter().for_each(|hit| self.counters.prefetch(hit.counter));
+                right = way;
+            } else {
+                unknown |= 1 << lane;
+            }
+        });
+        (unknown, missed)
+    }
+
+    /// Asks the tables about the lanes whose bit is set in `unknown`. What they say is kept if the cache was asked (`keeps`); it does not have
+    /// the keys of those in `missed`. Returns false, and keeps nothing, if entries that were met compare other bits than those that are left
+    /// of the keys.
     #[inline(never)]
     fn ask_tables(
         &mut self,
@@ -176,39 +237,67 @@ impl Core {
         lanes: &mut Lanes,
         count: usize,
         (unknown, missed): (u64, u64),
+        keeps: bool,
         fields: &PipelineFields,
     ) -> bool {
-        lanes.asked.iter_mut().for_each(Vec::clear);
-        ask(view, &mut lanes.keys[..count], unknown, 0, &mut lanes.asked, &mut self.scratch);
+        let Lanes { keys, ways, asked, hits, .. } = lanes;
+        look_up(view, &keys[..count], unknown, 0, hits, &mut self.scratch);
+        // Most packets take the way of the one entry that matches them first, which is known.
+        let mut others = unknown;
+        if fields.metadata == 0 {
+            others = 0;
+            each(unknown, |lane| self.paths.prefetch_number(hits[lane]));
+            each(unknown, |lane| {
+                ways[lane] = self.paths.of_flow(hits[lane]);
+                self.paths.prefetch(ways[lane]);
+            });
+            each(unknown, |lane| {
+                if let Some(path) = self.paths.get_mut(ways[lane])
+                    && is_current(view, path)
+                {
+                    path.hit.iter().for_each(|hit| self.counters.prefetch(hit.counter));
+                } else {
+                    others |= 1 << lane;
+                }
+            });
+        }
+        if others != 0 {
+            each(others, |lane| asked[lane].clear());
+            ask_on(view, &mut keys[..count], others, 0, hits, asked, &mut self.scratch);
+        }
         if !self.relevant.is_all() && !self.relevant.is_current(&self.shared.relevant) {
             return false;
         }
-        let entries = self.cache.as_ref().map_or(0, linerate_classify::Cache::len);
-        self.account().cache_entries.set(entries as u64);
-        let Lanes { keys, ways, asked, .. } = lanes;
-        each(unknown, |lane| self.paths.prefetch_number(&asked[lane]));
-        each(unknown, |lane| {
-            ways[lane] = self.paths.find(&asked[lane], fields.metadata).unwrap_or(MISS);
-            self.paths.prefetch(ways[lane]);
-        });
-        each(unknown, |lane| {
+        each(others, |lane| {
             // The tables may have changed the metadata of the key.
             crate::facts::set_metadata(&mut keys[lane], fields.metadata);
-            let known = self.paths.get_mut(ways[lane]).is_some_and(|path| is_current(view, path));
-            let way = if known { ways[lane] } else { self.way_of(view, &asked[lane], fields.metadata) };
+            let way = self.way_of(view, &asked[lane], fields.metadata);
             ways[lane] = way;
             let Some(path) = self.paths.get(way) else { return };
             path.hit.iter().for_each(|hit| self.counters.prefetch(hit.counter));
-            if let Some(cache) = &mut self.cache
-                && !path.is_transient
-            {
-                match missed >> lane & 1 {
-                    1 => cache.insert_missed(lane, &keys[lane], way),
-                    _ => cache.insert(&keys[lane], way),
-                };
-            }
         });
+        if keeps {
+            self.keep(lanes, unknown, missed);
+        }
         true
+    }
+
+    /// Keeps the ways of the lanes whose bit is set in `unknown`; the cache does not have the keys of those in `missed`.
+    #[inline]
+    fn keep(&mut self, lanes: &Lanes, unknown: u64, missed: u64) {
+        let Some(cache) = &mut self.cache else { return };
+        each(unknown, |lane| {
+            let (key, way) = (&lanes.keys[lane], lanes.ways[lane]);
+            if self.paths.get(way).is_none_or(|path| path.is_transient) {
+                return;
+            }
+            match missed >> lane & 1 {
+                1 => cache.insert_missed(lane, key, way),
+                _ => cache.insert(key, way),
+            };
+        });
+        let entries = cache.len() as u64;
+        self.account().cache_entries.set(entries);
     }
 
     /// The number of the way that rests on these entries.

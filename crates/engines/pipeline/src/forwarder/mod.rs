@@ -10,6 +10,8 @@ mod normal;
 mod path;
 mod paths;
 mod resolve;
+mod rest;
+mod wide;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,6 +37,8 @@ use lanes::Lanes;
 use path::Hit;
 use paths::Paths;
 use resolve::View;
+use rest::Rest;
+use wide::Wide;
 
 /// Packet-outs that one round takes, at most.
 const PACKET_OUTS_A_ROUND: usize = 64;
@@ -76,6 +80,8 @@ struct Core {
     /// Not there while a batch is worked on.
     lanes: Option<Lanes>,
     cache: Option<Cache>,
+    rest: Rest,
+    wide: Wide,
     relevant: Relevant,
     paths: Paths,
     /// By the worker's number of a port.
@@ -127,6 +133,8 @@ impl Forwarder {
             scratch: Scratch::default(),
             lanes: Some(Lanes::default()),
             cache: (cache_entries_max > 0).then(|| Cache::new(cache)),
+            rest: Rest::default(),
+            wide: Wide::default(),
             relevant: Relevant::ALL,
             paths: Paths::default(),
             bindings: Vec::new(),

@@ -43,12 +43,18 @@ impl Paths {
         prefetch(&self.all, number as usize);
     }
 
-    /// Asks for the line that says which way rests on these answers.
+    /// Asks for the line that says which way rests on one entry alone.
     #[inline]
-    pub(super) fn prefetch_number(&self, asked: &[Asked]) {
-        if let [Asked { flow: Some((slot, _)), .. }] = asked {
-            prefetch(&self.by_flow, *slot as usize);
-        }
+    pub(super) fn prefetch_number(&self, slot: u32) {
+        prefetch(&self.by_flow, slot as usize);
+    }
+
+    /// The newest way that rests on the entry in this slot and on nothing else, for packets without metadata at first; [`MISS`] if none is
+    /// known. If it is current, it rests on the entry that is in the slot now: a slot gets another entry only after a version has begun in
+    /// which the old one is gone.
+    #[inline]
+    pub(super) fn of_flow(&self, slot: u32) -> u32 {
+        self.by_flow.get(slot as usize).copied().unwrap_or(MISS)
     }
 
     /// The newest way that rests on these answers, for packets whose metadata was this at first.

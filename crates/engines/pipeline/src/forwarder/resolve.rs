@@ -42,18 +42,48 @@ pub(super) fn ask(
     asked: &mut [Vec<Asked>],
     scratch: &mut Scratch,
 ) {
+    let mut hits = [MISS; 64];
+    look_up(view, keys, wanted, table, &mut hits, scratch);
+    ask_on(view, keys, wanted, table, &mut hits, asked, scratch);
+}
+
+/// The entries of one table that match those of `keys` whose bit is set in `wanted`; [`MISS`] where none does.
+#[inline]
+pub(super) fn look_up(
+    view: &View<'_>,
+    keys: &[Key],
+    wanted: u64,
+    table: u8,
+    hits: &mut [u32; 64],
+    scratch: &mut Scratch,
+) {
+    view.shared.tables[usize::from(table)].rules.lookup_batch(view.guard, keys, wanted, hits, scratch);
+}
+
+/// As [`ask`], where `hits` are what [`look_up`] found in `table`.
+pub(super) fn ask_on(
+    view: &View<'_>,
+    keys: &mut [Key],
+    wanted: u64,
+    table: u8,
+    hits: &mut [u32; 64],
+    asked: &mut [Vec<Asked>],
+    scratch: &mut Scratch,
+) {
     // Entries go to later tables only, so one pass over the tables serves all lanes.
     let mut waiting = [0u64; TABLES + 1];
     waiting[usize::from(table)] = wanted;
-    let mut hits = [MISS; 64];
-    let (mut table, mut last) = (usize::from(table), usize::from(table));
+    let first = usize::from(table);
+    let (mut table, mut last) = (first, first);
     while table <= last && table < TABLES {
         let here = waiting[table];
         if here == 0 {
             table += 1;
             continue;
         }
-        view.shared.tables[table].rules.lookup_batch(view.guard, keys, here, &mut hits, scratch);
+        if table != first {
+            look_up(view, keys, here, table as u8, hits, scratch);
+        }
         each(here, |lane| view.flows.prefetch(hits[lane]));
         each(here, |lane| {
             let found = view.flows.get_with_generation(hits[lane]);

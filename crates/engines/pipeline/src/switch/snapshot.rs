@@ -40,7 +40,7 @@ pub struct Totals {
     pub dropped: u64,
     /// Packet-outs that were dropped because no worker took them; they count nowhere else.
     pub refused_packet_outs: u64,
-    /// Packets whose way the caches knew.
+    /// Packets whose way was known: by the caches, or because they are like packets of late.
     pub cache_hits: u64,
     /// Packets whose way the tables had to be asked for.
     pub cache_misses: u64,

@@ -169,6 +169,64 @@ fn packets_that_were_put_together_are_cut_for_ports_that_take_less() {
     assert!(rig.pool.is_whole());
 }
 
+/// Entries of twenty masks, the shorter ones the more important, and addresses that follow one another: most packets take the way of their
+/// neighbours, before whole addresses are compared. Each packet goes where a list of the entries says, while entries come and go.
+#[test]
+fn packets_that_tables_decide_alike_take_one_way_until_an_entry_tells_them_apart() {
+    let mut rig = Rig::new(4);
+    let mut entries: Vec<(u16, u32, u32, u32)> = Vec::new();
+    let mut state = 5u64;
+    let mut below = |bound: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % bound
+    };
+    let matching = |value: u32, mask: u32| {
+        let ip = in_port(1).with(Field::EthType, 0x0800).with(Field::IpProto, 17);
+        ip.with_masked(Field::Ipv4Dst, value.into(), mask.into())
+    };
+    let packet = |address: u32| {
+        let mut packet = udp(1, 2, [7, 80]);
+        packet[30..34].copy_from_slice(&address.to_be_bytes());
+        packet
+    };
+    let mut next = 0x0afe_0000u32;
+    for round in 0..400u32 {
+        let bits = below(20) as u32;
+        let mask = u32::MAX << bits;
+        // Near the addresses of packets.
+        let value = (next + below(400) as u32) & mask;
+        let (priority, port) = (100 + bits as u16, 2 + below(3) as u32);
+        if round >= 60 && round % 3 == 0 {
+            let (priority, value, mask, _) = entries.swap_remove(below(entries.len() as u64) as usize);
+            let request = add(priority, matching(value, mask), Vec::new());
+            rig.add(FlowMod { command: FlowCommand::DeleteStrict, ..request });
+        } else if !entries.iter().any(|one| (one.0, one.1) == (priority, value)) {
+            rig.add(add(priority, matching(value, mask), apply(vec![output(port)])));
+            entries.push((priority, value, mask, port));
+        }
+        // In between, no entry changes.
+        for _ in 0..1 + round % 4 {
+            let addresses: Vec<u32> = (0..40).map(|at| next + at).collect();
+            next += if round % 8 == 0 { 40 } else { 0 };
+            let packets: Vec<Vec<u8>> = addresses.iter().map(|address| packet(*address)).collect();
+            let sent = rig.send_all(1, &packets);
+            let best = |address: u32| {
+                let matches = entries.iter().filter(|(_, value, mask, _)| address & mask == *value);
+                matches.max_by_key(|entry| entry.0).map(|entry| entry.3)
+            };
+            let wanted = addresses.iter().filter_map(|address| Some((best(*address)?, packet(*address))));
+            let sorted = |mut all: Vec<(u32, Vec<u8>)>| {
+                all.sort();
+                all
+            };
+            assert_eq!(sorted(sent), sorted(wanted.collect()), "round {round}: {entries:x?}");
+        }
+    }
+    let totals = rig.switch.totals();
+    assert!(totals.cache_hits > 5 * totals.cache_misses, "{totals:?}");
+    rig.check();
+}
+
 #[test]
 fn flows_that_no_entry_tells_apart_are_known_as_one_until_an_entry_does() {
     let mut rig = Rig::new(3);
