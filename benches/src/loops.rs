@@ -206,7 +206,7 @@ pub struct Loop {
 }
 
 /// All of them.
-pub const LOOPS: [Loop; 58] = [
+pub const LOOPS: [Loop; 60] = [
     Loop {
         name: "cache_one_flow",
         what: "cache of exact matches, one flow, and counting it",
@@ -505,19 +505,25 @@ pub const LOOPS: [Loop; 58] = [
         name: "ofswitch_engine_rules",
         what: "the same, 20 masks with 5,000 entries each, which match a third of all packets; 1,000,000 flows in turn",
         threads: 1,
-        run: |cores, packets| {
-            let load = ofswitch::Load { entries: 5_000, masks: 20, burst: 1, flows: 1_000_000, ..ofswitch::Load::ONE };
-            ofswitch::engine(cores[0], load, packets)
-        },
+        run: |cores, packets| ofswitch::rows(cores[0], Some(1_000_000), false, packets),
     },
     Loop {
         name: "ofswitch_engine_fresh",
         what: "the same entries, and no flow comes twice",
         threads: 1,
-        run: |cores, packets| {
-            let load = ofswitch::Load { entries: 5_000, masks: 20, burst: 1, unknown: true, ..ofswitch::Load::ONE };
-            ofswitch::engine(cores[0], load, packets)
-        },
+        run: |cores, packets| ofswitch::rows(cores[0], None, false, packets),
+    },
+    Loop {
+        name: "ofswitch_engine_rules_in_row",
+        what: "as ofswitch_engine_rules, but addresses follow one another, as in the row `rules` of ofswitch.sh",
+        threads: 1,
+        run: |cores, packets| ofswitch::rows(cores[0], Some(1_000_000), true, packets),
+    },
+    Loop {
+        name: "ofswitch_engine_fresh_in_row",
+        what: "as ofswitch_engine_fresh, but addresses follow one another, as in the row `fresh` of ofswitch.sh",
+        threads: 1,
+        run: |cores, packets| ofswitch::rows(cores[0], None, true, packets),
     },
     Loop {
         name: "ofswitch_engine_unknown",

@@ -24,6 +24,8 @@ pub struct Load {
     /// Masks of the destination, each of as many bits next to each other as entries need that match a third to a half of all packets; the more
     /// to the left, the more important. One: all of its bits.
     pub masks: u32,
+    /// Addresses follow one another, and each second entry of a mask is for another port: as in the rows `rules` and `fresh` of `ofswitch.sh`.
+    pub in_row: bool,
     /// Flows that never come again follow one another.
     pub unknown: bool,
     /// The worker has a cache.
@@ -32,7 +34,8 @@ pub struct Load {
 
 impl Load {
     /// One flow and one entry of layer 4.
-    pub const ONE: Load = Load { flows: 1, burst: 64, entries: 1, masks: 1, unknown: false, cache: true };
+    pub const ONE: Load =
+        Load { flows: 1, burst: 64, entries: 1, masks: 1, in_row: false, unknown: false, cache: true };
 }
 
 /// Packets of flows in turn.
@@ -61,7 +64,9 @@ impl Source {
                 flow %= self.load.flows;
             }
             packet[26..30].copy_from_slice(&flow.to_be_bytes());
-            if self.load.masks > 1 {
+            if self.load.in_row {
+                packet[30..34].copy_from_slice(&0x0afe_0000u32.wrapping_add(flow).to_be_bytes());
+            } else if self.load.masks > 1 {
                 packet[30..34].copy_from_slice(&flow.wrapping_mul(0x9e37_79b1).to_be_bytes());
             } else {
                 packet[31..34].copy_from_slice(&(flow % self.load.entries).to_be_bytes()[1..]);
@@ -72,9 +77,9 @@ impl Source {
 }
 
 /// The entry with this number, of mask `mask` if there are several.
-fn entry(number: u32, mask: Option<(u32, u128)>) -> FlowMod {
+fn entry(number: u32, mask: Option<(u32, u128)>, port: u128) -> FlowMod {
     let [_, a, b, c] = number.to_be_bytes();
-    let matching = Match::default().with(Field::InPort, 1).with(Field::EthType, 0x0800).with(Field::IpProto, 17);
+    let matching = Match::default().with(Field::InPort, port).with(Field::EthType, 0x0800).with(Field::IpProto, 17);
     let matching = match mask {
         None => matching.with(Field::Ipv4Dst, u32::from_be_bytes([10, a, b, c]).into()).with(Field::UdpDst, 9),
         Some((shift, bits)) => matching.with_masked(Field::Ipv4Dst, u128::from(number) << shift, bits << shift),
@@ -121,17 +126,19 @@ fn switch(load: Load, pool: &Pool) -> (Switch, Forwarder) {
     let bits = u128::from((2 * load.entries).next_power_of_two() - 1);
     let masks = (0..load.masks).map(|mask| (load.masks > 1).then_some((mask, bits)));
     for (mask, number) in masks.flat_map(|mask| (0..load.entries).map(move |number| (mask, number))) {
-        switch.flow_mod(entry(number, mask), 0).expect("room for the entries");
+        switch
+            .flow_mod(entry(number, mask, 1 + u128::from(load.in_row && number % 2 == 1)), 0)
+            .expect("room for the entries");
     }
     if load.masks > 1 {
         // For packets that none of them matches.
         let all = Match::default().with(Field::InPort, 1);
-        switch.flow_mod(FlowMod { priority: 1, matching: all, ..entry(0, None) }, 0).expect("room for one more");
+        switch.flow_mod(FlowMod { priority: 1, matching: all, ..entry(0, None, 1) }, 0).expect("room for one more");
     }
     if load.unknown {
         // No packet matches it, but it compares whole addresses, so that the cache tells the flows apart.
         let matching = Match::default().with(Field::EthType, 0x0800).with(Field::Ipv4Src, u32::MAX.into());
-        switch.flow_mod(FlowMod { priority: 1, matching, ..entry(0, None) }, 0).expect("room for one more");
+        switch.flow_mod(FlowMod { priority: 1, matching, ..entry(0, None, 1) }, 0).expect("room for one more");
     }
     (switch, forwarder)
 }
@@ -150,6 +157,12 @@ pub fn make(core: usize, load: Load, packets: u64) -> Run {
         pool.free(&mut batch);
     }
     watch.stop(made)
+}
+
+/// The engine alone, with the entries of the rows `rules` and `fresh` of `ofswitch.sh`: so many flows in turn, or none that comes twice.
+pub fn rows(core: usize, flows: Option<u32>, in_row: bool, packets: u64) -> Run {
+    let load = Load { entries: 5_000, masks: 20, burst: 1, in_row, unknown: flows.is_none(), ..Load::ONE };
+    engine(core, Load { flows: flows.unwrap_or(load.flows), ..load }, packets)
 }
 
 /// The engine alone.
