@@ -52,7 +52,9 @@ pub fn set_nice(thread_id: i32, nice: i32) -> io::Result<()> {
 /// class of ordinary threads (sched_setscheduler(2)). Needs CAP_SYS_NICE.
 pub fn set_fifo(thread_id: i32, priority: i32) -> io::Result<()> {
     let policy = if priority == 0 { libc::SCHED_OTHER } else { libc::SCHED_FIFO };
-    let parameters = libc::sched_param { sched_priority: priority };
+    // SAFETY: plain numbers; all zeros is a value. The musl library has more of them than the kernel.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = priority;
     // SAFETY: the kernel reads one `sched_param`, which lives across the call.
     match unsafe { libc::sched_setscheduler(thread_id, policy, &parameters) } {
         0 => Ok(()),

@@ -57,6 +57,35 @@ fn header_errors_are_not_divided_by_a_guess() {
     assert_eq!(inferred(&losses), []);
 }
 
+/// A veth counts what is in the ring of a NAPI when that takes it out: not what the port sent, and no more than the ring holds.
+#[test]
+fn what_a_ring_still_holds_is_in_no_counter() {
+    let mut difference = router(900);
+    let waits = |difference: &Difference| difference.in_uncounted_rings([1000, 0]);
+    assert_eq!((waits(&difference), found(&difference, 1000, 900).unnamed.len()), (0, 1), "without NAPI there is no ring");
+    dut(&mut difference).ingress.napi = true;
+    let losses = found(&difference, 1000, 900);
+    assert_eq!((waits(&difference), losses.unnamed.len()), (100, 0));
+    let cause = "still in the ring when the counters were read: its core did not come to it";
+    assert_eq!(rows(&losses), [("receive ring of lr-in", cause, 100)]);
+    assert_eq!(inferred(&losses), [(cause, 100)]);
+    assert!(losses.rows.iter().all(|row| row.hint.is_some()));
+    // What the queueing discipline dropped or holds is not there, and a ring holds 256.
+    difference.generator.interface.queue_drops = 30;
+    assert_eq!(waits(&difference), 70);
+    difference.generator.interface.tx_packets = 100;
+    assert_eq!(waits(&difference), 256);
+    // Of an interface that was down nothing is left to wait for.
+    dut(&mut difference).ingress.carrier_losses = 1;
+    assert_eq!(waits(&difference), 0);
+    // An XDP program's frames are counted when they are put in.
+    let mut difference = router(900);
+    difference.receiver.interface.napi = true;
+    difference.receiver.interface.driver = named([("rx_queue_0_xdp_packets", 900)]);
+    dut(&mut difference).egress.driver = named([("tx_queue_0_xdp_xmit", 950)]);
+    assert_eq!(difference.in_uncounted_rings([900, 0]), 50);
+}
+
 /// A drop after reception is no EtherType without a handler because it is one.
 #[test]
 fn drops_after_reception_are_named_by_the_kernel_or_marked() {

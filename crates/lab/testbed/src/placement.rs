@@ -64,6 +64,14 @@ impl Mode {
         !matches!(self, Self::SenderContext { .. })
     }
 
+    /// The NAPI threads, as far as they can be seen.
+    pub fn threads(&self) -> &[i32] {
+        match self {
+            Self::Pinned { threads, .. } | Self::Floating { threads, .. } => threads,
+            Self::SenderContext { .. } => &[],
+        }
+    }
+
     /// The NAPI threads that are pinned, each with its core.
     pub fn pinned_threads(&self) -> Vec<(u32, u32)> {
         match self {

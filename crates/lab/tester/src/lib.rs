@@ -29,19 +29,22 @@ mod traffic;
 mod trial;
 mod work;
 
+use std::io;
 use std::sync::Arc;
 
 use linerate_mem::{Pool, PoolConfig};
 use linerate_port::{OpenError, Port};
 use linerate_sys::clock;
+use linerate_sys::netns::NetNs;
 
 use crate::fixed_loop::Calm;
 use linerate_ledger::counters::{CounterSources, CountersError};
 use linerate_ledger::stalls::Watcher;
 use linerate_testbed::dut::{Capture, Path};
-use linerate_testbed::placement::{self, Mode, Placement};
+use linerate_testbed::napi;
+use linerate_testbed::placement::{self, Placement};
 use linerate_testbed::switches::SwitchSource;
-use linerate_testbed::topology::{FrameAddresses, Topology, TopologyError};
+use linerate_testbed::topology::{FrameAddresses, Interface, Topology, TopologyError};
 
 use device::Installed;
 pub(crate) use endpoint::drops_since;
@@ -145,6 +148,8 @@ pub struct Tester {
     gateways: Vec<Gateway>,
     pool: Pool,
     both_ways: bool,
+    /// Where the path's first hops shall work, once that was said.
+    placement: Option<Placement>,
     /// The NAPI threads that the path's first hops work in.
     napi_threads: Vec<i32>,
     /// Waits for moments in which the cores keep their pace.
@@ -236,6 +241,7 @@ impl Tester {
             gateways: Vec::new(),
             pool,
             both_ways: true,
+            placement: None,
             napi_threads: Vec::new(),
             calm: Calm::default(),
             watcher: Watcher::default(),
@@ -290,19 +296,34 @@ impl Tester {
     pub fn place(&mut self, placement: Placement) -> Result<(), TopologyError> {
         let captures = self.ends.iter().any(|end| matches!(end.endpoint, Some(Endpoint::Capture { .. })));
         let Some(topology) = self.topology.as_mut().filter(|_| !captures) else { return Ok(()) };
-        self.napi_threads = threads_of(topology.place_again(placement)?);
+        self.placement = Some(placement);
+        self.napi_threads = topology.place_again(placement)?.threads().to_vec();
         if self.both_ways {
-            let (namespace, interface) = match &topology.dut {
-                Some(dut) => (&dut.namespace, &dut.egress),
-                None => (&topology.generator.namespace, &topology.generator.interface),
-            };
+            let (namespace, interface) = topology.first_hop_back();
             let placed = placement::place(namespace, interface.name, interface.index, placement);
             let step = format!("turn on NAPI of {}", interface.name);
             let mode = placed.map_err(|source| TopologyError { step, source })?;
-            self.napi_threads.extend(threads_of(&mode));
+            self.napi_threads.extend(mode.threads());
             self.back_threads = mode.pinned_threads();
         }
         Ok(())
+    }
+
+    /// An interface that went down and up has other NAPI threads than before: those of the first hops are placed, known and put ahead as the
+    /// old ones were. While an interface is down it has none, and stays as it is.
+    fn follow_napi_threads(&mut self) {
+        let (Some(placement @ Placement::Thread { .. }), Some(topology)) = (self.placement, &self.topology) else {
+            return;
+        };
+        let hops = [Some(topology.first_hop()), self.both_ways.then(|| topology.first_hop_back())];
+        let of = |(namespace, interface): (&NetNs, &Interface)| napi::instances(namespace, interface.index);
+        let found: io::Result<Vec<_>> = hops.into_iter().flatten().map(of).collect();
+        let Ok(found) = found else { return };
+        let mut threads = found.iter().flatten().filter_map(|napi| napi.thread);
+        if threads.any(|thread| !self.napi_threads.contains(&thread)) {
+            // A wish, as the priority is: a load says itself what it could not carry.
+            let _ = self.place(placement);
+        }
     }
 
     /// Spreads the flows that the path's first hop takes in over these cores; with both ways, those of the way back too.
@@ -348,12 +369,5 @@ impl Tester {
             Direction::Forward => self.ends[0].link,
             Direction::Backward => self.ends[1].link,
         }
-    }
-}
-
-fn threads_of(mode: &Mode) -> Vec<i32> {
-    match mode {
-        Mode::Pinned { threads, .. } | Mode::Floating { threads, .. } => threads.clone(),
-        Mode::SenderContext { .. } => Vec::new(),
     }
 }

@@ -73,6 +73,7 @@ struct Sent {
 impl Tester {
     /// Sends the loads, forward first, and counts what arrives.
     pub(super) fn run_load(&mut self, loads: &[WayLoad], spec: &TrialSpec<'_>) -> Result<LoadRun, TrialError> {
+        self.follow_napi_threads();
         let priority = self.prioritize(loads, &spec.cores);
         let dut_threads = self.dut_threads(loads.len() > 1);
         let Tester { sources, switch, ends: [first, second], device, gateways, pool, watcher, .. } = self;
@@ -118,11 +119,10 @@ impl Tester {
             let sent: Vec<Sent> = sending.into_iter().map(join).collect();
             // Questions of ours are movement too.
             quiet_control.stop();
-            let read = at_rest_since(
-                counters.sources.as_deref_mut(),
-                before.as_ref().map(|before| &before.snapshot),
-                &spec.phases,
-            );
+            let mut by_way = sent.iter().flat_map(|sent| &sent.ends).map(|end| end.report.sent);
+            let sent_by_way = std::array::from_fn(|_| by_way.next().unwrap_or(0));
+            let since = (before.as_ref().map(|before| &before.snapshot), sent_by_way);
+            let read = at_rest_since(counters.sources.as_deref_mut(), since, &spec.phases);
             let switch_after = switch_at_rest(switch.as_ref(), &spec.phases);
             device_control.stop();
             let broken = serving.and_then(|thread| join(thread).err());

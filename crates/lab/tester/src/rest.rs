@@ -53,17 +53,19 @@ pub(super) fn switch_at_rest(switch: Option<&SwitchSource>, phases: &Phases) -> 
     switch.map(|switch| Ok(switch.read_at_rest(phases.quiet(), phases.quiet_max())?)).transpose()
 }
 
-/// As [`at_rest`], after a load that began at `before`: packets in a ring whose reader waits for its core are waited for too.
+/// As [`at_rest`], after a load that began at `before`, of which the ports say that they have `sent` so many packets, forward first: packets
+/// in a ring whose reader waits for its core are waited for too.
 pub(super) fn at_rest_since(
     sources: Option<&mut CounterSources>,
-    before: Option<&Snapshot>,
+    (before, sent): (Option<&Snapshot>, [u64; 2]),
     phases: &Phases,
 ) -> Result<Option<Reading>, CountersError> {
     let (Some(sources), Some(before)) = (sources, before) else { return Ok(None) };
     let give_up_ns = clock::now_ns() + phases.drain_max_ns;
     loop {
         let after = sources.read_at_rest(phases.quiet(), phases.quiet_max())?;
-        let empty = !sources.is_joined() || after.snapshot.since(before).in_flight() == 0;
+        let difference = after.snapshot.since(before);
+        let empty = !sources.is_joined() || difference.in_flight() + difference.in_uncounted_rings(sent) == 0;
         if empty || clock::now_ns() > give_up_ns {
             return Ok(Some(Reading { is_quiet: after.is_quiet && empty, ..after }));
         }

@@ -3,10 +3,12 @@
 use super::support;
 
 use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
 
 use linerate_experiment::{DutKind, Firewall, FirewallTool, FlowOrder, FlowSpec, FlowSwitch, SwitchPorts};
-use linerate_sys::affinity::allowed_cores;
+use linerate_sys::affinity::{self, allowed_cores};
 use linerate_testbed::dut::{Built, Device, Path};
+use linerate_testbed::napi;
 use linerate_testbed::placement::Placement;
 use linerate_testbed::topology::TopologySpec;
 use linerate_tester::{Cores, Load, Outcome, Tester, TesterSpec, TrialSpec, fixed_size};
@@ -112,6 +114,72 @@ fn comes_back(kind: DutKind) {
     let outcome = tester.trial(&spec).expect("a trial");
     let account = &outcome.ledger.account;
     assert_eq!((account.delivered(), account.unexplained()), (account.sent(), 0), "{kind:?} {:?}", outcome.ledger);
+}
+
+/// The NAPI thread of the device's core cannot run when the load ends: what waits in its ring is in no counter of the kernel, and is waited for.
+#[test]
+fn packets_in_a_ring_whose_thread_waits_for_its_core_are_waited_for() {
+    for kind in [DutKind::XdpForwarder, DutKind::Router(Firewall::default())] {
+        let ports = TesterSpec::new("packet", "packet").both_ways();
+        let Some((mut tester, mut device, cores)) = tester(kind.clone(), &ports) else { return };
+        let (Some(dut), true) = (cores.dut, cores.dut != cores.generator) else {
+            return eprintln!("skipped: two cores are needed");
+        };
+        let (size, flows) = (fixed_size(64), hundred_flows());
+        // Fewer packets than a ring holds.
+        let load = Load::Rate { pps: 1_000.0, duration_ns: 100 * MS };
+        let spec = TrialSpec { backward: Some(load), cores, ..TrialSpec::new(&size, &flows, load) };
+        let busy = std::thread::spawn(move || {
+            let mut carried = || device.counters().expect("counters").values().sum::<u64>();
+            let before = carried();
+            support::wait_until(|| carried() > before + 8);
+            affinity::pin_to_core(dut).expect("pinned");
+            let is_ahead = affinity::set_fifo(0, 50);
+            let end = Instant::now() + Duration::from_millis(400);
+            while is_ahead.is_ok() && Instant::now() < end {}
+            // With its programs, which packets in the ring still have to meet.
+            (device, is_ahead)
+        });
+        let outcome = tester.trial(&spec).expect("a trial");
+        let (_device, is_ahead) = busy.join().expect("no panic");
+        if let Err(error) = is_ahead {
+            return eprintln!("skipped: no thread of the real-time class: {error}");
+        }
+        let account = &outcome.ledger.account;
+        assert_eq!((account.delivered(), account.unexplained()), (account.sent(), 0), "{kind:?} {:?}", outcome.ledger);
+    }
+}
+
+/// An interface that went down and up has new NAPI threads: they go ahead of others as those before did, in a reset and in the trial after it.
+#[test]
+fn the_threads_that_a_reset_makes_go_ahead_of_others_too() {
+    let ports = TesterSpec::new("packet", "packet").both_ways();
+    let Some((mut tester, mut device, cores)) = tester(DutKind::XdpForwarder, &ports) else { return };
+    let threads = |tester: &Tester| -> Vec<i32> {
+        let topology = tester.topology.as_ref().expect("namespaces");
+        let hops = [topology.first_hop(), topology.first_hop_back()];
+        let of = hops.map(|(namespace, interface)| napi::instances(namespace, interface.index).expect("NAPI"));
+        of.iter().flatten().filter_map(|napi| napi.thread).collect()
+    };
+    let nice = |thread: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{thread}/stat")).expect("a thread");
+        // The 19th field (proc_pid_stat(5)); the name, which is the second, ends with the last parenthesis.
+        let behind = stat.rsplit_once(')').expect("a name").1.to_owned();
+        behind.split_whitespace().nth(16).expect("nice").parse::<i32>().expect("a number")
+    };
+    let before = threads(&tester);
+    if before.is_empty() || affinity::set_nice(0, -1).is_err() {
+        return eprintln!("skipped: no threads of NAPI that may be put ahead");
+    }
+    device.reset().expect("reset");
+    let after = threads(&tester);
+    assert!(after.len() == before.len() && after.iter().all(|thread| !before.contains(thread)), "{before:?} {after:?}");
+    assert!(after.iter().all(|thread| nice(thread) == -20), "{:?}", after.iter().map(nice).collect::<Vec<_>>());
+    let (size, flows) = (fixed_size(64), hundred_flows());
+    let load = Load::Rate { pps: 2_000.0, duration_ns: 50 * MS };
+    tester.trial(&TrialSpec { backward: Some(load), cores, ..TrialSpec::new(&size, &flows, load) }).expect("a trial");
+    let known: Vec<i32> = tester.topology.as_ref().expect("namespaces").mode().threads().to_vec();
+    assert!(!known.is_empty() && known.iter().all(|thread| after.contains(thread)), "{known:?} {after:?}");
 }
 
 #[test]

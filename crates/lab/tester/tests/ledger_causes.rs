@@ -72,6 +72,29 @@ fn each_loss_is_in_its_row_by_the_kernels_word() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// A program that counts at the receiver's interface leaves the DUT's questions for addresses to the stack: they hide no loss, in a later trial
+/// neither, when the first packet makes the DUT ask at once.
+#[test]
+fn questions_for_a_next_hop_hide_no_loss_from_a_counting_program() {
+    let experiment = experiment("ledger-causes.toml");
+    let cells = experiment.cells();
+    for name in ["next-hop", "two-next-hops"] {
+        let cell = cells.iter().find(|cell| cell.dut.name == name).expect("a cell");
+        let path = TopologySpec::default().for_flows(cell.flows);
+        let Some(built) = or_skip(name, dut::build(cell.dut, &path)) else { return };
+        let Path::Namespaces(topology) = built.path else { panic!("a router") };
+        let Some(mut tester) = or_skip("no tester", Tester::open(*topology, &TesterSpec::new("packet", "sink"))) else {
+            return;
+        };
+        for _ in 0..3 {
+            let load = Load::Rate { pps: 5_000.0, duration_ns: 200_000_000 };
+            let ledger = tester.trial(&TrialSpec::new(&cell.frames(), cell.flows, load)).expect("a trial").ledger;
+            assert_eq!(ledger.account.unexplained(), 0, "{name}: {ledger:#?}");
+        }
+        drop(built.device);
+    }
+}
+
 /// What is lost to each of two next hops that do not answer.
 #[test]
 fn two_next_hops_have_a_row_each() {

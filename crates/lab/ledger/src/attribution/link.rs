@@ -32,6 +32,7 @@ impl Path {
         }
         self.divide(&mut segment, Confidence::Any);
         segment.take_ring_of(next);
+        segment.take_waiting_in(next);
         self.close(segment, &format!("between the sending port and {}", interface.name));
         let resent = handed.saturating_sub(way.sent);
         let at = At { piece: Piece::Link, from: &interface.name, to: &next.name, known: Known::default() };

@@ -139,7 +139,7 @@ pub fn losses_of_ways(difference: &Difference, forward: Direction<'_>, backward:
                 path.forwarding(dut, &ip);
             }
             path.fragmented(dut);
-            path.output(dut, difference, backward.is_some());
+            path.output(dut, difference, (forward, backward));
             path.link(&dut.egress, receiver, dut.egress.tx_dropped, receiver.driver_sum("rx", "drops"));
             if backward.is_some() {
                 let lost = dut.ingress.tx_dropped.saturating_sub(dut.ingress.driver_sum("rx", "xdp_tx_errors"));

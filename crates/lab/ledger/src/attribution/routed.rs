@@ -6,7 +6,7 @@ use linerate_report::Loss;
 use super::ip::{IPV4, IPV6, Ip};
 use super::neighbours::{NEIGHBOUR_TABLE, silent_neighbours};
 use super::segment::Segment;
-use super::{Direction, Path, counted};
+use super::{Direction, Path, counted, xdp_drops};
 use crate::counters::{Difference, DutCounters, InterfaceCounters, SideCounters};
 use crate::drops::causes::{
     self, IPSEC, Known, MALFORMED, NO_HANDLER, NO_ROUTE, NO_ROUTE_OR_REFUSED, Piece, REFUSING_ROUTE, TOO_LONG,
@@ -112,13 +112,20 @@ impl Path {
     }
 
     /// From IP output to the DUT's interfaces: queueing and neighbours; and out of interfaces that lead elsewhere.
-    pub(super) fn output(&mut self, dut: &DutCounters, difference: &Difference, both_ways: bool) {
-        let (ingress, egress) = (&dut.ingress, &dut.egress);
+    pub(super) fn output(
+        &mut self,
+        dut: &DutCounters,
+        difference: &Difference,
+        (forward, backward): (Direction<'_>, Option<Direction<'_>>),
+    ) {
+        let (ingress, egress, both_ways) = (&dut.ingress, &dut.egress, backward.is_some());
+        let at_receiver = not_ip(&difference.receiver, Some(forward));
+        let at_generator = not_ip(&difference.generator, backward);
         let sum = |of: fn(&InterfaceCounters) -> u64| of(ingress) + of(egress);
         let neighbours = silent_neighbours(dut);
         // The interfaces also count ARP requests and what XDP sent; IP does not. It does count neighbour solicitations.
         let arp = match neighbours.is_some() || self.reasons.any("NEIGH_") > 0 {
-            true => not_ip(&difference.generator) + not_ip(&difference.receiver),
+            true => at_generator + at_receiver,
             false => 0,
         };
         let redirected = sum(|i| i.driver_sum("rx", "xdp_redirect"));
@@ -147,9 +154,9 @@ impl Path {
         segment.take_rest(&egress.name, chains.clone(), CHAINS);
         self.close(segment, &format!("between IP output of the DUT and {}", egress.name));
         self.apart_by_next_hop(dut, difference.drops.as_ref());
-        self.turned_back(dut, ingress, egress, &difference.generator);
+        self.turned_back(dut, ingress, egress, at_generator);
         if both_ways {
-            self.turned_back(dut, egress, ingress, &difference.receiver);
+            self.turned_back(dut, egress, ingress, at_receiver);
         }
     }
 
@@ -159,10 +166,10 @@ impl Path {
         dut: &DutCounters,
         interface: &InterfaceCounters,
         other: &InterfaceCounters,
-        behind: &SideCounters,
+        not_ip: u64,
     ) {
         let made = ["Ip.OutRequests", "Ip.FragCreates", "Ip6OutRequests", "Ip6FragCreates"];
-        let own = made.iter().map(|name| count(&dut.protocols, name)).sum::<u64>() + not_ip(behind);
+        let own = made.iter().map(|name| count(&dut.protocols, name)).sum::<u64>() + not_ip;
         let expected = other.rx_packets + own + self.carried_over.at(interface);
         let cause = "sent back out of the interface that it came in by";
         let packets = handed(interface).saturating_sub(expected);
@@ -225,15 +232,15 @@ fn handed(interface: &InterfaceCounters) -> u64 {
     (interface.tx_packets + interface.tx_dropped).saturating_sub(sent_back)
 }
 
-/// Packets that reached a tester's side and are not IP: the DUT's ARP. Where an XDP program takes packets first this cannot
-/// be told.
-fn not_ip(side: &SideCounters) -> u64 {
+/// Packets that reached a tester's side, to which this way led, and are not IP: the DUT's ARP. An XDP program that counts packets drops
+/// those of a load and leaves others to the stack; they are no more than came without a load's signature. One that hands all of them to a
+/// port leaves nothing by which this could be told.
+fn not_ip(side: &SideCounters, way: Option<Direction<'_>>) -> u64 {
     let interface = &side.interface;
-    if interface.xdp {
-        return 0;
-    }
     let in_ip = count(&side.protocols, "Ip.InReceives") + count(&side.protocols, "Ip6InReceives");
-    interface.rx_packets.saturating_sub(interface.rx_otherhost_dropped + in_ip)
+    let by_program = xdp_drops(interface) + interface.driver_sum("rx", "xdp_redirect");
+    let others = interface.rx_packets.saturating_sub(interface.rx_otherhost_dropped + in_ip + by_program);
+    if interface.xdp { others.min(way.map_or(0, |way| way.unknown)) } else { others }
 }
 
 /// The chains of which one must have dropped what is missing at these hooks, of that version of IP where that is known, in words.

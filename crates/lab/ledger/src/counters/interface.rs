@@ -3,6 +3,9 @@
 use super::added;
 use linerate_testbed::proc_net::Counters;
 
+/// VETH_RING_SIZE of drivers/net/veth.c.
+const VETH_RING_SLOTS: u64 = 256;
+
 /// The counters of one interface. In a [`super::Snapshot`] they are totals, in a [`super::Difference`] what was added.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InterfaceCounters {
@@ -57,6 +60,12 @@ impl InterfaceCounters {
             Some(kind == counter && queue.bytes().all(|byte| byte.is_ascii_digit()))
         };
         self.driver.iter().filter(|(name, _)| of_kind(name) == Some(true)).map(|(_, value)| value).sum()
+    }
+
+    /// Packets that the rings of its queues hold at most, if it is a veth.
+    pub fn ring_slots(&self) -> u64 {
+        let queues = self.driver.keys().filter(|name| name.starts_with("rx_queue_") && name.ends_with("_xdp_packets"));
+        VETH_RING_SLOTS * queues.count().max(1) as u64
     }
 
     pub(super) fn since(&self, earlier: &Self) -> Self {

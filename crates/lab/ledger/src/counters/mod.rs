@@ -118,6 +118,26 @@ impl Snapshot {
         in_rings + switch.map_or(0, |switch| switch.waiting)
     }
 
+    /// Of a difference that began at rest: packets that wait in rings of NAPI where no counter has them, of those that the ports handed to
+    /// their interfaces (`sent`, forward first). A veth counts such a packet on both ends when NAPI takes it out, so what a port has sent
+    /// and its interface has not counted is in the ring, as far as that has room, unless the interface was down.
+    pub fn in_uncounted_rings(&self, sent: [u64; 2]) -> u64 {
+        let (generator, receiver) = (&self.generator.interface, &self.receiver.interface);
+        let (first, last) = self.dut.as_ref().map_or((receiver, generator), |dut| (&dut.ingress, &dut.egress));
+        let by_port = |sent: u64, from: &InterfaceCounters, to: &InterfaceCounters| {
+            let counted = from.tx_packets + from.tx_dropped + from.queue_drops + from.queued;
+            let missing = sent.saturating_sub(counted);
+            if to.napi && to.running && to.carrier_losses == 0 { missing.min(to.ring_slots()) } else { 0 }
+        };
+        // What an XDP program sent over a veth, the veth counts when it is put into the ring, too.
+        let by_program = |from: &InterfaceCounters, to: &InterfaceCounters| {
+            let put = from.driver_sum("tx", "xdp_xmit").saturating_sub(to.driver_sum("rx", "xdp_packets"));
+            if to.napi && to.running && to.carrier_losses == 0 { put.min(to.ring_slots()) } else { 0 }
+        };
+        let from_dut = self.dut.as_ref().map_or(0, |_| by_program(last, receiver) + by_program(first, generator));
+        by_port(sent[0], generator, first) + by_port(sent[1], receiver, last) + from_dut
+    }
+
     /// What was added since `earlier`.
     pub fn since(&self, earlier: &Self) -> Difference {
         let side = |later: &SideCounters, earlier: &SideCounters| SideCounters {

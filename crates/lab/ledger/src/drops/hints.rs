@@ -33,6 +33,7 @@ const HINTS: &[(&str, &str)] = &[
         "ring full, or the interface was down",
         "find out what takes the interface down; else its core is the limit at this load",
     ),
+    ("still in the ring", "give the path's threads that core alone, or the right to go ahead of others (CAP_SYS_NICE)"),
     ("in the ring of", "find out what takes the interface down"),
     ("no carrier", "set the interface up and find out what takes it down"),
     ("backlog full", "raise net.core.netdev_max_backlog, spread the load over more cores (RPS), or turn on NAPI (GRO)"),

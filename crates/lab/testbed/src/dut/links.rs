@@ -8,6 +8,7 @@ use linerate_sys::netdev::Netdev;
 use super::DutError;
 use crate::netlink::Netlink;
 use crate::placement;
+use crate::threads::{Priority, raise_priority};
 use crate::topology::{Dut, Interface, Topology, TopologySpec};
 
 /// How long the links stay down in a reset.
@@ -83,7 +84,9 @@ impl Links {
         let Dut { namespace, ingress, egress, .. } = &self.dut;
         for interface in [Some(ingress), both.then_some(egress)].into_iter().flatten() {
             let placed = placement::place(namespace, interface.name, interface.index, self.spec.placement);
-            placed.map_err(DutError::system("turn on NAPI again"))?;
+            let mode = placed.map_err(DutError::system("turn on NAPI again"))?;
+            // New threads, in the place of some that the tester had put ahead.
+            mode.threads().iter().for_each(|thread| raise_priority(*thread, Priority::Nice));
         }
         Ok(())
     }

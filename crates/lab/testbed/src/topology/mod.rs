@@ -350,6 +350,14 @@ impl Topology {
         }
     }
 
+    /// The same for the way back: the DUT's egress, or the generator's interface when there is no DUT.
+    pub fn first_hop_back(&self) -> (&NetNs, &Interface) {
+        match &self.dut {
+            Some(dut) => (&dut.namespace, &dut.egress),
+            None => (&self.generator.namespace, &self.generator.interface),
+        }
+    }
+
     /// Pins the NAPI threads again and brings [`Topology::mode`] up to date: an interface that went down and up, or
     /// got or lost an XDP program, has new ones.
     ///
