@@ -64,7 +64,7 @@ fn read_ns(clock: libc::clockid_t) -> u64 {
 /// Sleeps until `deadline_ns` of [`now_ns`], or until a signal arrives.
 pub fn sleep_until_ns(deadline_ns: u64) {
     let deadline = libc::timespec {
-        tv_sec: (deadline_ns / 1_000_000_000) as libc::time_t,
+        tv_sec: (deadline_ns / 1_000_000_000) as _,
         tv_nsec: (deadline_ns % 1_000_000_000) as libc::c_long,
     };
     // SAFETY: `deadline` is a valid timespec; no remainder is asked for with an absolute time.

@@ -118,7 +118,7 @@ pub struct SetPolled {
 
 fn timespec(timeout_ns: u64) -> libc::timespec {
     libc::timespec {
-        tv_sec: i64::try_from(timeout_ns / 1_000_000_000).unwrap_or(i64::MAX) as libc::time_t,
+        tv_sec: i64::try_from(timeout_ns / 1_000_000_000).unwrap_or(i64::MAX) as _,
         tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
     }
 }

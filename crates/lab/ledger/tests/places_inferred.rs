@@ -62,7 +62,11 @@ fn header_errors_are_not_divided_by_a_guess() {
 fn what_a_ring_still_holds_is_in_no_counter() {
     let mut difference = router(900);
     let waits = |difference: &Difference| difference.in_uncounted_rings([1000, 0]);
-    assert_eq!((waits(&difference), found(&difference, 1000, 900).unnamed.len()), (0, 1), "without NAPI there is no ring");
+    assert_eq!(
+        (waits(&difference), found(&difference, 1000, 900).unnamed.len()),
+        (0, 1),
+        "without NAPI there is no ring"
+    );
     dut(&mut difference).ingress.napi = true;
     let losses = found(&difference, 1000, 900);
     assert_eq!((waits(&difference), losses.unnamed.len()), (100, 0));

@@ -16,7 +16,7 @@ use linerate_report::Loss;
 use linerate_sys::raw::RawSocket;
 use linerate_testbed::dut::{self, Path};
 use linerate_testbed::topology::{Topology, TopologySpec};
-use linerate_tester::{DropReasonMode, Load, Tester, TesterSpec, TrialSpec};
+use linerate_tester::{DropReasonMode, Load, Phases, Tester, TesterSpec, TrialSpec};
 use linerate_testkit::or_skip;
 use support::scenario::{Scenario, assert_named, in_dut};
 
@@ -70,6 +70,39 @@ fn each_loss_is_in_its_row_by_the_kernels_word() {
         );
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A next hop is given up while the trial goes on: those that waited for it are dropped then, for another reason than those that found no room.
+#[test]
+fn what_waited_for_a_next_hop_that_is_given_up_is_in_its_row() {
+    if !has_reasons() {
+        return eprintln!("skipped: the kernel's drop reasons cannot be read");
+    }
+    let [ipv4, ipv6] = experiments();
+    for (mut experiment, name, version) in [(ipv4, "next-hop", 4), (ipv6, "ipv6-next-hop", 6)] {
+        let dut = experiment.duts.iter_mut().find(|dut| dut.name == name).expect("a device");
+        let DutKind::Router(router) = &mut dut.kind else { panic!("a router") };
+        // Three questions, one in 50 ms.
+        router.setup.push(format!("sysctl -qw net.ipv{version}.neigh.lr-out.retrans_time_ms=50"));
+        let cells = experiment.cells();
+        let cell = cells.iter().find(|cell| cell.dut.name == name).expect("a cell");
+        let path = TopologySpec::default().for_flows(cell.flows);
+        let Some(built) = or_skip(name, dut::build(cell.dut, &path)) else { return };
+        let Path::Namespaces(topology) = built.path else { panic!("a router") };
+        let tester = Tester::open(*topology, &TesterSpec::new("packet", "packet"));
+        let Some(mut tester) = or_skip("no tester", tester) else { return };
+        let load = Load::Rate { pps: 5_000.0, duration_ns: 200_000_000 };
+        // Long enough for the last question to be over.
+        let phases = Phases { drain_ns: 300_000_000, ..Phases::default() };
+        let size = cell.frames();
+        let spec = TrialSpec { phases, ..TrialSpec::new(&size, cell.flows, load) };
+        let ledger = tester.trial(&spec).expect("a trial").ledger;
+        let row = expected(cell);
+        let (account, is_meant) = (&ledger.account, |loss: &Loss| loss.place == row.place && loss.cause == row.cause);
+        assert!(account.lost().iter().all(|loss| is_meant(loss) && !loss.is_inferred()), "{name}: {ledger:#?}");
+        assert_eq!((account.delivered(), account.unexplained()), (0, 0), "{name}: {ledger:#?}");
+        drop(built.device);
+    }
 }
 
 /// A program that counts at the receiver's interface leaves the DUT's questions for addresses to the stack: they hide no loss, in a later trial

@@ -81,7 +81,7 @@ impl Socket {
             pieces.each_mut().map(|piece| libc::iovec { iov_base: piece.as_mut_ptr().cast(), iov_len: piece.len() });
         // SAFETY: a plain C structure of integers and pointers; all zeros is a value of it.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-        (message.msg_iov, message.msg_iovlen) = (parts.as_mut_ptr(), parts.len());
+        (message.msg_iov, message.msg_iovlen) = (parts.as_mut_ptr(), parts.len() as _);
         let mut receive = || {
             let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
             // SAFETY: the message names the parts, which name the bytes that the caller lends.

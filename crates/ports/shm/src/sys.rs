@@ -126,7 +126,7 @@ pub fn send_with(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: [BorrowedFd<
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     // SAFETY: plain arithmetic.
-    message.msg_controllen = unsafe { libc::CMSG_SPACE(payload) } as usize;
+    message.msg_controllen = unsafe { libc::CMSG_SPACE(payload) } as _;
     // SAFETY: the control buffer has room for one header and its payload.
     let header = unsafe { libc::CMSG_FIRSTHDR(&message) };
     let numbers = descriptors.map(|descriptor| descriptor.as_raw_fd());
@@ -134,7 +134,7 @@ pub fn send_with(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: [BorrowedFd<
     unsafe {
         (*header).cmsg_level = libc::SOL_SOCKET;
         (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(payload) as usize;
+        (*header).cmsg_len = libc::CMSG_LEN(payload) as _;
         std::ptr::copy_nonoverlapping(numbers.as_ptr(), libc::CMSG_DATA(header).cast(), DESCRIPTORS);
     }
     let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
@@ -157,7 +157,7 @@ pub fn receive_with(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usi
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     // SAFETY: plain arithmetic.
-    message.msg_controllen = unsafe { libc::CMSG_SPACE((DESCRIPTORS * size_of::<libc::c_int>()) as u32) } as usize;
+    message.msg_controllen = unsafe { libc::CMSG_SPACE((DESCRIPTORS * size_of::<libc::c_int>()) as u32) } as _;
     // SAFETY: the message, its part and its control buffer are valid for the call.
     let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) };
     if received < 0 {
@@ -171,7 +171,7 @@ pub fn receive_with(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usi
         let (level, kind, len) = unsafe { ((*header).cmsg_level, (*header).cmsg_type, (*header).cmsg_len) };
         if level == libc::SOL_SOCKET && kind == libc::SCM_RIGHTS {
             // SAFETY: plain arithmetic.
-            let payload = len.saturating_sub(unsafe { libc::CMSG_LEN(0) } as usize);
+            let payload = usize::saturating_sub(len as _, unsafe { libc::CMSG_LEN(0) } as usize);
             for number in 0..payload / size_of::<libc::c_int>() {
                 // SAFETY: the kernel wrote so many descriptors behind the header, unaligned at worst.
                 let fd = unsafe { libc::CMSG_DATA(header).cast::<libc::c_int>().add(number).read_unaligned() };

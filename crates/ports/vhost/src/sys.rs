@@ -493,13 +493,17 @@ impl Doorbells {
         const EVENTS: usize = 16;
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
         let timeout = libc::timespec {
-            tv_sec: i64::try_from(timeout_ns / 1_000_000_000).unwrap_or(i64::MAX) as libc::time_t,
+            tv_sec: i64::try_from(timeout_ns / 1_000_000_000).unwrap_or(i64::MAX) as _,
             tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
         };
         let (fd, room) = (self.epoll.as_raw_fd(), EVENTS as c_int);
-        // SAFETY: the events are valid for writing `room` of them, the timeout for reading; no signal mask.
-        let found = unsafe { libc::epoll_pwait2(fd, events.as_mut_ptr(), room, &timeout, std::ptr::null()) };
-        match check(found) {
+        let mask = std::ptr::null::<libc::sigset_t>();
+        // SAFETY: the events are valid for writing `room` of them, the timeout for reading; no signal mask. Not every C library has a
+        // function for this system call.
+        let found = unsafe {
+            libc::syscall(libc::SYS_epoll_pwait2, fd, events.as_mut_ptr(), room, &raw const timeout, mask, 0)
+        };
+        match check(found as c_int) {
             Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
                 // Kernels before 5.11 know milliseconds only.
                 let timeout_ms = c_int::try_from(timeout_ns.div_ceil(1_000_000)).unwrap_or(c_int::MAX);

@@ -205,6 +205,9 @@ const RULES: &[Rule] = &[
     rule("NEIGH_FAILED", "", &[Output], Neighbours, "{neighbour}"),
     rule("NEIGH_DEAD", "", &[Output], Neighbours, "{neighbour}"),
     rule("QUEUE_PURGE", "neigh_invalidate", &[Output], Neighbours, "{neighbour}"),
+    // Of IPv6, whose function for it is part of that one.
+    rule("NOT_SPECIFIED", "neigh_invalidate", &[Output], Neighbours, "{neighbour}"),
+    rule("NOT_SPECIFIED", "ndisc_error_report", &[Output], Neighbours, "{neighbour}"),
     rule("NEIGH_CREATEFAIL", "", &[Output], Neighbours, TABLE_FULL),
 ];
 

@@ -178,7 +178,7 @@ impl Alarm {
     /// Sets it to ring once in `delay_ns`, or with 0 never. It no longer rings for what was before.
     pub(crate) fn set(&self, delay_ns: u64) {
         let part = |ns: u64| libc::timespec {
-            tv_sec: (ns / 1_000_000_000) as libc::time_t,
+            tv_sec: (ns / 1_000_000_000) as _,
             tv_nsec: (ns % 1_000_000_000) as libc::c_long,
         };
         let setting = libc::itimerspec { it_interval: part(0), it_value: part(delay_ns) };

@@ -60,11 +60,11 @@ impl Messages {
         for header in &mut self.headers[..messages] {
             header.msg_hdr.msg_iov = part;
             // SAFETY: the messages' parts follow each other, and all of them are inside the array.
-            part = unsafe { part.add(header.msg_hdr.msg_iovlen) };
+            part = unsafe { part.add(header.msg_hdr.msg_iovlen as _) };
         }
         let (fd, first) = (socket.fd.as_raw_fd(), self.headers.as_mut_ptr());
         // SAFETY: the first `messages` headers name parts set by `build`, which name bytes that the borrowed batch and this value keep.
-        let sent = unsafe { libc::sendmmsg(fd, first, messages as u32, libc::MSG_DONTWAIT) };
+        let sent = unsafe { libc::sendmmsg(fd, first, messages as _, libc::MSG_DONTWAIT as _) };
         let sent = usize::try_from(sent).map_err(|_| io::Error::last_os_error())?;
         Ok(self.fronts.iter().take(sent).map(|front| front.packets).sum())
     }
@@ -105,7 +105,7 @@ impl Messages {
                 self.parts[part] = part_of(&bytes[skipped..]);
                 part += 1;
             }
-            self.headers[messages].msg_hdr.msg_iovlen = part - first;
+            self.headers[messages].msg_hdr.msg_iovlen = (part - first) as _;
             at += packet_slots;
             messages += 1;
         }
