@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 mod bell;
+mod descriptor;
 mod pool_file;
 mod regions;
 mod ring;
@@ -10,9 +11,10 @@ mod socket;
 use std::io;
 
 pub(crate) use bell::{Alarm, Doorbell, RingWatch};
+pub(crate) use descriptor::{COOKIE, Descriptor, NEXT, NO_INTERRUPT};
 pub(crate) use pool_file::PoolFile;
 pub(crate) use regions::{Regions, Span};
-pub(crate) use ring::{COOKIE, Descriptor, NEXT, NO_INTERRUPT, Ring};
+pub(crate) use ring::Ring;
 pub(crate) use socket::{Channel, ListeningSocket, NAME_BYTES_MAX, Received};
 
 /// The user that this process acts as.

@@ -1,10 +1,10 @@
 //! The two ends of a ring in shared memory. Own indices are private; the other side's is read once and checked.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::layout::RingPlace;
-use crate::sys::Words;
+use crate::sys::{AtomicU64, Words};
 
 /// The other side wrote an index that cannot be, or a packet without an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -101,11 +101,11 @@ impl Rings {
         }
         let slots = self.batch.len();
         let layout = Layout::new(features, FRAME_LEN_MAX);
-        let sent = send(&mut ring, &self.memory, layout, &self.batch, 0..slots, &mut Budget::new());
+        let (sent, result) = send(&mut ring, &self.memory, layout, &self.batch, 0..slots, &mut Budget::new());
         ring.finish(None);
-        let (done, packets) = sent.as_ref().map_or((0, 0), |sent| (sent.slots, sent.packets + sent.unfitting));
-        assert!(done <= slots && packets == self.batch.totals_of(done).packets);
+        let packets = sent.packets + sent.unfitting;
+        assert!(sent.slots <= slots && packets == self.batch.totals_of(sent.slots).packets);
         self.pool.free(&mut self.batch);
-        sent.is_ok()
+        result.is_ok()
     }
 }

@@ -102,8 +102,8 @@ impl Guest {
         assert_eq!(self.pool.alloc(&mut self.batch, BATCH, len), BATCH);
         LOOKS.set(0);
         let layout = Layout::new(FEATURES, 1518);
-        let result = send(ring, &self.memory, layout, &self.batch, 0..BATCH, &mut Budget::new());
-        (result, LOOKS.get())
+        let (sent, result) = send(ring, &self.memory, layout, &self.batch, 0..BATCH, &mut Budget::new());
+        (result.map(|()| sent), LOOKS.get())
     }
 
     /// Calls until the ring is empty, none of which may look at too much; what was refused in all, and the calls.
@@ -212,6 +212,20 @@ fn buffers_that_hold_nearly_nothing_do_not_keep_a_call() {
         }
         assert!(done >= 200);
     }
+}
+
+/// The guest has the packets in front of a descriptor that cannot be: they are sent, and not to be sent again to the next guest.
+#[test]
+fn what_was_sent_before_a_fault_is_told() {
+    let mut guest = Guest::new(|entry| entry % 8);
+    let good = |number: u64| (DATA + 0x1000 * number, 2000, descriptor::WRITE, 0);
+    guest.describe(TABLE, 0, (0..3).map(good).chain([(MEMORY_BYTES, 2000, descriptor::WRITE, 0)]));
+    guest.pool.free(&mut guest.batch);
+    assert_eq!(guest.pool.alloc(&mut guest.batch, 8, 100), 8);
+    let (mut ring, layout) = (guest.ring(), Layout::new(FEATURES, 1518));
+    let (sent, result) = send(&mut ring, &guest.memory, layout, &guest.batch, 0..8, &mut Budget::new());
+    assert!(result.is_err(), "an address outside of the memory");
+    assert_eq!((sent.slots, sent.packets, sent.bytes, ring.next()), (3, 3, 300, 3));
 }
 
 /// A guest that rewrites its descriptors, its available ring and the headers of its packets while the port reads them.

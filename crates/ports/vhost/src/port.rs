@@ -138,23 +138,17 @@ impl VhostPort {
             let Device { memory, queues, .. } = &mut *device;
             let ring = queues.iter_mut().step_by(2).filter_map(|queue| queue.running()).nth(chosen);
             let Some(ring) = ring else { break };
-            match send(ring, memory, layout, batch, done..end, &mut budget) {
-                Ok(sent) => {
-                    done += sent.slots;
-                    packets += sent.packets + sent.unfitting + sent.too_short;
-                    self.stats.tx_packets += sent.packets;
-                    self.stats.tx_bytes += sent.bytes;
-                    self.unsent.unfitting += sent.unfitting;
-                    self.unsent.too_short += sent.too_short;
-                    too_long = sent.too_long;
-                    if sent.slots < end - (done - sent.slots) {
-                        break;
-                    }
-                }
-                Err(corrupt) => {
-                    result = Err(corrupt);
-                    break;
-                }
+            let (sent, found) = send(ring, memory, layout, batch, done..end, &mut budget);
+            done += sent.slots;
+            packets += sent.packets + sent.unfitting + sent.too_short;
+            self.stats.tx_packets += sent.packets;
+            self.stats.tx_bytes += sent.bytes;
+            self.unsent.unfitting += sent.unfitting;
+            self.unsent.too_short += sent.too_short;
+            too_long = sent.too_long;
+            result = found;
+            if result.is_err() || done < end {
+                break;
             }
         }
         for queue in device.queues.iter_mut().step_by(2) {

@@ -55,7 +55,8 @@ enum Step {
     Full,
 }
 
-/// Sends packets from the slots `run` of the batch, as far as the ring has buffers and the call's budget goes. The batch keeps them.
+/// Sends packets from the slots `run` of the batch, as far as the ring has buffers and the call's budget goes. The batch keeps them. What became of
+/// those before a fault is told, too: the guest has them.
 #[inline]
 pub(crate) fn send(
     ring: &mut Ring,
@@ -64,8 +65,22 @@ pub(crate) fn send(
     batch: &Batch,
     run: std::ops::Range<usize>,
     budget: &mut Budget,
-) -> Result<Sent, Corrupt> {
+) -> (Sent, Result<(), Corrupt>) {
     let mut sent = Sent::default();
+    let result = send_run(ring, memory, layout, batch, run, budget, &mut sent);
+    (sent, result)
+}
+
+#[inline]
+fn send_run(
+    ring: &mut Ring,
+    memory: &GuestMemory,
+    layout: Layout,
+    batch: &Batch,
+    run: std::ops::Range<usize>,
+    budget: &mut Budget,
+    sent: &mut Sent,
+) -> Result<(), Corrupt> {
     let mut room = usize::from(ring.waiting()?);
     while sent.slots < run.len() && room > 0 && !budget.is_spent() {
         let at = run.start + sent.slots;
@@ -84,7 +99,7 @@ pub(crate) fn send(
             plain[count] = (span, head);
             count += 1;
         }
-        let taken = copy(ring, layout, batch, at, &plain[..count], &mut sent);
+        let taken = copy(ring, layout, batch, at, &plain[..count], sent);
         budget.spend(count - taken);
         room -= taken;
         if taken < wanted {
@@ -112,7 +127,7 @@ pub(crate) fn send(
             room = usize::from(ring.waiting()?);
         }
     }
-    Ok(sent)
+    Ok(())
 }
 
 /// Slots and bytes of the packet at slot `at`; `None` when it is not whole.

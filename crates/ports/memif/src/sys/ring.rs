@@ -6,29 +6,13 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use linerate_sys::shared::SharedMapping;
 
-/// Marks memory as a ring.
-pub(crate) const COOKIE: u32 = 0x03e3_1f20;
-
-/// Flag of a ring: whoever puts something in need not ring.
-pub(crate) const NO_INTERRUPT: u16 = 1;
-
-/// Flag of a descriptor: the packet goes on in the next.
-pub(crate) const NEXT: u16 = 1;
+use super::{COOKIE, Descriptor};
 
 const FLAGS_AT: usize = 4;
 const HEAD_AT: usize = 6;
 const TAIL_AT: usize = 64;
 const CELLS_AT: usize = 128;
 const CELL_BYTES: usize = 16;
-
-/// One place of a ring: where a buffer is, and how much is in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Descriptor {
-    pub(crate) flags: u16,
-    pub(crate) region: u16,
-    pub(crate) length: u32,
-    pub(crate) offset: u32,
-}
 
 /// A ring in shared memory, whose every byte the peer may change at any time.
 ///
@@ -122,30 +106,18 @@ impl Ring {
         #[cfg(test)]
         crate::hostile_tests::count_look();
         let [first, second] = self.cell(index);
-        let [a, b, c, d, length @ ..] = first.load(Ordering::Relaxed).to_ne_bytes();
-        let [offset @ .., _, _, _, _] = second.load(Ordering::Relaxed).to_ne_bytes();
-        Descriptor {
-            flags: u16::from_ne_bytes([a, b]),
-            region: u16::from_ne_bytes([c, d]),
-            length: u32::from_ne_bytes(length),
-            offset: u32::from_ne_bytes(offset),
-        }
+        Descriptor::of_words(first.load(Ordering::Relaxed), second.load(Ordering::Relaxed))
     }
 
     #[inline]
     pub(crate) fn write(&self, index: u16, descriptor: Descriptor) {
         self.write_filled(index, descriptor);
-        let offset = descriptor.offset.to_ne_bytes();
-        let second = [offset[0], offset[1], offset[2], offset[3], 0, 0, 0, 0];
-        self.cell(index)[1].store(u64::from_ne_bytes(second), Ordering::Relaxed);
+        self.cell(index)[1].store(descriptor.second_word(), Ordering::Relaxed);
     }
 
     /// As [`Ring::write`], without the offset: what changes when a buffer is filled.
     #[inline]
     pub(crate) fn write_filled(&self, index: u16, descriptor: Descriptor) {
-        let (flags, region) = (descriptor.flags.to_ne_bytes(), descriptor.region.to_ne_bytes());
-        let length = descriptor.length.to_ne_bytes();
-        let first = [flags[0], flags[1], region[0], region[1], length[0], length[1], length[2], length[3]];
-        self.cell(index)[0].store(u64::from_ne_bytes(first), Ordering::Relaxed);
+        self.cell(index)[0].store(descriptor.first_word(), Ordering::Relaxed);
     }
 }
