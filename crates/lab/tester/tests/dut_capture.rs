@@ -3,39 +3,18 @@
 
 mod support;
 
-use std::net::Ipv4Addr;
-
-use linerate_experiment::{Capture, CaptureCores, CaptureTool, DutKind, FlowOrder, FlowSpec, Reception};
+use linerate_experiment::{Capture, CaptureCores, CaptureTool, DutKind, Reception};
 use linerate_report::CapturePort;
 use linerate_sys::affinity::allowed_cores;
 use linerate_testbed::dut::{self, Built, Device, Path};
-use linerate_testbed::placement::Placement;
-use linerate_testbed::topology::TopologySpec;
 use linerate_tester::{Cores, Load, Outcome, Tester, TesterSpec, TrialSpec, fixed_size};
 use linerate_testkit::or_skip;
 
 const MS: u64 = 1_000_000;
 
-fn spec() -> TopologySpec {
-    TopologySpec { placement: Placement::Thread { core: allowed_cores().last().copied() }, ..TopologySpec::default() }
-}
-
-fn flows() -> FlowSpec {
-    let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 101));
-    FlowSpec {
-        source,
-        sources: 10,
-        destination,
-        destinations: 10,
-        ports: 1,
-        order: FlowOrder::Odometer,
-        ip: linerate_experiment::FlowIp::V4,
-    }
-}
-
 /// `None` after saying why the test is skipped: steering and pinning want root, and libpcap or the program may not be there.
 fn built(capture: Capture) -> Option<Built> {
-    let built = dut::build(&support::carry::named(DutKind::Capture(capture)), &spec());
+    let built = dut::build(&support::carry::named(DutKind::Capture(capture)), &support::threaded());
     or_skip(&format!("{capture:?}"), built)
 }
 
@@ -55,7 +34,7 @@ fn rig(capture: Capture, ports: usize) -> Option<Rig> {
 
 impl Rig {
     fn trial(&mut self, load: Load, ports: usize) -> (Outcome, Vec<CapturePort>) {
-        let (size, flows) = (fixed_size(64), flows());
+        let (size, flows) = (fixed_size(64), support::hundred_flows());
         let generator = allowed_cores().first().copied();
         let cores = Cores { generator, ..Cores::default() };
         let backward = (ports == 2).then_some(load);
@@ -142,7 +121,7 @@ fn the_packets_of_a_small_load_are_all_there_also_in_files() {
 #[test]
 fn what_has_no_effect_is_refused_and_nothing_is_left() {
     let steered = capture(CaptureTool::Xdp, Reception::Interrupt, CaptureCores::One);
-    let refused = dut::build(&support::carry::named(DutKind::Capture(steered)), &spec());
+    let refused = dut::build(&support::carry::named(DutKind::Capture(steered)), &support::threaded());
     let error = refused.err().map(|error| error.to_string()).unwrap_or_default();
     assert!(error.contains("no effect"), "{error}");
     let Some(mut built) = built(capture(CaptureTool::Packet, Reception::ThreadedNapi, CaptureCores::All)) else {

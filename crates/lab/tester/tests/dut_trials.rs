@@ -2,31 +2,14 @@
 
 use super::support;
 
-use std::net::Ipv4Addr;
-use std::time::{Duration, Instant};
-
-use linerate_experiment::{DutKind, Firewall, FirewallTool, FlowOrder, FlowSpec, FlowSwitch, SwitchPorts};
-use linerate_sys::affinity::{self, allowed_cores};
+use linerate_experiment::{DutKind, Firewall, FirewallTool, FlowSwitch, SwitchPorts};
+use linerate_sys::affinity;
 use linerate_testbed::dut::{Built, Device, Path};
 use linerate_testbed::napi;
-use linerate_testbed::placement::Placement;
-use linerate_testbed::topology::TopologySpec;
 use linerate_tester::{Cores, Load, Outcome, Tester, TesterSpec, TrialSpec, fixed_size};
+use support::hundred_flows;
 
 const MS: u64 = 1_000_000;
-
-fn hundred_flows() -> FlowSpec {
-    let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 101));
-    FlowSpec {
-        source,
-        sources: 10,
-        destination,
-        destinations: 10,
-        ports: 1,
-        order: FlowOrder::Odometer,
-        ip: linerate_experiment::FlowIp::V4,
-    }
-}
 
 fn rules(tool: FirewallTool) -> [DutKind; 2] {
     let with = |rules, conntrack, snat| {
@@ -37,15 +20,10 @@ fn rules(tool: FirewallTool) -> [DutKind; 2] {
 
 /// A tester with a device between its ends.
 fn tester(kind: DutKind, ports: &TesterSpec) -> Option<(Tester, Box<dyn Device>, Cores)> {
-    let cores = allowed_cores();
-    let (generator, dut) = (cores.first().copied(), cores.last().copied());
-    let placement = Placement::Thread { core: dut };
-    let path = TopologySpec { placement, ..TopologySpec::default() };
-    let Built { path, device } = support::carry::device_on(kind, &path)?;
+    let Built { path, device } = support::carry::device_on(kind, &support::threaded())?;
     let Path::Namespaces(topology) = path else { panic!("namespaces") };
-    let mut tester = support::opened(*topology, ports)?;
-    tester.place(placement).expect("placed");
-    Some((tester, device, Cores { generator, generator_back: None, dut, receiver: generator }))
+    let (tester, cores) = support::placed(*topology, ports)?;
+    Some((tester, device, cores))
 }
 
 fn run(kind: &DutKind, ports: &TesterSpec, load: Load) -> Option<Outcome> {
@@ -114,40 +92,6 @@ fn comes_back(kind: DutKind) {
     let outcome = tester.trial(&spec).expect("a trial");
     let account = &outcome.ledger.account;
     assert_eq!((account.delivered(), account.unexplained()), (account.sent(), 0), "{kind:?} {:?}", outcome.ledger);
-}
-
-/// The NAPI thread of the device's core cannot run when the load ends: what waits in its ring is in no counter of the kernel, and is waited for.
-#[test]
-fn packets_in_a_ring_whose_thread_waits_for_its_core_are_waited_for() {
-    for kind in [DutKind::XdpForwarder, DutKind::Router(Firewall::default())] {
-        let ports = TesterSpec::new("packet", "packet").both_ways();
-        let Some((mut tester, mut device, cores)) = tester(kind.clone(), &ports) else { return };
-        let (Some(dut), true) = (cores.dut, cores.dut != cores.generator) else {
-            return eprintln!("skipped: two cores are needed");
-        };
-        let (size, flows) = (fixed_size(64), hundred_flows());
-        // Fewer packets than a ring holds.
-        let load = Load::Rate { pps: 1_000.0, duration_ns: 100 * MS };
-        let spec = TrialSpec { backward: Some(load), cores, ..TrialSpec::new(&size, &flows, load) };
-        let busy = std::thread::spawn(move || {
-            let mut carried = || device.counters().expect("counters").values().sum::<u64>();
-            let before = carried();
-            support::wait_until(|| carried() > before + 8);
-            affinity::pin_to_core(dut).expect("pinned");
-            let is_ahead = affinity::set_fifo(0, 50);
-            let end = Instant::now() + Duration::from_millis(400);
-            while is_ahead.is_ok() && Instant::now() < end {}
-            // With its programs, which packets in the ring still have to meet.
-            (device, is_ahead)
-        });
-        let outcome = tester.trial(&spec).expect("a trial");
-        let (_device, is_ahead) = busy.join().expect("no panic");
-        if let Err(error) = is_ahead {
-            return eprintln!("skipped: no thread of the real-time class: {error}");
-        }
-        let account = &outcome.ledger.account;
-        assert_eq!((account.delivered(), account.unexplained()), (account.sent(), 0), "{kind:?} {:?}", outcome.ledger);
-    }
 }
 
 /// An interface that went down and up has new NAPI threads: they go ahead of others as those before did, in a reset and in the trial after it.

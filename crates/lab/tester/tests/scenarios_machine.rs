@@ -1,19 +1,62 @@
-//! Losses that come of a setting of the whole machine. They have a test binary of their own, since `cargo test` runs one binary
+//! Losses that come of a setting of the whole machine, or of a core that others have. They have a test binary of their own, since `cargo test` runs one binary
 //! at a time, and run one after the other in it: under such a setting any other trial would lose packets too.
 
 mod support;
 
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
+use linerate_experiment::{DutKind, Firewall};
 use linerate_ledger::counters::CounterSources;
+use linerate_sys::affinity;
+use linerate_testbed::dut::{Built, Path};
 use linerate_testbed::topology::{Topology, TopologySpec};
 use linerate_tester::tcp::{Ends, Joined, SessionLoad, SessionSpec, run_sessions};
-use linerate_tester::{Cores, Phases};
+use linerate_tester::{Cores, Load, Phases, TesterSpec, TrialSpec, fixed_size};
 use linerate_testkit::or_skip;
 use support::built;
 use support::scenario::{MachineSetting, Scenario, assert_named, in_dut};
 
 static ALONE: Mutex<()> = Mutex::new(());
+
+/// The NAPI thread of the device's core cannot run when the load ends: what waits in its ring is in no counter of the kernel, and is waited for.
+#[test]
+fn packets_in_a_ring_whose_thread_waits_for_its_core_are_waited_for() {
+    let _alone = ALONE.lock();
+    for kind in [DutKind::XdpForwarder, DutKind::Router(Firewall::default())] {
+        let ports = TesterSpec::new("packet", "packet").both_ways();
+        let Some(Built { path, mut device }) = support::carry::device_on(kind.clone(), &support::threaded()) else {
+            return;
+        };
+        let Path::Namespaces(topology) = path else { panic!("namespaces") };
+        let Some((mut tester, cores)) = support::placed(*topology, &ports) else { return };
+        let (Some(dut), true) = (cores.dut, cores.dut != cores.generator) else {
+            return eprintln!("skipped: two cores are needed");
+        };
+        let (size, flows) = (fixed_size(64), support::hundred_flows());
+        // Fewer packets than a ring holds.
+        let load = Load::Rate { pps: 1_000.0, duration_ns: 100_000_000 };
+        let spec = TrialSpec { backward: Some(load), cores, ..TrialSpec::new(&size, &flows, load) };
+        let busy = std::thread::spawn(move || {
+            let mut carried = || device.counters().expect("counters").values().sum::<u64>();
+            let before = carried();
+            support::wait_until(|| carried() > before + 8);
+            affinity::pin_to_core(dut).expect("pinned");
+            let is_ahead = affinity::set_fifo(0, 50);
+            let end = Instant::now() + Duration::from_millis(400);
+            while is_ahead.is_ok() && Instant::now() < end {}
+            // With its programs, which packets in the ring still have to meet.
+            (device, is_ahead)
+        });
+        let outcome = tester.trial(&spec).expect("a trial");
+        let (_device, is_ahead) = busy.join().expect("no panic");
+        if let Err(error) = is_ahead {
+            return eprintln!("skipped: no thread of the real-time class: {error}");
+        }
+        let account = &outcome.ledger.account;
+        assert_eq!((account.delivered(), account.unexplained()), (account.sent(), 0), "{kind:?} {:?}", outcome.ledger);
+    }
+}
 
 #[test]
 fn connection_tracking_table_of_1000() {

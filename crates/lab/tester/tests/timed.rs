@@ -4,34 +4,19 @@
 use super::support;
 
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use linerate_experiment::{FlowOrder, FlowSpec};
 use linerate_gen::Signature;
 use linerate_sys::clock::{now_ns, sleep_until_ns};
 use linerate_sys::raw::RawSocket;
 use linerate_testbed::netlink::Netlink;
 use linerate_testbed::topology::{Forwarding, Topology, TopologySpec};
 use linerate_tester::{Load, Outcome, TesterSpec, TrialSpec, fixed_size};
-use support::{built, opened};
+use support::{built, hundred_flows, opened};
 
 const MS: u64 = 1_000_000;
 const DELAY_NS: u64 = 20 * MS;
-
-fn flows() -> FlowSpec {
-    let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 101));
-    FlowSpec {
-        source,
-        sources: 10,
-        destination,
-        destinations: 10,
-        ports: 1,
-        order: FlowOrder::Odometer,
-        ip: linerate_experiment::FlowIp::V4,
-    }
-}
 
 /// Passes frames from one socket to the other, each `DELAY_NS` after it came. How late each one was then, by its signature.
 fn delaying(from: &RawSocket, to: &RawSocket, done: &AtomicBool) -> Vec<u64> {
@@ -63,7 +48,7 @@ fn delayed(sender: &str, receiver: &str) -> Option<(Outcome, Vec<u64>, u64)> {
     });
     let (from, to) = sockets.expect("enter").expect("sockets");
     let mut tester = opened(topology, &TesterSpec::new(sender, receiver))?;
-    let (size, flows) = (fixed_size(64), flows());
+    let (size, flows) = (fixed_size(64), hundred_flows());
     let load = Load::Rate { pps: 2_000.0, duration_ns: 200 * MS };
     let done = AtomicBool::new(false);
     Some(std::thread::scope(|scope| {
@@ -123,7 +108,7 @@ fn an_outage_lasts_as_long_as_the_interface_was_down() {
         let dut = topology.dut.as_ref().expect("a DUT").try_clone().expect("a handle");
         let mut inside = Netlink::open_in(&dut.namespace).expect("netlink");
         let Some(mut tester) = opened(topology, &TesterSpec::new(sender, receiver)) else { continue };
-        let (size, flows) = (fixed_size(64), flows());
+        let (size, flows) = (fixed_size(64), hundred_flows());
         let load = Load::Rate { pps: 10_000.0, duration_ns: 500 * MS };
         let received =
             |netlink: &mut Netlink| netlink.link_statistics(dut.ingress.index).expect("statistics").counters.rx_packets;
@@ -175,7 +160,7 @@ fn a_broken_sending_port_leaves_a_right_account() {
     let interface = topology.generator.interface.index;
     let mut outside = Netlink::open_in(&topology.generator.namespace).expect("netlink");
     let Some(mut tester) = opened(topology, &TesterSpec::new("packet", "packet")) else { return };
-    let (size, flows) = (fixed_size(64), flows());
+    let (size, flows) = (fixed_size(64), hundred_flows());
     // Far longer than it takes to notice that the port is to break.
     let load = Load::Rate { pps: 5_000.0, duration_ns: 60_000 * MS };
     let outcome = std::thread::scope(|scope| {

@@ -5,32 +5,20 @@ use super::support;
 use std::net::Ipv4Addr;
 
 use linerate_experiment::{FlowOrder, FlowSpec, SizeSpec};
-use linerate_sys::affinity::allowed_cores;
-use linerate_testbed::placement::Placement;
 use linerate_testbed::topology::{Topology, TopologyError, TopologySpec};
 use linerate_tester::{Cores, Learning, Load, Outcome, Phases, Recovery, Tester, TesterSpec, TrialSpec, fixed_size};
-use support::{built, opened};
+use support::{built, hundred_flows, placed, threaded};
 
 fn flows(sources: u64, destinations: u64, ports: u64, order: FlowOrder) -> FlowSpec {
     let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 101));
     FlowSpec { source, sources, destination, destinations, ports, order, ip: linerate_experiment::FlowIp::V4 }
 }
 
-fn hundred() -> FlowSpec {
-    flows(10, 10, 1, FlowOrder::Odometer)
-}
-
 const MS: u64 = 1_000_000;
 
 /// A tester on a path, with its first hops in NAPI threads where that can be had.
 fn tester(make: fn(&TopologySpec) -> Result<Topology, TopologyError>, ports: &TesterSpec) -> Option<(Tester, Cores)> {
-    let cores = allowed_cores();
-    let (generator, dut) = (cores.first().copied(), cores.last().copied());
-    let placement = Placement::Thread { core: dut };
-    let topology = built(make(&TopologySpec { placement, ..TopologySpec::default() }))?;
-    let mut tester = opened(topology, ports)?;
-    tester.place(placement).expect("placed");
-    Some((tester, Cores { generator, generator_back: None, dut, receiver: generator }))
+    placed(built(make(&threaded()))?, ports)
 }
 
 fn balanced(outcome: &Outcome) {
@@ -66,7 +54,7 @@ fn both_ways_close_over_the_sum_paced_and_at_full_rate() {
     for ports in kinds() {
         for make in [Topology::direct, Topology::router] {
             let Some((mut tester, cores)) = tester(make, &ports.clone().both_ways()) else { continue };
-            let (size, flows) = (fixed_size(64), hundred());
+            let (size, flows) = (fixed_size(64), hundred_flows());
             for load in [Load::Rate { pps: 20_000.0, duration_ns: 100 * MS }, Load::Full { duration_ns: 100 * MS }] {
                 let spec = TrialSpec { backward: Some(load), cores, ..TrialSpec::new(&size, &flows, load) };
                 let outcome = measured(&mut tester, &spec);
@@ -86,7 +74,7 @@ fn each_direction_has_its_own_rate() {
     let Some((mut tester, cores)) = tester(Topology::router, &TesterSpec::new("packet", "packet").both_ways()) else {
         return;
     };
-    let (size, flows) = (fixed_size(128), hundred());
+    let (size, flows) = (fixed_size(128), hundred_flows());
     let forward = Load::Rate { pps: 10_000.0, duration_ns: 100 * MS };
     let backward = Some(Load::Rate { pps: 3_000.0, duration_ns: 100 * MS });
     let spec = TrialSpec { backward, cores, ..TrialSpec::new(&size, &flows, forward) };
@@ -99,7 +87,7 @@ fn each_direction_has_its_own_rate() {
 #[test]
 fn one_way_testers_refuse_load_both_ways() {
     let Some((mut tester, _)) = tester(Topology::direct, &TesterSpec::new("packet", "packet")) else { return };
-    let (size, flows) = (fixed_size(64), hundred());
+    let (size, flows) = (fixed_size(64), hundred_flows());
     let load = Load::Rate { pps: 1_000.0, duration_ns: 100 * MS };
     let spec = TrialSpec { backward: Some(load), ..TrialSpec::new(&size, &flows, load) };
     assert!(tester.trial(&spec).is_err());
@@ -130,7 +118,7 @@ fn mixed_sizes_random_flows_and_bursts_are_counted_to_the_packet() {
 fn learning_packets_are_in_no_count() {
     for ports in kinds() {
         let Some((mut tester, cores)) = tester(Topology::router, &ports) else { continue };
-        let (size, flows) = (fixed_size(64), hundred());
+        let (size, flows) = (fixed_size(64), hundred_flows());
         let learning = Learning::EachFlow { packets: 2, pps: 10_000.0 };
         let phases = Phases { learning, wait_ns: MS, rest_ns: MS, ..Phases::default() };
         let load = Load::Rate { pps: 5_000.0, duration_ns: 20 * MS };
@@ -145,7 +133,7 @@ fn learning_packets_are_in_no_count() {
 fn a_step_has_no_gap_and_its_losses_have_times() {
     for ports in kinds() {
         let Some((mut tester, cores)) = tester(Topology::router, &ports) else { continue };
-        let (size, flows) = (fixed_size(64), hundred());
+        let (size, flows) = (fixed_size(64), hundred_flows());
         let load =
             Load::Step { before_pps: Some(20_000.0), before_ns: 50 * MS, after_pps: 10_000.0, after_ns: 50 * MS };
         let spec = TrialSpec { cores, timed: true, ..TrialSpec::new(&size, &flows, load) };
@@ -167,7 +155,7 @@ fn inside_the_process_with_and_without_a_device() {
         let made = if with_device { Tester::in_process_with_wire() } else { Tester::in_process() };
         let mut tester = made.expect("memory");
         assert_eq!(tester.device().is_some(), with_device);
-        let (size, flows) = (fixed_size(64), hundred());
+        let (size, flows) = (fixed_size(64), hundred_flows());
         for load in [Load::Rate { pps: 50_000.0, duration_ns: 50 * MS }, Load::Full { duration_ns: 20 * MS }] {
             for backward in [None, Some(load)] {
                 let spec = TrialSpec { backward, ..TrialSpec::new(&size, &flows, load) };
