@@ -222,6 +222,54 @@ fn a_packet_that_changes_while_it_is_parsed() {
     });
 }
 
+/// A peer that rewrites indices and words while the port is in its calls, between packets that are right: the port goes on or says
+/// `PeerCorrupt`, no frame is in two slots, and what it counts is what it handed out.
+#[test]
+fn a_peer_that_writes_meanwhile() {
+    let (mut corrupt, mut received) = (0, 0);
+    while corrupt < 100 || received < 1_000 {
+        let mut prey = Prey::new();
+        let (words, rings, stop) = (Arc::clone(&prey.words), prey.rings, AtomicBool::new(false));
+        // Frames that the peer has, and so may hand back: once each.
+        let seen = prey.send(RING - 4);
+        std::thread::scope(|scope| {
+            let stop = &stop;
+            scope.spawn(move || {
+                let back = rings.packets[1];
+                let cells = words.cells(back.words, RING);
+                for round in 0_usize.. {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let at = round % seen.len();
+                    cells[at].store(seen[at], Ordering::Relaxed);
+                    // In the first rounds as the rules say; then wrong for a moment, and right again.
+                    words.index(back.tail).store((round + 1).min(seen.len()) as u32, Ordering::Release);
+                    if round < 3 {
+                        continue;
+                    }
+                    let bad = [seen[at] | 1 << 56, u64::MAX, word(7, 9, 4000), seen[(at + 1) % seen.len()]];
+                    cells[at].store(bad[round % bad.len()], Ordering::Relaxed);
+                    let index = [rings.free[1].tail, rings.packets[0].head, back.tail][round % 3];
+                    let before = words.index(index).load(Ordering::Relaxed);
+                    words.index(index).store([u32::MAX, before.wrapping_add(1), 0][round % 3], Ordering::Release);
+                    words.index(index).store(before, Ordering::Release);
+                    cells[at].store(seen[at], Ordering::Relaxed);
+                }
+            });
+            let _stop = StopAtEnd(stop);
+            let end = (0..50).find_map(|_| prey.use_port().err());
+            corrupt += usize::from(end.is_some());
+            assert!(end.is_none_or(|error| matches!(error, PortError::PeerCorrupt { .. })));
+        });
+        let handed_out = prey.batch.totals();
+        let stats = prey.port.stats().unwrap();
+        assert_eq!((stats.rx_packets, stats.rx_bytes), (handed_out.packets, handed_out.bytes));
+        received += handed_out.packets;
+        prey.check_frames();
+    }
+}
+
 struct StopAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for StopAtEnd<'_> {

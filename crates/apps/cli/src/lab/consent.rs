@@ -39,7 +39,27 @@ pub fn ask(plan: &Plan, results: &Path, yes: bool) -> Result<(), String> {
 fn words(commands: &[(String, String)]) -> String {
     let mut text = String::from("this file runs commands with your rights:");
     for (dut, command) in commands {
-        text += &format!("\n  {dut}: {}", command.escape_debug());
+        text += &format!("\n  {dut}: {}", readable(command));
     }
     text
+}
+
+/// A command as it stands in the file, but for characters that a terminal obeys or does not show.
+fn readable(command: &str) -> String {
+    let shown = |character: char| match character {
+        '\'' | '"' => character.to_string(),
+        other => other.escape_debug().to_string(),
+    };
+    command.chars().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_shown_as_they_stand_in_the_file_and_obeyed_by_no_terminal() {
+        let commands = [("a".to_owned(), "nft 'add \"b\"'\u{1b}[2J\nrm".to_owned())];
+        assert_eq!(words(&commands), "this file runs commands with your rights:\n  a: nft 'add \"b\"'\\u{1b}[2J\\nrm");
+    }
 }
