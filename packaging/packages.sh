@@ -8,10 +8,10 @@
 # packaging/packages.sh [install|musl|deb]...      all three, if none is named
 #
 # A tool that is missing is named in a line `skipped: WHY`, and the others go on. Results are in target/packages. The status is 1 if one failed.
-# PROFILE=debug builds faster programs to try the script itself.
+# PROFILE=debug builds faster programs to try the script itself; PROGRAM=FILE is packed (deb) as it is; OUT=FOLDER takes the results.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-out=$PWD/target/packages
+out=${OUT:-$PWD/target/packages}
 profile=${PROFILE:-release}
 [ "$profile" = release ] && flags=--release || flags=
 # A program that is only to try the script is packed fast.
@@ -52,8 +52,8 @@ deb() {
         say skipped "deb: no dpkg-deb (a Debian system has it)"
         return 0
     fi
-    cargo build --quiet --locked $flags -p linerate || return 1
-    program=target/$profile/linerate
+    program=${PROGRAM:-target/$profile/linerate}
+    [ -n "${PROGRAM:-}" ] || cargo build --quiet --locked $flags -p linerate || return 1
     version=$("$program" --version | cut -d' ' -f2)
     architecture=$(dpkg --print-architecture)
     tree=$(mktemp -d) || return 1

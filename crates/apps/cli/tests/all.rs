@@ -18,6 +18,7 @@ mod offloads;
 mod ofswitch;
 mod ofswitch_peers;
 mod ofswitch_tunnels;
+mod packages;
 mod pkt_gen;
 mod pkt_gen_veth;
 mod read;
