@@ -120,7 +120,7 @@ fn the_commands_of_a_file_are_shown_and_agreed_to_before_its_first_run() {
     let place = Experiment::new(&text);
     let refused = place.lab(&["run", &place.file()]);
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
-    for words in ["with your rights", "plain: touch \\'/nonexistent/mark\\'", "--yes"] {
+    for words in ["with your rights", "plain: touch '/nonexistent/mark'", "--yes"] {
         assert!(refused.stderr.contains(words), "{words}: {}", refused.stderr);
     }
     // Agreed to, it is run: it fails, and that is told.
