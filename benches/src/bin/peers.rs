@@ -122,7 +122,11 @@ impl Record {
         let mut near = Vec::new();
         for run in 0..runs {
             let before = round_trip(one);
-            let sides = [self.reach(one, run, "ours", tools), self.reach(one, run, "theirs", tools)];
+            // Who goes first alternates: what warms up, or tires, favours neither.
+            let mut order = ["ours", "theirs"];
+            order.rotate_left(run % 2);
+            let mut sides = order.map(|which| self.reach(one, run, which, tools));
+            sides.rotate_left(run % 2);
             let after = round_trip(one);
             let [mine, other] = match sides {
                 [Ok(mine), Ok(other)] => [mine, other],

@@ -86,7 +86,7 @@ pub const COMPARISONS: &[Comparison] = &[
         by: By::Core,
         bar: 1.0,
         ours: |tools| hot_loop(tools, "gen_null_fixed", 50_000_000),
-        theirs: |_| testpmd::into_null("txonly", &[], DURATION),
+        theirs: |_| testpmd::into_null("txonly", &["--txpkts=60"], DURATION),
     },
     Comparison {
         name: "null_flows",
@@ -99,7 +99,7 @@ pub const COMPARISONS: &[Comparison] = &[
         by: By::Core,
         bar: 1.2,
         ours: |tools| hot_loop(tools, "gen_null_signed", 30_000_000),
-        theirs: |_| testpmd::into_null("flowgen", &["--flowgen-flows=10000"], DURATION),
+        theirs: |_| testpmd::into_null("flowgen", &["--txpkts=60", "--flowgen-flows=10000"], DURATION),
     },
     Comparison {
         name: "pipe_unread",

@@ -29,6 +29,9 @@ pub struct Setup<'a> {
     pub namespace: Option<&'a str>,
 }
 
+/// Bursts and the cache of each thread: of the settings tried, the fastest.
+const BEST: &[&str] = &["--burst=64", "--mbcache=512"];
+
 const PROMPTLY: Duration = Duration::from_millis(300);
 /// Pause before another try: an earlier one's huge pages and sockets are given back meanwhile.
 const RECOVERY: Duration = Duration::from_secs(1);
@@ -119,8 +122,16 @@ impl Drop for Testpmd {
 
 /// One core into net_null.
 pub fn into_null(mode: &str, more: &[&str], duration: Duration) -> Result<Reached, Unable> {
-    let setup =
-        Setup { worker_core: 1, main_core: 0, vdev: "net_null0", mode, eal: &["--in-memory"], more, namespace: None };
+    let more = [BEST, more].concat();
+    let setup = Setup {
+        worker_core: 1,
+        main_core: 0,
+        vdev: "net_null0",
+        mode,
+        eal: &["--in-memory"],
+        more: &more,
+        namespace: None,
+    };
     Testpmd::start(&setup)?.measure(true, duration)
 }
 
@@ -132,7 +143,7 @@ pub fn over_rings(duration: Duration) -> Result<Reached, Unable> {
         vdev: "net_ring0",
         mode: "macswap",
         eal: &["--in-memory", "--vdev", "net_ring1"],
-        more: &["--burst=64", "--mbcache=512"],
+        more: BEST,
         namespace: None,
     })?
     .measure(true, duration)?;
@@ -141,7 +152,7 @@ pub fn over_rings(duration: Duration) -> Result<Reached, Unable> {
 }
 
 /// txonly -> net_memif -> rxonly, two processes on two cores; what the second receives. The receiver owns the memory (zero
-/// copy), with bursts of 64 and larger caches: of the settings tried, the fastest.
+/// copy).
 pub fn over_memif(duration: Duration) -> Result<Reached, Unable> {
     let socket = format!("{}/linerate-memif-{}.sock", std::env::temp_dir().display(), std::process::id());
     let _ = std::fs::remove_file(&socket);
@@ -152,7 +163,7 @@ pub fn over_memif(duration: Duration) -> Result<Reached, Unable> {
             vdev: &format!("net_memif0,role={role},socket={socket},socket-abstract=no"),
             mode,
             eal: &["--in-memory", "--single-file-segments"],
-            more: &["--burst=64", "--mbcache=512"],
+            more: BEST,
             namespace: None,
         })
     };
