@@ -55,6 +55,7 @@ pub fn send_lanes(lanes: Vec<Lane<'_>>, pool: &Pool, start_ns: u64, control: &Co
 fn run(lanes: &mut [Running<'_>], start_ns: u64, logger: &mut TurnLogger<'_>, control: &Control) {
     // Until when the loop meant to be away.
     let mut away_ns = start_ns;
+    let mut backoff = Backoff::default();
     while !control.stopping() {
         let now_ns = clock::now_ns();
         logger.begin(away_ns, now_ns, lanes.iter().map(Running::sent));
@@ -72,6 +73,12 @@ fn run(lanes: &mut [Running<'_>], start_ns: u64, logger: &mut TurnLogger<'_>, co
         control.meter.store(lanes.iter().map(Running::reading));
         if lanes.iter().all(|lane| lane.done) {
             break;
+        }
+        // Whoever empties the rings may need this core for it.
+        if !alone && lanes.iter().all(|lane| lane.done || lane.stuck) {
+            backoff.wait();
+        } else {
+            backoff = Backoff::default();
         }
         let served_ns = clock::now_ns();
         logger.called(now_ns, served_ns);
@@ -104,6 +111,8 @@ struct Running<'a> {
     backoff: Backoff,
     /// The port took nothing at the last turn.
     full: bool,
+    /// There was no room or no frame at the last turn, which did not wait for them.
+    stuck: bool,
     done: bool,
     error: Option<PortError>,
 }
@@ -118,6 +127,7 @@ impl<'a> Running<'a> {
             then,
             backoff: Backoff::default(),
             full: false,
+            stuck: false,
             done: false,
             error: None,
         }
@@ -131,6 +141,7 @@ impl<'a> Running<'a> {
         }
         let next = self.sender.poll(now_ns, self.port)?;
         self.full = next == Next::PortFull;
+        self.stuck = !alone && matches!(next, Next::PortFull | Next::NoFrames);
         match next {
             Next::At(due_ns) => {
                 self.backoff = Backoff::default();
@@ -186,5 +197,121 @@ fn until_ns(schedule: &Schedule, start_ns: u64, last: bool) -> u64 {
             start_ns.saturating_add(BURST_MAX_NS).saturating_add(packets.saturating_mul(BURST_PACKET_MAX_NS))
         }
         (None, None) => u64::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+    use linerate_gen::{Arrival, BATCH_DEFAULT, CatchUp, Sizes, StreamSpec};
+    use linerate_mem::{Batch, PoolConfig};
+    use linerate_port::{Caps, Interest, Readiness, Stats};
+    use linerate_sys::affinity;
+    use linerate_wire::{Stack, ethernet, ipv4, udp};
+
+    use super::*;
+
+    /// What the far side of a [`OneRoom`] sees.
+    #[derive(Default)]
+    struct Room {
+        is_there: AtomicBool,
+        /// Calls that found no room.
+        in_vain: AtomicU64,
+    }
+
+    /// A port that has room for one packet, once the far side has made it.
+    struct OneRoom {
+        pool: Pool,
+        caps: Caps,
+        room: Arc<Room>,
+    }
+
+    impl Port for OneRoom {
+        fn caps(&self) -> &Caps {
+            &self.caps
+        }
+
+        fn receive(&mut self, _batch: &mut Batch) -> Result<usize, PortError> {
+            Ok(0)
+        }
+
+        fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+            if batch.is_empty() || !self.room.is_there.swap(false, SeqCst) {
+                self.room.in_vain.fetch_add(1, SeqCst);
+                return Ok(0);
+            }
+            self.pool.free_front(batch, 1);
+            Ok(1)
+        }
+
+        fn wait(&mut self, _interest: Interest, _timeout_ns: u64) -> Result<Readiness, PortError> {
+            Ok(Readiness::Closed)
+        }
+
+        fn stats(&mut self) -> Result<Stats, PortError> {
+            Ok(Stats::default())
+        }
+    }
+
+    /// Receivers in memory often share the core of the sending thread. A loop that only spins then sends a ring's worth for each time that
+    /// the scheduler takes its core away.
+    #[test]
+    fn two_full_ports_give_the_core_to_whoever_empties_them() {
+        const PACKETS: u64 = 200;
+        let core = affinity::allowed_cores()[0];
+        let pool = Pool::new(PoolConfig { frames: 512, ..PoolConfig::default() }).expect("a pool");
+        let rooms = [Arc::<Room>::default(), Arc::default()];
+        let mut ports: Vec<_> = rooms
+            .iter()
+            .map(|room| OneRoom { pool: pool.clone(), caps: Caps::default(), room: room.clone() })
+            .collect();
+        let stack = Stack::new().with(ethernet::Header::default()).with(ipv4::Header::default());
+        let stack = stack.with(udp::Header::default());
+        let spec = StreamSpec { stack, lens: vec![60], sizes: Sizes::One, rules: Vec::new(), signature: None };
+        let schedule = Schedule {
+            rate_pps: None,
+            arrival: Arrival::Constant,
+            packets: Some(PACKETS),
+            duration_ns: None,
+            catch_up: CatchUp::Burst,
+        };
+        let stream = spec.plan().expect("a stream");
+        let lanes = ports.iter_mut().map(|port| Lane {
+            port,
+            plan: SenderPlan {
+                streams: vec![(stream.clone(), 1)],
+                schedule: schedule.clone(),
+                batch: BATCH_DEFAULT,
+                first_sequence: 0,
+                in_turn: true,
+            },
+            then: Vec::new(),
+            arrived: None,
+        });
+        let lanes: Vec<_> = lanes.collect();
+        let over = AtomicBool::new(false);
+        let ends = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                affinity::pin_to_core(core).expect("a core of ours");
+                while !over.load(SeqCst) {
+                    rooms.iter().for_each(|room| room.is_there.store(true, SeqCst));
+                    std::thread::yield_now();
+                }
+            });
+            let sending = scope.spawn(|| {
+                affinity::pin_to_core(core).expect("a core of ours");
+                let (ends, _) = send_lanes(lanes, &pool, clock::now_ns(), &Control::ignoring_signals());
+                over.store(true, SeqCst);
+                ends
+            });
+            sending.join().expect("the sending thread ends")
+        });
+        assert_eq!(ends.iter().map(|end| end.report.sent).collect::<Vec<_>>(), [PACKETS; 2]);
+        for room in &rooms {
+            let each = room.in_vain.load(SeqCst) / PACKETS;
+            assert!(each < 1_000, "{each} calls in vain for each packet");
+        }
     }
 }

@@ -63,7 +63,8 @@ impl Backoff {
         Ok(())
     }
 
-    fn wait(&mut self) {
+    /// Waits a little, longer each time.
+    pub fn wait(&mut self) {
         if self.turns == Self::TURNS {
             return std::thread::yield_now();
         }
