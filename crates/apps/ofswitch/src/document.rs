@@ -113,6 +113,9 @@ pub struct TableDocument {
 pub struct FlowcacheDocument {
     /// Keys.
     pub entries: u64,
+    /// Ways through the tables that the workers hold, each shared by the keys that take it; those that are over are forgotten together, in time.
+    #[serde(default)]
+    pub ways: u64,
     /// Packets whose way was known: their key was found, or they are like packets of late in what the tables looked at.
     pub hits: u64,
     /// Packets that went through the tables.

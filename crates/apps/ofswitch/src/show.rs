@@ -127,7 +127,12 @@ fn tables(switch: &mut Switch, now_ns: u64) -> Vec<TableDocument> {
 
 fn flowcache(switch: &Switch) -> FlowcacheDocument {
     let totals = switch.totals();
-    FlowcacheDocument { entries: totals.cache_entries, hits: totals.cache_hits, misses: totals.cache_misses }
+    FlowcacheDocument {
+        entries: totals.cache_entries,
+        ways: totals.ways,
+        hits: totals.cache_hits,
+        misses: totals.cache_misses,
+    }
 }
 
 fn groups(switch: &mut Switch, now_ns: u64) -> Vec<GroupDocument> {

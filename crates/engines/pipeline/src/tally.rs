@@ -104,6 +104,7 @@ pub(crate) struct Account {
     pub(crate) cache_hits: Tally,
     pub(crate) cache_misses: Tally,
     pub(crate) cache_entries: Tally,
+    pub(crate) ways: Tally,
     pub(crate) drops: Drops,
 }
 

@@ -36,7 +36,10 @@ pub fn tables(bridge: &str, tables: &[TableDocument]) -> String {
 
 /// The caches of the workers.
 pub fn flowcache(bridge: &str, cache: &FlowcacheDocument) -> String {
-    format!("Bridge: {bridge}\n  nentries: {}\n  hit: {}\n  miss: {}", cache.entries, cache.hits, cache.misses)
+    format!(
+        "Bridge: {bridge}\n  nentries: {}\n  ways: {}\n  hit: {}\n  miss: {}",
+        cache.entries, cache.ways, cache.hits, cache.misses
+    )
 }
 
 /// Ports as devices.

@@ -308,7 +308,11 @@ impl Core {
             return number;
         }
         let path = build(view, asked, metadata, ActionSet::default());
-        self.paths.keep(asked, metadata, path)
+        self.paths.look_on(|path| is_current(view, path));
+        let number = self.paths.keep(asked, metadata, path);
+        let ways = self.paths.len() as u64;
+        self.account().ways.set(ways);
+        number
     }
 }
 

@@ -1,7 +1,7 @@
 //! The ways that a worker knows, by number. Packets with different keys share a way if the same entries match them.
 //!
-//! A way that is stale stays, because keys in the cache name it: each of them finds out, and is looked up again. When many are stale,
-//! all are forgotten, with the cache.
+//! A way that is stale stays, because keys in the cache name it: each of them finds out, and is looked up again. When most are stale,
+//! all are forgotten, with the cache. Which are is counted on the way: each new one has a few of the others looked at.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -11,8 +11,12 @@ use linerate_mem::prefetch;
 
 use super::path::{Asked, Path};
 
-/// Ways, at least, that are kept before those that are stale are looked for.
-const WAYS_MIN: usize = 1 << 16;
+/// So many ways are kept, even if all of them are stale.
+const WAYS_MIN: usize = 1 << 15;
+/// For one that is current, so many are kept.
+const WAYS_FOR_A_CURRENT_ONE: usize = 4;
+/// How many are looked at for each new one: more than one, or the count would never catch up.
+const LOOKED_AT: usize = 4;
 
 #[derive(Default)]
 pub(super) struct Paths {
@@ -22,8 +26,11 @@ pub(super) struct Paths {
     hasher: RandomState,
     /// The newest way with nothing but one entry, by the slot of the entry.
     by_flow: Vec<u32>,
-    /// Entries that have such a way.
-    known: usize,
+    /// Ways before this one have been looked at.
+    looked_at: usize,
+    /// Ways that were current, of those.
+    current: usize,
+    is_full: bool,
 }
 
 impl Paths {
@@ -77,7 +84,6 @@ impl Paths {
                     if self.by_flow.len() <= slot {
                         self.by_flow.resize((slot + 1).next_power_of_two(), MISS);
                     }
-                    self.known += usize::from(self.by_flow[slot] == MISS);
                     self.by_flow[slot] = number;
                 }
                 None => _ = self.newest.insert(self.hasher.hash_one((asked, metadata)), number),
@@ -87,16 +93,34 @@ impl Paths {
         number
     }
 
+    /// Looks at a few ways, in turn, which is to be done for each that is kept. `is_current` tells whether one is.
+    pub(super) fn look_on(&mut self, mut is_current: impl FnMut(&mut Path) -> bool) {
+        for _ in 0..LOOKED_AT {
+            let Some(path) = self.all.get_mut(self.looked_at) else {
+                self.is_full = self.all.len() > WAYS_MIN.max(WAYS_FOR_A_CURRENT_ONE * self.current);
+                (self.looked_at, self.current) = (0, 0);
+                return;
+            };
+            self.current += usize::from(is_current(path));
+            self.looked_at += 1;
+        }
+    }
+
+    /// Ways that are held.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
     /// True if there are so many ways that all should be forgotten.
     pub(super) fn is_full(&self) -> bool {
-        self.all.len() > WAYS_MIN.max(4 * (self.newest.len() + self.known))
+        self.is_full
     }
 
     pub(super) fn clear(&mut self) {
         self.all.clear();
         self.newest.clear();
         self.by_flow.fill(MISS);
-        self.known = 0;
+        (self.looked_at, self.current, self.is_full) = (0, 0, false);
     }
 }
 

@@ -44,8 +44,10 @@ pub struct Totals {
     pub cache_hits: u64,
     /// Packets whose way the tables had to be asked for.
     pub cache_misses: u64,
-    /// Ways in the caches.
+    /// Keys in the caches, each with its way.
     pub cache_entries: u64,
+    /// Ways that the workers hold, which several keys may share, with those that are over and not yet forgotten.
+    pub ways: u64,
     /// Flow entries.
     pub entries: u64,
 }
@@ -84,6 +86,7 @@ impl Switch {
             cache_hits: sum(|account| &account.cache_hits),
             cache_misses: sum(|account| &account.cache_misses),
             cache_entries: sum(|account| &account.cache_entries),
+            ways: sum(|account| &account.ways),
             entries: self.entries.len() as u64,
         }
     }

@@ -227,6 +227,23 @@ fn packets_that_tables_decide_alike_take_one_way_until_an_entry_tells_them_apart
     rig.check();
 }
 
+/// Entries of a second table that come and go, as those of a learning controller do, leave a stale way each.
+#[test]
+fn ways_that_are_over_are_forgotten() {
+    let mut rig = Rig::new(3);
+    rig.add(add(1, in_port(1), vec![Instruction::GotoTable(1)]));
+    let packet = udp(1, 2, [1000, 2000]);
+    let mut most = 0;
+    for round in 0..100_000 {
+        let port = 2 + round % 2;
+        rig.add(FlowMod { table: 1, ..add(1, Match::default(), apply(vec![output(port)])) });
+        assert_eq!(rig.send(1, &packet), [(port, packet.clone())]);
+        most = most.max(rig.switch.totals().ways);
+    }
+    assert!((1_000..50_000).contains(&most), "{most} ways were held for two entries");
+    rig.check();
+}
+
 #[test]
 fn flows_that_no_entry_tells_apart_are_known_as_one_until_an_entry_does() {
     let mut rig = Rig::new(3);
