@@ -11,7 +11,7 @@ use crate::bridge;
 use crate::capture;
 use crate::classify::{self, Headers, Priorities};
 use crate::line;
-use crate::measure::{Run, Stopwatch};
+use crate::measure::{Run, Stopwatch, on_two_cores};
 use crate::ofswitch;
 use crate::openflow;
 use crate::packet::{self, Kind, Rewrite};
@@ -206,7 +206,7 @@ pub struct Loop {
 }
 
 /// All of them.
-pub const LOOPS: [Loop; 60] = [
+pub const LOOPS: [Loop; 63] = [
     Loop {
         name: "cache_one_flow",
         what: "cache of exact matches, one flow, and counting it",
@@ -338,6 +338,12 @@ pub const LOOPS: [Loop; 60] = [
         what: "generator into null:, one packet over and over",
         threads: 1,
         run: |cores, packets| gen_null(cores[0], Traffic::Fixed, packets),
+    },
+    Loop {
+        name: "gen_null_two_cores",
+        what: "the same, a generator on each of two cores",
+        threads: 2,
+        run: |cores, packets| on_two_cores(cores, |_, core| gen_null(core, Traffic::Fixed, packets / 2)),
     },
     Loop {
         name: "gen_null_flows",
@@ -473,6 +479,24 @@ pub const LOOPS: [Loop; 60] = [
         threads: 1,
         run: |cores, packets| {
             ofswitch::engine(cores[0], ofswitch::Load { flows: 10_000, burst: 1, ..ofswitch::Load::ONE }, packets)
+        },
+    },
+    Loop {
+        name: "ofswitch_engine_two_cores",
+        what: "the same, two workers of one switch, a source and a sink each",
+        threads: 2,
+        run: |cores, packets| {
+            let load = ofswitch::Load { flows: 10_000, burst: 1, ..ofswitch::Load::ONE };
+            ofswitch::engine_two_cores(cores, load, packets, false)
+        },
+    },
+    Loop {
+        name: "ofswitch_engine_two_alone",
+        what: "two such switches with a core each, and nothing in common",
+        threads: 2,
+        run: |cores, packets| {
+            let load = ofswitch::Load { flows: 10_000, burst: 1, ..ofswitch::Load::ONE };
+            ofswitch::engine_two_cores(cores, load, packets, true)
         },
     },
     Loop {

@@ -1,6 +1,7 @@
 //! Time: of the wall, of the thread, and of the core in cycles.
 
 use std::hint::black_box;
+use std::sync::Barrier;
 
 use linerate_sys::clock;
 
@@ -48,6 +49,26 @@ impl Stopwatch {
     pub fn stop(&self, packets: u64) -> Run {
         let core_ns = clock::thread_cpu_ns() - self.core_ns;
         Run { packets, wall_ns: clock::now_ns() - self.wall_ns, core_ns }
+    }
+}
+
+/// Two threads, which begin together, each with its number and core: the packets of both, in the time of the slower one.
+pub fn on_two_cores(cores: [usize; 2], work: impl Fn(usize, usize) -> Run + Sync) -> Run {
+    let start = Barrier::new(2);
+    let runs = std::thread::scope(|scope| {
+        let threads = [0, 1].map(|number| {
+            let (start, work) = (&start, &work);
+            scope.spawn(move || {
+                start.wait();
+                work(number, cores[number])
+            })
+        });
+        threads.map(|thread| thread.join().expect("a thread of a bench"))
+    });
+    Run {
+        packets: runs[0].packets + runs[1].packets,
+        wall_ns: runs[0].wall_ns.max(runs[1].wall_ns),
+        core_ns: runs[0].core_ns.max(runs[1].core_ns),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The engine of the OpenFlow switch alone: batches that are in the cache go in at port 1 and are taken out at port 2.
 
+use std::sync::Mutex;
+
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_openflow::{
     Action, Field, FlowCommand, FlowFlags, FlowMod, GROUP_ANY, Instruction, Match, NO_BUFFER, PortConfig, PortNumber,
@@ -8,7 +10,7 @@ use linerate_pipeline::{Forwarder, PortSettings, Switch, SwitchOptions};
 use linerate_port::{Context, Datapath, PortIndex};
 use linerate_sys::affinity;
 
-use crate::measure::{Run, Stopwatch};
+use crate::measure::{Run, Stopwatch, on_two_cores};
 
 const BATCH: usize = 64;
 
@@ -36,6 +38,10 @@ impl Load {
     /// One flow and one entry of layer 4.
     pub const ONE: Load =
         Load { flows: 1, burst: 64, entries: 1, masks: 1, in_row: false, unknown: false, cache: true };
+}
+
+fn pool() -> Pool {
+    Pool::new(PoolConfig::default()).expect("16 MiB of packet memory")
 }
 
 /// Packets of flows in turn.
@@ -76,14 +82,15 @@ impl Source {
     }
 }
 
-/// The entry with this number, of mask `mask` if there are several.
-fn entry(number: u32, mask: Option<(u32, u128)>, port: u128) -> FlowMod {
+/// The entry with this number, of mask `mask` if there are several, for packets from a port to the one after [`Pair::from`].
+fn entry(number: u32, mask: Option<(u32, u128)>, port: u128, Pair(from): Pair) -> FlowMod {
     let [_, a, b, c] = number.to_be_bytes();
     let matching = Match::default().with(Field::InPort, port).with(Field::EthType, 0x0800).with(Field::IpProto, 17);
     let matching = match mask {
         None => matching.with(Field::Ipv4Dst, u32::from_be_bytes([10, a, b, c]).into()).with(Field::UdpDst, 9),
         Some((shift, bits)) => matching.with_masked(Field::Ipv4Dst, u128::from(number) << shift, bits << shift),
     };
+    let output = Action::Output { port: PortNumber(from + 1), max_len: 0 };
     FlowMod {
         cookie: 0,
         cookie_mask: 0,
@@ -97,15 +104,23 @@ fn entry(number: u32, mask: Option<(u32, u128)>, port: u128) -> FlowMod {
         out_group: GROUP_ANY,
         flags: FlowFlags(0),
         matching,
-        instructions: vec![Instruction::ApplyActions(vec![Action::Output { port: PortNumber(2), max_len: 0 }])],
+        instructions: vec![Instruction::ApplyActions(vec![output])],
     }
 }
 
-fn switch(load: Load, pool: &Pool) -> (Switch, Forwarder) {
+/// The ports of a worker: one to which packets come, and the next one, by which they leave.
+#[derive(Clone, Copy)]
+struct Pair(u32);
+
+fn switch(load: Load) -> Switch {
     let cache_entries_max = if load.cache { 1 << 20 } else { 0 };
-    let mut switch = Switch::new(SwitchOptions { cache_entries_max, ..SwitchOptions::default() }, 0);
-    let mut forwarder = switch.forwarder(pool, Box::new(|| ()), Box::new(|| ())).expect("the first worker");
-    for port in 1..=2 {
+    Switch::new(SwitchOptions { cache_entries_max, workers: 2, ..SwitchOptions::default() }, 0)
+}
+
+/// A worker of the switch with two ports, and the entries for what comes in by the first of them.
+fn worker(switch: &mut Switch, pair: Pair, load: Load, pool: &Pool) -> Forwarder {
+    let mut forwarder = switch.forwarder(pool, Box::new(|| ()), Box::new(|| ())).expect("room for a worker");
+    for (index, port) in (pair.0..).take(2).enumerate() {
         let settings = PortSettings {
             number: PortNumber(port),
             name: format!("p{port}"),
@@ -121,32 +136,34 @@ fn switch(load: Load, pool: &Pool) -> (Switch, Forwarder) {
             len_max: 1514,
         };
         switch.add_port(settings, true, 0).expect("a new port");
-        assert!(forwarder.bind(PortIndex(port as u16 - 1), PortNumber(port), false));
+        assert!(forwarder.bind(PortIndex(index as u16), PortNumber(port), false));
     }
+    let first = u128::from(pair.0);
     let bits = u128::from((2 * load.entries).next_power_of_two() - 1);
     let masks = (0..load.masks).map(|mask| (load.masks > 1).then_some((mask, bits)));
     for (mask, number) in masks.flat_map(|mask| (0..load.entries).map(move |number| (mask, number))) {
-        switch
-            .flow_mod(entry(number, mask, 1 + u128::from(load.in_row && number % 2 == 1)), 0)
-            .expect("room for the entries");
+        let port = first + u128::from(load.in_row && number % 2 == 1);
+        switch.flow_mod(entry(number, mask, port, pair), 0).expect("room for the entries");
     }
     if load.masks > 1 {
         // For packets that none of them matches.
-        let all = Match::default().with(Field::InPort, 1);
-        switch.flow_mod(FlowMod { priority: 1, matching: all, ..entry(0, None, 1) }, 0).expect("room for one more");
+        let all = Match::default().with(Field::InPort, first);
+        let others = FlowMod { priority: 1, matching: all, ..entry(0, None, first, pair) };
+        switch.flow_mod(others, 0).expect("room for one more");
     }
     if load.unknown {
         // No packet matches it, but it compares whole addresses, so that the cache tells the flows apart.
         let matching = Match::default().with(Field::EthType, 0x0800).with(Field::Ipv4Src, u32::MAX.into());
-        switch.flow_mod(FlowMod { priority: 1, matching, ..entry(0, None, 1) }, 0).expect("room for one more");
+        let nobody = FlowMod { priority: 1, matching, ..entry(0, None, first, pair) };
+        switch.flow_mod(nobody, 0).expect("room for one more");
     }
-    (switch, forwarder)
+    forwarder
 }
 
 /// Makes the packets of [`engine`], and frees them.
 pub fn make(core: usize, load: Load, packets: u64) -> Run {
     let _ = affinity::pin_to_core(core);
-    let mut pool = Pool::new(PoolConfig::default()).expect("16 MiB of packet memory");
+    let mut pool = pool();
     let mut source = Source::new(load);
     let mut batch = Batch::new(&pool, BATCH);
     let (mut made, watch) = (0, Stopwatch::start());
@@ -167,9 +184,40 @@ pub fn rows(core: usize, flows: Option<u32>, in_row: bool, packets: u64) -> Run 
 
 /// The engine alone.
 pub fn engine(core: usize, load: Load, packets: u64) -> Run {
+    let pool = pool();
+    let mut switch = switch(load);
+    let forwarder = worker(&mut switch, Pair(1), load, &pool);
+    let run = drive(core, forwarder, load, packets, pool);
+    assert_all_left(&switch);
+    run
+}
+
+/// Two workers on two cores, each with a source and a sink of its own: of one switch, or, `alone`, of two that have nothing in common.
+pub fn engine_two_cores(cores: [usize; 2], load: Load, packets: u64, alone: bool) -> Run {
+    let pool = pool();
+    let mut switches = vec![switch(load)];
+    let first = worker(&mut switches[0], Pair(1), load, &pool);
+    if alone {
+        switches.push(switch(load));
+    }
+    let last = switches.len() - 1;
+    let second = worker(&mut switches[last], Pair(3), load, &pool);
+    let [first, second] = [first, second].map(|forwarder| Mutex::new(Some(forwarder)));
+    let run = on_two_cores(cores, |number, core| {
+        let forwarder = [&first, &second][number].lock().expect("no worker panics").take();
+        drive(core, forwarder.expect("a worker is driven once"), load, packets / 2, pool.clone())
+    });
+    switches.iter().for_each(assert_all_left);
+    run
+}
+
+fn assert_all_left(switch: &Switch) {
+    let totals = switch.totals();
+    assert_eq!(totals.received, totals.sent, "all packets leave: {totals:?}");
+}
+
+fn drive(core: usize, mut forwarder: Forwarder, load: Load, packets: u64, mut pool: Pool) -> Run {
     let _ = affinity::pin_to_core(core);
-    let mut pool = Pool::new(PoolConfig::default()).expect("16 MiB of packet memory");
-    let (switch, mut forwarder) = switch(load, &pool);
     let mut source = Source::new(load);
     let mut batch = Batch::new(&pool, BATCH);
     let mut pass = |sent: u64| {
@@ -193,8 +241,5 @@ pub fn engine(core: usize, load: Load, packets: u64) -> Run {
     while sent < packets {
         sent += pass(sent);
     }
-    let run = watch.stop(sent);
-    let totals = switch.totals();
-    assert_eq!(totals.received, totals.sent, "all packets leave: {totals:?}");
-    run
+    watch.stop(sent)
 }

@@ -2,7 +2,7 @@
 //! received, read, and their frames given back.
 
 use std::hint::black_box;
-use std::sync::Barrier;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use linerate_gen::Histogram;
@@ -12,7 +12,7 @@ use linerate_port::{Context, Datapath, Port};
 use linerate_switch::{Clocks, InlinePort, InlineSwitch};
 use linerate_sys::{affinity, clock};
 
-use crate::measure::{Run, Stopwatch};
+use crate::measure::{Run, Stopwatch, on_two_cores};
 
 /// Packets of a batch.
 const BATCH: usize = 64;
@@ -138,25 +138,15 @@ pub fn engine_two_cores(cores: [usize; 2], load: Load, packets: u64, alone: bool
     let mut first = Switch::new(config(), &pool).expect("a valid shape");
     let second = if alone { Switch::new(config(), &pool) } else { first.another_worker() };
     let second = second.expect("a valid shape");
-    let start = Barrier::new(2);
-    let runs = std::thread::scope(|scope| {
-        let workers = [(0, first), (1, second)].map(|(number, mut switch)| {
-            let (start, pool) = (&start, pool.clone());
-            scope.spawn(move || {
-                start.wait();
-                match number {
-                    0 => worker::<0>(cores[0], load, packets / 2, &mut switch, pool),
-                    _ => worker::<2>(cores[1], load, packets / 2, &mut switch, pool),
-                }
-            })
-        });
-        workers.map(|worker| worker.join().expect("a worker of a bench"))
-    });
-    Run {
-        packets: runs[0].packets + runs[1].packets,
-        wall_ns: runs[0].wall_ns.max(runs[1].wall_ns),
-        core_ns: runs[0].core_ns.max(runs[1].core_ns),
-    }
+    let [first, second] = [first, second].map(|switch| Mutex::new(Some(switch)));
+    on_two_cores(cores, |number, core| {
+        let switch = [&first, &second][number].lock().expect("no worker panics").take();
+        let mut switch = switch.expect("a worker is driven once");
+        match number {
+            0 => worker::<0>(core, load, packets / 2, &mut switch, pool.clone()),
+            _ => worker::<2>(core, load, packets / 2, &mut switch, pool.clone()),
+        }
+    })
 }
 
 /// Every packet comes in at one worker and leaves by a port of the other one; this thread does the work of both, and a batch is the ring.
