@@ -1,7 +1,7 @@
 //! TCP (RFC 9293 section 3.1).
 
 use crate::bytes::cut;
-use crate::view::view;
+use crate::view::{field_value, view};
 use crate::{LayerKind, Options, ParseError, Sum};
 use std::fmt;
 use std::ops::BitOr;
@@ -45,6 +45,10 @@ impl Flags {
     pub const fn contains(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
+}
+
+field_value! {
+    Flags: |[bits]: [u8; 1]| Flags(bits), |flags: Flags| [flags.0];
 }
 
 impl BitOr for Flags {

@@ -3,8 +3,6 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-use crate::bytes::array;
-use crate::tcp::Flags;
 use crate::{EtherType, MacAddress, Protocol};
 
 /// A value that fills whole bytes of a header, in network byte order.
@@ -20,14 +18,14 @@ pub trait FieldValue {
 /// [`FieldValue`] of a type, by the array of bytes that a value is made of and becomes.
 macro_rules! field_value {
     ($($type:ty: $from_bytes:expr, $to_bytes:expr;)*) => {$(
-        impl FieldValue for $type {
+        impl crate::view::FieldValue for $type {
             #[inline]
-            fn read(bytes: &[u8], place: Range<usize>) -> Self {
-                $from_bytes(array(bytes, place))
+            fn read(bytes: &[u8], place: std::ops::Range<usize>) -> Self {
+                $from_bytes(crate::bytes::array(bytes, place))
             }
 
             #[inline]
-            fn write(self, bytes: &mut [u8], place: Range<usize>) {
+            fn write(self, bytes: &mut [u8], place: std::ops::Range<usize>) {
                 bytes[place].copy_from_slice(&$to_bytes(self));
             }
         }
@@ -43,7 +41,6 @@ field_value! {
     Ipv6Addr: <Ipv6Addr as From<[u8; 16]>>::from, |ip: Ipv6Addr| ip.octets();
     EtherType: |bytes| EtherType(u16::from_be_bytes(bytes)), |kind: EtherType| kind.0.to_be_bytes();
     Protocol: |[number]: [u8; 1]| Protocol(number), |protocol: Protocol| [protocol.0];
-    Flags: |[bits]: [u8; 1]| Flags(bits), |flags: Flags| [flags.0];
 }
 
 /// Defines `field`, the places of a header's fields; `Packet`, a view of a buffer that begins with the header; and `Header::parse`. A line
@@ -118,4 +115,4 @@ macro_rules! setter {
     };
 }
 
-pub(crate) use {getter, setter, view};
+pub(crate) use {field_value, getter, setter, view};
