@@ -251,7 +251,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         name: "file",
         syntax: "file:PATH",
         summary: "pcap and pcapng files, read or (,write) written",
-        open: Some(|spec, pool| boxed(linerate_port_file::open(spec, pool))),
+        open: Some(linerate_port_file::open),
         far_side: FarSide::File,
         ..PLAIN
     },
