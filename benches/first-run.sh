@@ -34,7 +34,7 @@ def figures(document):
     rates = document.get("bounds", {}).get("rates", [])
     found = {(flows[rate["cell"]], rate["figure"]): (rate["pps"], rate["lower_pps"], rate["upper_pps"]) for rate in rates}
     for cell in document["cells"]:
-        results = [finding["found"] for finding in cell["findings"] if finding["found"]]
+        results = [finding["result"] for finding in cell["findings"] if finding["result"]]
         clean = [result["pps"] for result in results if result["test"] == "no-loss" and result["pps"]]
         found[cell["flows"], "no loss"] = (max(clean),) * 3 if clean else None
     return found

@@ -66,7 +66,7 @@ with() {
     }' | tee -a "$folder/results"
 }
 
-for kind in ${*:-empty pieces indirect tiny refused kicks}; do
+for kind in ${*:-empty chain indirect tiny refused kicks}; do
     : >"$folder/results"
     for _ in $(seq "$runs"); do
         with plain

@@ -27,6 +27,7 @@ const OPTIONS_ALLOWED: &[(&str, &str)] = &[
     ("crates/apps/switch/src/config.rs", "`,vlan=` and `,to=` are words of --mac and --mirror"),
     ("crates/apps/ofswitch/src/target.rs", "`,aux=` is a word of --controller"),
     ("crates/apps/cli/src/cmd/bridge.rs", "`,rx` and `,tx` are words of --monitor"),
+    ("crates/lab/testbed/src/dut/ovs/", "arguments of DPDK's devices, which Open vSwitch opens"),
 ];
 
 /// Every breach in the source file `path`.
@@ -47,13 +48,17 @@ pub fn check(path: &str, source: &Source) -> Vec<Complaint> {
                 complaints.push(Complaint::new(path, line, format!("`{text}` {rule}")));
             }
             if !options && is_option(&text) {
-                let rule = "is an option glued to a port's name; use OpenOptions, or PortSpec::with";
-                complaints.push(Complaint::new(path, line, format!("`{text}` {rule}")));
+                complaints.push(Complaint::new(path, line, format!("`{text}` {GLUED}")));
             }
+        }
+        if !options && (joins_literals(source, line) || appends_comma(code, &source.written[line - 1])) {
+            complaints.push(Complaint::new(path, line, format!("what a comma is put before {GLUED}")));
         }
     }
     complaints
 }
+
+const GLUED: &str = "is an option glued to a port's name; use OpenOptions, or PortSpec::with";
 
 /// The texts between quotes of a line; `code` is the line with these blanked out.
 fn literals(code: &str, written: &str) -> Vec<String> {
@@ -101,6 +106,48 @@ fn is_option(text: &str) -> bool {
     };
     let behind_spec = |glue: &str| text.contains(&format!("{{spec}}{glue}"));
     !text.contains(' ') && (glued.is_some_and(key_ends) || behind_spec(",") || behind_spec("@"))
+}
+
+/// A list with a literal among its words that is joined by commas in this line: `[spec, "tx_only"].join(",")`. The list may begin in a line above.
+fn joins_literals(source: &Source, line: usize) -> bool {
+    let Some(at) = source.written[line - 1].find(".join(\",\")") else { return false };
+    let ends = |code: &String| code.trim_end().ends_with([';', '{', '}']);
+    let above = source.code[..line - 1].iter().rev().take_while(|code| !ends(code)).count();
+    let mut statement = source.code[line - 1 - above..line - 1].join(" ");
+    statement.extend(source.code[line - 1].chars().take(source.written[line - 1][..at].chars().count()));
+    let is_list = |(at, _): &(usize, &str)| {
+        let before = statement[..*at].trim_end().chars().next_back();
+        !before.is_some_and(|letter| letter.is_alphanumeric() || matches!(letter, '_' | ')' | ']' | '#'))
+    };
+    statement.match_indices('[').filter(is_list).any(|(at, _)| list_at(&statement[at..]).contains('"'))
+}
+
+/// The list that begins a text, without what is in calls.
+fn list_at(text: &str) -> String {
+    let mut depth = 0i32;
+    let mut list = String::new();
+    for letter in text.chars() {
+        match letter {
+            '[' | '(' | '{' => depth += 1,
+            ']' | ')' | '}' => depth -= 1,
+            _ if depth == 1 => list.push(letter),
+            _ => {}
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    list
+}
+
+/// A text gets a comma: `spec + ","`, `spec += ","`, `spec.push_str(",")`, `[spec, ",", "tx_only"]`.
+fn appends_comma(code: &str, written: &str) -> bool {
+    written.match_indices("\",\"").any(|(at, _)| {
+        let before = code.chars().take(written[..at].chars().count()).collect::<String>();
+        let before = before.trim_end();
+        code.chars().nth(written[..at].chars().count()) == Some('"') && before.ends_with(['+', '=', ','])
+            || before.ends_with(".push_str(")
+    })
 }
 
 #[cfg(test)]
@@ -152,11 +199,29 @@ mod tests {
             r#"format!(",ring={}", bytes);"#,
             r#"format!("{spec},{option}");"#,
             r#"format!("{spec}@{queue}");"#,
+            r#"[spec, "x"].join(",");"#,
+            r#"let text = vec![spec.to_string(), "x=1".into()].join(",");"#,
+            r#"let text = [spec, "x"].map(String::from).join(",");"#,
+            "let text = [\n    spec,\n    \"x\",\n]\n.join(\",\");",
+            r#"let text = spec + "," + option;"#,
+            r#"text += ",";"#,
+            r#"text.push_str(",");"#,
+            r#"[spec, ",", option].concat();"#,
         ] {
             assert!(complaints(PATH, line) > 0, "{line}");
             assert_eq!(complaints("crates/port/port/src/spec.rs", line), 0, "{line}");
         }
-        for line in [r#"join(",");"#, r#"format!("{a}, {b}");"#, r#"format!("{a},{b}");"#, r#"let a = ", as one";"#] {
+        for line in [
+            r#"join(",");"#,
+            r#"format!("{a}, {b}");"#,
+            r#"format!("{a},{b}");"#,
+            r#"let a = ", as one";"#,
+            r#"words.join(",");"#,
+            r#"[a, b].join(",");"#,
+            r#"names.map(|name| format!("{name}:1")).collect::<Vec<_>>().join(",");"#,
+            r#"fields["a"].join(",");"#,
+            r#"text.split(",");"#,
+        ] {
             assert_eq!(complaints(PATH, line), 0, "{line}");
         }
     }

@@ -47,7 +47,7 @@ fn check_trials(document: &Value) -> usize {
 fn found(document: &Value, test: &str) -> Vec<Value> {
     let cells = document["cells"].as_array().unwrap();
     let findings = cells.iter().flat_map(|cell| cell["findings"].as_array().unwrap());
-    findings.map(|finding| finding["found"].clone()).filter(|found| found["test"] == test).collect()
+    findings.map(|finding| finding["result"].clone()).filter(|found| found["test"] == test).collect()
 }
 
 fn is_root() -> bool {

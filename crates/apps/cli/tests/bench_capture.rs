@@ -60,7 +60,7 @@ fn settings_are_measured_every_packet_accounted_for_and_the_best_named() {
     }
     assert!(captured > 0);
     for cell in cells {
-        let points = cell["findings"][0]["found"]["points"].as_array().expect("points");
+        let points = cell["findings"][0]["result"]["points"].as_array().expect("points");
         assert_eq!(points.len(), 2, "{cell}");
         let ports = if cell["direction"] == "two ports" { 2 } else { 1 };
         assert!(points.iter().all(|point| point["ports"].as_array().map(Vec::len) == Some(ports)), "{cell}");

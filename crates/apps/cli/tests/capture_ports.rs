@@ -30,7 +30,7 @@ fn start(wire: &Wire, port: &str, options: &str) -> Option<Run> {
     let backend = port.split(':').next().unwrap_or_default();
     let probe = linerate_ports::list().into_iter().find(|entry| entry.name == backend);
     if let Some(Err(unusable)) = probe.map(|entry| entry.usable) {
-        eprintln!("skipped: {port}: {}", unusable.why);
+        eprintln!("skipped: {port}: {}", unusable.cause);
         return None;
     }
     let running = Run::start_in(&wire.right, &format!("capture -i {port} --json {options}"));

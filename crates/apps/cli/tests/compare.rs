@@ -24,7 +24,7 @@ fn save(folder: &Path, name: &str, results: &Results) {
 /// A run in which the search for the NDR of the smallest frames found that no load passed.
 fn without_ndr(mut results: Results) -> Results {
     for finding in &mut results.cells[0].findings {
-        let Some(TestResult::Throughput { goals }) = &mut finding.found else { continue };
+        let Some(TestResult::Throughput { goals }) = &mut finding.result else { continue };
         goals[0].lower_pps = None;
         goals[0].conditional_pps = None;
         goals[0].with_interruptions = None;

@@ -66,7 +66,7 @@ fn a_stopped_run_is_resumed_and_a_fresh_one_is_not() {
         after["cells"].as_array().into_iter().flatten().zip(before["cells"].as_array().into_iter().flatten())
     {
         let findings = earlier["findings"].as_array().expect("findings").iter();
-        let finished: Vec<_> = findings.filter(|finding| !finding["found"].is_null()).collect();
+        let finished: Vec<_> = findings.filter(|finding| !finding["result"].is_null()).collect();
         let now = cell["findings"].as_array().expect("findings");
         assert!(now.iter().zip(finished).all(|(now, then)| now == then), "finished findings are not made again");
     }
@@ -108,7 +108,7 @@ fn missing_tools_cost_their_cell_and_nothing_else() {
         for finding in cell["findings"].as_array().expect("findings") {
             let why = finding["error"].as_str().unwrap_or("");
             assert_eq!(why.contains("nft"), missing, "{finding}");
-            assert_eq!(finding["found"].is_null(), missing, "{finding}");
+            assert_eq!(finding["result"].is_null(), missing, "{finding}");
         }
     }
     place.assert_nothing_left();

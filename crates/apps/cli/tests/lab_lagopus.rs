@@ -50,7 +50,7 @@ fn each_switch_is_measured_beside_the_published_exam_and_its_counters_are_reconc
     }
     for dut in [0, 1] {
         let ping = &cells[dut]["findings"][1];
-        assert!(ping["test"] == "ping" && (ping["found"]["sent"] == 10 || ping["error"].is_string()), "{ping}");
+        assert!(ping["test"] == "ping" && (ping["result"]["sent"] == 10 || ping["error"].is_string()), "{ping}");
     }
     let report = std::fs::read_to_string(folder.join("report.txt")).expect("a report");
     for words in ["Published and measured", "ainoniwa.net, 2014", "Flow counters and the tester's"] {

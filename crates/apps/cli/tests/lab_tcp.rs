@@ -36,9 +36,9 @@ fn echoes_cross_every_link_and_stand_beside_the_published_ones() {
                 eprintln!("skipped in part: {why}");
                 continue;
             }
-            assert_whole(id, &finding["found"]);
+            assert_whole(id, &finding["result"]);
             assert_eq!(finding["trials"][0]["trial"]["unexplained"], 0, "{id}: {finding}");
-            kinds.push((finding["test"].as_str(), finding["found"]["stack"].as_str().unwrap_or("-")));
+            kinds.push((finding["test"].as_str(), finding["result"]["stack"].as_str().unwrap_or("-")));
         }
         let mut expected = vec![(Some("tcp-echo"), "Linerate"), (Some("udp-loop"), "-")];
         expected.extend(id.contains("/packet/").then_some((Some("tcp-echo"), "Linux")));

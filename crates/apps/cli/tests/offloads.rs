@@ -172,7 +172,7 @@ fn get_through(backend: &str) {
         let usable =
             linerate_ports::list().into_iter().find(|listed| listed.name == backend).expect("a backend").usable;
         if let Err(missing) = usable {
-            return eprintln!("skipped: {backend}: {}", missing.why);
+            return eprintln!("skipped: {backend}: {}", missing.cause);
         }
         let Some(hosts) = Hosts::new() else { return };
         let is_tap = backend == "tap";

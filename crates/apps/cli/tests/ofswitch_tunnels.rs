@@ -44,7 +44,7 @@ impl Site {
                 .find(|one| one.name == "vxlan")
                 .expect("built")
                 .usable
-                .map_err(|unusable| std::io::Error::new(std::io::ErrorKind::PermissionDenied, unusable.why)),
+                .map_err(|unusable| std::io::Error::new(std::io::ErrorKind::PermissionDenied, unusable.cause)),
         )?;
         for (one, other) in [
             ((&site.near, "h1"), (&site.switch, "p1")),

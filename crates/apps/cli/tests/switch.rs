@@ -304,7 +304,7 @@ fn a_port_that_is_down_stays_and_comes_back() {
     if let Some(Err(missing)) =
         linerate_ports::list().into_iter().find(|listed| listed.name == "tap").map(|tap| tap.usable)
     {
-        return eprintln!("skipped: tap: {}", missing.why);
+        return eprintln!("skipped: tap: {}", missing.cause);
     }
     let place = Place::new();
     let start = || place.switch("down", "--port t=tap:lr0 --port n=null:");

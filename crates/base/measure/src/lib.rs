@@ -1,7 +1,8 @@
-//! Measures for the packet path, without a clock: histograms of times, and token buckets, which let a rate pass.
+//! Measures for the packet path, without a clock: histograms of times, token buckets, which let a rate pass, and reasons with names.
 #![forbid(unsafe_code)]
 
 mod histogram;
+mod named;
 mod token_bucket;
 
 pub use histogram::{CoarseHistogram, Histogram, LogLinear};

@@ -1,6 +1,7 @@
 //! Cores: which there are for this process, and on which one a thread runs (sched_setaffinity(2)).
 #![allow(unsafe_code)]
 
+use crate::checked;
 use std::io;
 
 /// The cores that this thread may run on, in rising order.
@@ -32,20 +33,14 @@ pub fn pin_thread(thread_id: i32, cores: &[usize]) -> io::Result<()> {
         unsafe { libc::CPU_SET(*core, &mut set) };
     }
     // SAFETY: the set is valid for reading its own size.
-    match unsafe { libc::sched_setaffinity(thread_id, size_of_val(&set), &set) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::sched_setaffinity(thread_id, size_of_val(&set), &set) }).map(drop)
 }
 
 /// Gives the thread `thread_id` (0 = the calling one) this nice value, -20 to 19 (setpriority(2), per thread on Linux). Less than
 /// the present one needs CAP_SYS_NICE.
 pub fn set_nice(thread_id: i32, nice: i32) -> io::Result<()> {
     // SAFETY: plain numbers; touches no memory.
-    match unsafe { libc::setpriority(libc::PRIO_PROCESS, thread_id as libc::id_t, nice) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::setpriority(libc::PRIO_PROCESS, thread_id as libc::id_t, nice) }).map(drop)
 }
 
 /// Puts the thread `thread_id` (0 = the calling one) into the real-time class SCHED_FIFO at `priority`, 1 to 99, or with 0 back into the
@@ -56,10 +51,7 @@ pub fn set_fifo(thread_id: i32, priority: i32) -> io::Result<()> {
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     parameters.sched_priority = priority;
     // SAFETY: the kernel reads one `sched_param`, which lives across the call.
-    match unsafe { libc::sched_setscheduler(thread_id, policy, &parameters) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::sched_setscheduler(thread_id, policy, &parameters) }).map(drop)
 }
 
 /// The kernel's number of the calling thread.

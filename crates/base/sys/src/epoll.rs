@@ -1,6 +1,7 @@
 //! Many descriptors at once: which of them have something to read (epoll(7)), at a cost that does not grow with their number.
 #![allow(unsafe_code)]
 
+use crate::checked;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -18,10 +19,7 @@ impl Epoll {
     /// As epoll_create1(2).
     pub fn new(events_max: usize) -> io::Result<Epoll> {
         // SAFETY: no memory is passed.
-        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let fd = checked(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         // SAFETY: the kernel has just made it, and nobody else has it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Epoll { fd, events: vec![libc::epoll_event { events: 0, u64: 0 }; events_max.max(1)] })
@@ -34,10 +32,8 @@ impl Epoll {
     pub fn add(&self, fd: BorrowedFd<'_>, number: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: number };
         // SAFETY: both descriptors are open, and `event` is valid for the call.
-        match unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &mut event) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        checked(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &mut event) })
+            .map(drop)
     }
 
     /// Appends the numbers of descriptors that can be read now, or have ended, without waiting.
@@ -68,15 +64,11 @@ impl Epoll {
 pub fn raise_open_files() -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is valid for the call.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) })?;
     limit.rlim_cur = limit.rlim_max;
     // SAFETY: `limit` is valid for the call.
-    match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } {
-        0 => Ok(limit.rlim_cur),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) })?;
+    Ok(limit.rlim_cur)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 pub mod affinity;
 pub mod capability;
+mod checked;
 pub mod clock;
 pub mod counters;
 pub mod epoll;
@@ -26,3 +27,5 @@ pub mod timestamping;
 pub mod usage;
 pub mod userns;
 pub mod veth;
+
+pub use checked::checked;

@@ -4,6 +4,7 @@
 //! namespace from any thread. Driver statistics, offloads and rings are in [`crate::ethtool`].
 #![allow(unsafe_code)]
 
+use crate::checked;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -27,10 +28,7 @@ impl Netdev {
     pub fn open(name: &str) -> io::Result<Self> {
         check_name(name)?;
         // SAFETY: socket takes constants only.
-        let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let fd = checked(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
         let device = Self {
             // SAFETY: `fd` was just made and belongs to nobody else.
             socket: unsafe { OwnedFd::from_raw_fd(fd) },
@@ -217,10 +215,7 @@ impl Netdev {
     fn ioctl(&self, command: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
         // SAFETY: the commands used in this file read and write one ifreq; those of `ioctl_on` also the memory behind its
         // pointer, for which its caller vouches.
-        match unsafe { libc::ioctl(self.socket.as_raw_fd(), command as _, request) } {
-            0.. => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        checked(unsafe { libc::ioctl(self.socket.as_raw_fd(), command as _, request) }).map(drop)
     }
 }
 
@@ -297,9 +292,7 @@ pub fn owner_of(address: IpAddr) -> io::Result<Option<String>> {
 fn all_addresses() -> io::Result<Vec<(String, IpAddr)>> {
     let mut list = std::ptr::null_mut();
     // SAFETY: `list` is a valid place for the result.
-    if unsafe { libc::getifaddrs(&mut list) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::getifaddrs(&mut list) })?;
     let mut addresses = Vec::new();
     let mut entry = list;
     // SAFETY: `entry` is null or an entry of the list, which lives until freeifaddrs.

@@ -2,6 +2,7 @@
 //! few requests, one after the other.
 #![allow(unsafe_code)]
 
+use crate::checked;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -34,10 +35,7 @@ impl Netlink {
     /// The kernel does not know the protocol.
     pub fn open(protocol: libc::c_int) -> io::Result<Netlink> {
         // SAFETY: socket takes numbers only.
-        let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let fd = checked(unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) })?;
         // SAFETY: `fd` was just made and belongs to nobody else.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         // SAFETY: a sockaddr_nl of zeroes is the kernel's address.
@@ -45,10 +43,8 @@ impl Netlink {
         kernel.nl_family = libc::AF_NETLINK as libc::sa_family_t;
         let len = size_of_val(&kernel) as libc::socklen_t;
         // SAFETY: the address is valid for reading its length.
-        match unsafe { libc::connect(socket.as_raw_fd(), (&raw const kernel).cast(), len) } {
-            0 => Ok(Netlink { socket, sequence: 0, datagram: vec![0; DATAGRAM_LEN_MAX] }),
-            _ => Err(io::Error::last_os_error()),
-        }
+        checked(unsafe { libc::connect(socket.as_raw_fd(), (&raw const kernel).cast(), len) })?;
+        Ok(Netlink { socket, sequence: 0, datagram: vec![0; DATAGRAM_LEN_MAX] })
     }
 
     /// A socket in `namespace`.
@@ -74,10 +70,7 @@ impl Netlink {
         request.extend(0_u32.to_ne_bytes());
         request.extend(&body.0);
         // SAFETY: the buffer is valid for reading its length.
-        let sent = unsafe { libc::send(self.socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) };
-        if sent < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        checked(unsafe { libc::send(self.socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) })?;
         let mut answers = Vec::new();
         loop {
             let buffer = &mut self.datagram;

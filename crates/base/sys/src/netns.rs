@@ -9,6 +9,7 @@
 //! its own. Sockets and open files of `/proc/net` stay in the namespace in which they were opened.
 #![allow(unsafe_code)]
 
+use crate::checked;
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -121,10 +122,7 @@ impl NetNs {
     /// `EPERM` without CAP_SYS_ADMIN in the namespace's user namespace and in one's own.
     pub fn enter(&self) -> io::Result<()> {
         // SAFETY: setns takes a descriptor, which `self.fd` keeps open, and a constant.
-        match unsafe { libc::setns(self.fd.as_raw_fd(), libc::CLONE_NEWNET) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        checked(unsafe { libc::setns(self.fd.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
     }
 
     /// Runs `work` on a new thread inside this namespace and returns what it returned. A panic
@@ -218,10 +216,7 @@ pub(crate) fn mount_fresh_sysfs() -> io::Result<()> {
 /// `unshare(2)`.
 pub(crate) fn unshare(flags: libc::c_int) -> io::Result<()> {
     // SAFETY: unshare takes flags only; it changes no memory of this process.
-    match unsafe { libc::unshare(flags) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::unshare(flags) }).map(drop)
 }
 
 fn mount(source: &str, target: &Path, kind: &str, flags: libc::c_ulong) -> io::Result<()> {
@@ -231,10 +226,7 @@ fn mount(source: &str, target: &Path, kind: &str, flags: libc::c_ulong) -> io::R
     // SAFETY: the three strings are valid and terminated for the duration of the call, and a null
     // data pointer is what file systems without options expect.
     let result = unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, std::ptr::null()) };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(result).map(drop)
 }
 
 fn on_new_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {

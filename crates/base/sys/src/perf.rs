@@ -4,6 +4,7 @@
 //! core at most 0. Virtual machines often have no such counters at all: then opening one says `ENOENT` or `EOPNOTSUPP`.
 #![allow(unsafe_code)]
 
+use crate::checked;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -92,12 +93,9 @@ impl Counter {
         };
         let no_group = -1;
         // SAFETY: the structure is live and says its own size; the other arguments are numbers.
-        let fd = unsafe {
+        let fd = checked(unsafe {
             libc::syscall(libc::SYS_perf_event_open, &raw const attr, thread, core, no_group, FLAG_FD_CLOEXEC)
-        };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        })?;
         // SAFETY: the kernel has just made this descriptor for us.
         Ok(Counter { fd: unsafe { OwnedFd::from_raw_fd(fd as i32) } })
     }
@@ -110,10 +108,7 @@ impl Counter {
         let mut words = [0_u64; 3];
         let len = size_of_val(&words);
         // SAFETY: the buffer is valid for writing `len` bytes.
-        let read = unsafe { libc::read(self.fd.as_raw_fd(), words.as_mut_ptr().cast(), len) };
-        if read < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let read = checked(unsafe { libc::read(self.fd.as_raw_fd(), words.as_mut_ptr().cast(), len) })?;
         if read as usize != len {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
         }

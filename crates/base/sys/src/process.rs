@@ -13,6 +13,7 @@
 //! Its standard input is empty or a given text; of each of its two outputs only the end is kept.
 #![allow(unsafe_code)]
 
+use crate::checked;
 use std::collections::VecDeque;
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::AsFd;
@@ -200,10 +201,7 @@ fn spawn(mut command: Command, namespace: Option<NetNs>, shared: &Shared) -> io:
 
 fn end_with_parent() -> io::Result<()> {
     // SAFETY: prctl with these constants changes nothing but a setting of the calling process.
-    match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) }).map(drop)
 }
 
 impl Shared {

@@ -1,6 +1,7 @@
 //! Promiscuous mode for as long as somebody wants it (packet(7), PACKET_MR_PROMISC).
 #![allow(unsafe_code)]
 
+use crate::checked;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -18,10 +19,7 @@ impl Promiscuous {
     /// `EPERM` without CAP_NET_RAW, `ENODEV` where there is no such interface.
     pub fn hold(index: u32) -> io::Result<Promiscuous> {
         // SAFETY: socket takes constants only. Protocol 0: no packet is ever received.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let fd = checked(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })?;
         // SAFETY: `fd` was just made and belongs to nobody else.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         let request = libc::packet_mreq {

@@ -1,6 +1,7 @@
 //! A plain AF_PACKET socket, one system call a frame (packet(7)): for probes and tests. Ports are elsewhere.
 #![allow(unsafe_code)]
 
+use crate::checked;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
@@ -45,10 +46,7 @@ impl RawSocket {
     /// `ENOBUFS` when the interface dropped it, `ENETDOWN` when that is down, `EMSGSIZE` when the frame is too long.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         // SAFETY: the pointer and the length are those of `frame`.
-        match unsafe { libc::send(self.fd.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) } {
-            0.. => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        checked(unsafe { libc::send(self.fd.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) }).map(drop)
     }
 
     /// The next frame, cut to the length of `buffer`; the number of bytes of it.
@@ -73,19 +71,14 @@ impl RawSocket {
         let result = unsafe {
             libc::getsockopt(self.fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, value, &raw mut len)
         };
-        match result {
-            0 => Ok(statistics.tp_drops.into()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        checked(result)?;
+        Ok(statistics.tp_drops.into())
     }
 
     fn open(interface: u32, protocol: u16) -> io::Result<Self> {
         // Protocol 0 until it is bound: nothing of other interfaces gets in.
         // SAFETY: socket takes constants only.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let fd = checked(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })?;
         // SAFETY: `fd` was just made and belongs to nobody else.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         // SAFETY: sockaddr_ll is a plain C structure; all zeros is a value of it.
@@ -95,20 +88,15 @@ impl RawSocket {
         address.sll_ifindex = i32::try_from(interface).map_err(io::Error::other)?;
         let len = size_of_val(&address) as libc::socklen_t;
         // SAFETY: the address is valid for reading `len` bytes.
-        match unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) } {
-            0 => Ok(Self { fd }),
-            _ => Err(io::Error::last_os_error()),
-        }
+        checked(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) })?;
+        Ok(Self { fd })
     }
 
     fn set_option<T>(&self, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
         let len = size_of_val(value) as libc::socklen_t;
         // SAFETY: the value is valid for reading `len` bytes.
         let result = unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, name, (&raw const *value).cast(), len) };
-        match result {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        checked(result).map(drop)
     }
 }
 

@@ -11,6 +11,7 @@
 
 mod places;
 
+use crate::checked;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
@@ -30,10 +31,7 @@ const PAGE: usize = 4096;
 /// As memfd_create(2) and ftruncate(2).
 pub fn memory_file(name: &CStr, bytes: usize) -> io::Result<OwnedFd> {
     // SAFETY: a terminated name and constants.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let fd = checked(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) })?;
     // SAFETY: `fd` was just made and belongs to nobody else.
     let file = unsafe { OwnedFd::from_raw_fd(fd) };
     let len = libc::off_t::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;

@@ -1,6 +1,7 @@
 //! Ctrl-C as a flag: work stops at the next batch, totals are printed, and everything that was set up is taken down.
 #![allow(unsafe_code)]
 
+use crate::checked;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,9 +22,7 @@ pub fn catch_stop_signals() -> io::Result<()> {
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = note as *const () as usize;
         // SAFETY: both pointers are valid or null; the handler is async-signal-safe.
-        if unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        checked(unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) })?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! Documentation/networking/timestamping.rst).
 #![allow(unsafe_code)]
 
+use crate::checked;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -133,9 +134,7 @@ pub fn clock_ahead_ns(number: u32) -> io::Result<i64> {
     // SAFETY: a timespec is two integers; all zeros is a value of it.
     let mut time: libc::timespec = unsafe { std::mem::zeroed() };
     // SAFETY: `time` is valid for writing.
-    if unsafe { libc::clock_gettime(clock_id, &mut time) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::clock_gettime(clock_id, &mut time) })?;
     let between_ns = before_ns.midpoint(clock::realtime_ns());
     let nic_ns = i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
     i64::try_from(nic_ns - i128::from(between_ns)).map_err(io::Error::other)

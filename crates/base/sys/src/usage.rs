@@ -1,6 +1,7 @@
 //! What a thread used of its core, and what was withheld from it (getrusage(2), /proc/thread-self/schedstat).
 #![allow(unsafe_code)]
 
+use crate::checked;
 use std::io;
 
 /// Totals of the calling thread since it began.
@@ -23,9 +24,7 @@ impl ThreadUsage {
         // SAFETY: a rusage of zeroes is a valid value.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: the structure is valid for writing.
-        if unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        checked(unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) })?;
         let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
         Ok(ThreadUsage {
             voluntary_switches: usage.ru_nvcsw as u64,

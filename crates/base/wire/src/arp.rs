@@ -1,6 +1,7 @@
 //! ARP for IPv4 over Ethernet (RFC 826).
 
-use crate::bytes::{array, be16, put16};
+use crate::bytes::{be16, put16};
+use crate::view::view;
 use crate::{EtherType, LayerKind, MacAddress, ParseError};
 use std::net::Ipv4Addr;
 
@@ -14,48 +15,37 @@ pub const REPLY: u16 = 2;
 const HARDWARE_ETHERNET: u16 = 1;
 const ADDRESS_LENGTHS: u16 = 0x0604;
 
-/// Where the fields lie in the packet.
-pub mod field {
-    use std::ops::Range;
-    /// Hardware type, 1.
-    pub const HARDWARE_TYPE: Range<usize> = 0..2;
-    /// Protocol type, 0x0800.
-    pub const PROTOCOL_TYPE: Range<usize> = 2..4;
-    /// Lengths of a hardware (6) and a protocol address (4), one byte each.
-    pub const ADDRESS_LENGTHS: Range<usize> = 4..6;
-    /// Operation.
-    pub const OPERATION: Range<usize> = 6..8;
-    /// Sender's MAC address.
-    pub const SENDER_MAC: Range<usize> = 8..14;
-    /// Sender's IPv4 address.
-    pub const SENDER_IP: Range<usize> = 14..18;
-    /// Target's MAC address.
-    pub const TARGET_MAC: Range<usize> = 18..24;
-    /// Target's IPv4 address.
-    pub const TARGET_IP: Range<usize> = 24..28;
-}
-
-/// A view of an ARP packet.
-///
-/// ```
-/// use linerate_wire::arp;
-/// let request = arp::Header { operation: arp::REQUEST, target_ip: [192, 0, 2, 1].into(), ..Default::default() };
-/// let mut bytes = [0; arp::HEADER_LEN];
-/// request.emit(&mut bytes);
-/// assert_eq!(arp::Packet::new_checked(bytes).unwrap().target_ip(), request.target_ip);
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Packet<T> {
-    buffer: T,
+view! {
+    /// A view of an ARP packet.
+    ///
+    /// ```
+    /// use linerate_wire::arp;
+    /// let request = arp::Header { operation: arp::REQUEST, target_ip: [192, 0, 2, 1].into(), ..Default::default() };
+    /// let mut bytes = [0; arp::HEADER_LEN];
+    /// request.emit(&mut bytes);
+    /// assert_eq!(arp::Packet::new_checked(bytes).unwrap().target_ip(), request.target_ip);
+    /// ```
+    Packet {
+        /// Hardware type, 1.
+        HARDWARE_TYPE = 0..2;
+        /// Protocol type, 0x0800.
+        PROTOCOL_TYPE = 2..4;
+        /// Lengths of a hardware (6) and a protocol address (4), one byte each.
+        ADDRESS_LENGTHS = 4..6;
+        /// Operation: [`REQUEST`], [`REPLY`] or another number.
+        OPERATION = 6..8 => u16, operation, set_operation;
+        /// Sender's MAC address.
+        SENDER_MAC = 8..14 => MacAddress, sender_mac, set_sender_mac;
+        /// Sender's IPv4 address.
+        SENDER_IP = 14..18 => Ipv4Addr, sender_ip, set_sender_ip;
+        /// Target's MAC address.
+        TARGET_MAC = 18..24 => MacAddress, target_mac, set_target_mac;
+        /// Target's IPv4 address.
+        TARGET_IP = 24..28 => Ipv4Addr, target_ip, set_target_ip;
+    }
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// A view without checks: accessors panic if the buffer is shorter than [`HEADER_LEN`].
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> Self {
-        Packet { buffer }
-    }
-
     /// A view whose accessors never panic.
     ///
     /// # Errors
@@ -73,36 +63,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
         Ok(Packet { buffer })
     }
 
-    /// Operation: [`REQUEST`], [`REPLY`] or another number.
-    #[inline]
-    pub fn operation(&self) -> u16 {
-        be16(self.buffer.as_ref(), field::OPERATION)
-    }
-
-    /// Sender's MAC address.
-    #[inline]
-    pub fn sender_mac(&self) -> MacAddress {
-        MacAddress(array(self.buffer.as_ref(), field::SENDER_MAC))
-    }
-
-    /// Sender's IPv4 address.
-    #[inline]
-    pub fn sender_ip(&self) -> Ipv4Addr {
-        array(self.buffer.as_ref(), field::SENDER_IP).into()
-    }
-
-    /// Target's MAC address.
-    #[inline]
-    pub fn target_mac(&self) -> MacAddress {
-        MacAddress(array(self.buffer.as_ref(), field::TARGET_MAC))
-    }
-
-    /// Target's IPv4 address.
-    #[inline]
-    pub fn target_ip(&self) -> Ipv4Addr {
-        array(self.buffer.as_ref(), field::TARGET_IP).into()
-    }
-
     /// What follows: padding of the frame.
     #[inline]
     pub fn payload(&self) -> &[u8] {
@@ -118,38 +78,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
             target_mac: self.target_mac(),
             target_ip: self.target_ip(),
         }
-    }
-}
-
-impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Sets the operation.
-    #[inline]
-    pub fn set_operation(&mut self, operation: u16) {
-        put16(self.buffer.as_mut(), field::OPERATION, operation);
-    }
-
-    /// Sets the sender's MAC address.
-    #[inline]
-    pub fn set_sender_mac(&mut self, mac: MacAddress) {
-        self.buffer.as_mut()[field::SENDER_MAC].copy_from_slice(&mac.0);
-    }
-
-    /// Sets the sender's IPv4 address.
-    #[inline]
-    pub fn set_sender_ip(&mut self, ip: Ipv4Addr) {
-        self.buffer.as_mut()[field::SENDER_IP].copy_from_slice(&ip.octets());
-    }
-
-    /// Sets the target's MAC address.
-    #[inline]
-    pub fn set_target_mac(&mut self, mac: MacAddress) {
-        self.buffer.as_mut()[field::TARGET_MAC].copy_from_slice(&mac.0);
-    }
-
-    /// Sets the target's IPv4 address.
-    #[inline]
-    pub fn set_target_ip(&mut self, ip: Ipv4Addr) {
-        self.buffer.as_mut()[field::TARGET_IP].copy_from_slice(&ip.octets());
     }
 }
 
@@ -182,14 +110,6 @@ impl Default for Header {
 }
 
 impl Header {
-    /// Reads the packet at the start of `bytes`.
-    ///
-    /// # Errors
-    /// As [`Packet::new_checked`].
-    pub fn parse(bytes: &[u8]) -> Result<Header, ParseError> {
-        Packet::new_checked(bytes).map(|packet| packet.header())
-    }
-
     /// Length in bytes of what `emit` writes.
     pub const fn header_len(&self) -> usize {
         HEADER_LEN

@@ -129,12 +129,6 @@ impl Sum {
         self.add_u32(!old as u32 + new as u32)
     }
 
-    /// Two 16-bit words change from `old` to `new`.
-    #[inline]
-    pub const fn replace_u32(self, old: u32, new: u32) -> Sum {
-        self.add_u64(!old as u64 + new as u64)
-    }
-
     /// Four 16-bit words change from `old` to `new`.
     #[inline]
     pub const fn replace_u64(self, old: u64, new: u64) -> Sum {

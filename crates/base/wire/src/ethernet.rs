@@ -1,44 +1,33 @@
 //! Ethernet II (IEEE 802.3 clause 3), without preamble and FCS.
 
-use crate::bytes::{array, be16, put16};
+use crate::view::view;
 use crate::{EtherType, LayerKind, MacAddress, ParseError};
 
 /// Header length in bytes.
 pub const HEADER_LEN: usize = 14;
 
-/// Where the fields lie in the header.
-pub mod field {
-    use std::ops::Range;
-    /// Destination address.
-    pub const DST: Range<usize> = 0..6;
-    /// Source address.
-    pub const SRC: Range<usize> = 6..12;
-    /// EtherType, or the length of an 802.3 frame.
-    pub const ETHERTYPE: Range<usize> = 12..14;
-}
-
-/// A view of an Ethernet frame.
-///
-/// ```
-/// use linerate_wire::{EtherType, MacAddress, ethernet};
-/// let mut packet = ethernet::Packet::new_checked([0u8; 60]).unwrap();
-/// packet.set_dst(MacAddress::BROADCAST);
-/// packet.set_ethertype(EtherType::ARP);
-/// assert_eq!(packet.dst(), MacAddress::BROADCAST);
-/// assert_eq!(packet.payload().len(), 46);
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Packet<T> {
-    buffer: T,
+view! {
+    /// A view of an Ethernet frame.
+    ///
+    /// ```
+    /// use linerate_wire::{EtherType, MacAddress, ethernet};
+    /// let mut packet = ethernet::Packet::new_checked([0u8; 60]).unwrap();
+    /// packet.set_dst(MacAddress::BROADCAST);
+    /// packet.set_ethertype(EtherType::ARP);
+    /// assert_eq!(packet.dst(), MacAddress::BROADCAST);
+    /// assert_eq!(packet.payload().len(), 46);
+    /// ```
+    Packet {
+        /// Destination address.
+        DST = 0..6 => MacAddress, dst, set_dst;
+        /// Source address.
+        SRC = 6..12 => MacAddress, src, set_src;
+        /// EtherType, or the length of an 802.3 frame.
+        ETHERTYPE = 12..14 => EtherType, ethertype, set_ethertype;
+    }
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// A view without checks: accessors panic if the buffer is shorter than [`HEADER_LEN`].
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> Self {
-        Packet { buffer }
-    }
-
     /// A view whose accessors never panic.
     ///
     /// # Errors
@@ -47,24 +36,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
     pub fn new_checked(buffer: T) -> Result<Self, ParseError> {
         ParseError::check_len(LayerKind::Ethernet, HEADER_LEN, buffer.as_ref().len())?;
         Ok(Packet { buffer })
-    }
-
-    /// Destination address.
-    #[inline]
-    pub fn dst(&self) -> MacAddress {
-        MacAddress(array(self.buffer.as_ref(), field::DST))
-    }
-
-    /// Source address.
-    #[inline]
-    pub fn src(&self) -> MacAddress {
-        MacAddress(array(self.buffer.as_ref(), field::SRC))
-    }
-
-    /// EtherType.
-    #[inline]
-    pub fn ethertype(&self) -> EtherType {
-        EtherType(be16(self.buffer.as_ref(), field::ETHERTYPE))
     }
 
     /// What follows the header.
@@ -80,26 +51,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
     }
 }
 
-impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Sets the destination address.
-    #[inline]
-    pub fn set_dst(&mut self, dst: MacAddress) {
-        self.buffer.as_mut()[field::DST].copy_from_slice(&dst.0);
-    }
-
-    /// Sets the source address.
-    #[inline]
-    pub fn set_src(&mut self, src: MacAddress) {
-        self.buffer.as_mut()[field::SRC].copy_from_slice(&src.0);
-    }
-
-    /// Sets the EtherType.
-    #[inline]
-    pub fn set_ethertype(&mut self, ethertype: EtherType) {
-        put16(self.buffer.as_mut(), field::ETHERTYPE, ethertype.0);
-    }
-}
-
 /// The fields of an Ethernet header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
@@ -112,14 +63,6 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header at the start of `bytes`.
-    ///
-    /// # Errors
-    /// As [`Packet::new_checked`].
-    pub fn parse(bytes: &[u8]) -> Result<Header, ParseError> {
-        Packet::new_checked(bytes).map(|packet| packet.header())
-    }
-
     /// Length in bytes of what `emit` writes.
     pub const fn header_len(&self) -> usize {
         HEADER_LEN

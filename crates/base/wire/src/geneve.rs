@@ -1,6 +1,7 @@
 //! Geneve (RFC 8926 section 3); options are passed over when parsing, and never written.
 
-use crate::bytes::{be16, be32, put16, put32};
+use crate::bytes::{be32, put16, put32};
+use crate::view::view;
 use crate::{EtherType, LayerKind, ParseError};
 
 /// Length of the fixed header in bytes, without options.
@@ -10,39 +11,28 @@ pub const PORT: u16 = 6081;
 /// Largest network identifier.
 pub const MAX_VNI: u32 = 0xff_ffff;
 
-/// Where the fields lie in the header.
-pub mod field {
-    use std::ops::Range;
-    /// Version, two bits, and length of the options in units of 4 bytes.
-    pub const LENGTH: Range<usize> = 0..1;
-    /// What follows: an EtherType.
-    pub const PROTOCOL: Range<usize> = 2..4;
-    /// Network identifier and the reserved byte behind it.
-    pub const VNI_WORD: Range<usize> = 4..8;
-}
-
-/// A view of a Geneve header and what it carries.
-///
-/// ```
-/// use linerate_wire::{EtherType, geneve};
-/// let header = geneve::Header { vni: 0x123456, protocol: EtherType::TRANSPARENT_ETHERNET };
-/// let mut bytes = [0; 22];
-/// header.emit(&mut bytes);
-/// let packet = geneve::Packet::new_checked(bytes).unwrap();
-/// assert_eq!((packet.header(), packet.payload().len()), (header, 14));
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Packet<T> {
-    buffer: T,
+view! {
+    /// A view of a Geneve header and what it carries.
+    ///
+    /// ```
+    /// use linerate_wire::{EtherType, geneve};
+    /// let header = geneve::Header { vni: 0x123456, protocol: EtherType::TRANSPARENT_ETHERNET };
+    /// let mut bytes = [0; 22];
+    /// header.emit(&mut bytes);
+    /// let packet = geneve::Packet::new_checked(bytes).unwrap();
+    /// assert_eq!((packet.header(), packet.payload().len()), (header, 14));
+    /// ```
+    Packet {
+        /// Version, two bits, and length of the options in units of 4 bytes.
+        LENGTH = 0..1;
+        /// What follows: an EtherType.
+        PROTOCOL = 2..4 => EtherType, protocol, set_protocol;
+        /// Network identifier and the reserved byte behind it.
+        VNI_WORD = 4..8;
+    }
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// A view without checks: accessors panic if the buffer is shorter than [`HEADER_LEN`].
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> Self {
-        Packet { buffer }
-    }
-
     /// A view whose accessors never panic.
     ///
     /// # Errors
@@ -69,12 +59,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
         be32(self.buffer.as_ref(), field::VNI_WORD) >> 8
     }
 
-    /// What follows.
-    #[inline]
-    pub fn protocol(&self) -> EtherType {
-        EtherType(be16(self.buffer.as_ref(), field::PROTOCOL))
-    }
-
     /// What it carries.
     #[inline]
     pub fn payload(&self) -> &[u8] {
@@ -98,14 +82,6 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header at the start of `bytes`.
-    ///
-    /// # Errors
-    /// As [`Packet::new_checked`].
-    pub fn parse(bytes: &[u8]) -> Result<Header, ParseError> {
-        Packet::new_checked(bytes).map(|packet| packet.header())
-    }
-
     /// Length in bytes of what `emit` writes.
     pub const fn header_len(&self) -> usize {
         HEADER_LEN

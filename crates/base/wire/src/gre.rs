@@ -1,6 +1,7 @@
 //! GRE (RFC 2784) with a key (RFC 2890); checksums and sequence numbers are passed over when parsing, and never written.
 
 use crate::bytes::{be16, be32, put16, put32};
+use crate::view::view;
 use crate::{EtherType, LayerKind, ParseError};
 
 /// Length of the fixed header in bytes; a checksum, a key and a sequence number have 4 more each.
@@ -12,39 +13,28 @@ const FLAG_KEY: u16 = 0x2000;
 const FLAG_SEQUENCE: u16 = 0x1000;
 const VERSION: u16 = 0x0007;
 
-/// Where the fields lie in the header.
-pub mod field {
-    use std::ops::Range;
-    /// Flags and version.
-    pub const FLAGS: Range<usize> = 0..2;
-    /// What follows: an EtherType.
-    pub const PROTOCOL: Range<usize> = 2..4;
-    /// The key, of a header without a checksum.
-    pub const KEY: Range<usize> = 4..8;
-}
-
-/// A view of a GRE header and what it carries.
-///
-/// ```
-/// use linerate_wire::{EtherType, gre};
-/// let header = gre::Header { key: Some(7), protocol: EtherType::IPV4 };
-/// let mut bytes = [0; 28];
-/// header.emit(&mut bytes);
-/// let packet = gre::Packet::new_checked(bytes).unwrap();
-/// assert_eq!((packet.key(), packet.protocol(), packet.payload().len()), (Some(7), EtherType::IPV4, 20));
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Packet<T> {
-    buffer: T,
+view! {
+    /// A view of a GRE header and what it carries.
+    ///
+    /// ```
+    /// use linerate_wire::{EtherType, gre};
+    /// let header = gre::Header { key: Some(7), protocol: EtherType::IPV4 };
+    /// let mut bytes = [0; 28];
+    /// header.emit(&mut bytes);
+    /// let packet = gre::Packet::new_checked(bytes).unwrap();
+    /// assert_eq!((packet.key(), packet.protocol(), packet.payload().len()), (Some(7), EtherType::IPV4, 20));
+    /// ```
+    Packet {
+        /// Flags and version.
+        FLAGS = 0..2;
+        /// What follows: an EtherType.
+        PROTOCOL = 2..4 => EtherType, protocol, set_protocol;
+        /// The key, of a header without a checksum.
+        KEY = 4..8;
+    }
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// A view without checks: accessors panic if the buffer is shorter than [`HEADER_LEN`].
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> Self {
-        Packet { buffer }
-    }
-
     /// A view whose accessors never panic.
     ///
     /// # Errors
@@ -67,12 +57,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
     pub fn header_len(&self) -> usize {
         let optional = [FLAG_CHECKSUM, FLAG_KEY, FLAG_SEQUENCE];
         HEADER_LEN + 4 * optional.iter().filter(|flag| self.flags() & **flag != 0).count()
-    }
-
-    /// What follows.
-    #[inline]
-    pub fn protocol(&self) -> EtherType {
-        EtherType(be16(self.buffer.as_ref(), field::PROTOCOL))
     }
 
     /// The key, if there is one.
@@ -105,14 +89,6 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header at the start of `bytes`.
-    ///
-    /// # Errors
-    /// As [`Packet::new_checked`].
-    pub fn parse(bytes: &[u8]) -> Result<Header, ParseError> {
-        Packet::new_checked(bytes).map(|packet| packet.header())
-    }
-
     /// Length in bytes of what `emit` writes.
     pub const fn header_len(&self) -> usize {
         if self.key.is_some() { HEADER_LEN + 4 } else { HEADER_LEN }

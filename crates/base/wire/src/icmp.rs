@@ -1,6 +1,6 @@
 //! What ICMP for IPv4 and for IPv6 share: the header, and a view of a message. They differ in their types, and in what the checksum covers.
 
-use crate::bytes::{be16, put16};
+use crate::view::view;
 use crate::{LayerKind, ParseError, Sum};
 
 /// Header length in bytes.
@@ -10,34 +10,23 @@ pub(crate) const ECHO_REQUEST: [u8; 2] = [8, 128];
 /// Type of an echo reply over IPv4 and IPv6.
 pub(crate) const ECHO_REPLY: [u8; 2] = [0, 129];
 
-/// Where the fields lie in the header.
-pub mod field {
-    use std::ops::Range;
-    /// Type.
-    pub const KIND: Range<usize> = 0..1;
-    /// Code.
-    pub const CODE: Range<usize> = 1..2;
-    /// Checksum over header and data; for IPv6, over the pseudo-header, too.
-    pub const CHECKSUM: Range<usize> = 2..4;
-    /// Identifier of an echo; other types use these bytes otherwise.
-    pub const IDENTIFIER: Range<usize> = 4..6;
-    /// Sequence number of an echo; other types use these bytes otherwise.
-    pub const SEQUENCE: Range<usize> = 6..8;
-}
-
-/// A view of an ICMP message, for IPv6 if `V6`.
-#[derive(Clone, Copy, Debug)]
-pub struct Packet<T, const V6: bool> {
-    buffer: T,
+view! {
+    /// A view of an ICMP message, for IPv6 if `V6`.
+    Packet [V6] {
+        /// Type.
+        KIND = 0..1 => u8, kind, set_kind;
+        /// Code.
+        CODE = 1..2 => u8, code, set_code;
+        /// Checksum over header and data; for IPv6, over the pseudo-header, too.
+        CHECKSUM = 2..4 => u16, checksum, set_checksum;
+        /// Identifier of an echo; other types use these bytes otherwise.
+        IDENTIFIER = 4..6 => u16, identifier, set_identifier;
+        /// Sequence number of an echo; other types use these bytes otherwise.
+        SEQUENCE = 6..8 => u16, sequence, set_sequence;
+    }
 }
 
 impl<T: AsRef<[u8]>, const V6: bool> Packet<T, V6> {
-    /// A view without checks: accessors panic if the buffer is shorter than [`HEADER_LEN`].
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> Self {
-        Packet { buffer }
-    }
-
     /// A view whose accessors never panic.
     ///
     /// # Errors
@@ -47,36 +36,6 @@ impl<T: AsRef<[u8]>, const V6: bool> Packet<T, V6> {
         let layer = if V6 { LayerKind::Icmpv6 } else { LayerKind::Icmpv4 };
         ParseError::check_len(layer, HEADER_LEN, buffer.as_ref().len())?;
         Ok(Packet { buffer })
-    }
-
-    /// Type.
-    #[inline]
-    pub fn kind(&self) -> u8 {
-        self.buffer.as_ref()[field::KIND.start]
-    }
-
-    /// Code.
-    #[inline]
-    pub fn code(&self) -> u8 {
-        self.buffer.as_ref()[field::CODE.start]
-    }
-
-    /// Checksum.
-    #[inline]
-    pub fn checksum(&self) -> u16 {
-        be16(self.buffer.as_ref(), field::CHECKSUM)
-    }
-
-    /// Identifier of an echo; for other types, their bytes there.
-    #[inline]
-    pub fn identifier(&self) -> u16 {
-        be16(self.buffer.as_ref(), field::IDENTIFIER)
-    }
-
-    /// Sequence number of an echo; for other types, their bytes there.
-    #[inline]
-    pub fn sequence(&self) -> u16 {
-        be16(self.buffer.as_ref(), field::SEQUENCE)
     }
 
     /// Whether this is an echo request or reply.
@@ -107,38 +66,6 @@ impl<T: AsRef<[u8]>, const V6: bool> Packet<T, V6> {
             identifier: self.identifier(),
             sequence: self.sequence(),
         }
-    }
-}
-
-impl<T: AsRef<[u8]> + AsMut<[u8]>, const V6: bool> Packet<T, V6> {
-    /// Sets the type.
-    #[inline]
-    pub fn set_kind(&mut self, kind: u8) {
-        self.buffer.as_mut()[field::KIND.start] = kind;
-    }
-
-    /// Sets the code.
-    #[inline]
-    pub fn set_code(&mut self, code: u8) {
-        self.buffer.as_mut()[field::CODE.start] = code;
-    }
-
-    /// Sets the checksum field.
-    #[inline]
-    pub fn set_checksum(&mut self, checksum: u16) {
-        put16(self.buffer.as_mut(), field::CHECKSUM, checksum);
-    }
-
-    /// Sets the identifier of an echo.
-    #[inline]
-    pub fn set_identifier(&mut self, identifier: u16) {
-        put16(self.buffer.as_mut(), field::IDENTIFIER, identifier);
-    }
-
-    /// Sets the sequence number of an echo.
-    #[inline]
-    pub fn set_sequence(&mut self, sequence: u16) {
-        put16(self.buffer.as_mut(), field::SEQUENCE, sequence);
     }
 }
 
@@ -197,14 +124,6 @@ impl<const V6: bool> Default for Header<V6> {
 }
 
 impl<const V6: bool> Header<V6> {
-    /// Reads the header at the start of `bytes`.
-    ///
-    /// # Errors
-    /// As [`Packet::new_checked`].
-    pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
-        Packet::<_, V6>::new_checked(bytes).map(|packet| packet.header())
-    }
-
     /// Length in bytes of what `emit` writes.
     pub const fn header_len(&self) -> usize {
         HEADER_LEN

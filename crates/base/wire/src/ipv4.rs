@@ -1,6 +1,7 @@
 //! IPv4 (RFC 791 section 3.1; traffic class byte as of RFC 2474 and RFC 3168).
 
-use crate::bytes::{array, be16, cut, put16};
+use crate::bytes::{be16, cut, put16};
+use crate::view::view;
 use crate::{LayerKind, Options, ParseError, Protocol, Sum};
 use std::net::Ipv4Addr;
 
@@ -12,53 +13,42 @@ pub const MAX_FRAGMENT_OFFSET: u16 = 0x1fff;
 const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 
-/// Where the fields lie in the header.
-pub mod field {
-    use std::ops::Range;
-    /// DSCP (6 bits) and ECN (2).
-    pub const TOS: Range<usize> = 1..2;
-    /// Length of header and data in bytes.
-    pub const TOTAL_LEN: Range<usize> = 2..4;
-    /// Identification.
-    pub const IDENTIFICATION: Range<usize> = 4..6;
-    /// Flags (3 bits) and fragment offset (13).
-    pub const FRAGMENT: Range<usize> = 6..8;
-    /// Time to live.
-    pub const TTL: Range<usize> = 8..9;
-    /// Protocol of the data.
-    pub const PROTOCOL: Range<usize> = 9..10;
-    /// Header checksum.
-    pub const CHECKSUM: Range<usize> = 10..12;
-    /// Source address.
-    pub const SRC: Range<usize> = 12..16;
-    /// Destination address.
-    pub const DST: Range<usize> = 16..20;
-}
-
-/// A view of an IPv4 packet.
-///
-/// ```
-/// use linerate_wire::{Protocol, ipv4};
-/// let header = ipv4::Header { protocol: Protocol::UDP, total_len: 28, ..Default::default() };
-/// let mut bytes = [0; 28];
-/// header.emit(&mut bytes);
-/// let packet = ipv4::Packet::new_checked(&bytes).unwrap();
-/// assert!(packet.verify_checksum());
-/// assert_eq!(packet.payload().len(), 8);
-/// assert_eq!(ipv4::Header::parse(&bytes), Ok(header));
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Packet<T> {
-    buffer: T,
+view! {
+    /// A view of an IPv4 packet.
+    ///
+    /// ```
+    /// use linerate_wire::{Protocol, ipv4};
+    /// let header = ipv4::Header { protocol: Protocol::UDP, total_len: 28, ..Default::default() };
+    /// let mut bytes = [0; 28];
+    /// header.emit(&mut bytes);
+    /// let packet = ipv4::Packet::new_checked(&bytes).unwrap();
+    /// assert!(packet.verify_checksum());
+    /// assert_eq!(packet.payload().len(), 8);
+    /// assert_eq!(ipv4::Header::parse(&bytes), Ok(header));
+    /// ```
+    Packet {
+        /// DSCP (6 bits) and ECN (2).
+        TOS = 1..2 => u8, tos, set_tos;
+        /// Length of header and data in bytes, as the header gives it.
+        TOTAL_LEN = 2..4 => u16, total_len, set_total_len;
+        /// Identification.
+        IDENTIFICATION = 4..6 => u16, identification, set_identification;
+        /// Flags (3 bits) and fragment offset (13).
+        FRAGMENT = 6..8;
+        /// Time to live.
+        TTL = 8..9 => u8, ttl, set_ttl;
+        /// Protocol of the data.
+        PROTOCOL = 9..10 => Protocol, protocol, set_protocol;
+        /// Header checksum.
+        CHECKSUM = 10..12 => u16, checksum, set_checksum;
+        /// Source address.
+        SRC = 12..16 => Ipv4Addr, src, set_src;
+        /// Destination address.
+        DST = 16..20 => Ipv4Addr, dst, set_dst;
+    }
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// A view without checks: accessors panic if the buffer is shorter than [`HEADER_LEN`].
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> Self {
-        Packet { buffer }
-    }
-
     /// A view whose accessors never panic.
     ///
     /// # Errors
@@ -102,24 +92,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
         usize::from(self.buffer.as_ref()[0] & 0xf) * 4
     }
 
-    /// DSCP and ECN.
-    #[inline]
-    pub fn tos(&self) -> u8 {
-        self.buffer.as_ref()[field::TOS.start]
-    }
-
-    /// Length of header and data in bytes, as the header gives it.
-    #[inline]
-    pub fn total_len(&self) -> u16 {
-        be16(self.buffer.as_ref(), field::TOTAL_LEN)
-    }
-
-    /// Identification.
-    #[inline]
-    pub fn identification(&self) -> u16 {
-        be16(self.buffer.as_ref(), field::IDENTIFICATION)
-    }
-
     /// Don't-fragment flag.
     #[inline]
     pub fn dont_fragment(&self) -> bool {
@@ -142,36 +114,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
     #[inline]
     pub fn is_fragment(&self) -> bool {
         be16(self.buffer.as_ref(), field::FRAGMENT) & (MORE_FRAGMENTS | MAX_FRAGMENT_OFFSET) != 0
-    }
-
-    /// Time to live.
-    #[inline]
-    pub fn ttl(&self) -> u8 {
-        self.buffer.as_ref()[field::TTL.start]
-    }
-
-    /// Protocol of the data.
-    #[inline]
-    pub fn protocol(&self) -> Protocol {
-        Protocol(self.buffer.as_ref()[field::PROTOCOL.start])
-    }
-
-    /// Header checksum.
-    #[inline]
-    pub fn checksum(&self) -> u16 {
-        be16(self.buffer.as_ref(), field::CHECKSUM)
-    }
-
-    /// Source address.
-    #[inline]
-    pub fn src(&self) -> Ipv4Addr {
-        array(self.buffer.as_ref(), field::SRC).into()
-    }
-
-    /// Destination address.
-    #[inline]
-    pub fn dst(&self) -> Ipv4Addr {
-        array(self.buffer.as_ref(), field::DST).into()
     }
 
     /// Option bytes.
@@ -223,60 +165,12 @@ impl<T: AsRef<[u8]>> Packet<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Sets DSCP and ECN.
-    #[inline]
-    pub fn set_tos(&mut self, tos: u8) {
-        self.buffer.as_mut()[field::TOS.start] = tos;
-    }
-
-    /// Sets the length of header and data in bytes.
-    #[inline]
-    pub fn set_total_len(&mut self, total_len: u16) {
-        put16(self.buffer.as_mut(), field::TOTAL_LEN, total_len);
-    }
-
-    /// Sets the identification.
-    #[inline]
-    pub fn set_identification(&mut self, identification: u16) {
-        put16(self.buffer.as_mut(), field::IDENTIFICATION, identification);
-    }
-
     /// Sets flags and fragment offset (units of 8 bytes); bits of the offset above the low 13 are
     /// dropped.
     #[inline]
     pub fn set_fragment(&mut self, dont_fragment: bool, more_fragments: bool, offset: u16) {
         let flags = u16::from(dont_fragment) << 14 | u16::from(more_fragments) << 13;
         put16(self.buffer.as_mut(), field::FRAGMENT, flags | offset & MAX_FRAGMENT_OFFSET);
-    }
-
-    /// Sets the time to live.
-    #[inline]
-    pub fn set_ttl(&mut self, ttl: u8) {
-        self.buffer.as_mut()[field::TTL.start] = ttl;
-    }
-
-    /// Sets the protocol of the data.
-    #[inline]
-    pub fn set_protocol(&mut self, protocol: Protocol) {
-        self.buffer.as_mut()[field::PROTOCOL.start] = protocol.0;
-    }
-
-    /// Sets the checksum field.
-    #[inline]
-    pub fn set_checksum(&mut self, checksum: u16) {
-        put16(self.buffer.as_mut(), field::CHECKSUM, checksum);
-    }
-
-    /// Sets the source address.
-    #[inline]
-    pub fn set_src(&mut self, src: Ipv4Addr) {
-        self.buffer.as_mut()[field::SRC].copy_from_slice(&src.octets());
-    }
-
-    /// Sets the destination address.
-    #[inline]
-    pub fn set_dst(&mut self, dst: Ipv4Addr) {
-        self.buffer.as_mut()[field::DST].copy_from_slice(&dst.octets());
     }
 
     /// Computes and sets the header checksum.
@@ -333,14 +227,6 @@ impl Default for Header {
 }
 
 impl Header {
-    /// Reads the header at the start of `bytes`; the checksum is not verified.
-    ///
-    /// # Errors
-    /// As [`Packet::new_checked`].
-    pub fn parse(bytes: &[u8]) -> Result<Header, ParseError> {
-        Packet::new_checked(bytes).map(|packet| packet.header())
-    }
-
     /// Length in bytes of what `emit` writes.
     pub const fn header_len(&self) -> usize {
         HEADER_LEN + self.options.len()

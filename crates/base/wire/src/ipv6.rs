@@ -2,7 +2,8 @@
 
 pub use crate::extensions::{ExtensionHeader, ExtensionHeaders, UpperLayer};
 
-use crate::bytes::{array, be16, be32, cut, put16, put32};
+use crate::bytes::{be32, cut, put32};
+use crate::view::view;
 use crate::{LayerKind, ParseError, Protocol, Sum};
 use std::net::Ipv6Addr;
 
@@ -11,45 +12,34 @@ pub const HEADER_LEN: usize = 40;
 /// Largest flow label.
 pub const MAX_FLOW_LABEL: u32 = 0xf_ffff;
 
-/// Where the fields lie in the fixed header.
-pub mod field {
-    use std::ops::Range;
-    /// Version (4 bits), traffic class (8), flow label (20).
-    pub const VERSION_CLASS_FLOW: Range<usize> = 0..4;
-    /// Length of what follows the fixed header, in bytes.
-    pub const PAYLOAD_LEN: Range<usize> = 4..6;
-    /// Kind of what follows the fixed header.
-    pub const NEXT_HEADER: Range<usize> = 6..7;
-    /// Hop limit.
-    pub const HOP_LIMIT: Range<usize> = 7..8;
-    /// Source address.
-    pub const SRC: Range<usize> = 8..24;
-    /// Destination address.
-    pub const DST: Range<usize> = 24..40;
-}
-
-/// A view of an IPv6 packet. A payload length of 0 means none: jumbograms (RFC 2675) are not
-/// supported.
-///
-/// ```
-/// use linerate_wire::{Protocol, ipv6};
-/// let header = ipv6::Header { next_header: Protocol::UDP, payload_len: 8, ..Default::default() };
-/// let mut bytes = [0; 48];
-/// header.emit(&mut bytes);
-/// assert_eq!(ipv6::Header::parse(&bytes), Ok(header));
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Packet<T> {
-    buffer: T,
+view! {
+    /// A view of an IPv6 packet. A payload length of 0 means none: jumbograms (RFC 2675) are not
+    /// supported.
+    ///
+    /// ```
+    /// use linerate_wire::{Protocol, ipv6};
+    /// let header = ipv6::Header { next_header: Protocol::UDP, payload_len: 8, ..Default::default() };
+    /// let mut bytes = [0; 48];
+    /// header.emit(&mut bytes);
+    /// assert_eq!(ipv6::Header::parse(&bytes), Ok(header));
+    /// ```
+    Packet {
+        /// Version (4 bits), traffic class (8), flow label (20).
+        VERSION_CLASS_FLOW = 0..4;
+        /// Length of what follows the fixed header in bytes, as the header gives it.
+        PAYLOAD_LEN = 4..6 => u16, payload_len, set_payload_len;
+        /// Kind of what follows the fixed header.
+        NEXT_HEADER = 6..7 => Protocol, next_header, set_next_header;
+        /// Hop limit.
+        HOP_LIMIT = 7..8 => u8, hop_limit, set_hop_limit;
+        /// Source address.
+        SRC = 8..24 => Ipv6Addr, src, set_src;
+        /// Destination address.
+        DST = 24..40 => Ipv6Addr, dst, set_dst;
+    }
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// A view without checks: accessors panic if the buffer is shorter than [`HEADER_LEN`].
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> Self {
-        Packet { buffer }
-    }
-
     /// A view whose accessors never panic.
     ///
     /// # Errors
@@ -95,40 +85,10 @@ impl<T: AsRef<[u8]>> Packet<T> {
         be32(self.buffer.as_ref(), field::VERSION_CLASS_FLOW) & MAX_FLOW_LABEL
     }
 
-    /// Length of what follows the fixed header in bytes, as the header gives it.
-    #[inline]
-    pub fn payload_len(&self) -> u16 {
-        be16(self.buffer.as_ref(), field::PAYLOAD_LEN)
-    }
-
     /// Length of the fixed header and what follows, in bytes.
     #[inline]
     pub fn total_len(&self) -> usize {
         HEADER_LEN + usize::from(self.payload_len())
-    }
-
-    /// Kind of what follows the fixed header.
-    #[inline]
-    pub fn next_header(&self) -> Protocol {
-        Protocol(self.buffer.as_ref()[field::NEXT_HEADER.start])
-    }
-
-    /// Hop limit.
-    #[inline]
-    pub fn hop_limit(&self) -> u8 {
-        self.buffer.as_ref()[field::HOP_LIMIT.start]
-    }
-
-    /// Source address.
-    #[inline]
-    pub fn src(&self) -> Ipv6Addr {
-        array::<16>(self.buffer.as_ref(), field::SRC).into()
-    }
-
-    /// Destination address.
-    #[inline]
-    pub fn dst(&self) -> Ipv6Addr {
-        array::<16>(self.buffer.as_ref(), field::DST).into()
     }
 
     /// What follows the fixed header, as far as the payload length and the buffer reach.
@@ -179,36 +139,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         let word = be32(self.buffer.as_ref(), field::VERSION_CLASS_FLOW) & 0xf00f_ffff;
         put32(self.buffer.as_mut(), field::VERSION_CLASS_FLOW, word | u32::from(traffic_class) << 20);
     }
-
-    /// Sets the length of what follows the fixed header, in bytes.
-    #[inline]
-    pub fn set_payload_len(&mut self, payload_len: u16) {
-        put16(self.buffer.as_mut(), field::PAYLOAD_LEN, payload_len);
-    }
-
-    /// Sets the kind of what follows the fixed header.
-    #[inline]
-    pub fn set_next_header(&mut self, next_header: Protocol) {
-        self.buffer.as_mut()[field::NEXT_HEADER.start] = next_header.0;
-    }
-
-    /// Sets the hop limit.
-    #[inline]
-    pub fn set_hop_limit(&mut self, hop_limit: u8) {
-        self.buffer.as_mut()[field::HOP_LIMIT.start] = hop_limit;
-    }
-
-    /// Sets the source address.
-    #[inline]
-    pub fn set_src(&mut self, src: Ipv6Addr) {
-        self.buffer.as_mut()[field::SRC].copy_from_slice(&src.octets());
-    }
-
-    /// Sets the destination address.
-    #[inline]
-    pub fn set_dst(&mut self, dst: Ipv6Addr) {
-        self.buffer.as_mut()[field::DST].copy_from_slice(&dst.octets());
-    }
 }
 
 /// The fields of the fixed IPv6 header.
@@ -246,14 +176,6 @@ impl Default for Header {
 }
 
 impl Header {
-    /// Reads the fixed header at the start of `bytes`.
-    ///
-    /// # Errors
-    /// As [`Packet::new_checked`].
-    pub fn parse(bytes: &[u8]) -> Result<Header, ParseError> {
-        Packet::new_checked(bytes).map(|packet| packet.header())
-    }
-
     /// Length in bytes of what `emit` writes.
     pub const fn header_len(&self) -> usize {
         HEADER_LEN

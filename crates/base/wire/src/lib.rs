@@ -77,6 +77,7 @@ mod pretty;
 mod segments;
 mod stack;
 mod verify;
+mod view;
 
 pub use builder::{BuildError, Built};
 pub use checksum::Sum;

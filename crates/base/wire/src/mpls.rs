@@ -1,6 +1,6 @@
 //! MPLS label stack entries (RFC 3032 section 2.1, traffic class named by RFC 5462).
 
-use crate::bytes::{be32, put32};
+use crate::view::view;
 use crate::{LayerKind, ParseError};
 
 /// Length of one entry in bytes.
@@ -10,34 +10,23 @@ pub const MAX_LABEL: u32 = 0xf_ffff;
 /// Largest traffic class.
 pub const MAX_TC: u8 = 7;
 
-/// Where the fields lie in the entry.
-pub mod field {
-    use std::ops::Range;
-    /// The whole entry: label (20 bits), traffic class (3), bottom of stack (1), TTL (8).
-    pub const ENTRY: Range<usize> = 0..4;
-    /// Time to live.
-    pub const TTL: Range<usize> = 3..4;
-}
-
-/// A view of one label stack entry and what follows.
-///
-/// ```
-/// use linerate_wire::mpls;
-/// let packet = mpls::Packet::new_checked([0x00, 0x06, 0x41, 0x40]).unwrap();
-/// assert_eq!((packet.label(), packet.tc(), packet.bottom(), packet.ttl()), (100, 0, true, 64));
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Packet<T> {
-    buffer: T,
+view! {
+    /// A view of one label stack entry and what follows.
+    ///
+    /// ```
+    /// use linerate_wire::mpls;
+    /// let packet = mpls::Packet::new_checked([0x00, 0x06, 0x41, 0x40]).unwrap();
+    /// assert_eq!((packet.label(), packet.tc(), packet.bottom(), packet.ttl()), (100, 0, true, 64));
+    /// ```
+    Packet {
+        /// The whole entry: label (20 bits), traffic class (3), bottom of stack (1), TTL (8).
+        ENTRY = 0..4 => u32, entry, set_entry;
+        /// Time to live.
+        TTL = 3..4 => u8, ttl, set_ttl;
+    }
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// A view without checks: accessors panic if the buffer is shorter than [`HEADER_LEN`].
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> Self {
-        Packet { buffer }
-    }
-
     /// A view whose accessors never panic.
     ///
     /// # Errors
@@ -46,12 +35,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
     pub fn new_checked(buffer: T) -> Result<Self, ParseError> {
         ParseError::check_len(LayerKind::Mpls, HEADER_LEN, buffer.as_ref().len())?;
         Ok(Packet { buffer })
-    }
-
-    /// The whole entry as a number.
-    #[inline]
-    pub fn entry(&self) -> u32 {
-        be32(self.buffer.as_ref(), field::ENTRY)
     }
 
     /// Label, 20 bits.
@@ -72,12 +55,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
         self.entry() & 0x100 != 0
     }
 
-    /// Time to live.
-    #[inline]
-    pub fn ttl(&self) -> u8 {
-        self.entry() as u8
-    }
-
     /// What follows the entry.
     #[inline]
     pub fn payload(&self) -> &[u8] {
@@ -88,20 +65,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
     #[inline]
     pub fn header(&self) -> Header {
         Header { label: self.label(), tc: self.tc(), bottom: self.bottom(), ttl: self.ttl() }
-    }
-}
-
-impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Sets the whole entry.
-    #[inline]
-    pub fn set_entry(&mut self, entry: u32) {
-        put32(self.buffer.as_mut(), field::ENTRY, entry);
-    }
-
-    /// Sets the time to live.
-    #[inline]
-    pub fn set_ttl(&mut self, ttl: u8) {
-        self.buffer.as_mut()[field::TTL.start] = ttl;
     }
 }
 
@@ -126,14 +89,6 @@ impl Default for Header {
 }
 
 impl Header {
-    /// Reads the entry at the start of `bytes`.
-    ///
-    /// # Errors
-    /// As [`Packet::new_checked`].
-    pub fn parse(bytes: &[u8]) -> Result<Header, ParseError> {
-        Packet::new_checked(bytes).map(|packet| packet.header())
-    }
-
     /// Length in bytes of what `emit` writes.
     pub const fn header_len(&self) -> usize {
         HEADER_LEN

@@ -1,35 +1,13 @@
 //! TCP (RFC 9293 section 3.1).
 
-use crate::bytes::{be16, be32, cut, put16, put32};
+use crate::bytes::cut;
+use crate::view::{field_value, view};
 use crate::{LayerKind, Options, ParseError, Sum};
 use std::fmt;
 use std::ops::BitOr;
 
 /// Header length without options, in bytes.
 pub const HEADER_LEN: usize = 20;
-
-/// Where the fields lie in the header.
-pub mod field {
-    use std::ops::Range;
-    /// Source port.
-    pub const SRC_PORT: Range<usize> = 0..2;
-    /// Destination port.
-    pub const DST_PORT: Range<usize> = 2..4;
-    /// Sequence number.
-    pub const SEQUENCE: Range<usize> = 4..8;
-    /// Acknowledgment number.
-    pub const ACKNOWLEDGMENT: Range<usize> = 8..12;
-    /// Header length (4 bits) and reserved bits.
-    pub const DATA_OFFSET: Range<usize> = 12..13;
-    /// Flags.
-    pub const FLAGS: Range<usize> = 13..14;
-    /// Window.
-    pub const WINDOW: Range<usize> = 14..16;
-    /// Checksum over pseudo-header, header and data.
-    pub const CHECKSUM: Range<usize> = 16..18;
-    /// Urgent pointer.
-    pub const URGENT: Range<usize> = 18..20;
-}
 
 /// TCP flags, a set of bits.
 ///
@@ -69,6 +47,10 @@ impl Flags {
     }
 }
 
+field_value! {
+    Flags: |[bits]: [u8; 1]| Flags(bits), |flags: Flags| [flags.0];
+}
+
 impl BitOr for Flags {
     type Output = Flags;
 
@@ -84,27 +66,39 @@ impl fmt::Display for Flags {
     }
 }
 
-/// A view of a TCP segment.
-///
-/// ```
-/// use linerate_wire::tcp;
-/// let header = tcp::Header { src_port: 1024, dst_port: 80, flags: tcp::Flags::SYN, ..Default::default() };
-/// let mut bytes = [0; 20];
-/// header.emit(&mut bytes);
-/// assert_eq!(tcp::Header::parse(&bytes), Ok(header));
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Packet<T> {
-    buffer: T,
+view! {
+    /// A view of a TCP segment.
+    ///
+    /// ```
+    /// use linerate_wire::tcp;
+    /// let header = tcp::Header { src_port: 1024, dst_port: 80, flags: tcp::Flags::SYN, ..Default::default() };
+    /// let mut bytes = [0; 20];
+    /// header.emit(&mut bytes);
+    /// assert_eq!(tcp::Header::parse(&bytes), Ok(header));
+    /// ```
+    Packet {
+        /// Source port.
+        SRC_PORT = 0..2 => u16, src_port, set_src_port;
+        /// Destination port.
+        DST_PORT = 2..4 => u16, dst_port, set_dst_port;
+        /// Sequence number.
+        SEQUENCE = 4..8 => u32, sequence, set_sequence;
+        /// Acknowledgment number.
+        ACKNOWLEDGMENT = 8..12 => u32, acknowledgment, set_acknowledgment;
+        /// Header length (4 bits) and reserved bits.
+        DATA_OFFSET = 12..13;
+        /// Flags.
+        FLAGS = 13..14 => Flags, flags, set_flags;
+        /// Window, unscaled.
+        WINDOW = 14..16 => u16, window, set_window;
+        /// Checksum over pseudo-header, header and data.
+        CHECKSUM = 16..18 => u16, checksum, set_checksum;
+        /// Urgent pointer.
+        URGENT = 18..20 => u16, urgent, set_urgent;
+    }
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// A view without checks: accessors panic if the buffer is shorter than [`HEADER_LEN`].
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> Self {
-        Packet { buffer }
-    }
-
     /// A view whose accessors never panic.
     ///
     /// # Errors
@@ -121,58 +115,10 @@ impl<T: AsRef<[u8]>> Packet<T> {
         Ok(packet)
     }
 
-    /// Source port.
-    #[inline]
-    pub fn src_port(&self) -> u16 {
-        be16(self.buffer.as_ref(), field::SRC_PORT)
-    }
-
-    /// Destination port.
-    #[inline]
-    pub fn dst_port(&self) -> u16 {
-        be16(self.buffer.as_ref(), field::DST_PORT)
-    }
-
-    /// Sequence number.
-    #[inline]
-    pub fn sequence(&self) -> u32 {
-        be32(self.buffer.as_ref(), field::SEQUENCE)
-    }
-
-    /// Acknowledgment number.
-    #[inline]
-    pub fn acknowledgment(&self) -> u32 {
-        be32(self.buffer.as_ref(), field::ACKNOWLEDGMENT)
-    }
-
     /// Header length with options, in bytes.
     #[inline]
     pub fn header_len(&self) -> usize {
         usize::from(self.buffer.as_ref()[field::DATA_OFFSET.start] >> 4) * 4
-    }
-
-    /// Flags.
-    #[inline]
-    pub fn flags(&self) -> Flags {
-        Flags(self.buffer.as_ref()[field::FLAGS.start])
-    }
-
-    /// Window, unscaled.
-    #[inline]
-    pub fn window(&self) -> u16 {
-        be16(self.buffer.as_ref(), field::WINDOW)
-    }
-
-    /// Checksum.
-    #[inline]
-    pub fn checksum(&self) -> u16 {
-        be16(self.buffer.as_ref(), field::CHECKSUM)
-    }
-
-    /// Urgent pointer.
-    #[inline]
-    pub fn urgent(&self) -> u16 {
-        be16(self.buffer.as_ref(), field::URGENT)
     }
 
     /// Option bytes.
@@ -216,54 +162,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Sets the source port.
-    #[inline]
-    pub fn set_src_port(&mut self, port: u16) {
-        put16(self.buffer.as_mut(), field::SRC_PORT, port);
-    }
-
-    /// Sets the destination port.
-    #[inline]
-    pub fn set_dst_port(&mut self, port: u16) {
-        put16(self.buffer.as_mut(), field::DST_PORT, port);
-    }
-
-    /// Sets the sequence number.
-    #[inline]
-    pub fn set_sequence(&mut self, sequence: u32) {
-        put32(self.buffer.as_mut(), field::SEQUENCE, sequence);
-    }
-
-    /// Sets the acknowledgment number.
-    #[inline]
-    pub fn set_acknowledgment(&mut self, acknowledgment: u32) {
-        put32(self.buffer.as_mut(), field::ACKNOWLEDGMENT, acknowledgment);
-    }
-
-    /// Sets the flags.
-    #[inline]
-    pub fn set_flags(&mut self, flags: Flags) {
-        self.buffer.as_mut()[field::FLAGS.start] = flags.0;
-    }
-
-    /// Sets the window.
-    #[inline]
-    pub fn set_window(&mut self, window: u16) {
-        put16(self.buffer.as_mut(), field::WINDOW, window);
-    }
-
-    /// Sets the checksum field.
-    #[inline]
-    pub fn set_checksum(&mut self, checksum: u16) {
-        put16(self.buffer.as_mut(), field::CHECKSUM, checksum);
-    }
-
-    /// Sets the urgent pointer.
-    #[inline]
-    pub fn set_urgent(&mut self, urgent: u16) {
-        put16(self.buffer.as_mut(), field::URGENT, urgent);
-    }
-
     /// Computes and sets the checksum for this pseudo-header.
     pub fn fill_checksum(&mut self, pseudo: Sum) {
         self.set_checksum(0);
@@ -295,14 +193,6 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header at the start of `bytes`.
-    ///
-    /// # Errors
-    /// As [`Packet::new_checked`].
-    pub fn parse(bytes: &[u8]) -> Result<Header, ParseError> {
-        Packet::new_checked(bytes).map(|packet| packet.header())
-    }
-
     /// Length in bytes of what `emit` writes.
     pub const fn header_len(&self) -> usize {
         HEADER_LEN + self.options.len()

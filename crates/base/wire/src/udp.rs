@@ -1,48 +1,38 @@
 //! UDP (RFC 768).
 
-use crate::bytes::{be16, cut, put16};
+use crate::bytes::cut;
+use crate::view::view;
 use crate::{LayerKind, ParseError, Sum};
 
 /// Header length in bytes.
 pub const HEADER_LEN: usize = 8;
 
-/// Where the fields lie in the header.
-pub mod field {
-    use std::ops::Range;
-    /// Source port.
-    pub const SRC_PORT: Range<usize> = 0..2;
-    /// Destination port.
-    pub const DST_PORT: Range<usize> = 2..4;
-    /// Length of header and data in bytes.
-    pub const LENGTH: Range<usize> = 4..6;
-    /// Checksum over pseudo-header, header and data; 0 is "none".
-    pub const CHECKSUM: Range<usize> = 6..8;
-}
-
-/// A view of a UDP datagram.
-///
-/// ```
-/// use linerate_wire::{Sum, udp};
-/// let mut bytes = [0; 12];
-/// udp::Header { src_port: 1000, dst_port: 53, length: 12, checksum: 0 }.emit(&mut bytes);
-/// let mut packet = udp::Packet::new_checked(&mut bytes).unwrap();
-/// let pseudo = Sum::pseudo_ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), 17, 12);
-/// packet.fill_checksum(pseudo);
-/// assert!(packet.verify_checksum(pseudo));
-/// assert_eq!(packet.payload(), [0; 4]);
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Packet<T> {
-    buffer: T,
+view! {
+    /// A view of a UDP datagram.
+    ///
+    /// ```
+    /// use linerate_wire::{Sum, udp};
+    /// let mut bytes = [0; 12];
+    /// udp::Header { src_port: 1000, dst_port: 53, length: 12, checksum: 0 }.emit(&mut bytes);
+    /// let mut packet = udp::Packet::new_checked(&mut bytes).unwrap();
+    /// let pseudo = Sum::pseudo_ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), 17, 12);
+    /// packet.fill_checksum(pseudo);
+    /// assert!(packet.verify_checksum(pseudo));
+    /// assert_eq!(packet.payload(), [0; 4]);
+    /// ```
+    Packet {
+        /// Source port.
+        SRC_PORT = 0..2 => u16, src_port, set_src_port;
+        /// Destination port.
+        DST_PORT = 2..4 => u16, dst_port, set_dst_port;
+        /// Length of header and data in bytes, as the header gives it.
+        LENGTH = 4..6 => u16, length, set_length;
+        /// Checksum over pseudo-header, header and data; 0 is "none".
+        CHECKSUM = 6..8 => u16, checksum, set_checksum;
+    }
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// A view without checks: accessors panic if the buffer is shorter than [`HEADER_LEN`].
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> Self {
-        Packet { buffer }
-    }
-
     /// A view whose accessors never panic.
     ///
     /// # Errors
@@ -68,30 +58,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
         let length = packet.length();
         ParseError::check_field(usize::from(length) >= HEADER_LEN, LayerKind::Udp, "length", length)?;
         Ok(packet)
-    }
-
-    /// Source port.
-    #[inline]
-    pub fn src_port(&self) -> u16 {
-        be16(self.buffer.as_ref(), field::SRC_PORT)
-    }
-
-    /// Destination port.
-    #[inline]
-    pub fn dst_port(&self) -> u16 {
-        be16(self.buffer.as_ref(), field::DST_PORT)
-    }
-
-    /// Length of header and data in bytes, as the header gives it.
-    #[inline]
-    pub fn length(&self) -> u16 {
-        be16(self.buffer.as_ref(), field::LENGTH)
-    }
-
-    /// Checksum; 0 is "none".
-    #[inline]
-    pub fn checksum(&self) -> u16 {
-        be16(self.buffer.as_ref(), field::CHECKSUM)
     }
 
     /// The data, as far as the length field and the buffer reach.
@@ -126,30 +92,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Sets the source port.
-    #[inline]
-    pub fn set_src_port(&mut self, port: u16) {
-        put16(self.buffer.as_mut(), field::SRC_PORT, port);
-    }
-
-    /// Sets the destination port.
-    #[inline]
-    pub fn set_dst_port(&mut self, port: u16) {
-        put16(self.buffer.as_mut(), field::DST_PORT, port);
-    }
-
-    /// Sets the length of header and data in bytes.
-    #[inline]
-    pub fn set_length(&mut self, length: u16) {
-        put16(self.buffer.as_mut(), field::LENGTH, length);
-    }
-
-    /// Sets the checksum field.
-    #[inline]
-    pub fn set_checksum(&mut self, checksum: u16) {
-        put16(self.buffer.as_mut(), field::CHECKSUM, checksum);
-    }
-
     /// Computes and sets the checksum for this pseudo-header.
     pub fn fill_checksum(&mut self, pseudo: Sum) {
         self.set_checksum(0);
@@ -171,14 +113,6 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header at the start of `bytes`.
-    ///
-    /// # Errors
-    /// As [`Packet::new_checked`].
-    pub fn parse(bytes: &[u8]) -> Result<Header, ParseError> {
-        Packet::new_checked(bytes).map(|packet| packet.header())
-    }
-
     /// Length in bytes of what `emit` writes.
     pub const fn header_len(&self) -> usize {
         HEADER_LEN

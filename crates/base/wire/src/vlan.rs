@@ -3,7 +3,7 @@
 //! The view starts behind the EtherType that announces the tag: tag control information, then the
 //! EtherType of what follows. So a tag is a layer like any other, and tags chain.
 
-use crate::bytes::{be16, put16};
+use crate::view::view;
 use crate::{EtherType, LayerKind, ParseError};
 
 /// Header length in bytes.
@@ -13,35 +13,24 @@ pub const MAX_VID: u16 = 0xfff;
 /// Largest priority.
 pub const MAX_PCP: u8 = 7;
 
-/// Where the fields lie in the header.
-pub mod field {
-    use std::ops::Range;
-    /// Tag control information: priority (3 bits), drop eligible (1), VLAN id (12).
-    pub const TCI: Range<usize> = 0..2;
-    /// EtherType of what follows.
-    pub const ETHERTYPE: Range<usize> = 2..4;
-}
-
-/// A view of a VLAN tag and what follows.
-///
-/// ```
-/// use linerate_wire::{EtherType, vlan};
-/// let packet = vlan::Packet::new_checked([0xa0, 0x64, 0x08, 0x00]).unwrap();
-/// assert_eq!((packet.pcp(), packet.dei(), packet.vid()), (5, false, 100));
-/// assert_eq!(packet.ethertype(), EtherType::IPV4);
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Packet<T> {
-    buffer: T,
+view! {
+    /// A view of a VLAN tag and what follows.
+    ///
+    /// ```
+    /// use linerate_wire::{EtherType, vlan};
+    /// let packet = vlan::Packet::new_checked([0xa0, 0x64, 0x08, 0x00]).unwrap();
+    /// assert_eq!((packet.pcp(), packet.dei(), packet.vid()), (5, false, 100));
+    /// assert_eq!(packet.ethertype(), EtherType::IPV4);
+    /// ```
+    Packet {
+        /// Tag control information: priority (3 bits), drop eligible (1), VLAN id (12).
+        TCI = 0..2 => u16, tci, set_tci;
+        /// EtherType of what follows.
+        ETHERTYPE = 2..4 => EtherType, ethertype, set_ethertype;
+    }
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// A view without checks: accessors panic if the buffer is shorter than [`HEADER_LEN`].
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> Self {
-        Packet { buffer }
-    }
-
     /// A view whose accessors never panic.
     ///
     /// # Errors
@@ -50,12 +39,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
     pub fn new_checked(buffer: T) -> Result<Self, ParseError> {
         ParseError::check_len(LayerKind::Vlan, HEADER_LEN, buffer.as_ref().len())?;
         Ok(Packet { buffer })
-    }
-
-    /// The whole tag control information.
-    #[inline]
-    pub fn tci(&self) -> u16 {
-        be16(self.buffer.as_ref(), field::TCI)
     }
 
     /// Priority code point, 0 to 7.
@@ -76,12 +59,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
         self.tci() & MAX_VID
     }
 
-    /// EtherType of what follows.
-    #[inline]
-    pub fn ethertype(&self) -> EtherType {
-        EtherType(be16(self.buffer.as_ref(), field::ETHERTYPE))
-    }
-
     /// What follows the tag.
     #[inline]
     pub fn payload(&self) -> &[u8] {
@@ -92,20 +69,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
     #[inline]
     pub fn header(&self) -> Header {
         Header { pcp: self.pcp(), dei: self.dei(), vid: self.vid(), ethertype: self.ethertype() }
-    }
-}
-
-impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Sets the whole tag control information.
-    #[inline]
-    pub fn set_tci(&mut self, tci: u16) {
-        put16(self.buffer.as_mut(), field::TCI, tci);
-    }
-
-    /// Sets the EtherType of what follows.
-    #[inline]
-    pub fn set_ethertype(&mut self, ethertype: EtherType) {
-        put16(self.buffer.as_mut(), field::ETHERTYPE, ethertype.0);
     }
 }
 
@@ -123,14 +86,6 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the tag at the start of `bytes`.
-    ///
-    /// # Errors
-    /// As [`Packet::new_checked`].
-    pub fn parse(bytes: &[u8]) -> Result<Header, ParseError> {
-        Packet::new_checked(bytes).map(|packet| packet.header())
-    }
-
     /// Length in bytes of what `emit` writes.
     pub const fn header_len(&self) -> usize {
         HEADER_LEN

@@ -1,6 +1,7 @@
 //! VXLAN (RFC 7348 section 5).
 
 use crate::bytes::{be32, put32};
+use crate::view::view;
 use crate::{LayerKind, ParseError};
 
 /// Header length in bytes.
@@ -12,39 +13,28 @@ pub const MAX_VNI: u32 = 0xff_ffff;
 
 const FLAG_VNI: u8 = 0x08;
 
-/// Where the fields lie in the header.
-pub mod field {
-    use std::ops::Range;
-    /// Flags; 0x08 says that the identifier is valid.
-    pub const FLAGS: Range<usize> = 0..1;
-    /// Network identifier, three bytes.
-    pub const VNI: Range<usize> = 4..7;
-    /// Network identifier and the reserved byte behind it.
-    pub const VNI_WORD: Range<usize> = 4..8;
-}
-
-/// A view of a VXLAN header and the inner Ethernet frame.
-///
-/// ```
-/// use linerate_wire::vxlan;
-/// let mut bytes = [0; 22];
-/// vxlan::Header { vni: 0x123456 }.emit(&mut bytes);
-/// let packet = vxlan::Packet::new_checked(bytes).unwrap();
-/// assert_eq!(packet.vni(), 0x123456);
-/// assert_eq!(packet.payload().len(), 14);
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Packet<T> {
-    buffer: T,
+view! {
+    /// A view of a VXLAN header and the inner Ethernet frame.
+    ///
+    /// ```
+    /// use linerate_wire::vxlan;
+    /// let mut bytes = [0; 22];
+    /// vxlan::Header { vni: 0x123456 }.emit(&mut bytes);
+    /// let packet = vxlan::Packet::new_checked(bytes).unwrap();
+    /// assert_eq!(packet.vni(), 0x123456);
+    /// assert_eq!(packet.payload().len(), 14);
+    /// ```
+    Packet {
+        /// Flags; 0x08 says that the identifier is valid.
+        FLAGS = 0..1;
+        /// Network identifier, three bytes.
+        VNI = 4..7;
+        /// Network identifier and the reserved byte behind it.
+        VNI_WORD = 4..8;
+    }
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// A view without checks: accessors panic if the buffer is shorter than [`HEADER_LEN`].
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> Self {
-        Packet { buffer }
-    }
-
     /// A view whose accessors never panic. Reserved bits are ignored, as the RFC asks.
     ///
     /// # Errors
@@ -93,14 +83,6 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header at the start of `bytes`.
-    ///
-    /// # Errors
-    /// As [`Packet::new_checked`].
-    pub fn parse(bytes: &[u8]) -> Result<Header, ParseError> {
-        Packet::new_checked(bytes).map(|packet| packet.header())
-    }
-
     /// Length in bytes of what `emit` writes.
     pub const fn header_len(&self) -> usize {
         HEADER_LEN

@@ -1,85 +1,54 @@
 //! What became of every frame.
 
-/// Why a frame was dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum DropReason {
-    /// The frame is shorter than its headers say.
-    Truncated,
-    /// The frame is of another VLAN.
-    Vlan,
-    /// The frame is for another MAC address.
-    OtherMac,
-    /// The frame's source is a group's MAC address, or our own.
-    SourceMac,
-    /// The EtherType is none of IPv4, IPv6 and ARP, or of a family that is switched off.
-    EtherType,
-    /// A field of a header has a value that the standard does not allow.
-    Malformed,
-    /// The checksum of the IPv4 header is wrong.
-    HeaderChecksum,
-    /// The checksum of TCP, UDP or ICMP is wrong, or absent where it may not be.
-    TransportChecksum,
-    /// No host can have the source address, or it is one of ours.
-    SourceAddress,
-    /// The destination is none of our addresses.
-    OtherAddress,
-    /// The destination is one of our addresses, but is not to be used yet (duplicate detection), or any more.
-    NotReady,
-    /// A unicast packet came in a broadcast frame (RFC 1122 section 3.3.6).
-    LinkBroadcast,
-    /// The packet has a source route.
-    SourceRoute,
-    /// An option or extension header is not known, and says that the packet must then be dropped.
-    Option,
-    /// No transport of that number is here.
-    Protocol,
-    /// A fragment that was refused: it overlaps another one, or its lengths do not fit.
-    Fragment,
-    /// ARP for other addresses, or with addresses that no host can have.
-    Arp,
-    /// An ICMP message of no use to a host.
-    Icmp,
-    /// A neighbour discovery message that fails a check of RFC 4861.
-    NeighbourDiscovery,
-    /// A redirect that is refused.
-    Redirect,
-    /// An ICMP error that quotes no packet of ours.
-    IcmpQuote,
-    /// A DHCP message that is none of our exchange.
-    Dhcp,
-}
-
-impl DropReason {
-    /// How many there are.
-    pub const COUNT: usize = DropReason::Dhcp as usize + 1;
-
-    /// Its name in documents.
-    pub fn name(self) -> &'static str {
-        match self {
-            DropReason::Truncated => "truncated",
-            DropReason::Vlan => "other-vlan",
-            DropReason::OtherMac => "other-mac",
-            DropReason::SourceMac => "source-mac",
-            DropReason::EtherType => "ethertype",
-            DropReason::Malformed => "malformed",
-            DropReason::HeaderChecksum => "header-checksum",
-            DropReason::TransportChecksum => "transport-checksum",
-            DropReason::SourceAddress => "source-address",
-            DropReason::OtherAddress => "other-address",
-            DropReason::NotReady => "address-not-ready",
-            DropReason::LinkBroadcast => "unicast-in-broadcast",
-            DropReason::SourceRoute => "source-route",
-            DropReason::Option => "option",
-            DropReason::Protocol => "unknown-protocol",
-            DropReason::Fragment => "fragment",
-            DropReason::Arp => "arp",
-            DropReason::Icmp => "icmp",
-            DropReason::NeighbourDiscovery => "neighbour-discovery",
-            DropReason::Redirect => "redirect",
-            DropReason::IcmpQuote => "icmp-quote",
-            DropReason::Dhcp => "dhcp",
-        }
+linerate_measure::named! {
+    /// Why a frame was dropped.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[repr(u8)]
+    pub enum DropReason {
+        /// The frame is shorter than its headers say.
+        Truncated = "truncated",
+        /// The frame is of another VLAN.
+        Vlan = "other-vlan",
+        /// The frame is for another MAC address.
+        OtherMac = "other-mac",
+        /// The frame's source is a group's MAC address, or our own.
+        SourceMac = "source-mac",
+        /// The EtherType is none of IPv4, IPv6 and ARP, or of a family that is switched off.
+        EtherType = "ethertype",
+        /// A field of a header has a value that the standard does not allow.
+        Malformed = "malformed",
+        /// The checksum of the IPv4 header is wrong.
+        HeaderChecksum = "header-checksum",
+        /// The checksum of TCP, UDP or ICMP is wrong, or absent where it may not be.
+        TransportChecksum = "transport-checksum",
+        /// No host can have the source address, or it is one of ours.
+        SourceAddress = "source-address",
+        /// The destination is none of our addresses.
+        OtherAddress = "other-address",
+        /// The destination is one of our addresses, but is not to be used yet (duplicate detection), or any more.
+        NotReady = "address-not-ready",
+        /// A unicast packet came in a broadcast frame (RFC 1122 section 3.3.6).
+        LinkBroadcast = "unicast-in-broadcast",
+        /// The packet has a source route.
+        SourceRoute = "source-route",
+        /// An option or extension header is not known, and says that the packet must then be dropped.
+        Option = "option",
+        /// No transport of that number is here.
+        Protocol = "unknown-protocol",
+        /// A fragment that was refused: it overlaps another one, or its lengths do not fit.
+        Fragment = "fragment",
+        /// ARP for other addresses, or with addresses that no host can have.
+        Arp = "arp",
+        /// An ICMP message of no use to a host.
+        Icmp = "icmp",
+        /// A neighbour discovery message that fails a check of RFC 4861.
+        NeighbourDiscovery = "neighbour-discovery",
+        /// A redirect that is refused.
+        Redirect = "redirect",
+        /// An ICMP error that quotes no packet of ours.
+        IcmpQuote = "icmp-quote",
+        /// A DHCP message that is none of our exchange.
+        Dhcp = "dhcp",
     }
 }
 

@@ -11,88 +11,39 @@
 //! A flooded packet counts once where it came in and once for each port that got a copy; a copy that a port did not get is
 //! counted there as refused, with the reason.
 
-use std::fmt;
-
-/// Why a packet, or a copy of it, went no further. The names are those that users see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum DropReason {
-    /// Shorter than an Ethernet header, or its header is not in its first slot, or its last slot is missing.
-    Runt,
-    /// The source address is a multicast address.
-    MulticastSource,
-    /// The port does not have the packet's VLAN, or takes no tagged packets.
-    VlanNotAllowed,
-    /// The port takes tagged packets only.
-    UntaggedNotAdmitted,
-    /// The destination is where the packet came from.
-    Hairpin,
-    /// Both ports are isolated.
-    Isolated,
-    /// More floods than the port's storm limit allows.
-    StormLimit,
-    /// More than the port's rate limit allows.
-    RateLimit,
-    /// The egress queue, or the ring behind it, is full.
-    EgressFull,
-    /// No free frame for a copy.
-    NoBuffer,
-    /// Longer than the egress port takes, or its frame has no room for a tag.
-    TooLong,
-    /// No other port has the VLAN of the packet.
-    FloodSetEmpty,
-    /// To an address that bridges do not forward: 01-80-C2-00-00-00 to -0F (IEEE 802.1Q table 8-1).
-    LinkLocal,
-    /// The port was removed.
-    PortRemoved,
-}
-
-impl DropReason {
-    /// How many there are.
-    pub const COUNT: usize = DropReason::ALL.len();
-
-    /// All of them.
-    pub const ALL: [DropReason; 14] = [
-        DropReason::Runt,
-        DropReason::MulticastSource,
-        DropReason::VlanNotAllowed,
-        DropReason::UntaggedNotAdmitted,
-        DropReason::Hairpin,
-        DropReason::Isolated,
-        DropReason::StormLimit,
-        DropReason::RateLimit,
-        DropReason::EgressFull,
-        DropReason::NoBuffer,
-        DropReason::TooLong,
-        DropReason::FloodSetEmpty,
-        DropReason::LinkLocal,
-        DropReason::PortRemoved,
-    ];
-
-    /// The name that users see, e.g. `egress-full`.
-    pub fn name(self) -> &'static str {
-        match self {
-            DropReason::Runt => "runt",
-            DropReason::MulticastSource => "multicast-source",
-            DropReason::VlanNotAllowed => "vlan-not-allowed",
-            DropReason::UntaggedNotAdmitted => "untagged-not-admitted",
-            DropReason::Hairpin => "hairpin",
-            DropReason::Isolated => "isolated",
-            DropReason::StormLimit => "storm-limit",
-            DropReason::RateLimit => "rate-limit",
-            DropReason::EgressFull => "egress-full",
-            DropReason::NoBuffer => "no-buffer",
-            DropReason::TooLong => "too-long",
-            DropReason::FloodSetEmpty => "flood-set-empty",
-            DropReason::LinkLocal => "link-local",
-            DropReason::PortRemoved => "port-removed",
-        }
-    }
-}
-
-impl fmt::Display for DropReason {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.name())
+linerate_measure::named! {
+    /// Why a packet, or a copy of it, went no further. The names are those that users see.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    #[repr(u8)]
+    pub enum DropReason {
+        /// Shorter than an Ethernet header, or its header is not in its first slot, or its last slot is missing.
+        Runt = "runt",
+        /// The source address is a multicast address.
+        MulticastSource = "multicast-source",
+        /// The port does not have the packet's VLAN, or takes no tagged packets.
+        VlanNotAllowed = "vlan-not-allowed",
+        /// The port takes tagged packets only.
+        UntaggedNotAdmitted = "untagged-not-admitted",
+        /// The destination is where the packet came from.
+        Hairpin = "hairpin",
+        /// Both ports are isolated.
+        Isolated = "isolated",
+        /// More floods than the port's storm limit allows.
+        StormLimit = "storm-limit",
+        /// More than the port's rate limit allows.
+        RateLimit = "rate-limit",
+        /// The egress queue, or the ring behind it, is full.
+        EgressFull = "egress-full",
+        /// No free frame for a copy.
+        NoBuffer = "no-buffer",
+        /// Longer than the egress port takes, or its frame has no room for a tag.
+        TooLong = "too-long",
+        /// No other port has the VLAN of the packet.
+        FloodSetEmpty = "flood-set-empty",
+        /// To an address that bridges do not forward: 01-80-C2-00-00-00 to -0F (IEEE 802.1Q table 8-1).
+        LinkLocal = "link-local",
+        /// The port was removed.
+        PortRemoved = "port-removed",
     }
 }
 

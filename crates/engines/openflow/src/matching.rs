@@ -29,8 +29,7 @@ impl FieldMatch {
 
 /// A match: all of its fields must agree. An empty one matches every packet.
 ///
-/// Each field occurs once. The order is that of the controller, which statistics repeat; it changes nothing else:
-/// compare with [`Match::same_packets`].
+/// Each field occurs once. The order is that of the controller, which statistics repeat; it changes nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Match {
     /// The fields.
@@ -55,20 +54,5 @@ impl Match {
     pub fn with_masked(mut self, field: Field, value: u128, mask: u128) -> Match {
         self.fields.push(FieldMatch { field, value: value & mask, mask: Some(mask) });
         self
-    }
-
-    /// True if both match the same packets field by field: the order, and full or empty masks, make no difference.
-    pub fn same_packets(&self, other: &Match) -> bool {
-        let set = |of: &Match| {
-            let mut fields: Vec<_> = of
-                .fields
-                .iter()
-                .map(|wanted| (wanted.field, wanted.value & wanted.effective_mask(), wanted.effective_mask()))
-                .filter(|(.., mask)| *mask != 0)
-                .collect();
-            fields.sort_unstable();
-            fields
-        };
-        set(self) == set(other)
     }
 }

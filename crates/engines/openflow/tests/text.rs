@@ -1,12 +1,12 @@
 //! The text syntax: examples, what is refused and how, and that what is printed reads the same.
 
 use linerate_openflow::text::{
-    actions_text, flow_stats_text, flow_text, group_text, instructions_text, lagopus_flow_line, match_text, meter_text,
-    parse_actions, parse_flow, parse_group, parse_instructions, parse_match, parse_meter, parse_packet,
+    actions_text, flow_text, group_text, instructions_text, lagopus_flow_line, match_text, meter_text, parse_actions,
+    parse_flow, parse_group, parse_instructions, parse_match, parse_meter, parse_packet,
 };
 use linerate_openflow::{
-    Action, Band, BandKind, Field, FlowCommand, FlowFlags, FlowMod, FlowStats, GroupCommand, GroupKind, Instruction,
-    Match, MeterCommand, MeterFlags, PortNumber, TABLE_ALL,
+    Action, Band, BandKind, Field, FieldMatch, FlowCommand, FlowFlags, FlowMod, FlowStats, GroupCommand, GroupKind,
+    Instruction, Match, MeterCommand, MeterFlags, PortNumber, TABLE_ALL,
 };
 use proptest::prelude::*;
 
@@ -153,7 +153,7 @@ fn groups_and_meters_are_read_and_printed() {
 }
 
 #[test]
-fn entries_are_printed_as_dump_flows_and_as_lagopus_print_them() {
+fn entries_are_printed_as_lagopus_does_and_read_as_dump_flows_prints_them() {
     let mut stats = FlowStats {
         table: 0,
         duration_ns: 1_234_567_890,
@@ -173,8 +173,7 @@ fn entries_are_printed_as_dump_flows_and_as_lagopus_print_them() {
     assert_eq!(lagopus_flow_line(&stats), lagopus);
     let dumped = "cookie=0x0, duration=1.234s, table=0, n_packets=124875085, n_bytes=7492505100, priority=0,in_port=1 \
                   actions=output:2";
-    assert_eq!(flow_stats_text(&stats), dumped);
-    assert_eq!(flow(dumped).matching, stats.matching, "a printed flow can be read again");
+    assert_eq!(flow(dumped).matching, stats.matching, "a line of `ovs-ofctl dump-flows` can be read");
     stats.matching = parse_match("tcp,nw_dst=192.0.2.0/24").unwrap();
     assert!(lagopus_flow_line(&stats).contains(",ip,ip_proto=6,ipv4_dst=192.0.2.0/0xffffff00 actions="));
 }
@@ -288,12 +287,24 @@ fn any_instructions() -> impl Strategy<Value = Vec<Instruction>> {
     parts.prop_map(|(a, b, c, d, e, f)| [a, b, c, d, e, f].into_iter().flatten().collect())
 }
 
+/// True if both match the same packets field by field: the order, and full or empty masks, make no difference.
+fn same_packets(one: &Match, other: &Match) -> bool {
+    let set = |of: &Match| {
+        let masked =
+            |wanted: &FieldMatch| (wanted.field, wanted.value & wanted.effective_mask(), wanted.effective_mask());
+        let mut fields: Vec<_> = of.fields.iter().map(masked).filter(|(.., mask)| *mask != 0).collect();
+        fields.sort_unstable();
+        fields
+    };
+    set(one) == set(other)
+}
+
 proptest! {
     #[test]
     fn printed_matches_read_the_same(matching in any_match()) {
         let text = match_text(&matching);
         let read = parse_match(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        prop_assert!(read.same_packets(&matching), "{} of {:?}", text, matching);
+        prop_assert!(same_packets(&read, &matching), "{} of {:?}", text, matching);
         prop_assert_eq!(match_text(&read), text);
     }
 

@@ -28,6 +28,6 @@ pub use drops::DropReason;
 pub use forwarder::Forwarder;
 pub use port_view::QueueSettings;
 pub use switch::{
-    Event, FlowDump, GROUPS_MAX, LearnedAddress, PortError, PortSettings, Saved, Switch, SwitchOptions, Totals,
-    TraceStep, TracedEntry, saved_flow,
+    Event, FlowDump, GROUPS_MAX, PortError, PortSettings, Saved, Switch, SwitchOptions, Totals, TraceStep, TracedEntry,
+    saved_flow,
 };

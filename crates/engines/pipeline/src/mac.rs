@@ -27,41 +27,14 @@ struct Bucket {
     ages: [AtomicU32; WAYS],
 }
 
-/// An address that was learned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Learned {
-    pub(crate) vlan: u16,
-    pub(crate) mac: u64,
-    pub(crate) slot: u16,
-    pub(crate) silent_s: u32,
-}
-
 const MASK: u64 = (1 << 60) - 1;
-/// An odd number and its inverse modulo 2^60.
+/// An odd number, so that multiplication by it can be undone.
 const FACTOR: u64 = 0x0e37_79b9_7f4a_7c15;
 
 fn mix(key: u64) -> u64 {
     let once = key.wrapping_mul(FACTOR) & MASK;
     let folded = once ^ once >> 31;
     folded.wrapping_mul(FACTOR) & MASK
-}
-
-fn unmix(mixed: u64) -> u64 {
-    let inverse = inverse(FACTOR);
-    let folded = mixed.wrapping_mul(inverse) & MASK;
-    let once = folded ^ folded >> 31;
-    once.wrapping_mul(inverse) & MASK
-}
-
-/// The inverse of an odd number modulo 2^64, by Newton's iteration.
-const fn inverse(odd: u64) -> u64 {
-    let mut inverse = odd;
-    let mut round = 0;
-    while round < 6 {
-        inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
-        round += 1;
-    }
-    inverse
 }
 
 impl MacTable {
@@ -119,48 +92,42 @@ impl MacTable {
             }
         }
     }
-
-    /// The addresses that are not too old.
-    pub(crate) fn learned(&self, now_s: u32) -> Vec<Learned> {
-        let mut learned = Vec::new();
-        for (number, bucket) in self.buckets.iter().enumerate() {
-            for (place, age) in bucket.places.iter().zip(&bucket.ages) {
-                let (word, seen) = (place.load(Ordering::Relaxed), age.load(Ordering::Relaxed));
-                let silent_s = (now_s + 1).saturating_sub(seen);
-                if seen == 0 || silent_s > AGE_S {
-                    continue;
-                }
-                let key = unmix((number as u64) << TAG_BITS | word >> 16);
-                learned.push(Learned {
-                    vlan: (key >> 48) as u16,
-                    mac: key & 0xffff_ffff_ffff,
-                    slot: word as u16,
-                    silent_s,
-                });
-            }
-        }
-        learned
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn unmix(mixed: u64) -> u64 {
+        let inverse = inverse(FACTOR);
+        let folded = mixed.wrapping_mul(inverse) & MASK;
+        let once = folded ^ folded >> 31;
+        once.wrapping_mul(inverse) & MASK
+    }
+
+    /// The inverse of an odd number modulo 2^64, by Newton's iteration.
+    const fn inverse(odd: u64) -> u64 {
+        let mut inverse = odd;
+        let mut round = 0;
+        while round < 6 {
+            inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
+            round += 1;
+        }
+        inverse
+    }
+
     #[test]
-    fn addresses_are_learned_move_age_and_are_listed() {
+    fn addresses_are_learned_move_age_and_are_forgotten() {
         let table = MacTable::new();
         table.learn(5, 0x0200_0000_0001, 3, 10);
         assert_eq!(table.lookup(5, 0x0200_0000_0001, 10), Some(3));
         assert_eq!(table.lookup(6, 0x0200_0000_0001, 10), None);
         table.learn(5, 0x0200_0000_0001, 4, 20);
         assert_eq!(table.lookup(5, 0x0200_0000_0001, 20), Some(4));
-        let listed = [Learned { vlan: 5, mac: 0x0200_0000_0001, slot: 4, silent_s: 2 }];
-        assert_eq!(table.learned(22), listed);
         assert_eq!(table.lookup(5, 0x0200_0000_0001, 320), Some(4));
         assert_eq!(table.lookup(5, 0x0200_0000_0001, 321), None);
         table.forget(4);
-        assert_eq!(table.learned(22), []);
+        assert_eq!(table.lookup(5, 0x0200_0000_0001, 22), None);
     }
 
     #[test]

@@ -1,9 +1,7 @@
 //! The estimate against the search itself, on devices made up for it.
 
-use std::convert::Infallible;
-
 use linerate_experiment::{Experiment, LossGoal, Search, TestKind, parse};
-use linerate_search::mlr::{Goal, Limits, Search as MlrSearch};
+use linerate_search::mlr::{Goal, Limits, Order, Search as MlrSearch};
 use linerate_search::{Load, Trial};
 
 fn shipped(text: &str) -> Experiment {
@@ -39,21 +37,14 @@ fn goal(goal: &LossGoal) -> Goal {
 fn searched(goals: &[LossGoal], capacity_pps: f64, early_loss_ratio: f64) -> (u64, u64) {
     let limits = Limits::new(Load::from_pps(1_000), Load::from_pps(2_000_000));
     let mut search = MlrSearch::new(limits, goals.iter().map(goal).collect()).expect("goals that a search takes");
-    let mut device = |load: Load, duration_ns: u64| {
+    while let Some(Order { load, duration_ns }) = search.next() {
         let intended = load.pps() as f64 * duration_ns as f64 / 1e9;
         let carried = capacity_pps * duration_ns as f64 / 1e9;
         let early = if load.pps() as f64 > 0.9 * capacity_pps { early_loss_ratio * intended } else { 0.0 };
         let lost = (intended - carried).max(early) as u64;
-        Ok::<_, Infallible>(Trial {
-            load,
-            duration_ns,
-            intended: intended as u64,
-            unsent: 0,
-            lost,
-            lost_in_interruptions: 0,
-        })
-    };
-    search.run(&mut device, |_| {}).expect("a search to its end");
+        let trial = Trial { load, duration_ns, intended: intended as u64, unsent: 0, lost, lost_in_interruptions: 0 };
+        search.record(trial).expect("a trial that balances");
+    }
     (search.records().len() as u64, search.trial_time_ns())
 }
 

@@ -95,18 +95,6 @@ impl Marks {
         self.marks.push((now_ns, packets));
     }
 
-    /// When the packet with this number (from 0) was handed over: between two marks, as if at a constant rate. None without marks.
-    pub fn time_of(&self, number: u64) -> Option<u64> {
-        let after = self.marks.partition_point(|(_, packets)| *packets <= number);
-        let (Some(before), after) = (after.checked_sub(1).and_then(|at| self.marks.get(at)), self.marks.get(after))
-        else {
-            return self.marks.first().map(|(time_ns, _)| *time_ns);
-        };
-        let Some(after) = after else { return Some(before.0) };
-        let share = (number - before.1) as f64 / (after.1 - before.1) as f64;
-        Some(before.0 + (share * (after.0 - before.0) as f64) as u64)
-    }
-
     /// How many packets had been handed over at this time.
     pub fn packets_at(&self, time_ns: u64) -> u64 {
         let after = self.marks.partition_point(|(mark_ns, _)| *mark_ns <= time_ns);
@@ -312,18 +300,12 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_times_follow_from_marks() {
+    fn numbers_follow_from_marks() {
         let marks = Marks::at(&[(1_000, 0), (2_000, 100), (5_000, 100), (6_000, 300)]);
-        assert_eq!((marks.time_of(0), marks.time_of(50), marks.time_of(99)), (Some(1_000), Some(1_500), Some(1_990)));
-        assert_eq!(
-            (marks.time_of(100), marks.time_of(200), marks.time_of(400)),
-            (Some(5_000), Some(5_500), Some(6_000))
-        );
         assert_eq!(
             [500, 1_000, 1_500, 3_000, 5_500, 9_000].map(|time| marks.packets_at(time)),
             [0, 0, 50, 100, 200, 300]
         );
-        assert_eq!(Marks::default().time_of(3), None);
         assert_eq!(Marks::default().packets_at(3), 0);
     }
 
@@ -332,7 +314,7 @@ mod tests {
         let mut marks = Marks::with_room();
         (0..1_000_000).for_each(|step| marks.note((step + 1) * MARK_EVERY_NS, step * 100, false));
         assert!(marks.marks.len() <= MARKS_MAX && marks.marks.capacity() == MARKS_MAX);
-        assert_eq!(marks.time_of(50_000_050), Some(500_001 * MARK_EVERY_NS + MARK_EVERY_NS / 2));
+        assert_eq!(marks.packets_at(500_001 * MARK_EVERY_NS + MARK_EVERY_NS / 2), 50_000_050);
     }
 
     /// Looks each 100 us while packets are sent at one a microsecond; `arriving` says how many arrived by a time in microseconds.

@@ -298,7 +298,7 @@ fn each_direction_has_its_own_rings() {
 #[test]
 fn what_one_direction_has_too_much_does_not_hide_a_loss_of_the_other() {
     let mut difference = router_both_ways();
-    // 5 packets of the way forward did not reach the port; 5 strangers reached the port of the way back.
+    // 5 packets of the way forward did not reach the port; 5 packets of other traffic reached the port of the way back.
     let found = both(&difference, (1000, 995), (400, 405));
     let [lost] = found.unnamed.as_slice() else { panic!("one place: {found:?}") };
     assert_eq!((lost.place.as_str(), lost.packets), ("between lr-recv and the receiving port", 5));

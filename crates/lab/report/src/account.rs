@@ -1,7 +1,6 @@
 //! The account of a trial: where every packet went. Its numbers always balance.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -253,9 +252,10 @@ impl TryFrom<Fields> for Account {
 }
 
 /// Why numbers are not the account of a trial.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccountError {
     /// More packets sent than intended.
+    #[error("{sent} packets sent, but only {intended} intended")]
     SentExceedsIntended {
         /// Packets sent.
         sent: u64,
@@ -263,6 +263,7 @@ pub enum AccountError {
         intended: u64,
     },
     /// More packets unsent for a known cause than unsent at all.
+    #[error("causes are given for {explained} unsent packets, but only {unsent} were not sent")]
     UnsentExceeded {
         /// Packets unsent for a known cause.
         explained: i128,
@@ -270,6 +271,7 @@ pub enum AccountError {
         unsent: u64,
     },
     /// A stored account does not balance.
+    #[error("the account does not balance: {what} is {written}, but the other numbers make it {derived}")]
     Unbalanced {
         /// The number that is wrong.
         what: &'static str,
@@ -279,30 +281,9 @@ pub enum AccountError {
         derived: i128,
     },
     /// The losses or their difference to what is missing do not fit 64 bits: no real counters say that.
+    #[error("the numbers of packets lost exceed 64 bits")]
     OutOfRange,
 }
-
-impl fmt::Display for AccountError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::SentExceedsIntended { sent, intended } => {
-                write!(formatter, "{sent} packets sent, but only {intended} intended")
-            }
-            Self::UnsentExceeded { explained, unsent } => {
-                write!(formatter, "causes are given for {explained} unsent packets, but only {unsent} were not sent")
-            }
-            Self::Unbalanced { what, written, derived } => {
-                write!(
-                    formatter,
-                    "the account does not balance: {what} is {written}, but the other numbers make it {derived}"
-                )
-            }
-            Self::OutOfRange => write!(formatter, "the numbers of packets lost exceed 64 bits"),
-        }
-    }
-}
-
-impl std::error::Error for AccountError {}
 
 #[cfg(test)]
 mod tests {

@@ -121,7 +121,7 @@ fn parts([lower, upper]: [f64; 2]) -> GoalBounds {
 }
 
 fn goals(finding: &Finding) -> impl Iterator<Item = (u32, &crate::GoalFound)> {
-    let goals = if let Some(TestResult::Throughput { goals }) = &finding.found { goals.as_slice() } else { &[] };
+    let goals = if let Some(TestResult::Throughput { goals }) = &finding.result { goals.as_slice() } else { &[] };
     goals.iter().map(|goal| (finding.repetition, goal))
 }
 
@@ -135,7 +135,7 @@ struct Moment {
 }
 
 fn under_overload(finding: &Finding) -> Vec<Moment> {
-    let Some(TestResult::Capacity { delivered_pps, .. }) = &finding.found else { return Vec::new() };
+    let Some(TestResult::Capacity { delivered_pps, .. }) = &finding.result else { return Vec::new() };
     let of_trials: Vec<Option<f64>> = finding.used_trials().map(|made| made.noise.cache_line_ns).collect();
     let of_finding = Some(median(&trips(finding).collect::<Vec<_>>())).filter(|trip| trip.is_finite());
     let is_told = of_trials.len() == delivered_pps.len();

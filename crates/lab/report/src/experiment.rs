@@ -93,8 +93,8 @@ pub struct Finding {
     pub test: String,
     /// From 1.
     pub repetition: u32,
-    /// What was found; `None`: it could not be measured, and `error` says why; with neither the run was stopped within it.
-    pub found: Option<TestResult>,
+    /// The result; `None`: it could not be measured, and `error` says why; with neither the run was stopped within it.
+    pub result: Option<TestResult>,
     /// Why nothing could be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

@@ -111,9 +111,10 @@ impl fmt::Display for Rate {
 }
 
 /// Why a text is not a rate, or a rate cannot be had.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum RateError {
     /// The text is not a rate.
+    #[error("`{text}` is not a rate: {why}; {ACCEPTED}")]
     Syntax {
         /// The text as given.
         text: String,
@@ -121,27 +122,12 @@ pub enum RateError {
         why: String,
     },
     /// The rate of the link is not known.
+    #[error("{percent}% of the link: the rate of this link is not known; give pps or bit/s instead")]
     LinkUnknown {
         /// The percentage asked for.
         percent: f64,
     },
 }
-
-impl fmt::Display for RateError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Syntax { text, why } => write!(formatter, "`{text}` is not a rate: {why}; {ACCEPTED}"),
-            Self::LinkUnknown { percent } => {
-                write!(
-                    formatter,
-                    "{percent}% of the link: the rate of this link is not known; give pps or bit/s instead"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for RateError {}
 
 #[cfg(test)]
 mod tests {

@@ -216,16 +216,9 @@ impl TryFrom<Fields> for SessionAccount {
 }
 
 /// Numbers that are not the account of a trial.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the account of connections or requests does not balance")]
 pub struct UnbalancedSessions;
-
-impl std::fmt::Display for UnbalancedSessions {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("the account of connections or requests does not balance")
-    }
-}
-
-impl std::error::Error for UnbalancedSessions {}
 
 #[cfg(test)]
 mod tests {

@@ -17,7 +17,7 @@ fn ndr(rates_pps: &[Option<f64>], width: f64) -> Results {
     let finding = |(repetition, lower_pps): (u32, &Option<f64>)| {
         let mut finding = throughput(repetition, 64, 1, &DEVICE, &mut Random(1));
         finding.trials.clear();
-        if let Some(TestResult::Throughput { goals }) = &mut finding.found {
+        if let Some(TestResult::Throughput { goals }) = &mut finding.result {
             goals.truncate(1);
             let upper_pps = Some(lower_pps.unwrap_or(1e3) * (1.0 + width));
             let limited_by = LimitedBy::Loss;
@@ -37,7 +37,7 @@ fn found(all: &[TestResult]) -> Results {
 /// The finding of a test that failed.
 fn dead(test: &str, repetition: u32) -> Finding {
     let error = Some("the DUT stopped: exit status 1".to_owned());
-    Finding { test: test.to_owned(), repetition, found: None, error, goals: Vec::new(), trials: Vec::new() }
+    Finding { test: test.to_owned(), repetition, result: None, error, goals: Vec::new(), trials: Vec::new() }
 }
 
 fn figure<'a>(comparison: &'a Comparison, name: &str) -> &'a Compared {
@@ -164,7 +164,7 @@ fn what_the_tester_or_the_noise_took_away_is_not_gone() {
     let before = ndr(&[Some(981e3); 2], 0.01);
     let mut after = ndr(&[None, None], 0.01);
     for finding in &mut after.cells[0].findings {
-        let Some(TestResult::Throughput { goals }) = &mut finding.found else { continue };
+        let Some(TestResult::Throughput { goals }) = &mut finding.result else { continue };
         goals[0].limited_by = LimitedBy::Tester;
     }
     assert_eq!(verdict(&compare(&[before.clone(), after]), "NDR"), inconclusive(Reason::Tester));
@@ -184,7 +184,7 @@ fn what_the_tester_or_the_noise_took_away_is_not_gone() {
     // That the DUT itself died is no matter of noise.
     let mut died = with_noise(ndr(&[Some(1e6)], 0.01), stolen);
     died.cells[0].findings.push(finding(1, TestResult::Load { sent_pps: 1e5, delivered_pps: 1e5 }, Vec::new()));
-    died.cells[0].findings[0].found = None;
+    died.cells[0].findings[0].result = None;
     died.cells[0].findings[0].error = Some("the DUT stopped".to_owned());
     assert_eq!(verdict(&compare(&[quiet, died]), "NDR"), GONE);
 }
@@ -222,7 +222,7 @@ fn bounds_wider_than_asked_for_are_the_resolution() {
     let open = |rate_pps: f64| {
         let mut results = ndr(&[Some(rate_pps); 3], 0.005);
         for finding in &mut results.cells[0].findings {
-            let Some(TestResult::Throughput { goals }) = &mut finding.found else { continue };
+            let Some(TestResult::Throughput { goals }) = &mut finding.result else { continue };
             goals[0].upper_pps = Some(rate_pps * 2.5);
         }
         results
@@ -357,7 +357,7 @@ fn what_interruptions_of_the_host_took_does_not_decide() {
     let counted = |lower_pps: Option<f64>| {
         let mut results = ndr(&[Some(1e6); 3], 0.01);
         for finding in &mut results.cells[0].findings {
-            let Some(TestResult::Throughput { goals }) = &mut finding.found else { continue };
+            let Some(TestResult::Throughput { goals }) = &mut finding.result else { continue };
             goals[0].with_interruptions = Some(GoalBounds { lower_pps, upper_pps: None });
         }
         results
@@ -375,7 +375,7 @@ fn only_limits_say_nothing() {
     let limited = |rate_pps: f64| {
         let mut results = ndr(&[Some(rate_pps); 3], 0.01);
         for finding in &mut results.cells[0].findings {
-            let Some(TestResult::Throughput { goals }) = &mut finding.found else { continue };
+            let Some(TestResult::Throughput { goals }) = &mut finding.result else { continue };
             (goals[0].limited_by, goals[0].upper_pps) = (LimitedBy::Maximum, None);
         }
         results

@@ -27,7 +27,7 @@ fn errors_of(document: &Value) -> Vec<String> {
 fn broken_numbers() -> Results {
     let mut results = rich(1);
     for finding in results.cells.iter_mut().flat_map(|cell| &mut cell.findings) {
-        match &mut finding.found {
+        match &mut finding.result {
             Some(TestResult::Soak { loss_ratio, .. }) => *loss_ratio = f64::NAN,
             Some(TestResult::FrameLoss { points }) => {
                 points.iter_mut().for_each(|point| point.load_pps = f64::INFINITY)
@@ -73,9 +73,9 @@ fn broken_documents_are_found() {
     for (place, broken) in [
         ("/schema", json!("linerate.experiment-result/2")),
         ("/cells/0/flows", json!(-1)),
-        ("/cells/0/findings/0/found/test", json!("fun")),
-        ("/cells/0/findings/0/found/goals/0/limited_by", json!("luck")),
-        ("/cells/0/findings/0/found/goals/0/lower_pps", json!("1")),
+        ("/cells/0/findings/0/result/test", json!("fun")),
+        ("/cells/0/findings/0/result/goals/0/limited_by", json!("luck")),
+        ("/cells/0/findings/0/result/goals/0/lower_pps", json!("1")),
         ("/cells/0/findings/0/trials/0/noise/disturbed", json!(1)),
         ("/cells/0/findings/0/trials/0/trial/lost", json!(null)),
         ("/cells/0/findings/0/undescribed", json!(1)),

@@ -24,7 +24,7 @@ fn journalled() -> Vec<u8> {
     early.complete = false;
     for cell in &mut early.cells {
         for finding in &mut cell.findings {
-            (finding.found, _) = (None, finding.trials.clear());
+            (finding.result, _) = (None, finding.trials.clear());
         }
     }
     let lines = fuzzing::journal_lines(&early, &all).expect("nothing was taken away");

@@ -19,7 +19,7 @@ fn after(results: &Results, trials: usize) -> Results {
             let any = left > 0;
             let taken = left.min(finding.trials.len());
             if taken < finding.trials.len() {
-                finding.found = None;
+                finding.result = None;
             }
             finding.trials.truncate(taken);
             left -= taken;

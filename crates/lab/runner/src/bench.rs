@@ -86,7 +86,7 @@ impl Bench<'_> {
     ) -> Result<(), Halt> {
         if let Some(last) = self.here().findings.last_mut() {
             last.goals = judge::judge(slot.test, found.as_ref());
-            (last.found, last.error) = (found, error);
+            (last.result, last.error) = (found, error);
         }
         self.save()?;
         let number = self.plan.found(self.results);
@@ -169,7 +169,7 @@ impl Bench<'_> {
     /// The throughput found last in this cell, of one direction, in packets per second: the first goal's.
     pub(super) fn throughput_pps(&mut self) -> Result<f64, Halt> {
         let ways = self.ways;
-        let found = self.here().findings.iter().rev().find_map(|finding| match &finding.found {
+        let found = self.here().findings.iter().rev().find_map(|finding| match &finding.result {
             Some(TestResult::Throughput { goals }) => goals.first()?.lower_pps,
             _ => None,
         });

@@ -135,7 +135,7 @@ impl<'a> Bench<'a> {
         self.here().findings.push(Finding {
             test,
             repetition: slot.repetition,
-            found: None,
+            result: None,
             error: None,
             goals: Vec::new(),
             trials: Vec::new(),
@@ -189,7 +189,7 @@ impl<'a> Bench<'a> {
             self.here().findings.push(Finding {
                 test,
                 repetition,
-                found: None,
+                result: None,
                 error: None,
                 goals: Vec::new(),
                 trials,

@@ -137,7 +137,7 @@ pub fn reached(results: &Results) -> bool {
     let mut findings = results.cells.iter().flat_map(|cell| &cell.findings);
     results.complete
         && findings
-            .all(|finding| finding.found.as_ref().is_some_and(is_reached) && finding.goals.iter().all(|goal| goal.met))
+            .all(|finding| finding.result.as_ref().is_some_and(is_reached) && finding.goals.iter().all(|goal| goal.met))
 }
 
 fn is_reached(found: &TestResult) -> bool {

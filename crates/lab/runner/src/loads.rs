@@ -59,7 +59,7 @@ pub(super) fn soak(
 /// The highest rate that is delivered at any offered load (maximum forwarding rate, RFC 2285 section 3.6.3, RFC 2889).
 pub(super) fn forwarding(bench: &mut Bench<'_>, testbed: &mut dyn Testbed, trial_ns: u64) -> Result<TestResult, Halt> {
     let maximum = Pps::from_pps(bench.ceiling(testbed, trial_ns)?.sent_pps as u64);
-    let mut search = MaxForwardingRate::new(maximum, RESOLUTION, trial_ns).map_err(Halt::search)?;
+    let mut search = MaxForwardingRate::new(maximum, RESOLUTION).map_err(Halt::search)?;
     while let Some(load) = search.next() {
         let rate = Load::Rate { pps: load.pps() as f64, duration_ns: trial_ns };
         let order = bench.order("", Purpose::Overload, rate);

@@ -55,7 +55,7 @@ impl<'a> Plan<'a> {
     /// Forgets findings that a stopped run had begun: their trials are made again.
     pub(super) fn drop_unfinished(&self, results: &mut Results) {
         for cell in &mut results.cells {
-            cell.findings.retain(|finding| finding.found.is_some() || finding.error.is_some());
+            cell.findings.retain(|finding| finding.result.is_some() || finding.error.is_some());
         }
     }
 
@@ -98,7 +98,7 @@ impl<'a> Plan<'a> {
     }
 
     pub(super) fn is_complete(&self, results: &Results) -> bool {
-        let done = |finding: &&Finding| finding.found.is_some() || finding.error.is_some();
+        let done = |finding: &&Finding| finding.result.is_some() || finding.error.is_some();
         let all = |cell: &CellPlan<'_>| {
             let there = results.cells.iter().find(|there| there.id == cell.id);
             there.is_some_and(|there| there.findings.iter().filter(done).count() >= self.slots(cell).len())

@@ -58,10 +58,8 @@ pub(super) fn frame_loss(
     trial_ns: u64,
 ) -> Result<TestResult, Halt> {
     let mut curve = match loads_pps {
-        [] => {
-            FrameLoss::downwards(Pps::from_pps(bench.ceiling(testbed, trial_ns)?.sent_pps as u64), LOAD_STEP, trial_ns)
-        }
-        given => FrameLoss::at(given.iter().map(|pps| Pps::from_pps(*pps as u64)).collect(), trial_ns),
+        [] => FrameLoss::downwards(Pps::from_pps(bench.ceiling(testbed, trial_ns)?.sent_pps as u64), LOAD_STEP),
+        given => FrameLoss::at(given.iter().map(|pps| Pps::from_pps(*pps as u64)).collect()),
     }
     .map_err(Halt::search)?;
     let mut points = Vec::new();
@@ -116,7 +114,7 @@ pub(super) fn back_to_back(
 pub(super) fn recovery(bench: &mut Bench<'_>, testbed: &mut dyn Testbed, trial_ns: u64) -> Result<TestResult, Halt> {
     let throughput = Pps::from_pps(bench.throughput_pps()? as u64);
     let maximum = Pps::from_pps(bench.ceiling(testbed, trial_ns)?.sent_pps as u64);
-    let drop = LoadDrop::of(throughput, maximum, trial_ns, trial_ns);
+    let drop = LoadDrop::of(throughput, maximum);
     if !drop.is_overload(throughput) {
         return Err(Halt::Cannot("the tester cannot send more than the throughput, so there is no overload".into()));
     }

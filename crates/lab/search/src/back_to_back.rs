@@ -105,15 +105,6 @@ impl BackToBack {
         }
     }
 
-    /// Measures to the end; `send` sends a burst of so many packets at full rate and says how many were lost.
-    pub fn run<E>(&mut self, mut send: impl FnMut(u64) -> Result<u64, E>) -> Result<Bursts, BurstError<E>> {
-        while let Some(packets) = self.next() {
-            let lost = send(packets).map_err(BurstError::Measure)?;
-            self.record(Burst { packets, lost }).map_err(BurstError::Burst)?;
-        }
-        Ok(self.outcome())
-    }
-
     fn end_repetition(&mut self) {
         let Settings { burst_max, step, .. } = self.settings;
         let longest = match (self.passed, self.failed) {
@@ -126,26 +117,6 @@ impl BackToBack {
         (self.passed, self.failed, self.stride) = (None, None, step);
     }
 }
-
-/// Why the bursts could not be measured to the end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BurstError<E> {
-    /// A burst could not be sent.
-    Measure(E),
-    /// What came back cannot be of one burst.
-    Burst(PlanError),
-}
-
-impl<E: std::fmt::Display> std::fmt::Display for BurstError<E> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Measure(error) => write!(formatter, "a burst could not be sent: {error}"),
-            Self::Burst(error) => write!(formatter, "{error}"),
-        }
-    }
-}
-
-impl<E: std::error::Error + 'static> std::error::Error for BurstError<E> {}
 
 /// How long a device's buffer lasts at full rate.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -3,13 +3,12 @@
 //! From the highest load downwards in steps of at most a tenth of it "until there are two successive trials in which no frames
 //! are lost"; or at given loads.
 
-use crate::{Load, Measurer, PlanError, RunError, Trial, TrialError};
+use crate::{Load, PlanError, Trial, TrialError};
 
 /// The procedure as a state machine.
 #[derive(Debug, Clone)]
 pub struct FrameLoss {
     loads: Vec<Load>,
-    duration_ns: u64,
     /// Whether two trials in a row without loss end it.
     ends_early: bool,
     trials: Vec<Trial>,
@@ -27,27 +26,27 @@ pub struct LossCurve {
 impl FrameLoss {
     /// From `maximum` (the rate of the link, or what the tester reaches) downwards in steps of `step` of it, which RFC 2544
     /// wants to be 0.1 or finer.
-    pub fn downwards(maximum: Load, step: f64, duration_ns: u64) -> Result<Self, PlanError> {
+    pub fn downwards(maximum: Load, step: f64) -> Result<Self, PlanError> {
         if !(step > 0.0 && step <= 0.1) {
             return Err(PlanError("the step of a loss curve must be above 0 and at most 0.1 of the highest load"));
         }
         let steps = (1.0 / step - 1e-9).ceil() as u64;
         let load = |number| Load::from_pps((maximum.pps() as f64 * (1.0 - step * number as f64)).round() as u64);
         let loads = (0..steps).map(load).filter(|load| load.pps() > 0).collect();
-        Self::new(loads, duration_ns, true)
+        Self::new(loads, true)
     }
 
     /// At these loads, in this order, all of them.
-    pub fn at(loads: Vec<Load>, duration_ns: u64) -> Result<Self, PlanError> {
-        Self::new(loads, duration_ns, false)
+    pub fn at(loads: Vec<Load>) -> Result<Self, PlanError> {
+        Self::new(loads, false)
     }
 
-    fn new(mut loads: Vec<Load>, duration_ns: u64, ends_early: bool) -> Result<Self, PlanError> {
+    fn new(mut loads: Vec<Load>, ends_early: bool) -> Result<Self, PlanError> {
         loads.dedup();
-        if loads.is_empty() || loads.iter().any(|load| load.pps() == 0) || duration_ns == 0 {
-            return Err(PlanError("a loss curve needs loads of at least 1 pps and a duration"));
+        if loads.is_empty() || loads.iter().any(|load| load.pps() == 0) {
+            return Err(PlanError("a loss curve needs loads of at least 1 pps"));
         }
-        Ok(Self { loads, duration_ns, ends_early, trials: Vec::new() })
+        Ok(Self { loads, ends_early, trials: Vec::new() })
     }
 
     /// The load to try next, or `None` at the end.
@@ -68,20 +67,6 @@ impl FrameLoss {
     /// What was found so far.
     pub fn outcome(&self) -> LossCurve {
         LossCurve { trials: self.trials.clone(), is_complete: self.is_complete() }
-    }
-
-    /// Measures to the end. `progress` is called after each trial.
-    pub fn run<M: Measurer>(
-        &mut self,
-        measurer: &mut M,
-        mut progress: impl FnMut(&Self),
-    ) -> Result<LossCurve, RunError<M::Error>> {
-        while let Some(load) = self.next() {
-            let trial = measurer.measure(load, self.duration_ns).map_err(RunError::Measure)?;
-            self.record(trial).map_err(RunError::Trial)?;
-            progress(self);
-        }
-        Ok(self.outcome())
     }
 
     fn is_complete(&self) -> bool {

@@ -1,7 +1,6 @@
 //! What a search looks for, and within which limits.
 
 use crate::{Load, Trial};
-use std::fmt;
 
 /// What a search looks for. Fields are plain; [`Search::new`](crate::Search::new) checks them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -106,11 +105,13 @@ impl Goal {
 }
 
 /// Why no search can be made of a goal.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum GoalError {
     /// The minimum load is 0.
+    #[error("the minimum load must be at least 1 pps")]
     ZeroMinimum,
     /// The minimum load is above the maximum.
+    #[error("the minimum load {minimum} is above the maximum {maximum}")]
     Range {
         /// The minimum as given.
         minimum: Load,
@@ -118,6 +119,7 @@ pub enum GoalError {
         maximum: Load,
     },
     /// A trial at the minimum load would send no packet.
+    #[error("a trial of {duration_ns} ns at {minimum} sends no packet: raise the minimum or the duration")]
     EmptyTrial {
         /// The minimum as given.
         minimum: Load,
@@ -125,6 +127,7 @@ pub enum GoalError {
         duration_ns: u64,
     },
     /// A ratio is outside its range.
+    #[error("the {what} {value} is not a ratio between 0 and 1")]
     Ratio {
         /// Which one.
         what: &'static str,
@@ -132,29 +135,9 @@ pub enum GoalError {
         value: f64,
     },
     /// No trial is allowed.
+    #[error("a search needs at least 1 trial")]
     NoTrials,
 }
-
-impl fmt::Display for GoalError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ZeroMinimum => write!(formatter, "the minimum load must be at least 1 pps"),
-            Self::Range { minimum, maximum } => {
-                write!(formatter, "the minimum load {minimum} is above the maximum {maximum}")
-            }
-            Self::EmptyTrial { minimum, duration_ns } => {
-                write!(
-                    formatter,
-                    "a trial of {duration_ns} ns at {minimum} sends no packet: raise the minimum or the duration"
-                )
-            }
-            Self::Ratio { what, value } => write!(formatter, "the {what} {value} is not a ratio between 0 and 1"),
-            Self::NoTrials => write!(formatter, "a search needs at least 1 trial"),
-        }
-    }
-}
-
-impl std::error::Error for GoalError {}
 
 #[cfg(test)]
 mod tests {

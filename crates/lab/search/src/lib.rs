@@ -1,24 +1,22 @@
-//! The searches and procedures of the lab as pure functions of a measurer: RFC 2544, MLRsearch (RFC 9971), RFC 9004, RFC 8219.
+//! The searches and procedures of the lab as pure functions of a measurer: RFC 2544, MLRsearch (RFC 9971), RFC 9004.
 //!
 //! RFC 2544 section 26.1: "send a specific number of frames at a specific rate through the DUT and then count the frames that are
 //! transmitted by the DUT. [...] The throughput is the fastest rate at which the count of test frames transmitted by the DUT is
 //! equal to the number of test frames sent to it." This crate decides which rate to try next and when to stop. It opens no
 //! port and reads no clock: the caller measures, and tells it what was seen.
 //!
-//! Read [`Goal`] (what is looked for), then [`Search`] (the state machine), then [`Outcome`] (what was found). [`Search::run`]
-//! drives a [`Measurer`]; a caller that shows progress or measures asynchronously uses [`Search::next`] and [`Search::record`].
+//! Read [`Goal`] (what is looked for), then [`Search`] (the state machine), then [`Outcome`] (what was found). The caller
+//! makes a trial at each load that [`Search::next`] asks for, and hands it to [`Search::record`].
 //!
-//! The others have the same shape, `next` / `record` / `outcome` and a `run` over them:
+//! The others have the same shape, `next` / `record` / `outcome`:
 //!
 //! | | finds | after |
 //! |---|---|---|
 //! | [`Search`] | throughput, by bisection | RFC 2544 section 26.1 |
 //! | [`mlr::Search`] | several throughputs in one pass | RFC 9971 |
-//! | [`latency_points`] | delays at shares of the throughput, and their variation | RFC 2544 section 26.2, RFC 8219 section 7 |
 //! | [`frame_loss`] | loss against offered load | RFC 2544 section 26.3 |
 //! | [`back_to_back`] | longest burst without loss, and the buffer behind it | RFC 2544 section 26.4, RFC 9004 |
-//! | [`recovery`] | how long loss outlasts an overload | RFC 2544 section 26.5 |
-//! | [`reset`] | how long a reset stops the traffic | RFC 2544 section 26.6, RFC 6201 |
+//! | [`recovery`] | the loads of an overload and of the time after it | RFC 2544 section 26.5 |
 //! | [`no_loss`] | a load that one trial carries without any loss | RFC 2544 section 26.1, without its search |
 //! | [`max_forwarding_rate`] | highest rate delivered at any load | RFC 2285 section 3.6.3, RFC 2889 |
 //!
@@ -45,15 +43,12 @@
 pub mod back_to_back;
 pub mod frame_loss;
 mod goal;
-pub mod latency_points;
 mod load;
 pub mod max_forwarding_rate;
-mod measurer;
 pub mod mlr;
 pub mod no_loss;
 mod outcome;
 pub mod recovery;
-pub mod reset;
 mod search;
 mod statistics;
 mod step;
@@ -62,7 +57,6 @@ mod trial;
 
 pub use goal::{Goal, GoalError};
 pub use load::Load;
-pub use measurer::{Measurer, RunError};
 pub use outcome::{Bounds, Limit, Outcome, Record, Stop};
 pub use search::Search;
 pub use statistics::{PlanError, Statistics};

@@ -4,7 +4,7 @@
 //! Loads go down from the maximum in tenths; then the neighbourhood of the best one is halved until no load further than the
 //! resolution from it is left. A load at or below the best rate so far cannot deliver more, and is left out.
 
-use crate::{Load, Measurer, PlanError, RunError, Trial, TrialError};
+use crate::{Load, PlanError, Trial, TrialError};
 use std::collections::BTreeMap;
 
 /// The search as a state machine.
@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 pub struct MaxForwardingRate {
     maximum: Load,
     resolution: f64,
-    duration_ns: u64,
     /// Rate delivered, in packets per second, by load.
     delivered: BTreeMap<Load, f64>,
     trials: Vec<Trial>,
@@ -35,14 +34,12 @@ const SWEEP: u64 = 10;
 const TRIALS_MAX: usize = 64;
 
 impl MaxForwardingRate {
-    /// A search up to `maximum` with trials of `duration_ns`; `resolution` is relative to the load.
-    pub fn new(maximum: Load, resolution: f64, duration_ns: u64) -> Result<Self, PlanError> {
-        if maximum.pps() == 0 || duration_ns == 0 || !(resolution > 0.0 && resolution < 1.0) {
-            return Err(PlanError(
-                "a maximum forwarding rate needs a load, a duration and a resolution between 0 and 1",
-            ));
+    /// A search up to `maximum`; `resolution` is relative to the load.
+    pub fn new(maximum: Load, resolution: f64) -> Result<Self, PlanError> {
+        if maximum.pps() == 0 || !(resolution > 0.0 && resolution < 1.0) {
+            return Err(PlanError("a maximum forwarding rate needs a load and a resolution between 0 and 1"));
         }
-        Ok(Self { maximum, resolution, duration_ns, delivered: BTreeMap::new(), trials: Vec::new() })
+        Ok(Self { maximum, resolution, delivered: BTreeMap::new(), trials: Vec::new() })
     }
 
     /// The load to try next, or `None` at the end.
@@ -75,20 +72,6 @@ impl MaxForwardingRate {
             at_maximum_pps: self.delivered.get(&self.maximum).copied(),
             trials: self.trials.clone(),
         }
-    }
-
-    /// Searches to the end. `progress` is called after each trial.
-    pub fn run<M: Measurer>(
-        &mut self,
-        measurer: &mut M,
-        mut progress: impl FnMut(&Self),
-    ) -> Result<ForwardingRate, RunError<M::Error>> {
-        while let Some(load) = self.next() {
-            let trial = measurer.measure(load, self.duration_ns).map_err(RunError::Measure)?;
-            self.record(trial).map_err(RunError::Trial)?;
-            progress(self);
-        }
-        Ok(self.outcome())
     }
 
     /// The highest rate, and the lowest load that delivered it to 1 pps: a rate is known no better than to a packet.

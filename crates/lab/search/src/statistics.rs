@@ -34,13 +34,6 @@ impl Statistics {
 }
 
 /// Why no procedure can be made of its settings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct PlanError(pub(crate) &'static str);
-
-impl std::fmt::Display for PlanError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(self.0)
-    }
-}
-
-impl std::error::Error for PlanError {}

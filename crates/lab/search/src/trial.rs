@@ -1,7 +1,6 @@
 //! One trial as the search sees it: how many frames were asked for, and how many did not make it.
 
 use crate::Load;
-use std::fmt;
 
 /// What one trial at one load showed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,31 +62,18 @@ impl Trial {
 }
 
 /// Why a trial cannot be taken as evidence.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TrialError {
     /// No frame was intended, so nothing was tested.
+    #[error("the trial at {load} intended no packet, so it tested nothing")]
     Empty {
         /// The load that was asked for.
         load: Load,
     },
     /// More frames are missing than were intended.
+    #[error("the trial at {} counts {} unsent and {} lost of only {} intended packets", trial.load, trial.unsent, trial.lost, trial.intended)]
     Unbalanced {
         /// The trial as given.
         trial: Trial,
     },
 }
-
-impl fmt::Display for TrialError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty { load } => write!(formatter, "the trial at {load} intended no packet, so it tested nothing"),
-            Self::Unbalanced { trial } => write!(
-                formatter,
-                "the trial at {} counts {} unsent and {} lost of only {} intended packets",
-                trial.load, trial.unsent, trial.lost, trial.intended
-            ),
-        }
-    }
-}
-
-impl std::error::Error for TrialError {}

@@ -2,8 +2,9 @@
 
 use super::common;
 
+use common::drive::Drive;
 use common::{curve, disturbed, livelock, sharp, soft};
-use linerate_search::{Goal, Limit, Load, Outcome, Reason, RunError, Search, Stop, Trial};
+use linerate_search::{Goal, Limit, Load, Outcome, Reason, Search, Stop, Trial};
 use proptest::prelude::*;
 use std::convert::Infallible;
 
@@ -148,7 +149,7 @@ fn failure_of_the_measurer_ends_the_search_and_keeps_the_bounds() {
         }
     };
     let mut search = Search::new(goal()).unwrap();
-    assert_eq!(search.run(&mut device, |_| ()), Err(RunError::Measure("cable pulled")));
+    assert_eq!(search.run(&mut device, |_| ()), Err("cable pulled"));
     let outcome = search.outcome();
     assert_eq!((outcome.stop, outcome.trials.len()), (Stop::NotEnded, 2));
     assert!(outcome.lower.is_some() && outcome.upper.is_some());

@@ -10,14 +10,18 @@
 
 mod made_up;
 
-use linerate_search::mlr::{Goal, GoalOutcome, Outcome, Search};
+use linerate_search::mlr::{Goal, GoalOutcome, Order, Outcome, Search};
 use linerate_search::{Limit, Stop};
 use made_up::{BisectionTimes, Device, KINDS, Kind, bisection_times};
 use std::collections::BTreeMap;
 
 fn search(device: &mut Device, goals: &[Goal]) -> Outcome {
     let limits = device.limits;
-    Search::new(limits, goals.to_vec()).unwrap().run(&mut |load, ns| device.measure(load, ns), |_| ()).unwrap()
+    let mut search = Search::new(limits, goals.to_vec()).unwrap();
+    while let Some(Order { load, duration_ns }) = search.next() {
+        search.record(device.measure(load, duration_ns).unwrap()).unwrap();
+    }
+    search.outcome()
 }
 
 /// The bounds are right: the lower load is likely to meet the goal, the upper one is not, and they are as close as asked for.

@@ -29,7 +29,7 @@ pub struct Arrivals {
     pub duplicated: u64,
     /// Those of the delivered that came after one with a higher number.
     pub reordered: u64,
-    /// All packets, strangers among them.
+    /// All packets, other traffic among them.
     pub received: u64,
     /// Those of the received that are of other streams: of an earlier trial, as a rule, and late.
     pub other_streams: u64,

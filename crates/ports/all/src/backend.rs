@@ -21,14 +21,14 @@ pub struct Backend {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unusable {
     /// What is missing.
-    pub why: String,
+    pub cause: String,
     /// What to do about it; may be empty.
-    pub what_to_do: String,
+    pub hint: String,
 }
 
 impl From<OpenError> for Unusable {
     fn from(error: OpenError) -> Unusable {
-        Unusable { why: error.cause, what_to_do: error.hint }
+        Unusable { cause: error.cause, hint: error.hint }
     }
 }
 
@@ -251,7 +251,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         name: "file",
         syntax: "file:PATH",
         summary: "pcap and pcapng files, read or (,write) written",
-        open: Some(|spec, pool| boxed(linerate_port_file::open(spec, pool))),
+        open: Some(linerate_port_file::open),
         far_side: FarSide::File,
         ..PLAIN
     },
@@ -289,8 +289,8 @@ const DPDK_SUMMARY: &str = "DPDK's drivers: a network card that the kernel gave 
 #[cfg(not(feature = "dpdk"))]
 fn without_dpdk() -> Result<(), Unusable> {
     Err(Unusable {
-        why: "this program was built without DPDK".into(),
-        what_to_do: "where libdpdk is installed (22.11 or later), `cargo build --release -p linerate --features dpdk` builds it in".into(),
+        cause: "this program was built without DPDK".into(),
+        hint: "where libdpdk is installed (22.11 or later), `cargo build --release -p linerate --features dpdk` builds it in".into(),
     })
 }
 
@@ -322,7 +322,7 @@ fn probe_xdplive() -> Result<(), Unusable> {
 /// Rights that count for the machine: programs are loaded for it, not for a namespace. CAP_SYS_ADMIN includes
 /// CAP_BPF and CAP_PERFMON.
 fn needs(capabilities: &[Capability], otherwise: &str) -> Result<(), Unusable> {
-    let unreadable = |error: std::io::Error| Unusable { why: error.to_string(), what_to_do: String::new() };
+    let unreadable = |error: std::io::Error| Unusable { cause: error.to_string(), hint: String::new() };
     let held = Capabilities::read().map_err(unreadable)?;
     let has = |wanted: Capability| match wanted {
         Capability::Bpf | Capability::Perfmon => held.has_for_host(wanted) || held.has_for_host(Capability::SysAdmin),
@@ -333,8 +333,8 @@ fn needs(capabilities: &[Capability], otherwise: &str) -> Result<(), Unusable> {
         return Ok(());
     }
     Err(Unusable {
-        why: format!("needs {}", missing.join(" and ")),
-        what_to_do: format!(
+        cause: format!("needs {}", missing.join(" and ")),
+        hint: format!(
             "run with sudo, or `sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon+ep` the program; {otherwise}"
         ),
     })

@@ -87,9 +87,9 @@ pub(crate) fn open_with(
     pool: &Pool,
 ) -> Result<Device, OpenError> {
     let Some(open) = entry.open else {
-        let Unusable { why, what_to_do } = (entry.probe)().err().unwrap_or_default();
-        let hint = if what_to_do.is_empty() { format!("there are{}", lines()) } else { what_to_do };
-        return Err(OpenError::new(spec, why, hint));
+        let Unusable { cause, hint } = (entry.probe)().err().unwrap_or_default();
+        let hint = if hint.is_empty() { format!("there are{}", lines()) } else { hint };
+        return Err(OpenError::new(spec, cause, hint));
     };
     open(spec.completed(options), pool)
 }

@@ -104,7 +104,7 @@ fn every_backend_of_the_design_is_listed() {
     for backend in &list {
         assert!(backend.syntax.starts_with(backend.name) && !backend.summary.is_empty(), "{backend:?}");
         if let Err(unusable) = &backend.usable {
-            assert!(!unusable.why.is_empty(), "{backend:?}");
+            assert!(!unusable.cause.is_empty(), "{backend:?}");
         }
     }
     assert!(list.iter().find(|backend| backend.name == "pipe").unwrap().usable.is_ok());
@@ -115,7 +115,7 @@ fn a_tap_device_is_a_port() {
     let Some(namespace) = pair(1) else { return };
     if let Some(Err(unusable)) = list().into_iter().find(|backend| backend.name == "tap").map(|backend| backend.usable)
     {
-        return eprintln!("skipped: tap: {}", unusable.why);
+        return eprintln!("skipped: tap: {}", unusable.cause);
     }
     let opened = namespace.run(|| open("tap:tap7", &pool())).unwrap().unwrap();
     assert_eq!((opened.caps().backend, opened.caps().frame_len_max), ("tap", 1514));
@@ -201,7 +201,7 @@ fn interfaces_are_listed_with_what_works_on_them() {
     let get = |name: &str| all.iter().find(|interface| interface.name == name).unwrap();
     let usable = |interface: &Interface, backend: &str| {
         let found = interface.backends.iter().find(|(name, _)| *name == backend);
-        found.unwrap().1.clone().map_err(|unusable| unusable.why + ": " + &unusable.what_to_do)
+        found.unwrap().1.clone().map_err(|unusable| unusable.cause + ": " + &unusable.hint)
     };
     let near = get("near");
     assert_eq!((near.driver.as_deref(), near.mtu, near.up, near.queues), (Some("veth"), 1500, true, 3));

@@ -124,7 +124,7 @@ fn two_queues_of_an_interface() {
             Some(Ok(())) => {
                 check_all(&mut Queues::Veth { backend, namespace: None });
             }
-            Some(Err(missing)) => eprintln!("skipped: {backend}: {}", missing.why),
+            Some(Err(missing)) => eprintln!("skipped: {backend}: {}", missing.cause),
             None => panic!("there is no backend {backend}"),
         }
     }

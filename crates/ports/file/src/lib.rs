@@ -23,8 +23,8 @@ mod receive;
 mod stream;
 mod transmit;
 
-use linerate_mem::{Batch, Pool};
-use linerate_port::{Caps, Device, Direction, Interest, OpenError, Port, PortError, PortSpec, Readiness, Stats};
+use linerate_mem::Pool;
+use linerate_port::{Device, Direction, OpenError, PortSpec};
 
 use linerate_pcapng::PACKET_LEN_MAX;
 pub use receive::{FileReceiver, ReceiveOptions};
@@ -33,24 +33,12 @@ pub use transmit::FileSender;
 const READ_OPTIONS: &[&str] = &["loop", "pad", "write"];
 const WRITE_OPTIONS: &[&str] = &["snaplen", "write"];
 
-/// A capture file as a port, in one of its two directions.
-pub enum FilePort {
-    /// Open for reading.
-    Receiver(Box<FileReceiver>),
-    /// Open for writing.
-    Sender(Box<FileSender>),
-}
-
 /// Opens capture file `spec.target`; see the head of this crate for the options. A file that is opened for transmitting alone is
 /// written.
 ///
 /// # Errors
 /// The file cannot be opened or is no capture; an option is unknown.
-pub fn open(spec: PortSpec, pool: &Pool) -> Result<Device<FilePort>, OpenError> {
-    one_way(spec, pool).map(Device::of)
-}
-
-fn one_way(mut spec: PortSpec, pool: &Pool) -> Result<FilePort, OpenError> {
+pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<Device, OpenError> {
     let named = spec.clone();
     let refuse = |problem: String| OpenError::new(&named, problem, "");
     if spec.target.is_empty() {
@@ -61,7 +49,7 @@ fn one_way(mut spec: PortSpec, pool: &Pool) -> Result<FilePort, OpenError> {
         let snaplen = spec.take_number("snaplen", 1, PACKET_LEN_MAX as u64).map_err(|error| refuse(error.problem))?;
         spec.finish(WRITE_OPTIONS).map_err(|error| refuse(error.problem))?;
         let snaplen = snaplen.map_or(PACKET_LEN_MAX, |len| len as usize);
-        return Ok(FilePort::Sender(Box::new(FileSender::create(&spec, pool, snaplen)?)));
+        return Ok(Device::of(FileSender::create(&spec, pool, snaplen)?).boxed());
     }
     let passes = match spec.take("loop").as_deref() {
         None | Some("no") => Some(1),
@@ -73,57 +61,5 @@ fn one_way(mut spec: PortSpec, pool: &Pool) -> Result<FilePort, OpenError> {
     };
     let pad = spec.take_flag("pad").map_err(|error| refuse(error.problem))?;
     spec.finish(READ_OPTIONS).map_err(|error| refuse(error.problem))?;
-    let receiver = FileReceiver::open(&spec, pool, ReceiveOptions { passes, pad })?;
-    Ok(FilePort::Receiver(Box::new(receiver)))
-}
-
-impl Port for FilePort {
-    fn caps(&self) -> &Caps {
-        match self {
-            FilePort::Receiver(port) => port.caps(),
-            FilePort::Sender(port) => port.caps(),
-        }
-    }
-
-    fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        match self {
-            FilePort::Receiver(port) => port.receive(batch),
-            FilePort::Sender(port) => port.receive(batch),
-        }
-    }
-
-    fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        match self {
-            FilePort::Receiver(port) => port.transmit(batch),
-            FilePort::Sender(port) => port.transmit(batch),
-        }
-    }
-
-    fn transmit_ref(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
-        match self {
-            FilePort::Receiver(_) => Ok(0),
-            FilePort::Sender(port) => port.transmit_ref(batch, from),
-        }
-    }
-
-    fn flush(&mut self) -> Result<usize, PortError> {
-        match self {
-            FilePort::Receiver(port) => port.flush(),
-            FilePort::Sender(port) => port.flush(),
-        }
-    }
-
-    fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError> {
-        match self {
-            FilePort::Receiver(port) => port.wait(interest, timeout_ns),
-            FilePort::Sender(port) => port.wait(interest, timeout_ns),
-        }
-    }
-
-    fn stats(&mut self) -> Result<Stats, PortError> {
-        match self {
-            FilePort::Receiver(port) => port.stats(),
-            FilePort::Sender(port) => port.stats(),
-        }
-    }
+    Ok(Device::of(FileReceiver::open(&spec, pool, ReceiveOptions { passes, pad })?).boxed())
 }

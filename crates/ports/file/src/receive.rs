@@ -46,7 +46,6 @@ pub struct FileReceiver {
     packets_of_pass: u64,
     stats: Stats,
     losses: Losses,
-    cut_short: u64,
 }
 
 enum Input {
@@ -123,13 +122,7 @@ impl FileReceiver {
             packets_of_pass: 0,
             stats: Stats::default(),
             losses: Losses::default(),
-            cut_short: 0,
         })
-    }
-
-    /// Packets handed out so far of which the capture had kept only a part.
-    pub fn cut_short(&self) -> u64 {
-        self.cut_short
     }
 
     /// The packet to hand out next.
@@ -248,7 +241,6 @@ impl FileReceiver {
         self.packets_of_pass += 1;
         self.stats.rx_packets += 1;
         self.stats.rx_bytes += len as u64;
-        self.cut_short += u64::from(head.original_len as usize > head.len);
     }
 }
 

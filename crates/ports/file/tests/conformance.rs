@@ -20,7 +20,7 @@ impl Files {
 
 fn port(text: &str, pool: &Pool) -> Result<Box<dyn Port>, String> {
     let spec: PortSpec = text.parse().map_err(|error| format!("{error}"))?;
-    open(spec, pool).map(|device| device.boxed().into_port()).map_err(|error| error.to_string())
+    open(spec, pool).map(|device| device.into_port()).map_err(|error| error.to_string())
 }
 
 impl Harness for Files {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use linerate_mem::{Batch, Pool};
 use linerate_pcapng::CaptureReader;
-use linerate_port::{Port, PortSpec};
+use linerate_port::PortSpec;
 use linerate_port_file::open;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapReader, PcapWriter};
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;

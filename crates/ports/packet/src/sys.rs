@@ -6,6 +6,7 @@
 
 mod messages;
 
+use linerate_sys::checked;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -49,10 +50,7 @@ impl Socket {
     pub(crate) fn new() -> io::Result<Socket> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: socket takes constants only. Protocol 0: no packet before bind.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let fd = checked(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
         // SAFETY: `fd` was just made and belongs to nobody else.
         Ok(Socket { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }

@@ -5,24 +5,15 @@ use linerate_filter::Program;
 use crate::sys::{Handle, PcapError, Settings};
 
 /// Why there is no program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
     /// libpcap is not installed, or too old; what the system's loader says.
+    #[error("libpcap cannot be loaded: {0}")]
     NoLibrary(String),
     /// What libpcap says about the expression, or about the interface.
+    #[error("filter: {0}")]
     Refused(String),
 }
-
-impl std::fmt::Display for FilterError {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            FilterError::NoLibrary(text) => write!(out, "libpcap cannot be loaded: {text}"),
-            FilterError::Refused(text) => write!(out, "filter: {text}"),
-        }
-    }
-}
-
-impl std::error::Error for FilterError {}
 
 /// Compiles an expression for Ethernet packets that have their VLAN tags inside, as in files. Packets that pass keep `snaplen`
 /// bytes. Names of hosts are looked up, as by tcpdump.

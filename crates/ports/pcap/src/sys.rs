@@ -1,6 +1,7 @@
 //! libpcap's functions, found at run time (pcap(3), pcap/pcap.h of libpcap 1.5 and later).
 #![allow(unsafe_code)]
 
+use linerate_sys::checked;
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_void};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -320,10 +321,7 @@ impl Handle {
     /// Sends one packet.
     pub(crate) fn inject(&mut self, bytes: &[u8]) -> io::Result<()> {
         // SAFETY: an active handle; the bytes are valid for reading their length.
-        match unsafe { (self.functions.inject)(self.raw.as_ptr(), bytes.as_ptr().cast(), bytes.len()) } {
-            0.. => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        checked(unsafe { (self.functions.inject)(self.raw.as_ptr(), bytes.as_ptr().cast(), bytes.len()) }).map(drop)
     }
 
     /// Packets that found no room in the buffer, and those that the interface itself dropped, each since the handle was made,

@@ -1,6 +1,7 @@
 //! System calls, and the memory that two processes share: memfd_create(2), seals (fcntl(2)), SCM_RIGHTS and SO_PEERCRED (unix(7)).
 #![allow(unsafe_code)]
 
+use linerate_sys::checked;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -17,21 +18,14 @@ use crate::link::Link;
 pub fn sealed_memory(bytes: usize) -> io::Result<OwnedFd> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: the name is a valid C string.
-    let fd = unsafe { libc::memfd_create(c"linerate-shm".as_ptr(), flags) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let fd = checked(unsafe { libc::memfd_create(c"linerate-shm".as_ptr(), flags) })?;
     // SAFETY: the descriptor is new and nobody else's.
     let memory = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: a plain call on an own descriptor.
-    if unsafe { libc::ftruncate(fd, bytes as libc::off_t) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::ftruncate(fd, bytes as libc::off_t) })?;
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     // SAFETY: as above.
-    if unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) })?;
     Ok(memory)
 }
 
@@ -105,10 +99,8 @@ pub fn peer_uid(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
     let into = (&raw mut who).cast();
     // SAFETY: the structure is valid for writing its own size.
-    match unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, into, &mut len) } {
-        0 => Ok(who.uid),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, into, &mut len) })?;
+    Ok(who.uid)
 }
 
 /// Descriptors that cross with a message.
@@ -160,10 +152,7 @@ pub fn receive_with(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usi
     // SAFETY: plain arithmetic.
     message.msg_controllen = unsafe { libc::CMSG_SPACE((DESCRIPTORS * size_of::<libc::c_int>()) as u32) } as _;
     // SAFETY: the message, its part and its control buffer are valid for the call.
-    let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) };
-    if received < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let received = checked(unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) })?;
     let mut descriptors = Vec::new();
     // SAFETY: the kernel filled the control buffer up to `msg_controllen`.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(&message) };

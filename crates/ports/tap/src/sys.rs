@@ -1,6 +1,7 @@
 //! The requests of a descriptor of /dev/net/tun (linux/if_tun.h).
 #![allow(unsafe_code)]
 
+use linerate_sys::checked;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -18,10 +19,7 @@ pub(crate) fn attach(clone_device: &File, name: &str) -> io::Result<()> {
     }
     request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
     // SAFETY: TUNSETIFF reads and writes one ifreq.
-    match unsafe { libc::ioctl(clone_device.as_raw_fd(), libc::TUNSETIFF as _, &mut request) } {
-        0.. => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::ioctl(clone_device.as_raw_fd(), libc::TUNSETIFF as _, &mut request) }).map(drop)
 }
 
 /// Sets the length of the notes, and what the kernel may leave to this side: with `offload`, checksums and the cutting of TCP segments.
@@ -29,14 +27,10 @@ pub(crate) fn set_up_notes(file: &File, note_bytes: libc::c_int, offload: bool) 
     /// TUN_F_CSUM, TUN_F_TSO4, TUN_F_TSO6, TUN_F_TSO_ECN (linux/if_tun.h).
     const OFFLOADS: libc::c_ulong = 1 | 2 | 4 | 8;
     // SAFETY: TUNSETVNETHDRSZ reads one integer.
-    if unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETHDRSZ as _, &note_bytes) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETHDRSZ as _, &note_bytes) })?;
     // SAFETY: TUNSETOFFLOAD takes a number.
-    match unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, if offload { OFFLOADS } else { 0 }) } {
-        0.. => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, if offload { OFFLOADS } else { 0 }) })
+        .map(drop)
 }
 
 /// The name that the device has now, in whatever namespace; waits for a deletion that is under way.
@@ -47,9 +41,7 @@ pub(crate) fn name(file: &File) -> io::Result<String> {
     // SAFETY: as in `attach`.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     // SAFETY: TUNGETIFF writes one ifreq.
-    if unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNGETIFF as _, &mut request) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNGETIFF as _, &mut request) })?;
     let bytes = request.ifr_name.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
     String::from_utf8(bytes).map_err(io::Error::other)
 }
@@ -60,10 +52,7 @@ pub(crate) fn name(file: &File) -> io::Result<String> {
 /// `EPERM` without CAP_NET_ADMIN there, `EBADFD` when the device is gone.
 pub(crate) fn namespace(file: &File) -> io::Result<OwnedFd> {
     // SAFETY: TUNGETDEVNETNS takes no argument and returns a new descriptor.
-    let fd = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNGETDEVNETNS as _, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let fd = checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNGETDEVNETNS as _, 0) })?;
     // SAFETY: `fd` was just made and belongs to nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

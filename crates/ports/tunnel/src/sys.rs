@@ -1,6 +1,7 @@
 //! Raw IP sockets (raw(7)), and what keeps the kernel from answering their packets (udp(7)).
 #![allow(unsafe_code)]
 
+use linerate_sys::checked;
 use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -78,10 +79,8 @@ pub(crate) fn dropped(socket: &File) -> io::Result<u64> {
 
 fn socket(kind: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: socket(2) takes no pointers.
-    let fd = unsafe { libc::socket(libc::AF_INET, kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, protocol) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let fd =
+        checked(unsafe { libc::socket(libc::AF_INET, kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, protocol) })?;
     // SAFETY: `fd` was just made and belongs to nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -10,7 +10,7 @@
 //! plain      packets of 64 bytes in one descriptor each: a guest that behaves, and is busy
 //! tiny       of 14 bytes
 //! indirect   of 64 bytes in an indirect table of three descriptors
-//! pieces     in 256 pieces, 255 of them of a byte, which the rules allow
+//! chain      in a chain of 256 descriptors, 255 of them of a byte, which the rules allow
 //! refused    a byte too short to be packets
 //! kicks      as `plain`, notified of without end by a thread
 //! empty      chains of 256 descriptors without a byte, which the device takes for a broken ring; the guest connects again at once, for ever
@@ -37,12 +37,12 @@ const CHAIN: u64 = 0x10_0000;
 const BUFFER: u64 = 0x12_0000;
 
 /// What the descriptors of each packet say about its bytes.
-fn pieces(kind: &str) -> Option<Vec<u32>> {
+fn descriptors(kind: &str) -> Option<Vec<u32>> {
     Some(match kind {
         "plain" | "kicks" => vec![HEADER + 64],
         "tiny" => vec![HEADER + 14],
         "indirect" => vec![HEADER, 14, 50],
-        "pieces" => [vec![HEADER + 14], vec![1; 255]].concat(),
+        "chain" => [vec![HEADER + 14], vec![1; 255]].concat(),
         "refused" => vec![HEADER + 13],
         "empty" => vec![0; 256],
         _ => return None,
@@ -52,15 +52,15 @@ fn pieces(kind: &str) -> Option<Vec<u32>> {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let parsed = match &arguments[..] {
-        [socket, kind] => pieces(kind).map(|pieces| (socket, kind, pieces)),
+        [socket, kind] => descriptors(kind).map(|lens| (socket, kind, lens)),
         _ => None,
     };
-    let Some((socket, kind, pieces)) = parsed else {
-        panic!("hostile SOCKET plain|tiny|indirect|pieces|refused|kicks|empty");
+    let Some((socket, kind, lens)) = parsed else {
+        panic!("hostile SOCKET plain|tiny|indirect|chain|refused|kicks|empty");
     };
     let mut attacks = 0u64;
     loop {
-        match attack(Path::new(socket), &pieces, kind == "kicks") {
+        match attack(Path::new(socket), &lens, kind == "kicks") {
             Ok(()) => attacks += 1,
             // The device lets those who broke a ring wait.
             Err(_) => thread::sleep(Duration::from_millis(1)),
@@ -72,23 +72,23 @@ fn main() {
 }
 
 /// Connects and keeps the sending ring full until the device hangs up.
-fn attack(socket: &Path, pieces: &[u32], kicks: bool) -> io::Result<()> {
+fn attack(socket: &Path, lens: &[u32], kicks: bool) -> io::Result<()> {
     let mut driver = Driver::connect_only(socket, Shape::default())?;
     let queue = &mut driver.queues[1];
     let start = queue.table;
     (queue.entries, queue.available, queue.used) = (ENTRIES, start + AVAILABLE, start + USED);
     // One chain serves all entries, since the device must not write to it.
     let mut address = GUEST + start + BUFFER;
-    for (number, bytes) in (0..).zip(pieces) {
-        let next = u16::from(usize::from(number) + 1 < pieces.len());
+    for (number, bytes) in (0..).zip(lens) {
+        let next = u16::from(usize::from(number) + 1 < lens.len());
         driver.describe(start + CHAIN, number, address, *bytes, next, number + 1);
         address += u64::from(*bytes);
     }
     let entry = |number: u16| {
         // A plain descriptor, or an indirect table (VIRTQ_DESC_F_INDIRECT); entry `number` of the available ring names descriptor `number`.
-        let (place, bytes, flags) = match pieces {
+        let (place, bytes, flags) = match lens {
             [bytes] => (BUFFER, *bytes, 0),
-            _ => (CHAIN, 16 * pieces.len() as u32, 4),
+            _ => (CHAIN, 16 * lens.len() as u32, 4),
         };
         let descriptor = [&(GUEST + start + place).to_le_bytes()[..], &bytes.to_le_bytes(), &[flags, 0, 0, 0]].concat();
         (descriptor, number.to_le_bytes())

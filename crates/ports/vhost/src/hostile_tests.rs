@@ -10,7 +10,7 @@ use linerate_mem::{Batch, Pool, PoolConfig};
 
 use crate::memory::{GuestMemory, RegionAt};
 use crate::receive::{Receiver, Refused};
-use crate::ring::{Budget, Corrupt, LOOKS_MAX, PIECES_MAX, Ring};
+use crate::ring::{Budget, Corrupt, LOOKS_MAX, Ring, SG_ENTRIES_MAX};
 use crate::sys::SplitRing;
 use crate::transmit::{Layout, Sent, send};
 use crate::virtio::{RING_SIZE_MAX, descriptor, feature};
@@ -34,7 +34,7 @@ const FEATURES: u64 = feature::MERGEABLE_BUFFERS | feature::INDIRECT | feature::
 /// Packets of a call.
 const BATCH: usize = 256;
 /// Descriptors that a call may look at: one for each packet, its budget, and those of the packet that spends it.
-const CALL_MAX: usize = BATCH + LOOKS_MAX + 3 * PIECES_MAX;
+const CALL_MAX: usize = BATCH + LOOKS_MAX + 3 * SG_ENTRIES_MAX;
 
 /// A ring of the largest size, all of whose entries are available, and the memory that it lies in.
 struct Guest {

@@ -3,7 +3,7 @@
 use linerate_mem::{Batch, Pool, Scattered, Written};
 
 use crate::memory::GuestMemory;
-use crate::ring::{Budget, Corrupt, Pieces, Ring};
+use crate::ring::{Budget, Corrupt, Ring, SgList};
 use crate::sys::Span;
 use crate::transmit::ETHERNET_BYTES;
 
@@ -106,14 +106,14 @@ impl Receiver<'_> {
     #[cold]
     fn receive_odd(&mut self, ring: &mut Ring, memory: &GuestMemory) -> Result<Step, Corrupt> {
         let head = ring.head(0);
-        let mut pieces = Pieces::new();
-        ring.gather(memory, head, false, &mut pieces)?;
-        self.budget.spend(pieces.looks());
-        let mut cursor = pieces.cursor();
+        let mut sg = SgList::new();
+        ring.gather(memory, head, false, &mut sg)?;
+        self.budget.spend(sg.looks());
+        let mut cursor = sg.cursor();
         let mut kind = [0; 2];
         let seen = cursor.read(&mut kind);
         let _ = cursor.skip(self.header_bytes - seen);
-        let len = pieces.bytes().saturating_sub(self.header_bytes);
+        let len = sg.bytes().saturating_sub(self.header_bytes);
         if len < ETHERNET_BYTES {
             self.refused.too_short += 1;
         } else if kind[0] & NEEDS_CHECKSUM != 0 || kind[1] != 0 {

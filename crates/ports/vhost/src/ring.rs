@@ -18,7 +18,7 @@ pub(crate) struct Corrupt(pub String);
 
 /// Most buffers of a chain. The specification sets the queue's size as the limit, which would be memory without bounds;
 /// drivers use 20 at most.
-pub(crate) const PIECES_MAX: usize = 256;
+pub(crate) const SG_ENTRIES_MAX: usize = 256;
 
 /// Descriptors that one call of the port looks at and does not turn into a packet of one buffer: those of chains, of packets that are
 /// refused, and those that are looked at again. A driver of Linux makes three or four for a packet.
@@ -179,12 +179,12 @@ impl Ring {
         memory: &'m GuestMemory,
         head: u16,
         writable: bool,
-        pieces: &mut Pieces<'m>,
+        sg: &mut SgList<'m>,
     ) -> Result<(), Corrupt> {
-        pieces.clear();
+        sg.clear();
         let (mut number, mut table) = (head, None);
-        for _ in 0..=PIECES_MAX {
-            pieces.looks += 1;
+        for _ in 0..=SG_ENTRIES_MAX {
+            sg.looks += 1;
             let found = match table {
                 None => self.descriptor(number)?,
                 Some(table) => in_table(table, number)?,
@@ -201,7 +201,7 @@ impl Ring {
             if found.len == 0 {
                 return Err(Corrupt("a buffer without a byte".into()));
             }
-            pieces.push(memory, found)?;
+            sg.push(memory, found)?;
             if found.flags & descriptor::NEXT == 0 {
                 return Ok(());
             }
@@ -243,17 +243,17 @@ fn in_table(table: Span<'_>, number: u16) -> Result<Descriptor, Corrupt> {
     halves.map(Descriptor::from_halves).ok_or_else(|| no_descriptor(number, size))
 }
 
-/// Where the bytes of a chain are.
-pub(crate) struct Pieces<'m> {
-    spans: [Span<'m>; PIECES_MAX],
+/// The scatter-gather list of a descriptor chain: where its bytes lie in the guest's memory.
+pub(crate) struct SgList<'m> {
+    spans: [Span<'m>; SG_ENTRIES_MAX],
     count: usize,
     bytes: usize,
     looks: usize,
 }
 
-impl<'m> Pieces<'m> {
-    pub(crate) fn new() -> Pieces<'m> {
-        Pieces { spans: [Span::EMPTY; PIECES_MAX], count: 0, bytes: 0, looks: 0 }
+impl<'m> SgList<'m> {
+    pub(crate) fn new() -> SgList<'m> {
+        SgList { spans: [Span::EMPTY; SG_ENTRIES_MAX], count: 0, bytes: 0, looks: 0 }
     }
 
     fn clear(&mut self) {
@@ -345,5 +345,5 @@ fn outside(address: u64, len: usize) -> Corrupt {
 
 #[cold]
 fn too_many() -> Corrupt {
-    Corrupt(format!("a loop of descriptors, or a chain of more than {PIECES_MAX}"))
+    Corrupt(format!("a loop of descriptors, or a chain of more than {SG_ENTRIES_MAX}"))
 }

@@ -3,7 +3,7 @@
 use linerate_mem::Batch;
 
 use crate::memory::GuestMemory;
-use crate::ring::{Budget, Corrupt, PIECES_MAX, Pieces, Ring};
+use crate::ring::{Budget, Corrupt, Ring, SG_ENTRIES_MAX, SgList};
 use crate::sys::Span;
 use crate::virtio::{self, descriptor, feature};
 
@@ -191,22 +191,22 @@ fn send_odd(
 ) -> Result<Step, Corrupt> {
     let room = ring.waiting()?;
     let mut looks = 0;
-    let (mut first, mut other) = (Pieces::new(), Pieces::new());
+    let (mut first, mut other) = (SgList::new(), SgList::new());
     let (mut reader, mut left) = (batch.reader(run.start, run.len()), len);
     let mut used = 0;
     while left > 0 {
         if used == room {
             return Ok(if room == ring.size() { Step::Unfitting } else { Step::Full });
         }
-        if used == 1 && !layout.mergeable || looks >= PIECES_MAX {
+        if used == 1 && !layout.mergeable || looks >= SG_ENTRIES_MAX {
             return Ok(Step::Unfitting);
         }
         let head = ring.head(used);
-        let pieces = if used == 0 { &mut first } else { &mut other };
-        ring.gather(memory, head, true, pieces)?;
-        looks += pieces.looks();
-        budget.spend(pieces.looks());
-        let mut cursor = pieces.cursor();
+        let sg = if used == 0 { &mut first } else { &mut other };
+        ring.gather(memory, head, true, sg)?;
+        looks += sg.looks();
+        budget.spend(sg.looks());
+        let mut cursor = sg.cursor();
         let mut written = 0;
         if used == 0 {
             written = cursor.skip(layout.header_bytes);
@@ -215,7 +215,7 @@ fn send_odd(
             }
         }
         loop {
-            let bytes = reader.chunk(pieces.bytes() - written);
+            let bytes = reader.chunk(sg.bytes() - written);
             if bytes.is_empty() {
                 break;
             }

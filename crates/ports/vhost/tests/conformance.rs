@@ -39,7 +39,7 @@ impl Harness for Vhost {
     }
 
     fn facts(&self) -> Facts {
-        let per_packet = (self.mtu + 30).div_ceil(self.shape.buffer).max(self.shape.pieces);
+        let per_packet = (self.mtu + 30).div_ceil(self.shape.buffer).max(self.shape.descriptors);
         let window = usize::from(self.shape.entries) / 2 / per_packet;
         let starts = vec![0, 65_535, 65_500, 32_768];
         Facts { starts, wrap_packets: 1000, window, lossless: true, ..Facts::default() }
@@ -96,18 +96,18 @@ fn modern_driver() {
 
 #[test]
 fn jumbo_packets_in_small_buffers_and_tables() {
-    check(9000, Shape { buffer: 1024, pieces: 3, entries: 512, ..Shape::default() });
+    check(9000, Shape { buffer: 1024, descriptors: 3, entries: 512, ..Shape::default() });
 }
 
 #[test]
 fn legacy_driver_without_mergeable_buffers() {
-    check(1500, Shape { features: 0, pieces: 2, ..Shape::default() });
+    check(1500, Shape { features: 0, descriptors: 2, ..Shape::default() });
 }
 
 #[test]
 fn chains_without_tables_or_event_indices() {
     let features = MERGEABLE | PROTOCOL | VERSION_1;
-    check(1500, Shape { features, buffer: 256, pieces: 4, entries: 64, ..Shape::default() });
+    check(1500, Shape { features, buffer: 256, descriptors: 4, entries: 64, ..Shape::default() });
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn conclude(args: &Args, Ended { results, folder, end }: &Ended) -> ExitCode {
 
 fn status(results: &Results) -> ExitCode {
     let findings = || results.cells.iter().flat_map(|cell| &cell.findings);
-    if findings().all(|finding| finding.found.is_none()) {
+    if findings().all(|finding| finding.result.is_none()) {
         let why = findings().find_map(|finding| finding.error.clone()).unwrap_or_default();
         return refuse(&format!("nothing could be measured: {why}"));
     }

@@ -152,7 +152,7 @@ fn conclude(args: &RunArgs, ended: &Ended) -> ExitCode {
     match end {
         Err(error) => refuse(&error.to_string()),
         Ok(End::Stopped) => refuse("stopped; the same command goes on from here"),
-        Ok(End::Complete) if findings().all(|finding| finding.found.is_none()) => {
+        Ok(End::Complete) if findings().all(|finding| finding.result.is_none()) => {
             let why = findings().find_map(|finding| finding.error.clone()).unwrap_or_default();
             refuse(&format!("nothing could be measured: {why}"))
         }

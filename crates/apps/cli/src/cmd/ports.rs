@@ -101,9 +101,9 @@ fn state(interface: &Interface) -> &'static str {
 }
 
 fn reason_text(reason: &Unusable) -> String {
-    match reason.what_to_do.as_str() {
-        "" => reason.why.clone(),
-        what_to_do => format!("{}: {what_to_do}", reason.why),
+    match reason.hint.as_str() {
+        "" => reason.cause.clone(),
+        hint => format!("{}: {hint}", reason.cause),
     }
 }
 
@@ -142,13 +142,13 @@ struct UsableRow<'a> {
     name: &'a str,
     usable: bool,
     cause: Option<&'a str>,
-    what_to_do: Option<&'a str>,
+    hint: Option<&'a str>,
 }
 
 fn usable_row<'a>(name: &'a str, usable: &'a Result<(), Unusable>) -> UsableRow<'a> {
     let reason = usable.as_ref().err();
-    let what_to_do = reason.map(|reason| reason.what_to_do.as_str()).filter(|text| !text.is_empty());
-    UsableRow { name, usable: reason.is_none(), cause: reason.map(|reason| reason.why.as_str()), what_to_do }
+    let hint = reason.map(|reason| reason.hint.as_str()).filter(|text| !text.is_empty());
+    UsableRow { name, usable: reason.is_none(), cause: reason.map(|reason| reason.cause.as_str()), hint }
 }
 
 fn json(backends: &[Backend], interfaces: &[Interface]) -> serde_json::Result<String> {
@@ -177,8 +177,8 @@ fn json(backends: &[Backend], interfaces: &[Interface]) -> serde_json::Result<St
 mod tests {
     use super::*;
 
-    fn unusable(what_to_do: &str) -> Result<(), Unusable> {
-        Err(Unusable { why: "needs CAP_NET_RAW".into(), what_to_do: what_to_do.into() })
+    fn unusable(hint: &str) -> Result<(), Unusable> {
+        Err(Unusable { cause: "needs CAP_NET_RAW".into(), hint: hint.into() })
     }
 
     fn example() -> (Vec<Backend>, Vec<Interface>) {
@@ -218,9 +218,9 @@ mod tests {
         let value: serde_json::Value =
             serde_json::from_str(&json(&backends, &interfaces).expect("JSON")).expect("JSON");
         assert_eq!((&value["schema"], &value["interfaces"][0]["mac"]), (&1.into(), &"02:00:00:00:00:01".into()));
-        assert_eq!(value["interfaces"][0]["backends"][0]["what_to_do"], "run with sudo");
+        assert_eq!(value["interfaces"][0]["backends"][0]["hint"], "run with sudo");
         assert_eq!(value["backends"][0]["usable"], true);
         assert_eq!(value["backends"][1]["cause"], "needs CAP_NET_RAW");
-        assert!(value["backends"][1]["what_to_do"].is_null());
+        assert!(value["backends"][1]["hint"].is_null());
     }
 }

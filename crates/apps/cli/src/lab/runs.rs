@@ -41,7 +41,7 @@ fn run(folder: PathBuf) -> Option<Run> {
 impl Run {
     /// `complete`, `running`, `stopped`, with how far it came.
     pub fn state(&self) -> String {
-        let done = |finding: &&linerate_report::Finding| finding.found.is_some() || finding.error.is_some();
+        let done = |finding: &&linerate_report::Finding| finding.result.is_some() || finding.error.is_some();
         let findings = self.results.cells.iter().flat_map(|cell| &cell.findings).filter(done).count();
         let cells = self.results.cells.len();
         match (self.results.complete, self.running) {

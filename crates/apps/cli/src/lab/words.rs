@@ -43,7 +43,7 @@ pub fn losses(trial: &ExperimentTrial, lines: usize) -> Vec<String> {
 /// What a test found.
 pub fn finding(finding: &Finding) -> String {
     let test = &finding.test;
-    match (&finding.found, &finding.error) {
+    match (&finding.result, &finding.error) {
         (Some(found), _) => format!("{test}: {}", figure(found)),
         (None, Some(why)) => format!("{test}: not measured: {}", printable(why)),
         (None, None) => format!("{test}: stopped"),

@@ -122,7 +122,7 @@ fn account(lines: &mut Vec<String>, what: &str, account: &Account) {
     }
     lines.push(row("begun", account.begun, ""));
     lines.push(row("completed", account.completed, ""));
-    lines.extend(account.lost.iter().map(|loss| row("lost", loss.count, loss.cause.words())));
+    lines.extend(account.lost.iter().map(|loss| row("lost", loss.count, loss.cause.name())));
     if account.open > 0 {
         lines.push(row("open", account.open, ""));
     }

@@ -7,7 +7,7 @@ use super::show_actions::instructions_text;
 use super::show_match::match_text;
 use super::value::{number, parse_port};
 use super::words::{Word, words};
-use crate::{FlowCommand, FlowFlags, FlowMod, FlowStats, GROUP_ANY, Match, NO_BUFFER, PortNumber, TABLE_ALL};
+use crate::{FlowCommand, FlowFlags, FlowMod, GROUP_ANY, Match, NO_BUFFER, PortNumber, TABLE_ALL};
 
 /// Priority of a flow whose text gives none.
 const PRIORITY: u16 = 0x8000;
@@ -153,27 +153,6 @@ pub fn flow_text(flow: &FlowMod) -> String {
             format!("{head}{}actions={}", if head.is_empty() { "" } else { " " }, instructions_text(&flow.instructions))
         }
     }
-}
-
-/// An entry with its counters as a line of `ovs-ofctl dump-flows`, without the space before it.
-pub fn flow_stats_text(flow: &FlowStats) -> String {
-    let mut line = format!(
-        "cookie={:#x}, duration={}.{:03}s, table={}, n_packets={}, n_bytes={}, ",
-        flow.cookie,
-        flow.duration_ns / 1_000_000_000,
-        flow.duration_ns / 1_000_000 % 1_000,
-        flow.table,
-        flow.packets,
-        flow.bytes
-    );
-    let mut timeouts = timeouts_and_flags(flow.idle_timeout_s, flow.hard_timeout_s, FlowFlags(0));
-    timeouts.push(String::new());
-    line += &timeouts.join(", ");
-    for word in timeouts_and_flags(0, 0, flow.flags) {
-        line += &format!("{word} ");
-    }
-    line += &priority_and_match(flow.priority, &flow.matching).join(",");
-    format!("{} actions={}", line.trim_end(), instructions_text(&flow.instructions))
 }
 
 fn timeouts_and_flags(idle_s: u16, hard_s: u16, flags: FlowFlags) -> Vec<String> {

@@ -19,7 +19,7 @@ mod words;
 
 pub use actions::{parse_actions, parse_instructions};
 pub use error::TextError;
-pub use flow::{flow_stats_text, flow_text, parse_flow};
+pub use flow::{flow_text, parse_flow};
 pub use group::{group_text, parse_group};
 pub use lagopus::lagopus_flow_line;
 pub use matching::parse_match;

@@ -44,7 +44,7 @@ use ports::SwitchPort;
 pub use ports::{PortError, PortSettings};
 use removal::Removed;
 pub use saved::{Saved, saved_flow};
-pub use snapshot::{LearnedAddress, Totals};
+pub use snapshot::Totals;
 use timeouts::Timeouts;
 pub use trace::{TraceStep, TracedEntry};
 

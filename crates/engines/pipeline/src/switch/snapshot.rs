@@ -1,7 +1,5 @@
 //! What the switch counts as a whole, and what it has learned.
 
-use linerate_openflow::PortNumber;
-
 use super::Switch;
 use crate::drops::DropReason;
 use crate::tally::{Account, Tally};
@@ -52,19 +50,6 @@ pub struct Totals {
     pub entries: u64,
 }
 
-/// An address that forwarding without OpenFlow has learned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LearnedAddress {
-    /// VLAN ID; 0 for packets without a tag.
-    pub vlan: u16,
-    /// The address.
-    pub address: [u8; 6],
-    /// The port behind which it is.
-    pub port: PortNumber,
-    /// Seconds since its last packet.
-    pub silent_s: u32,
-}
-
 impl Switch {
     /// The account of the switch.
     pub fn totals(&self) -> Totals {
@@ -96,20 +81,5 @@ impl Switch {
         let of = |reason| self.shared.accounts.iter().map(|account| account.drops.read(reason)).sum();
         let drops = DropReason::ALL.into_iter().map(|reason| (reason, of(reason)));
         drops.filter(|(_, packets)| *packets > 0).collect()
-    }
-
-    /// The addresses that forwarding without OpenFlow has learned, in the order of VLANs and addresses.
-    pub fn learned_addresses(&self, now_ns: u64) -> Vec<LearnedAddress> {
-        let state = self.states.current();
-        let learned = self.shared.macs.learned((now_ns / 1_000_000_000) as u32).into_iter();
-        let mut learned: Vec<LearnedAddress> = learned
-            .filter_map(|one| {
-                let [_, _, address @ ..] = one.mac.to_be_bytes();
-                let port = state.port(one.slot)?.number;
-                Some(LearnedAddress { vlan: one.vlan, address, port, silent_s: one.silent_s })
-            })
-            .collect();
-        learned.sort_by_key(|one| (one.vlan, one.address));
-        learned
     }
 }

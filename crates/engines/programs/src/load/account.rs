@@ -2,53 +2,27 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Why a connection or a request that was begun did not come to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Cause {
-    /// The server refused the connection (RST to the SYN, or port unreachable).
-    Refused,
-    /// The server reset the connection.
-    Reset,
-    /// Nothing came in time.
-    TimedOut,
-    /// A router or the own neighbour table says that there is no way.
-    Unreachable,
-    /// TLS failed: a certificate is not trusted, or the server does not speak it.
-    Tls,
-    /// The server closed the connection before it answered.
-    Closed,
-    /// The answer was not one of the protocol, or not the expected one.
-    WrongAnswer,
-    /// The run ended first.
-    Unfinished,
-}
-
-impl Cause {
-    /// All causes, in the order of the rows.
-    pub const ALL: [Cause; 8] = [
-        Cause::Refused,
-        Cause::Reset,
-        Cause::TimedOut,
-        Cause::Unreachable,
-        Cause::Tls,
-        Cause::Closed,
-        Cause::WrongAnswer,
-        Cause::Unfinished,
-    ];
-
-    /// For people.
-    pub fn words(self) -> &'static str {
-        match self {
-            Cause::Refused => "refused",
-            Cause::Reset => "reset",
-            Cause::TimedOut => "timed out",
-            Cause::Unreachable => "unreachable",
-            Cause::Tls => "TLS failed",
-            Cause::Closed => "closed before the answer",
-            Cause::WrongAnswer => "wrong answer",
-            Cause::Unfinished => "unfinished at the end",
-        }
+linerate_measure::named! {
+    /// Why a connection or a request that was begun did not come to its end.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Cause {
+        /// The server refused the connection (RST to the SYN, or port unreachable).
+        Refused = "refused",
+        /// The server reset the connection.
+        Reset = "reset",
+        /// Nothing came in time.
+        TimedOut = "timed out",
+        /// A router or the own neighbour table says that there is no way.
+        Unreachable = "unreachable",
+        /// TLS failed: a certificate is not trusted, or the server does not speak it.
+        Tls = "TLS failed",
+        /// The server closed the connection before it answered.
+        Closed = "closed before the answer",
+        /// The answer was not one of the protocol, or not the expected one.
+        WrongAnswer = "wrong answer",
+        /// The run ended first.
+        Unfinished = "unfinished at the end",
     }
 }
 

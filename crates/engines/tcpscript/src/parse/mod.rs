@@ -4,27 +4,18 @@ mod line;
 mod segment;
 mod words;
 
-use std::fmt;
-
 use crate::script::{Action, Scenario, Script, Step, When};
 use words::Words;
 
 /// What is wrong with a script, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {text}")]
 pub struct ParseError {
     /// The line, from 1.
     pub line: usize,
     /// What is wrong, and what to write.
     pub text: String,
 }
-
-impl fmt::Display for ParseError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "line {}: {}", self.line, self.text)
-    }
-}
-
-impl std::error::Error for ParseError {}
 
 impl Script {
     /// Reads a script.

@@ -61,7 +61,7 @@ pub struct Losses {
 }
 
 /// Packets of one direction: from a port that handed `sent` packets to its interface to one that took `received` from its own, the
-/// latter counting everything that came, duplicates and strangers too.
+/// latter counting everything that came, duplicates and other traffic too.
 #[derive(Debug, Clone, Copy)]
 pub struct Direction<'a> {
     /// By the sending port's count.

@@ -21,10 +21,10 @@ const CHAINS: &str = "the nftables chains at that hook";
 impl Path {
     /// From the DUT's interfaces that take load to its IPv4 input, where so many are missing; so many of each one's drops came here.
     pub(super) fn ingress(&mut self, dut: &DutCounters, late_of: &[(&InterfaceCounters, u64)], missing: u64) {
-        let strangers: u64 = late_of.iter().map(|(interface, _)| interface.rx_otherhost_dropped).sum();
+        let other_traffic: u64 = late_of.iter().map(|(interface, _)| interface.rx_otherhost_dropped).sum();
         let chains = chains_at(dut, &[Hook::Ingress], None);
         let known = Known { chains: chains.as_deref(), ..Known::default() };
-        let mut segment = Segment::new(missing + strangers, Piece::Ingress, &dut.ingress, &dut.egress, known);
+        let mut segment = Segment::new(missing + other_traffic, Piece::Ingress, &dut.ingress, &dut.egress, known);
         self.divide(&mut segment, Confidence::OnlyHere);
         for (interface, late) in late_of {
             let name = &interface.name;

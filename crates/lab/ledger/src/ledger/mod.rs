@@ -18,7 +18,7 @@ pub struct Ends {
     /// Packets by the sender's and the receiver's own count. `sent` is what the port took over for good: packets that it gave
     /// up later, and packets that the interface refused and that were not sent again, belong to it.
     pub counted: Counted,
-    /// Frames that the receiving port gave out, whatever they were: delivered ones, duplicates and strangers.
+    /// Frames that the receiving port gave out, whatever they were: delivered ones, duplicates and other traffic.
     pub received: u64,
 }
 

@@ -128,7 +128,7 @@ impl Side {
     fn of_run(results: &Results) -> Self {
         let mut run = Self::empty();
         for (index, cell) in results.cells.iter().enumerate() {
-            let is_made = |finding: &&Finding| finding.found.is_some() || finding.error.is_some();
+            let is_made = |finding: &&Finding| finding.result.is_some() || finding.error.is_some();
             for finding in cell.findings.iter().filter(is_made) {
                 for figure in of_finding(index, cell.baseline_pps, finding) {
                     let key = (cell.id.clone(), figure.test, figure.name.clone());

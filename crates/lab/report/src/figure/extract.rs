@@ -19,7 +19,7 @@ pub(crate) fn figures(results: &Results) -> Vec<Figure> {
 pub(crate) fn of_finding(cell: usize, baseline_pps: Option<f64>, finding: &Finding) -> Vec<Figure> {
     let disturbed = finding.used_trials().any(|trial| trial.noise.disturbed);
     let spoilt = disturbed && finding.used_trials().all(|trial| trial.noise.disturbed);
-    let Some(found) = &finding.found else {
+    let Some(found) = &finding.result else {
         let why = finding.error.clone().unwrap_or_else(|| "the run was stopped within it".to_owned());
         let name = "";
         let part = Part { value: Err(why), ..Part::new(name, Unit::PacketsPerSecond, Better::Neither, f64::NAN) };
@@ -100,7 +100,7 @@ fn has_costs(found: &TestResult) -> bool {
 /// The trial that stands for a finding: of a search the last one at the load nearest to what was found, else the one that
 /// delivered most.
 pub(crate) fn key_trial(finding: &Finding) -> Option<&ExperimentTrial> {
-    if let Some(TestResult::Throughput { goals }) = &finding.found {
+    if let Some(TestResult::Throughput { goals }) = &finding.result {
         let found_pps = goals.first().and_then(|goal| goal.lower_pps)?;
         let distance = |made: &ExperimentTrial| (made.trial.load_pps - found_pps).abs();
         return finding.used_trials().rev().min_by(|one, other| distance(one).total_cmp(&distance(other)));

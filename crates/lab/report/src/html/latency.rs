@@ -32,7 +32,7 @@ pub(super) fn charts(page: &mut Page, results: &Results, labels: &Labels) {
 fn lines(cell: &Cell) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for finding in &cell.findings {
-        let Some(TestResult::Latency { points }) = &finding.found else { continue };
+        let Some(TestResult::Latency { points }) = &finding.result else { continue };
         for point in points {
             let name = match point.share {
                 0.0 => format!("idle ({})", crate::units::pps(point.load_pps)),

@@ -31,7 +31,7 @@ pub(super) fn answer(results: &Results, labels: &Labels) -> Vec<String> {
 }
 
 fn found(cell: &Cell) -> impl Iterator<Item = &TestResult> {
-    cell.findings.iter().filter_map(|finding| finding.found.as_ref())
+    cell.findings.iter().filter_map(|finding| finding.result.as_ref())
 }
 
 /// `812.0 kpps without loss (760.0 kpps to 835.0 kpps)` of each goal: the median of the repetitions, and the bounds that are stated.

@@ -36,7 +36,7 @@ pub(super) fn cost(labels: &Labels, figures: &[Summary]) -> Grid {
 /// The trial of a cell whose cores are shown: at the rate found, in the first repetition that has one.
 pub(crate) fn cores_trial(cell: &Cell) -> Option<&ExperimentTrial> {
     let with_cores = |made: &&ExperimentTrial| !made.trial.cpu.is_empty();
-    let searches = cell.findings.iter().filter(|finding| matches!(finding.found, Some(TestResult::Throughput { .. })));
+    let searches = cell.findings.iter().filter(|finding| matches!(finding.result, Some(TestResult::Throughput { .. })));
     searches.chain(&cell.findings).filter_map(key_trial).find(with_cores)
 }
 

@@ -208,7 +208,7 @@ pub(super) fn loss(results: &Results, labels: &Labels) -> Grid {
 pub(crate) fn loss_points(results: &Results, cell: usize) -> Vec<crate::LossPoint> {
     let mut points: Vec<crate::LossPoint> = Vec::new();
     for finding in results.cells.get(cell).iter().flat_map(|cell| &cell.findings) {
-        if let Some(TestResult::FrameLoss { points: more }) = &finding.found {
+        if let Some(TestResult::FrameLoss { points: more }) = &finding.result {
             points.extend(more);
         }
     }

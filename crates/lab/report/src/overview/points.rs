@@ -13,7 +13,7 @@ const SENT_SHARE: f64 = 0.95;
 pub(super) fn points(cell: &Cell) -> Vec<Point<'_>> {
     let mut all: Vec<&CapturePoint> = Vec::new();
     for finding in &cell.findings {
-        if let Some(TestResult::Capture { points }) = &finding.found {
+        if let Some(TestResult::Capture { points }) = &finding.result {
             all.extend(points);
         }
     }

@@ -216,7 +216,7 @@ mod tests {
             cores: None,
             mode: String::new(),
             baseline_pps: None,
-            findings: vec![Finding { test, repetition: 1, found, error: None, goals, trials }],
+            findings: vec![Finding { test, repetition: 1, result: found, error: None, goals, trials }],
             published: Vec::new(),
         }
     }

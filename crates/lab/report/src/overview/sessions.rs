@@ -23,7 +23,7 @@ pub(super) fn loads(results: &Results, labels: &Labels) -> Grid {
     let mut grid = Grid::new(Topic::Sessions, "Connections and requests", &columns);
     for (index, cell) in results.cells.iter().enumerate() {
         for finding in &cell.findings {
-            let Some((found, words)) = finding.found.as_ref().and_then(of_loads) else { continue };
+            let Some((found, words)) = finding.result.as_ref().and_then(of_loads) else { continue };
             for point in &found.points {
                 let load = words(point.load);
                 grid.rows.push(row(labels.of(index), &load, "connections", (&point.connections, point)));
@@ -203,7 +203,7 @@ pub(super) fn udp_loops(results: &Results, labels: &Labels) -> Grid {
     let mut grid = Grid::new(Topic::Sessions, "UDP loop", &columns);
     for (index, cell) in results.cells.iter().enumerate() {
         for finding in &cell.findings {
-            let Some(TestResult::UdpLoop(found)) = &finding.found else { continue };
+            let Some(TestResult::UdpLoop(found)) = &finding.result else { continue };
             let mut row = vec![
                 Entry::new(labels.of(index)),
                 Entry::toned(per_second(found.per_second), Tone::Strong),
@@ -227,7 +227,7 @@ pub(super) fn udp_loops(results: &Results, labels: &Labels) -> Grid {
 
 fn all_echoes(results: &Results) -> impl Iterator<Item = (usize, &EchoesFound)> {
     results.cells.iter().enumerate().flat_map(|(index, cell)| {
-        cell.findings.iter().filter_map(move |finding| match &finding.found {
+        cell.findings.iter().filter_map(move |finding| match &finding.result {
             Some(TestResult::TcpEcho(found)) => Some((index, found)),
             _ => None,
         })

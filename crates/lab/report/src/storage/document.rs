@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
-use std::{fmt, io};
+use std::io;
 
 pub(super) const RESULT_FILE: &str = "result.json";
 
@@ -23,16 +23,19 @@ struct Head {
 }
 
 /// Why a document could not be loaded.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file could not be read.
+    #[error("{}: {error}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// Why.
+        #[source]
         error: io::Error,
     },
     /// The document is of another kind or version.
+    #[error("{}: the document is `{schema}`, but `{expected}` is wanted here", path.display())]
     Schema {
         /// The file.
         path: PathBuf,
@@ -42,40 +45,20 @@ pub enum LoadError {
         expected: &'static str,
     },
     /// The file is not such a document, or its numbers do not balance.
+    #[error("{}: {error}", path.display())]
     Document {
         /// The file.
         path: PathBuf,
         /// What is wrong, and where.
+        #[source]
         error: serde_json::Error,
     },
     /// What was saved after the document does not fit it.
+    #[error("{}: {what}", path.display())]
     Journal {
         /// The file.
         path: PathBuf,
         /// What is wrong, and where.
         what: String,
     },
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Read { path, error } => write!(formatter, "{}: {error}", path.display()),
-            Self::Schema { path, schema, expected } => {
-                write!(formatter, "{}: the document is `{schema}`, but `{expected}` is wanted here", path.display())
-            }
-            Self::Document { path, error } => write!(formatter, "{}: {error}", path.display()),
-            Self::Journal { path, what } => write!(formatter, "{}: {what}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for LoadError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Read { error, .. } => Some(error),
-            Self::Schema { .. } | Self::Journal { .. } => None,
-            Self::Document { error, .. } => Some(error),
-        }
-    }
 }

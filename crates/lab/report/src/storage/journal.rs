@@ -194,9 +194,9 @@ fn cell_head(cell: &Cell) -> Cell {
 }
 
 fn finding_head(finding: &Finding) -> Finding {
-    let Finding { test, repetition, found, error, goals, trials: _ } = finding;
-    let (found, error, goals) = (found.clone(), error.clone(), goals.clone());
-    Finding { test: test.clone(), repetition: *repetition, found, error, goals, trials: Vec::new() }
+    let Finding { test, repetition, result, error, goals, trials: _ } = finding;
+    let (result, error, goals) = (result.clone(), error.clone(), goals.clone());
+    Finding { test: test.clone(), repetition: *repetition, result, error, goals, trials: Vec::new() }
 }
 
 fn hash(value: &impl Serialize) -> u64 {

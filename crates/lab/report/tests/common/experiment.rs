@@ -135,7 +135,7 @@ pub fn throughput(repetition: u32, size_wire: u32, flows: u64, device: &Device, 
 
 pub fn finding(repetition: u32, found: TestResult, trials: Vec<ExperimentTrial>) -> Finding {
     let test = serde_json::to_value(&found).unwrap()["test"].as_str().unwrap().to_owned();
-    Finding { test, repetition, found: Some(found), error: None, goals: Vec::new(), trials }
+    Finding { test, repetition, result: Some(found), error: None, goals: Vec::new(), trials }
 }
 
 fn latency_point(share: f64, load_pps: f64, random: &mut Random) -> LatencyPoint {
@@ -386,7 +386,7 @@ fn others(device: &Device) -> Vec<Finding> {
         Finding {
             test: "load".to_owned(),
             repetition: 2,
-            found: None,
+            result: None,
             error: Some(error),
             goals: vec![missed],
             trials: Vec::new(),

@@ -34,7 +34,7 @@ fn each_load_is_a_point_and_the_best_setting_is_named() {
     for cell in captures {
         let ways = if cell.direction == "two ports" { 2.0 } else { 1.0 };
         let finding = &cell.findings[0];
-        let Some(TestResult::Capture { points }) = &finding.found else { panic!("{finding:?}") };
+        let Some(TestResult::Capture { points }) = &finding.result else { panic!("{finding:?}") };
         assert_eq!((points.len(), finding.trials.len()), (2, 2));
         let [low, high] = points.as_slice() else { panic!("two loads") };
         assert_eq!((low.load_pps, high.load_pps), (1e5 * ways, 4e5 * ways), "of all ports together");

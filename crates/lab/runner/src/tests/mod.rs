@@ -62,7 +62,7 @@ fn all(experiment: &Experiment, file: &str, testbeds: &mut MadeUp) -> (Results, 
 }
 
 fn throughput(results: &Results, cell: usize) -> f64 {
-    match &results.cells[cell].findings[0].found {
+    match &results.cells[cell].findings[0].result {
         Some(TestResult::Throughput { goals }) => goals[0].lower_pps.expect("a lower bound"),
         other => panic!("{other:?}"),
     }
@@ -98,7 +98,7 @@ fn a_test_of_some_cells_is_made_there_only_and_what_devices_showed_is_kept_by_tr
         [vec!["load"; 2], vec!["load", "ping", "load", "ping"]]
     );
     let pinged = TestResult::Ping { sent: 200, interval_ns: 10_000_000, rtt: None };
-    assert_eq!(results.cells[1].findings[1].found.as_ref(), Some(&pinged));
+    assert_eq!(results.cells[1].findings[1].result.as_ref(), Some(&pinged));
     let shown: Vec<_> = kept.shown.iter().map(|(cell, trial, text)| format!("{cell}, {trial}: {text}")).collect();
     let expected =
         ["one", "two"].map(|dut| [1, 2].map(|r| format!("{dut}/64/1/one-way, load {r}, trial 1: 500000 packets")));
@@ -150,11 +150,11 @@ fn a_path_of_shared_memory_has_a_baseline_of_its_own() {
 fn a_figure_near_the_baseline_is_the_testers() {
     let (experiment, file) = experiment("", THROUGHPUT);
     let (results, _, _) = all(&experiment, &file, &mut MadeUp::new(3_000_000.0, 2_000_000.0));
-    let Some(TestResult::Throughput { goals }) = &results.cells[0].findings[0].found else { panic!("no throughput") };
+    let Some(TestResult::Throughput { goals }) = &results.cells[0].findings[0].result else { panic!("no throughput") };
     assert!(goals[0].tester_limited);
     assert_eq!(goals[0].limited_by, linerate_report::LimitedBy::Tester);
     let (results, _, _) = all(&experiment, &file, &mut MadeUp::new(1_000_000.0, 2_000_000.0));
-    let Some(TestResult::Throughput { goals }) = &results.cells[0].findings[0].found else { panic!("no throughput") };
+    let Some(TestResult::Throughput { goals }) = &results.cells[0].findings[0].result else { panic!("no throughput") };
     assert!(!goals[0].tester_limited);
 }
 
@@ -174,7 +174,7 @@ fn every_test_finds_something() {
     }
     let found = |test: &str| {
         let finding = results.cells[0].findings.iter().find(|finding| finding.test == test);
-        finding.and_then(|finding| finding.found.clone()).unwrap_or_else(|| panic!("{test}"))
+        finding.and_then(|finding| finding.result.clone()).unwrap_or_else(|| panic!("{test}"))
     };
     let TestResult::Latency { points } = found("latency") else { panic!() };
     assert!(points.iter().all(|point| point.latency.is_some()));
@@ -216,11 +216,11 @@ fn capacity_is_measured_several_times_and_a_load_without_loss_is_proved_once() {
     let (results, _, _) = all(&experiment, &file, &mut MadeUp::new(500_000.0, 2_000_000.0));
     assert!(reached(&results));
     let [search, capacity, no_loss] = &results.cells[0].findings[..] else { panic!("{results:#?}") };
-    let Some(TestResult::Capacity { delivered_pps, sent_pps }) = &capacity.found else { panic!("{capacity:#?}") };
+    let Some(TestResult::Capacity { delivered_pps, sent_pps }) = &capacity.result else { panic!("{capacity:#?}") };
     assert!(delivered_pps.len() == 3 && delivered_pps.iter().all(|pps| (499e3..=501e3).contains(pps)), "{capacity:#?}");
     assert!(sent_pps.iter().all(|pps| (1.99e6..=2.01e6).contains(pps)));
-    let Some(TestResult::Throughput { goals }) = &search.found else { panic!("{search:#?}") };
-    let Some(TestResult::NoLoss { pps, points, why, .. }) = &no_loss.found else { panic!("{no_loss:#?}") };
+    let Some(TestResult::Throughput { goals }) = &search.result else { panic!("{search:#?}") };
+    let Some(TestResult::NoLoss { pps, points, why, .. }) = &no_loss.result else { panic!("{no_loss:#?}") };
     assert_eq!((*pps, points.len(), why), (goals[0].lower_pps, 1, &None));
 }
 
@@ -236,7 +236,8 @@ fn where_interruptions_cost_packets_at_every_load_the_figure_without_loss_is_mis
     run(&experiment, &mut results, &mut testbeds, &mut Kept::default(), &mut |_| {}).expect("kept");
     let mut testbeds = MadeUp { interrupted: 9, ..MadeUp::new(500_000.0, 2_000_000.0) };
     run(&experiment, &mut results, &mut testbeds, &mut Kept::default(), &mut |_| {}).expect("kept");
-    let Some(TestResult::NoLoss { pps: None, points, why: Some(why), .. }) = &results.cells[0].findings[1].found else {
+    let Some(TestResult::NoLoss { pps: None, points, why: Some(why), .. }) = &results.cells[0].findings[1].result
+    else {
         panic!("{results:#?}")
     };
     assert_eq!(points.len(), 2);
@@ -250,7 +251,7 @@ fn unsent_packets_decide_no_search() {
     let (results, _, _) = all(&experiment, &file, &mut testbeds);
     let (quiet, _, _) = all(&experiment, &file, &mut MadeUp::new(500_000.0, 2_000_000.0));
     assert_eq!(
-        results.cells[0].findings[0].found, quiet.cells[0].findings[0].found,
+        results.cells[0].findings[0].result, quiet.cells[0].findings[0].result,
         "as if the tester had not stalled"
     );
     let unused =
@@ -259,7 +260,7 @@ fn unsent_packets_decide_no_search() {
     // A load that the tester never sends whole is its own limit, and is said to be.
     let mut testbeds = MadeUp { starved: 1_000, ..MadeUp::new(3_000_000.0, 2_000_000.0) };
     let (results, _, _) = all(&experiment, &file, &mut testbeds);
-    let Some(TestResult::Throughput { goals }) = &results.cells[0].findings[0].found else { panic!("{results:#?}") };
+    let Some(TestResult::Throughput { goals }) = &results.cells[0].findings[0].result else { panic!("{results:#?}") };
     assert_eq!(goals[0].limited_by, linerate_report::LimitedBy::Tester);
 }
 
@@ -269,7 +270,7 @@ fn a_goal_outside_interruptions_says_what_the_figure_is_with_them() {
         let (experiment, file) = experiment("skip = [{ dut = \"two\" }]", &format!("{THROUGHPUT}\n{line}"));
         let mut testbeds = MadeUp { interrupted: 1_000, ..MadeUp::new(500_000.0, 2_000_000.0) };
         let (results, _, _) = all(&experiment, &file, &mut testbeds);
-        match &results.cells[0].findings[0].found {
+        match &results.cells[0].findings[0].result {
             Some(TestResult::Throughput { goals }) => goals[0].clone(),
             other => panic!("{other:?}"),
         }
@@ -306,7 +307,7 @@ fn a_search_ends_with_its_time_and_says_what_it_knows() {
         *time_max_ns = Some(0);
     }
     let (results, _, _) = all(&experiment, &file, &mut testbeds);
-    let Some(TestResult::Throughput { goals }) = &results.cells[0].findings[0].found else { panic!("{results:#?}") };
+    let Some(TestResult::Throughput { goals }) = &results.cells[0].findings[0].result else { panic!("{results:#?}") };
     assert_eq!((testbeds.trials, goals[0].stop), (1, linerate_report::SearchStop::UsedUp), "the one at full rate");
     assert_eq!((goals[0].lower_pps, goals[0].upper_pps), (None, Some(2e6)));
 }
@@ -332,7 +333,8 @@ fn a_stopped_run_keeps_what_it_has_and_goes_on_where_it_stopped() {
         );
         for (cell, earlier) in results.cells.iter().zip(&before.cells) {
             assert_eq!(cell.findings.len(), 4);
-            let finished: Vec<_> = earlier.findings.iter().filter(|finding| finding.found.is_some()).cloned().collect();
+            let finished: Vec<_> =
+                earlier.findings.iter().filter(|finding| finding.result.is_some()).cloned().collect();
             assert!(cell.findings.starts_with(&finished), "{stop_after}");
         }
     }
@@ -469,7 +471,7 @@ fn the_trials_of_a_search_are_numbered_without_those_that_were_made_again() {
     let used = |finding: &Finding| -> Vec<(String, f64)> {
         finding.used_trials().map(|made| (made.trial.name.clone(), made.trial.load_pps)).collect()
     };
-    assert_eq!((used(cell), &cell.found), (used(undisturbed), &undisturbed.found));
+    assert_eq!((used(cell), &cell.result), (used(undisturbed), &undisturbed.result));
     assert!(cell.trials.len() > undisturbed.trials.len(), "{cell:#?}");
 }
 

@@ -10,7 +10,7 @@ fn found(test: &str, carries: f64, begins: f64) -> SessionsFound {
     let (experiment, file) = experiment("", &format!("[[test]]\n{test}"));
     let (results, end, _) = all(&experiment, &file, &mut MadeUp::new(carries, begins));
     assert!(end.is_ok() && results.complete, "{end:?}");
-    match results.cells[0].findings[0].found.clone() {
+    match results.cells[0].findings[0].result.clone() {
         Some(
             TestResult::ConnectionRate(found)
             | TestResult::ConcurrentConnections(found)

@@ -1,7 +1,6 @@
 //! What is looked for (the Search Goal of RFC 9971), and within which limits.
 
 use crate::Load;
-use std::fmt;
 
 /// One search goal. Fields are plain; [`Search::new`](super::Search::new) checks them.
 #[derive(Debug, Clone, PartialEq)]
@@ -140,11 +139,13 @@ impl Limits {
 }
 
 /// Why no search can be made of goals.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GoalError {
     /// No goal, or no trial allowed.
+    #[error("a search needs at least 1 goal and 1 trial")]
     Nothing,
     /// The minimum load is 0 or above the maximum.
+    #[error("loads must go from at least 1 pps upwards, not from {minimum} to {maximum}")]
     Range {
         /// The minimum as given.
         minimum: Load,
@@ -152,6 +153,7 @@ pub enum GoalError {
         maximum: Load,
     },
     /// A trial at the minimum load would send no packet.
+    #[error("a trial of {duration_ns} ns at {minimum} sends no packet: raise the minimum or the initial duration")]
     EmptyTrial {
         /// The minimum as given.
         minimum: Load,
@@ -159,6 +161,7 @@ pub enum GoalError {
         duration_ns: u64,
     },
     /// A goal contradicts itself.
+    #[error("goal {name}: {what}")]
     Goal {
         /// Its name.
         name: String,
@@ -166,21 +169,3 @@ pub enum GoalError {
         what: &'static str,
     },
 }
-
-impl fmt::Display for GoalError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nothing => write!(formatter, "a search needs at least 1 goal and 1 trial"),
-            Self::Range { minimum, maximum } => {
-                write!(formatter, "loads must go from at least 1 pps upwards, not from {minimum} to {maximum}")
-            }
-            Self::EmptyTrial { minimum, duration_ns } => write!(
-                formatter,
-                "a trial of {duration_ns} ns at {minimum} sends no packet: raise the minimum or the initial duration"
-            ),
-            Self::Goal { name, what } => write!(formatter, "goal {name}: {what}"),
-        }
-    }
-}
-
-impl std::error::Error for GoalError {}

@@ -9,19 +9,18 @@
 //! `choice.rs` and its strategies (which load next), [`Search`] (the state machine), [`Outcome`].
 //!
 //! ```
-//! use linerate_search::mlr::{Goal, Limits, Search};
+//! use linerate_search::mlr::{Goal, Limits, Order, Search};
 //! use linerate_search::{Load, Trial};
-//! use std::convert::Infallible;
 //!
 //! // A device that carries 1.2 Mpps and drops the rest.
-//! let mut device = |load: Load, duration_ns: u64| -> Result<Trial, Infallible> {
+//! let limits = Limits::new(Load::from_pps(1_000), Load::from_pps(10_000_000));
+//! let mut search = Search::new(limits, vec![Goal::ndr(), Goal::pdr()])?;
+//! while let Some(Order { load, duration_ns }) = search.next() {
 //!     let intended = load.pps() * duration_ns / 1_000_000_000;
 //!     let lost = intended - intended.min(1_200_000 * duration_ns / 1_000_000_000);
-//!     Ok(Trial { load, duration_ns, intended, unsent: 0, lost, lost_in_interruptions: 0 })
-//! };
-//! let limits = Limits::new(Load::from_pps(1_000), Load::from_pps(10_000_000));
-//! let outcome = Search::new(limits, vec![Goal::ndr(), Goal::pdr()])?.run(&mut device, |_| ())?;
-//! let ndr = &outcome.goals[0];
+//!     search.record(Trial { load, duration_ns, intended, unsent: 0, lost, lost_in_interruptions: 0 })?;
+//! }
+//! let ndr = &search.outcome().goals[0];
 //! assert!(ndr.lower.unwrap().pps() <= 1_200_000 && ndr.upper.unwrap().pps() > 1_200_000);
 //! assert!(ndr.is_regular());
 //! # Ok::<(), Box<dyn std::error::Error>>(())

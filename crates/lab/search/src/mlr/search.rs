@@ -8,7 +8,7 @@ use super::step::{Order, Step, answers};
 use super::tally::LoadClass;
 use super::target::targets;
 use super::view::{Choice, Pursuit};
-use crate::{Bounds, Measurer, RunError, Trial, TrialError};
+use crate::{Bounds, Trial, TrialError};
 
 /// The search for several goals in one pass.
 #[derive(Debug, Clone)]
@@ -112,22 +112,6 @@ impl Search {
             trial_time_ns: self.trial_time_ns,
             trials: self.records.clone(),
         }
-    }
-
-    /// Searches to the end. `progress` is called after each trial, for instance to show the bounds closing in.
-    ///
-    /// On an error the search keeps what was recorded: [`Search::outcome`] still tells it.
-    pub fn run<M: Measurer>(
-        &mut self,
-        measurer: &mut M,
-        mut progress: impl FnMut(&Search),
-    ) -> Result<Outcome, RunError<M::Error>> {
-        while let Some(Order { load, duration_ns }) = self.next() {
-            let trial = measurer.measure(load, duration_ns).map_err(RunError::Measure)?;
-            self.record(trial).map_err(RunError::Trial)?;
-            progress(self);
-        }
-        Ok(self.outcome())
     }
 
     /// The same load again while its target cannot tell what it is; else a new choice.

@@ -3,6 +3,8 @@
 // Each test file uses some of them.
 #![allow(dead_code)]
 
+pub mod drive;
+
 use linerate_search::{Load, Trial};
 use std::convert::Infallible;
 

@@ -136,15 +136,6 @@ impl Netlink {
         self.request(&action, libc::RTM_NEWLINK, CREATE, &message)
     }
 
-    /// Deletes an interface; the other end of a veth goes with it.
-    ///
-    /// # Errors
-    /// `ENODEV` when there is none, `EPERM` without CAP_NET_ADMIN.
-    pub fn delete_link(&mut self, interface: u32) -> Result<(), NetlinkError> {
-        let action = format!("delete interface {interface}");
-        self.request(&action, libc::RTM_DELLINK, 0, &link_message(interface))
-    }
-
     /// Sets an interface up or down.
     ///
     /// # Errors
@@ -210,15 +201,6 @@ impl Netlink {
         self.request(&action, libc::RTM_NEWROUTE, CREATE, &route_message(route))
     }
 
-    /// Deletes a route from the main table.
-    ///
-    /// # Errors
-    /// `ESRCH` when there is none such.
-    pub fn delete_route(&mut self, route: Route) -> Result<(), NetlinkError> {
-        let action = format!("delete the route {}/{} via {}", route.network, route.prefix_len, route.gateway);
-        self.request(&action, libc::RTM_DELROUTE, 0, &route_message(route))
-    }
-
     /// Sets a permanent neighbour, replacing what was known of that address.
     ///
     /// # Errors
@@ -227,15 +209,6 @@ impl Netlink {
         let message = neighbour_message(neighbour).with(libc::NDA_LLADDR, &neighbour.mac);
         let action = format!("set the neighbour {}", neighbour.address);
         self.request(&action, libc::RTM_NEWNEIGH, REPLACE, &message)
-    }
-
-    /// Forgets a neighbour.
-    ///
-    /// # Errors
-    /// `ENOENT` when it is not known.
-    pub fn delete_neighbour(&mut self, neighbour: Neighbour) -> Result<(), NetlinkError> {
-        let action = format!("delete the neighbour {}", neighbour.address);
-        self.request(&action, libc::RTM_DELNEIGH, 0, &neighbour_message(neighbour))
     }
 
     fn request(&mut self, action: &str, kind: u16, flags: u16, message: &Body) -> Result<(), NetlinkError> {

@@ -296,7 +296,7 @@ fn ends_of(before: &EndStats, after: &EndStats) -> [(ledger::Ends, PortRows); 2]
 }
 
 fn account(account: &LoadAccount) -> SessionAccount {
-    let lost = account.lost.iter().map(|loss| SessionLoss { cause: loss.cause.words().into(), count: loss.count });
+    let lost = account.lost.iter().map(|loss| SessionLoss { cause: loss.cause.name().into(), count: loss.count });
     let counts = (account.intended.max(account.begun), account.begun, account.completed);
     // The larger of the two is not less than the second.
     SessionAccount::new(counts, lost.collect()).unwrap_or_default()

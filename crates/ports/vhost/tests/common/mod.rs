@@ -44,13 +44,13 @@ pub struct Shape {
     /// Queue pairs.
     pub pairs: usize,
     /// Descriptors that a packet to be sent is spread over, its header included.
-    pub pieces: usize,
+    pub descriptors: usize,
 }
 
 impl Default for Shape {
     fn default() -> Shape {
         let features = MERGEABLE | INDIRECT | EVENT_INDEX | PROTOCOL | VERSION_1;
-        Shape { features, entries: 256, buffer: 2048, start: 0, pairs: 1, pieces: 1 }
+        Shape { features, entries: 256, buffer: 2048, start: 0, pairs: 1, descriptors: 1 }
     }
 }
 
@@ -269,26 +269,26 @@ impl Driver {
     pub fn send_raw(&mut self, pair: usize, bytes: &[u8]) -> bool {
         let at = 2 * pair + 1;
         let held = self.queues[at].index.wrapping_sub(self.used_index(at));
-        let pieces = self.shape.pieces as u16;
+        let descriptors = self.shape.descriptors as u16;
         let (entries, before) = (self.queues[at].entries, self.queues[at].index);
-        if held >= entries / pieces {
+        if held >= entries / descriptors {
             return false;
         }
-        let head = before % (entries / pieces) * pieces;
-        let buffer = self.buffer(at, head / pieces);
+        let head = before % (entries / descriptors) * descriptors;
+        let buffer = self.buffer(at, head / descriptors);
         self.put(buffer, bytes);
         let (table, address) = (self.queues[at].table, GUEST + buffer);
-        let cuts: Vec<usize> = (0..=self.shape.pieces).map(|n| n * bytes.len() / self.shape.pieces).collect();
+        let cuts: Vec<usize> = (0..=self.shape.descriptors).map(|n| n * bytes.len() / self.shape.descriptors).collect();
         // With tables: the descriptors lie behind the buffers, and one points to them.
-        let indirect = self.shape.features & INDIRECT != 0 && pieces > 1;
+        let indirect = self.shape.features & INDIRECT != 0 && descriptors > 1;
         let (chain, first) = if indirect { (0x3_0000 + table + 16 * u64::from(head), 0) } else { (table, head) };
-        for n in 0..pieces {
+        for n in 0..descriptors {
             let (from, to) = (cuts[usize::from(n)], cuts[usize::from(n) + 1]);
-            let next = u16::from(n + 1 < pieces);
+            let next = u16::from(n + 1 < descriptors);
             self.describe(chain, first + n, address + from as u64, (to - from) as u32, next, first + n + 1);
         }
         if indirect {
-            self.describe(table, head, GUEST + chain, 16 * u32::from(pieces), 4, 0);
+            self.describe(table, head, GUEST + chain, 16 * u32::from(descriptors), 4, 0);
         }
         self.make_available(at, head);
         self.kick(at, before);
