@@ -142,7 +142,7 @@ pub const COMPARISONS: &[Comparison] = &[
         by: By::Wall,
         // Nobody has asked for a ratio.
         bar: 0.0,
-        ours: |tools| hot_loop(tools, "pipes_circle_two_cores", 200_000_000),
+        ours: |tools| hot_loop(tools, "pipes_circle_two_cores", 100_000_000),
         theirs: |_| testpmd::around_rings(DURATION),
     },
     Comparison {

@@ -115,6 +115,12 @@ impl Endpoint {
         }
     }
 
+    /// Packets that its port has taken out since it was opened; 0 where no port receives.
+    pub(super) fn received_ever(&mut self) -> u64 {
+        let Endpoint::Port { port, .. } = self else { return 0 };
+        port.iter_mut().flat_map(|port| port.stats()).map(|stats| stats.rx_packets).sum()
+    }
+
     /// From now on packets of `stream` are the trial's, others are not. What came before is taken out of the port.
     pub(super) fn begin(&mut self, stream: u16, timed: bool) -> Result<(), TrialError> {
         match self {

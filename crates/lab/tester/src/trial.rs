@@ -164,17 +164,21 @@ fn outcome(load_run: LoadRun, loads: Vec<WayLoad>) -> Result<Outcome, TrialError
         parts,
         work_missing,
         device,
+        left_behind,
         sight: _,
     } = load_run;
     let mut interrupted = device.map(Interruption::Device);
     let mut ways = Vec::new();
     let mut rows = Vec::new();
     let mut tx_pending = 0;
+    let mut left_behind = left_behind.into_iter();
     for (((load, mut end), mut arrivals), before) in loads.into_iter().zip(sends).zip(arrivals).zip(stats_before) {
         let whole = end.error.is_none() && !signal::stop_requested();
         interrupted = interruption(end.error.take(), arrivals.error.take()).or(interrupted);
         tx_pending += end.tx_pending;
-        rows.push(port_rows(&end, &arrivals, &before));
+        let mut of_ports = port_rows(&end, &arrivals, &before);
+        of_ports.receiver.extend(left_behind.next().unwrap_or_default());
+        rows.push(of_ports);
         ways.push(way_outcome(load, end, arrivals, (start_ns, whole)));
     }
     if signal::stop_requested() {
