@@ -237,6 +237,7 @@ fn port_rows(end: &SendEnd, arrivals: &Arrivals, before: &Stats) -> PortRows {
         generator: losses(&drops_since(&end.stats.tx_drops, &before.tx_drops)),
         receiver: losses(&arrivals.drops),
         other_streams: arrivals.other_streams,
+        not_ip: arrivals.not_ip,
         while_reading: arrivals.while_reading,
     }
 }
