@@ -15,8 +15,8 @@ const SECONDS: u64 = 2;
 const RATE_MIN: f64 = 0.98;
 /// Longer than libpcap's tools may hold a block that is not full.
 const REST: Duration = Duration::from_millis(1500);
-/// The receive ring of either side, so that a core that is away for a while costs neither of them packets.
-const RING_MIB: u64 = 64;
+/// The receive ring of either side: ours has this by default, tcpdump a smaller one, in which it would lose packets when its core is away for a while.
+const RING_MIB: u64 = 16;
 
 /// How a receiver is run, and how it says what it has.
 struct Receiver {

@@ -64,7 +64,17 @@ impl Testpmd {
         for (number, core) in (1..).zip(setup.worker_cores) {
             let _ = write!(cores, ",{number}@{core}");
         }
-        command.args(["--lcores", &cores, "--main-lcore=0", "--no-pci", "--no-telemetry", "-n", "1", "--file-prefix", &prefix]);
+        command.args([
+            "--lcores",
+            &cores,
+            "--main-lcore=0",
+            "--no-pci",
+            "--no-telemetry",
+            "-n",
+            "1",
+            "--file-prefix",
+            &prefix,
+        ]);
         command.args(["--vdev", setup.vdev]).args(setup.eal);
         command.args(["--", "-i", "--total-num-mbufs=16384"]).arg(format!("--forward-mode={}", setup.mode));
         command.arg(format!("--nb-cores={}", setup.worker_cores.len()));

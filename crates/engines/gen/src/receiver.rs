@@ -393,10 +393,19 @@ mod tests {
             frame
         };
         let arp = frame(&[0x08, 0x06], 60);
-        let (tagged, twice) = (frame(&[0x81, 0, 0, 5, 0x08, 0x06], 60), frame(&[0x88, 0xa8, 0, 5, 0x81, 0, 0, 5, 0x86, 0xdd], 60));
+        let (tagged, twice) =
+            (frame(&[0x81, 0, 0, 5, 0x08, 0x06], 60), frame(&[0x88, 0xa8, 0, 5, 0x81, 0, 0, 5, 0x86, 0xdd], 60));
         // The second one is of two slots, whose second one begins with other bytes.
         let long = frame(&[0x88, 0xcc], 1400);
-        for bytes in [&arp, &long, &frame(&[0x08, 0], 1400), &frame(&[0x86, 0xdd], 60), &tagged, &twice, &packet(1, 0, 10).to_vec()] {
+        for bytes in [
+            &arp,
+            &long,
+            &frame(&[0x08, 0], 1400),
+            &frame(&[0x86, 0xdd], 60),
+            &tagged,
+            &twice,
+            &packet(1, 0, 10).to_vec(),
+        ] {
             assert!(pool.append(&mut batch, bytes, 0));
         }
         let mut receiver = Receiver::new(ReceiverConfig::default());

@@ -7,7 +7,7 @@ use linerate_bpf::programs::core_watch::CoreWatch;
 use linerate_gen::{BATCH_DEFAULT, SenderPlan};
 use linerate_mem::Pool;
 use linerate_port::{FarSide, Port, PortError, Stats};
-use linerate_report::Loss;
+use linerate_report::{Loss, Noise};
 use linerate_sys::perf::Scope as Counted;
 use linerate_sys::usage::ThreadUsage;
 use linerate_sys::{affinity, clock};
@@ -15,7 +15,7 @@ use linerate_sys::{affinity, clock};
 use super::device::{Installed, left_behind};
 use super::endpoint::{Arrivals, Endpoint};
 use super::gateway;
-use super::noise::Noise;
+use super::noise;
 use super::outcome::TrialError;
 use super::rest::{Counters, at_rest, at_rest_since, switch_at_rest};
 use super::sight::{Sight, cores_in_use};
@@ -217,7 +217,7 @@ impl LoadRun {
         let several = sent.len() > 1;
         for (number, thread) in sent.into_iter().enumerate() {
             self.sends.extend(thread.ends);
-            self.noise = self.noise.worse(thread.noise);
+            self.noise = noise::worse(self.noise, thread.noise);
             self.sight.logs.push((thread.thread.map(|(core, _)| core), thread.kept.log));
             let of = if several { format!("generator {}", number + 1) } else { "generator".to_owned() };
             self.note_work(&of, thread.work);
@@ -292,7 +292,7 @@ fn send_on(
     let cpu_before = CpuTimes::read();
     let (ends, kept) = lanes::send_lanes(lanes, pool, start_ns, &Control::default());
     let cpu = CpuTimes::read().and_then(|after| Ok(after.since(&cpu_before?)));
-    let noise = Noise::of_thread(usage_before, ThreadUsage::read());
+    let noise = noise::of_thread(usage_before, ThreadUsage::read());
     Sent { ends, kept, thread, cpu, noise, work: work.and_then(work::Counting::finish) }
 }
 

@@ -13,7 +13,7 @@ use super::endpoint::{Arrivals, drops_since};
 use super::load::Load;
 use super::load_run::LoadRun;
 use super::noise;
-use super::outcome::{Interruption, Outcome, TrialError, WayOutcome};
+use super::outcome::{Interruption, Outcome, Retry, TrialError, WayOutcome};
 use super::phases::{Learning, Phases, pause_ns};
 use super::traffic::{self, Direction};
 use super::{Tester, work};
@@ -105,7 +105,7 @@ impl Tester {
         }
         let mut load_run = self.run_load(&loads, spec)?;
         load_run.noise.cache_line_ns = cache_line_ns;
-        load_run.noise.pace_ns = pace_ns;
+        [load_run.noise.generator_pace_ns, load_run.noise.dut_pace_ns] = pace_ns;
         let sight = std::mem::take(&mut load_run.sight);
         let mut outcome = outcome(load_run, loads)?;
         self.note_stalls(&mut outcome, sight)?;
@@ -113,7 +113,7 @@ impl Tester {
             && is_unsure(&outcome.ledger)
             && sources.read_drop_reasons(topology)
         {
-            outcome.again = again(&outcome.ledger);
+            outcome.retry.reasons = again(&outcome.ledger);
         }
         pause_ns(spec.phases.rest_ns);
         Ok(outcome)
@@ -204,8 +204,7 @@ fn outcome(load_run: LoadRun, loads: Vec<WayLoad>) -> Result<Outcome, TrialError
         work,
         work_missing: work_missing.map(|error| work::explain(&error)),
         interrupted,
-        link_flaps,
-        again: None,
+        retry: Retry { link_flaps, reasons: None },
         notes,
     })
 }

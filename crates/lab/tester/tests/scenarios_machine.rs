@@ -69,7 +69,8 @@ fn packets_of_a_link_whose_receiver_waits_for_its_core_are_waited_for() {
     let (size, flows) = (fixed_size(64), support::hundred_flows());
     // More packets than both links hold.
     let load = Load::Rate { pps: 50_000.0, duration_ns: 50_000_000 };
-    let cores = Cores { generator: Some(generator), dut: Some(generator), receiver: Some(receiver), ..Cores::default() };
+    let cores =
+        Cores { generator: Some(generator), dut: Some(generator), receiver: Some(receiver), ..Cores::default() };
     let spec = TrialSpec { cores, ..TrialSpec::new(&size, &flows, load) };
     let (ready, is_ready) = std::sync::mpsc::channel();
     let busy = std::thread::spawn(move || {
