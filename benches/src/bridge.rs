@@ -1,6 +1,7 @@
 //! `linerate bridge` and `linerate lb`, driven on one core: their own loops, on ports that cost as little as a port can.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 
 use linerate_bridge::bridge::lane::{Bridge, Lane};
 use linerate_bridge::lb::balance::Balancer;
@@ -19,6 +20,8 @@ const RING: usize = 1024;
 const ROUND: usize = 512;
 /// Packets of one call, as testpmd's burst.
 const BATCH: usize = 32;
+/// The same where two threads pass packets to each other: the burst with which testpmd is fastest there.
+const CIRCLE_BATCH: usize = 64;
 
 /// A port whose far side is itself, through one ring: what testpmd's `net_ring` is.
 struct Looped {
@@ -78,9 +81,14 @@ fn pool() -> Pool {
 
 /// A worker between two ports, with these directions.
 fn bridge(pool: &Pool, ports: [Box<dyn Port>; 2], ways: &[[u16; 2]]) -> Worker<Bridge> {
-    let lane = |way: [u16; 2]| Lane::new(0, way.map(PortIndex), Batch::new(pool, BATCH), None, &Arc::default());
+    bridge_of(pool, BATCH, ports, ways)
+}
+
+/// The same, with so many packets in a call.
+fn bridge_of(pool: &Pool, batch: usize, ports: [Box<dyn Port>; 2], ways: &[[u16; 2]]) -> Worker<Bridge> {
+    let lane = |way: [u16; 2]| Lane::new(0, way.map(PortIndex), Batch::new(pool, batch), None, &Arc::default());
     let lanes = Bridge(ways.iter().copied().map(lane).collect());
-    worker(lanes, pool, BATCH, ports.into_iter())
+    worker(lanes, pool, batch, ports.into_iter())
 }
 
 /// A worker that receives from the first port only, or from both if there are two.
@@ -139,6 +147,44 @@ pub fn pipe_bridge_pipe(core: usize, packets: u64) -> Run {
     }
     std::hint::black_box(sum);
     watch.stop(moved)
+}
+
+/// Two threads with a bridge each, joined by two pipes to a circle: what the first one takes from one pipe it puts into the other,
+/// from which the second one takes it and puts it into the first again. Nothing is made, filled or given back: [`ROUND`] packets
+/// from each pipe go round, as with two threads of testpmd io between two rings. Counts each time that a bridge passed a packet on.
+pub fn pipes_circle(cores: [usize; 2], packets: u64) -> Run {
+    let mut pool = pool();
+    let (mut near, far) = linerate_port_pipe::pair("circle-one", &pool, RING);
+    let (mut other_near, other_far) = linerate_port_pipe::pair("circle-two", &pool, RING);
+    for port in [&mut near, &mut other_near] {
+        let mut batch = Batch::new(&pool, ROUND);
+        pool.alloc(&mut batch, ROUND, PACKET_LEN);
+        port.transmit(&mut batch).expect("a pipe does not break");
+    }
+    let (ready, stop) = (Barrier::new(2), AtomicBool::new(false));
+    let goes_round = |core: usize, from, to, most: u64| {
+        let _ = affinity::pin_to_core(core);
+        let mut worker = bridge_of(&pool, CIRCLE_BATCH, [from, to], &[[0, 1]]);
+        ready.wait();
+        let watch = Stopwatch::start();
+        let mut moved = 0;
+        while moved < most && !stop.load(Ordering::Relaxed) {
+            moved += worker.round(0).sent as u64;
+        }
+        stop.store(true, Ordering::Relaxed);
+        watch.stop(moved)
+    };
+    // Both pass on as many in the long run. Whoever has its half first ends the other one's, too.
+    let (one, two) = std::thread::scope(|scope| {
+        let second = scope.spawn(|| goes_round(cores[1], Box::new(other_far), Box::new(near), packets / 2));
+        let first = goes_round(cores[0], Box::new(far), Box::new(other_near), packets / 2);
+        (first, second.join().expect("a bridge ends when the other one does"))
+    });
+    Run {
+        packets: one.packets + two.packets,
+        wall_ns: one.wall_ns.max(two.wall_ns),
+        core_ns: one.core_ns.max(two.core_ns),
+    }
 }
 
 /// A balancer over four `null:`, 10,000 flows; only its own turns are timed.

@@ -206,7 +206,7 @@ pub struct Loop {
 }
 
 /// All of them.
-pub const LOOPS: [Loop; 63] = [
+pub const LOOPS: [Loop; 64] = [
     Loop {
         name: "cache_one_flow",
         what: "cache of exact matches, one flow, and counting it",
@@ -302,6 +302,12 @@ pub const LOOPS: [Loop; 63] = [
         what: "the same, MAC addresses swapped in each packet",
         threads: 1,
         run: |cores, packets| bridge::bridge_looped(cores[0], true, packets),
+    },
+    Loop {
+        name: "pipes_circle_two_cores",
+        what: "1,024 packets go round two pipes and two bridges, each on a core of its own, not touched (a packet is one that a bridge passed on)",
+        threads: 2,
+        run: bridge::pipes_circle,
     },
     Loop {
         name: "pipe_bridge_pipe",

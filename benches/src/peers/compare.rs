@@ -11,12 +11,12 @@ use super::memif::{self, Work};
 use super::process::{Running, core_ns, installed, undisturbed};
 use super::testpmd::{self, Setup, Testpmd};
 use super::veth::Veth;
-use super::{Reached, Unable};
+use super::{Reached, Unable, offered};
 
 /// How long a side is measured.
 const DURATION: Duration = Duration::from_millis(1500);
 /// How long it runs before that.
-const WARM_UP: Duration = Duration::from_millis(700);
+pub(super) const WARM_UP: Duration = Duration::from_millis(700);
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +130,20 @@ pub const COMPARISONS: &[Comparison] = &[
         bar: 1.0,
         ours: |tools| hot_loop(tools, "bridge_looped_touched", 100_000_000),
         theirs: |_| testpmd::over_rings(DURATION),
+    },
+    Comparison {
+        name: "pipes_circle",
+        sides: [
+            "1,024 packets go round two pipe: ports and two bridges on two cores, not touched",
+            "testpmd io, two threads between two net_ring, 1,024 packets go round",
+        ],
+        needs: &["dpdk-testpmd"],
+        two_cores: true,
+        by: By::Wall,
+        // Nobody has asked for a ratio.
+        bar: 0.0,
+        ours: |tools| hot_loop(tools, "pipes_circle_two_cores", 100_000_000),
+        theirs: |_| testpmd::around_rings(DURATION),
     },
     Comparison {
         name: "memif_ours",
@@ -304,20 +318,18 @@ pub const COMPARISONS: &[Comparison] = &[
         two_cores: true,
         by: By::Cost,
         bar: 0.5,
-        ours: |tools| {
-            capture_cost(tools, |veth, tools| {
-                let mut command = veth.inside(&veth.far, 1, &tools.linerate);
-                command.args(["receive", "packet:rx0", "--cores", "1", "-q"]);
-                command
-            })
-        },
-        theirs: |tools| {
-            capture_cost(tools, |veth, _| {
-                let mut command = veth.inside(&veth.far, 1, "tcpdump");
-                command.args(["-i", "rx0", "-n", "-w", "/dev/null"]);
-                command
-            })
-        },
+        ours: |tools| offered::to_linerate(tools, 1_000_000),
+        theirs: |tools| offered::to_tcpdump(tools, 1_000_000),
+    },
+    Comparison {
+        name: "veth_rx_packet_half",
+        sides: ["linerate receive packet: offered 0.5 Mpps", "tcpdump -w /dev/null offered 0.5 Mpps"],
+        needs: &["tcpdump", "ip", "ethtool"],
+        two_cores: true,
+        by: By::Cost,
+        bar: 0.5,
+        ours: |tools| offered::to_linerate(tools, 500_000),
+        theirs: |tools| offered::to_tcpdump(tools, 500_000),
     },
 ];
 
@@ -350,7 +362,7 @@ fn count_at_receiver(veth: &Veth, pid: u32) -> Result<Reached, Unable> {
     })
 }
 
-const TO_NOBODY: [&str; 2] = ["--set", "ethernet.destination=02:00:00:00:00:07"];
+pub(super) const TO_NOBODY: [&str; 2] = ["--set", "ethernet.destination=02:00:00:00:00:07"];
 const FLOWS: [&str; 4] =
     ["--vary", "ipv4.source=198.18.1.1..198.18.1.100", "--vary", "ipv4.destination=198.19.1.1..198.19.1.100,cycle"];
 
@@ -386,7 +398,7 @@ fn drop_in_xdp_at(veth: &Veth) -> Result<XdpLink, Unable> {
 fn testpmd_sends_over_veth() -> Result<Reached, Unable> {
     let veth = Veth::new()?;
     let testpmd = Testpmd::start(&Setup {
-        worker_core: 1,
+        worker_cores: &[1],
         main_core: 0,
         vdev: "net_af_xdp0,iface=tx0",
         mode: "txonly",
@@ -483,7 +495,7 @@ fn receive_overload(tools: &Tools) -> Result<Reached, Unable> {
 fn testpmd_receives_overload(tools: &Tools) -> Result<Reached, Unable> {
     let veth = Veth::new()?;
     let mut receiver = Testpmd::start(&Setup {
-        worker_core: 1,
+        worker_cores: &[1],
         main_core: 0,
         vdev: "net_af_xdp0,iface=rx0",
         mode: "rxonly",
@@ -495,23 +507,5 @@ fn testpmd_receives_overload(tools: &Tools) -> Result<Reached, Unable> {
     std::thread::sleep(WARM_UP);
     let reached = receiver.measure(false, DURATION);
     drop(sender);
-    reached
-}
-
-/// Core time for each packet of a receiver that is offered a million packets a second (live frames: a core sends more of
-/// them than a capture can be offered through sockets).
-fn capture_cost(tools: &Tools, receiver: fn(&Veth, &Tools) -> Command) -> Result<Reached, Unable> {
-    let veth = Veth::new()?;
-    veth.take_live_frames()?;
-    let running = Running::start(&mut receiver(&veth, tools))?;
-    std::thread::sleep(WARM_UP);
-    let mut command = veth.inside(&veth.near, 0, &tools.linerate);
-    command.args(["send", "xdplive:tx0", "--cores", "0", "-q", "-d", "8s", "-r", "1Mpps", "--no-signature"]);
-    command.args(TO_NOBODY);
-    let sender = Running::start(&mut command)?;
-    let reached = count_at_receiver(&veth, running.id());
-    drop(sender);
-    running.interrupt();
-    std::thread::sleep(Duration::from_millis(200));
     reached
 }

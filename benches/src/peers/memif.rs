@@ -35,7 +35,7 @@ pub fn beside_testpmd(work: Work, duration: Duration) -> Result<Reached, Unable>
     let (mut port, mut pool) = open(&socket, "server")?;
     let vdev = format!("net_memif0,role=client,zero-copy=yes,socket={socket},socket-abstract=no");
     let testpmd = Testpmd::start(&Setup {
-        worker_core: CORES[1],
+        worker_cores: &CORES[1..],
         main_core: CORES[0],
         vdev: &vdev,
         mode: if work == Work::Send { "rxonly" } else { "txonly" },

@@ -5,6 +5,7 @@
 
 pub mod compare;
 pub mod memif;
+mod offered;
 pub mod process;
 pub mod testpmd;
 pub mod veth;

@@ -38,8 +38,8 @@ pub struct Running {
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
-    /// The last line that it complained with.
-    complaint: Arc<Mutex<String>>,
+    /// What it said on stderr, line by line.
+    complaints: Arc<Mutex<Vec<String>>>,
 }
 
 impl Running {
@@ -57,25 +57,25 @@ impl Running {
                 }
             });
         }
-        let complaint: Arc<Mutex<String>> = Arc::default();
+        let complaints: Arc<Mutex<Vec<String>>> = Arc::default();
         if let Some(errors) = child.stderr.take() {
-            let last = Arc::clone(&complaint);
+            let all = Arc::clone(&complaints);
             std::thread::spawn(move || {
                 let lines = BufReader::new(errors).lines().map_while(Result::ok);
                 for line in lines.filter(|line| !line.trim().is_empty()) {
-                    *last.lock().unwrap_or_else(PoisonError::into_inner) = line;
+                    all.lock().unwrap_or_else(PoisonError::into_inner).push(line);
                 }
             });
         }
         let input = child.stdin.take();
-        Ok(Running { child, input, lines, complaint })
+        Ok(Running { child, input, lines, complaints })
     }
 
     /// The last it said on its output (`line`) and beside it, for people.
     fn last_words(&self, line: &str) -> String {
-        let complaint = self.complaint.lock().unwrap_or_else(PoisonError::into_inner);
+        let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
         let said = if line.is_empty() { "it said nothing".into() } else { format!("its last line: {line}") };
-        if complaint.is_empty() { said } else { format!("{said}; on stderr: {complaint}") }
+        complaints.last().map_or(said.clone(), |complaint| format!("{said}; on stderr: {complaint}"))
     }
 
     /// The process's number.
@@ -105,6 +105,15 @@ impl Running {
                 Err(RecvTimeoutError::Disconnected) => return Err(format!("it ended; {}", self.last_words(&last))),
             }
         }
+    }
+
+    /// The first thing that `found` makes of a line of its output or, once that has ended, of stderr.
+    pub fn read_everywhere<T>(&mut self, mut found: impl FnMut(&str) -> Option<T>) -> Result<T, Unable> {
+        self.read_until(&mut found).or_else(|why| {
+            let _ = self.wait(Duration::from_secs(1));
+            let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
+            complaints.iter().find_map(|line| found(line)).ok_or(why)
+        })
     }
 
     /// Waits until it has ended by itself, for at most `patience`.

@@ -1,5 +1,6 @@
 //! DPDK's testpmd: one forwarding core, interactive, its own port counters.
 
+use std::fmt::Write as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -13,13 +14,13 @@ pub struct Testpmd {
 
 /// How to start one.
 pub struct Setup<'a> {
-    /// Core of its forwarding thread.
-    pub worker_core: usize,
+    /// Core of each of its forwarding threads.
+    pub worker_cores: &'a [usize],
     /// Core of its idle main thread.
     pub main_core: usize,
     /// `--vdev` arguments.
     pub vdev: &'a str,
-    /// `txonly`, `rxonly`, `flowgen`, `macswap`.
+    /// `txonly`, `rxonly`, `flowgen`, `macswap`, `io`.
     pub mode: &'a str,
     /// More arguments for DPDK itself.
     pub eal: &'a [&'a str],
@@ -58,17 +59,31 @@ impl Testpmd {
         };
         command.args(["-oL", "dpdk-testpmd"]);
         let prefix = format!("linerate{}-{}", std::process::id(), setup.mode);
-        let cores = format!("{},{}", setup.main_core, setup.worker_core);
-        let main = format!("--main-lcore={}", setup.main_core);
-        command.args(["-l", &cores, &main, "--no-pci", "--no-telemetry", "-n", "1", "--file-prefix", &prefix]);
+        // The main thread, which waits for commands, may share its core with one that forwards.
+        let mut cores = format!("0@{}", setup.main_core);
+        for (number, core) in (1..).zip(setup.worker_cores) {
+            let _ = write!(cores, ",{number}@{core}");
+        }
+        command.args([
+            "--lcores",
+            &cores,
+            "--main-lcore=0",
+            "--no-pci",
+            "--no-telemetry",
+            "-n",
+            "1",
+            "--file-prefix",
+            &prefix,
+        ]);
         command.args(["--vdev", setup.vdev]).args(setup.eal);
         command.args(["--", "-i", "--total-num-mbufs=16384"]).arg(format!("--forward-mode={}", setup.mode));
+        command.arg(format!("--nb-cores={}", setup.worker_cores.len()));
         command.args(setup.more);
         let mut testpmd = Testpmd { running: Running::start(&mut command)? };
         testpmd.running.tell("show port info 0");
         testpmd.running.read_until(|line| line.contains("MAC address:").then_some(()))?;
         // What only passes packets on needs some to begin with.
-        testpmd.running.tell(if setup.mode == "macswap" { "start tx_first 8" } else { "start" });
+        testpmd.running.tell(if matches!(setup.mode, "macswap" | "io") { "start tx_first 8" } else { "start" });
         std::thread::sleep(PROMPTLY);
         Ok(testpmd)
     }
@@ -124,7 +139,7 @@ impl Drop for Testpmd {
 pub fn into_null(mode: &str, more: &[&str], duration: Duration) -> Result<Reached, Unable> {
     let more = [BEST, more].concat();
     let setup = Setup {
-        worker_core: 1,
+        worker_cores: &[1],
         main_core: 0,
         vdev: "net_null0",
         mode,
@@ -137,11 +152,21 @@ pub fn into_null(mode: &str, more: &[&str], duration: Duration) -> Result<Reache
 
 /// macswap between two rings that loop back, in both directions: packets circulate, and each has its first line changed.
 pub fn over_rings(duration: Duration) -> Result<Reached, Unable> {
+    rings("macswap", &[1], duration)
+}
+
+/// io with two threads between two rings: the packets of each ring are passed to the other one by a thread of its own, and nobody
+/// touches them. Counted is each time that one was passed on.
+pub fn around_rings(duration: Duration) -> Result<Reached, Unable> {
+    rings("io", &[0, 1], duration)
+}
+
+fn rings(mode: &str, worker_cores: &[usize], duration: Duration) -> Result<Reached, Unable> {
     let reached = Testpmd::start(&Setup {
-        worker_core: 1,
+        worker_cores,
         main_core: 0,
         vdev: "net_ring0",
-        mode: "macswap",
+        mode,
         eal: &["--in-memory", "--vdev", "net_ring1"],
         more: BEST,
         namespace: None,
@@ -158,7 +183,7 @@ pub fn over_memif(duration: Duration) -> Result<Reached, Unable> {
     let _ = std::fs::remove_file(&socket);
     let start = |role: &str, mode, main_core, worker_core| {
         Testpmd::start(&Setup {
-            worker_core,
+            worker_cores: &[worker_core],
             main_core,
             vdev: &format!("net_memif0,role={role},socket={socket},socket-abstract=no"),
             mode,

@@ -6,6 +6,8 @@ use std::io::{BufRead, BufReader};
 
 use common::{Ended, INTERFACE, Run, Wire};
 use linerate_pcapng::CaptureReader;
+use linerate_sys::netdev::Netdev;
+use linerate_sys::veth::{self, VethEnd};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -157,6 +159,22 @@ fn both_directions_are_captured_by_default() {
         ended.expect_code(0);
         assert_eq!(number(&ends(&ended)[0]["account"]["taken"]), packets, "{options}");
     }
+}
+
+/// An interface that comes up while all are captured is not, and a line says so, once.
+#[test]
+fn any_names_an_interface_that_comes_up_too_late() {
+    let Some(wire) = Wire::new(1) else { return };
+    let running = Run::start_in(&wire.right, "capture -i any --json");
+    running.wait_for("ready", |text| text.contains("capturing on"));
+    let end = |name| VethEnd { name, namespace: &wire.right };
+    veth::create(end("late0"), end("late1"), 1).expect("a veth pair");
+    wire.right.run(|| Netdev::open("late0")?.set_up(true)).expect("enter").expect("up");
+    running.wait_for("the line", |text| text.contains("late0 has come up and is not captured"));
+    running.signal("INT");
+    let ended = running.end();
+    ended.expect_code(0);
+    assert_eq!(ended.stderr.matches("has come up").count(), 1, "{}", ended.stderr);
 }
 
 /// `any` is each interface that is up, by its name.

@@ -2,6 +2,7 @@
 
 use linerate_measure::Histogram;
 use linerate_mem::Batch;
+use linerate_wire::EtherType;
 
 use crate::sequence::{SequenceCounts, SequenceTracker, Start, WINDOW_DEFAULT, merged_counts};
 use crate::signature::{SEQUENCE_MASK, Signature, TIME_MASK, read_words};
@@ -120,6 +121,7 @@ pub struct Receiver {
     other_packets: u64,
     other_bytes: u64,
     other_streams: u64,
+    not_ip: u64,
 }
 
 const NONE: u16 = u16::MAX;
@@ -128,7 +130,7 @@ impl Receiver {
     /// A receiver that has seen nothing.
     pub fn new(config: ReceiverConfig) -> Receiver {
         let index = vec![NONE; 1 << 16].into();
-        Receiver { config, streams: Vec::new(), index, other_packets: 0, other_bytes: 0, other_streams: 0 }
+        Receiver { config, streams: Vec::new(), index, other_packets: 0, other_bytes: 0, other_streams: 0, not_ip: 0 }
     }
 
     /// Counts all packets of a batch that arrived by `now_ns`; the batch keeps them. Packets over several slots count by their
@@ -139,13 +141,15 @@ impl Receiver {
     pub fn record(&mut self, batch: &Batch, now_ns: u64) {
         batch.prefetch_tails();
         let mut run = Run::NONE;
-        let mut bytes_before = 0;
+        let (mut bytes_before, mut first): (usize, &[u8]) = (0, &[]);
         for part in batch.parts() {
             let len = bytes_before + part.bytes.len();
             if part.more {
+                first = if bytes_before == 0 { part.bytes } else { first };
                 bytes_before = len;
                 continue;
             }
+            let head = if bytes_before == 0 { part.bytes } else { first };
             bytes_before = 0;
             let arrival_ns = if part.time_ns == 0 { now_ns } else { part.time_ns };
             let words = read_words(part.bytes).unwrap_or_default();
@@ -154,22 +158,22 @@ impl Receiver {
                 run.bytes += len as u64;
             } else {
                 self.settle(run);
-                run = self.begin_run(words, len, arrival_ns);
+                run = self.begin_run(words, (head, len), arrival_ns);
             }
         }
         self.settle(run);
     }
 
-    /// Counts one packet of `len` bytes that ends in `tail`.
+    /// Counts one packet of `len` bytes that ends in `tail`; of a packet that is whole in it, also whether it is IP.
     #[inline]
     pub fn record_packet(&mut self, tail: &[u8], len: usize, now_ns: u64) {
-        self.begin_run(read_words(tail).unwrap_or_default(), len, now_ns);
+        self.begin_run(read_words(tail).unwrap_or_default(), (tail, len), now_ns);
     }
 
     /// Counts a packet and says what the next one is like, if it follows this one in every respect.
     #[inline]
-    fn begin_run(&mut self, words: (u64, u64), len: usize, now_ns: u64) -> Run {
-        let Some(signature) = Signature::from_words(words) else { return self.record_other(len) };
+    fn begin_run(&mut self, words: (u64, u64), (head, len): (&[u8], usize), now_ns: u64) -> Run {
+        let Some(signature) = Signature::from_words(words) else { return self.record_unsigned(head, len) };
         let mut at = self.index[usize::from(signature.stream)];
         if at == NONE {
             at = self.open_stream(&signature, now_ns);
@@ -228,11 +232,23 @@ impl Receiver {
         self.other_streams
     }
 
+    /// Packets without a signature that are neither IPv4 nor IPv6: questions for addresses by ARP, for example.
+    pub fn not_ip(&self) -> u64 {
+        self.not_ip
+    }
+
     /// All packets, signed or not, and their bytes.
     pub fn totals(&self) -> (u64, u64) {
         self.streams
             .iter()
             .fold(self.other_traffic(), |(packets, bytes), stream| (packets + stream.packets, bytes + stream.bytes))
+    }
+
+    #[cold]
+    fn record_unsigned(&mut self, head: &[u8], len: usize) -> Run {
+        let is_ip = |ethertype| matches!(ethertype, EtherType::IPV4 | EtherType::IPV6);
+        self.not_ip += u64::from(ethertype(head).is_some_and(|found| !is_ip(found)));
+        self.record_other(len)
     }
 
     #[inline]
@@ -296,6 +312,19 @@ impl Run {
     }
 }
 
+/// What an Ethernet frame carries, behind its VLAN tags; none of one that ends before that.
+fn ethertype(frame: &[u8]) -> Option<EtherType> {
+    let mut rest = frame.get(12..)?;
+    loop {
+        let (found, behind) = rest.split_first_chunk::<2>()?;
+        let found = EtherType(u16::from_be_bytes(*found));
+        if !matches!(found, EtherType::VLAN | EtherType::QINQ) {
+            return Some(found);
+        }
+        rest = behind.get(2..)?;
+    }
+}
+
 /// Time since the scheduled one, from its low 48 bits; negative when that lies ahead of `now_ns`.
 #[inline]
 fn age_ns(now_ns: u64, time_ns: u64) -> i64 {
@@ -352,6 +381,39 @@ mod tests {
         assert_eq!((counts.delivered, counts.lost, counts.duplicated), (3, 2, 1));
         assert_eq!((stream.latency.count(), stream.latency.max_ns()), (3, Some(2_096)));
         assert_eq!((receiver.other_traffic(), receiver.totals()), ((1, 100), (5, 340)));
+    }
+
+    #[test]
+    fn of_packets_without_a_signature_those_that_are_not_ip_are_counted() {
+        let mut pool = Pool::new(PoolConfig { frames: 16, frame_size: 1024 }).unwrap();
+        let mut batch = Batch::new(&pool, 16);
+        let frame = |behind_addresses: &[u8], len: usize| {
+            let mut frame = vec![7; len];
+            frame[12..12 + behind_addresses.len()].copy_from_slice(behind_addresses);
+            frame
+        };
+        let arp = frame(&[0x08, 0x06], 60);
+        let (tagged, twice) =
+            (frame(&[0x81, 0, 0, 5, 0x08, 0x06], 60), frame(&[0x88, 0xa8, 0, 5, 0x81, 0, 0, 5, 0x86, 0xdd], 60));
+        // The second one is of two slots, whose second one begins with other bytes.
+        let long = frame(&[0x88, 0xcc], 1400);
+        for bytes in [
+            &arp,
+            &long,
+            &frame(&[0x08, 0], 1400),
+            &frame(&[0x86, 0xdd], 60),
+            &tagged,
+            &twice,
+            &packet(1, 0, 10).to_vec(),
+        ] {
+            assert!(pool.append(&mut batch, bytes, 0));
+        }
+        let mut receiver = Receiver::new(ReceiverConfig::default());
+        receiver.record(&batch, 20);
+        assert_eq!((receiver.not_ip(), receiver.other_traffic().0, receiver.totals().0), (3, 6, 7));
+        receiver.record_packet(&[0; 9], 60, 20);
+        assert_eq!(receiver.not_ip(), 3, "of a frame's end that is not known");
+        pool.free(&mut batch);
     }
 
     proptest! {

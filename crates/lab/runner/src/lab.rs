@@ -6,9 +6,7 @@ use std::time::Duration;
 use linerate_experiment::{
     Direction, DutKind, DutSpec, ExpectedLoss, Experiment, NextHop, PortEnd, TesterPorts, TopologyKind,
 };
-use linerate_report::{
-    Account, CacheLine, Dut, Environment, ExperimentTrial, Loss, Results, Stalls, TestResult, Trial, units,
-};
+use linerate_report::{Account, CacheLine, Dut, Environment, ExperimentTrial, Loss, Results, TestResult, Trial, units};
 use linerate_sys::{affinity, signal};
 
 use super::cores::{self, Chosen};
@@ -380,7 +378,7 @@ impl<'a> LabRig<'a> {
     fn measured(
         &self,
         order: &TrialRequest,
-        outcome: Outcome,
+        mut outcome: Outcome,
         dut_counters: BTreeMap<String, u64>,
         reset: Option<String>,
     ) -> TrialResult {
@@ -389,24 +387,26 @@ impl<'a> LabRig<'a> {
         // Of both directions the longer; none if one did not come back.
         let outages: Option<Vec<u64>> = outcome.ways.iter().map(|way| way.outage_ns()).collect();
         let outage_ns = outages.and_then(|all| all.into_iter().max());
+        let mut retry = std::mem::take(&mut outcome.retry);
+        if reset.is_some() {
+            // A device that is reset takes its links down.
+            retry.link_flaps.clear();
+        }
+        let mut stalls = std::mem::take(&mut outcome.stalls);
+        stalls.unknown.extend(self.unseen.iter().cloned());
         TrialResult {
             histogram: outcome.delays.as_ref().filter(|_| order.latency).map(Delays::curve).unwrap_or_default(),
             pdv_ns: outcome.delays.as_ref().filter(|_| order.latency).and_then(Delays::variation_ns),
             recovery,
             captured: self.device.captured(),
             shown: None,
-            // A device that is reset takes its links down.
-            link_flaps: if reset.is_some() { Vec::new() } else { outcome.link_flaps.clone() },
-            again: outcome.again.clone(),
+            retry,
             reset: reset.filter(|_| has_timeline).map(|how| Reset { how, outage_ns }),
             trial: ExperimentTrial {
-                noise: outcome.noise.report(),
-                stalls: Stalls {
-                    unknown: [outcome.stalls.unknown.as_slice(), &self.unseen].concat(),
-                    ..outcome.stalls.clone()
-                },
+                noise: outcome.noise,
+                stalls,
                 dut_counters,
-                work: outcome.work.clone(),
+                work: std::mem::take(&mut outcome.work),
                 not_used: None,
                 trial: self.trial_report(order, outcome),
             },

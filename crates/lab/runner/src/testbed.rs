@@ -5,7 +5,7 @@ use linerate_report::{CapturePort, Dut, Environment, ExperimentTrial, Purpose, R
 
 use super::plan::CellPlan;
 use linerate_tester::tcp::SessionLoad;
-use linerate_tester::{Load, Recovery};
+use linerate_tester::{Load, Recovery, Retry};
 
 /// Makes testbeds. The lab's own builds namespaces and devices ([`super::lab`]).
 pub trait TestbedFactory {
@@ -186,10 +186,8 @@ pub struct TrialResult {
     pub captured: Option<Vec<CapturePort>>,
     /// What the device showed before and after, where it shows anything.
     pub shown: Option<String>,
-    /// As [`linerate_tester::Outcome::link_flaps`]; empty where the trial resets the device.
-    pub link_flaps: Vec<String>,
-    /// As [`linerate_tester::Outcome::again`].
-    pub again: Option<String>,
+    /// Why it should be made again. Links that go away when the trial resets the device are none of the reasons.
+    pub retry: Retry,
 }
 
 /// A reset and what followed.

@@ -52,16 +52,16 @@ pub(super) fn undisturbed<E: From<TestbedError>>(
         attempt += 1;
         let mut measured = testbed.trial(order)?;
         let noise = measured.trial.noise;
-        let flapped = !measured.link_flaps.is_empty();
+        let flapped = !measured.retry.link_flaps.is_empty();
         let disturbed = flapped || is_disturbed(&noise, measured.trial.trial.duration_ns, experiment);
         measured.trial.noise = Noise { disturbed, repeated, ..noise };
-        let unasked = measured.again.take().filter(|_| made_again.is_none());
+        let unasked = measured.retry.reasons.take().filter(|_| made_again.is_none());
         let why = match &unasked {
             Some(why) => why.clone(),
             None if disturbed && repeated < experiment.disturbed_retries && (flapped || hope.is_left()) => {
                 repeated += 1;
                 match flapped {
-                    true => format!("{}: made again", measured.link_flaps.join("; ")),
+                    true => format!("{}: made again", measured.retry.link_flaps.join("; ")),
                     false => disturbed_words(&noise),
                 }
             }

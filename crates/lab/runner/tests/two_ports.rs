@@ -240,11 +240,11 @@ fn a_link_that_goes_away_during_a_trial_is_named() {
         host.run(measure).expect("enter")
     };
     let outcome = trials(false);
-    assert_eq!(outcome.link_flaps, [] as [String; 0], "{outcome:#?}");
+    assert_eq!(outcome.retry.link_flaps, [] as [String; 0], "{outcome:#?}");
     // The thread that toggles can be without a core until the load is over.
     let outcome =
-        (0..10).map(|_| trials(true)).find(|outcome| !outcome.link_flaps.is_empty()).expect("a link went away");
-    let [flap] = &outcome.link_flaps[..] else { panic!("one link: {outcome:#?}") };
+        (0..10).map(|_| trials(true)).find(|outcome| !outcome.retry.link_flaps.is_empty()).expect("a link went away");
+    let [flap] = &outcome.retry.link_flaps[..] else { panic!("one link: {outcome:#?}") };
     assert!(
         flap.contains("the link of port-a went away once during the trial") && outcome.notes.contains(flap),
         "{flap}"

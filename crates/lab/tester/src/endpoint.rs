@@ -33,6 +33,8 @@ pub struct Arrivals {
     pub received: u64,
     /// Those of the received that are of other streams: of an earlier trial, as a rule, and late.
     pub other_streams: u64,
+    /// Those of the received that are neither IPv4 nor IPv6, where a thread counts.
+    pub not_ip: u64,
     /// Packets that reached the interface while the path's counters were read, because it did not come to rest.
     pub while_reading: u64,
     /// From the scheduled time of sending; none where it is not measured.
@@ -113,6 +115,12 @@ impl Endpoint {
             Endpoint::Sink(sink) => sink.describe(),
             Endpoint::Capture { .. } => "the device, which is a capture".to_owned(),
         }
+    }
+
+    /// Packets that its port has taken out since it was opened; 0 where no port receives.
+    pub(super) fn received_ever(&mut self) -> u64 {
+        let Endpoint::Port { port, .. } = self else { return 0 };
+        port.iter_mut().flat_map(|port| port.stats()).map(|stats| stats.rx_packets).sum()
     }
 
     /// From now on packets of `stream` are the trial's, others are not. What came before is taken out of the port.
@@ -206,6 +214,7 @@ fn count_on_port(
     let mut arrivals = Arrivals {
         received: after.rx_packets.saturating_sub(before.rx_packets),
         other_streams: receiver.other_streams(),
+        not_ip: receiver.not_ip(),
         drops: drops_since(&after.rx_drops, &before.rx_drops),
         timeline: recorder.map(Recorder::finish),
         error: end.error,

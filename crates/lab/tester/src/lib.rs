@@ -56,8 +56,7 @@ pub use delays::Delays;
 pub use endpoint::{Arrivals, Endpoint};
 pub use linerate_experiment::{NextHop, PortEnd};
 pub use load::Load;
-pub use noise::Noise;
-pub use outcome::{Interruption, Outcome, Recovery, TrialError, WayOutcome};
+pub use outcome::{Interruption, Outcome, Recovery, Retry, TrialError, WayOutcome};
 pub use phases::{Learning, Phases};
 pub use ports::PortsSpec;
 pub use traffic::{Direction, FCS_LEN, fixed_size, mean_size, plan};
@@ -85,7 +84,7 @@ pub enum DropReasonMode {
     /// In every trial.
     Always,
     /// In trials of up to 50,000 packets a second, which it costs next to nothing; in others once a trial lost packets whose cause no
-    /// counter names, from the next trial on. [`Outcome::again`] then asks for that one.
+    /// counter names, from the next trial on. [`Retry::reasons`] then asks for that one.
     WhenNeeded,
 }
 

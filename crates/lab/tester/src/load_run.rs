@@ -6,14 +6,16 @@ use std::thread::{Scope, ScopedJoinHandle};
 use linerate_bpf::programs::core_watch::CoreWatch;
 use linerate_gen::{BATCH_DEFAULT, SenderPlan};
 use linerate_mem::Pool;
-use linerate_port::{Port, PortError, Stats};
+use linerate_port::{FarSide, Port, PortError, Stats};
+use linerate_report::{Loss, Noise};
 use linerate_sys::perf::Scope as Counted;
 use linerate_sys::usage::ThreadUsage;
 use linerate_sys::{affinity, clock};
 
+use super::device::{Installed, left_behind};
 use super::endpoint::{Arrivals, Endpoint};
 use super::gateway;
-use super::noise::Noise;
+use super::noise;
 use super::outcome::TrialError;
 use super::rest::{Counters, at_rest, at_rest_since, switch_at_rest};
 use super::sight::{Sight, cores_in_use};
@@ -55,6 +57,8 @@ pub(super) struct LoadRun {
     pub(super) work_missing: Option<io::Error>,
     /// What broke the device inside this process.
     pub(super) device: Option<PortError>,
+    /// Of a link inside this process: where packets that did not arrive stayed, by direction.
+    pub(super) left_behind: Vec<Vec<Loss>>,
     /// What was seen of the cores.
     pub(super) sight: Sight,
 }
@@ -154,6 +158,7 @@ impl Tester {
             parts: Vec::new(),
             work_missing: None,
             device: broken,
+            left_behind: Vec::new(),
             sight: Sight::default(),
         };
         let dut =
@@ -162,6 +167,7 @@ impl Tester {
         load_run.sight =
             Sight { dut, start_ns: load_run.start_ns, watched: watcher.finish(&threads), logs: Vec::new() };
         load_run.collect(sent)?;
+        self.note_left_behind(&mut load_run);
         if let (Some(core), Some(counting)) = (dut_core, dut_work) {
             load_run.note_work(&format!("DUT (all of core {core})"), counting.and_then(work::Counting::finish));
         }
@@ -170,6 +176,25 @@ impl Tester {
 }
 
 impl Tester {
+    /// On a link inside this process.
+    fn note_left_behind(&mut self, load_run: &mut LoadRun) {
+        let Tester { ends: [first, second], device, .. } = self;
+        let is_inside = |end: &End| end.sender.as_ref().is_some_and(|port| port.caps().far_side == FarSide::Process);
+        if !is_inside(first) {
+            return;
+        }
+        let passed = device.as_ref().map(Installed::passed);
+        let ends = [second.endpoint.as_mut(), first.endpoint.as_mut()];
+        for (way, (endpoint, (send, arrivals))) in
+            ends.into_iter().zip(load_run.sends.iter().zip(&load_run.arrivals)).enumerate()
+        {
+            let received = endpoint.map_or(0, Endpoint::received_ever);
+            let missing = send.report.sent.saturating_sub(arrivals.delivered);
+            let device = passed.and_then(|passed| passed.get(way).copied());
+            load_run.left_behind.push(left_behind(send.stats.tx_packets, device, received, missing));
+        }
+    }
+
     /// Puts the NAPI threads of the path ahead of others for this load, and says how far its sending threads go ahead: in the real-time
     /// class where the load is short and nothing of the trial but the sending thread needs the generator's core.
     fn prioritize(&self, loads: &[WayLoad], cores: &Cores) -> Priority {
@@ -192,7 +217,7 @@ impl LoadRun {
         let several = sent.len() > 1;
         for (number, thread) in sent.into_iter().enumerate() {
             self.sends.extend(thread.ends);
-            self.noise = self.noise.worse(thread.noise);
+            self.noise = noise::worse(self.noise, thread.noise);
             self.sight.logs.push((thread.thread.map(|(core, _)| core), thread.kept.log));
             let of = if several { format!("generator {}", number + 1) } else { "generator".to_owned() };
             self.note_work(&of, thread.work);
@@ -267,7 +292,7 @@ fn send_on(
     let cpu_before = CpuTimes::read();
     let (ends, kept) = lanes::send_lanes(lanes, pool, start_ns, &Control::default());
     let cpu = CpuTimes::read().and_then(|after| Ok(after.since(&cpu_before?)));
-    let noise = Noise::of_thread(usage_before, ThreadUsage::read());
+    let noise = noise::of_thread(usage_before, ThreadUsage::read());
     Sent { ends, kept, thread, cpu, noise, work: work.and_then(work::Counting::finish) }
 }
 

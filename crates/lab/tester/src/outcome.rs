@@ -2,11 +2,10 @@
 
 use linerate_gen::SenderReport;
 use linerate_port::PortError;
-use linerate_report::{Counted, Stalls, Work};
+use linerate_report::{Counted, Noise, Stalls, Work};
 
 use super::delays::Delays;
 use super::endpoint::Arrivals;
-use super::noise::Noise;
 use super::traffic::Direction;
 use linerate_ledger::counters::{CountersError, Difference};
 use linerate_ledger::ledger::Ledger;
@@ -28,7 +27,7 @@ pub struct Outcome {
     /// From the first packet handed over to the last one, but at least the intended duration of a paced load; with both ways, the
     /// longer of the two.
     pub duration_ns: u64,
-    /// How undisturbed it was.
+    /// How undisturbed it was. Whether that is disturbed is for the experiment to say.
     pub noise: Noise,
     /// When cores were away, by whom, and what was lost meanwhile.
     pub stalls: Stalls,
@@ -38,13 +37,20 @@ pub struct Outcome {
     pub work_missing: Option<String>,
     /// What ended it early. The account is right up to then.
     pub interrupted: Option<Interruption>,
-    /// Links of the tester's own network cards that went away during the trial, in sentences. Its losses say little about the device.
-    pub link_flaps: Vec<String>,
-    /// Why it should be made again, for the notes of the one that is made: a thousandth of its packets or more were lost without a
-    /// cause, and the kernel is asked for its drop reasons only from now on.
-    pub again: Option<String>,
+    /// Why it should be made again.
+    pub retry: Retry,
     /// What makes it doubtful.
     pub notes: Vec<String>,
+}
+
+/// Why a trial should be made again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Retry {
+    /// Links of the tester's own network cards that went away during the trial, in sentences. Its losses say little about the device.
+    pub link_flaps: Vec<String>,
+    /// For the notes of the trial that is made: a thousandth of the packets or more were lost without a cause, and the kernel is asked for its
+    /// drop reasons only from now on.
+    pub reasons: Option<String>,
 }
 
 /// What the two ends of one direction counted.

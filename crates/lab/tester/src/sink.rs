@@ -78,6 +78,7 @@ impl Sink {
             reordered: stream.reordered,
             received: stream.packets + unsigned + other_streams,
             other_streams,
+            not_ip: 0,
             while_reading: 0,
             delays: self.timed.then(|| Delays::of_program(&program.latency(self.stream), &times)),
             timeline: self.timed.then(timeline),

@@ -13,7 +13,7 @@ use super::endpoint::{Arrivals, drops_since};
 use super::load::Load;
 use super::load_run::LoadRun;
 use super::noise;
-use super::outcome::{Interruption, Outcome, TrialError, WayOutcome};
+use super::outcome::{Interruption, Outcome, Retry, TrialError, WayOutcome};
 use super::phases::{Learning, Phases, pause_ns};
 use super::traffic::{self, Direction};
 use super::{Tester, work};
@@ -105,7 +105,7 @@ impl Tester {
         }
         let mut load_run = self.run_load(&loads, spec)?;
         load_run.noise.cache_line_ns = cache_line_ns;
-        load_run.noise.pace_ns = pace_ns;
+        [load_run.noise.generator_pace_ns, load_run.noise.dut_pace_ns] = pace_ns;
         let sight = std::mem::take(&mut load_run.sight);
         let mut outcome = outcome(load_run, loads)?;
         self.note_stalls(&mut outcome, sight)?;
@@ -113,7 +113,7 @@ impl Tester {
             && is_unsure(&outcome.ledger)
             && sources.read_drop_reasons(topology)
         {
-            outcome.again = again(&outcome.ledger);
+            outcome.retry.reasons = again(&outcome.ledger);
         }
         pause_ns(spec.phases.rest_ns);
         Ok(outcome)
@@ -164,17 +164,21 @@ fn outcome(load_run: LoadRun, loads: Vec<WayLoad>) -> Result<Outcome, TrialError
         parts,
         work_missing,
         device,
+        left_behind,
         sight: _,
     } = load_run;
     let mut interrupted = device.map(Interruption::Device);
     let mut ways = Vec::new();
     let mut rows = Vec::new();
     let mut tx_pending = 0;
+    let mut left_behind = left_behind.into_iter();
     for (((load, mut end), mut arrivals), before) in loads.into_iter().zip(sends).zip(arrivals).zip(stats_before) {
         let whole = end.error.is_none() && !signal::stop_requested();
         interrupted = interruption(end.error.take(), arrivals.error.take()).or(interrupted);
         tx_pending += end.tx_pending;
-        rows.push(port_rows(&end, &arrivals, &before));
+        let mut of_ports = port_rows(&end, &arrivals, &before);
+        of_ports.receiver.extend(left_behind.next().unwrap_or_default());
+        rows.push(of_ports);
         ways.push(way_outcome(load, end, arrivals, (start_ns, whole)));
     }
     if signal::stop_requested() {
@@ -200,8 +204,7 @@ fn outcome(load_run: LoadRun, loads: Vec<WayLoad>) -> Result<Outcome, TrialError
         work,
         work_missing: work_missing.map(|error| work::explain(&error)),
         interrupted,
-        link_flaps,
-        again: None,
+        retry: Retry { link_flaps, reasons: None },
         notes,
     })
 }
@@ -233,6 +236,7 @@ fn port_rows(end: &SendEnd, arrivals: &Arrivals, before: &Stats) -> PortRows {
         generator: losses(&drops_since(&end.stats.tx_drops, &before.tx_drops)),
         receiver: losses(&arrivals.drops),
         other_streams: arrivals.other_streams,
+        not_ip: arrivals.not_ip,
         while_reading: arrivals.while_reading,
     }
 }

@@ -106,24 +106,25 @@ fn what_waited_for_a_next_hop_that_is_given_up_is_in_its_row() {
     }
 }
 
-/// A program that counts at the receiver's interface leaves the DUT's questions for addresses to the stack: they hide no loss, in a later trial
-/// neither, when the first packet makes the DUT ask at once.
+/// A program that counts at the receiver's interface leaves the DUT's questions for addresses to the stack, and an AF_XDP port takes them with all
+/// else: they hide no loss, in a later trial neither, when the first packet makes the DUT ask at once.
 #[test]
-fn questions_for_a_next_hop_hide_no_loss_from_a_counting_program() {
+fn questions_for_a_next_hop_hide_no_loss_from_a_program_at_the_receiver() {
     let experiment = experiment("ledger-causes.toml");
     let cells = experiment.cells();
-    for name in ["next-hop", "two-next-hops"] {
+    for (name, receiver) in
+        [("next-hop", "sink"), ("two-next-hops", "sink"), ("next-hop", "xdp"), ("two-next-hops", "xdp")]
+    {
         let cell = cells.iter().find(|cell| cell.dut.name == name).expect("a cell");
         let path = TopologySpec::default().for_flows(cell.flows);
         let Some(built) = or_skip(name, dut::build(cell.dut, &path)) else { return };
         let Path::Namespaces(topology) = built.path else { panic!("a router") };
-        let Some(mut tester) = or_skip("no tester", Tester::open(*topology, &TesterSpec::new("packet", "sink"))) else {
-            return;
-        };
+        let ports = TesterSpec::new("packet", receiver);
+        let Some(mut tester) = or_skip("no tester", Tester::open(*topology, &ports)) else { return };
         for _ in 0..3 {
             let load = Load::Rate { pps: 5_000.0, duration_ns: 200_000_000 };
             let ledger = tester.trial(&TrialSpec::new(&cell.frames(), cell.flows, load)).expect("a trial").ledger;
-            assert_eq!(ledger.account.unexplained(), 0, "{name}: {ledger:#?}");
+            assert_eq!(ledger.account.unexplained(), 0, "{name}, {receiver}: {ledger:#?}");
         }
         drop(built.device);
     }

@@ -105,24 +105,24 @@ fn a_loss_without_a_cause_asks_for_the_kernels_reasons_and_for_another_trial() {
     }
     let first = scenario.outcome(&mut tester);
     assert!(first.ledger.unnamed.iter().any(|loss| loss.packets > 0), "no counter names it: {first:#?}");
-    let why = first.again.expect("it is to be made again");
+    let why = first.retry.reasons.expect("it is to be made again");
     assert!(why.contains("drop reasons") && why.contains("sent packets"), "{why}");
     assert_eq!(tester.blind_spot(), None);
     let second = scenario.outcome(&mut tester);
-    assert_eq!(second.again, None);
+    assert_eq!(second.retry.reasons, None);
     assert_named(&second.ledger, &[(INPUT, "source address is the DUT's own")]);
     // A loss that counters name needs none.
     let scenario = Scenario { destination: Ipv4Addr::new(203, 0, 113, 9), rate_pps, ..Scenario::default() };
     let Some(mut tester) = scenario.tester_that_asks(DropReasonMode::WhenNeeded) else { return };
     let named = scenario.outcome(&mut tester);
-    assert_eq!(named.again, None);
+    assert_eq!(named.retry.reasons, None);
     assert_named(&named.ledger, &[(INPUT, "no route")]);
     assert!(tester.blind_spot().is_some());
     // In a small load asking costs next to nothing.
     let small = Scenario { source: Ipv4Addr::new(198, 18, 1, 1), ..Scenario::default() };
     let Some(mut tester) = small.tester_that_asks(DropReasonMode::WhenNeeded) else { return };
     let first = small.outcome(&mut tester);
-    assert_eq!(first.again, None);
+    assert_eq!(first.retry.reasons, None);
     assert_named(&first.ledger, &[(INPUT, "source address is the DUT's own")]);
 }
 
@@ -140,7 +140,7 @@ fn a_loss_with_an_inferred_cause_asks_for_another_trial() {
     }
     let first = scenario.outcome(&mut tester);
     let blamed = |ledger: &Ledger| ledger.account.lost().iter().any(|loss| loss.cause.contains("lab c"));
-    assert!(blamed(&first.ledger) && first.again.is_some(), "{first:?}");
+    assert!(blamed(&first.ledger) && first.retry.reasons.is_some(), "{first:?}");
     let second = scenario.outcome(&mut tester).ledger;
     assert_named(&second, &[(INPUT, "source address is the DUT's own")]);
     assert!(!blamed(&second), "{second:?}");

@@ -12,7 +12,7 @@ use linerate_sys::affinity;
 use linerate_testbed::dut::{Built, Path};
 use linerate_testbed::topology::{Topology, TopologySpec};
 use linerate_tester::tcp::{Ends, Joined, SessionLoad, SessionSpec, run_sessions};
-use linerate_tester::{Cores, Load, Phases, TesterSpec, TrialSpec, fixed_size};
+use linerate_tester::{Cores, Load, Phases, Tester, TesterSpec, TrialSpec, fixed_size};
 use linerate_testkit::or_skip;
 use support::built;
 use support::scenario::{MachineSetting, Scenario, assert_named, in_dut};
@@ -56,6 +56,38 @@ fn packets_in_a_ring_whose_thread_waits_for_its_core_are_waited_for() {
         let account = &outcome.ledger.account;
         assert_eq!((account.delivered(), account.unexplained()), (account.sent(), 0), "{kind:?} {:?}", outcome.ledger);
     }
+}
+
+/// The receiving thread of a link inside this process cannot run while the load is sent: the device's links fill up, and all that was sent is waited
+/// for.
+#[test]
+fn packets_of_a_link_whose_receiver_waits_for_its_core_are_waited_for() {
+    let _alone = ALONE.lock();
+    let cores = affinity::allowed_cores();
+    let [generator, .., receiver] = cores[..] else { return eprintln!("skipped: two cores are needed") };
+    let mut tester = Tester::in_process_with_wire().expect("memory");
+    let (size, flows) = (fixed_size(64), support::hundred_flows());
+    // More packets than both links hold.
+    let load = Load::Rate { pps: 50_000.0, duration_ns: 50_000_000 };
+    let cores =
+        Cores { generator: Some(generator), dut: Some(generator), receiver: Some(receiver), ..Cores::default() };
+    let spec = TrialSpec { cores, ..TrialSpec::new(&size, &flows, load) };
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let busy = std::thread::spawn(move || {
+        affinity::pin_to_core(receiver).expect("pinned");
+        let is_ahead = affinity::set_fifo(0, 50);
+        ready.send(()).expect("somebody waits");
+        let end = Instant::now() + Duration::from_millis(400);
+        while is_ahead.is_ok() && Instant::now() < end {}
+        is_ahead
+    });
+    is_ready.recv().expect("it tells");
+    let outcome = tester.trial(&spec).expect("a trial");
+    if let Err(error) = busy.join().expect("no panic") {
+        return eprintln!("skipped: no thread of the real-time class: {error}");
+    }
+    let account = &outcome.ledger.account;
+    assert_eq!((account.delivered(), account.unexplained()), (account.sent(), 0), "{:?}", outcome.ledger);
 }
 
 #[test]

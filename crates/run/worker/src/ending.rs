@@ -8,6 +8,10 @@ use crate::Worker;
 /// Pause between two attempts to send what waits.
 const NAP_NS: u64 = 50_000;
 
+/// A turn at the end of a run takes no longer than this, and a pause neither: beyond it the thread had no core, and that time is not taken off
+/// what the worker may still do. A thread that others keep from its core for a second would else leave packets behind that had arrived.
+const TURN_MAX_NS: u64 = 1_000_000;
+
 /// How a run ended.
 pub struct End {
     /// What broke a port and ended the run; counts and totals are right all the same.
@@ -61,35 +65,50 @@ impl<D: Datapath> Worker<D> {
         End { error, ports, core_ns: clock::thread_cpu_ns() - began_ns }
     }
 
-    /// Receives what had arrived when the stop was asked for.
+    /// Receives what had arrived when the stop was asked for. While the datapath takes no more of it, because a port that its packets leave by
+    /// is full, that port is waited for.
     fn drain_input(&mut self) {
-        let give_up_ns = clock::now_ns() + self.config.drain_input_ns;
-        loop {
+        let mut left_ns = self.config.drain_input_ns;
+        while left_ns > 0 && !self.datapath.is_done() {
             let now_ns = clock::now_ns();
-            if now_ns >= give_up_ns || self.datapath.is_done() || self.round_of_all(now_ns).received == 0 {
+            let round = self.round_of_all(now_ns);
+            if round.received == 0 && !self.ports.hold_packets() {
                 break;
             }
+            self.nap_unless(round.moved(), now_ns);
+            left_ns = left_ns.saturating_sub(turn_ns(now_ns));
+        }
+    }
+
+    /// After a turn that began at `now_ns` and moved nothing.
+    fn nap_unless(&mut self, moved: bool, now_ns: u64) {
+        if !moved {
+            self.tidy(now_ns);
+            clock::sleep_until_ns(now_ns + NAP_NS);
         }
     }
 
     /// Sends what waits, as far as ports take it, and what other workers still hand over.
     fn drain_output(&mut self) {
-        let give_up_ns = clock::now_ns() + self.config.drain_output_ns;
+        let mut left_ns = self.config.drain_output_ns;
         self.ports.close_outside(true);
         loop {
             let now_ns = clock::now_ns();
             let moved = self.round_of_all(now_ns).moved();
             self.look_for_last_packet();
             let sourceless = self.ports.are_exhausted(false).is_none() && !self.waits();
-            if self.exhausted || sourceless || now_ns >= give_up_ns {
+            if self.exhausted || sourceless || left_ns == 0 {
                 break;
             }
-            if !moved {
-                self.tidy(now_ns);
-                clock::sleep_until_ns(now_ns + NAP_NS);
-            }
+            self.nap_unless(moved, now_ns);
+            left_ns = left_ns.saturating_sub(turn_ns(now_ns));
         }
     }
+}
+
+/// How much of its time a worker has used since `began_ns`, the start of a turn.
+fn turn_ns(began_ns: u64) -> u64 {
+    clock::now_ns().saturating_sub(began_ns).clamp(1, TURN_MAX_NS)
 }
 
 /// Waits until what a port took is complete, for `patience_ns` at most; returns how many packets are not.

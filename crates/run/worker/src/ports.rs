@@ -209,6 +209,11 @@ impl Ports {
         }
     }
 
+    /// True if the datapath has left packets that were received.
+    pub(crate) fn hold_packets(&self) -> bool {
+        self.0.iter().flatten().any(|attached| !attached.held.is_empty())
+    }
+
     /// True if no port is down, closed, or about to go.
     pub(crate) fn are_settled(&self) -> bool {
         self.0.iter().flatten().all(|attached| attached.usable && !attached.closed && attached.ending == Ending::No)

@@ -30,7 +30,8 @@ pub struct Config {
     pub eagerness: Eagerness,
     /// What follows when a port is lost.
     pub port_loss: PortLoss,
-    /// How long it goes on receiving packets that have arrived before the end, in nanoseconds; 0: it receives no more.
+    /// How long it goes on receiving packets that have arrived before the end, in nanoseconds; 0: it receives no more. Time for which the
+    /// thread has no core is not counted, neither here nor in `drain_output_ns`.
     pub drain_input_ns: u64,
     /// How long packets that wait in outputs may still leave at the end, and as long again ports may complete what they took.
     pub drain_output_ns: u64,

@@ -6,7 +6,7 @@ use linerate_capture::RotationPolicy;
 use linerate_units::{bytes, count, positive_duration_ns};
 
 use super::status;
-use linerate_recorder::capture::open::{CaptureDirection, CaptureRequest, RINGS_MAX, Rings, expand_any};
+use linerate_recorder::capture::open::{CaptureDirection, CaptureRequest, RINGS_MAX, Rings, expand_any, is_any};
 use linerate_recorder::capture::run::{self, Plan};
 use linerate_recorder::capture::timestamps::TimestampSource;
 
@@ -140,6 +140,7 @@ fn plan(args: &Args) -> Result<Plan, String> {
         json: args.json,
         cores: args.cores.clone(),
         polls: args.poll,
+        is_any: is_any(&args.interfaces),
     })
 }
 

@@ -148,13 +148,18 @@ const ANY: &str = "any";
 /// The least ring of one of all interfaces.
 const ANY_RING_BYTES_MIN: u64 = 1 << 20;
 
+/// Whether all interfaces are asked for.
+pub fn is_any(names: &[String]) -> bool {
+    names.iter().any(|name| name == ANY) && Netdev::open(ANY).is_err()
+}
+
 /// The ports that names stand for, where `any` is every interface that is up and carries Ethernet frames. These have one ring each, and share
 /// the bytes of the request's rings.
 ///
 /// # Errors
 /// The system does not tell its interfaces, or none is up.
 pub fn expand_any(names: &[String], request: &mut CaptureRequest) -> Result<Vec<String>, String> {
-    if !names.iter().any(|name| name == ANY) || Netdev::open(ANY).is_ok() {
+    if !is_any(names) {
         return Ok(names.to_vec());
     }
     let present = netdev::names().map_err(|error| format!("-i {ANY}: cannot list the interfaces: {error}"))?;
@@ -174,6 +179,15 @@ pub fn expand_any(names: &[String], request: &mut CaptureRequest) -> Result<Vec<
         request.rings = Rings::Number(1);
     }
     Ok(all)
+}
+
+/// Interfaces that have come up since `known` was made, of those that `any` stands for; they are known from then on.
+pub(super) fn newcomers(known: &mut Vec<String>) -> Vec<String> {
+    let is_new = |name: &String| Netdev::open(name).is_ok_and(|device| carries_frames(&device));
+    let new: Vec<String> =
+        netdev::names().unwrap_or_default().into_iter().filter(|name| !known.contains(name) && is_new(name)).collect();
+    known.extend(new.iter().cloned());
+    new
 }
 
 fn carries_frames(device: &Netdev) -> bool {

@@ -12,7 +12,7 @@ use linerate_sys::{clock, signal, timestamping};
 
 use super::control::{Control, Counts};
 use super::line::{Line, Scope, Writer, timestamps_words};
-use super::open::{CaptureRequest, Interface, Opened, open_port};
+use super::open::{CaptureRequest, Interface, Opened, newcomers, open_port};
 use super::tally::{Moment, Part, fullest, timestamped_by_nic};
 use super::thread::{RingEnd, RingRun, Sink};
 use super::timestamps::Clock;
@@ -22,6 +22,16 @@ use linerate_console::print;
 
 /// Time between two looks at whether something ends the capture. Each costs what some hundred packets do.
 const LOOK_NS: u64 = 50_000_000;
+
+/// Time between two looks for interfaces that have come up.
+const NEWCOMERS_NS: u64 = 500_000_000;
+
+/// What is said of an interface that came up too late for `-i any`.
+fn not_captured(name: &str) -> String {
+    format!(
+        "{name} has come up and is not captured: -i any stands for the interfaces that are up at the start; start the capture again"
+    )
+}
 
 /// What is asked for.
 pub struct Plan {
@@ -45,6 +55,8 @@ pub struct Plan {
     pub cores: Option<String>,
     /// The rings' threads never sleep.
     pub polls: bool,
+    /// The ports are all interfaces, so a line is to tell of those that come up later and are not captured.
+    pub is_any: bool,
 }
 
 /// A port while it is captured.
@@ -149,8 +161,14 @@ impl Watch<'_> {
         let end_ns = self.plan.duration_ns.map(|duration_ns| self.start_ns.saturating_add(duration_ns));
         let mut before = vec![Moment::default(); self.controls.len()];
         let mut before_ns = self.start_ns;
+        let mut known = self.plan.ports.clone();
+        let mut looked_ns = self.start_ns;
         loop {
             let now_ns = clock::now_ns();
+            if self.plan.is_any && now_ns >= looked_ns + NEWCOMERS_NS {
+                looked_ns = now_ns;
+                newcomers(&mut known).iter().for_each(|name| note(&not_captured(name)));
+            }
             let over = signal::stop_requested()
                 || end_ns.is_some_and(|end_ns| now_ns >= end_ns)
                 || self.controls.iter().any(|control| control.ends_capture.load(Ordering::Acquire))

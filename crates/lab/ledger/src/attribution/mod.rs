@@ -40,6 +40,9 @@ pub struct PortRows {
     pub receiver: Vec<Loss>,
     /// Packets of other streams among those that the receiving port took: those of an earlier trial that waited on the path.
     pub other_streams: u64,
+    /// Packets among those that the receiving port took that are neither IPv4 nor IPv6, where a thread has seen them all: questions for
+    /// addresses.
+    pub not_ip: u64,
     /// Packets that reached the receiving interface while the counters were read, on a path that did not come to rest: so many at
     /// most are in some of the counters and not in others.
     pub while_reading: u64,

@@ -233,14 +233,18 @@ fn handed(interface: &InterfaceCounters) -> u64 {
 }
 
 /// Packets that reached a tester's side, to which this way led, and are not IP: the DUT's ARP. An XDP program that counts packets drops
-/// those of a load and leaves others to the stack; they are no more than came without a load's signature. One that hands all of them to a
-/// port leaves nothing by which this could be told.
+/// those of a load and leaves others to the stack; they are no more than came without a load's signature. Where one hands all of them to a
+/// port, that has seen which they are.
 fn not_ip(side: &SideCounters, way: Option<Direction<'_>>) -> u64 {
     let interface = &side.interface;
     let in_ip = count(&side.protocols, "Ip.InReceives") + count(&side.protocols, "Ip6InReceives");
     let by_program = xdp_drops(interface) + interface.driver_sum("rx", "xdp_redirect");
     let others = interface.rx_packets.saturating_sub(interface.rx_otherhost_dropped + in_ip + by_program);
-    if interface.xdp { others.min(way.map_or(0, |way| way.unknown)) } else { others }
+    match (interface.xdp, way) {
+        (true, Some(way)) => others.min(way.unknown).max(way.ports.not_ip),
+        (true, None) => 0,
+        (false, _) => others,
+    }
 }
 
 /// The chains of which one must have dropped what is missing at these hooks, of that version of IP where that is known, in words.

@@ -33,6 +33,10 @@ const HINTS: &[(&str, &str)] = &[
         "ring full, or the interface was down",
         "find out what takes the interface down; else its core is the limit at this load",
     ),
+    (
+        "not taken out before the trial ended",
+        "give the threads of the trial cores that others leave alone, or the right to go ahead of others (CAP_SYS_NICE)",
+    ),
     ("still in the ring", "give the path's threads that core alone, or the right to go ahead of others (CAP_SYS_NICE)"),
     ("in the ring of", "find out what takes the interface down"),
     ("no carrier", "set the interface up and find out what takes it down"),

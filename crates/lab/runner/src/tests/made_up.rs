@@ -11,7 +11,7 @@ use linerate_report::{
 use crate::plan::{CellPlan, ways};
 use crate::testbed::{Reset, SessionsRequest, Testbed, TestbedError, TestbedFactory, TrialRequest, TrialResult};
 use linerate_tester::tcp::SessionLoad;
-use linerate_tester::{Load, Recovery};
+use linerate_tester::{Load, Recovery, Retry};
 
 const RING: f64 = 256.0;
 
@@ -253,8 +253,10 @@ impl MadeUpRig<'_> {
             },
             captured: self.captures.then(|| ports(self.direction, &counted)),
             shown: (!self.baseline).then(|| format!("{} packets", counted.delivered)),
-            link_flaps: if flapped { vec!["the link of eth9 went away once".to_owned()] } else { Vec::new() },
-            again: unasked.then(|| "made again: nobody was asked".to_owned()),
+            retry: Retry {
+                link_flaps: if flapped { vec!["the link of eth9 went away once".to_owned()] } else { Vec::new() },
+                reasons: unasked.then(|| "made again: nobody was asked".to_owned()),
+            },
             histogram: Vec::new(),
             pdv_ns: order.latency.then_some(4),
             recovery: matches!(order.load, Load::Step { .. }).then_some(Recovery::After { recovery_ns: 7_000_000 }),

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Caps, Context, Datapath, Interest, LinkState, Port, PortError, PortIndex, Readiness, Stats};
@@ -19,6 +20,8 @@ pub struct Cross {
     pub done_after: u64,
     pub sent: u64,
     pub follows_links: bool,
+    /// Its thread is away for so long when it is given packets; once.
+    pub away: Duration,
 }
 
 impl Cross {
@@ -31,6 +34,7 @@ impl Cross {
             done_after: u64::MAX,
             sent: 0,
             follows_links: false,
+            away: Duration::ZERO,
         }
     }
 
@@ -41,6 +45,7 @@ impl Cross {
 
 impl Datapath for Cross {
     fn input(&mut self, from: PortIndex, batch: &mut Batch, _: &mut Context<'_>) {
+        std::thread::sleep(std::mem::take(&mut self.away));
         let to = usize::from(from.0 == 0);
         self.waiting[to] += batch.move_to(&mut self.queues[to], batch.len()) as u64;
     }

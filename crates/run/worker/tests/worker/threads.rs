@@ -1,8 +1,10 @@
 //! Workers on threads of their own: sleeping, waking, jobs, stopping, two workers joined by a ring.
 
+use std::time::Duration;
+
 use crate::common::{Cross, pool};
 use linerate_mem::{Batch, Pool};
-use linerate_port::Port;
+use linerate_port::{Interest, Port, Readiness};
 use linerate_port_pipe::{PipePort, pair};
 use linerate_worker::{Config, Control, Role, Worker};
 
@@ -127,6 +129,56 @@ fn two_workers_that_are_stopped_come_to_their_end() {
 #[test]
 fn two_workers_whose_sources_end_come_to_their_end() {
     hand_over(false);
+}
+
+/// A worker that is asked to stop while so many packets wait for it, on a ring out of it of so many slots. The far side takes them after
+/// this time.
+fn stopped_before(packets: usize, slots: usize, taken_after: Duration, change: impl FnOnce(&mut Cross, &mut Config)) {
+    let mut pool = pool();
+    let ((mut left, near), (far, mut right)) = (pair("near", &pool, 128), pair("far", &pool, slots));
+    let mut cross = Cross::new(&pool, 4);
+    let mut config = Config { batch: 4, ..Config::default() };
+    change(&mut cross, &mut config);
+    let (mut worker, _) = Worker::new(cross, &pool, config, Box::new(|_| ())).unwrap();
+    for port in [near, far] {
+        worker.attach(Box::new(port), &pool, Role::default()).unwrap();
+    }
+    send(&mut left, &mut pool, packets);
+    let control = Control::default();
+    control.stop();
+    let mut far_pool = pool.clone();
+    let end = std::thread::scope(|scope| {
+        let taking = scope.spawn(move || {
+            std::thread::sleep(taken_after);
+            let mut batch = Batch::new(&far_pool, 128);
+            let mut received = 0;
+            while !matches!(right.wait(Interest::Receive, 0), Ok(Readiness::Closed)) {
+                received += right.receive(&mut batch).unwrap();
+                far_pool.free(&mut batch);
+                std::thread::yield_now();
+            }
+            received
+        });
+        let end = worker.run(&control);
+        drop(worker);
+        assert_eq!(taking.join().unwrap(), packets);
+        end
+    });
+    assert!(end.error.is_none());
+    assert_eq!(end.ports.iter().flatten().map(|port| port.held).sum::<u64>(), 0);
+}
+
+#[test]
+fn a_worker_whose_core_was_away_at_the_end_takes_in_what_had_arrived() {
+    stopped_before(60, 128, Duration::ZERO, |cross, config| {
+        config.drain_input_ns = 20_000_000;
+        cross.away = Duration::from_millis(60);
+    });
+}
+
+#[test]
+fn packets_that_had_arrived_at_the_end_wait_for_a_far_side_that_is_slow() {
+    stopped_before(60, 8, Duration::from_millis(50), |_, config| config.drain_input_ns = 1_000_000_000);
 }
 
 const HANDOFF: Role = Role { receives: true, forgives: false, handoff: true };
