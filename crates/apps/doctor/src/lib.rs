@@ -15,6 +15,7 @@ mod interfaces;
 mod kernel;
 mod memory;
 mod rights;
+mod rss;
 
 use serde::Serialize;
 
