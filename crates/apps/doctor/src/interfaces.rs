@@ -10,7 +10,6 @@ pub(super) fn check(interface: &Interface, facts: &Facts) -> Vec<Finding> {
     findings.extend(merging(interface));
     findings.extend(rings(interface));
     findings.extend(queues(interface, facts));
-    findings.extend(super::rss::check(interface));
     findings.extend(interrupts(interface, facts));
     findings.extend(balancer(interface, facts));
     findings.extend(pause(interface));
@@ -19,7 +18,7 @@ pub(super) fn check(interface: &Interface, facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-pub(super) fn topic(interface: &Interface, what: &str) -> String {
+fn topic(interface: &Interface, what: &str) -> String {
     format!("{} {what}", interface.name)
 }
 

@@ -2,7 +2,6 @@
 
 use super::Finding;
 use super::facts::{Interface, Rss};
-use super::interfaces::topic;
 
 /// Bytes of the keys of most cards.
 const KEY_LEN: usize = 40;
@@ -16,6 +15,10 @@ pub(super) fn check(interface: &Interface) -> Vec<Finding> {
     findings.extend(udp(interface, rss));
     findings.extend(directions(interface, rss));
     findings
+}
+
+fn topic(interface: &Interface, what: &str) -> String {
+    format!("{} {what}", interface.name)
 }
 
 /// A driver without RSS, or one that does not tell.
